@@ -1,19 +1,20 @@
-//! Dotted paths of which none is another one or leads to another one.
+//! Sets of dotted paths that do not conflict: no path equals another one or is a prefix of it (`a.b` and `a.b.c`).
 
 use std::collections::HashSet;
 
 use foldhash::fast::RandomState;
 
-/// Such paths, collected: a look at one costs as many lookups as it has components, however many there are.
+/// A set of paths without conflicts. A check takes as many lookups as the path has components, for any number of
+/// paths.
 #[derive(Debug, Default)]
 pub struct ApartPaths<'p> {
     paths: HashSet<&'p str, RandomState>,
-    /// All that a path has before one of its dots.
+    /// All proper prefixes of the paths that end before a dot.
     above: HashSet<&'p str, RandomState>,
 }
 
 impl<'p> ApartPaths<'p> {
-    /// Adds a path. False, and it is not added, if it is there, below one that is, or above one.
+    /// Adds a path. Returns false, and does not add it, if the path, a prefix of it or a path below it is in the set.
     pub fn insert(&mut self, path: &'p str) -> bool {
         if self.above.contains(path)
             || self.paths.contains(path)
@@ -27,12 +28,12 @@ impl<'p> ApartPaths<'p> {
     }
 }
 
-/// The paths above a path.
+/// The proper prefixes of a path.
 fn above(path: &str) -> impl Iterator<Item = &str> {
     path.match_indices('.').map(|(at, _)| &path[..at])
 }
 
-/// Whether one of two paths is the other one or leads to it.
+/// Returns true if two paths are equal or one is a prefix of the other.
 pub fn conflict(a: &str, b: &str) -> bool {
     let leads = |short: &str, long: &str| {
         long.strip_prefix(short).is_some_and(|rest| rest.starts_with('.'))

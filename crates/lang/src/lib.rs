@@ -1,7 +1,13 @@
-//! The document language: expressions, filters, updates, projections, accumulators, dates.
+//! The document language: expressions, filters, updates, projections, accumulators, window functions, sorts, dates.
 //!
-//! Pure functions over BSON: no I/O, no clock, no threads. What a stage or a command means lives in
-//! `nagi-query` and `nagi-server`; here is what `{$add: ["$a", 1]}` or `{a: {$gt: 5}}` mean.
+//! This crate defines the meaning of `{$add: ["$a", 1]}`, `{a: {$gt: 5}}` or `{$set: {"a.b": 1}}` for one document.
+//! Stages and commands, which apply them to many documents, are in `nagi-query` and `nagi-server`.
+//!
+//! Invariants
+//! - All functions are pure functions over BSON: no I/O, no clock, no threads. The caller passes the current time,
+//!   random seeds, a JavaScript engine and interrupt checks (see [`expr::Vars`]).
+//! - Parsing happens once per request, evaluation once per document. Parsed forms are immutable and `Send + Sync`.
+//! - Memory is bounded on both sides: [`room`] covers parsing, [`expr::room`] covers evaluation.
 
 pub mod accum;
 pub mod apart;

@@ -1,19 +1,24 @@
-//! Room for what is made of a request before it runs: of each of its parts, and of the values that an operator keeps.
+//! Memory checks at parse and plan time: for the parsed parts of a request, and for the values that an operator
+//! keeps.
+//!
+//! They reserve nothing. They compare the memory that the request has allocated (`nagi_budget::meter`) with what the
+//! server has left, and fail with 146 ExceededMemoryLimit. Evaluation has checks of its own: [`crate::expr::room`].
 
 use nagi_bson::{Array, ValueBuf};
 use nagi_budget::meter;
 use nagi_error::{Code, Result, bail};
 
-/// What a copy takes beside its bytes: its place in a list that grows to twice its length, and the allocator's.
+/// The overhead of one copied value: its place in a list that grows to twice its length, and the allocator's header.
 const COPY_BYTES: usize = 2 * size_of::<ValueBuf>() + 32;
-/// Less is not asked for.
+/// Allocations up to this size are not checked in advance.
 const ASKED_BYTES: usize = 256 << 10;
 
-/// Asks for what the request holds by now: to be called for each part of anything that is parsed or planned, as a
-/// part of a few bytes may become hundreds. A load and a comparison as long as there is enough.
+/// Checks that the memory of the request is within its limit. Must be called for each part that is parsed or planned,
+/// because a part of a few bytes may become hundreds. The cost is one load and one comparison as long as memory is
+/// available.
 ///
 /// # Errors
-/// 146 if there is not.
+/// 146 if memory is not available.
 #[inline]
 pub fn check() -> Result<()> {
     match meter::has(0) {
@@ -37,10 +42,10 @@ fn refuse() -> Result<()> {
     );
 }
 
-/// As [`check`], before a part is put in a list: one that is full is copied to one of twice its length.
+/// Like [`check`], called before a part is appended to a list. A full list is copied to one of twice its capacity.
 ///
 /// # Errors
-/// 146 if there is no room for that.
+/// 146 if there is not enough memory for the copy.
 #[inline]
 pub fn check_list<T>(list: &Vec<T>) -> Result<()> {
     match list.len() < list.capacity() {
@@ -49,10 +54,10 @@ pub fn check_list<T>(list: &Vec<T>) -> Result<()> {
     }
 }
 
-/// Asks for so many bytes of copies that are going to be made.
+/// Checks that the memory for copies of this total size is available, before they are made.
 ///
 /// # Errors
-/// 146 if there is no room for them.
+/// 146 if it is not.
 pub fn check_copies(bytes: usize) -> Result<()> {
     if bytes <= ASKED_BYTES || meter::has(bytes) {
         return check();
@@ -63,14 +68,14 @@ pub fn check_copies(bytes: usize) -> Result<()> {
     }
 }
 
-/// Asks for room to keep each value of an array by itself: of a million numbers that is many times what they
-/// take in a message.
+/// Checks that the memory to keep each value of an array separately is available. For a million numbers this is many
+/// times their size in the message.
 ///
 /// # Errors
-/// 146 if there is none.
+/// 146 if it is not.
 pub(crate) fn room_for(array: Array<'_>) -> Result<()> {
     let bytes = array.as_bytes().len();
-    // An element has three bytes at least.
+    // An element has at least three bytes.
     if bytes / 3 * COPY_BYTES <= ASKED_BYTES {
         return Ok(());
     }

@@ -1,4 +1,4 @@
-//! `$avg`: the mean of the numbers; null if there was none.
+//! `$avg`: the mean of the numbers; null if there are none.
 
 use nagi_bson::{Decimal128, Value, ValueSlot};
 use nagi_error::Result;

@@ -1,4 +1,4 @@
-//! `$push` and `$addToSet`: all values, or all different ones, as an array.
+//! `$push` and `$addToSet`: all values, or all distinct values, as an array.
 
 use std::collections::HashMap;
 use std::hash::{Hash, Hasher};
@@ -13,7 +13,7 @@ use crate::collation::Collation;
 use crate::expr::ParseCx;
 use crate::window::{Counted, Pick, Ring};
 
-/// What one group may collect.
+/// The maximal memory of the values of one group, in bytes.
 const COLLECT_BYTES_MAX: usize = 100 * 1024 * 1024;
 
 pub(super) fn parse_push(
@@ -53,7 +53,7 @@ pub(super) struct Push {
 }
 
 impl Push {
-    /// `name` is for the error when memory is full.
+    /// `name` is the operator in the error about the memory limit.
     pub(super) fn new(name: &'static str) -> Push {
         Push { name, values: Vec::new(), bytes: 0 }
     }
@@ -90,10 +90,10 @@ impl Accumulator for Push {
     }
 }
 
-/// A value whose equality and hash are those of MongoDB, under a collation if there is one.
+/// A value with the equality and hash of MongoDB, under a collation if there is one.
 pub(crate) struct SetItem {
     value: ValueBuf,
-    /// The value with strings replaced by their keys, where a collation has a say.
+    /// The value with its strings replaced by their collation keys, if the collation applies to it.
     key: Option<Box<ValueBuf>>,
 }
 
@@ -107,7 +107,7 @@ impl SetItem {
         self.value.value()
     }
 
-    /// Memory beside its own size.
+    /// The memory in bytes beside its own size.
     pub(crate) fn heap_bytes(&self) -> usize {
         let key = |key: &ValueBuf| key.heap_bytes() + size_of::<ValueBuf>();
         self.value.heap_bytes() + self.key.as_deref().map_or(0, key)
@@ -132,22 +132,22 @@ impl Hash for SetItem {
     }
 }
 
-/// All different values in the order in which they came; of equal ones the first stays.
+/// The distinct values in the order of their first occurrence. Of equal values the first one is kept.
 pub(super) struct AddToSet {
     name: &'static str,
     collation: Option<&'static Collation>,
-    /// Each with the number of an earlier one that has the same hash.
+    /// Each item has the index of the previous item with the same hash.
     items: Vec<(SetItem, Option<u32>)>,
-    /// The newest item of each hash.
+    /// The index of the newest item of each hash.
     heads: HashMap<u64, u32, RandomState>,
     bytes: usize,
 }
 
-/// What an item costs beside its bytes: its place in the list, the entry of its hash, and what both grow ahead.
+/// The memory of an item beside its value: its place in the list, the entry of its hash, and their spare capacity.
 const ITEM_BYTES: usize = 2 * size_of::<(SetItem, Option<u32>)>() + 40;
 
 impl AddToSet {
-    /// `name` is for the error when memory is full.
+    /// `name` is the operator in the error about the memory limit.
     pub(super) fn new(name: &'static str, collation: Option<&'static Collation>) -> AddToSet {
         AddToSet { name, collation, items: Vec::new(), heads: HashMap::default(), bytes: 0 }
     }

@@ -1,6 +1,6 @@
-//! `$concatArrays` and `$setUnion` as accumulators: the elements of all arrays, or the different ones.
+//! `$concatArrays` and `$setUnion` as accumulators: the elements of all arrays, or the distinct elements.
 //!
-//! A missing value counts as no array at all; any other value that is no array is an error (14).
+//! A missing value is ignored. Any other value that is not an array is an error (14).
 
 use nagi_bson::{Array, Value, ValueSlot};
 use nagi_error::{Code, Result, bail};
@@ -36,7 +36,7 @@ pub(super) fn parse_union(
     .sliding(move || Counted::of_elements(own)))
 }
 
-/// The elements of an input; none for a missing one.
+/// The elements of an input; empty for a missing input.
 pub(crate) fn elements<'a>(name: &str, value: Value<'a>) -> Result<Array<'a>> {
     match value {
         Value::Array(items) => Ok(items),
@@ -49,7 +49,7 @@ pub(crate) fn elements<'a>(name: &str, value: Value<'a>) -> Result<Array<'a>> {
     }
 }
 
-/// Gives each element of its inputs to another accumulator.
+/// Passes each element of its inputs to another accumulator.
 struct Elements<A> {
     name: &'static str,
     inner: A,

@@ -1,5 +1,5 @@
-//! `$_internalConstructStats`: the statistics of a field for MongoDB's planner of costs. The command
-//! `analyze` puts it into a pipeline of its own; a client that names it is refused (decision 036).
+//! `$_internalConstructStats`: the statistics of a field for MongoDB's cost-based planner. The command `analyze` uses
+//! it in an internal pipeline; a pipeline of a client that contains it is rejected (decision 036).
 
 use nagi_bson::Value;
 use nagi_error::{Code, Result, bail};
@@ -23,7 +23,7 @@ pub(super) fn parse(name: &'static str, value: Value<'_>, _: &mut ParseCx<'_>) -
             "BSON field '{name}.{field}' is missing but a required field"
         );
     }
-    // As MongoDB prints it, with a quote that nothing opens.
+    // MongoDB's message contains this unbalanced quote.
     let bare = name.trim_start_matches('$');
     bail!(Code::Location(5491300), "{bare}' is not allowed in user requests")
 }

@@ -1,47 +1,49 @@
-//! Numbers from which shares are read: all of them while they are few, a t-digest of many.
+//! A collection of numbers for percentiles: all numbers while they are few, a t-digest when they are many.
 //!
 //! ```text
-//!   few:    every number                        exact
-//!   many:   centroids (mean, how many), sorted  small ones at both ends, large ones in the middle
+//!   few:    every number                          exact
+//!   many:   centroids (mean, weight), sorted      small weights at both ends, large ones in the middle
 //! ```
 //!
-//! A t-digest bounds the *rank* error by where a share lies: with a compression of 2000 a median is the
-//! number at a rank within 0.08 % of the right one, a 99th percentile within 0.02 %. Infinities are
-//! counted apart, so that they spoil no mean; the least and the largest number are kept. Memory is at
-//! most some 200 KB, whatever comes.
+//! A centroid stands for `weight` numbers near its mean. A t-digest bounds the *rank* error depending on the
+//! percentile. With a compression of 2000, a median is the number at a rank within 0.08 % of the correct one, a 99th
+//! percentile within 0.02 %.
+//!
+//! Infinities are counted separately, so that they do not affect the means. The minimum and the maximum are kept. The
+//! memory is at most about 200 KB, for any input.
 
 use nagi_bson::{Array, Doc, Value, ValueSlot, number};
 
-/// Numbers that are kept one by one; MongoDB's digest is exact over so few as well.
+/// The maximal number of values that are kept individually. MongoDB's digest is exact up to a similar count.
 const KEPT_MAX: usize = 16_384;
-/// More centroids, less error.
+/// The compression. A higher value means more centroids and a smaller error.
 const COMPRESSION: f64 = 2000.0;
 
-/// Numbers with nearly the same value.
+/// A group of numbers with similar values.
 #[derive(Debug, Clone, Copy, PartialEq)]
 struct Centroid {
     mean: f64,
     weight: f64,
 }
 
-/// A collection of numbers; what is NaN is left out.
+/// A collection of numbers; NaN is ignored.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Digest {
-    /// Finite numbers that stand in no centroid.
+    /// Finite numbers that are not in a centroid.
     kept: Vec<f64>,
     /// Sorted by mean; empty while all numbers are kept.
     centroids: Vec<Centroid>,
-    /// Numbers within the centroids, and the extremes among them.
+    /// The total weight of the centroids, and the extremes of their numbers.
     digested: f64,
     least: f64,
     largest: f64,
-    /// How often the infinities came.
+    /// The counts of the negative and the positive infinities.
     below: u64,
     above: u64,
 }
 
 impl Digest {
-    /// Takes one more number.
+    /// Adds one number.
     pub(crate) fn add(&mut self, n: f64) {
         match n {
             f64::NEG_INFINITY => self.below += 1,
@@ -56,7 +58,7 @@ impl Digest {
         }
     }
 
-    /// Puts what is kept, and `more`, into the centroids.
+    /// Moves the kept numbers, and the centroids of `more`, into the centroids.
     fn digest(&mut self, more: Vec<Centroid>) {
         let one = |n: f64| Centroid { mean: n, weight: 1.0 };
         let mut all = std::mem::take(&mut self.centroids);
@@ -74,8 +76,8 @@ impl Digest {
         self.centroids = merged(&all, self.digested);
     }
 
-    /// The number at a share from 0 to 1: that at rank `ceil(share * count)`, or near it. None if there
-    /// is no number at all. Sorts what is kept.
+    /// The number at a percentile `share` from 0 to 1: the number at rank `ceil(share * count)`, or an approximation.
+    /// None if the collection is empty. It sorts the kept numbers.
     pub(crate) fn at(&mut self, share: f64) -> Option<f64> {
         if !self.centroids.is_empty() && !self.kept.is_empty() {
             self.digest(Vec::new());
@@ -100,7 +102,7 @@ impl Digest {
         Some(self.between(rank as f64))
     }
 
-    /// The number at a rank, counted from 1, between the middles of two centroids.
+    /// The number at a rank, counted from 1, interpolated between the middles of two centroids.
     fn between(&self, rank: f64) -> f64 {
         if rank <= 1.0 {
             return self.least;
@@ -124,12 +126,12 @@ impl Digest {
         interpolated(last, (self.digested, self.largest), rank)
     }
 
-    /// Memory beside its own size.
+    /// The memory in bytes beside its own size.
     pub(crate) fn bytes(&self) -> usize {
         self.kept.len() * size_of::<f64>() + self.centroids.len() * size_of::<Centroid>()
     }
 
-    /// Writes all of it so that [`Digest::merge`] can take it.
+    /// Writes the whole state in the form that [`Digest::merge`] reads.
     pub(crate) fn partial(&self, out: ValueSlot<'_>) {
         out.doc(|out| {
             out.put("below", self.below as i64);
@@ -146,7 +148,7 @@ impl Digest {
         });
     }
 
-    /// Takes what another one wrote.
+    /// Merges the state that another digest wrote.
     pub(crate) fn merge(&mut self, part: Doc<'_>) {
         let count = |name: &str| number::as_i64_exact(part.get(name)).unwrap_or(0).max(0) as u64;
         let list = |name: &str| part.get(name).as_array().unwrap_or(Array::EMPTY);
@@ -179,12 +181,12 @@ fn interpolated(from: (f64, f64), to: (f64, f64), rank: f64) -> f64 {
         return to.1;
     }
     let part = ((rank - from.0) / width).clamp(0.0, 1.0);
-    // Halves first, so that the difference of two huge numbers is no infinity.
+    // Multiplies before adding, because the difference of two huge numbers could be infinite.
     let value = from.1 * (1.0 - part) + to.1 * part;
     value.clamp(from.1.min(to.1), from.1.max(to.1))
 }
 
-/// Joins neighbours as long as they stay within one step of the scale, which is steep at both ends.
+/// Joins neighbours as long as they stay within one step of the scale function, which is steep at both ends.
 fn merged(sorted: &[Centroid], total: f64) -> Vec<Centroid> {
     let scale = |share: f64| {
         COMPRESSION / (2.0 * std::f64::consts::PI) * (2.0 * share.clamp(0.0, 1.0) - 1.0).asin()
@@ -213,7 +215,7 @@ mod tests {
 
     use super::*;
 
-    /// Numbers without an order to them, below one.
+    /// Pseudorandom numbers below one.
     fn random(seed: u64) -> impl Iterator<Item = f64> {
         let mut state = seed | 1;
         std::iter::repeat_with(move || {
@@ -234,7 +236,8 @@ mod tests {
         DocBuf::build(|out| digest.partial(out.slot("d")))
     }
 
-    /// How far the rank of `found` among sorted numbers is from that of the share, as a share.
+    /// The difference between the rank of `found` among sorted numbers and the rank of the share, as a share of the
+    /// count.
     fn rank_error(sorted: &[f64], found: f64, share: f64) -> f64 {
         let count = sorted.len() as f64;
         let wanted = (share * count).ceil().max(1.0);
@@ -274,7 +277,7 @@ mod tests {
                 let found = digest.at(share).unwrap();
                 let most = 0.002 * f64::sqrt(share * (1.0 - share)) + 1e-5;
                 let error = rank_error(&numbers, found, share);
-                // Of few different numbers one between two of them is as good as either.
+                // If distinct numbers are few, an interpolated value is correct as well.
                 assert!(error <= most || at == 2, "shape {at} at {share}: {error} > {most}");
             }
             assert_eq!(digest.at(0.0), numbers.first().copied());

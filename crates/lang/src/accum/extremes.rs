@@ -1,4 +1,4 @@
-//! `$min`, `$max`, `$minN`, `$maxN`: by BSON order; null and missing do not count.
+//! `$min`, `$max`, `$minN`, `$maxN`: extremes in BSON order; null and missing are ignored.
 
 use std::cmp::Ordering;
 
@@ -40,7 +40,7 @@ pub(super) fn parse_max(
 }
 
 impl Extreme {
-    /// `Less` looks for the smallest, `Greater` for the largest value.
+    /// `Less` selects the smallest, `Greater` the largest value.
     pub(crate) fn new(wanted: Ordering, collation: Option<&'static Collation>) -> Extreme {
         Extreme { wanted, collation, value: None }
     }

@@ -1,8 +1,7 @@
-//! `$_internalJsReduce`: the values of a key of a `mapReduce`, reduced to one by a function in
-//! JavaScript.
+//! `$_internalJsReduce`: reduces the values of a key of a `mapReduce` to one value, with a JavaScript function.
 //!
-//! Values are reduced as soon as there are many of them, which a reduce function has to allow. A single
-//! value is not reduced.
+//! The values are reduced whenever many have accumulated; a reduce function must support this. A single value is not
+//! reduced.
 
 use std::sync::Arc;
 
@@ -14,11 +13,11 @@ use super::{Accumulator, Parsed, held_bytes};
 use crate::expr::{Expr, ParseCx, Vars};
 use crate::script::{self, Function};
 
-/// Values that are kept before they are reduced to one.
+/// The number of values at which they are reduced to one.
 const VALUES_MAX: usize = 1000;
-/// Their bytes.
+/// The size in bytes at which they are reduced to one.
 const VALUES_BYTES_MAX: usize = 1 << 20;
-/// What one call of the function is given at most: a document's bytes.
+/// The maximal size in bytes of the values for one call of the function: that of a document.
 const CALL_BYTES_MAX: usize = 16 << 20;
 
 pub(super) fn parse(name: &'static str, value: Value<'_>, cx: &mut ParseCx<'_>) -> Result<Parsed> {
@@ -106,7 +105,7 @@ impl Reduction {
         }
     }
 
-    /// Reduces what there is to one value, in as many calls as it takes.
+    /// Reduces the current values to one, with as many calls as necessary.
     fn reduce(&mut self, vars: &Vars<'_>) -> Result<()> {
         while self.values.len() > 1 {
             let mut bytes = 0;
@@ -155,7 +154,7 @@ impl Accumulator for Reduction {
         self.reduce_many(vars)
     }
 
-    /// Takes `{k: key, v: [values]}`.
+    /// Merges `{k: key, v: [values]}`.
     fn merge(&mut self, part: Value<'_>) -> Result<()> {
         let part = part.as_doc().unwrap_or(Doc::EMPTY);
         if let Value::Array(values) = part.get("v") {

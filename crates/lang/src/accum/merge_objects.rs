@@ -1,4 +1,4 @@
-//! `$mergeObjects`: later fields override; a field stays where it first stood.
+//! `$mergeObjects`: later values replace earlier ones; a field keeps the position of its first occurrence.
 
 use std::collections::{HashMap, HashSet};
 
@@ -10,31 +10,31 @@ use super::spec::single;
 use super::{Accumulator, Parsed};
 use crate::expr::ParseCx;
 
-/// The document merged so far, and a buffer for the next one.
+/// The merged document so far, and a buffer for the next one.
 #[derive(Default)]
 pub(crate) struct MergeObjects {
     doc: Vec<u8>,
     next: Vec<u8>,
-    /// The names in `doc` once it is large: fields that are new are put behind it, not merged into a copy of it.
+    /// The names in `doc`, if it is large. They allow appending new fields to `doc` without a copy of it.
     names: HashSet<Box<str>, RandomState>,
 }
 
-/// From this length on the names of the merged document are known.
+/// The length from which on the names of the merged document are collected.
 const LARGE_BYTES: usize = 4 << 10;
 
 pub(super) fn parse(name: &'static str, value: Value<'_>, cx: &mut ParseCx<'_>) -> Result<Parsed> {
     single(name, value, cx, MergeObjects::default)
 }
 
-/// The fields that are laid over a document: of a repeated name the last one counts.
+/// The fields of a document that is merged over another one. Of a repeated name the last value counts.
 struct Over<'a> {
-    /// Each name once, where it first stood; whether it has been written.
+    /// Each name once, at its first position, with a flag that it has been written.
     fields: Vec<(NameTag, Element<'a>, bool)>,
-    /// Positions by name once there are many.
+    /// The index of each name, if there are many.
     index: HashMap<&'a str, usize, RandomState>,
 }
 
-/// Fields from which on names are hashed.
+/// The number of fields from which on names are hashed.
 const MANY: usize = 16;
 
 impl<'a> Over<'a> {
@@ -66,7 +66,7 @@ impl<'a> Over<'a> {
     }
 }
 
-/// Writes `base` with the fields of `over` on top.
+/// Writes `base` merged with the fields of `over`.
 fn merge(base: Doc<'_>, mut over: Over<'_>, out: &mut DocWriter<'_>) {
     let mut elements = base.iter();
     while let Some((tag, element)) = elements.next_tagged() {
@@ -138,7 +138,7 @@ impl Accumulator for MergeObjects {
     }
 
     fn bytes(&self) -> usize {
-        // A name is about as long as its field, or its entry is.
+        // Assumes that a name is about as long as its field, or as its entry.
         let names = if self.names.is_empty() { 0 } else { self.doc.len() + 32 * self.names.len() };
         self.doc.capacity() + self.next.capacity() + names
     }
@@ -154,7 +154,7 @@ mod tests {
     fn a_large_result_has_each_field_where_it_first_stood_with_its_last_value() {
         let mut merged = MergeObjects::default();
         let mut expected: Vec<(String, i64)> = Vec::new();
-        // New fields, old ones, and both at once, before and after the names are known.
+        // Tests new fields, existing fields, and both together, before and after the names are collected.
         for turn in 0..2000_i64 {
             let mut numbers = match turn % 3 {
                 0 => vec![turn],

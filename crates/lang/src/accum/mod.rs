@@ -1,11 +1,17 @@
-//! Accumulators: what `$group` keeps per group and field (`$sum`, `$push`, ...).
+//! Accumulators: the states that `$group` keeps for each group and field (`$sum`, `$push`, ...).
 //!
-//! [`AccumSpec`] is parsed once per field. One state is made by [`AccumSpec::new_state`]; `$group` keeps
-//! those of all its groups side by side ([`AccumSpec::new_states`]), without a box for each.
-//! A state can hand out what it has as a value (`partial`) that another state takes in (`merge`):
-//! that is how groups are spilled and how shards would combine. Rows are in [`ROWS`], by name.
+//! [`AccumSpec`] is parsed once per field. [`AccumSpec::new_state`] creates a single state. `$group` keeps the states
+//! of all its groups side by side ([`AccumSpec::new_states`]), without an allocation for each.
 //!
-//! Does not know about: group keys, memory limits of stages (it reports its bytes).
+//! ```text
+//!   group 1:   add add add --> partial --> (spilled) --+
+//!   group 1:   add add     --> partial --> (spilled) --+--> merge --> settle --> finish
+//! ```
+//!
+//! A state can be written as a value (`partial`) that another state of the same accumulator merges (`merge`).
+//! `$group` spills in this form, and shards would exchange it. The accumulators are the rows of [`ROWS`], by name.
+//!
+//! This module does not know group keys or the memory limits of stages; a state only reports its size.
 
 mod averages;
 mod collect;
@@ -38,74 +44,74 @@ use crate::window::NewWindowState;
 
 /// The state of one accumulator in one group.
 pub trait Accumulator: Send {
-    /// Takes the argument's value for one document.
+    /// Adds the argument's value for one document.
     fn add(&mut self, value: Value<'_>) -> Result<()>;
 
-    /// Comes first, with the group's key. Only scripts need to know it.
+    /// Called before all other methods, with the key of the group. Only scripts need it.
     ///
     /// # Errors
-    /// Those of the script.
+    /// The errors of the script.
     fn start(&mut self, _key: Value<'_>, _vars: &Vars<'_>, _now_ms: i64) -> Result<()> {
         Ok(())
     }
 
-    /// As `add`, where scripts can be called.
+    /// Like `add`, for accumulators that call scripts.
     fn add_in(&mut self, value: Value<'_>, _vars: &Vars<'_>) -> Result<()> {
         self.add(value)
     }
 
-    /// As `merge`, where scripts can be called.
+    /// Like `merge`, for accumulators that call scripts.
     fn merge_in(&mut self, part: Value<'_>, _vars: &Vars<'_>) -> Result<()> {
         self.merge(part)
     }
 
-    /// Comes before `finish`, for results that a script makes.
+    /// Called before `finish`, for results that a script computes.
     fn settle(&mut self, _vars: &Vars<'_>) -> Result<()> {
         Ok(())
     }
 
-    /// Takes what another state of the same accumulator gave out by `partial`.
+    /// Merges the state that another state of the same accumulator wrote with `partial`.
     fn merge(&mut self, part: Value<'_>) -> Result<()>;
 
-    /// Writes the state so that `merge` can take it.
+    /// Writes the state in the form that `merge` reads.
     fn partial(&self, out: ValueSlot<'_>);
 
     /// Writes the result.
     fn finish(&mut self, out: ValueSlot<'_>);
 
-    /// Memory that the state holds beside its own size.
+    /// The memory in bytes that the state uses beside its own size.
     fn bytes(&self) -> usize {
         0
     }
 }
 
-/// Memory of a value that a state keeps.
+/// The memory in bytes of a value that a state keeps.
 pub(crate) fn held_bytes(value: &nagi_bson::ValueBuf) -> usize {
     value.heap_bytes() + size_of::<nagi_bson::ValueBuf>()
 }
 
-/// Makes a state.
+/// Creates a state.
 pub(crate) type NewState = Box<dyn Fn() -> Box<dyn Accumulator> + Send + Sync>;
 
-/// Makes an empty place for the states of many groups.
+/// Creates an empty container for the states of many groups.
 pub(crate) type NewStates = Box<dyn Fn() -> Box<dyn States> + Send + Sync>;
 
-/// A parsed argument and how states are made.
+/// A parsed argument and the constructors of states.
 struct Parsed {
     argument: Expr,
     new_state: NewState,
     new_states: NewStates,
-    /// States over a window that moves; none if it is no window function.
+    /// Creates states for a moving window; none if the accumulator is not a window function.
     new_sliding: Option<NewWindowState>,
 }
 
-/// One accumulator.
+/// An accumulator and its parser.
 struct Row {
     name: &'static str,
     parse: fn(&'static str, Value<'_>, &mut ParseCx<'_>) -> Result<Parsed>,
 }
 
-/// Every accumulator, sorted by name.
+/// All accumulators, sorted by name.
 static ROWS: &[Row] = &[
     Row { name: "$_internalConstructStats", parse: construct_stats::parse },
     Row { name: "$_internalJsReduce", parse: js_reduce::parse },
@@ -136,7 +142,7 @@ static ROWS: &[Row] = &[
     Row { name: "$topN", parse: ranked::parse_top_n },
 ];
 
-/// Every accumulator's name, sorted.
+/// The names of all accumulators, sorted.
 pub fn accumulator_names() -> impl Iterator<Item = &'static str> {
     ROWS.iter().map(|row| row.name)
 }

@@ -1,8 +1,8 @@
-//! The exact sum of numbers of any type, as `$sum` and `$avg` need it.
+//! The exact sum of numbers of any type, for `$sum`, `$avg` and `$add`.
 //!
-//! Integers are summed in 128 bits, doubles in double-double arithmetic (two doubles, an error of
-//! about 2^-106), decimals as decimals; the parts meet when the result is requested, so that the
-//! result does not depend on the order of the input.
+//! Integers are summed in 128 bits, doubles in double-double arithmetic (a pair of doubles, with an error of about
+//! 2^-106), and decimals as decimals. The three sums are combined when the result is requested, so the result does
+//! not depend on the order of the input.
 
 use nagi_bson::{Decimal128, Type, Value};
 
@@ -12,7 +12,7 @@ pub struct NumberSum {
     integers: i128,
     doubles: DoubleDouble,
     decimals: Decimal128,
-    /// The widest type seen: int, long, double, decimal.
+    /// The widest type so far: int, long, double, decimal.
     widest: Type,
 }
 
@@ -20,7 +20,7 @@ pub struct NumberSum {
 struct DoubleDouble {
     sum: f64,
     rest: f64,
-    /// The plain sum, which decides when infinities or NaN came in.
+    /// The plain sum, which is the result if an input is infinite or NaN.
     plain: f64,
 }
 
@@ -36,7 +36,7 @@ impl Default for NumberSum {
 }
 
 impl NumberSum {
-    /// Adds a number; gives false for what is none.
+    /// Adds a number. Returns false for a value that is not a number.
     pub fn add(&mut self, value: Value<'_>) -> bool {
         match value {
             Value::Int32(n) => self.integers += i128::from(n),
@@ -57,7 +57,7 @@ impl NumberSum {
         true
     }
 
-    /// Adds an integer without widening the result's type (the milliseconds of a date).
+    /// Adds an integer without widening the type of the result (the milliseconds of a date).
     pub fn add_integer(&mut self, n: i64) {
         self.integers += i128::from(n);
     }
@@ -74,20 +74,20 @@ impl NumberSum {
         }
     }
 
-    /// A sum of integers: of longs, or of ints alone.
+    /// A sum of integers: of longs, or only of ints.
     pub(super) fn of_whole(sum: i64, is_long: bool) -> NumberSum {
         let widest = if is_long { Type::Long } else { Type::Int };
         NumberSum { integers: i128::from(sum), widest, ..NumberSum::default() }
     }
 
-    /// The sum and whether there was a long, if it is one of integers and fits.
+    /// The sum, and true if an input was a long. None if an input was not an integer or the sum does not fit.
     pub(super) fn as_whole(&self) -> Option<(i64, bool)> {
         let is_long = self.widest == Type::Long;
         let whole = is_long || self.widest == Type::Int;
         i64::try_from(self.integers).ok().filter(|_| whole).map(|sum| (sum, is_long))
     }
 
-    /// Adds the parts of another sum.
+    /// Adds another sum.
     pub fn merge(&mut self, other: &NumberSum) {
         self.integers += other.integers;
         self.doubles.merge(&other.doubles);
@@ -99,7 +99,7 @@ impl NumberSum {
         self.widest == Type::Decimal
     }
 
-    /// The sum in the widest type seen; integers that do not fit widen.
+    /// The sum in the widest type of the inputs. An integer sum that does not fit is widened.
     pub fn value(&self) -> Value<'static> {
         match self.widest {
             Type::Int | Type::Long => match (i32::try_from(self.integers), self.widest) {
@@ -114,7 +114,7 @@ impl NumberSum {
         }
     }
 
-    /// The sum of all but decimals as a double.
+    /// The sum without decimals, as a double.
     pub fn double(&self) -> f64 {
         self.with_integers().value()
     }
@@ -137,7 +137,7 @@ impl NumberSum {
     fn with_integers(&self) -> DoubleDouble {
         let mut total = self.doubles;
         if self.integers != 0 {
-            // Pieces of 48 bits are exact doubles.
+            // Pieces of 48 bits are represented exactly as doubles.
             let mut rest = self.integers;
             let mut unit = 1.0;
             while rest != 0 {
@@ -170,7 +170,7 @@ impl DoubleDouble {
 
     fn value(&self) -> f64 {
         if self.sum.is_nan() || self.rest.is_nan() || !self.plain.is_finite() {
-            // Only infinities, NaN and an overflow on the way spoil the pair.
+            // The pair is invalid only after infinities, NaN, or an intermediate overflow.
             return if self.sum.is_finite() && self.rest.is_finite() {
                 self.sum
             } else {
@@ -181,7 +181,7 @@ impl DoubleDouble {
     }
 }
 
-/// A double with all its digits (up to 34) and no zeros behind them: 2.5 is 2.5, 5.0 is 5.
+/// A double as a decimal with all its digits (up to 34) and without trailing zeros: 2.5 is 2.5, 5.0 is 5.
 fn shortest(n: f64) -> Decimal128 {
     let exact = Decimal128::from_f64_exact(n);
     let Some(mut parts) = exact.parts() else {
@@ -194,7 +194,7 @@ fn shortest(n: f64) -> Decimal128 {
     Decimal128::from_parts(parts).unwrap_or(exact)
 }
 
-/// The rounded sum and what rounding lost.
+/// The rounded sum and its rounding error.
 fn two_sum(a: f64, b: f64) -> (f64, f64) {
     let sum = a + b;
     let b_part = sum - a;
@@ -214,7 +214,7 @@ impl NumberSum {
         out.push(Value::Decimal128(self.decimals));
     }
 
-    /// Reads what `write_partial` wrote.
+    /// Reads the parts that `write_partial` wrote.
     pub(super) fn from_partial(part: Value<'_>) -> NumberSum {
         let mut sum = NumberSum::default();
         let Value::Array(parts) = part else {

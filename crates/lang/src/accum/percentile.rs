@@ -1,9 +1,8 @@
-//! `$percentile` and `$median`: values at given shares of the sorted numbers.
+//! `$percentile` and `$median`: the values at given percentiles of the sorted numbers.
 //!
-//! The method is called approximate: a group's answer is exact, the number at rank `ceil(p * n)`, while
-//! its numbers are few, and that of a t-digest when they are many (see `digest`). An array's numbers, and
-//! those of a moving window, are there anyway and answered exactly. Values that are no numbers do not
-//! count, nor does NaN.
+//! The method is named `approximate`. For a group with few numbers the result is exact: the number at rank `ceil(p *
+//! n)`. For many numbers it is the result of a t-digest (see `digest`). The numbers of an array, and those of a
+//! moving window, are in memory anyway, and their results are exact. NaN and values that are not numbers are ignored.
 
 use nagi_bson::{Array, Value, ValueSlot, number};
 use nagi_error::{Code, Result, bail};
@@ -14,13 +13,13 @@ use super::{Accumulator, Parsed};
 use crate::expr::{Expr, ParseCx};
 use crate::window::SortedNumbers;
 
-/// The specification, parsed: what is looked at and which shares are wanted.
+/// The parsed specification: the input and the requested percentiles.
 #[derive(Debug, Clone)]
 pub struct Shares {
     pub(crate) input: Expr,
-    /// Each from 0 to 1.
+    /// The percentiles, each from 0 to 1.
     pub(crate) shares: Box<[f64]>,
-    /// Whether the result is one number instead of an array.
+    /// True if the result is one number and not an array.
     pub(crate) single: bool,
 }
 
@@ -58,13 +57,13 @@ impl Shares {
         Ok(Shares { input, shares, single })
     }
 
-    /// Writes the result for `numbers`, which get sorted.
+    /// Sorts `numbers` and writes the result for them.
     pub(crate) fn write(&self, numbers: &mut [f64], out: ValueSlot<'_>) {
         numbers.sort_unstable_by(f64::total_cmp);
         self.write_by(&mut |share| numbers.get(position(share, numbers.len())).copied(), out);
     }
 
-    /// Writes the result, each number as `at` finds it for its share.
+    /// Writes the result; `at` returns the number for each percentile.
     pub(crate) fn write_by(&self, at: &mut dyn FnMut(f64) -> Option<f64>, out: ValueSlot<'_>) {
         let mut found = |share| at(share).map_or(Value::Null, Value::Double);
         if self.single {
@@ -75,12 +74,12 @@ impl Shares {
     }
 }
 
-/// Where a share's number stands among `count` sorted ones.
+/// The index of the number for a percentile among `count` sorted numbers.
 pub(crate) fn position(share: f64, count: usize) -> usize {
     ((share * count as f64).ceil() as usize).saturating_sub(1)
 }
 
-/// A value as a number that counts; what is none, and NaN, does not.
+/// The value as a number; none for NaN and for values that are not numbers.
 pub(crate) fn countable(value: Value<'_>) -> Option<f64> {
     number::as_f64(value).filter(|n| !n.is_nan())
 }

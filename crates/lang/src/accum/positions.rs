@@ -1,4 +1,4 @@
-//! `$first`, `$last`, `$firstN`, `$lastN`: by the order of the input; missing counts as null.
+//! `$first`, `$last`, `$firstN`, `$lastN`: values by the order of the input; a missing value counts as null.
 
 use std::collections::VecDeque;
 
@@ -48,7 +48,7 @@ pub(super) fn parse_last_n(
         .sliding(move || Ring::new(Pick::LastN(n))))
 }
 
-/// Parses `{input, n}`; `n` must be constant.
+/// Parses `{input, n}`; `n` must be a constant.
 pub(super) fn parse_n(name: &str, value: Value<'_>, cx: &mut ParseCx<'_>) -> Result<(Expr, usize)> {
     let Value::Doc(doc) = value else {
         bail!(Code::Location(5787900), "specification must be an object; found {name}: {value}");

@@ -1,6 +1,6 @@
-//! `$top`, `$bottom`, `$topN`, `$bottomN`: what the first or last documents by a sort give.
+//! `$top`, `$bottom`, `$topN`, `$bottomN`: outputs of the first or last documents in a given sort order.
 //!
-//! The argument is evaluated to `[output, sort value, ...]`, so that a state needs no document.
+//! The argument is evaluated to a row `[output, sort value, ...]`, so that a state does not need the documents.
 
 use std::cmp::Ordering;
 use std::sync::Arc;
@@ -123,7 +123,7 @@ struct Ranked {
     n: usize,
     descending: Box<[bool]>,
     collation: Option<&'static Collation>,
-    /// Sorted; at most n.
+    /// Sorted rows, at most n.
     rows: Vec<ValueBuf>,
     bytes: usize,
 }
@@ -138,7 +138,7 @@ impl Ranked {
     }
 }
 
-/// Order of two rows `[output, sort value, ...]`.
+/// Compares two rows `[output, sort value, ...]`.
 pub(crate) fn order_of_rows(
     a: Array<'_>,
     b: Array<'_>,
@@ -156,7 +156,7 @@ pub(crate) fn order_of_rows(
     Ordering::Equal
 }
 
-/// An array sorts by its smallest or largest element.
+/// The value by which a value sorts: for an array, its smallest or largest element.
 fn sort_value<'a>(value: Value<'a>, descending: bool, own: Option<&Collation>) -> Value<'a> {
     let Value::Array(items) = value else {
         return value;

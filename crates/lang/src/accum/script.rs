@@ -1,6 +1,6 @@
-//! `$accumulator`, whose state is made and changed by functions in JavaScript.
+//! `$accumulator`: an accumulator whose state is computed by JavaScript functions.
 //!
-//! Between two calls a state is a BSON value, so that it can be spilled and merged like any other.
+//! Between two calls the state is a BSON value, so that it can be spilled and merged like any other.
 
 use std::sync::Arc;
 
@@ -86,7 +86,7 @@ fn check_lang(value: Value<'_>) -> Result<()> {
     }
 }
 
-/// The state of `$accumulator`; none before `init`, and in one that only merges.
+/// The state of `$accumulator`; none before `init`, and in a state that only merges.
 struct Scripted {
     spec: Arc<Spec>,
     state: Option<ValueBuf>,
@@ -101,7 +101,7 @@ impl Scripted {
 impl Accumulator for Scripted {
     fn start(&mut self, key: Value<'_>, vars: &Vars<'_>, now_ms: i64) -> Result<()> {
         let arena = Bump::new();
-        // The fields of the key are what the arguments may name.
+        // The arguments may refer to the fields of the key.
         let root = key.as_doc().unwrap_or(Doc::EMPTY);
         let value = self.spec.init_args.eval(&Eval::new(root, vars, &arena, now_ms))?;
         let Value::Array(args) = value else {

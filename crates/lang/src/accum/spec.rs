@@ -1,4 +1,4 @@
-//! Parsing of a field of `$group`: `total: {$sum: "$price"}`.
+//! The parser of a field of `$group`: `total: {$sum: "$price"}`.
 
 use std::sync::Arc;
 
@@ -9,7 +9,7 @@ use super::{Accumulator, NewState, NewStates, Parsed, ROWS, States, states::Flat
 use crate::expr::{Args, Deps, Expr, Nulls, Operator, ParseCx};
 use crate::window::{NewWindowState, WindowState};
 
-/// An accumulator with its argument.
+/// A parsed accumulator with its argument.
 pub struct AccumSpec {
     name: &'static str,
     argument: Expr,
@@ -25,7 +25,10 @@ impl std::fmt::Debug for AccumSpec {
 }
 
 impl AccumSpec {
-    /// Parses the accumulator `name` with its argument. Unknown names are 15952.
+    /// Parses the accumulator `name` with its argument.
+    ///
+    /// # Errors
+    /// 15952 for an unknown name, and the errors of each accumulator.
     pub fn parse(name: &str, value: Value<'_>, cx: &mut ParseCx<'_>) -> Result<AccumSpec> {
         let Some(row) = ROWS.iter().find(|row| row.name == name) else {
             bail!(Code::Location(15952), "unknown group operator '{name}'");
@@ -38,7 +41,7 @@ impl AccumSpec {
         AccumSpec { name, argument, new_state, new_states, new_sliding }
     }
 
-    /// Parses it as a window function, for which an array is an expression like any other.
+    /// Parses an accumulator as a window function, where an array is a normal expression.
     pub(crate) fn parse_over_window(
         name: &str,
         value: Value<'_>,
@@ -51,12 +54,13 @@ impl AccumSpec {
         Ok(AccumSpec { argument: Expr::parse(value, cx)?, ..whole })
     }
 
-    /// How states are made that forget their oldest value; none if it is no window function.
+    /// The argument, the constructor of states, and the constructor of states for moving windows; the latter is none
+    /// if the accumulator is not a window function.
     pub(crate) fn into_parts(self) -> (Expr, NewState, Option<NewWindowState>) {
         (self.argument, self.new_state, self.new_sliding)
     }
 
-    /// Parses a whole field of `$group`; checks its name and that it is one accumulator.
+    /// Parses a field of `$group`, and checks its name and that it has exactly one accumulator.
     pub fn parse_field(field: &str, value: Value<'_>, cx: &mut ParseCx<'_>) -> Result<AccumSpec> {
         if field.contains('.') {
             bail!(Code::Location(40235), "The field name '{field}' cannot contain '.'");
@@ -81,17 +85,17 @@ impl AccumSpec {
         self.name
     }
 
-    /// What is evaluated for each document and given to [`Accumulator::add`].
+    /// The expression that is evaluated for each document and passed to [`Accumulator::add`].
     pub fn argument(&self) -> &Expr {
         &self.argument
     }
 
-    /// A state that has seen nothing.
+    /// An empty state.
     pub fn new_state(&self) -> Box<dyn Accumulator> {
         (self.new_state)()
     }
 
-    /// A place for the states of many groups; empty.
+    /// An empty container for the states of many groups.
     pub fn new_states(&self) -> Box<dyn States> {
         (self.new_states)()
     }
@@ -101,7 +105,7 @@ impl AccumSpec {
     }
 }
 
-/// A group key of one field has null for missing, as a key that is no document has.
+/// Replaces missing by null in a group key with one field, as it is done for a key that is not a document.
 static MISSING_TO_NULL: Operator = Operator {
     name: "$_internalMissingToNull",
     args: Args::Exactly(1),
@@ -112,8 +116,8 @@ static MISSING_TO_NULL: Operator = Operator {
 
 /// Parses the `_id` of `$group`: an expression, a document of expressions, or a constant.
 ///
-/// An array is a constant, and a field of a document may not be a number or a boolean (17390):
-/// `{_id: {a: 1}}` reads as an inclusion and means nothing.
+/// An array is a constant. A field of a document may not be a number or a boolean (17390), because `{_id: {a: 1}}`
+/// looks like an inclusion.
 pub fn parse_group_key(value: Value<'_>, cx: &mut ParseCx<'_>) -> Result<Expr> {
     match value {
         Value::Doc(doc) => {
@@ -136,7 +140,7 @@ pub fn parse_group_key(value: Value<'_>, cx: &mut ParseCx<'_>) -> Result<Expr> {
     }
 }
 
-/// Parses the argument of an accumulator that takes one expression.
+/// Parses the argument of an accumulator with one expression.
 pub(super) fn single<A: Accumulator + 'static>(
     name: &str,
     value: Value<'_>,
@@ -149,7 +153,7 @@ pub(super) fn single<A: Accumulator + 'static>(
     Ok(parsed(Expr::parse(value, cx)?, new))
 }
 
-/// An argument and the maker of states.
+/// Combines an argument with the constructors of states.
 pub(super) fn parsed<A: Accumulator + 'static>(
     argument: Expr,
     new: impl Fn() -> A + Send + Sync + 'static,
@@ -168,7 +172,7 @@ pub(super) fn parsed<A: Accumulator + 'static>(
 }
 
 impl Parsed {
-    /// The states of many groups are kept in a way of their own.
+    /// Sets a specialized container for the states of many groups.
     pub(super) fn kept_as<S: States + 'static>(
         mut self,
         new: impl Fn() -> S + Send + Sync + 'static,
@@ -177,7 +181,7 @@ impl Parsed {
         self
     }
 
-    /// Adds how states over a moving window are made.
+    /// Sets the constructor of states for moving windows.
     pub(super) fn sliding<S: WindowState + 'static>(
         mut self,
         new: impl Fn() -> S + Send + Sync + 'static,

@@ -1,4 +1,4 @@
-//! `$stdDevPop` and `$stdDevSamp`: standard deviation by Welford's method, in doubles.
+//! `$stdDevPop` and `$stdDevSamp`: the standard deviation by Welford's method, in doubles.
 
 use nagi_bson::{Value, ValueSlot, number};
 use nagi_error::Result;
@@ -8,7 +8,7 @@ use super::{Accumulator, Parsed};
 use crate::expr::ParseCx;
 use crate::window::{Fold, Folded};
 
-/// Count, mean and sum of squared distances from it.
+/// The count, the mean, and the sum of the squared deviations from it.
 #[derive(Default, Clone)]
 pub(crate) struct Spread {
     sample: bool,

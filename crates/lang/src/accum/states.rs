@@ -1,7 +1,7 @@
 //! The states of one accumulator for all groups of a `$group`, by the number of the group.
 //!
-//! They lie side by side in pages, so that a group costs the size of its state and no box. Pages do not
-//! move: a million groups are not copied while the second million comes.
+//! They are stored side by side in pages, so a group costs only the size of its state and no separate allocation.
+//! Pages are not moved: adding the second million of groups does not copy the first one.
 
 use nagi_bson::{Value, ValueSlot};
 use nagi_error::Result;
@@ -9,10 +9,10 @@ use nagi_error::Result;
 use super::Accumulator;
 use crate::expr::Vars;
 
-/// Items of a page; the first one grows to that, so that ten groups do not pay for a thousand.
+/// The number of items of a page. The first page grows up to this size, so that a few groups use little memory.
 const PAGE: usize = 1024;
 
-/// Items by number, in pages that do not move.
+/// Items by number, in pages that are not moved.
 pub struct Numbered<T> {
     pages: Vec<Vec<T>>,
 }
@@ -24,7 +24,7 @@ impl<T> Default for Numbered<T> {
 }
 
 impl<T> Numbered<T> {
-    /// How many there are.
+    /// The number of items.
     pub fn len(&self) -> usize {
         self.pages.last().map_or(0, |last| (self.pages.len() - 1) * PAGE + last.len())
     }
@@ -44,7 +44,7 @@ impl<T> Numbered<T> {
         }
     }
 
-    /// The item of a number below `len`.
+    /// The item at an index below `len`.
     #[inline]
     pub fn at(&self, at: usize) -> &T {
         &self.pages[at / PAGE][at % PAGE]
@@ -55,7 +55,7 @@ impl<T> Numbered<T> {
         &mut self.pages[at / PAGE][at % PAGE]
     }
 
-    /// Memory of its items, not what they hold beside their size.
+    /// The memory of the items in bytes, without the memory that they refer to.
     #[inline]
     pub fn bytes(&self) -> usize {
         let last = self.pages.last().map_or(0, Vec::capacity);
@@ -66,7 +66,7 @@ impl<T> Numbered<T> {
         self.pages.into_iter().flatten()
     }
 
-    /// Forgets all; the room of the first few stays.
+    /// Removes all items; a small part of the first page's capacity is kept.
     pub fn clear(&mut self) {
         self.pages.truncate(1);
         if let Some(first) = self.pages.first_mut() {
@@ -76,43 +76,43 @@ impl<T> Numbered<T> {
     }
 }
 
-/// The states of one accumulator, by group. What takes a number fails for one that was not pushed by a
-/// panic; the rest is as of [`Accumulator`].
+/// The states of one accumulator, by group. Methods with a number panic for a group that was not pushed. They
+/// correspond to the methods of [`Accumulator`].
 pub trait States: Send {
-    /// A state for the next group.
+    /// Adds a state for the next group.
     fn push(&mut self);
 
-    /// Comes first for a group, with its key.
+    /// Called before all other methods for a group, with its key.
     ///
     /// # Errors
-    /// Those of a script.
+    /// The errors of a script.
     fn start(&mut self, at: usize, key: Value<'_>, vars: &Vars<'_>, now_ms: i64) -> Result<()>;
 
-    /// Takes the argument's value for one document of the group.
+    /// Adds the argument's value for one document of the group.
     ///
     /// # Errors
-    /// Those of [`Accumulator::add_in`].
+    /// The errors of [`Accumulator::add_in`].
     fn add(&mut self, at: usize, value: Value<'_>, vars: &Vars<'_>) -> Result<()>;
 
-    /// Takes in what `partial` gave out for the same group, here or elsewhere.
+    /// Merges a state that `partial` wrote for the same group.
     ///
     /// # Errors
-    /// Those of [`Accumulator::merge_in`].
+    /// The errors of [`Accumulator::merge_in`].
     fn merge(&mut self, at: usize, part: Value<'_>, vars: &Vars<'_>) -> Result<()>;
 
-    /// Writes the state so that `merge` can take it.
+    /// Writes the state in the form that `merge` reads.
     fn partial(&self, at: usize, out: ValueSlot<'_>);
 
-    /// Writes the result. The state is of no use afterwards, and holds no memory beside its own size.
+    /// Writes the result. Afterwards the state is empty and uses no memory beside its own size.
     ///
     /// # Errors
-    /// Those of [`Accumulator::settle`].
+    /// The errors of [`Accumulator::settle`].
     fn finish(&mut self, at: usize, vars: &Vars<'_>, out: ValueSlot<'_>) -> Result<()>;
 
-    /// Memory of all states.
+    /// The memory of all states in bytes.
     fn bytes(&self) -> usize;
 
-    /// Forgets all groups.
+    /// Removes all groups.
     fn clear(&mut self);
 }
 
@@ -120,7 +120,7 @@ pub trait States: Send {
 pub(super) struct Flat<A, N> {
     new: N,
     states: Numbered<A>,
-    /// Memory that states hold beside their size.
+    /// The memory in bytes that the states use beside their size.
     held: usize,
 }
 
@@ -129,7 +129,7 @@ impl<A: Accumulator, N: Fn() -> A + Send> Flat<A, N> {
         Flat { new, states: Numbered::default(), held: 0 }
     }
 
-    /// Lets a state change, and sees how much more it holds then.
+    /// Changes a state and updates the total of the memory that the states use.
     #[inline]
     fn change<T>(&mut self, at: usize, how: impl FnOnce(&mut A) -> T) -> T {
         let state = self.states.at_mut(at);

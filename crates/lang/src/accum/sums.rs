@@ -9,7 +9,7 @@ use super::{Accumulator, NumberSum, Parsed};
 use crate::expr::{Expr, ParseCx};
 use crate::window::{Counter, Fold, Folded};
 
-/// Adds numbers and leaves out everything else.
+/// Adds numbers and ignores all other values.
 #[derive(Default, Clone)]
 pub(crate) struct Sum(NumberSum);
 

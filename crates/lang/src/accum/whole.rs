@@ -1,5 +1,5 @@
-//! The sums of many groups. As long as all of them are sums of integers that fit, a group costs 16 bytes;
-//! the first double, decimal or overflow makes whole sums ([`NumberSum`]) of all.
+//! The sums of many groups, in a compact form. As long as all inputs are integers and all sums fit into 64 bits, a
+//! group costs 16 bytes. The first double, decimal or overflow converts all sums to [`NumberSum`].
 
 use nagi_bson::{Value, ValueSlot};
 use nagi_error::Result;
@@ -7,7 +7,7 @@ use nagi_error::Result;
 use super::{NumberSum, Numbered, States};
 use crate::expr::Vars;
 
-/// States of `$sum` and `$count`.
+/// The states of `$sum` and `$count`.
 pub(super) struct WholeSums(Sums);
 
 enum Sums {
@@ -19,7 +19,7 @@ enum Sums {
 #[derive(Clone, Copy, Default)]
 struct Small {
     sum: i64,
-    /// Whether one of them was a long, which the sum is then too.
+    /// True if an input was a long; the sum is then a long as well.
     is_long: bool,
 }
 
@@ -30,7 +30,7 @@ impl Default for WholeSums {
 }
 
 impl Small {
-    /// Adds a value; false if that is for a wide sum.
+    /// Adds a value. Returns false if it needs a wide sum.
     #[inline]
     fn add(&mut self, value: Value<'_>) -> bool {
         let (n, is_long) = match value {
@@ -117,7 +117,7 @@ impl States for WholeSums {
     fn partial(&self, at: usize, out: ValueSlot<'_>) {
         let sum = self.value_of(at);
         match sum.as_whole() {
-            // As a value it says the same: an int is one of ints.
+            // The plain value is equivalent: an int is a sum of ints only.
             Some((n, true)) => out.put(n),
             Some((n, false)) if i32::try_from(n).is_ok() => out.put(n as i32),
             _ => out.array(|out| sum.write_partial(out)),

@@ -1,7 +1,7 @@
-//! From a specification to a collator of the library (ICU4X).
+//! Creates a collator of the library ICU4X from a specification.
 //!
-//! The library takes every option but one from its caller: whether accents compare backwards stands
-//! in a locale's metadata. [`Source`] hands out the built-in data with that bit as it was requested.
+//! The library's options cover every field of a specification except `backwards` (accents compare from the end),
+//! which is part of a locale's metadata. [`Source`] provides the built-in data with that bit changed.
 
 use icu_collator::{
     Collator, CollatorBorrowed, CollatorPreferences,
@@ -15,10 +15,10 @@ use icu_provider::prelude::{DataError, DataPayload, DataProvider, DataRequest, D
 
 use super::{locales, spec::CaseFirst, spec::Spec};
 
-/// The bit of the metadata that says "accents backwards".
+/// The bit of the metadata for backwards accents.
 const BACKWARDS: u32 = 1 << 7;
 
-/// The built-in data, with another word on accents.
+/// The built-in data with a given value of the `backwards` bit.
 struct Source {
     backwards: bool,
 }
@@ -59,11 +59,11 @@ impl DataProvider<data::CollationMetadataV1> for Source {
     }
 }
 
-/// The collator of a specification. It lives as long as the process: the caller makes one for each
+/// The collator of a specification. It lives as long as the process, so the caller must create only one per
 /// specification.
 ///
 /// # Errors
-/// Those of the library, which has data for every locale of the table.
+/// The errors of the library. They do not occur for the locales of the table.
 pub(super) fn collator(spec: &Spec) -> Result<CollatorBorrowed<'static>, String> {
     let locale: Locale = locales::tag(spec.locale).parse().map_err(|e| format!("{e:?}"))?;
     let mut preferences = CollatorPreferences::from(&locale);

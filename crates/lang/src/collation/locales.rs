@@ -1,10 +1,10 @@
-//! The locales whose rules are built in, under the names that MongoDB gives them.
+//! The locales whose rules are built in, with MongoDB's names.
 //!
-//! A name is a language, perhaps a script and a region, and perhaps a variant of the order behind
-//! `@collation=`. Only canonical names are taken (`en`, not `EN` or `en_GB`): a specification is
-//! stored and compared as text, and two names of one order would be two collations.
+//! A name consists of a language, an optional script and region, and an optional variant of the order after
+//! `@collation=`. Only canonical names are accepted (`en`, not `EN` or `en_GB`): a specification is stored and
+//! compared as text, so two names of one order would be two collations.
 
-/// Every name, sorted.
+/// All names, sorted.
 #[rustfmt::skip]
 static LOCALES: &[&str] = &[
     "af", "am", "ar", "ar@collation=compat", "ar_SA", "ar_SA@collation=compat", "as", "az", "be",
@@ -34,21 +34,21 @@ static LOCALES: &[&str] = &[
     "zu",
 ];
 
-/// Languages whose text is normalized unless the specification says otherwise.
+/// The languages with normalization by default.
 #[rustfmt::skip]
 static NORMALIZED: &[&str] = &[
     "as", "bn", "bo", "el", "fa", "gu", "he", "hi", "ig", "km", "kn", "kok", "mr", "my", "or", "pa",
     "ps", "si", "ta", "te", "th", "vi", "wo", "yo",
 ];
 
-/// Longer than any known name; what is longer gets no suggestion.
+/// The maximal length of a name for which a suggestion is made. It is longer than any known name.
 const NAME_BYTES_MAX: usize = 32;
 
-/// Names of variants whose Unicode key is another.
+/// The variants whose Unicode key differs from their name.
 static VARIANTS: &[(&str, &str)] =
     &[("dictionary", "dict"), ("phonebook", "phonebk"), ("traditional", "trad")];
 
-/// What a locale says where a specification is silent.
+/// The defaults of a locale.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Defaults {
     pub(super) upper_first: bool,
@@ -57,12 +57,12 @@ pub(super) struct Defaults {
     pub(super) backwards: bool,
 }
 
-/// The name as the table holds it.
+/// Finds a name in the table.
 pub(super) fn find(name: &str) -> Option<&'static str> {
     LOCALES.binary_search(&name).ok().map(|at| LOCALES[at])
 }
 
-/// What a known locale says of the options.
+/// The defaults of a known locale.
 pub(super) fn defaults(name: &str) -> Defaults {
     let language = name.split(['_', '@']).next().unwrap_or(name);
     Defaults {
@@ -85,8 +85,7 @@ pub(super) fn tag(name: &str) -> String {
     tag
 }
 
-/// The nearest known name to one that is unknown: without its variant, in canonical case, and with
-/// parts left off at the end.
+/// The nearest known name to an unknown one: without its variant, in canonical case, and with trailing parts removed.
 pub(super) fn nearest(name: &str) -> Option<&'static str> {
     let place = name.split('@').next().unwrap_or(name);
     if place.len() > NAME_BYTES_MAX {

@@ -1,12 +1,14 @@
-//! Texts so long that comparing them takes memory that matters.
+//! Comparison and keys of long texts with bounded memory and time.
 //!
-//! The library keeps eight bytes for each element of both texts until they differ in a base letter, and all
-//! combining marks that follow each other, from which it takes one at a time at the front: a million of them
-//! take minutes. So beyond [`LONG_BYTES`]
-//! - no more than [`MARKS_MAX`] marks follow each other: behind so many stands a COMBINING GRAPHEME JOINER,
-//!   which has no weight and ends their canonical order, as in Unicode's stream-safe text,
-//! - texts are compared by the first bytes of their keys and, if these are equal, by their keys,
-//! - which are made if the request has memory for them.
+//! The library has two costs that matter for long texts. It keeps eight bytes for each element of both texts until
+//! they differ in a base letter. And it collects all consecutive combining marks and removes them one at a time from
+//! the front, so that a million marks take minutes.
+//!
+//! Texts longer than [`LONG_BYTES`] are therefore handled as follows:
+//! - At most [`MARKS_MAX`] marks follow each other. After that many, a COMBINING GRAPHEME JOINER is inserted. It has
+//!   no weight and ends the canonical reordering, as in Unicode's stream-safe text format.
+//! - Texts are compared by the first bytes of their keys and, if these are equal, by the whole keys.
+//! - A whole key is computed only if the request has the memory for it.
 
 use std::{borrow::Cow, cmp::Ordering};
 
@@ -14,24 +16,24 @@ use icu_collator::{CollationKeySink, CollatorBorrowed};
 use icu_normalizer::properties::CanonicalCombiningClassMapBorrowed;
 use nagi_budget::meter;
 
-/// What is not longer is left to the library: a few hundred kilobytes at most.
+/// Shorter texts are passed to the library as they are; it needs a few hundred kilobytes at most.
 pub(super) const LONG_BYTES: usize = 16 << 10;
-/// Marks that may follow each other; a letter of any language has less than ten.
+/// The maximal number of consecutive marks; letters of real languages have less than ten.
 const MARKS_MAX: usize = 1024;
 /// The combining grapheme joiner.
 const JOINER: char = '\u{34f}';
-/// What making a key takes for each byte of the text: the key, and its levels until they are put together, in
+/// The memory for computing a key, per byte of the text: the key itself and its levels before they are joined, in
 /// buffers that double.
 const KEY_COST: usize = 8;
-/// The same for a character that stands for a word, beyond that of its bytes.
+/// The additional memory for a character that stands for a whole word.
 const WORD_COST: usize = 100;
-/// So much of two keys is compared first.
+/// The length of the prefixes of two keys that are compared first.
 const FIRST_BYTES: usize = 4 << 10;
 
 static CLASSES: CanonicalCombiningClassMapBorrowed<'static> =
     CanonicalCombiningClassMapBorrowed::new();
 
-/// Order of two texts of which one is long.
+/// Compares two texts of which at least one is long.
 #[cold]
 pub(super) fn compare(collator: &CollatorBorrowed<'static>, a: &str, b: &str) -> Ordering {
     if a == b {
@@ -55,11 +57,11 @@ pub(super) fn compare(collator: &CollatorBorrowed<'static>, a: &str, b: &str) ->
     x.cmp(&y)
 }
 
-/// As [`super::Collation::key`] for a long text.
+/// [`super::Collation::key`] for a long text.
 #[cold]
 pub(super) fn key(collator: &CollatorBorrowed<'static>, text: &str, out: &mut String) {
     let Some(text) = divided(text) else { return };
-    // Beside the key there is the text that it is written as.
+    // The key also exists as a text at the same time.
     if !meter::must_fit(cost(&text) + KEY_COST / 2 * text.len()) {
         return;
     }
@@ -69,15 +71,15 @@ pub(super) fn key(collator: &CollatorBorrowed<'static>, text: &str, out: &mut St
     out.extend(bytes.into_iter().map(char::from));
 }
 
-/// What making the key of a text takes at most, in bytes.
+/// The maximal memory in bytes for computing the key of a text.
 fn cost(text: &str) -> usize {
-    // Arabic ligatures, one of them of eighteen letters, and squared words.
+    // Arabic ligatures (one of them stands for eighteen letters) and squared words.
     let is_word = |c: &char| matches!(c, '\u{fb50}'..='\u{fdff}' | '\u{3200}'..='\u{33ff}');
     let words = if text.is_ascii() { 0 } else { text.chars().filter(is_word).count() };
     KEY_COST * text.len() + WORD_COST * words
 }
 
-/// The text with joiners, if it needs some; none if there is no memory for that.
+/// The text with joiners inserted where necessary; none if there is not enough memory.
 fn divided(text: &str) -> Option<Cow<'_, str>> {
     let Some(mut at) = division(text) else { return Some(Cow::Borrowed(text)) };
     let room = text.len() + text.len() / 512;
@@ -100,14 +102,14 @@ fn divided(text: &str) -> Option<Cow<'_, str>> {
     Some(Cow::Owned(made))
 }
 
-/// Where the first joiner belongs: behind [`MARKS_MAX`] marks that another one follows.
+/// The position of the first joiner: after [`MARKS_MAX`] marks, if another mark follows.
 fn division(text: &str) -> Option<usize> {
     if text.is_ascii() {
         return None;
     }
     let mut marks = 0;
     for (at, c) in text.char_indices() {
-        // No mark is below these.
+        // There are no marks below U+0300.
         if c < '\u{300}' || !is_mark(c) {
             marks = 0;
         } else if marks == MARKS_MAX {
@@ -119,8 +121,8 @@ fn division(text: &str) -> Option<usize> {
     None
 }
 
-/// Whether the library collects the character with those before it. Some of no class fall
-/// into marks.
+/// Returns true if the library collects the character together with the marks before it. This includes some
+/// characters without a combining class that decompose into marks.
 fn is_mark(c: char) -> bool {
     CLASSES.get_u8(c) != 0
         || matches!(
@@ -132,12 +134,12 @@ fn is_mark(c: char) -> bool {
 /// The first bytes of a key.
 fn first(collator: &CollatorBorrowed<'static>, text: &str) -> Vec<u8> {
     let mut sink = First(Vec::with_capacity(FIRST_BYTES));
-    // It ends early, or not.
+    // Stopping early is not an error.
     let _ = collator.write_sort_key_to(text, &mut sink);
     sink.0
 }
 
-/// Takes the first bytes of a key.
+/// A sink for the first bytes of a key.
 struct First(Vec<u8>);
 
 impl CollationKeySink for First {

@@ -2,26 +2,25 @@
 //!
 //! ```text
 //!   {locale: "fr", strength: 2} --parse--> Spec --interned--> &'static Collation
-//!                                                               compare(a, b)    while matching
-//!                                                               key(a) as text   in keys and hashes
+//!                                                               compare(a, b)    in filters, expressions, sorts
+//!                                                               key(a) as text   in index keys and hashes
 //! ```
 //!
-//! Everywhere else a collation is an `Option<&'static Collation>`; none is the simple one, which
-//! compares bytes and never comes here. One word long and `Copy`, it travels with parsed filters,
-//! expressions, sorts and index specifications.
+//! The rest of the code has a collation as `Option<&'static Collation>`. None is the simple collation, which compares
+//! bytes and does not use this module. The option is one word and `Copy`; it is part of parsed filters, expressions,
+//! sorts and index specifications.
 //!
-//! A *key* is a text whose bytes order as the collation orders the originals. Wherever values are
-//! hashed, or encoded to be compared as bytes, strings are replaced by their keys first
-//! ([`Collation::keyed`]), in embedded documents and arrays too; what follows need not know.
+//! A *key* is a text whose bytes have the order that the collation gives to the original strings. Before values are
+//! hashed, or encoded to be compared as bytes, their strings are replaced by keys ([`Collation::keyed`]), also in
+//! embedded documents and arrays. The following code does not need to know the collation.
 //!
 //! Invariants
-//! - One `Collation` for each different specification, for the life of the process. There are about 170
-//!   locales and 960 ways to set the options; requests get [`COLLATIONS_MAX`] of them, some 4 MB.
-//! - `compare(a, b)` is the order of `key(a)` and `key(b)`, byte by byte.
+//! - There is one `Collation` per distinct specification, for the life of the process. There are about 170 locales
+//!   and 960 combinations of options. Requests may create up to [`COLLATIONS_MAX`] of them, about 4 MB.
+//! - `compare(a, b)` equals the byte order of `key(a)` and `key(b)`.
+//! - A text of any length needs bounded memory, or its request is cancelled: see [`long`].
 //!
-//! - A text of any length takes bounded memory, or has its request end: see [`long`].
-//!
-//! Does not know about: which operation has which collation (default of a collection, of a view).
+//! This module does not know which operation uses which collation (the default of a collection or view).
 
 mod engine;
 mod locales;
@@ -44,26 +43,26 @@ use nagi_error::{Code, Error, Result, bail};
 pub use order::{equal, expr_values, has_text, hash_of, values};
 pub use spec::{CaseFirst, Spec};
 
-/// An order of strings. Two are the same exactly if they have the same address.
+/// An order of strings. Two collations are equal exactly if they have the same address.
 pub struct Collation {
     spec: Spec,
-    /// The specification with every field, as it is listed.
+    /// The complete specification, with every field, for listings.
     form: DocBuf,
     collator: CollatorBorrowed<'static>,
 }
 
-/// Different collations that requests may ask for in the life of a process, each kept for some 400
-/// bytes. What is stored in catalogs comes on top.
+/// The maximal number of distinct collations that requests may create in the life of a process. Each is kept and uses
+/// about 400 bytes. The collations of stored catalogs are not limited.
 pub const COLLATIONS_MAX: usize = 10_000;
 
-/// The collations that were made.
+/// The collations that exist.
 #[derive(Default)]
 struct Known(RwLock<HashMap<Spec, &'static Collation, RandomState>>);
 
 static KNOWN: LazyLock<Known> = LazyLock::new(Known::default);
 
 impl Known {
-    /// The collation of a specification, made if it is new and there are fewer than `max`.
+    /// The collation of a specification. It is created if it does not exist and there are fewer than `max`.
     fn get(&self, spec: Spec, max: usize) -> Result<&'static Collation> {
         let known = self.0.read().unwrap_or_else(|poisoned| poisoned.into_inner());
         if let Some(found) = known.get(&spec) {
@@ -90,18 +89,18 @@ impl Known {
     }
 }
 
-/// What an operation says of its collation.
+/// The collation that an operation specifies.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum Asked {
-    /// Nothing: that of the collection or view.
+    /// None is specified: the default of the collection or view applies.
     #[default]
     Inherited,
-    /// This one; none is the simple one.
+    /// The given collation; none is the simple one.
     Given(Option<&'static Collation>),
 }
 
 impl Asked {
-    /// Reads the `collation` of a command; absent and `{}` say nothing.
+    /// Parses the `collation` of a command. An absent one and `{}` are [`Asked::Inherited`].
     ///
     /// # Errors
     /// As for [`Collation::parse`].
@@ -113,7 +112,7 @@ impl Asked {
         }
     }
 
-    /// The collation of an operation on something with this default.
+    /// The collation of an operation on a collection or view with this default.
     pub fn or(self, default: Option<&'static Collation>) -> Option<&'static Collation> {
         match self {
             Asked::Inherited => default,
@@ -126,9 +125,9 @@ impl Collation {
     /// The collation of a specification; none for `{locale: "simple"}`.
     ///
     /// # Errors
-    /// 40414 without `locale`, 40415 for an unknown field, 14 for a wrong type, 2 for an unknown
-    /// locale or a value outside an enumeration, 9 for anything beside `simple`, 161 for another
-    /// version, 146 for one more than [`COLLATIONS_MAX`].
+    /// 40414 without `locale`, 40415 for an unknown field, 14 for a wrong type, 2 for an unknown locale or a value
+    /// outside of an enumeration, 9 for other fields beside `simple`, 161 for another version, 146 if there are
+    /// already [`COLLATIONS_MAX`].
     pub fn parse(spec: Doc<'_>) -> Result<Option<&'static Collation>> {
         Ok(match Spec::parse(spec)? {
             Some(spec) => Some(KNOWN.get(spec, COLLATIONS_MAX)?),
@@ -136,8 +135,8 @@ impl Collation {
         })
     }
 
-    /// Makes the collation of a stored specification known, however many there are: what is stored
-    /// must stay readable. Anything but a specification is left to who reads it next.
+    /// Creates the collation of a stored specification, without a limit, because stored data must stay readable. An
+    /// invalid specification is ignored here; its next reader reports it.
     pub fn keep(spec: Value<'_>) {
         if let Value::Doc(spec) = spec
             && let Ok(Some(spec)) = Spec::parse(spec)
@@ -146,20 +145,20 @@ impl Collation {
         }
     }
 
-    /// The options, each with its value.
+    /// The options with their values.
     pub fn spec(&self) -> &Spec {
         &self.spec
     }
 
-    /// The specification with every default filled in, as listings show it and as it is stored.
+    /// The specification with all defaults filled in, as it is listed and stored.
     pub fn as_doc(&self) -> Doc<'_> {
         self.form.as_doc()
     }
 
-    /// Order of two strings; what they begin with in common is passed over.
+    /// Compares two strings. A common prefix is skipped.
     ///
-    /// If a request has no memory for long texts, their order is that of their bytes, and the request ends: see
-    /// [`meter::must_fit`](nagi_budget::meter::must_fit).
+    /// If a request does not have the memory to compare long texts, the result is the order of their bytes and the
+    /// request is cancelled: see [`meter::must_fit`](nagi_budget::meter::must_fit).
     pub fn compare(&self, a: &str, b: &str) -> Ordering {
         match a.len().max(b.len()) > long::LONG_BYTES {
             true => long::compare(&self.collator, a, b),
@@ -167,11 +166,11 @@ impl Collation {
         }
     }
 
-    /// Appends the key of a string: text whose bytes order as this collation orders the strings.
-    /// Bytes beyond ASCII take two, as in the first page of Unicode, which keeps their order.
+    /// Appends the key of a string: a text whose bytes have the order that this collation gives to the strings. A key
+    /// byte above 127 becomes the character with the same number and so two bytes, which keeps the order.
     ///
-    /// If a request has no memory for that of a long text, nothing is appended, and the request ends: see
-    /// [`meter::must_fit`](nagi_budget::meter::must_fit).
+    /// If a request does not have the memory for the key of a long text, nothing is appended and the request is
+    /// cancelled: see [`meter::must_fit`](nagi_budget::meter::must_fit).
     pub fn key(&self, text: &str, out: &mut String) {
         if text.len() > long::LONG_BYTES {
             return long::key(&self.collator, text, out);
@@ -183,12 +182,12 @@ impl Collation {
     }
 }
 
-/// The bytes of the sort key that a key stands for, as hexadecimal digits: how index keys are shown.
+/// The bytes of the sort key in a key, as hexadecimal digits. Explain shows index keys in this form.
 pub fn key_hex(key: &str) -> String {
     key.chars().map(|c| format!("{:02x}", u32::from(c))).collect()
 }
 
-/// Writes `name` with the whole specification; the simple collation is not shown.
+/// Writes `name` with the complete specification; nothing for the simple collation.
 pub fn put(collation: Option<&Collation>, name: &str, out: &mut DocWriter<'_>) {
     if let Some(collation) = collation {
         out.put(name, collation.as_doc());
@@ -229,7 +228,7 @@ mod tests {
         let error = known.get(spec("de", 3), 2).unwrap_err();
         assert_eq!(error.code(), Code::EXCEEDED_MEMORY_LIMIT);
         assert!(std::ptr::eq(first, known.get(spec("de", 1), 2).unwrap()));
-        // What is stored has no limit, and once known it is there for requests as well.
+        // Stored collations have no limit, and requests may use them once they exist.
         let stored = known.get(spec("fr", 3), usize::MAX).unwrap();
         assert!(std::ptr::eq(stored, known.get(spec("fr", 3), 2).unwrap()));
     }

@@ -1,7 +1,6 @@
 //! Order, equality and hashes of values under a collation.
 //!
-//! Each function takes the collation as an option; without one it is that of `nagi_bson::compare`,
-//! called directly.
+//! Each function takes the collation as an option. Without one it calls `nagi_bson::compare` directly.
 
 use std::cmp::Ordering;
 
@@ -15,7 +14,7 @@ impl compare::Texts for &Collation {
     }
 }
 
-/// Order of values as sort, indexes and `$lt` see it: missing equals null.
+/// Compares values as sorts, indexes and `$lt` do: missing equals null.
 #[inline]
 pub fn values(a: Value<'_>, b: Value<'_>, collation: Option<&Collation>) -> Ordering {
     match collation {
@@ -24,7 +23,7 @@ pub fn values(a: Value<'_>, b: Value<'_>, collation: Option<&Collation>) -> Orde
     }
 }
 
-/// Order of values as expressions see it: missing (and undefined) below null.
+/// Compares values as expressions do: missing (and undefined) sort below null.
 #[inline]
 pub fn expr_values(a: Value<'_>, b: Value<'_>, collation: Option<&Collation>) -> Ordering {
     match collation {
@@ -33,13 +32,13 @@ pub fn expr_values(a: Value<'_>, b: Value<'_>, collation: Option<&Collation>) ->
     }
 }
 
-/// Whether two values are equal.
+/// Returns true if two values are equal.
 #[inline]
 pub fn equal(a: Value<'_>, b: Value<'_>, collation: Option<&Collation>) -> bool {
     values(a, b, collation) == Ordering::Equal
 }
 
-/// A hash that values have in common that are [`equal`].
+/// A hash that is the same for values that are [`equal`].
 #[inline]
 pub fn hash_of(value: Value<'_>, collation: Option<&Collation>) -> u64 {
     match collation {
@@ -51,7 +50,7 @@ pub fn hash_of(value: Value<'_>, collation: Option<&Collation>) -> u64 {
     }
 }
 
-/// Whether a collation has a say on the value: a string in it, at any depth.
+/// Returns true if a collation affects the value: it contains a string, at any depth.
 pub fn has_text(value: Value<'_>) -> bool {
     match value {
         Value::String(_) | Value::Symbol(_) => true,
@@ -62,7 +61,7 @@ pub fn has_text(value: Value<'_>) -> bool {
 }
 
 impl Collation {
-    /// The value with each string replaced by its key; none if there is no string in it.
+    /// The value with each string replaced by its key; none if it contains no string.
     pub fn keyed(&self, value: Value<'_>) -> Option<ValueBuf> {
         if !has_text(value) {
             return None;

@@ -1,14 +1,14 @@
-//! The specification of a collation: what a client writes, with every default filled in.
+//! The specification of a collation: the client's document with all defaults filled in.
 
 use nagi_bson::{Doc, DocWriter, Type, Value, number, text::doc_text};
 use nagi_error::{Code, Error, Result, bail, err};
 
 use super::locales;
 
-/// The version of the rules as MongoDB names it; another one is refused.
+/// The version of the rules in MongoDB's notation; other versions are rejected.
 const VERSION: &str = "57.1";
 
-/// Which case comes first where two strings differ by case only.
+/// The order of two strings that differ only in case.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum CaseFirst {
     Off,
@@ -16,23 +16,23 @@ pub enum CaseFirst {
     Lower,
 }
 
-/// A whole specification. Two that are equal order strings alike.
+/// A complete specification. Equal specifications define the same order.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct Spec {
     pub locale: &'static str,
     pub case_level: bool,
     pub case_first: CaseFirst,
-    /// 1 to 5: base letters, accents, case, punctuation, everything.
+    /// 1 to 5: base letters, accents, case, punctuation, all differences.
     pub strength: u8,
-    /// Runs of digits compare as numbers.
+    /// True if runs of digits compare as numbers.
     pub numeric_ordering: bool,
-    /// White space and punctuation count at strength 4 only.
+    /// True if white space and punctuation are compared only at strength 4.
     pub shifted: bool,
-    /// Of these, only white space.
+    /// True if `shifted` applies only to white space.
     pub only_space: bool,
-    /// Whether text is normalized first. The library always does; kept for the listing.
+    /// True if text is normalized first. The library always does it; the value is only listed.
     pub normalization: bool,
-    /// Accents compare from the end of the string, as in Canadian French.
+    /// True if accents compare from the end of the string, as in Canadian French.
     pub backwards: bool,
 }
 
@@ -50,12 +50,11 @@ const FIELDS: &[&str] = &[
 ];
 
 impl Spec {
-    /// Reads a specification; none for `{locale: "simple"}`.
+    /// Parses a specification; none for `{locale: "simple"}`.
     ///
     /// # Errors
-    /// 40414 without `locale`, 40415 for an unknown field, 14 for a wrong type, 2 for an unknown
-    /// locale or a value outside an enumeration, 9 for anything beside `simple`, 161 for another
-    /// version.
+    /// 40414 without `locale`, 40415 for an unknown field, 14 for a wrong type, 2 for an unknown locale or a value
+    /// outside of an enumeration, 9 for other fields beside `simple`, 161 for another version.
     pub(super) fn parse(spec: Doc<'_>) -> Result<Option<Spec>> {
         let locale = match spec.get("locale") {
             Value::String(locale) => locale,
@@ -108,7 +107,7 @@ impl Spec {
         Ok(Some(parsed))
     }
 
-    /// Writes every field, as listings show them and as they are stored.
+    /// Writes all fields, as they are listed and stored.
     pub(super) fn write(&self, out: &mut DocWriter<'_>) {
         out.put("locale", self.locale);
         out.put("caseLevel", self.case_level);
@@ -128,7 +127,7 @@ impl Spec {
     }
 }
 
-/// The locale's name in the table.
+/// The name of a locale in the table.
 fn known(locale: &str, spec: Doc<'_>) -> Result<&'static str> {
     if locale.is_empty() {
         bail!(Code::BAD_VALUE, "Field 'locale' cannot be the empty string in: {}", doc_text(spec));

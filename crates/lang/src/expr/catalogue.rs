@@ -1,4 +1,4 @@
-//! The rows of strict operators and how they are found by name.
+//! The rows of strict operators, and the lookup of any operator by name.
 
 use std::collections::HashMap;
 use std::sync::LazyLock;
@@ -13,20 +13,20 @@ use super::{Eval, ops};
 /// How an operator takes its arguments.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Args {
-    /// Exactly so many; a single one may stand without an array.
+    /// Exactly this number; a single argument may be written without an array.
     Exactly(usize),
-    /// Between so many and so many.
+    /// At least the first and at most the second number.
     Between(usize, usize),
     /// Any number.
     Any,
 }
 
-/// Whether a null argument decides the result before the function is called.
+/// What a null argument does to the result.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Nulls {
-    /// Null, undefined or missing in any argument gives null.
+    /// If any argument is null, undefined or missing, the result is null and the function is not called.
     Propagate,
-    /// The function sees them.
+    /// The function is called with the null arguments.
     Pass,
 }
 
@@ -39,7 +39,7 @@ pub struct Operator {
     pub name: &'static str,
     pub args: Args,
     pub nulls: Nulls,
-    /// Whether equal arguments give equal results, so that constants can be folded.
+    /// True if equal arguments give equal results, so that constants can be folded.
     pub pure: bool,
     pub eval: EvalFn,
 }
@@ -65,17 +65,17 @@ static BY_NAME: LazyLock<HashMap<&'static str, Row, foldhash::fast::RandomState>
         rows
     });
 
-/// The row of an operator, by its name with `$`.
+/// Finds the row of an operator by its name, which includes the `$`.
 pub(super) fn find(name: &str) -> Option<&'static Row> {
     BY_NAME.get(name)
 }
 
-/// Whether a name with `$` is an operator's.
+/// Returns true if a name (with `$`) belongs to an operator.
 pub(crate) fn is_operator(name: &str) -> bool {
     BY_NAME.contains_key(name)
 }
 
-/// Every operator's name, sorted.
+/// The names of all operators, sorted.
 pub fn operator_names() -> Vec<&'static str> {
     let mut names: Vec<_> = BY_NAME.keys().copied().collect();
     names.sort_unstable();

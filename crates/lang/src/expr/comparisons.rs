@@ -1,9 +1,14 @@
-//! What must hold of a document's values where an expression is true: for the bounds of indexes.
+//! Derives comparisons from an expression: conditions on a document's values that hold wherever the expression is
+//! true. The planner uses them for the bounds of index scans.
 //!
 //! ```text
 //!   {$and: [{$eq: ["$a", 5]}, {$lt: ["$$v", "$b.c"]}, {$gt: ["$x", "$y"]}]}
-//!     a = 5,  b.c > the value of $$v             and nothing of x and y
+//!     a = 5
+//!     b.c > the value of $$v
+//!     nothing for x and y: neither side is fixed
 //! ```
+//!
+//! The comparisons are necessary, not sufficient: the expression itself is still evaluated for every document found.
 
 use bumpalo::Bump;
 use nagi_bson::{Doc, Value};
@@ -31,12 +36,13 @@ impl Logic {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Relation {
     Is(CompareOp),
-    /// It is an element of the value.
+    /// The path's value is an element of the other value.
     In,
 }
 
-/// A comparison of a path's value with one that no document changes, by the rules of expressions: over all
-/// types, a missing value below all others, arrays as wholes.
+/// A comparison of a path's value with a value that is the same for every document of the request. It follows the
+/// rules of expressions: the order covers all types, a missing value sorts below all others, and an array compares as
+/// a whole.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Comparison<'e> {
     pub(crate) path: &'e ExprPath,
@@ -46,7 +52,7 @@ pub(crate) struct Comparison<'e> {
 }
 
 impl Comparison<'_> {
-    /// The value that the path's is compared with; none if it cannot be computed.
+    /// The value that the path's value is compared with; none if its computation fails.
     pub(crate) fn value<'a>(
         &'a self,
         vars: &'a Vars<'a>,
@@ -58,7 +64,7 @@ impl Comparison<'_> {
 }
 
 impl Expr {
-    /// The value of an expression that no document changes; none if it cannot be computed.
+    /// The value of an expression that does not depend on the document; none if its computation fails.
     pub(crate) fn fixed_value<'a>(
         &'a self,
         collation: Option<&'static Collation>,
@@ -78,7 +84,7 @@ impl Expr {
         }
     }
 
-    /// Calls `visit` with comparisons that hold of every document of which the expression is true.
+    /// Calls `visit` with comparisons that hold for every document for which the expression is true.
     pub(crate) fn comparisons<'e>(
         &'e self,
         collation: Option<&'static Collation>,
@@ -91,7 +97,7 @@ impl Expr {
                 }
             }
             Expr::Call(operator, args) => {
-                // The order is total, so what is not below is equal or above.
+                // The order is total: a value that is not below another is equal to it or above it.
                 let (operator, args, negated) = match (operator.name, &**args) {
                     ("$not", [Expr::Call(inner, args)]) => (inner, args, true),
                     _ => (operator, args, false),
@@ -117,7 +123,7 @@ impl Expr {
         }
     }
 
-    /// Whether it has the same value for every document of a request.
+    /// Returns true if the expression has the same value for every document of a request.
     fn is_fixed(&self) -> bool {
         let pure = match self {
             Expr::Const(_) | Expr::Object(_) | Expr::Array(_) => true,
@@ -153,7 +159,7 @@ fn relation(operator: &str) -> Option<Relation> {
     })
 }
 
-/// The relation seen from the other operand.
+/// The relation with its two operands exchanged.
 fn turned(relation: Relation) -> Option<Relation> {
     Some(Relation::Is(match relation {
         Relation::Is(CompareOp::Eq) => CompareOp::Eq,
@@ -165,7 +171,7 @@ fn turned(relation: Relation) -> Option<Relation> {
     }))
 }
 
-/// The relation of the values of which this one does not hold, if one range holds them.
+/// The negation of a relation, if it covers one contiguous range of values.
 fn contrary(relation: Relation) -> Option<Relation> {
     Some(Relation::Is(match relation {
         Relation::Is(CompareOp::Lt) => CompareOp::Gte,

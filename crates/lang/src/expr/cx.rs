@@ -1,4 +1,4 @@
-//! What parsing knows: which variables are in scope and how deep it is.
+//! The parse context of expressions: the variables in scope, the nesting depth, and what the caller supports.
 
 use std::cell::Cell;
 
@@ -11,7 +11,7 @@ use crate::collation::Collation;
 use super::names::{check_variable_read, check_variable_write};
 use super::{Eval, Expr, ExprPath, MetaKind, MetaSet, Variable, Vars};
 
-/// Nesting of expressions that is accepted; BSON itself ends at 180 or so on the wire.
+/// The maximal nesting of expressions. BSON itself allows about 180 levels on the wire.
 const DEPTH_MAX: u32 = 200;
 
 /// The state of parsing expressions (and filters with `$expr`) of one pipeline or command.
@@ -20,68 +20,68 @@ pub struct ParseCx<'p> {
     lets: &'p [Box<str>],
     locals: Vec<Box<str>>,
     depth: u32,
-    /// Whether `$$DESCEND`, `$$PRUNE` and `$$KEEP` are known.
+    /// True if `$$DESCEND`, `$$PRUNE` and `$$KEEP` are known.
     redacts: bool,
-    /// There is no engine for scripts.
+    /// True if no JavaScript engine is available.
     scriptless: bool,
-    /// How strings compare in what is parsed; none by their bytes.
+    /// The collation of string comparisons in the parsed expressions; without one, strings compare by their bytes.
     collation: Option<&'static Collation>,
-    /// Where the kinds of metadata are noted that are requested.
+    /// The set that collects the requested kinds of metadata.
     metas: Option<&'p Cell<MetaSet>>,
-    /// Bytes of constants that were computed when parsing.
+    /// The total size in bytes of the constants that were computed at parse time.
     folded_bytes: usize,
 }
 
 impl<'p> ParseCx<'p> {
-    /// No variables but the system's.
+    /// A context without user variables; only system variables are known.
     pub fn new() -> ParseCx<'static> {
         ParseCx::default()
     }
 
-    /// With the variables of `let`, in the order in which [`Vars::lets`] will hold their values.
+    /// A context with the variables of `let`, in the order of their values in [`Vars::lets`].
     pub fn with_let(lets: &'p [Box<str>]) -> ParseCx<'p> {
         ParseCx { lets, ..ParseCx::default() }
     }
 
-    /// The same with the variables that only `$redact` knows.
+    /// Adds the variables that only `$redact` knows.
     #[must_use]
     pub fn for_redact(mut self) -> ParseCx<'p> {
         self.redacts = true;
         self
     }
 
-    /// Says whether there is an engine that could run scripts; without this call there is.
+    /// Sets if a JavaScript engine is available; by default it is.
     #[must_use]
     pub fn with_scripts(mut self, there: bool) -> ParseCx<'p> {
         self.scriptless = !there;
         self
     }
 
-    /// Whether there is an engine that could run scripts.
+    /// Returns true if a JavaScript engine is available.
     pub(crate) fn has_scripts(&self) -> bool {
         !self.scriptless
     }
 
-    /// The same under a collation: strings in what is parsed compare by it.
+    /// Sets the collation by which strings compare in the parsed expressions.
     #[must_use]
     pub fn collated(mut self, collation: Option<&'static Collation>) -> ParseCx<'p> {
         self.collation = collation;
         self
     }
 
-    /// How strings compare in what is parsed.
+    /// The collation of string comparisons.
     pub fn collation(&self) -> Option<&'static Collation> {
         self.collation
     }
 
-    /// Notes in `metas` which kinds of metadata are requested.
+    /// Adds each requested kind of metadata to `metas`.
     #[must_use]
     pub fn noting(mut self, metas: &'p Cell<MetaSet>) -> ParseCx<'p> {
         self.metas = Some(metas);
         self
     }
 
-    /// Somebody asks for a kind of metadata.
+    /// Records that the expression requests a kind of metadata.
     pub(crate) fn note_meta(&self, kind: MetaKind) {
         if let Some(metas) = self.metas {
             metas.set(metas.get() | MetaSet::of(kind));
@@ -93,7 +93,7 @@ impl<'p> ParseCx<'p> {
         self.lets
     }
 
-    /// Resolves `name` (and the path behind it) to an expression.
+    /// Resolves the variable `name`, with the path that follows it, to an expression.
     pub(crate) fn variable(&self, name: &str, path: Option<ExprPath>) -> Result<Expr> {
         if let Some(level) = self.locals.iter().rposition(|n| &**n == name) {
             return Ok(Expr::Var(Variable::Local(level as u16), path));
@@ -131,12 +131,13 @@ impl<'p> ParseCx<'p> {
         }
     }
 
-    /// The level the next local variable gets.
+    /// The level of the next local variable.
     pub(crate) fn level(&self) -> u16 {
         self.locals.len() as u16
     }
 
-    /// Parses with `names` bound as local variables; gives the first one's level.
+    /// Parses with `names` bound as local variables. The first name gets the value of [`ParseCx::level`] before the
+    /// call.
     pub(crate) fn with_locals<T>(
         &mut self,
         names: &[&str],
@@ -149,12 +150,15 @@ impl<'p> ParseCx<'p> {
         result
     }
 
-    /// The count of bytes of constants that were computed when parsing.
+    /// The counter of bytes of constants that were computed at parse time.
     pub(super) fn folded_bytes(&mut self) -> &mut usize {
         &mut self.folded_bytes
     }
 
     /// Parses one level deeper.
+    ///
+    /// # Errors
+    /// 15 above the maximal depth.
     pub(crate) fn nested<T>(&mut self, parse: impl FnOnce(&mut Self) -> Result<T>) -> Result<T> {
         if self.depth >= DEPTH_MAX {
             bail!(Code::OVERFLOW, "expression nesting exceeds the limit of {DEPTH_MAX}");
@@ -165,12 +169,12 @@ impl<'p> ParseCx<'p> {
         result
     }
 
-    /// Checks a name that a user reads as variable.
+    /// Checks the name of a variable that is read.
     pub(crate) fn check_read(name: &str) -> Result<()> {
         check_variable_read(name)
     }
 
-    /// Checks a name that a user binds.
+    /// Checks the name of a variable that is bound.
     pub(crate) fn check_write(name: &str) -> Result<()> {
         check_variable_write(name)
     }
@@ -184,7 +188,8 @@ pub struct LetVars {
 }
 
 impl LetVars {
-    /// Parses and evaluates `{name: expression}`; the expressions see no document.
+    /// Parses and evaluates `{name: expression}`. The expressions do not see a document; each sees the variables
+    /// before it.
     pub fn parse(
         spec: Doc<'_>,
         now_ms: i64,

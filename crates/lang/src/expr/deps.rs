@@ -1,21 +1,21 @@
-//! What an expression needs to see: paths of the document, the whole of it, variables.
+//! The dependencies of an expression: the paths of the document, the whole document, variables.
 
 use std::collections::BTreeSet;
 
 use super::{Expr, Variable};
 
-/// The needs of one or more expressions, collected.
+/// The union of the dependencies of one or more expressions.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Deps {
     /// Dotted paths of the root document.
     pub paths: BTreeSet<String>,
-    /// Whether the whole document is needed.
+    /// True if the whole document is needed.
     pub whole: bool,
-    /// Whether a variable of `let` is used.
+    /// True if a variable of `let` is used.
     pub lets: bool,
-    /// Whether the value may differ between evaluations on the same document.
+    /// True if the value may differ between two evaluations on the same document.
     pub random: bool,
-    /// Whether the order of the fields that are there matters: they are shown, not only read.
+    /// True if the order of the document's fields matters, because the fields are output and not only read.
     pub ordered: bool,
 }
 
@@ -24,11 +24,11 @@ impl Deps {
         self.paths.insert(path);
     }
 
-    /// Forgets a path and all below it, which is made anew from here on. Where the order of fields matters the path
-    /// itself stays: a field that is there keeps its place when it gets another value.
+    /// Removes a path and all paths below it, because a later stage replaces their values. If the order of fields
+    /// matters, the path itself stays: an existing field keeps its position when it gets a new value.
     pub fn forget(&mut self, path: &str) {
         let was_needed = self.paths.remove(path);
-        // The character behind the dot.
+        // `/` is the character after `.`.
         let below: Vec<_> =
             self.paths.range(format!("{path}.")..format!("{path}/")).cloned().collect();
         below.iter().for_each(|path| _ = self.paths.remove(path));
@@ -39,7 +39,7 @@ impl Deps {
 }
 
 impl Expr {
-    /// Adds what this expression needs.
+    /// Adds the dependencies of this expression.
     pub fn deps(&self, deps: &mut Deps) {
         match self {
             Expr::Path(path) => deps.path(path.dotted()),

@@ -1,4 +1,7 @@
-//! Evaluation: one document, its variables, an arena for what has to be made.
+//! Evaluation of an expression on one document, with variables, and with an arena for values that have to be built.
+//!
+//! [`Eval`] is the context of one evaluation. [`Vars`] holds what is the same for a whole request: the values of
+//! `let`, the server's values ([`System`]), the JavaScript engine, and the interrupt and memory checks ([`Pace`]).
 
 use std::cell::Cell;
 use std::sync::Arc;
@@ -11,96 +14,98 @@ use super::{Expr, Metadata, Nulls, Operator, Variable, scratch};
 use crate::collation::Collation;
 use crate::script::{self, Scripts};
 
-/// Arguments that are evaluated on the stack; longer lists go to the arena.
+/// The number of arguments that are evaluated on the stack; a longer list is placed in the arena.
 const ARGS_ON_STACK: usize = 4;
 
-/// What a server gives to the expressions of a request beside `let`; pure callers give nothing.
+/// The values that a server provides to the expressions of a request, beside `let`. Callers without a server use the
+/// default.
 #[derive(Debug, Clone, Default)]
 pub struct System {
-    /// `$$CLUSTER_TIME`; none on a server that has no cluster time.
+    /// `$$CLUSTER_TIME`; none on a server without a cluster time.
     pub cluster_time: Option<u64>,
-    /// `$$USER_ROLES`; none is an empty array.
+    /// `$$USER_ROLES`; none means an empty array.
     pub user_roles: Option<Arc<ArrayBuf>>,
-    /// What `$currentDate` reads, milliseconds since 1970; none reads `$$NOW`.
+    /// The clock of `$currentDate`, in milliseconds since 1970; without one it returns `$$NOW`.
     pub clock: Option<fn() -> i64>,
-    /// What `$createObjectId` takes from; none makes ids of the request's own random numbers.
+    /// The generator of `$createObjectId`; without one, ids are made of the request's own random numbers.
     pub ids: Option<Arc<Generator>>,
-    /// Where `$rand` begins; 0 begins at `$$NOW`.
+    /// The seed of `$rand`; 0 takes the seed from `$$NOW`.
     pub seed: u64,
 }
 
-/// A system that gives nothing.
+/// A system without any values.
 static NO_SYSTEM: System =
     System { cluster_time: None, user_roles: None, clock: None, ids: None, seed: 0 };
 
-/// Somebody who says whether a request shall continue: one document may keep an expression busy for
-/// hours (`$map` inside of `$map`), or take all memory there is.
+/// The interrupt and memory checks of a request. They are needed inside of an evaluation because one document may
+/// keep an expression busy for hours (`$map` inside of `$map`) or make it use all memory.
 pub trait Pace: std::fmt::Debug {
-    /// Counts a step of long work; now and then it looks whether the request was killed or is late.
+    /// Counts one step of long work. Every so many steps it checks if the request was killed or has exceeded its time
+    /// limit.
     ///
     /// # Errors
-    /// What ends the request (11601, 50, ...).
+    /// The error with which the request is cancelled (11601, 50, ...).
     fn step(&self) -> Result<()>;
 
-    /// Whether there is memory for `more` bytes beside what the request has; asked before something large is
-    /// made, and now and then while something grows.
+    /// Checks that `more` bytes are available beyond the memory that the request already uses. Called before a large
+    /// value is built and at intervals while a value grows.
     ///
     /// # Errors
-    /// 146 if there is none.
+    /// 146 if they are not.
     fn room(&self, _more: usize) -> Result<()> {
         Ok(())
     }
 }
 
-/// Values of variables that hold for a whole request.
+/// The variables and services that stay the same for a whole request.
 #[derive(Debug, Clone)]
 pub struct Vars<'a> {
-    /// Values of `let` by position (see [`super::ParseCx::with_let`]).
+    /// The values of `let` by position (see [`super::ParseCx::with_let`]).
     pub lets: &'a [Value<'a>],
-    /// The server's part.
+    /// The values that the server provides.
     pub system: &'a System,
-    /// Where `$rand` continues from.
+    /// The state of the random generator of `$rand`.
     pub seed: Cell<u64>,
-    /// Who calls functions in JavaScript; none where they are switched off.
+    /// The engine that calls JavaScript functions; none where JavaScript is disabled.
     pub scripts: Option<&'a dyn Scripts>,
-    /// Who is told of each step of long work.
+    /// The interrupt and memory checks.
     pub pace: Option<&'a dyn Pace>,
 }
 
 impl<'a> Vars<'a> {
-    /// No variables at all.
+    /// No variables.
     #[expect(
         clippy::declare_interior_mutable_const,
-        reason = "each use is a value of its own; the seed starts anew"
+        reason = "each use is a separate value whose seed starts at zero"
     )]
     pub const EMPTY: Vars<'static> =
         Vars { lets: &[], system: &NO_SYSTEM, seed: Cell::new(0), scripts: None, pace: None };
 
-    /// Without a server's part.
+    /// Variables without values of a server.
     pub const fn new(lets: &'a [Value<'a>]) -> Vars<'a> {
         Vars { lets, system: &NO_SYSTEM, seed: Cell::new(0), scripts: None, pace: None }
     }
 
-    /// With a server's part; `$rand` begins at its seed.
+    /// Variables with the values of a server; `$rand` starts at the server's seed.
     pub fn with_system(lets: &'a [Value<'a>], system: &'a System) -> Vars<'a> {
         Vars { lets, system, seed: Cell::new(system.seed), scripts: None, pace: None }
     }
 
-    /// The same with somebody who calls functions in JavaScript.
+    /// Sets the JavaScript engine.
     #[must_use]
     pub const fn with_scripts(mut self, scripts: Option<&'a dyn Scripts>) -> Vars<'a> {
         self.scripts = scripts;
         self
     }
 
-    /// The same with somebody who is told of each step of long work.
+    /// Sets the interrupt and memory checks.
     #[must_use]
     pub const fn with_pace(mut self, pace: &'a dyn Pace) -> Vars<'a> {
         self.pace = Some(pace);
         self
     }
 
-    /// Counts a step of long work.
+    /// Counts one step of long work; see [`Pace::step`].
     #[inline]
     pub(crate) fn step(&self) -> Result<()> {
         match self.pace {
@@ -109,7 +114,7 @@ impl<'a> Vars<'a> {
         }
     }
 
-    /// Asks for memory beside what the request has.
+    /// Checks that more memory is available; see [`Pace::room`].
     pub(crate) fn room(&self, more: usize) -> Result<()> {
         match self.pace {
             Some(pace) => pace.room(more),
@@ -117,34 +122,36 @@ impl<'a> Vars<'a> {
         }
     }
 
+    /// The JavaScript engine.
+    ///
     /// # Errors
-    /// 31264 if JavaScript is switched off.
+    /// 31264 if JavaScript is disabled.
     pub(crate) fn scripts(&self) -> Result<&'a dyn Scripts> {
         self.scripts.ok_or_else(script::disabled)
     }
 }
 
-/// A variable bound inside the expression; the innermost first.
+/// A variable bound inside the expression, in a list from the innermost to the outermost.
 pub(crate) struct Local<'a> {
     pub(crate) level: u16,
     pub(crate) value: Cell<Value<'a>>,
     pub(crate) outer: Option<&'a Local<'a>>,
 }
 
-/// The surroundings of one evaluation. Cheap to copy.
+/// The context of one evaluation. It is cheap to copy.
 #[derive(Clone, Copy)]
 pub struct Eval<'a> {
     /// The input document, `$$ROOT`.
     pub root: Doc<'a>,
     pub vars: &'a Vars<'a>,
-    /// Where results are made that are not part of the document; the caller resets it.
+    /// The arena for results that are not part of the document; the caller resets it.
     pub arena: &'a Bump,
     /// `$$NOW`, milliseconds since 1970.
     pub now_ms: i64,
-    /// What the search left with the document.
+    /// The metadata of the document: text score, distance, sort key, ...
     pub meta: Option<&'a Metadata<'a>>,
     pub(crate) locals: Option<&'a Local<'a>>,
-    /// How strings compare; set by the expression itself, which knows it from parsing.
+    /// The collation of string comparisons. The expression sets it itself (`forms::collated`).
     pub(crate) collation: Option<&'static Collation>,
 }
 
@@ -153,7 +160,7 @@ impl<'a> Eval<'a> {
         Eval { root, vars, arena, now_ms, meta: None, locals: None, collation: None }
     }
 
-    /// Binds a local variable; the value may be changed through the returned cell.
+    /// Binds a local variable. The caller may change its value through the returned cell.
     pub(crate) fn bind(&self, level: u16, value: Value<'a>) -> (Eval<'a>, &'a Local<'a>) {
         let local: &'a Local<'a> =
             self.arena.alloc(Local { level, value: Cell::new(value), outer: self.locals });
@@ -210,7 +217,7 @@ impl<'a> Eval<'a> {
         mixed ^ (mixed >> 31)
     }
 
-    /// Makes an array in the arena.
+    /// Builds an array in the arena.
     pub fn array(
         &self,
         fill: impl FnOnce(&mut ArrayWriter<'_>) -> Result<()>,
@@ -224,13 +231,13 @@ impl<'a> Eval<'a> {
         })
     }
 
-    /// Makes a document in the arena.
+    /// Builds a document in the arena.
     pub fn doc(&self, fill: impl FnOnce(&mut DocWriter<'_>) -> Result<()>) -> Result<Value<'a>> {
         let made = self.doc_if(|out| fill(out).map(|()| true))?;
         Ok(Value::Doc(made.unwrap_or(Doc::EMPTY)))
     }
 
-    /// Makes a document in the arena, unless `fill` says that there is none.
+    /// Builds a document in the arena, or none if `fill` returns false.
     pub(crate) fn doc_if(
         &self,
         fill: impl FnOnce(&mut DocWriter<'_>) -> Result<bool>,
@@ -244,15 +251,15 @@ impl<'a> Eval<'a> {
         })
     }
 
-    /// Copies text into the arena.
+    /// Copies a string into the arena.
     ///
     /// # Errors
-    /// 146 if there is no memory for it.
+    /// 146 if there is not enough memory.
     pub fn text(&self, text: &str) -> Result<Value<'a>> {
         self.text_mut(text).map(|text| Value::String(text))
     }
 
-    /// The same, to be changed.
+    /// Like [`Eval::text`], but returns the copy as mutable.
     pub(crate) fn text_mut(&self, text: &str) -> Result<&'a mut str> {
         self.check_work(text.len())?;
         Ok(self.arena.alloc_str(text))
@@ -271,17 +278,17 @@ impl<'a> Eval<'a> {
         Ok(list)
     }
 
-    /// Adds the elements of an array to a list.
+    /// Appends the elements of an array to a list.
     pub(crate) fn extend<'v>(&self, list: &mut Vec<Value<'v>>, items: Array<'v>) -> Result<()> {
         let count = items.count();
-        // The list may move while it grows.
+        // The list may be moved while it grows.
         self.check_work((list.len() + count) * size_of::<Value<'_>>())?;
         list.reserve_exact(count);
         list.extend(items.iter());
         Ok(())
     }
 
-    /// Copies values into an array.
+    /// Copies values into an array in the arena.
     pub(crate) fn array_of(&self, values: &[Value<'_>]) -> Result<Value<'a>> {
         self.array(|out| {
             values.iter().try_for_each(|v| {
@@ -293,7 +300,7 @@ impl<'a> Eval<'a> {
 }
 
 impl Expr {
-    /// The value of the expression. Missing is a possible result.
+    /// Evaluates the expression. `Missing` is a possible result.
     pub fn eval<'a>(&'a self, cx: &Eval<'a>) -> Result<Value<'a>> {
         match self {
             Expr::Const(value) => Ok(value.value()),
@@ -319,7 +326,7 @@ impl Expr {
         }
     }
 
-    /// The value as a condition.
+    /// Evaluates the expression as a condition.
     pub fn eval_bool<'a>(&'a self, cx: &Eval<'a>) -> Result<bool> {
         Ok(self.eval(cx)?.is_truthy())
     }

@@ -1,10 +1,10 @@
-//! Constant folding: what no document can change is computed when parsing.
+//! Constant folding: subtrees that do not depend on the document are evaluated at parse time.
 //!
-//! A subtree that fails on constants fails the whole request, even where no document would reach it:
-//! `{$divide: [1, 0]}` in a branch never taken is an error, as in MongoDB.
+//! A subtree whose folding fails makes the whole request fail, even if no document reaches it: `{$divide: [1, 0]}` in
+//! a branch that is never taken is an error, as in MongoDB.
 //!
-//! What is large or takes long stays as it is written: a plan would keep it, and only a running request has a
-//! limit and can be stopped.
+//! A subtree stays unfolded if its result would be large or its evaluation long. A plan would keep the result in
+//! memory, and only a running request has a memory limit and can be interrupted.
 
 use std::cell::Cell;
 
@@ -15,12 +15,12 @@ use nagi_error::{Code, Result, bail};
 use super::{Eval, Expr, Pace, Vars};
 use crate::collation::Collation;
 
-/// Bytes of computed constants that one parse keeps, beside those that were written.
+/// The maximal total size in bytes of computed constants that one parse keeps, beside the constants in the request.
 const KEPT_BYTES_MAX: usize = 64 << 10;
-/// Turns of loops that are made when parsing.
+/// The maximal number of loop iterations at parse time.
 const STEPS_MAX: u32 = 10_000;
 
-/// Replaces subtrees that are constant by their values. `kept` counts the bytes of those that were computed.
+/// Replaces constant subtrees by their values. `kept` counts the bytes of the computed values.
 pub(super) fn fold(
     expr: &mut Expr,
     collation: Option<&'static Collation>,
@@ -29,7 +29,7 @@ pub(super) fn fold(
     folded(expr, collation, kept).map(|_| ())
 }
 
-/// Whether any value in the subtree was computed now, not written by the client.
+/// Returns true if any value in the subtree was computed and not written by the client.
 fn folded(
     expr: &mut Expr,
     collation: Option<&'static Collation>,
@@ -44,7 +44,7 @@ fn folded(
         super::ops::prepare_subset(expr)?;
         return Ok(computed);
     }
-    // As long as what was written.
+    // A literal is as long as its text in the request, so its size is not limited here.
     let is_literal = !computed && matches!(expr, Expr::Object(_) | Expr::Array(_));
     let left = if is_literal { usize::MAX } else { KEPT_BYTES_MAX.saturating_sub(*kept) };
     let (arena, small) = (Bump::new(), Small { left, ..Small::default() });
@@ -65,7 +65,7 @@ fn folded(
     Ok(!is_literal)
 }
 
-/// Lets nothing large be made and nothing take long; notes that something would have.
+/// Makes an evaluation fail that would build a large value or take long, and records that it did so.
 #[derive(Debug, Default)]
 struct Small {
     left: usize,

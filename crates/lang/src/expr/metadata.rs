@@ -1,8 +1,8 @@
-//! Metadata: what a search, a sample or a scan leaves with a document beside its fields.
+//! Metadata of a document: values beside its fields that a text search, `$geoNear`, `$sample` or a scan produces.
 //!
-//! It travels as a small BSON document of its own, `{textScore: 1.5}`, beside the bytes of the document
-//! that it belongs to, through whatever filters, sorts and reshapes it; `$meta` and sorts by `$meta` read
-//! it. Nothing is written for a request in which no one asks: parsing notes which kinds are wanted.
+//! The metadata of a document is a small BSON document of its own, such as `{textScore: 1.5}`. It travels beside the
+//! bytes of the document through filters, sorts and projections; `$meta` and sorts by `$meta` read it. A request that
+//! does not use metadata writes none: parsing collects the requested kinds in a [`MetaSet`].
 
 use std::ops::BitOr;
 
@@ -18,14 +18,14 @@ pub enum MetaKind {
     GeoPoint,
     IndexKey,
     RecordId,
-    /// The values a `find` sorts by.
+    /// The values by which a `find` sorts.
     SortKey,
-    /// What only a search service leaves: always missing here.
+    /// The kinds that only a search service produces; always missing here.
     Search,
 }
 
 impl MetaKind {
-    /// The kind that `$meta` calls so. `sortKey` is not among them: only a `find` knows it.
+    /// The kind for a name in `$meta`. `sortKey` is not among them: only a `find` knows it.
     pub fn named(name: &str) -> Option<MetaKind> {
         Some(match name {
             "textScore" => MetaKind::TextScore,
@@ -45,7 +45,7 @@ impl MetaKind {
         })
     }
 
-    /// What errors call it.
+    /// The name in error messages.
     pub const fn described(self) -> &'static str {
         match self {
             MetaKind::TextScore => "text score",
@@ -67,9 +67,9 @@ pub struct MetaSet(u16);
 impl MetaSet {
     /// No kind.
     pub const NONE: MetaSet = MetaSet(0);
-    /// What a text search leaves.
+    /// The kinds that a text search produces.
     pub const TEXT: MetaSet = MetaSet::of(MetaKind::TextScore);
-    /// What nearness leaves.
+    /// The kinds that a search by distance produces.
     pub const GEO: MetaSet =
         MetaSet(MetaSet::of(MetaKind::GeoDistance).0 | MetaSet::of(MetaKind::GeoPoint).0);
 
@@ -86,10 +86,10 @@ impl MetaSet {
         self.0 & MetaSet::of(kind).0 != 0
     }
 
-    /// Refuses what only a search leaves and none left.
+    /// Checks that the requested kinds that only a search produces are available.
     ///
     /// # Errors
-    /// 40218 if the text score or a distance is wanted and not among `available`.
+    /// 40218 if the text score or a distance is requested and is not in `available`.
     pub fn check(self, available: MetaSet) -> Result<()> {
         for kind in [MetaKind::TextScore, MetaKind::GeoDistance, MetaKind::GeoPoint] {
             if self.contains(kind) && !available.contains(kind) {
@@ -125,10 +125,11 @@ pub struct Metadata<'a> {
 }
 
 impl<'a> Metadata<'a> {
-    /// The name under which the index key travels, where a sort stands between the index and who shows it.
+    /// The name under which the index key travels if a sort runs between the index scan and the projection that
+    /// outputs it.
     pub const INDEX_KEY: &'static str = "indexKey";
 
-    /// What [`Metadata::write`] wrote.
+    /// Reads what [`Metadata::write`] wrote.
     pub fn read(doc: Doc<'a>) -> Metadata<'a> {
         let mut meta = Metadata::default();
         for element in doc {
@@ -144,8 +145,8 @@ impl<'a> Metadata<'a> {
         meta
     }
 
-    /// Writes those of the wanted kinds that travel with a document: score, random value, distance
-    /// and place. The others belong to a plan and are asked of it.
+    /// Writes the requested kinds that travel with a document: score, random value, distance and place. The other
+    /// kinds belong to a plan, which provides them itself.
     pub fn write(&self, wanted: MetaSet, out: &mut DocWriter<'_>) {
         let mut put = |kind: MetaKind, name: &str, value: Option<Value<'_>>| {
             if let Some(value) = value.filter(|_| wanted.contains(kind)) {
@@ -158,7 +159,7 @@ impl<'a> Metadata<'a> {
         put(MetaKind::GeoPoint, "geoNearPoint", self.geo_point);
     }
 
-    /// The value of a kind; missing if there is none.
+    /// The value of a kind; missing if the document has none.
     pub fn get(&self, kind: MetaKind) -> Value<'a> {
         match kind {
             MetaKind::TextScore => self.text_score.map_or(Value::Missing, Value::Double),

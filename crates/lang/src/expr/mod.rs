@@ -1,21 +1,26 @@
-//! Aggregation expressions: what `{$add: ["$a", 1]}` means, parsed once and evaluated per document.
+//! Aggregation expressions such as `{$add: ["$a", 1]}`: parsed once per request, evaluated once per document.
+//!
+//! Called by filters (`$expr`), projections, update pipelines, accumulators, window functions and the pipeline stages
+//! of `nagi-query`.
 //!
 //! ```text
 //!   BSON --parse--> Expr --fold--> Expr --eval(root, variables, arena)--> Value
 //! ```
 //!
-//! [`Expr`] is a small enum: constants, paths, variables and the *forms*, which decide themselves
-//! what they evaluate (`$cond`, `$let`, `$map`, ...: one variant and one file under `forms/` each).
-//! The other operators are *strict*: all arguments first, then one function. They are rows
-//! ([`Operator`]) in family files under `ops/`; arity, named arguments, null rule and constant folding
-//! are handled here once, for all rows.
+//! [`Expr`] is a small enum: constants, paths, variables and two kinds of operators.
+//! - A *strict* operator evaluates all its arguments first and then calls one function. It is a row ([`Operator`]) in
+//!   a family file under `ops/`. This module handles arity, the rule for null arguments and constant folding for all
+//!   rows. Strict operators with named arguments are rows under `named/`.
+//! - A *form* decides itself which operands it evaluates, how often and with which variables (`$cond`, `$let`,
+//!   `$map`, ...). Each form is one variant and one file under `forms/`.
 //!
 //! Invariants
-//! - Evaluation borrows: a result points into the document, a constant of the plan or the arena.
+//! - Evaluation borrows: a result points into the document, into a constant of the plan or into the arena.
 //! - An expression is immutable and `Send + Sync`; constants are owned bytes.
-//! - `Missing` is a value like any other until somebody writes it into a document.
+//! - `Missing` is a value like any other until it is written into a document.
 //!
-//! Does not know about: documents' storage, clocks (time is given in [`Eval`]), collections.
+//! This module does not depend on the storage of documents, on clocks (the time is a field of [`Eval`]) or on
+//! collections.
 
 mod catalogue;
 mod comparisons;
@@ -52,7 +57,7 @@ use forms::Form;
 /// A parsed expression.
 #[derive(Debug, Clone)]
 pub enum Expr {
-    /// A value known when parsing: a literal, or a folded subtree.
+    /// A value that is known at parse time: a literal, or a folded subtree.
     Const(ValueBuf),
     /// `"$a.b"`: a path of the root document.
     Path(ExprPath),
@@ -62,13 +67,13 @@ pub enum Expr {
     Object(Box<[(Box<str>, Expr)]>),
     /// An array literal; missing values become null.
     Array(Box<[Expr]>),
-    /// A strict operator and its arguments, absent named arguments as `Const(Missing)`.
+    /// A strict operator and its arguments. An absent optional argument is `Const(Missing)`.
     Call(&'static Operator, Box<[Expr]>),
-    /// An operator that decides itself what it evaluates.
+    /// An operator that decides itself which operands it evaluates.
     Form(Box<Form>),
 }
 
-/// What a variable's name was resolved to when parsing.
+/// The result of resolving a variable's name at parse time.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Variable {
     /// The whole input document.
@@ -80,21 +85,25 @@ pub enum Variable {
     SearchMeta,
     /// `$$REMOVE`: always missing.
     Remove,
-    /// A variable of the server that nothing but an old mapReduce has a value for, by its name.
+    /// A variable of the server that has a value only inside a legacy mapReduce, with its name. Evaluation fails with
+    /// 51144.
     Unavailable(&'static str),
-    /// A variable of the command's or the sub-pipeline's `let`, by position.
+    /// A variable of `let` (of the command or the sub-pipeline), by position.
     Let(u16),
-    /// A variable bound inside the expression, by nesting level from the outside.
+    /// A variable bound inside the expression, by nesting level; the outermost is 0.
     Local(u16),
 }
 
 impl Expr {
-    /// The values that a `find` sorts by: `{$meta: "sortKey"}` of its projection.
+    /// The expression `{$meta: "sortKey"}` in the projection of a `find`: the values by which it sorts.
     pub(crate) fn sort_key() -> Expr {
         forms::sort_key()
     }
 
-    /// Parses and folds an expression; errors are MongoDB's codes.
+    /// Parses and folds an expression.
+    ///
+    /// # Errors
+    /// MongoDB's codes.
     pub fn parse(value: Value<'_>, cx: &mut ParseCx<'_>) -> nagi_error::Result<Expr> {
         let mut expr = parse::operand(value, cx)?;
         fold::fold(&mut expr, cx.collation(), cx.folded_bytes())?;
@@ -104,12 +113,12 @@ impl Expr {
         })
     }
 
-    /// A constant.
+    /// Makes a constant expression from a value.
     pub fn constant(value: Value<'_>) -> Expr {
         Expr::Const(ValueBuf::new(value))
     }
 
-    /// The constant's value, if the expression is one.
+    /// The value, if the expression is a constant.
     pub fn as_const(&self) -> Option<Value<'_>> {
         match self {
             Expr::Const(value) => Some(value.value()),
@@ -127,7 +136,7 @@ impl Expr {
         }
     }
 
-    /// Visits the direct operands, which may be replaced.
+    /// Visits the direct operands and lets `visit` replace them.
     pub fn for_each_child_mut(
         &mut self,
         visit: &mut dyn FnMut(&mut Expr) -> nagi_error::Result<()>,

@@ -1,13 +1,13 @@
-//! Names that users write: field paths, field names of literals, variables.
+//! Checks of names that users write: field paths, field names of object literals, variables.
 
 use nagi_error::{Code, Result, bail};
 
 use super::ExprPath;
 
-/// Components a path may have at most.
+/// The maximal number of components of a path.
 const PATH_COMPONENTS_MAX: usize = 200;
 
-/// Checks and splits a field path without its `$`.
+/// Checks a field path (without its `$`) and splits it.
 pub fn parse_field_path(path: &str) -> Result<ExprPath> {
     if path.is_empty() {
         bail!(Code::Location(40352), "FieldPath cannot be constructed with empty string");
@@ -42,7 +42,7 @@ fn check_component(name: &str) -> Result<()> {
     Ok(())
 }
 
-/// Checks the name of one field of an object literal.
+/// Checks the name of a field in an object literal.
 pub fn check_field_name(name: &str) -> Result<()> {
     check_component(name)?;
     if name.contains('.') {
@@ -54,7 +54,7 @@ pub fn check_field_name(name: &str) -> Result<()> {
     Ok(())
 }
 
-/// Checks a variable's name where it is read: `$$name`.
+/// Checks the name of a variable that is read: `$$name`.
 pub(crate) fn check_variable_read(name: &str) -> Result<()> {
     let Some(first) = name.chars().next() else {
         bail!(Code::Location(16869), "empty variable names are not allowed");
@@ -68,7 +68,7 @@ pub(crate) fn check_variable_read(name: &str) -> Result<()> {
     check_variable_rest(name, Code::Location(16871))
 }
 
-/// Checks a variable's name where it is bound by a user.
+/// Checks the name of a variable that a user binds.
 pub fn check_variable_write(name: &str) -> Result<()> {
     let Some(first) = name.chars().next() else {
         bail!(Code::Location(16866), "empty variable names are not allowed");

@@ -1,4 +1,4 @@
-//! From BSON to [`Expr`].
+//! The parser of expressions: BSON to [`Expr`].
 
 use std::collections::HashSet;
 
@@ -12,7 +12,7 @@ use super::names::{check_field_name, parse_field_path};
 use super::{Expr, ParseCx};
 use crate::room;
 
-/// An operand: a path, a variable, an expression object, a literal.
+/// Parses an operand: a path, a variable, an operator or a literal.
 pub(super) fn operand(value: Value<'_>, cx: &mut ParseCx<'_>) -> Result<Expr> {
     room::check()?;
     match value {
@@ -26,7 +26,7 @@ pub(super) fn operand(value: Value<'_>, cx: &mut ParseCx<'_>) -> Result<Expr> {
     }
 }
 
-/// Every element of an array as an operand.
+/// Parses each element of an array as an operand.
 pub(super) fn operands(items: Array<'_>, cx: &mut ParseCx<'_>) -> Result<Box<[Expr]>> {
     let count = items.count();
     room::check_copies(count * size_of::<Expr>())?;
@@ -37,7 +37,7 @@ pub(super) fn operands(items: Array<'_>, cx: &mut ParseCx<'_>) -> Result<Box<[Ex
     Ok(all.into())
 }
 
-/// `text` is what follows the first `$`.
+/// Parses a path or a variable. `text` is the part after the first `$`.
 fn field_path(text: &str, cx: &ParseCx<'_>) -> Result<Expr> {
     if text.is_empty() {
         bail!(Code::Location(16872), "'$' by itself is not a valid FieldPath");
@@ -58,7 +58,7 @@ fn field_path(text: &str, cx: &ParseCx<'_>) -> Result<Expr> {
     cx.variable(name, path)
 }
 
-/// An object: one operator, or a literal whose fields are operands.
+/// Parses an object: either one operator, or a literal whose fields are operands.
 pub(super) fn object(doc: Doc<'_>, cx: &mut ParseCx<'_>) -> Result<Expr> {
     let Some(first) = doc.first() else {
         return Ok(Expr::Object(Box::new([])));
@@ -88,7 +88,7 @@ pub(super) fn object(doc: Doc<'_>, cx: &mut ParseCx<'_>) -> Result<Expr> {
     Ok(Expr::Object(fields.into()))
 }
 
-/// `{name: argument}` where name begins with `$`.
+/// Parses `{name: argument}` where the name begins with `$`.
 pub(super) fn operator(name: &str, argument: Value<'_>, cx: &mut ParseCx<'_>) -> Result<Expr> {
     match find(name) {
         Some(Row::Strict(row)) => strict(row, argument, cx),
@@ -117,7 +117,7 @@ fn strict(row: &'static Operator, argument: Value<'_>, cx: &mut ParseCx<'_>) -> 
     }
 }
 
-/// The arguments of an operator: the elements of an array, or one operand.
+/// Parses the arguments of an operator: the elements of an array, or one operand.
 pub(super) fn arguments(argument: Value<'_>, cx: &mut ParseCx<'_>) -> Result<Box<[Expr]>> {
     match argument {
         Value::Array(items) => operands(items, cx),

@@ -1,18 +1,18 @@
-//! Field paths in expressions: `$a.b` maps over arrays of documents.
+//! Field paths in expressions, such as `$a.b`. A path maps over arrays of documents.
 //!
-//! Unlike filters, a numeric component is a field name, never a position; elements of an array that
-//! are no documents (arrays among them) are left out of the result.
+//! Two rules differ from paths in filters: a numeric component is always a field name, never an array position, and
+//! array elements that are not documents (nested arrays among them) are left out of the result.
 
 use nagi_bson::{Array, Doc, NameTag, Value};
 
 use super::Eval;
 
-/// The components of a path such as `a.b.c`, at least one.
+/// The components of a path such as `a.b.c`; there is at least one.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ExprPath(Box<[(NameTag, Box<str>)]>);
 
 impl ExprPath {
-    /// Splits a path that was checked by [`super::parse_field_path`].
+    /// Splits a path that [`super::parse_field_path`] has checked.
     pub(crate) fn split(path: &str) -> ExprPath {
         ExprPath(path.split('.').map(|part| (NameTag::of(part), part.into())).collect())
     }
@@ -21,18 +21,18 @@ impl ExprPath {
         &self.0
     }
 
-    /// The path as it was written, without `$`.
+    /// The path in its dotted form, without `$`.
     pub fn dotted(&self) -> String {
         let parts: Vec<&str> = self.0.iter().map(|(_, part)| &**part).collect();
         parts.join(".")
     }
 
-    /// The value at the path in `doc`. No allocation unless an array is mapped over.
+    /// The value at the path in `doc`. It allocates only if it maps over an array.
     pub fn of_doc<'a>(&self, doc: Doc<'a>, cx: &Eval<'a>) -> Value<'a> {
         in_doc(doc, &self.0, cx)
     }
 
-    /// The value at the path in any value: documents and arrays of documents have one.
+    /// The value at the path in any value. Values other than documents and arrays of documents give `Missing`.
     pub fn of_value<'a>(&self, value: Value<'a>, cx: &Eval<'a>) -> Value<'a> {
         in_value(value, &self.0, cx)
     }

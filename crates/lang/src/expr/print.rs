@@ -1,6 +1,6 @@
-//! Numbers as text where MongoDB prints them into strings.
+//! Text forms of numbers, as MongoDB prints them into strings.
 
-/// A double as `$toString` gives it: `2.5`, `1e+308`, `NaN`, `Infinity`, whole numbers without point.
+/// The text form of a double in `$toString`: `2.5`, `1e+308`, `NaN`, `Infinity`; a whole number has no decimal point.
 pub(crate) fn double(n: f64) -> String {
     if n.is_nan() {
         return "NaN".into();
@@ -11,7 +11,7 @@ pub(crate) fn double(n: f64) -> String {
     general(n, 16)
 }
 
-/// C's `%.<digits>g`, with its `nan` and `inf`.
+/// The output of C's `%.<digits>g`, including `nan` and `inf`.
 pub(crate) fn general(n: f64, digits: usize) -> String {
     if !n.is_finite() {
         let text = if n.is_nan() { "nan" } else { "inf" };

@@ -1,33 +1,34 @@
-//! How large what expressions make may become.
+//! Memory limits of evaluation.
 //!
-//! A few operators in a loop double a value with every step: without bounds a query of a hundred bytes
-//! takes all memory there is. One value may have as many bytes as a document inside of the server (64 MiB;
-//! 16 leave it), everything made for one document four times that.
+//! A few operators in a loop double a value with every iteration: without limits a query of a hundred bytes uses all
+//! memory. Two fixed limits apply. One value may have as many bytes as a document inside of the server (64 MiB; a
+//! document sent to a client may have 16). All values built for one document may have four times that.
 //!
-//! Within these the request has what the server has left for it: [`super::Pace::room`] is called before
-//! something large is made, and in the turns of loops once they have made something large.
+//! Below these limits the request may use the memory that the server has left. [`super::Pace::room`] checks it before
+//! a large value is built, and in each iteration of a loop after it has built large values.
 
 use nagi_bson::{Doc, Value};
 use nagi_error::{Code, Result, bail};
 
 use super::Eval;
 
-/// Largest document, array or string that an expression makes: 64 MiB, and 16 KiB for what is around it.
+/// The largest document, array or string that an expression builds: 64 MiB, and 16 KiB for its envelope.
 pub const VALUE_BYTES_MAX: usize = (64 << 20) + (16 << 10);
-/// Everything that is made for one document.
+/// The limit for all values that are built for one document.
 const ARENA_BYTES_MAX: usize = 4 * (64 << 20);
-/// Smaller results are not counted where they are made, only by the loops around them.
+/// Smaller results are not checked where they are built, only in the loops that contain them.
 const SMALL_BYTES: usize = 1 << 10;
-/// What is smaller than this is not asked for before it is made.
+/// Smaller values are built without a check of the memory.
 const UNASKED_BYTES: usize = 64 << 10;
-/// Nesting of a value that a loop makes: what may be stored.
+/// The maximal nesting of a value that a loop builds: what may be stored.
 const LOOP_DEPTH_MAX: usize = 180;
 
 impl Eval<'_> {
-    /// Whether there is room for a value of this length in the arena.
+    /// Checks that a value of this length fits into the arena.
     ///
     /// # Errors
-    /// 10334 for a value that is too large, 146 if too much was made for this document.
+    /// 10334 for a value that is too large, 146 if too much was built for this document or the memory is not
+    /// available.
     pub(crate) fn check_room(&self, bytes: usize) -> Result<()> {
         if bytes <= SMALL_BYTES {
             return Ok(());
@@ -37,7 +38,7 @@ impl Eval<'_> {
         self.check_work(bytes)
     }
 
-    /// To be called in every turn of a loop that evaluates.
+    /// Must be called in every iteration of a loop that evaluates an expression.
     pub(crate) fn check_turn(&self, written: usize) -> Result<()> {
         self.check_written(written)?;
         self.check_arena(0)?;
@@ -47,8 +48,8 @@ impl Eval<'_> {
         }
     }
 
-    /// To be called in every turn of a loop that writes what it has, to a value that is so long by now. A
-    /// buffer that grows is copied to one of twice its length.
+    /// Must be called in every iteration of a loop that appends to a value whose current length is `written`. It
+    /// allows for twice that length: a buffer that grows is copied to one of double capacity.
     #[inline]
     pub(crate) fn check_written(&self, written: usize) -> Result<()> {
         if written <= UNASKED_BYTES {
@@ -58,17 +59,17 @@ impl Eval<'_> {
         self.vars.room(2 * written)
     }
 
-    /// Passes on what is going to be written behind `written` bytes, if there is room for it.
+    /// Returns the value that is going to be written after `written` bytes, if the memory for both is available.
     #[inline]
     pub(crate) fn fitting<'v>(&self, written: usize, value: Value<'v>) -> Result<Value<'v>> {
         self.check_work(written + bytes_of(value))?;
         Ok(value)
     }
 
-    /// Whether there is memory for so many bytes of anything that is made on the way: lists, texts, sets.
+    /// Checks that the memory for temporary data is available: lists, strings, sets.
     ///
     /// # Errors
-    /// 146 if there is none.
+    /// 146 if it is not.
     #[inline]
     pub(crate) fn check_work(&self, bytes: usize) -> Result<()> {
         match bytes > UNASKED_BYTES {
@@ -89,7 +90,7 @@ impl Eval<'_> {
     }
 }
 
-/// Bytes of what may be long.
+/// The length of a value of variable length; 0 for the others.
 fn bytes_of(value: Value<'_>) -> usize {
     match value {
         Value::String(text) | Value::Symbol(text) | Value::Code(text) => text.len(),
@@ -100,8 +101,10 @@ fn bytes_of(value: Value<'_>) -> usize {
     }
 }
 
+/// Checks the length of a document or an array.
+///
 /// # Errors
-/// 10334 for the length of a document or array that is too large.
+/// 10334 if it is too large.
 pub fn check_size(bytes: usize) -> Result<()> {
     if bytes > VALUE_BYTES_MAX {
         bail!(
@@ -113,8 +116,10 @@ pub fn check_size(bytes: usize) -> Result<()> {
     Ok(())
 }
 
+/// Checks the length of a string.
+///
 /// # Errors
-/// 13548 for the length of a string that is too large.
+/// 13548 if it is too large.
 pub(crate) fn check_text(bytes: usize) -> Result<()> {
     if bytes > VALUE_BYTES_MAX {
         bail!(
@@ -125,8 +130,10 @@ pub(crate) fn check_text(bytes: usize) -> Result<()> {
     Ok(())
 }
 
+/// Checks the nesting of the value of a loop's iteration, before the next iteration uses it.
+///
 /// # Errors
-/// 15 for a value that nests too deep for a loop to continue with.
+/// 15 if it is too deep.
 pub(crate) fn check_depth(doc: Doc<'_>) -> Result<()> {
     if doc.is_deeper_than(LOOP_DEPTH_MAX) {
         bail!(

@@ -1,15 +1,15 @@
-//! Buffers in which arrays and documents are put together before they go to the arena.
+//! Reusable buffers in which arrays and documents are built before they are copied to the arena.
 //!
-//! How long a result will be is known when it is finished, and an arena cannot give back what a buffer
-//! that grew has left behind. So it grows here, in a buffer that the thread keeps for the next
-//! evaluation, and only the result is copied. Expressions nest, so there are several.
+//! The length of a result is known only when it is finished, and an arena cannot free the memory that a growing
+//! buffer leaves behind. So the result grows in a buffer that the thread keeps for later evaluations, and only the
+//! finished result is copied. Expressions nest, so a thread keeps several buffers.
 
 use std::cell::RefCell;
 
-/// Buffers that a thread keeps.
+/// The number of buffers that a thread keeps.
 const KEPT: usize = 8;
 
-/// The largest buffer that is kept.
+/// The capacity in bytes of the largest buffer that is kept.
 const KEPT_BYTES_MAX: usize = 64 << 10;
 
 thread_local! {

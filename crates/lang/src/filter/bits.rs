@@ -1,13 +1,13 @@
-//! `$bitsAllSet`, `$bitsAllClear`, `$bitsAnySet`, `$bitsAnyClear`.
+//! The predicates `$bitsAllSet`, `$bitsAllClear`, `$bitsAnySet`, `$bitsAnyClear`.
 //!
-//! The operand is a mask as a number, a list of bit positions, or binary data (position 0 is the
-//! lowest bit of the first byte). Numbers are seen as 64 bits with their sign extended for ever;
-//! binary data has zeros behind its end.
+//! The operand is a mask as a number, a list of bit positions, or binary data (position 0 is the lowest bit of the
+//! first byte). A tested number has 64 bits; positions above 63 have the value of its sign bit. Positions behind the
+//! end of tested binary data are zeros.
 
 use nagi_bson::{Value, number};
 use nagi_error::{Code, Result, bail, err};
 
-/// Which of the four tests.
+/// The kind of test.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum BitTest {
     AllSet,
@@ -28,7 +28,7 @@ impl BitTest {
     }
 }
 
-/// A test and the positions it looks at, ascending.
+/// A test and the bit positions that it tests, in ascending order.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Bits {
     pub test: BitTest,
@@ -36,10 +36,10 @@ pub struct Bits {
 }
 
 impl Bits {
-    /// Reads the operand.
+    /// Parses the operand.
     ///
     /// # Errors
-    /// 2 or 9 for operands that are no mask.
+    /// 2 or 9 for an operand that is not a mask.
     pub fn parse(field: &str, test: BitTest, operand: Value<'_>) -> Result<Bits> {
         let mut positions = match operand {
             Value::Array(list) => positions_of(list)?,
@@ -59,13 +59,14 @@ impl Bits {
         Ok(Bits { test, positions: positions.into() })
     }
 
-    /// Whether a value passes. Anything but numbers that fit 64 bits exactly and binary data fails.
+    /// Returns true if the value passes the test. Values other than binary data and numbers that are exact int64
+    /// fail.
     pub fn matches(&self, value: Value<'_>) -> bool {
         match value {
             Value::Binary(data) => self.run(|at| {
                 data.bytes.get(at as usize / 8).is_some_and(|byte| byte >> (at % 8) & 1 == 1)
             }),
-            // Decimals are rounded; those that do not fit read as the least int64, as MongoDB does.
+            // Decimals are rounded. A decimal that does not fit counts as the smallest int64, as in MongoDB.
             Value::Decimal128(d) => {
                 let n = d.round(0).to_i64().unwrap_or(i64::MIN);
                 self.run(|at| n >> at.min(63) & 1 == 1)

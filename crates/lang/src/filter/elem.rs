@@ -1,4 +1,4 @@
-//! `$expr` and `$where` inside a filter.
+//! The nodes of `$expr` and `$where` in a filter.
 
 use nagi_bson::ValueBuf;
 use nagi_error::{Code, Result, err};
@@ -7,20 +7,20 @@ use super::MatchCx;
 use crate::expr::{Eval, Expr};
 use crate::script::Function;
 
-/// A parsed expression with the text it came from (for explain).
+/// A parsed expression and its source, which explain outputs.
 #[derive(Clone)]
 pub struct ExprFilter {
     pub expr: std::sync::Arc<Expr>,
     pub source: ValueBuf,
-    /// What is known of the documents of which it is true; empty before [`super::Filter::with_known`].
+    /// The comparisons that hold for every matching document; empty before [`super::Filter::with_known`].
     pub known: Vec<super::Known>,
 }
 
 impl ExprFilter {
-    /// Whether the expression is true of `doc`.
+    /// Returns true if the expression is true for `doc`.
     ///
     /// # Errors
-    /// Those of the expression.
+    /// The errors of the expression.
     pub fn matches<'a>(&'a self, doc: nagi_bson::Doc<'a>, cx: &MatchCx<'a>) -> Result<bool> {
         let mut eval = Eval::new(doc, cx.vars, cx.arena, cx.now_ms);
         eval.meta = cx.meta;
@@ -34,7 +34,7 @@ impl std::fmt::Debug for ExprFilter {
     }
 }
 
-/// A function with the text it came from (for explain).
+/// A JavaScript function and its source, which explain outputs.
 #[derive(Debug, Clone)]
 pub struct WhereFilter {
     pub(super) function: std::sync::Arc<Function>,
@@ -42,7 +42,7 @@ pub struct WhereFilter {
 }
 
 impl WhereFilter {
-    /// Whether the function is true of `doc`.
+    /// Returns true if the function returns true for `doc`.
     pub(super) fn matches(&self, doc: nagi_bson::Doc<'_>, cx: &MatchCx<'_>) -> Result<bool> {
         match cx.vars.scripts {
             Some(scripts) => scripts.test(&self.function, doc),

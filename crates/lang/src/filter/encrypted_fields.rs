@@ -1,10 +1,9 @@
-//! `encryptedFields` of a collection: the validator that comes with it.
+//! The validator that the option `encryptedFields` of a collection implies (Queryable Encryption).
 //!
-//! A client of Queryable Encryption sends encrypted values only. The collection's options list the
-//! paths; a value under such a path must be binary data of subtype 6, of a kind that is stored, and of
-//! the listed type. Fields may be missing, and a value on the way to one may be no document; but it may
-//! not be an array, since the paths do not lead through arrays. The head in front of the ciphertext is
-//! described in `schema_encrypt`.
+//! The option lists the paths of encrypted fields. A client sends their values encrypted: a value at such a path must
+//! be binary data of subtype 6, of a kind that may be stored, and of the listed type. Fields may be missing. A value
+//! above such a field may be anything but an array, because the paths do not traverse arrays. The header before the
+//! ciphertext is described in `schema_encrypt`.
 
 use std::collections::HashSet;
 
@@ -16,8 +15,8 @@ use super::TypeSet;
 use super::schema_encrypt::{ENCRYPTED, HEAD_BYTES, UUID};
 use crate::apart::ApartPaths;
 
-/// What the first byte of a stored value may be: equality, unindexed and range of version 1, then of
-/// version 2, and text.
+/// The allowed first bytes of a stored value: equality, unindexed and range of version 1, the same of version 2, and
+/// text.
 const STORED_KINDS: [u8; 7] = [6, 7, 9, 14, 15, 16, 17];
 
 /// The encrypted fields of a collection as a tree of names.
@@ -30,13 +29,13 @@ type Branch = Vec<(Box<str>, Step)>;
 
 #[derive(Debug, Clone)]
 enum Step {
-    /// The field is encrypted; of any type if none is listed.
+    /// An encrypted field, of any type if no type is listed.
     Field(Option<TypeSet>),
-    /// It is a document with encrypted fields.
+    /// A document that contains encrypted fields.
     Below(Branch),
 }
 
-/// What is wrong with a value.
+/// The reason why a value is not valid.
 #[derive(Debug, Clone, Copy)]
 enum Fault {
     Plain,
@@ -48,8 +47,8 @@ impl EncryptedFields {
     /// Checks the option of `create`.
     ///
     /// # Errors
-    /// 40414 for what is missing, 14 for wrong types, 2 for an unknown BSON type, 6316402 and 6316403
-    /// for paths with nothing between dots, 6338401 to 6338403 for keys and paths that are given twice.
+    /// 40414 for a missing field, 14 for a wrong type, 2 for an unknown BSON type, 6316402 and 6316403 for paths with
+    /// an empty component, 6338401 to 6338403 for duplicate keys and for duplicate or conflicting paths.
     pub fn check(config: Doc<'_>) -> Result<()> {
         let fields = match config.get("fields") {
             Value::Array(fields) => fields,
@@ -81,7 +80,8 @@ impl EncryptedFields {
         Ok(())
     }
 
-    /// Reads the option. What [`EncryptedFields::check`] refuses is left out: a data directory must open.
+    /// Parses the stored option. It skips what [`EncryptedFields::check`] would reject, because a data directory must
+    /// open.
     pub fn read(config: Doc<'_>) -> EncryptedFields {
         let mut tree = EncryptedFields::default();
         for field in config.get("fields").as_array().unwrap_or(Array::EMPTY).iter() {
@@ -95,12 +95,12 @@ impl EncryptedFields {
         tree
     }
 
-    /// Whether every encrypted field of the document is encrypted. Allocates nothing.
+    /// Returns true if every encrypted field of the document is encrypted. It does not allocate.
     pub fn hold(&self, doc: Doc<'_>) -> bool {
         holds(&self.root, doc)
     }
 
-    /// Writes which fields are not, as `errInfo` shows it. No value is repeated: it is a secret.
+    /// Writes which fields are not encrypted, for `errInfo`. It does not output values, because they are secret.
     pub fn explain(&self, doc: Doc<'_>, out: &mut DocWriter<'_>) {
         out.put("operatorName", "implicitFLESchema");
         explain_branch(&self.root, doc, "schemaRulesNotSatisfied", out);
@@ -135,7 +135,7 @@ fn holds(branch: &Branch, doc: Doc<'_>) -> bool {
     })
 }
 
-/// What is wrong with the value of an encrypted field.
+/// The fault of the value of an encrypted field, if it has one.
 fn fault(types: Option<TypeSet>, value: Value<'_>) -> Option<Fault> {
     let Value::Binary(data) = value else { return Some(Fault::Plain) };
     if data.subtype != ENCRYPTED {

@@ -1,7 +1,7 @@
-//! Equalities that a filter asks of documents by `$expr`: what a join may look up in a table.
+//! The equalities in the `$expr` conditions of a filter. A join uses them to look up documents in a hash table.
 //!
 //! ```text
-//!   {g: 2, $expr: {$and: [{$eq: ["$f", "$$v"]}, {$lt: ["$h", 3]}]}}       $f equals $$v
+//!   {g: 2, $expr: {$and: [{$eq: ["$f", "$$v"]}, {$lt: ["$h", 3]}]}}    gives    $f = $$v
 //! ```
 
 use bumpalo::Bump;
@@ -13,8 +13,9 @@ use crate::{
     expr::{Eval, Expr, ExprPath, Relation, Vars},
 };
 
-/// Of every document that the filter matches, the value of `path` equals a value that no document changes, by
-/// the rules of expressions: arrays as wholes, and what is missing equals no null.
+/// An equality that holds for every matching document: the value of `path` equals a value that is the same for all
+/// documents. The comparison follows the rules of expressions: arrays compare as wholes, and a missing value does not
+/// equal null.
 #[derive(Debug, Clone)]
 pub struct ExprEquality {
     path: ExprPath,
@@ -23,7 +24,7 @@ pub struct ExprEquality {
 }
 
 impl Filter {
-    /// The equalities that hold of every document that it matches, one for a path.
+    /// The equalities that hold for every matching document, at most one per path.
     pub fn expr_equalities(&self) -> Vec<ExprEquality> {
         let mut out = Vec::new();
         self.add_equalities(&mut out);
@@ -49,22 +50,22 @@ impl Filter {
 }
 
 impl ExprEquality {
-    /// Whether the operand is the same for every request, so that it has no variables.
+    /// Returns true if the operand is a constant and so the same for every request.
     pub fn is_constant(&self) -> bool {
         matches!(self.operand, Expr::Const(_))
     }
 
-    /// How strings compare; none by their bytes.
+    /// The collation of strings; without one, they compare by their bytes.
     pub fn collation(&self) -> Option<&'static Collation> {
         self.collation
     }
 
-    /// The value that the path of a document has.
+    /// The value of the path in a document.
     pub fn of_doc<'a>(&self, eval: &Eval<'a>) -> Value<'a> {
         self.path.of_doc(eval.root, eval)
     }
 
-    /// The value that it is to equal; none if it cannot be computed.
+    /// The value of the other side; none if its computation fails.
     pub fn operand<'a>(
         &'a self,
         vars: &'a Vars<'a>,

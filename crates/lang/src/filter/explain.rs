@@ -1,4 +1,4 @@
-//! A filter as a document again: `parsedQuery` and `filter` of explain.
+//! Converts a filter back to a document: `parsedQuery` and `filter` in the output of explain.
 
 use nagi_bson::{DocBuf, DocWriter, Type, Value};
 
@@ -6,7 +6,7 @@ use super::{Filter, Pred};
 use crate::path::FieldPath;
 
 impl Filter {
-    /// The filter in MongoDB's own notation, normal form shown as it is.
+    /// The filter in MongoDB's notation. A filter in normal form is output in normal form.
     pub fn to_doc(&self) -> DocBuf {
         DocBuf::build(|out| self.write(out))
     }
@@ -35,7 +35,7 @@ impl Filter {
         }
     }
 
-    /// The operators of conditions that share a path (or have none).
+    /// Writes the operators of conditions that share one path (or have none).
     fn write_operators(&self, out: &mut DocWriter<'_>) {
         match self {
             Filter::Field { pred, .. } => write_pred(pred, out),
@@ -117,7 +117,7 @@ impl std::fmt::Display for Filter {
 }
 
 impl Filter {
-    /// The path when this is a leaf.
+    /// The path, if the filter is a leaf.
     pub fn path(&self) -> Option<&FieldPath> {
         match self {
             Filter::Field { path, .. } => Some(path),

@@ -1,24 +1,24 @@
-//! Several fields of a document found in one walk over it, for the parts of one `$and` or `$or`.
+//! Finds several fields of a document in one scan over its elements, for the parts of one `$and` or `$or`.
 
 use nagi_bson::{Doc, Elements, NameTag, Value};
 
 use super::Filter;
 use crate::path::FieldPath;
 
-/// Parts that are looked for in one walk; of more, each four have a walk of their own.
+/// The number of parts that share one scan. Each further group of four parts has a scan of its own.
 const TOGETHER: usize = 4;
 
-/// Finds the first component of each part's path. The walk goes no further than it has to, and a name
-/// that stands twice means the first, as everywhere.
+/// Finds the first path component of each part. The scan stops as soon as the requested field is found, and continues
+/// from there for the next one. If a name occurs twice in the document, the first one counts, as everywhere.
 pub(super) struct Fields<'a, 'f> {
     doc: Doc<'a>,
     parts: &'f [Filter],
     elements: Elements<'a>,
-    /// The first of the parts that are looked for now.
+    /// The index of the first part of the current group.
     from: usize,
-    /// Of each part that is looked for, until it is found.
+    /// The tags of the fields of the group that are not yet found.
     tags: [NameTag; TOGETHER],
-    /// `Missing` until it is found.
+    /// The values of the group; `Missing` until found.
     values: [Value<'a>; TOGETHER],
 }
 
@@ -55,7 +55,7 @@ impl<'a, 'f> Fields<'a, 'f> {
         self.choose();
     }
 
-    /// The field at which the path of the part at `at` begins. Parts are requested in order.
+    /// The value of the first path component of the part at `at`. Parts must be requested in ascending order.
     pub(super) fn value(&mut self, at: usize) -> Value<'a> {
         if at >= self.from + TOGETHER {
             self.begin(at);
@@ -82,7 +82,7 @@ impl<'a, 'f> Fields<'a, 'f> {
     }
 }
 
-/// The path of a leaf that looks into the document.
+/// The path of a leaf that reads a field of the document.
 fn path(filter: &Filter) -> Option<&FieldPath> {
     match filter {
         Filter::Field { path, .. } if !path.is_empty() => Some(path),

@@ -1,6 +1,6 @@
-//! The operand of `$in`: values, sorted and without duplicates, and regular expressions.
+//! The operand of `$in`: a sorted list of distinct values, and regular expressions.
 //!
-//! A lookup is a binary search in BSON order, logarithmic in the number of values.
+//! A lookup is a binary search in BSON order, so its cost is logarithmic in the number of values.
 
 use std::cmp::Ordering;
 
@@ -10,7 +10,7 @@ use nagi_error::Result;
 use crate::collation::{self, Collation};
 use crate::regex::Pattern;
 
-/// Values and patterns of which one must match.
+/// Values and patterns. A value matches if it equals one of the values or matches one of the patterns.
 #[derive(Debug, Clone, Default)]
 pub struct InList {
     values: Vec<ValueBuf>,
@@ -20,12 +20,12 @@ pub struct InList {
 }
 
 impl InList {
-    /// Sorts the values and drops duplicates.
+    /// Sorts the values and removes duplicates.
     pub fn new(values: Vec<ValueBuf>, patterns: Vec<Pattern>) -> InList {
         InList::collated(values, patterns, None)
     }
 
-    /// [`InList::new`] where strings compare by a collation.
+    /// Like [`InList::new`], but strings compare by the collation.
     pub fn collated(
         mut values: Vec<ValueBuf>,
         patterns: Vec<Pattern>,
@@ -42,7 +42,7 @@ impl InList {
         &self.values
     }
 
-    /// How strings compare; none by their bytes.
+    /// The collation of strings; without one, they compare by their bytes.
     pub fn collation(&self) -> Option<&'static Collation> {
         self.collation
     }
@@ -51,7 +51,7 @@ impl InList {
         &self.patterns
     }
 
-    /// Whether null is among the values (and so a missing field matches).
+    /// Returns true if null is among the values. A missing field then matches.
     pub fn has_null(&self) -> bool {
         self.has_null
     }
@@ -60,10 +60,10 @@ impl InList {
         self.values.is_empty() && self.patterns.is_empty()
     }
 
-    /// Whether a value equals one of the values or matches one of the patterns.
+    /// Returns true if the value equals one of the values or matches one of the patterns.
     ///
     /// # Errors
-    /// A pattern that needs too many steps.
+    /// An error of a pattern that takes too many steps.
     pub fn matches(&self, value: Value<'_>) -> Result<bool> {
         if value.is_missing() {
             return Ok(self.has_null);

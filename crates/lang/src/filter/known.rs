@@ -1,4 +1,4 @@
-//! What is known of the values of documents that an `$expr` matches, once its variables have values.
+//! Derives index conditions from the `$expr` parts of a filter, after the variables have got their values.
 
 use std::sync::Arc;
 
@@ -11,19 +11,19 @@ use crate::{
     expr::{Expr, Logic, Relation, Vars},
 };
 
-/// The value of a path relates so to `value`, in the order of expressions. MongoDB has predicates for it
-/// (`$_internalExprEq` and its like); here it only leads to bounds, and the expression itself decides.
+/// A condition on the value of a path, in the order of expressions. MongoDB has predicates for such conditions
+/// (`$_internalExprEq` and others). Here they are only used for index bounds; the expression itself still decides.
 #[derive(Debug, Clone)]
 pub struct Known {
     pub path: String,
     pub relation: Relation,
     pub value: ValueBuf,
-    /// How strings compare; none by their bytes.
+    /// The collation of strings; without one, they compare by their bytes.
     pub collation: Option<&'static Collation>,
 }
 
 impl Filter {
-    /// The same filter, each of whose `$expr` that a plan may use says what is known where it is true.
+    /// The same filter, with the derived conditions in each `$expr` that a plan may use.
     #[must_use]
     pub fn with_known(&self, vars: &Vars<'_>, now_ms: i64) -> Filter {
         let all =
@@ -38,21 +38,23 @@ impl Filter {
 }
 
 impl ExprFilter {
-    /// The filter that says the same: an `$or` by its branches, which may each have an index of their own.
+    /// An equivalent filter. An `$or` is split into its branches, because each branch may use a different index.
     fn as_filter(&self, vars: &Vars<'_>, now_ms: i64) -> Filter {
         self.branches(vars, now_ms)
             .unwrap_or_else(|| Filter::Expr(Box::new(self.with_known(vars, now_ms))))
     }
 
-    /// An `$or`, or an `$and` around one, by its operands; none if that leads to no bounds.
+    /// Splits an `$or`, or an `$and` that contains one, into its operands; none if that gives no index bounds.
     fn branches(&self, vars: &Vars<'_>, now_ms: i64) -> Option<Filter> {
         let (logic, args) = self.expr.operands()?;
         let parts: Vec<Filter> =
             self.parts(logic, args)?.iter().map(|part| part.as_filter(vars, now_ms)).collect();
         match logic {
-            // Below an `$and`: the query's own `$or` at the root is what explain calls a subplan.
+            // Placed below an `$and`, because explain reports an `$or` at the root as a subplan, which is the query's
+            // own.
             Logic::Or => parts.iter().all(has_known).then(|| Filter::And(vec![Filter::Or(parts)])),
-            // Without an `$or` in it what is known of its operands is known of the whole.
+            // Without an `$or` among the operands, the conditions of the operands apply to the whole; a split gains
+            // nothing.
             Logic::And => {
                 let splits = parts.iter().any(|part| !matches!(part, Filter::Expr(_)));
                 splits.then(|| Filter::And(flat(parts)))
@@ -60,7 +62,7 @@ impl ExprFilter {
         }
     }
 
-    /// One filter for each operand, with its own source.
+    /// One filter for each operand, with the operand's source.
     fn parts(&self, logic: Logic, args: &[Expr]) -> Option<Vec<ExprFilter>> {
         let Value::Array(sources) = self.source.value().as_doc()?.get(logic.name()) else {
             return None;
@@ -93,7 +95,7 @@ impl ExprFilter {
     }
 }
 
-/// Whether it may lead to bounds.
+/// Returns true if the filter may give index bounds.
 fn has_known(filter: &Filter) -> bool {
     match filter {
         Filter::Expr(expr) => !expr.known.is_empty(),
@@ -103,7 +105,7 @@ fn has_known(filter: &Filter) -> bool {
     }
 }
 
-/// The conjuncts, also those of conjunctions among them: a plan looks for an `$or` among the former only.
+/// Flattens nested conjunctions, because a plan looks for an `$or` only among the direct conjuncts.
 fn flat(parts: Vec<Filter>) -> Vec<Filter> {
     let mut out = Vec::with_capacity(parts.len());
     for part in parts {

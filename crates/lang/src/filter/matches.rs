@@ -1,4 +1,4 @@
-//! Whether a document matches, and by which array position.
+//! Matching of a document against a filter, with the array position by which it matched.
 
 use bumpalo::Bump;
 use nagi_bson::{Doc, Value};
@@ -10,14 +10,15 @@ use super::{Filter, Pred};
 use crate::expr::{Metadata, Vars};
 use crate::path::{self, FieldPath};
 
-/// What a match may need besides the document. Made per document: the arena can be reset between.
+/// The context of one match beside the document. It is created per document, so that the arena can be reset in
+/// between.
 #[derive(Clone, Copy)]
 pub struct MatchCx<'a> {
     pub vars: &'a Vars<'a>,
     pub arena: &'a Bump,
     /// `$$NOW`, milliseconds since 1970.
     pub now_ms: i64,
-    /// What the search left with the document, for `$expr`.
+    /// The metadata of the document, for `$expr`.
     pub meta: Option<&'a Metadata<'a>>,
 }
 
@@ -30,12 +31,12 @@ impl<'a> MatchCx<'a> {
 /// How a document matched.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct MatchInfo {
-    /// Position of the array element by which the last array condition matched: what a positional
-    /// `$` in an update or a projection stands for.
+    /// The position of the array element by which the last condition on an array matched. It is the value of a
+    /// positional `$` in an update or a projection.
     pub position: Option<u32>,
 }
 
-/// Where the position goes while matching.
+/// The destination of the position during a match.
 pub(super) enum Position {
     Ignored,
     Wanted(Option<u32>),
@@ -56,15 +57,15 @@ impl Position {
 }
 
 impl Filter {
-    /// Whether `doc` matches.
+    /// Returns true if `doc` matches.
     ///
     /// # Errors
-    /// Those of `$expr` and of regular expressions that need too many steps.
+    /// The errors of `$expr`, and of regular expressions that take too many steps.
     pub fn matches<'a>(&'a self, doc: Doc<'a>, cx: &MatchCx<'a>) -> Result<bool> {
         self.test(doc, cx, &mut Position::Ignored)
     }
 
-    /// As [`Filter::matches`], with the position of the array element that matched.
+    /// Like [`Filter::matches`], but returns the position of the matching array element.
     ///
     /// # Errors
     /// As for `matches`.
@@ -100,7 +101,7 @@ impl Filter {
                 }
                 Ok(true)
             }
-            // As in MongoDB, a branch that matched does not tell its position.
+            // As in MongoDB, a matching branch of an `$or` does not set the position.
             Filter::Or(any) => any_matches(any, doc, cx),
             Filter::Nor(none) => Ok(!any_matches(none, doc, cx)?),
             Filter::Not(inner) => Ok(!inner.test(doc, cx, &mut Position::Ignored)?),
@@ -112,7 +113,7 @@ impl Filter {
         }
     }
 
-    /// As `test`, for the part at `at` of a list whose fields are looked for together.
+    /// Like `test`, for the part at `at` of a list whose fields are found in one scan.
     fn test_with<'a>(
         &'a self,
         fields: &mut Fields<'a, '_>,
@@ -135,7 +136,7 @@ impl Filter {
         }
     }
 
-    /// Whether one array element satisfies a parsed operand of `$elemMatch`.
+    /// Returns true if one array element satisfies a parsed operand of `$elemMatch`.
     pub(crate) fn matches_element<'a>(
         &'a self,
         element: Value<'a>,
@@ -152,7 +153,7 @@ impl Filter {
         }
     }
 
-    /// A filter of root paths against one value: the conditions inside `$elemMatch`.
+    /// Evaluates a filter of root paths on one value: the conditions inside of `$elemMatch`.
     pub(crate) fn test_value<'a>(&'a self, value: Value<'a>, cx: &MatchCx<'a>) -> Result<bool> {
         match self {
             Filter::And(all) => {
@@ -212,7 +213,7 @@ fn test_field<'a>(
     })
 }
 
-/// A comparison with what is no array and stands at the top, which needs nothing else.
+/// The fast path for a comparison of a top-level field that is not an array; none for other cases.
 #[inline]
 fn test_scalar(pred: &Pred, first: Value<'_>, path: &FieldPath) -> Option<bool> {
     match pred {

@@ -1,14 +1,24 @@
-//! Filters: what `find`, `$match`, `update` and partial indexes select by.
+//! Filters: the conditions by which `find`, `$match`, `update`, `delete` and partial indexes select documents.
 //!
-//!   Filter::parse -> tree of nodes -> normalize -> matches(document)
+//! ```text
+//!   Filter::parse --> tree of nodes --> normalize --> matches(document)
+//! ```
 //!
-//! A leaf is a path and a predicate on the values that the path yields; it matches when any of them
-//! does. Negations are nodes of their own (`$ne` is Not(Compare)), so that "no element equals" comes
-//! out by itself. `Filter` is an enum on purpose: the planner looks inside to derive index bounds.
+//! A leaf ([`Filter::Field`]) is a path and a predicate. It matches if the predicate is true for at least one of the
+//! values that the path yields: a path that leads into an array yields the array and its elements. A negation is a
+//! separate node around it (`$ne` is `Not(Compare)`), which gives MongoDB's meaning "no element equals" without
+//! special cases.
 //!
-//! Matching walks the bytes of the document; it allocates nothing unless `$expr` does.
+//! ```text
+//!   {a: {$ne: 1}}  =  Not(Field { a, Compare Eq 1 })        on {a: [1, 2]}:  Eq is true for 1, so Not is false
+//! ```
 //!
-//! Does not know about: indexes, collections, where a collation comes from.
+//! Invariants
+//! - `Filter` is a public enum, so that the planner can match on its nodes and derive index bounds.
+//! - Normalization keeps the set of matching documents and the meaning of the positional `$`.
+//! - Matching reads the bytes of the document and allocates only for `$expr` and `$where`.
+//!
+//! This module does not know indexes or collections, or from where a collation comes.
 
 mod bits;
 mod elem;
@@ -67,18 +77,18 @@ pub enum Filter {
     Or(Vec<Filter>),
     Nor(Vec<Filter>),
     Not(Box<Filter>),
-    /// Some value that `path` yields satisfies `pred`.
+    /// At least one value that `path` yields satisfies `pred`.
     Field {
         path: FieldPath,
         pred: Pred,
     },
-    /// An aggregation expression is true of the document.
+    /// An aggregation expression is true for the document.
     Expr(Box<ExprFilter>),
     /// The document is valid under a `$jsonSchema`.
     Schema(Box<Schema>),
     /// A search in the text index finds the document.
     Text(Arc<TextFilter>),
-    /// A function in JavaScript is true of the document.
+    /// A JavaScript function returns true for the document.
     Where(Box<WhereFilter>),
 }
 
@@ -88,7 +98,7 @@ pub enum Pred {
     Compare {
         op: CompareOp,
         value: ValueBuf,
-        /// How strings compare; none by their bytes.
+        /// The collation of strings; without one, they compare by their bytes.
         collation: Option<&'static Collation>,
     },
     In(InList),
@@ -100,22 +110,21 @@ pub enum Pred {
         divisor: i64,
         remainder: i64,
     },
-    /// An array of exactly this many elements.
+    /// An array with exactly this number of elements.
     Size(i64),
     Bits(Bits),
-    /// A geometry within or across a region.
+    /// A geometry within a region or intersecting it.
     Geo(GeoTest),
-    /// A geometry at some distance; the plan yields the nearest first.
+    /// A geometry within the given distances. The plan returns the nearest document first.
     Near(GeoNear),
-    /// An array one of whose documents (or arrays, as documents) matches.
+    /// An array with an element that matches: a document, or an array taken as a document.
     ElemMatchObject(Box<Filter>),
-    /// An array one of whose elements satisfies all conditions; their paths are
-    /// [`FieldPath::root`].
+    /// An array with an element that satisfies all conditions. The paths of the conditions are [`FieldPath::root`].
     ElemMatchValue(Box<Filter>),
 }
 
 impl Filter {
-    /// Whether any part is an `$expr` (which some statements refuse).
+    /// Returns true if any part is an `$expr`, which some statements do not allow.
     pub fn contains_expr(&self) -> bool {
         match self {
             Filter::Expr(_) => true,
@@ -127,7 +136,7 @@ impl Filter {
         }
     }
 
-    /// The metadata that looking for what matches leaves with it.
+    /// The kinds of metadata that a plan for this filter attaches to the documents it finds.
     pub fn metas(&self) -> MetaSet {
         match self.text() {
             Some(_) => MetaSet::TEXT,
@@ -136,8 +145,8 @@ impl Filter {
         }
     }
 
-    /// The `_id` a filter fixes when it is nothing but `{_id: <value>}`, where ids compare as `own`
-    /// says.
+    /// The value of `_id`, if the filter is only `{_id: <value>}`. `own` is the collation by which the collection
+    /// compares `_id`s: the filter must compare in the same way.
     pub fn exact_id(&self, own: Option<&'static Collation>) -> Option<&ValueBuf> {
         match self {
             Filter::Field { path, pred: Pred::Compare { op: CompareOp::Eq, value, collation } }

@@ -1,4 +1,4 @@
-//! Where `$near` may stand: once, and only among the conditions that all must hold.
+//! The placement rules of `$near`: it may occur once, and only among conditions that must all hold.
 
 use nagi_bson::Doc;
 use nagi_error::{Code, Result, bail};
@@ -7,7 +7,7 @@ use super::{Filter, Pred, parse::Parser};
 use crate::geo::GeoNear;
 use crate::path::FieldPath;
 
-/// Parses the operators of a field of which the first is one of nearness.
+/// Parses the operators of a field whose first operator is `$near` or one of its variants.
 pub(super) fn parse(parser: &Parser<'_, '_>, doc: Doc<'_>) -> Result<Pred> {
     if parser.nested {
         bail!(Code::BAD_VALUE, "geoNear must be top-level expr");
@@ -23,7 +23,7 @@ pub(super) fn parse(parser: &Parser<'_, '_>, doc: Doc<'_>) -> Result<Pred> {
     GeoNear::parse(doc).map(Pred::Near)
 }
 
-/// Refuses a condition of nearness below `$or`, `$nor` or `$not`, and a second one.
+/// Checks that there is at most one `$near`, and none below `$or`, `$nor` or `$not`.
 pub(super) fn check(filter: &Filter) -> Result<()> {
     let mut top = 0;
     let mut all = 0;
@@ -40,7 +40,7 @@ pub(super) fn check(filter: &Filter) -> Result<()> {
 fn count(filter: &Filter, on_top: bool, top: &mut u32, all: &mut u32) {
     match filter {
         Filter::And(parts) => parts.iter().for_each(|part| count(part, on_top, top, all)),
-        // An alternative to nothing.
+        // An `$or` with a single branch is equivalent to the branch.
         Filter::Or(parts) if parts.len() == 1 => count(&parts[0], on_top, top, all),
         Filter::Or(parts) | Filter::Nor(parts) => {
             parts.iter().for_each(|part| count(part, false, top, all));
@@ -55,7 +55,7 @@ fn count(filter: &Filter, on_top: bool, top: &mut u32, all: &mut u32) {
 }
 
 impl Filter {
-    /// The condition of nearness, with its path, if there is one.
+    /// The `$near` condition and its path, if the filter has one.
     pub fn near(&self) -> Option<(&FieldPath, &GeoNear)> {
         match self {
             Filter::And(parts) => parts.iter().find_map(Filter::near),
@@ -65,7 +65,7 @@ impl Filter {
         }
     }
 
-    /// The filter without its condition of nearness, in normal form.
+    /// The filter without its `$near` condition, in normal form.
     #[must_use]
     pub fn without_near(self) -> Filter {
         fn strip(filter: Filter) -> Filter {

@@ -1,16 +1,16 @@
-//! The normal form of a filter: what the planner and the plan cache see.
+//! The normal form of a filter, which the planner and the plan cache use.
 //!
-//! Nested conjunctions and disjunctions of the same kind are flattened, constants are folded, a list
-//! of one stands for itself, `$in` of one value becomes `$eq`, and the parts of a conjunction are
-//! ordered by kind and path, so that filters that differ in order only are mostly the same. The order
-//! of several conditions on one path stays: the last one decides what a positional `$` means.
+//! Nested conjunctions and disjunctions of the same kind are flattened, constants are folded, a list of one part is
+//! replaced by the part, and `$in` with one value becomes `$eq`. The parts of a conjunction are ordered by kind and
+//! path, so that most filters that differ only in order become equal. The order of several conditions on one path is
+//! kept, because the last one determines the position of a positional `$`.
 
 use std::cmp::Ordering;
 
 use super::{BitTest, CompareOp, Filter, InList, Pred};
 
 impl Filter {
-    /// Rewrites into the normal form; the set of matching documents stays the same.
+    /// Converts the filter to its normal form; the set of matching documents stays the same.
     #[must_use]
     pub fn normalize(self) -> Filter {
         match self {
@@ -96,7 +96,7 @@ fn normal_field(path: crate::path::FieldPath, pred: Pred) -> Filter {
     Filter::Field { path, pred }
 }
 
-/// `$in` of one value is `$eq`, of one pattern is that pattern.
+/// `$in` with one value becomes `$eq`; with one pattern it becomes that pattern.
 fn single(list: InList) -> Pred {
     match (list.values(), list.patterns()) {
         ([value], []) => {
@@ -107,7 +107,7 @@ fn single(list: InList) -> Pred {
     }
 }
 
-/// By kind of node, then by path.
+/// Orders by kind of node, then by path.
 fn order(a: &Filter, b: &Filter) -> Ordering {
     rank(a).cmp(&rank(b)).then_with(|| match (a, b) {
         (Filter::Field { path: pa, pred: a }, Filter::Field { path: pb, pred: b }) => {

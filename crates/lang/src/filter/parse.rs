@@ -1,7 +1,7 @@
-//! From a filter document to a tree: the top level and the logical operators.
+//! The parser of filters: the top level and the logical operators.
 //!
-//! Operators of a field are in `parse_field`. Both are tables of rows found by protocol name. The
-//! depth of a filter is bounded by the depth of BSON (200), so plain recursion is safe.
+//! The operators of a field are in `parse_field`. Both files are tables of rows that are looked up by the operator's
+//! name. The nesting of a filter is bounded by that of BSON (200), so plain recursion is safe.
 
 use nagi_bson::{Doc, DocBuf, Value, ValueBuf, number};
 use nagi_budget::meter;
@@ -15,41 +15,42 @@ use crate::regex::Pattern;
 use crate::room;
 use crate::script::Function;
 
-/// What a filter may contain; statements differ.
+/// The operators that a filter may contain; this depends on the statement.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Allowed {
-    /// `$expr`; refused with 224 otherwise.
+    /// `$expr`; without it, 224.
     pub expr: bool,
-    /// `$text`, which needs a plan of its own.
+    /// `$text`, which needs a plan with a text index.
     pub special: bool,
-    /// `$near` and its like, which need a plan of their own; refused with 5626500 otherwise.
+    /// `$near` and its variants, which need a plan with a geo index; without it, 5626500.
     pub near: bool,
     /// `$where`.
     pub script: bool,
 }
 
 impl Allowed {
-    /// Everything but nearness: `count`, validators.
+    /// Everything except `$near`: `count`, validators.
     pub const ALL: Allowed = Allowed { expr: true, special: true, near: false, script: true };
     /// Everything: `find`, `update`, `delete`.
     pub const WITH_NEAR: Allowed = Allowed { near: true, ..Allowed::ALL };
-    /// `$match`: neither nearness nor scripts.
+    /// Everything except `$near` and scripts: `$match`.
     pub const MATCH: Allowed = Allowed { script: false, ..Allowed::ALL };
     /// Plain conditions only: `$pull`, array filters, `$elemMatch` projections, `$push` sorts.
     pub const PLAIN: Allowed = Allowed { expr: false, special: false, near: false, script: false };
 }
 
-/// Where the parser stands.
+/// The state of the parser.
 pub(super) struct Parser<'p, 'c> {
     pub(super) cx: &'p mut ParseCx<'c>,
     pub(super) allowed: Allowed,
-    /// Inside `$elemMatch` or an operator of a field.
+    /// True inside of `$elemMatch` or of an operator of a field.
     pub(super) nested: bool,
 }
 
 type ParseOperator = for<'v> fn(&mut Parser<'_, '_>, Value<'v>) -> Result<Option<Filter>>;
 
-/// The operators at the top level of a filter, sorted. `None` means: no condition.
+/// The operators at the top level of a filter, sorted by name. A parser returns `None` if the operator adds no
+/// condition.
 static OPERATORS: &[(&str, ParseOperator)] = &[
     ("$alwaysFalse", |_, v| constant("$alwaysFalse", v, Filter::AlwaysFalse)),
     ("$alwaysTrue", |_, v| constant("$alwaysTrue", v, Filter::AlwaysTrue)),
@@ -68,24 +69,24 @@ static OPERATORS: &[(&str, ParseOperator)] = &[
 ];
 
 impl Filter {
-    /// Parses a filter in which everything is allowed but `$near`.
+    /// Parses a filter that may contain everything except `$near`.
     ///
     /// # Errors
-    /// MongoDB's, mostly 2 BadValue.
+    /// MongoDB's errors, mostly 2 BadValue.
     pub fn parse(doc: Doc<'_>, cx: &mut ParseCx<'_>) -> Result<Filter> {
         Filter::parse_with(doc, cx, Allowed::ALL)
     }
 
-    /// Parses a filter in a place that allows less.
+    /// Parses a filter that may contain only what `allowed` lists.
     ///
     /// # Errors
-    /// As for `parse`, and 224 or 2 for what is not allowed here.
+    /// As for `parse`, and 224 or 2 for operators that are not allowed.
     pub fn parse_with(doc: Doc<'_>, cx: &mut ParseCx<'_>, allowed: Allowed) -> Result<Filter> {
         let before = meter::held();
         let filter = Parser { cx, allowed, nested: false }.object(doc)?;
         near::check(&filter)?;
         text::check(&filter)?;
-        // Plans are made from copies of it.
+        // The planner copies the filter, so a copy must fit as well.
         room::check_copies(usize::try_from(meter::held() - before).unwrap_or(0))?;
         Ok(filter)
     }
@@ -105,7 +106,7 @@ impl Filter {
 }
 
 impl Parser<'_, '_> {
-    /// A whole filter document.
+    /// Parses a whole filter document.
     pub(super) fn object(&mut self, doc: Doc<'_>) -> Result<Filter> {
         let mut all = Vec::new();
         for element in doc {
@@ -139,7 +140,7 @@ impl Parser<'_, '_> {
         Ok(conjunction(all))
     }
 
-    /// The operand of `$and`, `$or`, `$nor`.
+    /// Parses the operand of `$and`, `$or`, `$nor`.
     fn list(&mut self, operand: Value<'_>) -> Result<Vec<Filter>> {
         let Value::Array(list) = operand else {
             bail!(Code::BAD_VALUE, "$and/$or/$nor must be a nonempty array");
@@ -174,7 +175,7 @@ impl Parser<'_, '_> {
         }))))
     }
 
-    /// `$sampleRate: r` is `$expr: {$lt: [{$rand: {}}, r]}`.
+    /// Parses `$sampleRate: r` as `$expr: {$lt: [{$rand: {}}, r]}`.
     fn sample_rate(&mut self, operand: Value<'_>) -> Result<Option<Filter>> {
         let Some(rate) = number::as_f64(operand) else {
             bail!(Code::BAD_VALUE, "argument to $sampleRate must be a numeric type");
@@ -224,7 +225,7 @@ impl Parser<'_, '_> {
     }
 }
 
-/// `{a: 1, b: 2}` means both; one condition stands for itself.
+/// Joins conditions: `{a: 1, b: 2}` becomes an `And`, a single condition stays as it is.
 pub(super) fn conjunction(mut all: Vec<Filter>) -> Filter {
     match all.len() {
         0 => Filter::AlwaysTrue,
@@ -233,9 +234,9 @@ pub(super) fn conjunction(mut all: Vec<Filter>) -> Filter {
     }
 }
 
-/// Whether a document is a list of operators (`{$gt: 1}`) and not a value to compare with.
+/// Returns true if a document is a list of operators (`{$gt: 1}`) and not a value to compare with.
 ///
-/// References (`$ref` with `$id`) are values; with `incomplete`, one of their names is enough.
+/// References (`$ref` with `$id`) are values. With `incomplete`, one of the names of a reference is enough.
 pub(super) fn is_operators(doc: Doc<'_>, incomplete: bool) -> bool {
     let Some(first) = doc.first() else { return false };
     first.name().starts_with('$') && !is_reference(doc, incomplete)

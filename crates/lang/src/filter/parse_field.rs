@@ -1,4 +1,4 @@
-//! The operators of one field: `{age: {$gt: 18, $type: "int"}}`.
+//! The parser for the operators of one field, such as `{age: {$gt: 18, $type: "int"}}`.
 
 use nagi_bson::{Array, Doc, DocBuf, Type, Value, ValueBuf, number, text::doc_text};
 use nagi_error::{Code, Result, bail, err};
@@ -11,13 +11,13 @@ use crate::geo::{GeoNear, GeoTest};
 use crate::path::FieldPath;
 use crate::regex::Pattern;
 
-/// What a row's function gets: the path, the operand, and what stands beside it for `$regex`.
+/// The arguments of a row's function: the path, the operand, and the sibling operators that `$regex` needs.
 struct Operand<'o, 'v> {
     path: &'o FieldPath,
     value: Value<'v>,
     regex: Value<'v>,
     options: Value<'v>,
-    /// The operator and all that stands beside it.
+    /// The document that contains the operator and its siblings.
     beside: Doc<'v>,
     collation: Option<&'static Collation>,
 }
@@ -67,7 +67,7 @@ static OPERATORS: &[(&str, ParseOperator)] = &[
     ("$within", |_, o| geo(&o, "$within")),
 ];
 
-/// Parses every operator of a field into `out`.
+/// Parses every operator of a field and appends the conditions to `out`.
 pub(super) fn operators(
     parser: &mut Parser<'_, '_>,
     path: &FieldPath,
@@ -78,7 +78,7 @@ pub(super) fn operators(
         out.push(field(path, near::parse(parser, doc)?));
         return Ok(());
     }
-    // Looked up once: a hostile document may hold either name very often.
+    // Looked up once per document and not per operator, because a hostile document may repeat either name many times.
     let (regex, options) = (doc.get("$regex"), doc.get("$options"));
     for element in doc {
         crate::room::check_list(out)?;
@@ -99,7 +99,7 @@ pub(super) fn operators(
     Ok(())
 }
 
-/// A comparison with a value; the rules for regular expressions and undefined are here.
+/// A comparison with a value. Undefined is rejected here.
 pub(super) fn compare(
     path: FieldPath,
     op: CompareOp,
@@ -113,7 +113,7 @@ pub(super) fn compare(
 }
 
 impl Filter {
-    /// Whether `name` is an operator of a field.
+    /// Returns true if `name` is an operator of a field.
     pub(crate) fn is_field_operator(name: &str) -> bool {
         OPERATORS.binary_search_by_key(&name, |row| row.0).is_ok()
     }
@@ -141,8 +141,8 @@ fn not_equal(o: &Operand<'_, '_>) -> Result<Option<Filter>> {
     Ok(Some(negated(o.compare(CompareOp::Eq)?)))
 }
 
-/// `$_internalExprEq` and its like: what MongoDB writes beside an `$expr` so that indexes can be used. They compare
-/// as expressions do, and every document with an array on the path matches.
+/// Parses `$_internalExprEq` and its variants, which MongoDB adds beside an `$expr` so that indexes can be used. They
+/// compare like expressions, and every document with an array on the path matches.
 fn internal_expr(
     parser: &mut Parser<'_, '_>,
     o: &Operand<'_, '_>,
@@ -258,7 +258,7 @@ fn elem_match(parser: &mut Parser<'_, '_>, o: Operand<'_, '_>) -> Result<Option<
     Ok(Some(field(o.path, pred)))
 }
 
-/// `{$gt: 1}` looks at elements of any type, `{a: 1}` at elements that are documents.
+/// The operand of `$elemMatch`. `{$gt: 1}` tests elements of any type, `{a: 1}` only elements that are documents.
 pub(super) fn elem_match_pred(parser: &mut Parser<'_, '_>, doc: Doc<'_>) -> Result<Pred> {
     let logical = doc
         .first()
@@ -335,7 +335,7 @@ fn mod_operands(list: Array<'_>) -> Result<(i64, i64)> {
     Ok((divisor, remainder))
 }
 
-/// `$regex` with the `$options` beside it.
+/// Parses `$regex` together with its sibling `$options`.
 fn regex(o: &Operand<'_, '_>) -> Result<Option<Filter>> {
     let (pattern, mut options) = match o.value {
         Value::String(pattern) => (pattern, ""),
@@ -355,7 +355,7 @@ fn regex(o: &Operand<'_, '_>) -> Result<Option<Filter>> {
     Ok(Some(field(o.path, Pred::Regex(Pattern::new(pattern, options)?))))
 }
 
-/// `$options` belongs to `$regex`, which reads it.
+/// Checks `$options`; `$regex` reads its value.
 fn options(o: &Operand<'_, '_>) -> Result<Option<Filter>> {
     if o.regex.is_missing() {
         bail!(Code::BAD_VALUE, "$options needs a $regex");
@@ -370,7 +370,7 @@ fn geo(o: &Operand<'_, '_>, name: &str) -> Result<Option<Filter>> {
     Ok(Some(field(o.path, Pred::Geo(GeoTest::parse(name, o.value)?))))
 }
 
-/// Operators of nearness are read together with what stands beside them, if they come first.
+/// Rejects `$near` and its variants if they are not first. If they are, `operators` parses them with their siblings.
 fn near(_: &mut Parser<'_, '_>, o: Operand<'_, '_>) -> Result<Option<Filter>> {
     bail!(Code::BAD_VALUE, "near must be first in: {}", doc_text(o.beside))
 }

@@ -1,4 +1,4 @@
-//! Predicates on one value.
+//! The evaluation of predicates on one value.
 
 use std::cmp::Ordering;
 
@@ -12,7 +12,7 @@ use crate::path::Leaf;
 use crate::regex::Pattern;
 
 impl Pred {
-    /// What a terminal array yields to this predicate.
+    /// How a path that ends at an array passes it to this predicate: as a whole, or element by element.
     pub fn leaf(&self) -> Leaf {
         match self {
             Pred::Size(_) | Pred::ElemMatchObject(_) | Pred::ElemMatchValue(_) => Leaf::Whole,
@@ -20,7 +20,7 @@ impl Pred {
         }
     }
 
-    /// Whether one value satisfies the predicate; arrays are not looked into.
+    /// Returns true if the value satisfies the predicate. Arrays are not traversed.
     pub(super) fn matches<'a>(
         &'a self,
         value: Value<'a>,
@@ -73,7 +73,7 @@ impl Pred {
     }
 }
 
-/// A comparison within one class of types; null, undefined and missing keep to their own rules.
+/// Compares two values of the same type class. Null, undefined and missing have separate rules.
 #[inline]
 pub(super) fn compares(
     op: CompareOp,
@@ -91,7 +91,7 @@ pub(super) fn compares(
     }
 }
 
-/// As `compares`, for the pairs of types that are met less often.
+/// The part of `compares` for less frequent pairs of types.
 #[inline(never)]
 fn compares_any(
     op: CompareOp,
@@ -124,12 +124,13 @@ fn compares_any(
     }
 }
 
-/// Every other value lies above MinKey and below MaxKey; MongoDB answers true for all four.
+/// All four range operators are true: other values sort above MinKey and below MaxKey, and MongoDB does not
+/// distinguish.
 fn compares_with_end(op: CompareOp, _: Value<'_>) -> bool {
     op != CompareOp::Eq
 }
 
-/// An operand of `$mod`: a finite number within 64 bits, cut to an integer.
+/// An operand of `$mod`: a finite number within 64 bits, truncated to an integer.
 pub(super) fn dividend(value: Value<'_>) -> Option<i64> {
     match value {
         Value::Int32(n) => Some(i64::from(n)),
@@ -140,7 +141,7 @@ pub(super) fn dividend(value: Value<'_>) -> Option<i64> {
     }
 }
 
-/// A pattern against a string, a symbol, or an equal regular expression.
+/// Matches a pattern against a string, a symbol, or an equal regular expression.
 pub(super) fn regex_matches(pattern: &Pattern, value: Value<'_>) -> Result<bool> {
     match value {
         Value::String(text) | Value::Symbol(text) => pattern.is_match(text),

@@ -1,7 +1,7 @@
-//! `$jsonSchema`: JSON Schema draft 4 as MongoDB takes it, as a tree that is walked with the value.
+//! `$jsonSchema`: JSON Schema draft 4 in MongoDB's dialect, as a tree of nodes that is walked together with the
+//! value.
 //!
-//! A keyword constrains values of its own type only: `minimum` says nothing about a string. What
-//! parsing does is in `schema_parse`.
+//! A keyword constrains only values of its own type: `minimum` accepts every string. The parser is in `schema_parse`.
 
 use std::{cmp::Ordering, collections::HashMap};
 
@@ -13,7 +13,7 @@ use super::TypeSet;
 use super::schema_encrypt::Encrypt;
 use crate::regex::Pattern;
 
-/// A parsed schema with the document it came from.
+/// A parsed schema and its source document.
 #[derive(Debug, Clone)]
 pub struct Schema {
     pub(super) source: ValueBuf,
@@ -36,7 +36,7 @@ pub(super) struct Node {
     pub(super) additional_items: Rest,
     pub(super) properties_count: Range,
     pub(super) required: Vec<Box<str>>,
-    /// Sorted by name.
+    /// The schemas of the named properties, sorted by name.
     pub(super) properties: Vec<(Box<str>, Node)>,
     pub(super) pattern_properties: Vec<(Pattern, Node)>,
     pub(super) additional_properties: Rest,
@@ -55,7 +55,7 @@ pub(super) struct Bound {
     pub(super) exclusive: bool,
 }
 
-/// A range of counts, both ends included.
+/// A range of counts, including both limits.
 #[derive(Debug, Clone, Copy, Default)]
 pub(super) struct Range {
     pub(super) min: Option<i64>,
@@ -70,7 +70,7 @@ pub(super) enum Items {
     List(Vec<Node>),
 }
 
-/// What stands at the end of a path through documents: to MongoDB a property with a dot is a path.
+/// The value at a dotted path through documents. MongoDB treats a property name with a dot as a path.
 fn below<'a>(doc: Doc<'a>, path: &str) -> Value<'a> {
     let mut at = Value::Doc(doc);
     for name in path.split('.') {
@@ -79,7 +79,7 @@ fn below<'a>(doc: Doc<'a>, path: &str) -> Value<'a> {
     at
 }
 
-/// What holds for items or properties that are not named.
+/// The rule for items or properties that are not named.
 #[derive(Debug, Clone, Default)]
 pub(super) enum Rest {
     #[default]
@@ -95,15 +95,15 @@ pub(super) enum Dependency {
 }
 
 impl Schema {
-    /// The schema as it was given.
+    /// The source document.
     pub fn source(&self) -> Value<'_> {
         self.source.value()
     }
 
-    /// Whether a document is valid.
+    /// Returns true if the document is valid.
     ///
     /// # Errors
-    /// A pattern that needs too many steps.
+    /// An error of a pattern that takes too many steps.
     pub fn matches(&self, doc: Doc<'_>) -> Result<bool> {
         self.root.valid(Value::Doc(doc))
     }
@@ -153,7 +153,7 @@ impl Node {
     }
 
     fn valid_number(&self, value: Value<'_>) -> bool {
-        // NaN is beside the order: it is within a bound that is NaN and no other.
+        // NaN is not ordered: it is within an inclusive bound that is NaN, and within no other bound.
         let within = |bound: &Bound, side: Ordering| {
             let limit = bound.value.value();
             if is_nan(value) || is_nan(limit) {
@@ -293,7 +293,7 @@ fn is_nan(value: Value<'_>) -> bool {
     }
 }
 
-/// Equality in which the order of a document's fields does not count.
+/// Equality that ignores the order of the fields of documents.
 pub(super) fn equal_unordered(a: Value<'_>, b: Value<'_>) -> bool {
     match (a, b) {
         (Value::Doc(a), Value::Doc(b)) => {
@@ -310,7 +310,7 @@ pub(super) fn equal_unordered(a: Value<'_>, b: Value<'_>) -> bool {
     }
 }
 
-/// The first element that equals one before it; hashed, so that long arrays cost no square.
+/// The first element that equals an earlier one. It uses hashes, so that the cost is not quadratic in the length.
 pub(super) fn first_duplicate<'a>(items: Array<'a>) -> Option<Value<'a>> {
     let mut seen: HashMap<u64, Vec<Value<'_>>, RandomState> = HashMap::default();
     items.iter().find(|value| {
@@ -321,7 +321,7 @@ pub(super) fn first_duplicate<'a>(items: Array<'a>) -> Option<Value<'a>> {
     })
 }
 
-/// A hash that agrees with [`equal_unordered`].
+/// A hash that is consistent with [`equal_unordered`].
 fn hash_unordered(value: Value<'_>) -> u64 {
     match value {
         Value::Doc(doc) => doc.iter().fold(1, |sum: u64, field| {

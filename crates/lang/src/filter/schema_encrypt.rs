@@ -1,9 +1,15 @@
-//! `encrypt` of `$jsonSchema`: the value must have been encrypted by the client.
+//! The keyword `encrypt` of `$jsonSchema`: the client must have encrypted the value.
 //!
-//! The server has no keys. It sees that binary data is of subtype 6 and reads the head in front of the
-//! ciphertext: one byte that names the kind of encryption, 16 of the key's identifier, and one with the
-//! BSON type of the value that was encrypted. `encryptMetadata` only hands algorithm and keys down to
-//! `encrypt` on the client's side; the server checks its form.
+//! The server has no keys. It checks that binary data has subtype 6 and reads the header before the ciphertext:
+//!
+//! ```text
+//!   byte 0        kind of encryption
+//!   bytes 1-16    identifier of the key
+//!   byte 17       BSON type of the encrypted value
+//! ```
+//!
+//! `encryptMetadata` provides defaults for the algorithm and the keys of `encrypt` on the client's side; the server
+//! only checks its form.
 
 use nagi_bson::{Doc, Type, Value};
 use nagi_error::{Code, Result, bail};
@@ -12,26 +18,26 @@ use super::schema::{Dependency, Items, Node, Rest};
 use super::schema_parse::Keyword;
 use super::{Filter, TypeSet};
 
-/// The subtype of data that a client encrypted.
+/// The binary subtype of data that a client has encrypted.
 pub(super) const ENCRYPTED: u8 = 6;
-/// The subtype of UUIDs.
+/// The binary subtype of UUIDs.
 pub(super) const UUID: u8 = 4;
-/// What stands before the ciphertext.
+/// The length of the header before the ciphertext.
 pub(super) const HEAD_BYTES: usize = 18;
 const ALGORITHMS: [&str; 2] =
     ["AEAD_AES_256_CBC_HMAC_SHA_512-Deterministic", "AEAD_AES_256_CBC_HMAC_SHA_512-Random"];
 
-/// What `encrypt` demands of a value.
+/// The condition of `encrypt` on a value.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Encrypt {
     types: Option<TypeSet>,
 }
 
 impl Encrypt {
-    /// Reads the operand.
+    /// Parses the operand.
     ///
     /// # Errors
-    /// 40415 for unknown fields, 14 for wrong types, 2 for another algorithm or an unknown type.
+    /// 40415 for unknown fields, 14 for wrong types, 2 for an unsupported algorithm or an unknown type.
     pub(super) fn parse(doc: Doc<'_>) -> Result<Encrypt> {
         let mut encrypt = Encrypt { types: None };
         for field in doc {
@@ -52,7 +58,7 @@ impl Encrypt {
             return false;
         }
         let Some(types) = self.types else { return true };
-        // 1 says deterministic, 2 at random; other kinds do not carry the type here.
+        // 1 is deterministic, 2 is random encryption; other kinds do not have the type at this position.
         match data.bytes {
             [1 | 2, rest @ ..] if rest.len() >= HEAD_BYTES - 1 => {
                 Type::from_byte(rest[HEAD_BYTES - 2]).is_some_and(|kind| types.contains(kind))
@@ -63,8 +69,8 @@ impl Encrypt {
 }
 
 impl Filter {
-    /// Whether a `$jsonSchema` asks for values that the client encrypted. A validator that only warns
-    /// must not: the log would show what should not be seen.
+    /// Returns true if a `$jsonSchema` in the filter requires encrypted values. Such a validator must not only warn,
+    /// because the log would then contain values that must stay secret.
     pub fn demands_encryption(&self) -> bool {
         match self {
             Filter::Schema(schema) => schema.root.demands_encryption(),
@@ -111,7 +117,7 @@ impl Node {
 /// Checks the operand of `encryptMetadata`.
 ///
 /// # Errors
-/// As [`Encrypt::parse`]; 9 if it is empty.
+/// As for [`Encrypt::parse`]; 9 if it is empty.
 pub(super) fn check_metadata(doc: Doc<'_>) -> Result<()> {
     if doc.is_empty() {
         bail!(
@@ -122,7 +128,7 @@ pub(super) fn check_metadata(doc: Doc<'_>) -> Result<()> {
     doc.iter().try_for_each(|field| check_field("encryptMetadata", field.name(), field.value()))
 }
 
-/// One key of `keyId`.
+/// Checks one key of `keyId`.
 fn check_key(key: Value<'_>) -> Result<()> {
     match key {
         Value::Binary(data) if data.subtype == UUID => Ok(()),
@@ -154,7 +160,7 @@ fn check_field(keyword: &str, name: &str, value: Value<'_>) -> Result<()> {
             "Enumeration value '{text}' for field '{keyword}.algorithm' is not a valid value."
         ),
         ("algorithm", _) => wrong("string"),
-        // A string points at the field of the document that names the key.
+        // A string is a JSON pointer to the field of the document that names the key.
         ("keyId", Value::String(pointer)) if pointer.starts_with('/') => Ok(()),
         ("keyId", Value::String(_)) => {
             bail!(Code::Location(51065), "JSONPointer must start with a '/'")

@@ -1,7 +1,7 @@
-//! Reading `$jsonSchema`.
+//! The parser of `$jsonSchema`.
 //!
-//! Every keyword is checked for its type (14) and its value (9); unknown keywords and those of draft 4
-//! that MongoDB does not take are refused (9).
+//! Every keyword is checked for its type (14) and its value (9). Unknown keywords and draft 4 keywords that MongoDB
+//! does not support are rejected (9).
 
 use std::collections::HashSet;
 
@@ -14,10 +14,10 @@ use super::schema_encrypt::{self, Encrypt};
 use crate::regex::Pattern;
 use crate::room;
 
-/// Draft 4 keywords that MongoDB refuses by name.
+/// Draft 4 keywords that MongoDB rejects by name.
 const UNSUPPORTED: [&str; 6] = ["$ref", "$schema", "default", "definitions", "format", "id"];
 
-/// Keywords of which a schema takes one.
+/// Pairs of keywords of which a schema may have only one.
 const EXCLUSIVE: [(&str, &str); 4] = [
     ("type", "bsonType"),
     ("encrypt", "encryptMetadata"),
@@ -29,7 +29,7 @@ impl Schema {
     /// Parses a schema.
     ///
     /// # Errors
-    /// 9 and 14 as above, 2 for unknown type names.
+    /// 9 and 14 as described above, 2 for unknown type names.
     pub fn parse(doc: Doc<'_>) -> Result<Schema> {
         Ok(Schema { source: ValueBuf::new(Value::Doc(doc)), root: Node::parse(doc)? })
     }
@@ -74,7 +74,7 @@ impl Node {
         Ok(node)
     }
 
-    /// `exclusiveMinimum` and `exclusiveMaximum` modify the bound beside them.
+    /// Applies `exclusiveMinimum` and `exclusiveMaximum` to their sibling bounds.
     fn exclusive(&mut self, doc: Doc<'_>) -> Result<()> {
         let pairs = [
             ("exclusiveMinimum", "minimum", &mut self.minimum),
@@ -104,7 +104,7 @@ pub(super) struct Keyword<'v> {
 
 type ParseKeyword = for<'v> fn(&mut Node, Keyword<'v>) -> Result<()>;
 
-/// Every keyword, sorted.
+/// All keywords, sorted by name.
 static KEYWORDS: &[(&str, ParseKeyword)] = &[
     ("additionalItems", |n, k| k.rest().map(|rest| n.additional_items = rest)),
     ("additionalProperties", |n, k| k.rest().map(|rest| n.additional_properties = rest)),
@@ -143,7 +143,7 @@ static KEYWORDS: &[(&str, ParseKeyword)] = &[
     ("uniqueItems", |n, k| k.flag().map(|flag| n.unique_items = flag)),
 ];
 
-/// The types of JSON by their names in draft 4.
+/// The types of JSON, by their names in draft 4.
 fn json_type(name: &str) -> Option<TypeSet> {
     Some(match name {
         "array" => TypeSet::of(Type::Array),
@@ -270,7 +270,7 @@ impl<'v> Keyword<'v> {
         Ok(list.iter().map(ValueBuf::new).collect())
     }
 
-    /// An array of distinct field names.
+    /// Parses an array of distinct field names.
     fn names(self, value: Value<'v>) -> Result<Vec<Box<str>>> {
         let Value::Array(list) = value else {
             let kind = value.kind().name();

@@ -1,7 +1,7 @@
-//! What a filter says about a document that does not exist yet: the seed of an upsert.
+//! The seed of an upsert: the fields of a new document that follow from the filter.
 //!
-//! Equalities that hold for every matching document (`{a: 1}`, `$eq`, `$in` and `$all` of one value,
-//! inside `$and` and an `$or` of one branch) become fields. Everything else says nothing.
+//! Equalities that hold for every matching document become fields: `{a: 1}`, `$eq`, and `$in` or `$all` with one
+//! value, also inside of `$and` and of an `$or` with one branch. All other conditions are ignored.
 
 use std::collections::BTreeMap;
 use std::ops::Bound;
@@ -11,32 +11,32 @@ use nagi_error::{Code, Result, bail};
 
 use super::{CompareOp, Filter, Pred};
 
-/// One path that a filter fixes to a value.
+/// A path and the value that the filter requires for it.
 pub type Equality<'f> = (&'f str, Value<'f>);
 
 /// The equalities of a filter, by path.
 #[derive(Debug, Default)]
 pub struct Seed<'f> {
-    /// Whether only `_id` and what is below it count.
+    /// True if only `_id` and the paths below it are collected.
     only_id: bool,
     equalities: BTreeMap<&'f str, &'f ValueBuf>,
 }
 
 impl<'f> Seed<'f> {
-    /// Collects every equality.
+    /// Collects all equalities.
     ///
     /// # Errors
-    /// 54 when a path is fixed twice, or together with a path above it.
+    /// 54 if a path has two equalities, or one together with a path above it.
     pub fn of(filter: &'f Filter) -> Result<Seed<'f>> {
         let mut seed = Seed::default();
         seed.collect(filter)?;
         Ok(seed)
     }
 
-    /// Only what fixes `_id`; for replacements, which take the rest from the new document.
+    /// Collects only the equalities of `_id`, for replacements: the other fields come from the new document.
     ///
     /// # Errors
-    /// 54 when `_id` is fixed twice, 111 when only a field below `_id` is fixed.
+    /// 54 if `_id` has two equalities, 111 if only a field below `_id` has one.
     pub fn of_id(filter: &'f Filter) -> Result<Seed<'f>> {
         let mut all = Seed { only_id: true, ..Seed::default() };
         all.collect(filter)?;
@@ -49,7 +49,7 @@ impl<'f> Seed<'f> {
         Ok(all)
     }
 
-    /// The equalities ordered by path.
+    /// The equalities, ordered by path.
     pub fn iter(&self) -> impl Iterator<Item = Equality<'_>> {
         self.equalities.iter().map(|(path, value)| (*path, value.value()))
     }
@@ -70,7 +70,7 @@ impl<'f> Seed<'f> {
         }
     }
 
-    /// A known path above or below `path`.
+    /// A collected path above or below `path`.
     fn related(&self, path: &str) -> Option<&'f str> {
         let dots = path.match_indices('.').map(|(at, _)| &path[..at]);
         let above = dots.filter_map(|prefix| self.equalities.get_key_value(prefix)).next();
@@ -104,7 +104,7 @@ impl<'f> Seed<'f> {
     }
 }
 
-/// Whether `path` leads to a field below `parent`.
+/// Returns true if `path` is below `parent`.
 fn below_of(path: &str, parent: &str) -> bool {
     path.strip_prefix(parent).is_some_and(|rest| rest.starts_with('.'))
 }

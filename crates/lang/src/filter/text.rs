@@ -1,4 +1,5 @@
-//! `$text`: a search in a text index. The plan binds it to the index; unbound it matches nothing.
+//! `$text`: a search in a text index. The planner binds it to an index with [`TextFilter::bind`]; without one,
+//! matching fails.
 
 use std::sync::{Arc, OnceLock};
 
@@ -76,7 +77,7 @@ pub(super) fn parse(parser: &Parser<'_, '_>, operand: Value<'_>) -> Result<Optio
     }))))
 }
 
-/// Refuses a second search, one beside a condition of nearness, and one below `$nor` or `$not`.
+/// Checks that there is at most one `$text`, no `$near` beside it, and none below `$nor` or `$not`.
 pub(super) fn check(filter: &Filter) -> Result<()> {
     let (mut all, mut negated) = (0, 0);
     count(filter, false, &mut all, &mut negated);
@@ -108,10 +109,10 @@ fn count(filter: &Filter, inside_nor: bool, all: &mut u32, negated: &mut u32) {
 }
 
 impl TextFilter {
-    /// The search as the text index understands it.
+    /// Parses the search terms by the rules of a text index, and remembers the result.
     ///
     /// # Errors
-    /// 2 for a language that the index does not know.
+    /// 2 for a language that the index does not support.
     pub fn bind(&self, spec: &Arc<TextSpec>) -> Result<&Bound> {
         if let Some(bound) = self.bound.get()
             && bound.spec == *spec
@@ -133,7 +134,7 @@ impl TextFilter {
         Ok(self.bound.get_or_init(|| Bound { spec: Arc::clone(spec), search }))
     }
 
-    /// The search with its index, once a plan was made.
+    /// The bound search, if [`TextFilter::bind`] was called.
     pub fn bound(&self) -> Option<&Bound> {
         self.bound.get()
     }
@@ -145,7 +146,7 @@ impl TextFilter {
         }
     }
 
-    /// Writes the operand again.
+    /// Writes the operand for explain.
     pub(super) fn write(&self, out: &mut DocWriter<'_>) {
         out.put("$search", &*self.search);
         let bound = self.bound.get().map(|bound| bound.search.language.name());
@@ -158,7 +159,7 @@ impl TextFilter {
 }
 
 impl Filter {
-    /// The search, if there is one, wherever it stands.
+    /// The `$text` node at any depth of the filter, if there is one.
     pub fn text(&self) -> Option<&Arc<TextFilter>> {
         match self {
             Filter::And(parts) | Filter::Or(parts) | Filter::Nor(parts) => {

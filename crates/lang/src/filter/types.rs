@@ -1,4 +1,4 @@
-//! Sets of BSON types, as `$type` and `$jsonSchema` name them.
+//! Sets of BSON types, which `$type` and `$jsonSchema` use.
 
 use nagi_bson::{Type, Value};
 use nagi_error::{Code, Result, bail, err};
@@ -7,7 +7,7 @@ use nagi_error::{Code, Result, bail, err};
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct TypeSet(u32);
 
-/// All types a stored value may have, in the order of their numbers in `$type`.
+/// All types that a stored value may have, in the order of their numbers in `$type`.
 const TYPES: [Type; 21] = [
     Type::Double,
     Type::String,
@@ -43,7 +43,7 @@ const fn bit(kind: Type) -> u32 {
 
 impl TypeSet {
     pub const EMPTY: TypeSet = TypeSet(0);
-    /// What the alias "number" stands for.
+    /// The types of the alias "number".
     pub const NUMBERS: TypeSet =
         TypeSet(bit(Type::Double) | bit(Type::Int) | bit(Type::Long) | bit(Type::Decimal));
 
@@ -69,7 +69,7 @@ impl TypeSet {
         TYPES.into_iter().filter(move |kind| self.contains(*kind))
     }
 
-    /// The set an alias names, "number" included.
+    /// The types of an alias, including "number".
     pub fn by_name(name: &str) -> Option<TypeSet> {
         if name == "number" {
             return Some(TypeSet::NUMBERS);
@@ -77,7 +77,7 @@ impl TypeSet {
         TYPES.into_iter().find(|kind| kind.name() == name).map(TypeSet::of)
     }
 
-    /// Reads the operand of `$type`: a number, an alias, or an array of them.
+    /// Parses the operand of `$type`: a number, an alias, or an array of them.
     ///
     /// # Errors
     /// 14 for another type of operand, 2 for an unknown number or alias, 9 for an empty array.

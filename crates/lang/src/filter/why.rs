@@ -1,7 +1,7 @@
-//! Why a document does not match a validator: what `errInfo.details` tells the client.
+//! Explains why a document does not match a validator: the field `errInfo.details` of the error.
 //!
-//! Works from the text of the validator, one clause after the other, each tried on its own. That is
-//! slow and only done for a document that has already failed.
+//! It splits the source of the validator into clauses and evaluates each clause separately. This is slow and only
+//! done for a document that has already failed.
 
 use std::collections::BTreeSet;
 
@@ -11,12 +11,12 @@ use nagi_bson::{Doc, DocBuf, DocWriter, Value};
 use super::{Filter, MatchCx, why_schema};
 use crate::expr::{ParseCx, Vars};
 
-/// A value of more bytes is not repeated in an explanation.
+/// Larger values (in bytes) are not included in an explanation.
 const SHOWN_BYTES_MAX: usize = 16 << 10;
-/// Entries of any one list of an explanation.
+/// The maximal number of entries of any list in an explanation.
 pub(super) const LISTED_COUNT_MAX: usize = 1000;
 
-/// Writes the fields of `details`: why `doc` does not match `validator`.
+/// Writes the fields of `details`: the reasons why `doc` does not match `validator`.
 pub fn why_not(validator: Doc<'_>, doc: Doc<'_>, now_ms: i64, out: &mut DocWriter<'_>) {
     Why { doc, now_ms }.all(&clauses(validator), false, out);
 }
@@ -27,7 +27,7 @@ struct Clause {
     doc: DocBuf,
 }
 
-/// The conditions that a filter document joins.
+/// Splits a filter document into its conditions.
 fn clauses(filter: Doc<'_>) -> Vec<Clause> {
     let mut all = Vec::new();
     for element in filter {
@@ -60,7 +60,7 @@ fn clauses(filter: Doc<'_>) -> Vec<Clause> {
     all
 }
 
-/// Whether a document matches a filter; one that cannot be evaluated does not.
+/// Returns true if a document matches a filter. A filter whose evaluation fails does not match.
 pub(super) fn matches(filter: Doc<'_>, doc: Doc<'_>, now_ms: i64) -> bool {
     let Ok(filter) = Filter::parse(filter, &mut ParseCx::new()) else { return false };
     let arena = Bump::new();
@@ -68,7 +68,7 @@ pub(super) fn matches(filter: Doc<'_>, doc: Doc<'_>, now_ms: i64) -> bool {
     filter.matches(doc, &MatchCx::new(&vars, &arena, now_ms)).unwrap_or(false)
 }
 
-/// The value, unless it is too large to be repeated.
+/// Writes the value, unless it is too large.
 pub(super) fn put_considered(value: Value<'_>, out: &mut DocWriter<'_>) {
     let bytes = DocBuf::build(|w| w.put("v", value));
     if bytes.as_bytes().len() <= SHOWN_BYTES_MAX {
@@ -86,7 +86,8 @@ impl Why<'_> {
         matches(clause.doc.as_doc(), self.doc, self.now_ms)
     }
 
-    /// Several clauses that all had to hold (or not, if `inverted`): one explains itself.
+    /// Explains clauses that all had to be true (or false, if `inverted`). A single clause is explained without an
+    /// `$and`.
     fn all(&self, clauses: &[Clause], inverted: bool, out: &mut DocWriter<'_>) {
         if let [one] = clauses {
             return self.clause(one, inverted, out);
@@ -95,7 +96,7 @@ impl Why<'_> {
         self.list(clauses, inverted, out);
     }
 
-    /// The clauses that did not come out as they had to.
+    /// Lists the clauses that did not have the required result.
     fn list(&self, clauses: &[Clause], inverted: bool, out: &mut DocWriter<'_>) {
         let name = if inverted { "clausesSatisfied" } else { "clausesNotSatisfied" };
         out.array(name, |list| {
@@ -159,7 +160,7 @@ impl Why<'_> {
             out.put("reason", "field was missing");
             return;
         }
-        // What looks at an array as a whole considers it so; everything else considers its elements.
+        // Operators on whole arrays report the array as the considered value; all others report its elements.
         if !matches!(&*clause.name, "$size" | "$all" | "$elemMatch") {
             values = values.iter().flat_map(|value| elements(*value)).collect();
         }
@@ -208,21 +209,21 @@ fn put_types(values: &[Value<'_>], out: &mut DocWriter<'_>) {
     }
 }
 
-/// An element of `$and` and its like, as one clause.
+/// An element of `$and`, `$or` or `$nor`, as one clause.
 fn joined(filter: Value<'_>) -> Option<Clause> {
     let filter = filter.as_doc()?;
     let mut own = clauses(filter);
     if own.len() == 1 {
         return own.pop();
     }
-    // A document of several conditions is an `$and` of its own.
+    // A document with several conditions is explained as a nested `$and`.
     let doc = DocBuf::build(|w| {
         w.array("$and", |list| own.iter().for_each(|clause| list.push(&clause.doc)));
     });
     Some(Clause { name: "$and".to_owned(), doc })
 }
 
-/// The values under a path, arrays on the way and at its end taken apart.
+/// The values at a path. Arrays on the path are traversed.
 fn values_at<'d>(value: Value<'d>, path: &str, out: &mut Vec<Value<'d>>) {
     let (head, rest) = path.split_once('.').map_or((path, None), |(head, rest)| (head, Some(rest)));
     match value {
@@ -236,7 +237,7 @@ fn values_at<'d>(value: Value<'d>, path: &str, out: &mut Vec<Value<'d>>) {
     }
 }
 
-/// Whether the operator takes values of this type at all.
+/// Returns true if the operator applies to values of this type.
 fn fits(operator: &str, value: Value<'_>) -> bool {
     match operator {
         "$regex" => matches!(value, Value::String(_) | Value::Symbol(_) | Value::Regex(_)),
@@ -249,7 +250,7 @@ fn fits(operator: &str, value: Value<'_>) -> bool {
     }
 }
 
-/// What is said of an operator that failed, or that held where it must not.
+/// The reason that is reported for an operator that failed, or that was true where it had to be false.
 fn reason(operator: &str, inverted: bool) -> &'static str {
     let (failed, held) = match operator {
         "$in" => ("no matching value found in array", "matching value found in array"),

@@ -1,4 +1,4 @@
-//! Why a value is not valid under a `$jsonSchema`: each rule that does not hold, keyword by keyword.
+//! Explains why a value is not valid under a `$jsonSchema`: each broken rule, keyword by keyword.
 
 use nagi_bson::{Array, Doc, DocBuf, DocWriter, Value};
 
@@ -6,7 +6,7 @@ use super::schema::first_duplicate;
 use super::why::{LISTED_COUNT_MAX, matches, put_considered};
 use crate::regex::Pattern;
 
-/// The keywords in the order in which MongoDB lists those that do not hold.
+/// The keywords in the order in which MongoDB lists the broken ones.
 const KEYWORDS: [&str; 25] = [
     "pattern",
     "maxLength",
@@ -35,11 +35,11 @@ const KEYWORDS: [&str; 25] = [
     "type",
 ];
 
-/// Writes title and description, and `schemaRulesNotSatisfied`.
+/// Writes title, description and `schemaRulesNotSatisfied`.
 pub(super) fn explain(schema: Doc<'_>, doc: Doc<'_>, now_ms: i64, out: &mut DocWriter<'_>) {
     let types = part(schema, &["bsonType", "type", "encrypt"]);
     if !valid(types.as_doc(), Value::Doc(doc), now_ms) {
-        // No document can satisfy it: then no rule is singled out.
+        // No document can satisfy the schema, so no single rule is reported.
         out.doc("specifiedAs", |w| w.put("$jsonSchema", schema));
         out.put("reason", "expression always evaluates to false");
         return;
@@ -59,7 +59,7 @@ fn put_list(name: &str, docs: Vec<DocBuf>, out: &mut DocWriter<'_>) {
     });
 }
 
-/// Whether the value is valid under the schema.
+/// Returns true if the value is valid under the schema.
 fn valid(schema: Doc<'_>, value: Value<'_>, now_ms: i64) -> bool {
     let filter = DocBuf::build(|w| {
         w.doc("$jsonSchema", |w| w.doc("properties", |w| w.put("v", schema)));
@@ -68,7 +68,7 @@ fn valid(schema: Doc<'_>, value: Value<'_>, now_ms: i64) -> bool {
     matches(filter.as_doc(), doc.as_doc(), now_ms)
 }
 
-/// A schema made of some keywords of another one.
+/// A schema that consists of some keywords of another one.
 fn part(schema: Doc<'_>, names: &[&str]) -> DocBuf {
     DocBuf::build(|w| names.iter().for_each(|name| w.put(name, schema.get(name))))
 }
@@ -108,7 +108,7 @@ fn rules(schema: Doc<'_>, value: Value<'_>, now_ms: i64) -> Vec<DocBuf> {
     broken
 }
 
-/// What says which properties are additional, without what is demanded of the others.
+/// The keywords that determine which properties are additional, without the schemas of the other properties.
 fn without_subschemas(schema: Doc<'_>) -> DocBuf {
     DocBuf::build(|w| {
         w.put("additionalProperties", schema.get("additionalProperties"));
@@ -303,7 +303,7 @@ impl Rule<'_> {
         });
     }
 
-    /// The first item from `start` that breaks the schema.
+    /// Explains the first item from `start` on that is not valid.
     fn first_item(&self, schema: Doc<'_>, items: Array<'_>, start: usize, out: &mut DocWriter<'_>) {
         let mut later = items.iter().enumerate().skip(start);
         if let Some((index, item)) = later.find(|(_, item)| !valid(schema, *item, self.now_ms)) {
@@ -373,7 +373,7 @@ impl Rule<'_> {
     }
 }
 
-/// Pushes the names that the document does not have.
+/// Appends the names that the document does not have.
 fn missing(names: Array<'_>, doc: Doc<'_>, list: &mut nagi_bson::ArrayWriter<'_>) {
     for name in names.iter().filter_map(|name| name.as_str()) {
         if doc.element(name).is_none() {

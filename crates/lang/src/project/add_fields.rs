@@ -1,4 +1,4 @@
-//! `$addFields` and `$set`: computed fields beside the ones there are.
+//! `$addFields` and `$set`: add computed fields to the existing ones.
 
 use nagi_bson::{DocWriter, Value};
 use nagi_error::{Code, Result, bail};
@@ -14,7 +14,7 @@ pub struct AddFields {
 }
 
 impl AddFields {
-    /// Parses the specification; `stage` is the name for messages.
+    /// Parses the specification. `stage` is the name of the stage in error messages.
     pub fn parse(spec: Value<'_>, stage: &str, cx: &mut ParseCx<'_>) -> Result<AddFields> {
         let Value::Doc(doc) = spec else {
             bail!(
@@ -30,7 +30,7 @@ impl AddFields {
         Ok(AddFields { root })
     }
 
-    /// Adds nothing.
+    /// A stage that adds nothing.
     pub fn empty() -> AddFields {
         AddFields { root: Node::new(Mode::Add) }
     }

@@ -1,4 +1,4 @@
-//! `$project` and `$unset`: which fields stay, which go, which are computed.
+//! `$project` and `$unset`: include, exclude and compute fields.
 
 use nagi_bson::{Doc, DocWriter, Value};
 use nagi_error::{Code, Result, bail};
@@ -19,8 +19,8 @@ impl AggProjection {
     /// Parses the specification of `$project`.
     ///
     /// # Errors
-    /// 15969, 51272, and those of [`Projection::parse_find`], with the stage named; 31324 for a
-    /// positional path.
+    /// 15969, 51272, and the errors of [`Projection::parse_find`], with the name of the stage; 31324 for a positional
+    /// path.
     pub fn parse(spec: Value<'_>, cx: &mut ParseCx<'_>) -> Result<AggProjection> {
         let Value::Doc(doc) = spec else {
             bail!(Code::Location(15969), "$project specification must be an object");
@@ -31,7 +31,7 @@ impl AggProjection {
     /// Parses the argument of `$unset`: a field name or an array of them.
     ///
     /// # Errors
-    /// 31002, 31119, 31120 for the form; those of paths and of paths that collide.
+    /// 31002, 31119, 31120 for the wrong form; the errors of invalid paths and of colliding paths.
     pub fn parse_unset(spec: Value<'_>) -> Result<AggProjection> {
         let mut cx = ParseCx::new();
         let mut parser = Parser::new(Place::Stage, None, &mut cx);
@@ -84,8 +84,8 @@ fn read(spec: Doc<'_>, cx: &mut ParseCx<'_>) -> Result<AggProjection> {
     Ok(AggProjection::of(parser.finish()))
 }
 
-/// The tree of a stage. `_id` may be included where fields are excluded, and the other way round:
-/// what happens to it then is what happens to every field that is not named.
+/// Builds the tree of a stage. `_id` may be included where other fields are excluded, and vice versa. Such an entry
+/// is dropped, because a field without an entry is treated in the same way.
 fn node(level: Level, mode: Mode) -> Node {
     let mut node = Node::new(mode);
     for (name, action) in level.fields {

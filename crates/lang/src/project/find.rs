@@ -1,12 +1,12 @@
 //! The projection of `find` and `findAndModify`.
 //!
-//! The same tree idea as for `$project`, with what only `find` has: a positional `a.$`, `$slice` and
-//! `$elemMatch`. Parsing is in `parser`.
+//! It is a tree like that of `$project`, with three additional actions: a positional `a.$`, `$slice` and
+//! `$elemMatch`. The parser is in `parser`.
 //!
 //! Invariants
-//! - Included fields keep the document's order; computed fields and `$elemMatch` follow in the order
-//!   of the specification; `$slice` works where the field stands.
-//! - An excluding projection leaves everything that it does not name.
+//! - Included fields keep the document's order. Computed fields and `$elemMatch` follow in the order of the
+//!   specification. `$slice` keeps the position of the field.
+//! - A projection that excludes keeps every field that it does not name.
 
 use nagi_bson::{Array, ArrayWriter, Doc, DocWriter, NameTag, Value, ValueSlot};
 use nagi_error::{Code, Error, Result, bail};
@@ -25,22 +25,22 @@ pub struct Projection {
     pub(super) sort_key: bool,
 }
 
-/// The actions of one level in the order of the specification.
+/// The actions of one level, in the order of the specification.
 #[derive(Debug, Clone, Default)]
 pub(super) struct Level {
     pub(super) fields: Vec<(Box<str>, Action)>,
     names: Names,
-    /// Whether something at or below this level is computed and so appended.
+    /// True if a field at or below this level is computed and so appended.
     pub(super) appends: bool,
 }
 
 impl Level {
-    /// The place of a field.
+    /// The index of a field.
     pub(super) fn find(&self, name: &str) -> Option<usize> {
         self.names.find(NameTag::of(name), name)
     }
 
-    /// Adds a field that is not there yet.
+    /// Adds a field that does not exist yet.
     pub(super) fn push(&mut self, name: &str, action: Action) -> usize {
         self.fields.push((name.into(), action));
         self.names.push(name);
@@ -48,7 +48,7 @@ impl Level {
     }
 }
 
-/// What happens to one field.
+/// The action for one field.
 #[derive(Debug, Clone)]
 pub(super) enum Action {
     Include,
@@ -69,22 +69,22 @@ pub(super) struct Slice {
 }
 
 impl Projection {
-    /// Whether something of the scan is projected: [`crate::expr::Metadata`].
+    /// Returns true if the projection outputs [`crate::expr::Metadata`].
     pub fn needs_meta(&self) -> bool {
         self.meta
     }
 
-    /// Whether the values sorted by are projected.
+    /// Returns true if the projection outputs the sort key.
     pub fn needs_sort_key(&self) -> bool {
         self.sort_key
     }
 
-    /// Whether the position at which the filter matched is needed.
+    /// Returns true if the projection needs the array position by which the filter matched.
     pub fn needs_position(&self) -> bool {
         self.positional.is_some()
     }
 
-    /// Whether the projection leaves every document as it is.
+    /// Returns true if the projection leaves every document unchanged.
     pub fn is_identity(&self) -> bool {
         self.excludes && self.root.fields.is_empty()
     }
@@ -93,17 +93,18 @@ impl Projection {
         self.excludes
     }
 
-    /// The paths that are included when the projection does nothing else, `_id` among them if it is
-    /// included: what a covered plan must be able to give.
+    /// The included paths, if the projection only includes fields; `_id` is among them if it is included. A covered
+    /// plan must provide these paths.
     pub fn included_paths(&self) -> Option<Vec<String>> {
         let mut out = Vec::new();
         (!self.excludes && collect(&self.root, "", &mut out)).then_some(out)
     }
 
-    /// Writes the projection of `doc`. `info` says by which array position the filter matched.
+    /// Writes the projection of `doc`. `info` contains the array position by which the filter matched.
     ///
     /// # Errors
-    /// 51246 when a positional path has no position, and those of expressions.
+    /// 51246 if a positional path has no position, 51247 if the array has no such element, and the errors of
+    /// expressions.
     pub fn apply<'a>(
         &'a self,
         doc: Doc<'a>,
@@ -123,7 +124,7 @@ fn collect(level: &Level, prefix: &str, out: &mut Vec<String>) -> bool {
                 out.push(path);
                 true
             }
-            // `_id: 0` beside included fields.
+            // `_id: 0` together with included fields.
             Action::Exclude => true,
             Action::Nested(level) => collect(level, &path, out),
             _ => false,
@@ -131,11 +132,11 @@ fn collect(level: &Level, prefix: &str, out: &mut Vec<String>) -> bool {
     })
 }
 
-/// One application.
+/// The state of one application of a projection.
 struct Run<'a> {
     excludes: bool,
     info: MatchInfo,
-    /// Whether the position was used up by an array further up.
+    /// True if an enclosing array has already used the position.
     used: bool,
     cx: Eval<'a>,
 }
@@ -145,10 +146,10 @@ impl<'a> Run<'a> {
         let mut seen = Seen::of(level.fields.len());
         let mut missing = level.fields.len();
         let mut elements = doc.iter();
-        // Fields that stay are copied in one piece up to the next that is named.
+        // Fields that stay are copied in one piece, up to the next field with an action.
         let mut copied = elements.offset();
         let mut next = copied;
-        // Excluding continues to the end: a name may stand in a document twice.
+        // An exclusion scans the whole document, because a document may contain a name twice.
         while (missing > 0 || self.excludes)
             && let Some((tag, element)) = elements.next_tagged()
         {
@@ -173,7 +174,7 @@ impl<'a> Run<'a> {
         if level.appends { self.append(level, doc, &seen, out) } else { Ok(()) }
     }
 
-    /// A field that the document has.
+    /// Applies the action to a field that the document has.
     fn existing(&self, action: &'a Action, value: Value<'a>, slot: ValueSlot<'_>) -> Result<()> {
         match action {
             Action::Include => slot.put(value),
@@ -181,7 +182,7 @@ impl<'a> Run<'a> {
             Action::Positional => self.positional(value, slot)?,
             Action::Slice(slice) => put_slice(*slice, value, slot),
             Action::Nested(level) => self.nested(level, value, slot)?,
-            // In place when everything stays, else at the end.
+            // An exclusion writes the result at the field's position, an inclusion appends it at the end.
             Action::ElemMatch(filter) if self.excludes => {
                 self.first_match(filter, value, slot)?;
             }
@@ -191,7 +192,7 @@ impl<'a> Run<'a> {
         Ok(())
     }
 
-    /// Fields that come behind the document's own.
+    /// Appends the fields that follow the fields of the document.
     fn append(
         &self,
         level: &'a Level,
@@ -237,8 +238,8 @@ impl<'a> Run<'a> {
         if !has_position(level) || self.used {
             return items.iter().try_for_each(|item| self.item(level, item, out));
         }
-        // The positional part lies below: the array it means is this one, and the position is one
-        // among the elements that the projection leaves.
+        // The positional component is below this array, so the position selects an element of this array. It counts
+        // only the elements that the projection keeps.
         let position = self.position()?;
         let below = Run { used: true, excludes: self.excludes, info: self.info, cx: self.cx };
         let stays = |item: &Value<'_>| {
@@ -276,7 +277,7 @@ impl<'a> Run<'a> {
         Ok(())
     }
 
-    /// The element by which the filter matched.
+    /// The array element by which the filter matched.
     fn matched(&self, array: Array<'a>) -> Result<Value<'a>> {
         match array.get(self.position()?) {
             Value::Missing => Err(mismatch()),
@@ -284,7 +285,7 @@ impl<'a> Run<'a> {
         }
     }
 
-    /// The position by which the filter matched.
+    /// The array position by which the filter matched.
     fn position(&self) -> Result<usize> {
         match self.info.position {
             Some(position) => Ok(position as usize),
@@ -295,7 +296,7 @@ impl<'a> Run<'a> {
         }
     }
 
-    /// `$elemMatch`: an array of the first element that matches; nothing if none does.
+    /// `$elemMatch`: writes an array with the first matching element, or nothing if no element matches.
     fn first_match(&self, filter: &'a Filter, value: Value<'a>, slot: ValueSlot<'_>) -> Result<()> {
         let Value::Array(array) = value else { return Ok(()) };
         let cx = MatchCx::new(self.cx.vars, self.cx.arena, self.cx.now_ms);

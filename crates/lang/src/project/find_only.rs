@@ -1,4 +1,4 @@
-//! What only the projection of a `find` has: a positional path, `$slice` and `$elemMatch`.
+//! The parts of the parser that only the projection of `find` has: a positional path, `$slice` and `$elemMatch`.
 
 use nagi_bson::{Doc, Value, number};
 use nagi_error::{Code, Result, bail};
@@ -9,7 +9,7 @@ use crate::filter::{Allowed, Filter};
 use crate::path::FieldPath;
 
 impl Parser<'_, '_, '_> {
-    /// `a.b.$`, of which `base` is "a.b". Which element is meant is known when documents match.
+    /// Parses `a.b.$`, where `base` is "a.b". The element is determined when a document matches.
     pub(super) fn positional(&mut self, base: &str, value: Value<'_>) -> Result<()> {
         match value {
             Value::Doc(_) => bail!(
@@ -49,7 +49,7 @@ impl Parser<'_, '_, '_> {
         Ok(())
     }
 
-    /// `$slice` as the find has it, or else the expression.
+    /// Parses `$slice` in the form of `find`, otherwise as an expression.
     pub(super) fn slice(&mut self, path: &str, doc: Doc<'_>) -> Result<()> {
         let argument = doc.get("$slice");
         if let Some(slice) = parse_slice(argument)? {
@@ -86,7 +86,7 @@ impl Parser<'_, '_, '_> {
     }
 }
 
-/// `n` or `[skip, limit]`. `None` for other arrays and objects, which are the expression's.
+/// Parses `n` or `[skip, limit]`; `None` for other arguments, which are parsed as an expression.
 fn parse_slice(argument: Value<'_>) -> Result<Option<Slice>> {
     let whole = |value: Value<'_>| {
         let n = number::truncate_to_i64(value).unwrap_or(0);
@@ -101,7 +101,7 @@ fn parse_slice(argument: Value<'_>) -> Result<Option<Slice>> {
         return Ok(None);
     }
     if whole(limit) <= 0 {
-        // Nor is it the expression, whose first argument is an array.
+        // It cannot be the expression either, whose first argument is an array.
         bail!(
             Code::Location(28724),
             "First argument to $slice must be an array, but is of type: {}",
@@ -111,7 +111,7 @@ fn parse_slice(argument: Value<'_>) -> Result<Option<Slice>> {
     Ok(Some(Slice { skip: Some(whole(skip)), limit: whole(limit) }))
 }
 
-/// Why an argument of `$slice` is not the find's.
+/// The reason why an argument of `$slice` does not have the form of `find`.
 fn no_slice(argument: Value<'_>) -> &'static str {
     match argument {
         Value::Array(items) if items.count() == 2 && items.get(0).is_number() => {

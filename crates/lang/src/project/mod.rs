@@ -1,19 +1,23 @@
-//! Projections of the aggregation language: `$project`, `$addFields`, `$set`, `$unset`,
-//! `$replaceRoot`, `$redact`.
+//! Projections: `$project`, `$addFields`, `$set`, `$unset`, `$replaceRoot`, `$redact`, and the projection of `find`.
 //!
-//! A specification is parsed into a tree of [`Node`]s over field names; applying it walks document
-//! and tree together, once, and writes the output as it goes. Arrays are walked through: the node of
-//! `a.b` applies to every document in the array `a`, at any depth of arrays.
+//! A specification is parsed into a tree of [`Node`]s over field names. Applying it walks document and tree together,
+//! once, and writes the output during the walk. Arrays are traversed: the node of `a.b` applies to every document in
+//! the array `a`, at any depth of nested arrays.
+//!
+//! ```text
+//!   {$project: {x: 1, "a.b": 1, n: {$add: ["$x", 1]}}}
+//!   Node Include { x: Include,  a: Nested { b: Include },  n: Compute }
+//! ```
 //!
 //! Invariants
-//! - Fields keep the input's order; computed fields follow in the order of the specification, except
-//!   that `$addFields` replaces an existing field where it stands.
-//! - A computed value that is missing leaves the field out.
+//! - Fields keep the order of the input document. Computed fields follow in the order of the specification, except
+//!   that `$addFields` replaces an existing field at its position.
+//! - A computed field whose value is missing is left out.
 //!
-//! `find`'s projections, with positional paths, `$slice` and `$elemMatch`, are in `find`. One parser
-//! reads them and those of `$project` and `$unset`; `$addFields` has rules of its own (`parse`).
+//! The projection of `find`, with positional paths, `$slice` and `$elemMatch`, is in `find`. It shares one parser
+//! (`parser`) with `$project` and `$unset`; `$addFields` has different rules and its own parser (`parse`).
 //!
-//! Does not know about: which fields an index covers.
+//! This module does not know which fields an index covers.
 
 mod add_fields;
 mod aggregate;

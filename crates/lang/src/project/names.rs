@@ -1,23 +1,23 @@
-//! The names of one level of a projection: where in it a field of a document stands.
+//! The field names of one level of a projection, with lookup by name.
 
 use std::collections::HashMap;
 
 use foldhash::fast::RandomState;
 use nagi_bson::NameTag;
 
-/// Fields from which on names are hashed.
+/// The number of fields from which on names are hashed.
 const MANY: usize = 16;
 
-/// Names in the order in which they were added; none twice.
+/// Distinct names in the order in which they were added.
 #[derive(Debug, Clone, Default)]
 pub(super) struct Names {
     names: Vec<(NameTag, Box<str>)>,
-    /// Positions by name once there are many.
+    /// The index of each name, if there are many.
     index: HashMap<Box<str>, usize, RandomState>,
 }
 
 impl Names {
-    /// Adds a name that is not there yet.
+    /// Adds a name that does not exist yet.
     pub(super) fn push(&mut self, name: &str) {
         self.names.push((NameTag::of(name), name.into()));
         if self.names.len() >= MANY {
@@ -27,7 +27,7 @@ impl Names {
         }
     }
 
-    /// The position of a name, whose tag the caller has.
+    /// The index of a name. The caller passes the name's tag.
     #[inline]
     pub(super) fn find(&self, tag: NameTag, name: &str) -> Option<usize> {
         if self.names.len() >= MANY {
@@ -39,10 +39,10 @@ impl Names {
     }
 }
 
-/// Which fields of a level the document has.
+/// The set of fields of a level that occurred in the document.
 pub(super) struct Seen {
     few: u128,
-    /// Used instead where there are more than `few` has bits.
+    /// Used instead of `few` if there are more fields than `few` has bits.
     many: Vec<bool>,
 }
 
@@ -55,7 +55,7 @@ impl Seen {
         self.many.get(at).copied().unwrap_or(at < 128 && self.few >> at & 1 == 1)
     }
 
-    /// Notes a field; whether it was there before.
+    /// Adds a field. Returns true if it was already in the set.
     pub(super) fn note(&mut self, at: usize) -> bool {
         let before = self.has(at);
         match self.many.get_mut(at) {

@@ -1,4 +1,4 @@
-//! The tree of a projection and how it is applied.
+//! The tree of a projection, and its application to documents.
 
 use nagi_bson::{Array, ArrayWriter, Doc, DocWriter, NameTag, Value};
 use nagi_error::Result;
@@ -6,18 +6,18 @@ use nagi_error::Result;
 use super::names::{Names, Seen};
 use crate::expr::{Deps, Eval, Expr};
 
-/// What happens to fields that the tree does not name, and to computed ones.
+/// The treatment of fields that the tree does not name, and of computed fields.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Mode {
-    /// Only named fields stay; computed ones come last.
+    /// Only named fields stay; computed fields come last.
     Include,
-    /// All but the named fields stay.
+    /// All fields except the named ones stay.
     Exclude,
-    /// All fields stay; computed ones replace or follow.
+    /// All fields stay; computed fields replace existing ones or are appended.
     Add,
 }
 
-/// What a projection does with one field.
+/// The action of a projection on one field.
 #[derive(Debug, Clone)]
 pub enum Action {
     Include,
@@ -26,13 +26,13 @@ pub enum Action {
     Nested(Node),
 }
 
-/// Actions for the fields of one level, in the order of the specification.
+/// The actions for the fields of one level, in the order of the specification.
 #[derive(Debug, Clone)]
 pub struct Node {
     mode: Mode,
     fields: Vec<(Box<str>, Action)>,
     names: Names,
-    /// Whether this level or one below computes something.
+    /// True if this level or one below computes a field.
     computes: bool,
 }
 
@@ -67,7 +67,7 @@ impl Node {
         self.names.push(name);
     }
 
-    /// Adds a field of this level that is not there yet.
+    /// Adds a field of this level that does not exist yet.
     pub(super) fn add(&mut self, name: &str, action: Action) {
         self.computes |= match &action {
             Action::Compute(_) => true,
@@ -77,7 +77,7 @@ impl Node {
         self.push(name, action);
     }
 
-    /// Puts an action at a path; a later one for the same path replaces the earlier.
+    /// Sets the action at a path; it replaces an earlier action for the same path.
     pub fn insert(&mut self, path: &[&str], action: Action) {
         let Some((first, rest)) = path.split_first() else {
             return;
@@ -103,7 +103,7 @@ impl Node {
         }
     }
 
-    /// Adds the paths and variables that applying needs. Excluding needs the whole document.
+    /// Adds the paths and variables that the application needs. Other modes than `Include` need the whole document.
     pub fn deps(&self, prefix: &str, deps: &mut Deps) {
         deps.whole |= self.mode != Mode::Include;
         for (name, action) in &self.fields {
@@ -118,7 +118,7 @@ impl Node {
         }
     }
 
-    /// Writes the projection of `doc`; computed fields see `cx.root`.
+    /// Writes the projection of `doc`. Computed fields are evaluated on `cx.root`.
     pub fn apply<'a>(&'a self, doc: Doc<'a>, cx: &Eval<'a>, out: &mut DocWriter<'_>) -> Result<()> {
         let mut seen = Seen::of(self.fields.len());
         match self.mode {
@@ -128,7 +128,7 @@ impl Node {
         if self.computes { self.append(&seen, cx, out) } else { Ok(()) }
     }
 
-    /// Including: looks no further than the last field that is named.
+    /// The application of an inclusion. It stops when all named fields are found.
     fn pick<'a>(
         &'a self,
         doc: Doc<'a>,
@@ -159,7 +159,7 @@ impl Node {
         Ok(())
     }
 
-    /// Excluding or adding: fields that stay are copied in one piece up to the next that is named.
+    /// The application of other modes. Fields that stay are copied in one piece, up to the next field with an action.
     fn keep<'a>(
         &'a self,
         doc: Doc<'a>,
@@ -192,7 +192,7 @@ impl Node {
         Ok(())
     }
 
-    /// Writes the computed fields that the document has no place for.
+    /// Appends the computed fields that do not replace a field of the document.
     fn append<'a>(&'a self, seen: &Seen, cx: &Eval<'a>, out: &mut DocWriter<'_>) -> Result<()> {
         for (at, (name, action)) in self.fields.iter().enumerate() {
             match action {

@@ -1,4 +1,4 @@
-//! What `$project` and `$addFields` share in parsing: field names, nesting, conflicts.
+//! The parser of `$addFields` (field names, nesting, conflicts), and helpers that `$project` shares.
 
 use nagi_bson::{Doc, Value};
 use nagi_error::{Code, Error, Result, bail};
@@ -14,13 +14,13 @@ pub(super) struct Leaf<'v> {
     pub(super) value: Value<'v>,
 }
 
-/// Says which stage a specification belonged to.
+/// Adds the name of the stage to an error.
 pub(super) fn invalid(stage: &str) -> impl Fn(Error) -> Error {
     let prefix = format!("Invalid {stage} :: caused by :: ");
     move |error| error.context(&prefix)
 }
 
-/// Flattens a specification into leaves, in order; checks names, nesting and conflicts.
+/// Flattens a specification into leaves, in order, and checks names, nesting and conflicts.
 pub(super) fn leaves<'v>(spec: Doc<'v>) -> Result<Vec<Leaf<'v>>> {
     if spec.is_empty() {
         bail!(Code::Location(40177), "specification must have at least one field");
@@ -30,10 +30,10 @@ pub(super) fn leaves<'v>(spec: Doc<'v>) -> Result<Vec<Leaf<'v>>> {
         parse_field_path(element.name())?;
         walk(element.name().to_owned(), element.value(), spec, &mut out)
     });
-    // A conflict among those before it is complained about first.
+    // A conflict among the leaves before the failing one is reported first.
     check_apart(&out, spec)?;
     walked?;
-    // Each gets its place in a tree.
+    // Each leaf becomes an entry of the tree.
     room::check_copies(2 * out.len() * size_of::<(Box<str>, Action)>())?;
     Ok(out)
 }
@@ -95,14 +95,14 @@ fn check_apart(leaves: &[Leaf<'_>], spec: Doc<'_>) -> Result<()> {
     Ok(())
 }
 
-/// Puts a computed field into the tree.
+/// Adds a computed field to the tree.
 pub(super) fn compute(node: &mut Node, leaf: &Leaf<'_>, cx: &mut ParseCx<'_>) -> Result<()> {
     let expr = Expr::parse(leaf.value, cx)?;
     put(node, &leaf.path, Action::Compute(expr));
     Ok(())
 }
 
-/// Puts an action at a dotted path.
+/// Adds an action at a dotted path.
 pub(super) fn put(node: &mut Node, path: &str, action: Action) {
     let parts: Vec<&str> = path.split('.').collect();
     node.insert(&parts, action);

@@ -1,10 +1,10 @@
-//! Reading projections: those of `find`, of `$project` and of `$unset` are one language.
+//! The parser of projections. Those of `find`, `$project` and `$unset` have one syntax.
 //!
-//! A specification includes or excludes; `_id` may differ from the rest. A nested specification
-//! `{a: {b: 1}}` is the path "a.b", and so is every mixture of both forms. What only `find` has (a
-//! positional path, `$slice`, `$elemMatch`) is read in `find_only`, and refused elsewhere.
+//! A specification either includes or excludes fields; `_id` may differ from the rest. A nested specification `{a:
+//! {b: 1}}` is equivalent to the path "a.b", and both forms may be mixed. The parts that are specific to `find` (a
+//! positional path, `$slice`, `$elemMatch`) are parsed in `find_only` and rejected elsewhere.
 //!
-//! The first field that does not fit the ones before it is the one that is complained about.
+//! The error names the first field that is inconsistent with the fields before it.
 
 use nagi_bson::{Doc, Value};
 use nagi_error::{Code, Result, bail};
@@ -15,7 +15,7 @@ use crate::filter::Filter;
 use crate::path::FieldPath;
 use crate::room;
 
-/// Where a projection stands.
+/// The place of a projection.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Place {
     Find,
@@ -23,10 +23,10 @@ pub(super) enum Place {
     Stage,
 }
 
-/// What has been seen of a specification so far.
+/// The parts of a specification that were parsed so far.
 #[derive(Default)]
 pub(super) struct Seen {
-    /// Whether fields are excluded or included; `None` as long as nothing says so.
+    /// True if fields are excluded, false if they are included; `None` as long as it is undetermined.
     pub(super) excludes: Option<bool>,
     pub(super) id: Option<bool>,
     pub(super) slice: bool,
@@ -38,7 +38,7 @@ pub(super) struct Seen {
 
 pub(super) struct Parser<'p, 'c, 'f> {
     pub(super) cx: &'p mut ParseCx<'c>,
-    /// The query, whose positions a positional path takes.
+    /// The query filter, from whose match a positional path takes the position.
     pub(super) filter: Option<&'f Filter>,
     pub(super) seen: Seen,
     place: Place,
@@ -49,8 +49,8 @@ impl Projection {
     /// Parses the projection of a `find`; `filter` is its query.
     ///
     /// # Errors
-    /// 16410 and others for paths, 31249-31276, 31308, 31310, 31325, 31394, 31395, 51050, 51270,
-    /// and those of expressions.
+    /// 16410 and others for paths, 31249-31276, 31308, 31310, 31325, 31394, 31395, 51050, 51270, and the errors of
+    /// expressions.
     pub fn parse_find(
         spec: Doc<'_>,
         filter: Option<&Filter>,
@@ -71,7 +71,7 @@ impl<'p, 'c, 'f> Parser<'p, 'c, 'f> {
         Parser { cx, filter, seen: Seen::default(), place, root: Level::default() }
     }
 
-    /// What was read, with `_id` where nothing was said of it.
+    /// The parsed projection. `_id` is included unless the specification excludes it.
     pub(super) fn finish(mut self) -> Projection {
         let excludes = self.seen.excludes.unwrap_or_else(|| self.excludes_by_default());
         if !excludes && self.seen.id.is_none() && self.root.find("_id").is_none() {
@@ -86,8 +86,8 @@ impl<'p, 'c, 'f> Parser<'p, 'c, 'f> {
         }
     }
 
-    /// Where only `_id`, metadata and parts of arrays are named: a `find` shows the other fields
-    /// beside metadata and `$slice`, a stage does not. `_id: 1` beside metadata alone includes.
+    /// The mode of a specification with only `_id`, metadata and parts of arrays. With metadata and `$slice`, a
+    /// `find` keeps the other fields and a stage does not. `_id: 1` with metadata alone is an inclusion.
     fn excludes_by_default(&self) -> bool {
         let Seen { id, slice, elem_match, meta, .. } = self.seen;
         match (self.place, id) {
@@ -98,7 +98,7 @@ impl<'p, 'c, 'f> Parser<'p, 'c, 'f> {
         }
     }
 
-    /// The fields of a specification below `prefix`.
+    /// Parses the fields of a specification below `prefix`.
     pub(super) fn fields(&mut self, prefix: &str, spec: Doc<'_>) -> Result<()> {
         spec.iter().try_for_each(|e| self.field(prefix, e.name(), e.value()))
     }
@@ -118,7 +118,7 @@ impl<'p, 'c, 'f> Parser<'p, 'c, 'f> {
         }
     }
 
-    /// The path before a final `.$`.
+    /// The part of the path before a final `.$`.
     fn positional_base<'n>(&self, path: &'n str) -> Result<Option<&'n str>> {
         let base = path.strip_suffix(".$");
         if base.is_some() && self.place == Place::Stage {
@@ -149,7 +149,7 @@ impl<'p, 'c, 'f> Parser<'p, 'c, 'f> {
         self.put(path, if include { Action::Include } else { Action::Exclude })
     }
 
-    /// Notes that a field other than `_id` is included or excluded.
+    /// Records that a field other than `_id` is included or excluded.
     fn mode(&mut self, name: &str, excludes: bool) -> Result<()> {
         match (self.seen.excludes, excludes) {
             (Some(true), false) => bail!(
@@ -165,7 +165,7 @@ impl<'p, 'c, 'f> Parser<'p, 'c, 'f> {
         Ok(())
     }
 
-    /// What is neither a flag nor an object: a constant, or a path in a string.
+    /// Parses a value that is neither a flag nor an object: a constant, or a path in a string.
     fn literal(&mut self, path: &str, name: &str, value: Value<'_>) -> Result<()> {
         let expr = Expr::parse(value, self.cx)?;
         if self.seen.excludes == Some(true) {
@@ -177,7 +177,7 @@ impl<'p, 'c, 'f> Parser<'p, 'c, 'f> {
         self.compute(path, expr)
     }
 
-    /// An operator of the expression language.
+    /// Parses an operator of the expression language.
     pub(super) fn operator(&mut self, path: &str, doc: Doc<'_>) -> Result<()> {
         let name = doc.first().map_or("", |e| e.name());
         if !expr::is_operator(name) {
@@ -208,7 +208,8 @@ impl<'p, 'c, 'f> Parser<'p, 'c, 'f> {
                 "An empty sub-projection is not a valid value. Found empty object at path"
             );
         };
-        // An operator stands alone; beside others its name is no name of a field.
+        // An operator must be the only field. Beside other fields its name is parsed as a field name, which is an
+        // error.
         if !first.name().starts_with('$') || doc.count() != 1 {
             return self.fields(path, doc);
         }
@@ -220,7 +221,7 @@ impl<'p, 'c, 'f> Parser<'p, 'c, 'f> {
         }
     }
 
-    /// Metadata stand beside inclusions and exclusions alike.
+    /// Parses `$meta`, which is allowed in inclusions and exclusions.
     fn meta(&mut self, path: &str, doc: Doc<'_>, place: Place) -> Result<()> {
         let kind = doc.get("$meta");
         self.seen.meta = true;
@@ -272,7 +273,7 @@ fn insert(
     }
 }
 
-/// Whether a path may name a field.
+/// Checks that a path is a valid field path.
 pub(super) fn check_path(path: &str) -> Result<()> {
     crate::expr::parse_field_path(path).map(|_| ())
 }

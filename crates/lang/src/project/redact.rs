@@ -1,4 +1,4 @@
-//! `$redact`: an expression decides for each document, at every depth, what stays of it.
+//! `$redact`: an expression decides for each document, at every depth, if it is kept, pruned or descended into.
 
 use nagi_bson::{Array, ArrayWriter, Doc, DocWriter, Value};
 use nagi_error::{Code, Result, bail};
@@ -8,7 +8,7 @@ use crate::expr::{Deps, Eval, Expr, ParseCx};
 /// A parsed `$redact`.
 #[derive(Debug, Clone)]
 pub struct Redact {
-    /// Sees the document being decided on as `$$CURRENT`, the whole one as `$$ROOT`.
+    /// Evaluated with the current (sub)document as `$$CURRENT` and the whole document as `$$ROOT`.
     decision: Expr,
 }
 
@@ -19,13 +19,13 @@ enum Decision {
 }
 
 impl Redact {
-    /// Parses the expression. `cx` must be one for `$redact` ([`ParseCx::for_redact`]).
+    /// Parses the expression. `cx` must be created with [`ParseCx::for_redact`].
     pub fn parse(spec: Value<'_>, cx: &mut ParseCx<'_>) -> Result<Redact> {
         let decision = cx.with_locals(&["CURRENT"], |cx| Expr::parse(spec, cx))?;
         Ok(Redact { decision })
     }
 
-    /// Writes what stays of `cx.root`; false if nothing does.
+    /// Writes the remaining part of `cx.root`. Returns false if the whole document is pruned.
     pub fn apply<'a>(&'a self, cx: &Eval<'a>, out: &mut DocWriter<'_>) -> Result<bool> {
         self.write(cx.root, cx, out)
     }

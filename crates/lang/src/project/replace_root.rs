@@ -1,4 +1,4 @@
-//! `$replaceRoot` and `$replaceWith`: a document computed from the document.
+//! `$replaceRoot` and `$replaceWith`: replace a document by one that is computed from it.
 
 use nagi_bson::{Doc, Value};
 use nagi_error::{Code, Result, bail};

@@ -1,7 +1,8 @@
-//! The walk over document and tree that writes the updated document.
+//! The walk over a document and the tree of paths, which writes the updated document.
 //!
-//! Several nodes may work at one place: `a.$` and `a.0`, or two array filters that match the same
-//! element. They are walked side by side; two operators at the same place are a conflict.
+//! Several nodes of the tree may apply to the same place: `a.$` and `a.0`, or two array filters that match the same
+//! element. The walk processes them together. Two operators at the same place are a conflict, which is found only
+//! here.
 
 use std::collections::HashMap;
 use std::fmt::Write as _;
@@ -15,18 +16,18 @@ use super::tree::{Node, name_order};
 use super::{Operators, UpdateCx, check};
 use crate::filter::MatchInfo;
 
-/// Nulls that one update may add in front of a new array element.
+/// The maximal number of nulls that one update may insert before a new array element.
 const BACKFILL_MAX: usize = 1_500_000;
 
-/// A child of one or several nodes under one name.
+/// A child of one or several nodes, with one name.
 struct Child<'a> {
     name: &'a str,
     nodes: Nodes<'a>,
-    /// Whether the document has a field for it, which has been written.
+    /// True if the document has a field of this name, which is already written.
     done: bool,
 }
 
-/// One node, nearly always, or several that work at the same place.
+/// The nodes that apply to one place: almost always one.
 enum Nodes<'a> {
     One([&'a Node; 1]),
     Several(Vec<&'a Node>),
@@ -55,12 +56,12 @@ impl<'a> Child<'a> {
     }
 }
 
-/// Children by name: few are looked through, many are hashed.
+/// Finds children by name: by a linear search if they are few, by a hash map otherwise.
 struct Index<'c> {
     names: HashMap<&'c str, usize, RandomState>,
 }
 
-/// Children from which on names are hashed.
+/// The number of children from which on names are hashed.
 const MANY: usize = 16;
 
 impl<'c> Index<'c> {
@@ -77,27 +78,27 @@ impl<'c> Index<'c> {
     }
 }
 
-/// One application.
+/// The state of one application of an update to a document.
 pub(super) struct Walk<'a> {
     update: &'a Operators,
     cx: UpdateCx<'a>,
     root: Doc<'a>,
-    /// The position a `$` stands for, as a field name.
+    /// The value of a positional `$`, as a field name.
     position: Option<&'a str>,
-    /// Whether the document is about to be inserted.
+    /// True if the document is going to be inserted (upsert).
     inserting: bool,
-    /// Whether the document has an `_id`, which must stay.
+    /// True if the document has an `_id`, which must not change.
     fixed_id: bool,
     path: String,
-    /// Whether an operator ran that counts as a change even if it wrote what was there.
+    /// True if an operator was applied that counts as a change even if it wrote the old value.
     counts: bool,
     scratch: Vec<u8>,
-    /// Lists of children that were used below the root, for the next ones.
+    /// Lists of children that are free for reuse.
     spare: Vec<Vec<Child<'a>>>,
 }
 
 impl Operators {
-    /// Writes the updated document; whether an operator counts as a change whatever it wrote.
+    /// Writes the updated document. Returns true if an operator counts as a change whatever it wrote.
     pub(super) fn apply<'a>(
         &'a self,
         doc: Doc<'a>,
@@ -140,7 +141,7 @@ impl Operators {
 }
 
 impl<'a> Walk<'a> {
-    /// Runs `work` with the path longer by `name`.
+    /// Runs `work` with the path extended by `name`.
     fn below<R>(&mut self, name: &str, work: impl FnOnce(&mut Self) -> R) -> R {
         let len = self.path.len();
         if len > 0 {
@@ -156,7 +157,7 @@ impl<'a> Walk<'a> {
         bail!(Code::CONFLICTING_UPDATE_OPERATORS, "Update created a conflict at '{}'", self.path)
     }
 
-    /// The children of `Fields` nodes in the order in which new ones are appended.
+    /// The merged children of `Fields` nodes, in the order in which new fields are appended.
     fn children(&mut self, nodes: &[&'a Node]) -> Result<Vec<Child<'a>>> {
         let mut out = self.spare.pop().unwrap_or_default();
         for node in nodes {
@@ -186,7 +187,7 @@ impl<'a> Walk<'a> {
         let index = Index::of(&children);
         let at_root = self.path.is_empty();
         let mut elements = old.iter();
-        // Fields that stay are copied in one piece up to the next that changes.
+        // Fields without changes are copied in one piece, up to the next field with a change.
         let (mut copied, mut at_element) = (elements.offset(), elements.offset());
         let mut missing = children.len();
         while missing > 0
@@ -210,7 +211,8 @@ impl<'a> Walk<'a> {
                 walk.check_name(name)?;
                 walk.value(nodes, name, element.value(), out.slot(name))
             })?;
-            // Padded arrays could pile up: stop when the document cannot be stored anyway.
+            // Arrays padded with nulls could add up. The update fails as soon as the document is too large to be
+            // stored.
             check::size(out.len())?;
         }
         out.extend_between(old, copied, old.len() - 1);
@@ -227,7 +229,7 @@ impl<'a> Walk<'a> {
         Ok(())
     }
 
-    /// Appends a field that the document lacks.
+    /// Appends a field that the document does not have.
     fn append(&mut self, child: &Child<'a>, at_root: bool, out: &mut DocWriter<'_>) -> Result<()> {
         let name = child.name;
         self.below(name, |walk| {
@@ -242,7 +244,7 @@ impl<'a> Walk<'a> {
         })
     }
 
-    /// The `_id` of a document that exists: whatever is done must leave it as it is.
+    /// Applies changes to the `_id` of an existing document, which must leave it unchanged.
     fn id(&mut self, nodes: &[&'a Node], old: Value<'a>, out: &mut DocWriter<'_>) -> Result<()> {
         let mut bytes = Vec::new();
         let mut writer = DocWriter::new(&mut bytes);
@@ -255,7 +257,7 @@ impl<'a> Walk<'a> {
         Ok(())
     }
 
-    /// A value that exists, under all nodes of its place.
+    /// Applies all nodes of a place to an existing value.
     fn value(
         &mut self,
         nodes: &[&'a Node],
@@ -292,7 +294,7 @@ impl<'a> Walk<'a> {
         }
     }
 
-    /// A path that wants to continue below a value that has no fields.
+    /// Handles a path that would continue below a value without fields: an error, or no effect.
     fn blocked(&mut self, child: &Child<'a>, name: &str, value: Value<'a>) -> Result<()> {
         let shown = format!("{{{name}: {}}}", text::value_text(value));
         if self.creates(&child.nodes)? {
@@ -308,7 +310,7 @@ impl<'a> Walk<'a> {
         Ok(())
     }
 
-    /// Positions of an array, named as fields.
+    /// Applies fields whose names are positions of an array.
     fn positions(
         &mut self,
         nodes: &[&'a Node],
@@ -360,7 +362,7 @@ impl<'a> Walk<'a> {
         Ok(())
     }
 
-    /// Elements of an array, chosen by array filters.
+    /// Applies changes to the elements of an array that array filters select.
     fn elements(
         &mut self,
         nodes: &[&'a Node],
@@ -384,7 +386,7 @@ impl<'a> Walk<'a> {
                 continue;
             }
             name.clear();
-            // Writing to a string cannot fail.
+            // Writing to a string does not fail.
             let _ = write!(name, "{at}");
             self.below(&name, |walk| walk.value(&chosen, &name, value, out.slot()))?;
         }
@@ -399,7 +401,7 @@ impl<'a> Walk<'a> {
         filter.matches(element, &self.cx.matching(), &mut self.scratch)
     }
 
-    /// Whether nodes write something where nothing is; array updates need what they update.
+    /// Returns true if the nodes create a value where none exists. An array update fails then.
     fn creates(&mut self, nodes: &[&'a Node]) -> Result<bool> {
         let mut creates = false;
         for node in nodes {
@@ -422,7 +424,7 @@ impl<'a> Walk<'a> {
         Ok(creates)
     }
 
-    /// Writes what nodes create where nothing is.
+    /// Writes the value that the nodes create where none exists.
     fn create(&mut self, nodes: &[&'a Node], slot: ValueSlot<'_>) -> Result<()> {
         match nodes {
             [Node::Leaf(leaf)] => leaf.change.apply(Value::Missing, &self.at(), slot),
@@ -434,7 +436,7 @@ impl<'a> Walk<'a> {
         }
     }
 
-    /// A document that an upsert inserts may have any names, as one that a client inserts.
+    /// A document that an upsert inserts may have any field names, like one that a client inserts.
     fn check_name(&self, name: &str) -> Result<()> {
         if self.inserting { Ok(()) } else { check_name(name, &self.path) }
     }
@@ -444,14 +446,14 @@ impl<'a> Walk<'a> {
     }
 }
 
-/// An array position as updates read it: digits, leading zeros allowed.
+/// Parses an array position: digits, leading zeros allowed.
 fn position_named(name: &str) -> Option<usize> {
     let digits = !name.is_empty() && name.bytes().all(|b| b.is_ascii_digit());
     if digits { name.parse::<u32>().ok().map(|at| at as usize) } else { None }
 }
 
 fn merge<'a>(children: &mut Vec<Child<'a>>, name: &'a str, node: &'a Node) {
-    // Names come in order, so that of one node every child goes to the end.
+    // Names are sorted, so every child of a single node is appended at the end.
     if children.last().is_none_or(|last| name_order(last.name, name).is_lt()) {
         children.push(Child::new(name, node));
         return;
@@ -462,7 +464,7 @@ fn merge<'a>(children: &mut Vec<Child<'a>>, name: &'a str, node: &'a Node) {
     }
 }
 
-/// The path of the first operator that refuses a path it cannot follow.
+/// The path of the first operator that fails on a path it cannot follow.
 fn strict<'a>(nodes: &[&'a Node]) -> Option<&'a str> {
     nodes.iter().find_map(|node| match node {
         Node::Leaf(leaf) => leaf.change.is_strict().then_some(&*leaf.path),
@@ -481,8 +483,8 @@ fn immutable<T>(nodes: &[&Node]) -> Result<T> {
     )
 }
 
-/// Names with `$` cannot be written by operators, nor at the top of a replacement, except those of
-/// references.
+/// Rejects names with `$`, except those of references. Operators and the top level of a replacement may not write
+/// them.
 pub(super) fn check_name(name: &str, path: &str) -> Result<()> {
     if name.starts_with('$') && !matches!(name, "$ref" | "$id" | "$db") {
         bail!(

@@ -1,4 +1,4 @@
-//! `arrayFilters`: conditions on array elements, each under an identifier.
+//! `arrayFilters`: filters on array elements, each with an identifier that paths use (`a.$[identifier]`).
 
 use std::collections::HashMap;
 
@@ -17,7 +17,7 @@ pub(crate) struct ArrayFilter {
 }
 
 impl ArrayFilter {
-    /// Whether an element matches; `scratch` is overwritten.
+    /// Returns true if an element matches. The contents of `scratch` are overwritten.
     pub(super) fn matches(
         &self,
         element: Value<'_>,
@@ -32,10 +32,10 @@ impl ArrayFilter {
     }
 }
 
-/// Parses the list of a statement.
+/// Parses the array filters of a statement.
 ///
 /// # Errors
-/// 9 for a filter without a single identifier and for an identifier used twice, 2 for a bad one.
+/// 9 for a filter without a single identifier or with one that is already used, 2 for an invalid identifier.
 pub(super) fn parse(
     specs: &[Doc<'_>],
     cx: &mut ParseCx<'_>,

@@ -1,18 +1,26 @@
-//! Updates: operators, replacements and pipelines, from bytes to bytes.
+//! Updates of one document: by operators, by a replacement, or by a pipeline. Input and output are BSON bytes.
 //!
-//!   Update::parse -> tree of paths with changes -> apply(old document) -> new document
+//! ```text
+//!   Update::parse --> tree of paths with changes --> apply(old document) --> new document
+//! ```
 //!
-//! Operators are rows in `ops`; what is common to them is here and in `tree` and `apply`: paths that
-//! conflict, positional parts, array filters, the order of new fields, the immutable `_id`. The old
-//! document is walked once together with the tree of paths and the new one is written on the way.
-//! Whether something changed is seen from the bytes: same bytes, no update.
+//! The operators are rows in `ops`. Their common parts are here, in `tree` and in `apply`: conflicting paths,
+//! positional path components, array filters, the order of new fields, the immutable `_id`. The old document is
+//! walked once together with the tree of paths, and the new document is written during the walk. An update is a no-op
+//! if the new bytes equal the old ones.
+//!
+//! ```text
+//!   {$set: {"a.b": 1}, $inc: {"a.c": 2}}
+//!   Fields { a: Fields { b: Leaf Set 1,  c: Leaf Inc 2 } }
+//! ```
 //!
 //! Invariants
-//! - Existing fields keep their place, `_id` comes first; new fields are appended in the order of
-//!   their names (numbers by value).
-//! - On an error, what was written to the output is reverted.
+//! - Existing fields keep their position, and `_id` comes first. New fields are appended in the order of their names;
+//!   names that are numbers are ordered by value.
+//! - On an error, the output is truncated to its previous length.
 //!
-//! Does not know about: which documents to update, generated ids (the caller passes one), storage.
+//! This module does not know which documents to update or how they are stored. The caller generates ids and
+//! timestamps.
 
 mod apply;
 mod array_filter;
@@ -62,27 +70,29 @@ pub(crate) struct Operators {
     root: Node,
     /// The array filters by identifier.
     filters: HashMap<Box<str>, ArrayFilter, RandomState>,
-    /// Whether some path has a positional `$`.
+    /// True if a path has a positional `$`.
     positional: bool,
-    /// Whether the result may be nested deeper than is allowed and has to be looked at.
+    /// True if the result may exceed the maximal nesting, so that its depth has to be checked.
     deep: bool,
 }
 
-/// What an update needs besides the document. Made per document: the arena can be reset between.
+/// The context of an update beside the document. It is created per document, so that the arena can be reset in
+/// between.
 #[derive(Clone, Copy)]
 pub struct UpdateCx<'a> {
     pub vars: &'a Vars<'a>,
     pub arena: &'a Bump,
-    /// `$$NOW` and `$currentDate`, milliseconds since 1970.
+    /// The time of `$$NOW` and `$currentDate`, in milliseconds since 1970.
     pub now_ms: i64,
-    /// What `$currentDate` of type timestamp and empty timestamps become: each call gives another.
+    /// Generates the values for `$currentDate` of type timestamp and for empty timestamps. Each call returns a new
+    /// one.
     pub next_timestamp: &'a dyn Fn() -> u64,
-    /// Empty timestamps of a replacement stay empty (`bypassEmptyTsReplacement`).
+    /// True if empty timestamps of a replacement stay empty (`bypassEmptyTsReplacement`).
     pub keep_empty_timestamps: bool,
 }
 
 impl<'a> UpdateCx<'a> {
-    /// At a time; empty timestamps are filled in.
+    /// A context with the given time, in which empty timestamps are filled in.
     pub fn new(
         vars: &'a Vars<'a>,
         arena: &'a Bump,
@@ -93,19 +103,19 @@ impl<'a> UpdateCx<'a> {
     }
 }
 
-/// What an update did to a document.
+/// The effect of an update on a document.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Applied {
-    /// The new bytes are the old ones; nothing need be written.
+    /// The new bytes equal the old ones, so nothing needs to be written.
     NoOp,
     Modified,
 }
 
 impl Update {
-    /// Parses the `u` of an update statement with its `arrayFilters`.
+    /// Parses the field `u` of an update statement, with its `arrayFilters`.
     ///
     /// # Errors
-    /// 9 for what is no update, 40 for conflicting paths, and those of each operator.
+    /// 9 for a value that is not an update, 40 for conflicting paths, and the errors of each operator.
     pub fn parse(
         spec: Value<'_>,
         array_filters: &[Doc<'_>],
@@ -139,18 +149,17 @@ impl Update {
         matches!(self.kind, Kind::Pipeline(_))
     }
 
-    /// Whether the position at which the filter matched is needed.
+    /// Returns true if the update needs the array position by which the filter matched.
     pub fn needs_position(&self) -> bool {
         matches!(&self.kind, Kind::Operators(operators) if operators.positional)
     }
 
-    /// Writes the updated form of `doc` behind what is in `out`. Nothing is written when nothing
-    /// changes. As in MongoDB, a replacement without `_id` and some operators count as a change
-    /// although they give the same bytes.
+    /// Appends the updated form of `doc` to `out`, or nothing if the document does not change. As in MongoDB, a
+    /// replacement without `_id` and some operators count as a change even if the bytes stay the same.
     ///
     /// # Errors
-    /// 66 for a change of `_id`, 28 for a path through a scalar, 17419 for a result that is too
-    /// large, and those of each operator.
+    /// 66 for a change of `_id`, 28 for a path through a scalar, 17419 for a result that is too large, and the errors
+    /// of each operator. `out` is then unchanged.
     pub fn apply<'a>(
         &'a self,
         doc: Doc<'a>,
@@ -176,7 +185,7 @@ impl Update {
 }
 
 impl<'a> UpdateCx<'a> {
-    /// The part that filters need.
+    /// The context for filters.
     pub(crate) fn matching(&self) -> MatchCx<'a> {
         MatchCx::new(self.vars, self.arena, self.now_ms)
     }
@@ -223,7 +232,7 @@ impl Operators {
     fn check_filters_used(&self, spec: Doc<'_>) -> Result<()> {
         let mut used = HashSet::new();
         self.root.identifiers(&mut used);
-        // Sorted, so that of several the same one is named every time.
+        // Sorted, so that the error always names the same one of several unused filters.
         let mut unused: Vec<&str> = self.filters.keys().map(|name| &**name).collect();
         unused.retain(|name| !used.contains(name));
         unused.sort_unstable();

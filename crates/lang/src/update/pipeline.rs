@@ -1,7 +1,7 @@
 //! Updates by a pipeline: `[{$set: ...}, {$unset: ...}, ...]`.
 //!
-//! Only stages that make one document of one are allowed. Each stage reads the output of the one
-//! before from the arena.
+//! Only stages that produce exactly one document from one document are allowed. Each stage reads the output of the
+//! previous stage from the arena.
 
 use nagi_bson::{Array, Doc, DocWriter, NameTag, Value, compare};
 use nagi_error::{Code, Result, bail};
@@ -11,7 +11,7 @@ use super::{UpdateCx, check};
 use crate::expr::{Eval, ParseCx, room::check_size};
 use crate::project::{AddFields, AggProjection, ReplaceRoot};
 
-/// Stages of one update, as of an aggregation.
+/// The maximal number of stages, as for an aggregation.
 const STAGES_MAX: usize = 1000;
 
 /// Parsed stages.
@@ -26,8 +26,10 @@ enum Step {
 }
 
 impl Pipeline {
+    /// Parses the stages.
+    ///
     /// # Errors
-    /// 72 for a stage that is not allowed, 40323 and 40324 for what is no stage.
+    /// 72 for a stage that is not allowed in an update, 40323 and 40324 for a value that is not a stage.
     pub(super) fn parse(stages: Array<'_>, cx: &mut ParseCx<'_>) -> Result<Pipeline> {
         let mut steps = Vec::new();
         if stages.count() > STAGES_MAX {
@@ -68,7 +70,7 @@ impl Pipeline {
         write(new, if id.is_missing() { old_id } else { id }, out)
     }
 
-    /// The last stage's output.
+    /// The output of the last stage.
     pub(super) fn run<'a>(&'a self, old: Doc<'a>, cx: &UpdateCx<'a>) -> Result<Doc<'a>> {
         let mut doc = old;
         let mut bytes = Vec::new();
@@ -99,7 +101,7 @@ impl Pipeline {
     }
 }
 
-/// Writes a document with `id` in front.
+/// Writes a document with `id` as its first field.
 pub(super) fn write(doc: Doc<'_>, id: Value<'_>, out: &mut Vec<u8>) -> Result<()> {
     check::id(id)?;
     check::depth(doc)?;
@@ -120,10 +122,10 @@ pub(super) fn write(doc: Doc<'_>, id: Value<'_>, out: &mut Vec<u8>) -> Result<()
     Ok(())
 }
 
-/// Checks that the stages of an update exist. That they may stand in one is said of each statement.
+/// Checks that the stages of an update exist. Each statement checks separately that they are allowed.
 ///
 /// # Errors
-/// 14 for what is no stage, 40323 for one of several fields, 40324 for an unknown name.
+/// 14 for a value that is not a stage, 40323 for a stage with several fields, 40324 for an unknown name.
 pub fn check_stages(pipeline: Array<'_>) -> Result<()> {
     for stage in pipeline.iter() {
         let Value::Doc(stage) = stage else {
@@ -144,7 +146,7 @@ pub fn check_stages(pipeline: Array<'_>) -> Result<()> {
     Ok(())
 }
 
-/// The stages that an update may have.
+/// The stages that are allowed in an update.
 const UPDATE_STAGES: [&str; 6] =
     ["$addFields", "$project", "$replaceRoot", "$replaceWith", "$set", "$unset"];
 
@@ -164,7 +166,7 @@ fn step(name: &str, spec: Value<'_>, cx: &mut ParseCx<'_>) -> Result<Step> {
     })
 }
 
-/// Stages that exist but may not stand in an update.
+/// The stages that exist but are not allowed in an update.
 const OTHER_STAGES: [&str; 38] = [
     "$bucket",
     "$bucketAuto",

@@ -1,4 +1,4 @@
-//! Replacement: the new document stands for the old one; only `_id` stays.
+//! Replacements: the new document replaces the old one, except for the `_id`.
 
 use nagi_bson::{Doc, DocBuf, DocWriter, Value, compare, text};
 use nagi_error::{Code, Result, bail};
@@ -23,7 +23,7 @@ impl Replacement {
         self.write(if id.is_missing() { old_id } else { id }, cx, out)
     }
 
-    /// Writes the document with `id` in front; empty timestamps at the top become the time, each another.
+    /// Writes the document with `id` first. Each empty timestamp at the top level is replaced by a new timestamp.
     pub(super) fn write(&self, id: Value<'_>, cx: &UpdateCx<'_>, out: &mut Vec<u8>) -> Result<()> {
         check::id(id)?;
         check::depth(self.0.as_doc())?;
@@ -43,13 +43,13 @@ impl Replacement {
         Ok(())
     }
 
-    /// The new document's own `_id`.
+    /// The `_id` of the new document.
     pub(super) fn id(&self) -> Value<'_> {
         self.0.get("_id")
     }
 }
 
-/// The error for a document whose `_id` came out different.
+/// The error for an update that would change the `_id`.
 pub(super) fn altered(id: Value<'_>) -> nagi_error::Error {
     nagi_error::err!(
         Code::IMMUTABLE_FIELD,
@@ -59,8 +59,10 @@ pub(super) fn altered(id: Value<'_>) -> nagi_error::Error {
     )
 }
 
+/// Rejects an `_id` that is an array, with the error of replacements and upsert seeds.
+///
 /// # Errors
-/// 54 for an `_id` that is an array; replacements and seeds report it so.
+/// 54 for an array.
 pub(super) fn no_array(id: Value<'_>) -> Result<()> {
     if matches!(id, Value::Array(_)) {
         bail!(

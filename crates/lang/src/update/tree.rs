@@ -1,4 +1,4 @@
-//! The tree of paths of an update: where each operator works, and whether two of them conflict.
+//! The tree of the paths of an update: the place of each operator, and the detection of conflicting paths.
 
 use std::cmp::Ordering;
 use std::collections::btree_map::Entry;
@@ -10,24 +10,24 @@ use super::Operators;
 use super::ops::Change;
 use crate::path::{FieldPath, array_index};
 
-/// Components a path may have; deeper documents cannot be stored.
+/// The maximal number of components of a path; deeper documents cannot be stored.
 pub(super) const COMPONENTS_MAX: usize = 200;
 
 /// One place in the tree.
 #[derive(Debug)]
 pub(crate) enum Node {
     Leaf(Leaf),
-    /// Fields of a document or positions of an array, in the order in which new ones are appended;
-    /// and what stands below a positional `$`.
+    /// Fields of a document or positions of an array, in the order in which new ones are appended, and the node below
+    /// a positional `$`.
     Fields {
         children: BTreeMap<Name, Node>,
         positional: Option<Box<Node>>,
     },
-    /// Elements of an array by the identifier of an array filter; "" stands for `$[]`.
+    /// Elements of an array, by the identifier of an array filter. The identifier "" stands for `$[]`.
     Elements(BTreeMap<Box<str>, Node>),
 }
 
-/// A field name in the order in which new fields are appended.
+/// A field name, ordered as new fields are appended.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Name(pub(super) Box<str>);
 
@@ -46,7 +46,7 @@ impl PartialOrd for Name {
 /// An operator at the end of its path.
 #[derive(Debug)]
 pub(crate) struct Leaf {
-    /// The path as it was given.
+    /// The path as the client sent it.
     pub(crate) path: Box<str>,
     pub(crate) change: Change,
 }
@@ -71,7 +71,7 @@ impl<'p> Component<'p> {
     }
 }
 
-/// Whether a path has positional parts of any kind.
+/// Returns true if a path has positional components of any kind.
 pub(super) fn is_dynamic(path: &FieldPath) -> bool {
     path.parts().any(|part| !matches!(Component::of(part), Component::Field(_)))
 }
@@ -81,7 +81,7 @@ impl Node {
         Node::Fields { children: BTreeMap::new(), positional: None }
     }
 
-    /// Collects the identifiers of array filters that occur in paths.
+    /// Collects the identifiers of array filters in the paths.
     pub(super) fn identifiers<'n>(&'n self, out: &mut HashSet<&'n str>) {
         match self {
             Node::Leaf(_) => {}
@@ -100,7 +100,7 @@ impl Node {
         }
     }
 
-    /// The path of the first leaf, for messages.
+    /// The path of the first leaf, for error messages.
     pub(super) fn first_path(&self) -> &str {
         match self {
             Node::Leaf(leaf) => &leaf.path,
@@ -117,7 +117,7 @@ impl Node {
     }
 }
 
-/// The order in which new fields are appended: numbers by value, before all other names.
+/// The order in which new fields are appended: numbers first, by value, then all other names.
 pub(super) fn name_order(a: &str, b: &str) -> Ordering {
     match (array_index(a), array_index(b)) {
         (Some(a), Some(b)) => a.cmp(&b),
@@ -128,10 +128,10 @@ pub(super) fn name_order(a: &str, b: &str) -> Ordering {
 }
 
 impl Operators {
-    /// Checks a path as an update takes it.
+    /// Checks the path of an update.
     ///
     /// # Errors
-    /// 56 for empty components, 2 for positional parts where none may be.
+    /// 56 for empty components, 2 for positional components that are not allowed.
     pub(super) fn check_path(&mut self, path: &FieldPath) -> Result<()> {
         if path.as_str().is_empty() {
             bail!(Code::EMPTY_FIELD_NAME, "An empty update path is not valid.");
@@ -184,10 +184,10 @@ impl Operators {
         Ok(())
     }
 
-    /// Puts a change at the end of a path.
+    /// Adds a change at the end of a path.
     ///
     /// # Errors
-    /// Those of `check_path`, and 40 when another change works at, above or below the path.
+    /// The errors of `check_path`, and 40 if there is another change at, above or below the path.
     pub(super) fn add(&mut self, path: &FieldPath, change: Change) -> Result<()> {
         self.check_path(path)?;
         self.deep |= change.is_deep(path.len());
@@ -242,7 +242,7 @@ fn insert(node: &mut Node, path: &FieldPath, at: usize, leaf: Leaf) -> Result<()
     }
 }
 
-/// The node to which the component `at` can be added; any when the path ends there.
+/// A new node to which the component `at` can be added; any node if the path ends there.
 fn fresh(path: &FieldPath, at: usize) -> Node {
     match (at < path.len()).then(|| Component::of(path.part(at))) {
         Some(Component::Elements(_)) => Node::Elements(BTreeMap::new()),

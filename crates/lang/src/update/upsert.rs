@@ -1,6 +1,8 @@
-//! The document an upsert inserts when nothing matched.
+//! The document that an upsert inserts if no document matched.
 //!
-//!   equalities of the filter -> seed -> operators, pipeline or replacement -> `_id` in front
+//! ```text
+//!   equalities of the filter --> seed --> operators, pipeline or replacement --> `_id` moved to the front
+//! ```
 
 use std::collections::BTreeMap;
 
@@ -14,12 +16,11 @@ use crate::filter::{Filter, MatchInfo, Seed};
 use crate::path::{FieldPath, lookup};
 
 impl Update {
-    /// Writes the document to insert; `new_id` becomes its `_id` if neither filter nor update gives
-    /// one.
+    /// Writes the document to insert. `new_id` becomes its `_id` if neither the filter nor the update sets one.
     ///
     /// # Errors
-    /// 54 and 111 for a filter that fixes a path twice or not exactly, 66 for an `_id` that differs
-    /// from the filter's, 17420 for a result that is too large, and those of applying.
+    /// 54 and 111 for a filter with two equalities for a path or an equality below `_id`, 66 for an `_id` that
+    /// differs from the filter's, 17420 for a result that is too large, and the errors of [`Update::apply`].
     pub fn upsert_document<'a>(
         &'a self,
         filter: &Filter,
@@ -72,11 +73,11 @@ impl Update {
     }
 }
 
-/// Writes the document to insert where the statement brings it along (`upsertSupplied`): it takes the
-/// place of what the pipeline would make.
+/// Writes the document to insert if the statement contains it (`upsertSupplied`). It replaces the result of the
+/// pipeline.
 ///
 /// # Errors
-/// Those of [`Update::upsert_document`].
+/// The errors of [`Update::upsert_document`].
 pub fn upsert_supplied(
     supplied: Doc<'_>,
     filter: &Filter,
@@ -94,7 +95,7 @@ pub fn upsert_supplied(
     outcome
 }
 
-/// Writes a document in place of the seed, whose `_id` stays.
+/// Writes a document in place of the seed, but keeps the seed's `_id`.
 fn replace_seed(seed: Doc<'_>, made: Doc<'_>, new_id: Value<'_>, out: &mut Vec<u8>) -> Result<()> {
     let (seeded, id) = (seed.get("_id"), made.get("_id"));
     if !seeded.is_missing() && !id.is_missing() && !compare::equal(seeded, id) {
@@ -103,13 +104,13 @@ fn replace_seed(seed: Doc<'_>, made: Doc<'_>, new_id: Value<'_>, out: &mut Vec<u
     finish(made, if seeded.is_missing() { new_id } else { seeded }, out)
 }
 
-/// Puts `_id` in front, the new one if there is none.
+/// Writes the document with its `_id` first, or with `new_id` if it has none.
 fn finish(made: Doc<'_>, new_id: Value<'_>, out: &mut Vec<u8>) -> Result<()> {
     let id = made.get("_id");
     pipeline::write(made, if id.is_missing() { new_id } else { id }, out)
 }
 
-/// A document that has what the filter fixes.
+/// Builds a document from the equalities of the filter.
 fn seed_of<'a>(filter: &Filter, cx: &UpdateCx<'a>) -> Result<Doc<'a>> {
     let seed = Seed::of(filter)?;
     let mut root = Level::default();
@@ -130,7 +131,7 @@ fn seed_of<'a>(filter: &Filter, cx: &UpdateCx<'a>) -> Result<Doc<'a>> {
     Ok(Doc::trusted(cx.arena.alloc_slice_copy(&bytes)))
 }
 
-/// Names with `$` may come from the filter, but not stay.
+/// Names with `$` may occur in the filter, but not in the resulting document.
 fn check_names(filter: &Filter, made: Doc<'_>) -> Result<()> {
     for (path, _) in Seed::of(filter)?.iter() {
         let path = FieldPath::new(path);
@@ -149,7 +150,7 @@ fn check_names(filter: &Filter, made: Doc<'_>) -> Result<()> {
     Ok(())
 }
 
-/// One level of the seed: fields in the order in which they were first named.
+/// One level of the seed: fields in the order of their first occurrence.
 #[derive(Default)]
 struct Level<'f> {
     fields: BTreeMap<String, Entry<'f>>,

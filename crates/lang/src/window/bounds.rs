@@ -1,4 +1,4 @@
-//! Window bounds: how many documents, or how far along the sort key, a window reaches.
+//! Window bounds: the extent of a window, in documents or in values of the sort key.
 
 use nagi_bson::{Array, Doc, Value, ValueBuf, compare, number};
 use nagi_error::{Code, Result, bail};
@@ -12,22 +12,22 @@ use crate::time::{self, Unit, Zone};
 pub enum Bound<T> {
     /// The end of the partition.
     Unbounded,
-    /// The document itself.
+    /// The current document.
     Current,
-    /// So far from it; negative is before it.
+    /// A distance from the current document; negative values are before it.
     By(T),
 }
 
-/// Which documents of the partition belong to a document's window.
+/// The documents of the partition that belong to a document's window.
 #[derive(Debug, Clone)]
 pub enum Bounds {
-    /// By position; both ends belong to it.
+    /// Bounds by position; both ends are inclusive.
     Documents(Bound<i64>, Bound<i64>),
-    /// By the value of the sort key.
+    /// Bounds by the value of the sort key.
     Range(RangeBounds),
 }
 
-/// A window over the sort key's values, which are numbers, or dates with a unit.
+/// A window over the values of the sort key: numbers, or dates with a unit.
 #[derive(Debug, Clone)]
 pub struct RangeBounds {
     pub lower: Bound<ValueBuf>,
@@ -42,8 +42,8 @@ impl Bounds {
     /// Parses `{documents: [..]}` or `{range: [..], unit}`.
     ///
     /// # Errors
-    /// 9 for the shape, 5339900 for ends in the wrong order, 5339901 and 5339902 for what is missing of
-    /// the sort.
+    /// 9 for the wrong form, 5339900 for a lower bound above the upper bound, 5339901 and 5339902 if the bounds need
+    /// a sort that is missing or has several fields.
     pub(super) fn parse(
         window: Value<'_>,
         sort: Option<&SortSpec>,
@@ -81,7 +81,7 @@ impl Bounds {
         }
     }
 
-    /// Whether documents leave the window while it moves.
+    /// Returns true if documents leave the window while it moves.
     pub(super) fn forgets(&self) -> bool {
         match self {
             Bounds::Documents(lower, _) => *lower != Bound::Unbounded,
@@ -89,7 +89,7 @@ impl Bounds {
         }
     }
 
-    /// Whether the window of every document is the whole partition.
+    /// Returns true if the window of every document is the whole partition.
     pub fn is_whole(&self) -> bool {
         match self {
             Bounds::Documents(lower, upper) => {
@@ -101,7 +101,7 @@ impl Bounds {
         }
     }
 
-    /// Whether the window of a document always has the document itself.
+    /// Returns true if the window of a document always includes the document itself.
     pub(super) fn holds_current(&self) -> bool {
         let zero = Value::Int32(0);
         match self {
@@ -118,7 +118,7 @@ impl Bounds {
 }
 
 impl RangeBounds {
-    /// Checks the sort key of a document: a number, or a date with `unit`.
+    /// Checks the sort key of a document. It must be a number, or a date if there is a `unit`.
     ///
     /// # Errors
     /// 5429413, 5429414 and 5429513 for another type.
@@ -144,10 +144,10 @@ impl RangeBounds {
         }
     }
 
-    /// The end of the window of a document with `key`, which was checked.
+    /// The end of the window of a document with the sort key `key`, which must have passed [`RangeBounds::check`].
     ///
     /// # Errors
-    /// 15 when a date leaves its range.
+    /// 15 if a date leaves the range of dates.
     pub fn end(&self, key: Value<'_>, by: &ValueBuf) -> Result<ValueBuf> {
         let Value::DateTime(ms) = key else {
             return Ok(ValueBuf::new(number::add(key, by.value())));
@@ -264,7 +264,7 @@ fn range(window: Doc<'_>, sort: Option<&SortSpec>, cx: &mut ParseCx<'_>) -> Resu
     Ok(Bounds::Range(RangeBounds { lower, upper, unit }))
 }
 
-/// The unit of a name.
+/// Parses the name of a unit.
 pub(super) fn unit_named(name: &str) -> Result<Unit> {
     match Unit::parse(name) {
         Some(unit) => Ok(unit),

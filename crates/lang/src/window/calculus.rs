@@ -1,7 +1,7 @@
-//! `$derivative` and `$integral`: change per unit of the sort key, and area below the curve.
+//! `$derivative` and `$integral`: the change per unit of the sort key, and the area below the curve.
 //!
-//! Values are pairs `[sort key, input]`. Dates need a `unit`, which says per what the change is and in
-//! what the width is measured; numbers must not have one.
+//! The values are pairs `[sort key, input]`. If the sort key is a date, a `unit` is required: the change is per unit,
+//! and the width is measured in it. If the sort key is a number, a `unit` is an error.
 
 use nagi_bson::{Decimal128, Value, ValueSlot, number};
 use nagi_error::{Code, Result, bail};
@@ -16,7 +16,7 @@ fn pair(value: Value<'_>) -> (Value<'_>, Value<'_>) {
     value.as_array().map_or((Value::Missing, Value::Missing), |pair| (pair.get(0), pair.get(1)))
 }
 
-/// `a - b` as `$subtract` gives it; null if either is null or missing.
+/// The result of `$subtract` for `a - b`; null if either is null or missing.
 fn difference(a: Value<'_>, b: Value<'_>) -> Result<Value<'static>> {
     match (a, b) {
         (a, b) if a.is_number() && b.is_number() => Ok(number::subtract(a, b)),
@@ -37,7 +37,7 @@ fn difference(a: Value<'_>, b: Value<'_>) -> Result<Value<'static>> {
     }
 }
 
-/// `a / b` as double, or decimal if either is; b is not zero.
+/// `a / b` as a double, or as a decimal if either is one. `b` must not be zero.
 pub(super) fn quotient(a: Value<'_>, b: Value<'_>) -> Value<'static> {
     if let (Value::Decimal128(_), _) | (_, Value::Decimal128(_)) = (a, b) {
         let decimal = |value| number::as_decimal(value).unwrap_or(Decimal128::NAN);
@@ -54,7 +54,7 @@ fn is_zero(value: Value<'_>) -> bool {
 /// The slope between the first and the last document of the window.
 pub(super) struct Derivative {
     unit_ms: Option<i64>,
-    /// Whether only the first and the last value are kept, as nothing will be forgotten.
+    /// True if only the first and the last value are kept, because no value will be removed.
     grows: bool,
     queue: Queue,
 }
@@ -129,12 +129,12 @@ impl WindowState for Derivative {
 /// The area below the straight lines between consecutive points.
 #[derive(Clone, Default)]
 struct Area {
-    /// The first and the last point, checked.
+    /// The first and the last point.
     ends: Option<[(Value<'static>, Value<'static>); 2]>,
     sum: NumberSum,
 }
 
-/// A number or date, which borrows nothing.
+/// A number, or a date as its milliseconds, without a borrow.
 fn plain(value: Value<'_>) -> Value<'static> {
     match value {
         Value::Int32(n) => Value::Int32(n),
@@ -171,7 +171,7 @@ impl Fold for Area {
     }
 }
 
-/// `$integral` over any window.
+/// The state of `$integral`.
 pub(super) struct Integral {
     unit_ms: Option<i64>,
     area: Folded<Area>,

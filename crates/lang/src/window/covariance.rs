@@ -1,14 +1,14 @@
 //! `$covariancePop` and `$covarianceSamp` of two expressions, by Welford's method for pairs.
 //!
-//! Values are pairs; one that is no array of two numbers does not count. Doubles, or decimals once a
-//! decimal is in the window.
+//! The values are pairs; a value that is not an array of two numbers is ignored. The results are doubles, or decimals
+//! if the window contains a decimal.
 
 use nagi_bson::{Decimal128, Value, number};
 
 use super::calculus::quotient;
 use super::folded::Fold;
 
-/// Count, means and the sum of the products of the distances from them.
+/// The count, the means, and the sum of the products of the deviations from the means.
 #[derive(Clone)]
 pub(super) struct Covariance {
     sample: bool,
@@ -24,7 +24,7 @@ impl Covariance {
     }
 }
 
-/// A number as double or decimal.
+/// A number as a double or a decimal.
 fn real(value: Value<'_>) -> Option<Value<'static>> {
     match value {
         Value::Decimal128(n) => Some(Value::Decimal128(n)),
@@ -32,7 +32,7 @@ fn real(value: Value<'_>) -> Option<Value<'static>> {
     }
 }
 
-/// `a * share` of `total`, in a's type.
+/// `a * share / total`, in the type of `a`.
 fn scaled(a: Value<'static>, share: i64, total: i64) -> Value<'static> {
     match a {
         Value::Decimal128(n) => {

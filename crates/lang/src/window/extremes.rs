@@ -1,4 +1,13 @@
-//! `$min` and `$max` by a monotone deque; the n least or first rows by an ordered set.
+//! `$min` and `$max` as a monotone deque, and `$minN`, `$topN`, ... as an ordered set.
+//!
+//! The deque keeps only values that may still become the result. For the maximum, a new value removes all smaller
+//! values at the end, because they leave the window before it:
+//!
+//! ```text
+//!   window   5 1 3     deque 5 3
+//!   add 4              deque 5 4       1 and 3 can never be the maximum again
+//!   remove 5           deque 4
+//! ```
 
 use std::cmp::Ordering;
 use std::collections::{BTreeSet, VecDeque};
@@ -11,11 +20,11 @@ use super::WindowState;
 use crate::accum::{held_bytes, order_of_rows};
 use crate::collation::{self, Collation};
 
-/// The smallest or largest value of a moving window; the oldest of equal ones.
+/// The smallest or largest value of a moving window; the oldest one of equal values.
 pub(crate) struct Extremum {
     wanted: Ordering,
     collation: Option<&'static Collation>,
-    /// Values that may still become the result, with the numbers at which they came.
+    /// The values that may still become the result, with their sequence numbers.
     candidates: VecDeque<(u64, ValueBuf)>,
     added: u64,
     removed: u64,
@@ -23,13 +32,13 @@ pub(crate) struct Extremum {
 }
 
 impl Extremum {
-    /// `Less` looks for the smallest, `Greater` for the largest value.
+    /// `Less` selects the smallest, `Greater` the largest value.
     pub(crate) fn new(wanted: Ordering, collation: Option<&'static Collation>) -> Extremum {
         let candidates = VecDeque::new();
         Extremum { wanted, collation, candidates, added: 0, removed: 0, bytes: 0 }
     }
 
-    /// The result; none over a window without values.
+    /// The result; none if the window has no values.
     pub(super) fn value(&self) -> Option<Value<'_>> {
         self.candidates.front().map(|(_, value)| value.value())
     }
@@ -72,16 +81,16 @@ impl WindowState for Extremum {
     }
 }
 
-/// How values of a window are ranked.
+/// The order in which the values of a window are ranked.
 #[derive(Clone)]
 enum Order {
-    /// By value; `Greater` puts the largest first.
+    /// By value; `Greater` ranks the largest value first.
     Values(Ordering, Option<&'static Collation>),
-    /// Rows `[output, sort value, ...]` by the directions of a sort.
+    /// Rows `[output, sort value, ...]`, by the directions of a sort.
     Rows(Arc<[bool]>, Option<&'static Collation>),
 }
 
-/// A value with its rank; equal ones in the order in which they came.
+/// A value with its rank. Equal values are ranked by their sequence numbers.
 #[derive(Clone)]
 struct Ranked {
     order: Order,
@@ -119,21 +128,21 @@ impl PartialEq for Ranked {
 
 impl Eq for Ranked {}
 
-/// The first (or last) n of a moving window by rank: `$minN`, `$maxN`, `$topN`, `$bottom`, ...
+/// The first or last n values of a moving window by rank: `$minN`, `$maxN`, `$topN`, `$bottom`, ...
 pub(crate) struct Least {
     order: Order,
     n: usize,
     last: bool,
     single: bool,
     ranked: BTreeSet<Ranked>,
-    /// In the order in which they came; none for what does not count.
+    /// The values in the order in which they were added; none for a value that is ignored.
     queue: VecDeque<Option<Ranked>>,
     added: u64,
     bytes: usize,
 }
 
 impl Least {
-    /// The n smallest (`Less`) or largest values.
+    /// Selects the n smallest (`Less`) or largest (`Greater`) values.
     pub(crate) fn values(
         wanted: Ordering,
         n: usize,
@@ -142,7 +151,7 @@ impl Least {
         Least::new(Order::Values(wanted, collation), n)
     }
 
-    /// The outputs of the first n rows, or the last n.
+    /// Selects the outputs of the first or last n rows.
     pub(crate) fn rows(
         (descending, collation): (Arc<[bool]>, Option<&'static Collation>),
         n: usize,
@@ -173,7 +182,7 @@ impl Least {
     }
 }
 
-/// What one entry holds in set and queue.
+/// The memory of one entry in the set and the queue.
 fn entry_bytes(entry: &Ranked) -> usize {
     held_bytes(&entry.value) + 3 * size_of::<Ranked>()
 }
@@ -202,7 +211,7 @@ impl WindowState for Least {
 
     fn write(&mut self, _: u64, out: ValueSlot<'_>) -> Result<()> {
         let skipped = if self.last { self.ranked.len().saturating_sub(self.n) } else { 0 };
-        // From the nearer end, so that the cost is in n, not in the window.
+        // Iterates from the nearer end, so that the cost depends on n and not on the size of the window.
         let mut chosen: Vec<&Ranked> = if self.last {
             self.ranked.iter().rev().take(self.ranked.len() - skipped).collect()
         } else {

@@ -1,4 +1,4 @@
-//! `$locf` and `$linearFill`: values for documents that have none, from their neighbours.
+//! `$locf` and `$linearFill`: fill in missing values from neighbouring documents.
 
 use std::collections::VecDeque;
 
@@ -32,20 +32,20 @@ impl WindowState for LastKnown {
     }
 }
 
-/// A number, a date as its milliseconds, or nothing.
+/// A point. `x` is a number, or a date as its milliseconds; `y` is none if the value has to be filled in.
 #[derive(Debug, Clone, Copy)]
 struct Point {
     x: Value<'static>,
     y: Option<Value<'static>>,
 }
 
-/// Straight lines between the values there are. Values are pairs `[sort key, input]`; it takes them
-/// up to the next known one, so it holds as many as the longest gap has.
+/// Linear interpolation between the known values. The values are pairs `[sort key, input]`. The state reads ahead to
+/// the next known value, so it keeps as many points as the longest gap has.
 #[derive(Default)]
 pub(super) struct LinearFill {
     /// The last known point before the current document.
     before: Option<(Value<'static>, Value<'static>)>,
-    /// From the current document on; its number is `first`.
+    /// The points from the current document on. The first one has the position `first`.
     points: VecDeque<Point>,
     first: u64,
     last_key: Option<(Type, Value<'static>)>,
@@ -101,7 +101,7 @@ impl LinearFill {
         Ok(Point { x, y })
     }
 
-    /// Forgets the points before `current`.
+    /// Drops the points before `current`.
     fn come_to(&mut self, current: u64) {
         while self.first < current {
             let Some(point) = self.points.pop_front() else { return };

@@ -1,23 +1,27 @@
-//! Sums, means and deviations over a moving window, without ever subtracting.
+//! Sums, means and deviations over a moving window, as a queue made of two stacks, without subtraction.
 //!
 //! ```text
-//!   oldest                                     newest
-//!   front: results of d0.., d1.., d2..  |  back: d3, d4, d5 and their result so far
+//!   oldest                                                newest
+//!   front: results of d0..d2, d1..d2, d2..d2  |  back: d3, d4, d5, and back_result = d3..d5
+//!                                             ^ turning point
 //! ```
 //!
-//! Forgetting pops `front`; when that is empty, `back` is turned into it, each entry the result from
-//! it to the turning point. The window's result is the last of `front` joined with that of `back`:
-//! the same numbers are joined as a fresh pass would join, so a 1e308 or a NaN that has left the
-//! window leaves no trace. Amortised two joins a step.
+//! - `add` pushes a value to `back` and joins it to `back_result`.
+//! - `remove` pops an entry of `front`. If `front` is empty, the values of `back` move to it: each entry becomes the
+//!   result from its value to the turning point.
+//! - The result of the window is the top of `front` (its oldest entry) joined with `back_result`.
+//!
+//! Every result is thus a join of the values in the window, as if it were computed anew. A 1e308 or a NaN that has
+//! left the window has no effect. The amortized cost is two joins per step.
 
 use nagi_bson::{Value, ValueSlot};
 use nagi_error::Result;
 
 use super::WindowState;
 
-/// A partial result that can be joined with that of the values behind it.
+/// A partial result that can be joined with the result of the values after it.
 pub(crate) trait Fold: Clone + Send {
-    /// Takes one more value.
+    /// Adds one value.
     fn take(&mut self, value: Value<'_>);
 
     /// Joins the partial result of later values.
@@ -27,16 +31,16 @@ pub(crate) trait Fold: Clone + Send {
     fn result(&self) -> Value<'static>;
 }
 
-/// A moving window over a fold.
+/// The state of a fold over a moving window.
 pub(crate) struct Folded<F> {
     empty: F,
-    /// Results from each value to the turning point, the oldest value's on top.
+    /// The results from each value to the turning point; the entry of the oldest value is on top.
     front: Vec<F>,
-    /// Values behind the turning point, each alone.
+    /// The values after the turning point, each as a separate result.
     back: Vec<F>,
-    /// The result of all of `back`.
+    /// The joined result of `back`.
     back_result: F,
-    /// Whether nothing will be forgotten, so that single values need not be kept.
+    /// True if no value will be removed, so that single values need not be kept.
     grows: bool,
 }
 
@@ -47,12 +51,12 @@ impl<F: Fold> Folded<F> {
         Folded { front, back, back_result: empty.clone(), empty, grows: false }
     }
 
-    /// The same for a window that never forgets: O(1) memory.
+    /// Configures a window that never removes a value. It needs O(1) memory.
     pub(super) fn growing(self) -> Folded<F> {
         Folded { grows: true, ..self }
     }
 
-    /// The result over the window.
+    /// The result of the current window.
     pub(super) fn result(&self) -> Value<'static> {
         match self.front.last() {
             None => self.back_result.result(),
@@ -105,7 +109,7 @@ impl<F: Fold> WindowState for Folded<F> {
     }
 }
 
-/// `$count`: how many documents are in the window.
+/// `$count`: the number of documents in the window.
 #[derive(Default)]
 pub(crate) struct Counter(i64);
 

@@ -1,4 +1,4 @@
-//! A window without lower bound: the accumulator of `$group`, asked again and again.
+//! A window without a lower bound: an accumulator of `$group` whose result is requested for every document.
 
 use nagi_bson::{Value, ValueSlot};
 use nagi_error::Result;
@@ -6,7 +6,7 @@ use nagi_error::Result;
 use super::WindowState;
 use crate::accum::Accumulator;
 
-/// Never forgets.
+/// Never removes a value.
 pub(super) struct Growing(pub(super) Box<dyn Accumulator>);
 
 impl WindowState for Growing {

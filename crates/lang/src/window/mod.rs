@@ -1,19 +1,32 @@
-//! Window functions: what `$setWindowFields` computes for each document from documents around it.
+//! Window functions: the outputs of `$setWindowFields`, which are computed for each document from the documents
+//! around it.
 //!
 //! ```text
 //!   partition, sorted:   d0 d1 d2 [d3 d4 *d5* d6] d7 ...      window of d5: documents [-2, 1]
 //! ```
 //!
-//! [`WindowFunction`] is one parsed output. For each partition it makes a [`WindowState`], which takes
-//! the argument's values in order (`add`), forgets the oldest one (`remove`) and writes the result for
-//! a document. Windows only move forwards, so a state is a queue: sums and deviations are kept as two
-//! stacks of partial results (no subtraction, so nothing is lost to rounding, infinities or NaN),
-//! extremes as a monotone deque, ranked values in an ordered set. A step costs O(1) or O(log n) in the
-//! size of the window, beside writing the result.
+//! [`WindowFunction`] is one parsed output. For each partition it creates a [`WindowState`]. The stage of
+//! `nagi-query` drives the state: it adds the argument's values in order ([`WindowState::add`]), removes the oldest
+//! value when it leaves the window ([`WindowState::remove`]), and requests the result for a document
+//! ([`WindowState::write`]).
 //!
-//! A window without lower bound never forgets: there the accumulator of `$group` serves as it is.
+//! ```text
+//!   window of d4 = [d2 d3 d4 d5]      write(4)
+//!   window of d5 =    [d3 d4 d5 d6]   add(d6)  remove()  write(5)
+//! ```
 //!
-//! Does not know about: where documents are kept, partitions, memory limits (it reports its bytes).
+//! Windows only move forward, so a state is a queue of values:
+//! - Sums, means and deviations are two stacks of partial results (`folded`). They never subtract, so rounding,
+//!   infinities and NaN leave no trace after their value has left the window.
+//! - Minimum and maximum are a monotone deque (`extremes`), ranked values an ordered set, percentiles sorted chunks
+//!   (`numbers`).
+//! - A window without a lower bound never removes a value. It uses the accumulator of `$group` (`growing`).
+//!
+//! Beside writing the result, a step costs O(1) or O(log n) in the size of the window; for percentiles, also a scan
+//! over the chunks.
+//!
+//! This module does not know where documents are kept, and does not handle partitions or memory limits; a state only
+//! reports its size.
 
 mod bounds;
 mod calculus;
@@ -43,26 +56,26 @@ pub(crate) use sets::Counted;
 use nagi_bson::{Value, ValueSlot};
 use nagi_error::Result;
 
-/// The state of one window function over one partition.
+/// The state of one window function in one partition.
 pub trait WindowState: Send {
-    /// Takes the argument's value for the next document of the window.
+    /// Adds the argument's value for the next document of the window.
     fn add(&mut self, value: Value<'_>) -> Result<()>;
 
-    /// Forgets the oldest value; only called when there is one.
+    /// Removes the oldest value. It is only called if there is one.
     fn remove(&mut self);
 
-    /// Whether the result for the document at `current` needs values behind its window.
+    /// Returns true if the result for the document at `current` needs values that follow its window.
     fn needs_more(&mut self, _current: u64) -> bool {
         false
     }
 
-    /// Writes the result for the document at position `current` of the partition. The positions of
-    /// the documents it may be asked for grow.
+    /// Writes the result for the document at position `current` of the partition. The positions of successive calls
+    /// increase.
     fn write(&mut self, current: u64, out: ValueSlot<'_>) -> Result<()>;
 
-    /// Memory that it holds.
+    /// The memory that the state uses, in bytes.
     fn bytes(&self) -> usize;
 }
 
-/// Makes a state.
+/// Creates a state.
 pub(crate) type NewWindowState = Box<dyn Fn() -> Box<dyn WindowState> + Send + Sync>;

@@ -1,11 +1,11 @@
-//! `$expMovingAvg`: each number counts for `alpha`, all before it for the rest.
+//! `$expMovingAvg`: each number has the weight `alpha`, the average of all numbers before it has the rest.
 
 use nagi_bson::{Decimal128, Value, ValueSlot, number};
 use nagi_error::Result;
 
 use super::WindowState;
 
-/// The average so far.
+/// The average of the numbers so far.
 pub(super) struct MovingAverage {
     alpha: Decimal128,
     average: Option<Value<'static>>,

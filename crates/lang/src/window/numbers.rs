@@ -1,6 +1,7 @@
-//! `$percentile` and `$median` over a moving window: the numbers in order, in chunks.
+//! `$percentile` and `$median` over a moving window: the numbers in sorted order, divided into chunks.
 //!
-//! Finding, inserting and removing cost one search over the chunks and a move within one of them.
+//! Insertion and removal cost a binary search over the chunks and a move inside of one chunk. Access by rank scans
+//! the chunks.
 
 use std::collections::VecDeque;
 
@@ -10,16 +11,16 @@ use nagi_error::Result;
 use super::WindowState;
 use crate::accum::{Shares, countable, position};
 
-/// Numbers of a chunk before it is split.
+/// The maximal number of values in a chunk; a larger chunk is split.
 const CHUNK_MAX: usize = 512;
 
-/// The numbers of a moving window in order.
+/// The numbers of a moving window, in sorted order.
 pub(crate) struct SortedNumbers {
     shares: Shares,
-    /// Each in order, none empty, each below the next.
+    /// The chunks. Each is sorted and not empty, and its numbers are not greater than those of the next chunk.
     chunks: Vec<Vec<f64>>,
     count: usize,
-    /// As they came; none for what is no number.
+    /// The values in the order in which they were added; none for a value that is not a number.
     queue: VecDeque<Option<f64>>,
 }
 
@@ -28,7 +29,7 @@ impl SortedNumbers {
         SortedNumbers { shares, chunks: Vec::new(), count: 0, queue: VecDeque::new() }
     }
 
-    /// The chunk whose range has `n`, if there is any chunk.
+    /// The index of the chunk for `n`; 0 if there are no chunks.
     fn chunk_of(&self, n: f64) -> usize {
         let below = |chunk: &Vec<f64>| {
             chunk.last().is_some_and(|last| number::compare_f64(*last, n).is_lt())

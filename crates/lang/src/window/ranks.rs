@@ -1,7 +1,7 @@
-//! `$rank`, `$denseRank`, `$documentNumber`: the place of a document in its partition.
+//! `$rank`, `$denseRank`, `$documentNumber`: the rank of a document in its partition.
 //!
-//! Values are the documents' sort keys, in order; documents with equal keys share a rank. Null and
-//! missing are equal keys, as they are to `$sort`.
+//! The values are the documents' sort keys, in order. Documents with equal keys have the same rank. Null and missing
+//! are equal keys, as in `$sort`.
 
 use nagi_bson::{Value, ValueBuf, ValueSlot};
 use nagi_error::Result;
@@ -9,21 +9,21 @@ use nagi_error::Result;
 use super::WindowState;
 use crate::collation::{self, Collation};
 
-/// What is counted.
+/// The kind of rank.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Counting {
-    /// Documents before the first of the equal ones.
+    /// One more than the number of documents before the first one with an equal key.
     Rank,
-    /// Different keys.
+    /// The number of distinct keys so far.
     Dense,
-    /// Documents.
+    /// The number of documents so far.
     Documents,
 }
 
-/// The place of the document added last.
+/// The rank of the document that was added last.
 pub(super) struct Ranks {
     counting: Counting,
-    /// How keys that are strings compare.
+    /// The collation of keys that are strings.
     collation: Option<&'static Collation>,
     last: Option<ValueBuf>,
     documents: i64,

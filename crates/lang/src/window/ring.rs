@@ -1,4 +1,5 @@
-//! The window's values as they are: `$push`, `$first`, `$last`, `$firstN`, `$lastN`, `$concatArrays`.
+//! The state of functions that return values of the window: `$push`, `$first`, `$last`, `$firstN`, `$lastN`,
+//! `$concatArrays`.
 
 use std::collections::VecDeque;
 
@@ -8,12 +9,12 @@ use nagi_error::Result;
 use super::WindowState;
 use crate::accum::{elements, held_bytes};
 
-/// Which of the values are the result.
+/// Selects the values of the result.
 #[derive(Debug, Clone, Copy)]
 pub(crate) enum Pick {
-    /// All but missing ones.
+    /// All values except missing ones.
     All,
-    /// The elements of all, which are arrays.
+    /// The elements of all values, which are arrays.
     Elements,
     First,
     Last,
@@ -21,7 +22,7 @@ pub(crate) enum Pick {
     LastN(usize),
 }
 
-/// Values in the order in which they came, and the memory they take.
+/// The values in the order in which they were added, and their memory.
 #[derive(Default)]
 pub(super) struct Queue {
     pub(super) values: VecDeque<ValueBuf>,
@@ -35,12 +36,12 @@ impl Queue {
         self.values.push_back(value);
     }
 
-    /// Forgets the oldest.
+    /// Removes the oldest value.
     pub(super) fn shift(&mut self) {
         self.bytes -= self.values.pop_front().as_ref().map_or(0, held_bytes);
     }
 
-    /// Forgets the newest.
+    /// Removes the newest value.
     pub(super) fn pop(&mut self) {
         self.bytes -= self.values.pop_back().as_ref().map_or(0, held_bytes);
     }
@@ -50,7 +51,7 @@ impl Queue {
     }
 }
 
-/// The values of a window, of which some are the result.
+/// The values of a window, and the selection of the result.
 pub(crate) struct Ring {
     pick: Pick,
     queue: Queue,

@@ -1,4 +1,4 @@
-//! `$minMaxScaler`: where the document's number lies between the least and the largest of its window.
+//! `$minMaxScaler`: the position of the document's number between the minimum and the maximum of its window.
 
 use std::cmp::Ordering;
 use std::collections::VecDeque;
@@ -9,21 +9,21 @@ use nagi_error::{Code, Result, bail};
 use super::calculus::quotient;
 use super::{Extremum, WindowState};
 
-/// The window has the current document, so its value is among those that were added.
+/// The state. The window includes the current document, so the document's value is among the added ones.
 pub(super) struct Scaler {
-    /// The range of results.
+    /// The lower and upper end of the results.
     low: ValueBuf,
     high: ValueBuf,
     least: Extremum,
     largest: Extremum,
-    /// Numbers from the current document on; the first one's position is `first`.
+    /// The numbers from the current document on. The first one has the position `first`.
     values: VecDeque<ValueBuf>,
     first: u64,
     bytes: usize,
 }
 
 impl Scaler {
-    /// Results go from `low` to `high`, which are numbers.
+    /// Scales the results to the range from `low` to `high`, which are numbers.
     pub(super) fn new(low: ValueBuf, high: ValueBuf) -> Scaler {
         Scaler {
             low,

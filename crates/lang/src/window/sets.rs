@@ -1,4 +1,4 @@
-//! `$addToSet` and `$setUnion` over a moving window: different values, with how often each is there.
+//! `$addToSet` and `$setUnion` over a moving window: distinct values with the number of their occurrences.
 
 use std::collections::{BTreeMap, HashMap, VecDeque};
 use std::sync::Arc;
@@ -11,38 +11,38 @@ use super::WindowState;
 use crate::accum::{SetItem, elements};
 use crate::collation::Collation;
 
-/// Memory of an entry beside its value: in both maps and in the queue.
+/// The memory of an entry beside its value: in both maps and in the queue.
 const ENTRY_BYTES: usize = 112;
 
-/// A set that counts.
+/// A set that counts the occurrences of its members.
 pub(crate) struct Counted {
-    /// Whether inputs are arrays whose elements count.
+    /// True if the inputs are arrays whose elements are the members.
     of_elements: bool,
-    /// How strings compare.
+    /// The collation of strings.
     collation: Option<&'static Collation>,
     members: HashMap<Arc<SetItem>, Member, RandomState>,
-    /// The members in the order in which they came, by number.
+    /// The members in the order of their first occurrence, by sequence number.
     order: BTreeMap<u64, Arc<SetItem>>,
     next: u64,
-    /// What each input brought.
+    /// The members that each input added.
     queue: VecDeque<Vec<Arc<SetItem>>>,
     bytes: usize,
 }
 
 struct Member {
     number: u64,
-    /// How often it is in the window.
+    /// The number of its occurrences in the window.
     count: u64,
 }
 
 impl Counted {
-    /// Each input is a member.
+    /// A set whose members are the inputs.
     pub(crate) fn of_values(collation: Option<&'static Collation>) -> Counted {
         let (members, order, queue) = (HashMap::default(), BTreeMap::new(), VecDeque::new());
         Counted { of_elements: false, collation, members, order, next: 0, queue, bytes: 0 }
     }
 
-    /// Each element of an input is a member.
+    /// A set whose members are the elements of the inputs.
     pub(crate) fn of_elements(collation: Option<&'static Collation>) -> Counted {
         Counted { of_elements: true, ..Counted::of_values(collation) }
     }

@@ -1,4 +1,4 @@
-//! `$shift`: the value of a document some places away, or a default beyond the partition.
+//! `$shift`: the value of the document at a given distance, or a default outside of the partition.
 
 use std::collections::VecDeque;
 

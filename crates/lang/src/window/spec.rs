@@ -1,4 +1,4 @@
-//! Parsing of an output of `$setWindowFields`: `{$sum: "$price", window: {documents: [-1, 1]}}`.
+//! The parser of an output of `$setWindowFields`: `{$sum: "$price", window: {documents: [-1, 1]}}`.
 
 use nagi_bson::{Decimal128, Doc, Value, ValueBuf, number};
 use nagi_error::{Code, Result, bail};
@@ -19,7 +19,7 @@ use crate::expr::{Expr, ParseCx, parse_field_path};
 use crate::sort::SortSpec;
 use crate::time::Unit;
 
-/// What a state is given for each document.
+/// The value that a state receives for each document.
 #[derive(Debug)]
 pub enum Argument {
     /// The value of an expression.
@@ -42,29 +42,29 @@ impl std::fmt::Debug for WindowFunction {
     }
 }
 
-/// An output as it stands in the specification.
+/// The parts of an output in the specification.
 struct Call<'c> {
     name: &'static str,
     value: Value<'c>,
-    /// `Missing` if there is none.
+    /// `Missing` without a window.
     window: Value<'c>,
     sort: Option<&'c SortSpec>,
 }
 
-/// A parsed call without its name.
+/// A parsed output without its name.
 struct Parsed {
     argument: Argument,
     bounds: Bounds,
     new_state: NewWindowState,
 }
 
-/// One window function.
+/// A window function and its parser.
 struct Row {
     name: &'static str,
     parse: fn(&Call<'_>, &mut ParseCx<'_>) -> Result<Parsed>,
 }
 
-/// Every window function, sorted by name.
+/// All window functions, sorted by name.
 static ROWS: &[Row] = &[
     Row { name: "$addToSet", parse: accumulator },
     Row { name: "$avg", parse: accumulator },
@@ -103,16 +103,16 @@ static ROWS: &[Row] = &[
     Row { name: "$topN", parse: accumulator },
 ];
 
-/// Every window function's name, sorted.
+/// The names of all window functions, sorted.
 pub fn window_function_names() -> impl Iterator<Item = &'static str> {
     ROWS.iter().map(|row| row.name)
 }
 
 impl WindowFunction {
-    /// Parses the output `field`; `sort` is the stage's `sortBy`.
+    /// Parses the output `field`; `sort` is the `sortBy` of the stage.
     ///
     /// # Errors
-    /// 9 for the shape and unknown functions, those of each function, and those of [`Bounds`].
+    /// 9 for the wrong form and for unknown functions, the errors of each function, and those of [`Bounds`].
     pub fn parse(
         field: &str,
         value: Value<'_>,
@@ -156,7 +156,7 @@ impl WindowFunction {
         self.name
     }
 
-    /// What is given to [`WindowState::add`] for each document.
+    /// The value to pass to [`WindowState::add`] for each document.
     pub fn argument(&self) -> &Argument {
         &self.argument
     }
@@ -165,7 +165,7 @@ impl WindowFunction {
         &self.bounds
     }
 
-    /// A state that has seen nothing, for the next partition.
+    /// An empty state for the next partition.
     pub fn new_state(&self) -> Box<dyn WindowState> {
         (self.new_state)()
     }
@@ -216,7 +216,7 @@ impl Call<'_> {
         Ok(())
     }
 
-    /// The single sort key as an expression.
+    /// The expression of the sort key, if the sort has a single field.
     fn sort_key(&self) -> Option<Result<Expr>> {
         let [part] = self.sort?.parts() else { return None };
         Some(parse_field_path(part.path.as_str()).map(Expr::Path))
@@ -238,7 +238,7 @@ impl Call<'_> {
     }
 }
 
-/// An accumulator of `$group`.
+/// Parses an accumulator of `$group`.
 fn accumulator(call: &Call<'_>, cx: &mut ParseCx<'_>) -> Result<Parsed> {
     let bounds = call.bounds(cx)?;
     let spec = AccumSpec::parse_over_window(call.name, call.value, cx)?;
@@ -297,10 +297,10 @@ fn rank(call: &Call<'_>, cx: &mut ParseCx<'_>) -> Result<Parsed> {
     Ok(Parsed { argument: Argument::SortKey, bounds: UP_TO_CURRENT, new_state })
 }
 
-/// The window of what is computed on the way.
+/// The window of functions whose result depends on all documents up to the current one.
 const UP_TO_CURRENT: Bounds = Bounds::Documents(Bound::Unbounded, Bound::Current);
 
-/// `[sort key, input]` of `$derivative` and `$integral`, and the milliseconds of their unit.
+/// Parses the pair `[sort key, input]` of `$derivative` and `$integral`, and the milliseconds of their unit.
 fn over_key(call: &Call<'_>, cx: &mut ParseCx<'_>) -> Result<(Argument, Option<i64>)> {
     call.require_sort()?;
     let Some(key) = call.sort_key() else {
@@ -520,7 +520,7 @@ fn scaler(call: &Call<'_>, cx: &mut ParseCx<'_>) -> Result<Parsed> {
     Ok(Parsed { argument: Argument::Expr(input), bounds, new_state })
 }
 
-/// A limit of `$minMaxScaler`: a constant number.
+/// Parses a limit of `$minMaxScaler`: a constant number.
 fn constant(value: Value<'_>, cx: &mut ParseCx<'_>) -> Result<Option<ValueBuf>> {
     if value.is_missing() {
         return Ok(None);

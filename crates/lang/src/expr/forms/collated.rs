@@ -1,7 +1,7 @@
-//! An expression under a collation: what it compares, it compares by it.
+//! An expression that sets the collation of its evaluation: all string comparisons below it use that collation.
 //!
-//! No operator of its own: parsing wraps each expression of an operation that has a collation. So an
-//! expression without one never asks.
+//! It is not an operator. The parser wraps each expression of an operation that has a collation, so that an
+//! expression of an operation without one has no cost.
 
 use super::Form;
 use crate::collation::Collation;
@@ -16,7 +16,7 @@ pub struct Collated {
     pub(super) expr: Expr,
 }
 
-/// Wraps an expression that may compare something.
+/// Wraps an expression if it contains an operator, which may compare strings.
 pub(in crate::expr) fn collated(expr: Expr, collation: &'static Collation) -> Expr {
     if !has_operator(&expr) {
         return expr;

@@ -1,4 +1,4 @@
-//! `$cond`: one of two operands, by a condition; as array or with names.
+//! `$cond`: evaluates one of two operands, depending on a condition. The arguments are an array or are named.
 
 use super::params::{Codes, missing, params};
 use super::{Form, form};

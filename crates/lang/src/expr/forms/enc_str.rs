@@ -1,8 +1,8 @@
-//! `$encStrContains`, `$encStrEndsWith`, `$encStrNormalizedEq`, `$encStrStartsWith`: predicates over
-//! strings that a client has encrypted so that they can be asked for (Queryable Encryption).
+//! `$encStrContains`, `$encStrEndsWith`, `$encStrNormalizedEq`, `$encStrStartsWith`: predicates over strings that the
+//! client has encrypted for Queryable Encryption.
 //!
-//! The text arrives as the payload that the client's library made of it. A plain string parses, as it does
-//! before that library has seen it, but answers nothing.
+//! The text arrives as the payload into which the client's library encrypts it. A plain string is accepted by the
+//! parser, since a command may be parsed before that library has processed it, but its evaluation fails.
 
 use nagi_bson::Value;
 use nagi_error::{Code, Result, bail};
@@ -15,10 +15,10 @@ use crate::expr::{Eval, Expr, ParseCx};
 #[derive(Debug)]
 struct Row {
     name: &'static str,
-    /// The field that has the text.
+    /// The name of the argument that holds the text.
     text: &'static str,
     part: Part,
-    /// MongoDB's name of it in errors, and the code for a text that is not encrypted.
+    /// MongoDB's name of the operator in errors, and the error code for a text that is not encrypted.
     shown: &'static str,
     unencrypted: i32,
 }
@@ -57,7 +57,7 @@ static STARTS_WITH: Row = Row {
 pub struct EncStr {
     row: &'static Row,
     pub(super) input: Expr,
-    /// None for a text that is not encrypted.
+    /// None if the text is not encrypted.
     key: Option<ZerosKey>,
 }
 
@@ -113,7 +113,7 @@ fn parse(row: &'static Row, argument: Value<'_>, cx: &mut ParseCx<'_>) -> Result
     form(Form::EncStr(EncStr { row, input, key }))
 }
 
-/// The key of a text; none if it is not encrypted yet.
+/// The key of an encrypted text; none if it is not yet encrypted.
 fn key(text: &Expr) -> Result<Option<ZerosKey>> {
     match text.as_const() {
         None => {

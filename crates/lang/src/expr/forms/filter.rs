@@ -11,7 +11,7 @@ const CODES: Codes = Codes { name: "$filter", not_object: 28646, unknown: 28647 
 #[derive(Debug, Clone)]
 pub struct Filter {
     level: u16,
-    /// Input, condition, limit (constant null if none).
+    /// Input, condition, limit (constant null without a limit).
     operands: [Expr; 3],
 }
 
@@ -34,7 +34,7 @@ pub(super) fn parse(argument: Value<'_>, cx: &mut ParseCx<'_>) -> Result<Expr> {
     form(Form::Filter(Filter { level, operands: [input, cond, limit] }))
 }
 
-/// The name given by `as`; `this` if there is none.
+/// The variable name given by `as`; `this` by default.
 pub(super) fn variable_name<'v>(value: Value<'v>) -> Result<&'v str> {
     let name = match value {
         Value::Missing => return Ok("this"),

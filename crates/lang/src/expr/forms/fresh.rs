@@ -1,4 +1,4 @@
-//! `$currentDate` and `$createObjectId`: another value at each evaluation.
+//! `$currentDate` and `$createObjectId`: operators that return a new value at each evaluation.
 
 use nagi_bson::Value;
 use nagi_error::{Code, Result, bail};
@@ -6,7 +6,7 @@ use nagi_error::{Code, Result, bail};
 use super::{Form, form};
 use crate::expr::{Eval, Expr, ParseCx};
 
-/// What is made.
+/// The kind of value.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Fresh {
     Date,
@@ -21,7 +21,7 @@ pub(super) fn parse_object_id(argument: Value<'_>, _: &mut ParseCx<'_>) -> Resul
     parse("$createObjectId", Fresh::ObjectId, argument)
 }
 
-/// The argument is the empty object and nothing else.
+/// Accepts only the empty object as argument.
 fn parse(name: &str, fresh: Fresh, argument: Value<'_>) -> Result<Expr> {
     match argument {
         Value::Doc(doc) if doc.is_empty() => form(Form::Fresh(fresh)),

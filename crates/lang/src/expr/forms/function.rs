@@ -1,4 +1,4 @@
-//! `$function`: calls a function in JavaScript.
+//! `$function`: calls a JavaScript function.
 
 use std::sync::Arc;
 

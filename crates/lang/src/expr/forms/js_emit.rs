@@ -1,5 +1,5 @@
-//! `$_internalJsEmit`: the map function of a `mapReduce`, called on a document. Its value is what the
-//! function emitted, an array of `{k: key, v: value}`.
+//! `$_internalJsEmit`: calls the map function of a `mapReduce` on a document. The result is an array of the pairs
+//! that the function emitted, `{k: key, v: value}`.
 
 use std::sync::Arc;
 

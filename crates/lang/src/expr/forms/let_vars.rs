@@ -1,4 +1,4 @@
-//! `$let`: binds variables for one expression. They do not see each other.
+//! `$let`: binds variables for one expression. The variables of one `$let` do not see each other.
 
 use super::params::{Codes, missing, params};
 use super::{Form, form};
@@ -10,7 +10,7 @@ const CODES: Codes = Codes { name: "$let", not_object: 16874, unknown: 16875 };
 
 #[derive(Debug, Clone)]
 pub struct Let {
-    /// Level of the first variable.
+    /// The level of the first variable.
     level: u16,
     values: Box<[Expr]>,
     body: Expr,

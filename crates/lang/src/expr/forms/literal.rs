@@ -1,4 +1,4 @@
-//! `$literal`, `$const`: a value that is not parsed.
+//! `$literal`, `$const`: a value that is not parsed as an expression.
 
 use crate::expr::{Expr, ParseCx};
 use nagi_bson::Value;

@@ -1,4 +1,4 @@
-//! `$and`, `$or`: stop at the first operand that decides.
+//! `$and`, `$or`: evaluation stops at the first operand that decides the result.
 
 use super::{Form, form};
 use crate::expr::{Eval, Expr, ParseCx, parse};

@@ -1,4 +1,4 @@
-//! `$map`: an expression over every element of an array.
+//! `$map`: evaluates an expression for each element of an array.
 
 use super::params::{Codes, missing, params};
 use super::{Form, form};

@@ -1,11 +1,11 @@
-//! `$meta`: what a search or a scan left with the document.
+//! `$meta`: reads the metadata of a document (see [`crate::expr::Metadata`]).
 
 use super::{Form, form};
 use crate::expr::{Expr, MetaKind, ParseCx};
 use nagi_bson::Value;
 use nagi_error::{Code, Result, bail};
 
-/// `{$meta: "sortKey"}`, which only the projection of a `find` knows.
+/// `{$meta: "sortKey"}`, which is valid only in the projection of a `find`.
 pub(in crate::expr) fn sort_key() -> Expr {
     Expr::Form(Box::new(Form::Meta(MetaKind::SortKey)))
 }

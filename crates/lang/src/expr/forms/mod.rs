@@ -1,6 +1,6 @@
-//! Forms: operators that decide themselves what they evaluate, how often, and with which variables.
+//! Forms: operators that decide themselves which operands they evaluate, how often, and with which variables.
 //!
-//! Each has a variant of [`Form`], a file, and a row in [`FORMS`].
+//! Each form has a variant of [`Form`], a file, and a row in [`FORMS`].
 
 mod collated;
 mod cond;
@@ -34,7 +34,7 @@ use crate::collation::Collation;
 
 /// One form and its operands.
 #[derive(Debug, Clone)]
-#[expect(clippy::large_enum_variant, reason = "a few a parsed expression, read for every document")]
+#[expect(clippy::large_enum_variant, reason = "an expression has only a few forms, and each is read for every document")]
 pub enum Form {
     And(Box<[Expr]>),
     Collated(collated::Collated),
@@ -56,7 +56,7 @@ pub enum Form {
     Zip(zip::Zip),
 }
 
-/// How a form is parsed, found by its name.
+/// The name of a form and its parser.
 pub(super) struct FormRow {
     pub(super) name: &'static str,
     pub(super) parse: fn(Value<'_>, &mut ParseCx<'_>) -> Result<Expr>,
@@ -112,7 +112,7 @@ impl Form {
         }
     }
 
-    /// The operands, if it is true just where all of them are; with the collation that it gives them.
+    /// The operands, if the form is true exactly where all of them are, and the collation that it sets for them.
     pub(super) fn conjuncts(&self) -> Option<(&[Expr], Option<&'static Collation>)> {
         match self {
             Form::And(args) => Some((args, None)),
@@ -130,12 +130,12 @@ impl Form {
         }
     }
 
-    /// Whether equal operands give equal results.
+    /// Returns true if equal operands give equal results.
     pub(super) fn is_pure(&self) -> bool {
         !matches!(self, Form::Function(_) | Form::JsEmit(_) | Form::Meta(_) | Form::Fresh(_))
     }
 
-    /// Whether each evaluation gives another value.
+    /// Returns true if each evaluation gives a new value.
     pub(super) fn is_random(&self) -> bool {
         matches!(self, Form::Fresh(_))
     }

@@ -1,18 +1,19 @@
-//! Named parameters of forms: `{input: ..., as: ..., in: ...}`.
+//! The named parameters of forms: `{input: ..., as: ..., in: ...}`.
 
 use nagi_bson::{Doc, Value};
 use nagi_error::{Code, Error, Result, bail};
 
-/// Error codes of a form's parameters.
+/// The error codes for a form's parameters.
 pub(super) struct Codes {
     pub(super) name: &'static str,
-    /// The argument is no object.
+    /// The argument is not an object.
     pub(super) not_object: i32,
-    /// A parameter that the form does not have.
+    /// The form does not have a parameter of this name.
     pub(super) unknown: i32,
 }
 
-/// The values of `params` in order, absent ones missing. The last of a repeated name counts.
+/// The values of `params` in order; the value of an absent one is `Missing`. If a name is repeated, the last value
+/// counts.
 pub(super) fn params<'v, const N: usize>(
     argument: Value<'v>,
     codes: &Codes,

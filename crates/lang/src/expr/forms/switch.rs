@@ -1,4 +1,4 @@
-//! `$switch`: the result of the first branch whose case holds.
+//! `$switch`: the result of the first branch whose case is true.
 
 use super::{Form, form};
 use crate::expr::{Eval, Expr, ParseCx, parse};

@@ -1,4 +1,4 @@
-//! `$zip`: the i-th elements of several arrays, side by side.
+//! `$zip`: combines the i-th elements of several arrays into one array each.
 
 use super::{Form, form};
 use crate::expr::{Eval, Expr, ParseCx, parse};

@@ -1,4 +1,4 @@
-//! `$firstN`, `$lastN`, `$maxN`, `$minN`: n elements of an array.
+//! `$firstN`, `$lastN`, `$maxN`, `$minN`: select n elements of an array.
 use std::cmp::Ordering;
 
 use super::prelude::*;
@@ -22,7 +22,7 @@ const N: Named = Named {
     eval: |given| part(given, false),
 };
 
-/// `n` and the array; none if the array is null.
+/// Evaluates `n` and the array; none if the array is null.
 fn operands<'a>(given: &Given<'a, '_>) -> Result<Option<(usize, Array<'a>)>> {
     let (n, input) = (given.value(0)?, given.value(1)?);
     let items = match input {

@@ -1,4 +1,4 @@
-//! `$dateAdd`, `$dateSubtract`, `$dateDiff`, `$dateTrunc`: arithmetic by calendar units.
+//! `$dateAdd`, `$dateSubtract`, `$dateDiff`, `$dateTrunc`: date arithmetic in calendar units.
 use super::date_parts::{to_date, zone};
 use super::prelude::*;
 use crate::time::{self, Unit, Weekday};
@@ -50,7 +50,7 @@ const ADD: Named = Named {
     eval: |given| date_add(given, 1),
 };
 
-/// A date argument with its own code for other types.
+/// Converts a date argument; `code` is the error for other types.
 fn date(given: &Given<'_, '_>, value: Value<'_>, param: &str, code: i32) -> Result<i64> {
     to_date(value).map_err(|_| {
         err!(
@@ -81,7 +81,7 @@ fn unit(given: &Given<'_, '_>, value: Value<'_>, code: i32) -> Result<Unit> {
     }
 }
 
-/// The first day of a week, Sunday if not given; none if null.
+/// The first day of a week, Sunday by default; none if the argument is null.
 fn first_day(given: &Given<'_, '_>, index: usize, unit: Unit) -> Result<Option<Weekday>> {
     if !given.has(index) || unit != Unit::Week {
         return Ok(Some(Weekday(7)));

@@ -1,8 +1,8 @@
-//! `$year`, `$month`, ...: one part of a date, in a time zone; `$dateToParts`, `$dateFromParts`.
+//! `$year`, `$month`, ...: one part of a date in a time zone. Also `$dateToParts` and `$dateFromParts`.
 use super::prelude::*;
 use crate::time::{Civil, Zone, iso_week_days};
 
-/// `{$year: date}`, `{$year: [date]}`, `{$year: {date, timezone}}`.
+/// A row for an operator of the forms `{$year: date}`, `{$year: [date]}`, `{$year: {date, timezone}}`.
 const fn part(name: &'static str, eval: for<'a> fn(&Given<'a, '_>) -> Result<Value<'a>>) -> Named {
     Named {
         name,
@@ -69,7 +69,7 @@ pub(super) static OPS: &[Named] = &[
     part!("$year", |at| at.year),
 ];
 
-/// Everything but an object of options is the date itself.
+/// Accepts the date alone, without an object of named arguments.
 fn short_date(row: &'static Named, value: Value<'_>, cx: &mut ParseCx<'_>) -> Result<Option<Args>> {
     let date = match value {
         Value::Doc(doc) if doc.first().is_some_and(|e| e.name().starts_with('$')) => value,
@@ -90,7 +90,7 @@ fn short_date(row: &'static Named, value: Value<'_>, cx: &mut ParseCx<'_>) -> Re
     Ok(Some(Box::new([Some(parse::operand(date, cx)?), None])))
 }
 
-/// A date as milliseconds: dates, timestamps and ObjectIds have one.
+/// The milliseconds of a date, a timestamp or an ObjectId; an error for other types.
 pub(super) fn to_date(value: Value<'_>) -> Result<i64> {
     match value {
         Value::DateTime(ms) => Ok(ms),
@@ -106,12 +106,12 @@ pub(super) fn to_date(value: Value<'_>) -> Result<i64> {
     }
 }
 
-/// The moment in an ObjectId's first four bytes, with a sign, as MongoDB reads them.
+/// The time in an ObjectId's first four bytes. They are read as a signed number, as in MongoDB.
 pub(super) fn object_id_ms(id: &[u8; 12]) -> i64 {
     i64::from(i32::from_be_bytes([id[0], id[1], id[2], id[3]])) * 1000
 }
 
-/// A time zone argument: absent is UTC, null gives none.
+/// A time zone argument: UTC if it is absent, none if it is null.
 pub(super) fn zone(given: &Given<'_, '_>, index: usize) -> Result<Option<Zone>> {
     if !given.has(index) {
         return Ok(Some(Zone::Utc));
@@ -127,7 +127,7 @@ pub(super) fn zone(given: &Given<'_, '_>, index: usize) -> Result<Option<Zone>> 
     }
 }
 
-/// The zone of a name; looked up once if the argument is constant.
+/// Parses the name of a zone, only once per plan if the argument is constant.
 fn named_zone(given: &Given<'_, '_>, index: usize, name: &str) -> Result<Zone> {
     let make = || Zone::parse(name).map(Prepared::Zone);
     match given.prepared(given.is_constant(index), make)?.as_ref() {
@@ -198,7 +198,7 @@ fn date_to_parts<'a>(given: &Given<'a, '_>) -> Result<Value<'a>> {
     })
 }
 
-/// Natural and ISO years do not mix; one of them is required.
+/// Checks that either a natural or an ISO year is given, and that the two kinds of arguments are not mixed.
 fn check_from_parts(
     row: &'static Named,
     value: Value<'_>,
@@ -230,7 +230,7 @@ fn check_from_parts(
     Ok(None)
 }
 
-/// An integer part, `default` if absent; none if it is null.
+/// An integer argument, `default` if it is absent; none if it is null.
 fn from_part(given: &Given<'_, '_>, index: usize, name: &str, default: i64) -> Result<Option<i64>> {
     if !given.has(index) {
         return Ok(Some(default));
@@ -286,7 +286,7 @@ fn date_from_parts<'a>(given: &Given<'a, '_>) -> Result<Value<'a>> {
     } else if second.abs().max(third.abs()) > 1 << 32 {
         return Err(overflow());
     } else {
-        // The day number counts from 1970-01-01.
+        // The count of days starts at 1970-01-01.
         (1970, 1, iso_week_days(year, second, third) + 1)
     };
     let local = Civil { year, month, day, hour, minute, second: seconds, millisecond };

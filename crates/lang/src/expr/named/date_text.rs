@@ -1,4 +1,4 @@
-//! `$dateToString`, `$dateFromString`.
+//! `$dateToString`, `$dateFromString`: conversions with a format.
 use super::date_parts::{to_date, zone};
 use super::prelude::*;
 use crate::time::{self, Zone};
@@ -28,13 +28,13 @@ pub(super) static OPS: &[Named] = &[
     },
 ];
 
-/// Specifiers that `$dateToString` prints and that `$dateFromString` reads.
+/// The specifiers that `$dateToString` prints; [`READ`] has those that `$dateFromString` reads.
 const PRINTED: &str = "dGHjLmMSuUVYzZwbB%";
-/// What a specifier of two characters becomes at most ("September"), doubled by the buffer that grows.
+/// The maximal growth of a specifier of two characters ("September"), doubled for the growing buffer.
 const DATE_GROWTH_MAX: usize = 10;
 const READ: &str = "dGHjLmMSuVYzZbB%";
 
-/// A format argument: absent or null gives none; bad ones fail whatever the date is.
+/// A format argument; none if it is absent or null. An invalid format is an error even if the date is null.
 fn format<'a>(given: &Given<'a, '_>, code: i32, allowed: &str) -> Result<Option<&'a str>> {
     match given.value(1)? {
         Value::String(format) => {
@@ -90,7 +90,8 @@ fn date_from_string<'a>(given: &Given<'a, '_>) -> Result<Value<'a>> {
     let (Some(zone), true) = (zone, format.is_some() || !given.has(1)) else {
         return Ok(Value::Null);
     };
-    // A zone in the text and one in the argument contradict each other.
+    // A zone in the text together with one in the argument is an error, so the parser must know if there is an
+    // argument.
     let zone = given.has(2).then_some(&zone);
     let moment = match format {
         Some(format) => time::parse_with_format(text, format, zone),

@@ -1,4 +1,4 @@
-//! `$hash` and `$hexHash`: the hash of a text or of binary data.
+//! `$hash` and `$hexHash`: the hash of a string or of binary data.
 use super::prelude::*;
 use crate::hash;
 use nagi_bson::{Binary, text::Hex};
@@ -28,7 +28,7 @@ fn binary(bytes: &[u8]) -> Value<'_> {
     Value::Binary(Binary { subtype: 0, bytes })
 }
 
-/// The hash's bytes in the arena, a number's greatest first; none if the input is null.
+/// The bytes of the hash in the arena, most significant byte first; none if the input is null.
 fn digest<'a>(given: &Given<'a, '_>) -> Result<Option<&'a [u8]>> {
     let (input, algorithm) = (given.value(0)?, given.value(1)?);
     let Value::String(algorithm) = algorithm else {

@@ -1,4 +1,5 @@
-//! `$serializeEJSON` and `$deserializeEJSON`: values as Extended JSON, which is BSON of fewer types.
+//! `$serializeEJSON` and `$deserializeEJSON`: conversions between values and their Extended JSON form, in which
+//! `{$oid: "..."}` stands for an ObjectId. The Extended JSON is itself BSON, with fewer types.
 use super::prelude::*;
 use crate::expr::print;
 use crate::time;
@@ -23,7 +24,7 @@ pub(super) static OPS: &[Named] = &[
     },
 ];
 
-/// What `make` gives; where it fails to convert, what the argument `on_error` gives.
+/// Calls `make`. If it fails to convert, the result is the value of the argument `on_error`.
 fn or_on_error<'a>(
     given: &Given<'a, '_>,
     on_error: usize,
@@ -37,7 +38,7 @@ fn or_on_error<'a>(
     }
 }
 
-/// Fails where a document at this depth would be nested deeper than BSON may be.
+/// Fails if a document at this depth would exceed the maximal nesting of BSON.
 pub(super) fn check_depth(depth: usize) -> Result<()> {
     if depth > DEPTH_MAX {
         bail!(
@@ -48,7 +49,7 @@ pub(super) fn check_depth(depth: usize) -> Result<()> {
     Ok(())
 }
 
-/// The value that `write` puts into a slot, in the arena.
+/// Builds a value through a slot and copies it to the arena.
 pub(super) fn made<'a>(
     given: &Given<'a, '_>,
     write: impl FnOnce(ValueSlot<'_>) -> Result<()>,
@@ -72,7 +73,7 @@ fn serialize<'a>(given: &Given<'a, '_>) -> Result<Value<'a>> {
     made(given, |slot| put(slot, input, !relaxed, 1))
 }
 
-/// Writes a document or array at `depth`, element by element.
+/// Writes a document at `depth`, element by element.
 fn put_doc(slot: ValueSlot<'_>, doc: Doc<'_>, canonical: bool, depth: usize) -> Result<()> {
     check_depth(depth)?;
     slot.doc(|out| {
@@ -85,7 +86,7 @@ fn put_array(slot: ValueSlot<'_>, items: Array<'_>, canonical: bool, depth: usiz
     slot.array(|out| items.iter().try_for_each(|item| put(out.slot(), item, canonical, depth + 1)))
 }
 
-/// `{name: text}`.
+/// Writes `{name: text}`.
 fn tag(slot: ValueSlot<'_>, depth: usize, name: &str, text: &str) -> Result<()> {
     tagged(slot, depth, |out| out.put(name, text))
 }
@@ -130,7 +131,7 @@ fn put(slot: ValueSlot<'_>, value: Value<'_>, canonical: bool, depth: usize) -> 
     Ok(())
 }
 
-/// Types whose value is a document inside of the tag.
+/// Writes the types whose Extended JSON is a document inside of the tag.
 fn put_nested(out: &mut DocWriter<'_>, value: Value<'_>) {
     match value {
         Value::Timestamp(stamp) => out.doc("$timestamp", |out| {
@@ -155,7 +156,7 @@ fn put_nested(out: &mut DocWriter<'_>, value: Value<'_>) {
     }
 }
 
-/// A date in text where people write it, from 1970 to 9999; else its milliseconds.
+/// Writes a date: relaxed from 1970 to 9999 as ISO text, otherwise as milliseconds.
 fn put_date(slot: ValueSlot<'_>, ms: i64, canonical: bool, depth: usize) -> Result<()> {
     const YEAR_10000_MS: i64 = 253_402_300_800_000;
     if !canonical && (0..YEAR_10000_MS).contains(&ms) {

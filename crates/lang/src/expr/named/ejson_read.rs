@@ -1,7 +1,7 @@
-//! Extended JSON in BSON back to the types it stands for.
+//! `$deserializeEJSON`: converts Extended JSON in BSON to the types that it stands for.
 //!
-//! A document is a value of another type when its first name is a tag; it must then be exactly what
-//! the tag asks for. `{$numberLong: 1}` is no document with an odd name but a mistake.
+//! A document stands for another type if its first field name is a tag. It must then have exactly the form that the
+//! tag requires: `{$numberLong: 1}` is an error and not a document with an unusual name.
 use super::ejson::{check_depth, made};
 use super::prelude::*;
 use nagi_bson::{Binary, Decimal128, Doc, DocBuf, ValueBuf, ValueSlot, json, oid};
@@ -39,7 +39,7 @@ fn put_fields(slot: ValueSlot<'_>, doc: Doc<'_>, depth: usize) -> Result<()> {
     slot.doc(|out| doc.iter().try_for_each(|e| put(out.slot(e.name()), e.value(), depth + 1)))
 }
 
-/// The value of a tagged document; none if its first name is no tag.
+/// The value of a tagged document; none if its first name is not a tag.
 fn tagged(doc: Doc<'_>) -> Result<Option<ValueBuf>> {
     let Some(first) = doc.first() else { return Ok(None) };
     let (tag, body) = (first.name(), first.value());
@@ -108,7 +108,7 @@ fn code(doc: Doc<'_>, body: Value<'_>) -> Option<ValueBuf> {
     Some(json::code_with_scope(code, scope.as_doc()))
 }
 
-/// Tags whose value is a document of its own.
+/// Reads the tags whose value is a document.
 fn nested(tag: &str, body: Value<'_>) -> Option<ValueBuf> {
     let body = body.as_doc()?;
     let (first, second) = match tag {
@@ -142,7 +142,7 @@ fn nested(tag: &str, body: Value<'_>) -> Option<ValueBuf> {
     })
 }
 
-/// A number, perhaps tagged.
+/// Reads a number, which may be tagged.
 fn plain(value: Value<'_>) -> Option<ValueBuf> {
     match value {
         Value::Doc(doc) => tagged(doc).ok()?,

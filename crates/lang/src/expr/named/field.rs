@@ -1,4 +1,4 @@
-//! `$getField`, `$setField`, `$unsetField`: fields whose names may hold dots and dollars.
+//! `$getField`, `$setField`, `$unsetField`: access to fields whose names may contain dots and dollar signs.
 use super::prelude::*;
 use nagi_bson::{Doc, DocWriter};
 
@@ -29,7 +29,7 @@ pub(super) static OPS: &[Named] = &[
     },
 ];
 
-/// `{$getField: "name"}` reads the current document.
+/// Parses `{$getField: "name"}`, which reads the current document.
 fn short_get(_: &'static Named, value: Value<'_>, cx: &mut ParseCx<'_>) -> Result<Option<Args>> {
     let named = match value {
         Value::Doc(doc) => doc.first().is_some_and(|e| !e.name().starts_with('$')),
@@ -89,7 +89,7 @@ fn set_field<'a>(given: &Given<'a, '_>, set: bool) -> Result<Value<'a>> {
     })
 }
 
-/// An existing field keeps its place; a missing value takes it out.
+/// Writes a document with the field set. An existing field keeps its position; a missing value removes it.
 fn write(input: Doc<'_>, name: &str, value: Value<'_>, out: &mut DocWriter<'_>) {
     let mut found = false;
     for element in input {

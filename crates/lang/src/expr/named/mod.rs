@@ -1,8 +1,8 @@
-//! Operators with named arguments: `{$dateAdd: {startDate: ..., unit: ..., amount: ...}}`.
+//! Operators with named arguments, such as `{$dateAdd: {startDate: ..., unit: ..., amount: ...}}`.
 //!
-//! A row ([`Named`]) declares its arguments and the codes of mistakes in them. Its function asks for
-//! the arguments it wants through [`Given`]; an argument that is not asked for is not evaluated, so
-//! that `onError` costs nothing until something fails.
+//! A row ([`Named`]) declares the arguments of an operator and the error codes for invalid ones. Its function
+//! receives a [`Given`] and evaluates through it the arguments that it needs. Other arguments are not evaluated, so
+//! `onError` has no cost unless a conversion fails.
 
 mod array_n;
 mod convert;
@@ -35,24 +35,24 @@ use crate::time::Zone;
 #[derive(Debug)]
 pub(super) struct Named {
     pub(super) name: &'static str,
-    /// Names, with the code of the error if an argument is required and absent.
+    /// The argument names. A required argument has the error code for its absence.
     pub(super) params: &'static [(&'static str, Option<i32>)],
-    /// Code when the argument is no object.
+    /// The error code if the argument is not an object.
     pub(super) not_object: i32,
-    /// Code for an argument that does not exist.
+    /// The error code for an unknown argument.
     pub(super) unknown: i32,
-    /// Other ways to write the arguments; `None` continues as an object.
+    /// Parses other forms of the arguments. If it returns `None`, the argument is parsed as an object.
     pub(super) short: Option<ShortForm>,
     pub(super) eval: for<'a> fn(&Given<'a, '_>) -> Result<Value<'a>>,
 }
 
-/// Reads an argument that is not the object of named arguments.
+/// Parses an argument that is not the object of named arguments.
 pub(super) type ShortForm = fn(&'static Named, Value<'_>, &mut ParseCx<'_>) -> Result<Option<Args>>;
 
-/// Arguments in the order of the row's parameters.
+/// The arguments in the order of the row's parameters.
 pub(super) type Args = Box<[Option<Expr>]>;
 
-/// Families of rows.
+/// All families.
 pub(super) static FAMILIES: &[&[Named]] = &[
     array_n::OPS,
     convert::OPS,
@@ -70,16 +70,16 @@ pub(super) static FAMILIES: &[&[Named]] = &[
     trim::OPS,
 ];
 
-/// A call of a row.
+/// A call of an operator with its arguments.
 #[derive(Debug, Clone)]
 pub struct NamedCall {
     pub(super) row: &'static Named,
     pub(super) args: Args,
-    /// What a constant argument was made into, once for all documents.
+    /// The prepared form of a constant argument. It is built once for all documents.
     prepared: OnceLock<Prepared>,
 }
 
-/// A constant argument in the form that evaluation needs.
+/// A constant argument in the form that evaluation uses.
 #[derive(Debug, Clone)]
 pub(super) enum Prepared {
     Zone(Zone),
@@ -95,12 +95,12 @@ pub(super) struct Given<'a, 'c> {
 }
 
 impl<'a> Given<'a, '_> {
-    /// Whether the argument was written at all.
+    /// Returns true if the argument is present.
     fn has(&self, index: usize) -> bool {
         self.args[index].is_some()
     }
 
-    /// Evaluates an argument; an absent one is missing.
+    /// Evaluates an argument; the value of an absent one is `Missing`.
     fn value(&self, index: usize) -> Result<Value<'a>> {
         match &self.args[index] {
             Some(expr) => expr.eval(self.cx),
@@ -108,12 +108,12 @@ impl<'a> Given<'a, '_> {
         }
     }
 
-    /// Whether an argument is absent or the same for every document.
+    /// Returns true if the argument is absent or the same for every document.
     fn is_constant(&self, index: usize) -> bool {
         matches!(self.args[index], None | Some(Expr::Const(_)))
     }
 
-    /// What `make` gives, made once if `constant` says that it never changes.
+    /// Returns the result of `make`. If `constant` is true, it is computed once and then shared by all documents.
     fn prepared(
         &self,
         constant: bool,
@@ -129,7 +129,7 @@ impl<'a> Given<'a, '_> {
         Ok(Cow::Borrowed(self.prepared.get_or_init(|| made)))
     }
 
-    /// Evaluates an argument that replaces null: `onNull`; null if it is absent.
+    /// Evaluates the argument that replaces null (`onNull`); null if it is absent.
     fn value_or_null(&self, index: usize) -> Result<Value<'a>> {
         match &self.args[index] {
             Some(expr) => expr.eval(self.cx),
@@ -170,7 +170,7 @@ pub(super) fn parse_call(
     Ok(Expr::Form(Box::new(Form::Named(NamedCall { row, args, prepared: OnceLock::new() }))))
 }
 
-/// FailedToParse, which operators without codes of their own answer, with words of its own.
+/// FailedToParse. Operators whose rows have this code get messages of a different form.
 const PLAIN_CODE: i32 = 9;
 
 fn named_args(row: &'static Named, argument: Value<'_>, cx: &mut ParseCx<'_>) -> Result<Args> {
@@ -216,7 +216,7 @@ fn named_args(row: &'static Named, argument: Value<'_>, cx: &mut ParseCx<'_>) ->
     Ok(args.into())
 }
 
-/// What every family file uses.
+/// The imports of every family file.
 mod prelude {
     pub(super) use nagi_bson::{Value, number};
     pub(super) use nagi_error::{Code, Error, Result, bail, err};
@@ -224,7 +224,7 @@ mod prelude {
     pub(super) use super::{Args, Given, Named, Prepared};
     pub(super) use crate::expr::{Eval, Expr, ParseCx, parse};
 
-    /// The type's name as messages print it.
+    /// The name of the value's type in messages.
     pub(super) fn type_name(value: Value<'_>) -> &'static str {
         value.kind().name()
     }

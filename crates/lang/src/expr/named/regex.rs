@@ -1,4 +1,4 @@
-//! `$regexFind`, `$regexFindAll`, `$regexMatch`: positions are counted in code points.
+//! `$regexFind`, `$regexFindAll`, `$regexMatch`. Positions are counted in code points.
 use std::borrow::Cow;
 
 use super::prelude::*;
@@ -20,7 +20,7 @@ const REGEX: Named = Named {
     eval: find,
 };
 
-/// A pattern, compiled once if it is constant.
+/// A compiled pattern. It is compiled once per plan if it is constant.
 struct Compiled<'a>(Cow<'a, Prepared>);
 
 impl Compiled<'_> {
@@ -32,7 +32,7 @@ impl Compiled<'_> {
     }
 }
 
-/// The text and the compiled pattern; none if either is null.
+/// Evaluates the text and the pattern; none if either is null.
 fn operands<'a>(given: &Given<'a, '_>) -> Result<Option<(&'a str, Compiled<'a>)>> {
     let (input, regex, options) = (given.value(0)?, given.value(1)?, given.value(2)?);
     let text = match input {
@@ -116,7 +116,7 @@ fn find_all<'a>(given: &Given<'a, '_>) -> Result<Value<'a>> {
     };
     let mut matches = pattern.get()?.matches(text);
     given.cx.array(|out| {
-        // Code points are counted on from match to match.
+        // The count of code points continues from match to match.
         let (mut at, mut index) = (0, 0);
         while matches.advance()? {
             given.cx.vars.step()?;
@@ -129,7 +129,7 @@ fn find_all<'a>(given: &Given<'a, '_>) -> Result<Value<'a>> {
     })
 }
 
-/// Code points between two positions.
+/// The number of code points between two byte positions.
 fn points(text: &str, from: usize, to: usize) -> usize {
     text.get(from..to).map_or(0, |part| part.chars().count())
 }

@@ -1,4 +1,4 @@
-//! `$replaceOne`, `$replaceAll`: a string in a string by another one.
+//! `$replaceOne`, `$replaceAll`: replace a string inside of a string.
 use super::prelude::*;
 use crate::expr::room::check_text;
 
@@ -38,7 +38,7 @@ fn replace<'a>(given: &Given<'a, '_>, count: usize) -> Result<Value<'a>> {
     let found = input.matches(find).take(count).count();
     let bytes = input.len() + found.saturating_mul(replacement.len());
     check_text(bytes)?;
-    // Once while it grows, once in the arena.
+    // The growing buffer may use twice the length, the arena uses it once.
     given.cx.check_room(3 * bytes)?;
     given.cx.text(&input.replacen(find, replacement, count))
 }

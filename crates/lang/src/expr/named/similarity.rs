@@ -1,7 +1,7 @@
-//! `$similarityCosine`, `$similarityDotProduct`, `$similarityEuclidean`: how alike two vectors are.
+//! `$similarityCosine`, `$similarityDotProduct`, `$similarityEuclidean`: the similarity of two vectors.
 //!
-//! A vector is an array of numbers or binary data of subtype 9: a byte for the type of its elements
-//! (0x03 int8, 0x27 float32, 0x10 bits), a byte that counts the unused bits at the end, the elements.
+//! A vector is an array of numbers or binary data of subtype 9. Such data consists of a byte for the element type
+//! (0x03 int8, 0x27 float32, 0x10 bits), a byte with the number of unused bits at the end, and the elements.
 use super::prelude::*;
 
 pub(super) static OPS: &[Named] = &[
@@ -25,7 +25,7 @@ const SIMILARITY: Named = Named {
 
 const VECTOR_SUBTYPE: u8 = 9;
 
-/// `[vector, vector]` in place of `{vectors: [vector, vector]}`.
+/// Parses `[vector, vector]`, a short form of `{vectors: [vector, vector]}`.
 fn vectors_alone(
     row: &'static Named,
     value: Value<'_>,
@@ -40,7 +40,7 @@ fn vectors_alone(
         Value::Array(_) => {
             bail!(Code::Location(10413209), "{} requires exactly two vectors", row.name)
         }
-        // What is missing or unknown is said of named arguments; what is no object, too.
+        // The parser of named arguments reports missing and unknown arguments, and an argument that is not an object.
         other if other.is_missing() || !matches!(value, Value::Doc(_)) => return Ok(None),
         other => bail!(
             Code::Location(10413205),
@@ -54,7 +54,7 @@ fn vectors_alone(
     }
 }
 
-/// A similarity: the plain value, and the score that it makes.
+/// The result of a measure: the plain value, and the score derived from it.
 struct Likeness {
     plain: f64,
     score: f64,
@@ -99,7 +99,7 @@ fn similarity<'a>(
 
 type Numbers<'a> = bumpalo::collections::Vec<'a, f64>;
 
-/// A vector's elements; `code` is the error of an element that is no number, in the argument `which`.
+/// The elements of a vector. `code` is the error for an element that is not a number in the argument `which`.
 fn numbers<'a>(
     given: &Given<'a, '_>,
     vector: Value<'a>,
@@ -135,7 +135,7 @@ fn numbers<'a>(
     Ok(out)
 }
 
-/// The elements of a binary vector. False if its bytes are no vector.
+/// Appends the elements of a binary vector. Returns false if the bytes are not a valid vector.
 fn unpack(bytes: &[u8], out: &mut Numbers<'_>) -> bool {
     match bytes {
         [] => {}
@@ -153,7 +153,7 @@ fn unpack(bytes: &[u8], out: &mut Numbers<'_>) -> bool {
     true
 }
 
-/// The elements of a binary vector as an array: int8 and bits are ints, float32 are doubles.
+/// The elements of a binary vector as an array: ints for int8 and bits, doubles for float32.
 pub(super) fn elements<'a>(cx: &Eval<'a>, vector: Value<'a>) -> Option<Value<'a>> {
     let Value::Binary(data) = vector else { return None };
     let mut numbers = Numbers::new_in(cx.arena);
@@ -174,7 +174,7 @@ fn dot(pairs: &mut dyn Iterator<Item = (f64, f64)>) -> Likeness {
     Likeness { plain, score: (1.0 + plain) / 2.0 }
 }
 
-/// 0 if a vector has no length.
+/// The result is 0 if the length of a vector is 0.
 fn cosine(pairs: &mut dyn Iterator<Item = (f64, f64)>) -> Likeness {
     let (mut product, mut square_a, mut square_b) = (0.0, 0.0, 0.0);
     for (a, b) in pairs {

@@ -1,4 +1,4 @@
-//! `$sortArray`: the elements of an array in BSON order, whole or by fields.
+//! `$sortArray`: sorts the elements of an array in BSON order, as whole values or by fields.
 use std::cmp::Ordering;
 
 use super::prelude::*;
@@ -16,7 +16,7 @@ pub(super) static OPS: &[Named] = &[Named {
     eval: sort_array,
 }];
 
-/// `sortBy` is no expression; it is checked here and kept as a constant.
+/// Checks `sortBy`, which is not an expression, and keeps it as a constant.
 fn constant_sort(
     _: &'static Named,
     value: Value<'_>,
@@ -58,7 +58,7 @@ fn check_keys(keys: Doc<'_>) -> Result<()> {
     Ok(())
 }
 
-/// Whether a direction is descending.
+/// Parses a direction; returns true if it is descending.
 fn direction(value: Value<'_>) -> Result<bool> {
     match number::as_i64_exact(value) {
         Some(1) => Ok(false),
@@ -112,7 +112,7 @@ fn by_keys(a: Value<'_>, b: Value<'_>, keys: Doc<'_>, own: Option<&Collation>) -
     Ordering::Equal
 }
 
-/// The value an element is sorted by; of an array its smallest or largest one.
+/// The value by which an element is sorted. For an array it is the smallest or the largest element.
 fn at_path<'a>(value: Value<'a>, path: &str, largest: bool, own: Option<&Collation>) -> Value<'a> {
     let (first, rest) = path.split_once('.').map_or((path, None), |(f, r)| (f, Some(r)));
     let found = match value {

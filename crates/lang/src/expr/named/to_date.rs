@@ -1,4 +1,4 @@
-//! `$toDate` and the other shorthands of `$convert`.
+//! The shorthands of `$convert`: `$toDate`, `$toString`, ...
 use super::convert::{How, Target, convert};
 use super::prelude::*;
 use nagi_bson::Type;
@@ -51,7 +51,7 @@ pub(super) static OPS: &[Named] = &[
     },
 ];
 
-/// One argument, alone or in an array.
+/// Parses one argument, alone or in an array.
 fn single(row: &'static Named, value: Value<'_>, cx: &mut ParseCx<'_>) -> Result<Option<Args>> {
     let args = parse::arguments(value, cx)?;
     match <[Expr; 1]>::try_from(args.into_vec()) {

@@ -1,4 +1,4 @@
-//! `$trim`, `$ltrim`, `$rtrim`: white space, or given characters, at the ends of a string.
+//! `$trim`, `$ltrim`, `$rtrim`: remove white space or the given characters from the ends of a string.
 use super::prelude::*;
 
 pub(super) static OPS: &[Named] = &[
@@ -16,7 +16,7 @@ const TRIM: Named = Named {
     eval: |given| trim(given, true, true),
 };
 
-/// What counts as white space: MongoDB's list, NUL among it.
+/// The white space characters of MongoDB; NUL is one of them.
 fn is_space(c: char) -> bool {
     matches!(c, '\0' | '\t'..='\r' | ' ' | '\u{a0}' | '\u{1680}' | '\u{2000}'..='\u{200a}')
 }

@@ -1,9 +1,8 @@
-//! Arithmetic of two or more numbers: `$add`, `$subtract`, `$multiply`, `$divide`, `$mod`, `$pow`,
-//! `$log`.
+//! Arithmetic on two or more numbers: `$add`, `$subtract`, `$multiply`, `$divide`, `$mod`, `$pow`, `$log`.
 //!
-//! The result has the widest argument type (int < long < double < decimal); an int that does not fit
-//! widens to long, a long to double; nothing wraps. Arguments are looked at from left to right: the
-//! first null gives null, the first other value that is no number an error.
+//! The result has the widest argument type (int < long < double < decimal). An int result that does not fit becomes a
+//! long, a long becomes a double; no result wraps around. Arguments are checked from left to right: a null gives
+//! null, and another value that is not a number is an error, whichever comes first.
 use super::prelude::*;
 use crate::accum::NumberSum;
 
@@ -47,7 +46,7 @@ fn add<'a>(_: &Eval<'a>, args: &[Value<'a>]) -> Result<Value<'a>> {
     }
 }
 
-/// As int64: a double is cut, a decimal rounded to even; none beyond the range and for NaN.
+/// Converts to int64: a double is truncated, a decimal rounded to even; none for NaN and out-of-range values.
 fn rounded(value: Value<'_>) -> Option<i64> {
     match value {
         Value::Double(n) => number::f64_as_i64_exact(n.trunc()),
@@ -91,7 +90,7 @@ fn subtract<'a>(_: &Eval<'a>, args: &[Value<'a>]) -> Result<Value<'a>> {
 }
 
 fn multiply<'a>(_: &Eval<'a>, args: &[Value<'a>]) -> Result<Value<'a>> {
-    // The product so far in each type; a wider type takes over when one is needed.
+    // The product so far in each type. When an argument needs a wider type, the product continues in that type.
     let mut widest = Value::Int32(0);
     let (mut long, mut double, mut decimal) = (1i64, 1.0f64, Decimal128::ONE);
     for arg in args {
@@ -143,12 +142,12 @@ fn rank(value: Value<'_>) -> u8 {
     }
 }
 
-/// An int if it fits, else a long.
+/// An int if the number fits, otherwise a long.
 pub(super) fn int_or_long<'a>(n: i64) -> Value<'a> {
     i32::try_from(n).map_or(Value::Int64(n), Value::Int32)
 }
 
-/// Both numbers, or null, or an error about types.
+/// Returns true if both arguments are numbers and false if one is null; other types are an error.
 fn numeric_pair<'a>(name: &str, code: i32, args: &[Value<'a>]) -> Result<bool> {
     let (a, b) = (args[0], args[1]);
     if a.is_number() && b.is_number() {
@@ -165,7 +164,7 @@ fn numeric_pair<'a>(name: &str, code: i32, args: &[Value<'a>]) -> Result<bool> {
     )
 }
 
-/// Both as decimals if either is one.
+/// Both numbers as decimals, if either is a decimal.
 fn decimals(a: Value<'_>, b: Value<'_>) -> Option<(Decimal128, Decimal128)> {
     match (a, b) {
         (Value::Decimal128(_), _) | (_, Value::Decimal128(_)) => {
@@ -203,7 +202,7 @@ fn modulo<'a>(_: &Eval<'a>, args: &[Value<'a>]) -> Result<Value<'a>> {
     if b == 0.0 {
         return Err(zero());
     }
-    // A double that is an int divides as one unless the dividend is a double.
+    // A divisor of type double whose value is an int is treated as an integer, unless the dividend is a double.
     let whole = match args[1] {
         Value::Double(n) => f64::from(n as i32) == n,
         _ => true,

@@ -1,4 +1,4 @@
-//! Arrays: elements, parts, membership, construction.
+//! Array operators: elements, slices, membership, construction.
 use super::prelude::*;
 
 pub(super) static OPS: &[Operator] = &[
@@ -17,7 +17,7 @@ pub(super) static OPS: &[Operator] = &[
     strict("$slice", Args::Between(2, 3), slice),
 ];
 
-/// What an array built by `$range` may hold, in bytes of values.
+/// The maximal memory, in bytes of values, for an array built by `$range`.
 const RANGE_BYTES_MAX: i64 = 100 * 1024 * 1024;
 
 fn array<'a>(name: &str, value: Value<'a>) -> Result<Array<'a>> {
@@ -31,7 +31,7 @@ fn array<'a>(name: &str, value: Value<'a>) -> Result<Array<'a>> {
     }
 }
 
-/// A number of any type that is an int32.
+/// The value of a number of any type that is representable as an int32.
 pub(super) fn int32(value: Value<'_>) -> Option<i32> {
     number::as_i64_exact(value).and_then(|n| i32::try_from(n).ok())
 }
@@ -101,7 +101,7 @@ fn contains<'a>(cx: &Eval<'a>, args: &[Value<'a>]) -> Result<Value<'a>> {
     Ok(Value::Bool(items.iter().any(|v| collation::expr_values(v, args[0], cx.collation).is_eq())))
 }
 
-/// A bound of a search: absent gives `default`.
+/// A bound of a search; `default` if it is absent.
 pub(super) fn bound(
     name: &str,
     which: &str,
@@ -229,7 +229,7 @@ fn slice<'a>(cx: &Eval<'a>, args: &[Value<'a>]) -> Result<Value<'a>> {
     };
     let second = slice_part(args[1], "Second", [28725, 28726])?;
     let count = items.count() as i64;
-    // Counted from the end and cut to the array.
+    // Negative positions count from the end; all positions are limited to the array.
     let place = |n: i64| if n < 0 { (count + n).max(0) } else { n.min(count) };
     let (start, end) = match args.get(2) {
         None if second < 0 => (place(second), count),

@@ -1,4 +1,4 @@
-//! Bitwise operators: ints and longs only; mixed arguments widen to long.
+//! Bitwise operators. They accept only ints and longs; mixed arguments give a long.
 use super::prelude::*;
 
 pub(super) static OPS: &[Operator] = &[

@@ -1,4 +1,4 @@
-//! `$cmp`, `$eq`, ...: BSON order over all types; missing sorts below null.
+//! `$cmp`, `$eq`, ...: comparisons by BSON order over all types. A missing value sorts below null.
 
 use std::cmp::Ordering;
 

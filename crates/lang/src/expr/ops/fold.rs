@@ -1,4 +1,4 @@
-//! Accumulators as expressions: over their arguments, or over the one array that is given.
+//! Accumulators as expressions: they fold their arguments, or the elements of a single array argument.
 use std::cmp::Ordering;
 
 use super::prelude::*;

@@ -1,4 +1,4 @@
-//! Types, truth, sizes, timestamps, chance.
+//! Operators on types, truth values, sizes, timestamps and random numbers.
 use super::prelude::*;
 use crate::hash;
 

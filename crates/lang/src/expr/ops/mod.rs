@@ -1,4 +1,4 @@
-//! Families of strict operators. A new operator is a row in a family and a golden case.
+//! Families of strict operators. To add an operator, add a row to a family and a golden case.
 
 mod arith;
 mod array;

@@ -1,4 +1,4 @@
-//! Documents as values: `$arrayToObject`, `$objectToArray`.
+//! Conversions between documents and arrays: `$arrayToObject`, `$objectToArray`.
 use std::collections::{HashMap, hash_map::Entry};
 
 use foldhash::fast::RandomState;
@@ -28,7 +28,7 @@ fn object_to_array<'a>(cx: &Eval<'a>, args: &[Value<'a>]) -> Result<Value<'a>> {
     })
 }
 
-/// One pair of `$arrayToObject`.
+/// A key-value pair of `$arrayToObject`.
 type Pair<'a> = (&'a str, Value<'a>);
 
 fn array_to_object<'a>(cx: &Eval<'a>, args: &[Value<'a>]) -> Result<Value<'a>> {
@@ -69,7 +69,7 @@ fn array_to_object<'a>(cx: &Eval<'a>, args: &[Value<'a>]) -> Result<Value<'a>> {
             first = item;
         }
         check_key(pair.0, item)?;
-        // A repeated key keeps its first place and takes the last value.
+        // A repeated key keeps its first position and gets the last value.
         match places.entry(pair.0) {
             Entry::Occupied(place) => pairs[*place.get()].1 = pair.1,
             Entry::Vacant(place) => {

@@ -1,6 +1,6 @@
-//! One number: `$abs`, `$ceil`, `$exp`, `$floor`, `$ln`, `$log10`, `$round`, `$sqrt`, `$trunc`, ...
+//! Functions of one number: `$abs`, `$ceil`, `$exp`, `$floor`, `$ln`, `$log10`, `$round`, `$sqrt`, `$trunc`, ...
 //!
-//! All give null for null and keep the type where a result of that type exists.
+//! All of them return null for null and keep the type of the argument if it can hold the result.
 use super::prelude::*;
 
 pub(super) static OPS: &[Operator] = &[
@@ -25,7 +25,7 @@ pub(super) static OPS: &[Operator] = &[
     row("$trunc", Args::Between(1, 2), |_, args| to_place("$trunc", args, Decimal128::trunc_to)),
 ];
 
-/// The error of an operator that takes numbers only.
+/// The error of an operator that accepts only numbers.
 pub(super) fn not_numeric(name: &str, value: Value<'_>) -> Error {
     err!(Code::Location(28765), "{name} only supports numeric types, not {}", type_name(value))
 }
@@ -43,7 +43,7 @@ fn abs<'a>(_: &Eval<'a>, args: &[Value<'a>]) -> Result<Value<'a>> {
     })
 }
 
-/// A function that leaves integers as they are.
+/// Applies a function that does not change integers.
 fn whole<'a>(
     name: &str,
     value: Value<'a>,
@@ -58,7 +58,7 @@ fn whole<'a>(
     }
 }
 
-/// A function whose result is a double unless the argument is a decimal.
+/// Applies a function whose result is a double, or a decimal for a decimal argument.
 pub(super) fn real<'a>(
     name: &str,
     value: Value<'a>,
@@ -72,7 +72,7 @@ pub(super) fn real<'a>(
     }
 }
 
-/// As `real`, but of NaN a double, whatever its type: only positive decimals have decimal logarithms.
+/// Like [`real`], but the result for NaN of any type is a double. Only positive decimals have decimal logarithms.
 fn logarithm<'a>(
     name: &str,
     value: Value<'a>,
@@ -106,7 +106,7 @@ fn sqrt<'a>(_: &Eval<'a>, args: &[Value<'a>]) -> Result<Value<'a>> {
     real("$sqrt", value, f64::sqrt, Decimal128::sqrt)
 }
 
-/// Rounds or cuts at a place (default 0); integers change only at negative places.
+/// Rounds or truncates at a decimal place (default 0). Integers change only at negative places.
 fn to_place<'a>(
     name: &str,
     args: &[Value<'a>],
@@ -117,7 +117,7 @@ fn to_place<'a>(
         return Ok(Value::Null);
     }
     if !args[0].is_number() {
-        // With one argument $trunc is as old as $ceil.
+        // `$trunc` with one argument has the error code of the older operators such as `$ceil`.
         let code = if name == "$trunc" && args.len() == 1 { 28765 } else { 51081 };
         bail!(
             Code::Location(code),

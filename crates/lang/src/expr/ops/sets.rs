@@ -1,4 +1,4 @@
-//! Sets: arrays whose order and repetitions do not matter. Results are sorted by BSON order.
+//! Set operators: arrays whose order and repetitions are ignored. Results are sorted in BSON order.
 use super::prelude::*;
 use crate::expr::Expr;
 use crate::ordered::order_slowly;
@@ -32,7 +32,7 @@ fn truth_items<'a>(name: &str, code: i32, value: Value<'a>) -> Result<Array<'a>>
 
 type Items<'a> = Vec<Value<'a>>;
 
-/// The different values, sorted; of equal ones the first stays.
+/// The distinct values in sorted order. Of equal values the first one is kept.
 fn sorted<'a>(cx: &Eval<'a>, items: Array<'a>) -> Result<Items<'a>> {
     unlike(cx, cx.list(items)?)
 }
@@ -81,7 +81,7 @@ fn difference<'a>(cx: &Eval<'a>, args: &[Value<'a>]) -> Result<Value<'a>> {
         return Err(operand_not_array("$setDifference", "Second", 17049, args[1]));
     };
     let right = sorted(cx, right)?;
-    // The order of the first array stays.
+    // The result keeps the order of the first array.
     let mut kept: Items<'a> = Vec::new();
     let unlike = sorted(cx, left)?;
     cx.check_work(left.count() * 2 * size_of::<Value<'_>>())?;
@@ -145,14 +145,14 @@ fn intersection<'a>(cx: &Eval<'a>, args: &[Value<'a>]) -> Result<Value<'a>> {
     cx.array_of(common.as_deref().unwrap_or(&[]))
 }
 
-/// `$setIsSubset` of a set that no document changes, whose errors have codes of their own.
+/// `$setIsSubset` of a constant set; its errors have separate codes.
 static IS_SUBSET_OF_CONSTANT: Operator =
     row("$setIsSubset", Args::Exactly(2), |cx, args| is_subset(cx, args, 17310));
 
-/// Takes the row of constant sets for `$setIsSubset` where its second operand is one.
+/// Replaces the row of `$setIsSubset` by the row for constant sets if the second operand is a constant.
 ///
 /// # Errors
-/// 17311 for a constant that is no array, which is found when parsing.
+/// 17311 at parse time if the constant is not an array.
 pub(in crate::expr) fn prepare_subset(expr: &mut Expr) -> Result<()> {
     let Expr::Call(operator, args) = expr else { return Ok(()) };
     if operator.name != "$setIsSubset" {

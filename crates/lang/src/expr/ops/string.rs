@@ -1,4 +1,4 @@
-//! Strings: joining, splitting, searching, case, lengths.
+//! String operators: concatenation, splitting, searching, case, lengths.
 use super::array::bound;
 use super::prelude::*;
 
@@ -26,7 +26,7 @@ pub(super) static OPS: &[Operator] = &[
     }),
 ];
 
-/// The text of a value as the string operators of 2012 take it: null is "", numbers and dates print.
+/// The text of a value for the oldest string operators: null gives "", numbers and dates are printed.
 pub(super) fn coerce<'a>(cx: &Eval<'a>, value: Value<'a>) -> Result<&'a str> {
     Ok(match value {
         Value::String(text) | Value::Symbol(text) | Value::Code(text) => text,
@@ -76,7 +76,7 @@ fn length_of<'a>(name: &str, code: i32, value: Value<'a>) -> Result<&'a str> {
     }
 }
 
-/// What is searched and what for; none when the string is null.
+/// The text to search in and the text to search for; none if the former is null.
 fn searched<'a>(
     name: &str,
     codes: [i32; 2],
@@ -126,8 +126,8 @@ fn index_of_code_points<'a>(_: &Eval<'a>, args: &[Value<'a>]) -> Result<Value<'a
     };
     let start = bound("$indexOfCP", "starting", args.get(2), 0)?;
     let end = bound("$indexOfCP", "ending", args.get(3), usize::MAX)?;
-    // The empty text has no place to search, yet nothing is found in it wherever one starts. Of another
-    // text the place behind its last character is none, unlike for `$indexOfBytes`.
+    // The loop below finds an empty text at every character, so this case is separate: an empty text in an empty text
+    // is found at position 0. Unlike in `$indexOfBytes`, an empty text is not found after the last character.
     if text.is_empty() && token.is_empty() {
         return Ok(Value::Int32(0));
     }

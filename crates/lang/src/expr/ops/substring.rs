@@ -1,4 +1,4 @@
-//! `$substr`, `$substrBytes`, `$substrCP`: parts of strings by bytes or code points.
+//! `$substr`, `$substrBytes`, `$substrCP`: parts of strings, by bytes or by code points.
 use super::array::int32;
 use super::prelude::*;
 use super::string::coerce;
@@ -9,10 +9,10 @@ pub(super) static OPS: &[Operator] = &[
     row("$substrCP", Args::Exactly(3), by_code_points),
 ];
 
-/// A number that is no decimal, cut to an integer.
+/// A number that is not a decimal, truncated to an integer.
 fn byte_bound(value: Value<'_>, what: &str, code: i32) -> Result<i64> {
     match value {
-        // A NaN has always counted as the least integer here.
+        // NaN counts as the smallest integer, as in MongoDB.
         Value::Double(n) if n.is_nan() => Ok(i64::MIN),
         Value::Int32(_) | Value::Int64(_) | Value::Double(_) => {
             Ok(number::truncate_to_i64(value).unwrap_or(0))

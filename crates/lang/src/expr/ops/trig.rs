@@ -1,8 +1,9 @@
-//! Trigonometry: doubles unless the argument is a decimal; a domain is checked, NaN passes.
+//! Trigonometric functions. Results are doubles, or decimals for decimal arguments. Values outside of a function's
+//! domain are errors; NaN is accepted.
 use super::prelude::*;
 use super::round::real;
 
-/// An operator over the whole line, infinities included or not.
+/// A row for a function with the domain from `$low` to `$high`.
 macro_rules! trig {
     ($name:literal, $double:path, $decimal:path, $low:expr, $high:expr) => {
         unary($name, |_, args| {
@@ -16,7 +17,7 @@ macro_rules! trig {
 }
 
 const INF: f64 = f64::INFINITY;
-/// The largest doubles, for domains that leave out infinity.
+/// The upper limit of domains that exclude infinity.
 const BIG: f64 = f64::MAX;
 
 pub(super) static OPS: &[Operator] = &[
@@ -53,7 +54,7 @@ fn pi() -> Decimal128 {
     Decimal128::parse("3.141592653589793238462643383279503").expect("34 digits")
 }
 
-/// A decimal zero of the functions that are zero there: exact, with the exponent it came with.
+/// The result for a decimal zero of the functions that are zero at zero: exactly zero, with the argument's exponent.
 fn odd_at_zero<'a>(name: &str, value: Value<'a>) -> Option<Value<'a>> {
     let odd = !matches!(name, "$acos" | "$acosh" | "$cos" | "$cosh");
     (odd && matches!(value, Value::Decimal128(n) if n.is_zero())).then_some(value)

@@ -1,4 +1,4 @@
-//! `$addToSet`: appends values that the array does not hold yet.
+//! `$addToSet`: appends the values that the array does not yet contain.
 
 use nagi_bson::{Element, Value, ValueBuf, ValueSlot};
 use nagi_error::{Code, Result, bail};
@@ -47,7 +47,7 @@ fn parse(update: &mut Operators, field: Element<'_>, cx: &mut ParseCx<'_>) -> Re
 }
 
 impl AddToSet {
-    /// Levels that the operand adds below its path.
+    /// The number of levels that the operand adds below its path.
     pub(super) fn depth(&self) -> usize {
         1 + self.values.iter().map(|v| v.value().depth()).max().unwrap_or(0)
     }
@@ -63,7 +63,7 @@ impl AddToSet {
                 other.kind().name()
             ),
         };
-        // Of the new values, those that some element equals; one walk over the array.
+        // First collect those of the new values that the array already contains, in one scan over the array.
         let wanted = ValueSet::of(self.values.iter().map(ValueBuf::value), self.collation);
         let held =
             ValueSet::of(array.iter().filter(|value| wanted.contains(*value)), self.collation);

@@ -1,6 +1,6 @@
 //! `$inc` and `$mul`.
 //!
-//! The result has the wider of the two types; an int32 that does not fit becomes an int64, an int64
+//! The result has the wider of the two types. An int32 result that does not fit becomes an int64; an int64 result
 //! that does not fit is an error.
 
 use nagi_bson::{Element, Value, ValueBuf, ValueSlot, compare, number, text};
@@ -41,7 +41,7 @@ impl Arith {
         if self.multiply { "$mul" } else { "$inc" }
     }
 
-    /// Whether the result is NaN, which differs from every value, itself included.
+    /// Returns true if the result is NaN, which is not equal to any value, including itself.
     pub(super) fn gives_nan(&self, old: Value<'_>) -> bool {
         old.is_number() && self.of(old).is_some_and(number::is_nan)
     }
@@ -90,13 +90,13 @@ impl Arith {
     }
 }
 
-/// Whether the value stays as it is, since the result has its type and equals it: MongoDB compares
-/// them as numbers, so that neither the sign of a zero nor the digits behind a decimal change.
+/// Returns true if the result has the type of the old value and equals it. The old value is then kept: MongoDB
+/// compares them as numbers, so neither the sign of a zero nor trailing zeros of a decimal change.
 fn is_same_number(old: Value<'_>, result: Value<'_>) -> bool {
     old.kind() == result.kind() && !number::is_nan(result) && compare::values(old, result).is_eq()
 }
 
-/// A number with its type, as this one message shows it.
+/// A number with its type, in the form of this error message.
 fn typed(value: Value<'_>) -> String {
     let kind = match value {
         Value::Int32(_) => "NumberInt",

@@ -1,4 +1,4 @@
-//! `$bit`: bitwise and, or, xor of integers.
+//! `$bit`: bitwise and, or, xor on integers.
 
 use nagi_bson::{Element, Value, ValueBuf, ValueSlot, text};
 use nagi_error::{Code, Result, bail};
@@ -17,7 +17,7 @@ enum Operation {
     Xor,
 }
 
-/// Operations in the order in which they are applied.
+/// The operations, in the order in which they are applied.
 #[derive(Debug)]
 pub(crate) struct Bit(Vec<(Operation, ValueBuf)>);
 

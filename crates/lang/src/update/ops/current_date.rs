@@ -1,4 +1,4 @@
-//! `$currentDate`: the time of the command, as a date or a timestamp.
+//! `$currentDate`: sets a field to the time of the command, as a date or a timestamp.
 
 use nagi_bson::{Element, Value, ValueSlot};
 use nagi_error::{Code, Result, bail};
@@ -10,7 +10,7 @@ use crate::update::Operators;
 pub(super) const CURRENT_DATE: UpdateOp =
     UpdateOp { name: "$currentDate", parse: |update, field, _| parse(update, field) };
 
-/// Which of the two types.
+/// The type of the value: a timestamp or a date.
 #[derive(Debug)]
 pub(crate) struct CurrentDate {
     timestamp: bool,

@@ -1,4 +1,4 @@
-//! `$min` and `$max`: the lesser or greater of field and operand in BSON order.
+//! `$min` and `$max`: set a field to the smaller or greater of its value and the operand, in BSON order.
 
 use std::cmp::Ordering;
 
@@ -19,7 +19,7 @@ pub(super) const MAX: UpdateOp = UpdateOp {
 pub(super) const MIN: UpdateOp =
     UpdateOp { name: "$min", parse: |update, field, cx| parse(update, field, Ordering::Less, cx) };
 
-/// The operand wins when its order to the field is `wins`.
+/// The operand replaces the field if it compares to it as `wins` says.
 #[derive(Debug)]
 pub(crate) struct Extreme {
     wins: Ordering,

@@ -1,7 +1,7 @@
 //! The update operators: one row and one file each.
 //!
-//! A row parses the operand of one field and adds a change to the tree. A change is asked whether it
-//! writes anything where nothing is ([`Change::viability`]), and writes the new value of its field.
+//! A row parses the operand of one field and adds a [`Change`] to the tree. A change reports if it creates a value
+//! where none exists ([`Change::viability`]), and writes the new value of its field ([`Change::apply`]).
 
 mod add_to_set;
 mod arith;
@@ -40,7 +40,7 @@ pub(super) struct UpdateOp {
     pub(super) parse: fn(&mut Operators, Element<'_>, &mut ParseCx<'_>) -> Result<()>,
 }
 
-/// Every operator, sorted by name.
+/// All operators, sorted by name.
 static OPERATORS: &[UpdateOp] = &[
     add_to_set::ADD_TO_SET,
     bit::BIT,
@@ -59,12 +59,12 @@ static OPERATORS: &[UpdateOp] = &[
     unset::UNSET,
 ];
 
-/// The operator called `name`.
+/// Finds an operator by its name.
 pub(super) fn find(name: &str) -> Option<&'static UpdateOp> {
     OPERATORS.binary_search_by_key(&name, |row| row.name).ok().map(|at| &OPERATORS[at])
 }
 
-/// What an operator does at the end of its path.
+/// The change of an operator at the end of its path.
 #[derive(Debug)]
 pub(crate) enum Change {
     Set(ValueBuf),
@@ -72,7 +72,7 @@ pub(crate) enum Change {
     Unset,
     Arith(Arith),
     Extreme(Extreme),
-    /// The target of `$rename`, with its source.
+    /// The target of a `$rename`. The path is that of its source.
     RenameTo(FieldPath),
     /// The source of `$rename`.
     RenameFrom,
@@ -80,7 +80,7 @@ pub(crate) enum Change {
     Bit(Bit),
     Push(Push),
     AddToSet(AddToSet),
-    /// `$pop`: the first element, or the last.
+    /// `$pop`: removes the first or the last element.
     Pop {
         first: bool,
     },
@@ -88,7 +88,7 @@ pub(crate) enum Change {
     PullAll(PullAll),
 }
 
-/// Where a change is applied.
+/// The place where a change is applied.
 #[derive(Clone, Copy)]
 pub(super) struct At<'w, 'a> {
     pub(super) path: &'w str,
@@ -104,7 +104,7 @@ impl At<'_, '_> {
         self.path.rsplit('.').next().unwrap_or(self.path)
     }
 
-    /// The document's `_id` as messages show it.
+    /// The `_id` of the document, in the form of error messages.
     fn id(&self) -> String {
         match self.root.get("_id") {
             Value::Missing => "no id".to_owned(),
@@ -113,7 +113,7 @@ impl At<'_, '_> {
     }
 }
 
-/// What a change does where nothing is.
+/// The effect of a change where no value exists.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Viability {
     Creates,
@@ -121,10 +121,10 @@ pub(super) enum Viability {
 }
 
 impl Change {
-    /// Whether something is written where nothing is.
+    /// Determines if the change writes a value where none exists.
     ///
     /// # Errors
-    /// Those of reading the source of a `$rename`.
+    /// The errors of reading the source of a `$rename`.
     pub(super) fn viability(&self, at: &At<'_, '_>) -> Result<Viability> {
         let creates = match self {
             Change::SetOnInsert(_) => at.inserting,
@@ -139,14 +139,14 @@ impl Change {
         Ok(if creates { Viability::Creates } else { Viability::Nothing })
     }
 
-    /// Whether a path through a scalar is an error although nothing would be created.
+    /// Returns true if a path through a scalar is an error even if the change would not create a value.
     pub(super) fn is_strict(&self) -> bool {
         matches!(self, Change::Pop { .. } | Change::Pull(_) | Change::PullAll(_))
     }
 
-    /// Whether MongoDB counts this as a change of a value that exists even if the result is the same:
-    /// it compares what `$inc` and `$mul` give as numbers, so that NaN is never the same, and does not
-    /// compare at all what `$push` and `$currentDate` give.
+    /// Returns true if MongoDB counts this as a change of an existing value even if the value stays the same. MongoDB
+    /// compares the results of `$inc` and `$mul` as numbers, so NaN always differs. It does not compare the results
+    /// of `$push` and `$currentDate`.
     pub(super) fn always_counts(&self, old: Value<'_>) -> bool {
         match self {
             Change::Arith(arith) => arith.gives_nan(old),
@@ -156,7 +156,7 @@ impl Change {
         }
     }
 
-    /// Whether a document could become too deep by this change at the end of `components`.
+    /// Returns true if this change at a path of `components` could exceed the maximal nesting.
     pub(super) fn is_deep(&self, components: usize) -> bool {
         let operand = match self {
             Change::Set(value) | Change::SetOnInsert(value) => value.value().depth(),
@@ -169,7 +169,7 @@ impl Change {
         components + operand > check::STORED_DEPTH_MAX
     }
 
-    /// Writes the new value of a field; `old` is missing where nothing is.
+    /// Writes the new value of a field. `old` is `Missing` if no value exists.
     pub(super) fn apply<'a>(
         &self,
         old: Value<'a>,

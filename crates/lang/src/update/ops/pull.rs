@@ -1,7 +1,7 @@
 //! `$pull`: removes the elements that match a condition.
 //!
-//! The operand is a value to be equal to, operators on the element, a pattern, or a filter on
-//! elements that are documents.
+//! The operand is a value to compare with, operators on the element, a pattern, or a filter on elements that are
+//! documents.
 
 use nagi_bson::{Doc, DocBuf, DocWriter, Element, Value, ValueBuf, ValueSlot};
 use nagi_error::{Code, Result, bail};
@@ -15,11 +15,11 @@ use crate::update::Operators;
 
 pub(super) const PULL: UpdateOp = UpdateOp { name: "$pull", parse };
 
-/// Which elements go.
+/// The condition of the elements to remove.
 #[derive(Debug)]
 pub(crate) enum Pull {
     Equal(ValueBuf, Option<&'static Collation>),
-    /// A filter on the element under the name "".
+    /// A filter on the element, which gets the field name "".
     Element(Filter),
     /// A filter on elements that are documents.
     Object(Filter),
@@ -35,8 +35,8 @@ fn parse(update: &mut Operators, field: Element<'_>, cx: &mut ParseCx<'_>) -> Re
     update.add(&FieldPath::new(field.name()), Change::Pull(pull))
 }
 
-/// Whether the first name is an operator of a field. `$eq`, `$not` and logical operators are not:
-/// what begins with one is a filter, and refused as such.
+/// Returns true if the first name is an operator of a field. `$eq`, `$not` and logical operators do not count: an
+/// operand that begins with one of them is parsed as a filter and then rejected.
 fn is_condition(doc: Doc<'_>) -> bool {
     let operator = |name: &str| !matches!(name, "$eq" | "$not") && Filter::is_field_operator(name);
     doc.first().is_some_and(|e| operator(e.name()))

@@ -29,7 +29,7 @@ fn parse(update: &mut Operators, field: Element<'_>, cx: &mut ParseCx<'_>) -> Re
     )
 }
 
-/// The values that go.
+/// The values to remove.
 #[derive(Debug)]
 pub(crate) struct PullAll {
     values: Vec<ValueBuf>,

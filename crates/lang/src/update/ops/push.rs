@@ -1,6 +1,6 @@
 //! `$push` with `$each`, `$position`, `$sort` and `$slice`.
 //!
-//! The order of work is fixed whatever the order of the clauses: insert, sort, slice.
+//! The steps are always insert, sort, slice, in this order, whatever the order of the clauses.
 
 use nagi_bson::{Doc, Element, Value, ValueBuf, ValueSlot, number};
 use nagi_error::{Code, Result, bail};
@@ -22,7 +22,7 @@ pub(crate) struct Push {
     position: Option<i64>,
     sort: Option<ElementOrder>,
     slice: Option<i64>,
-    /// By which the sort compares strings.
+    /// The collation of the sort.
     collation: Option<&'static Collation>,
 }
 
@@ -71,7 +71,7 @@ fn parse_clauses(clauses: Doc<'_>, cx: &ParseCx<'_>) -> Result<Push> {
     Ok(Push { values, position, sort, slice, collation: cx.collation() })
 }
 
-/// A whole number, or the name of the type that is none.
+/// Parses an integer. The error is the name of the type of a value that is not an integer.
 fn whole(value: Value<'_>) -> std::result::Result<Option<i64>, &'static str> {
     match value {
         Value::Missing => Ok(None),
@@ -80,12 +80,12 @@ fn whole(value: Value<'_>) -> std::result::Result<Option<i64>, &'static str> {
 }
 
 impl Push {
-    /// Levels that the operand adds below its path.
+    /// The number of levels that the operand adds below its path.
     pub(super) fn depth(&self) -> usize {
         1 + self.values.iter().map(|v| v.value().depth()).max().unwrap_or(0)
     }
 
-    /// Whether something is added or sorted, which counts as a change whatever comes of it.
+    /// Returns true if values are added or sorted. This counts as a change whatever the result is.
     pub(super) fn always_counts(&self) -> bool {
         !self.values.is_empty() || self.sort.is_some()
     }
@@ -128,7 +128,7 @@ impl Push {
     }
 }
 
-/// Where new elements go: counted from the end when negative, clamped to the array.
+/// The position of the new elements. A negative position counts from the end; all positions are limited to the array.
 fn place(position: Option<i64>, len: usize) -> usize {
     match position {
         None => len,

@@ -8,7 +8,7 @@ use nagi_error::{Code, Result, bail};
 use crate::collation::{self, Collation};
 use crate::path::{self, FieldPath};
 
-/// By whole elements, or by fields of elements that are documents.
+/// Sorts by whole elements, or by fields of elements that are documents.
 #[derive(Debug)]
 pub(super) enum ElementOrder {
     Whole { descending: bool },
@@ -19,7 +19,7 @@ impl ElementOrder {
     /// Parses `1`, `-1` or `{field: 1, ...}`.
     ///
     /// # Errors
-    /// 2 for anything else.
+    /// 2 for other values.
     pub(super) fn parse(spec: Value<'_>) -> Result<ElementOrder> {
         match spec {
             Value::Doc(fields) => parse_fields(fields),
@@ -34,7 +34,7 @@ impl ElementOrder {
         }
     }
 
-    /// The order of two elements.
+    /// Compares two elements.
     pub(super) fn compare(&self, a: Value<'_>, b: Value<'_>, own: Option<&Collation>) -> Ordering {
         match self {
             ElementOrder::Whole { descending: false } => collation::values(a, b, own),
@@ -51,7 +51,7 @@ impl ElementOrder {
     }
 }
 
-/// A field of an element; scalars have none.
+/// A field of an element; `Missing` for scalars.
 fn field<'a>(element: Value<'a>, path: &FieldPath) -> Value<'a> {
     match element {
         Value::Doc(doc) => path::lookup(doc, path),

@@ -1,6 +1,7 @@
-//! `$rename`: moves a field; both paths may lead through documents only.
+//! `$rename`: moves a field. Both paths may lead only through documents.
 //!
-//! In the tree it is two changes: the source goes, the target takes what the source held before.
+//! In the tree it consists of two changes: one removes the source, the other writes the source's old value to the
+//! target.
 
 use nagi_bson::{Element, Value, ValueSlot, text};
 use nagi_error::{Code, Result, bail};
@@ -50,10 +51,10 @@ fn parse(update: &mut Operators, field: Element<'_>) -> Result<()> {
     update.add(&to, Change::RenameTo(from))
 }
 
-/// What the source holds, `Missing` if nothing.
+/// The value of the source, or `Missing`.
 ///
 /// # Errors
-/// 2 when an array element is on the way, 28 when a value without fields is.
+/// 2 if the path leads to an array element, 28 if it leads through a value without fields.
 fn source<'a>(path: &FieldPath, at: &At<'_, 'a>) -> Result<Value<'a>> {
     let mut value = Value::Doc(at.root);
     for component in 0..path.len() {
@@ -87,7 +88,7 @@ fn in_array(which: &str, path: &str, at: &At<'_, '_>, component: usize) -> nagi_
     )
 }
 
-/// Writes the source's value at the target.
+/// Writes the value of the source at the target.
 pub(super) fn apply<'a>(
     from: &FieldPath,
     old: Value<'a>,
@@ -104,10 +105,10 @@ pub(super) fn apply<'a>(
     Ok(())
 }
 
-/// Whether there is something to move.
+/// Returns true if the source exists.
 ///
 /// # Errors
-/// Those of [`source`], and 2 when an array is on the way to the target.
+/// The errors of [`source`], and 2 if the path of the target leads through an array.
 pub(super) fn moves(from: &FieldPath, at: &At<'_, '_>) -> Result<bool> {
     let moves = !source(from, at)?.is_missing();
     if moves {
@@ -116,7 +117,7 @@ pub(super) fn moves(from: &FieldPath, at: &At<'_, '_>) -> Result<bool> {
     Ok(moves)
 }
 
-/// The way to the target must not lead through an array.
+/// Checks that the path of the target does not lead through an array.
 fn check_target(at: &At<'_, '_>) -> Result<()> {
     let mut value = Value::Doc(at.root);
     for (component, name) in at.path.split('.').enumerate() {

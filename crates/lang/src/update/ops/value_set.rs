@@ -1,7 +1,7 @@
-//! A set of values by BSON equality, for operators that ask "is it there?" of many values.
+//! A set of values by BSON equality, for operators that test many values for membership.
 //!
-//! Few values are compared one by one; many go to hash buckets, so that a million elements cost a
-//! million steps and not their square.
+//! A few values are compared one by one. Larger sets are hash tables, so that the cost for a million elements is
+//! linear and not quadratic.
 
 use std::collections::HashMap;
 
@@ -11,10 +11,10 @@ use nagi_budget::meter;
 
 use crate::collation::{self, Collation};
 
-/// Values compared one by one up to this many.
+/// The number of values up to which they are compared one by one.
 const FEW: usize = 8;
 
-/// Values of one hash: nearly always one, which needs no memory of its own.
+/// The values with the same hash. A single value, the usual case, needs no allocation.
 enum Bucket<'v> {
     One(Value<'v>),
     Several(Vec<Value<'v>>),
@@ -36,7 +36,7 @@ impl<'v> Bucket<'v> {
     }
 }
 
-/// Borrowed values; equal ones (`1` and `1.0`) count once.
+/// A set of borrowed values. Equal values (`1` and `1.0`) count once.
 pub(super) struct ValueSet<'v> {
     few: Vec<Value<'v>>,
     many: HashMap<u64, Bucket<'v>, RandomState>,
@@ -44,12 +44,12 @@ pub(super) struct ValueSet<'v> {
 }
 
 impl<'v> ValueSet<'v> {
-    /// An empty set of values whose strings compare by a collation.
+    /// An empty set of values whose strings compare by the collation.
     pub(super) fn new(collation: Option<&'static Collation>) -> ValueSet<'v> {
         ValueSet { few: Vec::new(), many: HashMap::default(), collation }
     }
 
-    /// A set of all these.
+    /// A set of the given values.
     pub(super) fn of(
         values: impl Iterator<Item = Value<'v>>,
         collation: Option<&'static Collation>,
@@ -73,14 +73,14 @@ impl<'v> ValueSet<'v> {
         bucket.is_some_and(|held| held.values().iter().any(|other| self.equal(*other, value)))
     }
 
-    /// Whether there is room for a table of twice the size, beside the one that is there; else the request ends
-    /// (see [`meter::must_fit`]), and what the set says goes nowhere.
+    /// Returns true if the memory for a table of twice the size is available, beside the current table. Otherwise the
+    /// request is cancelled (see [`meter::must_fit`]), and the contents of the set no longer matter.
     fn may_double(&self) -> bool {
         let place = size_of::<(u64, Bucket<'_>)>() + 1;
         meter::must_fit(self.many.capacity().max(FEW) * 2 * 2 * place)
     }
 
-    /// Adds a value; false if an equal one is there.
+    /// Adds a value. Returns false if the set contains an equal one.
     pub(super) fn insert(&mut self, value: Value<'v>) -> bool {
         if self.contains(value) {
             return false;

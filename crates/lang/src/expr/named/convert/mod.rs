@@ -1,4 +1,4 @@
-//! `$convert`: from type to type; a value that does not go gives `onError` or code 241.
+//! `$convert`: converts a value to another type. If the conversion fails, the result is `onError` or the error 241.
 use super::prelude::*;
 use crate::time;
 use nagi_bson::{Decimal128, Type, json};
@@ -26,7 +26,7 @@ pub(super) static OPS: &[Named] = &[Named {
     eval: eval_convert,
 }];
 
-/// The type wanted, with a subtype for binary data.
+/// The target type, with a subtype for binary data.
 #[derive(Clone, Copy)]
 pub(super) struct Target {
     pub(super) kind: Type,
@@ -50,19 +50,19 @@ fn eval_convert<'a>(given: &Given<'a, '_>) -> Result<Value<'a>> {
     }
 }
 
-/// How texts and bytes stand for other values.
+/// The options of a conversion between strings or bytes and other values.
 #[derive(Debug, Clone, Copy, Default)]
 pub(super) struct How<'h> {
-    /// How binary data is written as text.
+    /// The text format of binary data (`hex`, `base64`, ...).
     pub(super) format: Option<&'h str>,
-    /// Whether a number in binary data begins with its greatest byte.
+    /// True if a number in binary data begins with its most significant byte.
     big_endian: bool,
-    /// 2, 8, 10 or 16 for whole numbers in texts.
+    /// The base of integers in strings: 2, 8, 10 or 16.
     base: Option<u32>,
 }
 
 impl How<'static> {
-    /// With the format of the shorthands.
+    /// The options that the shorthands (`$toString`, ...) use.
     pub(super) fn format(format: &'static str) -> How<'static> {
         How { format: Some(format), ..How::default() }
     }
@@ -147,7 +147,7 @@ fn subtype(value: Value<'_>) -> Result<Option<u8>> {
         bail!(Code::Location(4341106), "In $convert, numeric 'subtype' argument is not an integer");
     };
     match u8::try_from(code) {
-        // The numbers between the standard's and the user's are no one's.
+        // Subtypes between the standard's and the user-defined ones are not assigned.
         Ok(subtype @ (0..=9 | 128..)) => Ok(Some(subtype)),
         _ => bail!(
             Code::Location(4341107),
@@ -173,7 +173,7 @@ fn failure(message: impl std::fmt::Display) -> Error {
     Error::new(Code::CONVERSION_FAILURE, format!("{message} in $convert with no onError value"))
 }
 
-/// A failure that names the value behind the clause, without quotes.
+/// A failure whose message ends with the value, without quotes.
 fn failed_with(message: &str, value: impl std::fmt::Display) -> Error {
     Error::new(
         Code::CONVERSION_FAILURE,
@@ -231,7 +231,7 @@ pub(super) fn convert<'a>(
     }
 }
 
-/// Numbers by their value; everything else that is there is true.
+/// Numbers convert by their value; all other values except false are true.
 fn to_bool(value: Value<'_>) -> bool {
     match value {
         Value::Bool(_) => value.is_truthy(),

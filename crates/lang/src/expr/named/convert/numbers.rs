@@ -1,4 +1,4 @@
-//! Numbers from other types.
+//! Conversions to numbers.
 use super::*;
 use nagi_bson::Binary;
 
@@ -49,7 +49,7 @@ pub(super) fn to_integer(
         Value::Int64(n) => n,
         Value::Double(n) => {
             check_finite(n)?;
-            // The number itself must be in range: 2147483647.5 is no int, 2.5 is 2.
+            // The range check precedes the truncation: 2147483647.5 is not an int, 2.5 becomes 2.
             if n < min as f64 || n > max as f64 {
                 return Err(overflow(value));
             }
@@ -85,7 +85,7 @@ fn check_finite(n: f64) -> Result<()> {
     Ok(())
 }
 
-/// A whole number in the base that was requested.
+/// Parses an integer in the requested base (10 by default).
 fn integer_text(text: &str, how: How<'_>) -> Result<i64> {
     if how.base.is_none() {
         check_hexadecimal(text)?;
@@ -93,7 +93,7 @@ fn integer_text(text: &str, how: How<'_>) -> Result<i64> {
     parse_integer(text, how.base.unwrap_or(10)).map_err(|why| not_a_number(text, why))
 }
 
-/// A sign and digits of the base, or what is wrong in MongoDB's words.
+/// Parses an optional sign and the digits of the base. The error is MongoDB's text for the problem.
 fn parse_integer(text: &str, base: u32) -> std::result::Result<i64, &'static str> {
     let (negative, digits) = match text.as_bytes() {
         [b'-', rest @ ..] => (true, rest),
@@ -117,7 +117,7 @@ fn parse_integer(text: &str, base: u32) -> std::result::Result<i64, &'static str
     i64::try_from(signed).map_err(|_| "Overflow")
 }
 
-/// A number as C's `strtod` reads it, or what is wrong in MongoDB's words.
+/// Parses a number like C's `strtod`. The error is MongoDB's text for the problem.
 fn parse_double(text: &str) -> std::result::Result<f64, &'static str> {
     if text.is_empty() {
         return Err("Empty string");
@@ -126,7 +126,7 @@ fn parse_double(text: &str) -> std::result::Result<f64, &'static str> {
         return Err("Leading whitespace");
     }
     let length = double_length(text.as_bytes());
-    // What was read is ASCII.
+    // The part that was read is ASCII.
     let (read, rest) = text.split_at(length);
     let n: f64 = read.parse().map_err(|_| "Did not consume any digits")?;
     let mantissa = read.split(['e', 'E']).next().unwrap_or("");
@@ -139,7 +139,7 @@ fn parse_double(text: &str) -> std::result::Result<f64, &'static str> {
     }
 }
 
-/// How many bytes at the front are a number; 0 if none are.
+/// The number of bytes at the beginning of the text that form a number; 0 if it does not begin with a number.
 fn double_length(text: &[u8]) -> usize {
     let digits =
         |from: usize| text.iter().skip(from).take_while(|byte| byte.is_ascii_digit()).count();
@@ -182,7 +182,7 @@ fn bad_length(data: Binary<'_>, kind: Type) -> Error {
     ))
 }
 
-/// One, two, four or (for a long) eight bytes of subtype 0 as a number with sign.
+/// Reads one, two, four or (for a long) eight bytes of subtype 0 as a signed number.
 fn integer_of_bytes(data: Binary<'_>, big_endian: bool, most: usize) -> Option<i64> {
     let len = data.bytes.len();
     if data.subtype != 0 || len > most || !matches!(len, 1 | 2 | 4 | 8) {
@@ -196,7 +196,7 @@ fn integer_of_bytes(data: Binary<'_>, big_endian: bool, most: usize) -> Option<i
     Some((word << unused) as i64 >> unused)
 }
 
-/// Four or eight bytes of subtype 0 as a float.
+/// Reads four or eight bytes of subtype 0 as a floating-point number.
 fn double_of_bytes(data: Binary<'_>, big_endian: bool) -> Option<f64> {
     if data.subtype != 0 {
         return None;

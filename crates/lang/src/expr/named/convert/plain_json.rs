@@ -1,15 +1,16 @@
-//! JSON as texts hold it (RFC 8259): nothing but objects, arrays, strings, numbers, true, false, null.
+//! Plain JSON (RFC 8259), as `$convert` reads and prints it: only objects, arrays, strings, numbers, true, false,
+//! null.
 //!
-//! `{"$oid": "..."}` stays a document; `$deserializeEJSON` makes more of it.
+//! `{"$oid": "..."}` stays a document; `$deserializeEJSON` converts such tags.
 use super::*;
 use crate::expr::print;
 use nagi_bson::{ArrayWriter, DEPTH_MAX, Doc, DocBuf, DocWriter, ValueSlot, json};
 
-/// What a text may become, with the buffer that grows: `[1,1,...]` gives an element with its index and an
-/// int32 for each two characters.
+/// The maximal number of bytes that one byte of text becomes, with the growing buffer: an element of `[1,1,...]` has
+/// two characters of text and becomes an index and an int32.
 const JSON_GROWTH: usize = 12;
 
-/// Reads a text that holds one object, or one array.
+/// Parses a text that consists of one object or one array.
 pub(super) fn read<'a>(cx: &Eval<'a>, text: &str, object: bool) -> Result<Value<'a>> {
     cx.check_work(JSON_GROWTH * text.len())?;
     let mut reader = Reader { text, at: 0, depth: 0 };
@@ -45,7 +46,7 @@ impl Reader<'_> {
         if self.peek().is_some() { Err("unexpected text behind the value") } else { Ok(()) }
     }
 
-    /// The next byte that is no space.
+    /// The next byte that is not white space.
     fn peek(&mut self) -> Option<u8> {
         let bytes = self.text.as_bytes();
         while let Some(b' ' | b'\t' | b'\n' | b'\r') = bytes.get(self.at) {
@@ -74,7 +75,7 @@ impl Reader<'_> {
     }
 
     fn nested(&mut self, read: impl FnOnce(&mut Self) -> Read) -> Read {
-        // One level for the document that the value is built in.
+        // One level is reserved for the document in which the value is built.
         if self.depth + 1 >= DEPTH_MAX {
             return Err("nesting is too deep");
         }
@@ -224,7 +225,7 @@ impl Reader<'_> {
     }
 }
 
-/// A document or an array as JSON; types that JSON has not are their own texts.
+/// Prints a document or an array as JSON. Values of types that JSON does not have are printed as strings.
 pub(super) fn print(cx: &Eval<'_>, value: Value<'_>) -> Result<String> {
     let mut out = String::new();
     append(cx, &mut out, value)?;

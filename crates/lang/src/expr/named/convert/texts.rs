@@ -1,4 +1,4 @@
-//! Texts, ObjectIds and binary data from other types.
+//! Conversions to strings, ObjectIds and binary data.
 use super::*;
 use crate::expr::print;
 use nagi_bson::{Binary, json, text::Hex};
@@ -57,11 +57,11 @@ pub(super) fn to_string<'a>(cx: &Eval<'a>, value: Value<'a>, how: How<'_>) -> Re
     cx.text(&text)
 }
 
-/// Bytes on the way from a text in hexadecimal digits to what it says (four for each digit, and the result), or
-/// back in capitals, for each byte of the source.
+/// The temporary bytes per byte of the source when a string of hexadecimal digits is decoded (four for each digit,
+/// and the result) or binary data is encoded in capital digits.
 const HEX_GROWTH: usize = 6;
 
-/// A whole number in the base that was requested.
+/// Prints an integer in the requested base.
 fn in_base(value: Value<'_>, how: How<'_>) -> Result<String> {
     let Some(n) = number::as_i64_exact(value) else {
         return Err(failure(format_args!("{value} is no whole number to print in a base")));
@@ -174,7 +174,7 @@ pub(super) fn to_binary<'a>(
     Ok(Value::Binary(Binary { subtype, bytes }))
 }
 
-/// The bytes of a UUID in its usual text.
+/// Parses the usual text form of a UUID.
 pub(in crate::expr::named) fn uuid_bytes(text: &str) -> Option<[u8; 16]> {
     let dashes = text.char_indices().filter(|(_, c)| *c == '-').map(|(at, _)| at);
     if !dashes.eq([8, 13, 18, 23]) || text.len() != 36 {
