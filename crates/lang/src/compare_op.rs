@@ -1,6 +1,6 @@
-//! The comparisons that filters and expressions share.
+//! The comparison operators that filters and expressions share.
 
-/// How two values are compared.
+/// A comparison of two values.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum CompareOp {
     Eq,
@@ -11,7 +11,7 @@ pub enum CompareOp {
 }
 
 impl CompareOp {
-    /// The operator's name in a filter.
+    /// The name of the operator in a filter.
     pub const fn name(self) -> &'static str {
         match self {
             CompareOp::Eq => "$eq",
@@ -22,7 +22,7 @@ impl CompareOp {
         }
     }
 
-    /// Whether an order of value to operand satisfies the operator.
+    /// Returns true if the operator holds for this ordering of the value to the operand.
     pub const fn accepts(self, order: std::cmp::Ordering) -> bool {
         match self {
             CompareOp::Eq => order.is_eq(),

@@ -1,20 +1,19 @@
-//! Values of Queryable Encryption, as far as a server reads them without a key: BinData of subtype 6.
+//! The values of Queryable Encryption that a server can test without a key: BinData of subtype 6.
 //!
-//! A client encrypts a string under its own keys, and derives a token of the string, its beginnings, its
-//! ends or its parts, whichever may be asked for. A stored text-indexed value has for each of them a
-//! block of 96 bytes, which tells nothing until somebody asks: the payload of a question carries the token
-//! of what is requested, and of the blocks exactly those of that text open to zeros under a key that
-//! is derived from it.
+//! A client encrypts a string with its own keys. It also derives tokens from the string and, depending on the
+//! declared queries, from its prefixes, suffixes or substrings. For each token a stored value contains a block of 96
+//! bytes. Without the token a block reveals nothing. The payload of a query contains the token of the text to find. A
+//! key derived from that token decrypts exactly the blocks of that text to zeros.
 //!
 //! ```text
 //!   stored:  17 (1) | key id (16) | BSON type (1)
 //!            | blocks (4) | of them substrings (4) | of them suffixes (4)      little endian
 //!            | ciphertext (17 at least) | the blocks: exact, substrings, suffixes, prefixes
 //!   block:   encrypted count (32) | tag (32) | encrypted zeros (32): IV (16) | zeros by AES-256-CTR (16)
-//!   asked:   18 (1) | BSON {ts: {e | s | u | p: {d, s, l: token (32)}}, cm, cf, df, ss, fs, ps}
+//!   query:   18 (1) | BSON {ts: {e | s | u | p: {d, s, l: token (32)}}, cm, cf, df, ss, fs, ps}
 //! ```
 //!
-//! Does not know about: expressions, the ciphertext, inserting (which makes stored values of a client's).
+//! This module does not know expressions, does not decrypt the ciphertext, and does not create stored values.
 
 use aes::{Aes256, Block, cipher::BlockCipherEncrypt, cipher::KeyInit as _};
 use hmac::{Hmac, Mac};
@@ -22,27 +21,27 @@ use nagi_bson::{Doc, Value};
 use nagi_error::{Code, Error, Result, bail};
 use sha2::Sha256;
 
-/// The subtype of everything encrypted.
+/// The binary subtype of all encrypted data.
 pub const SUBTYPE: u8 = 6;
-/// First byte of what a client marks for encryption before its library sees it.
+/// The first byte of a value that the client marks for encryption, before the client library processes it.
 pub const PLACEHOLDER: u8 = 3;
-/// First byte of a stored text-indexed value.
+/// The first byte of a stored text-indexed value.
 const TEXT_VALUE: u8 = 17;
-/// First byte of a question about text.
+/// The first byte of the payload of a text query.
 pub const FIND_TEXT: u8 = 18;
 
 /// One byte, the id of a key, a type, three counts.
 const HEADER_BYTES: usize = 30;
-/// An IV and one byte at least.
+/// An IV and at least one byte.
 const CIPHERTEXT_BYTES_MIN: usize = 17;
 const BLOCK_BYTES: usize = 96;
-/// Where the encrypted zeros stand in a block.
+/// The position of the encrypted zeros in a block.
 const ZEROS_AT: usize = 64;
 const TOKEN_BYTES: usize = 32;
-/// What a token is hashed with to have the key of the zeros.
+/// The number that is hashed with a token to derive the key of the zeros.
 const ZEROS_LEVEL: u64 = 2;
 
-/// Which blocks of a value are asked.
+/// The kind of blocks that a query tests.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Part {
     Exact,
@@ -64,8 +63,10 @@ fn invalid() -> Error {
 }
 
 impl<'v> TextValue<'v> {
+    /// Parses a stored value.
+    ///
     /// # Errors
-    /// 6672400 for anything but a well-formed text-indexed value.
+    /// 6672400 if it is not a well-formed text-indexed value.
     pub fn read(bytes: &'v [u8]) -> Result<TextValue<'v>> {
         let (header, rest) = bytes.split_at_checked(HEADER_BYTES).ok_or_else(invalid)?;
         if header[0] != TEXT_VALUE {
@@ -75,7 +76,7 @@ impl<'v> TextValue<'v> {
         let [blocks, substrings, suffixes] = counts else { return Err(invalid()) };
         let count = |bytes: &[u8; 4]| u32::from_le_bytes(*bytes) as usize;
         let (blocks, substrings, suffixes) = (count(blocks), count(substrings), count(suffixes));
-        // One block is that of the whole string.
+        // One block belongs to the whole string.
         let named = substrings.checked_add(suffixes).and_then(|named| named.checked_add(1));
         let at = blocks.checked_mul(BLOCK_BYTES).and_then(|bytes| rest.len().checked_sub(bytes));
         match (named, at) {
@@ -101,7 +102,7 @@ impl<'v> TextValue<'v> {
     }
 }
 
-/// What opens the zeros of the blocks of one text.
+/// The key that decrypts the zeros of the blocks of one text.
 #[derive(Clone)]
 pub struct ZerosKey(Aes256);
 
@@ -112,11 +113,11 @@ impl std::fmt::Debug for ZerosKey {
 }
 
 impl ZerosKey {
-    /// The key in the payload of a question about text, its first byte left out.
+    /// Reads the key from the payload of a text query, without its first byte.
     ///
     /// # Errors
-    /// 14, 40414, 40415 for what is no such document, 2 for none or several tokens, 6373501 for one
-    /// that is no token.
+    /// 14, 40414, 40415 for a malformed document, 2 for no token set or several, 6373501 for a token of the wrong
+    /// length.
     pub fn read(payload: &[u8]) -> Result<ZerosKey> {
         let payload = Doc::parse(payload)?;
         check_fields(payload)?;
@@ -140,23 +141,23 @@ impl ZerosKey {
             None | Some(Value::Missing) => Err(missing(&format!("ts.{name}.{field}"))),
             Some(other) => Err(wrong_type(&format!("ts.{name}.{field}"), other, "binData")),
         };
-        // The first two are for servers that look tags up; they are checked all the same.
+        // The first two tokens are for servers that look up tags; they are only checked.
         token("d")?;
         token("s")?;
         Ok(ZerosKey::of_token(&token("l")?))
     }
 
-    /// The key that is derived from the server's token of a text.
+    /// Derives the key from the server's token of a text.
     pub fn of_token(token: &[u8; TOKEN_BYTES]) -> ZerosKey {
         let mut mac = <Hmac<Sha256>>::new_from_slice(token).expect("HMAC takes keys of any length");
         mac.update(&ZEROS_LEVEL.to_le_bytes());
         ZerosKey(Aes256::new(&mac.finalize().into_bytes()))
     }
 
-    /// Whether the block is that of the text.
+    /// Returns true if the block belongs to the text.
     pub fn opens(&self, block: &[u8; BLOCK_BYTES]) -> bool {
         let (iv, zeros) = block[ZEROS_AT..].split_at(16);
-        // In counter mode the encrypted zeros of one block are the encrypted counter.
+        // In counter mode, the ciphertext of one block of zeros is the encrypted counter.
         let mut counter = Block::try_from(iv).expect("sixteen bytes");
         self.0.encrypt_block(&mut counter);
         counter.as_slice() == zeros
@@ -181,7 +182,7 @@ fn wrong_type(field: &str, value: Value<'_>, expected: &str) -> Error {
     )
 }
 
-/// Checks names and types of the fields of a payload.
+/// Checks the names and types of the fields of a payload.
 fn check_fields(payload: Doc<'_>) -> Result<()> {
     for element in payload {
         let (name, value) = (element.name(), element.value());
@@ -206,7 +207,7 @@ fn check_fields(payload: Doc<'_>) -> Result<()> {
 mod tests {
     use super::*;
 
-    /// A value with so many blocks, of which each begins with its number.
+    /// A value with the given numbers of blocks, each of which begins with its number.
     fn value(blocks: u32, substrings: u32, suffixes: u32) -> Vec<u8> {
         let mut bytes = vec![TEXT_VALUE];
         bytes.resize(18, 2);
@@ -260,7 +261,7 @@ mod tests {
         assert!(ZerosKey::read(&bytes).is_ok());
         for at in 0..bytes.len() {
             assert!(ZerosKey::read(&bytes[..at]).is_err(), "{at} bytes");
-            // Whatever a byte becomes, it is read or refused.
+            // With any byte changed, the payload is either parsed or rejected.
             for changed in [0, 0x7f, 0xff] {
                 let mut bytes = bytes.clone();
                 bytes[at] = changed;

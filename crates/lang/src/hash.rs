@@ -1,15 +1,17 @@
-//! Hashes that clients see: `$hash`, `$hexHash`, `$toHashedIndexKey`.
+//! Hashes that are visible to clients: `$hash`, `$hexHash`, `$toHashedIndexKey`.
 //!
-//! The key of a hashed index as MongoDB computes it is the first half of an MD5 over
+//! MongoDB's key of a hashed index is the first half of an MD5 over
 //!
 //! ```text
 //!   seed 0 (int32) | element          element = sort class (int32) | name with 0 | content
 //! ```
 //!
-//! where numbers are truncated to int64 (so that equal numbers of any type hash alike), documents
-//! and arrays are their elements in turn and an end, and everything else is the bytes of the value.
-//! The top element has no name. Our own indexes hash otherwise (`store::index::hashed`): this is
-//! for clients that compute the keys themselves.
+//! The content of a number is its value truncated to int64, so that equal numbers of any type have the same hash. The
+//! content of a document or array is its elements followed by an end. The content of other values is their bytes. The
+//! top element has no name.
+//!
+//! Nagi's own hashed indexes use another hash (`store::index::hashed`). This one is for clients that compute the keys
+//! themselves.
 
 use md5::{Digest, Md5};
 use nagi_bson::{Doc, DocBuf, Value, compare, number};
@@ -72,7 +74,7 @@ pub fn xxh64(bytes: &[u8]) -> u64 {
     hash ^ (hash >> 32)
 }
 
-/// What MongoDB's hashed index holds for a value; a missing one hashes as null.
+/// The key of a value in MongoDB's hashed index; a missing value is hashed as null.
 pub fn index_key(value: Value<'_>) -> i64 {
     let value = if value.is_missing() { Value::Null } else { value };
     let mut bytes = Vec::with_capacity(64);
@@ -104,7 +106,7 @@ fn append(name: Option<&str>, value: Value<'_>, out: &mut Vec<u8>) {
         }
         value if value.is_number() => out.extend_from_slice(&truncated(value).to_le_bytes()),
         value => {
-            // The bytes of the value are what stands behind type and name of a field of it.
+            // The bytes of the value follow the type and name of a field.
             let holder = DocBuf::build(|w| w.put("", value));
             let holder = holder.as_bytes();
             out.extend_from_slice(&holder[6..holder.len() - 1]);
@@ -119,27 +121,27 @@ fn append_elements(doc: Doc<'_>, out: &mut Vec<u8>) {
     append_end(out);
 }
 
-/// The end of a document: class 0, and no name.
+/// Appends the end of a document: class 0 without a name.
 fn append_end(out: &mut Vec<u8>) {
     out.extend_from_slice(&0i32.to_le_bytes());
 }
 
-/// A number's whole part, at the ends of the range if it is outside of it; NaN is 0.
+/// The integer part of a number, limited to the range of int64; 0 for NaN.
 fn truncated(value: Value<'_>) -> i64 {
     match value {
         Value::Decimal128(n) => match n.to_i64() {
             Some(n) => n,
             None => n.to_f64() as i64,
         },
-        // What the reference computes for 2^63 wraps around, and is part of its stored format.
+        // MongoDB's result for 2^63 wraps around, and is part of its stored format.
         Value::Double(n) if n == i64::MAX as f64 => i64::MIN,
         Value::Double(n) => n as i64,
         value => number::as_i64_exact(value).unwrap_or(0),
     }
 }
 
-/// MongoDB's canonical type: the class by which values of different types are ordered, with three of
-/// its own.
+/// MongoDB's canonical type: the class by which values of different types are ordered. MinKey, missing and undefined
+/// have separate numbers here.
 fn sort_class(value: Value<'_>) -> i32 {
     match value {
         Value::MinKey => -1,
@@ -152,7 +154,7 @@ fn sort_class(value: Value<'_>) -> i32 {
 mod tests {
     use super::*;
 
-    /// Keys that MongoDB's own tests publish.
+    /// The keys in MongoDB's own tests.
     #[test]
     fn index_keys_are_those_of_mongodb() {
         let id = *b"\x47\xcc\x67\x09\x34\x75\x06\x1e\x3d\x95\x36\x9d";
@@ -178,7 +180,7 @@ mod tests {
         assert_eq!(xxh64(b"a"), 0xD24E_C4F1_A98C_6E5B);
         assert_eq!(xxh64(b"abc"), 0x44BC_2CF5_AD77_0999);
         assert_eq!(xxh64(b"Hello World"), 0x6334_D207_1924_5BC2);
-        // Longer than a stripe: 39 bytes.
+        // 39 bytes, longer than a stripe.
         assert_eq!(xxh64(b"Nobody inspects the spammish repetition"), 0xFBCE_A83C_8A37_8BF1);
     }
 }

@@ -1,21 +1,21 @@
-//! Sorting what lies in memory, a piece at a time: a sort of a million entries asks on its way whether
-//! the operation shall continue. For stages that hold documents, and for operators over long arrays.
+//! An interruptible merge sort of data in memory: during the sort of a million entries the operation's interrupt
+//! check is called regularly. Used by stages that hold documents and by operators on long arrays.
 
 use std::cmp::Ordering;
 
 use nagi_error::Result;
 
-/// Entries that are sorted without asking: a few milliseconds.
+/// The number of entries that are sorted without an interrupt check, which takes a few milliseconds.
 const PIECE: usize = 8192;
-/// The same where comparing two may call a collation, or follow a path.
+/// The same for slow comparisons, which call a collation or follow a path.
 const SLOW_PIECE: usize = 1024;
 
-/// Sorts `items`; equal ones stay in their order. `go_on` is requested each entry that is merged.
+/// Sorts `items` stably. `go_on` is called for each sorted piece and for each merged entry.
 ///
-/// Costs the comparisons of one sort, and a second vector of items where there is more than one piece.
+/// The cost is that of one sort, and a second vector of items if there is more than one piece.
 ///
 /// # Errors
-/// Those of `go_on`; what was not merged yet is then lost.
+/// The errors of `go_on`. Entries that are not yet merged are then lost.
 pub fn order<T>(
     items: &mut Vec<T>,
     compare: &dyn Fn(&T, &T) -> Ordering,
@@ -24,10 +24,10 @@ pub fn order<T>(
     by_pieces(items, PIECE, compare, go_on)
 }
 
-/// As [`order`], where comparing is slow.
+/// Like [`order`], for slow comparisons.
 ///
 /// # Errors
-/// Those of `go_on`.
+/// The errors of `go_on`.
 pub(crate) fn order_slowly<T>(
     items: &mut Vec<T>,
     compare: &dyn Fn(&T, &T) -> Ordering,
@@ -55,7 +55,7 @@ fn by_pieces<T>(
         runs.push(run);
     }
     runs.reverse();
-    // Two by two, so that each round goes over all of them once.
+    // Runs are merged in pairs, so that each round moves all entries once.
     while runs.len() > 1 {
         let mut merged = Vec::with_capacity(runs.len().div_ceil(2));
         let mut rest = runs.into_iter();
@@ -77,7 +77,7 @@ fn merge<T>(
     compare: &dyn Fn(&T, &T) -> Ordering,
     go_on: &mut dyn FnMut() -> Result<()>,
 ) -> Result<Vec<T>> {
-    // Often they follow each other: the input was in order, forwards or backwards.
+    // The fast paths for two runs that are already in order, forwards or backwards; this is frequent.
     if let (Some(last), Some(first)) = (one.last(), other.first())
         && compare(last, first).is_le()
     {
@@ -115,7 +115,7 @@ mod tests {
                 order(&mut got, &u64::cmp, &mut || Ok(())).expect("nothing stops it");
                 assert!(got == expected, "{n}");
             }
-            // By a part only: what is equal there stays in its order.
+            // Compares only a part of the entries: entries with equal parts keep their order.
             let mut pairs: Vec<(u64, u64)> = numbers(n).map(|i| i % 100).zip(0..).collect();
             let mut expected = pairs.clone();
             expected.sort();

@@ -1,18 +1,24 @@
-//! Dotted paths and how a filter walks along them.
+//! Dotted paths, and how a filter evaluates them.
 //!
-//! A path names fields ("a.b.2"). Where a document on the way holds an array, the walk enters every
-//! element that is a document, one level deep, and also the element whose position is the path's next
-//! component. What a walk yields for `{a: [{b: 1}, 5, {}]}` and "a.b": `1`, nothing (5 is no document),
-//! `Missing`. A scalar in the middle of a path yields `Missing`, an empty array yields nothing.
+//! A path names fields ("a.b.2"). If a document on the path contains an array, the walk enters every element that is
+//! a document, one level deep, and also the element whose position is the next component of the path.
 //!
-//! Cost: linear in the fields before the one that is looked for; no allocation.
+//! ```text
+//!   path "a.b"    {a: {b: 1}}              yields 1
+//!                 {a: [{b: 1}, 5, {}]}     yields 1 and Missing (5 is not a document)
+//!                 {a: 7}                   yields Missing
+//!                 {a: []}                  yields nothing
+//!   path "a.0"    {a: [3, 4]}              yields 3
+//! ```
+//!
+//! The cost is linear in the number of fields before the named ones, and nothing is allocated.
 
 use std::sync::Arc;
 
 use nagi_bson::{Array, Doc, NameTag, Value};
 use nagi_error::Result;
 
-/// A parsed dotted path; a clone shares it. The path without components names the value itself.
+/// A parsed dotted path; clones share it. The path without components denotes the value itself.
 #[derive(Clone, PartialEq, Eq, Hash)]
 pub struct FieldPath {
     text: Arc<str>,
@@ -24,13 +30,13 @@ struct Part {
     start: u32,
     end: u32,
     tag: NameTag,
-    /// The component read as an array position, or `NO_INDEX`.
+    /// The component as an array position, or `NO_INDEX`.
     index: u32,
 }
 
 const NO_INDEX: u32 = u32::MAX;
 
-/// What a path that ends at an array yields.
+/// The values that a path yields if it ends at an array.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Leaf {
     /// Each element, then the array itself: comparisons, `$in`, `$type`, ...
@@ -40,7 +46,7 @@ pub enum Leaf {
 }
 
 impl FieldPath {
-    /// Splits at the dots. Empty components are kept; whether they are allowed is the caller's rule.
+    /// Splits at the dots. Empty components are kept; the caller decides if they are allowed.
     pub fn new(text: &str) -> FieldPath {
         let mut parts = Vec::new();
         let mut start = 0;
@@ -57,7 +63,7 @@ impl FieldPath {
         FieldPath { text: text.into(), parts: parts.into() }
     }
 
-    /// The path without components: the value itself (inside `$elemMatch` of operators).
+    /// The path without components, which denotes the value itself (inside of an `$elemMatch` with operators).
     pub fn root() -> FieldPath {
         FieldPath { text: "".into(), parts: Arc::new([]) }
     }
@@ -66,17 +72,17 @@ impl FieldPath {
         &self.text
     }
 
-    /// Number of components.
+    /// The number of components.
     pub fn len(&self) -> usize {
         self.parts.len()
     }
 
-    /// Whether this is [`FieldPath::root`].
+    /// Returns true if this is [`FieldPath::root`].
     pub fn is_empty(&self) -> bool {
         self.parts.is_empty()
     }
 
-    /// The component at `at`, which must be below `len`.
+    /// The component at `at`, which must be less than `len`.
     pub fn part(&self, at: usize) -> &str {
         let part = self.parts[at];
         &self.text[part.start as usize..part.end as usize]
@@ -109,12 +115,12 @@ impl FieldPath {
         }
     }
 
-    /// Whether `self` equals `other` or leads to a field above it.
+    /// Returns true if `self` equals `other` or is a path above it.
     pub fn is_prefix_of(&self, other: &FieldPath) -> bool {
         self.len() <= other.len() && self.parts().eq(other.parts().take(self.len()))
     }
 
-    /// Whether any component could be an array position.
+    /// Returns true if any component could be an array position.
     pub fn has_index(&self) -> bool {
         self.parts.iter().any(|part| part.index != NO_INDEX)
     }
@@ -138,7 +144,7 @@ impl From<&str> for FieldPath {
     }
 }
 
-/// A path component as an array position: digits without a leading zero, within 32 bits.
+/// A path component as an array position: up to nine digits without a leading zero.
 pub fn array_index(part: &str) -> Option<u32> {
     let bytes = part.as_bytes();
     let canonical = !bytes.is_empty()
@@ -148,8 +154,8 @@ pub fn array_index(part: &str) -> Option<u32> {
     if canonical { part.parse().ok() } else { None }
 }
 
-/// The value a path leads to through documents only, and through arrays where a component is a
-/// position; `Missing` otherwise. No implicit traversal of arrays.
+/// The value at a path that leads through documents, and through arrays only where a component is a position;
+/// otherwise `Missing`. Arrays are not traversed implicitly.
 pub fn lookup<'a>(doc: Doc<'a>, path: &FieldPath) -> Value<'a> {
     let mut value = Value::Doc(doc);
     for at in 0..path.len() {
@@ -168,13 +174,13 @@ pub fn lookup<'a>(doc: Doc<'a>, path: &FieldPath) -> Value<'a> {
     value
 }
 
-/// Calls `test` with each value the path yields until it answers true.
+/// Calls `test` with each value that the path yields, until it returns true.
 ///
-/// The second argument of `test` is the position of the element of the outermost array that was
-/// traversed implicitly (what a positional `$` stands for).
+/// The second argument of `test` is the element's position in the outermost array that was traversed implicitly: the
+/// value of a positional `$`.
 ///
 /// # Errors
-/// Those of `test`.
+/// The errors of `test`.
 pub fn any<'a, F>(doc: Doc<'a>, path: &FieldPath, leaf: Leaf, test: &mut F) -> Result<bool>
 where
     F: FnMut(Value<'a>, Option<u32>) -> Result<bool>,
@@ -185,7 +191,7 @@ where
     walk(doc, path, 0, leaf, None, test)
 }
 
-/// Calls `visit` with every value the path yields, terminal arrays included as wholes.
+/// Calls `visit` with every value that the path yields, including arrays at its end as wholes.
 pub fn for_each_value<'a>(doc: Doc<'a>, path: &FieldPath, visit: &mut dyn FnMut(Value<'a>)) {
     let outcome = any(doc, path, Leaf::Traverse, &mut |value, _| {
         visit(value);
@@ -194,7 +200,7 @@ pub fn for_each_value<'a>(doc: Doc<'a>, path: &FieldPath, visit: &mut dyn FnMut(
     debug_assert!(outcome.is_ok());
 }
 
-/// As [`any`], from the value on that the first component led to. The path has one at least.
+/// Like [`any`], but starts at the value of the first component. The path must have at least one.
 pub(crate) fn any_from<'a, F>(
     first: Value<'a>,
     path: &FieldPath,
@@ -207,7 +213,7 @@ where
     go_on(first, path, 1, leaf, None, test)
 }
 
-/// What is asked of each value, as [`any`] says.
+/// The test of each value; see [`any`].
 trait Test<'a>: FnMut(Value<'a>, Option<u32>) -> Result<bool> {}
 
 impl<'a, F: FnMut(Value<'a>, Option<u32>) -> Result<bool>> Test<'a> for F {}
@@ -223,7 +229,7 @@ fn walk<'a>(
     go_on(path.step(at, doc), path, at + 1, leaf, outer, test)
 }
 
-/// Goes on behind `value`, to which the components before `at` led.
+/// Continues the walk below `value`, which the components before `at` led to.
 fn go_on<'a>(
     mut value: Value<'a>,
     path: &FieldPath,

@@ -1,17 +1,17 @@
-//! Functions in JavaScript, as far as the language knows them: their text, and who can call them.
+//! JavaScript functions: their source, and the interface of the engine that calls them.
 //!
-//! The engine is behind [`Scripts`], which a request hands in with its variables
-//! ([`crate::expr::Vars::scripts`]); a server without one leaves it out, and parsing then refuses
-//! `$where`, `$function` and `$accumulator` ([`crate::expr::ParseCx::with_scripts`]).
+//! The engine implements [`Scripts`], which a request provides with its variables ([`crate::expr::Vars::scripts`]).
+//! On a server without an engine, the parser rejects `$where`, and evaluation rejects `$function` and `$accumulator`
+//! (see [`crate::expr::ParseCx::with_scripts`]).
 //!
-//! Does not know about: engines, pools of them, limits of time and memory.
+//! This module does not know engines, pools of engines, or their limits of time and memory.
 
 use std::sync::Arc;
 
 use nagi_bson::{Array, Doc, DocBuf, Value, ValueBuf};
 use nagi_error::{Code, Error, Result};
 
-/// The source of a function. Shared, because engines keep what they compiled by identity.
+/// The source of a function. It is shared, because engines cache compiled functions by identity.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Function {
     text: Box<str>,
@@ -19,7 +19,7 @@ pub struct Function {
 }
 
 impl Function {
-    /// A function without variables around it.
+    /// A function without outer variables.
     pub fn new(text: &str) -> Arc<Function> {
         Arc::new(Function { text: text.into(), scope: None })
     }
@@ -39,24 +39,26 @@ impl Function {
         }
     }
 
-    /// A whole function, the body of one, or an expression.
+    /// The source: a whole function, the body of one, or an expression.
     pub fn text(&self) -> &str {
         &self.text
     }
 
-    /// The variables around it.
+    /// The outer variables.
     pub fn scope(&self) -> Option<Doc<'_>> {
         self.scope.as_ref().map(DocBuf::as_doc)
     }
 }
 
-/// Takes what `emit(key, value)` is given.
+/// Receives the arguments of `emit(key, value)`.
 pub type Emit<'e> = &'e mut dyn FnMut(Value<'_>, Value<'_>) -> Result<()>;
 
-/// Calls functions. Errors: 139 for what a script throws, and what its limits say (50, 11601, ...).
+/// Calls functions.
+///
+/// Errors of all methods: 139 for an exception of a script, and the errors of its limits (50, 11601, ...).
 pub trait Scripts: std::fmt::Debug {
-    /// The value that `function` returns, in the types that JavaScript's become in BSON: every number
-    /// is a double unless it came from an int32 field of an argument that is given back.
+    /// The value that `function` returns, converted to BSON. Every number is a double, unless it is an int32 field of
+    /// an argument that is returned.
     fn call(
         &self,
         function: &Arc<Function>,
@@ -64,11 +66,11 @@ pub trait Scripts: std::fmt::Debug {
         args: &[Value<'_>],
     ) -> Result<ValueBuf>;
 
-    /// Whether `function` is true of a document, which is `this` and `obj` in it.
+    /// Returns true if `function` returns a true value for a document, which is `this` and `obj` in it.
     fn test(&self, function: &Arc<Function>, doc: Doc<'_>) -> Result<bool>;
 
-    /// The one value that the reduce function of a `mapReduce` makes of those of a key. As `call`, with a
-    /// name of its own for whoever counts these calls.
+    /// Calls the reduce function of a `mapReduce` on the values of a key. Equivalent to `call`, but a separate method
+    /// so that these calls can be counted.
     fn reduce(
         &self,
         function: &Arc<Function>,
@@ -82,7 +84,7 @@ pub trait Scripts: std::fmt::Debug {
     fn map(&self, function: &Arc<Function>, doc: Doc<'_>, emit: Emit<'_>) -> Result<()>;
 }
 
-/// What an expression says where there is no engine.
+/// The error of an expression without an engine.
 pub(crate) fn disabled() -> Error {
     Error::new(
         Code::Location(31264),

@@ -1,13 +1,18 @@
 //! Sort specifications and sort keys.
 //!
-//! A key is a document with one field per part of the specification, names left empty; two keys are
-//! compared part by part in BSON order, each in its direction. A document whose path runs into an
-//! array has several candidate keys: one per element; ascending takes the least, descending the
-//! greatest (of the whole compound key, as an index scan would meet them first). An empty array
-//! sorts as undefined, below null; a missing field sorts as null.
+//! A key is a document with one field per part of the specification, with empty names. Two keys are compared part by
+//! part in BSON order, each part in its direction.
 //!
-//! Cost: one pass over the document's fields per part; no allocation but the key itself unless there
-//! are arrays.
+//! A document whose path leads into an array has several candidate keys, one per element. An ascending sort takes the
+//! smallest and a descending sort the greatest one (of the whole compound key, as an index scan would find it first).
+//! An empty array sorts as undefined, below null; a missing field sorts as null.
+//!
+//! ```text
+//!   {a: 1}      {a: [3, 1, 2]}    key {"": 1}        {a: 1, b: -1}    {a: 5, b: "x"}    key {"": 5, "": "x"}
+//!   {a: -1}     {a: [3, 1, 2]}    key {"": 3}
+//! ```
+//!
+//! The cost is one pass over the document's fields per part. Without arrays, only the key itself is allocated.
 
 use std::cmp::Ordering;
 
@@ -18,7 +23,7 @@ use crate::collation::{self, Collation};
 use crate::expr::{MetaKind, MetaSet, Metadata};
 use crate::path::FieldPath;
 
-/// Most parts a specification may have, as in an index.
+/// The maximal number of parts of a specification, as for an index.
 pub const SORT_PARTS_MAX: usize = 32;
 
 /// A parsed sort specification.
@@ -33,7 +38,7 @@ pub struct SortSpec {
 pub struct SortPart {
     pub path: FieldPath,
     pub descending: bool,
-    /// `{$meta: ...}` instead of the path's value.
+    /// The kind of metadata of `{$meta: ...}`, which replaces the path's value.
     pub meta: Option<MetaKind>,
 }
 
@@ -41,7 +46,8 @@ impl SortSpec {
     /// Parses `{a: 1, b: -1}`.
     ///
     /// # Errors
-    /// 2 or 15973-15976 for bad directions, 15998 for an empty name, 7472500 for a name given twice.
+    /// 15974 and 15975 for invalid directions, 40352, 40353, 15998 and 16410 for invalid names, 7472500 for a
+    /// duplicate name, 13103 for too many parts, and those of invalid `$meta`s.
     pub fn parse(spec: Doc<'_>) -> Result<SortSpec> {
         let mut parts: Vec<SortPart> = Vec::new();
         for element in spec {
@@ -71,13 +77,13 @@ impl SortSpec {
         Ok(SortSpec { parts: parts.into(), collation: None })
     }
 
-    /// The same order with strings compared by a collation.
+    /// Sets the collation by which strings compare.
     #[must_use]
     pub fn collated(self, collation: Option<&'static Collation>) -> SortSpec {
         SortSpec { collation, ..self }
     }
 
-    /// How strings compare; none by their bytes.
+    /// The collation of strings; without one, they compare by their bytes.
     pub fn collation(&self) -> Option<&'static Collation> {
         self.collation
     }
@@ -90,26 +96,26 @@ impl SortSpec {
         self.parts.is_empty()
     }
 
-    /// The kinds of metadata it sorts by.
+    /// The kinds of metadata in the specification.
     pub fn metas(&self) -> MetaSet {
         let kinds = self.parts.iter().filter_map(|part| part.meta);
         kinds.fold(MetaSet::NONE, |all, kind| all | MetaSet::of(kind))
     }
 
-    /// Whether any part needs metadata.
+    /// Returns true if any part needs metadata.
     pub fn needs_meta(&self) -> bool {
         self.parts.iter().any(|part| part.meta.is_some())
     }
 
-    /// Writes the sort key of `doc` behind what is in `out`; metadata it has none.
+    /// Appends the sort key of `doc`, a document without metadata, to `out`.
     ///
     /// # Errors
-    /// 2 when two parts run into different arrays.
+    /// 2 if two parts lead into different arrays.
     pub fn key(&self, doc: Doc<'_>, out: &mut Vec<u8>) -> Result<()> {
         self.key_with(doc, &Metadata::default(), out)
     }
 
-    /// As [`SortSpec::key`] for a document with metadata.
+    /// Like [`SortSpec::key`], for a document with metadata.
     ///
     /// # Errors
     /// As for `key`.
@@ -134,7 +140,7 @@ impl SortSpec {
         Ok(())
     }
 
-    /// Order of two keys made by [`SortSpec::key`].
+    /// Compares two keys of [`SortSpec::key`].
     pub fn compare(&self, a: &[u8], b: &[u8]) -> Ordering {
         let (a, b) = (Doc::trusted(a), Doc::trusted(b));
         for ((a, b), part) in a.iter().zip(b.iter()).zip(&self.parts) {
@@ -146,7 +152,7 @@ impl SortSpec {
         Ordering::Equal
     }
 
-    /// Order of two documents; makes both keys.
+    /// Compares two documents; it computes both keys.
     ///
     /// # Errors
     /// As for [`SortSpec::key`].
@@ -168,7 +174,7 @@ impl SortSpec {
     }
 }
 
-/// The value of a kind of metadata as a sort sees it.
+/// The value of a kind of metadata in a sort; null if it is missing.
 fn found_meta<'a>(meta: &Metadata<'a>, kind: MetaKind) -> Value<'a> {
     match meta.get(kind) {
         Value::Missing => Value::Null,
@@ -176,7 +182,7 @@ fn found_meta<'a>(meta: &Metadata<'a>, kind: MetaKind) -> Value<'a> {
     }
 }
 
-/// The value at a path without arrays on the way or at its end; `None` when there is an array.
+/// The value at a path without arrays on the path or at its end; `None` if there is an array.
 fn plain<'a>(doc: Doc<'a>, path: &FieldPath) -> Option<Value<'a>> {
     let mut value = Value::Doc(doc);
     for at in 0..path.len() {
@@ -200,7 +206,7 @@ fn write(values: &[Value<'_>], out: &mut Vec<u8>) {
     }
 }
 
-/// The best key found so far among a document's candidates.
+/// The best key so far among the candidate keys of a document.
 struct Best<'s> {
     spec: &'s SortSpec,
     bytes: Vec<u8>,
@@ -208,8 +214,8 @@ struct Best<'s> {
 }
 
 impl Best<'_> {
-    /// Offers every key of `doc`. `todo` says from which component each part continues; `None`: its
-    /// value stands in `fixed` already.
+    /// Offers every candidate key of `doc`. `todo` contains the component from which each part continues; `None` if
+    /// the value of the part is already in `fixed`.
     fn expand<'a>(
         &mut self,
         doc: Doc<'a>,
@@ -241,7 +247,7 @@ impl Best<'_> {
         Ok(())
     }
 
-    /// Goes on below each element of the array at which the open parts stopped.
+    /// Continues with each element of the array at which the unfinished parts stopped.
     fn expand_array<'a>(
         &mut self,
         array: Array<'a>,
@@ -284,15 +290,15 @@ impl Best<'_> {
     }
 }
 
-/// Where a walk ended.
+/// The place where a walk stopped.
 enum Step<'a> {
     Value(Value<'a>),
-    /// At an array, with the component to continue with below its elements.
+    /// An array, and the component with which to continue below its elements.
     Array(Array<'a>, usize),
 }
 
-/// Walks from component `from` until the path ends or an array is met. A component that is a position
-/// of the array steps into it; an array found so at the end of the path counts as a whole.
+/// Walks from component `from` until the path ends or meets an array. A component that is a position of the array
+/// steps into it. An array that is reached in this way at the end of the path counts as a whole.
 fn advance<'a>(doc: Doc<'a>, path: &FieldPath, from: usize) -> Step<'a> {
     let mut value = Value::Doc(doc);
     let mut stepped = false;
@@ -351,9 +357,11 @@ fn is_descending(name: &str, value: Value<'_>) -> Result<bool> {
     }
 }
 
+/// Parses `{$meta: kind}`.
+///
 /// # Errors
-/// 17312, 9, 31138 for the shape and for kinds that no one sorts by, 31218 and 31219 for a search
-/// service's.
+/// 17312 and 9 for the wrong form, 31138 for kinds that cannot be sorted by, 31218 and 31219 for those of a search
+/// service.
 fn parse_meta(spec: Doc<'_>) -> Result<MetaKind> {
     let Some(element) = spec.first().filter(|element| element.name() == "$meta") else {
         bail!(Code::Location(17312), "$meta is the only expression supported by $sort right now");

@@ -1,8 +1,14 @@
-//! A chain of vertices, open or closed, with a hierarchy of boxes over its edges.
+//! A chain of vertices, open or closed, with a hierarchy of bounding boxes over its edges.
 //!
-//! Neighbours in a chain are neighbours in space, so the boxes need no sorting: eight edges in turn
-//! make a box, eight boxes the next one. Boxes are made when a chain of many edges is first searched.
-//! A search costs about the logarithm of the edges, times what it finds.
+//! ```text
+//!   edges    e0 e1 ... e7   e8 e9 ... e15   ...
+//!   level 1  [  box 0    ]  [   box 1    ]  ...      eight consecutive edges per box
+//!   level 2  [            box 0              ...  ]  eight boxes per box
+//! ```
+//!
+//! Neighbours in a chain are neighbours in space, so the boxes need no sorting. The hierarchy is built when a chain
+//! with many edges is first searched. The cost of a search is about the logarithm of the number of edges, times the
+//! number of results.
 
 use std::sync::OnceLock;
 
@@ -10,9 +16,9 @@ use s2::r3::vector::Vector;
 
 use super::sphere::{self, Point};
 
-/// Children of a box.
+/// The number of children of a box.
 const FANOUT: usize = 8;
-/// Chains with fewer edges are searched from end to end.
+/// Chains with fewer edges are searched linearly.
 const PLAIN_EDGES_MAX: usize = 24;
 
 /// A chain of edges.
@@ -29,7 +35,7 @@ impl Clone for Chain {
     }
 }
 
-/// A box in space, sides along the axes.
+/// A bounding box in space, with sides along the axes.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Block {
     low: [f64; 3],
@@ -37,7 +43,7 @@ pub(super) struct Block {
 }
 
 impl Block {
-    /// The box of an edge: its ends and how far the arc rises above the chord.
+    /// The bounding box of an edge. It includes the ends and the height of the arc above the chord.
     pub(super) fn of_edge(a: &Point, b: &Point) -> Block {
         let half2 = sphere::chord2(a, b) / 4.0;
         let rise = 1.0 - (1.0 - half2).max(0.0).sqrt() + 1e-15;
@@ -62,7 +68,7 @@ impl Block {
         (0..3).all(|i| self.low[i] <= other.high[i] && other.low[i] <= self.high[i])
     }
 
-    /// The squared distance of a point to the box.
+    /// The squared distance from a point to the box.
     fn chord2(&self, p: &Vector) -> f64 {
         let p = axes(p);
         (0..3).map(|i| (self.low[i] - p[i]).max(p[i] - self.high[i]).max(0.0).powi(2)).sum()
@@ -79,7 +85,7 @@ impl Chain {
         Chain { vertices, closed: false, tree: OnceLock::new() }
     }
 
-    /// A ring; the last vertex is joined to the first.
+    /// A ring; the last vertex is connected to the first.
     pub fn closed(vertices: Vec<Point>) -> Chain {
         Chain { vertices, closed: true, tree: OnceLock::new() }
     }
@@ -101,7 +107,7 @@ impl Chain {
         (0..self.edge_count()).map(|at| self.edge(at))
     }
 
-    /// The same vertices the other way round.
+    /// The same vertices in reverse order.
     pub(super) fn reversed(&self) -> Chain {
         let vertices = self.vertices.iter().rev().copied().collect();
         Chain { vertices, closed: self.closed, tree: OnceLock::new() }
@@ -123,7 +129,7 @@ impl Chain {
         })
     }
 
-    /// Calls `visit` with the number of each edge whose box meets `block`, until it answers true.
+    /// Calls `visit` with the index of each edge whose box intersects `block`, until it returns true.
     pub(super) fn any_edge_near(
         &self,
         block: &Block,
@@ -153,7 +159,7 @@ impl Chain {
         false
     }
 
-    /// The squared chord from a point to the nearest place on the chain; infinite without vertices.
+    /// The squared chord from a point to the nearest point of the chain; infinite if there are no vertices.
     pub(super) fn chord2(&self, p: &Point) -> f64 {
         if self.vertices.len() == 1 {
             return sphere::chord2(p, &self.vertices[0]);
@@ -181,13 +187,13 @@ impl Chain {
             open.extend(
                 (at * FANOUT..end).map(|i| (tree[level - 1][i].chord2(&p.0), level - 1, i)),
             );
-            // The nearest comes last, to be taken first.
+            // The nearest box is pushed last, so that it is popped first.
             open[first..].sort_by(|a, b| b.0.total_cmp(&a.0));
         }
         best
     }
 
-    /// The angle from a point to the chain, radians.
+    /// The angle from a point to the chain, in radians.
     pub(super) fn distance(&self, p: &Point) -> f64 {
         sphere::angle_of_chord2(self.chord2(p))
     }

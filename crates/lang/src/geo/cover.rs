@@ -1,8 +1,8 @@
-//! Coverings: cells of the sphere that hold everything of a region, for indexes.
+//! Coverings: sets of cells of the sphere that contain a whole region, for indexes.
 //!
-//! A cell meets a region if the disc around the cell does; so a covering is always complete and
-//! sometimes a little large. Cells are those of the library: six faces, each parted in four, thirty
-//! times; a cell's number lies in the middle of the numbers of the cells inside it.
+//! A cell intersects a region if the disc around the cell does. So a covering is always complete and sometimes
+//! slightly too large. The cells are those of the library `s2`: six faces, each divided into four cells, thirty
+//! times. The number of a cell lies in the middle of the numbers of the cells inside of it.
 
 use s2::{
     cap::Cap,
@@ -16,15 +16,15 @@ use super::{
     sphere::{self, Point, TOUCH},
 };
 
-/// The deepest level of cells.
+/// The finest level of cells.
 pub const LEVEL_MAX: u8 = 30;
 
-/// What is covered.
+/// The region to cover.
 #[derive(Debug, Clone)]
 pub enum Zone {
     Shape(Shape),
     Disc(Disc),
-    /// All whose angle from the centre is between the two.
+    /// All points whose angle from the centre is between `inner` and `outer`, in radians.
     Annulus {
         center: Point,
         inner: f64,
@@ -32,7 +32,7 @@ pub enum Zone {
     },
 }
 
-/// How fine a covering may be.
+/// The limits of a covering: the coarsest and finest level and the maximal number of cells.
 #[derive(Debug, Clone, Copy)]
 pub struct Fineness {
     pub coarsest: u8,
@@ -41,7 +41,7 @@ pub struct Fineness {
 }
 
 impl Zone {
-    /// Cells that hold all of the zone, ascending, none within another.
+    /// The cells that cover the zone, in ascending order; no cell contains another one.
     pub fn covering(&self, fineness: Fineness) -> Vec<u64> {
         let coverer = RegionCoverer {
             min_level: fineness.coarsest.min(LEVEL_MAX),
@@ -52,7 +52,7 @@ impl Zone {
         coverer.covering(self).0.iter().map(|cell| cell.0).collect()
     }
 
-    /// Whether something of the zone may lie within `radius` of a point.
+    /// Returns true if a part of the zone may lie within `radius` of a point.
     fn meets_disc(&self, at: &Point, radius: f64) -> bool {
         match self {
             Zone::Shape(shape) => shape.distance(at) <= radius,
@@ -76,7 +76,7 @@ impl Zone {
     }
 }
 
-/// The middle of a cell and the angle to its corners, with room for rounding and for what touches.
+/// The centre of a cell and the angle to its corners, enlarged for rounding errors and for touching borders.
 fn disc_around(cell: &Cell) -> (Point, f64) {
     let center = cell.center();
     let reach = cell.vertices().iter().map(|v| sphere::angle(&center, v)).fold(0.0, f64::max);
@@ -104,13 +104,13 @@ pub fn leaf(point: &Point) -> u64 {
     CellID::from(point).0
 }
 
-/// The least and the greatest number of a cell within this one.
+/// The smallest and the greatest number of the cells inside of this cell.
 pub fn range(cell: u64) -> (u64, u64) {
     let cell = CellID(cell);
     (cell.range_min().0, cell.range_max().0)
 }
 
-/// The cells around this one, the largest first.
+/// The cells that contain this cell, the largest first.
 pub fn ancestors(cell: u64) -> impl Iterator<Item = u64> {
     let cell = CellID(cell);
     (0..cell.level()).map(move |level| cell.parent(level).0)

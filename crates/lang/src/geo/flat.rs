@@ -1,6 +1,6 @@
-//! The plane of legacy pairs: boxes, circles and polygons of pairs.
+//! Regions of the plane for legacy pairs: boxes, circles and polygons.
 
-/// A region of the plane, borders included.
+/// A region of the plane, including its border.
 #[derive(Debug, Clone)]
 pub enum Flat {
     Box {
@@ -11,11 +11,11 @@ pub enum Flat {
         center: (f64, f64),
         radius: f64,
     },
-    /// At least three corners; the last is joined to the first.
+    /// A polygon with at least three corners; the last corner is connected to the first.
     Polygon(Vec<(f64, f64)>),
 }
 
-/// The distance of two places.
+/// The distance between two points.
 pub(super) fn distance(a: (f64, f64), b: (f64, f64)) -> f64 {
     (a.0 - b.0).hypot(a.1 - b.1)
 }
@@ -31,7 +31,7 @@ impl Flat {
         }
     }
 
-    /// The smallest box around the region: least and greatest coordinates.
+    /// The bounding box of the region: the smallest and the greatest coordinates.
     pub fn bounds(&self) -> ((f64, f64), (f64, f64)) {
         match self {
             Flat::Box { low, high } => (*low, *high),
@@ -48,8 +48,9 @@ impl Flat {
     }
 }
 
-/// Whether a circle holds a place. Straight above, below and beside the centre the sum decides: it puts
-/// (5.1, 52.1) on the circle of 0.1 around (5.1, 52), where the difference is greater than 0.1.
+/// Returns true if a circle contains a point. If the point has a coordinate of the centre, the sum decides and not
+/// the difference: (5.1, 52.1) is on the circle of radius 0.1 around (5.1, 52), although the computed difference is
+/// greater than 0.1.
 fn circle_contains(center: (f64, f64), radius: f64, p: (f64, f64)) -> bool {
     let within = |a: f64, b: f64| a.max(b) <= a.min(b) + radius;
     if p.0 == center.0 {
@@ -61,7 +62,7 @@ fn circle_contains(center: (f64, f64), radius: f64, p: (f64, f64)) -> bool {
     }
 }
 
-/// Parity of the edges that a ray to the right meets; what lies on an edge is inside.
+/// Counts the edges that a ray to the right crosses. A point on an edge is inside.
 fn polygon_contains(corners: &[(f64, f64)], (x, y): (f64, f64)) -> bool {
     let mut inside = false;
     let mut before = corners[corners.len() - 1];

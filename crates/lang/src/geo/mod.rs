@@ -1,15 +1,26 @@
-//! Geometry: GeoJSON and legacy pairs, on the sphere and in the plane.
+//! Geometry: GeoJSON and legacy coordinate pairs, on the sphere and in the plane.
 //!
-//!   parse.rs     documents -> shapes; every fault in MongoDB's words
+//! ```text
+//!   parse.rs     documents -> shapes, with MongoDB's error texts
 //!   sphere.rs    points and edges: exact orientation, crossings, distances
-//!   chain.rs     lines and rings with boxes over their edges
-//!   polygon.rs   what contains and what intersects
-//!   shape.rs     all kinds of shapes; flat.rs: the plane
-//!   query.rs     $geoWithin, $geoIntersects; near.rs: $near
-//!   cover.rs     cells that hold a region, for indexes
+//!   chain.rs     lines and rings, with a hierarchy of bounding boxes over their edges
+//!   polygon.rs   containment and intersection of polygons
+//!   shape.rs     all kinds of shapes on the sphere
+//!   flat.rs      regions of the plane
+//!   query.rs     $geoWithin, $geoIntersects
+//!   near.rs      $near and its variants
+//!   cover.rs     the cells that cover a region, for indexes
+//! ```
 //!
-//! Points and cells are those of the library `s2`; it has no polygons (decision 022), so the relations
-//! are here. Does not know about: indexes, paths, documents beyond the one value it is given.
+//! Points and cells are those of the library `s2`. It has no polygons (decision 022), so the relations of polygons
+//! are implemented here.
+//!
+//! Invariants
+//! - Orientation is exact, so all decisions that are derived from it are consistent with each other.
+//! - Borders are closed: a point within `TOUCH` (about 6 mm) of a border is inside.
+//! - A covering contains every point of its region; it may contain more.
+//!
+//! This module does not know indexes or paths; it reads only the one value that it is given.
 
 mod chain;
 mod cover;

@@ -1,9 +1,11 @@
-//! `$near`, `$nearSphere` and their older forms: a centre, and how near and far.
+//! `$near`, `$nearSphere` and their older forms: a centre, and the minimal and maximal distance from it.
 //!
-//!   {$near: [x, y], $maxDistance: d}              plane, distances in its units
-//!   {$nearSphere: [lng, lat], $maxDistance: r}    sphere, radians
+//! ```text
+//!   {$near: [x, y], $maxDistance: d}                               plane, distances in its units
+//!   {$nearSphere: [lng, lat], $maxDistance: r}                     sphere, radians
 //!   {$near: {$geometry: {type: "Point", ...}, $maxDistance: m}}    sphere, metres
 //!   {$near: {type: "Point", ...}, $maxDistance: m}                 the same
+//! ```
 
 use std::sync::Arc;
 
@@ -17,23 +19,23 @@ use super::{
     sphere::{self, EARTH_RADIUS_M, Point},
 };
 
-/// A parsed condition of nearness; a clone shares it.
+/// A parsed `$near` condition; clones share it.
 #[derive(Debug, Clone)]
 pub struct GeoNear(Arc<Near>);
 
-/// Where distances are measured from and in what.
+/// The centre, the measure and the limits of the distances.
 #[derive(Debug, Clone)]
 pub struct Near {
     pub x: f64,
     pub y: f64,
     pub measure: Measure,
-    /// In the unit of the measure; both ends included.
+    /// The limits of the distance in the unit of the measure, both inclusive.
     pub min: f64,
     pub max: f64,
     source: DocBuf,
 }
 
-/// The surface and its unit.
+/// The surface and the unit of the distances.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Measure {
     Plane,
@@ -50,7 +52,7 @@ impl std::ops::Deref for GeoNear {
 }
 
 impl GeoNear {
-    /// A condition from its parts, for `$geoNear`. `source` is what explain shows.
+    /// Creates a condition from its parts, for `$geoNear`. `source` is the document that explain outputs.
     pub fn new(center: (f64, f64), measure: Measure, range: (f64, f64), source: DocBuf) -> GeoNear {
         GeoNear(Arc::new(Near {
             x: center.0,
@@ -62,7 +64,7 @@ impl GeoNear {
         }))
     }
 
-    /// Whether a document of operators is one: `$near` and its like come first.
+    /// Returns true if the first operator of a field is `$near` or one of its variants.
     pub fn is_near(doc: Doc<'_>) -> bool {
         doc.first().is_some_and(|first| {
             matches!(first.name(), "$near" | "$nearSphere" | "$geoNear")
@@ -70,11 +72,11 @@ impl GeoNear {
         })
     }
 
-    /// Parses the operators of a field of which the first is one of nearness.
+    /// Parses the operators of a field whose first operator is `$near` or one of its variants.
     ///
     /// # Errors
-    /// 2 for the point and for distances beside `$geometry`, 16893-16896 for distances beside a point,
-    /// 34413 for other siblings.
+    /// 2 for the point and for the distances inside of an object with `$geometry`, 16893-16896 for the distances that
+    /// are siblings of the operator, 34413 for other siblings.
     pub fn parse(doc: Doc<'_>) -> Result<GeoNear> {
         let Some(first) = doc.first() else {
             bail!(Code::BAD_VALUE, "empty geo near query object");
@@ -113,16 +115,16 @@ impl Near {
         self.measure != Measure::Plane
     }
 
-    /// An angle in the unit of the measure.
+    /// Converts an angle to the unit of the measure.
     pub fn of_radians(&self, angle: f64) -> f64 {
         match self.measure {
             Measure::Metres => angle * EARTH_RADIUS_M,
-            // Through metres, as the recorded answers: the last digit shows it.
+            // Converted through metres, as in the recorded answers; this affects the last digit.
             _ => angle * EARTH_RADIUS_M / EARTH_RADIUS_M,
         }
     }
 
-    /// How far away what a document holds is; none if it is no geometry of this surface.
+    /// The distance of a stored geometry; none if the value is not a geometry on this surface.
     pub fn distance(&self, value: Value<'_>) -> Option<f64> {
         let stored = parse::stored(value).ok()?;
         match self.measure {
@@ -131,13 +133,13 @@ impl Near {
         }
     }
 
-    /// Whether a distance is requested.
+    /// Returns true if the distance is within the limits.
     pub fn accepts(&self, distance: f64) -> bool {
         (self.min..=self.max).contains(&distance)
     }
 }
 
-/// One of the two distances; the codes are for "not a number" and "negative".
+/// Parses a distance; `codes` are the errors for "not a number" and "negative".
 fn limit(name: &str, value: Value<'_>, codes: (i32, i32)) -> Result<f64> {
     if !value.is_number() {
         bail!(Code::Location(codes.0), "{name} must be a number");
@@ -148,7 +150,7 @@ fn limit(name: &str, value: Value<'_>, codes: (i32, i32)) -> Result<f64> {
     }
 }
 
-/// The distances that stand beside a point, or within it: `[x, y, maxDistance]`.
+/// Parses the distances that are siblings of the operator. `third` is the distance in `[x, y, maxDistance]`.
 fn siblings(doc: Doc<'_>, third: Option<f64>) -> Result<(f64, f64)> {
     let (mut min, mut max) = (0.0, third.unwrap_or(f64::MAX));
     if max.is_nan() || max < 0.0 {
@@ -167,7 +169,7 @@ fn siblings(doc: Doc<'_>, third: Option<f64>) -> Result<(f64, f64)> {
     Ok((min, max))
 }
 
-/// `{$near: point, $maxDistance: d}`. The distances of GeoJSON are metres.
+/// Builds the condition for `{$near: point, $maxDistance: d}`. For a GeoJSON point the distances are metres.
 fn beside(doc: Doc<'_>, at: QueryPoint, range: (f64, f64), spherical: bool) -> Result<GeoNear> {
     if spherical && !sphere::is_lng_lat(at.x, at.y) {
         bail!(Code::BAD_VALUE, "Legacy point is out of bounds for spherical query");
@@ -180,7 +182,7 @@ fn beside(doc: Doc<'_>, at: QueryPoint, range: (f64, f64), spherical: bool) -> R
     Ok(GeoNear::new((at.x, at.y), measure, range, doc.to_buf()))
 }
 
-/// `{$near: {$geometry: point, $maxDistance: d}}`.
+/// Parses `{$near: {$geometry: point, $maxDistance: d}}`.
 fn of_geometry(doc: Doc<'_>, operand: Doc<'_>) -> Result<GeoNear> {
     if let Some(extra) = doc.iter().nth(1) {
         bail!(
@@ -207,7 +209,7 @@ fn of_geometry(doc: Doc<'_>, operand: Doc<'_>) -> Result<GeoNear> {
     Ok(GeoNear::new(center, Measure::Metres, (min, max), doc.to_buf()))
 }
 
-/// A distance beside `$geometry`.
+/// Parses a distance inside of an object with `$geometry`.
 fn inner_limit(name: &str, value: Value<'_>) -> Result<f64> {
     if !value.is_number() {
         bail!(Code::BAD_VALUE, "{name} must be a number");
@@ -218,7 +220,7 @@ fn inner_limit(name: &str, value: Value<'_>) -> Result<f64> {
     }
 }
 
-/// The point of `$geometry`; none if it is neither a document nor an array.
+/// Parses the point of `$geometry`; none if it is neither a document nor an array.
 fn geometry(value: Value<'_>) -> Result<Option<(f64, f64)>> {
     if !matches!(value, Value::Doc(_) | Value::Array(_)) {
         return Ok(None);
@@ -235,14 +237,14 @@ fn geometry(value: Value<'_>) -> Result<Option<(f64, f64)>> {
     Ok(Some((point.x, point.y)))
 }
 
-/// A point as a query writes it.
+/// A point in a query.
 struct QueryPoint {
     x: f64,
     y: f64,
     geo_json: bool,
 }
 
-/// A legacy pair of just two numbers, or a GeoJSON point.
+/// Parses a legacy pair of exactly two numbers, or a GeoJSON point.
 fn query_point(value: Value<'_>) -> Parse<QueryPoint> {
     let Some(doc) = value.as_doc().filter(|doc| !parse::is_legacy(Value::Doc(*doc))) else {
         let (x, y) = parse::pair(value, false)?;
@@ -256,7 +258,7 @@ fn query_point(value: Value<'_>) -> Parse<QueryPoint> {
     Ok(QueryPoint { x, y, geo_json: true })
 }
 
-/// `[x, y, maxDistance]`, and as fields of a document.
+/// Parses `[x, y, maxDistance]`, also as fields of a document.
 fn point_with_distance(value: Value<'_>) -> Option<(QueryPoint, f64)> {
     let numbers = parse::numbers(value)?;
     let &[x, y, distance] = &*numbers else { return None };

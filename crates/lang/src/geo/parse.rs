@@ -1,6 +1,6 @@
-//! From documents to geometries: GeoJSON, legacy pairs, and the shapes of queries.
+//! The parser of geometries: GeoJSON, legacy pairs, and the shapes of queries.
 //!
-//! Every fault is a text in MongoDB's words; what code it gets depends on where the geometry stands.
+//! An error is a text in MongoDB's wording. The caller adds the code, which depends on where the geometry occurs.
 
 use nagi_bson::{Doc, Value, number, text};
 
@@ -12,19 +12,19 @@ use super::{
     sphere::{self, Point},
 };
 
-/// A geometry, or what is wrong with it.
+/// A geometry, or the text of the error.
 pub(super) type Parse<T> = std::result::Result<T, String>;
 
-/// Which sides of polygons a geometry's coordinate system means.
+/// The interpretation of polygons in a geometry's coordinate system.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Winding {
-    /// The smaller side.
+    /// The inside is the smaller side.
     Smaller,
-    /// The left side of the ring as it is written.
+    /// The inside is the left side of the ring in its written order.
     Strict,
 }
 
-/// What a query asks about a place.
+/// The region of a query.
 #[derive(Debug, Clone)]
 pub enum Region {
     Flat(Flat),
@@ -32,7 +32,7 @@ pub enum Region {
     Shape(Shape),
 }
 
-/// The elements of an array or the fields of a document, as values.
+/// The elements of an array or the values of a document.
 fn values<'v>(value: Value<'v>) -> Option<Box<dyn Iterator<Item = Value<'v>> + 'v>> {
     match value {
         Value::Array(array) => Some(Box::new(array.iter())),
@@ -48,7 +48,7 @@ fn elements<'v>(value: Value<'v>, what: &str) -> Parse<impl Iterator<Item = Valu
     }
 }
 
-/// Two numbers: `[x, y]` or `{a: x, b: y}`; `more` allows further elements.
+/// Parses two numbers: `[x, y]` or `{a: x, b: y}`. `more` allows further elements.
 pub fn pair(value: Value<'_>, more: bool) -> Parse<(f64, f64)> {
     let Some(mut parts) = values(value) else {
         let kind = value.kind().name();
@@ -71,7 +71,7 @@ pub fn pair(value: Value<'_>, more: bool) -> Parse<(f64, f64)> {
     Ok((x, y))
 }
 
-/// Whether a value in a query is a legacy pair: an array, or a document that begins with a number.
+/// Returns true if a value in a query is a legacy pair: an array, or a document whose first value is a number.
 pub(super) fn is_legacy(value: Value<'_>) -> bool {
     match value {
         Value::Array(_) => true,
@@ -80,13 +80,13 @@ pub(super) fn is_legacy(value: Value<'_>) -> bool {
     }
 }
 
-/// The elements of an array or the fields of a document, if all are numbers; at most four.
+/// The first four elements of an array or values of a document, if they are numbers.
 pub(super) fn numbers(value: Value<'_>) -> Option<Vec<f64>> {
     let number = |value: Value<'_>| number::as_f64(value).filter(|_| value.is_number());
     values(value)?.take(4).map(number).collect()
 }
 
-/// A longitude and a latitude.
+/// Parses a longitude and a latitude.
 pub(super) fn lng_lat(value: Value<'_>) -> Parse<(f64, f64)> {
     let (lng, lat) = pair(value, true)?;
     lng_lat_point(lng, lat).map(|_| (lng, lat))
@@ -131,7 +131,7 @@ fn opposite(a: &Point, b: &Point) -> bool {
     (a.0 + b.0).norm2() < 1e-28
 }
 
-/// One ring of a polygon.
+/// Parses one ring of a polygon.
 fn ring(value: Value<'_>, winding: Winding) -> Parse<Ring> {
     let mut vertices = points(value)?;
     let shown = || text::value_text(value);
@@ -211,7 +211,7 @@ fn polygon(value: Value<'_>, winding: Winding) -> Parse<Polygon> {
     }
 }
 
-/// Several of the same kind; at least one.
+/// Parses an array of shapes of the same kind; at least one is required.
 fn many<'v>(
     value: Value<'v>,
     kind: &str,
@@ -225,7 +225,7 @@ fn many<'v>(
     Ok(Shape::Many(parts))
 }
 
-/// The `crs` of a GeoJSON object.
+/// Parses the `crs` of a GeoJSON object.
 fn winding(doc: Doc<'_>) -> Parse<Winding> {
     let crs = match doc.get("crs") {
         Value::Missing => return Ok(Winding::Smaller),
@@ -246,7 +246,7 @@ fn winding(doc: Doc<'_>) -> Parse<Winding> {
     }
 }
 
-/// A GeoJSON object other than a GeometryCollection. Strict winding is for polygons alone.
+/// Parses a GeoJSON object other than a GeometryCollection. Strict winding is allowed only for a Polygon.
 fn simple(doc: Doc<'_>, kind: &str) -> Parse<Option<(Shape, Winding)>> {
     let coordinates = doc.get("coordinates");
     let winding = winding(doc);
@@ -272,7 +272,7 @@ fn simple(doc: Doc<'_>, kind: &str) -> Parse<Option<(Shape, Winding)>> {
     Ok(Some((shape, Winding::Smaller)))
 }
 
-/// A GeoJSON object.
+/// Parses a GeoJSON object.
 pub(super) fn geo_json(doc: Doc<'_>) -> Parse<(Shape, Winding)> {
     let unknown = || format!("unknown GeoJSON type: {}", text::doc_text(doc));
     let Value::String(kind) = doc.get("type") else { return Err(unknown()) };
@@ -307,7 +307,7 @@ pub(super) fn geo_json(doc: Doc<'_>) -> Parse<(Shape, Winding)> {
     Ok((Shape::Many(parts), Winding::Smaller))
 }
 
-/// What a document holds: a legacy pair (array, or document that begins with a number) or GeoJSON.
+/// Parses a stored value: a legacy pair (an array, or a document whose first value is a number) or GeoJSON.
 pub fn stored(value: Value<'_>) -> Parse<Stored> {
     let doc = match value {
         pair_like if is_legacy(pair_like) => {
@@ -328,7 +328,7 @@ pub fn stored(value: Value<'_>) -> Parse<Stored> {
     })
 }
 
-/// A specifier of a query: `$box`, `$center`, `$centerSphere`, `$polygon`, `$geometry`.
+/// Parses a shape of a query: `$box`, `$center`, `$centerSphere`, `$polygon`, `$geometry`.
 pub(super) fn region(name: &str, value: Value<'_>) -> Parse<Region> {
     let unknown = || format!("unknown geo specifier: {name}: {}", text::value_text(value));
     let Some(mut parts) = values(value) else { return Err(unknown()) };

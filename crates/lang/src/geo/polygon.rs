@@ -1,12 +1,18 @@
-//! Polygons on the sphere: a shell and its holes, and how they relate to points, lines and polygons.
+//! Polygons on the sphere: a shell with holes, and their relations to points, lines and polygons.
 //!
-//! A ring's inside lies to the left of its edges. Relations are built from three things: exact
-//! crossings of edges, the parity of crossings for "is this point inside", and distances to borders.
-//! A border is closed: a point within [`TOUCH`] of it is inside, a line along it is contained. Two
-//! polygons intersect only if their insides do: neighbours that share a border do not.
+//! The inside of a ring is to the left of its edges. The relations are derived from three things: exact crossings of
+//! edges, the parity of crossings (to decide if a point is inside), and distances to borders.
 //!
-//! An edge that touches a border without crossing it (at a vertex, or along it) is cut where it
-//! touches, and each part is judged by its middle.
+//! Borders are closed: a point within [`TOUCH`] of a border is inside, and a line along a border is contained. Two
+//! polygons intersect only if their interiors do: neighbours that share a border do not intersect.
+//!
+//! An edge that touches a border without crossing it (at a vertex, or along it) is cut where it touches, and each
+//! part is classified by its middle:
+//!
+//! ```text
+//!   border  ----*---------*----      * touching points
+//!   edge   a----*----m----*----b     m is the middle of one part
+//! ```
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -15,22 +21,22 @@ use super::{
     sphere::{self, Crossing, Point, TOUCH},
 };
 
-/// A closed chain with an inside.
+/// A closed chain with an interior.
 #[derive(Debug, Clone)]
 pub struct Ring {
     chain: Chain,
-    /// Whether the point from which parity is counted is inside.
+    /// True if the point from which parity is counted is inside.
     origin_inside: bool,
 }
 
-/// A shell without its holes.
+/// A shell with its holes taken out.
 #[derive(Debug, Clone)]
 pub struct Polygon {
     shell: Ring,
     holes: Vec<Ring>,
 }
 
-/// What is wrong with a ring.
+/// An error in a ring.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum RingFault {
     /// Two vertices are the same point.
@@ -48,12 +54,12 @@ impl std::fmt::Display for RingFault {
     }
 }
 
-/// What is wrong with the loops of a polygon, each of which is right by itself.
+/// An error in the combination of a polygon's loops, each of which is valid.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum LoopFault {
-    /// Two loops have an edge in common: (loop, edge) of each.
+    /// Two loops share an edge: (loop, edge) of each.
     SharedEdge { own: (usize, usize), other: (usize, usize) },
-    /// A hole has two vertices in common with the shell.
+    /// A hole shares two vertices with the shell.
     SharedVertices { hole: usize },
 }
 
@@ -73,11 +79,11 @@ impl std::fmt::Display for LoopFault {
 }
 
 impl Ring {
-    /// The ring whose inside is to the left of its edges; at least three different vertices.
+    /// A ring whose interior is to the left of its edges. It needs at least three distinct vertices.
     pub fn new(vertices: Vec<Point>) -> Ring {
         let mut ring = Ring { chain: Chain::closed(vertices), origin_inside: false };
-        // The second vertex lies on the ring; it counts as inside if the fixed direction there
-        // points into the ring. The origin is inside or not accordingly.
+        // The second vertex lies on the ring. It counts as inside if the reference direction at it points into the
+        // ring. This determines if the origin is inside.
         let (before, at, after) =
             (ring.chain.vertices()[0], ring.chain.vertices()[1], ring.chain.vertices()[2]);
         let inside = sphere::ordered(&sphere::reference(&at), &before, &after, &at);
@@ -85,14 +91,14 @@ impl Ring {
         ring
     }
 
-    /// The ring turned so that its inside is no more than half the sphere.
+    /// A ring oriented so that its interior is at most half the sphere.
     pub fn smaller_side(vertices: Vec<Point>) -> Ring {
         let turning = turning_angle(&vertices);
         let ring = Ring::new(vertices);
         if turning < -1e-13 { ring.inverted() } else { ring }
     }
 
-    /// The ring around everything else.
+    /// The ring with its interior and exterior exchanged.
     pub fn inverted(&self) -> Ring {
         Ring { chain: self.chain.reversed(), origin_inside: !self.origin_inside }
     }
@@ -101,7 +107,7 @@ impl Ring {
         &self.chain
     }
 
-    /// Whether the point is inside by parity of crossings.
+    /// Returns true if the point is inside by the parity of crossings.
     fn holds(&self, p: &Point) -> bool {
         let origin = Point::origin();
         let ray = Block::of_edge(&origin, p);
@@ -118,17 +124,18 @@ impl Ring {
         self.chain.distance(p) <= TOUCH
     }
 
-    /// Inside and not on the border.
+    /// Returns true if the point is inside and not on the border.
     fn strictly_holds(&self, p: &Point) -> bool {
         self.holds(p) && !self.touches(p)
     }
 
-    /// Some point inside, away from the border if there is one.
+    /// A point inside of the ring, away from the border if such a point exists.
     pub(super) fn inner_point(&self) -> Point {
         self.point_beside(&|p| self.strictly_holds(p)).unwrap_or_else(|| self.border_point())
     }
 
-    /// A point to the left of the border that is `good`, ever closer to it.
+    /// A point to the left of the border for which `good` returns true; candidates come closer and closer to the
+    /// border.
     fn point_beside(&self, good: &dyn Fn(&Point) -> bool) -> Option<Point> {
         for (a, b) in self.chain.edges() {
             let middle = sphere::middle(a, b);
@@ -150,7 +157,7 @@ impl Ring {
         first.map_or_else(|| self.chain.vertices()[0], |(a, b)| sphere::middle(a, b))
     }
 
-    /// The first fault found: equal vertices, edges that cross.
+    /// The first error of the ring: equal vertices or crossing edges.
     pub fn fault(&self) -> Option<RingFault> {
         let vertices = self.chain.vertices();
         let mut order: Vec<usize> = (0..vertices.len()).collect();
@@ -180,20 +187,20 @@ impl Ring {
         None
     }
 
-    /// Whether every place of `inner` is in this ring, borders included.
+    /// Returns true if this ring, including its border, contains every point of `inner`.
     pub fn contains_ring(&self, inner: &Ring) -> bool {
         let outer = Polygon::new(self.clone(), Vec::new());
         outer.contains(&Polygon::new(inner.clone(), Vec::new()))
     }
 }
 
-/// A point as something that has an order.
+/// A point in a form that can be ordered.
 fn key(p: &Point) -> [u64; 3] {
-    // Adding zero makes one of the two zeros.
+    // Adding zero converts -0.0 to 0.0.
     [p.0.x, p.0.y, p.0.z].map(|coordinate| (coordinate + 0.0).to_bits())
 }
 
-/// Sum of the turns at the vertices: positive if the left side is the smaller one.
+/// The sum of the turning angles at the vertices: positive if the left side is the smaller one.
 fn turning_angle(vertices: &[Point]) -> f64 {
     let count = vertices.len();
     let turn = |at: usize| {
@@ -204,11 +211,11 @@ fn turning_angle(vertices: &[Point]) -> f64 {
     (0..count).map(turn).sum()
 }
 
-/// How an edge relates to a polygon's border.
+/// The relation of an edge to the border of a polygon.
 enum Parts {
-    /// It goes through the border.
+    /// The edge crosses the border.
     Crosses,
-    /// Middles of the parts between the places where it touches the border.
+    /// The middles of the parts between the points where the edge touches the border.
     Middles(Vec<Point>),
 }
 
@@ -229,13 +236,13 @@ impl Polygon {
         self.shell.holds(p) && !self.holes.iter().any(|hole| hole.holds(p))
     }
 
-    /// The angle from a point to the nearest place on the border, radians.
+    /// The angle from a point to the nearest point of the border, in radians.
     pub(super) fn border_distance(&self, p: &Point) -> f64 {
         let chord2 = self.rings().map(|ring| ring.chain.chord2(p)).fold(f64::INFINITY, f64::min);
         sphere::angle_of_chord2(chord2)
     }
 
-    /// Whether a point is inside or on the border.
+    /// Returns true if the point is inside or on the border.
     pub fn contains_point(&self, p: &Point) -> bool {
         self.holds(p) || self.border_distance(p) <= TOUCH
     }
@@ -280,7 +287,7 @@ impl Polygon {
         Parts::Middles(if middles.is_empty() { vec![sphere::middle(a, b)] } else { middles })
     }
 
-    /// Whether a line lies inside, borders included.
+    /// Returns true if the line lies inside, including the border.
     pub fn contains_chain(&self, line: &Chain) -> bool {
         line.vertices().iter().all(|p| self.contains_point(p))
             && line.edges().all(|(a, b)| match self.parts(a, b) {
@@ -289,12 +296,12 @@ impl Polygon {
             })
     }
 
-    /// Whether a line has a place inside or on the border.
+    /// Returns true if the line has a point inside or on the border.
     pub fn intersects_chain(&self, line: &Chain) -> bool {
         line.vertices().iter().any(|p| self.contains_point(p)) || self.enters(line, true)
     }
 
-    /// Whether an edge crosses the border or has a part inside; `closed`: or touches a vertex of it.
+    /// Returns true if an edge crosses the border or has a part inside; with `closed`, also if it touches a vertex.
     fn enters(&self, line: &Chain, closed: bool) -> bool {
         line.edges().any(|(a, b)| match self.parts(a, b) {
             Parts::Crosses => true,
@@ -314,9 +321,10 @@ impl Polygon {
         })
     }
 
-    /// A point inside, away from the border where there is such a place.
+    /// A point inside of the polygon, away from the border if such a point exists.
     fn inner_point(&self) -> Point {
-        // A place beside the shell may lie in a hole, and one beside a hole in another or outside of the shell.
+        // A point near the shell may lie in a hole; a point near a hole may lie in another hole or outside of the
+        // shell.
         let good = |p: &Point| self.strictly_holds(p);
         let beside_holes =
             || self.holes.iter().find_map(|hole| hole.inverted().point_beside(&good));
@@ -324,7 +332,7 @@ impl Polygon {
         found.unwrap_or_else(|| self.shell.border_point())
     }
 
-    /// The first thing that is wrong with the loops together.
+    /// The first error in the combination of the loops.
     pub fn fault(&self) -> Option<LoopFault> {
         let mut edges = BTreeMap::new();
         for (at, ring) in self.rings().enumerate() {
@@ -344,19 +352,19 @@ impl Polygon {
         Some(LoopFault::SharedVertices { hole: hole + 1 })
     }
 
-    /// Whether every place of `inner` is in this polygon, borders included.
+    /// Returns true if this polygon, including its border, contains every point of `inner`.
     pub fn contains(&self, inner: &Polygon) -> bool {
         if !inner.rings().all(|ring| self.contains_chain(&ring.chain)) {
             return false;
         }
-        // No border of the inner one leaves this polygon. What is outside of this one is the other
-        // side of its shell and its holes: none of them may lie within the inner one.
+        // The border of `inner` does not leave this polygon. The exterior of this polygon consists of the other side
+        // of its shell and of its holes. None of them may lie within `inner`.
         self.contains_point(&inner.inner_point())
             && !inner.strictly_holds(&self.shell.inverted().inner_point())
             && !self.holes.iter().any(|hole| inner.strictly_holds(&hole.inner_point()))
     }
 
-    /// Whether the insides of two polygons have a place in common.
+    /// Returns true if the interiors of two polygons have a point in common.
     pub fn intersects(&self, other: &Polygon) -> bool {
         other.rings().any(|ring| self.enters(&ring.chain, false))
             || self.rings().any(|ring| other.enters(&ring.chain, false))
@@ -466,7 +474,7 @@ mod tests {
         assert_eq!(square(0.0, 0.0, 1.0).fault(), None);
     }
 
-    /// A convex ring around a centre: what is inside is known from the turns alone.
+    /// A convex ring around a centre. Whether a point is inside follows from the turns alone.
     fn convex() -> impl Strategy<Value = Vec<Point>> {
         (-170.0..170.0f64, -80.0..80.0f64, 0.01..30.0f64, 3usize..40).prop_map(
             |(lng, lat, radius, count)| {

@@ -1,4 +1,4 @@
-//! `$geoWithin` and `$geoIntersects`: is what a document holds inside, does it meet.
+//! `$geoWithin` and `$geoIntersects`: test if a stored geometry is inside of a region or intersects it.
 
 use std::sync::Arc;
 
@@ -10,7 +10,7 @@ use super::{
     shape::{Shape, Stored},
 };
 
-/// A parsed test; a clone shares it.
+/// A parsed test; clones share it.
 #[derive(Debug, Clone)]
 pub struct GeoTest(Arc<Inner>);
 
@@ -18,7 +18,7 @@ pub struct GeoTest(Arc<Inner>);
 struct Inner {
     relation: Relation,
     region: Region,
-    /// `{$geoWithin: {...}}`, as it was written.
+    /// `{$geoWithin: {...}}`, as the client sent it.
     source: DocBuf,
 }
 
@@ -32,7 +32,7 @@ impl GeoTest {
     /// Parses the operand of `$geoWithin`, `$within` or `$geoIntersects`.
     ///
     /// # Errors
-    /// 2 for every fault of the geometry.
+    /// 2 for every error in the geometry.
     pub fn parse(name: &str, operand: Value<'_>) -> Result<GeoTest> {
         let (relation, written) = match name {
             "$geoIntersects" => (Relation::Intersects, "$geoIntersects"),
@@ -91,7 +91,7 @@ impl GeoTest {
         self.0.source.as_doc()
     }
 
-    /// Whether one value is a geometry that passes the test; anything else does not.
+    /// Returns true if the value is a geometry that passes the test.
     pub fn matches(&self, value: Value<'_>) -> bool {
         if !matches!(value, Value::Doc(_) | Value::Array(_)) {
             return false;
@@ -111,7 +111,7 @@ impl GeoTest {
     }
 }
 
-/// Only Polygon and MultiPolygon can hold anything.
+/// Returns true for Polygon and MultiPolygon, the only kinds that can contain other geometries.
 fn is_area(shape: &Shape, operand: Value<'_>) -> bool {
     let kind = operand
         .as_doc()
@@ -124,7 +124,7 @@ fn is_area(shape: &Shape, operand: Value<'_>) -> bool {
     }
 }
 
-/// A fault in a query is a BadValue.
+/// Converts an error text of a query's geometry to a BadValue.
 pub(super) fn fault<T>(parsed: parse::Parse<T>) -> Result<T> {
     match parsed {
         Ok(value) => Ok(value),

@@ -1,4 +1,4 @@
-//! Shapes on the sphere and how they relate; what is stored at a path.
+//! Shapes on the sphere and their relations, and the geometries that documents store.
 
 use super::{
     chain::{Block, Chain},
@@ -16,23 +16,23 @@ pub enum Shape {
     Many(Vec<Shape>),
 }
 
-/// A geometry as a document holds it.
+/// A stored geometry.
 #[derive(Debug, Clone)]
 pub enum Stored {
-    /// A point, from a legacy pair or GeoJSON; the flat plane takes both.
+    /// A point, from a legacy pair or GeoJSON; regions of the plane accept both.
     Point {
         x: f64,
         y: f64,
         legacy: bool,
     },
     Shape(Shape),
-    /// A polygon that says of itself which side is inside; it may be larger than a hemisphere.
+    /// A polygon whose winding order determines its interior, which may be larger than a hemisphere.
     StrictPolygon(Polygon),
 }
 
 impl Stored {
-    /// The geometry on the sphere; none if it is a pair outside of longitudes and latitudes, or a
-    /// polygon with strict winding, which nothing matches.
+    /// The geometry on the sphere. None for a pair that is not a longitude and latitude, and for a polygon with
+    /// strict winding, which no test matches.
     pub fn on_sphere(&self) -> Option<Shape> {
         match self {
             Stored::Point { x, y, .. } => {
@@ -43,7 +43,7 @@ impl Stored {
         }
     }
 
-    /// The point in the plane, if it is one.
+    /// The point in the plane, if the geometry is a point.
     pub fn in_plane(&self) -> Option<(f64, f64)> {
         match self {
             Stored::Point { x, y, .. } => Some((*x, *y)),
@@ -53,7 +53,7 @@ impl Stored {
 }
 
 impl Shape {
-    /// Calls `visit` with each simple shape until it answers true.
+    /// Calls `visit` with each simple shape until it returns true.
     fn any(&self, visit: &mut dyn FnMut(&Shape) -> bool) -> bool {
         match self {
             Shape::Many(parts) => parts.iter().any(|part| part.any(visit)),
@@ -61,18 +61,18 @@ impl Shape {
         }
     }
 
-    /// Whether every place of `inner` lies in this shape. Only polygons contain.
+    /// Returns true if this shape contains every point of `inner`. Only polygons can contain a shape.
     pub fn contains(&self, inner: &Shape) -> bool {
-        // Each simple part needs one polygon that holds all of it.
+        // Each simple part must be contained by a single polygon.
         !inner.any(&mut |part| !self.any(&mut |polygon| contains_simple(polygon, part)))
     }
 
-    /// Whether the shapes have a place in common.
+    /// Returns true if the shapes have a point in common.
     pub fn intersects(&self, other: &Shape) -> bool {
         self.any(&mut |a| other.any(&mut |b| intersects_simple(a, b)))
     }
 
-    /// The angle from a point to the nearest place of the shape, radians; 0 inside a polygon.
+    /// The angle from a point to the nearest point of the shape, in radians; 0 inside of a polygon.
     pub fn distance(&self, from: &Point) -> f64 {
         let mut least = f64::INFINITY;
         self.any(&mut |part| {
@@ -89,7 +89,7 @@ impl Shape {
         least
     }
 
-    /// Whether all that lies within `radius` of `center` surely lies in the shape.
+    /// Returns true if the shape certainly contains all points within `radius` of `center`.
     pub(super) fn covers_disc(&self, center: &Point, radius: f64) -> bool {
         self.any(&mut |part| match part {
             Shape::Polygon(polygon) => {
@@ -127,7 +127,7 @@ fn intersects_simple(a: &Shape, b: &Shape) -> bool {
     }
 }
 
-/// Whether two lines cross or have a vertex in common.
+/// Returns true if two lines cross or share a vertex.
 fn lines_meet(a: &Chain, b: &Chain) -> bool {
     a.edges().any(|(p, q)| {
         b.any_edge_near(&Block::of_edge(p, q), &mut |at| {
@@ -141,7 +141,7 @@ fn lines_meet(a: &Chain, b: &Chain) -> bool {
 #[derive(Debug, Clone)]
 pub struct Disc {
     pub center: Point,
-    /// Radians.
+    /// The radius in radians.
     pub radius: f64,
 }
 
@@ -153,7 +153,7 @@ impl Disc {
         if let Shape::Point(p) = shape {
             return sphere::angle(&self.center, p) <= self.radius;
         }
-        // Everything within the radius means: nothing near the other end of the world.
+        // All points are within the radius exactly if no point is near the antipode of the centre.
         let opposite = Point(self.center.0 * -1.0);
         shape.distance(&opposite) >= std::f64::consts::PI - self.radius
     }

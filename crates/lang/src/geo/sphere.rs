@@ -1,23 +1,23 @@
 //! Points and edges on the unit sphere: orientation, crossings, distances.
 //!
-//! Orientation is exact: floating point where its error bound allows, exact arithmetic of `robust`
-//! where it does not, and for three points on one great circle a symbolic perturbation (Edelsbrunner's
-//! "simulation of simplicity"), so that every decision made from orientations is consistent. Positions
-//! nearer than [`TOUCH`] count as the same: a border belongs to both sides.
+//! Orientation is exact. It is computed in floating point if the error bound allows, otherwise in the exact
+//! arithmetic of the library `robust`. For three points on one great circle it is decided by a symbolic perturbation
+//! (Edelsbrunner's "simulation of simplicity"). So all decisions derived from orientations are consistent. Positions
+//! nearer than [`TOUCH`] count as equal: a border belongs to both sides.
 
 use robust::{Coord, Coord3D, orient2d, orient3d};
 use s2::{latlng::LatLng, r3::vector::Vector};
 
 pub use s2::point::Point;
 
-/// Radians below which two places touch: some six millimetres on the Earth, about the size of the
-/// smallest cell of an index.
+/// The distance in radians below which two points touch: about six millimetres on the Earth, the size of the smallest
+/// cell of an index.
 pub(super) const TOUCH: f64 = 1e-9;
 
-/// Metres of one radian.
+/// The radius of the Earth in metres: the length of one radian.
 pub const EARTH_RADIUS_M: f64 = 6_378_100.0;
 
-/// Bound of the rounding error of a determinant of three unit vectors.
+/// The bound of the rounding error of a determinant of three unit vectors.
 const DETERMINANT_ERROR: f64 = 1.8274 * f64::EPSILON;
 
 /// The point at a longitude and latitude in degrees.
@@ -25,22 +25,22 @@ pub fn point_at(lng: f64, lat: f64) -> Point {
     Point::from(LatLng::from_degrees(lat, lng).normalized())
 }
 
-/// Whether a pair is a place on the Earth.
+/// Returns true if the pair is a valid longitude and latitude.
 pub fn is_lng_lat(lng: f64, lat: f64) -> bool {
     (-180.0..=180.0).contains(&lng) && (-90.0..=90.0).contains(&lat)
 }
 
-/// The angle between two points, radians.
+/// The angle between two points, in radians.
 pub fn angle(a: &Point, b: &Point) -> f64 {
     a.distance(b).rad()
 }
 
-/// The squared length of the straight line between two points.
+/// The squared length of the chord between two points.
 pub(super) fn chord2(a: &Point, b: &Point) -> f64 {
     (a.0 - b.0).norm2()
 }
 
-/// The angle that a squared chord spans, radians.
+/// The angle of a squared chord, in radians.
 pub(super) fn angle_of_chord2(chord2: f64) -> f64 {
     2.0 * (0.5 * chord2.max(0.0).sqrt()).min(1.0).asin()
 }
@@ -53,7 +53,7 @@ pub(super) fn edge_chord2(x: &Point, a: &Point, b: &Point) -> f64 {
     if length2 <= 1e-30 {
         return ends;
     }
-    // The foot of the perpendicular lies on the edge if x is between the planes through its ends.
+    // The foot of the perpendicular is on the edge if x is between the planes through the ends of the edge.
     let beside = normal.cross(&x.0);
     if a.0.dot(&beside) >= 0.0 || b.0.dot(&beside) <= 0.0 {
         return ends;
@@ -63,7 +63,7 @@ pub(super) fn edge_chord2(x: &Point, a: &Point, b: &Point) -> f64 {
     (height * height / length2 + along * along).min(ends)
 }
 
-/// Which way the turn a, b, c goes: 1 left (counterclockwise), -1 right, 0 only if two are equal.
+/// The direction of the turn a, b, c: 1 left (counterclockwise), -1 right, 0 only if two points are equal.
 pub(super) fn orientation(a: &Point, b: &Point, c: &Point) -> i8 {
     let determinant = a.0.cross(&b.0).dot(&c.0);
     if determinant > DETERMINANT_ERROR {
@@ -95,13 +95,13 @@ fn exact_determinant(a: &Point, b: &Point, c: &Point) -> f64 {
     orient3d(coord(a), coord(b), coord(c), Coord3D { x: 0.0, y: 0.0, z: 0.0 })
 }
 
-/// The sign of `a * d - b * c`, exactly.
+/// The exact sign of `a * d - b * c`.
 fn minor(a: f64, b: f64, c: f64, d: f64) -> i8 {
     sign(orient2d(Coord { x: a, y: b }, Coord { x: c, y: d }, Coord { x: 0.0, y: 0.0 }))
 }
 
-/// Orientation of three different points on one great circle, each moved by its own infinitesimal
-/// amount: the smaller the point in lexical order, the more it is moved.
+/// The orientation of three distinct points on one great circle. Each point is moved by an infinitesimal amount; the
+/// amount is larger for points that are smaller in lexicographic order.
 fn perturbed(a: &Point, b: &Point, c: &Point) -> i8 {
     let less = |p: &Point, q: &Point| (p.0.x, p.0.y, p.0.z) < (q.0.x, q.0.y, q.0.z);
     let (mut a, mut b, mut c) = (a.0, b.0, c.0);
@@ -118,7 +118,7 @@ fn perturbed(a: &Point, b: &Point, c: &Point) -> i8 {
     permutation * perturbed_in_order(&a, &b, &c)
 }
 
-/// The first coefficient of the perturbed determinant that is not zero; a < b < c.
+/// The sign of the first nonzero coefficient of the perturbed determinant, for a < b < c.
 fn perturbed_in_order(a: &Vector, b: &Vector, c: &Vector) -> i8 {
     let coefficients = [
         minor(b.x, b.y, c.x, c.y),
@@ -137,17 +137,17 @@ fn perturbed_in_order(a: &Vector, b: &Vector, c: &Vector) -> i8 {
     coefficients.into_iter().find(|found| *found != 0).unwrap_or(1)
 }
 
-/// How two edges meet.
+/// The way in which two edges meet.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Crossing {
     None,
-    /// They have an end in common.
+    /// They share an end point.
     Vertex,
-    /// They cross inside both.
+    /// They cross at inner points of both edges.
     Proper,
 }
 
-/// How the edges `ab` and `cd` meet.
+/// Determines how the edges `ab` and `cd` meet.
 pub(super) fn crossing(a: &Point, b: &Point, c: &Point, d: &Point) -> Crossing {
     if a == c || a == d || b == c || b == d {
         return Crossing::Vertex;
@@ -160,8 +160,8 @@ pub(super) fn crossing(a: &Point, b: &Point, c: &Point, d: &Point) -> Crossing {
     if proper { Crossing::Proper } else { Crossing::None }
 }
 
-/// Whether `ab` crosses `cd`, an end in common counted so that a line through a vertex of a ring
-/// crosses exactly one of the two edges there.
+/// Returns true if `ab` crosses `cd`. A shared end point counts in such a way that a line through a vertex of a ring
+/// crosses exactly one of the two edges at the vertex.
 pub(super) fn crosses_or_at_vertex(a: &Point, b: &Point, c: &Point, d: &Point) -> bool {
     match crossing(a, b, c, d) {
         Crossing::None => false,
@@ -179,7 +179,7 @@ pub(super) fn reference(at: &Point) -> Point {
     at.ortho()
 }
 
-/// Whether the directions from `o` to a, b, c come in this order counterclockwise.
+/// Returns true if the directions from `o` to a, b, c are in counterclockwise order.
 pub(super) fn ordered(a: &Point, b: &Point, c: &Point, o: &Point) -> bool {
     let votes = u8::from(orientation(b, o, a) >= 0)
         + u8::from(orientation(c, o, b) >= 0)
@@ -187,7 +187,7 @@ pub(super) fn ordered(a: &Point, b: &Point, c: &Point, o: &Point) -> bool {
     votes >= 2
 }
 
-/// The middle of an edge that is shorter than half a great circle.
+/// The middle of an edge shorter than half a great circle.
 pub(super) fn middle(a: &Point, b: &Point) -> Point {
     Point((a.0 + b.0).normalize())
 }

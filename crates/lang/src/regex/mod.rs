@@ -1,9 +1,12 @@
-//! Regular expressions on PCRE2, as filters and expressions use them.
+//! Regular expressions on PCRE2, for filters and expressions.
 //!
-//! UTF is on, Unicode properties are not, as in MongoDB: `\w`, `\d`, `\s` and `\b` know ASCII only,
-//! unless the pattern begins with `(*UCP)`; `i` folds the case of any letter. Patterns
-//! come from strangers: their length, the number of steps of a match and its memory are bounded, so
-//! that a hostile pattern ends in an error.
+//! UTF is on and Unicode properties are off, as in MongoDB: `\w`, `\d`, `\s` and `\b` know only ASCII, unless the
+//! pattern begins with `(*UCP)`. The option `i` folds the case of all letters.
+//!
+//! Invariants
+//! - Patterns are untrusted. Their length, the number of steps of a match and its memory are bounded, so that a
+//!   hostile pattern results in an error.
+//! - A pattern with a literal prefix does not call PCRE2 for texts that do not begin with it ([`Pattern::prefix`]).
 
 mod ffi;
 mod prefix;
@@ -14,7 +17,7 @@ use nagi_error::{Code, Error, Result, bail, err};
 
 use prefix::Prefix;
 
-/// Longest pattern accepted, in bytes.
+/// The length in bytes of the longest accepted pattern.
 pub const PATTERN_BYTES_MAX: usize = 32_764;
 
 /// A compiled pattern with its options.
@@ -23,7 +26,7 @@ pub struct Pattern {
     pattern: Box<str>,
     options: Box<str>,
     code: Arc<ffi::Code>,
-    /// What every matching text begins with, when the pattern says so: see [`Pattern::prefix`].
+    /// The text with which every match begins, if it is known: see [`Pattern::prefix`].
     prefix: Prefix,
 }
 
@@ -31,8 +34,8 @@ impl Pattern {
     /// Compiles a pattern.
     ///
     /// # Errors
-    /// 2 for a NUL byte, 51108 for an unknown option, 51091 for a pattern that does not compile, 146
-    /// for lack of memory.
+    /// 2 for a NUL byte, 51108 for an unknown option, 51091 for a pattern that is too long or does not compile, 146
+    /// if there is not enough memory.
     pub fn new(pattern: &str, options: &str) -> Result<Pattern> {
         if pattern.contains('\0') {
             bail!(Code::BAD_VALUE, "Regular expression cannot contain an embedded null byte");
@@ -58,15 +61,15 @@ impl Pattern {
         &self.pattern
     }
 
-    /// The options in alphabetical order, each once.
+    /// The options in alphabetical order, without duplicates.
     pub fn options(&self) -> &str {
         &self.options
     }
 
-    /// Whether the pattern matches anywhere in `text`.
+    /// Returns true if the pattern matches anywhere in `text`.
     ///
     /// # Errors
-    /// 51156 when the match needs more than the allowed steps or memory, 146 if the server has less left.
+    /// 51156 if the match needs more than the allowed steps or memory, 146 if the server does not have that memory.
     pub fn is_match(&self, text: &str) -> Result<bool> {
         match &self.prefix {
             Prefix::Exact(prefix) => Ok(text.starts_with(&**prefix)),
@@ -75,7 +78,7 @@ impl Pattern {
         }
     }
 
-    /// The matches in `text` one after the other, with their groups.
+    /// An iterator over the matches in `text`, with their groups.
     pub fn matches<'t>(&self, text: &'t str) -> Matches<'_, 't> {
         Matches { pattern: self, text, found: self.code.room(), next: Some(0) }
     }
@@ -92,8 +95,8 @@ impl Pattern {
         )
     }
 
-    /// What every matching text begins with, and whether beginning so is already a match. For index
-    /// bounds; `None` when nothing is known.
+    /// The text with which every match begins, and true if each text with this prefix matches. `None` if no prefix is
+    /// known. Used for index bounds.
     pub fn prefix(&self) -> Option<(&str, bool)> {
         match &self.prefix {
             Prefix::None => None,
@@ -109,21 +112,21 @@ impl std::fmt::Debug for Pattern {
     }
 }
 
-/// The matches of a pattern in one text, none of which overlaps another.
+/// The matches of a pattern in one text, without overlaps.
 pub struct Matches<'p, 't> {
     pattern: &'p Pattern,
     text: &'t str,
     found: ffi::Found,
-    /// Where the next match may begin; none at the end.
+    /// The position at which the next match may begin; none at the end.
     next: Option<usize>,
 }
 
 impl<'t> Matches<'_, 't> {
-    /// Goes to the next match. As in MongoDB an empty match may follow another one at once, and the end
-    /// of the text is not looked at but for an empty text.
+    /// Advances to the next match. As in MongoDB, an empty match may directly follow another match, and the end of
+    /// the text is only tried if the text is empty.
     ///
     /// # Errors
-    /// 51156 when the match needs more than the allowed steps or memory, 146 if the server has less left.
+    /// 51156 if the match needs more than the allowed steps or memory, 146 if the server does not have that memory.
     pub fn advance(&mut self) -> Result<bool> {
         let Some(from) = self.next.take() else { return Ok(false) };
         let found = self.pattern.code.find(self.text, from, &mut self.found);
@@ -132,22 +135,22 @@ impl<'t> Matches<'_, 't> {
         }
         let (start, end) = self.found.group(0).unwrap_or((from, from));
         let past = if end > start { end } else { self.text.ceil_char_boundary(start + 1) };
-        // `\K` moves the start; there is always a step forward.
+        // `\K` can move the start backwards; the filter ensures progress.
         self.next = Some(past).filter(|&past| past > from && past < self.text.len());
         Ok(true)
     }
 
-    /// Where the match begins, in bytes.
+    /// The start of the match, in bytes.
     pub fn start(&self) -> usize {
         self.found.group(0).map_or(0, |(start, _)| start)
     }
 
-    /// The text of a group, 0 for the match itself; none if the group took no part.
+    /// The text of a group, 0 for the match itself; none if the group did not participate.
     pub fn group(&self, at: usize) -> Option<&'t str> {
         self.found.group(at).map(|(start, end)| self.text.get(start..end).unwrap_or(""))
     }
 
-    /// How many groups the pattern has.
+    /// The number of groups of the pattern.
     pub fn groups(&self) -> usize {
         self.found.len() - 1
     }
@@ -189,7 +192,7 @@ fn sorted(options: &str) -> Box<str> {
 mod tests {
     use super::*;
 
-    /// Positions and texts of all matches.
+    /// The positions and texts of all matches.
     fn all(pattern: &str, text: &str) -> Vec<(usize, String)> {
         let pattern = Pattern::new(pattern, "").expect("compiles");
         let mut matches = pattern.matches(text);
@@ -211,7 +214,7 @@ mod tests {
         assert_eq!(error.code(), Code::EXCEEDED_MEMORY_LIMIT, "{error}");
         let error = turns.matches(&text).advance().unwrap_err();
         assert_eq!(error.code(), Code::EXCEEDED_MEMORY_LIMIT, "{error}");
-        // What is small continues.
+        // Small matches continue.
         assert!(Pattern::new("(a|b)+$", "").unwrap().is_match("ab").unwrap());
         drop(request);
         assert_eq!(budget.demand(), 0);
@@ -249,7 +252,7 @@ mod tests {
         assert!(!matches.advance().expect("no limit"), "the end stays the end");
     }
 
-    /// With a look at the whole text before each match this would take minutes.
+    /// With a UTF check of the whole text before each match this would take minutes.
     #[test]
     fn many_matches_cost_one_pass() {
         for letter in ["x", "\u{e9}"] {

@@ -1,17 +1,16 @@
-//! What every text begins with that a pattern matches: for index bounds, and to leave out most matches.
+//! The literal prefix of all texts that a pattern matches, for index bounds and to skip most calls of PCRE2.
 
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(super) enum Prefix {
     None,
-    /// The text begins with this.
+    /// Every matching text begins with this.
     Begins(Box<str>),
-    /// The text begins with this, and whatever does so matches.
+    /// A text matches exactly if it begins with this.
     Exact(Box<str>),
 }
 
 impl Prefix {
-    /// Reads the literal text behind `^` or `\A`, with `\Q...\E`, up to the first character that means
-    /// something else.
+    /// Reads the literal text after `^` or `\A`, including `\Q...\E`, up to the first special character.
     pub(super) fn find(pattern: &str, options: &str) -> Prefix {
         if options.contains(['i', 'x']) || pattern.contains('|') {
             return Prefix::None;

@@ -1,17 +1,17 @@
-//! Letters without case and without diacritics, character by character.
+//! Removes case and diacritics, character by character.
 //!
-//! Folding never makes one character several, so a folded string is walked with the plain one.
+//! Folding maps one character to at most one character.
 
 use icu_casemap::{CaseMapper, CaseMapperBorrowed};
 use icu_normalizer::properties::{CanonicalDecompositionBorrowed, Decomposed};
 use icu_properties::{CodePointSetData, props::Diacritic};
 
-/// How case is folded.
+/// The rules for folding case.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Folding {
-    /// All letters, or only those of ASCII as indexes before version 3 have it.
+    /// True if all letters are folded; false for ASCII only, as in indexes before version 3.
     pub(super) unicode: bool,
-    /// `I` goes with a letter without a dot.
+    /// True if the lower case of `I` is the dotless i.
     pub(super) turkish: bool,
 }
 
@@ -27,7 +27,7 @@ pub(super) fn fold_char(c: char, folding: Folding) -> char {
     }
 }
 
-/// A character without its diacritics; none if it is nothing else.
+/// A character without its diacritics; none if it is itself a diacritic.
 pub(super) fn strip_char(c: char) -> Option<char> {
     const DECOMPOSITION: CanonicalDecompositionBorrowed<'static> =
         CanonicalDecompositionBorrowed::new();
@@ -46,7 +46,7 @@ pub(super) fn strip_char(c: char) -> Option<char> {
     (!is_mark(base)).then_some(base)
 }
 
-/// Appends a string without diacritics.
+/// Appends a string without its diacritics.
 pub(super) fn strip_into(text: &str, out: &mut String) {
     match text.is_ascii() {
         true => out.push_str(text),

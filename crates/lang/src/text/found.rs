@@ -1,4 +1,4 @@
-//! Whether a document matches a search.
+//! Matching of a document against a text search.
 
 use nagi_bson::Doc;
 use nagi_error::Result;
@@ -9,7 +9,7 @@ use super::{
     tokens::{Terms, words},
 };
 
-/// A search with the index it is for.
+/// A search and the specification of its index.
 #[derive(Debug, Clone)]
 pub struct Bound {
     pub spec: Arc<TextSpec>,
@@ -17,26 +17,26 @@ pub struct Bound {
 }
 
 impl Bound {
-    /// Whether `doc` matches, whatever the index says.
+    /// Returns true if `doc` matches. It does not use the index.
     ///
     /// # Errors
-    /// 17261 and 17262 for languages.
+    /// 17261 and 17262 for invalid languages in the document.
     pub fn matches(&self, doc: Doc<'_>) -> Result<bool> {
         let folded = Sensitivity::default();
         Ok(self.has_any(doc, &self.search.terms, folded)? && self.verify(doc)?)
     }
 
-    /// The score of `doc`: of all terms of the search.
+    /// The score of `doc`: the sum over all terms of the search.
     ///
     /// # Errors
-    /// 17261 and 17262 for languages.
+    /// 17261 and 17262 for invalid languages in the document.
     pub fn score(&self, doc: Doc<'_>) -> Result<f64> {
         let mut scores = super::Scores::default();
         scores.of(&self.spec, doc)?;
         Ok(self.search.terms.iter().filter_map(|term| scores.get(term)).sum())
     }
 
-    /// Whether [`Bound::verify`] has anything to look at.
+    /// Returns true if [`Bound::verify`] has conditions to check.
     pub fn needs_verifying(&self) -> bool {
         let search = &self.search;
         self.is_told_apart()
@@ -45,10 +45,10 @@ impl Bound {
             || !search.negated_phrases.is_empty()
     }
 
-    /// Whether `doc`, which has some of the terms, matches all the rest.
+    /// Returns true if `doc`, which contains some of the terms, satisfies all other conditions of the search.
     ///
     /// # Errors
-    /// 17261 and 17262 for languages.
+    /// 17261 and 17262 for invalid languages in the document.
     pub fn verify(&self, doc: Doc<'_>) -> Result<bool> {
         let search = &self.search;
         if self.is_told_apart() && !self.has_any(doc, &search.wanted, search.sensitivity)? {
@@ -72,7 +72,7 @@ impl Bound {
         Ok(true)
     }
 
-    /// Whether the search tells more apart than the index.
+    /// Returns true if the search distinguishes more than the index: case, or diacritics.
     fn is_told_apart(&self) -> bool {
         let told = self.search.sensitivity;
         told.case || (told.diacritic && self.spec.version >= 3)

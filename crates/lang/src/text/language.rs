@@ -6,10 +6,10 @@ use waken_snowball::Algorithm;
 
 use super::fold::{Folding, fold_char};
 
-/// A row: what a language is called and how its words are made terms.
+/// The names of a language and its stemmer.
 struct Row {
     name: &'static str,
-    /// ISO 639-1, the other name; also the code under which its stop words are found.
+    /// The ISO 639-1 code, which is an alternative name and the key of its stop words.
     code: &'static str,
     stemmer: Option<Algorithm>,
 }
@@ -28,7 +28,7 @@ const fn row(name: &'static str, code: &'static str, stemmer: Algorithm) -> Row 
     Row { name, code, stemmer: Some(stemmer) }
 }
 
-/// Every language, sorted by name.
+/// All languages, sorted by name.
 static LANGUAGES: &[Row] = &[
     row("danish", "da", Algorithm::Danish),
     row("dutch", "nl", Algorithm::DutchPorter),
@@ -51,7 +51,7 @@ static LANGUAGES: &[Row] = &[
 const ENGLISH: u8 = 2;
 const NONE: u8 = 8;
 const TURKISH: u8 = 15;
-/// Longest word that is stemmed, in bytes: no language has longer ones.
+/// The length in bytes of the longest word that is stemmed; real words are shorter.
 const STEMMED_BYTES_MAX: usize = 1000;
 
 /// A language of text search.
@@ -59,20 +59,20 @@ const STEMMED_BYTES_MAX: usize = 1000;
 pub struct Language(u8);
 
 impl Language {
-    /// What an index has if it does not say.
+    /// The default of an index.
     pub const ENGLISH: Language = Language(ENGLISH);
-    /// Words as they are.
+    /// No language: words are not changed.
     pub const NONE: Language = Language(NONE);
 
-    /// The language of a name or a code, in any case.
+    /// The language with a name or a code, in any case.
     pub fn named(name: &str) -> Option<Language> {
         let is =
             |row: &Row| row.name.eq_ignore_ascii_case(name) || row.code.eq_ignore_ascii_case(name);
         Some(Language(LANGUAGES.iter().position(is)? as u8))
     }
 
-    /// The language of a name as an index of some version takes it: the first version knows names in
-    /// lower case only, and takes words of any other language as they are.
+    /// The language with a name, by the rules of an index version. The first version knows names only in lower case,
+    /// and treats other names as [`Language::NONE`].
     pub fn of_version(name: &str, version: u8) -> Option<Language> {
         match version {
             1 => {
@@ -83,7 +83,7 @@ impl Language {
         }
     }
 
-    /// Its name in full.
+    /// The full name.
     pub fn name(self) -> &'static str {
         self.row().name
     }
@@ -92,17 +92,17 @@ impl Language {
         &LANGUAGES[usize::from(self.0)]
     }
 
-    /// Whether an apostrophe belongs to a word.
+    /// Returns true if an apostrophe is part of a word.
     pub(super) fn keeps_apostrophes(self) -> bool {
         self == Language::ENGLISH
     }
 
-    /// Whether `I` is the capital of a letter without a dot.
+    /// Returns true if `I` is the capital of the dotless i.
     pub(super) fn is_turkish(self) -> bool {
         self.0 == TURKISH
     }
 
-    /// Whether a folded word is too common to be a term.
+    /// Returns true if a folded word is a stop word and so not a term.
     pub(super) fn is_stop_word(self, word: &str) -> bool {
         static WORDS: [OnceLock<HashSet<String, foldhash::fast::RandomState>>; 16] =
             [const { OnceLock::new() }; 16];

@@ -1,13 +1,15 @@
-//! Text search: what words a document has, what they weigh, and whether a search finds it.
+//! Text search: the terms of a document, their scores, and the matching of a document against a search.
 //!
-//!   a string -> words -> folded, stop words dropped, stemmed -> terms      (`tokens`, `fold`)
-//!   a document -> its indexed strings, each in its language -> scores      (`spec`, `score`)
-//!   `$search`  -> terms, phrases, negations -> whether a document matches  (`search`, `found`)
+//! ```text
+//!   a string   -> words -> case folded, stop words removed, stemmed -> terms    (tokens, fold, language)
+//!   a document -> its indexed strings, each with its language -> scores        (spec, score)
+//!   $search    -> terms, phrases, negations -> does a document match?          (search, found)
+//! ```
 //!
-//! An index holds the terms with their scores, so the same code makes keys and answers searches: a
-//! change of what it yields is a change of a stored format (see `docs/format.md`).
+//! A text index stores the terms with their scores, so the same code creates the keys and answers searches. A change
+//! of its results is therefore a change of a stored format (see `docs/format.md`).
 //!
-//! Does not know about: indexes, records, plans.
+//! This module does not know indexes, records or plans.
 
 mod fold;
 mod found;

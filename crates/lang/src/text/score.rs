@@ -1,12 +1,12 @@
-//! How much a document is about each of its terms.
+//! The score of a document for each of its terms.
 //!
-//! For each indexed string, with `n` terms of which `k` are the term:
+//! For each indexed string with `n` terms, of which `k` are the given term:
 //!
 //! ```text
-//!   weight * (1 + 1/2 + 1/4 + ... k times) * (1/2 + k / 2n) * (1.1 if the string is the term alone)
+//!   weight * (1 + 1/2 + 1/4 + ... k summands) * (1/2 + k / 2n) * (1.1 if the string consists of the term alone)
 //! ```
 //!
-//! and the strings of a document add up.
+//! The scores of the strings of a document are added.
 
 use std::collections::HashMap;
 
@@ -20,13 +20,13 @@ use super::{
 
 type Map<V> = HashMap<Box<str>, V, foldhash::fast::RandomState>;
 
-/// A document with more terms cannot be stored below a text index: it would have too many keys.
+/// The maximal number of terms of a document. With more, a text index would have too many keys.
 const TERMS_MAX: usize = 100_000;
 
-/// How much more a string counts that is nothing but the term.
+/// The factor for a string that consists of the term alone.
 const ALONE: f64 = 1.1;
 
-/// The terms of one document with their scores. Keeps its memory from document to document.
+/// The terms of one document with their scores. It keeps its memory from document to document.
 #[derive(Debug, Default)]
 pub struct Scores {
     totals: Map<f64>,
@@ -34,10 +34,10 @@ pub struct Scores {
 }
 
 impl Scores {
-    /// Computes the terms of `doc`; some more than [`TERMS_MAX`] if there are too many.
+    /// Computes the terms of `doc`. If there are more than [`TERMS_MAX`], it stops soon after.
     ///
     /// # Errors
-    /// 17261 and 17262 for languages.
+    /// 17261 and 17262 for invalid languages in the document.
     pub fn of(&mut self, spec: &TextSpec, doc: Doc<'_>) -> Result<()> {
         self.totals.clear();
         self.counts.clear();
@@ -73,12 +73,12 @@ impl Scores {
         })
     }
 
-    /// The terms, in no order.
+    /// The terms and their scores, in no particular order.
     pub fn iter(&self) -> impl Iterator<Item = (&str, f64)> {
         self.totals.iter().map(|(term, score)| (&**term, *score))
     }
 
-    /// How many terms there are.
+    /// The number of terms.
     pub fn len(&self) -> usize {
         self.totals.len()
     }
@@ -93,7 +93,7 @@ impl Scores {
     }
 }
 
-/// The score of a term that is `count` of the `all` terms of a string, of weight 1.
+/// The score, for weight 1, of a term that occurs `count` times among the `all` terms of a string.
 fn one(count: u32, all: u32) -> f64 {
     let frequency: f64 = (0..count.min(64)).map(|at| 0.5f64.powi(at as i32)).sum();
     frequency * (0.5 * f64::from(count) / f64::from(all) + 0.5)

@@ -1,9 +1,12 @@
-//! The text of `$search`, taken apart.
+//! The parser of the text of `$search`.
 //!
+//! ```text
 //!   fox "brown dog" -cat -"black bird"
+//! ```
 //!
-//! Words are alternatives; phrases in quotes must all be there (and their words count as words); words
-//! and phrases behind a minus must not. A minus inside a word joins, as a space would.
+//! Words are alternatives: one of them must occur. Phrases in quotes must all occur, and their words count as words
+//! too. Words and phrases after a minus must not occur. A minus inside of a word separates it into two words, like a
+//! space.
 
 use std::collections::BTreeSet;
 
@@ -20,23 +23,23 @@ use crate::room;
 pub struct Search {
     pub language: Language,
     pub sensitivity: Sensitivity,
-    /// The version of the index that it is for.
+    /// The version of the index for which it was parsed.
     pub version: u8,
-    /// What to look up in the index: as the index folds them.
+    /// The terms to look up, folded like those of the index.
     pub terms: BTreeSet<String>,
-    /// The same words, as the search tells them apart.
+    /// The same words with the sensitivity of the search.
     pub(super) wanted: BTreeSet<String>,
-    /// As the search tells them apart.
+    /// With the sensitivity of the search.
     pub negated_terms: BTreeSet<String>,
     pub phrases: Vec<String>,
     pub negated_phrases: Vec<String>,
 }
 
 impl Search {
-    /// Takes `text` apart.
+    /// Parses `text`.
     ///
     /// # Errors
-    /// 146 if there is no memory for so many words.
+    /// 146 if there is not enough memory for the words.
     pub fn parse(
         text: &str,
         language: Language,
@@ -61,16 +64,17 @@ impl Search {
         Ok(search)
     }
 
-    /// Whether nothing can be found.
+    /// Returns true if the search has no terms and finds nothing.
     pub fn is_empty(&self) -> bool {
         self.terms.is_empty()
     }
 
-    /// A minus behind white space (or at the beginning) negates words and phrases up to the next white space:
-    /// `-red-brown` both, `- red` nothing. An open quote at the end makes plain words of the rest.
+    /// Parses the text. A minus after white space (or at the beginning) negates the words and phrases up to the next
+    /// white space: `-red-brown` negates both words, `- red` none. The text after an unclosed quote is parsed as
+    /// plain words.
     fn read(&mut self, text: &str, words: &mut Words) -> Result<()> {
         let mut rest = text;
-        // `fresh`: white space or nothing is before the character.
+        // `fresh` is true if the character is the first one or follows white space.
         let (mut negated, mut fresh) = (false, true);
         while let Some(c) = rest.chars().next() {
             if c.is_whitespace() {

@@ -1,25 +1,25 @@
-//! Which strings of a document are indexed, how much each weighs, and in which language it is.
+//! The specification of a text index: the indexed strings of a document, their weights and their languages.
 
 use nagi_bson::{Doc, Value};
 use nagi_error::{Code, Result, bail};
 
 use super::Language;
 
-/// Everything a text index knows, but its other fields.
+/// The properties of a text index, without its other key fields.
 #[derive(Debug, Clone, PartialEq)]
 pub struct TextSpec {
-    /// Paths with their weights, sorted.
+    /// The indexed paths with their weights, sorted.
     pub fields: Box<[(Box<str>, f64)]>,
-    /// The weight of every other string, of an index on all fields.
+    /// The weight of all other strings, for an index on all fields.
     pub wildcard: Option<f64>,
     pub default_language: Language,
-    /// The field that tells the language of the document it stands in.
+    /// The name of the field that sets the language of its document.
     pub language_override: Box<str>,
-    /// 1 to 3.
+    /// The version, 1 to 3.
     pub version: u8,
 }
 
-/// A string of a document.
+/// An indexed string of a document.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Indexed<'d> {
     pub(super) text: &'d str,
@@ -28,10 +28,10 @@ pub(super) struct Indexed<'d> {
 }
 
 impl TextSpec {
-    /// Calls `visit` with every indexed string of `doc`; stops when it returns false.
+    /// Calls `visit` with every indexed string of `doc`, until it returns false.
     ///
     /// # Errors
-    /// 17261 and 17262 for a language that is no string or not known.
+    /// 17261 and 17262 for a language that is not a string or not known.
     pub(super) fn for_each<'d>(
         &self,
         doc: Doc<'d>,
@@ -48,7 +48,7 @@ impl TextSpec {
         }
     }
 
-    /// Whether strings below `path` may be indexed.
+    /// Returns true if strings below `path` may be indexed.
     fn leads(&self, path: &str) -> bool {
         let below = |field: &str| field.strip_prefix(path).is_some_and(|r| r.starts_with('.'));
         self.wildcard.is_some() || self.fields.iter().any(|(field, _)| below(field))
@@ -74,13 +74,13 @@ struct Walk<'s, 'd, 'v> {
     spec: &'s TextSpec,
     path: String,
     visit: &'v mut dyn FnMut(Indexed<'d>) -> bool,
-    /// False once the visitor has seen enough.
+    /// False if the visitor has stopped the walk.
     open: bool,
 }
 
 impl<'d> Walk<'_, 'd, '_> {
     fn doc(&mut self, doc: Doc<'d>, around: Language, is_root: bool) -> Result<()> {
-        // In the first version only the whole document has a language.
+        // In version 1 only the root document sets a language.
         let own = is_root || self.spec.version > 1;
         let language = if own { self.spec.language_of(doc, around)? } else { around };
         for element in doc {

@@ -1,9 +1,9 @@
-//! The stop words of English: Snowball's list, which MongoDB has too.
+//! The stop words of English: Snowball's list, which MongoDB uses as well.
 //!
-//! NLTK's list, from which the other languages come, also drops single letters ("d", "s", "t") and words such as
-//! "will" and "now", so searches for these would find nothing.
+//! NLTK's list, from which the other languages are taken, also contains single letters ("d", "s", "t") and words such
+//! as "will" and "now", so searches for these would find nothing.
 
-/// Sorted.
+/// The words, sorted.
 pub(super) static ENGLISH: &[&str] = &[
     "a",
     "about",

@@ -1,4 +1,4 @@
-//! Words of a string, and the terms they become.
+//! Splits strings into words, and converts words to terms.
 
 use icu_properties::{
     CodePointSetData,
@@ -10,16 +10,16 @@ use super::{
     fold::{Folding, fold_char, strip_into},
 };
 
-/// What a search tells apart.
+/// The differences that a search does not ignore.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Sensitivity {
-    /// Capitals and small letters.
+    /// True if upper and lower case differ.
     pub case: bool,
-    /// Letters with and without diacritics.
+    /// True if letters with and without diacritics differ.
     pub diacritic: bool,
 }
 
-/// Whether a character ends a word.
+/// Returns true if a character separates words.
 pub(super) fn is_delimiter(c: char, language: Language) -> bool {
     if c.is_ascii() {
         return match c {
@@ -42,7 +42,7 @@ pub(super) fn words(text: &str, language: Language) -> impl Iterator<Item = &str
     text.split(move |c| is_delimiter(c, language)).filter(|word| !word.is_empty())
 }
 
-/// Makes terms of words; keeps its buffers.
+/// Converts words to terms; it reuses its buffers.
 #[derive(Debug)]
 pub(super) struct Terms {
     language: Language,
@@ -53,8 +53,8 @@ pub(super) struct Terms {
 }
 
 impl Terms {
-    /// For an index of `version` (1 to 3), telling apart what `sensitivity` says: indexes before
-    /// version 3 always tell diacritics apart.
+    /// Creates a converter for an index of `version` (1 to 3) with a sensitivity. Indexes before version 3 always
+    /// distinguish diacritics.
     pub(super) fn new(language: Language, version: u8, sensitivity: Sensitivity) -> Terms {
         let unicode = version >= 3;
         Terms {
@@ -77,7 +77,7 @@ impl Terms {
             return None;
         }
         let word = if self.sensitivity.case { word } else { &self.folded };
-        // Stemmers know words with their diacritics, so these go last.
+        // Stemmers need the diacritics, so they are removed after stemming.
         let stem = self.language.stem(word);
         self.term.clear();
         match self.sensitivity.diacritic {
@@ -87,9 +87,10 @@ impl Terms {
         (!self.term.is_empty()).then_some(&self.term)
     }
 
-    /// A whole string as phrases are compared: folded, neither split nor stemmed.
+    /// Appends a whole string in the form in which phrases are compared: folded, but neither split nor stemmed.
     pub(super) fn flatten(&self, text: &str, out: &mut String) {
-        // Most texts: letters one by one would cost more than reading the document.
+        // The fast path for ASCII, which most texts are: a loop over letters would cost more than reading the
+        // document.
         let is_turkish = self.folding.turkish && self.folding.unicode;
         if text.is_ascii() && (self.sensitivity.case || !is_turkish) {
             let start = out.len();
@@ -136,7 +137,7 @@ mod tests {
     }
 
     proptest! {
-        /// A text is flattened as each of its letters is, with or without others beside them.
+        /// The result for a text is the same with or without non-ASCII letters beside it.
         #[test]
         fn plain_letters_are_flattened_like_others(text in "[ -~]{0,40}", which in 0..12_usize) {
             let language = Language::named(["english", "turkish", "none"][which % 3]).expect("one");
@@ -148,7 +149,7 @@ mod tests {
             prop_assert_eq!(format!("{alone}\u{4e2d}"), beside);
         }
 
-        /// Whatever the text, stemmers neither fail nor loop.
+        /// Stemmers neither fail nor loop on any text.
         #[test]
         fn any_text_is_taken(text in "\\PC{0,60}|[a-z'\u{e0}-\u{ff}\u{131}\u{430}-\u{44f}]{0,40}") {
             for name in ["da", "nl", "en", "fi", "fr", "de", "hu", "it", "none", "nb", "pt", "ro",

@@ -1,11 +1,11 @@
-//! Points in time as people write them: the calendar of `nagi_bson`, with times of day and weeks.
+//! Civil time: the calendar of `nagi_bson` with times of day and weeks.
 
 use nagi_bson::calendar::{date_of, days_of};
 
-/// Milliseconds of a day.
+/// The number of milliseconds of a day.
 pub(super) const DAY_MS: i64 = 86_400_000;
 
-/// A point in time as people write it, without a zone.
+/// A date and time of day, without a time zone.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Civil {
     pub year: i64,
@@ -17,19 +17,19 @@ pub struct Civil {
     pub millisecond: i64,
 }
 
-/// ISO weekday of a day number: Monday is 1.
+/// The ISO weekday of a day number: Monday is 1.
 pub(super) fn iso_weekday(days: i64) -> i64 {
     (days + 3).rem_euclid(7) + 1
 }
 
-/// The day number of Monday of week 1 of an ISO year.
+/// The day number of the Monday of week 1 of an ISO year.
 pub(super) fn iso_year_start(year: i64) -> i64 {
     let fourth = days_of(year, 1, 4);
     fourth - (iso_weekday(fourth) - 1)
 }
 
 impl Civil {
-    /// From milliseconds since 1970, read as if in UTC.
+    /// Converts milliseconds since 1970, interpreted as UTC.
     pub fn from_ms(ms: i64) -> Civil {
         let (year, month, day) = date_of(ms.div_euclid(DAY_MS));
         let rest = ms.rem_euclid(DAY_MS);
@@ -44,7 +44,8 @@ impl Civil {
         }
     }
 
-    /// Milliseconds since 1970 as if in UTC; every part may lie outside its usual range and carries.
+    /// Converts to milliseconds since 1970, interpreted as UTC. A part outside of its usual range carries over. None
+    /// on overflow.
     pub fn to_ms(self) -> Option<i64> {
         let months = self.month.checked_sub(1)?;
         let year = self.year.checked_add(months.div_euclid(12))?;
@@ -60,32 +61,32 @@ impl Civil {
             .checked_add(self.millisecond)
     }
 
-    /// Days since 1970.
+    /// The number of days since 1970.
     pub fn days(&self) -> i64 {
         days_of(self.year, self.month, self.day)
     }
 
-    /// 1 to 366.
+    /// The day of the year, 1 to 366.
     pub fn day_of_year(&self) -> i64 {
         self.days() - days_of(self.year, 1, 1) + 1
     }
 
-    /// 1 (Sunday) to 7.
+    /// The day of the week, 1 (Sunday) to 7.
     pub fn day_of_week(&self) -> i64 {
         iso_weekday(self.days()) % 7 + 1
     }
 
-    /// 1 (Monday) to 7.
+    /// The ISO day of the week, 1 (Monday) to 7.
     pub fn iso_day_of_week(&self) -> i64 {
         iso_weekday(self.days())
     }
 
-    /// Weeks begin on Sunday; days before the first Sunday are in week 0.
+    /// The week of the year. Weeks begin on Sunday; days before the first Sunday are in week 0.
     pub fn week(&self) -> i64 {
         (self.day_of_year() + 7 - self.day_of_week()) / 7
     }
 
-    /// ISO 8601 year and week.
+    /// The ISO 8601 year and week.
     pub fn iso_week(&self) -> (i64, i64) {
         let days = self.days();
         let mut year = self.year;
@@ -98,7 +99,7 @@ impl Civil {
     }
 }
 
-/// Days from 1970-01-01 to a day of an ISO week; week and day may lie outside their usual ranges.
+/// The number of days from 1970-01-01 to a day of an ISO week. Week and day may be outside of their usual ranges.
 pub fn iso_week_days(year: i64, week: i64, day: i64) -> i64 {
     iso_year_start(year) + (week - 1) * 7 + day - 1
 }

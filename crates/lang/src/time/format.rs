@@ -1,4 +1,4 @@
-//! `$dateToString` formats: `%Y-%m-%d`.
+//! Formatting of dates with the formats of `$dateToString`, such as `%Y-%m-%d`.
 
 use std::fmt::Write;
 
@@ -6,7 +6,7 @@ use nagi_error::{Code, Result, bail};
 
 use super::{Civil, Zone};
 
-/// The format of `$toString` and of `$dateToString` without a format.
+/// The format of `$toString`, and of `$dateToString` without a format.
 const ISO: &str = "%Y-%m-%dT%H:%M:%S.%LZ";
 
 pub(super) const MONTHS: [&str; 12] = [
@@ -24,7 +24,10 @@ pub(super) const MONTHS: [&str; 12] = [
     "December",
 ];
 
-/// Checks a format before it is used.
+/// Checks a format; `allowed` contains the valid specifiers.
+///
+/// # Errors
+/// 18535 for a `%` at the end, 18536 for an invalid specifier.
 pub fn check_format(format: &str, allowed: &str) -> Result<()> {
     let mut chars = format.chars();
     while let Some(c) = chars.next() {
@@ -42,12 +45,12 @@ pub fn check_format(format: &str, allowed: &str) -> Result<()> {
     Ok(())
 }
 
-/// A date in ISO 8601 with `Z`.
+/// A date in ISO 8601 format with `Z`.
 pub fn iso_text(ms: i64) -> Result<String> {
     format(ms, ISO, &Zone::Utc)
 }
 
-/// A Timestamp as the old string operators print it: `Jul  3 14:01:02:7`.
+/// A Timestamp in the format of the oldest string operators: `Jul  3 14:01:02:7`.
 pub fn timestamp_text(stamp: u64) -> String {
     let at = Civil::from_ms((stamp >> 32) as i64 * 1000);
     format!(
@@ -61,7 +64,10 @@ pub fn timestamp_text(stamp: u64) -> String {
     )
 }
 
-/// Prints a date by a format.
+/// Formats a date.
+///
+/// # Errors
+/// 18537 for a year outside of 0 to 9999, and those of [`check_format`].
 pub fn format(ms: i64, format: &str, zone: &Zone) -> Result<String> {
     check_format(format, "dGHjLmMSuUVYzZwbB%")?;
     let at = zone.civil(ms);

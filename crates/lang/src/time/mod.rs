@@ -1,10 +1,15 @@
-//! Dates: the calendar, time zones, formats, parsing, arithmetic by units.
+//! Dates: the calendar, time zones, formats, parsing, arithmetic in units.
 //!
-//! A date is milliseconds since 1970 in UTC. The calendar is the proleptic Gregorian one, in 64 bits
-//! (`nagi_bson::calendar`); zones come from the bundled IANA database, so that results
-//! do not depend on the machine.
+//! A date is a number of milliseconds since 1970 in UTC. The calendar is the proleptic Gregorian one, with 64-bit
+//! years (`nagi_bson::calendar`). Time zones come from the bundled IANA database, so that results do not depend on
+//! the machine.
 //!
-//! Does not know about: expressions and their arguments; clocks.
+//! ```text
+//!   text   --parse / parse_with_format-->  milliseconds (UTC)  --format-->  text
+//!   milliseconds  --Zone::civil-->  Civil (year, month, ...)  --to_ms, Zone::to_utc-->  milliseconds
+//! ```
+//!
+//! This module does not know expressions and their arguments, and does not read clocks.
 
 mod calendar;
 mod format;

@@ -1,7 +1,7 @@
-//! Dates as people and programs write them, without a format: ISO 8601 and its neighbours.
+//! The parser of dates without a format: ISO 8601 and other common notations.
 //!
-//! The text is read from left to right as a sequence of parts: a date, a time, a zone, names of
-//! weekdays. A part that appears twice, or that nothing explains, is an error.
+//! The text is read from left to right as a sequence of parts: a date, a time, a zone, a weekday name. A part that
+//! occurs twice, or a text that is not a part, is an error.
 
 use nagi_bson::calendar::days_of_month;
 use nagi_error::Result;
@@ -11,20 +11,20 @@ use super::format::MONTHS;
 use super::parse_format::{failure_at, incomplete, resolve};
 use super::{Civil, Zone};
 
-/// A date or a time that was read; none for one that is written well but does not exist, `02-30` or `24:00`.
+/// A parsed date or time; none if it is well-formed but does not exist, such as `02-30` or `24:00`.
 type Read = Option<i64>;
 
 #[derive(Default)]
 struct Found {
-    /// Days since 1970.
+    /// The number of days since 1970.
     days: Option<Read>,
     time_ms: Option<Read>,
     offset: Option<i64>,
-    /// Milliseconds of an `@seconds` text.
+    /// The milliseconds of an `@seconds` text.
     moment: Option<i64>,
 }
 
-/// Zone abbreviations and their hours, those of e-mail (RFC 2822).
+/// Zone abbreviations with their offsets in hours, mostly those of e-mail (RFC 2822).
 const ABBREVIATIONS: &[(&str, i64)] = &[
     ("utc", 0),
     ("gmt", 0),
@@ -51,7 +51,10 @@ const ABBREVIATIONS: &[(&str, i64)] = &[
 const WEEKDAYS: [&str; 7] =
     ["monday", "tuesday", "wednesday", "thursday", "friday", "saturday", "sunday"];
 
-/// Reads a date; `zone` is the operator's argument, none if it was not given.
+/// Parses a date. `zone` is the operator's argument, none if it is absent.
+///
+/// # Errors
+/// 241 for a text that cannot be parsed, and for a zone in both the text and the argument.
 pub fn parse(text: &str, zone: Option<&Zone>) -> Result<i64> {
     if text.is_empty() {
         return Err(failure_at(text, 0, "Empty string"));
@@ -79,7 +82,7 @@ pub fn parse(text: &str, zone: Option<&Zone>) -> Result<i64> {
     resolve(local, found.offset, zone)
 }
 
-/// What is wrong with a text that begins with something that is no part. A word is taken for the name of a zone.
+/// The error for a text that does not begin with a valid part. A word is assumed to be the name of a zone.
 fn unexpected(rest: &str) -> &'static str {
     match word(rest).0.len() {
         0 | 1 => "Unexpected character",
@@ -87,7 +90,7 @@ fn unexpected(rest: &str) -> &'static str {
     }
 }
 
-/// Reads one part; gives what follows it.
+/// Parses one part and returns the rest of the text.
 fn part<'t>(text: &'t str, found: &mut Found) -> Option<&'t str> {
     if !text.is_ascii() {
         return None;
@@ -125,13 +128,13 @@ fn part<'t>(text: &'t str, found: &mut Found) -> Option<&'t str> {
     (weekday && found.time_ms.is_none()).then_some(rest.trim_start_matches('.'))
 }
 
-/// Leading letters in lower case.
+/// The leading letters, in lower case.
 fn word(text: &str) -> (String, &str) {
     let end = text.find(|c: char| !c.is_ascii_alphabetic()).unwrap_or(text.len());
     (text[..end].to_ascii_lowercase(), &text[end..])
 }
 
-/// Between `min` and `max` digits.
+/// Parses between `min` and `max` digits.
 fn digits(text: &str, min: usize, max: usize) -> Option<(i64, &str)> {
     let count = text.bytes().take(max).take_while(u8::is_ascii_digit).count();
     if count < min {
@@ -144,7 +147,8 @@ fn not_digit(rest: &str) -> bool {
     !rest.starts_with(|c: char| c.is_ascii_digit())
 }
 
-/// The day, read from digits that could be those of a month and a day.
+/// The day number. None if month or day are out of range; `Some(None)` if they are in range but the day does not
+/// exist.
 fn day_number(year: i64, month: i64, day: i64) -> Option<Read> {
     let written = (0..=12).contains(&month) && (0..=31).contains(&day);
     let good = month >= 1 && day >= 1 && written && day <= days_of_month(year, month);
@@ -162,7 +166,7 @@ fn date(text: &str) -> Option<(Read, &str)> {
         .or_else(|| short_year(text))
 }
 
-/// `18-07-03`, the year first.
+/// Parses `18-07-03`, with the year first.
 fn short_year(text: &str) -> Option<(Read, &str)> {
     let (year, rest) = two_digits_of_year(text)?;
     let (month, rest) = digits(rest.strip_prefix('-')?, 2, 2)?;
@@ -170,13 +174,13 @@ fn short_year(text: &str) -> Option<(Read, &str)> {
     not_digit(rest).then_some((day_number(year, month, day)?, rest))
 }
 
-/// A year from 1970 to 2069 by its last two digits.
+/// Parses the last two digits of a year from 1970 to 2069.
 fn two_digits_of_year(text: &str) -> Option<(i64, &str)> {
     let (year, rest) = digits(text, 2, 2).filter(|(_, rest)| not_digit(rest))?;
     Some((if year < 70 { 2000 + year } else { 1900 + year }, rest))
 }
 
-/// `-0001-01-01`.
+/// Parses `-0001-01-01`.
 fn signed_year(text: &str) -> Option<(Read, &str)> {
     let sign = if text.starts_with('-') { -1 } else { 1 };
     let rest = text.strip_prefix(['-', '+'])?;
@@ -186,7 +190,7 @@ fn signed_year(text: &str) -> Option<(Read, &str)> {
     Some((day_number(sign * year, month, day)?, rest))
 }
 
-/// `2018-W27-2`, `2018W272`, `2018-W27`.
+/// Parses `2018-W27-2`, `2018W272`, `2018-W27`.
 fn iso_week(text: &str) -> Option<(Read, &str)> {
     let (year, rest) = digits(text, 4, 4)?;
     let rest = rest.strip_prefix('-').unwrap_or(rest).strip_prefix('W')?;
@@ -197,7 +201,7 @@ fn iso_week(text: &str) -> Option<(Read, &str)> {
     good.then(|| (Some(iso_year_start(year) + (week - 1) * 7 + day - 1), rest))
 }
 
-/// `2018-07-03`, `2018/7/3`, `2018-07`, `2018-Jul-03`.
+/// Parses `2018-07-03`, `2018/7/3`, `2018-07`, `2018-Jul-03`.
 fn year_first(text: &str) -> Option<(Read, &str)> {
     let (year, rest) = digits(text, 4, 4)?;
     let separator = rest.chars().next().filter(|c| matches!(c, '-' | '/' | '.'))?;
@@ -212,7 +216,7 @@ fn year_first(text: &str) -> Option<(Read, &str)> {
     }
 }
 
-/// `20180703`, with or without a time behind `T`.
+/// Parses `20180703`, which a time may follow.
 fn compact(text: &str) -> Option<(Read, &str)> {
     let count = text.bytes().take_while(u8::is_ascii_digit).count();
     if count != 8 && count != 14 {
@@ -224,7 +228,7 @@ fn compact(text: &str) -> Option<(Read, &str)> {
     Some((day_number(year, month, day)?, rest))
 }
 
-/// `07/03/2018` and `07/03/18` (month first), `3.7.2018` and `03-07-2018` (day first), `03-Jul-2018`.
+/// Parses `07/03/2018` and `07/03/18` (month first), `3.7.2018` and `03-07-2018` (day first), `03-Jul-2018`.
 fn day_first(text: &str) -> Option<(Read, &str)> {
     let (first, rest) = digits(text, 1, 2)?;
     let separator = rest.chars().next().filter(|c| matches!(c, '-' | '/' | '.'))?;
@@ -240,7 +244,7 @@ fn day_first(text: &str) -> Option<(Read, &str)> {
     Some((day_number(year, month, day)?, rest))
 }
 
-/// `July 3, 2018`, `3 July 2018`, `3rd Jul 2018`, `Jul 2018`.
+/// Parses `July 3, 2018`, `3 July 2018`, `3rd Jul 2018`, `Jul 2018`.
 fn named_month(text: &str) -> Option<(Read, &str)> {
     if let Some((day, rest)) = digits(text, 1, 2) {
         let rest =
@@ -272,7 +276,7 @@ fn month(text: &str) -> Option<(i64, &str)> {
     Some((at as i64 + 1, rest))
 }
 
-/// `14:01`, `14:01:02.123`, `14:01.02`, `140102` behind a date, `2:01 PM`, `2pm`.
+/// Parses `14:01`, `14:01:02.123`, `14:01.02`, `140102` after a date, `2:01 PM`, `2pm`.
 fn time(text: &str, behind_date: bool, behind_t: bool) -> Option<(Read, &str)> {
     let (hour, rest) = digits(text, 1, 2)?;
     let compact = behind_date && text.bytes().take_while(u8::is_ascii_digit).count() >= 4;
@@ -282,7 +286,7 @@ fn time(text: &str, behind_date: bool, behind_t: bool) -> Option<(Read, &str)> {
         (minute, second, 0, rest)
     } else if let Some(behind) = rest.strip_prefix(':') {
         let (minute, rest) = digits(behind, 1, 2)?;
-        // A point stands for the second colon, too: what follows are seconds.
+        // A point may stand for the second colon: the digits after it are seconds.
         match rest.strip_prefix([':', '.']).and_then(|rest| digits(rest, 1, 2)) {
             Some((second, rest)) => {
                 let (fraction, rest) = fraction(rest);
@@ -303,7 +307,7 @@ fn time(text: &str, behind_date: bool, behind_t: bool) -> Option<(Read, &str)> {
     written.then(|| ((hour < 24 && second < 60).then_some(ms), rest))
 }
 
-/// Milliseconds behind the point; further digits are cut.
+/// The milliseconds after the decimal point; further digits are ignored.
 fn fraction(text: &str) -> (i64, &str) {
     let Some(behind) = text.strip_prefix('.') else {
         return (0, text);
@@ -323,7 +327,7 @@ fn half_day(hour: i64, rest: &str) -> Option<(i64, &str)> {
     }
 }
 
-/// `Z`, `+05:30`, `GMT+2`, `EST`.
+/// Parses `Z`, `+05:30`, `GMT+2`, `EST`.
 fn zone_part(text: &str) -> Option<(i64, &str)> {
     let (word, rest) = word(text);
     if !word.is_empty() {

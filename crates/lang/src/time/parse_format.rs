@@ -1,4 +1,4 @@
-//! `$dateFromString` with a format.
+//! The parser of dates with a format, for `$dateFromString`.
 
 use nagi_bson::calendar::{days_of, days_of_month};
 use nagi_error::{Code, Error, Result, bail};
@@ -7,7 +7,7 @@ use super::calendar::{DAY_MS, iso_year_start};
 use super::format::{MONTHS, check_format};
 use super::{Civil, Zone};
 
-/// What the format's parts gave.
+/// The values of the parts of the format.
 #[derive(Default)]
 struct Parts {
     year: Option<i64>,
@@ -24,7 +24,8 @@ struct Parts {
     offset: Option<i64>,
 }
 
-/// The error for a text that cannot be read from byte `at` on; shows the character there, NUL behind the end.
+/// The error for a text that is invalid at byte `at`. It contains the character at `at`, or NUL at the end of the
+/// text.
 pub(super) fn failure_at(text: &str, at: usize, why: &str) -> Error {
     let found = text.get(at..).and_then(|rest| rest.chars().next()).unwrap_or('\0');
     Error::new(
@@ -33,7 +34,7 @@ pub(super) fn failure_at(text: &str, at: usize, why: &str) -> Error {
     )
 }
 
-/// The error for a date that misses parts.
+/// The error for a date with missing parts.
 pub(super) fn incomplete(text: &str) -> Error {
     Error::new(
         Code::CONVERSION_FAILURE,
@@ -41,7 +42,7 @@ pub(super) fn incomplete(text: &str) -> Error {
     )
 }
 
-/// Checks that text and argument do not both name a zone, and gives the moment.
+/// Converts a local time to UTC, and checks that not both the text and the argument contain a zone.
 pub(super) fn resolve(local_ms: i64, offset: Option<i64>, zone: Option<&Zone>) -> Result<i64> {
     match (offset, zone) {
         (Some(_), Some(_)) => bail!(
@@ -55,7 +56,10 @@ pub(super) fn resolve(local_ms: i64, offset: Option<i64>, zone: Option<&Zone>) -
     }
 }
 
-/// Reads a date by a format; `zone` is the operator's argument, none if it was not given.
+/// Parses a date by a format. `zone` is the operator's argument, none if it is absent.
+///
+/// # Errors
+/// 241 for a text that does not match the format, and for a zone in both the text and the argument.
 pub fn parse_with_format(text: &str, format: &str, zone: Option<&Zone>) -> Result<i64> {
     check_format(format, "dGHjLmMSuVYzZbB%")?;
     let mut parts = Parts::default();
@@ -87,7 +91,7 @@ pub fn parse_with_format(text: &str, format: &str, zone: Option<&Zone>) -> Resul
     resolve(local, parts.offset, zone)
 }
 
-/// Up to `digits` digits.
+/// Parses up to `digits` digits.
 fn number(text: &str, digits: usize) -> Option<(i64, &str)> {
     let count = text.bytes().take(digits).take_while(u8::is_ascii_digit).count();
     let (number, rest) = text.split_at(count);
@@ -121,7 +125,7 @@ fn part<'t>(parts: &mut Parts, specifier: char, text: &'t str) -> Option<&'t str
         'M' => parts.minute = n,
         'S' => parts.second = n,
         'L' => {
-            // "5" is half a second: digits are those behind the point.
+            // "5" is half a second: the digits are those after the decimal point.
             let read = text.len() - rest.len();
             parts.millisecond = n * 10_i64.pow(3 - read as u32);
         }
@@ -146,7 +150,7 @@ fn month_name(text: &str, short: bool) -> Option<(i64, &str)> {
     })
 }
 
-/// `+0530`, `+05:30`, `Z`; in minutes: `+330`.
+/// Parses `+0530`, `+05:30`, `Z`, or an offset in minutes: `+330`.
 fn offset(text: &str, in_minutes: bool) -> Option<(i64, &str)> {
     let sign = match text.as_bytes().first()? {
         b'+' => 1,
@@ -165,7 +169,7 @@ fn offset(text: &str, in_minutes: bool) -> Option<(i64, &str)> {
     Some((sign * (hours * 3600 + minutes * 60), rest))
 }
 
-/// `None`: parts are missing; `Some(None)`: there is no such date.
+/// Combines the parts. `None` if parts are missing; `Some(None)` if the date does not exist.
 fn local(parts: &Parts) -> Option<Option<i64>> {
     let good_time = (0..24).contains(&parts.hour)
         && (0..60).contains(&parts.minute)

@@ -1,4 +1,4 @@
-//! Arithmetic by units: `$dateAdd`, `$dateDiff`, `$dateTrunc`.
+//! Date arithmetic in units: `$dateAdd`, `$dateDiff`, `$dateTrunc`.
 
 use nagi_bson::calendar::{days_of, days_of_month};
 use nagi_error::{Code, Result, bail};
@@ -20,7 +20,7 @@ pub enum Unit {
     Millisecond,
 }
 
-/// The first day of a week; ISO number, Monday is 1.
+/// The first day of a week, as an ISO number: Monday is 1.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Weekday(pub i64);
 
@@ -40,7 +40,7 @@ impl Unit {
         })
     }
 
-    /// Milliseconds of units that have a fixed length.
+    /// The milliseconds of a unit with a fixed length.
     fn fixed_ms(self) -> Option<i64> {
         match self {
             Unit::Hour => Some(3_600_000),
@@ -53,7 +53,7 @@ impl Unit {
 }
 
 impl Weekday {
-    /// Reads `monday`, `mon`, in any case.
+    /// Parses `monday` or `mon`, in any case.
     pub fn parse(name: &str) -> Option<Weekday> {
         const NAMES: [&str; 7] =
             ["monday", "tuesday", "wednesday", "thursday", "friday", "saturday", "sunday"];
@@ -63,8 +63,8 @@ impl Weekday {
     }
 }
 
-/// Adds `amount` units; days and longer keep the clock's time, months end at their last day.
-/// `None` when the date leaves the range of 64-bit milliseconds.
+/// Adds `amount` units. Units from days on keep the local time of day, and a day beyond the end of a month becomes
+/// its last day. `None` if the date leaves the range of 64-bit milliseconds.
 pub fn add(ms: i64, unit: Unit, amount: i64, zone: &Zone) -> Option<i64> {
     if let Some(length) = unit.fixed_ms() {
         return ms.checked_add(amount.checked_mul(length)?);
@@ -92,7 +92,7 @@ fn add_months(local: i64, months: i64) -> Option<i64> {
     at.to_ms()
 }
 
-/// Boundaries of `unit` crossed from `start` to `end`.
+/// The number of boundaries of `unit` between `start` and `end`.
 pub fn diff(start: i64, end: i64, unit: Unit, zone: &Zone, first: Weekday) -> Result<i64> {
     let overflow = || nagi_error::err!(Code::DURATION_OVERFLOW, "dateDiff overflowed");
     if unit == Unit::Millisecond {
@@ -109,7 +109,7 @@ pub fn diff(start: i64, end: i64, unit: Unit, zone: &Zone, first: Weekday) -> Re
         }
         Unit::Day => b.days() - a.days(),
         _ => {
-            // Hours and less are counted in UTC, shifted by the offset at the start.
+            // Hours and smaller units are counted in UTC, shifted by the offset at the start.
             let length = i128::from(unit.fixed_ms().unwrap_or(1));
             let shift = i128::from(zone.offset_at(start)) * 1000 % length;
             let bin = |ms: i64| (i128::from(ms) + shift).div_euclid(length);
@@ -118,7 +118,7 @@ pub fn diff(start: i64, end: i64, unit: Unit, zone: &Zone, first: Weekday) -> Re
     })
 }
 
-/// The beginning of the bin of `size` units in which a date lies; bins are counted from 2000-01-01.
+/// The beginning of the bin of `size` units that contains the date. Bins are counted from 2000-01-01.
 pub fn truncate(ms: i64, unit: Unit, size: i64, zone: &Zone, first: Weekday) -> Result<i64> {
     let overflow = || nagi_error::err!(Code::Location(5439000), "dateTrunc overflowed");
     let reference_days = days_of(2000, 1, 1);
@@ -144,7 +144,7 @@ pub fn truncate(ms: i64, unit: Unit, size: i64, zone: &Zone, first: Weekday) -> 
     }
     let (reference, length) = match unit {
         Unit::Week => {
-            // The first `first` weekday on or after 2000-01-01.
+            // The first weekday `first` on or after 2000-01-01.
             let ahead = (first.0 - iso_weekday(reference_days)).rem_euclid(7);
             (reference_days + ahead, size.checked_mul(7).ok_or_else(overflow)?)
         }

@@ -7,7 +7,7 @@ use nagi_error::{Code, Result, bail};
 
 use super::Civil;
 
-/// A time zone; offsets are seconds east of Greenwich.
+/// A time zone. Offsets are in seconds east of Greenwich.
 #[derive(Debug, Clone)]
 pub enum Zone {
     Utc,
@@ -15,12 +15,15 @@ pub enum Zone {
     Named(TimeZone),
 }
 
-/// Seconds within which the database's library computes; further dates use the nearest one's offset.
+/// The range in seconds that the time zone library supports. Dates outside of it use the offset at the nearest end.
 const SECONDS_MAX: i64 = 253_402_200_000;
 const SECONDS_MIN: i64 = -377_705_000_000;
 
 impl Zone {
-    /// Reads an Olson name (case matters) or an offset: `+05:30`, `+0530`, `+05`.
+    /// Parses an Olson name (case-sensitive) or an offset: `+05:30`, `+0530`, `+05`.
+    ///
+    /// # Errors
+    /// 40485 for an unknown name.
     pub fn parse(name: &str) -> Result<Zone> {
         if let Some(seconds) = offset(name) {
             return Ok(Zone::Offset(seconds));
@@ -28,14 +31,14 @@ impl Zone {
         if matches!(name, "UTC" | "GMT") {
             return Ok(Zone::Utc);
         }
-        // The library does not look at case; MongoDB does.
+        // The library ignores case; MongoDB does not.
         match TimeZone::get(name) {
             Ok(zone) if zone.iana_name() == Some(name) => Ok(Zone::Named(zone)),
             _ => bail!(Code::Location(40485), "unrecognized time zone identifier: \"{name}\""),
         }
     }
 
-    /// Seconds east of Greenwich at a moment.
+    /// The offset at a point in time, in seconds east of Greenwich.
     pub fn offset_at(&self, ms: i64) -> i64 {
         match self {
             Zone::Utc => 0,
@@ -48,13 +51,13 @@ impl Zone {
         }
     }
 
-    /// What clocks show at a moment.
+    /// The local date and time at a point in time.
     pub fn civil(&self, ms: i64) -> Civil {
         Civil::from_ms(ms.saturating_add(self.offset_at(ms) * 1000))
     }
 
-    /// The moment at which clocks show `local` (milliseconds as if in UTC). Of two the earlier; times
-    /// that clocks skip are taken by the offset before the skip.
+    /// Converts a local time (in milliseconds, as if it were UTC) to UTC. An ambiguous local time is the earlier one.
+    /// A local time that a change of the clocks skips uses the offset before the change.
     pub fn to_utc(&self, local_ms: i64) -> i64 {
         let seconds = match self {
             Zone::Utc => 0,
