@@ -1,4 +1,5 @@
-//! Owned bytes, for what must outlive a request: catalog entries, constants of a parsed filter, tests.
+//! Owned documents, arrays and values, for data that outlives a request: catalog entries, constants of parsed
+//! filters, tests.
 
 use crate::{Array, ArrayWriter, Doc, DocWriter, Result, Value, view::raw};
 
@@ -20,7 +21,7 @@ impl DocBuf {
         Doc::EMPTY.to_buf()
     }
 
-    /// Writes a document.
+    /// Builds a document with a writer.
     pub fn build(fill: impl FnOnce(&mut DocWriter<'_>)) -> DocBuf {
         let mut bytes = Vec::new();
         let mut writer = DocWriter::new(&mut bytes);
@@ -33,7 +34,10 @@ impl DocBuf {
         DocBuf(doc.as_bytes().to_vec())
     }
 
-    /// Validates bytes that come from elsewhere.
+    /// Takes bytes from an external source.
+    ///
+    /// # Errors
+    /// If they are not one valid document.
     pub fn from_bytes(bytes: Vec<u8>) -> Result<DocBuf> {
         Doc::parse(&bytes)?;
         Ok(DocBuf(bytes))
@@ -63,7 +67,7 @@ impl Default for DocBuf {
 }
 
 impl ArrayBuf {
-    /// Writes an array.
+    /// Builds an array with a writer.
     pub fn build(fill: impl FnOnce(&mut ArrayWriter<'_>)) -> ArrayBuf {
         let mut bytes = Vec::new();
         let mut writer = ArrayWriter::new(&mut bytes);
@@ -88,14 +92,14 @@ impl ValueBuf {
 
     /// The value; `Missing` comes back as `Missing`.
     pub fn value(&self) -> Value<'_> {
-        // The only field has no name, so everything stands where it must.
+        // The only field has the name "", so its value begins at byte 6.
         match self.0[4] {
             0 => Value::Missing,
             kind => raw::value(&self.0, 6, self.0.len() - 1, kind),
         }
     }
 
-    /// Bytes that it holds, for accounting.
+    /// The number of bytes that it has allocated, for accounting.
     pub fn heap_bytes(&self) -> usize {
         self.0.capacity()
     }

@@ -1,7 +1,7 @@
-//! The proleptic Gregorian calendar, for every year that 64 bits of milliseconds reach.
+//! The proleptic Gregorian calendar for all years that 64 bits of milliseconds can represent.
 //!
-//! `jiff` computes; its years end at 9999. Dates beyond are moved by whole cycles of 400 years, which all have as
-//! many days, to the cycle that begins with 1970.
+//! The computation uses `jiff`, whose years end at 9999. Dates outside of its range are shifted by whole cycles of
+//! 400 years to the cycle that begins with 1970. All cycles have the same number of days.
 
 use jiff::{
     Timestamp,
@@ -15,7 +15,7 @@ const DAY_SECONDS: i64 = 86_400;
 const EPOCH: Date = date(1970, 1, 1);
 const IN_CYCLE: &str = "the cycle from 1970 to 2369 is in the library's range";
 
-/// Year, month and day of the month for days since 1970-01-01.
+/// The year, month and day of the month for a number of days since 1970-01-01.
 pub fn date_of(days: i64) -> (i64, i64, i64) {
     let seconds = days.rem_euclid(CYCLE_DAYS) * DAY_SECONDS;
     let moment = Timestamp::from_second(seconds).expect(IN_CYCLE);
@@ -24,18 +24,19 @@ pub fn date_of(days: i64) -> (i64, i64, i64) {
     (year, date.month().into(), date.day().into())
 }
 
-/// Days from 1970-01-01 to a date; month 1 to 12, any day number, years of up to nine digits.
+/// The number of days from 1970-01-01 to a date. The month is 1 to 12, the day is any number, the year has up to nine
+/// digits.
 pub fn days_of(year: i64, month: i64, day: i64) -> i64 {
     let (cycles, first) = first_of(year, month);
     cycles * CYCLE_DAYS + first.duration_since(EPOCH).as_secs() / DAY_SECONDS + day - 1
 }
 
-/// The length of a month, 1 to 12.
+/// The length of a month (1 to 12) in days.
 pub fn days_of_month(year: i64, month: i64) -> i64 {
     first_of(year, month).1.days_in_month().into()
 }
 
-/// The first of a month, in the cycle of 1970, and how many cycles later it is.
+/// The first day of a month, shifted to the cycle of 1970, and the number of cycles by which it was shifted.
 fn first_of(year: i64, month: i64) -> (i64, Date) {
     let since = year - i64::from(EPOCH.year());
     let in_cycle = since.rem_euclid(CYCLE_YEARS) as i16 + EPOCH.year();
@@ -49,7 +50,7 @@ mod tests {
 
     #[test]
     fn all_days_follow_each_other_also_in_years_that_no_library_has() {
-        // Two cycles and a day around several places.
+        // Two cycles and a day around several dates.
         for start in [-719_528, 0, 2_932_896, -106_751_991_167, 106_751_991_167 - 2 * CYCLE_DAYS] {
             let mut before = date_of(start - 1);
             for days in start..=start + 2 * CYCLE_DAYS {

@@ -1,9 +1,12 @@
-//! MongoDB's order of values, across types and without loss between numbers.
+//! MongoDB's order of values across types. Numbers of different types are compared without rounding.
 //!
-//! MinKey < undefined < null = missing < numbers < strings = symbols < objects < arrays < binary <
-//! ObjectId < bool < date < timestamp < regex < DBPointer < code < code with scope < MaxKey.
-//! Aggregation expressions put missing below null: [`expr_values`].
-//! Recursion is bounded by the nesting that validation lets in.
+//! ```text
+//!   MinKey < undefined < null = missing < numbers < strings = symbols < objects < arrays < binary
+//!   < ObjectId < bool < date < timestamp < regex < DBPointer < code < code with scope < MaxKey
+//! ```
+//!
+//! In aggregation expressions, missing sorts below null: [`expr_values`]. The recursion is bounded by the nesting
+//! that validation accepts.
 
 use std::cmp::Ordering;
 use std::hash::{BuildHasher, Hash, Hasher};
@@ -17,7 +20,7 @@ const NULL: u8 = 5;
 const NUMBER: u8 = 10;
 const MAX_KEY: u8 = 127;
 
-/// The type class that decides before values are looked at. `Missing` counts as null.
+/// The type class, which is compared before the values. `Missing` has the class of null.
 pub const fn class(value: Value<'_>) -> u8 {
     match value {
         Value::MinKey => MIN_KEY,
@@ -40,12 +43,12 @@ pub const fn class(value: Value<'_>) -> u8 {
     }
 }
 
-/// The order of strings and symbols. All else has one order.
+/// The order of strings and symbols. Values of other types have only one order.
 pub trait Texts {
     fn order(&self, a: &str, b: &str) -> Ordering;
 }
 
-/// Strings ordered by their bytes. Compiles to the comparison itself.
+/// Orders strings by their bytes. It compiles to the plain comparison.
 struct Bytes;
 
 impl Texts for Bytes {
@@ -55,17 +58,17 @@ impl Texts for Bytes {
     }
 }
 
-/// Order of values as sort, indexes and `$lt` see it: missing equals null.
+/// Compares values as sorts, indexes and `$lt` do: missing equals null.
 pub fn values(a: Value<'_>, b: Value<'_>) -> Ordering {
     values_by(a, b, &Bytes)
 }
 
-/// [`values`] with another order of strings, wherever they stand in the values.
+/// [`values`] with another order of the strings in the values.
 pub fn values_by(a: Value<'_>, b: Value<'_>, texts: &impl Texts) -> Ordering {
     class(a).cmp(&class(b)).then_with(|| within_class(a, b, texts))
 }
 
-/// Order of values as expressions see it: missing (and undefined) below null.
+/// Compares values as expressions do: missing (and undefined) sort below null.
 pub fn expr_values(a: Value<'_>, b: Value<'_>) -> Ordering {
     expr_values_by(a, b, &Bytes)
 }
@@ -76,12 +79,12 @@ pub fn expr_values_by(a: Value<'_>, b: Value<'_>, texts: &impl Texts) -> Orderin
     class_of(a).cmp(&class_of(b)).then_with(|| within_class(a, b, texts))
 }
 
-/// Whether two values are equal in MongoDB's order: `1 == 1.0`, null equals missing.
+/// Returns true if two values are equal in MongoDB's order: `1 == 1.0`, null equals missing.
 pub fn equal(a: Value<'_>, b: Value<'_>) -> bool {
     values(a, b) == Ordering::Equal
 }
 
-/// Order of two values of one class.
+/// Compares two values of the same class.
 fn within_class(a: Value<'_>, b: Value<'_>, texts: &impl Texts) -> Ordering {
     match (a, b) {
         (Value::String(a) | Value::Symbol(a), Value::String(b) | Value::Symbol(b)) => {
@@ -114,7 +117,7 @@ fn within_class(a: Value<'_>, b: Value<'_>, texts: &impl Texts) -> Ordering {
     }
 }
 
-/// Order of documents: field by field by class, name and value; a prefix comes first.
+/// Compares documents field by field, by class, name and value. A prefix sorts first.
 pub fn docs(a: Doc<'_>, b: Doc<'_>) -> Ordering {
     docs_by(a, b, &Bytes)
 }
@@ -126,7 +129,7 @@ fn docs_by(a: Doc<'_>, b: Doc<'_>, texts: &impl Texts) -> Ordering {
     pairwise(a.iter(), b.iter(), |x, y| x.name().cmp(y.name()), texts)
 }
 
-/// Order of arrays: element by element, names aside; a prefix comes first.
+/// Compares arrays element by element, ignoring names. A prefix sorts first.
 pub fn arrays(a: Array<'_>, b: Array<'_>) -> Ordering {
     arrays_by(a, b, &Bytes)
 }
@@ -163,7 +166,7 @@ fn pairwise<'a>(
     }
 }
 
-/// Feeds a value to a hasher so that values that are [`equal`] hash alike.
+/// Feeds a value to a hasher. Values that are [`equal`] have the same hash.
 pub fn hash(value: Value<'_>, state: &mut impl Hasher) {
     class(value).hash(state);
     match value {
@@ -196,8 +199,8 @@ pub fn hash(value: Value<'_>, state: &mut impl Hasher) {
     }
 }
 
-/// [`hash`] with the fast hasher: one number per equal value in this process, and another one in the next, so
-/// that clients cannot choose values that meet.
+/// [`hash`] with a fast hasher. Its seed is chosen at random per process, so that clients cannot construct
+/// collisions; the result is only valid within the process.
 pub fn hash_of(value: Value<'_>) -> u64 {
     static HASHER: LazyLock<foldhash::fast::RandomState> = LazyLock::new(Default::default);
     let mut state = HASHER.build_hasher();
@@ -212,8 +215,8 @@ fn hash_doc(doc: Doc<'_>, state: &mut impl Hasher) {
     }
 }
 
-/// Integers hash as int64, so that 1.0 and 1 agree; the rest by bits, with one NaN. A decimal that
-/// is no int64 is rounded to the double that any equal value rounds to.
+/// Integers are hashed as int64, so that 1.0 and 1 agree. Other numbers are hashed by their bits, with a single NaN.
+/// A decimal that is not an int64 is rounded to the double that any equal value rounds to.
 fn hash_f64(n: f64, state: &mut impl Hasher) {
     match number::f64_as_i64_exact(n) {
         Some(n) => n.hash(state),

@@ -1,14 +1,15 @@
-//! How deep values nest.
+//! The nesting depth of values.
 
 use crate::{Doc, Value};
 
-/// What one more level takes at least: a length, a type, a name of no bytes, and the end.
+/// The minimal number of bytes per level: a length, a type, an empty name and a terminator.
 const LEVEL_BYTES_MIN: usize = 7;
 
 impl Value<'_> {
-    /// Levels of nesting: 0 for a scalar, 1 for a document or an array of scalars. Costs a walk.
+    /// The number of nesting levels: 0 for a scalar, 1 for a document or an array of scalars. It scans the whole
+    /// value.
     ///
-    /// The walk recurses: only for values whose depth is bounded, as everything from the network is.
+    /// The scan is recursive, so it must only be used for values whose depth is bounded, as all validated values are.
     pub fn depth(self) -> usize {
         match inner(self) {
             Some(doc) => 1 + doc.iter().map(|e| e.value().depth()).max().unwrap_or(0),
@@ -18,8 +19,8 @@ impl Value<'_> {
 }
 
 impl Doc<'_> {
-    /// Whether the document, itself counted, nests more than `levels` deep. What is too short for that
-    /// is not looked into, so that most documents cost one look at their length.
+    /// Returns true if the document has more than `levels` levels, including itself. A document that is too short for
+    /// that is not scanned, so for most documents the cost is one comparison of the length.
     pub fn is_deeper_than(self, levels: usize) -> bool {
         if self.len() < (levels + 1) * LEVEL_BYTES_MIN - 2 {
             return false;
@@ -31,7 +32,7 @@ impl Doc<'_> {
     }
 }
 
-/// What a value nests.
+/// The document or array inside of a value.
 fn inner(value: Value<'_>) -> Option<Doc<'_>> {
     match value {
         Value::Doc(doc) => Some(doc),

@@ -1,8 +1,8 @@
-//! Bytes as text.
+//! Hexadecimal text.
 
 use std::fmt::{self, Display};
 
-/// Bytes as lower-case hexadecimal digits.
+/// Displays bytes as lower-case hexadecimal digits.
 pub struct Hex<'a>(pub &'a [u8]);
 
 impl Display for Hex<'_> {

@@ -1,8 +1,9 @@
-//! Values that are kept in great numbers: the bytes behind an element's name, and values that own them.
+//! A compact form of values that are stored in large numbers: the bytes of a value without type and name, and owned
+//! values.
 
 use crate::{Type, Value, view::raw, writer};
 
-/// What a small value takes at most; any number does, and an ObjectId.
+/// The maximal size of a value that is stored inline; it fits any number and an ObjectId.
 const INLINE_BYTES: usize = 16;
 
 /// Appends a value's bytes, without type and name.
@@ -10,15 +11,15 @@ pub fn append_payload(out: &mut Vec<u8>, value: Value<'_>) {
     writer::append_payload(out, value);
 }
 
-/// The value of a type whose bytes [`append_payload`] wrote. The bytes are trusted: those of anything
-/// else give a wrong value or a panic.
+/// The value of type `kind` whose bytes [`append_payload`] wrote. The bytes are trusted: other bytes give a wrong
+/// value or a panic.
 #[inline]
 pub fn payload_value(kind: Type, bytes: &[u8]) -> Value<'_> {
     raw::value(bytes, 0, bytes.len(), kind as u8)
 }
 
-/// An owned value of 24 bytes. Numbers, dates, ObjectIds and their like need no memory beside it, others
-/// exactly their bytes; that is what tells it from a `ValueBuf`.
+/// An owned value of 24 bytes. Numbers, dates, ObjectIds and other small values need no allocation. Other values
+/// allocate exactly their bytes, unlike a `ValueBuf`.
 #[derive(Clone)]
 pub struct KeptValue(Repr);
 
@@ -70,7 +71,7 @@ impl KeptValue {
         }
     }
 
-    /// Bytes that it holds beside its own size, for accounting.
+    /// The number of bytes that it uses beside its own size, for accounting.
     pub fn heap_bytes(&self) -> usize {
         match &self.0 {
             Repr::Inline(..) => 0,

@@ -1,13 +1,20 @@
-//! BSON as the server uses it: bytes that are borrowed, never trees that are owned.
+//! BSON for a server: borrowed bytes instead of owned trees.
 //!
-//! A document is validated once ([`Doc::parse`]), where it enters: at the wire or at an insert. From
-//! there on it travels as [`Doc`], a slice, from the engine to the socket. [`Value`] is one element's
-//! value: `Copy`, 24 bytes, pointing into those bytes. New documents are written by [`DocWriter`] into
-//! a buffer that the caller owns and reuses.
+//! A document is validated once ([`Doc::parse`]), where it enters the server: at the network or at an insert. From
+//! there on it is a [`Doc`], a slice that is passed from the storage engine to the socket without conversion. A
+//! [`Value`] is the value of one element: `Copy`, 24 bytes, pointing into those bytes. New documents are written by
+//! [`DocWriter`] into a buffer that the caller owns and reuses.
+//!
+//! ```text
+//!   socket --Doc::parse--> Doc ----> engine (stores the bytes)
+//!                                      |
+//!   socket <--bytes-- DocWriter <---- Doc::trusted (no second validation)
+//! ```
 //!
 //! Invariants
-//! - The bytes behind a `Doc` or an `Array` have passed validation or were written by `DocWriter`.
-//! - Order of values ([`compare`]) is MongoDB's, across types, without loss between numbers.
+//! - The bytes behind a `Doc` or an `Array` have passed validation or were written by `DocWriter`. Unsafe code
+//!   (`view::raw`) relies on this.
+//! - The order of values ([`compare`]) is MongoDB's order across all types. Numbers are compared without rounding.
 //!
 //! ```
 //! use nagi_bson::{Value, doc};
@@ -15,7 +22,7 @@
 //! assert_eq!(d.get("a"), Value::Int32(1));
 //! ```
 //!
-//! Does not know about: commands, error codes of MongoDB (see `nagi-error`), files, sockets.
+//! This crate does not know commands, MongoDB's error codes (see `nagi-error`), files or sockets.
 
 mod buf;
 pub mod calendar;

@@ -1,4 +1,4 @@
-//! `doc!` and `array!`: owned documents written as they are read, for tests and small replies.
+//! `doc!` and `array!`: owned documents in a literal notation, for tests and small replies.
 
 /// Builds a [`crate::DocBuf`]: `doc! { "a": 1, "b": { "c": "x" }, "d": [1, 2.5] }`.
 #[macro_export]

@@ -1,12 +1,12 @@
-//! Conversions, exact comparisons and widening arithmetic between the four kinds of number.
+//! Conversions, exact comparisons and widening arithmetic for the four numeric types.
 //!
-//! Comparisons never round: an int64 or a decimal is compared with a double by their true values.
+//! Comparisons do not round: an int64 or a decimal is compared with a double by their exact values.
 
 use std::cmp::Ordering;
 
 use crate::{Decimal128, Value};
 
-/// Any number as the nearest double. `None` for what is no number.
+/// Any number as the nearest double. `None` if the value is not a number.
 pub fn as_f64(value: Value<'_>) -> Option<f64> {
     match value {
         Value::Int32(n) => Some(f64::from(n)),
@@ -17,7 +17,7 @@ pub fn as_f64(value: Value<'_>) -> Option<f64> {
     }
 }
 
-/// Any number as a decimal, a double at 15 digits. `None` for what is no number.
+/// Any number as a decimal; a double is converted with 15 digits. `None` if the value is not a number.
 pub fn as_decimal(value: Value<'_>) -> Option<Decimal128> {
     match value {
         Value::Int32(n) => Some(Decimal128::from_i64(i64::from(n))),
@@ -28,7 +28,7 @@ pub fn as_decimal(value: Value<'_>) -> Option<Decimal128> {
     }
 }
 
-/// A number that is an integer and fits into 64 bits, of whatever type: 3, 3.0, 3L, "3".
+/// A number of any type that is an integer and fits into 64 bits: 3, 3.0, NumberLong(3), NumberDecimal("3").
 pub fn as_i64_exact(value: Value<'_>) -> Option<i64> {
     match value {
         Value::Int32(n) => Some(i64::from(n)),
@@ -39,13 +39,13 @@ pub fn as_i64_exact(value: Value<'_>) -> Option<i64> {
     }
 }
 
-/// A double that is an integer in the range of int64.
+/// A double that is an integer and in the range of int64.
 pub fn f64_as_i64_exact(n: f64) -> Option<i64> {
     const LIMIT: f64 = 9_223_372_036_854_775_808.0;
     ((-LIMIT..LIMIT).contains(&n) && n.trunc() == n).then_some(n as i64)
 }
 
-/// The integer part; too large numbers stop at the ends of int64, NaN is 0. `None`: no number.
+/// The integer part, limited to the range of int64; 0 for NaN. `None` if the value is not a number.
 pub fn truncate_to_i64(value: Value<'_>) -> Option<i64> {
     match value {
         Value::Int32(n) => Some(i64::from(n)),
@@ -59,24 +59,24 @@ pub fn truncate_to_i64(value: Value<'_>) -> Option<i64> {
     }
 }
 
-/// Why a value is no integer of 64 bits.
+/// The reason why a value is not a 64-bit integer.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum NotInteger {
-    /// It is no number at all.
+    /// It is not a number.
     NotNumber,
     Nan,
     /// It has a fraction.
     Fraction,
-    /// It is infinite, or lies beyond the ends of int64.
+    /// It is infinite or outside of the range of int64.
     TooLarge,
-    /// It is an integer, but below zero where that has no meaning.
+    /// It is a negative integer where only non-negative ones are allowed.
     Negative,
 }
 
-/// A number that is an integer and fits into 64 bits, of whatever type, or why it is none.
+/// A number of any type that is an integer and fits into 64 bits.
 ///
 /// # Errors
-/// Never [`NotInteger::Negative`]: that is for callers with a lower bound.
+/// The reason otherwise; never [`NotInteger::Negative`], which is for callers with a lower bound.
 pub fn integer(value: Value<'_>) -> Result<i64, NotInteger> {
     if !value.is_number() {
         return Err(NotInteger::NotNumber);
@@ -88,10 +88,10 @@ pub fn integer(value: Value<'_>) -> Result<i64, NotInteger> {
     })
 }
 
-/// As [`integer`], and not below zero.
+/// Like [`integer`], but the number must not be negative.
 ///
 /// # Errors
-/// Any of them.
+/// Any reason.
 pub fn non_negative_integer(value: Value<'_>) -> Result<i64, NotInteger> {
     match integer(value)? {
         n if n < 0 => Err(NotInteger::Negative),
@@ -99,7 +99,7 @@ pub fn non_negative_integer(value: Value<'_>) -> Result<i64, NotInteger> {
     }
 }
 
-/// Whether the integer part of a number is one of 64 bits.
+/// Returns true if the integer part of a number fits into 64 bits.
 fn truncate_is_exact(value: Value<'_>) -> bool {
     match value {
         Value::Double(n) => f64_as_i64_exact(n.trunc()).is_some(),
@@ -108,7 +108,7 @@ fn truncate_is_exact(value: Value<'_>) -> bool {
     }
 }
 
-/// Whether the value is a NaN of either type.
+/// Returns true if the value is a NaN of either type.
 pub fn is_nan(value: Value<'_>) -> bool {
     match value {
         Value::Double(n) => n.is_nan(),
@@ -117,8 +117,8 @@ pub fn is_nan(value: Value<'_>) -> bool {
     }
 }
 
-/// Exact order of two numbers; NaN is below all others and equal to NaN. What is no number counts
-/// as NaN: callers have looked at the types.
+/// The exact order of two numbers. NaN is below all other numbers and equal to NaN. A value that is not a number
+/// counts as NaN; callers must check the types.
 pub fn compare(a: Value<'_>, b: Value<'_>) -> Ordering {
     use Value::{Decimal128 as Dec, Double, Int32, Int64};
     match (a, b) {
@@ -146,7 +146,7 @@ fn is_number_rank(value: Value<'_>) -> bool {
     value.is_number() && !is_nan(value)
 }
 
-/// Order of doubles with NaN first and -0.0 equal to 0.0.
+/// Compares doubles, with NaN first and -0.0 equal to 0.0.
 pub fn compare_f64(a: f64, b: f64) -> Ordering {
     a.partial_cmp(&b).unwrap_or_else(|| b.is_nan().cmp(&a.is_nan()))
 }
@@ -168,7 +168,7 @@ fn compare_decimal_f64(a: Decimal128, b: f64) -> Ordering {
     if a.is_nan() || b.is_nan() {
         return b.is_nan().cmp(&a.is_nan());
     }
-    // Rounding keeps order, so doubles that differ decide; equal ones are looked at digit by digit.
+    // Rounding is monotonic, so different doubles decide. Equal ones are compared digit by digit.
     compare_f64(a.to_f64(), b).then_with(|| match a.parts() {
         Some(parts) if b.is_finite() && b != 0.0 => compare_digits(parts, b),
         Some(parts) if b == 0.0 => match (parts.coefficient == 0, parts.negative) {
@@ -176,19 +176,19 @@ fn compare_decimal_f64(a: Decimal128, b: f64) -> Ordering {
             (false, true) => Ordering::Less,
             (false, false) => Ordering::Greater,
         },
-        // The decimal is finite and the double is not: rounding went over the end of doubles.
+        // The decimal is finite and the double is not: the rounding exceeded the range of doubles.
         Some(_) => 0.0_f64.total_cmp(&b),
         None if b.is_infinite() => Ordering::Equal,
         None => compare_f64(a.to_f64(), b),
     })
 }
 
-/// Order of a finite decimal and a double of the same sign, neither zero, close to each other.
+/// Compares a finite decimal and a double of the same sign that are close to each other and not zero.
 fn compare_digits(a: crate::view::decimal::Parts, b: f64) -> Ordering {
     if a.coefficient == 0 {
         return 0.0_f64.total_cmp(&b);
     }
-    // 767 significant digits write any double exactly.
+    // 767 significant digits represent any double exactly.
     let text = format!("{:.766e}", b.abs());
     let (mantissa, exponent) = text.split_once('e').unwrap_or((&text, "0"));
     let exponent: i32 = exponent.parse().unwrap_or(0);
@@ -200,7 +200,7 @@ fn compare_digits(a: crate::view::decimal::Parts, b: f64) -> Ordering {
     if a.negative { order.reverse() } else { order }
 }
 
-/// The widest type wins: int32, int64, double, decimal.
+/// The rank of a type; the result of arithmetic has the highest one: int32, int64, double, decimal.
 fn rank(value: Value<'_>) -> u8 {
     match value {
         Value::Int32(_) => 0,
@@ -236,7 +236,7 @@ const MULTIPLY: Rules = Rules {
     decimal: Decimal128::mul,
 };
 
-/// `None`: int64 overflow, or an operand that is no number.
+/// `None` if an int64 overflows or an operand is not a number.
 fn checked(rules: &Rules, a: Value<'_>, b: Value<'_>) -> Option<Value<'static>> {
     if let (Value::Int32(a), Value::Int32(b)) = (a, b)
         && let Some(n) = (rules.int32)(a, b)
@@ -260,32 +260,32 @@ fn widening(rules: &Rules, a: Value<'_>, b: Value<'_>) -> Value<'static> {
     })
 }
 
-/// Sum as expressions form it: int32 widens to int64, int64 to double. Null for non-numbers.
+/// The sum by the rules of expressions: int32 widens to int64, int64 to double. Null for non-numbers.
 pub fn add(a: Value<'_>, b: Value<'_>) -> Value<'static> {
     widening(&ADD, a, b)
 }
 
-/// Difference, widening as [`add`].
+/// The difference, with the widening of [`add`].
 pub fn subtract(a: Value<'_>, b: Value<'_>) -> Value<'static> {
     widening(&SUBTRACT, a, b)
 }
 
-/// Product, widening as [`add`].
+/// The product, with the widening of [`add`].
 pub fn multiply(a: Value<'_>, b: Value<'_>) -> Value<'static> {
     widening(&MULTIPLY, a, b)
 }
 
-/// Product, widening as [`add`].
+/// The product, with the widening of [`add`].
 pub fn mul(a: Value<'_>, b: Value<'_>) -> Value<'static> {
     multiply(a, b)
 }
 
-/// Sum as updates form it: `None` when an int64 overflows (or an operand is no number).
+/// The sum by the rules of updates: `None` if an int64 overflows (or an operand is not a number).
 pub fn checked_add(a: Value<'_>, b: Value<'_>) -> Option<Value<'static>> {
     checked(&ADD, a, b)
 }
 
-/// Product as updates form it: `None` when an int64 overflows (or an operand is no number).
+/// The product by the rules of updates: `None` if an int64 overflows (or an operand is not a number).
 pub fn checked_mul(a: Value<'_>, b: Value<'_>) -> Option<Value<'static>> {
     checked(&MULTIPLY, a, b)
 }

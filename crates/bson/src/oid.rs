@@ -1,10 +1,14 @@
-//! New ObjectIds: seconds, five random bytes of the process, a counter.
+//! A generator of ObjectIds: seconds, five random bytes of the process, a counter.
 //!
-//! Ids made by one generator in one second grow; the counter wraps after 2^24 of them.
+//! ```text
+//!   seconds (4, big-endian) | random (5) | counter (3, big-endian)
+//! ```
+//!
+//! The ids of one generator in one second are ascending; the counter wraps after 2^24 ids.
 
 use std::sync::atomic::{AtomicU32, Ordering};
 
-/// Makes ObjectIds; shared by all threads without a lock.
+/// Generates ObjectIds. It is shared by all threads without a lock.
 #[derive(Debug)]
 pub struct Generator {
     random: [u8; 5],
@@ -12,12 +16,12 @@ pub struct Generator {
 }
 
 impl Generator {
-    /// `random` tells processes apart, `start` is where the counter begins.
+    /// `random` distinguishes processes; `start` is the first value of the counter.
     pub const fn new(random: [u8; 5], start: u32) -> Generator {
         Generator { random, counter: AtomicU32::new(start) }
     }
 
-    /// The next id, for a clock reading in seconds since 1970.
+    /// The next id for a time in seconds since 1970.
     pub fn next(&self, seconds: u32) -> [u8; 12] {
         let count = self.counter.fetch_add(1, Ordering::Relaxed).to_be_bytes();
         let time = seconds.to_be_bytes();
@@ -29,12 +33,12 @@ impl Generator {
     }
 }
 
-/// Seconds since 1970 in an ObjectId.
+/// The time in an ObjectId, in seconds since 1970.
 pub fn seconds(id: &[u8; 12]) -> u32 {
     u32::from_be_bytes([id[0], id[1], id[2], id[3]])
 }
 
-/// Reads 24 hexadecimal digits.
+/// Parses 24 hexadecimal digits.
 pub fn parse(text: &str) -> Option<[u8; 12]> {
     let digits = text.as_bytes();
     if digits.len() != 24 {

@@ -1,4 +1,4 @@
-//! Values as MongoDB prints them in messages: `{ a: 1, b: "x", c: [ 1, 2 ] }`.
+//! The text form of values in MongoDB's messages: `{ a: 1, b: "x", c: [ 1, 2 ] }`.
 
 use std::fmt::{self, Display, Write};
 
@@ -36,7 +36,7 @@ pub fn write_doc(out: &mut dyn Write, doc: Doc<'_>) -> fmt::Result {
     out.write_str(" }")
 }
 
-/// Binary data of this kind are a UUID.
+/// The subtype of binary data that is a UUID.
 const UUID_SUBTYPE: u8 = 4;
 
 /// Writes a value in message style.
@@ -123,7 +123,7 @@ impl fmt::Debug for Array<'_> {
 }
 
 impl NotInteger {
-    /// MongoDB's sentence about the value of a field.
+    /// MongoDB's message about the value of a field.
     pub fn describe(self, name: &str, value: Value<'_>) -> String {
         let reason = match self {
             NotInteger::NotNumber => "Expected a number in",

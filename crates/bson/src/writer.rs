@@ -1,8 +1,12 @@
-//! Writing documents straight into a buffer that somebody else owns and reuses.
+//! Writers that append documents and arrays to a buffer owned and reused by the caller.
 //!
-//! A writer remembers where its document began; the length is filled in by `finish` (or on drop, so
-//! that a forgotten writer still leaves valid bytes). `rollback` truncates the buffer to where the
-//! document began, as if nothing had been written.
+//! ```text
+//!   buffer   [ earlier bytes | length (4) | fields ... ]          while a DocWriter exists
+//!            [ earlier bytes | length (4) | fields ... | 0 ]      after `finish` or drop
+//! ```
+//!
+//! A writer remembers the start of its document. `finish` writes the terminator and the length; so does dropping a
+//! writer, so the bytes are valid in any case. `truncate` removes the fields written since a mark.
 
 use crate::{Array, Doc, Element, Value};
 
@@ -12,14 +16,14 @@ pub struct DocWriter<'b> {
     start: usize,
 }
 
-/// Appends one array to a buffer; names are counted up.
+/// Appends one array to a buffer; the names of the elements are counted up.
 pub struct ArrayWriter<'b> {
     out: &'b mut Vec<u8>,
     start: usize,
     next: u32,
 }
 
-/// Where something began: see [`DocWriter::mark`].
+/// A position in a document: see [`DocWriter::mark`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Mark(usize);
 
@@ -31,29 +35,29 @@ impl<'b> DocWriter<'b> {
         DocWriter { out, start }
     }
 
-    /// Goes on with the document that `out` is.
+    /// Continues the finished document that is the whole of `out`.
     pub fn resume(out: &'b mut Vec<u8>) -> DocWriter<'b> {
         out.pop();
         DocWriter { out, start: 0 }
     }
 
-    /// Goes on with a document whose first field begins behind `start + 4` and that is not finished.
+    /// Begins a nested document.
     fn at(out: &'b mut Vec<u8>) -> DocWriter<'b> {
         DocWriter::new(out)
     }
 
-    /// Appends a field. A `Missing` value writes nothing.
+    /// Appends a field. A `Missing` value is not written.
     pub fn put<'v>(&mut self, name: &str, value: impl Into<Value<'v>>) {
         append_element(self.out, name, value.into());
     }
 
-    /// Appends a field as it stands in another document; its value is not looked at.
+    /// Appends a field of another document without decoding its value.
     pub fn put_element(&mut self, element: Element<'_>) {
         append_name(self.out, element.kind_byte(), element.name());
         self.out.extend_from_slice(element.value_bytes());
     }
 
-    /// Appends the fields of `doc` whose bytes lie between two offsets of its [`crate::Elements`].
+    /// Appends the fields of `doc` between two offsets of its [`crate::Elements`].
     pub fn extend_between(&mut self, doc: Doc<'_>, from: usize, to: usize) {
         self.out.extend_from_slice(&doc.as_bytes()[from..to]);
     }
@@ -64,41 +68,41 @@ impl<'b> DocWriter<'b> {
         self.out.extend_from_slice(&bytes[4..bytes.len() - 1]);
     }
 
-    /// Appends a nested document that `fill` writes, and gives back what `fill` returned.
+    /// Appends a nested document that `fill` writes; returns the result of `fill`.
     pub fn doc<R>(&mut self, name: &str, fill: impl FnOnce(&mut DocWriter<'_>) -> R) -> R {
         append_name(self.out, 0x03, name);
         let mut inner = DocWriter::at(self.out);
         fill(&mut inner)
     }
 
-    /// Appends a nested array that `fill` writes, and gives back what `fill` returned.
+    /// Appends a nested array that `fill` writes; returns the result of `fill`.
     pub fn array<R>(&mut self, name: &str, fill: impl FnOnce(&mut ArrayWriter<'_>) -> R) -> R {
         append_name(self.out, 0x04, name);
         let mut inner = ArrayWriter::new(self.out);
         fill(&mut inner)
     }
 
-    /// A slot for one field whose value somebody else writes (an expression, an accumulator).
+    /// A slot for one field whose value other code writes (an expression, an accumulator).
     pub fn slot<'s>(&'s mut self, name: &'s str) -> ValueSlot<'s> {
         ValueSlot { out: self.out, name: Name::Text(name) }
     }
 
-    /// Where the document stands now, for [`DocWriter::truncate`].
+    /// The current position in the document, for [`DocWriter::truncate`].
     pub fn mark(&self) -> Mark {
         Mark(self.out.len())
     }
 
-    /// Takes back every field written since `mark`.
+    /// Removes the fields written since `mark`.
     pub fn truncate(&mut self, mark: Mark) {
         self.out.truncate(mark.0.max(self.start + 4));
     }
 
-    /// Bytes written so far, the terminator not included.
+    /// The number of bytes written so far, without the terminator.
     pub fn len(&self) -> usize {
         self.out.len() - self.start
     }
 
-    /// Bytes that the whole buffer has in memory.
+    /// The capacity of the whole buffer in bytes.
     pub fn capacity(&self) -> usize {
         self.out.capacity()
     }
@@ -107,7 +111,7 @@ impl<'b> DocWriter<'b> {
         self.len() == 4
     }
 
-    /// Takes back all fields; the document stays begun.
+    /// Removes all fields; the document stays open.
     pub fn clear(&mut self) {
         self.out.truncate(self.start + 4);
     }
@@ -135,7 +139,7 @@ impl<'b> ArrayWriter<'b> {
         self.next += 1;
     }
 
-    /// Appends a value; `Missing` becomes null, so that positions hold.
+    /// Appends a value. `Missing` becomes null, so that the positions of the following elements stay correct.
     pub fn push<'v>(&mut self, value: impl Into<Value<'v>>) {
         let value = match value.into() {
             Value::Missing => Value::Null,
@@ -145,13 +149,13 @@ impl<'b> ArrayWriter<'b> {
         append_payload(self.out, value);
     }
 
-    /// Appends the value of an element as it stands elsewhere; its name is not taken over.
+    /// Appends the value of another document's element without decoding it; its name is not used.
     pub fn push_element(&mut self, element: Element<'_>) {
         self.index(element.kind_byte());
         self.out.extend_from_slice(element.value_bytes());
     }
 
-    /// Appends a document given as bytes; the copy of a find's batch.
+    /// Appends a document as bytes; this is the copy into the batch of a find.
     pub fn push_doc(&mut self, doc: Doc<'_>) {
         self.index(0x03);
         self.out.extend_from_slice(doc.as_bytes());
@@ -169,19 +173,19 @@ impl<'b> ArrayWriter<'b> {
         fill(&mut inner)
     }
 
-    /// A slot for one element whose value somebody else writes.
+    /// A slot for one element whose value other code writes.
     pub fn slot(&mut self) -> ValueSlot<'_> {
         let index = self.next;
         self.next += 1;
         ValueSlot { out: self.out, name: Name::Index(index) }
     }
 
-    /// Number of elements written.
+    /// The number of elements written.
     pub fn count(&self) -> u32 {
         self.next
     }
 
-    /// Bytes written so far, the terminator not included.
+    /// The number of bytes written so far, without the terminator.
     pub fn len(&self) -> usize {
         self.out.len() - self.start
     }
@@ -205,7 +209,7 @@ enum Name<'s> {
     Index(u32),
 }
 
-/// A place for exactly one value, name already known. Writing nothing leaves the field out.
+/// A place for exactly one value with a known name. If nothing is written, the field is omitted.
 pub struct ValueSlot<'s> {
     out: &'s mut Vec<u8>,
     name: Name<'s>,
@@ -219,7 +223,7 @@ impl<'s> ValueSlot<'s> {
         }
     }
 
-    /// Writes a value; `Missing` writes nothing (in an array: null).
+    /// Writes a value. `Missing` writes nothing (in an array: null).
     pub fn put<'v>(mut self, value: impl Into<Value<'v>>) {
         let value = match (value.into(), &self.name) {
             (Value::Missing, Name::Text(_)) => return,
@@ -315,8 +319,8 @@ pub(crate) fn append_payload(out: &mut Vec<u8>, value: Value<'_>) {
 }
 
 impl Value<'_> {
-    /// The same value with same bytes and same type (no numeric widening): NaN equals itself,
-    /// -0.0 differs from 0.0.
+    /// Returns true if both values have the same type and bytes, without numeric conversion: NaN equals itself, -0.0
+    /// differs from 0.0.
     pub fn same_bytes(&self, other: &Value<'_>) -> bool {
         let (mut a, mut b) = (Vec::new(), Vec::new());
         self.kind() == other.kind() && {

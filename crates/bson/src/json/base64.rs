@@ -18,7 +18,8 @@ pub fn encode(out: &mut String, bytes: &[u8]) {
     }
 }
 
-/// Reads base64; padding may be left out, nothing else may be in it. `None` if it is not base64.
+/// Decodes base64, also with the digits `-` and `_` of base64url. Padding is optional; no other characters are
+/// allowed. `None` if the text is invalid.
 pub fn decode(text: &str) -> Option<Vec<u8>> {
     let digits = text.trim_end_matches('=').as_bytes();
     if text.len() - digits.len() > 2 || digits.len() % 4 == 1 {

@@ -1,11 +1,11 @@
-//! Dates as ISO 8601 text: proleptic Gregorian calendar, milliseconds.
+//! Dates as ISO 8601 text, in the proleptic Gregorian calendar with milliseconds.
 
 use crate::calendar::{date_of, days_of};
 
 const DAY_MS: i64 = 86_400_000;
 
-/// `2020-01-02T03:04:05.678Z` for milliseconds since 1970. `None` outside of years 0 to 9999.
-/// The fraction is left out when it is zero, unless `always_fraction`.
+/// Formats milliseconds since 1970 as `2020-01-02T03:04:05.678Z`. `None` outside of the years 0 to 9999. A fraction
+/// of zero is omitted, unless `always_fraction` is true.
 pub fn format_utc(ms: i64, always_fraction: bool) -> Option<String> {
     let (year, month, day) = date_of(ms.div_euclid(DAY_MS));
     if !(0..=9999).contains(&year) {
@@ -20,7 +20,7 @@ pub fn format_utc(ms: i64, always_fraction: bool) -> Option<String> {
     Some(format!("{year:04}-{month:02}-{day:02}T{h:02}:{m:02}:{s:02}{fraction}Z"))
 }
 
-/// Reads `YYYY-MM-DD[THH:MM[:SS[.fff]]][Z|+HH:MM]`; no zone means UTC. `None` if it is not that.
+/// Parses `YYYY-MM-DD[THH:MM[:SS[.fff]]][Z|+HH:MM]`; without a zone it is UTC. `None` for other texts.
 pub fn parse_iso(text: &str) -> Option<i64> {
     let (date, rest) = text.split_at_checked(10)?;
     let number = |s: &str| -> Option<i64> {
@@ -59,7 +59,7 @@ pub fn parse_iso(text: &str) -> Option<i64> {
     Some(midnight + ((hour * 60 + minute - offset) * 60 + second) * 1000 + fraction_ms)
 }
 
-/// Minutes east of Greenwich: `Z`, nothing, `+HH`, `+HHMM`, `+HH:MM`.
+/// The offset in minutes east of Greenwich: `Z`, nothing, `+HH`, `+HHMM`, `+HH:MM`.
 fn zone_minutes(zone: &str) -> Option<i64> {
     if zone.is_empty() || zone.eq_ignore_ascii_case("z") {
         return Some(0);

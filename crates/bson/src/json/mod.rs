@@ -1,9 +1,9 @@
-//! Extended JSON v2, both ways, and a relaxed reader of the shell's notation.
+//! Extended JSON v2: a printer and a parser. The parser also accepts the notation of the MongoDB shell.
 //!
-//! Writing: [`to_canonical`] keeps every type, [`to_relaxed`] is for people and logs. Reading takes
-//! both forms and what people type into the shell: bare names, single quotes, `ObjectId("...")`,
-//! `ISODate("...")`, `NumberLong(5)`, `/re/i`. An integer literal is an int32, an int64 if it is too
-//! large for that; a literal with a point or an exponent is a double.
+//! [`to_canonical`] keeps every type; [`to_relaxed`] is meant for people and logs. [`parse()`] accepts both, and what
+//! users type into the shell: unquoted names, single quotes, `ObjectId("...")`, `ISODate("...")`, `NumberLong(5)`,
+//! `/re/i`. An integer literal is an int32, or an int64 if it does not fit; a literal with a point or an exponent is
+//! a double.
 
 mod base64;
 mod date;

@@ -1,11 +1,11 @@
-//! The reader: JSON, Extended JSON v2 and the shell's notation, straight into BSON bytes.
+//! The parser of JSON, Extended JSON v2 and the shell's notation. It writes BSON bytes directly.
 
 use super::{base64, date};
 use crate::{ArrayWriter, Decimal128, DocBuf, DocWriter, Value, ValueBuf, ValueSlot, oid};
 
 type Result<T> = std::result::Result<T, String>;
 
-/// Reads one document. The error says what is wrong and where (byte position).
+/// Parses one document. The error describes the problem and its byte position.
 pub fn parse(text: &str) -> Result<DocBuf> {
     let mut reader = Reader { text, at: 0, depth: 0 };
     reader.expect('{')?;
@@ -17,7 +17,7 @@ pub fn parse(text: &str) -> Result<DocBuf> {
     DocBuf::from_bytes(bytes).map_err(|error| error.to_string())
 }
 
-/// Reads one value of any type.
+/// Parses one value of any type.
 pub fn parse_value(text: &str) -> Result<ValueBuf> {
     let mut reader = Reader { text, at: 0, depth: 0 };
     let mut bytes = Vec::new();
@@ -35,7 +35,7 @@ struct Reader<'t> {
     depth: usize,
 }
 
-/// Names that make an object a value of Extended JSON when they come first.
+/// Names that make an object an Extended JSON value if they are its first name.
 const TAGS: &[&str] = &[
     "$binary",
     "$code",
@@ -69,7 +69,7 @@ impl<'t> Reader<'t> {
         self.at += rest.len() - rest.trim_start().len();
     }
 
-    /// The next character that is no space.
+    /// The next character that is not white space.
     fn peek(&mut self) -> Option<char> {
         self.space();
         self.rest().chars().next()
@@ -91,7 +91,7 @@ impl<'t> Reader<'t> {
         if self.peek().is_none() { Ok(()) } else { self.fail("unexpected text") }
     }
 
-    /// A run of characters of names.
+    /// Reads a run of characters that are allowed in names.
     fn word(&mut self) -> &'t str {
         self.space();
         let rest = self.rest();
@@ -174,7 +174,7 @@ impl<'t> Reader<'t> {
         }
     }
 
-    /// The fields of an object whose `{` was read, with its `}`.
+    /// Parses the fields of an object after its `{`, and its `}`.
     fn fields(&mut self, out: &mut DocWriter<'_>) -> Result<()> {
         loop {
             if self.accept('}') {
@@ -236,7 +236,7 @@ impl<'t> Reader<'t> {
         slot.doc(|w| self.fields(w))
     }
 
-    /// Reads any value and hands it out owned.
+    /// Parses any value and returns it owned.
     fn owned(&mut self) -> Result<ValueBuf> {
         let mut bytes = Vec::new();
         let mut writer = DocWriter::new(&mut bytes);
@@ -246,7 +246,7 @@ impl<'t> Reader<'t> {
         Ok(ValueBuf::new(doc.get("")))
     }
 
-    /// The value behind the name `tag`, which began an object.
+    /// Parses the value of `tag`, the first name of an object.
     fn tagged(&mut self, tag: &str, slot: ValueSlot<'_>) -> Result<()> {
         let body = self.owned()?;
         let value = body.value();
@@ -404,7 +404,7 @@ impl<'t> Reader<'t> {
         Ok(())
     }
 
-    /// A word: a constant or a call such as `NumberLong(5)`.
+    /// Parses a word: a constant or a call such as `NumberLong(5)`.
     fn name(&mut self, slot: ValueSlot<'_>) -> Result<()> {
         let mut word = self.word();
         if word == "new" {
@@ -513,7 +513,7 @@ fn put_regex(pattern: &str, options: &str, slot: ValueSlot<'_>) {
     }
 }
 
-/// A regular expression, its options sorted; none if a text has a zero byte.
+/// Builds a regular expression with sorted options; none if a text contains a zero byte.
 pub fn regex(pattern: &str, options: &str) -> Option<ValueBuf> {
     let mut flags: Vec<char> = options.chars().collect();
     flags.sort_unstable();
@@ -526,7 +526,7 @@ fn put_pointer(namespace: &str, id: &[u8; 12], slot: ValueSlot<'_>) {
     slot.put(pointer(namespace, id).value());
 }
 
-/// A DBPointer.
+/// Builds a DBPointer.
 pub fn pointer(namespace: &str, id: &[u8; 12]) -> ValueBuf {
     let mut bytes = (namespace.len() as i32 + 1).to_le_bytes().to_vec();
     bytes.extend_from_slice(namespace.as_bytes());
@@ -539,7 +539,7 @@ fn put_code(code: &str, scope: crate::Doc<'_>, slot: ValueSlot<'_>) {
     slot.put(code_with_scope(code, scope).value());
 }
 
-/// JavaScript code with a scope.
+/// Builds JavaScript code with a scope.
 pub fn code_with_scope(code: &str, scope: crate::Doc<'_>) -> ValueBuf {
     let mut bytes = vec![0; 4];
     bytes.extend_from_slice(&(code.len() as i32 + 1).to_le_bytes());

@@ -1,4 +1,4 @@
-//! Values as Extended JSON v2 and doubles as MongoDB prints them.
+//! The printer of Extended JSON v2, and the text forms of doubles in MongoDB.
 
 use std::fmt::Write;
 
@@ -6,7 +6,7 @@ use super::{base64, date};
 use crate::hex::Hex;
 use crate::{Array, Doc, Value};
 
-/// A double in the style of messages: 16 significant digits, `.0` behind whole numbers.
+/// A double in the style of messages: 16 significant digits, with `.0` after whole numbers.
 pub fn double_text(n: f64) -> String {
     if n.is_nan() {
         return "nan.0".into();
@@ -24,14 +24,14 @@ pub fn double_text(n: f64) -> String {
     text
 }
 
-/// A finite double as C's `%g` writes it with so many significant digits: `1e+300`, `2.14748e+09`, `5`.
+/// A finite double like C's `%g` with the given number of significant digits: `1e+300`, `2.14748e+09`, `5`.
 pub fn double_text_of(n: f64, digits: usize) -> String {
     let scientific = format!("{n:.*e}", digits.saturating_sub(1));
     let (mantissa, exponent) = scientific.split_once('e').unwrap_or((&scientific, "0"));
     place_point(mantissa, exponent.parse().unwrap_or(0), digits as i32)
 }
 
-/// A double with the fewest digits that read back as the same number: `1.0`, `0.1`, `1e+16`.
+/// A double with the fewest digits that parse to the same number: `1.0`, `0.1`, `1e+16`.
 pub fn shortest_double(n: f64) -> String {
     if n.is_nan() {
         return "NaN".into();
@@ -49,7 +49,7 @@ pub fn shortest_double(n: f64) -> String {
     text
 }
 
-/// C's `%g`: plain between 10^-4 and 10^`plain_below`, else scientific; no zeros at the end.
+/// The format of C's `%g`: plain between 10^-4 and 10^`plain_below`, otherwise scientific; without trailing zeros.
 fn place_point(mantissa: &str, exponent: i32, plain_below: i32) -> String {
     let (sign, mantissa) = mantissa.strip_prefix('-').map_or(("", mantissa), |m| ("-", m));
     let digits: String = mantissa.chars().filter(|c| *c != '.').collect();
@@ -75,14 +75,14 @@ fn place_point(mantissa: &str, exponent: i32, plain_below: i32) -> String {
     }
 }
 
-/// Canonical Extended JSON: every type can be read back.
+/// Prints canonical Extended JSON, from which every type can be parsed again.
 pub fn to_canonical(doc: Doc<'_>) -> String {
     let mut out = String::new();
     document(&mut out, doc, true);
     out
 }
 
-/// Relaxed Extended JSON: numbers and dates as people write them.
+/// Prints relaxed Extended JSON, with plain numbers and readable dates.
 pub fn to_relaxed(doc: Doc<'_>) -> String {
     let mut out = String::new();
     document(&mut out, doc, false);

@@ -1,4 +1,4 @@
-//! A borrowed array: a document whose names are not looked at.
+//! A borrowed array: a document whose names are ignored.
 
 use crate::{Elements, Value};
 
@@ -13,7 +13,7 @@ impl<'a> Array<'a> {
     /// The offset of the first element.
     pub const FIRST_OFFSET: usize = 4;
 
-    /// Takes bytes that were validated before.
+    /// Takes bytes that have already been validated.
     pub fn trusted(bytes: &'a [u8]) -> Array<'a> {
         debug_assert!(bytes.len() < 5 || crate::view::raw::int32(bytes, 0) as usize == bytes.len());
         if bytes.len() < 5 { Array::EMPTY } else { Array(bytes) }
@@ -32,22 +32,22 @@ impl<'a> Array<'a> {
         self.elements().map(|e| e.value())
     }
 
-    /// The elements with their stored names ("0", "1", ... in any array a driver wrote).
+    /// The elements with their stored names ("0", "1", ... in arrays that a driver wrote).
     pub fn elements(&self) -> Elements<'a> {
         Elements::new(self.0)
     }
 
-    /// The elements from a byte on that [`Elements::offset`] gave for these same bytes.
+    /// The elements from an offset on, which [`Elements::offset`] returned for the same bytes.
     pub fn elements_from(&self, offset: usize) -> Elements<'a> {
         Elements::from_offset(self.0, offset)
     }
 
-    /// The value at `index`, or `Missing`. Linear.
+    /// The value at `index`, or `Missing`. The cost is linear in `index`.
     pub fn get(&self, index: usize) -> Value<'a> {
         self.elements().nth(index).map_or(Value::Missing, |e| e.value())
     }
 
-    /// Number of elements. Linear.
+    /// The number of elements. The cost is linear.
     pub fn count(&self) -> usize {
         self.elements().count()
     }

@@ -1,8 +1,11 @@
-//! Decimal128: the 16 bytes, text, order and arithmetic (IEEE 754-2008, 34 digits).
+//! Decimal128 (IEEE 754-2008, 34 digits): encoding, text, order and arithmetic.
 //!
-//! The encoding is the one with a binary coefficient: sign, 14 bits of exponent (bias 6176), 113 bits
-//! of coefficient. Arithmetic and functions are Intel's library, which MongoDB uses as well, so that
-//! last digits agree. Reading, printing and ordering are done here: they are hot and simple.
+//! ```text
+//!   sign (1 bit) | exponent, bias 6176 (14 bits) | coefficient, binary (113 bits)
+//! ```
+//!
+//! Arithmetic and functions use Intel's library, as MongoDB does, so that the last digits agree. Printing and
+//! ordering are implemented here, because they are frequent and simple.
 
 use std::cmp::Ordering;
 use std::fmt;
@@ -12,7 +15,7 @@ use dfp_number_sys::{BID128, EXE_CLEAR, EXE_INVALID, EXE_OVERFLOW, RND_NEAREST_E
 
 use crate::view::raw;
 
-/// A decimal128 value as its 16 little-endian bytes; the exponent is kept (1.10 is not 1.1).
+/// A decimal128 value as its 16 little-endian bytes. The exponent is kept (1.10 is not 1.1).
 ///
 /// `==` compares bytes; [`Decimal128::compare`] compares numbers.
 #[derive(Clone, Copy, PartialEq, Eq, Hash)]
@@ -25,7 +28,7 @@ const INFINITE: u128 = 0b1_1110 << 122;
 const NOT_A_NUMBER: u128 = 0b1_1111 << 122;
 const KIND: u128 = 0b1_1111 << 122;
 
-/// A number taken apart: `coefficient * 10^exponent`.
+/// The parts of a finite number: `coefficient * 10^exponent`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Parts {
     pub negative: bool,
@@ -61,7 +64,7 @@ macro_rules! integral {
     };
 }
 
-#[expect(clippy::should_implement_trait, reason = "rounding is not what an operator suggests")]
+#[expect(clippy::should_implement_trait, reason = "an operator does not suggest rounding")]
 impl Decimal128 {
     pub const ZERO: Decimal128 = Decimal128::from_bits((BIAS as u128) << 113);
     pub const ONE: Decimal128 = Decimal128::from_bits(((BIAS as u128) << 113) | 1);
@@ -107,18 +110,18 @@ impl Decimal128 {
         self.bits() & INFINITE != INFINITE
     }
 
-    /// The sign bit: also set for -0 and for a negative NaN.
+    /// The sign bit, which is also set for -0 and for a negative NaN.
     pub const fn is_negative(self) -> bool {
         self.bits() & SIGN != 0
     }
 
-    /// Zero of either sign, any exponent.
+    /// Returns true for a zero of either sign and with any exponent.
     pub fn is_zero(self) -> bool {
         self.parts().is_some_and(|p| p.coefficient == 0)
     }
 
-    /// Sign, coefficient and exponent of a finite number. A coefficient beyond 34 digits counts as
-    /// zero, as the standard says for encodings that are not canonical.
+    /// The sign, coefficient and exponent of a finite number. A coefficient of more than 34 digits counts as zero, as
+    /// the standard requires for encodings that are not canonical.
     pub const fn parts(self) -> Option<Parts> {
         if !self.is_finite() {
             return None;
@@ -126,7 +129,7 @@ impl Decimal128 {
         let bits = self.bits();
         let negative = bits & SIGN != 0;
         if (bits >> 125) & 0b11 == 0b11 {
-            // The large form: its coefficient begins at 2^113, which no 34 digits reach.
+            // The large form: its coefficient is at least 2^113, which is more than 34 digits.
             let exponent = ((bits >> 111) & 0x3FFF) as i32 - BIAS;
             return Some(Parts { negative, coefficient: 0, exponent });
         }
@@ -136,8 +139,8 @@ impl Decimal128 {
         Some(Parts { negative, coefficient, exponent })
     }
 
-    /// The same number with all 34 digits, a zero with the least exponent: so come powers out of the
-    /// library that MongoDB uses.
+    /// The same number with all 34 digits; a zero gets the smallest exponent. MongoDB's library returns powers in
+    /// this form.
     #[must_use]
     pub fn with_all_digits(self) -> Decimal128 {
         let Some(Parts { negative, mut coefficient, mut exponent }) = self.parts() else {
@@ -153,7 +156,7 @@ impl Decimal128 {
         Decimal128::from_parts(Parts { negative, coefficient, exponent }).unwrap_or(self)
     }
 
-    /// Puts a number together; `None` if coefficient or exponent is out of range.
+    /// Builds a number from its parts; `None` if the coefficient or the exponent is out of range.
     pub const fn from_parts(parts: Parts) -> Option<Decimal128> {
         let exponent = parts.exponent + BIAS;
         if parts.coefficient > COEFFICIENT_MAX || exponent < 0 || exponent > 12287 {
@@ -169,12 +172,12 @@ impl Decimal128 {
         Decimal128::from_bits(sign | ((BIAS as u128) << 113) | coefficient)
     }
 
-    /// A double at 15 significant digits, as MongoDB converts: 0.1 becomes 0.100000000000000.
+    /// Converts a double with 15 significant digits, as MongoDB does: 0.1 becomes 0.100000000000000.
     pub fn from_f64(n: f64) -> Decimal128 {
         Decimal128::from_f64_digits(n, 15)
     }
 
-    /// A double at 34 significant digits, the closest decimal there is.
+    /// Converts a double with 34 significant digits, to the closest decimal.
     pub fn from_f64_exact(n: f64) -> Decimal128 {
         Decimal128::from_f64_digits(n, 34)
     }
@@ -199,7 +202,7 @@ impl Decimal128 {
         bid::bid128_to_binary64(self.bid(), RND_NEAREST_EVEN, &mut flags)
     }
 
-    /// The integer part, if the number is finite and it fits.
+    /// The integer part, if the number is finite and the part fits.
     pub fn to_i64(self) -> Option<i64> {
         let parts = self.parts()?;
         let mut magnitude = parts.coefficient;
@@ -214,14 +217,14 @@ impl Decimal128 {
         i64::try_from(if parts.negative { -magnitude } else { magnitude }).ok()
     }
 
-    /// The number as an integer, if it is one and fits.
+    /// The number as an int64, if it is an integer and fits.
     pub fn to_i64_exact(self) -> Option<i64> {
         let n = self.to_i64()?;
         (Decimal128::from_i64(n).compare(self) == Ordering::Equal).then_some(n)
     }
 
-    /// Reads a decimal number, `Infinity` or `NaN` (any case). More than 34 digits are rounded to
-    /// even; `None` for anything else and for numbers beyond the range.
+    /// Parses a decimal number, `Infinity` or `NaN` (any case). More than 34 digits are rounded to even. `None` for
+    /// other texts and for numbers out of range.
     pub fn parse(text: &str) -> Option<Decimal128> {
         let (negative, unsigned) = match text.as_bytes().first()? {
             b'-' => (true, &text[1..]),
@@ -242,7 +245,7 @@ impl Decimal128 {
         (flags & (EXE_INVALID | EXE_OVERFLOW) == 0 && n.is_finite()).then_some(n)
     }
 
-    /// Numeric order; NaN is below every number and equal to itself, -0 equals 0.
+    /// The numeric order. NaN is below every number and equal to itself; -0 equals 0.
     pub fn compare(self, other: Decimal128) -> Ordering {
         let (Some(a), Some(b)) = (self.parts(), other.parts()) else {
             return self.rank().cmp(&other.rank());
@@ -263,7 +266,7 @@ impl Decimal128 {
         }
     }
 
-    /// NaN, negative infinity, finite, infinity.
+    /// The rank: NaN, negative infinity, finite, infinity.
     fn rank(self) -> u8 {
         match (self.is_nan(), self.is_infinite(), self.is_negative()) {
             (true, ..) => 0,
@@ -278,7 +281,7 @@ impl Decimal128 {
         self.compare(other)
     }
 
-    /// The number with the sign turned; keeps the exponent.
+    /// The number with the opposite sign and the same exponent.
     #[must_use]
     pub const fn neg(self) -> Decimal128 {
         Decimal128::from_bits(self.bits() ^ SIGN)
@@ -326,7 +329,7 @@ impl Decimal128 {
         floor => bid128_round_integral_negative;
         ceil => bid128_round_integral_positive;
         trunc => bid128_round_integral_zero;
-        /// To the nearest integer, ties to even.
+        /// Rounds to the nearest integer, ties to even.
         round_integral => bid128_round_integral_nearest_even;
     }
 
@@ -337,13 +340,13 @@ impl Decimal128 {
         Decimal128::of(bid::bid128_fmod(self.bid(), other.bid(), &mut flags))
     }
 
-    /// Rounds to `places` digits behind the point (negative: before it), ties to even.
+    /// Rounds to `places` digits after the decimal point (negative: before it), ties to even.
     #[must_use]
     pub fn round(self, places: i32) -> Decimal128 {
         self.to_places(places, RND_NEAREST_EVEN)
     }
 
-    /// Cuts off digits behind `places` (negative: before the point).
+    /// Truncates after `places` digits behind the decimal point (negative: before it).
     #[must_use]
     pub fn trunc_to(self, places: i32) -> Decimal128 {
         self.to_places(places, dfp_number_sys::RND_TOWARD_ZERO)
@@ -380,11 +383,12 @@ fn is_number(text: &str) -> bool {
     digits(whole) && digits(fraction) && whole.len() + fraction.len() > 0 && exponent_good
 }
 
-/// Order of two numbers that are not zero, signs aside.
+/// Compares the magnitudes of two numbers that are not zero.
 fn compare_magnitudes(a: Parts, b: Parts) -> Ordering {
     let top = |p: Parts| p.coefficient.ilog10() as i32 + p.exponent;
     top(a).cmp(&top(b)).then_with(|| {
-        // Same highest digit: exponents differ by 33 at most, the product stays under 10^34.
+        // The highest digits have the same position, so the exponents differ by 33 at most and the product is below
+        // 10^34.
         let shift = a.exponent - b.exponent;
         let power = 10_u128.pow(shift.unsigned_abs());
         if shift >= 0 {
@@ -396,7 +400,7 @@ fn compare_magnitudes(a: Parts, b: Parts) -> Ordering {
 }
 
 impl fmt::Display for Decimal128 {
-    /// MongoDB's text: plain down to 10^-6, else scientific; trailing zeros are kept.
+    /// MongoDB's text form: plain down to 10^-6, otherwise scientific; trailing zeros are kept.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Some(parts) = self.parts() else {
             return f.write_str(match (self.is_nan(), self.is_negative()) {

@@ -1,4 +1,4 @@
-//! A borrowed document and the walk over its elements.
+//! A borrowed document and the iteration over its elements.
 
 use crate::{
     NameTag, Result, Type, Value,
@@ -11,7 +11,7 @@ use crate::{
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub struct Doc<'a>(&'a [u8]);
 
-/// One field: its name, its type byte and where its value lies.
+/// One field: its name, its type byte and the bytes of its value.
 #[derive(Clone, Copy)]
 pub struct Element<'a> {
     name: &'a str,
@@ -30,31 +30,37 @@ impl<'a> Doc<'a> {
     /// The empty document.
     pub const EMPTY: Doc<'static> = Doc(&[5, 0, 0, 0, 0]);
 
-    /// Validates `bytes` as exactly one document. Linear; no allocation.
+    /// Validates `bytes` as exactly one document. The cost is linear; it does not allocate.
+    ///
+    /// # Errors
+    /// If the bytes are not one valid document, nested at most 200 levels deep.
     pub fn parse(bytes: &'a [u8]) -> Result<Doc<'a>> {
         validate::document(bytes, validate::DEPTH_MAX)?;
         Ok(Doc(bytes))
     }
 
-    /// The same for what the storage wrote around a document that somebody gave: some levels deeper.
+    /// Like [`Doc::parse`], for a document that the storage wrote around a client's document, which adds some levels.
     ///
     /// # Errors
-    /// As [`Doc::parse`].
+    /// As for [`Doc::parse`].
     pub fn parse_wrapped(bytes: &'a [u8]) -> Result<Doc<'a>> {
         validate::document(bytes, validate::WRAPPED_DEPTH_MAX)?;
         Ok(Doc(bytes))
     }
 
-    /// Validates the document at the beginning of `bytes` and returns it with what follows.
+    /// Validates the document at the beginning of `bytes` and returns it with the rest.
+    ///
+    /// # Errors
+    /// As for [`Doc::parse`].
     pub fn parse_prefix(bytes: &'a [u8]) -> Result<(Doc<'a>, &'a [u8])> {
         let len = validate::document_len(bytes)?;
         let (head, rest) = bytes.split_at(len);
         Ok((Doc::parse(head)?, rest))
     }
 
-    /// Takes bytes that were validated before (stored records, replies just written).
+    /// Takes bytes that have already been validated (stored records, replies just written).
     ///
-    /// Only for bytes that came out of [`Doc::as_bytes`], [`crate::DocWriter`] or an engine.
+    /// Only for bytes that come from [`Doc::as_bytes`], [`crate::DocWriter`] or an engine.
     pub fn trusted(bytes: &'a [u8]) -> Doc<'a> {
         debug_assert!(bytes.len() < 5 || raw::int32(bytes, 0) as usize == bytes.len());
         if bytes.len() < 5 { Doc::EMPTY } else { Doc(bytes) }
@@ -64,12 +70,12 @@ impl<'a> Doc<'a> {
         self.0
     }
 
-    /// Size in bytes, length and terminator included.
+    /// The size in bytes, including the length and the terminator.
     pub const fn len(&self) -> usize {
         self.0.len()
     }
 
-    /// Whether it has no field at all.
+    /// Returns true if the document has no fields.
     pub const fn is_empty(&self) -> bool {
         self.0.len() <= 5
     }
@@ -78,17 +84,17 @@ impl<'a> Doc<'a> {
         Elements { bytes: self.0, at: 4 }
     }
 
-    /// The value of the first field called `name`, or `Missing`. Linear in the fields before it.
+    /// The value of the first field named `name`, or `Missing`. The cost is linear in the fields before it.
     pub fn get(&self, name: &str) -> Value<'a> {
         self.element(name).map_or(Value::Missing, |e| e.value())
     }
 
-    /// The first field called `name`.
+    /// The first field named `name`.
     pub fn element(&self, name: &str) -> Option<Element<'a>> {
         self.element_tagged(NameTag::of(name), name)
     }
 
-    /// The first field called `name`, whose tag the caller keeps.
+    /// The first field named `name`; the caller passes the name's tag.
     pub fn element_tagged(&self, tag: NameTag, name: &str) -> Option<Element<'a>> {
         let (bytes, mut at) = (self.0, 4);
         loop {
@@ -102,7 +108,7 @@ impl<'a> Doc<'a> {
         }
     }
 
-    /// The value of the first field called `name`, whose tag the caller keeps, or `Missing`.
+    /// The value of the first field named `name`, or `Missing`; the caller passes the name's tag.
     pub fn get_tagged(&self, tag: NameTag, name: &str) -> Value<'a> {
         self.element_tagged(tag, name).map_or(Value::Missing, |e| e.value())
     }
@@ -146,7 +152,7 @@ impl<'a> Element<'a> {
         self.name
     }
 
-    /// The type byte as it stands in the document.
+    /// The type byte as it is in the document.
     pub const fn kind_byte(&self) -> u8 {
         self.kind
     }
@@ -174,7 +180,7 @@ impl<'a> Elements<'a> {
         Elements { bytes, at }
     }
 
-    /// Byte at which the next element begins, to continue later with [`crate::Array::elements_from`].
+    /// The offset in bytes of the next element, for a later [`crate::Array::elements_from`].
     pub fn offset(&self) -> usize {
         self.at
     }
@@ -190,8 +196,8 @@ impl<'a> Elements<'a> {
 }
 
 impl<'a> Elements<'a> {
-    /// The next element whose name has one of four tags, and a bit for each tag that it has. Whether
-    /// a name of eight bytes or more continues as the one that is looked for is the caller's to see.
+    /// The next element whose name has one of four tags, and a bit for each matching tag. For names of eight bytes or
+    /// more, the caller must compare the whole names.
     pub fn find_any(&mut self, tags: &[NameTag; 4]) -> Option<(u32, Element<'a>)> {
         loop {
             let step = raw::step(self.bytes, self.at)?;

@@ -1,23 +1,23 @@
-//! What is wrong with bytes that should have been BSON.
+//! The error for bytes that are not valid BSON.
 
 use std::fmt;
 
-/// The result of reading bytes that may not be BSON.
+/// The result of parsing bytes that may not be BSON.
 pub type Result<T> = std::result::Result<T, ParseError>;
 
-/// Why bytes are not a valid document, and where.
+/// The reason why bytes are not a valid document, and the position.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct ParseError {
-    /// What is wrong, in words for the client.
+    /// The reason, as a text for the client.
     pub reason: &'static str,
-    /// Byte position in the outermost document.
+    /// The byte position in the outermost document.
     pub offset: usize,
 }
 
 impl ParseError {
     pub(crate) const TOO_DEEP: &'static str = "nesting is too deep";
 
-    /// Whether the only fault is nesting beyond [`crate::DEPTH_MAX`] (MongoDB answers Overflow).
+    /// Returns true if the only error is nesting beyond [`crate::DEPTH_MAX`] (MongoDB answers Overflow).
     pub fn is_too_deep(&self) -> bool {
         self.reason == Self::TOO_DEEP
     }

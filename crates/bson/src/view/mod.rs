@@ -1,4 +1,4 @@
-//! Borrowed views of BSON bytes: documents, arrays, values, and the checks that make them safe to read.
+//! Borrowed views of BSON bytes: documents, arrays, values, and the validation that makes them safe to read.
 
 pub(crate) mod array;
 pub(crate) mod decimal;

@@ -1,26 +1,34 @@
-//! The one place with `unsafe`: reading text and numbers out of bytes that were validated before.
+//! Reads strings and numbers from validated bytes. This is the only module of the crate with `unsafe` code.
+//!
+//! [`step`] finds the boundaries of one element in a single pass:
+//!
+//! ```text
+//!   kind (1) | name ... | 0 | value ...        next element
+//!   ^ at                ^ name_end             ^ end
+//! ```
 #![allow(unsafe_code)]
 
 use crate::view::value::{CodeWithScope, DbPointer};
 use crate::{Array, Binary, Decimal128, Doc, NameTag, Regex, Type, Value};
 
-/// Text of validated bytes, without checking it again on every read.
+/// Converts validated bytes to a string without checking UTF-8 again on every read.
 pub(crate) fn text(bytes: &[u8]) -> &str {
-    // SAFETY: a `Doc` is made from bytes that passed `validate` (which checks UTF-8 of every name
-    // and string), from `DocWriter` (which takes `&str`), or from an engine that gives back, guarded
-    // by its checksums, exactly the bytes that were stored after validation.
+    // SAFETY: a `Doc` is created from bytes that passed `validate` (which checks UTF-8 of every name and string),
+    // from `DocWriter` (which takes `&str`), or from an engine that returns, protected by its checksums, exactly the
+    // bytes that were stored after validation.
     unsafe { std::str::from_utf8_unchecked(bytes) }
 }
 
 const LOW: u64 = 0x0101_0101_0101_0101;
 
-/// The lowest bit set is the highest of the first byte that is zero; none if there is none.
+/// A word whose lowest set bit marks the first zero byte (at the byte's highest bit); 0 if there is none.
 #[inline(always)]
 const fn zero_bytes(word: u64) -> u64 {
     word.wrapping_sub(LOW) & !word & (LOW << 7)
 }
 
-/// Position of the first zero byte, eight bytes a step: names are short, calls are not free.
+/// The position of the first zero byte. It reads eight bytes per step: names are short, so a call of a search function
+/// would cost more.
 pub(crate) fn name_len(bytes: &[u8]) -> Option<usize> {
     let mut at = 0;
     while let Some(chunk) = bytes.get(at..).and_then(|rest| rest.first_chunk::<8>()) {
@@ -33,17 +41,17 @@ pub(crate) fn name_len(bytes: &[u8]) -> Option<usize> {
     bytes.get(at..)?.iter().position(|b| *b == 0).map(|i| at + i)
 }
 
-/// Where the parts of one element lie: `kind name \0 value`.
+/// The positions of the parts of one element: `kind name \0 value`.
 pub(crate) struct Step {
     pub(crate) kind: u8,
     pub(crate) tag: NameTag,
-    /// Where the name ends; it begins one byte behind the element's first.
+    /// The end of the name, which begins one byte after the start of the element.
     pub(crate) name_end: usize,
-    /// Where the value ends and the next element begins.
+    /// The end of the value, which is the start of the next element.
     pub(crate) end: usize,
 }
 
-/// The element at `at`, or none at the end of the document.
+/// Decodes the element at `at`; none at the end of the document.
 #[inline(always)]
 pub(crate) fn step(bytes: &[u8], at: usize) -> Option<Step> {
     let (kind, rest) = bytes.get(at..)?.split_first()?;
@@ -57,7 +65,7 @@ pub(crate) fn step(bytes: &[u8], at: usize) -> Option<Step> {
             let zeros = zero_bytes(word);
             match zeros {
                 0 => (8 + name_len(&rest[8..])?, NameTag(word)),
-                // Everything below the first zero byte.
+                // Keeps all bytes before the first zero byte.
                 _ => (
                     zeros.trailing_zeros() as usize / 8,
                     NameTag(word & (zeros ^ zeros.wrapping_sub(1))),
@@ -75,9 +83,9 @@ pub(crate) fn step(bytes: &[u8], at: usize) -> Option<Step> {
     (value_at <= end && end <= bytes.len()).then_some(Step { kind, tag, name_end, end })
 }
 
-/// The two words of a number of the decimal library, which keeps them private.
+/// The two words of a number of the decimal library, whose fields are private.
 pub(crate) fn decimal_words(n: dfp_number_sys::BID128) -> [u64; 2] {
-    // SAFETY: `BID128` is `repr(C)` around exactly `[u64; 2]`; every bit pattern is a valid u64.
+    // SAFETY: `BID128` is `repr(C)` and consists of exactly `[u64; 2]`; every bit pattern is a valid u64.
     unsafe { std::mem::transmute::<dfp_number_sys::BID128, [u64; 2]>(n) }
 }
 
@@ -92,7 +100,7 @@ fn chunk<const N: usize>(bytes: &[u8], at: usize) -> &[u8; N] {
     bytes[at..].first_chunk().expect("validated: the value lies inside the document")
 }
 
-/// Lengths of values by type; `VARIABLE` where the value itself says it.
+/// The lengths of values by type; `VARIABLE` if the value contains its length.
 const FIXED: [u8; 256] = {
     let mut table = [0; 256];
     let known = [
@@ -124,7 +132,7 @@ const FIXED: [u8; 256] = {
 
 const VARIABLE: u8 = 0xFF;
 
-/// Length of the value of type `kind` that begins at `at`. The bytes are validated.
+/// The length of the value of type `kind` at `at`. The bytes must be validated.
 #[inline(always)]
 pub(crate) fn value_len(bytes: &[u8], at: usize, kind: u8) -> usize {
     match FIXED[kind as usize] {
@@ -153,7 +161,7 @@ fn regex_len(rest: &[u8]) -> usize {
     pattern + 1 + options + 1
 }
 
-/// The value of type `kind` in `bytes[at..end]`. The bytes are validated.
+/// The value of type `kind` in `bytes[at..end]`. The bytes must be validated.
 pub(crate) fn value(bytes: &[u8], at: usize, end: usize, kind: u8) -> Value<'_> {
     match Type::from_byte(kind) {
         Some(Type::Double) => Value::Double(f64::from_le_bytes(*chunk(bytes, at))),

@@ -1,15 +1,15 @@
-//! The first bytes of a field name as a number, by which names are told apart in one comparison.
+//! The first bytes of a field name as a number, which distinguishes most names with a single comparison.
 
-/// The first eight bytes of a name, the first of them lowest; a shorter name is filled up with zeros,
-/// which no name contains. So equal tags of short names are equal names.
+/// The first eight bytes of a name in little-endian order. A shorter name is padded with zeros, which names do not
+/// contain. So equal tags of names shorter than eight bytes mean equal names.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
 pub struct NameTag(pub(crate) u64);
 
 impl NameTag {
-    /// The tag of no name at all: its bytes are none of UTF-8.
+    /// A tag that no name has: its bytes are not valid UTF-8.
     pub const NONE: NameTag = NameTag(u64::MAX);
 
-    /// The tag of a name, for many comparisons to come.
+    /// Computes the tag of a name, for many later comparisons.
     #[inline]
     pub fn of(name: &str) -> NameTag {
         let bytes = name.as_bytes();
@@ -19,7 +19,7 @@ impl NameTag {
         }
     }
 
-    /// Whether the tag is all there is of its name.
+    /// Returns true if the tag contains the whole name.
     #[inline]
     pub const fn is_whole(self) -> bool {
         self.0 >> 56 == 0
@@ -53,7 +53,7 @@ mod tests {
         let tags = [tag("c"), tag("b"), tag("12345678y"), tag("b")];
         let mut next = || elements.find_any(&tags).map(|(which, e)| (which, e.name().to_owned()));
         assert_eq!(next(), Some((0b1010, "b".to_owned())));
-        // Names that only begin alike: it is for the caller to look again.
+        // Names with a common prefix of eight bytes: the caller must compare the whole names.
         assert_eq!(next(), Some((0b0100, "12345678x".to_owned())));
         assert_eq!(next(), Some((0b0001, "c".to_owned())));
         assert_eq!(next(), None);

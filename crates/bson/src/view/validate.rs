@@ -1,21 +1,22 @@
-//! The check that every document passes once, where it enters.
+//! The validation that every document passes once, where it enters the server.
 //!
-//! Walks with an explicit depth, so that hostile nesting ends in an error and not in the stack.
-//! Checked: lengths, terminators, type bytes, UTF-8 of names and strings, nesting. Not checked: what
-//! is inside binary data, whether array names count upwards (old drivers wrote others), bool bytes.
+//! It keeps an explicit stack of open documents, so that hostile nesting results in an error and not in a stack
+//! overflow. Validated are lengths, terminators, type bytes, UTF-8 of names and strings, and nesting. Not validated
+//! are the contents of binary data, the names of array elements (old drivers wrote other names than 0, 1, ...), and
+//! the bytes of bools.
 
 use crate::{ParseError, Result, view::raw};
 
-/// Deepest nesting accepted from anybody (MongoDB's `maxBSONDepth`, 200).
+/// The maximal nesting of documents from clients (MongoDB's `maxBSONDepth`, 200).
 pub const DEPTH_MAX: usize = 200;
 
-/// Deepest nesting of documents that the storage wraps around what somebody gave: catalog entries.
+/// The maximal nesting of documents that the storage wraps around a client's document, such as catalog entries.
 pub(crate) const WRAPPED_DEPTH_MAX: usize = DEPTH_MAX + 20;
 
-/// Largest document that a user may store (MongoDB's 16 MiB).
+/// The size of the largest document that a user may store (MongoDB's 16 MiB).
 pub const DOC_BYTES_MAX: usize = 16 * 1024 * 1024;
 
-/// The length that the first four bytes announce, checked against what is there.
+/// Reads the length in the first four bytes and checks it against the available bytes.
 pub(crate) fn document_len(bytes: &[u8]) -> Result<usize> {
     if bytes.len() < 5 {
         return Err(ParseError::new("document is shorter than five bytes", 0));
@@ -26,7 +27,7 @@ pub(crate) fn document_len(bytes: &[u8]) -> Result<usize> {
     }
 }
 
-/// Checks that `bytes` is exactly one document, nested no deeper than `depth_max`.
+/// Checks that `bytes` is exactly one document with at most `depth_max` levels.
 pub(crate) fn document(bytes: &[u8], depth_max: usize) -> Result<()> {
     if document_len(bytes)? != bytes.len() {
         return Err(ParseError::new("bytes follow the document", bytes.len()));
@@ -39,7 +40,7 @@ pub(crate) fn document(bytes: &[u8], depth_max: usize) -> Result<()> {
 struct Check<'a> {
     bytes: &'a [u8],
     at: usize,
-    /// End (exclusive, after the terminator) of each open document.
+    /// The end (exclusive, after the terminator) of each open document.
     ends: [u32; WRAPPED_DEPTH_MAX + 1],
     depth: usize,
     /// At most [`WRAPPED_DEPTH_MAX`].
@@ -97,7 +98,7 @@ impl Check<'_> {
         }
     }
 
-    /// A length-prefixed string with its terminator.
+    /// Checks a length-prefixed string with its terminator.
     fn string(&mut self, end: usize) -> Result<()> {
         let len = self.length(end, 1)?;
         let at = self.at + 4;
@@ -107,8 +108,8 @@ impl Check<'_> {
         if bytes[len - 1] != 0 {
             return self.fail("string has no terminator");
         }
-        // The standard library's check goes byte by byte where text is not ASCII: a sixth of the time of
-        // an insert of a kilobyte of it.
+        // The check of the standard library processes text that is not ASCII byte by byte: a sixth of the time of an
+        // insert of one kilobyte of such text.
         if simdutf8::basic::from_utf8(&bytes[..len - 1]).is_err() {
             return self.fail("string is not valid UTF-8");
         }

@@ -1,11 +1,11 @@
-//! One value, borrowed: `Copy`, 24 bytes, nothing to drop.
+//! A borrowed value: `Copy`, 24 bytes, without a destructor.
 
 use crate::{Array, Decimal128, Doc};
 
 /// A BSON value that points into the bytes of a document.
 ///
-/// `Missing` is no BSON type: it is what a path that leads nowhere yields. `==` compares type and
-/// bytes (NaN differs from itself); for MongoDB's equality see [`crate::compare`].
+/// `Missing` is not a BSON type; it is the result of a path that does not exist. `==` compares type and bytes (NaN
+/// differs from itself); for MongoDB's equality see [`crate::compare`].
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub enum Value<'a> {
     Missing,
@@ -24,7 +24,7 @@ pub enum Value<'a> {
     ObjectId(&'a [u8; 12]),
     /// Milliseconds since 1970, signed.
     DateTime(i64),
-    /// Seconds in the upper half, increment in the lower; compares unsigned.
+    /// Seconds in the upper 32 bits, an increment in the lower ones. Compared as unsigned.
     Timestamp(u64),
     Regex(Regex<'a>),
     DbPointer(DbPointer<'a>),
@@ -36,9 +36,9 @@ pub enum Value<'a> {
 
 const _: () = assert!(size_of::<Value<'_>>() == 24);
 
-/// Binary data and its subtype. For subtype 2 `bytes` still holds the inner length.
+/// Binary data and its subtype. For subtype 2, `bytes` includes the inner length.
 ///
-/// Packed, so that a `Value` stays at 24 bytes; the fields are `Copy` and are read by value.
+/// It is packed, so that a `Value` has only 24 bytes. The fields are `Copy` and are read by value.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[repr(Rust, packed)]
 pub struct Binary<'a> {
@@ -46,7 +46,7 @@ pub struct Binary<'a> {
     pub bytes: &'a [u8],
 }
 
-/// A regular expression: `pattern \0 options \0` as it stands in the document.
+/// A regular expression: `pattern \0 options \0`, as stored in the document.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Regex<'a>(pub(crate) &'a [u8]);
 
@@ -54,15 +54,15 @@ pub struct Regex<'a>(pub(crate) &'a [u8]);
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct DbPointer<'a>(pub(crate) &'a [u8]);
 
-/// JavaScript code with scope: the element's bytes from the total length on.
+/// JavaScript code with scope: the bytes of the element from the total length on.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct CodeWithScope<'a>(pub(crate) &'a [u8]);
 
-/// The type byte of an element; the numbers are BSON's.
+/// The type of an element; the numbers are those of BSON.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 #[repr(u8)]
 pub enum Type {
-    /// End of object; stands for "missing".
+    /// The number of "end of object", used for "missing".
     Missing = 0x00,
     Double = 0x01,
     String = 0x02,
@@ -116,7 +116,7 @@ impl Type {
         })
     }
 
-    /// The alias that `$type` takes and error messages print.
+    /// The name that `$type` accepts and error messages print.
     pub const fn name(self) -> &'static str {
         match self {
             Type::Missing => "missing",
@@ -178,7 +178,7 @@ impl<'a> Value<'a> {
         matches!(self, Value::Missing)
     }
 
-    /// Null, undefined or missing: what most operators treat as "nothing".
+    /// Returns true for null, undefined and missing, which most operators treat alike.
     pub const fn is_nullish(&self) -> bool {
         matches!(self, Value::Missing | Value::Null | Value::Undefined)
     }
@@ -187,7 +187,7 @@ impl<'a> Value<'a> {
         matches!(self, Value::Int32(_) | Value::Int64(_) | Value::Double(_) | Value::Decimal128(_))
     }
 
-    /// A string (not a symbol).
+    /// The text of a string (not of a symbol).
     pub const fn as_str(&self) -> Option<&'a str> {
         match self {
             Value::String(s) => Some(s),
@@ -209,7 +209,7 @@ impl<'a> Value<'a> {
         }
     }
 
-    /// MongoDB's truth of a value: false, null, undefined, missing and zero of any type are false.
+    /// The truth value in MongoDB: false, null, undefined, missing and zero of any type are false.
     pub fn is_truthy(&self) -> bool {
         match self {
             Value::Missing | Value::Null | Value::Undefined | Value::Bool(false) => false,
@@ -223,7 +223,7 @@ impl<'a> Value<'a> {
 }
 
 impl<'a> Regex<'a> {
-    /// From the bytes `pattern \0 options \0`; the arena or buffer that holds them is the caller's.
+    /// Takes the bytes `pattern \0 options \0`; none if they do not have this form.
     pub fn from_bytes(bytes: &'a [u8]) -> Option<Regex<'a>> {
         let nuls = bytes.iter().filter(|b| **b == 0).count();
         (nuls == 2 && bytes.last() == Some(&0) && std::str::from_utf8(bytes).is_ok())
@@ -244,7 +244,7 @@ impl<'a> Regex<'a> {
         (crate::view::raw::text(&self.0[..end]), crate::view::raw::text(options))
     }
 
-    /// `pattern \0 options \0`.
+    /// The bytes `pattern \0 options \0`.
     pub fn as_bytes(&self) -> &'a [u8] {
         self.0
     }

@@ -1,9 +1,9 @@
-//! Values of every type, often equal or nearly equal to each other.
+//! Generators of values of every type, which are often equal or nearly equal to each other.
 
 use nagi_bson::{Binary, Decimal128, DocBuf, Regex, Value, ValueBuf, ValueSlot};
 use proptest::prelude::*;
 
-/// A value that owns what it points at.
+/// A value that owns its data.
 #[derive(Debug, Clone)]
 pub(crate) enum Tree {
     Plain(ValueBuf),
@@ -105,7 +105,7 @@ fn leaf() -> impl Strategy<Value = ValueBuf> {
     ]
 }
 
-/// Any value, nested a few levels.
+/// Any value, nested up to a few levels.
 pub(crate) fn tree() -> impl Strategy<Value = Tree> {
     leaf().prop_map(Tree::Plain).prop_recursive(3, 12, 3, |inner| {
         prop_oneof![

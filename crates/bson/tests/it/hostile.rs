@@ -1,11 +1,11 @@
-//! Bytes that are not BSON, or nearly: refused or walked over, never a panic.
+//! Bytes that are not BSON, or nearly BSON: they are rejected or can be read, but never cause a panic.
 
 use nagi_bson::{DEPTH_MAX, Doc, DocBuf, compare, doc, json};
 use proptest::prelude::*;
 
 use crate::generate::tree;
 
-/// Touches everything that a document holds.
+/// Reads all parts of a document.
 fn walk(doc: Doc<'_>) {
     let _ = doc.to_string();
     let _ = json::to_canonical(doc);

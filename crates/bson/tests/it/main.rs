@@ -1,4 +1,4 @@
-//! Properties of documents, order and text, over generated values of every type.
+//! Properties of documents, order and text, for generated values of every type.
 
 mod generate;
 mod hostile;

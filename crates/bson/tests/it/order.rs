@@ -1,4 +1,4 @@
-//! The order of values is total, and equal values hash alike.
+//! The order of values is total, and equal values have the same hash.
 
 use std::cmp::Ordering;
 

@@ -1,4 +1,4 @@
-//! What is printed canonically is read back byte for byte.
+//! Values printed as canonical Extended JSON are parsed back byte for byte.
 
 use nagi_bson::{Decimal128, DocBuf, Value, json};
 use proptest::prelude::*;
@@ -12,7 +12,7 @@ proptest! {
     fn canonical_text_round_trips(tree in tree()) {
         let value = tree.to_value();
         let doc = DocBuf::build(|w| w.put("v", value.value()));
-        // NaN has many bit patterns and one text; a name that is a tag is a value of its own.
+        // NaN has many bit patterns but one text, and a name that is a tag makes an object another value.
         prop_assume!(!format!("{doc:?}").to_ascii_lowercase().contains("nan"));
         let text = json::to_canonical(doc.as_doc());
         let back = json::parse(&text).map_err(|e| TestCaseError::fail(format!("{e}: {text}")))?;

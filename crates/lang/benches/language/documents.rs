@@ -1,8 +1,9 @@
-//! The documents: twenty fields of every usual type, about 1 KB.
+//! The documents: twenty fields of all usual types, about 1 KB.
 
 use nagi_bson::{DocBuf, json};
 
-/// Documents of the same fields with different values, so that a branch is not always the same.
+/// The number of documents. They have the same fields with different values, so that branches are not always taken in
+/// the same way.
 const COUNT: usize = 32;
 
 const CITIES: [&str; 4] = ["London", "Paris", "Rome", "New York"];

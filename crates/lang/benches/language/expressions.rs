@@ -1,4 +1,4 @@
-//! Expressions, by family; the answer is the document `{r: value}`.
+//! Expressions, by family. The answer is the document `{r: value}`.
 
 use bson::{Bson, DateTime, doc};
 use bumpalo::Bump;

@@ -1,4 +1,4 @@
-//! Filters: match or no match, on fields near and far, with and without a collation.
+//! Filters: match or no match, on fields at the beginning and end of documents, with and without a collation.
 
 use bson::Bson;
 use bumpalo::Bump;
@@ -10,7 +10,7 @@ use nagi_lang::filter::{Filter, MatchCx};
 use crate::measure::{Row, Side};
 use crate::owned::{int, items, number, pattern, test, text};
 
-/// A filter, under a collation if `collation` names one.
+/// A filter, with the collation of `collation` if it names one.
 fn ours(spec: &str, collation: &str) -> Side {
     let spec = json::parse(spec).expect("valid notation");
     let collation = json::parse(collation).expect("valid notation");
@@ -124,7 +124,7 @@ fn below() -> Vec<Row> {
     ]
 }
 
-/// The same condition with no collation, with the simple one, and with one that looks at letters.
+/// The same condition without a collation, with the simple collation, and with one that compares letters.
 fn collated() -> Vec<Row> {
     let spec = "{city: 'Rome', level: {$gte: 'g'}}";
     let owned = || test(|doc| text(doc, "city") == "Rome" && text(doc, "level") >= "g");

@@ -1,11 +1,11 @@
-//! What the language costs a document of 1 KB: `make bench-lang`, or a part of it by a word of the
-//! row's name: `make bench-lang ARGS=filter`.
+//! The cost of the language per document of 1 KB. Run all rows with `make bench-lang`, or those whose name contains a
+//! word with `make bench-lang ARGS=filter`.
 //!
-//! Each row does one thing twice, from the bytes of a document to the bytes of an answer: here, and
-//! as a program would over owned documents of the `bson` crate (parsed from the bytes, looked at by
-//! code written for this very row, written out again). Both answers must be the same, or the run stops.
-//! The two sides take turns in short rounds; a figure is the fastest of its rounds, since on a shared
-//! machine everything else only adds. Allocations are counted by the allocator of `testkit`.
+//! Each row performs one task with two implementations, from the bytes of a document to the bytes of an answer: with
+//! this crate, and with owned documents of the `bson` crate (parsed from the bytes, processed by code written for
+//! this row, and serialized again). The run stops if the answers differ. The two sides alternate in short rounds. A
+//! figure is the fastest of its rounds, because other load on a shared machine can only make a round slower.
+//! Allocations are counted by the allocator of `testkit`.
 #![expect(clippy::print_stdout, reason = "a benchmark prints its figures")]
 
 mod documents;
@@ -23,14 +23,14 @@ use measure::{Figures, Row};
 #[global_allocator]
 static ALLOCATOR: CountingAllocator = CountingAllocator;
 
-/// How many times faster than owned documents every row has to be.
+/// The minimal speedup over owned documents for every row.
 const TIMES_MIN: f64 = 5.0;
 
 /// A part of the language and its rows.
 type Section = (&'static str, fn() -> Vec<Row>);
 
 fn main() {
-    // Cargo passes "--bench"; what else stands there chooses rows.
+    // Cargo passes "--bench"; other arguments select rows.
     let wanted: Vec<String> = std::env::args().skip(1).filter(|a| !a.starts_with("--")).collect();
     let documents = documents::set();
     let sizes = documents.iter().map(|d| d.as_doc().len());

@@ -1,4 +1,4 @@
-//! Rows, their two sides, and the clock.
+//! The rows, their two sides, and the timing.
 
 use std::hint::black_box;
 use std::time::Instant;
@@ -6,13 +6,13 @@ use std::time::Instant;
 use nagi_bson::DocBuf;
 use nagi_testkit::count_allocations;
 
-/// From the bytes of a document to the bytes of an answer, behind what is in the buffer.
+/// Reads the bytes of a document and appends the bytes of an answer to the buffer.
 pub(crate) type Side = Box<dyn FnMut(&[u8], &mut Vec<u8>)>;
 
 /// One line of the table.
 pub(crate) struct Row {
     pub(crate) name: String,
-    /// What one document may cost; none where only the comparison counts.
+    /// The target for the time per document in nanoseconds; none if only the comparison counts.
     pub(crate) aim_ns: Option<f64>,
     pub(crate) ours: Side,
     pub(crate) owned: Side,
@@ -29,7 +29,7 @@ impl Row {
     }
 }
 
-/// What one side costs a document.
+/// The cost of one side per document.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Cost {
     pub(crate) ns: f64,
@@ -42,7 +42,7 @@ pub(crate) struct Figures {
 }
 
 impl Figures {
-    /// How many times as fast ours is.
+    /// The speedup of our side over owned documents.
     pub(crate) fn times(&self) -> f64 {
         self.owned.ns / self.ours.ns
     }
@@ -51,7 +51,7 @@ impl Figures {
 const ROUNDS: usize = 60;
 const ROUND_NS: f64 = 1_000_000.0;
 
-/// Runs both sides of a row in turns.
+/// Runs both sides of a row alternately.
 pub(crate) fn run(row: &mut Row, documents: &[DocBuf]) -> Figures {
     let mut out = Vec::with_capacity(16 << 10);
     let mut expected = Vec::new();
@@ -77,7 +77,7 @@ pub(crate) fn run(row: &mut Row, documents: &[DocBuf]) -> Figures {
     Figures { ours: ours.cost(), owned: owned.cost() }
 }
 
-/// Whether both sides wrote the same: the same bytes, or numbers that differ in the last digit.
+/// Returns true if both sides wrote the same bytes, or numbers that differ only in the last digit.
 fn same(ours: &[u8], owned: &[u8]) -> bool {
     ours == owned || (ours.len() > 4 && shown(ours) == shown(owned))
 }
@@ -89,9 +89,9 @@ fn shown(bytes: &[u8]) -> String {
     }
 }
 
-/// Finds the fastest of the rounds of one side.
+/// Measures one side and keeps its fastest round.
 struct Clock {
-    /// How often a round goes through all documents.
+    /// The number of passes over all documents per round.
     passes: u32,
     best_ns: f64,
     allocations: f64,

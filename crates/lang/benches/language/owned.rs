@@ -1,6 +1,6 @@
-//! The other side: documents of the `bson` crate, owned, as most programs hold them.
+//! The other side: owned documents of the `bson` crate, which most programs use.
 //!
-//! Code written for one row, without any interpretation, is the fastest that this way can be.
+//! The code is written for one row and interprets nothing, so it is the fastest possible with owned documents.
 
 use bson::{Bson, Document};
 use pcre2::bytes::{Regex, RegexBuilder};
@@ -20,12 +20,12 @@ pub(crate) fn test(predicate: impl Fn(&Document) -> bool + 'static) -> Side {
     Box::new(move |bytes, out| out.push(u8::from(predicate(&parse(bytes)))))
 }
 
-/// A new document made of an old one.
+/// A new document made from an old one.
 pub(crate) fn shape(change: impl Fn(Document) -> Document + 'static) -> Side {
     Box::new(move |bytes, out| write(&change(parse(bytes)), out))
 }
 
-/// A document that is changed where it stands.
+/// A document that is changed in place.
 pub(crate) fn change(change: impl Fn(&mut Document) + 'static) -> Side {
     shape(move |mut doc| {
         change(&mut doc);
@@ -33,7 +33,7 @@ pub(crate) fn change(change: impl Fn(&mut Document) + 'static) -> Side {
     })
 }
 
-/// A value computed of a document; the answer is `{r: value}`.
+/// A value computed from a document; the answer is `{r: value}`.
 pub(crate) fn compute<V: Into<Bson>>(value: impl Fn(&Document) -> V + 'static) -> Side {
     shape(move |doc| {
         let mut out = Document::new();
@@ -70,7 +70,7 @@ pub(crate) fn items(doc: &Document) -> impl Iterator<Item = &Document> {
     doc.get_array("items").expect("an array").iter().filter_map(Bson::as_document)
 }
 
-/// A pattern whose case does not matter, by the same library as ours.
+/// A case-insensitive pattern, compiled with the same library as ours.
 pub(crate) fn pattern(text: &str) -> Regex {
     let mut builder = RegexBuilder::new();
     builder.utf(true).caseless(true).jit_if_available(true);

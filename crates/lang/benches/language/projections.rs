@@ -1,4 +1,4 @@
-//! Projections: of find, and the stages that shape documents.
+//! Projections of find, and the stages that reshape documents.
 
 use bson::{Bson, Document};
 use bumpalo::Bump;

@@ -21,7 +21,7 @@ pub enum Args {
     Any,
 }
 
-/// What a null argument does to the result.
+/// The effect of a null argument on the result.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Nulls {
     /// If any argument is null, undefined or missing, the result is null and the function is not called.

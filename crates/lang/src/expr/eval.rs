@@ -40,7 +40,7 @@ static NO_SYSTEM: System =
 /// The interrupt and memory checks of a request. They are needed inside of an evaluation because one document may
 /// keep an expression busy for hours (`$map` inside of `$map`) or make it use all memory.
 pub trait Pace: std::fmt::Debug {
-    /// Counts one step of long work. Every so many steps it checks if the request was killed or has exceeded its time
+    /// Counts one step of long work. At intervals it checks if the request was killed or has exceeded its time
     /// limit.
     ///
     /// # Errors

@@ -474,7 +474,7 @@ mod tests {
         assert_eq!(square(0.0, 0.0, 1.0).fault(), None);
     }
 
-    /// A convex ring around a centre. Whether a point is inside follows from the turns alone.
+    /// A convex ring around a centre. The turns alone determine if a point is inside.
     fn convex() -> impl Strategy<Value = Vec<Point>> {
         (-170.0..170.0f64, -80.0..80.0f64, 0.01..30.0f64, 3usize..40).prop_map(
             |(lng, lat, radius, count)| {

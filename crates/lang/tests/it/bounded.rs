@@ -1,5 +1,5 @@
-//! Memory: what makes an operator's result grow fastest ends with 146 at the limit of its request, before
-//! much more was taken than that.
+//! Memory limits: the operators whose results grow fastest fail with 146 at the limit of the request, before they
+//! have used much more memory.
 
 use bumpalo::Bump;
 use nagi_bson::{DocBuf, DocWriter, Value, json};
@@ -11,13 +11,13 @@ use nagi_lang::update::Update;
 use nagi_testkit::{held_bytes, peak_bytes};
 
 const MIB: usize = 1 << 20;
-/// What a request may have.
+/// The memory limit of a request.
 const LIMIT: usize = 2 * MIB;
-/// An arena takes its next piece twice as large as the last without being asked, so that an operator may have
-/// this when it is told that there is no more.
+/// The maximal memory of a request at its limit. An arena allocates its next chunk of twice the size without a check,
+/// so an operator may use this much before the check fails.
 const PEAK_MAX: usize = 3 * LIMIT;
 
-/// A request with a limit.
+/// The memory checks of a request with a limit.
 #[derive(Debug)]
 struct Limited {
     begin: i64,
@@ -63,7 +63,7 @@ fn lists_of_values_are_asked_for_before_they_are_copied() {
     assert_eq!(error.code(), Code::EXCEEDED_MEMORY_LIMIT, "{error}");
 }
 
-/// A document with an array of ints and a text, `bytes` each, and one with as many fields.
+/// A document with an array of ints and a string, of `bytes` each, and a document with as many fields.
 fn root(bytes: usize) -> DocBuf {
     DocBuf::build(|out| {
         out.array("a", |out| {
@@ -94,7 +94,7 @@ fn root(bytes: usize) -> DocBuf {
     })
 }
 
-/// The error of an expression, and how much it took.
+/// The error of an expression, and its peak memory.
 fn outcome(spec: &str, root: &DocBuf) -> (Option<Code>, usize) {
     let spec = json::parse(&format!("{{e: {spec}}}")).expect(spec);
     let expr = Expr::parse(spec.get("e"), &mut ParseCx::new()).expect("an expression");
@@ -140,7 +140,7 @@ fn loops_that_double_end_at_the_limit() {
 
 #[test]
 fn operators_over_what_is_long_end_at_the_limit() {
-    // With a copy, a list or a set of its values beside it, no operator has room.
+    // The document nearly fills the limit, so an operator has no memory for a copy, a list or a set of its values.
     let root = root(LIMIT - LIMIT / 8);
     for spec in [
         "{$concatArrays: [\"$a\", \"$a\"]}",

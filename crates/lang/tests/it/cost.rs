@@ -1,5 +1,5 @@
-//! What filters and updates may cost: allocations, and time that grows with the input and not with
-//! its square. The large inputs below take minutes if something is quadratic.
+//! The costs of filters and updates: allocations, and a running time that is linear and not quadratic in the input.
+//! With a quadratic algorithm, the large inputs below would take minutes.
 
 use bumpalo::Bump;
 use nagi_bson::{ArrayBuf, DocBuf, Value, json};
@@ -70,7 +70,7 @@ fn a_sort_key_without_arrays_allocates_nothing() {
     assert_eq!(spent.calls, 0);
 }
 
-/// The children of the root and the path that messages name; nothing per field of the document.
+/// One allocation for the children of the root and one for the path in messages; none per field of the document.
 #[test]
 fn an_update_of_one_field_allocates_twice() {
     let doc = parsed("{_id: 7, a: 1, b: {c: [1, 2, 3]}, d: 'x'}");
@@ -166,7 +166,7 @@ fn updates_stay_within_what_can_be_stored() {
     let nested = (0..190).fold(DocBuf::new(), |inner, _| DocBuf::build(|out| out.put("a", &inner)));
     let spec = DocBuf::build(|out| out.doc("$set", |out| out.put("x", &nested)));
     assert_eq!(apply(&spec, &parsed("{_id: 1}")).expect_err("too deep").code(), Code::OVERFLOW);
-    // Arrays padded one after the other: given up before they fill the memory.
+    // Many padded arrays: the update fails before they fill the memory.
     let doc = DocBuf::build(|out| {
         out.put("_id", 1);
         (0..2_000).for_each(|n| out.put(&format!("f{n}"), &ArrayBuf::build(|_| ())));
@@ -179,7 +179,7 @@ fn updates_stay_within_what_can_be_stored() {
     assert!(spent.bytes < 400_000_000, "{} bytes", spent.bytes);
 }
 
-/// All matches of 4 MB, and those of a text that has no room for them.
+/// All matches in a text of 4 MB, and the matches in a text whose result does not fit into memory.
 #[test]
 fn matches_in_a_long_text_are_linear() {
     let spec = parsed("{s: {$size: {$regexFindAll: {input: '$t', regex: 'x', options: 'i'}}}}");

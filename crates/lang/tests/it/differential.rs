@@ -1,7 +1,8 @@
-//! Two ways to say the same must come to the same: filters and `$expr`, the projection of a find and
-//! `$project`, update operators and pipelines that update. Each pair is two separate pieces of code.
+//! Differential tests: equivalent requests must have equal results. They compare filters with `$expr`, the projection
+//! of `find` with `$project`, and update operators with update pipelines. The two sides of each pair have separate
+//! implementations.
 //!
-//! 2,000 cases each; `NAGI_CASES` asks for more (`make differential`).
+//! Each test runs 2,000 cases; `NAGI_CASES` sets another number (`make differential`).
 
 use bumpalo::Bump;
 use nagi_bson::{ArrayBuf, Binary, Decimal128, DocBuf, DocWriter, Value, ValueBuf, json};
@@ -24,7 +25,7 @@ fn config() -> ProptestConfig {
     }
 }
 
-/// A value of every type that a filter compares without rules of its own (no regex, no end keys).
+/// A value of every type that filters compare without special rules (no regex, no MinKey and MaxKey).
 fn scalar() -> BoxedStrategy<ValueBuf> {
     let double = prop_oneof![Just(1.5), Just(-0.0), Just(2.0), Just(f64::NAN), Just(f64::INFINITY)];
     let decimal = prop_oneof![Just("1"), Just("1.50"), Just("NaN"), Just("-Infinity"), Just("-0")];
@@ -88,7 +89,7 @@ fn path() -> impl Strategy<Value = String> {
     proptest::collection::vec(name(), 1..4).prop_map(|parts| parts.join("."))
 }
 
-/// What stands for a value in a text of Extended JSON.
+/// The text of a value in Extended JSON.
 fn text(value: &ValueBuf) -> String {
     let doc = DocBuf::build(|out| out.put("v", value.value()));
     let text = json::to_canonical(doc.as_doc());
@@ -107,14 +108,13 @@ fn matches(filter: &DocBuf, doc: &DocBuf) -> bool {
     filter.matches(doc.as_doc(), &cx).unwrap_or_else(|error| panic!("{error}: {filter}"))
 }
 
-/// `{path: {operator: operand}}` as an expression: some value that the path leads to compares so.
-/// The path leads through documents, and through the documents of arrays; what is found is compared
-/// and, if it is an array, each of its elements too. Only values of one class are ordered, and NaN
-/// only equals itself.
+/// Converts `{path: {operator: operand}}` to an expression: at least one value at the path satisfies the comparison.
+/// The path leads through documents and through the documents of arrays. A value at its end is compared and, if it is
+/// an array, each of its elements too. Only values of the same class are ordered, and NaN equals only itself.
 fn as_expression(path: &str, operator: &str, operand: &str) -> String {
     let mut found = "[\"$$ROOT\"]".to_owned();
     for (at, name) in path.split('.').enumerate() {
-        // The documents behind what was found so far.
+        // The documents among the values found so far.
         let holders = if at == 0 {
             found
         } else {
@@ -165,7 +165,7 @@ fn apply(spec: Value<'_>, doc: &DocBuf) -> nagi_error::Result<DocBuf> {
     })
 }
 
-/// An update operator and the pipeline that says the same, where the field holds what it works on.
+/// The pipeline that is equivalent to an update operator, if the field has a type that the operator supports.
 fn as_pipeline(operator: &str, path: &str, v: &str) -> String {
     let (old, v) = (format!("\"${path}\""), format!("{{$literal: {v}}}"));
     let set = |value: String| format!("[{{$set: {{\"{path}\": {value}}}}}]");
@@ -194,7 +194,7 @@ fn as_pipeline(operator: &str, path: &str, v: &str) -> String {
 const UPDATES: &[&str] =
     &["$set", "$unset", "$inc", "$mul", "$min", "$max", "$push", "$addToSet", "$pull"];
 
-/// The value behind a path of documents; none where the path meets something else, or an array.
+/// The value at a path through documents; none if the path leads through another value or an array.
 fn at<'d>(doc: &'d DocBuf, path: &str) -> Option<Value<'d>> {
     path.split('.').try_fold(Value::Doc(doc.as_doc()), |value, name| match value {
         Value::Doc(doc) => Some(doc.get(name)),
@@ -224,7 +224,7 @@ fn project(spec: &DocBuf, doc: &DocBuf) -> [Result<Vec<u8>, Code>; 2] {
     [find.map(|_| found), agg.map(|_| projected)]
 }
 
-/// A projection: paths, and what stands for each.
+/// A projection: paths with their values.
 fn projection() -> impl Strategy<Value = DocBuf> {
     let including = prop_oneof![
         4 => Just("1".to_owned()),
@@ -247,7 +247,7 @@ fn projection() -> impl Strategy<Value = DocBuf> {
 proptest! {
     #![proptest_config(config())]
 
-    /// A comparison of a filter is the `$expr` that spells out its rules.
+    /// A comparison in a filter is equivalent to the `$expr` that spells out its rules.
     #[test]
     fn filters_are_expressions(
         path in path(),
@@ -257,7 +257,7 @@ proptest! {
         operand in value(true),
         doc in document(true),
     ) {
-        // What null finds besides null has rules of its own (golden cases of $eq).
+        // Comparisons with null have special rules (see the golden cases of $eq).
         prop_assume!(operand.value() != Value::Null);
         let v = text(&operand);
         let filter = parsed(&format!("{{\"{path}\": {{{operator}: {v}}}}}"));
@@ -265,7 +265,7 @@ proptest! {
         prop_assert_eq!(matches(&filter, &doc), matches(&expr, &doc), "{:?} of {:?}", filter, doc);
     }
 
-    /// The projection of a find writes what `$project` writes, or both are refused with one code.
+    /// The projection of a find and `$project` write the same bytes, or fail with the same code.
     #[test]
     fn projections_are_one(spec in projection(), doc in document(true)) {
         let [find, agg] = project(&spec, &doc);
@@ -278,7 +278,7 @@ proptest! {
         }
     }
 
-    /// An update operator on documents without arrays in its way is a pipeline.
+    /// An update operator on a document without arrays on its path is equivalent to a pipeline.
     #[test]
     fn updates_are_pipelines(
         operator in proptest::sample::select(UPDATES),
@@ -288,12 +288,12 @@ proptest! {
     ) {
         let number = matches!(operand.value(), Value::Int32(_) | Value::Int64(_) | Value::Double(_));
         prop_assume!(!matches!(operator, "$inc" | "$mul") || number);
-        // A document to pull is a condition, and so is a regular expression.
+        // A document or a regular expression as the operand of `$pull` is a condition.
         prop_assume!(operator != "$pull" || !matches!(operand.value(), Value::Doc(_)));
         let v = text(&operand);
         let spec = parsed(&format!("{{{operator}: {{\"{path}\": {v}}}}}"));
         let Some(old) = at(&doc, &path) else { return Ok(()) };
-        // Without a list there is nothing to pull from, and 0 times anything is a 0 of its type.
+        // `$pull` without an array does nothing, and 0 times a number is a 0 of the number's type.
         prop_assume!(!matches!(operator, "$pull" | "$mul") || !old.is_missing());
         let Ok(new) = apply(Value::Doc(spec.as_doc()), &doc) else { return Ok(()) };
         let pipeline = format!("{{p: {}}}", as_pipeline(operator, &path, &v));

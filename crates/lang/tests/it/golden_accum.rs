@@ -1,6 +1,8 @@
-//! `tests/golden/accum`: one file an accumulator. `run` accumulates over the documents behind `over`.
+//! The golden cases in `tests/golden/accum`, one file per accumulator. `run` accumulates over the documents that
+//! follow `over`.
 //!
-//! Each case runs twice: with one state, and with two whose halves are merged; both must agree.
+//! Each case runs twice: with one state, and with two states for the two halves that are merged. The results must be
+//! equal.
 
 use bumpalo::Bump;
 use nagi_bson::{DocBuf, Value, json};
@@ -9,10 +11,10 @@ use nagi_lang::accum::{AccumSpec, Accumulator, accumulator_names};
 use nagi_lang::expr::{Eval, ParseCx, Vars};
 use nagi_testkit::rows;
 
-/// Accumulators that take a value of any type.
+/// Accumulators that accept a value of any type.
 const NEVER_FAIL: &[(&str, &str)] = &[];
 
-/// Accumulators for which no type is wrong.
+/// Accumulators for which no type is an error.
 const ANY_TYPE: &[&str] = &[
     "$addToSet",
     "$avg",

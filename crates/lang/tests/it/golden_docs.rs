@@ -1,9 +1,10 @@
-//! `tests/golden/{filter,update,project,sort}`: one file an operator; `tests/golden/semantics`: one a rule.
+//! The golden cases in `tests/golden/{filter,update,project,sort}`, one file per operator, and in
+//! `tests/golden/semantics`, one file per rule.
 //!
-//! Verbs: `doc` and `docs` set documents; `match` prints the ids that match, `position` also the array
-//! position, `normal` the normal form; `where` sets the filter by which an update or a projection was
-//! reached, `filters` the array filters; `update`, `upsert`, `project` print the new document; `new` of an
-//! `upsert` is the document that is supplied.
+//! Verbs: `doc` and `docs` set documents. `match` prints the ids of matching documents, `position` also the array
+//! position, `normal` the normal form. `where` sets the filter that an update or a projection uses, `filters` the
+//! array filters. `update`, `upsert`, `project` print the new document; the field `new` of an `upsert` is the
+//! supplied document.
 
 use bumpalo::Bump;
 use nagi_bson::{Doc, DocBuf, DocWriter, Value, ValueBuf, json};
@@ -18,7 +19,7 @@ use nagi_testkit::golden;
 const NOW_MS: i64 = 1_700_000_000_000;
 const NEW_ID: [u8; 12] = *b"twelve bytes";
 
-/// What the verbs of one file have set.
+/// The state that the verbs of one file have set.
 #[derive(Default)]
 struct State {
     docs: Vec<DocBuf>,
@@ -183,7 +184,7 @@ fn golden_cases_of_rules() {
 #[test]
 fn every_rule_of_the_language_has_cases() {
     let kinds = ["query-semantics", "projection", "sort", "collation", "update-semantics"];
-    // What only a server shows.
+    // Rules that only a server can show.
     let elsewhere = [
         ("q.sem.parser_type", "golden/commands/find.txt", "'find.filter' is the wrong type 'int'"),
         ("sort.limit", "golden/explain/sort.txt", "limit: 2, skip: 1"),

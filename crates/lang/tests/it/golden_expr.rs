@@ -1,4 +1,5 @@
-//! `tests/golden/expr`: one file an operator. `eval` evaluates on the document behind a line `on`.
+//! The golden cases in `tests/golden/expr`, one file per operator. `eval` evaluates on the document that follows
+//! `on`.
 
 use bumpalo::Bump;
 use nagi_bson::{DocBuf, Value, json};
@@ -6,10 +7,10 @@ use nagi_error::Error;
 use nagi_lang::expr::{Eval, Expr, ParseCx, Vars};
 use nagi_testkit::rows;
 
-/// Operators that take any value, and any number of them.
+/// Operators that accept any value and any number of arguments.
 const NEVER_FAIL: &[(&str, &str)] = &[];
 
-/// Operators for which no type is wrong.
+/// Operators for which no type is an error.
 const ANY_TYPE: &[&str] = &[
     "$and",
     "$avg",
@@ -79,7 +80,7 @@ fn error_text(error: &Error) -> String {
     format!("error {error}")
 }
 
-/// Extended JSON that tells the types apart.
+/// Canonical Extended JSON, which shows the types.
 fn value_text(value: Value<'_>) -> String {
     if value.is_missing() {
         return "missing".into();

@@ -1,10 +1,10 @@
-//! Every operator with arguments of every type, by number and by name: answers or errors, no panic.
+//! Every operator with arguments of every type, by number and by name: a result or an error, but no panic.
 
 use bumpalo::Bump;
 use nagi_bson::{DocBuf, Value, doc, json};
 use nagi_lang::expr::{Eval, Expr, ParseCx, Vars, operator_names};
 
-/// One value of each kind, and the numbers that break arithmetic.
+/// One value of each kind, and numbers that are edge cases of arithmetic.
 const VALUES: &[&str] = &[
     "null",
     "undefined",
@@ -45,7 +45,7 @@ const VALUES: &[&str] = &[
     "[{k: \"a\", v: 2}]",
 ];
 
-/// Names that operators take arguments by.
+/// The argument names of operators.
 const NAMES: &[&str] = &[
     "input",
     "date",
@@ -98,7 +98,7 @@ fn evaluate(spec: &DocBuf, root: &DocBuf) {
     }
 }
 
-/// Documents whose fields `a`, `b`, `c` run through the values.
+/// Documents whose fields `a`, `b`, `c` have all combinations of neighbouring values.
 fn roots() -> Vec<DocBuf> {
     let values: Vec<_> =
         VALUES.iter().map(|text| json::parse_value(text).expect("readable")).collect();
@@ -134,7 +134,7 @@ fn strict_operators_take_anything() {
     }
 }
 
-/// The parameters of an operator: those it does not call unknown.
+/// The parameters of an operator: those that it does not report as unknown.
 fn parameters(operator: &str) -> Vec<&'static str> {
     let known = |name: &&&str| {
         let spec = DocBuf::build(|out| out.doc(operator, |out| out.put(name, "$a")));
@@ -170,7 +170,7 @@ fn named_arguments_take_anything() {
     }
 }
 
-/// A connection's stack, in bytes; see the network layer.
+/// The stack size of a connection in bytes; see the network layer.
 const STACK_BYTES: usize = 1 << 20;
 
 #[test]

@@ -1,5 +1,5 @@
-//! Replays recorded answers of the golden set in memory: filters, updates, projections and sorts need
-//! no server. Runs when `NAGI_GOLDEN` names the folder; `NAGI_GOLDEN_SHOW=n` prints n failures.
+//! Replays recorded answers of the golden set in memory, without a server: filters, updates, projections and sorts.
+//! Runs if `NAGI_GOLDEN` names the directory; `NAGI_GOLDEN_SHOW=n` prints n failures.
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;
@@ -16,7 +16,7 @@ use nagi_lang::update::{Applied, Update, UpdateCx};
 const NOW_MS: i64 = 1_700_000_000_000;
 const NEW_ID: [u8; 12] = *b"twelve bytes";
 
-/// What came of one request.
+/// The outcome of one request.
 struct Outcome {
     reply: std::result::Result<Vec<DocBuf>, i32>,
     /// n, nModified and the code of the first write error.
@@ -118,7 +118,7 @@ fn upsert(update: &Update, filter: &Filter) -> Result<DocBuf> {
     Ok(DocBuf::from_bytes(bytes).expect("an upsert writes valid BSON"))
 }
 
-/// One statement; gives n, nModified.
+/// Runs one update statement; returns n and nModified.
 fn update_one(docs: &mut Vec<DocBuf>, statement: Doc<'_>) -> Result<(i64, i64)> {
     let mut cx = ParseCx::new();
     let filters = docs_of(statement.get("arrayFilters"));
@@ -221,7 +221,7 @@ fn find_and_modify(docs: &mut Vec<DocBuf>, request: Doc<'_>) -> Result<Vec<DocBu
     }
 }
 
-/// Whether the case needs nothing but what is here.
+/// Returns true if the case uses only features of this crate.
 fn wanted(case: Doc<'_>) -> bool {
     let until = match case.get("until") {
         Value::String(text) => text.split('.').next().and_then(|n| n.parse().ok()).unwrap_or(0),

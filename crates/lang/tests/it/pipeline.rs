@@ -1,4 +1,4 @@
-//! A pipeline in memory, for tests: the stages that are this crate's own, over a list of documents.
+//! An in-memory pipeline for tests: the stages that this crate implements, over a list of documents.
 
 use std::collections::HashMap;
 
@@ -11,7 +11,7 @@ use nagi_lang::project::{AddFields, AggProjection, ReplaceRoot};
 
 const NOW_MS: i64 = 1_700_000_000_000;
 
-/// What a pipeline gives; `None` if it has a stage that is not this crate's.
+/// The result of a pipeline; `None` if it has a stage that this crate does not implement.
 pub(crate) type Outcome = Option<Result<Vec<DocBuf>>>;
 
 /// Runs `pipeline` over `docs`.
@@ -163,7 +163,7 @@ fn finish(
     DocBuf::build(|out| {
         out.put("_id", if key.value().is_missing() { Value::Null } else { key.value() });
         for (state, (name, spec)) in states.iter_mut().zip(fields) {
-            // Half of the state goes through a partial result and back.
+            // Half of the state is written as a partial result and merged again.
             let part = DocBuf::build(|out| state.partial(out.slot("")));
             let mut merged = spec.new_state();
             merged.merge(part.get("")).expect("a state takes its own partial result");

@@ -1,6 +1,6 @@
-//! Properties over generated documents, filters and updates.
+//! Properties of generated documents, filters and updates.
 //!
-//! Fields have few names and few values, so that paths meet arrays, documents and scalars often.
+//! There are only a few field names and values, so that paths often meet arrays, documents and scalars.
 
 use bumpalo::Bump;
 use nagi_bson::{ArrayBuf, Doc, DocBuf, Value, ValueBuf, compare};
@@ -138,7 +138,7 @@ fn apply(spec: &DocBuf, doc: &DocBuf) -> nagi_error::Result<(Applied, Vec<u8>)> 
     Ok((applied, out.split_off(6)))
 }
 
-/// Names of which some begin alike, and some stand twice in a document.
+/// Names of which some have a common prefix; a document may contain some of them twice.
 fn long_name() -> impl Strategy<Value = &'static str> {
     prop_oneof![
         Just(""),
@@ -155,7 +155,7 @@ fn long_name() -> impl Strategy<Value = &'static str> {
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(1500))]
 
-    /// Parts whose fields are looked for together mean what each of them means alone.
+    /// Conditions whose fields are found in one scan give the same results as each condition alone.
     #[test]
     fn parts_together_mean_what_parts_alone_mean(
         fields in proptest::collection::vec((long_name(), value()), 0..9),
@@ -178,7 +178,7 @@ proptest! {
         prop_assert_eq!(matches(&Filter::Nor(parts), doc.as_doc()), !any);
     }
 
-    /// The normal form selects the same documents, and so does what explain prints.
+    /// The normal form and the filter that explain prints select the same documents.
     #[test]
     fn normal_forms_mean_the_same(filter in filter(), doc in document()) {
         let plain = parsed(&filter);
@@ -189,7 +189,7 @@ proptest! {
         prop_assert_eq!(matches(&printed, doc.as_doc()), expected, "{}", normal.to_doc().as_doc());
     }
 
-    /// `$nor` and `$not` are negations, `$ne` is one of `$eq`.
+    /// `$nor` and `$not` are negations; `$ne` is the negation of `$eq`.
     #[test]
     fn negations_negate(leaf in leaf(), doc in document()) {
         let negated = DocBuf::build(|out| {
@@ -199,7 +199,7 @@ proptest! {
         prop_assert_ne!(matches(&yes, doc.as_doc()), matches(&no, doc.as_doc()));
     }
 
-    /// Where fields are scalars of one class, a filter and `$expr` agree.
+    /// For fields that are scalars of one class, a filter and `$expr` give the same result.
     #[test]
     fn filters_agree_with_expressions(
         a in scalar(),
@@ -222,8 +222,8 @@ proptest! {
         );
     }
 
-    /// An update writes valid BSON, keeps `_id` in front, says truly whether it changed something,
-    /// and leaves nothing behind when it fails.
+    /// An update writes valid BSON, keeps `_id` first, reports correctly if it changed the document, and leaves the
+    /// output unchanged if it fails.
     #[test]
     fn updates_write_documents(spec in update(), doc in document()) {
         if let Ok((applied, bytes)) = apply(&spec, &doc) {
@@ -231,7 +231,8 @@ proptest! {
                 Applied::NoOp => prop_assert!(bytes.is_empty()),
                 Applied::Modified => {
                     let new = DocBuf::from_bytes(bytes).expect("valid BSON");
-                    // These may give the same and count: what they do, or NaN, is a change by itself.
+                    // These operators may count as a change although the document stays the same (`$currentDate`,
+                    // `$push`, NaN).
                     let counts = ["$currentDate", "$inc", "$mul", "$push"];
                     if !spec.as_doc().iter().any(|element| counts.contains(&element.name())) {
                         prop_assert_ne!(new.as_doc().as_bytes(), doc.as_doc().as_bytes());
@@ -244,7 +245,7 @@ proptest! {
         }
     }
 
-    /// Setting and removing twice is setting and removing once.
+    /// Setting or removing a field twice has the same result as once.
     #[test]
     fn sets_are_idempotent(path in path(), value in value(), doc in document(), unset in any::<bool>()) {
         let operator = if unset { "$unset" } else { "$set" };
@@ -256,7 +257,7 @@ proptest! {
         }
     }
 
-    /// Sort keys order totally and do not depend on the direction of the comparison.
+    /// Sort keys are totally ordered, and comparisons in both directions agree.
     #[test]
     fn sort_keys_order(a in document(), b in document(), path in path()) {
         let spec = DocBuf::build(|out| {

@@ -1,7 +1,7 @@
-//! Answers recorded from a real server (the golden set), replayed without a server.
+//! Replays answers recorded from a MongoDB server (the golden set), without a server.
 //!
-//! Runs when `NAGI_GOLDEN` names the folder of the set. `NAGI_GOLDEN_OUT` names a file that gets one
-//! line for each difference; `NAGI_GOLDEN_AREAS` limits the areas.
+//! Runs if `NAGI_GOLDEN` names the directory of the set. `NAGI_GOLDEN_OUT` names a file that receives one line per
+//! difference; `NAGI_GOLDEN_AREAS` selects areas.
 
 use std::fmt::Write as _;
 use std::path::Path;
@@ -10,7 +10,7 @@ use nagi_bson::{Array, Doc, DocBuf, Value, compare, json};
 
 use crate::pipeline;
 
-/// Cases that must agree, in percent of those that run.
+/// The minimal percentage of run cases that must agree.
 const PASS_PERCENT_MIN: f64 = 97.0;
 
 #[test]
@@ -56,7 +56,7 @@ fn recorded_answers_agree() {
     }
 }
 
-/// `None` when the case needs more than this crate has.
+/// `None` if the case needs features outside of this crate.
 fn check(case: Doc<'_>) -> Option<Result<(), String>> {
     let (Value::Doc(request), Value::Doc(reply)) = (case.get("request"), case.get("reply")) else {
         return None;
@@ -112,7 +112,7 @@ fn same_docs(docs: &[DocBuf], cursor: Doc<'_>, case: Doc<'_>) -> Result<(), Stri
     Err(format!("wanted {theirs:?} got {ours:?}"))
 }
 
-/// Text that is equal for what counts as equal.
+/// A text that is equal for values that count as equal.
 fn canonical(doc: Doc<'_>, sets: &[&str]) -> String {
     let doc = DocBuf::build(|out| {
         for element in doc {

@@ -34,7 +34,7 @@ use crate::collation::Collation;
 
 /// One form and its operands.
 #[derive(Debug, Clone)]
-#[expect(clippy::large_enum_variant, reason = "an expression has only a few forms, and each is read for every document")]
+#[expect(clippy::large_enum_variant, reason = "few per expression, and read for every document")]
 pub enum Form {
     And(Box<[Expr]>),
     Collated(collated::Collated),
