@@ -16,7 +16,8 @@
 //! Invariants
 //! - `Filter` is a public enum, so that the planner can match on its nodes and derive index bounds.
 //! - Normalization keeps the set of matching documents and the meaning of the positional `$`.
-//! - Matching reads the bytes of the document and allocates only for `$expr` and `$where`.
+//! - Matching reads the bytes of the document. Comparisons do not allocate; `$expr`, `$where`, `$jsonSchema`, geometry
+//!   and text search may.
 //!
 //! This module does not know indexes or collections, or from where a collation comes.
 
