@@ -1,9 +1,11 @@
-//! `nagi-bench allocate`: how long the file system takes to hand out room for data files.
+//! `nagi-bench allocate`: measures how long the file system takes to allocate space for data files.
 //!
-//! For each size, from 16 MB to 2,047 MB as an mmap engine allocates them: `fallocate` (immediate on
-//! ext4 and xfs, refused by ext3), the same filled with zeroes and synced (what a C library does where
-//! it is refused), and the file grown as written in pieces of 64 KB, which is what Nagi's files do:
-//! of that the longest single piece counts, since no operation waits for more than one.
+//! Sizes range from 16 MB to 2,047 MB, as an mmap engine allocates them. Three methods are timed for each size:
+//!
+//! - `fallocate`: immediate on ext4 and xfs, refused by ext3;
+//! - the same size filled with zeroes and synced, which a C library does where `fallocate` is refused;
+//! - a file that grows as it is written in pieces of 64 KB, which is how Nagi's files grow. The longest single
+//!   piece is reported, because no operation waits for more than one piece.
 use crate::args::{Args, Outcome, Problem, failed};
 use crate::html::Page;
 use crate::process::Scratch;
@@ -21,7 +23,7 @@ const PIECE: usize = 64 << 10;
 
 struct Step {
     megabytes: u64,
-    /// None: the file system refuses.
+    /// None if the file system refuses `fallocate`.
     fallocate: Option<Duration>,
     zeroes: Duration,
     grown: Duration,
@@ -84,7 +86,7 @@ fn measure(folder: &Path, megabytes: u64) -> Outcome<Step> {
     Ok(Step { megabytes, fallocate: (!refused).then_some(fallocate), zeroes, grown, longest_piece })
 }
 
-/// Runs `f` on a new file, which is removed afterwards.
+/// Runs and times `f` on a new file, which is removed afterwards.
 fn timed<T>(path: &Path, f: impl FnOnce(&File) -> io::Result<T>) -> Outcome<(Duration, T)> {
     let mut options = OpenOptions::new();
     let file = options.write(true).create_new(true).open(path);
@@ -97,7 +99,7 @@ fn timed<T>(path: &Path, f: impl FnOnce(&File) -> io::Result<T>) -> Outcome<(Dur
     Ok((time, result.map_err(failed("allocating"))?))
 }
 
-/// The type of the file system that holds the folder.
+/// The type of the file system that contains the folder.
 fn file_system(folder: &Path) -> String {
     let folder = fs::canonicalize(folder).unwrap_or_else(|_| folder.to_owned());
     let mounts = fs::read_to_string("/proc/self/mounts").unwrap_or_default();

@@ -1,30 +1,30 @@
-//! `--name value` arguments, and the two ways a run can end badly.
+//! Parses `--name value` arguments, and defines the two ways a run can fail.
 use std::fmt::Display;
 use std::path::PathBuf;
 use std::str::FromStr;
 
-/// Why a run ended.
+/// The reason a run failed.
 #[derive(Debug)]
 pub(crate) enum Problem {
-    /// Wrong arguments: the usage is printed with this line before it.
+    /// Wrong arguments: this text and then the usage are printed.
     Usage(String),
-    /// Something failed while running.
+    /// An operation failed during the run.
     Failed(String),
 }
 
 pub(crate) type Outcome<T = ()> = Result<T, Problem>;
 
-/// A failure with what was being done.
+/// Returns a function that wraps an error with a description of the operation that failed.
 pub(crate) fn failed<E: Display>(doing: &str) -> impl FnOnce(E) -> Problem + '_ {
     move |e| Problem::Failed(format!("{doing}: {e}"))
 }
 
-/// The program that runs now: it has the subcommands `echo`, `neighbour` and `raw-engine`.
+/// The path of the running program, which also provides the subcommands `echo`, `neighbour` and `raw-engine`.
 pub(crate) fn self_program() -> Outcome<PathBuf> {
     std::env::current_exe().map_err(failed("finding this program"))
 }
 
-/// Pairs of name and value, in order; a name may be given more than once.
+/// Pairs of name and value, in order; a name may occur more than once.
 #[derive(Debug)]
 pub(crate) struct Args(Vec<(String, String)>);
 
@@ -55,12 +55,12 @@ impl Args {
         self.0.iter().rev().find(|(n, _)| n == name).map(|(_, value)| value.as_str())
     }
 
-    /// Every value of `name`.
+    /// Every value of `name`, in order.
     pub(crate) fn all<'a>(&'a self, name: &'a str) -> impl Iterator<Item = &'a str> + 'a {
         self.0.iter().filter(move |(n, _)| n == name).map(|(_, value)| value.as_str())
     }
 
-    /// A number, or its default.
+    /// The value of `name` as a number, or the default if `name` is absent.
     pub(crate) fn number<T: FromStr>(&self, name: &str, default: T) -> Outcome<T> {
         match self.text(name) {
             None => Ok(default),
@@ -70,7 +70,7 @@ impl Args {
         }
     }
 
-    /// The server's binary: `--nagi`, else `nagi` in the folder of the program that runs now.
+    /// The server's binary: `--nagi`, or else `nagi` in the folder of the running program.
     pub(crate) fn nagi(&self) -> Outcome<PathBuf> {
         match self.text("nagi") {
             Some(path) => Ok(PathBuf::from(path)),

@@ -1,8 +1,8 @@
-//! `nagi-bench catalog`: what a new collection costs, and a start, when there are many collections.
+//! `nagi-bench catalog`: measures the cost of a new collection, and of a start, when many collections exist.
 //!
-//! Each server in turn gets collections until there are as many as a row says. Then new ones are created by
-//! inserting a document (which waits for no disk), one at a time: time and the server's CPU for each. Then the
-//! server is started again.
+//! Each server in turn is filled up to the number of collections that a row names. Then new collections are
+//! created one at a time by inserting a document, without waiting for the disk; the time and the server's CPU
+//! time are measured for each. Then the server is restarted and the start is timed.
 use crate::args::{Args, Outcome, Problem};
 use crate::client::Connection;
 use crate::histogram::Histogram;
@@ -15,7 +15,7 @@ use std::time::{Duration, Instant};
 const SAMPLES: u64 = 300;
 const SILENCE_MAX: Duration = Duration::from_secs(600);
 
-/// What was found at one number of collections.
+/// The figures of one server at one number of collections.
 struct Found {
     server: String,
     collections: u64,
@@ -57,7 +57,7 @@ fn insert(number: u64) -> DocBuf {
     })
 }
 
-/// `from`: how many there are already.
+/// Measures one server. `from` is the number of collections that exist already.
 fn measure(name: &str, program: &Path, dir: &Path, from: u64, size: u64) -> Outcome<Found> {
     let data = dir.join(name);
     std::fs::create_dir_all(&data).map_err(crate::args::failed("making a data folder"))?;

@@ -1,4 +1,4 @@
-//! A chart of several curves over one axis, as inline SVG.
+//! Draws a chart of several curves over one axis, as inline SVG.
 use crate::html::{Page, escaped, round_up, short};
 use std::fmt::Write as _;
 
@@ -15,14 +15,14 @@ pub(crate) struct Chart<'a> {
     pub(crate) series: Vec<Series>,
 }
 
-/// A curve; its points in the order of x.
+/// A curve. Its points are in ascending order of x.
 pub(crate) struct Series {
     pub(crate) name: String,
     pub(crate) points: Vec<(f64, f64)>,
 }
 
 impl Page {
-    /// Both axes begin at zero; each point is marked.
+    /// Appends the chart. Both axes begin at zero, and each point is marked.
     pub(crate) fn chart(&mut self, chart: &Chart<'_>) {
         let points = || chart.series.iter().flat_map(|series| &series.points);
         let x_max = points().map(|p| p.0).fold(1e-9, f64::max) * 1.05;

@@ -1,7 +1,7 @@
-//! A blocking connection that sends prepared frames and reads replies: as little client as possible.
+//! A minimal blocking client connection that sends prepared frames and reads replies.
 //!
-//! A frame is header, flag bits, one body section. [`frame`] builds it once; a load patches the bytes
-//! that change (request id, `_id`) in place and sends it with one write.
+//! A frame is a header, flag bits and one body section. [`frame`] builds it once. A load then patches the bytes
+//! that change (request id, `_id`) in place and sends the frame with one write.
 use crate::args::{Outcome, Problem, failed};
 use nagi_bson::{Doc, DocBuf, Value, doc};
 use std::io::{Read, Write};
@@ -9,15 +9,15 @@ use std::net::TcpStream;
 use std::time::Duration;
 
 const HEADER_BYTES: usize = 16;
-/// Where the body of a message begins.
+/// Offset of the body in a message.
 pub(crate) const BODY_AT: usize = 21;
 const OP_MSG: i32 = 2013;
-/// Nothing this program asks for is longer.
+/// Maximum length of a reply. No command of this program has a longer one.
 const REPLY_BYTES_MAX: usize = 48_000_000;
-/// A server that is silent for so long is taken to hang.
+/// Read timeout: a server that sends nothing for this long is considered hung.
 const SILENCE_MAX: Duration = Duration::from_secs(60);
 
-/// `mongodb://HOST:PORT` without what this program does not need.
+/// Returns `HOST:PORT` of a `mongodb://` URI; the rest of the URI is ignored.
 pub(crate) fn address(uri: &str) -> Outcome<String> {
     let rest = uri.strip_prefix("mongodb://").unwrap_or(uri);
     let host = rest.split(['/', '?', ',']).next().unwrap_or("");
@@ -27,7 +27,7 @@ pub(crate) fn address(uri: &str) -> Outcome<String> {
     Ok(if host.contains(':') { host.to_owned() } else { format!("{host}:27017") })
 }
 
-/// An OP_MSG with one body.
+/// Builds an OP_MSG with one body section.
 pub(crate) fn frame(body: Doc<'_>) -> Vec<u8> {
     let body = body.as_bytes();
     let mut out = Vec::with_capacity(BODY_AT + body.len());
@@ -52,12 +52,12 @@ impl Connection {
         Ok(Connection { stream, buffer: vec![0; 64 << 10] })
     }
 
-    /// Waits longer for replies: for commands that work for minutes before they answer.
+    /// Sets a longer read timeout, for commands that run for minutes before they reply.
     pub(crate) fn be_patient(&self, silence_max: Duration) -> Outcome {
         self.stream.set_read_timeout(Some(silence_max)).map_err(failed("read timeout"))
     }
 
-    /// Sends a whole frame and returns the whole reply frame, lent until the next call.
+    /// Sends a whole frame and returns the whole reply frame, which is borrowed until the next call.
     pub(crate) fn call(&mut self, frame: &[u8]) -> std::io::Result<&[u8]> {
         self.stream.write_all(frame)?;
         let mut have = 0;
@@ -82,7 +82,7 @@ impl Connection {
         }
     }
 
-    /// Runs a command; the reply's document, whatever its `ok`.
+    /// Runs a command and returns the reply's document, whether its `ok` is 1 or 0.
     pub(crate) fn command(&mut self, body: Doc<'_>) -> std::io::Result<DocBuf> {
         let reply = self.call(&frame(body))?;
         let body = reply.get(BODY_AT..).unwrap_or(&[]);
@@ -90,8 +90,8 @@ impl Connection {
             .map_err(|e| std::io::Error::new(std::io::ErrorKind::InvalidData, e.to_string()))
     }
 
-    /// Runs a command with a cursor to its end, each document once; how many there were. The database is
-    /// the command's.
+    /// Runs a command that returns a cursor and reads the cursor to its end. Calls the function once for each
+    /// document and returns the number of documents. `getMore` is sent to the command's database.
     pub(crate) fn each(
         &mut self,
         command: Doc<'_>,
@@ -138,7 +138,7 @@ impl Connection {
     }
 }
 
-/// What is wrong with a reply: the command's error, or its first write error.
+/// The error in a reply: the command's error, or its first write error.
 pub(crate) fn complaint(reply: Doc<'_>) -> Option<String> {
     if !is_one(reply.get("ok")) {
         return Some(format!("{reply:?}"));

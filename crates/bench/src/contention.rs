@@ -1,9 +1,10 @@
-//! `nagi-bench contention`: how many cache lines that cores share an operation writes, and what a second core gives.
+//! `nagi-bench contention`: counts how many cache lines shared by cores each operation writes, and measures the
+//! gain of a second core.
 //!
-//! Few machines have many cores, so shared writes are counted instead of measured: with `--counting PATH`, a server
-//! built with `--features count-shared`, which notes them by place. Scaling is measured with ordinary servers, on one
-//! core and on two, beside the bare engine behind a socket: operations for a second of the server's CPU must hardly
-//! get fewer when a second core works.
+//! Few machines have many cores, so shared writes are counted instead of measured: `--counting PATH` names a
+//! server built with `--features count-shared`, which counts them by place. Scaling is measured with ordinary
+//! servers, on one core and on two, next to the bare engine behind a socket. The number of operations per
+//! second of the server's CPU time must hardly fall when a second core works.
 use crate::args::{Args, Outcome, failed};
 use crate::client::{Connection, frame, integer};
 use crate::process::{Scratch, Server};
@@ -17,7 +18,7 @@ use std::time::Instant;
 
 const DATABASE: &str = "nagi_contention";
 const DOCUMENTS: i64 = 1000;
-/// Connections that work at the same time.
+/// Number of concurrent connections.
 const CONNECTIONS: i64 = 4;
 
 /// An operation on one document.
@@ -35,7 +36,7 @@ const OPERATIONS: [(Operation, &str); 3] = [
 ];
 
 impl Operation {
-    /// The `number`th request of a connection.
+    /// Builds request number `number` of a connection.
     fn request(self, connection: i64, number: i64, random: &mut Random) -> DocBuf {
         let id = random.below(DOCUMENTS as u64) as i64;
         let own = (connection + 1) << 40 | number;
@@ -100,7 +101,7 @@ fn fill(connection: &mut Connection) -> Outcome {
     Ok(())
 }
 
-/// Runs the operation on all connections at once.
+/// Runs the operation on all connections concurrently.
 fn work(address: &str, operation: Operation, operations: i64, round: i64) -> Outcome {
     std::thread::scope(|scope| {
         let clients: Vec<_> = (0..CONNECTIONS)
@@ -123,7 +124,7 @@ fn work(address: &str, operation: Operation, operations: i64, round: i64) -> Out
     })
 }
 
-/// Microseconds of the server's CPU for an operation, on these cores.
+/// Microseconds of the server's CPU time per operation, on these cores.
 fn measure(server: &Server, cores: &str, operation: Operation, operations: i64) -> Outcome<f64> {
     let mut connection = Connection::open(&server.address)?;
     fill(&mut connection)?;
@@ -138,13 +139,13 @@ fn measure(server: &Server, cores: &str, operation: Operation, operations: i64) 
     Ok(cpu as f64 / operations as f64)
 }
 
-/// Shared writes of an operation, by place.
+/// Shared writes per operation, by place.
 fn counted(server: &Server, operations: i64) -> Outcome<Vec<Vec<String>>> {
     let mut connection = Connection::open(&server.address)?;
     fill(&mut connection)?;
     let mut rows = vec![["operation", "place", "shared writes"].map(str::to_owned).to_vec()];
     for (operation, name) in OPERATIONS {
-        // What is made or cached once is not counted.
+        // The first operations are not counted: they create or cache objects once.
         work(&server.address, operation, operations / 10, 1)?;
         let before = shared_writes(&mut connection)?;
         work(&server.address, operation, operations, 2)?;

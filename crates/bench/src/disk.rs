@@ -1,8 +1,9 @@
-//! `nagi-bench disk`: what the disk really gives, past every cache: what `fio` with psync would say.
+//! `nagi-bench disk`: measures the disk itself, without any cache, as `fio` with psync does.
 //!
-//! One file of incompressible bytes without a name, direct I/O: random reads of 4 to 32 KB by one
-//! thread (the latency of a read) and by many (how many the disk serves), writes made safe one by
-//! one (what a commit waits for), and both ways in sequence. A store can be no faster than this.
+//! It uses one unnamed file of incompressible bytes and direct I/O. Measured are random reads of 4 to 32 KB by
+//! one thread (the latency of a read) and by many threads (the throughput of the disk), synced writes one by
+//! one (the time a commit waits for), and sequential reads and writes. A store cannot be faster than these
+//! figures.
 use crate::args::{Args, Outcome, Problem, failed};
 use crate::histogram::Histogram;
 use crate::html::Page;
@@ -19,7 +20,7 @@ use std::sync::Mutex;
 use std::thread;
 use std::time::{Duration, Instant};
 
-/// Direct I/O wants addresses, places and lengths at multiples of a sector; 4096 fits every disk.
+/// Direct I/O requires addresses, offsets and lengths that are multiples of a sector; 4096 fits every disk.
 const ALIGNMENT: usize = 4096;
 const CHUNK: usize = 1 << 20;
 const READ_BYTES: [usize; 4] = [4 << 10, 8 << 10, 16 << 10, 32 << 10];
@@ -77,7 +78,7 @@ pub(crate) fn run(args: &Args) -> Outcome {
     }
 }
 
-/// A file for direct I/O that no one can find, and that is gone with this process.
+/// Creates a file for direct I/O without a name, which disappears when this process exits.
 fn nameless(folder: &Path) -> Outcome<File> {
     let path = folder.join(format!(".nagi-bench-{}", std::process::id()));
     let mut options = OpenOptions::new();
@@ -95,7 +96,7 @@ fn nameless(folder: &Path) -> Outcome<File> {
     Ok(file)
 }
 
-/// Writes the file in sequence, new bytes in each chunk.
+/// Writes the file sequentially, with new bytes in each chunk.
 fn fill(file: &File, bytes: u64) -> Outcome<Step> {
     let mut random = Random::new(bytes);
     let mut buffer = vec![0; CHUNK + ALIGNMENT];
@@ -153,7 +154,7 @@ impl Disk<'_> {
         })
     }
 
-    /// `threads` do one after the other, each at places of its own.
+    /// Runs `threads` threads; each performs operations one after the other at its own offsets.
     fn random(
         &self,
         name: String,
@@ -195,7 +196,8 @@ impl Disk<'_> {
     }
 }
 
-/// `len` bytes of the buffer that begin at an aligned address. The buffer has room for that.
+/// Returns `len` bytes of the buffer that begin at an aligned address. The buffer must be large enough for the
+/// padding.
 fn aligned(buffer: &mut [u8], len: usize) -> &mut [u8] {
     let skip = buffer.as_ptr().align_offset(ALIGNMENT).min(ALIGNMENT);
     &mut buffer[skip..skip + len]
@@ -257,7 +259,7 @@ mod tests {
             .map(str::to_owned);
         match run(&Args::parse(&args).unwrap()) {
             Ok(()) => {}
-            // On tmpfs.
+            // On tmpfs, which does not support direct I/O.
             Err(Problem::Failed(text)) => assert!(text.contains("no direct I/O"), "{text}"),
             Err(other) => panic!("{other:?}"),
         }

@@ -1,7 +1,7 @@
-//! Latencies in nanoseconds, counted in buckets of about 1.6 % width.
+//! Counts latencies in nanoseconds, in buckets of about 1.6 % width.
 //!
-//! A bucket is found from the leading bit and the six bits after it, so recording is a few
-//! instructions and a histogram is 30 KB whatever it holds; the maximum is kept exactly.
+//! The bucket is derived from the leading bit and the six bits after it, so recording takes a few instructions
+//! and a histogram always occupies 30 KB. The maximum is kept exactly.
 
 const SUB_BITS: u32 = 6;
 const BUCKETS: usize = (64 - SUB_BITS as usize + 1) << SUB_BITS;
@@ -41,7 +41,7 @@ impl Histogram {
         self.max
     }
 
-    /// The value below which `share` (0 to 1) of all lie, to the bucket's width.
+    /// The value below which this share (0 to 1) of all values lies, accurate to the width of a bucket.
     pub(crate) fn quantile(&self, share: f64) -> u64 {
         let wanted = (self.count as f64 * share).ceil() as u64;
         let mut seen = 0;

@@ -1,4 +1,4 @@
-//! A report as one HTML file that needs nothing else: tables, and plots as inline SVG.
+//! Builds a report as one self-contained HTML file: tables, and plots as inline SVG.
 use crate::args::{Outcome, failed};
 use std::fmt::Write as _;
 use std::fs;
@@ -7,7 +7,8 @@ const WIDTH: f64 = 960.0;
 const HEIGHT: f64 = 220.0;
 const LEFT: f64 = 70.0;
 const BOTTOM: f64 = 24.0;
-/// More points than pixels help no one: neighbours are merged, the greatest stands for them.
+/// Maximum number of points of a plot. More points than pixels are useless: neighbours are merged, and the
+/// greatest represents them.
 const POINTS_MAX: usize = 960;
 
 const HEAD: &str = "<!doctype html><meta charset=\"utf-8\"><style>\
@@ -20,7 +21,7 @@ pub(crate) struct Page {
     out: String,
 }
 
-/// A plot of one series over seconds.
+/// A plot of one series over time in seconds.
 pub(crate) struct Plot<'a> {
     pub(crate) title: &'a str,
     pub(crate) unit: &'a str,
@@ -43,7 +44,7 @@ impl Page {
         let _ = writeln!(self.out, "<p>{}</p>", escaped(text));
     }
 
-    /// The first row is the head.
+    /// Appends a table. The first row is the head.
     pub(crate) fn table(&mut self, rows: &[Vec<String>]) {
         self.out.push_str("<table>");
         for (index, row) in rows.iter().enumerate() {
@@ -111,12 +112,12 @@ impl Page {
         );
     }
 
-    /// Markup that is made elsewhere.
+    /// Appends markup that another module has built.
     pub(crate) fn raw(&mut self, markup: &str) {
         self.out.push_str(markup);
     }
 
-    /// What is there so far.
+    /// The document built so far.
     #[cfg(test)]
     pub(crate) fn text(&self) -> &str {
         &self.out
@@ -127,7 +128,8 @@ impl Page {
     }
 }
 
-/// At most `POINTS_MAX` points: of neighbours the one with the greatest value.
+/// Reduces the points to at most `POINTS_MAX`: of a group of neighbours, the point with the greatest value is
+/// kept.
 fn thinned(points: &[(f64, f64)]) -> impl Iterator<Item = (f64, f64)> {
     let step = points.len().div_ceil(POINTS_MAX).max(1);
     points.chunks(step).map(|part| {
@@ -137,7 +139,7 @@ fn thinned(points: &[(f64, f64)]) -> impl Iterator<Item = (f64, f64)> {
     })
 }
 
-/// The next number of the form 1, 2 or 5 times a power of ten.
+/// Rounds up to the next number of the form 1, 2 or 5 times a power of ten.
 pub(crate) fn round_up(value: f64) -> f64 {
     let power = 10_f64.powf(value.log10().floor());
     [1.0, 2.0, 5.0, 10.0].into_iter().map(|n| n * power).find(|n| *n >= value).unwrap_or(value)

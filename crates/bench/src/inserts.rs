@@ -6,7 +6,7 @@ use crate::timeline::Timeline;
 use nagi_bson::DocBuf;
 use std::time::Instant;
 
-/// Sends the frame of an insert, notes how long the reply took, and fails if it complains.
+/// Sends the frame of an insert and records the latency of the reply. Fails if the reply contains an error.
 pub(crate) fn insert_timed(
     connection: &mut Connection,
     frame: &[u8],

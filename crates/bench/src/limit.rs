@@ -1,8 +1,8 @@
-//! `nagi-bench limit`: how close a point read and an insert come to a bare echo on this machine.
+//! `nagi-bench limit`: measures how close a point read and an insert come to a bare echo on this machine.
 //!
-//! For each round and each number of connections: echo (epoll), echo (threads), Nagi, peers, one after the
-//! other, so that a noisy moment hits all alike; the round with the median rate is reported. The echo
-//! answers frames of exactly the sizes that Nagi's read and insert have.
+//! In each round, for each number of connections, echo (epoll), echo (threads), Nagi and the peers run one
+//! after the other, so that noise of the machine affects all of them equally. The round with the median rate is
+//! reported. The echo replies with frames of exactly the sizes of Nagi's replies to the read and the insert.
 use crate::args::{Args, Outcome, Problem, failed, self_program};
 use crate::client::{Connection, address, frame};
 use crate::load::{self, Measured, Requests};
@@ -17,14 +17,15 @@ use std::time::Duration;
 
 const DATABASE: &str = "nagi_bench";
 const BASELINE: &str = "echo epoll";
-/// Its point reads scan the collection, so it gets a small one; the other servers get all documents.
+/// FerretDB's point reads scan the collection, so it gets a small one; the other servers get all documents.
 const FERRETDB_DOCUMENTS_MAX: i64 = 2_000;
 const CONNECTIONS: &str = "1,16";
 const OPERATIONS: &str = "read,insert";
-/// Ten fields of a hundred bytes, as YCSB has them: about 1.2 KB with names and `_id`.
+/// Ten fields of a hundred bytes, as YCSB has: about 1.2 KB with names and `_id`.
 const FIELDS: usize = 10;
 const FIELD_BYTES: usize = 100;
-/// Different contents a connection inserts in turn, so that the engine's blocks do not compress to nothing.
+/// Number of different documents that a connection inserts in turn, so that the engine's blocks do not compress
+/// to almost nothing.
 const INSERT_VARIANTS: i64 = 32;
 
 struct Target {
@@ -139,7 +140,7 @@ fn insert_body(id: i64, variant: i64) -> DocBuf {
     })
 }
 
-/// Bytes of request and reply.
+/// The sizes in bytes of the request and the reply.
 struct Sizes {
     read: (usize, usize),
     insert: (usize, usize),
@@ -149,13 +150,14 @@ impl Sizes {
     fn measure(address: &str) -> Outcome<Sizes> {
         let mut connection = Connection::open(address)?;
         let mut exchange = |body: DocBuf| -> Outcome<(usize, usize)> {
-            connection.expect(body.as_doc())?; // a refusal shows here, not as a strange size
+            connection.expect(body.as_doc())?; // an error is reported here instead of showing as an unexpected size
             let request = frame(body.as_doc());
             let reply = connection.call(&request).map_err(failed("measuring sizes"))?;
             Ok((request.len(), reply.len()))
         };
         let read = exchange(read_body(0))?;
-        // The second exchange is a duplicate key; the size of a good reply is that of another id.
+        // Repeating the exchange would give a duplicate key error; an insert with another id gives the size of
+        // a successful reply.
         connection.expect(insert_body(-1, 1).as_doc())?;
         let request = frame(insert_body(-2, 2).as_doc());
         let reply = connection.call(&request).map_err(failed("measuring sizes"))?;
@@ -190,7 +192,7 @@ impl Patched {
     }
 }
 
-/// Stands where the `_id` goes.
+/// Placeholder for the `_id`.
 const MARK: i64 = 0x0123_4567_89AB_CDEF;
 
 impl Requests for Patched {
@@ -207,7 +209,7 @@ impl Requests for Patched {
     }
 
     fn good(&self, reply: &[u8]) -> bool {
-        // A missing document makes a reply far shorter; a write error makes one longer than the usual.
+        // The reply for a missing document is far shorter; a write error makes the reply longer than usual.
         match self.ids {
             Ids::Next(_) => !reply.windows(11).any(|bytes| bytes == b"writeErrors"),
             _ => reply.len() >= self.reply_bytes_min,
@@ -215,7 +217,7 @@ impl Requests for Patched {
     }
 }
 
-/// What is measured, how often and how long.
+/// The operations to measure, the number of rounds and their duration.
 struct Plan {
     operations: Vec<&'static str>,
     connections: Vec<usize>,
@@ -280,7 +282,7 @@ fn sender(
     next_id: &Arc<AtomicI64>,
 ) -> Box<dyn Requests> {
     Box::new(if operation == "read" {
-        // Half the usual reply still tells a document from an empty batch.
+        // Half the usual size is enough to distinguish a document from an empty batch.
         let ids = Ids::Random(Random::new(n + 1), documents);
         Patched::new(vec![read_body(MARK)], reply_bytes / 2, ids)
     } else {

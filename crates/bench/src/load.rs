@@ -1,4 +1,5 @@
-//! One measurement: n connections, each a thread that sends a request, waits for the reply, and notes how long.
+//! Runs one measurement: n connections, each with a thread that sends a request, waits for the reply and
+//! records the latency.
 use crate::args::{Outcome, Problem};
 use crate::client::Connection;
 use crate::histogram::Histogram;
@@ -7,7 +8,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 use std::time::{Duration, Instant};
 
-/// What a connection sends, over and over: `next` patches the frame, `good` looks at the reply.
+/// The requests of a connection: `next` patches the frame, `good` checks the reply.
 pub(crate) trait Requests: Send {
     fn next(&mut self) -> &[u8];
     fn good(&self, reply: &[u8]) -> bool;
@@ -18,7 +19,7 @@ pub(crate) trait Requests: Send {
 pub(crate) struct Measured {
     pub(crate) seconds: f64,
     pub(crate) latencies: Histogram,
-    /// Server CPU in microseconds, if the server is a process we can look at.
+    /// Server CPU time in microseconds, if the server's process is visible.
     pub(crate) cpu_us: Option<u64>,
 }
 
@@ -69,7 +70,7 @@ fn worker(
     barrier: &Barrier,
 ) -> std::io::Result<Histogram> {
     let mut latencies = Histogram::new();
-    // The first exchange pays for the connection's set-up on both sides; it is not counted.
+    // The first exchange includes the set-up of the connection on both sides; it is not counted.
     let first = connection.call(sender.next()).map(|_| ());
     barrier.wait();
     first?;

@@ -1,11 +1,13 @@
-//! `nagi-bench`: load over the wire, and the limits of the machine beside it.
+//! `nagi-bench`: applies load over the wire protocol and measures it against the limits of the machine.
 //!
-//! What it can do is a table of rows ([`table`]): one file or folder a subcommand.
+//! The subcommands are listed in a table ([`table`]); each has one file or folder.
 //!
-//! Any server that speaks MongoDB's wire protocol can be measured with the same program: of Nagi's server it
-//! links only the storage engine, for `raw-engine`. Blocking sockets, a thread per connection, latencies in
-//! fixed-size histograms.
+//! The program can measure any server that speaks MongoDB's wire protocol. Of Nagi's server it links only the
+//! storage engine, for `raw-engine`. It uses blocking sockets, one thread per connection and fixed-size
+//! histograms of latencies.
 //!
+//! It does not depend on the server's code or its engines (apart from `raw-engine`), or on commands beyond the
+//! few it sends.
 //! Does not know about: commands beyond the few it sends, engines, the server's code.
 mod allocate;
 mod args;
@@ -54,7 +56,7 @@ use tikv_jemallocator::Jemalloc;
 #[global_allocator]
 static ALLOCATOR: Metered<Jemalloc> = Metered(Jemalloc);
 
-/// Runs a subcommand. The exit status is 0, 1 if a check failed, 2 for wrong usage.
+/// Runs a subcommand. The exit status is 0, 1 if a check failed, or 2 for wrong usage.
 fn main() -> ExitCode {
     let args: Vec<String> = std::env::args().skip(1).collect();
     rustix::process::umask(Mode::RWXG | Mode::RWXO);
@@ -62,7 +64,8 @@ fn main() -> ExitCode {
     ExitCode::from(run(&args))
 }
 
-/// Every connection and every data file needs a descriptor: takes as many as it may.
+/// Raises the limit of file descriptors to the permitted maximum: every connection and every data file needs
+/// one.
 fn raise_descriptor_limit() {
     let maximum = getrlimit(Resource::Nofile).maximum;
     if let Err(error) = setrlimit(Resource::Nofile, Rlimit { current: maximum, maximum }) {

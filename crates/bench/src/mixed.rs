@@ -1,11 +1,13 @@
-//! `nagi-bench mixed`: reads and updates half and half for a long time, with compaction continuing.
+//! `nagi-bench mixed`: runs reads and updates in equal parts for a long time while compaction continues.
 //!
-//! YCSB's workload A: documents chosen by Zipf's law, half of the operations set one field. Every update
-//! writes its document anew, so after a minute the engine merges files all the time. What counts is not
-//! the rate but its evenness: no window of a tenth of a second below half of the median one, no
-//! operation that takes longer than an operator notices. Pauses of the machine are told beside it, and how
-//! even a bare echo is on this machine: the same clients and frames, nothing behind them. The first two
-//! minutes, when the cache is empty and what the load left is merged, stand in a column of their own.
+//! This is YCSB's workload A: documents are chosen by Zipf's law, and half of the operations set one field.
+//! Every update rewrites its document, so after a minute the engine merges files continuously. The result is
+//! not the rate but its evenness: no window of a tenth of a second may fall below half of the median window,
+//! and no operation may take longer than an operator notices.
+//!
+//! Two controls are reported next to it: the pauses of the machine, and the evenness of a bare echo on this
+//! machine with the same clients and frames. The first two minutes, when the cache is empty and the data of the
+//! load is being merged, have a column of their own.
 use crate::args::{Args, Outcome, Problem, failed, self_program};
 use crate::client::{Connection, address};
 use crate::histogram::Histogram;
@@ -23,13 +25,13 @@ use std::thread;
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 const STALL_MS: u64 = 50;
-/// A window below this share of the median one is a gap.
+/// A window with a rate below this share of the median window is a gap.
 const GAP: f64 = 0.5;
-/// Frames of the echo: as long as a document's.
+/// Length of the echo's frames: that of a document.
 const ECHO_BYTES: usize = 1300;
-/// How long the echo is asked at the most.
+/// Maximum duration of the run against the echo.
 const CONTROL_MAX: Duration = Duration::from_secs(120);
-/// A window of which others had this share of the machine says little of the server.
+/// A window in which other processes used this share of the machine says little about the server.
 const TAKEN: f64 = 0.25;
 const WINDOW: Duration = Duration::from_millis(100);
 
@@ -44,7 +46,7 @@ struct Run {
     all: Client,
     seconds: f64,
     pauses: Option<Vec<Pause>>,
-    /// Of each window, the share of the machine that others had.
+    /// For each window, the share of the machine that other processes used.
     others: Vec<f64>,
     resident_bytes: Option<u64>,
     disk_bytes: Option<u64>,
@@ -99,12 +101,12 @@ pub(crate) fn run(args: &Args) -> Outcome {
     Ok(())
 }
 
-/// What the clients do.
+/// The operations of the clients.
 struct Work {
     documents: u64,
     threads: usize,
     time: Duration,
-    /// Whether replies are looked at: an echo's say nothing.
+    /// True if replies are checked. The replies of an echo carry no information.
     checked: bool,
 }
 
@@ -192,8 +194,8 @@ fn client(
     Ok(seen)
 }
 
-/// Gaps of the rate: all; those that no pause of the machine touches; of these, those of which others did
-/// not take much.
+/// Counts the gaps of the rate: all gaps; those that no pause of the machine overlaps; and, of the latter,
+/// those in which other processes used little of the machine.
 fn gaps(run: &Run) -> (usize, Option<usize>, Option<usize>) {
     let below = run.all.timeline.slots_below(GAP);
     let touched = |at: Duration, pauses: &[Pause]| {
@@ -209,7 +211,7 @@ fn gaps(run: &Run) -> (usize, Option<usize>, Option<usize>) {
     (below.len(), Some(own.len()), Some(alone))
 }
 
-/// The runs side by side.
+/// The runs as columns.
 fn columns(run: &Run, control: &Run, warmed: Option<&Run>) -> Vec<Vec<String>> {
     let mut columns: Vec<(String, &Run)> =
         vec![("measured".to_owned(), run), ("bare echo".to_owned(), control)];
@@ -291,8 +293,8 @@ fn page(run: &Run, rows: &[Vec<String>]) -> Page {
     page
 }
 
-/// The table, and when what happened: gaps as seconds since the epoch and shares of the median, stalls as
-/// seconds and milliseconds, to be laid beside the server's log.
+/// The table, and the times of events: gaps as seconds since the epoch and shares of the median, stalls as
+/// seconds and milliseconds. They can be compared with the server's log.
 fn json(run: &Run, rows: &[Vec<String>]) -> String {
     let began = run.began.duration_since(UNIX_EPOCH).map_or(0.0, |time| time.as_secs_f64());
     let list = |pairs: Vec<(Duration, f64)>| {

@@ -1,4 +1,5 @@
-//! Child processes: servers started for a measurement, their CPU time, and their certain end.
+//! Child processes: starts servers for a measurement, reads their CPU time and guarantees that they are
+//! terminated.
 use crate::args::{Args, Outcome, Problem, failed, self_program};
 use crate::client::Connection;
 use nagi_bson::doc;
@@ -8,28 +9,28 @@ use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 use std::{fs, io, thread};
 
-/// Linux counts a process's CPU time in hundredths of a second, whatever the kernel's own tick.
+/// Linux reports a process's CPU time in hundredths of a second, whatever the kernel's own tick.
 const US_PER_TICK: u64 = 10_000;
 const START_MAX: Duration = Duration::from_secs(60);
 
-/// How long a server may take to end before it is killed.
+/// Time a server may take to exit before it is killed.
 const PATIENCE: Duration = Duration::from_secs(20);
 
-/// A server process; ended when it goes out of scope.
+/// A server process, which is terminated when it goes out of scope.
 pub(crate) struct Server {
     child: Child,
     /// `127.0.0.1:PORT`
     pub(crate) address: String,
 }
 
-/// A port that was free a moment ago.
+/// A port that was free at the time of the call.
 pub(crate) fn free_port() -> Outcome<u16> {
     let listener = TcpListener::bind(("127.0.0.1", 0)).map_err(failed("finding a free port"))?;
     Ok(listener.local_addr().map_err(failed("finding a free port"))?.port())
 }
 
 impl Server {
-    /// Starts `program` and waits until its port accepts.
+    /// Starts `program` and waits until its port accepts connections.
     pub(crate) fn start(program: &Path, args: &[&str], port: u16) -> Outcome<Server> {
         let child = Command::new(program)
             .args(args)
@@ -54,12 +55,12 @@ impl Server {
         }
     }
 
-    /// `nagi serve` on a free port, logging beside its data.
+    /// Starts `nagi serve` on a free port, with its log next to its data.
     pub(crate) fn nagi(program: &Path, dbpath: &Path) -> Outcome<Server> {
         Server::nagi_with(program, dbpath, &[])
     }
 
-    /// The same with further options.
+    /// Like [`Server::nagi`], with further options.
     pub(crate) fn nagi_with(program: &Path, dbpath: &Path, more: &[&str]) -> Outcome<Server> {
         fs::create_dir_all(dbpath).map_err(failed("creating the data directory"))?;
         let port = free_port()?;
@@ -82,7 +83,7 @@ impl Server {
         Server::start(program, &args, port)
     }
 
-    /// A bare echo of `mode` that answers every frame with `reply_bytes`; `program` is this one.
+    /// Starts a bare echo of `mode` that replies to every frame with `reply_bytes`. `program` is this program.
     pub(crate) fn echo(program: &Path, mode: &str, reply_bytes: usize) -> Outcome<Server> {
         let port = free_port()?;
         let (port_text, reply_text) = (port.to_string(), reply_bytes.to_string());
@@ -90,7 +91,7 @@ impl Server {
         Server::start(program, &args, port)
     }
 
-    /// The storage engine of `nagi` behind a bare socket: it stores each frame and says `ok`.
+    /// Starts Nagi's storage engine behind a bare socket: it stores each frame and replies `ok`.
     pub(crate) fn raw_engine(dbpath: &Path) -> Outcome<Server> {
         fs::create_dir_all(dbpath).map_err(failed("creating the data directory"))?;
         let (port, path) = (free_port()?, dbpath.to_string_lossy());
@@ -99,7 +100,7 @@ impl Server {
         Server::start(&self_program()?, &args, port)
     }
 
-    /// The same with a cache of so many megabytes; it does what a query could not do without.
+    /// Like [`Server::raw_engine`], with a cache of this many megabytes, for the minimal work of queries.
     pub(crate) fn raw_queries(dbpath: &Path, megabytes: u64) -> Outcome<Server> {
         fs::create_dir_all(dbpath).map_err(failed("creating the data directory"))?;
         let (port, path, cache) = (free_port()?, dbpath.to_string_lossy(), megabytes.to_string());
@@ -118,7 +119,7 @@ impl Server {
         Server::start(&self_program()?, &args, port)
     }
 
-    /// FerretDB 1 over SQLite, its data below `scratch`.
+    /// Starts FerretDB 1 over SQLite, with its data below `scratch`.
     pub(crate) fn ferretdb(program: &Path, scratch: &Path) -> Outcome<Server> {
         let port = free_port()?;
         let (data, state) = (scratch.join("ferretdb"), scratch.join("ferretdb-state"));
@@ -138,24 +139,24 @@ impl Server {
         Server::start(program, &args, port)
     }
 
-    /// Its process.
+    /// The process id.
     pub(crate) fn id(&self) -> u32 {
         self.child.id()
     }
 
-    /// Asks it over the connection to end in order, and waits until it is gone.
+    /// Sends `shutdown` over the connection and waits until the process has exited.
     pub(crate) fn stop(mut self, mut connection: Connection) -> Outcome {
-        // The reply may get lost with the connection.
+        // The reply may be lost with the connection.
         let _ = connection.command(doc! { "shutdown": 1, "force": true, "$db": "admin" }.as_doc());
         self.child.wait().map(drop).map_err(failed("waiting for the server's end"))
     }
 
-    /// User and system time of all its threads, those that ended included.
+    /// User and system time of all its threads, including those that have exited.
     pub(crate) fn cpu_us(&self) -> u64 {
         cpu_us(self.child.id()).unwrap_or(0)
     }
 
-    /// Waits until it has ended by itself.
+    /// Waits until the process exits by itself.
     pub(crate) fn wait(mut self) -> Outcome {
         let status = self.child.wait().map_err(failed("waiting for a process"))?;
         match status.success() {
@@ -164,7 +165,7 @@ impl Server {
         }
     }
 
-    /// Its exit code if it ends by itself within this time.
+    /// The exit code, if the process exits by itself within this time.
     pub(crate) fn ended_within(mut self, time: Duration) -> Option<i32> {
         let until = Instant::now() + time;
         while Instant::now() < until {
@@ -176,7 +177,7 @@ impl Server {
         None
     }
 
-    /// `kill -9`, and waits until the process is gone.
+    /// Sends `kill -9` and waits until the process is gone.
     pub(crate) fn kill(mut self) -> io::Result<()> {
         self.child.kill()?;
         self.child.wait().map(drop)
@@ -185,7 +186,8 @@ impl Server {
 
 impl Drop for Server {
     fn drop(&mut self) {
-        // Asked first, so that it leaves nothing behind. All fail only if the process is gone already.
+        // SIGTERM is sent first, so that the process can clean up. All calls fail only if the process is gone
+        // already.
         let id = i32::try_from(self.child.id()).ok().and_then(rustix::process::Pid::from_raw);
         let asked = id.map(|id| rustix::process::kill_process(id, rustix::process::Signal::TERM));
         let until = Instant::now() + PATIENCE;
@@ -200,7 +202,7 @@ impl Drop for Server {
     }
 }
 
-/// A folder for data, removed at the end unless the caller named it.
+/// A folder for data, which is removed on drop unless the caller named it.
 pub(crate) struct Scratch {
     pub(crate) path: PathBuf,
     own: bool,
@@ -228,8 +230,8 @@ impl Drop for Scratch {
     }
 }
 
-/// `disk_bytes` once it no longer changes: after a load the server still merges files and removes what
-/// it has merged. Waits ten seconds at most.
+/// Returns `disk_bytes` once it no longer changes: after a load the server still merges files and removes the
+/// merged ones. Waits at most ten seconds.
 pub(crate) fn settled_disk_bytes(dir: &Path) -> u64 {
     const LOOK: Duration = Duration::from_millis(250);
     const SAME_LOOKS: u32 = 6;
@@ -247,7 +249,7 @@ pub(crate) fn settled_disk_bytes(dir: &Path) -> u64 {
     last
 }
 
-/// Blocks on disk of everything below the folder, in bytes.
+/// Disk blocks of all files below the folder, in bytes.
 pub(crate) fn disk_bytes(dir: &Path) -> u64 {
     use std::os::unix::fs::MetadataExt as _;
     let Ok(entries) = fs::read_dir(dir) else { return 0 };
@@ -266,7 +268,7 @@ fn cpu_us(pid: u32) -> Option<u64> {
 /// User and system time of a process in ticks of the kernel; none once it is gone.
 pub(crate) fn ticks(pid: u32) -> Option<u64> {
     let stat = fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
-    // The name stands in parentheses and may hold anything, also a parenthesis.
+    // The name is in parentheses and may contain any character, including a parenthesis.
     let mut fields = stat[stat.rfind(')')? + 2..].split(' ');
     let user: u64 = fields.nth(11)?.parse().ok()?;
     let system: u64 = fields.next()?.parse().ok()?;

@@ -1,4 +1,5 @@
-//! A line on the terminal that says how far a long run is. Nothing is written if no one looks.
+//! Prints the progress of a long run as one line on the terminal. Nothing is printed if the output is no
+//! terminal.
 use std::io::{IsTerminal as _, Write as _};
 use std::time::{Duration, Instant};
 

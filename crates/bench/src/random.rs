@@ -1,10 +1,10 @@
-//! A small generator (xorshift64*): the same seed gives the same run.
+//! A small random generator (xorshift64*): the same seed gives the same run.
 
 pub(crate) struct Random(u64);
 
 impl Random {
     pub(crate) fn new(seed: u64) -> Random {
-        // Spread small seeds; zero is the one state that never moves.
+        // Spreads small seeds. Zero is the only state that never changes.
         Random(seed.wrapping_mul(0x9E37_79B9_7F4A_7C15) | 1)
     }
 
@@ -21,9 +21,8 @@ impl Random {
     }
 }
 
-/// Numbers below n, of which few come often: Zipf's law with the exponent 0.99, as YCSB has it, the
-/// frequent ones scattered. After Gray and others, "Quickly generating billion-record synthetic
-/// databases", 1994.
+/// Numbers below n with a skewed distribution: Zipf's law with the exponent 0.99, as in YCSB, with the frequent
+/// numbers scattered. After Gray and others, "Quickly generating billion-record synthetic databases", 1994.
 #[derive(Clone)]
 pub(crate) struct Zipf {
     n: u64,
@@ -34,7 +33,7 @@ pub(crate) struct Zipf {
 const THETA: f64 = 0.99;
 
 impl Zipf {
-    /// Takes a pass over the numbers up to `n`.
+    /// Costs one pass over the numbers up to `n`.
     pub(crate) fn new(n: u64) -> Zipf {
         let zeta = |n: u64| (1..=n).map(|i| (i as f64).powf(-THETA)).sum::<f64>();
         let all = zeta(n.max(1));
@@ -52,7 +51,7 @@ impl Zipf {
         } else {
             (self.n as f64 * (self.eta * u - self.eta + 1.0).powf(1.0 / (1.0 - THETA))) as u64
         };
-        // Each rank a place of its own, or nearly: the hash of YCSB is no permutation either.
+        // Each rank is mapped to an almost unique number: YCSB's hash is no permutation either.
         (rank.min(self.n - 1).wrapping_mul(0x9E37_79B9_7F4A_7C15) >> 8) % self.n
     }
 }
@@ -69,7 +68,7 @@ mod tests {
             counts[zipf.next(&mut random) as usize] += 1;
         }
         counts.sort_unstable_by(|a, b| b.cmp(a));
-        // The first has about 1 / zeta(1000) = 13 %, the first hundred two thirds.
+        // The first number has about 1 / zeta(1000) = 13 %, the first hundred have two thirds.
         assert!((20_000..36_000).contains(&counts[0]), "{}", counts[0]);
         let hundred: u32 = counts[..100].iter().sum();
         assert!((120_000..160_000).contains(&hundred), "{hundred}");

@@ -6,7 +6,7 @@ use std::fmt::Write as _;
 use std::io::Write as _;
 use std::{fs, io};
 
-/// A measurement with its place in the table.
+/// A measurement and its place in the table.
 pub(crate) struct Row {
     pub(crate) server: String,
     pub(crate) operation: &'static str,
@@ -14,13 +14,13 @@ pub(crate) struct Row {
     pub(crate) measured: Measured,
 }
 
-/// Prints to standard output; a closed pipe ends nothing.
+/// Prints to standard output; a closed pipe is ignored.
 pub(crate) fn say(text: &str) {
     let mut out = io::stdout().lock();
     let _ = out.write_all(text.as_bytes()).and_then(|()| out.flush());
 }
 
-/// Writes the files that `--html` and `--json` name, if they are given.
+/// Writes the files named by `--html` and `--json`, if these are given.
 pub(crate) fn write(
     args: &Args,
     page: impl FnOnce() -> Page,
@@ -35,7 +35,7 @@ pub(crate) fn write(
     }
 }
 
-/// A table as text: the first column to the left, the others to the right. The first row is the head.
+/// A table as text, with the first column aligned left and the others right. The first row is the head.
 pub(crate) fn columns(rows: &[Vec<String>]) -> String {
     let width = |column: usize| {
         rows.iter().filter_map(|row| row.get(column)).map(|cell| cell.chars().count()).max()
@@ -54,7 +54,7 @@ pub(crate) fn columns(rows: &[Vec<String>]) -> String {
     out
 }
 
-/// The table; ratios are against the echo's row of the same operation and connections.
+/// The table. Ratios are relative to the baseline's row of the same operation and connections.
 pub(crate) fn table(rows: &[Row], baseline: &str) -> String {
     let mut out = format!(
         "{:<14} {:<7} {:>5} {:>10} {:>9} {:>8} {:>8} {:>9} {:>9} {:>8}\n",
@@ -93,7 +93,7 @@ pub(crate) fn table(rows: &[Row], baseline: &str) -> String {
     out
 }
 
-/// Requests per second against the baseline's.
+/// Requests per second relative to the baseline's.
 pub(crate) fn ratio(rows: &[Row], row: &Row, baseline: &str) -> Option<f64> {
     let base = rows.iter().find(|b| {
         b.server == baseline && b.operation == row.operation && b.connections == row.connections
@@ -101,7 +101,7 @@ pub(crate) fn ratio(rows: &[Row], row: &Row, baseline: &str) -> Option<f64> {
     Some(row.measured.ops_per_second() / base.measured.ops_per_second())
 }
 
-/// The same as JSON, one object a row.
+/// Writes the table as JSON, one object per row.
 pub(crate) fn write_json(path: &str, rows: &[Row], baseline: &str) -> Outcome {
     let mut out = String::from("[\n");
     for (index, row) in rows.iter().enumerate() {

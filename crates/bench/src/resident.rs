@@ -1,4 +1,4 @@
-//! Resident memory of a process, looked at each tenth of a second.
+//! Samples the resident memory of a process every tenth of a second.
 use std::fs;
 use std::sync::{Arc, Mutex, PoisonError, mpsc};
 use std::thread::{self, JoinHandle};
@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 
 const EVERY: Duration = Duration::from_millis(100);
 
-/// Looks until it is stopped or dropped.
+/// Samples until it is stopped or dropped.
 pub(crate) struct Resident {
     samples: Arc<Mutex<Vec<(f64, u64)>>>,
     stop: Option<(mpsc::Sender<()>, JoinHandle<()>)>,
@@ -29,7 +29,7 @@ impl Resident {
         Resident { samples, stop: Some((stop, thread)) }
     }
 
-    /// Seconds from the beginning, and bytes.
+    /// Stops, and returns pairs of seconds since the beginning and bytes.
     pub(crate) fn finish(mut self) -> Vec<(f64, u64)> {
         self.end();
         std::mem::take(&mut *self.samples.lock().unwrap_or_else(PoisonError::into_inner))
@@ -49,7 +49,7 @@ impl Drop for Resident {
     }
 }
 
-/// The greatest of the samples.
+/// The greatest sample.
 pub(crate) fn peak(samples: &[(f64, u64)]) -> u64 {
     samples.iter().map(|sample| sample.1).max().unwrap_or(0)
 }

@@ -1,9 +1,9 @@
-//! `nagi-bench spill`: a sort and a group of far more than the memory at hand.
+//! `nagi-bench spill`: runs a sort and a group of far more data than the available memory.
 //!
-//! Five million documents of a kilobyte are sorted by a number that has nothing to do with their order,
-//! and grouped into as many groups, by a server that lives in a memory cgroup of 512 MiB and may hold
-//! 100 MB an operation. Every document of the sort is looked at; of the groups, count and sums. Afterwards
-//! the disk holds what it held before. Without `allowDiskUse` both must be refused (292).
+//! Five million documents of a kilobyte are sorted by a number unrelated to their order, and grouped into as
+//! many groups. The server runs in a memory cgroup of 512 MiB with a limit of 100 MB per operation. Every
+//! document of the sort is checked; of the groups, their count and sums are checked. Afterwards the disk usage
+//! must be the same as before. Without `allowDiskUse` both must be refused (error 292).
 use crate::args::{Args, Outcome, Problem, failed};
 use crate::client::{Connection, integer};
 use crate::process::{Scratch, settled_disk_bytes};
@@ -20,13 +20,13 @@ const DATABASE: &str = "nagi_spill";
 const COLLECTION: &str = "big";
 const BATCH: u64 = 1000;
 const CHARACTERS: usize = 960;
-/// Texts repeat after so many documents; compressors see only some of them at once.
+/// Texts repeat after this many documents; a compressor sees only some of them at once.
 const TEXTS: u64 = 4096;
 const SILENCE_MAX: Duration = Duration::from_secs(3600);
-/// The code of a sort or group that needs the disk and may not use it.
+/// The error code of a sort or group that needs the disk but may not use it.
 const NO_DISK: i64 = 292;
 
-/// One operation.
+/// One finished operation.
 struct Done {
     name: &'static str,
     seconds: f64,
@@ -49,7 +49,7 @@ pub(crate) fn run(args: &Args) -> Outcome {
     let cache = cache.to_string();
     let mut more = vec!["--wiredTigerCacheSizeGB", cache.as_str()];
     more.extend(args.all("server-option"));
-    // Data, runs of the sort, and both once more while they are merged.
+    // Disk space for the data and the runs of the sort, and for both once more while they are merged.
     let disk = documents * 1024 * 4 + (2 << 30);
     let limits = Limits::start(&args.nagi()?, &scratch.path, "ext4", disk, memory << 20, &more)?;
     let data = scratch.path.join("limited").join("data");
@@ -85,7 +85,7 @@ pub(crate) fn run(args: &Args) -> Outcome {
 
 type Work<'w> = &'w dyn Fn(&mut Connection) -> Outcome<u64>;
 
-/// A number that has nothing to do with the order of `id`, and is no other's.
+/// A unique number that is unrelated to the order of `id`.
 fn scattered(id: u64) -> i64 {
     (id.wrapping_mul(0x9E37_79B9_7F4A_7C15) >> 1) as i64
 }
@@ -138,7 +138,7 @@ fn sort(connection: &mut Connection, documents: u64) -> Outcome<u64> {
     sum_is(ids, seen, documents)
 }
 
-/// As many groups as documents, each with its text: none can be left in memory.
+/// As many groups as documents, each with its text: they cannot all be kept in memory.
 fn group(connection: &mut Connection, documents: u64) -> Outcome<u64> {
     let command = doc! {
         "aggregate": COLLECTION,
@@ -169,7 +169,7 @@ fn sum_is(ids: u64, count: u64, documents: u64) -> Outcome<u64> {
     }
 }
 
-/// Both again without leave to use the disk.
+/// Runs both again without permission to use the disk.
 fn refused(connection: &mut Connection) -> Outcome {
     let sort = doc! {
         "find": COLLECTION, "sort": { "k": 1 }, "allowDiskUse": false, "$db": DATABASE

@@ -1,4 +1,4 @@
-//! The subcommands: one row each, one file or folder each.
+//! The subcommands: one row each, with one file or folder each.
 use crate::args::{Args, Outcome};
 use crate::{
     allocate, catalog, compression, contention, crash, disk, echo, jsonbench, limit, memory, mixed,
@@ -9,9 +9,9 @@ use crate::{query, raw_engine, spill, stall, working_set};
 /// A subcommand of `nagi-bench`.
 pub(crate) struct Row {
     pub(crate) name: &'static str,
-    /// What it measures, in a line.
+    /// One line that says what it measures.
     pub(crate) about: &'static str,
-    /// Its arguments, a line each.
+    /// Its arguments, one per line.
     pub(crate) usage: &'static [&'static str],
     pub(crate) run: fn(&Args) -> Outcome,
 }
@@ -173,7 +173,7 @@ pub(crate) static TABLE: &[Row] = &[
     },
 ];
 
-/// Of one subcommand, or of all.
+/// The usage of one subcommand, or of all.
 pub(crate) fn usage(of: Option<&Row>) -> String {
     let mut text = String::new();
     for row in TABLE.iter().filter(|row| of.is_none_or(|of| of.name == row.name)) {

@@ -1,10 +1,11 @@
-//! What happened when: operations and their worst latency in slots of a tenth of a second, and every stall.
+//! Records events over time: operations and their worst latency in slots of a tenth of a second, and every
+//! stall.
 //!
-//! A long run keeps a few kilobytes a minute; the stalls are kept one by one, up to a bound that is told.
+//! A long run keeps a few kilobytes per minute. Stalls are kept individually up to a bound, which is reported.
 use std::time::{Duration, Instant};
 
 const SLOT: Duration = Duration::from_millis(100);
-/// Stalls kept with their time; more are only counted.
+/// Number of stalls kept with their time; further ones are only counted.
 const STALLS_MAX: usize = 10_000;
 
 /// One slot.
@@ -17,7 +18,7 @@ pub(crate) struct Slot {
 /// An operation that took too long.
 #[derive(Clone, Copy)]
 pub(crate) struct Stall {
-    /// When it began, from the beginning of the run.
+    /// The time at which it began, since the beginning of the run.
     pub(crate) at: Duration,
     pub(crate) took: Duration,
 }
@@ -31,12 +32,12 @@ pub(crate) struct Timeline {
 }
 
 impl Timeline {
-    /// Operations over `limit` are stalls.
+    /// Operations that take longer than `limit` are stalls.
     pub(crate) fn new(begin: Instant, limit: Duration) -> Timeline {
         Timeline { begin, limit, slots: Vec::new(), stalls: Vec::new(), stall_count: 0 }
     }
 
-    /// An operation that began at `begin` and took `took` belongs to the slot it ended in.
+    /// Records an operation that began at `begin` and took `took`, in the slot in which it finished.
     pub(crate) fn record(&mut self, begin: Instant, took: Duration) {
         let at = begin.saturating_duration_since(self.begin);
         let slot = ((at + took).as_nanos() / SLOT.as_nanos()) as usize;
@@ -54,7 +55,7 @@ impl Timeline {
         }
     }
 
-    /// Adds what another client saw from the same beginning.
+    /// Adds the records of another client with the same beginning.
     pub(crate) fn merge(&mut self, other: &Timeline) {
         let length = self.slots.len().max(other.slots.len());
         self.slots.resize(length, Slot::default());
@@ -68,8 +69,8 @@ impl Timeline {
         self.stalls.sort_by_key(|stall| stall.at);
     }
 
-    /// Slots with fewer operations than this share of the median slot, the first and the last one
-    /// aside: when they began, and their share.
+    /// The slots with fewer operations than this share of the median slot, without the first and the last slot:
+    /// the time at which each began, and its share.
     pub(crate) fn slots_below(&self, share: f64) -> Vec<(Duration, f64)> {
         let Some(inner) = self.slots.get(1..self.slots.len().saturating_sub(1)) else {
             return Vec::new();
@@ -81,7 +82,7 @@ impl Timeline {
         parts.filter(|(_, part)| *part < share).collect()
     }
 
-    /// Operations a second in the median slot.
+    /// Operations per second in the median slot.
     pub(crate) fn median_per_second(&self) -> f64 {
         let mut counts: Vec<u64> = self.slots.iter().map(|slot| slot.count).collect();
         counts.sort_unstable();
@@ -92,12 +93,12 @@ impl Timeline {
         &self.stalls
     }
 
-    /// How many there were, also those not kept.
+    /// Number of stalls, including those not kept.
     pub(crate) fn stall_count(&self) -> usize {
         self.stall_count
     }
 
-    /// Seconds from the beginning, operations a second, worst latency in milliseconds.
+    /// Triples of seconds since the beginning, operations per second, and worst latency in milliseconds.
     pub(crate) fn points(&self) -> impl Iterator<Item = (f64, f64, f64)> {
         let width = SLOT.as_secs_f64();
         self.slots.iter().enumerate().map(move |(index, slot)| {
@@ -105,7 +106,8 @@ impl Timeline {
         })
     }
 
-    /// The least operations in a whole slot, as a share of the median slot; the last slot is cut off.
+    /// The fewest operations in a complete slot, as a share of the median slot. The last slot is incomplete and
+    /// is left out.
     pub(crate) fn slowest_share(&self) -> Option<f64> {
         let whole = &self.slots[..self.slots.len().checked_sub(1)?];
         let mut counts: Vec<u64> = whole.iter().map(|slot| slot.count).collect();

@@ -1,4 +1,4 @@
-//! YCSB's documents, reads and updates: `_id` is "user" and nineteen digits, ten fields of a hundred
+//! YCSB's documents, reads and updates. `_id` is "user" and nineteen digits; there are ten fields of a hundred
 //! characters.
 use crate::args::{Outcome, Problem, failed};
 use crate::client::{Connection, complaint, frame, integer};
@@ -19,7 +19,7 @@ const WRITERS: usize = 4;
 const DIGITS: usize = 19;
 const ID_BYTES: usize = 4 + DIGITS;
 
-/// Digits of the document's number, scattered as YCSB's hash does: neighbours in the collection are not
+/// The digits of the document's number, scattered by a hash as in YCSB: neighbours in the collection are not
 /// neighbours in the index.
 fn id(number: u64) -> [u8; ID_BYTES] {
     let mut hash = number.wrapping_mul(0x9E37_79B9_7F4A_7C15) >> 1;
@@ -48,7 +48,7 @@ fn document(number: u64) -> DocBuf {
     })
 }
 
-/// Adds the documents of these numbers; the collection is emptied first if they begin at zero.
+/// Adds the documents with these numbers. The collection is emptied first if the range begins at zero.
 pub(crate) fn fill(address: &str, numbers: Range<u64>) -> Outcome {
     if numbers.start == 0 {
         let drop = doc! { "dropDatabase": 1, "$db": DATABASE };
@@ -87,7 +87,7 @@ pub(crate) fn fill(address: &str, numbers: Range<u64>) -> Outcome {
     })
 }
 
-/// Reads of one connection, each of a document chosen from all alike.
+/// The reads of one connection; every document is equally likely.
 pub(crate) struct Reads {
     frame: Vec<u8>,
     id_at: usize,
@@ -102,7 +102,7 @@ impl Reads {
 
     pub(crate) fn new(number: u64, documents: u64) -> Reads {
         static RUNS: AtomicU64 = AtomicU64::new(1);
-        // Another sequence in each run: the last one's documents are no better than others.
+        // Each run uses another sequence, so that documents of the last run are not favoured.
         let run = RUNS.fetch_add(1, Ordering::Relaxed);
         let mark = id(0);
         let body = doc! {
@@ -116,7 +116,7 @@ impl Reads {
 }
 
 impl Reads {
-    /// The read of this document.
+    /// Builds the read of this document.
     pub(crate) fn of(&mut self, document: u64) -> &[u8] {
         let id = id(document);
         self.frame[self.id_at..self.id_at + ID_BYTES].copy_from_slice(&id);
@@ -136,9 +136,9 @@ impl Requests for Reads {
     }
 }
 
-/// Updates of one connection: a new value for one field of a document.
+/// The updates of one connection: each sets a new value for one field of a document.
 pub(crate) struct Updates {
-    /// One a field.
+    /// One frame per field.
     frames: Vec<Vec<u8>>,
     id_at: usize,
     value_at: usize,
@@ -174,7 +174,7 @@ impl Updates {
         }
     }
 
-    /// The update of this document.
+    /// Builds the update of this document.
     pub(crate) fn of(&mut self, document: u64) -> &[u8] {
         let field = self.random.below(FIELDS as u64) as usize;
         let frame = &mut self.frames[field];
@@ -185,7 +185,7 @@ impl Updates {
         frame
     }
 
-    /// Whether the reply says that one document was found and changed.
+    /// Returns true if the reply reports one document found and changed.
     pub(crate) fn good(reply: &[u8]) -> bool {
         let reply = DocBuf::from_bytes(reply.get(21..).unwrap_or(&[]).to_vec());
         reply.is_ok_and(|reply| {

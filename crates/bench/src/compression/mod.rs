@@ -1,11 +1,12 @@
-//! `nagi-bench compression`: large documents under each compressor.
+//! `nagi-bench compression`: inserts and reads large documents under each compressor.
 //!
-//! The experiment of 2016: 10,000 documents of 1,000,000 characters, "0123456789" again and again, are
-//! inserted one by one, each acknowledged; how long that takes, how much the disk holds then, and how long
-//! it takes to read them all after a restart. For each compressor on a server of its own; with `--uri` on
-//! that server, in a collection that chose the compressor (and warm, since no one restarts it).
+//! This repeats an experiment of 2016: 10,000 documents of 1,000,000 characters ("0123456789" repeated) are
+//! inserted one by one, each acknowledged. Measured are the time of the inserts, the disk space afterwards, and
+//! the time to read all documents after a restart. Each compressor gets its own server. With `--uri` all runs
+//! use that server, in a collection that selects the compressor; the cache is then warm, because the server is
+//! not restarted.
 //!
-//! `--text words` inserts sentences instead, which shrink as ordinary text does.
+//! `--text words` inserts sentences instead, which compress as ordinary text does.
 mod results;
 
 use crate::args::{Args, Outcome, Problem, failed};
@@ -26,9 +27,9 @@ use std::time::{Duration, Instant};
 const DATABASE: &str = "nagi_compression";
 const COLLECTION: &str = "test";
 const COMPRESSORS: &str = "none,snappy,zlib,zstd,lz4";
-/// A longer insert is marked in the plots.
+/// Inserts that take longer than this are marked in the plots.
 const SLOW: Duration = Duration::from_millis(100);
-/// Largest document, less what is around the text.
+/// Maximum number of characters: the largest document, less the fields around the text.
 const CHARACTERS_MAX: usize = (16 << 20) - 100;
 const DIGITS: &str = "0123456789";
 const WORDS: &[&str] = &[
@@ -59,7 +60,7 @@ const WORDS: &[&str] = &[
     "disk",
 ];
 
-/// What is inserted.
+/// The documents to insert.
 #[derive(Clone, Copy)]
 struct Load {
     documents: u64,
@@ -68,17 +69,17 @@ struct Load {
     cache_gigabytes: f64,
 }
 
-/// One compressor's figures.
+/// The figures of one compressor.
 pub(crate) struct Run {
     compressor: String,
     insert_seconds: f64,
     inserts: Histogram,
     timeline: Timeline,
     read_seconds: f64,
-    /// As `collStats` has them.
+    /// As `collStats` reports them.
     data_bytes: u64,
     storage_bytes: u64,
-    /// The data directory after the server's end, its log included.
+    /// The size of the data directory after the server has stopped, log file included.
     folder_bytes: Option<u64>,
     resident: Vec<(f64, u64)>,
     cpu_us: Option<u64>,
@@ -115,7 +116,7 @@ pub(crate) fn run(args: &Args) -> Outcome {
                 report::say(&results::line(&run));
                 done.push(run);
             }
-            // A server without this compressor has the others.
+            // A server that lacks this compressor still has the others.
             Err(Problem::Failed(text)) if text.contains(REFUSED) => report::say(&text),
             Err(other) => return Err(other),
         }
@@ -131,7 +132,7 @@ pub(crate) fn run(args: &Args) -> Outcome {
 
 const REFUSED: &str = "refuses the compressor";
 
-/// On a server that is started for it, and started anew before the reading.
+/// Runs on a server started for this compressor and restarted before the read.
 fn own(program: &Path, folder: &Path, compressor: &str, load: Load) -> Outcome<Run> {
     let _ = fs::remove_dir_all(folder);
     let cache = load.cache_gigabytes.to_string();
@@ -170,7 +171,7 @@ fn own(program: &Path, folder: &Path, compressor: &str, load: Load) -> Outcome<R
     })
 }
 
-/// On a server that runs already.
+/// Runs on a server that is already running.
 fn peer(target: &str, compressor: &str, load: Load) -> Outcome<Run> {
     let mut connection = Connection::open(target)?;
     let _ = connection.command(doc! { "drop": COLLECTION, "$db": DATABASE }.as_doc());
@@ -237,10 +238,10 @@ fn insert(
     Ok((latencies, timeline))
 }
 
-/// Stands for the `_id` that is written into the built frame.
+/// Placeholder for the `_id`, which is written into the built frame.
 const ID_MARK: i64 = 0x4E41_4749_5041_434B;
 
-/// The same text for all documents, as the experiment has it; sentences are drawn by chance.
+/// The text of the documents. In the original experiment all are equal; sentences are drawn at random.
 fn text(load: Load) -> String {
     let mut text = String::with_capacity(load.characters + 16);
     let mut random = Random::new(1);
@@ -257,7 +258,7 @@ fn text(load: Load) -> String {
     text
 }
 
-/// `size` and `storageSize`, once all that was written is on disk.
+/// `size` and `storageSize`, after everything written has reached the disk.
 fn sizes(connection: &mut Connection) -> Outcome<(u64, u64)> {
     connection.expect(doc! { "fsync": 1, "$db": "admin" }.as_doc())?;
     let stats = connection.expect(doc! { "collStats": COLLECTION, "$db": DATABASE }.as_doc())?;
@@ -265,7 +266,7 @@ fn sizes(connection: &mut Connection) -> Outcome<(u64, u64)> {
     Ok((figure("size"), figure("storageSize")))
 }
 
-/// Reads everything in order and looks at each document's text; the seconds it took.
+/// Reads all documents in order and checks the text of each. Returns the seconds it took.
 fn read(connection: &mut Connection, load: Load, compressor: &str) -> Outcome<f64> {
     let begin = Instant::now();
     let mut progress = Progress::new(&format!("read {compressor}"), load.documents);

@@ -1,4 +1,4 @@
-//! What `compression` found: a line each, the table, the page with plots, JSON.
+//! The results of `compression`: a line per run, the table, the page with plots, JSON.
 use super::{Run, SLOW};
 use crate::html::{Page, Plot};
 use std::fmt::Write as _;

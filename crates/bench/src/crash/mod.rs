@@ -1,18 +1,20 @@
-//! `nagi-bench crash`: `kill -9` at random moments under concurrent writes, and what must be there after.
+//! `nagi-bench crash`: runs `kill -9` at random moments under concurrent writes, and verifies the data
+//! afterwards.
 //!
-//!   round:   start -> verify what the last round left -> writers run -> kill -9 -> start -> verify ...
+//!   round:   start -> verify the data of the last round -> writers run -> kill -9 -> start -> verify ...
 //!
-//! Verified after each reopen, for each document by its own history ([`model`]):
-//! - a write acknowledged with `j: true` is there, or a later one of the same document;
-//! - any other acknowledged write older than the commit interval likewise;
-//! - nothing is there that no one wrote, and no document is half of two versions;
-//! - `validate` finds indexes and records agree; `count` and `collStats` are exact; a query by index
-//!   counts what a scan counts;
-//! - every index build, drop, rename and filling of a collection that was acknowledged ([`schema`]).
+//! After each restart the following is verified, for each document by its own history ([`model`]):
+//! - a write acknowledged with `j: true` is present, or a later write of the same document is;
+//! - the same holds for any other acknowledged write older than the commit interval;
+//! - no document exists that was not written, and no document mixes two versions;
+//! - `validate` finds that indexes and records agree, `count` and `collStats` are exact, and a query by index
+//!   counts the same documents as a scan;
+//! - every acknowledged index build, drop and rename, and every acknowledged insert into a collection of the
+//!   schema client, is present ([`schema`]).
 //!
-//! A killed process loses what only it knew, not what the kernel has: this tests the order and the
-//! acknowledgement of writes, not the disk's cache. `--power-cut N` tests that, too ([`power`]): N
-//! rounds in which the disk loses what it was not told to flush, on each of the file systems named.
+//! A killed process loses only its own memory; data handed to the kernel survives. So this tests the order and
+//! the acknowledgement of writes, not the disk's cache. `--power-cut N` also tests the cache ([`power`]): in N
+//! rounds on each of the named file systems, the disk loses everything that it was not told to flush.
 mod model;
 mod power;
 mod schema;
@@ -35,14 +37,14 @@ use std::time::{Duration, Instant};
 
 const DATABASE: &str = "nagi_crash";
 const COLLECTION: &str = "docs";
-/// Writers run between these times before the kill.
+/// Writers run for a random time in this range before the kill.
 const RUN_MS_MIN: u64 = 20;
 const RUN_MS_SPREAD: u64 = 900;
-/// Longer than a round.
+/// A duration longer than any round.
 const LONG: Duration = Duration::from_secs(600);
 /// Exit code of a server that cannot write its journal.
 const ENDED_BY_DISK: i32 = 14;
-/// Of the disk whose power is cut.
+/// Size of the disk whose power is cut.
 const DISK_MEGABYTES: u64 = 768;
 
 #[derive(Default)]
@@ -111,7 +113,7 @@ fn in_round(problem: Problem, round: u64, seed: u64) -> Problem {
     }
 }
 
-/// What stays the same in all rounds.
+/// The parameters that are the same in all rounds.
 struct Setting<'a> {
     program: &'a Path,
     options: &'a [&'a str],
@@ -119,7 +121,7 @@ struct Setting<'a> {
     seed: u64,
 }
 
-/// Cuts the power again and again on one file system.
+/// Runs the rounds with power cuts on one file system.
 fn power_cuts(
     setting: &Setting<'_>,
     mut machine: Machine,
@@ -170,7 +172,7 @@ fn power_cuts(
     Ok(())
 }
 
-/// A disk that is gone while the server runs: it must acknowledge nothing, and end.
+/// Simulates a disk that fails while the server runs: the server must acknowledge no write, and exit.
 fn dead_disk(server: Server, machine: &mut Machine, random: &mut Random) -> Outcome {
     let mut connection = Connection::open(&server.address)?;
     machine.cut(random)?;
@@ -212,7 +214,7 @@ fn prepare(address: &str) -> Outcome {
         }
         .as_doc(),
     )?;
-    // What the rounds rely on must itself be on disk before the first kill.
+    // The state that the rounds rely on must be on disk before the first kill.
     connection
         .expect(
             doc! { "insert": "marker", "documents": [{ "_id": 1 }], "writeConcern": { "j": true }, "$db": DATABASE }
@@ -221,8 +223,8 @@ fn prepare(address: &str) -> Outcome {
         .map(drop)
 }
 
-/// Lets one writer a model write, and one client change indexes and collections, until the server
-/// dies under them; when that was.
+/// Runs one writer per model, and one client that changes indexes and collections, until the server is killed
+/// while they work. Returns the time before which acknowledged writes must be durable.
 fn write_and_kill(
     server: Server,
     (models, schema): (&mut [Model], &mut Schema),
@@ -249,7 +251,7 @@ fn write_and_kill(
         let powered = machine.is_some();
         if let Some(machine) = machine {
             killed_at = machine.cut(random)?;
-            // For a moment the server meets a disk that fails: it must not acknowledge anything.
+            // For a short time the server runs on a failed disk: it must not acknowledge any write.
             thread::sleep(Duration::from_millis(random.below(200)));
         }
         server.kill().map_err(failed("kill -9"))?;
@@ -262,8 +264,8 @@ fn write_and_kill(
         }
         totals.changes +=
             changer.join().map_err(|_| Problem::Failed("the changer panicked".into()))??;
-        // How long a sync takes on a disk behind FUSE and a loop device no one knows: here only what
-        // a later `j: true` proves counts. The model takes its own slack off.
+        // The duration of a sync on a disk behind FUSE and a loop device is unknown. Here only a later
+        // acknowledged `j: true` proves that a write is durable. `settle` of the model subtracts its own slack.
         match (powered, certain_at) {
             (false, _) => Ok(killed_at),
             (true, Some(at)) => Ok(at + COMMIT_INTERVAL + FLUSH_SLACK),

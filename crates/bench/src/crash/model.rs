@@ -1,17 +1,18 @@
-//! What a writer did to its documents, and which states a crash may leave.
+//! Records the writes of one writer, and derives the states that a document may have after a crash.
 //!
-//! A writer owns a range of ids and sends one write at a time, so a document's history is a sequence:
-//! a state that is certain, then attempts in order. An attempt becomes certain when it was
-//! acknowledged with `j: true`, or acknowledged longer ago than the commit interval. After a crash the document
-//! may be in the last certain state or in any attempted one after it.
+//! A writer owns a range of ids and sends one write at a time, so the history of a document is a sequence: one
+//! state that is certain to be durable, then attempts in order. An attempt becomes certain when it is
+//! acknowledged with `j: true`, or once it has been acknowledged for longer than the commit interval. After a
+//! crash the document may be in the last certain state or in any attempted state after it.
 use std::collections::HashMap;
 use std::time::{Duration, Instant};
 
-/// The server's default `storage.journal.commitIntervalMs`, and time for the flush itself on a busy machine.
+/// The server's default `storage.journal.commitIntervalMs`, and an allowance for the flush itself on a busy
+/// machine.
 pub(super) const COMMIT_INTERVAL: Duration = Duration::from_millis(100);
 pub(super) const FLUSH_SLACK: Duration = Duration::from_millis(400);
 
-/// `None`: the document does not exist; else its version.
+/// The document's version, or `None` if the document does not exist.
 pub(super) type State = Option<i64>;
 
 struct Attempt {
@@ -27,9 +28,9 @@ struct History {
 }
 
 pub(super) struct Model {
-    /// Number of the writer; its ids begin at a million times that.
+    /// Number of the writer. Its ids begin at a million times this number.
     pub(super) writer: u64,
-    /// The last version given out; versions of one writer never repeat.
+    /// The last version assigned; versions of one writer never repeat.
     pub(super) version: i64,
     documents: HashMap<i64, History>,
 }
@@ -43,30 +44,31 @@ impl Model {
         (self.writer * 1_000_000 + n) as i64
     }
 
-    /// Whether `id` is of this writer's range.
+    /// Returns true if `id` is in this writer's range.
     pub(super) fn owns(&self, id: i64) -> bool {
         u64::try_from(id).is_ok_and(|id| id / 1_000_000 == self.writer)
     }
 
-    /// The state as the writer last left it.
+    /// The state that the writer's last write gave the document.
     pub(super) fn current(&self, id: i64) -> State {
         self.documents.get(&id).and_then(|h| h.attempts.last().map_or(h.certain, |a| a.state))
     }
 
-    /// Notes a write before it is sent.
+    /// Records a write before it is sent.
     pub(super) fn attempt(&mut self, id: i64, state: State, synced: bool) {
         let attempt = Attempt { state, acknowledged_at: None, synced };
         self.documents.entry(id).or_default().attempts.push(attempt);
     }
 
-    /// Notes that the last write of `id` was acknowledged.
+    /// Records that the last write of `id` was acknowledged.
     pub(super) fn acknowledge(&mut self, id: i64, now: Instant) {
         if let Some(last) = self.documents.get_mut(&id).and_then(|h| h.attempts.last_mut()) {
             last.acknowledged_at = Some(now);
         }
     }
 
-    /// Compares with what a reopened server has and takes that over as certain. All differences.
+    /// Compares the model with the data of a reopened server, adopts that data as certain, and returns all
+    /// differences.
     pub(super) fn settle(&mut self, found: &HashMap<i64, i64>, killed_at: Instant) -> Vec<String> {
         let mut problems = Vec::new();
         for id in found.keys().filter(|id| self.owns(**id) && !self.documents.contains_key(id)) {

@@ -1,8 +1,9 @@
-//! One more client beside the writers: builds and drops indexes of their collection, fills, renames and
-//! drops collections of its own. Their crashes are different: ranges of keys and files go at once,
-//! and a build goes through data that others write.
+//! A client that changes the schema while the writers run. It builds and drops indexes of the writers'
+//! collection, and fills, renames and drops collections of its own.
 //!
-//! Each change is durable when it is acknowledged, so only the one in flight at the kill is open.
+//! Crashes during these changes differ from crashes during writes: whole key ranges and files are removed at
+//! once, and a build reads data that others are writing. Each change is durable when it is acknowledged, so
+//! only the change in flight at the kill is uncertain.
 use super::{COLLECTION, DATABASE};
 use crate::args::{Outcome, Problem};
 use crate::client::{Connection, complaint, integer};
@@ -12,10 +13,10 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 const INDEXES: [&str; 3] = ["ddl_0", "ddl_1", "ddl_2"];
 const SIDES: [&str; 3] = ["side_0", "side_1", "side_2"];
-/// Most documents of a side collection.
+/// Maximum number of documents of a side collection.
 const SIDE_COUNT_MAX: u64 = 2000;
 
-/// What is certain, and what the change in flight may have made of it.
+/// The certain state, and the possible effect of the change in flight.
 #[derive(Default)]
 pub(super) struct Schema {
     indexes: [bool; 3],
@@ -33,7 +34,7 @@ enum Change {
 }
 
 impl Schema {
-    /// Changes things until the server is gone; how many changes were acknowledged.
+    /// Makes changes until the server is gone. Returns the number of acknowledged changes.
     pub(super) fn change(
         &mut self,
         mut connection: Connection,
@@ -46,11 +47,11 @@ impl Schema {
             let change = self.choose(&mut random);
             self.in_flight = Some(change);
             let Ok(reply) = connection.command(change.command().as_doc()) else {
-                return Ok(count); // killed
+                return Ok(count); // The server was killed.
             };
             if let Some(text) = complaint(reply.as_doc()) {
                 if over.load(Ordering::SeqCst) {
-                    return Ok(count); // the disk is gone
+                    return Ok(count); // The disk has failed.
                 }
                 return Err(Problem::Failed(format!("{change:?}: {text}")));
             }
@@ -83,7 +84,7 @@ impl Schema {
         }
     }
 
-    /// Compares with what a reopened server has and takes that over as certain.
+    /// Compares the expected state with the data of a reopened server and adopts that data as certain.
     pub(super) fn settle(
         &mut self,
         connection: &mut Connection,
@@ -112,7 +113,7 @@ impl Schema {
         if let (Change::Fill(at, all), Some(Some(some))) =
             (change, found.sides.get(change.target()).copied())
         {
-            // Many documents go in several transactions.
+            // A large insert spans several transactions, so it may be present in part.
             after.sides[at] = Some(some.min(all));
         }
         same(self) || same(&after)
@@ -165,14 +166,14 @@ impl Change {
     }
 }
 
-/// Whether each index is there.
+/// Returns, for each index, true if it exists.
 fn find_indexes(connection: &mut Connection) -> Outcome<[bool; 3]> {
     let reply = connection.expect(doc! { "listIndexes": COLLECTION, "$db": DATABASE }.as_doc())?;
     let names = names(reply.as_doc());
     Ok(INDEXES.map(|index| names.iter().any(|n| n == index)))
 }
 
-/// The number of documents of each side collection, counted, scanned and validated.
+/// The number of documents of each side collection, after counting, scanning and validating it.
 fn find_sides(
     connection: &mut Connection,
     problems: &mut Vec<String>,
@@ -201,7 +202,7 @@ fn find_sides(
     Ok(sides)
 }
 
-/// The field `name` of the rows of a cursor's first batch.
+/// The field `name` of each document in a cursor's first batch.
 fn names(reply: Doc<'_>) -> Vec<String> {
     let mut names = Vec::new();
     if let Value::Doc(cursor) = reply.get("cursor")

@@ -1,4 +1,4 @@
-//! What a reopened server must say about its data.
+//! Verifies the data of a reopened server.
 use super::model::Model;
 use super::schema::Schema;
 use super::worker::put_fields;
@@ -11,7 +11,7 @@ use std::time::Instant;
 
 const PROBLEMS_SHOWN: usize = 5;
 
-/// Checks everything; the number of documents.
+/// Checks everything and returns the number of documents.
 pub(super) fn verify(
     address: &str,
     (models, schema): (&mut [Model], &mut Schema),
@@ -35,7 +35,8 @@ pub(super) fn verify(
     Err(Problem::Failed(problems.join("; ")))
 }
 
-/// Every document's id and version, and documents that are not what their version says.
+/// Reads the id and version of every document, and reports documents whose content does not match their
+/// version.
 fn scan(connection: &mut Connection) -> Outcome<(HashMap<i64, i64>, Vec<String>)> {
     let (mut found, mut problems) = (HashMap::new(), Vec::new());
     let mut reply = connection
@@ -69,7 +70,7 @@ fn note(document: Doc<'_>, found: &mut HashMap<i64, i64>, problems: &mut Vec<Str
         return;
     };
     let expected = DocBuf::build(|w| put_fields(w, writer, version));
-    // `$set` appends, `$unset` removes: the same fields, whatever their order.
+    // `$set` appends and `$unset` removes, so the fields are compared without regard to order.
     let same = expected.as_doc().iter().all(|e| document.get(e.name()).same_bytes(&e.value()));
     if !same || document.count() != expected.as_doc().count() + 1 {
         problems.push(format!("document {id} mixes versions: {document:?}"));

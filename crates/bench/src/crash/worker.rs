@@ -1,4 +1,4 @@
-//! One writer: inserts, updates and deletes on its own ids until the server is gone.
+//! One writer: inserts, updates and deletes documents in its own range of ids until the server is gone.
 use super::model::{Model, State};
 use super::{COLLECTION, DATABASE};
 use crate::args::{Outcome, Problem};
@@ -8,21 +8,21 @@ use nagi_bson::{DocBuf, DocWriter, doc};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Instant;
 
-/// Few ids, so that documents are written again and again.
+/// Few ids, so that documents are written repeatedly.
 const IDS: u64 = 400;
-/// Of a hundred writes, those that ask for `j: true`.
+/// Percentage of the writes that request `j: true`.
 const SYNCED_PERCENT: u64 = 25;
 
 #[derive(Default)]
 pub(super) struct Written {
     pub(super) acknowledged: u64,
     pub(super) synced: u64,
-    /// When the last acknowledged write with `j: true` was sent: the journal is in order, so whatever
-    /// anybody had acknowledged by then is on the disk, too.
+    /// The time at which the last acknowledged write with `j: true` was sent. The journal is ordered, so every
+    /// write that any client had acknowledged by then is also on disk.
     pub(super) certain_at: Option<Instant>,
 }
 
-/// What a document of some version looks like; `verify` checks that no two versions are mixed.
+/// The fields of a document of this version; `verify` checks that no document mixes two versions.
 pub(super) fn put_fields(w: &mut DocWriter<'_>, writer: i64, version: i64) {
     w.put("w", writer);
     w.put("v", version);
@@ -59,11 +59,11 @@ pub(super) fn write(
         model.attempt(id, state, synced);
         let sent_at = Instant::now();
         let Ok(reply) = connection.command(body.as_doc()) else {
-            return Ok(written); // killed
+            return Ok(written); // The server was killed.
         };
         if let Some(text) = complaint(reply.as_doc()) {
             if over.load(Ordering::SeqCst) {
-                return Ok(written); // the disk is gone
+                return Ok(written); // The disk has failed.
             }
             return Err(Problem::Failed(format!("writing document {id} ({state:?}): {text}")));
         }

@@ -1,8 +1,8 @@
-//! A bare echo: what the machine's loopback allows, with nothing behind it.
+//! A bare echo server: the upper bound that the machine's loopback sets, with no work behind it.
 //!
-//! A request is a frame (its length in the first four bytes); the reply is a frame of as many bytes as
-//! the fixed size in the arguments says. Two shapes: `threads` (one per connection, as the server has) and
-//! `epoll` (two threads, each with its own listener queue and its own poll), the fastest we know.
+//! A request is a frame with its length in the first four bytes; the reply is a frame of the fixed size given
+//! in the arguments. There are two modes: `threads` (one thread per connection, as the server has) and `epoll`
+//! (two threads, each with its own poll on the shared listener), the fastest known mode.
 mod raw;
 
 use crate::args::{Args, Outcome, Problem, failed};
@@ -12,7 +12,7 @@ use std::thread;
 
 const EPOLL_THREADS: usize = 2;
 
-/// `nagi-bench echo --port N --reply BYTES --mode threads|epoll`; runs until it is killed.
+/// `nagi-bench echo --port N --reply BYTES --mode threads|epoll`: runs until it is killed.
 pub(crate) fn serve(args: &Args) -> Outcome {
     let port: u16 = args.number("port", 0)?;
     let reply_bytes: usize = args.number("reply", 1300)?;
@@ -29,7 +29,7 @@ fn threads(listener: &TcpListener, reply_bytes: usize) -> Outcome {
         let stream = stream.map_err(failed("accepting"))?;
         thread::spawn(move || {
             let _ = stream.set_nodelay(true);
-            // A client that goes away ends its thread.
+            // When a client disconnects, its thread finishes.
             let _ = echo(stream, reply_bytes);
         });
     }
@@ -49,7 +49,7 @@ fn echo(mut stream: TcpStream, reply_bytes: usize) -> std::io::Result<()> {
     }
 }
 
-/// Bytes received so far of one connection, and the reply that answers every request.
+/// The bytes received so far on one connection, and the reply to every request.
 struct Requests {
     buffer: Vec<u8>,
     have: usize,
@@ -68,7 +68,7 @@ impl Requests {
         &mut self.buffer[self.have..]
     }
 
-    /// Takes note of `got` more bytes; how many requests are complete now. Those are forgotten.
+    /// Accounts for `got` more received bytes. Returns the number of complete requests and discards these.
     fn complete(&mut self, got: usize) -> usize {
         self.have += got;
         let (mut at, mut count) = (0, 0);

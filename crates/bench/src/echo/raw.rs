@@ -1,8 +1,8 @@
-//! The echo over epoll: the system calls that `std` does not have.
+//! The echo over epoll: the system calls that `std` lacks.
 //!
 //! Each thread waits on the shared listener (`EPOLLEXCLUSIVE`) and on the connections it accepted itself,
 //! so a connection never changes threads and nothing is locked.
-#![allow(unsafe_code)] // epoll has no safe interface in std, and a bench needs no event library
+#![allow(unsafe_code)] // epoll has no safe interface in std, and a benchmark needs no event library
 
 use super::Requests;
 use std::io::{self, ErrorKind, Read, Write};
@@ -12,7 +12,7 @@ use std::thread;
 
 const EVENTS_MAX: usize = 64;
 
-/// Serves on `listener` with `threads` threads until the process ends.
+/// Serves on `listener` with `threads` threads until the process exits.
 pub(super) fn serve(listener: &TcpListener, reply_bytes: usize, threads: usize) -> io::Result<()> {
     listener.set_nonblocking(true)?;
     thread::scope(|scope| {
@@ -26,7 +26,7 @@ pub(super) fn serve(listener: &TcpListener, reply_bytes: usize, threads: usize) 
 }
 
 fn worker(listener: &TcpListener, reply_bytes: usize) -> io::Result<()> {
-    // SAFETY: epoll_create1 takes no pointers; a valid result is a new descriptor that we own.
+    // SAFETY: epoll_create1 takes no pointers; a valid result is a new descriptor owned by this code.
     let poll = unsafe {
         let fd = libc::epoll_create1(libc::EPOLL_CLOEXEC);
         if fd < 0 {
@@ -66,19 +66,19 @@ fn worker(listener: &TcpListener, reply_bytes: usize) -> io::Result<()> {
             if let Some((stream, requests)) = slot
                 && !answer(stream, requests)
             {
-                *slot = None; // closing the socket takes it out of the poll
+                *slot = None; // closing the socket also removes it from the poll
             }
         }
     }
 }
 
-/// Reads once and answers; false when the connection is over.
+/// Reads once and replies. Returns false when the connection is closed.
 fn answer(stream: &mut TcpStream, requests: &mut Requests) -> bool {
     match stream.read(requests.space()) {
         Ok(0) => false,
         Ok(got) => {
             let count = requests.complete(got);
-            // A reply fits the socket's buffer, since a client sends one request at a time.
+            // The replies fit the socket's buffer, because a client sends one request at a time.
             (0..count).all(|_| stream.write_all(&requests.reply).is_ok())
         }
         Err(e) => matches!(e.kind(), ErrorKind::WouldBlock | ErrorKind::Interrupted),

@@ -1,13 +1,13 @@
-//! Events as the network Bluesky sends them, made up: the same number gives the same event.
+//! Generates synthetic events in the form of the Bluesky network: the same number gives the same event.
 //!
-//! Shape and proportions follow the public stream that JSONBench loads: about half of all events are
-//! likes, users are unequally busy, texts of posts have a few dozen words, 99 of 100 events are commits.
+//! Form and proportions follow the public stream that JSONBench loads: about half of all events are likes, the
+//! activity of users is skewed, texts of posts have a few dozen words, and 99 of 100 events are commits.
 use crate::random::{Random, Zipf};
 use nagi_bson::{DocBuf, DocWriter};
 
-/// The first event's time, in microseconds: 2024-11-21T16:00:00Z.
+/// The time of the first event in microseconds: 2024-11-21T16:00:00Z.
 const BEGIN_US: i64 = 1_732_204_800_000_000;
-/// A million events come within a few hours.
+/// Interval between events: a million events span a few hours.
 const STEP_US: u64 = 24_000;
 const LETTERS: &[u8] = b"abcdefghijklmnopqrstuvwxyz234567";
 const LANGUAGES: [&str; 6] = ["en", "ja", "pt", "de", "es", "fr"];
@@ -15,7 +15,7 @@ const WORDS: [&str; 16] = [
     "calm", "sea", "evening", "wind", "harbour", "sail", "morning", "light", "rope", "tide",
     "gull", "stone", "mast", "rain", "cloud", "shore",
 ];
-/// Of 10,000 events: which collection, and what was done to it.
+/// For 10,000 events: their number, collection and operation.
 const COLLECTIONS: [(u64, &str, &str); 9] = [
     (4700, "app.bsky.feed.like", "create"),
     (6600, "app.bsky.feed.post", "create"),
@@ -28,21 +28,21 @@ const COLLECTIONS: [(u64, &str, &str); 9] = [
     (10_000, "app.bsky.graph.listitem", "create"),
 ];
 
-/// Makes events.
+/// Generates events.
 pub(super) struct Events {
     users: Zipf,
 }
 
 impl Events {
     pub(super) fn new(documents: u64) -> Events {
-        // The real set has about one user for each three events.
+        // The real data set has about one user per three events.
         Events { users: Zipf::new((documents / 3).max(10)) }
     }
 
     /// The event with this number.
     pub(super) fn event(&self, number: u64) -> DocBuf {
         let mut random = Random::new(number + 1);
-        // A few steps, since the first numbers of near seeds are alike.
+        // A few steps are skipped, because the first numbers of similar seeds are similar.
         for _ in 0..4 {
             random.next();
         }
@@ -82,7 +82,7 @@ fn commit_into(
         return;
     }
     out.doc("record", |out| {
-        // The real ones say `$type`, which FerretDB does not store.
+        // Real events name this field `$type`, which FerretDB cannot store.
         out.put("type", *collection);
         out.put("createdAt", "2024-11-21T16:25:46.221Z");
         match *collection {
@@ -103,7 +103,7 @@ fn commit_into(
     out.put("cid", format!("bafyrei{}", name(random.next(), 52)).as_str());
 }
 
-/// Letters that are another's only by chance.
+/// Random letters; two seeds give the same name only by chance.
 fn name(seed: u64, length: usize) -> String {
     let mut random = Random::new(seed ^ 0x000B_5C7E);
     (0..length).map(|_| char::from(LETTERS[random.below(32) as usize])).collect()

@@ -1,9 +1,9 @@
-//! `nagi-bench jsonbench`: the five questions of ClickHouse's JSONBench over made-up events.
+//! `nagi-bench jsonbench`: runs the five queries of ClickHouse's JSONBench over synthetic events.
 //!
-//! A million events of Bluesky's shape ([`events`]) are loaded; each question is asked several times
-//! without an index and with the index that the benchmark's page gives MongoDB. The time is the best of
-//! the rounds, as there. Peers get the same documents and the same questions; answers that differ from
-//! those of the first server are shown.
+//! A million events in Bluesky's form ([`events`]) are loaded. Each query runs several times without an index
+//! and with the index that the benchmark's page gives MongoDB. The result is the best time of the rounds, as on
+//! that page. Peers get the same documents and the same queries; results that differ from those of the first
+//! server are reported.
 mod events;
 mod queries;
 
@@ -24,12 +24,12 @@ const COLLECTION: &str = "bluesky";
 const BATCH: u64 = 1000;
 const SILENCE_MAX: Duration = Duration::from_secs(1800);
 
-/// What one server needed.
+/// The figures of one server.
 struct Run {
     server: String,
     load_s: f64,
     index_s: f64,
-    /// For each question: seconds without and with the index; none if it was refused.
+    /// For each query: seconds without and with the index; none if the server refused it.
     seconds: Vec<(Option<f64>, Option<f64>)>,
     answers: Vec<Option<String>>,
 }
@@ -63,7 +63,7 @@ pub(crate) fn run(args: &Args) -> Outcome {
     if let Some(path) = args.text("json") {
         fs::write(path, json(&runs)).map_err(failed(path))?;
     }
-    // Which of the two is wrong is for people to find out.
+    // Which of two differing results is wrong must be decided by a person.
     disagreements(&runs).iter().for_each(|text| report::say(&format!("{text}\n")));
     Ok(())
 }
@@ -125,7 +125,7 @@ fn index(connection: &mut Connection) -> Outcome {
 
 type Answered = (Option<f64>, Option<String>);
 
-/// The best time of the rounds, and the documents of the answer; none if the server has no such stage.
+/// The best time of the rounds, and the documents of the result; none if the server lacks the stage.
 fn best(connection: &mut Connection, query: &Query, rounds: u32) -> Outcome<Answered> {
     let (mut best, mut answer) = (f64::INFINITY, String::new());
     for _ in 0..rounds {
@@ -144,7 +144,7 @@ fn best(connection: &mut Connection, query: &Query, rounds: u32) -> Outcome<Answ
     Ok((Some(best), Some(answer)))
 }
 
-/// Questions that two servers answer differently.
+/// The queries for which two servers return different results.
 fn disagreements(runs: &[Run]) -> Vec<String> {
     let Some((first, others)) = runs.split_first() else { return Vec::new() };
     let mut out = Vec::new();

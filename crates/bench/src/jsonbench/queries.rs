@@ -1,8 +1,8 @@
-//! The five questions of JSONBench, as its page puts them to MongoDB.
+//! The five queries of JSONBench, in the form that its page gives for MongoDB.
 use super::{COLLECTION, DATABASE};
 use nagi_bson::{DocBuf, doc};
 
-/// A question and its name.
+/// A query and its name.
 pub(super) struct Query {
     pub(super) name: &'static str,
     pub(super) command: DocBuf,

@@ -1,8 +1,9 @@
-//! `nagi-bench memory`: resident memory against the bound while large documents go through every kind of work.
+//! `nagi-bench memory`: compares resident memory with its bound while large documents pass through every kind
+//! of operation.
 //!
-//! The experiment of 2015: documents of a million characters are inserted, read back, sorted, grouped and
-//! indexed with several cache sizes. Then idle connections are opened on top. Resident memory is looked
-//! at each tenth of a second; a sample above `cacheSizeGB x 1.10 + 64 MiB` fails the run.
+//! This repeats an experiment of 2015: documents of a million characters are inserted, read back, sorted,
+//! grouped and indexed with several cache sizes. Then idle connections are opened in addition. Resident memory
+//! is sampled every tenth of a second; a sample above `cacheSizeGB x 1.10 + 64 MiB` fails the run.
 mod results;
 
 use crate::args::{Args, Outcome, Problem};
@@ -19,13 +20,13 @@ use std::time::{Duration, Instant};
 const DATABASE: &str = "nagi_memory";
 const COLLECTION: &str = "big";
 const CACHES: &str = "1,2";
-/// Documents in one insert: ten million characters, as `insertMany` of the shell would send them.
+/// Documents per insert: ten million characters, as `insertMany` of the shell sends them.
 const BATCH: u64 = 10;
-/// How long idle connections are left alone: servers give buffers back after a while.
+/// Time for which idle connections stay open: servers release buffers after a while.
 const REST: Duration = Duration::from_secs(12);
-/// A sort of ten gigabytes answers when it is done.
+/// Read timeout: a sort of ten gigabytes replies only when it has finished.
 const SILENCE_MAX: Duration = Duration::from_secs(3600);
-/// A server may exceed its budget by a tenth and this.
+/// A server may exceed its budget by a tenth plus this.
 const SLACK_BYTES: f64 = 67_108_864.0;
 const GIB: f64 = 1_073_741_824.0;
 
@@ -92,7 +93,7 @@ pub(crate) fn run(args: &Args) -> Outcome {
     }
 }
 
-/// All phases against one server.
+/// Runs all phases against one server.
 fn measure(plan: &Plan, cache: f64, server: &str, process: u32) -> Outcome<Run> {
     let bound = (cache * GIB * 1.10 + SLACK_BYTES) as u64;
     let mut run = Run { cache, bound, phases: Vec::new() };
@@ -131,7 +132,7 @@ fn insert(connection: &mut Connection, plan: &Plan) -> Outcome<u64> {
             out.put("insert", COLLECTION);
             out.array("documents", |list| {
                 for id in start..end {
-                    // Spread, so that sorting by it has something to do.
+                    // The values are scattered, so that a sort by them has work to do.
                     let n = id.wrapping_mul(0x9E37_79B9_7F4A_7C15) >> 33;
                     let one = doc! { "_id": (id as i64), "n": (n as i64), "text": text };
                     list.push(Value::Doc(one.as_doc()));
@@ -145,7 +146,7 @@ fn insert(connection: &mut Connection, plan: &Plan) -> Outcome<u64> {
     Ok(plan.documents)
 }
 
-/// Reads all documents, in an order.
+/// Reads all documents in this order.
 fn find(connection: &mut Connection, sort: &[(&str, i32)]) -> Outcome<u64> {
     let command = DocBuf::build(|out| {
         out.put("find", COLLECTION);
@@ -182,7 +183,7 @@ fn index(connection: &mut Connection) -> Outcome<u64> {
     connection.expect(command.as_doc()).map(|_| 1)
 }
 
-/// Opens connections, lets them rest, and closes them.
+/// Opens connections, leaves them idle, and closes them.
 fn rest(server: &str, count: usize) -> Outcome<u64> {
     let mut open = Vec::new();
     for _ in 0..count {

@@ -1,19 +1,19 @@
-//! What `memory` reports: a line a phase, a table, a page with plots, JSON.
+//! The report of `memory`: a line per phase, a table, a page with plots, JSON.
 use crate::html::{Page, Plot};
 use crate::resident::peak;
 use std::fmt::Write as _;
 
-/// One kind of work.
+/// One kind of operation.
 pub(super) struct Phase {
     pub(super) name: &'static str,
-    /// Documents, groups or connections.
+    /// Number of documents, groups or connections.
     pub(super) count: u64,
     pub(super) seconds: f64,
-    /// Seconds from its beginning, and bytes.
+    /// Pairs of seconds since the beginning of the phase and bytes.
     pub(super) samples: Vec<(f64, u64)>,
 }
 
-/// All work with one size of the cache.
+/// All phases with one cache size.
 pub(super) struct Run {
     pub(super) cache: f64,
     pub(super) bound: u64,
@@ -29,12 +29,12 @@ impl Run {
         phase.samples.iter().filter(|sample| sample.1 > self.bound).count()
     }
 
-    /// Samples above the bound.
+    /// The number of samples above the bound.
     pub(super) fn samples_over(&self) -> usize {
         self.phases.iter().map(|phase| self.over(phase)).sum()
     }
 
-    /// For those who watch.
+    /// The progress line printed after a phase.
     pub(super) fn line(&self, phase: &Phase) -> String {
         format!(
             "cacheSizeGB {}: {:<16} {:>8} in {:>7.1} s, at most {:>7.1} of {:.1} MiB resident\n",
@@ -47,7 +47,7 @@ impl Run {
         )
     }
 
-    /// All samples on one time line.
+    /// All samples on one time axis.
     fn line_of_time(&self) -> Vec<(f64, f64)> {
         let mut offset = 0.0;
         let mut points = Vec::new();

@@ -1,7 +1,7 @@
-//! The memory cgroup with the neighbour in it, and the server that joins it.
+//! The memory cgroup that contains the neighbour and the server.
 //!
-//! `bench/limits.sh` makes the group and watches this program: however it ends, the script ends what is
-//! left in the group and removes it.
+//! `bench/limits.sh` creates the cgroup and watches this program. However this program terminates, the script
+//! terminates the processes left in the cgroup and removes it.
 use super::holder;
 use super::watch::Version;
 use crate::args::{Outcome, Problem, failed, self_program};
@@ -11,17 +11,17 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-/// Name of the groups that the script makes, before its process id.
+/// Prefix of the names of the cgroups that the script creates; its process id follows.
 const MARK: &str = "nagi-limits";
 const ROOT: &str = "/sys/fs/cgroup";
 
-/// Dropped: the neighbour ends and the group is removed. The server must have ended before.
+/// When dropped, the neighbour is terminated and the cgroup is removed. The server must have stopped before.
 pub(super) struct Group {
-    /// The script that holds the neighbour; its address is the neighbour's.
+    /// The script that runs the neighbour; its address is that of the neighbour.
     script: Server,
     pub(super) version: Version,
     pub(super) folder: PathBuf,
-    /// The neighbour's process.
+    /// The neighbour's process id.
     pub(super) neighbour: u32,
     neighbour_megabytes: u64,
 }
@@ -63,7 +63,7 @@ impl Group {
         Ok(Group { script, version, folder, neighbour, neighbour_megabytes })
     }
 
-    /// `nagi serve` inside the group from its first page on.
+    /// Starts `nagi serve` inside the cgroup, so that all its pages are charged to it.
     pub(super) fn server(&self, program: &Path, dbpath: &Path, more: &[&str]) -> Outcome<Server> {
         fs::create_dir_all(dbpath).map_err(failed("creating the data directory"))?;
         let port = free_port()?;
@@ -81,7 +81,7 @@ impl Group {
         Server::start(Path::new("sh"), &args, port)
     }
 
-    /// Has the neighbour walk over all its memory.
+    /// Makes the neighbour read all its memory.
     pub(super) fn walk(&self) -> Outcome<Duration> {
         holder::ask(&self.script.address, self.neighbour_megabytes)
     }

@@ -1,7 +1,7 @@
-//! The neighbour: a process that holds memory, sleeps, and walks over all its pages when it is requested to.
+//! The neighbour: a process that holds memory, sleeps, and reads all its pages on request.
 //!
-//! A request is one byte, the reply two numbers of eight bytes: pages that were as they should be, and
-//! how many microseconds the walk took. Pages that were taken away come back one major fault each.
+//! A request is one byte. The reply is two numbers of eight bytes: the number of pages with the expected
+//! content, and the duration of the walk in microseconds. Each page that was evicted costs one major fault.
 use crate::args::{Args, Outcome, Problem, failed};
 use std::hint::black_box;
 use std::io::{Read as _, Write as _};
@@ -10,10 +10,10 @@ use std::time::{Duration, Instant};
 
 const PAGE_BYTES: usize = 4096;
 const MEGABYTES_MAX: usize = 1 << 20;
-/// Walking over gigabytes that were swapped out to a slow disk takes its time.
+/// Read timeout: reading gigabytes that were swapped out to a slow disk takes long.
 const SILENCE_MAX: Duration = Duration::from_secs(1800);
 
-/// `nagi-bench neighbour --port N --megabytes N`; runs until it is killed.
+/// `nagi-bench neighbour --port N --megabytes N`: runs until it is killed.
 pub(crate) fn serve(args: &Args) -> Outcome {
     let port: u16 = args.number("port", 0)?;
     let megabytes: usize = args.number("megabytes", 0)?;
@@ -21,11 +21,12 @@ pub(crate) fn serve(args: &Args) -> Outcome {
         return Err(Problem::Usage("`--megabytes` is 1 to 1048576\n".to_owned()));
     }
     let memory = hold(megabytes << 20);
-    // Only now: who waits for the port waits for the memory.
+    // The port is opened only after the memory is touched: a client that waits for the port waits for the
+    // memory.
     let listener = TcpListener::bind(("127.0.0.1", port)).map_err(failed("listening"))?;
     for stream in listener.incoming() {
         let stream = stream.map_err(failed("accepting"))?;
-        // A client that goes away is followed by the next one.
+        // When a client disconnects, the next one is accepted.
         let _ = answer(stream, &memory);
     }
     Ok(())
@@ -44,7 +45,7 @@ fn answer(mut stream: TcpStream, memory: &[u8]) -> std::io::Result<()> {
     Ok(())
 }
 
-/// Memory with something of its own in each page, so that each page is really there.
+/// Allocates memory with distinct content in each page, so that each page is really resident.
 fn hold(bytes: usize) -> Vec<u8> {
     let mut memory = vec![0; bytes];
     for (number, page) in memory.chunks_exact_mut(PAGE_BYTES).enumerate() {
@@ -53,7 +54,7 @@ fn hold(bytes: usize) -> Vec<u8> {
     black_box(memory)
 }
 
-/// Reads each page; how many hold what was put there.
+/// Reads each page and returns the number of pages with the expected content.
 fn walk(memory: &[u8]) -> u64 {
     let pages = black_box(memory).chunks_exact(PAGE_BYTES).enumerate();
     pages.filter(|(number, page)| page[..8] == mark(*number)).count() as u64
@@ -63,7 +64,7 @@ fn mark(number: usize) -> [u8; 8] {
     (number as u64 + 1).wrapping_mul(0x9E37_79B9_7F4A_7C15).to_le_bytes()
 }
 
-/// Has the neighbour at this address walk over its memory; how long that took it.
+/// Makes the neighbour at this address read its memory, and returns the time it took.
 pub(super) fn ask(address: &str, megabytes: u64) -> Outcome<Duration> {
     let doing = "asking the neighbour";
     let mut stream = TcpStream::connect(address).map_err(failed(doing))?;

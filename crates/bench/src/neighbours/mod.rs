@@ -1,10 +1,15 @@
-//! `nagi-bench neighbours`: what a scan of everything does to another process in the same memory.
+//! `nagi-bench neighbours`: measures how a full scan affects another process in the same memory.
 //!
-//! The experiment: a machine of 4 GB, another process with 2 GB of heap, a database of 10 GB that is
-//! scanned without an index. A server that reads its files through `mmap` had 1.3 GB of the neighbour
-//! swapped out. Here a memory cgroup is the machine. Documents are inserted, the server is started anew
-//! with nothing in the page cache, the neighbour walks over its memory, the scan runs, the neighbour
-//! walks again. Wanted: no major fault and no swapped byte of the neighbour, little page cache.
+//! This repeats an experiment: a machine of 4 GB, another process with 2 GB of heap, and a database of 10 GB
+//! that is scanned without an index. With a server that reads its files through `mmap`, 1.3 GB of the neighbour
+//! was swapped out. Here a memory cgroup takes the role of the machine. The steps:
+//!
+//! 1. Documents are inserted, and the server is restarted with an empty page cache.
+//! 2. The neighbour reads all its memory.
+//! 3. The scan runs.
+//! 4. The neighbour reads all its memory again.
+//!
+//! Expected: no major fault and no swapped byte of the neighbour, and little page cache.
 mod group;
 mod holder;
 mod results;
@@ -26,7 +31,7 @@ use std::time::{Duration, Instant};
 use watch::{Watch, read_bytes};
 use work::{forget, insert, scan};
 
-/// A scan of ten gigabytes answers when it is done.
+/// Read timeout: a scan of ten gigabytes replies only when it has finished.
 const SILENCE_MAX: Duration = Duration::from_secs(3600);
 struct Plan {
     documents: u64,
@@ -100,7 +105,7 @@ fn measure(args: &Args, plan: &Plan, scratch: &Path, folder: &Path) -> Outcome<R
     let mut more = vec!["--wiredTigerCacheSizeGB", cache.as_str()];
     more.extend(args.all("server-option"));
     let program = args.nagi()?;
-    // Before the server, so that it is dropped after it.
+    // Created before the server, so that it is dropped after the server.
     let group = Group::start(scratch, plan.memory_megabytes, plan.neighbour_megabytes)?;
     let mut run = Run::new(plan, &group);
     report::say(&run.head());
@@ -123,7 +128,7 @@ fn measure(args: &Args, plan: &Plan, scratch: &Path, folder: &Path) -> Outcome<R
     let server = group.server(&program, folder, &more)?;
     let mut connection = Connection::open(&server.address)?;
     connection.be_patient(SILENCE_MAX)?;
-    // The start writes out and removes what the journal held: that is no part of the scan either.
+    // The start writes and removes data of the journal; this is not part of the scan.
     run.disk_bytes = settled_disk_bytes(folder);
     forget(folder)?;
     run.walk_before = run.phase("walk before", begin, &group, server.id(), || group.walk())?;
@@ -139,7 +144,7 @@ fn measure(args: &Args, plan: &Plan, scratch: &Path, folder: &Path) -> Outcome<R
 }
 
 impl Run {
-    /// Does something and watches meanwhile.
+    /// Runs an operation and records samples meanwhile.
     fn phase<T>(
         &mut self,
         name: &'static str,
@@ -161,7 +166,7 @@ impl Run {
         Ok(done)
     }
 
-    /// The phase that has just ended, for those who watch.
+    /// Prints the line of the phase that has just finished.
     fn log(&self) {
         if let Some(phase) = self.phases.last() {
             report::say(&results::line(phase));

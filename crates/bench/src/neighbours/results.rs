@@ -1,4 +1,4 @@
-//! What `neighbours` reports: a line a phase, a table, bounds that were missed, a page with plots, JSON.
+//! The report of `neighbours`: a line per phase, a table, the bounds that were missed, a page with plots, JSON.
 use super::Plan;
 use super::group::Group;
 use super::watch::{Sample, Version};
@@ -7,17 +7,17 @@ use std::fmt::Write as _;
 use std::fs;
 use std::time::Duration;
 
-/// The page cache may grow by so much during the scan.
+/// Maximum growth of the page cache during the scan.
 const GROWTH_MAX: u64 = 64 << 20;
 
-/// One kind of work; at least two samples.
+/// One phase; it has at least two samples.
 pub(super) struct Phase {
     pub(super) name: &'static str,
     pub(super) seconds: f64,
     pub(super) samples: Vec<Sample>,
 }
 
-/// What is known of the machine and the run.
+/// Facts about the machine and the run.
 pub(super) struct Run {
     pub(super) documents: u64,
     pub(super) characters: usize,
@@ -26,12 +26,12 @@ pub(super) struct Run {
     pub(super) neighbour_megabytes: u64,
     pub(super) cache_gigabytes: f64,
     pub(super) version: Version,
-    /// Of the machine and, where it has one of its own, of the cgroup.
+    /// Swappiness of the machine and, if the cgroup has its own, of the cgroup.
     pub(super) swappiness: Option<u64>,
     pub(super) group_swappiness: Option<u64>,
     pub(super) swap_bytes: u64,
     pub(super) disk_bytes: u64,
-    /// By the server during the scan.
+    /// Bytes read by the server during the scan.
     pub(super) read_bytes: Option<u64>,
     pub(super) walk_before: Duration,
     pub(super) walk_after: Duration,
@@ -63,7 +63,7 @@ impl Phase {
         self.samples.iter().map(of).max().unwrap_or(0)
     }
 
-    /// The greatest rise above the least before it: pages that somebody drops meanwhile hide none.
+    /// The greatest rise above the lowest value before it. Pages that are dropped meanwhile do not hide a rise.
     fn growth(&self) -> u64 {
         let mut least = u64::MAX;
         let rises = self.samples.iter().map(|s| {
@@ -103,13 +103,13 @@ impl Run {
         self.phases.iter().find(|phase| phase.name == name)
     }
 
-    /// From the scan's first sample on, the walk at the end included.
+    /// The samples from the first one of the scan on, including the second walk.
     fn since_scan(&self) -> impl Iterator<Item = &Sample> {
         let judged = |phase: &&Phase| matches!(phase.name, "scan" | "walk after");
         self.phases.iter().filter(judged).flat_map(|phase| &phase.samples)
     }
 
-    /// Major faults, and the most bytes that were swapped out beyond those that were before.
+    /// The number of major faults, and the maximum of bytes swapped out in addition to those at the beginning.
     pub(super) fn taken(&self) -> (u64, u64) {
         let first = self.since_scan().next().copied().unwrap_or_default();
         let most = |of: fn(&Sample) -> u64| self.since_scan().map(of).max().unwrap_or(0);
@@ -119,7 +119,7 @@ impl Run {
         )
     }
 
-    /// What was wanted and is not so.
+    /// The bounds that were missed.
     pub(super) fn missed(&self) -> Vec<String> {
         let (faults, swapped) = self.taken();
         let growth = self.phase_of("scan").map_or(0, Phase::growth);
@@ -162,7 +162,7 @@ impl Run {
         self.documents as f64 * self.characters as f64 / 1e6
     }
 
-    /// Of documents scanned.
+    /// Megabytes of documents scanned per second.
     fn scan_mb_per_second(&self) -> f64 {
         self.megabytes() / self.phase_of("scan").map_or(f64::NAN, |scan| scan.seconds).max(1e-9)
     }

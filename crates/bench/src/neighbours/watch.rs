@@ -1,4 +1,4 @@
-//! Looks at the group, the server and the neighbour each tenth of a second.
+//! Samples the cgroup, the server and the neighbour every tenth of a second.
 use super::group::Group;
 use crate::resident::resident_bytes;
 use std::fs;
@@ -9,29 +9,29 @@ use std::time::{Duration, Instant};
 
 const EVERY: Duration = Duration::from_millis(100);
 
-/// Of the cgroup hierarchy.
+/// The version of the cgroup hierarchy.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(super) enum Version {
     One,
     Two,
 }
 
-/// One look.
+/// One sample.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub(super) struct Sample {
     /// Seconds since the run began.
     pub(super) at: f64,
-    /// Of the whole group, bytes.
+    /// Page cache of the whole cgroup, bytes.
     pub(super) page_cache: u64,
-    /// Resident, bytes; zero while there is none.
+    /// Resident memory of the server, bytes; zero while no server runs.
     pub(super) server: u64,
-    /// Major faults since the neighbour began.
+    /// Major faults of the neighbour since it began.
     pub(super) faults: u64,
-    /// Of the neighbour's memory, bytes.
+    /// Swapped part of the neighbour's memory, bytes.
     pub(super) swapped: u64,
 }
 
-/// What is looked at.
+/// The processes and files that are sampled.
 #[derive(Clone)]
 struct Scene {
     begin: Instant,
@@ -55,7 +55,7 @@ impl Scene {
     }
 }
 
-/// Looks until it is finished or dropped.
+/// Samples until it is finished or dropped.
 pub(super) struct Watch {
     stop: mpsc::Sender<()>,
     thread: JoinHandle<Vec<Sample>>,
@@ -74,7 +74,8 @@ impl Watch {
         let thread = thread::spawn(move || {
             let mut samples = Vec::new();
             loop {
-                // The last look comes after the end: work shorter than a tenth has two samples too.
+                // A last sample is taken after the stop, so that work shorter than a tenth of a second has two
+                // samples too.
                 let last = stopped.recv_timeout(match samples.is_empty() {
                     true => Duration::ZERO,
                     false => EVERY,
@@ -97,7 +98,7 @@ impl Watch {
     }
 }
 
-/// Bytes of files in memory, those of shared memory left out: they can no more be dropped than a heap.
+/// Bytes of files in memory, without shared memory, which cannot be dropped any more than a heap can.
 pub(super) fn page_cache(version: Version, stat: &str) -> Option<u64> {
     let field = |name: &str| {
         stat.lines()
@@ -110,13 +111,13 @@ pub(super) fn page_cache(version: Version, stat: &str) -> Option<u64> {
     Some(files?.saturating_sub(field("shmem").unwrap_or(0)))
 }
 
-/// Major faults of a process of `/proc/PID/stat`.
+/// Major faults of a process, from `/proc/PID/stat`.
 pub(super) fn major_faults(stat: &str) -> Option<u64> {
-    // The name stands in parentheses and may hold anything, also a parenthesis.
+    // The name is in parentheses and may contain any character, including a parenthesis.
     stat.get(stat.rfind(')')? + 1..)?.split_ascii_whitespace().nth(9)?.parse().ok()
 }
 
-/// Swapped bytes of `/proc/PID/status`; a kernel without swap has no such line.
+/// Swapped bytes, from `/proc/PID/status`; a kernel without swap has no such line.
 pub(super) fn swapped_bytes(status: &str) -> u64 {
     let line = status.lines().find_map(|line| line.strip_prefix("VmSwap:"));
     let kilobytes =
@@ -124,7 +125,7 @@ pub(super) fn swapped_bytes(status: &str) -> u64 {
     kilobytes.unwrap_or(0).saturating_mul(1024)
 }
 
-/// Bytes that a process had read from disks so far, of `/proc/PID/io`.
+/// Bytes that a process has read from disks so far, from `/proc/PID/io`.
 pub(super) fn read_bytes(io: &str) -> Option<u64> {
     io.lines().find_map(|line| line.strip_prefix("read_bytes:")?.trim().parse().ok())
 }

@@ -1,4 +1,4 @@
-//! The work of a run: documents inserted, all of them scanned, and the page cache emptied between.
+//! The steps of a run: inserting documents, scanning all of them, and emptying the page cache in between.
 use super::Plan;
 use crate::args::{Outcome, Problem, failed};
 use crate::client::{Connection, integer};
@@ -10,9 +10,9 @@ use std::path::Path;
 
 const DATABASE: &str = "nagi_neighbours";
 const COLLECTION: &str = "big";
-/// Documents in one insert.
+/// Documents per insert.
 const BATCH: u64 = 10;
-/// 64 characters: six bits of chance each, and no two stretches alike.
+/// 64 characters: each carries six random bits, and no two stretches are alike.
 const ALPHABET: &[u8; 64] = b"0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz+-";
 
 pub(super) fn insert(connection: &mut Connection, plan: &Plan) -> Outcome {
@@ -55,7 +55,7 @@ fn text(plan: &Plan, random: &mut Random) -> String {
     text
 }
 
-/// A filter that nothing matches, on a field without an index: every document is looked at.
+/// Finds by a filter that matches no document, on a field without an index, so that every document is read.
 pub(super) fn scan(connection: &mut Connection) -> Outcome {
     let find = doc! {
         "find": COLLECTION, "filter": { "other": "nothing" }, "$db": DATABASE
@@ -79,7 +79,7 @@ pub(super) fn scan(connection: &mut Connection) -> Outcome {
     }
 }
 
-/// Drops the folder's files from the page cache: what the load left there is no part of the scan.
+/// Drops the folder's files from the page cache: pages left by the load are not part of the scan.
 pub(super) fn forget(folder: &Path) -> Outcome {
     let doing = "dropping the data from the page cache";
     for entry in fs::read_dir(folder).map_err(failed(doing))? {

@@ -1,9 +1,9 @@
-//! Calls about the calling thread's place and priority.
+//! System calls that set the processor and the priority of the calling thread.
 #![expect(unsafe_code)]
 
 /// Binds the calling thread to a processor.
 pub(super) fn pin(processor: usize) -> bool {
-    // SAFETY: a set of our own, of the size that is told; zero is the calling thread.
+    // SAFETY: the set is a local variable, and its size is passed; zero denotes the calling thread.
     unsafe {
         let mut set = std::mem::zeroed::<libc::cpu_set_t>();
         libc::CPU_SET(processor, &mut set);
@@ -11,9 +11,9 @@ pub(super) fn pin(processor: usize) -> bool {
     }
 }
 
-/// Lets the calling thread run before all others whenever it has something to do.
+/// Gives the calling thread real-time priority: it runs before all others whenever it is runnable.
 pub(super) fn real_time() -> bool {
-    // SAFETY: a structure of our own; zero is the calling thread.
+    // SAFETY: the structure is a local variable; zero denotes the calling thread.
     unsafe {
         let mut wanted = std::mem::zeroed::<libc::sched_param>();
         wanted.sched_priority = 50;

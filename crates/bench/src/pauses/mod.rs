@@ -1,10 +1,10 @@
-//! Pauses of the machine itself: a server cannot answer while its processor is taken away.
+//! Detects pauses of the machine itself: a server cannot answer while its processor is taken away.
 //!
-//! A thread on each processor sleeps a millisecond at a time, with real-time priority where it may, and
-//! notes when it woke much later. On a virtual machine whose host gives it too little time such pauses
-//! last tens of milliseconds, and every measured latency has them in it; they are reported beside the
-//! stalls, never subtracted. Without the right to real-time priority (root has it) a busy processor
-//! looks like a pause: then nothing is noted.
+//! A thread on each processor sleeps for a millisecond at a time, with real-time priority where permitted, and
+//! records each time that it woke much later. On a virtual machine whose host is overcommitted such pauses last
+//! tens of milliseconds and are part of every measured latency. They are reported next to the stalls and never
+//! subtracted. Without the right to real-time priority (root has it) a busy processor cannot be distinguished
+//! from a pause; then nothing is recorded.
 mod ffi;
 mod others;
 
@@ -15,11 +15,11 @@ use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
 
 const SLEEP: Duration = Duration::from_millis(1);
-/// Shorter ones are not worth a line.
+/// Shorter pauses are not recorded.
 const LEAST: Duration = Duration::from_millis(10);
 const KEPT_MAX: usize = 100_000;
 
-/// When the machine stood still, from the beginning of the watch, and for how long.
+/// A pause: its time since the beginning of the watch, and its duration.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Pause {
     pub(crate) at: Duration,
@@ -44,7 +44,7 @@ impl Watch {
         Watch { stop, threads }
     }
 
-    /// Every pause of any processor; none if they cannot be told from a busy processor.
+    /// All pauses of all processors; none if they cannot be distinguished from a busy processor.
     pub(crate) fn finish(self) -> Option<Vec<Pause>> {
         self.stop.store(true, Ordering::Relaxed);
         let found = self.threads.into_iter().map(|thread| thread.join().ok().flatten());
@@ -68,7 +68,7 @@ fn watch(processor: usize, begin: Instant, stop: &AtomicBool) -> Option<Vec<Paus
     Some(found)
 }
 
-/// Whether an operation lies in a pause for at least half of its time.
+/// Returns true if a pause covers at least half of the operation's time.
 pub(crate) fn explains(pauses: &[Pause], at: Duration, took: Duration) -> bool {
     let inside = |pause: &Pause| {
         let (from, to) = (pause.at.max(at), (pause.at + pause.took).min(at + took));

@@ -1,7 +1,9 @@
-//! Processor time that others had: the host of a virtual machine, the kernel's own threads, whoever else runs.
+//! Measures the processor time that others use: the host of a virtual machine, the kernel's own threads, other
+//! processes.
 //!
-//! In ticks of the kernel, so a window of a tenth of a second is known to a few hundredths of the machine.
-//! Interrupts that run in a thread's time count as that thread's, as the kernel has it.
+//! The unit is the kernel's tick, so the value of a window of a tenth of a second is accurate to a few
+//! hundredths of the machine. Interrupts that run during a thread's time count as that thread's time, as in the
+//! kernel's accounting.
 use std::fs;
 use std::sync::mpsc;
 use std::thread::{self, JoinHandle};
@@ -9,17 +11,17 @@ use std::time::{Duration, Instant};
 
 use crate::process::ticks;
 
-/// As wide as a slot of the timeline.
+/// The width of a slot of the timeline.
 const WINDOW: Duration = Duration::from_millis(100);
 
-/// Looks at the end of each window until it is finished.
+/// Takes a sample at the end of each window until it is finished.
 pub(crate) struct Others {
     stop: mpsc::Sender<()>,
     thread: JoinHandle<Vec<f64>>,
 }
 
 impl Others {
-    /// Everybody but this process and `server`, in windows from `begin` on.
+    /// Measures all processes but this one and `server`, in windows from `begin` on.
     pub(crate) fn watch(begin: Instant, server: Option<u32>) -> Others {
         let (stop, stopped) = mpsc::channel();
         let ours: Vec<u32> = server.into_iter().chain([std::process::id()]).collect();
@@ -40,7 +42,7 @@ impl Others {
         Others { stop, thread }
     }
 
-    /// Of each window, the share of the machine that others had.
+    /// For each window, the share of the machine that others used.
     pub(crate) fn finish(self) -> Vec<f64> {
         drop(self.stop);
         self.thread.join().unwrap_or_default()
@@ -50,9 +52,9 @@ impl Others {
 /// Ticks since the machine was started.
 #[derive(Clone, Copy, Default)]
 struct Look {
-    /// Of everything, idleness too.
+    /// All ticks, including idle time.
     all: u64,
-    /// In which somebody's code ran, or the host ran something else.
+    /// Ticks in which any code ran, or in which the host ran something else.
     used: u64,
     ours: u64,
 }

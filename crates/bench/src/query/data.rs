@@ -1,4 +1,4 @@
-//! The documents that are asked about: the same number gives the same document, on every server.
+//! The documents that are queried: the same number gives the same document on every server.
 use crate::args::Outcome;
 use crate::client::Connection;
 use crate::progress::Progress;
@@ -8,7 +8,7 @@ use nagi_bson::{DocBuf, DocWriter, Value};
 pub(super) const DATABASE: &str = "nagi_query";
 /// Documents of about 1 KB.
 pub(super) const DOCS: &str = "docs";
-/// Twice as many of the same, for indexes that are built.
+/// Twice as many documents of the same kind, for index builds.
 pub(super) const MANY: &str = "many";
 /// A tenth as many, each with a reference.
 pub(super) const ORDERS: &str = "orders";
@@ -16,15 +16,15 @@ pub(super) const ORDERS: &str = "orders";
 pub(super) const TEXTS: &str = "texts";
 
 const BATCH: u64 = 1000;
-/// Of so many different words most texts are made.
+/// Number of different words from which most texts are made.
 const VOCABULARY: u64 = 5000;
 const WORDS: u64 = 20;
-/// Documents that hold the rare word.
+/// One in this many documents contains the rare word.
 const RARE_EVERY: u64 = 10_000;
-/// Documents that hold a common word.
+/// One in this many documents contains a given common word.
 const COMMON_EVERY: u64 = 20;
 
-/// Documents of a collection when `DOCS` has `scale`.
+/// Number of documents of a collection when `DOCS` has `scale`.
 pub(super) fn count(collection: &str, scale: u64) -> u64 {
     match collection {
         MANY => scale * 2,
@@ -34,7 +34,7 @@ pub(super) fn count(collection: &str, scale: u64) -> u64 {
     }
 }
 
-/// A number that has nothing to do with the order of `id`, and is no other's.
+/// A unique number that is unrelated to the order of `id`.
 pub(super) fn scattered(id: u64) -> i64 {
     (id.wrapping_mul(0x9E37_79B9_7F4A_7C15) >> 1) as i64
 }
@@ -44,7 +44,7 @@ pub(super) fn bucket(id: u64, n: u64) -> i32 {
     ((scattered(id) as u64 >> 20) % n) as i32
 }
 
-/// How many of the first `count` documents `test` is true for.
+/// The number of ids below `count` for which `test` is true.
 pub(super) fn how_many(count: u64, test: impl Fn(u64) -> bool) -> u64 {
     (0..count).filter(|id| test(*id)).count() as u64
 }
@@ -53,7 +53,7 @@ pub(super) fn has_rare(id: u64) -> bool {
     id % RARE_EVERY == 17 % RARE_EVERY
 }
 
-/// Whether the `which`-th common word stands in the text.
+/// Returns true if the text contains common word number `which`.
 pub(super) fn has_common(id: u64, which: u64) -> bool {
     (scattered(id + which * 7_919) as u64 >> 24).is_multiple_of(COMMON_EVERY)
 }
@@ -95,7 +95,7 @@ fn document(collection: &str, id: u64, scale: u64) -> DocBuf {
     })
 }
 
-/// About 1 KB in twenty-five fields; those that are looked at stand in the first half and at the end.
+/// About 1 KB in twenty-five fields. The fields that queries read are in the first half and at the end.
 fn fields(out: &mut DocWriter<'_>, id: u64) {
     const FILLING: [&str; 12] =
         ["f0", "f1", "f2", "f3", "f4", "f5", "f6", "f7", "f8", "f9", "f10", "f11"];
@@ -105,7 +105,7 @@ fn fields(out: &mut DocWriter<'_>, id: u64) {
     out.put("city", ["London", "Paris", "Rome", "Oslo"][bucket(id, 4) as usize]);
     out.put("ten", bucket(id, 10));
     out.put("many", bucket(id, 10_000));
-    // The same number without and with an index.
+    // The same number in a field without and a field with an index.
     out.put("k", k);
     out.put("ki", k);
     out.array("tags", |list| {
@@ -117,7 +117,7 @@ fn fields(out: &mut DocWriter<'_>, id: u64) {
     out.put("last", "somebody");
 }
 
-/// 55 characters that shrink to about half, as text does.
+/// 55 characters that compress to about half, as text does.
 fn filling(id: u64, n: u64) -> String {
     let mut random = Random::new(id * 12 + n + 1);
     let letters = |_| char::from(b'a' + random.below(20) as u8);
@@ -125,12 +125,12 @@ fn filling(id: u64, n: u64) -> String {
     format!("{text} {text}")
 }
 
-/// Made-up words by Zipf's law (nearly), a few of them known ones.
+/// Synthetic words, nearly by Zipf's law, with a few known words among them.
 fn text(id: u64) -> String {
     let mut random = Random::new(id + 1);
     let mut words: Vec<String> = (0..WORDS)
         .map(|_| {
-            // The square of a number between 0 and 1 is small more often than great.
+            // The square of a number between 0 and 1 is small more often than large.
             let draw = random.below(VOCABULARY);
             format!("word{}", letters(draw * draw / VOCABULARY))
         })
@@ -151,7 +151,7 @@ fn text(id: u64) -> String {
     words.join(" ")
 }
 
-/// Of those with both of its words, a fourth have them side by side.
+/// Of the texts that contain both words of the phrase, a fourth have them next to each other.
 pub(super) fn has_phrase(id: u64) -> bool {
     has_common(id, 2) && bucket(id, 4) == 0
 }

@@ -1,11 +1,11 @@
-//! `nagi-bench query`: scans, groups, sorts, joins, text and index builds beside the bare engine.
+//! `nagi-bench query`: compares scans, groups, sorts, joins, text search and index builds with the bare engine.
 //!
-//! A million documents of 1 KB lie in Nagi and, as bare records, in its storage engine behind a socket, which
-//! does for each question what no query could do without ([`questions`]): that is the limit. Both are
-//! asked in turns, so that a slow minute of the machine hits both; the shares are of neighbouring turns.
-//! A peer gets as many documents as it can bear, so times are shown for a document.
+//! A million documents of 1 KB are stored in Nagi and, as bare records, in its storage engine behind a socket.
+//! For each query the bare engine does only the work that no implementation could omit ([`questions`]); this is
+//! the limit. The two run in turns, so that a slow minute of the machine affects both; the ratios are computed
+//! from adjacent turns. A peer gets as many documents as it can handle, so times are shown per document.
 //!
-//! Not measured: one question of each side before its first turn, which fills caches.
+//! One query on each side before its first turn is not measured; it fills caches.
 mod data;
 mod questions;
 mod results;
@@ -24,44 +24,44 @@ use std::path::Path;
 use std::time::{Duration, Instant};
 
 const SILENCE_MAX: Duration = Duration::from_secs(1800);
-/// Blocks of the cache beside the documents' own bytes.
+/// Cache per document, in addition to the documents' own bytes.
 const CACHE_BYTES_A_DOCUMENT: u64 = 2000;
 const CACHE_MEGABYTES_MIN: u64 = 256;
 
-/// A server that is asked.
+/// A server that is measured.
 struct Side {
     name: String,
     connection: Connection,
-    /// Documents of `DOCS`.
+    /// Number of documents of `DOCS`.
     scale: u64,
-    /// If it was started here.
+    /// The process, if this program started it.
     server: Option<Server>,
     is_raw: bool,
     load_s: f64,
     index_s: f64,
 }
 
-/// What one question took on one side.
+/// The measurements of one query on one side.
 #[derive(Default)]
 struct Taken {
     seconds: Vec<f64>,
     cpu_s: Vec<f64>,
-    /// Of the server's process, before and at most.
+    /// Resident memory of the server's process: before, and the maximum.
     resident: (u64, u64),
-    /// Why it was not answered.
+    /// The reason why the server refused the query.
     refused: Option<String>,
 }
 
-/// A question on all sides, in their order; none where the engine has no part in it.
+/// One query on all sides, in their order; none for the bare engine if the query needs no work of it.
 struct Answered {
     question: &'static Question,
     taken: Vec<Option<Taken>>,
 }
 
-/// How often each question is asked.
+/// How often each query is run.
 struct Bounds {
     rounds: u32,
-    /// No further round begins on a side after so long.
+    /// No further round begins on a side after this time.
     time: Duration,
 }
 
@@ -144,7 +144,7 @@ impl Side {
         })
     }
 
-    /// Loads what the questions need, and builds the indexes that stay.
+    /// Loads the collections that the queries need, and builds the indexes that stay.
     fn fill(&mut self, asked: &[&Question]) -> Outcome {
         let needed = |name: &str| {
             let joins = asked.iter().any(|one| one.over == ORDERS);
@@ -159,7 +159,7 @@ impl Side {
         }
         self.load_s = begin.elapsed().as_secs_f64();
         let begin = Instant::now();
-        // The bare engine has no use for the last one.
+        // The last index is not built in the bare engine, which has no use for it.
         for (collection, field, key, name) in [
             (DOCS, Some("ki"), doc! { "ki": 1 }, "kept"),
             (TEXTS, Some("_id"), doc! { "text": "text" }, "kept"),
@@ -203,7 +203,7 @@ impl Side {
         self.server.as_ref().and_then(|server| resident_bytes(server.id())).unwrap_or(0)
     }
 
-    /// Asks once; documents of the answer.
+    /// Runs the query once and returns the number of documents of the result.
     fn ask(&mut self, question: &Question, command: &DocBuf) -> Outcome<u64> {
         let first = command.as_doc().first();
         let has_cursor = first.is_some_and(|first| ["find", "aggregate"].contains(&first.name()));
@@ -213,7 +213,7 @@ impl Side {
         }
     }
 
-    /// Drops what a question has built.
+    /// Drops the index that a query has built.
     fn clean(&mut self, question: &Question) -> Outcome {
         if question.builds && !self.is_raw {
             let drop_it = doc! { "dropIndexes": (question.over), "index": BUILT, "$db": DATABASE };
@@ -222,7 +222,7 @@ impl Side {
         Ok(())
     }
 
-    /// One measured turn.
+    /// Runs one measured turn.
     fn turn(&mut self, question: &Question, command: &DocBuf, into: &mut Taken) -> Outcome {
         let cpu = self.server.as_ref().map(Server::cpu_us);
         let begin = Instant::now();
@@ -241,7 +241,7 @@ impl Side {
     }
 }
 
-/// All sides in turns.
+/// Runs a query on all sides in turns.
 fn ask_all(
     sides: &mut [Side],
     question: &'static Question,
@@ -263,7 +263,7 @@ fn ask_all(
                 side.turn(question, command, taken)?;
                 continue;
             }
-            // Shows whether it is answered at all; a build begins with everything dropped.
+            // The first run shows if the query is supported; a build begins with its index dropped.
             taken.resident.0 = side.resident();
             match side.ask(question, command) {
                 Ok(_) => side.clean(question)?,

@@ -1,26 +1,26 @@
-//! What is asked: one row a question, with the work of the bare engine that it cannot do without.
+//! The queries: one row each, with the work of the bare engine that no implementation could omit.
 use super::data::{
     DATABASE, DOCS, MANY, ORDERS, TEXTS, bucket, count, has_common, has_phrase, has_rare, how_many,
     scattered,
 };
 use nagi_bson::{DocBuf, Value, doc};
 
-/// Documents of an answer that is cut off.
+/// Limit of a result that is cut off.
 const FIRST: u64 = 100;
 const BEST_TEXTS: u64 = 20;
 pub(super) const BUILT: &str = "built";
 
 pub(super) struct Question {
     pub(super) name: &'static str,
-    /// The collection it goes through.
+    /// The collection that the query reads.
     pub(super) over: &'static str,
-    /// The command for so many documents of `DOCS`.
+    /// The command, given the number of documents of `DOCS`.
     pub(super) ask: fn(u64) -> DocBuf,
-    /// What the bare engine does for it; none if nothing of it is the engine's.
+    /// The minimal work of the bare engine; none if the engine has no part in it.
     pub(super) raw: Option<fn(u64) -> DocBuf>,
-    /// Documents of the answer; none where servers may differ.
+    /// The number of documents in the result; none where servers may differ.
     pub(super) rows: Option<fn(u64) -> u64>,
-    /// Builds an index that is dropped again after each time.
+    /// True if the query builds an index, which is dropped after each run.
     pub(super) builds: bool,
 }
 
@@ -110,7 +110,7 @@ pub(super) static QUESTIONS: &[Question] = &[
         name: "$group, a group a document",
         over: DOCS,
         ask: |_| {
-            // Counted, or the way of the answer to the client would be measured.
+            // The result is counted; otherwise its transfer to the client would be measured.
             aggregate(
                 DOCS,
                 doc! { "p": [

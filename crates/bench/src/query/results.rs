@@ -1,4 +1,4 @@
-//! The answers' times: a table for people, a page, JSON for programs.
+//! The times of the queries: a table for people, a page, JSON for programs.
 use super::data;
 use super::{Answered, Side, Taken};
 use crate::html::Page;
@@ -17,7 +17,7 @@ const HEAD: [&str; 10] = [
     "resident MiB",
 ];
 
-/// The value below which `share` of all lie.
+/// The value below which `share` of all values lies.
 fn quantile(values: &[f64], share: f64) -> Option<f64> {
     let mut sorted = values.to_vec();
     sorted.sort_by(f64::total_cmp);
@@ -29,7 +29,7 @@ fn median(values: &[f64]) -> Option<f64> {
     quantile(values, 0.5)
 }
 
-/// The median of what the bare engine needed, as a part of what this one needed in the same round.
+/// The median of the ratio between the bare engine's time and this side's time, both of the same round.
 fn share_of_bare(bare: Option<&Taken>, taken: &Taken) -> Option<f64> {
     let pairs = bare?.seconds.iter().zip(&taken.seconds);
     median(&pairs.map(|(bare, own)| bare / own.max(1e-9)).collect::<Vec<_>>())
@@ -40,7 +40,7 @@ fn ns_a_document(side: &Side, answered: &Answered, taken: &Taken) -> Option<f64>
     Some(median(&taken.seconds)? * 1e9 / documents as f64)
 }
 
-/// The sides of a question that had a part in it.
+/// The sides that took part in a query.
 fn parts<'a>(
     sides: &'a [Side],
     answered: &'a Answered,
@@ -53,7 +53,7 @@ fn bare(answered: &Answered) -> Option<&Taken> {
     answered.taken.first().and_then(Option::as_ref)
 }
 
-/// The second is Nagi.
+/// The second side is Nagi.
 fn of_nagi(sides: &[Side], answered: &Answered) -> Option<f64> {
     ns_a_document(sides.get(1)?, answered, answered.taken.get(1)?.as_ref()?)
 }
@@ -99,7 +99,7 @@ fn row(sides: &[Side], one: &Answered, side: &Side, taken: &Taken) -> Vec<String
     cells
 }
 
-/// Who did not answer what, and why.
+/// The servers that refused a query, with the reason.
 pub(super) fn refusals(sides: &[Side], answered: &[Answered]) -> String {
     let mut out = String::new();
     for one in answered {

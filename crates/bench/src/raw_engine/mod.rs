@@ -1,10 +1,10 @@
-//! `nagi-bench raw-engine`: the storage engine with next to nothing in front of it.
+//! `nagi-bench raw-engine`: serves the storage engine with almost nothing in front of it.
 //!
-//! What `nagi-bench stall` compares the server with: each frame that comes in is stored as it is,
-//! with an index key and a counter, in one commit; the answer is always the same. So the same client
-//! shows what the engine could do if protocol, language, catalog and sessions cost nothing.
+//! `nagi-bench stall` compares the server with it. Each frame that arrives is stored unchanged, with an index
+//! key and a counter, in one commit; the reply is always the same. So the same client measures the speed of the
+//! engine without the cost of protocol, language, catalog and sessions.
 //!
-//! With `--mode queries` it is what `nagi-bench query` compares with: see [`queries`].
+//! With `--mode queries` it is the limit for `nagi-bench query`: see [`queries`].
 
 mod queries;
 
@@ -20,10 +20,10 @@ use nagi_kv::{Durability, Engine, Space, TxnOptions};
 use crate::args::{Args, Outcome, Problem, failed};
 
 const FRAME_BYTES_MAX: usize = 48 << 20;
-/// Header, flags and the kind of the section that follow in an OP_MSG before its body.
+/// Length of the header, the flags and the kind of the section before the body of an OP_MSG.
 const BEFORE_BODY: usize = 21;
 
-/// What answers a frame's bytes after its header.
+/// Computes the reply to the bytes of a frame after its header.
 type Answer = dyn Fn(&[u8]) -> Result<DocBuf, String> + Send + Sync;
 
 /// Serves until it is killed.
@@ -63,7 +63,7 @@ pub(crate) fn run(args: &Args) -> Outcome {
         let stream = stream.map_err(failed("accepting a connection"))?;
         let answer = Arc::clone(&answer);
         std::thread::spawn(move || {
-            // A client that goes away ends its thread.
+            // When a client disconnects, its thread finishes.
             let _ = converse(stream, &*answer);
         });
     }

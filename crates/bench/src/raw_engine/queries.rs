@@ -1,14 +1,13 @@
-//! What the bare engine needs for the work that a query cannot do without: no protocol beyond a frame, no
-//! plan, no filter, no catalog.
+//! The minimal work of the engine for each query: no protocol beyond a frame, no plan, no filter, no catalog.
 //!
-//! - `{insert: C, documents: [...]}`: each document a record, all in one commit;
-//! - `{scan: C}`: every record once, its bytes lent;
-//! - `{build: C, fields: [...], keep: bool}`: every record once, the keys sorted in memory and loaded;
-//! - `{walk: C, limit: N}`: the kept index in order, each entry's record fetched, many in one call;
-//! - `{seek: C, keys: N, of: M}`: N of the M first keys of the kept index, in no order but sorted within each
-//!   256 of them, and their records fetched as above.
+//! - `{insert: C, documents: [...]}`: stores each document as a record, all in one commit;
+//! - `{scan: C}`: reads every record once, with its bytes borrowed;
+//! - `{build: C, fields: [...], keep: bool}`: reads every record once, sorts the keys in memory and loads them;
+//! - `{walk: C, limit: N}`: reads the kept index in order and fetches the record of each entry, many per call;
+//! - `{seek: C, keys: N, of: M}`: reads N of the M first keys of the kept index, in random order but sorted
+//!   within each 256 of them, and fetches their records as above.
 //!
-//! Each says `n`, the number of records it held in its hands.
+//! Each replies with `n`, the number of records that it read.
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -49,7 +48,7 @@ impl Queries {
             "build" => self.build(self.named(name).ident, body),
             "walk" => self.walk(self.named(name).ident, number("limit")),
             "seek" => self.seek(self.named(name).ident, number("keys"), number("of").max(1)),
-            // Whatever else is said before or after.
+            // Other commands that the client sends before or after a query.
             _ => Ok(0),
         };
         let n = n.map_err(|error| error.to_string())? as i64;
@@ -85,7 +84,7 @@ impl Queries {
             seen += 1;
             bytes += value.len();
         })?;
-        // The bytes were in reach, or the loop would be another.
+        // Keeps the compiler from removing the loop: the bytes must be accessible.
         std::hint::black_box(bytes);
         Ok(seen)
     }
@@ -138,7 +137,7 @@ impl Queries {
         let (start, end) = (ident.to_be_bytes(), (ident + 1).to_be_bytes());
         let mut cursor = snapshot.cursor(Space::Index, &start, &end)?;
         let mut records = Records::new(&*snapshot, ident);
-        // The kept index spreads its keys over all numbers, so any number has a near key.
+        // The kept index spreads its keys over all numbers, so a key exists near any number.
         let wanted = |n: u64| (u64::MAX >> 1) / of * (n.wrapping_mul(0x9E37_79B9_7F4A_7C15) % of);
         let mut batch = Vec::with_capacity(AT_ONCE);
         for begin in (0..keys).step_by(AT_ONCE) {
@@ -155,10 +154,10 @@ impl Queries {
     }
 }
 
-/// Keys and records that are requested together.
+/// Number of keys and records requested together.
 const AT_ONCE: usize = 256;
 
-/// Fetches the records of index entries in the fastest way the engine has: many in one call, sorted.
+/// Fetches the records of index entries in the engine's fastest way: many per call, sorted.
 struct Records<'s> {
     snapshot: &'s dyn Snapshot,
     ident: u32,
@@ -171,7 +170,7 @@ impl<'s> Records<'s> {
         Records { snapshot, ident, asked: Vec::with_capacity(AT_ONCE), seen: 0 }
     }
 
-    /// The record of an index entry, now or later.
+    /// Requests the record of an index entry; it is fetched now or later.
     fn ask(&mut self, entry: &[u8]) -> nagi_kv::Result<()> {
         self.asked.push(entry.last_chunk().map_or(0, |bytes| u64::from_be_bytes(*bytes)));
         if self.asked.len() == AT_ONCE { self.read() } else { Ok(()) }
@@ -187,14 +186,14 @@ impl<'s> Records<'s> {
         })
     }
 
-    /// How many records were there.
+    /// Fetches the rest and returns the number of records found.
     fn finish(mut self) -> nagi_kv::Result<u64> {
         self.read()?;
         Ok(self.seen)
     }
 }
 
-/// Integers are ordered as unsigned once it is flipped.
+/// Flipping this bit makes signed integers compare correctly as unsigned ones.
 const SIGN: u64 = 1 << 63;
 
 fn key(ident: u32, number: u64) -> [u8; 12] {
@@ -204,7 +203,7 @@ fn key(ident: u32, number: u64) -> [u8; 12] {
     key
 }
 
-/// Every record of a collection: its number and its bytes.
+/// Visits every record of a collection: its number and its bytes.
 fn each(
     snapshot: &dyn Snapshot,
     ident: u32,
@@ -221,7 +220,7 @@ fn each(
     Ok(())
 }
 
-/// The keys of a document: its fields one after the other, a key for each element of an array.
+/// The keys of a document: its fields one after the other, with one key per element of an array.
 fn keys_of(doc: Doc<'_>, fields: &[&str], index: u32, number: u64, out: &mut Vec<Vec<u8>>) {
     let begin = index.to_be_bytes().to_vec();
     let mut done = vec![begin];

@@ -1,14 +1,14 @@
-//! `nagi-bench stall`: one writer, one counter, and every moment at which either had to wait.
+//! `nagi-bench stall`: runs one writer and one counting client, and records every moment at which either had to
+//! wait.
 //!
-//! The experiment of 2012: documents of 1,024 random characters are inserted one by one, each
-//! acknowledged, while another connection counts each second. Then the collection is dropped and all
-//! is done again, on the space that the drop gave back.
+//! This repeats an experiment of 2012: documents of 1,024 random characters are inserted one by one, each
+//! acknowledged, while another connection counts them every second. Then the collection is dropped and the run
+//! is repeated, on the space that the drop released.
 //!
-//! What the machine itself does not give (`pauses`) is told beside the stalls.
-//!
-//! Before it the same client sends the same frames to a bare echo, which no server can be faster than, and
-//! to the server and its storage engine behind a bare socket in turn (`pairs`): what the server costs is
-//! the difference.
+//! Two controls are reported next to the stalls: the pauses of the machine itself (`pauses`), and the speed of
+//! the same client. Before the run the client sends the same frames to a bare echo, which is an upper bound for
+//! any server. It also sends them in turn to the server and to its storage engine behind a bare socket
+//! (`pairs`); the difference is the cost of the server.
 mod pairs;
 mod report;
 
@@ -33,9 +33,9 @@ const DATABASE: &str = "nagi_stall";
 const COLLECTION: &str = "test";
 const CHARACTERS: usize = 1024;
 const COUNT_EVERY: Duration = Duration::from_secs(1);
-/// What an operator notices: nothing may take longer.
+/// No operation may take longer: an operator notices longer ones.
 const STALL_MS: u64 = 50;
-/// Different documents that are inserted in turn.
+/// Number of different documents that are inserted in turn.
 const VARIANTS: u64 = 256;
 
 struct Run {
@@ -43,9 +43,9 @@ struct Run {
     inserts: Histogram,
     counts: Histogram,
     timeline: Timeline,
-    /// Counts that were smaller than the one before.
+    /// Number of counts that were smaller than the count before.
     shrunk: u64,
-    /// Of the machine; none if they could not be watched.
+    /// Pauses of the machine; none if they could not be watched.
     pauses: Option<Vec<Pause>>,
     counted: i64,
     cpu_us: Option<u64>,
@@ -53,11 +53,11 @@ struct Run {
     disk_bytes: Option<u64>,
 }
 
-/// Inserts a second that the same client gets without a server.
+/// Inserts per second of the same client without a server.
 struct Bare {
-    /// From a bare echo of the frames.
+    /// Rate against a bare echo of the frames.
     echo: f64,
-    /// Against the storage engine behind a bare socket; none when the server is somebody else's.
+    /// Comparison with the storage engine behind a bare socket; none if the server is external.
     pairs: Option<Pairs>,
 }
 
@@ -99,7 +99,7 @@ pub(crate) fn run(args: &Args) -> Outcome {
     check(&done, documents)
 }
 
-/// One filling of the collection, which is dropped before.
+/// Fills the collection once; it is dropped before.
 fn once(target: &str, documents: u64, server: Option<&Server>, number: usize) -> Outcome<Run> {
     let (mut writer, mut counter) = (Connection::open(target)?, Connection::open(target)?);
     writer.expect(doc! { "drop": COLLECTION, "$db": DATABASE }.as_doc()).or_else(missing)?;
@@ -129,7 +129,7 @@ fn once(target: &str, documents: u64, server: Option<&Server>, number: usize) ->
     })
 }
 
-/// Dropping what is not there is fine, on servers of any age.
+/// Treats the drop of a missing collection as success, on servers of any age.
 fn missing(problem: Problem) -> Outcome<DocBuf> {
     match problem {
         Problem::Failed(text) if text.contains("ns not found") => Ok(doc! {}),
@@ -157,7 +157,7 @@ fn write(
     Ok((latencies, timeline))
 }
 
-/// Counts each second until `done`; latencies, and how often the count shrank.
+/// Counts every second until `done`. Returns the latencies, and how often the count shrank.
 fn count(connection: &mut Connection, done: &AtomicBool) -> Outcome<(Histogram, u64)> {
     let (mut latencies, mut shrunk, mut last) = (Histogram::new(), 0, 0);
     while !done.load(Ordering::Relaxed) {
@@ -180,7 +180,7 @@ fn counted(connection: &mut Connection) -> Outcome<i64> {
 
 fn insert(variant: u64) -> DocBuf {
     let mut random = Random::new(variant + 1);
-    // Every character from U+0000 to U+00FF alike, as the program of 2012 makes them.
+    // Characters are uniform from U+0000 to U+00FF, as in the program of 2012.
     let text: String = (0..CHARACTERS).map(|_| char::from(random.below(256) as u8)).collect();
     DocBuf::build(|w| {
         w.put("insert", COLLECTION);
@@ -194,7 +194,7 @@ fn insert(variant: u64) -> DocBuf {
     })
 }
 
-/// Stands for the `_id` that is written into a built frame.
+/// Placeholder for the `_id`, which is written into the built frame.
 const ID_MARK: i64 = 0x4E41_4749_5354_414C;
 
 fn id_at(frame: &[u8]) -> Outcome<usize> {
@@ -203,7 +203,7 @@ fn id_at(frame: &[u8]) -> Outcome<usize> {
     at.ok_or_else(|| Problem::Failed("the frame has no _id".to_owned()))
 }
 
-/// Requests a second of the same frames against a bare echo, for three seconds.
+/// Requests per second with the same frames against a bare echo, measured for three seconds.
 fn echo_rate() -> Outcome<f64> {
     let frame = frame(insert(0).as_doc());
     let server = Server::echo(&self_program()?, "epoll", 45)?;
@@ -216,7 +216,7 @@ fn echo_rate() -> Outcome<f64> {
     Ok(f64::from(count) / begin.elapsed().as_secs_f64())
 }
 
-/// What must be true whatever the machine: every document is there, no count went back.
+/// Checks conditions that hold on any machine: every document is present, and no count decreased.
 fn check(runs: &[Run], documents: u64) -> Outcome {
     for (run, number) in runs.iter().zip(1..) {
         if u64::try_from(run.counted) != Ok(documents) || run.shrunk > 0 {

@@ -1,9 +1,9 @@
-//! The server against its engine behind a bare socket, in short turns.
+//! Compares the server with its engine behind a bare socket, in short turns.
 //!
-//! A machine whose speed changes from minute to minute says nothing by two runs one after the other. So the
-//! same client inserts into both in turn, and the pairs are compared: their median, and how far they lie
-//! apart. Turns are short and many: in twenty pairs of a second each, a flush in one side's turn moved
-//! the median by several percent.
+//! On a machine whose speed changes from minute to minute, two runs one after the other cannot be compared. So
+//! the same client inserts into both in turn, and the pairs are compared: their median, and their spread. Turns
+//! are short and many: in twenty pairs of a second each, a flush in the turn of one side shifted the median by
+//! several percent.
 use std::fs;
 use std::time::{Duration, Instant};
 
@@ -16,7 +16,7 @@ use nagi_bson::doc;
 const PAIRS: usize = 150;
 pub(super) const TURN: Duration = Duration::from_millis(200);
 
-/// Inserts a second, and the server's share of the engine's in each pair, in rising order.
+/// Inserts per second, and the ratio of the server's rate to the engine's in each pair, in ascending order.
 pub(super) struct Pairs {
     pub(super) server: f64,
     pub(super) engine: f64,
@@ -46,7 +46,7 @@ impl Side {
         Ok(Side { connection, frames, id_at, next: 1, seconds: 0.0 })
     }
 
-    /// Inserts for one turn; the rate.
+    /// Inserts for one turn and returns the rate.
     fn turn(&mut self) -> Outcome<f64> {
         let (begin, first) = (Instant::now(), self.next);
         while begin.elapsed() < TURN {
@@ -69,7 +69,7 @@ pub(super) fn measure(scratch: &Scratch, target: &str) -> Outcome<Pairs> {
     let dir = scratch.path.join("raw");
     let raw = Server::raw_engine(&dir)?;
     let (mut server, mut engine) = (Side::new(target)?, Side::new(&raw.address)?);
-    // Both have their first files, and the server its collection.
+    // Warm-up: afterwards both have their first files, and the server its collection.
     server.turn()?;
     engine.turn()?;
     let mut shares = Vec::with_capacity(PAIRS);

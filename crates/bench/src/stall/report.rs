@@ -1,4 +1,4 @@
-//! What a run of the stall bench is shown as: a line, a table, a page, JSON.
+//! The report of the stall benchmark: a line, a table, a page, JSON.
 use super::pairs::TURN;
 use super::{Bare, CHARACTERS, Run, STALL_MS};
 use crate::html::{Page, Plot};
@@ -53,7 +53,7 @@ impl Bare {
 }
 
 impl Run {
-    /// Stalls that no pause of the machine explains.
+    /// Number of stalls that no pause of the machine explains.
     fn own_stalls(&self) -> Option<usize> {
         let pauses = self.pauses.as_ref()?;
         let own = |stall: &&Stall| !explains(pauses, stall.at, stall.took);

@@ -1,6 +1,6 @@
-//! A server inside limits: `bench/limits.sh` makes file system, memory cgroup and throttle.
+//! Runs a server inside limits: `bench/limits.sh` creates the file system, the memory cgroup and the throttle.
 //!
-//! The script is part of this program, so that it is at hand wherever the program is.
+//! The script is embedded in this program, so that it is available wherever the program is.
 use crate::args::{Outcome, Problem, failed};
 use crate::client::Connection;
 use crate::process::{Server, free_port};
@@ -13,14 +13,14 @@ use std::process::Command;
 pub(crate) const SCRIPT: &str = include_str!("../../../../bench/limits.sh");
 pub(crate) const NAME: &str = "limits.sh";
 
-/// Whether this process may set limits: it is root, on Linux.
+/// Returns true if this process may set limits: it is root, on Linux.
 pub(crate) fn possible() -> bool {
     let status = fs::read_to_string("/proc/self/status").unwrap_or_default();
     let user = status.lines().find_map(|line| line.strip_prefix("Uid:"));
     user.and_then(|ids| ids.split_whitespace().nth(1)).is_some_and(|effective| effective == "0")
 }
 
-/// The script with the server in it. Dropped: both end, and what was set up is taken away.
+/// The script and the server it runs. When dropped, both are terminated and the limits are removed.
 pub(crate) struct Limits {
     script: Option<Server>,
     mount: PathBuf,
@@ -53,7 +53,7 @@ impl Limits {
         ] {
             args.extend([name.to_owned(), value]);
         }
-        // The data directory can only be made once the file system is there.
+        // The data directory can only be created once the file system is mounted.
         let make = "mkdir -p \"$0\" && exec \"$@\"";
         args.extend(["--", "sh", "-c", make].map(str::to_owned));
         args.extend([shown(&data), shown(program), "serve".to_owned()]);
@@ -77,12 +77,12 @@ impl Limits {
         self.script.as_ref().map_or("", |script| &script.address)
     }
 
-    /// The server's process.
+    /// The server's process id.
     pub(crate) fn id(&self) -> u32 {
         self.id
     }
 
-    /// Changes the disk.
+    /// Changes the speed of the disk.
     pub(crate) fn throttle(&self, disk: &str) -> Outcome {
         let status = Command::new("bash")
             .args(["-c", SCRIPT, NAME, "throttle", disk])
@@ -96,12 +96,12 @@ impl Limits {
         }
     }
 
-    /// Ends the server in order; the script then takes everything away.
+    /// Stops the server in order; the script then removes the limits.
     pub(crate) fn end(mut self) -> Outcome {
         self.throttle("fast")?;
         let Some(script) = self.script.take() else { return Ok(()) };
         let mut connection = Connection::open(&script.address)?;
-        // It may close the connection instead of answering.
+        // The server may close the connection instead of replying.
         let _ = connection.command(doc! { "shutdown": 1, "$db": "admin" }.as_doc());
         let ended = script.wait();
         self.remove_traces();
@@ -117,7 +117,7 @@ impl Limits {
 impl Drop for Limits {
     fn drop(&mut self) {
         let Some(script) = self.script.take() else { return };
-        // Killed outright the script could clean up nothing: ask it to end, and wait.
+        // A killed script could not clean up, so it is sent SIGTERM and awaited.
         let asked =
             Command::new("bash").args(["-c", "kill -TERM $0", &script.id().to_string()]).status();
         if asked.is_ok_and(|status| status.success()) {

@@ -1,11 +1,11 @@
-//! `nagi-bench working-set`: throughput while the data grows beyond what memory holds.
+//! `nagi-bench working-set`: measures throughput while the data grows beyond the memory.
 //!
-//! The experiment of 2018: YCSB's documents, uniform reads by `_id` from 16 connections, at sizes that
-//! are 92, 138, 182 and 230 % of the cache MongoDB 3.4 would have on a machine with this much memory
-//! (34.6 % of it), on three disks. As root the server runs inside a memory cgroup on a loop-mounted
-//! file system whose device is throttled; otherwise, or with `--uri`, on what there is.
+//! This repeats an experiment of 2018: YCSB's documents and uniform reads by `_id` from 16 connections, on
+//! three disks, at sizes that are 92, 138, 182 and 230 % of the cache that MongoDB 3.4 would have on a machine
+//! with this much memory (34.6 % of it). As root the server runs inside a memory cgroup on a loop-mounted file
+//! system whose device is throttled. Otherwise, or with `--uri`, it runs without limits.
 //!
-//! One server for the whole run: it is filled up to the next size, warmed on the fast disk until the
+//! One server is used for the whole run. It is filled up to the next size, warmed on the fast disk until the
 //! rate no longer grows, then measured on each disk.
 pub(crate) mod limits;
 mod results;
@@ -21,21 +21,21 @@ use limits::Limits;
 use results::Cell;
 use std::time::{Duration, Instant};
 
-/// Effective cache of MongoDB 3.4 in parts of a thousand of the memory: 2,644 of 7,634 MB.
+/// Effective cache of MongoDB 3.4 in thousandths of the memory: 2,644 of 7,634 MB.
 const MONGODB_CACHE_PERMILLE: u64 = 346;
-/// What a document took there: 2.43 GB for two million.
+/// Size of a document in that experiment: 2.43 GB for two million.
 const DOCUMENT_BYTES: u64 = 1215;
-/// Share of its memory that a server with its own cache and direct I/O may use, in percent.
+/// Percentage of the memory that a server with its own cache and direct I/O may use.
 const BUDGET_PERCENT: u64 = 75;
-/// The share of it is then what a server accepts as its cache.
+/// Minimum memory: `BUDGET_PERCENT` of it is the smallest cache that a server accepts.
 const MEGABYTES_MIN: u64 = 342;
 const SIZES: &str = "92,138,182,230";
 const DISKS: &str = "fast,5000,600,150";
-/// The rate has settled when a window of this length is no more than 3 % above the one before.
+/// The rate has settled when a window of this length is at most 3 % above the one before.
 const WINDOW: Duration = Duration::from_secs(3);
 const SETTLED: f64 = 1.03;
 
-/// What is measured.
+/// The parameters of the measurement.
 struct Plan {
     memory_bytes: u64,
     sizes: Vec<u64>,
@@ -91,9 +91,9 @@ impl Plan {
 struct Target {
     name: String,
     address: String,
-    /// Cut off from memory and disk by us.
+    /// The limits on memory and disk, if this program set them.
     limits: Option<Limits>,
-    /// Started by us without limits.
+    /// The process, if this program started it without limits.
     server: Option<Server>,
 }
 
@@ -121,7 +121,7 @@ pub(crate) fn run(args: &Args) -> Outcome {
         warm(&target, documents, &plan)?;
         for disk in &plan.disks {
             target.throttle(disk)?;
-            // What the faster disk left under way is no part of this one's figures.
+            // Work that the faster disk left unfinished is not part of this disk's figures.
             measure(&target, documents, plan.threads, plan.time.min(Duration::from_secs(3)))?;
             let measured = measure(&target, documents, plan.threads, plan.time)?;
             let resident = target.resident_bytes();
@@ -151,7 +151,7 @@ fn target(args: &Args, plan: &Plan, scratch: &Scratch) -> Outcome<Target> {
     let budget = plan.memory_bytes / 100 * BUDGET_PERCENT;
     let gigabytes = format!("{:.4}", budget as f64 / f64::from(1 << 30));
     let mut more = vec!["--wiredTigerCacheSizeGB", gigabytes.as_str()];
-    // Further options of the server, to compare them.
+    // Further options of the server, for comparisons.
     more.extend(args.all("server-option"));
     if limits::possible() && args.text("limits") != Some("no") {
         let largest = plan.sizes.last().map_or(0, |size| plan.documents(*size)) * DOCUMENT_BYTES;
@@ -200,7 +200,7 @@ fn warm(target: &Target, documents: u64, plan: &Plan) -> Outcome {
     let mut progress = Progress::new("warming", plan.warm_max.as_secs());
     while begin.elapsed() < plan.warm_max {
         let rate = measure(target, documents, plan.threads, WINDOW)?.ops_per_second();
-        // Each document should have been asked for about twice, or the rate may only seem settled.
+        // Each document should have been requested about twice; before that, the rate may only seem settled.
         let asked = rate * begin.elapsed().as_secs_f64();
         if rate < last * SETTLED && asked > documents as f64 * 2.0 {
             break;

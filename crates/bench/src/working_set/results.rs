@@ -1,4 +1,4 @@
-//! The figures as a table, as JSON and as a page with the curve of throughput over size.
+//! The figures as a table, as JSON, and as a page with the curve of throughput over size.
 use crate::chart::{Chart, Series};
 use crate::html::Page;
 use crate::load::Measured;
@@ -7,7 +7,7 @@ use std::fmt::Write as _;
 /// One size on one disk.
 pub(super) struct Cell {
     pub(super) documents: u64,
-    /// Percent of the cache that MongoDB would have.
+    /// Percentage of the cache that MongoDB would have.
     pub(super) size: u64,
     pub(super) disk: String,
     pub(super) measured: Measured,
@@ -36,7 +36,7 @@ impl Cell {
         self.measured.latencies.quantile(share) as f64 / 1e3
     }
 
-    /// Its rate against that of the smallest size on the same disk.
+    /// Its rate relative to that of the smallest size on the same disk.
     fn share(&self, cells: &[Cell]) -> f64 {
         let same = cells.iter().filter(|cell| cell.disk == self.disk);
         let smallest = same.min_by_key(|cell| cell.size).map_or(self.rate(), Cell::rate);

@@ -1,8 +1,8 @@
-//! A disk with a volatile cache: what was written after the last flush may be lost when power goes.
+//! A disk with a volatile cache: bytes written after the last flush may be lost when the power is cut.
 //!
-//! The bytes are in an ordinary file, as the reader sees them. For each 4 KB page that was written
-//! since the last flush the content before it is kept; a power cut puts some of them back, by
-//! sectors of 512 bytes: so writes are lost, reordered and torn, as real disks do it.
+//! The bytes are in an ordinary file, which always has the latest content, as readers see it. For each 4 KB
+//! page written since the last flush, the content at that flush is kept. A power cut restores some of these
+//! pages, in sectors of 512 bytes. So writes are lost, reordered and torn, as on real disks.
 use crate::random::Random;
 use std::collections::HashMap;
 use std::fs::{File, OpenOptions};
@@ -27,13 +27,13 @@ pub(super) struct Disk {
 
 #[derive(Default)]
 struct State {
-    /// Pages as they were at the last flush.
+    /// The content of each unflushed page as of the last flush.
     undo: HashMap<u64, [u8; PAGE]>,
     armed: Option<Armed>,
     cut: Option<(Cut, Instant)>,
 }
 
-/// A cut at the n-th write that finds so many pages not flushed.
+/// A scheduled cut: it occurs at the n-th write that finds at least this number of unflushed pages.
 pub(super) struct Armed {
     pub(super) writes: u64,
     pub(super) pages: usize,
@@ -41,25 +41,25 @@ pub(super) struct Armed {
     pub(super) random: Random,
 }
 
-/// What a cut took back.
+/// The amount of data that a cut discarded.
 #[derive(Clone, Copy, Default)]
 pub(super) struct Cut {
     pub(super) pages: u64,
     pub(super) sectors_lost: u64,
 }
 
-/// How much of what was not flushed is lost.
+/// The part of the unflushed data that is lost.
 #[derive(Clone, Copy)]
 pub(super) enum Loss {
     All,
-    /// Whole pages, each with this chance in a hundred.
+    /// Whole pages, each with this probability in percent.
     Pages(u64),
-    /// Sectors, each with this chance in a hundred: pages are torn.
+    /// Sectors, each with this probability in percent: pages are torn.
     Sectors(u64),
 }
 
 impl Disk {
-    /// A disk in the file `path`, which is created with so many bytes.
+    /// Creates a disk of this size, backed by the file `path`.
     pub(super) fn create(path: &Path, bytes: u64) -> io::Result<Disk> {
         let mut options = OpenOptions::new();
         let file = options.read(true).write(true).create(true).truncate(true).open(path)?;
@@ -115,7 +115,7 @@ impl Disk {
         self.file.write_all_at(data, at)
     }
 
-    /// What was written is safe from now on.
+    /// Makes everything written so far durable.
     pub(super) fn flush(&self) -> io::Result<()> {
         let mut state = self.state();
         self.alive()?;
@@ -124,17 +124,17 @@ impl Disk {
         Ok(())
     }
 
-    /// Power goes amid writes that belong together.
+    /// Schedules a power cut amid a group of related writes.
     pub(super) fn arm(&self, armed: Armed) {
         self.state().armed = Some(armed);
     }
 
-    /// What an armed cut took back and when, if it has come.
+    /// The data that a scheduled cut discarded, and its time, if the cut has occurred.
     pub(super) fn was_cut(&self) -> Option<(Cut, Instant)> {
         self.state().cut
     }
 
-    /// Power goes: from now on every request fails.
+    /// Cuts the power: every later request fails.
     pub(super) fn cut(&self, loss: Loss, random: &mut Random) -> io::Result<(Cut, Instant)> {
         let mut state = self.state();
         match state.cut {
@@ -178,7 +178,7 @@ impl Disk {
         Ok((cut, at))
     }
 
-    /// Power is back.
+    /// Restores the power.
     pub(super) fn revive(&self) {
         self.state().cut = None;
         self.dead.store(false, Ordering::SeqCst);

@@ -1,10 +1,12 @@
-//! A file system of one file, the disk, over the kernel's FUSE protocol: no library, no `unsafe`.
+//! Serves a file system that contains one file, the disk, over the kernel's FUSE protocol, without a library
+//! and without `unsafe`.
 //!
 //!   /dev/fuse   request: length, opcode, unique, node, ... (40 bytes) | arguments
 //!               reply:   length, error, unique (16 bytes) | result
 //!
-//! Only what a loop device needs: lookup, attributes, open, read, write, fsync. Anything else is
-//! "not there", which the kernel remembers. Node 1 is the folder, node 2 the file `disk`.
+//! It implements only the requests of a loop device: lookup, attributes, open, read, write, fsync. Any other
+//! request is answered with "not implemented", which the kernel remembers. Node 1 is the folder, node 2 the
+//! file `disk`.
 use super::disk::Disk;
 use crate::args::{Outcome, Problem, failed};
 use std::fs::{File, OpenOptions};
@@ -22,7 +24,7 @@ const FILE: u64 = 2;
 const ENOENT: i32 = 2;
 const EIO: i32 = 5;
 const ENOSYS: i32 = 38;
-/// Requests larger than a page may come.
+/// Flag of the protocol: requests may be larger than a page.
 const BIG_WRITES: u32 = 1 << 5;
 
 mod op {
@@ -45,19 +47,19 @@ mod op {
     pub(super) const BATCH_FORGET: u32 = 42;
 }
 
-/// A mounted disk; unmounted when dropped.
+/// A mounted disk; it is unmounted when dropped.
 pub(super) struct Mounted {
     folder: PathBuf,
     thread: Option<JoinHandle<()>>,
 }
 
 impl Mounted {
-    /// Mounts the disk as `folder/disk`. Needs root.
+    /// Mounts the disk as `folder/disk`. Requires root.
     pub(super) fn new(disk: &Arc<Disk>, folder: &Path) -> Outcome<Mounted> {
         let device = OpenOptions::new().read(true).write(true).open("/dev/fuse");
         let device = device.map_err(failed("opening /dev/fuse"))?;
         let theirs = device.try_clone().map_err(failed("opening /dev/fuse"))?;
-        // The mount program finds the connection as its standard input.
+        // The mount program receives the FUSE connection as its standard input.
         let mount = Command::new("mount")
             .args(["-i", "-t", "fuse", "-o", "fd=0,rootmode=40000,user_id=0,group_id=0"])
             .arg("nagi-powercut")
@@ -84,14 +86,14 @@ impl Drop for Mounted {
     }
 }
 
-/// Answers until the file system is unmounted.
+/// Answers requests until the file system is unmounted.
 fn serve(mut device: File, disk: &Disk) {
     let mut request = vec![0; WRITE_BYTES_MAX as usize + 8192];
     loop {
         let length = match device.read(&mut request) {
             Ok(length) if length >= HEADER => length,
             Err(error) if error.kind() == io::ErrorKind::Interrupted => continue,
-            // Unmounted.
+            // The file system was unmounted.
             _ => return,
         };
         let request = &request[..length];
@@ -108,7 +110,7 @@ fn serve(mut device: File, disk: &Disk) {
         reply.extend_from_slice(&error.to_ne_bytes());
         reply.extend_from_slice(&request[8..16]);
         reply.extend_from_slice(&body);
-        // Whoever asked may be gone.
+        // The process that sent the request may have exited.
         let _ = device.write(&reply);
         if opcode == op::DESTROY {
             return;
@@ -162,7 +164,7 @@ fn init(arguments: &[u8]) -> Vec<u8> {
     for n in [7, 31, read_ahead, BIG_WRITES] {
         out.extend_from_slice(&u32::to_ne_bytes(n));
     }
-    // Requests in the background, and from how many on the kernel slows down.
+    // The maximum number of background requests, and the number from which the kernel slows down.
     for n in [64, 48] {
         out.extend_from_slice(&u16::to_ne_bytes(n));
     }
@@ -178,7 +180,7 @@ fn attributes(node: u64, disk: &Disk, out: &mut Vec<u8>) {
         FILE => (0o100_600_u32, disk.bytes, 1_u32),
         _ => (0o040_700, 0, 2),
     };
-    // Number, size, blocks; three times; their nanoseconds.
+    // Node number, size and blocks, then three times, then their nanoseconds.
     for n in [node, size, size / 512, 0, 0, 0] {
         out.extend_from_slice(&n.to_ne_bytes());
     }

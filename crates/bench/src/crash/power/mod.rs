@@ -2,10 +2,15 @@
 //!
 //!   server --> ext3, ext4 or xfs --> loop device --> FUSE --> [`disk`]: volatile until flushed
 //!
-//! The file system's barriers become fsyncs of the loop device's file, and those make the disk's
-//! writes durable. A cut discards some of the others, the server is killed, everything is unmounted
-//! (what the system still had in memory only meets errors), and mounted again: the file system
-//! replays its own journal, as after a real power cut. Needs root.
+//! The file system's barriers become fsyncs of the loop device's file, and these make the disk's writes
+//! durable. A power cut runs in four steps:
+//!
+//! 1. Some of the unflushed writes are discarded, and every later request to the disk fails.
+//! 2. The server is killed.
+//! 3. Everything is unmounted; data that the kernel still holds in memory fails to be written.
+//! 4. Everything is mounted again: the file system replays its own journal, as after a real power cut.
+//!
+//! Requires root.
 mod disk;
 mod fuse;
 
@@ -20,11 +25,11 @@ use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
 pub(super) const FILE_SYSTEMS: [&str; 3] = ["ext4", "xfs", "ext3"];
-/// Unmounting waits for writes that fail.
+/// Unmounting waits at most this long for writes that fail.
 const UNMOUNT_MAX: Duration = Duration::from_secs(30);
-/// A cut comes within so many writes of the disk, or after a time,
+/// A cut occurs within this number of writes to the disk, or else after `WAIT_MAX`.
 const WRITES_MAX: u64 = 60;
-/// of those that find this many pages (at most) not flushed.
+/// Only writes that find at least a random number of unflushed pages count; this is the maximum of that number.
 const PAGES_MAX: u64 = 16;
 const WAIT_MAX: Duration = Duration::from_secs(2);
 
@@ -32,7 +37,7 @@ pub(super) struct Machine {
     disk: Arc<Disk>,
     file_system: String,
     folder: PathBuf,
-    /// Where the file system is mounted: the data directory.
+    /// The mount point of the file system: the data directory.
     pub(super) data: PathBuf,
     on: Option<On>,
     pub(super) sectors_lost: u64,
@@ -47,7 +52,7 @@ struct On {
 }
 
 impl Drop for On {
-    /// In order: file system, loop device, then the fields: FUSE.
+    /// Order: file system, loop device, then the fields, that is FUSE.
     fn drop(&mut self) {
         let begin = Instant::now();
         while run("umount", &[&self.data.to_string_lossy()]).is_err() {
@@ -62,7 +67,7 @@ impl Drop for On {
 }
 
 impl Machine {
-    /// A disk of so many bytes with a new file system, mounted at `folder/data`.
+    /// Creates a disk of this size with a new file system, mounted at `folder/data`.
     pub(super) fn new(folder: &Path, file_system: &str, bytes: u64) -> Outcome<Machine> {
         let data = folder.join("data");
         for dir in [folder.join("fuse"), data.clone()] {
@@ -104,12 +109,12 @@ impl Machine {
         Ok(())
     }
 
-    /// Cuts the power amid one of the next writes, or soon if there is none; when that was. The server
-    /// is still to be killed: it only meets errors from now on.
+    /// Cuts the power amid one of the next writes, or after `WAIT_MAX` if there is none, and returns the time
+    /// of the cut. The server must still be killed by the caller: its reads and writes fail from this time on.
     pub(super) fn cut(&mut self, random: &mut Random) -> Outcome<Instant> {
         let percent = 1 + random.below(99);
-        // Metadata of xfs that is torn within 4 KB can keep it from being mounted at all: a block
-        // whose header is new is not replayed from its log. Its disk has sectors of 4 KB.
+        // Torn xfs metadata within 4 KB can make the file system impossible to mount: a block whose header is
+        // new is not replayed from its log. Its disk therefore has sectors of 4 KB.
         let loss = match random.below(4) {
             0 => Loss::All,
             1 => Loss::Pages(percent),
@@ -130,7 +135,7 @@ impl Machine {
         Ok(at)
     }
 
-    /// After a cut, once the server is gone: everything as after switching the machine on again.
+    /// Mounts everything again after a cut, as after switching the machine on. The server must have exited.
     pub(super) fn restart(&mut self) -> Outcome {
         self.on = None;
         self.power_on()?;
@@ -138,7 +143,8 @@ impl Machine {
         Ok(())
     }
 
-    /// The journal's ring is in shared memory, which this machine kept and a real one would not.
+    /// Removes the journal's write-ahead ring buffer. It is in shared memory, which a real power cut would
+    /// clear and this simulated one does not.
     fn empty_memory(&self) {
         let name = self.data.join("rocksdb/SPOOL");
         let text = fs::read_to_string(name).unwrap_or_default();
@@ -147,13 +153,13 @@ impl Machine {
         }
     }
 
-    /// Flushes of the disk so far.
+    /// The number of flushes of the disk so far.
     pub(super) fn flush_count(&self) -> u64 {
         self.disk.flushes.load(Ordering::Relaxed)
     }
 }
 
-/// Runs a program; what it printed.
+/// Runs a program and returns its output.
 fn run(program: &str, args: &[&str]) -> Outcome<String> {
     let output = Command::new(program).args(args).output();
     let output = output.map_err(|e| Problem::Failed(format!("{program}: {e}")))?;
