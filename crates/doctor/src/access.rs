@@ -1,4 +1,4 @@
-//! Who may touch the files of a data directory: owners and permissions of what is in it.
+//! Owners and permissions of the files in a data directory.
 
 use std::fs;
 use std::os::unix::fs::MetadataExt;
@@ -6,14 +6,14 @@ use std::path::Path;
 
 use crate::facts::Access;
 
-/// More files are not looked at: a start must not wait for a slow file system.
+/// Maximum number of files checked: a start must not wait for a slow file system.
 const ENTRIES_MAX: usize = 10_000;
 
-/// Looks at the folder and at what is below it. Symbolic links count as they are.
+/// Checks the folder and everything below it. Symbolic links are not followed.
 pub(crate) fn of(folder: &Path) -> Access {
     let mut access = Access::default();
     let Ok(top) = fs::metadata(folder) else { return access };
-    // A sticky bit lets everybody write, but not remove what is another's.
+    // With the sticky bit, everybody may create files but not remove those of another user.
     access.is_shared = top.mode() & 0o022 != 0 && top.mode() & 0o1000 == 0;
     let (mut folders, mut seen) = (vec![folder.to_owned()], 0);
     while let Some(folder) = folders.pop() {

@@ -1,30 +1,30 @@
-//! Control groups, version 1 and 2: the folders whose limits hold for this process.
+//! Control groups, version 1 and 2: the folders whose limits apply to this process.
 //!
-//! A limit of any folder from the process' own up to the mounted root holds, so a check takes the
-//! least of them. In a container the root of the mount is the container's own group.
+//! The limits of all folders from the process's own up to the mounted root apply, so a check takes the lowest.
+//! In a container the root of the mount is the container's own group.
 
 use crate::facts::Facts;
 use crate::finding::NotKnown;
 use crate::mount::{self, Mount};
 
-/// Which group this process is in.
+/// The file that names the groups of this process.
 pub(crate) const MEMBERSHIP: &str = "/proc/self/cgroup";
 
-/// Deeper nesting is not followed.
+/// Maximum nesting that is followed.
 const DEPTH_MAX: usize = 32;
 
-/// Folders of the groups for a controller, the process' own first.
+/// The folders of the groups for a controller; the process's own comes first.
 pub(crate) struct Groups {
     pub(crate) version: u8,
     pub(crate) folders: Vec<String>,
 }
 
-/// Where the limits of `controller` (`memory`, `cpu`, `pids`) stand; none if no group has it.
+/// The folders that contain the limits of `controller` (`memory`, `cpu`, `pids`); none if no group has it.
 pub(crate) fn groups(facts: &Facts, controller: &str) -> Result<Option<Groups>, NotKnown> {
     Ok(groups_in(facts.text(MEMBERSHIP)?, facts.text(mount::TABLE)?, controller))
 }
 
-/// The same from the two files' contents.
+/// Like [`groups`], but computed from the contents of the two files.
 pub(crate) fn groups_in(membership: &str, mounts: &str, controller: &str) -> Option<Groups> {
     let lines = || {
         membership.lines().filter_map(|line| {
@@ -43,7 +43,7 @@ pub(crate) fn groups_in(membership: &str, mounts: &str, controller: &str) -> Opt
     Some(Groups { version: 2, folders: upwards(&mount, path) })
 }
 
-/// From the group at `path` to the root of the mount.
+/// The folders from the group at `path` up to the root of the mount.
 fn upwards(mount: &Mount, path: &str) -> Vec<String> {
     let below = match mount.root.as_str() {
         "/" => path,
@@ -59,7 +59,7 @@ fn upwards(mount: &Mount, path: &str) -> Vec<String> {
     folders
 }
 
-/// Files of a group that checks look at.
+/// The files of a group that the checks read.
 pub(crate) fn files(version: u8, controller: &str) -> &'static [&'static str] {
     match (version, controller) {
         (1, "blkio") => &[
@@ -78,10 +78,10 @@ pub(crate) fn files(version: u8, controller: &str) -> &'static [&'static str] {
     }
 }
 
-/// The controllers that checks look at.
+/// The controllers that the checks read.
 pub(crate) const CONTROLLERS: &[&str] = &["blkio", "cpu", "io", "memory", "pids"];
 
-/// The least number in `file` over all folders, and the path where it stands; `max` is no limit.
+/// The lowest number in `file` over all folders, and the path of its file; `max` means no limit.
 pub(crate) fn least(facts: &Facts, groups: &Groups, file: &str) -> Option<(u64, String)> {
     let limits = groups.folders.iter().filter_map(|folder| {
         let path = format!("{folder}/{file}");

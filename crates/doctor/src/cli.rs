@@ -1,4 +1,4 @@
-//! `nagi doctor`: arguments, and in which order things are done.
+//! `nagi doctor`: parses the arguments and runs the steps in order.
 
 use std::io::Write as _;
 use std::path::PathBuf;
@@ -19,12 +19,12 @@ nagi doctor [-f FILE] [--dbpath DIR] [--json] [--quick] [--maxConns N]
 Exit code: 0 nothing or notes only, 1 warnings, 3 something critical, 2 wrong usage.
 ";
 
-/// What the server would do if nothing else is said.
+/// The server's defaults, which apply if no option overrides them.
 #[derive(Debug, Clone)]
 pub struct Defaults {
     /// The data directory.
     pub folder: PathBuf,
-    /// Connections it accepts at once.
+    /// Maximum number of concurrent connections.
     pub connection_count_max: u64,
 }
 
@@ -35,10 +35,10 @@ struct Arguments {
     connection_count_max: u64,
 }
 
-/// What wrong usage ends with.
+/// Exit code for wrong usage.
 const WRONG_USAGE: u8 = 2;
 
-/// Runs `nagi doctor ARGS...` and returns the exit code. `read_config` gives the defaults, from the
+/// Runs `nagi doctor ARGS...` and returns the exit code. `read_config` returns the defaults, from the
 /// configuration file if one is named.
 pub fn run(args: &[String], read_config: impl Fn(Option<&str>) -> Result<Defaults, String>) -> u8 {
     if args.iter().any(|arg| arg == "--help" || arg == "-h") {
@@ -48,7 +48,7 @@ pub fn run(args: &[String], read_config: impl Fn(Option<&str>) -> Result<Default
     let arguments = match parse(args, &read_config) {
         Ok(arguments) => arguments,
         Err(problem) => {
-            // No one to tell if that fails.
+            // A failure to print the problem cannot be reported.
             let _ = write!(std::io::stderr(), "nagi doctor: {problem}\n{USAGE}");
             return WRONG_USAGE;
         }
@@ -65,7 +65,7 @@ pub fn run(args: &[String], read_config: impl Fn(Option<&str>) -> Result<Default
     report.exit_code()
 }
 
-/// The usage and what is looked at.
+/// The usage and the list of checks.
 fn help() -> String {
     let mut text = format!("{USAGE}\nChecks:\n");
     for check in CHECKS {
@@ -75,7 +75,7 @@ fn help() -> String {
 }
 
 fn write_out(text: &str) {
-    // A closed pipe is the reader's wish.
+    // A closed pipe is not an error.
     let _ = std::io::stdout().write_all(text.as_bytes());
 }
 

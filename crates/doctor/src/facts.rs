@@ -1,4 +1,4 @@
-//! Everything the checks may look at, as plain data.
+//! All inputs of the checks, as plain data.
 
 use std::collections::BTreeMap;
 
@@ -7,64 +7,64 @@ use crate::history::Sample;
 use crate::measure::Measured;
 use crate::mount::{self, Mount};
 
-/// What was read from the machine. Empty facts are allowed: every check says "not known" then.
+/// The data read from the machine. Empty facts are allowed: every check then returns "not known".
 #[derive(Debug, Clone, Default)]
 pub struct Facts {
-    /// Contents of files of `/proc` and `/sys` by path. One that could not be read is not there. If a
-    /// server runs on the data directory, `limits` and `status` under `/proc/self` are the server's.
+    /// Contents of files of `/proc` and `/sys` by path. Files that could not be read are absent. If a server
+    /// runs on the data directory, `limits` and `status` under `/proc/self` are the server's.
     pub files: BTreeMap<String, String>,
     /// The data directory; none for a server that keeps its data in memory.
     pub data: Option<DataFolder>,
     /// Record of free space, oldest first.
     pub history: Vec<Sample>,
-    /// Figures of the test of the disk, if it was made.
+    /// Results of the disk test, if it was run.
     pub measured: Option<Measured>,
-    /// Connections that the server accepts at once (`net.maxIncomingConnections`).
+    /// Maximum number of concurrent connections of the server (`net.maxIncomingConnections`).
     pub connection_count_max: u64,
     /// Process id of the server that runs on the data directory.
     pub server_pid: Option<u32>,
 }
 
-/// The data directory and the file system below it.
+/// The data directory and the file system that contains it.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct DataFolder {
-    /// As it was named.
+    /// The path as the user gave it.
     pub path: String,
-    /// The folder, or its nearest parent that exists, without symbolic links.
+    /// The folder, or its nearest existing ancestor, with symbolic links resolved.
     pub real_path: String,
-    /// Whether the folder itself exists.
+    /// True if the folder itself exists.
     pub is_there: bool,
-    /// Whether this process may write into it.
+    /// True if this process may write into it.
     pub is_writable: bool,
-    /// What is wrong with owners and permissions of what is in it.
+    /// Problems with the owners and permissions of its content.
     pub access: Access,
     /// Size of the file system.
     pub total_bytes: u64,
-    /// What unprivileged processes may still write.
+    /// Bytes that unprivileged processes may still write.
     pub available_bytes: u64,
-    /// Files (inodes) the file system can hold; 0 where it has no such limit.
+    /// Maximum number of files (inodes) of the file system; 0 if it has no such limit.
     pub file_count_max: u64,
-    /// Files it can still hold.
+    /// Number of files that it can still create.
     pub file_count_free: u64,
 }
 
-/// Who else may touch the files of the data directory, as far as they were looked at.
+/// Access of other users to the files of the data directory, for the files that were checked.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Access {
-    /// Files and folders that group or others may read, write or enter, and one of them.
+    /// Number of files and folders that group or others may read, write or enter.
     pub open_count: u64,
-    /// A path.
+    /// The path of one of them.
     pub open_example: String,
-    /// Files and folders of another user than the folder's own, and one of them.
+    /// Number of files and folders that belong to another user than the folder itself.
     pub foreign_count: u64,
-    /// A path.
+    /// The path of one of them.
     pub foreign_example: String,
-    /// Whether others may write into the folder itself, and so replace files.
+    /// True if others may write into the folder itself, and so replace files.
     pub is_shared: bool,
 }
 
 impl Facts {
-    /// The contents of a file, without white space around them.
+    /// The contents of a file, without surrounding white space.
     pub(crate) fn text(&self, path: &str) -> Result<&str, NotKnown> {
         let text = self.files.get(path).map(|text| text.trim());
         text.ok_or_else(|| NotKnown(format!("{path} cannot be read")))
@@ -76,7 +76,7 @@ impl Facts {
         text.parse().map_err(|_| NotKnown(format!("{path} holds no number")))
     }
 
-    /// `name: 123 kB` in a file such as `/proc/meminfo`, as bytes.
+    /// The value of `name: 123 kB` in a file such as `/proc/meminfo`, in bytes.
     pub(crate) fn kib_field(&self, path: &str, name: &str) -> Result<u64, NotKnown> {
         let value = self.text(path)?.lines().find_map(|line| {
             let (field, value) = line.split_once(':')?;
@@ -88,13 +88,13 @@ impl Facts {
         }
     }
 
-    /// The one in brackets: `always [madvise] never`.
+    /// The word in brackets: `always [madvise] never`.
     pub(crate) fn chosen(&self, path: &str) -> Result<&str, NotKnown> {
         let text = self.text(path)?;
         let chosen = text.split_once('[').and_then(|(_, rest)| rest.split_once(']'));
         match chosen {
             Some((chosen, _)) => Ok(chosen),
-            // A device with one scheduler only names it without brackets.
+            // A device with only one scheduler names it without brackets.
             None if !text.is_empty() && !text.contains(' ') => Ok(text),
             None => Err(NotKnown(format!("{path} marks no choice"))),
         }
@@ -105,7 +105,7 @@ impl Facts {
         self.data.as_ref().ok_or_else(|| NotKnown("there is no data folder".into()))
     }
 
-    /// The mount that holds the data directory.
+    /// The mount that contains the data directory.
     pub(crate) fn data_mount(&self) -> Result<Mount, NotKnown> {
         let path = &self.data()?.real_path;
         let table = self.text(mount::TABLE)?;
@@ -125,7 +125,7 @@ impl Facts {
         Err(NotKnown(format!("no block device with a {name} is known below {}", mount.source)))
     }
 
-    /// The figures of the test of the disk.
+    /// The results of the disk test.
     pub(crate) fn measured(&self) -> Result<&Measured, NotKnown> {
         self.measured.as_ref().ok_or_else(|| NotKnown("the disk was not tested".into()))
     }

@@ -1,20 +1,20 @@
-//! What a check says.
+//! The results of checks.
 
 use nagi_bson::DocBuf;
 
-/// How much a finding hurts; worst first when sorted.
+/// The severity of a finding; sorting puts the worst first.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Severity {
-    /// Data or service is in danger.
+    /// Data or service is at risk.
     Critical,
     /// Operations stall or fail under load.
     Warning,
-    /// Could be better.
+    /// An improvement is possible.
     Note,
 }
 
 impl Severity {
-    /// As reports write it.
+    /// The name in reports.
     pub fn name(self) -> &'static str {
         match self {
             Severity::Critical => "critical",
@@ -24,34 +24,34 @@ impl Severity {
     }
 }
 
-/// Why a check cannot tell: what was missing.
+/// The reason a check has no result: the input that was missing.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct NotKnown(pub String);
 
-/// A check's answer.
+/// The result of a check.
 pub type Verdict = Result<Outcome, NotKnown>;
 
-/// A check's answer when what it needs could be read.
+/// The result of a check whose inputs could be read.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Outcome {
-    /// As it should be; the value that was seen.
+    /// No problem; the observed value.
     Good(String),
-    /// Not as it should be.
+    /// A problem.
     Bad(Box<Finding>),
 }
 
-/// Something to repair.
+/// A problem to fix.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Finding {
-    /// How bad it is.
+    /// Its severity.
     pub severity: Severity,
-    /// What was seen, with its value.
+    /// The observation, with its value.
     pub what: String,
-    /// Why it hurts a database.
+    /// The reason it is harmful for a database.
     pub why: String,
-    /// The command or the setting that repairs it.
+    /// The command or the setting that fixes it.
     pub mend: String,
-    /// The line that a server logs when it starts; notes have none.
+    /// The line that a server logs at startup; notes have none.
     pub startup: Option<StartupLine>,
 }
 
@@ -60,15 +60,15 @@ pub struct Finding {
 pub struct StartupLine {
     /// MongoDB's component.
     pub component: &'static str,
-    /// MongoDB's id where it has such a warning; ours begin at 8210001.
+    /// MongoDB's id if MongoDB has such a warning; Nagi's ids begin at 8210001.
     pub id: i64,
-    /// The message, in MongoDB's words where it has such a warning.
+    /// The message, in MongoDB's words if MongoDB has such a warning.
     pub message: String,
     /// The attributes.
     pub attr: DocBuf,
 }
 
-/// Begins a finding. `what`, then `why`, then `mend`.
+/// Creates a finding from `what`, `why` and `mend`.
 pub(crate) fn found(
     severity: Severity,
     what: impl Into<String>,
@@ -79,13 +79,13 @@ pub(crate) fn found(
     Finding { severity, what, why, mend, startup: None }
 }
 
-/// Nothing to repair.
+/// The result "no problem".
 pub(crate) fn good(value: impl Into<String>) -> Verdict {
     Ok(Outcome::Good(value.into()))
 }
 
 impl Finding {
-    /// Logged as `id` with this message when a server starts.
+    /// Adds a startup log line with this `id` and message.
     pub(crate) fn logged(
         mut self,
         component: &'static str,
@@ -97,13 +97,13 @@ impl Finding {
         self
     }
 
-    /// Logged with `what` as the message.
+    /// Adds a startup log line whose message is `what`.
     pub(crate) fn logged_as_found(self, component: &'static str, id: i64) -> Finding {
         let message = self.what.clone();
         self.logged(component, id, message, DocBuf::new())
     }
 
-    /// As a check's answer.
+    /// Converts the finding to a check's result.
     pub(crate) fn verdict(self) -> Verdict {
         Ok(Outcome::Bad(Box::new(self)))
     }

@@ -1,8 +1,8 @@
-//! The record of free space, and how long the disk will last by it.
+//! The record of free space, and the prediction of when the disk is full.
 //!
-//! A running server appends one line an hour to `free_space.txt` in the data directory and keeps the
-//! newest 720 (30 days); see docs/format.md. The trend is the median of the slopes between all pairs
-//! of samples (Theil and Sen), so that one large drop or load does not decide it.
+//! A running server appends one line per hour to `free_space.txt` in the data directory and keeps the newest
+//! 720 (30 days); see docs/format.md. The trend is the median of the slopes between all pairs of samples
+//! (Theil-Sen estimator), so that one large drop or load does not dominate it.
 
 use std::fmt::Write as _;
 use std::io::{self, Read as _};
@@ -16,36 +16,36 @@ pub const FILE: &str = "free_space.txt";
 const HEAD: &str = "nagi free space 1";
 const SAMPLES_MAX: usize = 720;
 const INTERVAL_S: u64 = 3600;
-/// More than 720 of the longest lines.
+/// Larger than 720 lines of maximum length.
 const FILE_BYTES_MAX: u64 = 64 << 10;
-/// A trend of less time is noise.
+/// A trend over less time is noise.
 const SEEN_MIN_S: u64 = 6 * 3600;
 const DAY_S: f64 = 86_400.0;
-/// Less than this a day is not called shrinking.
+/// Losing fewer bytes per day than this does not count as shrinking.
 const SHRINKING_BYTES_A_DAY: f64 = 1_048_576.0;
 
 /// Free space at one moment.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Sample {
-    /// Since 1970.
+    /// Seconds since 1970.
     pub seconds: u64,
-    /// What could be written.
+    /// Bytes that could still be written.
     pub available_bytes: u64,
     /// Size of the file system.
     pub total_bytes: u64,
 }
 
-/// How free space changes.
+/// The change of free space over time.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(crate) struct Trend {
     pub(crate) bytes_a_day: f64,
     pub(crate) seen_days: f64,
 }
 
-/// The trend of a record; none if it tells of less than six hours. Costs n * n steps for n samples.
+/// The trend of a record; none if the record spans less than six hours. Takes O(n^2) steps for n samples.
 pub(crate) fn trend(samples: &[Sample]) -> Option<Trend> {
     let newest = samples.last()?;
-    // A file system that was resized begins anew.
+    // Samples from before the file system was resized are ignored.
     let same = |sample: &&Sample| sample.total_bytes == newest.total_bytes;
     let samples: Vec<_> = samples.iter().rev().take_while(same).take(SAMPLES_MAX).collect();
     let oldest = samples.last()?;
@@ -75,7 +75,7 @@ pub fn days_until_full(samples: &[Sample], available_bytes: u64) -> Option<f64> 
         .then(|| available_bytes as f64 / -trend.bytes_a_day)
 }
 
-/// The samples of a record, oldest first; what is no sample is left out.
+/// Parses the samples of a record, oldest first; invalid lines are skipped.
 pub(crate) fn parse(text: &str) -> Vec<Sample> {
     let mut lines = text.lines();
     if lines.next() != Some(HEAD) {
@@ -110,7 +110,8 @@ pub(crate) fn read(folder: &Path) -> Vec<Sample> {
     }
 }
 
-/// Adds a sample if the newest is an hour old or lies in the future; seconds until the next one is due.
+/// Adds a sample if the newest one is an hour old or has a time in the future. Returns the seconds until the
+/// next sample is due.
 fn record(folder: &Path, now: u64) -> io::Result<u64> {
     let mut samples = read(folder);
     if let Some(newest) = samples.last().filter(|newest| newest.seconds <= now)
@@ -118,7 +119,7 @@ fn record(folder: &Path, now: u64) -> io::Result<u64> {
     {
         return Ok(INTERVAL_S - (now - newest.seconds));
     }
-    // The clock was set back: what it called later would never leave the record.
+    // The clock was set back: samples with future times would never leave the record.
     samples.retain(|sample| sample.seconds <= now);
     let system = rustix::fs::statvfs(folder)?;
     samples.push(Sample {
@@ -127,19 +128,20 @@ fn record(folder: &Path, now: u64) -> io::Result<u64> {
         total_bytes: system.f_blocks.saturating_mul(system.f_frsize),
     });
     samples.drain(..samples.len().saturating_sub(SAMPLES_MAX));
-    // Renamed into place, so that a reader sees a whole record; not synced, since a lost hour is no loss.
+    // The file is renamed into place, so that a reader sees a complete record. It is not synced, because losing
+    // an hour is harmless.
     let temporary = folder.join(format!("{FILE}.tmp"));
     let written = std::fs::write(&temporary, print(&samples))
         .and_then(|()| std::fs::rename(&temporary, folder.join(FILE)));
     if written.is_err() {
-        // A full disk may have taken half of it.
+        // On a full disk the file may be incomplete.
         let _ = std::fs::remove_file(&temporary);
     }
     written.map(|()| INTERVAL_S)
 }
 
-/// Keeps the record of a data directory until the sender of `stop` is dropped. Blocks: a thread's work. A
-/// disk that cannot be written (full, say) leaves a gap in the record.
+/// Keeps the record of a data directory until the sender of `stop` is dropped. Blocks, so it runs on a thread
+/// of its own. If the disk cannot be written (because it is full, for example), the record has a gap.
 pub fn keep_record(folder: &Path, stop: &Receiver<()>) {
     loop {
         let now = SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |time| time.as_secs());
@@ -208,7 +210,7 @@ mod tests {
         let samples = read(&folder);
         assert_eq!(samples.len(), SAMPLES_MAX);
         assert!(samples.last().unwrap().available_bytes <= samples.last().unwrap().total_bytes);
-        // The clock went back.
+        // The clock was set back.
         assert_eq!(record(&folder, 30).unwrap(), 3600);
         assert_eq!(read(&folder).len(), 1);
         let (stop, stopped) = std::sync::mpsc::channel();

@@ -1,21 +1,22 @@
-//! `nagi doctor`: what of this machine hurts a database, why, and the command that repairs it.
+//! `nagi doctor`: reports the settings of this machine that are harmful for a database, the reasons, and the
+//! commands that fix them.
 //!
-//!   readers   /proc, /sys, statvfs, the record of free space, a short test of the disk
+//!   readers   /proc, /sys, statvfs, the record of free space, a short disk test
 //!      |
-//!    Facts    plain data; recorded ones make the tests
+//!    Facts    plain data; tests use recorded facts
 //!      |
-//!    CHECKS   one a file: Facts -> fine, not known, or a finding
+//!    CHECKS   one per file: Facts -> good, not known, or a finding
 //!      |
 //!   report    a table for people, JSON for scripts, warnings for a server that starts
 //!
 //! Invariants
-//! - A check is a pure function of the facts: it opens nothing, asks no clock and never fails. What could
-//!   not be read is "not known".
-//! - The test of the disk is bounded in bytes and time, and its file has no name while it runs, so that
-//!   nothing stays behind however the process ends.
+//! - A check is a pure function of the facts: it opens no file, reads no clock and never fails. An input that
+//!   could not be read gives "not known".
+//! - The disk test is bounded in bytes and time. Its file has no name while the test runs, so that no file
+//!   remains however the process terminates.
 //!
-//! Does not know about: options of the server beyond the data directory and the number of connections,
-//! engines, the log.
+//! This crate does not know the engines, the log, or options of the server other than the data directory and
+//! the number of connections.
 
 mod access;
 mod cgroup;

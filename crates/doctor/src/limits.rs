@@ -1,4 +1,4 @@
-//! `/proc/self/limits`: what one process may use.
+//! `/proc/self/limits`: the resource limits of a process.
 //!
 //!   Limit                     Soft Limit           Hard Limit           Units
 //!   Max open files            1024                 524288               files
@@ -9,14 +9,14 @@ use crate::finding::NotKnown;
 /// The table of limits.
 pub(crate) const TABLE: &str = "/proc/self/limits";
 
-/// A limit; `u64::MAX` is "unlimited".
+/// A limit; `u64::MAX` means "unlimited".
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Limit {
     pub(crate) soft: u64,
     pub(crate) hard: u64,
 }
 
-/// The limit of a name such as `Max open files`.
+/// The limit with a name such as `Max open files`.
 pub(crate) fn limit(facts: &Facts, name: &str) -> Result<Limit, NotKnown> {
     let unknown = || NotKnown(format!("{TABLE} has no \"{name}\""));
     let line = facts.text(TABLE)?.lines().find_map(|line| line.strip_prefix(name));
@@ -30,18 +30,19 @@ pub(crate) fn limit(facts: &Facts, name: &str) -> Result<Limit, NotKnown> {
     }
 }
 
-/// Files the server can open: it raises its own soft limit to the hard one when it starts.
+/// The number of files the server can open: at startup it raises its soft limit to the hard one.
 pub(crate) fn open_files(facts: &Facts) -> Result<u64, NotKnown> {
     let limit = limit(facts, "Max open files")?;
     Ok(if facts.server_pid.is_some() { limit.soft } else { limit.hard })
 }
 
-/// Connections the server can hold: those it accepts, in four fifths of the files it may open.
+/// The number of connections the server can hold: its configured maximum, but at most four fifths of the files
+/// it may open.
 pub(crate) fn connections(facts: &Facts) -> Result<u64, NotKnown> {
     Ok((open_files(facts)? / 5 * 4).min(facts.connection_count_max))
 }
 
-/// Threads the server may need: one a connection, and some of its own.
+/// The number of threads the server may need: one per connection, and some of its own.
 pub(crate) fn threads(facts: &Facts) -> Result<u64, NotKnown> {
     const OWN: u64 = 64;
     Ok(connections(facts)? + OWN)

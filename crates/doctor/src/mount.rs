@@ -1,4 +1,4 @@
-//! `/proc/self/mountinfo`: which mount holds a path, and the block device below it.
+//! `/proc/self/mountinfo`: the mount that contains a path, and the block device below it.
 //!
 //!   36 35 98:0 /mnt1 /mnt2 rw,noatime master:1 - ext3 /dev/root rw,errors=continue
 //!         dev  root  point options   optional... - type source     super options
@@ -9,14 +9,14 @@ pub(crate) const TABLE: &str = "/proc/self/mountinfo";
 /// One mount.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Mount {
-    /// `major:minor`; major 0 stands for no block device of its own.
+    /// `major:minor`; major 0 means that the mount has no block device of its own.
     pub(crate) device: String,
     /// The folder of the file system that is mounted.
     pub(crate) root: String,
     pub(crate) point: String,
     /// Type of the file system.
     pub(crate) kind: String,
-    /// What is mounted: `/dev/sda1`, `server:/export`, `tmpfs`.
+    /// The mounted source: `/dev/sda1`, `server:/export`, `tmpfs`.
     pub(crate) source: String,
     /// Options of the mount and of the file system.
     pub(crate) options: Vec<String>,
@@ -27,7 +27,7 @@ impl Mount {
         self.options.iter().any(|o| o == option)
     }
 
-    /// Where the settings of the block device may stand: for a whole disk, then for a partition of one.
+    /// The possible folders of the block device's settings: for a whole disk, then for a partition.
     pub(crate) fn queue_folders(&self) -> Vec<String> {
         let mut devices = Vec::new();
         if !self.device.starts_with("0:") {
@@ -40,12 +40,12 @@ impl Mount {
     }
 }
 
-/// All mounts of a table; lines of another form are left out.
+/// All mounts of a table; lines in another format are skipped.
 pub(crate) fn all(table: &str) -> impl Iterator<Item = Mount> {
     table.lines().filter_map(parse)
 }
 
-/// The mount that holds an absolute path: the longest one, and of those the last.
+/// The mount that contains an absolute path: the one with the longest mount point, and of those the last.
 pub(crate) fn holding(table: &str, path: &str) -> Option<Mount> {
     let holds = |mount: &Mount| match path.strip_prefix(mount.point.trim_end_matches('/')) {
         Some(rest) => rest.is_empty() || rest.starts_with('/'),
@@ -72,7 +72,7 @@ fn parse(line: &str) -> Option<Mount> {
     })
 }
 
-/// Spaces and the like are written as three octal digits behind a backslash.
+/// Decodes spaces and other special characters, which are written as a backslash and three octal digits.
 fn unescape(text: &str) -> String {
     let mut out = String::with_capacity(text.len());
     let mut rest = text;

@@ -1,4 +1,4 @@
-//! The readers: from the machine to [`Facts`]. Nothing here judges.
+//! The readers: collect [`Facts`] from the machine, without evaluating them.
 
 use std::fs::File;
 use std::io::Read as _;
@@ -10,14 +10,14 @@ use crate::checks::CHECKS;
 use crate::facts::{DataFolder, Facts};
 use crate::{access, cgroup, history, limits, measure, mount};
 
-/// More of a file is not read; a table of mounts may be long.
+/// Maximum number of bytes read from a file; a table of mounts may be long.
 const FILE_BYTES_MAX: u64 = 4 << 20;
-/// Of the block device.
+/// Files of the block device.
 const QUEUE_FILES: &[&str] = &["read_ahead_kb", "rotational", "scheduler"];
-/// Of the server's process instead of our own, if one runs.
+/// Files that are read from the server's process instead of this one, if a server runs.
 const OF_PROCESS: &[&str] = &[limits::TABLE, "/proc/self/status"];
 
-/// Reads what costs nothing: some thirty small files. `folder` is the data directory, if there is one.
+/// Reads everything that is cheap: some thirty small files. `folder` is the data directory, if there is one.
 pub(crate) fn facts(folder: Option<&Path>, connection_count_max: u64) -> Facts {
     let mut facts = Facts { connection_count_max, ..Facts::default() };
     if let Some(folder) = folder {
@@ -50,15 +50,15 @@ pub(crate) fn facts(folder: Option<&Path>, connection_count_max: u64) -> Facts {
     facts
 }
 
-/// Adds the test of the disk; see [`measure::measure`] for what it costs.
+/// Adds the disk test; see [`measure::measure`] for its cost.
 pub(crate) fn measure(facts: &mut Facts) {
     if let Some(data) = facts.data.as_ref().filter(|data| data.is_there && data.is_writable) {
         facts.measured = Some(measure::measure(Path::new(&data.path), data.available_bytes));
     }
 }
 
-/// Memory that this process may use: of the machine or of the control groups around it, whichever
-/// is less. None where there is no `/proc`.
+/// Memory that this process may use: the smaller of the machine's memory and the limit of its control groups.
+/// None if `/proc` is not mounted.
 pub fn memory_bytes() -> Option<u64> {
     let machine = text("/proc/meminfo").and_then(|text| {
         let line = text.lines().find_map(|line| line.strip_prefix("MemTotal:"))?;
@@ -67,13 +67,13 @@ pub fn memory_bytes() -> Option<u64> {
     [machine, group_memory_bytes()].into_iter().flatten().min()
 }
 
-/// The least memory limit of the control groups around this process.
+/// The lowest memory limit of the control groups that contain this process.
 fn group_memory_bytes() -> Option<u64> {
     group_memory_bytes_in(&text)
 }
 
-/// The same, from files as `read` gives them. A folder without a limit says `max` (v2) or a number
-/// beyond all memory (v1).
+/// Like [`group_memory_bytes`], but reads files through `read`. A folder without a limit contains `max` (v2) or
+/// a number larger than any memory (v1).
 fn group_memory_bytes_in(read: &dyn Fn(&str) -> Option<String>) -> Option<u64> {
     let groups = cgroup::groups_in(&read(cgroup::MEMBERSHIP)?, &read(mount::TABLE)?, "memory")?;
     let file = if groups.version == 2 { "memory.max" } else { "memory.limit_in_bytes" };
@@ -87,7 +87,8 @@ fn take(facts: &mut Facts, path: &str, real: &str) {
     }
 }
 
-/// Opens a regular file; none if there is none. Opening a pipe would wait for its other end.
+/// Opens a regular file; returns none for anything else. Opening a pipe would block until its other end is
+/// opened.
 pub(crate) fn open(path: &Path) -> Option<File> {
     std::fs::metadata(path).ok().filter(std::fs::Metadata::is_file)?;
     File::open(path).ok()
@@ -117,12 +118,12 @@ fn data_folder(folder: &Path) -> Option<DataFolder> {
     })
 }
 
-/// The path itself or its nearest parent that exists.
+/// The path itself or its nearest ancestor that exists.
 fn nearest(path: &Path) -> Option<PathBuf> {
     path.ancestors().find_map(|path| path.canonicalize().ok())
 }
 
-/// The server that holds the folder's lock file, if it still runs.
+/// The process id of the server that holds the folder's lock file, if it still runs.
 fn server_pid(folder: &Path) -> Option<u32> {
     let pid = text(folder.join("mongod.lock").to_str()?)?.trim().parse().ok()?;
     let name = text(&format!("/proc/{pid}/comm"))?;
@@ -133,7 +134,7 @@ fn server_pid(folder: &Path) -> Option<u32> {
 mod tests {
     use super::*;
 
-    /// The limit that a tree of files, path and text in turn, says.
+    /// The limit that a tree of files gives, as pairs of path and text.
     fn limit(files: &[(&str, &str)]) -> Option<u64> {
         group_memory_bytes_in(&|path| {
             files.iter().find(|file| file.0 == path).map(|file| file.1.to_owned())

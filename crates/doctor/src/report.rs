@@ -1,4 +1,4 @@
-//! All checks together, and the tables for people: findings first, worst first.
+//! Runs all checks, and prints the tables for people: findings first, the worst at the top.
 
 use std::fmt::Write as _;
 
@@ -8,15 +8,15 @@ use crate::finding::{Finding, NotKnown, Outcome, Severity};
 use crate::measure::{Latencies, Measured};
 use crate::units::{bytes, micros};
 
-/// Where lines are wrapped.
+/// Column at which lines are wrapped.
 const COLUMNS: usize = 100;
 /// Width of the severity and of the check's name.
 const MARGIN: usize = 10 + NAME_WIDTH;
 const NAME_WIDTH: usize = 24;
 
-/// What all checks said.
+/// The results of all checks.
 pub(crate) struct Report {
-    /// Worst first.
+    /// The worst first.
     pub(crate) findings: Vec<(&'static Check, Finding)>,
     pub(crate) good: Vec<(&'static Check, String)>,
     pub(crate) not_known: Vec<(&'static Check, String)>,
@@ -37,7 +37,7 @@ impl Report {
         report
     }
 
-    /// For scripts.
+    /// The exit code, for scripts: 3 for a critical finding, 1 for a warning, otherwise 0.
     pub(crate) fn exit_code(&self) -> u8 {
         match self.findings.first().map(|(_, finding)| finding.severity) {
             Some(Severity::Critical) => 3,
@@ -46,7 +46,7 @@ impl Report {
         }
     }
 
-    /// How many findings are of a severity.
+    /// The number of findings of a severity.
     fn count(&self, severity: Severity) -> usize {
         self.findings.iter().filter(|(_, finding)| finding.severity == severity).count()
     }
@@ -68,7 +68,7 @@ pub(crate) fn print(facts: &Facts, report: &Report) -> String {
     for (check, finding) in &report.findings {
         row(&mut out, finding.severity.name(), check.name, &finding.what);
         row(&mut out, "", "  why", &finding.why);
-        // In one line, to be copied.
+        // On one line, so that it can be copied.
         let _ = writeln!(out, "{:<10}{:<NAME_WIDTH$}{}\n", "", "  mend", finding.mend);
     }
     for (check, value) in &report.good {
@@ -97,7 +97,7 @@ fn counted(count: usize, name: &str) -> String {
     format!("{count} {name}{}", if count == 1 { "" } else { "s" })
 }
 
-/// One row; its text continues under itself.
+/// One row; long text continues below its own beginning.
 fn row(out: &mut String, severity: &str, name: &str, text: &str) {
     let _ = write!(out, "{severity:<10}{name:<NAME_WIDTH$}");
     let mut column = MARGIN;

@@ -1,4 +1,4 @@
-//! The same checks for a server that starts: what its log says at once.
+//! The checks that run when a server starts, as lines for its log.
 
 use std::path::Path;
 
@@ -7,13 +7,13 @@ use crate::facts::Facts;
 use crate::finding::{Outcome, StartupLine};
 use crate::read;
 
-/// Lines to log with the tag `startupWarnings`; a few milliseconds. `folder` is the data directory, none
-/// for a server that keeps its data in memory.
+/// Lines to log with the tag `startupWarnings`. Takes a few milliseconds. `folder` is the data directory, or
+/// none for a server that keeps its data in memory.
 pub fn startup_warnings(folder: Option<&Path>, connection_count_max: u64) -> Vec<StartupLine> {
     of(&read::facts(folder, connection_count_max))
 }
 
-/// What facts give reason to log, in the order of the catalogue.
+/// The lines that the facts give rise to, in the order of the catalogue.
 fn of(facts: &Facts) -> Vec<StartupLine> {
     let mut lines = Vec::new();
     for check in CHECKS.iter().filter(|check| !check.is_measured) {

@@ -1,6 +1,6 @@
-//! Numbers as people read them.
+//! Formats numbers for people.
 
-/// `512 B`, `3.5 KB`, `64 MB`, `1.5 GB`: powers of 1024, at most one digit behind the point.
+/// `512 B`, `3.5 KB`, `64 MB`, `1.5 GB`: powers of 1024, with at most one digit after the point.
 pub(crate) fn bytes(n: u64) -> String {
     const UNITS: [&str; 6] = ["B", "KB", "MB", "GB", "TB", "PB"];
     let (mut value, mut unit) = (n as f64, 0);
@@ -21,7 +21,7 @@ pub(crate) fn micros(us: f64) -> String {
     }
 }
 
-/// `part` of `whole` in percent; 100 of nothing.
+/// `part` as a percentage of `whole`; 100 if `whole` is zero.
 pub(crate) fn percent(part: u64, whole: u64) -> f64 {
     if whole == 0 { 100.0 } else { part as f64 * 100.0 / whole as f64 }
 }

@@ -1,27 +1,27 @@
-//! Golden text cases: a verb with its input, three dashes, the output, an empty line.
+//! Golden text cases. A case is a verb with its input, three dashes, the output and an empty line:
 //!
 //!   # $ceil rounds toward positive infinity.
 //!   eval {$ceil: 2.3}
 //!   ---
 //!   3.0
 //!
-//! Lines that begin with `#` between cases are comments and stay where they are. Input may continue for
-//! several lines; output ends at the first empty line, so an output never holds one. A NUL in it is written `\0`:
-//! the files stay text.
+//! Lines that begin with `#` between cases are comments and are preserved. Input may span several lines. Output
+//! ends at the first empty line, so an output never contains one. A NUL in the output is written `\0`, so that
+//! the files remain text.
 //!
-//! `UPDATE_GOLDEN=1 cargo test -p <crate>` writes the actual outputs into the files: the diff is the
-//! review. `GOLDEN=<text>` runs only files whose path holds that text.
+//! `UPDATE_GOLDEN=1 cargo test -p <crate>` writes the actual outputs into the files; the diff is then reviewed.
+//! `GOLDEN=<text>` runs only files whose path contains that text.
 //!
-//! Does not know about: what a verb means. A catalogue's test hands in a function from (verb, input)
-//! to output text; errors are outputs too (`error 28765 Location28765: ...`).
+//! This module does not know the meaning of a verb. The test of a catalogue passes a function from (verb,
+//! input) to output text; errors are outputs too (`error 28765 Location28765: ...`).
 use std::fmt::Write as _;
 use std::path::{Path, PathBuf};
 use std::{env, fs};
 
-/// Failures printed in full; the rest is only counted.
+/// Number of failures printed in full; the rest are only counted.
 const SHOWN_MAX: usize = 25;
 
-/// One case of a file: where it stands, what is asked, what is expected.
+/// One case of a file: its position, its input and the expected output.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Case {
     /// Comment and empty lines before the case, kept when the file is rewritten.
@@ -41,7 +41,7 @@ pub fn dir(catalogue: &str) -> PathBuf {
     crate::tidy::root().join("tests/golden").join(catalogue)
 }
 
-/// The text of an error with `...` for each UUID in it: those are other ones in each run.
+/// Replaces each UUID in the text of an error by `...`, because UUIDs differ in each run.
 pub fn without_uuids(text: &str) -> String {
     const PARTS: [usize; 5] = [8, 4, 4, 4, 12];
     let is_uuid = |word: &str| {
@@ -72,8 +72,8 @@ pub fn run(dir: &Path, handle: &mut dyn FnMut(&str, &str) -> String) {
     run_files(dir, &mut |_, verb, input| handle(verb, input));
 }
 
-/// Like [`run`]; the handler also gets the file's stem, and a call with the verb `begin` (whose result
-/// is ignored) before the first case of each file, to start from nothing.
+/// Like [`run`], but the handler also gets the file's stem. Before the first case of each file it is called
+/// with the verb `begin` (whose result is ignored), so that it can reset its state.
 pub fn run_files(dir: &Path, handle: &mut dyn FnMut(&str, &str, &str) -> String) {
     let update = env::var_os("UPDATE_GOLDEN").is_some_and(|v| v == "1");
     let only = env::var("GOLDEN").unwrap_or_default();
@@ -147,14 +147,14 @@ fn print_case(out: &mut String, case: &Case, output: &str) {
     }
     out.push_str("\n---\n");
     if !output.is_empty() {
-        // An empty line would end the output, so it is shown as a single dot.
+        // An empty line would end the output, so it is written as a single dot.
         for line in output.lines() {
             let _ = writeln!(out, "{}", if line.is_empty() { "." } else { line });
         }
     }
 }
 
-/// Splits a file into its cases and what follows the last one.
+/// Splits a file into its cases and the text after the last one.
 pub fn parse(text: &str) -> Result<(Vec<Case>, String), String> {
     let mut cases = Vec::new();
     let mut lead = String::new();

@@ -1,41 +1,42 @@
-//! Every row of a catalogue has golden cases: ordinary ones, and one that is an error.
+//! Checks that every row of a catalogue has golden cases: ordinary ones, and one that is an error.
 //!
-//! The rows of the document language show four things each: an ordinary case, one where a value is
-//! null or missing, one of a wrong type with its code, and one at an edge (the ends of a number's
-//! range, NaN, zero, the empty array, document or text). [`Files::language`] asks for all of them.
+//! The rows of the document language need four kinds of cases: an ordinary case, a case with a null or missing
+//! value, a case of a wrong type with its error code, and an edge case (the ends of a number's range, NaN,
+//! zero, the empty array, document or text). [`Files::language`] requires all four.
 //!
-//! A catalogue's crate calls [`check`] with the names of its rows, since only it knows them all.
+//! The crate of a catalogue calls [`check`] with the names of its rows, because only that crate knows them all.
 use std::fmt::Write as _;
 use std::fs;
 
 use crate::golden;
 
-/// Cases a file holds at least, set-up not counted.
+/// Minimum number of cases in a file, without set-up.
 const CASES_MIN: usize = 3;
 
-/// Verbs that set something up and show nothing.
+/// Verbs that set something up and have no output of interest.
 const SETUP: &[&str] = &["doc", "docs", "where", "filters"];
 
-/// What is special about a catalogue's files.
+/// Exceptions for the files of a catalogue.
 #[derive(Default)]
 pub struct Files {
-    /// Rows whose cases stand in another file: the row, the file without `.txt`.
+    /// Rows whose cases are in another file: the row, and the file without `.txt`.
     pub shared: &'static [(&'static str, &'static str)],
-    /// Rows that no argument makes an error of, with the reason.
+    /// Rows that cannot fail with any argument, with the reason.
     pub never_fails: &'static [(&'static str, &'static str)],
-    /// Rows of the document language: null or missing, a wrong type and an edge are shown too.
+    /// True for rows of the document language: cases with null or missing values, a wrong type and an edge are
+    /// required too.
     pub language: bool,
-    /// Rows of the document language that take or pass over values of every type, so that only their
-    /// form can be wrong.
+    /// Rows of the document language that accept or skip values of every type, so that only their form can be
+    /// wrong.
     pub any_type: &'static [&'static str],
-    /// Rows that cannot be used, so that all cases are errors, with the reason.
+    /// Rows that cannot be used, so that all their cases are errors, with the reason.
     pub always_fails: &'static [(&'static str, &'static str)],
 }
 
-/// What a case of a value that is null or not there has in its input.
+/// Substrings of the input by which a case with a null or missing value is recognised.
 const ABSENT: &[&str] = &["null", "missing", "undefined", "on {}", "over []", "{}", "{_id: 2}"];
 
-/// What a case at the edge of a type has in its input.
+/// Substrings of the input by which an edge case is recognised.
 const EDGES: &[&str] = &[
     "NaN",
     "Infinity",
@@ -63,7 +64,7 @@ const EDGES: &[&str] = &[
     "ISODate(\"9999",
 ];
 
-/// What an error has in its text that is about the form of a case: how many arguments, which names.
+/// Substrings of errors about the form of a case, such as the number of arguments or their names.
 const FORMS: &[&str] = &[
     "were passed in",
     "Unrecognized expression",
@@ -77,8 +78,8 @@ const FORMS: &[&str] = &[
     "top-level document",
 ];
 
-/// Panics with every row whose file `tests/golden/<catalogue>/<row without $>.txt` is missing, never
-/// names the row, has fewer than three cases, or shows no error.
+/// Panics and lists every row whose file `tests/golden/<catalogue>/<row without $>.txt` is missing, never names
+/// the row, has fewer than three cases, or has no error.
 pub fn check<'n>(catalogue: &str, rows: impl IntoIterator<Item = &'n str>, files: &Files) {
     let mut problems = String::new();
     for row in rows {
@@ -100,11 +101,11 @@ pub fn check<'n>(catalogue: &str, rows: impl IntoIterator<Item = &'n str>, files
     assert!(problems.is_empty(), "rows of {catalogue} without their golden cases:\n{problems}");
 }
 
-/// Rows of `docs/features.tsv` of these `kinds` are rules, not names in a catalogue. Each shows its four things in
-/// `tests/golden/semantics/<id>.txt`; what only a server can show stands in a file below `tests` that is
-/// named in `elsewhere`, with words that are found there.
+/// Checks the rows of `docs/features.tsv` of these `kinds`, which are rules and not names in a catalogue. Each
+/// needs the four kinds of cases in `tests/golden/semantics/<id>.txt`. A rule that needs a server is listed in
+/// `elsewhere`, with a file below `tests` and words that the file contains.
 ///
-/// Panics with every row that has no such cases.
+/// Panics and lists every row without such cases.
 pub fn check_rules(kinds: &[&str], elsewhere: &[(&str, &str, &str)]) {
     let root = crate::tidy::root();
     let features =
@@ -162,7 +163,7 @@ fn check_file(path: &std::path::Path, row: &str, never_fails: bool) -> Result<()
     }
 }
 
-/// Whether a wrong type is shown, unless there is none.
+/// Checks that the file has an error of a wrong type. `any` means that no type is wrong.
 fn check_types(path: &std::path::Path, any: bool) -> Result<(), String> {
     let text = fs::read_to_string(path).map_err(|_| "no file".to_owned())?;
     let (cases, _) = golden::parse(&text)?;
@@ -175,7 +176,7 @@ fn check_types(path: &std::path::Path, any: bool) -> Result<(), String> {
     }
 }
 
-/// The cases that only the document language is requested.
+/// Checks the additional cases that the rows of the document language need.
 fn check_language(path: &std::path::Path, language: bool) -> Result<(), String> {
     if !language {
         return Ok(());

@@ -1,4 +1,4 @@
-//! Folders of tests, and what a disk may do to files in them.
+//! Temporary folders for tests, and simulated disk damage to files in them.
 
 use std::{
     fs, io,
@@ -7,16 +7,16 @@ use std::{
     sync::atomic::{AtomicU32, Ordering::Relaxed},
 };
 
-/// The name of a folder that no one else uses; it is not made yet. Removed with all in it when dropped.
+/// The name of a unique folder, which is not created yet. The folder and its content are removed on drop.
 pub struct Scratch(PathBuf);
 
 impl Scratch {
-    #[expect(clippy::new_without_default, reason = "each one is another folder")]
+    #[expect(clippy::new_without_default, reason = "each call returns a different folder")]
     pub fn new() -> Scratch {
         static NEXT: AtomicU32 = AtomicU32::new(0);
         let number = NEXT.fetch_add(1, Relaxed);
         let path = std::env::temp_dir().join(format!("nagi-test-{}-{number}", process::id()));
-        // Of a process with the same number, long ago.
+        // Left by an earlier process with the same process id.
         let _ = fs::remove_dir_all(&path);
         Scratch(path)
     }
@@ -32,10 +32,10 @@ impl Drop for Scratch {
     }
 }
 
-/// Copies a folder with all in it.
+/// Copies a folder and its content.
 ///
 /// # Errors
-/// Of the file system.
+/// Errors of the file system.
 pub fn copy_folder(from: &Path, to: &Path) -> io::Result<()> {
     fs::create_dir_all(to)?;
     for entry in fs::read_dir(from)? {
@@ -52,15 +52,15 @@ pub fn copy_folder(from: &Path, to: &Path) -> io::Result<()> {
 /// Flips a bit of the byte at an offset.
 ///
 /// # Errors
-/// Of the file system.
+/// Errors of the file system.
 pub fn flip(path: &Path, at: usize) -> io::Result<()> {
     let mut bytes = fs::read(path)?;
     bytes[at] ^= 0x10;
     fs::write(path, bytes)
 }
 
-/// What a power cut may leave of a file whose bytes from `at` on had not been synced: the rest is missing,
-/// or a sector of it was never written.
+/// The possible content of a file after a power cut if its bytes from `at` on were not synced: either the rest
+/// is missing, or one sector of it was never written.
 pub fn torn_at(whole: &[u8], at: usize) -> [Vec<u8>; 2] {
     let mut hole = whole.to_vec();
     let end = (at + 512).min(hole.len());

@@ -1,7 +1,7 @@
-//! Reading the repository for tidy rules: files, manifests, and where a rule was broken.
+//! Reads the repository for the tidy rules: files, manifests, and a list of breaches.
 //!
-//! The rules themselves are this crate's tests (`tests/it`), one family a file; here is only what they
-//! share. Reads the working tree, never git, so an untracked file is checked as well.
+//! The rules themselves are this crate's tests (`tests/it`), one family per file; this module is the code they
+//! share. It reads the working tree, never git, so an untracked file is checked as well.
 use std::path::{Path, PathBuf};
 use std::{fmt, fs};
 
@@ -14,12 +14,12 @@ pub struct Source {
     pub text: String,
 }
 
-/// Collects every breach of a rule, so that one run shows them all.
+/// Collects every breach of a rule, so that one run reports all of them.
 #[derive(Debug, Default)]
 pub struct Breaches(Vec<String>);
 
 impl Breaches {
-    /// Notes a breach at `path`, and at `line` (from 1) if it has one.
+    /// Records a breach at `path`, and at `line` (from 1) if it has one.
     pub fn add(&mut self, path: &str, line: Option<usize>, what: impl fmt::Display) {
         self.0.push(match line {
             Some(line) => format!("{path}:{line}: {what}"),
@@ -27,13 +27,13 @@ impl Breaches {
         });
     }
 
-    /// Panics with all breaches if there is one.
+    /// Panics with all breaches if any exist.
     pub fn finish(self, rule: &str) {
         assert!(self.0.is_empty(), "{rule}:\n  {}", self.0.join("\n  "));
     }
 }
 
-/// The repository's root, from this crate's place in it.
+/// The repository's root, derived from the path of this crate.
 pub fn root() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR"))
         .ancestors()
@@ -42,7 +42,7 @@ pub fn root() -> PathBuf {
         .to_owned()
 }
 
-/// All files below the root for which `keep(path)` holds, sorted; build output is left out.
+/// All files below the root for which `keep(path)` is true, sorted, without build output.
 pub fn paths(keep: impl Fn(&str) -> bool) -> Vec<String> {
     const SKIPPED: &[&str] =
         &[".git", "target", "node_modules", "data", "corpus", "artifacts", ".cache", "__pycache__"];
@@ -68,7 +68,7 @@ pub fn paths(keep: impl Fn(&str) -> bool) -> Vec<String> {
     found
 }
 
-/// The files for which `keep(path)` holds, with their texts.
+/// The files for which `keep(path)` is true, with their texts.
 pub fn sources(keep: impl Fn(&str) -> bool) -> Vec<Source> {
     paths(keep)
         .into_iter()
@@ -86,7 +86,8 @@ pub fn read(path: &str) -> Option<String> {
     fs::read_to_string(root().join(path)).ok()
 }
 
-/// Names in one table of a manifest (`[dependencies]`), in order; enough of TOML for our own files.
+/// Names in one table of a manifest (`[dependencies]`), in order. Parses only the part of TOML that the
+/// project's files use.
 pub fn manifest_keys(manifest: &str, table: &str) -> Vec<String> {
     let mut inside = false;
     let mut keys = Vec::new();
@@ -108,7 +109,7 @@ pub fn manifest_keys(manifest: &str, table: &str) -> Vec<String> {
     keys
 }
 
-/// `findAndModify` -> `find_and_modify`; a leading `$` goes.
+/// Converts `findAndModify` to `find_and_modify`; a leading `$` is removed.
 pub fn snake(name: &str) -> String {
     let chars = name.trim_start_matches('$').chars().collect::<Vec<_>>();
     let mut out = String::new();

@@ -1,4 +1,4 @@
-//! Whether files can grow without being filled, and how long it takes.
+//! Checks that files can be preallocated without being filled, and how long this takes.
 use super::prelude::*;
 
 pub(super) static ALLOCATION: Check = Check {
@@ -9,7 +9,7 @@ pub(super) static ALLOCATION: Check = Check {
     run,
 };
 
-/// Longer than this is work in proportion to the size.
+/// A longer time means that the work is proportional to the size.
 const SLOW_US: f64 = 100_000.0;
 
 fn run(facts: &Facts) -> Verdict {

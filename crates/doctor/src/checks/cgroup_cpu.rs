@@ -1,4 +1,4 @@
-//! The share of the CPUs a control group gives.
+//! The CPU quota of a control group.
 use super::prelude::*;
 
 pub(super) static CGROUP_CPU: Check = Check {
@@ -50,11 +50,11 @@ fn quota(facts: &Facts, version: u8, folder: &str) -> Option<(f64, f64)> {
         let number = |file: &str| facts.text(&format!("{folder}/{file}")).ok()?.parse::<f64>().ok();
         (number("cpu.cfs_quota_us")?, number("cpu.cfs_period_us")?)
     };
-    // Version 1 writes -1 for no quota.
+    // Version 1 writes -1 for "no quota".
     (quota > 0.0 && period > 0.0).then_some((quota, period))
 }
 
-/// How often the quota was used up, if ever.
+/// The number of periods in which the quota was exhausted, if it is not zero.
 fn throttled(facts: &Facts, folder: &str) -> Option<u64> {
     let stat = facts.text(&format!("{folder}/cpu.stat")).ok()?;
     let line = stat.lines().find_map(|line| line.strip_prefix("nr_throttled "))?;

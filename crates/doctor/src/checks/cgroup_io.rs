@@ -1,4 +1,4 @@
-//! The share of the disk a control group gives.
+//! The I/O limits of a control group.
 use super::prelude::*;
 use crate::cgroup::Groups;
 use crate::mount::Mount;
@@ -13,7 +13,7 @@ pub(super) static CGROUP_IO: Check = Check {
 
 fn run(facts: &Facts) -> Verdict {
     let disk = facts.data_mount()?;
-    // Version 1 calls it by another name. In version 2 every group may have it.
+    // The controller is named `blkio` in version 1. In version 2 every group may have it.
     let groups = match cgroup::groups(facts, "blkio")? {
         Some(groups) => groups,
         None => match cgroup::groups(facts, "io")? {
@@ -36,7 +36,7 @@ fn run(facts: &Facts) -> Verdict {
     .verdict()
 }
 
-/// Limits of all groups upwards, and where each stands.
+/// The limits of the group and of all groups above it, with the path of each.
 fn limits(facts: &Facts, groups: &Groups, disk: &Mount) -> Vec<(String, String)> {
     let mut limits = Vec::new();
     for folder in &groups.folders {
@@ -71,8 +71,9 @@ fn limit(file: &str, value: &str) -> Option<String> {
     })
 }
 
-/// Whether a device is the disk, or the whole disk of the partition. Disks of these names have 16
-/// numbers each, of which the first is the whole; of others the number does not tell.
+/// Returns true if the device is the disk, or the whole disk that contains the partition. `sd` and `vd` disks
+/// have 16 minor numbers each, of which the first is the whole disk; for other disks the number does not show
+/// the relation.
 fn is_of(device: &str, disk: &Mount) -> bool {
     if device == disk.device {
         return true;

@@ -1,4 +1,4 @@
-//! The memory a control group gives.
+//! The memory limits of a control group.
 use super::prelude::*;
 
 pub(super) static CGROUP_MEMORY: Check = Check {
@@ -9,7 +9,8 @@ pub(super) static CGROUP_MEMORY: Check = Check {
     run,
 };
 
-/// Below this, cache and write buffers of their least sizes and some connections do not fit together.
+/// Below this limit the cache and the write buffers at their minimum sizes do not fit together with some
+/// connections.
 const LEAST: u64 = 512 << 20;
 
 fn run(facts: &Facts) -> Verdict {
@@ -21,7 +22,7 @@ fn run(facts: &Facts) -> Verdict {
         _ => ("memory.limit_in_bytes", None),
     };
     let machine = facts.kib_field("/proc/meminfo", "MemTotal").unwrap_or(u64::MAX);
-    // Version 1 writes a number beyond every machine for "no limit".
+    // Version 1 writes a number larger than any machine's memory for "no limit".
     let hard = cgroup::least(facts, &groups, file).filter(|(limit, _)| *limit < machine);
     let soft = soft_file.and_then(|file| cgroup::least(facts, &groups, file));
     let hard_limit = hard.as_ref().map_or(machine, |(limit, _)| *limit);

@@ -1,4 +1,4 @@
-//! The threads a control group allows.
+//! The thread limit of a control group.
 use super::prelude::*;
 
 pub(super) static CGROUP_PIDS: Check = Check {

@@ -1,4 +1,4 @@
-//! Whether there is a data directory to write to.
+//! Checks that the data directory exists and is writable.
 use super::prelude::*;
 
 pub(super) static DATA_FOLDER: Check = Check {

@@ -1,4 +1,4 @@
-//! When the disk will be full, by the record the server keeps.
+//! Predicts when the disk will be full, from the server's record of free space.
 use super::prelude::*;
 use crate::history;
 

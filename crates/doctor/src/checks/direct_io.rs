@@ -1,4 +1,4 @@
-//! Whether files can be read past the page cache.
+//! Checks that files can be read without the page cache.
 use super::prelude::*;
 
 pub(super) static DIRECT_IO: Check =

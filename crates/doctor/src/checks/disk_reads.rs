@@ -1,4 +1,4 @@
-//! How fast random reads are: what decides once the data is larger than the cache.
+//! The speed of random reads, which limits throughput once the data is larger than the cache.
 use super::prelude::*;
 
 pub(super) static DISK_READS: Check = Check {

@@ -1,4 +1,4 @@
-//! How long the disk takes until a write is safe: what a commit with `j: true` waits for.
+//! The time until a write is durable: a commit with `j: true` waits for it.
 use super::prelude::*;
 
 pub(super) static DISK_SYNCS: Check = Check {

@@ -12,7 +12,7 @@ pub(super) static FILE_SYSTEM: Check = Check {
 
 const MOVE: &str = "move the data folder to ext4 or XFS on a local disk";
 
-/// Types that live on another machine or behind a process.
+/// Types whose storage is on another machine or behind a user-space process.
 const REMOTE: &[&str] = &[
     "9p",
     "afs",

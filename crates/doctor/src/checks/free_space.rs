@@ -1,4 +1,4 @@
-//! What is left on the disk: bytes and files.
+//! Free space on the disk: bytes and inodes.
 use super::prelude::*;
 
 pub(super) static FREE_SPACE: Check =
@@ -18,7 +18,7 @@ fn run(facts: &Facts) -> Verdict {
                fails (14031 OutOfDiskSpace)";
     let mend =
         "add space, or remove what is not needed: db.collection.drop(), TTL indexes, old dumps";
-    // A large disk needs no tenth of it.
+    // On a large disk 50 GB are enough, even if they are less than a tenth.
     let bad = match share {
         _ if free < GIB / 2 || share < 1.0 => Some(Critical),
         share if share < 10.0 && free < 50 * GIB => Some(Warning),

@@ -1,4 +1,4 @@
-//! How many memory maps a process may have.
+//! The maximum number of memory maps of a process.
 use super::prelude::*;
 
 pub(super) static MAX_MAP_COUNT: Check = Check {
@@ -9,7 +9,7 @@ pub(super) static MAX_MAP_COUNT: Check = Check {
     run,
 };
 
-/// Its stack and the guard page before it.
+/// The thread's stack and its guard page.
 const MAPS_A_CONNECTION: u64 = 2;
 
 fn run(facts: &Facts) -> Verdict {

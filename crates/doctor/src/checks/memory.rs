@@ -1,4 +1,4 @@
-//! What memory is left.
+//! Available memory.
 use super::prelude::*;
 
 pub(super) static MEMORY: Check = Check {

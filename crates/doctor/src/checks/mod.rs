@@ -1,4 +1,4 @@
-//! The catalogue of checks: one a file, one row each, sorted by name.
+//! The catalogue of checks: one row per check, one file each, sorted by name.
 
 mod address_space;
 mod allocation;
@@ -34,15 +34,15 @@ use crate::finding::Verdict;
 
 /// A row of the catalogue.
 pub struct Check {
-    /// Under which reports and scripts know it; also the name of its file.
+    /// The name in reports and scripts, and the name of the check's file.
     pub name: &'static str,
-    /// What it looks at, in a few words.
+    /// A short description of the subject of the check.
     pub title: &'static str,
-    /// Files of `/proc` and `/sys` it needs, besides those of the block device and the control groups.
+    /// The files of `/proc` and `/sys` that it reads, besides those of the block device and the control groups.
     pub reads: &'static [&'static str],
-    /// Whether it needs the test of the disk; such a check does not run when a server starts.
+    /// True if it needs the disk test; such a check does not run when a server starts.
     pub is_measured: bool,
-    /// Judges the facts. Costs microseconds.
+    /// Evaluates the facts. Costs microseconds.
     pub run: fn(&Facts) -> Verdict,
 }
 
@@ -78,7 +78,7 @@ pub static CHECKS: &[&Check] = &[
     &transparent_huge_pages::TRANSPARENT_HUGE_PAGES,
 ];
 
-/// What every check's file needs.
+/// The imports that every check's file needs.
 mod prelude {
     pub(super) use super::Check;
     pub(super) use crate::facts::Facts;

@@ -1,4 +1,4 @@
-//! Memory in several nodes.
+//! Memory that is divided into several NUMA nodes.
 use super::prelude::*;
 
 pub(super) static NUMA: Check = Check {

@@ -1,4 +1,4 @@
-//! How many files a process may open.
+//! The limit of open files of a process.
 use super::prelude::*;
 
 pub(super) static OPEN_FILES: Check = Check {

@@ -1,4 +1,4 @@
-//! Whether the system promises more memory than it has.
+//! Checks the kernel's policy for memory overcommitment.
 use super::prelude::*;
 
 pub(super) static OVERCOMMIT: Check = Check {

@@ -1,4 +1,4 @@
-//! Whether the data directory's files belong to one user, and to no other.
+//! Checks that the data directory's files belong to one user and are inaccessible to others.
 use super::prelude::*;
 
 pub(super) static PERMISSIONS: Check = Check {

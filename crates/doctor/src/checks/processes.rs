@@ -1,4 +1,4 @@
-//! How many threads a user may have.
+//! The limit of threads of a user.
 use super::prelude::*;
 
 pub(super) static PROCESSES: Check = Check {

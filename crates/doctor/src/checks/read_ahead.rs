@@ -1,4 +1,4 @@
-//! How much the kernel reads beyond what was requested.
+//! The kernel's read-ahead on the block device.
 use super::prelude::*;
 
 pub(super) static READ_AHEAD: Check = Check {

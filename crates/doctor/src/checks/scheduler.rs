@@ -9,7 +9,7 @@ pub(super) static SCHEDULER: Check = Check {
     run,
 };
 
-/// How devices are named that have another one below them.
+/// Name prefixes of devices that are layered on another device.
 const VIRTUAL: &[&str] = &["dm-", "loop", "md", "nbd", "rbd", "vd", "xvd"];
 
 fn run(facts: &Facts) -> Verdict {
@@ -17,7 +17,7 @@ fn run(facts: &Facts) -> Verdict {
     let chosen = facts.chosen(&path)?;
     let name = facts.data_mount()?.source;
     let name = name.rsplit('/').next().unwrap_or("");
-    // Virtual disks say they rotate when no one told them otherwise.
+    // Virtual disks report that they rotate unless they are configured otherwise.
     let is_virtual = VIRTUAL.iter().any(|prefix| name.starts_with(prefix));
     let rotates = !is_virtual && facts.queue("rotational").is_ok_and(|(_, text)| text == "1");
     let on = if rotates { "a disk that rotates" } else { "a solid or virtual disk" };

@@ -1,4 +1,4 @@
-//! Whether memory of the server, or much of the machine's, was written to swap.
+//! Checks if memory of the server, or much of the machine's memory, is in swap.
 use super::prelude::*;
 
 pub(super) static SWAP: Check = Check {
@@ -9,7 +9,7 @@ pub(super) static SWAP: Check = Check {
     run,
 };
 
-/// Less than this is what any machine moves out in time.
+/// Any machine swaps out less than this over time.
 const SERVER_MAX: u64 = 16 << 20;
 
 fn run(facts: &Facts) -> Verdict {

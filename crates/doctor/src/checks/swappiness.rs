@@ -1,4 +1,4 @@
-//! How readily the kernel moves memory of processes to swap.
+//! How readily the kernel swaps out memory of processes.
 use super::prelude::*;
 
 pub(super) static SWAPPINESS: Check = Check {

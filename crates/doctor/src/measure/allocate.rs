@@ -1,4 +1,4 @@
-//! How long it takes to reserve space.
+//! Measures how long it takes to reserve space.
 
 use std::fs::File;
 use std::io::{self, Write};
@@ -8,7 +8,7 @@ use rustix::fs::{FallocateFlags, fallocate};
 
 use super::Allocation;
 
-/// What is filled with zeroes where there is no `fallocate`.
+/// The number of bytes filled with zeroes if `fallocate` is not supported.
 const FILLED_BYTES: u64 = 16 << 20;
 
 /// Reserves a quarter of `bytes`, then all of it.

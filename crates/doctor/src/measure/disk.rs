@@ -1,4 +1,4 @@
-//! Direct reads and writes at random places, one at a time.
+//! Direct reads and writes at random offsets, one at a time.
 
 use std::fs::File;
 use std::io;
@@ -10,28 +10,28 @@ use super::Latencies;
 /// Sizes of requests.
 pub(super) const SIZES: [usize; 4] = [4 << 10, 8 << 10, 16 << 10, 32 << 10];
 
-/// Direct I/O wants buffers and places at multiples of a sector; 4096 fits every disk.
+/// Direct I/O requires buffers and offsets at multiples of a sector; 4096 fits every disk.
 const ALIGNMENT: usize = 4096;
 const CHUNK: usize = 1 << 20;
 
-/// Where a step ends, whichever comes first.
+/// Time limits of the steps, which also have a limit of operations.
 const FILL_TIME: Duration = Duration::from_secs(2);
 const STEP_TIME: Duration = Duration::from_millis(400);
 const READS_MAX: usize = 8_000;
 const WRITES_MAX: usize = 1_000;
 const SYNCS_MAX: usize = 500;
 
-/// A file full of what no disk can compress.
+/// A file of incompressible bytes.
 pub(super) struct Disk<'f> {
     file: &'f File,
-    /// How much of it is filled.
+    /// The number of bytes that are filled.
     bytes: u64,
     buffer: Vec<u8>,
     random: u64,
 }
 
 impl<'f> Disk<'f> {
-    /// Fills the file as far as the time allows, at least one megabyte.
+    /// Fills the file until the time limit, but with at least one megabyte.
     pub(super) fn fill(file: &'f File, bytes: u64) -> io::Result<Disk<'f>> {
         let mut disk = Disk {
             file,
@@ -60,7 +60,7 @@ impl<'f> Disk<'f> {
         self.step(WRITES_MAX, size, |file, buffer, at| file.write_all_at(buffer, at))
     }
 
-    /// Writes of 4 KB, each made safe before the next.
+    /// Writes of 4 KB, each synced before the next.
     pub(super) fn syncs(&mut self) -> io::Result<Option<Latencies>> {
         self.step(SYNCS_MAX, SIZES[0], |file, buffer, at| {
             file.write_all_at(buffer, at)?;
@@ -86,7 +86,7 @@ impl<'f> Disk<'f> {
         Ok(Latencies::of(nanos))
     }
 
-    /// New random bytes in the buffer.
+    /// Fills the buffer with new random bytes.
     fn scramble(&mut self) {
         let mut buffer = std::mem::take(&mut self.buffer);
         for word in buffer.chunks_exact_mut(8) {
@@ -95,7 +95,7 @@ impl<'f> Disk<'f> {
         self.buffer = buffer;
     }
 
-    /// Xorshift: spreads well enough for places on a disk.
+    /// Xorshift: random enough for offsets on a disk.
     fn next(&mut self) -> u64 {
         let mut x = self.random;
         x ^= x << 13;
@@ -106,7 +106,8 @@ impl<'f> Disk<'f> {
     }
 }
 
-/// `len` bytes of the buffer that begin at an aligned address. The buffer has room for that.
+/// Returns `len` bytes of the buffer that begin at an aligned address. The buffer must be large enough for the
+/// padding.
 fn aligned(buffer: &mut [u8], len: usize) -> &mut [u8] {
     let skip = buffer.as_ptr().align_offset(ALIGNMENT).min(ALIGNMENT);
     &mut buffer[skip..skip + len]

@@ -1,12 +1,13 @@
-//! A short test of the disk: what `fio` with psync would say, in a few seconds.
+//! A short disk test: measures in a few seconds what `fio` with psync measures.
 //!
-//! One file of at most 64 MB in the data directory, without a name (`O_TMPFILE`, else unlinked at once), so
-//! that it is gone however the process ends. Every step ends at a number of operations or at a time.
+//! It uses one file of at most 64 MB in the data directory, without a name (`O_TMPFILE`, or else unlinked at
+//! once), so that the file disappears however the process terminates. Every step has a limit of operations and
+//! a time limit.
 //!
-//!   allocation   fallocate of 16 and 64 MB; where there is none, zeroes written and synced
+//!   allocation   fallocate of 16 and 64 MB; if not supported, zeroes are written and synced
 //!   reads        random, direct, one at a time: 4, 8, 16, 32 KB
 //!   writes       the same, without a sync
-//!   syncs        4 KB written behind the last and fdatasync, as a log does
+//!   syncs        4 KB appended after the last and fdatasync, as a log does
 
 mod allocate;
 mod disk;
@@ -20,39 +21,39 @@ use rustix::fs::OFlags;
 
 const FILE_BYTES_MAX: u64 = 64 << 20;
 const FILE_BYTES_MIN: u64 = 4 << 20;
-/// Share of the free space that the file may take: one in this many parts.
+/// The file may use one part in this many of the free space.
 const FREE_PART: u64 = 16;
 
-/// What the test found.
+/// The results of the test.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct Measured {
     /// Size of the test's file.
     pub file_bytes: u64,
-    /// Reserving space.
+    /// Results of reserving space.
     pub allocation: Option<Allocation>,
-    /// Whether the file system takes direct I/O; reads and writes are measured only then.
+    /// True if the file system supports direct I/O; reads and writes are measured only then.
     pub has_direct_io: bool,
     /// Reads and writes by size.
     pub blocks: Vec<BlockFigures>,
     /// A small write and `fdatasync`.
     pub sync: Option<Latencies>,
-    /// Why figures are missing.
+    /// The reason figures are missing.
     pub problem: Option<String>,
 }
 
-/// How reserving space went.
+/// Results of reserving space.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct Allocation {
-    /// Whether there is `fallocate`; if not, the times are those of writing zeroes.
+    /// True if `fallocate` is supported; otherwise the times are those of writing zeroes.
     pub is_supported: bool,
-    /// Bytes and microseconds.
+    /// Pairs of bytes and microseconds.
     pub steps: Vec<(u64, f64)>,
 }
 
 /// Random reads and writes of one size.
 #[derive(Debug, Clone, PartialEq)]
 pub struct BlockFigures {
-    /// Bytes a request.
+    /// Bytes per request.
     pub bytes: u64,
     /// Reads.
     pub read: Latencies,
@@ -60,21 +61,21 @@ pub struct BlockFigures {
     pub write: Latencies,
 }
 
-/// Operations one after the other.
+/// Latencies of operations that run one after the other.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct Latencies {
-    /// How many were made.
+    /// Number of operations.
     pub count: u64,
     /// Median, in microseconds.
     pub p50_us: f64,
-    /// 99 of 100 are no slower, in microseconds.
+    /// The 99th percentile, in microseconds.
     pub p99_us: f64,
-    /// Operations a second.
+    /// Operations per second.
     pub per_second: f64,
 }
 
 impl Latencies {
-    /// From the nanoseconds of each operation.
+    /// Computes the figures from the nanoseconds of each operation.
     fn of(mut nanos: Vec<u64>) -> Option<Latencies> {
         nanos.sort_unstable();
         let sum: u64 = nanos.iter().sum();
@@ -91,10 +92,10 @@ impl Latencies {
     }
 }
 
-/// Tests the disk below `folder`, which has `available_bytes` left. Takes three to six seconds and writes
-/// at most 130 MB. Never fails: what went wrong is in `problem`.
+/// Tests the disk below `folder`, which has `available_bytes` left. Takes three to six seconds and writes at
+/// most 130 MB. Never fails: an error is recorded in `problem`.
 pub(crate) fn measure(folder: &Path, available_bytes: u64) -> Measured {
-    // Whole megabytes: direct I/O wants aligned places.
+    // Rounded to whole megabytes, because direct I/O requires aligned offsets.
     let file_bytes = (available_bytes / FREE_PART).min(FILE_BYTES_MAX) >> 20 << 20;
     let mut measured = Measured { file_bytes, ..Measured::default() };
     if file_bytes < FILE_BYTES_MIN {
@@ -117,7 +118,7 @@ fn fill_in(folder: &Path, measured: &mut Measured) -> io::Result<()> {
     }
     let mut disk = match disk::Disk::fill(&file, measured.file_bytes) {
         Ok(disk) => disk,
-        // Some file systems take the flag and refuse the first read or write.
+        // Some file systems accept the flag and refuse the first read or write.
         Err(error) if error.kind() == io::ErrorKind::InvalidInput => return Ok(()),
         Err(error) => return Err(error),
     };
@@ -133,7 +134,7 @@ fn fill_in(folder: &Path, measured: &mut Measured) -> io::Result<()> {
     Ok(())
 }
 
-/// A file that no one can find, and that the system removes when it is closed.
+/// Creates a file without a name, which the system removes when it is closed.
 fn nameless(folder: &Path) -> io::Result<File> {
     let mut options = OpenOptions::new();
     options.read(true).write(true);

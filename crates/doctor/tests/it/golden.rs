@@ -1,4 +1,4 @@
-//! `tests/golden/doctor/<check>.txt`: recorded facts and what the check says of them.
+//! Runs `tests/golden/doctor/<check>.txt`: recorded facts and the result of the check.
 //!
 //!   check
 //!   == /proc/sys/vm/swappiness
@@ -6,8 +6,8 @@
 //!   ---
 //!   warning: ...
 //!
-//! Besides paths, `== data`, `== history`, `== measured` and `== server` give the other facts, as
-//! `name=value` or as lines of numbers.
+//! Besides paths, `== data`, `== history`, `== measured` and `== server` give the other facts, as `name=value`
+//! or as lines of numbers.
 
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
@@ -38,7 +38,7 @@ fn golden_cases() {
     });
 }
 
-/// A log id tells which check spoke, so none is used by two.
+/// A log id identifies the check, so no id is used by two checks.
 #[test]
 fn log_ids_belong_to_one_check() {
     let mut owners = BTreeMap::new();
@@ -97,7 +97,7 @@ fn data(text: &str) -> DataFolder {
     }
 }
 
-/// `hour available`: of a file system of 1 TB.
+/// A line `hour available`, for a file system of 1 TB.
 fn sample(line: &str) -> Sample {
     let (hour, available) = line.split_once(' ').unwrap();
     Sample {

@@ -1,4 +1,4 @@
-//! The program on the machine that runs the tests: whatever it is, no check fails.
+//! Runs the program on the machine of the tests: no check may fail on any machine.
 
 use nagi_doctor::{CHECKS, Facts, memory_bytes, startup_warnings};
 

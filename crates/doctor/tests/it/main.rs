@@ -1,5 +1,5 @@
-//! Tests of the doctor on recorded machines, and once on this one.
-#![allow(clippy::unwrap_used)] // helpers of tests may
+//! Tests of the doctor on recorded machines, and once on the current machine.
+#![allow(clippy::unwrap_used)] // helper functions of tests may unwrap
 
 mod golden;
 mod machine;

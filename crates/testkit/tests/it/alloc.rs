@@ -1,4 +1,4 @@
-//! The counting allocator counts, and only the current thread.
+//! The counting allocator counts the allocations of the current thread only.
 use nagi_testkit::{CountingAllocator, count_allocations};
 
 #[global_allocator]

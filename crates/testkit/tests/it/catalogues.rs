@@ -1,7 +1,7 @@
-//! Catalogues: names map to files mechanically, and what has a golden case says what it is.
+//! Rules over catalogues: the name of a row determines its file, and golden cases have comments.
 use nagi_testkit::tidy::{Breaches, Source, rust_sources, snake, sources};
 
-/// Folders where each file is one row, and the field that holds its protocol name.
+/// Folders in which each file is one row, and the field that holds its protocol name.
 const ONE_ROW_A_FILE: &[(&str, &str, &str)] = &[
     ("crates/doctor/src/checks/", "static ", ": Check ="),
     ("crates/server/src/commands/", "static ", ": Command ="),
@@ -15,7 +15,8 @@ fn a_row_has_the_name_of_its_file() {
         for (_, before, after) in ONE_ROW_A_FILE.iter().filter(|(at, ..)| path.starts_with(at)) {
             let rows = rows(&text, before, after);
             for (line, row, name) in &rows {
-                // Names that begin with an underscore are for tools; constants and files do not.
+                // Names that begin with an underscore are for tools; the constants and files omit the
+                // underscore.
                 if snake(name.trim_start_matches('_')) != row.to_lowercase().trim_end_matches('_') {
                     breaches.add(&path, Some(*line), format!("row {row} is named `{name}`"));
                 }
@@ -23,7 +24,7 @@ fn a_row_has_the_name_of_its_file() {
             let (folder, file) = path.rsplit_once('/').expect("crates/...");
             let stem = file.trim_end_matches(".rs").trim_end_matches('_');
             let stem = if stem == "mod" { folder.rsplit('/').next().unwrap_or("") } else { stem };
-            // A second row may stand beside the one of the file's name: `isMaster` beside `hello`.
+            // A file may contain a second row besides the one it is named after: `isMaster` beside `hello`.
             if !rows.is_empty()
                 && !rows.iter().any(|(_, _, name)| snake(name.trim_start_matches('_')) == stem)
             {
@@ -34,7 +35,7 @@ fn a_row_has_the_name_of_its_file() {
     breaches.finish("rows and files");
 }
 
-/// Line, constant's name and protocol name of each row in a file.
+/// The line, the constant's name and the protocol name of each row in a file.
 fn rows<'a>(text: &'a str, before: &str, after: &str) -> Vec<(usize, &'a str, &'a str)> {
     let mut rows = Vec::new();
     for (index, line) in text.lines().enumerate() {

@@ -1,8 +1,9 @@
-//! `docs/features.tsv`, the inventory of what a client can see, and `docs/coverage.md`, which says what of it is there.
+//! Rules over `docs/features.tsv`, the inventory of client-visible features, and `docs/coverage.md`, which
+//! lists the features that are present.
 //!
-//! The page is written from the rows that tests over the wire named (`make coverage`), and `make test` compares it with
-//! those of its own run (tests/run). Here stands what can be said without a server: that the page and the inventory
-//! speak of the same rows, and that a row that is there has golden cases.
+//! The page is generated from the rows that tests over the wire reported (`make coverage`), and `make test`
+//! compares it with the rows of its own run (tests/run). This file checks what needs no server: that the page
+//! and the inventory contain the same rows, and that a row that is present has golden cases.
 use nagi_testkit::tidy::{read, root};
 use std::collections::BTreeSet;
 use std::fmt::Write as _;
@@ -61,10 +62,10 @@ fn page_and_inventory_have_the_same_rows() {
     }
 }
 
-/// A kind, the folder of its golden cases, and rows that a file of another name shows.
+/// A kind, the folder of its golden cases, and rows whose cases are in a file of another name.
 type Shown = (&'static str, &'static str, &'static [(&'static str, &'static str)]);
 
-/// Kinds whose rows are shown by golden cases.
+/// Kinds whose rows need golden cases.
 const SHOWN: &[Shown] = &[
     ("accumulator", "accum", &[]),
     (
@@ -101,7 +102,7 @@ const SHOWN: &[Shown] = &[
     ),
 ];
 
-/// A row that counts as there has golden cases.
+/// Every row that counts as present has golden cases.
 #[test]
 fn rows_that_are_there_have_golden_cases() {
     let there = listed("There: ");
@@ -116,7 +117,7 @@ fn rows_that_are_there_have_golden_cases() {
             None => names(feature).iter().map(|name| name.trim_start_matches('$')).collect(),
         };
         let file = |stem: &str| root().join(format!("tests/golden/{folder}/{stem}.txt"));
-        // Aliases stand in the file of the name that is written.
+        // An alias has its cases in the file of the canonical name.
         if !stems.iter().any(|stem| file(stem).exists()) {
             let _ = writeln!(problems, "  {} ({})", feature.id, stems.join(", "));
         }

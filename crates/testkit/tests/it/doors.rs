@@ -1,6 +1,7 @@
-//! One door for writes: what changes data is called in few places, and these are listed here.
+//! Rules over writes: the calls that change data are made in few places, and these are listed here.
 //!
-//! Above the store no one has the engine (`manifests`), so the ways around `store::commit` are in the store itself.
+//! Code above the store cannot access the engine (`manifests`), so a call that bypasses `store::commit` can
+//! only be in the store itself.
 use nagi_testkit::tidy::{Breaches, Source, rust_sources};
 
 /// A call, and the files of `crates/store/src` that may make it.
@@ -12,7 +13,8 @@ struct Door {
 
 const DOORS: &[Door] = &[
     Door {
-        // Transactions of the engine; all but the last three are committed by `Store::commit`.
+        // Transactions of the engine. `Store::commit` commits them, except the one that stores the stamp limit
+        // (`stamps.rs`).
         call: "engine.begin(",
         files: &[
             "store/ddl.rs",
@@ -23,7 +25,7 @@ const DOORS: &[Door] = &[
         instead: "Store::write or Ddl::begin",
     },
     Door {
-        // Before there is a store, after a drop, and in a folder that is being salvaged.
+        // Transactions before a store exists, after a drop, and in a folder that is being salvaged.
         call: "on.begin(",
         files: &["catalog/persist.rs", "store/reclaim.rs", "repair/salvage/mod.rs"],
         instead: "Store::write or Ddl::begin",
@@ -52,7 +54,7 @@ const DOORS: &[Door] = &[
     },
 ];
 
-/// Ways of a transaction of the engine to write documents under another name.
+/// The methods by which a transaction of the engine writes documents.
 const WRITES: [&str; 2] = [".put(", ".delete("];
 
 #[test]
@@ -86,7 +88,8 @@ fn every_change_passes_the_door() {
     breaches.finish("one door for writes");
 }
 
-/// Records are also read and measured by their space.
+/// Returns true if the rule applies to this line: the space of a collection is also used to read and measure
+/// records.
 fn is_meant(door: &Door, code: &str) -> bool {
     !door.call.contains(".space") || WRITES.iter().any(|write| code.contains(write))
 }

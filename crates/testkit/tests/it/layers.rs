@@ -1,12 +1,12 @@
 //! Layers within crates: the modules directly below a crate's root have no cycles.
 //!
-//! A folder is a layer. What stands in it may be mutual; between folders, uses go one way, so that a reader can
-//! begin at the bottom and a test can build a layer without those above it.
+//! Each folder is a layer. Files within a folder may use each other. Between folders, uses go in one direction
+//! only, so that a reader can begin at the bottom and a test can build a layer without those above it.
 use std::collections::{BTreeMap, BTreeSet};
 
 use nagi_testkit::tidy::{Breaches, Source, rust_sources};
 
-/// Modules that are mutual by their nature, and why.
+/// Modules that are inherently mutual, with the reason.
 const MUTUAL: &[(&str, &[&str], &str)] = &[
     (
         "budget",
@@ -81,7 +81,7 @@ fn crate_of(path: &str) -> Option<&str> {
     rest.starts_with("src/").then_some(name)
 }
 
-/// Which module uses which; names that `lib.rs` exports count as the module they come from.
+/// The graph of which module uses which. Names that `lib.rs` exports count as the module they come from.
 fn graph(name: &str, sources: &[Source]) -> Graph {
     let root = format!("crates/{name}/src/");
     let inside = || sources.iter().filter_map(|s| Some((s.path.strip_prefix(&root)?, &*s.text)));
@@ -116,11 +116,11 @@ fn graph(name: &str, sources: &[Source]) -> Graph {
     graph
 }
 
-/// The first names behind `crate::`, each name of a braced list.
+/// The first names after `crate::`, including each name of a braced list.
 fn heads(text: &str) -> impl Iterator<Item = &str> {
     let code = text.lines().map(|line| line.split("//").next().unwrap_or(""));
     let mut found = Vec::new();
-    // A braced list may go over lines: its names are those at depth one.
+    // A braced list may span several lines: its names are those at depth one.
     let mut depth = 0_usize;
     for line in code {
         let mut rest = line;
@@ -141,7 +141,8 @@ fn heads(text: &str) -> impl Iterator<Item = &str> {
     found.into_iter()
 }
 
-/// Reads a line of a braced list that begins at `depth`; adds the heads of its items, gives the depth behind it.
+/// Reads a line of a braced list that begins at `depth`. Adds the heads of its items and returns the depth
+/// after the line.
 fn listed<'t>(line: &'t str, mut depth: usize, found: &mut Vec<&'t str>) -> usize {
     let mut fresh = depth == 1;
     for (at, letter) in line.char_indices() {
@@ -171,7 +172,7 @@ fn words(text: &str) -> impl Iterator<Item = &str> {
     text.split(|c: char| !c.is_alphanumeric() && c != '_').filter(|word| !word.is_empty())
 }
 
-/// Groups of modules that reach each other, sorted.
+/// Groups of modules that can reach each other, sorted.
 fn cycles(graph: &Graph) -> Vec<Vec<&str>> {
     let reach = |from: &str| {
         let (mut seen, mut open) = (BTreeSet::new(), vec![from.to_owned()]);

@@ -1,12 +1,12 @@
-//! Rules over log lines: an id stands for one message, so that an operator who searches for it, or a
-//! filter that counts it, finds that message and no other.
+//! Rules over log lines: an id identifies one message, so that an operator who searches for it, or a filter
+//! that counts it, finds only that message.
 //!
-//! MongoDB's own messages keep MongoDB's ids; ours lie in ranges of seven digits that MongoDB has not
-//! given out. An id may stand in several places only where they say the same words.
+//! MongoDB's own messages keep MongoDB's ids. Nagi's messages have ids of seven digits in ranges that MongoDB
+//! has not assigned. An id may occur in several places only if they have the same message.
 use nagi_testkit::tidy::{Breaches, rust_sources};
 use std::collections::BTreeMap;
 
-/// A log line in the source: where, its id, and its words.
+/// A log line in the source: its position, its id and its message.
 struct Logged {
     path: String,
     line: usize,
@@ -42,7 +42,7 @@ fn one_id_is_one_message() {
     breaches.finish("log ids");
 }
 
-/// Every call of a `log` macro that has a literal id and literal words.
+/// Every call of a `log` macro that has a literal id and a literal message.
 fn logged_in(path: &str, text: &str) -> Vec<Logged> {
     let mut found = Vec::new();
     for (at, _) in text.match_indices("log::") {
@@ -58,7 +58,7 @@ fn logged_in(path: &str, text: &str) -> Vec<Logged> {
     found
 }
 
-/// Reads `target: "X", id = 1_2, key = value; "words"`, from behind the parenthesis.
+/// Parses `target: "X", id = 1_2, key = value; "words"`, beginning after the parenthesis.
 fn id_and_message(arguments: &str) -> Option<(u64, String)> {
     let keys = &arguments[..end_of_keys(arguments)?];
     let id_at = keys.find("id = ").filter(|&at| keys[..at].ends_with([' ', '(', '\n']))?;
@@ -68,12 +68,12 @@ fn id_and_message(arguments: &str) -> Option<(u64, String)> {
         .filter(char::is_ascii_digit)
         .collect::<String>();
     let words = arguments[keys.len() + 1..].trim_start().strip_prefix('"')?;
-    // A message that is only `{}` comes from elsewhere: its id is not a literal either.
+    // A message that is only `{}` comes from another place, and its id is not a literal either.
     let message = words[..words.find('"')?].split_whitespace().collect::<Vec<_>>().join(" ");
     Some((digits.parse().ok()?, message))
 }
 
-/// Where the `;` between the keys and the words stands: the first one outside a string literal.
+/// The position of the `;` between the keys and the message: the first one outside a string literal.
 fn end_of_keys(arguments: &str) -> Option<usize> {
     let mut in_string = false;
     let mut escaped = false;

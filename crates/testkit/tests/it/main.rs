@@ -1,12 +1,12 @@
-//! Tidy: the house rules that neither rustc nor clippy knows, as tests.
+//! Tidy tests: project rules that rustc and clippy cannot check.
 //!
-//!   manifests    which crate may use which; what a new dependency needs
+//!   manifests    which crate may use which; requirements of a new dependency
 //!   sources      sizes, headers, banned words, unsafe, files outside the module tree
-//!   logs         one id is one message
-//!   tree         what lies in the repository: no large binaries, documents present
+//!   logs         an id identifies one message
+//!   tree         the content of the repository: no large binaries, documents present
 //!   catalogues   row <-> file <-> golden case
-//!   coverage     docs/coverage.md says what the tables say
-//!   doors        what changes data is called in few places
+//!   coverage     docs/coverage.md agrees with the tables
+//!   doors        the calls that change data are made in few places
 mod alloc;
 mod catalogues;
 mod coverage;

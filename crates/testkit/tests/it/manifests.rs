@@ -1,7 +1,7 @@
-//! Dependency direction: a crate may use only what its row names. Cargo enforces the rest.
+//! Dependency direction: a crate may use only the crates in its row. Cargo enforces the rest.
 use nagi_testkit::tidy::{Breaches, manifest_keys, paths, read};
 
-/// Crate, and the crates of the workspace it may use (`ARCHITECTURE.md` shows the picture).
+/// A crate, and the crates of the workspace it may use (`ARCHITECTURE.md` has the diagram).
 const ALLOWED: &[(&str, &[&str])] = &[
     (
         "app",
@@ -45,7 +45,7 @@ const BANNED: &[&str] = &[
     "tokio",
 ];
 
-/// The feature by which a test decides schedules; no build of the server has it (decision 045).
+/// The feature that lets a test control the schedule; no build of the server enables it (decision 045).
 const TEST_FEATURE: &str = "shuttle";
 
 fn manifests() -> Vec<(String, String)> {

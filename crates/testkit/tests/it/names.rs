@@ -1,17 +1,17 @@
-//! Commands and stages are compared by name in their own rows only: everything else reads facts of a row.
+//! Commands and stages are compared by name only in their own rows; all other code reads the facts of a row.
 use std::collections::BTreeSet;
 
 use nagi_testkit::tidy::{Breaches, Source, rust_sources};
 
-/// A table of rows, and where its names may be compared.
+/// A table of rows, and the places where its names may be compared.
 struct Table {
-    /// Where the rows stand.
+    /// The files that contain the rows.
     rows: &'static str,
-    /// What a row begins with.
+    /// The text with which a row begins.
     row: &'static str,
-    /// Where names are looked for.
+    /// The files that are searched for comparisons.
     within: &'static str,
-    /// Files that may compare, and why.
+    /// Files that may compare names, with the reason.
     exempt: &'static [(&'static str, &'static str)],
 }
 
@@ -59,7 +59,7 @@ fn names_are_compared_in_their_rows_only() {
             let code = text.split("#[cfg(test)]\nmod tests").next().unwrap_or("");
             let own = |name: &str| text.contains(&format!("name: \"{name}\""));
             for (index, line) in code.lines().enumerate() {
-                // The names of argument structs are for errors.
+                // The names of argument structs occur in errors only.
                 let line = line.split("//").next().unwrap_or("");
                 if line.trim_start().starts_with("args! {") {
                     continue;
@@ -83,7 +83,7 @@ fn comparisons_are_told_from_other_uses() {
     assert!(found(r#"w.put("find", collection);"#).is_empty());
 }
 
-/// What an index is, is asked of its kind's row, not of the parts that one kind has.
+/// Properties of an index are read from the row of its kind, not derived from fields that only one kind has.
 #[test]
 fn kinds_of_indexes_are_asked_for_facts() {
     let mut breaches = Breaches::default();
@@ -115,7 +115,7 @@ fn names(table: &Table, sources: &[Source]) -> BTreeSet<String> {
     names
 }
 
-/// The literals that a line compares with: arms of a match, alternatives, operands of `==`.
+/// The literals with which a line compares: arms of a match, alternatives, operands of `==`.
 fn compared(line: &str) -> impl Iterator<Item = &str> {
     let parts: Vec<&str> = line.split('"').collect();
     let is_compared = |at: usize| {

@@ -1,15 +1,15 @@
-//! Rules over Rust sources: sizes, headers, words, unsafe, and files no one compiles.
+//! Rules over Rust sources: sizes, headers, words, unsafe, and files that are not compiled.
 use nagi_testkit::tidy::{Breaches, Source, rust_sources};
 
 const FILE_LINES_MAX: usize = 800;
 const LIB_LINES_MAX: usize = 80;
-/// Aim at 100, which rustfmt keeps for code; this is where a comment becomes unreadable.
+/// The target is 100, which rustfmt enforces for code; beyond this limit a comment becomes unreadable.
 const LINE_COLUMNS_MAX: usize = 120;
 
-/// Tables that may be longer than a file of code; nothing else goes here.
+/// Tables that may be longer than a file of code. Only tables may be added here.
 const LONG_TABLES: &[&str] = &["crates/error/src/codes.rs"];
 
-/// Words that must not be landed. Built from halves so that this file does not hold them.
+/// Words that must not be committed. They are built from halves so that this file does not contain them.
 const BANNED: &[&str] = &[
     concat!("FIX", "ME"),
     concat!("dbg", "!("),
@@ -83,8 +83,8 @@ fn banned_words() {
     breaches.finish("banned words");
 }
 
-/// The truth of a value of any type is no type: commands read booleans through the types of `args`, where each says
-/// what it refuses.
+/// The truth of a value of any type is not a type: commands read booleans through the types of `args`, each of
+/// which defines the values that it rejects.
 #[test]
 fn commands_read_booleans_by_type() {
     let mut breaches = Breaches::default();
@@ -104,7 +104,7 @@ fn commands_read_booleans_by_type() {
     breaches.finish("booleans");
 }
 
-/// `unsafe` lives in `ffi.rs` and `raw.rs`, where a reader knows to look twice.
+/// `unsafe` is allowed in `ffi.rs` and `raw.rs` only, which reviewers read with special care.
 #[test]
 fn unsafe_only_where_expected() {
     let mut breaches = Breaches::default();
@@ -125,8 +125,8 @@ fn unsafe_only_where_expected() {
     breaches.finish("unsafe");
 }
 
-/// Clients choose what stands in hash tables, so every table's hasher has keys of its own process; and what must
-/// not be guessed comes from the system's call, which needs no file.
+/// Clients choose the keys of hash tables, so the hasher of every table has random keys per process. Values
+/// that must not be guessable come from the random system call, which needs no file.
 #[test]
 fn hashers_are_keyed_and_randomness_is_the_systems() {
     const FIXED: &[(&str, &str)] = &[
@@ -140,7 +140,7 @@ fn hashers_are_keyed_and_randomness_is_the_systems() {
         ("/dev/random", "a file of random bytes: use getrandom::fill, and fail without them"),
     ];
     let mut breaches = Breaches::default();
-    // Runs schedules of threads in tests, again and again alike.
+    // Runs schedules of threads in tests, which must be reproducible.
     const SCHEDULER: &str = "crates/kv/src/sync/scheduled.rs";
     let examined =
         rust_sources().into_iter().filter(|s| s.path.contains("/src/") && s.path != SCHEDULER);
@@ -154,7 +154,7 @@ fn hashers_are_keyed_and_randomness_is_the_systems() {
     breaches.finish("hashers and randomness");
 }
 
-/// A file that no `mod` line names is not compiled, and rots.
+/// A file that no `mod` line names is not compiled and becomes outdated.
 #[test]
 fn every_file_is_in_the_module_tree() {
     let all = rust_sources();

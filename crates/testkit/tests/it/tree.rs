@@ -4,9 +4,9 @@ use std::fs;
 
 const BINARY_BYTES_MAX: u64 = 64 << 10;
 
-/// Recorded answers, compressed: data that changes only when cases are recorded anew.
+/// Recorded replies, compressed: this data changes only when cases are recorded again.
 const RECORDED: &str = "tests/golden-set/known/";
-/// Data directories of earlier versions, packed: only their own binary could make them again.
+/// Data directories of earlier versions, packed: only their own binaries could create them again.
 const PACKED: &str = "tests/drivers/upgrade/folder-";
 const PACKED_BYTES_MAX: u64 = 128 << 10;
 
@@ -23,7 +23,7 @@ fn no_large_binaries() {
     breaches.finish("binaries");
 }
 
-/// The documents that are kept; a page that no one keeps current is deleted instead.
+/// Documents that must exist; a page that is not kept up to date is deleted instead.
 #[test]
 fn documents_are_present() {
     let mut breaches = Breaches::default();
@@ -46,7 +46,7 @@ fn documents_are_present() {
     breaches.finish("documents");
 }
 
-/// Links between our own documents lead somewhere.
+/// Links between the project's documents have existing targets.
 #[test]
 fn links_between_documents_hold() {
     let mut breaches = Breaches::default();
