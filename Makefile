@@ -1,12 +1,12 @@
-# Everything a person or a CI machine calls. `make run` on a fresh Debian or Ubuntu builds and starts a server.
+# Entry points for developers and CI machines. `make run` on a fresh Debian or Ubuntu builds and starts a server.
 #
 #   run test bench lint clean      the everyday targets
 #   golden                         the golden set (recorded answers of a real server) by area
 #   schedules fresh old-cpu crash latency power-cut adversary drivers java mongosh tools ycsb seed fuzz coverage differential plans deny    slow or special targets
 #
-# Build artefacts live outside the clone (NAGI_CACHE, ~/.cache/nagi), so that a second clone or a
-# second CI run compiles only what changed; `make clean` removes what belongs to this workspace and
-# keeps the RocksDB archive, which takes some minutes to build.
+# Build artefacts are outside the clone (NAGI_CACHE, ~/.cache/nagi), so that a second clone or a second CI run
+# compiles only what changed. `make clean` removes the artefacts of this workspace and keeps the RocksDB
+# archive, which takes some minutes to build.
 
 SHELL := /bin/bash
 .SHELLFLAGS := -eu -o pipefail -c
@@ -29,8 +29,8 @@ ARGS ?=
 help:
 	@sed -n '2,6p' Makefile | sed 's/^# \{0,1\}//'
 
-# The target folder is shared by all clones, and cargo judges by times alone: a clone that finds the
-# artefacts of another one makes its sources look new, or it would run the other's code.
+# All clones share the target folder, and cargo compares only modification times. A clone that finds the
+# artefacts of another clone therefore touches its sources; otherwise it would run the other clone's code.
 deps:
 	@scripts/deps build
 	@stamp="$(CARGO_TARGET_DIR)/clone"; [ "$$(cat "$$stamp" 2>/dev/null)" = "$(CURDIR)" ] || { \
@@ -78,7 +78,7 @@ java: build
 	@scripts/deps test
 	@tests/run $(NAGI) java java2012
 
-# The Java program of 2012 that this project began with: make seed SEED_JAVA=/path/to/MMongoTest1.java
+# The Java program of 2012 on which this project is based: make seed SEED_JAVA=/path/to/MMongoTest1.java
 seed: build
 	@scripts/deps test
 	@tests/run $(NAGI) seed
@@ -90,7 +90,7 @@ mongosh tools ycsb: build
 crash: build
 	@CRASH_ROUNDS=$${CRASH_ROUNDS:-200} tests/run $(NAGI) crash
 
-latency: build        # how long operations go on that were stopped: make latency LATENCY_ARGS="--documents 400000 --rounds 10"
+latency: build        # how long stopped operations continue: make latency LATENCY_ARGS="--documents 400000 --rounds 10"
 	@scripts/deps test
 	@tests/run $(NAGI) latency
 
@@ -101,12 +101,12 @@ fresh: deps           # the README's two commands in a bare Debian, timed, twice
 	@tests/fresh
 	@tests/fresh libclang-cpp14
 
-old-cpu: build        # a start on an x86-64 of 2008 (qemu): no instruction that it lacks
+old-cpu: build        # a start on an emulated x86-64 of 2008 (qemu), to find instructions that it lacks
 	@command -v qemu-x86_64-static >/dev/null || { apt-get update -qq && apt-get install -y -qq qemu-user-static >/dev/null; }
 	@scripts/deps test
 	@tests/run $(NAGI) old_cpu
 
-adversary: build      # requests that take all memory, damaged folders, full tables of open files, at length
+adversary: build      # requests that exhaust memory, damaged folders, exhausted file descriptors, at full length
 	@scripts/deps test
 	@FULL=1 tests/run $(NAGI) memory ddl damage descriptors config
 
@@ -115,23 +115,23 @@ bench: build
 	@scripts/ferretdb >/dev/null || echo "no peer: FerretDB could not be built" >&2
 	@$(BENCH) limit --peer-ferretdb "$$(scripts/ferretdb 2>/dev/null)" $(ARGS)
 
-bench-lang: deps      # filters, projections, updates, expressions beside owned documents: make bench-lang ARGS=filter
+bench-lang: deps      # filters, projections, updates, expressions compared with owned documents: make bench-lang ARGS=filter
 	@CARGO_INCREMENTAL=0 cargo bench --locked -p nagi-lang --bench language -- $(ARGS)
 
-# ---- care -----------------------------------------------------------------------------------------
+# ---- maintenance ----------------------------------------------------------------------------------
 lint: deps
 	@cargo fmt --all --check
 	@cargo clippy --locked --workspace --all-targets -- -D warnings
 	@cargo test --locked -p nagi-testkit
 
-coverage: build       # docs/coverage.md from what the tests over the wire name; `make test` fails when it is stale
+coverage: build       # writes docs/coverage.md from the rows that the tests over the wire report; `make test` fails if it is stale
 	@scripts/deps test
 	@UPDATE_COVERAGE=1 tests/run $(NAGI) rows
 
-differential: deps    # two ways to say the same, 50,000 cases each (2,000 in `make test`)
+differential: deps    # pairs of equivalent requests, 50,000 cases each (2,000 in `make test`)
 	@NAGI_CASES=50000 cargo test --locked --release -p nagi-lang --test it differential
 
-plans: deps           # any plan returns what a collection scan returns: 100,000 queries (2,000 in `make test`)
+plans: deps           # every plan returns the result of a collection scan: 100,000 queries (2,000 in `make test`)
 	@NAGI_CASES=100000 cargo test --locked --release -p nagi-query --test it any_plan
 
 deny:

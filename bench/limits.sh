@@ -40,7 +40,7 @@ bytes() {
 
 make_fs() { # TYPE SIZE DIR MOUNTPOINT
   local type=$1 size dir=$3 mount=$4 image device made=0
-  # Whole megabytes: a loop device ends at a sector.
+  # Rounded up to whole megabytes: the size of a loop device is a multiple of a sector.
   size=$(((($(bytes "$2") + 1048575) >> 20) << 20))
   case $type in ext3 | ext4 | xfs) ;; *) die "'$type' is not one of ext3, ext4, xfs" ;; esac
   command -v "mkfs.$type" >/dev/null || die "mkfs.$type is missing (Debian: apt-get install $([ "$type" = xfs ] && echo xfsprogs || echo e2fsprogs))"
@@ -63,7 +63,7 @@ make_fs() { # TYPE SIZE DIR MOUNTPOINT
   die "could not make $type at $mount"
 }
 
-drop_device() { # DEVICE: frees it and deletes its image, if the image is one of ours
+drop_device() { # DEVICE: frees it and deletes its image, if this script created the image
   local image
   image=$(losetup --noheadings --output BACK-FILE "$1" | head -n 1)
   losetup --detach "$1"
@@ -75,7 +75,7 @@ umount_fs() { # MOUNTPOINT
   device=$(findmnt --noheadings --output SOURCE --mountpoint "$1") || die "nothing is mounted at $1"
   image=$(losetup --noheadings --output BACK-FILE "$device" 2>/dev/null | head -n 1)
   case ${image##*/} in $mark-*.img) ;; *) die "$1 was not mounted by this script" ;; esac
-  # A server that has just ended may hold its files for another moment.
+  # A server that has just exited may hold its files for a moment.
   for tries in 1 2 3 4 5 6 7 8 9 10; do
     if umount "$1" 2>/dev/null; then break; fi
     [ "$tries" -lt 10 ] || die "$1 is still in use"
@@ -96,7 +96,7 @@ clean() { # DIR
     done
     rm -f "$image"
   done
-  # A cgroup with processes in it refuses: it belongs to a run that is alive.
+  # rmdir fails for a cgroup that contains processes: it belongs to a running `run`.
   for dir in /sys/fs/cgroup/{,memory/,blkio/}"$mark"-*; do
     [ ! -d "$dir" ] || rmdir "$dir" 2>/dev/null || true
   done
@@ -104,21 +104,21 @@ clean() { # DIR
 
 # --- run -----------------------------------------------------------------------------------------
 
-groups=()      # cgroup folders this run has made
-mounted=       # file system this run has made
+groups=()      # cgroup folders created by this run
+mounted=       # file system created by this run
 child=
-watcher=       # ends this run when its parent is gone
+watcher=       # terminates this run when its parent has exited
 
 finish() {
   local code=$? dir tries
   trap - EXIT
-  # From here on nothing may end the script early.
+  # From here on the script must not be interrupted or exit early.
   set +e
   trap '' INT TERM HUP
   [ -z "$watcher" ] || kill "$watcher" 2>/dev/null
   if [ -n "$child" ]; then
     kill -TERM "$child" 2>/dev/null
-    # Short of memory or on a slow disk an orderly end takes its time.
+    # With little memory or on a slow disk an orderly shutdown takes long.
     for ((tries = 0; tries < 120; tries++)); do
       kill -0 "$child" 2>/dev/null || break
       sleep 0.5
@@ -128,7 +128,7 @@ finish() {
   fi
   for dir in "${groups[@]}"; do
     for tries in 1 2 3 4 5 6 7 8 9 10; do
-      # What the command left running would keep the group and the file system busy.
+      # Processes that the command left running would keep the cgroup and the file system busy.
       xargs -r -n 1 kill -KILL <"$dir/cgroup.procs" 2>/dev/null
       rmdir "$dir" 2>/dev/null && break
       sleep 0.2
@@ -153,12 +153,12 @@ limit_memory() { # BYTES [yes: swap stays on]
     local dir=/sys/fs/cgroup/memory/$mark-$$
     make_group "$dir"
     echo "$1" >"$dir/memory.limit_in_bytes"
-    # Absent without swap accounting, and then there is nothing to turn off.
+    # The file is absent without swap accounting; then there is nothing to turn off.
     [ "${2:-}" = yes ] || echo "$1" >"$dir/memory.memsw.limit_in_bytes" 2>/dev/null || true
   fi
 }
 
-limit_disk() { # DISK MOUNTPOINT: a group, also for `fast`, so that the disk can be changed later
+limit_disk() { # DISK MOUNTPOINT: creates a cgroup, also for `fast`, so that the limit can be changed later
   if [ -f /sys/fs/cgroup/cgroup.controllers ]; then
     v2_group +io
     set_disk "$v2" "$1" "$2"
@@ -195,7 +195,7 @@ check_disk() {
 }
 
 v2=
-v2_group() { # CONTROLLER: the one group of this run in the unified hierarchy
+v2_group() { # CONTROLLER: the only cgroup of this run in the unified hierarchy
   echo "$1" >/sys/fs/cgroup/cgroup.subtree_control || die "the $1 controller cannot be enabled here"
   [ -n "$v2" ] && return
   v2=/sys/fs/cgroup/$mark-$$

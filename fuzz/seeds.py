@@ -1,4 +1,5 @@
-"""Where fuzzing begins: seeds.py TARGET CORPUS writes small inputs made from the golden cases."""
+"""Writes the seeds of the fuzz targets: seeds.py TARGET CORPUS writes small inputs made from the golden
+cases."""
 import glob
 import hashlib
 import os

@@ -1,4 +1,5 @@
-//! Bytes of a stranger as BSON: refused, or read to the last value and printed and ordered like any other.
+//! Untrusted bytes as BSON: they are either refused, or read completely and printed and ordered like any other
+//! document.
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;
@@ -8,7 +9,7 @@ fuzz_target!(|data: &[u8]| {
     let Ok(doc) = Doc::parse(data) else { return };
     walk(doc, 0);
     if let Ok(back) = json::parse(&json::to_canonical(doc)) {
-        // Reading sorts the options of a regular expression; from then on the text stands still.
+        // Reading sorts the options of a regular expression; after that the text no longer changes.
         let text = json::to_canonical(back.as_doc());
         let again = json::parse(&text).expect("our own text is readable");
         assert_eq!(json::to_canonical(again.as_doc()), text);

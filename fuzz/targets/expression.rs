@@ -1,5 +1,5 @@
-//! An expression and a document, as text in shell notation, one a line; also in `$expr`, `$project`
-//! and `$addFields`.
+//! An expression and a document, as text in shell notation, one per line. The expression is also used in
+//! `$expr`, `$project` and `$addFields`.
 #![no_main]
 
 use bumpalo::Bump;
@@ -16,7 +16,7 @@ fuzz_target!(|data: &str| {
         let (arena, vars) = (Bump::new(), Vars::EMPTY);
         if let Ok(value) = expr.eval(&Eval::new(doc.as_doc(), &vars, &arena, 0)) {
             let _ = DocBuf::build(|w| w.put("value", value)).as_doc().count();
-            // Chance decides these: two evaluations may differ.
+            // These are random: two evaluations may differ.
             let by_chance = ["rand", "sampleRate", "createObjectId", "currentDate"];
             if !by_chance.iter().any(|name| data.contains(name)) {
                 as_filter(spec.value(), doc.as_doc(), value.is_truthy());
@@ -40,7 +40,7 @@ fuzz_target!(|data: &str| {
     }
 });
 
-/// A filter by `$expr` says what the expression does, however it is rewritten.
+/// A filter by `$expr` agrees with the expression, however the filter is rewritten.
 fn as_filter(spec: Value<'_>, doc: Doc<'_>, expected: bool) {
     let filter = DocBuf::build(|w| w.put("$expr", spec));
     let Ok(filter) = Filter::parse(filter.as_doc(), &mut ParseCx::new()) else { return };
@@ -51,7 +51,7 @@ fn as_filter(spec: Value<'_>, doc: Doc<'_>, expected: bool) {
     }
 }
 
-/// What was written is BSON that a stranger could have sent, if its depth is.
+/// The output is BSON that the server would accept from a client, if its depth is allowed.
 fn check(done: bool, bytes: Vec<u8>) {
     if done && bytes.len() < (16 << 20) {
         let _ = DocBuf::from_bytes(bytes);

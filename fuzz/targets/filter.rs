@@ -1,5 +1,5 @@
-//! A filter and a document, as text in shell notation, one a line: text mutates into valid documents
-//! far more often than bytes with lengths do.
+//! A filter and a document, as text in shell notation, one per line. Text mutates into valid documents far more
+//! often than bytes with lengths do.
 #![no_main]
 
 use bumpalo::Bump;
@@ -10,7 +10,7 @@ use nagi_lang::filter::{Filter, MatchCx};
 
 fuzz_target!(|data: &str| {
     let (filter, doc) = data.split_once('\n').unwrap_or((data, "{}"));
-    // Chance decides these: two evaluations may differ.
+    // These are random: two evaluations may differ.
     if filter.contains("sampleRate") || filter.contains("rand") {
         return;
     }

@@ -1,4 +1,4 @@
-//! Bytes of a stranger as a frame: every opcode, compressed frames unpacked.
+//! Untrusted bytes as a frame: every opcode is parsed, and compressed frames are decompressed.
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;
@@ -8,7 +8,7 @@ fuzz_target!(|data: &[u8]| {
     let Some(header) = data.first_chunk::<HEADER_BYTES>() else { return };
     let Ok(length) = frame_len(header) else { return };
     assert!((HEADER_BYTES..=MESSAGE_BYTES_MAX).contains(&length));
-    // The reader hands over exactly the frame, whatever came behind it.
+    // The reader passes on exactly one frame, without the bytes that follow it.
     let Some(frame) = data.get(..length) else { return };
     let Ok((header, _)) = Header::split(frame) else { return };
     if header.opcode == opcode::COMPRESSED {

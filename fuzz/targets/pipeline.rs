@@ -1,6 +1,5 @@
-//! A pipeline as text in shell notation, run over a small collection of the memory engine.
-//! A second line may hold a filter: then find with that filter, by whatever plan, must not fail elsewhere
-//! than the aggregation does.
+//! A pipeline as text in shell notation, run over a small collection of the memory engine. A second line may
+//! contain a filter: a find with that filter, by any plan, must fail only if the aggregation fails too.
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;
@@ -17,7 +16,7 @@ const INDEXES: [&str; 3] = [
     r#"{key: {b: "text"}, name: "b_text"}"#,
     r#"{key: {g: "2dsphere"}, name: "g_2dsphere"}"#,
 ];
-/// A pipeline of nested unwinds grows quickly; enough is enough.
+/// Limit of results: a pipeline of nested unwinds grows quickly.
 const RESULTS_MAX: usize = 2_000;
 
 fn world() -> &'static (Arc<Store>, Namespace) {

@@ -1,5 +1,5 @@
-//! The projection of a find and a document, as text in shell notation, one a line; what is written is
-//! BSON, and what an inclusion of plain paths writes is what `$project` writes.
+//! The projection of a find and a document, as text in shell notation, one per line. The output must be BSON,
+//! and the output of an inclusion of plain paths must be equal to that of `$project`.
 #![no_main]
 
 use bumpalo::Bump;
@@ -12,7 +12,7 @@ use nagi_lang::project::{AggProjection, Projection};
 fuzz_target!(|data: &str| {
     let (spec, doc) = data.split_once('\n').unwrap_or((data, "{}"));
     let (Ok(spec), Ok(doc)) = (json::parse(spec), json::parse(doc)) else { return };
-    // The document is its own filter, so that positional projections have something to show.
+    // The document is its own filter, so that positional projections have a matching element.
     let Ok(filter) = Filter::parse(doc.as_doc(), &mut ParseCx::new()) else { return };
     let cx = &mut ParseCx::new();
     let Ok(projection) = Projection::parse_find(spec.as_doc(), Some(&filter), cx) else { return };

@@ -1,5 +1,5 @@
-//! A `$jsonSchema` and a document, as text in shell notation, one a line; why a document fails is
-//! said exactly when it fails, and the schema means the same in its normal form.
+//! A `$jsonSchema` and a document, as text in shell notation, one per line. Reasons for a failure are given
+//! exactly when the document fails, and the normal form of the schema is equivalent to the schema.
 #![no_main]
 
 use bumpalo::Bump;

@@ -1,5 +1,5 @@
-//! The operand of `$text` and a document, as text in shell notation, one a line; for each version of
-//! the index. What matches has a term of the search, so it has a score.
+//! The operand of `$text` and a document, as text in shell notation, one per line; for each version of the
+//! index. A document that matches contains a term of the search, so it has a score.
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;

@@ -1,5 +1,5 @@
-//! An update (operators, replacement or pipeline) and a document, as text in shell notation, one a line.
-//! A third line may hold array filters. What comes out is a document that may be stored.
+//! An update (operators, replacement or pipeline) and a document, as text in shell notation, one per line. A
+//! third line may contain array filters. The result must be a document that may be stored.
 #![no_main]
 
 use bumpalo::Bump;
