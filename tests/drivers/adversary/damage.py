@@ -1,14 +1,15 @@
-"""Damaged data folders of both engines: damage.py NAGI FOLDER [--seconds N] [--seed S] [--engine NAME] [--only KIND].
+"""Damages data directories of both engines and repairs them: damage.py NAGI FOLDER [--seconds N] [--seed S]
+[--engine NAME] [--only KIND].
 
-One data folder is made for each engine and ended in order, then copied again and again. Each copy is damaged in
-one way, repaired with `--repair` and started. What must hold:
+One data directory is created for each engine, and its server is stopped in order. Then the directory is copied
+repeatedly. Each copy is damaged in one way, repaired with `--repair`, and started. These must hold:
 
-  - the repair ends with exit code 0, or refuses with 14 or 100 and says why; it never dies in another way
+  - the repair exits with code 0, or refuses with 14 or 100 and a reason; it never fails in another way
   - after exit code 0 the server starts, and `validate {full: true}` finds every collection valid
   - no document has other contents than the ones that were written
-  - if what was damaged is nobody's only copy, no document is lost
+  - no document is lost, unless the damaged bytes were the only copy of it
 
-The seed is printed; with it and --only a case is run again.
+The seed is printed; with it and --only a case can be repeated.
 """
 
 import argparse
@@ -27,7 +28,7 @@ from pymongo.errors import PyMongoError
 
 NAMES = ["one", "two", "three"]
 COUNT = 700
-FOOTER = 53  # of a table
+FOOTER = 53  # of a table file
 MAGIC = bytes.fromhex("f7cff485b741e288")
 
 
@@ -77,7 +78,7 @@ class Server:
 
 
 def make(nagi, folder, engine):
-    """A data folder with tables of several ages, ended in order."""
+    """A data directory with tables of several ages, whose server was stopped in order."""
     os.makedirs(folder)
     server = Server(nagi, folder, engine)
     for part in range(2):
@@ -107,7 +108,8 @@ def varint(text, at):
 
 
 def data_end(text):
-    """Where a table's data blocks end: at the first of the blocks that its list of others names."""
+    """The end of a table's data blocks: the offset of the first block that the table's list of other blocks
+    names."""
     assert text[-8:] == MAGIC
     size = int.from_bytes(text[-FOOTER + 13:-FOOTER + 17], "little")
     block = text[-FOOTER - 5 - size:-FOOTER - 5]
@@ -123,7 +125,7 @@ def data_end(text):
 
 
 def tables(folder):
-    """The tables, largest first: (path, where its data blocks end)."""
+    """The tables, largest first: (path, end of its data blocks)."""
     found = []
     for name in os.listdir(folder + "/rocksdb"):
         if not name.endswith(".sst"):
@@ -156,7 +158,7 @@ def flip_data(folder, rng):
 
 
 def flip_meta(folder, rng):
-    """Filter, index, properties, list of such blocks."""
+    """Filter, index, properties and the list of these blocks."""
     path, end = rng.choice(tables(folder))
     return flip(path, end, os.path.getsize(path) - FOOTER, rng)
 
@@ -238,7 +240,7 @@ def current(folder, rng):
 LIST = r"/MANIFEST-\d+$"
 MAPPED = r"/lmdb/data\.mdb$"
 MARKER = r"/nagi\.storage$"
-# name, engine, whether a document may be lost, what to do
+# name, engine, True if a document may be lost, damage function
 KINDS = [
     ("flip_data", "rocks", True, flip_data),
     ("flip_meta", "rocks", False, flip_meta),
@@ -282,7 +284,7 @@ REFUSALS = (14, 100)
 
 
 def check(server, may_lose):
-    """What is wrong after a repair that has succeeded, and the documents lost."""
+    """Problems after a successful repair, and the number of lost documents."""
     client = server.start()
     if client is None:
         return [f"the server does not start: exit {server.process.returncode}"], 0
@@ -335,7 +337,7 @@ def run(args):
         code, text = server.repair()
         wrong, lost = [], 0
         if code in REFUSALS and name.startswith("marker"):
-            # It is written anew by hand, as the documentation says; nothing else was harmed.
+            # The file is written again by hand, as the documentation says; nothing else was damaged.
             refused += 1
             shutil.copy(f"{args.folder}/whole-{engine}/nagi.storage", folder)
             wrong, lost = check(server, False)

@@ -1,11 +1,13 @@
-"""Two administrative operations at once, beside writers: ddl.py NAGI FOLDER [--seconds N] [--seed S] [--engine E].
+"""Runs pairs of concurrent administrative operations while clients write: ddl.py NAGI FOLDER [--seconds N]
+[--seed S] [--engine E].
 
-Every pair of (createIndexes, unique and compound ones, dropIndexes, drop, renameCollection, collMod, compact, validate with repair,
-reIndex, backup, user changes, TTL, bulk updates, transactions) is started with 0 to 200 ms between the two, while writers insert,
-replace and delete; in some rounds the server is killed in the middle and started again. Afterwards the writers rest and everything
-must agree: `validate {full: true}`, counts and values by a scan against those by each index, unique constraints, what the writers
-know was acknowledged, and indexes whose creation was acknowledged. Standalone and replica set take turns. One seed, one sequence of
-operations; how they meet is up to the machine.
+Every pair of (createIndexes, unique and compound ones, dropIndexes, drop, renameCollection, collMod, compact,
+validate with repair, reIndex, backup, user changes, TTL, bulk updates, transactions) is started with 0 to 200
+ms between the two, while writers insert, replace and delete. In some rounds the server is killed in the middle
+and restarted. Afterwards the writers stop and these must be consistent: `validate {full: true}`, counts and
+values by a scan compared with those by each index, unique constraints, the writes acknowledged to the writers,
+and indexes whose creation was acknowledged. Standalone and replica set alternate. A seed determines the
+sequence of operations; their interleaving depends on the machine.
 """
 import argparse
 import itertools
@@ -33,16 +35,17 @@ arguments.add_argument("--engine", default="wiredTiger", choices=["wiredTiger", 
 options = arguments.parse_args()
 
 WRITERS = 3
-SIZES = [600, 1500]  # indexes of the first are built record by record, of the second from sorted keys
-IDS = 4000  # of writers, each has those that leave its number when divided
+SIZES = [600, 1500]  # indexes over the first are built record by record, over the second from sorted keys
+IDS = 4000  # ids of the writers; each writer has those with its number as the remainder
 TTL_IDS = 1 << 20
 SPECS = {
     "k": ({"k": 1}, {}), "a_k": ({"a": 1, "k": -1}, {}), "tags": ({"tags": 1}, {}), "u": ({"u": 1}, {"unique": True}),
     "part": ({"k": 1, "a": 1}, {"partialFilterExpression": {"a": {"$gt": 3}}}), "a": ({"a": 1}, {}),
     "never": ({"a": -1}, {"unique": True}), "all": ({"$**": 1}, {}), "hash": ({"k": "hashed"}, {}), "when": ({"when": 1}, {"expireAfterSeconds": 1}),
 }
-# What an operation may be refused with because of another one: aborted and interrupted builds, namespaces that come and go,
-# builds and compactions in progress, options that clash, duplicates, conflicts, transactions that DDL has ended, nothing to compact or repair.
+# The errors that an operation may get because of another one: aborted and interrupted builds, namespaces that
+# appear and disappear, builds and compactions in progress, conflicting options, duplicates, write conflicts,
+# transactions aborted by DDL, nothing to compact or repair.
 REFUSALS = {11000, 276, 26, 27, 48, 67, 72, 85, 86, 112, 117, 175, 246, 251, 359, 12587, 12586, 51003, 51075, 20, 96, 11601, 11602, 237, 43, 314}
 problems, rounds, refused, kills = [], 0, 0, 0
 rnd = random.Random(options.seed)
@@ -72,7 +75,7 @@ class Server:
             try:
                 self.client.admin.command("replSetInitiate")
             except OperationFailure as error:
-                if error.code != 23:  # already initiated, before a kill
+                if error.code != 23:  # initiated already, before a kill
                     raise
             while not self.client.admin.command("hello")["isWritablePrimary"]:
                 time.sleep(0.05)
@@ -100,14 +103,14 @@ def problem(text):
 
 
 class World:
-    """A server, its collection, and what was acknowledged."""
+    """A server, its collection, and the acknowledged changes."""
 
     def __init__(self, server, size):
         self.server, self.db, self.size = server, server.db, size
         self.lock = threading.Lock()
-        self.known, self.doubtful = {}, set()  # _id -> u (None: deleted); written when the server was killed
+        self.known, self.doubtful = {}, set()  # _id -> u (None: deleted); ids being written when the server was killed
         self.built = set()
-        self.loses = False  # documents or indexes may go in this round
+        self.loses = False  # documents or indexes may be lost in this round
         self.fill()
 
     def fill(self):
@@ -122,7 +125,7 @@ class World:
     def write(self, writer, r, db, durable):
         """One write of one of the writer's documents."""
         _id = r.randrange(IDS // WRITERS) * WRITERS + writer
-        # Mostly a value that nobody has; sometimes one that another has, which a unique index refuses.
+        # Usually a unique value; sometimes one that another document has, which a unique index refuses.
         u = r.randrange(self.size) if r.random() < 0.05 else 10 ** 6 + r.randrange(10 ** 12)
         c = db.get_collection("c", write_concern=WriteConcern(w=1, j=durable))
         kind = r.randrange(4)
@@ -166,7 +169,8 @@ def drop(world, db, r):
 
 
 def rename(world, db, r):
-    # Writers may begin another collection of the name, which this replaces, or the next start if the server is killed.
+    # Writers may create another collection with this name. It is replaced by this operation, or at the next
+    # start if the server is killed.
     world.loses = True
     client = db.client
     client.admin.command("renameCollection", "ddl.c", to="ddl.away")
@@ -202,7 +206,7 @@ def reindex(world, db, r):
 
 
 def backup(world, db, r):
-    # Of its own: two backups may run at once.
+    # A scratch folder per backup, because two backups may run concurrently.
     scratch = tempfile.mkdtemp(prefix="backup", dir=options.folder)
     to = os.path.join(scratch, "out")
     done = subprocess.run([options.nagi, "backup", "--uri", f"mongodb://127.0.0.1:{world.server.port}", "--out", to], capture_output=True, text=True)
@@ -240,14 +244,14 @@ def transaction(world, db, r):
 
 
 OPERATIONS = [create, drop_indexes, drop, rename, coll_mod, compact, repair, reindex, backup, users, ttl, bulk, transaction]
-# Builds are the heart of it: they meet each other three times as often.
+# Index builds are the most important: pairs of them run three times as often.
 PAIRS = list(itertools.product(OPERATIONS, OPERATIONS)) + [(create, create)] * 6 + [(create, drop_indexes), (create, coll_mod)] * 2
 
 
 def run(operation, world, r, delay):
     global refused
     time.sleep(delay)
-    # A connection of its own: it is lost when the server is killed.
+    # A connection of its own, because it is lost when the server is killed.
     client = MongoClient("127.0.0.1", world.server.port, directConnection=True, serverSelectionTimeoutMS=2000, retryWrites=False)
     try:
         operation(world, client.ddl, r)
@@ -334,7 +338,8 @@ def check(world, what):
 
 
 def await_expiry(db, where):
-    """Where there is a TTL index, all that has a time has expired years ago: it goes before anything is counted."""
+    """Waits for expiry if a TTL index exists: every document with a time expired years ago and must be deleted
+    before anything is counted."""
     if not any("expireAfterSeconds" in index for index in db.c.list_indexes()):
         return
     end = time.time() + 60
@@ -416,7 +421,7 @@ def main():
             else:
                 world.known = {d["_id"]: d["u"] for d in world.db.c.find({"_id": {"$lt": TTL_IDS}}, {"u": 1})}
                 world.doubtful = set()
-                # As many as the next round can be told from what it finds.
+                # Drops some indexes, so that the next round has fewer to check.
                 for name in list(world.built):
                     if rnd.random() < 0.7:
                         try:

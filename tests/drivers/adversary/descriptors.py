@@ -1,11 +1,11 @@
-"""A table of open files that others fill: descriptors.py NAGI FOLDER [--seconds N] [--seed S].
+"""Exhausts file descriptors by silent clients: descriptors.py NAGI FOLDER [--seconds N] [--seed S].
 
-A server that may open few files gets more connections than that from clients that never say a word, with and
-without --auth, while another client writes with {j: true}. What must hold:
+A server with a low limit of open files gets more connections than that from clients that never send a byte,
+with and without --auth, while another client writes with {j: true}. These must hold:
 
-  - the server lives, goes on writing (the journal needs new files), and reads
-  - the connections it keeps are no more than its log and `serverStatus` say, and the others are closed
-  - once the silent clients have left, a new client gets in, and a kill loses nothing that was acknowledged
+  - the server stays alive, continues to write (the journal needs new files), and reads
+  - the number of open connections is at most that given by its log and `serverStatus`, and the others are closed
+  - once the silent clients have left, a new client can connect, and a kill loses no acknowledged write
 """
 
 import argparse

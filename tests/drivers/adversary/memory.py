@@ -1,11 +1,13 @@
-"""The bound of the whole process, against requests that take what they can: memory.py NAGI FOLDER [--gb 0.25]
-[--parallel 1,8,24] [--seconds N] [--kinds PATTERN] [--generated].
+"""Tests the memory bound of the process with requests that use as much memory as they can: memory.py NAGI
+FOLDER [--gb 0.25] [--parallel 1,8,24] [--seconds N] [--kinds PATTERN] [--generated].
 
-Each kind of memory_kinds.py, and with `--generated` of memory_generated.py, runs several times at once, on a server of its own. Resident memory, looked at every 20 ms, must stay
-below cacheSizeGB x 1.10 + 64 MiB, the server must live, and what another client asks meanwhile (probe.py) must be answered without an error;
-its p99, less the time for which it was ready itself and had no processor (as if it ran on another machine), must stay below `--factor`
-times what it was before (10; 0 does not look; the best of three runs counts). Idle cursors at last.
-`--seconds` ends the run behind the kind that is running then; each request may take as long too.
+Each kind of memory_kinds.py, and with `--generated` of memory_generated.py, runs several times concurrently, on
+a server of its own. These must hold: resident memory, sampled every 20 ms, stays below cacheSizeGB x 1.10 + 64
+MiB; the server stays alive; the requests of another client (probe.py) succeed meanwhile. The client's p99, less
+the time for which it was runnable without a processor (as if it ran on another machine), must stay below
+`--factor` times its value before (10; 0 disables the check; the best of three runs counts). Idle cursors are
+tested at the end. `--seconds` stops the run after the kind that is running then; it is also the time limit of
+each request.
 """
 import argparse
 import json
@@ -26,7 +28,7 @@ from memory_generated import generated  # noqa: E402
 from memory_kinds import KINDS, fill  # noqa: E402
 
 INVENTORY = os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "..", "..", "docs", "features.tsv")
-# A p99 below this is no sign of anything; nor is one larger among so many.
+# A p99 below this is not significant; neither is a single larger one among many.
 P99_FLOOR_MS = 5
 WINDOWS = 3
 
@@ -59,8 +61,8 @@ class Server:
 
 
 class Watch:
-    """What others see while something runs: latencies and errors of a small client in a process of its own, and the largest
-    resident memory."""
+    """Measures the effect on others while something runs: latencies and errors of a small client in a process
+    of its own, and the peak of resident memory."""
 
     def __init__(self, server):
         self.server, self.over, self.peak = server, threading.Event(), 0
@@ -74,7 +76,7 @@ class Watch:
         self.peak = 0
 
     def end(self):
-        """What was seen since the last count began."""
+        """The measurements since the last count began."""
         self.probe.stdin.write("\n")
         self.probe.stdin.flush()
         return Seen(json.loads(self.probe.stdout.readline()))
@@ -90,7 +92,7 @@ class Watch:
 
 
 class Seen:
-    """What the small client saw, in milliseconds."""
+    """The latencies of the small client, in milliseconds."""
 
     def __init__(self, lists):
         self.errors, self.lists = lists["errors"], lists
@@ -104,7 +106,7 @@ class Seen:
 
 
 def at_once(run, times, db):
-    """Runs something several times side by side; what came of it."""
+    """Runs something several times concurrently and counts the results."""
     results = []
 
     def one():
@@ -113,7 +115,7 @@ def at_once(run, times, db):
             results.append("ok")
         except OperationFailure as error:
             results.append(str(error.code))
-        except Exception as error:  # also what the driver refuses itself
+        except Exception as error:  # also errors that the driver raises itself
             results.append(type(error).__name__)
 
     threads = [threading.Thread(target=one, daemon=True) for _ in range(times)]
@@ -145,11 +147,12 @@ def run_kind(server, watch, name, run, times, factor, idle):
 
 
 def idle_cursors(server, watch, count):
-    """Cursors that are opened and left: they are counted, and at the limit another one is refused, not the process killed."""
+    """Opens cursors and leaves them idle: they are counted, and at the limit another cursor is refused instead
+    of the process being killed."""
     watch.begin()
     db, opened, refused = server.client.bombs, 0, None
     plain = {"find": "c", "filter": {"k": {"$gte": 0}}, "batchSize": 1}
-    # Their plans keep what they were given.
+    # Their plans keep the arguments of the request.
     long = {"aggregate": "c", "pipeline": [{"$match": {"s": {"$nin": ["y" * 100 + str(n) for n in range(500)]}}}, {"$set": {"x": 1}}],
             "cursor": {"batchSize": 1}}
     for n in range(count):

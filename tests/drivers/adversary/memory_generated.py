@@ -1,7 +1,8 @@
-"""Requests that take memory, made from the feature inventory: one for every expression, accumulator, window function, stage and
-update operator, with arguments as long as a value may be, many times over.
+"""Requests that use much memory, generated from the feature inventory: one for every expression, accumulator,
+window function, stage and update operator, with arguments of maximum length, many times.
 
-What has no form here stands in `LEFT_OUT` with its reason; a new row of the inventory that has neither fails the suite.
+A row without a request here is listed in `LEFT_OUT` with the reason. A new row of the inventory that has
+neither fails the suite.
 """
 import random
 
@@ -59,14 +60,14 @@ NAMED.update({name: {"input": {"a": ARRAY}} for name in ("$serializeEJSON", "$de
 
 
 def forms(name):
-    """Ways to write an operator with long arguments; not all are taken."""
+    """Forms of an operator with long arguments; some of them are refused."""
     if name in NAMED:
         return [NAMED[name]]
     return [[ARRAY], [ARRAY] * 2, [TEXT], [TEXT] * 2, [{"a": ARRAY, "b": TEXT}], [ARRAY, 0, 1_000_000], [ARRAY] * 20, [TEXT] * 20]
 
 
 def argument_of(name):
-    """What makes an accumulator hold all it can."""
+    """The argument with which an accumulator holds as much as possible."""
     if name in ("$firstN", "$lastN", "$maxN", "$minN"):
         return {"n": 1_000_000, "input": "$$ROOT"}
     if name in ("$topN", "$bottomN"):
@@ -88,7 +89,7 @@ def collected(name):
 
 
 def function(name):
-    """A window function that holds as much as it can."""
+    """A window function that holds as much as possible."""
     argument = {
         "$rank": {}, "$denseRank": {}, "$documentNumber": {}, "$count": {}, "$linearFill": "$_id", "$locf": "$$ROOT",
         "$shift": {"output": "$$ROOT", "by": 4000}, "$derivative": {"input": "$_id"}, "$integral": {"input": "$_id"},
@@ -103,7 +104,7 @@ def function(name):
 
 WIDE = {"$set": {"m": {"$map": {"input": {"$range": [0, 200]}, "in": {"$concat": ["$s", {"$toString": "$$this"}]}}}}}
 ALL = {"$group": {"_id": None, "l": {"$push": "$$ROOT"}}}
-# Stages with what comes before them.
+# Stages, with the stages before them.
 STAGES = {
     "$addFields": [{"$limit": 3}, {"$addFields": {"x": ARRAY}}, {"$addFields": {"y": ["$x", "$x", "$x"]}}],
     "$set": [{"$limit": 3}, {"$set": {"x": ARRAY}}, {"$set": {"y": {"a": "$x", "b": "$x", "c": "$x"}}}],
@@ -166,7 +167,7 @@ def several(runs):
         for one in runs:
             try:
                 one(db)
-            except Exception as error:  # refused forms are as good as any; the last error is shown
+            except Exception as error:  # refused forms are acceptable; the last error is shown
                 worst = error
         if worst:
             raise worst
@@ -174,7 +175,7 @@ def several(runs):
 
 
 def made(kind, name):
-    """What runs a row of the inventory; none if there is nothing for it."""
+    """The kind for a row of the inventory; None if there is none."""
     if kind == "expression" and name.startswith("$"):
         return "many " + name, several([value(mapped(1000, {name: form})) for form in forms(name)])
     if kind == "accumulator":
@@ -194,7 +195,8 @@ def made(kind, name):
 
 
 def generated(inventory):
-    """A kind for every row of the inventory that can grow, and the rows that have none and no reason."""
+    """A kind for every row of the inventory that can grow, and the rows that have neither a kind nor a
+    reason."""
     kinds, uncovered = [], []
     with open(inventory) as file:
         rows = [line.rstrip("\n").split("\t") for line in file if not line.startswith("#")]

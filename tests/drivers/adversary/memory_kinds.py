@@ -1,6 +1,7 @@
-"""Requests that take as much memory as they can: a name and a function of the database each.
+"""Requests that use as much memory as they can: for each a name and a function of the database.
 
-Written by hand, one for each way to grow; memory_generated.py makes more from the feature inventory.
+They are written by hand, one for each way in which memory can grow. memory_generated.py generates more from the
+feature inventory.
 """
 import random
 
@@ -11,7 +12,7 @@ TIME = 30_000
 
 
 def doubled(times, seed, join):
-    """Doubles `seed` so many times."""
+    """Doubles `seed` this many times."""
     return {"$reduce": {"input": {"$range": [0, times]}, "initialValue": seed, "in": {join: ["$$value", "$$value"]}}}
 
 
@@ -51,7 +52,7 @@ def pipeline(stages, collection="c", **options):
 
 
 def value(expression):
-    """One document of which one expression is evaluated."""
+    """Evaluates one expression for one document."""
     return pipeline([{"$limit": 1}, {"$project": {"n": {"$bsonSize": {"n": expression}}}}])
 
 
@@ -87,7 +88,7 @@ def sorted_by_text(db):
 
 
 def packed(db):
-    """Replies that are compressed for their way, of 16 MB each."""
+    """Replies of 16 MB each, compressed for the transfer."""
     host, port = db.client.address
     with MongoClient(host, port, compressors="zstd", directConnection=True, socketTimeoutMS=180_000) as client:
         return sum(len(doc["s"]) for doc in client[db.name].big.find({}, batch_size=1000).max_time_ms(TIME))
@@ -108,7 +109,8 @@ def search(word):
 
 
 def fields(count, value):
-    """A document of so many fields. What is made of one of its fields is many times the field."""
+    """A document with this many fields. The structure built from a field is many times larger than the
+    field."""
     return {"f%d" % i: value for i in range(count)}
 
 
@@ -179,7 +181,8 @@ KINDS = [
     ("pattern of groups", count({"s": {"$regex": "(" * 4000 + "a" + ")" * 4000}})),
     ("5000 patterns", count({"$or": [{"s": {"$regex": "^(a|b|c){50}%d$" % i}} for i in range(5000)]}, "c")),
     ("pattern in an expression", count({"$expr": {"$regexMatch": {"input": "$s", "regex": "(x+x+)+y"}}}, "c")),
-    # Machine code gives up where its stack ends; what goes on without has a frame for each turn.
+    # Machine code is abandoned when its stack is full; the matcher that continues without it uses a frame per
+    # iteration.
     ("pattern of many turns", count({"s": {"$regex": "^(?:(a|b)(?=.))*[cd]"}})),
     ("patterns in expressions", value({"$size": mapped(2000, {"$regexFindAll": {"input": "$s", "regex": {"$concat": [
         "(x|y|z){50}", {"$toString": "$$this"}]}}})})),
@@ -193,7 +196,7 @@ KINDS = [
     ("search without many words", search("-w%d")),
     ("search for many phrases", search('"w%d"')),
     ("collated sort", sorted_by_text),
-    # Requests of which much is to be made before the first document is read.
+    # Requests that need large structures before the first document is read.
     ("many branches", count({"$or": [{"k": i, "c": i} for i in range(200_000)]}, "c")),
     ("many conditions", count(fields(400_000, 1), "c")),
     ("many negations", count({"$nor": [{"k": {"$not": {"$gt": i}}} for i in range(150_000)]}, "c")),

@@ -1,8 +1,9 @@
-"""Another client, in a process of its own: probe.py PORT. Reads and updates a small document about a hundred times a second.
+"""Another client, in a process of its own: probe.py PORT. Reads and updates a small document about a hundred
+times a second.
 
-Each line of input begins a new count; for each, a line of JSON says what was seen since the one before: milliseconds of every
-read and update (`all`), the same less the time for which this process was ready and had no processor (`remote`: what a client
-sees that runs on another machine), and errors.
+Each line of input begins a new count and prints a line of JSON with the measurements since the previous one:
+milliseconds of every read and update (`all`), the same less the time for which this process was runnable
+without a processor (`remote`: the latency of a client on another machine), and errors.
 """
 import json
 import random
@@ -17,7 +18,7 @@ PAUSE = 0.008
 
 
 def waited():
-    """Milliseconds that this thread was ready without a processor."""
+    """Milliseconds for which this thread was runnable without a processor."""
     try:
         with open("/proc/thread-self/schedstat") as file:
             return int(file.read().split()[1]) / 1e6

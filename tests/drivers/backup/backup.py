@@ -1,8 +1,9 @@
-"""Backups of a server that writes: backup.py NAGI FOLDER PORT. Prints each failure and a count.
+"""Backs up a server during writes: backup.py NAGI FOLDER PORT. Prints each failure and a count.
 
-A writer numbers its documents; what a restored copy holds must be the first so many of them, at least those
-acknowledged before the backup began, and every index and counter must agree with them. Also: a second backup
-over the first, damage, folders that are not empty, a closed folder, and a plain copy under fsync's lock.
+A writer numbers its documents. A restored copy must contain a prefix of them, including at least those
+acknowledged before the backup began, and every index and counter must agree with them. Also tested: a second
+backup over the first, damage, folders that are not empty, a data directory without a server, and a plain copy
+under the lock of fsync.
 """
 import os
 import shutil
@@ -48,7 +49,7 @@ def nagi(*args):
 
 
 class Writer(threading.Thread):
-    """Inserts 0, 1, 2, ... until told to stop; knows how many were acknowledged."""
+    """Inserts 0, 1, 2, ... until it is stopped, and counts the acknowledged ones."""
 
     def __init__(self, first=0):
         super().__init__()
@@ -81,7 +82,7 @@ class Writer(threading.Thread):
 
 
 def is_prefix(what, name, least, most):
-    """Opens a folder and looks at what it holds; the number of documents."""
+    """Starts a server on a folder, checks its content, and returns the number of documents."""
     server = Served(name)
     numbers = server.client.test.numbers
     found = [d["_id"] for d in numbers.find({}, {"_id": 1}).sort("_id", 1)]
@@ -191,7 +192,8 @@ def locked_copy(first):
 
 
 def space():
-    """Loads, drops, loads again: the disk use does not grow; compact gives back what was deleted."""
+    """Loads, drops and loads again: disk usage does not grow; compact releases the space of deleted
+    documents."""
     server = Served("space", "--wiredTigerCacheSizeGB", "0.25")
     db = server.client.space
 
@@ -202,7 +204,7 @@ def space():
                 try:
                     total += os.path.getsize(os.path.join(at, name)) if name.endswith(".sst") else 0
                 except FileNotFoundError:
-                    pass  # removed meanwhile: what this test is about
+                    pass  # removed meanwhile, as this test expects
         return total
 
     def load():
@@ -210,7 +212,7 @@ def space():
             db.docs.insert_many([{"_id": part * 200 + i, "text": os.urandom(4000)} for i in range(200)])
 
     load()
-    db.command("compact", "docs")  # all into files: what is still in memory is no part of the estimate
+    db.command("compact", "docs")  # moves all data into files: data in memory is not part of the estimate
     stats = db.command("dbStats", freeStorage=1)
     check("dbStats", stats["objects"] == 8000 and stats["totalSize"] >= stats["dataSize"] > 32e6, stats)
     db.docs.delete_many({"_id": {"$mod": [4, 1]}})
@@ -229,7 +231,8 @@ def space():
         load()
         most = max(most, disk())
         db.drop_collection("docs")
-    # Four loads without reuse are 132 MB; two may be there at once while files of a drop are being removed.
+    # Four loads without reuse are 132 MB; two may exist at the same time while the files of a dropped
+    # collection are being removed.
     check("loads after drops reuse the space", most < 3 * 33e6, most)
     check("a drop gives its space back", wait_until(lambda: disk() <= 12e6), disk())
     server.stop()

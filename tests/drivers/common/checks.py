@@ -1,7 +1,7 @@
-"""What the Python programs of the tests share: assertions that are counted, and waiting for something.
+"""Shared code of the Python test programs: counted assertions, and waiting for a condition.
 
-`check` goes on after a failure and prints it; `finish` prints the count and ends the program.
-`require` ends the program at the first failure, where the rest would make no sense without it.
+`check` prints a failure and continues; `finish` prints the count and exits. `require` exits at the first
+failure, for assertions without which the rest would be meaningless.
 """
 import sys
 import threading
@@ -27,7 +27,7 @@ def equal(name, seen, expected):
 
 
 def fails(name, code, f, kind=OperationFailure, label=None):
-    """Whether `f` fails with `code`, and the error label, if one is wanted; the error."""
+    """Checks that `f` fails with `code` and, if given, with the error label. Returns the error."""
     try:
         seen = f()
     except kind as e:
@@ -36,14 +36,14 @@ def fails(name, code, f, kind=OperationFailure, label=None):
         if label:
             check(name + " label", e.has_error_label(label), e.details)
         return e
-    except Exception as e:  # another class of error is a failure, not the end of the run
+    except Exception as e:  # an error of another class is a failure; the run continues
         check(name, False, repr(e))
         return None
     check(name, False, "no error: %r" % (seen,))
 
 
 def section(f, *args):
-    """Runs a part of the program: what it throws is a failure, not the end of the others."""
+    """Runs a part of the program: an exception counts as a failure, and the other parts still run."""
     try:
         f(*args)
     except Exception as e:
@@ -77,17 +77,17 @@ def passed():
 
 
 def wait_until(condition, seconds=30):
-    """Whether the condition holds before so many seconds have passed; looks a hundred times a second."""
+    """Returns True if the condition becomes true within this many seconds; polls a hundred times a second."""
     until = time.monotonic() + seconds
     while time.monotonic() < until:
         if condition():
             return True
         time.sleep(0.01)
-    return condition()  # a machine that stood still meanwhile has not shown anything
+    return condition()  # evaluated once more, because the machine may have paused
 
 
 class Running(threading.Thread):
-    """Runs something in a thread of its own; what it gave or raised is in `result`."""
+    """Runs something in a thread of its own; its return value or exception is in `result`."""
 
     def __init__(self, run):
         super().__init__(daemon=True)
@@ -101,7 +101,7 @@ class Running(threading.Thread):
             self.result = error
 
     def code(self):
-        """The code it ended with; none if it has not ended in time."""
+        """The error code with which it finished; None if it has not finished in time."""
         self.join(60)
         return None if self.is_alive() else getattr(self.result, "code", self.result)
 

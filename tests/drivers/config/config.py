@@ -1,6 +1,7 @@
-"""Configurations, the password of backups, and clients of other protocols: config.py NAGI WORK PORT.
+"""Tests configurations, the password of backups, and clients of other protocols: config.py NAGI WORK PORT.
 
-Each packaged configuration starts a server; only paths, port and what needs files of the machine are replaced.
+Each packaged configuration starts a server; only paths, the port and settings that need files of the machine
+are replaced.
 """
 import base64
 import bisect
@@ -34,7 +35,7 @@ HTTP_TEXT = "It looks like you are trying to access MongoDB over HTTP on the nat
 
 
 class Server:
-    """A server in the foreground, or the one that a first process left in the background."""
+    """A server in the foreground, or the one that a forking process left in the background."""
     port = PORT
 
     def __init__(self, name, *args):
@@ -57,7 +58,8 @@ class Server:
             return f.read()
 
     def logs(self, text):
-        """Whether a line comes to the log: a connection's last one follows its end."""
+        """Returns True once the log contains a line: the last line of a connection is written after it is
+        closed."""
         for _ in range(100):
             if text in self.log():
                 return True
@@ -137,7 +139,8 @@ def other_protocols():
 
 
 def at_a_terminal(command, password):
-    """Runs it on a terminal of its own and types the password; whether it ended well and nothing was shown, and what was."""
+    """Runs a command on a pseudo-terminal and types the password. Returns True if it succeeded without showing
+    the password, and the details."""
     child, terminal = pty.fork()
     if child == 0:
         os.environ.pop("NAGI_PASSWORD", None)
@@ -150,7 +153,7 @@ def at_a_terminal(command, password):
     try:
         while True:
             seen += os.read(terminal, 1024)
-    except OSError:  # the child has closed it
+    except OSError:  # the child has closed the terminal
         pass
     status = os.waitpid(child, 0)[1]
     return status == 0 and not echoes and password.encode() + b"\r" not in seen, (status, echoes, seen)
@@ -180,7 +183,7 @@ def passwords():
 
 
 def strangers():
-    """Names without a user are answered like users, also after the iteration count has changed."""
+    """Unknown user names get the same replies as users, also after the iteration count has changed."""
     with Server("strangers", "--auth", "--setParameter", "scramSHA256IterationCount=20000") as server:
         server.client.admin.command("createUser", "ann", pwd="x", roles=[], mechanisms=["SCRAM-SHA-256"])
 
@@ -203,7 +206,7 @@ def strangers():
 
 
 class Logins:
-    """Logins on one connection, as bytes, each step timed."""
+    """Logins on one connection, as raw bytes, with the time of each step."""
 
     def __init__(self):
         self.socket = socket.create_connection(("127.0.0.1", PORT), 20)
@@ -231,7 +234,8 @@ equal_code = []
 
 
 def same_times():
-    """How long a refusal takes does not tell whether the user exists: which of two draws is larger is a coin's toss."""
+    """The time of a refusal does not reveal if the user exists: of one time for a known and one for an unknown
+    name, each is the larger equally often."""
     with Server("times", "--auth", "--setParameter", "authFailedDelayMaxMs=0") as server:
         admin = server.client.admin
         admin.command("createUser", "root", pwd="x", roles=["root"])
@@ -261,7 +265,7 @@ def same_times():
 
 
 def refused_at_start(name, says, *args):
-    """The server does not start, and says why."""
+    """The server does not start, and reports the reason."""
     folder = os.path.join(WORK, "refused")
     os.makedirs(folder, exist_ok=True)
     ended = subprocess.run([NAGI, "serve", "--dbpath", folder, "--port", str(PORT), *args], capture_output=True, text=True, timeout=120)
@@ -277,7 +281,7 @@ def code_of(run):
 
 
 def mechanisms():
-    """Only mechanisms that there are can be enabled, and a user gets no credentials of others."""
+    """Only supported mechanisms can be enabled, and a user gets no credentials for other mechanisms."""
     for text in ["", "PLAIN", "scram-sha-256", "SCRAM-SHA-256,GSSAPI", "SCRAM-SHA-256 SCRAM-SHA-1"]:
         refused_at_start("mechanism '%s'" % text, "SCRAM-SHA-1, SCRAM-SHA-256", "--setParameter", "authenticationMechanisms=" + text)
     refused_at_start("a flag's value", "bad type", "--setParameter", "notablescan=5")
@@ -293,7 +297,8 @@ def mechanisms():
 
 
 def addresses():
-    """Options of a backup's address are honoured or refused by name; a password there is warned of."""
+    """Options of a backup's address are honoured, or refused by name; a password in the address causes a
+    warning."""
     with Server("addresses", "--auth") as server:
         server.client.admin.command("createUser", "root", pwd="s3cret", roles=["root"], mechanisms=["SCRAM-SHA-1"])
         made = [0]
@@ -334,7 +339,7 @@ def quiet():
                 check("connection ended", server.logs("Connection ended"))
             else:
                 check("connection ended", "Connection ended" not in server.log())
-            # The parameter holds at once: the last connections end under it.
+            # The parameter takes effect at once: the last connections are closed under it.
             client.admin.command("setParameter", 1, quiet=False)
         check("connection ended %s" % (args,), "Connection ended" in server.log())
 
@@ -361,7 +366,7 @@ def repair_in_the_background():
 
 
 class Again(Server):
-    """A start on the data of another one."""
+    """Starts a server on the data of another one."""
 
     def __init__(self, server, *args):
         self.folder, self.args = server.folder, list(args)
@@ -406,14 +411,14 @@ def replica_data():
 
 def version():
     said = subprocess.run([NAGI, "--version"], capture_output=True, text=True).stdout
-    # As mongodb-memory-server reads it.
+    # The expression by which mongodb-memory-server reads the version.
     found = re.search(r"^\s*db\s+version\s+v?(\d+\.\d+\.\d+)(-\d*)?(-[a-zA-Z0-9].*)?\s*$", said, re.I | re.M)
     check("version", found and found.group(1).startswith("8.0."), said)
 
 
 parts = [version, packaged, compressors, other_protocols, passwords, strangers, mechanisms, addresses, quiet,
          verbosity_and_marks, repair_in_the_background, replica_data]
-if os.environ.get("FULL"):  # a statistic of times, which a busy machine can upset
+if os.environ.get("FULL"):  # statistics of times, which a busy machine can distort
     parts.append(same_times)
 for part in parts:
     section(part)

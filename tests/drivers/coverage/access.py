@@ -1,4 +1,4 @@
-"""Users, roles and logins: what each built-in role may do, done by a user who has only that role."""
+"""Users, roles and logins: the actions of each built-in role, performed by a user who has only that role."""
 from bson import SON
 from pymongo import MongoClient
 
@@ -6,7 +6,7 @@ from probes import code_of, equal, need, probe
 
 
 def first_user(client):
-    """Makes `root` by the localhost exception, which is a row of its own; a client that is logged in."""
+    """Creates `root` by the localhost exception, which is a row of its own. Returns a logged-in client."""
     client.admin.command("createUser", "root", pwd="secret", roles=["root"])
     root = login(client, "root", "secret")
     root.shop.orders.insert_many([{"_id": i} for i in range(5)])
@@ -17,7 +17,7 @@ def login(client, user, password, source="admin", **options):
     return MongoClient(*client.address, username=user, password=password, authSource=source, directConnection=True, **options)
 
 
-# Role, its database, what it may do, what it may not do: (database, command).
+# Role, its database, its permitted commands, its forbidden commands: (database, command).
 ROLES = [
     ("rbac.read", "read", "shop", [("shop", {"find": "orders"})], [("shop", {"insert": "orders", "documents": [{}]})]),
     ("rbac.readwrite", "readWrite", "shop", [("shop", {"insert": "orders", "documents": [{"x": 1}]}), ("shop", {"createIndexes": "orders", "indexes": [{"key": {"x": 1}, "name": "x"}]})],

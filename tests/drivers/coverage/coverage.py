@@ -1,7 +1,7 @@
-"""Every row of the inventory that this server has, asked over the wire: coverage.py NAGI WORK [PROBE...]
+"""Tests every supported row of the inventory over the wire: coverage.py NAGI WORK [PROBE...]
 
-Runs the probes of this folder and the golden cases of tests/golden, and writes the ids of the rows that they prove to
-the file that NAGI_COVERS names. Prints each failure and a count.
+Runs the probes of this folder and the golden cases of tests/golden, and writes the ids of the rows that they
+prove to the file that NAGI_COVERS names. Prints each failure and a count.
 """
 import os
 import shutil
@@ -32,7 +32,7 @@ FLAGS = {
 
 
 class Server:
-    """A server of the flags; `client` is None until it is asked for."""
+    """A server with these flags; `client` is None until it is first used."""
 
     def __init__(self, name, *flags, keep=False, wait=True):
         self.folder = os.path.join(WORK, name)
@@ -79,7 +79,7 @@ class Server:
 
 
 class Starter:
-    """What probes that start servers of their own get."""
+    """The context of probes that start servers of their own."""
     server, nagi, work = Server, NAGI, WORK
 
 
@@ -101,7 +101,7 @@ def main():
                 f(Starter if name == "start" else servers[name].client)
                 proven.update(rows)
                 check(f.__name__, True)
-            except Exception as error:  # the others go on
+            except Exception as error:  # the other probes still run
                 check("%s (%s)" % (f.__name__, " ".join(rows)), False, "%s: %s" % (type(error).__name__, str(error)[:600]))
             times.append((time.monotonic() - began, f.__name__))
         if "golden" in servers:

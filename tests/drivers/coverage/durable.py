@@ -1,4 +1,5 @@
-"""What outlives a server: its lock, its journal, its repair; and how it ends."""
+"""State that outlives a server: its lock, its journal, its repair; and the ways in which a server
+terminates."""
 import os
 import shutil
 import signal

@@ -1,8 +1,8 @@
-"""The golden cases of tests/golden, asked over the wire.
+"""Runs the golden cases of tests/golden over the wire.
 
-The crates' own tests hold every case to its text; here a case is asked of a server, and a row of the inventory is
-proven by a case that uses the row's name, is no error, and gets the very answer. What a file asks in process only
-(the verb `set`, a clock) ends it.
+The crates' own tests compare every case with its text. Here a case is sent to a server. A row of the inventory
+is proven by a case that uses the row's name, is no error, and gets exactly the expected result. A file is
+abandoned at the first case that needs the process itself (the verb `set`, a clock).
 """
 import glob
 import os
@@ -17,18 +17,18 @@ from shell_values import Unreadable, parse, plain, same
 
 HERE = os.path.dirname(os.path.abspath(__file__))
 GOLDEN = os.path.join(HERE, "..", "..", "golden")
-# Folder, kinds of rows, where the name stands.
+# Folder, kinds of rows, position of the name.
 FOLDERS = [("expr", "expression"), ("accum", "accumulator"), ("window", "window-function"), ("stages", "stage")]
 OPTIONS = CodecOptions(document_class=SON, tz_aware=True, datetime_conversion=DatetimeConversion.DATETIME_MS)
-# What changes the server for the files behind, or ends it.
+# Commands that change the server for the following files, or stop it.
 LASTING = ("configureFailPoint", "fsync", "setClusterParameter", "setDefaultRWConcern", "setParameter", "setQuerySettings", "setUserWriteBlockMode",
            "shutdown", "sleep")
-# A refusal, and what pymongo cannot say: text with a NUL for a name, dates beyond its years.
+# Refusals, and values that pymongo cannot represent: a NUL in a name, dates outside its range of years.
 REFUSED = (PyMongoError, BSONError, TypeError, ValueError, OverflowError)
 
 
 def cases(path):
-    """(verb, input, output lines) of a file."""
+    """Yields (verb, input, output lines) for each case of a file."""
     with open(path, encoding="utf-8") as f:
         text = "\n".join(line for line in f.read().split("\n") if not line.startswith("#"))
     for part in re.split(r"\n\n+", text):
@@ -60,7 +60,8 @@ class Replay:
         return self.db.command(SON([("aggregate", 1), ("pipeline", pipeline), ("cursor", {"batchSize": 10_000})]))["cursor"]["firstBatch"]
 
     def of(self, document, pipeline):
-        """What the pipeline makes of one document; $documents would evaluate names that only stored ones have."""
+        """The result of the pipeline for one document. $documents would evaluate names with `$` or a dot, so
+        such a document is stored."""
         if not any("$" in name or "." in name for name in document):
             return self.run([{"$documents": [{"$literal": document}]}, *pipeline])
         self.db.c.drop()
@@ -105,7 +106,7 @@ class Replay:
                 self.prove(kind, request, seen[0], wanted)
 
     def window(self, kind, found):
-        """Also of stages: documents, then pipelines over them."""
+        """Runs the cases of stages and others: documents, then pipelines over them."""
         for verb, asked, answer in found:
             if answer.startswith("error"):
                 continue
@@ -142,7 +143,7 @@ class Replay:
                     break
 
     def command(self, db, asked, answer):
-        """Whether the file may go on."""
+        """Returns True if the file may continue."""
         try:
             request, rest = parse(asked)
             if rest or not isinstance(request, dict) or not request or next(iter(request)) in LASTING:
@@ -160,7 +161,7 @@ class Replay:
 
 
 def replay(client, rows):
-    """The ids of the rows that the cases prove, and how many cases were asked."""
+    """The ids of the rows that the cases prove, and the number of cases that were sent."""
     run = Replay(client, rows)
     for folder, kind in FOLDERS:
         run.folder(folder, kind)

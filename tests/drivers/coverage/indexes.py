@@ -1,4 +1,4 @@
-"""Indexes: their options, limits and builds, where no golden case shows it."""
+"""Indexes: options, limits and builds that no golden case covers."""
 import threading
 
 from probes import code_of, equal, need, probe

@@ -1,7 +1,8 @@
-"""docs/features.tsv, and the page docs/coverage.md: inventory.py --check|--write FILE of ids that tests named.
+"""Reads docs/features.tsv, and checks or writes the page docs/coverage.md: inventory.py --check|--write FILE of
+ids that tests named.
 
-A row of the inventory counts when a test that ran over the wire named it and passed; the fifth cell `part` says
-that what is tested is only a part of the row, so that it counts as to come.
+A row of the inventory counts as present when a test that ran over the wire named it and passed. A fifth cell
+`part` means that only a part of the row is tested, so that the row is not counted as present.
 """
 import collections
 import os
@@ -34,7 +35,8 @@ def names(row):
 
 
 def by_name():
-    """(kind, protocol name) -> ids of the rows whose name it is alone; a list of names is no proof of each."""
+    """(kind, protocol name) -> ids of the rows with only this name; a row with a list of names is not proven by
+    one of them."""
     found = collections.defaultdict(set)
     for row in rows():
         words = names(row)

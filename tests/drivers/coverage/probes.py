@@ -1,11 +1,11 @@
-"""The list of probes: each names the rows of the inventory that it uses, and looks at the answers.
+"""The list of probes. A probe names the rows of the inventory that it uses, and checks the replies:
 
-    @probe("standalone", "cmd.ping")
-    def ping(client): equal(client.admin.command("ping")["ok"], 1)
+  @probe("standalone", "cmd.ping")
+  def ping(client): equal(client.admin.command("ping")["ok"], 1)
 
-A probe shows that a row works; that something is refused shows nothing, except of a row that is a rule about refusals.
-A probe gets a client of the server that it names: `standalone`, `replica` (a set of one member) or `auth`; one that
-starts servers of its own gets a `starts.Starter`. What it raises fails the run.
+A probe shows that a row works. A refusal does not show that, unless the row is a rule about refusals. A probe
+gets a client of the server that it names: `standalone`, `replica` (a set of one member) or `auth`. A probe that
+starts servers of its own gets a `starts.Starter`. An exception in a probe fails the run.
 """
 PROBES = []
 
@@ -28,7 +28,7 @@ def equal(seen, wanted):
 
 
 def fields(document, names):
-    """That all of the fields are there, `a.b` below `a`."""
+    """Checks that all the fields are present; `a.b` is the field `b` in `a`."""
     for path in names.split():
         value = document
         for name in path.split("."):
@@ -38,7 +38,7 @@ def fields(document, names):
 
 
 def code_of(run):
-    """The code that a command fails with, none if it does not."""
+    """The error code of a command, None if it succeeds."""
     from pymongo.errors import OperationFailure
     try:
         run()

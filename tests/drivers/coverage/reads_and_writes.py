@@ -1,4 +1,4 @@
-"""What insert, update, find and their like do, where no golden case shows it."""
+"""Behaviour of insert, update, find and similar commands that no golden case covers."""
 import datetime
 import time
 
@@ -294,7 +294,7 @@ def expiry(client):
 
 @probe("standalone", "wv.1_2", "wv.3", "wv.4", "wv.5", "wv.9", "wv.18_20")
 def wire_versions(client):
-    """What each version promises to a driver; the larger features have probes of their own."""
+    """The features that each wire version promises to a driver; the larger ones have probes of their own."""
     from bson import Decimal128
     c = fresh(client, {"_id": 1, "d": Decimal128("1.5"), "x": 12})
     equal(next(c.aggregate([{"$match": {"x": 12}}], batchSize=1))["_id"], 1)

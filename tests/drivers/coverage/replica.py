@@ -1,4 +1,4 @@
-"""What needs a replica set: times, retryable writes, transactions."""
+"""Features that need a replica set: times, retryable writes, transactions."""
 import time
 import uuid
 
@@ -14,7 +14,7 @@ from wire import Raw
 
 
 def initiate(client):
-    """Makes the set, waits until it takes writes, and gives a client that knows it as one."""
+    """Initiates the set, waits until it accepts writes, and returns a client that uses it as a replica set."""
     host = "127.0.0.1:%d" % client.address[1]
     client.admin.command("replSetInitiate", {"_id": "rs0", "members": [{"_id": 0, "host": host}]})
     until = time.monotonic() + 30
@@ -89,7 +89,7 @@ def lsid():
 def retried(client):
     c = fresh(client, {"_id": 1, "n": 0})
     session = lsid()
-    with Raw(client) as raw:  # a driver would put a session of its own into these
+    with Raw(client) as raw:  # a driver would add a session of its own to these
 
         def numbered(number, name, **rest):
             raw.message(SON([(name, "probe"), ("lsid", session), ("txnNumber", Int64(number)), ("$db", "test"), *rest.items()]))

@@ -1,7 +1,8 @@
-"""Values in the notation of the golden cases (crates/bson/src/json): documents as the shell writes them.
+"""Reads values in the notation of the golden cases (crates/bson/src/json): documents as the shell writes them.
 
-`parse(text)` gives the value and `plain(value)` what is compared: canonical wrappers are read, and numbers keep
-their kind (integer, double, decimal), as the relaxed notation of a reply does not tell int32 from int64.
+`parse(text)` returns the value, and `plain(value)` the form that is compared: canonical wrappers are read, and
+numbers keep their kind (integer, double, decimal), because the relaxed notation of a reply does not distinguish
+int32 from int64.
 """
 import base64
 import datetime
@@ -20,7 +21,7 @@ ESCAPES = {"n": "\n", "t": "\t", "r": "\r", "b": "\b", "f": "\f", "0": "\0"}
 
 
 class Unreadable(Exception):
-    """What this reader does not know: the case is not asked."""
+    """Raised for notation that this reader does not support: the case is skipped."""
 
 
 def date(text):
@@ -159,7 +160,7 @@ def document(fields):
 
 
 def parse(text):
-    """The value, and what stands behind it."""
+    """The value, and the text after it."""
     reader = Reader(text)
     try:
         value = reader.value()
@@ -170,7 +171,7 @@ def parse(text):
 
 
 def plain(value):
-    """What two equal values have in common; "..." stands for any value."""
+    """The form in which equal values are equal; "..." stands for any value."""
     if isinstance(value, dict):
         return [(name, plain(item)) for name, item in value.items()]
     if isinstance(value, list):
@@ -189,7 +190,7 @@ def plain(value):
 
 
 def same(seen, wanted):
-    """Whether a reply is what was wanted, both as `plain` gives them."""
+    """Returns True if a reply is as expected, both in the form of `plain`."""
     if wanted == ("str", "..."):
         return True
     if isinstance(wanted, list):

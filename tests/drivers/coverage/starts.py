@@ -1,4 +1,4 @@
-"""Options of a start, each by what it changes; durable.py has what outlives a start."""
+"""Options at startup, each tested by its effect; durable.py tests state that outlives a start."""
 import json
 import os
 import re
@@ -115,7 +115,7 @@ def forked(start):
 
 
 def until(what):
-    """The first answer that counts as true, within a minute."""
+    """Returns the first result that is true, within a minute."""
     end = time.monotonic() + 60
     while time.monotonic() < end:
         seen = what()
@@ -146,7 +146,7 @@ def quiesce_mode(start):
             thread = threading.Thread(target=run)
             thread.start()
             return thread
-        # A driver would take the refusals for a lost server, and wait for another.
+        # A driver would treat the refusals as a lost server and wait for another one.
         address = SimpleNamespace(address=("127.0.0.1", server.port))
         with replica.Raw(address) as raw:
             def opid(name):

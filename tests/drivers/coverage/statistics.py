@@ -1,4 +1,4 @@
-"""What serverStatus and its like count: that the fields are there, and that the counters count."""
+"""Counters of serverStatus and similar commands: the fields exist, and the counters count."""
 from pymongo import MongoClient
 
 from probes import equal, fields, need, probe

@@ -1,4 +1,4 @@
-"""Messages of the wire protocol, as bytes; and what a handshake says."""
+"""Messages of the wire protocol, as bytes, and the replies to a handshake."""
 import datetime
 import socket
 import struct
@@ -16,7 +16,7 @@ MSG, QUERY, REPLY, COMPRESSED = 2013, 2004, 1, 2012
 
 
 class Raw:
-    """A connection that sends what it is told."""
+    """A connection that sends raw messages."""
 
     def __init__(self, client):
         self.socket = socket.create_connection(client.address, 20)

@@ -21,7 +21,7 @@ def fill(db):
 
 
 def flip(folder):
-    """One bit in the middle of the largest table: a block of somebody's documents."""
+    """Flips one bit in the middle of the largest table, in a block of documents."""
     largest = max(glob.glob(folder + "/rocksdb/*.sst"), key=os.path.getsize)
     with open(largest, "r+b") as file:
         file.seek(os.path.getsize(largest) // 2)

@@ -1,7 +1,7 @@
-// What Compass reads out of explain, by the very parser it uses: node explain.mjs URI.
+// Checks the fields of explain that Compass reads, with the parser that Compass uses: node explain.mjs URI.
 import { createRequire } from 'node:module';
 import path from 'node:path';
-// The modules are installed in the cache, not beside this file: NODE_MODULES_DIR says where.
+// The modules are installed in the cache, not next to this file: NODE_MODULES_DIR names the folder.
 const need = createRequire(path.join(process.env.NODE_MODULES_DIR ?? import.meta.dirname, 'x.js'));
 const { MongoClient } = need('mongodb');
 const { ExplainPlan } = need('@mongodb-js/explain-plan-helper');
@@ -31,7 +31,8 @@ await db.createCollection('clustered', { clusteredIndex: { key: { _id: 1 }, uniq
 await db.collection('clustered').insertMany([{ _id: 1 }, { _id: 2 }, { _id: 3 }]);
 await db.createCollection('view', { viewOn: 'c', pipeline: [{ $match: { a: 1 } }] });
 
-// What the parser shall derive: returned, keys, documents, kind of access; then names of indexes and switches.
+// The values that the parser must derive: returned, keys, documents, kind of access; then names of indexes and
+// flags.
 function derived(name, reply, [n, keys, docs, type], indexes = [], more = {}) {
   const plan = new ExplainPlan(JSON.parse(JSON.stringify(reply)));
   const seen = {
@@ -84,7 +85,7 @@ derived('clustered by _id', await db.collection('clustered').find({ _id: 2 }).ex
 derived('clustered range', await db.collection('clustered').find({ _id: { $gt: 1 } }).explain('executionStats'), [2, 0, 2, 'CLUSTERED'],
   []);
 
-// Documents that are only counted; different values; what the keys test; how a lookup joins.
+// Documents that are only counted; distinct values; predicates evaluated on keys; the join method of a lookup.
 await aggregate('counted', [{ $match: { a: 3 } }, { $group: { _id: null, n: { $sum: 1 } } }], [1, 100, 0, 'COVERED'], ['a_1_b_1']);
 // The parser does not know DISTINCT_SCAN, so it names no index.
 await aggregate('different values', [{ $group: { _id: '$a' } }], [10, 10, 0, 'UNAVAILABLE'], []);
@@ -98,14 +99,14 @@ for (const [field, strategy, most] of [['b', 'HashJoin', 2100], ['u', 'IndexedLo
   check(`lookup: ${strategy}`, lookup.strategy === strategy && Number(lookup.totalDocsExamined) <= most, lookup);
 }
 
-// A sort and a group that go to disk say so.
+// A sort and a group report that they spilled to disk.
 await client.db('admin').command({ setParameter: 1, internalDocumentSourceGroupMaxMemoryBytes: 20000 });
 const spilled = await c.aggregate([{ $group: { _id: '$u', n: { $push: '$s' } } }], { allowDiskUse: true }).explain('executionStats');
 const group = spilled.stages.find((stage) => stage.$group);
 check('a group on disk', group.usedDisk && Number(group.spills) > 0 && Number(group.spilledRecords) === 1000 && Number(group.nReturned) === 1000, group);
 await client.db('admin').command({ setParameter: 1, internalDocumentSourceGroupMaxMemoryBytes: 104857600 });
 
-// Every command at every verbosity has what tools look for.
+// Every command at every verbosity has the fields that tools read.
 const stages = (plan) => [plan.stage, ...[plan.inputStage, ...(plan.inputStages ?? [])].filter(Boolean).flatMap(stages)];
 for (const [command, top] of [
   [{ find: 'c', filter: { a: 1 } }, 'FETCH'],

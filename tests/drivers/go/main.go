@@ -1,4 +1,4 @@
-// The ordinary work of an application through the Go driver: crud URI.
+// The typical operations of an application through the Go driver: crud URI.
 package main
 
 import (

@@ -1,4 +1,4 @@
-// The ordinary work of an application through the current synchronous Java driver. Usage: java Crud URI
+// The typical operations of an application through the current synchronous Java driver. Usage: java Crud URI
 import static com.mongodb.client.model.Filters.*;
 import static com.mongodb.client.model.Updates.*;
 

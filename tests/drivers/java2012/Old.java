@@ -1,5 +1,5 @@
-// What programs of 2010-2014 do, through the Java driver 2.7.3: OP_INSERT, OP_UPDATE, OP_DELETE, OP_QUERY,
-// OP_GET_MORE and getLastError. Usage: java Old HOST PORT DOCUMENTS INSERT_MS_MAX
+// The operations of programs of 2010-2014, through the Java driver 2.7.3: OP_INSERT, OP_UPDATE, OP_DELETE,
+// OP_QUERY, OP_GET_MORE and getLastError. Usage: java Old HOST PORT DOCUMENTS INSERT_MS_MAX
 import com.mongodb.*;
 import java.util.*;
 import java.util.concurrent.atomic.*;
@@ -202,7 +202,7 @@ public class Old {
         check("isMaster", db.command("isMaster").getBoolean("ismaster"), null);
     }
 
-    /** One thread inserts, another counts: counts never shrink and end at what was inserted. */
+    /** One thread inserts, another counts: counts never shrink, and the last one is the number of inserted documents. */
     static void load(final DBCollection c, final int documents, long limit) throws Exception {
         final AtomicBoolean done = new AtomicBoolean();
         final AtomicReference<Throwable> problem = new AtomicReference<Throwable>();

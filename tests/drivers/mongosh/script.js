@@ -1,4 +1,4 @@
-// What a person types into mongosh; run with --file. Prints each failure and a count.
+// Commands as a person types them into mongosh; run with --file. Prints each failure and a count.
 let passed = 0;
 const failed = [];
 function check(name, ok, seen) {
@@ -85,7 +85,8 @@ check('hostInfo', db.hostInfo().ok === 1);
 const warnings = db.adminCommand({ getLog: 'startupWarnings' }).log.map((line) => JSON.parse(line));
 check('startup warnings are lines of the log', warnings.every((w) => w.s === 'W' && w.tags[0] === 'startupWarnings'), warnings);
 check('access control is off', warnings.some((w) => w.id === 22120), warnings);
-// Besides root (22138) only what `nagi doctor` finds on this machine; on a sane one that is nothing.
+// Besides root (22138), only findings of `nagi doctor` on this machine are expected; a well-configured machine
+// has none.
 equal('warnings of the machine', warnings.map((w) => w.id).filter((id) => ![22120, 22138].includes(id)).sort(),
   process.env.DOCTOR_IDS.split(' ').filter((id) => id).map(Number).sort());
 check('hello', db.hello().isWritablePrimary === true);

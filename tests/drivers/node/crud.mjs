@@ -1,8 +1,8 @@
-// The ordinary work of an application through the Node driver: node crud.mjs URI.
+// The typical operations of an application through the Node driver: node crud.mjs URI.
 import assert from 'node:assert/strict';
 import { createRequire } from 'node:module';
 import path from 'node:path';
-// The modules are installed in the cache, not beside this file: NODE_MODULES_DIR says where.
+// The modules are installed in the cache, not next to this file: NODE_MODULES_DIR names the folder.
 const need = createRequire(path.join(process.env.NODE_MODULES_DIR ?? import.meta.dirname, 'x.js'));
 const { MongoClient, ObjectId, Long, Decimal128, Binary, BSONRegExp, Timestamp, MinKey, MaxKey, Code, UUID, BSON, Int32, Double } =
   need('mongodb');

@@ -1,7 +1,7 @@
-// Each kind of index through the Node driver, which writes options in its own way: node kinds.mjs URI.
+// Tests each kind of index through the Node driver, which encodes options in its own way: node kinds.mjs URI.
 //
-// Built, named by explain, answering as a scan does, kept by writes, listed with the options it was given, changed by
-// collMod (hidden, expireAfterSeconds), gone. The server's `ttlMonitorSleepSecs` is 1.
+// Each index is built, named by explain, compared with a scan, maintained by writes, listed with its options,
+// changed by collMod (hidden, expireAfterSeconds) and dropped. The server's `ttlMonitorSleepSecs` is 1.
 import assert from 'node:assert/strict';
 import { createRequire } from 'node:module';
 import path from 'node:path';
@@ -33,7 +33,7 @@ async function until(condition) {
 
 const NOCASE = { locale: 'en', strength: 2 };
 const POLYGON = { type: 'Polygon', coordinates: [[[0, 0], [40, 0], [40, 30], [0, 30], [0, 0]]] };
-// Name, keys, options, what listIndexes shows of them, a query that it serves, options of the query.
+// Name, keys, options, the options in listIndexes, a query that it serves, options of the query.
 const KINDS = [
   ['ascending', { n: 1 }, {}, {}, { n: { $gte: 20, $lt: 60 } }],
   ['descending, given as a text', 'n', {}, { key: { n: 1 } }, { n: { $lt: 30 } }],
@@ -75,7 +75,7 @@ async function everyKind(db) {
       const what = name + (clustered ? ', clustered' : '');
       const c = await db.createCollection(what.replaceAll(/[ ,]/g, '_'), clustered ? { clusteredIndex: { key: { _id: 1 }, unique: true } } : {});
       await c.insertMany(Array.from({ length: 200 }, (_, i) => make(i)));
-      // Text has no scan: these words stem as anybody would.
+      // Text search has no equivalent scan: these words have obvious stems.
       const scan = async () => ('$text' in query
         ? ids(c.find({ t: /run/i, $nor: [{ t: /dog/ }] }))
         : ids(c.find(query, { ...how, hint: { $natural: 1 } })));
@@ -103,7 +103,7 @@ async function everyKind(db) {
   }
 }
 
-// collMod hides and shows by name and by keys: a hidden index answers nothing, and is kept by writes.
+// collMod hides and unhides by name and by keys: a hidden index serves no query, and writes maintain it.
 async function hideAndShow(db, c, what, built, query, how, hidden) {
   const isText = '$text' in query;
   const index = { name: built };

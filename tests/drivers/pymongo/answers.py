@@ -1,7 +1,8 @@
-"""Answers that differ from MongoDB's easily, over the wire: answers.py URI.
+"""Cases in which servers easily differ from MongoDB, over the wire: answers.py URI.
 
-Searches for words of one letter, metadata beside `_id`, empty timestamps, geometry on borders and with holes, the forms
-of `$near`, keys of fields that are missing, what createIndexes, create and collMod refuse, explain of a failed pipeline.
+Searches for words of one letter, metadata next to `_id`, empty timestamps, geometry on borders and with holes,
+the forms of `$near`, keys of missing fields, refusals of createIndexes, create and collMod, explain of a failed
+pipeline.
 """
 import os
 import sys

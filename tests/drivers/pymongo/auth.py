@@ -1,8 +1,8 @@
 """Users, roles and logins as a driver sees them: auth.py URI before|after|prepare|lose|found
 
-`before` runs on a server with --auth that has no users yet, `after` on the same data after a restart; `prepare`
-makes the users who dump and restore, `lose` takes away what the dump holds, `found` looks for it afterwards.
-Prints one line that counts; the exit status is 0 if every assertion held.
+`before` runs on a server with --auth that has no users yet, `after` on the same data after a restart. `prepare`
+creates the users for dump and restore, `lose` deletes the content of the dump, and `found` checks for it
+afterwards. Prints one line with a count; the exit status is 0 if every assertion held.
 """
 import os
 import sys
@@ -59,7 +59,7 @@ def mechanisms(root):
         ["SCRAM-SHA-1", "SCRAM-SHA-256"],
         "mechanisms of a user",
     )
-    # A name without a user has the mechanisms of one, or names could be tried.
+    # An unknown user name is reported with the mechanisms of a user; otherwise names could be probed.
     require_equal(
         root.admin.command("hello", saslSupportedMechs="admin.none")["saslSupportedMechs"],
         ["SCRAM-SHA-1", "SCRAM-SHA-256"],
@@ -72,7 +72,7 @@ def mechanisms(root):
     require_equal(client("old", "p", authSource="test").test.command("ping")["ok"], 1, "negotiated to SHA-1")
     refused = client("old", "p", authSource="test", authMechanism="SCRAM-SHA-256")
     require_fails(18, "Authentication failed.", "no such credentials", lambda: refused.test.c.find_one())
-    # Names with SCRAM's own signs, and a password that SASLprep changes.
+    # Names with special characters of SCRAM, and a password that SASLprep changes.
     root.test.command("createUser", "a,b=c", pwd="I\u00adX \u2168", roles=["read"])
     named = client("a,b=c", "IX IX", authSource="test", authMechanism="SCRAM-SHA-256")
     require_equal(named.test.c.count_documents({}), 0, "escaped name, prepared password")
@@ -85,7 +85,7 @@ def mechanisms(root):
 
 
 def speculative(root):
-    """The driver sends its first message inside hello; the log says what came of it."""
+    """The driver sends its first message inside hello; the log contains the result."""
     first = b"n,,n=root,r=abcdefghijklmnop"
     start = {"saslStart": 1, "mechanism": "SCRAM-SHA-256", "payload": Binary(first), "db": "admin"}
     reply = root.admin.command("hello", speculativeAuthenticate=start)["speculativeAuthenticate"]
@@ -142,7 +142,7 @@ def roles_allow_and_deny(root):
     unauthorized("a writer makes no users", lambda: writer.shop.command("createUser", "x", pwd="x", roles=[]))
     unauthorized("a writer stays out of admin", lambda: writer.admin.system.users.insert_one({"_id": "admin.x"}))
 
-    # A cursor belongs to who opened it.
+    # A cursor belongs to the user who opened it.
     cursor = reader.shop.command("find", "orders", batchSize=2)["cursor"]["id"]
     with writer.start_session():
         unauthorized("a foreign cursor", lambda: writer.shop.command("getMore", cursor, collection="orders"),

@@ -1,4 +1,4 @@
-"""Collections that choose their compressor, as a driver sees them: compression.py URI"""
+"""Collections with a configured compressor, as a driver sees them: compression.py URI"""
 import os
 import sys
 

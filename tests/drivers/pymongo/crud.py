@@ -1,4 +1,4 @@
-"""The ordinary work of an application through pymongo: crud.py URI. Prints each failure and a count."""
+"""The typical operations of an application through pymongo: crud.py URI. Prints each failure and a count."""
 import datetime
 import os
 import re
@@ -509,7 +509,7 @@ def compression(client, db):
 
 
 def files(client, db):
-    """GridFS: chunks of 255 KB, found by name and revision, renamed, deleted; the index that drivers make."""
+    """GridFS: chunks of 255 KB, found by name and revision, renamed, deleted; the index that drivers create."""
     bucket = gridfs.GridFSBucket(db)
     data = os.urandom(700_000)
     first = bucket.upload_from_stream("a.bin", data, metadata={"n": 1})

@@ -1,8 +1,8 @@
-"""Text of Queryable Encryption as a driver asks for it: encrypted.py URI
+"""Encrypted text fields of Queryable Encryption, as a driver uses them: encrypted.py URI
 
-libmongocrypt, inside of PyMongo, encrypts values and questions; `stored` makes of an insert payload what a server of
-8.2 stores, block by block, and libmongocrypt must decrypt it. So both sides of the predicates are a client's.
-Prints one line that counts; the exit status is 0 if every assertion held.
+libmongocrypt, in PyMongo, encrypts values and queries. `stored` converts an insert payload to the value that a
+server of 8.2 stores, block by block, and libmongocrypt must be able to decrypt it. So both sides of the
+predicates come from a client. Prints one line with a count; the exit status is 0 if every assertion held.
 """
 import hashlib
 import hmac
@@ -61,7 +61,7 @@ def block(tokens, count=1):
 
 
 def stored(payload):
-    """The text-indexed value that a server makes of a client's insert payload."""
+    """The text-indexed value that a server derives from a client's insert payload."""
     check("an insert payload", payload.subtype == 6 and payload[0] == 11, payload[:1])
     doc = bson.decode(payload[1:])
     sets = doc["b"]
@@ -90,7 +90,7 @@ def one_kind(kind):
     coll.insert_many([{"_id": 10, "name": None}, {"_id": 11}, {"_id": 12, "name": "Margaret"}])
     fits = {"prefix": str.startswith, "suffix": str.endswith, "substring": str.__contains__}[kind]
     for text in ["ma", "Marg", "gar", "gard", "bert", "ert", "et", "zz", "Margar"]:
-        # Questions fold case as the field does.
+        # Queries fold case as the field does.
         wanted = [at for at, name in enumerate(NAMES) if fits(name.lower(), text.lower())]
         payload = encrypt(text, kind, kind)
         check("a payload of a question", payload[0] == 18, payload[:1])
@@ -105,7 +105,8 @@ def one_kind(kind):
 
 
 def exact():
-    """The whole string, by the token of the insert payload: drivers ask for it only by automatic encryption."""
+    """Matches the whole string by the token of the insert payload: drivers send it only with automatic
+    encryption."""
     coll, tokens = db.exact, {}
     for at, name in enumerate(NAMES):
         payload = encrypt(name, "prefix")

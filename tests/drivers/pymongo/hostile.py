@@ -1,9 +1,11 @@
-"""Random pipelines over random documents, each in several ways at once with a killer: hostile.py URI SECONDS [SEED [WORKERS]].
+"""Runs random pipelines over random documents, each in several ways, concurrently with kills: hostile.py URI
+SECONDS [SEED [WORKERS]].
 
-Each pipeline runs as planned, from a collection scan, in small batches, in a session and, on a replica set, in a transaction,
-while the limits of the blocking stages are drawn anew again and again: whoever gives an answer has to give the same one. Another
-client kills operations, cursors and sessions at random. No reply may be an internal error, no thread may panic, and when all is
-quiet no cursor, no file of a spill and no charged memory may be left. A failure names the seed and the pipeline.
+Each pipeline runs as planned, from a collection scan, in small batches, in a session and, on a replica set, in
+a transaction, while the limits of the blocking stages change at random. All runs that succeed must have the
+same result. Another client kills operations, cursors and sessions at random. No reply may be an internal error,
+no thread may panic, and when all clients have finished, no cursor, no spill file and no charged memory may be
+left. A failure names the seed and the pipeline.
 """
 import datetime
 import math
@@ -28,12 +30,14 @@ LIMITS = ["internalQueryMaxBlockingSortMemoryUsageBytes", "internalDocumentSourc
           "internalDocumentSourceSetWindowFieldsMaxMemoryBytes", "internalTextOrStageMaxMemoryBytes", "internalQueryFacetBufferSizeBytes"]
 INDEXES = [("a", 1)], [("b", -1)], [("a", 1), ("b", 1)], [("l", 1)], [("l.x", 1)], [("n.x", 1), ("c", -1)], [("c", "hashed")], [("$**", 1)], [("t", "text")], \
     [("at", "2dsphere")], [("b", 1), ("n.$**", 1)], [("c", 1), ("a", -1)]
-# Interrupted (11601), its cursor gone (43, 237), too large for the limits as drawn, no memory: these depend on the moment.
+# Interrupted (11601), its cursor gone (43, 237), too large for the current limits, no memory: these depend on
+# timing.
 MOMENT = {11601, 43, 237, 292, 146, 40099, 5414201, 6007200, 5897900, 4568, 279, 251, 225, 206, 246}
 BUGS = {1, 8}
-# What may be cut or kept: any order is right where none was asked for, so every pipeline sets one.
+# Without a requested order any order is correct, so every pipeline sets one before it limits or keeps
+# documents.
 TOTAL = {"$sort": {"_id": 1}}
-# The same for groups: arrays sort by one of their elements, but inside of a document as a whole.
+# A total order for groups: arrays sort by one of their elements, but inside a document as a whole.
 GROUPS = [{"$set": {"key": {"id": "$_id"}}}, {"$sort": {"key": 1}}, {"$unset": "key"}]
 
 
@@ -113,7 +117,7 @@ class Gen:
         made = {}
         for name in self.r.sample(["p", "q", "s"], self.r.randrange(4)):
             one = self.accumulator()
-            if "$addToSet" in one:  # its order is nobody's
+            if "$addToSet" in one:  # its order is undefined
                 one = {"$push": one["$addToSet"]}
             made[name] = {"$count": {}} if "$count" in one else one
         return made
@@ -162,7 +166,7 @@ class Gen:
                 {"$set": {"g": {"$sortArray": {"input": "$g", "sortBy": {"_id": 1}}}}}]
 
     def beginning(self, stages):
-        """The first stages; groups with what gives them an order, if they come last."""
+        """The first stages; if these end with groups, also the stages that order the groups."""
         count = 4
         while count < len(stages) and stages[count] in GROUPS:
             count += 1
@@ -208,7 +212,7 @@ class Gen:
 
 
 def rounded(value):
-    """As a text in which sums of other orders are the same."""
+    """A value as text in which floating-point sums of different order are equal."""
     if isinstance(value, float):
         return repr(value) if math.isnan(value) or math.isinf(value) else "%.9g" % value
     if isinstance(value, Decimal128):
@@ -228,7 +232,7 @@ class State:
 
 
 def answer(run):
-    """What a way gives: the documents as texts, or the code."""
+    """The result of one way: the documents as texts, or the error."""
     try:
         return [rounded(doc) for doc in run()], None
     except OperationFailure as error:
@@ -253,7 +257,7 @@ def work(number, is_set):
 
 
 def fresh(db, gen):
-    """Other documents, other indexes."""
+    """Replaces documents and indexes."""
     for name in ("c", "d"):
         db.drop_collection(name)
         if gen.r.random() < 0.2:
@@ -295,13 +299,13 @@ def compare(client, db, gen, is_set):
         elif got != expected:
             other = next((pair for pair in zip(expected, got) if pair[0] != pair[1]), (len(expected), len(got)))
             check("the same answer in way %d" % at, False, (seed, pipeline, list(c.index_information()), other))
-    # A cursor that nobody reads to its end.
+    # A cursor that is not read to its end.
     if gen.r.random() < 0.2:
         try:
             next(c.aggregate(pipeline, batchSize=1, **options), None)
         except PyMongoError:
             pass
-    # Refused instead of written to disk.
+    # A spill is refused instead of written to disk.
     _, error = answer(lambda: c.aggregate(pipeline, allowDiskUse=False, maxTimeMS=gen.r.choice([1, 5, 60000])))
     check("no internal error", getattr(error, "code", 0) not in BUGS, (seed, pipeline, error))
     explained(db, gen, pipeline)
@@ -315,7 +319,7 @@ def explained(db, gen, pipeline):
 
 
 def disturb():
-    """Other limits, and an end to what runs, again and again."""
+    """Changes limits and kills operations, repeatedly."""
     r = random.Random(seed)
     admin = MongoClient(uri).admin
     while not State.over:

@@ -1,7 +1,7 @@
-"""A server that dies (SIGKILL) while it builds indexes: killed_build.py NAGI FOLDER [FLAG...].
+"""Kills a server (SIGKILL) while it builds indexes: killed_build.py NAGI FOLDER [FLAG...].
 
-In each phase of a build of two indexes the server is killed, then started again on what is there. Each index is then
-either absent or whole, the documents are all there, `validate` agrees, and the same build succeeds.
+In each phase of a build of two indexes the server is killed, then restarted on the same data. Each index is
+then either absent or complete, all documents are present, `validate` agrees, and the same build succeeds.
 """
 import os
 import signal
@@ -38,7 +38,7 @@ def start():
 
 
 def progress(client):
-    """What the build is doing, and how many percent of it are done."""
+    """The phase of the build, and its progress in percent."""
     match = {"command.createIndexes": "c", "progress": {"$exists": True}}
     for op in client.admin.aggregate([{"$currentOp": {}}, {"$match": match}]):
         return op["msg"], 100 * op["progress"]["done"] // max(op["progress"]["total"], 1)
@@ -51,21 +51,21 @@ def reached(client, phase, percent):
 
 
 def rewrite(client, words, ended):
-    """Changes every key of every document, again and again: the build has these changes to catch up with."""
+    """Changes every key of every document repeatedly: the build must catch up with these changes."""
     try:
         for turn in range(1000):
             if ended.is_set():
                 return
             client.killed.c.update_many({}, {"$set": {"t": words + " again" * (turn % 7)}})
     except PyMongoError:
-        pass  # its server dies
+        pass  # the server is killed
 
 
 def build(client):
     try:
         client.killed.command("createIndexes", "c", indexes=SPECS)
     except PyMongoError:
-        pass  # its server dies
+        pass  # the server is killed
 
 
 def die(server):

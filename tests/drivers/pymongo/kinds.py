@@ -1,8 +1,10 @@
-"""Each kind of index through a driver: built on data that is there, used, kept by writes, built again: kinds.py URI.
+"""Tests each kind of index through a driver: built on existing data, used, maintained by writes, rebuilt:
+kinds.py URI.
 
-A query by the index, which explain names, gives what the same query without it gives; after updates and deletes it still
-does, and `validate` agrees; after `reIndex` the specifications are the same. Then what only some kinds do: documents that
-expire, by an index and by the `_id` of a clustered collection, and searches of text. The server's `ttlMonitorSleepSecs` is 1.
+A query by the index, which explain names, has the same result as the same query without it. This still holds
+after updates and deletes, and `validate` agrees. After `reIndex` the specifications are the same. Then features
+of single kinds are tested: documents that expire, by an index and by the `_id` of a clustered collection, and
+text searches. The server's `ttlMonitorSleepSecs` is 1.
 """
 import datetime
 import os
@@ -54,7 +56,7 @@ def ids(cursor):
 
 
 def expected_text(c, query):
-    """Text has no scan to compare with; these words stem as anybody would."""
+    """Text search has no scan to compare with; these words have obvious stems."""
     wanted = {"running -dogs": lambda t: "run" in t and "dog" not in t, "fox": lambda t: "fox" in t}[query["$text"]["$search"]]
     return ids(d for d in c.find({k: v for k, v in query.items() if k != "$text"}) if wanted(d["t"]))
 
@@ -100,7 +102,7 @@ def every_kind(client, db):
 
 
 def in_order(client, db):
-    """Orders that come from the index: nearest first, best first, by collation, by the clustered `_id`."""
+    """Orders that an index provides: nearest first, best first, by collation, by the clustered `_id`."""
     c = db.ordered
     c.insert_many([{"_id": i, "at": [i, 0], "flat": [i, 0], "t": "fox " * (i + 1), "s": "aBcDeF"[i]} for i in range(6)])
     c.create_index([("at", "2dsphere")])

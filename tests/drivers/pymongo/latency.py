@@ -1,11 +1,14 @@
-"""How long what was stopped goes on: latency.py NAGI FOLDER [--documents N] [--rounds N] [--only TEXT] [--max-cpu MS] [FLAG...].
+"""Measures how long stopped operations continue: latency.py NAGI FOLDER [--documents N] [--rounds N] [--only
+TEXT] [--max-cpu MS] [FLAG...].
 
-Each long operation is started over a large collection and stopped at moments drawn at random: by killOp, by its maxTimeMS, by a
-client that hangs up. What counts is the processor time that its thread still takes until it is gone (reply, or no longer in
-`$currentOp`): that is the same on a busy machine. Wall time stands beside it. Fails if a thread took more than `--max-cpu`.
+Each long operation is started over a large collection and stopped at random moments: by killOp, by its
+maxTimeMS, by a client that hangs up. The result is the processor time that its thread still uses until it is
+gone (until the reply, or until it is no longer in `$currentOp`): this time is the same on a busy machine. Wall
+time is shown next to it. Fails if a thread used more than `--max-cpu`.
 
-A table with a row an operation: how often it was stopped and in which ways, the median and the worst, in milliseconds.
-Not part of `make test`: it takes minutes, and its wall times mean something on a quiet machine only.
+Prints a table with a row per operation: how often it was stopped and in which ways, the median and the worst,
+in milliseconds. Not part of `make test`: it takes minutes, and its wall times are meaningful on a quiet machine
+only.
 """
 import argparse
 import os
@@ -28,7 +31,7 @@ GIVE_UP_S = 60
 
 
 class Wire:
-    """A connection that knows the thread which serves it."""
+    """A connection that knows the server thread that serves it."""
 
     def __init__(self, server):
         before = server.threads()
@@ -143,7 +146,7 @@ def agg(*stages, on="c", **more):
 
 
 NEVER = {"$match": {"never": 1}}
-# Backtracks without end on a text of a's.
+# Backtracks exponentially on a text of a's.
 SLOW = "^(a+)+$"
 LOOP = "function() { var n = 0; for (var i = 0; i < 2000; i++) n += i; return n < 0; }"
 
@@ -153,7 +156,7 @@ def big(expression):
     return agg({"$project": {"n": expression}}, {"$project": {"x": {"$type": "$n"}}}, on="large")
 
 
-# Name, what is run, the longest delay in seconds; what it needs to be as before, if it came to its end.
+# Name, command, the longest delay in seconds; the state to restore if the operation finished.
 ROWS = [
     ("scan with a filter", agg({"$match": {"s": "x"}}), 0.3),
     ("scan, $regex", agg({"$match": {"t": {"$regex": "y[0-9]+ z"}}}), 0.5),
@@ -233,13 +236,13 @@ ROWS = [
     ("TTL deletion", None, 0.6),
 ]
 ON_ADMIN = {"renameCollection"}
-# What a client has asked to be written is written, also when it has gone meanwhile.
+# Writes requested by a client are completed, even if the client has disconnected meanwhile.
 GOES_ON = {"$out", "$merge", "mapReduce", "update of all", "update of none", "delete", "insert", "findAndModify", "createIndexes", "createIndexes, text",
            "reIndex", "convertToCapped", "cloneCollectionAsCapped", "renameCollection to another database"}
 
 
 def restored(wire, what, n):
-    """Makes again what an operation that came to its end has changed."""
+    """Restores the state that a finished operation has changed."""
     if what == "dropped":
         wire.run(DB, {"dropIndexes": "c", "index": "made"})
     elif what == "capped":
@@ -254,7 +257,7 @@ def restored(wire, what, n):
 
 
 def prepared(wire, name, command, timed_ms):
-    """The command to send, with a time limit if it is to have one."""
+    """The command to send, with a time limit if one is given."""
     command = dict(command, comment="stopped")
     if "getMore" in command:
         limit = {"maxTimeMS": timed_ms} if timed_ms else {}
@@ -301,7 +304,7 @@ def stop_by_leaving(server, wire, db, command, delay):
         last = wire.cpu_ms() or last
         if time.monotonic() > begin + GIVE_UP_S:
             sys.exit("FAILED: %r goes on without its client" % command)
-    # The thread ends with the operation: what it had last is known, or what a look just before saw.
+    # The thread exits with the operation: its last processor time is still readable, or was read just before.
     last = wire.cpu_ms() or last
     return {"code": 279}, (last - cpu, (time.monotonic() - begin) * 1000)
 
@@ -312,7 +315,7 @@ def readable(wire):
 
 
 def wait_for(wire, seconds):
-    """Waits; whether the reply came meanwhile."""
+    """Waits. Returns True if the reply arrived meanwhile."""
     import select
     return bool(select.select([wire.socket], [], [], seconds)[0])
 

@@ -1,6 +1,7 @@
-"""How large, how deep and how long requests and documents may be: limits.py URI.
+"""Limits on size, depth and length of requests and documents: limits.py URI.
 
-What a client could do to a server without bounds, and the code that says no. After each part the server must still answer.
+Each part sends requests that would overload a server without bounds, and checks the error code. After each part
+the server must still reply.
 """
 import functools
 import os
@@ -27,7 +28,7 @@ def wrapped(levels, wrap, value):
 
 
 def doubled(times, start="x", join="$concat"):
-    """An expression that doubles a value so many times."""
+    """An expression that doubles a value this many times."""
     return {"$reduce": {"input": {"$range": [0, times]}, "initialValue": start, "in": {join: ["$$value", "$$value"]}}}
 
 

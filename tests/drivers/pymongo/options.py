@@ -1,7 +1,9 @@
-"""Options of the commands that read and write: each is obeyed, not parsed and forgotten: options.py URI.
+"""Checks that options of the commands that read and write take effect, instead of being parsed and ignored:
+options.py URI.
 
-A table: every command that takes a filter, with every option it takes. What an option does is seen in the answer: a
-sparse index as hint leaves documents out, a collation finds more, a variable selects, time runs out.
+A table has every command that takes a filter, with every option it takes. The effect of an option is visible in
+the result: a sparse index as hint omits documents, a collation finds more, a variable selects, the time limit
+expires.
 """
 import os
 import sys
@@ -48,7 +50,7 @@ def seen_by_distinct(db, query, **options):
 
 
 def statement(options, **fields):
-    """A statement of a write command: the options that belong to the command stay in `options`."""
+    """A statement of a write command: the options of the command itself stay in `options`."""
     for name in ("hint", "collation"):
         if name in options:
             fields[name] = options.pop(name)
@@ -75,7 +77,7 @@ def seen_by_delete(db, query, **options):
 
 
 def seen_by_find_and_modify(db, query, **options):
-    """One at a time, until there is none left."""
+    """Modifies documents one at a time, until none is left."""
     seen = []
     while True:
         query_left = {"$and": [query, {"z": None}]}
@@ -202,7 +204,8 @@ def memory(client, db):
 
 
 def commented(client, db):
-    """A comment of any type shows in the profile for every command, and with the command that a getMore goes on with."""
+    """A comment of any type appears in the profile for every command, and a getMore shows the comment of its
+    original command."""
     c = db.commented
     c.insert_many([{"_id": i} for i in range(9)])
     commands = [
@@ -234,7 +237,8 @@ def commented(client, db):
 
 
 def numbers(client, db):
-    """A number that MongoDB refuses is not rounded: half a document must not delete all of them."""
+    """A number that MongoDB refuses is not rounded: a limit of half a document must not delete all
+    documents."""
     db.numbers.drop()
     db.numbers.insert_many([{"_id": i} for i in range(10)])
     decimal = Decimal128("0.5")

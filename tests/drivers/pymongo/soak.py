@@ -1,9 +1,10 @@
-"""Finds with the plan cache on while documents and indexes change: soak.py URI SECONDS [SEED].
+"""Runs finds with the plan cache on while documents and indexes change: soak.py URI SECONDS [SEED].
 
-One client changes a collection at random and mirrors each change in a dictionary: inserts, updates, deletes, replacements,
-findAndModify; indexes of several kinds come, go, hide and show. In between it asks queries of few shapes with many values, so
-that plans are cached, turn bad and are replanned; each answer (find, count, distinct, aggregate, in batches) has to be that
-of the dictionary. A failure names the seed and the step.
+One client changes a collection at random and mirrors each change in a dictionary: inserts, updates, deletes,
+replacements, findAndModify; indexes of several kinds are created, dropped, hidden and unhidden. In between it
+runs queries of few shapes with many values, so that plans are cached, become bad and are replanned. Each result
+(find, count, distinct, aggregate, in batches) must be equal to that of the dictionary. A failure names the seed
+and the step.
 """
 import os
 import random
@@ -34,7 +35,7 @@ class Soak:
         self.mirror, self.next_id, self.asked, self.done = {}, 0, 0, {}
         self.insert(500)
 
-    # -- changes, each of the collection and of the mirror --
+    # -- changes, each applied to the collection and to the mirror --
     def document(self):
         r = self.random
         doc = {"_id": self.next_id, "a": r.randrange(10), "b": r.randrange(200), "t": [r.randrange(30) for _ in range(r.randrange(4))]}
@@ -92,16 +93,16 @@ class Soak:
             return self.c.database.command("collMod", "c", index={"name": name, "hidden": hidden})
         try:
             self.c.create_index(keys, **options)
-        except OperationFailure as error:  # it is there under another name or with other options, or arrays do not fit it
+        except OperationFailure as error:  # it exists under another name or with other options, or arrays do not fit it
             if error.code not in (85, 86, 171, 16766):
                 raise
 
     def forget(self):
         self.c.database.command("planCacheClear", "c")
 
-    # -- questions --
+    # -- queries --
     def query(self):
-        """A filter of one of few shapes, and the same as a function."""
+        """A filter of one of a few shapes, and the same as a function."""
         r = self.random
         a, b, t = r.randrange(11), r.choice([0, 3, 100, 190, r.randrange(210)]), r.randrange(31)
         c = r.choice([r.randrange(50), "s%d" % r.randrange(20)])

@@ -1,8 +1,9 @@
-"""What goes to disk when memory is full, and that it goes away again: spills.py NAGI FOLDER [FLAG...].
+"""Spills to disk when memory is full, and the removal of the files: spills.py NAGI FOLDER [FLAG...].
 
-Each operator that spills gives what it gives in memory; needs exactly its limit, and fails with 292 below it where the disk is
-not allowed; leaves nothing behind when it ends, is killed, times out, fails in a later stage, loses its client, its cursor or
-its session; and what a server leaves that dies (SIGKILL) in the middle of it, the next start removes. `serverStatus().nagi.spills` tells.
+Each operator that spills has the same result as in memory. It needs exactly its limit, and fails with 292 below
+the limit where the disk is not allowed. It leaves no file when it finishes, is killed, times out, fails in a
+later stage, or loses its client, its cursor or its session. Files of a server that is killed (SIGKILL) are
+removed by the next start. `serverStatus().nagi.spills` reports the files.
 """
 import os
 import signal
@@ -41,7 +42,7 @@ ROWS = [
     ("$facet", FACET, [{"$facet": {"n": [{"$count": "n"}], "g": [{"$group": {"_id": "$g", "n": {"$sum": "$k"}}}, {"$sort": {"_id": 1}}]}}]),
     ("text by score", TEXT, [{"$match": {"$text": {"$search": "common other"}}}, {"$project": {"x": {"$meta": "textScore"}}}]),
 ]
-# Documents without end for the operator, so that it is in the middle of writing when something happens.
+# Endless documents for the operator, so that it is writing when it is interrupted.
 ENDLESS = [{"$set": {"x": {"$range": [0, 1000]}}}, {"$unwind": "$x"}, {"$set": {"y": {"$range": [0, 1000]}}}, {"$unwind": "$y"},
            {"$set": {"k": {"$add": ["$k", {"$multiply": ["$x", 1000]}, "$y"]}, "s": {"$concat": ["$s", {"$toString": "$x"}, "-", {"$toString": "$y"}]}}}]
 
@@ -68,7 +69,7 @@ class Server:
         self.client.admin.command("setParameter", 1, **{parameter: value})
 
     def empty(self, what):
-        """Whether nothing is on disk, now or soon: what ends does so on its own thread."""
+        """Waits until nothing is on disk: an operation that was stopped removes its files on its own thread."""
         gone = wait_until(lambda: all(self.spills()[name] == 0 for name in ("open", "openBytes", "diskBytes")), 60)
         check(what + ": nothing is left", gone, self.spills())
 
@@ -91,12 +92,13 @@ def document(i):
 
 
 def plain(server, stages, **options):
-    """The result in an order of its own, as a text."""
+    """The result in a canonical order, as text."""
     return sorted(map(repr, server.db.c.aggregate(stages, **options)))
 
 
 def edges(server):
-    """With the same result: in memory, on disk; the least memory that is enough; 292 below it."""
+    """The result is the same in memory and on disk; the least sufficient memory is the limit; below it the
+    error is 292."""
     for name, parameter, stages in ROWS:
         expected = plain(server, stages)
         before = server.spills()["runs"]
@@ -108,7 +110,7 @@ def edges(server):
         fails(name + ": not by default", 292, lambda: plain(server, stages))
         equal(name + ": asked for", plain(server, stages, allowDiskUse=True), expected)
         server.limit("allowDiskUseByDefault", True)
-        low, high = 1, NORMAL  # the first is too little, the second enough
+        low, high = 1, NORMAL  # the first is too little, the second is enough
         while high - low > 1:
             middle = (low + high) // 2
             server.limit(parameter, middle)
@@ -131,7 +133,7 @@ def edges(server):
 
 def endless(stages):
     if "$text" in repr(stages):
-        return stages[:1] + ENDLESS + [{"$sort": {"k": 1}}]  # its own part ends; a sort behind it does not
+        return stages[:1] + ENDLESS + [{"$sort": {"k": 1}}]  # its own part finishes; a sort behind it does not
     return ENDLESS + stages
 
 
@@ -141,7 +143,7 @@ def writing(server, bytes_min=1):
 
 
 def stopped(server):
-    """Each operator in the middle of writing, ended from outside."""
+    """Stops each operator from outside while it is writing."""
     server.limit(SORT, SMALL)
     for name, parameter, stages in ROWS:
         server.limit(parameter, SMALL)
@@ -176,7 +178,8 @@ def stopped(server):
 
 
 def cursors(server):
-    """Results that lie on disk behind an open cursor: closed, timed out, ended with their session; an error behind them."""
+    """Results on disk behind an open cursor: closed, timed out, removed with their session; an error in a later
+    stage."""
     db = server.db
     for name, parameter, stages in ROWS:
         server.limit(parameter, SMALL)
@@ -210,7 +213,7 @@ def cursors(server):
 
 
 def killed(server):
-    """The server dies in the middle of each; the next start removes the files."""
+    """The server is killed during each operator; the next start removes the files."""
     at_rest = disk_bytes()
     for name, parameter, stages in ROWS:
         server.limit(SORT, SMALL * 10)

@@ -1,8 +1,9 @@
-"""What ends an operation from outside, and what is left of it then: stops.py URI.
+"""Stops operations from outside and checks the state afterwards: stops.py URI.
 
-Somebody looks at `$currentOp` until the operation shows there, then ends it: by killOp, by its cursor or session, by
-leaving, by dropping what it builds. It has to end soon, with the right code, and leave nothing half done. No sleeps: each
-step waits for what it needs, up to a minute.
+A client polls `$currentOp` until the operation appears, then stops it: by killOp, by its cursor or session, by
+disconnecting, by dropping the collection or index that it builds. The operation must finish soon, with the
+right code, and leave nothing incomplete. The test does not sleep: each step waits for its condition, for up to
+a minute.
 """
 import os
 import socket
@@ -16,7 +17,7 @@ sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), ".."
 from checks import Running, check, equal, finish, section, wait_until  # noqa: E402
 
 uri = sys.argv[1]
-# Minutes of work: a million documents of ten thousand elements each. Nobody waits for it.
+# Minutes of work: a million documents of ten thousand elements each. It is always stopped before it finishes.
 ENDLESS = [{"$set": {"x": {"$range": [0, 1000]}}}, {"$unwind": "$x"}, {"$set": {"y": {"$range": [0, 10000]}}}, {"$unwind": "$y"},
            {"$group": {"_id": {"$mod": ["$y", 7]}, "n": {"$sum": 1}}}]
 
@@ -78,7 +79,7 @@ def scripts(client, db):
 
 
 def leaving(client, db):
-    """A client that sends a request and hangs up: nobody would read the answer, so the work ends."""
+    """A client sends a request and disconnects: the reply could not be delivered, so the work is cancelled."""
     host, port = client.address
     peer = socket.create_connection((host, port), 10)
     body = bson.encode({"aggregate": "some", "pipeline": ENDLESS, "cursor": {}, "comment": "left", "$db": db.name})
@@ -87,7 +88,7 @@ def leaving(client, db):
     check("a request of a client that will leave", shows(client, match) != {}, match)
     peer.close()
     check("it ends when its client has left", wait_until(lambda: not running(client, match), 60), running(client, match))
-    # The monitors of drivers: each client leaves one behind.
+    # The monitoring connections of drivers: each client leaves one behind.
     version = client.admin.command("hello")["topologyVersion"]
     body = bson.encode({"hello": 1, "topologyVersion": version, "maxAwaitTimeMS": 600_000, "$db": "admin"})
     connections = lambda name: client.admin.command("serverStatus")["connections"][name]  # noqa: E731

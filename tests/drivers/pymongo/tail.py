@@ -1,6 +1,6 @@
-"""Capped collections, cursors that follow them, and requests whose client leaves: tail.py URI
+"""Capped collections, tailable cursors, and requests whose client disconnects: tail.py URI
 
-Prints one line that counts; the exit status is 0 if every assertion held.
+Prints one line with a count; the exit status is 0 if every assertion held.
 """
 import os
 import socket
@@ -29,7 +29,7 @@ def follow(coll, patience_ms=10000):
 
 
 def following():
-    """A follower gets every document soon after its insert, in order, from several writers."""
+    """A tailable cursor gets every document soon after its insert, in order, from several writers."""
     coll = db.create_collection("events", capped=True, size=1 << 20)
     require_equal(list(follow(coll)), [], "an empty capped collection yields a dead cursor")
     coll.insert_one({"w": -1, "n": 0})
@@ -58,7 +58,7 @@ def following():
 
 
 def ends():
-    """A cursor that falls behind, or whose collection goes, says so."""
+    """A cursor that falls behind, or whose collection is dropped, gets an error."""
     coll = db.create_collection("ring", capped=True, size=4096, max=3)
     coll.insert_many([{"_id": n} for n in range(3)])
     cursor = coll.find({}, cursor_type=CursorType.TAILABLE)
@@ -82,7 +82,7 @@ def ends():
 
 
 def tokens():
-    """The scan of a collection goes on behind a token in another cursor, as dump tools do it."""
+    """The scan of a collection continues after a resume token in another cursor, as dump tools do."""
     db.scan.insert_many([{"_id": n} for n in range(10)])
     find = {"find": "scan", "hint": {"$natural": 1}, "$_requestResumeToken": True, "batchSize": 4}
     first = db.command(find)["cursor"]
@@ -92,7 +92,7 @@ def tokens():
 
 
 def validation():
-    """A refused document comes back with the reasons."""
+    """A refused document is reported with the reasons."""
     schema = {"bsonType": "object", "required": ["name"], "properties": {"age": {"minimum": 18}}}
     coll = db.create_collection("people", validator={"$jsonSchema": schema})
     try:
@@ -102,7 +102,7 @@ def validation():
         info = error.details["errInfo"]
         require_equal(info["failingDocumentId"], 1, "which document")
         rules = info["details"]["schemaRulesNotSatisfied"]
-        # In the order of the rules, not in that of the schema (decision 030).
+        # In the order of the rules, not of the schema (decision 030).
         require_equal([rule["operatorName"] for rule in rules], ["properties", "required"], "which rules")
         require_equal(rules[1]["missingProperties"], ["name"], "what is missing")
 
@@ -113,7 +113,7 @@ def running(name):
 
 
 def leaving():
-    """A read ends soon after its client has hung up."""
+    """A read is cancelled soon after its client has disconnected."""
     db.big.insert_one({"a": list(range(1000))})
     db.create_collection("v", viewOn="big", pipeline=[
         {"$set": {"b": "$a", "c": "$a"}}, {"$unwind": "$a"}, {"$unwind": "$b"}, {"$unwind": "$c"},

@@ -1,4 +1,4 @@
-// What a person types into mongosh to make a replica set and use it; run with --file.
+// Commands as a person types them into mongosh to initiate a replica set and use it; run with --file.
 let passed = 0;
 const failed = [];
 function check(name, ok, seen) {

@@ -1,7 +1,7 @@
 """Sessions, retryable writes and transactions through pymongo: replset.py NAGI DATA_FOLDER PORT.
 
-Starts the server itself, as a replica set of one member, ends it with SIGKILL and starts it again.
-Prints each failure and a count.
+Starts the server itself, as a replica set of one member, kills it with SIGKILL and restarts it. Prints each
+failure and a count.
 """
 import os
 import signal
@@ -29,7 +29,7 @@ URI = "mongodb://127.0.0.1:%d/" % PORT
 
 
 class Raw:
-    """Commands as they are: a driver puts sessions of its own into what it sends."""
+    """Sends raw commands: a driver adds sessions of its own."""
 
     def __init__(self):
         self.socket = socket.create_connection(("127.0.0.1", PORT), 60)
@@ -90,7 +90,7 @@ SERVER = Server()
 
 
 def standalone():
-    """Without --replSet nothing has changed: drivers neither number nor retry."""
+    """Without --replSet drivers send no transaction numbers and do not retry."""
     SERVER.start()
     with MongoClient(URI) as client:
         check("standalone has no set", "setName" not in client.admin.command("hello"))
@@ -139,7 +139,7 @@ def retryable(client, db):
         failpoint(client, failCommands=[name], closeConnection=True)
         f()
         check("retried before, " + name, check_it())
-    # An error behind the write: the driver sends it again and gets the record's answer.
+    # An error after the write: the driver retries and gets the recorded reply.
     for name, f in (("insert", lambda: c.insert_one({"_id": 1, "n": 0}).inserted_id),
                     ("update", lambda: c.update_one({"_id": 1}, {"$inc": {"n": 1}}).modified_count),
                     ("findAndModify", lambda: c.find_one_and_update({"_id": 1}, {"$inc": {"n": 1}},
@@ -175,7 +175,7 @@ def retryable(client, db):
 
 
 def races(client, db):
-    """Many sessions send the same numbered increments several times each: every one counts once."""
+    """Many sessions send the same retryable increments several times each: each increment takes effect once."""
     c = db.races
     c.insert_many([{"_id": i, "n": 0} for i in range(4)])
 
@@ -272,7 +272,7 @@ def conflicts(client, db):
         fails("changed since the snapshot", 112, lambda: c.update_one({"_id": 1}, {"$inc": {"n": 1}}, session=a),
               label="TransientTransactionError")
         a.abort_transaction()
-    # with_transaction repeats until it gets through.
+    # with_transaction retries until it succeeds.
     c.insert_many([{"_id": i, "balance": 100} for i in range(10, 14)])
 
     def transfer(s, source, target):
@@ -314,7 +314,7 @@ def ddl(client, db):
 
 
 def lives(client, db):
-    """What ends a transaction from outside."""
+    """Events that abort a transaction from outside."""
     c = db.lives
     c.insert_one({"_id": 0})
     client.admin.command("setParameter", 1, transactionLifetimeLimitSeconds=1)
@@ -384,13 +384,13 @@ def step_down(client, db):
 
 
 def encrypted(client, db):
-    """Encrypted fields take encrypted values only, whatever writes them."""
+    """Encrypted fields accept encrypted values only, whatever command writes them."""
     key = Binary(bytes(range(16)), 4)
     stored = Binary(bytes([14]) + bytes(16) + bytes([2]) + bytes(40), 6)
     client.drop_database("nagi_encrypted")
     db = client.nagi_encrypted
     db.create_collection("e", encryptedFields={"fields": [{"path": "name.first", "keyId": key, "bsonType": "string"}]})
-    # What the driver makes beside it, and what it reads back.
+    # The collections that the driver creates in addition, and the options it reads back.
     made = {coll["name"]: coll["options"] for coll in db.list_collections()}
     equal("the collections of a driver", sorted(made), ["e", "enxcol_.e.ecoc", "enxcol_.e.esc"])
     check("state collections are clustered", all("clusteredIndex" in made["enxcol_.e." + kind] for kind in ["esc", "ecoc"]), made)
@@ -422,7 +422,7 @@ def encrypted(client, db):
 
 
 def refused(client, db):
-    """What replies of failed commands hold besides their own error."""
+    """Replies of failed commands contain more than the error."""
     db.refused.drop()
     db.refused.insert_one({"_id": 1})
     error = fails("a failure of its own", 66, lambda: db.command(
@@ -430,7 +430,7 @@ def refused(client, db):
     equal("and what the write concern lacks", error.details.get("writeConcernError", {}).get("code"), 100)
     for code, told in ((91, False), (11600, False), (10107, True)):
         failpoint(client, failCommands=["ping"], errorCode=code)
-        # Unchecked: the driver would hide the reply behind a lost connection.
+        # Unchecked: the driver would replace the reply by a lost connection.
         reply = client.admin.command("ping", check=False)
         equal("ping %d" % code, reply.get("code"), code)
         equal("topologyVersion of %d" % code, "topologyVersion" in reply, told)
@@ -439,7 +439,7 @@ def refused(client, db):
 
 
 def restart():
-    """What was acknowledged is known after SIGKILL: retries are answered, commits repeated."""
+    """Acknowledged writes are known after SIGKILL: retries get the recorded reply, commits can be repeated."""
     insert = {"insert": "restart", "documents": [{"_id": i} for i in range(2500)], "lsid": lsid(), "txnNumber": Int64(7)}
     modify = {"findAndModify": "restart", "query": {"_id": "f"}, "update": {"$inc": {"n": 1}}, "upsert": True, "new": True,
               "lsid": lsid(), "txnNumber": Int64(3)}
@@ -475,7 +475,8 @@ def restart():
 
 
 def crash():
-    """SIGKILL among transfers and numbered increments: whole or not at all, acknowledged ones there, retries once."""
+    """SIGKILL during transfers and retryable increments: each is applied fully or not at all, acknowledged ones
+    are present, retries take effect once."""
     accounts, rounds = 6, int(os.environ.get("CRASH_ROUNDS", 4))
     with MongoClient(URI, replicaSet="rs0") as client:
         db = client.nagi_replset
@@ -525,7 +526,7 @@ def crash():
         [t.join() for t in threads]
         SERVER.start("--replSet", "rs0")
         with Raw() as raw:
-            for at in range(4):  # the one in flight, sent again
+            for at in range(4):  # the write in flight, sent again
                 raw.command({"update": "crash_counters", "updates": [{"q": {"_id": at}, "u": {"$inc": {"n": 1}}}],
                              "lsid": sessions[at], "txnNumber": Int64(numbers[at])})
                 sent[at] += numbers[at]
@@ -545,7 +546,8 @@ def crash():
 def main():
     standalone()
     initiate()
-    # Looks often: after a write concern error of shutdown the driver waits for the next reply of its monitor.
+    # A short heartbeat: after a write concern error of shutdown the driver waits for the next reply of its
+    # monitor.
     client = MongoClient(URI, replicaSet="rs0", serverSelectionTimeoutMS=10000, heartbeatFrequencyMS=500)
     client.drop_database("nagi_replset")
     db = client.nagi_replset

@@ -1,8 +1,9 @@
-"""Times of writes and of snapshots: times.py NAGI DATA_FOLDER PORT [SECONDS].
+"""Compares the times of writes with those of snapshots: times.py NAGI DATA_FOLDER PORT [SECONDS].
 
-Writers insert and delete, one thread drops and renames, and all note the `operationTime` of what was
-acknowledged. Readers take snapshots of both collections and note `atClusterTime`. Afterwards each snapshot must
-hold what the notes up to its time make: nothing later, nothing missing. The server is killed in between.
+Writers insert and delete, one thread drops and renames, and all record the `operationTime` of each acknowledged
+change. Readers take snapshots of both collections and record `atClusterTime`. Afterwards each snapshot must be
+equal to the state that the records up to its time produce: nothing later, nothing missing. The server is killed
+in between.
 """
 import os
 import random
@@ -19,12 +20,12 @@ SECONDS = float(sys.argv[4]) if len(sys.argv) > 4 else 4.0
 NAMES = ("h1", "h2")
 DB = "nagi_times"
 SERVER = Server()
-# Of a collection that changed or went away, of a snapshot that is gone, of what is not there (any more).
+# Errors of a collection that changed or was dropped, of an expired snapshot, and of a missing collection.
 EXPECTED = {26, 48, 112, 117, 175, 239, 246}
 
 
 def forever(stop, f):
-    """Runs `f` with a connection of its own until the end, or until the server is killed."""
+    """Runs `f` with a connection of its own until the test is over or the server is killed."""
     try:
         with Raw() as raw:
             while not stop.is_set():
@@ -87,7 +88,7 @@ def reader(views):
 
 
 def replay(notes, views):
-    """Each view beside the world that the notes up to its time make."""
+    """Compares each snapshot with the state that the records up to its time produce."""
     world, rest, wrong = {name: set() for name in NAMES}, sorted(notes, key=lambda note: note[0], reverse=True), 0
     for at, seen in sorted(views, key=lambda view: view[0]):
         while rest and rest[-1][0] <= at:

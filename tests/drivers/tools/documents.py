@@ -69,7 +69,7 @@ def compare(client):
 
 
 def watched(stat, top):
-    """What mongostat and mongotop printed as JSON: figures that are there, and those of the work before."""
+    """The output of mongostat and mongotop as JSON: the figures exist, and include the work done before."""
     rows = [row for line in open(stat) for row in json.loads(line).values()]
     assert len(rows) == 2 and not any("error" in row for row in rows), rows
     for name in ("insert", "query", "update", "delete", "getmore", "command", "dirty", "used", "flushes", "vsize", "res",

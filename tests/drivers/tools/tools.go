@@ -1,6 +1,6 @@
 //go:build tools
 
-// MongoDB's own tools, built from their module: the versions stand in go.mod.
+// MongoDB's own tools, built from their module; the versions are in go.mod.
 package tools
 
 import (

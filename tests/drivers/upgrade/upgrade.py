@@ -1,10 +1,11 @@
-"""A data directory of an earlier version opens, and has what its recipe put there.
+"""Opens a data directory of an earlier version and checks its content.
 
-    upgrade.py make OLD_NAGI WORK          fills a directory of each engine with the binary of an earlier version and packs it
-    upgrade.py check NAGI WORK             unpacks each packed directory, starts the server on it and compares
+   upgrade.py make OLD_NAGI WORK          fills a directory of each engine with the binary of an earlier version and packs it
+   upgrade.py check NAGI WORK             unpacks each packed directory, starts the server on it and compares
 
-The packed directories stand beside this file, named by the commit whose binary wrote them. The recipe below is all that they hold:
-`make` runs it, `check` compares with it, so a later format change is tested against every version that was packed.
+The packed directories are next to this file, named by the commit whose binary wrote them. The recipe below
+defines their whole content: `make` runs it, `check` compares with it, so a later change of the format is tested
+against every version that was packed.
 """
 
 import datetime
@@ -28,7 +29,7 @@ DAY = datetime.datetime(2020, 1, 1, tzinfo=datetime.timezone.utc)
 
 
 def documents():
-    """Every kind of value, arrays, sub-documents; what each kind of index needs."""
+    """Every kind of value, arrays, sub-documents, and the fields for each kind of index."""
     for n in range(300):
         yield {
             "_id": n, "n": n % 17, "u": f"user{n}", "tags": [n % 5, f"t{n % 3}"], "sub": {"a": n, "b": [1, n]},
@@ -54,7 +55,7 @@ PAD = "x" * 40_000
 
 
 def fill(client):
-    """The recipe."""
+    """Runs the recipe."""
     db = client.old
     db.create_collection("kinds")
     for keys, options in INDEXES:
@@ -78,7 +79,7 @@ def fill(client):
     db.before.rename("after")
     client.admin.command("createUser", "ada", pwd="lovelace", roles=["root"])
     with client.start_session() as session:
-        # Retryable writes and transactions leave records of their sessions in a replica set.
+        # Retryable writes and transactions leave session records in a replica set.
         db.kinds.update_one({"_id": 1}, {"$set": {"once": 1}}, session=session)
 
 
@@ -93,7 +94,8 @@ def expected():
 
 
 def compare(client):
-    """What the recipe put there is there, by every index, and the collections take writes."""
+    """Checks that the content of the recipe is present, by every index, and that the collections accept
+    writes."""
     db = client.get_database("old", codec_options=bson.CodecOptions(tz_aware=True))
     docs = expected()
     found = sorted(db.kinds.find(), key=lambda doc: doc["_id"])
@@ -134,7 +136,7 @@ def compare(client):
 
 
 def change(client):
-    """The collections of the earlier layout take writes as those of today do."""
+    """The collections of the earlier layout accept writes like those of the current one."""
     db = client.old
     db.clustered.insert_one({"_id": "k9999", "v": 9999})
     assert db.clustered.find_one({"v": 9999}, hint="v_1")["_id"] == "k9999"
@@ -177,7 +179,7 @@ def make(program, work):
 
 
 def engine_of(folder):
-    """What the name of a packed directory says after the commit."""
+    """The part of the name of a packed directory after the commit."""
     return folder.name.removesuffix(".tar.xz").rsplit("-", 1)[1]
 
 
