@@ -1,21 +1,22 @@
-"""Where Nagi follows a later version than the one that the golden set was recorded from (4.0).
+"""The rules by which Nagi follows a later version than MongoDB 4.0, from which the golden set was recorded.
 
-The rules come from documentation, not from a recording of a later server. A rule names what the
-recorded server answered, what Nagi answers, and the later version's rule. A case
-that fails and matches no rule is a failure; `docs/differences.md` is printed from this table.
+The rules come from documentation, not from a recording of a later server. A rule has a pattern of the recorded
+reply, a pattern of Nagi's reply, and the later version's rule. A case that fails and matches no rule is a
+failure. `docs/differences.md` is generated from this table.
 """
 import hashlib
 import json
 import re
 
 PLAN = r"^OK .*\"plan\":"
-# What 4.0's own parsers of arguments said.
+# Errors of the argument parsers of 4.0.
 OLD_TYPE = (r"^(OK |None scale has to be|10065 invalid parameter|13111 wrong type for field|16 Write batch sizes|26 ns (not found|does not exist)|27 invalid index name spec|40422 "
             r"|2 (collection name has invalid type|maxTimeMS must be|(limit|skip) value is not|collation value is not|cursor object|'\w+' has to be|.*must be a number)"
             r"|2 >1 field in obj|9 (Failed to parse|Cannot specify both an update|Field '\w+' (must be|contains)|explain command requires|j must be numeric|.*must be|writeConcern)"
             r"|14 .*(must be|had the wrong type|has to be))")
 
-# Where rules about arguments hold: the groups of cases that were looked at. A new group is looked at first.
+# The scope of rules about arguments: groups of cases that were reviewed. A new group must be reviewed before it
+# is added.
 GROUPS = {
     "unknown arguments": (
         "command/args command/collMod command/collMod.nocoll command/create command/cursor command/cursor.form command/drop "
@@ -81,12 +82,14 @@ GROUPS = {
     ),
 }
 
-# Commands of 4.0 by what took them away, as the release notes of that version or the named issue say.
+# Commands of 4.0 by the version that removed them, according to the release notes of that version or the named
+# issue.
 GONE = r"^command/ & \{\"(%s)\":"
 GONE_REPLY = r"^(OK|2|9|13|14|26|139|10046|40414|73|203|None) "
 
-# (name, cases, recorded answer, Nagi's answer, the later version and its rule). `cases` is a pattern for ids; behind
-# " & " stands one for the request. Each case that follows a rule stands in explained.txt with the answer it gives.
+# (name, cases, recorded reply, Nagi's reply, the later version and its rule). `cases` is a pattern for ids; a
+# pattern for the request may follow after " & ". Each case that follows a rule is listed in explained.txt with
+# its reply.
 RULES = [
     # ---- arguments of commands
     ("unknown arguments", r"", r"^(OK |2 (cursor object|Invalid field)|9 |14 |26 |27 |48 |59 |72 |73 |None )", r"^40415 BSON field '[\w.]+(\.[^']*)?' is an unknown field",
@@ -315,12 +318,12 @@ def text_of(reply):
 
 
 def code_of(text):
-    """`OK`, `14`, or `WE 9` for a write error."""
+    """The code of a text: `OK`, `14`, or `WE 9` for a write error."""
     return " ".join(text.split(" ", 2)[:2 if text.startswith("WE ") else 1])
 
 
 def agree(want, got):
-    """Roughly as replay.py sees it: errors are equal by code, the fields of a reply are a set."""
+    """Compares approximately like replay.py: errors are equal by code, the fields of a reply are a set."""
     codes = code_of(text_of(want)), code_of(text_of(got))
     if codes[0] != codes[1] or not isinstance(want, dict):
         return codes[0] == codes[1] and want == got
@@ -340,11 +343,11 @@ def first_difference(want, got):
     return (text_of(pairs[0][0]), text_of(pairs[0][1])) if pairs else ("", "")
 
 
-# What differs from run to run, so that no answer can be pinned with it.
+# Fields that differ from run to run, so that they cannot be part of a fingerprint.
 VOLATILE = {"$recordId", "connectionId", "freeStorageSize", "info", "localTime", "localUpdateWallClockTime", "topologyVersion",
             "totalSize", "uuid"}
 OWN_OIDS = "5a7c1f00"
-# Replies that list what the server has: pinned by their codes only.
+# Replies that list objects of the server: only their codes are part of the fingerprint.
 LISTS = {"command/args/bace13b222"}
 
 
@@ -359,12 +362,13 @@ def still(value):
 
 
 def unordered(documents):
-    """The documents of a collection come in any order."""
+    """Sorts the documents of a collection, whose order is not defined."""
     return sorted(documents, key=json.dumps) if isinstance(documents, list) else documents
 
 
 def fingerprint(case_id, actual):
-    """What was answered: the codes of errors, a checksum of everything else and of the documents afterwards."""
+    """The fingerprint of a result: the codes of errors, and a checksum of everything else and of the documents
+    afterwards."""
     if "problem" in actual:
         return "problem"
     replies = actual.get("reply")
@@ -378,13 +382,14 @@ def fingerprint(case_id, actual):
 
 
 def is_closed(rule):
-    """Whether its texts fit any two answers without error: nothing but the list tells its cases from a fault."""
+    """Returns True if the rule's patterns match any two replies without error: then only the list separates its
+    cases from failures."""
     return all(re.search(text, "OK {}") for text in rule[2:4])
 
 
 def rule_for(case_id, case, actual, explained):
-    """The name of the rule that a failed case follows, or None; and the two texts. A closed rule has the cases
-    that `explained` gives it, with the answers there, and gets others by hand only."""
+    """The name of the rule that a failed case follows, or None; and the two texts. A closed rule has only the
+    cases that `explained` lists for it, with the replies there; further ones are added by hand."""
     if "problem" in actual:
         return None, ("", "problem: %s" % actual["problem"])
     texts = first_difference(case.get("reply"), actual.get("reply"))
@@ -402,7 +407,7 @@ def rule_for(case_id, case, actual, explained):
 
 
 def markdown(counts):
-    """docs/differences.md."""
+    """The text of docs/differences.md."""
     lines = ["# Where Nagi differs from the recorded MongoDB 4.0", "",
              "Printed by `tests/golden-set/run.py` from `tests/golden-set/differences.py`; the number of recorded cases that follow each.", "",
              "| rule | since, and what holds now | cases |", "|---|---|---|"]

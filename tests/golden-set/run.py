@@ -1,14 +1,14 @@
-"""Runs the golden set (recorded answers of a real server) against a server.
+"""Runs the golden set (recorded replies of a real server) against a server.
 
     run.py --uri URI [--areas filter,update,...] [--filter REGEX] [--out FILE] [--min-pass P]
-    run.py ... --write-differences            writes explained.txt and docs/differences.md anew
+    run.py ... --write-differences            rewrites explained.txt and docs/differences.md
 
-The cases lie in `known/` beside this file, compressed; README.md says where they come from and what a case is.
+The cases are in `known/` next to this file, compressed; README.md describes their origin and format.
 
-A case that fails must follow a rule of
-`differences.py` (a later version's behaviour) and stand in `explained.txt` with the very answer it gives, or stand in
-`open.txt` (known, to be mended). Any other fails the run, and so does a listed case that agrees. A rule whose texts
-fit any two answers is closed: --write-differences adds no case to it and changes no answer of it, a hand does.
+A case that fails must follow a rule of `differences.py` (a later version's behaviour) and be listed in
+`explained.txt` with exactly its reply, or be listed in `open.txt` (known, to be fixed). Any other failed case
+fails the run, and so does a listed case that agrees. A rule whose patterns match any two replies is closed:
+--write-differences adds no case to it and changes no reply of it; this is done by hand.
 """
 import argparse
 import collections
@@ -75,8 +75,8 @@ def main():
 
 
 def proves(case, rows):
-    """Ids of the inventory that the case proves if its answer is the recorded one: no part of it is an error, and the
-    request holds one of the row's names, if the row has any."""
+    """Ids of the inventory rows that the case proves if its reply is the recorded one: no part of it is an
+    error, and the request contains one of the row's names, if the row has any."""
     replies = case.get("reply")
     replies = replies if isinstance(replies, list) else [replies]
     if not all(isinstance(r, dict) and not {"code", "errmsg", "writeErrors"} & set(r) for r in replies):
@@ -99,7 +99,8 @@ def read_explained():
 
 
 def judge(out, write, ran):
-    """Sorts the failed cases: explained with this very answer, known and open, unexplained. Returns the exit status."""
+    """Sorts the failed cases: explained with exactly this reply, known and open, unexplained. Returns the exit
+    status."""
     counts, unexplained, still_open, agree = collections.Counter(), [], 0, []
     explained, groups = read_explained(), collections.defaultdict(dict)
     known = {line.split()[0] for line in open(OPEN) if line.strip() and not line.startswith("#")}
@@ -120,7 +121,7 @@ def judge(out, write, ran):
     agree = sorted(case for case in set(explained) | known if case in ran and case not in failed_ids)
     if write:
         for case, (rule, answer) in explained.items():
-            if case not in ran:  # another area, or left out by --filter
+            if case not in ran:  # another area, or excluded by --filter
                 groups[rule][case] = answer
         write_explained(groups)
         agree = []
