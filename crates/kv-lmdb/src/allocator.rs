@@ -1,8 +1,9 @@
-//! The thread that gives the data file its space before it is needed, and the log its segments.
+//! The `FileAllocator` thread: allocates disk space for the data file ahead of need, and spare segments for the
+//! log.
 //!
-//! Only where the file system can allocate without writing (`fallocate` on ext4, xfs, btrfs, tmpfs). Where
-//! it cannot (ext3), nothing is filled with zeroes: the file grows as the background writes it, and log
-//! segments are used again. Each step is logged with file, size and time, as mongod's FileAllocator did.
+//! It works only where the file system can allocate without writing (`fallocate` on ext4, xfs, btrfs, tmpfs).
+//! Elsewhere (ext3) nothing is filled with zeroes: the data file grows as the background thread writes it, and log
+//! segments are reused. Each step is logged with file, size and time, as mongod's FileAllocator did.
 
 use std::{
     fs,
@@ -27,7 +28,7 @@ use crate::{db::Env, log::Spares};
 
 const LOOK_EACH: Duration = Duration::from_secs(5);
 const MIB: u64 = 1 << 20;
-/// Less is not worth a step.
+/// A smaller step is not worth its cost.
 const STEP_BYTES_MIN: u64 = 4 * MIB;
 
 #[derive(Default)]
@@ -43,7 +44,7 @@ pub(crate) struct Allocator {
     spares: Arc<Spares>,
     segment_bytes: u64,
     steps: Option<(u64, u64)>,
-    /// What the file has beyond its last used page.
+    /// Allocated bytes of the file beyond its last used page.
     ahead: AtomicU64,
     file_bytes: AtomicU64,
     state: Mutex<State>,
@@ -51,7 +52,7 @@ pub(crate) struct Allocator {
 }
 
 impl Allocator {
-    /// `steps`: smallest and largest step of the file's growth; none if it is not to grow ahead.
+    /// `steps`: the smallest and the largest growth step of the data file; none if it does not grow ahead of need.
     pub(crate) fn new(
         path: &Path,
         env: &Arc<Env>,
@@ -72,7 +73,7 @@ impl Allocator {
         }
     }
 
-    /// Something was written: is there enough ahead?
+    /// Wakes the thread after a write, so that it checks whether enough space is allocated ahead.
     pub(crate) fn look(&self) {
         self.state.lock().wanted = true;
         self.wake.notify_all();
@@ -83,12 +84,12 @@ impl Allocator {
         self.wake.notify_all();
     }
 
-    /// Bytes the file has been given and does not use yet.
+    /// Bytes that are allocated to the file and not used yet.
     pub(crate) fn ahead_bytes(&self) -> u64 {
         self.ahead.load(Relaxed)
     }
 
-    /// Bytes of the file.
+    /// Size of the file in bytes.
     pub(crate) fn file_bytes(&self) -> u64 {
         self.file_bytes.load(Relaxed)
     }
@@ -134,8 +135,8 @@ impl Allocator {
         Ok(())
     }
 
-    /// How much the file is to grow by now: steps double from the smallest to the largest, and the next
-    /// is taken when a quarter of it is left.
+    /// The number of bytes by which the file should grow, if any. Steps double from the smallest to the largest;
+    /// the next one is due when less than a quarter of a step is left.
     fn step(&self, bytes: u64, used: u64) -> Option<u64> {
         let (least, most) = self.steps?;
         let step = next_step(bytes, least, most);
@@ -143,12 +144,12 @@ impl Allocator {
             return None;
         }
         let (free, _) = room::space(self.path.parent()?)?;
-        // The last of the disk is not taken before it is needed.
+        // The file takes at most an eighth of the free disk space ahead of need.
         let step = step.min(free / 8 / MIB * MIB);
         (step >= STEP_BYTES_MIN).then_some(step)
     }
 
-    /// False if this file system cannot allocate without writing.
+    /// Allocates `step` bytes at `from`. Returns false if this file system cannot allocate without writing.
     fn grow(&self, file: &fs::File, path: &Path, from: u64, step: u64) -> Result<bool> {
         let name = path.display().to_string();
         let size = step / MIB;
@@ -183,7 +184,7 @@ impl Allocator {
     }
 }
 
-/// 64, 128, 256 ... of a file that has grown by such steps before.
+/// The next of the steps 64, 128, 256 ... MB for a file that has grown by such steps so far.
 fn next_step(bytes: u64, least: u64, most: u64) -> u64 {
     let mut step = least;
     let mut total = 0;

@@ -1,15 +1,16 @@
-//! Commits go from memory to the data file.
+//! The `dataFileSync` thread: moves commits from memory to the data file, and the backpressure on commits that
+//! outrun it.
 //!
-//!   freeze   a new active layer; the old one takes no more commits; the log is synced up to there
-//!   write    step.rs: in synced steps, or all at once when the log could not be synced
-//!   finish   the last step notes the stamp; the frozen layer goes; log segments are free
+//!   freeze   a new active layer takes over; the old one takes no more commits; the log is synced up to that point
+//!   write    step.rs: in synced steps, or in one transaction if the log cannot be synced
+//!   finish   the last step stores the stamp; the frozen layer is dropped; its log segments are released
 //!
-//! Each step is followed by a new view whose base has it: the frozen layer above says the same, so readers
-//! may get any of these views. A crash between steps is no harm either: the log still has all of it, and
-//! to write it again gives the same.
+//! Each step publishes a new view whose base includes the step. The frozen layer above it holds the same data, so
+//! readers may use any of these views. A crash between steps loses nothing: the log still has the whole layer, and
+//! writing it again gives the same result.
 //!
-//! Back-pressure: while a layer is being written, the active one may reach its size; beyond that each
-//! commit sleeps a little, longer the fuller it is, and waits at three times the size.
+//! Backpressure: while a layer is being written, the active layer may grow to `layer_bytes`. Beyond that each
+//! commit sleeps for a short time that grows with the excess, and at three times the size commits wait.
 
 use std::{
     sync::{
@@ -28,18 +29,18 @@ use crate::{
     view::{Layer, View},
 };
 
-/// A commit's longest sleep while it is not refused.
+/// The longest sleep of a commit that does not have to wait.
 const SLEEP_MAX: Duration = Duration::from_micros(2000);
-/// How long a commit waits for room in memory when the file cannot be written.
+/// How long a commit waits for memory while the data file cannot be written. Then it is refused.
 const WAIT_MAX: Duration = Duration::from_secs(30);
 const LOOK_EACH: Duration = Duration::from_millis(20);
 
-/// Wakes the thread and tells of its progress.
+/// Wakes the thread and reports its progress.
 #[derive(Default)]
 pub(crate) struct Applier {
     state: Mutex<Wanted>,
     wake: Condvar,
-    /// Times that commits were brought to the data file, since the start.
+    /// Number of layers that were written to the data file since the start.
     finished: AtomicU64,
 }
 
@@ -72,7 +73,7 @@ impl Applier {
         loop {
             {
                 let mut state = self.state.lock();
-                // After a failure only time helps.
+                // After a failure the next attempt is made after a second, not at the next request.
                 let wait = if state.failed { Duration::from_secs(1) } else { period };
                 let deadline = Instant::now() + wait;
                 while !state.stopped && (!state.wanted || state.failed) {
@@ -111,10 +112,10 @@ pub(crate) fn start(
 }
 
 impl Core {
-    /// Everything committed before is in the data file, and that on disk, when this returns.
+    /// On return every earlier commit is in the data file and durable.
     pub(crate) fn checkpoint(&self) -> Result<()> {
         let _files = self.files.lock();
-        // What an earlier attempt left goes first.
+        // A layer that an earlier attempt left frozen goes first.
         self.apply_frozen()?;
         self.freeze();
         self.apply_frozen()
@@ -136,7 +137,7 @@ impl Core {
     fn apply_frozen(&self) -> Result<()> {
         let Some(layer) = self.views.load().frozen().cloned() else { return Ok(()) };
         let applied = layer.end();
-        // If the power goes between two steps, the rest must come from the log.
+        // After a power cut between two steps, the rest must come from the log.
         match self.sync_ahead()? {
             true => self.apply_in_steps(&layer)?,
             false => self.apply_whole(&layer)?,
@@ -144,7 +145,7 @@ impl Core {
         self.finish(applied)
     }
 
-    /// The frozen layer is in the file.
+    /// Removes the frozen layer, which is in the file, from the view and releases its log segments.
     fn finish(&self, applied: u64) -> Result<()> {
         {
             let _writer = self.commit.lock();
@@ -158,7 +159,7 @@ impl Core {
         self.give_back(applied)
     }
 
-    /// Log segments of which everything is in the file may be used again.
+    /// Releases the log segments whose records are all in the data file.
     pub(crate) fn give_back(&self, applied: u64) -> Result<()> {
         let (free, spares) = {
             let mut writer = self.commit.lock();
@@ -167,7 +168,7 @@ impl Core {
         free.iter().try_for_each(|path| spares.add(path))
     }
 
-    /// Early back-pressure; see the module's header.
+    /// Backpressure on a commit of `bytes`; see the module's header. Returns an error if the commit was refused.
     pub(crate) fn slow_down(&self, bytes: usize) -> Result<()> {
         let active = self.views.load().active().table.byte_count();
         if active <= self.layer_bytes {
@@ -176,7 +177,7 @@ impl Core {
         self.applier.wake();
         let over = (active - self.layer_bytes) as f64 / self.layer_bytes as f64;
         if over < 2.0 {
-            // By the bytes, so that small commits are not punished for large ones.
+            // The sleep is proportional to the commit's size, so that small commits do not pay for large ones.
             let share = (bytes as f64 / 1024.0).max(1.0);
             let sleep = Duration::from_micros((over * over * 20.0 * share) as u64);
             std::thread::sleep(sleep.min(SLEEP_MAX));

@@ -1,7 +1,7 @@
-//! Reading every entry of the data file, and removing those that are damaged.
+//! Verification and repair: reads every entry of the data file and removes damaged entries.
 //!
-//! LMDB has no checksums of pages and trusts them, so a repair first walks them without LMDB (`db/pages.rs`). If
-//! a page makes no sense, a new file is made of the entries that the others have.
+//! LMDB has no page checksums and trusts its pages, so a repair first walks them without LMDB (`db/pages.rs`). If a
+//! page is inconsistent, the repair builds a new file from the entries of the readable pages.
 
 use std::{
     fs, io,
@@ -17,27 +17,27 @@ use crate::{
     engine::{ENGINE, JOURNAL, open_files},
 };
 
-/// Entries between two polls at the watcher.
+/// Entries between two interrupt checks.
 const LOOK_EACH: u64 = 4096;
-/// Damaged entries that are told one by one.
+/// Damaged entries that are reported one by one.
 const FINDINGS_MAX: usize = 1000;
 
-/// What a repair found and did.
+/// Findings and results of a repair.
 #[derive(Clone, Debug, Default)]
 pub struct Repair {
-    /// What was wrong, in words that name files; empty: nothing.
+    /// The damage found, in sentences that name files; empty if there was none.
     pub findings: Vec<String>,
-    /// The files as they were found; none if nothing was wrong.
+    /// The folder with the files as they were before the repair; none if nothing was damaged.
     pub kept: Option<PathBuf>,
-    /// Keys that were removed because their entry was damaged, and what was wrong with each.
+    /// Keys that were removed because their entry was damaged, and the damage of each.
     pub lost: Vec<(Space, Vec<u8>, String)>,
-    /// Entries that are there.
+    /// Number of entries after the repair.
     pub entries: u64,
 }
 
 type Lost = Vec<(Space, Vec<u8>, String)>;
 
-/// Reads every entry; the damaged ones. None if `watch` ended it.
+/// Reads every entry. Returns the damaged ones and the number of sound ones, or none if `watch` cancelled it.
 fn damaged(core: &Core, watch: &mut dyn FnMut(u64) -> bool) -> Result<Option<(Lost, u64)>> {
     let view = core.views.load_full();
     let (mut lost, mut count) = (Lost::new(), 0_u64);
@@ -63,7 +63,7 @@ fn damaged(core: &Core, watch: &mut dyn FnMut(u64) -> bool) -> Result<Option<(Lo
     Ok(Some((lost, count)))
 }
 
-/// `Engine::verify`.
+/// Implements `Engine::verify`.
 pub(crate) fn verify(core: &Core, watch: &mut Watch<'_>) -> Result<Option<Vec<String>>> {
     let view = core.views.load_full();
     let mut all = 0;
@@ -74,11 +74,11 @@ pub(crate) fn verify(core: &Core, watch: &mut Watch<'_>) -> Result<Option<Vec<St
     Ok(Some(lost.into_iter().map(|(_, _, what)| what).take(FINDINGS_MAX).collect()))
 }
 
-/// Repairs the data directory `dir`, which no one may have open: a damaged log is read past the damage,
-/// damaged entries are removed. What was damaged is kept beside as it was found.
+/// Repairs the data directory `dir`, which no process may have open. A damaged log is read past the damage, and
+/// damaged entries are removed. The damaged files are kept in a folder `damaged-<seconds>`.
 ///
 /// # Errors
-/// As `open`; `Corrupt` if nothing of the file can be read.
+/// As for `open`; `Corrupt` if nothing of the file can be read.
 pub fn repair(dir: &Path, options: &Options) -> Result<Repair> {
     let files = dir.join(ENGINE);
     let aside = dir.join(format!("damaged-{}", seconds()));
@@ -110,8 +110,8 @@ pub fn repair(dir: &Path, options: &Options) -> Result<Repair> {
     Ok(Repair { findings, kept: Some(aside), lost, entries })
 }
 
-/// If the trees of the data file are broken: keeps it aside, and puts a new one of what can be read in its place.
-/// What was wrong.
+/// If the trees of the data file are broken, keeps the file in `aside` and replaces it by a new one made from the
+/// readable pages. Returns the damage found.
 fn rebuild(files: &Path, aside: &Path, map_bytes: u64) -> Result<Vec<String>> {
     let data = files.join("data.mdb");
     if !data.exists() {
@@ -147,7 +147,7 @@ fn seconds() -> u64 {
     now.map_or(0, |time| time.as_secs())
 }
 
-/// Copies the log's segments. Durable on return.
+/// Copies the log's segments to `aside`. They are durable on return.
 fn keep(journal: &Path, aside: &Path) -> Result<()> {
     fs::create_dir_all(aside)?;
     let entries = match fs::read_dir(journal) {

@@ -1,4 +1,5 @@
-//! Commits: stamps, log record, active layer, in that order, by one thread at a time for everybody.
+//! The commit path: one thread at a time takes stamps, writes the log record of a group and applies it to the
+//! active layer.
 
 use std::{collections::HashMap, sync::Arc};
 
@@ -25,7 +26,7 @@ use crate::{
 };
 
 const KEPT_RECORD_BYTES_MAX: usize = 4 << 20;
-/// Keys of a dropped range that are forgotten at once.
+/// Keys of a dropped range that are removed from memory under one hold of the commit lock.
 const SLICE_ENTRIES: usize = 1024;
 
 /// The engine without its threads.
@@ -35,7 +36,7 @@ pub(crate) struct Core {
     pub(crate) commit: Group<Writer, SharedOverlay>,
     pub(crate) data: Arc<Env>,
     pub(crate) spill: Arc<Env>,
-    /// Held by who writes the files.
+    /// Held while the data file is written.
     pub(crate) files: Mutex<()>,
     pub(crate) journal: Arc<Journal>,
     pub(crate) applier: Arc<Applier>,
@@ -45,21 +46,22 @@ pub(crate) struct Core {
     pub(crate) hook: Hook,
 }
 
-/// What belongs to the one commit that is being written.
+/// State of the commit that is being written; behind the commit lock.
 pub(crate) struct Writer {
     pub(crate) log: Log,
     record: Record,
-    /// What the same record adds up of counters, by space and key.
+    /// Sums of counters within the current record, by space and key.
     sums: HashMap<(Space, Vec<u8>), Vec<u8>, RandomState>,
-    /// The log has all commits up to this stamp. A record stands for the stamps behind it up to its last
-    /// commit, so that a record that is missing shows.
+    /// The log has all commits up to this stamp. The first stamp of the next record is this one plus 1, even if its
+    /// first commit is later: so records form a chain, and a missing record is detected.
     pub(crate) covered: u64,
-    /// The log could not be synced: what it has since the last sync counts only once it is in the file.
+    /// True if the log could not be synced: records since the last sync count as durable only once they are in the
+    /// file.
     pub(crate) sync_failed: bool,
 }
 
 impl Core {
-    /// Everything but the threads; `parts` are what `open` has opened.
+    /// Creates everything but the threads. `parts` are the files and settings that `open` prepared.
     pub(crate) fn new(parts: Parts) -> Core {
         let writer = Writer {
             log: parts.log,
@@ -98,7 +100,7 @@ impl Core {
         }
     }
 
-    /// What the data file will need beyond what it has been given already.
+    /// Bytes that the data file will need beyond its allocated size.
     pub(crate) fn unwritten_bytes(&self) -> u64 {
         let layers: usize =
             self.views.load().layers.iter().map(|layer| layer.table.byte_count()).sum();
@@ -152,9 +154,10 @@ impl Core {
         Ok(first)
     }
 
-    /// Removes a range: from memory a slice at a time, in between readers and commits continue; with the last
-    /// slice in the log, and below for readers; from the file later. A crash in between leaves the drop to
-    /// be asked for again: no one was told that it is done.
+    /// Removes a range. The active layer forgets it a slice at a time, and reads and commits continue between
+    /// slices. With the last slice the drop is logged, and hides the range in the layers below and in the file; the
+    /// file itself follows later. After a crash in between, the caller has to request the drop again: it was not
+    /// acknowledged.
     pub(crate) fn drop_range(&self, space: Space, start: &[u8], end: &[u8]) -> Result<()> {
         loop {
             let mut writer = self.commit.lock();
@@ -168,13 +171,13 @@ impl Core {
                 return result;
             }
             drop(writer);
-            // Memory is given back without a lock.
+            // Memory is freed without holding the lock.
             drop(removed);
             self.hook.at(Moment::Sliced)?;
         }
     }
 
-    /// The active layer has nothing of the range any more.
+    /// Logs the drop of a range that the active layer has no keys of any more, and hides it in the layers below.
     fn note_drop(
         &self,
         writer: &mut Writer,
@@ -193,7 +196,7 @@ impl Core {
         Ok(())
     }
 
-    /// See `Engine::advance`. The log keeps the stamp in a record without changes.
+    /// Implements `Engine::advance`. The log keeps the stamp in a record without changes.
     pub(crate) fn advance(&self, stamp: u64) -> Result<()> {
         if stamp > self.newest() {
             let mut writer = self.commit.lock();
@@ -205,19 +208,19 @@ impl Core {
         Ok(())
     }
 
-    /// Syncs the log, or what takes its place when it cannot be synced.
+    /// Makes every commit durable: syncs the log, or writes the data file if the log cannot be synced.
     pub(crate) fn sync(&self) -> Result<()> {
         if self.sync_ahead()? {
             return Ok(());
         }
-        // The system may have dropped what it could not write, and would say so only once. All of it
-        // is in memory still: it goes to the data file instead.
+        // After a failed sync the operating system may have dropped the data, and reports that only once. All of it
+        // is still in memory, so it is written to the data file instead.
         self.checkpoint()?;
         self.commit.lock().sync_failed = false;
         Ok(())
     }
 
-    /// Syncs the log; not if an earlier sync failed.
+    /// Syncs the log. Returns false, without a sync, if an earlier sync failed.
     pub(crate) fn sync_ahead(&self) -> Result<bool> {
         let (work, newest, failed) = {
             let writer = self.commit.lock();
@@ -239,7 +242,7 @@ impl Core {
 }
 
 impl Writer {
-    /// Appends a record with one change or none.
+    /// Appends a record with at most one change.
     fn append_alone(&mut self, stamp: u64, change: Option<(Space, Change<'_>)>) -> Result<()> {
         self.record.begin(self.covered + 1);
         self.record.begin_transaction(stamp);
@@ -272,7 +275,7 @@ impl Writer {
                 return Ok(());
             }
         }
-        // Another transaction of the record may add to the same counter.
+        // Another transaction of the same record may add to the same counter.
         if space == Space::Counters {
             let value = if let Op::Put(value) = op { value.to_vec() } else { Vec::new() };
             self.sums.insert((space, key.to_vec()), value);
@@ -281,7 +284,7 @@ impl Writer {
     }
 }
 
-/// What `open` hands to `Core::new`.
+/// Arguments of `Core::new`, prepared by `open`.
 pub(crate) struct Parts {
     pub(crate) newest: u64,
     pub(crate) view: View,
@@ -331,7 +334,7 @@ impl journal::Log for Core {
         self.sync()
     }
 
-    /// A record without changes: it says what is on disk. If it cannot be written, the next one says so.
+    /// Writes a record without changes, which stores the newest durable stamp. On failure a later record stores it.
     fn idle(&self) {
         let mut writer = self.commit.lock();
         let Writer { log, record, sync_failed, covered, .. } = &mut *writer;

@@ -1,4 +1,4 @@
-//! The engine: the contract over `Core`, opening and closing.
+//! The engine: implements the contract of `nagi_kv` over `Core`; opening and closing.
 
 use std::{
     fs,
@@ -36,37 +36,37 @@ use crate::{
     view::{Layer, State, View},
 };
 
-/// In the data directory's marker, and the name of the engine's own folder.
+/// The engine's name in the data directory's marker, and the name of its own folder.
 pub(crate) const ENGINE: &str = "lmdb";
 pub(crate) const JOURNAL: &str = "journal";
-/// Names of files for scratch, which lose them at once.
+/// Prefix of scratch files, which are unlinked as soon as they are open.
 const SCRATCH: &str = "scratch-";
 
-/// The engine on LMDB. Dropping it writes everything to the data file.
+/// The engine on LMDB. Dropping it writes every commit to the data file.
 pub struct Lmdb {
     pub(crate) core: Arc<Core>,
     threads: Vec<JoinHandle<()>>,
     folder: PathBuf,
-    /// Of the next file for scratch.
+    /// Number of the next scratch file.
     scratch_number: AtomicU64,
 }
 
-/// Opens the data directory `dir`, which is created if it is missing. What a crash left is recovered:
-/// every commit up to some point, none after it.
+/// Opens the data directory `dir`, which is created if it is missing. After a crash it recovers every commit up to
+/// some point, and none after it.
 ///
 /// # Errors
-/// `Io` with a clear message if the folder belongs to another engine or a newer format; `Corrupt` if
-/// files are damaged.
+/// `Io` with a clear message if the data directory belongs to another engine or a newer format; `Corrupt` if files
+/// are damaged.
 pub fn open(dir: &Path, options: &Options) -> Result<Arc<dyn Engine>> {
     Ok(Arc::new(open_files(dir, options)?.0))
 }
 
-/// As `open`; with the engine what was given up of the log, which only happens if `salvage` allows it.
+/// As `open`; also returns what was lost of the log, which can happen only if `salvage` is set.
 pub(crate) fn open_files(dir: &Path, options: &Options) -> Result<(Lmdb, Option<String>)> {
     open_with(dir, options, Hook::default())
 }
 
-/// As `open`, and a test looks on from the beginning.
+/// As `open`, with a test's hook installed from the start.
 pub(crate) fn open_with(
     dir: &Path,
     options: &Options,
@@ -139,7 +139,7 @@ impl Drop for Lmdb {
 }
 
 impl Core {
-    /// What the log has and the file has not.
+    /// Replays the records of the log that the data file does not contain.
     fn recover(&self, journal_dir: &Path, applied: u64, salvage: bool) -> Result<Option<String>> {
         let mut record_count = 0_u64;
         let (newest, given_up) =
@@ -180,7 +180,7 @@ impl Core {
     }
 }
 
-/// The newest state.
+/// Reads of the newest snapshot.
 impl Read for Lmdb {
     fn get<'a>(
         &'a self,
@@ -286,8 +286,8 @@ impl Maintenance for Lmdb {
         approximate_size(&self.core, space, start, end)
     }
 
-    /// LMDB uses free pages again and never gives them back; what a compaction can do is to bring
-    /// everything that was removed into the file, so that its pages are free.
+    /// LMDB reuses free pages and never shrinks its file. A compaction can only apply pending removals to the file,
+    /// so that their pages become free.
     fn compact(&self, _: Space, _: &[u8], _: &[u8]) -> Result<()> {
         self.core.checkpoint()
     }
@@ -312,8 +312,8 @@ impl Tuning for Lmdb {
     }
 }
 
-/// By the sizes that are kept for each ident, and how full the space's pages are. What only the layers
-/// have is not counted, nor is it on disk.
+/// Estimated from the sizes that are kept for each ident, and from how full the space's pages are. Data that is
+/// only in layers is not counted, as it is not on disk.
 fn approximate_size(core: &Core, space: Space, start: &[u8], end: &[u8]) -> Result<u64> {
     let base = Arc::clone(&core.views.load().base);
     let txn = base.of(space);

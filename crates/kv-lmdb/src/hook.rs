@@ -1,4 +1,4 @@
-//! Where unit tests look on and interfere. Nothing at all in the engine that is used.
+//! Points at which unit tests observe the engine and inject errors. Outside tests the hook is empty.
 
 use nagi_kv::Result;
 #[cfg(test)]
@@ -6,13 +6,13 @@ use parking_lot::Mutex;
 
 use crate::log::SyncWork;
 
-/// What is continuing when a test is asked.
+/// The step at which a test is called.
 pub(crate) enum Moment<'m> {
-    /// These files of the log are on the disk; an error says that they are not.
+    /// These files of the log were synced; an error returned by the test means that the sync failed.
     LogSynced(#[cfg_attr(not(test), expect(dead_code))] &'m SyncWork),
-    /// A write transaction of the data file is on the disk.
+    /// A write transaction of the data file is durable.
     Stepped,
-    /// Part of a range was forgotten; no one holds a lock.
+    /// A slice of a range was removed; no lock is held.
     Sliced,
 }
 
@@ -32,7 +32,7 @@ impl Hook {
         *self.watch.lock() = Some(watch);
     }
 
-    /// Asks the test, if there is one. What it does meanwhile is not told to it.
+    /// Calls the test's watcher, if there is one. It is not called again for steps that it causes itself.
     #[inline]
     pub(crate) fn at(&self, moment: Moment<'_>) -> Result<()> {
         #[cfg(test)]

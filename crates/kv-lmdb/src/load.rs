@@ -1,7 +1,7 @@
-//! Bulk loads: sorted in memory a piece at a time, written to the file past log and layers.
+//! Bulk loads: entries are sorted in memory a piece at a time and written to the file, bypassing log and layers.
 //!
-//! A small load goes through the log like a commit: a synced write transaction of its own would cost more.
-//! Pieces may overlap; of one key the later entry counts.
+//! A small load goes through the log like a commit, because a synced write transaction would cost more. Pieces may
+//! overlap; the last entry of a key wins.
 
 use std::sync::Arc;
 
@@ -16,7 +16,7 @@ use crate::{core::Core, view::View};
 const PIECE_BYTES: usize = 16 << 20;
 const SMALL_BYTES: usize = 256 << 10;
 
-/// Entries collected for one write transaction.
+/// Entries of one write transaction.
 #[derive(Default)]
 struct Piece {
     arena: Vec<u8>,
@@ -30,7 +30,7 @@ struct Entry {
 }
 
 impl Piece {
-    /// Reads entries until the source ends or the piece is full; true if there may be more.
+    /// Reads entries until the source is exhausted or the piece is full. Returns true if there may be more.
     fn fill(&mut self, next: &mut Next<'_>) -> Result<bool> {
         self.arena.clear();
         self.entries.clear();
@@ -63,7 +63,7 @@ impl Piece {
         self.entries = entries;
     }
 
-    /// Least key, and the first key behind the greatest.
+    /// The least key, and the first key after the greatest.
     fn bounds(&self) -> (Vec<u8>, Vec<u8>) {
         let first = self.entries.first().map_or(&[][..], |entry| self.key(entry)).to_vec();
         let mut end = self.entries.last().map_or(&[][..], |entry| self.key(entry)).to_vec();
@@ -72,14 +72,14 @@ impl Piece {
     }
 }
 
-/// Whether any layer says anything about keys in the range.
+/// Returns true if any layer has a change or a dropped range within the range.
 fn layers_have(view: &View, space: Space, start: &[u8], end: &[u8]) -> bool {
     view.layers.iter().any(|layer| {
         layer.drops_overlap(space, start, end) || layer.table.has_any(space, start, end)
     })
 }
 
-/// `Engine::load`.
+/// Implements `Engine::load`.
 pub(crate) fn load(core: &Arc<Core>, space: Space, next: &mut Next<'_>) -> Result<()> {
     let mut piece = Piece::default();
     let mut first = true;

@@ -1,8 +1,8 @@
 //! One cursor over layers and file.
 //!
-//! Each source stands at its nearest key in the direction of travel; the nearest of all is current, the
-//! newest layer's if several have it. A deleted key, and one in a range that a newer layer dropped, is
-//! passed over; a dropped range in one jump.
+//! Each source is positioned at its nearest key in the direction of travel. The nearest of all is current; if
+//! several sources have it, the newest layer wins. Deleted keys, and keys in a range that a newer layer dropped,
+//! are skipped; a dropped range is skipped with one seek.
 
 use std::{cmp::Ordering, sync::Arc};
 
@@ -75,13 +75,13 @@ impl Source {
 }
 
 pub(crate) struct Merge {
-    /// Newest first; the file last. With each whether it has a position.
+    /// Newest first, the file last; each with true if it has a position.
     sources: Vec<(Source, bool)>,
     layers: Vec<Arc<Layer>>,
     space: Space,
     at: Option<usize>,
     way: Way,
-    /// The current key, kept when the direction turns.
+    /// Buffer for the current key while the direction is reversed.
     turn: Vec<u8>,
     _kept: Kept,
 }
@@ -125,7 +125,7 @@ impl Merge {
     fn settle(&mut self) -> Result<bool> {
         self.at = None;
         while let Some(index) = self.nearest() {
-            // Older versions of the key in the sources below.
+            // Skips older versions of the key in the sources below.
             for below in index + 1..self.sources.len() {
                 let same = self.sources[below].1
                     && self.sources[below].0.key() == self.sources[index].0.key();
@@ -141,7 +141,7 @@ impl Merge {
                 *valid = match self.way {
                     Way::Forward if end.is_empty() => false,
                     Way::Forward => source.seek(&end)?,
-                    // Before an empty key there is nothing; as an argument it would mean the last.
+                    // No key comes before the empty key; as an argument it would mean the last key.
                     Way::Back if start.is_empty() => false,
                     Way::Back => source.seek_back(&start)?,
                 };

@@ -1,15 +1,16 @@
-//! What an operator chooses, and what follows from it.
+//! Settings of the operator, and the sizes derived from them.
 
 use std::{path::Path, time::Duration};
 
-/// Whether the data file is grown ahead of need.
+/// How the data file grows.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Growth {
-    /// By a thread, in steps of 64 MB, 128 MB, ... 2 GB.
+    /// A thread allocates ahead, in steps of 64 MB, 128 MB, ... 2 GB.
     Ahead,
-    /// Likewise, in steps of 16 MB, 32 MB, ... 512 MB (`smallFiles`).
+    /// As `Ahead`, in steps of 16 MB, 32 MB, ... 512 MB (`smallFiles`).
     AheadSmall,
-    /// As it is written (`preallocDataFiles: false`); beside `smallFiles`, log segments are small, too.
+    /// The file grows as it is written (`preallocDataFiles: false`). With `smallFiles`, log segments are small,
+    /// too.
     AsWritten { small: bool },
 }
 
@@ -20,18 +21,18 @@ pub struct Options {
     pub commit_interval_ms: u32,
     /// How long a commit may stay out of the data file (`storage.syncPeriodSecs`).
     pub sync_period: Duration,
-    /// Memory of commits at which they are written to the data file. While that is under way as much
-    /// again is taken, and commits slow down beyond; three times this is the most.
+    /// Size of the commits in memory at which they are written to the data file. Meanwhile the next layer may take
+    /// as much again; beyond that commits slow down, and at three times this size they wait.
     pub layer_bytes: u64,
     /// See `Growth`.
     pub growth: Growth,
-    /// Size of a file of the log; none: by `growth` and the disk's size.
+    /// Size of a log segment; none: derived from `growth` and the disk's size.
     pub segment_bytes: Option<u64>,
-    /// Address space of the data file, and so its largest size; none: from the disk's size.
+    /// Address space of the data file, and so its largest size; none: derived from the disk's size.
     pub map_bytes: Option<u64>,
-    /// Disk space that stays free; none: from the file system's size.
+    /// Disk space that stays free; none: derived from the file system's size.
     pub reserve_bytes: Option<u64>,
-    /// Open a folder whose log is damaged: what is behind the damage is given up.
+    /// Opens a data directory whose log is damaged; records after the damage are given up.
     pub salvage: bool,
 }
 
@@ -77,7 +78,7 @@ impl Options {
         usize::try_from(self.layer_bytes.min(fits)).unwrap_or(usize::MAX)
     }
 
-    /// Address space: twice the disk, so that it may grow; a mapping costs nothing where no file is.
+    /// Address space: twice the disk's size, so that the disk may grow. Unused address space costs nothing.
     pub(crate) fn map(&self, dir: &Path) -> u64 {
         let whole = disk_bytes(dir).saturating_mul(2).clamp(64 * GIB, 16 << 40);
         self.map_bytes.unwrap_or(whole).next_multiple_of(GIB)

@@ -1,9 +1,9 @@
-//! Power cuts at every step on the way from a layer to the data file.
+//! Simulates power cuts at every step between a layer and the data file.
 //!
-//! The disk is modelled: of the data file it has what is there (LMDB syncs each write transaction), of the
-//! log's files what they held when they were synced last, under the names that the folder had when
-//! that was synced last. At each step of the engine a folder is made as the disk would have it,
-//! opened by an engine of its own, and every transaction looked for: all of it or nothing.
+//! The test models the disk. Of the data file it has the current contents (LMDB syncs each write transaction); of
+//! the log's files it has the contents at their last sync, under the names that the folder had when it was last
+//! synced. At each step of the engine a folder is built as the disk would have it and opened by another engine, and
+//! the test checks that every transaction is there as a whole or not at all.
 
 use std::{
     collections::BTreeMap,
@@ -26,11 +26,11 @@ use crate::{
     log::SyncWork,
 };
 
-/// What would be there after a power cut now.
+/// The contents of the disk after a power cut at this moment.
 #[derive(Default)]
 struct Disk {
     dir: PathBuf,
-    /// Of the log's segments, by number.
+    /// Synced contents of the log's segments, by number.
     synced: BTreeMap<u64, Vec<u8>>,
     named: Vec<u64>,
 }
@@ -51,7 +51,8 @@ impl Disk {
         self.dir.join(JOURNAL).join(format!("j._{number}"))
     }
 
-    /// A folder with what the disk has. `log`: its part of the log, or what the system has of it.
+    /// Creates a folder with the disk's contents. If `log`, the log has only its synced part; else everything
+    /// written.
     fn after_cut(&self, log: bool) -> Scratch {
         let cut = Scratch::new();
         for folder in [ENGINE, JOURNAL] {
@@ -98,7 +99,7 @@ fn other_key(n: u32) -> [u8; 8] {
     (u64::from(n.wrapping_mul(2_654_435_761)) | 8 << 32).to_be_bytes()
 }
 
-/// A record, its index entry, a log entry and the counter; every tenth removes an older record.
+/// Commits a record, its index entry, a log entry and the counter; every tenth removes an older record.
 fn commit(engine: &dyn Engine, n: u32) {
     let mut txn = engine.begin(TxnOptions::default()).expect("begins");
     txn.put(Space::Records, &key(n), &n.to_be_bytes()).expect("free");
@@ -123,7 +124,7 @@ fn keys(engine: &dyn Engine, space: Space) -> usize {
     count
 }
 
-/// How many of the commits 0, 1, ... are there: each whole, and no later one.
+/// The number of commits 0, 1, ... that exist; checks that each is whole and that no later one exists.
 fn commits(engine: &dyn Engine) -> u32 {
     let mut buf = Vec::new();
     let mut number = |space, key: &[u8]| {
@@ -147,14 +148,14 @@ fn commits(engine: &dyn Engine) -> u32 {
     count
 }
 
-/// Nothing is written to the data file but by the test.
+/// Opens the engine so that only the test writes the data file.
 fn open(dir: &Path) -> Lmdb {
     let (engine, _) = open_files(dir, &lazy()).expect("opens");
     engine.core.applier.stop();
     engine
 }
 
-/// Cuts the power at each step; the commits that were there after each.
+/// Cuts the power at each step. Returns the number of commits that existed after each.
 fn cut_at_each_step(engine: &Lmdb, disk: &Arc<Mutex<Disk>>, fails: bool) -> Arc<Mutex<Vec<u32>>> {
     let found = Arc::new(Mutex::new(Vec::new()));
     let (disk, seen) = (Arc::clone(disk), Arc::clone(&found));
@@ -187,14 +188,14 @@ fn a_cut_between_two_steps_leaves_whole_transactions() {
     let found = cut_at_each_step(&engine, &disk, false);
     (0..60).for_each(|n| commit(&engine, n));
     engine.core.checkpoint().expect("writes");
-    // Over what is in the file already, with a dropped range.
+    // Writes over entries that are in the file already, with a dropped range.
     (60..150).for_each(|n| commit(&engine, n));
     engine.drop_range(Space::Records, &[9], &[]).expect("drops");
     (150..170).for_each(|n| commit(&engine, n));
     engine.core.checkpoint().expect("writes");
     let found = found.lock().clone();
     assert!(found.len() > 30, "many steps: {found:?}");
-    // Synced before the first step, so nothing is missing after any.
+    // The log was synced before the first step, so no commit is missing after any step.
     assert!(found.iter().all(|count| [60, 170].contains(count)), "{found:?}");
 }
 
@@ -203,7 +204,7 @@ fn a_cut_while_a_killed_process_is_recovered_leaves_whole_transactions() {
     let (scratch, killed) = (Scratch::new(), Scratch::new());
     let engine = open(scratch.path());
     (0..100).for_each(|n| commit(&engine, n));
-    // All that the system had, nothing of it on the disk.
+    // Everything that was written, of which nothing is on the disk.
     let after = disk_of(scratch.path()).lock().after_cut(false);
     nagi_testkit::copy_folder(after.path(), killed.path()).expect("copies");
     let disk = disk_of(killed.path());
@@ -243,7 +244,7 @@ fn when_the_log_cannot_be_synced_a_layer_goes_to_the_file_whole() {
     assert!(engine.core.sync().is_err());
     let cut = disk.lock().after_cut(true);
     assert_eq!(commits(&open(cut.path())), 90, "the file has forty, the log the others");
-    // More come while the log is not trusted.
+    // More commits arrive while the log is not trusted.
     (120..130).for_each(|n| commit(&engine, n));
     engine.core.sync().expect("the file takes them instead");
     assert_eq!(*found.lock(), [130]);
@@ -287,13 +288,13 @@ fn a_range_is_dropped_in_slices_and_others_go_on_in_between() {
         let Moment::Sliced = moment else { return Ok(()) };
         let engine = weak.upgrade().expect("is open");
         let n = calls.fetch_add(1, Relaxed);
-        // The lock is free: commits, reads and a layer's way to the file continue.
+        // The lock is free: commits, reads and writes of a layer to the file continue.
         commit(&*engine, 10 + n);
         assert_eq!(count(&*engine), MANY - (n + 1) * 1024);
         if n == 3 {
             engine.core.checkpoint()?;
         }
-        // A killed process leaves the range; what is left is dropped again.
+        // A killed process leaves part of the range; the next drop removes the rest.
         let killed = dir.lock().after_cut(false);
         let again = open(killed.path());
         assert!(count(&again) >= MANY - 4 * 1024);

@@ -7,7 +7,7 @@ use crate::{
     db::{Db, Stat},
 };
 
-/// Calls `visit` for each gauge, sorted by name. What the file cannot tell is left out.
+/// Calls `visit` for each gauge, sorted by name. Values that cannot be read from the file are left out.
 pub(crate) fn visit(core: &Core, visit: &mut dyn FnMut(&'static str, i64)) {
     let view = core.views.load();
     let (free, total) = core.room.space();
@@ -39,7 +39,7 @@ pub(crate) fn visit(core: &Core, visit: &mut dyn FnMut(&'static str, i64)) {
     }
 }
 
-/// Entries, and bytes of the pages they are in.
+/// The number of entries, and the bytes of their pages.
 fn live(core: &Core) -> Result<Stat> {
     let view = core.views.load();
     let mut sum = view.base.data.stat(Db::Long)?;

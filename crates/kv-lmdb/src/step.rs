@@ -1,12 +1,12 @@
-//! A layer goes to the data file: ranges it dropped, then its keys, at last the note that it is there.
+//! Writes a layer to the data file: the ranges it dropped, then its keys, and finally the applied stamp.
 //!
-//!   in steps   each one write transaction of LMDB, synced, followed by a new view whose base has it.
-//!              If the power goes between two, the log has the rest: it was synced before
-//!   whole      all in one write transaction, when the log could not be synced. Then nothing would
-//!              make up for steps that are missing, and a log that ends early must not be written over
-//!              what is newer: so either the file has the layer and says so, or nothing of it
+//!   in steps   several write transactions of LMDB, each synced and followed by a new view whose base has it. After a
+//!              power cut between two steps the log has the rest, because it was synced before
+//!   whole      one write transaction, if the log could not be synced. Then missing steps could not be recovered from
+//!              the log, and a log that ends early must not be replayed over newer data. So the file has either the
+//!              whole layer and its stamp, or nothing of it
 //!
-//! Spill is scratch in a file of its own that a start makes anew: its steps need no log.
+//! Spill is scratch data in a file of its own that is created anew at each start: its steps need no log.
 
 use std::{collections::HashMap, sync::Arc};
 
@@ -22,7 +22,7 @@ use crate::{
     view::{Layer, View},
 };
 
-/// What one write transaction takes on: it holds the pages it changes in memory.
+/// Size limit of a write transaction, which holds the pages it changes in memory.
 const STEP_BYTES: usize = 16 << 20;
 const STEP_ENTRIES: usize = if cfg!(test) { 16 } else { 16 << 10 };
 
@@ -30,7 +30,7 @@ const STEP_ENTRIES: usize = if cfg!(test) { 16 } else { 16 << 10 };
 #[derive(Default)]
 struct Sizes(HashMap<Vec<u8>, i64>);
 
-/// The key of a size: the space and the ident, the first four bytes of a key.
+/// The key of a size: the space and the ident (the first four bytes of a key).
 pub(crate) fn size_key(space: Space, key: &[u8]) -> Vec<u8> {
     let mut name = vec![space.table() as u8];
     name.extend_from_slice(&key[..key.len().min(4)]);
@@ -86,7 +86,8 @@ impl Step {
         Ok(())
     }
 
-    /// Writes the newest versions of a layer's keys; at most a step of them if `bounded`. Whether there are more.
+    /// Writes the newest versions of a layer's keys, at most a step of them if `bounded`. Returns true if there are
+    /// more.
     fn take(&mut self, space: Space, scan: &mut Newest<'_>, bounded: bool) -> Result<bool> {
         let mut more = true;
         while more && !(bounded && self.is_full()) {
@@ -122,7 +123,7 @@ fn newest(layer: &Layer, space: Space) -> Newest<'_> {
 }
 
 impl Core {
-    /// The log has everything up to the layer's end on the disk.
+    /// Writes a layer in steps. The log must be durable up to the layer's end.
     pub(crate) fn apply_in_steps(&self, layer: &Layer) -> Result<()> {
         debug_assert!(
             self.commit.lock().log.synced() >= layer.end(),
@@ -140,10 +141,10 @@ impl Core {
         self.hook.at(Moment::Stepped)
     }
 
-    /// Whatever the log has.
+    /// Writes a layer in one transaction, independently of the log.
     pub(crate) fn apply_whole(&self, layer: &Layer) -> Result<()> {
         let mut step = Step::begin(self, Space::Records)?;
-        // No one else writes the file: what the base has is what the transaction began with.
+        // No other thread writes the file, so the base is what the transaction began with.
         let base = Arc::clone(&self.views.load().base);
         for (space, mut start, end) in layer.drops() {
             if space == Space::Spill {
@@ -209,7 +210,7 @@ impl Core {
         }
     }
 
-    /// Puts entries into the file, past log and layers; none of the layers has any of the keys.
+    /// Puts entries into the file, bypassing log and layers; no layer may have any of the keys.
     pub(crate) fn put_all<'e>(
         &self,
         space: Space,
@@ -223,7 +224,7 @@ impl Core {
         self.refresh(space)
     }
 
-    /// Removes entries from the data file itself. No one may have changed them lately.
+    /// Removes entries from the data file itself. No layer may have changes of them.
     pub(crate) fn delete_all(&self, keys: &mut dyn Iterator<Item = (Space, &[u8])>) -> Result<()> {
         let mut step = Step::begin(self, Space::Records)?;
         for (space, key) in keys {
@@ -233,7 +234,7 @@ impl Core {
         self.refresh(Space::Records)
     }
 
-    /// A view whose base has what was just written.
+    /// Publishes a view whose base has the last write.
     fn refresh(&self, space: Space) -> Result<()> {
         let old = Arc::clone(&self.views.load().base);
         let base = match space {
@@ -258,7 +259,7 @@ impl AsRef<Table> for Borrowed<'_> {
     }
 }
 
-/// Keys from the beginning of a range.
+/// The first keys of a range, up to a step's limit.
 fn some_keys(txn: &Arc<ReadTxn>, space: Space, start: &[u8], end: &[u8]) -> Result<Vec<Vec<u8>>> {
     let mut cursor = TreeCursor::open(txn, Db::Space(space), start, end)?;
     let mut keys = Vec::new();

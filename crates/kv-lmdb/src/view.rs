@@ -1,15 +1,15 @@
-//! What a reader sees: layers of commits in memory above a state of the files.
+//! What a reader sees: layers of commits in memory above a snapshot of the files.
 //!
 //!   layer 0   active: commits go here
-//!   layer 1   frozen: being written to the file (there may be none)
+//!   layer 1   frozen: being written to the file (may be absent)
 //!   base      one read transaction of each environment, shared by all readers
 //!
-//! A layer is a table of versions, deleted keys included, and the ranges that were dropped: these hide
-//! what the layers below have. A view never changes; a new one is published when a layer is frozen, when a
-//! step of it is in the file, and when all of it is. An old view lives as long as someone reads from it.
+//! A layer is a table of versions, including deleted keys, and the ranges that were dropped, which hide the data of
+//! the layers below. A view is immutable. A new one is published when a layer is frozen, when a step of it is in
+//! the file, and when all of it is. An old view lives as long as a reader uses it.
 //!
-//! A state is a view and a stamp. The view is looked at again after the ticket was taken: if it is still
-//! the same one, every commit up to the stamp is in it.
+//! A snapshot is a view and a stamp. The view is loaded again after the ticket was taken: if it is still the same
+//! one, every commit up to the stamp is in it.
 
 use std::{
     collections::BTreeMap,
@@ -37,7 +37,7 @@ pub(crate) struct Layer {
     pub(crate) table: Table,
     drops: RwLock<[Ranges; Space::CORE.len()]>,
     drop_count: AtomicUsize,
-    /// The newest stamp in it, once it is frozen.
+    /// The newest stamp in the layer, once it is frozen.
     end: AtomicU64,
 }
 
@@ -47,7 +47,7 @@ impl AsRef<Table> for Layer {
     }
 }
 
-/// Ranges by their start, without overlaps. An empty end: no upper bound.
+/// Dropped ranges by their start, without overlaps. An empty end means no upper bound.
 type Ranges = BTreeMap<Vec<u8>, Vec<u8>>;
 
 impl Layer {
@@ -60,7 +60,7 @@ impl Layer {
         }
     }
 
-    /// No commit comes after `stamp`.
+    /// Marks the layer as frozen: no commit after `stamp` goes into it.
     pub(crate) fn freeze(&self, stamp: u64) {
         self.end.store(stamp, SeqCst);
     }
@@ -74,7 +74,7 @@ impl Layer {
         self.table.key_count() == 0 && self.drop_count.load(SeqCst) == 0
     }
 
-    /// Forgets the range here and hides it below.
+    /// Hides the range in the layers below and in the file. The caller has removed it from this layer's table.
     pub(crate) fn drop_range(&self, space: Space, start: &[u8], end: &[u8]) {
         let mut drops = self.drops.write();
         let ranges = &mut drops[space.table() as usize];
@@ -100,7 +100,7 @@ impl Layer {
         self.drop_count.store(drops.iter().map(BTreeMap::len).sum(), SeqCst);
     }
 
-    /// The dropped range that hides the key below this layer.
+    /// The dropped range, if any, that hides the key below this layer.
     pub(crate) fn dropped(&self, space: Space, key: &[u8]) -> Option<(Vec<u8>, Vec<u8>)> {
         if self.drop_count.load(SeqCst) == 0 {
             return None;
@@ -112,7 +112,7 @@ impl Layer {
         (end.is_empty() || key < end.as_slice()).then(|| (start.clone(), end.clone()))
     }
 
-    /// Whether any range overlaps `[start, end)`; `end` is not empty.
+    /// Returns true if a dropped range overlaps `[start, end)`; `end` must not be empty.
     pub(crate) fn drops_overlap(&self, space: Space, start: &[u8], end: &[u8]) -> bool {
         let drops = self.drops.read();
         let mut ranges = drops[space.table() as usize].range::<[u8], _>((Unbounded, Excluded(end)));
@@ -146,7 +146,7 @@ impl View {
         self.layers.get(1)
     }
 
-    /// Looks the key up in the layers; `Some` if they decide what its value is.
+    /// Looks the key up in the layers. Returns `Some` if a layer decides its value.
     fn layers_get(
         &self,
         space: Space,
@@ -174,7 +174,7 @@ impl View {
         None
     }
 
-    /// The value of a key as of a stamp, copied.
+    /// Copies the value of a key as of a stamp into `buf`.
     pub(crate) fn get_copy(
         &self,
         space: Space,
@@ -194,7 +194,7 @@ impl View {
     }
 }
 
-/// A ticket that keeps the versions at its stamp.
+/// A ticket that keeps the versions at its stamp from being removed.
 pub(crate) struct Kept {
     core: Arc<Core>,
     ticket: Ticket,
@@ -206,7 +206,7 @@ impl Drop for Kept {
     }
 }
 
-/// One state of the store.
+/// A snapshot of the store.
 pub(crate) struct State {
     view: Arc<View>,
     kept: Kept,

@@ -1,8 +1,8 @@
 //! Environments and transactions over LMDB's C interface.
 //!
-//! A read transaction is shared by threads. LMDB ties it to nothing but itself (`MDB_NOTLS`), and reading
-//! changes it only once for each database, when the database's root is looked up; that is done here
-//! before anybody else has the transaction. After that, gets and cursors only read it.
+//! A read transaction is shared by threads. LMDB does not bind it to a thread (`MDB_NOTLS`), and reading modifies
+//! it only once for each database, when the database's root is looked up. `Env::read` does that before any other
+//! thread has the transaction. After that, gets and cursors only read it.
 #![expect(unsafe_code)]
 
 use std::{
@@ -19,12 +19,11 @@ use nagi_kv::{Error, Result};
 
 use super::{Db, NAMES, fault::Watched};
 
-/// Generations of readers that may be alive at once; there is one more with each write transaction that
-/// somebody still reads from before.
+/// Limit of read transactions at once. Each published view has one, and a view lives as long as a reader uses it.
 const READERS_MAX: c_uint = 4096;
 const MAP_BYTES_MIN: u64 = 1 << 30;
 
-/// An error code of LMDB or of the system as an error.
+/// Converts an error code of LMDB or of the system to an error.
 pub(super) fn checked(code: c_int) -> Result<()> {
     if code == ffi::MDB_SUCCESS {
         return Ok(());
@@ -45,7 +44,7 @@ pub(super) fn value(bytes: &[u8]) -> ffi::MDB_val {
     ffi::MDB_val { mv_size: bytes.len(), mv_data: bytes.as_ptr().cast_mut().cast() }
 }
 
-/// The bytes LMDB lends. They live until the transaction ends (a read transaction) or writes again.
+/// The bytes that LMDB lends. They are valid until the transaction finishes (a read transaction) or writes again.
 ///
 /// # Safety
 /// `value` was filled by LMDB, and `'a` is within that time.
@@ -57,12 +56,12 @@ pub(super) unsafe fn bytes<'a>(value: &ffi::MDB_val) -> &'a [u8] {
     unsafe { std::slice::from_raw_parts(value.mv_data.cast(), value.mv_size) }
 }
 
-/// A file of LMDB.
+/// An environment of LMDB: one file with several databases.
 pub(crate) struct Env {
     env: *mut ffi::MDB_env,
     dbs: [ffi::MDB_dbi; NAMES.len()],
     name: String,
-    /// Forgotten before the map goes.
+    /// Dropped before the environment is unmapped.
     watched: Option<Watched>,
 }
 
@@ -71,15 +70,15 @@ unsafe impl Send for Env {}
 // SAFETY: as above.
 unsafe impl Sync for Env {}
 
-/// What an environment uses.
+/// Sizes of an environment.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Info {
     pub(crate) map_bytes: u64,
-    /// Up to the last page in use.
+    /// Bytes up to the last page in use.
     pub(crate) used_bytes: u64,
 }
 
-/// What a database uses.
+/// Sizes of a database.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Stat {
     pub(crate) entries: u64,
@@ -87,8 +86,8 @@ pub(crate) struct Stat {
 }
 
 impl Env {
-    /// Opens or makes the file `path`. `synced`: each write transaction is on disk when it is committed.
-    /// A system that refuses that much address space gets asked for less.
+    /// Opens or creates the file `path`. If `synced`, each write transaction is durable when it is committed. If
+    /// the system refuses that much address space, less is requested.
     pub(crate) fn open(path: &Path, map_bytes: u64, synced: bool) -> Result<Arc<Env>> {
         let mut map_bytes = map_bytes.max(MAP_BYTES_MIN);
         loop {
@@ -151,7 +150,7 @@ impl Env {
         &self.name
     }
 
-    /// The newest committed state.
+    /// Begins a read transaction on the newest committed snapshot.
     pub(crate) fn read(self: &Arc<Env>) -> Result<ReadTxn> {
         let mut txn = ptr::null_mut();
         // SAFETY: the environment is open; the handle is filled on success.
@@ -159,14 +158,14 @@ impl Env {
             checked(ffi::mdb_txn_begin(self.env, ptr::null_mut(), ffi::MDB_RDONLY, &raw mut txn))?;
         }
         let txn = ReadTxn { txn, env: Arc::clone(self) };
-        // Looks up every root, so that nothing is written to the transaction any more.
+        // Looks up every root, so that later reads do not modify the transaction.
         for index in 0..NAMES.len() {
             txn.stat_of(index)?;
         }
         Ok(txn)
     }
 
-    /// The one write transaction; waits for another thread's to end.
+    /// Begins the one write transaction; waits until another thread's has finished.
     pub(crate) fn write(self: &Arc<Env>) -> Result<WriteTxn> {
         let mut txn = ptr::null_mut();
         // SAFETY: the environment is open; the handle is filled on success.
@@ -174,7 +173,7 @@ impl Env {
         Ok(WriteTxn { txn, env: Arc::clone(self) })
     }
 
-    /// Writes the newest state as a file of its own, without the pages that are free.
+    /// Writes a compacted copy of the newest snapshot, without free pages.
     pub(crate) fn copy(&self, path: &Path) -> Result<()> {
         let file = CString::new(path.as_os_str().as_bytes())
             .map_err(|_| Error::other("the path has a zero byte"))?;
@@ -202,13 +201,13 @@ impl Drop for Env {
     fn drop(&mut self) {
         self.watched = None;
         if !self.env.is_null() {
-            // SAFETY: transactions hold the environment, so there are none any more.
+            // SAFETY: transactions hold a reference to the environment, so none is left.
             unsafe { ffi::mdb_env_close(self.env) };
         }
     }
 }
 
-/// One state of an environment.
+/// A read transaction: one snapshot of an environment.
 pub(crate) struct ReadTxn {
     txn: *mut ffi::MDB_txn,
     env: Arc<Env>,
@@ -216,7 +215,7 @@ pub(crate) struct ReadTxn {
 
 // SAFETY: with `MDB_NOTLS` a read transaction belongs to no thread.
 unsafe impl Send for ReadTxn {}
-// SAFETY: after `Env::read` looked up every root, gets and cursors only read the transaction; it ends
+// SAFETY: after `Env::read` has looked up every root, gets and cursors only read the transaction; it is aborted
 // when the last owner drops it.
 unsafe impl Sync for ReadTxn {}
 
@@ -252,12 +251,12 @@ impl ReadTxn {
 
 impl Drop for ReadTxn {
     fn drop(&mut self) {
-        // SAFETY: no one else has the transaction.
+        // SAFETY: no other owner has the transaction.
         unsafe { ffi::mdb_txn_abort(self.txn) };
     }
 }
 
-/// The right to write an environment; dropped without `commit`, nothing was written.
+/// A write transaction. If it is dropped without `commit`, its writes are discarded.
 pub(crate) struct WriteTxn {
     txn: *mut ffi::MDB_txn,
     env: Arc<Env>,
@@ -265,7 +264,7 @@ pub(crate) struct WriteTxn {
 
 impl WriteTxn {
     pub(crate) fn get(&self, db: Db, key: &[u8]) -> Result<Option<&[u8]>> {
-        // SAFETY: what is lent lives until the next write, which needs `&mut self`.
+        // SAFETY: the lent bytes live until the next write, which needs `&mut self`.
         unsafe { get(self.txn, self.env.db(db), key) }
     }
 
@@ -292,7 +291,7 @@ impl WriteTxn {
         Ok(())
     }
 
-    /// True if the key was there.
+    /// Removes a key. Returns true if it existed.
     pub(crate) fn delete(&mut self, db: Db, key: &[u8]) -> Result<bool> {
         let mut key = value(key);
         // SAFETY: the transaction is alive.
@@ -304,7 +303,7 @@ impl WriteTxn {
         }
     }
 
-    /// Whether the database has a key that begins with `prefix`.
+    /// Returns true if the database has a key that begins with `prefix`.
     pub(crate) fn has_prefix(&self, db: Db, prefix: &[u8]) -> Result<bool> {
         let (mut key, mut found) = (value(prefix), value(&[]));
         let mut cursor = ptr::null_mut();

@@ -2,11 +2,13 @@
 //!
 //!   ffi.rs    environment, read and write transactions
 //!   raw.rs    a cursor in both directions
-//!   pages.rs  the file's pages without LMDB, for a repair
-//!   tree.rs   keys of any length above keys of 511 bytes; checksums of entries
+//!   pages.rs  reads the file's pages without LMDB, for a repair
+//!   tree.rs   keys of any length on top of LMDB keys of at most 511 bytes; checksums of entries
+//!   fault/    ends the process in order when a mapped file cannot be read
 //!
-//! Two environments: `data.mdb` is synced with every write transaction, so it is a whole state of the
-//! past at any moment, also after a power cut. `spill.mdb` holds scratch and is made anew at each open.
+//! There are two environments. `data.mdb` is synced with every write transaction, so at any moment, also after a
+//! power cut, it is a consistent snapshot of the past. `spill.mdb` holds scratch data and is created anew at each
+//! open.
 
 mod fault;
 mod ffi;
@@ -23,13 +25,13 @@ use std::{ffi::CStr, path::Path, sync::Arc};
 
 use nagi_kv::{Error, Result, Space};
 
-/// A database within an environment; the same numbers in both environments.
+/// A database within an environment. The numbers are the same in both environments.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Db {
     Space(Space),
-    /// What does not fit into a key of LMDB; see `tree.rs`.
+    /// The rest of keys that do not fit into a key of LMDB; see `tree.rs`.
     Long,
-    /// Format, applied stamp, next node.
+    /// Format, applied stamp, next node number.
     Meta,
     /// Bytes by space and ident.
     Sizes,
@@ -64,14 +66,14 @@ const NAMES: [&CStr; 9] = [
     c"sizes",
 ];
 
-/// Version of what the files hold; checked at open.
+/// Version of the file format; checked at open.
 const FORMAT: u64 = 1;
-/// Of LMDB, as it was compiled.
+/// The key limit with which LMDB was compiled.
 const KEY_BYTES_MAX: usize = 511;
 const FORMAT_KEY: &[u8] = b"format";
 const APPLIED_KEY: &[u8] = b"applied";
 
-/// The newest state of both environments at some moment.
+/// One snapshot of both environments.
 pub(crate) struct Base {
     pub(crate) data: Arc<ReadTxn>,
     pub(crate) spill: Arc<ReadTxn>,
@@ -86,7 +88,7 @@ impl Base {
     }
 }
 
-/// Opens `data.mdb` and checks its format; the stamp up to which it has every commit.
+/// Opens `data.mdb` and checks its format. Returns the stamp up to which it contains every commit.
 pub(crate) fn open_data(files: &Path, map_bytes: u64) -> Result<(Arc<Env>, u64)> {
     let env = Env::open(&files.join("data.mdb"), map_bytes, true)?;
     let mut txn = env.write()?;
@@ -108,7 +110,7 @@ pub(crate) fn open_data(files: &Path, map_bytes: u64) -> Result<(Arc<Env>, u64)>
     Ok((env, applied))
 }
 
-/// Whether the beginning of each tree is in `data.mdb`; what is wrong.
+/// Checks that the root page of each tree is in `data.mdb`. Returns the damage found.
 ///
 /// # Errors
 /// `Corrupt` if not even the list of trees can be read.
@@ -118,10 +120,10 @@ pub(crate) fn check_roots(path: &Path) -> Result<Vec<String>> {
     Ok(pages.findings)
 }
 
-/// Walks all trees of `data.mdb` without LMDB, which no process may have open; returns what is inconsistent.
+/// Walks all trees of `data.mdb` without LMDB, which no process may have open. Returns the inconsistencies found.
 ///
 /// # Errors
-/// As [`check_roots`].
+/// As for [`check_roots`].
 pub(crate) fn check_pages(path: &Path) -> Result<Vec<String>> {
     let mut pages = Pages::open(path)?;
     for (_, tree) in pages.trees()? {
@@ -131,11 +133,11 @@ pub(crate) fn check_pages(path: &Path) -> Result<Vec<String>> {
     Ok(pages.findings)
 }
 
-/// Makes a new file of what the pages of a broken one have. Entries are copied as they are stored: whether
-/// their checksums are right is seen when they are read.
+/// Creates a new file from the readable entries of a broken one. Entries are copied as they are stored; their
+/// checksums are checked when they are read.
 ///
 /// # Errors
-/// `Corrupt` if the file does not say up to where it has the commits.
+/// `Corrupt` if the file does not contain the stamp up to which it has the commits.
 pub(crate) fn copy_pages(from: &Path, to: &Path, map_bytes: u64) -> Result<()> {
     let env = Env::open(to, map_bytes, true)?;
     let mut pages = Pages::open(from)?;
@@ -143,7 +145,7 @@ pub(crate) fn copy_pages(from: &Path, to: &Path, map_bytes: u64) -> Result<()> {
         let Some(db) = Db::by_name(&name) else { continue };
         let mut txn = env.write()?;
         pages.entries(tree, &mut |key, value| match key.len() {
-            // What LMDB takes as a key.
+            // Keys that LMDB accepts.
             1..=KEY_BYTES_MAX => txn.put(db, key, value),
             _ => Ok(()),
         })?;
@@ -160,7 +162,7 @@ pub(crate) fn copy_pages(from: &Path, to: &Path, map_bytes: u64) -> Result<()> {
     Ok(())
 }
 
-/// Opens an empty `spill.mdb`.
+/// Creates an empty `spill.mdb`.
 pub(crate) fn open_spill(files: &Path, map_bytes: u64) -> Result<Arc<Env>> {
     for name in ["spill.mdb", "spill.mdb-lock"] {
         match std::fs::remove_file(files.join(name)) {
@@ -171,7 +173,7 @@ pub(crate) fn open_spill(files: &Path, map_bytes: u64) -> Result<Arc<Env>> {
     Env::open(&files.join("spill.mdb"), map_bytes, false)
 }
 
-/// Notes in a write transaction that the environment has every commit up to `stamp` with it.
+/// Stores that the environment contains every commit up to `stamp`, once the write transaction is committed.
 pub(crate) fn set_applied(txn: &mut WriteTxn, stamp: u64) -> Result<()> {
     txn.put(Db::Meta, APPLIED_KEY, &stamp.to_le_bytes())
 }

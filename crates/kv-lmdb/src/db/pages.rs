@@ -1,8 +1,8 @@
-//! The pages of `data.mdb`, read past LMDB.
+//! Reads the pages of `data.mdb` without LMDB.
 //!
-//! LMDB trusts its pages: one that was overwritten ends the process with an assertion or a wild pointer, as does a
-//! file that is too short under its map. So a repair first walks the trees itself. Every number from the file is
-//! checked before it is used; what makes no sense is a finding, and the walk continues beside it.
+//! LMDB trusts its pages: an overwritten page, or a file shorter than its map, makes it fail with an assertion or a
+//! wild pointer. So a repair first walks the trees itself. Every number from the file is checked before it is used.
+//! An inconsistency becomes a finding, and the walk continues with the next page.
 //!
 //! ```text
 //!   page:   number 8 | - 2 | kind 2 | lower 2, upper 2 (or pages 4) | offsets of nodes 2 each ... nodes
@@ -23,37 +23,37 @@ const HEAD: usize = 16;
 const NODE_HEAD: usize = 8;
 const TREE_BYTES: usize = 48;
 const META_BYTES: usize = HEAD + 24 + 2 * TREE_BYTES + 16;
-/// A tree without pages.
+/// The root of a tree without pages.
 const NO_ROOT: u64 = u64::MAX;
 const BRANCH: u16 = 1;
 const LEAF: u16 = 2;
 const OVERFLOW: u16 = 4;
 const BIG: u16 = 1;
 const SUBTREE: u16 = 2;
-/// LMDB's own limit of a cursor.
+/// LMDB's own limit of a cursor's depth.
 const DEPTH_MAX: usize = 32;
 const FINDINGS_MAX: usize = 1000;
 
-/// A tree as its record says.
+/// A tree, as its record describes it.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Tree {
     root: u64,
     entries: u64,
 }
 
-/// What a walk calls with each key and value.
+/// The callback of a walk, called with each key and value.
 type Each<'e> = dyn FnMut(&[u8], &[u8]) -> Result<()> + 'e;
 
-/// The file, and what was wrong in it so far.
+/// The file, and the damage found so far.
 pub(super) struct Pages {
     file: File,
     name: String,
     page_bytes: usize,
-    /// Pages that may be used: all below.
+    /// Pages with lower numbers may be used.
     end: u64,
     free: Tree,
     main: Tree,
-    /// A bit a page: it belongs to something.
+    /// One bit per page: set if the page belongs to a tree or to a value.
     seen: Vec<u64>,
     pub(super) findings: Vec<String>,
 }
@@ -74,11 +74,11 @@ fn tree(bytes: &[u8]) -> Tree {
     Tree { entries: u64_at(bytes, 32), root: u64_at(bytes, 40) }
 }
 
-/// What a node holds.
+/// A parsed node of a page.
 struct Node<'p> {
     key: &'p [u8],
     flags: u16,
-    /// The child of a branch; of a leaf the length of the value.
+    /// Of a branch, the child's page; of a leaf, the length of the value.
     number: u64,
     rest: &'p [u8],
 }
@@ -95,7 +95,7 @@ fn node(page: &[u8], offset: usize) -> Option<Node<'_>> {
     })
 }
 
-/// A walk through one tree.
+/// State of a walk through one tree.
 struct Walk {
     order: fn(&[u8], &[u8]) -> Ordering,
     last: Option<Vec<u8>>,
@@ -103,10 +103,10 @@ struct Walk {
 }
 
 impl Pages {
-    /// Reads the newest of both meta pages.
+    /// Opens the file and reads the newer of its two meta pages.
     ///
     /// # Errors
-    /// `Corrupt` if neither can be used.
+    /// `Corrupt` if neither is usable.
     pub(super) fn open(path: &Path) -> Result<Pages> {
         let file = File::open(path)?;
         let name = path.display().to_string();
@@ -122,7 +122,8 @@ impl Pages {
                 && page_bytes.is_power_of_two();
             fine.then_some(u64::from(page_bytes))
         };
-        // The second lies behind a page of the size that the first says; without it all sizes are tried.
+        // The second meta page follows a page of the size that the first one gives; without the first, all sizes
+        // are tried.
         let found = meta(0, &mut first);
         let sizes =
             found.map_or_else(|| (9..=16).map(|bits| 1 << bits).collect(), |size| vec![size]);
@@ -161,7 +162,7 @@ impl Pages {
         }
     }
 
-    /// Takes a page for what is being read; false if it is not there or belongs to something else.
+    /// Marks a page as used. Returns false if it does not exist or belongs to something else.
     fn take(&mut self, number: u64) -> bool {
         if number < 2 || number >= self.end {
             return false;
@@ -172,7 +173,7 @@ impl Pages {
         !taken
     }
 
-    /// The named trees.
+    /// Returns the named trees.
     pub(super) fn trees(&mut self) -> Result<Vec<(Vec<u8>, Tree)>> {
         let mut found = Vec::new();
         let mut each = |name: &[u8], record: &[u8]| {
@@ -185,7 +186,7 @@ impl Pages {
         Ok(found)
     }
 
-    /// Whether the roots of all named trees are there: a file that is much too short is noticed at once.
+    /// Checks that the roots of all named trees exist: a file that is much too short is noticed at once.
     pub(super) fn check_roots(&mut self) -> Result<()> {
         for (_, tree) in self.trees()? {
             let mut head = [0; HEAD];
@@ -201,12 +202,12 @@ impl Pages {
         Ok(())
     }
 
-    /// Every entry of a tree that can be read, in the order of the tree.
+    /// Calls `each` with every readable entry of a tree, in the tree's order.
     pub(super) fn entries(&mut self, tree: Tree, each: &mut Each<'_>) -> Result<()> {
         self.walk(tree, <[u8]>::cmp, each)
     }
 
-    /// Checks the list of free pages, after all trees were walked: a page in use must not be in it.
+    /// Checks the list of free pages after all trees were walked: a page in use must not be in it.
     pub(super) fn check_free(&mut self) -> Result<()> {
         let mut lists = Vec::new();
         let mut each = |_: &[u8], list: &[u8]| {
@@ -306,7 +307,7 @@ impl Pages {
         Ok(())
     }
 
-    /// The value of a leaf's node: in it, or in pages of its own.
+    /// The value of a leaf's node: in the node itself, or in overflow pages.
     fn value<'p>(&mut self, node: &Node<'p>) -> Result<Option<std::borrow::Cow<'p, [u8]>>> {
         let length = node.number as usize;
         if node.flags & !(BIG | SUBTREE) != 0 {

@@ -11,7 +11,7 @@ use super::{
     ffi::{ReadTxn, bytes, checked, value},
 };
 
-/// A position in a database; it keeps the transaction.
+/// A position in a database. It holds a reference to its transaction.
 pub(crate) struct RawCursor {
     cursor: *mut ffi::MDB_cursor,
     key: ffi::MDB_val,
@@ -33,7 +33,7 @@ impl RawCursor {
         Ok(RawCursor { cursor, key: value(&[]), value: value(&[]), _txn: Arc::clone(txn) })
     }
 
-    /// Goes to the first key that is `key` or greater; an empty `key`: the first.
+    /// Moves to the first key that is `key` or greater; with an empty `key`, to the first of all.
     pub(crate) fn seek(&mut self, key: &[u8]) -> Result<bool> {
         if key.is_empty() {
             return self.go(ffi::MDB_FIRST);
@@ -54,7 +54,7 @@ impl RawCursor {
         self.go(ffi::MDB_PREV)
     }
 
-    /// The current key; empty if unpositioned.
+    /// The current key; empty if the cursor has no position.
     pub(crate) fn key(&self) -> &[u8] {
         // SAFETY: a read transaction's bytes live as long as it; `go` empties them without a position.
         unsafe { bytes(&self.key) }

@@ -1,19 +1,19 @@
-//! Keys of any length, and checksums, above LMDB's keys of at most 511 bytes.
+//! Keys of any length, and checksums, on top of LMDB's keys of at most 511 bytes.
 //!
-//! A key of up to `CHUNK` bytes is stored as it is. Of a longer one the first `CHUNK` bytes and a zero
-//! are the key of a *pointer* to a node (a number); the rest of the key is stored in the database
-//! `long`, behind the node's eight bytes, by the same rule. Keys with a common beginning share the node.
+//! A key of up to `CHUNK` bytes is stored as it is. Of a longer key, the first `CHUNK` bytes and a zero byte are
+//! the key of a *pointer* to a node (a number). The rest of the key is stored in the database `long`, after the
+//! node's eight bytes, by the same rule. Keys with a common beginning share the node.
 //!
 //!   space   [short key]              -> value
 //!           [500 bytes | 00]         -> node 7
 //!   long    [7 | rest]               -> value
 //!           [7 | 500 bytes | 00]     -> node 9
 //!
-//! No stored key but a pointer is longer than its chunk, and a key is never split where it is not longer,
-//! so byte order is kept: a pointer stands behind its chunk as a whole key and before everything else.
-//! Nodes are never empty: the last key of a node takes its pointer along.
+//! The order of keys is preserved: only pointers are stored under more than `CHUNK` bytes, and a key is split only
+//! if it is longer than `CHUNK`. So a pointer sorts after the key that equals its chunk and before every greater
+//! key. A node is never empty: when its last key is deleted, its pointer is deleted too.
 //!
-//! Each value has a CRC-32C of its whole key and itself behind it.
+//! Each value is followed by a CRC-32C of its whole key and the value.
 
 use std::{borrow::Cow, sync::Arc};
 
@@ -30,7 +30,7 @@ use super::{
 pub(crate) const CHUNK: usize = 500;
 const NODE_BYTES: usize = 8;
 const SUM_BYTES: usize = 4;
-/// More than the longest key the engine takes; deeper is damage.
+/// More levels than the longest key of the engine needs; a deeper chain is damage.
 const DEPTH_MAX: usize = (128 << 10) / CHUNK;
 const NODE_KEY: &[u8] = b"node";
 
@@ -53,15 +53,15 @@ fn damaged(env: &str, key: &[u8]) -> Error {
     Error::Corrupt(format!("{env}: the entry of key {name} ({} bytes) is damaged", key.len()))
 }
 
-/// Where a key is stored: its database and stored key, with the pointers on the way.
+/// The place of a key: its database and stored key, and the pointers that lead there.
 struct Place {
     db: Db,
     stored: Vec<u8>,
     pointers: Vec<(Db, Vec<u8>)>,
 }
 
-/// Walks the pointers of a long key. `step` gets each pointer's database and key and says its node; none
-/// ends the walk.
+/// Follows the pointers of a long key. `step` is called with each pointer's database and key and returns its node;
+/// none stops the walk.
 fn walk(
     root: Db,
     key: &[u8],
@@ -83,7 +83,7 @@ fn walk(
     }
 }
 
-/// The value of a key, lent from the map.
+/// The value of a key, borrowed from the map.
 pub(crate) fn get<'t>(txn: &'t ReadTxn, root: Db, key: &[u8]) -> Result<Option<&'t [u8]>> {
     let sealed = if key.len() <= CHUNK {
         txn.get(root, key)?
@@ -97,7 +97,7 @@ pub(crate) fn get<'t>(txn: &'t ReadTxn, root: Db, key: &[u8]) -> Result<Option<&
     sealed.map(|sealed| unseal(txn.env().name(), key, sealed)).transpose()
 }
 
-/// Sets a key; the bytes of its old value, if there was one.
+/// Sets a key. Returns the size of its old value in bytes, if it had one.
 pub(crate) fn put(txn: &mut WriteTxn, root: Db, key: &[u8], value: &[u8]) -> Result<Option<usize>> {
     let seal = sum(key, value).to_le_bytes();
     let old = |sealed: Option<&[u8]>| sealed.map(|sealed| sealed.len().saturating_sub(SUM_BYTES));
@@ -121,7 +121,7 @@ pub(crate) fn put(txn: &mut WriteTxn, root: Db, key: &[u8], value: &[u8]) -> Res
     Ok(old)
 }
 
-/// Removes a key; the bytes of its value, if it was there.
+/// Removes a key. Returns the size of its value in bytes, if it existed.
 pub(crate) fn delete(txn: &mut WriteTxn, root: Db, key: &[u8]) -> Result<Option<usize>> {
     let place = walk(root, key, |db, stored| Ok(number(txn.get(db, stored)?)))?;
     let Some(mut place) = place else { return Ok(None) };
@@ -142,7 +142,7 @@ pub(crate) fn delete(txn: &mut WriteTxn, root: Db, key: &[u8]) -> Result<Option<
 pub(crate) struct TreeCursor {
     txn: Arc<ReadTxn>,
     root: RawCursor,
-    /// The way down from the root, if the current key is long.
+    /// The nodes from the root to the current key; empty if the key is short.
     levels: Vec<Level>,
     /// The current key, if it is long.
     long: Vec<u8>,
@@ -154,7 +154,7 @@ pub(crate) struct TreeCursor {
 struct Level {
     cursor: RawCursor,
     node: [u8; NODE_BYTES],
-    /// Bytes of `TreeCursor::long` before this level's.
+    /// Bytes of `TreeCursor::long` before this level's part.
     before: usize,
 }
 
@@ -163,7 +163,7 @@ impl Level {
         self.cursor.key().get(NODE_BYTES..).unwrap_or_default()
     }
 
-    /// Whether the cursor is still on this node.
+    /// Returns true if the cursor is still in this node.
     fn holds(&self, found: bool) -> bool {
         found && self.cursor.key().starts_with(&self.node)
     }
@@ -173,7 +173,7 @@ impl Level {
         Ok(self.holds(found))
     }
 
-    /// To the last stored key before `rest`.
+    /// Moves to the last stored key before `rest`.
     fn seek_before(&mut self, rest: &[u8]) -> Result<bool> {
         let found = match self.cursor.seek(&[&self.node, rest].concat())? {
             true => self.cursor.prev()?,
@@ -216,7 +216,7 @@ impl TreeCursor {
         })
     }
 
-    /// Goes to the first key that is `key` or greater.
+    /// Moves to the first key that is `key` or greater.
     pub(crate) fn seek(&mut self, key: &[u8]) -> Result<bool> {
         let start = std::mem::take(&mut self.start);
         let found = self.seek_stored(if key < start.as_slice() { &start } else { key });
@@ -225,7 +225,7 @@ impl TreeCursor {
         self.settle(found, Way::Forward)
     }
 
-    /// Goes to the last key that is less than `key`; an empty `key`: the last of all.
+    /// Moves to the last key that is less than `key`; with an empty `key`, to the last of all.
     pub(crate) fn seek_back(&mut self, key: &[u8]) -> Result<bool> {
         let end = std::mem::take(&mut self.end);
         let beyond = key.is_empty() || (!end.is_empty() && key > end.as_slice());
@@ -251,7 +251,7 @@ impl TreeCursor {
         self.settle(found, Way::Back)
     }
 
-    /// The current key; empty if unpositioned.
+    /// The current key; empty if the cursor has no position.
     pub(crate) fn key(&self) -> &[u8] {
         match (self.valid, self.levels.is_empty()) {
             (false, _) => &[],
@@ -260,7 +260,7 @@ impl TreeCursor {
         }
     }
 
-    /// The current value, lent from the map.
+    /// The current value, borrowed from the map.
     pub(crate) fn value(&self) -> &[u8] {
         if !self.valid {
             return &[];
@@ -283,7 +283,7 @@ impl TreeCursor {
             let level = self.levels.last_mut().expect("one was pushed");
             found = level.seek(&head(rest))?;
             if !found {
-                // Nothing that great in this node: what follows its pointer is greater.
+                // This node has no key that great; the entry after its pointer is greater.
                 self.levels.pop();
                 return self.step(Way::Forward);
             }
@@ -306,13 +306,13 @@ impl TreeCursor {
                 if level.seek_before(rest)? {
                     return Ok(true);
                 }
-                // Nothing before it in this node: what stands before the pointer.
+                // This node has no key before it; the entry before its pointer is less.
                 self.levels.pop();
                 return self.step(Way::Back);
             }
             found = level.seek(&head(rest))?;
         }
-        // Positioned at the first stored key that is not before `key`, or beyond the last.
+        // The position is the first stored key that is not before `key`, or past the last.
         match (found, self.levels.last_mut()) {
             (true, _) => self.step(Way::Back),
             (false, None) => self.root.last(),
@@ -320,7 +320,7 @@ impl TreeCursor {
         }
     }
 
-    /// To the next stored key in one direction, out of nodes that end.
+    /// Moves to the next stored key in one direction, and out of nodes that have no further key.
     fn step(&mut self, way: Way) -> Result<bool> {
         while let Some(level) = self.levels.last_mut() {
             let moved = match way {
@@ -338,7 +338,7 @@ impl TreeCursor {
         }
     }
 
-    /// From a pointer down to a whole key; then bounds and checksum.
+    /// Follows pointers down to a whole key; then checks bounds and checksum.
     fn settle(&mut self, found: bool, way: Way) -> Result<bool> {
         self.valid = false;
         if !found {
@@ -366,7 +366,7 @@ impl TreeCursor {
             Way::Back => key >= self.start.as_slice(),
         };
         self.valid = inside;
-        // A damaged entry is an error, but a position all the same: the next one may be whole.
+        // A damaged entry is an error but still a position: the next entry may be intact.
         if inside {
             let key = if self.levels.is_empty() { self.root.key() } else { &self.long };
             unseal(self.txn.env().name(), key, self.sealed())?;
@@ -382,12 +382,12 @@ impl TreeCursor {
         self.chunk().len() > CHUNK
     }
 
-    /// Whether the current stored key is the pointer that stands for a long key's first chunk.
+    /// Returns true if the current stored key is the pointer for a long key's first chunk.
     fn is_pointer_of(&self, rest: &[u8]) -> bool {
         rest.len() > CHUNK && self.is_pointer() && self.chunk()[..CHUNK] == rest[..CHUNK]
     }
 
-    /// Goes from a pointer to its node, not positioned there yet.
+    /// Enters the node of the current pointer; the new level has no position yet.
     fn push(&mut self) -> Result<()> {
         let before = self.levels.last().map_or(0, |level| level.before);
         let mut long = std::mem::take(&mut self.long);
@@ -407,7 +407,7 @@ impl TreeCursor {
     }
 }
 
-/// What a seek looks for at one level: the rest, or the pointer that stands for it.
+/// The stored key that a seek looks for at one level: the rest of the key, or its pointer.
 fn head(rest: &[u8]) -> Cow<'_, [u8]> {
     match rest.len() > CHUNK {
         true => Cow::Owned([&rest[..CHUNK], &[0]].concat()),

@@ -1,17 +1,17 @@
-//! The engine's own log: what was committed and is not in the data file yet.
+//! The engine's write-ahead log: the commits that are not in the data file yet.
 //!
-//! `data.mdb` is written seconds later and a sync of it takes long, so each commit is one record here
-//! first. A record goes to the system at once (it survives the process) and to the disk with the next sync
-//! (it survives the machine).
+//! `data.mdb` is written seconds later, and syncing it takes long, so each commit is first written as a record of
+//! the log. A record goes to the operating system at once (it survives the process) and to the disk with the next
+//! sync (it survives the machine).
 //!
-//!   record.rs   bytes of a record
-//!   segment.rs  bytes of a segment's head; reading a segment
-//!   search.rs   the next whole record behind a broken one
-//!   replay.rs   reading all of them after a start
-//!   here        appending, syncing, giving segments back
+//!   record.rs   format of a record
+//!   segment.rs  format of a segment's head; reading a segment
+//!   search.rs   finds the next whole record after a broken one
+//!   replay.rs   reads all records after a start
+//!   mod.rs      appending, syncing, releasing segments
 //!
-//! Segments are files of one size, allocated ahead by another thread where the file system can do that
-//! without writing zeroes, and used again once everything in them is in the data file.
+//! Segments are files of one size. Where the file system can allocate without writing zeroes, another thread
+//! allocates them ahead of need. A segment is reused once everything in it is in the data file.
 
 mod record;
 mod replay;
@@ -33,7 +33,7 @@ pub(crate) use record::{Change, Record};
 pub(crate) use replay::replay;
 use segment::{HEAD_BYTES, Head};
 
-/// Segments kept for later beside those in use.
+/// Spare segments kept in addition to those in use.
 const SPARES_MAX: usize = 2;
 const PREFIX: &str = "j._";
 const SPARE_PREFIX: &str = "prealloc.";
@@ -45,7 +45,7 @@ fn segment_path(dir: &Path, number: u64) -> PathBuf {
     dir.join(format!("{PREFIX}{number}"))
 }
 
-/// Files of the journal's folder by number, ascending.
+/// Files of the journal folder with this prefix, in ascending order of their number.
 fn numbered(dir: &Path, prefix: &str) -> Result<Vec<(u64, PathBuf)>> {
     let mut files = Vec::new();
     for entry in fs::read_dir(dir)? {
@@ -62,7 +62,7 @@ fn numbered(dir: &Path, prefix: &str) -> Result<Vec<(u64, PathBuf)>> {
 /// Files that are ready to become segments; shared with the thread that makes them.
 pub(crate) struct Spares {
     dir: PathBuf,
-    /// A smaller file is not worth keeping.
+    /// A smaller file is not kept.
     bytes_min: u64,
     ready: Mutex<(u64, Vec<PathBuf>)>,
 }
@@ -80,7 +80,7 @@ impl Spares {
         self.ready.lock().1.len()
     }
 
-    /// Takes a file over as a spare; removes it if there are enough.
+    /// Keeps a file as a spare, or removes it if there are enough.
     pub(crate) fn add(&self, path: &Path) -> Result<()> {
         let small = fs::metadata(path)?.len() < self.bytes_min;
         let mut ready = self.ready.lock();
@@ -95,7 +95,7 @@ impl Spares {
         Ok(())
     }
 
-    /// Where a spare is made before it is one.
+    /// The path under which a spare is made, until it is complete.
     pub(crate) fn unfinished(&self) -> PathBuf {
         self.dir.join(UNFINISHED)
     }
@@ -109,10 +109,10 @@ struct Segment {
     path: PathBuf,
     file: Arc<fs::File>,
     head: Head,
-    /// Where the next record goes.
+    /// Offset of the next record.
     position: u64,
     last_stamp: u64,
-    /// Has bytes that are not known to be on disk.
+    /// True if it has bytes that are not known to be durable.
     dirty: bool,
 }
 
@@ -124,21 +124,21 @@ pub(crate) struct Log {
     current: Segment,
     /// Full segments, oldest first.
     full: Vec<Segment>,
-    /// Names of files changed since the folder was synced.
+    /// True if file names changed since the folder was last synced.
     dir_dirty: bool,
-    /// The newest stamp known to be on disk.
+    /// The newest stamp known to be durable.
     synced: u64,
 }
 
-/// What a sync writes to disk, outside the commit lock.
+/// The files that a sync writes to disk, outside the commit lock.
 pub(crate) struct SyncWork {
     files: Vec<(u64, Arc<fs::File>)>,
     dir: Option<PathBuf>,
 }
 
 impl Log {
-    /// Opens the folder of a log. Nothing is to be appended before `replay` has read what is there and
-    /// `begin` was told so.
+    /// Opens the folder of a log. Nothing may be appended before `replay` has read the existing segments and
+    /// `begin` has been called.
     pub(crate) fn open(dir: &Path, segment_bytes: u64) -> Result<Log> {
         match fs::remove_file(dir.join(UNFINISHED)) {
             Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error.into()),
@@ -150,7 +150,7 @@ impl Log {
             let file = Arc::new(fs::OpenOptions::new().write(true).open(&path)?);
             let head = Head::new(number, 0);
             let (position, last_stamp) = (HEAD_BYTES, u64::MAX);
-            // Who was killed may have left it to the system alone.
+            // A process that was killed may have written it without a sync.
             full.push(Segment { path, file, head, position, last_stamp, dirty: true });
         }
         let number = full.last().map_or(1, |segment| segment.head.number + 1);
@@ -166,8 +166,8 @@ impl Log {
         })
     }
 
-    /// Everything up to `stamp` is in the data file; the next commit follows on it. The segments that
-    /// were there are given back by the next `release`.
+    /// Starts appending: everything up to `stamp` is in the data file, and the next commit follows it. The segments
+    /// that existed before are released by the next `release`.
     pub(crate) fn begin(&mut self, stamp: u64) -> Result<()> {
         self.abandon_segment(stamp)?;
         self.full.iter_mut().for_each(|segment| segment.last_stamp = stamp);
@@ -175,7 +175,7 @@ impl Log {
         Ok(())
     }
 
-    /// The end in order: everything is in the data file, so no segment is left to be read.
+    /// An orderly close: everything is in the data file, so no segment is left to be read.
     pub(crate) fn end(&mut self) -> Result<()> {
         self.spares.add(&self.current.path)
     }
@@ -184,7 +184,7 @@ impl Log {
         &self.spares
     }
 
-    /// The newest stamp known to be on disk.
+    /// The newest stamp known to be durable.
     pub(crate) fn synced(&self) -> u64 {
         self.synced
     }
@@ -217,7 +217,7 @@ impl Log {
         Ok(())
     }
 
-    /// What is to be synced now.
+    /// The files that are to be synced.
     pub(crate) fn sync_work(&self) -> SyncWork {
         let segments = self.full.iter().chain([&self.current]).filter(|segment| segment.dirty);
         SyncWork {
@@ -226,8 +226,8 @@ impl Log {
         }
     }
 
-    /// The work was done: everything up to `newest` is on disk. `newest` was the newest stamp before
-    /// the work was requested.
+    /// Records that `work` was synced: everything up to `newest` is durable. `newest` is the newest stamp from
+    /// before the work was requested.
     pub(crate) fn set_synced(&mut self, work: &SyncWork, newest: u64) {
         for segment in self.full.iter_mut().chain([&mut self.current]) {
             let was_synced = work.files.iter().any(|(number, _)| *number == segment.head.number);
@@ -235,21 +235,21 @@ impl Log {
                 segment.dirty = false;
             }
         }
-        // A segment that came meanwhile has its name to be synced yet.
+        // The name of a segment that was created in the meantime still has to be synced.
         let known = work.files.iter().any(|(number, _)| *number >= self.current.head.number);
         self.dir_dirty &= work.dir.is_none() || !known;
         self.synced = self.synced.max(newest);
     }
 
-    /// Takes out the segments of which everything is in the data file.
+    /// Takes out the segments whose records are all in the data file.
     pub(crate) fn release(&mut self, applied: u64) -> Vec<PathBuf> {
         let count = self.full.iter().take_while(|segment| segment.last_stamp <= applied).count();
         self.synced = self.synced.max(applied);
         self.full.drain(..count).map(|segment| segment.path).collect()
     }
 
-    /// After a sync failed: what the system has of the current segment may never reach the disk, so
-    /// nothing more goes there.
+    /// Starts a new segment after a failed sync: the cached bytes of the current segment may never reach the disk,
+    /// so no more records go there.
     pub(crate) fn abandon_segment(&mut self, newest: u64) -> Result<()> {
         let number = self.current.head.number + 1;
         let next = open_segment(&self.dir, &self.spares, number, newest + 1)?;
@@ -260,13 +260,13 @@ impl Log {
 }
 
 impl SyncWork {
-    /// The numbers of the segments, and whether their names are part of it.
+    /// The numbers of the segments, and true if the folder is to be synced as well.
     #[cfg(test)]
     pub(crate) fn numbers(&self) -> (Vec<u64>, bool) {
         (self.files.iter().map(|(number, _)| *number).collect(), self.dir.is_some())
     }
 
-    /// Oldest first, so that what is on disk never has a gap.
+    /// Syncs the oldest first, so that the durable part of the log never has a gap.
     pub(crate) fn run(&self) -> Result<()> {
         for (_, file) in &self.files {
             file.sync_data()?;
@@ -283,7 +283,7 @@ fn open_segment(dir: &Path, spares: &Spares, number: u64, first_stamp: u64) -> R
     if let Some(spare) = spares.take() {
         fs::rename(&spare, &path)?;
     }
-    // Without its next segment the engine takes no more commits.
+    // Without its next segment the engine cannot take commits, so opening it waits for a free file descriptor.
     let open = || fs::OpenOptions::new().write(true).create(true).truncate(false).open(&path);
     let file = descriptors::patiently(open)?;
     let head = Head::new(number, first_stamp);

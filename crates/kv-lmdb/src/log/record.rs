@@ -1,31 +1,32 @@
-//! The bytes of a record: all changes of one or several commits that were written together.
+//! Format of a record: all changes of one or several commits that were written together.
 //!
 //!   length of what follows the head, u32 | CRC-32C, u32 | first stamp, u64 | last stamp, u64 |
-//!   newest stamp known to be on disk, u64
+//!   newest durable stamp, u64
 //!   then for each change: kind, u8 | space, u8 | key length, u32 | value length, u32 | key | value
 //!
-//! Little-endian. The checksum covers the segment's salt and everything but itself, so a record that an
-//! earlier use of the file left is not taken for one of this use.
+//! Little-endian. The checksum covers the segment's salt and everything but itself, so a record left from an
+//! earlier use of the file is not taken for one of this use.
 
 use nagi_kv::{Space, log_key};
 
 pub(crate) const RECORD_HEAD_BYTES: usize = 32;
 pub(super) const CHANGE_HEAD_BYTES: usize = 10;
 
-/// What a change does.
+/// A change of a record.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Change<'a> {
     Put(&'a [u8], &'a [u8]),
     Delete(&'a [u8]),
-    /// Every key from the first to before the second; an empty second: no upper bound.
+    /// Removes every key from the first up to, but not including, the second; if the second is empty, there is no
+    /// upper bound.
     DropRange(&'a [u8], &'a [u8]),
 }
 
-/// A record being made, or one that was read. Its memory is used again.
+/// A record that is being written or was read. Its buffer is reused.
 #[derive(Default)]
 pub(crate) struct Record {
     bytes: Vec<u8>,
-    /// Log keys made so far in the current transaction.
+    /// Number of log keys created in the current transaction.
     position: u32,
 }
 
@@ -53,7 +54,7 @@ impl RecordHead {
         }
     }
 
-    /// Whether head and body are what was written under this salt.
+    /// Returns true if head and body have the checksum that they were written with under this salt.
     pub(crate) fn matches(&self, salt: u64, record: &[u8]) -> bool {
         self.checksum == checksum(salt, record)
     }
@@ -75,7 +76,7 @@ impl Record {
         self.position = 0;
     }
 
-    /// The next transaction of the record begins.
+    /// Begins the next transaction of the record.
     pub(crate) fn begin_transaction(&mut self, stamp: u64) {
         self.set_last(stamp);
         self.position = 0;
@@ -89,7 +90,7 @@ impl Record {
         u64::from_le_bytes([0, 1, 2, 3, 4, 5, 6, 7].map(|n| self.bytes[8 + n]))
     }
 
-    /// Bytes in the log.
+    /// Size in the log, in bytes.
     pub(crate) fn byte_count(&self) -> u64 {
         self.bytes.len() as u64
     }
@@ -108,14 +109,14 @@ impl Record {
         self.bytes.extend_from_slice(value);
     }
 
-    /// An entry of a log, under the key that the current transaction's stamp gives it.
+    /// Adds an entry of a log space, under a key made from the stamp and the entry's position in the transaction.
     pub(crate) fn push_appended(&mut self, space: Space, stamp: u64, value: &[u8]) {
         let key = log_key(stamp, self.position);
         self.position += 1;
         self.push(space, Change::Put(&key, value));
     }
 
-    /// Fills in the head; all bytes as they go to the log.
+    /// Fills in the head. Returns all bytes to be written.
     pub(super) fn seal(&mut self, salt: u64, synced: u64) -> &[u8] {
         let body = u32::try_from(self.bytes.len() - RECORD_HEAD_BYTES)
             .expect("a record is bounded by the transactions in it");
@@ -132,7 +133,7 @@ impl Record {
     }
 }
 
-/// The changes of a record's body; ends early where the bytes make no sense.
+/// The changes of a record's body; stops early at bytes that are not a valid change.
 pub(crate) struct Changes<'a> {
     pub(super) rest: &'a [u8],
 }
@@ -157,8 +158,8 @@ impl<'a> Iterator for Changes<'a> {
     }
 }
 
-/// Whether a change that fits into a body of `body_bytes` begins here, as far as its head says; a body with
-/// fewer bytes than that head has none.
+/// Returns true if the bytes can be, judging by their head, a change that fits into a body of `body_bytes`. A body
+/// with fewer bytes than that head has no change.
 pub(super) fn is_change(bytes: &[u8], body_bytes: usize) -> bool {
     let Some(head) = bytes.first_chunk::<CHANGE_HEAD_BYTES>() else { return false };
     let length = |at: usize| u32::from_le_bytes([0, 1, 2, 3].map(|n| head[at + n])) as usize;

@@ -1,10 +1,10 @@
-//! Reading the log after a start.
+//! Replays the log after a start.
 //!
-//! Records are read in order of segments and stamps until one is not whole, or a stamp is missing: what
-//! follows was never on disk as a whole (a power cut lost a part of the log's tail), unless a later record
-//! knows that the missing one had been synced. Then the log is damaged, and that is said instead of
-//! losing acknowledged writes quietly. A repair continues with the records behind the damage: each is whole,
-//! and what it sets is absolute.
+//! Records are read in the order of segments and stamps until one is not whole or a stamp is missing. The rest was
+//! never durable as a whole (a power cut lost a part of the log's tail), unless a later record says that the
+//! missing one had been synced. Then the log is damaged, and replay returns an error instead of losing acknowledged
+//! writes silently. A repair continues with the records after the damage: each is whole, and its changes are
+//! absolute values.
 
 use std::path::{Path, PathBuf};
 
@@ -15,13 +15,12 @@ use super::{
     segment::{Found, Opened, Reader},
 };
 
-/// The stamps and the changes of a record.
+/// The callback of a replay: called with the stamps and the changes of a record.
 pub(crate) type Take<'t> =
     &'t mut dyn FnMut((u64, u64), &mut dyn Iterator<Item = (Space, Change<'_>)>) -> Result<()>;
 
-/// Calls `take` with the first and last stamp and the changes of each record beyond `applied`. The
-/// stamp up to which the store is complete then. `salvage`: damage is passed over, and what was lost is
-/// the second result.
+/// Calls `take` with the first and last stamp and the changes of each record beyond `applied`. Returns the stamp up
+/// to which the store is complete. If `salvage`, damage is skipped, and the second result describes what was lost.
 pub(crate) fn replay(
     dir: &Path,
     applied: u64,
@@ -44,7 +43,7 @@ pub(crate) fn replay(
             Opened::Unused => state.found_gap(&path, 0),
             Opened::Damaged => {
                 state.found_gap(&path, 0);
-                // No one writes a head without a record that follows at once.
+                // A head is written only when a record follows at once.
                 state.synced = state.synced.max(state.last + 1);
             }
         }
@@ -70,13 +69,13 @@ pub(crate) fn replay(
 
 struct State<'t> {
     applied: u64,
-    /// The newest commit taken.
+    /// The newest commit replayed.
     last: u64,
-    /// Every commit up to here was taken.
+    /// Every commit up to this stamp was replayed.
     whole: u64,
-    /// The newest stamp that a record knows to be on disk.
+    /// The newest durable stamp stored in any record.
     synced: u64,
-    /// Where the segment before ends.
+    /// Where the previous segment ends.
     end: Option<(PathBuf, u64)>,
     /// The first place where something is missing.
     gap: Option<(PathBuf, u64)>,
@@ -94,7 +93,7 @@ impl State<'_> {
             let (path, offset) = self.end.take().unwrap_or((reader.path().to_owned(), 0));
             self.found_gap(&path, offset);
         }
-        // Where the segment's records end, or where one is damaged: a later segment may know which.
+        // Where the segment's records end, or where one is damaged; a later segment may show which.
         let mut end = None;
         loop {
             let position = reader.position();

@@ -1,12 +1,12 @@
-//! Finding a whole record behind a place where there is none.
+//! Finds a whole record after a place where there is none.
 //!
-//! The length of a damaged record is unknown, so the next record may begin at any byte. Each place is tested by
-//! what costs least first: stamps, length and first change of a record's head, and only then its checksum.
+//! The length of a damaged record is unknown, so the next record may begin at any byte. At each offset the cheapest
+//! tests come first: stamps, length and first change of a record's head. Only then the checksum is computed.
 //!
-//! The bytes between two records are what clients have stored, so they may look like the heads of a million
-//! records, each of which claims to be as long as the rest of the file. A checksum therefore never reads what it
-//! covers: the CRC of a range follows from the CRCs of all bytes before its two ends, and these are known at the
-//! border of each block after one pass over the file. A place costs at most one block, whatever length it claims.
+//! The bytes between two records come from clients, so they may look like the heads of a million records, each of
+//! which claims to be as long as the rest of the file. So a checksum never reads the bytes that it covers: the CRC
+//! of a range is computed from the CRCs of the prefixes that end at its two ends, and the prefix CRCs at block
+//! boundaries are computed in one pass over the file. An offset costs at most one block, whatever length it claims.
 
 use std::{fs, io, os::unix::fs::FileExt};
 
@@ -15,39 +15,39 @@ use super::{
     segment::BODY_BYTES_MAX,
 };
 
-/// Read at once.
+/// Bytes of a read.
 const WINDOW_BYTES: usize = 1 << 20;
-/// Between two places of which the CRC of everything before is known.
+/// Distance between two offsets for which the prefix CRC is stored.
 const BLOCK_BYTES: usize = 4096;
-/// Zeroes that are passed over at once.
+/// Zeroes that are skipped at once.
 const ZEROES: [u8; BLOCK_BYTES] = [0; BLOCK_BYTES];
-/// Stamps are times: this is a hundred days' worth of them. A segment is hardly written to for longer, nor
-/// does a record follow the one before it later.
+/// Stamps are times: this is a hundred days' worth of them. A segment is hardly ever written for longer, and a
+/// record is not written later than that after the previous one.
 const STAMPS_AHEAD_MAX: u64 = 1 << 55;
-/// Stamps below were counted, before stamps were times.
+/// Smaller stamps are counters of stores from before stamps were times.
 const FIRST_TIME: u64 = 1 << 48;
-/// A head, and the head of the change behind it.
+/// Bytes of a record's head and of the head of its first change.
 const LOOK_BYTES: usize = RECORD_HEAD_BYTES + CHANGE_HEAD_BYTES;
 
-/// How much was done.
+/// Counters of work done.
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
 pub(super) struct Work {
-    /// Places whose head could be one.
+    /// Offsets whose head was plausible.
     pub(super) checksums: u64,
     /// Bytes read, for heads and for checksums.
     pub(super) bytes: u64,
 }
 
-/// Searches one segment; of another one it knows nothing.
+/// The search within one segment; it is independent of other segments.
 #[derive(Default)]
 pub(super) struct Search {
     pub(super) salt: u64,
     pub(super) first_stamp: u64,
     pub(super) file_bytes: u64,
-    /// CRC-32C of everything before each block; empty until the first place needs one.
+    /// CRC-32C of everything before each block; empty until the first plausible head needs one.
     sums: Vec<u32>,
-    /// Number and bytes of the block in which the last range began, and of the one in which it ended: heads in a
-    /// row begin in one block and may claim one end.
+    /// Number and bytes of the block in which the last range began, and of the one in which it ended: consecutive
+    /// heads begin in one block and may claim the same end.
     blocks: [Option<(u64, Vec<u8>)>; 2],
     work: Work,
 }
@@ -61,7 +61,7 @@ impl Search {
         self.work
     }
 
-    /// Where the next whole record begins, at `from` or behind it.
+    /// Where the next whole record begins, at or after `from`.
     pub(super) fn next(&mut self, file: &fs::File, from: u64) -> io::Result<Option<u64>> {
         let mut window = vec![0; WINDOW_BYTES + LOOK_BYTES];
         let mut at = from;
@@ -70,7 +70,7 @@ impl Search {
             let bytes = &mut window[..most];
             file.read_exact_at(bytes, at)?;
             self.work.bytes += most as u64;
-            // The last places of a window have their change in the next one.
+            // The change of the last heads of a window is in the next window.
             let places = match at + most as u64 == self.file_bytes {
                 true => most + 1 - RECORD_HEAD_BYTES,
                 false => most + 1 - LOOK_BYTES,
@@ -92,7 +92,7 @@ impl Search {
     ) -> io::Result<Option<usize>> {
         let mut place = 0;
         while place < places {
-            // No record is all zeroes, and a file that was allocated ahead is.
+            // No record is all zeroes, but a file that was allocated ahead is.
             if bytes[place] == 0 && bytes[place..].starts_with(&ZEROES) {
                 place += ZEROES.len() + 1 - RECORD_HEAD_BYTES;
                 continue;
@@ -114,17 +114,17 @@ impl Search {
         Ok(None)
     }
 
-    /// The head that these bytes are, if they can be one at this place.
+    /// Parses the bytes as a head, if they can be one at this offset.
     fn plausible(
         &self,
         bytes: &[u8; RECORD_HEAD_BYTES],
         behind: &[u8],
         at: u64,
     ) -> Option<RecordHead> {
-        // Nearly every place fails here: zeroes, older stamps, or bytes that are no head.
+        // Nearly every offset fails here: zeroes, older stamps, or other bytes.
         let first = u64::from_le_bytes(*bytes[8..].first_chunk().expect("a head is longer"));
         let ahead = first.wrapping_add(1).wrapping_sub(self.first_stamp);
-        // The first segment of a store, or of one whose stamps were counted, goes over to times.
+        // The first segment of a new store, or of one whose stamps were counters, changes over to times.
         let is_first_time = self.first_stamp < FIRST_TIME && first >= FIRST_TIME;
         if (ahead > STAMPS_AHEAD_MAX && !is_first_time) || bytes.iter().all(|byte| *byte == 0) {
             return None;
@@ -151,12 +151,13 @@ impl Search {
         let before = crc32c::crc32c_append(crc32c::crc32c(&self.salt.to_le_bytes()), &bytes[..4]);
         let start = self.sum_before(file, at + 8, 0)?;
         let end = self.sum_before(file, at + 8 + length as u64, 1)?;
-        // What stands before a range counts in a CRC by a linear function of the range's length; so the file's
-        // bytes are taken out and salt and length put in at once.
+        // The prefix contributes to the CRC by a linear function of the range's length. So the file's bytes before
+        // the range are cancelled, and salt and length are put in, in one step.
         Ok(crc32c::crc32c_combine(before ^ start, end, length) == head.checksum)
     }
 
-    /// CRC-32C of all bytes of the file before this place; `side`: which of the blocks it may be in.
+    /// CRC-32C of all bytes of the file before this offset. `side` selects the cached block: the start's or the
+    /// end's.
     fn sum_before(&mut self, file: &fs::File, at: u64, side: usize) -> io::Result<u32> {
         if self.sums.is_empty() {
             self.sum_blocks(file)?;
@@ -212,7 +213,7 @@ mod tests {
     const SALT: u64 = 77;
     const FIRST: u64 = 0x6A12_3456_0000_03E8;
 
-    /// Numbers below `end`, the same ones in every run.
+    /// Pseudo-random numbers below `end`, the same in every run.
     struct Random(u64);
 
     impl Random {
@@ -253,7 +254,7 @@ mod tests {
         let mut bytes = Vec::new();
         let mut expected = Vec::new();
         for n in 0..400_u64 {
-            // Around the borders of blocks and windows, behind zeroes and behind other bytes.
+            // Gaps around the boundaries of blocks and windows, filled with zeroes or with other bytes.
             let gap = rng.below(if n % 20 == 0 { 9000 } else { 60 }) as usize;
             bytes.extend((0..gap).map(|_| if n % 3 == 0 { 0 } else { rng.below(256) as u8 }));
             expected.push(bytes.len() as u64);
@@ -261,7 +262,7 @@ mod tests {
         }
         assert!(bytes.len() > 2 * WINDOW_BYTES);
         assert_eq!(search(&bytes).0, expected);
-        // Of another salt or with a byte changed, none is one.
+        // Records of another salt, or with a byte changed, are not found.
         for at in expected.iter().step_by(2) {
             bytes[*at as usize + 4] ^= 1;
         }
@@ -282,7 +283,7 @@ mod tests {
         assert_eq!(search(&bytes).0, [3 * BLOCK_BYTES as u64]);
     }
 
-    /// What a client stores may look like heads: each claims to reach to the end of the file.
+    /// Bytes stored by a client may look like heads, each of which claims to reach to the end of the file.
     #[test]
     fn the_work_does_not_grow_with_what_false_heads_claim() {
         let heads = 50_000;
@@ -303,7 +304,7 @@ mod tests {
         let (found, work) = search(&bytes);
         assert!(found.is_empty());
         assert_eq!(work.checksums, heads as u64 - 1);
-        // A checksum of all that is claimed would read 50 GB.
+        // Checksums over everything that is claimed would read 50 GB.
         assert!(work.bytes <= 4 * total as u64, "{work:?} of {total}");
     }
 

@@ -1,9 +1,9 @@
-//! The bytes of a segment: a head, then records one after another.
+//! Format of a segment: a head, then records one after another.
 //!
 //!   "NAGIJRNL" | version, u32 | zero, u32 | number, u64 | first stamp, u64 | salt, u64 | CRC-32C of the
 //!   40 bytes before, u32 | zero, u32; together 48 bytes, little-endian, zeroes up to 64
 //!
-//! The salt is another one at each use of a file.
+//! The salt differs with each use of a file.
 
 use std::{
     fs,
@@ -22,12 +22,12 @@ use super::{
 pub(super) const HEAD_BYTES: u64 = 64;
 const MAGIC: &[u8; 8] = b"NAGIJRNL";
 const VERSION: u32 = 1;
-/// Fields and checksum.
+/// Bytes of the fields and the checksum.
 const HEAD_FIELDS: usize = 44;
-/// More than what one transaction may stage, twice.
+/// Twice the limit of what a transaction may stage, and more.
 pub(super) const BODY_BYTES_MAX: u64 = 1 << 30;
 
-/// What stands at the beginning of a segment.
+/// The head at the beginning of a segment.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) struct Head {
     pub(super) number: u64,
@@ -55,7 +55,7 @@ impl Head {
         bytes
     }
 
-    /// None if these are not the bytes of a head of this version.
+    /// Returns none if these are not the bytes of a head of this version.
     pub(super) fn parse(bytes: &[u8; HEAD_BYTES as usize]) -> Option<Head> {
         let u64_at =
             |at: usize| u64::from_le_bytes([0, 1, 2, 3, 4, 5, 6, 7].map(|n| bytes[at + n]));
@@ -69,7 +69,7 @@ impl Head {
         })
     }
 
-    /// The head of which one bit has changed; none if more has.
+    /// Corrects a single flipped bit. Returns none if more bits differ.
     fn mend(bytes: &[u8; HEAD_BYTES as usize]) -> Option<Head> {
         (0..HEAD_FIELDS * 8).find_map(|bit| {
             let mut bytes = *bytes;
@@ -78,23 +78,23 @@ impl Head {
         })
     }
 
-    /// Whether these bytes were a head of the segment `number` once: what a crash leaves is the head, zeroes,
-    /// or what the file held before.
+    /// Returns true if these bytes were a head of the segment `number`. A crash leaves only the head, zeroes, or
+    /// the previous contents of the file.
     fn was_one(bytes: &[u8; HEAD_BYTES as usize], number: u64) -> bool {
         bytes.starts_with(MAGIC) || bytes[16..24] == number.to_le_bytes()
     }
 }
 
-/// What a segment's file begins with.
+/// The result of opening a segment's file.
 pub(super) enum Opened {
     Segment(Reader),
-    /// Not (yet) a segment of this number: nothing was written to it.
+    /// Not (yet) a segment of this number: no record was written to it.
     Unused,
-    /// It was one, and the head cannot be read any more.
+    /// It was a segment, and its head cannot be read any more.
     Damaged,
 }
 
-/// Reads the records of a segment, as far as they are whole.
+/// Reads the whole records of a segment.
 pub(super) struct Reader {
     path: PathBuf,
     file: BufReader<fs::File>,
@@ -105,7 +105,7 @@ pub(super) struct Reader {
     search: Box<Search>,
 }
 
-/// What stands at a position.
+/// The result of reading at a position.
 pub(super) enum Found {
     Record(RecordHead),
     /// No whole record.
@@ -153,7 +153,7 @@ impl Reader {
         &self.path
     }
 
-    /// Where the record begins that `next` reads.
+    /// Offset of the record that `next` reads.
     pub(super) fn position(&self) -> u64 {
         self.position
     }
@@ -187,7 +187,7 @@ impl Reader {
         Changes { rest: &self.record[RECORD_HEAD_BYTES..] }
     }
 
-    /// Goes to the next whole record behind the place where there is none; false if none follows.
+    /// Moves to the next whole record after a place where there is none. Returns false if none follows.
     pub(super) fn skip(&mut self) -> Result<bool> {
         let before = self.search.work();
         let found = self.search.next(self.file.get_ref(), self.position + 1)?;

@@ -8,7 +8,7 @@ use nagi_kv_lmdb::{Options, open};
 use crate::{Scratch, options};
 
 fn run(options: &Options) {
-    // Folders live until the engines in them are gone.
+    // Data directories must outlive the engines that use them.
     let folders = RefCell::new(Vec::new());
     let fresh = || -> Arc<dyn Engine> {
         let folder = Scratch::new();

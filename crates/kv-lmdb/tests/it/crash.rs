@@ -1,8 +1,8 @@
-//! What is there after the process or the machine stopped at any moment.
+//! The data that remains after the process or the machine stopped at any moment.
 //!
-//! A copy of the folder's files while the engine is open is what a killed process leaves. After a power
-//! cut the log's unsynced tail may be missing, in any part; the data file is always a whole state, because
-//! every write of it was synced.
+//! A copy of the data directory's files while the engine is open is what a killed process leaves. After a power cut
+//! any part of the log's unsynced tail may be missing; the data file is always a consistent snapshot, because every
+//! write of it was synced.
 
 use std::{
     fs,
@@ -33,7 +33,7 @@ fn copy(from: &Path, to: &Path) {
     copy_folder(from, to).expect("copies");
 }
 
-/// How many of the commits 0, 1, ... are there; none after the first that is missing.
+/// The number of commits 0, 1, ... that exist, up to the first that is missing.
 fn commits(engine: &Arc<dyn Engine>) -> u32 {
     let snapshot = engine.snapshot().expect("a snapshot");
     let mut buf = Vec::new();
@@ -65,7 +65,7 @@ fn journal_files(dir: &Path) -> Vec<PathBuf> {
     files
 }
 
-/// Layers of a few commits, so that a kill meets every stage.
+/// Opens with layers of a few commits, so that a kill can hit every stage.
 fn open_small(dir: &Path) -> Arc<dyn Engine> {
     let small = Options { layer_bytes: 40_000, segment_bytes: Some(16_000), ..options() };
     open(dir, &small).expect("opens")
@@ -132,7 +132,7 @@ fn damage_to_what_was_synced_is_said_with_file_and_offset() {
     assert_eq!(present(&engine, 30), 29, "only the damaged commit is lost");
 }
 
-/// How many of the commits before `n` are there.
+/// The number of commits before `n` that exist.
 fn present(engine: &Arc<dyn Engine>, n: u32) -> usize {
     let mut buf = Vec::new();
     let mut has = |n: u32| match engine.latest().get(Space::Records, &n.to_be_bytes(), &mut buf) {
@@ -145,7 +145,7 @@ fn present(engine: &Arc<dyn Engine>, n: u32) -> usize {
 #[test]
 fn a_flip_anywhere_in_the_log_loses_nothing_that_was_synced_without_a_word() {
     let scratch = Scratch::new();
-    // In several segments.
+    // The log spans several segments.
     let options = Options { segment_bytes: Some(20_000), ..lazy() };
     let engine = open(scratch.path(), &options).expect("opens");
     for n in 0..150 {
@@ -182,7 +182,7 @@ fn a_flip_anywhere_in_the_log_loses_nothing_that_was_synced_without_a_word() {
     assert!(refused > 20 && mended > 40, "{refused} refused, {mended} mended, {whole} whole");
 }
 
-/// Offset, length of what follows the head, and the newest stamp known to be on disk, of each record.
+/// Offset, length of the body, and newest durable stamp of each record.
 fn records(bytes: &[u8]) -> Vec<(usize, usize, u64)> {
     let mut found = Vec::new();
     let mut at = 64;
@@ -206,7 +206,7 @@ fn an_idle_log_says_that_its_last_commit_is_on_disk() {
     let stamps: Vec<_> = (0..20).map(|n| commit(&engine, n, Durability::Synced)).collect();
     let (before, last) = (stamps[18], stamps[19]);
     let log = journal_files(scratch.path()).remove(0);
-    // A record without changes that was written between the last commit and its sync still says the one before.
+    // A record without changes that was written between the last commit and its sync has the stamp before.
     let says_it = |&(_, length, synced): &(usize, usize, u64)| length == 0 && synced == last.0;
     let mut bytes = fs::read(&log).expect("reads");
     while !records(&bytes).iter().any(says_it) {
@@ -235,7 +235,7 @@ fn a_damaged_entry_is_said_and_others_are_read() {
     drop(engine);
     let data = scratch.path().join("lmdb/data.mdb");
     let mut bytes = fs::read(&data).expect("reads");
-    // Pages that are free have copies of it.
+    // Free pages may have copies of it.
     let mut places: Vec<usize> = Vec::new();
     for at in 0..bytes.len() - 300 {
         if bytes[at..at + 300] == [17; 300] {
@@ -243,7 +243,7 @@ fn a_damaged_entry_is_said_and_others_are_read() {
         }
     }
     assert!(!places.is_empty());
-    // In the middle: the byte before the value is its key's, 17 as well.
+    // The byte before the value belongs to its key and is 17 as well, so a byte in the middle is changed.
     places.into_iter().for_each(|at| bytes[at + 150] ^= 1);
     fs::write(&data, bytes).expect("writes");
     let engine = open(scratch.path(), &lazy()).expect("opens");

@@ -1,4 +1,4 @@
-//! A table of open files that is full when a commit needs the log's next segment.
+//! The table of open files is full when a commit needs the log's next segment.
 
 use std::{fs, process::Command};
 
@@ -9,7 +9,7 @@ use crate::{Scratch, options};
 
 const FOLDER: &str = "NAGI_TEST_FULL_TABLE";
 
-/// In a process of its own, which may open few files.
+/// Runs in a process of its own, which may open only few files.
 #[test]
 fn a_full_table_of_open_files_ends_nothing() {
     if let Some(folder) = std::env::var_os(FOLDER) {
@@ -41,7 +41,7 @@ fn commit_with_a_full_table(folder: &std::path::Path) {
         txn.put(Space::Records, &n.to_be_bytes(), &[n as u8; 500]).expect("free");
         txn.commit(Durability::Synced).expect("the next segment can be made");
         if n == 32 {
-            // As a server whose clients come and go: the engine may take its reserve again.
+            // As in a server whose clients disconnect: the engine can take its reserve descriptors again.
             others.truncate(others.len() / 2);
         }
     }

@@ -10,7 +10,7 @@ use crate::{Scratch, options};
 const FOLDER: &str = "NAGI_TEST_DAMAGED_MAP";
 const KEYS: u32 = 4000;
 
-/// In a process of its own: it has to end, in order and with the code for damage.
+/// Runs in a process of its own, which has to end in order and with the exit code for damage.
 #[test]
 fn a_file_that_is_cut_off_under_its_map_ends_the_process_with_the_code_for_damage() {
     if let Some(folder) = std::env::var_os(FOLDER) {

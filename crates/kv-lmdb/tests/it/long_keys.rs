@@ -1,4 +1,4 @@
-//! Keys longer than LMDB's, against a sorted map: in layers, in the file, after a reopening.
+//! Keys longer than LMDB's limit, compared with a sorted map: in layers, in the file, after reopening.
 
 use std::{collections::BTreeMap, sync::Arc};
 
@@ -20,7 +20,7 @@ impl Random {
     }
 }
 
-/// Keys around the lengths where a piece ends, many with a common beginning.
+/// Keys with lengths around `CHUNK`, many with a common beginning.
 fn key(random: &mut Random) -> Vec<u8> {
     let mut key = vec![b'a' + random.below(2) as u8];
     for _ in 0..random.below(4) {

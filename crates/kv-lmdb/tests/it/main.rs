@@ -1,4 +1,4 @@
-//! The contract on LMDB, then what only files can show.
+//! The contract on LMDB, then tests of behaviour that only files have.
 
 mod contract;
 mod crash;
@@ -9,7 +9,7 @@ mod long_keys;
 use nagi_kv_lmdb::{Growth, Options};
 pub(crate) use nagi_testkit::Scratch;
 
-/// Small files, nothing ahead of need.
+/// Small files, nothing allocated ahead of need.
 pub(crate) fn options() -> Options {
     Options {
         growth: Growth::AsWritten { small: true },

@@ -1,15 +1,15 @@
-//! The end of the process when a mapped file cannot be read any more.
+//! Ends the process in order when a mapped file cannot be read any more.
 //!
-//! LMDB reads its file through a map and trusts what it reads. If the file has become shorter, if the disk cannot
-//! read a page, or if a page was overwritten and points far beyond the file's end, the system answers with a signal
-//! (SIGBUS, SIGSEGV) where a read would give an error. There is no way back from inside LMDB, and the data file is
-//! damaged: so the thread that met it stops for good, and another one says which place of which file it was, and ends
-//! the process with exit code 14, as for other damage. The journal is as durable as at any moment.
+//! LMDB reads its file through a memory map and trusts its contents. If the file has become shorter, if the disk
+//! cannot read a page, or if a page was overwritten and points far beyond the end of the file, the operating system
+//! raises SIGBUS or SIGSEGV where a read would return an error. LMDB cannot recover from that, and the data file is
+//! damaged. So the faulting thread pauses forever, and another thread logs the file and the offset and ends the
+//! process with exit code 14, as for other damage. The log is as durable as at any other moment.
 //!
 //! ```text
 //!   thread in LMDB  --signal-->  handler: is the address in one of our maps?
-//!                                  no:  as if this handler was not there
-//!                                  yes: note (map, offset) --socket-->  thread "DamagedMap": log, exit code 14
+//!                                  no:  handled as if this handler did not exist
+//!                                  yes: message (map, offset) --socket-->  thread "DamagedMap": log, exit code 14
 //! ```
 
 mod raw;
@@ -28,14 +28,15 @@ use std::{
 use nagi_kv_disk::fatal;
 use parking_lot::Mutex;
 
-/// A map of a file, as long as it lives.
+/// The map of a file, registered with the signal handler until this is dropped.
 pub(super) struct Watched(Option<usize>);
 
-/// Of each place in the table of maps: the file.
+/// The file of each entry in the table of maps.
 static NAMES: Mutex<[String; raw::MAPS_MAX]> = Mutex::new([const { String::new() }; raw::MAPS_MAX]);
 
 impl Watched {
-    /// The file's newest map. Without the system's list of maps, or with too many of them, nothing is watched.
+    /// Registers the file's newest map. If the system's list of maps cannot be read, or the table is full, nothing
+    /// is watched.
     pub(super) fn new(path: &Path) -> Watched {
         static READY: OnceLock<bool> = OnceLock::new();
         let map = READY.get_or_init(start).then(|| map_of(path)).flatten();
@@ -57,7 +58,7 @@ impl Drop for Watched {
     }
 }
 
-/// Starts the thread that ends the process, then takes the signals; false if that cannot be done.
+/// Starts the thread that ends the process, then installs the handlers. Returns false if that is not possible.
 fn start() -> bool {
     let Ok((notes, sender)) = UnixStream::pair() else { return false };
     let thread = std::thread::Builder::new().name("DamagedMap".to_owned());
@@ -74,7 +75,7 @@ fn wait(mut notes: UnixStream) {
     fatal::end_damaged(&name, offset);
 }
 
-/// Where a file is mapped, that is not watched yet.
+/// The address range of a file's map that is not registered yet.
 fn map_of(path: &Path) -> Option<(usize, usize)> {
     let inode = fs::metadata(path).ok()?.ino();
     let maps = fs::read_to_string("/proc/self/maps").ok()?;

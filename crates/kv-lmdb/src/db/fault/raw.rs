@@ -1,4 +1,5 @@
-//! The handler of SIGBUS and SIGSEGV. It does what a signal handler may: atomics, `write`, `pause`.
+//! The handler of SIGBUS and SIGSEGV. It uses only operations that are safe in a signal handler: atomics, `write`,
+//! `pause`.
 #![expect(unsafe_code)]
 
 use std::{
@@ -12,12 +13,12 @@ use std::{
     },
 };
 
-/// Files that are mapped at once: two a database.
+/// Limit of files that are mapped at once; a database has two.
 pub(super) const MAPS_MAX: usize = 64;
-/// Place and offset.
+/// Bytes of a message from the handler: the map's number and the offset.
 pub(super) const NOTE_BYTES: usize = 16;
 
-/// Start and end of a map; a start of zero: free.
+/// Start and end of a map; a start of zero means that the entry is free.
 struct Map {
     start: AtomicUsize,
     end: AtomicUsize,
@@ -29,7 +30,7 @@ static SENDER: AtomicI32 = AtomicI32::new(-1);
 static BEFORE: [OnceLock<libc::sigaction>; 2] = [OnceLock::new(), OnceLock::new()];
 const SIGNALS: [c_int; 2] = [libc::SIGBUS, libc::SIGSEGV];
 
-/// Takes a place for a map; none if all are taken. One caller at a time.
+/// Takes an entry for a map; none if all are taken. Only one thread calls this at a time.
 pub(super) fn watch(start: usize, end: usize) -> Option<usize> {
     let place = MAPS.iter().position(|map| map.start.load(SeqCst) == 0)?;
     MAPS[place].end.store(end, SeqCst);
@@ -52,7 +53,7 @@ pub(super) fn parse(note: &[u8; NOTE_BYTES]) -> (usize, u64) {
     (number(place) as usize, number(offset))
 }
 
-/// From now on what happens at an address in a watched map is told to `sender`.
+/// Installs the handler: from then on a fault at an address in a watched map is reported to `sender`.
 pub(super) fn take_signals(sender: RawFd) -> bool {
     SENDER.store(sender, SeqCst);
     SIGNALS.iter().zip(&BEFORE).all(|(signal, before)| {
@@ -91,7 +92,8 @@ extern "C" fn on_fault(signal: c_int, info: *mut libc::siginfo_t, _: *mut c_void
             }
         }
     }
-    // Nothing of ours: what was there before handles it, when the instruction is tried again.
+    // The fault is not in a watched map: the previous handler is restored, and handles it when the instruction is
+    // retried.
     let before = SIGNALS.iter().position(|one| *one == signal).and_then(|at| BEFORE[at].get());
     if let Some(before) = before {
         // SAFETY: the structure was filled by the system.
