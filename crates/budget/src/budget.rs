@@ -1,18 +1,8 @@
-//! The account: how much memory each pool has charged, and how much is left for the caches.
-//!
-//! ```text
-//!   |<------------------------------- budget ------------------------------->|
-//!   | engine (fixed) | charged by requests, by pool | caches: all the rest   |
-//!                                   grows ->        <- shrink
-//! ```
-//!
-//! A request charges memory before it takes it. If its pool has no capacity left, it waits in a queue with a
-//! deadline (`line.rs`), spills to disk, or fails with the error of its operation; while it holds memory the caches
-//! are smaller by as much. Memory that exists already is charged by force. Charges are coarse (a message, an
-//! operator's next megabyte), and a point read makes none.
+//! The account: how much memory each pool has charged, and how much is left for the caches. The crate's header
+//! explains it.
 //!
 //! Called by the server for messages and connections, by `query` for sorts and groups, by the store for staged
-//! writes, and by the process's watcher, which compares the sum with resident memory (`lib.rs`).
+//! writes, and by the process's watcher, which compares the sum with resident memory.
 
 use std::{
     fmt,
@@ -30,27 +20,27 @@ use crate::{
     line::{Holders, Line},
 };
 
-/// Between two polls of a waiting charge at its caller's wish to continue.
+/// Interval at which a waiting charge calls its caller's `go_on`.
 pub(crate) const LOOK_AROUND: Duration = Duration::from_millis(50);
 
-/// How the budget is divided.
+/// The division of a budget, in bytes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Division {
-    /// For flushes, compactions and other work of the engine.
+    /// Memory for flushes, compactions and other work of the engine.
     pub engine: u64,
-    /// The caches when nothing is charged.
+    /// The size of the caches when nothing is charged.
     pub caches: u64,
-    /// The caches always keep this.
+    /// The minimum of the caches.
     pub caches_min: u64,
 }
 
-/// What a pool looks like, in bytes.
+/// Gauges of a pool, in bytes.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct PoolState {
     pub used: u64,
     pub peak: u64,
     pub limit: u64,
-    /// How many charges had to wait, and how many were refused.
+    /// Number of charges that had to wait, and of charges that were refused.
     pub waited: u64,
     pub refused: u64,
 }
@@ -63,10 +53,10 @@ struct State {
     refused: AtomicU64,
 }
 
-/// Sets how large the caches are together.
+/// Sets the total size of the caches.
 type SetCaches = Box<dyn Fn(u64) + Send + Sync>;
 
-/// A request that held less does not have the allocator give pages back; nor one that held less than this
+/// The allocator is made to return free pages only after a request that held at least this much, and at least this
 /// part of the budget.
 const PURGE_BYTES_MIN: u64 = 8 << 20;
 const PURGE_PART: u64 = 32;
@@ -76,28 +66,28 @@ pub struct Budget {
     bytes: Option<u64>,
     pools: [State; Pool::ALL.len()],
     demand: AtomicU64,
-    /// What the watcher takes from the caches beyond the charges.
+    /// The amount by which the watcher reduces the caches beyond the charges.
     squeezed: AtomicU64,
     set_caches: OnceLock<SetCaches>,
     purge: OnceLock<fn()>,
-    /// The size the caches were set to last.
+    /// The size that the caches were last set to.
     caches: Mutex<u64>,
     gauges: Mutex<Gauges>,
     pub(crate) waiting: AtomicUsize,
     pub(crate) queue: Mutex<Line>,
     pub(crate) holders: Holders,
     pub(crate) freed: Condvar,
-    /// How often much was given back at once.
+    /// Number of large releases.
     pub(crate) freed_large: AtomicU64,
 }
 
 impl Budget {
-    /// A budget of so many bytes.
+    /// A budget of `bytes`.
     pub fn new(bytes: u64) -> Arc<Budget> {
         Arc::new(Budget::build(Some(bytes)))
     }
 
-    /// Counts, and refuses nothing.
+    /// A budget that counts and refuses nothing.
     pub fn unlimited() -> Arc<Budget> {
         Arc::new(Budget::build(None))
     }
@@ -120,12 +110,12 @@ impl Budget {
         }
     }
 
-    /// The whole, if it is limited.
+    /// The size of the budget; none if it is unlimited.
     pub fn bytes(&self) -> Option<u64> {
         self.bytes
     }
 
-    /// Most that all pools together may have.
+    /// The limit of all pools together.
     pub fn demand_max(&self) -> u64 {
         self.bytes.map_or(u64::MAX, |bytes| {
             let division = Division::of(bytes);
@@ -133,17 +123,17 @@ impl Budget {
         })
     }
 
-    /// Most that a pool may have.
+    /// The limit of a pool.
     pub fn limit(&self, pool: Pool) -> u64 {
         self.bytes.map_or(u64::MAX, |bytes| bytes / 100 * pool.row().percent)
     }
 
-    /// What all pools together have.
+    /// The bytes charged in all pools together.
     pub fn demand(&self) -> u64 {
         self.demand.load(SeqCst)
     }
 
-    /// The state of a pool.
+    /// The gauges of a pool.
     pub fn pool(&self, pool: Pool) -> PoolState {
         let state = self.state(pool);
         PoolState {
@@ -159,20 +149,21 @@ impl Budget {
         &self.pools[pool as usize]
     }
 
-    /// Says how the caches are resized; called at once, and whenever the charges have changed enough.
+    /// Sets the function that resizes the caches. It is called at once, and whenever the charges have changed
+    /// enough.
     pub fn attach_caches(&self, set: impl Fn(u64) + Send + Sync + 'static) {
         if self.set_caches.set(Box::new(set)).is_ok() {
             self.settle(true);
         }
     }
 
-    /// Says how the allocator gives its free pages back to the system.
+    /// Sets the function with which the allocator returns its free pages to the operating system.
     pub fn attach_purge(&self, purge: fn()) {
-        // Attached once, where the process is put together.
+        // Attached once, when the process is assembled.
         let _ = self.purge.set(purge);
     }
 
-    /// A request that held so much has freed it.
+    /// Purges the allocator's free pages after a request that held `bytes` and freed them, if that is much.
     pub(crate) fn purge_after(&self, bytes: u64) {
         let (Some(purge), Some(budget)) = (self.purge.get(), self.bytes) else { return };
         if bytes >= PURGE_BYTES_MIN.max(budget / PURGE_PART) {
@@ -180,17 +171,17 @@ impl Budget {
         }
     }
 
-    /// The size the caches have now.
+    /// The current size of the caches.
     pub fn cache_bytes(&self) -> u64 {
         *self.caches.lock()
     }
 
-    /// What the watcher has taken from them.
+    /// The amount by which the watcher has reduced the caches.
     pub fn squeezed(&self) -> u64 {
         self.squeezed.load(SeqCst)
     }
 
-    /// Most that is worth taking: with all of it the caches have their floor.
+    /// The largest useful squeeze: with it the caches have their minimum.
     pub fn squeeze_max(&self) -> u64 {
         match self.bytes {
             Some(_) => self.demand_max(),
@@ -198,13 +189,13 @@ impl Budget {
         }
     }
 
-    /// Takes so much from the caches beyond the charges; the caches keep their floor.
+    /// Reduces the caches by `bytes` beyond the charges, but not below their minimum.
     pub fn squeeze(&self, bytes: u64) {
         self.squeezed.store(bytes, SeqCst);
         self.settle(true);
     }
 
-    /// Keeps what the watcher has seen.
+    /// Stores the watcher's latest gauges.
     pub fn note(&self, seen: &Gauges) {
         let mut gauges = self.gauges.lock();
         let (allocated, resident) = (gauges.allocated, gauges.allocator_resident);
@@ -213,18 +204,18 @@ impl Budget {
         gauges.allocator_resident = seen.allocator_resident.or(resident);
     }
 
-    /// What the watcher has seen last.
+    /// The watcher's latest gauges.
     pub fn gauges(&self) -> Gauges {
         *self.gauges.lock()
     }
 
-    /// Room for `bytes` more, at once or not at all.
+    /// Charges `bytes` at once, or returns none.
     pub fn try_charge(self: &Arc<Budget>, pool: Pool, bytes: u64) -> Option<Charge> {
         let mut charge = Charge::empty(self, pool);
         charge.try_grow(bytes).then_some(charge)
     }
 
-    /// Waits until there is room, at most `wait`; none if there was not, or if `go_on` says no.
+    /// Waits for capacity, at most `wait`. Returns none if there was none in time, or if `go_on` returned false.
     pub fn charge_within(
         self: &Arc<Budget>,
         pool: Pool,
@@ -235,7 +226,7 @@ impl Budget {
         self.wait_within(pool, wait, go_on, &mut || self.try_charge(pool, bytes))
     }
 
-    /// Asks for room until there is some, at most `wait`, and counts it.
+    /// Calls `ask` until it succeeds, at most for `wait`, and counts waits and refusals.
     pub(crate) fn wait_within<T>(
         &self,
         pool: Pool,
@@ -277,26 +268,27 @@ impl Budget {
         }
     }
 
-    /// Whether anybody waits for room.
+    /// Returns true if a charge is waiting for capacity.
     pub fn has_waiting(&self) -> bool {
         self.waiting.load(SeqCst) > 0
     }
 
-    /// Notes that a charge waits.
+    /// Counts a charge that waits.
     pub(crate) fn note_waited(&self, pool: Pool) {
         self.state(pool).waited.fetch_add(1, SeqCst);
     }
 
-    /// Notes that a charge was refused.
+    /// Counts a charge that was refused.
     pub(crate) fn note_refused(&self, pool: Pool) {
         self.state(pool).refused.fetch_add(1, SeqCst);
     }
 
-    /// Adds to a pool if pool and budget have room. `own`: what the holder has of it already.
+    /// Charges `bytes` to a pool. Returns false if the pool or the budget lacks the capacity. `own`: what the
+    /// holder has of the pool already.
     pub(crate) fn take(&self, pool: Pool, bytes: u64, own: u64) -> bool {
         let state = self.state(pool);
         let limit = self.limit(pool);
-        // One that is larger than the pool goes alone.
+        // A charge that is larger than the limit is granted if its holder is the only one in the pool.
         let fits = |used: u64, limit: u64| {
             let sum = used.checked_add(bytes)?;
             (sum <= limit || used <= own).then_some(sum)
@@ -318,7 +310,7 @@ impl Budget {
         true
     }
 
-    /// Adds to a pool whatever its limit.
+    /// Charges `bytes` to a pool regardless of its limit.
     pub(crate) fn force(&self, pool: Pool, bytes: u64) {
         let state = self.state(pool);
         let used = state.used.fetch_add(bytes, SeqCst) + bytes;
@@ -337,30 +329,30 @@ impl Budget {
         }
     }
 
-    /// Sets the caches' size again, though it has not changed: an entry that is large against its part
-    /// of a cache comes in without another going.
+    /// Sets the caches to their current size again. That evicts the excess after an entry that is large in relation
+    /// to its cache shard was inserted without an eviction.
     pub fn trim(&self) {
         if let Some(set) = self.set_caches.get() {
             set(*self.caches.lock());
         }
     }
 
-    /// How large the caches may be now.
+    /// The size that the caches should have.
     fn caches_wanted(&self, bytes: u64) -> u64 {
         let division = Division::of(bytes);
         let taken = self.demand.load(SeqCst).saturating_add(self.squeezed.load(SeqCst));
         division.caches.saturating_sub(taken).max(division.caches_min)
     }
 
-    /// Sets the caches' size if they are to shrink by more than a little; with `all`, whatever they
-    /// are to do. They grow only at the watcher's leisure.
+    /// Sets the size of the caches if they have to shrink by more than a 64th of the budget; if `all`, whenever
+    /// their size differs from the one they should have. So they grow only when the watcher calls this with `all`.
     pub fn settle(&self, all: bool) {
         let (Some(set), Some(bytes)) = (self.set_caches.get(), self.bytes) else { return };
         let step = bytes / 64;
         let mut caches = match all {
             true => self.caches.lock(),
             false => {
-                // Who holds it sees this charge, or the watcher does a moment later.
+                // The thread that holds the lock sees this charge, or the watcher does a moment later.
                 let Some(caches) = self.caches.try_lock() else { return };
                 caches
             }
@@ -380,7 +372,7 @@ impl fmt::Debug for Budget {
 }
 
 impl Division {
-    /// Of a budget.
+    /// The division of a budget of `bytes`.
     pub fn of(bytes: u64) -> Division {
         let engine = (bytes / 16).clamp(16 << 20, 256 << 20).min(bytes / 4);
         let caches = bytes - engine;
@@ -409,7 +401,7 @@ mod tests {
         assert_eq!(caches.load(SeqCst), whole);
         budget.squeeze(10_000 * MIB);
         assert_eq!(caches.load(SeqCst), 256 * MIB);
-        // However long memory was tight, no more is taken than the caches have: they grow back soon.
+        // No matter how long memory was tight, the squeeze is not larger than the caches, so they grow back soon.
         let mut watch = crate::Watch::new(1024 * MIB);
         for _ in 0..1000 {
             if let Some(taken) = watch.squeeze(watch.bound() + 10 * MIB, budget.squeeze_max()) {

@@ -1,20 +1,20 @@
-//! Memory that is charged; given back when dropped.
+//! Charged memory, which is released when the charge is dropped.
 
 use std::{fmt, sync::Arc, time::Duration};
 
 use crate::{Budget, Pool, line::Asking, meter};
 
-/// What one holder has of a pool.
+/// The memory that one holder has charged to a pool.
 pub struct Charge {
     budget: Arc<Budget>,
     pool: Pool,
     bytes: u64,
-    /// Its number among those who hold something of their request.
+    /// Its number in [`crate::line::Holders`], if its request holds memory.
     held_since: Option<u64>,
 }
 
 impl Charge {
-    /// Nothing yet.
+    /// An empty charge.
     pub fn empty(budget: &Arc<Budget>, pool: Pool) -> Charge {
         Charge { budget: Arc::clone(budget), pool, bytes: 0, held_since: None }
     }
@@ -24,7 +24,7 @@ impl Charge {
         self.bytes
     }
 
-    /// Charges `bytes` more, if there is room.
+    /// Charges `bytes` more. Returns false if there is no capacity.
     pub fn try_grow(&mut self, bytes: u64) -> bool {
         let taken = self.budget.take(self.pool, bytes, self.bytes);
         if taken {
@@ -33,8 +33,8 @@ impl Charge {
         taken
     }
 
-    /// As [`Charge::try_grow`], but never beyond what all pools together may have: one that is larger than
-    /// its pool and goes alone ends there too.
+    /// As [`Charge::try_grow`], but never beyond the limit of all pools together, even for a charge that is larger
+    /// than its pool and alone in it.
     pub(crate) fn try_grow_strictly(&mut self, bytes: u64) -> bool {
         let fits = self.budget.demand().checked_add(bytes);
         let taken = fits.is_some_and(|sum| sum <= self.budget.demand_max()) && self.try_grow(bytes);
@@ -44,8 +44,9 @@ impl Charge {
         taken
     }
 
-    /// The same, but stands in line for it; false if there was none in time, if `go_on` said no, or if it
-    /// holds something and others have held longer. See [`crate::line`].
+    /// As [`Charge::try_grow_strictly`], but waits in the queue. Returns false if there was no capacity in time, if
+    /// `go_on` returned false, or if the charge is not empty and others have held memory for longer. See
+    /// [`crate::line`].
     pub(crate) fn grow_in_line(
         &mut self,
         bytes: u64,
@@ -61,8 +62,8 @@ impl Charge {
         Arc::ptr_eq(&self.budget, budget)
     }
 
-    /// Has freed pages go back to the system if this charge is a large part of the budget: who takes its
-    /// room next would have its own pages beside them.
+    /// Has the allocator return free pages to the operating system if this charge is a large part of the budget.
+    /// Otherwise the pages of the next holder of this capacity would come on top of them.
     pub(crate) fn purge_if_large(&self) {
         self.budget.purge_after(self.bytes);
     }
@@ -72,8 +73,8 @@ impl Charge {
         meter::cover(self.pool, bytes as i64);
     }
 
-    /// Charges up to `bytes` in all, in steps of `step`; false if there is no room for the next step.
-    /// Cheap while the step taken last is not used up.
+    /// Charges up to `bytes` in total, in steps of `step`. Returns false if there is no capacity for the next step.
+    /// Cheap as long as the last step is not used up.
     pub fn cover(&mut self, bytes: u64, step: u64) -> bool {
         if bytes <= self.bytes {
             return true;
@@ -85,8 +86,8 @@ impl Charge {
         covered
     }
 
-    /// As [`Charge::cover`] without steps, but waits for room, at most `wait`; false if there was none
-    /// or `go_on` said no.
+    /// As [`Charge::cover`] without steps, but waits for capacity, at most `wait`. Returns false if there was none
+    /// in time or `go_on` returned false.
     pub fn cover_within(
         &mut self,
         bytes: u64,
@@ -100,13 +101,13 @@ impl Charge {
             .is_some()
     }
 
-    /// Charges what is there already, whatever the limit.
+    /// Charges memory that exists already, regardless of the limit.
     pub fn force(&mut self, bytes: u64) {
         self.budget.force(self.pool, bytes);
         self.note_taken(bytes);
     }
 
-    /// Keeps only `bytes`.
+    /// Reduces the charge to `bytes`.
     pub fn shrink_to(&mut self, bytes: u64) {
         if bytes < self.bytes {
             self.budget.give(self.pool, self.bytes - bytes);
@@ -124,7 +125,7 @@ impl Charge {
         }
     }
 
-    /// Charges the same to another pool, whatever its limit: the memory is there.
+    /// Moves the charge to another pool, regardless of its limit, because the memory exists already.
     pub fn move_to(&mut self, pool: Pool) {
         if pool != self.pool {
             self.budget.force(pool, self.bytes);

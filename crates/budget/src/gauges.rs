@@ -1,19 +1,19 @@
-//! What the watcher has seen last, for those who report it.
+//! The watcher's latest gauges, for those who report them.
 
-/// Figures of the process.
+/// Gauges of the process.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Gauges {
-    /// Memory as the system counts it, now and at most, in bytes.
+    /// Resident memory according to the operating system, current and peak, in bytes.
     pub resident: u64,
     pub resident_peak: u64,
-    /// What the allocator has given out; none leaves the figure before.
+    /// Bytes allocated by the program. In [`crate::Budget::note`], none keeps the previous value.
     pub allocated: Option<u64>,
-    /// What the allocator has in memory.
+    /// Bytes that the allocator has in memory.
     pub allocator_resident: Option<u64>,
-    /// How often free pages were given back because memory was tight.
+    /// Number of purges of free pages because memory was tight.
     pub purge_count: u64,
-    /// How often the caches were made smaller because that did not suffice.
+    /// Number of times that the caches were squeezed because a purge did not suffice.
     pub squeeze_count: u64,
-    /// Steps that found the bound exceeded.
+    /// Number of steps that found the bound exceeded.
     pub over_count: u64,
 }

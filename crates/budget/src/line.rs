@@ -1,11 +1,11 @@
 //! The queue of requests that wait for memory (first in, first out), without deadlock and without starvation.
 //!
-//! A request that holds no memory yet joins the queue, and only the first of the queue may allocate: a large
-//! request is not overtaken for ever by many small ones. Small requests may overtake for [`PASS_TIME`].
-//! Of the requests that already hold memory only the oldest may wait, at the front of the queue; the others fail
-//! at once. So no two requests wait for memory of each other, and at least one of all makes progress.
+//! A request that holds no memory yet joins the queue, and only the first of the queue may allocate: so a large
+//! request is not overtaken forever by many small ones. Small requests may overtake it for [`PASS_TIME`]. Of the
+//! requests that hold memory already, only the oldest may wait, at the front of the queue; the others fail at once.
+//! So no two requests wait for memory of each other, and at least one of all makes progress.
 //!
-//! A wait ends after [`STALL_MAX`] in which no memory was released, and after [`WAIT_MAX`] in any case.
+//! A wait fails after [`STALL_MAX`] in which no memory was released, and after [`WAIT_MAX`] in any case.
 
 use std::{
     collections::{BTreeSet, VecDeque},
@@ -26,7 +26,7 @@ const PROGRESS_BYTES: u64 = 1 << 20;
 /// Requests up to this size may overtake, until the first of the queue has waited for `PASS_TIME`.
 const PASS_BYTES: u64 = 2 << 20;
 const PASS_TIME: Duration = Duration::from_secs(1);
-/// Bound of the queue; further requests fail at once. Waiting requests may hold storage tickets that others need.
+/// Limit of the queue; further requests fail at once. Waiting requests may hold storage tickets that others need.
 const WAITING_MAX: usize = 64;
 
 /// The waiting requests by number, with the time at which each joined.
@@ -55,7 +55,7 @@ impl Line {
         self.waiting.front().is_some_and(|(first, _)| *first == number)
     }
 
-    /// Whether a request of this size may overtake the first of the queue.
+    /// Returns true if a request of this size may overtake the first of the queue.
     fn lets_pass(&self, bytes: u64) -> bool {
         match self.waiting.front() {
             Some((_, since)) => bytes <= PASS_BYTES && since.elapsed() < PASS_TIME,
@@ -69,7 +69,7 @@ impl Line {
 pub(crate) struct Holders(Mutex<(u64, BTreeSet<u64>)>);
 
 impl Holders {
-    /// One more; its number.
+    /// Adds a request and returns its number.
     pub(crate) fn join(&self) -> u64 {
         let mut holders = self.0.lock();
         holders.0 += 1;
@@ -95,12 +95,13 @@ pub(crate) struct Asking<'a> {
     pub(crate) own: u64,
     /// Its number in [`Holders`], if it holds any.
     pub(crate) held_since: Option<u64>,
-    /// Asked while it waits: false if it was interrupted. None: it cannot be interrupted.
+    /// Called while it waits; returns false if the request was interrupted. None: it cannot be interrupted.
     pub(crate) go_on: Option<&'a mut dyn FnMut() -> bool>,
 }
 
 impl Budget {
-    /// Calls `ask`, which tries to allocate, until it succeeds; false if the request may not wait, or no longer.
+    /// Calls `ask`, which tries to allocate, until it succeeds. Returns false if the request may not wait, or not
+    /// any longer.
     pub(crate) fn wait_in_line(&self, mut who: Asking<'_>, ask: &mut dyn FnMut() -> bool) -> bool {
         if !self.has_waiting() && ask() {
             return true;
@@ -128,7 +129,7 @@ impl Budget {
             if freed != self.freed_count() {
                 (moved, freed) = (now, self.freed_count());
             }
-            // No other request of the pool can release anything.
+            // Only this request holds memory of the pool, so no other one can release any.
             let alone = eldest.is_some() && self.pool(who.pool).used <= who.own;
             let told = who.go_on.as_mut().is_some_and(|go_on| !go_on());
             if alone || told || now >= until || now - moved >= STALL_MAX {
@@ -141,12 +142,12 @@ impl Budget {
         if !served {
             self.note_refused(who.pool);
         }
-        // The next one is at the front now.
+        // The next request is at the front of the queue.
         self.freed.notify_all();
         served
     }
 
-    /// Counts large releases: those who wait do so as long as there are any.
+    /// Counts large releases: waiting requests continue to wait as long as there are any.
     pub(crate) fn note_freed(&self, bytes: u64) {
         if bytes >= PROGRESS_BYTES {
             self.freed_large.fetch_add(1, SeqCst);
@@ -174,7 +175,7 @@ mod tests {
         budget.queue.lock().waiting.len()
     }
 
-    /// Asks for so much in line, on a thread of its own; whether it got it, and what it got.
+    /// Waits in the queue for `bytes`, on a thread of its own, which returns the charge if it was granted.
     fn ask(budget: &Arc<Budget>, bytes: u64) -> std::thread::JoinHandle<Option<Charge>> {
         let budget = Arc::clone(budget);
         std::thread::spawn(move || {
@@ -198,7 +199,7 @@ mod tests {
         until(|| waiting(&budget) == 1);
         let behind = ask(&budget, 6 * MIB);
         until(|| waiting(&budget) == 2);
-        // Room for the second, not for the first.
+        // The capacity suffices for the second, not for the first.
         held.pop();
         let little = ask(&budget, MIB).join().unwrap();
         assert!(little.is_some(), "little passes");

@@ -1,15 +1,16 @@
-//! The meter of a thread: what a request holds that no other charge knows of.
+//! The meter of a thread: counts the memory of a request that has no other charge.
 //!
 //! ```text
 //!   uncovered = allocated by this thread - freed by it - its charges in pools that cover such memory
 //! ```
-//! The allocator ([`crate::Metered`]) and the charges keep this one number. A request notes it when it
-//! begins ([`Metering`]); what is added beyond a first megabyte is charged to [`Pool::Evaluation`], by the
-//! megabyte, where the request asks ([`fits`]): at every step of its work, and before it makes something
-//! large. So whatever an operator collects is bounded, also by operators that have not been written yet, and
-//! nothing is charged twice. Where another charge moves to another thread, its memory does too.
 //!
-//! Without the allocator nothing is counted and everything fits. So it is on threads without a request.
+//! The allocator ([`crate::Metered`]) and the charges update this one number. A request stores it when it begins
+//! ([`Metering`]). When more than a first megabyte has been added, the excess is charged to [`Pool::Evaluation`] by
+//! the megabyte. That happens where the request calls [`fits`]: at every step of its work, and before it builds
+//! something large. So the memory of every operator is limited, also of new ones without charges, and nothing is
+//! charged twice. Where another charge moves to another thread, its memory moves too.
+//!
+//! Without the metering allocator, and on threads without a request, nothing is counted and everything fits.
 
 use std::{
     cell::{Cell, RefCell},
@@ -19,43 +20,43 @@ use std::{
 
 use crate::{Budget, Charge, Pool};
 
-/// A request may hold so much uncharged; charged at a time.
+/// Bytes that a request may hold without a charge.
 pub const FREE_BYTES: i64 = 1 << 20;
 const STEP: u64 = 1 << 20;
-/// A charge that is too large by this is made smaller.
+/// The charge is reduced when it is too large by this much.
 const EASE_BYTES: i64 = 4 << 20;
 
 thread_local! {
     static UNCOVERED: Cell<i64> = const { Cell::new(0) };
-    /// What `UNCOVERED` may be before the request asks for more.
+    /// The value of `UNCOVERED` up to which the request needs no further charge.
     static LIMIT: Cell<i64> = const { Cell::new(i64::MAX) };
     static CHARGE: RefCell<Option<Charge>> = const { RefCell::new(None) };
     static REFUSAL: Cell<Refusal> = const { Cell::new(Refusal::None) };
 }
 
-/// Whether [`must_fit`] refused the request of this thread.
+/// The state of a refusal by [`must_fit`] on this thread.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Refusal {
     None,
-    /// It has not yet been told to end.
+    /// The request was refused and has not been notified yet.
     Pending,
     Told,
 }
 
-/// Memory was taken, or given back if negative.
+/// Counts memory that was allocated, or freed if negative.
 #[inline]
 pub(crate) fn note(bytes: i64) {
     UNCOVERED.set(UNCOVERED.get().wrapping_add(bytes));
 }
 
-/// As if the allocator had given so much to this thread, or taken it back if negative: for memory that others
-/// take from the system on its behalf.
+/// Counts `bytes` as if the allocator had given them to this thread, or taken them if negative: for memory that
+/// other code takes from the operating system on behalf of the thread.
 #[inline]
 pub fn count(bytes: i64) {
     note(bytes);
 }
 
-/// A charge covers so much more, or less if negative.
+/// Counts that a charge covers `bytes` more, or less if negative.
 #[inline]
 pub(crate) fn cover(pool: Pool, bytes: i64) {
     if pool.covers() {
@@ -63,17 +64,17 @@ pub(crate) fn cover(pool: Pool, bytes: i64) {
     }
 }
 
-/// Whether the request of this thread may hold `more` bytes beside what it has; charges them if need be.
-/// Some instructions as long as it need not.
+/// Returns true if the request of this thread may hold `more` bytes in addition to its present memory; charges them
+/// if required. Costs a few instructions if no charge is required.
 #[inline]
 #[must_use]
 pub fn fits(more: usize) -> bool {
     has(more) || charge(more)
 }
 
-/// As [`fits`], for code that cannot fail: comparisons, hashes. If it does not fit, the request is to end: all
-/// that it asks for from now on is refused, [`check_refused`] is true, and what the caller makes up instead of
-/// a result goes nowhere.
+/// As [`fits`], for code that cannot fail: comparisons, hashes. If it returns false, the request must fail: all
+/// further requests for memory are refused, [`check_refused`] returns true, and the placeholder result of the
+/// caller is discarded.
 #[inline]
 #[must_use]
 pub fn must_fit(more: usize) -> bool {
@@ -89,8 +90,8 @@ fn refuse() -> bool {
     false
 }
 
-/// Whether the request of this thread was refused where it could not fail. To be asked before anything that
-/// it made leaves it: a commit, a result. Who asks ends the request.
+/// Returns true if the request of this thread was refused where it could not fail. It must be called before any
+/// result of the request leaves it (a commit, a reply), and a caller that gets true fails the request.
 #[inline]
 pub fn check_refused() -> bool {
     let refused = REFUSAL.get() != Refusal::None;
@@ -100,7 +101,7 @@ pub fn check_refused() -> bool {
     refused
 }
 
-/// Whether the request was refused and no one has asked since.
+/// Returns true if the request was refused and [`check_refused`] has not been called since.
 pub fn is_refusal_pending() -> bool {
     REFUSAL.get() == Refusal::Pending
 }
@@ -114,15 +115,15 @@ fn charge(more: usize) -> bool {
     with_charge(|charge| charge.try_grow_strictly(bytes)).unwrap_or(true)
 }
 
-/// Whether `more` bytes are covered by what the request of this thread has charged already.
+/// Returns true if `more` bytes are covered by the charge of this thread's request.
 #[inline]
 #[must_use]
 pub fn has(more: usize) -> bool {
     UNCOVERED.get().saturating_add(more as i64) <= LIMIT.get()
 }
 
-/// As [`fits`]; if there is no room, stands in line for some. False if there was none in time, if `go_on` said
-/// no, or if the request holds something and is not the one that has held longest. Without `go_on` the wait
+/// As [`fits`], but waits in the queue if there is no capacity. Returns false if there was none in time, if `go_on`
+/// returned false, or if the request holds memory and others have held theirs for longer. Without `go_on` the wait
 /// is short.
 #[cold]
 #[must_use]
@@ -137,21 +138,21 @@ pub fn fits_in_time(more: usize, go_on: Option<&mut dyn FnMut() -> bool>) -> boo
     with_charge(|charge| charge.grow_in_line(bytes, go_on)).unwrap_or(true)
 }
 
-/// What has to be charged for `more` bytes, in whole steps; none if nothing.
+/// The bytes to charge for `more` bytes, in whole steps; none if no charge is required.
 fn missing(more: usize) -> Option<u64> {
     let over = UNCOVERED.get().saturating_add(more as i64).saturating_sub(LIMIT.get());
     u64::try_from(over).ok().filter(|over| *over > 0).map(|over| over.next_multiple_of(STEP))
 }
 
 fn with_charge<T>(work: impl FnOnce(&mut Charge) -> T) -> Option<T> {
-    // Taken out meanwhile: `work` may wait, and who it asks on the way may come here.
+    // The charge is taken out meanwhile: `work` may wait, and a callback that it calls may come here again.
     let mut charge = CHARGE.take()?;
     let result = work(&mut charge);
     CHARGE.set(Some(charge));
     Some(result)
 }
 
-/// Gives back what was charged for memory that has been freed since.
+/// Releases the part of the charge whose memory has been freed.
 #[inline]
 pub fn ease() {
     if UNCOVERED.get() < LIMIT.get().saturating_sub(FREE_BYTES + EASE_BYTES) {
@@ -168,17 +169,17 @@ fn give_back() {
     });
 }
 
-/// Bytes that this thread holds and no charge but the request's own knows of; only differences mean
-/// something.
+/// Bytes that this thread holds without any charge but the request's own. Only differences of this value are
+/// meaningful.
 pub fn held() -> i64 {
     UNCOVERED.get().saturating_add(with_charge(|charge| charge.bytes()).unwrap_or(0) as i64)
 }
 
-/// A request of this thread; what it has charged is given back when this is dropped, after the freed pages
-/// went back to the system if they are many. Requests within a request are part of it.
+/// A request of this thread. When it is dropped, its charge is released, after free pages were returned to the
+/// operating system if the charge is large. Requests within a request are part of it.
 #[derive(Debug)]
 pub struct Metering {
-    /// The limit of the request around.
+    /// The limit of the enclosing request.
     outer: i64,
     _of_this_thread: PhantomData<*const ()>,
 }
@@ -220,7 +221,7 @@ mod tests {
     use super::*;
     use crate::Metered;
 
-    /// As in the program.
+    /// The same allocator as in the server.
     #[global_allocator]
     static ALLOCATOR: Metered<std::alloc::System> = Metered(std::alloc::System);
 
@@ -295,14 +296,14 @@ mod tests {
         assert!(fits_in_time(
             5 * MIB,
             Some(&mut || {
-                // The other thread has gone once it was told.
+                // The other thread drops its charge after this.
                 let _ = gone.send(());
                 true
             })
         ));
         holder.join().unwrap();
         let others = Arc::clone(&budget);
-        // Another request that came later: it holds something and does not wait for what this one has.
+        // Another request that came later holds memory, so it does not wait for what this one has.
         let later = std::thread::spawn(move || {
             let _request = Metering::begin(&others);
             assert!(fits_in_time(5 * MIB, None));

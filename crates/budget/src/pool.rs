@@ -1,44 +1,44 @@
-//! The pools: a row each.
+//! The table of pools.
 
-/// What memory is charged for.
+/// A purpose for which memory is charged.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Pool {
-    /// What the engine remembers of written keys while older states are open.
+    /// Keys that the engine's conflict table remembers while older snapshots are open.
     Conflicts,
     /// Buffers and stacks of connections.
     Connections,
-    /// What sorts and groups of cursors hold between two requests.
+    /// Sorts and groups of cursors between two requests.
     Cursors,
-    /// What expressions and operators of a request build, beyond its first megabyte and beside what other
-    /// pools hold.
+    /// Values built by the expressions and operators of a request, beyond its first megabyte and in addition to its
+    /// other charges.
     Evaluation,
-    /// Sorts, groups and what else holds documents in a running query.
+    /// Sorts, groups and other operators that hold documents in a running query.
     Execution,
     /// Keys collected by index builds.
     IndexBuilds,
-    /// Cursors between two requests, but for what their sorts and groups hold.
+    /// Cursors between two requests, without their sorts and groups.
     OpenCursors,
-    /// Cached choices of plans.
+    /// Cached plans.
     Plans,
     /// Messages larger than a connection's own buffer, and their replies.
     Requests,
-    /// What scripts hold.
+    /// Memory of scripts.
     Scripts,
-    /// Writes that are staged and not committed.
+    /// Staged writes that are not committed.
     Transactions,
 }
 
 pub(crate) struct Row {
     pub(crate) name: &'static str,
-    /// At most this many hundredths of the budget.
+    /// Limit in percent of the budget.
     pub(crate) percent: u64,
-    /// Whether it is memory of this program's own allocator, taken and given back by the thread that charges
-    /// it: then the thread's meter does not count it again. Not so: stacks and what the engine keeps.
+    /// True if the memory comes from this program's allocator and is allocated and freed by the thread that charges
+    /// it. Then the thread's meter does not count it again. False for stacks and for memory kept by the engine.
     pub(crate) covers: bool,
 }
 
 impl Pool {
-    /// All, in the order of their names.
+    /// All pools, sorted by name.
     pub const ALL: [Pool; 11] = [
         Pool::Conflicts,
         Pool::Connections,
@@ -53,7 +53,7 @@ impl Pool {
         Pool::Transactions,
     ];
 
-    /// As `serverStatus` calls it.
+    /// The pool's name in `serverStatus`.
     pub fn name(self) -> &'static str {
         self.row().name
     }

@@ -1,18 +1,18 @@
-//! An allocator that tells the meter of the current thread what is taken and given back.
+//! An allocator that reports to the meter of the current thread what is allocated and freed.
 //!
-//! Cost: one addition to a thread-local number for each call.
+//! Cost: one addition to a thread-local number per call.
 #![expect(unsafe_code, reason = "implementing GlobalAlloc is unsafe by its nature")]
 
 use std::alloc::{GlobalAlloc, Layout};
 
 use crate::meter::note;
 
-/// Another allocator with the meter before it. What C and C++ take is not seen.
+/// Wraps another allocator with the meter. Allocations of C and C++ code are not counted.
 #[derive(Debug, Default, Clone, Copy)]
 pub struct Metered<A>(pub A);
 
-// SAFETY: every call is passed on unchanged to the inner allocator, which keeps the contract; the meter is
-// a const-initialised thread-local number without a destructor, so noting never allocates.
+// SAFETY: every call is passed on unchanged to the inner allocator, which keeps the contract; the meter is a
+// const-initialised thread-local number without a destructor, so counting never allocates.
 unsafe impl<A: GlobalAlloc> GlobalAlloc for Metered<A> {
     #[inline]
     unsafe fn alloc(&self, layout: Layout) -> *mut u8 {

@@ -1,14 +1,14 @@
-//! How much memory the process has, as the system counts it.
+//! The resident memory of the process, according to the operating system.
 
 use std::{
     fs::File,
     io::{Read, Seek},
 };
 
-/// Linux's page on every machine that Nagi runs on.
+/// The page size of Linux on every machine that Nagi runs on.
 const PAGE_BYTES: u64 = 4096;
 
-/// Reads the resident memory again and again: some microseconds each time.
+/// Reads the resident memory repeatedly; a read takes some microseconds.
 #[derive(Debug)]
 pub struct Resident {
     file: File,
@@ -16,18 +16,18 @@ pub struct Resident {
 }
 
 impl Resident {
-    /// None where there is no `/proc`.
+    /// Returns none where there is no `/proc`.
     pub fn open() -> Option<Resident> {
         File::open("/proc/self/statm").ok().map(|file| Resident { file, own_only: false })
     }
 
-    /// Counts what the process has for itself only. Pages of mapped files are the system's: it takes
-    /// them when it needs them.
+    /// Counts only private memory of the process. Pages of mapped files belong to the operating system, which
+    /// reclaims them when it needs memory.
     pub fn without_mapped_files(self) -> Resident {
         Resident { own_only: true, ..self }
     }
 
-    /// Bytes in memory now.
+    /// The current resident memory in bytes.
     pub fn bytes(&mut self) -> Option<u64> {
         let mut text = [0; 128];
         self.file.rewind().ok()?;

@@ -1,39 +1,40 @@
-//! What to do about the resident memory: a step of the watcher, without clock and thread.
+//! The decision of the watcher about resident memory: one step, without clock and thread.
 //!
 //! ```text
-//!   calm      below `purge_at`            caches grow back slowly, by a 64th of what was taken a step
-//!   tight     from there                  freed memory that the allocator keeps goes back at once
-//!   over      still above `squeeze_at`    the caches shrink by what is too much
+//!   calm      below `purge_at`         caches grow back slowly, per step by a 64th of the squeeze
+//!   tight     above `purge_at`         the allocator returns its free pages at once
+//!   over      still above `squeeze_at` the caches shrink by the excess
 //! ```
-//! The thresholds lie below the bound by what may come within one step.
+//!
+//! The thresholds are below the bound by the memory that may be added within one step.
 
 use crate::bound;
 
-/// What a step asks for.
+/// The action that a step requires.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Action {
     Nothing,
-    /// Give freed memory back to the system, then look again.
+    /// Return free pages to the operating system, then read the resident memory again.
     Purge,
 }
 
-/// The watcher's state.
+/// State of the watcher.
 #[derive(Debug)]
 pub struct Watch {
     purge_at: u64,
     squeeze_at: u64,
     bound: u64,
     squeezed: u64,
-    /// Largest resident memory seen.
+    /// Peak of the resident memory.
     pub peak: u64,
     pub purge_count: u64,
     pub squeeze_count: u64,
-    /// Steps that found the bound exceeded.
+    /// Number of steps that found the bound exceeded.
     pub over_count: u64,
 }
 
 impl Watch {
-    /// For a budget.
+    /// The watcher of a budget.
     pub fn new(budget_bytes: u64) -> Watch {
         let bound = bound(budget_bytes);
         let margin = budget_bytes / 16 + (24 << 20);
@@ -49,12 +50,12 @@ impl Watch {
         }
     }
 
-    /// What must not be exceeded.
+    /// The bound of resident memory.
     pub fn bound(&self) -> u64 {
         self.bound
     }
 
-    /// Begins a step with the resident memory of now.
+    /// Begins a step with the current resident memory.
     pub fn look(&mut self, resident: u64) -> Action {
         self.peak = self.peak.max(resident);
         self.over_count += u64::from(resident > self.bound);
@@ -67,7 +68,7 @@ impl Watch {
         }
     }
 
-    /// Ends a step: what the caches have to give up beyond the charges, if that has changed.
+    /// Finishes a step. Returns the new squeeze of the caches beyond the charges, if it has changed.
     pub fn squeeze(&mut self, resident: u64, squeeze_max: u64) -> Option<u64> {
         let before = self.squeezed;
         if resident > self.squeeze_at {
@@ -80,7 +81,7 @@ impl Watch {
         (self.squeezed != before).then_some(self.squeezed)
     }
 
-    /// Whether the next step should come soon.
+    /// Returns true if the next step should come soon.
     pub fn is_tight(&self, resident: u64) -> bool {
         resident >= self.purge_at
     }
