@@ -1,4 +1,4 @@
-//! Which collation an operation has: the one it names, or else that of what it works on.
+//! The collation of an operation: the one it names, or else the collection's.
 
 use nagi_error::{Code, Result, bail};
 use nagi_lang::collation::{Asked, Collation};
@@ -7,7 +7,7 @@ use nagi_store::{Collection, Namespace, Store};
 /// The collation of an operation on a collection, a view or nothing.
 ///
 /// # Errors
-/// 167 when it names another one than the view's.
+/// 167 if it names another collation than the view's.
 pub(crate) fn of(
     collection: Option<&Collection>,
     asked: Asked,

@@ -3,14 +3,16 @@
 //!   request -> plan (access path, sort, projection) -> sources -> Execution -- batch --> documents
 //!           -> pipeline stages above the plan
 //!
-//! find and aggregate are the same machine: plan nodes and stages are both sources of documents.
+//! find and aggregate share one implementation: plan nodes and stages are both sources of documents. Where to read:
+//! `plan/mod.rs` (the planner, with an example), `source/mod.rs` (the iterators), `stages/mod.rs` (the stages),
+//! `write/mod.rs` (write statements).
 //!
-//! Invariants
+//! # Invariants
 //! - Any plan returns what a collection scan with filter and sort returns.
-//! - Only cursors over records and index entries are seen here, never storage keys.
-//! - Every leaf counts what it looks at, so every operation can be stopped.
+//! - This crate uses only cursors over records and index entries, never storage keys.
+//! - Every leaf counts the entries it examines, so every operation can be cancelled.
 //!
-//! Does not know about: commands, sessions, cursor ids, batches' reply shape, the wall clock.
+//! The crate does not know commands, sessions, cursor ids, the format of replies, or the wall clock.
 
 mod access;
 mod collating;

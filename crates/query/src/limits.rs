@@ -1,9 +1,9 @@
-//! Every limit of this crate and where it comes from.
+//! All limits of this crate and their origins.
 
 /// `internalQueryMaxBlockingSortMemoryUsageBytes`, and the limit of blocking pipeline stages.
 pub const SORT_MEMORY_BYTES_MAX: usize = 100 << 20;
 
-/// Memory that one blocking stage of each kind may hold, bytes. Each has a parameter; all begin with 100 MB.
+/// Memory limits of blocking stages, in bytes. Each has a parameter of the server; the defaults are 100 MB.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct StageMemory {
     /// `internalDocumentSourceBucketAutoMaxMemoryBytes`
@@ -27,10 +27,10 @@ pub struct StageMemory {
 }
 
 impl StageMemory {
-    /// What each stage has unless it is set.
+    /// The defaults.
     pub const DEFAULT: StageMemory = StageMemory::all(SORT_MEMORY_BYTES_MAX);
 
-    /// The same for every stage.
+    /// The same limit for every stage.
     pub const fn all(bytes: usize) -> StageMemory {
         StageMemory {
             bucket_auto: bytes,
@@ -46,19 +46,19 @@ impl StageMemory {
     }
 }
 
-/// What the parameters of the server allow a query; one value for all its stages and sub-pipelines.
+/// Options from the server's parameters, the same for all stages and sub-pipelines of a query.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct QueryOptions {
-    /// Whether blocking stages may write to disk.
+    /// True if blocking stages may spill to disk.
     pub allow_disk_use: bool,
-    /// Memory of each blocking stage.
+    /// Memory limits of blocking stages.
     pub memory: StageMemory,
-    /// Documents that one `$densify` makes at most.
+    /// Limit of documents that one `$densify` builds.
     pub densify_docs_max: u64,
 }
 
 impl QueryOptions {
-    /// What holds unless something is set.
+    /// The defaults.
     pub const DEFAULT: QueryOptions = QueryOptions {
         allow_disk_use: true,
         memory: StageMemory::DEFAULT,
@@ -66,37 +66,37 @@ impl QueryOptions {
     };
 }
 
-/// Bytes of the table by which one `$lookup` without an index joins: hashes and record ids, some 24 bytes
-/// for a document of the other collection, or the documents that a view or its pipeline makes. With more it reads
-/// them for each document.
+/// Limit of the hash table of a `$lookup` without an index, in bytes: hashes and record ids, some 24 bytes for each
+/// document of the other collection, or the documents that a view or a pipeline yields. Beyond the limit the stage
+/// reads the other collection for each document.
 pub const LOOKUP_TABLE_BYTES_MAX: usize = 64 << 20;
 
 /// `internalPipelineLengthLimit`.
 pub const PIPELINE_STAGES_MAX: usize = 1000;
 
-/// Pipelines within pipelines: `$lookup`, `$unionWith`, `$facet` (232 beyond).
+/// Limit of pipelines within pipelines: `$lookup`, `$unionWith`, `$facet` (232 beyond).
 pub const PIPELINE_DEPTH_MAX: u32 = 20;
 
-/// Largest document that leaves the server: 16 MiB.
+/// Limit of a document that leaves the server: 16 MiB.
 pub const DOC_BYTES_MAX: usize = 16 << 20;
 
-/// Largest result of `distinct` (17217 beyond).
+/// Limit of the result of `distinct` (17217 beyond).
 pub const DISTINCT_BYTES_MAX: usize = 16 << 20;
 
-/// Results a candidate plan shows in its trial.
+/// Results that a candidate plan has to deliver in its trial.
 pub const TRIAL_RESULTS: u64 = 101;
 
-/// Documents that one `$densify` makes at most: `internalQueryMaxAllowedDensifyDocs` unless it is set.
+/// Limit of documents that one `$densify` builds: the default of `internalQueryMaxAllowedDensifyDocs`.
 pub const DENSIFY_DOCS_MAX: u64 = 500_000;
 
-/// `internalQueryCacheMaxEntriesPerCollection`: cached choices of plans.
+/// `internalQueryCacheMaxEntriesPerCollection`: limit of cached choices.
 pub const CACHED_PLANS_MAX: usize = 5000;
 
-/// `internalQueryCacheEvictionRatio`: so many times the works of its trial a cached plan may take.
+/// `internalQueryCacheEvictionRatio`: a cached plan may take this many times the works of its trial.
 pub const REPLAN_FACTOR: u64 = 10;
 
-/// `internalQueryCacheWorksGrowthCoefficient`: how the works of an inactive entry grow.
+/// `internalQueryCacheWorksGrowthCoefficient`: growth of the works of an inactive entry.
 pub const WORKS_GROWTH: u64 = 2;
 
-/// Records that a plan reads at once at most, before they are requested.
+/// Limit of records that a plan reads ahead at once.
 pub const RECORDS_AHEAD_MAX: usize = 256;

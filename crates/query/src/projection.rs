@@ -1,4 +1,4 @@
-//! The projection of a `find` with what a plan needs to know of it.
+//! The projection of a `find`, with the properties that a plan needs.
 
 use nagi_bson::{Doc, DocBuf, DocWriter};
 use nagi_error::Result;
@@ -8,7 +8,7 @@ use nagi_lang::{
     project,
 };
 
-/// A parsed projection that does something.
+/// A parsed projection that changes documents.
 pub(crate) struct Projection {
     shape: project::Projection,
     text: DocBuf,
@@ -16,7 +16,7 @@ pub(crate) struct Projection {
 }
 
 impl Projection {
-    /// Parses the `projection` argument; what leaves every document as it is is none.
+    /// Parses the `projection` argument; none if it leaves every document unchanged.
     pub(crate) fn parse(
         spec: Doc<'_>,
         filter: &Filter,
@@ -37,32 +37,32 @@ impl Projection {
         Ok(Some(Projection { shape, text: spec.to_buf(), simple }))
     }
 
-    /// As it was given, for explain.
+    /// The projection as given, for explain.
     pub(crate) fn text(&self) -> Doc<'_> {
         self.text.as_doc()
     }
 
-    /// Whether `apply` needs to know how the document matched.
+    /// Returns true if `apply` needs to know how the document matched.
     pub(crate) fn needs_match(&self) -> bool {
         self.shape.needs_position()
     }
 
-    /// Whether `apply` needs to know what the scan left with the document.
+    /// Returns true if `apply` needs the metadata of the document.
     pub(crate) fn needs_meta(&self) -> bool {
         self.shape.needs_meta()
     }
 
-    /// Whether it shows the values sorted by.
+    /// Returns true if it shows the sort key.
     pub(crate) fn needs_sort_key(&self) -> bool {
         self.shape.needs_sort_key()
     }
 
-    /// Whether it only keeps or drops whole top-level fields.
+    /// Returns true if it only keeps or drops whole top-level fields.
     pub(crate) fn is_simple(&self) -> bool {
         self.simple
     }
 
-    /// The paths it includes, if it does nothing but include: what an index must hold to cover it.
+    /// The included paths, if it does nothing but include: the paths that an index needs to cover it.
     pub(crate) fn included(&self) -> Option<Vec<String>> {
         self.shape.included_paths()
     }

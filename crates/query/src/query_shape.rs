@@ -5,9 +5,9 @@
 //!   {cmdNs: {db: "test", coll: "c"}, command: "find",
 //!    filter: {$and: [{a: {$eq: "?number"}}, {b: {$gt: "?date"}}]}, sort: {b: 1}}
 //! ```
-//! A value becomes its type; paths, operators and names stay, in their order. What does not change what
-//! is returned (hint, batchSize, comment, maxTimeMS) does not belong to the shape. It is made of the
-//! command as it was sent, before any rewriting, so that it can be told from a log line.
+//! A value is replaced by its type; paths, operators and names stay, in their order. Arguments that do not change
+//! the result (hint, batchSize, comment, maxTimeMS) are not part of the shape. It is computed from the command as
+//! it was sent, before any rewriting, so that it can be derived from a log line.
 //!
 //! The depth of recursion is bounded by the nesting that BSON validation allows.
 
@@ -19,12 +19,12 @@ use crate::stages::{How, Part, stage_spec};
 const COMMANDS: &[(&str, &[Part])] =
     &[("aggregate", AGGREGATE), ("distinct", DISTINCT), ("find", FIND)];
 
-/// Whether a command has a shape, and so may have query settings.
+/// Returns true if a command has a shape, and so may have query settings.
 pub fn has_query_shape(command: &str) -> bool {
     COMMANDS.iter().any(|(name, _)| *name == command)
 }
 
-/// The shape, or none of a command that has no settings.
+/// The shape; none for a command that has no settings.
 pub fn query_shape(db: &str, command: Doc<'_>) -> Option<DocBuf> {
     let first = command.first()?;
     let name = first.name();
@@ -45,7 +45,7 @@ pub fn query_shape(db: &str, command: Doc<'_>) -> Option<DocBuf> {
             match element.value() {
                 Value::Null | Value::Undefined => {}
                 Value::Doc(doc) if doc.is_empty() && *how != How::Filter => {}
-                // A switch that is off is one that was not given.
+                // A switch that is off counts as missing.
                 Value::Bool(false) => {}
                 value if *how == How::Switch && !value.is_truthy() => {}
                 _ => write(*how, element, out),
@@ -99,7 +99,7 @@ fn write(how: How, element: Element<'_>, out: &mut DocWriter<'_>) {
         }),
         (How::Expression, _) => expression(name, value, out),
         (How::Literal, _) => out.put(name, literal(value).as_str()),
-        // A stage's value of another type than usual: `$unionWith: "c"`.
+        // A stage's value of an unusual type: `$unionWith: "c"`.
         _ => out.put_element(element),
     }
 }
@@ -116,7 +116,7 @@ fn pipeline(stages: Array<'_>, out: &mut ArrayWriter<'_>) {
     }
 }
 
-/// `{a: 1}` and `{a: 1.0}` are one order.
+/// `{a: 1}` and `{a: 1.0}` are the same order.
 fn sort(doc: Doc<'_>, out: &mut DocWriter<'_>) {
     for element in doc {
         match number::as_f64(element.value()) {
@@ -189,13 +189,13 @@ fn conditions(element: Element<'_>, parts: &mut Vec<DocBuf>) {
     }
 }
 
-/// Whether it is `{$gt: 1, ...}`, not a value.
+/// Returns true if the document has operators (`{$gt: 1, ...}`) and is no value.
 fn is_operators(doc: Doc<'_>) -> bool {
     let first = doc.first().map_or("", |first| first.name());
     first.starts_with('$') && !matches!(first, "$ref" | "$id" | "$db")
 }
 
-/// Shows each operator that is a condition of its own: `$options` belongs to `$regex`.
+/// Visits each operator that is a condition of its own: `$options` belongs to `$regex`.
 fn operators_of<'a>(operators: Doc<'a>, visit: &mut dyn FnMut(Element<'a>)) {
     operators.iter().filter(|op| op.name() != "$options").for_each(visit);
 }
@@ -212,7 +212,7 @@ fn operator(op: Element<'_>, out: &mut DocWriter<'_>) {
         }),
         ("$elemMatch", Value::Doc(inner)) => out.doc(name, |out| filter(inner, out)),
         ("$regex", _) => out.put(name, "?string"),
-        // They say what is looked for, not with which value.
+        // These operands are part of the condition, not values.
         ("$exists", _) => out.put(name, value.is_truthy()),
         ("$type", _) => out.put_element(op),
         _ => out.put(name, literal(value).as_str()),
@@ -247,7 +247,7 @@ fn element(value: Value<'_>, out: &mut ArrayWriter<'_>) {
     }
 }
 
-/// Whether an element of an array is more than a constant.
+/// Returns true if an element of an array is more than a constant.
 fn is_computed(value: Value<'_>) -> bool {
     match value {
         Value::String(path) => path.starts_with('$'),
@@ -257,7 +257,7 @@ fn is_computed(value: Value<'_>) -> bool {
     }
 }
 
-/// What stands for a value: its type, and of an array that of its elements if they have one.
+/// The placeholder of a value: its type, and for an array the common type of its elements if there is one.
 fn literal(value: Value<'_>) -> String {
     let Value::Array(array) = value else { return format!("?{}", kind(value)) };
     let mut kinds = array.iter().map(kind);

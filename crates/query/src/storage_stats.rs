@@ -1,16 +1,16 @@
-//! What `collStats` and `$collStats` say about a collection's storage.
+//! The storage statistics of a collection, for `collStats` and `$collStats`.
 
 use nagi_bson::{DocWriter, Value};
 use nagi_error::{Code, Result, bail};
 use nagi_store::{Collection, CollectionStats, Store};
 
-/// What `$collStats` was requested.
+/// The requested parts of `$collStats`.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct CollStatsSpec {
-    /// The scale of `storageStats`, if it is requested.
+    /// The scale of `storageStats`, if that is requested.
     pub storage_scale: Option<i64>,
     pub count: bool,
-    /// Whether `latencyStats` is to have histograms, if it is requested.
+    /// For `latencyStats`, if that is requested: true if it includes histograms.
     pub latency_histograms: Option<bool>,
     pub exec: bool,
 }
@@ -143,7 +143,7 @@ fn write_indexes(
     });
 }
 
-/// The part of WiredTiger's description of a table that is true here as well. Never scaled, as there.
+/// The part of WiredTiger's table description that is true here as well. Not scaled, as in MongoDB.
 fn write_table(out: &mut DocWriter<'_>, creation: &str, uri: &str, (bytes, free): (i64, i64)) {
     out.doc("metadata", |metadata| metadata.put("formatVersion", 1));
     out.put("creationString", creation);
@@ -155,7 +155,7 @@ fn write_table(out: &mut DocWriter<'_>, creation: &str, uri: &str, (bytes, free)
     });
 }
 
-/// What `storageStats` says of a collection that does not exist.
+/// Writes the `storageStats` of a collection that does not exist.
 pub fn write_no_storage_stats(scale: i64, out: &mut DocWriter<'_>) {
     let zeroes = [
         "size",

@@ -1,4 +1,4 @@
-//! Searches in geometry indexes: the cells that a region needs, and the rings around a point.
+//! Searches in geometry indexes: the cells that a region covers, and the rings around a point.
 
 use std::{f64::consts::PI, sync::Arc};
 
@@ -14,29 +14,29 @@ use nagi_store::{Collection, Geometry, Grid, Index};
 
 use super::{Interval, Intervals};
 
-/// Room for rounding around a disc on the sphere, radians.
+/// Allowance for rounding around a disc on the sphere, in radians.
 const SLACK: f64 = 1e-9;
 
-/// Cells of a region that is looked up.
+/// Limit of the cells that cover a region.
 const CELL_COUNT_MAX: usize = 20;
-/// What a `$geoNear` stage asks for.
+/// The arguments of a `$geoNear` stage.
 pub(crate) struct GeoNearSpec {
     pub(crate) near: GeoNear,
-    /// Everything else that must match.
+    /// The filter that documents must match in addition.
     pub(crate) query: Arc<Filter>,
-    /// The indexed path, if it was given.
+    /// The indexed path, if the stage names it.
     pub(crate) key: Option<FieldPath>,
     pub(crate) shown: Arc<Shown>,
 }
 
-/// The fields that tell distance and place.
+/// The fields into which the stage writes distance and location.
 pub(crate) struct Shown(pub(crate) Option<AddFields>);
 
-/// The documents of a collection by distance.
+/// Access to the documents of a collection in the order of distance.
 pub(crate) struct GeoNearAccess {
     pub(crate) collection: Arc<Collection>,
     pub(crate) index: Arc<Index>,
-    /// The field of the index that is near.
+    /// The field of the index with the geometry.
     pub(crate) field: usize,
     /// Bounds of the other fields.
     pub(crate) bounds: Vec<Intervals>,
@@ -44,7 +44,7 @@ pub(crate) struct GeoNearAccess {
     pub(crate) near: GeoNear,
     pub(crate) filter: Option<Arc<Filter>>,
     pub(crate) shown: Option<Arc<Shown>>,
-    /// Metadata that the documents carry.
+    /// Metadata that the documents must carry.
     pub(crate) metas: MetaSet,
 }
 
@@ -55,7 +55,7 @@ pub(crate) fn intervals(ranges: &[(i64, i64)]) -> Intervals {
     Intervals::from_any(ranges.iter().filter_map(interval).collect())
 }
 
-/// Everything indexed by a cell within the covering of a zone, or by a cell around it.
+/// The ranges of the cells that cover a zone, and of the cells that contain it.
 pub(crate) fn of_zone(geometry: &Geometry, zone: &Zone) -> Vec<(i64, i64)> {
     let mut out = Vec::new();
     for cell in geometry.cells(zone, CELL_COUNT_MAX) {
@@ -66,8 +66,8 @@ pub(crate) fn of_zone(geometry: &Geometry, zone: &Zone) -> Vec<(i64, i64)> {
     out
 }
 
-/// The squares around a disc on the sphere: its latitudes, and the longitudes it reaches unless it
-/// holds a pole or lies across the date line.
+/// The squares around a disc on the sphere: its latitudes, and its longitudes unless it contains a pole or crosses
+/// the date line.
 pub(crate) fn of_disc(grid: &Grid, center: &geo::Point, radius: f64) -> Vec<(i64, i64)> {
     let radius = radius + SLACK;
     let (lat, lng) = (center.latitude().rad(), center.longitude().rad());
@@ -90,7 +90,7 @@ impl GeoNearAccess {
         }
     }
 
-    /// The first distance to search up to, in the unit of the condition.
+    /// The first search radius, in the unit of the condition.
     pub(crate) fn first_width(&self) -> f64 {
         match (self.near.measure, &self.index.spec.geometry) {
             (Measure::Plane, Some(Geometry::Plane(grid))) => (grid.max - grid.min) / 65536.0,
@@ -99,7 +99,7 @@ impl GeoNearAccess {
         }
     }
 
-    /// The distance beyond which there is nothing.
+    /// The distance beyond which no document can be.
     pub(crate) fn reach(&self) -> f64 {
         let farthest = match (self.near.measure, &self.index.spec.geometry) {
             (Measure::Plane, Some(Geometry::Plane(grid))) => {
@@ -112,7 +112,7 @@ impl GeoNearAccess {
         farthest.min(self.near.max)
     }
 
-    /// The bounds of the index for what is between two distances.
+    /// The bounds of the index for documents between two distances.
     pub(crate) fn ring(&self, inner: f64, outer: f64) -> Vec<Intervals> {
         let near: &Near = &self.near;
         let radians = |distance: f64| match near.measure {
@@ -121,7 +121,7 @@ impl GeoNearAccess {
         };
         let ranges = match &self.index.spec.geometry {
             Some(Geometry::Plane(grid)) if near.measure == Measure::Plane => {
-                // A little more than the square, for rounding in the distance.
+                // Slightly more than the square, because distances are rounded.
                 let outer = outer * (1.0 + 1e-12);
                 let (x, y) = (near.x, near.y);
                 grid.ranges((x - outer, y - outer), (x + outer, y + outer))

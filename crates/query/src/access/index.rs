@@ -1,4 +1,5 @@
-//! A scan of part of an index, a search in a text index, and what a projection reads of their keys.
+//! Access paths through an index: a scan of part of it, a search in a text index, and the use of its keys by a
+//! projection.
 
 use std::sync::Arc;
 
@@ -15,22 +16,22 @@ use super::{Interval, Intervals};
 #[derive(Clone)]
 pub(crate) struct IndexAccess {
     pub(crate) index: Arc<Index>,
-    /// For each field of the key pattern the values to visit, ascending.
+    /// For each field of the key pattern, the values to visit, ascending.
     pub(crate) bounds: Vec<Intervals>,
     /// Forward is the direction of the index itself.
     pub(crate) forward: bool,
-    /// Whether a record may come up more than once.
+    /// True if a record may have several entries within the bounds, so that duplicates must be removed.
     pub(crate) dedup: bool,
-    /// If one entry for each value of the leading fields is enough: how many fields that is.
+    /// The number of leading fields for whose values one entry each is enough; none if every entry is needed.
     pub(crate) distinct: Option<usize>,
-    /// What is tested on each key within the bounds.
+    /// The filter that is tested on each key within the bounds.
     pub(crate) filter: Option<Arc<KeyFilter>>,
-    /// `min` and `max` of the request: whole keys, inclusive and exclusive.
+    /// `min` (inclusive) and `max` (exclusive) of the request, as whole keys.
     pub(crate) range: Option<(Vec<u8>, Vec<u8>)>,
 }
 
 impl IndexAccess {
-    /// Explain's name of the scan. The clustered index stands for the records.
+    /// The stage's name in explain. A clustered index stands for the records themselves.
     pub(crate) fn stage_name(&self) -> &'static str {
         match self.index.spec.is_clustered() {
             true if self.scans_all() => "COLLSCAN",
@@ -39,7 +40,7 @@ impl IndexAccess {
         }
     }
 
-    /// Whether it walks all records of a clustered collection.
+    /// Returns true if it reads all records of a clustered collection.
     pub(crate) fn scans_all(&self) -> bool {
         self.index.spec.is_clustered()
             && self.range.is_none()
@@ -49,15 +50,15 @@ impl IndexAccess {
 
 /// Conditions on the fields of an index.
 pub(crate) struct KeyFilter {
-    /// With the paths of documents, for explain.
+    /// The conditions with the paths of documents, for explain.
     pub(crate) shown: Arc<Filter>,
-    /// The same about a flat document of the key's fields, called as `names` says.
+    /// The same conditions on a flat document of the key's fields, whose names are `names`.
     pub(crate) tested: Filter,
-    /// The names of the key's leading fields, up to the last one that is tested.
+    /// The names of the key's leading fields, up to the last one with a condition.
     pub(crate) names: Box<[Box<str>]>,
 }
 
-/// Where a projection's `$meta` finds the values sorted by and the index key.
+/// The sources of a projection's `$meta`: the sort key and the index key.
 #[derive(Clone, Default)]
 pub(crate) struct MetaSource {
     pub(crate) sort: Option<Arc<SortSpec>>,
@@ -68,16 +69,16 @@ pub(crate) struct MetaSource {
 pub(crate) struct TextAccess {
     pub(crate) collection: Arc<Collection>,
     pub(crate) index: Arc<Index>,
-    /// Bound to the index.
+    /// The search, with the settings of the index.
     pub(crate) text: Arc<TextFilter>,
-    /// The field of the key pattern that holds terms; their scores stand in the next.
+    /// The position in the key pattern of the field with terms; the next field has their scores.
     pub(crate) term: usize,
     /// Bounds of the other fields.
     pub(crate) bounds: Vec<Intervals>,
 }
 
 impl TextAccess {
-    /// The scan of one term, with what is tested on its keys.
+    /// The scan of one term, with the filter that is tested on its keys.
     pub(crate) fn scan(&self, term: &str, filter: Option<Arc<KeyFilter>>) -> Arc<IndexAccess> {
         let term = key_term(term);
         let term = Value::String(&term);

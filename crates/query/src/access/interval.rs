@@ -1,8 +1,7 @@
 //! Sets of values of one index field: sorted, disjoint intervals in MongoDB's order of values.
 //!
-//! Intervals are over values, not key bytes, because explain prints them and because union,
-//! intersection and complement are easiest where the order is known. They become bytes when a scan
-//! opens.
+//! Intervals are over values, not key bytes, because explain prints them and because union, intersection and
+//! complement are easiest in a known order of values. They are converted to bytes when a scan opens.
 
 use std::cmp::Ordering;
 
@@ -18,7 +17,7 @@ pub(crate) struct Interval {
     pub(crate) high_included: bool,
 }
 
-/// Disjoint intervals, ascending. Empty means that nothing can match.
+/// Disjoint intervals, ascending. The empty set means that no document can match.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Intervals(pub(crate) Vec<Interval>);
 
@@ -74,7 +73,7 @@ impl Interval {
             && self.high_included
     }
 
-    /// Whether a string may be inside, or an array or a document that holds one.
+    /// Returns true if the interval may contain a string, or an array or a document that contains one.
     fn may_hold_text(&self) -> bool {
         let text = compare::class(Value::String(""));
         let behind = compare::class(Value::Binary(nagi_bson::Binary { subtype: 0, bytes: &[] }));
@@ -95,7 +94,7 @@ impl Interval {
         Interval::new(low.value(), low_included, high.value(), high_included)
     }
 
-    /// Whether `self` ends before `next` begins, with a value between them that neither holds.
+    /// Returns true if `self` ends before `next` begins, with a value between them that neither contains.
     fn leaves_gap_to(&self, next: &Interval) -> bool {
         match compare::values(self.high.value(), next.low.value()) {
             Ordering::Less => true,
@@ -104,7 +103,7 @@ impl Interval {
         }
     }
 
-    /// As explain prints it; `reversed` for a scan from high to low.
+    /// The interval as explain prints it; `reversed` for a scan from high to low.
     pub(crate) fn text(&self, reversed: bool, collated: bool) -> String {
         let shown = |bound: &ValueBuf| match bound.value() {
             Value::String(key) if collated && !key.is_empty() => {
@@ -128,12 +127,12 @@ impl Interval {
 }
 
 impl Intervals {
-    /// Whether a string may be inside, or an array or a document that holds one.
+    /// Returns true if the set may contain a string, or an array or a document that contains one.
     pub(crate) fn may_hold_text(&self) -> bool {
         self.0.iter().any(Interval::may_hold_text)
     }
 
-    /// Whether a document may be inside.
+    /// Returns true if the set may contain a document.
     pub(crate) fn may_hold_documents(&self) -> bool {
         let (first, behind) = (Value::Doc(Doc::EMPTY), Value::Array(Array::EMPTY));
         let documents = Interval::new(first, true, behind, false);
@@ -161,7 +160,7 @@ impl Intervals {
         self.0.is_empty()
     }
 
-    /// Whether every interval is one value.
+    /// Returns true if every interval is a single value.
     pub(crate) fn is_points(&self) -> bool {
         !self.0.is_empty() && self.0.iter().all(Interval::is_point)
     }
@@ -170,13 +169,13 @@ impl Intervals {
         self.0.len() == 1 && self.0[0].is_point()
     }
 
-    /// Whether `value` lies inside.
+    /// Returns true if the set contains `value`.
     pub(crate) fn contains(&self, value: Value<'_>) -> bool {
         let point = Interval::point(value);
         self.0.iter().any(|interval| interval.intersect(&point).is_some())
     }
 
-    /// Sorts and merges: any list of intervals becomes a set.
+    /// Sorts and merges any list of intervals into a set.
     pub(crate) fn from_any(mut list: Vec<Interval>) -> Intervals {
         list.sort_by(|a, b| {
             compare::values(a.low.value(), b.low.value())
@@ -207,8 +206,8 @@ impl Intervals {
         Intervals(out)
     }
 
-    /// What is in all of several sets; everything if there are none. Two by two, as a chain of `n` complements of a
-    /// point would copy `n * n` intervals.
+    /// The intersection of several sets; all values if there are none. It intersects pairs, because a chain of `n`
+    /// complements of a point would copy `n * n` intervals.
     pub(crate) fn all_of(mut sets: Vec<Intervals>) -> Intervals {
         while sets.len() > 1 {
             let last = (sets.len() % 2 == 1).then(|| sets.pop()).flatten();
@@ -218,12 +217,12 @@ impl Intervals {
         sets.pop().unwrap_or_else(Intervals::all)
     }
 
-    /// What is in any of several sets.
+    /// The union of several sets.
     pub(crate) fn any_of(sets: impl Iterator<Item = Intervals>) -> Intervals {
         Intervals::from_any(sets.flat_map(|set| set.0).collect())
     }
 
-    /// Every value that is not in the set.
+    /// The set of all other values.
     pub(crate) fn complement(&self) -> Intervals {
         let mut out = Vec::with_capacity(self.0.len() + 1);
         let mut low = ValueBuf::new(Value::MinKey);

@@ -1,6 +1,6 @@
-//! Access paths as values: which part of which index is read, and what is tested on its keys.
+//! Access paths as values: the part of an index that is read, and the filter that is tested on its keys.
 //!
-//! The planner makes them, sources read by them, explain prints them.
+//! The planner builds them, sources read through them, explain prints them.
 
 pub(crate) mod geo;
 mod index;

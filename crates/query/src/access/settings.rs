@@ -1,13 +1,14 @@
-//! Query settings: what the administrator laid down for all queries of a shape.
+//! Query settings: the administrator's settings for all queries of a shape.
 //!
 //! ```text
-//!   command --> shape (see `shape`) --> the server looks its settings up --> Env of the request
-//!                                                                               |
-//!   plan of each collection the query reads <-- the indexes allowed there ------+
+//!   command --> shape (see `shape`) --> the server looks up its settings --> Env of the request
+//!                                                                              |
+//!   plan of each collection the query reads <-- the indexes allowed there -----+
 //! ```
-//! Settings are parsed and kept by the server; this is their part in planning. They win over index
-//! filters and over the query's own hint. Where none of the allowed indexes serves the query, it is
-//! planned as if there were no settings.
+//!
+//! The server parses and stores settings; this module applies them to planning. They take precedence over index
+//! filters and over the query's own hint. If none of the allowed indexes serves the query, it is planned as if
+//! there were no settings.
 
 use nagi_bson::{Doc, DocBuf, Value, number};
 use nagi_error::{Code, Result, bail};
@@ -42,23 +43,23 @@ impl QuerySettings {
         Ok(QuerySettings { shown, hints, reject })
     }
 
-    /// As explain and `$querySettings` show them.
+    /// The settings as explain and `$querySettings` show them.
     pub fn shown(&self) -> Doc<'_> {
         self.shown.as_doc()
     }
 
-    /// Whether queries of the shape are refused.
+    /// True if queries of the shape are refused.
     pub fn rejects(&self) -> bool {
         self.reject
     }
 
-    /// Bytes they take, about.
+    /// Estimated size in memory, in bytes.
     pub fn bytes(&self) -> u64 {
-        // Once as they are shown, once as they are used.
+        // The settings are held twice: as they are shown, and as they are used.
         2 * self.shown.as_bytes().len() as u64 + 256
     }
 
-    /// What queries of the shape may use of a collection.
+    /// The indexes of a collection that queries of the shape may use.
     pub(crate) fn allowed(&self, namespace: &Namespace) -> Option<&AllowedIndexes> {
         self.hints.iter().find(|(on, _)| on == namespace).map(|(_, allowed)| allowed)
     }
@@ -68,7 +69,7 @@ impl QuerySettings {
 #[derive(Debug)]
 pub(crate) struct AllowedIndexes {
     pub(crate) list: Box<[Allowed]>,
-    /// Whether the collection may be scanned, and forward.
+    /// The permitted direction of a collection scan (forward or not), if one is permitted.
     pub(crate) natural: Option<bool>,
 }
 
@@ -104,7 +105,7 @@ impl AllowedIndexes {
     }
 }
 
-/// Same fields in the same order with equal values (1 equals 1.0).
+/// Returns true if both have the same fields in the same order with equal values (1 equals 1.0).
 pub(crate) fn same_pattern(a: Doc<'_>, b: Doc<'_>) -> bool {
     let (mut a, mut b) = (a.iter(), b.iter());
     loop {

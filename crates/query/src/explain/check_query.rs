@@ -1,4 +1,4 @@
-//! Queries that settings are laid down for are parsed as if they should run.
+//! Checks a query for which settings are to be stored: parses it as if it were to run.
 
 use nagi_error::Result;
 use nagi_store::Store;
@@ -6,10 +6,10 @@ use nagi_store::Store;
 use super::{Explained, filter_of};
 use crate::{collating, plan, request::aggregate, source::Env};
 
-/// Parses a find, distinct or aggregate as if it should run.
+/// Parses a find, distinct or aggregate as if it were to run.
 ///
 /// # Errors
-/// Those of parsing it.
+/// Errors of parsing it.
 pub fn check_query(store: &Store, query: &Explained<'_>, env: &Env<'_>) -> Result<()> {
     match query {
         Explained::Find(request) => {

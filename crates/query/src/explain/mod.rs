@@ -1,8 +1,8 @@
-//! `explain`: the plan of a command, and what running it looked at, in MongoDB's shape.
+//! `explain`: the plan of a command and the counters of its run, in MongoDB's format.
 //!
-//! The plan is printed by walking its nodes. With `executionStats` the plan is opened with a counter
-//! around every node and run to its end, and the walk goes over nodes and sources side by side. Writes
-//! are not applied: what their plan finds is counted.
+//! The plan is printed by walking its nodes. With `executionStats` the plan is opened with a counter around every
+//! node and run to its end, and the walk visits nodes and sources side by side. Writes are not applied: the
+//! documents that their plan finds are counted.
 
 mod check_query;
 mod stages;
@@ -34,7 +34,7 @@ use crate::{
     write::{self, DeleteStatement, FindAndModifyRequest, UpdateStatement},
 };
 
-/// How much explain tells.
+/// The level of detail.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Verbosity {
     QueryPlanner,
@@ -43,7 +43,7 @@ pub enum Verbosity {
 }
 
 impl Verbosity {
-    /// Reads the `verbosity` argument; absent means everything.
+    /// Reads the `verbosity` argument; if it is missing, everything is shown.
     pub fn parse(value: Value<'_>) -> Result<Verbosity> {
         match value {
             Value::Missing => Ok(Verbosity::AllPlansExecution),
@@ -60,7 +60,7 @@ impl Verbosity {
     }
 }
 
-/// What is explained.
+/// The command that is explained.
 #[derive(Clone, Copy)]
 pub enum Explained<'a> {
     Find(FindRequest<'a>),
@@ -73,7 +73,7 @@ pub enum Explained<'a> {
     MapReduce(MapReduceRequest<'a>),
 }
 
-/// What stands above the plan of a command that is no find.
+/// The stage above the plan of a command that is no find.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Top {
     None,
@@ -84,7 +84,7 @@ enum Top {
 }
 
 impl Top {
-    /// Above this plan: the write of one document by its `_id` has a name of its own.
+    /// The stage above this plan: the write of one document by its `_id` has a name of its own.
     fn over(self, root: &Node) -> Top {
         let by_id = matches!(root, Node::IdLookup { .. });
         match self {
@@ -97,7 +97,7 @@ impl Top {
     }
 }
 
-/// A plan about to be explained.
+/// A plan that is going to be explained.
 struct Subject<'a> {
     namespace: &'a Namespace,
     filter: Arc<Filter>,
@@ -107,11 +107,11 @@ struct Subject<'a> {
     collation: Option<&'static Collation>,
 }
 
-/// Writes `explainVersion`, `queryPlanner` (or `stages`) and, as `verbosity` says, `executionStats`.
-/// `clock_ms` is any clock that only goes forward.
+/// Writes `explainVersion`, `queryPlanner` (or `stages`) and, depending on `verbosity`, `executionStats`.
+/// `clock_ms` is any monotonic clock.
 ///
 /// # Errors
-/// Those of parsing and planning; errors of running are part of the output.
+/// Errors of parsing and planning. Errors of running are part of the output.
 pub fn explain(
     store: &Arc<Store>,
     explained: &Explained<'_>,
@@ -154,12 +154,12 @@ struct Run<'r> {
     verbosity: Verbosity,
     env: &'r Env<'r>,
     clock_ms: &'r dyn Fn() -> i64,
-    /// How long planning took.
+    /// Duration of planning.
     planning_ms: Cell<i64>,
 }
 
 impl Run<'_> {
-    /// Makes a plan, and keeps how long that took.
+    /// Makes a plan and records how long that took.
     fn planned<T>(&self, lets: &LetVars, make: impl FnOnce(&mut Cx<'_>) -> Result<T>) -> Result<T> {
         let begin = (self.clock_ms)();
         let plan = self.plan_with(lets, make);
@@ -193,7 +193,7 @@ impl Run<'_> {
         top: Top,
     ) -> Result<Subject<'a>> {
         let spec = selection.spec(self.store.collection(namespace), false);
-        // One document is taken from the plan; MongoDB shows no limit for it unless there is a sort.
+        // Only one document is taken from the plan, but MongoDB shows a limit only if there is a sort.
         let limited = one && selection.sort.is_some();
         let spec = plan::FindSpec { limit: limited.then_some(1), ..spec };
         let plan = self.planned(&selection.lets, |cx| plan::plan(&spec, cx))?;
@@ -350,7 +350,7 @@ pub(crate) fn filter_of(
     Ok(Arc::new(filter.normalize()))
 }
 
-/// How running the plan went.
+/// The outcome of running the plan.
 struct Ran {
     outcome: Result<u64>,
     time_ms: i64,
@@ -380,7 +380,7 @@ fn query_planner(run: &Run<'_>, subject: &Subject<'_>, out: &mut DocWriter<'_>) 
         }
         out.put("indexFilterSet", plan.choice.filtered);
         let shape = match plan.choice.shape {
-            // A lookup by _id, or nothing: there was no look at the cache.
+            // A lookup by `_id`, or an empty result: the cache was not consulted.
             none if none == Shape::default() => Shape::of_filter(filter),
             shape => shape,
         };
@@ -410,7 +410,7 @@ fn query_planner(run: &Run<'_>, subject: &Subject<'_>, out: &mut DocWriter<'_>) 
     });
 }
 
-/// Writes the plan with what stands above it. `ran` has the opened sources after the run.
+/// Writes the plan and the stage above it. `ran` has the opened sources after the run.
 fn write_top(top: Top, root: &Node, ran: Option<(&mut dyn Source, u64)>, out: &mut DocWriter<'_>) {
     let name = match top {
         Top::None => {
@@ -450,7 +450,7 @@ fn write_top(top: Top, root: &Node, ran: Option<(&mut dyn Source, u64)>, out: &m
     }
 }
 
-/// The counters of what stands above the plan: it works once for each document, and returns none.
+/// The counters of the stage above the plan: one work for each document, and no results.
 fn top_counters(source: &dyn Source, returned: u64) -> SourceStats {
     SourceStats {
         works: returned + 1,

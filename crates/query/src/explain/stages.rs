@@ -1,4 +1,4 @@
-//! A pipeline as explain shows it: its plan as `$cursor`, then each stage, with what running it did.
+//! Explains a pipeline: its plan as `$cursor`, then each stage with the counters of its run.
 
 use std::sync::Arc;
 
@@ -13,9 +13,9 @@ use crate::{
 };
 
 impl Run<'_> {
-    /// Writes `stages`: the plan as `$cursor`, then each stage above it. Stages that write are shown and
-    /// not run; what would come to them is counted. A failed run fails the command: only a plan without stages
-    /// above it is shown with its error.
+    /// Writes `stages`: the plan as `$cursor`, then each stage above it. Stages that write are shown but not run;
+    /// their input is counted. A failed run fails the command, except for a plan without stages above it, which is
+    /// shown with its error.
     pub(super) fn stages(
         &self,
         subject: &Subject<'_>,
@@ -50,7 +50,7 @@ impl Run<'_> {
         Ok(())
     }
 
-    /// The plan below the stages, and its part of the run.
+    /// Writes the plan below the stages, with its part of the run.
     fn cursor(&self, subject: &Subject<'_>, shown: &mut Shown, out: &mut DocWriter<'_>) {
         query_planner(self, subject, out);
         if let (Some(source), Some(ran)) = (&mut shown.root, &shown.ran)
@@ -89,18 +89,18 @@ impl Run<'_> {
     }
 }
 
-/// What a run of a pipeline left behind.
+/// The state after the run of a pipeline.
 struct Shown {
     /// The opened stages, if it ran.
     root: Option<Box<dyn Source>>,
     ran: Option<Ran>,
     cursor: Option<SourceStats>,
-    /// For each stage its counters and what it adds.
+    /// For each stage, its counters and its additional fields.
     stages: Vec<Option<(SourceStats, DocBuf)>>,
 }
 
 impl Shown {
-    /// Nothing ran.
+    /// The state if nothing was run.
     fn planned(stages: &[Arc<dyn Stage>]) -> Shown {
         let stages = stages.iter().map(|_| None).collect();
         Shown { root: None, ran: None, cursor: None, stages }

@@ -1,12 +1,15 @@
-//! Which part of an index a filter needs.
+//! Index assignment: the part of an index that a filter needs.
 //!
-//! The filter's top level is a conjunction. Each conjunct that is a predicate on a path (or its
-//! negation, or an `$elemMatch` of such) yields [`Item`]s: path and bounds. An index takes for each of
-//! its fields the items on that path, as far as arrays allow:
+//! The filter's top level is a conjunction. Each conjunct that is a predicate on a path (or its negation, or an
+//! `$elemMatch` of such) yields [`Item`]s: path and bounds. For each of its fields an index takes the items on that
+//! path, as far as arrays permit:
 //!
-//! - Two items on paths that share an array may be met by different elements. Their bounds may be
-//!   combined only if they come from one `$elemMatch` on that array.
+//! - Two items on paths that share an array may be satisfied by different elements. Their bounds may be intersected
+//!   only if they come from one `$elemMatch` on that array.
 //! - Otherwise one of them gives the bounds, and the other is tested on the document.
+//!
+//! Example: with `{a: [1, 9]}` in the collection, `{a: {$gt: 5, $lt: 5}}` matches (9 > 5 and 1 < 5). So an index on
+//! `a` scans `(5, inf]` or `[-inf, 5)`, not the empty intersection, and tests the whole filter on the document.
 
 use nagi_bson::Value;
 use nagi_lang::{
@@ -26,11 +29,11 @@ use crate::access::{Interval, Intervals};
 pub(crate) struct Item<'f> {
     pub(crate) path: String,
     source: Source<'f>,
-    /// The conjunct it comes from.
+    /// Position of the conjunct that it comes from.
     pub(crate) conjunct: usize,
-    /// The `$elemMatch` it comes from: its number, and the components up to the array.
+    /// The number of the `$elemMatch` it comes from, and the number of components up to its array.
     element: Option<(usize, usize)>,
-    /// Whether the item is its whole conjunct.
+    /// True if the item is its whole conjunct.
     whole: bool,
 }
 
@@ -38,22 +41,22 @@ pub(crate) struct Item<'f> {
 enum Source<'f> {
     Is(&'f Pred),
     IsNot(&'f Pred),
-    /// What an `$expr` says of the path.
+    /// A fact that an `$expr` implies about the path.
     Known(&'f Known),
 }
 
-/// What an index does for a filter.
+/// The use of an index for a filter.
 #[derive(Clone, Debug)]
 pub(crate) struct Assignment {
-    /// One set for each field of the key pattern.
+    /// A set of values for each field of the key pattern.
     pub(crate) bounds: Vec<Intervals>,
-    /// Conjuncts that the bounds decide wholly.
+    /// Positions of the conjuncts that the bounds decide completely.
     pub(crate) exact: Vec<usize>,
-    /// Fields that have bounds.
+    /// Number of fields that have bounds.
     pub(crate) bound_fields: usize,
 }
 
-/// The conjuncts of a filter: the filter itself if it is no `$and`.
+/// The conjuncts of a filter; the filter itself if it is no `$and`.
 pub(crate) fn conjuncts(filter: &Filter) -> &[Filter] {
     match filter {
         Filter::And(all) => all,
@@ -76,7 +79,7 @@ pub(crate) fn items(conjuncts: &[Filter]) -> Vec<Item<'_>> {
     out
 }
 
-/// Whether a conjunct is one predicate on a path, or the negation of one.
+/// Returns true if a conjunct is one predicate on a path, or the negation of one.
 fn is_one(conjunct: &Filter) -> bool {
     match conjunct {
         Filter::Field { .. } | Filter::Not(_) => true,
@@ -182,14 +185,15 @@ impl<'f> Item<'f> {
         }
     }
 
-    /// Whether it comes from an `$expr`.
+    /// True if it comes from an `$expr`.
     pub(super) fn is_known(&self) -> bool {
         matches!(self.source, Source::Known(_))
     }
 
-    /// The bounds on a field whose arrays are at `multikey` (bit 0: the first component).
+    /// The bounds on a field; `multikey` says which components of its path are arrays in some document (bit 0: the
+    /// first).
     pub(crate) fn bounds(&self, multikey: u64, keys: Keys) -> Option<Bounds> {
-        // Geometries have keys in geometry indexes only: see `geo`.
+        // Geometries have keys only in geometry indexes: see `geo`.
         if let Source::Is(Pred::Geo(_) | Pred::Near(_)) | Source::IsNot(Pred::Geo(_)) = self.source
         {
             return None;
@@ -205,31 +209,32 @@ impl<'f> Item<'f> {
             Source::Is(pred) => bounds::of_pred(pred, simple, keys),
             Source::IsNot(pred) => {
                 let mut bounds = bounds::of_negation(pred, simple, keys)?;
-                // A document with arrays may have a key inside and others outside.
+                // A document with arrays may have one key inside the bounds and others outside.
                 bounds.exact &= multikey == 0;
                 bounds
             }
         };
-        // One condition of an `$elemMatch` alone does not decide it. A number in a path may be a
-        // position or a name, which keys do not tell apart.
+        // A single condition of an `$elemMatch` does not decide it. A number in a path may be a position or a name,
+        // and keys do not distinguish the two.
         let has_index = has_position(&self.path);
         bounds.exact &= self.whole && !has_index;
-        // The condition also looks for a field of that name in each element, and finds none.
+        // The condition also looks for a field of that name in each element. Elements without it match null, so
+        // null means that the bounds cannot exclude any key.
         if has_index && bounds.set.contains(Value::Null) {
             bounds.set = Intervals::all();
         }
         Some(bounds)
     }
 
-    /// The bounds in `index`. A sparse index on one field holds just the documents that have it.
+    /// The bounds in `index`. A sparse index on one field contains only the documents that have the field.
     pub(super) fn bounds_in(&self, index: &Index, multikey: u64) -> Option<Bounds> {
         let keys = Keys::Index(index.spec.collation);
         match self.source {
             Source::Is(pred) | Source::IsNot(pred) if bounds::is_foreign(pred, keys) => {
                 return None;
             }
-            // To expressions an array is one value, to an index several. A wildcard index leaves
-            // documents and empty arrays to the paths below.
+            // Expressions treat an array as one value, but an index has a key for each element. A wildcard index
+            // has no keys for documents and empty arrays, only for the paths below.
             Source::Known(_) if multikey != 0 || index.spec.kind.facts().by_path => return None,
             _ => {}
         }
@@ -241,7 +246,7 @@ impl<'f> Item<'f> {
         Some(bounds)
     }
 
-    /// Whether both conditions speak of one element at every array among the first `shared`
+    /// Returns true if both conditions refer to the same element at every array among the first `shared`
     /// components.
     fn same_element(&self, other: &Item<'_>, multikey: u64, shared: usize) -> bool {
         let arrays = multikey & mask(shared);
@@ -256,7 +261,7 @@ impl<'f> Item<'f> {
     }
 }
 
-/// Whether a component could be a position in an array.
+/// Returns true if a component could be a position in an array.
 pub(super) fn has_position(path: &str) -> bool {
     path.split('.').any(|part| !part.is_empty() && part.bytes().all(|b| b.is_ascii_digit()))
 }
@@ -269,7 +274,7 @@ fn shared_components(a: &str, b: &str) -> usize {
     a.split('.').zip(b.split('.')).take_while(|(a, b)| a == b).count()
 }
 
-/// How good bounds are: few values first.
+/// The rank of bounds for the choice between them: fewer values first.
 fn rank(set: &Intervals) -> u8 {
     match set {
         set if set.is_empty() => 0,
@@ -280,15 +285,14 @@ fn rank(set: &Intervals) -> u8 {
     }
 }
 
-/// What `index` does for the items; none if it has nothing for its first field.
+/// The use of `index` for the items; none if there are no bounds for its first field.
 ///
-/// A geometry index is of use only for a condition on a geometry, since it leaves out documents
-/// without one.
+/// A geometry index serves only a condition on a geometry, because it does not contain documents without one.
 pub(crate) fn assign(index: &Index, items: &[Item<'_>]) -> Option<Assignment> {
     assign_beside(index, items, None)
 }
 
-/// As [`assign`]; the field `near` is bound otherwise, so the others may be anything.
+/// As [`assign`], but the field `near` gets its bounds elsewhere, so the other fields may be unbounded.
 pub(crate) fn assign_beside(
     index: &Index,
     items: &[Item<'_>],
@@ -309,7 +313,7 @@ pub(crate) fn assign_beside(
         let mut candidates: Vec<(&Item<'_>, Bounds)> = items
             .iter()
             .filter(|item| *item.path == *part.path && near != Some(field))
-            // Where the path is missing there is no key, not even null.
+            // A document without the path has no key here, not even null.
             .filter(|item| is_plain(field) || item.excludes_missing())
             .filter_map(|item| match part.geo {
                 true => Some((item, geo::bounds(index, item.pred()?)?)),
@@ -340,8 +344,8 @@ pub(crate) fn assign_beside(
     on_geometry.then_some(out)
 }
 
-/// Bounds the path of a wildcard index. A document as a value has keys at the paths below, so bounds
-/// that may hold one become those of the path being there at all.
+/// Bounds the path of a wildcard index. A document as a value has keys at the paths below it, so bounds that may
+/// contain a document are widened to the existence of the path.
 fn bound_path(wild: &Wildcard, out: &mut Assignment) {
     let path = wild.path.as_deref().unwrap_or("");
     let point = Interval::point(Value::String(path));
@@ -356,7 +360,7 @@ fn bound_path(wild: &Wildcard, out: &mut Assignment) {
     out.exact.clear();
 }
 
-/// Combines the candidates of one field as far as arrays allow.
+/// Combines the candidates of one field as far as arrays permit.
 fn take<'i, 'f>(
     candidates: &[(&'i Item<'f>, Bounds)],
     multikey: u64,
@@ -372,7 +376,8 @@ fn take<'i, 'f>(
         };
         let fits = match chosen.last() {
             _ if multikey == 0 => true,
-            // What fits beside the others fits beside all that they fit beside.
+            // An item compatible with the last one is compatible with all the items that the last one is compatible
+            // with.
             Some(last) if !sets.is_empty() && last.element == item.element => beside(last),
             _ => chosen.iter().all(|other| beside(other)),
         };

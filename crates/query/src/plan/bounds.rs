@@ -1,11 +1,17 @@
-//! From a predicate to the index keys of the documents that satisfy it.
+//! Index bounds: converts a predicate to the index keys of the documents that satisfy it.
 //!
-//! The keys of a document at a path are its values there; for an array each element (and, below an
-//! array of arrays, the inner array as a whole); `[]` has the key undefined; a missing field null.
+//! The keys of a document at a path are its values there: for an array, each element (and, in an array of arrays,
+//! the inner array as a whole); for `[]`, undefined; for a missing field, null.
 //!
-//! Bounds are always *complete*: a document that matches has a key inside. They are *exact* if also
-//! every key inside belongs to a document that matches; then the predicate need not be tested again,
-//! and its negation is the complement.
+//! Bounds are always *complete*: every matching document has a key inside. They are *exact* if in addition every
+//! key inside belongs to a matching document; then the predicate need not be tested again, and its negation is the
+//! complement.
+//!
+//! ```text
+//!   {a: {$gte: 5}}   [5, inf]                exact
+//!   {a: /^ab/}       ["ab", "ac") or the regex itself   exact
+//!   {a: /ab/}        ["", {}) or the regex itself       inexact: the pattern is tested on each key or document
+//! ```
 
 use nagi_bson::{Array, Binary, Doc, Regex, Type, Value, ValueBuf};
 use nagi_lang::{
@@ -37,20 +43,20 @@ impl Bounds {
     }
 }
 
-/// Whose keys bounds are for.
+/// The keys that bounds are built for.
 #[derive(Debug, Clone, Copy)]
 pub(crate) enum Keys {
-    /// An index's: its collation's keys stand for strings.
+    /// Keys of an index. With a collation, strings are represented by collation keys.
     Index(Option<&'static Collation>),
-    /// No index's: each predicate orders strings as it says. Only to look at one predicate's set.
+    /// No index: each predicate orders strings by its own collation. Used to examine the set of a single predicate.
     Own,
 }
 
-/// An operand as keys hold it.
+/// An operand in the representation of keys.
 pub(super) enum Held {
     Same,
     Keyed(ValueBuf),
-    /// The predicate compares its strings in another order than the keys have.
+    /// The predicate orders strings differently from the keys.
     Otherwise,
 }
 
@@ -70,7 +76,7 @@ impl Keys {
     }
 }
 
-/// Whether a predicate compares strings in another order than the keys have: they are of no use.
+/// Returns true if a predicate orders strings differently from the keys, so that they are of no use.
 pub(crate) fn is_foreign(pred: &Pred, keys: Keys) -> bool {
     let foreign = |value: &ValueBuf, own| matches!(keys.hold(value.value(), own), Held::Otherwise);
     match pred {
@@ -96,10 +102,10 @@ const ID_MIN: [u8; 12] = [0; 12];
 const ID_MAX: [u8; 12] = [0xFF; 12];
 const BINARY_MIN: Value<'static> = Value::Binary(Binary { subtype: 0, bytes: &[] });
 
-/// The bounds of a predicate on a path; `simple` if no document holds an array above the path's last
+/// The bounds of a predicate on a path. `simple` means that no document has an array above the path's last
 /// component (so a null key means that the value is null or missing).
 ///
-/// Strings in bounds are as `keys` hold them; a predicate that orders them otherwise has no bounds.
+/// Strings in bounds have the representation of `keys`; a predicate that orders strings differently has no bounds.
 pub(crate) fn of_pred(pred: &Pred, simple: bool, keys: Keys) -> Bounds {
     match pred {
         Pred::Compare { op, value, collation } => match keys.hold(value.value(), *collation) {
@@ -154,8 +160,8 @@ pub(crate) fn of_pred(pred: &Pred, simple: bool, keys: Keys) -> Bounds {
     }
 }
 
-/// The bounds of the negation of a predicate; none if an index is of no use. They are exact only if no
-/// document has several keys.
+/// The bounds of the negation of a predicate; none if an index is of no use. They are exact only if no document has
+/// several keys.
 pub(crate) fn of_negation(pred: &Pred, simple: bool, keys: Keys) -> Option<Bounds> {
     if let Pred::Exists = pred {
         return Some(Bounds::inexact(Intervals::point(Value::Null)));
@@ -208,7 +214,7 @@ fn of_compare(op: CompareOp, value: Value<'_>, simple: bool) -> Bounds {
     }
 }
 
-/// `<`, `<=`, `>`, `>=` stay within the class of types of the operand.
+/// `<`, `<=`, `>`, `>=` match only values of the operand's type class.
 fn of_range(op: CompareOp, value: Value<'_>) -> Bounds {
     let Some((low, high, high_included)) = class_ends(value.kind()) else {
         return Bounds::inexact(class_of(value.kind()));
@@ -223,7 +229,7 @@ fn of_range(op: CompareOp, value: Value<'_>) -> Bounds {
     Bounds::exact(Intervals::one(interval))
 }
 
-/// Equality with an array: the array itself as an element of an array, or its first element.
+/// Equality with an array: a key for the array as an element of an array, or for its first element.
 fn of_array(array: Array<'_>) -> Intervals {
     let first = array.iter().next().unwrap_or(Value::Undefined);
     Intervals::from_any(vec![Interval::point(first), Interval::point(Value::Array(array))])
@@ -241,7 +247,7 @@ fn of_type(kind: Type, all_numbers: bool) -> Bounds {
         | Type::Timestamp
         | Type::MinKey
         | Type::MaxKey => true,
-        // Strings share their class with symbols, null its key with what is missing.
+        // Strings share their class with symbols, and null shares its key with missing fields.
         _ => false,
     };
     Bounds { set, exact }
@@ -255,7 +261,7 @@ fn of_regex(pattern: &Pattern, keys: Keys) -> Bounds {
     bytes.push(0);
     let itself = Regex::from_bytes(&bytes).map(|regex| Interval::point(Value::Regex(regex)));
     let (strings, exact) = match pattern.prefix() {
-        // What a collation makes of strings does not begin as they do.
+        // Collation keys of strings do not have the strings' prefixes.
         Some((prefix, exact)) if !prefix.is_empty() && !keys.are_collated() => {
             (starting_with(prefix), exact)
         }
@@ -265,7 +271,7 @@ fn of_regex(pattern: &Pattern, keys: Keys) -> Bounds {
     Bounds { set: Intervals::from_any(all), exact }
 }
 
-/// Strings that begin with `prefix`.
+/// The interval of strings that begin with `prefix`.
 fn starting_with(prefix: &str) -> Option<Interval> {
     let mut chars: Vec<char> = prefix.chars().collect();
     while let Some(last) = chars.pop() {
@@ -282,7 +288,7 @@ fn starting_with(prefix: &str) -> Option<Interval> {
     Interval::new(Value::String(prefix), true, Value::Doc(Doc::EMPTY), false)
 }
 
-/// Least and greatest value of a class of types, and whether the greatest belongs to it.
+/// Least and greatest value of a type class, and true if the greatest belongs to it.
 fn class_ends(kind: Type) -> Option<(Value<'static>, Value<'static>, bool)> {
     Some(match kind {
         Type::Double | Type::Int | Type::Long | Type::Decimal => {
@@ -304,7 +310,7 @@ fn class_ends(kind: Type) -> Option<(Value<'static>, Value<'static>, bool)> {
     })
 }
 
-/// All values of a class; for the rare ones at the end of the order everything there.
+/// All values of a type class; for the rare classes at the end of the order, everything from there.
 fn class_of(kind: Type) -> Intervals {
     Intervals::one(match class_ends(kind) {
         Some((low, high, high_included)) => Interval::new(low, true, high, high_included),

@@ -1,4 +1,4 @@
-//! From a request to a plan: fast paths, hints, candidates, and what stands above the access path.
+//! From a request to a plan: special cases, hints, candidates, and the nodes above the access path.
 
 use std::{collections::BTreeSet, sync::Arc};
 
@@ -32,19 +32,19 @@ use crate::{
     source::{Cx, ScanOptions},
 };
 
-/// What is wanted of a collection.
+/// The part of a request that concerns one collection.
 #[derive(Clone)]
 pub(crate) struct FindSpec<'a> {
-    /// None if it does not exist.
+    /// None if the collection does not exist.
     pub(crate) collection: Option<Arc<Collection>>,
     pub(crate) filter: Arc<Filter>,
     pub(crate) sort: Option<Arc<SortSpec>>,
-    /// The order of the collection itself, forward or backward, instead of a sort.
+    /// Collection order, forward or backward, instead of a sort.
     pub(crate) natural: Option<bool>,
     pub(crate) projection: Option<Arc<Projection>>,
-    /// Paths of the documents that are needed at all; none: everything.
+    /// Paths of the documents that are used at all; none: the whole documents.
     pub(crate) needed: Option<Vec<String>>,
-    /// Metadata that the documents shall carry.
+    /// Metadata that the documents must carry.
     pub(crate) metas: MetaSet,
     pub(crate) skip: u64,
     pub(crate) limit: Option<u64>,
@@ -53,13 +53,13 @@ pub(crate) struct FindSpec<'a> {
     pub(crate) max: Doc<'a>,
     pub(crate) return_key: bool,
     pub(crate) show_record_id: bool,
-    /// What the server's parameters allow.
+    /// Options from the server's parameters.
     pub(crate) options: QueryOptions,
     pub(crate) scan: ScanOptions,
 }
 
 impl<'a> FindSpec<'a> {
-    /// Everything that `filter` matches, in any order.
+    /// Every document that `filter` matches, in any order.
     pub(crate) fn new(collection: Option<Arc<Collection>>, filter: Arc<Filter>) -> FindSpec<'a> {
         FindSpec {
             collection,
@@ -82,7 +82,7 @@ impl<'a> FindSpec<'a> {
     }
 }
 
-/// Makes the plan. Runs short trials through `cx` when several candidates are in question.
+/// Builds the plan. With several candidates it runs a short trial through `cx`.
 pub(crate) fn plan(spec: &FindSpec<'_>, cx: &mut Cx<'_>) -> Result<Plan> {
     let Some(collection) = &spec.collection else {
         text::refuse_missing(&spec.filter)?;
@@ -100,7 +100,7 @@ pub(crate) fn plan(spec: &FindSpec<'_>, cx: &mut Cx<'_>) -> Result<Plan> {
     plan_for(&FindSpec { filter, ..spec.clone() }, collection, cx)
 }
 
-/// The plan over a collection that exists, by what is known of each `$expr`.
+/// The plan for an existing collection, after facts were derived from each `$expr`.
 fn plan_for(spec: &FindSpec<'_>, collection: &Arc<Collection>, cx: &mut Cx<'_>) -> Result<Plan> {
     let indexed_only = cx.env.refuses_scans() && is_refusable(spec, collection);
     if let Some(plan) = without_choice(spec, collection)? {
@@ -183,14 +183,14 @@ fn without_choice(spec: &FindSpec<'_>, collection: &Arc<Collection>) -> Result<O
     }
 }
 
-/// Why `notablescan` refuses a query, in MongoDB's words.
+/// Error texts of `notablescan`, as in MongoDB.
 const NO_INDEX: &str = "No indexed plans available, and running with 'notablescan'";
 const NATURAL: &str = "hint $natural is not allowed, because 'notablescan' is enabled";
 const TAILABLE: &str = "Running with 'notablescan', so tailable cursors (which always do a table scan) \
                         are not allowed";
 
-/// Whether `notablescan` concerns the query: not if it asks for everything, nor in system collections
-/// and internal databases.
+/// Returns true if `notablescan` applies to the query. It does not apply to queries for all documents, nor to
+/// system collections and internal databases.
 fn is_refusable(spec: &FindSpec<'_>, collection: &Collection) -> bool {
     let namespace = &collection.namespace;
     !matches!(&*spec.filter, Filter::AlwaysTrue)
@@ -198,7 +198,7 @@ fn is_refusable(spec: &FindSpec<'_>, collection: &Collection) -> bool {
         && !matches!(namespace.database(), "admin" | "config" | "local")
 }
 
-/// Whether the query asks for a collection scan.
+/// Returns true if the query requests a collection scan.
 fn is_natural(spec: &FindSpec<'_>, collection: &Collection) -> Result<bool> {
     let hint = spec.hint.map(|hint| hint.choose(collection)).transpose()?;
     Ok(spec.natural.is_some() || matches!(hint, Some(Chosen::Natural(_))))
@@ -212,7 +212,7 @@ fn scan_refused<T>(collection: &Collection, why: &str) -> Result<T> {
     )
 }
 
-/// The plan with the indexes that query settings allow; none if they allow no plan for this query.
+/// The plan with the indexes that query settings allow; none if no plan for this query is possible with them.
 fn allowed_plan(
     (spec, collection): (&FindSpec<'_>, &Arc<Collection>),
     allowed: &AllowedIndexes,
@@ -220,7 +220,7 @@ fn allowed_plan(
     indexed_only: bool,
     cx: &mut Cx<'_>,
 ) -> Result<Option<Plan>> {
-    // A range belongs to the index of its hint, and an order of the collection to no index.
+    // A key range belongs to the index of its hint, and collection order to no index.
     if !spec.min.is_empty() || !spec.max.is_empty() || spec.natural.is_some() {
         return Ok(None);
     }
@@ -230,14 +230,14 @@ fn allowed_plan(
         let Some(forward) = natural else { return Ok(None) };
         candidates.push(scan_candidate(spec, collection, forward));
     }
-    // Other indexes than usual take part: that is another entry of the plan cache.
+    // A different set of indexes takes part, so it has its own entry in the plan cache.
     let names = collection.ready_indexes().filter(|index| !allowed.allows(index));
     let mut apart = left_out.into_iter().chain(names).map(|index| index.name());
     let choice = Choice { shape: shape.beside(&mut apart), ..Choice::default() };
     choose::choose(candidates, (spec, collection), choice, cx).map(Some)
 }
 
-/// The plan of a `$geoNear` stage: the nearest first.
+/// The plan of a `$geoNear` stage, which yields the nearest documents first.
 pub(crate) fn nearest(
     collection: &Arc<Collection>,
     spec: &GeoNearSpec,
@@ -253,10 +253,10 @@ pub(crate) fn nearest(
     Ok(single(node))
 }
 
-/// The plan that picks `count` records at random, if that is less work than reading all.
+/// The plan that picks `count` records at random, if that is cheaper than reading all.
 pub(crate) fn pick(collection: &Arc<Collection>, count: u64, cx: &Cx<'_>) -> Result<Option<Plan>> {
     let all = u64::try_from(collection.count()).unwrap_or(0);
-    // As MongoDB: of more than a hundred no more than a twentieth.
+    // The rule of MongoDB: more than 100 documents, of which at most a twentieth is picked.
     let few = all > 100 && count > 0 && count.saturating_mul(20) <= all;
     if !few {
         return Ok(None);
@@ -284,7 +284,8 @@ fn coll_scan(spec: &FindSpec<'_>, collection: &Arc<Collection>, forward: bool) -
         Filter::AlwaysTrue => None,
         _ => Some(spec.filter.clone()),
     };
-    // A clustered collection is in the order of its ids; a resume token is a place among the records.
+    // A clustered collection is in the order of its ids. With a resume token, a position among the records is
+    // needed.
     let by_record = spec.scan.tracked || spec.scan.resume_after.is_some();
     if let Some(index) = collection.id_index().filter(|index| index.spec.is_clustered())
         && !by_record
@@ -304,7 +305,7 @@ fn coll_scan(spec: &FindSpec<'_>, collection: &Arc<Collection>, forward: bool) -
     Node::CollScan { collection: collection.clone(), forward, filter, options: spec.scan.clone() }
 }
 
-/// A tailable cursor walks the collection, whatever the filter.
+/// A tailable cursor reads the collection, whatever the filter.
 fn tailable(spec: &FindSpec<'_>, collection: &Arc<Collection>) -> Result<Plan> {
     if !collection.options.capped {
         bail!(
@@ -364,10 +365,10 @@ fn hinted(spec: &FindSpec<'_>, collection: &Arc<Collection>, hint: Hint<'_>) -> 
     }
 }
 
-/// A hinted wildcard index at the path with the narrowest bounds.
+/// The plan over a hinted wildcard index, at the path with the narrowest bounds.
 ///
 /// # Errors
-/// 291 if it serves no part of the filter.
+/// 291 if the index serves no part of the filter.
 fn wildcard_hinted(
     spec: &FindSpec<'_>,
     collection: &Arc<Collection>,
@@ -389,8 +390,8 @@ fn wildcard_hinted(
     Ok(single(index_candidate(spec, collection, &view, Some(assignment))))
 }
 
-/// All plans over indexes that are worth a trial. With them the indexes that
-/// could not be used because they do not hold every document that matches.
+/// All plans over indexes that are worth a trial, and the indexes that were left out because they do not contain
+/// every matching document.
 fn candidates<'c>(
     spec: &FindSpec<'_>,
     collection: &'c Arc<Collection>,
@@ -436,7 +437,7 @@ fn candidates<'c>(
     (out, left_out)
 }
 
-/// The plan over the whole collection.
+/// The plan that scans the whole collection.
 fn scan_candidate(spec: &FindSpec<'_>, collection: &Arc<Collection>, forward: bool) -> Candidate {
     let rooted_or = matches!(&*spec.filter, Filter::Or(_));
     let node = above(spec, coll_scan(spec, collection, forward), false);
@@ -469,7 +470,7 @@ pub(super) fn rest(conjuncts: &[Filter], without: &[usize]) -> Option<Arc<Filter
     }
 }
 
-/// A whole plan over one index; without an assignment the index is walked from end to end.
+/// A complete plan over one index. Without an assignment the index is scanned from end to end.
 fn index_candidate(
     spec: &FindSpec<'_>,
     collection: &Arc<Collection>,
@@ -502,13 +503,14 @@ fn index_candidate(
     above(spec, node, forward.is_some())
 }
 
-/// Whether a record may have several entries within the bounds: arrays, or several paths of a wildcard.
+/// Returns true if a record may have several entries within the bounds: because of arrays, or several paths of a
+/// wildcard.
 fn has_duplicates(index: &Index, bounds: &[Intervals]) -> bool {
     let paths = index.spec.wildcard.as_ref().and_then(|wild| bounds.get(wild.at));
     index.is_multikey() || paths.is_some_and(|paths| !paths.is_one_point())
 }
 
-/// The access path: scan, and fetch unless the keys hold all that is needed.
+/// The access path: a scan, and a fetch unless the keys contain all that is needed.
 fn read(
     spec: &FindSpec<'_>,
     collection: &Arc<Collection>,
@@ -518,7 +520,8 @@ fn read(
     let (access, filter) = key_filter::apply(access, filter);
     let scan = Box::new(Node::IndexScan(access.clone()));
     let whole = Some(spec.filter.clone());
-    // Above a blocking sort the keys are shown that it keeps: it sorts by fields that need not be in them.
+    // Above a blocking sort the keys kept by the sort are shown: it may sort by fields that are not part of the
+    // keys.
     let keys_now = spec.return_key && !blocks(spec, &access);
     if keys_now && filter.is_none() {
         return Node::FromKey { access, flat: true, input: scan };
@@ -540,13 +543,13 @@ fn read(
     *fetch
 }
 
-/// Whether a sort is needed above the scan.
+/// Returns true if a sort is needed above the scan.
 fn blocks(spec: &FindSpec<'_>, access: &IndexAccess) -> bool {
     let Some(sort) = &spec.sort else { return false };
     order::direction_for(&access.index, &access.bounds, sort).is_none()
 }
 
-/// Whether the index's keys hold every path that projection and sort need.
+/// Returns true if the index's keys contain every path that projection and sort need.
 pub(super) fn covers(spec: &FindSpec<'_>, index: &Index) -> bool {
     let Some(needed) = &spec.needed else { return false };
     let in_key = |path: &str| {
@@ -558,14 +561,14 @@ pub(super) fn covers(spec: &FindSpec<'_>, index: &Index) -> bool {
         })
     };
     let sort = spec.sort.iter().flat_map(|sort| sort.parts());
-    // Of strings a collated index holds their keys only. Of a document with arrays at other paths the scan
-    // passes on one entry, whichever: they have the same values here.
+    // A collated index contains collation keys instead of strings. Of a document with arrays at other paths the
+    // scan yields one entry, no matter which: they have the same values at the needed paths.
     index.spec.collation.is_none()
         && needed.iter().all(|path| in_key(path))
         && sort.into_iter().all(|part| in_key(part.path.as_str()))
 }
 
-/// The union of one access path for each branch of an `$or`; none if a branch has no index.
+/// The union of one access path for each branch of an `$or`; none if a branch has no usable index.
 fn or_candidate(
     spec: &FindSpec<'_>,
     collection: &Arc<Collection>,
@@ -620,7 +623,7 @@ fn fetched(
 
 pub(super) type BranchAccess = (Arc<IndexAccess>, Option<Arc<Filter>>, bool);
 
-/// The index with the narrowest bounds for one branch.
+/// The access path of the index with the narrowest bounds for one branch.
 pub(super) fn best_access(
     collection: &Arc<Collection>,
     branch: &Filter,
@@ -653,7 +656,7 @@ pub(super) fn best_access(
     Some((access, filter, forward.is_some()))
 }
 
-/// Sort, skip, limit and projection above an access path.
+/// Adds sort, skip, limit and projection above an access path.
 pub(super) fn above(spec: &FindSpec<'_>, mut node: Node, sorted: bool) -> Node {
     let is_one = matches!(node, Node::IdLookup { .. } | Node::Express { .. } | Node::Eof);
     if let Some(sort) = &spec.sort
@@ -696,7 +699,7 @@ pub(super) fn above(spec: &FindSpec<'_>, mut node: Node, sorted: bool) -> Node {
     node
 }
 
-/// Skips what `node` yields; of entries whose documents are only fetched, before that.
+/// Skips results of `node`. Entries whose documents are fetched without a filter are skipped before the fetch.
 fn skip(count: u64, node: Node) -> Node {
     match node {
         Node::Fetch { collection, filter: None, whole, input } if !is_clustered(&input) => {
@@ -707,12 +710,13 @@ fn skip(count: u64, node: Node) -> Node {
     }
 }
 
-/// Whether it walks the records themselves.
+/// Returns true if the node scans the records themselves.
 fn is_clustered(node: &Node) -> bool {
     matches!(node, Node::IndexScan(access) if access.index.spec.is_clustered())
 }
 
-/// Below a blocking sort only the fields that are requested, if they are known: it holds less.
+/// Below a blocking sort, reduces documents to the requested fields, if these are known, so that the sort holds
+/// less.
 fn prune(spec: &FindSpec<'_>, sort: &SortSpec, node: Node) -> Node {
     let plain = spec.projection.is_none() && !spec.return_key && !spec.show_record_id;
     let without_meta = spec.metas == MetaSet::NONE && !sort.needs_meta();
@@ -720,7 +724,7 @@ fn prune(spec: &FindSpec<'_>, sort: &SortSpec, node: Node) -> Node {
     if from_key(&node) {
         return node;
     }
-    // Whole fields of the root: what is within arrays may be named by its place.
+    // Whole top-level fields, because a path may address array elements by position.
     let paths = needed.iter().map(String::as_str);
     let paths = paths.chain(sort.parts().iter().map(|part| part.path.as_str()));
     let names: BTreeSet<&str> = paths.map(|path| path.split('.').next().unwrap_or(path)).collect();
@@ -739,7 +743,7 @@ fn prune(spec: &FindSpec<'_>, sort: &SortSpec, node: Node) -> Node {
             filter,
             input: Box::new(node),
         },
-        // A name that no projection takes.
+        // A name that is not valid in a projection.
         _ => node,
     }
 }
@@ -765,7 +769,7 @@ fn project(spec: &FindSpec<'_>, projection: &Arc<Projection>, node: Node) -> Nod
     }
 }
 
-/// The index whose entries the plan's documents come from, if it is one and no sort is between.
+/// The index that the plan's documents come from, if it is a single one and no sort is in between.
 fn index_below(node: &Node) -> Option<Arc<Index>> {
     match node {
         Node::IndexScan(access) => Some(access.index.clone()),

@@ -1,15 +1,16 @@
 //! Choosing between candidate plans: the plan cache first, otherwise a short trial.
 //!
-//! A cost model needs statistics that are right; a trial needs none. All candidates run side by side on the real
-//! data, each with the same budget of index entries and records that it may examine:
+//! A cost model needs correct statistics; a trial needs none. All candidates run on the real data, one after
+//! another, each with the same budget of index entries and records that it may examine:
 //!
 //! ```text
-//!   budget 100    plan A: 3 results    plan B: 0 results       no one has a first batch: budget x 4
-//!   budget 400    plan A: 101 results  plan B: 7 results       A wins; its 101 results are returned first
+//!   budget  256   plan A: 3 results    plan B: 0 results   none has a first batch: budget x 4
+//!   budget 1024   plan A: 101 results  plan B: 7 results   A wins; its 101 results are returned first
 //! ```
 //!
-//! - The first candidate that delivers a first batch (101 results, or all there are) wins. If none does, the budget
-//!   is quadrupled and all begin again. A trial thus costs about twice what the best candidate needs for its first
+//! - A candidate is done when it has delivered a first batch (101 results, or all there are). The cheapest done
+//!   candidate wins. If none is done, the budget is quadrupled and all start again; after five rounds the best
+//!   ratio of results to entries wins. A trial thus costs about twice what the best candidate needs for its first
 //!   batch, times the number of candidates.
 //! - The winner is stored in the plan cache under the query's shape, with the work it needed. A cached choice runs
 //!   alone, with ten times that work as its budget. If it exceeds the budget, a new trial decides: the data may
@@ -43,12 +44,12 @@ use crate::{
     source::{Cx, ExecutionStats, Returned, Source, Started, sum_stats},
 };
 
-/// Entries each candidate may look at in the first round; a cached choice may always look at so many.
+/// Entries that each candidate may examine in the first round; the minimal budget of a cached choice.
 const FIRST_BUDGET: u64 = 256;
-/// Rounds; with four times the budget each, the last looks at 65,536 entries.
+/// Limit of rounds. The budget is quadrupled in each, so in the last a candidate examines 65,536 entries.
 const ROUNDS_MAX: u32 = 5;
 
-/// A plan that might do, and what tells it from the others for any query of the same shape.
+/// A candidate plan, and an id that distinguishes it from the others for any query of the same shape.
 pub(crate) struct Candidate {
     pub(crate) node: Node,
     pub(crate) id: u64,
@@ -62,7 +63,7 @@ impl Candidate {
         Candidate { node, id: hash.finish() }
     }
 
-    /// A plan over what several have in common.
+    /// A plan that intersects several indexes.
     pub(super) fn intersection<'n>(
         indexes: impl Iterator<Item = &'n Arc<Index>>,
         node: Node,
@@ -72,7 +73,7 @@ impl Candidate {
         Candidate { node, id: hash.finish() }
     }
 
-    /// A plan over several, or none.
+    /// A plan over several indexes, or over none.
     pub(super) fn union<'n>(
         indexes: impl Iterator<Item = &'n Arc<Index>>,
         node: Node,
@@ -90,7 +91,7 @@ fn identify(index: &Index, hash: &mut Hash) {
     }
 }
 
-/// Orders assignments: fewer values first.
+/// The order of assignments: fewer values first.
 pub(crate) fn narrowness(assignment: &Assignment) -> u32 {
     let width = |set: &Intervals| match set {
         set if set.is_empty() => 0,
@@ -104,13 +105,13 @@ pub(crate) fn narrowness(assignment: &Assignment) -> u32 {
     (first + rest * 4).saturating_sub(assignment.bound_fields.min(8) as u32)
 }
 
-/// How a trial ended.
+/// The state of a candidate after its trial run.
 struct Trial {
     source: Box<dyn Source>,
-    /// What it returned.
+    /// The results it returned.
     returned: VecDeque<Returned>,
     results: u64,
-    /// Entries looked at.
+    /// Entries examined.
     spent: u64,
     done: bool,
 }
@@ -167,7 +168,7 @@ pub(crate) fn choose(
     Ok(plan)
 }
 
-/// The trial of all: the plan, and the winner's id and works if it came to its first batch.
+/// Runs the trial of all candidates. Returns the plan, and the winner's id and works if it completed a first batch.
 fn tried(
     mut nodes: Vec<Arc<Node>>,
     ids: &[u64],
@@ -203,7 +204,7 @@ fn tried(
     Ok((Plan { root, rejected: nodes, started, choice }, decided))
 }
 
-/// What a trial did, for explain and `$planCacheStats`.
+/// The counters of a trial run, for explain and `$planCacheStats`.
 fn report(node: &Node, trial: &mut Trial) -> Tried {
     let mut stats = ExecutionStats::default();
     sum_stats(&mut *trial.source, &mut stats);
@@ -217,7 +218,7 @@ fn report(node: &Node, trial: &mut Trial) -> Tried {
     }
 }
 
-/// The query and its trial as the cache keeps them.
+/// The query and its trial, as the cache stores them.
 fn origin(spec: &FindSpec<'_>, plan: &Plan, created_ms: i64) -> Origin {
     let query = DocBuf::build(|out| {
         out.put("query", &spec.filter.to_doc());
@@ -244,7 +245,7 @@ fn origin(spec: &FindSpec<'_>, plan: &Plan, created_ms: i64) -> Origin {
     }
 }
 
-/// The position of the best trial: of the plans over one index or a union, unless an intersection pays.
+/// The position of the best trial: among the plans over one index or a union, unless an intersection pays.
 fn rank(candidates: &[Arc<Node>], trials: &mut [Trial]) -> usize {
     let intersections = || (0..candidates.len()).filter(|at| candidates[*at].intersects());
     let best = rank_singles(candidates, trials);
@@ -260,7 +261,8 @@ fn rank(candidates: &[Arc<Node>], trials: &mut [Trial]) -> usize {
     intersections().find(better).unwrap_or(best)
 }
 
-/// Of those that are no intersection: done before not done, then cheap, then without blocking sort.
+/// The best without intersections: done before not done, then by cost, then those without a blocking sort, then
+/// those that do not fetch.
 fn rank_singles(candidates: &[Arc<Node>], trials: &[Trial]) -> usize {
     let cost = |at: &usize| {
         let trial = &trials[*at];
@@ -278,7 +280,7 @@ fn rank_singles(candidates: &[Arc<Node>], trials: &[Trial]) -> usize {
     singles.min_by_key(cost).unwrap_or(0)
 }
 
-/// Whether documents are read beside index keys.
+/// Returns true if documents are read in addition to index keys.
 fn fetches(node: &Node) -> bool {
     matches!(node, Node::Fetch { .. } | Node::CollScan { .. })
         || node.inputs().into_iter().any(fetches)

@@ -1,4 +1,4 @@
-//! The nodes of a plan as explain prints them.
+//! Writes the nodes of a plan as explain shows them.
 
 use nagi_bson::DocWriter;
 use nagi_lang::{collation, filter::Filter, sort::SortSpec};
@@ -13,13 +13,13 @@ fn int(n: u64) -> i32 {
     i32::try_from(n).unwrap_or(i32::MAX)
 }
 
-/// Writes a node and what is below it, after a run if its source is given.
+/// Writes a node and the nodes below it; with counters if its source is given, after it has run.
 pub(crate) fn write_node(node: &Node, ran: Option<&mut dyn Source>, out: &mut DocWriter<'_>) {
     write(node, ran, false, out);
 }
 
-/// Writes a node and what is below it into `out`. `ran` is its source after the run; `counting` says
-/// that the keys are only counted.
+/// Writes a node and the nodes below it into `out`. `ran` is its source after it has run; `counting` means that the
+/// keys are only counted.
 pub(crate) fn write(
     node: &Node,
     ran: Option<&mut dyn Source>,
@@ -29,7 +29,7 @@ pub(crate) fn write(
     if let Some(access) = clustered(node) {
         return write_clustered(node, access, ran, out);
     }
-    // What a count reads is no express plan, but the older one.
+    // A count does not use express plans; it shows the ordinary lookup.
     if let (Node::IdLookup { .. } | Node::Express { .. }, false) = (node, counting) {
         return write_express(node, ran, out);
     }
@@ -60,7 +60,7 @@ pub(crate) fn write(
     } else if let Some(input) = inputs.first() {
         let mut source = ran.and_then(first_input);
         let mut input = *input;
-        // The projection and the making of its documents from keys are one stage to explain.
+        // The projection and the construction of its documents from keys are one stage in explain.
         if let (Node::Projection { .. }, Node::FromKey { flat: false, input: below, .. }) =
             (node, input)
         {
@@ -72,7 +72,7 @@ pub(crate) fn write(
     }
 }
 
-/// Whether the plan passes on entries of an index without their documents: they are only counted.
+/// Returns true if the plan yields index entries without their documents, because they are only counted.
 pub(crate) fn is_counted(root: &Node) -> bool {
     match root {
         Node::IndexScan(_) => true,
@@ -81,7 +81,7 @@ pub(crate) fn is_counted(root: &Node) -> bool {
     }
 }
 
-/// The rings around the centre, which are scans and reads of one index, as one.
+/// Writes the rings around the centre, which are scans and fetches of one index, as one stage.
 fn write_near_inputs(access: &GeoNearAccess, source: &dyn Source, out: &mut DocWriter<'_>) {
     let stats = source.stats();
     let counted =
@@ -103,7 +103,7 @@ fn write_near_inputs(access: &GeoNearAccess, source: &dyn Source, out: &mut DocW
     });
 }
 
-/// A point read is one stage with few counters. Its key pattern is a text.
+/// A point read is one stage with few counters. Its key pattern is shown as text.
 fn write_express(node: &Node, ran: Option<&mut dyn Source>, out: &mut DocWriter<'_>) {
     out.put("stage", node.stage_name());
     match node {
@@ -128,7 +128,7 @@ fn write_express(node: &Node, ran: Option<&mut dyn Source>, out: &mut DocWriter<
     }
 }
 
-/// The scan of a clustered index, with or without the reading of its records.
+/// The scan of a clustered index, with or without the fetch of its records.
 fn clustered(node: &Node) -> Option<&IndexAccess> {
     match node {
         Node::IndexScan(access) if access.index.spec.is_clustered() => Some(access),
@@ -140,7 +140,7 @@ fn clustered(node: &Node) -> Option<&IndexAccess> {
     }
 }
 
-/// Both are one stage to explain: a scan of the records in the order of their ids.
+/// Writes both as one stage: a scan of the records in the order of their ids.
 fn write_clustered(
     node: &Node,
     access: &IndexAccess,
@@ -189,7 +189,7 @@ fn stage_name(node: &Node, counting: bool) -> &'static str {
     }
 }
 
-/// Whether the bounds are one range of keys: points, then at most one interval, then anything.
+/// Returns true if the bounds are one range of keys: points, then at most one interval, then unbounded fields.
 fn is_one_range(access: &IndexAccess) -> bool {
     let mut rest = access.bounds.iter().skip_while(|set| set.is_one_point());
     rest.next().is_none_or(|set| set.0.len() == 1) && rest.all(Intervals::is_all)
@@ -203,7 +203,7 @@ pub(crate) fn write_counters(stats: &SourceStats, out: &mut DocWriter<'_>) {
     out.put("advanced", int(stats.advanced));
     let idle = stats.works.saturating_sub(stats.advanced + u64::from(stats.at_end));
     out.put("needTime", int(idle));
-    // Running a plan for explain never lets go of its snapshot.
+    // A plan that runs for explain never releases its snapshot.
     out.put("needYield", 0);
     out.put("saveState", 0);
     out.put("restoreState", 0);
@@ -271,7 +271,7 @@ fn write_fields(node: &Node, out: &mut DocWriter<'_>) {
     }
 }
 
-/// The search as it was understood.
+/// Writes the search as it was parsed.
 fn write_search(access: &TextAccess, out: &mut DocWriter<'_>) {
     let spec = &access.index.spec;
     out.doc("indexPrefix", |out| {
@@ -339,7 +339,7 @@ fn write_access(access: &IndexAccess, out: &mut DocWriter<'_>) {
     });
 }
 
-/// What the stage looked at.
+/// Writes the counters of examined keys and documents.
 fn write_work(node: &Node, source: &dyn Source, out: &mut DocWriter<'_>) {
     let stats = source.stats();
     match node {

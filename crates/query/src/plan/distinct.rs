@@ -1,9 +1,9 @@
-//! The plan that meets each value of a path once: an index skipped through, value by value.
+//! The plan that yields each value of a path once: a skip scan of an index, from value to value.
 //!
 //! ```text
 //!   distinct a                        over {a: 1, b: 1}   one key for each a
 //!   distinct a, {a: {$gt: 3}, b: 5}                       for each a above 3 the first key with b 5
-//!   distinct b, {a: 7}                                    one key for each b of a 7
+//!   distinct b, {a: 7}                                    one key for each b with a 7
 //! ```
 
 use std::sync::Arc;
@@ -19,9 +19,10 @@ use super::{
 use crate::access::AllowedIndexes;
 use crate::access::Intervals;
 
-/// One document `{path: value, ..}` for each value that documents matching `filter` have at `path`. None
-/// if no index serves: one with arrays at the path may not, nor one whose keys do not decide the filter.
-/// `with_missing` asks for a document of those without the path, too. Of indexes only those `allowed`.
+/// The plan that yields one document `{path: value, ..}` for each value that documents matching `filter` have at
+/// `path`. None if no index serves: an index with arrays at the path may not be used, nor one whose keys do not
+/// decide the filter. If `with_missing`, documents without the path yield a document, too. Only `allowed` indexes
+/// are used.
 pub(crate) fn distinct_scan(
     collection: &Arc<Collection>,
     path: &str,
@@ -32,7 +33,7 @@ pub(crate) fn distinct_scan(
     let items = access::items(access::conjuncts(filter));
     let (indexes, _) = usable::usable(collection, &items, filter, allowed);
     let may = |index: &&Arc<Index>| allowed.is_none_or(|allowed| allowed.allows(index));
-    // Of every document, if nothing is asked: also what a sparse index would leave out is missing only.
+    // Without a filter a sparse index serves as well: the documents that it leaves out have no value at the path.
     let all = collection
         .ready_indexes()
         .filter(|index| index.spec.sparse && !with_missing && matches!(filter, Filter::AlwaysTrue));
@@ -44,7 +45,7 @@ pub(crate) fn distinct_scan(
     })
 }
 
-/// The field of the index that holds the path's values.
+/// The position of the index field that contains the path's values, if the index serves.
 fn serves(index: &Index, path: &str) -> Option<usize> {
     let spec = &index.spec;
     let field = spec.key.iter().position(|part| *part.path == *path)?;

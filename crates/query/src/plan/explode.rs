@@ -1,5 +1,5 @@
-//! A scan over several points as several sorted scans: `{a: {$in: [1, 2]}}` sorted by `b` over an
-//! index of `a` and `b` is the merge of two scans, each in order, instead of a blocking sort.
+//! Replaces a scan over several points by several sorted scans. `{a: {$in: [1, 2]}}` sorted by `b` over an index of
+//! `a` and `b` becomes the merge of two scans, each in order, instead of a blocking sort.
 
 use std::sync::Arc;
 
@@ -9,11 +9,11 @@ use nagi_store::Index;
 use super::order;
 use crate::access::{IndexAccess, Intervals};
 
-/// Scans one plan may be split into; MongoDB's `internalQueryMaxScansToExplode`.
+/// Limit of scans that one plan may be split into; MongoDB's `internalQueryMaxScansToExplode`.
 const SCANS_MAX: usize = 200;
 
-/// The scans whose merge yields `sort`; none if the leading fields are not points, or too many, or
-/// the fields behind them are in another order.
+/// The scans whose merge yields `sort`; none if the leading fields are not points, if there are too many points, or
+/// if the fields after them are in another order.
 pub(super) fn explode(
     index: &Arc<Index>,
     bounds: &[Intervals],
@@ -45,7 +45,7 @@ pub(super) fn explode(
             })
             .collect();
     }
-    // Which values the points have makes no difference to the order.
+    // The order does not depend on the values of the points.
     let forward = order::direction_for(index, &points[0], sort)?;
     let scan = |bounds| {
         Arc::new(IndexAccess {

@@ -1,11 +1,12 @@
-//! Point reads without a choice: one equality, and an index that begins with its field.
+//! Express plans: point reads that need no choice, with one equality on the first field of an index.
 //!
 //! ```text
 //!   {email: "a@b"}            a unique index on email: at most one document
-//!   {city: "Rome"}, limit 1   any index that begins with city: the first entry will do
+//!   {city: "Rome"}, limit 1   any index that begins with city: the first entry suffices
 //! ```
-//! MongoDB calls these EXPRESS plans. Nothing else could be better, so neither other candidates nor the
-//! plan cache are looked at. What the keys cover is left to the ordinary plan, which reads no document.
+//!
+//! No other plan could be better, so neither other candidates nor the plan cache are consulted. A query covered by
+//! the keys is left to the ordinary plan, which reads no document. The name is MongoDB's.
 
 use std::sync::Arc;
 
@@ -19,7 +20,7 @@ use nagi_store::{Collection, Index, IndexKind};
 use super::{IndexAccess, access, build, build::FindSpec, cache::IndexFilters, node::Node};
 use crate::access::Intervals;
 
-/// The plan, if the request is such a read.
+/// The plan, if the request is such a point read.
 pub(super) fn express(spec: &FindSpec<'_>, collection: &Arc<Collection>) -> Option<Node> {
     let plain = spec.sort.is_none()
         && spec.natural.is_none()
@@ -36,7 +37,7 @@ pub(super) fn express(spec: &FindSpec<'_>, collection: &Arc<Collection>) -> Opti
         .ready_indexes()
         .filter(serves)
         .min_by_key(|index| (!index.spec.unique, index.spec.key.len()))?;
-    // Index filters are by shape, which is not made here.
+    // Index filters are looked up by shape, which is not computed here.
     if IndexFilters::has_any(collection) || build::covers(spec, index) {
         return None;
     }
@@ -57,7 +58,7 @@ pub(super) fn express(spec: &FindSpec<'_>, collection: &Arc<Collection>) -> Opti
         .then(|| Node::Express { collection: Arc::clone(collection), access: Arc::new(access) })
 }
 
-/// The one condition, if it is equality with a value that is one key.
+/// The condition of the filter, if it is one equality with a value that has exactly one key.
 fn equality(filter: &Filter) -> Option<(&str, Value<'_>)> {
     match filter {
         Filter::And(all) if all.len() == 1 => equality(&all[0]),
@@ -77,11 +78,11 @@ fn equality(filter: &Filter) -> Option<(&str, Value<'_>)> {
     }
 }
 
-/// Whether the index holds every document with the value, and its entries are at most one (or one is
-/// enough).
+/// Returns true if the index contains every document with the value, and has at most one entry for it (or one entry
+/// is enough).
 fn serves(index: &Index, path: &str, value: Value<'_>, one: bool) -> bool {
     let spec = &index.spec;
-    // Keys of strings and what holds them depend on the collation; the ordinary plan knows how.
+    // Keys of strings and of values with strings depend on the collation; the ordinary plan handles that.
     let collated = spec.collation.is_some()
         && matches!(value, Value::String(_) | Value::Doc(_) | Value::Symbol(_));
     let single = spec.unique && spec.key.len() == 1;

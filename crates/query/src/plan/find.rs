@@ -19,7 +19,7 @@ use crate::{
     source::{Env, ScanOptions},
 };
 
-/// The arguments of `find` that decide what is returned. Documents absent from the command are empty.
+/// The arguments of `find` that determine the result. Documents that the command does not have are empty.
 #[derive(Debug, Clone, Copy)]
 pub struct FindRequest<'a> {
     pub namespace: &'a Namespace,
@@ -28,7 +28,7 @@ pub struct FindRequest<'a> {
     pub sort: Doc<'a>,
     pub hint: Option<Hint<'a>>,
     pub skip: u64,
-    /// None: all. (`limit: 0` of the command is none.)
+    /// None: no limit. (`limit: 0` of the command is none.)
     pub limit: Option<u64>,
     pub min: Doc<'a>,
     pub max: Doc<'a>,
@@ -36,19 +36,19 @@ pub struct FindRequest<'a> {
     pub show_record_id: bool,
     /// Variables for expressions.
     pub let_vars: Doc<'a>,
-    /// What the server's parameters allow.
+    /// Options from the server's parameters.
     pub options: QueryOptions,
-    /// Stays at the end of a capped collection.
+    /// The cursor waits at the end of a capped collection.
     pub tailable: bool,
-    /// `$_requestResumeToken`: [`Execution::resume_token`] is requested.
+    /// `$_requestResumeToken`: the caller requests [`Execution::resume_token`].
     pub request_token: bool,
-    /// `$_resumeAfter`: the record to begin behind.
+    /// `$_resumeAfter`: the record after which the scan begins.
     pub resume_after: Option<RecordKey<'a>>,
     pub collation: Asked,
 }
 
 impl<'a> FindRequest<'a> {
-    /// Everything in the collection.
+    /// A request for all documents of the collection.
     pub fn new(namespace: &'a Namespace) -> FindRequest<'a> {
         FindRequest {
             namespace,
@@ -71,7 +71,7 @@ impl<'a> FindRequest<'a> {
         }
     }
 
-    /// The `_id` if the request is nothing but a lookup by `_id`: then [`nagi_store::Store::point_read`] answers it.
+    /// The `_id` if the request is only a lookup by `_id`, which [`nagi_store::Store::point_read`] can answer.
     pub fn point(&self) -> Option<Value<'a>> {
         let mut fields = self.filter.iter();
         let (Some(first), None) = (fields.next(), fields.next()) else { return None };
@@ -85,7 +85,7 @@ impl<'a> FindRequest<'a> {
             && self.min.is_empty()
             && self.max.is_empty()
             && self.let_vars.is_empty()
-            // By its own collation, that of the collection, an id is found whatever it is.
+            // With the collection's own collation, a lookup by id is correct for any type of id.
             && self.collation == Asked::Inherited;
         if !plain || first.name() != "_id" {
             return None;
@@ -102,15 +102,15 @@ impl<'a> FindRequest<'a> {
     }
 }
 
-/// What parsing a find yields.
+/// The parsed arguments.
 pub(crate) struct Parsed {
     pub(crate) filter: Arc<Filter>,
     pub(crate) sort: Option<Arc<SortSpec>>,
     pub(crate) projection: Option<Arc<Projection>>,
     pub(crate) lets: LetVars,
-    /// Metadata that is requested.
+    /// Requested metadata.
     pub(crate) metas: MetaSet,
-    /// `sort: {$natural: 1}` or -1: the order of the collection, forward or backward.
+    /// `sort: {$natural: 1}` or -1: collection order, forward or backward.
     pub(crate) natural: Option<bool>,
 }
 
@@ -140,7 +140,7 @@ pub(crate) fn parse(
     Ok(Parsed { filter: Arc::new(filter), sort, projection, lets, metas, natural })
 }
 
-/// The order of a request whose filter leaves the metadata `available`.
+/// The sort of a request whose filter provides the metadata `available`.
 pub(crate) fn parse_sort(
     sort: Doc<'_>,
     collation: Option<&'static Collation>,

@@ -1,4 +1,4 @@
-//! Geometry indexes: which cells a region needs, and the plan of the nearest documents.
+//! Geometry indexes: the cells that a region needs, and the plan for the nearest documents.
 
 use std::sync::Arc;
 
@@ -21,7 +21,7 @@ use super::{
 use crate::access::geo::{intervals, of_disc, of_zone};
 use crate::access::{GeoNearAccess, GeoNearSpec, Shown};
 
-/// The bounds of a region in a geometry index; none if it is of no use.
+/// The bounds of a region in a geometry index; none if the index does not serve.
 pub(super) fn bounds(index: &Index, pred: &Pred) -> Option<Bounds> {
     let Pred::Geo(test) = pred else { return None };
     let ranges = match index.spec.geometry.as_ref()? {
@@ -46,7 +46,7 @@ fn zone(test: &GeoTest) -> Option<Zone> {
     }
 }
 
-/// Whether an index measures on the surface that a condition asks for.
+/// Returns true if an index measures on the surface that a condition requires.
 fn serves(index: &Index, near: &Near) -> bool {
     match index.spec.geometry {
         Some(Geometry::Plane(_)) => near.measure != Measure::Metres,
@@ -55,8 +55,8 @@ fn serves(index: &Index, near: &Near) -> bool {
     }
 }
 
-/// The plan of a condition of nearness with what else must match: which fields tell of it, and which
-/// metadata.
+/// The plan of a nearness condition, with the rest of the filter, and with the fields and metadata that show the
+/// distance.
 ///
 /// # Errors
 /// 291 if there is no index for it.

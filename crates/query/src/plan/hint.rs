@@ -1,4 +1,4 @@
-//! `hint`, `min` and `max`: the caller chooses index and range.
+//! `hint`, `min` and `max`: the client chooses index and key range.
 
 use std::sync::Arc;
 
@@ -7,14 +7,14 @@ use nagi_bson::{Doc, Value, ValueBuf};
 use nagi_error::{Code, Result, bail};
 use nagi_store::{Collection, Index, keystring};
 
-/// A hint as it was given.
+/// A hint as given by the client.
 #[derive(Debug, Clone, Copy)]
 pub enum Hint<'a> {
     Name(&'a str),
     Key(Doc<'a>),
 }
 
-/// What a hint chooses.
+/// The choice of a hint.
 pub(crate) enum Chosen {
     /// `{$natural: 1}` or -1: the collection itself, forward or backward.
     Natural(bool),
@@ -22,7 +22,7 @@ pub(crate) enum Chosen {
 }
 
 impl<'a> Hint<'a> {
-    /// Reads the `hint` argument of a command; absent and `{}` are no hint.
+    /// Reads the `hint` argument of a command; a missing argument and `{}` are no hint.
     pub fn parse(value: Value<'a>) -> Result<Option<Hint<'a>>> {
         match value {
             Value::Missing => Ok(None),

@@ -1,9 +1,15 @@
-//! Index intersection: two or more indexes that each fix a value, and only the records in all of them.
+//! Index intersection: two or more indexes that each fix a value, of which only the common records are read.
 //!
-//! Entries of one key lie in the order of their records, so the indexes are walked side by side and
-//! each steps over what another does not have; the cost is that of the shortest list. It pays where
-//! each index alone would read many documents of which few match. Whether it does is measured: the
-//! trial compares what it looked at with what the best single index looked at ([`pays`]).
+//! Entries of one key are in the order of their records, so the indexes are scanned side by side, and each skips
+//! the records that another does not have. The cost is that of the shortest list.
+//!
+//! ```text
+//!   {a: 1}   records 3  7  9  20       each index seeks to the greatest record of the others:
+//!   {b: 5}   records 7  8  20 41       7 and 20 are fetched, 3, 9, 8 and 41 are not
+//! ```
+//!
+//! An intersection pays if each index alone would read many documents of which few match. The trial measures that:
+//! it compares the work of the intersection with the work of the best single index ([`pays`]).
 
 use std::sync::Arc;
 
@@ -19,35 +25,35 @@ use super::{
 use crate::access::Intervals;
 use crate::source::ExecutionStats;
 
-/// Indexes that are walked side by side at the most.
+/// Limit of indexes that are intersected.
 const INDEXES_MAX: usize = 4;
-/// Entries of an index that one step over costs as much as reading a document by its record: measured, see
+/// The number of index entries whose skip costs as much as fetching a document by its record; measured, see
 /// `docs/decisions/032-a-cached-plan-is-a-choice.md`.
 const ENTRIES_PER_DOCUMENT: u64 = 4;
 
-/// What a trial or a run looked at, in entries of an index.
+/// The cost of a trial or a run, in index entries.
 fn cost(stats: &ExecutionStats) -> u64 {
     stats.keys_examined + ENTRIES_PER_DOCUMENT * stats.docs_examined
 }
 
-/// Whether an intersection did the same for less than three quarters of the cost.
+/// Returns true if the intersection did the same for less than three quarters of the cost.
 pub(super) fn pays(intersection: &ExecutionStats, single: &ExecutionStats) -> bool {
     cost(intersection) * 4 < cost(single) * 3
 }
 
-/// Whether every field of the index is fixed, so that its entries come in the order of the records.
+/// Returns true if every field of the index is fixed, so that its entries are in the order of the records.
 fn fixes(index: &Index, assignment: &Assignment) -> bool {
     let ordinary =
         !index.spec.is_clustered() && !index.spec.unique && index.spec.kind.facts().whole;
     ordinary && assignment.bounds.iter().all(Intervals::is_one_point)
 }
 
-/// Whether all paths of an index are among the other's.
+/// Returns true if all paths of an index are among the other's.
 fn is_within(index: &Index, other: &Index) -> bool {
     index.spec.key.iter().all(|part| other.spec.key.iter().any(|p| p.path == part.path))
 }
 
-/// The plan over all indexes that fix a value; none if there are less than two.
+/// The plan over all indexes that fix a value; none if there are fewer than two.
 pub(super) fn candidate(
     spec: &FindSpec<'_>,
     collection: &Arc<Collection>,
@@ -77,7 +83,8 @@ pub(super) fn candidate(
         }))
     };
     let inputs = chosen.iter().map(scan).collect();
-    // Of a record met before a pause the entries are of another state: the whole filter is asked again.
+    // After a yield, the entries of a record may come from different snapshots, so the whole filter is tested
+    // again.
     let fetch = Node::Fetch {
         collection: Arc::clone(collection),
         filter: Some(Arc::clone(&spec.filter)),

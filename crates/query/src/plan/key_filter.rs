@@ -1,15 +1,16 @@
-//! The part of a filter that index keys decide, before any document is read.
+//! The part of a filter that is decided on index keys, before any document is read.
 //!
 //! ```text
 //!   {i: {$gte: 0}, s: /99$/} over {i: 1, s: 1}
 //!     bounds          i: [0, inf], s: anything
 //!     tested on keys  {s: /99$/}
-//!     on documents    nothing: only those that match are fetched
+//!     on documents    nothing: only matching documents are fetched
 //! ```
-//! A key holds the very value of a field, with its type and whether it is missing, unless the path leads
-//! through an array in some document, or the key holds something in place of the value: a hash, a cell
-//! of a geometry index, a term, the sort key of a collation. A conjunct is tested on keys if all its paths
-//! are fields whose values the keys hold; the other conjuncts are left for the documents.
+//!
+//! A key holds the exact value of a field, with its type and with the fact that it is missing. Exceptions are paths
+//! that lead through an array in some document, and keys that hold a substitute for the value: a hash, a cell of a
+//! geometry index, a term, a collation key. A conjunct is tested on keys if all its paths are fields whose values
+//! the keys hold; the other conjuncts are tested on the documents.
 
 use std::sync::Arc;
 
@@ -41,7 +42,7 @@ pub(super) fn split(
     let Some(filter) = filter.filter(|filter| !matches!(**filter, Filter::AlwaysTrue)) else {
         return (None, None);
     };
-    // The clustered index stands for the records: there is nothing to save.
+    // The clustered index stands for the records, so a test on its keys saves nothing.
     if index.spec.collation.is_some() || index.spec.is_clustered() {
         return (None, Some(filter));
     }
@@ -72,18 +73,18 @@ fn all_of(mut parts: Vec<Filter>) -> Option<Filter> {
     }
 }
 
-/// What a field of the key is called while it is tested: a path of one component, no position.
+/// The name of a key's field during the test: a path of one component that is no array position.
 fn name(field: usize) -> String {
     format!("k{field}")
 }
 
-/// Whether keys hold the very value of a field in every document.
+/// Returns true if keys hold the exact value of a field in every document.
 fn holds_value(index: &Index, field: usize) -> bool {
     let spec = &index.spec;
     let part = &spec.key[field];
     let wild = spec.wildcard.as_ref().map(|wild| wild.at);
     let term = spec.key.iter().position(|part| part.is_term);
-    // The path of a wildcard or a term stands before the value or the score.
+    // The path of a wildcard index, or a term, precedes the value or the score.
     let special = |at: Option<usize>| at.is_some_and(|at| field == at || field == at + 1);
     part.holds_value()
         && !special(wild)
@@ -92,8 +93,8 @@ fn holds_value(index: &Index, field: usize) -> bool {
         && index.multikey_components(field) == 0
 }
 
-/// The condition on a flat document of the key's fields; none if keys do not decide it. Raises `fields`
-/// to the number of leading fields that it needs.
+/// The condition on a flat document of the key's fields; none if keys do not decide it. Raises `fields` to the
+/// number of leading fields that it needs.
 fn on_key(filter: &Filter, index: &Index, fields: &mut usize) -> Option<Filter> {
     let mut all = |parts: &[Filter]| -> Option<Vec<Filter>> {
         parts.iter().map(|part| on_key(part, index, fields)).collect()

@@ -1,9 +1,9 @@
-//! From what an `$expr` says of a path to the index keys of the documents of which it is true.
+//! Index bounds from facts that an `$expr` implies about a path.
 //!
-//! Expressions compare over all types, so a range ends at the end of the order and not at the end of a
-//! type: `{$gt: ["$a", 5]}` is `(5, MaxKey]`. A missing value is below all others to them, and null to an
-//! index. The bounds are complete and never exact: the expression is evaluated on the document.
-//! They hold for paths without arrays only.
+//! Expressions compare across all types, so a range ends at the end of the order, not at the end of a type: `{$gt:
+//! ["$a", 5]}` is `(5, MaxKey]`. In expressions a missing value is less than all others; in an index it is null.
+//! The bounds are complete and never exact: the expression is evaluated on the document. They are valid only for
+//! paths without arrays.
 
 use nagi_bson::Value;
 use nagi_lang::{
@@ -15,7 +15,7 @@ use nagi_lang::{
 use super::bounds::{Held, Keys};
 use crate::access::interval::{Interval, Intervals};
 
-/// The keys of the documents that `known` holds for; none if an index is of no use.
+/// The keys of the documents for which `known` is true; none if an index is of no use.
 pub(super) fn of(known: &Known, keys: Keys) -> Option<Intervals> {
     let value = known.value.value();
     match (known.relation, value) {
@@ -27,7 +27,7 @@ pub(super) fn of(known: &Known, keys: Keys) -> Option<Intervals> {
             }
             Some(Intervals::from_any(points))
         }
-        // The expression fails, or a document may have it fail.
+        // The expression fails, or may fail on some document.
         (Relation::In, _) => None,
     }
 }

@@ -20,20 +20,20 @@ use crate::{
 #[derive(Default)]
 pub(crate) struct Choice {
     pub(crate) shape: Shape,
-    /// Whether an index filter chose among the indexes.
+    /// True if an index filter restricted the indexes.
     pub(crate) filtered: bool,
     pub(crate) from_cache: bool,
-    /// If the cached choice was given up: the works it was expected to take, and those it took.
+    /// If the cached choice was abandoned: the works it was expected to take, and those it took.
     pub(crate) replanned: Option<(u64, u64)>,
-    /// The choice that the cache has for the shape, if it is active; for explain.
+    /// The active entry of the cache for the shape; for explain.
     pub(crate) cached: Option<u64>,
     /// The candidates' ids, the winner's first; none if there was no trial.
     pub(crate) ids: Vec<u64>,
-    /// What each candidate did in the trial, the winner's first.
+    /// The counters of each candidate in the trial, the winner's first.
     pub(crate) tried: Vec<Tried>,
 }
 
-/// What is told of the choice when the request is over.
+/// The facts about the choice that are reported when the request has finished.
 #[derive(Debug, Clone, Copy, Default)]
 pub(crate) struct Planned {
     pub(crate) shape: Shape,
@@ -42,12 +42,12 @@ pub(crate) struct Planned {
     pub(crate) replanned: Option<(u64, u64)>,
 }
 
-/// What a candidate did in its trial.
+/// The result of a candidate in its trial.
 pub(crate) struct Tried {
     pub(crate) results: u64,
-    /// Entries looked at.
+    /// Entries examined.
     pub(crate) works: u64,
-    /// How long it ran; 0 if no one asked.
+    /// How long it ran; 0 if that was not requested.
     pub(crate) nanos: u64,
     pub(crate) keys_examined: u64,
     pub(crate) docs_examined: u64,
@@ -56,14 +56,14 @@ pub(crate) struct Tried {
 }
 
 impl Choice {
-    /// Whether the plan at this place (the winner first) is the one that the cache has.
+    /// Returns true if the plan at this position (0: the winner) is the one in the cache.
     pub(crate) fn is_cached(&self, at: usize) -> bool {
         self.cached.is_some() && self.cached == self.ids.get(at).copied()
     }
 }
 
 impl Choice {
-    /// Why the plan at this place lost.
+    /// The reason why the plan at this position lost.
     pub(crate) fn reason(&self, at: usize) -> Option<String> {
         let (won, lost) = (self.tried.first()?, self.tried.get(at)?);
         Some(format!(
@@ -74,22 +74,22 @@ impl Choice {
 }
 
 impl Tried {
-    /// As `allPlansExecution` shows it.
+    /// Writes the result as `allPlansExecution` shows it.
     pub(crate) fn write(&self, out: &mut DocWriter<'_>) {
         let int = |n: u64| i32::try_from(n).unwrap_or(i32::MAX);
         out.put("nReturned", int(self.results));
         out.put("executionTimeMillisEstimate", int(self.nanos / 1_000_000));
         out.put("totalKeysExamined", int(self.keys_examined));
         out.put("totalDocsExamined", int(self.docs_examined));
-        // Results for an entry looked at: what the trial goes by.
+        // Results per examined entry, the criterion of the trial.
         out.put("score", 1.0 + self.results as f64 / self.works.max(1) as f64);
         out.put("executionStages", &self.stages);
     }
 }
 
-/// A chosen plan and what explain says about the choice.
+/// A chosen plan, and the facts about the choice that explain shows.
 pub(crate) struct Plan {
-    /// The plan as its trial left it, if there was one.
+    /// The running plan after its trial, if there was one.
     pub(super) started: Option<Started>,
     pub(crate) root: Arc<Node>,
     /// Candidates that lost the trial.
@@ -103,7 +103,7 @@ impl Plan {
         Plan { root, rejected: Vec::new(), started: None, choice: Choice::default() }
     }
 
-    /// What is told of the choice.
+    /// The facts about the choice that are reported.
     pub(crate) fn planned(&self) -> Planned {
         Planned {
             shape: self.choice.shape,
@@ -113,12 +113,12 @@ impl Plan {
         }
     }
 
-    /// The plan running: where its trial left it, or from the beginning. For one use.
+    /// Starts the plan, or continues it where its trial stopped. It can be called only once.
     pub(crate) fn start(&mut self) -> Box<dyn Source> {
         self.start_with(&Opener::default())
     }
 
-    /// The plan of a whole request running: it is announced, so that others see what the request does.
+    /// Starts the plan of a whole request, and announces it, so that other clients can see what the request does.
     pub(crate) fn start_top(&mut self, env: &Env<'_>) -> Box<dyn Source> {
         env.interrupt().planned(&|out| self.root.summary(out));
         let counted = env.interrupt().wants_stages();
@@ -136,7 +136,7 @@ impl Plan {
 
 /// One step of a plan. The inputs are nodes themselves.
 pub(crate) enum Node {
-    /// Nothing can match, or the collection does not exist.
+    /// No document can match, or the collection does not exist.
     Eof,
     CollScan {
         collection: Arc<Collection>,
@@ -155,24 +155,24 @@ pub(crate) enum Node {
         count: u64,
     },
     IndexScan(Arc<IndexAccess>),
-    /// The one document, or the first, that an entry of this one point leads to.
+    /// The one document, or the first one, of the entries at a single point of an index.
     Express {
         collection: Arc<Collection>,
         access: Arc<IndexAccess>,
     },
-    /// The nearest documents first, by a geometry index.
+    /// The nearest documents first, through a geometry index.
     GeoNear(Arc<GeoNearAccess>),
-    /// What a search finds, of the documents below that have some of its terms.
+    /// The documents that a search matches, among those below that contain some of its terms.
     TextMatch {
         access: Arc<TextAccess>,
         input: Box<Node>,
     },
-    /// The documents of its inputs' entries with the sums of their scores.
+    /// The documents of its inputs' entries, with the sums of their scores.
     TextOr {
         access: Arc<TextAccess>,
         filter: Option<Arc<Filter>>,
         memory_bytes_max: usize,
-        /// Whether it may write to disk.
+        /// True if it may spill to disk.
         spills: bool,
         inputs: Vec<Node>,
     },
@@ -180,11 +180,11 @@ pub(crate) enum Node {
     Fetch {
         collection: Arc<Collection>,
         filter: Option<Arc<Filter>>,
-        /// All that documents have to meet, also what bounds and keys decide; none if this is not known.
+        /// The complete filter, including the parts that bounds and keys decide; none if it is not known.
         whole: Option<Arc<Filter>>,
         input: Box<Node>,
     },
-    /// The records that all its inputs have; these come in the order of their records.
+    /// The records that all its inputs have; each input is in the order of records.
     AndSorted {
         inputs: Vec<Node>,
     },
@@ -210,18 +210,18 @@ pub(crate) enum Node {
         kind: ProjectionKind,
         projection: Arc<Projection>,
         filter: Arc<Filter>,
-        /// What `$meta` shows of the plan below.
+        /// Sources of `$meta` values of the plan below.
         meta: MetaSource,
         input: Box<Node>,
     },
-    /// Builds documents from index keys: what covered plans and `returnKey` do.
+    /// Builds documents from index keys, for covered plans and `returnKey`.
     FromKey {
         access: Arc<IndexAccess>,
         /// Keeps the key's fields in one flat document with the key pattern's names.
         flat: bool,
         input: Box<Node>,
     },
-    /// The index keys that a sort below kept: `returnKey`. Empty documents where no index is read.
+    /// Yields the index keys that a sort below kept, for `returnKey`; empty documents if no index is read.
     KeptKey {
         input: Box<Node>,
     },
@@ -229,7 +229,7 @@ pub(crate) enum Node {
     RecordId {
         input: Box<Node>,
     },
-    /// Around the plan of a rooted `$or`, for explain.
+    /// Encloses the plan of a rooted `$or`, for explain.
     Subplan {
         input: Box<Node>,
     },
@@ -238,16 +238,16 @@ pub(crate) enum Node {
 /// A blocking sort.
 pub(crate) struct SortNode {
     pub(crate) sort: Arc<SortSpec>,
-    /// Only the first so many are needed.
+    /// Only this many results are needed.
     pub(crate) limit: Option<u64>,
     pub(crate) memory_bytes_max: usize,
     pub(crate) allow_disk_use: bool,
-    /// The index whose keys are kept with the documents, for who shows them above.
+    /// The index whose keys are kept with the documents, for a node above that shows them.
     pub(crate) keyed_by: Option<Arc<Index>>,
     pub(crate) input: Box<Node>,
 }
 
-/// How explain calls a projection.
+/// The name of a projection in explain.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum ProjectionKind {
     Simple,
@@ -293,7 +293,7 @@ impl Node {
         }
     }
 
-    /// Explain's name of the stage.
+    /// The stage's name in explain.
     pub(crate) fn stage_name(&self) -> &'static str {
         match self {
             Node::Eof => "EOF",
@@ -322,7 +322,7 @@ impl Node {
         }
     }
 
-    /// The log's `planSummary`: leaves with their key patterns.
+    /// Writes the log's `planSummary`: leaves with their key patterns.
     pub(crate) fn summary(&self, out: &mut String) {
         let leaf = match self {
             Node::Eof => "EOF".to_owned(),
@@ -375,7 +375,7 @@ impl Node {
         }
     }
 
-    /// Whether it intersects indexes, for the choice between candidates.
+    /// Returns true if it intersects indexes; used in the choice between candidates.
     pub(crate) fn intersects(&self) -> bool {
         matches!(self, Node::AndSorted { .. }) || self.inputs().into_iter().any(Node::intersects)
     }
@@ -389,7 +389,7 @@ impl Node {
         inputs.into_iter().for_each(|input| input.each_leaf(see));
     }
 
-    /// What its leaves read, as a text: plans that read the same have the same.
+    /// The access paths of the leaves, as a text: plans that read the same data have the same text.
     pub(crate) fn reads(&self) -> String {
         let mut out = String::new();
         self.each_leaf(&mut |leaf| {
@@ -414,7 +414,7 @@ impl Node {
         }
     }
 
-    /// Whether any part blocks, for the choice between candidates.
+    /// Returns true if it contains a blocking sort; used in the choice between candidates.
     pub(crate) fn has_blocking_sort(&self) -> bool {
         matches!(self, Node::Sort(_)) || self.inputs().into_iter().any(Node::has_blocking_sort)
     }

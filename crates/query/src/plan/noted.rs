@@ -1,4 +1,4 @@
-//! What is noted of a plan that ran.
+//! Statistics of a plan that has run.
 
 use nagi_bson::DocBuf;
 
@@ -6,7 +6,7 @@ use super::{Plan, Planned, describe, short};
 use crate::source::{Env, ExecutionStats, Source, sum_stats};
 
 impl ExecutionStats {
-    /// With how the plan was chosen.
+    /// New statistics with the facts about the choice of the plan.
     pub(crate) fn of(planned: Planned) -> ExecutionStats {
         ExecutionStats {
             from_multi_planner: planned.several,
@@ -20,7 +20,7 @@ impl ExecutionStats {
 }
 
 impl Env<'_> {
-    /// Adds what the run of a statement's plan looked at.
+    /// Adds the counters of a statement's plan to the statistics.
     pub(crate) fn note_run(&self, plan: &Plan, source: &mut dyn Source) {
         let mut stats = ExecutionStats {
             has_sort_stage: plan.root.has_blocking_sort(),
@@ -31,7 +31,7 @@ impl Env<'_> {
         self.note_stages(plan, source);
     }
 
-    /// Keeps the stages of a plan that ran, if they are wanted.
+    /// Stores the stages of a plan that has run, if they are wanted.
     pub(crate) fn note_stages(&self, plan: &Plan, source: &mut dyn Source) {
         if self.interrupt().wants_stages() {
             let stages = DocBuf::build(|out| describe::write_node(&plan.root, Some(source), out));

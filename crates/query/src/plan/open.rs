@@ -1,4 +1,4 @@
-//! From a plan to running sources.
+//! Opens a plan: builds the sources of its nodes.
 
 use std::sync::Arc;
 
@@ -8,28 +8,28 @@ use crate::source::{
     Nearest, Project, RecordIds, Skip, Sort, SortMerge, Source, TextMatch, TextOr, Union,
 };
 
-/// How to open.
+/// Options for opening.
 #[derive(Debug, Clone, Copy, Default)]
 pub(crate) struct Opener {
-    /// Put a counter around every node, for explain.
+    /// Puts a counter around every node, for explain.
     pub(crate) counted: bool,
-    /// The counters look at the clock, too.
+    /// The counters also measure time.
     pub(crate) timed: bool,
-    /// How many documents are going to be asked for at most, if that is known.
+    /// The largest number of documents that will be requested, if it is known.
     pub(crate) wanted: Option<u64>,
-    /// How many other branches of a merge are read in turns with this one.
+    /// The number of other branches of a merge that are read alternately with this one.
     pub(crate) beside: usize,
     /// An index scan lends the records that are its entries.
     pub(crate) records: bool,
 }
 
 impl Opener {
-    /// For a plan whose run is shown.
+    /// Options for a plan whose run is shown.
     pub(crate) const SHOWN: Opener =
         Opener { counted: true, timed: true, wanted: None, beside: 0, records: false };
 }
 
-/// The sources of a plan. Nothing is read yet.
+/// Opens the sources of a plan. They read nothing yet.
 pub(crate) fn open(node: &Node, opener: &Opener) -> Box<dyn Source> {
     let beside = match node {
         Node::SortMerge { inputs, .. } => (opener.beside + 1) * inputs.len().max(1) - 1,
@@ -102,13 +102,13 @@ pub(crate) fn open(node: &Node, opener: &Opener) -> Box<dyn Source> {
     if opener.counted { Box::new(Counted::new(opened, opener.timed)) } else { opened }
 }
 
-/// Whether it fetches records that are the entries of the index below it.
+/// Returns true if the node fetches records that are themselves the entries of the index below it.
 fn fetches_entries(node: &Node) -> bool {
     let Node::Fetch { input, .. } = node else { return false };
     matches!(&**input, Node::IndexScan(access) if access.index.is_of_records())
 }
 
-/// How many documents a node of which so many are wanted asks of the one below it.
+/// The number of documents that a node requests of the one below it, given the number requested of the node.
 fn wanted(node: &Node, wanted: Option<u64>) -> Option<u64> {
     match node {
         Node::Limit { count, .. } => Some(wanted.map_or(*count, |wanted| wanted.min(*count))),

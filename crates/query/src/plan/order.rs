@@ -1,8 +1,7 @@
-//! Whether walking an index yields the order that a sort asks for.
+//! Decides if an index scan yields the order of a sort.
 //!
-//! Fields fixed to one value may be passed over, in the index and in the sort. A field that holds
-//! arrays sorts by its least (descending: greatest) element; a scan meets that element first, but only
-//! if it visits all of the field's values.
+//! Fields fixed to one value may be skipped, in the index and in the sort. A field with arrays sorts by its least
+//! (descending: greatest) element. A scan meets that element first only if it visits all values of the field.
 
 use nagi_lang::sort::SortSpec;
 use nagi_store::Index;
@@ -10,7 +9,7 @@ use nagi_store::Index;
 use super::access::has_position;
 use crate::access::Intervals;
 
-/// The direction (forward?) in which a scan with these bounds yields `sort`, if one does.
+/// The direction (true: forward) in which a scan with these bounds yields `sort`, if there is one.
 pub(crate) fn direction_for(index: &Index, bounds: &[Intervals], sort: &SortSpec) -> Option<bool> {
     if sort.needs_meta() || !same_order(index, bounds, sort) {
         return None;
@@ -18,8 +17,8 @@ pub(crate) fn direction_for(index: &Index, bounds: &[Intervals], sort: &SortSpec
     [true, false].into_iter().find(|forward| provides(index, bounds, sort, *forward))
 }
 
-/// Whether the keys inside the bounds are in the sort's order of strings: it is the index's, or there
-/// are no strings.
+/// Returns true if the keys within the bounds order strings as the sort does: both have the same collation, or
+/// there are no strings.
 fn same_order(index: &Index, bounds: &[Intervals], sort: &SortSpec) -> bool {
     sort.collation() == index.spec.collation || !bounds.iter().any(Intervals::may_hold_text)
 }

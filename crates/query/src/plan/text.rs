@@ -1,9 +1,9 @@
 //! Text searches: one scan of the text index for each term, their union, and the rest of the search.
 //!
 //! ```text
-//!   TEXT_MATCH                phrases, negations, case and diacritics: looks at the documents
-//!     TEXT_OR                 if somebody asks for the score: sums it, record by record
-//!       IXSCAN, IXSCAN ...    else FETCH over OR over the scans
+//!   TEXT_MATCH                phrases, negations, case and diacritics: examines the documents
+//!     TEXT_OR                 if the score is used: sums it, record by record
+//!       IXSCAN, IXSCAN ...    otherwise FETCH over OR over the scans
 //! ```
 
 use std::sync::Arc;
@@ -25,7 +25,7 @@ use super::{
 use crate::access::{Intervals, TextAccess};
 use crate::source::room;
 
-/// What the scan of a term takes, with what the engine has for it.
+/// Memory of the scan of a term, including the engine's.
 const TERM_BYTES: usize = 12 << 10;
 
 /// The text index of a collection.
@@ -39,7 +39,7 @@ fn text_index(collection: &Collection) -> Result<&Arc<Index>> {
     }
 }
 
-/// Refuses a search where there is nothing to search in.
+/// Refuses a search in a collection that does not exist.
 ///
 /// # Errors
 /// 27 if the filter has a search.
@@ -50,10 +50,10 @@ pub(super) fn refuse_missing(filter: &Filter) -> Result<()> {
     }
 }
 
-/// The plan of a filter that has a search.
+/// The plan of a filter with a search.
 ///
 /// # Errors
-/// 27 without a text index, 291 if it does not serve the filter, 2 for what a search excludes.
+/// 27 without a text index; 291 if the index does not serve the filter; 2 for options that a search excludes.
 pub(super) fn plan(
     spec: &FindSpec<'_>,
     collection: &Arc<Collection>,
@@ -87,7 +87,7 @@ pub(super) fn plan(
             (false, Some(_)) => return unserved(collection),
             (false, None) => indexed(collection, branch)?,
         };
-        // Whoever is found by the search has a score.
+        // Every document that the search finds has a score.
         inputs.insert(if direct { 0 } else { inputs.len() }, input);
     }
     let mut node = Node::Or { inputs };
@@ -98,7 +98,7 @@ pub(super) fn plan(
     Ok(above(spec, node, false))
 }
 
-/// A branch of an `$or` beside a search: it needs an index of its own.
+/// A branch of an `$or` beside a search, which needs an index of its own.
 fn indexed(collection: &Arc<Collection>, branch: &Filter) -> Result<Node> {
     let Some((access, filter, _)) = best_access(collection, branch, None, None) else {
         bail!(
@@ -123,7 +123,7 @@ fn unserved<T>(collection: &Collection) -> Result<T> {
     )
 }
 
-/// What a conjunction with a search among its parts finds.
+/// The plan of a conjunction that contains a search.
 fn search(
     spec: &FindSpec<'_>,
     collection: &Arc<Collection>,
@@ -174,7 +174,7 @@ fn search(
     Ok(Node::TextMatch { access, input: Box::new(input) })
 }
 
-/// The bounds of the fields beside the terms, and where the terms stand; none if a field before them
+/// The position of the terms in the key, and the bounds of the fields beside them; none if a field before the terms
 /// is not fixed.
 fn bounds(index: &Index, items: &[Item<'_>]) -> Option<(usize, Vec<Intervals>)> {
     let key = &index.spec.key;
@@ -186,7 +186,7 @@ fn bounds(index: &Index, items: &[Item<'_>]) -> Option<(usize, Vec<Intervals>)> 
         }
         let mut fixed = false;
         for item in items.iter().filter(|item| *item.path == *part.path) {
-            // These fields hold no arrays.
+            // These fields contain no arrays.
             let Some(found) = item.bounds_in(index, 0) else { continue };
             out[field] = out[field].intersect(&found.set);
             fixed |= matches!(item.pred(), Some(Pred::Compare { op: CompareOp::Eq, .. }));

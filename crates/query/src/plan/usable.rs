@@ -1,8 +1,11 @@
-//! Whether an index holds every document that a filter can match.
+//! Decides if an index contains every document that a filter can match.
 //!
-//! Sparse indexes leave out documents without the field, partial ones those outside their filter. An
-//! index is usable if the filter's conditions imply being in it: conditions are compared as sets of
-//! values (see `bounds`).
+//! Sparse indexes leave out documents without the field; partial indexes leave out documents that do not match
+//! their filter. An index is usable if the query's filter implies that a document is in the index. Implication is
+//! decided by comparing conditions as sets of values (see `bounds`).
+//!
+//! Example: the partial index on `a` with the filter `{b: {$gt: 5}}` serves `{a: 1, b: 7}`, because `[7, 7]` is a
+//! subset of `(5, inf]`. It does not serve `{a: 1}`.
 
 use std::sync::Arc;
 
@@ -16,9 +19,9 @@ use super::{
 };
 use crate::access::AllowedIndexes;
 
-/// The indexes that may serve the filter, by this and by being ready, not hidden and allowed; and those
-/// that may not because they are sparse or partial. Of a wildcard index: one for each path. A text
-/// index serves searches only, which have plans of their own.
+/// The indexes that may serve the filter (ready, not hidden, allowed, and containing every match), and the indexes
+/// that were excluded because they are sparse or partial. A wildcard index yields one entry per path. A text index
+/// serves only searches, which have their own plans.
 pub(crate) fn usable<'c>(
     collection: &'c Collection,
     items: &[Item<'_>],
@@ -44,8 +47,7 @@ pub(crate) fn usable<'c>(
     (found, left_out)
 }
 
-/// A wildcard index as the index of each path that it can serve: a document without the path has no
-/// key in it.
+/// A wildcard index, as one index for each path that it can serve: it has no key for a document without the path.
 pub(super) fn at_paths(index: &Arc<Index>, items: &[Item<'_>], filter: &Filter) -> Vec<Arc<Index>> {
     let mut paths: Vec<&str> =
         items.iter().filter(|item| item.excludes_missing()).map(|item| &*item.path).collect();
@@ -55,7 +57,7 @@ pub(super) fn at_paths(index: &Arc<Index>, items: &[Item<'_>], filter: &Filter) 
     paths.into_iter().filter_map(view).collect()
 }
 
-/// A sparse index holds the document if some condition needs one of its fields to be there.
+/// Returns true if some condition requires one of the fields of a sparse index to exist.
 fn in_sparse(index: &Index, items: &[Item<'_>]) -> bool {
     index
         .spec
@@ -69,7 +71,7 @@ pub(super) fn in_partial(index: &Index, items: &[Item<'_>], filter: &Filter) -> 
     index.partial_filter().is_none_or(|partial| implies(filter, items, partial, keys))
 }
 
-/// Whether every document that `filter` (with its `items`) matches is matched by `needed`.
+/// Returns true if every document that `filter` (with its `items`) matches is matched by `needed`.
 fn implies(filter: &Filter, items: &[Item<'_>], needed: &Filter, keys: Keys) -> bool {
     match needed {
         Filter::AlwaysTrue => return true,
@@ -93,19 +95,19 @@ fn implies(filter: &Filter, items: &[Item<'_>], needed: &Filter, keys: Keys) -> 
 }
 
 impl Item<'_> {
-    /// Whether a document without the field fails the condition.
+    /// Returns true if a document without the field does not satisfy the condition.
     pub(super) fn excludes_missing(&self) -> bool {
         if let Some(Pred::Exists | Pred::Geo(_) | Pred::Near(_)) = self.pred() {
             return true;
         }
-        // To an expression `"$a.b"` of `{a: []}` is an array, and no field is there.
+        // To expressions, `"$a.b"` of `{a: []}` is an array, although no such field exists.
         if self.is_known() && self.path.contains('.') {
             return false;
         }
         self.bounds(u64::MAX, Keys::Own).is_some_and(|bounds| !bounds.set.contains(Value::Null))
     }
 
-    /// Whether the condition implies `pred` on `path`.
+    /// Returns true if the condition implies `pred` on `path`.
     fn implies(&self, path: &str, pred: &Pred, keys: Keys) -> bool {
         if self.path != path {
             return false;

@@ -1,7 +1,7 @@
-//! `aggregate`: a pipeline over a collection, a view or nothing.
+//! `aggregate`: a pipeline over a collection, a view or no collection.
 //!
-//! The first stages that come to filter, sort, skip and limit are planned like a find; the others
-//! run above the plan.
+//! Leading stages that are equivalent to filter, sort, skip and limit are planned like a find. The other stages run
+//! above the plan.
 
 use std::{cell::Cell, sync::Arc};
 
@@ -29,20 +29,20 @@ use crate::{
     },
 };
 
-/// The arguments of `aggregate` that decide what is returned.
+/// The arguments of `aggregate` that determine the result.
 #[derive(Debug, Clone, Copy)]
 pub struct AggregateRequest<'a> {
     pub namespace: &'a Namespace,
     pub pipeline: Array<'a>,
     pub let_vars: Doc<'a>,
     pub hint: Option<Hint<'a>>,
-    /// What the server's parameters allow.
+    /// Options from the server's parameters.
     pub options: QueryOptions,
-    /// `$out` and `$merge` do not ask the target's validator.
+    /// `$out` and `$merge` do not check the target's validator.
     pub bypass_validation: bool,
-    /// Pipelines are rewritten into a form that does less; only tests say no.
+    /// Pipelines are rewritten into a cheaper form; only tests disable that.
     pub rewrites: bool,
-    /// This server's name, as some stages print it.
+    /// This server's name, which some stages print.
     pub host: &'a str,
     pub collation: Asked,
 }
@@ -63,7 +63,7 @@ impl<'a> AggregateRequest<'a> {
     }
 }
 
-/// A find on a view as the pipeline that does the same.
+/// Converts a find on a view to the equivalent pipeline.
 pub(crate) fn of_find<'a>(request: &FindRequest<'a>) -> Result<(ArrayBuf, Option<Hint<'a>>)> {
     let refused = [
         ("min", !request.min.is_empty()),
@@ -123,7 +123,8 @@ pub(crate) fn parse(
     Pipeline::parse(pipeline, &mut cx)
 }
 
-/// Refuses a pipeline that no view may have: one that does not parse, or that writes (167).
+/// Refuses a pipeline that a view may not have: one that does not parse, or one with a stage that is not allowed
+/// (167).
 pub fn check_view(namespace: &Namespace, pipeline: Array<'_>) -> Result<()> {
     for (at, stage) in pipeline.iter().enumerate() {
         let name = stage.as_doc().and_then(|stage| stage.first()).map_or("", |field| field.name());
@@ -147,7 +148,7 @@ pub fn aggregate(
 ) -> Result<Execution> {
     let collation = collating::by_name(store, request.namespace, request.collation)?;
     let lets = LetVars::parse(request.let_vars, env.now_ms(), collation)?;
-    // The caller's stages first: their errors do not depend on what a view adds.
+    // The client's own stages are parsed first, so that their errors do not depend on the stages of a view.
     parse(request, request.pipeline, &lets, collation)?;
     let catalog = store.catalog();
     let (collection, stages) = resolve(&catalog, request.namespace, request.pipeline)?;
@@ -163,13 +164,13 @@ pub fn aggregate(
     let root = assembled.plan.start_top(env);
     let shown = (env.interrupt().wants_stages() && !begins(&pipeline))
         .then(|| Arc::clone(&assembled.plan.root));
-    // The plan is found again below the stages that use it.
+    // The plan is marked, so that it can be found again below the stages above it.
     let root = match shown.is_some() && assembled.planned < pipeline.stages.len() {
         true => crate::source::mark_plan(root),
         false => root,
     };
     let root = pipeline.open(assembled.planned, root);
-    // A pipeline that writes may replace the very collection it read; it is not parked anyway.
+    // A pipeline that writes may replace the collection that it reads. It is never parked in any case.
     let reads = match writes(stages.as_array()) {
         true => Vec::new(),
         false => reads(assembled.collection, &assembled.plan),
@@ -195,7 +196,7 @@ pub fn aggregate(
     }))
 }
 
-/// What a pipeline does to which collections, for privileges. Its errors are those of parsing it.
+/// The actions of a pipeline on collections, for privilege checks. Its errors are those of parsing the pipeline.
 pub fn touches(request: &AggregateRequest<'_>) -> Result<Vec<Touch>> {
     let lets = LetVars::parse(request.let_vars, 0, None)?;
     let pipeline = parse(request, request.pipeline, &lets, None)?;
@@ -204,7 +205,7 @@ pub fn touches(request: &AggregateRequest<'_>) -> Result<Vec<Touch>> {
     Ok(out)
 }
 
-/// Whether a pipeline ends with a stage that writes, for privileges and write concern.
+/// Returns true if a pipeline ends with a stage that writes; for privileges and write concern.
 pub fn writes(pipeline: Array<'_>) -> bool {
     let last = pipeline.iter().last();
     let Some(Value::Doc(stage)) = last else { return false };

@@ -1,4 +1,4 @@
-//! `count`: how many documents match. Without a filter the collection's own counter answers.
+//! `count`: the number of matching documents. Without a filter it returns the collection's own counter.
 
 use std::sync::Arc;
 
@@ -26,16 +26,16 @@ pub struct CountRequest<'a> {
     pub namespace: &'a Namespace,
     pub filter: Doc<'a>,
     pub skip: u64,
-    /// None: all. (A negative limit of the command is its absolute value, 0 is none.)
+    /// None: no limit. (A negative limit of the command means its absolute value, 0 means none.)
     pub limit: Option<u64>,
     pub hint: Option<Hint<'a>>,
     pub collation: Asked,
-    /// What the server's parameters allow.
+    /// Options from the server's parameters.
     pub options: QueryOptions,
 }
 
 impl<'a> CountRequest<'a> {
-    /// Everything in the collection.
+    /// A count of all documents of the collection.
     pub fn new(namespace: &'a Namespace) -> CountRequest<'a> {
         CountRequest {
             namespace,
@@ -49,7 +49,7 @@ impl<'a> CountRequest<'a> {
     }
 }
 
-/// A number with what it took, for the log.
+/// A count with its cost, for the log.
 #[derive(Debug, Clone, Default)]
 pub struct Counted {
     pub count: i64,
@@ -57,7 +57,7 @@ pub struct Counted {
     pub stats: ExecutionStats,
 }
 
-/// Whether the collection's counter answers the request.
+/// Returns true if the collection's counter answers the request.
 pub(crate) fn is_metadata(request: &CountRequest<'_>) -> bool {
     request.filter.is_empty() && request.hint.is_none()
 }
@@ -77,13 +77,13 @@ pub(crate) fn plan_count(
     let collection = store.collection(request.namespace);
     let collation = collating::of(collection.as_deref(), request.collation)?;
     let parsed = plan::find::parse(&find, collation, cx.env)?;
-    // No path is needed: exact bounds alone can count.
+    // No path is needed: exact bounds suffice to count.
     let spec =
         FindSpec { needed: Some(Vec::new()), ..plan::find::spec(&find, &parsed, collection) };
     plan::plan(&spec, cx)
 }
 
-/// Counts.
+/// Runs the count.
 pub fn count(store: &Arc<Store>, request: &CountRequest<'_>, env: &Env<'_>) -> Result<Counted> {
     let Some(collection) = store.collection(request.namespace) else {
         let find = FindRequest { filter: request.filter, ..FindRequest::new(request.namespace) };

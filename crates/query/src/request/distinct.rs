@@ -1,5 +1,5 @@
-//! `distinct`: the different values at a path. Arrays are unwound one level; numbers of different
-//! types that are equal are one value, the first one seen.
+//! `distinct`: the distinct values at a path. Arrays are unwound one level. Equal numbers of different types are
+//! one value, which is the first one seen.
 
 use std::{collections::HashMap, sync::Arc};
 
@@ -33,12 +33,12 @@ pub struct DistinctRequest<'a> {
     pub filter: Doc<'a>,
     pub hint: Option<Hint<'a>>,
     pub collation: Asked,
-    /// What the server's parameters allow.
+    /// Options from the server's parameters.
     pub options: QueryOptions,
 }
 
 impl<'a> DistinctRequest<'a> {
-    /// The different values of a field of everything.
+    /// The distinct values of a field in all documents.
     pub fn new(namespace: &'a Namespace, key: &'a str) -> DistinctRequest<'a> {
         DistinctRequest {
             namespace,
@@ -51,14 +51,14 @@ impl<'a> DistinctRequest<'a> {
     }
 }
 
-/// What it took.
+/// The cost of a `distinct`, for the log.
 #[derive(Debug, Clone, Default)]
 pub struct DistinctStats {
     pub plan_summary: String,
     pub stats: ExecutionStats,
 }
 
-/// Values seen, found by hash and chained where hashes meet.
+/// The values seen so far, in a hash table with chains for equal hashes.
 #[derive(Default)]
 struct Seen {
     values: Vec<(ValueBuf, Option<u32>)>,
@@ -118,10 +118,10 @@ pub(crate) fn plan_distinct(
     plan::plan(&spec, cx)
 }
 
-/// Writes the different values into `out`.
+/// Writes the distinct values into `out`.
 ///
 /// # Errors
-/// 17217 if they come to more than 16 MB; 2 for an empty key or one with a NUL.
+/// 17217 if they exceed 16 MB; 2 for a key that is empty or contains a NUL.
 pub fn distinct(
     store: &Arc<Store>,
     request: &DistinctRequest<'_>,
@@ -172,7 +172,7 @@ pub fn distinct(
     Ok(stats)
 }
 
-/// Adds the values at the path: of an array each element, else the value; nothing for a missing one.
+/// Adds the values at the path: each element of an array, otherwise the value; nothing if it is missing.
 fn collect(doc: Doc<'_>, path: &FieldPath, seen: &mut Seen, env: &Env<'_>) -> Result<()> {
     let mut outcome = Ok(());
     path::any(doc, path, path::Leaf::Whole, &mut |value, _| {

@@ -1,10 +1,10 @@
-//! An execution: an opened plan with everything it needs, owned, so that it can wait for its next
-//! getMore in the server's cursor table.
+//! An execution: an opened plan that owns everything it needs, so that it can wait in the server's cursor table for
+//! its next getMore.
 //!
-//!   open -> batch, batch, ...         within one request
-//!        -> save -> (parked) -> batch  the next request; cursors are opened again where they were
+//!   open -> batch, batch, ...          within one request
+//!        -> save -> (parked) -> batch  in the next request, whose first `batch` reopens the engine's cursors
 //!
-//! Between requests it holds no snapshot. A getMore therefore sees later writes, as MongoDB's does.
+//! Between requests it holds no snapshot. So a getMore sees later writes, as in MongoDB.
 
 use std::sync::Arc;
 
@@ -20,18 +20,18 @@ use crate::{
     source::{Cx, Env, ExecutionStats, Interrupt, Source, plan_root, sum_stats},
 };
 
-/// What the receiver of a batch did with a document.
+/// The receiver's answer to a document.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Take {
-    /// Took it, wants more.
+    /// The document was taken; more are wanted.
     More,
-    /// Took it, the batch is full.
+    /// The document was taken; the batch is full.
     Last,
-    /// Did not take it, the batch is full. It comes first in the next batch.
+    /// The document was not taken, because the batch is full. It comes first in the next batch.
     Refused,
 }
 
-/// Which kind of request it serves; decides the prefix of run-time errors.
+/// The kind of request, which determines the prefix of run-time errors.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Purpose {
     Find,
@@ -48,9 +48,9 @@ pub struct Execution {
     system: System,
     settings: Option<Arc<QuerySettings>>,
     purpose: Purpose,
-    /// What it reads; checked to be still there when it continues.
+    /// The collections and indexes that it reads. When it continues, they must still exist.
     reads: Vec<(Arc<Collection>, Vec<String>)>,
-    /// A document that a receiver refused.
+    /// A document that the receiver refused.
     refused: Option<Vec<u8>>,
     summary: String,
     saved: bool,
@@ -59,15 +59,15 @@ pub struct Execution {
     planned: Planned,
     tailable: bool,
     wants_token: bool,
-    /// The record looked at last, for a resume token.
+    /// The last examined record, for a resume token.
     position: Option<RecordId>,
-    /// [`Index::multikey_changes`] when it was planned, or continued last.
+    /// [`Index::multikey_changes`] when it was planned or last continued.
     noted: u64,
-    /// The plan, if it is all of the execution and its stages shall be described.
+    /// The plan, if it is all of the execution and its stages are to be described.
     shown: Option<Arc<plan::Node>>,
 }
 
-/// How an execution is made.
+/// The parts of a new execution.
 pub(crate) struct Parts {
     pub(crate) store: Arc<Store>,
     pub(crate) root: Box<dyn Source>,
@@ -83,9 +83,9 @@ pub(crate) struct Parts {
     pub(crate) planned: Planned,
     pub(crate) tailable: bool,
     pub(crate) wants_token: bool,
-    /// [`Index::multikey_changes`] before it was planned.
+    /// [`Index::multikey_changes`] from before it was planned.
     pub(crate) noted: u64,
-    /// The plan, if its stages shall be described.
+    /// The plan, if its stages are to be described.
     pub(crate) shown: Option<Arc<plan::Node>>,
 }
 
@@ -115,12 +115,12 @@ impl Execution {
         }
     }
 
-    /// Hands out documents until the receiver has enough or there are no more. True if there may be
-    /// more; false once it is exhausted.
+    /// Delivers documents until the receiver has enough or there are no more. Returns true if there may be more,
+    /// and false once it is exhausted.
     ///
     /// # Errors
-    /// Run-time errors of the plan with MongoDB's prefix, the interrupt's, the receiver's, and 175 if
-    /// what it reads was dropped meanwhile.
+    /// Run-time errors of the plan with MongoDB's prefix, errors of the interrupt and the receiver, and 175 if a
+    /// collection or index that it reads was dropped in the meantime.
     pub fn batch(
         &mut self,
         interrupt: &dyn Interrupt,
@@ -145,7 +145,7 @@ impl Execution {
         }
         let more = self.pull(interrupt, take);
         let more = more.map_err(|error| self.explain_error(error))?;
-        // What was dropped meanwhile may have been read in part.
+        // A collection or index that was dropped in the meantime may have been read in part.
         check_still_there(&self.store, &self.reads)?;
         self.done = !more && self.refused.is_none();
         Ok(more)
@@ -170,7 +170,7 @@ impl Execution {
         let vars = Vars::with_system(&values, env.system())
             .with_scripts(interrupt.scripts())
             .with_pace(&env);
-        // The next batch draws other random numbers.
+        // The next batch uses other random numbers.
         self.system.seed = self.system.seed.wrapping_mul(0x5851_F42D_4C95_7F2D).wrapping_add(1);
         let mut cx = Cx { store: &self.store, reader: snapshot.reader(), vars: &vars, env: &env };
         if std::mem::take(&mut self.saved) {
@@ -203,7 +203,7 @@ impl Execution {
         if self.purpose == Purpose::Find {
             return Ok(!self.root.is_at_end());
         }
-        // A pipeline is requested one more, so that a full last batch closes the cursor.
+        // A pipeline is advanced once more, so that a full last batch closes the cursor.
         if self.root.advance(&mut cx)? {
             self.refused = Some(self.root.doc().as_bytes().to_vec());
             return Ok(true);
@@ -211,19 +211,19 @@ impl Execution {
         Ok(false)
     }
 
-    /// Where a later `find` with `$_resumeAfter` may continue: behind the record that was looked at last.
+    /// The position at which a later `find` with `$_resumeAfter` can continue: after the last examined record.
     pub fn resume_token(&self) -> Option<DocBuf> {
         let id = self.position.as_ref().map_or(Value::Null, |id| id.key().value());
         self.wants_token.then(|| DocBuf::build(|w| w.put("$recordId", id)))
     }
 
-    /// What tells of documents behind the end that a tailable cursor waits at.
+    /// The notifier of documents beyond the end at which a tailable cursor waits.
     pub fn arrivals(&self) -> Option<Arc<Arrivals>> {
         let (collection, _) = self.reads.first().filter(|_| self.tailable)?;
         Some(Arc::clone(collection.arrivals()))
     }
 
-    /// Lets go of the snapshot and of all cursors. The next `batch` takes the position up again.
+    /// Releases the snapshot and all cursors of the engine. The next `batch` restores the position.
     pub fn save(&mut self) {
         if self.snapshot.take().is_some() {
             self.root.save();
@@ -236,7 +236,8 @@ impl Execution {
         &self.summary
     }
 
-    /// The stages and what they did so far, as explain shows them; none if they were not wanted when it began.
+    /// The stages and their counters so far, as explain shows them; none if they were not requested when it was
+    /// opened.
     pub fn stages(&mut self) -> Option<DocBuf> {
         let node = self.shown.clone()?;
         Some(DocBuf::build(|out| match plan_root(&mut *self.root) {
@@ -245,7 +246,7 @@ impl Execution {
         }))
     }
 
-    /// What was looked at so far.
+    /// The counters of examined keys and documents so far.
     pub fn stats(&mut self) -> ExecutionStats {
         let mut stats = ExecutionStats {
             has_sort_stage: self.blocking_sort,
@@ -271,14 +272,14 @@ impl Execution {
     }
 }
 
-/// Keeps the place of the scan, if a token is wanted.
+/// Stores the position of the scan, if a token is wanted.
 fn note(wanted: bool, root: &mut dyn Source, position: &mut Option<RecordId>) {
     if wanted {
         *position = root.position().or(position.take());
     }
 }
 
-/// Collections with the names of their indexes that a plan walks.
+/// Collections, with the names of their indexes that a plan reads.
 pub(crate) type Reads = [(Arc<Collection>, Vec<String>)];
 
 /// Fails if a collection or an index that is being read does not exist any more.
@@ -292,7 +293,7 @@ pub(crate) fn check_still_there(store: &Store, reads: &Reads) -> Result<()> {
                 collection.uuid
             ));
         };
-        // One that was built again under its name is another index.
+        // An index that was rebuilt under the same name is another index.
         let is_gone = |name: &&String| {
             let (then, now_there) = (collection.index(name), now.index(name));
             now_there.map(|index| now.build_uuid(index))
@@ -308,7 +309,7 @@ pub(crate) fn check_still_there(store: &Store, reads: &Reads) -> Result<()> {
     Ok(())
 }
 
-/// A pipeline may make documents larger than a client can take.
+/// A pipeline may build documents larger than a client accepts.
 fn check_size(doc: Doc<'_>) -> Result<()> {
     let max = DOC_BYTES_MAX + (16 << 10);
     if doc.len() > max {

@@ -19,7 +19,7 @@ use crate::{
     source::{Cx, Env},
 };
 
-/// Plans and opens a `find`. `env` is the request's; its interrupt also stops the planning.
+/// Plans and opens a `find`. `env` belongs to the request; its interrupt also cancels planning.
 pub fn find(store: &Arc<Store>, request: &FindRequest<'_>, env: &Env<'_>) -> Result<Execution> {
     let collection = store.collection(request.namespace);
     if collection.as_ref().is_some_and(|c| c.is_view()) {
@@ -64,7 +64,7 @@ pub fn find(store: &Arc<Store>, request: &FindRequest<'_>, env: &Env<'_>) -> Res
     }))
 }
 
-/// The collection with the names of the indexes that the plan walks.
+/// The collection, with the names of its indexes that the plan reads.
 pub(crate) fn reads(
     collection: Option<Arc<Collection>>,
     plan: &Plan,

@@ -1,7 +1,7 @@
-//! `mapReduce` as the pipeline that does the same: what the map function emits, unwound, grouped by key
-//! with the reduction as accumulator, finished, and written or returned.
+//! `mapReduce` as the equivalent pipeline: the emitted pairs of the map function are unwound, grouped by key with
+//! the reduce function as accumulator, finalized, and written or returned.
 //!
-//! It is planned, run, spilled, interrupted and explained as any pipeline is.
+//! It is planned, run, spilled, interrupted and explained like any other pipeline.
 
 use std::sync::Arc;
 
@@ -19,21 +19,21 @@ use crate::{
     source::Env,
 };
 
-/// Where the results go.
+/// The destination of the results.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum MapReduceOut<'a> {
-    /// Into the reply.
+    /// The results are returned in the reply.
     Inline,
-    /// A collection, in place of what was there.
+    /// They replace the contents of a collection.
     Replace(&'a Namespace),
-    /// A collection, in place of its documents of the same keys.
+    /// They replace the documents with the same keys in a collection.
     Merge(&'a Namespace),
-    /// A collection, reduced with its documents of the same keys.
+    /// They are reduced with the documents of the same keys in a collection.
     Reduce(&'a Namespace),
 }
 
-/// The arguments of `mapReduce`. Functions are their text; variables around them are the caller's, who
-/// gives the engine (`Interrupt::scripts`).
+/// The arguments of `mapReduce`. Functions are given as text; the caller provides the script engine
+/// (`Interrupt::scripts`), which has the variables around them.
 #[derive(Debug, Clone, Copy)]
 pub struct MapReduceRequest<'a> {
     pub collation: Asked,
@@ -46,7 +46,7 @@ pub struct MapReduceRequest<'a> {
     pub limit: Option<u64>,
     pub out: MapReduceOut<'a>,
     pub bypass_validation: bool,
-    /// What the server's parameters allow.
+    /// Options from the server's parameters.
     pub options: QueryOptions,
 }
 
@@ -73,7 +73,7 @@ impl<'a> MapReduceRequest<'a> {
         }))
     }
 
-    /// The request for the pipeline.
+    /// The aggregation request for the pipeline.
     pub(crate) fn aggregate<'p>(&self, pipeline: &'p ArrayBuf) -> AggregateRequest<'p>
     where
         'a: 'p,
@@ -136,7 +136,7 @@ impl<'a> MapReduceRequest<'a> {
             }),
             MapReduceOut::Reduce(ns) => stage(out, "$merge", |out| {
                 out.doc("into", |out| place(out, ns));
-                // Old and new value are reduced to one, and finished again.
+                // The old and the new value are reduced to one and finalized again.
                 out.array("whenMatched", |out| {
                     write_call(out, self.reduce, &|args| {
                         args.array(|out| {
@@ -158,7 +158,7 @@ fn stage(out: &mut ArrayWriter<'_>, name: &str, fill: impl FnOnce(&mut DocWriter
     out.doc(|out| out.doc(name, fill));
 }
 
-/// The stage that replaces `value` by what a function makes of the key and `arg`.
+/// Writes the stage that replaces `value` by a function's result for the key and `arg`.
 fn write_call(out: &mut ArrayWriter<'_>, function: &str, arg: &dyn Fn(&mut ArrayWriter<'_>)) {
     stage(out, "$project", |out| {
         out.doc("value", |out| {
@@ -174,10 +174,11 @@ fn write_call(out: &mut ArrayWriter<'_>, function: &str, arg: &dyn Fn(&mut Array
     });
 }
 
-/// Plans and opens a `mapReduce`; its documents are `{_id, value}` by key, none if they go elsewhere.
+/// Plans and opens a `mapReduce`. It yields documents `{_id, value}` by key, or none if they are written to a
+/// collection.
 ///
 /// # Errors
-/// 166 for a view, those of the filter and the sort, those of `$out` and `$merge`.
+/// 166 for a view; errors of the filter and the sort, and of `$out` and `$merge`.
 pub fn map_reduce(
     store: &Arc<Store>,
     request: &MapReduceRequest<'_>,

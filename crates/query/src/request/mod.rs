@@ -1,4 +1,4 @@
-//! Requests for reading: from their arguments to an execution that hands out batches.
+//! Read requests: from their arguments to an execution that delivers batches.
 
 pub(crate) mod aggregate;
 pub(crate) mod count;

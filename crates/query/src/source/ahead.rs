@@ -1,12 +1,11 @@
-//! Records read ahead: many in one call of the engine, before they are requested.
+//! Read-ahead of records: several records are read in one call of the engine before they are requested.
 //!
-//! A read of one record costs a walk through the engine's files and two or three misses of the processor's
-//! caches. Asked for many records at once the engine makes the walks side by side, and sorted by their ids
-//! neighbours share a block.
+//! Reading one record costs a search through the engine's files and two or three CPU cache misses. When the engine
+//! gets many ids at once, it interleaves the searches; and because they are sorted, neighbouring ids share a block.
 //!
-//! The first record is read alone, then 2, 4, 8, ... at once: who wants one document pays for one, and who
-//! wants a first batch of 101 pays for 101. Records that were read and are never asked for have cost at
-//! most as much as those that were.
+//! The first record is read alone, then 2, 4, 8, ... at once. A query for one document pays for one, and a query
+//! for a first batch of 101 pays for 101. Records that were read but never requested cost at most as much as the
+//! requested ones.
 //!
 //! Memory: [`BYTES_MAX`] and one record; the branches of a merge share it.
 
@@ -19,48 +18,48 @@ use nagi_store::{Collection, RECORDS_AT_ONCE, RecordBuf, RecordId, RecordKey};
 use super::Cx;
 use crate::limits::RECORDS_AHEAD_MAX;
 
-/// Bytes of records that a plan keeps at most before they are requested.
+/// Limit of the bytes of records that a plan keeps before they are requested.
 const BYTES_MAX: usize = 1 << 20;
 
-/// Records that were read and not yet taken.
+/// Records that were read and are not yet taken.
 pub(crate) struct Ahead {
     entries: Vec<(RecordId, Held)>,
-    /// Those before it were taken.
+    /// Position of the next entry to take.
     next: usize,
-    /// The records, one behind the other.
+    /// The bytes of the records, one after another.
     bytes: Vec<u8>,
-    /// Where the bytes of `entries` end; behind them one record that there was no room for.
+    /// End of the bytes of `entries`. A record that exceeded the memory may follow.
     end: usize,
-    /// How many to read next time.
+    /// Number of records of the next read.
     step: usize,
-    /// A record's bytes, about; 0 before any was read.
+    /// Approximate size of a record in bytes; 0 until one was read.
     record_bytes: usize,
-    /// Documents that are still wanted, if it is known.
+    /// Number of documents still wanted, if it is known.
     wanted: Option<u64>,
     bytes_max: usize,
-    /// Places in `entries` by record; kept for its memory.
+    /// Positions in `entries`, sorted by record; kept to reuse its memory.
     order: Vec<u32>,
     sorted: Vec<RecordId>,
     buf: RecordBuf,
 }
 
 enum Held {
-    /// There was no room for it.
+    /// Not read, because it exceeded the memory.
     Unread,
     Gone,
     At(Range<usize>),
 }
 
-/// A record that was requested.
+/// The result for a requested record.
 pub(crate) enum Taken {
-    /// It is not there any more.
+    /// It does not exist any more.
     Gone,
     At(Range<usize>),
 }
 
 impl Ahead {
-    /// `wanted` is how many documents are going to be asked for at most, if that is known; `beside` how
-    /// many others read ahead for the same plan: they share the memory.
+    /// `wanted` is the largest number of documents that will be requested, if it is known. `beside` is the number
+    /// of others that read ahead for the same plan and share the memory.
     pub(crate) fn new(wanted: Option<u64>, beside: usize) -> Ahead {
         Ahead {
             entries: Vec::new(),
@@ -77,19 +76,19 @@ impl Ahead {
         }
     }
 
-    /// Whether all that was read ahead is taken.
+    /// Returns true if every record that was read ahead is taken.
     pub(crate) fn is_empty(&self) -> bool {
         self.next == self.entries.len()
     }
 
-    /// How many records to name to [`Ahead::read`] now; 1 if it does not pay. Grows with every call.
+    /// The number of records to pass to [`Ahead::read`]; 1 if reading ahead does not pay. It grows with every call.
     pub(crate) fn step(&mut self, cx: &Cx<'_>) -> usize {
         let wanted = self.wanted.map_or(usize::MAX, |n| usize::try_from(n).unwrap_or(usize::MAX));
         let fitting = self.bytes_max / self.record_bytes.max(1);
         let max = cx.env.interrupt().records_ahead_max();
         let step = self.step.min(wanted).min(fitting).min(max).max(1);
         self.step = match self.step {
-            // A first batch ends here: 1 + 2 + ... + 32 + 38 = 101.
+            // A first batch is complete after 1 + 2 + ... + 32 + 38 = 101.
             32 => 38,
             38 => 64,
             step => (step * 2).min(RECORDS_AHEAD_MAX),
@@ -97,7 +96,7 @@ impl Ahead {
         step
     }
 
-    /// Reads the records; they are going to be taken in this order. What was read before is dropped.
+    /// Reads the records, which will be taken in this order. Records from an earlier read are dropped.
     pub(crate) fn read(
         &mut self,
         collection: &Collection,
@@ -113,7 +112,7 @@ impl Ahead {
         self.sorted.extend(self.order.iter().map(|at| ids[*at as usize].clone()));
         let mut done = 0;
         for part in self.sorted.chunks(RECORDS_AT_ONCE) {
-            // Each of them may have to come from the disk.
+            // Each of them may have to be read from disk.
             cx.env.interrupt().check()?;
             let (entries, bytes, order) = (&mut self.entries, &mut self.bytes, &self.order);
             let bytes_max = self.bytes_max;
@@ -139,8 +138,8 @@ impl Ahead {
         Ok(())
     }
 
-    /// The record `id`, which is the next of those that were read; others before it are passed over.
-    /// If it is none of them it is read now.
+    /// Takes the record `id`, which must come next among those that were read; records before it are skipped. If it
+    /// was not read ahead, it is read here.
     pub(crate) fn take(
         &mut self,
         collection: &Collection,
@@ -165,7 +164,7 @@ impl Ahead {
         self.read_one(collection, id, cx)
     }
 
-    /// Reads a record into `bytes`, behind those that are still to be taken.
+    /// Reads a record into `bytes`, after those that are still to be taken.
     fn read_one(
         &mut self,
         collection: &Collection,
@@ -183,12 +182,12 @@ impl Ahead {
         Ok(Taken::At(self.end..self.bytes.len()))
     }
 
-    /// The document of a record that was taken last.
+    /// The document of the record taken last.
     pub(crate) fn doc(&self, at: &Range<usize>) -> Doc<'_> {
         Doc::trusted(&self.bytes[at.clone()])
     }
 
-    /// Drops what was read: another state is going to be read. The next records are few again.
+    /// Drops all records, because another snapshot will be read. The next reads are small again.
     pub(crate) fn forget_state(&mut self) {
         self.forget();
         self.step = 1;

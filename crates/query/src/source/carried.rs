@@ -1,14 +1,14 @@
-//! Documents with their metadata in one run of bytes: what stands in memory or on disk in between.
+//! Serialized documents with their metadata, for documents kept in memory or on disk.
 //!
 //! ```text
-//!   document | metadata       the second only if there is any; both know their lengths
+//!   document | metadata       metadata only if there is any; both begin with their lengths
 //! ```
 
 use nagi_bson::Doc;
 
 use super::Source;
 
-/// Appends the current document of `source`, with its metadata.
+/// Appends the current document of `source` and its metadata.
 pub(crate) fn carry(source: &dyn Source, out: &mut Vec<u8>) {
     out.extend_from_slice(source.doc().as_bytes());
     let meta = source.meta();
@@ -17,17 +17,17 @@ pub(crate) fn carry(source: &dyn Source, out: &mut Vec<u8>) {
     }
 }
 
-/// The document of what [`carry`] wrote.
+/// The document written by [`carry`].
 pub(crate) fn document(bytes: &[u8]) -> Doc<'_> {
     Doc::trusted(&bytes[..length(bytes)])
 }
 
-/// The metadata of what [`carry`] wrote; empty if there is none.
+/// The metadata written by [`carry`]; empty if there is none.
 pub(crate) fn metadata(bytes: &[u8]) -> Doc<'_> {
     Doc::trusted(&bytes[length(bytes)..])
 }
 
-/// Length of the document that `bytes` begin with.
+/// Length of the document at the beginning of `bytes`.
 fn length(bytes: &[u8]) -> usize {
     let length = bytes.first_chunk::<4>().map_or(0, |length| u32::from_le_bytes(*length) as usize);
     length.min(bytes.len())

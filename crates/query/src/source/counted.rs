@@ -1,4 +1,4 @@
-//! Counters around sources, for explain; and the source that only passes on.
+//! Counters around sources, for explain; and a source that only passes on its input.
 
 use std::time::Instant;
 
@@ -8,20 +8,20 @@ use nagi_store::{RecordId, RecordKey};
 
 use super::{Cx, Source, SourceStats};
 
-/// Counts what a source returns. Its inputs are the source's own, so that explain walks the plan and
-/// the opened sources side by side.
+/// Counts the results of a source. Its inputs are the source's own, so that explain can walk the plan and the
+/// opened sources side by side.
 pub(crate) struct Counted {
     source: Box<dyn Source>,
     works: u64,
     advanced: u64,
     at_end: bool,
-    /// Whether the clock is looked at.
+    /// True if time is measured.
     timed: bool,
     nanos: u64,
 }
 
 impl Counted {
-    /// `timed` costs two polls at the clock for each call: only explain shows the time.
+    /// `timed` costs two reads of the clock per call, so it is used only by explain.
     pub(crate) fn new(source: Box<dyn Source>, timed: bool) -> Counted {
         Counted { source, works: 0, advanced: 0, at_end: false, timed, nanos: 0 }
     }
@@ -100,7 +100,7 @@ impl Source for Counted {
     }
 }
 
-/// A counted stage of a pipeline, with its place in it.
+/// A counted stage of a pipeline, with its position in the pipeline.
 pub(crate) struct Staged {
     counted: Counted,
     at: usize,

@@ -1,4 +1,4 @@
-//! What a source needs from outside while it runs: a reader, variables, time, and whether to stop.
+//! The context of a running source: reader, variables, time, and interrupt checks.
 
 use std::{cell::Cell, sync::Arc};
 
@@ -16,83 +16,84 @@ use nagi_store::{Reader, Store};
 use super::Source;
 use crate::{access::QuerySettings, limits::RECORDS_AHEAD_MAX, source::work::Noted};
 
-/// How many entries leaves look at between two polls at the interrupt.
+/// Number of entries that leaves examine between two interrupt checks.
 const TICKS_PER_POLL: u64 = 64;
-/// Bytes of a document that count as one more step: a look at the latest every quarter of a megabyte.
+/// Bytes of a document that count as one more step, so that a check happens at least every quarter of a megabyte.
 const BYTES_PER_STEP: u64 = 4096;
-/// Largest document that stages make of several values, each of which has a bound of its own.
+/// Limit of documents that stages build from several values, each of which has its own limit.
 const DOCUMENT_BYTES_MAX: usize = 1 << 30;
-/// What an arena keeps between two documents.
+/// Bytes that an arena keeps between two documents.
 const ARENA_BYTES_KEPT: usize = 256 << 10;
-/// A document beyond this is asked room for, with the copies that the sources above make of it: a buffer that
-/// has grown to twice its length, or two that have not.
+/// For a larger document memory is requested in advance, including the copies made by the sources above: a buffer
+/// that has grown to twice its length, or two exact copies.
 const LARGE_BYTES: usize = 256 << 10;
 const LARGE_COPIES: usize = 2;
-/// Copies of a document that is being changed, with those of the engine.
+/// Copies of a document that is being changed, including those of the engine.
 const CHANGE_COPIES: usize = 5;
 
-/// Whether the operation shall continue: killed, past its deadline, server stopping.
+/// The connection to the running operation: killed, deadline, shutdown; also its observers and helpers.
 pub trait Interrupt: Sync {
-    /// An error (11601, 50, ...) when the operation shall stop.
+    /// Returns an error (11601, 50, ...) if the operation is cancelled.
     fn check(&self) -> Result<()>;
 
-    /// Who calls functions in JavaScript for the operation; none where that is switched off.
+    /// The engine for JavaScript functions of the operation; none if it is disabled.
     fn scripts(&self) -> Option<&dyn Scripts> {
         None
     }
 
-    /// The plan of the request was chosen; `summary` appends what the log calls it.
+    /// Called when the plan of the request was chosen. `summary` appends the plan summary of the log.
     fn planned(&self, _summary: &dyn Fn(&mut String)) {}
 
-    /// So many more index keys and documents were examined, for who watches the operation run. Called at every poll.
+    /// Called at every check: more index keys and documents were examined. For observers of the running operation.
     fn examined(&self, _keys: u64, _docs: u64) {}
 
-    /// The operation let go of its snapshot or transaction; `conflict` if another write made it begin again.
+    /// Called when the operation released its snapshot or transaction; `conflict` if it is retried after a write
+    /// conflict.
     fn yielded(&self, _conflict: bool) {}
 
-    /// Whether the stages that run shall be described afterwards, for the profiler.
+    /// True if the stages that run are to be described afterwards, for the profiler.
     fn wants_stages(&self) -> bool {
         false
     }
 
-    /// How many records may be read at once before they are requested; 1: each when it is requested.
+    /// Limit of records that may be read ahead at once; 1: each is read when it is requested.
     fn records_ahead_max(&self) -> usize {
         RECORDS_AHEAD_MAX
     }
 
-    /// Whether another thread may read for the operation: a core is free. Each yes is given back by
-    /// `end_help`.
+    /// Returns true if a worker thread may read for the operation, because a core is free. Each true is followed by
+    /// a call of `end_help`.
     fn begin_help(&self) -> bool {
         false
     }
 
-    /// Whether the other thread may continue: no one else wants its core.
+    /// True if the worker may continue: no other request needs its core.
     fn may_help(&self) -> bool {
         true
     }
 
-    /// The other thread is done.
+    /// The worker has finished.
     fn end_help(&self) {}
 }
 
-/// Never stops: tests and internal work.
+/// Is never cancelled: for tests and internal work.
 impl Interrupt for () {
     fn check(&self) -> Result<()> {
         Ok(())
     }
 }
 
-/// What stays the same for a whole request: interruption, time, and a count of the work done.
+/// The constants of a whole request: interrupt, time, and the count of work done.
 pub struct Env<'c> {
     interrupt: &'c dyn Interrupt,
     now_ms: i64,
     spent: Cell<u64>,
-    /// Work at which the next look at interrupt and budget is due.
+    /// Amount of work at which the next check of interrupt and budget is due.
     due: Cell<u64>,
-    /// Steps that are no entries, since the last look.
+    /// Steps that are no entries, since the last check.
     steps: Cell<u64>,
     budget: Cell<u64>,
-    /// Index keys and documents examined since the last poll.
+    /// Index keys and documents examined since the last check.
     keys: Cell<u64>,
     docs: Cell<u64>,
     explaining: Cell<bool>,
@@ -122,33 +123,33 @@ impl<'c> Env<'c> {
         }
     }
 
-    /// The same with what the server gives to expressions.
+    /// Adds the server's values for expressions.
     #[must_use]
     pub fn with_system(mut self, system: System) -> Env<'c> {
         self.system = system;
         self
     }
 
-    /// What the server gives to expressions.
+    /// The server's values for expressions.
     pub fn system(&self) -> &System {
         &self.system
     }
 
-    /// The same for a query of a shape with settings.
+    /// Sets the settings of the query's shape.
     #[must_use]
     pub fn with_settings(mut self, settings: Option<Arc<QuerySettings>>) -> Env<'c> {
         self.settings = settings;
         self
     }
 
-    /// The same where queries that need a collection scan are refused (`notablescan`).
+    /// Refuses queries that need a collection scan (`notablescan`).
     #[must_use]
     pub fn with_scans_refused(mut self, refused: bool) -> Env<'c> {
         self.scans_refused = refused;
         self
     }
 
-    /// Whether queries that need a collection scan are refused.
+    /// True if queries that need a collection scan are refused.
     pub(crate) fn refuses_scans(&self) -> bool {
         self.scans_refused
     }
@@ -162,12 +163,12 @@ impl<'c> Env<'c> {
         &self.noted
     }
 
-    /// Time of the request.
+    /// The time of the request, in milliseconds since 1970.
     pub fn now_ms(&self) -> i64 {
         self.now_ms
     }
 
-    /// Plans are explained: the plan cache is looked at, not used.
+    /// Marks the request as an explain: the plan cache is read, but not used.
     pub(crate) fn explain(&self) {
         self.explaining.set(true);
     }
@@ -176,8 +177,8 @@ impl<'c> Env<'c> {
         self.explaining.get()
     }
 
-    /// Counts a step that looks at no entry: a document that a stage held, an element of an array.
-    /// Fails when the operation shall stop.
+    /// Counts a step that examines no entry: a document that a stage holds, or an element of an array. Fails if the
+    /// operation is cancelled.
     #[inline]
     pub(crate) fn pass(&self) -> Result<()> {
         self.steps(1)
@@ -197,7 +198,7 @@ impl<'c> Env<'c> {
         self.interrupt.check()
     }
 
-    /// Tells who watches the operation what was examined since the last time.
+    /// Reports the examined keys and documents since the last report to observers of the operation.
     fn tell_examined(&self) {
         let (keys, docs) = (self.keys.take(), self.docs.take());
         if keys + docs > 0 {
@@ -205,29 +206,29 @@ impl<'c> Env<'c> {
         }
     }
 
-    /// Whether to continue.
+    /// The interrupt of the operation.
     pub fn interrupt(&self) -> &'c dyn Interrupt {
         self.interrupt
     }
 
-    /// Who calls functions in JavaScript.
+    /// The engine for JavaScript functions.
     pub fn scripts(&self) -> Option<&'c dyn Scripts> {
         self.interrupt.scripts()
     }
 
-    /// Entries looked at so far.
+    /// Entries examined so far.
     pub fn spent(&self) -> u64 {
         self.spent.get()
     }
 
-    /// Lets the next `entries` entries pass; then `tick` fails and `is_exhausted` is true.
+    /// Sets a budget of `entries` more entries. After them `tick` fails and `is_exhausted` is true.
     pub(crate) fn set_budget(&self, entries: Option<u64>) {
         let end = entries.map_or(u64::MAX, |n| self.spent.get().saturating_add(n));
         self.budget.set(end);
         self.due.set(end.min(self.spent.get() + TICKS_PER_POLL));
     }
 
-    /// Whether the budget is used up.
+    /// Returns true if the budget is used up.
     pub(crate) fn is_exhausted(&self) -> bool {
         self.spent.get() >= self.budget.get()
     }
@@ -242,10 +243,11 @@ impl<'c> Env<'c> {
         self.room(0)
     }
 
-    /// Whether there is memory for `more` bytes beside what the request has; waits a moment if it has little.
+    /// Ensures that the request may hold `more` bytes in addition to its present memory; waits if there is no
+    /// capacity.
     ///
     /// # Errors
-    /// 146 if there is none.
+    /// 146 if there is no memory.
     #[inline]
     pub(crate) fn room(&self, more: usize) -> Result<()> {
         match meter::has(more) {
@@ -268,8 +270,8 @@ impl<'c> Env<'c> {
         Err(no_room())
     }
 
-    /// Asks for the copies that a change of a document of this length makes: what was read, the result, the
-    /// record, the batch of the commit.
+    /// Requests memory for the copies made by a change of a document of this length: the document read, the result,
+    /// the record, and the batch of the commit.
     pub(crate) fn changing(&self, len: usize) -> Result<()> {
         match len > LARGE_BYTES {
             true => self.room(CHANGE_COPIES * len),
@@ -308,42 +310,42 @@ impl std::fmt::Debug for Env<'_> {
 
 /// The context of a call of `advance`.
 pub struct Cx<'c> {
-    /// The database, for stages that read other collections.
+    /// The store, for stages that read other collections.
     pub store: &'c Store,
-    /// The state of it that this call reads.
+    /// The snapshot that this call reads.
     pub reader: Reader<'c>,
     /// Values of the variables in scope.
     pub vars: &'c Vars<'c>,
-    /// The request.
+    /// The environment of the request.
     pub env: &'c Env<'c>,
 }
 
 impl<'c> Cx<'c> {
-    /// Counts an entry that a leaf looked at; fails when the operation shall stop.
+    /// Counts an entry that a leaf examined. Fails if the operation is cancelled.
     pub fn tick(&self) -> Result<()> {
         self.env.tick()
     }
 
-    /// Notes that a document was examined.
+    /// Counts an examined document.
     #[inline]
     pub(crate) fn examined_doc(&self) {
         self.env.docs.set(self.env.docs.get() + 1);
     }
 
-    /// Notes that index keys were examined.
+    /// Counts examined index keys.
     #[inline]
     pub(crate) fn examined_keys(&self, count: u64) {
         self.env.keys.set(self.env.keys.get() + count);
     }
 
-    /// Counts a document that a stage held and now passes on; fails when the operation shall stop. For
-    /// stages that read all their input first: nothing below them ticks any more.
+    /// Counts a document that a stage held and passes on. Fails if the operation is cancelled. For stages that read
+    /// all their input first, because no leaf below them counts any more.
     pub fn pass(&self) -> Result<()> {
         self.env.pass()
     }
 
-    /// Counts the bytes of an entry that a leaf looked at, beside `tick`: a filter or an expression may read
-    /// all of a large document. Fails when the operation shall stop.
+    /// Counts the bytes of an entry that a leaf examined, in addition to `tick`, because a filter or an expression
+    /// may read all of a large document. Fails if the operation is cancelled.
     #[inline]
     pub(crate) fn weigh(&self, doc: &[u8]) -> Result<()> {
         match doc.len() as u64 / BYTES_PER_STEP {
@@ -357,8 +359,8 @@ impl<'c> Cx<'c> {
         }
     }
 
-    /// To be called in every turn of a loop that writes to a buffer that is so long by now: one that grows is
-    /// copied to one of twice its length.
+    /// Must be called in each iteration of a loop that writes to a buffer, with the buffer's length. A growing
+    /// buffer is copied to one of twice its length.
     ///
     /// # Errors
     /// 146 if there is no memory for that.
@@ -370,17 +372,17 @@ impl<'c> Cx<'c> {
         }
     }
 
-    /// The same for a document that is so long by now, or is going to be.
+    /// As [`Cx::writing`], for a document that has, or will have, this length.
     ///
     /// # Errors
-    /// 10334 far below 2 GiB, where lengths in BSON end.
+    /// 10334 for a length far below 2 GiB, the limit of BSON.
     #[inline]
     pub(crate) fn writing_document(&self, len: usize) -> Result<()> {
         self.writing(len)?;
         if len > DOCUMENT_BYTES_MAX { check_size(len) } else { Ok(()) }
     }
 
-    /// What expressions evaluate in: `root` as the document, results in `arena`.
+    /// The environment in which expressions evaluate, with `root` as the document and results in `arena`.
     pub fn eval<'a>(&self, root: Doc<'a>, arena: &'a Bump) -> Eval<'a>
     where
         'c: 'a,
@@ -388,7 +390,7 @@ impl<'c> Cx<'c> {
         Eval::new(root, self.vars, arena, self.env.now_ms)
     }
 
-    /// What expressions evaluate in over the current document of `source`, with its metadata.
+    /// The environment in which expressions evaluate over the current document of `source`, with its metadata.
     pub(crate) fn eval_current<'a>(&self, source: &'a dyn Source, arena: &'a Bump) -> Eval<'a>
     where
         'c: 'a,
@@ -398,7 +400,7 @@ impl<'c> Cx<'c> {
         eval
     }
 
-    /// What filters match in, over the current document of `source`.
+    /// The environment in which filters match the current document of `source`.
     pub(crate) fn matching_current<'a>(
         &self,
         source: &'a dyn Source,
@@ -412,7 +414,7 @@ impl<'c> Cx<'c> {
         cx
     }
 
-    /// What filters match in.
+    /// The environment in which filters match.
     pub fn matching<'a>(&self, arena: &'a Bump) -> MatchCx<'a>
     where
         'c: 'a,
@@ -429,15 +431,15 @@ fn no_room() -> Error {
     )
 }
 
-/// Whether there is memory for `more` bytes beside what the request of this thread has; does not wait.
+/// Ensures that the request of this thread may hold `more` bytes in addition to its present memory; does not wait.
 ///
 /// # Errors
-/// 146 if there is none.
+/// 146 if there is no memory.
 pub(crate) fn room(more: usize) -> Result<()> {
     if meter::fits(more) { Ok(()) } else { Err(no_room()) }
 }
 
-/// Empties an arena. What a large document took is given back: a parked cursor would keep it.
+/// Empties an arena. The memory of a large document is released, because a parked cursor would keep it.
 #[inline]
 pub(crate) fn renew(arena: &mut Bump) {
     match arena.allocated_bytes() > ARENA_BYTES_KEPT {
@@ -446,7 +448,7 @@ pub(crate) fn renew(arena: &mut Bump) {
     }
 }
 
-/// Metadata in the arena; none of an empty document.
+/// Parses metadata into the arena; none for an empty document.
 pub(crate) fn read_meta<'a>(meta: Doc<'a>, arena: &'a Bump) -> Option<&'a Metadata<'a>> {
     if meta.is_empty() {
         return None;

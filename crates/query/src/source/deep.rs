@@ -1,8 +1,8 @@
-//! More stack for pipelines that are long, or that nest.
+//! Additional stack for long or nested pipelines.
 //!
-//! Each source calls the one below it: a thousand stages, the most that a pipeline may have, are some thousand
-//! frames, and each may run pipelines of its own. Threads of connections have small stacks; every few
-//! stages one of these looks at what is left.
+//! Each source calls the one below it. A thousand stages, the limit of a pipeline, take some thousand frames, and
+//! each stage may run pipelines of its own. Connection threads have small stacks. So every few stages a [`Deep`]
+//! source checks the remaining stack and switches to another one if required.
 
 use nagi_bson::Doc;
 use nagi_budget::meter;
@@ -11,13 +11,13 @@ use nagi_store::{RecordId, RecordKey};
 
 use super::{Cx, Source, room};
 
-/// Stack that must be left for the stages up to the next look, bytes: for their frames, and for what expressions
-/// and documents nest.
+/// Stack in bytes that must be left until the next check: for the frames of the stages, and for nested expressions
+/// and documents.
 const LEFT_MIN: usize = if cfg!(debug_assertions) { 4 << 20 } else { 640 << 10 };
-/// Stack added where less is left, bytes; charged to the request while it runs there.
+/// Size in bytes of an additional stack; charged to the request while it is in use.
 const ADDED: usize = 4 * LEFT_MIN;
 
-/// Passes on its input, which runs on another stack if little of this one is left.
+/// Passes on its input, which runs on another stack if little of the current one is left.
 pub(crate) struct Deep {
     input: Box<dyn Source>,
 }
@@ -51,7 +51,7 @@ fn on_more<T>(work: impl FnOnce() -> T) -> T {
     stacker::grow(ADDED, work)
 }
 
-/// The memory of a stack, in the books of the request.
+/// The charge for an additional stack.
 struct Counted;
 
 impl Counted {
@@ -119,7 +119,7 @@ impl Drop for Deep {
     }
 }
 
-/// Stands where an input was.
+/// The placeholder for an input that was taken out.
 struct End;
 
 impl Source for End {

@@ -1,4 +1,4 @@
-//! Sources over record ids: fetch, the union of an `$or`, the merge of sorted inputs.
+//! Sources over record ids: fetch, the union of an `$or`, and the merge of sorted inputs.
 
 use std::{cmp::Ordering, ops::Range, slice, sync::Arc};
 
@@ -10,37 +10,37 @@ use nagi_store::{Collection, RecordId, RecordKey};
 
 use super::{Ahead, Cx, Seen, Source, SourceStats, Taken, renew};
 
-/// Reads the record of each entry and passes on those that match.
+/// Reads the record of each entry and passes on the documents that match.
 pub(crate) struct Fetch {
     input: Box<dyn Source>,
     collection: Arc<Collection>,
     filter: Option<Arc<Filter>>,
-    /// All that documents have to meet, when the keys below decide nothing any more.
+    /// The complete filter, for use when the keys below no longer decide any part of it.
     whole: Option<Arc<Filter>>,
     id: Option<RecordId>,
     ahead: Ahead,
     at: At,
     lent: Vec<u8>,
-    /// The input's entries are the records, which it lends: nothing is read beside.
+    /// True if the input's entries are the records, which it lends; then nothing else is read.
     of_records: bool,
     ids: Vec<RecordId>,
     arena: Bump,
     stats: SourceStats,
 }
 
-/// Where the document is.
+/// The location of the current document.
 enum At {
     Ahead(Range<usize>),
-    /// It is the input's own, in `lent`.
+    /// A copy of the input's document, in `lent`.
     Lent,
     /// The input lends it.
     Input,
 }
 
 impl Fetch {
-    /// `filter` is tested; `whole` in its place once [`Source::doubt_keys`] finds that keys changed.
-    /// `wanted` is how many documents are going to be asked for at most, if that is known; `beside` how
-    /// many other fetches are read in turns with this one.
+    /// `filter` is tested on each document; `whole` replaces it once [`Source::doubt_keys`] finds that keys
+    /// changed. `wanted` is the largest number of documents that will be requested, if it is known. `beside` is the
+    /// number of other fetches that are read alternately with this one.
     pub(crate) fn new(
         input: Box<dyn Source>,
         collection: Arc<Collection>,
@@ -50,7 +50,7 @@ impl Fetch {
         Fetch {
             input,
             collection,
-            // With a filter it takes more records than documents.
+            // With a filter, more records than documents are needed.
             ahead: Ahead::new(wanted.filter(|_| filter.is_none()), beside),
             filter,
             whole,
@@ -64,13 +64,13 @@ impl Fetch {
         }
     }
 
-    /// Whether the input lends the records.
+    /// Sets that the input lends the records.
     pub(crate) fn of_records(mut self, of_records: bool) -> Fetch {
         self.of_records = of_records;
         self
     }
 
-    /// Reads the records that come next, if that pays and the input knows them.
+    /// Reads the next records ahead, if that pays and the input knows them.
     fn look_ahead(&mut self, cx: &mut Cx<'_>) -> Result<()> {
         let step = self.ahead.step(cx);
         if step < 2 {
@@ -84,7 +84,7 @@ impl Fetch {
         }
     }
 
-    /// Comes by the record; false if it is gone.
+    /// Gets the record of an entry. Returns false if it does not exist any more.
     fn read(&mut self, id: RecordKey<'_>, cx: &Cx<'_>) -> Result<bool> {
         // An input that has the document already (below a union of fetches) need not be read again.
         let lent = self.input.doc();
@@ -184,7 +184,7 @@ impl Source for Fetch {
     }
 }
 
-/// One input after the other, each record once.
+/// Yields one input after the other, each record once.
 pub(crate) struct Union {
     inputs: Vec<Box<dyn Source>>,
     at: usize,
@@ -244,11 +244,11 @@ impl Source for Union {
     }
 }
 
-/// Sorted inputs as one sorted sequence, each record once.
+/// Merges sorted inputs into one sorted sequence, each record once.
 pub(crate) struct SortMerge {
     inputs: Vec<Box<dyn Source>>,
     sort: Arc<SortSpec>,
-    /// The current document and its key of each input; none at its end.
+    /// The current document of each input and its key; none if the input is exhausted.
     heads: Vec<Option<Head>>,
     started: bool,
     /// The input whose document was returned last.

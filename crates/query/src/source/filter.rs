@@ -1,4 +1,4 @@
-//! Passes on the documents that match: `$match` where no plan could take it over.
+//! Passes on the matching documents: `$match` stages that are not part of a plan.
 
 use std::sync::Arc;
 

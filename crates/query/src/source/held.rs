@@ -1,25 +1,26 @@
-//! The charge of an operator that holds documents: sorts, groups and their like.
+//! The memory charge of an operator that holds documents: sort, group and others.
 
 use nagi_budget::{Charge, Pool};
 
 use super::Cx;
 
-/// Charged at a time; so much every operator may hold uncharged, lest it spill single documents.
+/// Step of a charge. Every operator may hold this much without a charge, so that it does not spill single
+/// documents.
 const STEP: u64 = 1 << 20;
 
-/// The part of the pool that an operator may have which makes one document of what it holds.
+/// The fraction of the pool for an operator that builds one document from everything it holds.
 const ONE_PART: u64 = 8;
 
-/// What an operator has of the execution pool. Nothing before it is first asked.
+/// The operator's charge in the execution pool. Nothing is charged before the first call.
 #[derive(Default)]
 pub(crate) struct Held(Option<Charge>);
 
 impl Held {
-    /// Why an operator ends that finds no room and may not write to disk.
+    /// The error of an operator that finds no capacity and may not spill.
     pub(crate) const FULL: &str = "the memory for running queries is used up by other requests, and \
         this one did not opt in to writing temporary files. Pass allowDiskUse:true to opt in.";
 
-    /// Whether the operator may hold `bytes`; if not it is to spill, or to end.
+    /// Returns true if the operator may hold `bytes`; if not, it has to spill or to fail.
     pub(crate) fn fits(&mut self, cx: &Cx<'_>, bytes: usize) -> bool {
         let bytes = bytes as u64;
         if bytes < STEP {
@@ -29,26 +30,26 @@ impl Held {
         self.0.get_or_insert_with(new).cover(bytes, STEP)
     }
 
-    /// As [`Held::fits`], for an operator that makes one document of all that it holds: with the result and the
-    /// buffer that it grows in it is several times as much, so it has a part of the pool.
+    /// As [`Held::fits`], for an operator that builds one document from everything it holds. With the result and
+    /// its growing buffer it needs several times as much memory, so it gets only a fraction of the pool.
     pub(crate) fn fits_as_one(&mut self, cx: &Cx<'_>, bytes: usize) -> bool {
         let limit = cx.store.budget().limit(Pool::Execution) / ONE_PART;
         ((bytes as u64) < STEP || bytes as u64 <= limit) && self.fits(cx, bytes)
     }
 
-    /// It holds no more than this now.
+    /// Reduces the charge to `bytes`.
     pub(crate) fn keep(&mut self, bytes: usize) {
         if let Some(charge) = &mut self.0 {
             charge.shrink_to(bytes as u64);
         }
     }
 
-    /// Its cursor waits for a getMore.
+    /// The cursor is parked until a getMore.
     pub(crate) fn park(&mut self) {
         self.move_to(Pool::Cursors);
     }
 
-    /// Its cursor continues.
+    /// The cursor continues.
     pub(crate) fn resume(&mut self) {
         self.move_to(Pool::Execution);
     }

@@ -1,17 +1,19 @@
-//! All documents of a source, gathered by two threads where a core is free.
+//! Parallel scan: all documents of a source are gathered by two threads if a core is free.
 //!
 //!   |------------------ the source ------------------|
-//!   |-- this thread: `into` --|-- helper: `beside` --|      then `into.join(beside)`
+//!   |-- this thread: `into` --|-- worker: `beside` ---|      then `into.join(beside)`
 //!
-//! Only for consumers that read everything before they give anything out. What the helper gathered
-//! comes after all that this thread did, so the result is that of one thread, order included.
+//! It is used only by consumers that read all their input before they yield anything. The worker's part comes after
+//! the part of this thread, so the result, including the order, is the same as that of one thread.
 //!
-//! - The helper reads the same snapshot. In a transaction there is none that may be shared: no help.
-//! - It looks at the same interrupt, and ends at once when this thread fails.
-//! - When others want its core it hands over what it has gathered, and this thread reads the rest.
-//! - If it fails, what it did is thrown away and this thread reads its part: so errors come in the order
-//!   of the documents, and an expression that only the request's own thread can evaluate (a function in
-//!   JavaScript) costs nothing but the try.
+//! - The worker reads the same snapshot. A transaction has no snapshot that can be shared, so it gets no worker.
+//! - The worker polls the same interrupt, and stops at once when this thread fails.
+//! - When other requests need its core, it hands over what it has gathered, and this thread reads the rest.
+//! - If the worker fails, its result is discarded and this thread reads its part. So errors occur in the order of
+//!   the documents, and an expression that only the request's own thread can evaluate (a JavaScript function) costs
+//!   only the attempt.
+//!
+//! Why: docs/decisions/037.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread::{self, Builder};
@@ -25,28 +27,28 @@ use nagi_store::{SharedReader, Store};
 
 use super::{Cx, Env, Interrupt, Source};
 
-/// Entries between two polls at whether the helper may continue: a few milliseconds.
+/// Entries between two checks if the worker may continue: a few milliseconds.
 const SLICE: u64 = 4096;
-/// As the threads of connections have: expressions nest.
+/// The same stack as connection threads have, because expressions nest.
 const STACK_BYTES: usize = if cfg!(debug_assertions) { 8 << 20 } else { 1 << 20 };
 
-/// Takes the documents of a source one by one.
+/// Gathers the documents of a source one by one.
 pub(crate) trait Gather: Send + Sized {
     /// Takes the current document of `input`.
     fn take(&mut self, input: &dyn Source, cx: &Cx<'_>) -> Result<()>;
 
-    /// An empty one for the documents that come later. Until it is joined the two share the memory of
-    /// one. None if it cannot be shared.
+    /// Creates an empty one for the later documents. Until the two are joined, they share the memory limit of one.
+    /// None if the work cannot be shared.
     fn beside(&mut self) -> Option<Self>;
 
-    /// Takes over what `later` has gathered.
+    /// Appends what `later` has gathered.
     fn join(&mut self, later: Self, cx: &Cx<'_>) -> Result<()>;
 
-    /// There is no other one any more.
+    /// Called when there is no other one any more.
     fn alone(&mut self) {}
 }
 
-/// Reads `input` to its end. Gives back the sources that read other parts of it, for their statistics.
+/// Reads `input` to its end. Returns the sources that read other parts of it, for their statistics.
 pub(crate) fn drain<G: Gather>(
     input: &mut dyn Source,
     into: &mut G,
@@ -78,7 +80,7 @@ pub(crate) fn drain<G: Gather>(
     Ok(Some(later))
 }
 
-/// The helper's core is given back whatever happens.
+/// Releases the worker's core when dropped.
 struct Lent<'c>(&'c dyn Interrupt);
 
 impl Drop for Lent<'_> {
@@ -89,7 +91,7 @@ impl Drop for Lent<'_> {
 
 type Later<G> = (Box<dyn Source>, G);
 
-/// A source for the helper and where it gathers.
+/// The source for the worker, and the place where it gathers.
 fn divide<G: Gather>(
     input: &mut dyn Source,
     into: &mut G,
@@ -112,16 +114,16 @@ fn all<G: Gather>(input: &mut dyn Source, into: &mut G, cx: &mut Cx<'_>) -> Resu
     Ok(())
 }
 
-/// How a helper ended.
+/// The outcome of a worker.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Ended {
     Done,
-    /// The rest is still in its source.
+    /// It stopped early; its source has the rest.
     Retired,
     Failed,
 }
 
-/// Both threads at once. Fails if this one does.
+/// Runs both threads. Fails if this one does.
 fn both<G: Gather>(
     input: &mut dyn Source,
     into: &mut G,
@@ -141,7 +143,7 @@ fn both<G: Gather>(
     let (own, ended) = thread::scope(|scope| {
         let builder = Builder::new().name("scan".to_owned()).stack_size(STACK_BYTES);
         let helper = builder.spawn_scoped(scope, || job.run(&mut *later, &mut beside));
-        // Also on a panic, or the scope would wait for the helper's whole part.
+        // Also on a panic; otherwise the scope would wait for the worker's whole part.
         let off = CallOff(&called_off);
         let own = all(input, into, cx);
         if own.is_ok() {
@@ -152,7 +154,7 @@ fn both<G: Gather>(
         let ended = match helper.map(thread::ScopedJoinHandle::join) {
             Ok(Ok(ended)) => ended,
             Ok(Err(panic)) => std::panic::resume_unwind(panic),
-            // No thread to be had: nothing was done.
+            // No thread could be started, so nothing was done.
             Err(_) => Ended::Retired,
         };
         (own, ended)
@@ -168,7 +170,7 @@ impl Drop for CallOff<'_> {
     }
 }
 
-/// What the helper needs of the request.
+/// The data of the request that the worker needs.
 struct Job<'j> {
     store: &'j Store,
     shared: SharedReader<'j>,
@@ -178,7 +180,7 @@ struct Job<'j> {
     interrupt: Called<'j>,
 }
 
-/// The request's interrupt, and whether the other thread has failed.
+/// The request's interrupt, combined with the flag that the other thread has failed.
 struct Called<'j> {
     inner: &'j dyn Interrupt,
     off: &'j AtomicBool,
@@ -208,7 +210,7 @@ impl Interrupt for Called<'_> {
         self.inner.wants_stages()
     }
 
-    /// An engine of JavaScript belongs to one thread.
+    /// A JavaScript engine belongs to one thread.
     fn scripts(&self) -> Option<&dyn Scripts> {
         None
     }
@@ -218,7 +220,7 @@ impl Job<'_> {
     fn run<G: Gather>(&self, later: &mut dyn Source, beside: &mut G) -> Ended {
         let _metering = Metering::begin(self.store.budget());
         let env = Env::new(&self.interrupt, self.now_ms).with_system(self.system.clone());
-        // Other random numbers than the first part's.
+        // Random numbers that differ from those of the first part.
         let seed = self.system.seed.rotate_left(32) ^ 0x9E37_79B9_7F4A_7C15;
         let vars = Vars::with_system(self.lets, self.system).with_pace(&env);
         vars.seed.set(seed);

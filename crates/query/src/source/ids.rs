@@ -1,4 +1,4 @@
-//! Records whose ids are known already.
+//! Records whose ids are known in advance.
 
 use nagi_bson::Doc;
 use nagi_error::Result;
@@ -6,10 +6,10 @@ use nagi_store::{RecordId, RecordKey};
 
 use super::{Cx, Source};
 
-/// Stands on one record id after the other; `doc` is empty.
+/// Yields one record id after the other; `doc` is empty.
 pub(crate) struct Ids {
     ids: Vec<RecordId>,
-    /// Those before it were passed on.
+    /// Position of the next id.
     next: usize,
 }
 

@@ -1,14 +1,22 @@
-//! The index scan: visits the keys within a plan's bounds, skipping what lies between them.
+//! The index scan: visits the keys within a plan's bounds and skips the keys in between.
 //!
-//! Bounds are sets of intervals for each field of the key. As bytes, in the order of the index, each
-//! field has a list of ranges. A key is inside if each of its fields is inside one of the field's
-//! ranges. When a field is not, the next key that could be inside is known: the same prefix with the
-//! next range's begin, or, if there is none, whatever follows the prefix; the cursor seeks there.
+//! Bounds are a set of intervals for each field of the key. Encoded in the index's order, each field has a list of
+//! byte ranges. A key is inside if each of its fields is inside one of the field's ranges. If a field is not, the
+//! next key that could be inside is known: the same prefix with the start of the next range, or, without a next
+//! range, the successor of the prefix. The cursor seeks there.
 //!
-//! What the bounds leave may be tested on the key (`key_test`) before the entry is passed on.
+//! ```text
+//!   bounds  a: [1, 1] or [5, 5]   b: [10, 20]
+//!   key     (1, 4)    b is below its range    seek (1, 10)
+//!           (1, 15)   inside                  yielded
+//!           (1, 30)   b is above its range    seek behind prefix (1)
+//!           (3, 2)    a is between ranges     seek (5, 10)
+//! ```
 //!
-//! The common shapes (leading fields fixed, then one range, then nothing) are one range of keys: the
-//! cursor is opened on just that, and no key is looked into.
+//! Keys within the bounds may also be tested by a filter (`key_test`) before the entry is passed on.
+//!
+//! The common form of bounds (leading fields fixed, then one range, then nothing) is one range of keys. Then the
+//! cursor is opened on that range, and keys are not examined at all.
 
 use std::sync::Arc;
 
@@ -23,44 +31,44 @@ use super::{
 };
 use crate::access::{IndexAccess, Interval, Intervals};
 
-/// How often a scan for different values that seeks tries a step instead. A step costs a fraction of a
-/// seek, and is as good where each value has one entry.
+/// How often a skip scan that seeks tries a step instead. A step costs a fraction of a seek and is as good if each
+/// value has one entry.
 const SEEKS_PER_STEP: u32 = 16;
 
-/// Walks index entries. `doc` is empty, unless it lends records; see `record_id` and `key`.
+/// Scans index entries. `doc` is empty unless the scan lends records; see `record_id` and `key`.
 ///
-/// Who is going to read the records asks for some entries ahead (`Source::ahead`). They wait in a queue,
-/// and what was looked at on the way to each counts when it is its turn: explain, the budget of a trial
-/// and `save` see the scan where its reader is.
+/// A reader of the records requests some entries ahead (`Source::ahead`). They wait in a queue with the counters of
+/// the work that found them, which are added when an entry's turn comes. So explain, the budget of a trial and
+/// `save` see the scan at its reader's position.
 pub(crate) struct IndexScan {
     access: Arc<IndexAccess>,
     fields: Box<[Field]>,
-    /// Keys outside `[start, end)` need not be looked at.
+    /// Keys outside `[start, end)` need not be examined.
     start: Vec<u8>,
     end: Vec<u8>,
-    /// Whether every key in `[start, end)` is inside the bounds.
+    /// True if every key in `[start, end)` is inside the bounds.
     whole: bool,
     cursor: Option<IndexCursor>,
-    /// Where to continue, after `save`.
+    /// The entry after which to continue, after `save`.
     last: Option<(Vec<u8>, RecordId)>,
-    /// Whether a record is passed on once only.
+    /// True if each record is passed on only once.
     dedup: bool,
     seen: Seen,
     seek: Vec<u8>,
-    /// What keys are tested by, beside the bounds.
+    /// The filter on keys, in addition to the bounds.
     test: Option<KeyTest>,
-    /// Of a scan for different values: the one that was met last.
+    /// Of a skip scan: the last value.
     value: Vec<u8>,
-    /// Seeks to the next value since a step was tried; none while steps meet another value each time.
+    /// Seeks to the next value since the last attempt of a step; none while each step finds another value.
     seeks_tried: Option<u32>,
     queue: Queue,
-    /// Whether `doc` is the record: for an index whose entries are the records, if nothing is requested ahead.
+    /// True if `doc` is the record: for an index whose entries are the records, if no entries were requested ahead.
     lends: bool,
     done: bool,
     stats: SourceStats,
 }
 
-/// One field's ranges in the order of the index's bytes.
+/// The ranges of a field, in the byte order of the index.
 struct Field {
     descending: bool,
     ranges: Vec<Range>,
@@ -73,23 +81,23 @@ struct Range {
     end_included: bool,
 }
 
-/// Where the cursor came to.
+/// The result of a search.
 #[derive(PartialEq, Eq)]
 enum Found {
-    /// On an entry inside the bounds.
+    /// The cursor is on an entry inside the bounds.
     Entry,
-    /// On none yet.
+    /// The search has not found an entry yet.
     Nothing,
-    /// Nothing more is inside.
+    /// No further entry is inside.
     End,
 }
 
-/// Where a key stands.
+/// The position of a key relative to the bounds.
 enum Position {
     Inside,
-    /// The next key that may be inside is behind `seek`.
+    /// The next key that may be inside is at or after `seek`.
     Seek,
-    /// Nothing more can be inside.
+    /// No further key can be inside.
     Beyond,
 }
 
@@ -159,7 +167,7 @@ impl IndexScan {
         scan
     }
 
-    /// Finds `[start, end)` and whether it is all inside.
+    /// Computes `[start, end)`, and if all of it is inside.
     fn set_range(&mut self) {
         if let Some((min, max)) = &self.access.range {
             self.start.clone_from(min);
@@ -196,7 +204,7 @@ impl IndexScan {
         self.whole = simple && self.access.bounds.iter().skip(at + 1).all(Intervals::is_all);
     }
 
-    /// Lends the records that are the index's entries, or not.
+    /// Sets if the scan lends the records that are the index's entries.
     pub(crate) fn lending(mut self, lends: bool) -> IndexScan {
         self.lends = lends;
         self
@@ -222,8 +230,8 @@ impl IndexScan {
         Ok(cursor)
     }
 
-    /// Notes the current value of the leading `fields`, and goes behind its other entries or is about to
-    /// step over them.
+    /// Stores the current value of the leading `fields`, and moves past its other entries or prepares to step over
+    /// them.
     fn pass_value(&mut self, fields: usize, cursor: &mut IndexCursor) -> Result<()> {
         let last = self.last.take();
         let key = last.as_ref().map_or_else(|| cursor.key(), |(key, _)| key);
@@ -233,7 +241,7 @@ impl IndexScan {
             end += keystring::field_len(&key[begin..], descending)?;
         }
         self.value.clear();
-        // Null and missing are one key: each entry is looked at.
+        // Null and missing share one key, so each of these entries is examined.
         let mut null = Vec::new();
         keystring::append(Value::Null, descending, &mut null);
         if key[begin..end] == *null {
@@ -251,7 +259,7 @@ impl IndexScan {
         Ok(())
     }
 
-    /// Goes behind the entries of the value that was met last.
+    /// Seeks past the entries of the last value.
     fn seek_behind_value(&mut self, cursor: &mut IndexCursor) {
         self.seek.clone_from(&self.value);
         self.seek.push(keystring::AFTER);
@@ -259,8 +267,8 @@ impl IndexScan {
         cursor.seek(&self.seek);
     }
 
-    /// Goes to the next entry inside the bounds, over at most `max` entries. `look` is called for each
-    /// with what has not been counted yet.
+    /// Moves to the next entry inside the bounds, over at most `max` entries. `look` is called for each with the
+    /// work that has not been counted yet.
     fn find(
         &mut self,
         cursor: &mut IndexCursor,
@@ -303,7 +311,7 @@ impl IndexScan {
         Ok(Found::Nothing)
     }
 
-    /// Looks at a key; fills `seek` if the scan can skip.
+    /// Compares a key with the bounds; sets `seek` if the scan can skip.
     fn position(&mut self, key: &[u8]) -> Result<Position> {
         let mut at = 0;
         for field in &self.fields {
@@ -331,13 +339,13 @@ impl IndexScan {
     }
 }
 
-/// Of a plan that cannot continue: its keys do not hold the whole values any more.
+/// The error of a plan that cannot continue, because its keys no longer contain the whole values.
 pub(crate) fn became_multikey(index: &Index) -> Error {
     let name = index.name();
     err!(Code::QUERY_PLAN_KILLED, "query plan killed :: index '{name}' became multikey")
 }
 
-/// Counts what was looked at.
+/// Adds the work to the counters.
 fn count(stats: &mut SourceStats, passed: Passed, cx: &Cx<'_>) -> Result<()> {
     stats.note(passed);
     cx.examined_keys(passed.keys);
@@ -348,7 +356,7 @@ fn count(stats: &mut SourceStats, passed: Passed, cx: &Cx<'_>) -> Result<()> {
     Ok(())
 }
 
-/// Whether `value` is in a range; if not, `seek` becomes the first key that could be.
+/// Checks if `value` is in a range; if not, `seek` becomes the first key that could be.
 fn forward(field: &Field, prefix: &[u8], value: &[u8], seek: &mut Vec<u8>) -> Position {
     let at = field.ranges.partition_point(|range| {
         &*range.end < value || (&*range.end == value && !range.end_included)
@@ -366,7 +374,7 @@ fn forward(field: &Field, prefix: &[u8], value: &[u8], seek: &mut Vec<u8>) -> Po
     Position::Seek
 }
 
-/// As [`forward`], for a scan from the end: `seek` becomes the key that all candidates are less than.
+/// As [`forward`], for a backward scan: `seek` becomes the key that all candidates are less than.
 fn backward(field: &Field, prefix: &[u8], value: &[u8], seek: &mut Vec<u8>) -> Position {
     let after = field.ranges.partition_point(|range| {
         &*range.start < value || (&*range.start == value && range.start_included)
@@ -510,7 +518,7 @@ impl Source for IndexScan {
         {
             self.last = Some((cursor.key().to_vec(), cursor.record_id().to_id()));
         }
-        // Those that were not asked for are going to be met again.
+        // Entries that were not requested will be found again.
         for entry in self.queue.rest() {
             self.seen.remove(entry.id.key());
         }

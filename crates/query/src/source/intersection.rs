@@ -1,4 +1,4 @@
-//! The records that all inputs have.
+//! The intersection of index scans: the records that all inputs have.
 
 use nagi_bson::Doc;
 use nagi_error::Result;
@@ -6,11 +6,10 @@ use nagi_store::{RecordId, RecordKey};
 
 use super::{Cx, Source, SourceStats};
 
-/// Entries that are stepped over one by one before an input is requested to pass on: a step costs a
-/// fraction of a seek.
+/// Number of entries that are stepped over one by one before an input seeks: a step costs a fraction of a seek.
 const STEPS: u32 = 8;
 
-/// Inputs that come in the order of their records, walked side by side. `doc` is empty.
+/// Scans inputs that are in the order of their records side by side. `doc` is empty.
 pub(crate) struct AndSorted {
     inputs: Vec<Box<dyn Source>>,
     id: Option<RecordId>,
@@ -22,7 +21,7 @@ impl AndSorted {
         AndSorted { inputs, id: None, done: false }
     }
 
-    /// Brings an input to the first of its records that is not before `wanted`.
+    /// Advances an input to its first record that is not before `wanted`.
     fn bring(&mut self, at: usize, wanted: &RecordId, cx: &mut Cx<'_>) -> Result<Option<RecordId>> {
         let input = &mut self.inputs[at];
         let mut steps = 0;
@@ -45,7 +44,7 @@ impl Source for AndSorted {
         if self.done {
             return Ok(false);
         }
-        // Each input is where it was last; the first moves on, and whoever is behind follows.
+        // Each input is at its last position. The first one advances, and the others follow.
         let moved = self.inputs[0].advance(cx)?;
         let first = self.inputs[0].record_id().filter(|_| moved);
         let Some(mut wanted) = first.map(RecordKey::to_id) else {

@@ -1,4 +1,4 @@
-//! Documents that a join keeps in memory, passed on again for each document that they belong to.
+//! Documents that a join keeps in memory and yields again for each document that they belong to.
 
 use std::sync::{Arc, Mutex, PoisonError};
 
@@ -7,11 +7,11 @@ use nagi_error::Result;
 
 use super::{Cx, Held, Source, carry, document, metadata};
 
-/// Documents with their metadata, one behind the other.
+/// Serialized documents with their metadata, one after the other.
 #[derive(Default)]
 pub(crate) struct Kept {
     bytes: Vec<u8>,
-    /// Where each ends.
+    /// The end of each document.
     ends: Vec<usize>,
     held: Mutex<Held>,
 }
@@ -27,12 +27,12 @@ impl Kept {
         self.ends.len()
     }
 
-    /// What it holds, bytes.
+    /// Memory in bytes.
     pub(crate) fn bytes(&self) -> usize {
         self.bytes.capacity() + self.ends.capacity() * size_of::<usize>()
     }
 
-    /// Charges that; false if there is no room for it.
+    /// Charges that memory. Returns false if there is no capacity.
     pub(crate) fn fits(&mut self, cx: &Cx<'_>) -> bool {
         let bytes = self.bytes();
         self.held.get_mut().unwrap_or_else(PoisonError::into_inner).fits(cx, bytes)
@@ -44,16 +44,16 @@ impl Kept {
     }
 }
 
-/// Yields some of the documents, or all.
+/// Yields some or all of the documents.
 pub(crate) struct KeptDocs {
     kept: Arc<Kept>,
     places: Option<Vec<u32>>,
-    /// Those before it were passed on.
+    /// Position of the next document.
     next: usize,
 }
 
 impl KeptDocs {
-    /// The documents at `places`; all if there are none given.
+    /// Yields the documents at `places`, or all if there are none given.
     pub(crate) fn new(kept: &Arc<Kept>, places: Option<Vec<u32>>) -> KeptDocs {
         KeptDocs { kept: Arc::clone(kept), places, next: 0 }
     }

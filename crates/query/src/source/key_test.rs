@@ -1,4 +1,4 @@
-//! The test of conditions on index keys, see `plan/key_filter.rs`.
+//! Tests conditions on index keys; see `plan/key_filter.rs`.
 
 use std::sync::Arc;
 
@@ -10,7 +10,7 @@ use nagi_store::keystring;
 
 use crate::access::{IndexAccess, KeyFilter};
 
-/// A filter with the memory that it needs.
+/// A filter on keys, with reusable memory.
 pub(super) struct KeyTest {
     filter: Arc<KeyFilter>,
     /// The key as a document.
@@ -24,7 +24,7 @@ impl KeyTest {
         Some(KeyTest { filter, doc: Vec::new(), arena: Bump::new() })
     }
 
-    /// Whether a key of the index meets the conditions.
+    /// Returns true if a key of the index satisfies the conditions.
     pub(super) fn passes(
         &mut self,
         access: &IndexAccess,
@@ -37,7 +37,7 @@ impl KeyTest {
         let mut out = DocWriter::new(&mut self.doc);
         keystring::decode(key, type_bits, fields, &mut out)?;
         out.finish();
-        // Conditions on fields name no variables and do not ask for the time.
+        // Conditions on fields use no variables and no time.
         let vars = Vars::EMPTY;
         let matched = self
             .filter

@@ -1,4 +1,4 @@
-//! Skips and limits: they count documents and look at none.
+//! Skip and limit: they count documents without examining them.
 
 use std::slice;
 
@@ -26,7 +26,7 @@ impl Source for Limit {
             return Ok(false);
         }
         let more = self.input.advance(cx)?;
-        // At the end of a capped collection more may come: nothing is used up.
+        // At the end of a capped collection more documents may follow, so the limit is not reduced.
         self.left -= u64::from(more);
         Ok(more)
     }
@@ -56,7 +56,7 @@ impl Source for Limit {
     }
 }
 
-/// Passes on what follows the first `left` documents.
+/// Passes on the documents after the first `left`.
 pub(crate) struct Skip {
     input: Box<dyn Source>,
     left: u64,
@@ -67,7 +67,7 @@ impl Skip {
         Skip { input, left: count }
     }
 
-    /// Passes over what is skipped; false if nothing follows.
+    /// Skips the documents. Returns false if none follows.
     fn pass(&mut self, cx: &mut Cx<'_>) -> Result<bool> {
         while self.left > 0 {
             if !self.input.advance(cx)? {

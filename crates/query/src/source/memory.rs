@@ -1,4 +1,4 @@
-//! Sources over documents in memory: inner pipelines, `$facet`, tests.
+//! A source over documents in memory: for inner pipelines, `$facet`, and tests.
 
 use std::sync::Arc;
 
@@ -7,7 +7,7 @@ use nagi_error::Result;
 
 use super::{Cx, Source, document, metadata};
 
-/// Yields documents that lie in memory, each with its metadata behind it.
+/// Yields documents in memory, each with its metadata after it.
 pub(crate) struct Documents {
     docs: Arc<Vec<Box<[u8]>>>,
     next: usize,

@@ -1,27 +1,36 @@
-//! Sources: what yields documents, one at a time. Plan nodes and pipeline stages are both sources.
+//! Sources: iterators over documents. Plan nodes and pipeline stages are both sources.
 //!
-//! Two calls instead of one lending `next()`: `advance` moves, `doc` lends the current document. So
-//! a filter loops over its input in plain lines, and a caller may write to the database while the
-//! document is still lent.
+//! A source has two calls instead of one lending `next()`: `advance` moves, and `doc` lends the current document.
+//! So a filter is a plain loop over its input, and a caller may write to the database while the document is still
+//! lent.
 //!
 //!   scan / index scan -> fetch -> filter -> sort -> skip -> limit -> projection -> stages ...
 //!
-//! Invariants
-//! - Leaf sources call [`Cx::tick`] for every entry they look at, so that every plan can be killed.
-//!   Sources that read all their input first call [`Cx::pass`] for every document they pass on then,
-//!   and sort by [`nagi_lang::ordered::order`].
-//! - After `save` a source holds no cursor of the engine; `restore` opens them again, behind the
-//!   entry returned last. What `doc` lends is lost by `save`.
-//! - Metadata goes with its document through every source that keeps documents or reshapes them; it is
-//!   there only if the pipeline asks for it (`nagi_lang::expr::MetaSet`).
-//! - After `advance` returned false it returns false again.
-//! - What `split` gives away yields exactly what would have followed, in that order.
+//! The life of a source:
+//!
+//! ```text
+//!   open      reads nothing
+//!   advance   true: `doc`, `meta`, `record_id` are valid until the next call; false: exhausted
+//!   save      the request ends: cursors of the engine are closed, the position is kept
+//!   restore   the next request, on a newer snapshot: cursors are opened again after the last entry
+//!   advance   ...
+//! ```
+//!
+//! # Invariants
+//! - Leaf sources call [`Cx::tick`] for every entry they examine, so that every plan can be cancelled. Sources that
+//!   read all their input first call [`Cx::pass`] for every document that they pass on afterwards, and sort with
+//!   [`nagi_lang::ordered::order`].
+//! - After `save` a source holds no cursor of the engine. Documents lent by `doc` are invalid after `save`.
+//! - Metadata stays with its document through every source that keeps or reshapes documents. It exists only if the
+//!   pipeline uses it (`nagi_lang::expr::MetaSet`).
+//! - After `advance` has returned false it returns false again.
+//! - The source returned by `split` yields exactly what would have followed, in the same order.
 
 use nagi_bson::{Doc, DocWriter};
 use nagi_error::Result;
 use nagi_store::{RecordId, RecordKey, Spill};
 
-/// What a source over one other passes on: the record, the end, the input itself.
+/// The default implementation of a source over one input: record, end and input are passed on.
 macro_rules! over_input {
     () => {
         fn record_id(&self) -> Option<RecordKey<'_>> {
@@ -109,48 +118,48 @@ pub(crate) use stats::sum_stats;
 pub(crate) use text::{TextMatch, TextOr};
 pub(crate) use unwritten::Unwritten;
 
-/// Anything that yields documents.
+/// An iterator over documents.
 pub(crate) trait Source: Send {
-    /// Goes to the next document. False at the end.
+    /// Moves to the next document. Returns false if there is none.
     fn advance(&mut self, cx: &mut Cx<'_>) -> Result<bool>;
 
-    /// The current document; only after `advance` returned true.
+    /// The current document; valid only after `advance` returned true.
     fn doc(&self) -> Doc<'_>;
 
-    /// The metadata of the current document, as [`nagi_lang::expr::Metadata`] reads it; empty if it has
-    /// none. A source that makes one document of one passes its input's on.
+    /// The metadata of the current document, as [`nagi_lang::expr::Metadata`] parses it; empty if it has none. A
+    /// source that derives each document from one of its input passes on the input's metadata.
     fn meta(&self) -> Doc<'_> {
         Doc::EMPTY
     }
 
-    /// Which record the current document is, if it is one as it is stored.
+    /// The record of the current document, if it is a stored record.
     fn record_id(&self) -> Option<RecordKey<'_>> {
         None
     }
 
-    /// The index key (and its type bits) that the current entry came from, if there is one.
+    /// The index key (and its type bits) of the current entry, if there is one.
     fn key(&self) -> Option<(&[u8], &[u8])> {
         None
     }
 
-    /// Adds the records of up to `count` of the entries that `advance` is going to come to, in that
-    /// order, as far as a look at so many keys tells; the source does not move. None if it does not
-    /// know them. Only `advance` may be called next.
+    /// Appends the records of up to `count` of the entries that `advance` will reach, in that order, examining at
+    /// most that many keys. The source does not move. It appends none if it does not know them. Only `advance` may
+    /// be called next.
     fn ahead(&mut self, _cx: &mut Cx<'_>, _count: usize, _out: &mut Vec<RecordId>) -> Result<()> {
         Ok(())
     }
 
-    /// The sources it reads from. `save`, `restore` and explain walk it.
+    /// The sources it reads from. `save`, `restore` and explain visit them.
     fn inputs(&mut self) -> &mut [Box<dyn Source>];
 
-    /// Lets go of the engine's cursors but remembers the position.
+    /// Closes the engine's cursors but keeps the position.
     fn save(&mut self) {
         for input in self.inputs() {
             input.save();
         }
     }
 
-    /// Takes the position up again, reading from `cx`.
+    /// Restores the position, reading from `cx`.
     fn restore(&mut self, cx: &mut Cx<'_>) -> Result<()> {
         for input in self.inputs() {
             input.restore(cx)?;
@@ -158,12 +167,12 @@ pub(crate) trait Source: Send {
         Ok(())
     }
 
-    /// Asks before a later state is read whether an index that it walks has met arrays since
-    /// [`nagi_store::Index::multikey_changes`] was `noted`: its keys are then not all there is to a value. True if
-    /// so. `checked` says that who reads it tests the documents by the whole filter.
+    /// Called before a later snapshot is read. Returns true if an index that it scans got array values since
+    /// [`nagi_store::Index::multikey_changes`] was `noted`, because its keys then no longer represent whole values.
+    /// `checked` means that the reader tests the documents with the whole filter.
     ///
     /// # Errors
-    /// 175 where answers are taken from the keys.
+    /// 175 if results are taken from the keys.
     fn doubt_keys(&mut self, noted: u64, checked: bool) -> Result<bool> {
         let mut changed = false;
         for input in self.inputs() {
@@ -172,82 +181,82 @@ pub(crate) trait Source: Send {
         Ok(changed)
     }
 
-    /// Whether it is known, without looking, that the next `advance` returns false.
+    /// Returns true if it is known without further reading that the next `advance` returns false.
     fn is_at_end(&self) -> bool {
         false
     }
 
-    /// Keeps what it yields first and gives away the later part, for another thread to read. None if
-    /// that does not pay or cannot be done.
+    /// Splits the source: it keeps its first part and returns the later part, for another thread. None if that does
+    /// not pay or is not possible.
     fn split(&mut self, _cx: &Cx<'_>) -> Result<Option<Box<dyn Source>>> {
         Ok(None)
     }
 
-    /// The same from its beginning, of what `split` gave away.
+    /// A copy of a source returned by `split`, restarted from its beginning.
     fn afresh(&self) -> Option<Box<dyn Source>> {
         None
     }
 
-    /// Records before this one are not wanted: a source in the order of its records may leave them out.
+    /// Records before `id` are not needed: a source in the order of its records may skip them.
     fn pass_to(&mut self, _id: RecordKey<'_>) {}
 
-    /// The last record that a collection scan looked at, whether it was returned or not.
+    /// The last record that a collection scan examined, returned or not.
     fn position(&mut self) -> Option<RecordId> {
         self.inputs().first_mut().and_then(|input| input.position())
     }
 
-    /// What it counted so far, for explain.
+    /// Its counters so far, for explain.
     fn stats(&self) -> SourceStats {
         SourceStats::default()
     }
 
-    /// Writes what explain shows of a stage's run beside the counters that all have.
+    /// Writes the fields that explain shows for a stage's run, in addition to the common counters.
     fn show_run(&self, _out: &mut DocWriter<'_>) {}
 
-    /// The place in its pipeline of the stage that it is, if it was opened for explain.
+    /// The position of this stage in its pipeline, if it was opened for explain.
     fn stage_at(&self) -> Option<usize> {
         None
     }
 }
 
-/// What a source did, beyond the documents it returned.
+/// Counters of a source.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub(crate) struct SourceStats {
     /// Calls of `advance` (counted around the source).
     pub works: u64,
     /// Documents returned (counted around the source).
     pub advanced: u64,
-    /// Whether it came to its end (counted around the source).
+    /// True if it reached its end (counted around the source).
     pub at_end: bool,
-    /// Index keys looked at.
+    /// Index keys examined.
     pub keys_examined: u64,
-    /// Records looked at.
+    /// Records examined.
     pub docs_examined: u64,
     /// Times an index or record cursor was positioned.
     pub seeks: u64,
-    /// Index entries that led to a record seen before.
+    /// Index entries that were dropped because their record had been seen before.
     pub dups_dropped: u64,
-    /// Bytes a blocking source held at most.
+    /// Peak of the bytes that a blocking source held.
     pub bytes_held: u64,
-    /// Bytes a blocking source wrote to disk.
+    /// Bytes that a blocking source spilled to disk.
     pub bytes_spilled: u64,
-    /// Runs it wrote them in.
+    /// Number of spilled runs.
     pub spills: u64,
-    /// Documents, or parts of groups, in them.
+    /// Number of documents, or parts of groups, in the runs.
     pub records_spilled: u64,
-    /// Nanoseconds spent in it and below (measured around the source, for explain only).
+    /// Nanoseconds spent in the source and below (measured around the source, for explain only).
     pub nanos: u64,
 }
 
 impl SourceStats {
-    /// Adds what went to disk.
+    /// Adds the counters of a spill.
     pub(crate) fn note_spill(&mut self, spill: &Spill) {
         self.bytes_spilled += spill.bytes();
         self.spills += u64::from(spill.run_count());
         self.records_spilled += spill.entry_count();
     }
 
-    /// Writes what went to disk, as stages of a pipeline show it.
+    /// Writes the counters of spills in the form in which pipeline stages show them.
     pub(crate) fn show_spills(&self, out: &mut DocWriter<'_>) {
         out.put("usedDisk", self.spills > 0);
         out.put("spills", self.spills as i64);

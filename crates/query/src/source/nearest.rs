@@ -1,11 +1,12 @@
-//! The nearest documents first, without sorting them all: rings around the centre, one after another.
+//! Yields the nearest documents first without sorting all of them: it searches rings around the centre, one after
+//! another.
 //!
-//!   ring 0: [0, w)   ring 1: [w, w + w')   ...      each is a scan of the index and a small heap
+//!   ring 0: [0, w)   ring 1: [w, w + w')   ...      each is an index scan and a small heap
 //!
-//! A ring's scan finds every document whose nearest place may lie in it. What is found nearer than
-//! the ring's end is returned in order; what lies farther waits in the heap for its ring. A ring that
-//! holds few documents makes the next one wider, one that holds many narrower. Only distances and
-//! record ids are kept, so a document is read once to be measured and once to be returned.
+//! The scan of a ring finds every document whose nearest location may lie in it. Documents nearer than the ring's
+//! outer radius are returned in order; farther ones wait in the heap for their ring. After a ring with few
+//! documents the next one is wider, after one with many it is narrower. Only distances and record ids are kept, so
+//! a document is read once to be measured and once to be returned.
 
 use std::{cmp::Ordering, collections::BinaryHeap, sync::Arc};
 
@@ -25,11 +26,11 @@ use crate::{
     limits::SORT_MEMORY_BYTES_MAX,
 };
 
-/// Documents of a ring below which the next one is made wider, and above which narrower.
+/// With fewer documents in a ring the next one is wider; with more than `MANY` it is narrower.
 const FEW: usize = 300;
 const MANY: usize = 1200;
 
-/// A document that was measured and not yet returned; the greatest is the nearest.
+/// A document that was measured and not yet returned. The greatest one is the nearest.
 struct Waiting {
     distance: f64,
     id: RecordId,
@@ -60,22 +61,22 @@ pub(crate) struct Nearest {
     access: Arc<GeoNearAccess>,
     waiting: BinaryHeap<Waiting>,
     seen: Seen,
-    /// All nearer than this has been found.
+    /// Everything nearer than this has been found.
     searched: f64,
     width: f64,
     done: bool,
-    /// The snapshot is another one than the documents were measured in.
+    /// True if the snapshot differs from the one in which documents were measured.
     stale: bool,
     id: Option<RecordId>,
     doc: Vec<u8>,
-    /// Metadata of `doc`, if anybody asks for it.
+    /// Metadata of `doc`, if it is used.
     meta: Vec<u8>,
     buf: RecordBuf,
     arena: Bump,
     stats: SourceStats,
 }
 
-/// The distance of what a document holds at a path, with the value that is nearest.
+/// The distance of a document's values at a path, and the nearest value.
 fn nearest_value<'d>(doc: Doc<'d>, path: &FieldPath, near: &Near) -> Option<(f64, Value<'d>)> {
     let mut best: Option<(f64, Value<'d>)> = None;
     path::for_each_value(doc, path, &mut |value| {
@@ -89,7 +90,7 @@ fn nearest_value<'d>(doc: Doc<'d>, path: &FieldPath, near: &Near) -> Option<(f64
     best
 }
 
-/// What `$meta` shows of a document found by nearness.
+/// The `$meta` values of a document found by nearness.
 fn geo_metadata<'a>(doc: Doc<'_>, path: &FieldPath, near: &Near, arena: &'a Bump) -> Metadata<'a> {
     let mut meta = Metadata::default();
     let Some((distance, value)) = nearest_value(doc, path, near) else { return meta };
@@ -124,7 +125,7 @@ impl Nearest {
         }
     }
 
-    /// Reads a record into `doc`; false if it is gone or does not match the rest of the filter.
+    /// Reads a record into `doc`. Returns false if it does not exist or does not match the rest of the filter.
     fn read(&mut self, id: RecordKey<'_>, matching: bool, cx: &Cx<'_>) -> Result<bool> {
         let Some(doc) = cx.reader.record(&self.access.collection, id, &mut self.buf)? else {
             return Ok(false);
@@ -192,7 +193,7 @@ impl Nearest {
             _ => 1.0,
         };
         self.done = outer >= reach;
-        // A centre far away may swallow small steps.
+        // Far from the origin of coordinates, a small step may be lost in rounding.
         if outer <= self.searched {
             self.width = self.width.max(reach);
         }
@@ -200,7 +201,7 @@ impl Nearest {
         Ok(())
     }
 
-    /// Adds the fields and the metadata that tell distance and place.
+    /// Adds the fields and the metadata for distance and location.
     fn show(&mut self, cx: &Cx<'_>) -> Result<()> {
         let access = self.access.clone();
         let shown = access.shown.as_deref().and_then(|Shown(fields)| fields.as_ref());

@@ -1,11 +1,11 @@
-//! The documents of one partition, read several times from different places, on disk if need be.
+//! The documents of one partition, read several times from different positions, and spilled to disk if required.
 //!
 //! ```text
 //!   d0 d1 d2 | d3 d4 d5 | d6 d7 d8 d9
-//!   run 0      run 1      in memory; the oldest go once no reader needs them
+//!   run 0      run 1      in memory; the oldest are dropped once no reader needs them
 //! ```
 //!
-//! Each reader goes forwards only, so on disk it is a cursor over a run.
+//! Each reader only moves forwards, so on disk it is a cursor over a run.
 
 use std::collections::VecDeque;
 
@@ -14,7 +14,7 @@ use nagi_store::{Spill, SpillCursor, Store};
 
 use super::SourceStats;
 
-/// Memory of a document beside its bytes.
+/// Memory of a document in addition to its bytes.
 const DOC_BYTES: usize = 32;
 
 /// Documents by their position in the partition.
@@ -29,7 +29,7 @@ pub(crate) struct Partition {
     runs: Vec<u64>,
 }
 
-/// A place from which documents are read.
+/// A position from which documents are read.
 #[derive(Default)]
 pub(crate) struct PartitionReader {
     on_disk: Option<OnDisk>,
@@ -53,17 +53,17 @@ impl Partition {
         self.first + self.held.len() as u64
     }
 
-    /// Memory held.
+    /// Bytes held in memory.
     pub(crate) fn bytes(&self) -> usize {
         self.held_bytes
     }
 
-    /// Adds what is on disk.
+    /// Adds the counters of the spill.
     pub(crate) fn note_spill(&self, stats: &mut SourceStats) {
         self.spill.iter().for_each(|spill| stats.note_spill(spill));
     }
 
-    /// No document before `at` is read again.
+    /// Drops the documents before `at`, which no reader needs any more.
     pub(crate) fn forget(&mut self, at: u64) {
         while self.first < at
             && let Some(doc) = self.held.pop_front()
@@ -73,10 +73,10 @@ impl Partition {
         }
     }
 
-    /// Writes what is in memory to disk.
+    /// Spills the documents in memory to disk.
     ///
     /// # Errors
-    /// Those of the engine (14031 if the disk is full).
+    /// Errors of the engine (14031 if the disk is full).
     pub(crate) fn write_out(&mut self, store: &Store) -> Result<()> {
         let spill = self.spill.get_or_insert_with(|| store.spill());
         let mut docs = std::mem::take(&mut self.held).into_iter();
@@ -92,10 +92,10 @@ impl Partition {
         Ok(())
     }
 
-    /// The document at `at`, which must be there and not be forgotten.
+    /// The document at `at`, which must exist and must not have been dropped.
     ///
     /// # Errors
-    /// Those of the engine.
+    /// Errors of the engine.
     pub(crate) fn doc<'p>(&'p self, at: u64, reader: &'p mut PartitionReader) -> Result<&'p [u8]> {
         let missing = || Error::bug("a document of a partition was forgotten too early");
         if at >= self.first {

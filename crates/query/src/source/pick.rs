@@ -1,9 +1,9 @@
-//! Records picked at random without reading the others: what a small `$sample` begins with.
+//! Picks records at random without reading the others, for a small `$sample`.
 //!
-//! Record ids are numbers given in order, so a number between the first and the last is drawn, and
-//! what is there is taken; nothing is there for a record that was removed, then another is drawn. Each
-//! record is as likely as any other, whatever gaps there are. Gaps cost draws: the planner picks only
-//! where at least one number in twenty is taken, and records have numbers.
+//! Record ids are numbers assigned in order. A number between the first and the last is drawn, and its record is
+//! taken; if that record was removed, another number is drawn. So each record has the same probability, whatever
+//! gaps there are. Gaps cost additional draws: the planner uses this only if at least one number in twenty is in
+//! use, and if record ids are numbers.
 
 use std::{collections::HashSet, sync::Arc};
 
@@ -13,18 +13,18 @@ use nagi_store::{Collection, RecordBuf, RecordCursor, RecordKey};
 
 use super::{Cx, Random, Source, SourceStats};
 
-/// Draws for a record before it is looked for in order: with one number in twenty taken, so many
-/// fail once in a hundred thousand million.
+/// Limit of draws for a record before a search in order. With one number in twenty in use, this many draws fail
+/// once in a hundred thousand million.
 const DRAWS_MAX: u32 = 500;
 
-/// Different records, in any order.
+/// Distinct records, in random order.
 pub(crate) struct Pick {
     collection: Arc<Collection>,
-    /// Still to come.
+    /// Number of records still to be picked.
     left: u64,
     seen: HashSet<i64>,
     random: Random,
-    /// The first and the last record's number, once looked up.
+    /// The numbers of the first and the last record, once looked up.
     ends: Option<(i64, i64)>,
     current: Option<i64>,
     doc: Vec<u8>,
@@ -33,7 +33,7 @@ pub(crate) struct Pick {
 }
 
 impl Pick {
-    /// So many records of the collection, or all it has if those are fewer.
+    /// Picks `count` records of the collection, or all if it has fewer.
     pub(crate) fn new(collection: Arc<Collection>, count: u64) -> Pick {
         Pick {
             collection,
@@ -59,7 +59,7 @@ impl Pick {
         Ok(self.ends)
     }
 
-    /// Takes the record, if it is there.
+    /// Takes the record, if it exists.
     fn take(&mut self, number: i64, cx: &Cx<'_>) -> Result<bool> {
         let Some(doc) = cx.reader.record(&self.collection, RecordKey::Id(number), &mut self.buf)?
         else {
@@ -74,7 +74,7 @@ impl Pick {
         Ok(true)
     }
 
-    /// The first record behind `start`, or else the first of all, that was not taken yet.
+    /// The first record after `start`, or else the first of all, that was not taken yet.
     fn in_order(&self, start: i64, cx: &mut Cx<'_>) -> Result<Option<i64>> {
         for begin in [Some(start), None] {
             let mut cursor: RecordCursor = cx.reader.scan(&self.collection, true)?;

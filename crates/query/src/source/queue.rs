@@ -1,10 +1,10 @@
-//! Entries that an index scan has looked up ahead, and what it looked at on its way to them.
+//! Entries that an index scan has looked up ahead, with the work that found them.
 
 use nagi_store::{IndexCursor, RecordId};
 
 use super::SourceStats;
 
-/// What was looked at and is not counted yet.
+/// Work that is not counted yet.
 #[derive(Clone, Copy, Default)]
 pub(super) struct Passed {
     pub(super) keys: u64,
@@ -15,9 +15,9 @@ pub(super) struct Passed {
 /// An entry that waits for its turn.
 pub(super) struct Entry {
     pub(super) id: RecordId,
-    /// Looked at before it, and itself.
+    /// Work to find it, including the entry itself.
     passed: Passed,
-    /// Its key, then its type bits.
+    /// Its key, followed by its type bits.
     start: u32,
     key_end: u32,
     end: u32,
@@ -28,24 +28,24 @@ pub(super) struct Entry {
 pub(super) struct Queue {
     entries: Vec<Entry>,
     bytes: Vec<u8>,
-    /// Those before it had their turn.
+    /// Position of the next entry; those before it had their turn.
     next: usize,
-    /// Whether the scan stands on the entry before `next`.
+    /// True if the scan is positioned on the entry before `next`.
     is_on: bool,
-    /// Looked at behind the last entry.
+    /// Work after the last entry.
     pub(super) passed: Passed,
-    /// Nothing follows the last entry.
+    /// True if no entry follows the last one.
     pub(super) at_end: bool,
 }
 
 impl Queue {
-    /// Adds the cursor's entry.
+    /// Appends the cursor's entry.
     pub(super) fn push(&mut self, cursor: &IndexCursor) {
         let start = self.bytes.len();
         self.bytes.extend_from_slice(cursor.key());
         let key_end = self.bytes.len();
         self.bytes.extend_from_slice(cursor.type_bits());
-        // Keys are some thousand bytes at most, and entries some hundred.
+        // Keys have at most some thousand bytes, and there are at most some hundred entries.
         self.entries.push(Entry {
             id: cursor.record_id().to_id(),
             passed: std::mem::take(&mut self.passed),
@@ -55,7 +55,7 @@ impl Queue {
         });
     }
 
-    /// Goes to the next entry: what was looked at for it. None if all had their turn.
+    /// Moves to the next entry and returns its work; none if all entries had their turn.
     pub(super) fn advance(&mut self) -> Option<Passed> {
         let entry = self.entries.get(self.next);
         self.is_on = entry.is_some();
@@ -64,7 +64,7 @@ impl Queue {
         Some(passed)
     }
 
-    /// The entry that the scan stands on, if it comes from here.
+    /// The current entry of the scan, if it is from the queue.
     pub(super) fn current(&self) -> Option<&Entry> {
         self.is_on.then(|| self.next.checked_sub(1).and_then(|at| self.entries.get(at)))?
     }
@@ -75,17 +75,17 @@ impl Queue {
         (&self.bytes[start..key_end], &self.bytes[key_end..end])
     }
 
-    /// Whether all had their turn.
+    /// Returns true if all entries had their turn.
     pub(super) fn is_empty(&self) -> bool {
         self.next == self.entries.len()
     }
 
-    /// Those that wait.
+    /// The entries that still wait.
     pub(super) fn rest(&self) -> &[Entry] {
         &self.entries[self.next..]
     }
 
-    /// Makes room for the next ones; all had their turn.
+    /// Empties the queue after all entries had their turn.
     pub(super) fn clear(&mut self) {
         self.entries.clear();
         self.bytes.clear();
@@ -95,7 +95,7 @@ impl Queue {
 }
 
 impl SourceStats {
-    /// Counts all of it but the keys, which count one by one.
+    /// Adds everything but the keys, which are counted one by one.
     pub(super) fn note(&mut self, passed: Passed) {
         self.seeks += passed.seeks;
         self.dups_dropped += passed.dups;

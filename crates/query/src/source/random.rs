@@ -1,4 +1,4 @@
-//! Random numbers for samples and orders, which no request can foresee.
+//! Unpredictable random numbers for samples and random orders.
 
 use std::hash::{BuildHasher, RandomState};
 
@@ -17,12 +17,12 @@ impl Random {
         self.0.wrapping_mul(0x2545_F491_4F6C_DD1D)
     }
 
-    /// A whole number below `end`.
+    /// An integer below `end`.
     pub(crate) fn below(&mut self, end: u64) -> u64 {
         self.next() % end.max(1)
     }
 
-    /// A number from 0 to 1, without 1.
+    /// A number in `[0, 1)`.
     pub(crate) fn value(&mut self) -> f64 {
         (self.next() >> 11) as f64 / (1_u64 << 53) as f64
     }

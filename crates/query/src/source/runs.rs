@@ -1,8 +1,8 @@
-//! Sorted runs on disk, merged while they are read: what sort and group share when memory is full.
+//! Merges sorted runs on disk while they are read; shared by sort and group.
 //!
-//! The runs' current entries form a heap: an entry costs the logarithm of the number of runs. Each run that
-//! is read takes a block of memory, so only so many are merged at once; more of them are merged into
-//! fewer, longer ones first.
+//! The current entries of the runs form a heap, so an entry costs the logarithm of the number of runs. Each open
+//! run takes a block of memory, so the number of runs merged at once is limited. If there are more, they are first
+//! merged into fewer and longer runs.
 
 use std::cmp::Ordering;
 
@@ -14,22 +14,22 @@ use super::Cx;
 /// The order of two entries' keys.
 pub(crate) type KeyOrder<'o> = &'o dyn Fn(&[u8], &[u8]) -> Ordering;
 
-/// Runs that are read at once: with blocks of 64 KB, packed and not, some 8 MB.
+/// Limit of runs that are read at once: with blocks of 64 KB, packed and unpacked, some 8 MB.
 const AT_ONCE_MAX: usize = 64;
 
-/// Fewer, if their blocks are large: what they take together, bytes.
+/// Limit of their blocks together, in bytes; large blocks reduce the number of runs.
 const AT_ONCE_BYTES_MAX: usize = 16 << 20;
 
-/// But so many, or merging them would never end.
+/// Minimum of runs read at once; with fewer, merging would not make progress.
 const AT_ONCE_MIN: usize = 4;
 
 /// Entries of all runs in the order of their keys; equal keys in the order of the runs.
 pub(crate) struct Runs {
     heads: Vec<SpillCursor>,
-    /// Numbers of the runs with an entry left, the least entry first.
+    /// Heap of the runs with an entry left; the least entry is first.
     heap: Vec<u32>,
     begun: bool,
-    /// Kept so that the runs are not dropped.
+    /// Keeps the runs from being dropped.
     _spills: Vec<Spill>,
 }
 
@@ -39,7 +39,7 @@ impl Runs {
         Runs::open_all(vec![spill], order, cx)
     }
 
-    /// The same for the runs of several, one after the other.
+    /// Opens the runs of several spills, one after the other.
     pub(crate) fn open_all(
         mut spills: Vec<Spill>,
         order: KeyOrder<'_>,
@@ -77,7 +77,7 @@ impl Runs {
         Runs { heads, heap: Vec::new(), begun: false, _spills: spills }
     }
 
-    /// Goes to the next entry; false at the end.
+    /// Moves to the next entry. Returns false at the end.
     pub(crate) fn advance(&mut self, order: KeyOrder<'_>) -> Result<bool> {
         if !self.begun {
             self.begun = true;
@@ -98,7 +98,7 @@ impl Runs {
         Ok(!self.heap.is_empty())
     }
 
-    /// Moves the run at a place of the heap to where it belongs below.
+    /// Restores the heap order below a position.
     fn sift_down(&mut self, mut at: usize, order: KeyOrder<'_>) -> Result<()> {
         loop {
             let mut least = at;
@@ -130,13 +130,13 @@ impl Runs {
     }
 }
 
-/// How many runs are read at once.
+/// The number of runs to read at once.
 fn at_once(heads: &[SpillCursor]) -> usize {
     let largest = heads.iter().map(SpillCursor::bytes_max).max().unwrap_or(0);
     (AT_ONCE_BYTES_MAX / largest.max(1)).clamp(AT_ONCE_MIN, AT_ONCE_MAX)
 }
 
-/// A walk over each run.
+/// A cursor over each run.
 fn cursors(spills: &[Spill]) -> Result<Vec<SpillCursor>> {
     let runs = spills.iter().flat_map(|spill| (0..spill.run_count()).map(move |run| (spill, run)));
     runs.map(|(spill, run)| spill.read_run(run)).collect()

@@ -31,21 +31,21 @@ impl Source for Eof {
     }
 }
 
-/// Where a collection scan begins, and whether it waits at the end.
+/// Start of a collection scan, and its behaviour at the end.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(crate) struct ScanOptions {
-    /// At the end it stays, for what comes later. Only for capped collections, forward.
+    /// At the end it waits for later records. Only for capped collections, forward.
     pub(crate) tailable: bool,
-    /// Keeps its place also at the end, for a resume token.
+    /// Keeps its position also at the end, for a resume token.
     pub(crate) tracked: bool,
-    /// Begins behind this record (211 if it is gone).
+    /// Begins after this record (211 if it does not exist).
     pub(crate) resume_after: Option<RecordId>,
 }
 
-/// Fewer records than this are read faster than a thread starts.
+/// Fewer records are read faster than a thread starts.
 const SPLIT_RECORDS_MIN: i64 = 20_000;
 
-/// Walks all records in the order of their keys, or against it. Documents are lent by the engine.
+/// Scans all records in the order of their keys, or in reverse. The engine lends the documents.
 pub(crate) struct CollScan {
     collection: Arc<Collection>,
     forward: bool,
@@ -54,16 +54,16 @@ pub(crate) struct CollScan {
     /// The part of the records it reads.
     part: Part,
     cursor: Option<RecordCursor>,
-    /// The cursor stands on a record that was not looked at yet.
+    /// True if the cursor is on a record that was not examined yet.
     pending: bool,
-    /// The record to continue behind, after `restore` or at the end.
+    /// The record after which to continue, after `restore` or at the end.
     last: Option<RecordId>,
     done: bool,
     arena: Bump,
     stats: SourceStats,
 }
 
-/// Records behind one and up to another, if those are given.
+/// The records after `behind` and up to `up_to`, if these are given.
 #[derive(Debug, Clone, Default)]
 struct Part {
     behind: Option<RecordId>,
@@ -106,7 +106,7 @@ impl CollScan {
         Ok(cursor)
     }
 
-    /// Whether one may continue behind `last`: in a capped collection what followed it may be gone as
+    /// Checks that the scan may continue after `last`. In a capped collection the records after it may be gone as
     /// well (136), and a client's token may be older than a deletion (211).
     fn check_place(&self, last: RecordKey<'_>, cx: &Cx<'_>) -> Result<()> {
         let resumes = self.last.is_none();
@@ -130,7 +130,7 @@ impl CollScan {
         );
     }
 
-    /// Of a scan of this part that has not begun.
+    /// A scan of this part that has not begun.
     fn of_part(&self, part: Part) -> CollScan {
         let filter = self.filter.clone();
         let scan =
@@ -138,7 +138,7 @@ impl CollScan {
         CollScan { part, ..scan }
     }
 
-    /// The record in the middle of those still to come, by its number; none if they have no numbers.
+    /// The middle of the remaining records, by number; none if their ids are not numbers.
     fn middle(&self, cx: &Cx<'_>) -> Result<Option<RecordId>> {
         let end = |forward| -> Result<Option<i64>> {
             let mut cursor = cx.reader.scan(&self.collection, forward)?;
@@ -152,7 +152,7 @@ impl CollScan {
         Ok((count >= SPLIT_RECORDS_MIN).then(|| RecordId::Id(first + count / 2)))
     }
 
-    /// At the end: a tailable scan that has seen a record stays behind it.
+    /// At the end, a tailable scan that has seen a record waits after it.
     fn reach_end(&mut self, seen: Option<RecordId>) {
         let before = || self.last.take().or_else(|| self.options.resume_after.clone());
         self.last = seen.or_else(before);
@@ -248,7 +248,7 @@ impl Source for CollScan {
     }
 }
 
-/// The one record with this `_id`. Two gets, one where records lie under their ids.
+/// The record with this `_id`. Costs two gets, or one in a clustered collection.
 pub(crate) struct IdLookup {
     collection: Arc<Collection>,
     id: ValueBuf,
@@ -281,7 +281,8 @@ impl Source for IdLookup {
         cx.tick()?;
         let found = cx.reader.record_by_id(&self.collection, self.id.value(), &mut self.buf)?;
         let Some((id, doc)) = found else { return Ok(false) };
-        // To explain, the records of a clustered collection lie under their ids: no key is looked at beside.
+        // In explain, a lookup in a clustered collection examines no keys, because records are stored under their
+        // ids.
         self.stats.keys_examined = u64::from(self.collection.options.clustered.is_none());
         self.stats.docs_examined = 1;
         cx.examined_doc();

@@ -1,16 +1,16 @@
-//! A set of records. Numbers take eight bytes each; a key is copied once, when it is new.
+//! A set of records. Numbers take eight bytes each; a key is copied once, when it is inserted.
 
 use std::collections::HashSet;
 
 use nagi_store::RecordKey;
 
-/// What a number costs in memory, about, and what a key costs beside its bytes.
+/// Approximate memory of a number, and of a key in addition to its bytes.
 const NUMBER_BYTES: usize = 16;
 const KEY_BYTES: usize = 40;
 
 type Set<T> = HashSet<T, foldhash::fast::RandomState>;
 
-/// Records that have been returned already, or looked at.
+/// Records that were returned or examined already.
 #[derive(Default)]
 pub(crate) struct Seen {
     numbers: Set<i64>,
@@ -19,7 +19,7 @@ pub(crate) struct Seen {
 }
 
 impl Seen {
-    /// Whether it was not there yet.
+    /// Returns true if the record was not in the set.
     pub(crate) fn insert(&mut self, record: RecordKey<'_>) -> bool {
         match record {
             RecordKey::Id(number) => self.numbers.insert(number),
@@ -55,7 +55,7 @@ impl Seen {
         self.key_bytes = 0;
     }
 
-    /// Memory, about.
+    /// Approximate memory in bytes.
     pub(crate) fn bytes(&self) -> usize {
         self.numbers.len() * NUMBER_BYTES + self.keys.len() * KEY_BYTES + self.key_bytes
     }

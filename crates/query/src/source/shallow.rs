@@ -1,7 +1,7 @@
-//! A bound on how deep documents nest that stages make.
+//! Limits the nesting depth of documents that stages build.
 //!
-//! Each stage may put what it was given some levels deeper. A pipeline that is long enough would make
-//! documents whose nesting no reader bounds, so that comparing or copying them would overflow the stack.
+//! Each stage may nest its input some levels deeper. A long pipeline could build documents so deep that comparing
+//! or copying them overflows the stack.
 
 use nagi_bson::{DEPTH_MAX, Doc};
 use nagi_error::{Code, Result, err};
@@ -9,7 +9,7 @@ use nagi_store::RecordKey;
 
 use super::{Cx, Source};
 
-/// Passes on its input, but no document that nests deeper than one on the wire.
+/// Passes on its input, but fails for a document nested deeper than one on the wire may be.
 pub(crate) struct Shallow {
     input: Box<dyn Source>,
 }

@@ -1,4 +1,4 @@
-//! Sources that shape documents: projections, documents made of index keys, `$recordId`.
+//! Sources that reshape documents: projections, documents built from index keys, `$recordId`.
 
 use std::sync::Arc;
 
@@ -32,7 +32,7 @@ impl Project {
     }
 }
 
-/// What `$meta` may show of the document that `input` stands at.
+/// The `$meta` values of the current document of `input`.
 fn metadata<'a>(
     source: &MetaSource,
     input: &'a dyn Source,
@@ -90,7 +90,7 @@ impl Source for Project {
     over_input!();
 }
 
-/// The index keys that a sort below kept; empty documents where no index was read.
+/// Yields the index keys that a sort below kept; empty documents if no index was read.
 pub(crate) struct KeptKey {
     input: Box<dyn Source>,
 }
@@ -113,7 +113,7 @@ impl Source for KeptKey {
     over_input!();
 }
 
-/// Makes documents of index keys: `{a: .., b: {c: ..}}`, or flat with the key pattern's names.
+/// Builds documents from index keys: `{a: .., b: {c: ..}}`, or flat with the key pattern's names.
 pub(crate) struct FromKey {
     input: Box<dyn Source>,
     index: Arc<Index>,
@@ -128,12 +128,12 @@ impl FromKey {
     }
 }
 
-/// The paths of an index's key, and which are descending.
+/// The paths of an index's key, each with true if it is descending.
 fn parts(index: &Index) -> impl Iterator<Item = (&str, bool)> {
     index.spec.key.iter().map(|part| (&*part.path, part.descending))
 }
 
-/// Writes an index key as clients see it: each of its fields, null where the document has none.
+/// Writes an index key as clients see it: all of its fields, null if the document has none.
 pub(crate) fn put_key(
     index: &Index,
     key: &[u8],
@@ -211,7 +211,7 @@ impl Source for FromKey {
     }
 
     fn doubt_keys(&mut self, noted: u64, _: bool) -> Result<bool> {
-        // What is shown flat is a key, whatever else there is; the others are documents.
+        // A flat document shows a key, whatever the values are; the others stand for documents.
         let changed = self.input.doubt_keys(noted, !self.flat)?;
         if changed && !self.flat {
             return Err(became_multikey(&self.index));

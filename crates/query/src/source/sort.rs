@@ -1,8 +1,14 @@
 //! The blocking sort: reads all its input, then yields it in order.
 //!
-//! With a limit it keeps only the best so many (twice that at most, cut back when full), so a top-k
-//! needs no memory for the rest; once so many are there, a document behind the last of them is not even
-//! copied. What does not fit in memory is written to disk in sorted runs, which
+//! ```text
+//!   input -> key string + document -> entries in memory --full--> sorted run on disk
+//!                                         |                          |
+//!                                         +-- sorted --> output <----+ merged while they are read
+//! ```
+//!
+//! With a limit of k it is a top-k sort: it holds at most 2 k entries and cuts them back to the best k when full.
+//! Once there are k, documents after the last of them are not even copied. Keys are key strings, so comparing them
+//! is comparing bytes. Ties keep the order of the input.
 //! are merged while they are read. Keys are key strings, so comparing them is comparing bytes. Ties
 //! keep the order of the input.
 
@@ -22,68 +28,69 @@ use super::{
     runs::Runs,
 };
 
-/// Bytes an entry costs beside its document and key.
+/// Memory of an entry in addition to its document and key.
 const ENTRY_BYTES: usize = size_of::<Entry>();
 
 /// Limits of a sort.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct SortLimits {
-    /// Documents needed at most.
+    /// Largest number of documents needed.
     pub(crate) count: Option<u64>,
     pub(crate) memory_bytes: usize,
     pub(crate) allow_disk_use: bool,
 }
 
 pub(crate) struct Sort {
-    /// The input, and the one that read its later part if there was such a one.
+    /// The input, and the source of its later part if it was split.
     inputs: Vec<Box<dyn Source>>,
     gathered: Entries,
     output: Output,
 }
 
-/// What has come so far, in memory and in runs.
+/// The entries gathered so far, in memory and in runs.
 struct Entries {
     sort: Arc<SortSpec>,
     limits: SortLimits,
-    /// The part of `limits` that it may hold.
+    /// The part of the limit that this half may use.
     memory_bytes_max: usize,
     entries: Vec<Entry>,
-    /// The key of the last of the best so many, once there were more: what is not before it is not
+    /// The key of the last of the best k entries, once there were more: a document that is not before it is not
     /// among them.
     bar: Option<Vec<u8>>,
-    /// Of the next entry.
+    /// Number of the next entry.
     order: u64,
     held_bytes: usize,
     held: Held,
-    /// Runs, in the order of their documents: those of one, then those of the next.
+    /// Spills, in the order of their documents.
     spills: Vec<Spill>,
     random: Option<Random>,
     /// The index whose keys are kept as metadata of the documents.
     keyed_by: Option<Arc<Index>>,
-    /// Memory for the next entry and its values.
+    /// Buffers for the next entry and its values.
     scratch: Vec<u8>,
     values: Vec<u8>,
     stats: SourceStats,
 }
 
-/// What is being read once the input is at its end.
+/// The output, once the input is exhausted.
 enum Output {
     /// The input is not read yet.
     Unread,
-    /// Position behind the current entry.
+    /// Position after the current entry.
     Memory(usize),
-    /// Merged runs; the documents still wanted; whether one is current.
+    /// Merged runs; the number of documents still wanted; true if one is current.
     Disk { runs: Runs, left: u64, is_current: bool },
 }
 
 struct Entry {
-    /// The key's first bytes: most keys differ there, and are not looked at.
+    /// The key's first bytes: most keys differ there, so that the rest is not compared.
     prefix: u64,
     /// Key, then document with its metadata.
     bytes: Box<[u8]>,
     doc_start: u32,
     order: u64,
-    /// Its record; an empty key if it is none, as no record has it. So it takes as little as it can.
+    /// Its record. An entry without a record has an empty key, which no record has; so the field takes no extra
+    /// space.
     id: RecordId,
 }
 
@@ -125,7 +132,7 @@ fn carry_keyed(
     Ok(())
 }
 
-/// The first bytes of a key as a number that is ordered as they are; zeros for those it has not.
+/// The first bytes of a key as a number with the same order; missing bytes are zeros.
 fn prefix(key: &[u8]) -> u64 {
     let mut first = [0; 8];
     let len = key.len().min(first.len());
@@ -133,8 +140,8 @@ fn prefix(key: &[u8]) -> u64 {
     u64::from_be_bytes(first)
 }
 
-/// Writes before a document which record it is: what it is (0 none, 1 a number, 2 a key), then the number
-/// or the key's length, then the key.
+/// Writes the record id before a document: its kind (0 none, 1 a number, 2 a key), then the number or the key's
+/// length, then the key.
 fn append_id(id: Option<RecordKey<'_>>, value: &mut Vec<u8>) {
     let (kind, number, key): (u8, i64, &[u8]) = match id {
         None => (0, 0, &[]),
@@ -146,7 +153,7 @@ fn append_id(id: Option<RecordKey<'_>>, value: &mut Vec<u8>) {
     value.extend_from_slice(key);
 }
 
-/// The record, and what follows.
+/// Parses the record id, and returns the rest.
 fn split_id(value: &[u8]) -> Option<(Option<RecordKey<'_>>, &[u8])> {
     let (kind, rest) = value.split_first()?;
     let (number, rest) = rest.split_first_chunk::<8>()?;
@@ -162,7 +169,7 @@ fn split_id(value: &[u8]) -> Option<(Option<RecordKey<'_>>, &[u8])> {
 }
 
 impl Entry {
-    /// By key, then in the order of the input.
+    /// Orders by key, then by the order of the input.
     fn compare(&self, other: &Entry) -> std::cmp::Ordering {
         self.prefix
             .cmp(&other.prefix)
@@ -170,7 +177,7 @@ impl Entry {
             .then_with(|| self.order.cmp(&other.order))
     }
 
-    /// Which record it is, if it is one.
+    /// Its record, if it has one.
     fn record(&self) -> Option<RecordKey<'_>> {
         Some(self.id.key()).filter(|id| *id != RecordKey::Key(&[]))
     }
@@ -212,7 +219,7 @@ impl Gather for Entries {
         self.push(Entry { prefix, bytes, doc_start, order, id }, cx)
     }
 
-    /// Memory is halved; what does not fit goes to disk, so that must be allowed.
+    /// The memory is halved. Entries beyond it are spilled, so spilling must be allowed.
     fn beside(&mut self) -> Option<Entries> {
         if !self.limits.allow_disk_use || self.random.is_some() {
             return None;
@@ -265,7 +272,7 @@ impl Entries {
         }
     }
 
-    /// How many are wanted.
+    /// The number of documents wanted.
     fn keep(&self) -> Option<usize> {
         self.limits.count.map(|n| usize::try_from(n).unwrap_or(usize::MAX))
     }
@@ -283,7 +290,7 @@ impl Entries {
         Ok(())
     }
 
-    /// What to return, and where from.
+    /// Finishes the input and determines where results are read from.
     fn output(&mut self, cx: &Cx<'_>) -> Result<Output> {
         self.stats.bytes_held += self.held_bytes as u64;
         if self.spills.is_empty() {
@@ -327,7 +334,7 @@ impl Entries {
         Ok(())
     }
 
-    /// Writes the entries in order as a run: the record id before the document.
+    /// Writes the entries in order as a run, with the record id before each document.
     fn write_run(&mut self, cx: &Cx<'_>) -> Result<()> {
         self.order(cx)?;
         let mut entries = std::mem::take(&mut self.entries).into_iter();
@@ -370,7 +377,7 @@ impl Sort {
         Sort { inputs: vec![input], gathered, output: Output::Unread }
     }
 
-    /// The same, with the key of each document in an index as its metadata.
+    /// Keeps the key of each document in an index as its metadata.
     pub(crate) fn keyed_by(mut self, index: Option<Arc<Index>>) -> Sort {
         self.gathered.keyed_by = index;
         self
@@ -418,7 +425,7 @@ impl Source for Sort {
             return Ok(false);
         }
         if let Some(last) = next.checked_sub(1) {
-            // What was returned is not needed again.
+            // A document that was returned is not needed again.
             entries[last].bytes = Box::default();
             entries[last].doc_start = 0;
         }
@@ -457,7 +464,7 @@ impl Source for Sort {
 
     fn restore(&mut self, cx: &mut Cx<'_>) -> Result<()> {
         self.gathered.held.resume();
-        // Once sorted the input is not read again.
+        // Once sorted, the input is not read again.
         match self.output {
             Output::Unread => self.inputs[0].restore(cx),
             _ => Ok(()),

@@ -1,4 +1,4 @@
-//! A source that has run already: first what it returned then, after that the rest.
+//! A source that has already run in a trial: yields its recorded results first, then the rest.
 
 use std::collections::VecDeque;
 
@@ -8,15 +8,15 @@ use nagi_store::{RecordId, RecordKey};
 
 use super::{Cx, Source, SourceStats, carry, document, metadata};
 
-/// A document that a source returned.
+/// A result that a source returned.
 pub(crate) struct Returned {
-    /// With its metadata.
+    /// The document with its metadata.
     bytes: Vec<u8>,
     id: Option<RecordId>,
 }
 
 impl Returned {
-    /// The current document of `source`.
+    /// Records the current document of `source`.
     pub(crate) fn of(source: &dyn Source) -> Returned {
         let mut bytes = Vec::new();
         carry(source, &mut bytes);
@@ -26,7 +26,7 @@ impl Returned {
 
 pub(crate) struct Started {
     returned: VecDeque<Returned>,
-    /// The document that was returned last, if it is one of those.
+    /// The document that was returned last, if it was a recorded one.
     current: Option<Returned>,
     source: Box<dyn Source>,
 }
@@ -68,7 +68,7 @@ impl Source for Started {
         self.returned.is_empty() && self.source.is_at_end()
     }
 
-    // To explain and to the counters it is the source itself.
+    // For explain and the counters this is the source itself.
     fn inputs(&mut self) -> &mut [Box<dyn Source>] {
         self.source.inputs()
     }

@@ -1,29 +1,29 @@
-//! What a tree of sources looked at.
+//! Statistics of a tree of sources.
 
 use super::Source;
 
-/// What an execution looked at, for the slow log and metrics.
+/// Statistics of an execution, for the slow query log and metrics.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct ExecutionStats {
     pub keys_examined: u64,
     pub docs_examined: u64,
     pub has_sort_stage: bool,
-    /// A blocking stage wrote to disk.
+    /// True if a blocking stage spilled to disk.
     pub used_disk: bool,
-    /// Several plans were tried.
+    /// True if several plans were tried.
     pub from_multi_planner: bool,
-    /// The plan was chosen by the plan cache.
+    /// True if the plan was chosen by the plan cache.
     pub from_plan_cache: bool,
-    /// If a cached plan was given up: the entries it was expected to look at, and those it did.
+    /// If a cached plan was abandoned: the number of entries it was expected to examine, and the number it did.
     pub replanned: Option<(u64, u64)>,
     /// Hash of the query's shape; 0 if it had no plan.
     pub query_hash: u32,
-    /// Hash of what the plan cache looks it up by; 0 likewise.
+    /// Hash of the plan cache key; 0 if it had no plan.
     pub plan_cache_key: u32,
 }
 
 impl ExecutionStats {
-    /// Adds another run: counts are summed, the hashes are those of the last.
+    /// Adds another run: counters are summed, the hashes are those of the last.
     pub(crate) fn add(&mut self, other: &ExecutionStats) {
         *self = ExecutionStats {
             keys_examined: self.keys_examined + other.keys_examined,
@@ -38,7 +38,7 @@ impl ExecutionStats {
     }
 }
 
-/// Adds what a tree of sources looked at.
+/// Adds the counters of a tree of sources.
 pub(crate) fn sum_stats(source: &mut dyn Source, stats: &mut ExecutionStats) {
     let mut open = vec![source];
     while let Some(source) = open.pop() {

@@ -1,4 +1,4 @@
-//! Text searches: the union of the terms' scans with scores, and the check of what keys do not tell.
+//! Text searches: the union of the terms' scans with scores, and the checks that need the documents.
 
 use std::{
     collections::{HashMap, VecDeque},
@@ -19,14 +19,14 @@ use nagi_store::{RecordId, RecordKey, Spill, keystring};
 use super::{Ahead, Cx, Held, Source, SourceStats, Taken, renew, runs::Runs};
 use crate::access::TextAccess;
 
-/// What a record with its score costs in the map, about.
+/// Approximate memory of a record with its score in the map.
 const ENTRY_BYTES: usize = 40;
-/// Behind the score of an entry whose record lies under a key.
+/// Marks, after the score, an entry whose record id is a key.
 const IS_KEY: u8 = 1;
-/// Entries between two polls at the memory.
+/// Entries between two checks of memory.
 const ENTRIES_PER_LOOK: usize = 1024;
 
-/// The documents that have any of the terms, each with the sum of its scores; by record.
+/// Yields the documents that contain any of the terms, each with the sum of its scores, by record.
 pub(crate) struct TextOr {
     inputs: Vec<Box<dyn Source>>,
     access: Arc<TextAccess>,
@@ -35,7 +35,7 @@ pub(crate) struct TextOr {
     spills: bool,
     held: Held,
     found: Found,
-    /// Taken from `found`; their records are in `ahead`, unless another state is read now.
+    /// Taken from `found`; their records are in `ahead`, unless the snapshot has changed.
     waiting: VecDeque<(RecordId, f64)>,
     ahead: Ahead,
     ids: Vec<RecordId>,
@@ -46,7 +46,7 @@ pub(crate) struct TextOr {
     stats: SourceStats,
 }
 
-/// What the scans found.
+/// The result of the scans.
 enum Found {
     Unread,
     Memory(std::vec::IntoIter<(RecordId, f64)>),
@@ -123,7 +123,7 @@ impl TextOr {
         self.stats.bytes_held = self.stats.bytes_held.max(bytes);
     }
 
-    /// Writes the sums to disk if they are too many.
+    /// Spills the sums to disk if they exceed the memory.
     fn look(&mut self, sums: &mut Sums, spill: &mut Option<Spill>, cx: &Cx<'_>) -> Result<()> {
         let bytes = sums.len() * ENTRY_BYTES;
         if bytes <= self.memory_bytes_max && self.held.fits(cx, bytes) {
@@ -175,7 +175,7 @@ impl TextOr {
         }
     }
 
-    /// Takes the records that come next and reads them.
+    /// Takes the next records and reads them ahead.
     fn look_ahead(&mut self, cx: &Cx<'_>) -> Result<()> {
         let step = self.ahead.step(cx);
         while self.waiting.len() < step {
@@ -191,7 +191,7 @@ impl TextOr {
         self.ahead.read(&self.access.collection, &self.ids, cx)
     }
 
-    /// Comes by a record; false if it is gone or does not match.
+    /// Gets a record. Returns false if it does not exist or does not match.
     fn read(&mut self, id: RecordKey<'_>, cx: &Cx<'_>) -> Result<bool> {
         let Taken::At(range) = self.ahead.take(&self.access.collection, id, cx)? else {
             return Ok(false);
@@ -209,7 +209,7 @@ impl TextOr {
     }
 }
 
-/// Writes the sums as a run sorted by record, and forgets them.
+/// Writes the sums as a run sorted by record, and clears them.
 fn write_run(sums: &mut Sums, spill: &mut Spill) -> Result<()> {
     let mut all: Vec<(RecordId, f64)> = sums.drain().collect();
     all.sort_unstable_by(|a, b| a.0.cmp(&b.0));
@@ -218,7 +218,7 @@ fn write_run(sums: &mut Sums, spill: &mut Spill) -> Result<()> {
         let Some((id, score)) = all.next() else { return Ok(false) };
         value.extend_from_slice(&score.to_le_bytes());
         match id {
-            // The sign flipped, so that bytes are ordered as numbers are.
+            // The sign is flipped, so that the bytes have the order of the numbers.
             RecordId::Id(number) => key.extend_from_slice(&(number ^ i64::MIN).to_be_bytes()),
             RecordId::Key(bytes) => {
                 key.extend_from_slice(&bytes);
@@ -292,7 +292,7 @@ impl Source for TextOr {
 
     fn restore(&mut self, cx: &mut Cx<'_>) -> Result<()> {
         self.held.resume();
-        // Once the scans are read they are not read again.
+        // Once the scans were read, they are not read again.
         match self.found {
             Found::Unread => self.inputs.iter_mut().try_for_each(|input| input.restore(cx)),
             _ => Ok(()),
@@ -304,12 +304,12 @@ impl Source for TextOr {
     }
 }
 
-/// Passes on the documents that match all of a search, of those that have some of its terms.
+/// Passes on the documents that match the whole search, from those that contain some of its terms.
 pub(crate) struct TextMatch {
     input: Box<dyn Source>,
     access: Arc<TextAccess>,
     verify: bool,
-    /// The snapshot is another one than the terms were found in.
+    /// True if the snapshot differs from the one in which the terms were found.
     stale: bool,
 }
 

@@ -1,10 +1,10 @@
-//! What stages that write read, under explain.
+//! The input of stages that write, under explain.
 
 use nagi_error::Result;
 
 use super::{Cx, Source};
 
-/// Reads what would be written, and returns nothing.
+/// Reads the documents that would be written, and returns none.
 pub(crate) struct Unwritten {
     input: Box<dyn Source>,
 }

@@ -1,8 +1,8 @@
-//! What a request's statements looked at and did, beside their outcomes: for the log of slow operations, the
-//! profiler and the counters of `serverStatus`.
+//! The work of a request's statements, in addition to their outcomes: for the log of slow operations, the profiler
+//! and the counters of `serverStatus`.
 //!
-//! Reads give their figures back with their results. Writes run many statements over one [`Env`], each perhaps
-//! several times after conflicts: what each attempt did is added up in the `Env`, so that no write can forget it.
+//! Reads return their statistics with their results. Writes run many statements over one [`Env`], each perhaps
+//! several times after conflicts. The work of each attempt is summed in the `Env`, so that every write is counted.
 
 use std::cell::{Cell, RefCell};
 
@@ -17,16 +17,16 @@ pub struct Work {
     pub stats: ExecutionStats,
     pub keys_inserted: u64,
     pub keys_deleted: u64,
-    /// Attempts that began again because another write came first.
+    /// Attempts that were repeated because another write came first.
     pub write_conflicts: u64,
-    /// Times a statement let go of what it held (snapshot, transaction) and took it again.
+    /// Number of times that a statement released its snapshot or transaction and took a new one.
     pub yields: u64,
     /// Transactions begun.
     pub transactions: u64,
 }
 
 impl Work {
-    /// Adds what another statement did.
+    /// Adds the work of another statement.
     pub fn add(&mut self, other: &Work) {
         self.stats.add(&other.stats);
         self.keys_inserted += other.keys_inserted;
@@ -37,7 +37,7 @@ impl Work {
     }
 }
 
-/// Where an [`Env`] keeps it.
+/// The place where an [`Env`] keeps it.
 #[derive(Default)]
 pub(crate) struct Noted {
     pub(crate) work: Cell<Work>,
@@ -53,12 +53,12 @@ impl Noted {
 }
 
 impl Env<'_> {
-    /// What the statements of this request did so far.
+    /// The work of this request's statements so far.
     pub fn work(&self) -> Work {
         self.noted().work.get()
     }
 
-    /// The stages of the plan that ran last, as explain shows them, if the interrupt wants them.
+    /// The stages of the last plan, as explain shows them, if the interrupt wants them.
     pub fn take_stages(&self) -> Option<DocBuf> {
         self.noted().stages.take()
     }
@@ -72,14 +72,14 @@ impl Env<'_> {
             work.transactions += 1;
             work.write_conflicts += u64::from(is_again);
             work.yields += u64::from(is_again);
-            // What an attempt wrote that began again is not written.
+            // The writes of an attempt that is repeated do not count.
             work.keys_inserted += keys.inserted;
             work.keys_deleted += keys.deleted;
         });
     }
 
-    /// A statement on many has read this many records again to change them. Those that its plan had looked at
-    /// already since `before` count once.
+    /// A multi-document statement has read this many records again in order to change them. Records that its plan
+    /// had examined since `before` count once.
     pub(crate) fn note_reread(&self, before: u64, read: u64) {
         self.noted().change(|work| {
             let docs = &mut work.stats.docs_examined;
@@ -87,13 +87,13 @@ impl Env<'_> {
         });
     }
 
-    /// The statement let go of its snapshot or transaction, and continues with another one.
+    /// Counts that the statement released its snapshot or transaction and continues with another one.
     pub(crate) fn note_yield(&self) {
         self.interrupt().yielded(false);
         self.noted().change(|work| work.yields += 1);
     }
 
-    /// The stage of the write continues top of the stages that found the documents.
+    /// Puts the stage of the write on top of the stages that found the documents.
     pub(crate) fn top_stages(&self, name: &str, counts: &[(&str, u64)]) {
         let mut stages = self.noted().stages.borrow_mut();
         if let Some(input) = stages.take() {

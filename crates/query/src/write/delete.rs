@@ -19,7 +19,7 @@ use crate::{
 #[derive(Debug, Clone, Copy)]
 pub struct DeleteStatement<'a> {
     pub filter: Doc<'a>,
-    /// All that match (`limit: 0`), or the first.
+    /// True: all that match (`limit: 0`); false: the first.
     pub multi: bool,
     pub hint: Option<Hint<'a>>,
     /// The command's `let`.
@@ -48,7 +48,7 @@ pub(crate) fn prepare<'a>(
     Selection::parse(statement.filter, Doc::EMPTY, hint, lets, collation, env)
 }
 
-/// Runs one delete statement; gives back how many documents were deleted.
+/// Runs one delete statement. Returns the number of deleted documents.
 pub fn delete(
     store: &Store,
     namespace: &Namespace,

@@ -1,4 +1,4 @@
-//! `findAndModify`: changes one document and gives it back, as it was or as it is.
+//! `findAndModify`: changes one document and returns it, as it was before or after.
 
 use std::{cell::Cell, sync::Arc};
 
@@ -33,7 +33,7 @@ pub struct FindAndModifyRequest<'a> {
     /// Missing when `remove` is set.
     pub update: Value<'a>,
     pub array_filters: &'a [Doc<'a>],
-    /// Give back the document after the update.
+    /// Returns the document after the update.
     pub new: bool,
     /// A projection.
     pub fields: Doc<'a>,
@@ -66,7 +66,7 @@ impl<'a> FindAndModifyRequest<'a> {
         }
     }
 
-    /// The same as an update statement; a removal has an empty update.
+    /// The equivalent update statement; a removal has an empty update.
     pub(crate) fn statement(&self) -> UpdateStatement<'a> {
         let nothing = Value::Doc(Doc::EMPTY);
         UpdateStatement {
@@ -101,7 +101,7 @@ impl<'a> FindAndModifyRequest<'a> {
     }
 }
 
-/// What `findAndModify` replies.
+/// The reply of `findAndModify`.
 #[derive(Debug, Clone, Default)]
 pub struct FoundAndModified {
     /// The document, projected; none: null.
@@ -109,7 +109,7 @@ pub struct FoundAndModified {
     /// Documents updated, inserted or removed: 0 or 1.
     pub n: u64,
     pub updated_existing: bool,
-    /// The document differs from what it was.
+    /// True if the document was changed by the update.
     pub modified: bool,
     pub upserted: Option<ValueBuf>,
 }
@@ -192,7 +192,7 @@ fn show(env: &Env<'_>, request: &FindAndModifyRequest<'_>, found: &FoundAndModif
     }
 }
 
-/// Everything one attempt needs.
+/// The context of one attempt.
 struct Run<'r> {
     request: &'r FindAndModifyRequest<'r>,
     prepared: &'r Prepared<'r>,
@@ -244,7 +244,7 @@ impl Run<'_> {
         Ok(FoundAndModified { value, n: 1, upserted: Some(id), ..Default::default() })
     }
 
-    /// What is returned of a document that was found with this metadata.
+    /// The projection of a document that was found with this metadata.
     fn project(&self, doc: Doc<'_>, meta: Doc<'_>) -> Result<DocBuf> {
         let Some(projection) = &self.projection else { return Ok(doc.to_buf()) };
         let arena = Bump::new();

@@ -1,8 +1,8 @@
 //! `insert`: stores documents, in transactions of at most 1,000 documents or 8 MiB.
 //!
-//! In a transaction each document is an attempt of its own, so a duplicate key leaves the others in place.
-//! Whoever records what it did in the same transaction (a retryable write) calls [`try_insert`] and
-//! [`prepare_target`] in turn; [`insert`] is the two for everybody else.
+//! In a transaction each document is an attempt of its own, so a duplicate key leaves the others in place. A caller
+//! that records its result in the same transaction (a retryable write) calls [`try_insert`] and [`prepare_target`]
+//! alternately; [`insert`] combines both for all other callers.
 
 use nagi_bson::Doc;
 use nagi_error::{Code, Error, Result, err};
@@ -11,37 +11,37 @@ use nagi_store::{Durability, Namespace, Statement, Store, WriteTxn};
 use super::{How, ends_command, with_txn};
 use crate::source::Env;
 
-/// Documents and bytes of one transaction.
+/// Limits of documents and bytes of one transaction.
 const CHUNK_COUNT_MAX: usize = 1_000;
 const CHUNK_BYTES_MAX: usize = 8 << 20;
 
-/// What one transaction inserts.
+/// The documents of one transaction, and how to insert them.
 #[derive(Clone, Copy)]
 pub struct InsertStatement<'a> {
     pub docs: &'a [Doc<'a>],
-    /// It ends at the first error.
+    /// The statement stops at the first error.
     pub ordered: bool,
-    /// Which documents an earlier attempt has inserted; empty: none.
+    /// The documents that an earlier attempt has inserted, by position; empty: none.
     pub done: &'a [bool],
-    /// Which statement of its session each document is, by its position in `docs`.
+    /// The statement of the session for each document, by its position in `docs`.
     pub statement: Option<&'a dyn Fn(usize) -> Statement>,
     pub durability: Durability,
     pub bypass_validation: bool,
-    /// Empty timestamps at the top stay.
+    /// Empty timestamps at the top level are stored as they are.
     pub keep_empty_timestamps: bool,
 }
 
-/// What became of it.
+/// The outcome of an insert.
 #[derive(Debug, Default)]
 pub struct InsertOutcome {
-    /// Documents that are there now.
+    /// Number of documents inserted.
     pub count: u64,
-    /// By position in `docs`.
+    /// Errors by position in `docs`.
     pub errors: Vec<(usize, Error)>,
 }
 
 impl InsertStatement<'_> {
-    /// How many of these documents make one statement.
+    /// The number of these documents that make up one statement.
     pub fn chunk_count(docs: &[Doc<'_>]) -> usize {
         let mut bytes = 0;
         let full = docs.iter().take(CHUNK_COUNT_MAX).position(|doc| {
@@ -55,7 +55,7 @@ impl InsertStatement<'_> {
         self.done.get(at) == Some(&true)
     }
 
-    /// The documents that are tried if each of them fails.
+    /// The documents that are attempted if each of them fails.
     fn tried(&self) -> &[Doc<'_>] {
         &self.docs[..if self.ordered { 1 } else { self.docs.len() }]
     }
@@ -69,10 +69,10 @@ impl InsertStatement<'_> {
     }
 }
 
-/// Inserts into a collection, which is created if need be.
+/// Inserts into a collection, which is created if it does not exist.
 ///
 /// # Errors
-/// Those that end a command ([`ends_command`]), and that of a single document.
+/// Errors that end a command ([`ends_command`]), and the error of a single document.
 pub fn insert(
     store: &Store,
     namespace: &Namespace,
@@ -89,10 +89,10 @@ pub fn insert(
     }
 }
 
-/// One transaction; none if there is no such collection (yet, or any more).
+/// Runs one transaction; none if there is no such collection (not yet, or not any more).
 ///
 /// # Errors
-/// As [`insert`].
+/// As for [`insert`].
 pub fn try_insert(
     store: &Store,
     namespace: &Namespace,
@@ -106,10 +106,10 @@ pub fn try_insert(
     done
 }
 
-/// Creates the collection, unless none of the documents can be stored: then their errors.
+/// Creates the collection, unless none of the documents can be stored; then returns their errors.
 ///
 /// # Errors
-/// Those of creating a collection.
+/// Errors of creating a collection.
 pub fn prepare_target(
     store: &Store,
     namespace: &Namespace,
@@ -167,7 +167,7 @@ fn attempt(
     Ok(Some(outcome))
 }
 
-/// The collection was dropped after the lookup: the next attempt looks it up again, and creates it if need be.
+/// The collection was dropped after the lookup. The next attempt looks it up again, and creates it if required.
 #[cold]
 fn anew(error: Error) -> Error {
     match error.code() {

@@ -1,10 +1,17 @@
 //! Write statements: insert, update, delete, findAndModify.
 //!
-//! A statement that changes at most one document runs in one transaction: plan, find, change; after a
-//! conflict it all begins again. A statement on many first collects the ids of the records that match
-//! (so it never meets its own changes), then changes them in chunks, each chunk one transaction that
-//! reads every record again and leaves out those that no longer match. So large updates need bounded
-//! memory, other writers get their turn, and an error leaves what was done before it done.
+//! A statement that changes at most one document runs in one transaction: plan, find, change. After a conflict all
+//! of it is repeated.
+//!
+//! A multi-document statement works in two phases:
+//!
+//! ```text
+//!   find     collects the ids of all matching records, so that it never meets its own changes
+//!   change   in chunks, each a transaction: reads every record again, leaves out those that no longer match
+//! ```
+//!
+//! So large updates need bounded memory, other writers are not blocked for long, and after an error the chunks
+//! before it stay committed.
 
 mod delete;
 mod find_and_modify;
@@ -40,15 +47,15 @@ pub use insert::{InsertOutcome, InsertStatement, insert, prepare_target, try_ins
 pub(crate) use update::prepare as prepare_update;
 pub use update::{UpdateOutcome, UpdateStatement, update};
 
-/// Records changed in one transaction of a statement on many.
+/// Records changed in one transaction of a multi-document statement.
 const CHUNK_RECORDS: usize = 500;
-/// Bytes staged after which a chunk ends.
+/// Staged bytes after which a chunk is committed.
 const CHUNK_BYTES: usize = 8 << 20;
-/// Times an upsert begins again after somebody else inserted its key.
+/// Number of times that an upsert is retried after another writer inserted its key.
 const UPSERT_RETRIES: u32 = 3;
 
-/// Runs a statement on one document, again if its collection is dropped or renamed between the look at the catalog
-/// and the write: it comes before that or after it.
+/// Runs a single-document statement. It is repeated if its collection is dropped or renamed between the catalog
+/// lookup and the write, so that it takes effect either before or after that.
 fn ordered<T>(env: &Env<'_>, one: bool, mut statement: impl FnMut() -> Result<T>) -> Result<T> {
     loop {
         match statement() {
@@ -60,7 +67,7 @@ fn ordered<T>(env: &Env<'_>, one: bool, mut statement: impl FnMut() -> Result<T>
     }
 }
 
-/// Whether an error ends the whole command instead of one statement: whoever asked wants it to stop, or its
+/// Returns true if an error ends the whole command instead of one statement: the operation is cancelled, or its
 /// transaction is over.
 pub fn ends_command(error: &Error) -> bool {
     matches!(
@@ -80,7 +87,7 @@ pub fn ends_command(error: &Error) -> bool {
     )
 }
 
-/// Refuses views; what does not exist is none.
+/// Looks up the collection; refuses views. None if it does not exist.
 fn target(store: &Store, namespace: &Namespace) -> Result<Option<Arc<Collection>>> {
     let collection = store.collection(namespace);
     if collection.as_ref().is_some_and(|c| c.is_view()) {
@@ -92,18 +99,18 @@ fn target(store: &Store, namespace: &Namespace) -> Result<Option<Arc<Collection>
     Ok(collection)
 }
 
-/// The parsed parts that all statements share.
+/// The parsed parts that all statements have in common.
 pub(crate) struct Selection<'a> {
     pub(crate) filter: Arc<Filter>,
     pub(crate) sort: Option<Arc<SortSpec>>,
     pub(crate) hint: Option<Hint<'a>>,
     pub(crate) lets: LetVars,
     pub(crate) collation: Option<&'static Collation>,
-    /// Metadata that what is found shall carry.
+    /// Metadata that found documents must carry.
     pub(crate) metas: MetaSet,
 }
 
-/// The collation of a statement: the one it names, or else the collection's. A view has other errors.
+/// The collation of a statement: the one it names, or else the collection's. Errors for views differ.
 pub(crate) fn collation_of(
     store: &Store,
     namespace: &Namespace,
@@ -145,8 +152,8 @@ impl<'a> Selection<'a> {
         }
     }
 
-    /// The first document that matches, as `txn` sees it: its id, and its bytes, with its
-    /// metadata, in `found`.
+    /// Finds the first matching document in the snapshot of `txn`. Returns its id; `found` gets its bytes with its
+    /// metadata.
     fn first(
         &self,
         collection: &Arc<Collection>,
@@ -155,7 +162,7 @@ impl<'a> Selection<'a> {
         env: &Env<'_>,
         found: &mut Vec<u8>,
     ) -> Result<Option<RecordId>> {
-        // Before it is read: who waits for room then holds none.
+        // Before the read, so that the request holds nothing while it waits for memory.
         env.changing(collection.mean_bytes())?;
         let mut cx = Cx { store: txn.store(), reader: txn.reader(), vars, env };
         let mut plan = plan::plan(&self.spec(Some(collection.clone()), true), &mut cx)?;
@@ -171,7 +178,7 @@ impl<'a> Selection<'a> {
         Ok(source.record_id().map(RecordKey::to_id))
     }
 
-    /// The ids of all records that match now.
+    /// The ids of all records that match.
     fn all(
         &self,
         store: &Store,
@@ -195,7 +202,7 @@ impl<'a> Selection<'a> {
         more.map(|_| ids)
     }
 
-    /// How `doc` matches, if it does.
+    /// Matches `doc`; returns how it matches, if it does.
     fn matching(
         &self,
         doc: Doc<'_>,
@@ -208,7 +215,7 @@ impl<'a> Selection<'a> {
     }
 }
 
-/// What updates evaluate in.
+/// The environment in which updates evaluate.
 fn update_cx<'a>(
     vars: &'a Vars<'a>,
     arena: &'a Bump,
@@ -228,7 +235,7 @@ struct How {
     keep_empty_timestamps: bool,
 }
 
-/// Runs a transaction of a statement.
+/// Runs a transaction of a statement, and repeats it after conflicts.
 fn with_txn<T>(
     store: &Store,
     how: How,
@@ -257,16 +264,16 @@ fn with_txn<T>(
     done.map(|written| written.value)
 }
 
-/// What a change did to one record.
+/// The effect of a change on one record.
 #[derive(Debug, Clone, Copy, Default)]
 struct Tally {
     matched: u64,
     modified: u64,
 }
 
-/// Changes many records, a chunk a transaction. `looked_before` is how many documents the request had looked at
-/// before these were found. `change` gets one record's id and bytes; its errors
-/// end the statement, but what it did before stays.
+/// Changes many records, in chunks of one transaction each. `looked_before` is the number of documents that the
+/// request had examined before these were found. `change` gets one record's id and bytes; its errors end the
+/// statement, but earlier chunks stay committed.
 fn in_chunks(
     store: &Store,
     collection: &Collection,

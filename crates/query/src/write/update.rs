@@ -30,17 +30,17 @@ pub struct UpdateStatement<'a> {
     pub update: Value<'a>,
     pub array_filters: &'a [Doc<'a>],
     pub upsert: bool,
-    /// What an upsert inserts instead of what the update makes.
+    /// The document that an upsert inserts instead of the one that the update builds.
     pub supplied: Option<Doc<'a>>,
     pub multi: bool,
     pub hint: Option<Hint<'a>>,
-    /// Which one to update, if several match (not with `multi`).
+    /// Determines the document to update if several match (not with `multi`).
     pub sort: Doc<'a>,
     /// The command's `let` and the statement's constants.
     pub let_vars: Doc<'a>,
     /// Do not check the collection's validator.
     pub bypass_validation: bool,
-    /// Empty timestamps at the top of what is stored stay empty.
+    /// Empty timestamps at the top level of the stored document stay empty.
     pub keep_empty_timestamps: bool,
     pub collation: Asked,
 }
@@ -64,7 +64,7 @@ impl<'a> UpdateStatement<'a> {
     }
 }
 
-/// What a statement did.
+/// The outcome of a statement.
 #[derive(Debug, Clone, Default)]
 pub struct UpdateOutcome {
     pub matched: u64,
@@ -115,7 +115,7 @@ pub(crate) fn prepare<'a>(
 /// Runs one update statement.
 ///
 /// # Errors
-/// Those of parsing, of applying (with everything done before kept, for `multi`), 11000, 121, 166.
+/// Errors of parsing and of applying (with `multi`, everything done before is kept), 11000, 121, 166.
 pub fn update(
     store: &Store,
     namespace: &Namespace,
@@ -166,7 +166,7 @@ fn update_in(
                 );
                 return Ok(UpdateOutcome { upserted: Some(id), ..UpdateOutcome::default() });
             }
-            // Somebody else inserted the document meanwhile: it matches now.
+            // Another writer inserted the document in the meantime, so it matches.
             Err(error) if error.code() == Code::DUPLICATE_KEY && tries < UPSERT_RETRIES => {
                 tries += 1;
                 if !has_match(store, &collection, &prepared, &vars, env)? {
@@ -194,7 +194,7 @@ fn has_match(
     Ok(!prepared.selection.all(store, collection, vars, env)?.is_empty())
 }
 
-/// Updates the first document that matches.
+/// Updates the first matching document.
 fn one(
     store: &Store,
     collection: &Arc<Collection>,
@@ -232,7 +232,7 @@ fn one(
 }
 
 impl Prepared<'_> {
-    /// Where the document matched, if the update asks for it.
+    /// Where the document matched, if the update needs that.
     pub(super) fn info(
         &self,
         doc: Doc<'_>,
@@ -246,7 +246,7 @@ impl Prepared<'_> {
         self.selection.matching(doc, vars, arena, env)
     }
 
-    /// Inserts what the upsert makes; gives back its `_id`.
+    /// Inserts the document of the upsert. Returns its `_id`.
     pub(super) fn insert_upsert(
         &self,
         collection: &Collection,
@@ -272,7 +272,7 @@ impl Prepared<'_> {
     }
 }
 
-/// Updates every document that matches.
+/// Updates every matching document.
 fn many(
     store: &Store,
     collection: &Arc<Collection>,

@@ -1,4 +1,4 @@
-//! An entry of the plan cache and where it came from, for `$planCacheStats`.
+//! An entry of the plan cache and its origin, for `$planCacheStats`.
 
 use std::sync::{
     Arc,
@@ -9,31 +9,31 @@ use nagi_bson::{ArrayBuf, DocBuf, DocWriter, Value};
 
 use super::{Room, Shape, hex};
 
-/// What an entry takes beside its documents, bytes.
+/// Size of an entry in addition to its documents, in bytes.
 const OVERHEAD: u64 = 512;
 
-/// A kept choice.
+/// A cached choice.
 pub(crate) struct Entry {
     pub(crate) shape: Shape,
-    /// The candidate that won: see `Candidate`.
+    /// The id of the candidate that won: see `Candidate`.
     pub(crate) choice: u64,
     pub(crate) is_active: bool,
     pub(crate) works: u64,
-    /// Stamp of the last use.
+    /// Logical time of the last use.
     pub(super) used: AtomicU64,
     pub(super) room: Arc<Room>,
     pub(super) origin: Arc<Origin>,
 }
 
-/// The query that made an entry, and its trial.
+/// The query for which an entry was made, and its trial.
 pub(crate) struct Origin {
     /// `{query, sort, projection, collation}`.
     pub(crate) query: DocBuf,
     pub(crate) plan: DocBuf,
-    /// What each candidate did in the trial, the winner first.
+    /// The counters of each candidate in the trial, the winner first.
     pub(crate) trials: ArrayBuf,
     pub(crate) created_ms: i64,
-    /// Whether index filters chose among the indexes.
+    /// True if an index filter restricted the indexes.
     pub(crate) filtered: bool,
 }
 
@@ -45,7 +45,7 @@ impl Origin {
 }
 
 impl Entry {
-    /// The same with other works.
+    /// A copy with another state and number of works.
     pub(super) fn with(&self, is_active: bool, works: u64) -> Entry {
         Entry {
             shape: self.shape,
@@ -58,7 +58,7 @@ impl Entry {
         }
     }
 
-    /// As `$planCacheStats` shows it.
+    /// Writes the entry as `$planCacheStats` shows it.
     pub(crate) fn write(&self, host: &str, out: &mut DocWriter<'_>) {
         out.put("version", "1");
         out.put("queryHash", hex(self.shape.shape).as_str());

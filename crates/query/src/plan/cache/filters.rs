@@ -1,6 +1,6 @@
-//! Index filters: which indexes the plans of a query shape may use. They override a hint.
+//! Index filters: the indexes that plans of a query shape may use. They override a hint.
 //!
-//! They are kept in memory beside the collection, as in MongoDB: a restart forgets them.
+//! They are kept in memory with the collection, as in MongoDB, and are lost at a restart.
 
 use std::{
     collections::BTreeMap,
@@ -25,7 +25,7 @@ use crate::{
     source::Env,
 };
 
-/// A query by its shape, as the plan cache commands name it.
+/// A query shape, as the plan cache commands specify it.
 #[derive(Debug, Clone, Copy)]
 pub struct ShapeRequest<'a> {
     pub query: Doc<'a>,
@@ -37,7 +37,7 @@ pub struct ShapeRequest<'a> {
 /// The index filters of a collection.
 #[derive(Default)]
 pub(crate) struct IndexFilters {
-    /// How many there are: the usual case, none, costs one load.
+    /// Number of filters: the usual case of none costs one load.
     count: AtomicUsize,
     by_shape: RwLock<BTreeMap<u64, Arc<IndexFilter>>>,
 }
@@ -47,7 +47,7 @@ pub(crate) struct IndexFilter {
     /// `{query, sort, projection, collation}`.
     request: DocBuf,
     allowed: AllowedIndexes,
-    /// Its room in the memory budget.
+    /// Its charge in the memory budget.
     _room: Charge,
 }
 
@@ -67,7 +67,7 @@ impl IndexFilters {
         }
     }
 
-    /// Whether the collection has any.
+    /// Returns true if the collection has any index filter.
     pub(crate) fn has_any(collection: &Collection) -> bool {
         let filters = collection.notes().get::<IndexFilters>();
         filters.is_some_and(|filters| filters.count.load(Relaxed) > 0)
@@ -81,7 +81,7 @@ impl IndexFilters {
     }
 }
 
-/// The shape of a request, as queries that are run have it.
+/// The shape of a request, computed as for queries that are run.
 fn shape(
     namespace: &Namespace,
     collection: &Arc<Collection>,
@@ -101,7 +101,7 @@ fn shape(
     Ok(Shape::of(&spec).shape)
 }
 
-/// Forgets the cached plans of a collection, or those of one shape. None exist of no collection.
+/// Drops the cached plans of a collection, or those of one shape. Without such a collection it does nothing.
 ///
 /// # Errors
 /// Those of parsing the shape.
@@ -117,7 +117,7 @@ pub fn clear_plans(
     Ok(())
 }
 
-/// The collection, with the shape of the request if there is one; none if there is no collection.
+/// The collection, and the shape of the request if there is one; none if there is no such collection.
 fn named(
     store: &Store,
     namespace: &Namespace,
@@ -129,11 +129,11 @@ fn named(
     Ok(Some((collection, shape)))
 }
 
-/// Lets queries of a shape use these indexes only: names or key patterns.
+/// Restricts queries of a shape to these indexes: names or key patterns.
 ///
 /// # Errors
-/// 2 if there is no collection or a list of indexes is wrong; 146 if the memory budget has no room;
-/// those of parsing the shape.
+/// 2 if there is no such collection or the list of indexes is wrong; 146 if the memory budget lacks the capacity;
+/// errors of parsing the shape.
 pub fn set_index_filter(
     store: &Store,
     namespace: &Namespace,
@@ -194,7 +194,7 @@ fn forget(collection: &Collection, shape: Option<u64>) {
 /// Removes the index filter of a shape, or all.
 ///
 /// # Errors
-/// Those of parsing the shape.
+/// Errors of parsing the shape.
 pub fn clear_index_filters(
     store: &Store,
     namespace: &Namespace,

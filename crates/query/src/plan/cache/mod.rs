@@ -1,28 +1,36 @@
-//! The plan cache: which candidate won the trial for the shape of a query.
+//! The plan cache: which candidate won the trial for a query shape.
 //!
 //! ```text
-//!   candidates of this query -- one only -----------------------------> run
-//!        | several                                                       ^
-//!        v                                                               |
+//!   candidates of this query -- only one ------------------------------> run
+//!         | several                                                       ^
+//!         v                                                               |
 //!   entry of the shape?  active: run that candidate, at most 10 x its ---+ finished
-//!        | none, inactive            works                               |
-//!        v                             | too much work: replan           |
-//!   trial of all candidates <----------+                                 |
-//!        +--- keeps an entry: inactive, or active once it proved right --+
+//!         | none, inactive            works                               |
+//!         v                             | too much work: replan           |
+//!   trial of all candidates <-----------+                                 |
+//!         +--- stores an entry: inactive at first, active when confirmed --+
 //! ```
-//! What is kept is the choice, not the plan: bounds come from the query at hand and from what is known
-//! of arrays now. So a cached choice can be slow, but not wrong.
 //!
-//! An entry begins inactive: the first query of a shape may be an odd one. It becomes active when a
-//! later trial needs no more works; if it needs more, the bar is raised twofold and it stays as it is.
-//! Works are entries of
-//! indexes and records that were looked at.
+//! The cache stores the choice, not the plan. Bounds are computed from the values of the query at hand and the
+//! current knowledge about arrays. So a cached choice can be slow, but not wrong.
 //!
-//! Invariants
-//! - A cache belongs to one version of a collection: whatever changes indexes or options drops it.
-//! - Readers of different shapes seldom meet: sixteen shards, each behind a lock of its own that is
-//!   taken for one look-up. A lookup by `_id` does not come here.
-//! - Bytes are charged to the pool `plans` of the memory budget; without room the entry used longest
+//! An entry is inactive at first, because the first query of a shape may be atypical. It becomes active when a
+//! later trial needs no more works. If that trial needs more, the entry's works are doubled and it stays inactive.
+//! Works are examined index entries and records.
+//!
+//! ```text
+//!   query 1   trial, winner needs 202 works    entry {A, 202, inactive}
+//!   query 2   trial, winner needs 180 works    entry {A, 180, active}
+//!   query 3   A runs alone, limit 1800         needs 90: finished, no trial
+//!   query 4   A runs alone, limit 1800         not finished: entry inactive, trial of all
+//! ```
+//!
+//! # Invariants
+//! - A cache belongs to one version of a collection: every change of indexes or options drops it.
+//! - Readers of different shapes rarely contend: there are sixteen shards, each with a lock that is held for one
+//!   look-up. A lookup by `_id` does not use the cache.
+//! - Bytes are charged to the pool `plans` of the memory budget. Without capacity the least recently used entry is
+//!   evicted; if that does not help, the new one is not stored.
 //!   ago goes, then the new one is not kept.
 
 mod entry;
@@ -53,47 +61,47 @@ const SHARDS: usize = 16;
 
 type Shard = RwLock<HashMap<u64, Arc<Entry>, foldhash::fast::RandomState>>;
 
-/// The choices kept for one version of a collection.
+/// The cached choices of one version of a collection.
 #[derive(Default)]
 pub(crate) struct PlanCache {
     shards: [Shard; SHARDS],
-    /// Counts look-ups: the stamp of an entry's last use.
+    /// Counts look-ups: the logical time of an entry's last use.
     clock: AtomicU64,
 }
 
-/// What all plan caches of a database did, for `serverStatus`.
+/// Counters of all plan caches of a store, for `serverStatus`.
 #[derive(Default)]
 pub(crate) struct PlanMetrics {
     pub(crate) hits: AtomicU64,
     pub(crate) misses: AtomicU64,
     pub(crate) replanned: AtomicU64,
-    /// Entries kept now, and their bytes.
+    /// Present entries and their bytes.
     pub(crate) entries: Arc<Kept>,
 }
 
-/// What is kept now.
+/// Size of the present entries.
 #[derive(Default)]
 pub(crate) struct Kept {
     pub(crate) count: AtomicU64,
     pub(crate) bytes: AtomicU64,
 }
 
-/// Figures of all plan caches of a database.
+/// Counters of all plan caches of a store.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct PlanCacheFigures {
     /// Look-ups that found an active entry.
     pub hits: u64,
     /// Look-ups that found none.
     pub misses: u64,
-    /// Cached choices that took too much work and were chosen anew.
+    /// Cached choices that took too much work, so that a new trial was run.
     pub replanned: u64,
-    /// Entries kept now.
+    /// Present entries.
     pub entries: u64,
     /// Their bytes, estimated.
     pub bytes: u64,
 }
 
-/// The figures of `store`'s plan caches. Cheap.
+/// The counters of `store`'s plan caches. Cheap.
 pub fn plan_cache_figures(store: &nagi_store::Store) -> PlanCacheFigures {
     let Some(metrics) = store.notes().get::<PlanMetrics>() else {
         return PlanCacheFigures::default();
@@ -107,7 +115,7 @@ pub fn plan_cache_figures(store: &nagi_store::Store) -> PlanCacheFigures {
     }
 }
 
-/// Takes an entry's room in the budget and in the figures; given back when dropped.
+/// An entry's share of the budget and of the counters, which is released when dropped.
 pub(crate) struct Room {
     charge: Charge,
     kept: Arc<Kept>,
@@ -142,7 +150,7 @@ impl PlanCache {
         &self.shards[(key >> 60) as usize % SHARDS]
     }
 
-    /// The entry of a key, active or not. One lock of one shard, no allocation.
+    /// The entry of a key, active or not. Takes one lock of one shard, without allocation.
     pub(crate) fn get(&self, key: u64) -> Option<Arc<Entry>> {
         let shard = self.shard(key).read();
         let entry = shard.get(&key)?;
@@ -150,7 +158,7 @@ impl PlanCache {
         Some(Arc::clone(entry))
     }
 
-    /// Keeps what a trial found: its winner `choice` took `works`.
+    /// Stores the result of a trial: its winner `choice` took `works`.
     pub(crate) fn keep(
         &self,
         shape: Shape,
@@ -196,7 +204,7 @@ impl PlanCache {
         }
     }
 
-    /// Takes an entry's activity, so that the next trial judges it.
+    /// Makes an entry inactive, so that the next trial decides.
     pub(crate) fn deactivate(&self, key: u64) {
         let mut shard = self.shard(key).write();
         if let Some(entry) = shard.get_mut(&key) {
@@ -204,7 +212,7 @@ impl PlanCache {
         }
     }
 
-    /// Forgets everything, or the entries of one shape.
+    /// Removes all entries, or those of one shape.
     pub(crate) fn clear(&self, shape: Option<u64>) {
         for shard in &self.shards {
             match shape {
@@ -214,7 +222,7 @@ impl PlanCache {
         }
     }
 
-    /// All entries, in no order.
+    /// All entries, in no particular order.
     pub(crate) fn entries(&self) -> Vec<Arc<Entry>> {
         self.shards
             .iter()
@@ -223,7 +231,7 @@ impl PlanCache {
     }
 }
 
-/// Works a cached choice may take before all candidates are tried again.
+/// The works that a cached choice may take before all candidates are tried again.
 pub(crate) fn works_max(entry: &Entry, least: u64) -> u64 {
     entry.works.saturating_mul(REPLAN_FACTOR).max(least)
 }

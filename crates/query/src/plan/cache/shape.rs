@@ -1,8 +1,8 @@
 //! The shape of a query: paths and operators, not values. Queries of one shape share a cached plan.
 //!
-//! A shape is a hash of 64 bits; explain and the log show 32 of them as eight hexadecimal digits. Two
-//! shapes that meet in one hash share an entry, and thereby perhaps a worse plan, never a wrong answer.
-//! Conditions of an `$and`, `$or` or `$nor` count in any order.
+//! A shape is a hash of 64 bits; explain and the log show 32 of them as eight hexadecimal digits. Two shapes with
+//! the same hash share an entry, which may give a slower plan but never a wrong result. The order of conditions in
+//! an `$and`, `$or` or `$nor` does not matter.
 
 use nagi_lang::{
     collation::Collation,
@@ -11,12 +11,12 @@ use nagi_lang::{
 
 use super::super::build::FindSpec;
 
-/// What a query is looked up by.
+/// The key of a query in the plan cache.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub(crate) struct Shape {
     /// Filter, sort, projection, collation.
     pub(crate) shape: u64,
-    /// The shape, and what else decides which plans there are.
+    /// The shape, combined with everything else that determines the candidates.
     pub(crate) key: u64,
 }
 
@@ -35,7 +35,7 @@ impl Hash {
         hash
     }
 
-    /// Adds a text; two texts after each other are not one long text.
+    /// Adds a text; two successive texts differ from one long text.
     pub(crate) fn text(&mut self, text: &str) {
         self.bytes(text.as_bytes());
         self.bytes(&[0xFF]);
@@ -56,7 +56,7 @@ impl Hash {
     }
 }
 
-/// What is shown of a hash.
+/// The 32 bits of a hash that are shown.
 pub(crate) fn short(hash: u64) -> u32 {
     (hash ^ (hash >> 32)) as u32
 }
@@ -98,8 +98,8 @@ impl Shape {
         Shape { shape, key: shape }
     }
 
-    /// Another key for other usable indexes: `left_out` are those that hold too few documents for the
-    /// values of this query.
+    /// Another key for another set of usable indexes: `left_out` are those that do not contain every document that
+    /// the values of this query match.
     pub(crate) fn beside(self, left_out: &mut dyn Iterator<Item = &str>) -> Shape {
         let mut left_out = left_out.peekable();
         if left_out.peek().is_none() {
