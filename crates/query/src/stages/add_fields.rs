@@ -1,4 +1,4 @@
-//! `$addFields` and its alias `$set`: computed fields beside the ones there are.
+//! `$addFields` and its alias `$set`: adds computed fields to the existing ones.
 
 use std::sync::Arc;
 
@@ -56,7 +56,7 @@ impl Mapper for Fields {
     }
 }
 
-/// Adds what the expressions below a field read.
+/// Adds the paths that the expressions below a field read.
 fn nested_reads(node: &Node, deps: &mut Deps) -> bool {
     node.fields().iter().all(|(_, action)| match action {
         Action::Compute(expr) => {

@@ -1,4 +1,4 @@
-//! The plan of a pipeline: the first stages, as far as they filter, sort, skip and limit, are planned like a find.
+//! Assembles the plan of a pipeline: leading stages that filter, sort, skip and limit are planned like a find.
 
 use std::sync::Arc;
 
@@ -14,18 +14,18 @@ use crate::{
     source::Cx,
 };
 
-/// Views upon views, as MongoDB allows.
+/// Limit of views upon views, as in MongoDB.
 const VIEW_DEPTH_MAX: usize = 20;
 
 /// A pipeline with its plan, ready to run.
 pub(crate) struct Assembled {
     pub(crate) plan: Plan,
-    /// Stages the plan stands for.
+    /// Number of stages that the plan replaces.
     pub(crate) planned: usize,
     pub(crate) collection: Option<Arc<Collection>>,
 }
 
-/// What a name stands for: a collection (or none) and, for a view, its pipeline before the caller's.
+/// Resolves a name to a collection (or none) and, for a view, the view's pipeline before the caller's.
 pub(crate) fn resolve(
     catalog: &Catalog,
     namespace: &Namespace,
@@ -119,8 +119,8 @@ pub(crate) fn assemble(
     Ok(Assembled { plan, planned: head.stages, collection })
 }
 
-/// The paths that the stages from `from` on read, if one replaces the whole document and those before
-/// it say what they read.
+/// The paths that the stages from `from` on read, if one of them replaces the whole document and the stages before
+/// it state the paths that they read.
 fn needed(pipeline: &Pipeline, from: usize) -> Option<Vec<String>> {
     let stages = &pipeline.stages[from..];
     for (at, stage) in stages.iter().enumerate() {
@@ -136,7 +136,7 @@ fn needed(pipeline: &Pipeline, from: usize) -> Option<Vec<String>> {
     None
 }
 
-/// Whether the stage begins a pipeline with documents of its own.
+/// Returns true if the first stage yields documents of its own.
 pub(crate) fn begins(pipeline: &Pipeline) -> bool {
     pipeline.stages.first().is_some_and(|stage| matches!(stage.step(), Step::Begins))
 }

@@ -18,7 +18,7 @@ struct Bucket {
     text: ValueBuf,
 }
 
-/// The options, checked.
+/// The checked options.
 struct Options<'v> {
     group_by: Value<'v>,
     boundaries: Vec<ValueBuf>,
@@ -86,7 +86,7 @@ fn options<'v>(spec: Value<'v>, cx: &PipelineCx<'_>) -> Result<Options<'v>> {
     Ok(Options { group_by, boundaries, default, output })
 }
 
-/// A path or an expression in an object.
+/// Returns true for a path or an expression in an object.
 pub(super) fn is_expression(value: Value<'_>) -> bool {
     match value {
         Value::String(text) => text.starts_with('$'),
@@ -158,7 +158,7 @@ fn default(value: Value<'_>, cx: &PipelineCx<'_>) -> Result<ValueBuf> {
     }
 }
 
-/// The key of the documents outside must not read as one inside.
+/// Checks that the key of the documents outside is not a value inside the ranges.
 fn check_outside(
     default: &ValueBuf,
     boundaries: &[ValueBuf],
@@ -199,8 +199,8 @@ fn write_group(options: &Options<'_>, out: &mut DocWriter<'_>) {
 
 fn write_switch(options: &Options<'_>, out: &mut DocWriter<'_>) {
     out.array("branches", |branches| {
-        // Ascending ranges: the first upper boundary above the value decides, once the lowest
-        // boundary is known not to be above it.
+        // Ascending ranges: the branch of the first upper boundary above the value applies, after a check that the
+        // lowest boundary is not above the value.
         for pair in options.boundaries.windows(2) {
             branches.doc(|branch| {
                 branch.doc("case", |case| {

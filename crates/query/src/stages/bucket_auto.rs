@@ -170,7 +170,7 @@ struct Running {
     plan: Arc<Plan>,
     filled: bool,
     done: Vec<DocBuf>,
-    /// How many documents of `done` were returned.
+    /// Number of documents of `done` that were returned.
     next: usize,
     stats: SourceStats,
     arena: Bump,
@@ -202,7 +202,7 @@ impl Running {
     }
 }
 
-/// Cuts the sorted rows. Equal values stay together; the last bucket takes what is left.
+/// Divides the sorted rows into buckets. Equal values stay together; the last bucket takes the rest.
 fn distribute(plan: &Plan, rows: &mut Rows, cx: &Cx<'_>) -> Result<Vec<OneBucket>> {
     let size = (rows.total as f64 / plan.buckets as f64).round().max(1.0) as usize;
     let own = plan.limits.collation;
@@ -256,7 +256,7 @@ fn started(plan: &Plan, cx: &Cx<'_>) -> Result<Vec<Box<dyn Accumulator>>> {
 fn add(states: &mut [Box<dyn Accumulator>], row: &Row, cx: &Cx<'_>) -> Result<()> {
     cx.pass()?;
     for (at, state) in states.iter_mut().enumerate() {
-        // Missing at the end of a row that was on disk.
+        // A missing argument at the end of a spilled row.
         let argument = row.arguments.get(at).map_or(Value::Missing, ValueBuf::value);
         state.add_in(argument, cx.vars)?;
     }

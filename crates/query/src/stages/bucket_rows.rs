@@ -1,4 +1,4 @@
-//! The rows of a `$bucketAuto` in the order of their keys: from memory, or merged from runs on disk.
+//! The rows of a `$bucketAuto` in the order of their keys: in memory, or merged from runs on disk.
 
 use nagi_bson::ValueBuf;
 use nagi_lang::collation::{self, Collation};
@@ -8,11 +8,11 @@ use nagi_store::Spill;
 use super::{group::key_value, prelude::*};
 use crate::source::{Held, Runs, SourceStats};
 
-/// What a row takes beside its values, bytes; and each argument.
+/// Memory of a row in addition to its values, in bytes; and of each argument.
 const ROW_BYTES: usize = 48;
 const ARGUMENT_BYTES: usize = 24;
 
-/// One document: the value it is grouped by, and the arguments of the accumulators.
+/// The row of a document: the value it is grouped by, and the arguments of the accumulators.
 pub(super) struct Row {
     pub(super) key: ValueBuf,
     pub(super) arguments: Box<[ValueBuf]>,
@@ -25,7 +25,7 @@ impl Row {
     }
 }
 
-/// How rows are ordered, and what they may take.
+/// The order of rows, and their memory limit.
 #[derive(Clone, Copy)]
 pub(super) struct Limits {
     pub(super) collation: Option<&'static Collation>,
@@ -33,7 +33,7 @@ pub(super) struct Limits {
     pub(super) allow_disk_use: bool,
 }
 
-/// Rows as they come.
+/// Rows in the order of arrival.
 #[derive(Default)]
 pub(super) struct Gathered {
     rows: Vec<Row>,
@@ -44,10 +44,10 @@ pub(super) struct Gathered {
 }
 
 impl Gathered {
-    /// Adds a row; what is too much for the memory goes to disk.
+    /// Adds a row. Rows beyond the memory limit are spilled.
     ///
     /// # Errors
-    /// 292 if it may not, 146 if the server's memory is at its bound.
+    /// 292 if spilling is not allowed, 146 if the server's memory is exhausted.
     pub(super) fn add(&mut self, row: Row, limits: Limits, cx: &Cx<'_>) -> Result<()> {
         self.held_bytes += row.bytes();
         self.total += 1;
@@ -95,7 +95,7 @@ impl Gathered {
         Ok(())
     }
 
-    /// All rows by their keys, equal ones as they came; with them what was written to disk.
+    /// All rows by key, equal ones in the order of arrival; and the counters of spilling.
     pub(super) fn sorted(mut self, limits: Limits, cx: &Cx<'_>) -> Result<(Rows, SourceStats)> {
         let mut spilled = SourceStats::default();
         let own = limits.collation;
@@ -124,13 +124,13 @@ enum From {
     Disk(Runs),
 }
 
-/// Sorted rows, of which the next one can be looked at.
+/// Sorted rows with one row of look-ahead.
 pub(super) struct Rows {
     from: From,
     next: Option<Row>,
     pub(super) total: usize,
     collation: Option<&'static Collation>,
-    /// The room of those in memory.
+    /// The charge for the rows in memory.
     _held: Held,
 }
 
@@ -157,7 +157,7 @@ impl Rows {
         }
         let (key, value) = runs.entry()?;
         let key = ValueBuf::new(key_value(key));
-        // An argument that was missing was not written.
+        // A missing argument was not written.
         let mut arguments = Vec::new();
         for element in Doc::trusted(value) {
             let at = element.name().parse::<usize>().unwrap_or(arguments.len());

@@ -1,4 +1,4 @@
-//! `$changeStream`: only the server can answer it, on a member of a replica set.
+//! `$changeStream`: answered only by the server itself, on a member of a replica set.
 
 use super::prelude::*;
 

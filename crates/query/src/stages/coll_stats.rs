@@ -1,7 +1,7 @@
-//! `$collStats`: figures of the collection, one document.
+//! `$collStats`: statistics of the collection, in one document.
 //!
-//! As the first stage of a request's own pipeline the server answers it (it knows the latencies);
-//! here is what inner pipelines and explain see.
+//! As the first stage of a request's own pipeline it is answered by the server, which has the latencies. This
+//! implementation serves inner pipelines and explain.
 
 use super::prelude::*;
 use nagi_store::Namespace;
@@ -74,7 +74,7 @@ impl Running {
     }
 }
 
-/// `storageStats` and `count`, where they are requested.
+/// Writes `storageStats` and `count`, if they are requested.
 pub fn write_coll_stats(
     store: &nagi_store::Store,
     namespace: &Namespace,

@@ -1,4 +1,4 @@
-//! `$count`: one document with the number of documents that came in; none if none came.
+//! `$count`: one document with the number of input documents; none without input.
 
 use nagi_lang::expr::Deps;
 
@@ -13,7 +13,7 @@ struct Count {
 }
 
 struct Running {
-    /// The input, and the one that read its later part if there was such a one.
+    /// The input, and the source of its later part if it was split.
     inputs: Vec<Box<dyn Source>>,
     field: Box<str>,
     out: DocBuf,

@@ -1,4 +1,4 @@
-//! `$currentOp`: only the server can answer it, as the first stage on `admin`.
+//! `$currentOp`: answered only by the server itself, as the first stage on `admin`.
 
 use super::prelude::*;
 

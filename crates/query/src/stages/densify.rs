@@ -1,13 +1,13 @@
-//! `$densify`: documents for the values of a field that are not there.
+//! `$densify`: inserts documents for missing values of a field.
 //!
 //! ```text
 //!   values   0 ......... 5 .... 8        step 2, bounds "full"
-//!   output   0 [2] [4]   5 [6]  8        [..] is made
+//!   output   0 [2] [4]   5 [6]  8        [..] is generated
 //! ```
 //!
-//! It is short for a sort by the field (behind the partition's fields, unless bounds are "full") and a
-//! stage that walks along the steps. Steps are counted from the bound or the least value; a document on a
-//! step replaces it and gives its type to the steps after it.
+//! It is parsed into a sort by the field (after the partition's fields, unless bounds are "full") and a stage that
+//! generates the steps. Steps are counted from the bound or the least value. A document on a step takes its place,
+//! and determines the type of the later steps.
 
 use std::{
     cmp::Ordering,
@@ -39,19 +39,19 @@ pub(super) struct Plan {
     pub(super) step: ValueBuf,
     pub(super) unit: Option<Unit>,
     pub(super) range: Range,
-    /// How strings of partition keys compare.
+    /// Collation of strings in partition keys.
     pub(super) collation: Option<&'static Collation>,
-    /// Documents that are made at most.
+    /// Limit of generated documents.
     pub(super) docs_max: u64,
 }
 
-/// From where to where steps go.
+/// The range of the steps.
 pub(super) enum Range {
-    /// From the least to the largest value of all documents.
+    /// From the least to the greatest value of all documents.
     Full,
     /// The same for each partition.
     Partition,
-    /// From the first, with it, to the second, without it.
+    /// From the first value, inclusive, to the second, exclusive.
     Between(ValueBuf, ValueBuf),
 }
 
@@ -106,8 +106,8 @@ impl Stage for Densify {
     }
 }
 
-/// The partition's values, in the order of its fields; null for missing. Under a collation strings are
-/// replaced by their keys.
+/// The partition's values, in the order of its fields; null for missing. With a collation strings are replaced by
+/// their collation keys.
 struct Key(ArrayBuf);
 
 impl Ord for Key {
@@ -130,22 +130,22 @@ impl PartialEq for Key {
 
 impl Eq for Key {}
 
-/// What is known of a partition.
+/// State of a partition.
 #[derive(Clone)]
 struct Steps {
-    /// The fields of its documents, missing ones left out.
+    /// The partition fields of its documents; missing ones are left out.
     values: Arc<[ValueBuf]>,
     /// The next step.
     next: ValueBuf,
 }
 
-/// Documents to make.
+/// Documents that are to be generated.
 struct Walk {
     steps: Steps,
     end: ValueBuf,
-    /// Whether a document at `end` is made too.
+    /// True if a document at `end` is generated, too.
     inclusive: bool,
-    /// The partition to which what is left of the steps goes back.
+    /// The partition to which the remaining steps return.
     back_to: Option<Key>,
 }
 
@@ -158,14 +158,14 @@ struct Running {
     memory_bytes_max: usize,
     partitions: BTreeMap<Key, Steps>,
     partitions_bytes: usize,
-    /// The partition of the document read last, if its documents stand together.
+    /// The partition of the last input document, if the documents of a partition are adjacent.
     newest: Option<Key>,
     least: Option<ValueBuf>,
     largest: Option<ValueBuf>,
     walks: VecDeque<Walk>,
-    /// A document, with its metadata, to pass on when the walks are done, with its value and partition.
+    /// A document, with its metadata, that is passed on after the walks, with its value and partition.
     pending: Option<Pending>,
-    /// Whether the input is at its end.
+    /// True if the input is exhausted.
     ended: bool,
     generated: u64,
     out: Vec<u8>,
@@ -186,7 +186,7 @@ impl Plan {
         }
     }
 
-    /// Whether documents are to be made up to this value; false for null and missing.
+    /// Returns true if documents are to be generated up to this value; false for null and missing.
     fn check(&self, value: Value<'_>) -> Result<bool> {
         match value {
             value if value.is_nullish() => Ok(false),
@@ -231,7 +231,7 @@ impl Plan {
 
 type PathParts<'p> = &'p [(NameTag, Box<str>)];
 
-/// Writes values at their paths, in the order in which the paths come.
+/// Writes values at their paths, in the order of the paths.
 fn nest(fields: &[(PathParts<'_>, Value<'_>)], out: &mut DocWriter<'_>) {
     for (at, (path, value)) in fields.iter().enumerate() {
         let Some((part, rest)) = path.split_first() else { continue };
@@ -254,7 +254,7 @@ fn before(a: &ValueBuf, b: &ValueBuf) -> bool {
 }
 
 impl Running {
-    /// Reads the next document of the input and finds out what comes before it.
+    /// Reads the next document of the input and determines the documents that come before it.
     fn read(&mut self, cx: &mut Cx<'_>) -> Result<()> {
         if !self.input.advance(cx)? {
             self.ended = true;
@@ -309,12 +309,12 @@ impl Running {
         Ok(())
     }
 
-    /// Ends the partition before `key`'s, when documents come partition by partition.
+    /// Finishes the partition before `key`'s, if documents are ordered by partition.
     fn leave_others(&mut self, key: &Key) -> Result<()> {
         if matches!(self.plan.range, Range::Full) || self.newest.as_ref() == Some(key) {
             return Ok(());
         }
-        // Arrays sort by one of their elements, so that their partitions may be interleaved.
+        // Arrays sort by one of their elements, so documents of their partitions may be interleaved.
         let apart = !key.0.as_array().iter().any(|value| matches!(value, Value::Array(_)));
         let newest = if apart { Some(Key(key.0.clone())) } else { None };
         if let Some(old) = std::mem::replace(&mut self.newest, newest)
@@ -326,7 +326,7 @@ impl Running {
         Ok(())
     }
 
-    /// What is made behind the last document of a partition.
+    /// Generates the documents after the last document of a partition.
     fn end_partition(&mut self, steps: Steps) {
         let (end, inclusive) = match &self.plan.range {
             Range::Partition => return,
@@ -339,12 +339,12 @@ impl Running {
         self.walks.push_back(Walk { steps, end, inclusive, back_to: None });
     }
 
-    /// What is made behind the last document.
+    /// Generates the documents after the last document of the input.
     fn finish(&mut self) -> Result<()> {
         for (_, steps) in std::mem::take(&mut self.partitions) {
             self.end_partition(steps);
         }
-        // Without documents there is one partition, if none was requested.
+        // Without documents there is one partition, unless partition fields were given.
         if let Range::Between(lower, _) = &self.plan.range
             && self.largest.is_none()
             && self.plan.partition.is_empty()
@@ -355,7 +355,7 @@ impl Running {
         Ok(())
     }
 
-    /// Makes the next document; false if none is due.
+    /// Generates the next document. Returns false if none is due.
     fn walk(&mut self, cx: &Cx<'_>) -> Result<bool> {
         while let Some(mut walk) = self.walks.pop_front() {
             let order = compare::values(walk.steps.next.value(), walk.end.value());
@@ -384,7 +384,7 @@ impl Running {
         Ok(false)
     }
 
-    /// Passes on the document that was read.
+    /// Passes on the input document.
     fn pass(&mut self) -> Result<bool> {
         let Some((doc, here)) = self.pending.take() else { return Ok(false) };
         if let Some((value, key)) = here

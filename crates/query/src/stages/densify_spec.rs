@@ -114,7 +114,7 @@ fn paths(fields: Array<'_>) -> Result<Vec<ExprPath>> {
     fields.iter().enumerate().map(path).collect()
 }
 
-/// The field and a partition's field must not be within each other.
+/// Checks that the field and a partition's field are not within each other.
 fn check_partition(path: &ExprPath, field: &ExprPath) -> Result<()> {
     if path.parts().starts_with(field.parts()) {
         bail!(
@@ -131,7 +131,7 @@ fn check_partition(path: &ExprPath, field: &ExprPath) -> Result<()> {
     Ok(())
 }
 
-/// The range that `bounds` means.
+/// Parses `bounds` into a range.
 fn range(
     bounds: Value<'_>,
     step: Value<'_>,

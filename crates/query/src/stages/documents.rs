@@ -1,4 +1,4 @@
-//! `$documents`: a pipeline over documents that stand in it.
+//! `$documents`: a pipeline over documents given in the stage.
 
 use std::sync::Arc;
 

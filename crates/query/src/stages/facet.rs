@@ -1,4 +1,4 @@
-//! `$facet`: several pipelines over the same input; one document with an array for each.
+//! `$facet`: several pipelines over the same input. Yields one document with an array for each pipeline.
 
 use std::sync::Arc;
 
@@ -20,7 +20,7 @@ pub(super) static FACET: StageSpec = StageSpec {
 
 struct Facet {
     pipelines: Arc<[(Box<str>, Pipeline)]>,
-    /// Of its input; more goes to disk.
+    /// Memory limit of its input; more is spilled.
     memory_bytes_max: usize,
     allow_disk_use: bool,
 }
@@ -94,7 +94,7 @@ impl Stage for Facet {
         out.doc("$facet", |out| {
             for (name, pipeline) in &*self.pipelines {
                 out.array(name, |out| {
-                    // The input, which is read once for all.
+                    // The input, which is read once for all pipelines.
                     out.doc(|out| out.doc("$internalFacetTeeConsumer", |_| {}));
                     pipeline.stages.iter().for_each(|stage| out.doc(|out| stage.explain(out)));
                 });
@@ -114,10 +114,10 @@ struct Running {
     done: bool,
 }
 
-/// The input, documents with their metadata, to be read by each sub-pipeline.
+/// The input, as documents with their metadata, which every sub-pipeline reads.
 enum Kept {
     Memory(Arc<Vec<Box<[u8]>>>),
-    /// More than the memory holds: one run on disk.
+    /// The input exceeded the memory limit: one run on disk.
     Disk(Arc<Spill>),
 }
 
@@ -133,10 +133,10 @@ impl Kept {
     }
 }
 
-/// Documents of a run on disk.
+/// Yields the documents of a run on disk.
 struct Spilled {
     cursor: SpillCursor,
-    /// Kept so that the run is not dropped.
+    /// Keeps the run from being dropped.
     _spill: Arc<Spill>,
     doc: Vec<u8>,
 }
@@ -183,7 +183,7 @@ impl Running {
         Ok(Kept::Memory(Arc::new(docs)))
     }
 
-    /// Writes what was read and the rest of the input into one run.
+    /// Writes the documents read so far and the rest of the input into one run.
     fn read_to_disk(&mut self, docs: Vec<Box<[u8]>>, cx: &mut Cx<'_>) -> Result<Kept> {
         if !self.allow_disk_use {
             bail!(

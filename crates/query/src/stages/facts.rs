@@ -1,13 +1,13 @@
-//! Facts of stages that are asked by their names, before or without parsing them.
+//! Properties of stages that are looked up by name, before or without parsing them.
 
 use nagi_bson::{Array, Doc, Value};
 
-/// What becomes of a value.
+/// The treatment of a value in a query shape.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum How {
-    /// It stays.
+    /// The value stays.
     Same,
-    /// Its type.
+    /// The value is replaced by its type.
     Literal,
     Switch,
     Filter,
@@ -16,43 +16,43 @@ pub(crate) enum How {
     /// An expression, or a document of expressions.
     Expression,
     Pipeline,
-    /// Documents by the names of pipelines.
+    /// A document with a pipeline under each name.
     Pipelines,
-    /// A document of which these fields are special; the others are expressions.
+    /// A document in which these fields are special; the others are expressions.
     Fields(&'static [Part]),
 }
 
-/// A field and what becomes of it.
+/// A field and its treatment.
 pub(crate) type Part = (&'static str, How);
 
-/// What an `aggregate` that begins with a stage runs on.
+/// The target of an `aggregate` that begins with a stage.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum RunsOn {
     Collection,
-    /// `{aggregate: 1}`: it makes its documents itself.
+    /// `{aggregate: 1}`: the stage yields documents of its own.
     Database,
-    /// The stage itself says which.
+    /// The stage's argument determines it.
     Either,
 }
 
-/// Where a stage is allowed, besides its place in a pipeline.
+/// Where a stage is allowed, in addition to its position in a pipeline.
 #[derive(Debug, Clone, Copy)]
 pub struct StageFacts {
-    /// Runs in a transaction, and with a snapshot read concern.
+    /// Allowed in a transaction, and with a snapshot read concern.
     pub in_transaction: bool,
-    /// Belongs to version 1 of the stable API.
+    /// Part of version 1 of the stable API.
     pub in_api: bool,
-    /// A view may have it.
+    /// Allowed in a view.
     pub in_view: bool,
-    /// Query settings may reject pipelines that begin with it: it does not show the server itself.
+    /// Query settings may reject pipelines that begin with it, because it does not show the server itself.
     pub rejectable: bool,
-    /// Writes what comes to it.
+    /// It writes its input.
     pub writes: bool,
     pub runs_on: RunsOn,
 }
 
 impl StageFacts {
-    /// What most stages have in common.
+    /// The properties of most stages.
     pub const ORDINARY: StageFacts = StageFacts {
         in_transaction: true,
         in_api: true,
@@ -63,7 +63,7 @@ impl StageFacts {
     };
 }
 
-/// MongoDB's stages that this server does not have, as far as their names matter.
+/// MongoDB's stages that this server does not implement, as far as their names matter.
 const ABSENT: &[(&str, StageFacts)] = &[
     (
         "$backupCursor",
@@ -101,13 +101,13 @@ const ABSENT: &[(&str, StageFacts)] = &[
     ),
 ];
 
-/// The facts of the stage of this name; those of an ordinary one if nothing is known of it.
+/// The properties of the stage of this name; those of an ordinary stage if the name is unknown.
 pub fn stage_facts(name: &str) -> StageFacts {
     let absent = || ABSENT.iter().find(|(absent, _)| *absent == name).map(|(_, facts)| *facts);
     super::stage_spec(name).map(|row| row.facts).or_else(absent).unwrap_or(StageFacts::ORDINARY)
 }
 
-/// The pipelines within a stage's value, by its row.
+/// The pipelines inside a stage's value, according to its row.
 pub fn inner_pipelines<'a>(name: &str, value: Value<'a>) -> Vec<Array<'a>> {
     let Some(row) = super::stage_spec(name) else { return Vec::new() };
     let spec = value.as_doc().unwrap_or(Doc::EMPTY);

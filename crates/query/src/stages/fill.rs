@@ -1,6 +1,6 @@
-//! `$fill`: values for null and missing fields, from an expression or from the documents around.
+//! `$fill`: replaces null and missing fields, by an expression or by values of neighbouring documents.
 //!
-//! It is short for `$setWindowFields` with `$locf` and `$linearFill`, and `$addFields` with `$ifNull`.
+//! It is parsed into `$setWindowFields` with `$locf` and `$linearFill`, and `$addFields` with `$ifNull`.
 
 use std::sync::Arc;
 
@@ -21,7 +21,7 @@ pub(super) static FILL: StageSpec = StageSpec {
     ..StageSpec::ROW
 };
 
-/// The specification as it was given.
+/// The specification as given.
 #[derive(Default)]
 struct Spec<'s> {
     partition_by: Option<Value<'s>>,
@@ -71,7 +71,7 @@ fn parse(spec: Value<'_>, cx: &mut PipelineCx<'_>) -> Result<Box<dyn Stage>> {
     Ok(Several::boxed(stages))
 }
 
-/// How one field is filled, as the value of a field of the stage that does it.
+/// The filling of one field, as the field's value in the stage that does it.
 enum Fill {
     Window(ValueBuf),
     Value(ValueBuf),
@@ -181,7 +181,7 @@ fn read<'s>(spec: Value<'s>) -> Result<Spec<'s>> {
     Ok(spec)
 }
 
-/// The key of a partition: an object of the fields. A dotted path stands under its position.
+/// The key of a partition: an object of the fields. A dotted path is stored under its position.
 fn fields_key(fields: nagi_bson::Array<'_>) -> Result<DocBuf> {
     let mut key = DocBuf::new();
     for (at, field) in fields.iter().enumerate() {

@@ -1,6 +1,6 @@
 //! `$geoNear`: the documents of the collection by distance, with the distance in a field.
 //!
-//! The stage is planned like a find by nearness; nothing runs here.
+//! The stage is planned like a find with a nearness condition; it runs nothing itself.
 
 use std::sync::Arc;
 
@@ -88,13 +88,13 @@ fn parse(spec: Value<'_>, cx: &mut PipelineCx<'_>) -> Result<Box<dyn Stage>> {
     Ok(Box::new(GeoNear { spec, text: doc.to_buf() }))
 }
 
-/// The condition as a filter would write it, for explain.
+/// The condition as a filter would contain it, for explain.
 fn source(doc: Doc<'_>, measure: Measure) -> DocBuf {
     let name = if measure == Measure::Plane { "$near" } else { "$nearSphere" };
     DocBuf::build(|out| out.put(name, doc.get("near")))
 }
 
-/// The centre, and whether it is GeoJSON.
+/// The centre, and true if it is GeoJSON.
 fn center(near: Value<'_>) -> Result<((f64, f64), bool)> {
     if !matches!(near, Value::Doc(_) | Value::Array(_)) {
         bail!(Code::Location(16605), "$geoNear requires a 'near' option as an Array");
@@ -115,7 +115,7 @@ fn center(near: Value<'_>) -> Result<((f64, f64), bool)> {
 fn distance(doc: Doc<'_>, name: &str) -> Result<Option<f64>> {
     match doc.get(name) {
         Value::Missing => Ok(None),
-        // Not a number is not one that is nonnegative.
+        // NaN is not nonnegative.
         value if value.is_number() => match number::as_f64(value).filter(|value| *value >= 0.0) {
             Some(distance) => Ok(Some(distance)),
             None => bail!(Code::BAD_VALUE, "{name} must be nonnegative"),
@@ -183,7 +183,7 @@ fn shown(doc: Doc<'_>, cx: &PipelineCx<'_>) -> Result<Shown> {
 }
 
 impl Stage for GeoNear {
-    /// Only a pipeline that is not planned comes here, which has no collection to search.
+    /// Called only for a pipeline that is not planned, which has no collection to search.
     fn open(&self, input: Box<dyn Source>) -> Box<dyn Source> {
         input
     }

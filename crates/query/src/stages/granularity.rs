@@ -1,11 +1,11 @@
 //! Preferred numbers: the rounding of boundaries that `$bucketAuto` calls granularity.
 //!
-//! A series lists the numbers of one decade (times 10 or 100); decades repeat by powers of ten.
+//! A series lists the numbers of one decade (times 10 or 100); the decades repeat by powers of ten.
 
 use nagi_bson::{Decimal128, Value, number};
 use nagi_error::{Code, Result, bail};
 
-/// How boundaries are rounded.
+/// The rounding of boundaries.
 #[derive(Debug, Clone)]
 pub(super) enum Granularity {
     PowersOf2,
@@ -24,7 +24,7 @@ const R40: &[u16] = &[
     300, 315, 335, 355, 375, 400, 425, 450, 475, 500, 530, 560, 600, 630, 670, 710, 750, 800, 850,
     900, 950,
 ];
-/// Only the numbers that R40 does not have, as MongoDB has it.
+/// Only the numbers that are not in R40, as in MongoDB.
 const R80: &[u16] = &[
     103, 109, 115, 122, 128, 136, 145, 155, 165, 175, 185, 195, 206, 218, 230, 243, 258, 272, 290,
     307, 325, 345, 365, 387, 412, 437, 462, 487, 515, 545, 575, 615, 650, 690, 730, 775, 825, 875,
@@ -36,7 +36,7 @@ const E24: &[u16] = &[
 ];
 
 impl Granularity {
-    /// The granularity of a name.
+    /// Looks up a granularity by name.
     pub(super) fn parse(name: &str) -> Result<Granularity> {
         let every = |step: usize| E24.iter().step_by(step).map(|n| f64::from(*n)).collect();
         let listed = |series: &[u16]| series.iter().map(|n| f64::from(*n)).collect();
@@ -58,12 +58,12 @@ impl Granularity {
         }))
     }
 
-    /// The next number of the series above `value`; zero stays.
+    /// The next number of the series above `value`; zero stays zero.
     pub(super) fn round_up(&self, value: Value<'_>) -> Result<Value<'static>> {
         self.round(value, true)
     }
 
-    /// The next number of the series below `value`; zero stays.
+    /// The next number of the series below `value`; zero stays zero.
     pub(super) fn round_down(&self, value: Value<'_>) -> Result<Value<'static>> {
         self.round(value, false)
     }
@@ -89,7 +89,7 @@ impl Granularity {
     }
 }
 
-/// E48 and finer follow from the formula, but for one historic number.
+/// E48 and finer series follow from the formula, except for one historical number.
 fn exponential(count: u32) -> Box<[f64]> {
     (0..count)
         .map(|i| (100.0 * 10f64.powf(f64::from(i) / f64::from(count))).round())
@@ -135,7 +135,8 @@ fn preferred(series: &[f64], n: f64, up: bool) -> f64 {
     if n.is_infinite() {
         return n;
     }
-    // The decade in which n lies; between two decades the nearer end of the wanted side is meant.
+    // The decade that contains n. If n is between two decades, the end that is nearer in the rounding direction
+    // counts.
     let mut scale = 1.0;
     while if up { n >= last * scale } else { n > last * scale } {
         scale *= 10.0;

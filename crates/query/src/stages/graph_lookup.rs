@@ -1,8 +1,8 @@
-//! `$graphLookup`: the documents of a collection that are reached from a document, step by step.
+//! `$graphLookup`: the documents of a collection that are reachable from a document.
 //!
-//! A breadth-first search: each round asks for the documents whose `connectToField` is one of the
-//! values found in the round before, so an index on that field is used once a round. A document is
-//! visited once (by `_id`), which ends cycles; a value is requested once.
+//! It is a breadth-first search. Each round queries the documents whose `connectToField` is one of the values found
+//! in the previous round, so an index on that field is used once per round. Each document is visited once (by
+//! `_id`), so cycles terminate, and each value is queried once.
 
 use std::{collections::HashSet, sync::Arc};
 
@@ -48,7 +48,7 @@ struct GraphLookup {
     text: DocBuf,
 }
 
-/// The options as they are given.
+/// The options as given.
 #[derive(Default)]
 struct Options<'v> {
     from: Option<&'v str>,
@@ -216,7 +216,7 @@ struct Running {
     arena: Bump,
 }
 
-/// A value that hashes and compares as MongoDB's.
+/// A value with MongoDB's equality and hash.
 struct Item(ValueBuf);
 
 impl PartialEq for Item {
@@ -235,10 +235,10 @@ impl std::hash::Hash for Item {
 
 type Items = HashSet<Item, foldhash::fast::RandomState>;
 
-/// What a search has seen.
+/// The state of a search.
 #[derive(Default)]
 struct Search {
-    /// Values that were requested or are going to be.
+    /// Values that were queried or will be.
     asked: Items,
     /// Values of the next round.
     frontier: Vec<ValueBuf>,
@@ -330,7 +330,7 @@ impl Source for Running {
         let found = self.search(cx)?;
         renew(&mut self.arena);
         self.out.clear();
-        // As an array, then in the document.
+        // Memory for the array, and for the document that contains it.
         let bytes = found.iter().map(|doc| doc.as_bytes().len()).sum::<usize>();
         cx.writing(2 * bytes)?;
         let found = nagi_bson::ArrayBuf::build(|out| {

@@ -1,22 +1,25 @@
-//! Joins without an index: what is joined to documents is read once, not once a document.
+//! Hash join: the joined rows are read once into a hash table, instead of once per input document.
 //!
 //! ```text
 //!   pipeline      [{$match: {t: 1}}, {$match: {$expr: {$eq: ["$f", "$$v"]}}}, {$project: {g: 1}}]
 //!                  ---- rows ------   ---------- condition ---------------     ---- rest -------
-//!   rows          r1 {f: 5}   r2 {f: 7}   r3 {f: 5}        what does the same for every document
-//!   hashes        5: r1 r3    7: r2                         of the values that a condition compares
-//!   v is 7        r2, and compared again, then the rest
+//!   rows          r1 {f: 5}   r2 {f: 7}   r3 {f: 5}        independent of the input document
+//!   hashes        5: r1 r3    7: r2                        of the values that a condition compares
+//!   v is 7        r2 is found, tested by the condition, then the rest runs
 //! ```
-//! The rows are the documents of a collection or of a view, after the stages that do not depend on the document.
-//! By `localField` and `foreignField` a row has the hashes of all its values at the path, by `$expr` the one of
-//! the value at each path that is compared with `$eq`. The table leads to every row that the condition matches, and
-//! to few others: what it leads to is tested by the very condition that a scan would test. So arrays on either
-//! side, null and missing, numbers of different types and collations need no rules of their own. The rows come in
-//! the order of the scan. Without such a condition all rows are tested, or passed on: still they are read once.
 //!
-//! Memory: [`LOOKUP_TABLE_BYTES_MAX`], of the pool of running queries, for record ids where rows are documents of a
-//! collection, for the rows themselves where not. Rows that take more are read for each document. The table is
-//! gone when the cursor waits: the next batch reads another snapshot.
+//! The rows are the documents of a collection or of a view, after the stages that do not depend on the input
+//! document. With `localField` and `foreignField` a row has the hashes of all its values at the path; with `$expr`
+//! it has the hash of the value at each path that is compared with `$eq`.
+//!
+//! The table finds every row that the condition matches, and few others. Each row found is tested by the same
+//! condition that a scan would test. So arrays on either side, null and missing, numbers of different types, and
+//! collations need no special rules. The rows are returned in the order of the scan. Without such a condition all
+//! rows are tested or passed on, but they are still read only once.
+//!
+//! Memory: [`LOOKUP_TABLE_BYTES_MAX`], charged to the pool of running queries: for record ids if rows are documents
+//! of a collection, otherwise for the rows themselves. If the rows take more, they are read for each document. The
+//! table is dropped when the cursor is parked, because the next batch reads another snapshot.
 
 use std::sync::Arc;
 
@@ -38,29 +41,29 @@ use crate::{
     source::{ExecutionStats, Fetch, Filtered, Held, Ids, Kept, KeptDocs, sum_stats},
 };
 
-/// What a table is to be made of.
+/// The specification of a table.
 pub(super) struct Recipe {
     pub(super) halves: Halves,
     key: Key,
-    /// The conditions at the beginning of the second half, and how many stages they are.
+    /// The conditions at the beginning of the second half, and their number of stages.
     conditions: Option<Arc<Filter>>,
     planned: usize,
 }
 
-/// By what rows are found.
+/// How rows are found.
 enum Key {
-    /// They are not: each is tested.
+    /// Without a key: each row is tested.
     All,
-    /// Any of the values at a path.
+    /// By any of the values at a path.
     Values(FieldPath, Option<&'static Collation>),
-    /// The values of expressions, all of them.
+    /// By the values of expressions, all of them.
     Exprs(Vec<ExprEquality>),
 }
 
-/// Rows by the hashes of what a condition compares.
+/// Rows by the hashes of the compared values.
 pub(super) struct Table {
     key: Key,
-    /// Hash and place in the rows; sorted, each once.
+    /// Hash and row number; sorted, without duplicates.
     entries: Vec<(u64, u32)>,
     rows: Rows,
     conditions: Option<Arc<Filter>>,
@@ -69,13 +72,13 @@ pub(super) struct Table {
     _held: Held,
 }
 
-/// In the order of the scan.
+/// The rows, in the order of the scan.
 enum Rows {
     Records(Arc<Collection>, Vec<RecordId>),
     Documents(Arc<Kept>),
 }
 
-/// The hash that values have in common that a condition takes for equal; null matches what is missing.
+/// The hash shared by values that a condition treats as equal; null equals missing values.
 fn hash_of(value: Value<'_>, by: Option<&'static Collation>) -> u64 {
     match value {
         Value::Missing | Value::Undefined => collation::hash_of(Value::Null, by),
@@ -83,14 +86,14 @@ fn hash_of(value: Value<'_>, by: Option<&'static Collation>) -> u64 {
     }
 }
 
-/// A hash of several values, from those of the values before and of the next.
+/// Combines the hash of the previous values with the hash of the next one.
 fn combine(before: u64, next: u64) -> u64 {
     before.rotate_left(23).wrapping_mul(0x9E37_79B9_7F4A_7C15) ^ next
 }
 
 impl Recipe {
-    /// What `inner` over `target` is made of; `path` is the foreign field, if there is one. None if a table is of
-    /// no use.
+    /// The specification for `inner` over `target`; `path` is the foreign field, if there is one. None if a table
+    /// is of no use.
     pub(super) fn of(
         inner: &Inner,
         target: &Target,
@@ -116,12 +119,12 @@ impl Recipe {
         Ok(Some(Recipe { halves, key, conditions, planned }))
     }
 
-    /// Whether the table finds rows by values.
+    /// Returns true if the table finds rows by values.
     pub(super) fn has_key(&self) -> bool {
         !matches!(self.key, Key::All)
     }
 
-    /// Reads all rows; none if they do not fit.
+    /// Reads all rows; none if they do not fit into memory.
     pub(super) fn read(
         self,
         inner: &Inner,
@@ -150,7 +153,7 @@ impl Recipe {
     }
 }
 
-/// A table in the making.
+/// A table that is being built.
 struct Maker<'k> {
     key: &'k Key,
     entries: Vec<(u64, u32)>,
@@ -158,7 +161,7 @@ struct Maker<'k> {
 }
 
 impl Maker<'_> {
-    /// Reads the rows; none if they do not fit.
+    /// Reads the rows; none if they do not fit into memory.
     fn rows(
         &mut self,
         collection: Option<Arc<Collection>>,
@@ -169,7 +172,8 @@ impl Maker<'_> {
         let mut key_bytes = 0;
         let mut arena = Bump::new();
         while source.advance(cx)? {
-            // By its record a document is read again where few are; all of them are better kept.
+            // By its record id a document can be read again, which is good for a few rows. If all rows are tested,
+            // they are kept.
             let record = match self.key {
                 Key::All => None,
                 _ if !source.meta().is_empty() => None,
@@ -187,7 +191,7 @@ impl Maker<'_> {
             renew(&mut arena);
             let Some(next) = count.checked_add(1) else { return Ok(None) };
             count = next;
-            // What the vectors hold, not what they are filled with.
+            // The capacity of the vectors counts, not their length.
             let bytes = self.entries.capacity() * size_of::<(u64, u32)>()
                 + records.capacity() * size_of::<RecordId>()
                 + key_bytes;
@@ -226,13 +230,13 @@ impl Maker<'_> {
 }
 
 impl Table {
-    /// Whether it finds rows by values.
+    /// Returns true if it finds rows by values.
     pub(super) fn has_key(&self) -> bool {
         !matches!(self.key, Key::All)
     }
 
-    /// Opens what belongs to a document. `by_field`: the document's values, and the condition that the foreign field
-    /// equals any of them. None if it cannot be found out here.
+    /// Opens the rows that belong to a document. `by_field`: the document's values, and the condition that the
+    /// foreign field equals any of them. None if that cannot be determined here.
     pub(super) fn open(
         &self,
         by_field: Option<(&[ValueBuf], Filter)>,
@@ -271,7 +275,7 @@ impl Table {
         Some(self.rest.open(self.planned, source))
     }
 
-    /// The places of the rows with any of the hashes, in order.
+    /// The numbers of the rows with any of the hashes, in order.
     fn places(&self, hashes: impl Iterator<Item = u64>) -> Vec<u32> {
         let mut places: Vec<u32> = Vec::new();
         for hash in hashes {

@@ -1,20 +1,22 @@
-//! Which stages do the same whatever document of the surrounding stage they run for: their result may be kept.
+//! Determines the stages that have the same result for every document of the surrounding stage, so that the result
+//! may be kept.
 
 use nagi_bson::{Array, Value};
 
-/// What is another value each time, whatever it is given.
+/// Stages and operators with a different result each time, for the same input.
 const RANDOM: &[&str] = &["$sample", "$rand", "$sampleRate"];
 
-/// How many stages at the beginning of a pipeline do not depend on the variables `names`.
+/// The number of stages at the beginning of a pipeline that do not depend on the variables `names`.
 pub(super) fn independent(stages: Array<'_>, names: &[Box<str>]) -> usize {
     if names.iter().any(|name| &**name == "CURRENT") {
-        // Then every path begins with the variable.
+        // With CURRENT as a variable, every path begins with the variable.
         return 0;
     }
     stages.iter().take_while(|stage| !depends(*stage, names)).count()
 }
 
-/// Whether a variable stands anywhere in the value. Where a text is taken literally it is taken for one as well.
+/// Returns true if a variable occurs anywhere in the value. A literal text that looks like a variable counts as
+/// one, too.
 fn depends(value: Value<'_>, names: &[Box<str>]) -> bool {
     match value {
         Value::String(text) => names.iter().any(|name| {

@@ -1,5 +1,5 @@
-//! `$_internalInhibitOptimization`: hands on every document as it is. No stage moves across it, and what
-//! follows it becomes no part of the plan; tools put it into a pipeline to see a stage run by itself.
+//! `$_internalInhibitOptimization`: passes on every document unchanged. No stage moves across it, and the stages
+//! after it do not become part of the plan. Tools insert it into a pipeline in order to observe a stage on its own.
 
 use super::prelude::*;
 

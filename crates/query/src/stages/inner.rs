@@ -1,4 +1,4 @@
-//! Pipelines inside stages: the other collection of `$lookup` and `$unionWith`, and their stages.
+//! Pipelines inside stages: the other collection of `$lookup` and `$unionWith`, and the stages over it.
 
 use std::{cell::Cell, collections::BTreeSet, sync::Arc};
 
@@ -15,24 +15,24 @@ use crate::{
 /// A pipeline over a collection of its own.
 pub(super) struct Inner {
     pub(super) namespace: Namespace,
-    /// Names of the variables in scope in it.
+    /// Names of the variables in scope.
     lets: Box<[Box<str>]>,
     pub(super) pipeline: Pipeline,
-    /// Its stages as they were given, and how many at the beginning do the same for every document.
+    /// The stages as given, and the number of leading ones whose result is the same for every document.
     text: ArrayBuf,
     independent: usize,
     within: Within,
     depth: u32,
-    /// What the server's parameters allow.
+    /// Options from the server's parameters.
     options: QueryOptions,
     rewrites: bool,
-    /// That of the whole operation.
+    /// The collation of the whole operation.
     pub(super) collation: Option<&'static Collation>,
 }
 
-/// What its namespace stands for in one state of the catalog.
+/// The resolved namespace in one version of the catalog.
 pub(super) struct Target {
-    /// That of the view, if it is one.
+    /// The collection; for a view, the view's collection.
     collection: Option<Arc<Collection>>,
     view: Option<View>,
 }
@@ -40,11 +40,12 @@ pub(super) struct Target {
 struct View {
     text: ArrayBuf,
     pipeline: Pipeline,
-    /// With the inner pipeline behind it.
+    /// The view's stages followed by the inner pipeline.
     whole: Pipeline,
 }
 
-/// An inner pipeline in two parts, the first of which does the same for every document.
+/// An inner pipeline in two parts. The result of the first part is the same for every document of the surrounding
+/// stage.
 pub(super) struct Halves {
     pub(super) collection: Option<Arc<Collection>>,
     pub(super) first: Pipeline,
@@ -52,7 +53,7 @@ pub(super) struct Halves {
 }
 
 impl Inner {
-    /// Parses the stages; `names` are the variables that the surrounding stage adds.
+    /// Parses the stages. `names` are the variables that the surrounding stage defines.
     pub(super) fn parse(
         namespace: Namespace,
         stages: Array<'_>,
@@ -88,22 +89,23 @@ impl Inner {
         })
     }
 
-    /// Adds what it does to collections.
+    /// Adds its actions on collections.
     pub(super) fn touches(&self, out: &mut Vec<Touch>) {
         self.pipeline.touches(&self.namespace, out);
     }
 
-    /// Opens it, with `extra` as a condition on the collection's documents. `cx` has the values of the
-    /// variables in scope.
+    /// Opens it, with `extra` as a condition on the collection's documents. `cx` has the values of the variables in
+    /// scope.
     pub(super) fn open(&self, extra: Option<Filter>, cx: &mut Cx<'_>) -> Result<Box<dyn Source>> {
         let target = self.target(cx)?;
         self.open_noting(&target, extra, &mut Used::default(), cx)
     }
 
-    /// What its namespace stands for now.
+    /// Resolves its namespace in the current catalog.
     ///
     /// # Errors
-    /// 167 for a view with another collation, 7749501; those of the view's stages, and of the pipeline's behind them.
+    /// 167 for a view with another collation, 7749501; errors of the view's stages, and of the pipeline's stages
+    /// after them.
     pub(super) fn target(&self, cx: &Cx<'_>) -> Result<Target> {
         let collection = cx.store.collection(&self.namespace);
         let Some(view) = collection.as_ref().filter(|c| c.is_view()) else {
@@ -125,7 +127,7 @@ impl Inner {
         Ok(Target { collection, view: Some(View { text, pipeline, whole }) })
     }
 
-    /// Opens it over `target`. Adds to `used` what the plan reads.
+    /// Opens it over `target`. Adds the access paths of the plan to `used`.
     pub(super) fn open_noting(
         &self,
         target: &Target,
@@ -158,13 +160,13 @@ impl Inner {
         Ok(pipeline.open(own.planned, own.plan.start()))
     }
 
-    /// Whether all of it does the same for every document, as far as it is not a view that tells.
+    /// Returns true if its result is the same for every document, not considering a view.
     pub(super) fn is_independent(&self) -> bool {
         self.independent == self.text.as_array().count()
     }
 
-    /// It in two parts; none if the view's stages do another thing each time. `at_once`: what comes first is the
-    /// condition of the surrounding stage, so the first part is the view's stages only.
+    /// Divides it into two parts; none if the view's stages have a different result each time. `at_once`: the
+    /// condition of the surrounding stage comes first, so the first part is only the view's stages.
     pub(super) fn halves(&self, target: &Target, at_once: bool) -> Result<Option<Halves>> {
         let count = if at_once { 0 } else { self.independent };
         let own = self.text.as_array();
@@ -188,8 +190,8 @@ impl Inner {
         Ok(Some(Halves { collection: target.collection.clone(), first, rest }))
     }
 
-    /// Whether the first half alone reads what the plan noted in `used` reads: then no index serves what the other
-    /// half asks for.
+    /// Returns true if the plan of the first half alone has the same access paths as the plan recorded in `used`.
+    /// Then no index serves the conditions of the second half.
     pub(super) fn reads_alike(
         &self,
         halves: &Halves,
@@ -201,13 +203,13 @@ impl Inner {
         Ok(used.root.as_ref().is_some_and(|root| root.reads() == plan.root.reads()))
     }
 
-    /// Whether it passes on the documents of a collection as they are.
+    /// Returns true if it passes on the documents of a collection unchanged.
     pub(super) fn is_plain(&self) -> bool {
         self.pipeline.stages.is_empty()
     }
 
-    /// The collection and the index by which a plan finds the documents that `filter` matches, if it walks
-    /// that index and fetches, and nothing else.
+    /// The collection and the index with which a plan finds the documents that `filter` matches, if the plan is a
+    /// scan of that index and a fetch, and nothing else.
     pub(super) fn index_for(
         &self,
         filter: Filter,
@@ -248,25 +250,25 @@ impl Inner {
     }
 }
 
-/// What the plans of a pipeline inside a stage read.
+/// The access paths used by the plans of a pipeline inside a stage.
 #[derive(Default)]
 pub(super) struct Used {
-    /// Plans with a scan of the whole collection, and the indexes of the others; for explain.
+    /// Number of plans with a collection scan, and the indexes of the others; for explain.
     pub(super) collection_scans: u64,
     pub(super) indexes: BTreeSet<String>,
-    /// The last plan.
+    /// The most recent plan.
     root: Option<Arc<Node>>,
 }
 
 impl Used {
-    /// Adds what another plan reads.
+    /// Adds the access paths of another plan.
     pub(super) fn add(&mut self, other: Used) {
         self.collection_scans += other.collection_scans;
         self.indexes.extend(other.indexes);
         self.root = other.root;
     }
 
-    /// Whether the last plan reads by scans of whole collections only.
+    /// Returns true if the most recent plan reads only by collection scans.
     pub(super) fn scans(&self) -> bool {
         let (mut scans, mut others) = (false, false);
         if let Some(root) = &self.root {
@@ -279,7 +281,7 @@ impl Used {
         scans && !others
     }
 
-    /// Notes an index that is read without a plan.
+    /// Records an index that is read without a plan.
     pub(super) fn note_index(&mut self, index: &Index, cx: &Cx<'_>) {
         if cx.env.is_explaining() && !self.indexes.contains(index.name()) {
             self.indexes.insert(index.name().to_owned());

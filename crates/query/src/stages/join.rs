@@ -1,17 +1,19 @@
-//! Joins by equality, many input documents at a time.
+//! Batched index joins by equality, for many input documents at a time.
 //!
 //! ```text
-//!   input documents    5 9 5 2        kept, with the key of each one's local value
-//!   keys, each once    2 5 9          looked up in the index in order, by one cursor
+//!   input documents    5 9 5 2        kept, with the key of each local value
+//!   distinct keys      2 5 9          looked up in the index in order, by one cursor
 //!   records            r1 r2 r7       read in one call of the engine
 //!   output             5: r2  9: r7  5: r2  2: r1
 //! ```
 //!
-//! For local values that are one number, string, id or date, where the plan for such a value is to walk
-//! one index and to fetch: then that index gives, key by key, what the plan would give. Everything else
-//! (arrays, null, collations, no index) goes the usual way, document by document, in its turn.
+//! It is used for local values that are a single number, string, id or date, if the plan for such a value is to
+//! scan one index and to fetch: then that index yields, key by key, the same as the plan. All other documents
+//! (arrays, null, collations, no index) are joined by a plan of their own, document by document, when their turn
+//! comes.
 //!
-//! Memory: [`BYTES_MAX`] of input documents, as much of records, and one of each beyond. A batch that would
+//! Memory: [`BYTES_MAX`] of input documents, the same of records, and one of each beyond. A batch that would exceed
+//! that is joined document by document, and the next batches are smaller.
 //! take more goes the usual way, and the next ones are smaller.
 
 use std::{ops::Range, sync::Arc};
@@ -23,50 +25,50 @@ use nagi_store::{Collection, Index, RECORDS_AT_ONCE, RecordBuf, RecordId, keystr
 
 use crate::source::{Cx, Seen, Source, carry, document, metadata};
 
-/// Bytes of input documents, and of records, that are held at most.
+/// Limit of the bytes of input documents, and of records, that are held.
 const BYTES_MAX: usize = 1 << 20;
-/// Entries of the index that a batch leads to at most.
+/// Limit of the index entries of a batch.
 const ENTRIES_MAX: usize = 4096;
 
-/// The index that a plan finds the documents of each key by.
+/// The access path with which a plan finds the documents of a key.
 pub(super) struct Way {
     pub(super) collection: Arc<Collection>,
     pub(super) index: Arc<Index>,
 }
 
-/// Input documents that were read and not passed on yet, and what belongs to them.
+/// Input documents that are not passed on yet, with their joined records.
 #[derive(Default)]
 pub(super) struct Batch {
     inputs: Vec<Input>,
     bytes: Vec<u8>,
-    /// Those before it were passed on.
+    /// Position of the next document to pass on.
     next: usize,
-    /// What the input failed with behind the last of them.
+    /// The error with which the input failed after the last of them.
     error: Option<Error>,
-    /// How many documents were read last time.
+    /// Number of documents read last time.
     count: usize,
     keys: Vec<u8>,
-    /// Inputs that have keys, by their keys.
+    /// The inputs that have keys, ordered by key.
     order: Vec<u32>,
-    /// What the index has for the keys, key by key.
+    /// The index entries of the keys, key by key.
     entries: Vec<RecordId>,
-    /// Those records, ascending, and where they lie in `found`.
+    /// The records of the entries, ascending, and their positions in `found`.
     records: Vec<(RecordId, Range<usize>)>,
     found: Vec<u8>,
     buf: RecordBuf,
 }
 
-/// A document of the input.
+/// An input document.
 struct Input {
     doc: Range<usize>,
-    /// The key of its local value; empty if it is not a simple one.
+    /// The key of its local value; empty if the value is not a simple one.
     key: Range<usize>,
-    /// What belongs to it, in `entries`; none if that is found out in its turn.
+    /// Its entries, in `entries`; none if they are determined when its turn comes.
     entries: Option<Range<usize>>,
 }
 
-/// Appends the key of the local value, if it is a single one that any plain index holds as it is; else
-/// false.
+/// Appends the key of the local value, if it is a single value that every plain index stores unchanged. Otherwise
+/// returns false.
 fn append_key(
     doc: Doc<'_>,
     local: &FieldPath,
@@ -99,7 +101,8 @@ fn append_key(
     Ok(is_one)
 }
 
-/// Whether the index has, for a simple value, the entries of just the documents that hold it at `path`.
+/// Returns true if the index has, for a simple value, entries for exactly the documents that have the value at
+/// `path`.
 pub(super) fn serves(index: &Index, path: &FieldPath) -> bool {
     let spec = &index.spec;
     let special = !spec.kind.facts().whole
@@ -111,12 +114,12 @@ pub(super) fn serves(index: &Index, path: &FieldPath) -> bool {
 }
 
 impl Batch {
-    /// Whether all documents were passed on.
+    /// Returns true if all documents were passed on.
     pub(super) fn is_empty(&self) -> bool {
         self.next == self.inputs.len()
     }
 
-    /// Reads input documents: one, then 2, 4, 8, ... False at the end of the input.
+    /// Reads input documents: one, then 2, 4, 8, ... Returns false at the end of the input.
     pub(super) fn gather(&mut self, input: &mut dyn Source, cx: &mut Cx<'_>) -> Result<bool> {
         if let Some(error) = self.error.take() {
             return Err(error);
@@ -136,7 +139,7 @@ impl Batch {
                 }
                 Ok(false) => break,
                 Err(error) if self.inputs.is_empty() => return Err(error),
-                // Those before it are passed on first: no one may ask for more than them.
+                // The documents before it are passed on first: the caller may not request more than these.
                 Err(error) => {
                     self.error = Some(error);
                     break;
@@ -146,7 +149,7 @@ impl Batch {
         Ok(!self.inputs.is_empty())
     }
 
-    /// A document whose local value is simple, if there are several documents that wait.
+    /// A document with a simple local value, if several documents are waiting.
     pub(super) fn example(&mut self, local: &FieldPath) -> Result<Option<Doc<'_>>> {
         let waiting = &self.inputs[self.next..];
         if waiting.len() < 2 {
@@ -162,7 +165,7 @@ impl Batch {
         Ok(None)
     }
 
-    /// Finds what belongs to the documents that wait, as far as their local values are simple.
+    /// Joins the waiting documents whose local values are simple.
     pub(super) fn join(&mut self, way: &Way, local: &FieldPath, cx: &Cx<'_>) -> Result<()> {
         self.forget();
         let descending = way.index.spec.key[0].descending;
@@ -186,7 +189,7 @@ impl Batch {
         Ok(())
     }
 
-    /// Fills `entries`; false if they are too many.
+    /// Fills `entries`. Returns false if there are too many.
     fn look_up(&mut self, way: &Way, cx: &Cx<'_>) -> Result<bool> {
         let Batch { inputs, keys, order, entries, .. } = self;
         let key = |inputs: &[Input], at: u32| inputs[at as usize].key.clone();
@@ -194,7 +197,7 @@ impl Batch {
         let start = &keys[key(inputs, *first)];
         let end = [&keys[key(inputs, *last)], &[keystring::AFTER]].concat();
         let mut cursor = cx.reader.index_cursor(&way.index, true, start, &end)?;
-        // Of a compound index a record with arrays may have several entries for a key.
+        // In a compound index, a record with arrays may have several entries for a key.
         let dedup = way.index.spec.key.len() > 1 && way.index.is_multikey();
         let mut seen = Seen::default();
         let mut more = true;
@@ -230,13 +233,13 @@ impl Batch {
         Ok(true)
     }
 
-    /// Fills `records`; false if they are too large.
+    /// Fills `records`. Returns false if they are too large.
     fn read(&mut self, way: &Way, cx: &Cx<'_>) -> Result<bool> {
         let mut ids = self.entries.clone();
         ids.sort_unstable();
         ids.dedup();
         for part in ids.chunks(RECORDS_AT_ONCE) {
-            // Each of them may have to come from the disk.
+            // Each of them may have to be read from disk.
             cx.env.interrupt().check()?;
             let (records, found) = (&mut self.records, &mut self.found);
             cx.reader.records(&way.collection, part, &mut self.buf, &mut |at, doc| {
@@ -258,23 +261,23 @@ impl Batch {
         self.next += 1;
     }
 
-    /// The document passed on last.
+    /// The document that was passed on last.
     pub(super) fn doc(&self) -> Doc<'_> {
         document(&self.bytes[self.inputs[self.next - 1].doc.clone()])
     }
 
-    /// Copies it, with its metadata, as `carry` does.
+    /// Copies that document, with its metadata, as `carry` does.
     pub(super) fn carry(&self, out: &mut Vec<u8>) {
         out.extend_from_slice(&self.bytes[self.inputs[self.next - 1].doc.clone()]);
     }
 
-    /// Its metadata.
+    /// The metadata of that document.
     pub(super) fn meta(&self) -> Doc<'_> {
         metadata(&self.bytes[self.inputs[self.next - 1].doc.clone()])
     }
 
-    /// Writes what belongs to it and says how many entries led there; none if that is still to be found
-    /// out. `fits` is told the bytes so far.
+    /// Writes the records joined to that document. Returns the number of entries, or none if they are not
+    /// determined yet. `fits` is called with the number of bytes so far.
     pub(super) fn write(
         &self,
         out: &mut ArrayWriter<'_>,
@@ -291,7 +294,7 @@ impl Batch {
         Ok(Some(count))
     }
 
-    /// Drops what was found: another state is going to be read, or the usual way is taken.
+    /// Drops the results: another snapshot will be read, or documents are joined one by one.
     fn forget(&mut self) {
         self.keys.clear();
         self.order.clear();
@@ -303,7 +306,7 @@ impl Batch {
         }
     }
 
-    /// The same, and gives the memory back. The next input documents are few again.
+    /// Drops the results and releases the memory. The next batches are small again.
     pub(super) fn save(&mut self) {
         self.forget();
         self.found = Vec::new();

@@ -1,4 +1,4 @@
-//! `$listLocalSessions`: only the server can answer it, on a database.
+//! `$listLocalSessions`: answered only by the server itself, on a database.
 
 use super::prelude::*;
 

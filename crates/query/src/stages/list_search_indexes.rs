@@ -1,4 +1,4 @@
-//! `$listSearchIndexes`: there is no search engine beside this server.
+//! `$listSearchIndexes`: fails, because the server has no search engine.
 
 use super::prelude::*;
 
@@ -10,7 +10,7 @@ pub(super) static LIST_SEARCH_INDEXES: StageSpec = StageSpec {
     ..StageSpec::ROW
 };
 
-/// What the stage and the commands of search indexes answer without a search engine.
+/// The reply of the stage and of the commands for search indexes without a search engine.
 pub const SEARCH_INDEXES_NOT_ENABLED: &str = "Using Atlas Search Database Commands and the \
      $listSearchIndexes aggregation stage requires additional configuration. Please connect to \
      Atlas or an AtlasCLI local deployment to enable. For more information on how to connect, see \

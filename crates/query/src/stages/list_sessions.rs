@@ -1,4 +1,4 @@
-//! `$listSessions`: there is no collection of sessions that it could list.
+//! `$listSessions`: fails, because there is no collection of sessions to list.
 
 use super::prelude::*;
 

@@ -1,16 +1,16 @@
-//! `$lookup`: an array of the documents of another collection that belong to each document.
+//! `$lookup`: adds to each document an array of the matching documents of another collection.
 //!
-//! By equality (`localField`, `foreignField`), by a pipeline with variables (`let`), or both.
+//! It joins by equality (`localField`, `foreignField`), by a pipeline with variables (`let`), or both.
 //!
 //! | equality, and                           | explain's `strategy` |                                      |
 //! |-----------------------------------------|----------------------|--------------------------------------|
 //! | an index on the foreign field           | `IndexedLoopJoin`    | many documents at a time: `join.rs`  |
 //! | no index serves it, the table fits      | `HashJoin`           | one scan for all: `hash_join.rs`     |
-//! | else                                    | `NestedLoopJoin`     | a plan for each document             |
+//! | otherwise                               | `NestedLoopJoin`     | a plan for each document             |
 //!
-//! An `$expr` with `$eq` in a `$match` of the pipeline is such an equality, too. The plan for a document has its
-//! local values as a filter and its variables' values, so that an index serves what a pipeline compares with them.
-//! Here is what it is given; `lookup_run.rs` is the join while it runs.
+//! An `$expr` with `$eq` in a `$match` of the pipeline is such an equality, too. The plan for a document has the
+//! local values and the values of the variables as constants of its filter, so that an index can serve the
+//! comparisons of the pipeline. This file has the stage and its parser; `lookup_run.rs` is the running join.
 
 use std::sync::Arc;
 
@@ -46,12 +46,12 @@ pub(super) struct Lookup {
     /// Local and foreign path.
     pub(super) equality: Option<(FieldPath, FieldPath)>,
     pub(super) lets: Vec<Expr>,
-    /// Whether the pipeline begins with a condition that something equals a variable.
+    /// True if the pipeline begins with a condition that compares a path with a variable.
     pub(super) compares: bool,
     pub(super) text: DocBuf,
 }
 
-/// The options as they are given.
+/// The options as given.
 #[derive(Default)]
 struct Options<'a> {
     from: Option<&'a str>,
@@ -115,7 +115,7 @@ fn options(doc: Doc<'_>) -> Result<Options<'_>> {
     Ok(out)
 }
 
-/// `from: {db, coll}` is for collections of the server's own that no client reads.
+/// `from: {db, coll}` is reserved for the server's own collections, which clients do not read.
 fn elsewhere(place: Doc<'_>) -> nagi_error::Error {
     match (place.get("db"), place.get("coll")) {
         (Value::String(db), Value::String(coll)) if place.count() == 2 => nagi_error::err!(
@@ -130,7 +130,7 @@ fn elsewhere(place: Doc<'_>) -> nagi_error::Error {
     }
 }
 
-/// Where a `$lookup` without `from` reads: nowhere, its pipeline begins with its own documents.
+/// The namespace of a `$lookup` without `from`, whose pipeline must begin with documents of its own.
 fn without_from(options: &Options<'_>) -> Result<&'static str> {
     let Some(pipeline) = options.pipeline else {
         bail!(Code::FAILED_TO_PARSE, "must specify 'pipeline' when 'from' is empty");
@@ -143,7 +143,7 @@ fn without_from(options: &Options<'_>) -> Result<&'static str> {
              stage"
         );
     }
-    // A name no client can give, as for `aggregate: 1`.
+    // A name that clients cannot use, as for `aggregate: 1`.
     Ok("aggregate.collectionless")
 }
 
@@ -226,7 +226,7 @@ impl Stage for Shared {
     }
 
     fn unwound(&self, by: &Arc<Unwind>) -> Option<Arc<dyn Stage>> {
-        // Below another field the two would meet arrays in different ways.
+        // Below another field the two stages would treat arrays differently.
         let same = self.0.to.len() == 1 && self.0.to == by.path;
         same.then(|| LookupUnwind::boxed(&self.0, by))
     }
@@ -245,7 +245,7 @@ impl Stage for Shared {
 }
 
 impl Lookup {
-    /// Refuses to join more to one document.
+    /// Refuses to join more than the limit to one document.
     pub(super) fn check_size(&self, bytes: usize) -> Result<()> {
         if bytes > self.found_bytes_max {
             bail!(

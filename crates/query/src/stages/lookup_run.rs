@@ -1,4 +1,4 @@
-//! `$lookup` while it runs: a batch of documents by an index, or each in its turn by a plan or a table.
+//! The running `$lookup`: joins a batch of documents by an index, or each document by a plan or a hash table.
 
 use std::sync::Arc;
 
@@ -21,47 +21,47 @@ use super::{
 };
 use crate::source::{ExecutionStats, SourceStats, sum_stats};
 
-/// The join while it runs.
+/// The running join.
 pub(super) struct Running {
     pub(super) input: Box<dyn Source>,
     pub(super) lookup: Arc<Lookup>,
-    /// Input documents that wait; none if each is read and joined in its turn.
+    /// The waiting input documents; none if each document is read and joined in its turn.
     pub(super) batch: Option<Batch>,
-    /// Whether it is known what belongs to them, or that it is found out in their turn.
+    /// True if the batch was joined, or if its documents are joined in their turn.
     is_joined: bool,
-    /// The index they were joined by.
+    /// The index with which the batch was joined.
     index: Option<Arc<Index>>,
     pub(super) found: Vec<u8>,
     out: Vec<u8>,
     arena: Bump,
-    /// What was looked at in the other collection.
+    /// Statistics of the other collection.
     pub(super) examined: ExecutionStats,
     used: Used,
-    /// What its namespace stands for, once a document needed to know, in this batch.
+    /// The resolved namespace, once a document of this batch needed it.
     target: Option<Target>,
     hash: Hash,
-    /// Whether an index serves what is asked of each document; none before it is known.
+    /// True if an index serves the condition of each document; none until it is known.
     is_served: Option<bool>,
-    /// Whether any document was joined by a table that finds rows by values.
+    /// True if any document was joined by a table that finds rows by values.
     was_hashed: bool,
 }
 
-/// What is known of joining by a table.
+/// The state of the hash join.
 enum Hash {
-    /// No document has been joined by reading what others read.
+    /// No document has read rows that others also read.
     Unneeded,
-    /// One has; the next one that would makes the table.
+    /// One document has; the next such document builds the table.
     Needed,
     Made(Box<Table>),
-    /// It was made, or did not fit, in the batch before: the next document makes it.
+    /// The table was built, or did not fit, in the previous batch; the next document builds it.
     Gone,
-    /// It does not fit.
+    /// The table does not fit into memory.
     Refused,
-    /// There is none.
+    /// A table is of no use.
     Useless,
 }
 
-/// The values of a local document that foreign ones are to equal.
+/// The values of a local document that foreign values must equal.
 fn local_values(doc: Doc<'_>, local: &FieldPath) -> Result<Vec<ValueBuf>> {
     let mut values = Vec::new();
     path::any(doc, local, Leaf::Whole, &mut |value, _| {
@@ -76,7 +76,7 @@ fn local_values(doc: Doc<'_>, local: &FieldPath) -> Result<Vec<ValueBuf>> {
         values.push(ValueBuf::new(Value::Null));
     }
     for value in &mut values {
-        // Undefined equals nothing but what null equals here.
+        // Undefined is equal to the same values as null here.
         if matches!(value.value(), Value::Undefined) {
             *value = ValueBuf::new(Value::Null);
         }
@@ -99,7 +99,7 @@ fn equality(
 
 impl Running {
     pub(super) fn new(input: Box<dyn Source>, lookup: &Arc<Lookup>) -> Running {
-        // Whatever else is evaluated for a document is evaluated in its turn.
+        // Other expressions of a document are evaluated when its turn comes, so a batch cannot be used.
         let joins = lookup.equality.is_some()
             && lookup.lets.is_empty()
             && lookup.inner.is_plain()
@@ -127,7 +127,7 @@ impl Running {
         self.batch.as_ref().map_or_else(|| self.input.doc(), Batch::doc)
     }
 
-    /// Fills `found` with what belongs to the current document, if the batch knows it; else false.
+    /// Fills `found` with the joined documents of the current one, if the batch has them; otherwise returns false.
     pub(super) fn find_joined(&mut self, cx: &Cx<'_>) -> Result<bool> {
         let Some(batch) = &self.batch else { return Ok(false) };
         self.found.clear();
@@ -147,7 +147,7 @@ impl Running {
 
     /// The values of the variables for the current document.
     pub(super) fn let_values(&self, cx: &Cx<'_>) -> Result<Vec<ValueBuf>> {
-        // With a batch the input is ahead of it.
+        // With a batch, the input is ahead of the current document.
         if self.lookup.lets.is_empty() {
             return Ok(Vec::new());
         }
@@ -155,7 +155,7 @@ impl Running {
         self.lookup.lets.iter().map(|expr| Ok(ValueBuf::new(expr.eval(&eval)?))).collect()
     }
 
-    /// Opens what belongs to the current document; `cx` has the values of the variables.
+    /// Opens the joined documents of the current one; `cx` has the values of the variables.
     pub(super) fn open_found(&mut self, cx: &mut Cx<'_>) -> Result<Box<dyn Source>> {
         let lookup = Arc::clone(&self.lookup);
         let values = match &lookup.equality {
@@ -184,7 +184,7 @@ impl Running {
             _ => {}
         }
         self.target = Some(target);
-        // The plan is not run if the table has just been made.
+        // The plan is not run if the table has just been built.
         if let Some(source) = self.open_hashed(&values, &condition, cx) {
             return Ok(source);
         }
@@ -192,7 +192,7 @@ impl Running {
         Ok(source)
     }
 
-    /// The same by the table, if there is one.
+    /// Opens them by the table, if there is one.
     fn open_hashed(
         &mut self,
         values: &[ValueBuf],
@@ -205,7 +205,7 @@ impl Running {
         Some(source)
     }
 
-    /// Whether the plan noted in `used` reads what it would read for any document.
+    /// Returns true if the plan recorded in `used` reads the same rows for every document, so that a table pays.
     fn rereads(&mut self, used: &Used, target: &Target, cx: &mut Cx<'_>) -> Result<bool> {
         let inner = &self.lookup.inner;
         if used.scans() || (self.lookup.equality.is_none() && inner.is_independent()) {
@@ -239,12 +239,12 @@ impl Running {
         match table {
             Ok(Some(table)) => Ok(Hash::Made(Box::new(table))),
             Ok(None) => Ok(Hash::Refused),
-            // A document at a time may never come to the row that fails.
+            // Joining document by document may never reach the row that fails.
             Err(_) => cx.env.interrupt().check().map(|()| Hash::Refused),
         }
     }
 
-    /// How documents are joined, as explain calls it.
+    /// The name of the join strategy in explain.
     fn strategy(&self) -> Option<&'static str> {
         let is_join = self.lookup.equality.is_some() || self.lookup.compares;
         is_join.then_some(match () {
@@ -254,7 +254,7 @@ impl Running {
         })
     }
 
-    /// Fills `found` with what belongs to the current document.
+    /// Fills `found` with the joined documents of the current one.
     fn find(&mut self, cx: &mut Cx<'_>) -> Result<()> {
         if self.find_joined(cx)? {
             return Ok(());
@@ -277,7 +277,7 @@ impl Running {
         Ok(())
     }
 
-    /// Goes to the next input document; false at the end.
+    /// Moves to the next input document. Returns false at the end.
     pub(super) fn next(&mut self, cx: &mut Cx<'_>) -> Result<bool> {
         let Some(batch) = &mut self.batch else { return self.input.advance(cx) };
         if batch.is_empty() {
@@ -296,7 +296,7 @@ impl Running {
         Ok(true)
     }
 
-    /// Finds what belongs to the documents that wait, if there is an index to do it together.
+    /// Joins the waiting documents together, if an index serves.
     fn join(&mut self, cx: &mut Cx<'_>) -> Result<()> {
         let lookup = &*self.lookup;
         let (Some(batch), Some((local, foreign))) = (&mut self.batch, &lookup.equality) else {

@@ -1,7 +1,7 @@
-//! `$lookup` and the `$unwind` of its array, as one stage: joined documents are passed on one by one.
+//! `$lookup` combined with the `$unwind` of its array: joined documents are passed on one by one.
 //!
-//! The rule `rewrite/unwind_joined.rs` makes it of the two. There is no array, so the bound on one document's
-//! joined documents is not met either.
+//! The rule `rewrite/unwind_joined.rs` creates it. No array is built, so the size limit of one document's joined
+//! documents does not apply.
 
 use std::sync::Arc;
 
@@ -58,10 +58,10 @@ impl Stage for LookupUnwind {
     }
 }
 
-/// Where the next joined document of the document at hand comes from.
+/// The source of the next joined document of the current input document.
 enum Rest {
     None,
-    /// The place in the batch's array.
+    /// Position in the batch's array.
     Array(usize),
     Source(Box<dyn Source>),
 }
@@ -69,7 +69,7 @@ enum Rest {
 struct Unwound {
     joined: Running,
     by: Arc<Unwind>,
-    /// The input document at hand with its metadata, and the values of the variables for it.
+    /// The current input document with its metadata, and the values of the variables for it.
     held: Vec<u8>,
     lets: Vec<ValueBuf>,
     rest: Rest,
@@ -78,7 +78,7 @@ struct Unwound {
     scratch: Vec<u8>,
 }
 
-/// Does something with the variables of the document at hand in scope.
+/// Calls `run` with the variables of the current input document in scope.
 fn within<T>(
     lets: &[ValueBuf],
     cx: &mut Cx<'_>,
@@ -91,7 +91,7 @@ fn within<T>(
 }
 
 impl Unwound {
-    /// Passes on the next joined document of the one at hand; false if there is none.
+    /// Passes on the next joined document of the current input document. Returns false if there is none.
     fn next_joined(&mut self, cx: &mut Cx<'_>) -> Result<bool> {
         let index = Value::Int64(self.index);
         let out = (&mut self.out, &mut self.scratch);
@@ -123,7 +123,7 @@ impl Unwound {
         Ok(found)
     }
 
-    /// Takes up the next input document; false at the end.
+    /// Moves to the next input document. Returns false at the end.
     fn next_document(&mut self, cx: &mut Cx<'_>) -> Result<bool> {
         if !self.joined.next(cx)? {
             return Ok(false);

@@ -1,4 +1,4 @@
-//! The source under every stage that makes one document of one document.
+//! The source of all stages that derive one document from each input document.
 
 use std::sync::Arc;
 

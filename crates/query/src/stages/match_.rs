@@ -33,7 +33,7 @@ impl Match {
     }
 }
 
-/// Adds the paths that a filter looks at; false if it may look at others.
+/// Adds the paths that a filter reads. Returns false if it may read other paths.
 fn read_by(filter: &Filter, deps: &mut Deps) -> bool {
     match filter {
         Filter::AlwaysTrue | Filter::AlwaysFalse => true,

@@ -1,7 +1,7 @@
-//! `$merge`: writes each document into a collection: updates the one that has the same `on` fields,
-//! or inserts it.
+//! `$merge`: writes each document into a collection. It updates the document with the same `on` fields, or inserts
+//! a new one.
 //!
-//! Each document is one update statement: a replacement, `$set`, `$setOnInsert` or a pipeline.
+//! Each document becomes one update statement: a replacement, `$set`, `$setOnInsert` or a pipeline.
 
 use std::sync::Arc;
 
@@ -227,7 +227,7 @@ struct Shared(Arc<Merge>);
 impl Stage for Shared {
     fn check_target(&self, store: &Store) -> Result<()> {
         match store.collection(&self.0.into) {
-            // That is said when it is written to.
+            // The write reports that error.
             Some(target) if target.is_view() => Ok(()),
             target => self.0.check_unique(target.as_deref()),
         }
@@ -263,7 +263,7 @@ struct Running {
 }
 
 impl Merge {
-    /// The target, created if need be; checks that the `on` fields identify a document.
+    /// The target, created if required; checks that the `on` fields identify a document.
     fn target(&self, cx: &Cx<'_>) -> Result<Arc<Collection>> {
         let collection = cx.store.collection_or_create(&self.into)?;
         if collection.is_view() {
@@ -277,8 +277,8 @@ impl Merge {
         Ok(collection)
     }
 
-    /// Whether a unique index of the target has the `on` fields; of one that does not exist yet it is
-    /// that on `_id`.
+    /// Returns true if a unique index of the target has exactly the `on` fields. A target that does not exist yet
+    /// will have the index on `_id`.
     fn check_unique(&self, target: Option<&Collection>) -> Result<()> {
         let unique = match target {
             None => self.on.len() == 1 && &*self.on[0] == "_id",
@@ -299,7 +299,7 @@ impl Merge {
         Ok(())
     }
 
-    /// `{on: value, ...}`.
+    /// The filter `{on: value, ...}`.
     fn filter(&self, document: Doc<'_>) -> Result<DocBuf> {
         let mut out = Vec::new();
         let mut writer = DocWriter::new(&mut out);

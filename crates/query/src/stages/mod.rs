@@ -1,7 +1,12 @@
-//! Pipeline stages: the table of rows, the parser of pipelines, the trait.
+//! Pipeline stages: the table of stages, the parser of pipelines, the trait.
 //!
-//! A pipeline is parsed into immutable [`Stage`]s, checked for placement, then optimised and opened
-//! over a source. One file a stage; the row in [`STAGES`] is the only place that knows its name.
+//! ```text
+//!   array of stages --parse--> [Stage] --check placement--> --rewrite--> --plan the head--> open over a Source
+//!                     mod.rs              pipeline.rs         rewrite/      assemble.rs
+//! ```
+//!
+//! There is one file for each stage. Its row in [`STAGES`] is the only place that has its name. To add a stage,
+//! write a file with a row and a [`Stage`], and add the row to the table.
 
 mod add_fields;
 pub(crate) mod assemble;
@@ -87,97 +92,97 @@ pub(crate) use sort::Sort;
 
 /// A parsed stage: immutable, shared between executions.
 pub(crate) trait Stage: Send + Sync {
-    /// A running instance that reads from `input`.
+    /// Opens a running instance that reads from `input`.
     fn open(&self, input: Box<dyn Source>) -> Box<dyn Source>;
 
     /// Writes `{$name: specification}` as one field.
     fn explain(&self, out: &mut DocWriter<'_>);
 
-    /// What the optimiser and the planner may look into.
+    /// The properties that the optimizer and the planner use.
     fn step(&self) -> Step<'_> {
         Step::Other
     }
 
-    /// The paths it may change, if all it does is to change them, document by document (or to repeat
-    /// documents): then a `$match` on other paths may come before it.
+    /// The paths it may change, if it only changes values document by document (or repeats documents). Then a
+    /// `$match` on other paths may move before it.
     fn changes(&self) -> Option<Vec<String>> {
         None
     }
 
-    /// Whether it yields exactly one document for each of its input, in its order.
+    /// True if it yields exactly one document for each input document, in the same order.
     fn is_one_to_one(&self) -> bool {
         false
     }
 
-    /// The path under which its input has, for every document that comes out, the very value that
-    /// its output has at `path`; none if that is not known. A `$match` may come before it by that name.
+    /// The path of its input that has, for every output document, the same value as its output has at `path`; none
+    /// if that is not known. A `$match` may move before the stage under that name.
     fn source_of(&self, path: &str) -> Option<String> {
         let changed = self.changes()?;
         let same = !changed.iter().any(|other| paths::overlap(path, other));
         same.then(|| path.to_owned())
     }
 
-    /// How it makes one document for each element of an array, if that is all it does.
+    /// The parameters of an unwind, if the stage does nothing but unwind an array.
     fn unwinds(&self) -> Option<&Arc<unwind::Unwind>> {
         None
     }
 
-    /// The stage that does what it and the unwinding of its result do; none if it makes no array there.
+    /// The stage combined with the unwinding of its result; none if its result there is no array.
     fn unwound(&self, _by: &Arc<unwind::Unwind>) -> Option<Arc<dyn Stage>> {
         None
     }
 
-    /// Whether it makes one document of several whose values only compare equal.
+    /// True if it merges documents whose values only compare equal.
     fn makes_equal_one(&self) -> bool {
         false
     }
 
-    /// Whether documents leave it with the metadata they came with.
+    /// True if documents keep their metadata.
     fn keeps_meta(&self) -> bool {
         true
     }
 
-    /// The stages it stands for, if it is short for several.
+    /// The stages that it consists of, if it is an abbreviation of several.
     fn parts(&self) -> Option<Vec<Arc<dyn Stage>>> {
         None
     }
 
-    /// Refuses a target that it cannot write to, before anything runs.
+    /// Refuses an invalid target before anything runs.
     fn check_target(&self, _store: &Store) -> Result<()> {
         Ok(())
     }
 
-    /// Whether it writes what comes to it.
+    /// True if it writes its input.
     fn writes(&self) -> bool {
         false
     }
 
-    /// Adds what it does to collections other than its pipeline's, with those of inner pipelines.
+    /// Adds its actions on collections other than its pipeline's, including those of inner pipelines.
     fn touches(&self, _out: &mut Vec<Touch>) {}
 
-    /// What it does, as the first stage, to the collection of its pipeline.
+    /// Its action, as the first stage, on the collection of its pipeline.
     fn begins_with(&self) -> Option<Use> {
         Some(Use::Read)
     }
 
-    /// The path, if all it asks for is its different values in any order.
+    /// The path, if it needs only the distinct values at that path, in any order.
     fn distinct_of(&self) -> Option<&str> {
         None
     }
 
-    /// To what later stages read of its output adds what it reads itself, and takes away what it
-    /// makes; true if it hands on everything else as it is.
+    /// Given the paths that later stages read of its output, adds the paths it reads itself and removes the paths
+    /// it writes. Returns true if it passes on everything else unchanged.
     fn hands_on(&self, _deps: &mut Deps) -> bool {
         false
     }
 
-    /// Adds the paths it reads; true if nothing else of its input can reach its output.
+    /// Adds the paths it reads. Returns true if nothing else of its input can reach its output.
     fn needs(&self, _deps: &mut Deps) -> bool {
         false
     }
 }
 
-/// What a pipeline does to a collection, for privileges.
+/// The action of a pipeline on a collection, for privileges.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Use {
     Read,
@@ -192,14 +197,14 @@ pub enum Use {
     Remove,
 }
 
-/// A collection and what is done to it.
+/// A collection and the action on it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Touch {
     pub namespace: Namespace,
     pub usage: Use,
 }
 
-/// A stage the planner can take over.
+/// A stage that the planner can take over.
 pub(crate) enum Step<'s> {
     Match(&'s Match),
     Sort(&'s Sort),
@@ -208,12 +213,12 @@ pub(crate) enum Step<'s> {
     Sample(u64),
     /// Reads the collection by distance.
     GeoNear(&'s GeoNear),
-    /// Yields documents of its own instead of reading its input ($indexStats, $documents).
+    /// Yields documents of its own instead of reading its input (`$indexStats`, `$documents`).
     Begins,
     Other,
 }
 
-/// Where a stage may stand.
+/// The allowed positions of a stage.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Place {
     Anywhere,
@@ -225,18 +230,18 @@ pub(crate) enum Place {
     NotInFacet,
 }
 
-/// A row of the table.
+/// A row of the table of stages.
 pub(crate) struct StageSpec {
     pub(crate) name: &'static str,
     pub(crate) place: Place,
     pub(crate) parse: fn(Value<'_>, &mut PipelineCx<'_>) -> Result<Box<dyn Stage>>,
-    /// What becomes of its value in a query shape.
+    /// The treatment of its value in a query shape.
     pub(crate) shape: How,
     pub(crate) facts: StageFacts,
 }
 
 impl StageSpec {
-    /// What most rows have in common.
+    /// The defaults of a row.
     pub(crate) const ROW: StageSpec = StageSpec {
         name: "",
         place: Place::Anywhere,
@@ -246,7 +251,7 @@ impl StageSpec {
     };
 }
 
-/// Every stage that is known, sorted by name.
+/// All known stages, sorted by name.
 pub(crate) static STAGES: &[&StageSpec] = &[
     &inhibit_optimization::INHIBIT_OPTIMIZATION,
     &add_fields::ADD_FIELDS,
@@ -292,7 +297,7 @@ pub(crate) static STAGES: &[&StageSpec] = &[
     &search::VECTOR_SEARCH,
 ];
 
-/// The row for a stage's name.
+/// The row with a stage's name.
 pub(crate) fn stage_spec(name: &str) -> Option<&'static StageSpec> {
     let at = STAGES.binary_search_by(|row| row.name.cmp(name)).ok()?;
     Some(STAGES[at])
@@ -303,7 +308,7 @@ pub fn stage_names() -> impl Iterator<Item = &'static str> {
     STAGES.iter().map(|row| row.name)
 }
 
-/// What parsing a pipeline knows.
+/// The context of parsing a pipeline.
 pub(crate) struct PipelineCx<'p> {
     /// The collection of the pipeline.
     pub(crate) namespace: &'p Namespace,
@@ -311,19 +316,19 @@ pub(crate) struct PipelineCx<'p> {
     pub(crate) host: &'p str,
     /// Names of the variables in scope.
     pub(crate) lets: &'p [Box<str>],
-    /// Pipelines around this one (`$lookup`, `$unionWith`, `$facet`).
+    /// Number of enclosing pipelines (`$lookup`, `$unionWith`, `$facet`).
     pub(crate) depth: u32,
-    /// What the server's parameters allow.
+    /// Options from the server's parameters.
     pub(crate) options: QueryOptions,
-    /// Whether stages that write leave the target's validator out.
+    /// True if stages that write do not check the target's validator.
     pub(crate) bypass_validation: bool,
-    /// Whether pipelines are rewritten into a form that does less.
+    /// True if pipelines are rewritten into a cheaper form.
     pub(crate) rewrites: bool,
-    /// The kind of pipeline around it, for placement errors.
+    /// The kind of the enclosing pipeline, for placement errors.
     pub(crate) within: Within,
-    /// How strings compare in all its stages.
+    /// The collation of all its stages.
     pub(crate) collation: Option<&'static Collation>,
-    /// Where the kinds of metadata are noted that its stages ask for.
+    /// Collects the kinds of metadata that its stages use.
     pub(crate) metas: &'p Cell<MetaSet>,
 }
 
@@ -343,7 +348,7 @@ impl<'p> PipelineCx<'p> {
     }
 }
 
-/// An empty specification, as `$indexStats: {}` needs.
+/// Returns true for an empty specification, which `$indexStats: {}` and others require.
 fn is_empty_object(spec: Value<'_>) -> bool {
     spec.as_doc().is_some_and(|doc: Doc<'_>| doc.is_empty())
 }

@@ -2,8 +2,8 @@
 
 use nagi_bson::Value;
 
-/// The value as a whole number; doubles are cut towards zero, decimals rounded, huge
-/// ones saturate, NaN is the least.
+/// The value as an integer. Doubles are truncated towards zero, decimals are rounded, huge ones saturate, and NaN
+/// is the least integer.
 pub(super) fn whole(value: Value<'_>) -> Option<i64> {
     match value {
         Value::Int32(n) => Some(i64::from(n)),

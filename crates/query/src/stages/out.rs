@@ -1,7 +1,7 @@
-//! `$out`: the documents become a collection, in place of what was there.
+//! `$out`: the documents replace the contents of a collection.
 //!
-//! They are written to a temporary collection with the target's options and indexes, which is then
-//! renamed over the target. So readers see the old collection or the new one, whole.
+//! They are written to a temporary collection with the target's options and indexes, which is then renamed over the
+//! target. So readers see either the old collection or the complete new one.
 
 use nagi_bson::ValueBuf;
 use nagi_store::{BuildOptions, Collection, Namespace, Rename, Store, WriteOptions};
@@ -23,7 +23,7 @@ pub(super) static OUT: StageSpec = StageSpec {
 
 /// Documents written in one transaction.
 const BATCH_COUNT: usize = 500;
-/// Bytes written in one transaction, about: the engine holds several copies of them at a commit.
+/// Approximate bytes written in one transaction: at a commit the engine holds several copies of them.
 const BATCH_BYTES: usize = 1 << 20;
 
 #[derive(Clone)]
@@ -69,7 +69,7 @@ fn parse(spec: Value<'_>, cx: &mut PipelineCx<'_>) -> Result<Box<dyn Stage>> {
     Ok(Box::new(Out { target, bypass_validation, text: ValueBuf::new(spec) }))
 }
 
-/// Refuses the databases that belong to the server.
+/// Refuses the server's internal databases.
 pub(super) fn refuse_internal(what: &str, target: &Namespace, code: Code) -> Result<()> {
     match target.database() {
         db @ ("admin" | "config" | "local") => {
@@ -125,7 +125,7 @@ pub(super) fn insert_all(
 }
 
 impl Running {
-    /// Makes the temporary collection.
+    /// Creates the temporary collection.
     fn prepare(&self, cx: &Cx<'_>) -> Result<Namespace> {
         let target = cx.store.collection(&self.target);
         if let Some(target) = &target {
@@ -197,7 +197,7 @@ impl Source for Running {
         }
         let temporary = self.prepare(cx)?;
         if let Err(error) = self.fill(&temporary, cx) {
-            // The error at hand says more than one of the clean-up would.
+            // This error is more informative than one of the clean-up.
             let _ = cx.store.drop_collection(&temporary);
             return Err(error);
         }

@@ -1,4 +1,4 @@
-//! Values at dotted paths of plain objects: read, replaced, made.
+//! Reads, replaces and creates values at dotted paths of plain objects.
 
 use nagi_lang::{
     expr::Expr,
@@ -13,7 +13,7 @@ pub(super) fn components(path: &str) -> Result<Box<[Box<str>]>> {
     Ok(path.split('.').map(Box::from).collect())
 }
 
-/// The value at a path of plain objects; arrays on the way end it.
+/// The value at a path of plain objects; missing if an array is on the path.
 pub(super) fn value_at<'a>(doc: Doc<'a>, path: &[Box<str>]) -> Value<'a> {
     let mut value = Value::Doc(doc);
     for name in path {
@@ -23,8 +23,8 @@ pub(super) fn value_at<'a>(doc: Doc<'a>, path: &[Box<str>]) -> Value<'a> {
     value
 }
 
-/// Writes `doc` with the value at `path` replaced (or removed if missing). The path leads through
-/// objects only; what is missing on the way is made.
+/// Writes `doc` with the value at `path` replaced (or removed if `value` is missing). The path leads through
+/// objects only; missing objects on it are created.
 pub(super) fn write_replaced(
     out: &mut DocWriter<'_>,
     doc: Doc<'_>,
@@ -61,15 +61,15 @@ fn write_field(
     }
 }
 
-/// Whether one path leads to or through the other.
+/// Returns true if one path is a prefix of the other, or both are equal.
 pub(super) fn overlap(a: &str, b: &str) -> bool {
     a.split('.').zip(b.split('.')).all(|(a, b)| a == b)
 }
 
-/// Where a projection or `$addFields` has the value at `path` from, if it copies it: fields it includes
-/// or leaves alone, and fields of the root that it gives another name.
+/// The path from which a projection or `$addFields` copies the value at `path`: a field that it includes or leaves
+/// unchanged, or a top-level field that it renames.
 pub(super) fn copied(root: &Node, path: &str) -> Option<String> {
-    // A number may be the place of an element, which projections of what is within an array move.
+    // A number may be an array position, which projections inside an array change.
     let placed = |part: &str| part.bytes().all(|byte| byte.is_ascii_digit());
     let (first, rest) = path.split_once('.').unwrap_or((path, ""));
     match (root.get(first), root.mode()) {
@@ -89,7 +89,7 @@ pub(super) fn copied(root: &Node, path: &str) -> Option<String> {
     }
 }
 
-/// Whether the fields on the way are included as they are.
+/// Returns true if the fields on the path are included unchanged.
 fn includes(node: &Node, path: &str) -> bool {
     let (first, rest) = path.split_once('.').unwrap_or((path, ""));
     match node.get(first) {

@@ -1,4 +1,4 @@
-//! Pipelines: parsed, checked for placement, put in a better order, opened.
+//! Pipelines: parsed, checked for placement, rewritten, opened.
 
 use std::sync::Arc;
 
@@ -16,29 +16,29 @@ use crate::{
     source::{Deep, Shallow, Source, Staged, Unwritten},
 };
 
-/// Levels of nesting that stages may add before documents between them are looked at: far from what
-/// would overflow a stack.
+/// Levels of nesting that stages may add before the documents between them are checked: far less than the depth
+/// that would overflow a stack.
 const GROWTH_MAX: usize = 500;
-/// Levels of nesting that stages may add to a stored document (180) without leaving what a client
-/// takes (200).
+/// Levels of nesting that stages may add to a stored document (180) without exceeding the depth that a client
+/// accepts (200).
 const GROWTH_UNNOTICED: usize = 20;
 
-/// Stages from one look at the stack that is left to the next.
+/// Number of stages between two checks of the remaining stack.
 const STAGES_PER_LOOK: usize = 8;
 
 /// A parsed pipeline.
 #[derive(Clone)]
 pub(crate) struct Pipeline {
     pub(crate) stages: Vec<Arc<dyn Stage>>,
-    /// Metadata that any stage asks for.
+    /// Metadata used by any stage.
     pub(crate) wanted: MetaSet,
-    /// Metadata that is requested before a stage that loses it.
+    /// Metadata used before a stage that drops it.
     required: MetaSet,
-    /// How many levels deeper than what comes in a document may nest that comes out, loops aside.
+    /// Levels of nesting by which output documents may exceed input documents, not counting loops.
     growth: usize,
 }
 
-/// What a plan can do for the beginning of a pipeline.
+/// The part of a pipeline's beginning that a plan can take over.
 pub(crate) struct Head<'p> {
     pub(crate) filter: Arc<Filter>,
     pub(crate) sort: Option<Arc<SortSpec>>,
@@ -46,7 +46,7 @@ pub(crate) struct Head<'p> {
     pub(crate) limit: Option<u64>,
     /// The stage that orders the collection by distance; then it is the whole head.
     pub(crate) near: Option<&'p GeoNear>,
-    /// How many stages this stands for.
+    /// Number of stages that the head replaces.
     pub(crate) stages: usize,
 }
 
@@ -54,7 +54,8 @@ impl Pipeline {
     /// Parses an array of stages.
     ///
     /// # Errors
-    /// 14, 40323, 40324 for the shape, each stage's own, then 40600-40602 and the like for placement.
+    /// 14, 40323, 40324 for the structure, the errors of each stage, then 40600-40602 and similar ones for
+    /// placement.
     pub(crate) fn parse(pipeline: Array<'_>, cx: &mut PipelineCx<'_>) -> Result<Pipeline> {
         if cx.depth > PIPELINE_DEPTH_MAX {
             bail!(
@@ -121,16 +122,15 @@ impl Pipeline {
         Ok(Pipeline { stages, wanted, required, growth })
     }
 
-    /// Whether it may stand behind another.
+    /// Checks that this pipeline may follow another.
     ///
     /// # Errors
-    /// 7749501 if the two are too long.
+    /// 7749501 if both together are too long.
     pub(crate) fn check_behind(&self, before: &Pipeline) -> Result<()> {
         check_length(before.stages.len() + self.stages.len())
     }
 
-    /// A pipeline that does what `before` does, then lets pass what `condition` matches, then does what this
-    /// one does.
+    /// The pipeline `before`, followed by a filter with `condition`, followed by this pipeline.
     pub(crate) fn behind(
         &self,
         before: &Pipeline,
@@ -148,7 +148,7 @@ impl Pipeline {
         }
     }
 
-    /// What the conditions at its beginning come to, and how many stages they are.
+    /// The conjunction of the conditions at its beginning, and their number of stages.
     pub(crate) fn conditions(&self) -> (Option<Arc<Filter>>, usize) {
         let mut filters = self.stages.iter().map_while(|stage| match stage.step() {
             Step::Match(matching) => Some(&matching.filter),
@@ -163,7 +163,7 @@ impl Pipeline {
         }
     }
 
-    /// Adds what it does to collections; `namespace` is its own.
+    /// Adds its actions on collections; `namespace` is its own.
     pub(crate) fn touches(&self, namespace: &Namespace, out: &mut Vec<Touch>) {
         let begins = self.stages.first().map_or(Some(Use::Read), |stage| stage.begins_with());
         if let Some(usage) = begins {
@@ -172,7 +172,7 @@ impl Pipeline {
         self.stages.iter().for_each(|stage| stage.touches(out));
     }
 
-    /// The metadata that its first stage leaves with documents.
+    /// The metadata that its first stage gives to documents.
     pub(crate) fn available(&self) -> MetaSet {
         match self.stages.first().map(|stage| stage.step()) {
             Some(Step::GeoNear(_)) => MetaSet::GEO,
@@ -181,7 +181,7 @@ impl Pipeline {
         }
     }
 
-    /// Refuses what asks for metadata that only a search leaves, and none of these did.
+    /// Refuses the use of metadata that only a search provides, if there is no search.
     ///
     /// # Errors
     /// 40218.
@@ -189,15 +189,15 @@ impl Pipeline {
         self.required.check(available)
     }
 
-    /// Looks at what its last stage writes to.
+    /// Checks the target of its last stage.
     ///
     /// # Errors
-    /// 51183 and the like.
+    /// 51183 and similar ones.
     pub(crate) fn check_target(&self, store: &Store) -> Result<()> {
         self.stages.iter().try_for_each(|stage| stage.check_target(store))
     }
 
-    /// What the first stages come to as filter, sort, skip and limit.
+    /// The first stages, as filter, sort, skip and limit.
     pub(crate) fn head(&self) -> Head<'_> {
         let mut filters: Vec<Filter> = Vec::new();
         let mut head = Head {
@@ -245,7 +245,7 @@ impl Pipeline {
         self.open_as(from, input, open, |source, _| source)
     }
 
-    /// The same with counters around each stage, for explain. Nothing is written.
+    /// As `open`, with counters around each stage, for explain. Nothing is written.
     pub(crate) fn open_counted(&self, from: usize, input: Box<dyn Source>) -> Box<dyn Source> {
         let open = |stage: &dyn Stage, input| match stage.writes() {
             true => Box::new(Unwritten::new(input)) as Box<dyn Source>,
@@ -277,7 +277,7 @@ impl Pipeline {
         if self.growth > GROWTH_UNNOTICED { Shallow::boxed(input) } else { input }
     }
 
-    /// How many documents the skips and limits from `at` on ask of a sort before them.
+    /// The number of documents that the skips and limits from `at` on request of a sort before them.
     fn limit_after(&self, at: usize) -> Option<u64> {
         let mut skipped = 0u64;
         let mut wanted = None;

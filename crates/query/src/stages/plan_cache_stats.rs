@@ -84,7 +84,7 @@ impl Stage for PlanCacheStats {
 struct Running {
     namespace: Namespace,
     host: Box<str>,
-    /// What is still to come; none before the first.
+    /// The remaining entries; none before the first `advance`.
     entries: Option<Vec<Arc<CacheEntry>>>,
     out: Vec<u8>,
 }

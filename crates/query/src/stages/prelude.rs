@@ -1,4 +1,4 @@
-//! What every stage file needs.
+//! Imports that every stage file uses.
 
 pub(super) use std::slice;
 

@@ -1,4 +1,4 @@
-//! `$project`: which fields stay, which go, which are computed. Also the body of `$unset`.
+//! `$project`: includes, excludes and computes fields. Also the implementation of `$unset`.
 
 use std::sync::Arc;
 

@@ -1,4 +1,4 @@
-//! `$querySettings`: only the server can answer it, on a database.
+//! `$querySettings`: answered only by the server itself, on a database.
 
 use super::prelude::*;
 

@@ -1,4 +1,4 @@
-//! `$redact`: keeps, prunes or descends into documents by an expression.
+//! `$redact`: keeps, prunes or descends into documents, as an expression decides.
 
 use std::sync::Arc;
 

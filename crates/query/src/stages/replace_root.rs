@@ -1,4 +1,4 @@
-//! `$replaceRoot` and `$replaceWith`: a document computed from the document.
+//! `$replaceRoot` and `$replaceWith`: replaces each document by one computed from it.
 
 use std::sync::Arc;
 

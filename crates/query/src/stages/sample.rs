@@ -1,4 +1,4 @@
-//! `$sample`: a number of documents picked at random, each at most once (reservoir sampling).
+//! `$sample`: a number of distinct documents picked at random (reservoir sampling).
 
 use super::{numbers, prelude::*};
 use crate::source::{self, Random};
@@ -60,9 +60,9 @@ struct Running {
     /// Documents with their metadata.
     picked: Vec<Vec<u8>>,
     random: Random,
-    /// The random value of the current document. The values fall, as if documents were sorted by them.
+    /// The random value of the current document. The values decrease, as if documents were sorted by them.
     value: f64,
-    /// The current document with its metadata; none while the input is unread.
+    /// The current document with its metadata; none until the input is read.
     current: Option<Vec<u8>>,
 }
 
@@ -91,7 +91,7 @@ impl Running {
         Ok(())
     }
 
-    /// The next of the picked, with the greatest random value of those left.
+    /// The next picked document, with the greatest random value of those left.
     fn next(&mut self) -> Option<Vec<u8>> {
         let left = self.picked.len();
         let mut bytes = self.picked.pop()?;

@@ -1,4 +1,4 @@
-//! `$search`, `$searchMeta`, `$vectorSearch`: there is no search engine beside this server.
+//! `$search`, `$searchMeta`, `$vectorSearch`: fail, because the server has no search engine.
 
 use super::prelude::*;
 

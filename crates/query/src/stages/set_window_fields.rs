@@ -1,7 +1,7 @@
-//! `$setWindowFields`: fields computed from the documents around each document.
+//! `$setWindowFields`: computes fields from the documents around each document.
 //!
-//! It is short for a sort by partition and `sortBy`, which a plan may take over, and a stage that goes
-//! over the sorted documents. A partition key that is no path is computed into a hidden field first.
+//! It is parsed into a sort by partition and `sortBy`, which a plan may take over, and a stage over the sorted
+//! documents (`windows.rs`). A partition key that is not a path is first computed into a hidden field.
 
 use std::sync::Arc;
 
@@ -24,10 +24,10 @@ pub(super) static SET_WINDOW_FIELDS: StageSpec = StageSpec {
     ..StageSpec::ROW
 };
 
-/// Holds the partition key between the sort and the stage.
+/// The hidden field for the partition key between the sort and the stage.
 const HIDDEN: &str = "__internal_setWindowFields_partition_key";
 
-/// What the stage goes by.
+/// The parameters of the stage.
 pub(super) struct Plan {
     pub(super) partition: PartitionBy,
     pub(super) sort: Option<Arc<SortSpec>>,
@@ -38,20 +38,20 @@ pub(super) struct Plan {
     fields: AddFields,
     pub(super) allow_disk_use: bool,
     pub(super) memory_bytes_max: usize,
-    /// How partition keys that are strings compare.
+    /// Collation of string partition keys.
     collation: Option<&'static Collation>,
 }
 
-/// How documents are told apart.
+/// How documents are partitioned.
 pub(super) enum PartitionBy {
-    /// All are one partition.
+    /// All documents are one partition.
     Nothing,
     Path(Expr),
     /// By the hidden field.
     Hidden,
 }
 
-/// The specification, before it is put together.
+/// The parts of the specification.
 #[derive(Default)]
 pub(super) struct Parts<'s> {
     pub(super) partition_by: Option<Value<'s>>,
@@ -117,7 +117,7 @@ pub(super) fn assemble(parts: &Parts<'_>, cx: &mut PipelineCx<'_>) -> Result<Vec
             out.put(first, 1);
         }
         for key in sort_by.unwrap_or(Doc::EMPTY) {
-            // Within a partition its own key is the same everywhere.
+            // Within a partition the partition key is constant.
             if first.as_deref() != Some(key.name()) {
                 out.put_element(key);
             }
@@ -185,7 +185,7 @@ fn output_fields(output: Doc<'_>) -> Result<AddFields> {
     AddFields::parse(Value::Doc(spec.as_doc()), "$setWindowFields", &mut cx)
 }
 
-/// How to partition; adds the stage that computes a key which is no path.
+/// Determines the partitioning; adds the stage that computes a key which is not a path.
 fn partition(
     by: Option<Value<'_>>,
     stages: &mut Vec<Arc<dyn Stage>>,
@@ -233,7 +233,7 @@ fn explained(parts: &Parts<'_>, partition: &PartitionBy) -> DocBuf {
 }
 
 impl PartitionBy {
-    /// The partition of a document; null and missing are one.
+    /// The partition key of a document; null and missing are the same.
     ///
     /// # Errors
     /// 14 for an array.
@@ -261,12 +261,12 @@ impl PartitionBy {
 }
 
 impl Plan {
-    /// Whether two keys are of one partition.
+    /// Returns true if two keys belong to the same partition.
     pub(super) fn same_partition(&self, a: &ValueBuf, b: Value<'_>) -> bool {
         collation::equal(a.value(), b, self.collation)
     }
 
-    /// Whether any window is over the values of the sort key.
+    /// Returns true if any window is over the values of the sort key.
     pub(super) fn has_ranges(&self) -> bool {
         self.functions.iter().any(|function| matches!(function.bounds(), Bounds::Range(_)))
     }

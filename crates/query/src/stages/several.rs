@@ -1,4 +1,4 @@
-//! A stage that is short for several others: `$setWindowFields` with its sort, `$fill`, `$densify`.
+//! A stage that is an abbreviation of several others: `$setWindowFields` with its sort, `$fill`, `$densify`.
 
 use std::sync::Arc;
 

@@ -1,12 +1,13 @@
-//! Stages as explain shows them: expressions folded, constants as `{$const: value}`.
+//! Stages in the form of explain: expressions are folded, and constants are shown as `{$const: value}`.
 //!
 //! ```text
 //!   {$project: {a: 1, b: {$add: ["$x", {$multiply: [2, 3]}]}}}
 //!   {$project: {a: true, b: {$add: ["$x", {$const: 6}]}}}
 //! ```
-//! It works on the stage as it was written: each part that parses to a constant is replaced by it. What
-//! does not parse on its own, because it names a variable of its surroundings, is shown part by part.
-//! Only explain pays for this.
+//!
+//! It works on the stage as it was written: each part that parses to a constant is replaced by the constant. A part
+//! that does not parse on its own, because it uses a variable of its context, is shown part by part. Only explain
+//! pays for this.
 
 use nagi_bson::{Array, ArrayWriter, Doc, DocWriter, Value, ValueBuf};
 use nagi_lang::{
@@ -33,7 +34,7 @@ pub(super) fn projection(name: &str, spec: Value<'_>, by: By, out: &mut DocWrite
     });
 }
 
-/// Expressions by name: the fields of an `$addFields`, the variables of a `$let`.
+/// Expressions by name: the fields of an `$addFields`, or the variables of a `$let`.
 pub(super) fn fields(name: &str, spec: Value<'_>, by: By, out: &mut DocWriter<'_>) {
     match spec {
         Value::Doc(fields) => out.doc(name, |out| {
@@ -60,7 +61,7 @@ pub(super) fn group(spec: Doc<'_>, by: By, out: &mut DocWriter<'_>) {
 
 fn accumulate(op: &str, argument: Value<'_>, by: By, out: &mut DocWriter<'_>) {
     match argument {
-        // Named arguments, of which the order is no expression.
+        // Named arguments; `$sortBy` and similar ones are no expressions.
         Value::Doc(named) if !is_operator(named) => out.doc(op, |out| {
             for argument in named {
                 match argument.name() {
@@ -93,7 +94,7 @@ pub(super) fn expression(name: &str, value: Value<'_>, by: By, out: &mut DocWrit
 /// Arguments that are names, not expressions.
 const NAMES: &[(&str, &str)] = &[("$filter", "as"), ("$map", "as"), ("$sortArray", "sortBy")];
 
-/// Arguments that are the text of a function, and the language it is in.
+/// Arguments that are the text or the language of a function.
 const TEXTS: &[(&str, &str)] = &[
     ("$_internalJsEmit", "eval"),
     ("$_internalJsReduce", "eval"),
@@ -142,7 +143,7 @@ fn elements(array: Array<'_>, by: By, out: &mut ArrayWriter<'_>) {
     }
 }
 
-/// The value of an expression that no document can change.
+/// The value of an expression that does not depend on a document.
 fn constant(value: Value<'_>, by: By) -> Option<ValueBuf> {
     if let Value::Doc(doc) = value
         && doc.first().is_some_and(|first| first.name() == "$meta")

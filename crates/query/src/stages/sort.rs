@@ -1,4 +1,4 @@
-//! `$sort`: all documents in order. A following `$limit` bounds what it keeps.
+//! `$sort`: all documents in order. A following `$limit` makes it a top-k sort.
 
 use std::sync::Arc;
 
@@ -40,7 +40,7 @@ pub(super) fn parse_keys(doc: Doc<'_>, cx: &PipelineCx<'_>) -> Result<SortSpec> 
     Ok(spec)
 }
 
-/// The specification with its directions as whole numbers.
+/// The specification with its directions as integers.
 fn whole(doc: Doc<'_>) -> DocBuf {
     DocBuf::build(|out| {
         for element in doc {
@@ -52,7 +52,7 @@ fn whole(doc: Doc<'_>) -> DocBuf {
     })
 }
 
-/// The stage's own codes for directions; the rest is the specification's.
+/// Checks directions with the stage's own error codes; everything else is checked by the specification.
 fn check(doc: Doc<'_>) -> Result<()> {
     for element in doc {
         match element.value() {
@@ -84,12 +84,12 @@ impl Sort {
         }
     }
 
-    /// Whether a plan may take it over.
+    /// Returns true if a plan may take it over.
     pub(crate) fn is_plannable(&self) -> bool {
         self.spec.metas() == MetaSet::NONE || self.spec.metas() == MetaSet::TEXT
     }
 
-    /// A running sort of which only the first `count` documents are needed.
+    /// Opens a sort of which only the first `count` documents are needed.
     pub(super) fn open_limited(
         &self,
         input: Box<dyn Source>,

@@ -1,4 +1,4 @@
-//! `$unionWith`: after the input's documents those of another collection, through a pipeline.
+//! `$unionWith`: appends the documents of another collection, after a pipeline over them.
 
 use std::sync::Arc;
 
@@ -75,7 +75,7 @@ impl Stage for UnionWith {
 }
 
 struct Running {
-    /// The stage's input and, once that is at its end, the other collection.
+    /// The stage's input and, once it is exhausted, the other collection.
     inputs: Vec<Box<dyn Source>>,
     at: usize,
     inner: Arc<Inner>,

@@ -1,4 +1,4 @@
-//! `$unset`: drops fields; a `$project` that excludes.
+//! `$unset`: removes fields; an excluding `$project`.
 
 use std::sync::Arc;
 

@@ -1,7 +1,7 @@
-//! `$unwind`: one document for each element of an array.
+//! `$unwind`: yields one document for each element of an array.
 //!
-//! A value that is no array passes as if it were an array of one; nothing, null and `[]` are left
-//! out unless `preserveNullAndEmptyArrays`.
+//! A value that is not an array is treated as an array of one element. Missing, null and `[]` yield no document,
+//! unless `preserveNullAndEmptyArrays` is set.
 
 use std::sync::Arc;
 
@@ -19,7 +19,7 @@ pub(super) static UNWIND: StageSpec = StageSpec {
     ..StageSpec::ROW
 };
 
-/// What is unwound, and how.
+/// The parameters of an unwind.
 pub(crate) struct Unwind {
     pub(super) path: Box<[Box<str>]>,
     index_path: Option<Box<[Box<str>]>>,
@@ -27,7 +27,7 @@ pub(crate) struct Unwind {
 }
 
 impl Unwind {
-    /// Writes one output document; without `value` the document keeps its own.
+    /// Writes one output document; without `value` the document keeps its own value.
     pub(super) fn write(
         &self,
         doc: Doc<'_>,
@@ -53,7 +53,7 @@ impl Unwind {
         index.chain([self.path.join(".")]).collect()
     }
 
-    /// Its options beside the path, as explain shows them.
+    /// Its options in addition to the path, as explain shows them.
     pub(super) fn show_options(&self, out: &mut DocWriter<'_>) {
         if let Some(path) = &self.index_path {
             out.put("includeArrayIndex", &path.join("."));
@@ -64,9 +64,9 @@ impl Unwind {
 struct Running {
     input: Box<dyn Source>,
     spec: Arc<Unwind>,
-    /// The document being unwound, copied: its output spans several calls.
+    /// A copy of the document being unwound, because its output spans several calls.
     held: Vec<u8>,
-    /// Where in its array the next element lies; none when all are done.
+    /// Offset of the next element in its array; none when all are done.
     next_byte: Option<usize>,
     index: i64,
     out: Vec<u8>,
@@ -193,12 +193,12 @@ impl Stage for Shared {
 }
 
 impl Running {
-    /// Writes one output document; without `value` the document keeps its own.
+    /// Writes one output document; without `value` the document keeps its own value.
     fn emit(&mut self, doc: Doc<'_>, value: Option<Value<'_>>, index: Value<'_>) {
         self.spec.write(doc, value, index, (&mut self.out, &mut self.scratch));
     }
 
-    /// The next element of the array at hand.
+    /// Moves to the next element of the current array.
     fn next_element(&mut self) -> bool {
         let Some(at) = self.next_byte.take() else { return false };
         let held = std::mem::take(&mut self.held);

@@ -1,8 +1,14 @@
-//! A running `$setWindowFields`: partition by partition, each window moving over its documents.
+//! The running `$setWindowFields`: partition by partition, each window moves over the documents.
 //!
-//! Every function reads the partition on its own, as far ahead as its window reaches; a document goes
-//! once all have read it and it was returned. What does not fit in memory is written to disk as runs,
-//! over which the readers continue. States of functions stay in memory; too large ones are an error.
+//! ```text
+//!   documents   d0 d1 d2 d3 d4 d5 ...          window of a function at d3: [d2, d4]
+//!                     [--------]
+//!   dropped <-- d0 | read by all functions, returned
+//! ```
+//!
+//! Every function reads the partition on its own, as far ahead as its window reaches. A document is dropped once
+//! all functions have read it and it was returned. Documents beyond the memory limit are spilled to runs, where the
+//! readers continue. States of functions stay in memory; too large ones are an error.
 
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -15,7 +21,7 @@ use nagi_lang::window::{Argument, Bound, Bounds, RangeBounds, WindowFunction, Wi
 use super::{prelude::*, set_window_fields::Plan};
 use crate::source::{Held, Partition, PartitionReader, SourceStats, document, metadata, read_meta};
 
-/// A smaller part of the memory is not worth a run of its own.
+/// A smaller part of the memory is not worth a run.
 const RUN_SHARE_MIN: usize = 16;
 
 pub(super) struct Running {
@@ -30,7 +36,7 @@ pub(super) struct Running {
     arena: Bump,
 }
 
-/// The documents of the current partition, as they come from the input.
+/// The documents of the current partition, as they are read from the input.
 struct Feed {
     input: Box<dyn Source>,
     plan: Arc<Plan>,
@@ -38,9 +44,9 @@ struct Feed {
     key: ValueBuf,
     /// The first document of the next partition, and its key.
     pending: Option<(Box<[u8]>, ValueBuf)>,
-    /// Whether all documents of the partition were read.
+    /// True if all documents of the partition were read.
     complete: bool,
-    /// Whether the input is at its end.
+    /// True if the input is exhausted.
     ended: bool,
     states_bytes: usize,
     held: Held,
@@ -49,21 +55,21 @@ struct Feed {
     arena: Bump,
 }
 
-/// One function's window.
+/// The window of one function.
 struct Window {
     state: Box<dyn WindowState>,
     reader: PartitionReader,
-    /// Positions of the first document in the window and of the one behind it.
+    /// Positions of the first document in the window, and of the first one after it.
     start: u64,
     end: u64,
-    /// Sort keys of the documents in the window, if it may forget them by their keys.
+    /// Sort keys of the documents in the window, if documents leave it by their keys.
     keys: VecDeque<ValueBuf>,
     keys_bytes: usize,
-    /// The sort key of the document at `end`, once it was looked at.
+    /// The sort key of the document at `end`, once it was read.
     peeked: Option<ValueBuf>,
-    /// The result as a document's only field.
+    /// The result, as the only field of a document.
     result: Vec<u8>,
-    /// Whether `result` holds for the whole partition.
+    /// True if `result` is valid for the whole partition.
     settled: bool,
 }
 
@@ -94,7 +100,7 @@ impl Running {
         })
     }
 
-    /// Goes to the next partition; false at the end of the input.
+    /// Moves to the next partition. Returns false at the end of the input.
     fn begin(&mut self, cx: &mut Cx<'_>) -> Result<bool> {
         if !self.feed.begin(cx)? {
             return Ok(false);
@@ -105,7 +111,7 @@ impl Running {
         Ok(true)
     }
 
-    /// The sort key of the current document, if a window goes by it.
+    /// The sort key of the current document, if a window needs it.
     fn current_key(&self, cx: &Cx<'_>) -> Result<Option<ValueBuf>> {
         match &self.feed.plan.key {
             Some(key) if self.feed.plan.has_ranges() => {
@@ -170,7 +176,7 @@ impl Feed {
         Ok(true)
     }
 
-    /// The next document of the input, with its partition's key.
+    /// The next document of the input, with its partition key.
     fn read(&mut self, cx: &mut Cx<'_>) -> Result<Option<(Box<[u8]>, ValueBuf)>> {
         if !self.input.advance(cx)? {
             self.ended = true;
@@ -187,7 +193,7 @@ impl Feed {
         Ok(Some((self.copy.as_slice().into(), key)))
     }
 
-    /// Whether the partition has a document at `at`; reads as far as that.
+    /// Returns true if the partition has a document at `at`; reads up to that position.
     fn has(&mut self, at: u64, cx: &mut Cx<'_>) -> Result<bool> {
         while self.docs.len() <= at {
             if self.complete {
@@ -264,7 +270,7 @@ impl Window {
         self.state.bytes() + self.keys_bytes + self.result.capacity()
     }
 
-    /// Takes the document at the window's end into it, or past it when `skip`.
+    /// Adds the document at the window's end, or passes it by if `skip`.
     fn take(
         &mut self,
         function: &WindowFunction,

@@ -1,6 +1,6 @@
 //! The groups with the states of their accumulators, in memory and in runs on disk.
 //!
-//! A run holds groups by the hash of their key, so no keys are compared but those whose hashes meet:
+//! A run stores groups ordered by the hash of their key, so keys are compared only if their hashes are equal:
 //!
 //! ```text
 //!   key:     hash (4, big-endian) | type of the group's key (1) | its bytes
@@ -21,23 +21,23 @@ use super::table::{Table, hash_of};
 use super::{Grouping, key_value};
 use crate::source::{Gather, Held, Runs, SourceStats};
 
-/// Groups in memory at most, whatever the limit in bytes: their numbers are of 32 bits.
+/// Limit of groups in memory, whatever the limit in bytes, because group numbers have 32 bits.
 const GROUPS_MAX: usize = 1 << 31;
-/// Of a run's key: hash and type.
+/// Bytes of hash and type in a run's key.
 const HEAD_BYTES: usize = 5;
 
 pub(super) struct Groups {
     pub(super) grouping: Arc<Grouping>,
     memory_bytes_max: usize,
     table: Table,
-    /// Of each field, by the number of the group.
+    /// The accumulator states of each field, by group number.
     states: Vec<Box<dyn States>>,
     pub(super) held: Held,
-    /// Runs, in the order of their documents: those of one, then those of the next.
+    /// Spills, in the order of their documents.
     spills: Vec<Spill>,
-    /// What it wrote to disk.
+    /// Counters of spilling.
     pub(super) stats: SourceStats,
-    /// What the accumulators of each field held at most.
+    /// Peak memory of the accumulators of each field.
     pub(super) fields_held: Vec<u64>,
     arena: Bump,
     partial: Vec<u8>,
@@ -65,7 +65,7 @@ impl Gather for Groups {
         self.fit(cx)
     }
 
-    /// Memory is halved; what does not fit goes to disk, so that must be allowed.
+    /// The memory is halved. Groups beyond it are spilled, so spilling must be allowed.
     fn beside(&mut self) -> Option<Groups> {
         if !self.grouping.allow_disk_use {
             return None;
@@ -109,7 +109,7 @@ impl Groups {
         }
     }
 
-    /// Groups in memory.
+    /// Number of groups in memory.
     pub(super) fn len(&self) -> usize {
         self.table.len()
     }
@@ -119,7 +119,7 @@ impl Groups {
         self.table.bytes() + self.states.iter().map(|states| states.bytes()).sum::<usize>()
     }
 
-    /// Makes room if what is held is more than it may be.
+    /// Spills if the memory exceeds its limit.
     #[inline]
     fn fit(&mut self, cx: &Cx<'_>) -> Result<()> {
         let bytes = self.bytes();
@@ -149,7 +149,7 @@ impl Groups {
         Ok(())
     }
 
-    /// Adds groups of documents that came after all of its own.
+    /// Merges groups of documents that came after all of its own.
     fn merge(&mut self, later: &Groups, cx: &Cx<'_>) -> Result<()> {
         let own = self.grouping.collation;
         for number in 0..later.len() {
@@ -169,7 +169,7 @@ impl Groups {
         Ok(())
     }
 
-    /// Keeps what is held for explain, if it is more than ever.
+    /// Updates the peak memory for explain.
     fn note_held(&mut self) {
         self.fields_held.resize(self.states.len(), 0);
         for (most, states) in self.fields_held.iter_mut().zip(&self.states) {
@@ -177,7 +177,7 @@ impl Groups {
         }
     }
 
-    /// All runs by hash and key; none if everything is in memory.
+    /// Merges all runs by hash and key; none if everything is in memory.
     pub(super) fn runs(&mut self, cx: &Cx<'_>) -> Result<Option<Runs>> {
         if self.spills.is_empty() {
             self.note_held();
@@ -190,7 +190,7 @@ impl Groups {
         Runs::open_all(std::mem::take(&mut self.spills), &order, cx).map(Some)
     }
 
-    /// Writes all groups and forgets them.
+    /// Writes all groups as a run and clears them.
     fn write_run(&mut self, cx: &Cx<'_>) -> Result<()> {
         self.note_held();
         let (table, own) = (&mut self.table, self.grouping.collation);
@@ -238,8 +238,8 @@ impl Groups {
         write_group(&self.grouping, key, (number, &mut self.states), out, cx)
     }
 
-    /// Combines the partial groups of the current key of `runs` and writes the result. Whether there is
-    /// a next one, which is current then.
+    /// Combines the partial groups of the current key of `runs` and writes the result. Returns true if there is a
+    /// next key, which is then current.
     pub(super) fn write_merged(
         &mut self,
         runs: &mut Runs,
@@ -257,7 +257,7 @@ impl Groups {
         let is_more = loop {
             cx.pass()?;
             for element in Doc::trusted(runs.entry()?.1) {
-                // What a state gave out may be missing, so that positions do not tell.
+                // Missing states are not stored, so elements are identified by name, not by position.
                 let at = element.name().parse::<usize>().ok();
                 if let Some(states) = at.and_then(|at| states.get_mut(at)) {
                     states.merge(0, element.value(), cx.vars)?;
@@ -276,7 +276,7 @@ impl Groups {
     }
 }
 
-/// Hash and value of a run's key.
+/// Parses hash and value from a run's key.
 fn split(key: &[u8]) -> ([u8; 4], Value<'_>) {
     let Some((head, bytes)) = key.split_first_chunk::<HEAD_BYTES>() else {
         return ([0; 4], Value::Null);
@@ -285,7 +285,7 @@ fn split(key: &[u8]) -> ([u8; 4], Value<'_>) {
     (hash, Type::from_byte(kind).map_or(Value::Null, |kind| payload_value(kind, bytes)))
 }
 
-/// The order in which a run lies.
+/// The order of a run.
 pub(super) fn run_order(
     a: &[u8],
     b: &[u8],
@@ -307,7 +307,7 @@ fn write_group(
     out.put("_id", key);
     for ((name, _), states) in grouping.fields.iter().zip(states) {
         states.finish(number, cx.vars, out.slot(name))?;
-        // Each accumulator has a bound of its own (146).
+        // Each accumulator has a limit of its own (146).
         cx.writing_document(out.len())?;
     }
     Ok(())

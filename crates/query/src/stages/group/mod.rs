@@ -1,9 +1,16 @@
-//! `$group`: one document for each distinct `_id`, with accumulators over its documents.
+//! `$group`: one document for each distinct `_id`, with accumulators over the documents of the group.
 //!
-//! Keys get numbers (`table`), accumulators keep their states by them (`nagi_lang::accum::States`): a
-//! group costs no allocation. Equal numbers of different types are one key; the first one seen
-//! represents it. When memory is full all groups go to disk as a run ordered by hash, with partial
-//! states (`groups`); in the end the runs are merged hash by hash.
+//! ```text
+//!   document -> _id -> table (key -> number) -> states (number -> accumulator state)
+//!                                      | memory full
+//!                                      v
+//!                           run: hash | key -> partial states      runs are merged by hash at the end
+//! ```
+//!
+//! Keys are numbered (`table`), and accumulators store their states by number (`nagi_lang::accum::States`), so a
+//! group needs no allocation of its own. Equal numbers of different types are one key, represented by the first one
+//! seen. When memory is full, all groups are written to a run ordered by hash, with partial states (`groups`); at
+//! the end the runs are merged.
 
 mod groups;
 mod table;
@@ -28,11 +35,11 @@ pub(super) struct Grouping {
     pub(super) fields: Vec<(Box<str>, AccumSpec)>,
     pub(super) allow_disk_use: bool,
     pub(super) memory_bytes_max: usize,
-    /// By which keys that are strings are one group.
+    /// The collation under which string keys are equal.
     pub(super) collation: Option<&'static Collation>,
 }
 
-/// A `$group` and the text that explain prints.
+/// A `$group`, and its text for explain.
 pub(super) struct Group {
     pub(super) grouping: Arc<Grouping>,
     pub(super) text: DocBuf,
@@ -87,7 +94,7 @@ impl Stage for Group {
         false
     }
 
-    /// The key, if it is the value of a field: all documents of a group have it.
+    /// The key, if it is the value of a field: then all documents of a group have it.
     fn source_of(&self, path: &str) -> Option<String> {
         let Expr::Path(from) = &self.grouping.id else { return None };
         let from = from.dotted();
@@ -108,7 +115,7 @@ impl Stage for Group {
         let plain = self.grouping.fields.is_empty() && self.grouping.collation.is_none();
         let Value::String(id) = self.text.get("_id") else { return None };
         let path = id.strip_prefix('$').filter(|path| plain && !path.starts_with('$'))?;
-        // In expressions a number is no position.
+        // In expressions a number is not an array position.
         let is_number = |part: &str| part.bytes().all(|byte| byte.is_ascii_digit());
         (!path.split('.').any(is_number)).then_some(path)
     }
@@ -121,22 +128,22 @@ impl Stage for Group {
 }
 
 struct Running {
-    /// The input, and the one that read its later part if there was such a one.
+    /// The input, and the source of its later part if it was split.
     inputs: Vec<Box<dyn Source>>,
     gathered: Groups,
     output: Output,
     out: Vec<u8>,
-    /// Sum of the sizes of all groups written.
+    /// Total size of all groups written.
     bytes_out: u64,
 }
 
-/// What is being read once the input is at its end.
+/// The output, once the input is exhausted.
 enum Output {
     /// The input is not read yet.
     Unread,
     /// The next group to write.
     Memory(usize),
-    /// Runs of partial groups by hash and key; whether one that is not used yet is current.
+    /// Runs of partial groups by hash and key; true if the current one is not used yet.
     Disk { runs: Runs, pending: bool },
 }
 

@@ -1,12 +1,12 @@
-//! The groups' keys, each with a number: the n-th key that came is number n.
+//! The hash table of a group's keys. Each key has a number: the n-th distinct key is number n.
 //!
 //! ```text
-//!   places:  [ hash (32) | number + 1 (32) ]     open addressing, three quarters full at most
-//!   slots:   number -> type | bytes              up to 12 bytes of the value lie here
+//!   places:  [ hash (32) | number + 1 (32) ]     open addressing, at most three quarters full
+//!   slots:   number -> type | bytes              values of up to 12 bytes are stored inline
 //!   pages:                    bytes of longer ones
 //! ```
 //!
-//! A group with a number as its key costs some 30 bytes here and no allocation of its own.
+//! A group with a numeric key takes some 30 bytes here and no allocation of its own.
 
 use std::hash::BuildHasher;
 use std::sync::LazyLock;
@@ -15,18 +15,18 @@ use nagi_bson::{Type, Value, append_payload, payload_value};
 use nagi_lang::accum::Numbered;
 use nagi_lang::collation::{self, Collation};
 
-/// What a key takes at most without a page: also an ObjectId.
+/// Limit of inline bytes; an ObjectId fits.
 const INLINE_BYTES: usize = 12;
-/// The length of a slot whose bytes are in a page.
+/// The length that marks a slot whose bytes are in a page.
 const IN_PAGE: u8 = u8::MAX;
-/// Pages double up to this.
+/// Pages double in size up to this.
 const PAGE_BYTES: std::ops::RangeInclusive<usize> = 1 << 8..=1 << 20;
 
-/// Different for each process, so that no one can choose keys that meet at one place.
+/// Random in each process, so that clients cannot construct colliding keys.
 static FOLD: LazyLock<u64> =
     LazyLock::new(|| foldhash::fast::RandomState::default().hash_one(1u8) | 1);
 
-/// The hash of a key: equal keys have the same in this process.
+/// The hash of a key. Equal keys have equal hashes within a process.
 #[inline]
 pub(super) fn hash_of(key: Value<'_>, collation: Option<&Collation>) -> u32 {
     let whole = u128::from(collation::hash_of(key, collation)) * u128::from(*FOLD);
@@ -35,16 +35,16 @@ pub(super) fn hash_of(key: Value<'_>, collation: Option<&Collation>) -> u32 {
 
 #[derive(Clone, Copy)]
 struct Slot {
-    /// The value's bytes, or page, offset and length.
+    /// The value's bytes; or page, offset and length.
     bytes: [u8; INLINE_BYTES],
     len: u8,
     kind: Type,
 }
 
-/// Different keys, numbered as they came.
+/// Distinct keys, numbered in the order of arrival.
 #[derive(Default)]
 pub(super) struct Table {
-    /// Zero where there is none.
+    /// Zero means that the place is empty.
     places: Vec<u64>,
     slots: Numbered<Slot>,
     pages: Vec<Vec<u8>>,
@@ -57,13 +57,13 @@ impl Table {
         self.slots.len()
     }
 
-    /// Memory of all of it.
+    /// Total memory.
     #[inline]
     pub(super) fn bytes(&self) -> usize {
         self.places.len() * size_of::<u64>() + self.slots.bytes() + self.page_bytes
     }
 
-    /// The key of a number.
+    /// The key with a number.
     #[inline]
     pub(super) fn key(&self, number: usize) -> Value<'_> {
         let slot = self.slots.at(number);
@@ -78,7 +78,7 @@ impl Table {
         payload_value(slot.kind, &self.pages[page][start..start + len])
     }
 
-    /// The number of a key with its hash, and whether it is new.
+    /// The number of a key with its hash, and true if the key is new.
     #[inline]
     pub(super) fn find(
         &mut self,
@@ -141,7 +141,7 @@ impl Table {
         self.slots.push(slot);
     }
 
-    /// A page with so much room, and where in it.
+    /// A page with `len` free bytes, and the offset in it.
     fn page_for(&mut self, len: usize) -> (usize, usize) {
         let fits = |page: &Vec<u8>| page.capacity() - page.len() >= len;
         if !self.pages.last().is_some_and(fits) {
@@ -153,19 +153,19 @@ impl Table {
         (page, self.pages[page].len())
     }
 
-    /// Hash and number of each key; nothing can be found any more.
+    /// Hash and number of each key. Afterwards no key can be found any more.
     pub(super) fn take_places(&mut self) -> Vec<u64> {
         let mut places = std::mem::take(&mut self.places);
         places.retain(|place| *place != 0);
         places
     }
 
-    /// Of a place: the number.
+    /// The number in a place.
     pub(super) fn number(place: u64) -> usize {
         place as u32 as usize - 1
     }
 
-    /// Of a place: the hash.
+    /// The hash in a place.
     pub(super) fn hash(place: u64) -> u32 {
         (place >> 32) as u32
     }
@@ -179,7 +179,7 @@ mod tests {
 
     use super::*;
 
-    /// A pseudo-random key: few of them, so that they come again; of all sizes and several types.
+    /// A pseudo-random key from a small set, so that keys repeat; of all sizes and several types.
     fn key(n: u64) -> ValueBuf {
         let mixed = n.wrapping_mul(0x9E37_79B9_7F4A_7C15) >> 33;
         let text = "x".repeat((mixed % 300) as usize);

@@ -1,4 +1,4 @@
-//! Neighbours of one kind become one: conditions, limits, skips.
+//! Merges adjacent stages of one kind: conditions, limits, skips.
 //!
 //!   [{$match: {a: 1}}, {$match: {b: 2}}, {$limit: 5}, {$limit: 3}]
 //!   [{$match: {$and: [{a: 1}, {b: 2}]}}, {$limit: 3}]
@@ -15,7 +15,7 @@ pub(super) fn apply(stages: Stages) -> Stages {
     for stage in stages {
         let joined = out.last().and_then(|before| match (before.step(), stage.step()) {
             (Step::Limit(a), Step::Limit(b)) => Some(Limit::boxed(a.min(b))),
-            // Beyond what can be counted they stay two.
+            // Their sum must not overflow; otherwise they stay two stages.
             (Step::Skip(a), Step::Skip(b)) => {
                 a.checked_add(b).filter(|sum| i64::try_from(*sum).is_ok()).map(Skip::boxed)
             }
@@ -33,7 +33,7 @@ pub(super) fn apply(stages: Stages) -> Stages {
     out
 }
 
-/// Both conditions as one stage. A search has its own plan and stays apart.
+/// Both conditions as one stage. A text search has its own plan, so it stays separate.
 fn both(a: &Match, b: &Match) -> Option<Arc<dyn super::Stage>> {
     if a.filter.text().is_some() || b.filter.text().is_some() {
         return None;

@@ -1,9 +1,9 @@
-//! `$limit` and `$skip` go before stages that make one document of one document.
+//! Moves `$limit` and `$skip` before stages that derive one document from each input document.
 //!
 //!   [{$sort: {a: 1}}, {$project: {a: 1}}, {$limit: 3}]
 //!   [{$sort: {a: 1}}, {$limit: 3}, {$project: {a: 1}}]
 //!
-//! So a sort learns how many are wanted, and what is skipped is not computed first.
+//! So a sort becomes a top-k sort, and documents that are skipped are not computed first.
 
 use super::{Stages, Step};
 

@@ -1,11 +1,11 @@
-//! Conditions first: a `$match` goes before sorts, and before stages that hand on the values it looks at.
+//! Predicate pushdown: moves a `$match` before sorts, and before stages that pass on the values it reads.
 //!
 //!   [{$project: {a: 1, c: "$b"}}, {$match: {a: 5, c: 7}}]      [{$match: {a: 5, b: 7}}, {$project: ..}]
 //!   [{$group: {_id: "$a", ..}}, {$match: {_id: 5}}]            [{$match: {a: 5}}, {$group: ..}]
 //!
-//! Of a conjunction the parts that can go do, the others stay. So conditions reach the plan, where an
-//! index may serve them, and later stages see fewer documents. A stage says under which path its input has
-//! what its output has (`Stage::source_of`); the condition continues under that name.
+//! Of a conjunction the movable parts move and the others stay. So conditions reach the plan, where an index may
+//! serve them, and later stages process fewer documents. A stage reports the path of its input that has the value
+//! of a path of its output (`Stage::source_of`), and the condition is renamed accordingly.
 
 use std::sync::Arc;
 
@@ -28,7 +28,7 @@ pub(super) fn apply(stages: Stages) -> Stages {
     out
 }
 
-/// Puts a `$match` behind `before`, or its movable part further to the front.
+/// Puts a `$match` after `before`, or its movable part further to the front.
 fn place(before: &mut Stages, matching: &Match, stage: &Arc<dyn Stage>) {
     let Filter::And(parts) = &*matching.filter else {
         let (at, filter) = place_of(&matching.filter, before);
@@ -61,7 +61,7 @@ fn place(before: &mut Stages, matching: &Match, stage: &Arc<dyn Stage>) {
     }
 }
 
-/// Where a condition may stand, and what it is called there if that is another name.
+/// The earliest position of a condition, and the condition with renamed paths if they differ there.
 fn place_of(filter: &Filter, before: &Stages) -> (usize, Option<Filter>) {
     let mut renamed: Option<Filter> = None;
     let mut at = before.len();
@@ -76,7 +76,7 @@ fn place_of(filter: &Filter, before: &Stages) -> (usize, Option<Filter>) {
     (at, renamed)
 }
 
-/// Whether a condition may be tested before a stage instead of after it.
+/// The result of moving a condition before a stage.
 enum Passage {
     No,
     Same,
@@ -89,7 +89,7 @@ fn passes(filter: &Filter, stage: &dyn Stage) -> Passage {
     }
     let mut changed = false;
     let mut source = |path: &str, pred: &Pred| {
-        // Which of several equal values a group shows is not known before.
+        // Before the group it is not known which of several equal values the group shows.
         if stage.makes_equal_one() && !is_by_value(pred) {
             return None;
         }
@@ -104,11 +104,11 @@ fn passes(filter: &Filter, stage: &dyn Stage) -> Passage {
     }
 }
 
-/// Whether values that compare equal meet the condition alike.
+/// Returns true if values that compare equal always give the same result.
 fn is_by_value(pred: &Pred) -> bool {
     match pred {
         Pred::Compare { value, .. } => {
-            // These tell a field that is not there from one that is null.
+            // These distinguish a missing field from null.
             !matches!(value.value(), Value::MinKey | Value::MaxKey | Value::Undefined)
         }
         Pred::In(list) => list.patterns().is_empty(),
@@ -116,8 +116,8 @@ fn is_by_value(pred: &Pred) -> bool {
     }
 }
 
-/// The condition under the names that `source` gives; none if one has no name, or if it may look at
-/// other paths than it names.
+/// The condition with the names that `source` gives; none if a path has no name, or if the condition may read other
+/// paths.
 fn renamed(
     filter: &Filter,
     source: &mut dyn FnMut(&str, &Pred) -> Option<String>,

@@ -1,11 +1,12 @@
-//! Rewriting rules: the same pipeline in a form that does less. One rule a file, applied in this order.
+//! Rewriting rules: transform a pipeline into an equivalent cheaper one. There is one rule per file; they are
+//! applied in this order.
 //!
 //!   [{$project: {a: 1}}, {$match: {a: 5}}, {$limit: 3}, {$limit: 2}]
 //!   [{$match: {a: 5}}, {$limit: 2}, {$project: {a: 1}}]
 //!
-//! What stands first afterwards is what a plan takes over (`Pipeline::head`), so conditions, orders and
-//! limits reach the indexes. A rule may rely on the traits of stages only, never on their names, and must
-//! not change what comes out; an error of a document that is not asked for any more may be gone.
+//! A plan takes over the leading stages of the result (`Pipeline::head`), so conditions, orders and limits reach
+//! the indexes. A rule may use only the traits of stages, never their names, and must not change the result. An
+//! error of a document that is no longer needed may disappear.
 
 mod join;
 mod limit_first;

@@ -1,8 +1,8 @@
-//! What is joined only to be unwound is passed on one by one.
+//! Combines a `$lookup` with the `$unwind` of its result: joined documents are passed on one by one.
 //!
 //!   [{$lookup: {from: "c", ..., as: "x"}}, {$unwind: "$x"}]
 //!
-//! No array is made of the joined documents, so there may be more of them than one document can hold.
+//! No array is built, so there may be more joined documents than one document can hold.
 
 use super::Stages;
 
