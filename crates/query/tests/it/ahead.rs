@@ -1,5 +1,4 @@
-//! Records that are read ahead: what is returned, counted and kept is as if each were read when it is
-//! asked for.
+//! Read-ahead of records: results, counters and positions are the same as if each record were read on request.
 
 use nagi_bson::DocBuf;
 use nagi_query::{Env, Execution, FindRequest, Take, find};
@@ -13,7 +12,7 @@ fn filled(count: usize) -> Fixture {
     let fixture = Fixture::new();
     fixture.index("{key: {a: 1}, name: 'a_1'}");
     for n in 0..count {
-        // Neighbours by key are no neighbours by record.
+        // Neighbours by key are not neighbours by record.
         let a = n * 37 % count;
         fixture.insert(&format!("{{_id: {n}, a: {a}, odd: {}}}", a % 2)).unwrap();
     }
@@ -80,7 +79,7 @@ fn limits_and_skips_count_what_they_return() {
                 let expected: Vec<i64> = (skip as i64..end as i64).collect();
                 assert_eq!(found, expected, "limit {limit} skip {skip} bound {bound}");
                 let stats = execution.stats();
-                // The trial of a plan, if there was one, has looked at nothing more.
+                // The trial of the plan, if there was one, has examined no more.
                 let read = end.saturating_sub(skip);
                 assert_eq!(stats.docs_examined, read, "limit {limit} skip {skip} bound {bound}");
                 assert!(stats.keys_examined <= end + 1, "limit {limit} skip {skip} bound {bound}");
@@ -131,7 +130,8 @@ fn changes_between_batches_are_seen() {
         let size = 10;
         assert_eq!(take(&mut execution, size, bound), (0..10).collect::<Vec<i64>>());
         execution.save();
-        // The next ones: one goes, one leaves the bounds, one moves on within them, one moves back.
+        // Changes of the next documents: one is deleted, one leaves the bounds, one moves forward within them, one
+        // back.
         delete(&fixture, 10);
         change(&fixture, "{a: 11}", "{$set: {a: 500}}");
         change(&fixture, "{a: 12}", "{$set: {a: 99.5}}");
@@ -147,7 +147,7 @@ fn changes_between_batches_are_seen() {
             })
             .unwrap();
         let mut expected: Vec<i64> = (14..100).collect();
-        // What has no whole number shows as -1.
+        // A value that is no integer is shown as -1.
         expected.push(-1);
         assert_eq!((seen, changed), (expected, 1), "bound {bound}");
     }
@@ -173,7 +173,7 @@ fn records_of_several_entries_come_once_over_batches() {
     }
 }
 
-/// More bytes than are kept ahead, in records of very different sizes.
+/// The records exceed the read-ahead memory and have very different sizes.
 #[test]
 fn large_records_among_small_ones() {
     let fixture = Fixture::new();

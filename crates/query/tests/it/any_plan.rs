@@ -1,4 +1,4 @@
-//! Whatever plan is forced, the answer is that of a collection scan with filter and sort.
+//! Whatever plan is forced, the result is that of a collection scan with filter and sort.
 //!
 //! Collections, indexes and queries are generated from a seed; on a failure the message has all three.
 
@@ -16,7 +16,7 @@ use crate::fixture::{Fixture, NOW_MS, doc, drain};
 
 const QUERIES_EACH: u64 = 20;
 
-/// Queries in all: 2,000, or as many as NAGI_CASES says.
+/// Number of queries: 2,000, or the value of NAGI_CASES.
 pub(crate) fn cases() -> u64 {
     std::env::var("NAGI_CASES").ok().and_then(|n| n.parse().ok()).unwrap_or(2000)
 }
@@ -103,7 +103,7 @@ pub(crate) const INDEXES: &[&str] = &[
 /// Names of fields that hold arrays in some documents.
 pub(crate) const ALL_FIELDS: &[&str] = &["a", "b", "c"];
 
-/// What indexes hold as it is.
+/// A value that indexes store unchanged.
 fn plain_value(random: &mut Random) -> String {
     match random.below(6) {
         0 => format!("{{x: {}, y: {}}}", plain_value(random), random.below(4)),
@@ -155,7 +155,7 @@ fn document_with(random: &mut Random, id: u64, arrays: &[&str]) -> String {
     format!("{{{}}}", fields.join(", "))
 }
 
-/// A pair of coordinates: what every geometry index takes.
+/// A pair of coordinates that every geometry index accepts.
 fn place(random: &mut Random) -> String {
     format!("[{}, {}]", random.below(20), random.below(20))
 }
@@ -214,7 +214,7 @@ fn condition(random: &mut Random) -> String {
     format!("'{path}': {}", operator(random))
 }
 
-/// A comparison of a path with a value, by an expression.
+/// A comparison of a path with a value, as an expression.
 fn comparison(random: &mut Random) -> String {
     let path = random.one(&["$a", "$b", "$c", "$a.x", "$b.x", "$$ROOT.c", "$a.0", "$_id"]);
     let literal = |random: &mut Random| match random.below(12) {
@@ -271,7 +271,7 @@ pub(crate) fn filter(random: &mut Random) -> String {
         parts.push(format!("{{$or: [{}]}}", branches.join(", ")));
     }
     if random.chance(8) {
-        // Elements that meet several conditions at once, some of them on arrays within.
+        // Elements that satisfy several conditions at once, some of them on inner arrays.
         let (path, inner) = (random.one(&["a", "b"]), condition(random));
         parts.push(format!("{{{path}: {{$elemMatch: {{x: {}, {inner}}}}}}}", operator(random)));
     }
@@ -335,7 +335,7 @@ impl Case<'_> {
     }
 }
 
-/// What keys cover has its fields in the order of the keys.
+/// Documents built from keys have their fields in the order of the keys.
 pub(crate) fn sorted(docs: &[DocBuf]) -> Vec<String> {
     let shown = |doc: &DocBuf| {
         let fields = doc.as_doc().iter().map(|e| format!("{}: {:?}", e.name(), e.value()));
@@ -432,7 +432,7 @@ fn one_query(fixture: &Fixture, hints: &[String], random: &mut Random, seed: u64
     check(&case, None, usize::MAX, &expected, seed);
     check(&case, None, 1 + random.below(6), &expected, seed);
     for name in hints {
-        // A hinted sparse or partial index may know fewer documents.
+        // A hinted sparse or partial index may not contain all documents.
         let partly = ["sparse", "partial", "hashed", "sphere", "2d"];
         if partly.iter().any(|kind| name.ends_with(kind)) {
             continue;
@@ -457,7 +457,7 @@ fn counts(ns: &Namespace, case: &Case<'_>, expected: usize) {
     assert_eq!(counted.count as usize, expected, "count {:?}: {}", filter, counted.plan_summary);
 }
 
-/// The different values at a path, and the groups by it, are those of a collection scan.
+/// Checks that the distinct values at a path, and the groups by it, are those of a collection scan.
 fn values(case: &Case<'_>, path: &str, natural: Doc<'_>) {
     let fixture = case.fixture;
     let env = Env::new(&(), NOW_MS);
@@ -492,7 +492,7 @@ fn values(case: &Case<'_>, path: &str, natural: Doc<'_>) {
     assert!(same(&seen[0].1, &seen[1].1), "group {path} {:?} {seen:?}", case.filter);
 }
 
-/// Which of several equal values stands for them is not said.
+/// It is unspecified which of several equal values is returned.
 fn collation_equal(case: &Case<'_>, a: &ValueBuf, b: &ValueBuf) -> bool {
     nagi_lang::collation::equal(a.value(), b.value(), case.asked().or(None))
 }

@@ -1,8 +1,8 @@
-//! As `any_plan`, for what a collection scan cannot do or a random query seldom asks for: searches of
-//! text, `min` and `max`, hidden indexes, `$or` with an index a branch, `$in` merged into an order.
+//! As `any_plan`, for queries that a collection scan cannot run or that random queries rarely contain: text
+//! searches, `min` and `max`, hidden indexes, `$or` with an index for each branch, `$in` merged into an order.
 //!
-//! A text search is compared with a search of its own, by splitting at blanks; `min` and `max` with the
-//! order of keys that a sort makes.
+//! A text search is compared with a search in this file that splits at blanks; `min` and `max` are compared with
+//! the order of keys of a sort.
 
 use nagi_bson::{Doc, DocBuf, Value};
 use nagi_lang::sort::SortSpec;
@@ -36,7 +36,7 @@ const OTHERS: &[&str] = &[
     "{key: {'a.$**': 1, b: 1}, name: 'a_b_wild'}",
 ];
 
-/// Words of the field `w`, or of all strings where the index has all.
+/// Words of the field `w`, or of all strings if the index contains all.
 fn words(random: &mut Random, count_max: usize) -> Vec<&'static str> {
     let count = random.below(count_max + 1);
     (0..count).map(|_| WORDS[random.below(WORDS.len())]).collect()
@@ -49,7 +49,7 @@ fn with_words(random: &mut Random, id: u64) -> String {
     format!("{}, w: '{upper}', v: [{{w: '{v}'}}, 1]}}", &plain[..plain.len() - 1])
 }
 
-/// What is searched: any of the words, none of the others, the phrases.
+/// A search: any of some words, none of others, and phrases.
 struct Search {
     any: Vec<&'static str>,
     none: Vec<&'static str>,
@@ -74,10 +74,10 @@ impl Search {
         parts.collect::<Vec<_>>().join(" ")
     }
 
-    /// By the strings alone, whatever the index is made of.
+    /// Searches the strings alone, independently of the index.
     fn finds(&self, texts: &[String]) -> bool {
         let has = |word: &str| texts.iter().any(|text| text.split(' ').any(|found| found == word));
-        // The words of a phrase are searched too, which changes nothing: it has to be there as a whole.
+        // The words of a phrase are searched, too. That does not matter, because the whole phrase has to match.
         let phrase = self.phrase.as_ref();
         let any = match phrase {
             Some(phrase) => texts.iter().any(|text| text.contains(phrase.as_str())),
@@ -87,7 +87,7 @@ impl Search {
     }
 }
 
-/// The strings of a document that the index has, in lower case.
+/// The strings of a document that the index contains, in lower case.
 fn texts_of(doc: Doc<'_>, index: usize) -> Vec<String> {
     let mut out = Vec::new();
     match index {
@@ -140,7 +140,7 @@ fn search(fixture: &Fixture, index: usize, random: &mut Random, seed: u64) {
     assert_eq!(ids(&found), ids(&expected), "{context} plan {}", fixture.plan(&request));
 }
 
-/// A filter whose branches or values each have bounds of their own, with an order asked for.
+/// A filter whose branches or values have bounds of their own, and an order.
 fn merged(random: &mut Random) -> (String, String) {
     let one = |random: &mut Random| random.one(SCALARS).to_owned();
     let list = |random: &mut Random| {
@@ -197,7 +197,7 @@ fn merge(fixture: &Fixture, hints: &[String], random: &mut Random, seed: u64) {
     }
 }
 
-/// Documents whose keys of the index lie within, in its order, by comparing the keys of a sort.
+/// Compares the documents whose index keys lie within bounds, in index order, with the keys of a sort.
 fn between(fixture: &Fixture, docs: &[DocBuf], random: &mut Random, seed: u64) {
     let (name, pattern) = match random.below(3) {
         0 => ("a_1", "{a: 1}"),

@@ -1,5 +1,5 @@
-//! As `any_plan`, for writes: an update, a delete and a findAndModify by any plan change the documents
-//! that a collection scan finds, and every index still fits the documents afterwards.
+//! As `any_plan`, for writes: an update, a delete and a findAndModify with any plan change the documents that a
+//! collection scan finds, and afterwards every index matches the documents.
 
 use nagi_bson::DocBuf;
 use nagi_query::{
@@ -36,7 +36,7 @@ fn scanned(fixture: &Fixture, filter: &str, sort: &str) -> Option<Vec<DocBuf>> {
     case(fixture, filter, sort).run(Some(Hint::Key(natural.as_doc())), usize::MAX)
 }
 
-/// Indexes that know every document.
+/// Indexes that contain every document.
 fn hint<'h>(hints: &'h [String], random: &mut Random) -> Option<Hint<'h>> {
     let partly = ["sparse", "partial", "hashed", "sphere", "2d", "wild"];
     let name = &hints[random.below(hints.len())];
@@ -50,7 +50,7 @@ fn valid(fixture: &Fixture, context: &str) {
     assert!(report.errors.is_empty(), "{context}: {:?}", report.errors);
 }
 
-/// Marks what the filter finds; the mark is in wildcard indexes, too.
+/// Marks the documents that match; the mark is in wildcard indexes, too.
 fn updated(fixture: &Fixture, hints: &[String], random: &mut Random, seed: u64, mark: u64) {
     let text = filter(random);
     let Some(expected) = scanned(fixture, &text, "{}") else { return };
@@ -95,9 +95,9 @@ fn counted(
     assert_eq!(counted.count as usize, wanted, "{context} count skip {skip} limit {limit}");
 }
 
-/// Removes the first in an order, or any; gives back what was there.
+/// Removes the first document of an order, or any. Returns the documents that existed.
 fn removed(fixture: &Fixture, hints: &[String], random: &mut Random, seed: u64) {
-    // The order decides by _id in the end, so that one document is the first.
+    // The order ends with _id, so that the first document is determined.
     let (text, order) = (filter(random), sort(random));
     let order = match order.as_str() {
         "{}" => "{_id: 1}".to_owned(),

@@ -1,5 +1,5 @@
-//! Memory of the whole request: whatever a stage collects ends with 146 where the budget does, and leaves
-//! nothing charged.
+//! Memory of a whole request: every stage that collects documents fails with 146 when the budget is exhausted, and
+//! leaves nothing charged.
 
 use std::sync::Arc;
 
@@ -15,7 +15,7 @@ static ALLOCATOR: Metered<std::alloc::System> = Metered(std::alloc::System);
 
 const MIB: u64 = 1 << 20;
 
-/// Two thousand documents of two kilobytes, in a process of 32 MiB.
+/// Two thousand documents of two kilobytes, with a budget of 32 MiB.
 fn fixture() -> Fixture {
     let engine = Arc::new(nagi_kv::Memory::new());
     let options = StoreOptions { budget: Budget::new(32 * MIB), ..StoreOptions::default() };
@@ -57,7 +57,7 @@ fn what_stages_collect_ends_where_the_budget_does() {
     }
 }
 
-/// So many parts, separated by commas; `{n}` in each is its number.
+/// `count` parts, separated by commas; `{n}` in each is its number.
 fn many(count: usize, part: &str) -> String {
     let parts: Vec<String> = (0..count).map(|n| part.replace("{n}", &n.to_string())).collect();
     parts.join(", ")

@@ -1,4 +1,4 @@
-//! Clustered collections: how often the engine is requested a record, and what becomes of record keys on their way.
+//! Clustered collections: the number of record reads in the engine, and the handling of record keys.
 
 use std::sync::Arc;
 
@@ -27,7 +27,7 @@ fn faulty(options: &str) -> (Fixture, Faults) {
     (fixture, faults)
 }
 
-/// How many documents a filter finds, if so many reads of single records succeed.
+/// The number of documents that a filter finds, if `gets` reads of single records succeed.
 fn found(options: &str, filter: &str, gets: u64) -> Result<usize, String> {
     let (fixture, faults) = faulty(options);
     let filter = doc(filter);
@@ -43,7 +43,7 @@ fn an_id_is_found_by_one_read_and_a_range_without_any() {
     assert_eq!(found(OPTIONS, "{}", 0), Ok(50));
     assert_eq!(found(OPTIONS, id, 1), Ok(1));
     assert!(found(OPTIONS, id, 0).is_err());
-    // Others look into the index on `_id` first, and read the records beside.
+    // Other collections first search the index on `_id`, and then read the records.
     assert!(found("{}", id, 1).is_err() && found("{}", range, 0).is_err());
     assert_eq!(found("{}", id, 2), Ok(1));
     // Another index leads to records that have to be read.

@@ -1,6 +1,6 @@
-//! `$fill` and `$densify` against naive versions: lists in memory, one partition after another.
+//! `$fill` and `$densify`, compared with naive implementations on lists in memory, one partition after another.
 //!
-//! Documents are generated from a seed: groups, whole sort keys with gaps, values that are often null or
+//! Documents are generated from a seed: groups, integer sort keys with gaps, and values that are often null or
 //! missing.
 
 use nagi_bson::{Doc, DocBuf, Value, number};
@@ -21,7 +21,7 @@ struct Row {
     value: Option<f64>,
 }
 
-/// Documents with sort keys, different within each group if asked for; `gaps` of them lack the key.
+/// Documents with sort keys, distinct within each group if `different`. If `gaps`, some lack the key.
 fn generate(random: &mut Random, fixture: &Fixture, different: bool, gaps: bool) -> Vec<Row> {
     let mut rows: Vec<Row> = Vec::new();
     for id in 0..DOCS as i64 {
@@ -51,7 +51,7 @@ fn whole(doc: Doc<'_>, name: &str) -> Option<i64> {
     number::as_i64_exact(doc.get(name))
 }
 
-/// The values of `v` by `_id`, as the stage left them.
+/// The values of `v` by `_id`, from the stage's output.
 fn values(found: &[DocBuf]) -> Vec<(i64, Option<f64>)> {
     let mut out: Vec<(i64, Option<f64>)> = found
         .iter()
@@ -117,7 +117,7 @@ fn fill_draws_lines_between_known_values() {
     }
 }
 
-/// The value at a row between the nearest known ones before and behind it.
+/// The interpolated value at a row, between the nearest known values before and after it.
 fn on_line(rows: &[Row], at: usize) -> Option<f64> {
     let point = |row: &Row| Some((row.time? as f64, row.value?));
     let (x1, y1) = rows[..at].iter().rev().find_map(point)?;
@@ -126,7 +126,7 @@ fn on_line(rows: &[Row], at: usize) -> Option<f64> {
     Some(y1 + (y2 - y1) * (x - x1) / (x2 - x1))
 }
 
-/// What `$densify` returns: group, key and `_id` of each document, those that are made without.
+/// The output of `$densify`: group, key and `_id` of each document; generated ones have no `_id`.
 fn densified(found: &[DocBuf]) -> Vec<(Option<i64>, Option<i64>, Option<i64>)> {
     let mut out: Vec<_> = found
         .iter()

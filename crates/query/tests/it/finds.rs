@@ -1,4 +1,4 @@
-//! How executions are driven: batches, parking, interruption, what is dropped under them.
+//! The use of executions: batches, parking, interruption, and dropped collections and indexes.
 
 use std::sync::atomic::{AtomicU32, Ordering};
 
@@ -23,7 +23,7 @@ fn open(fixture: &Fixture, filter: &str, limit: Option<u64>) -> Execution {
     find(&fixture.store, &request, &Env::new(&(), NOW_MS)).unwrap()
 }
 
-/// Takes `count` documents; how many came, and whether there may be more.
+/// Takes `count` documents. Returns the number received, and true if there may be more.
 fn take(execution: &mut Execution, count: usize) -> Result<(usize, bool)> {
     let mut taken = 0;
     let more = execution.batch(&(), &mut |_| {
@@ -33,7 +33,7 @@ fn take(execution: &mut Execution, count: usize) -> Result<(usize, bool)> {
     Ok((taken, more))
 }
 
-/// Stops the operation after a number of looks.
+/// Cancels the operation after a number of interrupt checks.
 struct StopAfter(AtomicU32);
 
 impl Interrupt for StopAfter {

@@ -31,7 +31,7 @@ impl Fixture {
         Fixture { store, ns: Namespace::new("test", "c").unwrap() }
     }
 
-    /// With a clustered collection; `older`: as it was made when its records lay under numbers.
+    /// Creates it with a clustered collection. `older`: in the earlier format, with records under numbers.
     pub(crate) fn clustered(older: bool) -> Fixture {
         let engine: Arc<dyn Engine> = Arc::new(nagi_kv::Memory::new());
         let store = Store::open(Arc::clone(&engine), StoreOptions::default()).unwrap();
@@ -55,7 +55,7 @@ impl Fixture {
         Fixture { store: Store::open(engine, StoreOptions::default()).unwrap(), ns }
     }
 
-    /// One in four with a clustered collection, one in eight with a clustered one as it was made earlier.
+    /// One in four has a clustered collection, and one in eight a clustered one in the earlier format.
     pub(crate) fn of_kind(number: u64) -> Fixture {
         match number % 8 {
             1 | 6 => Fixture::clustered(false),
@@ -163,7 +163,7 @@ impl Fixture {
     }
 }
 
-/// So many records may be read ahead.
+/// Limits the number of records that are read ahead.
 pub(crate) struct Ahead(pub(crate) usize);
 
 impl Interrupt for Ahead {
@@ -181,7 +181,7 @@ pub(crate) fn drain(mut execution: Execution, batch: usize) -> Result<Vec<DocBuf
     let mut out: Vec<DocBuf> = Vec::new();
     loop {
         let mut taken = 0;
-        // Small batches also come with few records read ahead, more and fewer in turns.
+        // Small batches are combined with small and varying read-ahead.
         let ahead = Ahead(if batch > 100 { 256 } else { 1 + (batch + out.len()) % 5 });
         let more = execution.batch(&ahead, &mut |doc| {
             if taken == batch {

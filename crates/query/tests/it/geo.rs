@@ -1,4 +1,4 @@
-//! Geometry by index against geometry by collection scan: the same set, and the right order.
+//! Geometry by index, compared with geometry by collection scan: the same set, and the correct order.
 
 use nagi_bson::Doc;
 use nagi_lang::geo::{self, GeoNear};
@@ -8,7 +8,7 @@ use crate::any_plan::Random;
 use crate::fixture::{Fixture, NOW_MS, doc, drain};
 
 impl Random {
-    /// A coordinate; many fall together, on lines and on the ends.
+    /// A coordinate; many are equal, or on lines and boundaries.
     fn at(&mut self, reach: i32) -> f64 {
         let whole = self.below(2 * reach as usize + 1) as i32 - reach;
         match self.below(4) {
@@ -197,9 +197,9 @@ fn an_index_finds_what_a_scan_finds() {
                 1 => "null".to_owned(),
                 n => n.to_string(),
             };
-            // A partial index that a query does not imply is no test of a hint.
+            // A partial index that does not serve a query cannot be hinted.
             let n = if seed % 6 == 5 { "5".to_owned() } else { n };
-            // Some geometries have faults, and are refused.
+            // Some geometries are invalid and are refused.
             let _ = fixture.insert(&format!("{{_id: {id}, p: {place}, n: {n}}}"));
         }
         if seed % 6 != 5 {

@@ -4,15 +4,15 @@
 //!   create name {...}      creates a collection or a view
 //!   index {...}            creates an index
 //!   aggregate [...]        runs a pipeline; one document a line
-//!   collated {...} [...]   the same under a collation
+//!   collated {...} [...]   the same with a collation
 //!   find {...}             runs a find with filter, sort, projection, skip, limit, hint, min, max
 //!   plan {...}             names of the stages of that find's plan from the top
 //!   bounds {...}           its index bounds
 //!   pipeline [...]         stages of a pipeline as explain shows them, those of its plan first
-//!   explain {...}          its plan, and what running it looked at
-//!   filters {...}          what its stages test, from the top
-//!   examined [...]         what running a pipeline looked at: its plan, then each `$lookup`
-//!   mapReduce {...}        as pipeline, of what a mapReduce runs as; `out` is a document with a name
+//!   explain {...}          its plan, with the counters of its run
+//!   filters {...}          the filters that its stages test, from the top
+//!   examined [...]         the counters of a pipeline's run: its plan, then each `$lookup`
+//!   mapReduce {...}        as `pipeline`, for the pipeline of a mapReduce; `out` is a document with a name
 
 use nagi_bson::{Doc, DocBuf, Value, json};
 use nagi_query::{
@@ -98,7 +98,7 @@ fn explained(out: &DocBuf) -> String {
     format!("{}\n{}", stages(winning(out)), counters(stats, &names))
 }
 
-/// What each stage of a plan tests.
+/// The filters that each stage of a plan tests.
 fn filters(plan: Value<'_>, out: &mut Vec<String>) {
     match plan {
         Value::Array(plans) => plans.iter().for_each(|plan| filters(plan, out)),
@@ -175,7 +175,7 @@ fn map_reduce(fixture: &Fixture, input: &str) -> String {
     as_stages(fixture, &Explained::MapReduce(request))
 }
 
-/// The stages of an explained pipeline, a line each.
+/// The stages of an explained pipeline, one per line.
 fn as_stages(fixture: &Fixture, explained: &Explained<'_>) -> String {
     let out = match fixture.try_explain(explained, Verbosity::QueryPlanner) {
         Ok(out) => out,

@@ -1,4 +1,4 @@
-//! What two threads gather is what one thread gathers: values, order, errors, limits.
+//! Parallel scans give the result of a single thread: values, order, errors, limits.
 
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicI64, AtomicU64, Ordering::SeqCst};
@@ -13,17 +13,17 @@ use nagi_store::{Lifetime, Transaction, WriteOptions};
 
 use crate::fixture::{Fixture, NOW_MS, doc};
 
-/// More than are read by one thread alone.
+/// More documents than a single thread reads without a worker.
 const DOCS: i64 = 24_000;
 
 /// A server with a second core.
 struct Helping {
-    /// Helpers begun, and not ended.
+    /// Workers that were started.
     begun: AtomicU64,
     out: AtomicI64,
-    /// Looks after which the core is wanted by others.
+    /// Checks after which other requests need the core.
     looks_left: AtomicI64,
-    /// Looks after which the operation is killed.
+    /// Checks after which the operation is killed.
     checks_left: AtomicI64,
 }
 
@@ -161,7 +161,7 @@ fn two_threads_give_what_one_gives() {
         };
         let pipeline = format!("[{{$match: {filter}}}, {tail}]");
         let memory = [100 << 20, 400_000, 60_000][draw(3)];
-        // Never, at once, and on the way.
+        // The worker is never stopped, stopped at once, or stopped in between.
         let looks = [i64::MAX, 0, 1, 2][draw(4)];
         let helping = Helping::new(looks, i64::MAX);
         let expected = text(run(&pipeline, &(), memory, true));
@@ -174,7 +174,7 @@ fn two_threads_give_what_one_gives() {
 
 #[test]
 fn the_first_error_is_that_of_one_thread() {
-    // In the later part, in both, and one that only a look at everything would find.
+    // The error is in the later part, in both parts, or only in an expression over all documents.
     for pipeline in [
         "[{$group: {_id: {$divide: [1, {$subtract: ['$_id', 20000]}]}}}]",
         "[{$group: {_id: '$g', n: {$sum: {$divide: [1, '$g']}}}}]",
@@ -196,7 +196,7 @@ fn a_killed_operation_ends_both_threads() {
             let ended = run(pipeline, &helping, 100 << 20, true);
             assert_eq!(ended.err().map(|e| e.code()), Some(Code::INTERRUPTED), "{pipeline}");
             assert_eq!(helping.out.load(SeqCst), 0);
-            // Each thread finds out by itself, and looks no further.
+            // Each thread notices by itself, and examines no further documents.
             assert!(helping.checks_left.load(SeqCst) >= -4, "{pipeline}");
         }
     }
@@ -224,7 +224,7 @@ fn counts_and_finds() {
             (counted.count, counted.stats)
         };
         assert_eq!(counted(&Helping::new(i64::MAX, i64::MAX)), counted(&()));
-        // In the order of insertion: no one helps a find without a sort.
+        // In insertion order: a find without a sort is not read in parallel.
         let request = FindRequest { filter: filter.as_doc(), ..FindRequest::new(&fixture.ns) };
         let helping = Helping::new(i64::MAX, i64::MAX);
         let env = Env::new(&helping, NOW_MS);

@@ -1,5 +1,5 @@
-//! Every operation that can take long looks whether it shall continue, also after it has read all its
-//! input. No clock: an interrupt that counts how often it is asked, and says stop at the n-th time.
+//! Every operation that can take long polls its interrupt, also after it has read all its input. There is no clock:
+//! the interrupt counts its calls, and cancels the operation at the n-th.
 
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
@@ -14,10 +14,10 @@ use crate::fixture::{Fixture, NOW_MS, doc};
 
 /// Documents of the collection.
 const DOCS: u64 = 1280;
-/// Documents that may pass between two polls, and what the end of a run may leave over.
+/// Documents that may pass between two polls; the end of a run may leave as many.
 const BETWEEN: u64 = 64;
 
-/// Says stop when it is requested the n-th time.
+/// Cancels the operation at the n-th poll.
 struct Asked {
     times: AtomicU64,
     stop_at: u64,
@@ -38,7 +38,8 @@ impl Interrupt for Asked {
     }
 }
 
-/// What runs, and how many documents (or elements) it handles: each stage that holds them counts again.
+/// Pipelines, and the number of documents (or elements) that each handles: each stage that holds documents counts
+/// again.
 const ROWS: &[(&str, u64)] = &[
     ("[{$match: {k: {$gt: -1}}}]", DOCS),
     ("[{$match: {k: -1}}]", DOCS),
@@ -128,7 +129,7 @@ fn check_rows(memory: usize) {
         if times + 1 < handled / BETWEEN {
             wrong.push(format!("{pipeline}: asked {times} times for {handled}"));
         }
-        // At the first look, in the middle, at the very last.
+        // Cancelled at the first poll, in the middle, and at the last one.
         for stop_at in [1, times / 2, times] {
             let result = run(&fixture, pipeline, &Asked::new(stop_at.max(1)), memory);
             if !is_interrupted(result) {

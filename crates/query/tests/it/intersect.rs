@@ -1,5 +1,5 @@
-//! Index intersection: chosen where it pays, and then it returns what a collection scan returns, also when
-//! documents come, go and change between two batches.
+//! Index intersection: it is chosen where it pays, and then returns the result of a collection scan, also when
+//! documents are inserted, deleted and changed between two batches.
 
 use nagi_bson::Doc;
 use nagi_query::{Env, FindRequest, Hint, find};
@@ -32,9 +32,9 @@ fn it_is_chosen_where_each_index_alone_reads_too_much() {
     let fixture = tenths();
     let both = "FETCH < AND_SORTED < IXSCAN a_1 < IXSCAN b_-1";
     assert_eq!(plan(&fixture, "{a: 3, b: 4}"), both);
-    // A range has its entries in the order of values.
+    // The entries of a range are not in the order of records.
     assert!(!plan(&fixture, "{a: 3, b: {$gt: 4}}").contains("AND"));
-    // Nothing is there: one look in one index is enough.
+    // No document matches: one search in one index is enough.
     assert!(!plan(&fixture, "{a: 3, b: 77}").contains("AND"));
     fixture.index("{key: {a: 1, b: 1}, name: 'a_1_b_1'}");
     assert_eq!(plan(&fixture, "{a: 3, b: 4}"), "FETCH < IXSCAN a_1_b_1");
@@ -59,7 +59,7 @@ fn documents_that_change_between_batches_are_asked_again() {
     let mut execution =
         find(&fixture.store, &request(&fixture, filter.as_doc()), &env).expect("plans");
     execution.save();
-    // The trial has what it returned; of what comes after none may be out of date.
+    // The trial has recorded its results; the documents after them must be up to date.
     for id in 2000..2400 {
         let b = if id < 2200 { 4 } else { 5 };
         fixture.insert(&format!("{{_id: {id}, a: 3, b: {b}}}")).unwrap();
@@ -72,7 +72,7 @@ fn documents_that_change_between_batches_are_asked_again() {
     }
 }
 
-/// A collection whose values are spread by `random`, and queries over all of its indexes.
+/// A collection with random values, and queries that use all of its indexes.
 fn one_collection(seed: u64) -> u64 {
     let mut random = Random(seed.wrapping_mul(0x9E37_79B9_7F4A_7C15) | 1);
     let fixture = Fixture::new();
@@ -94,7 +94,7 @@ fn one_collection(seed: u64) -> u64 {
         fixture.insert(&format!("{{_id: {id}, a: {a}, b: {b}{c}}}")).unwrap();
     }
     for key in ["{a: 1}", "{b: -1}", "{c: 1}", "{c: 1, b: 1}", "{a: 'hashed'}"] {
-        // Arrays have no hash.
+        // Arrays cannot be hashed.
         if random.chance(70) && !(arrays && key.contains("hashed")) {
             fixture.index(&format!("{{key: {key}, name: \"{key}\"}}"));
         }

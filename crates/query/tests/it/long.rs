@@ -1,4 +1,4 @@
-//! Pipelines as long as they may be, on the stack of a connection.
+//! Pipelines of the maximal length, on the stack of a connection.
 
 use nagi_budget::{Budget, Metering, Pool};
 use nagi_error::Code;
@@ -7,10 +7,10 @@ use nagi_store::{Store, StoreOptions};
 
 use super::fixture::{Fixture, doc};
 
-/// As `nagi_net` gives the threads of connections.
+/// The stack that `nagi_net` gives to connection threads.
 const STACK_BYTES: usize = if cfg!(debug_assertions) { 8 << 20 } else { 1 << 20 };
 
-/// One of each kind of stage that reads another, with what it makes of `{_id, k, a}` fit for the same again.
+/// One stage of each kind with an input stage, whose output for `{_id, k, a}` is valid input for the same stage.
 const STAGES: [&str; 24] = [
     "{$addFields: {x: '$k'}}",
     "{$bucket: {groupBy: '$_id', boundaries: [0, 1, 2, 1000], output: {k: {$first: '$k'}}}}",
@@ -49,7 +49,7 @@ fn filled() -> Fixture {
     fixture
 }
 
-/// The stage as often as a pipeline may have it, one of whose stages may stand for several.
+/// Repeats a stage as often as the limit of a pipeline allows; one stage may consist of several.
 fn repeated(stage: &str) -> String {
     let stands_for = if ["{$sortByCount", "{$fill", "{$densify", "{$setWindowFields"]
         .iter()
@@ -82,7 +82,7 @@ fn long_pipelines_nest_and_stop_where_memory_does() {
     on_a_connections_stack(|| {
         let mut fixture = Fixture::new();
         let engine = std::sync::Arc::new(nagi_kv::Memory::new());
-        // A frame without optimization is several times as large.
+        // Without optimization a frame is several times as large.
         let budget = Budget::new(if cfg!(debug_assertions) { 256 << 20 } else { 64 << 20 });
         let options = StoreOptions { budget, ..StoreOptions::default() };
         fixture.store = Store::open(engine, options).unwrap();

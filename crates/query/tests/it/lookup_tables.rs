@@ -1,4 +1,4 @@
-//! Joins by a table give what a plan for each document gives, over views, by pipelines and by expressions.
+//! Hash joins give the result of a plan for each document: over views, with pipelines and with expressions.
 
 use nagi_bson::{Doc, DocBuf, Value};
 use nagi_lang::collation::Asked;
@@ -17,7 +17,7 @@ const VIEWS: &[(&str, &str)] = &[
     ("few", "[{$sort: {g: 1, _id: -1}}, {$limit: 7}]"),
 ];
 
-/// What stands in the pipelines for the other collection: the collection and its views.
+/// The other collection of the pipelines: the collection and its views.
 const FROM: &[&str] = &["o", "chosen", "shaped", "unwound", "grouped", "few"];
 
 const PIPELINES: &[&str] = &[
@@ -82,7 +82,7 @@ fn ids(fixture: &Fixture) -> Vec<String> {
     docs.iter().map(|doc| doc.get("_id").to_string()).collect()
 }
 
-/// A document alone is never joined by a table.
+/// A single document is never joined by a table.
 #[test]
 fn a_table_finds_what_a_plan_for_each_document_finds() {
     let cases = std::env::var("NAGI_CASES").ok().and_then(|n| n.parse().ok()).unwrap_or(250);
@@ -117,7 +117,7 @@ fn a_table_finds_what_a_plan_for_each_document_finds() {
     }
 }
 
-/// As many documents in each collection, equal ones three times in the other one.
+/// `count` documents in each collection; in the other one each value occurs three times.
 fn many(fixture: &Fixture, count: usize) {
     for n in 0..count {
         fixture.insert(&format!("{{_id: {n}, l: {}}}", n % 100)).unwrap();
@@ -141,7 +141,7 @@ fn examined(fixture: &Fixture, pipeline: &str) -> (usize, u64) {
     (found, run.stats().docs_examined)
 }
 
-/// The input, a scan for the first document, one for the table, and what is found.
+/// Examined documents: the input, a scan for the first document, a scan for the table, and the matches.
 #[test]
 fn the_other_side_is_read_twice_not_once_a_document() {
     let fixture = Fixture::new();
@@ -172,7 +172,7 @@ fn the_other_side_is_read_twice_not_once_a_document() {
         let most = 300 + 2 * 300 + 900;
         assert!(examined <= most, "{join}: {examined}");
     }
-    // An index that serves only what is the same for all documents is read once as well.
+    // An index that serves only the stages that are independent of the document is read once, too.
     let ns = nagi_store::Namespace::new("test", "o").unwrap();
     let index = doc("{key: {t: 1}, name: 't_1'}");
     fixture.store.create_indexes(&ns, &[index.as_doc()], Default::default()).unwrap();
@@ -184,7 +184,7 @@ fn the_other_side_is_read_twice_not_once_a_document() {
     assert!(examined <= 300 + 2 * 150 + 450, "{examined}");
 }
 
-/// A row that fails fails the documents that come to it, and no others.
+/// A row that fails makes only the documents fail that reach it.
 #[test]
 fn a_row_that_fails_is_met_as_by_a_plan_for_each_document() {
     let fixture = Fixture::new();
@@ -201,7 +201,7 @@ fn a_row_that_fails_is_met_as_by_a_plan_for_each_document() {
     assert!(fixture.aggregate(&join(divided, "")).is_err());
 }
 
-/// What a view chooses at random is chosen anew for each document.
+/// The random choices of a view are made anew for each document.
 #[test]
 fn what_is_random_is_not_kept() {
     let fixture = Fixture::new();

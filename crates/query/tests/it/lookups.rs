@@ -1,4 +1,4 @@
-//! Joins of many documents at a time give what joins of each in its turn give.
+//! Joins of many documents at a time give the result of joining each document alone.
 
 use nagi_bson::{DocBuf, Value};
 use nagi_error::Result;
@@ -72,7 +72,7 @@ pub(crate) fn value(random: &mut Random, field: &str) -> String {
     }
 }
 
-/// With it how many indexes the other collection has.
+/// Also returns the number of indexes of the other collection.
 pub(crate) fn filled(random: &mut Random) -> (Fixture, usize) {
     let fixture = Fixture::new();
     for n in 0..2 + random.below(60) {
@@ -89,15 +89,15 @@ pub(crate) fn filled(random: &mut Random) -> (Fixture, usize) {
     let mut count = 0;
     for _ in 0..random.below(3) {
         let spec = doc(INDEXES[random.below(INDEXES.len())]);
-        // One that does not go with another or with the documents is left out.
+        // An index that is incompatible with another one or with the documents is left out.
         let made = fixture.store.create_indexes(&ns, &[spec.as_doc()], Default::default());
         count += usize::from(made.is_ok());
     }
     (fixture, count)
 }
 
-/// The same, where neither an index nor a table joins many documents: by a plan for each document, and
-/// expressions that tell a plan nothing.
+/// The equivalent pipeline for which neither an index nor a table joins many documents: it uses a plan for each
+/// document, and expressions that planning cannot use.
 fn one_by_one(pipeline: &str) -> String {
     let plain = match pipeline.contains("pipeline:") {
         true => pipeline.to_owned(),
@@ -130,8 +130,8 @@ pub(crate) fn joined_under(
     Ok(out)
 }
 
-/// `sorted`: of several indexes a trial may choose another one, and arrays, or what is unwound of them, have
-/// another order.
+/// `sorted`: if there are several indexes a trial may choose another one, and then arrays and unwound documents
+/// have another order.
 pub(crate) fn texts(docs: &[DocBuf], sorted: bool) -> Vec<String> {
     let mut texts: Vec<String> =
         docs.iter().map(|doc| shown(Value::Doc(doc.as_doc()), sorted)).collect();
@@ -173,7 +173,7 @@ fn any_join_is_that_of_each_document_alone() {
             let found = joined(&fixture, pipeline, ahead).unwrap();
             assert_eq!(texts(&found), expected, "{context} ahead {ahead}");
         }
-        // Over batches with other states in between, as many as are read ahead.
+        // Reads in batches with other snapshots in between, of the size of the read-ahead.
         let wrapped = doc(&format!("{{p: {pipeline}}}"));
         let Value::Array(stages) = wrapped.get("p") else { panic!("{pipeline}: no array") };
         let request = AggregateRequest::new(&fixture.ns, stages);
@@ -201,7 +201,7 @@ fn any_join_is_what_a_plan_for_each_document_finds() {
             joined_under(&fixture, pipeline, ahead, collation).map(|found| texts(&found, true))
         };
         let context = format!("seed {seed} {pipeline} {collation:?}");
-        // A value that is no list fails an $in, of whichever document it is.
+        // A value that is no array makes an `$in` fail, for whichever document.
         match (run(&one_by_one(pipeline), 1), run(pipeline, 1 + random.below(100))) {
             (Ok(expected), Ok(found)) => assert_eq!(found, expected, "{context}"),
             (expected, found) => assert_eq!(expected.is_err(), found.is_err(), "{context}"),
@@ -209,7 +209,7 @@ fn any_join_is_what_a_plan_for_each_document_finds() {
     }
 }
 
-/// Without an index the other collection is read twice: for the first document, and for the table.
+/// Without an index the other collection is read twice: for the first document and for the table.
 #[test]
 fn a_table_is_made_of_one_scan_a_batch() {
     let fixture = Fixture::new();
@@ -231,16 +231,16 @@ fn a_table_is_made_of_one_scan_a_batch() {
     };
     run.batch(&(), &mut take).unwrap();
     run.save();
-    // What was there before the pause is found by the next table as well, and what came since.
+    // The next table finds the earlier documents as well as the one inserted since.
     fixture.insert_doc("o", doc("{_id: 1000, f: 7}").as_doc()).unwrap();
     assert!(!run.batch(&(), &mut take).unwrap());
     assert_eq!((count, matched), (500, 505));
     let examined = run.stats().docs_examined;
-    // The input, three scans, and each document that was found.
+    // The input, three scans, and each joined document.
     assert!((2_500..2_600).contains(&examined), "{examined}");
 }
 
-/// Lookups that compare by expressions.
+/// Lookups that compare with expressions.
 const COMPARED: &[&str] = &[
     "[{$lookup: {from: 'o', let: {v: '$l'}, pipeline: [{$match: {$expr: {$eq: ['$f', '$$v']}}}], as: 'j'}}]",
     "[{$lookup: {from: 'o', let: {v: '$l'}, pipeline: [{$match: {$expr: {$lt: ['$f', '$$v']}}}], as: 'j'}}]",
@@ -267,7 +267,7 @@ fn pair(count: usize, text: &str) -> Fixture {
     fixture
 }
 
-/// What a later batch joins is there when it is joined.
+/// Documents of a later batch are joined on the later snapshot.
 #[test]
 fn documents_that_wait_are_joined_anew_after_a_pause() {
     let fixture = pair(40, "old");
@@ -294,7 +294,7 @@ fn documents_that_wait_are_joined_anew_after_a_pause() {
     assert_eq!((counts[5], counts.iter().sum::<usize>()), (2, 21));
 }
 
-/// A batch whose records do not fit is joined document by document.
+/// A batch whose records exceed the memory is joined document by document.
 #[test]
 fn large_and_many_documents_are_joined_alone() {
     let fixture = pair(30, &"x".repeat(100_000));
@@ -322,7 +322,7 @@ fn large_and_many_documents_are_joined_alone() {
     }
 }
 
-/// Who takes few documents does not see what goes wrong behind them.
+/// A client that takes few documents does not see an error of the documents after them.
 #[test]
 fn an_error_behind_the_last_document_does_not_show() {
     let fixture = pair(10, "x");

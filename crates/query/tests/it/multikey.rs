@@ -1,5 +1,5 @@
-//! An index meets its first array between two batches: what bounds and keys decided until then is asked
-//! of the documents, or the cursor ends where there are none.
+//! An index gets its first array between two batches: conditions that were decided by bounds and keys are then
+//! tested on the documents, or the cursor fails if there are no documents.
 
 use nagi_bson::DocBuf;
 use nagi_error::Code;
@@ -7,7 +7,7 @@ use nagi_query::{Env, FindRequest, Take, find};
 
 use crate::fixture::{Fixture, NOW_MS, doc, drain};
 
-/// What a find by `filter` with an index on `key` returns, when documents with arrays come behind its first
+/// The result of a find with `filter` and an index on `key`, if documents with arrays are inserted after its first
 /// batch.
 fn found(key: &str, filter: &str, projection: &str, plan: &str) -> nagi_error::Result<Vec<DocBuf>> {
     let fixture = Fixture::new();

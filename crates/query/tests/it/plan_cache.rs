@@ -1,4 +1,4 @@
-//! The plan cache: entries become active, bad choices are made anew, changes of indexes forget them.
+//! The plan cache: entries become active, bad choices are replaced, changes of indexes drop the entries.
 
 use nagi_bson::{Doc, DocBuf, Value};
 use nagi_query::{
@@ -21,7 +21,7 @@ fn figures(fixture: &Fixture) -> PlanCacheFigures {
     plan_cache_figures(&fixture.store)
 }
 
-/// `a` and `b` take turns in being the better index: 2,000 documents with b = 0 and few a.
+/// `a` and `b` are alternately the better index: 2,000 documents have b = 0, and few have the same a.
 fn skewed() -> Fixture {
     let fixture = Fixture::new();
     for id in 0..4000 {
@@ -39,7 +39,7 @@ fn an_entry_becomes_active_and_is_used() {
     let (found, first) = stats(&fixture, "{a: 7, b: 0}");
     assert_eq!((found, first.from_multi_planner, first.from_plan_cache), (4, true, false));
     assert_eq!(figures(&fixture).entries, 1);
-    // The second trial finds as little work, and the entry becomes active.
+    // The second trial needs no more work, and the entry becomes active.
     assert!(!stats(&fixture, "{a: 8, b: 0}").1.from_plan_cache);
     let (found, third) = stats(&fixture, "{b: 0, a: 9}");
     assert_eq!((found, third.from_plan_cache, third.from_multi_planner), (4, true, false));
@@ -56,7 +56,7 @@ fn a_choice_that_turned_bad_is_made_anew() {
     for a in 1..4 {
         stats(&fixture, &format!("{{a: {a}, b: 0}}"));
     }
-    // Now `a` leads to 2,000 documents, `b` to one.
+    // This time `a` leads to 2,000 documents, and `b` to one.
     let (found, replanned) = stats(&fixture, "{a: 999, b: 3000}");
     assert_eq!((found, replanned.from_plan_cache, replanned.from_multi_planner), (1, false, true));
     assert_eq!(replanned.replanned, Some((8, 256)));
@@ -73,7 +73,7 @@ fn changes_of_indexes_forget_the_entries() {
     }
     assert_eq!(figures(&fixture).entries, 1);
     fixture.index("{key: {a: 1, b: 1}, name: 'a_1_b_1'}");
-    // The old version's cache goes with its last reader.
+    // The cache of the old version is dropped with its last reader.
     assert_eq!(figures(&fixture).entries, 0);
     assert!(!stats(&fixture, "{a: 5, b: 0}").1.from_plan_cache);
 }
@@ -105,7 +105,7 @@ fn index_filters_choose_whatever_is_hinted() {
         ..FindRequest::new(&fixture.ns)
     };
     assert_eq!(fixture.plan(&request), "FETCH < IXSCAN b_1");
-    // It lives on when indexes change.
+    // The index filter survives changes of indexes.
     fixture.index("{key: {c: 1}, name: 'c_1'}");
     assert_eq!(fixture.plan(&request), "FETCH < IXSCAN b_1");
 }

@@ -1,7 +1,7 @@
-//! Pipelines with answers recorded from a real server (the golden set), replayed without a server.
+//! Pipelines with replies recorded from a real server (the golden set), replayed without a server.
 //!
-//! Runs when `NAGI_GOLDEN` names the folder of the set. `NAGI_GOLDEN_OUT` names a file that gets one
-//! line for each difference.
+//! The test runs if `NAGI_GOLDEN` names the folder of the set. `NAGI_GOLDEN_OUT` names a file that gets one line
+//! for each difference.
 
 use std::fmt::Write as _;
 use std::path::Path;
@@ -12,7 +12,7 @@ use nagi_query::{AggregateRequest, Env, aggregate};
 
 use crate::fixture::{Fixture, NOW_MS, drain};
 
-/// Cases that must agree, in percent of those that run.
+/// Cases that must agree, in percent of the cases that run.
 const PASS_PERCENT_MIN: f64 = 97.0;
 
 #[test]
@@ -47,7 +47,7 @@ fn recorded_pipelines_agree() {
     assert!(percent >= PASS_PERCENT_MIN, "{failed} of {ran} differ\n{report}");
 }
 
-/// `None` when the case needs more than pipelines over plain collections.
+/// Returns `None` if the case needs more than pipelines over plain collections.
 fn check(case: Doc<'_>) -> Option<std::result::Result<(), String>> {
     let (Value::Doc(request), Value::Doc(reply)) = (case.get("request"), case.get("reply")) else {
         return None;
@@ -90,7 +90,7 @@ fn check(case: Doc<'_>) -> Option<std::result::Result<(), String>> {
     })
 }
 
-/// Inserts the documents; `None` if they are more than documents.
+/// Inserts the documents. Returns `None` if the case needs more than documents.
 fn fill(fixture: &Fixture, name: &str, docs: Value<'_>) -> Option<()> {
     match docs {
         Value::Missing => Some(()),
@@ -131,7 +131,7 @@ fn same_docs(docs: &[DocBuf], cursor: Doc<'_>, case: Doc<'_>) -> std::result::Re
     Err(format!("wanted {theirs:?} got {ours:?}"))
 }
 
-/// Text that is equal for what counts as equal.
+/// A text that is the same for documents that count as equal.
 fn canonical(doc: Doc<'_>, sets: &[&str]) -> String {
     let doc = DocBuf::build(|out| {
         for element in doc {

@@ -1,6 +1,6 @@
-//! Whatever rules rewrite a pipeline, it yields what it yields as it was written.
+//! A pipeline rewritten by the rules yields the same result as the original.
 //!
-//! Documents, indexes and pipelines are generated from a seed; on a failure the message has them.
+//! Documents, indexes and pipelines are generated from a seed; a failure message contains them.
 
 use nagi_bson::{Value, json};
 use nagi_query::{AggregateRequest, DeleteStatement, Env, aggregate, delete};
@@ -23,7 +23,7 @@ fn value(random: &mut Random) -> String {
     }
 }
 
-/// The fields that come last have an index always: with limits they are left alone.
+/// The last fields always have an index: with limits they are not used in conditions.
 fn condition(random: &mut Random, limits: bool) -> String {
     let field = random.one(if limits { &FIELDS[..FIELDS.len() - 2] } else { FIELDS });
     let scalar = random.one(SCALARS);
@@ -49,7 +49,7 @@ fn matching(random: &mut Random, limits: bool) -> String {
     }
 }
 
-/// A join, mostly with the unwinding of what it found.
+/// A join, usually with an unwind of its result.
 fn join(random: &mut Random) -> String {
     let join = random.one(&[
         "{$lookup: {from: 'c', localField: 'a', foreignField: 'b', as: 'd'}}",
@@ -69,7 +69,7 @@ fn join(random: &mut Random) -> String {
     format!("{join}{unwound}")
 }
 
-/// A stage; `limits` says whether there may be limits: what comes first is the same for every plan.
+/// A stage. If `limits`, it may be a limit: then the order of documents is the same for every plan.
 fn stage(random: &mut Random, limits: bool) -> String {
     match random.below(16) {
         0..4 => matching(random, limits),
@@ -125,7 +125,7 @@ fn rewritten_pipelines_yield_the_same() {
             fixture.index("{key: {c: 1}, name: 'c'}");
         }
         for _ in 0..PIPELINES_EACH {
-            // Documents come in another order from an index than from the collection.
+            // Documents from an index are in another order than those from the collection.
             let limits = !indexed && random.chance(50);
             let count = 1 + random.below(5);
             let stages: Vec<String> = (0..count).map(|_| stage(&mut random, limits)).collect();
@@ -148,13 +148,13 @@ fn compare(fixture: &Fixture, pipeline: &str, seed: u64) {
         found.sort_unstable();
         Some(found)
     };
-    // An error of a document that is not asked for any more may be gone, but none may come.
+    // An error of a document that is no longer needed may disappear, but no new error may occur.
     if let Some(plain) = run(false) {
         assert_eq!(run(true), Some(plain), "seed {seed}: {pipeline}");
     }
 }
 
-/// A small sample picks records without reading all, each as likely as the others, whatever gaps.
+/// A small sample picks records without reading all, each with the same probability, whatever gaps there are.
 #[test]
 fn small_samples_are_fair() {
     let fixture = Fixture::new();
@@ -175,7 +175,7 @@ fn small_samples_are_fair() {
         assert_eq!(ids.len(), 5, "five different ones: {picked:?}");
         ids.into_iter().for_each(|id| *seen.entry(id).or_insert(0) += 1);
     }
-    // 2,000 picks of fewer than 180 records: each comes about eleven times; none more than 40.
+    // 2,000 picks of fewer than 180 records: each is picked about eleven times, and none more than 40 times.
     assert!(seen.len() as i32 > left * 9 / 10, "{} of {left} came", seen.len());
     assert!(seen.values().all(|count| *count < 40), "{seen:?}");
 }

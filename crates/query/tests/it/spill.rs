@@ -1,4 +1,4 @@
-//! Sorts and groups that do not fit in memory give what they give in memory.
+//! Sorts and groups that exceed their memory give the same result as in memory.
 
 use nagi_bson::DocBuf;
 
@@ -54,7 +54,7 @@ fn buckets_on_disk_are_the_same_buckets() {
     check("[{$bucketAuto: {groupBy: {$add: ['$_id', 1]}, buckets: 9, granularity: 'R5'}}]");
 }
 
-/// A value of some type, the same for the same number; equal ones of different types among them.
+/// A value of some type, the same for the same number; some values of different types are equal.
 fn value(n: u64) -> String {
     let mixed = n.wrapping_mul(0x9E37_79B9_7F4A_7C15) >> 33;
     let small = mixed / 16 % 40;
@@ -73,12 +73,12 @@ fn value(n: u64) -> String {
     }
 }
 
-/// Every limit gives what memory without a limit does, whatever the types.
+/// Every memory limit gives the result of unlimited memory, whatever the types.
 #[test]
 fn groups_of_any_values_on_disk_are_those_in_memory() {
     let fixture = Fixture::new();
     for n in 0..1500u64 {
-        // Some have no key, some no value.
+        // Some documents have no key, and some no value.
         let key = if n % 17 == 0 { String::new() } else { format!(", k: {}", value(n)) };
         let of = if n % 13 == 0 { String::new() } else { format!(", v: {}", value(n + 10_000)) };
         fixture.insert(&format!("{{_id: {n}, i: {}, d: {}.5{key}{of}}}", n % 7, n % 3)).unwrap();
@@ -103,7 +103,7 @@ fn groups_of_any_values_on_disk_are_those_in_memory() {
     }
 }
 
-/// So many runs that they are merged in passes: ties stay in the order of the input.
+/// There are enough runs for several merge passes: ties stay in the order of the input.
 #[test]
 fn a_sort_of_more_runs_than_are_merged_at_once_keeps_its_order() {
     let fixture = Fixture::new();
@@ -117,7 +117,7 @@ fn a_sort_of_more_runs_than_are_merged_at_once_keeps_its_order() {
         "[{$group: {_id: '$_id', n: {$sum: '$k'}}}, {$sort: {n: 1, _id: 1}}]",
     ] {
         let expected = fixture.aggregate(pipeline).unwrap();
-        // A few hundred bytes: a run has a handful of entries.
+        // A few hundred bytes, so that a run has a handful of entries.
         for limit in [600, 2_000, 9_000] {
             let found = fixture.aggregate_in(pipeline, limit).unwrap();
             assert_eq!(format!("{found:?}"), format!("{expected:?}"), "{pipeline} in {limit}");

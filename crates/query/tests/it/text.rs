@@ -1,4 +1,4 @@
-//! Text searches by index against searches of every document: the same set, and the same scores.
+//! Text searches by index, compared with searches of every document: the same set, and the same scores.
 
 use std::sync::Arc;
 
@@ -173,7 +173,7 @@ fn searches_find_what_a_scan_finds() {
     check(index, spec(&[("t", 1.0), ("u", 1.0), ("u.v", 1.0)], None, 1), false, 17);
 }
 
-/// More records with scores than memory holds: they go to disk, and the answer is the same.
+/// More scored records than the memory holds: they are spilled, and the result is the same.
 #[test]
 fn scores_spill() {
     let fixture = Fixture::new();

@@ -1,7 +1,7 @@
-//! Window functions against a second way to compute them: every window on its own, from the start.
+//! Window functions, compared with a second implementation: every window is computed on its own, from the start.
 //!
-//! Documents, partitions and windows are generated from a seed. Accumulators are run over the list of
-//! the window's documents; the others follow their definition, in doubles.
+//! Documents, partitions and windows are generated from a seed. Accumulators run over the list of the window's
+//! documents; the other functions follow their definition, in doubles.
 
 use std::fmt::Write as _;
 
@@ -54,7 +54,7 @@ const EXACT: &[&str] = &[
     "{$concatArrays: '$a'}",
 ];
 
-/// Those compared as sets, and those compared as doubles.
+/// Accumulators whose results are compared as sets, and as doubles.
 const SETS: &[&str] = &["{$addToSet: '$v'}", "{$setUnion: '$a'}"];
 const REAL: &[&str] = &["{$stdDevPop: '$w'}", "{$stdDevSamp: '$w'}"];
 
@@ -90,7 +90,7 @@ fn key(doc: &DocBuf) -> i64 {
     number::as_i64_exact(doc.get("t")).unwrap()
 }
 
-/// An end of a window; none is unbounded.
+/// The end of a window; none is unbounded.
 #[derive(Clone, Copy)]
 enum End {
     Unbounded,
@@ -145,7 +145,7 @@ impl Window {
         format!("{{{name}: [{}, {}]}}", self.ends[0].text(), self.ends[1].text())
     }
 
-    /// The documents of the window of the one at `at`.
+    /// The documents of the window of the document at `at`.
     fn docs<'d>(&self, docs: &'d [DocBuf], at: usize) -> Vec<&'d DocBuf> {
         let inside = |other: usize| {
             let by_place = other as i64 - at as i64;
@@ -161,7 +161,7 @@ impl Window {
     }
 }
 
-/// What the accumulator gives for these documents alone.
+/// The accumulator's result for these documents alone.
 fn accumulate(spec: &AccumSpec, docs: &[&DocBuf]) -> DocBuf {
     let mut state = spec.new_state();
     for doc in docs {
@@ -215,7 +215,7 @@ fn check(seed: u64) {
             );
             let memory = if random.below(3) == 0 { 8_000 } else { 1 << 26 };
             let found = match fixture.aggregate_in(&pipeline, memory) {
-                // Too little memory even for the states: again with more.
+                // The memory does not suffice even for the states: the test is repeated with more.
                 Err(error) if error.code().0 == 5_414_201 => fixture.aggregate(&pipeline).unwrap(),
                 found => found.unwrap(),
             };
@@ -247,7 +247,7 @@ fn real(doc: &DocBuf, name: &str) -> f64 {
     number::as_f64(doc.get(name)).unwrap()
 }
 
-/// The definition of a function that is no accumulator, over the documents of a window.
+/// The definition of a function that is not an accumulator, over the documents of a window.
 fn defined(name: &str, window: &[&DocBuf], here: &DocBuf) -> Option<f64> {
     let (first, last) = (window.first()?, window.last()?);
     match name {

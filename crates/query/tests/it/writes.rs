@@ -1,4 +1,4 @@
-//! Write statements: what they change, what they report, that they do not meet their own changes.
+//! Write statements: their changes, their replies, and that they do not meet their own changes.
 
 use nagi_bson::{Doc, DocBuf};
 use nagi_query::{
@@ -147,7 +147,7 @@ fn concurrent_increments_are_all_counted() {
     assert_eq!(format!("{:?}", all(&fixture, "{n: 600}")), "[{ _id: 1, n: 600 }]");
 }
 
-/// A drop comes before a write or after it: no statement on one document fails for it.
+/// A write comes before or after a concurrent drop: no single-document statement fails because of it.
 #[test]
 fn writes_beside_drops_have_an_order() {
     let fixture = Fixture::new();
