@@ -1,9 +1,9 @@
-//! Descriptors kept for the journal and the data files.
+//! Reserve file descriptors for the log and the data files.
 //!
-//! The table of open files may be full, the process's or the system's, when a commit needs the journal's next
-//! file; without it the database takes no more writes. So some descriptors are open from the start on for nothing.
-//! Who finds the table full closes one of them and tries again; a thread of the engine opens them anew when there is
-//! room. Used by all databases of the process.
+//! When a commit needs the next file of the log, the table of open files of the process or of the system may be
+//! full, and without that file the database cannot accept writes. So some descriptors are kept open from the start
+//! as a reserve. A thread that finds the table full closes one of them and retries; a thread of the engine reopens
+//! them when that is possible. All databases of the process share the reserve.
 
 use std::{
     fs::File,
@@ -13,15 +13,15 @@ use std::{
 
 use parking_lot::Mutex;
 
-/// A journal, a table and its directory at once, and their successors.
+/// Enough for a log file, a table file and its directory at once, and for their successors.
 const COUNT: usize = 16;
-/// With none left, others may close theirs: so often, and so long, it is tried again.
+/// With an empty reserve, other threads may close files: the open is retried at this interval, for this time.
 const PAUSE: Duration = Duration::from_millis(20);
 const WAIT_MAX: Duration = Duration::from_secs(10);
 
 static KEPT: Mutex<Vec<File>> = Mutex::new(Vec::new());
 
-/// Opens those that are missing, if that can be done now.
+/// Opens missing reserve descriptors, if that is possible.
 pub fn keep() {
     let mut kept = KEPT.lock();
     while kept.len() < COUNT {
@@ -32,12 +32,12 @@ pub fn keep() {
     }
 }
 
-/// Whether an error says that the table of open files is full.
+/// Returns true if an error means that the table of open files is full.
 pub fn ran_out(error: &io::Error) -> bool {
     matches!(error.raw_os_error(), Some(libc::EMFILE | libc::ENFILE))
 }
 
-/// Makes room for one more file: closes a kept one, or else waits a moment.
+/// Makes a descriptor available: closes a reserve one, or waits a moment if there is none.
 #[cold]
 pub fn give() {
     let kept = KEPT.lock().pop();
@@ -47,7 +47,7 @@ pub fn give() {
     }
 }
 
-/// Runs what opens a file again while the table is full, some seconds long.
+/// Calls `open` again while the table of open files is full, for some seconds.
 pub fn patiently<T>(mut open: impl FnMut() -> io::Result<T>) -> io::Result<T> {
     let begin = Instant::now();
     loop {

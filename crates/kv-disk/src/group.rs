@@ -41,7 +41,7 @@ const GROUP_BYTES_MAX: usize = 1 << 20;
 /// How often a newcomer tries to lead before it lines up, a little longer each time: a group takes microseconds,
 /// to sleep and be woken costs more. It does not yield: on a busy machine that waits for every other thread's turn.
 const TRY_COUNT: u32 = 6;
-/// Groups that a leader writes after its own before another one takes over.
+/// Number of groups that a leader writes after its own before another thread takes over.
 const MORE_GROUPS_MAX: usize = 8;
 
 /// Writes the leader's own transaction, if it is part of the group, and those of others; returns the group's first
@@ -278,7 +278,7 @@ impl<P> Waiter<P> {
     }
 }
 
-/// The same error for one more transaction of the group.
+/// A copy of the error for another transaction of the group.
 fn copy(error: &Error) -> Error {
     match error {
         Error::Conflict => Error::Conflict,

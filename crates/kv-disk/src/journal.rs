@@ -1,15 +1,15 @@
-//! The thread that syncs the log to disk: each commit interval, and at once when a commit waits.
+//! The journal thread: syncs the log to disk at each commit interval, and at once when a commit waits for
+//! durability.
 //!
-//! Whoever needs a durable commit tells the newest stamp it waits for and sleeps; one sync serves
-//! all who came before it began.
+//! A commit that must be durable registers the newest stamp it waits for and sleeps. One sync serves all commits
+//! that came before it began.
 //!
 //!   waiters  wanted = max(wanted, stamp), wake the thread, sleep until synced >= stamp
-//!   thread   newest = last published stamp; sync; synced = newest; wake everyone
+//!   thread   newest = last published stamp; sync; synced = newest; wake all waiters
 //!
-//! A sync that fails for want of room is tried again an interval later. Who waits for it waits on, half a
-//! minute at the most: the commits are applied and everybody sees them, so an error would say something
-//! else than what has happened, and whoever repeats the write has it twice. Any other failure ends the
-//! process: see `fatal`.
+//! A sync that fails because the disk is full is retried after an interval. Its waiters keep waiting, for at most
+//! half a minute: their commits are applied and visible, so an error would be wrong, and a client that repeats the
+//! write would apply it twice. Any other failure ends the process: see `fatal`.
 
 use std::{
     sync::{Arc, Weak},
@@ -23,17 +23,18 @@ use nagi_kv::{Error, Result};
 
 use crate::fatal;
 
-/// How long a commit waits for room to be synced. New ones are refused meanwhile, before they change anything.
+/// How long a commit waits while the disk is too full for a sync. New commits are refused meanwhile, before they
+/// change anything.
 const FULL_WAIT_MAX: Duration = Duration::from_secs(30);
 
-/// What the thread syncs.
+/// The log that the thread syncs.
 pub trait Log: Send + Sync + 'static {
     /// The newest stamp whose writes are in the log.
     fn newest(&self) -> u64;
     /// Syncs the log.
     fn sync_log(&self) -> Result<()>;
-    /// Everything is synced and an interval went by without a commit: a log that notes what was synced
-    /// in its next record has no other one to do it in. Called once, until there are commits again.
+    /// Called once when everything is synced and an interval has passed without a commit. A log that stores the
+    /// synced stamp in its next record writes an extra record here, because no other one follows.
     fn idle(&self) {}
 }
 
@@ -41,7 +42,7 @@ pub trait Log: Send + Sync + 'static {
 struct State {
     wanted: u64,
     synced: u64,
-    /// Grows with every attempt.
+    /// Number of attempts so far.
     attempt_count: u64,
     failure: Option<Failure>,
     stopped: bool,
@@ -79,13 +80,13 @@ impl Journal {
     /// Returns once `stamp` is durable.
     ///
     /// # Errors
-    /// `Full` if it cannot be made durable for want of room, for long; the commit stays applied.
+    /// `Full` if the disk stayed full for long; the commit stays applied.
     pub fn wait(&self, stamp: u64) -> Result<()> {
         let mut state = self.state.lock();
         if state.synced >= stamp {
             return Ok(());
         }
-        // An attempt that is under way may have begun before our commit; the next one did not.
+        // An attempt in progress may have begun before this commit; the next one has not.
         let (first, begin) = (state.attempt_count, Instant::now());
         state.wanted = state.wanted.max(stamp);
         self.wake.notify_one();
@@ -106,7 +107,7 @@ impl Journal {
         }
     }
 
-    /// Ends the thread and frees all who wait.
+    /// Stops the thread and releases all waiters.
     pub fn stop(&self) {
         self.state.lock().stopped = true;
         self.wake.notify_all();
@@ -179,7 +180,7 @@ mod tests {
 
     use super::*;
 
-    /// A log that has no room for its first syncs.
+    /// A log whose first syncs fail because the disk is full.
     struct Cramped {
         attempts: AtomicU64,
         full_until: u64,

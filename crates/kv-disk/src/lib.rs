@@ -1,15 +1,15 @@
-//! What engines on disk share: files, the thread that syncs the log, commits in groups.
+//! Components shared by the engines on disk: files, the thread that syncs the log, group commit.
 //!
-//!   marker        whose data directory this is, and in which format
-//!   special       files that are no data of ours, pipes and devices among them
-//!   room          is there space left on the disk
-//!   descriptors   spare file descriptors for the journal
+//!   marker        the engine and format of a data directory
+//!   special       refuses pipes, sockets and devices in a data directory
+//!   room          refuses writes before the disk is full
+//!   descriptors   reserve file descriptors for the log
 //!   journal       one thread that syncs the log for all waiting commits
-//!   group         one thread that writes for all commits that wait
-//!   scratch       files for runs of sorts, which have no name
-//!   fatal         the end of the process when the log cannot be written
+//!   group         group commit: one thread writes for all waiting commits
+//!   scratch       unnamed files for runs of sorts
+//!   fatal         ends the process when the log cannot be written
 //!
-//! Does not know about: any engine, documents, MongoDB's error codes.
+//! The crate does not know engines, documents, or MongoDB's error codes.
 
 pub mod descriptors;
 pub mod fatal;

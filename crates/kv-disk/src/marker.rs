@@ -1,12 +1,12 @@
-//! `nagi.storage`: which engine and format a data directory has.
+//! The marker file `nagi.storage`: the engine and the format of a data directory.
 //!
 //!   engine: rocksdb
 //!   format: 1
-//!   state: new             until the engine's files are there
+//!   state: new             until the engine's files exist
 //!   stampsFrom: 4711       after a repair: commit stamps continue from here
 //!
-//! Written before the first byte of data, checked before anything is opened. Without the state, a
-//! folder whose files are gone would be taken for a new one, and look like an empty database.
+//! It is written before the first byte of data, and checked before any file is opened. Without the state, a data
+//! directory whose files are gone would be taken for a new one and look like an empty database.
 
 use std::{fs, io, path::Path};
 
@@ -16,23 +16,23 @@ use crate::refuse_special;
 
 const FORMAT: u32 = 1;
 const FILE: &str = "nagi.storage";
-/// Files by which another server's data directory is known.
+/// Files that identify the data directory of another server.
 const FOREIGN: &[&str] = &["WiredTiger", "storage.bson", "local.ns", "ibdata1", "PG_VERSION"];
 
-/// What the file says beside engine and format.
+/// The contents of the file apart from engine and format.
 #[derive(Clone, Copy, Default, PartialEq, Eq, Debug)]
 pub struct Marker {
-    /// The engine's files have not been made yet.
+    /// True if the engine's files have not been created yet.
     pub fresh: bool,
-    /// Stamps up to this were given out by files that a repair has replaced.
+    /// Stamps up to this one were assigned by files that a repair has replaced.
     pub stamps_from: u64,
 }
 
-/// Accepts a folder that is new or the engine's and marks it. The engine calls [`update`] once its
-/// files are there.
+/// Accepts a data directory that is new or belongs to the engine, and marks it. The engine calls [`update`] once
+/// its files exist.
 ///
 /// # Errors
-/// `Io` with a clear message if the folder is another engine's or server's, or of a newer format.
+/// `Io` with a clear message if the folder belongs to another engine or server, or has a newer format.
 pub fn claim(dir: &Path, engine: &str) -> Result<Marker> {
     match read(dir)? {
         Some(text) => check(dir, engine, &text),
@@ -43,7 +43,7 @@ pub fn claim(dir: &Path, engine: &str) -> Result<Marker> {
                     dir.display()
                 )));
             }
-            // A folder of the engine without the file is one whose file was lost.
+            // If the engine's folder has files but there is no marker, the marker was lost.
             let mut inside = fs::read_dir(dir.join(engine)).into_iter().flatten();
             let marker = Marker { fresh: inside.next().is_none(), ..Marker::default() };
             update(dir, engine, marker)?;
@@ -52,7 +52,7 @@ pub fn claim(dir: &Path, engine: &str) -> Result<Marker> {
     }
 }
 
-/// The engine whose data is in the folder; none if it holds none yet.
+/// The engine whose data is in the folder; none if there is none yet.
 ///
 /// # Errors
 /// `Io` if the marker cannot be read or names no engine.
@@ -64,12 +64,12 @@ pub fn engine_of(dir: &Path) -> Result<Option<String>> {
     }
 }
 
-/// Marks a folder as this engine's, with files that are there.
+/// Marks a folder as this engine's, with existing files.
 pub fn write(dir: &Path, engine: &str) -> Result<()> {
     update(dir, engine, Marker::default())
 }
 
-/// Writes the file. Durable on return, with the other names in the folder.
+/// Writes the file. It is durable on return, together with the other names in the folder.
 pub fn update(dir: &Path, engine: &str, marker: Marker) -> Result<()> {
     let temporary = dir.join("nagi.storage.tmp");
     let mut text = format!("engine: {engine}\nformat: {FORMAT}\n");

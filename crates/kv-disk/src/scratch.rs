@@ -1,8 +1,8 @@
-//! Bytes that are written once, read again and forgotten: sorts and groups larger than their memory.
+//! Scratch files: bytes that are written once, read and dropped, for sorts and groups that exceed their memory.
 //!
-//! On disk that is a file without a name: it is removed as soon as it is open, so its space is free again
-//! when it is dropped and when the process dies, however that happens. Nothing is synced. Its pages are
-//! the page cache's to keep or to write, and are gone with the file.
+//! A scratch file has no name: it is unlinked as soon as it is open, so its space is released when it is dropped
+//! and when the process dies in any way. Nothing is synced. The page cache may keep or write its pages, and drops
+//! them with the file.
 
 use std::fs::{self, File, OpenOptions};
 use std::os::unix::fs::FileExt;
@@ -11,21 +11,21 @@ use std::sync::Arc;
 
 use nagi_kv::{Result, Scratch};
 
-/// Whether there is room for so many more bytes.
+/// Returns `Ok` if there is disk space for this many more bytes.
 pub type RoomFor = Box<dyn Fn(u64) -> Result<()> + Send + Sync>;
 
-/// A file without a name.
+/// An unnamed file.
 pub struct ScratchFile {
     file: File,
     room: RoomFor,
 }
 
 impl ScratchFile {
-    /// Makes a file at `path`, which is for nothing else, and removes its name. A crash between the two
-    /// leaves an empty file, which the next one of the name replaces.
+    /// Creates a file at `path`, which must not be used otherwise, and removes its name. A crash between the two
+    /// steps leaves an empty file, which the next call with this path replaces.
     ///
     /// # Errors
-    /// Those of the file system.
+    /// Errors of the file system.
     pub fn create(path: &Path, room: RoomFor) -> Result<Arc<dyn Scratch>> {
         let _ = fs::remove_file(path);
         let file = OpenOptions::new().read(true).write(true).create_new(true).open(path)?;

@@ -1,25 +1,26 @@
-//! Pipes, sockets and devices where a data directory's files are expected.
+//! Refuses pipes, sockets and devices in the place of a data directory's files.
 //!
-//! Opening a pipe waits for its other end and reading a device may never end, so a folder in which one stands in the
-//! place of a file would stop the process before it can say why. All folders are looked at before a file in them is
-//! opened.
+//! Opening a pipe waits for its other end, and reading a device may never return. So a folder with one of them in
+//! the place of a file would block the process before it can report the reason. All folders are checked before a
+//! file in them is opened.
 
 use std::{fs, io, path::Path};
 
 use nagi_kv::{Error, Result};
 
-/// Names in the data directory itself that are opened; others, such as a Unix socket, may be anything.
+/// Prefixes of files in the data directory itself that are opened; others, such as a Unix socket, may be anything.
 const NAMES: [&str; 3] = ["nagi.", "mongod.lock", "free_space"];
-/// Folders that engines and backups make; every name in them is opened.
+/// Prefixes of folders created by engines and backups; every file in them is opened.
 const FOLDERS: [&str; 5] = ["rocksdb", "lmdb", "journal", "repair.", "nagi."];
 const DEPTH_MAX: u32 = 8;
 
-/// Whether the program makes an entry of this name in a data directory. What else stands there is somebody else's.
+/// Returns true if the program creates an entry of this name in a data directory. Other entries belong to someone
+/// else.
 pub fn is_own_entry(name: &str) -> bool {
     NAMES.iter().chain(&FOLDERS).any(|begin| name.starts_with(begin))
 }
 
-/// Refuses a data directory with something that is neither a file nor a folder in the place of either.
+/// Refuses a data directory in which something else takes the place of a file or folder.
 ///
 /// # Errors
 /// `Io` with the path.
@@ -39,10 +40,10 @@ pub fn refuse_special(dir: &Path) -> Result<()> {
     Ok(())
 }
 
-/// `depth`: how many levels of folders below are looked at; none: only the path itself.
+/// `depth`: the number of levels of folders to check below; none: only the path itself.
 fn check(path: &Path, depth: Option<u32>) -> Result<()> {
     let found = match fs::metadata(path) {
-        // Removed meanwhile, or a link to nothing: opening it does not wait.
+        // It was removed in the meantime, or is a dangling link: opening it does not block.
         Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(()),
         found => found?,
     };
@@ -71,7 +72,7 @@ mod tests {
             fs::write(dir.join(name), "").unwrap();
         }
         assert!(refuse_special(&dir.join("absent")).is_ok());
-        // A server's own socket may be there.
+        // A server's own socket is allowed.
         let _socket = UnixListener::bind(dir.join("mongodb-27017.sock")).unwrap();
         assert!(refuse_special(dir).is_ok());
         for name in

@@ -1,16 +1,23 @@
-//! Which states are still being read: the newest stamp and the oldest one in use.
+//! Active snapshots: the newest visible stamp, and the oldest stamp in use.
 //!
-//! Every transaction and snapshot holds a ticket with the stamp it reads at. `oldest` is a lower
-//! bound of all tickets: what no one older can need may be forgotten.
+//! Every transaction and snapshot holds a ticket with the stamp it reads at. `oldest` is a lower bound of all
+//! tickets: versions that only older readers could need may be removed.
 //!
-//! Tickets are slots in a fixed array, so entering and leaving are one compare-and-swap each and
-//! never share a cache line with a neighbour; when all are taken, a locked map takes the rest.
+//! Tickets are slots in a fixed array, so entering and leaving are one compare-and-swap each, and slots do not
+//! share cache lines. When all slots are taken, a map behind a lock holds the other tickets.
 //!
-//! A ticket may be handed on: a cursor takes its own while the snapshot it was made from still has one. `oldest`,
-//! which looks at one slot after the other, could pass the new one's slot before it is taken and come to the old
-//! one's when it is free. So it looks again if a ticket was handed on meanwhile.
+//! A ticket may be handed on: a cursor takes its own while the snapshot that created it still has one. `oldest`
+//! scans the slots one by one, so it could pass the new slot before it is taken, and reach the old slot when it is
+//! already free. So it repeats the scan if a ticket was handed on in the meantime.
 //!
-//! Invariant: whoever enters reads the engine's state only *after* its ticket is in place. So a
+//! ```text
+//!   oldest scans    slot 0 (free)                      slot 1 (free)  -> would miss stamp 10: repeats
+//!   snapshot        (slot 1: stamp 10)                 leaves slot 1
+//!   its cursor                     enters slot 0: stamp 10
+//! ```
+//!
+//! Invariant: a reader reads the engine's snapshot only *after* its ticket is in place. So if `oldest` did not see
+//! the ticket, the reader sees every commit up to the result of `oldest`.
 //! commit that `oldest` did not see a ticket for is part of what the newcomer reads.
 
 use std::collections::BTreeMap;
@@ -22,7 +29,7 @@ use crate::sync::{
 
 const SLOT_COUNT: usize = 256;
 const FREE: u64 = u64::MAX;
-/// One ticket that was handed on, in the count.
+/// The increment of the count for a ticket that was handed on.
 const HANDED_ON: u64 = 1 << 32;
 
 #[repr(align(64))]
@@ -76,7 +83,7 @@ pub struct Active {
     overflow: Mutex<BTreeMap<u64, usize>>,
 }
 
-/// A place in `Active`; give it back with `leave`.
+/// A slot in `Active`; it is released with `leave`.
 #[derive(Debug)]
 pub struct Ticket {
     stamp: u64,
@@ -104,7 +111,7 @@ impl Active {
         }
     }
 
-    /// The newest commit everyone may see.
+    /// The newest visible commit.
     pub fn newest(&self) -> u64 {
         self.published.newest.load(SeqCst)
     }
@@ -114,7 +121,7 @@ impl Active {
         &self.published.writing
     }
 
-    /// A commit is visible from now on. Called in stamp order.
+    /// Makes a commit visible. Called in stamp order.
     pub fn publish(&self, stamp: u64) {
         self.published.newest.store(stamp, SeqCst);
     }
@@ -124,8 +131,8 @@ impl Active {
         nagi_percore::note_shared("number of open snapshots", 1);
         self.count.fetch_add(1, SeqCst);
         let mut ticket = self.place(self.newest());
-        // A commit may have come between the look at `newest` and the ticket; from the moment the
-        // ticket stands and `newest` is still the same, `oldest` cannot pass it.
+        // A commit may have been published between the read of `newest` and the ticket. If `newest` is unchanged
+        // after the ticket is in place, `oldest` cannot pass it.
         while ticket.stamp != self.newest() {
             let stamp = self.newest();
             match self.slots.get(ticket.slot) {
@@ -141,11 +148,11 @@ impl Active {
         ticket
     }
 
-    /// Takes a ticket at a stamp that another ticket holds at the moment.
+    /// Takes a ticket at a stamp that another ticket holds at this moment.
     pub fn enter_at(&self, stamp: u64) -> Ticket {
         nagi_percore::note_shared("number of open snapshots", 1);
         let ticket = self.place(stamp);
-        // Behind the place, and before the caller gives the other ticket back: see `oldest`.
+        // After the slot is taken, and before the caller releases the other ticket: see `oldest`.
         self.count.fetch_add(HANDED_ON + 1, SeqCst);
         ticket
     }
@@ -166,7 +173,7 @@ impl Active {
         Ticket { stamp, slot: SLOT_COUNT }
     }
 
-    /// Gives a ticket back.
+    /// Releases a ticket.
     pub fn leave(&self, ticket: &Ticket) {
         match self.slots.get(ticket.slot) {
             Some(slot) => slot.0.store(FREE, SeqCst),
@@ -176,12 +183,12 @@ impl Active {
         self.count.fetch_sub(1, SeqCst);
     }
 
-    /// How many tickets are out.
+    /// Number of tickets.
     pub fn ticket_count(&self) -> usize {
         (self.count.load(SeqCst) % HANDED_ON) as usize
     }
 
-    /// No ticket is older than this, now or later.
+    /// A lower bound of the stamps of all present and future tickets.
     pub fn oldest(&self) -> u64 {
         let mut handed_on = self.count.load(SeqCst) / HANDED_ON;
         loop {
@@ -211,7 +218,7 @@ fn release(overflow: &mut BTreeMap<u64, usize>, stamp: u64) {
     }
 }
 
-/// Threads start looking at different slots.
+/// The slot at which a thread starts its search; it differs between threads.
 fn thread_slot() -> usize {
     static NEXT: std::sync::atomic::AtomicUsize = std::sync::atomic::AtomicUsize::new(0);
     thread_local! {

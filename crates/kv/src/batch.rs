@@ -2,22 +2,22 @@
 //!
 //! Keys and values are copied one after the other into one buffer, which keeps its memory from batch to batch.
 
-/// Entries in the order in which a cursor met them.
+/// Entries in the order of the cursor.
 #[derive(Clone, Default, Debug)]
 pub struct Batch {
     bytes: Vec<u8>,
-    /// Where the key and where the value of each entry ends; a key begins where the value before it ends.
+    /// The end of each entry's key and value; a key begins at the end of the previous value.
     ends: Vec<(usize, usize)>,
 }
 
 impl Batch {
-    /// Forgets the entries and keeps the memory.
+    /// Removes the entries and keeps the memory.
     pub fn clear(&mut self) {
         self.bytes.clear();
         self.ends.clear();
     }
 
-    /// Copies one more entry.
+    /// Appends a copy of an entry.
     pub fn push(&mut self, key: &[u8], value: &[u8]) {
         self.bytes.extend_from_slice(key);
         let key_end = self.bytes.len();
@@ -25,7 +25,8 @@ impl Batch {
         self.ends.push((key_end, self.bytes.len()));
     }
 
-    /// Whether a batch within these limits may take one more entry of so many bytes. The first one always fits.
+    /// Returns true if a batch with these limits may take one more entry of `entry_bytes` bytes. The first entry
+    /// always fits.
     pub fn takes(&self, entry_bytes: usize, max_entries: usize, max_bytes: usize) -> bool {
         let fits = self.bytes.len().saturating_add(entry_bytes) <= max_bytes;
         self.is_empty() || (self.len() < max_entries && fits)

@@ -1,24 +1,23 @@
-//! What an engine promises beyond the contract because it lives in this process alone.
+//! The promises of an engine beyond the contract, which hold because it lives in one process.
 //!
-//! The store above relies on these promises today. A distributed engine, where other processes write as well,
-//! lacks most of them; what stands on each one is listed here, so that it is known what has to be done
-//! another way there.
+//! The store relies on these promises. A distributed engine, to which other processes write as well, lacks most of
+//! them. This list says what depends on each promise, and so what needs another implementation for such an engine.
 //!
 //! - `one_order`: exact stamps of snapshots, `Engine::advance`, cluster times (`nagi_store::commit::stamps`).
 //! - `adds_commute`: counts and sizes of a collection in one counter, since `Txn::add` never conflicts.
-//! - `appends_by_stamp`: the change log, whose keys are the stamps of commits, known only at the commit.
-//! - `only_writer`: idents and record ids counted in memory, ceilings of rising ids, multikey bits, the record
+//! - `appends_by_stamp`: the change log, whose keys are commit stamps, which are known only at the commit.
+//! - `only_writer`: idents and record ids counted in memory, ceilings of ascending ids, multikey bits, the record
 //!   cache, gates of DDL, the conflict table.
-//! - `links_files`: `checkpoint` by hard links, so that a backup needs no second copy on the disk.
+//! - `links_files`: `checkpoint` with hard links, so that a backup needs no second copy on the disk.
 
 /// See the module's header.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Capabilities {
-    /// All commits have one order, in which they become visible, and the engine gives their stamps.
+    /// All commits have one order, in which they become visible, and the engine assigns their stamps.
     pub one_order: bool,
     /// `Txn::add` never conflicts.
     pub adds_commute: bool,
-    /// `Txn::append` makes keys of the commit's stamp.
+    /// `Txn::append` builds keys from the commit's stamp.
     pub appends_by_stamp: bool,
     /// No other process writes to the store.
     pub only_writer: bool,
@@ -27,7 +26,7 @@ pub struct Capabilities {
 }
 
 impl Capabilities {
-    /// Of an engine in this process.
+    /// The capabilities of an engine in this process.
     pub const IN_PROCESS: Capabilities = Capabilities {
         one_order: true,
         adds_commute: true,
@@ -36,7 +35,7 @@ impl Capabilities {
         links_files: true,
     };
 
-    /// The first capability of `needed` that these lack.
+    /// The first capability of `needed` that is missing here.
     pub fn missing(&self, needed: &Capabilities) -> Option<&'static str> {
         let all = [
             (needed.one_order, self.one_order, "one order of commits"),

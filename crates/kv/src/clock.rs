@@ -1,4 +1,4 @@
-//! The clock of an engine in this process: it gives commits their stamps.
+//! The clock of an engine in this process: it assigns commit stamps.
 //!
 //! A stamp is a cluster time: seconds since 1970 in the upper half, a number within the second in the
 //! lower half, as in a BSON timestamp. So the order of commits, `operationTime`, `$clusterTime`, snapshots
@@ -12,12 +12,12 @@
 //! ```
 //!
 //! Invariants
-//! - No stamp is given twice, and each is greater than all stamps that were given or observed before.
-//! - A stamp is never behind the wall clock, and ahead of it only if an earlier stamp was.
+//! - No stamp is assigned twice, and each is greater than all stamps assigned or observed before.
+//! - A stamp is never less than the wall clock, and greater only if an earlier stamp was.
 //!
-//! An engine with files starts the clock at a stamp that no commit before the restart exceeds, as far as it
-//! knows: `Engine::advance` tells it.
-//! A distributed engine has no such clock: the timestamp oracle of its store takes its place.
+//! An engine with files starts the clock at a stamp that, as far as it knows, no commit before the restart exceeds;
+//! the server corrects it with `Engine::advance`. A distributed engine has no such clock: the timestamp oracle of
+//! its store takes its place.
 
 use std::time::{SystemTime, UNIX_EPOCH};
 
@@ -25,7 +25,7 @@ use crate::sync::atomic::{AtomicI64, AtomicU64, Ordering::SeqCst};
 
 /// See the module's header.
 pub struct Clock {
-    /// The greatest stamp that was given or observed.
+    /// The greatest stamp that was assigned or observed.
     greatest: AtomicU64,
     /// Wall time when the newest commit got its stamp, in milliseconds since 1970.
     committed_ms: AtomicI64,
@@ -48,7 +48,7 @@ impl Clock {
         self.take_at(count, now_ms)
     }
 
-    /// A stamp for something that is not a commit.
+    /// A stamp for a purpose other than a commit.
     pub fn next(&self) -> u64 {
         self.take_at(1, wall_ms())
     }
@@ -59,12 +59,12 @@ impl Clock {
         first(self.greatest.fetch_update(SeqCst, SeqCst, take).unwrap_or_else(|greatest| greatest))
     }
 
-    /// From now on stamps are greater than `stamp`.
+    /// Ensures that later stamps are greater than `stamp`.
     pub fn observe(&self, stamp: u64) {
         self.greatest.fetch_max(stamp, SeqCst);
     }
 
-    /// The greatest stamp that was given or observed.
+    /// The greatest stamp that was assigned or observed.
     pub fn greatest(&self) -> u64 {
         self.greatest.load(SeqCst)
     }

@@ -1,4 +1,4 @@
-//! How the blocks of a space are compressed.
+//! Compression of the blocks of a space.
 
 use crate::Space;
 
@@ -18,7 +18,7 @@ impl Compressor {
     pub const ALL: [Compressor; 5] =
         [Compressor::None, Compressor::Snappy, Compressor::Zlib, Compressor::Zstd, Compressor::Lz4];
 
-    /// As options and `creationString` call it.
+    /// The name in options and in `creationString`.
     pub fn name(self) -> &'static str {
         match self {
             Compressor::None => "none",
@@ -29,17 +29,17 @@ impl Compressor {
         }
     }
 
-    /// The one with this name.
+    /// The compressor with this name.
     pub fn by_name(name: &str) -> Option<Compressor> {
         Compressor::ALL.into_iter().find(|compressor| compressor.name() == name)
     }
 
-    /// The one with this number.
+    /// The compressor with this number.
     pub fn by_number(number: u8) -> Option<Compressor> {
         Compressor::ALL.get(usize::from(number)).copied()
     }
 
-    /// Where records lie that chose it.
+    /// The space of records with this compressor.
     pub fn space(self) -> Space {
         match self {
             Compressor::None => Space::RecordsNone,
@@ -50,7 +50,7 @@ impl Compressor {
         }
     }
 
-    /// What the space is for; none if its compressor is the engine's choice.
+    /// The compressor of a space; none if the engine chooses it.
     pub fn of_space(space: Space) -> Option<Compressor> {
         Compressor::ALL.into_iter().find(|compressor| compressor.space() == space)
     }

@@ -48,13 +48,13 @@ use crate::{
 
 const SHARD_COUNT: usize = 64;
 const SWEEP_ENTRIES_MIN: usize = 128;
-/// A place of the hash table; and what an entry takes when the table has just doubled.
+/// Size of a slot of the hash table; and the size of an entry right after the table has doubled.
 const SLOT_BYTES: u64 = 28;
 const ENTRY_BYTES: u64 = 64;
-/// Who waits asks so often whether to continue waiting.
+/// Interval at which a waiting claim calls `go_on`.
 const ASK_EACH: Duration = Duration::from_millis(5);
 
-/// A key's name in the table.
+/// The hash that identifies a key in the table.
 pub type KeyHash = u64;
 
 /// Identity of an open transaction, never zero.
@@ -69,9 +69,10 @@ struct Entry {
 struct Shard {
     entries: HashMap<KeyHash, Entry, HashState>,
     sweep_at: usize,
-    /// Commits up to this stamp may have been forgotten although somebody reads an older state.
+    /// The greatest stamp of the dropped entries: commits up to it may be unknown although older snapshots are
+    /// active.
     forgotten: u64,
-    /// Who waits for keys of this shard, the first comer first.
+    /// The transactions that wait for keys of this shard, in the order of arrival.
     line: VecDeque<Waiter>,
 }
 
@@ -85,24 +86,24 @@ struct Waiter {
 pub struct Conflicts {
     hasher: HashState,
     shards: Box<[Mutex<Shard>]>,
-    /// Entries that a shard may have beside those of open transactions.
+    /// Limit of a shard's entries, not counting those of open transactions.
     shard_entries_max: AtomicUsize,
 }
 
-/// What a claim found.
+/// The result of a claim.
 pub enum Claim {
-    /// The key is ours from now on.
+    /// The key was claimed by this call.
     New,
-    /// It was ours already.
+    /// The transaction held the key already.
     Held,
 }
 
-/// How a claim is to be judged.
+/// The parameters of a claim.
 pub struct Claimer {
     pub owner: Owner,
     /// Commits after this stamp conflict; `u64::MAX` for a transaction that has read nothing.
     pub read_stamp: u64,
-    /// How long to wait for another holder; who has read does not wait.
+    /// How long to wait for another holder; a transaction that has read does not wait.
     pub wait: Duration,
 }
 
@@ -129,31 +130,31 @@ impl Conflicts {
         }
     }
 
-    /// Bounds the memory of commits that are remembered for older states. Where it is full the oldest
-    /// half is forgotten: a transaction that began before those commits and writes a key no one
-    /// remembers gets `Conflict`, since it may have been written meanwhile. Reads continue.
+    /// Limits the memory of remembered commits. At the limit the older half is dropped: then a transaction that
+    /// began before those commits and writes a key without an entry gets `Conflict`, because the key may have been
+    /// written in the meantime. Reads are not affected.
     pub fn limit(&self, bytes: u64) {
         let entries = usize::try_from(bytes / ENTRY_BYTES).unwrap_or(usize::MAX);
         self.shard_entries_max.store((entries / SHARD_COUNT).max(SWEEP_ENTRIES_MIN), Relaxed);
     }
 
-    /// The memory of what is remembered, about.
+    /// Approximate memory of the table, in bytes.
     pub fn bytes(&self) -> u64 {
         let capacity = |shard: &Mutex<Shard>| shard.lock().entries.capacity() as u64;
         self.shards.iter().map(capacity).sum::<u64>() * SLOT_BYTES
     }
 
-    /// The name of a key in this table.
+    /// The hash of a key in this table.
     pub fn hash(&self, space: Space, key: &[u8]) -> KeyHash {
         self.hasher.hash_one((space as u8, key))
     }
 
-    /// Takes the key for `claimer`, or says `Conflict`.
+    /// Claims the key for `claimer`, or returns `Conflict`.
     pub fn claim(&self, key: KeyHash, claimer: &Claimer, active: &Active) -> Result<Claim> {
         self.claim_while(key, claimer, active, &mut || true)
     }
 
-    /// As `claim`; who waits asks `go_on` every few milliseconds, and leaves the line if it says no.
+    /// As `claim`; while it waits, it calls `go_on` every few milliseconds, and gives up if that returns false.
     pub fn claim_while(
         &self,
         key: KeyHash,
@@ -197,7 +198,7 @@ impl Conflicts {
             let next = shard.next(*key);
             let Some(entry) = shard.entries.get_mut(key) else { continue };
             let stamp = committed.unwrap_or(entry.stamp);
-            // With no other transaction or snapshot about, no one can conflict with this commit.
+            // Without another transaction or snapshot, nothing can conflict with this commit.
             let forget = stamp == 0 || committed.is_some() && alone;
             match next {
                 Some(next) => {
@@ -213,7 +214,7 @@ impl Conflicts {
         }
     }
 
-    /// Sleeps until the key is handed over, or for as long as `claimer` may and `go_on` says.
+    /// Waits until the key is handed over, at most as long as `claimer` and `go_on` permit.
     fn wait<'a>(
         &'a self,
         mut shard: MutexGuard<'a, Shard>,
@@ -227,7 +228,8 @@ impl Conflicts {
         loop {
             drop(shard);
             thread::park_timeout(until.saturating_duration_since(Instant::now()).min(ASK_EACH));
-            // Outside the lock: no one knows how long the answer takes. The key may have come meanwhile.
+            // `go_on` is called outside the lock, because it may take long. The key may have been handed over in
+            // the meantime.
             let ended = !go_on() || Instant::now() >= until;
             shard = self.shard(key).lock();
             if shard.entries.get(&key).is_some_and(|entry| entry.owner == claimer.owner) {
@@ -257,14 +259,14 @@ impl Conflicts {
 }
 
 impl Shard {
-    /// Takes the first who waits for the key out of the line.
+    /// Removes the first transaction that waits for the key from the queue.
     fn next(&mut self, key: KeyHash) -> Option<Waiter> {
         let at = self.line.iter().position(|waiter| waiter.key == key)?;
         self.line.remove(at)
     }
 }
 
-/// Forgets what no one can conflict with any more; if there is more than `most` even so, the older half.
+/// Drops entries that no transaction can conflict with any more; if more than `most` remain, also the older half.
 fn sweep(shard: &mut Shard, oldest: u64, most: usize) {
     shard.entries.retain(|_, entry| entry.owner != 0 || entry.stamp > oldest);
     if shard.entries.len() > most / 4 * 3 {
@@ -275,7 +277,7 @@ fn sweep(shard: &mut Shard, oldest: u64, most: usize) {
             let (_, middle, _) = stamps.select_nth_unstable(middle);
             let until = *middle;
             shard.entries.retain(|_, entry| entry.owner != 0 || entry.stamp > until);
-            // A transaction reads at the stamp of the newest commit it sees, so `until` itself is safe.
+            // A transaction reads at the stamp of the newest commit that it sees, so `until` itself is safe.
             shard.forgotten = shard.forgotten.max(until);
         }
     }
@@ -330,13 +332,13 @@ mod tests {
             table.release(&[7], None, true);
         });
         assert_eq!(*order.lock(), (2..2 + WAITERS).collect::<Vec<_>>());
-        // What was committed in between still counts.
+        // Commits in between still count.
         assert!(matches!(table.claim(7, &claimer(20, 8), &active), Err(Error::Conflict)));
         assert!(matches!(table.claim(7, &claimer(20, 9), &active), Ok(Claim::New)));
         let brief = Claimer { owner: 21, read_stamp: u64::MAX, wait: Duration::from_millis(1) };
         assert!(matches!(table.claim(7, &brief, &active), Err(Error::Conflict)));
         assert!(in_line(0));
-        // Who no longer wants it leaves the line, long before his time is up.
+        // A waiter that no longer wants the key leaves the queue, long before its time limit.
         let long = Claimer { owner: 22, read_stamp: u64::MAX, wait: Duration::from_mins(60) };
         let mut asked = 0;
         let mut go_on = || {

@@ -1,9 +1,9 @@
 //! The engine contract: what the store requires of an ordered, transactional key-value engine.
 //!
 //! An engine implements [`Engine`] (reads, snapshots, transactions, the clock), [`Maintenance`] (compaction,
-//! verification, checkpoints) and [`Tuning`] (figures and sizes). The store calls nothing else, so RocksDB, LMDB
-//! and the memory engine can be exchanged, and a distributed engine can be added: what such an engine cannot
-//! promise is named in [`Capabilities`](crate::Capabilities). The suite in `conformance` tests every sentence below
+//! verification, checkpoints) and [`Tuning`] (gauges and limits). The store uses nothing else, so RocksDB, LMDB and
+//! the memory engine can be exchanged, and a distributed engine can be added: promises that such an engine cannot
+//! keep are listed in [`Capabilities`](crate::Capabilities). The suite in `conformance` tests every sentence below
 //! on every engine.
 //!
 //! ```text
@@ -13,13 +13,13 @@
 //!    |       put k = 2       holds k from now on
 //!    |                                            put k = 3  -> Conflict: T1 holds k
 //!    |       commit                                                               k = 2 at stamp 11
-//!    |                                            (begun again) reads k = 2 (at stamp 11)
+//!    |                                            (retried) reads k = 2 (at stamp 11)
 //!    v                                            put k = 3, commit               k = 3 at stamp 12
 //! ```
 //!
-//! - Snapshot isolation: a snapshot or transaction reads one state, plus the transaction's own writes.
+//! - Snapshot isolation: a transaction reads one snapshot, plus its own writes.
 //! - First writer wins: of two concurrent transactions that write (or `lock`) one key, at most one commits. The
-//!   other one gets `Conflict` from `put`, `delete`, `lock` or `commit`, and has to begin again.
+//!   other one gets `Conflict` from `put`, `delete`, `lock` or `commit`, and has to be retried.
 //! - A transaction that has not read anything conflicts only with transactions that are still open. Uniqueness is
 //!   therefore checked by reading (or locking) a key and writing it in the same transaction.
 //! - Stamps grow in commit order, and a reader that sees a commit sees all commits with smaller stamps.
@@ -34,82 +34,81 @@ use crate::{
     RangeSize, Result, Savepoint, Scratch, Space, TxnOptions, Watch,
 };
 
-/// A store of ordered bytes. Shared by all threads; every method of it and of its two other traits may be called
-/// at any time.
+/// A store of ordered bytes. It is shared by all threads; every method of it and of its two supertraits may be
+/// called at any time.
 pub trait Engine: Maintenance + Tuning {
     /// Name in `serverStatus.storageEngine` and in the data directory's marker file.
     fn name(&self) -> &'static str;
 
-    /// What it promises beyond the contract.
+    /// The promises of this engine beyond the contract.
     fn capabilities(&self) -> Capabilities {
         Capabilities::IN_PROCESS
     }
 
-    /// What fits.
+    /// Limits of keys, values and transactions.
     fn limits(&self) -> Limits {
         Limits::default()
     }
 
-    /// The newest committed state: each call sees all commits that returned before it. Costs
-    /// nothing to obtain; the cheapest way to read one or two keys.
+    /// Reads of the newest committed data: each call sees all commits that returned before it. Costs nothing to
+    /// obtain; the cheapest way to read one or two keys.
     fn latest(&self) -> &(dyn Read + Sync);
 
-    /// One consistent state for many reads. Keep it for milliseconds to seconds: old versions stay
-    /// on disk as long as a snapshot may read them.
+    /// A snapshot: one consistent view for many reads. It should live for milliseconds to seconds, because old
+    /// versions stay on disk as long as a snapshot may read them.
     fn snapshot(&self) -> Result<Arc<dyn Snapshot>>;
 
-    /// A new transaction. Dropping it without `commit` undoes it. Its snapshot is taken at the
-    /// first read.
+    /// Begins a transaction. Dropping it without `commit` rolls it back. Its snapshot is taken at the first read.
     fn begin(&self, options: TxnOptions) -> Result<Box<dyn Txn>>;
 
-    /// The clock that stamps commits. Stamps that were observed or taken for other purposes are ahead of
-    /// the newest commit.
+    /// The clock that assigns commit stamps. Stamps that were observed or taken for other purposes are greater than
+    /// the newest commit's.
     fn clock(&self) -> &Clock;
 
-    /// The newest stamp that a reader may have seen: no commit that is visible has a greater one.
+    /// The newest stamp that a reader may have seen: no visible commit has a greater one.
     fn last_stamp(&self) -> CommitStamp;
 
-    /// On return every commit up to `stamp` is visible to all reads that begin, and every later commit of
-    /// this process has a greater stamp. Costs nothing if that is so already.
+    /// On return every commit up to `stamp` is visible to all reads that begin, and every later commit of this
+    /// process has a greater stamp. Costs nothing if that is the case already.
     fn advance(&self, stamp: CommitStamp) -> Result<()>;
 
     /// Returns once the commit with this stamp is durable. Many waiting threads share one sync.
     fn sync(&self, stamp: CommitStamp) -> Result<()>;
 }
 
-/// What is done to ranges and files rather than to keys: bulk loads, drops, copies, checks.
+/// Operations on ranges and files rather than on keys: bulk loads, drops, copies, checks.
 pub trait Maintenance: Send + Sync {
-    /// Writes many entries outside any transaction: index builds on hidden idents, spilled runs.
-    /// `next` fills key and value and says whether it did; any key order is allowed, ascending is
-    /// fastest. No one else may write the keys meanwhile. Not atomic; durable on return (`Spill`
-    /// never is).
+    /// Writes many entries outside any transaction: index builds on hidden idents, spilled runs. `next` fills key
+    /// and value and returns true if there was an entry. Any order of keys is allowed; ascending is fastest. No
+    /// other thread may write the keys in the meantime. Not atomic; durable on return (except `Spill`, which is
+    /// never durable).
     fn load(&self, space: Space, next: &mut Next<'_>) -> Result<()>;
 
-    /// A new place for bytes that are of use to this process only: spilled runs. Its room is given back when
-    /// it is dropped, and by a crash. Not durable.
+    /// Creates a scratch file for data of this process only, such as spilled runs. Its space is released when it is
+    /// dropped, and by a crash. Not durable.
     fn scratch(&self) -> Result<Arc<dyn Scratch>>;
 
-    /// Removes every key in `[start, end)` in milliseconds, whatever their number; the space is
-    /// reused. Not transactional: the caller makes sure that no one needs the keys (snapshots and
-    /// cursors opened earlier may or may not see them). Durable on return.
+    /// Removes every key in `[start, end)` in milliseconds, whatever their number; the space is reused. Not
+    /// transactional: the caller ensures that the keys are no longer needed (snapshots and cursors opened earlier
+    /// may or may not see them). Durable on return.
     fn drop_range(&self, space: Space, start: &[u8], end: &[u8]) -> Result<()>;
 
-    /// Makes every commit that returned before durable.
+    /// Makes every commit that has returned durable.
     fn flush(&self) -> Result<()>;
 
-    /// The last call before the end of the process: makes everything durable, and notes that the
-    /// end was in order if the engine keeps such a note. Writes fail afterwards.
+    /// The last call before the process exits: makes everything durable, and records an orderly shutdown if the
+    /// engine keeps such a record. Writes fail afterwards.
     fn close(&self) -> Result<()> {
         self.flush()
     }
 
-    /// Writes a consistent copy of everything to the new folder `dir`, by hard links where it can.
+    /// Writes a consistent copy of everything to the new folder `dir`, with hard links where possible.
     fn checkpoint(&self, dir: &Path) -> Result<()>;
 
-    /// Bytes on disk of the keys in `[start, end)`; an estimate, cheap.
+    /// Estimated bytes on disk of the keys in `[start, end)`. Cheap.
     fn approximate_size(&self, space: Space, start: &[u8], end: &[u8]) -> Result<u64>;
 
-    /// What many ranges take, in their order: one look at the files for all of them. Estimates.
+    /// Estimated sizes of many ranges, in their order. The engine's file list is read once for all of them.
     fn range_sizes(&self, ranges: &[KeyRange<'_>]) -> Result<Vec<RangeSize>> {
         let size = |range: &KeyRange<'_>| {
             let bytes = self.approximate_size(range.space, range.start, range.end)?;
@@ -118,12 +117,12 @@ pub trait Maintenance: Send + Sync {
         ranges.iter().map(size).collect()
     }
 
-    /// Rewrites the range so that removed and old versions give their space back. May take long.
+    /// Rewrites the range so that the space of removed and old versions is released. May take long.
     fn compact(&self, space: Space, start: &[u8], end: &[u8]) -> Result<()>;
 
-    /// As `compact`, in pieces that take seconds: `watch` is told bytes done and bytes in all, several
-    /// times a second, and ends the work within a fraction of a second by saying false. What was
-    /// rewritten stays so. False if it was ended.
+    /// As `compact`, in pieces that take seconds. `watch` is called several times a second with the bytes done and
+    /// the total bytes; if it returns false, the work is cancelled within a fraction of a second. Pieces that were
+    /// rewritten stay rewritten. Returns false if it was cancelled.
     fn compact_watched(&self, range: KeyRange<'_>, watch: &mut Watch<'_>) -> Result<bool> {
         let bytes = self.approximate_size(range.space, range.start, range.end)?;
         if !watch(0, bytes) {
@@ -134,52 +133,53 @@ pub trait Maintenance: Send + Sync {
         Ok(true)
     }
 
-    /// Lets the files be as they are, but for the log: no rewriting until `release_files`. Returns when
-    /// what was under way is done; false, and nothing held, if `watch` (told nothing) said so before.
+    /// Freezes the files except for the log: nothing is rewritten until `release_files`. Returns when rewriting in
+    /// progress has finished; returns false, with nothing frozen, if `watch` (called without progress) cancelled it
+    /// before.
     fn hold_files(&self, watch: &mut Watch<'_>) -> Result<bool> {
         Ok(watch(0, 0))
     }
 
-    /// Undoes one `hold_files`.
+    /// Reverses one `hold_files`.
     fn release_files(&self) -> Result<()> {
         Ok(())
     }
 
-    /// Reads every byte that is on disk against its checksum, past all caches; what does not agree,
-    /// with file and place. `watch` is asked several times a second and ends the wait for the answer
-    /// by saying false: none then. An engine without files has nothing to check.
+    /// Checks every byte on disk against its checksum, bypassing all caches. Returns the damage found, with file
+    /// and offset. `watch` is called several times a second and cancels the check by returning false; then the
+    /// result is none. An engine without files has nothing to check.
     fn verify(&self, watch: &mut Watch<'_>) -> Result<Option<Vec<String>>> {
         watch(0, 0);
         Ok(Some(Vec::new()))
     }
 }
 
-/// Figures, and limits that may change while the engine runs. What an engine does not have it leaves out.
+/// Gauges, and limits that may change at run time. An engine omits gauges that it does not have.
 pub trait Tuning: Send + Sync {
     /// How the engine compresses the blocks of this space; none if it does not.
     fn compressor(&self, _space: Space) -> Compressor {
         Compressor::None
     }
 
-    /// Bounds the memory for keys that were written while older states are open. Where it is full, open
-    /// transactions that write get `Conflict`; reading continues.
+    /// Limits the memory for keys that were written while older snapshots are active. At the limit, open
+    /// transactions that write get `Conflict`; reads are not affected.
     fn limit_conflicts(&self, bytes: u64) {
         let _ = bytes;
     }
 
-    /// What that memory is now, about.
+    /// Approximate size of that memory.
     fn conflict_bytes(&self) -> u64 {
         0
     }
 
-    /// Changes the memory of the engine's cache while it is in use: what is too much goes at once, as
-    /// far as no one is reading it. An engine without a cache of its own does nothing.
+    /// Changes the size of the engine's cache while it is in use. The excess is evicted at once, except for blocks
+    /// that are being read. An engine without a cache does nothing.
     fn resize_cache(&self, bytes: u64) {
         let _ = bytes;
     }
 
-    /// Blocks of documents and index keys that reads of clients have fetched from disk since the start,
-    /// large scans aside. Cheap. Zero where there are no blocks.
+    /// Number of blocks of documents and index keys that client reads have fetched from disk since the start,
+    /// without large scans. Cheap. Zero for an engine without blocks.
     fn blocks_read(&self) -> u64 {
         0
     }
@@ -188,10 +188,10 @@ pub trait Tuning: Send + Sync {
     fn stats(&self, visit: &mut dyn FnMut(&'static str, i64));
 }
 
-/// Something that can be read.
+/// A readable view.
 pub trait Read: Send {
-    /// Lends the value from the engine's own memory where it can, else from `buf`, whose old
-    /// content is lost. Without allocation once `buf` is large enough.
+    /// Borrows the value from the engine's own memory if possible, otherwise from `buf`, whose previous content is
+    /// lost. Does not allocate once `buf` is large enough.
     fn get<'a>(
         &'a self,
         space: Space,
@@ -199,9 +199,9 @@ pub trait Read: Send {
         buf: &'a mut Vec<u8>,
     ) -> Result<Option<&'a [u8]>>;
 
-    /// Looks up many keys, fastest when they are sorted; `visit` gets each key's index once, in order.
-    /// A key may come up more than once. The values lie in memory together, some dozens of them at a
-    /// time. An engine that can read several at once does better than this.
+    /// Looks up many keys, fastest if they are sorted. `visit` is called once for each key's index, in order. A key
+    /// may occur more than once. Some dozens of values are in memory at a time. An engine that can read several
+    /// keys at once overrides the default implementation.
     fn get_many(
         &self,
         space: Space,
@@ -215,23 +215,23 @@ pub trait Read: Send {
         Ok(())
     }
 
-    /// A cursor over the keys in `[start, end)`; an empty `end` means no upper bound. Bounds let
-    /// the engine skip what lies outside, so give the tightest that are known. Not positioned yet.
+    /// A cursor over the keys in `[start, end)`; an empty `end` means no upper bound. Bounds let the engine skip
+    /// other keys, so they should be as tight as possible. The cursor has no position yet.
     fn cursor(&self, space: Space, start: &[u8], end: &[u8]) -> Result<Box<dyn Cursor>>;
 }
 
-/// One state of the whole store.
+/// A snapshot of the whole store.
 pub trait Snapshot: Read + Sync {
-    /// Every commit up to this stamp is visible, and none behind it.
+    /// Every commit up to this stamp is visible, and no later one.
     fn stamp(&self) -> CommitStamp;
 }
 
-/// An open transaction. After an error other than from a read, drop it.
+/// An open transaction. After an error, except one from a read, it must be dropped.
 pub trait Txn: Read {
     /// Sets a key.
     fn put(&mut self, space: Space, key: &[u8], value: &[u8]) -> Result<()>;
 
-    /// Removes a key; one that is not there counts as written all the same.
+    /// Removes a key. A missing key counts as written, too.
     fn delete(&mut self, space: Space, key: &[u8]) -> Result<()>;
 
     /// As `put`, without conflict detection. The caller guarantees that no other transaction can write the key while
@@ -252,8 +252,8 @@ pub trait Txn: Read {
         self.lock_while(space, key, &mut || true)
     }
 
-    /// As `lock`; who has to wait for another holder asks `go_on` every few milliseconds, and gets
-    /// `Conflict` at once if it says no.
+    /// As `lock`; while it waits for another holder, it calls `go_on` every few milliseconds, and returns
+    /// `Conflict` at once if that returns false.
     fn lock_while(
         &mut self,
         space: Space,
@@ -261,56 +261,57 @@ pub trait Txn: Read {
         go_on: &mut dyn FnMut() -> bool,
     ) -> Result<()>;
 
-    /// Adds to a counter: the value is an array of little-endian i64, absent elements are 0. Never
-    /// conflicts; takes part in the commit. `put` and `add` of one key in one transaction: `put`
-    /// first, and only when no one else adds.
+    /// Adds to a counter: the value is an array of little-endian i64, absent elements are 0. It never conflicts,
+    /// and takes effect with the commit. `put` and `add` of one key in one transaction: `put` must come first, and
+    /// is allowed only if no other transaction adds.
     fn add(&mut self, space: Space, key: &[u8], deltas: &[i64]) -> Result<()>;
 
-    /// Adds a value to a log. Its key is the commit stamp, 8 bytes big-endian, then the position
-    /// within the transaction, 4 bytes big-endian. Not seen by this transaction's own reads.
+    /// Appends a value to a log. Its key is the commit stamp (8 bytes, big-endian), followed by the position within
+    /// the transaction (4 bytes, big-endian). The transaction's own reads do not see it.
     fn append(&mut self, log: Space, value: &[u8]) -> Result<()>;
 
-    /// The stamp of the state that it reads: every commit up to it is visible, and none behind it. Takes
-    /// the state if nothing was read before.
+    /// The stamp of its snapshot: every commit up to it is visible, and no later one. Takes the snapshot if nothing
+    /// was read before.
     fn read_stamp(&self) -> Result<CommitStamp>;
 
-    /// Bytes staged so far, to be kept under `Limits::txn_bytes_max`.
+    /// Bytes staged so far. The caller keeps them below `Limits::txn_bytes_max`.
     fn staged_bytes(&self) -> usize;
 
-    /// A point to come back to.
+    /// Creates a savepoint.
     fn savepoint(&self) -> Savepoint;
 
     /// Undoes every write since the savepoint (keys stay locked).
     fn rollback_to(&mut self, savepoint: Savepoint);
 
-    /// Makes the writes visible to everyone, all at once. A transaction without writes returns the
-    /// newest stamp.
+    /// Makes all writes visible at once. A transaction without writes returns the newest stamp.
     fn commit(self: Box<Self>, durability: Durability) -> Result<CommitStamp>;
 }
 
-/// A position in a key range. Key and value are lent until the next move. Whether a transaction's
-/// cursor sees writes made after it was positioned is unspecified: seek again. A move off either
-/// end returns false and leaves the cursor unpositioned: seek again.
+/// A position in a key range. Key and value are borrowed until the next move. It is unspecified if a transaction's
+/// cursor sees writes made after it was positioned; the caller has to seek again. A move past either end returns
+/// false and leaves the cursor without a position; the caller has to seek again.
 pub trait Cursor: Send {
-    /// Goes to the first entry whose key is `key` or greater.
+    /// Moves to the first entry whose key is `key` or greater.
     fn seek(&mut self, key: &[u8]) -> Result<bool>;
 
-    /// Goes to the last entry whose key is less than `key` (an empty `key`: the last of all).
-    /// So a half-open range reads alike in both directions.
+    /// Moves to the last entry whose key is less than `key` (with an empty `key`, to the last of all). So a
+    /// half-open range is read in the same way in both directions.
     fn seek_back(&mut self, key: &[u8]) -> Result<bool>;
 
-    /// Goes to the next greater key.
+    /// Moves to the next greater key.
     fn next(&mut self) -> Result<bool>;
 
-    /// Goes to the next smaller key.
+    /// Moves to the next smaller key.
     fn prev(&mut self) -> Result<bool>;
 
-    /// Replaces the content of `batch` by copies of the current entry and of those after it, and stands on the
-    /// first one that was not copied; says whether there is one. So a range is read by `seek`, then this until it
-    /// says false. It copies one entry at least, if there is a position, and stops before it would have more than
-    /// `max_entries` entries or `max_bytes` bytes of keys and values. After an error the batch means nothing.
+    /// Replaces the content of `batch` by copies of the current entry and of the entries after it, and moves to the
+    /// first entry that was not copied. Returns true if there is one. So a range is read by a `seek` followed by
+    /// this call until it returns false. It copies at least one entry if there is a position, and stops before it
+    /// would exceed `max_entries` entries or `max_bytes` bytes of keys and values. After an error the batch is
+    /// undefined.
     ///
-    /// For engines whose steps cost a message or a lock. Where they do not, stepping is cheaper: it copies nothing.
+    /// This is for engines whose steps cost a message or a lock. For others single steps are cheaper, because they
+    /// copy nothing.
     fn next_batch(
         &mut self,
         max_entries: usize,
@@ -320,7 +321,7 @@ pub trait Cursor: Send {
         step_through(self, batch, true, max_entries, max_bytes)
     }
 
-    /// As `next_batch`, with the entries before the current one.
+    /// As `next_batch`, for the entries before the current one.
     fn prev_batch(
         &mut self,
         max_entries: usize,
@@ -330,14 +331,14 @@ pub trait Cursor: Send {
         step_through(self, batch, false, max_entries, max_bytes)
     }
 
-    /// The current key; empty if unpositioned.
+    /// The current key; empty if the cursor has no position.
     fn key(&self) -> &[u8];
 
-    /// The current value; empty if unpositioned.
+    /// The current value; empty if the cursor has no position.
     fn value(&self) -> &[u8];
 }
 
-/// What `Cursor::next_batch` (`forward`) and `prev_batch` do, step by step.
+/// The default implementation of `Cursor::next_batch` (`forward`) and `prev_batch`: step by step.
 pub(crate) fn step_through<C: Cursor + ?Sized>(
     cursor: &mut C,
     batch: &mut Batch,

@@ -1,26 +1,26 @@
-//! What can go wrong in an engine, sorted by what the caller does about it.
+//! Errors of an engine, grouped by the caller's reaction.
 
 use std::{fmt, io};
 
 /// Result of every engine call.
 pub type Result<T> = std::result::Result<T, Error>;
 
-/// An engine's error. Translated to MongoDB's codes once, by the store.
+/// An engine's error. The store translates it to MongoDB's codes, in one place.
 #[derive(Debug)]
 pub enum Error {
-    /// Another transaction wrote the key first: begin again with a new transaction.
+    /// Another transaction wrote the key first: the caller retries with a new transaction.
     Conflict,
-    /// The engine no longer holds the state this snapshot reads: begin again.
+    /// The engine no longer has the snapshot: the caller retries.
     SnapshotTooOld,
-    /// No room on the disk. Nothing was written; reads continue; writes succeed again once there is room.
+    /// The disk is full. Nothing was written, and reads continue; writes succeed again once there is free space.
     Full,
-    /// The engine keeps its data in memory and has as much as it may. Nothing was written; reads continue;
-    /// writes succeed again once something was deleted.
+    /// An engine in memory has reached its limit. Nothing was written, and reads continue; writes succeed again
+    /// after deletions.
     MemoryFull,
-    /// The outcome of the commit is unknown: it may or may not have happened. The caller has to read what it
-    /// wrote, or repeat the write in a way that is correct in both cases.
+    /// The outcome of the commit is unknown: it may or may not have taken effect. The caller has to read the keys
+    /// it wrote, or repeat the write in a form that is correct in both cases.
     Undetermined,
-    /// The stored bytes are not what was written. Says which file or key.
+    /// The stored bytes differ from the written ones. Names the file or key.
     Corrupt(String),
     /// The operating system refused; the message names the operation.
     Io(io::Error),

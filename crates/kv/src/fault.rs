@@ -1,6 +1,6 @@
-//! An engine that fails on demand: what stands above must survive every error an engine may give.
+//! An engine with fault injection: the layers above must handle every error that an engine may return.
 //!
-//! `Faults::arm(point, skip, times, error)` lets `skip` calls pass and fails the next `times`.
+//! `Faults::arm(point, skip, times, error)` lets `skip` calls pass and makes the next `times` calls fail.
 
 use std::{path::Path, sync::Arc};
 
@@ -12,7 +12,7 @@ use crate::{
     Space, Tuning, Txn, TxnOptions, Watch,
 };
 
-/// Where an error may come from.
+/// The calls at which an error can be injected.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Point {
     /// `get` and `get_many`.
@@ -23,9 +23,9 @@ pub enum Point {
     Begin,
     /// `put`, `delete`, `lock`, `add`, `append`.
     Write,
-    /// Before anything of the commit is written.
+    /// Before any part of the commit is written.
     Commit,
-    /// After the commit: it is visible, and its caller gets an error (`Undetermined`).
+    /// After the commit: it is visible, but its caller gets an error (`Undetermined`).
     Committed,
     /// `load`, `drop_range`, `flush`, `checkpoint`, `compact`.
     Maintain,
@@ -38,17 +38,17 @@ struct Armed {
     error: fn() -> Error,
 }
 
-/// The switchboard of a `Faulty` engine.
+/// The controls of a `Faulty` engine.
 #[derive(Clone, Default)]
 pub struct Faults(Arc<Mutex<Vec<Armed>>>);
 
 impl Faults {
-    /// From now on: `skip` calls at `point` pass, the next `times` fail.
+    /// Arms a fault: `skip` calls at `point` pass, the next `times` fail.
     pub fn arm(&self, point: Point, skip: u64, times: u64, error: fn() -> Error) {
         self.0.lock().push(Armed { point, skip, times, error });
     }
 
-    /// No more faults.
+    /// Removes all faults.
     pub fn disarm(&self) {
         self.0.lock().clear();
     }
@@ -72,7 +72,7 @@ impl Faults {
     }
 }
 
-/// Any engine, with `Faults`.
+/// Wraps any engine with `Faults`.
 pub struct Faulty {
     inner: Arc<dyn Engine>,
     faults: Faults,

@@ -1,19 +1,21 @@
 //! The storage contract: ordered bytes, snapshots, transactions.
 //!
-//! Everything above this crate sees one `Engine`: a handful of ordered key spaces with snapshot
-//! isolation. Everything below it (RocksDB, memory, later others) implements these traits and is
-//! held to them by `conformance::run`. The traits are object safe on purpose: a virtual call costs
-//! nanoseconds, a read a microsecond, and nothing above is compiled once per engine.
+//! Layers above this crate see one `Engine`: a handful of ordered key spaces with snapshot isolation. Engines
+//! (RocksDB, LMDB, memory) implement these traits, and `conformance::run` tests that they do. The traits are object
+//! safe on purpose: a virtual call costs nanoseconds and a read a microsecond, so the layers above need not be
+//! compiled once per engine.
 //!
-//!   Engine -- latest() --> Read         newest committed state, no snapshot, no allocation
-//!          -- snapshot() -> Snapshot    one consistent state, shareable between threads
+//!   Engine -- latest() --> Read         newest committed data, no snapshot, no allocation
+//!          -- snapshot() -> Snapshot    one consistent view, which threads may share
 //!          -- begin() ---> Txn          reads its own writes; commits atomically or not at all
 //!                                       |
-//!                          Read -- cursor() --> Cursor   owns whatever keeps it alive
+//!                          Read -- cursor() --> Cursor   owns everything that it reads from
 //!
-//! `sync` has the locks and atomics that threads meet at.
+//! Where to read: `contract.rs` (the traits, with a timeline), `conflict.rs` (write conflicts), `overlay/` (staged
+//! writes and transactions), `active.rs` (which versions may be removed), `clock.rs` (stamps). `sync` has the locks
+//! and atomics that threads share.
 //!
-//! Does not know about: documents, BSON, collections, MongoDB's error codes.
+//! The crate does not know documents, BSON, collections, or MongoDB's error codes.
 
 pub mod conformance;
 pub mod overlay;

@@ -1,7 +1,7 @@
-//! The engine in memory: for tests, and for servers that keep nothing.
+//! The memory engine: for tests, and for servers without persistent data.
 //!
-//! All of it is one `Table`; a commit adds versions to it. What is stale goes away with a later commit.
-//! A store may have a limit: what would grow it beyond is refused, what shrinks it is not.
+//! All data is in one `Table`, to which a commit adds versions. Stale versions are removed by later commits. The
+//! engine may have a limit: writes that would exceed it are refused, except those that reduce the data.
 //!
 //! Cost: a get is one lock and one map search; a scan takes up to 64 entries per lock.
 
@@ -19,10 +19,10 @@ use crate::{
     table::{Bytes, Left, Scan, Table},
 };
 
-/// One part in this many of the limit is left to what makes room.
+/// This fraction of the limit is reserved for writes that reduce the data.
 const SHRINK_PART: usize = 16;
 
-/// A store that is gone when it is dropped.
+/// An engine whose data is lost when it is dropped.
 pub struct Memory {
     core: Arc<Core>,
     says_compressed: bool,
@@ -32,16 +32,16 @@ pub(crate) struct Core {
     ledger: Ledger,
     table: Table,
     bytes_max: usize,
-    /// What lies in places of its own (`scratch`).
+    /// Bytes of scratch files (`scratch`).
     scratch_bytes: AtomicUsize,
-    /// Held by the one commit that is being written.
+    /// Held by the commit in progress.
     commit: Mutex<Stale>,
 }
 
-/// Keys with old versions, and the stamp from which on these are of no use.
+/// Keys with old versions, and the stamp from which on these are not needed.
 type Stale = VecDeque<(u64, Space, Bytes)>;
 
-/// Scratch in memory, counted with the rest.
+/// Scratch in memory, which counts towards the limit.
 struct Pages {
     core: Arc<Core>,
     bytes: RwLock<Vec<u8>>,
@@ -90,14 +90,14 @@ impl Memory {
         Memory::with_limit(usize::MAX)
     }
 
-    /// An empty store that says of its spaces what an engine on disk would (the default is LZ4): for
-    /// tests of those who ask.
+    /// An empty store that reports compressors for its spaces as an engine on disk would (the default is LZ4); for
+    /// tests of callers that use them.
     pub fn saying_compressed() -> Memory {
         Memory { says_compressed: true, ..Memory::new() }
     }
 
-    /// An empty store of at most `bytes_max` bytes, counted with what each entry costs. Past it, what
-    /// would grow the store fails with `MemoryFull`; to delete and to drop needs no room to speak of.
+    /// An empty store of at most `bytes_max` bytes, including the overhead of each entry. Beyond that, writes that
+    /// would grow the store fail with `MemoryFull`; deletes and drops need hardly any memory.
     pub fn with_limit(bytes_max: usize) -> Memory {
         let core = Core {
             ledger: Ledger::new(0),
@@ -116,7 +116,7 @@ impl Default for Memory {
     }
 }
 
-/// Reads at one stamp; its ticket keeps the versions.
+/// A snapshot at one stamp; its ticket keeps the versions from being removed.
 pub(crate) struct State {
     core: Arc<Core>,
     ticket: Ticket,
@@ -157,7 +157,7 @@ impl Core {
         self.table.byte_count().saturating_add(self.scratch_bytes.load(Ordering::Relaxed))
     }
 
-    /// Says `MemoryFull` if the writes would grow the store past its limit.
+    /// Returns `MemoryFull` if the writes would grow the store beyond its limit.
     fn check_room(&self, overlay: &Overlay) -> Result<()> {
         let bytes = self.byte_count().saturating_add(overlay.staged_bytes());
         if bytes <= self.bytes_max {
@@ -165,7 +165,7 @@ impl Core {
         }
         let grows = |space: Space| space.is_records() || space == Space::Spill;
         let grows = overlay.writes().any(|w| grows(w.space) && matches!(w.op, Op::Put(_)));
-        // What a deletion writes (counters, the change log) is small, but not nothing.
+        // The writes of a deletion (counters, the change log) are small, but not zero.
         let most = self.bytes_max.saturating_add(self.bytes_max / SHRINK_PART);
         if grows || bytes > most { Err(Error::MemoryFull) } else { Ok(()) }
     }
@@ -245,7 +245,7 @@ impl Base for Core {
     }
 }
 
-/// The newest state.
+/// Reads of the newest data.
 impl Read for Memory {
     fn get<'a>(
         &'a self,
@@ -272,7 +272,7 @@ impl Read for State {
     }
 
     fn cursor(&self, space: Space, start: &[u8], end: &[u8]) -> Result<Box<dyn Cursor>> {
-        // The cursor's own ticket is taken while this state's still holds the versions.
+        // The cursor's own ticket is taken while this snapshot's ticket still holds the versions.
         let stamp = self.ticket.stamp();
         let ticket = self.core.ledger.active.enter_at(stamp);
         let core = Kept { core: Arc::clone(&self.core), ticket };
@@ -280,7 +280,7 @@ impl Read for State {
     }
 }
 
-/// The store and a ticket that keeps the versions a cursor reads.
+/// The store, and a ticket that keeps the versions of a cursor from being removed.
 struct Kept {
     core: Arc<Core>,
     ticket: Ticket,

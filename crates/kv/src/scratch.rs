@@ -1,18 +1,18 @@
-//! Bytes that are written once, read again and forgotten: sorts and groups larger than their memory.
+//! Scratch data: bytes that are written once, read and dropped, for sorts and groups that exceed their memory.
 
 use crate::Result;
 
-/// A place for bytes by offset. Writers and readers may be different threads.
+/// A file of bytes. Writers and readers may be different threads.
 pub trait Scratch: Send + Sync {
-    /// Writes at an offset where nothing is yet; no gaps.
+    /// Writes at an offset where nothing was written yet, without gaps.
     ///
     /// # Errors
-    /// `Full` or `MemoryFull` if there is no room.
+    /// `Full` or `MemoryFull` if there is no space.
     fn write(&self, at: u64, bytes: &[u8]) -> Result<()>;
 
-    /// Reads what was written.
+    /// Reads bytes that were written.
     ///
     /// # Errors
-    /// `Io`, also for bytes that are not there.
+    /// `Io`, also for bytes that do not exist.
     fn read(&self, at: u64, into: &mut [u8]) -> Result<()>;
 }

@@ -1,16 +1,16 @@
-//! The small values of the contract: spaces, stamps, durability, limits.
+//! Basic types of the contract: spaces, stamps, durability, limits.
 
 use std::fmt;
 
-/// A key space: keys of different spaces never meet, but for those of records (see
-/// [`Space::table`]). Each collection and index is a key prefix in a space of records or in `Index`,
-/// so that ten thousand collections are still a handful of spaces.
+/// A key space. Keys of different spaces are separate, except for spaces of records (see [`Space::table`]). Each
+/// collection and index is a key prefix in a space of records or in `Index`, so ten thousand collections need only
+/// a handful of spaces.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 #[repr(u8)]
 pub enum Space {
     /// Collections, indexes, users: small, read at start.
     Catalog = 0,
-    /// Documents, compressed as the engine was told at open.
+    /// Documents, with the compressor that was given to the engine at open.
     Records = 1,
     /// Index keys.
     Index = 2,
@@ -18,7 +18,7 @@ pub enum Space {
     Changes = 3,
     /// Commutative counters (`Txn::add`).
     Counters = 4,
-    /// Scratch of sorts and groups: not logged, empty after every open.
+    /// Scratch data of sorts and groups: not logged, empty after every open.
     Spill = 5,
     /// Documents of collections with a compressor of their own: none.
     RecordsNone = 6,
@@ -48,7 +48,7 @@ impl Space {
         Space::RecordsLz4,
     ];
 
-    /// The spaces every store has; the others come into being with their first key.
+    /// The spaces that every store has; the others are created with their first key.
     pub const CORE: [Space; 6] = [
         Space::Catalog,
         Space::Records,
@@ -67,7 +67,7 @@ impl Space {
         Space::RecordsLz4,
     ];
 
-    /// Its name in statistics and file listings.
+    /// The name in statistics and file listings.
     pub fn name(self) -> &'static str {
         match self {
             Space::Catalog => "catalog",
@@ -84,19 +84,19 @@ impl Space {
         }
     }
 
-    /// The space with this number, as it is stored.
+    /// The space with this stored number.
     pub fn by_number(number: u8) -> Option<Space> {
         Space::ALL.get(usize::from(number)).copied()
     }
 
-    /// Whether documents lie in it.
+    /// Returns true if the space contains documents.
     pub fn is_records(self) -> bool {
         self.table() == Space::Records
     }
 
-    /// The space whose table an engine without compression of blocks uses for this one: all spaces
-    /// of records may share one. So a key is used in one space of records at a time, and each space
-    /// is asked only for ranges of keys that are its own.
+    /// The space whose table an engine without block compression uses for this one: all spaces of records may share
+    /// a table. So a key is used in only one space of records at a time, and each space is queried only for its own
+    /// key ranges.
     pub fn table(self) -> Space {
         match self {
             Space::RecordsNone
@@ -109,20 +109,19 @@ impl Space {
     }
 }
 
-/// When `commit` may return. Both are atomic and survive a crash of the process or machine whole or
-/// not at all; they differ in how much of the newest past a crash may lose.
+/// When `commit` may return. In both cases a commit is atomic, and survives a crash of the process or machine
+/// either whole or not at all. They differ in how many of the newest commits a crash may lose.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub enum Durability {
-    /// In the log; on disk within the engine's commit interval. Survives the process, not the
-    /// machine.
+    /// Written to the log; on disk within the engine's commit interval. Survives the process, but not the machine.
     #[default]
     Buffered,
     /// On disk. Many waiting commits share one sync.
     Synced,
 }
 
-/// The place of a commit in the order of all commits, and its cluster time (see `Clock`): a later commit
-/// has a larger stamp, also across restarts. Zero is before everything.
+/// The position of a commit in the order of all commits, and its cluster time (see `Clock`): a later commit has a
+/// greater stamp, also across restarts. Zero is before all commits.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug, Default)]
 pub struct CommitStamp(pub u64);
 
@@ -132,13 +131,13 @@ impl fmt::Display for CommitStamp {
     }
 }
 
-/// How a transaction behaves.
+/// Options of a transaction.
 #[derive(Clone, Copy, Debug)]
 pub struct TxnOptions {
-    /// How long `put`, `delete` and `lock` may wait for a key another transaction holds. Only a
-    /// transaction that holds no key yet waits (so no one waits in a circle), and only before its
-    /// first read (else the holder's commit is a conflict anyway); others get `Conflict` at once.
-    /// Those who wait for a key get it in the order of asking.
+    /// How long `put`, `delete` and `lock` may wait for a key that another transaction holds. Only a transaction
+    /// that holds no key waits (so there is no deadlock), and only before its first read (afterwards the holder's
+    /// commit would be a conflict anyway). Other transactions get `Conflict` at once. Waiting transactions get a
+    /// key in the order of arrival.
     pub lock_wait_ms: u32,
 }
 
@@ -148,7 +147,7 @@ impl Default for TxnOptions {
     }
 }
 
-/// What an engine can hold.
+/// Limits of an engine.
 #[derive(Clone, Copy, Debug)]
 pub struct Limits {
     /// Largest key.
@@ -161,7 +160,7 @@ pub struct Limits {
     pub snapshot_age_ms_max: Option<u64>,
 }
 
-/// What the store above relies on: keys of index entries, 16 MiB documents with room to spare.
+/// The limits that the store relies on: keys of index entries, and 16 MiB documents with a margin.
 impl Default for Limits {
     fn default() -> Limits {
         Limits {
@@ -173,12 +172,12 @@ impl Default for Limits {
     }
 }
 
-/// A point within a transaction to go back to (`Txn::rollback_to`).
+/// A savepoint within a transaction (`Txn::rollback_to`).
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub struct Savepoint(pub(crate) usize);
 
 impl Savepoint {
-    /// For engines with their own transactions: the n-th write of the transaction.
+    /// For engines with their own transactions: the index of the transaction's next write.
     pub fn new(write_index: usize) -> Savepoint {
         Savepoint(write_index)
     }
@@ -197,8 +196,8 @@ pub fn log_key(stamp: u64, position: u32) -> [u8; 12] {
     key
 }
 
-/// The source of `Engine::load`: fills key and value (both must be cleared first) and says whether
-/// there was an entry.
+/// The source of `Engine::load`: fills key and value (which it must clear first) and returns true if there was an
+/// entry.
 pub type Next<'a> = dyn FnMut(&mut Vec<u8>, &mut Vec<u8>) -> crate::Result<bool> + 'a;
 
 /// Keys of one space in `[start, end)`.
@@ -207,20 +206,20 @@ pub struct KeyRange<'k> {
     pub space: Space,
     pub start: &'k [u8],
     pub end: &'k [u8],
-    /// How many keys there are, if the caller knows: makes estimates of waste better.
+    /// Number of keys, if the caller knows it; improves estimates of reclaimable space.
     pub live_count: Option<u64>,
 }
 
-/// What a range of keys takes.
+/// Size of a range of keys.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct RangeSize {
-    /// Bytes on disk and in what is about to be written there.
+    /// Bytes on disk, and in memtables that will be written.
     pub bytes: u64,
-    /// Of `bytes`, those of removed and replaced values: what a rewrite would give back, about.
+    /// The part of `bytes` that belongs to removed and replaced values: about what a rewrite would release.
     pub reclaimable_bytes: u64,
     /// Files that hold part of it. A file may hold parts of several ranges.
     pub file_count: u64,
 }
 
-/// Told how many of how many bytes are done; says whether to continue.
+/// The callback of long work, with the bytes done and the total bytes. Returns false to cancel the work.
 pub type Watch<'w> = dyn FnMut(u64, u64) -> bool + 'w;

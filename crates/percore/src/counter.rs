@@ -1,24 +1,24 @@
-//! Counters: a slot in a block of atomics of which each core has one.
+//! Per-core counters: each counter is a slot in a block of atomics, and each core has a block.
 //!
-//! All counters of the process have their slots in the same blocks, side by side: a request that changes twenty
-//! counters touches two or three cache lines of its own core. A padded atomic for each core and counter would take
-//! a line each.
+//! All counters of the process have adjacent slots in the same blocks: a request that changes twenty counters
+//! touches two or three cache lines of its own core. One padded atomic per core and counter would need a cache line
+//! each.
 
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::sync::{Mutex, OnceLock, PoisonError};
 
 use crate::PerCore;
 
-/// Counters of one process: a server has some hundred, a test process a few servers at a time.
+/// Limit of counters in a process: a server has some hundred, and a test process a few servers at a time.
 const SLOT_COUNT: usize = 1 << 14;
 
 struct Slots {
     blocks: PerCore<Box<[AtomicU64]>>,
-    /// Slots that are free: those given back, and all from a number on.
+    /// Free slots: those that were released, and all from a number on.
     free: Mutex<(Vec<u32>, u32)>,
 }
 
-/// 128 KiB a core.
+/// 128 KiB per core.
 fn slots() -> &'static Slots {
     static SLOTS: OnceLock<Slots> = OnceLock::new();
     SLOTS.get_or_init(|| Slots {
@@ -33,7 +33,7 @@ pub struct Counter(u32);
 
 impl Default for Counter {
     /// # Panics
-    /// If the process has 16,384 counters: they are made when a server is, never by requests.
+    /// If the process has 16,384 counters. They are created with a server, never by requests.
     fn default() -> Counter {
         let mut free = slots().free.lock().unwrap_or_else(PoisonError::into_inner);
         let slot = free.0.pop().unwrap_or_else(|| {
@@ -53,19 +53,19 @@ impl Drop for Counter {
 }
 
 impl Counter {
-    /// Adds to the core's part.
+    /// Adds to the current core's part.
     #[inline]
     pub fn add(&self, n: u64) {
         slots().blocks.own()[self.0 as usize].fetch_add(n, Relaxed);
     }
 
-    /// Takes away from the core's part.
+    /// Subtracts from the current core's part.
     #[inline]
     pub fn sub(&self, n: u64) {
         self.add(n.wrapping_neg());
     }
 
-    /// The sum of all cores' parts: exact once those that add have ended, close to it before.
+    /// The sum of all cores' parts: exact once no thread is adding, approximate before.
     pub fn get(&self) -> u64 {
         let parts = slots().blocks.iter().map(|block| block[self.0 as usize].load(Relaxed));
         parts.fold(0, u64::wrapping_add)

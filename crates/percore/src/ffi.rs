@@ -1,12 +1,12 @@
-//! On which core this thread runs.
+//! The core on which the current thread runs.
 #![expect(unsafe_code, reason = "a C function without a safe wrapper")]
 
 use std::sync::OnceLock;
 
-/// Most copies there are: cores beyond share one.
+/// Limit of copies; further cores share them.
 const CORES_MAX: usize = 64;
 
-/// Copies that per-core state has: a power of two, at least the number of cores up to 64.
+/// The number of copies of per-core state: a power of two, at least the number of cores up to 64.
 pub fn core_count() -> usize {
     static COUNT: OnceLock<usize> = OnceLock::new();
     *COUNT.get_or_init(|| {
@@ -15,8 +15,8 @@ pub fn core_count() -> usize {
     })
 }
 
-/// The number of the core, below [`core_count`]. A hint: the thread may have moved when this returns. Costs a few
-/// nanoseconds, no system call.
+/// The number of the current core, below [`core_count`]. It is a hint, because the thread may have moved when this
+/// returns. Costs a few nanoseconds and no system call.
 #[inline]
 pub fn core() -> usize {
     // SAFETY: takes no argument and has no precondition; -1 where it is not supported.

@@ -1,14 +1,14 @@
-//! Counting writes to cache lines that cores share, in builds that are made for it (`count-shared`).
+//! Counts writes to cache lines that cores share, in builds with the feature `count-shared`.
 
-/// Notes that a request writes `_writes` shared cache lines at a place of the code: an atomic that others write,
-/// taking or releasing a lock, copying or dropping a reference. Nothing in ordinary builds.
+/// Records that a request writes `_writes` shared cache lines at this place of the code: an atomic that others
+/// write, taking or releasing a lock, copying or dropping a reference. Does nothing in ordinary builds.
 #[inline(always)]
 pub fn note_shared(_site: &'static str, _writes: u64) {
     #[cfg(feature = "count-shared")]
     counted::note(_site, _writes);
 }
 
-/// What was noted since the start, by place; empty in ordinary builds.
+/// The recorded writes since the start, by place; empty in ordinary builds.
 pub fn shared_writes() -> Vec<(&'static str, u64)> {
     #[cfg(feature = "count-shared")]
     return counted::all();

@@ -1,7 +1,7 @@
-//! Compares the declarations of `src/ffi.rs` with RocksDB's own header, by its compiler.
+//! Compares the declarations of `src/ffi.rs` with RocksDB's own header, using the C compiler.
 //!
-//! Each becomes a C type, and a static assertion says that the header's function has it. `tests/it/main.rs`
-//! has this module too.
+//! Each declaration is converted to a C type, and a static assertion checks that the header's function has this
+//! type. `tests/it/main.rs` includes this module, too.
 //!
 //!   pub fn rocksdb_free(ptr: *mut libc::c_void);
 //!   SAME(rocksdb_free, void (*)(void *));
@@ -13,8 +13,8 @@ use std::{
     process::{Command, Stdio},
 };
 
-/// The names that differ from the header in `include`, or what the compiler says if that is something else.
-/// `folder` takes the file that is compiled.
+/// The names whose types differ from the header in `include`; or the compiler's message if it fails for another
+/// reason. The compiled file is written to `folder`.
 pub(crate) fn differences(
     rust: &str,
     include: &Path,
@@ -66,7 +66,7 @@ fn assertions(rust: &str) -> String {
     out
 }
 
-/// What a type of the declarations is in C.
+/// Converts a type of the declarations to C.
 fn c_type(rust: &str) -> String {
     if let Some(inner) = rust.strip_prefix("*const ") {
         return format!("{} const *", c_type(inner));

@@ -1,11 +1,11 @@
 //! Compiles RocksDB once and links it.
 //!
-//! The sources are those of the crate `librocksdb-sys`, which `third_party/rocksdb` pins by checksum;
-//! that crate's own build wants libclang and takes a quarter of an hour, so only its sources are used.
-//! They are compiled as a few large units (`units.rs`) in parallel with the Rust crates, with tokens of
-//! cargo's job server, and the archive is kept in `NAGI_CACHE` (`~/.cache/nagi`) under a name that says
-//! what it was made from: no change of a profile, a feature or a lock file compiles RocksDB again.
-#![allow(clippy::print_stdout, reason = "cargo reads what a build script prints")]
+//! The sources are those of the crate `librocksdb-sys`, which `third_party/rocksdb` pins by checksum. That crate's
+//! own build requires libclang and takes a quarter of an hour, so only its sources are used. They are compiled as a
+//! few large units (`units.rs`) in parallel with the Rust crates, with tokens of cargo's job server. The archive is
+//! kept in `NAGI_CACHE` (`~/.cache/nagi`) under a hash of everything it was built from. So a change of a profile, a
+//! feature or a lock file does not compile RocksDB again.
+#![allow(clippy::print_stdout, reason = "cargo reads the output of a build script")]
 
 mod declared;
 mod units;
@@ -49,7 +49,8 @@ fn compare(sources: &Path) {
     assert!(names.is_empty(), "src/ffi.rs is not what rocksdb/c.h declares: {names:?}");
 }
 
-/// The folder of `librocksdb-sys`'s sources: `ROCKSDB_SOURCES`, or where cargo unpacks the pinned version.
+/// The folder of `librocksdb-sys`'s sources: `ROCKSDB_SOURCES`, or the folder into which cargo unpacks the pinned
+/// version.
 fn sources() -> PathBuf {
     if let Some(folder) = env::var_os("ROCKSDB_SOURCES") {
         return folder.into();
@@ -58,7 +59,7 @@ fn sources() -> PathBuf {
     found("librocksdb-sys")
 }
 
-/// Where the headers of the compressors are. Their crates would tell as well, but only after their build scripts.
+/// The headers of the compressors. Their crates would export the paths as well, but only after their build scripts.
 fn codecs() -> Vec<PathBuf> {
     let found = unpacked(&manifest_dir().join("../../Cargo.toml"));
     let headers = [("zstd-sys", "zstd/lib"), ("lz4-sys", "liblz4/lib"), ("libz-sys", "src/zlib")];
@@ -90,7 +91,7 @@ fn manifest_dir() -> PathBuf {
     env::var_os("CARGO_MANIFEST_DIR").expect("cargo sets CARGO_MANIFEST_DIR").into()
 }
 
-/// The folder that holds the archive; compiles it if it is not there. Several builds may ask at once.
+/// The folder that contains the archive; compiles it if it is missing. Several builds may call this at once.
 fn kept(sources: &Path, flags: &units::Flags) -> PathBuf {
     let folder = cache().join(format!("rocksdb-{:016x}", key(sources, flags)));
     if folder.join(ARCHIVE).exists() {
@@ -121,7 +122,7 @@ fn cache() -> PathBuf {
         .unwrap_or_else(|| env::var_os("OUT_DIR").expect("cargo sets OUT_DIR").into())
 }
 
-/// What the archive is made from: version of the sources, flags, compiler, this crate's own C++.
+/// The inputs of the archive: version of the sources, flags, compiler, this crate's own C++.
 fn key(sources: &Path, flags: &units::Flags) -> u64 {
     let mut hash = DefaultHasher::new();
     sources.file_name().hash(&mut hash);

@@ -1,9 +1,9 @@
 //! RocksDB's sources as a few large translation units.
 //!
-//! Most of the time to compile a file of RocksDB goes to its headers; files of a folder that are included one
-//! after the other into one unit share them. What Nagi never calls is left out: `db/c.cc` has functions that
-//! refer to it, but they lie in sections of their own, which the linker drops with their references; a call of
-//! one would be an undefined symbol.
+//! Most of the time to compile a file of RocksDB is spent on its headers; files of a folder that are included one
+//! after the other into one unit share them. Sources that Nagi never calls are left out: functions in `db/c.cc`
+//! refer to them, but these functions are in sections of their own, which the linker drops with their references. A
+//! call of one of them would be an undefined symbol.
 
 use std::{
     env,
@@ -12,14 +12,14 @@ use std::{
     path::{Path, PathBuf},
 };
 
-/// How many units of [`Effort::Small`] there are for each compiler that runs at a time. Fewer are less work in all (8
-/// take 0.7 of the time of 20), but wait longer for the last one.
+/// The number of units of [`Effort::Small`] for each concurrent compiler. Fewer units are less work in total (8
+/// take 0.7 of the time of 20), but the wait for the last one is longer.
 const UNITS_A_JOB: usize = 2;
 
-/// What a compiler takes for one of eight units, in KiB; one of sixteen takes little less than two thirds.
+/// Memory of a compiler for one of eight units, in KiB; one of sixteen takes slightly less than two thirds of it.
 const UNIT_KIB: u64 = 2 << 20;
 
-/// Beginnings of the names of sources through which every row goes that is read or written.
+/// Prefixes of the sources that every read or written row passes through.
 const FAST: &[&str] = &[
     "cache/clock_cache",
     "cache/lru_cache",
@@ -42,12 +42,12 @@ const FAST: &[&str] = &[
     "util/hash",
 ];
 
-/// What the compiler does for a source.
+/// Optimization level of a source.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Effort {
-    /// For those of [`FAST`].
+    /// For the sources of [`FAST`].
     Fast,
-    /// Half the time to compile: no more than inlining.
+    /// Takes half the time to compile: only inlining.
     Small,
 }
 
@@ -76,7 +76,7 @@ impl Effort {
     }
 }
 
-/// Beginnings of the names of sources that nothing of Nagi reaches.
+/// Prefixes of the sources that Nagi does not use.
 const LEFT_OUT: &[&str] = &[
     "table/adaptive/",
     "test_util/transaction_test_util.cc",
@@ -107,7 +107,7 @@ const LEFT_OUT: &[&str] = &[
     "utilities/ttl/",
 ];
 
-/// What the compiler is told beside the sources.
+/// The inputs of the compiler apart from the sources.
 #[derive(Hash)]
 pub(crate) struct Flags {
     linux: bool,
@@ -127,7 +127,7 @@ impl Flags {
         let mut build = cc::Build::new();
         build.cpp(true).std("c++20").opt_level(2).debug(false).warnings(false).pic(true);
         build.flag("-include").flag("cstdint").flag("-ffunction-sections").flag("-fdata-sections");
-        // What no other library calls is quicker to compile and to call.
+        // Symbols that no other library calls are faster to compile and to call.
         build.flag("-fvisibility=hidden");
         for folder in ["rocksdb/include", "rocksdb", ".", "snappy"] {
             build.include(sources.join(folder));
@@ -164,7 +164,7 @@ impl Flags {
     }
 }
 
-/// This crate's own units, each with the flags that it is compiled with beside the others.
+/// This crate's own units, each with its additional flags.
 pub(crate) fn native_files() -> Vec<(PathBuf, &'static [&'static str])> {
     let list: &[(&str, &'static [&'static str])] = &[
         ("crc32c_pclmul.cc", &["-msse4.2", "-mpclmul"]),
@@ -177,7 +177,7 @@ pub(crate) fn native_files() -> Vec<(PathBuf, &'static [&'static str])> {
     list.iter().map(|(name, flags)| (folder.join(name), *flags)).collect()
 }
 
-/// Compiles all into `folder`'s archive.
+/// Compiles everything into an archive in `folder`.
 pub(crate) fn compile(sources: &Path, flags: &Flags, folder: &Path) {
     let mut others = vec![sources.join("build_version.cc")];
     others.extend(
@@ -201,7 +201,7 @@ pub(crate) fn compile(sources: &Path, flags: &Flags, folder: &Path) {
         others.extend(
             ["util/crc32c.cc", "util/xxhash.cc"].map(|file| sources.join("rocksdb").join(file)),
         );
-        // It looks at the processor before it uses what these flags allow.
+        // It checks the processor at run time before it uses instructions that these flags allow.
         let mut build = flags.build(sources);
         build.flag_if_supported("-march=armv8-a+crc+crypto");
         let file = sources.join("rocksdb/util/crc32c_arm64.cc");
@@ -213,7 +213,7 @@ pub(crate) fn compile(sources: &Path, flags: &Flags, folder: &Path) {
     build.compile("rocksdb");
 }
 
-/// How many units of an effort are made for so many compilers at a time and so much memory.
+/// The number of units of an effort, for a number of concurrent compilers and an amount of memory.
 fn unit_count(effort: Effort, jobs: usize, memory_kib: u64) -> usize {
     let scarce = memory_kib / (jobs.max(1) as u64) < UNIT_KIB;
     match effort {
@@ -222,14 +222,14 @@ fn unit_count(effort: Effort, jobs: usize, memory_kib: u64) -> usize {
     }
 }
 
-/// The memory that programs may take now; much where the system does not tell.
+/// The available memory; the maximum if the system does not report it.
 fn available_kib() -> u64 {
     let text = fs::read_to_string("/proc/meminfo").unwrap_or_default();
     let line = text.lines().find_map(|line| line.strip_prefix("MemAvailable:"));
     line.and_then(|line| line.trim().trim_end_matches(" kB").parse().ok()).unwrap_or(u64::MAX)
 }
 
-/// Writes the units of an effort, each of neighbouring files and about as many bytes as the others.
+/// Writes the units of an effort. Each has neighbouring files and about as many bytes as the others.
 fn write_units(sources: &Path, folder: &Path, effort: Effort) -> Vec<PathBuf> {
     let list = fs::read_to_string(sources.join("rocksdb_lib_sources.txt"))
         .expect("the crate lists its sources");
@@ -244,7 +244,7 @@ fn write_units(sources: &Path, folder: &Path, effort: Effort) -> Vec<PathBuf> {
     files.sort_by(|a, b| Path::new(a).parent().cmp(&Path::new(b).parent()));
     let jobs = env::var("NUM_JOBS").ok().and_then(|jobs| jobs.parse().ok()).unwrap_or(1);
     let mut units = vec![String::new(); unit_count(effort, jobs, available_kib())];
-    // A small file takes its time, too, for its headers.
+    // A small file takes time, too, for its headers.
     let weigh = |file: &str| {
         fs::metadata(sources.join("rocksdb").join(file)).map_or(0, |m| m.len()) + 8_000
     };

@@ -1,12 +1,12 @@
-//! RocksDB's C interface, as far as Nagi uses it: `rocksdb/c.h`, declared by hand.
+//! The part of RocksDB's C interface that Nagi uses: `rocksdb/c.h`, declared by hand.
 //!
-//! The build compares each declaration with the header (`build/declared.rs`): a function whose type
-//! differs stops it. So no tool that reads C is needed to build, and nothing here can be stale.
+//! The build compares each declaration with the header (`build/declared.rs`) and stops if a type differs. So the
+//! build needs no tool that parses C, and the declarations cannot be outdated.
 #![allow(non_camel_case_types, non_upper_case_globals, unsafe_code)]
 
 use libc::c_uint;
 
-/// Types of which only pointers exist on this side.
+/// Types that are used only through pointers.
 macro_rules! opaque {
     ($($name:ident)*) => {
         $(

@@ -1,4 +1,4 @@
-//! Ending without the handlers of an ordinary end: they would write.
+//! Ends the process without exit handlers, because they would write.
 #![expect(unsafe_code)]
 
 pub(super) fn exit(code: i32) -> ! {

@@ -1,8 +1,8 @@
-//! The end of the process when the journal can no longer be trusted.
+//! Ends the process when the log can no longer be trusted.
 //!
-//! After a failed write or sync the system may have dropped the pages and call the next sync a
-//! success: nothing that is acknowledged later could be believed. So there is no later. The next
-//! start recovers from what is on the disk. A full disk is not such a case: nothing was written.
+//! After a failed write or sync the operating system may have dropped the pages and report the next sync as a
+//! success. So no later commit could be acknowledged, and the process ends. The next start recovers from the data
+//! on disk. A full disk is not such a case, because nothing was written.
 
 mod ffi;
 
@@ -11,7 +11,7 @@ use nagi_kv::Error;
 /// mongod's exit code for an error it cannot continue after.
 const EXIT_CODE: i32 = 14;
 
-/// Whether the journal's state is unknown after this error.
+/// Returns true if the state of the log is unknown after this error.
 pub fn is_fatal(error: &Error) -> bool {
     let text = match error {
         Error::Io(error) => error.to_string(),
@@ -30,7 +30,7 @@ pub fn end(doing: &'static str, error: &Error) -> ! {
     ffi::exit(EXIT_CODE)
 }
 
-/// Logs that a mapped file is damaged there and ends the process at once, without another write.
+/// Logs the damaged place of a mapped file and ends the process at once, without another write.
 #[cold]
 pub fn end_damaged(file: &str, offset: u64) -> ! {
     log::error!(target: "STORAGE", id = 7_703_011, file, offset;

@@ -3,7 +3,7 @@
 
 use std::{ffi::CString, mem::MaybeUninit, os::unix::ffi::OsStrExt, path::Path};
 
-/// Free (for us) and total bytes of the file system of `dir`.
+/// Bytes available to this process, and total bytes, of the file system of `dir`.
 pub(super) fn space(dir: &Path) -> Option<(u64, u64)> {
     let name = CString::new(dir.as_os_str().as_bytes()).ok()?;
     let mut answer = MaybeUninit::<libc::statvfs>::uninit();

@@ -1,12 +1,12 @@
-//! Room on the disk: writes are refused while there still is room for what was accepted.
+//! Disk space admission: refuses writes while there is still enough space for those accepted before.
 //!
-//! A log that cannot be written, or a memtable that cannot be flushed, stops an engine for good.
-//! So the engine stops taking writes earlier: when less is free than a reserve plus what the
-//! memtables hold and will need on disk. Reads continue. Writes that only remove or describe (no new
-//! document) may use most of the reserve, so that an operator can delete and drop.
+//! An engine cannot continue after its log could not be written or a memtable could not be flushed. So it refuses
+//! writes earlier: when less is free than a reserve plus the disk space that the memtables will need. Reads
+//! continue. Writes that only remove or describe (no new document) may use most of the reserve, so that an operator
+//! can delete and drop.
 //!
-//! Free space is requested after each few megabytes written and, while it is short, at every write:
-//! it costs about a microsecond.
+//! Free space is checked after every few megabytes written and, while it is short, at every write: that costs about
+//! a microsecond.
 
 mod ffi;
 
@@ -19,7 +19,7 @@ use nagi_kv::{Error, Result};
 
 const LOOK_EACH_BYTES: u64 = 2 << 20;
 
-/// What a write brings.
+/// The effect of a write on the amount of data.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub enum Kind {
     Grows,
@@ -34,8 +34,8 @@ pub struct Room {
 }
 
 impl Room {
-    /// `log_bytes`: what a new log file takes at once. `reserve`: what stays free beside that; none:
-    /// from the file system's size.
+    /// `log_bytes`: the allocation size of a new log file. `reserve`: space that stays free in addition; if none,
+    /// it depends on the file system's size.
     pub fn new(dir: &Path, log_bytes: u64, reserve: Option<u64>) -> Room {
         let (_, total) = ffi::space(dir).unwrap_or((0, 0));
         let share = (total / 32).clamp(2 << 20, 128 << 20);
@@ -48,8 +48,8 @@ impl Room {
         }
     }
 
-    /// Says `Full` if `bytes` more should not be accepted. `pending`: accepted, but not yet where
-    /// it stays; asked for only when it matters.
+    /// Returns `Full` if `bytes` more should not be accepted. `pending`: bytes that are accepted but not at their
+    /// final place yet; called only if it matters.
     pub fn check(&self, bytes: u64, kind: Kind, pending: impl FnOnce() -> u64) -> Result<()> {
         let since = self.since_look.fetch_add(bytes, Relaxed).saturating_add(bytes);
         if since < LOOK_EACH_BYTES && !self.short.load(Relaxed) {
@@ -83,7 +83,7 @@ impl Room {
     }
 }
 
-/// Free (for us) and total bytes of the file system of `dir`.
+/// Bytes available to this process, and total bytes, of the file system of `dir`.
 pub fn space(dir: &Path) -> Option<(u64, u64)> {
     ffi::space(dir)
 }

@@ -1,4 +1,4 @@
-//! Batches of cursors: their limits, where they leave the cursor, staged writes in them.
+//! Batches of cursors: their limits, the position after them, staged writes in them.
 
 use std::sync::Arc;
 

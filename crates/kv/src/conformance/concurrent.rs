@@ -25,7 +25,7 @@ fn add(txn: &mut dyn Txn, key: &[u8], delta: i64) -> Result<(), Error> {
     txn.put(Space::Records, key, &sum.to_le_bytes())
 }
 
-/// Writers move amounts between accounts; every snapshot sees the same total.
+/// Writers move amounts between accounts, and every snapshot sees the same total.
 fn transfers_keep_the_sum(engine: &Arc<dyn Engine>) {
     for account in 1..=ACCOUNTS {
         put(engine, Space::Records, &[account], &100_i64.to_le_bytes());
@@ -68,7 +68,7 @@ fn transfers_keep_the_sum(engine: &Arc<dyn Engine>) {
     });
 }
 
-/// Retried increments of one key by many threads all count.
+/// Increments of one key by many threads, with retries, are all counted.
 fn no_increment_is_lost(engine: &Arc<dyn Engine>) {
     thread::scope(|scope| {
         for _ in 0..4 {

@@ -61,7 +61,7 @@ fn a_blind_write_after_a_commit_wins(engine: &Arc<dyn Engine>) {
 fn locks_conflict_like_writes(engine: &Arc<dyn Engine>) {
     put(engine, Space::Records, b"a", b"0");
     put(engine, Space::Records, b"b", b"0");
-    // Write skew: each reads what the other writes. With locks one of them must lose.
+    // Write skew: each transaction reads the key that the other one writes. With locks one of them must fail.
     let (mut first, mut second) = (begin(engine), begin(engine));
     get(&*first, Space::Records, b"a");
     get(&*second, Space::Records, b"b");
@@ -84,7 +84,7 @@ fn lock_then_get_reads_the_newest(engine: &Arc<dyn Engine>) {
 }
 
 fn an_insert_race_has_one_winner(engine: &Arc<dyn Engine>) {
-    // The way a unique key is inserted: read that it is absent, then put.
+    // The steps of inserting a unique key: read that it is absent, then put.
     let winners: usize = thread::scope(|scope| {
         let threads: Vec<_> = (0..4_u8)
             .map(|n| {

@@ -1,8 +1,8 @@
-//! `kill -9` under load, for engines with files: a child process writes and tells what was acknowledged, the
-//! parent kills it at some moment and looks at what is left.
+//! `kill -9` under load, for engines with files: a child process writes and reports acknowledged commits; the
+//! parent kills it at some moment and checks the remaining data.
 //!
-//! The child is the test program itself, told to run one test: an engine's tests have a `crash::child` that
-//! calls `child`, which does nothing unless it was started by `run_and_kill`.
+//! The child is the test program itself, started with one test: an engine's tests have a `crash::child` that calls
+//! `child`, which does nothing unless `run_and_kill` has started it.
 
 use std::{
     io::{BufRead, BufReader, Write},
@@ -17,19 +17,19 @@ use crate::{Durability, Engine, Space, TxnOptions};
 
 const WRITERS: u8 = 3;
 const DIR: &str = "NAGI_CRASH_DIR";
-/// Said by the child before the writer and the number.
+/// Prefix of the child's reports, before the writer and the number.
 const SAYS: &str = "acknowledged ";
 
-/// How many commits of each writer were acknowledged.
+/// The number of acknowledged commits of each writer.
 pub type Acknowledged = [u32; WRITERS as usize];
 
 /// Opens the engine under test.
 pub type Open<'o> = &'o dyn Fn(&Path) -> Arc<dyn Engine>;
 
-/// The child's part: writes until it is killed.
+/// The child process: writes until it is killed.
 ///
 /// # Panics
-/// When the engine fails, or has lost something that it should have recovered.
+/// If the engine fails, or has lost data that it should have recovered.
 pub fn child(open: Open<'_>) {
     let Ok(dir) = std::env::var(DIR) else { return };
     let engine = open(dir.as_ref());
@@ -41,10 +41,10 @@ pub fn child(open: Open<'_>) {
     });
 }
 
-/// Starts the child on a folder and kills it after so many acknowledgements.
+/// Starts the child on a folder and kills it after this many acknowledgements.
 ///
 /// # Panics
-/// When the child cannot be started.
+/// If the child cannot be started.
 pub fn run_and_kill(dir: &Path, after: u32) -> Acknowledged {
     let mut child = Command::new(std::env::current_exe().expect("a path"))
         .args(["crash::child", "--exact", "--nocapture", "--test-threads=1"])
@@ -71,11 +71,11 @@ pub fn run_and_kill(dir: &Path, after: u32) -> Acknowledged {
     acknowledged
 }
 
-/// Kills the child again and again; after each time everything that was acknowledged is there, every
-/// transaction whole, none missing before another.
+/// Kills the child repeatedly. After each time every acknowledged commit must exist, every transaction must be
+/// whole, and no transaction may be missing before a later one.
 ///
 /// # Panics
-/// When that is not so.
+/// If that is violated.
 pub fn rounds(dir: &Path, count: u32, open: Open<'_>) {
     for round in 0..count {
         let acknowledged = run_and_kill(dir, 20 + round * 37);
@@ -120,7 +120,7 @@ fn index_key(writer: u8, number: u32) -> Vec<u8> {
     [&number.wrapping_mul(2_654_435_761).to_be_bytes()[..], &[writer]].concat()
 }
 
-/// How many records a writer has; they are those from 0 on, or something was lost in between.
+/// The number of a writer's records; they must be those from 0 on, without a gap.
 fn recovered(engine: &Arc<dyn Engine>, writer: u8) -> u32 {
     let mut cursor = engine.latest().cursor(Space::Records, &[writer], &[writer + 1]).expect("one");
     let (mut found, mut number) = (cursor.seek(&[writer]).expect("seeks"), 0);

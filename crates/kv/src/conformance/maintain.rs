@@ -25,7 +25,7 @@ fn loads_are_seen(engine: &Arc<dyn Engine>) {
                     return Ok(false);
                 }
                 left -= 1;
-                // Not sorted: multiplication by an odd number permutes.
+                // The keys are not sorted: multiplication by an odd number is a permutation.
                 key.extend_from_slice(&[1]);
                 key.extend_from_slice(&left.wrapping_mul(2_654_435_761).to_be_bytes());
                 value.extend_from_slice(&left.to_be_bytes());

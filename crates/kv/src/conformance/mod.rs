@@ -1,8 +1,8 @@
-//! The contract as a suite every engine runs: `run(&|| open a new, empty engine)`.
+//! The contract as a test suite that every engine runs: `run(&|| open a new, empty engine)`.
 //!
-//! Each point is one function that panics with the point it found broken. `model` checks random
-//! histories against a sorted map; `crash` kills a process under load. Engines add their own tests of
-//! reopening and damage.
+//! Each point of the contract is one function, which panics if the point is broken. `model` compares random
+//! histories with a sorted map; `crash` kills a process under load. Engines add their own tests of reopening and
+//! damage.
 
 pub mod crash;
 
@@ -27,7 +27,7 @@ type Check = fn(&Arc<dyn Engine>);
 /// Runs every point of the contract, each on an engine of its own.
 ///
 /// # Panics
-/// When a point is broken.
+/// If a point is broken.
 pub fn run(open: &dyn Fn() -> Arc<dyn Engine>) {
     let points: &[&[Check]] = &[
         reads::POINTS,
@@ -66,7 +66,7 @@ fn get(read: &(impl Read + ?Sized), space: Space, key: &[u8]) -> Option<Vec<u8>>
     read.get(space, key, &mut buf).expect("reads succeed").map(<[u8]>::to_vec)
 }
 
-/// Everything in `[start, end)`, read in both directions, by steps and by batches, which must agree.
+/// All entries in `[start, end)`, read in both directions, by steps and by batches, which must agree.
 fn scan(read: &(impl Read + ?Sized), space: Space, start: &[u8], end: &[u8]) -> Pairs {
     let mut cursor = read.cursor(space, start, end).expect("a cursor opens");
     let mut pairs = Vec::new();
@@ -90,7 +90,7 @@ fn scan(read: &(impl Read + ?Sized), space: Space, start: &[u8], end: &[u8]) -> 
     pairs
 }
 
-/// Everything from where a seek for `key` lands, in batches that grow.
+/// All entries from the target of a seek for `key`, in batches of increasing size.
 fn scan_batches(cursor: &mut dyn Cursor, key: &[u8], forward: bool) -> Pairs {
     let (mut pairs, mut batch, mut entries) = (Pairs::new(), Batch::default(), 1);
     let mut found = if forward { cursor.seek(key) } else { cursor.seek_back(key) }.expect("seek");

@@ -1,7 +1,7 @@
-//! Random histories against a sorted map.
+//! Random histories, compared with a sorted map.
 //!
-//! One open transaction at a time next to committed state and up to three snapshots; after every
-//! step some reads are compared. Deterministic by seed.
+//! There is one open transaction at a time, in addition to the committed data and up to three snapshots. After
+//! every step some reads are compared. Deterministic for a seed.
 
 use std::{collections::BTreeMap, sync::Arc};
 
@@ -27,7 +27,7 @@ pub enum Step {
 }
 
 impl Step {
-    /// A step from any number: every number means one.
+    /// Converts any number to a step.
     pub fn from_bits(bits: u64) -> Step {
         let (a, b) = ((bits >> 8) as u8, (bits >> 16) as u8);
         match bits as u8 {
@@ -76,7 +76,7 @@ struct Open {
 /// Runs a history on an empty engine and compares everything it reads with a sorted map.
 ///
 /// # Panics
-/// When they differ.
+/// If they differ.
 pub fn check_steps(engine: &Arc<dyn Engine>, steps: &[Step]) {
     let mut run = Run {
         engine: Arc::clone(engine),
@@ -165,7 +165,7 @@ impl Run {
     }
 
     fn drop_range(&mut self, start: &[u8], end: &[u8]) {
-        // Not transactional, and older states may see it or not: end them first.
+        // Not transactional, and older snapshots may or may not see it: so they are closed first.
         self.end(true);
         self.snapshots.clear();
         self.engine.drop_range(Space::Records, start, end).expect("drops");
@@ -185,7 +185,7 @@ impl Run {
         }
     }
 
-    /// A cursor that turns around as the bits of `turns` say.
+    /// Moves a cursor and reverses its direction according to the bits of `turns`.
     fn walk(&mut self, from: &[u8], turns: u16) {
         let open = self.open();
         let mut cursor = open.txn.cursor(Space::Records, b"", b"").expect("a cursor");

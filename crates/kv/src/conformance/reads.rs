@@ -34,7 +34,7 @@ fn spaces_are_apart(engine: &Arc<dyn Engine>) {
     }
 }
 
-/// Spaces of records may share a table, so each gets keys of its own here, as idents are.
+/// Spaces of records may share a table, so each gets keys of its own here, like idents.
 fn records_keep_to_their_compressors(engine: &Arc<dyn Engine>) {
     let before = engine.snapshot().expect("a snapshot");
     for (n, space) in (0_u8..).zip(Space::BY_COMPRESSOR) {
@@ -94,7 +94,7 @@ fn snapshots_do_not_move(engine: &Arc<dyn Engine>) {
     }
     assert_eq!(get(&*snapshot, Space::Records, b"a").as_deref(), Some(&b"1"[..]));
     assert_eq!(scan(&*snapshot, Space::Records, b"", b""), [(b"a".to_vec(), b"1".to_vec())]);
-    // A cursor owns its state: it outlives the snapshot.
+    // A cursor owns its snapshot, so it outlives the snapshot handle.
     let mut cursor = snapshot.cursor(Space::Records, b"", b"").expect("a cursor");
     drop(snapshot);
     assert!(cursor.seek(b"a").expect("seek"));
@@ -194,7 +194,7 @@ fn many_keys_at_once(engine: &Arc<dyn Engine>) {
     assert_eq!(next, 2000);
 }
 
-/// What a batched read says of the keys.
+/// The result of a batched read of the keys.
 fn many(read: &(impl Read + ?Sized), space: Space, keys: &[&[u8]]) -> Vec<Option<Vec<u8>>> {
     let mut seen = Vec::new();
     let mut visit = |index: usize, value: Option<&[u8]>| {
@@ -205,7 +205,7 @@ fn many(read: &(impl Read + ?Sized), space: Space, keys: &[&[u8]]) -> Vec<Option
     seen
 }
 
-/// None at all, one, the same twice, descending, missing ones, and a value without bytes.
+/// No key, one, the same one twice, descending keys, missing keys, and an empty value.
 fn many_keys_in_any_order(engine: &Arc<dyn Engine>) {
     put(engine, Space::Records, b"a", b"1");
     put(engine, Space::Records, b"b", b"");
@@ -226,7 +226,7 @@ fn many_keys_in_any_order(engine: &Arc<dyn Engine>) {
         [None, found("3"), found("1"), found(""), None, found("3")]
     );
     assert_eq!(many(latest, Space::Index, &twice), [const { None }; 5], "spaces are apart");
-    // Longer than any batch an engine reads at once, backward and each key twice.
+    // More keys than an engine reads in one batch, in descending order, and each twice.
     let names: Vec<[u8; 4]> =
         (0..300_u32).rev().flat_map(|n| [n.to_be_bytes(), n.to_be_bytes()]).collect();
     let mut txn = begin(engine);
@@ -241,7 +241,7 @@ fn many_keys_in_any_order(engine: &Arc<dyn Engine>) {
     }
 }
 
-/// Own writes hide what is committed, whatever the space's other keys are; others' do not show.
+/// A transaction's own writes hide committed values; those of others are invisible.
 fn many_keys_of_a_transaction(engine: &Arc<dyn Engine>) {
     for (key, value) in [(b"a", b"1"), (b"b", b"1"), (b"c", b"1"), (b"d", b"1")] {
         put(engine, Space::Records, key, value);
@@ -295,7 +295,7 @@ fn many_keys_of_a_snapshot(engine: &Arc<dyn Engine>) {
     assert_eq!(many(engine.latest(), Space::Records, &keys), [found("2"), None, found("2")]);
 }
 
-/// Values that no cache and no page holds whole, among small ones.
+/// Values larger than any cache and page, among small ones.
 fn many_large_values_at_once(engine: &Arc<dyn Engine>) {
     let sizes = [3, 1 << 20, 0, 70_000, 5 << 20, 100];
     let mut txn = begin(engine);

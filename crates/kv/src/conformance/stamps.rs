@@ -1,4 +1,4 @@
-//! Stamps: the order of commits, and what is visible at each of them.
+//! Stamps: the order of commits, and the commits visible at each stamp.
 
 use std::{
     collections::BTreeSet,
@@ -28,8 +28,8 @@ fn keys(read: &(impl Read + ?Sized)) -> BTreeSet<Key> {
     scan(read, Space::Records, b"", b"").into_iter().map(|(key, _)| key).collect()
 }
 
-/// Writers, transactions, snapshots and a thread that advances the clock; every view is compared with the
-/// stamps that the writers were told.
+/// Writers, transactions, snapshots and a thread that advances the clock; every view is compared with the stamps
+/// that the writers received.
 fn a_snapshot_has_exactly_the_commits_up_to_its_stamp(engine: &Arc<dyn Engine>) {
     let committed: Mutex<Vec<(u64, Key)>> = Mutex::default();
     let seen: Mutex<Vec<(u64, BTreeSet<Key>)>> = Mutex::default();
@@ -97,7 +97,7 @@ fn a_snapshot_has_exactly_the_commits_up_to_its_stamp(engine: &Arc<dyn Engine>) 
     }
 }
 
-/// Loads entries, enough of them to go past the log: an engine may number such entries like commits.
+/// Loads enough entries to bypass the log: an engine may number such entries like commits.
 fn load(engine: &Arc<dyn Engine>) {
     let mut count = 0_u16;
     let loaded = engine.load(Space::Index, &mut |key, value| {
@@ -110,7 +110,7 @@ fn load(engine: &Arc<dyn Engine>) {
     loaded.expect("it loads");
 }
 
-/// A transaction's stamp is fixed by its first read, and a commit that it sees is no conflict.
+/// A transaction's stamp is fixed by its first read, and a commit that it sees causes no conflict.
 fn a_transaction_tells_what_it_reads(engine: &Arc<dyn Engine>) {
     let first = put(engine, Space::Records, b"k", b"1");
     let mut txn = begin(engine);
@@ -138,7 +138,7 @@ fn nothing_comes_before_an_advanced_stamp(engine: &Arc<dyn Engine>) {
     assert_eq!(engine.snapshot().expect("a snapshot").stamp(), CommitStamp(second));
 }
 
-/// Stamps are times, and one that was observed is behind every later one.
+/// Stamps are times, and every later stamp is greater than an observed one.
 fn stamps_follow_the_wall_clock(engine: &Arc<dyn Engine>) {
     let seconds = std::time::UNIX_EPOCH.elapsed().expect("after 1970").as_secs();
     let stamp = put(engine, Space::Records, b"k", b"1");

@@ -1,7 +1,7 @@
 //! Counter values: arrays of little-endian i64 that are added element by element.
 
-/// Adds `deltas` to the counter in `sum`, which grows as needed. Sums wrap: a counter that leaves
-/// 64 bits is not worth an error in a commit.
+/// Adds `deltas` to the counter in `sum`, which grows as needed. Sums wrap, because a commit must not fail for a
+/// counter that exceeds 64 bits.
 pub(super) fn add_deltas(sum: &mut Vec<u8>, deltas: &[i64]) {
     for (index, delta) in deltas.iter().enumerate() {
         add_one(sum, index, *delta);

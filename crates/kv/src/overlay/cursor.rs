@@ -1,8 +1,8 @@
-//! One cursor over an engine's state and the staged writes above it.
+//! Merges a cursor over an engine's snapshot with the staged writes of a transaction.
 //!
-//! The base cursor is moved until its key is not hidden by the overlay; the overlay is looked up by
-//! key (binary search) and only again when it has changed or its head was passed. Both heads are
-//! compared and the nearer one is current.
+//! The base cursor is moved until its key is not hidden by the overlay. The overlay is searched by key (binary
+//! search), and only again when it has changed or its head was passed. Both heads are compared, and the nearer one
+//! is current.
 //!
 //! Deleted keys are skipped; `Add` is merged with the base's counter.
 
@@ -45,7 +45,7 @@ pub(crate) struct Merged {
     at: At,
     way: Way,
     base_valid: bool,
-    /// The current key, kept when the direction turns.
+    /// Buffer for the current key while the direction is reversed.
     turn: Vec<u8>,
 }
 
@@ -130,7 +130,7 @@ impl Merged {
         Ok(())
     }
 
-    /// Chooses the nearer of both heads, passing over deleted keys.
+    /// Selects the nearer of both heads; skips deleted keys.
     fn settle(&mut self) -> Result<bool> {
         loop {
             let order = match (self.base_valid, self.head.present) {
@@ -208,12 +208,12 @@ impl Merged {
         self.settle()
     }
 
-    /// Whether no staged write lies ahead, so that the base alone has what comes.
+    /// Returns true if no staged write lies ahead, so that only the base has further entries.
     fn is_base_only(&self, way: Way) -> bool {
         self.at == At::Base && self.way == way && !self.head.present
     }
 
-    /// Goes where the base went.
+    /// Takes over the position of the base.
     fn follow_base(&mut self, moved: Result<bool>) -> Result<bool> {
         self.base_valid = matches!(moved, Ok(true));
         self.at = if self.base_valid { At::Base } else { At::Nowhere };

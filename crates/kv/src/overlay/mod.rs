@@ -1,19 +1,18 @@
-//! What a transaction has written and not committed yet: staged writes over an engine's state.
+//! The overlay: staged writes of a transaction that is not committed yet, over an engine's snapshot.
 //!
-//! Engines whose own transactions are missing or too dear (all of them so far) stage here, find
-//! conflicts with `Conflicts`, and write everything in one batch at commit. One implementation
-//! means one behaviour: read-your-writes, savepoints, counters and log appends are the same above
-//! every engine.
+//! Engines whose own transactions are missing or too expensive (all of them so far) stage writes here, detect
+//! conflicts with `Conflicts`, and write everything in one batch at commit. So read-your-writes, savepoints,
+//! counters and log appends behave in the same way on every engine.
 //!
-//! Layout: all keys and values lie one after another in one arena; `writes` lists them in order of
-//! arrival, and each space has a sorted list of the newest write of each key, in chunks, so that
-//! insertion moves at most one chunk.
+//! Layout: all keys and values are stored one after another in an arena. `writes` lists them in the order of
+//! arrival. Each space has a list of the newest write of each key, sorted by key, in chunks, so that an insertion
+//! moves at most one chunk.
 //!
 //!   arena   | key value | key value | key ...
 //!   writes  [ {space, key, value, older} ... ]        older: the write it hides, for rollback
 //!   sorted  [ [3 0 5] [1 4] ]                         indexes into writes, by key
 //!
-//! Does not know about: conflicts, engines.
+//! The overlay does not know conflicts or engines.
 
 mod counter;
 mod cursor;
@@ -29,14 +28,14 @@ use crate::Space;
 
 const CHUNK_ENTRIES_MAX: usize = 512;
 
-/// What a write does.
+/// The kind of a write.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Op<'a> {
     Put(&'a [u8]),
     Delete,
-    /// Little-endian i64 deltas, summed up over the transaction.
+    /// Little-endian i64 deltas, summed over the transaction.
     Add(&'a [u8]),
-    /// A log entry; its key is made at commit.
+    /// A log entry; its key is built at commit.
     Append(&'a [u8]),
 }
 
@@ -59,11 +58,11 @@ enum Kind {
 struct Entry {
     space: Space,
     kind: Kind,
-    /// Still the newest write of its key.
+    /// True if it is the newest write of its key.
     newest: bool,
     key: Range<usize>,
     value: Range<usize>,
-    /// The write of the same key this one hides.
+    /// The write of the same key that is hidden by this one.
     older: Option<u32>,
 }
 
@@ -73,7 +72,7 @@ pub struct Overlay {
     arena: Vec<u8>,
     writes: Vec<Entry>,
     sorted: [Sorted; Space::ALL.len()],
-    /// Where `add` sums up.
+    /// Buffer in which `add` sums.
     scratch: Vec<u8>,
 }
 
@@ -89,7 +88,7 @@ impl Overlay {
         Overlay::default()
     }
 
-    /// Forgets everything, keeps the memory.
+    /// Removes all writes and keeps the memory.
     pub fn clear(&mut self) {
         self.arena.clear();
         self.writes.clear();
@@ -100,17 +99,17 @@ impl Overlay {
         self.writes.is_empty()
     }
 
-    /// How many writes were staged, hidden ones included.
+    /// Number of staged writes, including hidden ones.
     pub fn write_count(&self) -> usize {
         self.writes.len()
     }
 
-    /// Bytes of keys and values staged, hidden ones included.
+    /// Bytes of staged keys and values, including hidden ones.
     pub fn staged_bytes(&self) -> usize {
         self.arena.len()
     }
 
-    /// Whether a key of the space was written.
+    /// Returns true if any key of the space was written.
     pub fn has(&self, space: Space) -> bool {
         !self.sorted[space as usize].chunks.is_empty()
     }
@@ -123,7 +122,7 @@ impl Overlay {
         self.push(space, Kind::Delete, key, &[]);
     }
 
-    /// Adds to what this transaction has put or added before, else stages the deltas.
+    /// Adds to a value that this transaction has put or added before; otherwise stages the deltas.
     pub fn add(&mut self, space: Space, key: &[u8], deltas: &[i64]) {
         let mut sum = std::mem::take(&mut self.scratch);
         sum.clear();
@@ -194,7 +193,7 @@ impl Overlay {
         }
     }
 
-    /// The writes to be made, in order of arrival; each key once.
+    /// The writes to be applied, in the order of arrival; each key once.
     pub fn writes(&self) -> impl Iterator<Item = Write<'_>> {
         let newest = self.writes.iter().enumerate().filter(|(_, entry)| entry.newest);
         newest.map(|(index, entry)| Write {
@@ -204,7 +203,7 @@ impl Overlay {
         })
     }
 
-    /// The first staged key at or after (`after` false) or after (`after` true) `key`.
+    /// The first staged key at or after `key`, or only after it if `after`.
     pub(crate) fn following(&self, space: Space, key: &[u8], after: bool) -> Option<Write<'_>> {
         let chunks = &self.sorted[space as usize].chunks;
         let (mut chunk, mut index) = match self.locate(space, key) {
@@ -217,7 +216,7 @@ impl Overlay {
         chunks.get(chunk).map(|chunk| self.write(chunk[index]))
     }
 
-    /// The last staged key before `key` (all keys if it is empty).
+    /// The last staged key before `key` (the last of all if it is empty).
     pub(crate) fn preceding(&self, space: Space, key: &[u8]) -> Option<Write<'_>> {
         let chunks = &self.sorted[space as usize].chunks;
         if key.is_empty() {
@@ -264,7 +263,7 @@ impl Overlay {
         Some(self.sorted[space as usize].chunks[chunk][index])
     }
 
-    /// Where the key is, or where it would be inserted.
+    /// The position of the key, or the position at which it would be inserted.
     fn locate(&self, space: Space, key: &[u8]) -> Result<(usize, usize), (usize, usize)> {
         let chunks = &self.sorted[space as usize].chunks;
         let chunk = chunks.partition_point(|chunk| self.key(chunk[0]) <= key).saturating_sub(1);
@@ -313,7 +312,7 @@ impl Sorted {
             self.chunks.push(first);
             return;
         };
-        // Ascending keys start a new chunk instead of leaving half-full ones behind.
+        // Ascending keys start a new chunk, so that chunks are not left half full.
         if writes.len() >= CHUNK_ENTRIES_MAX && index == writes.len() {
             self.chunks.insert(chunk + 1, vec![write]);
             return;

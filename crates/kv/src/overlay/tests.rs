@@ -1,4 +1,4 @@
-//! What the overlay promises, on overlays alone.
+//! Tests of the overlay alone.
 
 use super::*;
 

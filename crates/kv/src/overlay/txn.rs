@@ -39,23 +39,23 @@ const KEPT: &str = "the scratch is taken by `drop` only";
 const POOL_ENTRIES_MAX: usize = 64;
 const POOLED_BYTES_MAX: usize = 256 << 10;
 
-/// A transaction's writes. No one but the transaction, its cursors and the commit has it.
+/// A transaction's writes, shared only by the transaction, its cursors and the commit.
 pub type SharedOverlay = Arc<Mutex<Overlay>>;
 
-/// What an engine provides below `Staged`.
+/// The part of an engine below `Staged`.
 pub trait Base: Send + Sync + 'static {
-    /// One state to read from, owned; its stamp is exact.
+    /// An owned snapshot; its stamp is exact.
     type State: Snapshot;
 
     /// The engine's open transactions.
     fn ledger(&self) -> &Ledger;
 
-    /// The newest state.
+    /// Takes a snapshot of the newest data.
     fn state(self: &Arc<Self>) -> Result<Self::State>;
 
-    /// Writes all of `overlay.writes()` atomically with a stamp from `ledger().clock`, publishes the stamp
-    /// in `ledger().active` and returns it. Calls come from many threads at once; the caller does not hold the lock, so
-    /// an engine may let one thread write for others.
+    /// Writes all of `overlay.writes()` atomically with a stamp from `ledger().clock`, publishes the stamp in
+    /// `ledger().active` and returns it. Many threads call it at once. The caller does not hold the lock of the
+    /// overlay, so an engine may let one thread write for others.
     fn write(&self, overlay: &SharedOverlay) -> Result<u64>;
 
     /// Returns once the commit is durable.
@@ -88,15 +88,16 @@ impl Ledger {
 }
 
 impl Ledger {
-    /// An identity that no other transaction of this process has: the core, and how many it has begun.
+    /// An identity that no other transaction of this process has: made of the core, and the core's number of
+    /// transactions.
     fn new_owner(&self) -> Owner {
         let core = nagi_percore::core();
         let begun = self.begun.of(core).fetch_add(1, Ordering::Relaxed) + 1;
         begun * nagi_percore::core_count() as u64 + core as u64
     }
 
-    /// Makes `stamp` the newest one, if it is greater. The caller holds the engine's commit lock: no commit
-    /// may be under way.
+    /// Makes `stamp` the newest one, if it is greater. The caller holds the engine's commit lock, so that no commit
+    /// is in progress.
     pub fn advance(&self, stamp: u64) {
         self.clock.observe(stamp);
         if stamp > self.active.newest() {
@@ -105,7 +106,7 @@ impl Ledger {
     }
 }
 
-/// A transaction's memory, used again by the next one.
+/// A transaction's memory, which the next transaction reuses.
 #[derive(Default)]
 struct Scratch {
     overlay: SharedOverlay,
@@ -115,7 +116,7 @@ struct Scratch {
 /// A transaction over an engine `B`.
 pub struct Staged<B: Base> {
     base: Arc<B>,
-    /// There until it is dropped, when the next transaction gets it.
+    /// Present until it is dropped; then the next transaction gets it.
     scratch: Option<Scratch>,
     owner: Owner,
     wait: Duration,
@@ -205,7 +206,7 @@ impl<B: Base> Drop for Staged<B> {
     fn drop(&mut self) {
         self.release(None);
         let Some(mut scratch) = self.scratch.take() else { return };
-        // A cursor that outlives the transaction keeps the overlay; then it is not used again.
+        // A cursor that outlives the transaction keeps the overlay; then it is not reused.
         let Some(overlay) = Arc::get_mut(&mut scratch.overlay) else { return };
         let overlay = overlay.get_mut();
         if overlay.staged_bytes() > POOLED_BYTES_MAX || scratch.held.capacity() > 4096 {
@@ -260,7 +261,7 @@ impl<B: Base> Read for Staged<B> {
             drop(overlay);
             return self.state()?.get_many(space, keys, visit);
         }
-        // The engine reads all keys at once; what was written hides what it found.
+        // The engine reads all keys at once; staged writes take precedence over its results.
         let mut sum = Vec::new();
         self.state()?.get_many(space, keys, &mut |index, value| match overlay
             .get(space, keys[index])

@@ -1,12 +1,12 @@
-//! Locks, atomics and threads of this crate and of `store`.
+//! The locks, atomics and threads of this crate and of `store`.
 //!
-//! They are those of `parking_lot` and of the standard library, under other names. With the feature
-//! `shuttle`, which only the tests of schedules switch on, they are those of a scheduler that runs one
-//! thread at a time and decides at each of them, from a seed, which one is next. So a test can go through
-//! many interleavings, and through one of them again.
+//! They are those of `parking_lot` and of the standard library under other names. With the feature `shuttle`, which
+//! only the schedule tests enable, they belong to a scheduler that runs one thread at a time and decides at each of
+//! these calls, from a seed, which thread runs next. So a test can explore many interleavings, and repeat one of
+//! them.
 //!
-//! Whatever threads meet at is taken from here. What is not (a lock of another crate, a `OnceLock`) may
-//! be used as long as nothing from here is called while it is held.
+//! All state shared between threads uses these types. Other primitives (a lock of another crate, a `OnceLock`) may
+//! be used only if nothing from this module is called while they are held.
 
 #[cfg(feature = "shuttle")]
 mod scheduled;
@@ -26,7 +26,7 @@ mod real {
     pub use foldhash::fast::RandomState as HashState;
     pub use parking_lot::{Condvar, Mutex, MutexGuard, RwLock, RwLockReadGuard, RwLockWriteGuard};
 
-    /// A place where another thread may come in between although there is no lock and no atomic.
+    /// A scheduling point without a lock or an atomic.
     #[inline(always)]
     pub fn point() {}
 }

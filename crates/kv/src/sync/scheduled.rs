@@ -1,6 +1,6 @@
-//! The same names over `shuttle`. A wait with a time limit is a wait of one turn: whoever waits gives
-//! the other threads a turn and looks again, as after a limit that has run out. Time continues by the
-//! number of turns, so that it is the same each time a schedule is run.
+//! The same names over `shuttle`. A wait with a time limit takes one turn: the waiting thread yields to the other
+//! threads and checks again, as if the limit had expired. Time advances with the number of turns, so it is the same
+//! each time a schedule is run.
 
 use std::{
     ops::{Deref, DerefMut},
@@ -8,10 +8,10 @@ use std::{
     time::Duration,
 };
 
-/// Of each turn.
+/// Simulated duration of a turn.
 const TURN: Duration = Duration::from_micros(50);
 
-/// Hashes alike in every process: a schedule can be run again.
+/// Hashes are the same in every process, so that a schedule can be repeated.
 pub type HashState = foldhash::fast::FixedState;
 
 pub use shuttle::sync::mpsc::{Sender, channel};
@@ -25,12 +25,12 @@ pub mod atomic {
 pub mod thread {
     pub use shuttle::thread::{Builder, JoinHandle, Thread, current, spawn, yield_now};
 
-    /// Gives the others a turn.
+    /// Yields to other threads.
     pub fn park_timeout(_: std::time::Duration) {
         yield_now();
     }
 
-    /// Gives the others a turn.
+    /// Yields to other threads.
     pub fn sleep(_: std::time::Duration) {
         yield_now();
     }
@@ -59,7 +59,7 @@ impl std::ops::Add<Duration> for Instant {
     }
 }
 
-/// See `real`.
+/// See the function of the same name in `real`.
 pub fn point() {
     shuttle::thread::yield_now();
 }
@@ -88,7 +88,7 @@ impl<T> Mutex<T> {
     }
 }
 
-/// Empty only while its thread waits.
+/// `held` is empty only while the thread waits.
 #[derive(Debug)]
 pub struct MutexGuard<'m, T> {
     mutex: &'m shuttle::sync::Mutex<T>,
@@ -115,7 +115,7 @@ impl<T> DerefMut for MutexGuard<'_, T> {
 #[derive(Debug, Default)]
 pub struct Condvar;
 
-/// Whether the limit of a wait has run out.
+/// The result of a wait: true if its time limit has expired.
 pub struct TimedOut(bool);
 
 impl TimedOut {

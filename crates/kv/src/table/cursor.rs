@@ -1,7 +1,7 @@
-//! A walk over a table: copies a run of entries per lock, then goes through it.
+//! A cursor over a table: copies a run of entries per lock, then steps through it.
 //!
-//! Entries are two shared pointers each, so a run is cheap; runs grow from 1 to 64 entries, so that
-//! a seek for one key copies one. Whoever walks keeps a ticket, so that the versions stay.
+//! Entries are two shared pointers each, so a run is cheap. Runs grow from 1 to 64 entries, so a seek for one key
+//! copies one. The owner of the cursor keeps a ticket, so that the versions are not removed.
 
 use std::{ops::Bound, sync::Arc};
 
@@ -16,8 +16,8 @@ enum Way {
     Back,
 }
 
-/// A position in a key range of a table, as of a stamp. A table that keeps deleted keys shows them, too:
-/// as keys without a value.
+/// A position in a key range of a table, as of a stamp. If the table keeps deleted keys, the cursor yields them as
+/// keys without a value.
 pub struct Scan<T> {
     table: T,
     stamp: u64,
@@ -46,7 +46,7 @@ impl<T: AsRef<Table>> Scan<T> {
         }
     }
 
-    /// Copies the run that lies within the bounds and reads at this cursor's stamp.
+    /// Copies a run of entries within the bounds, as of this cursor's stamp.
     fn fill(&mut self, lower: Bound<&[u8]>, upper: Bound<&[u8]>) -> bool {
         self.run.clear();
         self.index = 0;
@@ -122,19 +122,19 @@ impl<T: AsRef<Table>> Scan<T> {
 }
 
 impl<T: AsRef<Table>> Scan<T> {
-    /// Goes to the first key that is `key` or greater.
+    /// Moves to the first key that is `key` or greater.
     pub fn seek(&mut self, key: &[u8]) -> bool {
         self.run_entries = 1;
         self.fill_forward(key, false)
     }
 
-    /// Goes to the last key that is less than `key` (an empty `key`: the last of all).
+    /// Moves to the last key that is less than `key` (with an empty `key`, to the last of all).
     pub fn seek_back(&mut self, key: &[u8]) -> bool {
         self.run_entries = 1;
         self.fill_back(key)
     }
 
-    #[expect(clippy::should_implement_trait, reason = "a cursor lends; its entries are no items")]
+    #[expect(clippy::should_implement_trait, reason = "a cursor lends its entries, so it is not an iterator")]
     pub fn next(&mut self) -> bool {
         self.step(Way::Forward)
     }
@@ -143,12 +143,12 @@ impl<T: AsRef<Table>> Scan<T> {
         self.step(Way::Back)
     }
 
-    /// The current key; empty if unpositioned.
+    /// The current key; empty if the cursor has no position.
     pub fn key(&self) -> &[u8] {
         self.run.get(self.index).map_or(&[], |entry| &entry.0)
     }
 
-    /// The current value; none if the key was deleted or there is no position.
+    /// The current value; none if the key was deleted or the cursor has no position.
     pub fn value(&self) -> Option<&[u8]> {
         self.run.get(self.index)?.1.as_deref()
     }

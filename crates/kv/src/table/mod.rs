@@ -1,14 +1,15 @@
-//! A sorted table in memory with the versions of each key: the memory engine's whole store, and what an
-//! engine that writes its files in the background has not written yet.
+//! A sorted multi-version table in memory. It is the whole store of the memory engine, and holds the commits that
+//! an engine with background writes has not written to its files yet.
 //!
-//! Each space is a sorted map from key to its versions; a reader at stamp s takes the newest one that is
-//! not after s. Whoever writes sets versions under the space's lock and publishes the stamp last, so
-//! no one sees half of a commit.
+//! Each space is a sorted map from keys to their versions. A reader at stamp s takes the newest version that is not
+//! after s. A writer sets versions under the space's lock and publishes the stamp last, so no reader sees half of a
+//! commit.
 //!
 //!   key -> (stamp 12, "b"), older: [(stamp 3, "a"), (stamp 9, deleted)]
+//!   reader at 12: "b"     at 10: deleted     at 5: "a"     at 2: no such key
 //!
-//! A version goes away once a newer one is visible to the oldest reader: when its key is written again,
-//! or by `prune`. Whether a deleted key stays (it hides one in a file below) is chosen at `new`.
+//! A version is removed once a newer one is visible to the oldest reader: when its key is written again, or by
+//! `prune`. `new` determines if a deleted key stays, which is required to hide a key in a file below.
 //!
 //! Cost: a get is one lock and one map search; a scan takes up to 64 entries per lock.
 
@@ -33,7 +34,7 @@ use crate::{
 /// A key or a value.
 pub type Bytes = Arc<[u8]>;
 
-/// What a version and a key cost beside their bytes: reference counts, allocator, place in the map.
+/// Memory of a version and of a key in addition to their bytes: reference counts, allocator, map entry.
 const VERSION_COST: usize = 48;
 const KEY_COST: usize = 96;
 
@@ -50,7 +51,7 @@ type Map = BTreeMap<Bytes, Versions>;
 #[derive(Default)]
 struct Sorted {
     map: RwLock<Map>,
-    /// Keys in the map; asked before the lock is.
+    /// Number of keys in the map; read before the lock is taken.
     count: AtomicUsize,
 }
 
@@ -61,12 +62,12 @@ pub struct Table {
     keeps_deleted: bool,
 }
 
-/// What `set` left behind.
+/// The state of a key after `set`.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Left {
     /// The key has one version, or none.
     Clean,
-    /// Older versions or a deleted key are to be pruned once no one reads them.
+    /// Older versions or a deleted key have to be pruned once no reader needs them.
     Stale,
 }
 
@@ -78,13 +79,13 @@ impl Versions {
         self.older.iter().rev().find(|(written, _)| *written <= stamp).map(|(_, value)| value)
     }
 
-    /// What the key costs with all its versions.
+    /// Memory of the key with all its versions.
     fn bytes(&self, key: &[u8]) -> usize {
         let older = self.older.iter().map(|(_, value)| cost(value.as_ref()));
         KEY_COST + key.len() + cost(self.value.as_ref()) + older.sum::<usize>()
     }
 
-    /// Drops what no reader at `oldest` or later can see; the bytes it gave back.
+    /// Drops versions that no reader at `oldest` or later can see. Returns the bytes freed.
     fn prune(&mut self, oldest: u64) -> usize {
         let end = match self.stamp <= oldest {
             true => self.older.len(),
@@ -99,28 +100,28 @@ fn cost(value: Option<&Bytes>) -> usize {
 }
 
 impl Table {
-    /// An empty table. `keeps_deleted`: a deleted key stays as such.
+    /// An empty table. If `keeps_deleted`, deleted keys stay as such.
     pub fn new(keeps_deleted: bool) -> Table {
         Table { spaces: Default::default(), bytes: AtomicUsize::new(0), keeps_deleted }
     }
 
-    /// Bytes of memory, an estimate that counts every key and version.
+    /// Estimated memory in bytes, including every key and version.
     pub fn byte_count(&self) -> usize {
         self.bytes.load(Relaxed)
     }
 
-    /// Whether the space has no key at all.
+    /// Returns true if the space has no key at all.
     pub fn is_empty(&self, space: Space) -> bool {
         self.spaces[space.table() as usize].count.load(Relaxed) == 0
     }
 
-    /// Keys of all spaces, deleted ones included.
+    /// Number of keys in all spaces, including deleted ones.
     pub fn key_count(&self) -> usize {
         self.spaces.iter().map(|space| space.count.load(Relaxed)).sum()
     }
 
-    /// Calls `read` with the key's value at a stamp, `None` if it was deleted; not called if there is
-    /// no such version. The stamp is requested under the lock: no version it needs can be pruned then.
+    /// Calls `read` with the key's value at a stamp, or `None` if it was deleted; does not call it if there is no
+    /// such version. The stamp is determined under the lock, so no version that it needs can be pruned.
     pub fn read<R>(
         &self,
         space: Space,
@@ -136,7 +137,7 @@ impl Table {
         Some(read(value.as_ref()))
     }
 
-    /// Sets a key's newest version. `oldest`: no reader is or will be older.
+    /// Sets a key's newest version. `oldest`: no present or future reader is older.
     pub fn set(
         &self,
         space: Space,
@@ -162,7 +163,7 @@ impl Table {
         Left::Clean
     }
 
-    /// Forgets what no one at `oldest` or later can see of a key.
+    /// Removes the versions of a key that no reader at `oldest` or later can see.
     pub fn prune(&self, space: Space, key: &Bytes, oldest: u64) {
         let sorted = &self.spaces[space.table() as usize];
         let mut map = sorted.map.write();
@@ -178,7 +179,7 @@ impl Table {
         self.bytes.fetch_sub(bytes, Relaxed);
     }
 
-    /// Forgets every key in `[start, end)`, whoever may read it. An empty `end`: no upper bound.
+    /// Removes every key in `[start, end)`, regardless of readers. An empty `end` means no upper bound.
     pub fn remove_range(&self, space: Space, start: &[u8], end: &[u8]) {
         let Some(bounds) = bounds(start, end) else { return };
         let sorted = &self.spaces[space.table() as usize];
@@ -202,7 +203,7 @@ impl Table {
         sorted.count.fetch_sub(gone.len(), Relaxed);
     }
 
-    /// Forgets the first keys in `[start, end)`, `most` at the most, whoever may read them.
+    /// Removes the first keys in `[start, end)`, at most `most`, regardless of readers.
     pub fn remove_some(&self, space: Space, start: &[u8], end: &[u8], most: usize) -> Removed {
         let mut removed = Removed::default();
         let Some(bounds) = bounds(start, end) else { return removed };
@@ -219,7 +220,7 @@ impl Table {
         removed
     }
 
-    /// Whether there is any key in `[start, end)`, deleted ones included.
+    /// Returns true if there is any key in `[start, end)`, including deleted ones.
     pub fn has_any(&self, space: Space, start: &[u8], end: &[u8]) -> bool {
         let Some(bounds) = bounds(start, end) else { return false };
         let sorted = &self.spaces[space.table() as usize];
@@ -238,11 +239,11 @@ impl Table {
     }
 }
 
-/// What `remove_some` took out: its memory is given back when this is dropped, so after any lock.
+/// The entries that `remove_some` took out. Their memory is freed when this is dropped, so outside of locks.
 #[derive(Default)]
 pub struct Removed {
     entries: Vec<(Bytes, Versions)>,
-    /// There are more keys in the range.
+    /// True if there are more keys in the range.
     pub more: bool,
 }
 

@@ -1,4 +1,4 @@
-//! A declaration of `src/ffi.rs` that is not the header's is found, whichever it is.
+//! Any declaration of `src/ffi.rs` that differs from the header is found.
 
 use std::{env, fs, path::Path, process};
 
@@ -15,7 +15,7 @@ fn differences(rust: &str) -> Vec<String> {
     found.expect("the compiler only names declarations")
 }
 
-/// The declarations with each of a kind changed, and the names of those.
+/// The declarations with each one of a kind changed, and their names.
 fn changed(kind: &str, end: char, change: impl Fn(&str) -> String) -> (String, Vec<String>) {
     let mut parts = RUST.split(kind);
     let mut text = parts.next().unwrap_or_default().to_owned();
