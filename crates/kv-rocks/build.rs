@@ -1,7 +1,7 @@
-//! Compiles the few C++ files of `native/` against the headers of the RocksDB that is linked.
+//! Compiles the C++ files of `native/` against the headers of the linked RocksDB.
 //!
-//! RocksDB's C interface has no compressed tier of the cache and no file system of one's own. The
-//! headers lie in the sources that `nagi-rocksdb-sys` compiles, which tells its dependents where.
+//! RocksDB's C interface has no compressed cache tier and no custom file systems. The headers are in the sources
+//! that `nagi-rocksdb-sys` compiles; its build script exports their path to dependents.
 
 use std::{env, fs, path::Path};
 
@@ -17,7 +17,7 @@ fn main() {
         .cpp(true)
         .std("c++20")
         .include(include)
-        // As RocksDB itself was compiled: classes must have the same layout on both sides.
+        // The same definitions as for RocksDB itself: classes must have the same layout on both sides.
         .define("NDEBUG", None)
         .define("HAVE_ALIGNED_NEW", None)
         .define("ROCKSDB_PLATFORM_POSIX", None)
@@ -26,14 +26,14 @@ fn main() {
         .flag_if_supported("-Wno-unused-parameter")
         .flag("-include")
         .flag("cstdint")
-        // Also in debug builds: every read goes through it.
+        // Optimized also in debug builds, because every read passes through it.
         .opt_level(2);
     if target.contains("linux") {
         build.define("OS_LINUX", None);
     } else if target.contains("darwin") {
         build.define("OS_MACOSX", None);
     }
-    // One unit: nearly all of the time goes to RocksDB's headers.
+    // One unit, because nearly all of the time is spent on RocksDB's headers.
     let folder = env::var("CARGO_MANIFEST_DIR").expect("cargo sets CARGO_MANIFEST_DIR");
     let mut unit = String::new();
     println!("cargo:rerun-if-changed=native/handles.h");

@@ -1,8 +1,8 @@
-//! CPU and latency of the engine alone: inserts (1 KB document, index key, counter), point reads.
+//! CPU time and latency of the engine alone: inserts (1 KB document, index key, counter) and point reads.
 //!
 //! cargo run --release -p nagi-kv-rocks --example put_get -- DIR [documents] [threads] [cache MB] [rounds]
 //!
-//! `rounds`: how often the point reads are repeated, for a profiler.
+//! `rounds`: number of repetitions of the point reads, for a profiler.
 #![allow(clippy::print_stdout, clippy::unwrap_used)]
 
 use std::{
@@ -137,7 +137,7 @@ fn scan(read: &(impl Read + ?Sized), number: u64) {
     }
 }
 
-/// Runs `count` operations on `threads` threads and prints what they cost.
+/// Runs `count` operations on `threads` threads and prints their cost.
 fn run(name: &str, threads: u64, count: u64, operation: impl Fn(u64) + Sync) {
     let next = AtomicU64::new(0);
     let (cpu, start) = (cpu_ticks(), Instant::now());

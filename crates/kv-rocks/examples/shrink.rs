@@ -1,4 +1,4 @@
-//! What a compressor makes of small documents: size on disk, time to write, point reads, a scan.
+//! The effect of a compressor on small documents: size on disk, time to write, point reads, a scan.
 //!
 //! cargo run -p nagi-kv-rocks --example shrink -- DIR [documents] [none|snappy|zlib|zstd|lz4] [ycsb|json|words]
 //!     [dictionary bytes] [zstd level] [cache MB]
@@ -81,8 +81,8 @@ const WORDS: &[&str] = &[
     "silver", "doctor", "window", "engine", "story", "valley",
 ];
 
-/// Documents of one kind: ten fields of random letters (as YCSB), small records with equal field
-/// names, sentences.
+/// A document of one kind: ten fields of random letters (as in YCSB), small records with equal field names, or
+/// sentences.
 fn document(kind: &str, number: u64, out: &mut Vec<u8>) {
     out.clear();
     let mut state = spread(number);

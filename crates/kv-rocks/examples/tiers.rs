@@ -1,10 +1,10 @@
-//! What a compressed tier of the cache gives and costs: uniform and skewed point reads of documents of
-//! three kinds (random text, JSON-like, repetitive) in a cache smaller than the data; scans both ways.
+//! Benefit and cost of a compressed cache tier: uniform and skewed point reads of three kinds of documents (random
+//! text, JSON-like, repetitive) with a cache smaller than the data; scans in both directions.
 //!
 //! cargo run --release -p nagi-kv-rocks --example tiers -- DIR KIND COMPRESSOR PERCENT CACHE_MB [documents] [seconds]
 //!
-//! KIND is text, json or repetitive; COMPRESSOR none, lz4 or zstd;
-//! PERCENT 0 lets the tier follow the data. An existing folder is used again.
+//! KIND is text, json or repetitive; COMPRESSOR is none, lz4 or zstd. With PERCENT 0 the tier adapts to the data.
+//! An existing folder is reused.
 #![allow(clippy::print_stdout, clippy::unwrap_used)]
 
 use std::{
@@ -171,7 +171,7 @@ fn reads(engine: &Arc<dyn Engine>, count: u64, skewed: bool, time: Duration) -> 
                 while !stop.load(Relaxed) {
                     let random = spread((round << 50) + (number << 40) + done);
                     let wanted = match skewed {
-                        // About Zipf's law: the exponent of a uniform number, scattered.
+                        // Approximately Zipf's law: the exponential of a uniform number, scattered.
                         true => {
                             let rank =
                                 (count as f64).powf((random >> 11) as f64 / (1_u64 << 53) as f64);

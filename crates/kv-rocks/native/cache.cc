@@ -1,10 +1,10 @@
-// The block cache with a compressed tier behind it.
+// The block cache with a compressed tier.
 //
-//   lookup --> blocks as they are used (HyperClock) --miss--> compressed blocks (LRU) --miss--> disk
-//   eviction from the first --> compressed into the second, if the block was evicted before or is
-//   found again: the first time only its name is kept, so that what is read once costs nothing
+//   lookup --> uncompressed blocks (HyperClock) --miss--> compressed blocks (LRU) --miss--> disk
+//   eviction from the first --> compressed into the second, if the block was evicted before or is found
+//   again; at the first eviction only its key is kept, so blocks that are read once cost nothing
 //
-// Both together keep to one capacity; memtables, which are charged to the cache, take from both.
+// Both tiers together stay within one capacity. Memtables, which are charged to the cache, reduce both.
 
 #include <rocksdb/cache.h>
 
@@ -14,8 +14,8 @@
 
 extern "C" {
 
-// `compression`: RocksDB's number; `share`: of the capacity that is for compressed blocks, 0 for none.
-// Freed by rocksdb_cache_destroy.
+// `compression`: RocksDB's number of the compressor; `share`: the part of the capacity for compressed blocks, 0 for
+// none. Freed by rocksdb_cache_destroy.
 rocksdb_cache_t* nagi_cache_create(size_t capacity, int compression, double share) noexcept {
   using namespace rocksdb;
   HyperClockCacheOptions blocks(capacity, /*estimated_entry_charge=*/0);
@@ -32,7 +32,7 @@ rocksdb_cache_t* nagi_cache_create(size_t capacity, int compression, double shar
   return new rocksdb_cache_t{NewTieredCache(tiers)};
 }
 
-// Changes the share of compressed blocks, of a cache that was made with one.
+// Changes the share of compressed blocks in a cache that was created with one.
 void nagi_cache_set_share(rocksdb_cache_t* cache, double share) noexcept {
   rocksdb::UpdateTieredCache(cache->rep, -1, share).PermitUncheckedError();
 }

@@ -1,8 +1,8 @@
-// A compaction that meets a damaged block must not stop all writes.
+// Keeps writes going after a compaction has met a damaged block.
 //
-// RocksDB takes such an error for the end of the database and refuses writes until it is opened anew. But
-// nothing was changed: a compaction that fails leaves its inputs as they are, and a read of that
-// block fails with or without it. So the error is told to the engine and taken back.
+// RocksDB treats such an error as fatal and refuses writes until the database is reopened. But nothing has changed:
+// a failed compaction leaves its inputs unchanged, and a read of that block fails with or without it. So the error
+// is reported to the engine and cleared.
 
 #include <rocksdb/listener.h>
 #include <rocksdb/options.h>
@@ -22,7 +22,7 @@ namespace {
 
 using namespace rocksdb;
 
-// What was written is no longer there, or no longer what it was.
+// The stored data is missing or was changed.
 bool IsDamage(const Status& status) { return status.IsCorruption() || status.IsPathNotFound(); }
 
 class DamageListener : public EventListener {

@@ -1,4 +1,4 @@
-// What the latency governor sets that RocksDB's C interface cannot.
+// Settings of the latency governor that RocksDB's C interface lacks.
 
 #include <rocksdb/env.h>
 #include <rocksdb/listener.h>
@@ -19,18 +19,18 @@ struct nagi_remover_t {
 };
 
 namespace {
-// A file system that was mounted with `discard` tells the disk of every block that is freed, and some disks
-// answer nobody meanwhile. So files are cut off in small pieces.
+// A file system mounted with `discard` notifies the disk of every freed block, and some disks do not respond
+// meanwhile. So files are truncated in small pieces.
 constexpr uint64_t kPieceBytes = 4 << 20;
-// If so much of all files waits to be removed, more are removed at once.
+// If this fraction of all files waits to be removed, more are removed at once.
 constexpr double kWaitingShare = 0.25;
 
-// linux/ioprio.h, which older systems do not have: this thread; the last of the ordinary class.
+// From linux/ioprio.h, which older systems lack: this thread; the lowest priority of the best-effort class.
 constexpr int kProcess = 1;
 constexpr int kLastOfOrdinary = (2 << 13) | 7;
 
-// Lets the disk's scheduler serve all others first, where it knows priorities (bfq does). Not the idle
-// class: a compaction that starves ends in a stop of writes.
+// Gives compaction threads the lowest disk priority, if the scheduler supports priorities (bfq does). The idle
+// class is not used, because writes would stop if compactions starve.
 class LastAtTheDisk : public rocksdb::EventListener {
  public:
   void OnCompactionBegin(rocksdb::DB*, const rocksdb::CompactionJobInfo&) override {
@@ -44,12 +44,12 @@ extern "C" void nagi_rate_limiter_set(rocksdb_ratelimiter_t* limiter, int64_t by
   limiter->rep->SetBytesPerSecond(bytes_per_second);
 }
 
-// Compactions of the database of `options` come last at the disk.
+// Gives compactions of the database of `options` the lowest disk priority.
 extern "C" void nagi_compaction_last_at_the_disk(rocksdb_options_t* options) noexcept {
   options->rep.listeners.push_back(std::make_shared<LastAtTheDisk>());
 }
 
-// Lets the database of `options` remove its files at a pace. To be called when the environment is set.
+// Makes the database of `options` remove its files at a limited rate. Must be called after the environment is set.
 extern "C" nagi_remover_t* nagi_remover_create(rocksdb_options_t* options) noexcept {
   auto* env = options->rep.env;
   std::shared_ptr<rocksdb::SstFileManager> rep(rocksdb::NewSstFileManager(

@@ -1,4 +1,4 @@
-// What the handles of RocksDB's C interface are, as its own c.cc has them.
+// The definitions of the handles of RocksDB's C interface, as in its own c.cc.
 #pragma once
 
 #include <rocksdb/cache.h>

@@ -1,21 +1,20 @@
-// Read-ahead for reads that go backward through a file.
+// Read-ahead for reads that move backward through a file.
 //
-// RocksDB reads ahead for an iterator that moves forward only. Against the page cache that does not
-// matter; with direct reads each block of a reverse scan would be a request of its own to the disk.
+// RocksDB reads ahead only for forward iterators. With the page cache that does not matter, but with direct reads
+// each block of a reverse scan would be a separate request to the disk.
 //
-//   read of [low, high)  --touches from below what was read last-->  a run  --third of it-->  a stream
-//   stream: one buffer that ends where the read ends and begins further down; the reads that follow
-//   are copies out of it. Its size doubles with each fill, as forward read-ahead does.
+//   read of [low, high)  --ends where the last read began-->  a run  --third read of it-->  a stream
+//   stream: one buffer that ends where the read ends and begins further down; later reads are copied
+//   from it. Its size doubles with each fill, as in forward read-ahead.
 //
-// Iterators do not say what they will read, so runs are recognised by offsets, as a disk would. Places
-// and buffers are few, whatever the number of files and clients: memory stays under 4 MiB. Random
-// reads pay one short lock and a search of 64 places, far less than the request to the disk that
-// they are about to make.
+// Iterators do not announce what they will read, so runs are recognized by offsets, as a disk would do. The number
+// of runs and buffers is fixed, whatever the number of files and clients: memory stays under 4 MiB. Random reads
+// pay for one short lock and a search of 64 entries, far less than for the disk request that follows.
 //
-// The layer also meets what the disk cannot read. RocksDB would take such an error of a compaction for the end
-// of the database. So the pages of a table file that cannot be read become a pattern: the checksum of the
-// block they belong to then says that it is damaged, and that is all that is lost. Blocks around it,
-// which one large request asks for together with it, are read as ever. The engine is told the place.
+// The layer also handles pages that the disk cannot read. RocksDB would treat such an error in a compaction as
+// fatal. So the unreadable pages of a table file are replaced by a pattern: the checksum of their block then
+// reports damage, and only that block is lost. Neighbouring blocks that are read in the same large request are read
+// as usual. The engine is notified of the place.
 
 #include <rocksdb/env.h>
 #include <rocksdb/file_system.h>
@@ -48,23 +47,23 @@ using namespace rocksdb;
 constexpr size_t kAlignment = 4096;
 constexpr size_t kWindowMin = 64 << 10;
 constexpr size_t kWindowMax = 256 << 10;
-// A read of this size needs no help.
+// Larger reads need no read-ahead.
 constexpr size_t kReadMax = 32 << 10;
 // Blocks between two reads may come from the cache.
 constexpr uint64_t kGapMax = 32 << 10;
 constexpr size_t kRuns = 64;
 constexpr size_t kStreams = 16;
 constexpr int kReadsOfARun = 3;
-// More unreadable pages in one request than this, and the whole request is given up.
+// With more unreadable pages in one request, the whole request fails.
 constexpr int kUnreadableMax = 64;
-// What stands for a page that cannot be read.
+// The pattern for a page that cannot be read.
 constexpr char kPattern = '\x5a';
 
 struct Free {
   void operator()(char* p) const { std::free(p); }
 };
 
-// Where somebody read last.
+// The position of the last read of a reader.
 struct Run {
   const void* file = nullptr;
   uint64_t low = 0;
@@ -79,7 +78,7 @@ struct Stream {
   uint64_t high = 0;
   size_t window = 0;
   uint64_t used = 0;
-  // Being filled by one reader, outside the lock.
+  // True while a reader fills it, outside the lock.
   bool busy = false;
   std::unique_ptr<char, Free> bytes;
 };
@@ -90,7 +89,7 @@ bool TouchesFromBelow(uint64_t low, uint64_t offset, size_t n) {
 
 class Streams {
  public:
-  // Copies the bytes out if a stream has them; else says which stream to fill, if any.
+  // Copies the bytes if a stream has them; otherwise returns the stream to fill, if any.
   bool Find(const void* file, uint64_t offset, size_t n, char* out, Stream** fill) {
     std::lock_guard<std::mutex> guard(lock_);
     ++clock_;
@@ -125,7 +124,7 @@ class Streams {
     return false;
   }
 
-  // After the stream was filled with [low, high); nothing if the read failed.
+  // Called after the stream was filled with [low, high); the range is empty if the read failed.
   void Filled(Stream* s, uint64_t low, uint64_t high) {
     std::lock_guard<std::mutex> guard(lock_);
     s->low = low;
@@ -134,7 +133,7 @@ class Streams {
     if (low == high) s->file = nullptr;
   }
 
-  // The file is closed: another one may soon have its address.
+  // The file is closed; another one may soon have its address.
   void Forget(const void* file) {
     std::lock_guard<std::mutex> guard(lock_);
     for (Stream& s : streams_) {
@@ -179,8 +178,8 @@ Streams& streams() {
   return *all;
 }
 
-// Places that no read gets, of files by device and inode, so of their other names in the data folder, too; not
-// elsewhere, where a number may be given again. Tests put them there.
+// Injected bad sectors, for tests. Files are identified by device and inode, so that their other names in the data
+// directory are included; it is not used elsewhere, because inode numbers may be reused.
 class Faults {
  public:
   void Add(const std::string& name, const struct stat& file, uint64_t from, uint64_t to) {
@@ -218,7 +217,7 @@ Faults& faults() {
   return *all;
 }
 
-// What a disk says of a place that it cannot read.
+// Returns true for the errors of a disk that cannot read a page.
 bool IsUnreadable(const Status& status) {
   static const std::array<std::string, 4> texts = {std::strerror(EIO), std::strerror(ENODATA),
                                                    std::strerror(EREMOTEIO), std::strerror(EILSEQ)};
@@ -279,8 +278,8 @@ class ReadBackFile : public FSRandomAccessFileOwnerWrapper {
     }
     if (fill == nullptr) return Get(offset, n, options, result, scratch, dbg);
     const uint64_t high = offset + n;
-    // Rounded up, so that the whole is never more than the window; `offset` is aligned, or reads are
-    // not direct, so that it lies inside: the window is at least as large as any read here.
+    // Rounded up, so that the total is never more than the window. `offset` is aligned, or reads are not direct, so
+    // the range contains it: the window is at least as large as any read here.
     const uint64_t wanted = high > fill->window ? high - fill->window : 0;
     const uint64_t begin = (wanted + kAlignment - 1) / kAlignment * kAlignment;
     Slice read;
@@ -299,8 +298,8 @@ class ReadBackFile : public FSRandomAccessFileOwnerWrapper {
     return IOStatus::OK();
   }
 
-  // Reads page by page what can be read of a request that failed. Only of table files: all that is in
-  // them has checksums, and RocksDB looks at each.
+  // Reads the readable pages of a failed request, page by page. Only for table files, because all of their content
+  // has checksums that RocksDB verifies.
   IOStatus Rescue(uint64_t offset, size_t n, const IOOptions& options, Slice* result, char* scratch,
                   IODebugContext* dbg, const IOStatus& failed) const {
     static const std::string table = ".sst";
@@ -365,14 +364,14 @@ class ReadBackFileSystem : public FileSystemWrapper {
 
 extern "C" {
 
-// Lets the database read its files through this layer, which lives as long as the process.
+// Makes the database read its files through this layer, which lives as long as the process.
 void nagi_options_read_back(rocksdb_options_t* options) noexcept {
   static Env* env =
       NewCompositeEnv(std::make_shared<ReadBackFileSystem>(FileSystem::Default())).release();
   options->rep.env = env;
 }
 
-// From now on no read gets these bytes of the file: what a bad sector is. For tests. Zero if the file is there.
+// For tests: makes these bytes of the file unreadable, like a bad sector. Returns zero if the file exists.
 int nagi_make_unreadable(const char* name, uint64_t from, uint64_t to) noexcept {
   struct stat file;
   if (stat(name, &file) != 0) return -1;

@@ -1,8 +1,8 @@
-// RocksDB's files of the write-ahead log, handed to the spool (src/spool/mod.rs says why).
+// RocksDB's write-ahead log files, redirected to the ring buffer (src/spool/mod.rs explains why).
 //
-// A file system that sends `<database>/<number>.log` to the spool when it is written, and everything
-// else to the system. Whoever asks for a log file by its name first waits until the spool has put to
-// the disk what it still holds, so that all see the same.
+// A file system that sends writes of `<database>/<number>.log` to the ring buffer and all other calls to the
+// operating system. An access to a log file by name first waits until the ring buffer has written its content to
+// the file, so that all readers see the same data.
 
 #include <rocksdb/env.h>
 #include <rocksdb/file_system.h>
@@ -14,7 +14,7 @@
 #include <memory>
 #include <string>
 
-// The spool's side: src/spool/ffi.rs. Each returns 0 or an errno.
+// Functions of src/spool/ffi.rs. Each returns 0 or an errno.
 extern "C" {
 int nagi_spool_create(const void* spool, uint64_t number);
 int nagi_spool_reuse(const void* spool, uint64_t number, uint64_t old);
@@ -22,7 +22,7 @@ int nagi_spool_append(const void* spool, uint64_t number, const char* data, size
 int nagi_spool_sync(const void* spool, uint64_t number);
 int nagi_spool_close(const void* spool, uint64_t number);
 void nagi_spool_drain(const void* spool);
-// Makes room in the table of open files, or waits a moment.
+// Makes a file descriptor available, or waits a moment.
 void nagi_descriptors_give();
 }
 
@@ -36,7 +36,7 @@ IOStatus Status(int code) {
   return IOStatus::IOError("write-ahead log", std::strerror(code));
 }
 
-// How often a file that cannot be opened because the table of open files is full is tried again.
+// How often opening a file is retried while the table of open files is full.
 constexpr int kAttempts = 200;
 
 bool RanOut(const IOStatus& status) {
@@ -73,7 +73,7 @@ class SpooledLog : public FSWritableFile {
     return size == size_ ? IOStatus::OK() : IOStatus::NotSupported("the log is only appended to");
   }
   IOStatus Close(const IOOptions&, IODebugContext*) override { return CloseOnce(); }
-  // What is in the spool survives the process.
+  // The content of the ring buffer survives the process.
   IOStatus Flush(const IOOptions&, IODebugContext*) override { return IOStatus::OK(); }
   IOStatus Sync(const IOOptions&, IODebugContext*) override {
     return Status(nagi_spool_sync(spool_, number_));
@@ -83,7 +83,7 @@ class SpooledLog : public FSWritableFile {
   }
   bool IsSyncThreadSafe() const override { return true; }
   uint64_t GetFileSize(const IOOptions&, IODebugContext*) override { return size_; }
-  // The spool's thread allocates ahead and starts writing back; not here, in the path of a commit.
+  // The ring buffer's thread allocates ahead and starts writeback; that must not happen in the path of a commit.
   void PrepareWrite(size_t, size_t, const IOOptions&, IODebugContext*) override {}
   IOStatus Allocate(uint64_t, uint64_t, const IOOptions&, IODebugContext*) override {
     return IOStatus::OK();
@@ -203,7 +203,7 @@ class SpoolFileSystem : public FileSystemWrapper {
     if (IsLog(name, &number)) nagi_spool_drain(spool_);
   }
 
-  // Whether the name is that of a log of this database.
+  // Returns true if the name is that of a log of this database.
   bool IsLog(const std::string& name, uint64_t* number) const {
     constexpr const char* kSuffix = ".log";
     if (name.size() <= dir_.size() + 5 || name.compare(0, dir_.size(), dir_) != 0) return false;
@@ -229,9 +229,9 @@ class SpoolFileSystem : public FileSystemWrapper {
 
 extern "C" {
 
-// An environment whose log of the database in `dir` goes to the spool, set in `options`; to be given
-// back by `nagi_spool_env_destroy` after the database is closed. `options` is what RocksDB's C
-// interface calls rocksdb_options_t: a structure whose only member is `Options`.
+// Creates an environment whose log of the database in `dir` goes to the ring buffer, and sets it in `options`. Must
+// be freed with `nagi_spool_env_destroy` after the database is closed. `options` is the rocksdb_options_t of
+// RocksDB's C interface: a structure whose only member is `Options`.
 void* nagi_spool_env_create(void* options, const void* spool, const char* dir, size_t length) {
   auto* chosen = static_cast<Options*>(options);
   auto files = std::make_shared<SpoolFileSystem>(chosen->env->GetFileSystem(), spool,

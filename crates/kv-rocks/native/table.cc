@@ -1,6 +1,6 @@
-// Whether a table file can be opened: its footer, the list of its blocks, its properties and its index.
+// Checks if a table file can be opened: its footer, the list of its blocks, its properties and its index.
 //
-// Neither filters nor blocks of data are read, so a table whose data is damaged opens.
+// Filters and data blocks are not read, so a table with damaged data opens.
 
 #include <rocksdb/options.h>
 #include <rocksdb/sst_file_reader.h>

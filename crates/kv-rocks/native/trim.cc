@@ -1,7 +1,7 @@
-// Evicts from RocksDB's cache until it keeps to its capacity.
+// Evicts from RocksDB's cache until it is within its capacity.
 //
-// A cache that was made smaller only evicts when something is inserted, and then a little more than
-// what came in. So entries without content are inserted and taken out again.
+// After its capacity was reduced, a cache evicts only when an entry is inserted, and then slightly more than the
+// entry's size. So empty entries are inserted and removed again.
 
 #include <cstddef>
 #include <cstdint>
@@ -13,9 +13,9 @@
 #include "handles.h"
 
 namespace {
-// Large enough to be quick, far smaller than a shard.
+// Large enough to be quick, and far smaller than a shard.
 constexpr size_t kStep = 64 << 10;
-// More rounds than this without an end: what is left is in use.
+// After this many rounds without progress, the remaining entries are in use.
 constexpr size_t kIdleRounds = 256;
 
 uint64_t Mixed(uint64_t x) {
@@ -30,7 +30,7 @@ extern "C" size_t nagi_cache_trim(rocksdb_cache_t* handle, size_t capacity) {
   size_t least = cache.GetUsage();
   size_t idle = 0;
   for (uint64_t round = 1; least > capacity && idle < kIdleRounds; round++) {
-    // Keys of this cache have sixteen bytes; these are spread over all shards.
+    // Keys of this cache have sixteen bytes; these are distributed over all shards.
     uint64_t words[2] = {Mixed(round), Mixed(~round)};
     char bytes[sizeof words];
     std::memcpy(bytes, words, sizeof words);

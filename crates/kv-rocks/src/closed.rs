@@ -1,4 +1,4 @@
-//! `nagi.closed`: what the data directory held when it was closed in order.
+//! The file `nagi.closed`: the contents of the data directory at an orderly shutdown.
 //!
 //!   sequence 4711
 //!   crc CURRENT 2a0c11f3
@@ -6,12 +6,11 @@
 //!   size 000012.sst 67108864
 //!   end 0bd3a9e1                        CRC-32C of all lines before
 //!
-//! RocksDB's checksums find a flipped bit in a block when the block is read. They do not find what
-//! is missing at the end of a file list: a MANIFEST that lost its last record is a shorter, valid
-//! MANIFEST, and a log that lost its tail is what every crash leaves. After an end in order there
-//! is no such excuse: everything is in table files, and those are listed here. The file is checked
-//! and removed by the next start, so after a crash there is none, and a torn tail of the log is
-//! what it always was: writes no one was promised.
+//! RocksDB's checksums detect a flipped bit when its block is read. They do not detect a truncated file list: a
+//! MANIFEST that lost its last record is a shorter, valid MANIFEST, and a log that lost its tail looks the same as
+//! after a crash. After an orderly shutdown everything is in table files, and these are listed here, so any
+//! difference is damage. The next start checks and removes the file. So after a crash there is none, and a torn
+//! tail of the log is accepted: its writes were not acknowledged as durable.
 
 use std::{fs, io, path::Path};
 
@@ -23,18 +22,18 @@ use crate::db::Db;
 const FILE: &str = "nagi.closed";
 const FILE_BYTES_MAX: u64 = 64 << 20;
 
-/// What a folder said about itself.
+/// The result of checking the file.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) enum Closed {
-    /// It was not closed in order, or not by a version that says so.
+    /// There was no orderly shutdown, or the version did not write the file.
     Unknown,
-    /// Everything is as it was; the newest sequence number then.
+    /// All files are unchanged; the newest sequence number at the shutdown.
     Whole(u64),
-    /// Something is not. Each names a file.
+    /// Some files differ. Each text names a file.
     Damaged(Vec<String>),
 }
 
-/// Notes the state of a database that will not change any more. Durable on return.
+/// Records the state of a database that does not change any more. Durable on return.
 pub(crate) fn write(dir: &Path, files: &Path, db: &Db) -> Result<()> {
     let mut text = format!("sequence {}\n", db.sequence());
     for name in ["CURRENT".to_owned(), current(files)?] {
@@ -67,7 +66,7 @@ pub(crate) fn current(files: &Path) -> Result<String> {
     }
 }
 
-/// Compares the folder with what it said when it was closed.
+/// Compares the data directory with the state recorded at the shutdown.
 pub(crate) fn check(dir: &Path, files: &Path) -> Result<Closed> {
     let path = dir.join(FILE);
     let size = match fs::metadata(&path) {
@@ -94,7 +93,7 @@ pub(crate) fn check(dir: &Path, files: &Path) -> Result<Closed> {
     Ok(if damaged.is_empty() { Closed::Whole(sequence) } else { Closed::Damaged(damaged) })
 }
 
-/// The lines under the checksum, if that is right.
+/// The lines before the checksum, if that is correct.
 fn intact(text: &str) -> Option<&str> {
     let at = text.rfind("end ")?;
     let crc = u32::from_str_radix(text[at + 4..].strip_suffix('\n')?, 16).ok()?;
@@ -136,7 +135,7 @@ fn missing(path: &Path, error: io::Error, damaged: &mut Vec<String>) -> Result<(
     Ok(())
 }
 
-/// From now on the folder is in use. Durable on return.
+/// Removes the file, because the data directory is in use from here on. Durable on return.
 pub(crate) fn forget(dir: &Path) -> Result<()> {
     match fs::remove_file(dir.join(FILE)) {
         Ok(()) => Ok(fs::File::open(dir)?.sync_all()?),

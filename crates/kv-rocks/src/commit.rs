@@ -1,4 +1,4 @@
-//! What one commit at a time does: hand out the stamp, sum up counters, write the batch.
+//! The steps of a commit under the commit lock: counters are summed and the batch is written.
 
 use std::collections::HashMap;
 
@@ -19,23 +19,23 @@ const COUNTERS_MAX: usize = 100_000;
 /// The state behind the commit lock.
 #[derive(Default)]
 pub(crate) struct Committer {
-    /// Newest sum of every counter added to lately; the database has the same.
+    /// Newest sums of recently changed counters; equal to those in the database.
     counters: HashMap<Vec<u8>, Vec<u8>, RandomState>,
-    /// The name of a counter here: space and key.
+    /// The key of a counter in `counters`: space and key.
     name: Vec<u8>,
-    /// The log could not be written. RocksDB flushes everything to a new log once there is room,
-    /// and takes writes again; to sync the old log meanwhile would make the error final.
+    /// True if the log could not be written. Once there is disk space, RocksDB flushes everything, switches to a
+    /// new log and accepts writes again. A sync of the old log before that would make the error permanent.
     log_failed: bool,
-    /// Failures of the spool when the log was last known to be good.
+    /// Number of failures of the ring buffer when the log was last known to be good.
     failures: u64,
-    /// What is on the disk and not yet noted in the log.
+    /// The synced position that is not recorded in the log yet.
     mark: Option<Mark>,
-    /// The newest log when the last note was made.
+    /// The newest log when the last mark was written.
     marked_log: u64,
 }
 
 impl Committer {
-    /// Before the first transaction of a batch. Sums are forgotten only here: those staged in a batch
+    /// Called before the first transaction of a batch. Sums are dropped only here, because those staged in a batch
     /// are not yet in the database.
     pub(crate) fn begin(&mut self) {
         if self.counters.len() >= COUNTERS_MAX {
@@ -43,24 +43,24 @@ impl Committer {
         }
     }
 
-    /// The log was synced so far.
+    /// Records that the log was synced up to this position.
     pub(crate) fn set_mark(&mut self, mark: Mark) {
         self.mark = Some(mark);
     }
 
-    /// What a note in the next batch has to say; none if nothing changed since the last one. `newest`:
-    /// the newest log; `now`: what has been appended.
+    /// The mark to be written with the next batch; none if nothing has changed since the last one. `newest`: the
+    /// newest log; `now`: the current end of the log.
     pub(crate) fn take_mark(&mut self, newest: u64, now: impl FnOnce() -> Mark) -> Option<Mark> {
         let synced = self.mark.take();
         if std::mem::replace(&mut self.marked_log, newest) != newest {
-            // Before the first byte of a log the one before was synced.
+            // A log is synced before the first byte of the next one is written.
             let offset = synced.filter(|mark| mark.log == newest).map_or(0, |mark| mark.offset);
             return Some(Mark { log: newest, offset, ..now() });
         }
         synced
     }
 
-    /// Puts a transaction's writes into the batch. On an error the batch is not to be written.
+    /// Stages a transaction's writes in the batch. After an error the batch must not be written.
     pub(crate) fn stage(
         &mut self,
         db: &Db,
@@ -100,11 +100,11 @@ impl Committer {
         Ok(())
     }
 
-    /// Writes the batch. If that fails, the sums kept here are no longer the database's.
+    /// Writes the batch. If that fails, the cached sums differ from the database and are dropped.
     pub(crate) fn write(&mut self, db: &Db, batch: &mut Batch) -> Result<()> {
         let mut result = db.write(batch);
         match &result {
-            // Still for want of room, whatever the words.
+            // The disk is still full, even if RocksDB's error text differs.
             Err(error) if self.log_failed && fatal::is_fatal(error) => result = Err(Error::Full),
             Err(error) if fatal::is_fatal(error) => fatal::end("write", error),
             _ => {}
@@ -116,8 +116,8 @@ impl Committer {
         result
     }
 
-    /// Says whether the log may be synced: not after it failed, until writes succeed again, which they do when
-    /// the memtables are written out. `failures`: of the spool until now.
+    /// Returns an error if the log must not be synced: after it failed, until writes succeed again, which they do
+    /// when the memtables have been flushed. `failures`: number of failures of the ring buffer so far.
     pub(crate) fn check_log(&mut self, db: &Db, failures: u64) -> Result<()> {
         if self.log_failed || self.failures != failures {
             let mut probe = Batch::new();
@@ -157,7 +157,7 @@ impl Committer {
         Ok(())
     }
 
-    /// A counter was put or removed: another transaction of the same batch may add to it.
+    /// A counter was put or deleted; another transaction of the same batch may add to it.
     fn set(&mut self, space: Space, key: &[u8], op: Op<'_>) {
         self.set_name(space, key);
         let value = if let Op::Put(value) = op { value.to_vec() } else { Vec::new() };

@@ -1,10 +1,10 @@
-//! Damage that RocksDB has found: where it is, told once.
+//! Registry of damage that RocksDB has found, so that each place is logged once.
 //!
-//! RocksDB's checksums find it; its error texts name the file and the offset of the block. Every
-//! read of a damaged block fails the same way, so the log has one line a place, not one a read.
+//! RocksDB's checksums detect damage; its error texts name the file and the offset of the block. Every read of a
+//! damaged block fails in the same way, so the log has one line per place instead of one per read.
 //!
-//! What the disk cannot read at all becomes a block with a wrong checksum, too (native/read_back.cc). The
-//! places are remembered here, so that the error can say why.
+//! Pages that the disk cannot read are also turned into blocks with a wrong checksum (native/read_back.cc). These
+//! places are remembered here, so that the error text can give the reason.
 
 use std::{
     collections::{BTreeMap, HashSet},
@@ -13,17 +13,17 @@ use std::{
 
 use parking_lot::Mutex;
 
-/// Places remembered, so that a disk that rots away cannot fill the memory.
+/// Limit of remembered places, so that a failing disk cannot exhaust memory.
 const PLACES_MAX: usize = 10_000;
 
-/// Where damage is, as far as an error text says so.
+/// The place of damage, as far as an error text names it.
 #[derive(Clone, PartialEq, Eq, Hash, Debug)]
 pub(crate) struct Place {
     pub(crate) file: String,
     pub(crate) offset: Option<u64>,
 }
 
-/// Reads file and offset from a text such as
+/// Parses file and offset from a text such as
 /// `Corruption: block checksum mismatch: stored = 1, computed = 2 in /d/000012.sst offset 40 size 9`.
 pub(crate) fn place(text: &str) -> Option<Place> {
     let path = &text[text.find('/')?..];
@@ -41,10 +41,10 @@ pub(crate) fn place(text: &str) -> Option<Place> {
     Some(Place { file: file.to_owned(), offset })
 }
 
-/// Places that the disk could not read, and what it said; the most recent ones.
+/// Places that the disk could not read, with its error; the most recent ones.
 static UNREADABLE: Mutex<BTreeMap<(String, u64), String>> = Mutex::new(BTreeMap::new());
 
-/// Notes that a page of a file cannot be read, and logs it, the first time.
+/// Remembers that a page of a file cannot be read, and logs it the first time.
 #[cold]
 pub(crate) fn unreadable(file: &str, offset: u64, text: &str) {
     let mut places = UNREADABLE.lock();
@@ -59,7 +59,7 @@ pub(crate) fn unreadable(file: &str, offset: u64, text: &str) {
         can be used. See the system's log, replace the disk, and start once with --repair");
 }
 
-/// The text of a damage, with what the disk said if it could not read the block.
+/// The text of a damage, with the disk's error if it could not read the block.
 pub(crate) fn explained(text: String) -> String {
     let Some(Place { file, offset }) = place(&text) else { return text };
     let size = text.rfind(" size ").and_then(|at| {
@@ -79,10 +79,10 @@ pub(crate) fn explained(text: String) -> String {
     }
 }
 
-/// What is read at least.
+/// Smallest unit of a read.
 const PAGE_BYTES: u64 = 4096;
 
-/// Logs damage, the first time it is met at this place.
+/// Logs damage, the first time it is found at this place.
 #[cold]
 pub(crate) fn note(text: &str) {
     static SEEN: OnceLock<Mutex<HashSet<Place>>> = OnceLock::new();

@@ -41,25 +41,25 @@ use crate::{
     stats, wal,
 };
 
-/// A dropped range with fewer bytes in shared files is not worth rewriting them at once.
+/// A dropped range with fewer bytes in shared files does not justify rewriting them at once.
 const RECLAIM_BYTES_MIN: u64 = 8 << 20;
-/// What may stay of a dropped range in memtables: twenty thousand small entries, ten milliseconds backward.
-/// Less would make small files of whatever else the memtables have, for drops that are small and many.
+/// Limit of a dropped range's entries that may stay in memtables: twenty thousand small entries, which a backward
+/// scan skips in ten milliseconds. A lower limit would produce small files if there are many small drops.
 const STEPPED_OVER_BYTES_MAX: u64 = 1 << 20;
-/// In the data directory's marker, and the name of the engine's own folder.
+/// The engine's name in the data directory's marker, and the name of its own folder.
 pub(crate) const ENGINE: &str = "rocksdb";
 const PIECE_SUFFIX: &str = ".piece";
-/// With more files at level 0, where commits begin to be slowed down, a drop does not add another one.
+/// With more level-0 files, where commits begin to slow down, a drop does not add another file.
 const FLUSHED_FILES_MAX: u64 = 16;
-/// A commit from this size on waits for flushes when too much is waiting to be flushed.
+/// A commit of at least this size waits for flushes if too much data is waiting to be flushed.
 const LARGE_COMMIT_BYTES: usize = 1 << 20;
 const FLUSH_WAIT_MAX: Duration = Duration::from_secs(10);
 const FLUSH_LOOK: Duration = Duration::from_millis(1);
 const POOL_ENTRIES_MAX: usize = 64;
 const POOLED_BYTES_MAX: usize = 256 << 10;
 
-/// The engine on RocksDB. Dropping it writes the log out and closes the files once the last
-/// transaction, snapshot and cursor is gone.
+/// The engine on RocksDB. Dropping it writes the log out; the files are closed once the last transaction, snapshot
+/// and cursor is dropped.
 pub struct Rocks {
     core: Arc<Core>,
     threads: Mutex<Vec<JoinHandle<()>>>,
@@ -67,7 +67,7 @@ pub struct Rocks {
 
 pub(crate) struct Core {
     pub(crate) db: Arc<Db>,
-    /// Outlives the database, whose log it takes.
+    /// Outlives the database, whose log it receives.
     spool: Option<Arc<Spool>>,
     pub(crate) ledger: Ledger,
     pub(crate) commit: Group<Committer, SharedOverlay>,
@@ -76,12 +76,13 @@ pub(crate) struct Core {
     reclaim: Arc<Reclaim>,
     room: Room,
     batches: PerCore<Mutex<Vec<Batch>>>,
-    /// Held (shared) by who changes files past the commit lock, and by who closes.
+    /// Held (shared) by threads that change files without the commit lock, and (exclusively) when the engine is
+    /// closed.
     changing: RwLock<()>,
     closed: AtomicBool,
     dir: PathBuf,
     files: PathBuf,
-    /// Added to RocksDB's sequence number: stamps of folders from before stamps were times.
+    /// Added to RocksDB's sequence number, for data directories from before stamps were times.
     stamps_from: u64,
     piece_number: AtomicU64,
     load_piece_bytes: usize,
@@ -89,12 +90,12 @@ pub(crate) struct Core {
     compressors: [Compressor; Space::ALL.len()],
 }
 
-/// Opens the data directory `dir`, which is created if it is missing. What a crash left is recovered:
-/// every commit up to some point, none after it.
+/// Opens the data directory `dir`, which is created if it is missing. After a crash it recovers every commit up to
+/// some point, and none after it.
 ///
 /// # Errors
-/// `Io` with a clear message if another process has the folder open, or if it belongs to another
-/// engine or a newer format; `Corrupt` if files are damaged.
+/// `Io` with a clear message if another process has the data directory open, or if it belongs to another engine or
+/// a newer format; `Corrupt` if files are damaged.
 pub fn open(dir: &Path, options: &Options) -> Result<Arc<dyn Engine>> {
     fs::create_dir_all(dir)?;
     let marked = marker::claim(dir, ENGINE)?;
@@ -158,8 +159,8 @@ pub fn open(dir: &Path, options: &Options) -> Result<Arc<dyn Engine>> {
     Ok(Arc::new(Rocks { core, threads: Mutex::new(threads) }))
 }
 
-/// What the log may need: without a spool a new file takes the size of a memtable at once; with one, what
-/// is in it has to find room even if the process is killed, in files that are allocated ahead.
+/// Disk space that the log may need. Without a ring buffer a new log file is allocated with the size of a memtable.
+/// With one, its content must fit on disk even if the process is killed, in files that are allocated ahead.
 fn log_bytes(options: &Options) -> u64 {
     let spool = options.spool_bytes();
     options.write_buffer() * 5 / 4 + spool + 2 * spool::ahead(spool)
@@ -184,7 +185,7 @@ fn last_logged(db: &Arc<Db>) -> Result<u64> {
     Ok(cursor.key().first_chunk().map_or(0, |stamp| u64::from_be_bytes(*stamp)))
 }
 
-/// Compares the files with what the last end in order has noted; from now on the note is void.
+/// Compares the files with the record of the last orderly shutdown, and removes the record.
 fn check_files(dir: &Path, files: &Path, fresh: bool) -> Result<Closed> {
     if !fresh && !files.join("CURRENT").exists() {
         return Err(Error::Corrupt(format!("{} is missing", files.join("CURRENT").display())));
@@ -197,7 +198,7 @@ fn check_files(dir: &Path, files: &Path, fresh: bool) -> Result<Closed> {
     Ok(closed)
 }
 
-/// After a crash, what is known to have been synced has to be in the log.
+/// After a crash, every position that is known to have been synced must be in the log.
 fn check_log(dir: &Path, files: &Path, closed: &Closed, options: &Options) -> Result<()> {
     if matches!(closed, Closed::Whole(_)) {
         return Ok(());
@@ -208,7 +209,7 @@ fn check_log(dir: &Path, files: &Path, closed: &Closed, options: &Options) -> Re
     }
 }
 
-/// After an end in order nothing may be missing; after a crash the journal's end may be torn.
+/// After an orderly shutdown nothing may be missing; after a crash the end of the log may be torn.
 fn check_sequence(files: &Path, closed: &Closed, found: u64) -> Result<()> {
     match closed {
         Closed::Whole(sequence) if found < *sequence => Err(Error::Corrupt(format!(
@@ -226,7 +227,7 @@ fn check_sequence(files: &Path, closed: &Closed, found: u64) -> Result<()> {
     }
 }
 
-/// Table files that a crash left before they were part of the database.
+/// Removes table files that were not part of the database yet when the process crashed.
 pub(crate) fn remove_pieces(files: &Path) -> Result<()> {
     for entry in fs::read_dir(files)? {
         let path = entry?.path();
@@ -247,7 +248,7 @@ impl Drop for Rocks {
 }
 
 impl Rocks {
-    /// The end in order, once: everything into table files, then the note of what there is.
+    /// The orderly shutdown, which runs once: flushes everything, then records the files.
     fn end(&self) -> Result<()> {
         let core = &*self.core;
         core.journal.stop();
@@ -262,7 +263,7 @@ impl Rocks {
             return Ok(());
         }
         core.sync_log()?;
-        // Without the note the next start reads the journal, as after a crash: nothing is lost.
+        // Without the record the next start replays the log, as after a crash: nothing is lost.
         let noted = core.db.flush_memtables().and_then(|()| {
             core.db.stop_background();
             closed::write(&core.dir, &core.files, &core.db)
@@ -279,7 +280,7 @@ impl Rocks {
 }
 
 impl Core {
-    /// A cursor over the newest state.
+    /// A cursor over the newest data.
     fn cursor(&self, space: Space, (start, end): (&[u8], &[u8])) -> Box<dyn Cursor> {
         Box::new(RocksCursor::new(&self.db, None, space, start, end))
     }
@@ -295,15 +296,15 @@ impl Core {
         let bytes = overlay.staged_bytes() as u64;
         let grows = || overlay.writes().any(|w| w.space.is_records() && matches!(w.op, Op::Put(_)));
         let pending = || stats::unflushed_bytes(&self.db);
-        // Almost always there is room whatever the kind: ask for the kind only when there is not.
+        // There is almost always enough space for any kind; the kind is determined only if there is not.
         match self.room.check(bytes, Kind::Grows, pending) {
             Err(Error::Full) if !grows() => self.room.check(0, Kind::Shrinks, pending),
             result => result,
         }
     }
 
-    /// Lets flushes catch up before a large commit: memtables that wait to be written are memory that
-    /// no one can take back. What is not flushed in time is a matter of the disk, not of this commit.
+    /// Lets flushes catch up before a large commit, because memtables waiting for a flush cannot be evicted. If
+    /// they do not catch up in time, the disk is too slow, and the commit proceeds.
     fn wait_for_flushes(&self) {
         let until = Instant::now() + FLUSH_WAIT_MAX;
         while stats::flushing_bytes(&self.db) > self.memtables_max && Instant::now() < until {
@@ -343,7 +344,7 @@ impl Core {
         Ok(first)
     }
 
-    /// See `Engine::advance`.
+    /// Implements `Engine::advance`.
     fn advance(&self, stamp: u64) {
         if stamp > self.ledger.active.newest() {
             let _nobody_writes = self.commit.lock();
@@ -353,8 +354,8 @@ impl Core {
         }
     }
 
-    /// Notes at the beginning of a batch what is on the disk, if more is than the last note says; see
-    /// `wal`. Whether there was something to note.
+    /// Writes a mark of the synced log position at the beginning of a batch, if the position has advanced since the
+    /// last mark; see `wal`. Returns true if a mark was written.
     fn note_synced(&self, committer: &mut Committer, batch: &mut Batch) -> bool {
         let Some(spool) = &self.spool else { return false };
         let mark = committer.take_mark(spool.newest(), || spool.mark());
@@ -378,7 +379,7 @@ impl Core {
         }
     }
 
-    /// A place for a table file that is not part of the database yet.
+    /// The path of a table file that is not part of the database yet.
     fn piece_path(&self) -> PathBuf {
         let number = self.piece_number.fetch_add(1, Ordering::Relaxed);
         self.files.join(format!("load-{number}{PIECE_SUFFIX}"))
@@ -407,8 +408,8 @@ impl Core {
             let files = self.db.approximate_file_size(space, start, end)?;
             let unflushed = self.db.approximate_size(space, start, end)?.saturating_sub(files);
             self.hide_range(space, start, end)?;
-            // What a memtable has of the range is stepped over entry by entry, by whoever looks for the
-            // neighbours: a search for the last key before it took 80 ms. A flush leaves it out.
+            // Every search for the neighbours of the range skips its entries in a memtable one by one: a search for
+            // the last key before the range took 80 ms. A flush leaves these entries out.
             if unflushed >= STEPPED_OVER_BYTES_MAX
                 && space != Space::Spill
                 && self.db.level_0_files(space) < FLUSHED_FILES_MAX
@@ -418,9 +419,9 @@ impl Core {
                     "What a drop left in memory stays there until the next flush");
             }
         }
-        // Also if nothing is to be seen: the run that has hidden it may have ended before this.
+        // Also if the range seems empty: the process that hid it may have stopped before this step.
         self.db.delete_files(space, start, end)?;
-        // What little is left goes with ordinary compaction; a drop must stay cheap.
+        // A small rest is left to ordinary compaction, so that a drop stays cheap.
         if self.db.approximate_size(space, start, end)? >= RECLAIM_BYTES_MIN {
             self.reclaim.push_noted(space, start, end)?;
         }
@@ -486,14 +487,14 @@ impl Log for Core {
     fn sync_log(&self) -> Result<()> {
         let failures = || self.spool.as_ref().map_or(0, |spool| spool.failures());
         let (mark, before) = {
-            // No one writes a batch meanwhile, so the log ends with a whole one.
+            // No other thread writes a batch meanwhile, so the log ends with a whole batch.
             let mut committer = self.commit.lock();
             let before = failures();
             committer.check_log(&self.db, before)?;
             (self.spool.as_ref().map(|spool| spool.mark()), before)
         };
         let mut result = self.db.sync_log();
-        // RocksDB may have given up a log that failed meanwhile, and not yet written its memtables out.
+        // RocksDB may have abandoned a failed log in the meantime without having flushed its memtables yet.
         if result.is_ok() && failures() != before {
             result = Err(Error::Full);
         }
@@ -512,7 +513,7 @@ impl Log for Core {
         let mut batch = self.batch();
         let mut committer = self.commit.lock();
         if self.note_synced(&mut committer, &mut batch) {
-            // Without room there is no note; what is fatal ends the process there.
+            // On a full disk no mark is written; a fatal error ends the process in `write`.
             let _ = committer.write(&self.db, &mut batch);
         }
         drop(committer);
@@ -520,7 +521,7 @@ impl Log for Core {
     }
 }
 
-/// The newest state.
+/// Reads of the newest data.
 impl Read for Rocks {
     fn get<'a>(
         &'a self,
@@ -603,7 +604,7 @@ impl Maintenance for Rocks {
             } else if is_sorted && (ascending.is_open() || !piece.is_small()) {
                 ascending.put(&piece, || core.piece_path())?;
             } else {
-                // Of one key the later entry counts: what came before goes first.
+                // The last entry of a key wins, so earlier entries are ingested first.
                 ascending.take_in()?;
                 if piece.is_small() {
                     let mut batch = core.batch();

@@ -40,36 +40,36 @@ use parking_lot::{Condvar, Mutex};
 use crate::db::{Db, Ticker};
 
 const LOOK_EACH: Duration = Duration::from_millis(50);
-/// Share of the newest look in what is taken as the present load.
+/// Weight of the newest sample in the present load.
 const NEWEST: f64 = 0.3;
-/// No limit, as far as disks of today go.
+/// No limit for present disks.
 const UNLIMITED: u64 = 4 << 30;
-/// Clients that do less are not worth slowing background work down for.
+/// Below this load of clients, background work is not slowed down.
 const IDLE_WRITES: f64 = 64.0 * 1024.0;
 const IDLE_READS: f64 = 200.0;
-/// Bytes a second for background work beside clients that only read.
+/// Bytes per second for background work while clients only read.
 const BESIDE_READS: f64 = 48.0 * (1 << 20) as f64;
-/// Bytes that flush and compaction write for each byte of clients, in the long run and then some.
+/// Long-run write amplification of flushes and compactions, with a margin.
 const PER_BYTE: f64 = 6.0;
-/// Longest pause of a load: it is asked often whether it is to continue.
+/// Longest pause of a load, which polls its interrupt between pauses.
 const SPREAD_MAX: Duration = Duration::from_millis(8);
 /// Longest pause of a commit.
 const PAUSE_MAX_US: f64 = 2000.0;
 
-/// Where debt begins and where it is whole; RocksDB's own limits lie beyond (`db/setup`).
+/// The values at which debt begins and at which it reaches 100 %; RocksDB's own limits are beyond (`db/setup`).
 mod debt {
     /// Memtables of one space that wait to be flushed; RocksDB slows down at 7, stops at 8.
     pub(super) const MEMTABLES: (f64, f64) = (3.0, 7.0);
-    /// Bytes of all memtables by what they may have.
+    /// Bytes of all memtables relative to their limit.
     pub(super) const MEMORY: (f64, f64) = (1.0, 1.5);
     /// Files at level 0; RocksDB slows down at 40, stops at 80.
     pub(super) const LEVEL_0: (f64, f64) = (16.0, 40.0);
-    /// Bytes compaction is behind; RocksDB slows down at 256 GiB, stops at 1 TiB.
+    /// Bytes that compaction is behind; RocksDB slows down at 256 GiB, and stops at 1 TiB.
     pub(super) const PENDING: (f64, f64) =
         (32.0 * (1_u64 << 30) as f64, 256.0 * (1_u64 << 30) as f64);
 }
 
-/// What `serverStatus` shows of it.
+/// The values that `serverStatus` shows.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Gauges {
     pub(crate) debt_percent: u64,
@@ -84,17 +84,17 @@ pub(crate) struct Governor {
     written: AtomicU64,
     debt_percent: AtomicU64,
     pause_us: AtomicU64,
-    /// Microseconds for which commits were paused, all together.
+    /// Total microseconds for which commits were paused.
     paused_us: AtomicU64,
     rate_bytes: AtomicU64,
     stopped: Mutex<bool>,
     wake: Condvar,
 }
 
-/// What one look finds.
+/// A sample of the load and the debts.
 #[derive(Clone, Copy, Debug, Default)]
 struct Look {
-    /// Bytes and reads of clients since the look before.
+    /// Bytes written and reads by clients since the previous sample.
     written: u64,
     reads: u64,
     seconds: f64,
@@ -104,7 +104,7 @@ struct Look {
     pending_bytes: u64,
 }
 
-/// What was decided.
+/// The governor's decision.
 #[derive(Clone, Copy, PartialEq, Debug)]
 struct Decision {
     debt: f64,
@@ -112,7 +112,7 @@ struct Decision {
     rate_bytes: u64,
 }
 
-/// The load as it was lately.
+/// The recent load.
 #[derive(Default)]
 struct Load {
     written_per_s: f64,
@@ -141,7 +141,7 @@ impl Load {
             true => UNLIMITED as f64,
             false => (BESIDE_READS + PER_BYTE * self.written_per_s) * (1.0 + 8.0 * debt),
         };
-        // A memtable is still flushed quickly when clients have just begun.
+        // A memtable is still flushed quickly when clients have just become active.
         Decision {
             debt,
             pause_us: (debt * debt * PAUSE_MAX_US) as u64,
@@ -151,7 +151,7 @@ impl Load {
 }
 
 impl Governor {
-    /// A commit of so many bytes was written.
+    /// Counts a commit of `bytes` bytes.
     pub(crate) fn wrote(&self, bytes: usize) {
         self.written.fetch_add(bytes as u64, Relaxed);
     }
@@ -165,7 +165,7 @@ impl Governor {
         }
     }
 
-    /// Called by who loads many bytes, behind each piece: they go no faster than flushes and compactions.
+    /// Called by bulk loads after each piece: they write no faster than flushes and compactions.
     pub(crate) fn spread(&self, bytes: usize) {
         let rate = self.rate_bytes.load(Relaxed);
         if (1..UNLIMITED).contains(&rate) {
@@ -183,7 +183,7 @@ impl Governor {
         }
     }
 
-    /// Ends the thread, and lets background work finish as fast as it can.
+    /// Stops the thread, and removes the limits of background work.
     pub(crate) fn stop(&self) {
         *self.stopped.lock() = true;
         self.wake.notify_all();
@@ -227,7 +227,7 @@ impl Governor {
     }
 }
 
-/// Files go as fast as others come.
+/// The rate at which obsolete files are removed: the rate at which files are written.
 fn removal(rate_bytes: u64) -> Option<u64> {
     (rate_bytes < UNLIMITED).then_some(rate_bytes)
 }
@@ -248,7 +248,7 @@ fn debts(db: &Db) -> Look {
     look
 }
 
-/// Starts the thread. `memtables_max`: bytes that all memtables may have.
+/// Starts the thread. `memtables_max`: limit of the bytes of all memtables.
 pub(crate) fn start(
     governor: &Arc<Governor>,
     db: Weak<Db>,
@@ -265,7 +265,7 @@ mod tests {
 
     const MEMTABLES_MAX: u64 = 256 << 20;
 
-    /// What is decided once the load has lasted for a while.
+    /// The decision after the load has lasted for a while.
     fn settled(look: Look) -> Decision {
         let mut load = Load::default();
         let look = Look { seconds: 0.05, ..look };

@@ -1,11 +1,11 @@
-//! How ranges of keys lie in table files: what they take, what of it is waste, and in which pieces
-//! they are best rewritten. Pure arithmetic over a list of files.
+//! Computes the layout of key ranges in table files: their size, their reclaimable part, and the pieces in which to
+//! rewrite them. Pure arithmetic over a list of files.
 //!
-//! A file holds keys of many collections, so a range's share of a file that sticks out of it is an
-//! estimate: the engine's estimate for the range, less the files wholly within.
+//! A file has keys of many collections. So the share of a range in a file that exceeds it is an estimate: the
+//! engine's estimate for the range, minus the files that are entirely within the range.
 //!
-//! Waste: of the entries in a range's files, `puts` are values. If `live` keys exist, the other puts
-//! were replaced or removed. Without that number each deletion stands for one put.
+//! Reclaimable bytes: of the entries in a range's files, `puts` are values. If `live` keys exist, the other puts
+//! were replaced or removed. Without that number, each deletion is assumed to remove one put.
 
 use nagi_kv::{KeyRange, RangeSize};
 
@@ -14,11 +14,11 @@ use crate::db::LiveFile;
 /// A piece is rewritten in a second or a few.
 const PIECE_BYTES: u64 = 64 << 20;
 
-/// A part of a range, to be rewritten at once.
+/// A part of a range that is rewritten at once.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(crate) struct Piece {
     pub(crate) start: Vec<u8>,
-    /// The last key of it, or one just behind that no key equals.
+    /// Its last key, or a bound just after it that is not a key.
     pub(crate) last: Vec<u8>,
     pub(crate) byte_count: u64,
 }
@@ -34,8 +34,7 @@ fn is_within(file: &LiveFile, range: &KeyRange<'_>) -> bool {
         && (range.end.is_empty() || file.largest.as_slice() < range.end)
 }
 
-/// What a range takes. `file_bytes` and `bytes`: the engine's estimates without and with what is not
-/// yet in files.
+/// The size of a range. `file_bytes` and `bytes` are the engine's estimates without and with unflushed data.
 pub(crate) fn size(
     files: &[LiveFile],
     range: &KeyRange<'_>,
@@ -63,7 +62,8 @@ pub(crate) fn size(
     }
 }
 
-/// Cuts a range where files of the deepest level begin, so that no two pieces rewrite one of them.
+/// Divides a range at the boundaries of files of the deepest level, so that no two pieces rewrite one of these
+/// files.
 pub(crate) fn pieces(files: &[LiveFile], range: &KeyRange<'_>) -> Vec<Piece> {
     let mut files: Vec<_> = files.iter().filter(|file| overlaps(file, range)).collect();
     files.sort_by(|a, b| a.smallest.cmp(&b.smallest));
@@ -80,7 +80,7 @@ pub(crate) fn pieces(files: &[LiveFile], range: &KeyRange<'_>) -> Vec<Piece> {
         }
         byte_count += file.byte_count;
     }
-    // Also without any file: what is in memory may hold nothing but removals.
+    // Also without any file: the memtables may contain only removals.
     let last = match range.end {
         [] => files.iter().map(|file| file.largest.clone()).max().unwrap_or_default(),
         end => just_before(end),
@@ -89,7 +89,7 @@ pub(crate) fn pieces(files: &[LiveFile], range: &KeyRange<'_>) -> Vec<Piece> {
     pieces
 }
 
-/// A key less than `key` with hardly any between.
+/// A key slightly less than `key`.
 fn just_before(key: &[u8]) -> Vec<u8> {
     let mut before = key.to_vec();
     if let Some(last @ 1..) = before.pop() {

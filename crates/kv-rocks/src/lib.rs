@@ -1,33 +1,36 @@
 //! The embedded engine on RocksDB.
 //!
-//! One column family a space. Transactions are `nagi_kv::overlay`'s; a commit is one write batch,
-//! written under one lock that also hands out stamps, so stamps, log keys and counters are in
-//! commit order without any ordering work of their own. Counters are written as sums, not as
-//! merges: the sum is known under that lock, and a read never has to fold operands.
+//! There is one column family for each space. Transactions are those of `nagi_kv::overlay`. A commit is one write
+//! batch, written under the commit lock, which also assigns stamps; so stamps, log keys and counters are in commit
+//! order without further ordering. Counters are written as sums, not as merge operands: the sum is known under that
+//! lock, and reads need not fold operands.
 //!
 //!   commit --> engine.rs: batch --(commit lock)--> RocksDB: log + memtable --> published
 //!                                                     |
-//!   nagi_kv_disk::journal: a thread, each commit interval -------+--> fsync --> waiters of `Synced`
-//!   reclaim.rs: a thread that rewrites dropped ranges, so that their space comes back,
-//!      and decides what goes to the cache unasked
-//!   layout.rs, rewrite.rs: what a range takes on disk, and rewriting it while somebody watches
-//!   load.rs: bulk loads as table files, past log and memtables
-//!   room/: what the machine lets the engine have; opening on a full disk
-//!   governor.rs: background work keeps out of the way; commits slow down before they would stop
-//!   spool/: the log's way to the disk, so that no commit waits for the file system
-//!   closed.rs: what the folder held at an end in order; damage.rs: where RocksDB found damage
-//!   quarantine.rs: what compactions met, and which spaces rest therefore
-//!   repair/: what can be read of a damaged folder, as a new one
-//!   wal/: whether the log that a crash left has everything that was synced
-//!   db/: the only `unsafe`; RocksDB's C interface behind safe types
+//!   nagi_kv_disk::journal: a thread, each commit interval -------+--> fsync --> wakes waiters of `Synced`
 //!
-//!   state.rs: snapshots, and which commits each of them has
+//! Files:
 //!
-//! Stamps are times. RocksDB keeps only those of the change log: after a restart stamps are greater than these
-//! and follow the wall clock. Whoever opens the engine advances it past other stamps of before
+//! - `commit.rs`, `state.rs`: the commit path; snapshots, and the exact stamp of each
+//! - `reclaim.rs`: a thread that rewrites dropped ranges to release their space, and decides which new blocks are
+//!   cached
+//! - `layout.rs`, `rewrite.rs`: the size of ranges on disk, and rewriting them with progress and cancellation
+//! - `load.rs`: bulk loads as table files, which bypass log and memtables
+//! - `room/`: limits of the machine (files, direct I/O, disk size); opening on a full disk
+//! - `governor.rs`: limits background work, and slows commits down before RocksDB would stop them
+//! - `spool/`: the write-ahead ring buffer between commits and the log's files, so that no commit waits for the
+//!   file system
+//! - `closed.rs`: the record of files at an orderly shutdown; `damage.rs`: the places where RocksDB found damage
+//! - `quarantine.rs`: damage met by compactions, and the spaces whose compactions are suspended
+//! - `repair/`: copies the readable data of a damaged data directory to a new one
+//! - `wal/`: checks that the log left by a crash has everything that was synced
+//! - `db/`: the only `unsafe` code; RocksDB's C interface behind safe types
+//!
+//! Stamps are times. RocksDB stores only those of the change log: after a restart new stamps are greater than these
+//! and follow the wall clock. The caller that opens the engine advances it beyond other earlier stamps
 //! (`nagi_store::stamps` does).
 //!
-//! Does not know about: documents, collections.
+//! The engine does not know documents or collections.
 
 mod closed;
 mod commit;

@@ -1,8 +1,8 @@
-//! Bulk loads: written as table files, taken in past the log.
+//! Bulk loads: entries are written as table files and ingested, bypassing the log.
 //!
-//! Entries that come in ascending order go to the files as they come. From the first that does not, they
-//! are sorted in memory a piece at a time. A load of less than `SMALL_BYTES` goes through the log like a
-//! commit: a file of its own would cost more. Pieces may overlap; of one key the later entry counts.
+//! Entries in ascending order are written to files as they arrive. From the first entry that is out of order, they
+//! are sorted in memory a piece at a time. A load of less than `SMALL_BYTES` goes through the log like a commit,
+//! because a file of its own would cost more. Pieces may overlap; the last entry of a key wins.
 
 use std::{
     fs,
@@ -13,12 +13,12 @@ use nagi_kv::{Next, Result, Space};
 
 use crate::db::{Batch, Db, TableFile};
 
-/// What is looked at before it goes to a file.
+/// Entries that are collected before it is decided if they go to a file.
 pub(crate) const SMALL_BYTES: usize = 256 << 10;
-/// Files of ascending entries are synced one by one; others wait for the disk meanwhile.
+/// Limit of a file of ascending entries. Files are synced one by one, and other syncs wait meanwhile.
 const FILE_BYTES: usize = 32 << 20;
 
-/// Entries collected for one file.
+/// Entries of one file.
 #[derive(Default)]
 pub(crate) struct Piece {
     arena: Vec<u8>,
@@ -32,7 +32,7 @@ struct Entry {
 }
 
 impl Piece {
-    /// Reads entries until the source ends or `bytes_max` are here; true if there may be more.
+    /// Reads entries until the source is exhausted or `bytes_max` is reached. Returns true if there may be more.
     pub(crate) fn fill(&mut self, bytes_max: usize, next: &mut Next<'_>) -> Result<bool> {
         self.arena.clear();
         self.entries.clear();
@@ -60,7 +60,7 @@ impl Piece {
         self.arena.len() < SMALL_BYTES
     }
 
-    /// Whether the entries ascend strictly, all of them behind `last`.
+    /// Returns true if the entries are strictly ascending and all after `last`.
     pub(crate) fn ascends_behind(&self, last: &[u8]) -> bool {
         let keys = self.entries.iter().map(|entry| self.key(entry));
         let first = self.entries.first().is_some_and(|entry| self.key(entry) > last);
@@ -110,7 +110,7 @@ impl Piece {
     }
 }
 
-/// Entries in ascending order on their way to table files: memory for none of them.
+/// Writes ascending entries to table files, without keeping them in memory.
 pub(crate) struct Ascending<'d> {
     db: &'d Db,
     space: Space,
@@ -124,7 +124,7 @@ impl<'d> Ascending<'d> {
         Ascending { db, space, file: None, bytes: 0, last: Vec::new() }
     }
 
-    /// Whether entries lie in a file that is not taken in yet.
+    /// Returns true if a file has entries that are not ingested yet.
     pub(crate) fn is_open(&self) -> bool {
         self.file.is_some()
     }
@@ -134,7 +134,7 @@ impl<'d> Ascending<'d> {
         &self.last
     }
 
-    /// Adds entries that ascend behind the last key; `path` is for the next file.
+    /// Adds entries that ascend after the last key; `path` gives the path of the next file.
     pub(crate) fn put(&mut self, piece: &Piece, path: impl FnOnce() -> PathBuf) -> Result<()> {
         if self.file.is_none() {
             let path = path();
@@ -156,7 +156,7 @@ impl<'d> Ascending<'d> {
         }
     }
 
-    /// Makes what was written so far part of the database.
+    /// Ingests the entries written so far.
     pub(crate) fn take_in(&mut self) -> Result<()> {
         self.bytes = 0;
         let Some((file, path)) = self.file.take() else { return Ok(()) };

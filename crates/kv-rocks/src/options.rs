@@ -1,10 +1,10 @@
-//! What an operator chooses, and what follows from it.
+//! Settings of the operator, and the sizes derived from them.
 
 use nagi_kv::{Compressor, Space};
 
 use crate::tier;
 
-/// Of the cache, for compressed blocks, when nothing is known of how far they shrink.
+/// The tier's share of the cache in percent, if the compression ratio of the data is unknown.
 const UNKNOWN_TIER_PERCENT: u32 = 20;
 
 /// How to open the engine.
@@ -12,31 +12,31 @@ const UNKNOWN_TIER_PERCENT: u32 = 20;
 pub struct Options {
     /// Memory for blocks and memtables together.
     pub cache_bytes: u64,
-    /// Of blocks that were pushed out of the cache: `None` keeps none of them.
+    /// Compressor of blocks that were evicted from the cache; `None` keeps none of them.
     pub cache_compression: Compressor,
-    /// Part of `cache_bytes` for those, in percent; none: as much as the data's size and how far it
-    /// shrinks ask for.
+    /// Share of `cache_bytes` for those blocks, in percent; none: adapts to the size and compression ratio of the
+    /// data.
     pub cache_compressed_percent: Option<u8>,
     /// How often the log is written and synced (`storage.journal.commitIntervalMs`).
     pub commit_interval_ms: u32,
-    /// Of documents, the change log and spilled runs.
+    /// Compressor of documents, the change log and spilled runs.
     pub records_compression: Compressor,
-    /// Of index keys and the catalog.
+    /// Compressor of index keys and the catalog.
     pub index_compression: Compressor,
-    /// Compresses the log with zstd: helps large records that do not come compressed, costs small ones.
+    /// Compresses the log with zstd: helps for large records of uncompressed data, costs time for small ones.
     pub journal_compression: bool,
-    /// Of blocks compressed with zstd; none: zstd's own default.
+    /// Level of zstd compression; none: zstd's own default.
     pub zstd_level: Option<i32>,
-    /// Of blocks compressed with zstd: bytes of a dictionary trained for each table file, 0 for none.
+    /// With zstd: bytes of a dictionary that is trained for each table file, 0 for none.
     pub zstd_dictionary_bytes: u32,
-    /// Reads past the page cache, so that memory holds each block once; where the file system refuses,
-    /// through it. Table files are written past it in any case.
+    /// Reads bypass the page cache, so that memory holds each block only once, if the file system supports that.
+    /// Table files are always written without the page cache.
     pub direct_reads: bool,
     /// Threads for flush and compaction together.
     pub background_threads: u32,
-    /// Memory one space may fill before it is flushed; none: from the cache's size.
+    /// Memtable size of one space; none: derived from the cache's size.
     pub write_buffer_bytes: Option<u64>,
-    /// Disk space that stays free; none: from the file system's size.
+    /// Disk space that stays free; none: derived from the file system's size.
     pub reserve_bytes: Option<u64>,
 }
 
@@ -61,25 +61,25 @@ impl Default for Options {
 }
 
 impl Options {
-    /// The compressed tier's part of the cache at first, in percent; none without a tier.
+    /// The initial share of the compressed tier in the cache, in percent; none without a tier.
     pub(crate) fn tier_percent(&self) -> Option<u32> {
         match (self.cache_compression, self.cache_compressed_percent) {
             (Compressor::None, _) => None,
             (_, Some(percent)) => Some(u32::from(percent).clamp(tier::LEAST_PERCENT, 90)),
-            // Files that are not compressed cannot tell how far blocks shrink.
+            // Uncompressed files do not show the compression ratio.
             _ if self.records_compression == Compressor::None => Some(UNKNOWN_TIER_PERCENT),
             _ => Some(tier::LEAST_PERCENT),
         }
     }
 
-    /// Whether the tier follows the data.
+    /// Returns true if the tier's size adapts to the data.
     pub(crate) fn tier_adapts(&self) -> bool {
         self.cache_compression != Compressor::None
             && self.cache_compressed_percent.is_none()
             && self.records_compression != Compressor::None
     }
 
-    /// What the blocks of a space are compressed with.
+    /// The compressor of a space's blocks.
     pub(crate) fn compressor(&self, space: Space) -> Compressor {
         match space {
             Space::Records | Space::Changes | Space::Spill => self.records_compression,
@@ -90,24 +90,24 @@ impl Options {
         }
     }
 
-    /// Memtable of a large space; other spaces take a fraction of it.
+    /// Memtable size of a large space; other spaces get a fraction of it.
     pub(crate) fn write_buffer(&self) -> u64 {
         let from_cache = (self.cache_bytes / 16).clamp(4 << 20, 64 << 20);
         self.write_buffer_bytes.unwrap_or(from_cache).max(1 << 20)
     }
 
-    /// All memtables together; part of `cache_bytes`.
+    /// Limit of all memtables together; part of `cache_bytes`.
     pub(crate) fn memtables_max(&self) -> u64 {
         (self.cache_bytes / 4).max(self.write_buffer() * 2)
     }
 
-    /// The log's ring in shared memory: half a second of the fastest log, a part of a small budget, and
-    /// little on a small disk, which has to take what is in it.
+    /// Size of the log's ring buffer in shared memory: half a second of the fastest log; a fraction of a small
+    /// budget; and little on a small disk, on which its content must fit.
     pub(crate) fn spool_bytes(&self) -> u64 {
         (self.cache_bytes / 32).clamp(2 << 20, 32 << 20).min(self.write_buffer() * 2)
     }
 
-    /// Log bytes after which the oldest memtables are flushed: bounds the time to reopen.
+    /// Log bytes after which the oldest memtables are flushed; limits the time of a recovery.
     pub(crate) fn log_max(&self) -> u64 {
         (self.write_buffer() * 4).clamp(16 << 20, 256 << 20)
     }

@@ -1,9 +1,9 @@
-//! Compactions that met damage: told, counted, and not tried again.
+//! Quarantine of spaces whose compactions met damage: failures are logged and counted, and not retried.
 //!
-//! A compaction that reads a damaged block fails and leaves everything as it was. RocksDB would try it
-//! again each second, for ever, since the same files are always the best choice. So the space's automatic
-//! compactions rest until the next start; its writes continue. Files of level 0 gather meanwhile, and reads of
-//! the space have more of them to ask. `--repair` repairs it.
+//! A compaction that reads a damaged block fails and changes nothing. RocksDB would retry it every second, forever,
+//! because the same files stay the best choice. So automatic compactions of the space are suspended until the next
+//! start, while writes continue. Meanwhile level-0 files accumulate, and reads of the space have to search more of
+//! them. `--repair` repairs the space.
 
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering::Relaxed};
 
@@ -12,12 +12,12 @@ use parking_lot::Mutex;
 
 use crate::{damage, db::Db};
 
-/// What compactions of an open database have met, and how many flushes it has finished.
+/// Damage that compactions of an open database met, and the number of finished flushes.
 #[derive(Default)]
 pub(crate) struct Damaged {
     failures: AtomicU64,
     flushes: AtomicU64,
-    /// A bit a space, by number.
+    /// One bit per space, by number.
     met: AtomicU32,
     resting: AtomicU32,
     last: Mutex<String>,
@@ -28,7 +28,7 @@ fn bit(space: Space) -> u32 {
 }
 
 impl Damaged {
-    /// A compaction of the space has failed.
+    /// Records that a compaction of the space failed.
     pub(crate) fn met(&self, space: Space, text: &str) {
         let text = damage::explained(text.to_owned());
         damage::note(&text);
@@ -37,22 +37,22 @@ impl Damaged {
         self.failures.fetch_add(1, Relaxed);
     }
 
-    /// Compactions that failed.
+    /// Number of failed compactions.
     pub(crate) fn failures(&self) -> u64 {
         self.failures.load(Relaxed)
     }
 
-    /// A memtable has become a file.
+    /// Counts a finished flush.
     pub(crate) fn flushed(&self) {
         self.flushes.fetch_add(1, Relaxed);
     }
 
-    /// Memtables that became files since the database was opened.
+    /// Number of finished flushes since the database was opened.
     pub(crate) fn flushes_finished(&self) -> u64 {
         self.flushes.load(Relaxed)
     }
 
-    /// What the last one said.
+    /// The error of the last failed compaction.
     pub(crate) fn last(&self) -> String {
         self.last.lock().clone()
     }
@@ -65,7 +65,7 @@ impl Damaged {
         self.resting.load(Relaxed).count_ones().into()
     }
 
-    /// Lets the spaces rest in which damage was met since the last call.
+    /// Suspends compactions of the spaces in which damage was met since the last call.
     pub(crate) fn settle(&self, db: &Db) {
         let fresh = self.met.load(Relaxed) & !self.resting.load(Relaxed);
         for space in Space::ALL.into_iter().filter(|space| fresh & bit(*space) != 0) {

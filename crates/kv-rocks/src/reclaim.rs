@@ -1,13 +1,12 @@
-//! The thread that gives back the space of dropped ranges.
+//! The reclaim thread: releases the space of dropped ranges.
 //!
-//! A dropped range is hidden by a tombstone at once, and files wholly within it are unlinked at
-//! once. What shares files with its neighbours stays until those files are rewritten; this thread
-//! asks for that, one range at a time, so that foreground work keeps most of the disk.
+//! A drop hides its range with a tombstone and unlinks files that are entirely within the range, both at once. Data
+//! in files shared with neighbours stays until these files are rewritten. This thread requests that, one range at a
+//! time, so that foreground work keeps most of the disk.
 //!
-//! The same thread looks every few seconds whether the data still fits into the cache: while it
-//! does, compaction puts what it writes into the cache, so that reads never find it cold; when it no
-//! longer does, part of the cache is given to compressed blocks. And it lets spaces rest whose
-//! compactions have met damage.
+//! Every few seconds the same thread checks if the data still fits into the cache. While it does, compactions put
+//! their output into the cache, so that reads find no cold blocks; otherwise part of the cache is given to
+//! compressed blocks. The thread also suspends compactions of spaces in which damage was met.
 
 use std::{
     fs,
@@ -29,8 +28,8 @@ const LOOK_EACH: Duration = Duration::from_secs(5);
 
 const QUEUE_ENTRIES_MAX: usize = 1024;
 
-/// Ranges that are still to be rewritten, one a line: number of the space, start and end in
-/// hexadecimal. Written anew with each change.
+/// The file of ranges that are still to be rewritten. Each line has the number of the space, and start and end in
+/// hexadecimal. It is rewritten at each change.
 const NOTES: &str = "nagi.reclaim";
 
 type Range = (Space, Vec<u8>, Vec<u8>);
@@ -69,7 +68,7 @@ fn read_range(line: &str) -> Option<Range> {
     Some((space, bytes(words.next()?)?, bytes(words.next()?)?))
 }
 
-/// Ranges to rewrite.
+/// The queue of ranges to rewrite.
 pub(crate) struct Reclaim {
     state: Mutex<State>,
     notes: PathBuf,
@@ -77,8 +76,8 @@ pub(crate) struct Reclaim {
 }
 
 impl Reclaim {
-    /// Begins with what an earlier run has noted and not done. A line that makes no sense is left
-    /// out: ordinary compaction comes to that range in its own time.
+    /// Loads the ranges that an earlier process has not finished. Invalid lines are skipped: ordinary compaction
+    /// will reach their ranges.
     pub(crate) fn load(files: &Path) -> Reclaim {
         let notes = files.join(NOTES);
         let text = fs::read_to_string(&notes).unwrap_or_default();
@@ -91,8 +90,8 @@ impl Reclaim {
         Reclaim { state: Mutex::new(state), wake: Condvar::default(), notes }
     }
 
-    /// Queues a range and notes it, so that the next run does what this one does not come to. When
-    /// far too many wait, the newest is left to ordinary compaction.
+    /// Queues a range and stores it in the file, so that the next process continues. If the queue is full, the
+    /// range is left to ordinary compaction.
     pub(crate) fn push_noted(&self, space: Space, start: &[u8], end: &[u8]) -> Result<()> {
         let mut state = self.state.lock();
         let range = (space, start.to_vec(), end.to_vec());
@@ -115,13 +114,13 @@ impl Reclaim {
         self.state.lock().ranges.len()
     }
 
-    /// Rewrites the first range of the queue, and forgets it if that was not cut short.
+    /// Rewrites the first range of the queue, and removes it unless the rewrite was cancelled.
     fn rewrite(&self, db: &Db, (space, start, end): &Range) {
         let interrupted_before = db.interrupt_count();
         db.compact(*space, start, end);
         let mut state = self.state.lock();
         if state.stopped || db.interrupt_count() != interrupted_before {
-            // Perhaps not done. Whoever ended it may not want it again at once.
+            // It may be incomplete. The thread that cancelled it may not want it to continue at once.
             self.wake.wait_for(&mut state, LOOK_EACH);
             return;
         }
@@ -159,12 +158,12 @@ impl Reclaim {
     }
 }
 
-/// Whether clients read it again and again.
+/// Returns true if clients read the space repeatedly.
 fn is_cached(space: Space) -> bool {
     space.is_records() || [Space::Index, Space::Changes].contains(&space)
 }
 
-/// Gives compressed blocks the part of the cache that the data asks for; the part they have then.
+/// Adapts the share of compressed blocks in the cache to the data. Returns the new share.
 fn fit_tier(db: &Db, percent: u32) -> u32 {
     let mut sizes = Sizes::default();
     db.spaces().filter(|space| is_cached(*space)).for_each(|space| db.add_sizes(space, &mut sizes));
@@ -198,7 +197,7 @@ fn keep_warm(db: &Db, cache_bytes: u64, warm: Warm) -> Warm {
     wanted
 }
 
-/// Starts the thread. `tier`: the part of the cache for compressed blocks, if it is to follow the data.
+/// Starts the thread. `tier`: the share of compressed blocks in the cache, if it adapts to the data.
 pub(crate) fn start(
     reclaim: &Arc<Reclaim>,
     db: Weak<Db>,

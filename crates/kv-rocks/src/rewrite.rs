@@ -1,7 +1,7 @@
-//! Long work on table files that somebody watches: rewriting a range, checking everything.
+//! Long operations on table files with progress and cancellation: rewriting a range, verifying everything.
 //!
-//! RocksDB's calls return when they are done. They run on a thread of their own while the caller's
-//! asks the watcher every few milliseconds; a compaction that is no longer wanted is told to end.
+//! RocksDB's calls return only when they are done. So they run on a thread of their own, while the caller's thread
+//! calls the watcher every few milliseconds; a compaction that is no longer wanted is cancelled.
 
 use std::{
     sync::{
@@ -19,10 +19,10 @@ use crate::{db::Db, layout};
 
 const LOOK_EACH: Duration = Duration::from_millis(10);
 
-/// Rewrites the range piece by piece; false if the watcher ended it.
+/// Rewrites the range piece by piece. Returns false if the watcher cancelled it.
 ///
 /// # Errors
-/// `Corrupt` if a compaction met damage meanwhile.
+/// `Corrupt` if a compaction met damage in the meantime.
 pub(crate) fn compact(db: &Arc<Db>, range: &KeyRange<'_>, watch: &mut Watch<'_>) -> Result<bool> {
     let pieces = layout::pieces(&db.live_files(), range);
     let total = pieces.iter().map(|piece| piece.byte_count).sum();
@@ -37,7 +37,7 @@ pub(crate) fn compact(db: &Arc<Db>, range: &KeyRange<'_>, watch: &mut Watch<'_>)
             let work = || {
                 let sender = sender;
                 db.rewrite(range.space, &piece.start, &piece.last);
-                // The receiver waits for it.
+                // The receiver waits for this.
                 let _ = sender.send(());
             };
             thread::Builder::new().name("compact".to_owned()).spawn_scoped(scope, work)?;
@@ -46,7 +46,7 @@ pub(crate) fn compact(db: &Arc<Db>, range: &KeyRange<'_>, watch: &mut Watch<'_>)
                     Err(RecvTimeoutError::Timeout) if watch(done, total) => {}
                     Err(RecvTimeoutError::Timeout) => {
                         db.interrupt_compacting();
-                        // Wait until it has ended: the pause must not outlive it.
+                        // Waits until it has stopped, because the suspension must last that long.
                         let _ = receiver.recv();
                         db.allow_compacting();
                         return Ok::<_, Error>(false);
@@ -66,7 +66,7 @@ pub(crate) fn compact(db: &Arc<Db>, range: &KeyRange<'_>, watch: &mut Watch<'_>)
     Ok(watch(done, total))
 }
 
-/// Ends and forbids compactions; returns once none runs, or false if the watcher would not wait.
+/// Cancels and suspends compactions. Returns once none is running, or false if the watcher cancelled the wait.
 pub(crate) fn hold(db: &Db, watch: &mut Watch<'_>) -> Result<bool> {
     db.interrupt_compacting();
     let held = db.set_compacts_by_itself(false).map(|()| {
@@ -90,11 +90,11 @@ pub(crate) fn release(db: &Db) -> Result<()> {
     db.set_compacts_by_itself(true)
 }
 
-/// One check of all files at a time: it reads everything.
+/// Only one verification runs at a time, because it reads everything.
 static VERIFYING: AtomicBool = AtomicBool::new(false);
 
-/// Checks all files; none if the watcher would not wait. RocksDB cannot be told to end it: it goes
-/// on by itself then, and another one is refused until it is done.
+/// Verifies all files; none if the watcher cancelled the wait. RocksDB cannot cancel it: it then continues in the
+/// background, and another one is refused until it has finished.
 pub(crate) fn verify(db: &Arc<Db>, watch: &mut Watch<'_>) -> Result<Option<Vec<String>>> {
     if VERIFYING.swap(true, Ordering::SeqCst) {
         return Err(Error::other("another check of all table files is running"));
@@ -104,7 +104,7 @@ pub(crate) fn verify(db: &Arc<Db>, watch: &mut Watch<'_>) -> Result<Option<Vec<S
     let work = move || {
         let result = own.verify();
         VERIFYING.store(false, Ordering::SeqCst);
-        // No one may be waiting any more.
+        // The receiver may have stopped waiting.
         let _ = sender.send(result);
     };
     if let Err(error) = thread::Builder::new().name("verify".to_owned()).spawn(work) {

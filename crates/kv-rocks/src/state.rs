@@ -1,17 +1,18 @@
-//! Snapshots, and the stamp that each of them has exactly.
+//! Snapshots, and the exact stamp of each.
 //!
-//! RocksDB numbers entries, not commits: a snapshot knows the sequence number up to which it reads. Which
-//! commits these are is known from what the commit lock's holder publishes before and after it writes:
+//! RocksDB numbers entries, not commits: a snapshot knows the sequence number up to which it reads. The holder of
+//! the commit lock publishes numbers before and after it writes, and from these a reader derives the newest commit
+//! of its snapshot:
 //!
 //! ```text
 //!   commit lock's holder:  sequence = 70, written = 12 | RocksDB writes entries 71..=75 | newest = 12
 //!   newest   11 ............................................................................... 12
-//!   a snapshot of sequence 70 taken meanwhile reads commits up to 11, one of sequence 75 up to 12
+//!   a snapshot at sequence 70 taken meanwhile has commits up to 11, one at sequence 75 up to 12
 //! ```
 //!
-//! A batch becomes visible all at once, so a snapshot has none or all of it. Readers take no lock: if
-//! something was published while they took the snapshot, they take another one. Only files that are
-//! taken in (`Db::ingest`) advance the sequence number without the commit lock; while that happens a
+//! A batch becomes visible atomically, so a snapshot has none or all of it. Readers take no lock: if a number was
+//! published while they took the snapshot, they take another one. Only ingested files (`Db::ingest`) advance the
+//! sequence number without the commit lock; during an ingestion readers take the lock.
 //! reader asks for the lock.
 
 use std::sync::Arc;
@@ -23,7 +24,7 @@ use crate::{
     engine::Core,
 };
 
-/// Snapshots taken without the commit lock before one is taken with it.
+/// Attempts to take a snapshot without the commit lock before one is taken with it.
 const ATTEMPTS_MAX: usize = 8;
 
 /// What a reader found published.
@@ -58,7 +59,7 @@ impl State {
     }
 }
 
-/// A snapshot and the stamp of the newest commit in it.
+/// Takes a snapshot and determines the stamp of its newest commit.
 fn taken(core: &Core) -> (SnapshotHandle, u64) {
     for _ in 0..ATTEMPTS_MAX {
         let (begun, ended) = core.db.ingests();

@@ -10,12 +10,12 @@ use crate::{
     spool,
 };
 
-/// Bytes in memtables that are not on disk yet.
+/// Bytes in memtables that are not in files yet.
 pub(crate) fn unflushed_bytes(db: &Db) -> u64 {
     db.spaces().map(|space| db.property(space, c"rocksdb.cur-size-all-mem-tables")).sum()
 }
 
-/// Bytes in memtables that are full and wait to be on disk.
+/// Bytes in full memtables that wait to be flushed.
 pub(crate) fn flushing_bytes(db: &Db) -> u64 {
     let active = |space| db.property(space, c"rocksdb.cur-size-active-mem-table");
     unflushed_bytes(db).saturating_sub(db.spaces().map(active).sum())

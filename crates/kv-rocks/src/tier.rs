@@ -1,31 +1,31 @@
-//! How much of the cache is for compressed blocks.
+//! The share of the cache for compressed blocks.
 //!
-//! A compressed block takes a fraction of the memory and some microseconds more at each hit, far less
-//! than a read of the disk. So the tier is as large as is needed for all data to stay in memory, one
-//! way or the other; if that cannot be, it takes most of the cache; and while everything fits as it
-//! is, or would not shrink, it is next to nothing.
+//! A compressed block takes a fraction of the memory and costs some microseconds more per hit, far less than a read
+//! from disk. So the tier is made large enough that all data stays in memory, compressed or not. If that is
+//! impossible, it takes most of the cache; if everything fits uncompressed, or the data does not compress, it is
+//! nearly zero.
 
-/// RocksDB cannot bring a tier of nothing back.
+/// RocksDB cannot enlarge a tier of size zero again.
 pub(crate) const LEAST_PERCENT: u32 = 1;
 const MOST_PERCENT: u32 = 60;
-/// A smaller change is not worth moving memory.
+/// A smaller change does not justify moving memory.
 const STEP_PERCENT: u32 = 5;
-/// Data that shrinks by less than to four fifths is not worth the time.
+/// If data compresses less than to four fifths, the tier does not pay.
 const RATIO_MIN: f64 = 1.25;
-/// Part of the cache that indexes, filters and memtables leave for data.
+/// The part of the cache that remains for data besides indexes, filters and memtables.
 const DATA_PART: f64 = 0.9;
 
-/// Bytes of the tables.
+/// Sizes of the tables in bytes.
 #[derive(Clone, Copy, Default, Debug, PartialEq, Eq)]
 pub(crate) struct Sizes {
-    /// Keys and values as they are.
+    /// Uncompressed keys and values.
     pub(crate) raw: u64,
     /// Their blocks in the files.
     pub(crate) packed: u64,
 }
 
 impl Sizes {
-    /// Adds what RocksDB's property `aggregated-table-properties` says.
+    /// Adds the sizes from RocksDB's property `aggregated-table-properties`.
     pub(crate) fn add(&mut self, properties: &str) {
         let number = |name: &str| {
             let fields = properties.split(';').map(str::trim);
@@ -38,7 +38,7 @@ impl Sizes {
     }
 }
 
-/// The tier's part of a cache of `capacity` bytes, in percent.
+/// The tier's share of a cache of `capacity` bytes, in percent.
 pub(crate) fn percent(sizes: Sizes, capacity: u64) -> u32 {
     let room = capacity as f64 * DATA_PART;
     let raw = sizes.raw as f64;
@@ -46,12 +46,12 @@ pub(crate) fn percent(sizes: Sizes, capacity: u64) -> u32 {
     if raw <= room || ratio < RATIO_MIN {
         return LEAST_PERCENT;
     }
-    // What is compressed takes 1 / ratio: (room - tier) + tier * ratio = raw.
+    // A compressed block takes 1 / ratio: (room - tier) + tier * ratio = raw.
     let tier = (raw - room) / (ratio - 1.0);
     ((tier / room.max(1.0) * 100.0) as u32 + STEP_PERCENT).min(MOST_PERCENT)
 }
 
-/// Whether a change is worth it.
+/// Returns true if a change is worthwhile.
 pub(crate) fn differs(now: u32, wanted: u32) -> bool {
     now.abs_diff(wanted) >= STEP_PERCENT || (wanted == LEAST_PERCENT && now != wanted)
 }
@@ -66,7 +66,7 @@ mod tests {
     fn it_is_as_large_as_it_must_be() {
         let of = |raw: u64, packed: u64| percent(Sizes { raw, packed }, GIB);
         assert_eq!(of(0, 0), LEAST_PERCENT);
-        // Fits; does not shrink.
+        // The data fits, or does not compress.
         assert_eq!(of(GIB / 2, GIB / 8), LEAST_PERCENT);
         assert_eq!(of(4 * GIB, 4 * GIB), LEAST_PERCENT);
         // Twice the cache at three to one: half of it.

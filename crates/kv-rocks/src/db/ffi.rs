@@ -1,8 +1,7 @@
 //! The database, snapshots and write batches over RocksDB's C interface.
 //!
-//! Every call that can fail fills an error string; `checked` turns it into `Error` and frees it.
-//! RocksDB's handles may be used by many threads at once (iterators and batches may not), hence
-//! `Send` and `Sync` here and `Send` only there.
+//! Every call that can fail fills an error string, which `checked` converts to `Error` and frees. Many threads may
+//! use a RocksDB handle at once, so handles are `Send` and `Sync`; iterators and batches are only `Send`.
 #![expect(unsafe_code)]
 
 use std::{
@@ -25,7 +24,7 @@ use super::setup::{Setup, System, names, pointers};
 use super::snapshot::SnapshotHandle;
 use crate::{damage, options::Options, quarantine::Damaged, tier::Sizes};
 
-/// Calls `run` with a place for an error string.
+/// Calls `run` with a pointer for an error string.
 pub(super) fn checked<T>(run: impl FnOnce(*mut *mut c_char) -> T) -> Result<T> {
     let mut message: *mut c_char = ptr::null_mut();
     let result = run(&raw mut message);
@@ -53,7 +52,7 @@ fn translate(text: String) -> Error {
     }
 }
 
-/// A table file that is gone is lost data, not trouble with the disk.
+/// A missing table file is lost data, not an I/O error.
 fn is_missing_table(text: &str) -> bool {
     text.starts_with("IO error: No such file") && (text.contains(".sst") || text.contains(".blob"))
 }
@@ -66,18 +65,18 @@ pub(super) fn bytes(data: &[u8]) -> *const c_char {
 pub(crate) struct Db {
     pub(super) raw: *mut ffi::rocksdb_t,
     default: *mut ffi::rocksdb_column_family_handle_t,
-    /// Of a space that was never used: null.
+    /// Null for a space that was never used.
     spaces: [AtomicPtr<ffi::rocksdb_column_family_handle_t>; Space::ALL.len()],
-    /// Held by the one who makes a family.
+    /// Held while a column family is created.
     making: Mutex<()>,
-    /// What `set_warm` was last told: a space made later follows.
+    /// The last value given to `set_warm`, which applies to spaces created later.
     flushed_only: AtomicBool,
     reads: *mut ffi::rocksdb_readoptions_t,
     writes: *mut ffi::rocksdb_writeoptions_t,
     setup: Setup,
-    /// How often running compactions were ended before they were done.
+    /// Number of times that running compactions were cancelled.
     pub(super) interrupt_count: AtomicU64,
-    /// Table files that were to be taken in, and those with which that is over.
+    /// Number of ingestions of table files that were begun, and that were finished.
     pub(super) ingests_begun: AtomicU64,
     pub(super) ingests_ended: AtomicU64,
 }
@@ -88,23 +87,23 @@ unsafe impl Send for Db {}
 // SAFETY: as above.
 unsafe impl Sync for Db {}
 
-/// Which new blocks go to the cache unasked.
+/// The new blocks that are put into the cache when they are written.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Warm {
-    /// Flushed and compacted ones: right while everything fits into the cache.
+    /// Blocks of flushes and compactions; suitable while all data fits into the cache.
     All,
-    /// Flushed ones: what was just written is likely to be read.
+    /// Blocks of flushes, because new data is likely to be read.
     Flushed,
 }
 
-/// Counters RocksDB keeps.
+/// Counters of RocksDB.
 #[derive(Clone, Copy)]
 pub(crate) enum Ticker {
     CacheMiss = 0,
     CacheHit = 1,
-    /// Blocks of data that were read from files and kept.
+    /// Data blocks that were read from files and cached.
     DataBlocksAdded = 14,
-    /// Hits of the compressed tier; they count as hits of the cache, too.
+    /// Hits of the compressed tier; they also count as hits of the cache.
     CompressedHit = 27,
     KeysRead = 59,
     Seeks = 63,
@@ -127,7 +126,7 @@ impl Db {
         let present = setup.present(&name)?;
         let (names, families) = (names(&present), setup.options(&present));
         let mut handles = vec![ptr::null_mut(); names.len()];
-        // Only a full open refuses to leave families out.
+        // Only a full open fails if families are left out.
         if system.read_only && setup.family_count(&name)? != names.len() {
             return Err(Error::other("not all families of the database are known"));
         }
@@ -174,8 +173,8 @@ impl Db {
         self.setup.spaces[space as usize]
     }
 
-    /// For reads of any space, and for writes of those that were made: a space that does not exist
-    /// reads as the family `default`, which is empty.
+    /// The column family of a space, for reads of any space and writes of existing ones. A space that does not
+    /// exist reads as the family `default`, which is empty.
     pub(super) fn family(&self, space: Space) -> *mut ffi::rocksdb_column_family_handle_t {
         let family = self.spaces[space as usize].load(Acquire);
         if family.is_null() { self.default } else { family }
@@ -186,7 +185,7 @@ impl Db {
         Space::ALL.into_iter().filter(|space| !self.spaces[*space as usize].load(Acquire).is_null())
     }
 
-    /// Makes the space exist before its first write. One load if it does.
+    /// Creates the space before its first write. Costs one load if it exists.
     pub(crate) fn make(&self, space: Space) -> Result<()> {
         let place = &self.spaces[space as usize];
         if !place.load(Acquire).is_null() {
@@ -213,7 +212,7 @@ impl Db {
         Ok(())
     }
 
-    /// Reads a value into `buf`, which holds exactly the value afterwards.
+    /// Reads a value into `buf`, whose content is exactly the value afterwards.
     pub(crate) fn get(
         &self,
         snapshot: Option<&SnapshotHandle>,
@@ -320,13 +319,13 @@ impl Db {
         }
     }
 
-    /// Hides a range with one tombstone.
-    /// Bytes that go to the log with the batch and mean nothing to the database.
+    /// Adds bytes to the batch that are written to the log and ignored by the database.
     pub(crate) fn note_batch(&self, batch: &mut Batch, note: &[u8]) {
         // SAFETY: the bytes are copied.
         unsafe { ffi::rocksdb_writebatch_put_log_data(batch.raw, bytes(note), note.len()) }
     }
 
+    /// Hides a range with one tombstone.
     pub(crate) fn delete_range(&self, space: Space, start: &[u8], end: &[u8]) -> Result<()> {
         // SAFETY: the keys are copied.
         checked(|error| unsafe {
@@ -359,7 +358,7 @@ impl Db {
         })
     }
 
-    /// Rewrites the range. Blocks until it is done; others may compact meanwhile.
+    /// Rewrites the range. Returns when it is done; other threads may compact at the same time.
     pub(crate) fn compact(&self, space: Space, start: &[u8], end: &[u8]) {
         let bound = |key: &[u8]| if key.is_empty() { ptr::null() } else { bytes(key) };
         // SAFETY: a null bound means unbounded; the options live through the call.
@@ -379,7 +378,7 @@ impl Db {
         }
     }
 
-    /// Lets a running `compact` end early; for closing.
+    /// Makes a running `compact` return early; for closing.
     pub(crate) fn stop_compacting(&self) {
         // SAFETY: the database is open.
         unsafe { ffi::rocksdb_disable_manual_compaction(self.raw) }
@@ -391,7 +390,7 @@ impl Db {
         checked(|error| unsafe { ffi::rocksdb_flush_wal(self.raw, 1, error) })
     }
 
-    /// Sets which new blocks go to the cache unasked.
+    /// Sets the new blocks that are put into the cache when they are written.
     pub(crate) fn set_warm(&self, space: Space, warm: Warm) -> Result<()> {
         let value = match warm {
             Warm::All => c"{prepopulate_block_cache=kFlushAndCompaction;}",
@@ -411,12 +410,12 @@ impl Db {
         })
     }
 
-    /// Writes all memtables to table files and waits for it.
+    /// Flushes all memtables and waits until that is done.
     pub(crate) fn flush_memtables(&self) -> Result<()> {
         self.flush(self.spaces(), true)
     }
 
-    /// Writes memtables to table files; `wait`: until that is done.
+    /// Flushes memtables; if `wait`, waits until that is done.
     pub(crate) fn flush(&self, spaces: impl Iterator<Item = Space>, wait: bool) -> Result<()> {
         let mut families: Vec<_> = spaces.map(|space| self.family(space)).collect();
         let (first, count) = (families.as_mut_ptr(), families.len() as i32);
@@ -424,7 +423,7 @@ impl Db {
         unsafe {
             let options = ffi::rocksdb_flushoptions_create();
             ffi::rocksdb_flushoptions_set_wait(options, wait.into());
-            // Else it would wait for compactions first, and for ever where these were ended or have met damage.
+            // Otherwise it would first wait for compactions, forever if these were stopped or have met damage.
             ffi::rocksdb_flushoptions_set_allow_write_stall(options, 1);
             let result = checked(|error| {
                 ffi::rocksdb_flush_cfs(self.raw, options, first, count, error);
@@ -434,13 +433,13 @@ impl Db {
         }
     }
 
-    /// Ends flushes and compactions, for good: only reads continue.
+    /// Stops flushes and compactions permanently: only reads continue.
     pub(crate) fn stop_background(&self) {
         // SAFETY: the database is open.
         unsafe { ffi::rocksdb_cancel_all_background_work(self.raw, 1) }
     }
 
-    /// Names and sizes of the table files, and of those with large values.
+    /// Names and sizes of the table files and of the blob files.
     pub(crate) fn table_files(&self) -> Result<Vec<(String, u64)>> {
         let mut files = Vec::new();
         // SAFETY: the list is freed after its last use; its names are zero-terminated.
@@ -524,7 +523,7 @@ impl Db {
         unsafe { ffi::rocksdb_get_latest_sequence_number(self.raw) }
     }
 
-    /// A numeric property of a space; 0 if RocksDB does not know it.
+    /// A numeric property of a space; 0 if RocksDB does not have it.
     pub(crate) fn property(&self, space: Space, name: &CStr) -> u64 {
         let mut value = 0;
         // SAFETY: one number is written.
@@ -539,22 +538,22 @@ impl Db {
         value
     }
 
-    /// Sets how many bytes a second flushes and compactions may write.
+    /// Sets how many bytes per second flushes and compactions may write.
     pub(crate) fn set_background_rate(&self, bytes: u64) {
         self.setup.set_background_rate(bytes);
     }
 
-    /// Sets how many bytes a second of files that are no longer needed are removed; none: no limit.
+    /// Sets how many bytes per second of obsolete files are removed; none: no limit.
     pub(crate) fn set_removal_rate(&self, bytes: Option<u64>) {
         self.setup.set_removal_rate(bytes);
     }
 
-    /// What compactions met.
+    /// The damage met by compactions.
     pub(crate) fn damaged(&self) -> &Damaged {
         &self.setup.damaged
     }
 
-    /// Files at level 0 of a space that wait for a compaction; those of a space that rests do not.
+    /// Level-0 files of a space that wait for a compaction; 0 for a space whose compactions are suspended.
     pub(crate) fn level_0_files(&self, space: Space) -> u64 {
         if self.damaged().rests(space) {
             return 0;
@@ -579,7 +578,7 @@ impl Db {
         }
     }
 
-    /// Bytes the cache may hold, memtables included.
+    /// Capacity of the cache in bytes, including memtables.
     pub(crate) fn cache_capacity(&self) -> u64 {
         // SAFETY: the cache lives as long as `setup`.
         unsafe { ffi::rocksdb_cache_get_capacity(self.setup.cache) as u64 }
@@ -591,14 +590,13 @@ impl Db {
         unsafe { super::cache::resize(self.setup.cache, bytes as usize) }
     }
 
-    /// Sets the part of the cache that is for compressed blocks. The cache must have been opened with
-    /// such a part.
+    /// Sets the share of the cache for compressed blocks. The cache must have been created with such a share.
     pub(crate) fn set_tier(&self, percent: u32) {
         // SAFETY: the cache lives as long as `setup`; its tiers synchronise themselves.
         unsafe { nagi_cache_set_share(self.setup.cache, f64::from(percent) / 100.0) }
     }
 
-    /// Bytes of the data in a space's tables, as it is and as it is stored. Takes some microseconds a
+    /// Adds the sizes of the data in a space's tables, uncompressed and as stored. Takes some microseconds per
     /// file.
     pub(crate) fn add_sizes(&self, space: Space, sizes: &mut Sizes) {
         let name = c"rocksdb.aggregated-table-properties";
@@ -618,7 +616,7 @@ impl Db {
         unsafe { ffi::rocksdb_cache_get_usage(self.setup.cache) as u64 }
     }
 
-    /// Bytes of the cache that are pinned. Looks at every block: milliseconds for a large cache.
+    /// Bytes of the cache that are pinned. Visits every block, which takes milliseconds for a large cache.
     pub(crate) fn cache_pinned(&self) -> u64 {
         // SAFETY: the cache lives as long as `setup`.
         unsafe { ffi::rocksdb_cache_get_pinned_usage(self.setup.cache) as u64 }
@@ -652,7 +650,7 @@ impl Drop for Db {
     }
 }
 
-/// What a multi-get returned, to be freed.
+/// The results of a multi-get, freed when dropped.
 struct Values<const N: usize> {
     values: [*mut ffi::rocksdb_pinnableslice_t; N],
     errors: [*mut c_char; N],
@@ -714,7 +712,7 @@ pub(super) fn c_path(path: &Path) -> Result<CString> {
         .map_err(|_| Error::other("a path cannot contain a zero byte"))
 }
 
-/// Writes to be made at once.
+/// Writes that are applied at once.
 pub(crate) struct Batch {
     raw: *mut ffi::rocksdb_writebatch_t,
 }
@@ -748,12 +746,12 @@ impl Drop for Batch {
     }
 }
 
-/// Makes a new list of files (MANIFEST) from the tables and logs of a folder; RocksDB moves what it
-/// cannot use to `lost`.
+/// Creates a new file list (MANIFEST) from the tables and logs of a folder. RocksDB moves files that it cannot use
+/// to `lost`.
 pub(crate) fn repair_file_list(path: &Path, options: &Options, system: &System) -> Result<()> {
     let setup = Setup::new(path, options, system);
     let name = c_path(path)?;
-    // The tables name their family; all get these options, of which only how to read matters here.
+    // The tables name their family. All families get these options, of which only those for reading matter.
     let families = setup.spaces[Space::Records as usize];
     // SAFETY: the options live through the call.
     checked(|error| unsafe { ffi::rocksdb_repair_db(families, name.as_ptr(), error) })

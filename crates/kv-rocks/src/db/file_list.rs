@@ -1,10 +1,10 @@
-//! A look at the list of files (MANIFEST) before RocksDB reads it.
+//! Checks the file list (MANIFEST) before RocksDB reads it.
 //!
 //! ```text
 //!   block of 32 KiB   | crc 4 | length 2 | type 1 | payload | crc ... | rest that holds no header |
 //! ```
-//! The list is never recycled, so a record with a type of recycled logs is damaged. RocksDB's reader neither passes
-//! such a record nor fails: a start and a repair would never end.
+//! The file list is never recycled, so a record with a type of recycled logs is damage. RocksDB's reader neither
+//! skips such a record nor fails, so a start or a repair would loop forever.
 
 use std::{fs::File, io::Read, path::Path};
 
@@ -15,7 +15,7 @@ const HEADER_BYTES: usize = 7;
 /// RocksDB's `kRecyclable...` and `kRecycle...`.
 const RECYCLED: &[u8] = &[5, 6, 7, 8, 11, 131];
 
-/// Checks the types of the records. What cannot be read is RocksDB's to refuse.
+/// Checks the types of the records. Files that cannot be read are left for RocksDB to reject.
 ///
 /// # Errors
 /// [`Error::Corrupt`] for a record of a recycled log.
@@ -41,7 +41,7 @@ pub(super) fn check(files: &Path) -> Result<()> {
     }
 }
 
-/// Where a block has a record with a type of recycled logs.
+/// The offset of a record with a type of recycled logs, if the block has one.
 fn recycled(block: &[u8]) -> Option<usize> {
     let mut at = 0;
     while let Some([_, _, _, _, low, high, kind]) =

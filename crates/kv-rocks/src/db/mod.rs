@@ -1,12 +1,14 @@
 //! RocksDB behind safe types.
 //!
-//! `setup/ffi.rs` turns `Options` into RocksDB's; `ffi.rs` is the database and write batches;
-//! `files/ffi.rs` lists and rewrites table files; `file_list.rs` looks at the MANIFEST before it is read;
-//! `cursor/raw.rs` is the iterator, which owns its bounds, its snapshot and the database;
-//! `snapshot/ffi.rs` is one state for many reads;
-//! `listen/ffi.rs` hears of compactions that failed;
-//! `log/ffi.rs` asks which logs a recovery would read;
-//! `native/ffi.rs` is what the C++ files of this crate add.
+//!   setup/ffi.rs     converts `Options` to RocksDB's options
+//!   ffi.rs           the database and write batches
+//!   files/ffi.rs     lists and rewrites table files
+//!   file_list.rs     checks the MANIFEST before it is read
+//!   cursor/raw.rs    the iterator, which owns its bounds, its snapshot and the database
+//!   snapshot/ffi.rs  a snapshot for several reads
+//!   listen/ffi.rs    notifications of failed compactions
+//!   log/ffi.rs       which logs a recovery would read
+//!   native/ffi.rs    declarations of this crate's C++ files
 
 mod cache;
 mod cursor;

@@ -1,10 +1,9 @@
-//! Reading past damage: every key of a space that can be read, and the ranges that cannot.
+//! Reads a damaged space: yields every readable key, and records the unreadable ranges.
 //!
-//! RocksDB's iterator merges all levels, so it stops at a damaged block of any of them. That is
-//! right: an older version from another level must not come back as if it were the newest. The
-//! range is given up, from the last key read to the first that can be read again. That key is
-//! searched for: keys are taken as numbers, and steps of 1, 2, 4, ... tried until a seek succeeds,
-//! then halved. A damaged block costs some two hundred seeks.
+//! RocksDB's iterator merges all levels, so it stops at a damaged block of any of them. That is correct, because an
+//! older version from another level must not appear as the newest. The range from the last key read to the first
+//! readable key is lost. To find that key, keys are treated as numbers: steps of 1, 2, 4, ... are tried until a
+//! seek succeeds, then the interval is halved. A damaged block costs some two hundred seeks.
 
 use std::sync::Arc;
 
@@ -13,15 +12,15 @@ use nagi_kv::{Cursor, Error, Result, Space};
 use super::Lost;
 use crate::db::{Db, RocksCursor};
 
-/// Bytes of a key that count as a number; more than ident and record id.
+/// Bytes of a key that are treated as a number; more than ident and record id.
 const NUMBER_BYTES: usize = 16;
 
-/// A space being read.
+/// A space that is being read.
 pub(super) struct Salvage<'a> {
     db: &'a Arc<Db>,
     space: Space,
     cursor: Option<RocksCursor>,
-    /// Where the next cursor begins.
+    /// The position at which the next cursor begins.
     at: Vec<u8>,
     pub(super) entries: u64,
     pub(super) lost: Vec<Lost>,
@@ -32,7 +31,7 @@ impl<'a> Salvage<'a> {
         Salvage { db, space, cursor: None, at: Vec::new(), entries: 0, lost: Vec::new() }
     }
 
-    /// The next entry that can be read; false after the last one.
+    /// Reads the next readable entry. Returns false after the last one.
     pub(super) fn next(&mut self, key: &mut Vec<u8>, value: &mut Vec<u8>) -> Result<bool> {
         loop {
             match self.advance() {
@@ -50,7 +49,7 @@ impl<'a> Salvage<'a> {
                     return Ok(true);
                 }
                 Err(error @ (Error::Corrupt(_) | Error::Io(_))) => {
-                    // After an error a cursor gives nothing more.
+                    // After an error a cursor yields nothing more.
                     self.cursor = None;
                     let next = first_readable(self.db, self.space, &self.at);
                     self.lost.push(Lost {
@@ -78,8 +77,8 @@ impl<'a> Salvage<'a> {
     }
 }
 
-/// The least key beyond `from` from which the space can be read, as near as keys are numbers; none
-/// if it cannot be read up to its end.
+/// The least key after `from` from which the space can be read, with the precision of numbers; none if it cannot be
+/// read up to its end.
 fn first_readable(db: &Arc<Db>, space: Space, from: &[u8]) -> Option<Vec<u8>> {
     let readable = |number: u128| {
         let key = number.to_be_bytes();

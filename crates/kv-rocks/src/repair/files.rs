@@ -1,11 +1,11 @@
-//! Folders of RocksDB's files: a second one beside, without another copy of the tables.
+//! Copies of folders with RocksDB's files, without copying the tables.
 
 use std::{fs, io, os::unix::fs::FileExt, path::Path};
 
 use nagi_kv::Result;
 
-/// Makes `to` hold what `from` holds. Table files never change, so a hard link does; logs and
-/// manifests are written on or used again, so they are copied. Durable on return.
+/// Makes `to` a copy of `from`. Table files are immutable, so they are hard links; logs and manifests are appended
+/// to or reused, so they are copied. Durable on return.
 pub(super) fn twin(from: &Path, to: &Path) -> Result<()> {
     fs::create_dir_all(to)?;
     for entry in fs::read_dir(from)? {
@@ -27,7 +27,7 @@ pub(super) fn twin(from: &Path, to: &Path) -> Result<()> {
     sync(to)
 }
 
-/// Copies a file, past what the disk cannot read. Durable on return.
+/// Copies a file, skipping pages that the disk cannot read. Durable on return.
 fn copy(from: &Path, to: &Path) -> Result<()> {
     if fs::copy(from, to).is_err() {
         let (from, to) = (fs::File::open(from)?, fs::File::create(to)?);
@@ -39,7 +39,7 @@ fn copy(from: &Path, to: &Path) -> Result<()> {
     Ok(fs::File::open(to)?.sync_all()?)
 }
 
-/// Copies page by page; what cannot be read is zero. Gives back how many bytes that are.
+/// Copies page by page; unreadable pages become zeroes. Returns the number of unreadable bytes.
 fn copy_readable(
     length: u64,
     read: &dyn Fn(&mut [u8], u64) -> io::Result<()>,
@@ -52,7 +52,7 @@ fn copy_readable(
         let piece = &mut piece[..usize::try_from(length - at).unwrap_or(PAGE).min(PAGE)];
         match read(piece, at) {
             Ok(()) => to.write_all_at(piece, at)?,
-            // It is a hole.
+            // The page stays a hole.
             Err(_) => unreadable += piece.len() as u64,
         }
         at += piece.len() as u64;
@@ -65,7 +65,7 @@ pub(super) fn sync(dir: &Path) -> Result<()> {
     Ok(fs::File::open(dir)?.sync_all()?)
 }
 
-/// Removes a folder if it is there.
+/// Removes a folder if it exists.
 pub(super) fn remove(dir: &Path) -> Result<()> {
     match fs::remove_dir_all(dir) {
         Err(error) if error.kind() != io::ErrorKind::NotFound => Err(error.into()),
@@ -73,7 +73,7 @@ pub(super) fn remove(dir: &Path) -> Result<()> {
     }
 }
 
-/// Removes a file if it is there.
+/// Removes a file if it exists.
 pub(super) fn remove_file(path: &Path) -> Result<()> {
     match fs::remove_file(path) {
         Err(error) if error.kind() != io::ErrorKind::NotFound => Err(error.into()),
@@ -81,14 +81,14 @@ pub(super) fn remove_file(path: &Path) -> Result<()> {
     }
 }
 
-/// What RocksDB's own log says it left out of the journal.
+/// The records that RocksDB left out of the log, according to its own message file.
 pub(crate) fn dropped_from_journal(files: &Path) -> Vec<String> {
     const LINES_MAX: usize = 100;
     let text = fs::read(files.join("LOG")).unwrap_or_default();
     let text = String::from_utf8_lossy(&text);
     let lines =
         text.lines().filter(|line| line.contains(": dropping ") && !line.contains("dropping 0 "));
-    // Before it stand the time, a thread and a place in RocksDB's source.
+    // It is preceded by a time, a thread and a place in RocksDB's source.
     let tail = |line: &str| line.rsplit("] ").next().unwrap_or(line).to_owned();
     lines.take(LINES_MAX).map(tail).collect()
 }

@@ -1,16 +1,16 @@
-//! `--repair`: what can be read of a damaged data directory, as a new one.
+//! `--repair`: copies the readable data of a damaged data directory to a new one.
 //!
-//!   rocksdb --twin--> damaged-TIME/rocksdb          kept aside as it was found
+//!   rocksdb --twin--> damaged-TIME/rocksdb          kept as it was found
 //!                          | twin
 //!                     repair.work  --space by space, past damage-->  repair.new
 //!                     (opened with RocksDB's tolerant options;       renamed to rocksdb
 //!                      if it cannot be opened, RocksDB's repair
 //!                      makes a new file list from the tables)
 //!
-//! A folder without damage is only read. Everything is made beside and renamed at the end, so a
-//! repair that is interrupted changes nothing; `put_back` settles a crash between two renames.
+//! A data directory without damage is only read. Everything is built in separate folders and renamed at the end, so
+//! an interrupted repair changes nothing; `put_back` handles a crash between two renames.
 //!
-//! Does not know about: documents. The store repairs catalog, indexes and counters afterwards.
+//! This module does not know documents. The store repairs catalog, indexes and counters afterwards.
 
 mod copy;
 mod files;
@@ -45,28 +45,28 @@ const OLD: &str = "repair.old";
 pub struct Lost {
     pub space: Space,
     pub from: Vec<u8>,
-    /// Where it can be read again; none: nowhere.
+    /// The first key that is readable again; none if there is none.
     pub to: Option<Vec<u8>>,
     pub error: String,
 }
 
-/// What a repair found and did.
+/// Findings and results of a repair.
 #[derive(Clone, Debug, Default)]
 pub struct Repair {
-    /// What was wrong, in words that name files; empty: nothing.
+    /// The damage found, in sentences that name files; empty if there was none.
     pub findings: Vec<String>,
-    /// The files as they were found; none if nothing was wrong.
+    /// The folder with the files as they were found; none if nothing was damaged.
     pub kept: Option<PathBuf>,
     pub lost: Vec<Lost>,
-    /// Entries that are in the new folder.
+    /// Number of entries in the new folder.
     pub entries: u64,
 }
 
-/// Repairs the data directory `dir`, which no one may have open. Takes about as much room again as the
-/// data does.
+/// Repairs the data directory `dir`, which no process may have open. Requires about as much free disk space as the
+/// data takes.
 ///
 /// # Errors
-/// `Io` if the folder is missing, in use or of another engine; `Full` without room for the copy.
+/// `Io` if the folder is missing, in use or belongs to another engine; `Full` without space for the copy.
 pub fn repair(dir: &Path, options: &Options) -> Result<Repair> {
     let found = marker::claim(dir, ENGINE)?;
     let files = dir.join(ENGINE);
@@ -75,14 +75,14 @@ pub fn repair(dir: &Path, options: &Options) -> Result<Repair> {
         return Err(Error::other(format!("{} holds no data to repair", dir.display())));
     }
     engine::remove_pieces(&files)?;
-    // What a killed server left in memory belongs to the journal's files.
+    // The content of a killed server's ring buffer belongs to the log files.
     drop(spool::open(&files, options.spool_bytes())?);
     files::remove(&dir.join(WORK))?;
     files::remove(&dir.join(NEW))?;
     let kept = dir.join(format!("damaged-{}", seconds()));
     files::twin(&files, &kept.join(ENGINE))?;
     let found_wrong = match findings(dir, &files, options) {
-        // A journal that the disk cannot read, for one.
+        // For example, a log that the disk cannot read.
         Err(error @ (Error::Corrupt(_) | Error::Io(_))) => vec![error.to_string()],
         found => found?,
     };
@@ -118,7 +118,7 @@ fn seconds() -> u64 {
     now.map_or(0, |time| time.as_secs())
 }
 
-/// What the logs have lost that was synced, in words.
+/// The synced data that the logs have lost, in sentences.
 pub(crate) fn damaged_logs(dir: &Path, files: &Path, options: &Options) -> Result<Vec<String>> {
     // The data directory itself has no logs of RocksDB.
     let mut needed = || match first_needed_log(files, dir, options, &system(files, true)) {
@@ -133,7 +133,7 @@ pub(crate) fn damaged_logs(dir: &Path, files: &Path, options: &Options) -> Resul
     Ok(damaged.iter().map(ToString::to_string).collect())
 }
 
-/// What can be said without opening anything.
+/// Damage that can be found without opening the database.
 fn findings(dir: &Path, files: &Path, options: &Options) -> Result<Vec<String>> {
     if !files.join("CURRENT").exists() {
         return Ok(vec![format!("{} is missing", files.join("CURRENT").display())]);
@@ -149,7 +149,7 @@ fn system(files: &Path, salvage: bool) -> System {
     System { direct_io: room::takes_direct_io(files), salvage, ..System::plain() }
 }
 
-/// Reads every key and value, and the blocks that reading in order does without: filters.
+/// Reads every key and value, and the blocks that sequential reads do not use (filters).
 fn read_all(files: &Path, options: &Options) -> Result<()> {
     let db = Arc::new(Db::open(files, options, &system(files, false))?);
     if let Some(damaged) = db.verify()? {
@@ -174,7 +174,7 @@ fn stored() -> impl Iterator<Item = Space> {
     Space::ALL.into_iter().filter(|space| *space != Space::Spill)
 }
 
-/// Fills `repair.new` from the originals; the greatest sequence number they had.
+/// Fills `repair.new` from the originals. Returns their greatest sequence number.
 fn salvage(dir: &Path, originals: &Path, options: &Options, repair: &mut Repair) -> Result<u64> {
     let (work, new) = (dir.join(WORK), dir.join(NEW));
     files::twin(originals, &work)?;
@@ -204,8 +204,8 @@ fn salvage(dir: &Path, originals: &Path, options: &Options, repair: &mut Repair)
     Ok(sequence)
 }
 
-/// Opens the files if they can be read at all: a file of level 0 that cannot be opened makes every
-/// read of its space fail.
+/// Opens the files, checking that they can be read at all: a level-0 file that cannot be opened makes every read of
+/// its space fail.
 fn open_tolerant(work: &Path, options: &Options) -> Result<Arc<Db>> {
     if !work.join("CURRENT").exists() {
         return Err(Error::Corrupt("CURRENT is missing".to_owned()));
@@ -243,7 +243,7 @@ fn copy_all(db: &Arc<Db>, new: &Path, options: &Options, repair: &mut Repair) ->
     target.close()
 }
 
-/// Puts the new files in the place of the damaged ones.
+/// Replaces the damaged files by the new ones.
 fn swap(dir: &Path, files: &Path) -> Result<()> {
     let old = dir.join(OLD);
     files::remove(&old)?;
@@ -254,7 +254,7 @@ fn swap(dir: &Path, files: &Path) -> Result<()> {
     files::remove(&dir.join(NEW))
 }
 
-/// After a crash between the two renames: takes the old files back.
+/// Restores the old files after a crash between the two renames.
 pub(crate) fn put_back(dir: &Path) -> Result<()> {
     let (files, old) = (dir.join(ENGINE), dir.join(OLD));
     if !files.exists() && old.exists() {

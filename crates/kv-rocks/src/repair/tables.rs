@@ -1,13 +1,13 @@
-//! Tables that cannot be opened although their data may be whole: junk after the end, a wrong bit in what
-//! stands there.
+//! Repairs tables that cannot be opened although their data may be intact: extra bytes after the end, or a flipped
+//! bit in the metadata.
 //!
 //! ```text
 //!   data blocks | filter | index | properties | list of blocks | footer, ends with a magic number | junk
 //! ```
 //!
-//! A table is read from its end. Bytes after it hide the footer, so the places where the magic number stands are
-//! tried as the end, the last first. Else each bit near the end is tried as the wrong one. All that opening reads
-//! has checksums of 32 bits, so what opens is right. Works on copies.
+//! A table is read from its end. Extra bytes after it hide the footer, so each occurrence of the magic number is
+//! tried as the end, the last one first. Otherwise each bit near the end is tried as the flipped one. Everything
+//! read by an open has 32-bit checksums, so a table that opens is correct. The repair works on copies.
 
 use std::{
     fs::{self, File},
@@ -23,17 +23,17 @@ use crate::db::table_opens;
 
 /// The last bytes of a table, `kBlockBasedTableMagicNumber` of RocksDB.
 const MAGIC: [u8; 8] = 0x88e2_41b7_85f4_cff7_u64.to_le_bytes();
-/// What is before the magic number in the smallest footer.
+/// Bytes before the magic number in the smallest footer.
 const END_MIN: u64 = 48;
-/// Places that are tried as the end of a table.
+/// Limit of positions that are tried as the end of a table.
 const ENDS_MAX: usize = 64;
-/// Bytes at the end whose bits are tried, and how long.
+/// Bytes at the end whose bits are tried, and the time limit.
 const TAIL_BYTES: u64 = 64 << 10;
 const BITS_TIME_MAX: Duration = Duration::from_secs(20);
 const PIECE_BYTES: usize = 1 << 20;
 
-/// Makes tables of a folder readable whose ends are damaged; what was done, in words. The files are hard links
-/// to what must stay as it is: one that is changed is copied first.
+/// Repairs the tables of a folder whose ends are damaged, and describes the repairs. The files are hard links to
+/// originals that must not change, so a table is copied before it is changed.
 pub(super) fn mend(work: &Path) -> Result<Vec<String>> {
     let mut findings = Vec::new();
     for entry in fs::read_dir(work)? {
@@ -54,7 +54,7 @@ pub(super) fn mend(work: &Path) -> Result<Vec<String>> {
     Ok(findings)
 }
 
-/// Makes `copy` a table that can be opened; none if that is beyond what is tried.
+/// Makes `copy` a table that can be opened; none if no attempt succeeds.
 fn mend_one(path: &Path, copy: &Path) -> Result<Option<String>> {
     let read = |to: &Path| fs::copy(path, to).map(drop);
     if read(copy).is_err() {
@@ -79,7 +79,7 @@ fn mend_one(path: &Path, copy: &Path) -> Result<Option<String>> {
         .map(|at| format!("had a wrong bit in byte {at} of {length}")))
 }
 
-/// Where the magic number ends before the file does, the last place first.
+/// Ends of the magic number's occurrences before the end of the file, the last one first.
 fn ends(file: &File, length: u64) -> io::Result<Vec<u64>> {
     let overlap = MAGIC.len() - 1;
     let (mut found, mut piece, mut at) = (Vec::new(), vec![0; PIECE_BYTES + overlap], length);
@@ -98,7 +98,7 @@ fn ends(file: &File, length: u64) -> io::Result<Vec<u64>> {
     Ok(found)
 }
 
-/// Turns the bit near the end that makes the table one that opens; its byte.
+/// Flips the bit near the end that makes the table valid. Returns the offset of its byte.
 fn wrong_bit(file: &File, length: u64, path: &Path) -> io::Result<Option<u64>> {
     let until = Instant::now() + BITS_TIME_MAX;
     for at in (length.saturating_sub(TAIL_BYTES)..length).rev() {

@@ -1,10 +1,10 @@
-//! A question to the operating system, and one request.
+//! Queries and settings of the operating system.
 #![expect(unsafe_code)]
 
 use std::{fs, os::unix::fs::OpenOptionsExt, path::Path};
 
-/// Whether files in `dir` can be written past the page cache: tries `O_DIRECT` on a file of its own
-/// (tmpfs and some network file systems refuse it).
+/// Returns true if files in `dir` can be written without the page cache: tries `O_DIRECT` on a probe file (tmpfs
+/// and some network file systems refuse it).
 pub(crate) fn takes_direct_io(dir: &Path) -> bool {
     #[cfg(target_os = "linux")]
     {
@@ -22,8 +22,8 @@ pub(crate) fn takes_direct_io(dir: &Path) -> bool {
     }
 }
 
-/// Lets the process open as many files as it may (tables stay open, connections need some, too) and
-/// says how many that are.
+/// Raises the limit of open files to the permitted maximum (tables stay open, and connections need some, too).
+/// Returns the limit.
 #[expect(clippy::unnecessary_cast, reason = "the field's width differs between systems")]
 pub(crate) fn raise_file_limit() -> u64 {
     let mut limit = libc::rlimit { rlim_cur: 0, rlim_max: 0 };

@@ -1,8 +1,8 @@
-//! Opening on a disk without room.
+//! Opening a database on a full disk.
 //!
-//! An open needs some: what the log holds becomes tables. A server keeps enough free for that, but
-//! a compaction that runs meanwhile takes it, and when the process is killed, what the compaction has
-//! written stays. RocksDB removes such files, too, but only after it has used the log.
+//! An open needs some space, because the content of the log becomes tables. A running server keeps enough space
+//! free. But if a compaction uses it and the process is killed, the compaction's output stays. RocksDB removes such
+//! files, too, but only after it has replayed the log.
 
 use std::{
     fs::{self, OpenOptions},
@@ -16,10 +16,10 @@ use crate::{
     options::Options,
 };
 
-/// Removes what is no part of the database, and what was allocated ahead.
+/// Removes files that are not part of the database, and preallocated space.
 ///
 /// # Errors
-/// From the file system; or what is part of the database cannot be found out.
+/// Errors of the file system, or if the files of the database cannot be determined.
 pub(crate) fn make(files: &Path, options: &Options, system: &System) -> Result<()> {
     let removed = remove_unfinished(files, options, system)?;
     let trimmed = trim_logs(files)?;
@@ -28,10 +28,10 @@ pub(crate) fn make(files: &Path, options: &Options, system: &System) -> Result<(
     Ok(())
 }
 
-/// What a file is called while it is removed at a pace.
+/// Suffix of files that are being removed at a limited rate.
 const TRASH_SUFFIX: &str = ".trash";
 
-/// Removes the table files that a compaction or a flush had not finished, and what was being removed.
+/// Removes unfinished table files of compactions and flushes, and files that were being removed.
 fn remove_unfinished(files: &Path, options: &Options, system: &System) -> Result<usize> {
     let system = System { read_only: true, ..system.clone() };
     let live = Db::open(files, options, &system)?.live_file_names();
@@ -48,7 +48,7 @@ fn remove_unfinished(files: &Path, options: &Options, system: &System) -> Result
     Ok(count)
 }
 
-/// Gives back the blocks behind the ends of the log's files.
+/// Releases the blocks after the ends of the log files.
 fn trim_logs(files: &Path) -> Result<usize> {
     let mut count = 0;
     for entry in fs::read_dir(files)? {

@@ -1,4 +1,4 @@
-//! What the machine lets the engine have: files, direct I/O, a disk that may be small.
+//! Limits of the machine: open files, direct I/O, a small disk.
 
 mod ffi;
 mod full;
@@ -10,7 +10,7 @@ pub(crate) use full::make;
 
 use crate::options::Options;
 
-/// Memtables, and with them log files, that a small disk has room for.
+/// Reduces memtables, and so log files, to sizes that fit on a small disk.
 pub(crate) fn fit(options: &Options, dir: &Path) -> Options {
     let (_, total) = nagi_kv_disk::room::space(dir).unwrap_or((u64::MAX, u64::MAX));
     let write_buffer = options.write_buffer().min(total / 64);

@@ -1,4 +1,4 @@
-//! Calls between the spool and spool.cc.
+//! Calls between the ring buffer and spool.cc.
 #![expect(unsafe_code)]
 
 use std::{
@@ -23,7 +23,7 @@ unsafe extern "C" {
     fn nagi_spool_env_destroy(env: *mut c_void);
 }
 
-/// RocksDB's environment with the spool in it. Dropped after the database is closed.
+/// RocksDB's environment with the ring buffer. Must be dropped after the database is closed.
 pub(crate) struct Environment {
     raw: *mut c_void,
     _spool: Arc<Spool>,
@@ -35,7 +35,7 @@ unsafe impl Send for Environment {}
 unsafe impl Sync for Environment {}
 
 impl Environment {
-    /// Lets the database of the options, which will lie in `dir`, write its log to the spool.
+    /// Makes the database of the options, which will be in `dir`, write its log to the ring buffer.
     ///
     /// SAFETY: `options` is a live options object.
     pub(crate) unsafe fn install(
@@ -104,7 +104,7 @@ unsafe extern "C" fn nagi_spool_close(spool: *const c_void, number: u64) -> c_in
     unsafe { inner(spool) }.close(number)
 }
 
-/// The table of open files is full: makes room in it.
+/// The table of open files is full: makes a descriptor available.
 #[unsafe(no_mangle)]
 extern "C" fn nagi_descriptors_give() {
     nagi_kv_disk::descriptors::give();

@@ -1,4 +1,4 @@
-//! The log's files, as the spool's thread and the replay write them.
+//! The log's files, as written by the ring buffer's thread and by the replay.
 
 use std::{
     fs::{self, File, OpenOptions},
@@ -9,19 +9,19 @@ use std::{
 
 use super::raw;
 
-/// Disk space is taken ahead of need in pieces of this size at the most.
+/// Bounds of the disk space that is allocated ahead of need in one step.
 const AHEAD_BYTES_MAX: u64 = 8 << 20;
 const AHEAD_BYTES_MIN: u64 = 1 << 20;
-/// Bytes after which their way to the disk is started.
+/// Number of bytes after which their writeback is started.
 const WRITE_BACK_BYTES: u64 = 1 << 20;
 
 pub(super) fn path(dir: &Path, number: u64) -> PathBuf {
-    // As RocksDB names them.
+    // The same name as RocksDB uses.
     dir.join(format!("{number:06}.log"))
 }
 
-/// How much space is taken ahead of need: a part of what the ring holds, which knows how small the disk
-/// is. Two files may have it at once.
+/// The disk space allocated ahead of need: a fraction of the ring's size, which depends on the disk's size. Two
+/// files may have it at once.
 pub(crate) fn ahead(ring_bytes: u64) -> u64 {
     (ring_bytes / 4).clamp(AHEAD_BYTES_MIN, AHEAD_BYTES_MAX)
 }
@@ -29,12 +29,12 @@ pub(crate) fn ahead(ring_bytes: u64) -> u64 {
 /// An open file of the log.
 pub(super) struct LogFile {
     file: File,
-    /// Bytes of the log in it.
+    /// Bytes of the log in the file.
     size: u64,
-    /// Space is taken up to here; none if the file system cannot.
+    /// End of the allocated space; none if the file system cannot allocate.
     allocated: Option<u64>,
     ahead: u64,
-    /// Of the older log whose file it was; it has to stay so long. None of a new file.
+    /// Length of the older log in a reused file, which the file keeps; zero for a new file.
     length: u64,
     written_back: u64,
 }
@@ -48,13 +48,13 @@ impl LogFile {
         Ok(LogFile { file, size: 0, allocated: Some(0), ahead, length: 0, written_back: 0 })
     }
 
-    /// The file of the log `old`, under its new name. Its blocks and its size stay, so writing it
-    /// changes nothing that the file system has to keep a journal of.
+    /// The file of the log `old`, renamed. Its blocks and its size stay, so writing it changes no metadata that the
+    /// file system has to journal.
     pub(super) fn reuse(dir: &Path, number: u64, old: u64, ahead: u64) -> io::Result<LogFile> {
         let (from, to) = (path(dir, old), path(dir, number));
         match fs::rename(&from, &to) {
             Ok(()) => {}
-            // Done before the process was killed.
+            // It was renamed before the process was killed.
             Err(error) if error.kind() == io::ErrorKind::NotFound && to.exists() => {}
             Err(error) => return Err(error),
         }
@@ -63,7 +63,7 @@ impl LogFile {
         Ok(LogFile { file, size: 0, allocated: Some(length), ahead, length, written_back: 0 })
     }
 
-    /// The file as a killed process left it.
+    /// The file as left by a killed process.
     pub(super) fn open(dir: &Path, number: u64) -> io::Result<LogFile> {
         let file = OpenOptions::new().read(true).write(true).open(path(dir, number))?;
         let length = file.metadata()?.len();
@@ -95,12 +95,12 @@ impl LogFile {
         self.file.sync_data()
     }
 
-    /// A handle of its own for syncing while this one continues.
+    /// A separate handle for syncing while this one is in use.
     pub(super) fn handle(&self) -> io::Result<File> {
         self.file.try_clone()
     }
 
-    /// Gives back what was allocated and not used.
+    /// Releases allocated space that was not used.
     pub(super) fn finish(&self) -> io::Result<()> {
         let length = self.length.max(self.size);
         if self.allocated.is_some_and(|allocated| allocated > length) {

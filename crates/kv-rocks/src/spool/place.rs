@@ -1,7 +1,7 @@
-//! Where the ring lies, and how it is found again.
+//! The location of the ring, and how it is found again.
 //!
-//! The file `SPOOL` in the database's folder names the ring and its id. It is there while a process
-//! has the folder open; found at an open, it says that the last process did not end cleanly.
+//! The file `SPOOL` in the database's folder names the ring and its id. It exists while a process has the folder
+//! open. If it exists at an open, the last process did not shut down in order.
 
 use std::{
     fs::{self, File, OpenOptions},
@@ -20,17 +20,17 @@ use super::{
 use crate::wal;
 
 const FILE: &str = "SPOOL";
-/// Of a ring's file name.
+/// Prefix of a ring's file name.
 const PREFIX: &str = "nagi-";
 const FORGOTTEN_AFTER: Duration = Duration::from_hours(24);
-/// Memory file systems, the best first.
+/// Memory file systems, in the order of preference.
 const PLACES: &[&str] = &["/dev/shm", "/run/shm"];
 
-/// Brings to the log what a killed process left, and opens a spool whose ring holds `ring_bytes`.
-/// None where there is no memory file system with that much room: the log is written directly then.
+/// Writes the content of a killed process's ring to the log, and creates a ring buffer of `ring_bytes`. None
+/// without a memory file system with enough space; then the log is written directly.
 ///
 /// # Errors
-/// Another process has the folder; or what was left cannot be written.
+/// Another process has the folder open, or the content of the old ring cannot be written.
 pub(crate) fn open(dir: &Path, ring_bytes: u64) -> io::Result<Option<Spool>> {
     recover(dir)?;
     for place in PLACES {
@@ -73,8 +73,8 @@ fn create(dir: &Path, place: &Path, ring_bytes: u64) -> io::Result<Option<Spool>
     made.map(Some)
 }
 
-/// Removes the rings of processes that were killed and whose folder was then removed, or opened by
-/// somebody who could not see the ring: no one will ask for them, and they hold memory.
+/// Removes rings of killed processes whose folder was removed afterwards, or was opened by a process that could not
+/// see the ring: they are never used again, and occupy memory.
 fn remove_forgotten(place: &Path) {
     let Ok(entries) = fs::read_dir(place) else { return };
     for entry in entries.flatten() {
@@ -98,7 +98,7 @@ fn is_forgotten(path: &Path) -> bool {
     let Ok(memory) = Mapping::new(&file, HEADER_BYTES) else { return false };
     let Some(dir) = ring::folder(&memory) else { return false };
     match fs::metadata(&dir) {
-        // The folder is seen on its own file system, so its `SPOOL` says whether the ring will be asked for.
+        // The folder is visible on its own file system, so its `SPOOL` tells if the ring is still used.
         Ok(found) if found.dev() == ring::device(&memory) => {
             match fs::read_to_string(dir.join(FILE)) {
                 Ok(text) => parse(&text).is_none_or(|(named, _)| named != path),
@@ -106,13 +106,13 @@ fn is_forgotten(path: &Path) -> bool {
             }
         }
         Err(_) if is_removed(&dir, ring::device(&memory)) => true,
-        // It may lie where only others can see it; after a day no one came back for it.
+        // The folder may be visible only to other processes. After a day without use the ring is removed.
         _ => data.modified().is_ok_and(|m| m.elapsed().is_ok_and(|age| age > FORGOTTEN_AFTER)),
     }
 }
 
-/// Whether the folder is gone from the file system it was on, which is still there: what is left of its
-/// path lies on the same device.
+/// Returns true if the folder was removed from a file system that still exists: the remaining part of its path is
+/// on the same device.
 fn is_removed(dir: &Path, device: u64) -> bool {
     let left = dir.ancestors().find_map(|path| fs::metadata(path).ok());
     !dir.exists() && left.is_some_and(|data| data.dev() == device)
@@ -136,7 +136,7 @@ fn recover_ring(dir: &Path, path: &Path, id: [u8; 16]) -> io::Result<()> {
     let mut options = OpenOptions::new();
     let opened = options.read(true).write(true).custom_flags(libc::O_NOFOLLOW).open(path);
     let Ok(file) = opened else {
-        // The machine was started anew: what was synced is in the log.
+        // The machine was restarted: synced data is in the log.
         return Ok(());
     };
     let length = file.metadata()?.len() as usize;
@@ -145,7 +145,7 @@ fn recover_ring(dir: &Path, path: &Path, id: [u8; 16]) -> io::Result<()> {
     let ring = match attached {
         Ok(ring) => ring,
         Err(error) => {
-            // A copy of the folder, or of a part of it: the ring is not this folder's.
+            // The folder is a copy, or part of one: the ring belongs to the original.
             log::warn!(target: "STORAGE", id = 7_702_015, ring = path.display().to_string(),
                 error:% = error; "A spool of the journal is left alone");
             return Ok(());
@@ -157,7 +157,7 @@ fn recover_ring(dir: &Path, path: &Path, id: [u8; 16]) -> io::Result<()> {
             format!("another process holds the lock of {}", dir.display()),
         ));
     }
-    // Outlives the ring until the log was recovered, however often that is tried.
+    // Outlives the ring until the log was recovered, however many attempts that takes.
     if let Some(mark) = ring.mark() {
         wal::keep(dir, &mark)?;
     }

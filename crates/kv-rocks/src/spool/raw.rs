@@ -1,4 +1,4 @@
-//! The shared mapping, and calls of the system that the standard library does not have.
+//! The shared mapping, and system calls that the standard library lacks.
 #![expect(unsafe_code)]
 
 use std::{
@@ -9,20 +9,20 @@ use std::{
     sync::atomic::{AtomicU64, Ordering},
 };
 
-/// Memory shared with whoever maps the same file later.
+/// Memory shared with every process that maps the same file.
 pub(super) struct Mapping {
     start: *mut u8,
     length: usize,
 }
 
-// SAFETY: the memory belongs to the mapping until it is dropped; `Ring` decides who touches which
-// part when.
+// SAFETY: the memory belongs to the mapping until it is dropped; `Ring` determines which thread accesses which
+// part, and when.
 unsafe impl Send for Mapping {}
 // SAFETY: as above.
 unsafe impl Sync for Mapping {}
 
 impl Mapping {
-    /// Maps the first `length` bytes of the file, which must be that long.
+    /// Maps the first `length` bytes of the file, which must have that length.
     pub(super) fn new(file: &File, length: usize) -> io::Result<Mapping> {
         // SAFETY: a fresh mapping at an address of the system's choice.
         let start = unsafe {
@@ -45,21 +45,21 @@ impl Mapping {
         self.length
     }
 
-    /// Copies `bytes` to `at`. No one else reads or writes that part meanwhile.
+    /// Copies `bytes` to `at`. No other thread or process may access that part meanwhile.
     pub(super) fn write(&self, at: usize, bytes: &[u8]) {
         assert!(at.checked_add(bytes.len()).is_some_and(|end| end <= self.length));
         // SAFETY: inside the mapping; the caller owns this part.
         unsafe { ptr::copy_nonoverlapping(bytes.as_ptr(), self.start.add(at), bytes.len()) }
     }
 
-    /// The bytes at `at`. No one writes them as long as they are used.
+    /// The bytes at `at`. They must not be written while they are in use.
     pub(super) fn read(&self, at: usize, length: usize) -> &[u8] {
         assert!(at.checked_add(length).is_some_and(|end| end <= self.length));
         // SAFETY: inside the mapping; the caller knows that this part is not written meanwhile.
         unsafe { slice::from_raw_parts(self.start.add(at), length) }
     }
 
-    /// The number at `at`, which is a multiple of eight.
+    /// The number at `at`, which must be a multiple of eight.
     fn atomic(&self, at: usize) -> &AtomicU64 {
         assert!(at.is_multiple_of(8) && at + 8 <= self.length);
         // SAFETY: inside the mapping, aligned (mappings begin at a page), only used atomically.
@@ -93,8 +93,8 @@ pub(super) fn reserve(file: &File, length: u64) -> io::Result<()> {
     }
 }
 
-/// Allocates disk space at `from` without changing the file's size. Where the file system cannot
-/// (ext3), it says so and nothing is written: the file grows as it is written.
+/// Allocates disk space at `from` without changing the file's size. If the file system cannot do that (ext3), it
+/// returns an error and writes nothing: the file then grows as it is written.
 pub(super) fn allocate(file: &File, from: u64, length: u64) -> io::Result<()> {
     #[cfg(target_os = "linux")]
     {
@@ -112,7 +112,7 @@ pub(super) fn allocate(file: &File, from: u64, length: u64) -> io::Result<()> {
     }
 }
 
-/// Starts to write a range back, so that the next sync finds little to do. Best effort.
+/// Starts the writeback of a range, so that the next sync has little to do. Best effort.
 pub(super) fn start_writing_back(file: &File, from: u64, length: u64) {
     #[cfg(target_os = "linux")]
     // SAFETY: a call about an open file.
@@ -128,13 +128,13 @@ pub(super) fn start_writing_back(file: &File, from: u64, length: u64) {
     let _ = (file, from, length);
 }
 
-/// Takes the file for this process; false if another one has it.
+/// Locks the file for this process. Returns false if another process has it locked.
 pub(super) fn lock(file: &File) -> bool {
     // SAFETY: a call about an open file.
     unsafe { libc::flock(file.as_raw_fd(), libc::LOCK_EX | libc::LOCK_NB) == 0 }
 }
 
-/// Whether the folder's file system lies in memory.
+/// Returns true if the file is on a memory file system.
 pub(super) fn is_memory(file: &File) -> bool {
     #[cfg(target_os = "linux")]
     {

@@ -1,8 +1,8 @@
-//! What a killed process left in its ring goes to the log's files.
+//! Replay: writes the content of a killed process's ring to the log's files.
 //!
-//! Records are done again from `head` on. The first may have been done already: a file that was
-//! created is created again (nothing was written to it after that), a renamed one is found under its
-//! new name, bytes are written where they stand.
+//! Records are executed again from `head` on. The first one may have been executed before, which is harmless: a
+//! created file is created again (nothing was written to it afterwards), a renamed file is found under its new
+//! name, and bytes are written at their offset.
 
 use std::{
     collections::{HashMap, hash_map::Entry},
@@ -16,10 +16,10 @@ use super::{
     ring::{Kind, Ring},
 };
 
-/// Does what is left in the ring; the bytes of the log that were written.
+/// Executes the records in the ring. Returns the number of log bytes written.
 ///
 /// # Errors
-/// `InvalidData` if a record is damaged: what stands before it was done. Others from the file system.
+/// `InvalidData` if a record is damaged; the records before it were executed. Errors of the file system.
 pub(super) fn replay(dir: &Path, ring: &Ring) -> io::Result<u64> {
     let mut files: HashMap<u64, LogFile> = HashMap::new();
     let (mut position, tail, mut bytes) = (ring.head(), ring.tail(), 0);
@@ -39,12 +39,12 @@ pub(super) fn replay(dir: &Path, ring: &Ring) -> io::Result<u64> {
                 if let Entry::Vacant(place) = files.entry(number) {
                     match LogFile::open(dir, number) {
                         Ok(file) => drop(place.insert(file)),
-                        // Closed, no longer needed and removed before the process ended.
+                        // It was closed, became obsolete and was removed before the process ended.
                         Err(error) if error.kind() == io::ErrorKind::NotFound => {}
                         Err(error) => return Err(error),
                     }
                 }
-                // In the order of the thread: see `turn_to` there.
+                // The same order as in the thread: see `turn_to` there.
                 if let Some(before) = current.replace(number).filter(|before| *before != number)
                     && let Some(file) = files.get(&before)
                 {

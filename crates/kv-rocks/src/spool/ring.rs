@@ -1,15 +1,15 @@
-//! Records in shared memory: one producer appends, one consumer takes them off in order.
+//! The ring: records in shared memory. One producer appends, and one consumer removes them in order.
 //!
 //!   header (4096 bytes)     magic (8) | id (16) | device (8) | inode (8) | capacity (8)
-//!                           at 64: head (8), at 128: tail (8), at 144 and 184: a mark of what was
-//!                           synced (36) and its CRC-32C (4), written in turn
+//!                           at 64: head (8), at 128: tail (8), at 144 and 184: a mark of the synced
+//!                           position (36) and its CRC-32C (4), written alternately
 //!                           at 256: length (8) and path of the folder
 //!   records (capacity)      kind (4) | length (4) | number (8) | argument (8) | bytes, padded to 8
 //!
-//! Head and tail count bytes since the beginning and only grow; a position's place is its remainder
-//! by the capacity. A record never wraps: what is left at the end is filled with a record that means
-//! nothing. `tail` is stored after the record is whole, `head` after what it asked for was done, so a
-//! process that is killed at any moment leaves whole records, of which the first may have been done.
+//! Head and tail count bytes since the beginning and only grow; a position is taken modulo the capacity. A record
+//! never wraps: the rest at the end is filled with a padding record. `tail` is stored after the record is complete,
+//! and `head` after the record was executed. So a process that is killed at any moment leaves complete records, of
+//! which the first may have been executed already.
 
 use std::{
     ffi::OsStr,
@@ -34,27 +34,27 @@ const FOLDER_AT: usize = 256;
 const FOLDER_BYTES_MAX: usize = HEADER_BYTES - FOLDER_AT - 8;
 const RECORD_HEADER: usize = 24;
 
-/// Whose ring it is.
+/// The owner of a ring.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) struct Owner {
     pub(super) id: [u8; 16],
-    /// Of the database's folder: a copy of the folder is not the owner.
+    /// Device and inode of the database's folder, so that a copy of the folder does not count as the owner.
     pub(super) device: u64,
     pub(super) inode: u64,
 }
 
-/// What is to be done.
+/// The operation of a record.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Kind {
-    /// Nothing: the rest of the ring before it begins again.
+    /// None: padding at the end of the ring.
     Pad = 0,
     /// A new log file.
     Create = 1,
-    /// The log file `argument` becomes `number`.
+    /// The log file `argument` is renamed to `number`.
     Reuse = 2,
     /// Bytes of the log `number` at offset `argument`.
     Data = 3,
-    /// The log is complete; `argument` is its size.
+    /// The log is complete, with the size `argument`.
     Close = 4,
 }
 
@@ -73,7 +73,7 @@ pub(super) struct Record<'a> {
     pub(super) number: u64,
     pub(super) argument: u64,
     pub(super) bytes: &'a [u8],
-    /// Position after it.
+    /// The position after the record.
     pub(super) next: u64,
 }
 
@@ -83,12 +83,12 @@ pub(super) struct Ring {
     capacity: u64,
 }
 
-/// The device of the folder that a ring was made for.
+/// The device of the folder for which a ring was created.
 pub(super) fn device(memory: &Mapping) -> u64 {
     memory.load(DEVICE_AT)
 }
 
-/// The folder that a ring was made for.
+/// The folder for which a ring was created.
 pub(super) fn folder(memory: &Mapping) -> Option<PathBuf> {
     let length = usize::try_from(memory.load(FOLDER_AT)).ok()?;
     if memory.read(0, 8) != MAGIC || length == 0 || length > FOLDER_BYTES_MAX {
@@ -121,7 +121,7 @@ impl Ring {
         Ring { memory, capacity }
     }
 
-    /// The ring that another process made. Every number in it is checked before it is used.
+    /// Opens a ring that another process created. Every number in it is checked before it is used.
     pub(super) fn attach(memory: Mapping, owner: &Owner) -> io::Result<Ring> {
         let wrong = |what| Err(io::Error::new(io::ErrorKind::InvalidData, what));
         if memory.len() < HEADER_BYTES + RECORD_HEADER || memory.read(0, 8) != MAGIC {
@@ -160,12 +160,12 @@ impl Ring {
         self.memory.load(TAIL_AT)
     }
 
-    /// Most bytes one record may carry: several records have to fit at once.
+    /// Limit of the bytes of a record; several records have to fit at once.
     pub(super) fn bytes_max(&self) -> usize {
         (self.capacity / 8) as usize - RECORD_HEADER
     }
 
-    /// Appends a record; false if there is no room for it now. Only one thread at a time.
+    /// Appends a record. Returns false if there is no space at present. Only one thread may call it at a time.
     pub(super) fn push(&self, kind: Kind, number: u64, argument: u64, bytes: &[u8]) -> bool {
         let length = (RECORD_HEADER + padded(bytes.len())) as u64;
         let mut tail = self.tail();
@@ -175,7 +175,7 @@ impl Ring {
             return false;
         }
         if pad > 0 {
-            // Less than a header may be left; then its kind alone (all zero) says so.
+            // Less than a header may be left; then only the kind (zero) is written.
             self.memory.write(self.place(tail), &0_u64.to_le_bytes());
             tail += pad;
         }
@@ -191,7 +191,7 @@ impl Ring {
         true
     }
 
-    /// The record at a position; none at `tail`. An error if what stands there is no record.
+    /// The record at a position; none at `tail`. Returns an error if the bytes there are no valid record.
     pub(super) fn peek(&self, mut position: u64, tail: u64) -> io::Result<Option<Record<'_>>> {
         let damaged =
             || io::Error::new(io::ErrorKind::InvalidData, "a record of the ring is damaged");
@@ -227,8 +227,8 @@ impl Ring {
         }
     }
 
-    /// Notes what is on the disk, in the place whose turn it is: a process that is killed meanwhile leaves the
-    /// other one. Only one thread at a time.
+    /// Writes the mark of the synced position to one of two places alternately, so that a process that is killed
+    /// meanwhile leaves the other one intact. Only one thread may call it at a time.
     pub(super) fn set_mark(&self, mark: &Mark, turn: usize) {
         let at = MARKS_AT[turn % MARKS_AT.len()];
         let bytes = mark.bytes();
@@ -236,7 +236,7 @@ impl Ring {
         self.memory.write(at + MARK_BYTES, &crc32c::crc32c(&bytes).to_le_bytes());
     }
 
-    /// The newest mark that is whole.
+    /// The newest valid mark.
     pub(super) fn mark(&self) -> Option<Mark> {
         let marks = MARKS_AT.iter().filter_map(|at| {
             let bytes = self.memory.read(*at, MARK_BYTES).first_chunk::<MARK_BYTES>()?;
@@ -246,7 +246,7 @@ impl Ring {
         marks.max_by_key(|mark| (mark.log, mark.offset))
     }
 
-    /// Everything before this position was done.
+    /// Stores that everything before this position was executed.
     pub(super) fn set_head(&self, position: u64) {
         self.memory.store(HEAD_AT, position);
     }

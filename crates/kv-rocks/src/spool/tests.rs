@@ -71,7 +71,7 @@ fn a_ring_gives_back_in_order_what_was_pushed_however_it_wraps() {
             pushed += 1;
         }
         assert!(ring.tail() - ring.head() <= ring.capacity());
-        // Take some, not always all.
+        // Removes some records, not always all.
         for _ in 0..1 + taken % 5 {
             let Some(record) = ring.peek(position, ring.tail()).unwrap() else { break };
             assert_eq!((record.number, record.argument), (taken, taken * 3));
@@ -90,7 +90,7 @@ fn the_ring_of_a_killed_process_completes_its_logs() {
     let ring_path = folder.join("ring");
     {
         let ring = Ring::create(memory(&ring_path, 1 << 16), &owner(folder), folder);
-        // Log 7 was begun before and is partly written; log 5 was finished and is used again as 9.
+        // Log 7 was begun earlier and is partly written; log 5 was finished and is reused as 9.
         fs::write(files::path(folder, 7), b"abc").unwrap();
         fs::write(files::path(folder, 5), b"old log, longer").unwrap();
         ring.push(Kind::Data, 7, 2, b"cde");
@@ -103,7 +103,7 @@ fn the_ring_of_a_killed_process_completes_its_logs() {
         // Removed before the process ended.
         ring.push(Kind::Data, 3, 0, b"z");
     }
-    // Killed: no one tidied up. To do it twice (killed again meanwhile) is the same.
+    // The process was killed without cleanup. Replaying twice (killed again meanwhile) has the same result.
     for _ in 0..2 {
         let file = OpenOptions::new().read(true).write(true).open(&ring_path).unwrap();
         let length = file.metadata().unwrap().len() as usize;
@@ -135,7 +135,7 @@ fn a_foreign_or_damaged_ring_is_refused() {
         assert!(Ring::attach(map(), &other).is_err());
     }
     assert!(Ring::attach(map(), &owner(folder)).is_ok());
-    // Positions and records that cannot be.
+    // Impossible positions and records.
     for (at, value) in [(128_usize, 1_u64 << 40), (40, 1 << 40), (64, 64)] {
         let map = map();
         let old = map.load(at);
@@ -163,13 +163,13 @@ fn logs_are_written_by_the_thread_and_nothing_stays_behind() {
     let inner = Arc::clone(&spool.inner);
     let mut expected: HashMap<u64, Vec<u8>> = HashMap::new();
     for log in 1..=4_u64 {
-        // The third one takes over the file of the first, whose rest stays behind its own bytes.
+        // The third log reuses the file of the first, whose remaining bytes stay after its own.
         match log {
             3 => assert_eq!(inner.reuse(3, 1), 0),
             _ => assert_eq!(inner.create(log), 0),
         }
         let bytes = expected.entry(log).or_default();
-        // Far more than the ring holds, in pieces up to more than a record takes.
+        // Far more than the ring's capacity, in pieces larger than a record may be.
         for n in 0..200_u64 {
             let piece = vec![(n + log) as u8; (n * 331 % 20_000) as usize];
             assert_eq!(inner.append(log, &piece), 0);
@@ -185,7 +185,7 @@ fn logs_are_written_by_the_thread_and_nothing_stays_behind() {
     assert_eq!(inner.append(4, b"closed"), libc::EBADF);
     let gauges = spool.gauges();
     assert!(gauges.used_bytes_max > 0 && gauges.capacity_bytes == 64 << 10);
-    // A second process must not touch the ring of a living one.
+    // A second process must not touch the ring of a running one.
     assert!(open(folder, 64 << 10).is_err());
     drop((spool, inner));
     assert!(!ring.exists() && !folder.join("SPOOL").exists());
@@ -196,7 +196,7 @@ fn the_ring_of_a_removed_folder_is_removed_by_the_next_start() {
     let (gone, dir) = (Scratch::new("gone"), Scratch::new("next"));
     let Some(spool) = open(gone.path(), 64 << 10).unwrap() else { return };
     let ring = ring_of(gone.path());
-    // As if the process had been killed: no one tidies up, and the lock is free.
+    // As after a kill: there is no cleanup, and the lock is free.
     let copy = ring.with_file_name(format!("nagi-{}-{}", "0".repeat(8), std::process::id()));
     fs::copy(&ring, &copy).unwrap();
     drop(open(dir.path(), 64 << 10).unwrap());
@@ -225,10 +225,10 @@ fn the_end_in_order_does_not_wait_for_the_last_reference() {
     assert_eq!((spool.inner.create(1), spool.inner.append(1, b"abc")), (0, 0));
     spool.retire();
     assert!(!ring.exists() && !dir.path().join("SPOOL").exists());
-    // A late reader of RocksDB's may still close its log.
+    // A late reader of RocksDB may still close its log.
     assert_eq!((spool.inner.sync(1), spool.inner.close(1)), (0, 0));
     assert_eq!(fs::read(files::path(dir.path(), 1)).unwrap(), b"abc");
-    // The next process of the folder has names of its own, which this one must leave alone.
+    // The next process of the folder has its own ring file, which this one must not remove.
     let next = open(dir.path(), 64 << 10).unwrap().unwrap();
     drop(spool);
     assert!(ring_of(dir.path()).exists());
@@ -243,7 +243,7 @@ fn a_log_that_cannot_be_created_says_so() {
     fs::create_dir(files::path(folder, 1)).unwrap();
     assert_eq!(spool.inner.create(1), 0);
     assert_eq!(spool.inner.sync(1), libc::EISDIR);
-    // Once: whoever asks again is getting rid of it.
+    // The error is returned once: RocksDB's later calls only dispose of the log.
     assert_eq!((spool.inner.append(1, b"x"), spool.inner.sync(1), spool.inner.close(1)), (0, 0, 0));
     assert_eq!(spool.failures(), 1);
     fs::create_dir(files::path(folder, 2)).unwrap();

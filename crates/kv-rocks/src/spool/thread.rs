@@ -1,4 +1,4 @@
-//! The spool itself: what RocksDB calls, and the thread that takes the ring's records to the files.
+//! The ring buffer: the functions called by RocksDB, and the thread that writes the ring's records to the files.
 
 use std::{
     collections::HashMap,
@@ -22,28 +22,28 @@ use super::{
 };
 use crate::wal::Mark;
 
-/// The thread lets records gather for so long: one write for many commits.
+/// The thread lets records accumulate for this time, so that one write serves many commits.
 const GATHER: Duration = Duration::from_millis(1);
-/// After so many rounds without a record it sleeps until it is called.
+/// After this many rounds without a record, the thread sleeps until it is woken.
 const IDLE_ROUNDS: u32 = 50;
 const SLEEP: Duration = Duration::from_secs(1);
-/// Most bytes written at once.
+/// Limit of the bytes written at once.
 const WRITE_BYTES_MAX: usize = 1 << 20;
-/// A full disk is asked again so often, each `FULL_PAUSE`, before the log counts as failed.
+/// A full disk is retried this often, at intervals of `FULL_PAUSE`, before the log counts as failed.
 const FULL_ATTEMPTS: u32 = 20;
 const FULL_PAUSE: Duration = Duration::from_millis(100);
-/// Longest pause of one append while the ring fills: commits slow down early instead of stopping.
+/// Longest pause of an append while the ring fills: commits slow down early instead of stopping.
 const PAUSE_MAX: Duration = Duration::from_millis(1);
 
-/// What `serverStatus` shows of it.
+/// The values that `serverStatus` shows.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Gauges {
     pub(crate) capacity_bytes: u64,
     pub(crate) used_bytes: u64,
     pub(crate) used_bytes_max: u64,
-    /// Appends that found the ring full and waited.
+    /// Number of appends that waited because the ring was full.
     pub(crate) waits: u64,
-    /// Microseconds for which appends were slowed down or waited.
+    /// Total microseconds for which appends were slowed down or waited.
     pub(crate) waited_us: u64,
 }
 
@@ -51,40 +51,40 @@ pub(crate) struct Gauges {
 pub(crate) struct Spool {
     pub(super) inner: Arc<Inner>,
     thread: Option<JoinHandle<()>>,
-    /// The file that says where the ring lies, and the ring: removed at a clean end, once.
+    /// The file that names the ring, and the ring; removed once, at an orderly shutdown.
     litter: Mutex<Vec<PathBuf>>,
-    /// Keeps the ring's lock.
+    /// Holds the ring's lock.
     _ring_file: File,
 }
 
-/// A log that is open.
+/// An open log.
 #[derive(Default)]
 struct Open {
     handle: Option<Arc<File>>,
     error: Option<i32>,
-    /// RocksDB knows of the error.
+    /// True if the error was reported to RocksDB.
     told: bool,
 }
 
-/// What there is to say of a log.
+/// The state of a log.
 enum Condition {
     Fine,
-    /// It has failed, and RocksDB learns it now.
+    /// It has failed; RocksDB gets the error with this call.
     Failed(i32),
-    /// RocksDB has learned it before. It does not touch such a log again but to be rid of it: when there is
-    /// room it writes out all memtables, and syncs and closes the log only then. That must succeed, or it
-    /// never takes writes again; what the log lacks the tables have.
+    /// RocksDB got the error before. It uses such a log only to dispose of it: when there is disk space it flushes
+    /// all memtables, and syncs and closes the log only then. That has to succeed, otherwise RocksDB never accepts
+    /// writes again; the tables contain the data that the log lacks.
     GivenUp,
 }
 
-/// What was appended.
+/// The appended bytes.
 #[derive(Default)]
 struct Producer {
-    /// To each open log, in bytes.
+    /// The open logs and their sizes in bytes.
     open: Vec<(u64, u64)>,
-    /// The log before the newest, and its size.
+    /// The previous log, and its size.
     previous: (u64, u64),
-    /// Marks left in the ring.
+    /// Number of marks written to the ring.
     marks: usize,
 }
 
@@ -96,7 +96,7 @@ struct State {
 pub(super) struct Inner {
     dir: PathBuf,
     ring: Ring,
-    /// Whoever holds it may push.
+    /// Held while records are appended.
     producer: Mutex<Producer>,
     /// The newest log.
     newest: AtomicU64,
@@ -106,7 +106,7 @@ pub(super) struct Inner {
     state: Mutex<State>,
     /// The thread waits here.
     wake: Condvar,
-    /// Those who wait for the thread do so here.
+    /// Threads that wait for the thread do so here.
     done: Condvar,
     waiting: AtomicUsize,
     sleeping: AtomicBool,
@@ -150,33 +150,33 @@ impl Spool {
         self.inner.newest.load(Ordering::Acquire)
     }
 
-    /// What a sync that begins now will have on the disk. No batch may be on its way into the log.
+    /// The position that a sync beginning at this moment will make durable. No batch may be in progress.
     pub(crate) fn mark(&self) -> Mark {
         let producer = self.inner.producer.lock();
         let (log, offset) = producer.open.iter().max().copied().unwrap_or_default();
-        // A log that could not be written was given up, and the tables have what it lacks.
+        // A log that could not be written was abandoned, and the tables contain the data that it lacks.
         let failed = self.inner.any_failed.load(Ordering::Relaxed);
         let (previous, previous_bytes) = if failed { (0, 0) } else { producer.previous };
         Mark { log, offset, previous, previous_bytes }
     }
 
-    /// Notes in the ring what is on the disk, for whoever opens the folder after a kill.
+    /// Stores the synced position in the ring, for the process that opens the folder after a kill.
     pub(crate) fn set_synced(&self, mark: &Mark) {
         let mut producer = self.inner.producer.lock();
         self.inner.ring.set_mark(mark, producer.marks);
         producer.marks += 1;
     }
 
-    /// The end in order, after the last commit: removes the ring's name and the file that points to it, if all
-    /// that was appended is in the log's files. The ring itself continues working until it is dropped, which the
-    /// end of a process does not wait for.
+    /// The orderly shutdown, after the last commit: removes the ring's name and the file that points to it, if
+    /// everything appended is in the log's files. The ring itself works until it is dropped, which may not happen
+    /// before the process exits.
     pub(crate) fn retire(&self) {
         self.inner.drain();
         self.remove_names();
     }
 
     fn remove_names(&self) {
-        // What could not be written stays in the ring, for the next one who opens the folder.
+        // Data that could not be written stays in the ring, for the next process that opens the folder.
         if self.inner.used() == 0 {
             for path in self.litter.lock().drain(..) {
                 let _ = std::fs::remove_file(path);
@@ -184,7 +184,7 @@ impl Spool {
         }
     }
 
-    /// How many logs could not be written so far.
+    /// Number of logs that could not be written so far.
     pub(crate) fn failures(&self) -> u64 {
         self.inner.failures.load(Ordering::SeqCst)
     }
@@ -216,12 +216,12 @@ impl Inner {
         self.ring.tail() - self.ring.head()
     }
 
-    /// A new log.
+    /// Creates a log.
     pub(super) fn create(&self, number: u64) -> i32 {
         self.open_log(Kind::Create, number, 0)
     }
 
-    /// The file of the log `old` becomes that of `number`.
+    /// Reuses the file of the log `old` for `number`.
     pub(super) fn reuse(&self, number: u64, old: u64) -> i32 {
         self.open_log(Kind::Reuse, number, old)
     }
@@ -239,7 +239,7 @@ impl Inner {
         0
     }
 
-    /// Appends to a log. Slower while the ring fills; waits while it is full.
+    /// Appends to a log. Pauses while the ring fills, and waits while it is full.
     pub(super) fn append(&self, number: u64, bytes: &[u8]) -> i32 {
         if self.any_failed.load(Ordering::Relaxed) {
             match self.condition(number) {
@@ -262,7 +262,7 @@ impl Inner {
         0
     }
 
-    /// Returns once what was appended before is on the disk.
+    /// Returns once everything appended before is durable.
     pub(super) fn sync(&self, number: u64) -> i32 {
         self.drain();
         match self.condition(number) {
@@ -281,7 +281,7 @@ impl Inner {
         }
     }
 
-    /// The log is complete.
+    /// Finishes a log.
     pub(super) fn close(&self, number: u64) -> i32 {
         let mut producer = self.producer.lock();
         let Some(at) = producer.open.iter().position(|(open, _)| *open == number) else { return 0 };
@@ -312,7 +312,7 @@ impl Inner {
         self.open.lock().get(&number).is_some_and(|log| log.error.is_some())
     }
 
-    /// What to tell RocksDB, once.
+    /// The state to report to RocksDB; an error is reported once.
     fn condition(&self, number: u64) -> Condition {
         let mut open = self.open.lock();
         let Some(log) = open.get_mut(&number) else { return Condition::Fine };
@@ -323,7 +323,7 @@ impl Inner {
         }
     }
 
-    /// With the producer's lock held.
+    /// Called with the producer's lock held.
     fn push(&self, kind: Kind, number: u64, argument: u64, bytes: &[u8]) {
         if !self.ring.push(kind, number, argument, bytes) {
             let begin = Instant::now();
@@ -343,13 +343,13 @@ impl Inner {
         self.waiting.fetch_add(1, Ordering::SeqCst);
         while !ready() {
             self.wake.notify_one();
-            // The thread tells whenever it has done something; the timeout is a safety net.
+            // The thread notifies after each step; the timeout is a safety net.
             self.done.wait_for(&mut state, Duration::from_millis(20));
         }
         self.waiting.fetch_sub(1, Ordering::SeqCst);
     }
 
-    /// From half full on, each append pauses: nothing at the half, `PAUSE_MAX` when it is full.
+    /// Above half the capacity each append pauses: from zero at half to `PAUSE_MAX` when full.
     fn slow_down(&self) {
         let (used, half) = (self.used(), self.ring.capacity() / 2);
         self.used_max.fetch_max(used, Ordering::Relaxed);
@@ -395,7 +395,7 @@ impl Inner {
         }
     }
 
-    /// Does what stands in the ring, up to about `WRITE_BYTES_MAX`; whether there was anything.
+    /// Executes the records in the ring, up to about `WRITE_BYTES_MAX`. Returns true if there were any.
     fn work(&self, writer: &mut Writer) -> bool {
         let (mut position, tail) = (self.ring.head(), self.ring.tail());
         if position == tail {
@@ -409,7 +409,7 @@ impl Inner {
                     break;
                 }
                 Err(error) => {
-                    // Memory that no one but us writes is damaged: continue without what is left.
+                    // Memory that only this process writes is damaged: the remaining records are skipped.
                     log::error!(target: "STORAGE", id = 7_702_030, error:% = error;
                         "The spool of the journal is damaged");
                     self.any_failed.store(true, Ordering::SeqCst);
@@ -479,9 +479,9 @@ impl Inner {
         }
     }
 
-    /// Before the first byte of a log the one before is on the disk. A disk that loses its power keeps
-    /// any part of what was not synced: a log with a hole before it would be taken for a whole one,
-    /// and what it says of counters and indexes would be about documents that are lost.
+    /// Syncs the previous log before the first byte of a new one is written. After a power failure any part of the
+    /// unsynced data may be missing. A log after one with a hole would be taken for complete, and its changes of
+    /// counters and indexes would refer to documents that are lost.
     fn turn_to(&self, writer: &mut Writer, number: u64) {
         let before = writer.current.replace(number);
         if let Some(before) = before.filter(|before| *before != number)
@@ -493,8 +493,8 @@ impl Inner {
         }
     }
 
-    /// Writes what was gathered. A log that cannot be written has failed: RocksDB learns it from its
-    /// next append or sync, and keeps what the memtables hold.
+    /// Writes the gathered bytes. If a log cannot be written, it has failed: RocksDB gets the error at its next
+    /// append or sync, and keeps the data in memtables.
     fn write(&self, writer: &mut Writer) {
         let Some((number, offset)) = writer.at.take() else { return };
         if let Some(file) = writer.files.get_mut(&number)
@@ -506,7 +506,7 @@ impl Inner {
         writer.gathered.clear();
     }
 
-    /// Asks again while the disk is full: somebody may make room, and until then nothing is lost.
+    /// Retries while the disk is full: space may be freed, and until then nothing is lost.
     fn patiently<T>(&self, mut run: impl FnMut() -> io::Result<T>) -> io::Result<T> {
         for _ in 0..FULL_ATTEMPTS {
             match run() {
@@ -531,13 +531,13 @@ impl Inner {
     }
 }
 
-/// The thread's own.
+/// State of the thread.
 #[derive(Default)]
 struct Writer {
     files: HashMap<u64, LogFile>,
     /// The log that was written last.
     current: Option<u64>,
-    /// Bytes to write at `at`: log and offset.
+    /// Bytes to be written at `at` (log and offset).
     gathered: Vec<u8>,
     at: Option<(u64, u64)>,
 }

@@ -1,14 +1,14 @@
-//! Marks: what of the log was known to be on the disk at some moment.
+//! Marks: the part of the log that was known to be durable at some moment.
 //!
-//! A log that ends early looks the same whether a crash tore it or a byte of it changed later. What
-//! tells them apart is what had been synced: there a crash takes nothing away. So whoever has synced
-//! the log leaves a mark, in three places:
+//! A log that ends early looks the same if a crash tore it and if a byte of it changed later. They are
+//! distinguished by the synced position: a crash cannot remove anything before it. So after each sync of the log a
+//! mark is stored, in three places:
 //!
-//!   in the log     at the beginning of the next batch, as data that RocksDB passes over
-//!   in the ring    which outlives a process that is killed (spool/ring.rs)
-//!   `SYNCED`       the mark of such a ring, for as long as the log has not been recovered
+//!   in the log     at the beginning of the next batch, as data that RocksDB ignores
+//!   in the ring    which survives a process that is killed (spool/ring.rs)
+//!   `SYNCED`       the mark of such a ring, until the log has been recovered
 //!
-//!   bytes          "NSYN" | log, u64 | offset, u64 | log before, u64 | its size, u64
+//!   bytes          "NSYN" | log, u64 | offset, u64 | previous log, u64 | its size, u64
 
 use std::{fs, io, path::Path};
 
@@ -17,18 +17,18 @@ use nagi_kv::Result;
 pub(crate) const MARK_BYTES: usize = 36;
 const MAGIC: &[u8; 4] = b"NSYN";
 const FILE: &str = "SYNCED";
-/// Of a batch: sequence number and count.
+/// Header of a batch: sequence number and count.
 const BATCH_HEADER: usize = 12;
-/// RocksDB's tag of data that is no write.
+/// RocksDB's tag of data that is not a write.
 const LOG_DATA: u8 = 3;
 
-/// Bytes of the log that are on the disk.
+/// The durable part of the log.
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
 pub(crate) struct Mark {
     pub(crate) log: u64,
-    /// All bytes of `log` before this; the end of a batch.
+    /// All bytes of `log` before this offset, which is the end of a batch.
     pub(crate) offset: u64,
-    /// The log before it, of which everything is: 0 if there was none since the start.
+    /// The previous log, which is durable as a whole: 0 if there was none since the start.
     pub(crate) previous: u64,
     pub(crate) previous_bytes: u64,
 }
@@ -58,13 +58,13 @@ impl Mark {
         Mark::parse(rest.first_chunk()?)
     }
 
-    /// What it says of each log.
+    /// The durable size of each log.
     pub(super) fn logs(&self) -> [(u64, u64); 2] {
         [(self.log, self.offset), (self.previous, self.previous_bytes)]
     }
 }
 
-/// Keeps a mark until `forget`. Durable on return.
+/// Stores a mark until `forget`. Durable on return.
 pub(crate) fn keep(files: &Path, mark: &Mark) -> io::Result<()> {
     let mut bytes = mark.bytes().to_vec();
     bytes.extend_from_slice(&crc32c::crc32c(&bytes).to_le_bytes());
@@ -75,14 +75,14 @@ pub(crate) fn keep(files: &Path, mark: &Mark) -> io::Result<()> {
     fs::File::open(files)?.sync_all()
 }
 
-/// The mark that was kept, if it can be read.
+/// The stored mark, if it can be read.
 pub(super) fn kept(files: &Path) -> Option<Mark> {
     let bytes = fs::read(files.join(FILE)).ok()?;
     let (mark, sum) = bytes.split_first_chunk::<MARK_BYTES>()?;
     (*sum == crc32c::crc32c(mark).to_le_bytes()).then(|| Mark::parse(mark)).flatten()
 }
 
-/// The log was recovered.
+/// Removes the mark after the log was recovered.
 pub(crate) fn forget(files: &Path) -> Result<()> {
     match fs::remove_file(files.join(FILE)) {
         Err(error) if error.kind() != io::ErrorKind::NotFound => Err(error.into()),

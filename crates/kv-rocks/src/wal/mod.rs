@@ -1,21 +1,27 @@
-//! Whether the log that a crash left is whole as far as it has to be.
+//! Checks the write-ahead log after a crash: it must be complete up to the last known sync.
 //!
-//! RocksDB reads the log up to the first record that is not whole and takes that for its end. After a
-//! crash that is right: the end may be torn, and after a power cut any part of what was not synced may
-//! be missing, a later one there. But a byte that changed on the disk looks the same, and everything
-//! behind it was acknowledged. The rule that tells them apart:
+//! RocksDB reads the log up to the first record that is not whole and takes that for its end. After a crash that is
+//! correct: the end may be torn, and after a power failure any part of the unsynced data may be missing while a
+//! later part exists. But a byte that changed on disk looks the same, although the commits behind it were
+//! acknowledged. They are distinguished by this rule:
 //!
-//!   Whatever a mark says was synced has to be there. A log that ends before that is damaged, and
-//!   the start is refused with file and offset; a log that ends later ends there.
+//!   Everything that a mark reports as synced must exist. If the log ends before that, it is damaged, and
+//!   the start fails with file and offset. If it ends later, that is its end.
 //!
-//! A log that the tables have made needless is not looked at, whatever is in it.
+//! ```text
+//!   records   1  2  3  4  5  6        mark in record 5: synced up to the end of 3
+//!   bad record 2   before the synced position: damage, the start fails
+//!   bad record 4   after it: the log ends at 3, as after a torn write
+//! ```
 //!
-//!   record.rs   the bytes of a record
-//!   mark.rs     what was synced, and where that is noted
-//!   scan.rs     reading a file past what is no record
-//!   rewrite.rs  a damaged log as a whole one, for a repair
+//! A log that is obsolete because of the tables is not read, whatever its content.
 //!
-//! Why: docs/decisions/019. What is on the disk: docs/format.md.
+//!   record.rs   the format of a record
+//!   mark.rs     the synced position, and where it is stored
+//!   scan.rs     reads a file and skips bytes that are no records
+//!   rewrite.rs  rewrites a damaged log without gaps, for a repair
+//!
+//! Why: docs/decisions/019. The format on disk: docs/format.md.
 
 mod mark;
 mod record;
@@ -37,12 +43,12 @@ pub(crate) use mark::{MARK_BYTES, Mark, forget, keep};
 pub(crate) use rewrite::rewrite;
 use scan::Extent;
 
-/// A log that has lost what was synced.
+/// A log that has lost synced data.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(crate) struct Damage {
     pub(crate) path: PathBuf,
     number: u64,
-    /// The first byte that cannot be used.
+    /// The first unusable byte.
     offset: u64,
     synced: u64,
     behind: u64,
@@ -60,7 +66,7 @@ impl std::fmt::Display for Damage {
     }
 }
 
-/// The log's files by number.
+/// The log files by number.
 fn logs(files: &Path) -> Result<BTreeMap<u64, PathBuf>> {
     let mut found = BTreeMap::new();
     for entry in fs::read_dir(files)? {
@@ -73,8 +79,8 @@ fn logs(files: &Path) -> Result<BTreeMap<u64, PathBuf>> {
     Ok(found)
 }
 
-/// The logs that end before what was synced. `needed` is asked only if there are any: the first log
-/// that is not needless; none if that is not known, then all are taken for needed.
+/// The logs that end before their synced position. `needed` is called only if there are any, and returns the first
+/// log that is not obsolete; if it is unknown, all logs count as needed.
 ///
 /// # Errors
 /// `Io` if a file cannot be read.
@@ -92,7 +98,7 @@ pub(crate) fn damaged(
     };
     if let Some(mark) = mark::kept(files) {
         note(&mark);
-        // The newest log of a process that was killed: it has to be there.
+        // The newest log of a process that was killed: it must exist.
         logs.entry(mark.log).or_insert_with(|| files.join(format!("{:06}.log", mark.log)));
     }
     let mut extents: BTreeMap<u64, Extent> = BTreeMap::new();

@@ -1,16 +1,16 @@
-//! The records of RocksDB's log, as bytes.
+//! The format of records in RocksDB's log.
 //!
-//!   file     blocks of 32 KiB; no record crosses their borders, so a large batch is several parts
+//!   file     blocks of 32 KiB; no record crosses a block boundary, so a large batch has several parts
 //!   record   CRC-32C, masked (4) | payload length (2) | type (1) | log number (4) | payload
 //!
-//! The checksum covers type, log number and payload. The number is there because files are used again:
-//! what an older log left behind the end carries the older number. Types without a number (below 5,
-//! and 9: the compressor) are those of logs whose files are not used again.
+//! The checksum covers type, log number and payload. The log number exists because files are reused: records left
+//! from an older log have an older number. Types without a number (below 5, and 9: the compressor) belong to logs
+//! whose files are not reused.
 
 pub(super) const BLOCK: usize = 32 << 10;
 pub(super) const HEADER: usize = 7;
 pub(super) const NUMBERED_HEADER: usize = 11;
-/// Less than this at a block's end is filled with zeroes.
+/// A shorter rest of a block is filled with zeroes.
 pub(super) const TRAILER_MAX: usize = NUMBERED_HEADER;
 
 const FULL: u8 = 1;
@@ -21,23 +21,23 @@ pub(super) const COMPRESSOR: u8 = 9;
 const NUMBERED_TIMESTAMPS: u8 = 11;
 const NUMBERED_PREDECESSOR: u8 = 131;
 
-/// Which part of a batch a record holds.
+/// The part of a batch in a record.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Part {
     Full,
     First,
     Middle,
     Last,
-    /// Nothing of a batch: what the log says about itself.
+    /// No part of a batch: metadata of the log.
     Other,
 }
 
-/// A record that is whole.
+/// A whole record.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Record<'a> {
     pub(super) kind: u8,
     pub(super) payload: &'a [u8],
-    /// With the header.
+    /// Size including the header.
     pub(super) byte_count: usize,
 }
 
@@ -53,9 +53,9 @@ impl Record<'_> {
     }
 }
 
-/// The record of the log `number` that begins where `bytes` do, which end with their block. `only_numbered`: one
-/// that does not name its log is none. Of an older log's bytes one in twenty is a kind of those, and none of them
-/// is worth a checksum.
+/// Parses the record of the log `number` at the beginning of `bytes`, which end with their block. If
+/// `only_numbered`, records without a log number are rejected: one in twenty byte values of an older log's data is
+/// such a type, and computing their checksums is not worthwhile.
 pub(super) fn parse(bytes: &[u8], number: u64, only_numbered: bool) -> Option<Record<'_>> {
     let header = bytes.first_chunk::<HEADER>()?;
     let kind = header[6];
@@ -67,7 +67,7 @@ pub(super) fn parse(bytes: &[u8], number: u64, only_numbered: bool) -> Option<Re
     let begin = if is_numbered { NUMBERED_HEADER } else { HEADER };
     let byte_count = begin + usize::from(u16::from_le_bytes([header[4], header[5]]));
     let whole = bytes.get(..byte_count)?;
-    // Only the low half is there.
+    // Only the low half of the number is stored.
     if is_numbered && whole[HEADER..begin] != (number as u32).to_le_bytes() {
         return None;
     }
@@ -76,7 +76,7 @@ pub(super) fn parse(bytes: &[u8], number: u64, only_numbered: bool) -> Option<Re
     (mask(crc32c::crc32c(&whole[6..])) == stored).then_some(Record { kind, payload, byte_count })
 }
 
-/// Appends a record without a number, with the payload and type given.
+/// Appends a record without a number, with this type and payload.
 pub(super) fn append(out: &mut Vec<u8>, kind: u8, payload: &[u8]) {
     let length = u16::try_from(payload.len()).expect("a record fits into a block");
     let at = out.len();
@@ -88,7 +88,7 @@ pub(super) fn append(out: &mut Vec<u8>, kind: u8, payload: &[u8]) {
     out[at..at + 4].copy_from_slice(&sum.to_le_bytes());
 }
 
-/// As RocksDB stores checksums: one of bytes that hold checksums themselves would be weak.
+/// Masks a checksum as RocksDB does: a checksum over bytes that contain checksums would be weak.
 fn mask(crc: u32) -> u32 {
     crc.rotate_right(15).wrapping_add(0xA282_EAD8)
 }

@@ -1,7 +1,7 @@
-//! A damaged log made whole: every batch of which all parts can be read, without gaps.
+//! Rewrites a damaged log: keeps every batch whose parts can all be read, without gaps.
 //!
-//! RocksDB gives up the rest of a block of 32 KiB where it meets damage. In the copy that a repair
-//! reads nothing is left to be met: only the batch that holds the damage is missing.
+//! At damage, RocksDB skips the rest of a block of 32 KiB. The copy for a repair has no damage left, so only the
+//! batch that contained the damage is missing.
 
 use std::{fs, io, path::Path};
 
@@ -12,12 +12,12 @@ use super::{
     scan::scan,
 };
 
-/// What a compressed batch begins with.
+/// The first bytes of a compressed batch.
 const ZSTD_FRAME: &[u8] = &[0x28, 0xB5, 0x2F, 0xFD];
-/// The record that names the compressor, which may be the one that is damaged.
+/// The record that names the compressor, which may be the damaged one.
 const ZSTD: &[u8] = &[7, 0, 0, 0];
 
-/// Rewrites each log in `files` that has records behind a place that is none.
+/// Rewrites each log in `files` that has records after invalid bytes.
 pub(crate) fn rewrite(files: &Path) -> Result<()> {
     for (number, path) in super::logs(files)? {
         let extent = scan(&path, number, &mut |_, _| {})?;
@@ -30,11 +30,11 @@ pub(crate) fn rewrite(files: &Path) -> Result<()> {
     Ok(())
 }
 
-/// The log with its whole batches only, for a reader that expects no numbers.
+/// The log with its whole batches only, for a reader that does not expect log numbers.
 fn whole_batches(path: &Path, number: u64) -> io::Result<Vec<u8>> {
     let mut out = Vec::new();
     let mut has_compressor = false;
-    // The parts so far of a batch that is in several records.
+    // The parts read so far of a batch that has several records.
     let mut batch: Option<Vec<u8>> = None;
     scan(path, number, &mut |record: &Record<'_>, gap| {
         if gap {
@@ -66,7 +66,7 @@ fn whole_batches(path: &Path, number: u64) -> io::Result<Vec<u8>> {
     Ok(out)
 }
 
-/// Appends a batch as RocksDB would: in as many records as the blocks ask for.
+/// Appends a batch as RocksDB would: in as many records as the blocks require.
 fn push(out: &mut Vec<u8>, mut batch: &[u8]) {
     let mut begin = true;
     loop {

@@ -1,4 +1,4 @@
-//! Reading a log's file record by record, past what is not one.
+//! Reads a log file record by record and skips invalid bytes.
 
 use std::{
     fs::File,
@@ -8,18 +8,17 @@ use std::{
 
 use super::record::{self, BLOCK, COMPRESSOR, HEADER, Record, TRAILER_MAX};
 
-/// What stands in a log's file.
+/// The records in a log file.
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
 pub(super) struct Extent {
-    /// From the beginning to here there are records without a gap.
+    /// Up to here there are records without a gap.
     pub(super) whole: u64,
-    /// Records of this log behind that.
+    /// Bytes of this log's records after that.
     pub(super) behind: u64,
 }
 
-/// Calls `visit` with each record of the log and whether something that is no record stands right
-/// before it. Behind the first such place only records that name the log are taken: the file may have
-/// been that of an older one.
+/// Calls `visit` with each record of the log, and with true if invalid bytes precede it. After the first invalid
+/// bytes only records that name the log are accepted, because the file may contain an older log.
 pub(super) fn scan(
     path: &Path,
     number: u64,
@@ -39,7 +38,7 @@ pub(super) fn scan(
         let mut at = 0;
         while at + HEADER <= block.len() {
             let found = record::parse(&block[at..], number, broken);
-            // The compressor stands at the beginning, without a number; elsewhere it is an older log's.
+            // The compressor's record is at the beginning, without a number; elsewhere it belongs to an older log.
             let first = block_at == 0 && at == 0;
             let taken = found.filter(|record| record.kind != COMPRESSOR || first);
             if let Some(record) = taken {

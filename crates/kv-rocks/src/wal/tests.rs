@@ -1,4 +1,4 @@
-//! Logs made by hand: what is damage, what a torn end, what an older log left behind.
+//! Logs built by hand: damage, torn ends, and remains of older logs.
 
 use std::{
     fs,
@@ -34,7 +34,7 @@ impl Drop for Scratch {
     }
 }
 
-/// A log as RocksDB writes it: numbered records, batches in as many as the blocks ask for.
+/// A log as RocksDB writes it: numbered records, batches in as many records as the blocks require.
 #[derive(Default)]
 struct Written {
     bytes: Vec<u8>,
@@ -76,7 +76,7 @@ impl Written {
     }
 }
 
-/// Batches of sizes from a few bytes to more than a block, none like another.
+/// Distinct batches with sizes from a few bytes to more than a block.
 fn batches(count: usize) -> Vec<Vec<u8>> {
     let size = |n: usize| if n % 17 == 16 { 40_000 + n } else { 30 + n * 37 % 900 };
     (0..count).map(|n| (0..size(n)).map(|at| (n * 31 + at * 7) as u8 | 0x80).collect()).collect()
@@ -134,13 +134,13 @@ fn what_was_synced_has_to_be_there_and_nothing_else() {
     for batch in batches(20) {
         log.push(9, &batch);
     }
-    // The log 7 is not there any more: no one needs it.
+    // The log 7 does not exist any more, because it is obsolete.
     for at in (0..log.bytes.len()).step_by(101) {
         let mut bytes = log.bytes.clone();
         bytes[at] ^= 0x20;
         fs::write(&path, bytes).unwrap();
         let found = found(&dir.0);
-        // Bytes that fill a block up may be anything.
+        // Bytes that fill up a block may have any value.
         match (at as u64) < synced && scan(&path, 9, &mut |_, _| {}).unwrap().behind > 0 {
             true => {
                 assert!(found[0].contains("000009.log is damaged at offset "), "{at}: {found:?}")
@@ -148,7 +148,7 @@ fn what_was_synced_has_to_be_there_and_nothing_else() {
             false => assert_eq!(found, Vec::<String>::new(), "{at}"),
         }
     }
-    // The mark that a ring kept says the same of a log whose own mark is lost.
+    // The mark that was kept in a ring also applies to a log whose own mark is lost.
     let torn = synced as usize - 10;
     fs::write(&path, &log.bytes[..torn]).unwrap();
     assert_eq!(found(&dir.0), Vec::<String>::new());
@@ -168,7 +168,7 @@ fn a_later_log_says_that_the_one_before_was_whole() {
     fs::write(dir.log(9), Written::new(9, &[marked(&mark)]).bytes).unwrap();
     fs::write(dir.log(7), &first.bytes).unwrap();
     assert!(found(&dir.0).is_empty());
-    // Cut between two batches, where no one could see it.
+    // Cut between two batches, where it would go unnoticed otherwise.
     fs::write(dir.log(7), &first.bytes[..first.ends[20] as usize]).unwrap();
     assert!(found(&dir.0)[0].contains("000007.log is damaged at offset"));
 }

@@ -1,4 +1,4 @@
-//! Allocations on our side of the hot paths, pinned (RocksDB's own are not counted).
+//! Pins the number of allocations on hot paths (RocksDB's own are not counted).
 
 use nagi_kv::{Durability, Space, TxnOptions};
 use nagi_testkit::count_allocations;
@@ -19,7 +19,7 @@ fn hot_paths_do_not_allocate() {
     };
     (1..100).for_each(write);
     let ((), spent) = count_allocations(|| (100..200).for_each(write));
-    // The box of the transaction; now and then a table of conflicts grows.
+    // The box of the transaction; from time to time a conflict table grows.
     assert!(spent.calls <= 110, "{} allocations in 100 commits", spent.calls);
 
     let mut buf = Vec::new();

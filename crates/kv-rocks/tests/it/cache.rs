@@ -1,4 +1,4 @@
-//! The block cache's size changes while it is in use.
+//! The block cache is resized while it is in use.
 
 use nagi_kv::{Compressor, Durability, Engine, Space, TxnOptions};
 use nagi_kv_rocks::Options;
@@ -55,7 +55,7 @@ fn a_smaller_cache_gives_its_blocks_back_at_once() {
     txn.commit(Durability::Buffered).expect("commits");
 }
 
-/// Text that shrinks to a third, no two alike.
+/// Text that compresses to a third; all texts differ.
 fn text(number: u64) -> Vec<u8> {
     let words = (0..40_u64).map(|at| {
         let mixed = (number * 40 + at).wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 40;
@@ -64,8 +64,8 @@ fn text(number: u64) -> Vec<u8> {
     words.collect::<String>().into_bytes()
 }
 
-/// Blocks that were pushed out come back from the compressed tier, right, while the tier and the whole
-/// cache change their sizes.
+/// Evicted blocks are found in the compressed tier, with correct content, while the tier and the whole cache are
+/// resized.
 #[test]
 fn pushed_out_blocks_come_back_from_the_compressed_tier() {
     const COUNT: u64 = 20_000;
@@ -106,7 +106,7 @@ fn pushed_out_blocks_come_back_from_the_compressed_tier() {
     }
 }
 
-/// A scan that continues while others write holds what it reads, not all that was written since it began.
+/// A scan that continues during writes holds only the data it reads, not everything written since it began.
 #[test]
 fn a_scan_does_not_keep_the_memtables_of_what_is_written_meanwhile() {
     const ROUNDS: u64 = 60;
@@ -130,7 +130,7 @@ fn a_scan_does_not_keep_the_memtables_of_what_is_written_meanwhile() {
         put(0, ROUNDS, 10);
         let (mut scans, mut most) = (Vec::new(), 0);
         for round in 0..ROUNDS {
-            // Each of them begins with a memtable of its own.
+            // Each scan begins with a memtable of its own.
             let snapshot = engine.snapshot().expect("a snapshot");
             let mut cursor =
                 snapshot.cursor(Space::Records, &[], &ROUNDS.to_be_bytes()).expect("a cursor");
@@ -138,7 +138,7 @@ fn a_scan_does_not_keep_the_memtables_of_what_is_written_meanwhile() {
             let bytes = cursor.value().len();
             scans.push((cursor, 0, bytes));
             put(1000 + round * 100, 100, 10_000);
-            // What the scans have before them, of which they must not see the new values.
+            // The keys ahead of the scans, whose new values they must not see.
             put(0, ROUNDS, 20 + round as usize);
             for (cursor, moved, bytes) in &mut scans {
                 assert!(

@@ -1,4 +1,4 @@
-//! Spaces of one compressor, dictionaries and a compressed log, over restarts, crashes and checkpoints.
+//! Spaces with one compressor, dictionaries and a compressed log: over restarts, crashes and checkpoints.
 
 use std::{fs, io, path::Path, sync::Arc};
 
@@ -11,7 +11,7 @@ use crate::{
     small,
 };
 
-/// Text that shrinks, differing by number.
+/// Text that compresses and differs by number.
 fn text(number: u32) -> Vec<u8> {
     format!("number {number}: {}", "all of this is said in every document, ".repeat(20))
         .into_bytes()
@@ -76,8 +76,8 @@ fn copy_files(from: &Path, to: &Path) -> io::Result<()> {
     Ok(())
 }
 
-/// What a crash at this moment would leave, opened. Files come and go while they are copied, so it may
-/// take several tries to get them all.
+/// Opens a copy of the files, as after a crash at this moment. Files are created and removed while they are copied,
+/// so several attempts may be required to get all of them.
 fn crash(dir: &Path, options: &Options) -> (Scratch, Arc<dyn Engine>) {
     for _ in 0..100 {
         let copy = Scratch::new();
@@ -98,7 +98,7 @@ fn a_compressed_log_is_read_after_a_crash_also_when_its_files_were_used_before()
         write_buffer_bytes: Some(1 << 20),
         ..small()
     };
-    // On and off again: files of both kinds are recycled for one another.
+    // Compression is switched on and off: files of both kinds are recycled for each other.
     for (round, on) in [true, false, true].into_iter().enumerate() {
         let engine = open(scratch.path(), &options(on)).expect("opens");
         let from = round as u32 * 6000;

@@ -1,5 +1,5 @@
-//! Flipped and cut bytes in every kind of file of a closed folder: what comes out is right, or an
-//! error; and what a repair leaves can be read from one end to the other.
+//! Flipped and missing bytes in every kind of file of a closed data directory: reads give correct results or
+//! errors, and after a repair everything can be read.
 
 use std::{
     collections::BTreeMap,
@@ -17,7 +17,7 @@ type Content = BTreeMap<(u8, Vec<u8>), Vec<u8>>;
 
 const SPACES: [Space; 4] = [Space::Catalog, Space::Records, Space::Index, Space::Counters];
 
-/// A generator that gives the same numbers each time.
+/// A generator of the same pseudo-random numbers in every run.
 struct Numbers(u64);
 
 impl Numbers {
@@ -29,7 +29,7 @@ impl Numbers {
     }
 }
 
-/// Fills a folder: some of it in table files of several levels, the rest in the journal until the end.
+/// Fills a data directory: one part in table files of several levels, the rest in the log until the end.
 fn fill(dir: &Path) {
     let engine = open_at(dir);
     for round in 0..3u32 {
@@ -91,7 +91,7 @@ fn copy(from: &Path) -> Scratch {
     scratch
 }
 
-/// What came of a damaged folder.
+/// Outcomes for damaged data directories.
 #[derive(Default, Debug)]
 struct Tally {
     unharmed: u32,
@@ -99,7 +99,7 @@ struct Tally {
     refused_at_read: u32,
 }
 
-/// Reads a damaged folder: right, or an error that names a file. Then repairs it.
+/// Reads a damaged data directory: the result is correct, or an error that names a file. Then repairs it.
 fn look(scratch: &Scratch, truth: &Content, what: &str, tally: &mut Tally) {
     let read = open(scratch.path(), &small()).map(|engine| content(&engine));
     let error = match read {
@@ -130,7 +130,7 @@ fn look(scratch: &Scratch, truth: &Content, what: &str, tally: &mut Tally) {
     let left = content(&engine).unwrap_or_else(|e| panic!("{what}: after repair: {e}"));
     for (key, value) in &left {
         if truth.get(key) != Some(value) {
-            // A whole table that is gone may uncover what it had replaced, but nothing is invented.
+            // The loss of a whole table may uncover replaced values, but no value is invented.
             assert!(report.findings.iter().any(|f| f.contains("older")), "{what}: {report:?}");
         }
     }
@@ -158,21 +158,21 @@ fn damage(path: &Path, numbers: &mut Numbers) -> Option<String> {
     Some(format!("{} {how} at {at}", path.file_name().expect("a name").to_string_lossy()))
 }
 
-/// RocksDB's reader would read such a record for ever.
+/// RocksDB's reader would loop at such a record.
 #[test]
 fn a_record_of_a_recycled_log_in_the_list_of_files_is_damage() {
     let original = Scratch::new();
     fill(original.path());
     let truth = content(&open_at(original.path())).expect("reads");
     let scratch = copy(original.path());
-    // As after a kill: nothing says how the list ended.
+    // As after a kill: there is no record of how the file list ended.
     fs::remove_file(scratch.path().join("nagi.closed")).expect("removes");
     let lists = files(scratch.path()).into_iter();
     let list = lists.filter(|path| path.to_string_lossy().contains("MANIFEST")).max();
     let list = list.expect("a list");
     let mut bytes = fs::read(&list).expect("reads");
     let second = 7 + usize::from(u16::from_le_bytes([bytes[4], bytes[5]]));
-    // Another type of one flipped bit: from kFullType to kRecyclableFullType.
+    // A single flipped bit gives another type: kFullType becomes kRecyclableFullType.
     bytes[second + 6] ^= 4;
     assert_eq!(bytes[second + 6], 5);
     fs::remove_file(&list).expect("removes");
@@ -187,7 +187,7 @@ fn damage_is_found_and_the_rest_is_saved() {
     let original = Scratch::new();
     fill(original.path());
     let truth = content(&open_at(original.path())).expect("reads");
-    // Opening made it anew; the note of its end must be there.
+    // Opening removed the record of the shutdown, and closing must have written it again.
     assert!(original.path().join("nagi.closed").exists());
     let mut numbers = Numbers(0x1234_5678_9ABC_DEF1);
     let mut tally = Tally::default();
@@ -241,7 +241,7 @@ fn flip(table: &Path) {
     fs::write(table, bytes).expect("writes");
 }
 
-/// The first block is where the disk has a bad sector.
+/// Simulates a bad sector in the first block.
 fn wear_out(table: &Path) {
     make_unreadable(table, 0, 512).expect("there");
 }
@@ -309,7 +309,7 @@ fn writes_go_on_beside(harm: fn(&Path), says: &str) {
     for n in 10_001..10_100 {
         write(n);
     }
-    // The thread that looks for it comes by every few seconds.
+    // The thread that checks for it runs every few seconds.
     let until = std::time::Instant::now() + std::time::Duration::from_secs(60);
     while gauge(&engine, "damaged_spaces_resting") == 0 {
         assert!(std::time::Instant::now() < until, "the space never rests");
@@ -349,7 +349,7 @@ fn a_bad_sector_costs_no_block_that_is_read_together_with_it() {
     make_unreadable(&largest, middle, middle + 1).expect("there");
     let engine = open_at(scratch.path());
     let (mut buf, mut lost) = (Vec::new(), 0);
-    // One by one, and in scans that read ahead over the sector.
+    // One by one, and in scans whose read-ahead crosses the sector.
     for ((space, key), value) in &truth {
         let space = Space::by_number(*space).expect("a space");
         let one = engine.latest().get(space, key, &mut buf).map(|found| found.map(<[u8]>::to_vec));
@@ -382,6 +382,6 @@ fn a_bad_sector_costs_no_block_that_is_read_together_with_it() {
             }
         }
     }
-    // The space with the sector is read from both ends up to it, the others twice.
+    // The space with the sector is read from both ends up to the sector, the others twice.
     assert!(scanned > truth.len(), "{scanned} of {}", truth.len());
 }

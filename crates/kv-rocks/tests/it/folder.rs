@@ -1,4 +1,4 @@
-//! Whose folder it is.
+//! Ownership of a data directory.
 
 use std::fs;
 

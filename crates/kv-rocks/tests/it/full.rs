@@ -1,4 +1,4 @@
-//! A disk that fills up: on a small tmpfs, if this process may mount one.
+//! A full disk: on a small tmpfs, if this process may mount one.
 
 use std::{
     fs,
@@ -41,7 +41,7 @@ impl Mount {
         self.0.path()
     }
 
-    /// Takes all the room that is left but `keep` bytes.
+    /// Fills the disk except for `keep` bytes.
     fn fill(&self, keep: u64) {
         let output = Command::new("df").args(["--output=avail", "-B1"]).arg(self.path()).output();
         let text = String::from_utf8(output.expect("runs").stdout).expect("text");
@@ -107,7 +107,7 @@ fn check(engine: &Arc<dyn Engine>, written: u32) {
     assert_eq!(get(engine, Space::Counters, b"n"), Some(counter));
 }
 
-/// Tries until the disk is no longer full.
+/// Retries until the disk is no longer full.
 fn eventually(dir: &Path, mut write: impl FnMut() -> Result<(), Error>) {
     let deadline = Instant::now() + Duration::from_secs(60);
     while let Err(error) = write() {
@@ -129,9 +129,9 @@ fn writes_stop_reads_go_on_writes_resume() {
     let mut written = fill_up(&engine, 0);
     assert!(written > 500, "only {written} records fitted into 60 MB");
     check(&engine, written);
-    // A compaction that ends may give a little room back; that fills up as well.
+    // A compaction that finishes may release some space, which is filled as well.
     written = fill_up(&engine, written);
-    // Removing is still possible, and so is describing (once no compaction uses the last room).
+    // Deletions and catalog changes are still possible (once no compaction uses the last space).
     eventually(&dir, || {
         let mut txn = engine.begin(TxnOptions::default())?;
         txn.put(Space::Catalog, b"c", b"dropped")?;
@@ -159,7 +159,7 @@ fn a_disk_filled_by_others_is_survived() {
         put(&engine, written, Durability::Synced).expect("there is room");
         written += 1;
     }
-    // Nothing is left, not even for what the log has buffered.
+    // No space is left, not even for the log's buffered data.
     mount.fill(0);
     let mut refused = 0;
     for _ in 0..2000 {

@@ -1,4 +1,4 @@
-//! The governor sees what clients do: background work is slowed down beside them, and let go after.
+//! The governor reacts to clients: background work is slowed down while they are active, and released afterwards.
 
 use std::time::{Duration, Instant};
 
@@ -19,7 +19,7 @@ fn gauge(engine: &dyn Engine, wanted: &str) -> i64 {
     found
 }
 
-/// Works until the background's rate is as wanted.
+/// Works until the rate of background work is as wanted.
 fn until(engine: &dyn Engine, wanted: impl Fn(i64) -> bool, mut work: impl FnMut()) {
     let begin = Instant::now();
     while !wanted(gauge(engine, "governor_rate_bytes")) {
@@ -56,7 +56,7 @@ fn the_rate_of_background_work_follows_reads_and_writes() {
     assert_eq!(gauge(&*engine, "governor_paused_us"), 0);
 }
 
-/// The threads of this process that compact: RocksDB names them so.
+/// The compaction threads of this process, identified by RocksDB's names.
 fn compacting_threads() -> Vec<std::path::PathBuf> {
     let tasks = std::fs::read_dir("/proc/self/task").expect("Linux");
     let tasks = tasks.map(|task| task.expect("is listed").path());
@@ -76,7 +76,7 @@ fn compactions_give_way_at_the_processor_and_at_the_disk() {
         txn.commit(Durability::Buffered).unwrap();
     }
     engine.compact(Space::Records, &[], &[]).unwrap();
-    // The nineteenth field is the nice value; the name before it, in brackets, has no blank.
+    // The nineteenth field is the nice value; the name before it, in parentheses, has no space.
     let nice = |task: &std::path::PathBuf| -> i32 {
         let stat = std::fs::read_to_string(task.join("stat")).unwrap();
         stat.split(' ').nth(18).unwrap().parse().unwrap()
@@ -84,7 +84,7 @@ fn compactions_give_way_at_the_processor_and_at_the_disk() {
     let threads = compacting_threads();
     assert!(!threads.is_empty());
     assert!(threads.iter().all(|task| nice(task) > 0), "{threads:?}");
-    // Whoever has compacted is the last of the ordinary class. `ionice` is of util-linux.
+    // A thread that has compacted has the lowest priority of the best-effort class. `ionice` is part of util-linux.
     let class = |task: &std::path::PathBuf| {
         let mut ionice = std::process::Command::new("ionice");
         let asked = ionice.arg("-p").arg(task.file_name().unwrap()).output();

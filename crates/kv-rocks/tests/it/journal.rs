@@ -1,7 +1,7 @@
-//! A journal that changed on the disk after a crash: told, not taken for one that the crash tore.
+//! A log that changed on disk after a crash is reported, and not taken for one that the crash tore.
 //!
-//! A copy of the folder's files while the engine is open is what a power cut leaves when everything had
-//! reached the disk; the ring belongs to the folder it was made for. A killed process leaves its ring.
+//! A copy of the data directory's files while the engine is open is what a power failure leaves if everything had
+//! reached the disk; the ring belongs to the original folder. A killed process leaves its ring.
 
 use std::{
     fs,
@@ -22,7 +22,7 @@ fn key(n: u32) -> Vec<u8> {
     [&7_u32.to_be_bytes()[..], &u64::from(n).to_be_bytes()].concat()
 }
 
-/// Now and then a commit that is longer than a block of the log.
+/// Some commits are longer than a block of the log.
 fn value(n: u32) -> Vec<u8> {
     let length = if n % 41 == 40 { 50_000 } else { 20 + n * 53 % 700 };
     (0..length).map(|at| (n * 7 + at * 13) as u8).collect()
@@ -59,7 +59,7 @@ fn copy(from: &Path, to: &Path) {
     copy_folder(from, to).expect("copies");
 }
 
-/// The folder refuses to open, each time, and says where; then it is repaired.
+/// Opening the data directory fails each time and names the place; then it is repaired.
 fn refused_and_repaired(dir: &Path) -> Arc<dyn Engine> {
     for _ in 0..2 {
         match open(dir, &small()) {
@@ -142,7 +142,7 @@ fn what_follows_the_last_sync_may_be_torn() {
     for n in 50..90 {
         commit(&engine, n, Durability::Buffered);
     }
-    // Makes the spool write without a sync that is noted in this log.
+    // Makes the ring buffer write without a sync that is recorded in this log.
     engine.flush().expect("flushes");
     let whole = fs::read(&log).expect("reads");
     for at in (synced..whole.len()).step_by((whole.len() - synced) / 9) {

@@ -1,4 +1,4 @@
-//! The contract on RocksDB, then what only files can show: reopening, crashes, a full disk.
+//! The contract on RocksDB, then behaviour that only files have: reopening, crashes, a full disk.
 
 mod allocations;
 mod cache;

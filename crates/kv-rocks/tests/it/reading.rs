@@ -1,5 +1,5 @@
-//! How files are read: backward as fast as forward and never wrong, and without pushing out of the
-//! cache what is read again and again.
+//! Reads of files: backward scans are as fast as forward scans and correct, and scans do not evict frequently read
+//! blocks from the cache.
 
 use std::{sync::Arc, thread};
 
@@ -14,7 +14,7 @@ fn key(number: u64) -> [u8; 8] {
     (number * 3).to_be_bytes()
 }
 
-/// No two alike, and they do not compress.
+/// All values differ and do not compress.
 fn value(number: u64) -> Vec<u8> {
     let mut state = number.wrapping_mul(0x9e37_79b9_7f4a_7c15) | 1;
     let mut next = || {
@@ -69,7 +69,7 @@ fn check_backward(engine: &Arc<dyn Engine>, count: u64) {
     assert!(!there);
 }
 
-/// Backward in one sweep, then in short hops among other readers, each value compared.
+/// Backward in one pass, then in short steps among other readers, comparing each value.
 #[test]
 fn backward_scans_read_what_was_written() {
     const COUNT: u64 = 20_000;
@@ -98,7 +98,7 @@ fn backward_scans_read_what_was_written() {
     });
 }
 
-/// Files that are replaced while they are read backward: a new file may get an old one's address.
+/// Files are replaced while they are read backward: a new file may get the address of an old one.
 #[test]
 fn backward_scans_stand_files_that_come_and_go() {
     const COUNT: u64 = 3_000;
@@ -120,7 +120,7 @@ fn read_hot(engine: &Arc<dyn Engine>, count: u64) {
     }
 }
 
-/// What is read again and again stays in the cache when somebody walks over everything, both ways.
+/// Frequently read blocks stay in the cache during a scan of everything, in both directions.
 #[test]
 fn a_large_scan_leaves_the_hot_set_in_the_cache() {
     const COUNT: u64 = 60_000;
@@ -149,7 +149,7 @@ fn a_large_scan_leaves_the_hot_set_in_the_cache() {
     }
 }
 
-/// What fits is cached by the first scan.
+/// Data that fits into the cache is cached by the first scan.
 #[test]
 fn a_small_scan_fills_the_cache() {
     const COUNT: u64 = 8_000;

@@ -1,4 +1,4 @@
-//! What is there after closing and opening again; loads, dropped ranges, checkpoints on files.
+//! The data after closing and reopening; loads, dropped ranges and checkpoints on files.
 
 use std::{fs, sync::Arc};
 
@@ -46,7 +46,7 @@ fn everything_is_there_after_reopening_and_stamps_go_on() {
     let mut last = 0;
     for round in 0..4_u8 {
         let engine = open_at(scratch.path());
-        // Without an entry in the change log, only who opens the engine knows the newest stamp.
+        // Without an entry in the change log, only the caller that opens the engine knows the newest stamp.
         engine.advance(CommitStamp(last)).expect("it advances");
         assert!(engine.last_stamp().0 >= last, "stamps never go back");
         assert_eq!(count(&engine, Space::Records), u64::from(round) * 50);
@@ -63,7 +63,7 @@ fn everything_is_there_after_reopening_and_stamps_go_on() {
         drop(engine);
         let engine = open_at(scratch.path());
         assert_eq!(count(&engine, Space::Spill), 0, "scratch does not outlive its process");
-        // That commit counted, too.
+        // That commit counts, too.
         let mut txn = engine.begin(TxnOptions::default()).expect("begins");
         txn.add(Space::Counters, b"n", &[-1]).expect("adds");
         txn.delete(Space::Changes, &nagi_kv::log_key(last + 1, 0)).expect("free");
@@ -83,7 +83,7 @@ fn large_loads_become_files() {
             key.clear();
             value.clear();
             key.push(1);
-            // Not sorted, and each key twice: the second entry counts.
+            // Not sorted, and each key occurs twice: the second entry wins.
             key.extend_from_slice(&(number / 2).wrapping_mul(2_654_435_761).to_be_bytes());
             value.resize(500, (number % 2) as u8);
             number += 1;
@@ -196,7 +196,7 @@ fn damaged_files_are_errors_not_wrong_answers() {
     let files = fs::read_dir(scratch.path().join("rocksdb")).expect("a folder");
     let tables = files.map(|file| file.expect("an entry").path());
     let tables = tables.filter(|path| path.extension().is_some_and(|end| end == "sst"));
-    // The records' table and the change log's; the other spaces have little.
+    // The tables of records and of the change log; the other spaces have little data.
     for table in tables.filter(|path| fs::metadata(path).is_ok_and(|data| data.len() > 500_000)) {
         let mut bytes = fs::read(&table).expect("reads");
         let middle = bytes.len() / 2;

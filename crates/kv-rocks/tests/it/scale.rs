@@ -1,5 +1,5 @@
-//! The same as a sorted map, with enough data that most of it lies in files, in evenly spread,
-//! clustered and random keys (files find keys by their spread).
+//! Comparison with a sorted map, with enough data that most of it is in files: evenly distributed, clustered and
+//! random keys (files are searched by interpolation).
 
 use std::{collections::BTreeMap, sync::Arc};
 
@@ -25,7 +25,7 @@ fn options() -> Options {
     Options { write_buffer_bytes: Some(1 << 20), cache_bytes: 8 << 20, ..Options::default() }
 }
 
-/// Keys of one shape a part: even, clustered with long common prefixes, random bytes of any length.
+/// Keys of three kinds: evenly distributed, clustered with long common prefixes, random bytes of any length.
 fn key(random: &mut Random) -> Vec<u8> {
     let number = random.next() % 20_000;
     match random.next() % 3 {

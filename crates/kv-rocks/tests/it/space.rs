@@ -1,4 +1,4 @@
-//! Disk space: what ranges take, what comes back after removals and drops, and when.
+//! Disk space: the size of ranges, and the space released after removals and drops.
 
 use std::{
     sync::Arc,
@@ -15,7 +15,7 @@ use crate::{
 
 const VALUE_BYTES: usize = 8 << 10;
 
-/// Bytes that do not compress, different for each `n`.
+/// Incompressible bytes that differ for each `n`.
 fn value(n: u32) -> Vec<u8> {
     let mut state = u64::from(n) + 1;
     let mut next = || {
@@ -26,7 +26,7 @@ fn value(n: u32) -> Vec<u8> {
     (0..VALUE_BYTES).map(|_| next()).collect()
 }
 
-/// Keys of the idents in turn, so that their files are shared.
+/// Keys of the idents alternate, so that they share files.
 fn fill(engine: &Arc<dyn Engine>, idents: &[u8], count: u32) {
     for n in 0..count {
         let ident = idents[n as usize % idents.len()];
@@ -43,7 +43,7 @@ fn size(engine: &Arc<dyn Engine>, ident: u8, live_count: Option<u64>) -> RangeSi
     engine.range_sizes(&[range]).expect("sizes")[0]
 }
 
-/// Returns once nothing waits to be reclaimed.
+/// Returns once no range waits to be reclaimed.
 fn settle(engine: &Arc<dyn Engine>) {
     let until = Instant::now() + Duration::from_secs(60);
     while gauge(engine, "ranges_to_reclaim") > 0 {
@@ -70,7 +70,7 @@ fn a_load_after_a_drop_takes_no_more_disk() {
     assert_eq!(count(&engine, Space::Records), 4000);
 }
 
-/// Whoever looks beside the range would step over each entry of it that a memtable still has.
+/// A search for the neighbours of the range would skip each of its entries in a memtable.
 #[test]
 fn what_memtables_have_of_a_dropped_range_is_flushed_away() {
     let scratch = Scratch::new();
@@ -102,7 +102,7 @@ fn what_a_drop_left_is_reclaimed_by_the_next_run() {
     let after = gauge(&engine, "disk_live_bytes");
     assert!(after < before * 3 / 4, "{before} bytes before the drop, {after} after the restart");
     assert_eq!(count(&engine, Space::Records), 3000);
-    // A second drop of what is gone costs nothing and changes nothing.
+    // A second drop of the same range costs nothing and changes nothing.
     engine.drop_range(Space::Records, &[1], &[2]).expect("drops");
     assert_eq!(gauge(&engine, "ranges_to_reclaim"), 0);
 }

@@ -1,14 +1,15 @@
-//! Resizing: RocksDB's own setter, and an eviction it has no call for.
+//! Resizes the cache: RocksDB's own setter, and an eviction that the C interface lacks.
 #![expect(unsafe_code)]
 
 use nagi_rocksdb_sys as ffi;
 
 unsafe extern "C" {
-    /// `trim.cc`: evicts down to `capacity` as far as entries are not in use; the bytes then used.
+    /// `trim.cc`: evicts entries that are not in use until `capacity` is reached; returns the bytes used
+    /// afterwards.
     fn nagi_cache_trim(cache: *mut ffi::rocksdb_cache_t, capacity: usize) -> usize;
 }
 
-/// Sets the capacity; a smaller one is kept to at once, as far as blocks are not in use.
+/// Sets the capacity. A smaller one takes effect at once, except for blocks in use.
 ///
 /// # Safety
 /// `cache` is a live cache.

@@ -1,4 +1,4 @@
-//! The block cache's size, which may change while it is in use.
+//! The size of the block cache, which may change while the cache is in use.
 
 mod ffi;
 

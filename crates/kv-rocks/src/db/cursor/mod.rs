@@ -1,4 +1,4 @@
-//! The iterator. All of it is `unsafe`, so it is in `raw.rs`.
+//! The iterator. All of it is `unsafe`, so the code is in `raw.rs`.
 
 mod raw;
 

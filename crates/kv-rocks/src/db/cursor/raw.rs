@@ -1,11 +1,11 @@
-//! The iterator, and everything it points into.
+//! The iterator, and everything that it points to.
 //!
-//! RocksDB keeps pointers to the bounds and to the read options, and needs the database open, so
-//! the cursor owns all of them; fields are freed in the order iterator, options, bounds, database.
+//! RocksDB keeps pointers to the bounds and to the read options, and requires an open database, so the cursor owns
+//! all of them. They are freed in the order iterator, options, bounds, database.
 //!
-//! A scan of more than the cache can spare must not take the place of what others read again and
-//! again. A cursor that has moved over `JUDGED_AFTER_BYTES` asks how large its range is; if that is
-//! too large, it continues with an iterator that uses what is cached but adds nothing.
+//! A large scan must not evict frequently read blocks from the cache. A cursor that has moved over
+//! `JUDGED_AFTER_BYTES` estimates the size of its range. If the range is too large for the cache, it continues with
+//! an iterator that uses cached blocks but adds none.
 #![expect(unsafe_code)]
 
 use std::sync::Arc;
@@ -18,13 +18,13 @@ use super::super::{
     snapshot::SnapshotHandle,
 };
 
-/// Until then a cursor may belong to a query with a small limit.
+/// Before that, the cursor may belong to a query with a small limit.
 const JUDGED_AFTER_BYTES: usize = 256 << 10;
-/// A range that takes this part of the cache may always be cached: one in so many.
+/// A range may be cached if it takes at most one in this many parts of the cache.
 const SPARED_PART: u64 = 4;
-/// Data blocks grow in the cache, where they are not compressed: by how much is a guess, in halves.
+/// Data blocks are uncompressed in the cache; their growth is estimated, in halves.
 const GROWTH_HALVES: u64 = 3;
-/// Behind every key of a space.
+/// Sorts after every key of a space.
 const LAST_KEY: [u8; 16] = [0xff; 16];
 
 pub(crate) struct RocksCursor {
@@ -34,12 +34,12 @@ pub(crate) struct RocksCursor {
     end: Box<[u8]>,
     space: Space,
     valid: bool,
-    /// Bytes moved over; no longer counted once the range was judged.
+    /// Bytes moved over; not counted any more once the range was judged.
     moved_bytes: usize,
     judged: bool,
-    /// The range holds no key at all, whatever the data.
+    /// True if the range cannot contain a key, whatever the data.
     empty: bool,
-    /// Kept alive: the iterator reads from them.
+    /// Kept alive, because the iterator reads from them.
     _snapshot: Option<Arc<SnapshotHandle>>,
     db: Arc<Db>,
 }
@@ -69,7 +69,8 @@ impl RocksCursor {
             }
             if let Some(snapshot) = snapshot {
                 ffi::rocksdb_readoptions_set_snapshot(reads, snapshot.raw());
-                // Else the iterator keeps all memtables of when it was made, and all that became of them.
+                // Otherwise the iterator would keep alive all memtables from when it was created, and the files
+                // made from them.
                 ffi::rocksdb_readoptions_set_auto_refresh_iterator_with_snapshot(reads, 1);
             }
             ffi::rocksdb_readoptions_set_background_purge_on_iterator_cleanup(reads, 1);
@@ -89,7 +90,7 @@ impl RocksCursor {
         }
     }
 
-    /// Looks where a move has led.
+    /// Updates the state after a move. Returns true if there is a current entry.
     fn landed(&mut self) -> Result<bool> {
         // SAFETY: the iterator is live.
         unsafe {
@@ -118,7 +119,7 @@ impl RocksCursor {
         Ok(true)
     }
 
-    /// Whether caching the whole range would push out much of what is there.
+    /// Returns true if caching the whole range would evict much of the present contents.
     fn is_large(&self) -> Result<bool> {
         let end = if self.end.is_empty() { &LAST_KEY[..] } else { &*self.end };
         let bytes = self.db.approximate_size(self.space, &self.start, end)? * GROWTH_HALVES / 2;
@@ -127,8 +128,8 @@ impl RocksCursor {
         Ok(bytes > room.max(capacity / SPARED_PART))
     }
 
-    /// Goes on from here with an iterator that adds nothing to the cache. Without a snapshot the key
-    /// may be gone by now: then from the next one in the direction of the scan.
+    /// Continues with an iterator that adds nothing to the cache. Without a snapshot the current key may have been
+    /// deleted; then it continues with the next one in the direction of the scan.
     fn spare_the_cache(&mut self, forward: bool) -> Result<bool> {
         // SAFETY: the old iterator is freed before the options it was made with change, and its key
         // is copied first; everything the new one points to is as in `new`.

@@ -1,4 +1,4 @@
-//! What table files there are, rewriting a part of them, and checking all of them.
+//! Lists table files, rewrites a range of them, and verifies all of them.
 #![expect(unsafe_code)]
 
 use std::{ffi::CStr, sync::atomic::Ordering};
@@ -22,8 +22,8 @@ pub(crate) struct LiveFile {
     pub(crate) deletion_count: u64,
 }
 
-/// Removed keys may hide in the deepest level itself: files that this call has not written are
-/// rewritten there too (`BottommostLevelCompaction::kForceOptimized`).
+/// Removed keys may also be in the deepest level, so files there that this call has not written are rewritten, too
+/// (`BottommostLevelCompaction::kForceOptimized`).
 const REWRITE_DEEPEST: u8 = 3;
 
 impl Db {
@@ -41,7 +41,7 @@ impl Db {
         }
     }
 
-    /// Every table file. Costs microseconds a file, and RocksDB's lock meanwhile.
+    /// Every table file. Costs microseconds per file, and holds RocksDB's lock meanwhile.
     pub(crate) fn live_files(&self) -> Vec<LiveFile> {
         // SAFETY: the list is freed after the copies; strings live as long as the list.
         unsafe {
@@ -72,7 +72,7 @@ impl Db {
         }
     }
 
-    /// Rewrites the files that hold keys in `[start, last]`, the deepest ones too.
+    /// Rewrites the files with keys in `[start, last]`, including the deepest level.
     pub(crate) fn rewrite(&self, space: Space, start: &[u8], last: &[u8]) {
         // SAFETY: keys and options live through the call.
         unsafe {
@@ -92,14 +92,14 @@ impl Db {
         }
     }
 
-    /// Ends every `compact` and `rewrite` that runs; the next ones run again after `allow`.
+    /// Cancels every running `compact` and `rewrite`; later ones run again after `allow_compacting`.
     pub(crate) fn interrupt_compacting(&self) {
         self.interrupt_count.fetch_add(1, Ordering::SeqCst);
         // SAFETY: the database is open; calls are counted, so that each needs its `allow`.
         unsafe { ffi::rocksdb_disable_manual_compaction(self.raw) }
     }
 
-    /// Changes whenever compactions were ended: who compacted meanwhile may not be done.
+    /// Changes whenever compactions were cancelled: one that ran meanwhile may be incomplete.
     pub(crate) fn interrupt_count(&self) -> u64 {
         self.interrupt_count.load(Ordering::SeqCst)
     }
@@ -109,7 +109,7 @@ impl Db {
         unsafe { ffi::rocksdb_enable_manual_compaction(self.raw) }
     }
 
-    /// Whether compactions begin without being asked for.
+    /// Enables or disables automatic compactions.
     pub(crate) fn set_compacts_by_itself(&self, on: bool) -> Result<()> {
         let value = if on { c"false" } else { c"true" };
         for space in self.spaces().filter(|space| !self.damaged().rests(*space)) {
@@ -132,7 +132,7 @@ impl Db {
         self.property(Space::Records, c"rocksdb.num-running-compactions")
     }
 
-    /// Reads all table files past the cache; what is damaged, if anything is.
+    /// Reads all table files, bypassing the cache. Returns the damage, if there is any.
     pub(crate) fn verify(&self) -> Result<Option<String>> {
         // SAFETY: the options are freed after the call.
         let result = unsafe {

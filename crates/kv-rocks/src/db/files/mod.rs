@@ -1,4 +1,4 @@
-//! The table files of the database, and work on them.
+//! The table files of the database, and operations on them.
 
 mod ffi;
 

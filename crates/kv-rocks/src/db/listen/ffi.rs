@@ -1,4 +1,4 @@
-//! Calls between the engine and damage.cc, and the options of a space that rests.
+//! Callbacks between the engine and damage.cc, and the options of a space whose compactions are suspended.
 #![expect(unsafe_code)]
 
 use std::{
@@ -16,7 +16,7 @@ unsafe extern "C" {
     fn nagi_damage_listen(options: *mut ffi::rocksdb_options_t, damaged: *const c_void);
 }
 
-/// No compaction begins by itself, and no number of files that wait for one holds up a write.
+/// Disables automatic compactions, and ensures that the files waiting for one do not delay writes.
 const RESTING: [(&CStr, &CStr); 5] = [
     (c"disable_auto_compactions", c"true"),
     (c"hard_pending_compaction_bytes_limit", c"0"),
@@ -25,7 +25,7 @@ const RESTING: [(&CStr, &CStr); 5] = [
     (c"soft_pending_compaction_bytes_limit", c"0"),
 ];
 
-/// Lets the database of the options tell `damaged` what its compactions meet, and of its flushes.
+/// Makes the database of the options report failed compactions and finished flushes to `damaged`.
 ///
 /// SAFETY: `options` is a live options object; `damaged` outlives the database.
 pub(in crate::db) unsafe fn listen(options: *mut ffi::rocksdb_options_t, damaged: &Damaged) {
@@ -61,7 +61,7 @@ unsafe extern "C" fn nagi_flush_finished(damaged: *const c_void) {
 }
 
 impl Db {
-    /// From now on the space is compacted only when somebody asks for it.
+    /// Suspends automatic compactions of the space; only explicit ones run.
     pub(crate) fn rest(&self, space: Space) -> Result<()> {
         let names = RESTING.map(|(name, _)| name.as_ptr());
         let values = RESTING.map(|(_, value)| value.as_ptr());

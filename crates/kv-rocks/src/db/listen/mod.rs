@@ -1,4 +1,4 @@
-//! What RocksDB tells of compactions that failed and of flushes.
+//! RocksDB's notifications of failed compactions and of flushes.
 
 mod ffi;
 

@@ -1,4 +1,4 @@
-//! Asking the list of files (MANIFEST) which logs it still needs, before any of them is read.
+//! Reads from the file list (MANIFEST) which logs a recovery needs, before any log is read.
 #![expect(unsafe_code)]
 
 use std::{ffi::CStr, path::Path, ptr};
@@ -14,8 +14,8 @@ use crate::options::Options;
 
 const FIRST_NEEDED: &CStr = c"rocksdb.min-log-number-to-keep";
 
-/// The number of the first log that a recovery would read. Opens the folder for reading, with
-/// `no_logs`, which has none, as the folder of its logs: nothing is recovered and nothing changed.
+/// The number of the first log that a recovery would read. Opens the folder for reading, with the folder `no_logs`,
+/// which has no logs, as its log folder; so nothing is recovered and nothing is changed.
 pub(crate) fn first_needed_log(
     files: &Path,
     no_logs: &Path,

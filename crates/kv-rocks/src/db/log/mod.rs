@@ -1,4 +1,4 @@
-//! What the list of files says of the log.
+//! The log position stored in the file list.
 
 mod ffi;
 

@@ -13,7 +13,7 @@ use nagi_rocksdb_sys as ffi;
 use super::super::ffi::c_path;
 use crate::damage;
 
-/// What removes the files of a database.
+/// The file remover of a database.
 #[repr(C)]
 pub(crate) struct Remover {
     _opaque: [u8; 0],
@@ -21,16 +21,16 @@ pub(crate) struct Remover {
 
 // SAFETY: as defined in `native/*.cc`, which this crate's build script compiles.
 unsafe extern "C" {
-    /// Compactions of the database of `options` come last at the disk, where its scheduler knows of that.
+    /// Gives compactions of the database of `options` the lowest disk priority, if the disk scheduler supports it.
     pub(crate) fn nagi_compaction_last_at_the_disk(options: *mut ffi::rocksdb_options_t);
-    /// Lets the database of `options`, whose environment is set, remove its files at a pace.
+    /// Makes the database of `options`, whose environment is set, remove its files at a limited rate.
     pub(crate) fn nagi_remover_create(options: *mut ffi::rocksdb_options_t) -> *mut Remover;
-    /// How many bytes a second are removed; zero: as fast as it goes.
+    /// Sets how many bytes per second are removed; zero: no limit.
     pub(crate) fn nagi_remover_set_rate(remover: *mut Remover, bytes: i64);
     pub(crate) fn nagi_remover_destroy(remover: *mut Remover);
-    /// Sets how many bytes a second the limiter lets through.
+    /// Sets how many bytes per second the rate limiter allows.
     pub(crate) fn nagi_rate_limiter_set(limiter: *mut ffi::rocksdb_ratelimiter_t, bytes: i64);
-    /// A cache of `capacity` bytes; `share` of them for blocks compressed by RocksDB's compressor
+    /// Creates a cache of `capacity` bytes, of which `share` is for blocks compressed with RocksDB's compressor
     /// number `compression`.
     pub(crate) fn nagi_cache_create(
         capacity: usize,
@@ -38,11 +38,11 @@ unsafe extern "C" {
         share: f64,
     ) -> *mut ffi::rocksdb_cache_t;
 
-    /// Changes the share, of a cache that was made with one.
+    /// Changes the share of a cache that was created with one.
     pub(crate) fn nagi_cache_set_share(cache: *mut ffi::rocksdb_cache_t, share: f64);
 
-    /// Lets the database of `options` read through a layer that reads ahead of reverse scans, and past
-    /// what the disk cannot read.
+    /// Makes the database of `options` read through a layer with read-ahead for reverse scans, which also tolerates
+    /// unreadable pages.
     pub(crate) fn nagi_options_read_back(options: *mut ffi::rocksdb_options_t);
 
     fn nagi_table_opens(name: *const c_char) -> c_int;
@@ -50,15 +50,15 @@ unsafe extern "C" {
     fn nagi_make_unreadable(name: *const c_char, from: u64, to: u64) -> c_int;
 }
 
-/// Whether a table file can be opened by itself.
+/// Returns true if a table file can be opened on its own.
 pub(crate) fn table_opens(file: &Path) -> bool {
     let Ok(name) = c_path(file) else { return false };
     // SAFETY: the name ends with a zero byte and is only read during the call.
     unsafe { nagi_table_opens(name.as_ptr()) != 0 }
 }
 
-/// From now on no read of a database in this process gets the bytes `from..to` of a table file, as if the
-/// disk had a bad sector there. For tests.
+/// For tests: makes all further reads of the bytes `from..to` of a table file fail in this process, like a bad
+/// sector.
 ///
 /// # Errors
 /// `Io` if there is no such file.

@@ -1,5 +1,5 @@
-//! The crate's own C++ (`native/*.cc`), which adds what RocksDB's C interface lacks. All of it is
-//! `unsafe`, so it is in `ffi.rs`.
+//! The crate's own C++ (`native/*.cc`), which adds functions that RocksDB's C interface lacks. All of it is
+//! `unsafe`, so the code is in `ffi.rs`.
 
 mod ffi;
 

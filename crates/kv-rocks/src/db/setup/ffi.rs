@@ -1,9 +1,9 @@
 //! RocksDB's options for this engine.
 //!
-//! The choices were measured: direct I/O for flush and compaction together with recycled log files
-//! removed the stalls of seconds that the page cache's writeback causes; an unpartitioned index in a
-//! lock-free cache gives the cheapest point read; commits come one at a time (the engine's commit
-//! lock), so concurrent memtable inserts are off.
+//! The options were measured. Direct I/O for flushes and compactions together with recycled log files removed
+//! stalls of seconds, which the page cache's writeback causes. An unpartitioned index in a lock-free cache gives
+//! the cheapest point reads. Commits are serialized by the engine's commit lock, so concurrent memtable inserts are
+//! off.
 #![expect(unsafe_code)]
 
 use std::{
@@ -25,47 +25,47 @@ use crate::{
 };
 
 const LEVELS: usize = 7;
-/// With so many files allowed, a terabyte of tables can stay open.
+/// With this many files allowed, all tables of a terabyte can stay open.
 const FILES_ENOUGH: u64 = 16_000;
-/// With fewer, what is open beside tables and connections: journals, logs, runs of queries, a backup.
+/// With fewer: the files that are open in addition to tables and connections (logs, runs of queries, a backup).
 const FILES_BESIDE: u64 = 64;
 const FILES_LEAST: u64 = 20;
-/// Age at which a file is worth rewriting only to drop old versions.
+/// Age at which a file is rewritten only to drop old versions.
 const REWRITE_AFTER_S: u32 = 3600;
-/// Bytes a second for background writes until the governor has looked.
+/// Rate limit of background writes until the governor's first step, in bytes per second.
 const RATE_AT_START: i64 = 4 << 30;
-/// The limiter hands out its bytes in so short pieces that no burst is felt.
+/// The limiter refills at this short interval, so that there are no noticeable bursts.
 const REFILL_US: i64 = 10_000;
-/// Compaction gets its turn before flushes once in so many times.
+/// Compactions get their turn before flushes once in this many times.
 const FAIRNESS: i32 = 10;
 /// `BlockSearchType::kAuto`.
 const SEARCH_BY_HINT: c_int = 2;
-/// The compressor's own default: RocksDB's `kDefaultCompressionLevel`.
+/// The compressor's own default level: RocksDB's `kDefaultCompressionLevel`.
 const DEFAULT_LEVEL: c_int = 32767;
-/// RocksDB's default; of no use to zstd.
+/// RocksDB's default; zstd does not use it.
 const WINDOW_BITS: c_int = -14;
-/// A dictionary is trained on so many times its size, which a table file being written buffers.
+/// A dictionary is trained on this many times its size of data, which is buffered while a table file is written.
 const TRAINING_PART: c_int = 64;
 
-/// What the system allows, and how to open.
+/// Properties of the system, and the mode of opening.
 #[derive(Clone)]
 pub(crate) struct System {
-    /// The file system takes `O_DIRECT`.
+    /// The file system supports `O_DIRECT`.
     pub(crate) direct_io: bool,
-    /// Reads go past the page cache, too.
+    /// Reads bypass the page cache, too.
     pub(crate) direct_reads: bool,
-    /// Files this process may have open.
+    /// Limit of open files of this process.
     pub(crate) files_max: u64,
-    /// Takes the log; none where there is no memory file system.
+    /// The ring buffer of the log; none without a memory file system.
     pub(crate) spool: Option<Arc<Spool>>,
-    /// Opens what can be opened and changes as little as it can: for reading past damage.
+    /// Opens as much as possible and changes as little as possible: for reading damaged data.
     pub(crate) salvage: bool,
-    /// Only to look at: nothing is written.
+    /// Read-only: nothing is written.
     pub(crate) read_only: bool,
 }
 
 impl System {
-    /// The page cache, no spool, all there is to be opened for writing.
+    /// With the page cache, without a ring buffer, everything opened for writing.
     pub(crate) fn plain() -> System {
         System {
             direct_io: false,
@@ -83,12 +83,12 @@ pub(crate) struct Setup {
     pub(crate) database: *mut ffi::rocksdb_options_t,
     pub(crate) spaces: Vec<*mut ffi::rocksdb_options_t>,
     pub(crate) cache: *mut ffi::rocksdb_cache_t,
-    /// Of what flushes and compactions write.
+    /// Rate limiter of flushes and compactions.
     limiter: *mut ffi::rocksdb_ratelimiter_t,
     remover: *mut native::Remover,
-    /// What compactions of the database met; the database points to it.
+    /// Damage met by compactions; the database has a pointer to it.
     pub(crate) damaged: Box<Damaged>,
-    /// Freed after the database is closed, as all of this.
+    /// Freed after the database is closed, like all fields.
     _environment: Option<Environment>,
 }
 
@@ -139,21 +139,21 @@ impl Setup {
         }
     }
 
-    /// Sets how many bytes a second flushes and compactions may write.
+    /// Sets how many bytes per second flushes and compactions may write.
     pub(crate) fn set_background_rate(&self, bytes: u64) {
         let bytes = i64::try_from(bytes).unwrap_or(i64::MAX);
         // SAFETY: the limiter lives as long as `self`; it is made for calls from any thread.
         unsafe { native::nagi_rate_limiter_set(self.limiter, bytes) }
     }
 
-    /// Sets how many bytes a second of files that are no longer needed are removed; none: no limit.
+    /// Sets how many bytes per second of obsolete files are removed; none: no limit.
     pub(crate) fn set_removal_rate(&self, bytes: Option<u64>) {
         let bytes = bytes.map_or(0, |bytes| i64::try_from(bytes).unwrap_or(i64::MAX));
         // SAFETY: the remover lives as long as `self`; it is made for calls from any thread.
         unsafe { native::nagi_remover_set_rate(self.remover, bytes) }
     }
 
-    /// How many families the database in the folder has.
+    /// The number of column families of the database in the folder.
     ///
     /// # Errors
     /// There is no database, or its manifest cannot be read.
@@ -161,7 +161,7 @@ impl Setup {
         Ok(self.families(folder)?.len())
     }
 
-    /// The names of the families that the database in the folder has.
+    /// The names of the column families of the database in the folder.
     fn families(&self, folder: &CStr) -> Result<Vec<Vec<u8>>> {
         let (mut found, mut count) = (Vec::new(), 0);
         // SAFETY: the list has `count` zero-terminated names and is freed once, with that count.
@@ -183,28 +183,28 @@ impl Setup {
         Ok(found)
     }
 
-    /// The spaces to open in the folder: those every store has, and those that were made.
+    /// The spaces to open in the folder: those that every store has, and those that were created.
     ///
     /// # Errors
-    /// The list of files is damaged in a way that RocksDB would not survive.
+    /// The file list is damaged in a way that would make RocksDB loop.
     pub(crate) fn present(&self, folder: &CStr) -> Result<Vec<Space>> {
         file_list::check(Path::new(OsStr::from_bytes(folder.to_bytes())))?;
-        // A folder without a database only means that nothing was made yet.
+        // A folder without a database means that nothing was created yet.
         let found = self.families(folder).unwrap_or_default();
         let made = |space: &Space| found.iter().any(|name| name == space.name().as_bytes());
         let wanted = |space: &Space| Space::CORE.contains(space) || made(space);
         Ok(Space::ALL.into_iter().filter(wanted).collect())
     }
 
-    /// The options of the default family and of these spaces, as [`names`] has them.
+    /// The options of the default family and of these spaces, in the order of [`names`].
     pub(crate) fn options(&self, spaces: &[Space]) -> Vec<*const ffi::rocksdb_options_t> {
         let spaces = spaces.iter().map(|space| self.spaces[*space as usize]);
         std::iter::once(self.database).chain(spaces).map(|o| o.cast_const()).collect()
     }
 }
 
-/// Compaction gives way to requests where there are too few cores for both. The threads are those of
-/// the whole process.
+/// Lowers the CPU priority of compaction threads, so that they yield to requests if there are too few cores. The
+/// threads are those of the whole process.
 fn lower_priority_of_compaction() {
     // SAFETY: the default environment lives as long as the process; this frees the handle only.
     unsafe {
@@ -225,11 +225,11 @@ unsafe fn database_options(
         let db = ffi::rocksdb_options_create();
         ffi::rocksdb_options_set_create_if_missing(db, 1);
         ffi::rocksdb_options_set_create_missing_column_families(db, 1);
-        // Of the family `default`, which stays empty. RocksDB wants as much free space as the largest
-        // memtable before it takes writes again after the disk was full.
+        // Applies to the family `default`, which stays empty. After a full disk RocksDB accepts writes again only
+        // if the free space exceeds the largest memtable.
         ffi::rocksdb_options_set_write_buffer_size(db, 1 << 20);
         ffi::rocksdb_options_set_max_background_jobs(db, options.background_threads as c_int);
-        // All tables stay open, unless the system allows too few files. Connections may have four fifths.
+        // All tables stay open, unless the system allows too few files. Connections may have four fifths of them.
         let few = (system.files_max / 5).saturating_sub(FILES_BESIDE).max(FILES_LEAST);
         let files = if system.files_max < FILES_ENOUGH { few } else { u64::MAX };
         ffi::rocksdb_options_set_max_open_files(db, i32::try_from(files).unwrap_or(-1));
@@ -244,9 +244,9 @@ unsafe fn database_options(
         ffi::rocksdb_options_set_wal_bytes_per_sync(db, 1 << 20);
         ffi::rocksdb_options_set_writable_file_max_buffer_size(db, 1 << 20);
         ffi::rocksdb_options_set_avoid_unnecessary_blocking_io(db, 1);
-        // The log: each commit hands it to the system (so it survives the process), our own thread
-        // syncs it; files are used again, not allocated anew. Buffering in the process would save
-        // a microsecond a commit, but then RocksDB cannot recover from a full disk.
+        // The log: each commit is written to the operating system (so it survives the process), and the journal
+        // thread syncs it. Log files are recycled instead of allocated anew. Buffering in the process would save a
+        // microsecond per commit, but then RocksDB could not recover from a full disk.
         ffi::rocksdb_options_set_recycle_log_file_num(db, 4);
         if options.journal_compression {
             ffi::rocksdb_options_set_wal_compression(db, ffi::rocksdb_zstd_compression as c_int);
@@ -258,7 +258,7 @@ unsafe fn database_options(
         ffi::rocksdb_options_set_max_total_wal_size(db, options.log_max());
         ffi::rocksdb_options_set_allow_concurrent_memtable_write(db, 0);
         ffi::rocksdb_options_set_enable_pipelined_write(db, 0);
-        // Memtables are charged to the cache, so both together keep to `cache_bytes`.
+        // Memtables are charged to the cache, so both together stay within `cache_bytes`.
         let memtables = ffi::rocksdb_write_buffer_manager_create_with_cache(
             options.memtables_max() as usize,
             cache,
@@ -286,7 +286,7 @@ unsafe fn database_options(
     }
 }
 
-/// Opens past tables that cannot be opened, and reads past gaps in the log.
+/// Opens even if some tables cannot be opened, and reads past gaps in the log.
 ///
 /// SAFETY: `db` is a live options object.
 unsafe fn tolerate(db: *mut ffi::rocksdb_options_t) {
@@ -295,7 +295,7 @@ unsafe fn tolerate(db: *mut ffi::rocksdb_options_t) {
     unsafe {
         ffi::rocksdb_options_set_create_if_missing(db, 0);
         ffi::rocksdb_options_set_paranoid_checks(db, 0);
-        // All tables are opened at the start only if all may be open.
+        // All tables are opened at the start only if all may stay open.
         ffi::rocksdb_options_set_max_open_files(db, FILES_OPEN);
         ffi::rocksdb_options_set_recycle_log_file_num(db, 0);
         ffi::rocksdb_options_set_wal_recovery_mode(
@@ -332,8 +332,8 @@ unsafe fn space_options(
         ffi::rocksdb_options_set_level_compaction_dynamic_level_bytes(cf, 1);
         ffi::rocksdb_options_set_target_file_size_base(cf, (whole as u64).max(8 << 20));
         ffi::rocksdb_options_set_max_bytes_for_level_base(cf, (whole as u64 * 8).max(64 << 20));
-        // Also bounds what is merged within level 0: one file of half the data there would be written
-        // twice, and its successor would leave half of the cache cold at one stroke.
+        // Also limits merges within level 0: a single file with half of the data there would be written twice, and
+        // its successor would leave half of the cache cold at once.
         ffi::rocksdb_options_set_max_compaction_bytes(cf, (whole as u64 * 4).max(32 << 20));
         ffi::rocksdb_options_set_level0_file_num_compaction_trigger(cf, 6);
         ffi::rocksdb_options_set_level0_slowdown_writes_trigger(cf, 40);
@@ -344,13 +344,14 @@ unsafe fn space_options(
             cf,
             ffi::rocksdb_k_min_overlapping_ratio_compaction_pri as c_int,
         );
-        // Point reads of a key that is not in a memtable should not search it.
+        // Point reads of a key that is not in a memtable should not search the memtable.
         ffi::rocksdb_options_set_memtable_prefix_bloom_size_ratio(cf, 0.02);
         ffi::rocksdb_options_set_memtable_whole_key_filtering(cf, 1);
-        // Files that held versions for a snapshot when they were written are rewritten once it is
-        // gone. With a snapshot per transaction that is every file, soon after it was written.
+        // Files that kept versions for a snapshot when they were written are rewritten once the snapshot is
+        // released. With a snapshot per transaction that applies to every file, soon after it was written.
         ffi::rocksdb_options_set_bottommost_file_compaction_delay(cf, REWRITE_AFTER_S);
-        // Where half of the neighbours are deletions (queues, expiry), scans would wade through them.
+        // Files in which half of a window of entries are deletions (queues, expiry) are compacted, because scans
+        // are slow there.
         ffi::rocksdb_options_add_compact_on_deletion_collector_factory(cf, 8192, 4096);
         set_compression(cf, options.compressor(space), options);
         let table = table_options(block_bytes, cache);
@@ -360,7 +361,7 @@ unsafe fn space_options(
     }
 }
 
-/// New files are read back and rewritten soon: level 0 is not compressed.
+/// Level 0 is not compressed, because new files are read and rewritten soon.
 ///
 /// SAFETY: `cf` is a live options object.
 unsafe fn set_compression(
@@ -419,8 +420,8 @@ unsafe fn table_options(
             ffi::rocksdb_filterpolicy_create_bloom_full(10.0),
         );
         ffi::rocksdb_block_based_options_set_optimize_filters_for_memory(table, 1);
-        // Keys in an index block that are evenly spread (record ids are) are found by interpolation:
-        // a quarter of a point read's time was binary search. RocksDB chooses by the block's hint.
+        // Evenly distributed keys in an index block (such as record ids) are found by interpolation search: binary
+        // search took a quarter of the time of a point read. RocksDB decides by the block's hint.
         ffi::rocksdb_block_based_options_set_uniform_cv_threshold(table, 0.3);
         ffi::rocksdb_block_based_options_set_index_block_search_type(table, SEARCH_BY_HINT);
         ffi::rocksdb_block_based_options_set_cache_index_and_filter_blocks(table, 1);
@@ -433,7 +434,7 @@ unsafe fn table_options(
             ffi::rocksdb_block_based_table_data_block_index_type_binary_search_and_hash as c_int,
         );
         ffi::rocksdb_block_based_options_set_data_block_hash_ratio(table, 0.75);
-        // What was written is in the cache at once (`Warm::All`), as `warm` may change later.
+        // New blocks go to the cache at once (`Warm::All`); `set_warm` may change that later.
         ffi::rocksdb_block_based_options_set_prepopulate_block_cache(table, 2);
         table
     }
@@ -445,7 +446,7 @@ pub(crate) fn names(spaces: &[Space]) -> Vec<CString> {
     names.map(|name| CString::new(name).expect("names have no zero byte")).collect()
 }
 
-/// The names as C wants them.
+/// The names as C strings.
 pub(crate) fn pointers(names: &[CString]) -> Vec<*const c_char> {
     names.iter().map(|name| name.as_ptr()).collect()
 }

@@ -1,4 +1,4 @@
-//! How RocksDB is set up. All of it is `unsafe`, so it is in `ffi.rs`.
+//! The options of RocksDB. All of the code is `unsafe`, so it is in `ffi.rs`.
 
 mod ffi;
 

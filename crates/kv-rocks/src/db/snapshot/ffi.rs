@@ -7,7 +7,7 @@ use nagi_rocksdb_sys as ffi;
 
 use super::super::ffi::Db;
 
-/// One state of the database.
+/// A snapshot of the database.
 pub(crate) struct SnapshotHandle {
     db: Arc<Db>,
     raw: *const ffi::rocksdb_snapshot_t,
@@ -34,7 +34,7 @@ impl SnapshotHandle {
         &self.db
     }
 
-    /// The newest sequence number that it reads.
+    /// The newest visible sequence number.
     pub(crate) fn sequence(&self) -> u64 {
         // SAFETY: the snapshot lives until `drop`.
         unsafe { ffi::rocksdb_snapshot_get_sequence_number(self.raw) }

@@ -1,4 +1,4 @@
-//! Snapshots: what was visible at a moment, for many reads.
+//! Snapshots of the database, for several reads.
 
 mod ffi;
 

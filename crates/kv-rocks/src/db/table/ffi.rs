@@ -1,4 +1,4 @@
-//! Writes a sorted table file and hands it to the database, past log and memtable.
+//! Writes a sorted table file and ingests it into the database, bypassing log and memtable.
 #![expect(unsafe_code)]
 
 use std::{path::Path, sync::atomic::Ordering::SeqCst};
@@ -28,7 +28,7 @@ impl TableFile {
         }
     }
 
-    /// Adds an entry; keys ascend strictly.
+    /// Adds an entry; keys must be strictly ascending.
     pub(crate) fn put(&mut self, key: &[u8], value: &[u8]) -> Result<()> {
         // SAFETY: key and value are copied.
         checked(|error| unsafe {
@@ -86,9 +86,9 @@ impl Db {
         result
     }
 
-    /// How many files have begun to be taken in, and how many of these are done.
+    /// Number of ingestions that were begun, and of those that were finished.
     pub(crate) fn ingests(&self) -> (u64, u64) {
-        // In this order: what begins in between shows as under way.
+        // Read in this order, so that an ingestion that begins in between counts as in progress.
         let ended = self.ingests_ended.load(SeqCst);
         (self.ingests_begun.load(SeqCst), ended)
     }

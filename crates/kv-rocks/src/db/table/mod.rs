@@ -1,4 +1,4 @@
-//! Table files made outside the database. All of it is `unsafe`, so it is in `ffi.rs`.
+//! Table files written outside the database. All of the code is `unsafe`, so it is in `ffi.rs`.
 
 mod ffi;
 
