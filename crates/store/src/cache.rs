@@ -1,14 +1,19 @@
 //! The record cache: whole documents by `_id`, above the engine.
 //!
-//! A hit costs a hash, a lock and a copy; a read through the engine ten times that. Shards by hash;
-//! each is bounded in bytes and evicts by second chance.
+//! A hit costs a hash, a lock and a copy; a read through the engine costs ten times as much. The cache is sharded
+//! by hash; each shard is limited in bytes and evicts by second chance.
 //!
-//! Never stale: a write takes the documents it changes out before it commits, and marks their slots
-//! as pending until the commit is over. No one fills a pending slot, nor one that was pending since
-//! the reader began (the slot's epoch tells). So a filled document is the newest committed one.
+//! Coherence: before a write commits, it removes the documents it changes and marks their slots as pending until
+//! the commit is over. A reader must not fill a slot that is pending, nor one that was pending since the reader
+//! began (the slot's epoch tells). So a cached document is always the newest committed version.
 //!
-//! Does not know about: collections that are dropped (their idents are never used again; what is
-//! left of them is evicted in time).
+//! ```text
+//!   reader            miss, epoch 4 ... reads old version ............ fill refused: epoch 5
+//!   writer                       begin_write: epoch 5 ... commit ... end_write
+//! ```
+//!
+//! Dropped collections are not removed from the cache: their idents are never reused, and their entries are evicted
+//! in time.
 
 use std::collections::{HashMap, VecDeque};
 use std::hash::BuildHasher;
@@ -25,7 +30,7 @@ use crate::ident::Ident;
 
 const SHARD_COUNT: usize = 64;
 const SLOT_COUNT: usize = 256;
-/// What an entry costs besides its bytes.
+/// Memory of an entry in addition to its bytes.
 const ENTRY_BYTES: usize = 120;
 
 /// Documents by collection and `_id` key string.
@@ -59,7 +64,7 @@ struct Entry {
     key_len: u32,
 }
 
-/// Permission to fill, good until the slot is written.
+/// Permission to fill a slot; invalid once the slot is written.
 #[derive(Clone, Copy)]
 pub(crate) struct Fill {
     hash: u64,
@@ -67,7 +72,7 @@ pub(crate) struct Fill {
 }
 
 impl Cache {
-    /// A cache of about `bytes_max`; none if that is too small to be of use.
+    /// A cache of about `bytes_max`; none if that is too small to be useful.
     pub(crate) fn new(bytes_max: usize) -> Option<Cache> {
         let shard_bytes_max = bytes_max / SHARD_COUNT;
         if shard_bytes_max < 4096 {
@@ -78,7 +83,7 @@ impl Cache {
         Some(Cache { shards, shard_bytes_max: AtomicUsize::new(shard_bytes_max) })
     }
 
-    /// Changes the size; what is too much is evicted at once.
+    /// Changes the size; the excess is evicted at once.
     pub(crate) fn resize(&self, bytes_max: usize) {
         let shard_bytes_max = bytes_max / SHARD_COUNT;
         let before = self.shard_bytes_max.swap(shard_bytes_max, Relaxed);
@@ -87,7 +92,7 @@ impl Cache {
         }
     }
 
-    /// Forgets everything, also what is being read at this moment.
+    /// Removes everything, including documents that are being read at this moment.
     pub(crate) fn clear(&self) {
         for shard in &self.shards {
             let mut shard = shard.lock();
@@ -98,13 +103,13 @@ impl Cache {
         }
     }
 
-    /// Bytes in use, and how many there may be.
+    /// Bytes in use, and their limit.
     pub(crate) fn bytes(&self) -> (usize, usize) {
         let used = self.shards.iter().map(|shard| shard.lock().bytes).sum();
         (used, self.shard_bytes_max.load(Relaxed) * SHARD_COUNT)
     }
 
-    /// How many reads it has answered, and how many not.
+    /// Number of reads with a hit, and of reads without.
     pub(crate) fn reads(&self) -> (u64, u64) {
         self.shards.iter().fold((0, 0), |(hits, misses), shard| {
             let shard = shard.lock();
@@ -112,9 +117,9 @@ impl Cache {
         })
     }
 
-    /// What stands for (collection, key) in the other calls.
+    /// The hash of (collection, key), which the other calls take.
     pub(crate) fn hash(ident: Ident, key: &[u8]) -> u64 {
-        /// One for all caches of the process: transactions hash before they know of a cache.
+        /// One hasher for all caches of the process: transactions compute hashes before they have a cache.
         static HASHER: LazyLock<HashState> = LazyLock::new(HashState::default);
         HASHER.hash_one((ident.0, key))
     }
@@ -123,7 +128,7 @@ impl Cache {
         &self.shards[(hash >> 58) as usize]
     }
 
-    /// Appends the document to `out` if it is there, else says how it may be filled.
+    /// Appends the document to `out` if it is cached; otherwise returns the permission to fill it.
     pub(crate) fn get(
         &self,
         hash: u64,
@@ -147,7 +152,7 @@ impl Cache {
         Err((slot.pending == 0).then_some(Fill { hash, epoch: slot.epoch }))
     }
 
-    /// Adds a document that was read after `fill` was given, unless a write came in between.
+    /// Adds a document that was read after `fill` was given, unless it was written in between.
     pub(crate) fn fill(&self, fill: Fill, ident: Ident, key: &[u8], doc: &[u8]) {
         let size = key.len() + doc.len() + ENTRY_BYTES;
         let shard_bytes_max = self.shard_bytes_max.load(Relaxed);
@@ -168,12 +173,12 @@ impl Cache {
             None => shard.queue.push_back(fill.hash),
         }
         if shard.queue.len() > 2 * shard.entries.len() + 64 {
-            // Documents taken out by writes leave their places behind.
+            // Documents removed by writes leave entries in the queue.
             shard.queue = shard.entries.keys().copied().collect();
         }
     }
 
-    /// Before the commit of a write that changes the document: takes it out, forbids to fill it.
+    /// Called before the commit of a write that changes the document: removes it and blocks fills.
     pub(crate) fn begin_write(&self, hash: u64) {
         note_shared("record cache", 2);
         let mut shard = self.shard(hash).lock();
@@ -185,7 +190,7 @@ impl Cache {
         slot.epoch = slot.epoch.wrapping_add(1);
     }
 
-    /// After the commit, whether it succeeded or not.
+    /// Called after the commit, successful or not.
     pub(crate) fn end_write(&self, hash: u64) {
         note_shared("record cache", 2);
         self.shard(hash).lock().slots[slot_of(hash)].pending -= 1;
@@ -203,7 +208,7 @@ impl Entry {
 }
 
 impl Shard {
-    /// Evicts until at most `bytes_max` are left: oldest first, but one who was used goes round again.
+    /// Evicts until at most `bytes_max` are left: oldest first, but a document that was used gets a second round.
     fn evict(&mut self, bytes_max: usize) {
         while self.bytes > bytes_max {
             let Some(hash) = self.queue.pop_front() else { return };

@@ -1,4 +1,4 @@
-//! The two things a store takes from outside besides bytes: the time and chance.
+//! The external inputs of a store besides bytes: time and randomness.
 
 use std::{
     hash::{BuildHasher, RandomState},
@@ -11,7 +11,7 @@ pub(crate) fn now_ms() -> i64 {
     since.map_or(0, |time| i64::try_from(time.as_millis()).unwrap_or(i64::MAX))
 }
 
-/// 64 random bits: the operating system's, through the standard hasher's keys.
+/// 64 random bits from the operating system, through the standard hasher's keys.
 pub(crate) fn random() -> u64 {
     RandomState::new().hash_one(now_ms())
 }

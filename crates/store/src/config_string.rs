@@ -1,9 +1,9 @@
 //! WiredTiger's configuration strings: `block_compressor=zstd,log=(enabled=true),...`.
 //!
-//! Tools and applications choose a collection's compressor with one. It is read strictly: a key that
-//! WiredTiger does not know is an error in its words; a key that it knows is accepted only with the
-//! value that says what this server does anyway, and refused otherwise by name. So nothing that was
-//! asked for is silently left out.
+//! Tools and applications choose a collection's compressor with such a string. It is parsed strictly: a key that
+//! WiredTiger does not know is an error with WiredTiger's text; a known key is accepted only with the value that
+//! describes what this server does in any case, and otherwise refused by name. So no requested setting is silently
+//! ignored.
 //!
 //!   string   pair, pair, ...          separators may be repeated and surrounded by blanks
 //!   pair     key [= or : value]       a key alone is `true`
@@ -13,17 +13,17 @@ use nagi_bson::Value;
 use nagi_error::{Code, Error, Result, bail};
 use nagi_kv::Compressor;
 
-/// Longest string that is looked at.
+/// Limit of the string's length.
 const BYTES_MAX: usize = 16 << 10;
 const DEPTH_MAX: usize = 16;
 
-/// What a table's string chooses.
+/// The settings in a table's string.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct TableConfig {
     pub compressor: Option<Compressor>,
 }
 
-/// What the server's string chooses.
+/// The settings in the server's string.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct EngineConfig {
     pub cache_bytes: Option<u64>,
@@ -31,12 +31,12 @@ pub struct EngineConfig {
     pub zstd_level: Option<i32>,
 }
 
-/// What a key may say.
+/// The values that a key accepts.
 enum Says {
     Compressor,
-    /// Only these, because they are what happens anyway.
+    /// Only these values, because they describe the actual behaviour.
     Only(&'static [&'static str]),
-    /// Nothing: there is no such thing here.
+    /// No value: the feature does not exist here.
     Nothing,
 }
 
@@ -99,10 +99,10 @@ static TABLE_KEYS: &[(&str, Says)] = &[
     ("write_timestamp_usage", Says::Only(&["none"])),
 ];
 
-/// Reads the string of a collection or an index.
+/// Parses the string of a collection or an index.
 ///
 /// # Errors
-/// 2 in WiredTiger's words for what it would refuse; 115 for what this server has no use for.
+/// 2 with WiredTiger's text for an invalid string; 115 for a setting that this server does not support.
 pub fn table_config(text: &str) -> Result<TableConfig> {
     let mut config = TableConfig::default();
     for (key, value) in pairs(text)? {
@@ -118,10 +118,10 @@ pub fn table_config(text: &str) -> Result<TableConfig> {
     Ok(config)
 }
 
-/// Reads `storage.wiredTiger.engineConfig.configString`.
+/// Parses `storage.wiredTiger.engineConfig.configString`.
 ///
 /// # Errors
-/// As of [`table_config`].
+/// As for [`table_config`].
 pub fn engine_config(text: &str) -> Result<EngineConfig> {
     let mut config = EngineConfig::default();
     for (key, value) in pairs(text)? {
@@ -155,13 +155,13 @@ pub fn engine_config(text: &str) -> Result<EngineConfig> {
     Ok(config)
 }
 
-/// An empty name is none.
+/// An empty name means none.
 fn compressor(name: &str) -> Result<Compressor> {
     let name = if name.is_empty() { "none" } else { name };
     Compressor::by_name(name).ok_or_else(|| invalid(format!("unknown compressor '{name}'")))
 }
 
-/// Bytes: a number, maybe with a unit of 1024.
+/// Parses bytes: a number with an optional unit, in powers of 1024.
 fn size(value: &str) -> Result<u64> {
     let digits = value.trim_end_matches(|c: char| c.is_ascii_alphabetic());
     let shift = match value[digits.len()..].to_ascii_uppercase().as_str() {
@@ -192,7 +192,7 @@ fn useless(key: &str, value: &str) -> Error {
     )
 }
 
-/// Splits the string at its top level; nothing is copied.
+/// Splits the string at its top level, without copying.
 fn pairs(text: &str) -> Result<Vec<(&str, &str)>> {
     if text.len() > BYTES_MAX {
         bail!(Code::BAD_VALUE, "22: Invalid argument. configString is longer than {BYTES_MAX}.");
@@ -229,8 +229,8 @@ fn pairs(text: &str) -> Result<Vec<(&str, &str)>> {
     }
 }
 
-/// The word, quoted text or bracketed text that `text` begins with, bare, and what follows it; none
-/// if it does not end.
+/// The word, quoted text or bracketed text at the beginning of `text`, without quotes, and the rest; none if it is
+/// not terminated.
 fn word(text: &str) -> Option<(&str, &str)> {
     match text.as_bytes().first() {
         Some(b'"') => {
@@ -263,7 +263,7 @@ fn word(text: &str) -> Option<(&str, &str)> {
     }
 }
 
-/// The `storageEngine` of a collection or an index.
+/// Checks the `storageEngine` of a collection or an index.
 pub(crate) fn check_engine(value: Value<'_>) -> Result<()> {
     let Value::Doc(engines) = value else {
         bail!(Code::BAD_VALUE, "'storageEngine' has to be a document.");
@@ -283,7 +283,7 @@ pub(crate) fn check_engine(value: Value<'_>) -> Result<()> {
                 element.name()
             );
         }
-        // What it says is read when the collection is made: see `space`.
+        // Its content is parsed when the collection is created: see `space`.
         if element.name() != "wiredTiger" {
             bail!(
                 Code::INVALID_OPTIONS,

@@ -1,16 +1,16 @@
-//! Translates the engine's errors into MongoDB's, once.
+//! Translates the engine's errors to MongoDB's codes, in one place.
 
 use nagi_error::{Code, Error};
 
-/// The text drivers and ODMs look for in code 112.
+/// The text that drivers and ODMs look for in errors with code 112.
 const WRITE_CONFLICT: &str = "Caused by :: Write conflict during plan execution and yielding is \
      disabled. :: Please retry your operation or multi-document transaction.";
 
-/// The code of a commit whose outcome is not known: drivers repeat retryable writes and `commitTransaction` after
-/// it, and the record of the session tells whether there is anything left to do.
+/// The code of a commit with unknown outcome: drivers repeat retryable writes and `commitTransaction` after it, and
+/// the session record tells if there is anything left to do.
 pub(crate) const UNDETERMINED: Code = Code::INTERRUPTED_DUE_TO_REPL_STATE_CHANGE;
 
-/// What the client gets for an engine's error.
+/// The client's error for an engine's error.
 #[cold]
 pub(crate) fn engine(error: nagi_kv::Error) -> Error {
     match error {

@@ -1,7 +1,7 @@
 //! Idents and the storage keys made of them.
 //!
-//! Every collection and every index has an ident, a number that is never used again. All keys of
-//! one ident lie together, so that dropping it is dropping one range.
+//! Every collection and every index has an ident, a number that is never reused. All keys of an ident are adjacent,
+//! so dropping it is dropping one range.
 //!
 //!   Records    ident (4 bytes, big-endian) | record key: a number (8 bytes, big-endian, sign bit flipped) or the
 //!              key string of `_id`
@@ -15,7 +15,7 @@
 #[derive(Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Debug)]
 pub(crate) struct Ident(pub(crate) u32);
 
-/// What a key of `Space::Catalog` begins with.
+/// The first byte of keys in `Space::Catalog`.
 #[derive(Clone, Copy)]
 #[repr(u8)]
 pub(crate) enum CatalogKey {
@@ -27,14 +27,14 @@ pub(crate) enum CatalogKey {
     Multikey = 3,
     /// The next ident to assign; one key.
     NextIdent = 4,
-    /// An ident whose range is still to be dropped; the value is the space's number.
+    /// An ident whose range is still to be dropped; the value is the number of its space.
     Dropped = 5,
-    /// No commit has a stamp beyond this one, in little-endian; one key.
+    /// A limit that no commit stamp exceeds, little-endian; one key.
     StampLimit = 6,
 }
 
 impl Ident {
-    /// Below it, in `Space::Records`, lie the records of sessions.
+    /// The ident of session records in `Space::Records`.
     pub(crate) const SESSIONS: Ident = Ident(u32::MAX - 1);
 
     pub(crate) fn bytes(self) -> [u8; 4] {
@@ -46,7 +46,7 @@ impl Ident {
         (self.0 + 1).to_be_bytes()
     }
 
-    /// The key of a record that lies under a number.
+    /// The key of a record with a number.
     pub(crate) fn record_key(self, number: i64) -> [u8; 12] {
         let mut key = [0; 12];
         key[..4].copy_from_slice(&self.bytes());
@@ -60,7 +60,7 @@ impl Ident {
     }
 }
 
-/// Eight bytes that order as the number does.
+/// Eight bytes with the order of the number.
 pub(crate) fn number_bytes(number: i64) -> [u8; 8] {
     ((number as u64) ^ (1 << 63)).to_be_bytes()
 }

@@ -2,14 +2,19 @@
 //!
 //!   query, server --> Store -- catalog() --> Catalog --> Collection --> Index      immutable, shared
 //!                           -- latest(), snapshot() --> Reader --> RecordCursor, IndexCursor
-//!                           -- write(f) --> WriteTxn::{insert, update, delete}     the one retry loop
+//!                           -- write(f) --> WriteTxn::{insert, update, delete}     the only retry loop
 //!                           -- create_indexes, drop_collection, ...                DDL
-//! Invariants
+//!
+//! Where to read: `store/txn/mod.rs` (writes), `store/transaction.rs` (transactions of clients), `store/ddl.rs` and
+//! `gate.rs` (schema changes), `build/` (index builds), `index/keygen.rs` and `keystring/` (index keys),
+//! `store/commit/` (change log and stamps).
+//!
+//! # Invariants
 //! - Only this crate and the engines see storage keys; their layout is in docs/format.md.
 //! - A record, its index keys and the counters of its collection change in one commit.
-//! - A `Collection` never changes; DDL publishes a new one, and waits until no writer uses the old.
+//! - A `Collection` is immutable; DDL publishes a new version, and waits until no writer uses the old one.
 //!
-//! Does not know about: plans, commands, sessions, sockets.
+//! The crate does not know plans, commands, sessions, or sockets.
 
 mod alter;
 mod build;

@@ -1,4 +1,4 @@
-//! `database.collection`, parsed once and right from then on.
+//! `database.collection`, validated once when it is parsed.
 
 use std::{
     borrow::Borrow,
@@ -14,7 +14,7 @@ const NAMESPACE_BYTES_MAX: usize = 255;
 /// Longest database name in bytes.
 const DATABASE_BYTES_MAX: usize = 63;
 
-/// A checked full name of a collection. Orders by its text; a clone shares it.
+/// A validated full name of a collection. Ordered by its text; clones share it.
 #[derive(Clone, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Namespace {
     text: Arc<str>,
@@ -34,7 +34,7 @@ impl Borrow<str> for Namespace {
 }
 
 impl Namespace {
-    /// Checks both names; code 73 in MongoDB's words if one is not allowed.
+    /// Validates both names; code 73 with MongoDB's text if one is invalid.
     pub fn new(database: &str, collection: &str) -> Result<Namespace> {
         Namespace::check_database(database)?;
         check_collection(database, collection)?;
@@ -49,7 +49,7 @@ impl Namespace {
         Ok(Namespace { text, dot: database.len() as u8 })
     }
 
-    /// Splits at the first dot and checks both parts.
+    /// Splits at the first dot and validates both parts.
     pub fn parse(text: &str) -> Result<Namespace> {
         match text.split_once('.') {
             Some((database, collection)) => Namespace::new(database, collection),
@@ -57,7 +57,7 @@ impl Namespace {
         }
     }
 
-    /// Whether `database` is allowed as the name of a database; code 73 if not.
+    /// Checks that `database` is a valid database name; code 73 if not.
     pub fn check_database(database: &str) -> Result<()> {
         let bad = |c: char| matches!(c, '\0' | '/' | '\\' | '.' | ' ' | '"' | '$');
         if database.is_empty() || database.len() > DATABASE_BYTES_MAX || database.contains(bad) {
@@ -79,7 +79,7 @@ impl Namespace {
         &self.text
     }
 
-    /// Whether it is one of the collections that belong to the server.
+    /// Returns true if it is one of the server's own collections.
     pub fn is_system(&self) -> bool {
         self.collection().starts_with("system.")
     }

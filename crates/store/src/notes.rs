@@ -1,6 +1,7 @@
-//! A place for what the layer above keeps beside a collection or a store: the plan cache, index filters.
+//! Extension slots: data that the upper layer stores with a collection or a store, such as the plan cache or index
+//! filters.
 //!
-//! The store knows neither the type nor what it is for, only how long it lives.
+//! The store does not know the type or the purpose of the data, only its lifetime.
 
 use std::{any::Any, fmt, sync::OnceLock};
 
@@ -9,13 +10,13 @@ use std::{any::Any, fmt, sync::OnceLock};
 pub struct Notes(OnceLock<Box<dyn Any + Send + Sync>>);
 
 impl Notes {
-    /// The value, made when it is first asked for. All callers of one place ask for one type.
+    /// The value, created at the first call. All callers of one slot must use the same type.
     pub fn get_or_make<T: Any + Send + Sync + Default>(&self) -> &T {
         let any = self.0.get_or_init(|| Box::<T>::default());
         any.downcast_ref().expect("a place of notes has one reader")
     }
 
-    /// The value, if it was made.
+    /// The value, if it was created.
     pub fn get<T: Any + Send + Sync>(&self) -> Option<&T> {
         self.0.get()?.downcast_ref()
     }

@@ -1,4 +1,4 @@
-//! Opening a store: reads the catalog and finishes what a crash left half done.
+//! Opens a store: reads the catalog and completes operations that a crash interrupted.
 
 use std::sync::Arc;
 
@@ -25,11 +25,11 @@ use crate::{
     },
 };
 
-/// What the store relies on.
+/// The capabilities that the store requires.
 const NEEDED: Capabilities = Capabilities { links_files: false, ..Capabilities::IN_PROCESS };
 
 impl Store {
-    /// Reads the catalog, finishes what a crash left half done.
+    /// Reads the catalog, and completes operations that a crash interrupted.
     pub fn open(engine: Arc<dyn Engine>, options: StoreOptions) -> Result<Arc<Store>> {
         let loaded = catalog::load(&*engine)?;
         if let Some(missing) = engine.capabilities().missing(&NEEDED) {

@@ -1,15 +1,15 @@
-//! Large documents, packed before they reach the engine.
+//! Compression of large documents before they reach the engine.
 //!
-//! An engine compresses blocks when it writes tables; its log and its memtables hold values as they came.
-//! A megabyte of text would go to disk whole twice before it is compressed. So a document of
-//! [`PACK_BYTES_MIN`] or more is packed here, by its collection's compressor, if that makes it an eighth
-//! smaller; the engine's own block compression is for all the others.
+//! An engine compresses blocks when it writes tables; its log and its memtables hold values uncompressed. So a
+//! megabyte of text would be written to disk twice before it is compressed. Therefore a document of at least
+//! [`PACK_BYTES_MIN`] is packed here with its collection's compressor, if that makes it an eighth smaller. All
+//! other documents are left to the engine's block compression.
 //!
 //!   stored   compressor (1) | length of the document (4, little-endian) | packed bytes
 //!
-//! Work areas of the compressors are a few megabytes each, so they are shared by all threads.
+//! The work areas of the compressors have a few megabytes each, so all threads share them.
 //!
-//! Does not know about: engines, records' other formats.
+//! The module does not know engines or other record formats.
 
 use flate2::{Compress, Decompress, FlushCompress, FlushDecompress, Status};
 use nagi_bson::DOC_BYTES_MAX;
@@ -19,16 +19,16 @@ use parking_lot::Mutex;
 
 use crate::{engine_error::engine, room};
 
-/// Documents from this size on are packed. Below it the engine's blocks do as well, in the background.
+/// Smaller documents are compressed as well by the engine's blocks, in the background.
 pub(crate) const PACK_BYTES_MIN: usize = 16 << 10;
-/// Head of a packed document.
+/// Header of a packed document.
 const HEAD_BYTES: usize = 5;
-/// Work areas kept for the next document; when all are in use, another is made and dropped again.
+/// Work areas that are kept; if all are in use, another one is created and dropped again.
 const AREAS_MAX: usize = 4;
-/// A look at so much of each end and the middle says whether slow compressors are worth their time.
+/// Bytes sampled at each end and in the middle to decide if a slow compressor pays.
 const SAMPLE_BYTES: usize = 4 << 10;
 
-/// What compressors need between two documents; made when first needed.
+/// State of compressors between two documents; created on first use.
 #[derive(Default)]
 struct Area {
     zstd: Option<(i32, zstd::bulk::Compressor<'static>)>,
@@ -38,7 +38,7 @@ struct Area {
 
 static AREAS: Mutex<Vec<Area>> = Mutex::new(Vec::new());
 
-/// Appends the packed form; false, with `out` as it was, if it is not worth it.
+/// Appends the packed form. Returns false, with `out` unchanged, if packing does not pay.
 pub(crate) fn pack(doc: &[u8], compressor: Compressor, zstd_level: i32, out: &mut Vec<u8>) -> bool {
     let Ok(length) = u32::try_from(doc.len()) else { return false };
     let slow = matches!(compressor, Compressor::Zlib | Compressor::Zstd);
@@ -51,7 +51,7 @@ pub(crate) fn pack(doc: &[u8], compressor: Compressor, zstd_level: i32, out: &mu
     let body = out.len();
     let worth = doc.len() - doc.len() / 8;
     let room = match compressor {
-        // These two want room for the worst case; the others end when they have used up theirs.
+        // These two need space for the worst case; the others fail when their space is used up.
         Compressor::Snappy => snap::raw::max_compress_len(doc.len()),
         Compressor::Lz4 => lz4_flex::block::get_maximum_output_size(doc.len()),
         _ => worth,
@@ -66,7 +66,7 @@ pub(crate) fn pack(doc: &[u8], compressor: Compressor, zstd_level: i32, out: &mu
     packed.is_some()
 }
 
-/// Packs into `place`; how much of it was needed, none if it is too small.
+/// Packs into `place`. Returns the number of bytes used; none if it is too small.
 fn run(doc: &[u8], compressor: Compressor, level: i32, place: &mut [u8]) -> Option<usize> {
     if compressor == Compressor::Lz4 {
         return lz4_flex::block::compress_into(doc, place).ok();
@@ -100,7 +100,7 @@ fn run(doc: &[u8], compressor: Compressor, level: i32, place: &mut [u8]) -> Opti
     packed
 }
 
-/// Whether samples shrink by a sixteenth in the quickest way.
+/// Returns true if samples shrink by a sixteenth with the fastest compressor.
 fn looks_compressible(doc: &[u8]) -> bool {
     let mut room = [0; 2 * SAMPLE_BYTES];
     let middle = doc.len() / 2;
@@ -114,11 +114,11 @@ fn looks_compressible(doc: &[u8]) -> bool {
     after < before - before / 16
 }
 
-/// Unpacks into `out`, whose old content is lost. What is damaged is an error, and never takes more
-/// memory than the largest document.
+/// Unpacks into `out`, whose old content is lost. Damaged bytes are an error, and never take more memory than the
+/// largest document.
 ///
 /// # Errors
-/// 146 if the request has no memory for it, which it waits a moment for if it holds nothing else.
+/// 146 if the request has no memory for it; it waits for a moment if it holds nothing else.
 pub(crate) fn unpack(stored: &[u8], out: &mut Vec<u8>) -> Result<()> {
     out.clear();
     room::wait(announced(stored).saturating_sub(out.capacity()), "a large document")?;
@@ -131,7 +131,7 @@ pub(crate) fn unpack(stored: &[u8], out: &mut Vec<u8>) -> Result<()> {
     }
 }
 
-/// The length that the head announces; nothing if no document is so long.
+/// The length in the header; zero if it exceeds the largest document.
 fn announced(stored: &[u8]) -> usize {
     let length = stored.get(1..).and_then(<[u8]>::first_chunk);
     let length = length.map_or(0, |bytes| u32::from_le_bytes(*bytes) as usize);
@@ -144,7 +144,7 @@ fn is_framed(doc: &[u8]) -> bool {
     length == Some(doc.len()) && doc.last() == Some(&0)
 }
 
-/// The length that the head announces, with so many bytes in `out` if all is well.
+/// Unpacks. Returns the length in the header, which is the length of `out` on success.
 fn fill(stored: &[u8], out: &mut Vec<u8>) -> Option<usize> {
     let (head, packed) = stored.split_at_checked(HEAD_BYTES)?;
     let length = u32::from_le_bytes(*head.get(1..)?.first_chunk()?) as usize;
@@ -152,7 +152,7 @@ fn fill(stored: &[u8], out: &mut Vec<u8>) -> Option<usize> {
         return None;
     }
     let compressor = Compressor::by_number(*head.first()?)?;
-    // Snappy's own head states the length: a lie shows before memory is taken.
+    // Snappy's own header has the length: a wrong one is detected before memory is allocated.
     if compressor == Compressor::Snappy && snap::raw::decompress_len(packed) != Ok(length) {
         return None;
     }
@@ -213,7 +213,7 @@ mod tests {
         drop(request);
         unpack(&out, &mut back).unwrap();
         assert!(back == doc && budget.demand() == 0);
-        // It has the room already.
+        // The buffer has the capacity already.
         let _request = nagi_budget::Metering::begin(&budget);
         unpack(&out, &mut back).unwrap();
     }
@@ -245,7 +245,7 @@ mod tests {
             for cut in [0, 1, 4, 5, 6, out.len() / 2, out.len() - 1] {
                 assert!(unpack(&out[..cut], &mut back).is_err(), "{compressor:?} {cut}");
             }
-            // The length: one less, none, too much, far too much.
+            // Wrong lengths: one less, zero, too large, far too large.
             for length in [49_999_u32, 0, 60_000, u32::MAX] {
                 let mut bad = out.clone();
                 bad[1..5].copy_from_slice(&length.to_le_bytes());
@@ -256,7 +256,7 @@ mod tests {
                 bad[0] = number;
                 assert!(unpack(&bad, &mut back).is_err());
             }
-            // Any flipped byte is an error or gives a framed document, never a panic.
+            // Any flipped byte is an error or gives a framed document, but never a panic.
             for at in (0..out.len()).step_by(out.len() / 97 + 1) {
                 let mut bad = out.clone();
                 bad[at] ^= 0x55;

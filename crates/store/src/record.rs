@@ -1,4 +1,4 @@
-//! Records: a document as it is stored, and its id.
+//! Records: the stored form of a document.
 //!
 //!   value of a record:  00 | document
 //!                       01 | packed document, see `pack`
@@ -15,12 +15,12 @@ pub use crate::record_key::{RecordId, RecordKey};
 /// Deepest nesting of a stored document.
 pub const DOCUMENT_DEPTH_MAX: usize = 180;
 
-/// The document as it is.
+/// The document is stored unchanged.
 const PLAIN: u8 = 0;
-/// The document packed: large ones of collections with a compressor.
+/// The document is packed: large documents of collections with a compressor.
 const PACKED: u8 = 1;
 
-/// How documents are stored: asked for those that are large enough only.
+/// Parameters of packing; requested only for documents that are large enough.
 pub(crate) struct Packing {
     pub(crate) compressor: Compressor,
     pub(crate) zstd_level: i32,
@@ -50,7 +50,7 @@ pub(crate) fn decode<'v>(value: &'v [u8], spare: &'v mut Vec<u8>) -> Result<Doc<
     decode_bytes(value, spare).map(Doc::trusted)
 }
 
-/// The same for who does not trust it: bytes that may be no document.
+/// The same for untrusted records: the bytes may not be a valid document.
 pub(crate) fn decode_bytes<'v>(value: &'v [u8], spare: &'v mut Vec<u8>) -> Result<&'v [u8]> {
     match value {
         [PLAIN, doc @ ..] => Ok(doc),
@@ -62,7 +62,7 @@ pub(crate) fn decode_bytes<'v>(value: &'v [u8], spare: &'v mut Vec<u8>) -> Resul
     }
 }
 
-/// The document of a record that is not packed; empty if it has no known format.
+/// The document of a record that is not packed; empty if its format is unknown.
 pub(crate) fn plain(value: &[u8]) -> Doc<'_> {
     match value {
         [PLAIN, doc @ ..] => Doc::trusted(doc),
@@ -70,7 +70,7 @@ pub(crate) fn plain(value: &[u8]) -> Doc<'_> {
     }
 }
 
-/// The document of a record that is not packed.
+/// The document of a record that is not packed; an error if its format is unknown.
 pub(crate) fn known(value: &[u8]) -> Result<Doc<'_>> {
     match value {
         [PLAIN, doc @ ..] => Ok(Doc::trusted(doc)),
@@ -78,17 +78,17 @@ pub(crate) fn known(value: &[u8]) -> Result<Doc<'_>> {
     }
 }
 
-/// Whether the record must be unpacked to be read.
+/// Returns true if the record must be unpacked.
 pub(crate) fn is_packed(value: &[u8]) -> bool {
     value.first() == Some(&PACKED)
 }
 
-/// Memory to read a record into; kept for the next one.
+/// Buffers to read a record into, to be reused.
 #[derive(Default)]
 pub struct RecordBuf {
-    /// As it is stored, if the engine lends nothing.
+    /// The stored form, if the engine does not lend it.
     pub(crate) value: Vec<u8>,
-    /// Unpacked.
+    /// The unpacked document.
     pub(crate) doc: Vec<u8>,
 }
 
@@ -97,10 +97,10 @@ fn unknown_format() -> Error {
     Error::bug("a record has an unknown format")
 }
 
-/// Buffers of a thread that grew beyond this are given back after use.
+/// Larger buffers of a thread are released after use.
 pub(crate) const SCRATCH_BYTES_MAX: usize = 256 << 10;
 
-/// Runs `f` with two empty buffers of this thread: point reads allocate nothing.
+/// Calls `f` with two empty buffers of this thread, so that point reads do not allocate.
 pub(crate) fn with_scratch<T>(f: impl FnOnce(&mut Vec<u8>, &mut Vec<u8>) -> T) -> T {
     thread_local! {
         static SCRATCH: Cell<(Vec<u8>, Vec<u8>)> = const { Cell::new((vec![], vec![])) };

@@ -1,17 +1,17 @@
-//! Under what a record lies: [`RecordKey`], lent, and [`RecordId`], kept.
+//! Record keys: [`RecordKey`], borrowed, and [`RecordId`], owned.
 //!
 //!   most collections         a number, ascending in the order of insertion, from 1
 //!   clustered collections    the key string of `_id`
 //!
-//! All records of a collection have the same kind ([`Layout`]). Numbers are copied and never allocate; they are
-//! what hot paths see.
+//! All records of a collection have the same kind of key ([`Layout`]). Numbers are copied and never allocate; hot
+//! paths mostly handle numbers.
 //!
-//! Where a record key stands beside other bytes, those tell where it ends:
+//! If a record key is adjacent to other bytes, its length is stored so that it can be separated from them:
 //!
 //!   at the end (keys of index entries)       number: 8 bytes; key: the key, then its length
 //!   in front (values of unique indexes)      number: 8 bytes; key: its length, then the key
 //!
-//! The length is a byte below `FF`; or four bytes, big-endian, and an `FF` on the outer side of them.
+//! The length is one byte below `FF`; or four bytes, big-endian, with an `FF` on their outer side.
 
 use std::{
     fmt,
@@ -23,7 +23,7 @@ use nagi_bson::{Binary, Value};
 
 use crate::ident::{Ident, number_bytes, number_of};
 
-/// Where a record lies in its collection; lent.
+/// The key of a record in its collection; borrowed.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub enum RecordKey<'a> {
     /// Its number.
@@ -32,7 +32,7 @@ pub enum RecordKey<'a> {
     Key(&'a [u8]),
 }
 
-/// A record key that is kept. Cheap to clone if it is a number.
+/// An owned record key. Cheap to clone if it is a number.
 #[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub enum RecordId {
     /// A number.
@@ -41,16 +41,16 @@ pub enum RecordId {
     Key(Box<[u8]>),
 }
 
-/// What the records of a collection lie under.
+/// The kind of record keys of a collection.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub(crate) enum Layout {
     #[default]
     Numbers,
-    /// Of a clustered collection: the key strings of their ids.
+    /// Of a clustered collection: key strings of the ids.
     Ids,
 }
 
-/// A record's key in the engine. Inline for numbers and for the usual ids.
+/// A record's key in the engine. Inline for numbers and for usual ids.
 #[derive(Clone, Debug)]
 pub(crate) enum StorageKey {
     Number([u8; 12]),
@@ -58,14 +58,14 @@ pub(crate) enum StorageKey {
     Long(Box<[u8]>),
 }
 
-/// Before or behind the four bytes of a length that does not fit into one.
+/// Marks a length of four bytes, before or after them.
 const LONG: u8 = 0xFF;
 
-/// Bytes of a key that messages show.
+/// Limit of the bytes of a key that messages show.
 const SHOWN_BYTES_MAX: usize = 64;
 
 impl RecordKey<'_> {
-    /// Keeps it.
+    /// Copies it to an owned key.
     pub fn to_id(self) -> RecordId {
         match self {
             RecordKey::Id(number) => RecordId::Id(number),
@@ -73,7 +73,7 @@ impl RecordKey<'_> {
         }
     }
 
-    /// The key under which the engine has the record.
+    /// The engine's key of the record.
     pub(crate) fn stored(self, ident: Ident) -> StorageKey {
         match self {
             RecordKey::Id(number) => StorageKey::Number(ident.record_key(number)),
@@ -92,7 +92,7 @@ impl RecordKey<'_> {
         }
     }
 
-    /// As the end of an index entry's key.
+    /// Appends it to an index entry's key.
     pub(crate) fn append_tail(self, out: &mut Vec<u8>) {
         match self {
             RecordKey::Id(number) => out.extend_from_slice(&number_bytes(number)),
@@ -109,7 +109,7 @@ impl RecordKey<'_> {
         }
     }
 
-    /// As the beginning of a value.
+    /// Appends it as the beginning of a value.
     pub(crate) fn append_head(self, out: &mut Vec<u8>) {
         match self {
             RecordKey::Id(number) => out.extend_from_slice(&number_bytes(number)),
@@ -128,7 +128,7 @@ impl RecordKey<'_> {
 }
 
 impl<'a> RecordKey<'a> {
-    /// As `$recordId` shows it.
+    /// The value that `$recordId` shows.
     pub fn value(self) -> Value<'a> {
         match self {
             RecordKey::Id(number) => Value::Int64(number),
@@ -136,7 +136,7 @@ impl<'a> RecordKey<'a> {
         }
     }
 
-    /// The number; none of a key.
+    /// The number; none for a key.
     pub fn number(self) -> Option<i64> {
         match self {
             RecordKey::Id(number) => Some(number),
@@ -144,7 +144,7 @@ impl<'a> RecordKey<'a> {
         }
     }
 
-    /// What [`RecordKey::value`] made. Bytes that are no key are as good as a key of no record.
+    /// Parses a value from [`RecordKey::value`]. Arbitrary bytes are like a key of a missing record.
     pub fn of_value(value: Value<'a>) -> Option<RecordKey<'a>> {
         match value {
             Value::Int64(number) => Some(RecordKey::Id(number)),
@@ -162,7 +162,7 @@ impl RecordId {
         }
     }
 
-    /// Memory beside the value itself.
+    /// Memory in addition to the value itself.
     pub fn heap_bytes(&self) -> usize {
         match self {
             RecordId::Id(_) => 0,
@@ -173,7 +173,7 @@ impl RecordId {
 
 impl Hash for RecordKey<'_> {
     fn hash<H: Hasher>(&self, state: &mut H) {
-        // All records of a set are of one kind: nothing tells them apart here.
+        // All records of a set have the same kind of key, so the kind is not hashed.
         match self {
             RecordKey::Id(number) => state.write_i64(*number),
             RecordKey::Key(key) => state.write(key),
@@ -207,7 +207,7 @@ impl fmt::Display for RecordKey<'_> {
 }
 
 impl Layout {
-    /// The record key in a key of the engine.
+    /// The record key in an engine's key.
     pub(crate) fn of_stored(self, key: &[u8]) -> RecordKey<'_> {
         match self {
             Layout::Numbers => number_at_end(key),
@@ -215,7 +215,7 @@ impl Layout {
         }
     }
 
-    /// What [`RecordKey::append_tail`] wrote, and what stands before it.
+    /// Splits bytes from [`RecordKey::append_tail`] and the bytes before them.
     pub(crate) fn split_tail(self, bytes: &[u8]) -> Option<(&[u8], RecordKey<'_>)> {
         if self == Layout::Numbers {
             let (rest, number) = bytes.split_last_chunk()?;
@@ -233,7 +233,7 @@ impl Layout {
         Some((rest, RecordKey::Key(key)))
     }
 
-    /// What [`RecordKey::append_head`] wrote, and what follows.
+    /// Splits bytes from [`RecordKey::append_head`] and the bytes after them.
     pub(crate) fn split_head(self, bytes: &[u8]) -> Option<(RecordKey<'_>, &[u8])> {
         if self == Layout::Numbers {
             let (number, rest) = bytes.split_first_chunk()?;

@@ -1,4 +1,4 @@
-//! `convertToCapped`, and what takes the newest documents off a capped collection.
+//! `convertToCapped`, and the removal of the newest documents of a capped collection.
 
 use std::sync::Arc;
 
@@ -13,8 +13,8 @@ use crate::{
 };
 
 impl Store {
-    /// `convertToCapped`: in place, since records are kept in the order of insertion anyway. The
-    /// other indexes go, the collection gets a new UUID, what does not fit is taken out. Code 26.
+    /// `convertToCapped`: converts in place, because records are in insertion order in any case. Other indexes are
+    /// dropped, the collection gets a new UUID, and documents beyond the limits are removed. Code 26.
     pub fn convert_to_capped(
         &self,
         namespace: &Namespace,
@@ -22,7 +22,7 @@ impl Store {
         interrupt: &dyn Fn() -> Result<()>,
     ) -> Result<()> {
         let capped = CollectionOptions::parse(options, namespace)?;
-        // It becomes another one: its UUID changes.
+        // The UUID changes, so for clients it becomes another collection.
         let (mut ddl, frozen) = Ddl::alone(self, &|catalog| {
             catalog.collection(namespace).cloned().into_iter().collect()
         })?;
@@ -45,7 +45,7 @@ impl Store {
         self.trim_now(&next, interrupt)
     }
 
-    /// Takes out what is beyond the limits, in transactions of bounded size.
+    /// Removes the documents beyond the limits, in transactions of bounded size.
     fn trim_now(
         &self,
         collection: &Arc<Collection>,
@@ -66,7 +66,7 @@ impl Store {
         }
     }
 
-    /// Deletes the records after `last` (all if none), for tests of capped collections.
+    /// Deletes the records after `last` (all if none). For tests of capped collections.
     pub fn truncate_capped_after(
         &self,
         collection: &Arc<Collection>,
@@ -99,7 +99,7 @@ impl Store {
     }
 }
 
-/// The options of a collection that becomes capped.
+/// The options of a collection that is converted.
 fn merged(
     old: &CollectionOptions,
     capped: &CollectionOptions,

@@ -11,13 +11,13 @@ use crate::{
     store::ddl::{Ddl, find_by_key},
 };
 
-/// Groups of documents with the same key listed at most.
+/// Limit of the groups of documents with equal keys that are listed.
 const VIOLATION_COUNT_MAX: usize = 1000;
-/// Keys between two questions whether to continue.
+/// Keys between two interrupt checks.
 const ASK_EACH: u64 = 64;
 
 impl Store {
-    /// `collMod`; gives back the fields of the reply (`*_old`, `*_new`). Codes 26, 27, 72, 12587.
+    /// `collMod`. Returns the fields of the reply (`*_old`, `*_new`). Codes 26, 27, 72, 12587.
     pub fn coll_mod(&self, namespace: &Namespace, changes: CollMod<'_>) -> Result<DocBuf> {
         let checked = self.check_unique_first(namespace, &changes)?;
         let mut ddl = Ddl::begin(self)?;
@@ -49,8 +49,8 @@ impl Store {
         Ok(DocBuf::from_bytes(reply)?)
     }
 
-    /// Where an index is to become unique: reads it whole, before anybody is kept from DDL. Gives back
-    /// the index that has no duplicates; 359 if it has. What is wrong otherwise is said later.
+    /// If an index is to become unique, reads all of it before the DDL lock is taken. Returns the index if it has
+    /// no duplicates; 359 if it has. Other errors are reported later.
     fn check_unique_first(
         &self,
         namespace: &Namespace,
@@ -133,7 +133,7 @@ fn change_options(collection: &Collection, changes: &CollMod<'_>) -> Result<Coll
     CollectionOptions::parse(doc.as_doc(), &collection.namespace)
 }
 
-/// The index that a change names.
+/// The index that a change refers to.
 fn find_index(collection: &Collection, change: Doc<'_>) -> Result<Arc<Index>> {
     match (change.get("name"), change.get("keyPattern")) {
         (Value::String(_), Value::Doc(_)) => {
@@ -152,7 +152,7 @@ fn find_index(collection: &Collection, change: Doc<'_>) -> Result<Arc<Index>> {
     }
 }
 
-/// `checked`: an index that has no duplicates and gets none.
+/// `checked`: an index without duplicates, which also gets no new ones.
 fn change_index(
     collection: &Collection,
     change: Doc<'_>,
@@ -164,7 +164,7 @@ fn change_index(
     let mut spec = index.spec.clone();
     let mut any = false;
     for element in change {
-        // A null says nothing, as in other commands.
+        // Null counts as missing, as in other commands.
         if matches!(element.name(), "name" | "keyPattern") || element.value().is_nullish() {
             continue;
         }
@@ -185,7 +185,7 @@ fn change_index(
     Ok(collection.indexes.iter().map(swap).collect())
 }
 
-/// A text or a document is no yes: `hidden: "false"` would hide.
+/// Refuses strings and documents, because they would count as true: `hidden: "false"` would hide the index.
 fn check_flag(option: Element<'_>) -> Result<()> {
     let value = option.value();
     if matches!(value, Value::Bool(_)) || value.is_number() {
@@ -200,7 +200,7 @@ fn check_flag(option: Element<'_>) -> Result<()> {
     )
 }
 
-/// One option of an index; writes its old and its new value.
+/// Changes one option of an index, and writes its old and its new value.
 fn change_option(
     index: &Index,
     spec: IndexSpec,
@@ -330,7 +330,7 @@ fn refuse_duplicates(
     Err(Error::new(Code::CANNOT_CONVERT_INDEX_TO_UNIQUE, message).with_info(info))
 }
 
-/// When an index lets documents expire: as `createIndexes` takes it, NaN means never.
+/// The TTL of an index in seconds. As in `createIndexes`, NaN means never.
 fn expire_after(value: Value<'_>) -> Result<i64> {
     let Some(seconds) = number::truncate_to_i64(value) else {
         bail!(Code::INVALID_OPTIONS, "expireAfterSeconds field must be a number");

@@ -1,4 +1,4 @@
-//! Statements that change a collection that exists: collMod, rename, convertToCapped.
+//! Statements that change an existing collection: collMod, rename, convertToCapped.
 
 pub(crate) mod capped;
 pub(crate) mod collmod;

@@ -1,4 +1,4 @@
-//! `renameCollection`: a new name within a database, a copy across databases.
+//! `renameCollection`: changes the name within a database, and copies to another database.
 
 use std::sync::Arc;
 
@@ -14,29 +14,29 @@ use crate::{
     },
 };
 
-/// Documents a transaction copies at most.
+/// Limit of the documents that a transaction copies.
 const COPY_BATCH_COUNT: usize = 500;
-/// Documents between two questions whether to continue.
+/// Documents between two interrupt checks.
 const ASK_EACH: usize = 32;
-/// Bytes a transaction copies, about.
+/// Approximate limit of the bytes that a transaction copies.
 const COPY_BATCH_BYTES: usize = 4 << 20;
 
-/// What a rename does beside the name.
+/// Options of a rename.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct Rename {
-    /// A collection of the new name is dropped.
+    /// Drops an existing collection with the new name.
     pub drop_target: bool,
-    /// A temporary collection stays one.
+    /// A temporary collection stays temporary.
     pub stay_temp: bool,
-    /// The collections that the client means, checked where the names change: another one is error 361.
+    /// The expected UUIDs, which are checked when the names change; another collection is error 361.
     pub source: Option<Uuid>,
     pub target: Option<Uuid>,
 }
 
 impl Store {
-    /// Renames within a database; copies across, while writers of the collection wait. A temporary
-    /// collection becomes a lasting one, unless it stays one. `interrupt` is asked while documents are
-    /// copied; its error ends and undoes that. Codes 20, 26, 48, 117, 166, 361, 12587.
+    /// Renames within a database; copies to another database while writers of the collection wait. A temporary
+    /// collection becomes permanent, unless `stay_temp` is set. `interrupt` is polled while documents are copied;
+    /// an error cancels and undoes the copy. Codes 20, 26, 48, 117, 166, 361, 12587.
     pub fn rename_collection(
         &self,
         from: &Namespace,
@@ -48,7 +48,7 @@ impl Store {
         let Some(source) = self.collection(from) else {
             bail!(Code::NAMESPACE_NOT_FOUND, "Source collection {from} does not exist");
         };
-        // Between the check and here it may have become another one.
+        // The collection may have been replaced between the check and this point.
         if how.source.is_some_and(|expected| expected != source.uuid) {
             self.catalog().check_uuid(from, how.source)?;
         }
@@ -77,7 +77,7 @@ impl Store {
         }
         match self.newest(&source) {
             Some(_) => self.drop_collection(from).map(drop),
-            None => Ok(()), // somebody has dropped it meanwhile
+            None => Ok(()), // it was dropped in the meantime
         }
     }
 

@@ -15,11 +15,11 @@ use crate::{
     index::Doubts, keystring, store::txn::duplicate_key,
 };
 
-/// Keys in doubt that a build keeps in memory; writers beyond that are refused.
+/// Limit of doubtful keys caused by writers; further writers are refused.
 const DOUBT_COUNT_MAX: usize = 10_000;
 
 impl Doubts {
-    /// Notes a key; false if there are too many.
+    /// Records a key. Returns false if there are too many.
     pub(crate) fn add(&self, key: &[u8]) -> bool {
         let mut keys = self.0.lock();
         let fits = keys.len() < DOUBT_COUNT_MAX;
@@ -29,14 +29,14 @@ impl Doubts {
         fits
     }
 
-    /// Notes a key, whatever their number: for who builds.
+    /// Records a key regardless of the number; for the build itself.
     pub(crate) fn add_any(&self, key: &[u8]) {
         self.0.lock().push(key.into());
     }
 }
 
 impl Store {
-    /// Settles the keys in doubt of an index; 11000 if several records have one of them.
+    /// Checks the doubtful keys of an index; 11000 if several records have one of them.
     pub(crate) fn judge(
         &self,
         built: &Collection,
@@ -83,7 +83,7 @@ fn settle(
         found = cursor.next().map_err(engine)?;
     }
     drop(cursor);
-    // One record may have come by the usual place after it was stored apart.
+    // A record may have got the usual entry after its other entry was stored.
     let others: Vec<_> = aside.iter().filter(|(id, _)| Some(id) != usual.as_ref()).collect();
     if others.len() + usize::from(usual.is_some()) > 1 {
         let bits = others.first().map_or(&[][..], |(_, bits)| bits);

@@ -1,17 +1,17 @@
-//! Building indexes on existing data while others read and write.
+//! Builds indexes on existing data while other clients read and write.
 //!
-//! Collections that are not small are built from sorted keys ([`crate::build::bulk`]). The others:
+//! Collections that are not small are built from sorted keys ([`crate::build::bulk`]). For the others:
 //!
-//!   publish as "not ready" -> wait for writers who do not know it -> read records in batches, put
+//!   publish as "not ready" -> wait for writers that do not know the index -> read records in batches, put
 //!   their keys in ordinary transactions -> publish as ready
 //!
-//! From the first step on every writer keeps the index. A batch locks its records before it reads
-//! them, so a document that somebody changes meanwhile is either read in its newest state or makes
-//! the batch conflict and begin again. Putting a key that a writer has put already changes nothing.
-//! Memory is bounded by a batch; a crash leaves an index that is not ready, dropped at the next start.
+//! From the first step on every writer maintains the index. A batch locks its records before it reads them. So a
+//! document that another writer changes concurrently is either read in its newest version, or makes the batch
+//! conflict and be repeated. Putting a key that a writer has put already changes nothing. Memory is bounded by a
+//! batch. A crash leaves an index that is not ready, which the next start drops.
 //!
-//! Several builds may run on one collection. A [`Build`] owns the indexes that it has published: it
-//! fills, publishes or takes out these and no others, whatever else is not ready in the collection.
+//! Several builds may run on one collection. A [`Build`] owns the indexes that it has published: it fills,
+//! publishes or removes only these, whatever other unfinished indexes the collection has.
 
 pub(crate) mod bulk;
 pub(crate) mod doubts;
@@ -40,15 +40,15 @@ use crate::{
 pub(crate) use plan::to_build;
 use plan::{checked, plan};
 
-/// Records in a batch, unless conflicts make it smaller.
+/// Records per batch; reduced after conflicts.
 const BATCH_COUNT: usize = if cfg!(feature = "shuttle") { 2 } else { 256 };
-/// Records between two polls at the interrupt: a document may have hundreds of keys.
+/// Records between two interrupt checks, because a document may have hundreds of keys.
 const ASK_EACH: usize = 32;
-/// Bytes of keys after which a batch ends.
+/// Bytes of keys after which a batch is full.
 const BATCH_BYTES: usize = 4 << 20;
-/// What a build has at a time: staged keys, the same as the engine's batch, the largest document.
+/// Memory of a build: staged keys, the same amount in the engine's batch, and the largest document.
 const BUILD_BYTES: u64 = 3 * BATCH_BYTES as u64;
-/// What ends an operation from outside, whatever it does.
+/// Errors that cancel any operation from outside.
 const INTERRUPTIONS: [Code; 6] = [
     Code::MAX_TIME_MS_EXPIRED,
     Code::EXCEEDED_TIME_LIMIT,
@@ -57,49 +57,49 @@ const INTERRUPTIONS: [Code; 6] = [
     Code::INTERRUPTED,
     Code::INTERRUPTED_DUE_TO_REPL_STATE_CHANGE,
 ];
-/// How long a build waits for others to give their room back.
+/// How long a build waits for memory that others hold.
 const BUILD_WAIT: Duration = Duration::from_secs(60);
 
-/// A build under way.
+/// A build in progress.
 pub(crate) struct Build {
-    /// As it was published with the indexes.
+    /// The version that was published with the indexes.
     pub(crate) collection: Arc<Collection>,
-    /// What this build owns.
+    /// The indexes that this build owns.
     pub(crate) indexes: Vec<Arc<Index>>,
 }
 
 impl Build {
-    /// What builds of an earlier process have left of a collection.
+    /// The unfinished builds of an earlier process on a collection.
     pub(crate) fn left_over(collection: &Arc<Collection>) -> Build {
         let indexes = collection.indexes.iter().filter(|index| !index.ready).cloned().collect();
         Build { collection: Arc::clone(collection), indexes }
     }
 
-    /// Whether the index, in whatever version, is one of its own.
+    /// Returns true if the index, in any version, belongs to this build.
     pub(crate) fn owns(&self, index: &Index) -> bool {
         self.indexes.iter().any(|own| own.ident == index.ident)
     }
 }
 
-/// How a build runs.
+/// Options of a build.
 #[derive(Clone, Copy, Default)]
 pub struct BuildOptions<'a> {
-    /// Asked now and then; an error ends the build and undoes it.
+    /// Called from time to time; an error cancels and undoes the build.
     pub interrupt: Option<&'a dyn Fn() -> Result<()>>,
-    /// Told what is being done, and how much of how much is: documents, then keys.
+    /// Called with the phase, the number of completed steps and the total: first documents, then keys.
     pub progress: Option<&'a dyn Fn(&'static str, i64, i64)>,
-    /// `maxIndexBuildMemoryUsageMegabytes`, in bytes: for the keys that are being sorted. 200 MB if none.
+    /// `maxIndexBuildMemoryUsageMegabytes`, in bytes: limit for sorting keys. 200 MB if none.
     pub memory_bytes: Option<u64>,
     /// `ignoreUnknownIndexOptions`.
     pub ignore_unknown: bool,
-    /// `maxNumActiveUserIndexBuilds`: with as many builds under way, this one waits. Without it the build neither
-    /// waits nor counts.
+    /// `maxNumActiveUserIndexBuilds`: if that many builds are in progress, this one waits. If none, the build
+    /// neither waits nor counts.
     pub most: Option<&'a dyn Fn() -> u64>,
 }
 
 impl Store {
-    /// Creates the collection if need be, then builds the indexes that do not exist. Returns when
-    /// they are ready; other work, also on this collection, continues.
+    /// Creates the collection if it does not exist, then builds the indexes that do not exist. Returns when they
+    /// are ready; other operations, also on this collection, continue.
     pub fn create_indexes(
         &self,
         namespace: &Namespace,
@@ -125,7 +125,7 @@ impl Store {
         let (result, started, _place) = loop {
             let place = self.place_for(namespace, &specs, options)?;
             match self.start(namespace, &specs) {
-                // The same index is being built for somebody else: wait, then look again.
+                // Another client is building the same index: wait, then check again.
                 Err(error) if error.code() == Code::INDEX_BUILD_ALREADY_IN_PROGRESS => {
                     drop(place);
                     self.wait_for_build(options)?;
@@ -155,8 +155,8 @@ impl Store {
         Ok(result)
     }
 
-    /// Reads what an index asks of the engine (2, 9, 14, 72, 115). All indexes have the server's
-    /// compressor: the choice of another one is kept and listed, and the log says that it does nothing.
+    /// Checks the engine options of an index (2, 9, 14, 72, 115). All indexes have the server's compressor: another
+    /// choice is stored and listed, and a log message says that it has no effect.
     fn check_compressor(&self, spec: &IndexSpec) -> Result<()> {
         let Value::Doc(options) = spec.doc.get("storageEngine") else { return Ok(()) };
         let Some(asked) = catalog::table_options(options)?.compressor else { return Ok(()) };
@@ -169,7 +169,7 @@ impl Store {
         Ok(())
     }
 
-    /// Indexes of a collection that this transaction has created: nothing is to be built.
+    /// Creates indexes of a collection that this transaction has created: nothing has to be built.
     fn create_private_indexes(
         &self,
         bound: &Bound,
@@ -214,7 +214,7 @@ impl Store {
         };
         refuse_view(&collection)?;
         let before = collection.named_indexes().count();
-        // No one can have written to a collection that comes into being here.
+        // Nothing can have written to a collection that is created here.
         let planned = plan(&mut ddl, &collection, specs, created_collection);
         let result = CreatedIndexes { before, after: before, created_collection };
         let (result, started) = match planned {
@@ -227,14 +227,14 @@ impl Store {
             Ok(_) => (Ok(result), None),
             Err(error) => (Err(error), None),
         };
-        // The collection comes into being even if its indexes do not.
+        // The collection is created even if its indexes fail.
         if started.is_some() || created_collection {
             ddl.finish()?;
         }
         Ok((result?, started.filter(|_| !created_collection)))
     }
 
-    /// Puts the keys of all records into the indexes of the build.
+    /// Fills the indexes of the build with the keys of all records.
     pub(crate) fn fill_indexes(&self, build: &Build, options: BuildOptions<'_>) -> Result<()> {
         let Build { collection, indexes } = build;
         if indexes.is_empty() {
@@ -248,7 +248,7 @@ impl Store {
         if indexes.iter().any(|index| index.logs) {
             return self.fill_in_bulk(build, options);
         }
-        // Records that come later have their keys from their writers, also those that come before the end.
+        // The keys of later records are written by their writers, also of those inserted before this point.
         let mut meter = Meter::new("Index Build: scanning collection", total);
         let mut newest = self.latest().scan(collection, false)?;
         let end = newest.advance()?.then(|| newest.id().to_id());
@@ -279,7 +279,7 @@ impl Store {
                     put_batch(txn, collection, indexes, &ids, options)
                 },
             )?;
-            // Shorter batches where many write, longer ones again where no one does.
+            // Shorter batches after conflicts, and longer ones again without conflicts.
             batch_count = match conflicts.get() {
                 1 => (batch_count * 2).min(BATCH_COUNT),
                 _ => (batch_count / 2).max(1),
@@ -296,25 +296,25 @@ impl Store {
         Ok(())
     }
 
-    /// Judges what was stored apart, then lets plans use the indexes.
+    /// Checks doubtful keys, then lets plans use the indexes.
     fn finish(&self, build: &Build, options: BuildOptions<'_>) -> Result<()> {
         self.judge_all(build, options)?;
         let ready = |index: &Index| index.changed(index.spec.clone(), true);
         self.republish(build, Durability::Synced, &ready)
     }
 
-    /// Judges what was stored apart in the unique indexes of the build.
+    /// Checks the doubtful keys of the build's unique indexes.
     pub(crate) fn judge_all(&self, build: &Build, options: BuildOptions<'_>) -> Result<()> {
         let unique: Vec<_> = build.indexes.iter().filter(|index| index.doubts.is_some()).collect();
         if unique.is_empty() {
             return Ok(());
         }
-        // Once the writers that know the index so far have left, nothing more is stored apart.
+        // After the writers that know the earlier version have left, no further entry is stored under another key.
         self.republish(build, Durability::Buffered, &|index| index.strict())?;
         unique.iter().try_for_each(|index| self.judge(&build.collection, index, options))
     }
 
-    /// Publishes the indexes of the build as `change` makes them; waits for earlier writers.
+    /// Publishes the build's indexes as changed by `change`, and waits for earlier writers.
     pub(crate) fn republish(
         &self,
         build: &Build,
@@ -334,7 +334,7 @@ impl Store {
         ddl.finish_with(durability)
     }
 
-    /// The collection as it is now; 276 if it is gone.
+    /// The newest version of the collection; 276 if it was dropped.
     pub(crate) fn newest_of(&self, build: &Build) -> Result<Arc<Collection>> {
         let gone = || {
             err!(Code::INDEX_BUILD_ABORTED, "collection dropped. UUID {}", build.collection.uuid)
@@ -342,7 +342,7 @@ impl Store {
         self.newest(&build.collection).ok_or_else(gone)
     }
 
-    /// Takes out what a build that failed or was interrupted has published, and nothing else.
+    /// Removes the published indexes of a failed or interrupted build, and nothing else.
     pub(crate) fn give_up(&self, build: &Build) -> Result<()> {
         let mut ddl = Ddl::begin(self)?;
         let Some(current) = self.newest(&build.collection) else { return Ok(()) };
@@ -363,7 +363,7 @@ fn with_new(collection: &Collection, new: &[Arc<Index>]) -> Vec<Arc<Index>> {
     collection.indexes.iter().chain(new).cloned().collect()
 }
 
-/// The error of a build: whose collection is gone has been aborted (276).
+/// The error of a build; if its collection was dropped, the build was aborted (276).
 pub(crate) fn of_build(error: Error, built: &Collection) -> Error {
     match error.code() {
         Code::QUERY_PLAN_KILLED => {
@@ -373,8 +373,8 @@ pub(crate) fn of_build(error: Error, built: &Collection) -> Error {
     }
 }
 
-/// The error of a build as its client sees it: which build of which collection has failed. That of who was
-/// interrupted says that alone.
+/// The error of a build in the form for its client: it names the build and the collection. The error of an
+/// interrupted build stays unchanged.
 fn failed(error: Error, built: &Collection) -> Error {
     if INTERRUPTIONS.contains(&error.code()) {
         return error;
@@ -386,20 +386,20 @@ fn failed(error: Error, built: &Collection) -> Error {
 }
 
 impl Store {
-    /// Charges the keys that a build collects; waits a while if many builds run.
+    /// Charges the keys that a build collects; waits for a while if there is no capacity.
     fn room_for_build(&self, options: BuildOptions<'_>) -> Charge {
         let mut charge = Charge::empty(&self.budget, Pool::IndexBuilds);
         let mut go_on = || options.interrupt.is_none_or(|check| check().is_ok());
         if !charge.cover_within(BUILD_BYTES, BUILD_WAIT, &mut go_on) {
-            // It has begun and has to continue; the watcher finds the room.
+            // The build has begun and has to continue; the watcher frees the memory.
             charge.force(BUILD_BYTES);
         }
         charge
     }
 }
 
-/// Puts the keys of these records, in their newest state; those that are gone are left out. Ends
-/// early when the transaction is large enough; gives back how many records are done.
+/// Puts the keys of these records, in their newest version; records that do not exist any more are skipped. Stops
+/// early when the transaction is large enough. Returns the number of completed records.
 fn put_batch(
     txn: &mut WriteTxn<'_>,
     collection: &Collection,
@@ -420,7 +420,7 @@ fn put_batch(
         }
         txn.lock(collection, id.key())?;
         if at == 0 {
-            // Whoever drops an index waits for those who are inside.
+            // A drop of an index waits for the writers that have entered.
             txn.store().check_wanted(collection, indexes)?;
         }
         let key = id.key().stored(collection.ident);

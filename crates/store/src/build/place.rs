@@ -1,9 +1,9 @@
-//! How many index builds run at a time (`maxNumActiveUserIndexBuilds`).
+//! Admission of index builds (`maxNumActiveUserIndexBuilds`).
 //!
-//! Each build has memory for its sorter, reads the whole collection and writes as fast as it can, so a few of them
-//! at once are slower than one after the other. A request that has to fill an index from documents takes a place
-//! before it publishes anything; others wait and can be interrupted meanwhile. What is done in no time needs no
-//! place: indexes that exist, and those of collections that are new or empty.
+//! Each build has memory for its sorter, reads the whole collection and writes as fast as it can, so a few
+//! concurrent builds are slower than sequential ones. A request that has to fill an index from documents takes a
+//! place before it publishes anything; further requests wait and can be interrupted. Requests that need no build
+//! need no place: existing indexes, and indexes of new or empty collections.
 
 use std::time::Duration;
 
@@ -12,10 +12,10 @@ use nagi_error::Result;
 use super::{BuildOptions, plan::is_missing};
 use crate::{IndexSpec, Namespace, Store};
 
-/// After which the interrupt and the limit, which may have been changed, are checked again.
+/// Interval at which a waiting build checks the interrupt and the limit, which may have been changed.
 const CHECK_EACH: Duration = Duration::from_millis(50);
 
-/// One of the builds that count; others may have its place once it is dropped.
+/// The place of a build that counts towards the limit. It is released when dropped.
 pub(super) struct Place<'s>(&'s Store);
 
 impl Drop for Place<'_> {
@@ -68,7 +68,7 @@ impl Store {
         }
     }
 
-    /// Waits until some build has ended, or a moment.
+    /// Waits until some build has finished, or for a moment.
     pub(super) fn wait_for_build(&self, options: BuildOptions<'_>) -> Result<()> {
         options.interrupt.map_or(Ok(()), |interrupt| interrupt())?;
         let mut active = self.builds.lock();

@@ -1,4 +1,4 @@
-//! Which indexes a request asks for that are not there: the indexes that a build will own.
+//! Determines the missing indexes of a request, which a build will own.
 
 use std::sync::Arc;
 
@@ -12,14 +12,14 @@ use crate::{
     store::ddl::Ddl,
 };
 
-/// Most indexes of a collection.
+/// Limit of the indexes of a collection.
 const INDEX_COUNT_MAX: usize = 64;
 
 /// The new indexes of a request, with idents of their own. `ready`: no transaction can have written to the
 /// collection, so nothing has to be built.
 ///
 /// # Errors
-/// 67, 68, 85, 86; 285 if one of them is being built by somebody else.
+/// 67, 68, 85, 86; 285 if another build is already building one of them.
 pub(super) fn plan(
     ddl: &mut Ddl<'_>,
     collection: &Collection,
@@ -53,15 +53,15 @@ pub(super) fn plan(
     }
 }
 
-/// Indexes that one build fills, all in the same way: in bulk if the collection is large enough.
-/// `replaces`: they will take the places of the indexes of their names.
+/// The indexes that one build fills, all with the same method: in bulk if the collection is large enough.
+/// `replaces`: they will replace the indexes of the same names.
 pub(crate) fn to_build(
     ddl: &mut Ddl<'_>,
     of: &Collection,
     specs: Vec<IndexSpec>,
     replaces: bool,
 ) -> Result<Vec<Arc<Index>>> {
-    // Decided once: the collection may grow while the indexes are made.
+    // Decided once, because the collection may grow while the indexes are created.
     let in_bulk = is_worth_it(of);
     let mut build = None;
     let one = |spec| {
@@ -86,7 +86,7 @@ fn shared(index: Result<Index>) -> Result<Arc<Index>> {
     index.map(Arc::new)
 }
 
-/// What a specification needs to be right besides its own syntax: a partial filter that parses.
+/// Checks a specification beyond its syntax: its partial filter must parse.
 pub(super) fn checked(spec: IndexSpec) -> Result<IndexSpec> {
     if let Some(partial) = &spec.partial {
         crate::index::condition::Condition::partial(partial.as_doc(), spec.collation)?;
@@ -94,13 +94,13 @@ pub(super) fn checked(spec: IndexSpec) -> Result<IndexSpec> {
     Ok(spec)
 }
 
-/// Whether a build of these indexes has something to do.
+/// Returns true if a build of these indexes has something to do.
 pub(super) fn is_missing(collection: &Collection, specs: &[IndexSpec]) -> bool {
     let there: Vec<_> = collection.named_indexes().cloned().collect();
     specs.iter().any(|spec| matches!(exists(&there, spec), Ok(false)))
 }
 
-/// Whether the index is there already; 85 or 86 if it clashes with another one.
+/// Returns true if the index exists; 85 or 86 if it conflicts with another one.
 fn exists(indexes: &[Arc<Index>], spec: &IndexSpec) -> Result<bool> {
     if spec.is_id() {
         return Ok(true);
@@ -152,7 +152,7 @@ fn exists(indexes: &[Arc<Index>], spec: &IndexSpec) -> Result<bool> {
     }
 }
 
-/// A collection has one text index. False otherwise: the index is not there.
+/// Refuses a second text index of a collection. Otherwise returns false: the index does not exist.
 fn refuse_second_text<'i>(
     indexes: impl IntoIterator<Item = &'i IndexSpec>,
     spec: &IndexSpec,
@@ -168,7 +168,7 @@ fn refuse_second_text<'i>(
     }
 }
 
-/// Two equal indexes in one request.
+/// Refuses two equal indexes in one request.
 fn refuse_twice(requested: &[IndexSpec], spec: &IndexSpec) -> Result<()> {
     let Some(other) =
         requested.iter().find(|other| other.name == spec.name || other.same_signature(spec))

@@ -1,9 +1,9 @@
-//! Who waits at the end of a capped collection.
+//! Notification of cursors that wait at the end of a capped collection.
 
 use nagi_error::Result;
 use nagi_kv::sync::{Condvar, Instant, Mutex};
 
-/// Tells those who wait at the end of a capped collection that it has changed, or is gone.
+/// Notifies waiting cursors that a capped collection was changed or dropped.
 #[derive(Default)]
 pub struct Arrivals {
     version: Mutex<u64>,
@@ -11,7 +11,7 @@ pub struct Arrivals {
 }
 
 impl Arrivals {
-    /// A number that grows with every change: take it before reading, then wait beyond it.
+    /// A number that grows with every change. A cursor takes it before it reads, and then waits for a greater one.
     pub fn version(&self) -> u64 {
         *self.version.lock()
     }
@@ -21,14 +21,14 @@ impl Arrivals {
         self.changed.notify_all();
     }
 
-    /// Wakes everybody who waits, so that each polls its interrupt.
+    /// Wakes all waiting cursors, so that each polls its interrupt.
     pub fn wake(&self) {
         let _held = self.version.lock();
         self.changed.notify_all();
     }
 
-    /// Waits until something has changed since `seen`, or until `until`. `interrupt` is asked first
-    /// and at each waking; its error ends the wait. True if something has changed.
+    /// Waits until something has changed since `seen`, or until `until`. `interrupt` is polled first and at each
+    /// wake-up; its error cancels the wait. Returns true if something has changed.
     pub fn wait_beyond(
         &self,
         seen: u64,

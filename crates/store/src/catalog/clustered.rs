@@ -1,8 +1,8 @@
 //! Clustered collections: `clusteredIndex` and `expireAfterSeconds` of `create`.
 //!
-//! A clustered collection is read in the order of `_id`, and lists one index, the clustered one. Its
-//! records lie under record ids as all records do; the clustered index is the index on `_id` under
-//! the name it was given (decision 034).
+//! A clustered collection is read in the order of `_id`, and lists one index, the clustered one. The clustered
+//! index is the index on `_id` under the given name; how records are stored depends on the collection's layout
+//! ([`crate::record_key`], decision 034).
 
 use nagi_bson::{Doc, DocBuf, Value, number};
 use nagi_error::{Code, Result, bail};
@@ -13,7 +13,7 @@ const DEFAULT_NAME: &str = "_id_";
 /// Largest `expireAfterSeconds`.
 const EXPIRE_SECONDS_MAX: i64 = i32::MAX as i64;
 
-/// Reads `clusteredIndex`: the index's name. `false` is none.
+/// Parses `clusteredIndex` into the index's name. `false` is none.
 ///
 /// # Errors
 /// 14, 197, 40414, 40415, 5979700, 5979703, 5979704.
@@ -104,7 +104,7 @@ pub(crate) fn listed(name: &str) -> DocBuf {
     })
 }
 
-/// Reads `expireAfterSeconds` of a collection.
+/// Parses `expireAfterSeconds` of a collection.
 ///
 /// # Errors
 /// 14, 72.
@@ -128,7 +128,7 @@ pub(super) fn expire_after(value: Value<'_>) -> Result<Option<i64>> {
 }
 
 impl CollectionOptions {
-    /// Checks what goes with a clustered index, and what only it has.
+    /// Checks the options that are valid only with a clustered index, and those that are not valid with one.
     ///
     /// # Errors
     /// 72, 6026500, 6049200, 6049201, 6049204.
@@ -178,7 +178,7 @@ impl CollectionOptions {
     }
 }
 
-/// A specification of `createIndexes` without `clustered`, which only names what is there.
+/// A specification of `createIndexes` without `clustered`, which only refers to the existing index.
 ///
 /// # Errors
 /// 67, 6243700, 6492800.

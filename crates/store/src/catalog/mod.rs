@@ -1,4 +1,4 @@
-//! What exists: databases, collections, indexes. Immutable; a request holds one version.
+//! The catalog: databases, collections, indexes. A version is immutable; a request uses one version.
 
 mod arrivals;
 mod cells;
@@ -35,7 +35,7 @@ use crate::{
 #[derive(Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct Uuid(pub [u8; 16]);
 
-/// One version of the catalog. A clone shares everything.
+/// One version of the catalog. Clones share everything.
 #[derive(Clone, Default)]
 pub struct Catalog {
     pub(crate) names: Names,
@@ -46,14 +46,14 @@ impl Catalog {
         self.names.get(namespace)
     }
 
-    /// The same with a collection that only one transaction knows.
+    /// A copy with a collection that only one transaction knows.
     pub(crate) fn with(&self, collection: &Arc<Collection>) -> Catalog {
         let mut with = self.clone();
         with.names.put(collection);
         with
     }
 
-    /// Refuses (361) a collection that is not the one that the client means.
+    /// Refuses (361) a collection with another UUID than the client expects.
     pub fn check_uuid(&self, namespace: &Namespace, expected: Option<Uuid>) -> Result<()> {
         let Some(expected) = expected else { return Ok(()) };
         if self.collection(namespace).is_some_and(|collection| collection.uuid == expected) {
@@ -108,7 +108,7 @@ pub struct CollectionVersion {
     pub uuid: Uuid,
     pub namespace: Namespace,
     pub options: CollectionOptions,
-    /// `_id_` first; includes those being built. Empty for a view.
+    /// `_id_` first; includes unfinished ones. Empty for a view.
     pub indexes: Box<[Arc<Index>]>,
     pub(crate) ident: Ident,
     /// The space of its records, which depends on its compressor.
@@ -117,7 +117,7 @@ pub struct CollectionVersion {
     pub(crate) layout: Layout,
     pub(crate) state: Arc<CollectionState>,
     pub(crate) validator: Option<Condition>,
-    /// What plans know of this very version: gone with it when indexes or options change.
+    /// An extension slot for planning, bound to this version: it is dropped when indexes or options change.
     pub version_notes: Notes,
 }
 
@@ -160,12 +160,12 @@ impl CollectionVersion {
         self.named_indexes().find(|index| index.name() == name)
     }
 
-    /// The indexes that clients know: each name once, ready or being built.
+    /// The indexes that clients know: each name once, ready or unfinished.
     pub fn named_indexes(&self) -> impl Iterator<Item = &Arc<Index>> {
         self.indexes.iter().filter(|index| !index.is_copy())
     }
 
-    /// The indexes that have entries, which writers keep: all but one whose entries are the records.
+    /// The indexes with entries of their own, which writers maintain; not one whose entries are the records.
     pub(crate) fn written_indexes(&self) -> impl Iterator<Item = &Arc<Index>> {
         self.indexes.iter().filter(|index| !index.is_of_records())
     }
@@ -175,8 +175,7 @@ impl CollectionVersion {
         self.indexes.iter().filter(|index| index.ready)
     }
 
-    /// What names the build of an index in listings: the same from its beginning to its end, and for all
-    /// indexes of one request.
+    /// The id of an index's build in listings: constant during the build, and equal for all indexes of one request.
     pub fn build_uuid(&self, index: &Index) -> Uuid {
         let mut uuid = self.uuid;
         let build = index.building.map_or(index.ident, |building| building.build);
@@ -186,7 +185,7 @@ impl CollectionVersion {
         uuid
     }
 
-    /// Refuses what MongoDB refuses on a collection while indexes of it are being built (12587).
+    /// Refuses operations that MongoDB refuses while indexes of the collection are being built (12587).
     pub(crate) fn refuse_while_building(&self) -> Result<()> {
         let Some(index) = self.indexes.iter().find(|index| !index.ready) else { return Ok(()) };
         bail!(
@@ -198,12 +197,12 @@ impl CollectionVersion {
         );
     }
 
-    /// What the layer above keeps beside the collection while it exists and the server runs.
+    /// An extension slot for the upper layer, for as long as the collection exists and the server runs.
     pub fn notes(&self) -> &Notes {
         &self.state.notes
     }
 
-    /// Tells of inserts into a capped collection, and of its end.
+    /// Notifies of inserts into a capped collection, and of its drop.
     pub fn arrivals(&self) -> &Arc<Arrivals> {
         &self.state.arrivals
     }
@@ -218,23 +217,23 @@ impl CollectionVersion {
         self.state.counters().1
     }
 
-    /// Length of a document, on the average.
+    /// Average length of a document.
     pub fn mean_bytes(&self) -> usize {
         usize::try_from(self.data_bytes() / self.count().max(1)).unwrap_or(0)
     }
 }
 
-/// Figures of a collection. Count and data size are exact, the rest are estimates; cheap.
+/// Statistics of a collection. Count and data size are exact, the rest are estimates; cheap.
 #[derive(Clone, Debug, Default)]
 pub struct CollectionStats {
     pub count: i64,
     pub data_bytes: i64,
     pub storage_bytes: i64,
-    /// Of `storage_bytes`, what `compact` would give back.
+    /// The part of `storage_bytes` that `compact` would release.
     pub free_bytes: i64,
     /// Name and size on disk.
     pub index_bytes: Vec<(Box<str>, i64)>,
-    /// In the same order, what `compact` would give back.
+    /// In the same order, the bytes that `compact` would release.
     pub index_free_bytes: Vec<i64>,
 }
 
@@ -244,13 +243,13 @@ impl CollectionStats {
         self.index_bytes.iter().map(|index| index.1).sum()
     }
 
-    /// What `compact` would give back of all indexes.
+    /// The bytes that `compact` would release in all indexes.
     pub fn indexes_free_bytes(&self) -> i64 {
         self.index_free_bytes.iter().sum()
     }
 }
 
-/// What `createIndexes` replies.
+/// The reply of `createIndexes`.
 #[derive(Clone, Debug)]
 pub struct CreatedIndexes {
     pub before: usize,
@@ -258,7 +257,7 @@ pub struct CreatedIndexes {
     pub created_collection: bool,
 }
 
-/// Which indexes to drop.
+/// The indexes to drop.
 #[derive(Clone, Debug)]
 pub enum IndexSelector<'a> {
     /// `"*"`: all but `_id_`.
@@ -268,10 +267,10 @@ pub enum IndexSelector<'a> {
     Key(Doc<'a>),
 }
 
-/// What `collMod` changes; absent parts stay.
+/// The changes of `collMod`; absent fields stay unchanged.
 #[derive(Clone, Default)]
 pub struct CollMod<'a> {
-    /// The collection that the client means; another one is error 361.
+    /// The UUID that the client expects; another collection is error 361.
     pub uuid: Option<Uuid>,
     pub index: Option<Doc<'a>>,
     pub validator: Option<Doc<'a>>,
@@ -286,7 +285,7 @@ pub struct CollMod<'a> {
     pub expire_after_seconds: Option<Value<'a>>,
     /// Checks everything, changes nothing.
     pub dry_run: bool,
-    /// Asked while an index is read to become unique; an error ends that.
+    /// Polled while an index is read in order to become unique; an error cancels that.
     pub interrupt: Option<&'a dyn Fn() -> Result<()>>,
 }
 

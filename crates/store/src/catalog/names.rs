@@ -1,9 +1,9 @@
 //! The collections by name, ident and UUID, in persistent maps.
 //!
-//! A version of the catalog is immutable, and DDL makes the next one from it: a copy shares all that does not
-//! change, so it costs the same whether there are ten collections or 100,000.
+//! A version of the catalog is immutable, and DDL derives the next one from it. A copy shares everything that does
+//! not change, so it costs the same for ten collections and for 100,000.
 //!
-//! Cost: a copy is a few reference counts; a lookup, an addition and a removal are logarithmic.
+//! Cost: a copy is a few reference counts; lookups, additions and removals are logarithmic.
 
 use std::{
     ops::{Bound, RangeBounds},
@@ -22,7 +22,7 @@ pub(crate) struct Names {
     by_ident: HashTrieMapSync<Ident, Arc<Collection>>,
     by_uuid: HashTrieMapSync<Uuid, Arc<Collection>>,
     views: RedBlackTreeMapSync<Namespace, Arc<Collection>>,
-    /// By the name in lower case: two that differ in case only cannot be.
+    /// By the name in lower case, because two names may not differ only in case.
     databases: RedBlackTreeMapSync<String, Database>,
 }
 
@@ -46,7 +46,7 @@ impl Names {
         self.by_uuid.get(&uuid)
     }
 
-    /// Adds a collection in the place of its older version, which is given back, and of what had its name.
+    /// Adds a collection. It replaces its older version, which is returned, and any collection of the same name.
     pub(crate) fn put(&mut self, collection: &Arc<Collection>) -> Option<Arc<Collection>> {
         let older = self.by_ident(collection.ident).cloned();
         if let Some(older) = &older {
@@ -87,7 +87,7 @@ impl Names {
         }
     }
 
-    /// The name of a database that this one differs from only in case.
+    /// The name of a database that differs from this one only in case.
     pub(crate) fn other_case(&self, database: &str) -> Option<&str> {
         let known = self.databases.get(&database.to_ascii_lowercase());
         known.map(|known| &*known.name).filter(|name| *name != database)
@@ -123,7 +123,7 @@ fn of_database<'c>(
     entries.map(|(_, one)| one).take_while(move |one| one.namespace.database() == name)
 }
 
-/// Names from this one on.
+/// Range of the names from this one on.
 struct From(String);
 
 impl RangeBounds<str> for From {
@@ -145,7 +145,7 @@ mod tests {
 
     use crate::{Namespace, Store, StoreOptions};
 
-    /// Names that sort between a database's name and its collections, and databases that come and go.
+    /// Names that sort between a database's name and its collections, and databases that are created and dropped.
     #[test]
     fn databases_are_kept_apart() {
         let store = Store::open(Arc::new(Memory::new()), StoreOptions::default()).expect("opens");

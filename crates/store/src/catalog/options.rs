@@ -1,4 +1,4 @@
-//! Options of `create`, checked in MongoDB's words.
+//! Options of `create`, checked with MongoDB's error texts.
 
 use nagi_bson::{Array, ArrayBuf, Doc, DocBuf, DocWriter, Value, compare, number, text::doc_text};
 use nagi_error::{Code, Result, bail};
@@ -15,13 +15,13 @@ use crate::{
     index::condition::Condition,
 };
 
-/// The smallest: what is listed may be less.
+/// Smallest effective size; a smaller one may be listed.
 const CAPPED_BYTES_MIN: i64 = 4096;
 
 /// Largest capped collection: one petabyte.
 const CAPPED_BYTES_MAX: i64 = 1 << 50;
 
-/// What a view reads.
+/// The definition of a view.
 #[derive(Clone, Debug)]
 pub struct ViewOptions {
     pub on: Namespace,
@@ -29,35 +29,34 @@ pub struct ViewOptions {
     pub pipeline: ArrayBuf,
 }
 
-/// Which writes a validator looks at.
+/// The writes that a validator checks.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub enum ValidationLevel {
     Off,
     #[default]
     Strict,
-    /// Updates of documents that are valid already.
+    /// Inserts, and updates of documents that are already valid.
     Moderate,
 }
 
-/// What becomes of a write that fails validation.
+/// The effect of a failed validation.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub enum ValidationAction {
     #[default]
     Error,
-    /// Logged, and done.
+    /// The write is logged and executed.
     Warn,
 }
 
 /// Options of `create`.
 #[derive(Clone, Debug, Default)]
 pub struct CollectionOptions {
-    /// As given, for `listCollections`.
+    /// The options as given, for `listCollections`.
     pub doc: DocBuf,
     pub capped: bool,
-    /// Of a capped collection, as listed: what it holds at least is
-    /// [`CollectionOptions::capped_bytes_max`].
+    /// For a capped collection: the listed size; its effective size is [`CollectionOptions::capped_bytes_max`].
     pub size_bytes_max: Option<i64>,
-    /// Of a capped collection.
+    /// For a capped collection.
     pub count_max: Option<i64>,
     pub view: Option<ViewOptions>,
     pub validator: Option<DocBuf>,
@@ -65,14 +64,14 @@ pub struct CollectionOptions {
     pub validation_action: ValidationAction,
     /// The fields that clients encrypt: their values are checked as by a validator.
     pub encrypted_fields: Option<EncryptedFields>,
-    /// How strings compare in operations that do not say, in the validator, and in indexes that were
-    /// made without; of a view, in all operations on it.
+    /// The default collation of operations, of the validator, and of indexes created without one; for a view, the
+    /// collation of all operations on it.
     pub collation: Option<&'static Collation>,
-    /// Of a clustered collection: the name of its clustered index.
+    /// For a clustered collection: the name of its clustered index.
     pub clustered: Option<Box<str>>,
-    /// Of a clustered collection: how long after the date in `_id` a document is deleted.
+    /// For a clustered collection: how long after the date in `_id` a document is deleted.
     pub expire_after_seconds: Option<i64>,
-    /// The version that `idIndex` asks for; none is 2.
+    /// The version that `idIndex` requests; none is 2.
     pub(crate) id_index_version: Option<i32>,
 }
 
@@ -89,7 +88,7 @@ impl CollectionOptions {
         parsed.doc = DocBuf::build(|w| {
             for element in options {
                 match element.name() {
-                    // Defaults and what is kept elsewhere are not listed.
+                    // Defaults, and options that are stored elsewhere, are not listed.
                     "autoIndexId" | "idIndex" => {}
                     "clusteredIndex" => {
                         if let Some(name) = &parsed.clustered {
@@ -100,7 +99,7 @@ impl CollectionOptions {
                         w.put("expireAfterSeconds", parsed.expire_after_seconds.unwrap_or(0));
                     }
                     "capped" if !element.value().is_truthy() => {}
-                    // No limit is listed as the largest one.
+                    // No limit is listed as the greatest one.
                     "max" if parsed.capped && parsed.count_max.is_none() => w.put("max", i32::MAX),
                     "max" if parsed.capped => {
                         put_whole("max", parsed.count_max.unwrap_or_default(), w)
@@ -108,7 +107,7 @@ impl CollectionOptions {
                     "size" if parsed.capped => {
                         put_whole("size", parsed.size_bytes_max.unwrap_or_default(), w);
                     }
-                    // In full; the simple one is none.
+                    // Listed in full; the simple collation is omitted.
                     "collation" => collation::put(parsed.collation, "collation", w),
                     name => w.put(name, element.value()),
                 }
@@ -117,25 +116,25 @@ impl CollectionOptions {
         Ok(parsed)
     }
 
-    /// Where the records of a new collection lie: it may choose its compressor. Codes 2, 9, 14, 72, 115.
+    /// The space of a new collection's records, which may choose a compressor. Codes 2, 9, 14, 72, 115.
     pub(crate) fn space(&self) -> Result<Space> {
         let engine = self.doc.get("storageEngine").as_doc().unwrap_or(Doc::EMPTY);
         let config = table_options(engine)?;
         Ok(config.compressor.map_or(Space::Records, Compressor::space))
     }
 
-    /// The documents that a capped collection holds at most, as `listCollections` and `collStats` show
-    /// it: 0 if nothing was said, the largest int32 for no limit.
+    /// Limit of the documents of a capped collection, as `listCollections` and `collStats` show it: 0 if none was
+    /// given, the largest int32 for no limit.
     pub fn count_max_listed(&self) -> i64 {
         number::truncate_to_i64(self.doc.get("max")).unwrap_or(0)
     }
 
-    /// The bytes that a capped collection holds at most.
+    /// Limit of the bytes of a capped collection.
     pub fn capped_bytes_max(&self) -> i64 {
         self.size_bytes_max.map_or(i64::MAX, |size| size.max(CAPPED_BYTES_MIN))
     }
 
-    /// Whether the next start drops it (`temp`).
+    /// True if the next start drops it (`temp`).
     pub fn is_temporary(&self) -> bool {
         self.doc.get("temp").is_truthy()
     }
@@ -156,7 +155,7 @@ impl CollectionOptions {
         });
     }
 
-    /// The validator, parsed.
+    /// The parsed validator.
     pub(crate) fn condition(&self) -> Result<Option<Condition>> {
         let Some(validator) = &self.validator else { return Ok(None) };
         let condition = Condition::validator(validator.as_doc(), self.collation)?;
@@ -172,7 +171,7 @@ impl CollectionOptions {
         Ok(Some(condition))
     }
 
-    /// Refuses a validator where the server keeps its own documents.
+    /// Refuses a validator on collections of the server's own.
     pub(crate) fn check_place(&self, namespace: &Namespace, uuid: Uuid) -> Result<()> {
         if self.validator.is_none() {
             return Ok(());
@@ -195,7 +194,7 @@ impl CollectionOptions {
         Ok(())
     }
 
-    /// Whether `create` with these options may meet a collection that has `self`.
+    /// Returns true if `create` with these options is idempotent for a collection that has `self`.
     pub(crate) fn same(&self, other: &CollectionOptions) -> bool {
         let sorted = |options: &CollectionOptions| {
             let mut fields: Vec<(String, nagi_bson::ValueBuf)> = options
@@ -280,7 +279,7 @@ impl CollectionOptions {
     }
 }
 
-/// A number of bytes or documents, which lists as int32 where it fits.
+/// Writes a number of bytes or documents, as int32 if it fits.
 fn put_whole(name: &str, n: i64, out: &mut DocWriter<'_>) {
     match i32::try_from(n) {
         Ok(small) => out.put(name, small),
@@ -301,7 +300,7 @@ fn check_number(name: &str, value: Value<'_>) -> Result<()> {
     Ok(())
 }
 
-/// The `validationLevel` of `create` and `collMod`.
+/// Parses the `validationLevel` of `create` and `collMod`.
 pub(crate) fn validation_level(value: Value<'_>) -> Result<ValidationLevel> {
     Ok(match value.as_str() {
         Some("off") => ValidationLevel::Off,
@@ -312,7 +311,7 @@ pub(crate) fn validation_level(value: Value<'_>) -> Result<ValidationLevel> {
     })
 }
 
-/// The `validationAction` of `create` and `collMod`.
+/// Parses the `validationAction` of `create` and `collMod`.
 pub(crate) fn validation_action(value: Value<'_>) -> Result<ValidationAction> {
     Ok(match value.as_str() {
         Some("" | "error") => ValidationAction::Error,
@@ -322,7 +321,7 @@ pub(crate) fn validation_action(value: Value<'_>) -> Result<ValidationAction> {
     })
 }
 
-/// What `storageEngine` of a collection or an index says: `{wiredTiger: {configString: "..."}}`.
+/// Parses `storageEngine` of a collection or an index: `{wiredTiger: {configString: "..."}}`.
 pub(crate) fn table_options(engine: Doc<'_>) -> Result<TableConfig> {
     let mut config = TableConfig::default();
     for element in engine.get("wiredTiger").as_doc().unwrap_or(Doc::EMPTY) {

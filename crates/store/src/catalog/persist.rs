@@ -1,9 +1,9 @@
-//! The catalog as stored: one document a collection, read at start.
+//! The stored catalog: one document for each collection, read at start.
 //!
 //!   {ns, uuid, options, space, layout, indexes: [{spec, ident, ready, keyedAlone, side}]}      under its ident
 //!
-//! Multikey paths are kept under the index's ident, one u64 (little-endian) a field, since they
-//! change with ordinary writes.
+//! Multikey paths are stored under the index's ident, with one u64 (little-endian) per field, because they change
+//! with ordinary writes.
 
 use std::sync::Arc;
 
@@ -22,21 +22,21 @@ use crate::{
     record_key::Layout,
 };
 
-/// Version of everything in docs/format.md.
+/// Version of all formats in docs/format.md.
 const FORMAT: u32 = 3;
-/// Older ones that are read as they are; what is written from then on is the newest.
+/// Older versions that can be read; everything written afterwards has the newest version.
 const OLDER: &[u32] = &[1, 2];
 
-/// `layout` of a collection whose records lie under their ids.
+/// The value of `layout` for a collection whose record keys are its ids.
 pub(crate) const LAYOUT_IDS: i64 = 2;
 
-/// What was found at start.
+/// The catalog found at start.
 pub(crate) struct Loaded {
     pub(crate) catalog: Catalog,
     pub(crate) next_ident: u32,
-    /// Ranges that a crash left half dropped.
+    /// Ranges that a crash left partly dropped.
     pub(crate) dropped: Vec<(Space, Ident)>,
-    /// Indexes whose build a crash ended, with their collections.
+    /// Indexes whose build was cut off by a crash, with their collections.
     pub(crate) unfinished: Vec<(Namespace, Box<str>)>,
 }
 
@@ -102,7 +102,7 @@ fn check_format(on: &dyn Engine) -> Result<()> {
     Ok(())
 }
 
-/// Says which entry it is that cannot be read.
+/// Adds the name of the unreadable entry to an error.
 #[cold]
 fn named(error: &Error, ident: Ident, entry: &[u8]) -> Error {
     let name = namespace_of(entry).map_or_else(|| format!("number {}", ident.0), String::from);
@@ -114,7 +114,7 @@ fn named(error: &Error, ident: Ident, entry: &[u8]) -> Error {
     Error::new(error.code(), text)
 }
 
-/// The name in an entry of which the rest may be no document: it is the first field.
+/// The name in an entry whose rest may not be a valid document: it is the first field.
 pub(crate) fn namespace_of(entry: &[u8]) -> Option<&str> {
     let value = entry.get(4..)?.strip_prefix(b"\x02ns\0")?;
     let (length, text) = value.split_first_chunk()?;
@@ -126,7 +126,7 @@ pub(crate) fn namespace_of(entry: &[u8]) -> Option<&str> {
 /// Loads a collection's entry as the next start will.
 ///
 /// # Errors
-/// What the start would end with.
+/// The error that the start would fail with.
 pub(crate) fn check_entry(entry: &[u8]) -> Result<()> {
     let nothing = nagi_kv::Memory::new();
     let mut into = Loaded {
@@ -140,7 +140,7 @@ pub(crate) fn check_entry(entry: &[u8]) -> Result<()> {
     loaded
 }
 
-/// An index as it is stored: one that has a collation says so, `_id` has the collection's.
+/// Loads an index: an index with a collation stores it; `_id` has the collection's.
 fn load_spec(
     spec: Doc<'_>,
     namespace: &Namespace,
@@ -203,7 +203,7 @@ fn load_collection(read: &dyn Read, ident: Ident, doc: Doc<'_>, into: &mut Loade
     Ok(())
 }
 
-/// The records' space; those of the first versions have none and lie in `Records`.
+/// The records' space; entries of the first versions have none, and their space is `Records`.
 fn load_space(doc: Doc<'_>) -> Result<Space> {
     let number = match doc.get("space") {
         Value::Missing => return Ok(Space::Records),
@@ -212,7 +212,7 @@ fn load_space(doc: Doc<'_>) -> Result<Space> {
     number.and_then(Space::by_number).filter(|space| space.is_records()).ok_or_else(corrupt)
 }
 
-/// What the records lie under; of the first versions it was always a number.
+/// The kind of record keys; in the first versions they were always numbers.
 fn load_layout(doc: Doc<'_>, options: &CollectionOptions) -> Result<Layout> {
     match doc.get("layout") {
         Value::Missing => Ok(Layout::Numbers),
@@ -254,7 +254,7 @@ impl CollectionVersion {
     /// cannot be read keeps the whole server from starting.
     ///
     /// # Errors
-    /// What the start would end with.
+    /// The error that the start would fail with.
     pub(crate) fn to_entry(&self) -> Result<DocBuf> {
         let doc = self.to_doc();
         check_entry(doc.as_bytes())?;
@@ -290,7 +290,7 @@ impl CollectionVersion {
 }
 
 impl Multikey {
-    /// What is stored: all that was seen.
+    /// The stored form: all bits that were ever set.
     pub(crate) fn to_bytes(&self) -> Vec<u8> {
         self.seen.iter().flat_map(|bits| bits.load(Ordering::Acquire).to_le_bytes()).collect()
     }

@@ -1,4 +1,4 @@
-//! Whether a document may be in its collection: the validator and the encrypted fields.
+//! Validation of documents: by the validator and the encrypted fields.
 
 use nagi_bson::{Doc, DocBuf, DocWriter};
 use nagi_error::{Code, Error, Result};
@@ -7,12 +7,12 @@ use nagi_lang::filter::why_not;
 use super::{Collection, ValidationAction, ValidationLevel};
 use crate::clock;
 
-/// A longer explanation of a failed validation is left out.
+/// A longer explanation of a failed validation is omitted.
 const DETAILS_BYTES_MAX: usize = 64 << 10;
 
 impl Collection {
-    /// Refuses (121), or logs, a document that the validator does not match, or that has plain values in
-    /// encrypted fields.
+    /// Refuses (121), or logs, a document that does not match the validator, or that has plain values in encrypted
+    /// fields.
     pub(crate) fn check_valid(&self, doc: Doc<'_>) -> Result<()> {
         if self.options.validation_level == ValidationLevel::Off || self.is_valid(doc)? {
             return Ok(());
@@ -25,7 +25,7 @@ impl Collection {
         Err(self.invalid(doc))
     }
 
-    /// As `check_valid`; with level "moderate", documents that were not valid before may stay so.
+    /// As `check_valid`; with level "moderate", documents that were invalid before may stay invalid.
     pub(crate) fn check_valid_update(&self, old: Doc<'_>, new: Doc<'_>) -> Result<()> {
         let lenient = self.options.validation_level == ValidationLevel::Moderate;
         if lenient && !self.is_valid(old)? {
@@ -39,12 +39,12 @@ impl Collection {
             && self.validator.as_ref().map_or(Ok(true), |v| v.matches(doc))?)
     }
 
-    /// Whether the values of all encrypted fields are encrypted.
+    /// Returns true if the values of all encrypted fields are encrypted.
     fn has_encrypted(&self, doc: Doc<'_>) -> bool {
         self.options.encrypted_fields.as_ref().is_none_or(|fields| fields.hold(doc))
     }
 
-    /// Why the document is not valid: by the validator, by the encrypted fields, or by both.
+    /// Writes why the document is invalid: because of the validator, the encrypted fields, or both.
     fn why_invalid(&self, doc: Doc<'_>, out: &mut DocWriter<'_>) {
         let explicit = self.options.validator.as_ref().map(|v| v.as_doc());
         let Some(fields) = &self.options.encrypted_fields else {

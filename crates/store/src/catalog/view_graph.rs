@@ -1,7 +1,7 @@
-//! Views may be built upon views, but not in a circle, and not too deep.
+//! Checks the graph of views: views may read views, but not in a cycle, and not too deep.
 //!
-//! The edges are what a view reads: the namespace it is on, and those that `$lookup`,
-//! `$graphLookup` and `$unionWith` of its pipeline name, in sub-pipelines too.
+//! The edges of a view are the namespace that it is on, and those that `$lookup`, `$graphLookup` and `$unionWith`
+//! of its pipeline name, including sub-pipelines.
 
 use std::collections::{HashMap, HashSet};
 
@@ -12,14 +12,14 @@ use nagi_lang::collation::Collation;
 use super::{Catalog, ViewOptions};
 use crate::Namespace;
 
-/// Views in a chain, those that read the new one among them.
+/// Limit of views in a chain, including views that read the new one.
 const DEPTH_MAX: usize = 20;
 
-/// Whether `namespace` may become this view.
+/// Checks that `namespace` may become this view.
 ///
 /// # Errors
-/// 5 when it would read itself, 165 when a chain of views through it had more than 20, 167 when a view that it reads
-/// has another collation: one operation has one.
+/// 5 if it would read itself; 165 if a chain of views through it had more than 20; 167 if a view that it reads has
+/// another collation, because an operation has only one.
 pub(crate) fn check(
     catalog: &Catalog,
     namespace: &Namespace,
@@ -38,7 +38,7 @@ fn too_deep() -> Error {
     err!(Code::VIEW_DEPTH_LIMIT_EXCEEDED, "View depth limit exceeded; maximum depth is {DEPTH_MAX}")
 }
 
-/// The longest chain of views that a view reads. `known` holds what was counted before.
+/// The longest chain of views that a view reads. `known` has the results computed before.
 fn views_below(
     catalog: &Catalog,
     view: &ViewOptions,
@@ -61,7 +61,7 @@ fn views_below(
     longest
 }
 
-/// The longest chain of views that read `namespace`, which need not be there yet.
+/// The longest chain of views that read `namespace`, which need not exist yet.
 fn views_above(catalog: &Catalog, namespace: &Namespace) -> usize {
     let mut readers: HashMap<Namespace, Vec<Namespace>> = HashMap::new();
     for collection in catalog.views(namespace.database()) {
@@ -69,7 +69,7 @@ fn views_above(catalog: &Catalog, namespace: &Namespace) -> usize {
             readers.entry(read).or_default().push(collection.namespace.clone());
         }
     }
-    // Level by level: a chain has no view twice, as there are no circles.
+    // Level by level: a chain contains no view twice, because there are no cycles.
     let mut level = HashSet::from([namespace]);
     let mut length = 0;
     while length <= DEPTH_MAX {
@@ -82,8 +82,8 @@ fn views_above(catalog: &Catalog, namespace: &Namespace) -> usize {
     length
 }
 
-/// `way` leads from the new view to this one; what is in `seen` was looked through before, so that
-/// views which meet again and again cost no more than views which do not.
+/// `way` is the path from the new view to this one. Views in `seen` were visited before, so a view that is reached
+/// repeatedly costs no more than one that is not.
 fn visit(
     catalog: &Catalog,
     view: &ViewOptions,
@@ -126,7 +126,7 @@ fn inputs(view: &ViewOptions) -> Vec<Namespace> {
     found
 }
 
-/// Names that are none are refused where the pipeline is parsed.
+/// Invalid names are refused when the pipeline is parsed.
 fn of_pipeline(pipeline: Array<'_>, database: &str, found: &mut Vec<Namespace>) {
     for stage in pipeline.iter().filter_map(|stage| stage.as_doc()?.first()) {
         let name = match (stage.name(), stage.value()) {

@@ -1,4 +1,4 @@
-//! What an index has while it is built from sorted keys.
+//! State of an index during a bulk build.
 
 use std::sync::Arc;
 
@@ -6,12 +6,12 @@ use nagi_kv::sync::Mutex;
 
 use crate::ident::Ident;
 
-/// What an index has while it is built in bulk.
+/// State of an index during a bulk build.
 #[derive(Debug)]
 pub(crate) struct Bulk {
-    /// Where writers note what they change.
+    /// The range in which writers log their changes.
     pub(crate) side: Ident,
-    /// Held by who loads keys. Whoever drops the range waits for it: a load follows no lock.
+    /// Held while keys are loaded. A drop of the range waits for it, because a load takes no other lock.
     pub(crate) loading: Mutex<()>,
 }
 

@@ -1,35 +1,43 @@
-//! The greatest key an index ever had: whoever brings a greater one need not look whether it is there.
+//! The ceiling of an index: the greatest key it ever had. A greater key cannot be a duplicate, so it need not be
+//! looked up.
 //!
-//! Most collections get their `_id`s in rising order, and the look-up that finds nothing was the
-//! largest thing that an insert did beyond what the engine does.
+//! Most collections get ascending `_id`s, and the unsuccessful look-up was the most expensive part of an insert
+//! apart from the engine's own work.
 //!
-//! Kept in memory, for an index that was whole when it came into being; every key that is put passes
-//! through `rise`, in whatever transaction, after the transaction has claimed it and before it is put.
-//! The order matters: of two that bring one key, the later one gets the claim when the earlier one has
-//! ended, and then finds the ceiling raised. The first one asks the engine for the
-//! last key there is: nothing else was put since the start. Nothing lowers the ceiling, so keys that
-//! were reverted or removed cost a look-up, never an error. One process writes a data directory; an
-//! engine that several write must not use it.
+//! ```text
+//!   ceiling 41    insert 42   greater: no look-up, ceiling 42
+//!                 insert 42   not greater: looked up, duplicate key
+//!                 delete 42   the ceiling stays 42
+//!                 insert 42   not greater: looked up, not found, inserted
+//! ```
+//!
+//! The ceiling is kept in memory, for an index that was complete when it was created. Every key that is put, in any
+//! transaction, passes through `rise`: after the transaction has claimed the key, and before it puts it. The order
+//! matters: of two transactions with the same key, the later one gets the claim when the earlier one has finished,
+//! and then finds the ceiling raised. The first call asks the engine for the last key, because no key was put since
+//! the start. The ceiling never falls, so keys that were rolled back or removed cost a look-up but no error. Only
+//! one process writes a data directory; an engine with several writing processes must not use a ceiling.
 
 use nagi_error::Result;
 use nagi_kv::sync::Mutex;
 
-/// Bytes of a key that count. Keys that agree in them are looked up.
+/// Number of significant bytes of a key. Keys with equal prefixes are looked up.
 const PREFIX_BYTES_MAX: usize = 64;
 
-/// See the module. An `_id` index has one.
+/// See the module's header. An `_id` index has one.
 #[derive(Debug, Default)]
 pub(crate) struct Ceiling(Mutex<Option<Vec<u8>>>);
 
 impl Ceiling {
-    /// Of an index that came into being this moment: there is nothing to ask the engine for. To ask is
-    /// dear after a drop: the place next to a dropped range is found by stepping over what was in it.
+    /// The ceiling of an index that is being created, which need not ask the engine. That would be expensive after
+    /// a drop, because the search next to a dropped range skips the entries of the range.
     pub(crate) fn of_nothing() -> Ceiling {
         Ceiling(Mutex::new(Some(Vec::new())))
     }
 
-    /// Notes a key that is claimed and about to be put; true if no key as great was ever put, so that it cannot
-    /// be there. `last` is the greatest committed key, empty if there is none; asked for once.
+    /// Raises the ceiling to a key that is claimed and about to be put. Returns true if no key as great was ever
+    /// put, so that it cannot exist. `last` returns the greatest committed key, or an empty one if there is none;
+    /// it is called once.
     pub(crate) fn rise(&self, key: &[u8], last: impl FnOnce() -> Result<Vec<u8>>) -> Result<bool> {
         let key = prefix(key);
         nagi_percore::note_shared("greatest key of an index", 2);

@@ -1,4 +1,4 @@
-//! Filters that belong to the catalog: of partial indexes and of validators.
+//! Filters of the catalog: preconditions of partial indexes, and validators.
 
 use bumpalo::Bump;
 use nagi_bson::{Doc, Value};
@@ -11,14 +11,14 @@ use nagi_lang::{
 
 use crate::{clock, index::Index};
 
-/// A parsed filter, kept as long as the catalog version.
+/// A parsed filter, which is kept as long as the catalog version.
 #[derive(Debug, Clone)]
 pub(crate) struct Condition {
     pub(crate) filter: Filter,
 }
 
 impl Condition {
-    /// A validator: any filter, but for what needs an index or a script.
+    /// A validator: any filter except those that need an index or a script.
     pub(crate) fn validator(
         doc: Doc<'_>,
         collation: Option<&'static Collation>,
@@ -35,8 +35,8 @@ impl Condition {
         Ok(Condition { filter: filter.normalize() })
     }
 
-    /// The filter of a partial index: equality, ranges, `$exists: true`, `$type`, `$in`, `$and`,
-    /// `$or`; 67 for anything else.
+    /// The filter of a partial index: equality, ranges, `$exists: true`, `$type`, `$in`, `$and`, `$or`; 67 for any
+    /// other operator.
     pub(crate) fn partial(
         doc: Doc<'_>,
         collation: Option<&'static Collation>,
@@ -73,7 +73,7 @@ fn fits_partial(filter: &Filter) -> bool {
     }
 }
 
-/// Whether `$alwaysTrue` stands in it, which the parsed filter does not tell from an empty document.
+/// Returns true if it contains `$alwaysTrue`, which the parsed filter does not distinguish from an empty document.
 fn says_always(doc: Doc<'_>) -> bool {
     doc.iter().any(|element| match (element.name(), element.value()) {
         ("$alwaysTrue", _) => true,
@@ -84,7 +84,7 @@ fn says_always(doc: Doc<'_>) -> bool {
     })
 }
 
-/// Whether a field of this name occurs anywhere.
+/// Returns true if a field of this name occurs anywhere.
 fn mentions(value: Value<'_>, name: &str) -> bool {
     match value {
         Value::Doc(doc) => doc.iter().any(|e| e.name() == name || mentions(e.value(), name)),
@@ -94,12 +94,12 @@ fn mentions(value: Value<'_>, name: &str) -> bool {
 }
 
 impl Index {
-    /// The condition under which a partial index has a document; none for other indexes.
+    /// The condition under which a partial index contains a document; none for other indexes.
     pub fn partial_filter(&self) -> Option<&Filter> {
         self.partial.as_ref().map(|condition| &condition.filter)
     }
 
-    /// Whether the index has keys of the document, as far as its partial filter says.
+    /// Returns true if the index contains keys of the document, according to its partial filter.
     pub(crate) fn covers(&self, doc: Doc<'_>) -> Result<bool> {
         self.partial.as_ref().map_or(Ok(true), |condition| condition.matches(doc))
     }

@@ -1,10 +1,10 @@
 //! Keys of geometry indexes: 2dsphere and 2d.
 //!
-//! A geometry has the numbers of cells as keys: a point on the sphere its smallest cell, any other
-//! geometry the cells of a covering, a pair in the plane its square of the grid. The other fields of a
-//! compound index are indexed by value, arrays expanded; a document has every combination.
+//! The keys of a geometry are cell numbers: for a point on the sphere its smallest cell, for any other geometry the
+//! cells of a covering, for a pair in the plane its square of the grid. The other fields of a compound index are
+//! indexed by value, with arrays expanded; a document has every combination.
 //!
-//! A document without a geometry is not in the index, whatever the other fields hold.
+//! A document without a geometry is not in the index, whatever its other fields contain.
 
 use nagi_bson::{Array, Doc, Type, Value, number, text};
 use nagi_error::{Code, Result, bail};
@@ -16,15 +16,15 @@ use super::{
     keygen::{KeySink, position},
 };
 
-/// Most cells of one geometry.
+/// Limit of cells of one geometry.
 const CELL_COUNT_MAX: usize = 50;
-/// The only layout of keys there is; older ones are made alike.
+/// The only key layout; indexes of older versions are created with it, too.
 const VERSION: i64 = 3;
 
-/// How geometries become numbers.
+/// The conversion of geometries to numbers.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub enum Geometry {
-    /// Cells of the sphere, no coarser and no finer than these levels.
+    /// Cells of the sphere, with levels between these two.
     Sphere {
         coarsest: u8,
         finest: u8,
@@ -33,7 +33,7 @@ pub enum Geometry {
 }
 
 impl Geometry {
-    /// The cells that a geometry on the sphere is indexed by, or looked up with.
+    /// The cells under which a geometry on the sphere is indexed, or with which it is looked up.
     pub fn cells(&self, zone: &geo::Zone, count_max: usize) -> Vec<u64> {
         let Geometry::Sphere { coarsest, finest } = *self else { return Vec::new() };
         zone.covering(geo::Fineness { coarsest, finest, cell_count_max: count_max })
@@ -67,11 +67,11 @@ pub(super) fn sphere(spec: Doc<'_>) -> Result<Geometry> {
     Ok(Geometry::Sphere { coarsest: coarsest as u8, finest: finest as u8 })
 }
 
-/// The values found at a path.
+/// The values at a path.
 #[derive(Default)]
 struct Found<'d> {
     values: Vec<Value<'d>>,
-    /// The components that are arrays.
+    /// The path components that are arrays.
     arrays: u64,
 }
 
@@ -125,7 +125,7 @@ pub(super) fn keys(
     Ok(())
 }
 
-/// A scalar is named; an array or document stands in the document that was shown.
+/// The text of a value in messages: scalars are named; arrays and documents are part of the document shown before.
 fn shown(path: &str, value: Value<'_>) -> String {
     let name = path.rsplit('.').next().unwrap_or(path);
     match value {
@@ -134,7 +134,7 @@ fn shown(path: &str, value: Value<'_>) -> String {
     }
 }
 
-/// One key for each combination of the columns' values.
+/// Adds a key for each combination of the columns' values.
 fn combine(spec: &IndexSpec, columns: &[Vec<Value<'_>>], sink: &mut KeySink) -> Result<()> {
     let mut at = vec![0; columns.len()];
     loop {
@@ -153,7 +153,7 @@ fn bit(component: u32) -> u64 {
     1u64.checked_shl(component).unwrap_or(1 << 63)
 }
 
-/// Walks a path as filters do. With `expand`, an array at its end yields its elements.
+/// Follows a path as filters do. With `expand`, an array at its end yields its elements.
 fn collect<'d>(
     value: Value<'d>,
     rest: &str,
@@ -180,7 +180,7 @@ fn collect<'d>(
     }
 }
 
-/// The path continues below an array: into the element at its position, or into every document.
+/// Continues a path below an array: into the element at its position, or into every document.
 fn enter<'d>(
     array: Array<'d>,
     rest: &str,
@@ -209,7 +209,7 @@ fn enter<'d>(
     Ok(())
 }
 
-/// Null, missing, undefined and `[]` are no geometries, and no faults.
+/// Null, missing, undefined and `[]` are no geometries, and no errors.
 fn is_nothing(value: Value<'_>) -> bool {
     match value {
         Value::Array(array) => array.is_empty(),
@@ -224,7 +224,7 @@ fn inner(value: Value<'_>) -> impl Iterator<Item = Value<'_>> {
     Some(nested).into_iter().flatten()
 }
 
-/// Adds the cells of a stored geometry, or says what is wrong with it.
+/// Adds the cells of a stored geometry, or returns the reason why it is invalid.
 fn on_sphere(geometry: &Geometry, value: Value<'_>, out: &mut Vec<i64>) -> Option<String> {
     if is_nothing(value) {
         return None;
@@ -258,7 +258,7 @@ fn add_cells(geometry: &Geometry, shape: &geo::Shape, out: &mut Vec<i64>) {
     }
 }
 
-/// Adds the squares of a pair or of an array of pairs; scalars are passed over.
+/// Adds the squares of a pair or of an array of pairs; scalars are skipped.
 fn in_plane(grid: &Grid, value: Value<'_>, out: &mut Vec<i64>) -> Result<Option<String>> {
     let first = match value {
         Value::Array(array) => array.iter().next(),

@@ -1,15 +1,15 @@
-//! The grid of a 2d index: pairs of numbers as one number, and rectangles as ranges of it.
+//! The grid of a 2d index: maps pairs of numbers to one number, and rectangles to ranges of numbers.
 //!
-//! Each axis from `min` to `max` is cut into 2^bits columns. The bits of column and row are taken in
-//! turn, the column's first, so that a square of the grid whose side is a power of two is one range.
+//! Each axis from `min` to `max` is divided into 2^bits columns. The bits of column and row are interleaved, the
+//! column's first, so that a grid square whose side is a power of two is one range.
 
 use nagi_bson::{Doc, Value, number};
 use nagi_error::{Code, Result, bail};
 
-/// Ranges that a rectangle may come to.
+/// Limit of the ranges for a rectangle.
 const RANGE_COUNT_MAX: usize = 64;
 
-/// Bits, least and greatest coordinate.
+/// Number of bits, least and greatest coordinate.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Grid {
     pub bits: u32,
@@ -18,7 +18,7 @@ pub struct Grid {
 }
 
 impl Grid {
-    /// Reads the options `bits`, `min` and `max`.
+    /// Parses the options `bits`, `min` and `max`.
     ///
     /// # Errors
     /// 72 for bits outside of 1 to 32 and for an empty region.
@@ -45,7 +45,7 @@ impl Grid {
         Ok(Grid { bits: bits as u32, min, max })
     }
 
-    /// The column (or row) of a coordinate; what lies outside is moved to the edge.
+    /// The column (or row) of a coordinate; coordinates outside are moved to the edge.
     fn column(&self, at: f64) -> u32 {
         let columns = (1u64 << self.bits) as f64;
         let column = (at - self.min) / (self.max - self.min) * columns;
@@ -53,19 +53,19 @@ impl Grid {
         (column as u64).min((1u64 << self.bits) - 1) as u32
     }
 
-    /// The key of a pair; none if it lies outside of the region.
+    /// The key of a pair; none if it lies outside the region.
     pub fn key(&self, x: f64, y: f64) -> Option<i64> {
         let inside = |at: f64| (self.min..=self.max).contains(&at);
         (inside(x) && inside(y))
             .then(|| self.number(interleave(self.column(x)) << 1 | interleave(self.column(y))))
     }
 
-    /// Grid numbers in the order of signed integers.
+    /// Converts a grid number to the order of signed integers.
     fn number(&self, hash: u64) -> i64 {
         if self.bits == 32 { (hash ^ (1 << 63)) as i64 } else { hash as i64 }
     }
 
-    /// Ranges of keys, ascending and apart, that hold every pair of a rectangle.
+    /// Disjoint ranges of keys, ascending, that contain every pair of a rectangle.
     pub fn ranges(&self, low: (f64, f64), high: (f64, f64)) -> Vec<(i64, i64)> {
         let outside = |l: f64, h: f64| !(l <= self.max && h >= self.min);
         if outside(low.0, high.0) || outside(low.1, high.1) {
@@ -119,7 +119,7 @@ impl Grid {
     }
 }
 
-/// A rectangle of columns and rows, ends included.
+/// A rectangle of columns and rows, both ends inclusive.
 struct Rect {
     x: (u32, u32),
     y: (u32, u32),
@@ -132,7 +132,7 @@ enum Overlap {
 }
 
 impl Rect {
-    /// How the square with this hash, 2^`below` wide, lies to the rectangle.
+    /// The relation of the square with this hash, 2^`below` wide, to the rectangle.
     fn against(&self, hash: u64, below: u32) -> Overlap {
         let first = |half: u64| u64::from(gather(half)) << below;
         let span = (1u64 << below) - 1;
@@ -151,7 +151,7 @@ impl Rect {
     }
 }
 
-/// Spreads 32 bits over the even places of 64.
+/// Spreads 32 bits over the even positions of 64.
 fn interleave(bits: u32) -> u64 {
     let mut out = u64::from(bits);
     for (shift, mask) in [
@@ -166,7 +166,7 @@ fn interleave(bits: u32) -> u64 {
     out
 }
 
-/// The even places of 64 bits, together.
+/// Collects the even positions of 64 bits.
 fn gather(bits: u64) -> u32 {
     let mut out = bits & 0x5555_5555_5555_5555;
     for (shift, mask) in [

@@ -1,4 +1,4 @@
-//! The hash of a value in a hashed index: 64 bits, equal for equal values of any type of number.
+//! The hash of a value in a hashed index: 64 bits, equal for equal numbers of any type.
 //!
 //! FNV-1a over the value's key string, then mixed. The function is part of the stored format.
 
@@ -11,7 +11,7 @@ pub(crate) fn value(value: Value<'_>) -> Value<'static> {
     Value::Int64(hash_value(value))
 }
 
-/// What a hashed index holds for a value. Equal values hash alike; a missing one as null.
+/// The hash of a value. Equal values have equal hashes; a missing value is hashed as null.
 pub fn hash_value(value: Value<'_>) -> i64 {
     let mut bytes = Vec::with_capacity(32);
     keystring::append(value, false, &mut bytes);

@@ -1,14 +1,14 @@
-//! The keys of a document in an index: paths walked, arrays expanded.
+//! Generates the keys of a document in an index: follows paths and expands arrays.
 //!
-//! Paths without arrays take the fast way: one walk a field, one key. An array anywhere makes the
-//! index multikey: one key an element. All fields that run through the same array expand together;
-//! two different arrays in one document cannot be indexed together (171).
+//! Paths without arrays take a fast path: one traversal per field, and one key. An array anywhere makes the index
+//! multikey, with one key per element. All fields that lead through the same array are expanded together; two
+//! different arrays in one document cannot be indexed together (171).
 //!
 //!   {a: [{b: 1, c: 2}, {b: 3}]}  under {"a.b": 1, "a.c": 1}:   (1, 2)  (3, null)
 //!   {a: []} under {a: 1}: undefined       {a: []} or {a: 5} under {"a.b": 1}: null
 //!
-//! Keys are made whole in one buffer, then sorted and made unique; no allocation once the sink is
-//! warm, but for arrays.
+//! Keys are built in one buffer, then sorted and deduplicated. Except for arrays there is no allocation once the
+//! buffers have grown.
 
 use nagi_bson::{Array, Doc, Value, ValueBuf};
 use nagi_error::{Code, Result, bail};
@@ -17,14 +17,14 @@ use super::{IndexSpec, KeyPart, geo, hashed, text, wildcard};
 use crate::keystring::{self, TypeBits};
 use crate::room;
 
-/// Most keys one document may have in one index.
+/// Limit of the keys of a document in an index.
 const KEY_COUNT_MAX: usize = 100_000;
 
 /// The keys of one document in one index: sorted, distinct, without record ids.
 #[derive(Default)]
 pub(crate) struct KeySink {
     bytes: Vec<u8>,
-    /// Start of key, end of key = start of type bits, end of type bits.
+    /// Start of key, end of key (start of type bits), end of type bits.
     keys: Vec<(u32, u32, u32)>,
     bits: TypeBits,
     /// For each field, the path components that were arrays.
@@ -47,7 +47,7 @@ impl KeySink {
         (0..self.len()).map(|at| self.key(at))
     }
 
-    /// The type bits of a key, if the document has it.
+    /// The type bits of a key, if the document has the key.
     pub(crate) fn find(&self, key: &[u8]) -> Option<&[u8]> {
         let at = self.keys.partition_point(|(start, middle, _)| {
             &self.bytes[*start as usize..*middle as usize] < key
@@ -55,7 +55,7 @@ impl KeySink {
         (at < self.len()).then(|| self.key(at)).filter(|(found, _)| *found == key).map(|(_, b)| b)
     }
 
-    /// Memory held.
+    /// Memory in bytes.
     pub(crate) fn heap_bytes(&self) -> usize {
         self.bytes.capacity() + self.keys.capacity() * size_of::<(u32, u32, u32)>()
     }
@@ -80,7 +80,7 @@ impl KeySink {
         Ok(())
     }
 
-    /// A key of a wildcard index: `value` with its path in the place of the field `at`.
+    /// Adds a key of a wildcard index: `value` with its path, in the place of the field `at`.
     pub(super) fn push_at_path(
         &mut self,
         spec: &IndexSpec,
@@ -142,8 +142,8 @@ impl KeySink {
     }
 }
 
-/// Fills `sink` with the keys of `doc`. A document that a sparse index leaves out has none; partial
-/// filters are the caller's.
+/// Fills `sink` with the keys of `doc`; none for a document that a sparse index leaves out. The caller checks
+/// partial filters.
 pub(crate) fn keys(spec: &IndexSpec, doc: Doc<'_>, sink: &mut KeySink) -> Result<()> {
     if let Some(geometry) = &spec.geometry {
         return geo::keys(spec, geometry, doc, sink);
@@ -169,7 +169,7 @@ pub(crate) fn keys(spec: &IndexSpec, doc: Doc<'_>, sink: &mut KeySink) -> Result
     sink.push(spec, values)
 }
 
-/// The value at a path on which there is no array; none if there is one.
+/// The value at a path without arrays; none if there is an array.
 pub(super) fn scalar<'d>(doc: Doc<'d>, path: &str) -> Option<Value<'d>> {
     let mut doc = doc;
     let mut rest = path;
@@ -185,13 +185,13 @@ pub(super) fn scalar<'d>(doc: Doc<'d>, path: &str) -> Option<Value<'d>> {
     }
 }
 
-/// One field while arrays are being expanded.
+/// The state of one field during the expansion of arrays.
 #[derive(Clone, Copy)]
 struct Field<'d, 's> {
-    /// What is left of the path; empty when `value` is final.
+    /// The rest of the path; empty when `value` is final.
     rest: &'s str,
     value: Value<'d>,
-    /// Components walked.
+    /// Number of components followed.
     depth: u32,
 }
 
@@ -207,7 +207,7 @@ fn expand(spec: &IndexSpec, doc: Doc<'_>, sink: &mut KeySink) -> Result<()> {
     Ok(())
 }
 
-/// Walks each unfinished field to its value or to the first array; expands the array if there is one.
+/// Follows each unfinished field to its value or to the first array, and expands the array if there is one.
 fn walk(
     spec: &IndexSpec,
     fields: &[Field<'_, '_>],
@@ -253,7 +253,7 @@ fn walk(
     elements(spec, &Expansion { fields: &fields, done: &done, through: &through, array }, sink)
 }
 
-/// Moves a field along its path, to the end or to an array. Gives back the last name.
+/// Moves a field along its path, to the end or to an array. Returns the last name.
 fn descend<'s>(field: &mut Field<'_, 's>) -> &'s str {
     let mut last = "";
     if matches!(field.value, Value::Array(_)) {
@@ -277,16 +277,16 @@ fn descend<'s>(field: &mut Field<'_, 's>) -> &'s str {
     last
 }
 
-/// What the fields of one expansion have in common.
+/// The common data of an expansion.
 struct Expansion<'f, 'd, 's> {
     fields: &'f [Field<'d, 's>],
     done: &'f [bool],
-    /// Which fields have come to the array.
+    /// The fields that have reached the array.
     through: &'f [bool],
     array: Array<'d>,
 }
 
-/// Goes on once for each element of the array that the `through` fields have come to.
+/// Continues once for each element of the array that the `through` fields have reached.
 fn elements(spec: &IndexSpec, at: &Expansion<'_, '_, '_>, sink: &mut KeySink) -> Result<()> {
     let mut positions = vec![None; at.fields.len()];
     for (index, field) in at.fields.iter().enumerate().filter(|(i, _)| at.through[*i]) {
@@ -298,7 +298,7 @@ fn elements(spec: &IndexSpec, at: &Expansion<'_, '_, '_>, sink: &mut KeySink) ->
     if at.array.is_empty() {
         return element(spec, at, &positions, None, sink);
     }
-    // Nothing but positions: every element would give the same key.
+    // If all components are positions, every element would give the same key.
     let fixed = at.through.iter().zip(&positions).all(|(through, at)| !through || at.is_some());
     let count = if fixed { 1 } else { usize::MAX };
     for value in at.array.iter().take(count) {
@@ -307,7 +307,7 @@ fn elements(spec: &IndexSpec, at: &Expansion<'_, '_, '_>, sink: &mut KeySink) ->
     Ok(())
 }
 
-/// One element of the array; none stands for an empty array.
+/// Continues with one element of the array; none stands for an empty array.
 fn element<'d, 's>(
     spec: &IndexSpec,
     at: &Expansion<'_, 'd, 's>,
@@ -332,8 +332,8 @@ fn element<'d, 's>(
     walk(spec, &fields, &done, sink)
 }
 
-/// If the next component is a number that the array has an element for: the element, and the path
-/// behind it. An element that also has a field of that name makes the path ambiguous.
+/// If the next component is a number and the array has an element at that position: the element, and the rest of
+/// the path. If an element also has a field of that name, the path is ambiguous.
 pub(super) fn position<'d, 's>(
     rest: &'s str,
     array: Array<'d>,

@@ -1,46 +1,46 @@
-//! The kinds of indexes: one row a kind, with what others may know of it.
+//! The kinds of indexes: one row for each, with its properties.
 
-/// How the keys of a document are made.
+/// How the keys of a document are generated.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Hash)]
 pub enum IndexKind {
-    /// Values as they are, ascending or descending.
+    /// Plain values, ascending or descending.
     Btree,
-    /// One field by its hash, others as they are.
+    /// One field by its hash, the others by value.
     Hashed,
-    /// Pairs in the plane by their square of a grid, others as they are.
+    /// Pairs in the plane by their grid square, the others by value.
     TwoD,
-    /// Geometries on the sphere by cells, others as they are.
+    /// Geometries on the sphere by cells, the others by value.
     TwoDSphere,
-    /// Every path with its value, others as they are.
+    /// Every path with its value, the others by value.
     Wildcard,
-    /// The terms of strings with their scores, others as they are.
+    /// The terms of strings with their scores, the others by value.
     Text,
 }
 
-/// What is known of a kind besides how its keys are made.
+/// Properties of a kind, apart from key generation.
 #[derive(Debug)]
 pub struct KindFacts {
     pub kind: IndexKind,
-    /// How key patterns name it; empty where they name a direction.
+    /// The name in key patterns; empty for patterns with directions.
     pub plugin: &'static str,
-    /// Every document has an entry, and all entries are those of documents' values or hashes: a scan of the whole
-    /// index finds each document, and points of all fields find just those that hold them.
+    /// Every document has an entry, and all entries have values of documents or their hashes: a scan of the whole
+    /// index finds every document, and points on all fields find exactly the documents with these values.
     pub whole: bool,
-    /// The plan of an ordinary filter may use it.
+    /// Plans of ordinary filters may use it.
     pub answers_filters: bool,
-    /// Keys are made of all paths of a document, which stand in the keys.
+    /// Keys are generated for all paths of a document and contain the path.
     pub by_path: bool,
-    /// Takes a collation.
+    /// Supports a collation.
     pub collates: bool,
     pub can_be_unique: bool,
-    /// A collection has one at most.
+    /// A collection may have at most one.
     pub single: bool,
-    /// Belongs to version 1 of the stable API.
+    /// Part of version 1 of the stable API.
     pub in_api: bool,
 }
 
 impl KindFacts {
-    /// What most kinds have in common.
+    /// The properties that most kinds have.
     const ROW: KindFacts = KindFacts {
         kind: IndexKind::Btree,
         plugin: "",

@@ -1,4 +1,4 @@
-//! Indexes: what they are (spec), which keys a document has in them (kinds), what is known of them.
+//! Indexes: specification, kinds and key generation, and the state of an index.
 
 mod bulk;
 mod ceiling;
@@ -37,48 +37,48 @@ pub(crate) use wildcard::multikey_words;
 
 use crate::{clock, ident::Ident, index::condition::Condition, keystring, record_key::Layout};
 
-/// One index of a collection. Never changes, but for the multikey paths, which only grow.
+/// One version of an index of a collection. It is immutable except for the multikey paths, which only grow.
 #[derive(Debug)]
 pub struct Index {
     /// Key pattern and options.
     pub spec: IndexSpec,
-    /// False while it is being built: writers keep it, plans must not use it.
+    /// False while it is being built: writers maintain it, plans must not use it.
     pub ready: bool,
     pub(crate) ident: Ident,
     pub(crate) multikey: Arc<Multikey>,
     pub(crate) partial: Option<Condition>,
-    /// Entries are keyed by the key alone, with the record id in the value. So is every index that
-    /// was created unique; one made unique later keeps the record id in its keys.
+    /// True if the engine's key is the index key alone, with the record id in the value. That holds for every index
+    /// created unique; an index made unique later has the record id in its keys.
     pub(crate) keyed_alone: bool,
-    /// Of a unique index that is being built: keys for which a writer met another record's entry.
-    /// None once such a writer is refused.
+    /// For a unique index that is being built: the doubtful keys, for which a writer met another record's entry.
+    /// None once such writers are refused.
     pub(crate) doubts: Option<Arc<Doubts>>,
-    /// Of an index that is not ready: which build fills it.
+    /// For an index that is not ready: the build that fills it.
     pub(crate) building: Option<Building>,
-    /// Of an index that is being built from sorted keys.
+    /// For an index that is being built from sorted keys.
     pub(crate) bulk: Option<Arc<Bulk>>,
-    /// Writers do not write keys but note which change.
+    /// True if writers log changes instead of writing keys.
     pub(crate) logs: bool,
-    /// Of an `_id` index that was never built beside writers.
+    /// For an `_id` index that was complete when it was created.
     pub(crate) ceiling: Option<Arc<Ceiling>>,
-    /// What the records of its collection lie under.
+    /// The kind of record keys of its collection.
     pub(crate) layout: Layout,
-    /// Of the index on `_id` where records lie under their ids: it has no entries of its own, the records of
-    /// this range are its entries.
+    /// For the index on `_id` of a clustered collection whose record keys are its ids: it has no entries of its
+    /// own; the records in this range are its entries.
     pub(crate) records: Option<(Space, Ident)>,
     usage: Arc<Usage>,
 }
 
-/// What an index says of the build that owns it.
+/// The build of an unfinished index.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct Building {
-    /// The ident of the build's first index: all indexes of one request have the same.
+    /// The ident of the build's first index; equal for all indexes of one request.
     pub(crate) build: Ident,
-    /// It will take the place of the index of its name, and has no name of its own until then.
+    /// True if it will replace the index of the same name; until then it has no name of its own.
     pub(crate) replaces: bool,
 }
 
-/// How often reads used an index, since it came into being or the server started.
+/// Number of uses by reads, since the index was created or the server started.
 #[derive(Debug)]
 struct Usage {
     /// None before the first use.
@@ -86,26 +86,26 @@ struct Usage {
     since_ms: i64,
 }
 
-/// Copies of the number of uses: a kibibyte for each index that plans use.
+/// Limit of per-core copies of the count: one kibibyte per used index.
 const USAGE_COPIES_MAX: usize = 8;
 
-/// Keys that more than one record may have; judged when the build ends.
+/// Keys that more than one record may have; checked when the build ends.
 #[derive(Debug, Default)]
 pub(crate) struct Doubts(pub(crate) Mutex<Vec<Box<[u8]>>>);
 
-/// For each field of the key pattern a bit set of the path components that are arrays in some
-/// document: bit 0 is the first component. Bits are only ever set.
+/// For each field of the key pattern, a bit set of the path components that are arrays in some document: bit 0 is
+/// the first component. Bits are never cleared.
 #[derive(Debug)]
 pub(crate) struct Multikey {
     /// Set before the write that needs them commits.
     pub(crate) seen: Box<[AtomicU64]>,
-    /// Known to be stored; a write stores what it needs beyond them.
+    /// The stored bits; a write stores the bits it needs beyond them.
     pub(crate) durable: Box<[AtomicU64]>,
-    /// What [`Index::multikey_changes`] became when a bit was set last; the same one for all views of an index.
+    /// The value of [`Index::multikey_changes`] after the last change of a bit; shared by all views of an index.
     pub(crate) changed: Arc<AtomicU64>,
 }
 
-/// Changes of any index's bits since the process began.
+/// Number of changes of any index's bits since the process began.
 static CHANGES: AtomicU64 = AtomicU64::new(0);
 
 impl Multikey {
@@ -119,7 +119,7 @@ impl Multikey {
         for (seen, bits) in self.seen.iter().zip(bits) {
             seen.fetch_or(*bits, Ordering::AcqRel);
         }
-        // Behind the bits: who notes the new number sees them.
+        // After the bits: a reader that sees the new number also sees them.
         let changes = CHANGES.fetch_add(1, Ordering::AcqRel) + 1;
         self.changed.fetch_max(changes, Ordering::AcqRel);
     }
@@ -132,7 +132,7 @@ pub(crate) fn append_id(index: &Index, id: Value<'_>, key: &mut Vec<u8>) {
 }
 
 impl Index {
-    /// An index as the catalog holds it.
+    /// An index as stored in the catalog.
     pub(crate) fn new(
         spec: IndexSpec,
         ready: bool,
@@ -164,7 +164,7 @@ impl Index {
         })
     }
 
-    /// The same for an index that came into being this moment, with an ident of its own.
+    /// A new index that is being created, with an ident of its own.
     pub(crate) fn new_empty(spec: IndexSpec, ident: Ident, multikey: Multikey) -> Result<Index> {
         let mut index = Index::new(spec, true, ident, multikey.into())?;
         index.ceiling = index.ceiling.map(|_| Arc::new(Ceiling::of_nothing()));
@@ -185,7 +185,7 @@ impl Index {
         Ok(changed)
     }
 
-    /// The same entries seen as another pattern's, with what is known of arrays on its paths.
+    /// The same entries with another pattern, and the known arrays on its paths.
     fn viewed(&self, spec: IndexSpec, multikey: Multikey) -> Index {
         Index {
             spec,
@@ -205,58 +205,59 @@ impl Index {
         }
     }
 
-    /// The same index, of a collection whose records lie there.
+    /// The same index, for a collection whose records are stored there.
     pub(crate) fn of_records(mut self, layout: Layout, at: (Space, Ident)) -> Index {
         self.layout = layout;
         self.records = (layout == Layout::Ids && self.spec.is_clustered()).then_some(at);
         self
     }
 
-    /// Whether its entries are the records themselves.
+    /// True if its entries are the records themselves.
     pub fn is_of_records(&self) -> bool {
         self.records.is_some()
     }
 
-    /// Where its entries lie.
+    /// The space and ident of its entries.
     pub(crate) fn place(&self) -> (Space, Ident) {
         self.records.unwrap_or((Space::Index, self.ident))
     }
 
-    /// The same index, to be built from sorted keys: writers note what they change.
+    /// The same index, to be built from sorted keys: writers log their changes.
     pub(crate) fn logged(mut self, bulk: Arc<Bulk>) -> Index {
         (self.bulk, self.logs) = (Some(bulk), true);
         self
     }
 
-    /// The same index, still being built, whose keys writers write themselves.
+    /// The same unfinished index; writers write its keys themselves.
     pub(crate) fn direct(&self) -> Result<Index> {
         let mut direct = self.changed(self.spec.clone(), false)?;
         direct.logs = false;
         Ok(direct)
     }
 
-    /// The same index, still being built, in which writers' duplicates are refused.
+    /// The same unfinished index; duplicates of writers are refused.
     pub(crate) fn strict(&self) -> Result<Index> {
         let mut strict = self.changed(self.spec.clone(), false)?;
         strict.doubts = None;
         Ok(strict)
     }
 
-    /// Whether some document has more than one key, or might have had.
+    /// Returns true if some document has, or might have had, more than one key.
     ///
-    /// Ask after the reader was taken: a bit is set before the commit that needs it becomes visible.
+    /// Must be called after the reader was created: a bit is set before the commit that needs it becomes visible.
     pub fn is_multikey(&self) -> bool {
         (0..self.multikey.seen.len()).any(|field| self.multikey_components(field) != 0)
     }
 
-    /// How often any index has met an array where there was none. A plan notes the number before it asks
-    /// [`Index::is_multikey`]; before its source reads a later state, [`Index::multikey_changed_since`]
-    /// tells whether what it was told still holds.
+    /// Number of times that any index met an array on a path without one. A plan stores the number before it calls
+    /// [`Index::is_multikey`]; before its source reads a later snapshot, [`Index::multikey_changed_since`] tells if
+    /// the answer is still valid.
     pub fn multikey_changes() -> u64 {
         CHANGES.load(Ordering::Acquire)
     }
 
-    /// Whether it may have become multikey, or multikey at another path, after [`Index::multikey_changes`] was `noted`.
+    /// Returns true if it may have become multikey, or multikey on another path, after [`Index::multikey_changes`]
+    /// was `noted`.
     pub fn multikey_changed_since(&self, noted: u64) -> bool {
         self.multikey.changed.load(Ordering::Acquire) > noted
     }
@@ -266,7 +267,7 @@ impl Index {
         self.multikey.seen[field].load(Ordering::Acquire)
     }
 
-    /// Counts a plan that uses the index.
+    /// Counts a use of the index by a plan.
     pub fn note_use(&self) {
         let counts = &self.usage.counts;
         let counts =
@@ -274,15 +275,15 @@ impl Index {
         counts.own().fetch_add(1, Ordering::Relaxed);
     }
 
-    /// How many plans have used it, and since when that is counted (milliseconds since 1970).
+    /// Number of plans that used it, and the begin of the count (milliseconds since 1970).
     pub fn uses(&self) -> (u64, i64) {
         let counts = self.usage.counts.get();
         let sum = counts.map_or(0, |all| all.iter().map(|one| one.load(Ordering::Relaxed)).sum());
         (sum, self.usage.since_ms)
     }
 
-    /// Whether it is a copy that `reIndex` fills beside the index of its name: listings and names mean
-    /// that one.
+    /// True if it is a copy that `reIndex` fills beside the index of the same name; listings and lookups by name
+    /// mean the other one.
     pub fn is_copy(&self) -> bool {
         self.building.is_some_and(|building| building.replaces)
     }

@@ -1,7 +1,7 @@
-//! An index specification: key pattern and options, checked in MongoDB's words.
+//! An index specification: key pattern and options, checked with MongoDB's error texts.
 //!
-//! `createIndexes` gives `{key, name, options...}`; what is kept and listed is `{v, key, name,
-//! options...}` with flags as booleans, false ones left out.
+//! `createIndexes` receives `{key, name, options...}`; the stored and listed form is `{v, key, name, options...}`
+//! with flags as booleans, and without false ones.
 
 use std::sync::Arc;
 
@@ -18,7 +18,7 @@ use nagi_lang::{
 use super::{Geometry, Grid, IndexKind, Wildcard, geo, text, wildcard};
 use crate::Namespace;
 
-/// Most fields of a key pattern.
+/// Limit of the fields of a key pattern.
 const FIELD_COUNT_MAX: usize = 32;
 /// Largest `expireAfterSeconds`.
 pub(crate) const EXPIRE_SECONDS_MAX: i64 = i32::MAX as i64;
@@ -32,12 +32,12 @@ pub struct KeyPart {
     pub hashed: bool,
     /// The field holds geometries.
     pub geo: bool,
-    /// The field stands for the terms of text; the next one holds their scores.
+    /// The field stands for the terms of a text index; the next field has their scores.
     pub is_term: bool,
 }
 
 impl KeyPart {
-    /// Whether keys hold the field's values, and not something in their place.
+    /// Returns true if keys contain the field's values, and not a substitute.
     pub fn holds_value(&self) -> bool {
         !self.hashed && !self.geo
     }
@@ -57,19 +57,19 @@ pub struct IndexSpec {
     pub prepare_unique: bool,
     pub partial: Option<DocBuf>,
     pub expire_after_seconds: Option<i64>,
-    /// Of a geometry index: how geometries become keys.
+    /// For a geometry index: the conversion of geometries to keys.
     pub geometry: Option<Geometry>,
-    /// Of a wildcard index: which paths.
+    /// For a wildcard index: the indexed paths.
     pub wildcard: Option<Arc<Wildcard>>,
-    /// Of a text index: which strings, in which languages.
+    /// For a text index: the indexed strings and their languages.
     pub text: Option<Arc<TextSpec>>,
-    /// How strings order; none by their bytes. Keys hold what orders so in their place.
+    /// The collation of strings; none means byte order. Keys contain collation keys instead of strings.
     pub collation: Option<&'static Collation>,
     /// The row of `listIndexes`: `{v, key, name, options...}`.
     pub doc: DocBuf,
 }
 
-/// Type an option must have.
+/// The required type of an option.
 #[derive(Clone, Copy, PartialEq)]
 enum Shape {
     Flag,
@@ -110,12 +110,12 @@ static OPTIONS: &[(&str, Shape)] = &[
 ];
 
 impl IndexSpec {
-    /// The index every collection has.
+    /// The index that every collection has.
     pub fn id() -> IndexSpec {
         IndexSpec::id_of_version(2, None)
     }
 
-    /// The same, listed with the version that old clients ask for: 1 or 2. The keys are the same.
+    /// The same, listed with the version that old clients request: 1 or 2. The keys are the same.
     pub(crate) fn id_of_version(version: i32, collation: Option<&'static Collation>) -> IndexSpec {
         let key = KeyPart {
             path: "_id".into(),
@@ -164,7 +164,7 @@ impl IndexSpec {
         spec
     }
 
-    /// Whether this is the index of a clustered collection that stands for its records.
+    /// Returns true if this is the index of a clustered collection that stands for its records.
     pub fn is_clustered(&self) -> bool {
         self.is_id() && self.doc.get("clustered").is_truthy()
     }
@@ -174,8 +174,8 @@ impl IndexSpec {
         IndexSpec::parse_with(spec, namespace, false, None)
     }
 
-    /// As [`IndexSpec::parse`]; with `ignoreUnknownIndexOptions`, unknown options are dropped.
-    /// `default` is the collation of an index that does not say; `_id` has no other.
+    /// As [`IndexSpec::parse`]; with `ignoreUnknownIndexOptions`, unknown options are dropped. `default` is the
+    /// collation of an index that specifies none; `_id` always has it.
     pub fn parse_with(
         spec: Doc<'_>,
         namespace: &Namespace,
@@ -279,14 +279,14 @@ impl IndexSpec {
         Ok(())
     }
 
-    /// Whether this is the index on `_id`.
+    /// Returns true if this is the index on `_id`.
     pub fn is_id(&self) -> bool {
         is_id_pattern(&self.key)
     }
 
-    /// Same key pattern, partial filter, uniqueness and sparseness: only one of them may exist.
+    /// True if key pattern, partial filter, uniqueness and sparseness are equal: only one such index may exist.
     pub(crate) fn same_signature(&self, other: &IndexSpec) -> bool {
-        // With a kind of index, if one is named: 2d is another than 2dsphere.
+        // Includes the kind if the pattern names one: 2d differs from 2dsphere.
         let fields = |spec: &IndexSpec| -> Vec<(String, Option<String>)> {
             let pattern = spec.key_pattern.as_doc();
             let kind = |value: Value<'_>| value.as_str().map(str::to_owned);
@@ -301,7 +301,7 @@ impl IndexSpec {
             && self.wildcard == other.wildcard
     }
 
-    /// Name and direction of each value in a key: of a wildcard index the path comes before its value.
+    /// Name and direction of each value in a key; in a wildcard index the path precedes its value.
     pub fn key_fields(&self) -> impl Iterator<Item = (&str, bool)> {
         let at = self.wildcard.as_ref().filter(|wild| wild.path.is_none()).map(|wild| wild.at);
         self.key.iter().enumerate().flat_map(move |(field, part)| {
@@ -310,7 +310,7 @@ impl IndexSpec {
         })
     }
 
-    /// Same options besides the name and the signature.
+    /// True if all options besides the name and the signature are equal.
     pub(crate) fn same_options(&self, other: &IndexSpec) -> bool {
         self.expire_after_seconds == other.expire_after_seconds
             && self.geometry == other.geometry
@@ -339,9 +339,9 @@ impl IndexSpec {
     }
 }
 
-/// Whether partial filters are the same but for the order of their conditions.
+/// Returns true if partial filters are equal except for the order of their conditions.
 fn same_filter(a: Option<&DocBuf>, b: Option<&DocBuf>) -> bool {
-    /// Conditions have no order; a value to be equal to has.
+    /// Conditions are unordered; the fields of a compared value are ordered.
     fn same(a: Doc<'_>, b: Doc<'_>) -> bool {
         let is_operator = |doc: Doc<'_>| doc.first().is_some_and(|e| e.name().starts_with('$'));
         a.iter().count() == b.iter().count()
@@ -360,7 +360,7 @@ fn is_id_pattern(key: &[KeyPart]) -> bool {
     matches!(key, [part] if &*part.path == "_id" && !part.hashed && !part.descending)
 }
 
-/// Checks every option's name and type; gives back `{v, key, name, options...}`.
+/// Checks every option's name and type. Returns `{v, key, name, options...}`.
 fn check_options(
     spec: Doc<'_>,
     namespace: &Namespace,
@@ -397,10 +397,10 @@ fn check_options(
             };
             match OPTIONS[at].1 {
                 Shape::Ignored => {}
-                // In full, and last; the simple one is none.
+                // Written in full, and last; the simple collation is omitted.
                 _ if element.name() == "collation" => {}
                 Shape::Flag if !element.value().is_truthy() => {
-                    // MongoDB keeps what these two were told, and forgets the other refusals.
+                    // MongoDB stores false values of these two options only.
                     if matches!(element.name(), "background" | "sparse") {
                         w.put(element.name(), false);
                     }
@@ -428,8 +428,7 @@ fn check_ns(value: Value<'_>, namespace: &Namespace) -> Result<()> {
     }
 }
 
-/// The version of the format: a number that is an integer of 32 bits (2, 14). Which versions there are
-/// is said later.
+/// Checks the version of the format: it must be a 32-bit integer (2, 14). The valid versions are checked later.
 fn check_version_number(value: Value<'_>) -> Result<()> {
     expect_type("v", value, Shape::Number)?;
     if number::as_i64_exact(value).and_then(|version| i32::try_from(version).ok()).is_none() {
@@ -499,7 +498,7 @@ fn parse_pattern(pattern: Doc<'_>) -> Result<Box<[KeyPart]>> {
     Ok(parts.into())
 }
 
-/// The value of a key pattern's field: descending, hashed.
+/// Parses the value of a key pattern's field: descending, hashed.
 fn direction(value: Value<'_>, pattern: Doc<'_>) -> Result<(bool, bool)> {
     match value {
         Value::String("hashed") => Ok((false, true)),
@@ -541,7 +540,7 @@ fn check_path(path: &str) -> Result<()> {
         if component.is_empty() {
             bail!(Code::CANNOT_CREATE_INDEX, "Index keys cannot contain an empty field.");
         }
-        // "a.$ref" and its kin are part of a DBRef.
+        // "a.$ref" and similar names are part of a DBRef.
         let reference = at > 0 && matches!(component, "$ref" | "$id" | "$db");
         if component.starts_with('$') && !reference {
             bail!(
@@ -573,10 +572,10 @@ fn kind_of(key: &[KeyPart], pattern: Doc<'_>) -> Result<IndexKind> {
     Ok(kind)
 }
 
-/// The row of `listIndexes`: a 2dsphere index always tells its version.
+/// The row of `listIndexes`: a 2dsphere index always includes its version.
 fn listed(spec: Doc<'_>, kind: IndexKind) -> DocBuf {
     const VERSION: &str = "2dsphereIndexVersion";
-    // A time that is no number never comes, and is listed as the longest one.
+    // NaN means never, and is listed as the greatest time.
     let never = |value| number::as_f64(value).is_some_and(f64::is_nan);
     if never(spec.get("expireAfterSeconds")) {
         return DocBuf::build(|out| {
@@ -639,7 +638,7 @@ fn check_version(spec: Doc<'_>) -> Result<()> {
     }
 }
 
-/// `{_id: 1}`: what it always is, whatever its name; few options are allowed.
+/// Parses `{_id: 1}`, which is always the same index, whatever its name; few options are allowed.
 fn parse_id(
     spec: Doc<'_>,
     pattern: Doc<'_>,
@@ -681,7 +680,7 @@ fn parse_id(
 fn expire_after(spec: Doc<'_>, pattern: Doc<'_>) -> Result<Option<i64>> {
     let value = spec.get("expireAfterSeconds");
     let Some(seconds) = number::as_f64(value) else { return Ok(None) };
-    // NaN means: never, as servers since 5.0 read it.
+    // NaN means never, as in servers since 5.0.
     let seconds = if seconds.is_nan() { EXPIRE_SECONDS_MAX as f64 } else { seconds };
     if pattern.count() != 1 {
         bail!(

@@ -1,8 +1,7 @@
 //! Text indexes: their specification, and the keys of a document.
 //!
-//! The key pattern that is kept has `_fts: "text", _ftsx: 1` in the place of the fields given as text;
-//! which fields these are stand in `weights`. A document has one key for each of its terms:
-//!
+//! The stored key pattern has `_fts: "text", _ftsx: 1` in the place of the text fields, which are listed in
+//! `weights`. A document has one key for each of its terms:
 //! ```text
 //!   fields before | term | score | fields behind
 //! ```
@@ -18,29 +17,29 @@ use nagi_lang::{
 
 use super::{IndexSpec, keygen::KeySink};
 
-/// The field of the key pattern that stands for the terms.
+/// The field of the key pattern for the terms.
 pub(super) const TERM: &str = "_fts";
-/// The field of the key pattern that stands for their scores.
+/// The field of the key pattern for their scores.
 pub(super) const SCORE: &str = "_ftsx";
-/// The newest layout of terms, and the one a new index gets.
+/// The newest layout of terms, which new indexes get.
 const VERSION: i64 = 3;
-/// Weights lie below this.
+/// Weights are below this limit.
 const WEIGHT_END: f64 = 100_000.0;
-/// Longer terms are cut in keys, with a hash of the whole behind.
+/// Longer terms are truncated in keys, followed by a hash of the whole term.
 const TERM_BYTES_MAX: usize = 256;
-/// What is left of a term that is cut, at most.
+/// Limit of the part of a truncated term that is kept.
 const CUT_BYTES: usize = 224;
 
-/// What makes a specification one of text, in full.
+/// A completed text index specification.
 pub(super) struct Parsed {
     pub(super) spec: TextSpec,
-    /// The key pattern that is kept.
+    /// The stored key pattern.
     pub(super) key: DocBuf,
     /// All options, completed.
     pub(super) doc: DocBuf,
 }
 
-/// The term as keys hold it.
+/// The form of a term in keys.
 pub fn key_term(term: &str) -> std::borrow::Cow<'_, str> {
     if term.len() <= TERM_BYTES_MAX {
         return term.into();
@@ -50,7 +49,7 @@ pub fn key_term(term: &str) -> std::borrow::Cow<'_, str> {
     format!("{}{hash:032x}", &term[..cut]).into()
 }
 
-/// Whether a key pattern is one of text.
+/// Returns true if a key pattern is that of a text index.
 pub(super) fn is_text(pattern: Doc<'_>) -> bool {
     pattern.iter().any(|field| field.value() == Value::String("text"))
 }
@@ -58,7 +57,7 @@ pub(super) fn is_text(pattern: Doc<'_>) -> bool {
 /// Checks and completes a specification `{v, key, name, options...}`.
 ///
 /// # Errors
-/// 67, in MongoDB's words.
+/// 67, with MongoDB's text.
 pub(super) fn parse(spec: Doc<'_>, pattern: Doc<'_>) -> Result<Parsed> {
     let version = version(spec)?;
     let (key, listed) = key_pattern(pattern)?;
@@ -126,7 +125,7 @@ fn version(spec: Doc<'_>) -> Result<u8> {
     }
 }
 
-/// A weight as it is listed: an int32 if it is whole.
+/// A weight as it is listed: an int32 if it is an integer.
 fn whole(weight: f64) -> Value<'static> {
     match weight as i32 {
         whole if f64::from(whole) == weight => Value::Int32(whole),
@@ -134,7 +133,7 @@ fn whole(weight: f64) -> Value<'static> {
     }
 }
 
-/// The key pattern that is kept, and the fields that were given as text.
+/// The stored key pattern, and the fields that were given as text.
 fn key_pattern(pattern: Doc<'_>) -> Result<(DocBuf, Vec<&str>)> {
     let fields: Vec<(&str, Value<'_>)> = pattern.iter().map(|e| (e.name(), e.value())).collect();
     let is_text = |value: Value<'_>| value == Value::String("text");
@@ -147,7 +146,7 @@ fn key_pattern(pattern: Doc<'_>) -> Result<(DocBuf, Vec<&str>)> {
     let mut listed: Vec<&str> =
         fields[first..first + count].iter().map(|(name, _)| *name).collect();
     if listed == [TERM] {
-        // As listIndexes shows it; the fields stand in the weights.
+        // The pattern is in the form that listIndexes shows; the fields are in the weights.
         match behind.split_first() {
             Some(((SCORE, value), rest)) if number::as_f64(*value) == Some(1.0) => behind = rest,
             _ => bail!(Code::CANNOT_CREATE_INDEX, "expecting _ftsx:1 after _fts:\"text\""),

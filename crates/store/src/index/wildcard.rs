@@ -1,16 +1,16 @@
-//! Wildcard indexes: every path of a document, or of a part of it, with its value.
+//! Wildcard indexes: index every path of a document, or of a part of it, with its value.
 //!
 //! ```text
 //!   {"$**": 1}   {a: {b: 1}, c: [2, {d: 3}], e: {}}     ("a.b", 1) ("c", 2) ("c.d", 3) ("e", {})
 //! ```
-//! A key is the path, then the value, where the wildcard stands in the key pattern; the other fields of a
-//! compound pattern stand around them. Embedded documents are gone into, also as elements of an
-//! array; an array within an array is one value; an empty array is undefined. A document in which
-//! nothing is indexed has the key of an empty one, so that every value has a key at its path or below.
+//! A key consists of the path and the value, at the wildcard's position in the key pattern; the other fields of a
+//! compound pattern precede or follow. Embedded documents are traversed, also as elements of an array; an array
+//! within an array is one value; an empty array is undefined. A document in which nothing is indexed has the key of
+//! an empty document, so every value has a key at its path or below.
 //!
-//! Plans read one path at a time: [`Index::at_path`] is the index of just that path, an ordinary one
-//! whose key pattern begins with `$_path`. Which paths hold arrays is kept in a set of 4096 bits by the
-//! hash of the path: two that meet in a bit are both taken for arrays, which costs, but errs never.
+//! Plans read one path at a time: [`Index::at_path`] is the index of exactly that path, an ordinary index whose key
+//! pattern begins with `$_path`. The paths with arrays are kept in a set of 4096 bits, by the path's hash: two
+//! paths that share a bit both count as arrays, which costs time but never gives wrong results.
 
 use std::sync::Arc;
 
@@ -24,35 +24,35 @@ use super::{
 
 /// Words of the set of array paths.
 const WORDS: usize = 64;
-/// What stands for the path in the key patterns of plans.
+/// The field for the path in the key patterns of plans.
 pub(super) const PATH_FIELD: &str = "$_path";
 
-/// What a wildcard index holds.
+/// The definition of a wildcard index.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Wildcard {
-    /// Which part of the key pattern is the wildcard.
+    /// Position of the wildcard in the key pattern.
     pub at: usize,
-    /// The subtree it is about; empty for the whole document.
+    /// Root of the indexed subtree; empty for the whole document.
     root: Box<str>,
-    /// `wildcardProjection`: the paths it names, and whether they are what is indexed.
+    /// `wildcardProjection`: true if the paths are included (not excluded), and the paths.
     paths: Option<(bool, Box<[Box<str>]>)>,
-    /// Whether `_id` is indexed.
+    /// True if `_id` is indexed.
     with_id: bool,
-    /// Of [`Index::at_path`]: the path, at `at`; its value is the part behind.
+    /// For [`Index::at_path`]: the path, which is the field `at`; its value is the next field.
     pub path: Option<Box<str>>,
 }
 
-/// How a path stands to what is indexed.
+/// The relation of a path to the indexed part.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Part {
     /// It and all below.
     Whole,
-    /// Some of what is below, not itself.
+    /// Only a part below the path is indexed.
     Below,
     Nothing,
 }
 
-/// Whether `path` is `root` or below it.
+/// Returns true if `path` is `root` or below it.
 fn is_within(path: &str, root: &str) -> bool {
     path.strip_prefix(root).is_some_and(|rest| rest.is_empty() || rest.starts_with('.'))
 }
@@ -85,8 +85,8 @@ impl Wildcard {
         }
     }
 
-    /// Whether plans may ask for this path: it and everything below is indexed, and keys tell its
-    /// components apart.
+    /// Returns true if plans may use this path: it and everything below is indexed, and keys distinguish its
+    /// components.
     pub fn serves(&self, path: &str) -> bool {
         self.path.is_none()
             && self.part(path) == Part::Whole
@@ -99,7 +99,7 @@ impl Wildcard {
     }
 }
 
-/// The wildcard of a key pattern, if it has one. Checks what only wildcards are refused.
+/// The wildcard of a key pattern, if it has one. Checks the restrictions that only wildcards have.
 ///
 /// # Errors
 /// 2, 9, 14, 67.
@@ -135,7 +135,7 @@ pub(super) fn parse(spec: Doc<'_>, key: &[KeyPart]) -> Result<Option<Arc<Wildcar
     Ok(Some(Arc::new(out)))
 }
 
-/// Whether a field of a key pattern is a wildcard.
+/// Returns true if a field of a key pattern is a wildcard.
 pub(super) fn is_wildcard(path: &str) -> bool {
     path == "$**" || path.ends_with(".$**")
 }
@@ -168,7 +168,7 @@ fn check(spec: Doc<'_>, part: &KeyPart) -> Result<()> {
     Ok(())
 }
 
-/// The other fields must not be part of what the wildcard is about, and are plain.
+/// Checks that the other fields are not part of the indexed subtree, and are plain.
 fn check_compound(wild: &Wildcard, key: &[KeyPart]) -> Result<()> {
     if wild.root.is_empty() && wild.paths.is_none() {
         bail!(
@@ -196,7 +196,7 @@ fn check_compound(wild: &Wildcard, key: &[KeyPart]) -> Result<()> {
 }
 
 impl Wildcard {
-    /// Reads `wildcardProjection`.
+    /// Parses `wildcardProjection`.
     fn project(&mut self, projection: Value<'_>) -> Result<()> {
         let Value::Doc(projection) = projection else {
             bail!(
@@ -228,7 +228,7 @@ impl Wildcard {
             bail!(Code::Location(code), "Cannot do {word} on field {path} in {what} projection");
         }
         let mut paths: Box<[Box<str>]> = named.into_iter().map(|(path, _)| path.into()).collect();
-        // Two projections that name the same are the same.
+        // Projections with the same names are equal.
         paths.sort_unstable();
         self.paths = Some((included, paths));
         Ok(())
@@ -264,7 +264,7 @@ fn flatten(prefix: &str, spec: Doc<'_>, depth: u32, out: &mut Vec<(String, bool)
     Ok(())
 }
 
-/// Which bit of the set of array paths stands for a path: word and mask.
+/// The bit of a path in the set of array paths: word and mask.
 fn bit(path: &str) -> (usize, u64) {
     let mut hash = 0xCBF2_9CE4_8422_2325u64;
     for byte in path.bytes() {
@@ -274,22 +274,22 @@ fn bit(path: &str) -> (usize, u64) {
     ((hash >> 6) as usize % WORDS, 1 << (hash & 63))
 }
 
-/// Words that an index keeps of its arrays.
+/// Number of words that an index stores for its arrays.
 pub(crate) fn multikey_words(spec: &IndexSpec) -> usize {
     if spec.wildcard.is_some() { WORDS } else { spec.key.len() }
 }
 
-/// The keys of a document being made.
+/// State of the key generation for a document.
 struct Walk<'w, 'd> {
     spec: &'w IndexSpec,
     wild: &'w Wildcard,
-    /// The other fields; the value at the wildcard's place is not looked at.
+    /// The other fields; the value at the wildcard's position is not used.
     values: Vec<Value<'d>>,
     path: String,
     sink: &'w mut KeySink,
 }
 
-/// Fills `sink` with the keys of `doc`. Nothing below the wildcard: no keys.
+/// Fills `sink` with the keys of `doc`; none if nothing below the wildcard exists.
 ///
 /// # Errors
 /// 7246301 for an array at another field of a compound index.
@@ -319,11 +319,11 @@ pub(super) fn keys(
 }
 
 impl<'d> Walk<'_, 'd> {
-    /// Goes through the fields of a document at the current path.
+    /// Visits the fields of a document at the current path.
     fn document(&mut self, doc: Doc<'d>) -> Result<()> {
         for element in doc {
             let name = element.name();
-            // Dotted paths do not lead to such names.
+            // Such names are not reachable by dotted paths.
             if name.is_empty() || name.contains('.') {
                 continue;
             }
@@ -381,10 +381,11 @@ impl<'d> Walk<'_, 'd> {
 }
 
 impl Index {
-    /// The index of one path of a wildcard index, for plans: `$_path` and the path in the place of the
-    /// wildcard, and what is known of arrays on the path.
+    /// The index of one path of a wildcard index, for plans: `$_path` and the path in the place of the wildcard,
+    /// and the known arrays on the path.
     ///
-    /// Ask after the reader was taken, as for [`Index::is_multikey`]. Costs a copy of the specification.
+    /// Must be called after the reader was created, as for [`Index::is_multikey`]. Costs a copy of the
+    /// specification.
     pub fn at_path(&self, path: &str) -> Option<Arc<Index>> {
         let wild = self.spec.wildcard.as_ref().filter(|wild| wild.serves(path))?;
         let mut spec = self.spec.clone();

@@ -1,6 +1,6 @@
-//! Just enough of large integers to turn a decimal into binary digits without loss, and back.
+//! Large integers, as far as required to convert a decimal to binary digits without loss, and back.
 
-/// Limbs of 32 bits, least first, without zero limbs at the top.
+/// Limbs of 32 bits, least significant first, without leading zero limbs.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Big(Vec<u32>);
 
@@ -15,7 +15,7 @@ impl Big {
         big
     }
 
-    /// The value if it fits.
+    /// The value, if it fits.
     pub(crate) fn to_u128(&self) -> Option<u128> {
         if self.0.len() > 4 {
             return None;
@@ -41,7 +41,7 @@ impl Big {
         }
     }
 
-    /// Divides; gives back the remainder.
+    /// Divides and returns the remainder.
     fn div(&mut self, by: u32) -> u32 {
         let mut rest = 0u64;
         for limb in self.0.iter_mut().rev() {
@@ -53,7 +53,7 @@ impl Big {
         rest as u32
     }
 
-    /// Times 10^exponent.
+    /// Multiplies by 10^exponent.
     pub(crate) fn mul_ten(&mut self, exponent: u32) {
         for _ in 0..exponent / TEN_POWER.1 {
             self.mul(TEN_POWER.0);
@@ -61,7 +61,7 @@ impl Big {
         self.mul(10u32.pow(exponent % TEN_POWER.1));
     }
 
-    /// Divided by 10^exponent, rounded down; says whether nothing was lost.
+    /// Divides by 10^exponent, rounding down. Returns true if there was no remainder.
     pub(crate) fn div_ten(&mut self, exponent: u32) -> bool {
         let mut exact = true;
         for _ in 0..exponent / TEN_POWER.1 {
@@ -70,7 +70,7 @@ impl Big {
         exact & (self.div(10u32.pow(exponent % TEN_POWER.1)) == 0)
     }
 
-    /// Times 2^shift.
+    /// Multiplies by 2^shift.
     pub(crate) fn shl(&mut self, shift: usize) {
         self.mul(1 << (shift % 32));
         if !self.0.is_empty() {
@@ -78,7 +78,7 @@ impl Big {
         }
     }
 
-    /// Divided by 2^shift, rounded down.
+    /// Divides by 2^shift, rounding down.
     pub(crate) fn shr(&mut self, shift: usize) {
         self.0.drain(..(shift / 32).min(self.0.len()));
         let small = shift % 32;
@@ -89,7 +89,7 @@ impl Big {
         self.trim();
     }
 
-    /// Number of bits up to the highest that is set.
+    /// Number of bits up to the highest one that is set.
     pub(crate) fn bit_len(&self) -> usize {
         match self.0.last() {
             Some(top) => self.0.len() * 32 - top.leading_zeros() as usize,
@@ -101,12 +101,12 @@ impl Big {
         self.0.get(at / 32).is_some_and(|limb| (limb >> (at % 32)) & 1 == 1)
     }
 
-    /// The bits `[low, low + count)` as a number; `count` is 64 at most.
+    /// The bits `[low, low + count)` as a number; `count` is at most 64.
     pub(crate) fn bits(&self, low: usize, count: usize) -> u64 {
         (0..count).rev().fold(0, |sum, at| (sum << 1) | u64::from(self.bit(low + at)))
     }
 
-    /// Whether a bit below `end` is set.
+    /// Returns true if a bit below `end` is set.
     pub(crate) fn any_below(&self, end: usize) -> bool {
         (0..end / 32).any(|at| self.0.get(at).is_some_and(|limb| *limb != 0))
             || (end / 32 * 32..end).any(|at| self.bit(at))

@@ -1,4 +1,4 @@
-//! From a key string and its type bits back to the values: what covered plans return.
+//! Decodes a key string and its type bits to values, for covered plans.
 
 use nagi_bson::{ArrayWriter, Binary, DocWriter, Regex, Value, ValueSlot};
 use nagi_error::{Error, Result};
@@ -10,9 +10,8 @@ use super::{
     typebits::BitReader,
 };
 
-/// Writes the values of a key, with the given names, in the types they were indexed with. `Missing`
-/// writes nothing. `fields` yields name and direction of each field of the key pattern. Strings cost
-/// an allocation each.
+/// Writes the values of a key with the given names, in their original types. `Missing` writes nothing. `fields`
+/// yields name and direction of each field of the key pattern. Each string costs an allocation.
 pub fn decode<'n>(
     key: &[u8],
     type_bits: &[u8],
@@ -35,7 +34,7 @@ fn corrupt() -> Error {
     Error::bug("an index key is not what was written")
 }
 
-/// Walks over bytes that may be complemented.
+/// Reads bytes that may be complemented.
 struct KeyReader<'k> {
     bytes: &'k [u8],
     at: usize,
@@ -120,7 +119,7 @@ fn value(key: &mut KeyReader<'_>, bits: &mut BitReader<'_>, slot: ValueSlot<'_>)
     Ok(())
 }
 
-/// Regular expressions, pointers, code.
+/// Reads regular expressions, pointers, code.
 fn read_rare(
     first: u8,
     key: &mut KeyReader<'_>,
@@ -163,7 +162,7 @@ fn read_rare(
     Ok(())
 }
 
-/// Puts a value that has no constructor, by its bytes: through a document around it.
+/// Writes a value without a constructor by its bytes, through a document around it.
 fn put_raw(kind: u8, payload: &[u8], slot: ValueSlot<'_>) -> Result<()> {
     let mut doc = (payload.len() as i32 + 7).to_le_bytes().to_vec();
     doc.extend([kind, 0]);
@@ -197,7 +196,7 @@ fn read_items(
     key.byte().map(drop)
 }
 
-/// A number's magnitude as it was written.
+/// The encoded magnitude of a number.
 #[derive(Default)]
 struct Magnitude {
     exponent: i32,
@@ -304,7 +303,7 @@ fn read_fraction(key: &mut KeyReader<'_>, magnitude: &mut Magnitude) -> Result<(
     Ok(())
 }
 
-/// An int or long: has an integer part, or is the least long.
+/// An int or long: it has an integer part, or is the least long.
 fn signed(magnitude: &Magnitude, negative: bool) -> i64 {
     match (magnitude.integer, negative) {
         (0, _) => i64::MIN,

@@ -4,17 +4,23 @@
 //!
 //!   tag (1 byte: type class, for numbers also sign and size) | value bytes | ... next field
 //!
-//! Invariants
-//! - An encoding ends itself: none is a prefix of another. So a key is its fields' encodings one
-//!   after the other, and all keys that begin with the same values share a prefix.
-//! - 1, NumberLong(1) and 1.0 encode alike; the type bits that tell them apart go to the value side.
-//! - A missing field encodes as null, an empty array (as an index key) as undefined.
-//! - A descending field is the bitwise complement of the ascending one.
-//! - Nothing continues with the byte 0xFF after a whole field: `prefix` is a bound before all keys
-//!   with those leading values, `prefix | 0xFF` one after all of them.
+//! Examples, ascending (docs/format.md has the bytes):
 //!
-//! Does not know about: multikey expansion (see `index::keygen`), idents, collations (whose strings
-//! come here as keys already).
+//! ```text
+//!   MinKey  <  undefined  <  null  <  -1  <  0  <  1  <  1.5  <  2  <  "a"  <  "ab"  <  "b"  <  {}  <  []  <  MaxKey
+//! ```
+//!
+//! Invariants
+//! - An encoding is self-terminating: none is a prefix of another. So a key is the concatenation of its fields'
+//!   encodings, and all keys that begin with the same values share a prefix.
+//! - 1, NumberLong(1) and 1.0 have the same encoding; the type bits that distinguish them are stored in the value.
+//! - A missing field is encoded as null, an empty array (as an index key) as undefined.
+//! - A descending field is the bitwise complement of the ascending one.
+//! - No key continues with the byte 0xFF after a complete field: `prefix` is a bound before all keys with these
+//!   leading values, and `prefix | 0xFF` one after all of them.
+//!
+//! The module does not know multikey expansion (see `index::keygen`), idents, or collations (strings arrive as
+//! collation keys).
 
 mod big;
 mod decode;
@@ -28,10 +34,10 @@ pub use decode::decode;
 pub use skip::field_len;
 pub use typebits::TypeBits;
 
-/// Appended to a prefix of whole fields: a bound after all keys that begin with the prefix.
+/// Appended to a prefix of complete fields: a bound after all keys with that prefix.
 pub const AFTER: u8 = 0xFF;
 
-/// The first byte of a value. Ascending as BSON orders types.
+/// The first byte of a value. Ascending in the order of BSON types.
 pub(crate) mod tag {
     pub(crate) const END: u8 = 0x00;
     pub(crate) const MIN_KEY: u8 = 0x0A;
@@ -39,15 +45,15 @@ pub(crate) mod tag {
     pub(crate) const NULL: u8 = 0x14;
     pub(crate) const NAN: u8 = 0x19;
     pub(crate) const NEGATIVE_INFINITY: u8 = 0x1A;
-    /// 2^63 and beyond.
+    /// 2^63 and greater magnitudes.
     pub(crate) const NEGATIVE_LARGE: u8 = 0x1B;
-    /// Integer part of n bytes: this minus n.
+    /// Integer part of n bytes: this value minus n.
     pub(crate) const NEGATIVE_INT: u8 = 0x24;
-    /// Nearer to zero than one.
+    /// Magnitudes below one.
     pub(crate) const NEGATIVE_SMALL: u8 = 0x24;
     pub(crate) const ZERO: u8 = 0x25;
     pub(crate) const POSITIVE_SMALL: u8 = 0x26;
-    /// Integer part of n bytes: this plus n.
+    /// Integer part of n bytes: this value plus n.
     pub(crate) const POSITIVE_INT: u8 = 0x26;
     pub(crate) const POSITIVE_LARGE: u8 = 0x2F;
     pub(crate) const POSITIVE_INFINITY: u8 = 0x30;
@@ -67,8 +73,8 @@ pub(crate) mod tag {
     pub(crate) const MAX_KEY: u8 = 0xF0;
 }
 
-/// Appends the encoding of one field, for a bound or a lookup. No allocation but for `out` (and for
-/// decimals that are no short fractions).
+/// Appends the encoding of one field, for a bound or a lookup. Does not allocate except for `out` (and for decimals
+/// that are not short fractions).
 pub fn append(value: Value<'_>, descending: bool, out: &mut Vec<u8>) {
     let start = out.len();
     encode(value, out, &mut None);
@@ -77,7 +83,7 @@ pub fn append(value: Value<'_>, descending: bool, out: &mut Vec<u8>) {
     }
 }
 
-/// Appends the encoding of one field and, to `bits`, what is needed to get the very value back.
+/// Appends the encoding of one field, and appends to `bits` the information that restores the exact value.
 pub fn append_typed(value: Value<'_>, descending: bool, out: &mut Vec<u8>, bits: &mut TypeBits) {
     let start = out.len();
     encode(value, out, &mut Some(bits));
@@ -162,7 +168,7 @@ fn string(text: &str, symbol: bool, out: &mut Vec<u8>, bits: &mut Option<&mut Ty
     }
 }
 
-/// Text that orders as its bytes: 0 becomes 1 1, 1 becomes 1 2, and a 0 ends it.
+/// Text in byte order: 0 becomes 1 1, 1 becomes 1 2, and a 0 terminates it.
 fn escaped(text: &[u8], out: &mut Vec<u8>) {
     if text.iter().any(|byte| *byte <= 1) {
         for byte in text {
@@ -177,7 +183,7 @@ fn escaped(text: &[u8], out: &mut Vec<u8>) {
     out.push(tag::END);
 }
 
-/// A length that orders as the number: one byte, or 0xFF and four.
+/// A length in the order of numbers: one byte, or 0xFF and four bytes.
 fn length(len: usize, out: &mut Vec<u8>) {
     match u8::try_from(len) {
         Ok(short) if short < 0xFF => out.push(short),
@@ -193,7 +199,7 @@ fn object(doc: Doc<'_>, tag: u8, out: &mut Vec<u8>, bits: &mut Option<&mut TypeB
     fields(doc, out, bits);
 }
 
-/// Field by field: type class, name, value; the shorter of two alike is less.
+/// Field by field: type class, name, value; of two with a common beginning, the shorter is less.
 fn fields(doc: Doc<'_>, out: &mut Vec<u8>, bits: &mut Option<&mut TypeBits>) {
     for element in doc {
         let value = element.value();
@@ -204,7 +210,7 @@ fn fields(doc: Doc<'_>, out: &mut Vec<u8>, bits: &mut Option<&mut TypeBits>) {
     out.push(tag::END);
 }
 
-/// Element by element; names do not count.
+/// Element by element; names are ignored.
 fn array(items: Array<'_>, out: &mut Vec<u8>, bits: &mut Option<&mut TypeBits>) {
     out.push(tag::ARRAY);
     for value in items.iter() {
@@ -213,7 +219,7 @@ fn array(items: Array<'_>, out: &mut Vec<u8>, bits: &mut Option<&mut TypeBits>) 
     out.push(tag::END);
 }
 
-/// The class by which fields of objects compare before their names do: the least tag of the class.
+/// The class by which fields of objects compare before their names: the least tag of the class.
 fn class(value: Value<'_>) -> u8 {
     match value {
         Value::MinKey => tag::MIN_KEY,

@@ -1,22 +1,21 @@
-//! Numbers: exact order across int, long, double and decimal.
+//! Numbers: an exact order across int, long, double and decimal.
 //!
-//! A magnitude is written in binary, as far as any double reaches; only a decimal continues behind
-//! that, with its own digits, which then need compare with decimals only.
+//! A magnitude is encoded in binary up to the precision of doubles. Only a decimal continues after that, with its
+//! own digits, which then are compared only with other decimals.
 //!
 //!   below 1, from 2^63     exponent of the leading bit, biased (2 bytes) | fraction
 //!   between                integer part, shifted left by one bit (1 to 8 bytes) [| fraction]
 //!
-//! The lowest bit of the integer part says whether a fraction follows. A fraction is the bits behind
-//! the point (or behind the leading bit), seven to a byte, highest first; the lowest bit of a byte
-//! says whether more follows. Eight such bytes hold every double. What follows the eighth is a
-//! decimal's tail: exponent (2 bytes, biased) and coefficient of 34 digits (15 bytes).
-//! A negative number is the complement of its magnitude behind another tag.
+//! The lowest bit of the integer part tells if a fraction follows. A fraction is the bits after the point (or after
+//! the leading bit), seven per byte, highest first; the lowest bit of a byte tells if more bytes follow. Eight such
+//! bytes hold every double. After the eighth follows a decimal's tail: exponent (2 bytes, biased) and coefficient
+//! of 34 digits (15 bytes). A negative number is the complement of its magnitude after another tag.
 
 use nagi_bson::{Decimal128, Value};
 
 use super::{TypeBits, big::Big, complement, tag};
 
-/// Two bits that tell the type of a number.
+/// Two bits for the type of a number.
 pub(super) const INT: u64 = 0;
 pub(super) const DOUBLE: u64 = 1;
 pub(super) const LONG: u64 = 2;
@@ -24,14 +23,14 @@ pub(super) const DECIMAL: u64 = 3;
 
 /// Bits of a fraction before a decimal's tail begins.
 pub(super) const FRACTION_BITS: usize = 56;
-/// What is added to a binary exponent.
+/// Bias of a binary exponent.
 pub(super) const EXPONENT_BIAS: i32 = 1 << 15;
-/// What is added to a tail's decimal exponent.
+/// Bias of a tail's decimal exponent.
 pub(super) const TAIL_BIAS: i32 = 1 << 14;
-/// Least magnitude that is written with an exponent.
+/// Least magnitude that is encoded with an exponent.
 const LARGE: f64 = 9_223_372_036_854_775_808.0;
 
-/// A decimal taken apart.
+/// The parts of a decimal.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Parts {
     Nan,
@@ -39,15 +38,15 @@ pub(super) enum Parts {
     Finite { negative: bool, exponent: i32, coefficient: u128 },
 }
 
-/// A positive finite number as it is written.
+/// A positive finite number in the form of the encoding.
 struct Magnitude {
-    /// Of the leading bit.
+    /// Exponent of the leading bit.
     exponent: i32,
-    /// Integer part; counts if `exponent` is within 0..63.
+    /// Integer part; valid if `exponent` is within 0..63.
     integer: u64,
-    /// `FRACTION_BITS` bits behind the point, or behind the leading bit.
+    /// `FRACTION_BITS` bits after the point, or after the leading bit.
     fraction: u64,
-    /// Exponent and coefficient of 34 digits, if the fraction is not the whole.
+    /// Exponent and coefficient of 34 digits, if the fraction is incomplete.
     tail: Option<(i32, u128)>,
 }
 
@@ -133,11 +132,11 @@ fn decimal(n: Decimal128, out: &mut Vec<u8>, bits: &mut Option<&mut TypeBits>) {
 
 /// Bias of decimal128's own exponent.
 const DECIMAL_BIAS: i32 = 6176;
-/// The least number of 35 digits.
+/// The least number with 35 digits.
 const COEFFICIENT_END: u128 = 10u128.pow(34);
 
-/// Takes a decimal apart (binary integer encoding of IEEE 754-2008). A coefficient of more than 34
-/// digits counts as zero, as the standard says.
+/// Splits a decimal (binary integer encoding of IEEE 754-2008). A coefficient of more than 34 digits counts as
+/// zero, as in the standard.
 pub(super) fn parts(n: Decimal128) -> Parts {
     let raw = u128::from_le_bytes(n.to_bytes());
     let negative = raw >> 127 == 1;
@@ -157,7 +156,7 @@ pub(super) fn parts(n: Decimal128) -> Parts {
     }
 }
 
-/// Puts a decimal together again.
+/// Builds a decimal from its parts.
 pub(super) fn assemble(parts: Parts) -> Decimal128 {
     let raw = match parts {
         Parts::Nan => 0x1F << 122,
@@ -170,7 +169,7 @@ pub(super) fn assemble(parts: Parts) -> Decimal128 {
     Decimal128::from_bytes(raw.to_le_bytes())
 }
 
-/// The biased exponent that was noted in the type bits.
+/// The biased exponent that was stored in the type bits.
 pub(super) fn exponent_from_bits(bits: u64) -> i32 {
     bits as i32 - DECIMAL_BIAS
 }
@@ -187,7 +186,7 @@ fn tail(mut coefficient: u128, mut exponent: i32) -> (i32, u128) {
     (exponent, coefficient)
 }
 
-/// Amounts of money and the like: at least one, few digits. No allocation.
+/// Amounts of money and similar decimals: at least one, few digits. Does not allocate.
 fn short_fraction(coefficient: u128, exponent: i32) -> Option<Magnitude> {
     if !(-18..=0).contains(&exponent) || coefficient >= 1 << 63 {
         return None;
@@ -204,7 +203,7 @@ fn short_fraction(coefficient: u128, exponent: i32) -> Option<Magnitude> {
     Some(Magnitude { fraction, tail, ..whole(integer) })
 }
 
-/// Any decimal. Up to about a millisecond for exponents near the limits.
+/// Any decimal. Takes up to about a millisecond for exponents near the limits.
 fn long_decimal(coefficient: u128, exponent: i32) -> Magnitude {
     let mut big = Big::from_u128(coefficient);
     let mut point = 0;
@@ -213,7 +212,7 @@ fn long_decimal(coefficient: u128, exponent: i32) -> Magnitude {
         big.mul_ten(exponent.unsigned_abs());
     } else {
         let scale = exponent.unsigned_abs();
-        // More bits than 10^scale has, and a fraction's on top.
+        // More bits than 10^scale has, plus those of a fraction.
         point = scale as usize * 3322 / 1000 + 2 + 64;
         big.shl(point);
         exact = big.div_ten(scale);

@@ -1,4 +1,4 @@
-//! Where an encoding ends, without decoding it: for skipping within compound bounds.
+//! Finds the end of an encoding without decoding it, for skip scans with compound bounds.
 
 use nagi_error::{Error, Result};
 
@@ -7,7 +7,7 @@ use super::{number::FRACTION_BITS, tag};
 /// The length of the first field's encoding in `key`. No allocation.
 ///
 /// # Errors
-/// A bug, if the bytes are no key string.
+/// A bug, if the bytes are not a key string.
 pub fn field_len(key: &[u8], descending: bool) -> Result<usize> {
     let mut skip = Skip { bytes: key, at: 0, mask: if descending { 0xFF } else { 0 } };
     skip.value()?;
@@ -32,7 +32,7 @@ impl Skip<'_> {
         if self.at > self.bytes.len() { Err(corrupt()) } else { Ok(()) }
     }
 
-    /// The escape byte is never the end, so the end is the first zero.
+    /// An escaped byte is never zero, so the first zero is the end.
     fn text(&mut self) -> Result<()> {
         while self.byte()? != tag::END {}
         Ok(())

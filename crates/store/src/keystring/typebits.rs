@@ -1,8 +1,8 @@
-//! Type bits: what an order-preserving key forgets, kept beside it.
+//! Type bits: the information that an order-preserving key loses, stored with it.
 //!
-//! A stream of bits in the order of the key's values: null or missing (1 bit), string or symbol (1),
-//! int, double, long or decimal (2, and more for a zero's sign and a decimal's exponent). Defaults
-//! are zeros and trailing zero bytes are cut, so that most keys need no byte at all.
+//! A stream of bits in the order of the key's values: null or missing (1 bit), string or symbol (1), int, double,
+//! long or decimal (2, and more for a zero's sign and a decimal's exponent). Defaults are zeros, and trailing zero
+//! bytes are omitted, so most keys need no byte at all.
 
 /// A stream of bits to write.
 #[derive(Default, Clone, Debug)]
@@ -16,7 +16,7 @@ impl TypeBits {
         TypeBits::default()
     }
 
-    /// Empties it; keeps the memory.
+    /// Empties it and keeps the memory.
     pub fn clear(&mut self) {
         self.bytes.clear();
         self.bit_count = 0;
@@ -28,20 +28,20 @@ impl TypeBits {
             let at = self.bit_count;
             self.bit_count += 1;
             if (value >> bit) & 1 == 1 {
-                // Bytes come into being with their first one: trailing zeros are never there.
+                // A byte is added with its first set bit, so there are no trailing zeros.
                 self.bytes.resize(at / 8 + 1, 0);
                 self.bytes[at / 8] |= 1 << (at % 8);
             }
         }
     }
 
-    /// What to store.
+    /// The bytes to store.
     pub fn as_bytes(&self) -> &[u8] {
         &self.bytes
     }
 }
 
-/// A stream of bits to read; zeros for ever behind the end.
+/// A stream of bits to read; after the end it yields zeros.
 pub(crate) struct BitReader<'b> {
     bytes: &'b [u8],
     at: usize,

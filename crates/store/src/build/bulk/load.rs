@@ -1,4 +1,4 @@
-//! Writing sorted keys into an index that no one else writes.
+//! Loads sorted keys into an index that no other thread writes.
 
 use nagi_error::Result;
 use nagi_kv::Space;
@@ -11,15 +11,15 @@ use crate::{
     store::txn::{duplicate_key, fill_sink},
 };
 
-/// Keys between two polls at the interrupt.
+/// Keys between two interrupt checks.
 const ASK_EACH: u64 = 512;
-/// Entries stored apart before the build looks whether it can succeed at all.
+/// Number of entries stored under other keys after which the build checks if it can succeed at all.
 const TWINS_MAX: u64 = 10_000;
 
 /// Writes all keys of the index.
 ///
 /// # Errors
-/// Those of `go_on`, of the engine, and 11000 if very many records have keys of others.
+/// Errors of `go_on` and of the engine, and 11000 if very many records have keys of others.
 pub(super) fn load(
     store: &Store,
     built: &Collection,
@@ -29,7 +29,7 @@ pub(super) fn load(
     go_on: &dyn Fn() -> Result<()>,
 ) -> Result<()> {
     let _loading = index.bulk.as_ref().map(|bulk| bulk.loading.lock());
-    // Under the lock: what is dropped now waits, what was dropped before is found out here.
+    // Checked under the lock: a later drop waits for the load, and an earlier one is detected here.
     go_on()?;
     let begin_ms = clock::now_ms();
     let count = sorted.count;
@@ -70,18 +70,18 @@ struct Entries<'b> {
     twins: Twins,
 }
 
-/// In a unique index: the key that was written last, whose it is, and how many had another's.
+/// For a unique index: the last written key, its record, and the number of records with another record's key.
 #[derive(Default)]
 struct Twins {
     key: Vec<u8>,
     owner: Option<RecordId>,
-    /// The key is in doubt already.
+    /// True if the key is already recorded as doubtful.
     is_noted: bool,
     count: u64,
 }
 
 impl Entries<'_> {
-    /// The next entry as it is stored; false at the end.
+    /// The next entry in its stored form. Returns false at the end.
     fn next(&mut self, key: &mut Vec<u8>, value: &mut Vec<u8>) -> Result<bool> {
         key.clear();
         value.clear();
@@ -114,8 +114,8 @@ impl Entries<'_> {
         Ok(true)
     }
 
-    /// A second record with the key: decided at the end, but where there are so many that waiting for it
-    /// helps no one.
+    /// Handles a second record with the same key. It is decided at the end of the build, unless there are so many
+    /// that waiting does not help.
     fn meet(&mut self, owner: &RecordId, other: &RecordId) -> Result<()> {
         self.twins.count += 1;
         if !std::mem::replace(&mut self.twins.is_noted, true)
@@ -134,7 +134,7 @@ impl Entries<'_> {
         }
     }
 
-    /// Whether the record has the key just now.
+    /// Returns true if the record has the key at present.
     fn has_key(&self, id: &RecordId) -> Result<bool> {
         let mut buf = RecordBuf::default();
         let Some(doc) = self.store.latest().record(self.built, id.key(), &mut buf)? else {

@@ -1,4 +1,4 @@
-//! Many sorted sources as one: a tree of losers, one comparison a level and entry.
+//! Merges many sorted sources with a loser tree: one comparison per level and entry.
 
 use std::cmp::Ordering;
 
@@ -54,7 +54,7 @@ pub(super) struct Merge {
     sources: Vec<Source>,
     /// The first bytes of each source's current key; none at its end.
     heads: Vec<Option<u64>>,
-    /// At 0 the winner; at each inner node who lost there. Source `i` is leaf `i + sources.len()`.
+    /// Element 0 is the winner; each inner node has the loser of its match. Source `i` is leaf `i + sources.len()`.
     tree: Vec<usize>,
     begun: bool,
 }
@@ -66,7 +66,7 @@ impl Merge {
         Merge { sources, heads, tree, begun: false }
     }
 
-    /// Goes to the next entry; false at the end, and then always.
+    /// Moves to the next entry. Returns false at the end, and on every later call.
     pub(super) fn advance(&mut self) -> Result<bool> {
         if self.sources.is_empty() {
             return Ok(false);
@@ -104,14 +104,14 @@ impl Merge {
         match (self.heads[a], self.heads[b]) {
             (Some(x), Some(y)) => {
                 let of = |source: usize| self.sources[source].key();
-                // Most are told apart without a look at the keys.
+                // Most keys differ in their first bytes, so that the rest is not compared.
                 x < y || x == y && of(a).cmp(of(b)) == Ordering::Less
             }
             (a, b) => a.is_some() && b.is_none(),
         }
     }
 
-    /// Plays the whole tree under a node; gives back who wins there.
+    /// Plays all matches below a node and returns the winner.
     fn play(&mut self, node: usize) -> usize {
         if node >= self.sources.len() {
             return node - self.sources.len();
@@ -125,7 +125,7 @@ impl Merge {
         winner
     }
 
-    /// Plays the way up from a source that has moved.
+    /// Replays the matches on the path from a source that has moved to the root.
     fn replay(&mut self, source: usize) {
         let mut winner = source;
         let mut node = (source + self.sources.len()) / 2;
@@ -153,7 +153,7 @@ mod tests {
             let mut sources = Vec::new();
             for source in 0..count {
                 let mut segment = Segment::default();
-                // Short keys, keys with equal beginnings, an empty source.
+                // Short keys, keys with a common beginning, an empty source.
                 for n in 0..source * 5 {
                     let number = (n * 7919 + source * 31) % 97;
                     let key = match number % 3 {

@@ -1,4 +1,4 @@
-//! How far a build is: for `currentOp` and, every few seconds, for the log.
+//! Progress of a build, for `currentOp` and, every few seconds, for the log.
 
 use crate::{BuildOptions, clock};
 
@@ -14,7 +14,7 @@ pub(crate) struct Meter {
 }
 
 impl Meter {
-    /// A phase with so many steps to do; more if there turn out to be more.
+    /// A phase with `total` steps; the total grows if there turn out to be more.
     pub(crate) fn new(name: &'static str, total: i64) -> Meter {
         Meter { name, total, done: 0, reported_ms: clock::now_ms() }
     }
@@ -23,12 +23,12 @@ impl Meter {
         self.done
     }
 
-    /// `more` steps are done.
+    /// Adds `more` completed steps.
     pub(super) fn step(&mut self, more: u64, options: BuildOptions<'_>) {
         self.at(self.done as u64 + more, options);
     }
 
-    /// So many steps are done.
+    /// Sets the number of completed steps.
     pub(crate) fn at(&mut self, done: u64, options: BuildOptions<'_>) {
         self.done = done as i64;
         let total = self.total.max(self.done);

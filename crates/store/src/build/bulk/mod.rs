@@ -1,20 +1,22 @@
-//! Building indexes of a collection that is not small: keys are sorted, then written in their order.
+//! Bulk index builds, for collections that are not small: keys are sorted and then written in order.
 //!
-//!   publish, writers log what they change -> read all records, sort their keys in bounded memory ->
-//!   load the keys in order -> drain the log -> publish, writers write keys themselves -> drain the rest
+//! ```text
+//!   publish; writers log their changes  ->  scan all records, sort their keys in bounded memory
+//!     ->  load the keys in order  ->  drain the log
+//!     ->  publish; writers write keys themselves  ->  drain the rest of the log
+//! ```
 //!
-//! The log of an index is a key range of its own, the side: for each key that a writer adds to a record
-//! or takes from it, the record and the key. It does not say what happened. Whoever drains it locks the
-//! record, reads it, and makes the index have the key if the record has it now, and not have it if it
-//! does not: that is right whatever the scan has seen, and however often it is done. So the scan reads
-//! what is newest, without a snapshot, and takes no locks; and no one but the load writes the index
-//! while it is loaded.
+//! The log of an index is a key range of its own, the side range. For each key that a writer adds to a record or
+//! removes from it, the log has the record and the key, but not the operation. The drain locks the record, reads
+//! it, and makes the index have the key exactly if the record has it at present. That is correct whatever the scan
+//! has seen, and can be repeated. So the scan reads the newest data without a snapshot and takes no locks, and only
+//! the load writes the index while it runs.
 //!
-//! Two records that have one key of a unique index, when the scan comes by, may be two that never had it
-//! at the same time. The later one's entry is stored apart, as that of a writer is, and the key is in doubt
+//! Two records with the same key of a unique index, as seen by the scan, may never have had the key at the same
+//! time. So the later one's entry is stored under key and record key, as for a writer, and the key is doubtful
 //! until the end ([`crate::build::doubts`]).
 //!
-//! A crash leaves an index that is not ready; its range, and its side, are dropped at the next start.
+//! A crash leaves an index that is not ready; the next start drops its range and its side range.
 
 mod load;
 mod merge;
@@ -37,18 +39,18 @@ use sorter::{Allowance, Sorter};
 
 /// Collections with fewer documents are indexed record by record.
 const RECORDS_MIN: i64 = if cfg!(feature = "shuttle") { 4 } else { 1000 };
-/// Memory for keys if no one says how much.
+/// Default memory for keys.
 const MEMORY_BYTES: u64 = 200 << 20;
-/// Records between two polls at the interrupt.
+/// Records between two interrupt checks.
 const ASK_EACH: u64 = 32;
-/// Records read through one cursor, which keeps old versions from being forgotten.
+/// Records read through one cursor, which keeps old versions from being removed.
 const CURSOR_RECORDS: u64 = 4096;
-/// Times that the log is drained while writers still fill it.
+/// Limit of drains while writers still append to the log.
 const DRAINS_MAX: usize = 4;
-/// So few changes are left for the end.
+/// With at most this many changes left, the log is drained for the last time.
 const DRAINED_MIN: u64 = 1000;
 
-/// Why an index that is being built is no longer wanted.
+/// The error of a build whose index is no longer wanted.
 pub(crate) fn dropped(name: &str) -> Error {
     err!(
         Code::INDEX_BUILD_ABORTED,
@@ -56,14 +58,14 @@ pub(crate) fn dropped(name: &str) -> Error {
     )
 }
 
-/// Whether indexes of such a collection are built in bulk.
+/// Returns true if indexes of this collection are built in bulk.
 pub(crate) fn is_worth_it(collection: &Collection) -> bool {
     collection.count() >= RECORDS_MIN
 }
 
 impl Store {
-    /// Puts the keys of all records into indexes whose changes are being logged; afterwards writers
-    /// write them.
+    /// Fills indexes whose changes are being logged with the keys of all records. Afterwards writers write their
+    /// keys.
     pub(crate) fn fill_in_bulk(&self, build: &Build, options: BuildOptions<'_>) -> Result<()> {
         let Build { collection, indexes } = build;
         let go_on = || {
@@ -102,7 +104,7 @@ impl Store {
         Ok(())
     }
 
-    /// Fails once the collection or one of the indexes is gone.
+    /// Fails once the collection or one of the indexes was dropped.
     pub(crate) fn check_wanted(&self, built: &Collection, indexes: &[Arc<Index>]) -> Result<()> {
         let Some(current) = built.state.current() else {
             return Err(err!(Code::INDEX_BUILD_ABORTED, "collection dropped. UUID {}", built.uuid));
@@ -114,7 +116,7 @@ impl Store {
         }
     }
 
-    /// One walk over the records for all indexes.
+    /// Scans the records once for all indexes.
     fn scan_keys(
         &self,
         collection: &Arc<Collection>,
@@ -126,7 +128,7 @@ impl Store {
         let mut sorters: Vec<Sorter> = indexes.iter().map(|_| Sorter::default()).collect();
         let mut arrays: Vec<Vec<u64>> = vec![Vec::new(); indexes.len()];
         let mut meter = Meter::new("Index Build: scanning collection", collection.count());
-        // What comes later is in the logs.
+        // Later records are in the logs.
         let mut newest = self.latest().scan(collection, false)?;
         let end = newest.advance()?.then(|| newest.id().to_id());
         drop(newest);
@@ -169,7 +171,7 @@ impl Store {
         Ok(sorters)
     }
 
-    /// Stores which paths the scan has found arrays on.
+    /// Stores the paths on which the scan has found arrays.
     fn note_arrays(
         &self,
         collection: &Collection,
@@ -180,7 +182,7 @@ impl Store {
         let write = WriteOptions { interrupt: options.interrupt, ..WriteOptions::default() };
         self.write_value(write, &mut |txn| {
             txn.touch(collection)?;
-            // Whoever drops an index forgets these once the writers under way have left.
+            // A drop of an index removes these after the writers in progress have left.
             self.check_wanted(collection, indexes)?;
             let found = indexes.iter().zip(arrays).filter(|(_, arrays)| !arrays.is_empty());
             for (index, arrays) in found {

@@ -1,9 +1,9 @@
-//! Sorted runs on disk: index keys packed into blocks, each block one entry of a spilled run.
+//! Sorted runs on disk: index keys are packed into blocks, and each block is one entry of a spilled run.
 //!
 //!   block   { shared | rest | bits | rest of the key | bits }...      the three lengths as varints
 //!
-//! `shared` bytes are those of the key before it in the block; the first of a block shares nothing.
-//! Neighbours of a sorted run have much in common, so a run takes a fraction of what memory did.
+//! `shared` is the number of bytes that the key shares with the previous key of the block; the first key shares
+//! none. Neighbours in a sorted run have much in common, so a run takes a fraction of its memory size.
 
 use nagi_error::{Error, Result};
 
@@ -11,10 +11,10 @@ use crate::{Spill, SpillCursor};
 
 use super::merge::Merge;
 
-/// A block ends behind the entry that makes it so large.
+/// A block is closed after the entry that reaches this size.
 pub(super) const BLOCK_BYTES: usize = 32 << 10;
 
-/// Writes all that the merge gives as the next run; `go_on` is asked before each block.
+/// Writes the output of the merge as the next run; `go_on` is called before each block.
 pub(super) fn write(
     spill: &mut Spill,
     merge: &mut Merge,
@@ -66,7 +66,7 @@ fn take_varint(from: &[u8], at: &mut usize) -> Option<usize> {
 pub(super) struct RunReader {
     cursor: SpillCursor,
     key: Vec<u8>,
-    /// Where the current entry's bits begin and end in the block.
+    /// Begin and end of the current entry's type bits in the block.
     bits: (usize, usize),
     begun: bool,
 }
@@ -77,7 +77,7 @@ impl RunReader {
         Ok(RunReader { cursor, key: Vec::new(), bits: (0, 0), begun: false })
     }
 
-    /// Goes to the next entry; false at the end.
+    /// Moves to the next entry. Returns false at the end.
     pub(super) fn advance(&mut self) -> Result<bool> {
         let ended = match self.begun {
             true => self.bits.1 >= self.cursor.entry()?.1.len(),
@@ -107,7 +107,7 @@ impl RunReader {
     }
 }
 
-/// Makes `key` the key of the entry at `at`; where its bits lie.
+/// Reads the key of the entry at `at` into `key`. Returns the range of its type bits.
 fn read(block: &[u8], mut at: usize, key: &mut Vec<u8>) -> Option<(usize, usize)> {
     let shared = take_varint(block, &mut at)?;
     let rest = take_varint(block, &mut at)?;
@@ -142,7 +142,7 @@ mod tests {
     #[test]
     fn a_block_that_was_not_written_here_is_refused() {
         let mut key = b"ab".to_vec();
-        // Shares more than there is; reaches beyond the block; ends within a number.
+        // It shares more than exists; it reaches beyond the block; it ends within a number.
         for block in [&[3, 0, 0][..], &[0, 9, 0, 1], &[0, 1, 9, 1], &[0, 0x80]] {
             assert_eq!(read(block, 0, &mut key), None, "{block:?}");
         }

@@ -1,8 +1,8 @@
-//! Index keys in memory: a piece that is filled, sorted once, then read in order.
+//! Index keys in memory: a segment is filled, sorted once, and then read in order.
 //!
-//! A piece is small, so that sorting it takes milliseconds and whoever builds can be interrupted; all
-//! pieces together are put in order by the merge. Keys compare by their first eight bytes, which lie
-//! beside each other, and by the rest only where those are equal.
+//! A segment is small, so sorting it takes milliseconds and the build can be interrupted. The merge orders all
+//! segments together. Keys are compared by their first eight bytes, which are stored next to each other, and by the
+//! rest only if these are equal.
 
 use std::cmp::Ordering;
 
@@ -11,7 +11,7 @@ use crate::RecordKey;
 /// Keys with their type bits; sorted once it is full.
 #[derive(Default)]
 pub(super) struct Segment {
-    /// Key, then length of the bits (4 bytes), then the bits.
+    /// For each entry: key, length of the type bits (4 bytes), type bits.
     arena: Vec<u8>,
     entries: Vec<Entry>,
 }
@@ -23,7 +23,7 @@ struct Entry {
     key_len: u32,
 }
 
-/// The first eight bytes of a key as a number that orders as they do.
+/// The first eight bytes of a key as a number with the same order.
 pub(super) fn prefix(key: &[u8]) -> u64 {
     match key.first_chunk() {
         Some(bytes) => u64::from_be_bytes(*bytes),
@@ -35,14 +35,14 @@ pub(super) fn prefix(key: &[u8]) -> u64 {
     }
 }
 
-/// Keys in order, the first eight bytes of both known.
+/// Compares keys whose first eight bytes are given as numbers.
 pub(super) fn compare(a: (u64, &[u8]), b: (u64, &[u8])) -> Ordering {
     a.0.cmp(&b.0).then_with(|| a.1.cmp(b.1))
 }
 
 impl Segment {
-    /// Whether an entry of so many bytes may be added to a piece of `bytes_max`. One that is larger than
-    /// any piece has one of its own.
+    /// Returns true if an entry of `bytes` fits into a segment of `bytes_max`. An entry larger than any segment
+    /// gets a segment of its own.
     pub(super) fn has_room(&self, bytes: usize, bytes_max: usize) -> bool {
         self.entries.is_empty() || self.used() + bytes + ENTRY_BYTES <= bytes_max
     }
@@ -51,7 +51,7 @@ impl Segment {
         self.arena.len() + self.entries.len() * size_of::<Entry>()
     }
 
-    /// Adds `key` followed by the record key, and the bits.
+    /// Appends `key` followed by the record key, and the type bits.
     pub(super) fn push(&mut self, key: &[u8], record: RecordKey<'_>, bits: &[u8]) {
         let start = self.arena.len();
         self.arena.extend_from_slice(key);
@@ -63,7 +63,7 @@ impl Segment {
         self.entries.push(Entry { prefix, start: start as u32, key_len: key_len as u32 });
     }
 
-    /// Puts the entries in order, and gives back what was taken in reserve.
+    /// Sorts the entries and releases spare capacity.
     pub(super) fn sort(&mut self) {
         let arena = &self.arena;
         let key = |entry: &Entry| &arena[entry.start as usize..][..entry.key_len as usize];
@@ -80,7 +80,7 @@ impl Segment {
         self.entries.is_empty()
     }
 
-    /// Memory held.
+    /// Memory in bytes.
     pub(super) fn heap_bytes(&self) -> usize {
         self.arena.capacity() + self.entries.capacity() * size_of::<Entry>()
     }
@@ -103,5 +103,5 @@ impl Segment {
     }
 }
 
-/// What an entry takes beside its key and bits.
+/// Memory of an entry in addition to its key and bits.
 const ENTRY_BYTES: usize = size_of::<Entry>() + 12;

@@ -1,8 +1,8 @@
-//! Draining the log of what writers changed while an index was built.
+//! Drains the log of changes that writers made while an index was built.
 //!
-//! An entry names a record and a key. The record is locked and read: the index is made to have the key if
-//! the record has it, and else not to. Entry and correction go in one transaction, so a writer who
-//! changes the record again meanwhile comes before, and is read, or after, and logs it anew.
+//! An entry names a record and a key. The record is locked and read, and the index is made to have the key exactly
+//! if the record has it. The log entry is removed in the same transaction as the correction. So a writer that
+//! changes the record again comes either before it, and is read, or after it, and logs the change again.
 
 use std::{cell::Cell, sync::Arc};
 
@@ -15,15 +15,15 @@ use crate::{
     engine_error::engine, ident::Ident, index::keygen::KeySink, record, store::txn::PutBy,
 };
 
-/// Entries of one transaction, unless conflicts make it smaller.
+/// Entries per transaction; reduced after conflicts.
 const BATCH_COUNT: usize = if cfg!(feature = "shuttle") { 2 } else { 256 };
 /// Bytes of entries after which a transaction is full.
 const BATCH_BYTES: usize = 1 << 20;
 
-/// A record and one of its keys, as it is or was.
+/// A record and one of its keys, present or removed.
 type Change = (RecordId, Vec<u8>);
 
-/// Drains the index's log once, to what was its end; gives back how many entries there were.
+/// Drains the index's log once, up to its end at the start of the drain. Returns the number of entries.
 pub(super) fn drain(
     store: &Store,
     built: &Collection,
@@ -33,7 +33,7 @@ pub(super) fn drain(
     meter: &mut Meter,
 ) -> Result<u64> {
     let mut done = 0;
-    // Keys that records no longer have go first: where many records pass keys on, few are in doubt.
+    // Removed keys are processed first: if many records exchange keys, fewer keys become doubtful.
     let rounds: &[bool] = if index.keyed_alone { &[true, false] } else { &[false] };
     for only_gone in rounds {
         let mut walk = Walk { store, built, index, options, only_gone: *only_gone };
@@ -54,7 +54,7 @@ impl Walk<'_> {
     fn run(&mut self, go_on: &dyn Fn() -> Result<()>, meter: &mut Meter) -> Result<u64> {
         let Some(side) = self.index.bulk.as_ref().map(|bulk| bulk.side) else { return Ok(0) };
         let (mut from, mut done) = (side.bytes().to_vec(), 0);
-        // Those who insert would otherwise stay ahead of the walk for ever.
+        // Otherwise writers could append faster than the drain proceeds.
         let Some(end) = self.last(side)? else { return Ok(0) };
         let mut batch_count = BATCH_COUNT;
         let write = WriteOptions { interrupt: self.options.interrupt, ..WriteOptions::default() };
@@ -67,7 +67,7 @@ impl Walk<'_> {
             let attempts = Cell::new(0);
             let (count, settled) = self.store.write_value(write, &mut |txn| {
                 attempts.set(attempts.get() + 1);
-                // Few records at a time where many write.
+                // Fewer records at a time after conflicts.
                 let count = (changes.len() >> (attempts.get() - 1).min(16)).max(1);
                 Ok((count, self.settle(txn, side, &changes[..count])?))
             })?;
@@ -77,14 +77,14 @@ impl Walk<'_> {
             };
             let (id, key) = &changes[count - 1];
             from = side_key(side, id.key(), key);
-            // The least key behind it.
+            // The least key after it.
             from.push(0);
             done += settled;
             meter.step(settled, self.options);
         }
     }
 
-    /// Behind the last entry that there is now.
+    /// The end of the log at this moment.
     fn last(&self, side: Ident) -> Result<Option<Vec<u8>>> {
         let (start, end) = (side.bytes(), side.end());
         let read = self.store.engine.latest();
@@ -93,7 +93,7 @@ impl Walk<'_> {
         Ok(found.then(|| [cursor.key(), &[0]].concat()))
     }
 
-    /// The next entries before `end`.
+    /// Reads the next entries before `end`.
     fn read(&self, from: &[u8], end: &[u8], count_max: usize) -> Result<Vec<Change>> {
         if from >= end {
             return Ok(Vec::new());
@@ -114,7 +114,7 @@ impl Walk<'_> {
         Ok(changes)
     }
 
-    /// Sets right what the entries name; how many of them are done with.
+    /// Applies the entries; returns the number of entries that are done.
     fn settle(&self, txn: &mut WriteTxn<'_>, side: Ident, changes: &[Change]) -> Result<u64> {
         let at = txn.touch(self.built)?;
         let collection = Arc::clone(&txn.touched[at].collection);
@@ -122,7 +122,7 @@ impl Walk<'_> {
             return Err(dropped(self.index.name()));
         }
         let same_record = |a: &Change, b: &Change| a.0 == b.0;
-        // Before the first read: a lock then waits for others, and what is read is newest.
+        // Locked before the first read: then a lock waits for other transactions, and reads see the newest data.
         for group in changes.chunk_by(same_record) {
             txn.lock(&collection, group[0].0.key())?;
         }
@@ -157,7 +157,7 @@ impl Walk<'_> {
     }
 }
 
-/// Where a change is noted.
+/// The key of a change in the log.
 pub(crate) fn side_key(side: Ident, id: RecordKey<'_>, key: &[u8]) -> Vec<u8> {
     let mut full = side.bytes().to_vec();
     id.append_head(&mut full);

@@ -1,8 +1,8 @@
-//! The keys of one index on their way into order, in bounded memory.
+//! Sorts the keys of one index in bounded memory.
 //!
-//! Keys fill small pieces in memory ([`Segment`]). When all pieces of a build take what it may have, or
-//! the budget has no more, the sorter's pieces are merged into a run on disk. At the end pieces and
-//! runs are merged into one stream; where there are very many runs, groups of them are merged first.
+//! Keys fill small segments in memory ([`Segment`]). When the segments of a build reach its memory limit, or the
+//! budget has no capacity left, the sorter's segments are merged into a run on disk. At the end segments and runs
+//! are merged into one stream; if there are very many runs, groups of them are merged first.
 
 use nagi_budget::{Charge, Pool};
 use nagi_error::Result;
@@ -14,18 +14,18 @@ use super::{
 };
 use crate::{RecordKey, Spill, Store};
 
-/// Largest piece: sorting one takes a few milliseconds.
+/// Limits of a segment: sorting one takes a few milliseconds.
 const SEGMENT_BYTES_MAX: usize = 512 << 10;
 const SEGMENT_BYTES_MIN: usize = 16 << 10;
 /// Step in which memory is charged.
 const CHARGE_BYTES: u64 = 4 << 20;
-/// Fewest and most runs that are merged at a time.
+/// Limits of the number of runs that are merged at a time.
 const FAN_IN: (usize, usize) = (8, 128);
 
-/// What all sorters of a build may hold together.
+/// The memory that all sorters of a build may hold together.
 pub(super) struct Allowance {
     charge: Charge,
-    /// For each sorter.
+    /// Limit of each sorter.
     each: usize,
     held: usize,
 }
@@ -45,7 +45,7 @@ impl Allowance {
         (self.each / (4 * BLOCK_BYTES)).clamp(FAN_IN.0, FAN_IN.1)
     }
 
-    /// False if the budget has no room for it.
+    /// Returns false if the budget has no capacity.
     fn take(&mut self, bytes: usize) -> bool {
         self.held += bytes;
         self.charge.cover(self.held as u64, CHARGE_BYTES)
@@ -62,20 +62,20 @@ impl Allowance {
 pub(super) struct Sorter {
     open: Segment,
     full: Vec<Segment>,
-    /// Memory of the full ones.
+    /// Memory of the full segments.
     bytes: usize,
     spill: Option<Spill>,
     count: u64,
 }
 
-/// All keys of an index in order.
+/// All keys of an index, in order.
 pub(super) struct Sorted {
     pub(super) merge: Merge,
     /// Number of keys.
     pub(super) count: u64,
-    /// Memory to give back once it is read.
+    /// Memory to be released after reading.
     pub(super) held: usize,
-    /// Holds the runs that the merge reads.
+    /// Keeps the runs that the merge reads.
     _spill: Option<Spill>,
 }
 
@@ -83,7 +83,7 @@ impl Sorter {
     /// Adds a key of a record.
     ///
     /// # Errors
-    /// Those of spilling (14031 if the disk is full), and of `go_on`, which is asked now and then.
+    /// Errors of spilling (14031 if the disk is full), and of `go_on`, which is called from time to time.
     pub(super) fn add(
         &mut self,
         (key, bits): (&[u8], &[u8]),
@@ -118,7 +118,7 @@ impl Sorter {
         Ok(())
     }
 
-    /// Writes the full pieces as a run.
+    /// Writes the full segments as a run.
     fn spill_out(
         &mut self,
         store: &Store,
@@ -133,7 +133,7 @@ impl Sorter {
         Ok(())
     }
 
-    /// The end of the keys: all in order.
+    /// Finishes the sort and returns all keys in order.
     pub(super) fn finish(
         mut self,
         store: &Store,
