@@ -1,15 +1,15 @@
-//! Memory for what the store makes at once on behalf of a request.
+//! Memory checks before the store makes a large allocation for a request.
 
 use nagi_budget::meter;
 use nagi_error::{Code, Result, bail};
 
-/// What is smaller is not asked for before it is made.
+/// Smaller allocations are not checked beforehand.
 const ASKED_BYTES: usize = 2 << 20;
 
-/// Asks for room for `bytes`, beside what the request of this thread has.
+/// Checks that `bytes` fit in the memory budget in addition to the charges of this thread's request.
 ///
 /// # Errors
-/// 146 if there is none; `what` says for what.
+/// 146 if they do not fit; `what` names the purpose in the message.
 #[inline]
 pub(crate) fn check(bytes: usize, what: &str) -> Result<()> {
     if bytes <= ASKED_BYTES || meter::fits(bytes) {
@@ -21,10 +21,10 @@ pub(crate) fn check(bytes: usize, what: &str) -> Result<()> {
     );
 }
 
-/// As [`check`], however few they are: for buffers of which one request may have many.
+/// Like [`check`], but for any size: for buffers of which one request may have many.
 ///
 /// # Errors
-/// As there.
+/// Like [`check`].
 pub(crate) fn check_each(bytes: usize, what: &str) -> Result<()> {
     match meter::fits(bytes) {
         true => Ok(()),
@@ -32,10 +32,10 @@ pub(crate) fn check_each(bytes: usize, what: &str) -> Result<()> {
     }
 }
 
-/// As [`check`], and waits a moment if the request holds nothing else that others might wait for.
+/// Like [`check`], but waits a moment if the request holds nothing else that other requests might wait for.
 ///
 /// # Errors
-/// 146 if there is no room then either.
+/// 146 if they do not fit after the wait either.
 #[inline]
 pub(crate) fn wait(bytes: usize, what: &str) -> Result<()> {
     match bytes <= ASKED_BYTES || meter::fits_in_time(bytes, None) {
@@ -44,11 +44,11 @@ pub(crate) fn wait(bytes: usize, what: &str) -> Result<()> {
     }
 }
 
-/// Asks whether the request of this thread was refused where it could not fail, in a comparison: what it made
-/// since must not be committed.
+/// Checks if this thread's request was refused memory at a point that cannot fail (in a comparison). The results it
+/// made since then must not be committed.
 ///
 /// # Errors
-/// 146 then.
+/// 146 in this case.
 #[inline]
 pub(crate) fn check_refused() -> Result<()> {
     if meter::check_refused() {
@@ -60,7 +60,7 @@ pub(crate) fn check_refused() -> Result<()> {
     Ok(())
 }
 
-/// Empties a buffer, of which no more than a little stays.
+/// Empties a buffer and frees its memory if it has grown large.
 pub(crate) fn renew(buffer: &mut Vec<u8>) {
     match buffer.capacity() > ASKED_BYTES {
         true => *buffer = Vec::new(),

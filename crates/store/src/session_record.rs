@@ -1,10 +1,11 @@
-//! Records of sessions: what a numbered write or a transaction did, so that it is done once.
+//! Session records: the result of a retryable write or a transaction, stored so that a retry does not execute it
+//! again.
 //!
-//!   Space::Records   SESSIONS (4) | session (16) | number (8) | statement (4)
-//!                    value: 00 | BSON document, the server's own
+//!   Space::Records   SESSIONS (4) | session (16) | transaction number (8) | statement (4)
+//!                    value: 00 | BSON document, defined by the server
 //!
-//! A record is put in the transaction of the write it speaks of. Numbers only grow, so the records of
-//! a session's newest number are its last ones.
+//! Invariant: a record is written in the same transaction as the write that it describes. Transaction numbers only
+//! grow, so the records of a session's newest number are its last ones.
 
 use nagi_bson::{Doc, DocBuf};
 use nagi_error::Result;
@@ -12,18 +13,18 @@ use nagi_kv::Space;
 
 use crate::{Store, WriteOptions, WriteTxn, engine_error::engine, ident::Ident, record};
 
-/// Which record.
+/// The key of a session record.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct SessionKey {
     /// The UUID of the session.
     pub session: [u8; 16],
     /// `txnNumber`, not negative.
     pub number: i64,
-    /// Id of the first statement it speaks of; -1 for a transaction as a whole.
+    /// Id of the first statement it describes; -1 for a transaction as a whole.
     pub statement: i32,
 }
 
-/// A record as it was stored.
+/// A stored session record.
 #[derive(Clone, Debug)]
 pub struct SessionRecord {
     pub key: SessionKey,
@@ -31,7 +32,7 @@ pub struct SessionRecord {
 }
 
 const KEY_BYTES: usize = 4 + 16 + 8 + 4;
-/// Records deleted in one transaction.
+/// Records deleted per transaction.
 const CHUNK_RECORDS: usize = 1_000;
 
 impl SessionKey {
@@ -56,22 +57,22 @@ impl SessionKey {
 }
 
 impl WriteTxn<'_> {
-    /// Keeps a record with what this transaction does.
+    /// Stores a session record in this transaction.
     pub fn put_session_record(&mut self, key: &SessionKey, doc: Doc<'_>) -> Result<()> {
         let mut value = Vec::with_capacity(doc.len() + 1);
         record::encode_plain(doc, &mut value);
         self.txn().put(Space::Records, &key.bytes(), &value).map_err(engine)
     }
 
-    /// Forgets a record.
+    /// Deletes a session record in this transaction.
     pub fn delete_session_record(&mut self, key: &SessionKey) -> Result<()> {
         self.txn().delete(Space::Records, &key.bytes()).map_err(engine)
     }
 }
 
 impl Store {
-    /// The records of a session in the order of number and statement, as the last commit left them.
-    /// A seek, and a step for each.
+    /// The records of a session in the order of number and statement, as of the last commit. Costs one seek and a
+    /// step per record.
     pub fn session_records(&self, session: &[u8; 16]) -> Result<Vec<SessionRecord>> {
         let mut start = Ident::SESSIONS.bytes().to_vec();
         start.extend_from_slice(session);
@@ -84,8 +85,8 @@ impl Store {
         Ok(records)
     }
 
-    /// Deletes the records that `gone` chooses by key and content; how many. For a job: it reads all
-    /// records.
+    /// Deletes the records that `gone` selects by key and content. Returns their number. Reads all session records,
+    /// so it is meant for a background job.
     pub fn delete_session_records(
         &self,
         gone: &mut dyn FnMut(&SessionKey, Doc<'_>) -> bool,

@@ -1,11 +1,11 @@
-//! Sorted runs on disk, for sorts and groups that are larger than their memory.
+//! Sorted runs on disk, for sorts and groups that exceed their memory limit.
 //!
 //!   block:   ( length of key (4, little-endian) | length of value (4) | key | value ) ...
 //!
-//! A run is a row of blocks of some 64 KB, each compressed (LZ4) where that helps, written in large pieces
-//! one behind the other into scratch of the engine; where they lie and what they hash to stays in memory.
-//! A run keeps the order in which it was written; merging runs is the caller's. Nothing here is
-//! logged or durable; the space is free again when the spill is dropped, and after a crash.
+//! A run is a sequence of blocks of about 64 KB. Each block is compressed (LZ4) if that helps; blocks are written
+//! in large sequential pieces to a scratch file of the engine. The positions and hashes of the blocks stay in
+//! memory. A run keeps the order in which it was written; merging runs is up to the caller. Nothing here is logged
+//! or durable; the disk space is freed when the spill is dropped, and after a crash.
 
 use std::hash::BuildHasher;
 use std::ops::Range;
@@ -17,20 +17,20 @@ use nagi_kv::{Engine, Scratch};
 
 use crate::{engine_error::engine, room};
 
-/// A block is closed when it has so many bytes.
+/// A block is closed when it reaches this size.
 const BLOCK_BYTES: usize = 64 << 10;
-/// Written at a time.
+/// Bytes per write to the scratch file.
 const PIECE_BYTES: usize = 1 << 20;
-/// The lengths before an entry.
+/// The two lengths before an entry.
 const HEAD_BYTES: usize = 8;
 
-/// Fills the next entry's key and value; false at the end of the run.
+/// Fills the next entry's key and value; returns false at the end of the run.
 pub type NextEntry<'f> = dyn FnMut(&mut Vec<u8>, &mut Vec<u8>) -> Result<bool> + 'f;
 
-/// Bytes that a run may be ahead of what the figures show.
+/// Bytes by which a run may be ahead of the published figures.
 const COUNTED_AT: u64 = 1 << 20;
 
-/// What all spills of a store come to.
+/// Totals over all spills of a store.
 #[derive(Default)]
 pub(crate) struct Totals {
     open: AtomicU64,
@@ -40,18 +40,18 @@ pub(crate) struct Totals {
     stored_bytes: AtomicU64,
 }
 
-/// Spills now and since the start.
+/// Spill figures: currently open ones, and totals since the start.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct SpillFigures {
-    /// Sorts, groups and their like that have something on disk, or are about to.
+    /// Open sorts, groups and similar operations that have data on disk or are about to write some.
     pub open: u64,
-    /// What these have written: keys and values before compression.
+    /// Bytes written by the open ones: keys and values before compression.
     pub open_bytes: u64,
     /// Runs written since the start.
     pub runs: u64,
-    /// Their bytes.
+    /// Bytes of those runs.
     pub written_bytes: u64,
-    /// Bytes of the files that hold runs.
+    /// Bytes of the files that contain runs.
     pub disk_bytes: u64,
 }
 
@@ -73,7 +73,7 @@ impl Totals {
     }
 }
 
-/// Scratch with what was written to it.
+/// A scratch file and the number of bytes written to it.
 struct Place {
     scratch: Arc<dyn Scratch>,
     totals: Arc<Totals>,
@@ -96,30 +96,30 @@ impl Drop for Place {
     }
 }
 
-/// The runs of one sort or group. Dropping it, and the cursors over it, gives the space back.
+/// The runs of one sort or group. Dropping it and the cursors over it frees the disk space.
 pub struct Spill {
     engine: Arc<dyn Engine>,
     totals: Arc<Totals>,
     place: Option<Arc<Place>>,
-    /// Where the next block goes.
+    /// The position of the next block.
     end: u64,
     runs: Vec<Arc<[Block]>>,
     entries: u64,
     bytes: u64,
 }
 
-/// Where a block lies.
+/// The position of a block.
 #[derive(Clone, Copy)]
 struct Block {
     at: u64,
-    /// As many as `raw_bytes` if it is not compressed.
+    /// Equal to `raw_bytes` if the block is not compressed.
     stored_bytes: u32,
     raw_bytes: u32,
-    /// Of what is stored: a disk may give back something else.
+    /// Hash of the stored bytes: detects a disk that returns other data.
     hash: u64,
 }
 
-/// Good in this process, which is the only one that reads what it has spilled.
+/// The hash is valid in this process only, which is the only reader of its spills.
 fn hash_of(stored: &[u8]) -> u64 {
     static HASHER: LazyLock<foldhash::fast::RandomState> = LazyLock::new(Default::default);
     HASHER.hash_one(stored)
@@ -135,15 +135,15 @@ impl Spill {
         Spill { engine, totals, place: None, end: 0, runs: Vec::new(), entries: 0, bytes: 0 }
     }
 
-    /// Writes the next run. One pass; a block and a piece in memory.
+    /// Writes the next run in one pass. Keeps one block and one piece in memory.
     ///
     /// # Errors
-    /// Those of `next`, and the engine's (14031 if the disk is full).
+    /// Errors of `next` and of the engine (14031 if the disk is full).
     pub fn write_run(&mut self, next: &mut NextEntry<'_>) -> Result<()> {
         let place = Arc::clone(self.place()?);
         let mut run = Writer::new(&place, self.end);
         let written = run.write(next);
-        // Also of a run that failed: what follows goes behind what it wrote.
+        // Also after a failed run: the next run is placed behind the bytes that it wrote.
         self.end = run.at;
         self.bytes += run.bytes;
         self.entries += run.entries;
@@ -172,12 +172,12 @@ impl Spill {
         self.entries
     }
 
-    /// Bytes written: keys and values, four more for each.
+    /// Bytes written: keys and values, and four bytes per length.
     pub fn bytes(&self) -> u64 {
         self.bytes
     }
 
-    /// Reads a run from its beginning, by a block at a time.
+    /// Reads a run from its beginning, one block at a time.
     pub fn read_run(&self, run: u32) -> Result<SpillCursor> {
         let (Some(run), Some(place)) = (self.runs.get(run as usize), &self.place) else {
             return Err(Error::bug("a spilled run that was not written is read"));
@@ -208,12 +208,12 @@ struct Writer<'p> {
     blocks: Vec<Block>,
     /// The block that is being filled.
     block: Vec<u8>,
-    /// Finished blocks, and where they go.
+    /// Finished blocks, and the position at which they will be written.
     piece: Vec<u8>,
     at: u64,
     entries: u64,
     bytes: u64,
-    /// As many of `bytes` are in the figures.
+    /// The part of `bytes` that is included in the figures.
     counted: u64,
 }
 
@@ -236,7 +236,7 @@ impl Writer<'_> {
     }
 
     fn add(&mut self, key: &[u8], value: &[u8]) -> Result<()> {
-        // In a block of its own, packed in a piece, each with the buffer it grows in.
+        // The entry may need a block of its own and a packed copy, each in a buffer that grows by doubling.
         room::check(4 * (key.len() + value.len()), "entries that are written to disk")?;
         for part in [key, value] {
             let len = u32::try_from(part.len())
@@ -265,7 +265,7 @@ impl Writer<'_> {
         self.piece.resize(start + lz4_flex::block::get_maximum_output_size(raw), 0);
         let packed = lz4_flex::block::compress_into(&self.block, &mut self.piece[start..]);
         match packed {
-            // Less than an eighth saved is not worth unpacking it.
+            // If less than an eighth is saved, decompression is not worth its cost.
             Ok(len) if len <= raw - raw / 8 => self.piece.truncate(start + len),
             _ => {
                 self.piece.truncate(start);
@@ -287,21 +287,21 @@ impl Writer<'_> {
     }
 }
 
-/// A walk over a run, in the order in which it was written. Holds one block.
+/// A cursor over a run, in the order in which it was written. Holds one block.
 pub struct SpillCursor {
     place: Arc<Place>,
     run: Arc<[Block]>,
     next_block: usize,
     block: Vec<u8>,
     stored: Vec<u8>,
-    /// Of the next entry, in the block.
+    /// Position of the next entry in the block.
     next_at: usize,
     key: Range<usize>,
     value: Range<usize>,
 }
 
 impl SpillCursor {
-    /// Goes to the next entry; false at the end.
+    /// Moves to the next entry; returns false at the end.
     pub fn advance(&mut self) -> Result<bool> {
         if self.next_at >= self.block.len() && !self.read_block()? {
             (self.key, self.value) = (0..0, 0..0);
@@ -324,7 +324,7 @@ impl SpillCursor {
         self.next_block += 1;
         self.next_at = 0;
         let (stored, raw) = (block.stored_bytes as usize, block.raw_bytes as usize);
-        // A merge has many of these blocks.
+        // Checked for each cursor, because a merge holds many of these blocks.
         if raw > 2 * BLOCK_BYTES {
             room::check_each(stored + raw, "entries that are read from disk")?;
         }
@@ -347,7 +347,7 @@ impl SpillCursor {
         Ok(true)
     }
 
-    /// Memory that it takes at most, bytes: its largest block, packed and not.
+    /// Upper limit of its memory in bytes: the largest block, both packed and unpacked.
     pub fn bytes_max(&self) -> usize {
         let sizes =
             self.run.iter().map(|block| block.stored_bytes as usize + block.raw_bytes as usize);
@@ -367,7 +367,7 @@ mod tests {
 
     use super::*;
 
-    /// Keys and values of many sizes; some shrink, some do not, some are larger than a block.
+    /// Keys and values of many sizes: some compress, some do not, some are larger than a block.
     fn entry(n: u64) -> (Vec<u8>, Vec<u8>) {
         let mixed = n.wrapping_mul(0x9E37_79B9_7F4A_7C15);
         let len = match mixed >> 59 {
@@ -398,7 +398,7 @@ mod tests {
                     Ok(true)
                 })
                 .unwrap();
-            // One that fails leaves the others as they are.
+            // A failed run leaves the other runs unchanged.
             let failed = spill.write_run(&mut |_, _| Err(Error::new(Code::INTERRUPTED, "stop")));
             assert!(failed.is_err());
         }

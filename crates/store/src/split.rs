@@ -1,51 +1,56 @@
-//! How the caches' memory is divided between whole documents and the engine's blocks.
+//! Tuning of the cache partition: divides the caches' memory between whole documents (the record cache) and the
+//! engine's blocks.
 //!
-//! A hit among the documents costs a tenth of one among the blocks; but what both hold is held twice,
-//! and a block brings its neighbours. Which is better depends on the reads: where few documents are hot,
-//! they lie among cold ones and are best kept alone; where all are alike, every byte of blocks saves a
-//! read of the disk. So the border follows two figures of the last reads by `_id`:
+//! A hit in the record cache costs a tenth of a hit in the block cache, but a document in both is stored twice, and
+//! a block also caches the neighbours of a document. The better choice depends on the reads: if a few hot documents
+//! are scattered among cold ones, they are best cached as documents; if all are equally hot, every byte of blocks
+//! saves disk reads. The share of the record cache therefore follows two figures of the recent reads by `_id`:
 //!
-//!   disk    share of the reads that went to the disk
-//!   worth   reads that a byte of documents answers, by those that a byte of blocks answers
+//!   disk    fraction of the reads that went to the disk
+//!   worth   reads answered per byte of documents, divided by reads answered per byte of blocks
 //!
-//! While reads go to the disk, documents give half of their share away unless a byte of theirs is worth
-//! clearly more, then they grow. While none do, documents grow as long as there is something to gain; where
-//! that makes reads go to the disk, they go back, and stay below for a while.
+//! While reads go to the disk, the record cache halves its share if `worth` is low, grows by one step if `worth` is
+//! high, and keeps its share in between. While no reads go to the disk, it grows as long as that helps. If growing
+//! causes disk reads, it shrinks again and stays below that share (the ceiling) for some time.
 //!
-//!   move --> wait until the moved memory was filled anew --> watch --> judge --> move ...
+//!   move --> wait until the moved memory was filled again --> watch --> judge --> move ...
 //!
-//! Pure: counters in, a share out. Costs nothing but at each `LOOK_EACH` misses.
+//! Example: uniform reads over data twice as large as memory. `disk` is about 0.5 and `worth` is below 1.4, so the
+//! share falls from 100 permille to 50 and then to 20, the minimum. With few, scattered hot documents `worth`
+//! exceeds 2 and the share rises by 40 permille per judgement.
+//!
+//! The module is pure: counters in, a share out. It runs once per `LOOK_EACH` misses.
 
-/// Between two polls: misses of the record cache.
+/// Misses of the record cache between two calls.
 pub(crate) const LOOK_EACH: u64 = 8192;
 
-/// What the record cache has at first, in thousandths of all caches.
+/// The initial share of the record cache, in thousandths of all caches.
 pub(crate) const FIRST_PERMILLE: u32 = 100;
 const LEAST_PERMILLE: u32 = 20;
 const MOST_PERMILLE: u32 = 600;
 const STEP: u32 = 40;
 
-/// More of the reads than this going to the disk are felt; fewer than the other are none.
+/// A disk fraction above `DISK_FELT` counts as disk-bound; below `DISK_NONE` it counts as none.
 const DISK_FELT: f64 = 0.005;
 const DISK_NONE: f64 = 0.001;
-/// Documents grow beside blocks that miss if a byte of them is worth so much more, and shrink below the
-/// other; between them the border rests.
+/// While blocks miss, the record cache grows if its `worth` is above `WORTH_MORE` and shrinks below `WORTH_LESS`;
+/// in between the share stays.
 const WORTH_MORE: f64 = 2.0;
 const WORTH_LESS: f64 = 1.4;
-/// When documents answer so many of the reads, more memory brings them nothing.
+/// If the record cache answers this fraction of the reads, more memory does not help it.
 const ENOUGH: f64 = 0.95;
-/// Judgements after which a share that was too much may be tried again.
+/// Judgements after which a share above the ceiling may be tried again.
 const CEILING_LOOKS: u32 = 64;
-/// Reads over which the figures are taken.
+/// Reads over which the figures are measured.
 const WATCHED_READS: u64 = 60_000;
-/// Or, on a slow disk, so many in this time.
+/// On a slow disk: at least this number of reads in `WATCHED_MS`.
 const WATCHED_READS_MIN: u64 = 5_000;
 const WATCHED_MS: i64 = 10_000;
-/// Moved memory counts as filled when documents of this size would have filled it.
+/// Moved memory counts as refilled after misses that would have filled it with documents of this size.
 const DOCUMENT_BYTES: u64 = 1024;
-/// On a slow disk, or for large caches, it would take too long.
+/// Upper limit of the wait for the refill, for slow disks and large caches.
 const FILLING_MS_MAX: i64 = 20_000;
-/// Misses before the first judgement: the caches begin empty.
+/// Misses before the first judgement: the caches start empty.
 const FIRST_MISSES: u64 = 100_000;
 
 /// Running totals.
@@ -53,7 +58,7 @@ const FIRST_MISSES: u64 = 100_000;
 pub(crate) struct Seen {
     /// Reads by `_id` that the record cache answered.
     pub(crate) hits: u64,
-    /// Those that went to the engine.
+    /// Reads by `_id` that went to the engine.
     pub(crate) misses: u64,
     /// Blocks that the engine read from disk for reads.
     pub(crate) disk_reads: u64,
@@ -72,18 +77,18 @@ impl Seen {
         self.hits + self.misses
     }
 
-    /// Share of the reads that documents answered.
+    /// Fraction of the reads that the record cache answered.
     fn answered(self) -> f64 {
         self.hits as f64 / self.reads().max(1) as f64
     }
 
-    /// Share of the reads that went to the disk. Also scans read blocks: more than one a read would
-    /// be theirs.
+    /// Fraction of the reads that went to the disk. Scans read blocks too: more than one block per read is
+    /// attributed to scans.
     fn disk(self) -> f64 {
         self.disk_reads.min(self.misses) as f64 / self.reads().max(1) as f64
     }
 
-    /// How many times the reads of a byte of blocks one of documents answers, at this share.
+    /// Reads answered per byte of documents divided by reads answered per byte of blocks, at this share.
     fn worth(self, permille: u32) -> f64 {
         let documents = self.answered() / f64::from(permille);
         let disk = self.disk_reads.min(self.misses);
@@ -94,14 +99,14 @@ impl Seen {
 
 #[derive(Clone, Copy)]
 enum Phase {
-    /// Until so many misses, or this time.
+    /// Waits for this number of misses or until this time.
     Filling(u64, i64),
     Watching,
 }
 
 pub(crate) struct Split {
     permille: u32,
-    /// Above it documents made reads go to the disk.
+    /// Above this share the record cache caused disk reads.
     ceiling: u32,
     /// Judgements since the ceiling was set.
     ceiling_looks: u32,
@@ -127,7 +132,7 @@ impl Split {
         self.permille
     }
 
-    /// Takes the totals of now; whether the share has changed. `bytes`: of all caches together.
+    /// Takes the current totals; returns true if the share has changed. `bytes`: the size of all caches together.
     pub(crate) fn look(&mut self, seen: Seen, bytes: u64, now_ms: i64) -> bool {
         let now = seen.since(self.since);
         let long = now_ms - self.since_ms >= WATCHED_MS && now.reads() >= WATCHED_READS_MIN;
@@ -147,7 +152,7 @@ impl Split {
         }
     }
 
-    /// The share that the figures ask for.
+    /// The share that the figures suggest.
     fn judge(&mut self, now: Seen) -> u32 {
         self.ceiling_looks += 1;
         if self.ceiling_looks > CEILING_LOOKS {
@@ -160,7 +165,7 @@ impl Split {
         }
         if disk > DISK_FELT && worth < WORTH_LESS {
             (self.ceiling, self.ceiling_looks) = (self.permille.saturating_sub(STEP), 0);
-            // Small moves at the border of what fits, large ones far from it.
+            // Small moves near the boundary of what fits, large moves far from it.
             let less = if disk < 0.05 { STEP * 2 } else { (self.permille / 2).max(STEP) };
             return self.permille.saturating_sub(less).max(LEAST_PERMILLE);
         }
@@ -168,7 +173,7 @@ impl Split {
         if gains && more <= self.ceiling { more } else { self.permille }
     }
 
-    /// Moves the border; whether that changes anything.
+    /// Sets the share; returns true if it has changed.
     fn go(&mut self, permille: u32, bytes: u64, now_ms: i64) -> bool {
         if self.permille == permille {
             return false;
@@ -187,11 +192,11 @@ mod tests {
 
     const CACHES: u64 = 768 << 20;
 
-    /// What a read meets: shares of all reads that are answered by documents, and by blocks among
-    /// the rest.
+    /// A model of the reads: the fraction of all reads answered by documents, and the fraction of the rest answered
+    /// by blocks.
     type Model<'a> = &'a dyn Fn(f64) -> (f64, f64);
 
-    /// Runs for some million reads with a little noise; the share at the end, and the steps made.
+    /// Runs some million reads with a little noise. Returns the final share and the number of steps.
     fn settle(split: &mut Split, seen: &mut Seen, model: Model<'_>) -> (u32, u32) {
         let (mut steps, mut noise) = (0, 7_u64);
         for _ in 0..4000 {
@@ -207,12 +212,13 @@ mod tests {
         (split.permille(), steps)
     }
 
-    /// All documents alike; the caches hold this part of them.
+    /// All documents are equally hot; the caches hold this fraction of them.
     fn uniform(part: f64) -> impl Fn(f64) -> (f64, f64) {
         move |share| ((part * share / 1.15).min(1.0), (part * (1.0 - share)).min(1.0))
     }
 
-    /// Few are hot, scattered: a cached document is one of them, a block has one and three cold ones.
+    /// Few documents are hot and scattered: a cached document is a hot one, a block has one hot and three cold
+    /// ones.
     fn skewed(part: f64) -> impl Fn(f64) -> (f64, f64) {
         let hit = |bytes: f64| ((1.0 + bytes * 1e5).ln() / 1e5_f64.ln()).min(1.0);
         move |share| {

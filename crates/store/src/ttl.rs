@@ -1,9 +1,10 @@
-//! Documents whose time is up: one pass over the TTL indexes, and over the ids of clustered collections
-//! that expire.
+//! Deletion of expired documents: one pass over the TTL indexes, and over the ids of clustered collections with an
+//! expiry time.
 //!
-//! A TTL index is read from the earliest date to the latest that has expired; the documents found are
-//! deleted in small transactions, each looked at again first. Of an array of dates the earliest
-//! counts. What is no date does not expire. Costs as much as there is to delete.
+//! A TTL index is scanned from the earliest date to the latest expired one. The found documents are deleted in
+//! small transactions; each document is read and checked again before its deletion. For an array of dates the
+//! earliest date counts. Values other than dates do not expire. The cost is proportional to the number of deleted
+//! documents.
 
 use std::sync::Arc;
 
@@ -15,12 +16,12 @@ use crate::{
     store::txn::fill_sink,
 };
 
-/// Documents a transaction deletes at most.
+/// Documents deleted per transaction.
 const BATCH_COUNT: usize = 128;
 
 impl Store {
-    /// Deletes what has expired by `now_ms` (milliseconds since 1970); gives back how many documents.
-    /// `interrupt` is asked before each batch; its error ends the pass.
+    /// Deletes the documents that have expired by `now_ms` (milliseconds since 1970) and returns their number.
+    /// `interrupt` is checked before each batch; an error from it ends the pass.
     pub fn expire(&self, now_ms: i64, interrupt: &dyn Fn() -> Result<()>) -> Result<u64> {
         let mut deleted = 0;
         for collection in self.catalog().iter() {
@@ -74,7 +75,7 @@ impl Store {
             })?;
             deleted += count;
             if count == 0 {
-                // Somebody else was faster; the next pass sees what is left.
+                // Another thread deleted or changed them first; the next pass handles the rest.
                 return Ok(deleted);
             }
         }

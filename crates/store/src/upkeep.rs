@@ -1,11 +1,11 @@
-//! Upkeep on request: make durable, tell sizes, give space back.
+//! Maintenance on request: durability, sizes, and freeing disk space.
 
 use nagi_error::Result;
 use nagi_kv::{KeyRange, Space};
 
 use crate::{Collection, CollectionStats, Store, engine_error::engine, ident::Ident};
 
-/// Where a collection or an index lies; bounds of a [`KeyRange`].
+/// The key range of a collection or an index; bounds of a [`KeyRange`].
 struct Place {
     space: Space,
     start: [u8; 4],
@@ -24,13 +24,13 @@ impl Place {
     }
 }
 
-/// The records first, then each index.
+/// The key range of the records first, then those of the indexes.
 fn places(collection: &Collection) -> impl Iterator<Item = Place> {
     let count = u64::try_from(collection.count()).unwrap_or(0);
     let records = Place::new(collection.space, collection.ident, Some(count));
     let id_index = collection.id_index().map(|index| index.ident);
     let indexes = collection.indexes.iter().map(move |index| {
-        // Of other indexes no one knows how many keys there are: zero to thousands a document.
+        // The number of keys of other indexes is unknown: zero to thousands per document.
         let known = match index.is_of_records() {
             true => Some(0),
             false => (Some(index.ident) == id_index).then_some(count),
@@ -41,13 +41,12 @@ fn places(collection: &Collection) -> impl Iterator<Item = Place> {
 }
 
 impl Store {
-    /// Makes every write that was acknowledged before durable. One sync of the log.
+    /// Makes every acknowledged write durable. One sync of the log.
     pub fn flush(&self) -> Result<()> {
         self.engine.flush().map_err(engine)
     }
 
-    /// Lets the data's files be as they are until `release_files`; `watch` may end the wait for that
-    /// with an error.
+    /// Keeps the data files unchanged until `release_files`; an error of `watch` cancels the wait for that.
     pub fn hold_files(&self, watch: &mut dyn FnMut() -> Result<()>) -> Result<()> {
         let mut ended = Ok(());
         let mut ask = |_, _| {
@@ -66,17 +65,17 @@ impl Store {
         self.engine.release_files().map_err(engine)
     }
 
-    /// Writes a consistent copy of everything to the new folder `folder`, by hard links where it can.
+    /// Writes a consistent copy of all data to the new folder `folder`, with hard links where possible.
     pub fn checkpoint(&self, folder: &std::path::Path) -> Result<()> {
         self.engine.checkpoint(folder).map_err(engine)
     }
 
-    /// Figures of a collection.
+    /// Size figures of a collection.
     pub fn stats(&self, collection: &Collection) -> Result<CollectionStats> {
         Ok(self.stats_of(&[collection])?.pop().unwrap_or_default())
     }
 
-    /// Figures of many collections, in their order. One look at the engine's files for all.
+    /// Size figures of many collections, in the given order. The engine's file metadata is read once for all.
     pub fn stats_of(&self, collections: &[&Collection]) -> Result<Vec<CollectionStats>> {
         let places: Vec<_> = collections.iter().flat_map(|one| places(one)).collect();
         let ranges: Vec<_> = places.iter().map(Place::range).collect();
@@ -104,9 +103,9 @@ impl Store {
         Ok(stats.collect())
     }
 
-    /// Rewrites a collection and its indexes so that deleted documents give their space back.
-    /// May take long; reads and writes continue. `watch` is told bytes done and in all, and may end the
-    /// work with an error; what was rewritten by then stays so.
+    /// Rewrites a collection and its indexes so that the space of deleted documents is freed. May take long; reads
+    /// and writes continue. `watch` receives the bytes done and the total; an error from it ends the work, and the
+    /// parts rewritten by then stay rewritten.
     pub fn compact(
         &self,
         collection: &Collection,
@@ -120,7 +119,7 @@ impl Store {
         for (range, size) in ranges.into_iter().zip(sizes) {
             let mut ended = Ok(());
             let mut ask = |done: u64, of: u64| {
-                // In bytes of this range as they were when all began.
+                // In bytes of this range, as measured at the beginning.
                 let done = size.bytes as f64 * (done as f64 / of.max(1) as f64).min(1.0);
                 ended = watch(before + done as u64, total);
                 ended.is_ok()
@@ -132,8 +131,9 @@ impl Store {
         Ok(())
     }
 
-    /// Checks what is on disk against its checksums: files hold parts of many collections, so all
-    /// of them. The findings, each with file and place. `watch` may end it with an error.
+    /// Checks the files on disk against their checksums. A file contains parts of many collections, so all
+    /// collections are checked. Returns the findings, each with file and position. An error of `watch` ends the
+    /// check.
     pub fn verify_files(&self, watch: &mut dyn FnMut() -> Result<()>) -> Result<Vec<String>> {
         let mut ended = Ok(());
         let mut ask = |_, _| {

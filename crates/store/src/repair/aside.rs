@@ -1,11 +1,12 @@
-//! Records that are no documents any more: taken out of their collection, and kept.
+//! Quarantine: records that are not valid documents are removed from their collection and their bytes are kept.
 //!
-//!   record of db.c, bytes that are no BSON  -->  local.lost_and_found.<uuid of db.c>
+//!   record of db.c, bytes that are not valid BSON  -->  local.lost_and_found.<uuid of db.c>
 //!      { _id, ns: "db.c", recordId: 7, error: "...", byteCount: 120, bytes: BinData(0, ...) }
 //!
-//! MongoDB removes such records; who knows the data may still find something in them, so their bytes are
-//! kept as they are. A document that lies under another `_id` than its own is moved to its place, if that is free.
-//! Indexes, and counters that were wrong, are repaired afterwards, by what is there.
+//! MongoDB deletes such records; a person who knows the data may still recover something from them, so their bytes
+//! are kept unchanged. A document stored under another `_id` than its own (in a collection clustered by `_id`) is
+//! moved to its correct key, if that is free. Indexes and wrong counters are repaired afterwards from the remaining
+//! records.
 
 use nagi_bson::{Binary, Doc, DocBuf, Value};
 use nagi_error::Result;
@@ -16,35 +17,35 @@ use crate::{
 };
 
 const DATABASE: &str = "local";
-/// Records and bytes moved in one transaction.
+/// Records and bytes moved per transaction.
 const RECORDS_AT_ONCE: usize = 256;
 const BYTES_AT_ONCE: usize = 4 << 20;
-/// Bytes of one record that are kept: a document has to hold them.
+/// Bytes of one record that are kept: they must fit in a document.
 const KEPT_BYTES_MAX: usize = 15 << 20;
-/// Bytes of its key that are kept.
+/// Bytes of the record's key that are kept.
 const KEPT_KEY_BYTES_MAX: usize = 64 << 10;
-/// Records between two questions whether to continue.
+/// Records between interrupt checks.
 const ASK_EACH: u32 = 64;
 
-/// A record that is none, or in the wrong place.
+/// A record that is not a valid document, or is stored under the wrong key.
 struct Corrupt {
     key: Vec<u8>,
     value: Vec<u8>,
     error: String,
-    /// What it counts for in the collection's size.
+    /// The bytes it contributes to the collection's size counter.
     counted: i64,
-    /// It is a document that lies under another `_id` than its own: where it belongs.
+    /// For a document stored under another `_id` than its own: its correct key.
     home: Option<StorageKey>,
 }
 
-/// Where the bytes of a collection's corrupt records are kept.
+/// The namespace in which the bytes of a collection's corrupt records are kept.
 pub fn lost_and_found(collection: &Collection) -> String {
     format!("{DATABASE}.lost_and_found.{}", collection.uuid)
 }
 
 impl Store {
-    /// Moves every record of the collection that is no valid BSON to the lost and found; how many. Index
-    /// keys are left as they are. Reads the whole collection.
+    /// Moves every record of the collection that is not valid BSON to the lost and found. Returns their number.
+    /// Index keys are unchanged. Reads the whole collection.
     pub(crate) fn set_aside_corrupt(
         &self,
         collection: &Collection,
@@ -61,7 +62,7 @@ impl Store {
             let options = WriteOptions { interrupt, ..WriteOptions::default() };
             let count =
                 self.write_value(options, &mut |txn| move_all(txn, collection, &kept, &found))?;
-            // They may be remembered under an `_id` that no one can read any more.
+            // The cache may hold them under an `_id` that cannot be determined any more.
             if let Some(cache) = &self.cache {
                 cache.clear();
             }
@@ -72,7 +73,7 @@ impl Store {
         }
     }
 
-    /// The next records that are none.
+    /// Returns the next invalid records.
     fn corrupt_records(
         &self,
         collection: &Collection,
@@ -120,7 +121,7 @@ fn move_all(
     let (mut count, mut buf) = (0, Vec::new());
     for record in found {
         let now = txn.reader().read.get(collection.space, &record.key, &mut buf);
-        // Somebody may have put something better there, or removed it.
+        // Another writer may have replaced or removed the record.
         if now.map_err(engine)? != Some(&record.value[..]) {
             continue;
         }
@@ -136,7 +137,7 @@ fn move_all(
     Ok(count)
 }
 
-/// Where a document belongs if records lie under their ids.
+/// The key under which a document belongs, if the collection is clustered by `_id`.
 fn home(collection: &Collection, doc: Doc<'_>) -> Option<StorageKey> {
     let index = collection.id_index().filter(|index| index.is_of_records())?;
     let mut key = Vec::new();
@@ -144,7 +145,7 @@ fn home(collection: &Collection, doc: Doc<'_>) -> Option<StorageKey> {
     Some(RecordKey::Key(&key).stored(collection.ident))
 }
 
-/// `_id` is added by the insert.
+/// The insert adds `_id`.
 fn kept_document(collection: &Collection, record: &Corrupt) -> DocBuf {
     let id = match collection.layout.of_stored(&record.key) {
         RecordKey::Key(key) => RecordKey::Key(&key[..key.len().min(KEPT_KEY_BYTES_MAX)]),

@@ -1,7 +1,7 @@
-//! Building the indexes of a collection again, from its records.
+//! Rebuilds the indexes of a collection from its records.
 //!
-//! New indexes are built beside the old ones, as any index is; then they take their names. Reads use
-//! the old ones meanwhile, writers keep both.
+//! The new indexes are built beside the old ones, as in any index build; then they replace them under the same
+//! names. During the build reads use the old indexes and writers maintain both.
 
 use std::sync::Arc;
 
@@ -16,17 +16,17 @@ use crate::{
     store::ddl::{Ddl, refuse_view},
 };
 
-/// What [`Store::repair`] has done.
+/// The result of [`Store::repair`].
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct Repaired {
-    /// Whether there was anything to do.
+    /// True if anything was repaired.
     pub any: bool,
-    /// Records that were no documents and are in the lost and found now.
+    /// Records that were not valid documents and were moved to the lost and found.
     pub corrupt_records: i64,
 }
 
 impl Store {
-    /// `reIndex`: builds all indexes again; gives back how many. Codes 26, 166, 12587, 11000.
+    /// `reIndex`: rebuilds all indexes and returns their number. Codes 26, 166, 12587, 11000.
     pub fn reindex(&self, namespace: &Namespace, options: BuildOptions<'_>) -> Result<usize> {
         let (old, build) = self.start_again(namespace)?;
         let built = self
@@ -39,7 +39,7 @@ impl Store {
         built
     }
 
-    /// Publishes a second, empty index beside each; gives back the first ones, and the build.
+    /// Publishes a second, empty index beside each existing one. Returns the existing indexes and the build.
     fn start_again(&self, namespace: &Namespace) -> Result<(Vec<Arc<Index>>, Build)> {
         let mut ddl = Ddl::begin(self)?;
         let Some(collection) = ddl.collection(namespace) else {
@@ -47,7 +47,7 @@ impl Store {
         };
         refuse_view(&collection)?;
         collection.refuse_while_building()?;
-        // One whose entries are the records has nothing to build.
+        // A clustered index, whose entries are the records, needs no build.
         let old: Vec<_> = collection.written_indexes().cloned().collect();
         let specs = old.iter().map(|index| index.spec.clone()).collect();
         let indexes = to_build(&mut ddl, &collection, specs, true)?;
@@ -57,8 +57,8 @@ impl Store {
         Ok((old, Build { collection, indexes }))
     }
 
-    /// The new indexes take the places of the old ones, in one step: at no time, also after a crash, are
-    /// there two of one name that plans may use. How many there are.
+    /// Replaces the old indexes by the new ones in one step: at no time, not even after a crash, do two indexes of
+    /// one name exist that plans may use. Returns their number.
     fn replace(&self, old: &[Arc<Index>], build: &Build) -> Result<usize> {
         let mut ddl = Ddl::begin(self)?;
         let current = self.newest_of(build)?;
@@ -70,7 +70,7 @@ impl Store {
                 true if lasting(index.name()) => {
                     kept.push(Arc::new(index.changed(index.spec.clone(), true)?));
                 }
-                // What was dropped meanwhile does not come back.
+                // An index that was dropped during the build is not restored.
                 true => doomed.push(Arc::clone(index)),
                 false if is_old(index) => doomed.push(Arc::clone(index)),
                 false => kept.push(Arc::clone(index)),
@@ -90,8 +90,8 @@ impl Store {
         Ok(count)
     }
 
-    /// Mends what `validate` has found: records that are none are moved to the lost and found, then the
-    /// counters are set right, then the indexes built again.
+    /// Repairs the problems that `validate` found: invalid records are moved to the lost and found, then the
+    /// counters are corrected, then the indexes are rebuilt.
     pub fn repair(
         &self,
         collection: &Collection,
@@ -114,7 +114,7 @@ impl Store {
         if (count, bytes) != (0, 0) {
             let write = WriteOptions { interrupt: options.interrupt, ..WriteOptions::default() };
             self.write_value(write, &mut |txn| {
-                // Written past the sums of the transaction, which follow what it inserts.
+                // Written past the counter sums of the transaction, which cover only its own inserts.
                 let key = collection.ident.bytes();
                 txn.txn().add(Space::Counters, &key, &[-count, -bytes]).map_err(engine)
             })?;

@@ -1,9 +1,9 @@
 //! The full check of a collection: records against index keys against counters.
 //!
-//! One snapshot. First every record is read: each of its keys must be in its index. Then every index
-//! entry is counted: if there are as many as the records have keys, none is left over. Reads
-//! everything once and each index once more by key. Indexes that are being built are left out; those
-//! that are dropped meanwhile do not count.
+//! Runs on one snapshot. First every record is read: each of its keys must be in its index. Then the entries of
+//! every index are counted: if there are as many entries as the records have keys, no entry is superfluous. So all
+//! records are read once, and each index once by key and once by scan. Indexes that are being built are skipped;
+//! indexes dropped during the validation are ignored.
 
 use std::sync::Arc;
 
@@ -16,34 +16,34 @@ use crate::{
     index::keygen::KeySink, record, store::txn::fill_sink,
 };
 
-/// Errors listed at most.
+/// Upper limit of listed errors.
 const ERROR_COUNT_MAX: usize = 100;
-/// Records or keys between two questions whether to continue: a record may have many keys, each a `get`.
+/// Records or keys between interrupt checks: a record may have many keys, each costing a `get`.
 const ASK_EACH: i64 = 32;
 
-/// What `validate` found.
+/// The result of `validate`.
 #[derive(Clone, Debug, Default)]
 pub struct ValidateReport {
     pub record_count: i64,
     pub data_bytes: i64,
-    /// Name and number of keys.
+    /// Name and number of keys of each index.
     pub index_keys: Vec<(Box<str>, i64)>,
-    /// Records that are no valid BSON.
+    /// Number of records that are not valid BSON.
     pub invalid_count: i64,
-    /// By how much the counters are too high.
+    /// The amount by which the counters are too high.
     pub count_off: i64,
     pub bytes_off: i64,
-    /// Names of the indexes that do not fit the records.
+    /// Names of the indexes that are inconsistent with the records.
     pub wrong_indexes: Vec<Box<str>>,
-    /// Documents with a field name twice in one object; counted only if asked for.
+    /// Documents with a duplicate field name in one object; counted only on request.
     pub non_compliant_count: i64,
-    /// Records that lie under another `_id` than their own.
+    /// Records stored under another `_id` than their own.
     pub misplaced_count: i64,
-    /// Index and record of keys that are not there.
+    /// Index and record of each missing key.
     pub missing_entries: Vec<(Box<str>, RecordId)>,
-    /// Records that are no valid BSON.
+    /// Records that are not valid BSON.
     pub corrupt_records: Vec<RecordId>,
-    /// What is wrong; empty if the collection is valid.
+    /// Error texts; empty if the collection is valid.
     pub errors: Vec<String>,
 }
 
@@ -75,14 +75,13 @@ impl ValidateReport {
 }
 
 impl Store {
-    /// Reads everything and compares records, index keys and counters. Takes as long as that takes;
-    /// others continue.
+    /// Reads everything and compares records, index keys and counters. Does not block other operations.
     pub fn validate(&self, collection: &Collection) -> Result<ValidateReport> {
         self.validate_with(collection, false, &|| Ok(()))
     }
 
-    /// As [`Store::validate`]; `conformance`: looks for field names given twice, too. `interrupt` is
-    /// asked now and then and may end it.
+    /// Like [`Store::validate`]. `conformance`: also counts duplicate field names. `interrupt` is called regularly;
+    /// an error from it ends the validation.
     pub fn validate_with(
         &self,
         collection: &Collection,
@@ -98,7 +97,7 @@ impl Store {
             let Some(current) = self.newest(collection) else {
                 bail!(Code::QUERY_PLAN_KILLED, "collection dropped. UUID {}", collection.uuid);
             };
-            // Of an index that was dropped meanwhile, any part may be gone: not an error.
+            // Parts of an index that was dropped during the validation may be gone: this is not an error.
             let count = indexes.len();
             indexes.retain(|index| current.indexes.iter().any(|i| i.ident == index.ident));
             if indexes.len() == count {
@@ -121,7 +120,7 @@ impl Store {
         self.check_records(collection, &snapshot, how, &mut expected, &mut report)?;
         for (index, expected) in expected {
             if index.is_of_records() {
-                // Each record is its entry, and was looked at.
+                // Each record is its own entry and has been checked.
                 report.index_keys.push((index.name().into(), report.record_count));
                 continue;
             }
@@ -203,7 +202,7 @@ impl Store {
     }
 }
 
-/// Whether an object of the document, at any depth, has one field name twice.
+/// Returns true if an object of the document, at any depth, has a duplicate field name.
 fn has_name_twice(doc: Doc<'_>) -> bool {
     let mut names: Vec<&str> = doc.iter().map(|element| element.name()).collect();
     names.sort_unstable();

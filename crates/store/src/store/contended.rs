@@ -1,8 +1,12 @@
-//! Who begins again after a conflict: in turn where many write one record, else after a short wait.
+//! Retries after write conflicts: in FIFO order for a contended record, otherwise after a short wait.
 //!
-//! A transaction that reads a record and then finds that somebody else is writing it begins again. With many
-//! at one record somebody would lose every time; so the next attempt first asks for the record, before
-//! it reads anything, and stands in line for it (nagi_kv::conflict). What it then reads no one changes.
+//! A transaction that reads a record and then finds another transaction writing it must be retried. If many
+//! transactions write one record, a retry could lose every time. So the retry locks the record before it reads
+//! anything, waiting in the record's queue (nagi_kv::conflict); then no other transaction can change the record
+//! between its read and its write.
+//!
+//!   attempt 0:  read r, write r  --> conflict on r
+//!   attempt 1:  lock r (queue)  -->  read r, write r  -->  commit
 
 use std::time::Duration;
 
@@ -11,11 +15,11 @@ use nagi_kv::{Space, Txn, TxnOptions, sync::thread};
 
 use crate::{WriteOptions, clock, engine_error::engine, record_key::StorageKey};
 
-/// Attempts in which a transaction only lines up; after that it waits, too: several records in different
-/// orders may make a few transactions get in each other's way for long.
+/// Attempts after which a transaction also waits, in addition to queueing: transactions that need several records
+/// in different orders may conflict with each other for long.
 const LINED_UP_MAX: u32 = 8;
 
-/// A record that a transaction could not have.
+/// A record on which a transaction had a write conflict.
 #[derive(Clone)]
 pub(crate) struct Contended {
     space: Space,
@@ -27,8 +31,8 @@ impl Contended {
         Contended { space, key }
     }
 
-    /// A line before a key moves on as fast as transactions commit: who stands in it may wait longer
-    /// than others, and looks every few milliseconds whether anybody wants the result.
+    /// A queued transaction may wait longer than others, because the queue moves as fast as transactions commit. It
+    /// polls every few milliseconds if its result is still needed.
     pub(crate) fn options(contended: Option<&Contended>) -> TxnOptions {
         match contended {
             Some(_) => TxnOptions { lock_wait_ms: 50 },
@@ -36,16 +40,16 @@ impl Contended {
         }
     }
 
-    /// Has the key before anything is read, so that no one changes it between reading and writing.
-    /// WriteConflict if it is not to be had in time; at once if `options` say that the write is over.
+    /// Locks the record before anything is read, so that it cannot change between the read and the write. Fails
+    /// with WriteConflict if the lock is not free in time; fails at once if the interrupt check of `options` fails.
     pub(crate) fn lock(&self, txn: &mut dyn Txn, options: &WriteOptions<'_>) -> Result<()> {
         let mut go_on = || options.interrupt.is_none_or(|interrupt| interrupt().is_ok());
         txn.lock_while(self.space, &self.key, &mut go_on).map_err(engine)
     }
 }
 
-/// Repeats `attempt` after conflicts. It gets its number, and the record that the attempt before it could
-/// not have, which it asks for before it reads anything.
+/// Repeats `attempt` after conflicts. Its arguments are the number of the attempt and the record on which the
+/// previous attempt had a conflict; the attempt locks that record before it reads anything.
 pub(crate) fn until_done<T>(
     options: &WriteOptions<'_>,
     mut attempt: impl FnMut(u32, &mut Option<Contended>) -> Result<T>,
@@ -67,8 +71,8 @@ pub(crate) fn until_done<T>(
     }
 }
 
-/// A short wait that grows: conflicts are settled in microseconds, but a crowd needs spreading. Never
-/// as long as 10 ms: no one is asked meanwhile whether the write is to continue.
+/// A short random wait that grows with the attempts: single conflicts resolve in microseconds, but many competing
+/// transactions must be spread out. It stays below 10 ms, because there is no interrupt check during the wait.
 fn back_off(attempt: u32) {
     match attempt {
         0..4 => thread::yield_now(),

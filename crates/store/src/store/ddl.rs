@@ -1,12 +1,13 @@
-//! Creating and dropping collections and indexes.
+//! DDL: creating and dropping collections and indexes.
 //!
-//! One DDL statement at a time works on the catalog (index builds do not hold the lock while they
-//! build). Each makes new versions, stores them durably, publishes them, then waits until no writer
-//! uses the old ones. Keys are dropped behind the reply (see `reclaim`), once that is so.
+//! One DDL statement at a time modifies the catalog (index builds release the lock while they build). Each
+//! statement makes new versions of its collections, stores them durably, publishes them, and then waits until no
+//! writer uses the old versions. The keys of dropped objects are deleted after the reply (see `reclaim`).
 //!
-//!   lock -> check -> commit catalog keys (synced) -> publish -> gate
+//!   lock -> check -> commit catalog keys (synced) -> publish -> wait for writers at the gate
 //!
-//! A crash between commit and drop leaves `Dropped` keys behind; the next start continues with them.
+//! A crash between the commit and the deletion leaves `Dropped` keys in the catalog; the next start resumes the
+//! deletion.
 
 use std::sync::Arc;
 
@@ -29,22 +30,22 @@ use crate::{
     store::{commit::Change, reclaim::Job},
 };
 
-/// What only the one who does DDL may use.
+/// State that only the holder of the DDL lock uses.
 pub(crate) struct DdlState {
     pub(crate) next_ident: u32,
 }
 
-/// A DDL statement under way: catalog keys are staged here, then committed and published.
+/// A DDL statement in progress: catalog keys are staged here, then committed and published.
 pub(crate) struct Ddl<'s> {
     pub(crate) store: &'s Store,
     state: MutexGuard<'s, DdlState>,
     txn: Box<dyn Txn>,
     pub(crate) catalog: Catalog,
-    /// Old versions that are no longer current once this is published.
+    /// Old versions that are no longer current after publication.
     replaced: Vec<Arc<Collection>>,
     published: Vec<Arc<Collection>>,
     dropped: Vec<(Space, Ident)>,
-    /// Builds of dropped indexes.
+    /// Builds of the dropped indexes.
     builds: Vec<Arc<Bulk>>,
 }
 
@@ -84,12 +85,12 @@ impl<'s> Ddl<'s> {
         Ok(collection)
     }
 
-    /// The door for changes of the catalog, see `change`.
+    /// The hook for catalog changes, see `change`.
     fn change(&mut self, before: Option<&Collection>, after: Option<&Collection>) -> Result<()> {
         self.store.log_change(&mut *self.txn, &Change::Catalog { before, after })
     }
 
-    /// Takes a collection out, with all that belongs to it.
+    /// Removes a collection with its records, counters and indexes.
     pub(crate) fn remove(&mut self, collection: &Arc<Collection>) -> Result<()> {
         let key = collection.ident.catalog_key(CatalogKey::Collection);
         self.txn.delete(Space::Catalog, &key).map_err(engine)?;
@@ -105,7 +106,7 @@ impl<'s> Ddl<'s> {
         Ok(())
     }
 
-    /// Takes an index's keys out; the collection's new version is the caller's.
+    /// Removes an index's keys; the caller stores the new version of the collection.
     pub(crate) fn remove_index(&mut self, index: &Index) -> Result<()> {
         if let Some(bulk) = &index.bulk {
             self.drop_range(Space::Index, bulk.side)?;
@@ -121,24 +122,24 @@ impl<'s> Ddl<'s> {
         Ok(())
     }
 
-    /// Only keeps the idents that were taken from being taken again.
+    /// Commits only the allocated idents, so that they are not reused.
     pub(crate) fn keep_idents(self) -> Result<()> {
         self.store.commit(self.txn, Durability::Buffered).map(drop)
     }
 
-    /// Commits, publishes, waits for writers of old versions; or leaves that, with what is to be
-    /// dropped, to the reclaimer.
+    /// Commits, publishes, and waits for the writers of old versions; if keys must be deleted, the wait is left to
+    /// the reclaimer.
     pub(crate) fn finish(self) -> Result<()> {
         self.finish_with(Durability::Synced)
     }
 
-    /// `finish`, with the durability that the change needs. What drops has to be on the disk before
-    /// the files of what was dropped are removed.
+    /// Like `finish`, with the durability that the change needs. A drop must be on disk before the files of the
+    /// dropped objects are removed.
     pub(crate) fn finish_with(self, durability: Durability) -> Result<()> {
         let publishing = self.store.stamps.publish();
         let stamp = self.store.commit(self.txn, Durability::Buffered)?;
         for old in &self.replaced {
-            // One store for each, so that no one sees a collection gone that only changes.
+            // A single store per collection, so that a collection that only changes never appears to be missing.
             point();
             let newest = self.published.iter().rev().find(|new| new.ident == old.ident);
             old.state.set_current(newest.cloned());
@@ -154,12 +155,12 @@ impl<'s> Ddl<'s> {
         point();
         self.replaced.iter().for_each(|old| old.state.arrivals.announce());
         drop(self.state);
-        // Not while states wait for the catalog: a sync takes as long as the disk likes.
+        // The sync runs without the publication lock: readers wait for that lock, and a sync may take long.
         let synced = match durability {
             Durability::Synced => self.store.engine.sync(stamp).map_err(engine),
             Durability::Buffered => Ok(()),
         };
-        // No one waits for a client that holds a transaction open.
+        // A client that holds a transaction open is not waited for; its transaction is aborted.
         self.store.open.end_users_of(&self.replaced);
         if self.dropped.is_empty() {
             self.replaced.iter().for_each(|old| old.state.wait_for_earlier());
@@ -175,7 +176,7 @@ impl<'s> Ddl<'s> {
 }
 
 impl Store {
-    /// `create`: same options as an existing one: that one; other options: 48.
+    /// `create`: returns an existing collection with the same options; fails with 48 if the options differ.
     pub fn create_collection(
         &self,
         namespace: &Namespace,
@@ -205,27 +206,27 @@ impl Store {
         Ok(collection)
     }
 
-    /// The collection, created if need be: what a first insert does. As durable as that insert: the
-    /// log has the collection before its documents, so nothing has to wait for the disk here.
+    /// Returns the collection, created if necessary, as the first insert does. It is as durable as that insert: the
+    /// log contains the collection before its documents, so no sync is needed here.
     pub fn collection_or_create(&self, namespace: &Namespace) -> Result<Arc<Collection>> {
         match self.collection(namespace) {
             Some(collection) => Ok(collection),
             None => {
                 self.create_with(namespace, Doc::EMPTY, Durability::Buffered).or_else(|error| {
-                    // Somebody else was faster, with options of his own.
+                    // Another client created it first, with other options.
                     self.collection(namespace).ok_or(error)
                 })
             }
         }
     }
 
-    /// Drops a collection or view; gives back what it was, none if it did not exist. Milliseconds,
-    /// whatever its size.
+    /// Drops a collection or view. Returns the dropped collection, or `None` if it did not exist. Takes
+    /// milliseconds, independent of its size.
     pub fn drop_collection(&self, namespace: &Namespace) -> Result<Option<Arc<Collection>>> {
         self.drop_collection_of(namespace, None)
     }
 
-    /// The same, if it is the one that the client means (361).
+    /// The same, with the precondition that the collection has the UUID `expected` (361).
     pub fn drop_collection_of(
         &self,
         namespace: &Namespace,
@@ -243,7 +244,7 @@ impl Store {
         Ok(Some(collection))
     }
 
-    /// Drops every collection of a database; false if there was none.
+    /// Drops every collection of a database; returns false if there was none.
     pub fn drop_database(&self, database: &str) -> Result<bool> {
         let of = |catalog: &Catalog| catalog.database(database).cloned().collect::<Vec<_>>();
         let (mut ddl, _frozen) = Ddl::alone(self, &of)?;
@@ -259,8 +260,8 @@ impl Store {
         Ok(true)
     }
 
-    /// Drops indexes; gives back how many there were. Those that are being built have their build
-    /// aborted. Codes 26, 27, 72, 166, 181; 12587 for some of the indexes that one build makes.
+    /// Drops indexes and returns the previous number of indexes. The builds of unfinished indexes are aborted.
+    /// Codes 26, 27, 72, 166, 181; 12587 for a part of the indexes of one build.
     pub fn drop_indexes(&self, namespace: &Namespace, which: IndexSelector<'_>) -> Result<usize> {
         let mut ddl = Ddl::begin(self)?;
         let Some(collection) = ddl.collection(namespace) else {
@@ -288,7 +289,7 @@ impl Store {
     }
 }
 
-/// The collection that is there already, if it was created with the same options (48).
+/// Returns the existing collection if it was created with the same options (48 otherwise).
 pub(crate) fn same_options(
     existing: Arc<Collection>,
     options: &CollectionOptions,
@@ -312,7 +313,7 @@ pub(crate) fn check_case(catalog: &Catalog, database: &str) -> Result<()> {
     Ok(())
 }
 
-/// Stages a new collection with its `_id` index. Its records go to `space`, or where the options say.
+/// Stages a new collection with its `_id` index. Its records go to `space`, or to the space that the options imply.
 pub(crate) fn create(
     ddl: &mut Ddl<'_>,
     namespace: &Namespace,
@@ -323,7 +324,7 @@ pub(crate) fn create(
     ddl.put(collection)
 }
 
-/// A new collection with its `_id` index, of idents that are taken.
+/// A new collection with its `_id` index and newly allocated idents.
 pub(crate) fn made(
     ddl: &mut Ddl<'_>,
     namespace: &Namespace,
@@ -367,7 +368,7 @@ pub(crate) fn made(
 }
 
 impl Collection {
-    /// The next version of a collection that only one transaction knows.
+    /// The next version of a collection that is private to one transaction.
     pub(crate) fn renewed(&self, indexes: Vec<Arc<Index>>) -> Arc<Collection> {
         let renewed = Collection::new(self.with_indexes(indexes));
         renewed.state.set_current(Some(Arc::clone(&renewed)));
@@ -432,7 +433,7 @@ fn select_indexes(collection: &Collection, which: &IndexSelector<'_>) -> Result<
     Ok(selected)
 }
 
-/// A build is aborted as a whole: what it makes is dropped together or not at all (12587).
+/// A build is aborted as a whole: its indexes are dropped together or not at all (12587).
 fn refuse_part_of_build(collection: &Collection, dropped: &[Arc<Index>]) -> Result<()> {
     let is_dropped = |index: &Index| dropped.iter().any(|dropped| dropped.ident == index.ident);
     for build in dropped.iter().filter_map(|index| index.building) {
@@ -444,7 +445,7 @@ fn refuse_part_of_build(collection: &Collection, dropped: &[Arc<Index>]) -> Resu
     Ok(())
 }
 
-/// The one index with this key pattern. Codes 27, 181.
+/// The single index with this key pattern. Codes 27, 181.
 pub(crate) fn find_by_key(collection: &Collection, key: Doc<'_>) -> Result<Arc<Index>> {
     let same = |index: &&Arc<Index>| {
         let pattern = index.spec.key_pattern.as_doc();

@@ -1,5 +1,5 @@
-//! The caches' memory while the server runs: the whole is set from outside, the border between documents
-//! and blocks is moved by [`crate::split`], a little at a time.
+//! The cache partition at run time: the total size is set from outside; the boundary between documents and blocks
+//! follows [`crate::split`] in small steps.
 
 use parking_lot::Mutex;
 
@@ -9,10 +9,10 @@ use crate::{
     store::{Shared, Store},
 };
 
-/// What moves at once: so little that no one waits for what is evicted.
+/// Bytes moved per step: small, so that evicting them does not delay other threads.
 const MOVED_BYTES_MAX: u64 = 16 << 20;
 
-/// The bytes of the caches at first: blocks, whole documents.
+/// The initial sizes of the caches: blocks, whole documents.
 pub fn first_division(caches: u64) -> (u64, u64) {
     let records = caches / 1000 * u64::from(FIRST_PERMILLE);
     (caches - records, records)
@@ -23,7 +23,7 @@ pub(crate) struct Division {
 }
 
 struct State {
-    /// Of both; 0 until somebody has set it, and then nothing is moved.
+    /// Size of both caches; 0 until it is set, and until then nothing is moved.
     bytes: u64,
     records: u64,
     split: Split,
@@ -36,15 +36,15 @@ impl Division {
 }
 
 impl State {
-    /// Where the border should be.
+    /// The target size of the record cache.
     fn wanted(&self) -> u64 {
         self.bytes / 1000 * u64::from(self.split.permille())
     }
 
-    /// Moves the border towards where it should be.
+    /// Moves the boundary towards its target.
     fn approach(&mut self, shared: &Shared) {
         let least = self.records.saturating_sub(MOVED_BYTES_MAX);
-        // When all becomes smaller at once, documents do not keep what blocks would lose.
+        // If the total shrinks at once, the record cache is limited too, so that blocks do not lose everything.
         let most = (self.records + MOVED_BYTES_MAX).min(self.bytes / 10 * 6);
         let records = self.wanted().max(least).min(most);
         let blocks = self.bytes - records;
@@ -68,21 +68,20 @@ impl Shared {
 }
 
 impl Store {
-    /// Changes the memory of all caches together while they are in use. What is too much is evicted at
-    /// once.
+    /// Changes the total size of all caches while they are in use. Evicts the excess at once.
     pub fn resize_caches(&self, bytes: u64) {
         let mut state = self.division.state.lock();
         state.bytes = bytes;
         state.approach(&self.shared);
     }
 
-    /// How many reads by `_id` whole documents have answered, and how many went to the engine.
+    /// The reads by `_id` that the record cache answered, and those that went to the engine.
     pub fn record_cache_reads(&self) -> (u64, u64) {
         self.cache.as_ref().map_or((0, 0), |cache| cache.reads())
     }
 
-    /// Looks at what reads cost and moves the border between the caches; to be called some times a
-    /// second by a thread that may take a few milliseconds.
+    /// Polls the cost of reads and moves the boundary between the caches. Called a few times per second, by a
+    /// thread that may block for a few milliseconds.
     pub fn tune_caches(&self) {
         let Some(cache) = &self.cache else { return };
         let mut state = self.division.state.lock();

@@ -1,14 +1,14 @@
-//! Freezing collections: no write is in progress while a collection is dropped or renamed.
+//! Freezing collections: ensures that no write is in progress while a collection is dropped or renamed.
 //!
-//! A write and a drop of its collection must have an order: a document that is stored behind the drop would be
-//! acknowledged and gone, and the change log would tell of a change in a collection that is not there. So who
-//! drops or renames first freezes: writers that come wait (as for a record that another one has, and may be
-//! interrupted), and those under way are waited for. Then the names change, in one commit.
+//! A write and a drop of its collection must be ordered: a document stored after the drop would be acknowledged and
+//! lost, and the change log would report a change in a collection that does not exist. So a drop or rename first
+//! freezes the collection: new writers wait (as for a record that another transaction has locked; they can be
+//! interrupted), and the operation waits for the writers in progress. Then the names change, in one commit.
 //!
-//!   freeze --> writers under way end --> lock of DDL --> commit, publish --> writers find what is there now
+//!   freeze --> writers in progress finish --> DDL lock --> commit, publish --> waiting writers find the new catalog
 //!
-//! Freezing is counted: several operations may freeze one collection without waiting for each other. It
-//! comes before the lock of DDL, since a transaction that waits for that lock may be a writer under way.
+//! Freezing is counted: several operations may freeze one collection without waiting for each other. The freeze
+//! precedes the DDL lock, because a transaction that waits for that lock may itself be a writer in progress.
 
 use std::sync::{Arc, atomic::Ordering::SeqCst};
 
@@ -20,16 +20,16 @@ use crate::{
     store::ddl::Ddl,
 };
 
-/// A collection without writers, until this is dropped. What they had acknowledged before is in every state
-/// read from now on.
+/// Keeps a collection free of writers until it is dropped. All acknowledged earlier writes are visible in every
+/// snapshot taken from this point.
 pub(crate) struct Frozen(Arc<Collection>);
 
 impl Frozen {
-    /// Waits for the writers under way; ends transactions that clients hold open.
+    /// Waits for the writers in progress and aborts transactions that clients hold open.
     pub(crate) fn begin(store: &Store, collection: &Arc<Collection>) -> Frozen {
         collection.state.frozen.fetch_add(1, SeqCst);
         let frozen = Frozen(Arc::clone(collection));
-        // A client may hold a transaction open for long: it is ended instead of waited for.
+        // A client may hold a transaction open for long: it is aborted instead of waited for.
         store.open.end_users_of(std::slice::from_ref(collection));
         collection.state.wait_for_earlier();
         frozen
@@ -43,8 +43,8 @@ impl Drop for Frozen {
 }
 
 impl<'s> Ddl<'s> {
-    /// Begins a change of names of the collections that `which` chooses, which have no writers until the
-    /// second result is dropped.
+    /// Begins a change of names of the collections that `which` selects. They have no writers until the second
+    /// result is dropped.
     pub(crate) fn alone(
         store: &'s Store,
         which: &dyn Fn(&Catalog) -> Vec<Arc<Collection>>,
@@ -54,7 +54,7 @@ impl<'s> Ddl<'s> {
             let frozen = wanted.iter().map(|one| Frozen::begin(store, one)).collect();
             let ddl = Ddl::begin(store)?;
             let now = which(&ddl.catalog);
-            // Versions may differ; others have not been frozen.
+            // The versions may differ, but the set of collections must be the same: others are not frozen.
             let idents = |of: &[Arc<Collection>]| of.iter().map(|c| c.ident).collect::<Vec<_>>();
             if idents(&now) == idents(&wanted) {
                 return Ok((ddl, frozen));

@@ -1,4 +1,4 @@
-//! What a document must be to be stored, and what makes it so.
+//! Checks and normalizes a document before it is stored.
 
 use nagi_bson::{Doc, DocWriter, Type, Value};
 use nagi_error::{Code, Result, bail};
@@ -9,8 +9,8 @@ use crate::{IndexSpec, clock, record::DOCUMENT_DEPTH_MAX, store::Shared};
 /// Largest document, in bytes.
 const DOC_BYTES_MAX: usize = nagi_bson::DOC_BYTES_MAX;
 
-/// Checks a document that is to be inserted. Gives it back as it is if `_id` comes first and no
-/// timestamp is empty, else rewritten into `rewritten`.
+/// Checks a document that is to be inserted. Returns it unchanged if `_id` comes first and no timestamp is empty;
+/// otherwise it is rewritten into `rewritten`.
 pub(crate) fn prepare<'d>(
     doc: Doc<'d>,
     store: &Shared,
@@ -50,13 +50,13 @@ pub(crate) fn prepare<'d>(
     Ok(doc)
 }
 
-/// Checks a document that an upsert made.
+/// Checks a document built by an upsert.
 pub(crate) fn check_made(doc: Doc<'_>) -> Result<()> {
     check_id(doc.get("_id"))?;
     check_update(doc)
 }
 
-/// Checks what an update made: the size is the update's own check, the depth is ours.
+/// Checks the result of an update: the update itself has checked the size, this checks the depth.
 pub(crate) fn check_update(doc: Doc<'_>) -> Result<()> {
     if doc.len() > DOC_BYTES_MAX {
         bail!(
@@ -113,8 +113,8 @@ fn check_depth(doc: Doc<'_>) -> Result<()> {
     Ok(())
 }
 
-/// Whether the keys of two versions of a document may differ in an index: false only if every
-/// top-level field that the index looks at has the same bytes in both.
+/// Returns true if the index keys of two versions of a document may differ; false only if every top-level field
+/// that the index uses has the same bytes in both.
 pub(crate) fn keys_may_differ(spec: &IndexSpec, old: Doc<'_>, new: Doc<'_>) -> bool {
     let differs = |path: &str| {
         let top = path.split('.').next().unwrap_or("");

@@ -40,20 +40,21 @@ use crate::{
     },
 };
 
-/// How the store runs.
+/// Options of the store.
 #[derive(Clone)]
 pub struct StoreOptions {
-    /// Memory for whole documents read by `_id`; 0 turns the cache off.
+    /// Memory of the record cache (whole documents read by `_id`), in bytes; 0 disables the cache.
     pub record_cache_bytes: usize,
-    /// Of large documents of collections that chose zstd; what blocks have is the engine's option.
+    /// Compression level of large documents in collections that chose zstd; the level of blocks is an engine
+    /// option.
     pub zstd_level: i32,
-    /// What memory is charged to.
+    /// The memory budget that is charged.
     pub budget: Arc<Budget>,
-    /// Keeps all changes in `Space::Changes`.
+    /// Logs all changes in `Space::Changes`.
     pub change_log: Option<Arc<dyn ChangeLog>>,
 }
 
-/// What zstd takes for its default, too: more costs more time than it saves space.
+/// The default of zstd too: a higher level costs more time than its space savings are worth.
 const ZSTD_LEVEL: i32 = 3;
 
 impl Default for StoreOptions {
@@ -67,21 +68,21 @@ impl Default for StoreOptions {
     }
 }
 
-/// How a write is done.
+/// Options of a write.
 #[derive(Clone, Copy, Default)]
 pub struct WriteOptions<'a> {
-    /// When it counts as done.
+    /// The durability required before the write returns.
     pub durability: Durability,
-    /// Asked before each retry after a conflict; an error ends the write (killOp, deadline).
+    /// Interrupt check before each retry after a conflict; an error ends the write (killOp, deadline).
     pub interrupt: Option<&'a dyn Fn() -> Result<()>>,
     /// `bypassDocumentValidation`.
     pub bypass_validation: bool,
-    /// `bypassEmptyTsReplacement`: empty timestamps at the top of an inserted document stay.
+    /// `bypassEmptyTsReplacement`: empty top-level timestamps of an inserted document are kept.
     pub keep_empty_timestamps: bool,
 }
 
-/// A way to everything stored; shared by all threads. Plain, each call is a transaction of its own;
-/// bound to a [`crate::Transaction`], all calls read and write in that.
+/// A handle to the store, shared by all threads. On a plain handle each call is a transaction of its own; on a
+/// handle bound to a [`crate::Transaction`] all calls read and write in that transaction.
 pub struct Store {
     pub(crate) shared: Arc<Shared>,
     pub(crate) bound: Option<Arc<Bound>>,
@@ -89,7 +90,7 @@ pub struct Store {
     pub(crate) client: Arc<Client>,
 }
 
-/// What all handles share.
+/// State shared by all handles.
 pub struct Shared {
     pub(crate) engine: Arc<dyn Engine>,
     pub(crate) catalog: ArcSwap<Catalog>,
@@ -101,14 +102,14 @@ pub struct Shared {
     pub(crate) ids: Generator,
     pub(crate) reclaimer: Reclaimer,
     pub(crate) zstd_level: i32,
-    /// Index builds under way that count, for those who wait until one has ended.
+    /// Number of active index builds that count against the limit; paired with `build_ended`.
     pub(crate) builds: Mutex<u64>,
     pub(crate) build_ended: Condvar,
-    /// Transactions that DDL ends.
+    /// Open transactions, which DDL may abort.
     pub(crate) open: OpenTransactions,
     pub(crate) stamps: Stamps,
     pub(crate) change_log: Option<Arc<dyn ChangeLog>>,
-    /// What sorts and groups have on disk.
+    /// Totals of the sorts and groups that spill to disk.
     pub(crate) spills: Arc<crate::spill::Totals>,
 }
 
@@ -127,33 +128,33 @@ impl std::ops::Deref for Store {
 }
 
 impl Store {
-    /// The engine, for flush, checkpoint and statistics.
+    /// The engine, for flushes, checkpoints and statistics.
     pub fn engine(&self) -> &dyn Engine {
         &*self.engine
     }
 
-    /// What the layer above keeps for the whole database.
+    /// Extension slots: state that upper layers attach to the database.
     pub fn notes(&self) -> &Notes {
         &self.notes
     }
 
-    /// The account of the process's memory.
+    /// The memory budget of the process.
     pub fn budget(&self) -> &Arc<Budget> {
         &self.budget
     }
 
-    /// Bytes of whole documents in memory, and how many there may be.
+    /// Bytes of the record cache: used, and its limit.
     pub fn record_cache_bytes(&self) -> (u64, u64) {
         let (used, most) = self.cache.as_ref().map_or((0, 0), Cache::bytes);
         (used as u64, most as u64)
     }
 
-    /// A new ObjectId, as an insert without `_id` gets one.
+    /// A new ObjectId, as for an insert without `_id`.
     pub fn new_object_id(&self) -> [u8; 12] {
         self.ids.next((clock::now_ms() / 1000) as u32)
     }
 
-    /// Whether a document could be stored in a collection without rules of its own.
+    /// Checks that a document could be stored in a collection without a validator.
     ///
     /// # Errors
     /// Those of [`WriteTxn::insert`] that depend on the document alone.
@@ -181,23 +182,23 @@ impl Store {
         }
     }
 
-    /// Whether this version of a collection is still the newest; false too once it is dropped.
-    /// What a parked cursor asks before it continues.
+    /// Returns true if this version of a collection is the newest one; false also after a drop. A parked cursor
+    /// checks this before it continues.
     pub fn is_current(&self, collection: &Collection) -> bool {
         collection.state.is_current(collection)
     }
 
-    /// The newest version of a collection that the caller holds; none once it is dropped.
+    /// The newest version of a collection that the caller holds; `None` once it is dropped.
     pub fn newest(&self, collection: &Collection) -> Option<Arc<Collection>> {
         collection.state.current()
     }
 
-    /// Reads the newest commits; each call may see later ones. For one or two reads.
+    /// Reads the newest commits; each call may see later ones. Suitable for one or two reads.
     pub fn latest(&self) -> Reader<'_> {
         Reader::of(self.engine.latest())
     }
 
-    /// One state for many reads; of a bound handle, the transaction's, with its own writes.
+    /// A snapshot for many reads; for a bound handle, the transaction's snapshot with its own writes.
     pub fn snapshot(&self) -> Result<Snapshot> {
         match &self.bound {
             Some(bound) => Snapshot::of_transaction(bound),
@@ -205,9 +206,9 @@ impl Store {
         }
     }
 
-    /// As [`Store::find_by_id`] of the collection with this name, without a reference of the collection's own: many
-    /// clients that read one collection write nothing in common. None where that cannot be: there is no such
-    /// collection, it is a view, or the handle is bound to a transaction.
+    /// Like [`Store::find_by_id`] for a collection given by name, without taking a reference on the collection:
+    /// many clients that read one collection then write no shared memory. `None` if the collection does not exist,
+    /// is a view, or the handle is bound to a transaction.
     pub fn point_read<'b>(
         &self,
         namespace: &Namespace,
@@ -226,8 +227,9 @@ impl Store {
         }
     }
 
-    /// The document with this `_id`, newest commit, copied into `buf`. From the record cache, or two
-    /// gets (one where records lie under their ids). No allocation after warm-up, but where the cache is filled.
+    /// The document with this `_id` as of the newest commit, copied into `buf`. Served from the record cache, or
+    /// with two gets (one in a collection clustered by `_id`). No allocation after warm-up, except to fill the
+    /// cache.
     pub fn find_by_id<'b>(
         &self,
         collection: &Collection,
@@ -280,15 +282,15 @@ impl Store {
         })
     }
 
-    /// Runs `f` in a transaction and commits. After a conflict it all begins again: `f` must start
-    /// afresh each time.
+    /// Runs `f` in a transaction and commits. After a conflict the whole call is retried: `f` must not depend on
+    /// its earlier attempts.
     pub fn write<T>(
         &self,
         options: WriteOptions<'_>,
         f: &mut dyn FnMut(&mut WriteTxn<'_>) -> Result<T>,
     ) -> Result<Written<T>> {
         if let Some(bound) = &self.bound {
-            // The transaction's own commit, or whoever repeats it, deals with conflicts.
+            // Conflicts are handled by the transaction's commit or by the code that retries the transaction.
             let value = bound.write(self, options, f)?;
             return Ok(Written { value, stamp: Stamp::Transaction(Arc::clone(bound)) });
         }
@@ -302,7 +304,7 @@ impl Store {
         })
     }
 
-    /// As [`Store::write`], for upkeep that does not ask for the stamp.
+    /// Like [`Store::write`], for maintenance work that does not need the stamp.
     pub(crate) fn write_value<T>(
         &self,
         options: WriteOptions<'_>,
@@ -311,33 +313,32 @@ impl Store {
         self.write(options, f).map(|written| written.value)
     }
 
-    /// How a collection's large documents are stored.
+    /// The encoding of a collection's large documents.
     pub(crate) fn packing(&self, collection: &Collection) -> Packing {
         Packing { compressor: self.compressor(collection), zstd_level: self.zstd_level }
     }
 
-    /// What a collection's blocks are compressed with.
+    /// The compressor of a collection's blocks.
     pub fn compressor(&self, collection: &Collection) -> Compressor {
         self.engine.compressor(collection.space)
     }
 
-    /// How WiredTiger would have been told to make the collection; tools look here for
-    /// `block_compressor`.
+    /// The creation string that WiredTiger would have for this collection; tools read `block_compressor` from it.
     pub fn creation_string(&self, collection: &Collection) -> String {
         creation_string(self.compressor(collection))
     }
 
-    /// The same of the indexes, which are all alike.
+    /// The same for indexes, which all have the same options.
     pub fn index_creation_string(&self) -> String {
         creation_string(self.engine.compressor(Space::Index))
     }
 
-    /// A place for runs; empty.
+    /// An empty spill for sorted runs.
     pub fn spill(&self) -> Spill {
         Spill::new(Arc::clone(&self.engine), Arc::clone(&self.spills))
     }
 
-    /// What is on disk, and what was since the start.
+    /// Spill figures: currently on disk, and totals since the start.
     pub fn spill_figures(&self) -> SpillFigures {
         self.spills.figures()
     }

@@ -1,4 +1,4 @@
-//! Collections that only one transaction knows until it commits.
+//! Collections that are private to one transaction until it commits.
 
 use std::sync::Arc;
 
@@ -15,8 +15,8 @@ use crate::{
     store::ddl::{Ddl, check_case, made},
 };
 
-/// What a transaction has created. A collection and its state hold each other: what is not published is let go of
-/// with this.
+/// The collections that a transaction has created. A collection and its state reference each other, so unpublished
+/// ones are released when this is dropped.
 #[derive(Default)]
 pub(crate) struct Private(Vec<Arc<Collection>>);
 
@@ -33,7 +33,7 @@ impl Private {
         self.0.iter().find(|created| created.ident == ident)
     }
 
-    /// Adds one, or replaces its older version.
+    /// Adds a collection, or replaces its older version.
     pub(crate) fn put(&mut self, collection: Arc<Collection>) {
         self.0.retain(|created| created.ident != collection.ident);
         self.0.push(collection);
@@ -47,13 +47,13 @@ impl Drop for Private {
 }
 
 impl Catalog {
-    /// Lets go of the collections: no one is going to use them.
+    /// Breaks the reference cycles of the collections at shutdown, so that they are freed.
     pub(crate) fn close(&self) {
         self.iter().for_each(|collection| collection.state.set_current(None));
     }
 }
 
-/// A collection that only one transaction knows until it commits. Its idents are taken for good.
+/// Creates a collection that is private to one transaction until it commits. Its idents are allocated permanently.
 pub(crate) fn create_private(
     store: &Store,
     namespace: &Namespace,
@@ -61,7 +61,7 @@ pub(crate) fn create_private(
 ) -> Result<Arc<Collection>> {
     let mut ddl = Ddl::begin(store)?;
     if ddl.collection(namespace).is_some() {
-        // It came into being after the transaction had begun.
+        // Another client created it after the transaction began.
         return Err(engine(nagi_kv::Error::Conflict));
     }
     let collection = Collection::new(made(&mut ddl, namespace, options, None)?);
@@ -70,7 +70,7 @@ pub(crate) fn create_private(
     Ok(collection)
 }
 
-/// Commits a transaction that made collections, and publishes them.
+/// Commits a transaction that created collections, and publishes them.
 pub(crate) fn commit_private(
     store: &Store,
     mut txn: WriteTxn<'_>,

@@ -1,8 +1,8 @@
-//! Reading records and index entries from one state of the store.
+//! Reads records and index entries from one snapshot of the store.
 //!
-//! A `Reader` is a view, made for nothing; cursors opened through it own what keeps them alive. A
-//! cursor that is to be kept across requests is dropped and its position (record id, or key and
-//! record id) kept instead: see `resume_after`.
+//! A `Reader` is a view that costs nothing to create; cursors opened through it own the resources that they need. A
+//! cursor is not kept across requests: it is dropped, its position (record id, or key and record id) is kept
+//! instead, and a new cursor continues there, see `resume_after`.
 
 use std::{cell::OnceCell, sync::Arc};
 
@@ -20,7 +20,7 @@ use crate::{
     store::transaction::Bound,
 };
 
-/// One state of the store for many reads; shareable between threads. Keep it for seconds at most.
+/// A snapshot of the store for many reads; shareable between threads. It should be held for seconds at most.
 #[derive(Clone)]
 pub struct Snapshot {
     state: State,
@@ -37,7 +37,7 @@ impl Snapshot {
         Snapshot { state: State::Engine(inner) }
     }
 
-    /// Fails once the transaction has ended.
+    /// Fails if the transaction has ended.
     pub(crate) fn of_transaction(bound: &Arc<Bound>) -> Result<Snapshot> {
         bound.check_open()?;
         Ok(Snapshot { state: State::Transaction(Arc::clone(bound)) })
@@ -51,42 +51,42 @@ impl Snapshot {
     }
 }
 
-/// Records that [`Reader::records`] asks the engine for at a time: as many as RocksDB works on at once.
+/// Records that [`Reader::records`] requests from the engine per call: the number that RocksDB processes at once.
 pub const RECORDS_AT_ONCE: usize = 32;
 
-/// Reads a snapshot, the newest state, or a transaction. Costs nothing to make. Cursors opened
-/// through it are their own: they outlive the reader.
+/// Reads a snapshot, the newest commits, or a transaction. Costs nothing to create. Cursors opened through it may
+/// outlive it.
 #[derive(Clone, Copy)]
 pub struct Reader<'r> {
     pub(crate) read: &'r dyn Read,
-    /// The same, if it is one state for all threads.
+    /// The same, if it is a snapshot that threads can share.
     shared: Option<&'r dyn nagi_kv::Snapshot>,
 }
 
-/// What another thread reads the same state with.
+/// A handle with which another thread reads the same snapshot.
 #[derive(Clone, Copy)]
 pub struct SharedReader<'r>(&'r dyn nagi_kv::Snapshot);
 
 impl<'r> SharedReader<'r> {
-    /// For the thread it was handed to.
+    /// The reader of the thread that received the handle.
     pub fn reader(self) -> Reader<'r> {
         Reader { read: self.0, shared: Some(self.0) }
     }
 }
 
 impl<'r> Reader<'r> {
-    /// Of the thread that makes it only.
+    /// A reader for the calling thread only.
     pub(crate) fn of(read: &'r dyn Read) -> Reader<'r> {
         Reader { read, shared: None }
     }
 
-    /// The same state for another thread; none in a transaction, and where each call reads what is
-    /// newest.
+    /// A handle for another thread to read the same snapshot; `None` in a transaction, and for readers of the
+    /// newest commits.
     pub fn share(&self) -> Option<SharedReader<'r>> {
         self.shared.map(SharedReader)
     }
 
-    /// One record, in `buf` or lent by the engine. One get, no allocation once `buf` is large enough.
+    /// One record, copied into `buf` or lent by the engine. One get; no allocation once `buf` is large enough.
     pub fn record<'b>(
         &self,
         collection: &Collection,
@@ -101,9 +101,9 @@ impl<'r> Reader<'r> {
         found.map(|value| record::decode(value, &mut buf.doc)).transpose()
     }
 
-    /// Many records in one call of the engine; `visit` gets the place of each id and its document, if
-    /// there is one, in the order of `ids`. Fastest when they ascend; one may come up more than once.
-    /// Some dozens of records lie in memory at a time. No allocation.
+    /// Reads many records with few engine calls. `visit` receives the position of each id and its document, if it
+    /// exists, in the order of `ids`. Fastest if the ids ascend; duplicates are allowed. Some dozens of records are
+    /// in memory at a time. No allocation.
     pub fn records(
         &self,
         collection: &Collection,
@@ -131,7 +131,7 @@ impl<'r> Reader<'r> {
         Ok(())
     }
 
-    /// The key of the record that has this `_id`. One get; no allocation after warm-up if it is a number.
+    /// The key of the record with this `_id`. One get; no allocation after warm-up if the key is a number.
     pub fn find_id(&self, collection: &Collection, id: Value<'_>) -> Result<Option<RecordId>> {
         let Some(index) = collection.id_index() else { return Ok(None) };
         let (space, ident) = index.place();
@@ -149,7 +149,7 @@ impl<'r> Reader<'r> {
         })
     }
 
-    /// The document with this `_id`, and its key. Two gets, one where records lie under their ids.
+    /// The document with this `_id`, and its record key. Two gets, or one in a collection clustered by `_id`.
     pub fn record_by_id<'b>(
         &self,
         collection: &Collection,
@@ -172,7 +172,7 @@ impl<'r> Reader<'r> {
         Ok(doc.map(|doc| (id, doc)))
     }
 
-    /// A cursor over all records in the order of their keys (of insertion, or of `_id`), or against it.
+    /// A cursor over all records in the order of their keys (of insertion, or of `_id`), forward or backward.
     pub fn scan(&self, collection: &Collection, forward: bool) -> Result<RecordCursor> {
         let (ident, layout) = (collection.ident, collection.layout);
         let cursor = self.read.cursor(collection.space, &ident.bytes(), &ident.end());
@@ -181,8 +181,8 @@ impl<'r> Reader<'r> {
         Ok(RecordCursor { cursor, ident, layout, forward, next, packed: false, unpacked })
     }
 
-    /// A cursor over the index keys in `[start, end)`, both key strings; an empty `end` means to the
-    /// end of the index. Backward it begins at the last key before `end`.
+    /// A cursor over the index keys in `[start, end)`, both key strings; an empty `end` means the end of the index.
+    /// A backward cursor begins at the last key before `end`.
     pub fn index_cursor(
         &self,
         index: &Index,
@@ -206,7 +206,7 @@ impl<'r> Reader<'r> {
         Ok(IndexCursor { cursor, ident, entries, layout, forward, first, last, next })
     }
 
-    /// The greatest key of an index as it is stored, behind the ident; empty if there is none.
+    /// The greatest stored key of an index, without the ident; empty if the index is empty.
     pub(crate) fn last_key(&self, index: &Index) -> Result<Vec<u8>> {
         let (space, ident) = index.place();
         let (start, end) = (ident.bytes(), ident.end());
@@ -218,7 +218,7 @@ impl<'r> Reader<'r> {
     }
 }
 
-/// What the next `advance` does.
+/// The action of the next `advance`.
 enum Next<T> {
     First,
     Step,
@@ -226,7 +226,7 @@ enum Next<T> {
     To(T),
 }
 
-/// A walk over records. Not positioned until the first `advance`.
+/// A cursor over records. Not positioned until the first `advance`.
 pub struct RecordCursor {
     cursor: Box<dyn Cursor>,
     ident: Ident,
@@ -239,7 +239,7 @@ pub struct RecordCursor {
 }
 
 impl RecordCursor {
-    /// Goes to the next record; false at the end, and then for ever.
+    /// Moves to the next record; returns false at the end, and in every later call.
     pub fn advance(&mut self) -> Result<bool> {
         let next = std::mem::replace(&mut self.next, Next::Step);
         let moved = match (next, self.forward) {
@@ -250,7 +250,7 @@ impl RecordCursor {
             (Next::To(RecordId::Id(number)), true) => {
                 self.cursor.seek(&self.ident.record_key(number.saturating_add(1)))
             }
-            // The least key behind it.
+            // The least key after it.
             (Next::To(RecordId::Key(key)), true) => {
                 self.cursor.seek(&[&self.ident.bytes()[..], &key, &[0]].concat())
             }
@@ -264,13 +264,12 @@ impl RecordCursor {
         Ok(found)
     }
 
-    /// Places the cursor so that the next `advance` goes to the first record after `id` in the
-    /// direction of the walk.
+    /// Places the cursor so that the next `advance` moves to the first record after `id` in the cursor's direction.
     pub fn resume_after(&mut self, id: RecordKey<'_>) {
         self.next = Next::To(id.to_id());
     }
 
-    /// The next `advance` goes to the first record of all.
+    /// Makes the next `advance` move to the first record.
     pub(crate) fn begin_again(&mut self) {
         self.next = Next::First;
     }
@@ -280,7 +279,7 @@ impl RecordCursor {
         self.layout.of_stored(self.cursor.key())
     }
 
-    /// The current record, which may be in no known format.
+    /// The current record; fails if its format is unknown.
     pub(crate) fn checked_doc(&self) -> Result<Doc<'_>> {
         match self.packed {
             false => record::known(self.cursor.value()),
@@ -297,7 +296,7 @@ impl RecordCursor {
     }
 }
 
-/// A walk over index keys. Not positioned until the first `advance`.
+/// A cursor over index keys. Not positioned until the first `advance`.
 pub struct IndexCursor {
     cursor: Box<dyn Cursor>,
     ident: Ident,
@@ -309,24 +308,24 @@ pub struct IndexCursor {
     next: Next<Vec<u8>>,
 }
 
-/// What an index's entries are.
+/// The format of an index's entries.
 enum Entries {
     /// The record key is in the value.
     Alone,
-    /// The record key ends the key.
+    /// The record key is the end of the key.
     Others,
-    /// Records under the key strings of their ids.
+    /// The entries are the records, stored under the key strings of their ids.
     Records(RecordEntry),
 }
 
-/// A record that stands for an index entry.
+/// A record that is its own index entry (clustered index).
 #[derive(Default)]
 struct RecordEntry {
-    /// Packed records are unpacked: for who wants the documents, not only keys.
+    /// True if packed records are unpacked: for callers that need the documents, not only the keys.
     unpacks: bool,
     packed: bool,
     unpacked: Vec<u8>,
-    /// The type bits of its `_id`, once they were requested.
+    /// The type bits of its `_id`, computed on first use.
     type_bits: OnceCell<Vec<u8>>,
 }
 
@@ -362,7 +361,7 @@ impl RecordEntry {
 }
 
 impl IndexCursor {
-    /// Goes to the next entry within the bounds; false at the end.
+    /// Moves to the next entry within the bounds; returns false at the end.
     pub fn advance(&mut self) -> Result<bool> {
         let moved = match (&self.next, self.forward) {
             (Next::Step, true) => self.cursor.next(),
@@ -385,8 +384,8 @@ impl IndexCursor {
         Ok(found)
     }
 
-    /// Places the cursor so that the next `advance` goes, forward, to the first entry whose key is
-    /// `key` or greater, backward, to the last entry whose key is less than `key`. For skipping.
+    /// Places the cursor so that the next `advance` moves, forward, to the first entry whose key is `key` or
+    /// greater, and backward, to the last entry whose key is less than `key`. Used to skip keys.
     pub fn seek(&mut self, key: &[u8]) {
         self.next = Next::To([&self.ident.bytes(), key].concat());
     }
@@ -399,8 +398,8 @@ impl IndexCursor {
         full
     }
 
-    /// Places the cursor so that the next `advance` goes to the entry after (key, id) in the direction
-    /// of the walk: what `save` and `restore` need.
+    /// Places the cursor so that the next `advance` moves to the entry after (key, id) in the cursor's direction.
+    /// Used by `save` and `restore`.
     pub fn resume_after(&mut self, key: &[u8], id: RecordKey<'_>) {
         let mut full = self.full_key(key, id);
         if self.forward {
@@ -410,7 +409,7 @@ impl IndexCursor {
         self.next = Next::To(full);
     }
 
-    /// Of a walk forward: the next `advance` goes to the entry (key, id), or the first one after it.
+    /// For a forward cursor: makes the next `advance` move to the entry (key, id), or to the first one after it.
     pub fn resume_at(&mut self, key: &[u8], id: RecordKey<'_>) {
         self.next = Next::To(self.full_key(key, id));
     }
@@ -425,7 +424,7 @@ impl IndexCursor {
         }
     }
 
-    /// What `keystring::decode` needs besides the key.
+    /// The type bits of the entry, which `keystring::decode` needs in addition to the key.
     pub fn type_bits(&self) -> &[u8] {
         let value = self.cursor.value();
         match &self.entries {
@@ -446,7 +445,7 @@ impl IndexCursor {
         found.unwrap_or(RecordKey::Id(0))
     }
 
-    /// From the next `advance` on, [`IndexCursor::doc`] has every record. Without it those that are packed are
+    /// From the next `advance` on, [`IndexCursor::doc`] returns every record. Without this call packed records are
     /// not unpacked.
     pub fn lend_docs(&mut self) {
         if let Entries::Records(entry) = &mut self.entries {
@@ -454,7 +453,7 @@ impl IndexCursor {
         }
     }
 
-    /// The record itself, where records are the entries; else empty. See [`IndexCursor::lend_docs`].
+    /// The record itself in a clustered index; otherwise empty. See [`IndexCursor::lend_docs`].
     pub fn doc(&self) -> Doc<'_> {
         match &self.entries {
             Entries::Records(entry) => entry.doc(self.cursor.value()),

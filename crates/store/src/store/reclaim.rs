@@ -1,8 +1,8 @@
-//! Giving back the space of what was dropped, behind the reply.
+//! Background deletion of dropped collections and indexes, after the reply.
 //!
-//! By the time a job comes here the drop is durable and published: no one finds the collection or the
-//! index any more. One thread waits until the writers who still use an old version have ended, drops
-//! the key ranges and forgets the idents. What a crash interrupts the next start does.
+//! When a job arrives here, the drop is durable and published: no new operation finds the collection or index. One
+//! thread waits until the writers that still use an old version have finished, deletes the key ranges and then the
+//! `Dropped` entries of their idents. The next start resumes a deletion that a crash interrupted.
 
 use std::sync::Arc;
 
@@ -20,16 +20,16 @@ use crate::{
     index::Bulk,
 };
 
-/// What one DDL statement left to drop.
+/// The deletions left by one DDL statement.
 pub(crate) struct Job {
     /// Versions that writers may still use.
     pub(crate) replaced: Vec<Arc<Collection>>,
-    /// Of indexes that were being built: a load may still be under way.
+    /// Builds of dropped indexes: a load may still be in progress.
     pub(crate) builds: Vec<Arc<Bulk>>,
     pub(crate) ranges: Vec<(Space, Ident)>,
 }
 
-/// The thread and the way to it. Ends, with all jobs done, when dropped.
+/// The thread and its job queue. Dropping it finishes all jobs first.
 pub(crate) struct Reclaimer {
     jobs: Mutex<Option<(Sender<Job>, JoinHandle<()>)>>,
     engine: Arc<dyn Engine>,
@@ -40,7 +40,7 @@ impl Reclaimer {
         Reclaimer { jobs: Mutex::new(None), engine }
     }
 
-    /// Does the job soon; at once if there can be no thread.
+    /// Queues the job; runs it at once if no thread can be started.
     pub(crate) fn push(&self, job: Job) {
         let mut jobs = self.jobs.lock();
         if jobs.is_none() {
@@ -66,7 +66,7 @@ impl Drop for Reclaimer {
     fn drop(&mut self) {
         if let Some((sender, thread)) = self.jobs.get_mut().take() {
             drop(sender);
-            // A panic of the thread has been reported; what it left the next start drops.
+            // A panic of the thread has been reported; the next start resumes the remaining deletions.
             let _ = thread.join();
         }
     }
@@ -85,7 +85,7 @@ fn run(engine: &dyn Engine, job: Job) {
     }
 }
 
-/// Drops ranges no one uses any more, then forgets that they were to be dropped.
+/// Deletes ranges that are no longer used, then their `Dropped` entries.
 pub(crate) fn drop_ranges(on: &dyn Engine, ranges: &[(Space, Ident)]) -> Result<()> {
     if ranges.is_empty() {
         return Ok(());
@@ -105,7 +105,7 @@ pub(crate) fn drop_ranges(on: &dyn Engine, ranges: &[(Space, Ident)]) -> Result<
         }
     }
     match txn.commit(Durability::Buffered).map_err(engine) {
-        // Somebody else forgets them just now.
+        // Another thread is deleting the same entries.
         Err(error) if error.code() == Code::WRITE_CONFLICT => Ok(()),
         other => other.map(drop),
     }

@@ -1,26 +1,25 @@
-//! Transactions of several statements: those of clients, and a retryable write together with its record in the
-//! session.
+//! Transactions of several statements: client transactions, and a retryable write together with its session record.
 //!
 //! A transaction is a handle of the store. Statements run on it as on any other handle, so plans, cursors and write
-//! commands need not know about transactions:
+//! commands do not depend on transactions:
 //!
 //! ```text
 //!   Transaction::begin --> store() --> find, insert, update ...   on the bound handle
 //!                                        reads:  one snapshot, plus the transaction's own writes
-//!                                        writes: staged; a failed statement is undone alone
+//!                                        writes: staged; a failed statement is rolled back alone
 //!                      --> commit()    one commit, one stamp
 //!                      --> end(why)    aborted; a reason is kept for the next statement
 //! ```
 //!
-//! - `Long`: a client's transaction, which waits for its client between statements. It reads the snapshot and the
-//!   catalog of its beginning. Nothing waits for it: DDL on a collection that it has used ends it
+//! - `Long`: a client transaction, which stays open between statements. It reads the snapshot and the catalog of
+//!   its beginning. No operation waits for it: DDL on a collection that it has used aborts it
 //!   (`SnapshotUnavailable`). Collections that it creates are private until it commits.
 //! - `Short`: lives within one request, for a write that must commit together with its session record.
 //!
 //! Invariants
 //! - One statement runs at a time: `work` is locked while it runs, and readers lock it for each read.
-//! - Once `ended` is set no statement begins. Whoever set it, or else the statement that is running, releases the
-//!   keys.
+//! - Once `ended` is set no statement begins. The thread that set it releases the locked keys, or, if a statement
+//!   is running, that statement's thread does when it finishes.
 
 use std::{collections::HashMap, sync::Arc};
 
@@ -47,16 +46,16 @@ use crate::{
     },
 };
 
-/// Bytes that one transaction may stage, besides the engine's own limit.
+/// Bytes that one transaction may stage, in addition to the engine's own limit.
 const TRANSACTION_BYTES_MAX: usize = 128 << 20;
-/// Staged writes are charged so much at a time.
+/// Granularity in bytes of the memory charge for staged writes.
 const CHARGE_STEP: u64 = 256 << 10;
 /// Bytes that all long transactions together may stage.
 const ALL_TRANSACTIONS_BYTES_MAX: usize = 1 << 30;
 /// Long transactions open at once.
 const TRANSACTION_COUNT_MAX: usize = 10_000;
 
-/// How long a transaction lives.
+/// The lifetime of a transaction.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Lifetime {
     /// Within one request.
@@ -65,55 +64,55 @@ pub enum Lifetime {
     Long,
 }
 
-/// Why a transaction ended before its commit.
+/// The reason why a transaction ended.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[repr(usize)]
 pub enum End {
-    /// Somebody wished it: the client, a time limit, the end of its session.
+    /// It was aborted by the client, by a time limit, or because its session ended.
     Aborted = 1,
-    /// A collection or an index that it used changed or went away.
+    /// A collection or index that it used was changed or dropped.
     CatalogChanged = 2,
-    /// It staged too much.
+    /// It staged more bytes than allowed.
     TooLarge = 3,
     /// It is committed.
     Committed = 4,
 }
 
-/// A transaction of several statements. Dropping it undoes it.
+/// A transaction of several statements. Dropping it rolls it back.
 pub struct Transaction {
     store: Arc<Store>,
     bound: Arc<Bound>,
 }
 
-/// What the handles of a transaction share.
+/// State shared by the handles of a transaction.
 pub struct Bound {
     lifetime: Lifetime,
     id: u64,
-    /// Of a long one: the stamp of the state it reads.
+    /// For a long transaction: the stamp of its snapshot.
     state: CommitStamp,
     names: Mutex<Names>,
     work: Mutex<Option<Suspended>>,
-    /// An [`End`], or zero.
+    /// An [`End`], or zero while it is open.
     ended: AtomicUsize,
-    /// The stamp of its commit; zero before.
+    /// The stamp of its commit; zero before the commit.
     committed: AtomicU64,
     /// Bytes counted in `OpenTransactions::bytes`.
     counted_bytes: AtomicUsize,
-    /// The same in the account of memory.
+    /// The same bytes, charged to the memory budget.
     charge: Mutex<Charge>,
     shared: Arc<Shared>,
 }
 
-/// What exists for the transaction.
+/// The catalog as the transaction sees it.
 struct Names {
-    /// As of its beginning, and what it has created.
+    /// The catalog at its beginning.
     catalog: Arc<Catalog>,
     created: Private,
     /// Collections that it has looked up.
     used: Vec<Ident>,
 }
 
-/// The long transactions.
+/// All open long transactions.
 #[derive(Default)]
 pub(crate) struct OpenTransactions {
     all: Mutex<HashMap<u64, Arc<Bound>>>,
@@ -122,7 +121,7 @@ pub(crate) struct OpenTransactions {
 }
 
 impl OpenTransactions {
-    /// Ends the transactions that have used one of these collections.
+    /// Aborts the transactions that have used one of these collections.
     pub(crate) fn end_users_of(&self, collections: &[Arc<Collection>]) {
         if collections.is_empty() {
             return;
@@ -138,7 +137,7 @@ impl OpenTransactions {
 }
 
 impl Transaction {
-    /// Begins a transaction. A long one reads the state of this moment. Code 388 if there are too many.
+    /// Begins a transaction. A long one reads the snapshot of this moment. Code 388 if too many are open.
     pub fn begin(store: &Store, lifetime: Lifetime) -> Result<Transaction> {
         Transaction::begin_with(store, lifetime, None)
     }
@@ -156,7 +155,7 @@ impl Transaction {
                 "too many open transactions; the limit is {TRANSACTION_COUNT_MAX}"
             );
         }
-        // A client's write conflicts at once; one of our own may wait a moment, as other writes do.
+        // A client transaction fails at once on a conflict; a short one may wait a moment, like other writes.
         let options = match long {
             true => TxnOptions { lock_wait_ms: 0 },
             false => Contended::options(contended.as_ref().map(|(contended, _)| contended)),
@@ -165,7 +164,7 @@ impl Transaction {
         if let Some((contended, write)) = &contended {
             contended.lock(&mut *txn, write)?;
         }
-        // A long one reads catalog and data of one moment, with exactly the commits up to `state`.
+        // A long one reads catalog and data of the same moment, with exactly the commits up to `state`.
         let (pinned, state) = match long {
             false => (shared.catalog.load_full(), CommitStamp::default()),
             true => {
@@ -205,34 +204,34 @@ impl Transaction {
         &self.store
     }
 
-    /// The stamp of the state that a long one reads: every commit up to it is visible, DDL included, and
-    /// none behind it.
+    /// The stamp of a long transaction's snapshot: every commit up to it is visible, DDL included, and no later
+    /// one.
     pub fn read_stamp(&self) -> CommitStamp {
         self.bound.state
     }
 
-    /// Why it has ended, if it has.
+    /// The reason why it has ended; `None` while it is open.
     pub fn ended(&self) -> Option<End> {
         self.bound.ended()
     }
 
-    /// Whether it has something to commit.
+    /// Returns true if it has changes to commit.
     pub fn has_written(&self) -> bool {
         self.bound.work.lock().as_ref().is_some_and(|work| work.read().staged_bytes() > 0)
             || !self.bound.names.lock().created.is_empty()
     }
 
-    /// The error that whoever uses it after its end gets.
+    /// Returns the error for the use of an ended transaction.
     pub fn check_open(&self) -> Result<()> {
         self.bound.check_open()
     }
 
-    /// Undoes it: at once, or as soon as the statement that runs just now is over.
+    /// Aborts it: at once, or as soon as the running statement has finished.
     pub fn end(&self, why: End) {
         self.bound.end(why);
     }
 
-    /// Commits it: all of it is visible, or (112 and other errors) nothing.
+    /// Commits it: all of its writes become visible, or (112 and other errors) none.
     pub fn commit(&self, durability: Durability) -> Result<CommitStamp> {
         self.bound.commit(&self.store, durability)
     }
@@ -245,12 +244,12 @@ impl Drop for Transaction {
 }
 
 impl Store {
-    /// The same client's handle that is not bound: for DDL.
+    /// An unbound handle of the same client, for DDL.
     fn unbound(&self) -> Store {
         Store { shared: Arc::clone(&self.shared), bound: None, client: Arc::clone(&self.client) }
     }
 
-    /// The long transaction this handle is bound to: what it creates is its own.
+    /// The long transaction that this handle is bound to; collections it creates are private.
     pub(crate) fn private(&self) -> Option<&Arc<Bound>> {
         self.bound.as_ref().filter(|bound| bound.lifetime == Lifetime::Long)
     }
@@ -290,7 +289,7 @@ impl Bound {
         }
     }
 
-    /// Ends it with the first reason given. Gives the keys back unless a statement holds them.
+    /// Ends it; the first reason is kept. Releases the locked keys unless a statement is running.
     fn end(&self, why: End) {
         let _ = self.ended.compare_exchange(0, why as usize, SeqCst, SeqCst);
         if let Some(mut work) = self.work.try_lock() {
@@ -303,7 +302,7 @@ impl Bound {
         self.leave();
     }
 
-    /// No longer one of the open transactions.
+    /// Removes it from the open transactions.
     fn leave(&self) {
         if self.lifetime == Lifetime::Long {
             self.shared.open.all.lock().remove(&self.id);
@@ -312,7 +311,7 @@ impl Bound {
         self.shared.open.bytes.fetch_sub(self.counted_bytes.swap(0, SeqCst), SeqCst);
     }
 
-    /// After `work` was unlocked: whoever ended it meanwhile could not give the keys back.
+    /// Called after `work` is unlocked: a thread that ended the transaction meanwhile could not release its keys.
     fn settle(&self) {
         if self.ended().is_some()
             && let Some(mut work) = self.work.try_lock()
@@ -321,7 +320,7 @@ impl Bound {
         }
     }
 
-    /// Runs `f` as one statement's write; if it fails its writes are undone.
+    /// Runs `f` as the write of one statement; if it fails, its writes are rolled back.
     pub(crate) fn write<T>(
         &self,
         store: &Store,
@@ -344,7 +343,7 @@ impl Bound {
         result
     }
 
-    /// Keeps account of what is staged; too much ends the transaction.
+    /// Accounts for the staged bytes; exceeding a limit aborts the transaction.
     fn count_bytes(&self, bytes: usize) -> Result<()> {
         if self.lifetime == Lifetime::Short {
             return Ok(());
@@ -355,7 +354,7 @@ impl Bound {
         let total = open.bytes.fetch_add(grown, SeqCst) + grown;
         open.bytes.fetch_sub(before.saturating_sub(bytes), SeqCst);
         let own_max = TRANSACTION_BYTES_MAX.min(self.shared.engine.limits().txn_bytes_max / 2);
-        // Writes are there twice when they are committed: staged, and as the engine's batch.
+        // At commit, staged writes exist twice: in the transaction and in the engine's batch.
         let fits = self.charge.lock().cover(2 * bytes as u64, CHARGE_STEP);
         if bytes > own_max
             || (grown > 0 && !fits)
@@ -393,8 +392,8 @@ impl Bound {
         }
     }
 
-    /// The collection as of the beginning, or one of its own. If it has changed since, the
-    /// transaction ends: its state does not have what the new version promises, nor the other way.
+    /// The collection as of the transaction's beginning, or one that it created. If the collection has changed
+    /// since, the transaction is aborted: its snapshot and the new version are inconsistent with each other.
     pub(crate) fn collection(
         &self,
         shared: &Shared,
@@ -429,7 +428,7 @@ impl Bound {
         pinned
     }
 
-    /// Creates a collection that others see once this commits.
+    /// Creates a collection that other clients see after the commit.
     pub(crate) fn create(
         &self,
         store: &Store,
@@ -450,7 +449,7 @@ impl Bound {
         Ok(collection)
     }
 
-    /// Adds a collection of its own, or replaces its older version.
+    /// Adds a collection created by the transaction, or replaces its older version.
     pub(crate) fn put_created(&self, store: &Store, collection: Arc<Collection>) -> Result<()> {
         let mut work = self.work.lock();
         let mut names = self.names.lock();
@@ -464,14 +463,14 @@ impl Bound {
         Ok(())
     }
 
-    /// Whether it created this collection and has not written to it.
+    /// Returns true if the transaction created this collection and has not written to it.
     pub(crate) fn is_created_and_untouched(&self, collection: &Collection) -> bool {
         let created = self.names.lock().created.has(collection.ident);
         let work = self.work.lock();
         created && work.as_ref().is_some_and(|work| !work.has_touched(collection))
     }
 
-    /// A lookup by `_id` in the transaction's state.
+    /// A lookup by `_id` in the transaction's snapshot.
     pub(crate) fn find_by_id<'b>(
         &self,
         collection: &Collection,
@@ -487,7 +486,7 @@ impl Bound {
     }
 }
 
-/// Reads between the statements' writes; a transaction that has ended has nothing to read.
+/// Reads between the statements' writes; reads fail after the transaction has ended.
 impl Read for Bound {
     fn get<'a>(
         &'a self,
@@ -497,7 +496,7 @@ impl Read for Bound {
     ) -> nagi_kv::Result<Option<&'a [u8]>> {
         let work = self.work.lock();
         let txn = work.as_ref().ok_or(nagi_kv::Error::SnapshotTooOld)?;
-        // What the engine lends is lent for the time of the lock only.
+        // Values lent by the engine are valid only while the lock is held.
         let mut lent = Vec::new();
         let Some(value) = txn.read().get(space, key, &mut lent)? else { return Ok(None) };
         buf.clear();
@@ -522,8 +521,8 @@ impl Read for Bound {
 }
 
 impl Store {
-    /// Runs `f`, which may be several reads and writes on the handle of the transaction it gets, in
-    /// one transaction. After a conflict it all begins again: `f` must start afresh each time.
+    /// Runs `f`, which may do several reads and writes on the transaction's handle, in one transaction. After a
+    /// conflict the whole call is retried: `f` must not depend on its earlier attempts.
     pub fn write_together<T>(
         &self,
         options: WriteOptions<'_>,

@@ -1,8 +1,8 @@
-//! What a write transaction did to indexes, for those who show it: the profiler, the log of slow operations.
+//! Statistics of the index keys written by a transaction, for the profiler and the slow-operation log.
 
 use crate::WriteTxn;
 
-/// Index keys that a transaction has put and taken out so far.
+/// Index keys that a transaction has inserted and deleted so far.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct KeysWritten {
     pub inserted: u64,
@@ -10,7 +10,7 @@ pub struct KeysWritten {
 }
 
 impl WriteTxn<'_> {
-    /// Of this attempt; of the running statement only, in a transaction of several.
+    /// The keys of this attempt; in a transaction of several statements, those of the running statement.
     pub fn keys_written(&self) -> KeysWritten {
         self.keys
     }

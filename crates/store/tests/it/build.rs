@@ -1,4 +1,4 @@
-//! Indexes are built while others write.
+//! Index builds with concurrent writers.
 
 use nagi_store::{BuildOptions, WriteOptions};
 
@@ -42,8 +42,8 @@ fn an_interrupted_build_is_undone() {
     f.check_valid();
 }
 
-/// Counts how often each operation asks whether to continue, and ends it at the first, the middle and the
-/// last look: no more than so many records are handled between two.
+/// Counts the interrupt checks of each operation, and interrupts it at the first, the middle and the last one: the
+/// number of records handled between two checks is limited.
 #[test]
 fn long_operations_look_at_the_interrupt() {
     const RECORDS: u64 = 1600;
@@ -95,7 +95,8 @@ fn long_operations_look_at_the_interrupt() {
     }
 }
 
-/// Three writers insert, update and delete while two indexes are built; then all must agree.
+/// Three writers insert, update and delete during the build of two indexes; afterwards everything must be
+/// consistent.
 #[test]
 fn writers_go_on_during_a_build() {
     for seed in 0..2 {
@@ -149,7 +150,7 @@ fn write_one(f: &Fixture, random: &mut Random) {
         .unwrap();
 }
 
-/// Several applications start at once and each wants its indexes.
+/// Several applications start at the same time and each creates the same indexes.
 #[test]
 fn the_same_index_is_built_once() {
     let f = Fixture::new();
@@ -212,13 +213,13 @@ fn a_writers_duplicate_fails_the_build_not_the_writer() {
 fn a_duplicate_that_is_gone_at_the_end_fails_nothing() {
     let f = Fixture::new();
     let built = build_unique(&f, &|| {
-        // The older one goes: what was stored apart takes its place.
+        // The older document is deleted: the quarantined entry takes its place.
         f.insert("{_id: 'twin', a: 5}").unwrap();
         delete(&f, 5);
-        // The newer one goes: nothing is left aside.
+        // The newer document is deleted: no quarantined entry remains.
         f.insert("{_id: 2000, a: 6}").unwrap();
         delete(&f, 2000);
-        // Both go.
+        // Both are deleted.
         f.insert("{_id: 2001, a: 7}").unwrap();
         delete(&f, 7);
         delete(&f, 2001);
@@ -278,7 +279,7 @@ fn a_repair_sets_counters_and_indexes_right() {
     f.check_valid();
 }
 
-/// Overwrites the stored form of the record with this number, behind the store.
+/// Overwrites the stored form of the record with this number, bypassing the store.
 fn garble(f: &Fixture, number: i64, value: &[u8]) {
     use nagi_kv::{Durability, Space, TxnOptions};
     let number = ((number as u64) ^ (1 << 63)).to_be_bytes();
@@ -308,7 +309,7 @@ fn records_that_are_no_documents_go_to_the_lost_and_found() {
         f.insert(&format!("{{_id: {id}, a: {id}}}")).unwrap();
     }
     let id = |id: i32| nagi_bson::Value::Int32(id);
-    // In the record cache, too.
+    // Loads the document into the record cache too.
     let mut buf = Vec::new();
     assert!(f.store.find_by_id(&f.collection(), id(3), &mut buf).unwrap().is_some());
     let broken: [&[u8]; 4] = [b"\0\x10\0\0\0\x02broken", b"\x01packed", b"\x07unknown", b""];
@@ -324,7 +325,7 @@ fn records_that_are_no_documents_go_to_the_lost_and_found() {
     assert_eq!(f.collection().count(), 16);
     assert_eq!(f.ids("a"), "0 1 2 7 8 9 10 11 12 13 14 15 16 17 18 19");
     assert!(f.store.find_by_id(&f.collection(), id(3), &mut buf).unwrap().is_none());
-    // What was there is kept to the letter.
+    // The original bytes are kept unchanged.
     let kept = nagi_store::lost_and_found(&f.collection());
     let kept = f.store.collection(&nagi_store::Namespace::parse(&kept).unwrap()).unwrap();
     assert_eq!(kept.count(), 4);
@@ -339,7 +340,7 @@ fn records_that_are_no_documents_go_to_the_lost_and_found() {
         assert_eq!(bytes, value);
         assert_eq!(nagi_bson::number::as_i64_exact(doc.get("byteCount")), Some(value.len() as i64));
     }
-    // A record that comes now takes no number that an index knew.
+    // A later record does not reuse a number that an index had.
     f.insert("{_id: 100, a: 100}").unwrap();
     f.reopen();
     f.check_valid();
@@ -368,7 +369,7 @@ fn a_salvage_sets_aside_what_is_no_document() {
     assert_eq!(f.collection().count(), 20);
 }
 
-/// Writes other bytes of the same length into the entry of the only collection.
+/// Replaces bytes in the catalog entry of the only collection by others of the same length.
 fn damage_entry(engine: &dyn nagi_kv::Engine, from: &[u8], to: &[u8]) {
     use nagi_kv::{Durability, Space, TxnOptions};
     let mut cursor = engine.latest().cursor(Space::Catalog, &[], &[]).unwrap();
@@ -385,7 +386,8 @@ fn damage_entry(engine: &dyn nagi_kv::Engine, from: &[u8], to: &[u8]) {
     txn.commit(Durability::Synced).unwrap();
 }
 
-/// The start says which collection's entry it is; after a salvage the documents have their name still.
+/// The error at the start names the collection of the entry; after a salvage the documents still have their
+/// namespace.
 #[test]
 fn an_entry_that_cannot_be_read_is_named_and_its_documents_keep_their_name() {
     let f = Fixture::new();
@@ -395,7 +397,7 @@ fn an_entry_that_cannot_be_read_is_named_and_its_documents_keep_their_name() {
     }
     let Fixture { engine, store, namespace } = f;
     drop(store);
-    // The type of the second field.
+    // Damages the type of the second field.
     damage_entry(&*engine, b"\x05uuid\0", b"\x7auuid\0");
     let options = nagi_store::StoreOptions::default;
     let refused = nagi_store::Store::open(std::sync::Arc::clone(&engine), options());
@@ -412,7 +414,7 @@ fn an_entry_that_cannot_be_read_is_named_and_its_documents_keep_their_name() {
     assert_eq!((f.collection().count(), f.collection().indexes.len()), (20, 1));
 }
 
-/// Of an entry that does not load because of one index or one option, the rest is kept.
+/// If an entry does not load because of one index or one option, the rest is kept.
 #[test]
 fn a_salvage_leaves_out_the_index_and_the_option_that_do_not_load() {
     let f = Fixture::new();

@@ -1,4 +1,4 @@
-//! Indexes of collections that are not small are built from sorted keys while others write.
+//! Builds from sorted keys (bulk builds) with concurrent writers.
 
 use std::cell::{Cell, RefCell};
 
@@ -12,14 +12,14 @@ use crate::{
     support::{Done, Fixture, error, parse},
 };
 
-/// Small enough that a few thousand keys make many runs, and groups of runs.
+/// Memory limit of a build: small enough that a few thousand keys make many runs and groups of runs.
 const LITTLE: u64 = 64 << 10;
 
 const SCAN: &str = "Index Build: scanning collection";
 const LOAD: &str = "Index Build: inserting keys from external sorter into index";
 const DRAIN: &str = "Index Build: draining writes received during build";
 
-/// Indexes of every kind.
+/// Specifications of every kind of index.
 fn specs() -> Vec<DocBuf> {
     [
         "{key: {a: 1}, name: 'single'}",
@@ -74,7 +74,7 @@ fn build(f: &Fixture, specs: &[DocBuf], options: BuildOptions<'_>) -> Result<()>
     f.store.create_indexes(&f.namespace, &specs, options).map(drop)
 }
 
-/// Index entries that are stored.
+/// Number of stored index entries.
 fn stored(f: &Fixture) -> usize {
     let mut cursor = f.engine.latest().cursor(Space::Index, &[], &[]).unwrap();
     let (mut count, mut found) = (0, cursor.seek(&[]).unwrap());
@@ -85,7 +85,7 @@ fn stored(f: &Fixture) -> usize {
     count
 }
 
-/// Sorts that have something on disk.
+/// Number of sorts that have data on disk.
 fn spills(f: &Fixture) -> u64 {
     f.store.spill_figures().open
 }
@@ -132,14 +132,14 @@ fn all_kinds_are_whole_in_little_memory() {
     let figures = f.store.spill_figures();
     assert!(figures.runs > 10, "keys were spilled: {figures:?}");
     assert_eq!(figures.open, 0, "runs are gone");
-    // What any build has, the keys of eleven indexes, and one step of the charge.
+    // The memory of any build, the keys of eleven indexes, and one step of the charge.
     let pool = f.store.budget().pool(nagi_budget::Pool::IndexBuilds);
     assert!(pool.used == 0 && pool.peak <= (16 << 20) + 11 * LITTLE, "{pool:?}");
     assert!(f.collection().indexes.iter().all(|index| index.ready));
     for (name, is_multikey) in [("single", false), ("multikey", true), ("wildcard", true)] {
         assert_eq!(f.collection().index(name).unwrap().is_multikey(), is_multikey, "{name}");
     }
-    // The same as a build with room for everything.
+    // The result is the same as that of a build with enough memory for all keys.
     let again = filled(2000);
     build(&again, &specs(), BuildOptions::default()).unwrap();
     for spec in ["single", "compound", "multikey", "unique", "hashed", "wildcard", "collated"] {
@@ -147,7 +147,7 @@ fn all_kinds_are_whole_in_little_memory() {
     }
 }
 
-/// Very many runs are merged in groups, and keys larger than a piece of memory have one of their own.
+/// A large number of runs is merged in groups, and a key larger than the sort buffer gets a run of its own.
 #[test]
 fn runs_are_merged_in_groups() {
     let f = Fixture::new();
@@ -190,7 +190,7 @@ fn writers_go_on_while_keys_are_sorted() {
                 let (f, done) = (&f, &done);
                 scope.spawn(move || {
                     let mut random = Random::new(seed * 10 + writer);
-                    // Bounded: what is written has to be drained.
+                    // Bounded, because the logged changes have to be drained.
                     for _ in 0..1000 {
                         if !done.is_over() {
                             write_one(f, &mut random);
@@ -214,7 +214,7 @@ fn writers_go_on_while_keys_are_sorted() {
     }
 }
 
-/// Runs `act` once, when the build of the unique index is in this phase.
+/// Builds a unique index; runs `act` once when the build is in this phase.
 fn build_unique(f: &Fixture, at: &str, act: &dyn Fn()) -> String {
     let once = Cell::new(true);
     let progress = |phase: &'static str, _: i64, _: i64| {
@@ -273,7 +273,7 @@ fn duplicates_of_a_moment_fail_nothing() {
     for phase in [SCAN, LOAD] {
         let f = numbered(1500);
         let built = build_unique(&f, phase, &|| {
-            // Both are gone, the older is gone, the newer is gone.
+            // Both are deleted, the older is deleted, the newer is deleted.
             f.insert("{_id: 2001, u: 5}").unwrap();
             change(&f, 5, None);
             change(&f, 2001, None);
@@ -281,7 +281,7 @@ fn duplicates_of_a_moment_fail_nothing() {
             change(&f, 6, None);
             f.insert("{_id: 2003, u: 7}").unwrap();
             change(&f, 2003, None);
-            // Two change places.
+            // Two documents swap their values.
             change(&f, 8, Some(-1));
             change(&f, 9, Some(8));
             change(&f, 8, Some(9));
@@ -297,7 +297,8 @@ fn duplicates_of_a_moment_fail_nothing() {
     }
 }
 
-/// Each record's key passes to the next one: the scan sees many twice that no two ever had at once.
+/// Each record passes its key to the next one: the scan sees many keys twice that two records never had at the same
+/// time.
 #[test]
 fn keys_that_many_records_pass_on_are_no_duplicates() {
     let f = numbered(1500);
@@ -311,7 +312,7 @@ fn keys_that_many_records_pass_on_are_no_duplicates() {
 #[test]
 fn duplicates_that_are_there_are_found() {
     let f = numbered(1500);
-    // More than a build waits to judge at its end.
+    // More duplicates than a build defers to its end.
     for from in 0..30 {
         let collection = f.collection();
         let insert = |txn: &mut nagi_store::WriteTxn<'_>| {
@@ -326,7 +327,7 @@ fn duplicates_that_are_there_are_found() {
     let text = "E11000 duplicate key error collection: d.c index: u dup key: { u: \"same\" }";
     assert!(failed.starts_with("11000: ") && failed.ends_with(text), "{failed}");
     assert_eq!(f.collection().indexes.len(), 1);
-    // A few that are there are judged at the end, and may be gone by then.
+    // A small number of duplicates is checked at the end, and may have disappeared by then.
     let f = numbered(1500);
     f.insert("{_id: 'twin', u: 3}").unwrap();
     assert!(error(f.index("{key: {u: 1}, name: 'u', unique: true}")).ends_with("{ u: 3 }"));
@@ -334,7 +335,7 @@ fn duplicates_that_are_there_are_found() {
     f.check_valid();
 }
 
-/// Whatever ends a build, at whatever point, leaves neither entries nor runs.
+/// A build that fails in any phase, for any reason, leaves neither entries nor runs.
 #[test]
 fn an_ended_build_leaves_nothing() {
     type End = fn(&Fixture);
@@ -354,7 +355,7 @@ fn an_ended_build_leaves_nothing() {
             let (once, killed) = (Cell::new(true), Cell::new(false));
             let progress = |at: &'static str, _: i64, _: i64| {
                 if at == LOAD {
-                    // For the log to have something to drain.
+                    // So that the log has something to drain.
                     f.insert(&format!("{{a: 1, t: [1, {}]}}", stored(&f))).unwrap();
                 }
                 if at == phase && once.replace(false) {
@@ -379,7 +380,7 @@ fn an_ended_build_leaves_nothing() {
             let failed = build(&f, &specs, options).unwrap_err();
             assert_eq!(failed.code().0, code, "{name} in {phase}: {failed}");
             assert!(!once.get(), "{name}: never in {phase}");
-            // Ends, with all it has to drop, when the store does.
+            // Background deletions finish when the store is closed.
             let documents = f.store.collection(&f.namespace).map_or(0, |c| c.count());
             assert_eq!(spills(&f), 0, "{name} in {phase}");
             f.reopen();
@@ -389,7 +390,7 @@ fn an_ended_build_leaves_nothing() {
     }
 }
 
-/// What a crash leaves: the index published, half of its keys loaded, changes logged, runs on disk.
+/// The state left by a crash: the index published, half of its keys loaded, changes logged, runs on disk.
 #[test]
 fn a_crash_in_any_phase_leaves_nothing() {
     for phase in [SCAN, LOAD, DRAIN] {
@@ -400,7 +401,7 @@ fn a_crash_in_any_phase_leaves_nothing() {
                 f.insert("{a: 1, t: [1, 2, 3]}").unwrap();
             }
             if at == phase && (done > 0 || phase == SCAN) && crashed.borrow().is_none() {
-                // As the next start would find it.
+                // A copy of the data as the next start would find it.
                 let engine = nagi_kv::Memory::new();
                 for space in [Space::Catalog, Space::Records, Space::Index, Space::Counters] {
                     let mut cursor = f.engine.latest().cursor(space, &[], &[]).unwrap();

@@ -1,4 +1,4 @@
-//! Capped collections under many writers: limits hold, and who follows misses nothing.
+//! Capped collections with many writers: the limits hold, and a tailing reader misses no document.
 
 use std::time::{Duration, Instant};
 
@@ -16,7 +16,7 @@ fn fixture(options: &str) -> Fixture {
     f
 }
 
-/// Reads behind `last` whatever is there; gives back the new last record.
+/// Reads the records after `last` and updates `last` to the newest one.
 fn follow(f: &Fixture, last: &mut RecordId, seen: &mut Vec<(i32, i32)>) {
     let collection = f.collection();
     let mut scan = f.store.latest().scan(&collection, true).unwrap();

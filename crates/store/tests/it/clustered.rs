@@ -1,7 +1,8 @@
-//! Clustered collections, whose records lie under their ids: what they do as others do, and what only they do.
+//! Clustered collections, whose records are stored under their ids: the behaviour shared with other collections,
+//! and the specific one.
 //!
-//! `Kind::Older` is a clustered collection as versions before format 3 made it: records under numbers and an index
-//! on `_id`. Such collections stay as they are.
+//! `Kind::Older` is a clustered collection as created before format 3: numbered records and an index on `_id`. Such
+//! collections keep that layout.
 
 use nagi_bson::{Doc, DocBuf, Value, ValueBuf, text::doc_text};
 use nagi_error::{Code, Result};
@@ -46,7 +47,7 @@ fn with_options(options: &str) -> Fixture {
     f
 }
 
-/// The catalog's keys of collections and their entries.
+/// The catalog keys of the collections, and their entries.
 fn entries(engine: &dyn Engine) -> Vec<(Vec<u8>, DocBuf)> {
     let mut cursor = engine.latest().cursor(Space::Catalog, &[2], &[3]).unwrap();
     let (mut all, mut found) = (Vec::new(), cursor.seek(&[2]).unwrap());
@@ -57,7 +58,7 @@ fn entries(engine: &dyn Engine) -> Vec<(Vec<u8>, DocBuf)> {
     all
 }
 
-/// Takes the layout out of the catalog's entry of a collection that is empty.
+/// Removes the layout from the catalog entry of an empty collection.
 fn make_older(f: &mut Fixture) {
     let mut txn = f.engine.begin(TxnOptions::default()).unwrap();
     for (key, doc) in entries(&*f.engine) {
@@ -72,7 +73,7 @@ fn make_older(f: &mut Fixture) {
     f.reopen();
 }
 
-/// Keys of a space, without those of the session records.
+/// Number of keys in a space, without session records.
 fn key_count(f: &Fixture, space: Space) -> usize {
     let mut cursor = f.engine.latest().cursor(space, &[], &[0xFF]).unwrap();
     let (mut count, mut found) = (0, cursor.seek(&[]).unwrap());
@@ -89,7 +90,7 @@ fn put_all(f: &Fixture, docs: &[&str]) {
     });
 }
 
-/// Ids of all kinds and lengths, some equal to others.
+/// Ids of all types and lengths; some are equal to others.
 fn id_of(number: u64) -> ValueBuf {
     let text = |len: usize| "x".repeat(len) + &number.to_string();
     let doc = parse(&format!("{{_id: {{a: {number}, b: 'b'}}}}"));
@@ -122,7 +123,7 @@ fn document(random: &mut Random, id: &ValueBuf) -> DocBuf {
     })
 }
 
-/// Does one write; what came of it.
+/// Executes one write; returns the result as text.
 fn write(f: &Fixture, action: u64, id: &ValueBuf, new: &DocBuf) -> String {
     let done = f.store.write(WriteOptions::default(), &mut |txn| {
         let collection = txn.collection(&f.namespace).unwrap();
@@ -139,14 +140,14 @@ fn write(f: &Fixture, action: u64, id: &ValueBuf, new: &DocBuf) -> String {
         match action {
             1 => txn.delete(&collection, record.key(), old.as_doc()),
             2 => {
-                // Goes and comes back in one transaction.
+                // Deletes and inserts it again in one transaction.
                 txn.delete(&collection, record.key(), old.as_doc())?;
                 txn.insert(&collection, as_stored.as_doc()).map(drop)
             }
             _ => txn.update(&collection, record.key(), old.as_doc(), as_stored.as_doc()),
         }
     });
-    // Which index is named differs.
+    // The index named in the error differs.
     match done {
         Ok(_) => String::new(),
         Err(error) if error.code() == Code::DUPLICATE_KEY => {
@@ -157,7 +158,7 @@ fn write(f: &Fixture, action: u64, id: &ValueBuf, new: &DocBuf) -> String {
     }
 }
 
-/// Keys and documents of a range of an index, those of one key in the order of their ids, read in two parts.
+/// Keys and documents of an index range, those of one key in the order of their ids, read in two parts.
 fn range(f: &Fixture, index: &str, forward: bool, [start, end]: [&[u8]; 2]) -> Vec<String> {
     let (collection, snapshot) = (f.collection(), f.store.snapshot().unwrap());
     let reader = snapshot.reader();
@@ -199,7 +200,7 @@ const INDEXES: [(&str, &str); 5] = [
     ("h", "{key: {u: 'hashed'}, name: 'h'}"),
 ];
 
-/// A step that all fixtures take; what it shows.
+/// One step that all fixtures execute; returns the observations.
 fn step(f: &Fixture, seed: u64, indexes: &[&str]) -> Vec<String> {
     let mut random = Random::new(seed);
     let choice = random.below(100);
@@ -230,7 +231,7 @@ fn step(f: &Fixture, seed: u64, indexes: &[&str]) -> Vec<String> {
     shown
 }
 
-/// The names of its indexes without the one on `_id`, which has several.
+/// The names of the indexes without the one on `_id`, whose name varies.
 fn names(f: &Fixture) -> Vec<String> {
     f.collection().indexes.iter().skip(1).map(|index| index.name().to_owned()).collect()
 }
@@ -344,7 +345,7 @@ fn ids_have_a_greatest_length() {
     f.check_valid();
 }
 
-/// Builds indexes over many records while others write; `each` runs at every step of the build.
+/// Builds indexes over many records with concurrent writers; `each` runs at every step of the build.
 fn build_beside(f: &Fixture, specs: &[&str], each: &dyn Fn()) -> Result<()> {
     let specs: Vec<_> = specs.iter().map(|spec| parse(spec)).collect();
     let specs: Vec<_> = specs.iter().map(DocBuf::as_doc).collect();
@@ -388,7 +389,7 @@ fn indexes_are_built_beside_writers() {
     }
 }
 
-/// Two records have one key while a unique index is built, and one of them loses it before the end.
+/// During the build of a unique index two records have one key, and one of them loses it before the end.
 #[test]
 fn a_unique_build_judges_what_is_there_at_its_end() {
     for count in [300, 1500] {

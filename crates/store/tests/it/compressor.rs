@@ -1,4 +1,4 @@
-//! Collections with a compressor of their own: where their records lie, whatever is done to them.
+//! Collections with their own compressor: the space of their records, through all operations.
 
 use nagi_kv::{Compressor, Space};
 use nagi_store::{BuildOptions, Namespace, RecordBuf, Rename, WriteOptions};
@@ -36,7 +36,7 @@ fn records_lie_in_the_space_of_their_compressor_and_stay_there() {
         f.insert("{_id: 9}").unwrap();
         f.store.validate(&f.collection()).unwrap();
         assert_eq!((keys(&f, compressor.space()), f.collection().count()), (6, 6));
-        // Within the database, then to another one, which copies.
+        // A rename within the database, then one to another database, which copies.
         for to in ["d.x", "e.y"] {
             let to = Namespace::parse(to).unwrap();
             f.store.rename_collection(&f.namespace, &to, Rename::default(), &|| Ok(())).unwrap();
@@ -93,9 +93,9 @@ fn strings_are_checked_when_a_collection_is_made() {
         "2: 22: Invalid argument. unknown compressor 'lzo'."
     );
     assert!(create(&f, "d.n", "leaf_page_max=4KB").starts_with("115: "));
-    // What exists is said first.
+    // The existence of the collection is checked first.
     assert!(create(&f, "d.c", "foo=bar").starts_with("48: "));
-    // What an index asks for is kept, if it makes sense, though all indexes have one compressor.
+    // A valid option of an index is kept, although all indexes use one compressor.
     let spec = |config: &str| {
         parse(&format!(
             "{{key: {{a: 1}}, name: 'a', storageEngine: {{wiredTiger: {{configString: '{config}'}}}}}}"
@@ -115,7 +115,7 @@ fn strings_are_checked_when_a_collection_is_made() {
 
 const ENGINE_OF_INDEX: &str = "{ wiredTiger: { configString: \"block_compressor=zlib\" } }";
 
-/// `letters` different letters in turn, so that it shrinks, and a field for an index.
+/// A document whose text repeats 26 letters, so that it compresses, with a field for an index.
 fn large(id: i64, length: usize) -> String {
     let text: String =
         (0..length).map(|at| char::from(b'a' + ((at * 7 + at / 26) % 26) as u8)).collect();

@@ -1,4 +1,4 @@
-//! What operations may allocate, pinned.
+//! Upper limits of the allocations per operation.
 
 use nagi_bson::{DocBuf, Value};
 use nagi_store::WriteOptions;
@@ -55,7 +55,7 @@ fn a_read_through_the_engine_allocates_nothing() {
     assert_eq!(spent.calls, 0);
 }
 
-/// What the store itself adds to what the memory engine allocates for three keys and a counter.
+/// The store's own allocations in addition to those of the memory engine for three keys and a counter.
 #[test]
 fn an_insert_allocates_little() {
     let f = Fixture::new();

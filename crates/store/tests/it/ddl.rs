@@ -1,4 +1,4 @@
-//! Collections and indexes come, change and go; what is wrong is refused in MongoDB's words.
+//! Creating, changing and dropping collections and indexes; invalid requests fail with MongoDB's messages.
 
 use std::sync::Arc;
 
@@ -12,7 +12,8 @@ fn namespace(text: &str) -> Namespace {
     Namespace::parse(text).unwrap()
 }
 
-/// Next to a dropped range a cursor steps over what was in it: the first insert after a drop took 80 ms.
+/// A cursor next to a dropped range must step over its tombstones, which would make the first insert after a drop
+/// slow (80 ms). It must need no such cursor.
 #[test]
 fn the_first_insert_after_a_drop_looks_for_nothing() {
     let faults = Faults::default();
@@ -324,7 +325,7 @@ fn runs_are_spilled_and_read_back() {
     }
     assert_eq!(seen, [(5, 1), (6, 1), (7, 1), (8, 1)]);
     let figures = f.store.spill_figures();
-    // An entry: four bytes of its key's length, the key, the value.
+    // An entry consists of the four-byte length of the key, the key and the value.
     assert_eq!((figures.open, figures.open_bytes, figures.runs), (1, 3 * 4 * 6, 3));
     let failed = spill.write_run(&mut |_, _| {
         nagi_error::bail!(nagi_error::Code::INTERRUPTED, "operation was interrupted")

@@ -40,7 +40,7 @@ fn keys(input: &str) -> nagi_error::Result<String> {
     let input = json::parse_value(input).unwrap();
     let Value::Array(parts) = input.value() else { return Ok("not an array".into()) };
     let f = Fixture::new();
-    // The shell's text has no quotes around `$**` and dotted names.
+    // The shell's text form has no quotes around `$**` and dotted names.
     let text = |at| {
         let doc = parts.get(at).as_doc().unwrap();
         if is_wild { json::to_relaxed(doc) } else { doc_text(doc) }

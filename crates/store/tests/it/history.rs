@@ -1,8 +1,9 @@
-//! What random writers, transactions and DDL do to a store with a change log, and what the log says that they did.
+//! Random writers, transactions and DDL on a store with a change log, and helpers that rebuild the state from the
+//! log.
 //!
-//! The world at a stamp is what the log's entries up to it make. So a change that does not pass the door, one that
-//! is logged for a collection it is not in, and a commit that is visible before or behind its stamp show as a state
-//! that is not the world, or as an entry that does not fit.
+//! The expected state ("world") at a stamp is the result of the log's entries up to it. So a change that bypasses
+//! the hook, a change logged for the wrong collection, or a commit visible before or after its stamp show up as a
+//! snapshot that differs from the world, or as an entry that does not apply.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -16,12 +17,12 @@ use nagi_store::{
 
 use crate::random::Random;
 
-/// A collection of the database in which everything happens.
+/// A collection of the database used by the tests.
 pub(crate) fn named(name: &str) -> Namespace {
     Namespace::new("d", name).unwrap()
 }
 
-/// Documents by `_id`, and the names of the indexes that are ready.
+/// Documents by `_id`, and the names of the ready indexes.
 #[derive(Clone, Default, PartialEq, Debug)]
 pub(crate) struct Contents {
     pub(crate) docs: BTreeMap<String, String>,
@@ -30,7 +31,7 @@ pub(crate) struct Contents {
 
 pub(crate) type World = BTreeMap<String, Contents>;
 
-/// An entry is a document: what was before and what is after.
+/// An entry is a document with the state before and after the change.
 pub(crate) struct Log;
 
 impl ChangeLog for Log {
@@ -61,7 +62,7 @@ fn id(doc: Doc<'_>) -> String {
     doc.get("_id").to_string()
 }
 
-/// Adds what an entry says to the world.
+/// Applies an entry to the world.
 pub(crate) fn apply(world: &mut World, entry: Doc<'_>) {
     if let Some(ns) = entry.get("ns").as_str() {
         let docs = &mut world.get_mut(ns).unwrap_or_else(|| panic!("{ns} is there")).docs;
@@ -82,7 +83,7 @@ pub(crate) fn apply(world: &mut World, entry: Doc<'_>) {
     }
 }
 
-/// The log's entries in their order, with their stamps.
+/// The log's entries in order, with their stamps.
 pub(crate) fn entries(engine: &dyn Engine) -> Vec<(u64, DocBuf)> {
     let mut cursor = engine.latest().cursor(Space::Changes, &[], &[]).unwrap();
     let mut found = cursor.seek(&[]).unwrap();
@@ -95,7 +96,7 @@ pub(crate) fn entries(engine: &dyn Engine) -> Vec<(u64, DocBuf)> {
     entries
 }
 
-/// What a handle sees. Fails if its transaction has ended meanwhile.
+/// The state visible through a handle. Fails if its transaction was aborted meanwhile.
 pub(crate) fn seen(store: &Store) -> Result<World> {
     let catalog = store.catalog();
     let snapshot = store.snapshot()?;
@@ -134,7 +135,7 @@ pub(crate) fn write(store: &Store, random: &mut Random) -> Result<()> {
         match action {
             0 => txn.delete(&collection, record.key(), old.as_doc()),
             1 => txn.update(&collection, record.key(), old.as_doc(), new.as_doc()),
-            // A statement that fails leaves nothing in the log either.
+            // A failed statement leaves no entry in the log.
             _ => {
                 let failed = txn.attempt(|txn| {
                     txn.delete(&collection, record.key(), old.as_doc())?;

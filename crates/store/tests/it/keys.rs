@@ -1,4 +1,4 @@
-//! Key strings: bytes order as values do, and values come back.
+//! Key strings: their byte order is the order of the values, and they decode to the values.
 
 use std::cmp::Ordering;
 
@@ -103,7 +103,8 @@ fn a_prefix_is_bounded_by_after() {
     }
 }
 
-/// Strings of documents and arrays too, in both directions; what is equal under the collation has one key.
+/// Also for strings in documents and arrays, in both directions; values that are equal under the collation have one
+/// key.
 #[test]
 fn collated_keys_order_as_collations_compare() {
     let specs = [

@@ -8,7 +8,7 @@ use nagi_store::WriteOptions;
 
 use crate::{random::Random, support::Fixture};
 
-/// Documents by `_id`; `u` is unique where it is there.
+/// The reference model: documents by `_id`; `u` is unique where present.
 #[derive(Default)]
 struct Model {
     docs: BTreeMap<i32, DocBuf>,
@@ -30,7 +30,7 @@ fn document(random: &mut Random, id: i32) -> DocBuf {
         (random.below(3) == 0).then(|| ValueBuf::new(Value::Int32(random.below(40) as i32)));
     let (mut any, list) = (random.value(2), random.value(1));
     if matches!(any.value(), Value::Timestamp(0)) {
-        // Would be set to the time of the insert.
+        // Zero would be replaced by the time of the insert.
         any = ValueBuf::new(Value::Timestamp(1));
     }
     DocBuf::build(|w| {

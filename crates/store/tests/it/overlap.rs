@@ -1,4 +1,4 @@
-//! Several index builds of one collection at once, with drops, failures and changes in between.
+//! Several index builds of one collection at once, interleaved with drops, failures and changes.
 
 use std::{
     cell::Cell,
@@ -19,7 +19,7 @@ use crate::{
     support::{Done, Fixture, error, parse},
 };
 
-/// Below and above the size from which on indexes are built from sorted keys.
+/// Below and above the size from which indexes are built from sorted keys.
 const SIZES: [i32; 2] = [600, 1500];
 
 fn filled(count: i32) -> Fixture {
@@ -30,7 +30,7 @@ fn fill(f: Fixture, count: i32) -> Fixture {
     let collection = f.collection();
     let insert = |txn: &mut nagi_store::WriteTxn<'_>| {
         (0..count).try_for_each(|id| {
-            // `d` is unique but for the last one.
+            // `d` is unique except in the last document.
             let d = if id == count - 1 { 0 } else { id };
             let doc =
                 parse(&format!("{{_id: {id}, a: {id}, b: {}, d: {d}, t: [{id}, 'x']}}", id % 7));
@@ -60,7 +60,7 @@ const B: &str = "{key: {b: 1}, name: 'b'}";
 const T: &str = "{key: {t: 1}, name: 't'}";
 const UNIQUE_D: &str = "{key: {d: 1}, name: 'u', unique: true}";
 
-/// Names of the indexes and whether they are ready.
+/// Names of the indexes; `?` marks those that are not ready.
 fn names(f: &Fixture) -> String {
     let collection = f.collection();
     let one = |index: &Arc<nagi_store::Index>| {
@@ -85,7 +85,7 @@ fn a_build_publishes_what_it_has_planned_and_nothing_else() {
     }
 }
 
-/// As many builds at once as are allowed; who waits can be interrupted, and does not keep the others waiting.
+/// The allowed number of builds runs at once; a waiting build can be interrupted and does not block the others.
 #[test]
 fn builds_beyond_the_limit_wait_for_a_place() {
     for (most, size) in [(1, SIZES[0]), (2, SIZES[1]), (3, SIZES[0])] {
@@ -102,7 +102,7 @@ fn builds_beyond_the_limit_wait_for_a_place() {
                         assert!(begin.elapsed() < Duration::from_secs(60), "others do not come in");
                         std::thread::yield_now();
                     }
-                    // Who may not come in would do so now.
+                    // A build above the limit would start at this point.
                     (0..500).for_each(|_| std::thread::yield_now());
                     now.fetch_sub(1, SeqCst);
                 }
@@ -145,7 +145,7 @@ fn who_waits_for_a_place_can_be_interrupted() {
     let built = f.store.create_indexes(&f.namespace, &[spec.as_doc()], options);
     assert_eq!(error(built.map(drop)), "11601: operation was interrupted");
     assert_eq!(names(&f), "_id_");
-    // What is there, and what an empty collection gets, needs no place.
+    // An existing index, and an index of an empty collection, do not count against the limit.
     build_with(&f, &[A], &|| ()).unwrap();
     f.store.create_indexes(&f.namespace, &[spec.as_doc()], options).unwrap();
     let other = Namespace::parse("test.other").unwrap();
@@ -171,7 +171,7 @@ fn a_build_that_fails_takes_only_its_own_indexes_out() {
         built.unwrap();
         assert_eq!(names(&f), "_id_ a");
         f.check_valid();
-        // The outer one fails, the inner one stays.
+        // The outer build fails, the inner one succeeds.
         let failed = build_with(&f, &[UNIQUE_D], &|| build_with(&f, &[B], &|| ()).unwrap());
         assert!(error(failed).starts_with("11000: "));
         assert_eq!(names(&f), "_id_ a b");
@@ -194,7 +194,7 @@ fn a_drop_aborts_the_build_it_names() {
         assert_eq!(failed.unwrap_err().code(), Code::INDEX_BUILD_ABORTED);
         assert_eq!(names(&f), "_id_ t");
         f.check_valid();
-        // What one request builds is aborted together or not at all.
+        // The indexes of one request are aborted together or not at all.
         let built = build_with(&f, &[A, B], &|| {
             let refused = error(drop(IndexSelector::Name("a")));
             let text = "12587: cannot perform operation: an index build is currently running for \
@@ -299,7 +299,7 @@ fn indexes_that_are_built_again_have_their_names_once() {
     f.check_valid();
 }
 
-/// An index may be dropped, and its entries given back, while it is read.
+/// An index may be dropped, and its entries deleted, while it is read.
 #[test]
 fn an_index_that_is_dropped_while_it_is_validated_is_no_error() {
     let f = filled(SIZES[1]);
@@ -312,7 +312,7 @@ fn an_index_that_is_dropped_while_it_is_validated_is_no_error() {
     f.store.drop_collection(&f.namespace).unwrap();
 }
 
-/// What a step of the random test may answer.
+/// Returns true if a step of the random test may fail with this error.
 fn expected(error: &Error) -> bool {
     [
         Code::INDEX_BUILD_ABORTED,
@@ -394,7 +394,7 @@ fn write(f: &Fixture, random: &mut Random) -> Result<()> {
     written.map(drop)
 }
 
-/// Three that create, drop and change indexes, two that write, one that validates; `NAGI_CASES` rounds.
+/// Three threads create, drop and change indexes, two write, one validates; `NAGI_CASES` sets the number of rounds.
 #[test]
 fn builds_drops_failures_and_changes_beside_writers() {
     let rounds = std::env::var("NAGI_CASES").ok().and_then(|n| n.parse().ok()).unwrap_or(4_u64);

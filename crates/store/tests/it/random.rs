@@ -1,4 +1,4 @@
-//! Random values of every type, biased towards where orders and encodings go wrong.
+//! Random values of every type, biased towards the edge cases of ordering and encoding.
 
 use nagi_bson::{ArrayBuf, Binary, Decimal128, DocBuf, Regex, Value, ValueBuf};
 

@@ -1,4 +1,4 @@
-//! A rename across databases copies while others write: nothing that was acknowledged is lost.
+//! A rename across databases copies while other threads write: no acknowledged write is lost.
 
 use std::cell::Cell;
 use std::sync::atomic::{AtomicUsize, Ordering::SeqCst};
@@ -74,7 +74,8 @@ fn writers_wait_for_the_copy_and_go_on_when_it_ends_early() {
     assert_eq!(f.store.catalog().iter().count(), 1);
 }
 
-/// The UUIDs that a client names hold where the names change, not only before: what takes the place meanwhile stays.
+/// The UUID preconditions of a client hold at the moment the names change, not only before: another collection
+/// created meanwhile under the name remains.
 #[test]
 fn another_collection_in_the_place_of_the_one_that_is_meant_stays() {
     let f = Fixture::new();

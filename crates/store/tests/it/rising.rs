@@ -1,4 +1,4 @@
-//! `_id`s that rise are not looked up; a second one of any kind is refused all the same.
+//! Ascending `_id`s need no lookup; a duplicate of any kind is refused nevertheless.
 
 use std::sync::atomic::{AtomicI64, Ordering::Relaxed};
 
@@ -23,7 +23,7 @@ fn what_is_there_is_refused_above_and_below() {
         assert!(is_refused(&f, id), "{id} at once");
     }
     f.insert("{_id: 1.5}").unwrap();
-    // Opened again, nothing is known but what the engine has.
+    // After a reopening only the engine's contents are known.
     f.reopen();
     assert!(is_refused(&f, "{a: 1}"), "the last one");
     f.reopen();
@@ -60,7 +60,7 @@ fn indexes_built_again_refuse_as_before() {
     f.check_valid();
 }
 
-/// Threads insert the same rising ids: each is inserted once.
+/// Threads insert the same ascending ids: each id is inserted once.
 #[test]
 fn of_many_who_insert_one_id_one_does() {
     const IDS: i64 = 300;

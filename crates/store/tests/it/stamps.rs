@@ -1,9 +1,9 @@
-//! One clock: a state at a stamp has exactly the commits up to it, and the change log has them all.
+//! One clock: a snapshot at a stamp contains exactly the commits up to it, and the change log has all of them.
 //!
-//! Writers, transactions and DDL run at random, with a change log that says what each of them did. The world at
-//! a stamp is what the entries up to it make; every state that a reader took must be that world, and so must
-//! the end. So a change that does not pass the door, a commit that is visible before or behind its stamp, and a
-//! catalog that does not agree with the data would all show.
+//! Writers, transactions and DDL run at random, with a change log that records their changes. The world at a stamp
+//! is the result of the entries up to it; every snapshot that a reader took must equal that world, and so must the
+//! final state. So the test detects a change that bypasses the hook, a commit that is visible before or after its
+//! stamp, and a catalog that is inconsistent with the data.
 
 use std::{
     sync::{
@@ -40,7 +40,7 @@ fn run(seed: u64) {
                 let store = store.for_client();
                 scope.spawn(move || {
                     let mut random = Random::new(seed * 10 + number);
-                    // Conflicts, names that are taken or gone: what happens is in the log.
+                    // Errors (conflicts, names that exist or are missing) are ignored: the log shows what happened.
                     (0..count).for_each(|_| drop(act(&store, &mut random)));
                 })
             })
@@ -116,7 +116,7 @@ fn a_write_tells_its_stamp_also_in_a_transaction() {
     assert_eq!(never.get(), None);
 }
 
-/// Stamps continue behind those of before although the engine forgets them and the wall clock is behind.
+/// Stamps continue after those of before the restart although the engine forgets them and the wall clock is behind.
 #[test]
 fn stamps_grow_across_restarts() {
     let engine: Arc<dyn Engine> = Arc::new(Memory::new());
@@ -140,7 +140,7 @@ fn stamps_grow_across_restarts() {
     assert!(u64::from_le_bytes(exact.try_into().unwrap()) < limit + (1 << 32));
 }
 
-/// A commit of which no one knows whether it happened has an error of its own, and the counters are right.
+/// A commit whose outcome is unknown has its own error, and the counters are correct.
 #[test]
 fn an_undetermined_commit_is_told_and_counted() {
     let faults = Faults::default();

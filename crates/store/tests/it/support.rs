@@ -1,4 +1,4 @@
-//! What the tests share: a store, documents from text, checks of the whole.
+//! Helpers of the tests: a store, documents from text, consistency checks.
 
 use std::sync::{
     Arc,
@@ -51,8 +51,8 @@ impl Fixture {
         Fixture { engine, store, namespace }
     }
 
-    /// The same data, opened again, after the old store has ended as it does in a process: with all that it
-    /// does behind replies.
+    /// Opens the same data again, after the old store was closed as at the exit of a process, including its
+    /// background work.
     pub(crate) fn reopen(&mut self) {
         let none: Arc<dyn Engine> = Arc::new(Memory::new());
         self.store = Store::open(none, StoreOptions::default()).unwrap();
@@ -74,7 +74,7 @@ impl Fixture {
         self.store.create_indexes(&self.namespace, &[spec.as_doc()], BuildOptions::default())
     }
 
-    /// `_id`s of the records an index points to, in its order.
+    /// `_id`s of the records that an index points to, in the order of the index.
     pub(crate) fn ids(&self, index: &str) -> String {
         let collection = self.collection();
         let snapshot = self.store.snapshot().unwrap();
@@ -99,7 +99,7 @@ impl Fixture {
         docs.join(" ")
     }
 
-    /// Makes the counters five documents too high and takes an index entry out, behind the store.
+    /// Makes the counters five documents too high and deletes an index entry, bypassing the store.
     pub(crate) fn damage(&self) {
         let mut txn = self.engine.begin(nagi_kv::TxnOptions::default()).unwrap();
         let first = |txn: &dyn nagi_kv::Txn, space, back: bool| {
@@ -131,7 +131,7 @@ pub(crate) fn error<T>(result: Result<T>) -> String {
     }
 }
 
-/// Tells threads to end, also when the test fails.
+/// Tells threads to finish, also if the test fails.
 #[derive(Default)]
 pub(crate) struct Done(pub(crate) AtomicBool);
 

@@ -1,4 +1,4 @@
-//! Many threads on few documents: no lost update, no stale read, DDL in between.
+//! Many threads on few documents with concurrent DDL: no lost update, no stale read.
 
 use std::sync::atomic::{AtomicI64, Ordering::SeqCst};
 
@@ -13,7 +13,7 @@ use crate::{
 
 const DOC_COUNT: usize = 3;
 
-/// Adds one to `n` of a document; gives back the new value.
+/// Adds one to `n` of a document; returns the new value.
 fn increment(f: &Fixture, id: i32) -> Result<i64> {
     let written = f.store.write(WriteOptions::default(), &mut |txn| {
         let collection = txn.collection(&f.namespace).unwrap();
@@ -78,7 +78,7 @@ fn read_until(f: &Fixture, done: &Done, acknowledged: &[AtomicI64; DOC_COUNT], s
     }
 }
 
-/// Collections are dropped, created and indexed while others insert; what is left must be valid.
+/// Collections are dropped, created and indexed while other threads insert; the final state must be valid.
 #[test]
 fn writers_and_ddl_get_along() {
     let f = Fixture::new();

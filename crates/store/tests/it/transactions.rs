@@ -1,4 +1,4 @@
-//! Transactions of several statements: isolation, undoing, DDL beside them, and interleavings.
+//! Transactions of several statements: isolation, rollback, concurrent DDL, and interleavings.
 
 use std::{collections::BTreeMap, sync::Arc};
 
@@ -24,7 +24,7 @@ fn insert(store: &Store, namespace: &Namespace, text: &str) -> nagi_error::Resul
     store.write(WriteOptions::default(), insert).map(drop)
 }
 
-/// The documents that a handle sees.
+/// The documents visible through a handle.
 fn docs(store: &Store, namespace: &Namespace) -> String {
     let Some(collection) = store.collection(namespace) else { return "none".to_owned() };
     let snapshot = store.snapshot().unwrap();
@@ -123,7 +123,7 @@ fn a_collection_made_in_it_is_its_own_until_it_commits() {
     assert!(f.store.validate(&collection).unwrap().errors.is_empty());
 }
 
-/// A collection and its state hold each other.
+/// A collection and its state reference each other, which must not leak memory.
 #[test]
 fn nothing_is_left_of_collections_that_nobody_can_reach() {
     let mut f = Fixture::new();
@@ -160,7 +160,7 @@ fn ddl_ends_those_who_used_the_collection_and_waits_for_nobody() {
     f.index("{key: {a: 1}, name: 'a'}").unwrap();
     assert_eq!(writes.ended(), Some(End::CatalogChanged));
     assert_eq!(reads.commit(Durability::Buffered).unwrap_err().code().0, 246);
-    // What it looks up only now has changed since it began.
+    // The collection was changed after the transaction began and is looked up only here.
     assert_eq!(elsewhere.ended(), None);
     docs(elsewhere.store(), &other);
     let looked = elsewhere.store().collection(&f.namespace);
@@ -231,8 +231,8 @@ fn session_records_go_with_their_writes() {
     f.check_valid();
 }
 
-/// Several transactions and plain writes, interleaved by chance: each reads what was committed when it
-/// began and its own writes; those that commit did so as if no one had touched their keys meanwhile.
+/// Several transactions and plain writes, interleaved at random: each reads what was committed when it began plus
+/// its own writes; each committed one behaves as if no other writer had touched its keys meanwhile.
 #[test]
 fn interleavings_are_isolated() {
     for seed in 0..200 {
@@ -321,7 +321,7 @@ fn state(store: &Store, namespace: &Namespace) -> BTreeMap<i32, i32> {
     map
 }
 
-/// Puts, changes or removes the document of a key.
+/// Inserts, changes or deletes the document of a key.
 fn set(
     store: &Store,
     namespace: &Namespace,

@@ -1,10 +1,10 @@
-//! The store on the memory engine under a scheduler that a seed decides for: index builds, DDL, writers,
-//! transactions and cursors in as many interleavings as one has time for.
+//! Runs the store on the memory engine under a scheduler driven by a seed: index builds, DDL, writers, transactions
+//! and cursors in many interleavings.
 //!
 //!   cargo test -p nagi-store --features shuttle --test schedules
 //!
-//! `NAGI_SCHEDULES` says how many, `NAGI_SEED` which is the first. A failure names its seed, and
-//! `NAGI_SEED=n NAGI_SCHEDULES=1` runs that one again: the seed also says what is done.
+//! `NAGI_SCHEDULES` sets the number of schedules, `NAGI_SEED` the first seed. A failure prints its seed, and
+//! `NAGI_SEED=n NAGI_SCHEDULES=1` repeats it: the seed also determines the operations.
 #![allow(clippy::unwrap_used)] // helpers of tests may
 
 #[path = "../it/history.rs"]
@@ -36,13 +36,13 @@ use stalling::Stalling;
 use world::World;
 
 const SCHEDULES: u64 = 300;
-/// A thread of a schedule needs what one of the server has.
+/// Stack size of a schedule's thread, as for a thread of the server.
 const STACK_BYTES: usize = 1 << 20;
-/// Turns after which a schedule is taken for one that never ends.
+/// Steps after which a schedule counts as endless.
 const STEPS_MAX: usize = 2_000_000;
-/// Runs of a schedule that prefers threads to each other: the first one tells how long it is.
+/// Runs of a schedule with thread priorities: the first one measures its length.
 const PRIORITY_RUNS: usize = 3;
-/// Changes of priority in it.
+/// Priority changes per run.
 const PRIORITY_CHANGES: usize = 4;
 
 fn number(name: &str, default: u64) -> u64 {
@@ -58,7 +58,8 @@ fn explore(name: &str, scenario: fn(u64)) {
         config.failure_persistence = FailurePersistence::None;
         config.max_steps = MaxSteps::FailAfter(STEPS_MAX);
         let run = move || scenario(seed);
-        // Chance finds what is likely, the others what needs threads to stand still for long.
+        // Random scheduling finds likely interleavings; the other two find those in which threads must stall for
+        // long.
         let result = catch_unwind(AssertUnwindSafe(|| match seed % 3 {
             0 => {
                 let scheduler = PctScheduler::new_from_seed(seed, PRIORITY_CHANGES, PRIORITY_RUNS);
@@ -81,7 +82,7 @@ fn explore(name: &str, scenario: fn(u64)) {
     }
 }
 
-/// Three or four threads, each in a role of its own choice.
+/// Three or four threads, each in a random role.
 fn scenario(seed: u64) {
     let mut random = Random::new(seed);
     let world = Arc::new(World::new(&mut random));
@@ -107,7 +108,7 @@ fn builds_ddl_writers_transactions_and_cursors() {
     explore("all roles", scenario);
 }
 
-/// Two threads insert the same rising ids: each is inserted once.
+/// Two threads insert the same ascending ids: each id is inserted once.
 #[test]
 fn of_two_who_insert_one_id_one_does() {
     explore("rising ids", |seed| {
@@ -127,8 +128,8 @@ fn of_two_who_insert_one_id_one_does() {
     });
 }
 
-/// A store with a change log and two collections, and the log's entries at the end of what `threads` do to it, which
-/// must make what is stored.
+/// Runs `threads` on a store with a change log and two collections. The log's entries must then produce the stored
+/// state.
 fn logged(threads: Vec<Box<dyn FnOnce(&Store) + Send>>) {
     let engine: Arc<dyn Engine> = Arc::new(Memory::new());
     let options = StoreOptions { change_log: Some(Arc::new(Log)), ..StoreOptions::default() };
@@ -148,7 +149,7 @@ fn logged(threads: Vec<Box<dyn FnOnce(&Store) + Send>>) {
     assert_eq!(history::seen(&store).unwrap(), world);
 }
 
-/// A writer, a transaction and changes of names: what the change log says is what is stored.
+/// A writer, a transaction and name changes: the change log agrees with the stored state.
 #[test]
 fn the_change_log_says_what_happened() {
     const ACTS: [(Act, u64); 3] =
@@ -164,7 +165,7 @@ fn the_change_log_says_what_happened() {
     });
 }
 
-/// Short enough that a thread may stand still at any place of a write until the names have changed.
+/// Short enough that a thread may stall at any point of a write until the names have changed.
 #[test]
 fn a_write_beside_a_change_of_names_is_where_its_entry_says() {
     explore("a write and a change of names", |seed| {
@@ -190,14 +191,14 @@ fn a_write_beside_a_change_of_names_is_where_its_entry_says() {
     });
 }
 
-/// A ticket that is handed on, to whatever place, is never out of sight of who asks for the oldest.
+/// A ticket that moves to another slot is always visible to a thread that searches for the oldest one.
 #[test]
 fn a_ticket_that_is_handed_on_keeps_its_stamp() {
     explore("tickets", |_| {
         let active = Arc::new(Active::new(5));
         let before = active.enter();
         let kept = active.enter();
-        // A free place before the ticket's own: who looks comes to it first.
+        // A free slot before the ticket's own: the searching thread reaches it first.
         active.leave(&before);
         active.publish(9);
         let handing_on = Arc::clone(&active);

@@ -1,4 +1,4 @@
-//! What a thread of a schedule does. Each may be refused what MongoDB refuses, and nothing else.
+//! The roles of the threads of a schedule. An operation may fail only with the errors that MongoDB returns.
 
 use nagi_bson::{Doc, number};
 use nagi_error::{Code, Error, Result};
@@ -13,9 +13,9 @@ use crate::{
 
 pub(crate) struct Role {
     pub(crate) name: &'static str,
-    /// What others have done may be gone afterwards.
+    /// True if documents or indexes of other threads may be gone afterwards.
     pub(crate) drops: bool,
-    /// The number tells the threads of one role apart.
+    /// The number distinguishes the threads of one role.
     pub(crate) run: fn(&World, i32, &mut Random),
 }
 
@@ -23,7 +23,7 @@ const fn row(name: &'static str, drops: bool, run: fn(&World, i32, &mut Random))
     Role { name, drops, run }
 }
 
-/// Those that matter most stand there more than once.
+/// The most important roles are listed more than once.
 pub(crate) const ROLES: &[Role] = &[
     row("build", false, build),
     row("build", false, build),
@@ -33,14 +33,14 @@ pub(crate) const ROLES: &[Role] = &[
     row("drop-index", true, drop_index),
     row("change", false, change),
     row("reindex", false, reindex),
-    // Meanwhile somebody may create another collection of the name.
+    // Meanwhile another thread may create a collection of that name.
     row("rename", true, rename),
     row("recreate", true, recreate),
     row("transfer", false, transfer),
     row("read", false, read),
 ];
 
-/// Refusals that are in order when others do DDL at the same time.
+/// Errors that are acceptable while other threads do DDL.
 const REFUSALS: &[Code] = &[
     Code::INDEX_BUILD_ABORTED,
     Code::DUPLICATE_KEY,
@@ -72,7 +72,7 @@ fn spec(name: &str) -> nagi_bson::DocBuf {
         "t" => "{key: {t: 1}, name: 't'}",
         "u" => "{key: {u: 1}, name: 'u', unique: true}",
         "p" => "{key: {u: -1}, name: 'p', partialFilterExpression: {a: {$gt: 0}}}",
-        // Refused where two documents have one `a`.
+        // Fails if two documents have the same `a`.
         _ => "{key: {a: -1}, name: 'au', unique: true}",
     })
 }
@@ -92,7 +92,7 @@ fn build(world: &World, _: i32, random: &mut Random) {
                 false => Ok(()),
             }
         };
-        // Whatever name the collection has at the moment: one that is not there would be created.
+        // Uses the current name of the collection: a missing collection would be created.
         let Some(collection) = world.collection() else { return };
         if world.store.collection(&collection.namespace).is_none() {
             continue;
@@ -151,7 +151,7 @@ fn reindex(world: &World, _: i32, _: &mut Random) {
 fn rename(world: &World, _: i32, _: &mut Random) {
     let go_on = || Ok(());
     for (from, to) in [(&world.name, &world.other), (&world.other, &world.name)] {
-        // Somebody's build may be under way: then the name stays as it is.
+        // An index build may be in progress; then the name does not change.
         while let Err(error) = world.store.rename_collection(from, to, Rename::default(), &go_on) {
             let retried = [
                 Code::BACKGROUND_OPERATION_IN_PROGRESS_FOR_NAMESPACE,
@@ -172,7 +172,7 @@ fn recreate(world: &World, own: i32, _: &mut Random) {
     may_fail(world.insert(own * 10 + 5, own));
 }
 
-/// Moves money between the accounts, in transactions as clients have them.
+/// Moves money between the accounts, in client transactions.
 fn transfer(world: &World, _: i32, random: &mut Random) {
     for _ in 0..2 {
         let amount = random.below(20) as i64 - 10;

@@ -1,19 +1,19 @@
-//! A scheduler under which threads stand still for long: chance alone hardly ever keeps one at the same place until
+//! A scheduler that stalls threads for long: purely random scheduling hardly ever keeps a thread at one point until
 //! the others are done, and priorities do so for one thread at a time.
 
 use shuttle::scheduler::{RandomScheduler, Schedule, Scheduler, Task, TaskId};
 
 use crate::random::Random;
 
-/// One turn in so many is the last one of its thread for long, if none stands still already.
+/// After one step in this many, the thread is stalled, if no other thread is.
 const STALL_EACH: u64 = 10;
-/// Most turns that a thread stands still.
+/// Upper limit of the steps for which a thread is stalled.
 const STALL_TURNS: u64 = 200;
 
 pub(crate) struct Stalling {
     chance: RandomScheduler,
     random: Random,
-    /// Who stands still, and for how many turns of others.
+    /// The stalled thread, and the number of steps of other threads until it continues.
     still: Option<(TaskId, u64)>,
 }
 

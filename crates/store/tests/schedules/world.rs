@@ -1,4 +1,4 @@
-//! What the threads of a schedule share: two collections, what was acknowledged, and what must hold.
+//! State shared by the threads of a schedule: two collections, the acknowledged writes, and the invariants.
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -17,12 +17,12 @@ pub(crate) const TOTAL: i64 = 100;
 
 pub(crate) struct World {
     pub(crate) store: Arc<Store>,
-    /// What is worked on, and the name it is given now and then.
+    /// The namespace that is worked on, and its alternative name after a rename.
     pub(crate) name: Namespace,
     pub(crate) other: Namespace,
     /// Accounts between which transactions move money.
     pub(crate) bank: Namespace,
-    /// Documents by `_id` as their writers know them; none: deleted.
+    /// Documents by `_id` as their writers know them; `None`: deleted.
     written: Mutex<BTreeMap<i32, Option<i32>>>,
     /// Indexes whose creation was acknowledged.
     built: Mutex<BTreeSet<String>>,
@@ -45,14 +45,14 @@ impl World {
             written: Mutex::default(),
             built: Mutex::default(),
         };
-        // Its records lie under numbers, or under their ids.
+        // Its records are numbered, or clustered by `_id`.
         let options = match random.below(3) {
             0 => parse("{clusteredIndex: {key: {_id: 1}, unique: true}}"),
             _ => DocBuf::new(),
         };
         world.store.create_collection(&world.name, options.as_doc()).unwrap();
         world.store.create_collection(&world.bank, Doc::EMPTY).unwrap();
-        // Indexes of few documents are built record by record, of more from sorted keys.
+        // Indexes of few documents are built record by record, those of more documents from sorted keys.
         for id in 0..2 + random.below(5) as i32 {
             world.insert(100 + id, 100 + id).unwrap();
         }
@@ -62,7 +62,7 @@ impl World {
         world
     }
 
-    /// The collection, under the name that it has.
+    /// The collection under its current name.
     pub(crate) fn collection(&self) -> Option<Arc<Collection>> {
         self.store.collection(&self.name).or_else(|| self.store.collection(&self.other))
     }
@@ -75,7 +75,7 @@ impl World {
         Ok(())
     }
 
-    /// A document of which `u` is the only one.
+    /// A document with a `u` that no other document has.
     fn document(id: i32, u: i32) -> DocBuf {
         parse(&format!("{{_id: {id}, u: {u}, a: {}, t: [{u}, {}]}}", u % 3, id % 2))
     }
@@ -86,7 +86,7 @@ impl World {
         Ok(())
     }
 
-    /// Replaces a document, or (no `u`) deletes it; whether it was there.
+    /// Replaces a document, or (without `u`) deletes it; returns true if it existed.
     pub(crate) fn change(&self, id: i32, u: Option<i32>) -> Result<bool> {
         let was_there = self.store.write(WriteOptions::default(), &mut |txn| {
             let Some(collection) = txn.collection(&self.name) else { return Err(gone()) };
@@ -111,7 +111,7 @@ impl World {
         self.built.lock().unwrap().insert(name.to_owned());
     }
 
-    /// At the end, when all threads are. `drops`: indexes and documents may have gone.
+    /// Checked at the end, when all threads have finished. `drops`: indexes and documents may be gone.
     pub(crate) fn check(&self, roles: &str, drops: bool) {
         self.check_bank(roles);
         let Some(collection) = self.collection() else {
@@ -144,7 +144,7 @@ impl World {
         assert_eq!(collection.count(), stored.len() as i64, "{roles}");
     }
 
-    /// Records, index entries and counters agree, in one state.
+    /// Records, index entries and counters agree, in one snapshot.
     pub(crate) fn check_valid(&self, roles: &str, collection: &Collection) {
         // 175: it was dropped meanwhile.
         if let Ok(report) = self.store.validate(collection) {
@@ -152,7 +152,7 @@ impl World {
         }
     }
 
-    /// No money comes or goes, in any state.
+    /// The total is constant in every snapshot.
     pub(crate) fn check_bank(&self, roles: &str) {
         let bank = self.store.collection(&self.bank).unwrap();
         let snapshot = self.store.snapshot().unwrap();
@@ -169,7 +169,7 @@ pub(crate) fn gone() -> nagi_error::Error {
     nagi_error::err!(nagi_error::Code::NAMESPACE_NOT_FOUND, "no such collection")
 }
 
-/// A document by its `_id`, as the transaction sees it.
+/// A document by its `_id`, as visible in the transaction.
 pub(crate) fn find(
     txn: &WriteTxn<'_>,
     collection: &Collection,

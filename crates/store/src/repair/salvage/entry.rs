@@ -1,4 +1,4 @@
-//! What can be kept of a collection's entry that does not load.
+//! Recovers the loadable part of a collection's catalog entry that does not load.
 
 use std::iter;
 
@@ -6,16 +6,16 @@ use nagi_bson::{Doc, DocBuf, Value};
 
 use crate::catalog::check_entry;
 
-/// An entry that loads.
+/// A reduced entry that loads.
 pub(super) struct Kept {
     pub(super) entry: DocBuf,
-    /// Which option and which indexes are not in it, in words.
+    /// The option and the indexes that were left out, as text.
     pub(super) left_out: Vec<String>,
 }
 
-/// The entry without the indexes, and if they are not all, without the one option for which it does not load.
-/// `None` if it is no document, if less than that does not load either, and for a view, which without its
-/// pipeline would show what it is there to hide.
+/// Returns the entry without the indexes that do not load and, if it does not load even without any index, without
+/// the one option that prevents loading. `None` if the bytes are not a document, if the entry does not load without
+/// any single option, and for a view, which without its pipeline would show documents that it is meant to hide.
 pub(super) fn kept(value: &[u8]) -> Option<Kept> {
     let doc = Doc::parse_wrapped(value).ok()?;
     let options = doc.get("options").as_doc()?;
@@ -47,13 +47,13 @@ fn without(doc: Doc<'_>, option: Option<&str>) -> Option<Kept> {
     loads(&entry).then_some(Kept { entry, left_out })
 }
 
-/// Whether it is the index on `_id` under a name of its own.
+/// Returns true if this is the clustered index on `_id`, which may have a name other than `_id_`.
 fn is_clustered(index: Value<'_>) -> bool {
     let spec = index.as_doc().and_then(|index| index.get("spec").as_doc());
     spec.is_some_and(|spec| spec.get("clustered").is_truthy())
 }
 
-/// The entry without an option, with some of its indexes.
+/// The entry without the given option and with the selected indexes.
 fn part(doc: Doc<'_>, option: Option<&str>, has_index: &dyn Fn(usize) -> bool) -> DocBuf {
     DocBuf::build(|out| {
         for field in doc {

@@ -1,13 +1,13 @@
-//! `--repair`: a catalog, indexes and counters that fit the records that are there.
+//! `--repair`: makes the catalog, indexes and counters consistent with the surviving records.
 //!
-//!   catalog   entries that do not load lose the indexes, or the option, because of which they do not; those that
-//!             cannot be read go; records no one owns keep the collection's name if the entry says it, without its
-//!             options and indexes, else they become `local.orphan.<ident>`;
-//!             index keys no one owns are dropped; the next ident is beyond all that are used
-//!   then      the store opens, and every collection is validated; records that are no documents go to
-//!             the lost and found (`aside`), what does not fit is built again
+//!   catalog   An entry that does not load loses the indexes, or the option, that prevent loading. An entry that
+//!             cannot be read is removed. Records without a catalog entry get the collection's name if the removed
+//!             entry shows it (without its options and indexes), else the name `local.orphan.<ident>`.
+//!             Index keys without a catalog entry are dropped. The next ident is set beyond all used ones.
+//!   then      The store opens and every collection is validated; invalid records go to the lost and found
+//!             (see `aside`), inconsistent indexes and counters are rebuilt.
 //!
-//! Works on an engine that can be read from one end to the other: the engine's own repair is first.
+//! Precondition: the engine can be read from beginning to end. The engine's own repair runs before.
 
 mod entry;
 
@@ -32,28 +32,28 @@ use crate::{
 
 const ORPHANS_DATABASE: &str = "local";
 
-/// What was repaired.
+/// A report of what was repaired.
 #[derive(Clone, Debug, Default)]
 pub struct Salvaged {
-    /// Namespaces given to records whose collection is not in the catalog.
+    /// Namespaces assigned to records whose collection is missing in the catalog.
     pub orphans: Vec<String>,
-    /// Catalog entries that could not be read.
+    /// Catalog entries that could not be read and were removed.
     pub catalog_entries_lost: u64,
-    /// Indexes and options left out of catalog entries that did not load with them.
+    /// Indexes and options removed from catalog entries that did not load with them.
     pub left_out: Vec<String>,
-    /// Collections that were repaired, and what was wrong with them.
+    /// Collections that were repaired, with their validation errors.
     pub mended: Vec<(String, Vec<String>)>,
-    /// Documents by which the counters were too high.
+    /// The number of documents by which the counters were too high.
     pub documents_lost: i64,
-    /// Records that were no documents and are in the lost and found now.
+    /// Records that were not valid documents and were moved to the lost and found.
     pub corrupt_records: i64,
-    /// Indexes that could not be built again and were dropped, with the reason.
+    /// Indexes that could not be rebuilt and were dropped, with the reason.
     pub indexes_dropped: Vec<String>,
 }
 
 impl Store {
-    /// Opens a store whose engine has lost part of its keys, and makes it whole again. Reads
-    /// everything. `catalog_lost`: keys of the catalog were lost, so every index is built again.
+    /// Opens a store whose engine has lost part of its keys and makes it consistent again. Reads everything.
+    /// `catalog_lost`: keys of the catalog were lost, so every index is rebuilt.
     pub fn salvage(
         from: Arc<dyn Engine>,
         options: StoreOptions,
@@ -90,11 +90,11 @@ impl Store {
                 true => self.reindex(&collection.namespace, build).map(drop),
                 false => self.repair(collection, &report, build).map(drop),
             };
-            // A repair that uncovered older documents may have two of one unique key.
+            // A repair that brought older versions of documents to light may find duplicate unique keys.
             match result {
                 Err(error) if error.code() == Code::DUPLICATE_KEY => {
                     self.drop_unique(&collection.namespace, error.message(), into)?;
-                    // Part of it is repaired already: the counters must not be moved twice.
+                    // The repair was partly done: a second one must not adjust the counters twice.
                     if !report.errors.is_empty() {
                         report = self.validate(collection)?;
                     }
@@ -104,7 +104,7 @@ impl Store {
         }
     }
 
-    /// Drops the first unique index but `_id_`, which cannot be built any more.
+    /// Drops the unique index that `why` names, else the first one other than `_id_`, because it cannot be rebuilt.
     fn drop_unique(&self, namespace: &Namespace, why: &str, into: &mut Salvaged) -> Result<()> {
         let collection = self.collection(namespace);
         let indexes = collection.iter().flat_map(|collection| collection.indexes.iter());
@@ -121,7 +121,7 @@ impl Store {
     }
 }
 
-/// What the catalog says, as far as it can be read.
+/// The contents of the catalog, as far as it can be read.
 #[derive(Default)]
 struct Known {
     collections: BTreeMap<String, Ident>,
@@ -129,9 +129,9 @@ struct Known {
     indexes: BTreeSet<u32>,
     dropped: BTreeSet<u32>,
     next: u32,
-    /// Names in entries of which the rest cannot be read.
+    /// Names found in entries whose remainder cannot be read.
     lost_names: BTreeMap<u32, String>,
-    /// Entries that load without a part of theirs.
+    /// Entries that load after a part was removed.
     kept: Vec<(Ident, Kept)>,
 }
 
@@ -176,7 +176,7 @@ fn mend_catalog(on: &dyn Engine, salvaged: &mut Salvaged) -> Result<()> {
     }
     for (space, ident) in record_idents {
         let owned = known.records.contains(&ident) || known.dropped.contains(&ident);
-        // An entry has one space, and an engine may show the same records in all.
+        // An entry names one space, but an engine may show the same records in every space.
         if owned || ident >= Ident::SESSIONS.0 || !known.records.insert(ident) {
             continue;
         }
@@ -196,7 +196,7 @@ fn mend_catalog(on: &dyn Engine, salvaged: &mut Salvaged) -> Result<()> {
     txn.commit(Durability::Synced).map(drop).map_err(engine)
 }
 
-/// The catalog, and the keys of entries that are none.
+/// Reads the catalog. Also returns the keys of the entries that are not valid.
 fn read_catalog(on: &dyn Engine) -> Result<(Known, Vec<Vec<u8>>)> {
     let (mut known, mut bad) = (Known::default(), Vec::new());
     let mut cursor = on.latest().cursor(Space::Catalog, &[], &[]).map_err(engine)?;
@@ -228,7 +228,8 @@ fn read_catalog(on: &dyn Engine) -> Result<(Known, Vec<Vec<u8>>)> {
     Ok((known, bad))
 }
 
-/// Takes over what a collection's entry says; false if it is none, or if a later one has its name.
+/// Records a collection's entry in `known`. Returns false if it is invalid, or if an earlier entry has the same
+/// name.
 fn note_collection(known: &mut Known, ident: Ident, value: &[u8]) -> bool {
     let loads = catalog::check_entry(value).is_ok();
     let kept = (!loads).then(|| entry::kept(value)).flatten();
@@ -258,19 +259,20 @@ fn note_collection(known: &mut Known, ident: Ident, value: &[u8]) -> bool {
     true
 }
 
-/// Whether a record with this key lies under a number. No key string begins as numbers from 0 to 2^56 do.
+/// Returns true if the record key is a record id (a number). No key string begins like the encoding of numbers from
+/// 0 to 2^56.
 fn is_numbered(key: &[u8]) -> bool {
     key.len() == 12 && key[4] == 0x80
 }
 
-/// Whether the records of an ident lie under their ids.
+/// Returns true if the records of an ident are clustered by `_id`.
 fn is_clustered(on: &dyn Engine, space: Space, ident: u32) -> Result<bool> {
     let ident = Ident(ident);
     let mut cursor = on.latest().cursor(space, &ident.bytes(), &ident.end()).map_err(engine)?;
     Ok(cursor.seek(&ident.bytes()).map_err(engine)? && !is_numbered(cursor.key()))
 }
 
-/// Every ident that has keys in the space. A seek each.
+/// Every ident that has keys in the space. Costs one seek per ident.
 fn idents(on: &dyn Engine, space: Space) -> Result<BTreeSet<u32>> {
     let mut all = BTreeSet::new();
     let mut cursor = on.latest().cursor(space, &[], &[]).map_err(engine)?;
@@ -294,7 +296,7 @@ fn free_name(known: &Known, ident: u32) -> String {
     std::iter::once(plain.clone()).chain(numbered).find(|name| !known.has(name)).unwrap_or(plain)
 }
 
-/// The entry of a collection of which only records are left; its `_id` index is empty.
+/// The entry of a collection of which only the records survive; its `_id` index is empty.
 fn orphan(name: &str, space: Space, index: u32, clustered: bool) -> DocBuf {
     let uuid = Uuid::random();
     let spec = if clustered { IndexSpec::clustered("_id_", None) } else { IndexSpec::id() };
@@ -323,7 +325,7 @@ fn orphan(name: &str, space: Space, index: u32, clustered: bool) -> DocBuf {
     })
 }
 
-/// A range of storage keys in words: `records of collection 7 from 120 to 260`.
+/// A range of storage keys, displayed as text: `records of collection 7 from 120 to 260`.
 pub struct LostRange<'a> {
     pub space: Space,
     pub from: &'a [u8],

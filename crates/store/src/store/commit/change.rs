@@ -1,13 +1,20 @@
-//! The one door for changes: every change of a document or of the catalog that a commit makes visible passes
-//! `WriteTxn::change` or `Ddl::change`, which both end in [`Store::log_change`].
+//! The single hook for changes: every change of a document or of the catalog that a commit makes visible passes
+//! `WriteTxn::change` or `Ddl::change`, which both call [`Store::log_change`].
 //!
-//! Who wants to know of changes (the change log, counters, the record cache, figures of the profiler) is called
-//! from there and from nowhere else. A change is told within its transaction, before the commit: what is logged
-//! is visible with it, at its stamp, or not at all. What a failed statement had changed is undone with its
-//! entries in the log.
+//! All consumers of changes (the change log, the counters, the record cache, the profiler's figures) are called
+//! from there and from nowhere else.
 //!
-//! Does not pass the door, since no client sees it: index keys of builds, records of sessions, what repair takes
-//! out that is no document, and the space of dropped collections.
+//!   insert / update / delete  -->  WriteTxn::change  --+
+//!                                                      +-->  Store::log_change  -->  Space::Changes
+//!   create / drop / rename    -->  Ddl::change       --+
+//!
+//! Invariants
+//! - A change is logged within its own transaction, before the commit: its log entry becomes visible together with
+//!   the change, at the same stamp, or not at all.
+//! - Rolling back a failed statement also rolls back its log entries.
+//!
+//! Changes that no client can see bypass the hook: index keys of builds, session records, invalid records that
+//! repair removes, and the key ranges of dropped collections.
 
 use nagi_bson::Doc;
 use nagi_error::Result;
@@ -15,7 +22,7 @@ use nagi_kv::{Space, Txn};
 
 use crate::{Collection, RecordKey, Store, engine_error::engine, store::commit::Client};
 
-/// What changes.
+/// A change of a document or of the catalog.
 #[derive(Clone, Copy)]
 pub enum Change<'a> {
     /// A document: inserted (no `before`), replaced, or deleted (no `after`).
@@ -25,20 +32,19 @@ pub enum Change<'a> {
         before: Option<Doc<'a>>,
         after: Option<Doc<'a>>,
     },
-    /// A collection or view with its indexes: created (no `before`), changed or renamed, or dropped (no
-    /// `after`).
+    /// A collection or view with its indexes: created (no `before`), modified or renamed, or dropped (no `after`).
     Catalog { before: Option<&'a Collection>, after: Option<&'a Collection> },
 }
 
-/// A log of all changes, kept in `Space::Changes` with the commits that make them.
+/// A log of all changes, stored in `Space::Changes` within the commits that make them.
 pub trait ChangeLog: Send + Sync {
-    /// Writes the entry for a change into `entry`, which is empty; leaves it empty if there is none. `by`:
-    /// on whose behalf. Called while the change is staged: it must not call the store.
+    /// Writes the log entry for a change into `entry`, which is empty; leaves it empty if the change has no entry.
+    /// `by`: the client that makes the change. Called while the change is staged: it must not call the store.
     fn entry(&self, change: &Change<'_>, by: &Client, entry: &mut Vec<u8>);
 }
 
 impl Store {
-    /// Appends the change to the log, if there is one.
+    /// Appends the change to the log, if a log is configured.
     pub(crate) fn log_change(&self, txn: &mut dyn Txn, change: &Change<'_>) -> Result<()> {
         let Some(log) = &self.change_log else { return Ok(()) };
         let mut entry = Vec::new();

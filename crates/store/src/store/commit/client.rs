@@ -1,4 +1,4 @@
-//! On whose behalf a handle of the store writes: a connection, a transaction, or the server itself.
+//! The client of a store handle: a connection, a transaction, or the server itself.
 
 use std::sync::Arc;
 
@@ -10,15 +10,15 @@ use nagi_kv::sync::{
 
 use crate::Store;
 
-/// A client as the store knows it.
+/// The store's view of a client.
 #[derive(Default)]
 pub struct Client {
-    /// The stamp of the newest commit of its request; zero before the first.
+    /// The stamp of the newest commit of the current request; zero before the first commit.
     committed: AtomicU64,
     statement: Mutex<Option<Statement>>,
 }
 
-/// The statement of a session that is being executed: a retryable write, or one of a transaction.
+/// The statement of a session that is being executed: a retryable write, or a statement of a transaction.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Statement {
     /// The UUID of the session.
@@ -30,22 +30,22 @@ pub struct Statement {
 }
 
 impl Client {
-    /// A new request begins.
+    /// Marks the beginning of a request.
     pub fn begin_request(&self) {
         self.committed.store(0, SeqCst);
     }
 
-    /// The stamp of the newest commit that its request made: `operationTime` of a write.
+    /// The stamp of the newest commit of the current request: `operationTime` of a write.
     pub fn committed(&self) -> Option<CommitStamp> {
         Some(CommitStamp(self.committed.load(SeqCst))).filter(|stamp| stamp.0 > 0)
     }
 
-    /// It has made a commit, perhaps through another handle.
+    /// Records a commit of this client, possibly made through another handle.
     pub fn note_commit(&self, stamp: CommitStamp) {
         self.committed.fetch_max(stamp.0, SeqCst);
     }
 
-    /// What it executes at the moment; none outside retryable writes and transactions.
+    /// The statement that is being executed; `None` outside retryable writes and transactions.
     pub fn statement(&self) -> Option<Statement> {
         *self.statement.lock()
     }
@@ -56,7 +56,7 @@ impl Client {
 }
 
 impl Store {
-    /// A handle for another client.
+    /// A new handle with its own client.
     pub fn for_client(&self) -> Arc<Store> {
         Arc::new(Store {
             shared: Arc::clone(&self.shared),

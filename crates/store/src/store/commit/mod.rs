@@ -1,5 +1,5 @@
-//! Commits: the door for changes (`change`), on whose behalf they are made (`client`), and when they are visible
-//! (`stamps`).
+//! Commits: the hook for changes (`change`), the client that makes them (`client`), and the stamps that order their
+//! visibility (`stamps`).
 
 pub(crate) mod change;
 pub(crate) mod client;

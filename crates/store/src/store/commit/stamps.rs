@@ -1,25 +1,30 @@
-//! Commits and their stamps: the one place of the store where transactions of the engine are committed.
+//! Commits and their stamps: the only place in the store where transactions of the engine are committed.
 //!
-//! A stamp is the commit's cluster time (`nagi_kv::Clock`). Ordinary commits, transactions, DDL and the store's
-//! own upkeep get theirs from the same clock, in the order in which they become visible.
+//! A stamp is the commit's cluster time (`nagi_kv::Clock`). Ordinary commits, client transactions, DDL and the
+//! store's maintenance all get their stamps from the same clock, in the order in which they become visible.
 //!
-//! Two things are added to what the engine promises:
+//! The module adds two guarantees to those of the engine:
 //!
-//! *Catalog and data agree.* A change of the catalog becomes visible twice: in the engine with its commit, and
-//! in memory when the new version is published. Whoever takes a state of both (a transaction, a read at a
-//! cluster time) must not come in between:
+//! *Catalog and data agree.* A catalog change becomes visible twice: in the engine with its commit, and in memory
+//! when the new version is published. A reader that needs a consistent snapshot of both (a transaction, or a read
+//! at a cluster time) must not run between the two steps:
 //!
 //! ```text
-//!   DDL:              | exclusive: commit, publish |
-//!   state at a time:                               | shared: catalog, snapshot |
+//!   DDL:                    | exclusive: commit, publish |
+//!   consistent snapshot:                                 | shared: catalog, snapshot |
 //! ```
 //!
-//! So a state has every commit up to its stamp and none behind it, DDL included. Ordinary commits take no
-//! part in this.
+//! So a snapshot contains every commit up to its stamp and none after it, DDL included. Ordinary commits do not
+//! take this lock.
 //!
-//! *Stamps grow across restarts.* An engine need not keep the stamps it gave. The catalog keeps a limit that is
-//! ahead of them, raised every few seconds and before any commit that would pass it; the next start continues
-//! from there, whatever the wall clock says.
+//! *Stamps grow across restarts.* An engine need not store its last stamp. The catalog therefore stores a limit
+//! ahead of all stamps, which is raised every few seconds and before any commit that would pass it. The next start
+//! continues from the limit, independently of the wall clock:
+//!
+//! ```text
+//!   stamps:   ... 100 ... 104      crash, restart      115 ...
+//!   limit:    110 (on disk)  ------------------------> continues after 110
+//! ```
 
 use nagi_error::Result;
 use nagi_kv::sync::{
@@ -35,44 +40,45 @@ use crate::{
     store::Shared,
 };
 
-/// How far the limit is ahead when it is raised: ten seconds. A restart after a crash may go so far ahead of
-/// the wall clock.
+/// How far the limit is raised ahead: ten seconds. After a crash the stamps may be ahead of the wall clock by this
+/// much.
 const AHEAD: u64 = 10 << 32;
-/// It is raised when less than this is left: a commit that waits for the disk in between does not pass it.
+/// The limit is raised when less than this is left, so that a commit that waits for the disk meanwhile does not
+/// pass it.
 const MARGIN: u64 = 5 << 32;
 
 /// See the module's header.
 #[derive(Default)]
 pub(crate) struct Stamps {
-    /// As the catalog has it.
+    /// The limit stored in the catalog.
     limit: AtomicU64,
-    /// Locked while the limit is raised.
+    /// Held while the limit is raised.
     raising: Mutex<()>,
     publishing: RwLock<()>,
 }
 
 impl Stamps {
-    /// Excludes readers of catalog and data until a change of the catalog is committed and published.
+    /// Excludes readers of catalog and data until a catalog change is committed and published.
     pub(crate) fn publish(&self) -> RwLockWriteGuard<'_, ()> {
         self.publishing.write()
     }
 
-    /// Excludes changes of the catalog while a snapshot of catalog and data is taken.
+    /// Excludes catalog changes while a snapshot of catalog and data is taken.
     pub(crate) fn take_state(&self) -> RwLockReadGuard<'_, ()> {
         self.publishing.read()
     }
 }
 
 impl Store {
-    /// Commits a transaction of the engine. Every commit of the store goes through here.
+    /// Commits a transaction of the engine. Every commit of the store goes through this function.
     pub(crate) fn commit(&self, txn: Box<dyn Txn>, durability: Durability) -> Result<CommitStamp> {
         if txn.staged_bytes() == 0 {
             return txn.commit(durability).map_err(engine);
         }
         self.raise_limit(self.engine.clock().greatest())?;
         let stamp = txn.commit(durability).map_err(engine)?;
-        // More time than the margin passed while the commit waited, or a client brought a later stamp. The commit
-        // has happened: an error here must not tell the caller otherwise.
+        // Needed if the commit waited longer than the margin, or if a client brought a later stamp. The commit has
+        // already happened: an error here must not be reported as a failed commit.
         if let Err(error) = self.raise_limit(stamp.0.saturating_sub(MARGIN)) {
             log::warn!(target: "STORAGE", id = 9_000_070, error = error.message();
                 "The limit of commit stamps cannot be written; it is tried again with the next commit");
@@ -83,7 +89,7 @@ impl Store {
 }
 
 impl Shared {
-    /// Sees to it that the limit is at least `MARGIN` ahead of `stamp`.
+    /// Ensures that the limit is at least `MARGIN` ahead of `stamp`.
     fn raise_limit(&self, stamp: u64) -> Result<()> {
         if stamp.saturating_add(MARGIN) <= self.stamps.limit.load(SeqCst) {
             return Ok(());
@@ -105,7 +111,7 @@ impl Shared {
     }
 }
 
-/// Advances the engine past all stamps that it gave before a restart.
+/// Advances the engine past all stamps that it may have issued before a restart.
 pub(crate) fn resume(on: &dyn Engine) -> Result<()> {
     let key = Ident(0).catalog_key(CatalogKey::StampLimit);
     let mut buf = Vec::new();
@@ -115,12 +121,12 @@ pub(crate) fn resume(on: &dyn Engine) -> Result<()> {
 }
 
 impl Store {
-    /// The newest stamp that a reader may have seen: `operationTime` of a read.
+    /// The newest stamp that a reader can see: `operationTime` of a read.
     pub fn last_stamp(&self) -> CommitStamp {
         self.engine.last_stamp()
     }
 
-    /// The greatest stamp that was given or that somebody brought: `$clusterTime`.
+    /// The greatest stamp that was issued here or received from a client: `$clusterTime`.
     pub fn greatest_stamp(&self) -> CommitStamp {
         CommitStamp(self.engine.clock().greatest())
     }
@@ -130,7 +136,7 @@ impl Store {
         self.engine.clock().committed_ms()
     }
 
-    /// Later commits are behind `stamp`, which somebody has seen elsewhere.
+    /// Ensures that later commits are after `stamp`, which a client has seen on another server.
     pub fn observe_stamp(&self, stamp: CommitStamp) -> Result<()> {
         if stamp > self.greatest_stamp() {
             self.raise_limit(stamp.0)?;
@@ -139,37 +145,38 @@ impl Store {
         Ok(())
     }
 
-    /// As [`Store::observe_stamp`]; and every commit up to `stamp` is visible on return.
+    /// Like [`Store::observe_stamp`]; additionally every commit up to `stamp` is visible on return.
     pub fn advance_to(&self, stamp: CommitStamp) -> Result<()> {
         self.observe_stamp(stamp)?;
         self.engine.advance(stamp).map_err(engine)
     }
 
-    /// A stamp that no commit has: a timestamp for a document.
+    /// A stamp that no commit has, for a timestamp in a document.
     pub fn next_timestamp(&self) -> u64 {
         self.engine.clock().next()
     }
 
-    /// The last call before the end of the process: makes everything durable. Writes fail afterwards.
+    /// The last call before the process exits: makes everything durable. Later writes fail.
     pub fn close(&self) -> Result<()> {
-        // The next start continues right after the stamps of this one. Without this there is only a gap.
+        // Stores the exact stamp, so that the next start continues right after it. Without this there is only a
+        // gap.
         let exact = self.put_limit(self.engine.clock().greatest());
         self.engine.close().map_err(engine)?;
         exact
     }
 }
 
-/// When a write is visible to others.
+/// The time at which a write becomes visible to other clients.
 #[derive(Clone)]
 pub enum Stamp {
-    /// The stamp of its commit; of a write that changed nothing, that of the newest commit.
+    /// The stamp of the commit; for a write that changed nothing, the stamp of the newest commit.
     Committed(CommitStamp),
-    /// With the commit of its transaction.
+    /// Visible with the commit of its transaction.
     Transaction(std::sync::Arc<crate::store::transaction::Bound>),
 }
 
 impl Stamp {
-    /// The stamp of the commit; none while the transaction is open, or if it was not committed.
+    /// The stamp of the commit; `None` while the transaction is open, or if it was aborted.
     pub fn get(&self) -> Option<CommitStamp> {
         match self {
             Stamp::Committed(stamp) => Some(*stamp),
@@ -178,15 +185,14 @@ impl Stamp {
     }
 }
 
-/// What [`Store::write`] gives back.
+/// The result of [`Store::write`].
 pub struct Written<T> {
     pub value: T,
     pub stamp: Stamp,
 }
 
 impl Store {
-    /// Takes a collection's counters as they are stored: after a commit of which no one knows whether it
-    /// happened.
+    /// Reloads a collection's counters from the engine, after a commit whose outcome is unknown.
     pub(crate) fn reload_counters(&self, collection: &Collection) {
         if let Ok(stored) = catalog::load_counters(self.engine.latest(), collection.ident) {
             collection.state.set_counters(stored.0, stored.1);

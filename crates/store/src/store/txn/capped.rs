@@ -1,8 +1,8 @@
-//! Inserts into capped collections: the oldest documents make room for the newest.
+//! Inserts into capped collections: the oldest documents are deleted as new ones arrive.
 //!
-//! Writers of one capped collection follow one another: each locks a key that stands for the
-//! collection before it takes a record id, and holds it until its commit. So record ids become
-//! visible in their own order, and a tailable cursor that has read up to one id misses nothing.
+//! The writers of a capped collection are serialized: each one locks a key that represents the collection before it
+//! takes a record id, and holds the lock until its commit. So record ids become visible in ascending order, and a
+//! tailable cursor that has read up to an id misses no record.
 
 use std::sync::{Arc, atomic::Ordering::Relaxed};
 
@@ -12,12 +12,12 @@ use nagi_kv::Space;
 
 use crate::{Collection, RecordKey, WriteTxn, engine_error::engine, record};
 
-/// Records a transaction takes out at most, where many must go at once.
+/// Upper limit of records deleted per transaction, when many must be deleted.
 pub(crate) const CAPPED_BATCH_COUNT: usize = 1000;
 
 /// Writing.
 impl WriteTxn<'_> {
-    /// Before an insert: makes this writer the only one, and refuses what can never fit (2).
+    /// Before an insert: locks the collection for this writer, and refuses a document larger than the limit (2).
     pub(crate) fn enter_capped(&mut self, collection: &Collection, doc: Doc<'_>) -> Result<()> {
         if doc.len() as i64 > collection.options.capped_bytes_max() {
             bail!(Code::BAD_VALUE, "object to insert exceeds cappedMaxSize");
@@ -30,7 +30,7 @@ impl WriteTxn<'_> {
         self.txn().lock(collection.space, &guard).map_err(engine)
     }
 
-    /// Takes the oldest documents out until the collection is within its limits.
+    /// Deletes the oldest documents until the collection is within its limits.
     pub(crate) fn trim_capped(&mut self, collection: &Arc<Collection>, at: usize) -> Result<()> {
         let options = &collection.options;
         let count_max = options.count_max.unwrap_or(i64::MAX);
@@ -50,9 +50,9 @@ impl WriteTxn<'_> {
         Ok(())
     }
 
-    /// Takes the oldest document out; false if there is none.
+    /// Deletes the oldest document; returns false if there is none.
     fn remove_first(&mut self, collection: &Arc<Collection>, at: usize) -> Result<bool> {
-        // Everything before has been deleted: not to be walked over again.
+        // All earlier records have been deleted: the cursor skips their tombstones.
         let known = collection.state.first_record.load(Relaxed);
         let first = self.touched[at].first_record.max(known);
         let (start, end) = (collection.ident.record_key(first), collection.ident.end());
@@ -68,7 +68,7 @@ impl WriteTxn<'_> {
         Ok(true)
     }
 
-    /// Count and bytes as this transaction's state has them.
+    /// Count and bytes as of this transaction's snapshot.
     fn committed_counters(&mut self, collection: &Collection) -> Result<(i64, i64)> {
         let mut buf = Vec::new();
         let key = collection.ident.bytes();

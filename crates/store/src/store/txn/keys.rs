@@ -1,4 +1,4 @@
-//! The index keys of a write transaction: what a document adds to each index, and takes from it.
+//! Index keys of a write transaction: the keys that a document adds to each index, and those it removes.
 
 use std::sync::{Arc, atomic::Ordering::Acquire};
 
@@ -19,11 +19,11 @@ use crate::{
     keystring,
 };
 
-/// Largest key string of an `_id` that a record lies under, as in MongoDB.
+/// Largest key string of an `_id` in a clustered collection, as in MongoDB.
 const RECORD_KEY_BYTES_MAX: usize = 8 << 20;
 
 impl WriteTxn<'_> {
-    /// The key of a new record in a collection whose records lie under their ids; 11000 if it is taken.
+    /// The key of a new record in a collection clustered by `_id`; fails with 11000 if it is taken.
     pub(super) fn claim_id(&mut self, collection: &Collection, doc: Doc<'_>) -> Result<RecordId> {
         let Some(index) = collection.id_index() else {
             return Err(Error::bug("a collection has no index on _id"));
@@ -51,7 +51,7 @@ impl WriteTxn<'_> {
             );
         }
         let (space, stored) = (collection.space, RecordKey::Key(key).stored(collection.ident));
-        // As in `put_unique`: claimed, then the ceiling is raised, then it is put.
+        // Same order as in `put_unique`: lock, raise the ceiling, put.
         self.txn().lock(space, &stored).map_err(engine)?;
         let is_new = match &index.ceiling {
             Some(ceiling) => ceiling.rise(key, || self.store.latest().last_key(index))?,
@@ -111,7 +111,8 @@ impl WriteTxn<'_> {
         done
     }
 
-    /// Both sinks are sorted: takes out what is only old, puts what is only new or has other bits.
+    /// Both sinks are sorted: removes keys that are only old, and puts keys that are only new or have other type
+    /// bits.
     fn change_keys(
         &mut self,
         collection: &Collection,
@@ -134,7 +135,7 @@ impl WriteTxn<'_> {
             while at < olds.len() && olds.key(at).0 < key {
                 at += 1;
             }
-            // While the index is being built, an old key may not be there yet.
+            // During the index build, an old key may not have been inserted yet.
             if !index.ready || at == olds.len() || olds.key(at) != (key, bits) {
                 self.put_key(collection, index, key, bits, id, PutBy::Writer)?;
             }
@@ -142,7 +143,7 @@ impl WriteTxn<'_> {
         Ok(())
     }
 
-    /// Fills the sink with the keys of a document that is to be stored, and notes new arrays.
+    /// Fills the sink with the index keys of a document that is to be stored, and records new multikey paths.
     pub(crate) fn fill(
         &mut self,
         index: &Arc<Index>,
@@ -164,15 +165,16 @@ impl WriteTxn<'_> {
         }
         multikey.see(bits);
         let key = index.ident.catalog_key(CatalogKey::Multikey);
-        // Locked before the bits are taken, so that no newer ones are overwritten.
+        // Locked before the bits are read, so that newer bits are not overwritten.
         self.txn().lock(Space::Catalog, &key).map_err(engine)?;
         self.txn().put(Space::Catalog, &key, &multikey.to_bytes()).map_err(engine)?;
         self.multikey.push((Arc::clone(index), bits.to_vec()));
         Ok(())
     }
 
-    /// Adds one key. A unique index refuses one that another record has (11000); while it is being
-    /// built, a writer continues with the key stored apart, and the build is judged at its end.
+    /// Adds one key. A unique index refuses a key of another record (11000). During the build of a unique index, a
+    /// writer's duplicate is accepted: its entry is stored under a quarantine key (see `aside_key`), and the key is
+    /// checked at the end of the build (deferred uniqueness check).
     pub(crate) fn put_key(
         &mut self,
         collection: &Collection,
@@ -206,7 +208,8 @@ impl WriteTxn<'_> {
         done
     }
 
-    /// Refuses a key that another record has, in an index that was not created unique.
+    /// Refuses a key of another record, in an index that was built non-unique but must be unique now
+    /// (`prepareUnique`, or converted).
     fn check_free(
         &mut self,
         collection: &Collection,
@@ -215,7 +218,8 @@ impl WriteTxn<'_> {
         bits: &[u8],
         id: RecordKey<'_>,
     ) -> Result<()> {
-        // Whoever puts this key locks it first: entries of different records do not meet.
+        // Each writer of this key locks it first, because entries of different records have different storage keys
+        // and would not conflict.
         self.txn().lock(Space::Index, full).map_err(engine)?;
         let end = [full, &[keystring::AFTER]].concat();
         let mut cursor = self.txn().cursor(Space::Index, full, &end).map_err(engine)?;
@@ -242,8 +246,8 @@ impl WriteTxn<'_> {
         let mut value = std::mem::take(&mut self.scratch.value);
         let is_new = match &index.ceiling {
             Some(ceiling) => {
-                // Claimed first: another transaction that has put this key, and ended, had raised the
-                // ceiling before it gave the key back.
+                // Locked first: another transaction that put this key and has finished had raised the ceiling
+                // before it released the lock.
                 self.txn().lock(Space::Index, full).map_err(engine)?;
                 ceiling.rise(&full[4..], || self.store.latest().last_key(index))?
             }
@@ -282,7 +286,7 @@ impl WriteTxn<'_> {
         done
     }
 
-    /// Notes for who builds the index that the record gets or loses the key.
+    /// Logs for the index build that the record gains or loses the key.
     fn log_change(&mut self, index: &Index, key: &[u8], id: RecordKey<'_>) -> Result<()> {
         let Some(bulk) = &index.bulk else { return Ok(()) };
         let mut full = std::mem::take(&mut self.scratch.key);
@@ -322,7 +326,8 @@ impl WriteTxn<'_> {
         done
     }
 
-    /// While a unique index is being built, the entry may be another record's, and one's own aside.
+    /// During the build of a unique index, the entry may belong to another record, and this record's own entry may
+    /// be quarantined.
     fn delete_own(&mut self, index: &Index, full: &[u8], id: RecordKey<'_>) -> Result<()> {
         let mut value = std::mem::take(&mut self.scratch.value);
         let found = self.txn().get(Space::Index, full, &mut value).map_err(engine)?;
@@ -341,15 +346,15 @@ impl WriteTxn<'_> {
     }
 }
 
-/// Where the entry of a record waits while another one has the key.
+/// The quarantine key of a record's entry while another record has the key.
 fn aside_key(full: &[u8], id: RecordKey<'_>) -> Vec<u8> {
     let mut aside = full.to_vec();
     id.append_tail(&mut aside);
     aside
 }
 
-/// The keys of a document in an index; none if a partial index leaves it out. The `_id` index, which
-/// every write keeps, is as fast as any plain path.
+/// The keys of a document in an index; none if a partial index excludes it. The `_id` index, which every write
+/// updates, is as fast as any simple path.
 pub(crate) fn fill_sink(index: &Index, doc: Doc<'_>, sink: &mut KeySink) -> Result<()> {
     if !index.covers(doc)? {
         sink.reset(0);
@@ -358,7 +363,7 @@ pub(crate) fn fill_sink(index: &Index, doc: Doc<'_>, sink: &mut KeySink) -> Resu
     keygen::keys(&index.spec, doc, sink)
 }
 
-/// Code 11000 with the text, `keyPattern` and `keyValue` that clients look at.
+/// Code 11000 with the text, `keyPattern` and `keyValue` that clients read.
 #[cold]
 pub(crate) fn duplicate_key(
     collection: &Collection,
@@ -368,14 +373,14 @@ pub(crate) fn duplicate_key(
 ) -> Error {
     let fields = index.spec.key_fields();
     let values = nagi_bson::DocBuf::build(|w| {
-        // An entry's key is well-formed: it has just been made.
+        // The key is well-formed: it was encoded just before.
         let _ = keystring::decode(key, bits, fields, w);
     });
     let values = nagi_bson::DocBuf::build(|w| {
         for part in &index.spec.key {
             match values.get(&part.path) {
                 Value::Missing => w.put(&part.path, Value::Null),
-                // What a collation made of a string is no text.
+                // The collation key of a string is not valid text.
                 Value::String(key) if index.spec.collation.is_some() => {
                     let shown = format!("CollationKey(0x{})", collation::key_hex(key));
                     w.put(&part.path, shown.as_str());

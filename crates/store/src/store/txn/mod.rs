@@ -1,9 +1,13 @@
-//! A write transaction: records, index keys and counters change together.
+//! A write transaction: changes records, index keys and counters together.
 //!
-//! Each collection that is written is entered through its gate once, in its newest version; the
-//! index list used is that version's, whatever version the caller holds. Counters are summed up here
-//! and added once, at commit. Buffers live in the thread and are reused: an insert allocates what
-//! the engine allocates.
+//!   begin --> touch (enter gate, newest version) --> put record, index keys --> commit: engine, counters, cache
+//!                        ^                                  |
+//!                        +---- next collection -------------+     conflict: a new transaction is begun
+//!
+//! Each written collection is entered through its gate once, in its newest version; the index list of that version
+//! is used, independent of the version that the caller holds. Counter changes are summed in the transaction and
+//! added once, at commit. Buffers belong to the thread and are reused: an insert allocates only what the engine
+//! allocates.
 
 pub(crate) mod capped;
 mod keys;
@@ -37,43 +41,43 @@ pub(crate) use keys::{duplicate_key, fill_sink};
 /// One attempt of [`Store::write`].
 pub struct WriteTxn<'s> {
     store: &'s Store,
-    /// Taken by the commit.
+    /// `None` after the commit.
     txn: Option<Box<dyn Txn>>,
     pub(crate) touched: Vec<Touched>,
-    /// Indexes that became multikey on more paths.
+    /// Indexes that became multikey on additional paths.
     multikey: Vec<(Arc<Index>, Vec<u64>)>,
-    /// Cache entries that the commit makes stale.
+    /// Hashes of the cache entries that become stale with the commit.
     changed: Vec<u64>,
     scratch: Box<Scratch>,
-    /// After a conflict nothing but a new transaction helps.
+    /// Set after a conflict: the transaction cannot continue and must be retried.
     conflict: bool,
     bypass_validation: bool,
     keep_empty_timestamps: bool,
-    /// How often `write` has begun again.
+    /// Number of earlier attempts of this `write`.
     attempt: u32,
-    /// The record that somebody else writes.
+    /// The record that another transaction was writing.
     contended: Option<Contended>,
     pub(crate) keys: KeysWritten,
 }
 
-/// A collection this transaction writes.
+/// A collection written by this transaction.
 pub(crate) struct Touched {
     pub(crate) collection: Arc<Collection>,
     pub(crate) count: i64,
     pub(crate) bytes: i64,
-    /// In a capped collection: records below this id are gone.
+    /// In a capped collection: the records below this id are deleted.
     pub(crate) first_record: i64,
     pass: Pass,
 }
 
-/// A collection whose gate was entered, before it is known that the transaction may write there.
+/// A collection whose gate was entered, before it is known that the transaction may write it.
 struct Entered<'c> {
     collection: &'c Collection,
     pass: Option<Pass>,
 }
 
 impl Entered<'_> {
-    /// The transaction stays inside until [`Touched`] is dropped.
+    /// Keeps the transaction inside the gate until [`Touched`] is dropped.
     fn stay(mut self) -> Pass {
         self.pass.take().expect("it was entered")
     }
@@ -93,13 +97,13 @@ impl Drop for Touched {
     }
 }
 
-/// Who puts an index key.
+/// The origin of an index key.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(crate) enum PutBy {
     Writer,
-    /// Who builds an index record by record.
+    /// An index build, record by record.
     Build,
-    /// Who makes an index agree with what writers did while it was built.
+    /// An index build that applies the changes that writers logged during the build.
     Drain,
 }
 
@@ -120,14 +124,14 @@ struct Scratch {
 }
 
 impl Scratch {
-    /// Memory held.
+    /// Memory held, in bytes.
     fn bytes(&self) -> usize {
         let keys = self.old_keys.heap_bytes() + self.new_keys.heap_bytes();
         self.key.capacity() + self.value.capacity() + keys
     }
 }
 
-/// The parts of a transaction that waits for its next statement.
+/// The state of a transaction that waits for its next statement.
 pub(crate) struct Suspended {
     txn: Box<dyn Txn>,
     touched: Vec<Touched>,
@@ -151,12 +155,12 @@ impl Suspended {
         &mut *self.txn
     }
 
-    /// The record that it could not write.
+    /// The record on which it had a conflict.
     pub(crate) fn contended(&self) -> Option<Contended> {
         self.contended.clone()
     }
 
-    /// Whether it has written to the collection.
+    /// Returns true if it has written to the collection.
     pub(crate) fn has_touched(&self, collection: &Collection) -> bool {
         self.touched.iter().any(|touched| touched.collection.ident == collection.ident)
     }
@@ -194,7 +198,7 @@ impl<'s> WriteTxn<'s> {
         })
     }
 
-    /// Goes on with a transaction of several statements.
+    /// Resumes a transaction of several statements.
     pub(crate) fn resume(store: &'s Store, from: Suspended, options: &WriteOptions<'_>) -> Self {
         WriteTxn {
             store,
@@ -212,7 +216,7 @@ impl<'s> WriteTxn<'s> {
         }
     }
 
-    /// Waits for the next statement.
+    /// Suspends the transaction until its next statement.
     pub(crate) fn suspend(mut self) -> Suspended {
         Suspended {
             txn: self.txn.take().expect("taken by the commit only"),
@@ -238,7 +242,7 @@ impl<'s> WriteTxn<'s> {
         self.store.collection(namespace)
     }
 
-    /// Reads through the transaction: one state, with its own writes. Make a new one after a write.
+    /// Reads through the transaction: its snapshot with its own writes. A new reader is needed after a write.
     pub fn reader(&self) -> Reader<'_> {
         Reader::of(&**self.txn.as_ref().expect("taken by the commit only"))
     }
@@ -247,7 +251,7 @@ impl<'s> WriteTxn<'s> {
         &mut **self.txn.as_mut().expect("taken by the commit only")
     }
 
-    /// Enters the collection; gives back its place in `touched`.
+    /// Enters the collection; returns its position in `touched`.
     pub(crate) fn touch(&mut self, collection: &Collection) -> Result<usize> {
         let same = |touched: &Touched| touched.collection.ident == collection.ident;
         if let Some(at) = self.touched.iter().position(same) {
@@ -264,7 +268,7 @@ impl<'s> WriteTxn<'s> {
         let named = current.filter(|current| current.namespace == collection.namespace);
         let Some(current) = named else {
             if self.attempt == 0 {
-                // Whoever looks the collection up in the transaction finds what is there now, or none.
+                // The retry looks the collection up in the transaction and finds the current one, or none.
                 return Err(engine(nagi_kv::Error::Conflict));
             }
             let (ns, uuid) = (&collection.namespace, collection.uuid);
@@ -295,15 +299,15 @@ impl<'s> WriteTxn<'s> {
         Ok(self.touched.len() - 1)
     }
 
-    /// Stores a document. `_id` is moved to the front or generated; an empty timestamp at the top
-    /// becomes now. Codes 2, 15, 52, 121, 11000, 171 and those of index keys.
+    /// Stores a document. `_id` is moved to the front or generated; an empty top-level timestamp is set to the
+    /// current time. Codes 2, 15, 52, 121, 11000, 171 and those of index keys.
     pub fn insert(&mut self, collection: &Collection, doc: Doc<'_>) -> Result<RecordId> {
         let mut rewritten = Vec::new();
         let doc = insert::prepare(doc, self.store, self.keep_empty_timestamps, &mut rewritten)?;
         self.insert_checked(collection, doc)
     }
 
-    /// Inserts a document that an upsert made: it begins with `_id`, and its empty timestamps stay.
+    /// Inserts a document built by an upsert: it begins with `_id`, and its empty timestamps are kept.
     ///
     /// # Errors
     /// Those of [`WriteTxn::insert`].
@@ -356,7 +360,7 @@ impl<'s> WriteTxn<'s> {
         self.had(done, Contended::new(collection.space, key))
     }
 
-    /// Remembers the key if somebody else has it.
+    /// Records the key if another transaction has locked it.
     fn had(&mut self, done: nagi_kv::Result<()>, key: Contended) -> Result<()> {
         if matches!(done, Err(nagi_kv::Error::Conflict)) {
             self.contended = Some(key);
@@ -364,7 +368,7 @@ impl<'s> WriteTxn<'s> {
         done.map_err(engine)
     }
 
-    /// The record that this transaction could not write.
+    /// The record on which this transaction had a conflict.
     pub(crate) fn contended(&self) -> Option<Contended> {
         self.contended.clone()
     }
@@ -384,8 +388,8 @@ impl<'s> WriteTxn<'s> {
         Ok(state.next_record.fetch_add(1, AcqRel))
     }
 
-    /// Replaces the record `id`, which is `old` as this transaction read it. The `_id` must not
-    /// change (66).
+    /// Replaces the record `id`, whose content as read by this transaction is `old`. The `_id` must not change
+    /// (66).
     pub fn update(
         &mut self,
         collection: &Collection,
@@ -415,7 +419,7 @@ impl<'s> WriteTxn<'s> {
         self.change(at, &collection, id, (Some(old), Some(new)))
     }
 
-    /// Removes the record `id`, which is `old` as this transaction read it.
+    /// Deletes the record `id`, whose content as read by this transaction is `old`.
     pub fn delete(
         &mut self,
         collection: &Collection,
@@ -433,7 +437,7 @@ impl<'s> WriteTxn<'s> {
         self.change(at, &collection, id, (Some(old), None))
     }
 
-    /// The door for changes of documents, see `change`: counters, the record cache and the change log follow.
+    /// The hook for changes of documents, see `change`: updates the counters, the record cache and the change log.
     fn change(
         &mut self,
         at: usize,
@@ -453,8 +457,8 @@ impl<'s> WriteTxn<'s> {
         self.store.log_change(&mut **txn, &change)
     }
 
-    /// Takes a record out that is no document, and from the counters what it counts there. Its index
-    /// keys stay: no one knows what they are.
+    /// Removes a record that is not a valid document, and subtracts it from the counters. Its index keys cannot be
+    /// determined and remain.
     pub(crate) fn take_out(
         &mut self,
         collection: &Collection,
@@ -463,7 +467,7 @@ impl<'s> WriteTxn<'s> {
     ) -> Result<()> {
         let at = self.touch(collection)?;
         if collection.layout == Layout::Numbers {
-            // Its number must not be used again while there are keys that lead to it.
+            // Its number must not be reused while index keys still refer to it.
             self.next_record_number(collection)?;
         }
         self.txn().delete(collection.space, key).map_err(engine)?;
@@ -472,8 +476,8 @@ impl<'s> WriteTxn<'s> {
         Ok(())
     }
 
-    /// Moves a record to where it belongs, if nothing is there. Its index keys are not touched: they are built
-    /// again.
+    /// Moves a record to its correct key, if no record is there. Its index keys are not changed, because the
+    /// indexes are rebuilt afterwards.
     pub(crate) fn move_record(
         &mut self,
         collection: &Collection,
@@ -491,14 +495,14 @@ impl<'s> WriteTxn<'s> {
         if let Some(index) = collection.id_index()
             && let Some(ceiling) = &index.ceiling
         {
-            // The next insert must not take the place for free.
+            // The next insert must not assume that the key is free.
             ceiling.rise(&to[4..], || self.store.latest().last_key(index))?;
         }
         Ok(true)
     }
 
-    /// Makes this transaction conflict with whoever writes the record, as if it wrote it itself. A
-    /// lock before the first read waits for others a while instead of failing.
+    /// Makes this transaction conflict with other writers of the record, as if it wrote the record itself. A lock
+    /// before the first read waits for a while instead of failing at once.
     pub fn lock(&mut self, collection: &Collection, id: RecordKey<'_>) -> Result<()> {
         let at = self.touch(collection)?;
         let current = &self.touched[at].collection;
@@ -506,8 +510,8 @@ impl<'s> WriteTxn<'s> {
         self.txn().lock(space, &key).map_err(engine)
     }
 
-    /// Runs `f`; if it fails, its writes are undone and the transaction continues. For the statements
-    /// of a batch that may fail one by one. A conflict ends the transaction all the same.
+    /// Runs `f`; if it fails, its writes are rolled back and the transaction continues. Used for statements of a
+    /// batch, which may fail individually. A conflict ends the whole transaction nevertheless.
     pub fn attempt<T>(&mut self, f: impl FnOnce(&mut Self) -> Result<T>) -> Result<T> {
         let (savepoint, keys) = (self.txn().savepoint(), self.keys);
         let sums: Vec<(i64, i64, i64)> =
@@ -521,7 +525,7 @@ impl<'s> WriteTxn<'s> {
             }
             self.txn().rollback_to(savepoint);
             self.keys = keys;
-            // Their keys are undone too: no one may take them for stored.
+            // Their catalog keys are rolled back too and must not be considered stored.
             self.multikey.truncate(multikey_count);
             for (at, touched) in self.touched.iter_mut().enumerate() {
                 (touched.count, touched.bytes, touched.first_record) =
@@ -531,7 +535,7 @@ impl<'s> WriteTxn<'s> {
         result
     }
 
-    /// The cached copy of this document is stale once this commits.
+    /// Marks the cached copy of this document as stale once this transaction commits.
     fn forget(&mut self, collection: &Collection, id: Value<'_>) {
         if self.store.cache.is_some()
             && let Some(index) = collection.id_index()
@@ -542,7 +546,7 @@ impl<'s> WriteTxn<'s> {
         }
     }
 
-    /// Commits; on success the counters in memory follow.
+    /// Commits; on success the counters in memory are updated.
     pub(crate) fn commit(mut self, durability: Durability) -> Result<CommitStamp> {
         if self.conflict {
             return Err(engine(nagi_kv::Error::Conflict));
