@@ -33,7 +33,7 @@ impl Charge {
         taken
     }
 
-    /// As [`Charge::try_grow`], but never beyond the limit of all pools together, even for a charge that is larger
+    /// Like [`Charge::try_grow`], but never beyond the limit of all pools together, even for a charge that is larger
     /// than its pool and alone in it.
     pub(crate) fn try_grow_strictly(&mut self, bytes: u64) -> bool {
         let fits = self.budget.demand().checked_add(bytes);
@@ -44,7 +44,7 @@ impl Charge {
         taken
     }
 
-    /// As [`Charge::try_grow_strictly`], but waits in the queue. Returns false if there was no capacity in time, if
+    /// Like [`Charge::try_grow_strictly`], but waits in the queue. Returns false if there was no capacity in time, if
     /// `go_on` returned false, or if the charge is not empty and others have held memory for longer. See
     /// [`crate::line`].
     pub(crate) fn grow_in_line(
@@ -86,7 +86,7 @@ impl Charge {
         covered
     }
 
-    /// As [`Charge::cover`] without steps, but waits for capacity, at most `wait`. Returns false if there was none
+    /// Like [`Charge::cover`] without steps, but waits for capacity, at most `wait`. Returns false if there was none
     /// in time or `go_on` returned false.
     pub fn cover_within(
         &mut self,

@@ -1,4 +1,4 @@
-//! The watcher's latest gauges, for those who report them.
+//! The watcher's latest gauges, for the code that reports them.
 
 /// Gauges of the process.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]

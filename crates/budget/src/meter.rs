@@ -72,7 +72,7 @@ pub fn fits(more: usize) -> bool {
     has(more) || charge(more)
 }
 
-/// As [`fits`], for code that cannot fail: comparisons, hashes. If it returns false, the request must fail: all
+/// Like [`fits`], for code that cannot fail: comparisons, hashes. If it returns false, the request must fail: all
 /// further requests for memory are refused, [`check_refused`] returns true, and the placeholder result of the
 /// caller is discarded.
 #[inline]
@@ -122,7 +122,7 @@ pub fn has(more: usize) -> bool {
     UNCOVERED.get().saturating_add(more as i64) <= LIMIT.get()
 }
 
-/// As [`fits`], but waits in the queue if there is no capacity. Returns false if there was none in time, if `go_on`
+/// Like [`fits`], but waits in the queue if there is no capacity. Returns false if there was none in time, if `go_on`
 /// returned false, or if the request holds memory and others have held theirs for longer. Without `go_on` the wait
 /// is short.
 #[cold]

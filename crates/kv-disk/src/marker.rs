@@ -6,7 +6,7 @@
 //!   stampsFrom: 4711       after a repair: commit stamps continue from here
 //!
 //! It is written before the first byte of data, and checked before any file is opened. Without the state, a data
-//! directory whose files are gone would be taken for a new one and look like an empty database.
+//! directory whose files are gone would be mistaken for a new one and look like an empty database.
 
 use std::{fs, io, path::Path};
 

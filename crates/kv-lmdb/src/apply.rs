@@ -31,7 +31,7 @@ use crate::{
 
 /// The longest sleep of a commit that does not have to wait.
 const SLEEP_MAX: Duration = Duration::from_micros(2000);
-/// How long a commit waits for memory while the data file cannot be written. Then it is refused.
+/// The maximum wait of a commit for memory while the data file cannot be written; afterwards it is refused.
 const WAIT_MAX: Duration = Duration::from_secs(30);
 const LOOK_EACH: Duration = Duration::from_millis(20);
 

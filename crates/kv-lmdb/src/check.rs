@@ -78,7 +78,7 @@ pub(crate) fn verify(core: &Core, watch: &mut Watch<'_>) -> Result<Option<Vec<St
 /// damaged entries are removed. The damaged files are kept in a folder `damaged-<seconds>`.
 ///
 /// # Errors
-/// As for `open`; `Corrupt` if nothing of the file can be read.
+/// The same as for `open`; `Corrupt` if nothing of the file can be read.
 pub fn repair(dir: &Path, options: &Options) -> Result<Repair> {
     let files = dir.join(ENGINE);
     let aside = dir.join(format!("damaged-{}", seconds()));

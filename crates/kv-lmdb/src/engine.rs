@@ -61,12 +61,12 @@ pub fn open(dir: &Path, options: &Options) -> Result<Arc<dyn Engine>> {
     Ok(Arc::new(open_files(dir, options)?.0))
 }
 
-/// As `open`; also returns what was lost of the log, which can happen only if `salvage` is set.
+/// Like `open`; also returns what was lost of the log, which can happen only if `salvage` is set.
 pub(crate) fn open_files(dir: &Path, options: &Options) -> Result<(Lmdb, Option<String>)> {
     open_with(dir, options, Hook::default())
 }
 
-/// As `open`, with a test's hook installed from the start.
+/// Like `open`, with a test's hook installed from the start.
 pub(crate) fn open_with(
     dir: &Path,
     options: &Options,

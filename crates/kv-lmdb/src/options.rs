@@ -2,24 +2,24 @@
 
 use std::{path::Path, time::Duration};
 
-/// How the data file grows.
+/// The growth of the data file.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Growth {
     /// A thread allocates ahead, in steps of 64 MB, 128 MB, ... 2 GB.
     Ahead,
-    /// As `Ahead`, in steps of 16 MB, 32 MB, ... 512 MB (`smallFiles`).
+    /// Like `Ahead`, in steps of 16 MB, 32 MB, ... 512 MB (`smallFiles`).
     AheadSmall,
     /// The file grows as it is written (`preallocDataFiles: false`). With `smallFiles`, log segments are small,
     /// too.
     AsWritten { small: bool },
 }
 
-/// How to open the engine.
+/// Options for opening the engine.
 #[derive(Clone, Debug)]
 pub struct Options {
-    /// How often the log is synced (`storage.journal.commitIntervalMs`).
+    /// The interval at which the log is synced (`storage.journal.commitIntervalMs`).
     pub commit_interval_ms: u32,
-    /// How long a commit may stay out of the data file (`storage.syncPeriodSecs`).
+    /// The maximum delay until a commit is applied to the data file (`storage.syncPeriodSecs`).
     pub sync_period: Duration,
     /// Size of the commits in memory at which they are written to the data file. Meanwhile the next layer may take
     /// as much again; beyond that commits slow down, and at three times this size they wait.

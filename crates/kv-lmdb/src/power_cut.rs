@@ -81,7 +81,7 @@ impl Disk {
     }
 }
 
-/// Nothing is synced or applied unless the test says so.
+/// Options under which nothing is synced or applied unless the test requests it.
 fn lazy() -> Options {
     Options {
         commit_interval_ms: 3_600_000,

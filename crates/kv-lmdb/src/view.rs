@@ -1,4 +1,4 @@
-//! What a reader sees: layers of commits in memory above a snapshot of the files.
+//! The reader's view: layers of commits in memory above a snapshot of the files.
 //!
 //!   layer 0   active: commits go here
 //!   layer 1   frozen: being written to the file (may be absent)

@@ -7,7 +7,7 @@ use crate::tier;
 /// The tier's share of the cache in percent, if the compression ratio of the data is unknown.
 const UNKNOWN_TIER_PERCENT: u32 = 20;
 
-/// How to open the engine.
+/// Options for opening the engine.
 #[derive(Clone, Debug)]
 pub struct Options {
     /// Memory for blocks and memtables together.
@@ -17,7 +17,7 @@ pub struct Options {
     /// Share of `cache_bytes` for those blocks, in percent; none: adapts to the size and compression ratio of the
     /// data.
     pub cache_compressed_percent: Option<u8>,
-    /// How often the log is written and synced (`storage.journal.commitIntervalMs`).
+    /// The interval at which the log is written and synced (`storage.journal.commitIntervalMs`).
     pub commit_interval_ms: u32,
     /// Compressor of documents, the change log and spilled runs.
     pub records_compression: Compressor,

@@ -154,7 +154,7 @@ impl Conflicts {
         self.claim_while(key, claimer, active, &mut || true)
     }
 
-    /// As `claim`; while it waits, it calls `go_on` every few milliseconds, and gives up if that returns false.
+    /// Like `claim`; while it waits, it calls `go_on` every few milliseconds, and gives up if that returns false.
     pub fn claim_while(
         &self,
         key: KeyHash,

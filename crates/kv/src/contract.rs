@@ -120,7 +120,7 @@ pub trait Maintenance: Send + Sync {
     /// Rewrites the range so that the space of removed and old versions is released. May take long.
     fn compact(&self, space: Space, start: &[u8], end: &[u8]) -> Result<()>;
 
-    /// As `compact`, in pieces that take seconds. `watch` is called several times a second with the bytes done and
+    /// Like `compact`, in pieces that take seconds. `watch` is called several times a second with the bytes done and
     /// the total bytes; if it returns false, the work is cancelled within a fraction of a second. Pieces that were
     /// rewritten stay rewritten. Returns false if it was cancelled.
     fn compact_watched(&self, range: KeyRange<'_>, watch: &mut Watch<'_>) -> Result<bool> {
@@ -156,7 +156,7 @@ pub trait Maintenance: Send + Sync {
 
 /// Gauges, and limits that may change at run time. An engine omits gauges that it does not have.
 pub trait Tuning: Send + Sync {
-    /// How the engine compresses the blocks of this space; none if it does not.
+    /// The compressor of the blocks of this space; `None` if the engine does not compress them.
     fn compressor(&self, _space: Space) -> Compressor {
         Compressor::None
     }
@@ -252,7 +252,7 @@ pub trait Txn: Read {
         self.lock_while(space, key, &mut || true)
     }
 
-    /// As `lock`; while it waits for another holder, it calls `go_on` every few milliseconds, and returns
+    /// Like `lock`; while it waits for another holder, it calls `go_on` every few milliseconds, and returns
     /// `Conflict` at once if that returns false.
     fn lock_while(
         &mut self,
@@ -321,7 +321,7 @@ pub trait Cursor: Send {
         step_through(self, batch, true, max_entries, max_bytes)
     }
 
-    /// As `next_batch`, for the entries before the current one.
+    /// Like `next_batch`, for the entries before the current one.
     fn prev_batch(
         &mut self,
         max_entries: usize,

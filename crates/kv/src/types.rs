@@ -22,13 +22,13 @@ pub enum Space {
     Spill = 5,
     /// Documents of collections with a compressor of their own: none.
     RecordsNone = 6,
-    /// As above: snappy.
+    /// The same, compressed with snappy.
     RecordsSnappy = 7,
-    /// As above: zlib.
+    /// The same, compressed with zlib.
     RecordsZlib = 8,
-    /// As above: zstd.
+    /// The same, compressed with zstd.
     RecordsZstd = 9,
-    /// As above: lz4.
+    /// The same, compressed with lz4.
     RecordsLz4 = 10,
 }
 

@@ -23,7 +23,7 @@ impl<T> PerCore<T> {
         PerCore((0..core_count()).map(|core| Padded(make(core))).collect())
     }
 
-    /// As [`PerCore::new`] with at most `count` values, which further cores share. For large numbers of objects.
+    /// Like [`PerCore::new`] with at most `count` values, which further cores share. For large numbers of objects.
     pub fn at_most(count: usize, make: impl Fn(usize) -> T) -> PerCore<T> {
         PerCore((0..core_count().min(count.max(1))).map(|core| Padded(make(core))).collect())
     }

@@ -23,7 +23,7 @@ pub(crate) fn of(
 /// [`of`] by name.
 ///
 /// # Errors
-/// As for `of`.
+/// The same as for `of`.
 pub(crate) fn by_name(
     store: &Store,
     namespace: &Namespace,

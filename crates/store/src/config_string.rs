@@ -121,7 +121,7 @@ pub fn table_config(text: &str) -> Result<TableConfig> {
 /// Parses `storage.wiredTiger.engineConfig.configString`.
 ///
 /// # Errors
-/// As for [`table_config`].
+/// The same as for [`table_config`].
 pub fn engine_config(text: &str) -> Result<EngineConfig> {
     let mut config = EngineConfig::default();
     for (key, value) in pairs(text)? {

@@ -46,7 +46,7 @@ pub enum RecordId {
 pub(crate) enum Layout {
     #[default]
     Numbers,
-    /// Of a clustered collection: key strings of the ids.
+    /// For a clustered collection: key strings of the ids.
     Ids,
 }
 

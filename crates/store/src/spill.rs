@@ -143,7 +143,7 @@ impl Spill {
         let place = Arc::clone(self.place()?);
         let mut run = Writer::new(&place, self.end);
         let written = run.write(next);
-        // Also after a failed run: the next run is placed behind the bytes that it wrote.
+        // Also after a failed run: the next run is placed after the bytes that it wrote.
         self.end = run.at;
         self.bytes += run.bytes;
         self.entries += run.entries;

@@ -123,7 +123,7 @@ pub(crate) fn check_roots(path: &Path) -> Result<Vec<String>> {
 /// Walks all trees of `data.mdb` without LMDB, which no process may have open. Returns the inconsistencies found.
 ///
 /// # Errors
-/// As for [`check_roots`].
+/// The same as for [`check_roots`].
 pub(crate) fn check_pages(path: &Path) -> Result<Vec<String>> {
     let mut pages = Pages::open(path)?;
     for (_, tree) in pages.trees()? {

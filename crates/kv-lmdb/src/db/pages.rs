@@ -78,7 +78,7 @@ fn tree(bytes: &[u8]) -> Tree {
 struct Node<'p> {
     key: &'p [u8],
     flags: u16,
-    /// Of a branch, the child's page; of a leaf, the length of the value.
+    /// For a branch, the child's page; for a leaf, the length of the value.
     number: u64,
     rest: &'p [u8],
 }

@@ -5,7 +5,7 @@
 //!   then for each change: kind, u8 | space, u8 | key length, u32 | value length, u32 | key | value
 //!
 //! Little-endian. The checksum covers the segment's salt and everything but itself, so a record left from an
-//! earlier use of the file is not taken for one of this use.
+//! earlier use of the file is not mistaken for one of this use.
 
 use nagi_kv::{Space, log_key};
 

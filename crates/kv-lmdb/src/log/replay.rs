@@ -75,7 +75,7 @@ struct State<'t> {
     whole: u64,
     /// The newest durable stamp stored in any record.
     synced: u64,
-    /// Where the previous segment ends.
+    /// The end of the previous segment.
     end: Option<(PathBuf, u64)>,
     /// The first place where something is missing.
     gap: Option<(PathBuf, u64)>,
@@ -93,7 +93,7 @@ impl State<'_> {
             let (path, offset) = self.end.take().unwrap_or((reader.path().to_owned(), 0));
             self.found_gap(&path, offset);
         }
-        // Where the segment's records end, or where one is damaged; a later segment may show which.
+        // The end of the segment's records, or the position of a damaged one; a later segment may show which.
         let mut end = None;
         loop {
             let position = reader.position();

@@ -61,7 +61,7 @@ impl Search {
         self.work
     }
 
-    /// Where the next whole record begins, at or after `from`.
+    /// The offset of the next whole record, at or after `from`.
     pub(super) fn next(&mut self, file: &fs::File, from: u64) -> io::Result<Option<u64>> {
         let mut window = vec![0; WINDOW_BYTES + LOOK_BYTES];
         let mut at = from;

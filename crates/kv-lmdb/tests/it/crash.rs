@@ -24,7 +24,7 @@ fn commit(engine: &Arc<dyn Engine>, n: u32, durability: Durability) -> CommitSta
     txn.commit(durability).expect("commits")
 }
 
-/// Nothing is synced or applied unless the test says so.
+/// Options under which nothing is synced or applied unless the test requests it.
 fn lazy() -> Options {
     Options { commit_interval_ms: 3_600_000, ..options() }
 }

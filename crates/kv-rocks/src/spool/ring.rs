@@ -46,7 +46,7 @@ pub(super) struct Owner {
 /// The operation of a record.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Kind {
-    /// None: padding at the end of the ring.
+    /// `None`: padding at the end of the ring.
     Pad = 0,
     /// A new log file.
     Create = 1,

@@ -480,8 +480,8 @@ impl Inner {
     }
 
     /// Syncs the previous log before the first byte of a new one is written. After a power failure any part of the
-    /// unsynced data may be missing. A log after one with a hole would be taken for complete, and its changes of
-    /// counters and indexes would refer to documents that are lost.
+    /// unsynced data may be missing. A log after one with a hole would be mistaken for a complete one, and its
+    /// changes of counters and indexes would refer to documents that are lost.
     fn turn_to(&self, writer: &mut Writer, number: u64) {
         let before = writer.current.replace(number);
         if let Some(before) = before.filter(|before| *before != number)

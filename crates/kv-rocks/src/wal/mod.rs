@@ -2,7 +2,7 @@
 //!
 //! RocksDB reads the log up to the first record that is not whole and takes that for its end. After a crash that is
 //! correct: the end may be torn, and after a power failure any part of the unsynced data may be missing while a
-//! later part exists. But a byte that changed on disk looks the same, although the commits behind it were
+//! later part exists. But a byte that changed on disk looks the same, although the commits after it were
 //! acknowledged. They are distinguished by this rule:
 //!
 //!   Everything that a mark reports as synced must exist. If the log ends before that, it is damaged, and

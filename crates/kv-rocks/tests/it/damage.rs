@@ -121,7 +121,7 @@ fn look(scratch: &Scratch, truth: &Content, what: &str, tally: &mut Tally) {
     let named = [".sst", "MANIFEST", "CURRENT", "rocksdb", "storage", ".log"];
     assert!(named.iter().any(|name| text.contains(name)), "{what}: {text}");
     if what.contains("nagi.storage") {
-        return; // whose folder it is, a person has to say
+        return; // an administrator must decide who owns the folder
     }
     let report = repair(scratch.path(), &small()).unwrap_or_else(|e| panic!("{what}: repair: {e}"));
     assert!(!report.findings.is_empty(), "{what}: {text}: the repair found nothing");

@@ -1,4 +1,4 @@
-//! A log that changed on disk after a crash is reported, and not taken for one that the crash tore.
+//! A log that changed on disk after a crash is reported, and not mistaken for one that the crash tore.
 //!
 //! A copy of the data directory's files while the engine is open is what a power failure leaves if everything had
 //! reached the disk; the ring belongs to the original folder. A killed process leaves its ring.

@@ -40,7 +40,7 @@ const KEY_COST: usize = 96;
 
 struct Versions {
     stamp: u64,
-    /// None: deleted.
+    /// `None`: deleted.
     value: Option<Bytes>,
     /// Oldest first.
     older: Vec<(u64, Option<Bytes>)>,

@@ -292,7 +292,7 @@ pub(crate) fn assign(index: &Index, items: &[Item<'_>]) -> Option<Assignment> {
     assign_beside(index, items, None)
 }
 
-/// As [`assign`], but the field `near` gets its bounds elsewhere, so the other fields may be unbounded.
+/// Like [`assign`], but the field `near` gets its bounds elsewhere, so the other fields may be unbounded.
 pub(crate) fn assign_beside(
     index: &Index,
     items: &[Item<'_>],

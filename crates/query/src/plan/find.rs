@@ -28,7 +28,7 @@ pub struct FindRequest<'a> {
     pub sort: Doc<'a>,
     pub hint: Option<Hint<'a>>,
     pub skip: u64,
-    /// None: no limit. (`limit: 0` of the command is none.)
+    /// `None`: no limit. (`limit: 0` of the command is none.)
     pub limit: Option<u64>,
     pub min: Doc<'a>,
     pub max: Doc<'a>,

@@ -16,7 +16,7 @@ use crate::{
     source::{Env, ScanOptions, Source, Started},
 };
 
-/// How a plan was chosen.
+/// Information about the choice of a plan.
 #[derive(Default)]
 pub(crate) struct Choice {
     pub(crate) shape: Shape,
@@ -47,7 +47,7 @@ pub(crate) struct Tried {
     pub(crate) results: u64,
     /// Entries examined.
     pub(crate) works: u64,
-    /// How long it ran; 0 if that was not requested.
+    /// The duration of the run; 0 if it was not requested.
     pub(crate) nanos: u64,
     pub(crate) keys_examined: u64,
     pub(crate) docs_examined: u64,

@@ -26,7 +26,7 @@ pub struct CountRequest<'a> {
     pub namespace: &'a Namespace,
     pub filter: Doc<'a>,
     pub skip: u64,
-    /// None: no limit. (A negative limit of the command means its absolute value, 0 means none.)
+    /// `None`: no limit. (A negative limit of the command means its absolute value, 0 means none.)
     pub limit: Option<u64>,
     pub hint: Option<Hint<'a>>,
     pub collation: Asked,

@@ -372,7 +372,7 @@ impl<'c> Cx<'c> {
         }
     }
 
-    /// As [`Cx::writing`], for a document that has, or will have, this length.
+    /// Like [`Cx::writing`], for a document that has, or will have, this length.
     ///
     /// # Errors
     /// 10334 for a length far below 2 GiB, the limit of BSON.

@@ -57,7 +57,7 @@ pub(crate) struct IndexScan {
     seek: Vec<u8>,
     /// The filter on keys, in addition to the bounds.
     test: Option<KeyTest>,
-    /// Of a skip scan: the last value.
+    /// For a skip scan: the last value.
     value: Vec<u8>,
     /// Seeks to the next value since the last attempt of a step; none while each step finds another value.
     seeks_tried: Option<u32>,
@@ -374,7 +374,7 @@ fn forward(field: &Field, prefix: &[u8], value: &[u8], seek: &mut Vec<u8>) -> Po
     Position::Seek
 }
 
-/// As [`forward`], for a backward scan: `seek` becomes the key that all candidates are less than.
+/// Like [`forward`], for a backward scan: `seek` becomes the key that all candidates are less than.
 fn backward(field: &Field, prefix: &[u8], value: &[u8], seek: &mut Vec<u8>) -> Position {
     let after = field.ranges.partition_point(|range| {
         &*range.start < value || (&*range.start == value && range.start_included)

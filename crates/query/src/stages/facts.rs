@@ -35,7 +35,7 @@ pub enum RunsOn {
     Either,
 }
 
-/// Where a stage is allowed, in addition to its position in a pipeline.
+/// The places in which a stage is allowed, in addition to its position in a pipeline.
 #[derive(Debug, Clone, Copy)]
 pub struct StageFacts {
     /// Allowed in a transaction, and with a snapshot read concern.

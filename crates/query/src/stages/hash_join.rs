@@ -50,7 +50,7 @@ pub(super) struct Recipe {
     planned: usize,
 }
 
-/// How rows are found.
+/// The key by which rows are found.
 enum Key {
     /// Without a key: each row is tested.
     All,

@@ -245,7 +245,7 @@ impl Pipeline {
         self.open_as(from, input, open, |source, _| source)
     }
 
-    /// As `open`, with counters around each stage, for explain. Nothing is written.
+    /// Like `open`, with counters around each stage, for explain. Nothing is written.
     pub(crate) fn open_counted(&self, from: usize, input: Box<dyn Source>) -> Box<dyn Source> {
         let open = |stage: &dyn Stage, input| match stage.writes() {
             true => Box::new(Unwritten::new(input)) as Box<dyn Source>,

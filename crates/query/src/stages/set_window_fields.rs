@@ -42,7 +42,7 @@ pub(super) struct Plan {
     collation: Option<&'static Collation>,
 }
 
-/// How documents are partitioned.
+/// The partitioning of the documents.
 pub(super) enum PartitionBy {
     /// All documents are one partition.
     Nothing,

@@ -92,7 +92,7 @@ pub fn insert(
 /// Runs one transaction; none if there is no such collection (not yet, or not any more).
 ///
 /// # Errors
-/// As for [`insert`].
+/// The same as for [`insert`].
 pub fn try_insert(
     store: &Store,
     namespace: &Namespace,

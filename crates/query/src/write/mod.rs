@@ -227,7 +227,7 @@ fn update_cx<'a>(
     UpdateCx { keep_empty_timestamps, ..cx }
 }
 
-/// How the transactions of a statement write and commit.
+/// Options for the writes and commits of a statement.
 #[derive(Clone, Copy)]
 struct How {
     durability: Durability,

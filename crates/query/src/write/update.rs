@@ -232,7 +232,7 @@ fn one(
 }
 
 impl Prepared<'_> {
-    /// Where the document matched, if the update needs that.
+    /// The position at which the document matched, if the update needs it.
     pub(super) fn info(
         &self,
         doc: Doc<'_>,

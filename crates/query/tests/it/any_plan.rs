@@ -1,4 +1,4 @@
-//! Whatever plan is forced, the result is that of a collection scan with filter and sort.
+//! For every forced plan the result is that of a collection scan with filter and sort.
 //!
 //! Collections, indexes and queries are generated from a seed; on a failure the message has all three.
 

@@ -1,4 +1,4 @@
-//! As `any_plan`, for queries that a collection scan cannot run or that random queries rarely contain: text
+//! Like `any_plan`, for queries that a collection scan cannot run or that random queries rarely contain: text
 //! searches, `min` and `max`, hidden indexes, `$or` with an index for each branch, `$in` merged into an order.
 //!
 //! A text search is compared with a search in this file that splits at blanks; `min` and `max` are compared with

@@ -1,4 +1,4 @@
-//! As `any_plan`, for writes: an update, a delete and a findAndModify with any plan change the documents that a
+//! Like `any_plan`, for writes: an update, a delete and a findAndModify with any plan change the documents that a
 //! collection scan finds, and afterwards every index matches the documents.
 
 use nagi_bson::DocBuf;

@@ -57,7 +57,7 @@ const INTERRUPTIONS: [Code; 6] = [
     Code::INTERRUPTED,
     Code::INTERRUPTED_DUE_TO_REPL_STATE_CHANGE,
 ];
-/// How long a build waits for memory that others hold.
+/// The maximum wait of a build for memory that other requests hold.
 const BUILD_WAIT: Duration = Duration::from_secs(60);
 
 /// A build in progress.

@@ -25,7 +25,7 @@ impl Collection {
         Err(self.invalid(doc))
     }
 
-    /// As `check_valid`; with level "moderate", documents that were invalid before may stay invalid.
+    /// Like `check_valid`; with level "moderate", documents that were invalid before may stay invalid.
     pub(crate) fn check_valid_update(&self, old: Doc<'_>, new: Doc<'_>) -> Result<()> {
         let lenient = self.options.validation_level == ValidationLevel::Moderate;
         if lenient && !self.is_valid(old)? {

@@ -1,6 +1,6 @@
 //! The kinds of indexes: one row for each, with its properties.
 
-/// How the keys of a document are generated.
+/// The method by which the keys of a document are generated.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Hash)]
 pub enum IndexKind {
     /// Plain values, ascending or descending.

@@ -174,7 +174,7 @@ impl IndexSpec {
         IndexSpec::parse_with(spec, namespace, false, None)
     }
 
-    /// As [`IndexSpec::parse`]; with `ignoreUnknownIndexOptions`, unknown options are dropped. `default` is the
+    /// Like [`IndexSpec::parse`]; with `ignoreUnknownIndexOptions`, unknown options are dropped. `default` is the
     /// collation of an index that specifies none; `_id` always has it.
     pub fn parse_with(
         spec: Doc<'_>,

@@ -3,7 +3,7 @@
 //! The stored key pattern has `_fts: "text", _ftsx: 1` in the place of the text fields, which are listed in
 //! `weights`. A document has one key for each of its terms:
 //! ```text
-//!   fields before | term | score | fields behind
+//!   fields before | term | score | fields after
 //! ```
 //!
 //! A document without terms has none.

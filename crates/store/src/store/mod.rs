@@ -157,7 +157,7 @@ impl Store {
     /// Checks that a document could be stored in a collection without a validator.
     ///
     /// # Errors
-    /// Those of [`WriteTxn::insert`] that depend on the document alone.
+    /// The errors of [`WriteTxn::insert`] that depend on the document alone.
     pub fn check_insertable(&self, doc: Doc<'_>) -> Result<()> {
         insert::prepare(doc, self, true, &mut Vec::new()).map(drop)
     }

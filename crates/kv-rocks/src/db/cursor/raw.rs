@@ -102,7 +102,7 @@ impl RocksCursor {
         Ok(self.valid)
     }
 
-    /// As `landed`, after one step of a scan.
+    /// Like `landed`, after one step of a scan.
     fn stepped(&mut self, forward: bool) -> Result<bool> {
         if !self.landed()? {
             return Ok(false);

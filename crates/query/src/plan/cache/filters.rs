@@ -104,7 +104,7 @@ fn shape(
 /// Drops the cached plans of a collection, or those of one shape. Without such a collection it does nothing.
 ///
 /// # Errors
-/// Those of parsing the shape.
+/// The errors of parsing the shape.
 pub fn clear_plans(
     store: &Store,
     namespace: &Namespace,

@@ -40,8 +40,8 @@ use crate::{
     store::Shared,
 };
 
-/// How far the limit is raised ahead: ten seconds. After a crash the stamps may be ahead of the wall clock by this
-/// much.
+/// The distance by which the limit is raised: ten seconds. After a crash the stamps may be ahead of the wall clock
+/// by this much.
 const AHEAD: u64 = 10 << 32;
 /// The limit is raised when less than this is left, so that a commit that waits for the disk meanwhile does not
 /// pass it.

@@ -310,7 +310,7 @@ impl<'s> WriteTxn<'s> {
     /// Inserts a document built by an upsert: it begins with `_id`, and its empty timestamps are kept.
     ///
     /// # Errors
-    /// Those of [`WriteTxn::insert`].
+    /// The errors of [`WriteTxn::insert`].
     pub fn insert_made(&mut self, collection: &Collection, doc: Doc<'_>) -> Result<RecordId> {
         insert::check_made(doc)?;
         self.insert_checked(collection, doc)
