@@ -134,7 +134,10 @@ impl<T: AsRef<Table>> Scan<T> {
         self.fill_back(key)
     }
 
-    #[expect(clippy::should_implement_trait, reason = "a cursor lends its entries, so it is not an iterator")]
+    #[expect(
+        clippy::should_implement_trait,
+        reason = "a cursor lends its entries, so it is not an iterator"
+    )]
     pub fn next(&mut self) -> bool {
         self.step(Way::Forward)
     }
