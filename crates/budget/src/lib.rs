@@ -26,11 +26,11 @@
 //!
 //! # Example
 //!
-//! A server has a budget of 1024 MB. The pool `execution` has a limit of 40 %, which is 400 MB.
+//! A server has a budget of 1024 MB. The pool `execution` has a limit of 40 %, which is 409 MB.
 //!
 //! ```text
 //!   sort A   charges 300 MB of `execution`   granted                                 caches 960 -> 660 MB
-//!   sort B   charges 150 MB                  refused, 450 > 400: B spills to disk    caches 660 MB
+//!   sort B   charges 150 MB                  refused, 450 > 409: B spills to disk    caches 660 MB
 //!   message  charges 30 MB of `requests`     granted                                 caches 660 -> 630 MB
 //!   watcher  finds resident memory above the threshold: purges, then squeezes by 20  caches 630 -> 610 MB
 //!   sort A   finishes, its charge is dropped; the caches grow at the watcher's next step
