@@ -51,10 +51,10 @@ pub fn parse_iso(text: &str) -> Option<i64> {
     if fields.next().is_some() || hour > 24 || minute > 59 || second > 60 {
         return None;
     }
-    let fraction_ms = match fraction.len() {
-        0 => 0,
-        _ => number(&format!("{fraction:0<3}")[..3])?,
-    };
+    if !fraction.bytes().all(|b| b.is_ascii_digit()) {
+        return None;
+    }
+    let fraction_ms = number(&format!("{fraction:0<3}")[..3])?;
     let offset = zone_minutes(zone)?;
     Some(midnight + ((hour * 60 + minute - offset) * 60 + second) * 1000 + fraction_ms)
 }
@@ -95,7 +95,7 @@ mod tests {
             assert_eq!(parse_iso(text), Some(ms));
         }
         assert_eq!(parse_iso("2000-01-01T01:00+01:00"), parse_iso("2000-01-01"));
-        for bad in ["2001-02-29", "2000-13-01", "x", "2000-01-01Tx", "2000-01-01T00:00:00+1"] {
+        for bad in ["2001-02-29", "2000-13-01", "x", "2000-01-01Tx", "2000-01-01T00:00:00+1", "2000-01-01T00:00:00.1\u{20ac}", "2000-01-01T00:00:00.1x"] {
             assert_eq!(parse_iso(bad), None, "{bad}");
         }
         assert_eq!(format_utc(i64::MAX, false), None);

@@ -4,6 +4,8 @@ use nagi_bson::calendar::{date_of, days_of};
 
 /// The number of milliseconds of a day.
 pub(super) const DAY_MS: i64 = 86_400_000;
+/// Years before or after year 0 that dates are computed in: some more than 64-bit milliseconds reach.
+pub(super) const YEARS_MAX: i64 = 300_000_000;
 
 /// A date and time of day, without a time zone.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -49,7 +51,7 @@ impl Civil {
     pub fn to_ms(self) -> Option<i64> {
         let months = self.month.checked_sub(1)?;
         let year = self.year.checked_add(months.div_euclid(12))?;
-        if year.abs() > 300_000_000 {
+        if year.abs() > YEARS_MAX {
             return None;
         }
         let days = days_of(year, months.rem_euclid(12) + 1, 1);

@@ -3,7 +3,7 @@
 use nagi_bson::calendar::{days_of, days_of_month};
 use nagi_error::{Code, Result, bail};
 
-use super::calendar::{DAY_MS, iso_weekday};
+use super::calendar::{DAY_MS, YEARS_MAX, iso_weekday};
 use super::{Civil, Zone};
 
 /// A unit of time.
@@ -139,6 +139,9 @@ pub fn truncate(ms: i64, unit: Unit, size: i64, zone: &Zone, first: Weekday) -> 
         let length = size.checked_mul(months).ok_or_else(overflow)?;
         let since = (local.year - 2000) * 12 + local.month - 1;
         let start = since - since.rem_euclid(length);
+        if start.abs() > YEARS_MAX * 12 {
+            return Err(overflow());
+        }
         let days = days_of(2000 + start.div_euclid(12), start.rem_euclid(12) + 1, 1);
         return Ok(zone.to_utc(days.checked_mul(DAY_MS).ok_or_else(overflow)?));
     }
