@@ -8,7 +8,7 @@ use nagi_bson::{Value, ValueBuf, ValueSlot, compare};
 use nagi_error::{Code, Result, bail};
 
 use super::spec::single;
-use super::{Accumulator, Parsed};
+use super::{Accumulator, Parsed, Queue};
 use crate::collation::Collation;
 use crate::expr::ParseCx;
 use crate::window::{Counted, Pick, Ring};
@@ -48,45 +48,31 @@ fn check_memory(name: &str, bytes: usize) -> Result<()> {
 /// All values.
 pub(super) struct Push {
     name: &'static str,
-    values: Vec<ValueBuf>,
-    bytes: usize,
+    values: Queue,
 }
 
 impl Push {
     /// `name` is the operator in the error about the memory limit.
     pub(super) fn new(name: &'static str) -> Push {
-        Push { name, values: Vec::new(), bytes: 0 }
+        Push { name, values: Queue::default() }
     }
 }
 
 impl Accumulator for Push {
     fn add(&mut self, value: Value<'_>) -> Result<()> {
         if !value.is_missing() {
-            let value = ValueBuf::new(value);
-            self.bytes += value.heap_bytes() + size_of::<ValueBuf>();
-            check_memory(self.name, self.bytes)?;
             self.values.push(value);
+            check_memory(self.name, self.values.bytes())?;
         }
         Ok(())
     }
 
-    fn merge(&mut self, part: Value<'_>) -> Result<()> {
-        match part {
-            Value::Array(items) => items.iter().try_for_each(|v| self.add(v)),
-            other => self.add(other),
-        }
-    }
-
     fn partial(&self, out: ValueSlot<'_>) {
-        out.array(|out| self.values.iter().for_each(|v| out.push(v.value())));
-    }
-
-    fn finish(&mut self, out: ValueSlot<'_>) {
-        self.partial(out);
+        self.values.write(out);
     }
 
     fn bytes(&self) -> usize {
-        self.bytes
+        self.values.bytes()
     }
 }
 
@@ -175,19 +161,8 @@ impl Accumulator for AddToSet {
         Ok(())
     }
 
-    fn merge(&mut self, part: Value<'_>) -> Result<()> {
-        match part {
-            Value::Array(items) => items.iter().try_for_each(|v| self.add(v)),
-            other => self.add(other),
-        }
-    }
-
     fn partial(&self, out: ValueSlot<'_>) {
         out.array(|out| self.items.iter().for_each(|(item, _)| out.push(item.value())));
-    }
-
-    fn finish(&mut self, out: ValueSlot<'_>) {
-        self.partial(out);
     }
 
     fn bytes(&self) -> usize {

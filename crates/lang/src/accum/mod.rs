@@ -18,12 +18,13 @@ mod collect;
 mod concat;
 mod construct_stats;
 mod digest;
-mod extremes;
 mod js_reduce;
 mod merge_objects;
 mod number_sum;
+mod one;
 mod percentile;
 mod positions;
+mod queue;
 mod ranked;
 mod script;
 mod spec;
@@ -35,6 +36,8 @@ mod whole;
 pub use number_sum::NumberSum;
 pub use spec::{AccumSpec, parse_group_key};
 pub use states::{Numbered, States};
+
+use std::cmp::Ordering::{Greater, Less};
 
 use nagi_bson::{Value, ValueSlot};
 use nagi_error::Result;
@@ -70,14 +73,22 @@ pub trait Accumulator: Send {
         Ok(())
     }
 
-    /// Merges the state that another state of the same accumulator wrote with `partial`.
-    fn merge(&mut self, part: Value<'_>) -> Result<()>;
+    /// Takes what another state of the same accumulator gave out by `partial`: an array of values to add, unless
+    /// the accumulator has another form.
+    fn merge(&mut self, part: Value<'_>) -> Result<()> {
+        match part {
+            Value::Array(items) => items.iter().try_for_each(|value| self.add(value)),
+            _ => Ok(()),
+        }
+    }
 
     /// Writes the state in the form that `merge` reads.
     fn partial(&self, out: ValueSlot<'_>);
 
-    /// Writes the result.
-    fn finish(&mut self, out: ValueSlot<'_>);
+    /// Writes the result, which may be the same as `partial`.
+    fn finish(&mut self, out: ValueSlot<'_>) {
+        self.partial(out);
+    }
 
     /// The memory in bytes that the state uses beside its own size.
     fn bytes(&self) -> usize {
@@ -118,28 +129,34 @@ static ROWS: &[Row] = &[
     Row { name: "$accumulator", parse: script::parse },
     Row { name: "$addToSet", parse: collect::parse_add_to_set },
     Row { name: "$avg", parse: averages::parse },
-    Row { name: "$bottom", parse: ranked::parse_bottom },
-    Row { name: "$bottomN", parse: ranked::parse_bottom_n },
+    Row {
+        name: "$bottom",
+        parse: |name, value, cx| ranked::parse(name, value, cx, ranked::BOTTOM),
+    },
+    Row {
+        name: "$bottomN",
+        parse: |name, value, cx| ranked::parse(name, value, cx, ranked::BOTTOM_N),
+    },
     Row { name: "$concatArrays", parse: concat::parse_concat },
     Row { name: "$count", parse: sums::parse_count },
-    Row { name: "$first", parse: positions::parse_first },
-    Row { name: "$firstN", parse: positions::parse_first_n },
-    Row { name: "$last", parse: positions::parse_last },
-    Row { name: "$lastN", parse: positions::parse_last_n },
-    Row { name: "$max", parse: extremes::parse_max },
-    Row { name: "$maxN", parse: extremes::parse_max_n },
+    Row { name: "$first", parse: one::parse_first },
+    Row { name: "$firstN", parse: |name, value, cx| positions::parse(name, value, cx, false) },
+    Row { name: "$last", parse: one::parse_last },
+    Row { name: "$lastN", parse: |name, value, cx| positions::parse(name, value, cx, true) },
+    Row { name: "$max", parse: |name, value, cx| one::parse_best(name, value, cx, Greater) },
+    Row { name: "$maxN", parse: |name, value, cx| ranked::parse_values(name, value, cx, Greater) },
     Row { name: "$median", parse: percentile::parse },
     Row { name: "$mergeObjects", parse: merge_objects::parse },
-    Row { name: "$min", parse: extremes::parse_min },
-    Row { name: "$minN", parse: extremes::parse_min_n },
+    Row { name: "$min", parse: |name, value, cx| one::parse_best(name, value, cx, Less) },
+    Row { name: "$minN", parse: |name, value, cx| ranked::parse_values(name, value, cx, Less) },
     Row { name: "$percentile", parse: percentile::parse },
     Row { name: "$push", parse: collect::parse_push },
     Row { name: "$setUnion", parse: concat::parse_union },
-    Row { name: "$stdDevPop", parse: spread::parse_pop },
-    Row { name: "$stdDevSamp", parse: spread::parse_samp },
+    Row { name: "$stdDevPop", parse: |name, value, cx| spread::parse(name, value, cx, false) },
+    Row { name: "$stdDevSamp", parse: |name, value, cx| spread::parse(name, value, cx, true) },
     Row { name: "$sum", parse: sums::parse_sum },
-    Row { name: "$top", parse: ranked::parse_top },
-    Row { name: "$topN", parse: ranked::parse_top_n },
+    Row { name: "$top", parse: |name, value, cx| ranked::parse(name, value, cx, ranked::TOP) },
+    Row { name: "$topN", parse: |name, value, cx| ranked::parse(name, value, cx, ranked::TOP_N) },
 ];
 
 /// The names of all accumulators, sorted.
@@ -150,9 +167,11 @@ pub fn accumulator_names() -> impl Iterator<Item = &'static str> {
 pub(crate) use averages::Average;
 pub(crate) use collect::SetItem;
 pub(crate) use concat::elements;
-pub(crate) use extremes::Extreme;
 pub(crate) use merge_objects::MergeObjects;
+pub(crate) use one::{Best, One};
 pub(crate) use percentile::{Shares, countable, position};
-pub(crate) use ranked::order_of_rows;
+pub(crate) use positions::count_of;
+pub(crate) use queue::Queue;
+pub(crate) use ranked::Rank;
 pub(crate) use spread::Spread;
 pub(crate) use sums::Sum;

@@ -1,51 +1,23 @@
-//! `$first`, `$last`, `$firstN`, `$lastN`: values by the order of the input; a missing value counts as null.
+//! `$firstN`, `$lastN`: by the order of the input; missing counts as null.
 
-use std::collections::VecDeque;
-
-use nagi_bson::{KeptValue, Value, ValueBuf, ValueSlot, number};
+use nagi_bson::{Value, ValueSlot, number};
 use nagi_error::{Code, Result, bail};
 
-use super::spec::{parsed, single};
-use super::{Accumulator, Parsed, held_bytes};
+use super::spec::parsed;
+use super::{Accumulator, Parsed, Queue};
 use crate::expr::{Expr, ParseCx};
 use crate::window::{Pick, Ring};
 
-pub(super) fn parse_first(
+pub(super) fn parse(
     name: &'static str,
     value: Value<'_>,
     cx: &mut ParseCx<'_>,
-) -> Result<Parsed> {
-    let parsed = single(name, value, cx, || One { last: false, value: None })?;
-    Ok(parsed.sliding(|| Ring::new(Pick::First)))
-}
-
-pub(super) fn parse_last(
-    name: &'static str,
-    value: Value<'_>,
-    cx: &mut ParseCx<'_>,
-) -> Result<Parsed> {
-    let parsed = single(name, value, cx, || One { last: true, value: None })?;
-    Ok(parsed.sliding(|| Ring::new(Pick::Last)))
-}
-
-pub(super) fn parse_first_n(
-    name: &'static str,
-    value: Value<'_>,
-    cx: &mut ParseCx<'_>,
+    last: bool,
 ) -> Result<Parsed> {
     let (input, n) = parse_n(name, value, cx)?;
-    Ok(parsed(input, move || Several { last: false, n, values: VecDeque::new(), bytes: 0 })
-        .sliding(move || Ring::new(Pick::FirstN(n))))
-}
-
-pub(super) fn parse_last_n(
-    name: &'static str,
-    value: Value<'_>,
-    cx: &mut ParseCx<'_>,
-) -> Result<Parsed> {
-    let (input, n) = parse_n(name, value, cx)?;
-    Ok(parsed(input, move || Several { last: true, n, values: VecDeque::new(), bytes: 0 })
-        .sliding(move || Ring::new(Pick::LastN(n))))
+    let pick = if last { Pick::LastN(n) } else { Pick::FirstN(n) };
+    Ok(parsed(input, move || Several { last, n, values: Queue::default() })
+        .sliding(move || Ring::new(pick)))
 }
 
 /// Parses `{input, n}`; `n` must be a constant.
@@ -72,7 +44,11 @@ pub(super) fn parse_n(name: &str, value: Value<'_>, cx: &mut ParseCx<'_>) -> Res
 
 /// The constant value of `n`.
 pub(super) fn count(n: &Expr) -> Result<usize> {
-    let value = n.as_const().unwrap_or(Value::Missing);
+    count_of(n.as_const().unwrap_or(Value::Missing))
+}
+
+/// A value of `n` as a number.
+pub(crate) fn count_of(value: Value<'_>) -> Result<usize> {
     if !value.is_number() {
         bail!(
             Code::Location(5787902),
@@ -90,47 +66,11 @@ pub(super) fn count(n: &Expr) -> Result<usize> {
     }
 }
 
-struct One {
-    last: bool,
-    value: Option<KeptValue>,
-}
-
-impl Accumulator for One {
-    fn add(&mut self, value: Value<'_>) -> Result<()> {
-        if self.last || self.value.is_none() {
-            self.value = Some(KeptValue::new(value));
-        }
-        Ok(())
-    }
-
-    fn merge(&mut self, part: Value<'_>) -> Result<()> {
-        match part {
-            Value::Array(items) => items.iter().try_for_each(|v| self.add(v)),
-            _ => Ok(()),
-        }
-    }
-
-    fn partial(&self, out: ValueSlot<'_>) {
-        out.array(|out| self.value.iter().for_each(|v| out.push(v.value())));
-    }
-
-    fn finish(&mut self, out: ValueSlot<'_>) {
-        out.put(match self.value.as_ref().map(KeptValue::value) {
-            None | Some(Value::Missing) => Value::Null,
-            Some(value) => value,
-        });
-    }
-
-    fn bytes(&self) -> usize {
-        self.value.as_ref().map_or(0, KeptValue::heap_bytes)
-    }
-}
-
+/// The first or last n values.
 struct Several {
     last: bool,
     n: usize,
-    values: VecDeque<ValueBuf>,
-    bytes: usize,
+    values: Queue,
 }
 
 impl Accumulator for Several {
@@ -139,31 +79,17 @@ impl Accumulator for Several {
             if !self.last {
                 return Ok(());
             }
-            self.bytes -= self.values.pop_front().as_ref().map_or(0, held_bytes);
+            self.values.shift();
         }
-        let value = if value.is_missing() { Value::Null } else { value };
-        let value = ValueBuf::new(value);
-        self.bytes += held_bytes(&value);
-        self.values.push_back(value);
+        self.values.push(value);
         Ok(())
     }
 
-    fn merge(&mut self, part: Value<'_>) -> Result<()> {
-        match part {
-            Value::Array(items) => items.iter().try_for_each(|v| self.add(v)),
-            _ => Ok(()),
-        }
-    }
-
     fn partial(&self, out: ValueSlot<'_>) {
-        out.array(|out| self.values.iter().for_each(|v| out.push(v.value())));
-    }
-
-    fn finish(&mut self, out: ValueSlot<'_>) {
-        self.partial(out);
+        self.values.write(out);
     }
 
     fn bytes(&self) -> usize {
-        self.bytes
+        self.values.bytes()
     }
 }

@@ -1,59 +1,45 @@
-//! `$top`, `$bottom`, `$topN`, `$bottomN`: outputs of the first or last documents in a given sort order.
+//! The first or last n by an order: `$minN`, `$maxN` of values; `$top`, `$bottom`, `$topN`, `$bottomN` of documents.
 //!
-//! The argument is evaluated to a row `[output, sort value, ...]`, so that a state does not need the documents.
+//! The argument of those of documents is evaluated to `[output, sort value, ...]`, so that a state needs no document.
 
 use std::cmp::Ordering;
 use std::sync::Arc;
 
-use nagi_bson::{Array, Value, ValueBuf, ValueSlot, number};
+use nagi_bson::{Array, Value, ValueSlot, number};
 use nagi_error::{Code, Result, bail};
 
-use super::positions::count;
+use super::positions::{count, parse_n};
 use super::spec::parsed;
-use super::{Accumulator, Parsed, held_bytes};
+use super::{Accumulator, Best, Parsed, Queue};
 use crate::collation::{self, Collation};
 use crate::expr::{Expr, ParseCx, parse_field_path};
 use crate::window::Least;
 
-pub(super) fn parse_top(
+/// `Less` is for `$minN`, `Greater` for `$maxN`.
+pub(super) fn parse_values(
     name: &'static str,
     value: Value<'_>,
     cx: &mut ParseCx<'_>,
+    wanted: Ordering,
 ) -> Result<Parsed> {
-    parse(name, value, cx, Shape { bottom: false, single: true })
+    let (input, n) = parse_n(name, value, cx)?;
+    let order = Order::Values(Best::new(wanted, cx.collation()));
+    Ok(parsed_ranked(input, Rank { order, n, last: false, single: false }))
 }
 
-pub(super) fn parse_top_n(
-    name: &'static str,
-    value: Value<'_>,
-    cx: &mut ParseCx<'_>,
-) -> Result<Parsed> {
-    parse(name, value, cx, Shape { bottom: false, single: false })
-}
-
-pub(super) fn parse_bottom(
-    name: &'static str,
-    value: Value<'_>,
-    cx: &mut ParseCx<'_>,
-) -> Result<Parsed> {
-    parse(name, value, cx, Shape { bottom: true, single: true })
-}
-
-pub(super) fn parse_bottom_n(
-    name: &'static str,
-    value: Value<'_>,
-    cx: &mut ParseCx<'_>,
-) -> Result<Parsed> {
-    parse(name, value, cx, Shape { bottom: true, single: false })
-}
-
+/// Which rows are the result, and whether it is one output or an array of them.
 #[derive(Clone, Copy)]
-struct Shape {
+pub(super) struct Shape {
     bottom: bool,
     single: bool,
 }
 
-fn parse(
+pub(super) const TOP: Shape = Shape { bottom: false, single: true };
+pub(super) const TOP_N: Shape = Shape { bottom: false, single: false };
+pub(super) const BOTTOM: Shape = Shape { bottom: true, single: true };
+pub(super) const BOTTOM_N: Shape = Shape { bottom: true, single: false };
+
+pub(super) fn parse(
     name: &'static str,
     value: Value<'_>,
     cx: &mut ParseCx<'_>,
@@ -92,18 +78,17 @@ fn parse(
         operands.push(Expr::Path(path));
         descending.push(direction(element.value())?);
     }
-    let descending: Box<[bool]> = descending.into();
-    let sliding = Arc::<[bool]>::from(&*descending);
-    let collation = cx.collation();
-    Ok(parsed(Expr::Array(operands.into()), move || Ranked {
-        shape,
-        n,
-        descending: descending.clone(),
-        collation,
-        rows: Vec::new(),
-        bytes: 0,
-    })
-    .sliding(move || Least::rows((sliding.clone(), collation), n, shape.bottom, shape.single)))
+    let order = Order::Rows(descending.into(), cx.collation());
+    let rank = Rank { order, n, last: shape.bottom, single: shape.single };
+    Ok(parsed_ranked(Expr::Array(operands.into()), rank))
+}
+
+/// The states of `$group` and of windows.
+fn parsed_ranked(argument: Expr, rank: Rank) -> Parsed {
+    let rank = Arc::new(rank);
+    let sliding = Arc::clone(&rank);
+    parsed(argument, move || Ranked { rank: Arc::clone(&rank), values: Queue::default() })
+        .sliding(move || Least::new(Arc::clone(&sliding)))
 }
 
 fn direction(value: Value<'_>) -> Result<bool> {
@@ -118,28 +103,60 @@ fn direction(value: Value<'_>) -> Result<bool> {
     }
 }
 
-struct Ranked {
-    shape: Shape,
+/// Which values are the result: the first n by an order, or the last n.
+pub(crate) struct Rank {
+    order: Order,
     n: usize,
-    descending: Box<[bool]>,
-    collation: Option<&'static Collation>,
-    /// Sorted rows, at most n.
-    rows: Vec<ValueBuf>,
-    bytes: usize,
+    last: bool,
+    /// The result is a value, not an array: n is 1.
+    single: bool,
+}
+
+enum Order {
+    /// By value, the best ones first; null and missing do not count.
+    Values(Best),
+    /// Rows `[output, sort value, ...]` by the directions of a sort.
+    Rows(Box<[bool]>, Option<&'static Collation>),
+}
+
+impl Rank {
+    /// How many of the first values or of the last ones.
+    pub(crate) fn n(&self) -> usize {
+        self.n
+    }
+
+    /// Whether the last values are the result.
+    pub(crate) fn is_last(&self) -> bool {
+        self.last
+    }
+
+    pub(crate) fn compare(&self, a: Value<'_>, b: Value<'_>) -> Ordering {
+        match &self.order {
+            Order::Values(best) => best.compare(a, b),
+            Order::Rows(descending, own) => order_of_rows(items(a), items(b), descending, *own),
+        }
+    }
+
+    /// Writes the result, given the values it is made of.
+    pub(crate) fn write<'v>(&self, values: impl Iterator<Item = Value<'v>>, out: ValueSlot<'_>) {
+        let mut outputs = values.map(|value| match &self.order {
+            Order::Values(_) => value,
+            Order::Rows(..) => items(value).get(0),
+        });
+        if self.single {
+            out.put(outputs.next().unwrap_or(Value::Null));
+        } else {
+            out.array(|out| outputs.for_each(|output| out.push(output)));
+        }
+    }
 }
 
 fn items(row: Value<'_>) -> Array<'_> {
     row.as_array().unwrap_or(Array::EMPTY)
 }
 
-impl Ranked {
-    fn order(&self, a: Array<'_>, b: Array<'_>) -> Ordering {
-        order_of_rows(a, b, &self.descending, self.collation)
-    }
-}
-
-/// Compares two rows `[output, sort value, ...]`.
-pub(crate) fn order_of_rows(
+/// Order of two rows `[output, sort value, ...]`.
+fn order_of_rows(
     a: Array<'_>,
     b: Array<'_>,
     descending: &[bool],
@@ -166,43 +183,40 @@ fn sort_value<'a>(value: Value<'a>, descending: bool, own: Option<&Collation>) -
     found.unwrap_or(Value::Undefined)
 }
 
+/// The values that are the result so far, in order; of equal ones the oldest comes first.
+struct Ranked {
+    rank: Arc<Rank>,
+    values: Queue,
+}
+
 impl Accumulator for Ranked {
     fn add(&mut self, value: Value<'_>) -> Result<()> {
-        let row = items(value);
-        let at = self
-            .rows
-            .partition_point(|other| self.order(items(other.value()), row) != Ordering::Greater);
-        if !self.shape.bottom && at >= self.n {
+        if value.is_nullish() {
             return Ok(());
         }
-        let row = ValueBuf::new(value);
-        self.bytes += held_bytes(&row);
-        self.rows.insert(at, row);
-        if self.rows.len() > self.n {
-            let last = if self.shape.bottom { 0 } else { self.rows.len() - 1 };
-            self.bytes -= held_bytes(&self.rows.remove(last));
+        let rank = &*self.rank;
+        let at = self.values.place(|other| rank.compare(other, value).is_le());
+        if self.values.len() < rank.n {
+            self.values.insert(at, value);
+        } else if rank.last && at > 0 {
+            self.values.shift();
+            self.values.insert(at - 1, value);
+        } else if !rank.last && at < rank.n {
+            self.values.pop();
+            self.values.insert(at, value);
         }
         Ok(())
     }
 
-    fn merge(&mut self, part: Value<'_>) -> Result<()> {
-        items(part).iter().try_for_each(|row| self.add(row))
-    }
-
     fn partial(&self, out: ValueSlot<'_>) {
-        out.array(|out| self.rows.iter().for_each(|row| out.push(row.value())));
+        self.values.write(out);
     }
 
     fn finish(&mut self, out: ValueSlot<'_>) {
-        let mut outputs = self.rows.iter().map(|row| items(row.value()).get(0));
-        if self.shape.single {
-            out.put(outputs.next().unwrap_or(Value::Null));
-        } else {
-            out.array(|out| outputs.for_each(|v| out.push(v)));
-        }
+        self.rank.write(self.values.iter(), out);
     }
 
     fn bytes(&self) -> usize {
-        self.bytes
+        self.values.bytes()
     }
 }

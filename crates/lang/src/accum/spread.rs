@@ -17,22 +17,14 @@ pub(crate) struct Spread {
     squares: f64,
 }
 
-pub(super) fn parse_pop(
+pub(super) fn parse(
     name: &'static str,
     value: Value<'_>,
     cx: &mut ParseCx<'_>,
+    sample: bool,
 ) -> Result<Parsed> {
-    let parsed = single(name, value, cx, || Spread::new(false))?;
-    Ok(parsed.sliding(|| Folded::new(Spread::new(false))))
-}
-
-pub(super) fn parse_samp(
-    name: &'static str,
-    value: Value<'_>,
-    cx: &mut ParseCx<'_>,
-) -> Result<Parsed> {
-    let parsed = single(name, value, cx, || Spread::new(true))?;
-    Ok(parsed.sliding(|| Folded::new(Spread::new(true))))
+    let parsed = single(name, value, cx, move || Spread::new(sample))?;
+    Ok(parsed.sliding(move || Folded::new(Spread::new(sample))))
 }
 
 impl Spread {

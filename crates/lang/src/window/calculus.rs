@@ -8,8 +8,7 @@ use nagi_error::{Code, Result, bail};
 
 use super::WindowState;
 use super::folded::{Fold, Folded};
-use super::ring::Queue;
-use crate::accum::NumberSum;
+use crate::accum::{NumberSum, Queue};
 
 /// The sort key and the input of a pair.
 fn pair(value: Value<'_>) -> (Value<'_>, Value<'_>) {
@@ -84,11 +83,10 @@ impl Derivative {
     }
 
     fn value(&self) -> Result<Value<'static>> {
-        let values = &self.queue.values;
-        let (Some(first), Some(last)) = (values.front(), values.back()) else {
+        let (Some(first), Some(last)) = (self.queue.first(), self.queue.last()) else {
             return Ok(Value::Null);
         };
-        let ((x1, y1), (x2, y2)) = (pair(first.value()), pair(last.value()));
+        let ((x1, y1), (x2, y2)) = (pair(first), pair(last));
         self.check(x1)?;
         self.check(x2)?;
         let (rise, run) = (difference(y2, y1)?, difference(x2, x1)?);
@@ -105,7 +103,7 @@ impl Derivative {
 
 impl WindowState for Derivative {
     fn add(&mut self, value: Value<'_>) -> Result<()> {
-        if self.grows && self.queue.values.len() == 2 {
+        if self.grows && self.queue.len() == 2 {
             self.queue.pop();
         }
         self.queue.push(value);

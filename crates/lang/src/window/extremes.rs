@@ -13,18 +13,16 @@ use std::cmp::Ordering;
 use std::collections::{BTreeSet, VecDeque};
 use std::sync::Arc;
 
-use nagi_bson::{Array, Value, ValueBuf, ValueSlot};
+use nagi_bson::{Value, ValueBuf, ValueSlot};
 use nagi_error::Result;
 
 use super::WindowState;
-use crate::accum::{held_bytes, order_of_rows};
-use crate::collation::{self, Collation};
+use crate::accum::{Best, Rank, held_bytes};
 
 /// The smallest or largest value of a moving window; the oldest one of equal values.
 pub(crate) struct Extremum {
-    wanted: Ordering,
-    collation: Option<&'static Collation>,
-    /// The values that may still become the result, with their sequence numbers.
+    best: Best,
+    /// Values that may still become the result, with the numbers at which they came.
     candidates: VecDeque<(u64, ValueBuf)>,
     added: u64,
     removed: u64,
@@ -32,10 +30,8 @@ pub(crate) struct Extremum {
 }
 
 impl Extremum {
-    /// `Less` selects the smallest, `Greater` the largest value.
-    pub(crate) fn new(wanted: Ordering, collation: Option<&'static Collation>) -> Extremum {
-        let candidates = VecDeque::new();
-        Extremum { wanted, collation, candidates, added: 0, removed: 0, bytes: 0 }
+    pub(crate) fn new(best: Best) -> Extremum {
+        Extremum { best, candidates: VecDeque::new(), added: 0, removed: 0, bytes: 0 }
     }
 
     /// The result; none if the window has no values.
@@ -51,7 +47,7 @@ impl WindowState for Extremum {
             return Ok(());
         }
         while let Some((_, last)) = self.candidates.back()
-            && collation::values(value, last.value(), self.collation) == self.wanted
+            && self.best.prefers(value, last.value())
         {
             self.bytes -= self.candidates.pop_back().map_or(0, |(_, last)| held_bytes(&last) + 8);
         }
@@ -81,35 +77,23 @@ impl WindowState for Extremum {
     }
 }
 
-/// The order in which the values of a window are ranked.
-#[derive(Clone)]
-enum Order {
-    /// By value; `Greater` ranks the largest value first.
-    Values(Ordering, Option<&'static Collation>),
-    /// Rows `[output, sort value, ...]`, by the directions of a sort.
-    Rows(Arc<[bool]>, Option<&'static Collation>),
-}
-
-/// A value with its rank. Equal values are ranked by their sequence numbers.
+/// A value with its rank; equal ones in the order in which they came.
 #[derive(Clone)]
 struct Ranked {
-    order: Order,
+    rank: Arc<Rank>,
     number: u64,
     value: Arc<ValueBuf>,
 }
 
+impl Ranked {
+    fn value(&self) -> Value<'_> {
+        self.value.value()
+    }
+}
+
 impl Ord for Ranked {
     fn cmp(&self, other: &Ranked) -> Ordering {
-        let (a, b) = (self.value.value(), other.value.value());
-        let order = match &self.order {
-            Order::Values(Ordering::Greater, own) => collation::values(b, a, *own),
-            Order::Values(_, own) => collation::values(a, b, *own),
-            Order::Rows(descending, own) => {
-                let (a, b) = (a.as_array(), b.as_array());
-                let (a, b) = (a.unwrap_or(Array::EMPTY), b.unwrap_or(Array::EMPTY));
-                order_of_rows(a, b, descending, *own)
-            }
-        };
+        let order = self.rank.compare(self.value(), other.value());
         order.then_with(|| self.number.cmp(&other.number))
     }
 }
@@ -130,10 +114,7 @@ impl Eq for Ranked {}
 
 /// The first or last n values of a moving window by rank: `$minN`, `$maxN`, `$topN`, `$bottom`, ...
 pub(crate) struct Least {
-    order: Order,
-    n: usize,
-    last: bool,
-    single: bool,
+    rank: Arc<Rank>,
     ranked: BTreeSet<Ranked>,
     /// The values in the order in which they were added; none for a value that is ignored.
     queue: VecDeque<Option<Ranked>>,
@@ -142,43 +123,8 @@ pub(crate) struct Least {
 }
 
 impl Least {
-    /// Selects the n smallest (`Less`) or largest (`Greater`) values.
-    pub(crate) fn values(
-        wanted: Ordering,
-        n: usize,
-        collation: Option<&'static Collation>,
-    ) -> Least {
-        Least::new(Order::Values(wanted, collation), n)
-    }
-
-    /// Selects the outputs of the first or last n rows.
-    pub(crate) fn rows(
-        (descending, collation): (Arc<[bool]>, Option<&'static Collation>),
-        n: usize,
-        last: bool,
-        single: bool,
-    ) -> Least {
-        Least { last, single, ..Least::new(Order::Rows(descending, collation), n) }
-    }
-
-    fn new(order: Order, n: usize) -> Least {
-        Least {
-            order,
-            n,
-            last: false,
-            single: false,
-            ranked: BTreeSet::new(),
-            queue: VecDeque::new(),
-            added: 0,
-            bytes: 0,
-        }
-    }
-
-    fn output<'v>(&self, value: Value<'v>) -> Value<'v> {
-        match (&self.order, value) {
-            (Order::Rows(..), Value::Array(row)) => row.get(0),
-            (_, value) => value,
-        }
+    pub(crate) fn new(rank: Arc<Rank>) -> Least {
+        Least { rank, ranked: BTreeSet::new(), queue: VecDeque::new(), added: 0, bytes: 0 }
     }
 }
 
@@ -195,7 +141,7 @@ impl WindowState for Least {
         }
         self.added += 1;
         let value = Arc::new(ValueBuf::new(value));
-        let entry = Ranked { order: self.order.clone(), number: self.added, value };
+        let entry = Ranked { rank: Arc::clone(&self.rank), number: self.added, value };
         self.bytes += entry_bytes(&entry);
         self.ranked.insert(entry.clone());
         self.queue.push_back(Some(entry));
@@ -210,21 +156,13 @@ impl WindowState for Least {
     }
 
     fn write(&mut self, _: u64, out: ValueSlot<'_>) -> Result<()> {
-        let skipped = if self.last { self.ranked.len().saturating_sub(self.n) } else { 0 };
-        // Iterates from the nearer end, so that the cost depends on n and not on the size of the window.
-        let mut chosen: Vec<&Ranked> = if self.last {
-            self.ranked.iter().rev().take(self.ranked.len() - skipped).collect()
-        } else {
-            self.ranked.iter().take(self.n).collect()
-        };
-        if self.last {
+        // From the nearer end, so that the cost is in n, not in the window.
+        if self.rank.is_last() {
+            let mut chosen: Vec<_> = self.ranked.iter().rev().take(self.rank.n()).collect();
             chosen.reverse();
-        }
-        let mut values = chosen.iter().map(|entry| self.output(entry.value.value()));
-        if self.single {
-            out.put(values.next().unwrap_or(Value::Null));
+            self.rank.write(chosen.into_iter().map(Ranked::value), out);
         } else {
-            out.array(|out| values.for_each(|value| out.push(value)));
+            self.rank.write(self.ranked.iter().take(self.rank.n()).map(Ranked::value), out);
         }
         Ok(())
     }

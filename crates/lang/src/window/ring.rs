@@ -1,13 +1,11 @@
 //! The state of functions that return values of the window: `$push`, `$first`, `$last`, `$firstN`, `$lastN`,
 //! `$concatArrays`.
 
-use std::collections::VecDeque;
-
-use nagi_bson::{Value, ValueBuf, ValueSlot};
+use nagi_bson::{Value, ValueSlot};
 use nagi_error::Result;
 
 use super::WindowState;
-use crate::accum::{elements, held_bytes};
+use crate::accum::{Queue, elements};
 
 /// Selects the values of the result.
 #[derive(Debug, Clone, Copy)]
@@ -22,36 +20,7 @@ pub(crate) enum Pick {
     LastN(usize),
 }
 
-/// The values in the order in which they were added, and their memory.
-#[derive(Default)]
-pub(super) struct Queue {
-    pub(super) values: VecDeque<ValueBuf>,
-    bytes: usize,
-}
-
-impl Queue {
-    pub(super) fn push(&mut self, value: Value<'_>) {
-        let value = ValueBuf::new(value);
-        self.bytes += held_bytes(&value);
-        self.values.push_back(value);
-    }
-
-    /// Removes the oldest value.
-    pub(super) fn shift(&mut self) {
-        self.bytes -= self.values.pop_front().as_ref().map_or(0, held_bytes);
-    }
-
-    /// Removes the newest value.
-    pub(super) fn pop(&mut self) {
-        self.bytes -= self.values.pop_back().as_ref().map_or(0, held_bytes);
-    }
-
-    pub(super) fn bytes(&self) -> usize {
-        self.bytes
-    }
-}
-
-/// The values of a window, and the selection of the result.
+/// The values of a window, of which some are the result.
 pub(crate) struct Ring {
     pick: Pick,
     queue: Queue,
@@ -81,7 +50,7 @@ impl WindowState for Ring {
     }
 
     fn write(&mut self, _: u64, out: ValueSlot<'_>) -> Result<()> {
-        let mut values = self.queue.values.iter().map(ValueBuf::value);
+        let mut values = self.queue.iter();
         match self.pick {
             Pick::First => out.put(null_for_missing(values.next().unwrap_or(Value::Null))),
             Pick::Last => out.put(null_for_missing(values.next_back().unwrap_or(Value::Null))),
@@ -94,7 +63,7 @@ impl WindowState for Ring {
             }),
             Pick::FirstN(n) => out.array(|out| values.take(n).for_each(|v| out.push(v))),
             Pick::LastN(n) => out.array(|out| {
-                let skipped = self.queue.values.len().saturating_sub(n);
+                let skipped = self.queue.len().saturating_sub(n);
                 values.skip(skipped).for_each(|v| out.push(v));
             }),
         }

@@ -1,13 +1,13 @@
 //! `$minMaxScaler`: the position of the document's number between the minimum and the maximum of its window.
 
 use std::cmp::Ordering;
-use std::collections::VecDeque;
 
 use nagi_bson::{Value, ValueBuf, ValueSlot, number};
 use nagi_error::{Code, Result, bail};
 
 use super::calculus::quotient;
 use super::{Extremum, WindowState};
+use crate::accum::{Best, Queue};
 
 /// The state. The window includes the current document, so the document's value is among the added ones.
 pub(super) struct Scaler {
@@ -16,10 +16,9 @@ pub(super) struct Scaler {
     high: ValueBuf,
     least: Extremum,
     largest: Extremum,
-    /// The numbers from the current document on. The first one has the position `first`.
-    values: VecDeque<ValueBuf>,
+    /// Numbers from the current document on; the first one's position is `first`.
+    values: Queue,
     first: u64,
-    bytes: usize,
 }
 
 impl Scaler {
@@ -28,11 +27,10 @@ impl Scaler {
         Scaler {
             low,
             high,
-            least: Extremum::new(Ordering::Less, None),
-            largest: Extremum::new(Ordering::Greater, None),
-            values: VecDeque::new(),
+            least: Extremum::new(Best::new(Ordering::Less, None)),
+            largest: Extremum::new(Best::new(Ordering::Greater, None)),
+            values: Queue::default(),
             first: 0,
-            bytes: 0,
         }
     }
 
@@ -40,14 +38,14 @@ impl Scaler {
         let low = self.low.value();
         let zero = Value::Int32(0);
         let (Some(value), Some(min), Some(max)) =
-            (self.values.front(), self.least.value(), self.largest.value())
+            (self.values.first(), self.least.value(), self.largest.value())
         else {
             return Value::Null;
         };
         if number::compare(min, max).is_eq() {
             return number::add(low, zero);
         }
-        let share = quotient(number::subtract(value.value(), min), number::subtract(max, min));
+        let share = quotient(number::subtract(value, min), number::subtract(max, min));
         let span = number::subtract(self.high.value(), low);
         number::add(number::multiply(share, span), low)
     }
@@ -64,9 +62,7 @@ impl WindowState for Scaler {
         }
         self.least.add(value)?;
         self.largest.add(value)?;
-        let value = ValueBuf::new(value);
-        self.bytes += value.heap_bytes();
-        self.values.push_back(value);
+        self.values.push(value);
         Ok(())
     }
 
@@ -77,7 +73,7 @@ impl WindowState for Scaler {
 
     fn write(&mut self, current: u64, out: ValueSlot<'_>) -> Result<()> {
         while self.first < current && self.values.len() > 1 {
-            self.bytes -= self.values.pop_front().map_or(0, |value| value.heap_bytes());
+            self.values.shift();
             self.first += 1;
         }
         out.put(self.value());
@@ -85,6 +81,6 @@ impl WindowState for Scaler {
     }
 
     fn bytes(&self) -> usize {
-        self.bytes + self.least.bytes() + self.largest.bytes()
+        self.values.bytes() + self.least.bytes() + self.largest.bytes()
     }
 }

@@ -2,15 +2,17 @@
 use std::cmp::Ordering;
 
 use super::prelude::*;
-use crate::accum::{Accumulator, Average, Extreme, MergeObjects, Spread, Sum};
+use crate::accum::{Accumulator, Average, Best, MergeObjects, One, Spread, Sum};
 
 pub(super) static OPS: &[Operator] = &[
     row("$avg", Args::Any, |cx, args| over(cx, args, Average::default())),
     row("$max", Args::Any, |cx, args| {
-        over(cx, args, Extreme::new(Ordering::Greater, cx.collation))
+        over(cx, args, One::new(Best::new(Ordering::Greater, cx.collation)))
     }),
     row("$mergeObjects", Args::Any, |cx, args| over(cx, args, MergeObjects::default())),
-    row("$min", Args::Any, |cx, args| over(cx, args, Extreme::new(Ordering::Less, cx.collation))),
+    row("$min", Args::Any, |cx, args| {
+        over(cx, args, One::new(Best::new(Ordering::Less, cx.collation)))
+    }),
     row("$stdDevPop", Args::Any, |cx, args| over(cx, args, Spread::new(false))),
     row("$stdDevSamp", Args::Any, |cx, args| over(cx, args, Spread::new(true))),
     row("$sum", Args::Any, |cx, args| over(cx, args, Sum::default())),
