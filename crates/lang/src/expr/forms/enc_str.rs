@@ -13,7 +13,7 @@ use crate::expr::{Eval, Expr, ParseCx};
 
 /// One operator.
 #[derive(Debug)]
-struct Row {
+pub(super) struct Row {
     name: &'static str,
     /// The name of the argument that holds the text.
     text: &'static str,
@@ -23,28 +23,28 @@ struct Row {
     unencrypted: i32,
 }
 
-static CONTAINS: Row = Row {
+pub(super) static CONTAINS: Row = Row {
     name: "$encStrContains",
     text: "substring",
     part: Part::Substring,
     shown: "ExpressionEncStrContains",
     unencrypted: 10208801,
 };
-static ENDS_WITH: Row = Row {
+pub(super) static ENDS_WITH: Row = Row {
     name: "$encStrEndsWith",
     text: "suffix",
     part: Part::Suffix,
     shown: "ExpressionEncStrEndsWith",
     unencrypted: 10120901,
 };
-static NORMALIZED_EQ: Row = Row {
+pub(super) static NORMALIZED_EQ: Row = Row {
     name: "$encStrNormalizedEq",
     text: "string",
     part: Part::Exact,
     shown: "ExpressionEncStrNormalizedEq",
     unencrypted: 10255700,
 };
-static STARTS_WITH: Row = Row {
+pub(super) static STARTS_WITH: Row = Row {
     name: "$encStrStartsWith",
     text: "prefix",
     part: Part::Prefix,
@@ -61,23 +61,7 @@ pub struct EncStr {
     key: Option<ZerosKey>,
 }
 
-pub(super) fn parse_contains(value: Value<'_>, cx: &mut ParseCx<'_>) -> Result<Expr> {
-    parse(&CONTAINS, value, cx)
-}
-
-pub(super) fn parse_ends_with(value: Value<'_>, cx: &mut ParseCx<'_>) -> Result<Expr> {
-    parse(&ENDS_WITH, value, cx)
-}
-
-pub(super) fn parse_normalized_eq(value: Value<'_>, cx: &mut ParseCx<'_>) -> Result<Expr> {
-    parse(&NORMALIZED_EQ, value, cx)
-}
-
-pub(super) fn parse_starts_with(value: Value<'_>, cx: &mut ParseCx<'_>) -> Result<Expr> {
-    parse(&STARTS_WITH, value, cx)
-}
-
-fn parse(row: &'static Row, argument: Value<'_>, cx: &mut ParseCx<'_>) -> Result<Expr> {
+pub(super) fn parse(row: &'static Row, argument: Value<'_>, cx: &mut ParseCx<'_>) -> Result<Expr> {
     let Row { name, text, .. } = row;
     let Value::Doc(doc) = argument else {
         bail!(Code::Location(10065), "invalid parameter: expected an object ({name})");

@@ -69,10 +69,22 @@ pub(super) static FORMS: &[FormRow] = &[
     FormRow { name: "$const", parse: literal::parse },
     FormRow { name: "$createObjectId", parse: fresh::parse_object_id },
     FormRow { name: "$currentDate", parse: fresh::parse_date },
-    FormRow { name: "$encStrContains", parse: enc_str::parse_contains },
-    FormRow { name: "$encStrEndsWith", parse: enc_str::parse_ends_with },
-    FormRow { name: "$encStrNormalizedEq", parse: enc_str::parse_normalized_eq },
-    FormRow { name: "$encStrStartsWith", parse: enc_str::parse_starts_with },
+    FormRow {
+        name: "$encStrContains",
+        parse: |value, cx| enc_str::parse(&enc_str::CONTAINS, value, cx),
+    },
+    FormRow {
+        name: "$encStrEndsWith",
+        parse: |value, cx| enc_str::parse(&enc_str::ENDS_WITH, value, cx),
+    },
+    FormRow {
+        name: "$encStrNormalizedEq",
+        parse: |value, cx| enc_str::parse(&enc_str::NORMALIZED_EQ, value, cx),
+    },
+    FormRow {
+        name: "$encStrStartsWith",
+        parse: |value, cx| enc_str::parse(&enc_str::STARTS_WITH, value, cx),
+    },
     FormRow { name: "$filter", parse: filter::parse },
     FormRow { name: "$function", parse: function::parse },
     FormRow { name: "$ifNull", parse: if_null::parse },

@@ -2,6 +2,7 @@
 use std::cmp::Ordering;
 
 use super::prelude::*;
+use crate::accum::count_of;
 use crate::collation;
 use crate::ordered::order_slowly;
 use nagi_bson::Array;
@@ -30,20 +31,7 @@ fn operands<'a>(given: &Given<'a, '_>) -> Result<Option<(usize, Array<'a>)>> {
         value if value.is_nullish() => return Ok(None),
         _ => bail!(Code::Location(5788200), "Input must be an array"),
     };
-    if !n.is_number() {
-        bail!(
-            Code::Location(5787902),
-            "Value for 'n' must be of integral type, but found {}",
-            type_name(n)
-        );
-    }
-    match number::as_i64_exact(n) {
-        Some(n) if n > 0 => Ok(Some((usize::try_from(n).unwrap_or(usize::MAX), items))),
-        Some(n) => bail!(Code::Location(5787908), "'n' must be greater than 0, found {n}"),
-        None => {
-            bail!(Code::Location(5787903), "Value for 'n' must be of integral type, but found {n}")
-        }
-    }
+    Ok(Some((count_of(n)?, items)))
 }
 
 fn part<'a>(given: &Given<'a, '_>, last: bool) -> Result<Value<'a>> {
