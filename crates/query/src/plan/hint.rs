@@ -22,10 +22,10 @@ pub(crate) enum Chosen {
 }
 
 impl<'a> Hint<'a> {
-    /// Reads the `hint` argument of a command; a missing argument and `{}` are no hint.
+    /// Reads the `hint` argument of a command; absent, null and `{}` are no hint.
     pub fn parse(value: Value<'a>) -> Result<Option<Hint<'a>>> {
         match value {
-            Value::Missing => Ok(None),
+            value if value.is_nullish() => Ok(None),
             Value::String(name) => Ok(Some(Hint::Name(name))),
             Value::Doc(key) if key.is_empty() => Ok(None),
             Value::Doc(key) => Ok(Some(Hint::Key(key))),

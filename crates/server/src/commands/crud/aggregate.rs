@@ -101,10 +101,9 @@ impl<'a> Args<'a> {
     where
         'a: 'r,
     {
-        let hint = if self.hint.is_nullish() { Value::Missing } else { self.hint };
         Ok(AggregateRequest {
             let_vars: self.let_vars.unwrap_or(Doc::EMPTY),
-            hint: Hint::parse(hint)?,
+            hint: Hint::parse(self.hint)?,
             collation: Asked::parse(self.collation)?,
             bypass_validation: self.bypass == Some(true),
             ..AggregateRequest::new(ns, self.pipeline)

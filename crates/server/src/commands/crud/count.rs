@@ -98,12 +98,11 @@ fn run(cx: &mut Context<'_>, req: &Request<'_>, out: &mut DocWriter<'_>) -> Resu
 }
 
 pub(super) fn to_request<'a>(args: &Args<'a>, ns: &'a Namespace) -> Result<CountRequest<'a>> {
-    let hint = if args.hint.is_nullish() { Value::Missing } else { args.hint };
     Ok(CountRequest {
         filter: args.query.unwrap_or(Doc::EMPTY),
         skip: args.skip.map_or(0, |n| n.0),
         limit: args.limit.map(|n| n.0).filter(|n| *n > 0),
-        hint: Hint::parse(hint)?,
+        hint: Hint::parse(args.hint)?,
         collation: Asked::parse(args.collation)?,
         ..CountRequest::new(ns)
     })

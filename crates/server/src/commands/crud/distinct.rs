@@ -57,10 +57,9 @@ fn run(cx: &mut Context<'_>, req: &Request<'_>, out: &mut DocWriter<'_>) -> Resu
 }
 
 pub(super) fn to_request<'a>(args: &Args<'a>, ns: &'a Namespace) -> Result<DistinctRequest<'a>> {
-    let hint = if args.hint.is_nullish() { Value::Missing } else { args.hint };
     Ok(DistinctRequest {
         filter: args.query.unwrap_or(Doc::EMPTY),
-        hint: Hint::parse(hint)?,
+        hint: Hint::parse(args.hint)?,
         collation: Asked::parse(args.collation)?,
         ..DistinctRequest::new(ns, args.key)
     })

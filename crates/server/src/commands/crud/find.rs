@@ -242,7 +242,7 @@ pub(in crate::commands) fn to_request<'a>(
         filter: args.filter.unwrap_or(Doc::EMPTY),
         projection: args.projection.unwrap_or(Doc::EMPTY),
         sort: args.sort.unwrap_or(Doc::EMPTY),
-        hint: Hint::parse(absent_if_null(args.hint))?,
+        hint: Hint::parse(args.hint)?,
         skip: args.skip.map_or(0, |n| n.0 as u64),
         limit: args.limit.map(|n| n.0 as u64).filter(|n| *n > 0),
         min: args.min.unwrap_or(Doc::EMPTY),
@@ -258,11 +258,7 @@ pub(in crate::commands) fn to_request<'a>(
     })
 }
 
-fn absent_if_null(value: Value<'_>) -> Value<'_> {
-    if value.is_nullish() { Value::Missing } else { value }
-}
-
-/// Writes the `explain` reply.
+/// What `explain` shows of it.
 fn explain(
     cx: &mut Context<'_>,
     req: &Request<'_>,
