@@ -3,13 +3,10 @@
 use bumpalo::Bump;
 use nagi_bson::Doc;
 use nagi_error::Result;
-use nagi_lang::{
-    collation::{Asked, Collation},
-    expr::Vars,
-};
+use nagi_lang::collation::{Asked, Collation};
 use nagi_store::{Durability, Namespace, Store};
 
-use super::{How, Selection, Tally, collation_of, in_chunks, ordered, target, with_txn};
+use super::{How, Run, Selection, Tally, collation_of, in_chunks, on_collection, ordered};
 use crate::{
     plan::Hint,
     source::{Env, document, renew},
@@ -68,32 +65,36 @@ fn delete_in(
 ) -> Result<u64> {
     let collation = collation_of(store, namespace, statement.collation);
     let selection = prepare(statement, collation, env)?;
-    let Some(collection) = target(store, namespace)? else { return Ok(0) };
-    let values = selection.lets.values();
-    let vars = Vars::with_system(&values, env.system()).with_scripts(env.scripts()).with_pace(env);
     let how = How { durability, bypass_validation: true, keep_empty_timestamps: true };
-    if !statement.multi {
-        let mut old = Vec::new();
-        let deleted = with_txn(store, how, env, &mut |txn| {
-            let found = selection.first(&collection, txn, &vars, env, &mut old)?;
-            let Some(id) = found else { return Ok(0) };
-            txn.delete(&collection, id.key(), document(&old))?;
-            Ok(1)
-        })?;
-        env.top_stages("DELETE", &[("nWouldDelete", deleted)]);
-        return Ok(deleted);
-    }
-    let before = env.work().stats.docs_examined;
-    let ids = selection.all(store, &collection, &vars, env)?;
+    on_collection((store, env), (namespace, false), &selection, how, |run| {
+        let deleted = if statement.multi { many(run)? } else { one(run)? };
+        run.show_delete(deleted);
+        Ok(deleted)
+    })
+}
+
+/// Deletes the first document that matches.
+fn one(run: &Run<'_>) -> Result<u64> {
+    let mut old = Vec::new();
+    run.with_txn(&mut |txn| {
+        let Some(id) = run.first(txn, &mut old)? else { return Ok(0) };
+        txn.delete(&run.collection, id.key(), document(&old))?;
+        Ok(1)
+    })
+}
+
+/// Deletes every document that matches.
+fn many(run: &Run<'_>) -> Result<u64> {
+    let before = run.env.work().stats.docs_examined;
+    let ids = run.all()?;
     let mut arena = Bump::new();
-    let tally = in_chunks(store, &collection, (&ids, before), how, env, &mut |txn, id, doc| {
+    let tally = in_chunks(run, (&ids, before), &mut |txn, id, doc| {
         renew(&mut arena);
-        if selection.matching(doc, &vars, &arena, env)?.is_none() {
+        if run.matching(doc, &arena)?.is_none() {
             return Ok(Tally::default());
         }
-        txn.delete(&collection, id, doc)?;
+        txn.delete(&run.collection, id, doc)?;
         Ok(Tally { matched: 1, modified: 1 })
     })?;
-    env.top_stages("DELETE", &[("nWouldDelete", tally.modified)]);
     Ok(tally.modified)
 }

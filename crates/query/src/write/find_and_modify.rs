@@ -1,21 +1,19 @@
 //! `findAndModify`: changes one document and returns it, as it was before or after.
 
-use std::{cell::Cell, sync::Arc};
+use std::cell::Cell;
 
 use bumpalo::Bump;
 use nagi_bson::{Doc, DocBuf, DocWriter, Value, ValueBuf};
 use nagi_error::{Code, Result, bail};
 use nagi_lang::{
     collation::Asked,
-    expr::{Eval, Metadata, ParseCx, Vars},
-    update::Applied,
+    expr::{Eval, Metadata, ParseCx},
 };
-use nagi_store::{Collection, Durability, Namespace, Store, WriteTxn};
+use nagi_store::{Durability, Namespace, Store, WriteTxn};
 
 use super::{
-    How, UPSERT_RETRIES, collation_of, ordered, target,
+    How, Run, collation_of, on_collection, ordered,
     update::{Prepared, UpdateStatement, prepare},
-    update_cx, with_txn,
 };
 use crate::{
     plan::Hint,
@@ -139,104 +137,70 @@ fn modify_in(
     let projection = Projection::parse(request.fields, &selection.filter, &mut cx)?;
     noted.get().check(selection.filter.metas())?;
     selection.metas = selection.metas | noted.get();
-    let mut collection = target(store, request.namespace)?;
-    if collection.is_none() && request.upsert {
-        collection = Some(store.collection_or_create(request.namespace)?);
-    }
-    let Some(collection) = collection else { return Ok(FoundAndModified::default()) };
-    let values = prepared.selection.lets.values();
-    let vars = Vars::with_system(&values, env.system()).with_scripts(env.scripts()).with_pace(env);
-    let run = Run { request, prepared: &prepared, projection, collection, vars: &vars, env };
     let how = How {
         durability,
         bypass_validation: request.bypass_validation,
         keep_empty_timestamps: request.keep_empty_timestamps,
     };
-    let mut tries = 0;
-    loop {
-        let outcome = with_txn(store, how, env, &mut |txn| run.once(txn));
-        match outcome {
-            Err(error)
-                if request.upsert
-                    && error.code() == Code::DUPLICATE_KEY
-                    && tries < UPSERT_RETRIES =>
-            {
-                tries += 1;
-                let ids = prepared.selection.all(store, &run.collection, &vars, env)?;
-                if ids.is_empty() {
-                    return Err(error);
-                }
-            }
-            outcome => {
-                if let Ok(found) = &outcome {
-                    show(env, request, found);
-                }
-                return outcome;
-            }
-        }
-    }
+    let target = (request.namespace, request.upsert);
+    on_collection((store, env), target, &prepared.selection, how, |run| {
+        let projection = projection.as_ref();
+        Modify { request, prepared: &prepared, projection, run }.attempts()
+    })
 }
 
-fn show(env: &Env<'_>, request: &FindAndModifyRequest<'_>, found: &FoundAndModified) {
-    let upserted = u64::from(found.upserted.is_some());
-    match request.remove {
-        true => env.top_stages("DELETE", &[("nWouldDelete", found.n)]),
-        false => {
-            let counts = [
-                ("nMatched", found.n - upserted),
-                ("nWouldModify", u64::from(found.modified)),
-                ("nWouldUpsert", upserted),
-            ];
-            env.top_stages("UPDATE", &counts);
-        }
-    }
-}
-
-/// The context of one attempt.
-struct Run<'r> {
+/// Everything one attempt needs.
+struct Modify<'r> {
     request: &'r FindAndModifyRequest<'r>,
     prepared: &'r Prepared<'r>,
-    projection: Option<Projection>,
-    collection: Arc<Collection>,
-    vars: &'r Vars<'r>,
-    env: &'r Env<'r>,
+    projection: Option<&'r Projection>,
+    run: &'r Run<'r>,
 }
 
-impl Run<'_> {
+impl Modify<'_> {
+    fn attempts(&self) -> Result<FoundAndModified> {
+        let mut tries = 0;
+        loop {
+            match self.run.with_txn(&mut |txn| self.once(txn)) {
+                Ok(found) => {
+                    self.show(&found);
+                    return Ok(found);
+                }
+                Err(error)
+                    if self.request.upsert && self.run.begins_again(&error, &mut tries)? => {}
+                Err(error) => return Err(error),
+            }
+        }
+    }
+
+    fn show(&self, found: &FoundAndModified) {
+        let upserted = u64::from(found.upserted.is_some());
+        match self.request.remove {
+            true => self.run.show_delete(found.n),
+            false => self.run.show_update(found.n - upserted, u64::from(found.modified), upserted),
+        }
+    }
+
     fn once(&self, txn: &mut WriteTxn<'_>) -> Result<FoundAndModified> {
         let (mut old, mut new) = (Vec::new(), Vec::new());
-        let found =
-            self.prepared.selection.first(&self.collection, txn, self.vars, self.env, &mut old)?;
-        let Some(id) = found else {
+        let Some(id) = self.run.first(txn, &mut old)? else {
             return if self.request.upsert { self.insert(txn) } else { Ok(Default::default()) };
         };
         let (doc, meta) = (document(&old), metadata(&old));
         if self.request.remove {
-            txn.delete(&self.collection, id.key(), doc)?;
+            txn.delete(&self.run.collection, id.key(), doc)?;
             let value = Some(self.project(doc, meta)?);
             return Ok(FoundAndModified { value, n: 1, ..Default::default() });
         }
-        let arena = Bump::new();
-        let info = self.prepared.info(doc, self.vars, &arena, self.env)?.unwrap_or_default();
-        let store = txn.store();
-        let timestamp = || store.next_timestamp();
-        let keep = self.prepared.keep_empty_timestamps;
-        let cx = update_cx(self.vars, &arena, self.env, &timestamp, keep);
-        let applied = self.prepared.update.apply(doc, info, &cx, &mut new)?;
-        let mut after = doc;
-        if applied == Applied::Modified {
-            after = Doc::trusted(&new);
-            txn.update(&self.collection, id.key(), doc, after)?;
-        }
+        let modified = self.prepared.change_found(self.run, txn, (id.key(), doc), &mut new)?;
+        let after = if modified { Doc::trusted(&new) } else { doc };
         let value = Some(self.project(if self.request.new { after } else { doc }, meta)?);
-        let modified = applied == Applied::Modified;
         Ok(FoundAndModified { value, n: 1, updated_existing: true, modified, upserted: None })
     }
 
     fn insert(&self, txn: &mut WriteTxn<'_>) -> Result<FoundAndModified> {
         let mut new = Vec::new();
-        let id =
-            self.prepared.insert_upsert(&self.collection, txn, self.vars, self.env, &mut new)?;
+        let id = self.prepared.insert_upsert(self.run, txn, &mut new)?;
         let value = match self.request.new {
             true => Some(self.project(Doc::trusted(&new), Doc::EMPTY)?),
             false => None,
@@ -246,15 +210,15 @@ impl Run<'_> {
 
     /// The projection of a document that was found with this metadata.
     fn project(&self, doc: Doc<'_>, meta: Doc<'_>) -> Result<DocBuf> {
-        let Some(projection) = &self.projection else { return Ok(doc.to_buf()) };
+        let Some(projection) = self.projection else { return Ok(doc.to_buf()) };
         let arena = Bump::new();
         let info = match projection.needs_match() {
-            true => self.prepared.selection.matching(doc, self.vars, &arena, self.env)?,
+            true => self.run.matching(doc, &arena)?,
             false => None,
         };
         let mut bytes = Vec::new();
         let mut out = DocWriter::new(&mut bytes);
-        let mut eval = Eval::new(doc, self.vars, &arena, self.env.now_ms());
+        let mut eval = Eval::new(doc, self.run.vars, &arena, self.run.env.now_ms());
         let meta = Metadata::read(meta);
         eval.meta = Some(&meta);
         projection.apply(&eval, info, &mut out)?;

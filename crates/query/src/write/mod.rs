@@ -16,6 +16,7 @@
 mod delete;
 mod find_and_modify;
 mod insert;
+mod run;
 mod update;
 
 use std::sync::Arc;
@@ -25,7 +26,7 @@ use nagi_bson::Doc;
 use nagi_error::{Code, Error, Result, bail};
 use nagi_lang::{
     collation::{Asked, Collation},
-    expr::{LetVars, MetaSet, ParseCx, Vars},
+    expr::{LetVars, MetaSet, ParseCx},
     filter::{Allowed, Filter, MatchInfo},
     sort::SortSpec,
     update::UpdateCx,
@@ -35,6 +36,7 @@ use nagi_store::{
     WriteOptions, WriteTxn,
 };
 
+use self::run::{Run, on_collection};
 use crate::{
     plan::{self, FindSpec, Hint, find::parse_sort},
     source::{Cx, Env, carry},
@@ -51,8 +53,6 @@ pub use update::{UpdateOutcome, UpdateStatement, update};
 const CHUNK_RECORDS: usize = 500;
 /// Staged bytes after which a chunk is committed.
 const CHUNK_BYTES: usize = 8 << 20;
-/// Number of times that an upsert is retried after another writer inserted its key.
-const UPSERT_RETRIES: u32 = 3;
 
 /// Runs a single-document statement. It is repeated if its collection is dropped or renamed between the catalog
 /// lookup and the write, so that it takes effect either before or after that.
@@ -151,21 +151,18 @@ impl<'a> Selection<'a> {
             ..FindSpec::new(collection, self.filter.clone())
         }
     }
+}
 
-    /// Finds the first matching document in the snapshot of `txn`. Returns its id; `found` gets its bytes with its
-    /// metadata.
-    fn first(
-        &self,
-        collection: &Arc<Collection>,
-        txn: &WriteTxn<'_>,
-        vars: &Vars<'_>,
-        env: &Env<'_>,
-        found: &mut Vec<u8>,
-    ) -> Result<Option<RecordId>> {
-        // Before the read, so that the request holds nothing while it waits for memory.
+impl Run<'_> {
+    /// The first document that matches, as `txn` sees it: its id, and its bytes, with its
+    /// metadata, in `found`.
+    fn first(&self, txn: &WriteTxn<'_>, found: &mut Vec<u8>) -> Result<Option<RecordId>> {
+        let Run { ref collection, vars, env, .. } = *self;
+        // Before it is read: who waits for room then holds none.
         env.changing(collection.mean_bytes())?;
         let mut cx = Cx { store: txn.store(), reader: txn.reader(), vars, env };
-        let mut plan = plan::plan(&self.spec(Some(collection.clone()), true), &mut cx)?;
+        let spec = self.selection.spec(Some(collection.clone()), true);
+        let mut plan = plan::plan(&spec, &mut cx)?;
         let mut source = plan.start_top(env);
         let more = source.advance(&mut cx);
         env.note_run(&plan, &mut *source);
@@ -178,18 +175,13 @@ impl<'a> Selection<'a> {
         Ok(source.record_id().map(RecordKey::to_id))
     }
 
-    /// The ids of all records that match.
-    fn all(
-        &self,
-        store: &Store,
-        collection: &Arc<Collection>,
-        vars: &Vars<'_>,
-        env: &Env<'_>,
-    ) -> Result<Vec<RecordId>> {
+    /// The ids of all records that match now.
+    fn all(&self) -> Result<Vec<RecordId>> {
+        let Run { store, ref collection, vars, env, .. } = *self;
         let snapshot = store.snapshot()?;
         let mut cx = Cx { store, reader: snapshot.reader(), vars, env };
-        let spec =
-            FindSpec { needed: Some(Vec::new()), ..self.spec(Some(collection.clone()), false) };
+        let spec = self.selection.spec(Some(collection.clone()), false);
+        let spec = FindSpec { needed: Some(Vec::new()), ..spec };
         let mut plan = plan::plan(&spec, &mut cx)?;
         let mut source = plan.start_top(env);
         let mut ids = Vec::new();
@@ -202,29 +194,21 @@ impl<'a> Selection<'a> {
         more.map(|_| ids)
     }
 
-    /// Matches `doc`; returns how it matches, if it does.
-    fn matching(
-        &self,
-        doc: Doc<'_>,
-        vars: &Vars<'_>,
-        arena: &Bump,
-        env: &Env<'_>,
-    ) -> Result<Option<MatchInfo>> {
-        let cx = nagi_lang::filter::MatchCx::new(vars, arena, env.now_ms());
-        self.filter.matches_with_position(doc, &cx)
+    /// How `doc` matches, if it does.
+    fn matching(&self, doc: Doc<'_>, arena: &Bump) -> Result<Option<MatchInfo>> {
+        let cx = nagi_lang::filter::MatchCx::new(self.vars, arena, self.env.now_ms());
+        self.selection.filter.matches_with_position(doc, &cx)
     }
-}
 
-/// The environment in which updates evaluate.
-fn update_cx<'a>(
-    vars: &'a Vars<'a>,
-    arena: &'a Bump,
-    env: &Env<'_>,
-    next_timestamp: &'a dyn Fn() -> u64,
-    keep_empty_timestamps: bool,
-) -> UpdateCx<'a> {
-    let cx = UpdateCx::new(vars, arena, env.now_ms(), next_timestamp);
-    UpdateCx { keep_empty_timestamps, ..cx }
+    /// What updates evaluate in.
+    fn update_cx<'a>(
+        &'a self,
+        arena: &'a Bump,
+        next_timestamp: &'a dyn Fn() -> u64,
+    ) -> UpdateCx<'a> {
+        let cx = UpdateCx::new(self.vars, arena, self.env.now_ms(), next_timestamp);
+        UpdateCx { keep_empty_timestamps: self.how.keep_empty_timestamps, ..cx }
+    }
 }
 
 /// Options for the writes and commits of a statement.
@@ -275,20 +259,18 @@ struct Tally {
 /// request had examined before these were found. `change` gets one record's id and bytes; its errors end the
 /// statement, but earlier chunks stay committed.
 fn in_chunks(
-    store: &Store,
-    collection: &Collection,
+    run: &Run<'_>,
     (ids, looked_before): (&[RecordId], u64),
-    how: How,
-    env: &Env<'_>,
     change: &mut dyn FnMut(&mut WriteTxn<'_>, RecordKey<'_>, Doc<'_>) -> Result<Tally>,
 ) -> Result<Tally> {
+    let Run { store, collection, how, env, .. } = run;
     let mut rest = ids;
     let mut read = 0;
     let mut total = Tally::default();
     let (mut doc, mut buf) = (Vec::new(), RecordBuf::default());
     while !rest.is_empty() {
         env.note_yield();
-        let (done, tally, error) = with_txn(store, how, env, &mut |txn| {
+        let (done, tally, error) = with_txn(store, *how, env, &mut |txn| {
             let (mut done, mut bytes, mut tally) = (0, 0, Tally::default());
             for id in rest.iter().take(CHUNK_RECORDS) {
                 env.interrupt().check()?;

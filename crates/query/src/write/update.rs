@@ -1,22 +1,17 @@
 //! `update`: one statement of the command.
 
-use std::sync::Arc;
-
 use bumpalo::Bump;
 use nagi_bson::{Doc, Value, ValueBuf};
 use nagi_error::{Code, Result, bail};
 use nagi_lang::{
     collation::{Asked, Collation},
-    expr::{ParseCx, Vars},
+    expr::ParseCx,
     filter::MatchInfo,
     update::{Applied, Update, upsert_supplied},
 };
-use nagi_store::{Collection, Durability, Namespace, Store, WriteTxn};
+use nagi_store::{Durability, Namespace, RecordKey, Store, WriteTxn};
 
-use super::{
-    How, Selection, Tally, UPSERT_RETRIES, collation_of, in_chunks, ordered, target, update_cx,
-    with_txn,
-};
+use super::{How, Run, Selection, Tally, collation_of, in_chunks, on_collection, ordered};
 use crate::{
     plan::Hint,
     source::{Env, document, renew},
@@ -76,9 +71,8 @@ pub struct UpdateOutcome {
 /// A parsed statement.
 pub(crate) struct Prepared<'a> {
     pub(crate) selection: Selection<'a>,
-    pub(super) update: Update,
+    update: Update,
     supplied: Option<Doc<'a>>,
-    pub(super) keep_empty_timestamps: bool,
 }
 
 pub(crate) fn prepare<'a>(
@@ -108,8 +102,7 @@ pub(crate) fn prepare<'a>(
     if statement.multi && selection.sort.is_some() {
         bail!(Code::FAILED_TO_PARSE, "Cannot specify sort with multi=true");
     }
-    let keep_empty_timestamps = statement.keep_empty_timestamps;
-    Ok(Prepared { selection, update, supplied: statement.supplied, keep_empty_timestamps })
+    Ok(Prepared { selection, update, supplied: statement.supplied })
 }
 
 /// Runs one update statement.
@@ -135,189 +128,134 @@ fn update_in(
 ) -> Result<UpdateOutcome> {
     let collation = collation_of(store, namespace, statement.collation);
     let prepared = prepare(statement, collation, env)?;
-    let mut collection = target(store, namespace)?;
-    if collection.is_none() && statement.upsert {
-        collection = Some(store.collection_or_create(namespace)?);
-    }
-    let Some(collection) = collection else { return Ok(UpdateOutcome::default()) };
-    let values = prepared.selection.lets.values();
-    let vars = Vars::with_system(&values, env.system()).with_scripts(env.scripts()).with_pace(env);
     let how = How {
         durability,
         bypass_validation: statement.bypass_validation,
         keep_empty_timestamps: statement.keep_empty_timestamps,
     };
+    let target = (namespace, statement.upsert);
+    on_collection((store, env), target, &prepared.selection, how, |run| {
+        attempts(run, &prepared, statement)
+    })
+}
+
+fn attempts(
+    run: &Run<'_>,
+    prepared: &Prepared<'_>,
+    statement: &UpdateStatement<'_>,
+) -> Result<UpdateOutcome> {
     let mut tries = 0;
     loop {
-        let outcome = if statement.multi {
-            many(store, &collection, &prepared, &vars, how, env)?
-        } else {
-            one(store, &collection, &prepared, &vars, how, env)?
-        };
+        let outcome = if statement.multi { many(run, prepared)? } else { one(run, prepared)? };
         if outcome.matched > 0 || !statement.upsert {
-            show(env, &outcome);
+            run.show_update(outcome.matched, outcome.modified, 0);
             return Ok(outcome);
         }
-        match upsert(store, &collection, &prepared, &vars, how, env) {
+        match upsert(run, prepared) {
             Ok(id) => {
-                env.top_stages(
-                    "UPDATE",
-                    &[("nMatched", 0), ("nWouldModify", 0), ("nWouldUpsert", 1)],
-                );
+                run.show_update(0, 0, 1);
                 return Ok(UpdateOutcome { upserted: Some(id), ..UpdateOutcome::default() });
             }
-            // Another writer inserted the document in the meantime, so it matches.
-            Err(error) if error.code() == Code::DUPLICATE_KEY && tries < UPSERT_RETRIES => {
-                tries += 1;
-                if !has_match(store, &collection, &prepared, &vars, env)? {
-                    return Err(error);
-                }
-            }
+            Err(error) if run.begins_again(&error, &mut tries)? => {}
             Err(error) => return Err(error),
         }
     }
 }
 
-fn show(env: &Env<'_>, outcome: &UpdateOutcome) {
-    let counts =
-        [("nMatched", outcome.matched), ("nWouldModify", outcome.modified), ("nWouldUpsert", 0)];
-    env.top_stages("UPDATE", &counts);
-}
-
-fn has_match(
-    store: &Store,
-    collection: &Arc<Collection>,
-    prepared: &Prepared<'_>,
-    vars: &Vars<'_>,
-    env: &Env<'_>,
-) -> Result<bool> {
-    Ok(!prepared.selection.all(store, collection, vars, env)?.is_empty())
-}
-
-/// Updates the first matching document.
-fn one(
-    store: &Store,
-    collection: &Arc<Collection>,
-    prepared: &Prepared<'_>,
-    vars: &Vars<'_>,
-    how: How,
-    env: &Env<'_>,
-) -> Result<UpdateOutcome> {
+/// Updates the first document that matches.
+fn one(run: &Run<'_>, prepared: &Prepared<'_>) -> Result<UpdateOutcome> {
     let mut old = Vec::new();
     let mut new = Vec::new();
-    let timestamp = || store.next_timestamp();
-    with_txn(store, how, env, &mut |txn| {
+    run.with_txn(&mut |txn| {
         let mut outcome = UpdateOutcome::default();
-        let found = prepared.selection.first(collection, txn, vars, env, &mut old)?;
-        if let Some(id) = found {
+        if let Some(id) = run.first(txn, &mut old)? {
             outcome.matched = 1;
-            let doc = document(&old);
-            let arena = Bump::new();
-            let info = prepared.info(doc, vars, &arena, env)?.unwrap_or_default();
-            new.clear();
-            let applied = prepared.update.apply(
-                doc,
-                info,
-                &update_cx(vars, &arena, env, &timestamp, prepared.keep_empty_timestamps),
-                &mut new,
-            )?;
-            if applied == Applied::Modified {
-                env.changing(new.len())?;
-                txn.update(collection, id.key(), doc, Doc::trusted(&new))?;
-                outcome.modified = 1;
-            }
+            let modified = prepared.change_found(run, txn, (id.key(), document(&old)), &mut new)?;
+            outcome.modified = u64::from(modified);
         }
         Ok(outcome)
     })
 }
 
 impl Prepared<'_> {
-    /// The position at which the document matched, if the update needs it.
-    pub(super) fn info(
+    /// Updates the document that [`Run::first`] found; whether that changes it. `new` gets the result.
+    pub(super) fn change_found(
         &self,
-        doc: Doc<'_>,
-        vars: &Vars<'_>,
+        run: &Run<'_>,
+        txn: &mut WriteTxn<'_>,
+        (id, doc): (RecordKey<'_>, Doc<'_>),
+        new: &mut Vec<u8>,
+    ) -> Result<bool> {
+        let arena = Bump::new();
+        // Where it matched is looked up only if the update asks for it.
+        let info = match self.update.needs_position() {
+            true => run.matching(doc, &arena)?.unwrap_or_default(),
+            false => MatchInfo::default(),
+        };
+        self.change(run, txn, (id, doc, info), &arena, new)
+    }
+
+    /// Updates a document that matches as `info` says; whether that changes it. `new` gets the result.
+    fn change(
+        &self,
+        run: &Run<'_>,
+        txn: &mut WriteTxn<'_>,
+        (id, doc, info): (RecordKey<'_>, Doc<'_>, MatchInfo),
         arena: &Bump,
-        env: &Env<'_>,
-    ) -> Result<Option<MatchInfo>> {
-        if !self.update.needs_position() {
-            return Ok(Some(MatchInfo::default()));
+        new: &mut Vec<u8>,
+    ) -> Result<bool> {
+        let timestamp = || run.store.next_timestamp();
+        new.clear();
+        let applied = self.update.apply(doc, info, &run.update_cx(arena, &timestamp), new)?;
+        let modified = applied == Applied::Modified;
+        if modified {
+            run.env.changing(new.len())?;
+            txn.update(&run.collection, id, doc, Doc::trusted(new))?;
         }
-        self.selection.matching(doc, vars, arena, env)
+        Ok(modified)
     }
 
     /// Inserts the document of the upsert. Returns its `_id`.
     pub(super) fn insert_upsert(
         &self,
-        collection: &Collection,
+        run: &Run<'_>,
         txn: &mut WriteTxn<'_>,
-        vars: &Vars<'_>,
-        env: &Env<'_>,
         new: &mut Vec<u8>,
     ) -> Result<ValueBuf> {
         let arena = Bump::new();
-        let new_id = txn.store().new_object_id();
+        let new_id = run.store.new_object_id();
         new.clear();
-        let store = txn.store();
-        let timestamp = || store.next_timestamp();
-        let cx = update_cx(vars, &arena, env, &timestamp, self.keep_empty_timestamps);
+        let timestamp = || run.store.next_timestamp();
+        let cx = run.update_cx(&arena, &timestamp);
         let filter = &self.selection.filter;
         match self.supplied {
             Some(supplied) => upsert_supplied(supplied, filter, &new_id, &cx, new)?,
             None => self.update.upsert_document(filter, &new_id, &cx, new)?,
         }
         let doc = Doc::trusted(new);
-        txn.insert_made(collection, doc)?;
+        txn.insert_made(&run.collection, doc)?;
         Ok(ValueBuf::new(doc.get("_id")))
     }
 }
 
-/// Updates every matching document.
-fn many(
-    store: &Store,
-    collection: &Arc<Collection>,
-    prepared: &Prepared<'_>,
-    vars: &Vars<'_>,
-    how: How,
-    env: &Env<'_>,
-) -> Result<UpdateOutcome> {
-    let before = env.work().stats.docs_examined;
-    let ids = prepared.selection.all(store, collection, vars, env)?;
+/// Updates every document that matches.
+fn many(run: &Run<'_>, prepared: &Prepared<'_>) -> Result<UpdateOutcome> {
+    let before = run.env.work().stats.docs_examined;
+    let ids = run.all()?;
     let mut arena = Bump::new();
     let mut new = Vec::new();
-    let timestamp = || store.next_timestamp();
-    let tally = in_chunks(store, collection, (&ids, before), how, env, &mut |txn, id, doc| {
+    let tally = in_chunks(run, (&ids, before), &mut |txn, id, doc| {
         renew(&mut arena);
-        let Some(info) = prepared.selection.matching(doc, vars, &arena, env)? else {
+        let Some(info) = run.matching(doc, &arena)? else {
             return Ok(Tally::default());
         };
-        new.clear();
-        let applied = prepared.update.apply(
-            doc,
-            info,
-            &update_cx(vars, &arena, env, &timestamp, prepared.keep_empty_timestamps),
-            &mut new,
-        )?;
-        let modified = applied == Applied::Modified;
-        if modified {
-            env.changing(new.len())?;
-            txn.update(collection, id, doc, Doc::trusted(&new))?;
-        }
+        let modified = prepared.change(run, txn, (id, doc, info), &arena, &mut new)?;
         Ok(Tally { matched: 1, modified: u64::from(modified) })
     })?;
     Ok(UpdateOutcome { matched: tally.matched, modified: tally.modified, upserted: None })
 }
 
-fn upsert(
-    store: &Store,
-    collection: &Collection,
-    prepared: &Prepared<'_>,
-    vars: &Vars<'_>,
-    how: How,
-    env: &Env<'_>,
-) -> Result<ValueBuf> {
+fn upsert(run: &Run<'_>, prepared: &Prepared<'_>) -> Result<ValueBuf> {
     let mut new = Vec::new();
-    with_txn(store, how, env, &mut |txn| {
-        prepared.insert_upsert(collection, txn, vars, env, &mut new)
-    })
+    run.with_txn(&mut |txn| prepared.insert_upsert(run, txn, &mut new))
 }
