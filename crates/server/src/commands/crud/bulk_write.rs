@@ -5,10 +5,11 @@
 
 use nagi_store::Namespace;
 
-use super::insert::{Batch, How, durability, insert_all};
-use super::outcome::check_batch;
+use super::insert::{Batch, insert_all};
 use super::statement::{self, Running};
-use super::update::{check_multi, end_durability, how, update_once};
+use super::writes::{
+    How, Place, check_count, check_multi, durability, end_durability, is_ordered, run_one,
+};
 use super::{delete, update};
 use crate::commands::common::{CursorOption, check_uuid_arg, check_writable, refuse_encryption};
 use crate::core::batch::{self, FirstBatch};
@@ -148,8 +149,7 @@ fn run(cx: &mut Context<'_>, req: &Request<'_>, out: &mut DocWriter<'_>) -> Resu
         check_writable(&ns).map(|()| ns)
     });
     let namespaces = namespaces.collect::<Result<Vec<_>>>()?;
-    check_batch(args.ops.count())?;
-    numbered::check_statements(req, args.ops.count())?;
+    check_count(req, args.ops.count())?;
     let statements = args.ops.iter().enumerate().map(|(at, doc)| {
         let statement = parse(doc?)?;
         if statement.ns_index >= namespaces.len() {
@@ -268,14 +268,14 @@ fn run_all(
     report: &mut Report,
 ) -> Result<()> {
     let concern = &cx.write_concern(req);
-    let ordered = args.ordered != Some(StrictBool(false)) || cx.in_transaction();
+    let ordered = is_ordered(cx, args.ordered);
     let let_vars = args.let_vars.unwrap_or(Doc::EMPTY);
     let mut at = 0;
     while at < statements.len() && !(ordered && report.totals.errors > 0) {
         let ns = &namespaces[statements[at].ns_index];
         let run_len = insert_run(&statements[at..]);
         if run_len > 0 {
-            let how = how(durability(concern), args.bypass, args.bypass_ts);
+            let how = How::new(durability(concern), args.bypass, args.bypass_ts);
             let docs = statements[at..at + run_len].iter().filter_map(|s| match s.op {
                 Op::Insert(doc) => Some(doc),
                 _ => None,
@@ -286,10 +286,9 @@ fn run_all(
             at += run_len;
             continue;
         }
-        let last = at + 1 == statements.len();
-        let how = how(end_durability(concern, last), args.bypass, args.bypass_ts);
-        let place = Place { ns, at, id: numbered::statement_id(req, at) };
-        run_one(cx, req, &statements[at].op, place, let_vars, how, report)?;
+        let durability = end_durability(concern, at + 1 == statements.len());
+        let how = How::new(durability, args.bypass, args.bypass_ts);
+        run_change(cx, req, &statements[at].op, (ns, at, let_vars), how, report)?;
         at += 1;
     }
     Ok(())
@@ -335,34 +334,20 @@ fn run_inserts(
     Ok(())
 }
 
-/// The namespace of a statement, its position in the command, and its statement id.
-#[derive(Clone, Copy)]
-struct Place<'a> {
-    ns: &'a Namespace,
-    at: usize,
-    id: i32,
-}
-
-fn run_one(
+fn run_change(
     cx: &mut Context<'_>,
     req: &Request<'_>,
     op: &Op<'_>,
-    Place { ns, at, id }: Place<'_>,
-    let_vars: Doc<'_>,
+    (ns, at, let_vars): (&Namespace, usize, Doc<'_>),
     how: How,
     report: &mut Report,
 ) -> Result<()> {
-    let running = Running::begin(cx, at);
+    let id = numbered::statement_id(req, at);
+    let place = |kind| Place { ns, at, id, let_vars, kind };
     let result = match op {
         Op::Insert(_) => return Ok(()),
-        Op::Update(statement) => {
-            let done = update_once(cx, id, ns, statement, let_vars, how);
-            let told = (&statement::BULK_UPDATE, ns, statement.source);
-            running.end(cx, req, told, &done, &|all, done| {
-                all.matched = Some(done.matched);
-                all.modified = Some(done.modified);
-                all.upserted = Some(u64::from(done.upserted.is_some()));
-            });
+        Op::Update(update) => {
+            let done = run_one(cx, req, &**update, &place(&statement::BULK_UPDATE), how);
             done.map(|done| {
                 let upserted = u64::from(done.upserted.is_some());
                 report.totals.matched += done.matched;
@@ -373,10 +358,8 @@ fn run_one(
                 cx.server.metrics.ops.update.increment();
             })
         }
-        Op::Delete(statement) => {
-            let done = delete::delete_once(cx, id, ns, statement, let_vars, how.durability);
-            let told = (&statement::BULK_DELETE, ns, statement.source);
-            running.end(cx, req, told, &done, &|all, count| all.deleted = Some(*count));
+        Op::Delete(delete) => {
+            let done = run_one(cx, req, &**delete, &place(&statement::BULK_DELETE), how);
             done.map(|count| {
                 report.totals.deleted += count;
                 report.succeed(at, count, None, None);

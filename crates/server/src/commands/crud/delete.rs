@@ -2,15 +2,18 @@
 
 use nagi_lang::collation::Asked;
 use nagi_query::{DeleteStatement, Explained, Hint, Verbosity};
-use nagi_store::{Durability, Namespace};
 
-use super::outcome::{Outcome, check_batch};
-use super::statement::{self, Running};
-use super::update::{check_multi, end_durability, settle};
+use super::outcome::Outcome;
+use super::statement;
+use super::writes::{
+    Change, How, Place, Statements, check_count, check_multi, check_target, in_env, run_all,
+};
 use crate::args::Field;
-use crate::commands::common::{check_uuid_arg, check_writable, namespace, refuse_encryption};
+use crate::commands::common::namespace;
+use crate::core::command::Done;
 use crate::core::command::prelude::*;
 use crate::core::numbered::{self, Codec};
+use crate::metrics::{Counter, OpCounters};
 
 pub(in crate::commands) static DELETE: Command = Command {
     facts: Facts {
@@ -71,41 +74,22 @@ impl<'a> FromArg<'a> for Multi {
 fn run(cx: &mut Context<'_>, req: &Request<'_>, out: &mut DocWriter<'_>) -> Result<()> {
     let args = Args::parse(req)?;
     let ns = namespace(req.db, args.collection.0)?;
-    check_writable(&ns)?;
-    check_uuid_arg(cx, &ns, "delete", args.collection_uuid)?;
-    refuse_encryption(args.encryption)?;
-    check_batch(args.deletes.count())?;
-    numbered::check_statements(req, args.deletes.count())?;
+    check_target(cx, &ns, "delete", (args.collection_uuid, args.encryption))?;
+    check_count(req, args.deletes.count())?;
     let _writing = cx.begin_write(req.db)?;
     let statements = args.deletes.iter().map(|doc| Statement::parse_doc(doc?));
     let statements = statements.collect::<Result<Vec<_>>>()?;
     check_multi(cx, statements.iter().any(|s| s.limit.0), "limit=0")?;
-    let concern = cx.write_concern(req);
-    let ordered = args.ordered != Some(StrictBool(false)) || cx.in_transaction();
-    let let_vars = args.let_vars.unwrap_or(Doc::EMPTY);
     let mut outcome = Outcome::default();
-    let last = statements.len() - 1;
-    for (index, statement) in statements.iter().enumerate() {
-        let durability = end_durability(&concern, index == last);
-        cx.server.metrics.ops.delete.increment();
-        let id = numbered::statement_id(req, index);
-        let running = Running::begin(cx, index);
-        let done = delete_once(cx, id, &ns, statement, let_vars, durability);
-        running.end(cx, req, (&statement::DELETE, &ns, statement.source), &done, &|all, count| {
-            all.deleted = Some(*count);
-        });
-        match done {
-            Ok(count) => outcome.count += count,
-            Err(error) if nagi_query::ends_command(&error) => return Err(error),
-            Err(error) => {
-                outcome.fail(index, error);
-                if ordered {
-                    break;
-                }
-            }
-        }
-    }
-    settle(cx, &concern, &outcome)?;
+    let statements = Statements {
+        ns: &ns,
+        list: &statements,
+        let_vars: args.let_vars,
+        ordered: args.ordered,
+        bypasses: (None, None),
+        kind: &statement::DELETE,
+    };
+    run_all(cx, req, &statements, &mut outcome)?;
     cx.done.deleted = Some(outcome.count);
     outcome.write(cx, req, out);
     Ok(())
@@ -117,43 +101,38 @@ static DELETED: Codec<u64> = Codec {
     read: |doc| crate::number::truncate(doc.get("n")).unwrap_or(0) as u64,
 };
 
-/// Runs one statement. In a retryable write it takes effect once: the record of an earlier attempt answers.
-pub(super) fn delete_once(
-    cx: &mut Context<'_>,
-    id: i32,
-    ns: &Namespace,
-    statement: &Statement<'_>,
-    let_vars: Doc<'_>,
-    durability: Durability,
-) -> Result<u64> {
-    numbered::once(cx, id, durability, &DELETED, &mut |cx| {
-        delete_one(cx, ns, statement, let_vars, durability)
-    })
+impl Change for Statement<'_> {
+    type Done = u64;
+
+    fn source(&self) -> Doc<'_> {
+        self.source
+    }
+
+    fn once(&self, cx: &mut Context<'_>, place: &Place<'_>, how: How) -> Result<u64> {
+        let durability = how.durability;
+        numbered::once(cx, place.id, durability, &DELETED, &mut |cx| {
+            let delete = to_statement(self, place.let_vars)?;
+            in_env(cx, |store, env| nagi_query::delete(store, place.ns, &delete, durability, env))
+        })
+    }
+
+    fn counter(counters: &OpCounters) -> &Counter {
+        &counters.delete
+    }
+
+    fn note(all: &mut Done, count: &u64) {
+        all.deleted = Some(*count);
+    }
+
+    fn add(outcome: &mut Outcome, _: usize, count: u64) {
+        outcome.count += count;
+    }
 }
 
-fn delete_one(
-    cx: &Context<'_>,
-    ns: &Namespace,
-    statement: &Statement<'_>,
-    let_vars: Doc<'_>,
-    durability: Durability,
-) -> Result<u64> {
-    let watch = cx.watch();
-    let delete = to_statement(statement, let_vars)?;
-    let env = cx.env(&watch);
-    let done = nagi_query::delete(cx.store(), ns, &delete, durability, &env);
-    cx.effects.note(&env);
-    done
-}
-
-/// Converts the statement to the form that `nagi_query` takes.
-pub(super) fn to_statement<'a>(
-    statement: &Statement<'a>,
-    let_vars: Doc<'a>,
-) -> Result<DeleteStatement<'a>> {
-    let hint = if statement.hint.is_nullish() { Value::Missing } else { statement.hint };
+/// The statement in the shape that queries take.
+fn to_statement<'a>(statement: &Statement<'a>, let_vars: Doc<'a>) -> Result<DeleteStatement<'a>> {
     Ok(DeleteStatement {
-        hint: Hint::parse(hint)?,
+        hint: Hint::parse(statement.hint)?,
         collation: Asked::parse(statement.collation)?,
         let_vars,
         ..DeleteStatement::new(statement.filter, statement.limit.0)

@@ -4,8 +4,8 @@ use nagi_lang::collation::Asked;
 use nagi_query::{Explained, FindAndModifyRequest, FoundAndModified, Hint, Verbosity};
 use nagi_store::Namespace;
 
-use super::insert::durability;
-use super::update::array_filters;
+use super::update::{array_filters, note_update};
+use super::writes::{durability, in_env};
 use crate::commands::common::{check_writable, namespace, refuse_encryption};
 use crate::core::command::prelude::*;
 use crate::core::numbered::{self, Codec};
@@ -79,11 +79,7 @@ fn run(cx: &mut Context<'_>, req: &Request<'_>, out: &mut DocWriter<'_>) -> Resu
     let durability = durability(&concern);
     let id = numbered::statement_id(req, 0);
     let found = numbered::once(cx, id, durability, &FOUND, &mut |cx| {
-        let watch = cx.watch();
-        let env = cx.env(&watch);
-        let found = nagi_query::find_and_modify(cx.store(), &request, durability, &env);
-        cx.effects.note(&env);
-        found
+        in_env(cx, |store, env| nagi_query::find_and_modify(store, &request, durability, env))
     })?;
     let removed = args.remove == Some(true);
     out.doc("lastErrorObject", |doc| {
@@ -100,9 +96,8 @@ fn run(cx: &mut Context<'_>, req: &Request<'_>, out: &mut DocWriter<'_>) -> Resu
         true => cx.done.deleted = Some(found.n),
         false => {
             let upserted = u64::from(found.upserted.is_some());
-            cx.done.matched = Some(found.n - upserted);
-            cx.done.modified = Some(u64::from(found.modified));
-            cx.done.upserted = Some(upserted);
+            let modified = u64::from(found.modified);
+            note_update(&mut cx.done, found.n - upserted, modified, upserted);
         }
     }
     numbered::write_retried_one(cx, out);
@@ -142,12 +137,11 @@ pub(super) fn to_request<'a>(
     ns: &'a Namespace,
     array_filters: &'a [Doc<'a>],
 ) -> Result<FindAndModifyRequest<'a>> {
-    let absent = |value: Value<'a>| if value.is_nullish() { Value::Missing } else { value };
     Ok(FindAndModifyRequest {
         filter: args.query.unwrap_or(Doc::EMPTY),
         sort: args.sort.unwrap_or(Doc::EMPTY),
         remove: args.remove == Some(true),
-        update: absent(args.update),
+        update: if args.update.is_nullish() { Value::Missing } else { args.update },
         array_filters,
         new: args.new == Some(true),
         fields: args.fields.unwrap_or(Doc::EMPTY),
@@ -155,7 +149,7 @@ pub(super) fn to_request<'a>(
         bypass_validation: args.bypass == Some(true),
         keep_empty_timestamps: args.bypass_ts == Some(true),
         collation: Asked::parse(args.collation)?,
-        hint: Hint::parse(absent(args.hint))?,
+        hint: Hint::parse(args.hint)?,
         let_vars: args.let_vars.unwrap_or(Doc::EMPTY),
         ..FindAndModifyRequest::new(ns)
     })

@@ -11,11 +11,10 @@ use nagi_query::{Env, InsertOutcome, InsertStatement, Verbosity, ends_command};
 use nagi_store::{Durability, Namespace, Statement, Store};
 
 use super::outcome::{Outcome, check_batch};
+use super::writes::{How, check_count, check_target, durability, is_ordered};
 use crate::clock;
-use crate::commands::common::{check_uuid_arg, check_writable, refuse_encryption};
 use crate::core::command::prelude::*;
 use crate::core::numbered;
-use crate::request::concern::WriteConcern;
 
 pub(in crate::commands) static INSERT: Command = Command {
     facts: Facts {
@@ -57,35 +56,18 @@ fn access(asking: &Asking<'_>, req: &Request<'_>) -> Result<bool> {
 fn run(cx: &mut Context<'_>, req: &Request<'_>, out: &mut DocWriter<'_>) -> Result<()> {
     let args = Args::parse(req)?;
     let ns = cx.connection.namespace(req.db, args.collection.0)?;
-    check_writable(&ns)?;
-    check_uuid_arg(cx, &ns, "insert", args.collection_uuid)?;
-    refuse_encryption(args.encryption)?;
+    check_target(cx, &ns, "insert", (args.collection_uuid, args.encryption))?;
     let docs = args.documents.iter().collect::<Result<Vec<_>>>()?;
-    check_batch(docs.len())?;
-    numbered::check_statements(req, docs.len())?;
+    check_count(req, docs.len())?;
     let _writing = cx.begin_write(req.db)?;
     let concern = cx.write_concern(req);
-    let how = How {
-        durability: durability(&concern),
-        bypass: args.bypass == Some(true),
-        keep_empty_timestamps: args.bypass_ts == Some(true),
-    };
-    let ordered = args.ordered != Some(StrictBool(false)) || cx.in_transaction();
+    let how = How::new(durability(&concern), args.bypass, args.bypass_ts);
+    let ordered = is_ordered(cx, args.ordered);
     let outcome = insert_all(cx, req, &ns, Batch { docs: &docs, first: 0, ordered }, how)?;
     cx.done.inserted = Some(outcome.count);
     outcome.write(cx, req, out);
     cx.connection.keep_namespace(ns);
     Ok(())
-}
-
-/// Options of an insert that hold for all its documents.
-#[derive(Clone, Copy)]
-pub(super) struct How {
-    pub(super) durability: Durability,
-    /// The argument `bypassDocumentValidation`.
-    pub(super) bypass: bool,
-    /// The argument `bypassEmptyTsReplacement`.
-    pub(super) keep_empty_timestamps: bool,
 }
 
 /// Documents to insert.
@@ -197,15 +179,7 @@ fn insert_once(
     }
 }
 
-/// The durability that a write concern requires before the commit returns.
-pub(super) fn durability(concern: &WriteConcern<'_>) -> Durability {
-    match concern.is_synced() {
-        true => Durability::Synced,
-        false => Durability::Buffered,
-    }
-}
-
-/// Reports that an insert cannot be explained (20).
+/// What `explain` shows of it.
 fn explain(
     _: &mut Context<'_>,
     req: &Request<'_>,

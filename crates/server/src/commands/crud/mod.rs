@@ -41,6 +41,7 @@ mod pipeline_rules;
 mod representative;
 mod statement;
 mod update;
+mod writes;
 
 pub(super) use aggregate::AGGREGATE;
 pub(super) use bulk_write::BULK_WRITE;

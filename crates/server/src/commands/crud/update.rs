@@ -6,15 +6,17 @@
 
 use nagi_lang::collation::Asked;
 use nagi_query::{Explained, Hint, UpdateOutcome, UpdateStatement, Verbosity};
-use nagi_store::{Durability, Namespace};
 
-use super::insert::How;
-use super::outcome::{Outcome, check_batch};
-use super::statement::{self, Running};
-use crate::commands::common::{check_uuid_arg, check_writable, namespace, refuse_encryption};
+use super::outcome::Outcome;
+use super::statement;
+use super::writes::{
+    Change, How, Place, Statements, check_count, check_multi, check_target, in_env, run_all,
+};
+use crate::commands::common::namespace;
+use crate::core::command::Done;
 use crate::core::command::prelude::*;
 use crate::core::numbered::{self, Codec};
-use crate::request::concern::WriteConcern;
+use crate::metrics::{Counter, OpCounters};
 
 pub(in crate::commands) static UPDATE: Command = Command {
     facts: Facts {
@@ -74,11 +76,8 @@ fn access(asking: &Asking<'_>, req: &Request<'_>) -> Result<bool> {
 fn run(cx: &mut Context<'_>, req: &Request<'_>, out: &mut DocWriter<'_>) -> Result<()> {
     let args = Args::parse(req)?;
     let ns = namespace(req.db, args.collection.0)?;
-    check_writable(&ns)?;
-    check_uuid_arg(cx, &ns, "update", args.collection_uuid)?;
-    refuse_encryption(args.encryption)?;
-    check_batch(args.updates.count())?;
-    numbered::check_statements(req, args.updates.count())?;
+    check_target(cx, &ns, "update", (args.collection_uuid, args.encryption))?;
+    check_count(req, args.updates.count())?;
     let _writing = cx.begin_write(req.db)?;
     let statements = args.updates.iter().map(|doc| Statement::parse_doc(doc?));
     let statements = statements.collect::<Result<Vec<_>>>()?;
@@ -92,51 +91,28 @@ fn run(cx: &mut Context<'_>, req: &Request<'_>, out: &mut DocWriter<'_>) -> Resu
         array_filters(statement.array_filters)?;
     }
     check_multi(cx, statements.iter().any(|s| s.multi == Some(StrictBool(true))), "multi=true")?;
-    let concern = cx.write_concern(req);
-    let ordered = args.ordered != Some(StrictBool(false)) || cx.in_transaction();
-    let let_vars = args.let_vars.unwrap_or(Doc::EMPTY);
     let mut outcome = Outcome { modified: Some(0), ..Outcome::default() };
-    let last = statements.len() - 1;
-    for (index, statement) in statements.iter().enumerate() {
-        let durability = end_durability(&concern, index == last);
-        cx.server.metrics.ops.update.increment();
-        let how = how(durability, args.bypass, args.bypass_ts);
-        let id = numbered::statement_id(req, index);
-        let running = Running::begin(cx, index);
-        let done = update_once(cx, id, &ns, statement, let_vars, how);
-        running.end(cx, req, (&statement::UPDATE, &ns, statement.source), &done, &|all, done| {
-            all.matched = Some(done.matched);
-            all.modified = Some(done.modified);
-            all.upserted = Some(u64::from(done.upserted.is_some()));
-        });
-        match done {
-            Ok(done) => add(&mut outcome, index, done),
-            Err(error) if nagi_query::ends_command(&error) => return Err(error),
-            Err(error) => {
-                outcome.fail(index, error);
-                if ordered {
-                    break;
-                }
-            }
-        }
-    }
-    settle(cx, &concern, &outcome)?;
+    let statements = Statements {
+        ns: &ns,
+        list: &statements,
+        let_vars: args.let_vars,
+        ordered: args.ordered,
+        bypasses: (args.bypass, args.bypass_ts),
+        kind: &statement::UPDATE,
+    };
+    run_all(cx, req, &statements, &mut outcome)?;
     let modified = outcome.modified.unwrap_or(0);
     let upserted = outcome.upserted.len() as u64;
-    cx.done.matched = Some(outcome.count - upserted);
-    cx.done.modified = Some(modified);
-    cx.done.upserted = Some(upserted);
+    note_update(&mut cx.done, outcome.count - upserted, modified, upserted);
     outcome.write(cx, req, out);
     Ok(())
 }
 
-/// Refuses statements on many documents in a retryable write (72): the record of a statement covers one
-/// document.
-pub(super) fn check_multi(cx: &Context<'_>, multi: bool, what: &str) -> Result<()> {
-    if multi && numbered::is_retryable(cx) {
-        bail!(Code::INVALID_OPTIONS, "Cannot use (or request) retryable writes with {what}");
-    }
-    Ok(())
+/// Notes what updates did.
+pub(super) fn note_update(done: &mut Done, matched: u64, modified: u64, upserted: u64) {
+    done.matched = Some(matched);
+    done.modified = Some(modified);
+    done.upserted = Some(upserted);
 }
 
 /// How the outcome of a statement is stored in the session's records.
@@ -167,90 +143,67 @@ static OUTCOME: Codec<UpdateOutcome> = Codec {
 /// How often a retryable upsert is retried after another client inserted a document with its key.
 const UPSERT_RETRIES: u32 = 3;
 
-/// Runs one statement. In a retryable write it takes effect once: the record of an earlier attempt answers.
-pub(super) fn update_once(
-    cx: &mut Context<'_>,
-    id: i32,
-    ns: &Namespace,
-    statement: &Statement<'_>,
-    let_vars: Doc<'_>,
-    how: How,
-) -> Result<UpdateOutcome> {
-    let mut tries = 0;
-    loop {
-        let done = numbered::once(cx, id, how.durability, &OUTCOME, &mut |cx| {
-            update_one(cx, ns, statement, let_vars, how)
-        });
-        match done {
-            // The snapshot was too old to contain the document with that key. In a newer snapshot it may match
-            // the filter.
-            Err(error)
-                if error.code() == Code::DUPLICATE_KEY
-                    && statement.upsert == Some(StrictBool(true))
-                    && numbered::is_retryable(cx)
-                    && tries < UPSERT_RETRIES =>
-            {
-                tries += 1;
+impl Change for Statement<'_> {
+    type Done = UpdateOutcome;
+
+    fn source(&self) -> Doc<'_> {
+        self.source
+    }
+
+    fn once(&self, cx: &mut Context<'_>, place: &Place<'_>, how: How) -> Result<UpdateOutcome> {
+        let mut tries = 0;
+        loop {
+            let done = numbered::once(cx, place.id, how.durability, &OUTCOME, &mut |cx| {
+                update_one(cx, place, self, how)
+            });
+            match done {
+                // The document of the key may match now: its state was too old to see it.
+                Err(error)
+                    if error.code() == Code::DUPLICATE_KEY
+                        && self.upsert == Some(StrictBool(true))
+                        && numbered::is_retryable(cx)
+                        && tries < UPSERT_RETRIES =>
+                {
+                    tries += 1;
+                }
+                other => return other,
             }
-            other => return other,
+        }
+    }
+
+    fn counter(counters: &OpCounters) -> &Counter {
+        &counters.update
+    }
+
+    fn note(all: &mut Done, done: &UpdateOutcome) {
+        note_update(all, done.matched, done.modified, u64::from(done.upserted.is_some()));
+    }
+
+    fn add(outcome: &mut Outcome, index: usize, done: UpdateOutcome) {
+        outcome.count += done.matched;
+        outcome.modified = outcome.modified.map(|sum| sum + done.modified);
+        if let Some(id) = done.upserted {
+            outcome.count += 1;
+            outcome.upserted.push((index, id));
         }
     }
 }
 
-fn add(outcome: &mut Outcome, index: usize, done: UpdateOutcome) {
-    outcome.count += done.matched;
-    outcome.modified = outcome.modified.map(|sum| sum + done.modified);
-    if let Some(id) = done.upserted {
-        outcome.count += 1;
-        outcome.upserted.push((index, id));
-    }
-}
-
-pub(super) fn how(durability: Durability, bypass: Option<bool>, bypass_ts: Option<bool>) -> How {
-    let (bypass, keep_empty_timestamps) = (bypass == Some(true), bypass_ts == Some(true));
-    How { durability, bypass, keep_empty_timestamps }
-}
-
-/// The durability of a statement: only the last one waits for the disk, if the write concern requires that.
-pub(super) fn end_durability(concern: &WriteConcern<'_>, last: bool) -> Durability {
-    match last && concern.is_synced() {
-        true => Durability::Synced,
-        false => Durability::Buffered,
-    }
-}
-
-/// Makes the batch durable if an error kept its last statement from doing so.
-pub(super) fn settle(
-    cx: &Context<'_>,
-    concern: &WriteConcern<'_>,
-    outcome: &Outcome,
-) -> Result<()> {
-    match concern.is_synced() && !outcome.errors.is_empty() && outcome.count > 0 {
-        true => cx.store().flush(),
-        false => Ok(()),
-    }
-}
-
 /// Runs one statement.
-pub(super) fn update_one(
+fn update_one(
     cx: &Context<'_>,
-    ns: &Namespace,
+    place: &Place<'_>,
     statement: &Statement<'_>,
-    let_vars: Doc<'_>,
     how: How,
 ) -> Result<UpdateOutcome> {
     let filters = array_filters(statement.array_filters)?;
-    with_statement(statement, let_vars, &filters, &mut |update| {
-        let watch = cx.watch();
+    with_statement(statement, place.let_vars, &filters, &mut |update| {
         let update = UpdateStatement {
             bypass_validation: how.bypass,
             keep_empty_timestamps: how.keep_empty_timestamps,
             ..*update
         };
-        let env = cx.env(&watch);
-        let done = nagi_query::update(cx.store(), ns, &update, how.durability, &env);
-        cx.effects.note(&env);
-        done
+        in_env(cx, |store, env| nagi_query::update(store, place.ns, &update, how.durability, env))
     })
 }
 
@@ -266,8 +219,8 @@ fn check_update(statement: &Statement<'_>) -> Result<()> {
     }
 }
 
-/// Converts the statement to the form that `nagi_query` takes, and calls `f` with it.
-pub(super) fn with_statement<R>(
+/// Hands the statement over in the shape that queries take.
+fn with_statement<R>(
     statement: &Statement<'_>,
     let_vars: Doc<'_>,
     array_filters: &[Doc<'_>],
@@ -289,14 +242,13 @@ pub(super) fn with_statement<R>(
             "arrayFilters may not be specified for pipeline-style updates"
         );
     }
-    let hint = if statement.hint.is_nullish() { Value::Missing } else { statement.hint };
     let merged = merge(let_vars, statement.constants);
     f(&UpdateStatement {
         array_filters,
         upsert,
         supplied,
         multi,
-        hint: Hint::parse(hint)?,
+        hint: Hint::parse(statement.hint)?,
         collation: Asked::parse(statement.collation)?,
         sort: statement.sort.unwrap_or(Doc::EMPTY),
         let_vars: merged.as_ref().map_or(let_vars, |doc| doc.as_doc()),

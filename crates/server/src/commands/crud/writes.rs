@@ -1,0 +1,187 @@
+//! What the commands that write documents share: the checks before, how their statements commit, and the statements
+//! of `update` and `delete`, which `bulkWrite` has too.
+
+use nagi_query::Env;
+use nagi_store::{Durability, Namespace, Store};
+
+use super::outcome::{Outcome, check_batch};
+use super::statement::{Kind, Running};
+use crate::commands::common::{check_uuid_arg, check_writable, refuse_encryption};
+use crate::core::command::Done;
+use crate::core::command::prelude::*;
+use crate::core::numbered;
+use crate::metrics::{Counter, OpCounters};
+use crate::request::concern::WriteConcern;
+
+/// How a statement commits.
+#[derive(Clone, Copy)]
+pub(super) struct How {
+    pub(super) durability: Durability,
+    /// `bypassDocumentValidation`.
+    pub(super) bypass: bool,
+    /// `bypassEmptyTsReplacement`.
+    pub(super) keep_empty_timestamps: bool,
+}
+
+impl How {
+    pub(super) fn new(
+        durability: Durability,
+        bypass: Option<bool>,
+        bypass_ts: Option<bool>,
+    ) -> How {
+        let (bypass, keep_empty_timestamps) = (bypass == Some(true), bypass_ts == Some(true));
+        How { durability, bypass, keep_empty_timestamps }
+    }
+}
+
+/// When the commit of a write with this concern may return.
+pub(super) fn durability(concern: &WriteConcern<'_>) -> Durability {
+    match concern.is_synced() {
+        true => Durability::Synced,
+        false => Durability::Buffered,
+    }
+}
+
+/// The last statement waits for the disk if that is wanted; the log keeps the order of the others.
+pub(super) fn end_durability(concern: &WriteConcern<'_>, last: bool) -> Durability {
+    if last { durability(concern) } else { Durability::Buffered }
+}
+
+/// Refuses targets that `command` may not write.
+pub(super) fn check_target(
+    cx: &Context<'_>,
+    ns: &Namespace,
+    command: &str,
+    (uuid, encryption): (Value<'_>, Value<'_>),
+) -> Result<()> {
+    check_writable(ns)?;
+    check_uuid_arg(cx, ns, command, uuid)?;
+    refuse_encryption(encryption)
+}
+
+/// Refuses a count of statements that is zero or too large, or differs from the number of statement ids.
+pub(super) fn check_count(req: &Request<'_>, count: usize) -> Result<()> {
+    check_batch(count)?;
+    numbered::check_statements(req, count)
+}
+
+/// Refuses a retryable command with a statement that may change many documents (72).
+pub(super) fn check_multi(cx: &Context<'_>, multi: bool, what: &str) -> Result<()> {
+    if multi && numbered::is_retryable(cx) {
+        bail!(Code::INVALID_OPTIONS, "Cannot use (or request) retryable writes with {what}");
+    }
+    Ok(())
+}
+
+/// Whether a command ends at the first statement that fails.
+pub(super) fn is_ordered(cx: &Context<'_>, ordered: Option<StrictBool>) -> bool {
+    ordered != Some(StrictBool(false)) || cx.in_transaction()
+}
+
+/// Runs a query in the environment of the request, and notes the work it did.
+pub(super) fn in_env<T>(
+    cx: &Context<'_>,
+    query: impl FnOnce(&Store, &Env<'_>) -> Result<T>,
+) -> Result<T> {
+    let watch = cx.watch();
+    let env = cx.env(&watch);
+    let done = query(cx.store(), &env);
+    cx.effects.note(&env);
+    done
+}
+
+/// A statement of `update` or `delete`.
+pub(super) trait Change {
+    /// What it did.
+    type Done;
+
+    /// The statement as the client sent it.
+    fn source(&self) -> Doc<'_>;
+
+    /// Runs it. If it is retryable and an earlier attempt ran it, gives back what that did.
+    fn once(&self, cx: &mut Context<'_>, place: &Place<'_>, how: How) -> Result<Self::Done>;
+
+    /// The counter of such statements.
+    fn counter(counters: &OpCounters) -> &Counter;
+
+    /// Adds what the statement did to its entry of the profile.
+    fn note(all: &mut Done, done: &Self::Done);
+
+    /// Adds what the statement at `index` did to the command's reply.
+    fn add(outcome: &mut Outcome, index: usize, done: Self::Done);
+}
+
+/// What a statement gets from its command.
+pub(super) struct Place<'p> {
+    pub(super) ns: &'p Namespace,
+    /// Its position in the command.
+    pub(super) at: usize,
+    /// Its statement id in the session.
+    pub(super) id: i32,
+    /// The command's `let`.
+    pub(super) let_vars: Doc<'p>,
+    pub(super) kind: &'static Kind,
+}
+
+/// Runs a statement and writes its entry of the profile.
+pub(super) fn run_one<S: Change>(
+    cx: &mut Context<'_>,
+    req: &Request<'_>,
+    statement: &S,
+    place: &Place<'_>,
+    how: How,
+) -> Result<S::Done> {
+    let running = Running::begin(cx, place.at);
+    let done = statement.once(cx, place, how);
+    running.end(cx, req, (place.kind, place.ns, statement.source()), &done, &S::note);
+    done
+}
+
+/// The statements of one command.
+pub(super) struct Statements<'s, S> {
+    pub(super) ns: &'s Namespace,
+    pub(super) list: &'s [S],
+    /// The command's `let`.
+    pub(super) let_vars: Option<Doc<'s>>,
+    pub(super) ordered: Option<StrictBool>,
+    /// `bypassDocumentValidation` and `bypassEmptyTsReplacement`.
+    pub(super) bypasses: (Option<bool>, Option<bool>),
+    pub(super) kind: &'static Kind,
+}
+
+/// Runs the statements one after another, and adds what they did to `outcome`.
+///
+/// # Errors
+/// Those that end a command; those of statements are in the outcome.
+pub(super) fn run_all<S: Change>(
+    cx: &mut Context<'_>,
+    req: &Request<'_>,
+    statements: &Statements<'_, S>,
+    outcome: &mut Outcome,
+) -> Result<()> {
+    let Statements { ns, list, bypasses: (bypass, bypass_ts), kind, .. } = *statements;
+    let ordered = is_ordered(cx, statements.ordered);
+    let let_vars = statements.let_vars.unwrap_or(Doc::EMPTY);
+    let concern = cx.write_concern(req);
+    for (at, statement) in list.iter().enumerate() {
+        let durability = end_durability(&concern, at + 1 == list.len());
+        let how = How::new(durability, bypass, bypass_ts);
+        S::counter(&cx.server.metrics.ops).increment();
+        let place = Place { ns, at, id: numbered::statement_id(req, at), let_vars, kind };
+        match run_one(cx, req, statement, &place, how) {
+            Ok(done) => S::add(outcome, at, done),
+            Err(error) if nagi_query::ends_command(&error) => return Err(error),
+            Err(error) => {
+                outcome.fail(at, error);
+                if ordered {
+                    break;
+                }
+            }
+        }
+    }
+    // Makes durable what was done, if the last statement did not.
+    match concern.is_synced() && !outcome.errors.is_empty() && outcome.count > 0 {
+        true => cx.store().flush(),
+        false => Ok(()),
+    }
+}
