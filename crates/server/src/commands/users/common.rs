@@ -87,12 +87,9 @@ pub(super) fn change_roles_of_user(
     name: &UserName,
     change: &dyn Fn(&mut Vec<RoleName>),
 ) -> Result<()> {
-    let found = documents::replace(&cx.connection.store, Kind::Users, &name.id(), &mut |doc| {
-        let mut roles = users::roles_of(doc)?;
-        change(&mut roles);
-        roles.sort_unstable();
-        roles.dedup();
-        Ok(with_fields(doc, &[("roles", Value::Array(roles_array(&roles).as_array()))]))
+    let store = &cx.connection.store;
+    let found = documents::replace(store, Kind::Users, &name.id(), &mut |doc| {
+        with_roles_changed(doc, change)
     })?;
     match found {
         true => Ok(()),
@@ -100,7 +97,24 @@ pub(super) fn change_roles_of_user(
     }
 }
 
-/// Refuses to modify a built-in role (49).
+/// Changes the roles that a user-defined role contains.
+pub(super) fn change_roles_of_role(
+    cx: &Context<'_>,
+    name: &RoleName,
+    change: &dyn Fn(&mut Vec<RoleName>),
+) -> Result<()> {
+    replace_role(cx, name, &mut |doc| with_roles_changed(doc, change))
+}
+
+fn with_roles_changed(doc: Doc<'_>, change: &dyn Fn(&mut Vec<RoleName>)) -> Result<DocBuf> {
+    let mut roles = users::roles_of(doc)?;
+    change(&mut roles);
+    roles.sort_unstable();
+    roles.dedup();
+    Ok(with_fields(doc, &[("roles", Value::Array(roles_array(&roles).as_array()))]))
+}
+
+/// Refuses built-in roles where one is to be changed (49).
 pub(super) fn check_not_built_in(role: &RoleName) -> Result<()> {
     if builtin::find(&role.name, &role.db).is_some() {
         bail!(Code::INVALID_ROLE_MODIFICATION, "{role} is a built-in role and cannot be modified");

@@ -1,14 +1,10 @@
 //! `grantRolesToRole`: adds contained roles to a role.
 
 use crate::core::command::prelude::*;
-use crate::{
-    auth::{parse_roles, users},
-    names::RoleName,
-};
+use crate::{auth::parse_roles, names::RoleName};
 
 use super::common::{
-    change, check_contained, check_not_built_in, may_grant, replace_role, roles_array, some_roles,
-    with_fields,
+    change, change_roles_of_role, check_contained, check_not_built_in, may_grant, some_roles,
 };
 
 pub(in crate::commands) static GRANT_ROLES_TO_ROLE: Command = Command {
@@ -39,12 +35,6 @@ fn run(cx: &mut Context<'_>, req: &Request<'_>, _: &mut DocWriter<'_>) -> Result
     check_not_built_in(&role)?;
     change(cx, || {
         check_contained(cx, &role, &roles)?;
-        replace_role(cx, &role, &mut |doc| {
-            let mut all = users::roles_of(doc)?;
-            all.extend(roles.iter().cloned());
-            all.sort_unstable();
-            all.dedup();
-            Ok(with_fields(doc, &[("roles", Value::Array(roles_array(&all).as_array()))]))
-        })
+        change_roles_of_role(cx, &role, &|all| all.extend(roles.iter().cloned()))
     })
 }

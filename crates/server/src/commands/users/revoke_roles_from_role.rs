@@ -2,13 +2,11 @@
 
 use crate::core::command::prelude::*;
 use crate::{
-    auth::{parse_roles, roles, users},
+    auth::{parse_roles, roles},
     names::RoleName,
 };
 
-use super::common::{
-    change, check_not_built_in, may_revoke, replace_role, roles_array, some_roles, with_fields,
-};
+use super::common::{change, change_roles_of_role, check_not_built_in, may_revoke, some_roles};
 
 pub(in crate::commands) static REVOKE_ROLES_FROM_ROLE: Command = Command {
     facts: Facts {
@@ -38,12 +36,6 @@ fn run(cx: &mut Context<'_>, req: &Request<'_>, _: &mut DocWriter<'_>) -> Result
     check_not_built_in(&role)?;
     change(cx, || {
         roles::check_all_exist(&cx.connection.store, &roles)?;
-        replace_role(cx, &role, &mut |doc| {
-            let mut all = users::roles_of(doc)?;
-            all.retain(|role| !roles.contains(role));
-            all.sort_unstable();
-            all.dedup();
-            Ok(with_fields(doc, &[("roles", Value::Array(roles_array(&all).as_array()))]))
-        })
+        change_roles_of_role(cx, &role, &|all| all.retain(|role| !roles.contains(role)))
     })
 }
