@@ -5,6 +5,9 @@ use nagi_bson::Type;
 
 macro_rules! shorthand {
     ($name:literal, $kind:expr) => {
+        shorthand!($name, Target { kind: $kind, subtype: None }, "auto")
+    };
+    ($name:literal, $target:expr, $format:literal) => {
         Named {
             name: $name,
             params: &[("input", Some(50723))],
@@ -16,8 +19,7 @@ macro_rules! shorthand {
                 if input.is_nullish() {
                     return Ok(Value::Null);
                 }
-                let target = Target { kind: $kind, subtype: None };
-                convert(given.cx, input, target, How::format("auto"))
+                convert(given.cx, input, $target, How::format($format))
             },
         }
     };
@@ -34,21 +36,7 @@ pub(super) static OPS: &[Named] = &[
     shorthand!("$toObject", Type::Object),
     shorthand!("$toObjectId", Type::ObjectId),
     shorthand!("$toString", Type::String),
-    Named {
-        name: "$toUUID",
-        params: &[("input", Some(50723))],
-        not_object: 50723,
-        unknown: 50723,
-        short: Some(single),
-        eval: |given| {
-            let input = given.value(0)?;
-            if input.is_nullish() {
-                return Ok(Value::Null);
-            }
-            let target = Target { kind: Type::BinData, subtype: Some(4) };
-            convert(given.cx, input, target, How::format("uuid"))
-        },
-    },
+    shorthand!("$toUUID", Target { kind: Type::BinData, subtype: Some(4) }, "uuid"),
 ];
 
 /// Parses one argument, alone or in an array.
