@@ -6,13 +6,7 @@ pub(super) static CURRENT_OP: StageSpec = StageSpec {
     name: "$currentOp",
     place: Place::First,
     parse: current_op,
-    facts: StageFacts {
-        in_transaction: false,
-        in_api: false,
-        rejectable: false,
-        runs_on: RunsOn::Either,
-        ..StageFacts::ORDINARY
-    },
+    facts: StageFacts { runs_on: RunsOn::Either, ..StageFacts::OF_SERVER },
     ..StageSpec::ROW
 };
 

@@ -61,6 +61,14 @@ impl StageFacts {
         writes: false,
         runs_on: RunsOn::Collection,
     };
+
+    /// What most stages that show the server itself have in common.
+    pub const OF_SERVER: StageFacts = StageFacts {
+        in_transaction: false,
+        in_api: false,
+        rejectable: false,
+        ..StageFacts::ORDINARY
+    };
 }
 
 /// MongoDB's stages that this server does not implement, as far as their names matter.
@@ -75,30 +83,13 @@ const ABSENT: &[(&str, StageFacts)] = &[
     ),
     ("$listCatalog", StageFacts { in_api: false, rejectable: false, ..StageFacts::ORDINARY }),
     ("$listClusterCatalog", StageFacts { in_api: false, ..StageFacts::ORDINARY }),
-    (
-        "$listLocalCursors",
-        StageFacts {
-            in_transaction: false,
-            in_api: false,
-            rejectable: false,
-            ..StageFacts::ORDINARY
-        },
-    ),
+    ("$listLocalCursors", StageFacts::OF_SERVER),
     (
         "$listSampledQueries",
         StageFacts { in_api: false, rejectable: false, ..StageFacts::ORDINARY },
     ),
     ("$operationMetrics", StageFacts { rejectable: false, ..StageFacts::ORDINARY }),
-    (
-        "$queryStats",
-        StageFacts {
-            in_transaction: false,
-            in_api: false,
-            rejectable: false,
-            runs_on: RunsOn::Either,
-            ..StageFacts::ORDINARY
-        },
-    ),
+    ("$queryStats", StageFacts { runs_on: RunsOn::Either, ..StageFacts::OF_SERVER }),
 ];
 
 /// The properties of the stage of this name; those of an ordinary stage if the name is unknown.

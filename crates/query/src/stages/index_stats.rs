@@ -7,12 +7,7 @@ pub(super) static INDEX_STATS: StageSpec = StageSpec {
     name: "$indexStats",
     place: Place::First,
     parse,
-    facts: StageFacts {
-        in_transaction: false,
-        in_api: false,
-        rejectable: false,
-        ..StageFacts::ORDINARY
-    },
+    facts: StageFacts::OF_SERVER,
     ..StageSpec::ROW
 };
 

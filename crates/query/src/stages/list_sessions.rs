@@ -6,13 +6,7 @@ pub(super) static LIST_SESSIONS: StageSpec = StageSpec {
     name: "$listSessions",
     place: Place::First,
     parse: list_sessions,
-    facts: StageFacts {
-        in_transaction: false,
-        in_api: false,
-        rejectable: false,
-        runs_on: RunsOn::Either,
-        ..StageFacts::ORDINARY
-    },
+    facts: StageFacts { runs_on: RunsOn::Either, ..StageFacts::OF_SERVER },
     ..StageSpec::ROW
 };
 

@@ -11,12 +11,7 @@ pub(super) static PLAN_CACHE_STATS: StageSpec = StageSpec {
     name: "$planCacheStats",
     place: Place::First,
     parse,
-    facts: StageFacts {
-        in_transaction: false,
-        in_api: false,
-        rejectable: false,
-        ..StageFacts::ORDINARY
-    },
+    facts: StageFacts::OF_SERVER,
     ..StageSpec::ROW
 };
 

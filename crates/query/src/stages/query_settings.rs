@@ -6,13 +6,7 @@ pub(super) static QUERY_SETTINGS: StageSpec = StageSpec {
     name: "$querySettings",
     place: Place::First,
     parse: query_settings,
-    facts: StageFacts {
-        in_transaction: false,
-        in_api: false,
-        rejectable: false,
-        runs_on: RunsOn::Either,
-        ..StageFacts::ORDINARY
-    },
+    facts: StageFacts { runs_on: RunsOn::Either, ..StageFacts::OF_SERVER },
     ..StageSpec::ROW
 };
 

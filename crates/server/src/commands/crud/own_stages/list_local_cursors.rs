@@ -1,7 +1,7 @@
 //! `$listLocalCursors`: the cursors that wait for their next request. The stage exists only with
 //! `enableTestCommands`; otherwise its name is unknown.
 
-use super::OwnStage;
+use super::{OwnStage, check_collectionless};
 use crate::commands::crud::aggregate::Args;
 use crate::commands::diagnose::list_cursors;
 use crate::core::command::prelude::*;
@@ -21,13 +21,7 @@ fn docs(
     args: &Args<'_>,
     spec: Value<'_>,
 ) -> Result<Vec<DocBuf>> {
-    if matches!(args.collection, Value::String(_)) {
-        bail!(
-            Code::INVALID_NAMESPACE,
-            "$listLocalCursors must be run against the database with {{aggregate: 1}}, not a \
-             collection"
-        );
-    }
+    check_collectionless("$listLocalCursors", args)?;
     if !spec.as_doc().is_some_and(|spec| spec.is_empty()) {
         bail!(Code::BAD_VALUE, "$listLocalCursors must be run as {{ $listLocalCursors: {{}}}}");
     }

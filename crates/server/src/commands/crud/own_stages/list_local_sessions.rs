@@ -1,6 +1,6 @@
 //! `$listLocalSessions`: the sessions of this server.
 
-use super::OwnStage;
+use super::{OwnStage, check_collectionless};
 use crate::commands::crud::aggregate::Args;
 use crate::core::command::prelude::*;
 use crate::names::UserName;
@@ -43,13 +43,7 @@ fn docs(
     args: &Args<'_>,
     spec: Value<'_>,
 ) -> Result<Vec<DocBuf>> {
-    if matches!(args.collection, Value::String(_)) {
-        bail!(
-            Code::INVALID_NAMESPACE,
-            "$listLocalSessions must be run against the database with {{aggregate: 1}}, not a \
-             collection"
-        );
-    }
+    check_collectionless("$listLocalSessions", args)?;
     let Value::Doc(spec) = spec else {
         bail!(
             Code::TYPE_MISMATCH,

@@ -58,7 +58,18 @@ static OWN_STAGES: &[&OwnStage] = &[
     &query_settings::QUERY_SETTINGS,
 ];
 
-/// The row of a stage, by name.
+/// Refuses a collection to a stage that tells of the whole server (73).
+fn check_collectionless(stage: &str, args: &Args<'_>) -> Result<()> {
+    if matches!(args.collection, Value::String(_)) {
+        bail!(
+            Code::INVALID_NAMESPACE,
+            "{stage} must be run against the database with {{aggregate: 1}}, not a collection"
+        );
+    }
+    Ok(())
+}
+
+/// The row of a stage.
 pub(super) fn find(name: &str) -> Option<&'static OwnStage> {
     OWN_STAGES.iter().copied().find(|row| row.name == name)
 }
