@@ -143,34 +143,47 @@ fn measure(server: &Server, cores: &str, operation: Operation, operations: i64) 
 fn counted(server: &Server, operations: i64) -> Outcome<Vec<Vec<String>>> {
     let mut connection = Connection::open(&server.address)?;
     fill(&mut connection)?;
-    let mut rows = vec![["operation", "place", "shared writes"].map(str::to_owned).to_vec()];
+    let mut rows = vec![
+        ["operation", "place", "shared lines written", "by atomic operations"]
+            .map(str::to_owned)
+            .to_vec(),
+    ];
     for (operation, name) in OPERATIONS {
         // The first operations are not counted: they create or cache objects once.
         work(&server.address, operation, operations / 10, 1)?;
         let before = shared_writes(&mut connection)?;
         work(&server.address, operation, operations, 2)?;
         let after = shared_writes(&mut connection)?;
-        let mut sum = 0.0;
+        let mut sums = [0.0; 2];
         for (place, writes) in &after {
-            let more = writes - before.get(place).copied().unwrap_or(0);
-            let each = more as f64 / operations as f64;
-            sum += each;
-            if each >= 0.005 {
-                rows.push(vec![name.to_owned(), place.clone(), format!("{each:.2}")]);
+            let before = before.get(place).copied().unwrap_or_default();
+            let each = [0, 1].map(|at| (writes[at] - before[at]) as f64 / operations as f64);
+            sums = [0, 1].map(|at| sums[at] + each[at]);
+            if each[0] >= 0.005 {
+                rows.push(row(name, place, each));
             }
         }
-        rows.push(vec![name.to_owned(), "all".to_owned(), format!("{sum:.2}")]);
+        rows.push(row(name, "all", sums));
     }
     Ok(rows)
 }
 
-fn shared_writes(connection: &mut Connection) -> Outcome<BTreeMap<String, i64>> {
+fn row(operation: &str, place: &str, [lines, operations]: [f64; 2]) -> Vec<String> {
+    let (lines, operations) = (format!("{lines:.2}"), format!("{operations:.2}"));
+    vec![operation.to_owned(), place.to_owned(), lines, operations]
+}
+
+/// Cache lines and atomic operations by place, since the server's start.
+fn shared_writes(connection: &mut Connection) -> Outcome<BTreeMap<String, [i64; 2]>> {
     let status = connection.expect(doc! { "serverStatus": 1, "$db": "admin" }.as_doc())?;
     let Value::Doc(places) = status.as_doc().get("sharedWrites") else {
         return Err(crate::args::Problem::Usage(
             "--counting: the server was not built with --features count-shared\n".to_owned(),
         ));
     };
-    let count = |value| integer(value).unwrap_or(0);
-    Ok(places.iter().map(|place| (place.name().to_owned(), count(place.value()))).collect())
+    let counts = |place: Value<'_>| {
+        ["lines", "operations"]
+            .map(|name| place.as_doc().map_or(0, |at| integer(at.get(name)).unwrap_or(0)))
+    };
+    Ok(places.iter().map(|place| (place.name().to_owned(), counts(place.value()))).collect())
 }

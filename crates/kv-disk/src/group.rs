@@ -97,15 +97,15 @@ impl<S, P> Group<S, P> {
     /// Commits a transaction of `bytes` bytes: leaves it to another thread, or writes it here with `write`, and then
     /// groups of others. Returns the transaction's stamp.
     pub fn commit(&self, payload: P, bytes: usize, write: WriteGroup<'_, S, P>) -> Result<u64> {
-        // The lock, taken and given back.
-        nagi_percore::note_shared("commit lock", 2);
+        // Taken and released; other threads try it in between.
+        nagi_percore::note_shared("commit lock", 2, 2);
         for attempt in 0..TRY_COUNT {
             if let Some(held) = self.try_lock() {
                 return self.lead(held, &payload, bytes, write);
             }
             (0..4 << attempt).for_each(|_| std::hint::spin_loop());
         }
-        nagi_percore::note_shared("line of commits", 4);
+        nagi_percore::note_shared("line of commits", 2, 4);
         let (turn, told) = (Mutex::new(Turn::Waits), Condvar::new());
         let waiter = Arc::new(Waiter { payload, bytes, turn, told });
         self.line_up(&waiter);

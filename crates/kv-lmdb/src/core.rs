@@ -308,6 +308,10 @@ impl Seam for Core {
         Ok(State::new(self))
     }
 
+    fn get_newest(&self, space: Space, key: &[u8], buf: &mut Vec<u8>) -> Result<bool> {
+        self.views.load().get_copy(space, key, || self.newest(), buf)
+    }
+
     fn write(&self, overlay: &SharedOverlay) -> Result<u64> {
         let bytes = {
             let overlay = overlay.lock();

@@ -320,8 +320,8 @@ impl Core {
         followers: &[Arc<Waiter<SharedOverlay>>],
     ) -> Result<u64> {
         let mut batch = self.batch();
-        note_shared("clock", 1);
-        note_shared("newest stamp", 3);
+        note_shared("clock", 1, 1);
+        note_shared("newest stamp", 1, 3);
         let count = followers.len() as u64 + u64::from(own.is_some());
         let first = self.ledger.clock.take(count);
         let overlays = own.into_iter().chain(followers.iter().map(|waiter| &waiter.payload));
@@ -451,6 +451,10 @@ impl Base for Core {
 
     fn state(self: &Arc<Core>) -> Result<State> {
         Ok(State::new(self))
+    }
+
+    fn get_newest(&self, space: Space, key: &[u8], buf: &mut Vec<u8>) -> Result<bool> {
+        self.db.get(None, space, key, buf)
     }
 
     fn write(&self, overlay: &SharedOverlay) -> Result<u64> {

@@ -128,7 +128,7 @@ impl Active {
 
     /// Takes a ticket at the newest stamp.
     pub fn enter(&self) -> Ticket {
-        nagi_percore::note_shared("number of open snapshots", 1);
+        nagi_percore::note_shared("number of open snapshots", 1, 1);
         self.count.fetch_add(1, SeqCst);
         let mut ticket = self.place(self.newest());
         // A commit may have been published between the read of `newest` and the ticket. If `newest` is unchanged
@@ -150,7 +150,7 @@ impl Active {
 
     /// Takes a ticket at a stamp that another ticket holds at this moment.
     pub fn enter_at(&self, stamp: u64) -> Ticket {
-        nagi_percore::note_shared("number of open snapshots", 1);
+        nagi_percore::note_shared("number of open snapshots", 1, 1);
         let ticket = self.place(stamp);
         // After the slot is taken, and before the caller releases the other ticket: see `oldest`.
         self.count.fetch_add(HANDED_ON + 1, SeqCst);
@@ -179,7 +179,7 @@ impl Active {
             Some(slot) => slot.0.store(FREE, SeqCst),
             None => release(&mut self.overflow.lock(), ticket.stamp),
         }
-        nagi_percore::note_shared("number of open snapshots", 1);
+        nagi_percore::note_shared("number of open snapshots", 1, 1);
         self.count.fetch_sub(1, SeqCst);
     }
 

@@ -261,6 +261,17 @@ pub trait Txn: Read {
         go_on: &mut dyn FnMut() -> bool,
     ) -> Result<()>;
 
+    /// Reads a key that this transaction has locked or written: the newest committed value, or its own. Takes no
+    /// snapshot, because no other transaction can have changed the key since the lock.
+    fn get_locked<'a>(
+        &'a self,
+        space: Space,
+        key: &[u8],
+        buf: &'a mut Vec<u8>,
+    ) -> Result<Option<&'a [u8]>> {
+        self.get(space, key, buf)
+    }
+
     /// Adds to a counter: the value is an array of little-endian i64, absent elements are 0. It never conflicts,
     /// and takes effect with the commit. `put` and `add` of one key in one transaction: `put` must come first, and
     /// is allowed only if no other transaction adds.

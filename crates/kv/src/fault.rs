@@ -184,6 +184,16 @@ impl Txn for With<Box<dyn Txn>> {
         self.inner.lock_while(space, key, go_on)
     }
 
+    fn get_locked<'a>(
+        &'a self,
+        space: Space,
+        key: &[u8],
+        buf: &'a mut Vec<u8>,
+    ) -> Result<Option<&'a [u8]>> {
+        self.faults.check(Point::Get)?;
+        self.inner.get_locked(space, key, buf)
+    }
+
     fn add(&mut self, space: Space, key: &[u8], deltas: &[i64]) -> Result<()> {
         self.faults.check(Point::Write)?;
         self.inner.add(space, key, deltas)

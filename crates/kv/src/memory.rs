@@ -234,6 +234,10 @@ impl Base for Core {
         Ok(State::new(self))
     }
 
+    fn get_newest(&self, space: Space, key: &[u8], buf: &mut Vec<u8>) -> Result<bool> {
+        Ok(self.get_at(space, key, || self.newest(), buf).is_some())
+    }
+
     fn write(&self, overlay: &SharedOverlay) -> Result<u64> {
         let overlay = overlay.lock();
         self.check_room(&overlay)?;

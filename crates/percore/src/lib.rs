@@ -21,4 +21,4 @@ mod shared;
 pub use counter::Counter;
 pub use ffi::{core, core_count};
 pub use per_core::{Padded, PerCore};
-pub use shared::{note_shared, shared_writes};
+pub use shared::{SharedWrites, note_shared, shared_writes};

@@ -422,7 +422,7 @@ impl Ops {
         {
             return id & i32::MAX as u64;
         }
-        note_shared("ids of operations", 1);
+        note_shared("ids of operations", 1, 1);
         let first = self.next_block.fetch_add(ID_BLOCK, Ordering::Relaxed);
         // Another thread of this core may have reserved a block as well. Some ids are then skipped, but none is used
         // twice.

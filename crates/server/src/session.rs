@@ -55,7 +55,7 @@ impl Sessions {
     /// # Errors
     /// 13 if the session belongs to another user, 261 if there are too many sessions.
     pub(crate) fn touch(&self, id: &SessionId, now_ms: i64, user: Option<&UserName>) -> Result<()> {
-        note_shared("sessions", 2);
+        note_shared("sessions", 1, 2);
         let mut shard = self.shard(id).lock();
         if let Some(known) = shard.get_mut(id) {
             match (&known.owner, user) {

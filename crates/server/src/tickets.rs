@@ -128,7 +128,7 @@ impl Pool {
         let less = |free: i64| (free > 0).then(|| free - 1);
         let take = |of: &AtomicI64| of.try_update(SeqCst, SeqCst, less).is_ok();
         take(self.available.own()) || {
-            note_shared("tickets of other cores", 1);
+            note_shared("tickets of other cores", 1, 1);
             self.available.iter().any(take)
         }
     }

@@ -136,7 +136,7 @@ impl Cache {
         key: &[u8],
         out: &mut Vec<u8>,
     ) -> Result<(), Option<Fill>> {
-        note_shared("record cache", 2);
+        note_shared("record cache", 1, 2);
         let mut shard = self.shard(hash).lock();
         if let Some(entry) = shard.entries.get_mut(&hash)
             && entry.ident == ident
@@ -180,7 +180,7 @@ impl Cache {
 
     /// Called before the commit of a write that changes the document: removes it and blocks fills.
     pub(crate) fn begin_write(&self, hash: u64) {
-        note_shared("record cache", 2);
+        note_shared("record cache", 1, 2);
         let mut shard = self.shard(hash).lock();
         if let Some(old) = shard.entries.remove(&hash) {
             shard.bytes -= old.size();
@@ -192,7 +192,7 @@ impl Cache {
 
     /// Called after the commit, successful or not.
     pub(crate) fn end_write(&self, hash: u64) {
-        note_shared("record cache", 2);
+        note_shared("record cache", 1, 2);
         self.shard(hash).lock().slots[slot_of(hash)].pending -= 1;
     }
 }

@@ -95,7 +95,15 @@ mod tests {
             assert_eq!(parse_iso(text), Some(ms));
         }
         assert_eq!(parse_iso("2000-01-01T01:00+01:00"), parse_iso("2000-01-01"));
-        for bad in ["2001-02-29", "2000-13-01", "x", "2000-01-01Tx", "2000-01-01T00:00:00+1", "2000-01-01T00:00:00.1\u{20ac}", "2000-01-01T00:00:00.1x"] {
+        for bad in [
+            "2001-02-29",
+            "2000-13-01",
+            "x",
+            "2000-01-01Tx",
+            "2000-01-01T00:00:00+1",
+            "2000-01-01T00:00:00.1\u{20ac}",
+            "2000-01-01T00:00:00.1x",
+        ] {
             assert_eq!(parse_iso(bad), None, "{bad}");
         }
         assert_eq!(format_utc(i64::MAX, false), None);

@@ -53,6 +53,9 @@ pub trait Base: Send + Sync + 'static {
     /// Takes a snapshot of the newest data.
     fn state(self: &Arc<Self>) -> Result<Self::State>;
 
+    /// Reads the newest committed value of a key into `buf`; returns true if there is one.
+    fn get_newest(&self, space: Space, key: &[u8], buf: &mut Vec<u8>) -> Result<bool>;
+
     /// Writes all of `overlay.writes()` atomically with a stamp from `ledger().clock`, publishes the stamp in
     /// `ledger().active` and returns it. Many threads call it at once. The caller does not hold the lock of the
     /// overlay, so an engine may let one thread write for others.
@@ -164,7 +167,7 @@ impl<B: Base> Staged<B> {
         go_on: &mut dyn FnMut() -> bool,
     ) -> Result<()> {
         let ledger = self.base.ledger();
-        note_shared("conflict table", 2);
+        note_shared("conflict table", 1, 2);
         let hash = ledger.conflicts.hash(space, key);
         let read_stamp = self.state.get().map_or(u64::MAX, |state| state.stamp().0);
         let wait = if self.scratch().held.is_empty() { self.wait } else { Duration::ZERO };
@@ -195,7 +198,7 @@ impl<B: Base> Staged<B> {
         let held = &mut self.scratch.as_mut().expect(KEPT).held;
         if !held.is_empty() {
             let alone = ledger.active.ticket_count() == 0;
-            note_shared("conflict table", 2 * held.len() as u64);
+            note_shared("conflict table", held.len() as u64, 2 * held.len() as u64);
             ledger.conflicts.release(held, committed, alone);
             held.clear();
         }
@@ -317,6 +320,21 @@ impl<B: Base> Txn for Staged<B> {
         go_on: &mut dyn FnMut() -> bool,
     ) -> Result<()> {
         self.claim_while(space, key, go_on)
+    }
+
+    fn get_locked<'a>(
+        &'a self,
+        space: Space,
+        key: &[u8],
+        buf: &'a mut Vec<u8>,
+    ) -> Result<Option<&'a [u8]>> {
+        self.check_exclusive(space, key);
+        let is_own = self.scratch().overlay.lock().get(space, key).is_some();
+        if is_own {
+            return self.get(space, key, buf);
+        }
+        let found = self.base.get_newest(space, key, buf)?;
+        Ok(found.then_some(buf.as_slice()))
     }
 
     fn add(&mut self, space: Space, key: &[u8], deltas: &[i64]) -> Result<()> {

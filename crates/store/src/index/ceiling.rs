@@ -40,7 +40,7 @@ impl Ceiling {
     /// it is called once.
     pub(crate) fn rise(&self, key: &[u8], last: impl FnOnce() -> Result<Vec<u8>>) -> Result<bool> {
         let key = prefix(key);
-        nagi_percore::note_shared("greatest key of an index", 2);
+        nagi_percore::note_shared("greatest key of an index", 1, 2);
         let mut ceiling = self.0.lock();
         let highest = match &mut *ceiling {
             Some(highest) => highest,

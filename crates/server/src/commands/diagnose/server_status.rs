@@ -85,7 +85,10 @@ fn run(cx: &mut Context<'_>, req: &Request<'_>, out: &mut DocWriter<'_>) -> Resu
 /// Writes to shared memory by place, in builds that count them: see `nagi-bench contention`.
 fn shared_writes(_: &Server, out: &mut DocWriter<'_>) {
     for (place, writes) in nagi_percore::shared_writes() {
-        out.put(place, writes as i64);
+        out.doc(place, |out| {
+            out.put("lines", writes.lines as i64);
+            out.put("operations", writes.operations as i64);
+        });
     }
 }
 

@@ -57,7 +57,7 @@ impl WriteTxn<'_> {
             Some(ceiling) => ceiling.rise(key, || self.store.latest().last_key(index))?,
             None => false,
         };
-        if !is_new && self.txn().get(space, &stored, found).map_err(engine)?.is_some() {
+        if !is_new && self.txn().get_locked(space, &stored, found).map_err(engine)?.is_some() {
             return Err(duplicate_key(collection, index, key, bits));
         }
         Ok(RecordId::Key(key.into()))
@@ -244,17 +244,15 @@ impl WriteTxn<'_> {
         by: PutBy,
     ) -> Result<()> {
         let mut value = std::mem::take(&mut self.scratch.value);
+        // Locked first: another transaction that has put this key, and has ended, raised the ceiling before it
+        // released the key.
+        self.txn().lock(Space::Index, full).map_err(engine)?;
         let is_new = match &index.ceiling {
-            Some(ceiling) => {
-                // Locked first: another transaction that put this key and has finished had raised the ceiling
-                // before it released the lock.
-                self.txn().lock(Space::Index, full).map_err(engine)?;
-                ceiling.rise(&full[4..], || self.store.latest().last_key(index))?
-            }
+            Some(ceiling) => ceiling.rise(&full[4..], || self.store.latest().last_key(index))?,
             None => false,
         };
         let taken = !is_new
-            && match self.txn().get(Space::Index, full, &mut value) {
+            && match self.txn().get_locked(Space::Index, full, &mut value) {
                 Ok(Some(entry)) => index.layout.split_head(entry).is_none_or(|(own, _)| own != id),
                 Ok(None) => false,
                 Err(error) => return Err(engine(error)),
@@ -270,17 +268,13 @@ impl WriteTxn<'_> {
             }
             _ => doubts.add(&full[4..]),
         };
-        let exclusive = index.ceiling.is_some();
         let done = match taken {
             true if doubts.is_some_and(in_doubt) => {
                 let aside = aside_key(full, id);
                 self.txn().put(Space::Index, &aside, bits).map_err(engine)
             }
             true => Err(duplicate_key(collection, index, &full[4..], bits)),
-            false if exclusive => {
-                self.txn().put_exclusive(Space::Index, full, &value).map_err(engine)
-            }
-            false => self.txn().put(Space::Index, full, &value).map_err(engine),
+            false => self.txn().put_exclusive(Space::Index, full, &value).map_err(engine),
         };
         self.scratch.value = value;
         done

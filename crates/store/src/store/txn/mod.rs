@@ -384,7 +384,7 @@ impl<'s> WriteTxn<'s> {
                 state.next_record.store(next, std::sync::atomic::Ordering::Release);
             }
         }
-        nagi_percore::note_shared("record ids", 1);
+        nagi_percore::note_shared("record ids", 1, 1);
         Ok(state.next_record.fetch_add(1, AcqRel))
     }
 
