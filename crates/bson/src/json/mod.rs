@@ -1,18 +1,27 @@
-//! Extended JSON v2: a printer and a parser. The parser also accepts the notation of the MongoDB shell.
+//! JSON, both ways: one writer of text (`writer.rs`) and one reader whose notation is a value (`dialect.rs`).
 //!
-//! [`to_canonical`] keeps every type; [`to_relaxed`] is meant for people and logs. [`parse()`] accepts both, and what
-//! users type into the shell: unquoted names, single quotes, `ObjectId("...")`, `ISODate("...")`, `NumberLong(5)`,
-//! `/re/i`. An integer literal is an int32, or an int64 if it does not fit; a literal with a point or an exponent is
-//! a double.
+//! Writing: [`to_canonical`] keeps every type, [`to_relaxed`] is for people and logs. Reading takes both forms and
+//! what people type into the shell: bare names, single quotes, `ObjectId("...")`, `ISODate("...")`, `NumberLong(5)`,
+//! `/re/i`; [`parse_plain`] takes RFC 8259 and nothing else. An integer literal is an int32, an int64 if it is too
+//! large for that; a literal with a point or an exponent is a double.
 
 mod base64;
 mod date;
+mod dialect;
+mod made;
+mod numbers;
 mod parse;
 mod print;
+mod reader;
+mod shell;
+mod tags;
+mod writer;
 
 pub use base64::{decode as base64_decode, encode as base64_encode};
 pub use date::{format_utc, parse_iso};
-pub use parse::{code_with_scope, parse, parse_value, pointer, regex};
+pub use made::{code_with_scope, pointer, regex};
+pub use parse::{parse, parse_plain, parse_value};
 pub use print::{
     double_text, double_text_of, shortest_double, to_canonical, to_relaxed, write_relaxed,
 };
+pub use writer::{JsonWriter, Spacing, write_string};

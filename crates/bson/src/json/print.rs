@@ -1,7 +1,8 @@
 //! The printer of Extended JSON v2, and the text forms of doubles in MongoDB.
 
-use std::fmt::Write;
+use std::fmt::{Display, Write};
 
+use super::writer::{JsonWriter, Spacing};
 use super::{base64, date};
 use crate::hex::Hex;
 use crate::{Array, Doc, Value};
@@ -77,133 +78,115 @@ fn place_point(mantissa: &str, exponent: i32, plain_below: i32) -> String {
 
 /// Prints canonical Extended JSON, from which every type can be parsed again.
 pub fn to_canonical(doc: Doc<'_>) -> String {
-    let mut out = String::new();
-    document(&mut out, doc, true);
-    out
+    whole(doc, true)
 }
 
 /// Prints relaxed Extended JSON, with plain numbers and readable dates.
 pub fn to_relaxed(doc: Doc<'_>) -> String {
+    whole(doc, false)
+}
+
+fn whole(doc: Doc<'_>, canonical: bool) -> String {
     let mut out = String::new();
-    document(&mut out, doc, false);
+    document(&mut JsonWriter::new(&mut out, Spacing::Compact), doc, canonical);
     out
 }
 
 /// Appends one value as relaxed Extended JSON; `Missing` becomes null.
 pub fn write_relaxed(out: &mut String, value: Value<'_>) {
-    write(out, value, false);
+    write(&mut JsonWriter::new(out, Spacing::Compact), value, false);
 }
 
-fn document(out: &mut String, doc: Doc<'_>, canonical: bool) {
-    out.push('{');
-    for (i, element) in doc.iter().enumerate() {
-        if i > 0 {
-            out.push(',');
+fn document(w: &mut JsonWriter<'_>, doc: Doc<'_>, canonical: bool) {
+    w.object(|w| {
+        for element in doc.iter() {
+            write(w.key(element.name()), element.value(), canonical);
         }
-        quoted(out, element.name());
-        out.push(':');
-        write(out, element.value(), canonical);
-    }
-    out.push('}');
+    });
 }
 
-fn array(out: &mut String, values: Array<'_>, canonical: bool) {
-    out.push('[');
-    for (i, value) in values.iter().enumerate() {
-        if i > 0 {
-            out.push(',');
+fn array(w: &mut JsonWriter<'_>, values: Array<'_>, canonical: bool) {
+    w.array(|w| {
+        for value in values.iter() {
+            write(w, value, canonical);
         }
-        write(out, value, canonical);
-    }
-    out.push(']');
+    });
 }
 
-/// Appends a JSON string.
-fn quoted(out: &mut String, text: &str) {
-    out.push('"');
-    for c in text.chars() {
-        match c {
-            '"' => out.push_str("\\\""),
-            '\\' => out.push_str("\\\\"),
-            '\n' => out.push_str("\\n"),
-            '\r' => out.push_str("\\r"),
-            '\t' => out.push_str("\\t"),
-            c if (c as u32) < 0x20 => {
-                let _ = write!(out, "\\u{:04x}", c as u32);
-            }
-            c => out.push(c),
-        }
-    }
-    out.push('"');
+/// Writes `{"name":"text"}`.
+fn tagged(w: &mut JsonWriter<'_>, name: &str, text: &str) {
+    w.object(|w| w.key(name).string(text));
 }
 
-/// Appends `{"name":"text"}`.
-fn tagged(out: &mut String, name: &str, text: &str) {
-    let _ = write!(out, "{{\"{name}\":");
-    quoted(out, text);
-    out.push('}');
+/// The same for what prints without characters that need an escape.
+fn tagged_plain(w: &mut JsonWriter<'_>, name: &str, value: impl Display) {
+    w.object(|w| plain(w.key(name), value));
 }
 
-fn write(out: &mut String, value: Value<'_>, canonical: bool) {
+fn plain(w: &mut JsonWriter<'_>, value: impl Display) {
+    w.plain_string(|out| {
+        let _ = write!(out, "{value}");
+    });
+}
+
+fn write(w: &mut JsonWriter<'_>, value: Value<'_>, canonical: bool) {
     match value {
-        Value::Missing | Value::Null => out.push_str("null"),
-        Value::Undefined => out.push_str("{\"$undefined\":true}"),
-        Value::MinKey => out.push_str("{\"$minKey\":1}"),
-        Value::MaxKey => out.push_str("{\"$maxKey\":1}"),
-        Value::Bool(v) => out.push_str(if v { "true" } else { "false" }),
-        Value::Int32(v) if canonical => tagged(out, "$numberInt", &v.to_string()),
-        Value::Int64(v) if canonical => tagged(out, "$numberLong", &v.to_string()),
-        Value::Int32(v) => out.push_str(&v.to_string()),
-        Value::Int64(v) => out.push_str(&v.to_string()),
+        Value::Missing | Value::Null => w.null(),
+        Value::Undefined => w.object(|w| w.key("$undefined").literal(true)),
+        Value::MinKey => w.object(|w| w.key("$minKey").literal(1)),
+        Value::MaxKey => w.object(|w| w.key("$maxKey").literal(1)),
+        Value::Bool(v) => w.literal(v),
+        Value::Int32(v) if canonical => tagged_plain(w, "$numberInt", v),
+        Value::Int64(v) if canonical => tagged_plain(w, "$numberLong", v),
+        Value::Int32(v) => w.literal(v),
+        Value::Int64(v) => w.literal(v),
         Value::Double(v) if canonical || !v.is_finite() => {
-            tagged(out, "$numberDouble", &shortest_double(v));
+            tagged_plain(w, "$numberDouble", shortest_double(v));
         }
-        Value::Double(v) => out.push_str(&shortest_double(v)),
-        Value::Decimal128(v) => tagged(out, "$numberDecimal", &v.to_string()),
-        Value::String(v) => quoted(out, v),
-        Value::Symbol(v) => tagged(out, "$symbol", v),
-        Value::Doc(v) => document(out, v, canonical),
-        Value::Array(v) => array(out, v, canonical),
-        Value::ObjectId(v) => tagged(out, "$oid", &Hex(v).to_string()),
-        Value::DateTime(v) => write_date(out, v, canonical),
-        Value::Timestamp(v) => {
-            let _ = write!(out, "{{\"$timestamp\":{{\"t\":{},\"i\":{}}}}}", v >> 32, v as u32);
-        }
-        Value::Binary(v) => {
-            out.push_str("{\"$binary\":{\"base64\":\"");
-            base64::encode(out, v.bytes);
-            let subtype = v.subtype;
-            let _ = write!(out, "\",\"subType\":\"{subtype:02x}\"}}}}");
-        }
-        Value::Regex(v) => {
-            out.push_str("{\"$regularExpression\":{\"pattern\":");
-            quoted(out, v.pattern());
-            out.push_str(",\"options\":");
-            quoted(out, v.options());
-            out.push_str("}}");
-        }
-        Value::DbPointer(v) => {
-            out.push_str("{\"$dbPointer\":{\"$ref\":");
-            quoted(out, v.namespace());
-            let _ = write!(out, ",\"$id\":{{\"$oid\":\"{}\"}}}}}}", Hex(v.id()));
-        }
-        Value::Code(v) => tagged(out, "$code", v),
-        Value::CodeWithScope(v) => {
-            out.push_str("{\"$code\":");
-            quoted(out, v.code());
-            out.push_str(",\"$scope\":");
-            document(out, v.scope(), canonical);
-            out.push('}');
-        }
+        Value::Double(v) => w.literal(shortest_double(v)),
+        Value::Decimal128(v) => tagged_plain(w, "$numberDecimal", v),
+        Value::String(v) => w.string(v),
+        Value::Symbol(v) => tagged(w, "$symbol", v),
+        Value::Doc(v) => document(w, v, canonical),
+        Value::Array(v) => array(w, v, canonical),
+        Value::ObjectId(v) => tagged_plain(w, "$oid", Hex(v)),
+        Value::DateTime(v) => write_date(w, v, canonical),
+        Value::Code(v) => tagged(w, "$code", v),
+        Value::Timestamp(v) => w.object(|w| {
+            w.key("$timestamp").object(|w| {
+                w.key("t").literal(v >> 32);
+                w.key("i").literal(v as u32);
+            });
+        }),
+        Value::Binary(v) => w.object(|w| {
+            w.key("$binary").object(|w| {
+                w.key("base64").plain_string(|out| base64::encode(out, v.bytes));
+                plain(w.key("subType"), format_args!("{:02x}", v.subtype));
+            });
+        }),
+        Value::Regex(v) => w.object(|w| {
+            w.key("$regularExpression").object(|w| {
+                w.key("pattern").string(v.pattern());
+                w.key("options").string(v.options());
+            });
+        }),
+        Value::DbPointer(v) => w.object(|w| {
+            w.key("$dbPointer").object(|w| {
+                w.key("$ref").string(v.namespace());
+                tagged_plain(w.key("$id"), "$oid", Hex(v.id()));
+            });
+        }),
+        Value::CodeWithScope(v) => w.object(|w| {
+            w.key("$code").string(v.code());
+            document(w.key("$scope"), v.scope(), canonical);
+        }),
     }
 }
 
-fn write_date(out: &mut String, ms: i64, canonical: bool) {
+fn write_date(w: &mut JsonWriter<'_>, ms: i64, canonical: bool) {
     match date::format_utc(ms, false) {
-        Some(text) if !canonical && ms >= 0 => tagged(out, "$date", &text),
-        _ => {
-            let _ = write!(out, "{{\"$date\":{{\"$numberLong\":\"{ms}\"}}}}");
-        }
+        Some(text) if !canonical && ms >= 0 => tagged_plain(w, "$date", text),
+        _ => w.object(|w| tagged_plain(w.key("$date"), "$numberLong", ms)),
     }
 }
 
