@@ -2,6 +2,8 @@
 
 use std::fmt::Write;
 
+use nagi_bson::json::{JsonWriter, Spacing, write_string};
+
 use super::Stamp;
 use crate::clock;
 
@@ -74,7 +76,8 @@ pub(super) fn write(
         out.push_str(attributes);
     }
     if !tags.is_empty() {
-        let _ = write!(out, ",\"tags\":{tags:?}");
+        out.push_str(",\"tags\":");
+        JsonWriter::new(out, Spacing::Spaced).array(|w| tags.iter().for_each(|tag| w.string(tag)));
     }
     out.push('}');
 }
@@ -97,44 +100,14 @@ fn write_time(out: &mut String, stamp: Option<&Stamp>, ms: i64) {
     }
 }
 
-/// Appends a JSON string.
-pub(super) fn write_string(out: &mut String, text: &str) {
-    out.push('"');
-    for c in text.chars() {
-        match c {
-            '"' => out.push_str("\\\""),
-            '\\' => out.push_str("\\\\"),
-            '\n' => out.push_str("\\n"),
-            '\r' => out.push_str("\\r"),
-            '\t' => out.push_str("\\t"),
-            c if (c as u32) < 0x20 => {
-                let _ = write!(out, "\\u{:04x}", c as u32);
-            }
-            c => out.push(c),
-        }
-    }
-    out.push('"');
-}
-
-/// Collects the key-value pairs of a `log` record: `id` separately, the others as a JSON object.
-#[derive(Default)]
-pub(super) struct Attributes {
+/// Takes the keys of a `log` record: `id` apart, the rest as fields of a JSON object.
+pub(super) struct Attributes<'w, 'o> {
     pub(super) id: i64,
     pub(super) startup_warning: bool,
-    json: String,
+    pub(super) fields: &'w mut JsonWriter<'o>,
 }
 
-impl Attributes {
-    /// The JSON object, or "" if there is no attribute.
-    pub(super) fn text(&mut self) -> &str {
-        if !self.json.is_empty() && !self.json.ends_with('}') {
-            self.json.push('}');
-        }
-        &self.json
-    }
-}
-
-impl<'kvs> log::kv::VisitSource<'kvs> for Attributes {
+impl<'kvs> log::kv::VisitSource<'kvs> for Attributes<'_, '_> {
     fn visit_pair(
         &mut self,
         key: log::kv::Key<'kvs>,
@@ -143,28 +116,23 @@ impl<'kvs> log::kv::VisitSource<'kvs> for Attributes {
         match key.as_str() {
             "id" => self.id = value.to_i64().unwrap_or(0),
             "startup_warning" => self.startup_warning = true,
-            name => {
-                self.json.push(if self.json.is_empty() { '{' } else { ',' });
-                write_string(&mut self.json, name);
-                self.json.push(':');
-                write_value(&mut self.json, &value);
-            }
+            name => write_value(self.fields.key(name), &value),
         }
         Ok(())
     }
 }
 
-fn write_value(out: &mut String, value: &log::kv::Value<'_>) {
+fn write_value(out: &mut JsonWriter<'_>, value: &log::kv::Value<'_>) {
     if let Some(b) = value.to_bool() {
-        let _ = write!(out, "{b}");
+        out.literal(b);
     } else if let Some(n) = value.to_i64() {
-        let _ = write!(out, "{n}");
+        out.literal(n);
     } else if let Some(n) = value.to_u64() {
-        let _ = write!(out, "{n}");
+        out.literal(n);
     } else if let Some(n) = value.to_f64().filter(|n| n.is_finite()) {
-        let _ = write!(out, "{n:?}");
+        out.literal(format_args!("{n:?}"));
     } else {
-        write_string(out, &value.to_string());
+        out.string(&value.to_string());
     }
 }
 

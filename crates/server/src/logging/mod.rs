@@ -22,6 +22,7 @@ use std::sync::atomic::{AtomicI32, Ordering};
 use std::sync::{Arc, OnceLock};
 
 use nagi_bson::Doc;
+use nagi_bson::json::{JsonWriter, Spacing};
 use nagi_lang::time::Zone;
 use parking_lot::Mutex;
 
@@ -252,22 +253,19 @@ impl log::Log for Installed {
         if !self.enabled(record.metadata()) {
             return;
         }
-        let mut attributes = line::Attributes::default();
-        let _ = record.key_values().visit(&mut attributes);
+        let mut json = String::new();
+        let (id, startup_warning) = JsonWriter::new(&mut json, Spacing::Compact).object(|fields| {
+            let mut attributes = line::Attributes { id: 0, startup_warning: false, fields };
+            let _ = record.key_values().visit(&mut attributes);
+            (attributes.id, attributes.startup_warning)
+        });
+        let attributes = if json == "{}" { "" } else { json.as_str() };
         let message = record.args().to_string();
         let severity = Severity::from_level(record.level());
         // Dependencies log under their module path, which is no component of MongoDB's.
         let target = record.target();
         let component = if target.contains("::") || target.is_empty() { "-" } else { target };
-        let startup_warning = attributes.startup_warning;
-        self.0.emit(
-            severity,
-            component,
-            attributes.id,
-            &message,
-            attributes.text(),
-            startup_warning,
-        );
+        self.0.emit(severity, component, id, &message, attributes, startup_warning);
     }
 
     fn flush(&self) {
