@@ -10,8 +10,8 @@ use crate::html::Page;
 use crate::process::Scratch;
 use crate::progress::Progress;
 use crate::random::Random;
-use crate::report;
-use std::fmt::Write as _;
+use crate::report::{self, put_quantiles};
+use nagi_bson::json::JsonWriter;
 use std::fs::{self, File, OpenOptions};
 use std::io;
 use std::os::unix::fs::{FileExt as _, OpenOptionsExt as _};
@@ -224,27 +224,18 @@ fn table(steps: &[Step]) -> Vec<Vec<String>> {
 }
 
 fn json(steps: &[Step]) -> String {
-    let mut out = String::from("[\n");
-    for (index, step) in steps.iter().enumerate() {
-        let h = &step.latencies;
-        let _ = writeln!(
-            out,
-            "  {{\"step\": \"{}\", \"threads\": {}, \"bytes\": {}, \"seconds\": {:.3}, \"operations\": {}, \
-             \"p50_ns\": {}, \"p99_ns\": {}, \"p999_ns\": {}, \"max_ns\": {}}}{}",
-            step.name,
-            step.threads,
-            step.bytes,
-            step.seconds,
-            h.count(),
-            h.quantile(0.5),
-            h.quantile(0.99),
-            h.quantile(0.999),
-            h.max(),
-            if index + 1 < steps.len() { "," } else { "" },
-        );
-    }
-    out.push_str("]\n");
-    out
+    JsonWriter::file(|w| {
+        w.rows(0, steps, |w, step| {
+            w.object(|w| {
+                w.key("step").string(&step.name);
+                w.key("threads").literal(step.threads);
+                w.key("bytes").literal(step.bytes);
+                w.key("seconds").fixed(step.seconds, 3);
+                w.key("operations").literal(step.latencies.count());
+                put_quantiles(w, &step.latencies);
+            });
+        });
+    })
 }
 
 #[cfg(test)]

@@ -20,6 +20,7 @@ use crate::report;
 use crate::resident::{Resident, peak};
 use crate::timeline::Timeline;
 use crate::ycsb::{Reads, Updates, fill};
+use nagi_bson::json::JsonWriter;
 use std::sync::Barrier;
 use std::thread;
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
@@ -297,23 +298,35 @@ fn page(run: &Run, rows: &[Vec<String>]) -> Page {
 /// seconds and milliseconds. They can be compared with the server's log.
 fn json(run: &Run, rows: &[Vec<String>]) -> String {
     let began = run.began.duration_since(UNIX_EPOCH).map_or(0.0, |time| time.as_secs_f64());
-    let list = |pairs: Vec<(Duration, f64)>| {
-        let pair =
-            |(at, value): (Duration, f64)| format!("[{:.3}, {value:.3}]", began + at.as_secs_f64());
-        pairs.into_iter().map(pair).collect::<Vec<_>>().join(", ")
-    };
     let ms = |took: Duration| took.as_secs_f64() * 1e3;
     let stalls = run.all.timeline.stalls().iter().map(|s| (s.at, ms(s.took))).collect();
     let pauses = run.pauses.iter().flatten().map(|p| (p.at, ms(p.took))).collect();
-    let mut pairs: Vec<_> = rows[1..]
-        .iter()
-        .map(|row| format!("  \"{}\": [\"{}\"]", row[0], row[1..].join("\", \"")))
-        .collect();
-    pairs.push(format!("  \"gaps\": [{}]", list(run.all.timeline.slots_below(GAP))));
     let window = |(n, share): (u32, f64)| (WINDOW * n, share);
     let others = (0_u32..).zip(run.others.iter().copied()).filter(|(_, share)| *share >= TAKEN);
-    pairs.push(format!("  \"taken_by_others\": [{}]", list(others.map(window).collect())));
-    pairs.push(format!("  \"stalls\": [{}]", list(stalls)));
-    pairs.push(format!("  \"pauses\": [{}]", list(pauses)));
-    format!("{{\n{}\n}}\n", pairs.join(",\n"))
+    let lists: [(&str, Vec<(Duration, f64)>); 4] = [
+        ("gaps", run.all.timeline.slots_below(GAP)),
+        ("taken_by_others", others.map(window).collect()),
+        ("stalls", stalls),
+        ("pauses", pauses),
+    ];
+    JsonWriter::file(|w| {
+        w.object(|w| {
+            for row in &rows[1..] {
+                w.line(2);
+                w.key(&row[0]).array(|w| row[1..].iter().for_each(|cell| w.string(cell)));
+            }
+            for (name, pairs) in lists {
+                w.line(2);
+                w.key(name).array(|w| {
+                    for (at, value) in pairs {
+                        w.array(|w| {
+                            w.fixed(began + at.as_secs_f64(), 3);
+                            w.fixed(value, 3);
+                        });
+                    }
+                });
+            }
+            w.last_line(0);
+        });
+    })
 }

@@ -1,7 +1,9 @@
 //! Tables for people and JSON for programs.
 use crate::args::{Args, Outcome, failed};
+use crate::histogram::Histogram;
 use crate::html::Page;
 use crate::load::Measured;
+use nagi_bson::json::JsonWriter;
 use std::fmt::Write as _;
 use std::io::Write as _;
 use std::{fs, io};
@@ -103,32 +105,36 @@ pub(crate) fn ratio(rows: &[Row], row: &Row, baseline: &str) -> Option<f64> {
 
 /// Writes the table as JSON, one object per row.
 pub(crate) fn write_json(path: &str, rows: &[Row], baseline: &str) -> Outcome {
-    let mut out = String::from("[\n");
-    for (index, row) in rows.iter().enumerate() {
-        let m = &row.measured;
-        let number = |v: Option<f64>| v.map_or("null".to_owned(), |v| format!("{v:.3}"));
-        let _ = write!(
-            out,
-            "  {{\"server\": \"{}\", \"operation\": \"{}\", \"connections\": {}, \"seconds\": {:.3}, \
-             \"operations\": {}, \"ops_per_second\": {:.1}, \"cpu_us_per_op\": {}, \"p50_ns\": {}, \
-             \"p99_ns\": {}, \"p999_ns\": {}, \"max_ns\": {}, \"of_echo\": {}}}",
-            row.server.replace(['"', '\\'], "_"),
-            row.operation,
-            row.connections,
-            m.seconds,
-            m.latencies.count(),
-            m.ops_per_second(),
-            number(m.cpu_us_per_op()),
-            m.latencies.quantile(0.5),
-            m.latencies.quantile(0.99),
-            m.latencies.quantile(0.999),
-            m.latencies.max(),
-            number(ratio(rows, row, baseline)),
-        );
-        out.push_str(if index + 1 < rows.len() { ",\n" } else { "\n" });
-    }
-    out.push_str("]\n");
+    let out = JsonWriter::file(|w| {
+        w.rows(0, rows, |w, row| w.object(|w| put_row(w, row, ratio(rows, row, baseline))));
+    });
     fs::write(path, out).map_err(failed(path))
+}
+
+fn put_row(w: &mut JsonWriter<'_>, row: &Row, of_echo: Option<f64>) {
+    let m = &row.measured;
+    w.key("server").string(&plain_name(&row.server));
+    w.key("operation").string(row.operation);
+    w.key("connections").literal(row.connections);
+    w.key("seconds").fixed(m.seconds, 3);
+    w.key("operations").literal(m.latencies.count());
+    w.key("ops_per_second").fixed(m.ops_per_second(), 1);
+    w.key("cpu_us_per_op").fixed_or_null(m.cpu_us_per_op(), 3);
+    put_quantiles(w, &m.latencies);
+    w.key("of_echo").fixed_or_null(of_echo, 3);
+}
+
+/// The quantiles that most reports have, in nanoseconds.
+pub(crate) fn put_quantiles(w: &mut JsonWriter<'_>, of: &Histogram) {
+    w.key("p50_ns").literal(of.quantile(0.5));
+    w.key("p99_ns").literal(of.quantile(0.99));
+    w.key("p999_ns").literal(of.quantile(0.999));
+    w.key("max_ns").literal(of.max());
+}
+
+/// A name as results have it, so that they can be searched for it: without quotes and backslashes.
+pub(crate) fn plain_name(name: &str) -> String {
+    name.replace(['"', '\\'], "_")
 }
 
 #[cfg(test)]

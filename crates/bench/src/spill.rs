@@ -12,6 +12,7 @@ use crate::random::Random;
 use crate::report;
 use crate::resident::{Resident, peak};
 use crate::working_set::limits::{Limits, possible};
+use nagi_bson::json::JsonWriter;
 use nagi_bson::{DocBuf, Value, doc};
 use std::fs;
 use std::time::{Duration, Instant};
@@ -209,12 +210,12 @@ fn table(done: &[Done]) -> Vec<Vec<String>> {
 }
 
 fn json(done: &[Done]) -> String {
-    let one = |one: &Done| {
-        format!(
-            "{{\"operation\": \"{}\", \"documents\": {}, \"seconds\": {:.3}, \
-             \"resident_bytes\": {}, \"disk_bytes\": {}}}",
-            one.name, one.count, one.seconds, one.resident, one.disk
-        )
+    let put = |w: &mut JsonWriter<'_>, one: &Done| {
+        w.key("operation").string(one.name);
+        w.key("documents").literal(one.count);
+        w.key("seconds").fixed(one.seconds, 3);
+        w.key("resident_bytes").literal(one.resident);
+        w.key("disk_bytes").literal(one.disk);
     };
-    format!("[{}]\n", done.iter().map(one).collect::<Vec<_>>().join(", "))
+    JsonWriter::file(|w| w.array(|w| done.iter().for_each(|one| w.object(|w| put(w, one)))))
 }

@@ -1,7 +1,8 @@
 //! The results of `compression`: a line per run, the table, the page with plots, JSON.
 use super::{Run, SLOW};
 use crate::html::{Page, Plot};
-use std::fmt::Write as _;
+use crate::report::plain_name;
+use nagi_bson::json::JsonWriter;
 
 const HEAD: [&str; 13] = [
     "compressor",
@@ -91,29 +92,19 @@ pub(super) fn page(runs: &[Run], documents: u64, characters: usize) -> Page {
 }
 
 pub(super) fn json(runs: &[Run]) -> String {
-    let mut out = String::from("[\n");
-    for (index, run) in runs.iter().enumerate() {
-        let maybe = |number: Option<u64>| number.map_or("null".to_owned(), |n| n.to_string());
-        let _ = writeln!(
-            out,
-            "  {{\"compressor\": \"{}\", \"documents\": {}, \"insert_seconds\": {:.3}, \"cpu_us\": {}, \
-             \"p50_ns\": {}, \"p99_ns\": {}, \"max_ns\": {}, \"data_bytes\": {}, \"storage_bytes\": {}, \
-             \"folder_bytes\": {}, \"read_seconds\": {:.3}, \"resident_bytes_max\": {}}}{}",
-            run.compressor.replace(['"', '\\'], "_"),
-            run.inserts.count(),
-            run.insert_seconds,
-            maybe(run.cpu_us),
-            run.inserts.quantile(0.5),
-            run.inserts.quantile(0.99),
-            run.inserts.max(),
-            run.data_bytes,
-            run.storage_bytes,
-            maybe(run.folder_bytes),
-            run.read_seconds,
-            maybe(run.resident_peak()),
-            if index + 1 < runs.len() { "," } else { "" },
-        );
-    }
-    out.push_str("]\n");
-    out
+    let put = |w: &mut JsonWriter<'_>, run: &Run| {
+        w.key("compressor").string(&plain_name(&run.compressor));
+        w.key("documents").literal(run.inserts.count());
+        w.key("insert_seconds").fixed(run.insert_seconds, 3);
+        w.key("cpu_us").literal_or_null(run.cpu_us);
+        w.key("p50_ns").literal(run.inserts.quantile(0.5));
+        w.key("p99_ns").literal(run.inserts.quantile(0.99));
+        w.key("max_ns").literal(run.inserts.max());
+        w.key("data_bytes").literal(run.data_bytes);
+        w.key("storage_bytes").literal(run.storage_bytes);
+        w.key("folder_bytes").literal_or_null(run.folder_bytes);
+        w.key("read_seconds").fixed(run.read_seconds, 3);
+        w.key("resident_bytes_max").literal_or_null(run.resident_peak());
+    };
+    JsonWriter::file(|w| w.rows(0, runs, |w, run| w.object(|w| put(w, run))))
 }

@@ -13,6 +13,7 @@ use crate::process::{Scratch, Server};
 use crate::progress::Progress;
 use crate::report;
 use events::Events;
+use nagi_bson::json::JsonWriter;
 use nagi_bson::{DocBuf, Value, doc};
 use queries::Query;
 use std::fs;
@@ -185,17 +186,18 @@ fn table(runs: &[Run]) -> Vec<Vec<String>> {
 }
 
 fn json(runs: &[Run]) -> String {
-    let number = |s: &Option<f64>| s.map_or("null".to_owned(), |s| format!("{s:.4}"));
-    let one = |run: &Run| {
-        let pair = |(a, b): &(Option<f64>, Option<f64>)| format!("[{}, {}]", number(a), number(b));
-        let seconds: Vec<_> = run.seconds.iter().map(pair).collect();
-        format!(
-            "{{\"server\": \"{}\", \"load\": {:.3}, \"index\": {:.3}, \"seconds\": [{}]}}",
-            run.server,
-            run.load_s,
-            run.index_s,
-            seconds.join(", ")
-        )
+    let put = |w: &mut JsonWriter<'_>, run: &Run| {
+        w.key("server").string(&run.server);
+        w.key("load").fixed(run.load_s, 3);
+        w.key("index").fixed(run.index_s, 3);
+        w.key("seconds").array(|w| {
+            for (first, best) in &run.seconds {
+                w.array(|w| {
+                    w.fixed_or_null(*first, 4);
+                    w.fixed_or_null(*best, 4);
+                });
+            }
+        });
     };
-    format!("[{}]\n", runs.iter().map(one).collect::<Vec<_>>().join(", "))
+    JsonWriter::file(|w| w.array(|w| runs.iter().for_each(|run| w.object(|w| put(w, run)))))
 }

@@ -1,7 +1,7 @@
 //! The report of `memory`: a line per phase, a table, a page with plots, JSON.
 use crate::html::{Page, Plot};
 use crate::resident::peak;
-use std::fmt::Write as _;
+use nagi_bson::json::JsonWriter;
 
 /// One kind of operation.
 pub(super) struct Phase {
@@ -99,25 +99,18 @@ pub(super) fn page(runs: &[Run]) -> Page {
 }
 
 pub(super) fn json(runs: &[Run]) -> String {
-    let mut rows = Vec::new();
-    for run in runs {
-        for phase in &run.phases {
-            let mut row = format!(
-                "  {{\"cacheSizeGB\": {}, \"boundBytes\": {}, \"work\": \"{}\", \"count\": {}, ",
-                run.cache, run.bound, phase.name, phase.count
-            );
-            let _ = write!(
-                row,
-                "\"seconds\": {:.3}, \"peakBytes\": {}, \"samples\": {}, \"samplesOver\": {}}}",
-                phase.seconds,
-                peak(&phase.samples),
-                phase.samples.len(),
-                run.over(phase)
-            );
-            rows.push(row);
-        }
-    }
-    format!("[\n{}\n]\n", rows.join(",\n"))
+    let rows = runs.iter().flat_map(|run| run.phases.iter().map(move |phase| (run, phase)));
+    let put = |w: &mut JsonWriter<'_>, run: &Run, phase: &Phase| {
+        w.key("cacheSizeGB").literal(run.cache);
+        w.key("boundBytes").literal(run.bound);
+        w.key("work").string(phase.name);
+        w.key("count").literal(phase.count);
+        w.key("seconds").fixed(phase.seconds, 3);
+        w.key("peakBytes").literal(peak(&phase.samples));
+        w.key("samples").literal(phase.samples.len());
+        w.key("samplesOver").literal(run.over(phase));
+    };
+    JsonWriter::file(|w| w.rows(0, rows, |w, (run, phase)| w.object(|w| put(w, run, phase))))
 }
 
 #[cfg(test)]
@@ -138,7 +131,14 @@ mod tests {
         assert_eq!((run.samples_over(), run.line_of_time()[2]), (1, (1.0, 90.0)));
         let runs = [run];
         assert_eq!(table(&runs)[1][4..], ["101.0", "101.0", "100.0", "1"]);
-        assert!(json(&runs).contains("\"samplesOver\": 1}"));
+        let one = |work, peak, samples, over| {
+            format!(
+                "  {{\"cacheSizeGB\": 0.5, \"boundBytes\": 104857600, \"work\": \"{work}\", \"count\": 3, \
+                 \"seconds\": 1.000, \"peakBytes\": {peak}, \"samples\": {samples}, \"samplesOver\": {over}}}"
+            )
+        };
+        let (insert, read) = (one("insert", 101 << 20, 2, 1), one("read", 90 << 20, 1, 0));
+        assert_eq!(json(&runs), format!("[\n{insert},\n{read}\n]\n"));
         assert!(page(&runs).text().contains("cacheSizeGB 0.5"));
     }
 }

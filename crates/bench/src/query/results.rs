@@ -2,6 +2,8 @@
 use super::data;
 use super::{Answered, Side, Taken};
 use crate::html::Page;
+use crate::report::plain_name;
+use nagi_bson::json::JsonWriter;
 use std::fmt::Write as _;
 
 const HEAD: [&str; 10] = [
@@ -132,37 +134,27 @@ pub(super) fn page(sides: &[Side], answered: &[Answered]) -> Page {
 }
 
 pub(super) fn json(sides: &[Side], answered: &[Answered]) -> String {
-    let mut rows = Vec::new();
-    for one in answered {
-        for (side, taken) in parts(sides, one) {
-            rows.push(json_row(one, side, taken));
-        }
-    }
-    format!("[\n{}\n]\n", rows.join(",\n"))
+    let rows = answered
+        .iter()
+        .flat_map(|one| parts(sides, one).map(move |(side, taken)| (one, side, taken)));
+    JsonWriter::file(|w| {
+        w.rows(0, rows, |w, (one, side, taken)| w.object(|w| put_row(w, one, side, taken)));
+    })
 }
 
-fn json_row(one: &Answered, side: &Side, taken: &Taken) -> String {
-    let list = |values: &[f64]| {
-        values.iter().map(|value| format!("{value:.5}")).collect::<Vec<_>>().join(", ")
-    };
-    let number = |value: Option<f64>| value.map_or("null".to_owned(), |v| format!("{v:.5}"));
+fn put_row(w: &mut JsonWriter<'_>, one: &Answered, side: &Side, taken: &Taken) {
     let share = share_of_bare(bare(one), taken).filter(|_| !side.is_raw);
-    format!(
-        "  {{\"question\": \"{}\", \"server\": \"{}\", \"documents\": {}, \"median_s\": {}, \
-         \"p90_s\": {}, \"seconds\": [{}], \"cpu_s\": [{}], \"share_of_bare\": {}, \
-         \"resident_before\": {}, \"resident_max\": {}, \"refused\": {}}}",
-        one.question.name.replace(['"', '\\'], "_"),
-        side.name.replace(['"', '\\'], "_"),
-        data::count(one.question.over, side.scale),
-        number(median(&taken.seconds)),
-        number(quantile(&taken.seconds, 0.9)),
-        list(&taken.seconds),
-        list(&taken.cpu_s),
-        number(share),
-        taken.resident.0,
-        taken.resident.1,
-        taken.refused.is_some(),
-    )
+    w.key("question").string(&plain_name(one.question.name));
+    w.key("server").string(&plain_name(&side.name));
+    w.key("documents").literal(data::count(one.question.over, side.scale));
+    w.key("median_s").fixed_or_null(median(&taken.seconds), 5);
+    w.key("p90_s").fixed_or_null(quantile(&taken.seconds, 0.9), 5);
+    w.key("seconds").array(|w| taken.seconds.iter().for_each(|s| w.fixed(*s, 5)));
+    w.key("cpu_s").array(|w| taken.cpu_s.iter().for_each(|s| w.fixed(*s, 5)));
+    w.key("share_of_bare").fixed_or_null(share, 5);
+    w.key("resident_before").literal(taken.resident.0);
+    w.key("resident_max").literal(taken.resident.1);
+    w.key("refused").literal(taken.refused.is_some());
 }
 
 #[cfg(test)]

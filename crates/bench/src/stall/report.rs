@@ -4,6 +4,7 @@ use super::{Bare, CHARACTERS, Run, STALL_MS};
 use crate::html::{Page, Plot};
 use crate::pauses::{Pause, explains};
 use crate::timeline::Stall;
+use nagi_bson::json::JsonWriter;
 use std::fmt::Write as _;
 
 const HEAD: [&str; 16] = [
@@ -146,36 +147,30 @@ pub(super) fn page(runs: &[Run], bare: &Bare, documents: u64) -> Page {
 }
 
 pub(super) fn json(runs: &[Run], bare: &Bare) -> String {
-    let mut out = format!(
-        "{{\"echo_per_second\": {:.1}, \"share_of_raw_engine\": {}, \"runs\": [\n",
-        bare.echo,
-        bare.pairs.as_ref().map_or("null".to_owned(), |pairs| format!("{:.3}", pairs.median())),
-    );
-    for (index, run) in runs.iter().enumerate() {
-        let _ = writeln!(
-            out,
-            "  {{\"seconds\": {:.3}, \"inserts\": {}, \"p50_ns\": {}, \"p99_ns\": {}, \"p999_ns\": {}, \
-             \"p9999_ns\": {}, \"max_ns\": {}, \"stalls\": {}, \"own_stalls\": {}, \"slowest_slot_of_median\": {:.3}, \
-             \"count_max_ns\": {}, \"counts_shrunk\": {}, \"cpu_us\": {}, \"resident_bytes_max\": {}, \
-             \"disk_bytes\": {}}}{}",
-            run.seconds,
-            run.inserts.count(),
-            run.inserts.quantile(0.5),
-            run.inserts.quantile(0.99),
-            run.inserts.quantile(0.999),
-            run.inserts.quantile(0.9999),
-            run.inserts.max(),
-            run.timeline.stall_count(),
-            run.own_stalls().map_or("null".to_owned(), |count| count.to_string()),
-            run.timeline.slowest_share().unwrap_or(0.0),
-            run.counts.max(),
-            run.shrunk,
-            run.cpu_us.unwrap_or(0),
-            run.resident_bytes.unwrap_or(0),
-            run.disk_bytes.unwrap_or(0),
-            if index + 1 < runs.len() { "," } else { "" },
-        );
-    }
-    out.push_str("]}\n");
-    out
+    JsonWriter::file(|w| {
+        w.object(|w| {
+            w.key("echo_per_second").fixed(bare.echo, 1);
+            let share = bare.pairs.as_ref().map(|pairs| pairs.median());
+            w.key("share_of_raw_engine").fixed_or_null(share, 3);
+            w.key("runs").rows(0, runs, |w, run| w.object(|w| put_run(w, run)));
+        });
+    })
+}
+
+fn put_run(w: &mut JsonWriter<'_>, run: &Run) {
+    w.key("seconds").fixed(run.seconds, 3);
+    w.key("inserts").literal(run.inserts.count());
+    w.key("p50_ns").literal(run.inserts.quantile(0.5));
+    w.key("p99_ns").literal(run.inserts.quantile(0.99));
+    w.key("p999_ns").literal(run.inserts.quantile(0.999));
+    w.key("p9999_ns").literal(run.inserts.quantile(0.9999));
+    w.key("max_ns").literal(run.inserts.max());
+    w.key("stalls").literal(run.timeline.stall_count());
+    w.key("own_stalls").literal_or_null(run.own_stalls());
+    w.key("slowest_slot_of_median").fixed(run.timeline.slowest_share().unwrap_or(0.0), 3);
+    w.key("count_max_ns").literal(run.counts.max());
+    w.key("counts_shrunk").literal(run.shrunk);
+    w.key("cpu_us").literal(run.cpu_us.unwrap_or(0));
+    w.key("resident_bytes_max").literal(run.resident_bytes.unwrap_or(0));
+    w.key("disk_bytes").literal(run.disk_bytes.unwrap_or(0));
 }

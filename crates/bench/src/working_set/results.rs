@@ -2,7 +2,8 @@
 use crate::chart::{Chart, Series};
 use crate::html::Page;
 use crate::load::Measured;
-use std::fmt::Write as _;
+use crate::report::{plain_name, put_quantiles};
+use nagi_bson::json::JsonWriter;
 
 /// One size on one disk.
 pub(super) struct Cell {
@@ -105,31 +106,23 @@ pub(super) fn page(cells: &[Cell], name: &str, memory_bytes: u64) -> Page {
 }
 
 pub(super) fn json(cells: &[Cell], name: &str) -> String {
-    let mut out = format!("{{\"server\": \"{}\", \"cells\": [\n", name.replace(['"', '\\'], "_"));
-    for (index, cell) in cells.iter().enumerate() {
-        let h = &cell.measured.latencies;
-        let _ = writeln!(
-            out,
-            "  {{\"percent_of_cache\": {}, \"documents\": {}, \"disk\": \"{}\", \"seconds\": {:.3}, \
-             \"operations\": {}, \"reads_per_second\": {:.1}, \"of_smallest\": {:.3}, \"p50_ns\": {}, \
-             \"p99_ns\": {}, \"p999_ns\": {}, \"max_ns\": {}, \"resident_bytes\": {}}}{}",
-            cell.size,
-            cell.documents,
-            cell.disk,
-            cell.measured.seconds,
-            h.count(),
-            cell.rate(),
-            cell.share(cells),
-            h.quantile(0.5),
-            h.quantile(0.99),
-            h.quantile(0.999),
-            h.max(),
-            cell.resident.map_or("null".to_owned(), |bytes| bytes.to_string()),
-            if index + 1 < cells.len() { "," } else { "" },
-        );
-    }
-    out.push_str("]}\n");
-    out
+    let put = |w: &mut JsonWriter<'_>, cell: &Cell| {
+        w.key("percent_of_cache").literal(cell.size);
+        w.key("documents").literal(cell.documents);
+        w.key("disk").string(&cell.disk);
+        w.key("seconds").fixed(cell.measured.seconds, 3);
+        w.key("operations").literal(cell.measured.latencies.count());
+        w.key("reads_per_second").fixed(cell.rate(), 1);
+        w.key("of_smallest").fixed(cell.share(cells), 3);
+        put_quantiles(w, &cell.measured.latencies);
+        w.key("resident_bytes").literal_or_null(cell.resident);
+    };
+    JsonWriter::file(|w| {
+        w.object(|w| {
+            w.key("server").string(&plain_name(name));
+            w.key("cells").rows(0, cells, |w, cell| w.object(|w| put(w, cell)));
+        });
+    })
 }
 
 #[cfg(test)]
