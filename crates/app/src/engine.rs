@@ -188,7 +188,7 @@ fn compression(name: Option<&str>) -> Compressor {
 pub(crate) fn in_memory_bytes(options: &Options) -> u64 {
     const GIB: u64 = 1 << 30;
     options.in_memory_bytes.unwrap_or_else(|| {
-        (nagi_doctor::memory_bytes().unwrap_or(2 * GIB).saturating_sub(GIB) / 2).max(GIB / 100)
+        (nagi_proc::memory_bytes().unwrap_or(2 * GIB).saturating_sub(GIB) / 2).max(GIB / 100)
     })
 }
 

@@ -17,6 +17,7 @@ use std::time::Duration;
 use nagi_bson::{DocBuf, DocWriter, doc, json};
 use nagi_budget::Budget;
 use nagi_net::NetConfig;
+use nagi_proc::{Process, machine};
 use nagi_server::{Log, LogDestination, Server, ServerBuilder, ServerConfig, Stamp};
 use nagi_store::{Store, StoreOptions};
 
@@ -380,7 +381,7 @@ fn server_config(
         port: options.net.port,
         replica_set: options.replica_set.clone().map(|name| (name, own_host(options))),
         connection_count_max,
-        memory_limit_bytes: nagi_doctor::memory_bytes(),
+        memory_limit_bytes: nagi_proc::memory_bytes(),
         authorization: options.authorization,
         javascript: options.javascript,
         parameters: options.parameters.clone(),
@@ -396,8 +397,7 @@ fn own_host(options: &Options) -> String {
     let local = |name: &String| name == "localhost" || name == "::1" || name.starts_with("127.");
     let host = match bound.iter().find(|name| !name.starts_with('/')) {
         Some(first) if bound.iter().all(|n| n.starts_with('/') || local(n)) => first.clone(),
-        _ => std::fs::read_to_string("/proc/sys/kernel/hostname")
-            .map_or_else(|_| "localhost".to_owned(), |name| name.trim().to_owned()),
+        _ => machine::host_name().unwrap_or_else(|| "localhost".to_owned()),
     };
     match host.contains(':') {
         true => format!("[{host}]:{}", options.net.port),
@@ -440,13 +440,13 @@ fn put_typed(out: &mut DocWriter<'_>, key: &str, value: &str) {
 /// Logs version, host and options at the start.
 fn announce(options: &Options, log: &Log) {
     use nagi_server::Severity::Info;
-    let host = std::fs::read_to_string("/proc/sys/kernel/hostname").unwrap_or_default();
+    let host = machine::host_name().unwrap_or_default();
     let starting = DocBuf::build(|w| {
         w.put("pid", i64::from(std::process::id()));
         w.put("port", i32::from(options.net.port));
         w.put("dbPath", options.db_path.as_str());
         w.put("architecture", if cfg!(target_pointer_width = "64") { "64-bit" } else { "32-bit" });
-        w.put("host", host.trim());
+        w.put("host", host.as_str());
     });
     log.write(Info, "CONTROL", 4_615_611, "Nagi starting", starting.as_doc());
     let info = doc! { "buildInfo": {
@@ -506,8 +506,7 @@ fn shutdown_other(options: &Options) -> ExitCode {
 
 /// Returns true if a process runs. A zombie, whose parent has not waited for it, does not.
 fn is_running(pid: rustix::process::Pid) -> bool {
-    let state = std::fs::read_to_string(format!("/proc/{}/stat", pid.as_raw_nonzero()));
-    let ended =
-        state.is_ok_and(|text| text.rsplit(')').next().is_some_and(|s| s.starts_with(" Z")));
+    let id = pid.as_raw_nonzero().get().unsigned_abs();
+    let ended = Process::Id(id).stat().is_some_and(|stat| stat.state == 'Z');
     !ended && rustix::process::test_kill_process(pid).is_ok()
 }

@@ -2,10 +2,12 @@
 
 use std::collections::BTreeMap;
 
+use nagi_proc::fields;
+use nagi_proc::mounts::{self, Mount};
+
 use crate::finding::NotKnown;
 use crate::history::Sample;
 use crate::measure::Measured;
-use crate::mount::{self, Mount};
 
 /// The data read from the machine. Empty facts are allowed: every check then returns "not known".
 #[derive(Debug, Clone, Default)]
@@ -78,14 +80,8 @@ impl Facts {
 
     /// The value of `name: 123 kB` in a file such as `/proc/meminfo`, in bytes.
     pub(crate) fn kib_field(&self, path: &str, name: &str) -> Result<u64, NotKnown> {
-        let value = self.text(path)?.lines().find_map(|line| {
-            let (field, value) = line.split_once(':')?;
-            (field.trim() == name).then(|| value.split_whitespace().next()?.parse::<u64>().ok())?
-        });
-        match value {
-            Some(kib) => Ok(kib.saturating_mul(1024)),
-            None => Err(NotKnown(format!("{path} has no {name}"))),
-        }
+        let bytes = fields::bytes(self.text(path)?, name);
+        bytes.ok_or_else(|| NotKnown(format!("{path} has no {name}")))
     }
 
     /// The word in brackets: `always [madvise] never`.
@@ -108,9 +104,9 @@ impl Facts {
     /// The mount that contains the data directory.
     pub(crate) fn data_mount(&self) -> Result<Mount, NotKnown> {
         let path = &self.data()?.real_path;
-        let table = self.text(mount::TABLE)?;
-        mount::holding(table, path)
-            .ok_or_else(|| NotKnown(format!("{} has no mount for {path}", mount::TABLE)))
+        let table = self.text(mounts::PATH)?;
+        mounts::holding(table, path)
+            .ok_or_else(|| NotKnown(format!("{} has no mount for {path}", mounts::PATH)))
     }
 
     /// Path and contents of a file in `queue/` of the block device below the data directory.

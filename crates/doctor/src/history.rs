@@ -102,7 +102,7 @@ fn print(samples: &[Sample]) -> String {
 
 /// The record of a data directory; empty if there is none.
 pub(crate) fn read(folder: &Path) -> Vec<Sample> {
-    let Some(file) = crate::read::open(&folder.join(FILE)) else { return Vec::new() };
+    let Some(file) = nagi_proc::open(&folder.join(FILE)) else { return Vec::new() };
     let mut text = String::new();
     match file.take(FILE_BYTES_MAX).read_to_string(&mut text) {
         Ok(_) => parse(&text),

@@ -1,33 +1,15 @@
-//! `/proc/self/limits`: the resource limits of a process.
-//!
-//!   Limit                     Soft Limit           Hard Limit           Units
-//!   Max open files            1024                 524288               files
+//! What one process may use, as checks need it.
+
+use nagi_proc::limits::{Limit, parse};
 
 use crate::facts::Facts;
 use crate::finding::NotKnown;
 
-/// The table of limits.
-pub(crate) const TABLE: &str = "/proc/self/limits";
-
-/// A limit; `u64::MAX` means "unlimited".
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct Limit {
-    pub(crate) soft: u64,
-    pub(crate) hard: u64,
-}
+pub(crate) use nagi_proc::limits::PATH as TABLE;
 
 /// The limit with a name such as `Max open files`.
 pub(crate) fn limit(facts: &Facts, name: &str) -> Result<Limit, NotKnown> {
-    let unknown = || NotKnown(format!("{TABLE} has no \"{name}\""));
-    let line = facts.text(TABLE)?.lines().find_map(|line| line.strip_prefix(name));
-    let mut values = line.ok_or_else(unknown)?.split_whitespace().map(|value| match value {
-        "unlimited" => Some(u64::MAX),
-        number => number.parse().ok(),
-    });
-    match (values.next().flatten(), values.next().flatten()) {
-        (Some(soft), Some(hard)) => Ok(Limit { soft, hard }),
-        _ => Err(unknown()),
-    }
+    parse(facts.text(TABLE)?, name).ok_or_else(|| NotKnown(format!("{TABLE} has no \"{name}\"")))
 }
 
 /// The number of files the server can open: at startup it raises its soft limit to the hard one.

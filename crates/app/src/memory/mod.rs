@@ -41,7 +41,7 @@ pub(crate) fn budget_bytes(options: &Options) -> u64 {
         return data + data / 4 + WORK_BYTES;
     }
     options.cache_bytes.unwrap_or_else(|| {
-        let machine = nagi_doctor::memory_bytes().unwrap_or(UNKNOWN_MACHINE);
+        let machine = nagi_proc::memory_bytes().unwrap_or(UNKNOWN_MACHINE);
         nagi_budget::default_budget(machine, options.direct_io)
     })
 }

@@ -146,7 +146,7 @@ pub(super) fn from_settings(settings: &Settings) -> Result<Options, String> {
     if settings.is_on("storage.journal.enabled") && settings.is_on("nojournal") {
         return Err("BadValue: Can't specify both --journal and --nojournal options.".into());
     }
-    let cache = cache::bytes(settings, nagi_doctor::memory_bytes)?;
+    let cache = cache::bytes(settings, nagi_proc::memory_bytes)?;
     let compression = compression::from_settings(settings)?;
     let engine = settings.get("storage.engine").map(EngineKind::by_option);
     let bytes = |gigabytes: f64| (gigabytes * f64::from(1 << 30)) as u64;

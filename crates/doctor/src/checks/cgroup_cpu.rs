@@ -1,10 +1,11 @@
 //! The CPU quota of a control group.
 use super::prelude::*;
+use nagi_proc::cgroup::Version;
 
 pub(super) static CGROUP_CPU: Check = Check {
     name: "cgroup_cpu",
     title: "CPU quota of the control group",
-    reads: &[cgroup::MEMBERSHIP, mount::TABLE],
+    reads: &[cgroup::MEMBERSHIP, mounts::PATH],
     is_measured: false,
     run,
 };
@@ -41,8 +42,8 @@ fn run(facts: &Facts) -> Verdict {
 }
 
 /// Quota and period in microseconds.
-fn quota(facts: &Facts, version: u8, folder: &str) -> Option<(f64, f64)> {
-    let (quota, period) = if version == 2 {
+fn quota(facts: &Facts, version: Version, folder: &str) -> Option<(f64, f64)> {
+    let (quota, period) = if version == Version::Two {
         let text = facts.text(&format!("{folder}/cpu.max")).ok()?;
         let (quota, period) = text.split_once(' ')?;
         (quota.parse::<f64>().ok()?, period.parse::<f64>().ok()?)

@@ -1,12 +1,12 @@
 //! The I/O limits of a control group.
 use super::prelude::*;
-use crate::cgroup::Groups;
-use crate::mount::Mount;
+use nagi_proc::cgroup::{Groups, Version};
+use nagi_proc::mounts::Mount;
 
 pub(super) static CGROUP_IO: Check = Check {
     name: "cgroup_io",
     title: "disk limits of the control group",
-    reads: &[cgroup::MEMBERSHIP, mount::TABLE],
+    reads: &[cgroup::MEMBERSHIP, mounts::PATH],
     is_measured: false,
     run,
 };
@@ -38,10 +38,10 @@ fn run(facts: &Facts) -> Verdict {
 
 /// The limits of the group and of all groups above it, with the path of each.
 fn limits(facts: &Facts, groups: &Groups, disk: &Mount) -> Vec<(String, String)> {
+    let controller = if groups.version == Version::One { "blkio" } else { "io" };
     let mut limits = Vec::new();
     for folder in &groups.folders {
-        for file in cgroup::files(groups.version, if groups.version == 1 { "blkio" } else { "io" })
-        {
+        for file in cgroup::files(groups.version, controller) {
             let path = format!("{folder}/{file}");
             let Ok(text) = facts.text(&path) else { continue };
             for line in text.lines() {

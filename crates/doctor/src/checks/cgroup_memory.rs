@@ -1,10 +1,11 @@
 //! The memory limits of a control group.
 use super::prelude::*;
+use nagi_proc::cgroup::Version;
 
 pub(super) static CGROUP_MEMORY: Check = Check {
     name: "cgroup_memory",
     title: "memory limit of the control group",
-    reads: &[cgroup::MEMBERSHIP, mount::TABLE, "/proc/meminfo"],
+    reads: &[cgroup::MEMBERSHIP, mounts::PATH, "/proc/meminfo"],
     is_measured: false,
     run,
 };
@@ -17,10 +18,8 @@ fn run(facts: &Facts) -> Verdict {
     let Some(groups) = cgroup::groups(facts, "memory")? else {
         return good("no control group");
     };
-    let (file, soft_file) = match groups.version {
-        2 => ("memory.max", Some("memory.high")),
-        _ => ("memory.limit_in_bytes", None),
-    };
+    let file = groups.version.memory_limit_file();
+    let soft_file = (groups.version == Version::Two).then_some("memory.high");
     let machine = facts.kib_field("/proc/meminfo", "MemTotal").unwrap_or(u64::MAX);
     // Version 1 writes a number larger than any machine's memory for "no limit".
     let hard = cgroup::least(facts, &groups, file).filter(|(limit, _)| *limit < machine);

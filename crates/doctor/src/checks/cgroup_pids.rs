@@ -4,7 +4,7 @@ use super::prelude::*;
 pub(super) static CGROUP_PIDS: Check = Check {
     name: "cgroup_pids",
     title: "thread limit of the control group",
-    reads: &[cgroup::MEMBERSHIP, mount::TABLE, limits::TABLE],
+    reads: &[cgroup::MEMBERSHIP, mounts::PATH, limits::TABLE],
     is_measured: false,
     run,
 };

@@ -4,7 +4,7 @@ use super::prelude::*;
 pub(super) static DATA_FOLDER: Check = Check {
     name: "data_folder",
     title: "the data folder",
-    reads: &[mount::TABLE],
+    reads: &[mounts::PATH],
     is_measured: false,
     run,
 };

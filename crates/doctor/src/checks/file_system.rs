@@ -5,7 +5,7 @@ use crate::finding::{Finding, Severity};
 pub(super) static FILE_SYSTEM: Check = Check {
     name: "file_system",
     title: "type of the file system",
-    reads: &[mount::TABLE],
+    reads: &[mounts::PATH],
     is_measured: false,
     run,
 };

@@ -85,6 +85,7 @@ mod prelude {
     pub(super) use crate::finding::Severity::{Critical, Note, Warning};
     pub(super) use crate::finding::{NotKnown, Verdict, found, good};
     pub(super) use crate::units::{bytes, micros, percent};
-    pub(super) use crate::{cgroup, limits, mount};
+    pub(super) use crate::{cgroup, limits};
     pub(super) use nagi_bson::doc;
+    pub(super) use nagi_proc::mounts;
 }

@@ -4,7 +4,7 @@ use super::prelude::*;
 pub(super) static MOUNT_OPTIONS: Check = Check {
     name: "mount_options",
     title: "mount options",
-    reads: &[mount::TABLE],
+    reads: &[mounts::PATH],
     is_measured: false,
     run,
 };

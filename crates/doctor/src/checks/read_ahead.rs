@@ -4,7 +4,7 @@ use super::prelude::*;
 pub(super) static READ_AHEAD: Check = Check {
     name: "read_ahead",
     title: "read-ahead of the disk",
-    reads: &[mount::TABLE],
+    reads: &[mounts::PATH],
     is_measured: false,
     run,
 };

@@ -4,7 +4,7 @@ use super::prelude::*;
 pub(super) static SCHEDULER: Check = Check {
     name: "scheduler",
     title: "I/O scheduler",
-    reads: &[mount::TABLE],
+    reads: &[mounts::PATH],
     is_measured: false,
     run,
 };

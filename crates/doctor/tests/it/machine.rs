@@ -1,6 +1,7 @@
 //! Runs the program on the machine of the tests: no check may fail on any machine.
 
-use nagi_doctor::{CHECKS, Facts, memory_bytes, startup_warnings};
+use nagi_doctor::{CHECKS, Facts, startup_warnings};
+use nagi_proc::memory_bytes;
 
 #[test]
 fn nothing_known_is_not_known_by_any_check() {

@@ -14,11 +14,6 @@ const MUTUAL: &[(&str, &[&str], &str)] = &[
         "one account: who waits, what is charged, what is metered",
     ),
     (
-        "doctor",
-        &["access", "cgroup", "checks", "facts", "history", "limits", "read"],
-        "facts are read by the parts that checks look at",
-    ),
-    (
         "kv-lmdb",
         &["apply", "core", "merge", "view"],
         "a view merges what the core has not applied yet",

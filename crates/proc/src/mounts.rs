@@ -3,32 +3,35 @@
 //!   36 35 98:0 /mnt1 /mnt2 rw,noatime master:1 - ext3 /dev/root rw,errors=continue
 //!         dev  root  point options   optional... - type source     super options
 
+use std::path::Path;
+
 /// The table of mounts.
-pub(crate) const TABLE: &str = "/proc/self/mountinfo";
+pub const PATH: &str = "/proc/self/mountinfo";
 
 /// One mount.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct Mount {
-    /// `major:minor`; major 0 means that the mount has no block device of its own.
-    pub(crate) device: String,
+pub struct Mount {
+    /// `major:minor`; major 0 stands for no block device of its own.
+    pub device: String,
     /// The folder of the file system that is mounted.
-    pub(crate) root: String,
-    pub(crate) point: String,
+    pub root: String,
+    pub point: String,
     /// Type of the file system.
-    pub(crate) kind: String,
-    /// The mounted source: `/dev/sda1`, `server:/export`, `tmpfs`.
-    pub(crate) source: String,
+    pub kind: String,
+    /// What is mounted: `/dev/sda1`, `server:/export`, `tmpfs`.
+    pub source: String,
     /// Options of the mount and of the file system.
-    pub(crate) options: Vec<String>,
+    pub options: Vec<String>,
 }
 
 impl Mount {
-    pub(crate) fn has(&self, option: &str) -> bool {
+    /// Whether it has an option, of its own or of its file system.
+    pub fn has(&self, option: &str) -> bool {
         self.options.iter().any(|o| o == option)
     }
 
-    /// The possible folders of the block device's settings: for a whole disk, then for a partition.
-    pub(crate) fn queue_folders(&self) -> Vec<String> {
+    /// Where the settings of the block device may stand: for a whole disk, then for a partition of one.
+    pub fn queue_folders(&self) -> Vec<String> {
         let mut devices = Vec::new();
         if !self.device.starts_with("0:") {
             devices.push(format!("/sys/dev/block/{}", self.device));
@@ -40,18 +43,23 @@ impl Mount {
     }
 }
 
-/// All mounts of a table; lines in another format are skipped.
-pub(crate) fn all(table: &str) -> impl Iterator<Item = Mount> {
+/// All mounts of a table; lines of another form are left out.
+pub fn all(table: &str) -> impl Iterator<Item = Mount> {
     table.lines().filter_map(parse)
 }
 
-/// The mount that contains an absolute path: the one with the longest mount point, and of those the last.
-pub(crate) fn holding(table: &str, path: &str) -> Option<Mount> {
+/// The mount that holds an absolute path: the longest one, and of those the last.
+pub fn holding(table: &str, path: &str) -> Option<Mount> {
     let holds = |mount: &Mount| match path.strip_prefix(mount.point.trim_end_matches('/')) {
         Some(rest) => rest.is_empty() || rest.starts_with('/'),
         None => false,
     };
     all(table).filter(holds).max_by_key(|mount| mount.point.len())
+}
+
+/// The mount that holds an absolute path, by the table of this process.
+pub fn of(path: &Path) -> Option<Mount> {
+    holding(&crate::text(PATH)?, path.to_str()?)
 }
 
 fn parse(line: &str) -> Option<Mount> {
@@ -118,5 +126,7 @@ not a mount
         assert_eq!(btrfs.queue_folders()[0], "/sys/class/block/sdb1/queue");
         assert_eq!(holding("", "/"), None);
         assert_eq!(unescape("a\\0x\\"), "a\\0x\\");
+        assert_eq!(unescape("a\\777\\04"), "a\\777\\04", "no byte");
+        assert!(of(Path::new("/")).is_some_and(|mount| mount.point == "/"));
     }
 }
