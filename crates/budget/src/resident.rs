@@ -1,24 +1,18 @@
 //! The resident memory of the process, according to the operating system.
 
-use std::{
-    fs::File,
-    io::{Read, Seek},
-};
-
-/// The page size of Linux on every machine that Nagi runs on.
-const PAGE_BYTES: u64 = 4096;
+use nagi_proc::Statm;
 
 /// Reads the resident memory repeatedly; a read takes some microseconds.
 #[derive(Debug)]
 pub struct Resident {
-    file: File,
+    statm: Statm,
     own_only: bool,
 }
 
 impl Resident {
     /// Returns none where there is no `/proc`.
     pub fn open() -> Option<Resident> {
-        File::open("/proc/self/statm").ok().map(|file| Resident { file, own_only: false })
+        Statm::open().map(|statm| Resident { statm, own_only: false })
     }
 
     /// Counts only private memory of the process. Pages of mapped files belong to the operating system, which
@@ -29,14 +23,11 @@ impl Resident {
 
     /// The current resident memory in bytes.
     pub fn bytes(&mut self) -> Option<u64> {
-        let mut text = [0; 128];
-        self.file.rewind().ok()?;
-        let len = self.file.read(&mut text).ok()?;
-        let text = std::str::from_utf8(&text[..len]).ok()?;
-        let mut fields = text.split(' ').skip(1).map_while(|field| field.parse::<u64>().ok());
-        let (all, shared) = (fields.next()?, fields.next()?);
-        let pages = if self.own_only { all.saturating_sub(shared) } else { all };
-        pages.checked_mul(PAGE_BYTES)
+        let resident = self.statm.read()?;
+        Some(match self.own_only {
+            true => resident.all.saturating_sub(resident.shared),
+            false => resident.all,
+        })
     }
 }
 

@@ -186,9 +186,5 @@ impl Server {
 }
 
 fn host_name() -> String {
-    let name = std::fs::read_to_string("/proc/sys/kernel/hostname").unwrap_or_default();
-    match name.trim() {
-        "" => "localhost".to_owned(),
-        name => name.to_owned(),
-    }
+    nagi_proc::machine::host_name().unwrap_or_else(|| "localhost".to_owned())
 }

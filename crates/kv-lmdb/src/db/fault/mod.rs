@@ -26,6 +26,7 @@ use std::{
 };
 
 use nagi_kv_disk::fatal;
+use nagi_proc::maps;
 use parking_lot::Mutex;
 
 /// The map of a file, registered with the signal handler until this is dropped.
@@ -78,15 +79,10 @@ fn wait(mut notes: UnixStream) {
 /// The address range of a file's map that is not registered yet.
 fn map_of(path: &Path) -> Option<(usize, usize)> {
     let inode = fs::metadata(path).ok()?.ino();
-    let maps = fs::read_to_string("/proc/self/maps").ok()?;
-    // start-end permissions offset device inode path
-    let parse = |line: &str| {
-        let mut fields = line.split_ascii_whitespace();
-        let (start, end) = fields.next()?.split_once('-')?;
-        let (offset, of) = (fields.nth(1)?, fields.nth(1)?);
-        let is_it = of.parse() == Ok(inode) && offset.bytes().all(|digit| digit == b'0');
-        let address = |text| usize::from_str_radix(text, 16).ok();
-        is_it.then_some((address(start)?, address(end)?))
-    };
-    maps.lines().filter_map(parse).find(|(start, _)| !raw::is_watched(*start))
+    let is_it = |map: &maps::Map| map.inode == inode && map.offset == 0;
+    maps::own()
+        .into_iter()
+        .filter(is_it)
+        .map(|map| (map.start, map.end))
+        .find(|(start, _)| !raw::is_watched(*start))
 }

@@ -3,6 +3,7 @@
 use super::status;
 use crate::clock;
 use crate::core::command::prelude::*;
+use nagi_proc::machine;
 
 pub(in crate::commands) static HOST_INFO: Command = Command {
     facts: Facts {
@@ -34,15 +35,14 @@ fn run(cx: &mut Context<'_>, _: &Request<'_>, out: &mut DocWriter<'_>) -> Result
         system.put("numaEnabled", false);
     });
     out.doc("os", |os| {
-        let (name, version) = status::os_release();
+        let (name, version) = machine::distribution();
         os.put("type", "Linux");
         os.put("name", &name);
         os.put("version", &version);
     });
     out.doc("extra", |extra| {
-        let read = |path: &str| std::fs::read_to_string(path).unwrap_or_default();
-        extra.put("versionString", read("/proc/version").trim());
-        extra.put("kernelVersion", read("/proc/sys/kernel/osrelease").trim());
+        extra.put("versionString", &machine::kernel_version().unwrap_or_default());
+        extra.put("kernelVersion", &machine::kernel_release().unwrap_or_default());
         extra.put("pageSize", status::PAGE_BYTES);
         extra.put("numPages", memory_mb * 1024 * 1024 / status::PAGE_BYTES);
         extra.put("maxOpenFiles", status::open_file_limit());
