@@ -11,6 +11,7 @@ use crate::html::Page;
 use crate::process::Scratch;
 use crate::progress::Progress;
 use crate::report;
+use nagi_bson::json::JsonWriter;
 use std::fs::{self, File, OpenOptions};
 use std::io::{self, Write as _};
 use std::path::Path;
@@ -102,18 +103,7 @@ fn timed<T>(path: &Path, f: impl FnOnce(&File) -> io::Result<T>) -> Outcome<(Dur
 /// The type of the file system that contains the folder.
 fn file_system(folder: &Path) -> String {
     let folder = fs::canonicalize(folder).unwrap_or_else(|_| folder.to_owned());
-    let mounts = fs::read_to_string("/proc/self/mounts").unwrap_or_default();
-    let mut best = (0, "unknown");
-    for line in mounts.lines() {
-        let mut fields = line.split(' ').skip(1);
-        if let (Some(at), Some(kind)) = (fields.next(), fields.next())
-            && folder.starts_with(at)
-            && at.len() >= best.0
-        {
-            best = (at.len(), kind);
-        }
-    }
-    best.1.to_owned()
+    nagi_proc::mounts::of(&folder).map_or_else(|| "unknown".to_owned(), |mount| mount.kind)
 }
 
 fn table(steps: &[Step]) -> Vec<Vec<String>> {
@@ -133,18 +123,17 @@ fn table(steps: &[Step]) -> Vec<Vec<String>> {
 }
 
 fn json(file_system: &str, steps: &[Step]) -> String {
-    let us = |time: Duration| time.as_micros().to_string();
-    let line = |step: &Step| {
-        format!(
-            "{{\"megabytes\": {}, \"fallocateUs\": {}, \"zeroesUs\": {}, \"asWrittenUs\": {}, \
-             \"longestPieceUs\": {}}}",
-            step.megabytes,
-            step.fallocate.map_or("null".to_owned(), us),
-            us(step.zeroes),
-            us(step.grown),
-            us(step.longest_piece)
-        )
+    let put = |w: &mut JsonWriter<'_>, step: &Step| {
+        w.key("megabytes").literal(step.megabytes);
+        w.key("fallocateUs").literal_or_null(step.fallocate.map(|time| time.as_micros()));
+        w.key("zeroesUs").literal(step.zeroes.as_micros());
+        w.key("asWrittenUs").literal(step.grown.as_micros());
+        w.key("longestPieceUs").literal(step.longest_piece.as_micros());
     };
-    let lines: Vec<String> = steps.iter().map(line).collect();
-    format!("{{\"fileSystem\": \"{file_system}\", \"sizes\": [\n  {}\n]}}\n", lines.join(",\n  "))
+    JsonWriter::file(|w| {
+        w.object(|w| {
+            w.key("fileSystem").string(file_system);
+            w.key("sizes").rows(0, steps, |w, step| w.object(|w| put(w, step)));
+        });
+    })
 }

@@ -3,14 +3,13 @@
 use crate::args::{Args, Outcome, Problem, failed, self_program};
 use crate::client::Connection;
 use nagi_bson::doc;
+use nagi_proc::Process;
 use std::net::{TcpListener, TcpStream};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 use std::{fs, io, thread};
 
-/// Linux reports a process's CPU time in hundredths of a second, whatever the kernel's own tick.
-const US_PER_TICK: u64 = 10_000;
 const START_MAX: Duration = Duration::from_secs(60);
 
 /// Time a server may take to exit before it is killed.
@@ -262,17 +261,7 @@ pub(crate) fn disk_bytes(dir: &Path) -> u64 {
 }
 
 fn cpu_us(pid: u32) -> Option<u64> {
-    Some(ticks(pid)? * US_PER_TICK)
-}
-
-/// User and system time of a process in ticks of the kernel; none once it is gone.
-pub(crate) fn ticks(pid: u32) -> Option<u64> {
-    let stat = fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
-    // The name is in parentheses and may contain any character, including a parenthesis.
-    let mut fields = stat[stat.rfind(')')? + 2..].split(' ');
-    let user: u64 = fields.nth(11)?.parse().ok()?;
-    let system: u64 = fields.next()?.parse().ok()?;
-    Some(user + system)
+    Process::Id(pid).stat().map(nagi_proc::Stat::cpu_us)
 }
 
 #[cfg(test)]

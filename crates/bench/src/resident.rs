@@ -1,5 +1,5 @@
-//! Samples the resident memory of a process every tenth of a second.
-use std::fs;
+//! Resident memory of a process, looked at each tenth of a second.
+use nagi_proc::Process;
 use std::sync::{Arc, Mutex, PoisonError, mpsc};
 use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
@@ -56,9 +56,7 @@ pub(crate) fn peak(samples: &[(f64, u64)]) -> u64 {
 
 /// `VmRSS`; none once the process is gone.
 pub(crate) fn resident_bytes(process: u32) -> Option<u64> {
-    let status = fs::read_to_string(format!("/proc/{process}/status")).ok()?;
-    let line = status.lines().find_map(|line| line.strip_prefix("VmRSS:"))?;
-    line.trim().strip_suffix("kB")?.trim().parse::<u64>().ok().map(|kilobytes| kilobytes * 1024)
+    Process::Id(process).status()?.resident_bytes
 }
 
 #[cfg(test)]

@@ -6,7 +6,6 @@
 #![allow(clippy::print_stdout, clippy::unwrap_used)]
 
 use std::{
-    fs,
     path::Path,
     sync::{
         Arc,
@@ -177,7 +176,5 @@ fn run(name: &str, threads: u64, count: u64, operation: impl Fn(u64) + Sync) {
 
 /// User and system time of the process in hundredths of a second.
 fn cpu_ticks() -> u64 {
-    let stat = fs::read_to_string("/proc/self/stat").expect("Linux");
-    let fields: Vec<&str> = stat.rsplit(')').next().unwrap().split_whitespace().collect();
-    fields[11].parse::<u64>().unwrap() + fields[12].parse::<u64>().unwrap()
+    nagi_proc::Process::Own.stat().expect("Linux").ticks()
 }

@@ -8,7 +8,6 @@
 #![allow(clippy::print_stdout, clippy::unwrap_used)]
 
 use std::{
-    fs,
     path::Path,
     sync::{
         Arc,
@@ -20,6 +19,7 @@ use std::{
 
 use nagi_kv::{Compressor, Engine, Space};
 use nagi_kv_rocks::{Options, open};
+use nagi_proc::Process;
 
 const THREADS: u64 = 16;
 
@@ -193,13 +193,10 @@ fn reads(engine: &Arc<dyn Engine>, count: u64, skewed: bool, time: Duration) -> 
 }
 
 fn cpu_us() -> u64 {
-    let stat = fs::read_to_string("/proc/self/stat").unwrap();
-    let fields: Vec<&str> = stat[stat.rfind(')').unwrap() + 2..].split(' ').collect();
-    (fields[11].parse::<u64>().unwrap() + fields[12].parse::<u64>().unwrap()) * 10_000
+    Process::Own.stat().expect("Linux").cpu_us()
 }
 
 fn rss_mb() -> u64 {
-    let status = fs::read_to_string("/proc/self/status").unwrap();
-    let line = status.lines().find(|line| line.starts_with("VmRSS")).unwrap();
-    line.split_whitespace().nth(1).unwrap().parse::<u64>().unwrap() / 1024
+    let status = Process::Own.status().expect("Linux");
+    status.resident_bytes.unwrap_or(0) >> 20
 }

@@ -3,10 +3,10 @@
 //! `bench/limits.sh` creates the cgroup and watches this program. However this program terminates, the script
 //! terminates the processes left in the cgroup and removes it.
 use super::holder;
-use super::watch::Version;
 use crate::args::{Outcome, Problem, failed, self_program};
 use crate::process::{Server, free_port};
 use crate::working_set::limits::{NAME, SCRIPT};
+use nagi_proc::cgroup::Version;
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::time::Duration;

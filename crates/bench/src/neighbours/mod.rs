@@ -18,17 +18,18 @@ mod work;
 
 use crate::args::{Args, Outcome, Problem};
 use crate::client::Connection;
-use crate::process::{Scratch, Server, settled_disk_bytes};
+use crate::process::{Scratch, settled_disk_bytes};
 use crate::report;
 use crate::working_set::limits;
 use group::Group;
 pub(crate) use holder::serve;
 use nagi_bson::doc;
+use nagi_proc::Process;
 use results::{Phase, Run};
 use std::fs;
 use std::path::Path;
 use std::time::{Duration, Instant};
-use watch::{Watch, read_bytes};
+use watch::Watch;
 use work::{forget, insert, scan};
 
 /// Read timeout: a scan of ten gigabytes replies only when it has finished.
@@ -133,9 +134,10 @@ fn measure(args: &Args, plan: &Plan, scratch: &Path, folder: &Path) -> Outcome<R
     forget(folder)?;
     run.walk_before = run.phase("walk before", begin, &group, server.id(), || group.walk())?;
     run.log();
-    let read = read_so_far(&server);
+    let process = Process::Id(server.id());
+    let read = process.read_bytes();
     run.phase("scan", begin, &group, server.id(), || scan(&mut connection))?;
-    run.read_bytes = read_so_far(&server).zip(read).map(|(now, then)| now.saturating_sub(then));
+    run.read_bytes = process.read_bytes().zip(read).map(|(now, then)| now.saturating_sub(then));
     run.log();
     run.walk_after = run.phase("walk after", begin, &group, server.id(), || group.walk())?;
     run.log();
@@ -172,10 +174,6 @@ impl Run {
             report::say(&results::line(phase));
         }
     }
-}
-
-fn read_so_far(server: &Server) -> Option<u64> {
-    read_bytes(&fs::read_to_string(format!("/proc/{}/io", server.id())).ok()?)
 }
 
 #[cfg(test)]

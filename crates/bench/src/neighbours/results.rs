@@ -1,10 +1,11 @@
 //! The report of `neighbours`: a line per phase, a table, the bounds that were missed, a page with plots, JSON.
 use super::Plan;
 use super::group::Group;
-use super::watch::{Sample, Version};
+use super::watch::Sample;
 use crate::html::{Page, Plot};
-use std::fmt::Write as _;
-use std::fs;
+use nagi_bson::json::JsonWriter;
+use nagi_proc::cgroup::Version;
+use nagi_proc::meminfo;
 use std::time::Duration;
 
 /// Maximum growth of the page cache during the scan.
@@ -42,18 +43,6 @@ fn mib(bytes: u64) -> f64 {
     bytes as f64 / 1_048_576.0
 }
 
-fn number_in(path: &std::path::Path) -> Option<u64> {
-    fs::read_to_string(path).ok()?.trim().parse().ok()
-}
-
-/// `SwapTotal` of `/proc/meminfo`.
-fn swap_total(meminfo: &str) -> u64 {
-    let line = meminfo.lines().find_map(|line| line.strip_prefix("SwapTotal:"));
-    let kilobytes =
-        line.and_then(|line| line.trim().strip_suffix("kB")?.trim().parse::<u64>().ok());
-    kilobytes.unwrap_or(0).saturating_mul(1024)
-}
-
 impl Phase {
     fn first(&self) -> Sample {
         self.samples.first().copied().unwrap_or_default()
@@ -88,9 +77,9 @@ impl Run {
             neighbour_megabytes: plan.neighbour_megabytes,
             cache_gigabytes: plan.cache_gigabytes,
             version: group.version,
-            swappiness: number_in("/proc/sys/vm/swappiness".as_ref()),
-            group_swappiness: number_in(&group.folder.join("memory.swappiness")),
-            swap_bytes: swap_total(&fs::read_to_string("/proc/meminfo").unwrap_or_default()),
+            swappiness: nagi_proc::number("/proc/sys/vm/swappiness"),
+            group_swappiness: nagi_proc::number(group.folder.join("memory.swappiness")),
+            swap_bytes: meminfo::read().swap_total.unwrap_or(0),
             disk_bytes: 0,
             read_bytes: None,
             walk_before: Duration::ZERO,
@@ -252,51 +241,51 @@ pub(super) fn page(run: &Run) -> Page {
 }
 
 pub(super) fn json(run: &Run) -> String {
-    let or_null = |n: Option<u64>| n.map_or("null".to_owned(), |n| n.to_string());
+    JsonWriter::file(|w| {
+        w.object(|w| {
+            put_run(w, run);
+            w.line(1);
+            w.key("phases").array(|w| {
+                for phase in &run.phases {
+                    w.line(2);
+                    w.object(|w| put_phase(w, phase));
+                }
+                w.last_line(1);
+            });
+        });
+    })
+}
+
+fn put_run(w: &mut JsonWriter<'_>, run: &Run) {
     let (faults, swapped) = run.taken();
-    let mut out = format!(
-        "{{\"documents\": {}, \"characters\": {}, \"text\": \"{}\", \"cacheSizeGB\": {}, \
-         \"memoryMegabytes\": {}, \"neighbourMegabytes\": {}, \"swappiness\": {}, \
-         \"groupSwappiness\": {}, \"swapBytes\": {},\n ",
-        run.documents,
-        run.characters,
-        run.text,
-        run.cache_gigabytes,
-        run.memory_megabytes,
-        run.neighbour_megabytes,
-        or_null(run.swappiness),
-        or_null(run.group_swappiness),
-        run.swap_bytes,
-    );
-    let _ = write!(
-        out,
-        "\"majorFaults\": {faults}, \"swappedBytes\": {swapped}, \"scanMBPerSecond\": {:.1}, \
-         \"readBytes\": {}, \"diskBytes\": {}, \"kept\": {},\n \"phases\": [\n",
-        run.scan_mb_per_second(),
-        or_null(run.read_bytes),
-        run.disk_bytes,
-        run.missed().is_empty(),
-    );
-    for (index, phase) in run.phases.iter().enumerate() {
-        let _ = writeln!(
-            out,
-            "  {{\"work\": \"{}\", \"seconds\": {:.3}, \"samples\": {}, \"cacheBeforeBytes\": {}, \
-             \"cachePeakBytes\": {}, \"cacheGrowthBytes\": {}, \"serverPeakBytes\": {}, \
-             \"majorFaults\": {}, \"swappedPeakBytes\": {}}}{}",
-            phase.name,
-            phase.seconds,
-            phase.samples.len(),
-            phase.first().page_cache,
-            phase.most(|s| s.page_cache),
-            phase.growth(),
-            phase.most(|s| s.server),
-            phase.faults(),
-            phase.most(|s| s.swapped),
-            if index + 1 < run.phases.len() { "," } else { "" },
-        );
-    }
-    out.push_str(" ]}\n");
-    out
+    w.key("documents").literal(run.documents);
+    w.key("characters").literal(run.characters);
+    w.key("text").string(run.text);
+    w.key("cacheSizeGB").literal(run.cache_gigabytes);
+    w.key("memoryMegabytes").literal(run.memory_megabytes);
+    w.key("neighbourMegabytes").literal(run.neighbour_megabytes);
+    w.key("swappiness").literal_or_null(run.swappiness);
+    w.key("groupSwappiness").literal_or_null(run.group_swappiness);
+    w.key("swapBytes").literal(run.swap_bytes);
+    w.line(1);
+    w.key("majorFaults").literal(faults);
+    w.key("swappedBytes").literal(swapped);
+    w.key("scanMBPerSecond").fixed(run.scan_mb_per_second(), 1);
+    w.key("readBytes").literal_or_null(run.read_bytes);
+    w.key("diskBytes").literal(run.disk_bytes);
+    w.key("kept").literal(run.missed().is_empty());
+}
+
+fn put_phase(w: &mut JsonWriter<'_>, phase: &Phase) {
+    w.key("work").string(phase.name);
+    w.key("seconds").fixed(phase.seconds, 3);
+    w.key("samples").literal(phase.samples.len());
+    w.key("cacheBeforeBytes").literal(phase.first().page_cache);
+    w.key("cachePeakBytes").literal(phase.most(|s| s.page_cache));
+    w.key("cacheGrowthBytes").literal(phase.growth());
+    w.key("serverPeakBytes").literal(phase.most(|s| s.server));
+    w.key("majorFaults").literal(phase.faults());
+    w.key("swappedPeakBytes").literal(phase.most(|s| s.swapped));
 }
 
 #[cfg(test)]
@@ -352,11 +341,5 @@ mod tests {
         assert_eq!(run.taken(), (2, 4096));
         assert_eq!(run.missed().len(), 3);
         assert!(json(&run).contains("\"kept\": false"));
-    }
-
-    #[test]
-    fn swap_of_the_machine() {
-        assert_eq!(swap_total("MemTotal: 9 kB\nSwapTotal:       2 kB\n"), 2048);
-        assert_eq!(swap_total("MemTotal: 9 kB\n"), 0);
     }
 }

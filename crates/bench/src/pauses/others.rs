@@ -1,17 +1,14 @@
 //! Measures the processor time that others use: the host of a virtual machine, the kernel's own threads, other
 //! processes.
 //!
-//! The unit is the kernel's tick, so the value of a window of a tenth of a second is accurate to a few
-//! hundredths of the machine. Interrupts that run during a thread's time count as that thread's time, as in the
-//! kernel's accounting.
-use std::fs;
+//! In ticks of the kernel, so a window of a tenth of a second is known to a few hundredths of the machine.
+//! Interrupts that run in a thread's time count as that thread's, as the kernel has it.
+use nagi_proc::{Process, stat};
 use std::sync::mpsc;
 use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
 
-use crate::process::ticks;
-
-/// The width of a slot of the timeline.
+/// As wide as a slot of the timeline.
 const WINDOW: Duration = Duration::from_millis(100);
 
 /// Takes a sample at the end of each window until it is finished.
@@ -60,12 +57,9 @@ struct Look {
 }
 
 fn look(ours: &[u32]) -> Look {
-    let machine = fs::read_to_string("/proc/stat").unwrap_or_default();
-    let fields = machine.lines().next().unwrap_or_default().split_whitespace().skip(1);
-    let fields: Vec<u64> = fields.take(8).filter_map(|field| field.parse().ok()).collect();
-    let [_, _, _, idle, waiting, _, _, _] = fields[..] else { return Look::default() };
-    let all = fields.iter().sum();
-    Look { all, used: all - idle - waiting, ours: ours.iter().filter_map(|pid| ticks(*pid)).sum() }
+    let Some(machine) = stat::machine() else { return Look::default() };
+    let ticks = |pid: &u32| Some(Process::Id(*pid).stat()?.ticks());
+    Look { all: machine.all, used: machine.used, ours: ours.iter().filter_map(ticks).sum() }
 }
 
 fn share(before: Look, now: Look) -> f64 {

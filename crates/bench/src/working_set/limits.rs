@@ -5,6 +5,7 @@ use crate::args::{Outcome, Problem, failed};
 use crate::client::Connection;
 use crate::process::{Server, free_port};
 use nagi_bson::doc;
+use nagi_proc::Process;
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -15,9 +16,7 @@ pub(crate) const NAME: &str = "limits.sh";
 
 /// Returns true if this process may set limits: it is root, on Linux.
 pub(crate) fn possible() -> bool {
-    let status = fs::read_to_string("/proc/self/status").unwrap_or_default();
-    let user = status.lines().find_map(|line| line.strip_prefix("Uid:"));
-    user.and_then(|ids| ids.split_whitespace().nth(1)).is_some_and(|effective| effective == "0")
+    Process::Own.status().is_some_and(|status| status.user == Some(0))
 }
 
 /// The script and the server it runs. When dropped, both are terminated and the limits are removed.
