@@ -5,8 +5,16 @@
 
 use std::{env, fs, path::Path};
 
-const FILES: &[&str] =
-    &["cache.cc", "damage.cc", "governor.cc", "read_back.cc", "spool.cc", "table.cc", "trim.cc"];
+const FILES: &[&str] = &[
+    "batch.cc",
+    "cache.cc",
+    "damage.cc",
+    "governor.cc",
+    "read_back.cc",
+    "spool.cc",
+    "table.cc",
+    "trim.cc",
+];
 
 fn main() {
     let include = env::var("DEP_ROCKSDB_INCLUDE")

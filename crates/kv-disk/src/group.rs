@@ -420,7 +420,7 @@ mod tests {
         let group = group();
         thread::scope(|scope| {
             for _ in 0..4 {
-                scope.spawn(|| (0..COMMITS).for_each(|_| drop(commit(&group, 1))));
+                scope.spawn(|| (0..COMMITS).for_each(|_| _ = commit(&group, 1)));
             }
             // Work that is no commit takes the lock as well.
             scope.spawn(|| (0..COMMITS).for_each(|_| drop(group.lock())));

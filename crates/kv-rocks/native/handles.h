@@ -4,6 +4,7 @@
 #include <rocksdb/cache.h>
 #include <rocksdb/options.h>
 #include <rocksdb/rate_limiter.h>
+#include <rocksdb/write_batch.h>
 
 #include <memory>
 
@@ -12,6 +13,9 @@ struct rocksdb_cache_t {
 };
 struct rocksdb_options_t {
   rocksdb::Options rep;
+};
+struct rocksdb_writebatch_t {
+  rocksdb::WriteBatch rep;
 };
 struct rocksdb_ratelimiter_t {
   std::shared_ptr<rocksdb::RateLimiter> rep;

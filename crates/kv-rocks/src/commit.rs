@@ -60,7 +60,8 @@ impl Committer {
         synced
     }
 
-    /// Stages a transaction's writes in the batch. After an error the batch must not be written.
+    /// Stages the writes of a transaction that depend on its place in the order of commits, behind those that
+    /// [`stage_plain`] has staged. After an error the batch must not be written.
     pub(crate) fn stage(
         &mut self,
         db: &Db,
@@ -68,14 +69,14 @@ impl Committer {
         overlay: &Overlay,
         stamp: u64,
     ) -> Result<()> {
-        let staged = self.stage_all(db, batch, overlay, stamp);
+        let staged = self.stage_ordered(db, batch, overlay, stamp);
         if staged.is_err() {
             self.forget_all();
         }
         staged
     }
 
-    fn stage_all(
+    fn stage_ordered(
         &mut self,
         db: &Db,
         batch: &mut Batch,
@@ -90,11 +91,8 @@ impl Committer {
                     db.put_batch(batch, space, &log_key(stamp, position), value);
                     position += 1;
                 }
-                Op::Put(value) => db.put_batch(batch, space, key, value),
-                Op::Delete => db.delete_batch(batch, space, key),
-            }
-            if space == Space::Counters && matches!(op, Op::Put(_) | Op::Delete) {
-                self.set(space, key, op);
+                Op::Put(_) | Op::Delete if space == Space::Counters => self.set(space, key, op),
+                Op::Put(_) | Op::Delete => {}
             }
         }
         Ok(())
@@ -168,5 +166,17 @@ impl Committer {
         self.name.clear();
         self.name.push(space as u8);
         self.name.extend_from_slice(key);
+    }
+}
+
+/// Stages the writes of a transaction that are the same whenever it commits. Needs no lock: each commit does it in
+/// its own thread, before it waits for the commit path.
+pub(crate) fn stage_plain(db: &Db, batch: &mut Batch, overlay: &Overlay) {
+    for Write { space, key, op } in overlay.writes() {
+        match op {
+            Op::Put(value) => db.put_batch(batch, space, key, value),
+            Op::Delete => db.delete_batch(batch, space, key),
+            Op::Add(_) | Op::Append(_) => {}
+        }
     }
 }

@@ -29,7 +29,7 @@ use parking_lot::{Mutex, RwLock};
 use crate::{
     Options,
     closed::{self, Closed},
-    commit::Committer,
+    commit::{Committer, stage_plain},
     db::{Batch, Db, RocksCursor, System, Ticker},
     governor::{self, Governor},
     layout,
@@ -70,7 +70,7 @@ pub(crate) struct Core {
     /// Outlives the database, whose log it receives.
     spool: Option<Arc<Spool>>,
     pub(crate) ledger: Ledger,
-    pub(crate) commit: Group<Committer, SharedOverlay>,
+    pub(crate) commit: Group<Committer, Prepared>,
     journal: Arc<Journal>,
     governor: Arc<Governor>,
     reclaim: Arc<Reclaim>,
@@ -88,6 +88,13 @@ pub(crate) struct Core {
     load_piece_bytes: usize,
     memtables_max: u64,
     compressors: [Compressor; Space::ALL.len()],
+}
+
+/// A transaction on the commit path: what a leader needs to write it.
+pub(crate) struct Prepared {
+    overlay: SharedOverlay,
+    /// Its plain writes, staged. Taken by the leader.
+    batch: Mutex<Option<Batch>>,
 }
 
 /// Opens the data directory `dir`, which is created if it is missing. After a crash it recovers every commit up to
@@ -316,22 +323,32 @@ impl Core {
     fn write_group(
         &self,
         committer: &mut Committer,
-        own: Option<&SharedOverlay>,
-        followers: &[Arc<Waiter<SharedOverlay>>],
+        own: Option<&Prepared>,
+        followers: &[Arc<Waiter<Prepared>>],
     ) -> Result<u64> {
-        let mut batch = self.batch();
         note_shared("clock", 1, 1);
         note_shared("newest stamp", 1, 3);
         let count = followers.len() as u64 + u64::from(own.is_some());
         let first = self.ledger.clock.take(count);
-        let overlays = own.into_iter().chain(followers.iter().map(|waiter| &waiter.payload));
         committer.begin();
-        self.note_synced(committer, &mut batch);
+        let mut group = self.synced_note(committer);
         let mut last = first;
-        for (stamp, overlay) in (first..).zip(overlays) {
-            committer.stage(&self.db, &mut batch, &overlay.lock(), stamp)?;
+        let prepared = own.into_iter().chain(followers.iter().map(|waiter| &waiter.payload));
+        for (stamp, prepared) in (first..).zip(prepared) {
+            let overlay = prepared.overlay.lock();
+            let own = self.take_batch(prepared, &overlay);
+            let batch = match &mut group {
+                Some(batch) => {
+                    batch.append(&own);
+                    self.give_back(own);
+                    batch
+                }
+                none => none.insert(own),
+            };
+            committer.stage(&self.db, batch, &overlay, stamp)?;
             last = stamp;
         }
+        let Some(mut batch) = group else { return Ok(first) };
         let active = &self.ledger.active;
         active.writing().begin(last, self.db.sequence());
         if let Err(error) = committer.write(&self.db, &mut batch) {
@@ -354,15 +371,25 @@ impl Core {
         }
     }
 
-    /// Writes a mark of the synced log position at the beginning of a batch, if the position has advanced since the
-    /// last mark; see `wal`. Returns true if a mark was written.
-    fn note_synced(&self, committer: &mut Committer, batch: &mut Batch) -> bool {
-        let Some(spool) = &self.spool else { return false };
-        let mark = committer.take_mark(spool.newest(), || spool.mark());
-        if let Some(mark) = &mark {
-            self.db.note_batch(batch, &mark.bytes());
-        }
-        mark.is_some()
+    /// The plain writes of a transaction; those of a large one are staged only now.
+    fn take_batch(&self, prepared: &Prepared, overlay: &Overlay) -> Batch {
+        prepared.batch.lock().take().unwrap_or_else(|| self.staged(overlay))
+    }
+
+    fn staged(&self, overlay: &Overlay) -> Batch {
+        let mut batch = self.batch();
+        stage_plain(&self.db, &mut batch, overlay);
+        batch
+    }
+
+    /// A batch that begins with a mark of the synced log position, if the position has advanced since the last mark;
+    /// see `wal`.
+    fn synced_note(&self, committer: &mut Committer) -> Option<Batch> {
+        let spool = self.spool.as_ref()?;
+        let mark = committer.take_mark(spool.newest(), || spool.mark())?;
+        let mut batch = self.batch();
+        self.db.note_batch(&mut batch, &mark.bytes());
+        Some(batch)
     }
 
     fn batch(&self) -> Batch {
@@ -459,7 +486,7 @@ impl Base for Core {
 
     fn write(&self, overlay: &SharedOverlay) -> Result<u64> {
         self.check_open()?;
-        let bytes = {
+        let (bytes, batch) = {
             let overlay = overlay.lock();
             for space in Space::BY_COMPRESSOR {
                 if overlay.has(space) {
@@ -467,13 +494,16 @@ impl Base for Core {
                 }
             }
             self.room_for(&overlay)?;
-            overlay.staged_bytes()
+            let bytes = overlay.staged_bytes();
+            // While it waits, a transaction has its writes twice in memory.
+            (bytes, (bytes <= POOLED_BYTES_MAX).then(|| self.staged(&overlay)))
         };
         self.governor.pause();
         if bytes >= LARGE_COMMIT_BYTES {
             self.wait_for_flushes();
         }
-        self.commit.commit(Arc::clone(overlay), bytes, &mut |committer, own, others| {
+        let prepared = Prepared { overlay: Arc::clone(overlay), batch: Mutex::new(batch) };
+        self.commit.commit(prepared, bytes, &mut |committer, own, others| {
             self.write_group(committer, own, others)
         })
     }
@@ -514,12 +544,10 @@ impl Log for Core {
     }
 
     fn idle(&self) {
-        let mut batch = self.batch();
         let mut committer = self.commit.lock();
-        if self.note_synced(&mut committer, &mut batch) {
-            // On a full disk no mark is written; a fatal error ends the process in `write`.
-            let _ = committer.write(&self.db, &mut batch);
-        }
+        let Some(mut batch) = self.synced_note(&mut committer) else { return };
+        // On a full disk no mark is written; a fatal error ends the process in `write`.
+        let _ = committer.write(&self.db, &mut batch);
         drop(committer);
         self.give_back(batch);
     }

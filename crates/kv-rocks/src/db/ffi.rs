@@ -19,7 +19,7 @@ use nagi_kv::{Error, Result, Space};
 use nagi_rocksdb_sys as ffi;
 use parking_lot::Mutex;
 
-use super::native::nagi_cache_set_share;
+use super::native::{nagi_batch_append, nagi_cache_set_share};
 use super::setup::{Setup, System, names, pointers};
 use super::snapshot::SnapshotHandle;
 use crate::{damage, options::Options, quarantine::Damaged, tier::Sizes};
@@ -729,6 +729,12 @@ impl Batch {
     pub(crate) fn clear(&mut self) {
         // SAFETY: the batch is ours.
         unsafe { ffi::rocksdb_writebatch_clear(self.raw) }
+    }
+
+    /// Appends the entries of another batch.
+    pub(crate) fn append(&mut self, other: &Batch) {
+        // SAFETY: the batches are different ones; this one is exclusively ours, the other one is only read.
+        unsafe { nagi_batch_append(self.raw, other.raw) }
     }
 
     pub(crate) fn byte_count(&self) -> usize {

@@ -30,6 +30,11 @@ unsafe extern "C" {
     pub(crate) fn nagi_remover_destroy(remover: *mut Remover);
     /// Sets how many bytes per second the rate limiter allows.
     pub(crate) fn nagi_rate_limiter_set(limiter: *mut ffi::rocksdb_ratelimiter_t, bytes: i64);
+    /// Appends the entries of a batch to another one. Neither has merges or range deletions.
+    pub(crate) fn nagi_batch_append(
+        to: *mut ffi::rocksdb_writebatch_t,
+        from: *const ffi::rocksdb_writebatch_t,
+    );
     /// Creates a cache of `capacity` bytes, of which `share` is for blocks compressed with RocksDB's compressor
     /// number `compression`.
     pub(crate) fn nagi_cache_create(
