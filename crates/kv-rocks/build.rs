@@ -11,7 +11,7 @@ const FILES: &[&str] = &[
     "damage.cc",
     "governor.cc",
     "read_back.cc",
-    "spool.cc",
+    "ring_buffer.cc",
     "table.cc",
     "trim.cc",
 ];

@@ -2,7 +2,7 @@
 //!
 //!   marker        the engine and format of a data directory
 //!   special       refuses pipes, sockets and devices in a data directory
-//!   room          refuses writes before the disk is full
+//!   capacity      refuses writes before the disk is full
 //!   descriptors   reserve file descriptors for the log
 //!   journal       one thread that syncs the log for all waiting commits
 //!   group         group commit: one thread writes for all waiting commits
@@ -11,12 +11,12 @@
 //!
 //! The crate does not know engines, documents, or MongoDB's error codes.
 
+pub mod capacity;
 pub mod descriptors;
 pub mod fatal;
 pub mod group;
 pub mod journal;
 pub mod marker;
-pub mod room;
 pub mod scratch;
 
 mod special;

@@ -12,12 +12,12 @@ use std::sync::Arc;
 use nagi_kv::{Result, Scratch};
 
 /// Returns `Ok` if there is disk space for this many more bytes.
-pub type RoomFor = Box<dyn Fn(u64) -> Result<()> + Send + Sync>;
+pub type CheckCapacity = Box<dyn Fn(u64) -> Result<()> + Send + Sync>;
 
 /// An unnamed file.
 pub struct ScratchFile {
     file: File,
-    room: RoomFor,
+    capacity: CheckCapacity,
 }
 
 impl ScratchFile {
@@ -26,17 +26,17 @@ impl ScratchFile {
     ///
     /// # Errors
     /// Errors of the file system.
-    pub fn create(path: &Path, room: RoomFor) -> Result<Arc<dyn Scratch>> {
+    pub fn create(path: &Path, capacity: CheckCapacity) -> Result<Arc<dyn Scratch>> {
         let _ = fs::remove_file(path);
         let file = OpenOptions::new().read(true).write(true).create_new(true).open(path)?;
         fs::remove_file(path)?;
-        Ok(Arc::new(ScratchFile { file, room }))
+        Ok(Arc::new(ScratchFile { file, capacity }))
     }
 }
 
 impl Scratch for ScratchFile {
     fn write(&self, at: u64, bytes: &[u8]) -> Result<()> {
-        (self.room)(bytes.len() as u64)?;
+        (self.capacity)(bytes.len() as u64)?;
         Ok(self.file.write_all_at(bytes, at)?)
     }
 

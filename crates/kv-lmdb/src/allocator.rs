@@ -17,7 +17,7 @@ use std::{
 };
 
 use nagi_kv::Result;
-use nagi_kv_disk::{descriptors, room};
+use nagi_kv_disk::{capacity, descriptors};
 use parking_lot::{Condvar, Mutex};
 use rustix::{
     fs::{FallocateFlags, fallocate},
@@ -143,7 +143,7 @@ impl Allocator {
         if used + step / 4 < bytes {
             return None;
         }
-        let (free, _) = room::space(self.path.parent()?)?;
+        let (free, _) = capacity::space(self.path.parent()?)?;
         // The file takes at most an eighth of the free disk space ahead of need.
         let step = step.min(free / 8 / MIB * MIB);
         (step >= STEP_BYTES_MIN).then_some(step)

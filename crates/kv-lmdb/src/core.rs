@@ -10,9 +10,9 @@ use nagi_kv::{
     overlay::{Base as Seam, Ledger, Op, Overlay, SharedOverlay, Write, add_counters},
 };
 use nagi_kv_disk::{
+    capacity::{Capacity, Kind},
     group::{Group, Waiter},
     journal::{self, Journal},
-    room::{Kind, Room},
 };
 use parking_lot::Mutex;
 
@@ -41,7 +41,7 @@ pub(crate) struct Core {
     pub(crate) journal: Arc<Journal>,
     pub(crate) applier: Arc<Applier>,
     pub(crate) allocator: Arc<Allocator>,
-    pub(crate) room: Room,
+    pub(crate) capacity: Capacity,
     pub(crate) layer_bytes: usize,
     pub(crate) hook: Hook,
 }
@@ -80,7 +80,7 @@ impl Core {
             journal: Arc::new(Journal::new(parts.newest)),
             applier: Arc::new(Applier::default()),
             allocator: parts.allocator,
-            room: parts.room,
+            capacity: parts.capacity,
             layer_bytes: parts.layer_bytes,
             hook: parts.hook,
         }
@@ -90,12 +90,12 @@ impl Core {
         self.ledger.active.newest()
     }
 
-    fn room_for(&self, overlay: &Overlay) -> Result<()> {
+    fn check_capacity(&self, overlay: &Overlay) -> Result<()> {
         let bytes = overlay.staged_bytes() as u64;
         let grows = || overlay.writes().any(|w| w.space.is_records() && matches!(w.op, Op::Put(_)));
         let pending = || self.unwritten_bytes();
-        match self.room.check(bytes, Kind::Grows, pending) {
-            Err(Error::Full) if !grows() => self.room.check(0, Kind::Shrinks, pending),
+        match self.capacity.check(bytes, Kind::Grows, pending) {
+            Err(Error::Full) if !grows() => self.capacity.check(0, Kind::Shrinks, pending),
             result => result,
         }
     }
@@ -292,7 +292,7 @@ pub(crate) struct Parts {
     pub(crate) data: Arc<Env>,
     pub(crate) spill: Arc<Env>,
     pub(crate) allocator: Arc<Allocator>,
-    pub(crate) room: Room,
+    pub(crate) capacity: Capacity,
     pub(crate) layer_bytes: usize,
     pub(crate) hook: Hook,
 }
@@ -315,7 +315,7 @@ impl Seam for Core {
     fn write(&self, overlay: &SharedOverlay) -> Result<u64> {
         let bytes = {
             let overlay = overlay.lock();
-            self.room_for(&overlay)?;
+            self.check_capacity(&overlay)?;
             overlay.staged_bytes()
         };
         self.slow_down(bytes)?;

@@ -16,9 +16,9 @@ use nagi_kv::{
     Space, Tuning, Txn, TxnOptions, Watch, overlay::Staged,
 };
 use nagi_kv_disk::{
+    capacity::{Capacity, Kind},
     descriptors, journal,
     marker::{self, Marker},
-    room::{Kind, Room},
     scratch::ScratchFile,
 };
 
@@ -104,7 +104,7 @@ pub(crate) fn open_with(
         data,
         spill,
         allocator: Arc::new(allocator),
-        room: Room::new(dir, segment_bytes, options.reserve_bytes),
+        capacity: Capacity::new(dir, segment_bytes, options.reserve_bytes),
         layer_bytes: options.layer(dir),
         hook,
     }));
@@ -248,10 +248,11 @@ impl Maintenance for Lmdb {
 
     fn scratch(&self) -> Result<Arc<dyn Scratch>> {
         let core = Arc::clone(&self.core);
-        let room = move |bytes: u64| core.room.check(bytes, Kind::Grows, || core.unwritten_bytes());
+        let capacity =
+            move |bytes: u64| core.capacity.check(bytes, Kind::Grows, || core.unwritten_bytes());
         let number = self.scratch_number.fetch_add(1, Ordering::Relaxed);
         let path = self.folder.join(format!("{SCRATCH}{number}"));
-        ScratchFile::create(&path, Box::new(room))
+        ScratchFile::create(&path, Box::new(capacity))
     }
 
     fn drop_range(&self, space: Space, start: &[u8], end: &[u8]) -> Result<()> {

@@ -9,7 +9,7 @@ use nagi_kv::{
     Next, Result, Space,
     overlay::{Base as _, Overlay, SharedOverlay},
 };
-use nagi_kv_disk::room::Kind;
+use nagi_kv_disk::capacity::Kind;
 
 use crate::{core::Core, view::View};
 
@@ -92,7 +92,7 @@ pub(crate) fn load(core: &Arc<Core>, space: Space, next: &mut Next<'_>) -> Resul
             return load_small(core, space, &piece);
         }
         first = false;
-        core.room.check(piece.arena.len() as u64, Kind::Grows, || core.unwritten_bytes())?;
+        core.capacity.check(piece.arena.len() as u64, Kind::Grows, || core.unwritten_bytes())?;
         piece.sort();
         let (start, end) = piece.bounds();
         if layers_have(&core.views.load(), space, &start, &end) {

@@ -86,5 +86,5 @@ impl Options {
 }
 
 fn disk_bytes(dir: &Path) -> u64 {
-    nagi_kv_disk::room::space(dir).map_or(u64::MAX / 4, |(_, total)| total)
+    nagi_kv_disk::capacity::space(dir).map_or(u64::MAX / 4, |(_, total)| total)
 }

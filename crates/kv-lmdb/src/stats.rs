@@ -10,7 +10,7 @@ use crate::{
 /// Calls `visit` for each gauge, sorted by name. Values that cannot be read from the file are left out.
 pub(crate) fn visit(core: &Core, visit: &mut dyn FnMut(&'static str, i64)) {
     let view = core.views.load();
-    let (free, total) = core.room.space();
+    let (free, total) = core.capacity.space();
     let files = live(core);
     let log_bytes = core.commit.lock().log.byte_count();
     let info = core.data.info().ok();

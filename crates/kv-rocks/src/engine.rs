@@ -17,17 +17,17 @@ use nagi_kv::{
     overlay::{Base, Ledger, Op, Overlay, SharedOverlay, Staged},
 };
 use nagi_kv_disk::{
+    capacity::{Capacity, Kind},
     group::{Group, Waiter},
     journal::{self, Journal, Log},
     marker,
-    room::{Kind, Room},
     scratch::ScratchFile,
 };
 use nagi_percore::{PerCore, note_shared};
 use parking_lot::{Mutex, RwLock};
 
 use crate::{
-    Options,
+    Options, capacity,
     closed::{self, Closed},
     commit::{Committer, stage_plain},
     db::{Batch, Db, RocksCursor, System, Ticker},
@@ -35,8 +35,8 @@ use crate::{
     layout,
     load::{Ascending, Piece, SMALL_BYTES},
     reclaim::{self, Reclaim},
-    repair, rewrite, room,
-    spool::{self, Spool},
+    repair, rewrite,
+    ring_buffer::{self, RingBuffer},
     state::State,
     stats, wal,
 };
@@ -68,13 +68,13 @@ pub struct Rocks {
 pub(crate) struct Core {
     pub(crate) db: Arc<Db>,
     /// Outlives the database, whose log it receives.
-    spool: Option<Arc<Spool>>,
+    ring_buffer: Option<Arc<RingBuffer>>,
     pub(crate) ledger: Ledger,
     pub(crate) commit: Group<Committer, Prepared>,
     journal: Arc<Journal>,
     governor: Arc<Governor>,
     reclaim: Arc<Reclaim>,
-    room: Room,
+    capacity: Capacity,
     batches: PerCore<Mutex<Vec<Batch>>>,
     /// Held (shared) by threads that change files without the commit lock, and (exclusively) when the engine is
     /// closed.
@@ -111,8 +111,8 @@ pub fn open(dir: &Path, options: &Options) -> Result<Arc<dyn Engine>> {
     fs::create_dir_all(&files)?;
     remove_pieces(&files)?;
     let closed = check_files(dir, &files, marked.fresh)?;
-    let options = &room::fit(options, &files);
-    let direct_io = room::takes_direct_io(&files);
+    let options = &capacity::fit(options, &files);
+    let direct_io = capacity::takes_direct_io(&files);
     if options.direct_reads && !direct_io {
         log::warn!(target: "STORAGE", id = 7_702_007, path = files.display().to_string();
             "The file system refuses direct I/O: data is cached twice, here and by the system");
@@ -120,9 +120,9 @@ pub fn open(dir: &Path, options: &Options) -> Result<Arc<dyn Engine>> {
     let direct_reads = direct_io && options.direct_reads;
     let system = System { direct_io, direct_reads, ..System::plain() };
     let check = || check_log(dir, &files, &closed, options);
-    let (spool, db) = match open_files(&files, options, &system, &check) {
+    let (ring_buffer, db) = match open_files(&files, options, &system, &check) {
         Err(Error::Full) => {
-            room::make(&files, options, &system)?;
+            capacity::free(&files, options, &system)?;
             open_files(&files, options, &system, &check)?
         }
         opened => opened?,
@@ -141,7 +141,7 @@ pub fn open(dir: &Path, options: &Options) -> Result<Arc<dyn Engine>> {
         journal: Arc::new(Journal::new(newest)),
         governor: Arc::default(),
         reclaim: Arc::new(Reclaim::load(&files)),
-        room: Room::new(&files, log_bytes(options), options.reserve_bytes),
+        capacity: Capacity::new(&files, log_bytes(options), options.reserve_bytes),
         batches: PerCore::default(),
         changing: RwLock::new(()),
         closed: AtomicBool::new(false),
@@ -153,7 +153,7 @@ pub fn open(dir: &Path, options: &Options) -> Result<Arc<dyn Engine>> {
         compressors: Space::ALL.map(|space| options.compressor(space)),
         files,
         db,
-        spool,
+        ring_buffer,
     });
     let interval = Duration::from_millis(options.commit_interval_ms.max(1).into());
     let tier = options.tier_percent().filter(|_| options.tier_adapts());
@@ -169,8 +169,8 @@ pub fn open(dir: &Path, options: &Options) -> Result<Arc<dyn Engine>> {
 /// Disk space that the log may need. Without a ring buffer a new log file is allocated with the size of a memtable.
 /// With one, its content must fit on disk even if the process is killed, in files that are allocated ahead.
 fn log_bytes(options: &Options) -> u64 {
-    let spool = options.spool_bytes();
-    options.write_buffer() * 5 / 4 + spool + 2 * spool::ahead(spool)
+    let ring_buffer = options.ring_bytes();
+    options.write_buffer() * 5 / 4 + ring_buffer + 2 * ring_buffer::ahead(ring_buffer)
 }
 
 fn open_files(
@@ -178,11 +178,11 @@ fn open_files(
     options: &Options,
     system: &System,
     check_log: &dyn Fn() -> Result<()>,
-) -> Result<(Option<Arc<Spool>>, Arc<Db>)> {
-    let spool = spool::open(files, options.spool_bytes())?.map(Arc::new);
+) -> Result<(Option<Arc<RingBuffer>>, Arc<Db>)> {
+    let ring_buffer = ring_buffer::open(files, options.ring_bytes())?.map(Arc::new);
     check_log()?;
-    let system = System { spool: spool.clone(), ..system.clone() };
-    Ok((spool, Arc::new(Db::open(files, options, &system)?)))
+    let system = System { ring_buffer: ring_buffer.clone(), ..system.clone() };
+    Ok((ring_buffer, Arc::new(Db::open(files, options, &system)?)))
 }
 
 /// The stamp of the newest entry of the change log; 0 if there is none.
@@ -279,8 +279,8 @@ impl Rocks {
             log::warn!(target: "STORAGE", id = 7_702_041, error:% = error;
                 "The end in order could not be noted; the next start recovers from the journal");
         }
-        if let Some(spool) = &core.spool {
-            spool.retire();
+        if let Some(ring_buffer) = &core.ring_buffer {
+            ring_buffer.retire();
         }
         Ok(())
     }
@@ -299,13 +299,13 @@ impl Core {
         }
     }
 
-    fn room_for(&self, overlay: &Overlay) -> Result<()> {
+    fn check_capacity(&self, overlay: &Overlay) -> Result<()> {
         let bytes = overlay.staged_bytes() as u64;
         let grows = || overlay.writes().any(|w| w.space.is_records() && matches!(w.op, Op::Put(_)));
         let pending = || stats::unflushed_bytes(&self.db);
         // There is almost always enough space for any kind; the kind is determined only if there is not.
-        match self.room.check(bytes, Kind::Grows, pending) {
-            Err(Error::Full) if !grows() => self.room.check(0, Kind::Shrinks, pending),
+        match self.capacity.check(bytes, Kind::Grows, pending) {
+            Err(Error::Full) if !grows() => self.capacity.check(0, Kind::Shrinks, pending),
             result => result,
         }
     }
@@ -385,8 +385,8 @@ impl Core {
     /// A batch that begins with a mark of the synced log position, if the position has advanced since the last mark;
     /// see `wal`.
     fn synced_note(&self, committer: &mut Committer) -> Option<Batch> {
-        let spool = self.spool.as_ref()?;
-        let mark = committer.take_mark(spool.newest(), || spool.mark())?;
+        let ring_buffer = self.ring_buffer.as_ref()?;
+        let mark = committer.take_mark(ring_buffer.newest(), || ring_buffer.mark())?;
         let mut batch = self.batch();
         self.db.note_batch(&mut batch, &mark.bytes());
         Some(batch)
@@ -493,7 +493,7 @@ impl Base for Core {
                     self.db.make(space)?;
                 }
             }
-            self.room_for(&overlay)?;
+            self.check_capacity(&overlay)?;
             let bytes = overlay.staged_bytes();
             // While it waits, a transaction has its writes twice in memory.
             (bytes, (bytes <= POOLED_BYTES_MAX).then(|| self.staged(&overlay)))
@@ -519,23 +519,23 @@ impl Log for Core {
     }
 
     fn sync_log(&self) -> Result<()> {
-        let failures = || self.spool.as_ref().map_or(0, |spool| spool.failures());
+        let failures = || self.ring_buffer.as_ref().map_or(0, |ring_buffer| ring_buffer.failures());
         let (mark, before) = {
             // No other thread writes a batch meanwhile, so the log ends with a whole batch.
             let mut committer = self.commit.lock();
             let before = failures();
             committer.check_log(&self.db, before)?;
-            (self.spool.as_ref().map(|spool| spool.mark()), before)
+            (self.ring_buffer.as_ref().map(|ring_buffer| ring_buffer.mark()), before)
         };
         let mut result = self.db.sync_log();
         // RocksDB may have abandoned a failed log in the meantime without having flushed its memtables yet.
         if result.is_ok() && failures() != before {
             result = Err(Error::Full);
         }
-        match (&result, &self.spool, mark) {
+        match (&result, &self.ring_buffer, mark) {
             (Err(_), ..) => self.commit.lock().set_log_failed(),
-            (Ok(()), Some(spool), Some(mark)) => {
-                spool.set_synced(&mark);
+            (Ok(()), Some(ring_buffer), Some(mark)) => {
+                ring_buffer.set_synced(&mark);
                 self.commit.lock().set_mark(mark);
             }
             _ => {}
@@ -627,7 +627,7 @@ impl Maintenance for Rocks {
             let most = if is_sorted { SMALL_BYTES } else { core.load_piece_bytes };
             let more = piece.fill(most, next)?;
             let pending = || stats::unflushed_bytes(&core.db);
-            core.room.check(piece.byte_count() as u64, Kind::Grows, pending)?;
+            core.capacity.check(piece.byte_count() as u64, Kind::Grows, pending)?;
             let changing = core.changing.read();
             core.check_open()?;
             is_sorted = is_sorted && piece.ascends_behind(ascending.last());
@@ -665,11 +665,11 @@ impl Maintenance for Rocks {
     fn scratch(&self) -> Result<Arc<dyn Scratch>> {
         self.core.check_open()?;
         let core = Arc::clone(&self.core);
-        let room = move |bytes: u64| {
+        let capacity = move |bytes: u64| {
             core.check_open()?;
-            core.room.check(bytes, Kind::Grows, || stats::unflushed_bytes(&core.db))
+            core.capacity.check(bytes, Kind::Grows, || stats::unflushed_bytes(&core.db))
         };
-        ScratchFile::create(&self.core.piece_path(), Box::new(room))
+        ScratchFile::create(&self.core.piece_path(), Box::new(capacity))
     }
 
     fn drop_range(&self, space: Space, start: &[u8], end: &[u8]) -> Result<()> {
@@ -764,7 +764,15 @@ impl Tuning for Rocks {
 
     fn stats(&self, visit: &mut dyn FnMut(&'static str, i64)) {
         let core = &*self.core;
-        let spool = core.spool.as_ref().map(|spool| spool.gauges()).unwrap_or_default();
-        stats::visit(&core.db, &core.room, &core.reclaim, &spool, &core.governor.gauges(), visit);
+        let ring_buffer =
+            core.ring_buffer.as_ref().map(|ring_buffer| ring_buffer.gauges()).unwrap_or_default();
+        stats::visit(
+            &core.db,
+            &core.capacity,
+            &core.reclaim,
+            &ring_buffer,
+            &core.governor.gauges(),
+            visit,
+        );
     }
 }

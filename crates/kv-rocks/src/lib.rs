@@ -16,9 +16,9 @@
 //!   cached
 //! - `layout.rs`, `rewrite.rs`: the size of ranges on disk, and rewriting them with progress and cancellation
 //! - `load.rs`: bulk loads as table files, which bypass log and memtables
-//! - `room/`: limits of the machine (files, direct I/O, disk size); opening on a full disk
+//! - `capacity/`: limits of the machine (files, direct I/O, disk size); opening on a full disk
 //! - `governor.rs`: limits background work, and slows commits down before RocksDB would stop them
-//! - `spool/`: the write-ahead ring buffer between commits and the log's files, so that no commit waits for the
+//! - `ring_buffer/`: the write-ahead ring buffer between commits and the log's files, so that no commit waits for the
 //!   file system
 //! - `closed.rs`: the record of files at an orderly shutdown; `damage.rs`: the places where RocksDB found damage
 //! - `quarantine.rs`: damage met by compactions, and the spaces whose compactions are suspended
@@ -32,6 +32,7 @@
 //!
 //! The engine does not know documents or collections.
 
+mod capacity;
 mod closed;
 mod commit;
 mod damage;
@@ -45,8 +46,7 @@ mod quarantine;
 mod reclaim;
 mod repair;
 mod rewrite;
-mod room;
-mod spool;
+mod ring_buffer;
 mod state;
 mod stats;
 mod tier;

@@ -103,7 +103,7 @@ impl Options {
 
     /// Size of the log's ring buffer in shared memory: half a second of the fastest log; a fraction of a small
     /// budget; and little on a small disk, on which its content must fit.
-    pub(crate) fn spool_bytes(&self) -> u64 {
+    pub(crate) fn ring_bytes(&self) -> u64 {
         (self.cache_bytes / 32).clamp(2 << 20, 32 << 20).min(self.write_buffer() * 2)
     }
 

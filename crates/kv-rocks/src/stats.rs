@@ -1,13 +1,13 @@
 //! Gauges of the engine, by name.
 
 use nagi_kv::Space;
-use nagi_kv_disk::room::Room;
+use nagi_kv_disk::capacity::Capacity;
 
 use crate::{
     db::{Db, Ticker},
     governor,
     reclaim::Reclaim,
-    spool,
+    ring_buffer,
 };
 
 /// Bytes in memtables that are not in files yet.
@@ -24,15 +24,15 @@ pub(crate) fn flushing_bytes(db: &Db) -> u64 {
 /// Calls `visit` for each gauge, sorted by name.
 pub(crate) fn visit(
     db: &Db,
-    room: &Room,
+    capacity: &Capacity,
     reclaim: &Reclaim,
-    spool: &spool::Gauges,
+    ring_buffer: &ring_buffer::Gauges,
     governor: &governor::Gauges,
     visit: &mut dyn FnMut(&'static str, i64),
 ) {
     let sum = |name| db.spaces().map(|space| db.property(space, name)).sum::<u64>();
     let (cache_bytes, cache_pinned_bytes) = (db.cache_usage(), db.cache_pinned());
-    let (disk_free_bytes, disk_total_bytes) = room.space();
+    let (disk_free_bytes, disk_total_bytes) = capacity.space();
     let one = |name| db.property(Space::Records, name);
     let file_bytes_read =
         db.ticker(Ticker::DeepestLevelBytesRead) + db.ticker(Ticker::OtherLevelsBytesRead);
@@ -72,11 +72,11 @@ pub(crate) fn visit(
         ("memtable_bytes", unflushed_bytes(db)),
         ("ranges_to_reclaim", reclaim.waiting_count() as u64),
         ("snapshots_open", one(c"rocksdb.num-snapshots")),
-        ("spool_capacity_bytes", spool.capacity_bytes),
-        ("spool_used_bytes", spool.used_bytes),
-        ("spool_used_bytes_max", spool.used_bytes_max),
-        ("spool_waited_us", spool.waited_us),
-        ("spool_waits", spool.waits),
+        ("wal_ring_capacity_bytes", ring_buffer.capacity_bytes),
+        ("wal_ring_used_bytes", ring_buffer.used_bytes),
+        ("wal_ring_used_bytes_max", ring_buffer.used_bytes_max),
+        ("wal_ring_waited_us", ring_buffer.waited_us),
+        ("wal_ring_waits", ring_buffer.waits),
         ("table_reader_bytes", sum(c"rocksdb.estimate-table-readers-mem")),
         ("write_stopped", one(c"rocksdb.is-write-stopped")),
     ];

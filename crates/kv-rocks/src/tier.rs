@@ -40,15 +40,15 @@ impl Sizes {
 
 /// The tier's share of a cache of `capacity` bytes, in percent.
 pub(crate) fn percent(sizes: Sizes, capacity: u64) -> u32 {
-    let room = capacity as f64 * DATA_PART;
+    let capacity = capacity as f64 * DATA_PART;
     let raw = sizes.raw as f64;
     let ratio = raw / (sizes.packed as f64).max(1.0);
-    if raw <= room || ratio < RATIO_MIN {
+    if raw <= capacity || ratio < RATIO_MIN {
         return LEAST_PERCENT;
     }
-    // A compressed block takes 1 / ratio: (room - tier) + tier * ratio = raw.
-    let tier = (raw - room) / (ratio - 1.0);
-    ((tier / room.max(1.0) * 100.0) as u32 + STEP_PERCENT).min(MOST_PERCENT)
+    // A compressed block takes 1 / ratio: (capacity - tier) + tier * ratio = raw.
+    let tier = (raw - capacity) / (ratio - 1.0);
+    ((tier / capacity.max(1.0) * 100.0) as u32 + STEP_PERCENT).min(MOST_PERCENT)
 }
 
 /// Returns true if a change is worthwhile.

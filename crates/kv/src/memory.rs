@@ -158,7 +158,7 @@ impl Core {
     }
 
     /// Returns `MemoryFull` if the writes would grow the store beyond its limit.
-    fn check_room(&self, overlay: &Overlay) -> Result<()> {
+    fn check_capacity(&self, overlay: &Overlay) -> Result<()> {
         let bytes = self.byte_count().saturating_add(overlay.staged_bytes());
         if bytes <= self.bytes_max {
             return Ok(());
@@ -240,7 +240,7 @@ impl Base for Core {
 
     fn write(&self, overlay: &SharedOverlay) -> Result<u64> {
         let overlay = overlay.lock();
-        self.check_room(&overlay)?;
+        self.check_capacity(&overlay)?;
         Ok(self.write_all(&overlay))
     }
 
@@ -388,7 +388,7 @@ impl Maintenance for Memory {
                 overlay.put(space, &key, &value);
             }
             if !overlay.is_empty() && (!more || overlay.write_count() == 1000) {
-                self.core.check_room(&overlay)?;
+                self.core.check_capacity(&overlay)?;
                 self.core.write_all(&overlay);
                 overlay.clear();
             }

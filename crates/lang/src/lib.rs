@@ -7,7 +7,7 @@
 //! - All functions are pure functions over BSON: no I/O, no clock, no threads. The caller passes the current time,
 //!   random seeds, a JavaScript engine and interrupt checks (see [`expr::Vars`]).
 //! - Parsing happens once per request, evaluation once per document. Parsed forms are immutable and `Send + Sync`.
-//! - Memory is bounded on both sides: [`room`] covers parsing, [`expr::room`] covers evaluation.
+//! - Memory is bounded on both sides: [`memory`] covers parsing, [`expr::memory`] covers evaluation.
 
 pub mod accum;
 pub mod apart;
@@ -18,11 +18,11 @@ pub mod expr;
 pub mod filter;
 pub mod geo;
 pub mod hash;
+pub mod memory;
 pub mod ordered;
 pub mod path;
 pub mod project;
 pub mod regex;
-pub mod room;
 pub mod script;
 pub mod sort;
 pub mod text;

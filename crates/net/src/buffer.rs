@@ -71,7 +71,7 @@ impl Buffer {
 
     /// The free space for the next read: the reserved space, or at least a quarter of the buffer. The buffer grows by
     /// doubling, so the length that a header announces costs no memory until the bytes arrive.
-    pub(crate) fn room(&mut self) -> &mut [u8] {
+    pub(crate) fn free_space(&mut self) -> &mut [u8] {
         let large = self.bytes.len() > KEPT_BYTES_MAX && self.start == 0;
         if large && self.end < self.bytes.len() {
             return &mut self.bytes[self.end..];
@@ -88,7 +88,7 @@ impl Buffer {
         &mut self.bytes[self.end..]
     }
 
-    /// Accepts `len` bytes that were read into [`Buffer::room`].
+    /// Accepts `len` bytes that were read into [`Buffer::free_space`].
     pub(crate) fn filled(&mut self, len: usize) {
         self.end += len;
     }
@@ -115,9 +115,9 @@ mod tests {
 
     fn feed(buffer: &mut Buffer, mut bytes: &[u8]) {
         while !bytes.is_empty() {
-            let room = buffer.room();
-            let len = room.len().min(bytes.len());
-            room[..len].copy_from_slice(&bytes[..len]);
+            let charge = buffer.free_space();
+            let len = charge.len().min(bytes.len());
+            charge[..len].copy_from_slice(&bytes[..len]);
             buffer.filled(len);
             bytes = &bytes[len..];
         }
@@ -168,7 +168,7 @@ mod tests {
         header[..4].copy_from_slice(&48_000_000_i32.to_le_bytes());
         feed(&mut buffer, &header);
         assert_eq!(buffer.complete().unwrap(), None);
-        assert!(buffer.room().len() <= SMALL_BYTES);
+        assert!(buffer.free_space().len() <= SMALL_BYTES);
         header[..4].copy_from_slice(&48_000_001_i32.to_le_bytes());
         buffer.consume(16);
         feed(&mut buffer, &header);

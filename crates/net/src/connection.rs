@@ -14,7 +14,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use nagi_budget::Charge;
-use nagi_server::{Connection, Outcome, Server, message_cost, room_for_message};
+use nagi_server::{Connection, Outcome, Server, admit_message, message_cost};
 
 use crate::NetConfig;
 use crate::buffer::{Buffer, recycle};
@@ -47,7 +47,7 @@ struct Life<'n> {
     buffer: Buffer,
     out: Vec<u8>,
     /// The memory charge of the current message, if it is large.
-    room: Option<Charge>,
+    charge: Option<Charge>,
     /// True if reads have a timeout, so that pauses are noticed. Off while the peer is idle.
     watching: bool,
     /// A whole message has arrived, so the peer is known to speak the protocol.
@@ -75,7 +75,7 @@ pub(crate) fn run(
         config,
         buffer: Buffer::new(),
         out: Vec::new(),
-        room: None,
+        charge: None,
         watching: false,
         acquainted: false,
     };
@@ -89,7 +89,7 @@ pub(crate) fn run(
         }
         connection.reply_sent();
         recycle(&mut life.out);
-        life.room = None;
+        life.charge = None;
     }
 }
 
@@ -123,7 +123,7 @@ impl Life<'_> {
                 }
                 self.check_pace(&mut pace)?;
             }
-            match self.stream.read(self.buffer.room()) {
+            match self.stream.read(self.buffer.free_space()) {
                 Ok(0) => return Err(End::Closed),
                 Ok(len) => self.buffer.filled(len),
                 Err(error) if is_timeout(&error) && self.buffer.is_empty() => {
@@ -138,13 +138,13 @@ impl Life<'_> {
     /// Charges the message at the front, if it is large; waits for memory if necessary. Nothing is read meanwhile, so
     /// TCP flow control slows the peer down.
     fn admit(&mut self) -> Result<(), End> {
-        if self.room.is_some() {
+        if self.charge.is_some() {
             return Ok(());
         }
         let Some(cost) = message_cost(self.buffer.front()) else { return Ok(()) };
         let mut go_on = || self.stream.is_open();
-        match room_for_message(self.server.budget(), cost, &mut go_on) {
-            Some(room) => self.room = Some(room),
+        match admit_message(self.server.budget(), cost, &mut go_on) {
+            Some(charge) => self.charge = Some(charge),
             None => return Err(End::TimedOut("waiting for memory for a message")),
         }
         if let Some(length) = self.buffer.front().first_chunk::<4>() {
@@ -162,7 +162,7 @@ impl Life<'_> {
             (pace.bytes, pace.moved) = (bytes, now);
         }
         // A peer that holds capacity which other requests wait for must send its message without long pauses.
-        let crowded = self.room.is_some() && self.server.budget().has_waiting();
+        let crowded = self.charge.is_some() && self.server.budget().has_waiting();
         let gap_max = if crowded { CROWDED_GAP_MAX } else { self.config.frame_gap_max };
         let stuck = now - pace.moved >= gap_max.min(self.config.frame_gap_max);
         match stuck || now - pace.began >= self.config.frame_time_max {

@@ -6,7 +6,7 @@ pub const TICK_US: u64 = 10_000;
 /// State, faults and times of a process.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Stat {
-    /// `R` runs, `S` sleeps, `Z` has ended and nobody has fetched its status.
+    /// `R` runs, `S` sleeps, `Z` has ended and its parent has not fetched its status.
     pub state: char,
     /// Faults for which a page was read from disk.
     pub major_faults: u64,

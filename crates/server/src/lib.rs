@@ -28,6 +28,7 @@ mod helpers;
 mod interruption;
 mod limits;
 mod logging;
+mod message_memory;
 mod metrics;
 mod names;
 mod number;
@@ -38,7 +39,6 @@ pub(crate) mod profile;
 mod random;
 mod replica;
 mod request;
-mod room;
 mod session;
 mod settings;
 mod signal;
@@ -60,6 +60,6 @@ pub use logging::{
     Log, LogDestination, LogRotate, SYSLOG_FACILITIES, Severity, Stamp, check_log_path,
     set_log_context,
 };
+pub use message_memory::{FREE_BYTES, admit_message, message_cost};
 pub use nagi_lang::time::Zone;
-pub use room::{FREE_BYTES, message_cost, room_for_message};
 pub use transport::handle::Outcome;

@@ -17,6 +17,7 @@
 //! The crate does not know plans, commands, sessions, or sockets.
 
 mod alter;
+mod annotations;
 mod build;
 mod cache;
 mod catalog;
@@ -26,22 +27,22 @@ mod engine_error;
 mod ident;
 mod index;
 pub mod keystring;
+mod memory;
 mod namespace;
-mod notes;
 mod open;
 mod pack;
+mod partition_boundary;
 mod record;
 mod record_key;
 mod repair;
-mod room;
 mod session_record;
 mod spill;
-mod split;
 mod store;
 mod ttl;
 mod upkeep;
 
 pub use alter::rename::Rename;
+pub use annotations::Annotations;
 pub use build::BuildOptions;
 pub use catalog::{
     Arrivals, Catalog, CollMod, Collection, CollectionOptions, CollectionStats, CollectionVersion,
@@ -53,16 +54,15 @@ pub use index::{
 };
 pub use nagi_kv::{CommitStamp, Durability};
 pub use namespace::Namespace;
-pub use notes::Notes;
 pub use record::{DOCUMENT_DEPTH_MAX, RecordBuf, RecordId, RecordKey};
-pub use repair::aside::lost_and_found;
+pub use repair::quarantine::lost_and_found;
 pub use repair::reindex::Repaired;
 pub use repair::salvage::{LostRange, Salvaged};
 pub use repair::validate::ValidateReport;
 pub use session_record::{SessionKey, SessionRecord};
 pub use spill::{NextEntry, Spill, SpillCursor, SpillFigures};
+pub use store::cache_partition::first_partition;
 pub use store::commit::{Change, ChangeLog, Client, Stamp, Statement, Written};
-pub use store::division::first_division;
 pub use store::reader::{
     IndexCursor, RECORDS_AT_ONCE, Reader, RecordCursor, SharedReader, Snapshot,
 };

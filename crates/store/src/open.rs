@@ -10,16 +10,16 @@ use nagi_kv::{Capabilities, Engine};
 
 use crate::{
     Store, StoreOptions,
+    annotations::Annotations,
     build::Build,
     cache::Cache,
     catalog::{self},
     clock,
-    notes::Notes,
     store::{
         Shared,
+        cache_partition::CachePartition,
         commit::stamps::{self, Stamps},
         ddl::DdlState,
-        division::Division,
         reclaim::{self, Reclaimer},
         transaction::OpenTransactions,
     },
@@ -49,10 +49,10 @@ impl Store {
             catalog: ArcSwap::from_pointee(loaded.catalog),
             ddl: Mutex::new(DdlState { next_ident: loaded.next_ident }),
             cache: Cache::new(options.record_cache_bytes),
-            division: Division::new(options.record_cache_bytes as u64),
+            cache_partition: CachePartition::new(options.record_cache_bytes as u64),
             zstd_level: options.zstd_level,
             budget: options.budget,
-            notes: Notes::default(),
+            annotations: Annotations::default(),
             builds: Mutex::default(),
             build_ended: Condvar::new(),
             ids: Generator::new(

@@ -17,7 +17,7 @@ use nagi_error::Result;
 use nagi_kv::Compressor;
 use parking_lot::Mutex;
 
-use crate::{engine_error::engine, room};
+use crate::{engine_error::engine, memory};
 
 /// Smaller documents are compressed as well by the engine's blocks, in the background.
 pub(crate) const PACK_BYTES_MIN: usize = 16 << 10;
@@ -121,7 +121,7 @@ fn looks_compressible(doc: &[u8]) -> bool {
 /// 146 if the request has no memory for it; it waits for a moment if it holds nothing else.
 pub(crate) fn unpack(stored: &[u8], out: &mut Vec<u8>) -> Result<()> {
     out.clear();
-    room::wait(announced(stored).saturating_sub(out.capacity()), "a large document")?;
+    memory::wait(announced(stored).saturating_sub(out.capacity()), "a large document")?;
     match fill(stored, out) {
         Some(length) if out.len() == length && is_framed(out) => Ok(()),
         _ => {

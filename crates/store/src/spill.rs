@@ -15,7 +15,7 @@ use std::sync::{Arc, LazyLock};
 use nagi_error::{Error, Result};
 use nagi_kv::{Engine, Scratch};
 
-use crate::{engine_error::engine, room};
+use crate::{engine_error::engine, memory};
 
 /// A block is closed when it reaches this size.
 const BLOCK_BYTES: usize = 64 << 10;
@@ -228,8 +228,8 @@ impl Writer<'_> {
         let (mut key, mut value) = (Vec::new(), Vec::new());
         while next(&mut key, &mut value)? {
             self.add(&key, &value)?;
-            room::renew(&mut key);
-            room::renew(&mut value);
+            memory::renew(&mut key);
+            memory::renew(&mut value);
         }
         self.close_block()?;
         if self.piece.is_empty() { Ok(()) } else { self.write_piece() }
@@ -237,7 +237,7 @@ impl Writer<'_> {
 
     fn add(&mut self, key: &[u8], value: &[u8]) -> Result<()> {
         // The entry may need a block of its own and a packed copy, each in a buffer that grows by doubling.
-        room::check(4 * (key.len() + value.len()), "entries that are written to disk")?;
+        memory::check(4 * (key.len() + value.len()), "entries that are written to disk")?;
         for part in [key, value] {
             let len = u32::try_from(part.len())
                 .map_err(|_| Error::bug("an entry of a spilled run has more than 4 GiB"))?;
@@ -275,14 +275,14 @@ impl Writer<'_> {
         let stored = &self.piece[start..];
         let (stored_bytes, hash) = (stored.len() as u32, hash_of(stored));
         self.blocks.push(Block { at: self.at + start as u64, stored_bytes, raw_bytes, hash });
-        room::renew(&mut self.block);
+        memory::renew(&mut self.block);
         if self.piece.len() >= PIECE_BYTES { self.write_piece() } else { Ok(()) }
     }
 
     fn write_piece(&mut self) -> Result<()> {
         self.place.write(self.at, &self.piece)?;
         self.at += self.piece.len() as u64;
-        room::renew(&mut self.piece);
+        memory::renew(&mut self.piece);
         Ok(())
     }
 }
@@ -326,7 +326,7 @@ impl SpillCursor {
         let (stored, raw) = (block.stored_bytes as usize, block.raw_bytes as usize);
         // Checked for each cursor, because a merge holds many of these blocks.
         if raw > 2 * BLOCK_BYTES {
-            room::check_each(stored + raw, "entries that are read from disk")?;
+            memory::check_each(stored + raw, "entries that are read from disk")?;
         }
         let into = if stored == raw { &mut self.block } else { &mut self.stored };
         into.resize(stored, 0);

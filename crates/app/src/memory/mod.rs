@@ -51,7 +51,7 @@ pub(crate) fn budget_bytes(options: &Options) -> u64 {
 pub(crate) fn cache_bytes(options: &Options) -> (u64, u64) {
     match options.engine {
         EngineKind::Embedded => {
-            nagi_store::first_division(Division::of(budget_bytes(options)).caches)
+            nagi_store::first_partition(Division::of(budget_bytes(options)).caches)
         }
         EngineKind::Mapped | EngineKind::Memory => (0, 0),
     }

@@ -149,7 +149,7 @@ fn value(kind: Kind, placeholder: &str) -> String {
     }
 }
 
-/// A description goes on the next line if the flag is too long.
+/// A description continues the next line if the flag is too long.
 fn push_line(text: &mut String, left: &str, meaning: &str) {
     let indent = INDENT;
     match left.len() + 3 <= INDENT {

@@ -1,6 +1,6 @@
 //! The reader of all notations: tokens, strings, objects and arrays, straight into BSON bytes.
 //!
-//! What a notation allows is asked of its [`Dialect`]. What only the shell has is in `shell.rs`, the types of Extended
+//! The [`Dialect`] says what a notation allows. What only the shell has is in `shell.rs`, the types of Extended
 //! JSON in `tags.rs`, numbers in `numbers.rs`.
 
 use super::dialect::{Depth, Dialect};

@@ -26,11 +26,11 @@ use nagi_kv::{Error, Result, Space};
 use nagi_kv_disk::marker;
 
 use crate::{
-    Options,
+    Options, capacity,
     closed::{self, Closed},
     db::{Db, System, first_needed_log, repair_file_list},
     engine::{self, ENGINE},
-    room, spool, wal,
+    ring_buffer, wal,
 };
 use copy::Salvage;
 
@@ -76,7 +76,7 @@ pub fn repair(dir: &Path, options: &Options) -> Result<Repair> {
     }
     engine::remove_pieces(&files)?;
     // The content of a killed server's ring buffer belongs to the log files.
-    drop(spool::open(&files, options.spool_bytes())?);
+    drop(ring_buffer::open(&files, options.ring_bytes())?);
     files::remove(&dir.join(WORK))?;
     files::remove(&dir.join(NEW))?;
     let kept = dir.join(format!("damaged-{}", seconds()));
@@ -146,7 +146,7 @@ fn findings(dir: &Path, files: &Path, options: &Options) -> Result<Vec<String>> 
 }
 
 fn system(files: &Path, salvage: bool) -> System {
-    System { direct_io: room::takes_direct_io(files), salvage, ..System::plain() }
+    System { direct_io: capacity::takes_direct_io(files), salvage, ..System::plain() }
 }
 
 /// Reads every key and value, and the blocks that sequential reads do not use (filters).

@@ -5,7 +5,7 @@
 //! mark is stored, in three places:
 //!
 //!   in the log     at the beginning of the next batch, as data that RocksDB ignores
-//!   in the ring    which survives a process that is killed (spool/ring.rs)
+//!   in the ring    which survives a process that is killed (ring_buffer/ring.rs)
 //!   `SYNCED`       the mark of such a ring, until the log has been recovered
 //!
 //!   bytes          "NSYN" | log, u64 | offset, u64 | previous log, u64 | its size, u64

@@ -156,7 +156,7 @@ fn a_disk_filled_by_others_is_survived() {
     let engine = open(&dir, &options()).expect("opens");
     let mut written = 0;
     for _ in 0..200 {
-        put(&engine, written, Durability::Synced).expect("there is room");
+        put(&engine, written, Durability::Synced).expect("there is capacity");
         written += 1;
     }
     // No space is left, not even for the log's buffered data.
@@ -174,7 +174,7 @@ fn a_disk_filled_by_others_is_survived() {
     mount.free();
     eventually(&dir, || put(&engine, written, Durability::Synced));
     written += 1;
-    put(&engine, written, Durability::Synced).expect("there is room again");
+    put(&engine, written, Durability::Synced).expect("there is capacity again");
     written += 1;
     check(&engine, written);
     drop(engine);

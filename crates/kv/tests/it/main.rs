@@ -97,7 +97,7 @@ fn a_full_memory_refuses_what_grows_and_lets_go() {
     assert!((800..1048).contains(&full), "{full}");
     assert!(matches!(write(full, Some(&[1; 1000])), Err(Error::MemoryFull)));
     for key in 0..full / 2 {
-        write(key, None).expect("deleting needs no room");
+        write(key, None).expect("deleting needs no capacity");
     }
     let again = fill(full).expect("some write is refused");
     assert!(again - full >= full / 2 - 2, "what was deleted is free: {again}");

@@ -52,7 +52,7 @@ pub trait Pace: std::fmt::Debug {
     ///
     /// # Errors
     /// 146 if they are not.
-    fn room(&self, _more: usize) -> Result<()> {
+    fn check_memory(&self, _more: usize) -> Result<()> {
         Ok(())
     }
 }
@@ -114,10 +114,10 @@ impl<'a> Vars<'a> {
         }
     }
 
-    /// Checks that more memory is available; see [`Pace::room`].
-    pub(crate) fn room(&self, more: usize) -> Result<()> {
+    /// Checks that more memory is available; see [`Pace::check_memory`].
+    pub(crate) fn check_memory(&self, more: usize) -> Result<()> {
         match self.pace {
-            Some(pace) => pace.room(more),
+            Some(pace) => pace.check_memory(more),
             None => Ok(()),
         }
     }
@@ -226,7 +226,7 @@ impl<'a> Eval<'a> {
             let mut out = ArrayWriter::new(bytes);
             fill(&mut out)?;
             out.finish();
-            self.check_room(bytes.len())?;
+            self.check_value_memory(bytes.len())?;
             Ok(Value::Array(Array::trusted(self.arena.alloc_slice_copy(bytes))))
         })
     }
@@ -246,7 +246,7 @@ impl<'a> Eval<'a> {
             let mut out = DocWriter::new(bytes);
             let filled = fill(&mut out)?;
             out.finish();
-            self.check_room(bytes.len())?;
+            self.check_value_memory(bytes.len())?;
             Ok(filled.then(|| Doc::trusted(self.arena.alloc_slice_copy(bytes))))
         })
     }

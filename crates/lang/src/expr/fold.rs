@@ -86,7 +86,7 @@ impl Pace for Small {
         if self.steps.get() > STEPS_MAX { self.end() } else { Ok(()) }
     }
 
-    fn room(&self, more: usize) -> Result<()> {
+    fn check_memory(&self, more: usize) -> Result<()> {
         if more > self.left { self.end() } else { Ok(()) }
     }
 }

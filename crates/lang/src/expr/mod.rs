@@ -29,6 +29,7 @@ mod deps;
 mod eval;
 mod fold;
 mod forms;
+pub mod memory;
 mod metadata;
 mod named;
 mod names;
@@ -36,7 +37,6 @@ mod ops;
 mod parse;
 mod path;
 pub(crate) mod print;
-pub mod room;
 mod scratch;
 
 pub(crate) use catalogue::is_operator;

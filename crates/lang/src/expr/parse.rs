@@ -10,11 +10,11 @@ use super::catalogue::{Args, Operator, Row, find};
 use super::named::parse_call;
 use super::names::{check_field_name, parse_field_path};
 use super::{Expr, ParseCx};
-use crate::room;
+use crate::memory;
 
 /// Parses an operand: a path, a variable, an operator or a literal.
 pub(super) fn operand(value: Value<'_>, cx: &mut ParseCx<'_>) -> Result<Expr> {
-    room::check()?;
+    memory::check()?;
     match value {
         Value::String(text) => match text.strip_prefix('$') {
             Some(path) => field_path(path, cx),
@@ -29,7 +29,7 @@ pub(super) fn operand(value: Value<'_>, cx: &mut ParseCx<'_>) -> Result<Expr> {
 /// Parses each element of an array as an operand.
 pub(super) fn operands(items: Array<'_>, cx: &mut ParseCx<'_>) -> Result<Box<[Expr]>> {
     let count = items.count();
-    room::check_copies(count * size_of::<Expr>())?;
+    memory::check_copies(count * size_of::<Expr>())?;
     let mut all = Vec::with_capacity(count);
     for item in items.iter() {
         all.push(operand(item, cx)?);
@@ -73,7 +73,7 @@ pub(super) fn object(doc: Doc<'_>, cx: &mut ParseCx<'_>) -> Result<Expr> {
         return operator(first.name(), first.value(), cx);
     }
     let count = doc.count();
-    room::check_copies(count * (size_of::<(Box<str>, Expr)>() + 2 * size_of::<&str>()))?;
+    memory::check_copies(count * (size_of::<(Box<str>, Expr)>() + 2 * size_of::<&str>()))?;
     let mut fields: Vec<(Box<str>, Expr)> = Vec::with_capacity(count);
     let mut names =
         HashSet::<&str, RandomState>::with_capacity_and_hasher(count, RandomState::default());

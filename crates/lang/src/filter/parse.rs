@@ -10,9 +10,9 @@ use nagi_error::{Code, Result, bail};
 use super::elem::{ExprFilter, WhereFilter};
 use super::{CompareOp, Filter, Pred, Schema, near, parse_field, text};
 use crate::expr::{Expr, ParseCx};
+use crate::memory;
 use crate::path::FieldPath;
 use crate::regex::Pattern;
-use crate::room;
 use crate::script::Function;
 
 /// The operators that a filter may contain; this depends on the statement.
@@ -87,7 +87,7 @@ impl Filter {
         near::check(&filter)?;
         text::check(&filter)?;
         // The planner copies the filter, so a copy must fit as well.
-        room::check_copies(usize::try_from(meter::held() - before).unwrap_or(0))?;
+        memory::check_copies(usize::try_from(meter::held() - before).unwrap_or(0))?;
         Ok(filter)
     }
 
@@ -110,7 +110,7 @@ impl Parser<'_, '_> {
     pub(super) fn object(&mut self, doc: Doc<'_>) -> Result<Filter> {
         let mut all = Vec::new();
         for element in doc {
-            room::check_list(&all)?;
+            memory::check_list(&all)?;
             let (name, value) = (element.name(), element.value());
             if name.starts_with('$') {
                 let Ok(at) = OPERATORS.binary_search_by_key(&name, |row| row.0) else {
@@ -153,7 +153,7 @@ impl Parser<'_, '_> {
             let Value::Doc(doc) = part else {
                 bail!(Code::BAD_VALUE, "$or/$and/$nor entries need to be full objects");
             };
-            room::check_list(&all)?;
+            memory::check_list(&all)?;
             all.push(self.object(doc)?);
         }
         Ok(all)

@@ -81,7 +81,7 @@ pub(super) fn operators(
     // Looked up once per document and not per operator, because a hostile document may repeat either name many times.
     let (regex, options) = (doc.get("$regex"), doc.get("$options"));
     for element in doc {
-        crate::room::check_list(out)?;
+        crate::memory::check_list(out)?;
         let name = element.name();
         let Ok(at) = OPERATORS.binary_search_by_key(&name, |row| row.0) else {
             bail!(Code::BAD_VALUE, "unknown operator: {name}");
@@ -183,7 +183,7 @@ fn exists(o: &Operand<'_, '_>) -> Filter {
 
 fn one_of(o: &Operand<'_, '_>, name: &str) -> Result<Filter> {
     let Value::Array(list) = o.value else { bail!(Code::BAD_VALUE, "{name} needs an array") };
-    crate::room::room_for(list)?;
+    crate::memory::check_array(list)?;
     let (mut values, mut patterns) = (Vec::new(), Vec::new());
     for value in list.iter() {
         match value {

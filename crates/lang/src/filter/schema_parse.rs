@@ -11,8 +11,8 @@ use nagi_error::{Code, Result, bail, err};
 use super::TypeSet;
 use super::schema::{Bound, Dependency, Items, Node, Rest, Schema, first_duplicate};
 use super::schema_encrypt::{self, Encrypt};
+use crate::memory;
 use crate::regex::Pattern;
-use crate::room;
 
 /// Draft 4 keywords that MongoDB rejects by name.
 const UNSUPPORTED: [&str; 6] = ["$ref", "$schema", "default", "definitions", "format", "id"];
@@ -37,7 +37,7 @@ impl Schema {
 
 impl Node {
     fn parse(doc: Doc<'_>) -> Result<Node> {
-        room::check()?;
+        memory::check()?;
         for element in doc {
             let name = element.name();
             if UNSUPPORTED.contains(&name) {

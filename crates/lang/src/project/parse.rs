@@ -6,7 +6,7 @@ use nagi_error::{Code, Error, Result, bail};
 use super::{Action, Node};
 use crate::apart::{ApartPaths, conflict};
 use crate::expr::{Expr, ParseCx, parse_field_path};
-use crate::room;
+use crate::memory;
 
 /// One leaf of a specification: its dotted path and its value.
 pub(super) struct Leaf<'v> {
@@ -34,13 +34,13 @@ pub(super) fn leaves<'v>(spec: Doc<'v>) -> Result<Vec<Leaf<'v>>> {
     check_apart(&out, spec)?;
     walked?;
     // Each leaf becomes an entry of the tree.
-    room::check_copies(2 * out.len() * size_of::<(Box<str>, Action)>())?;
+    memory::check_copies(2 * out.len() * size_of::<(Box<str>, Action)>())?;
     Ok(out)
 }
 
 fn walk<'v>(path: String, value: Value<'v>, spec: Doc<'v>, out: &mut Vec<Leaf<'v>>) -> Result<()> {
     let Value::Doc(doc) = value else {
-        room::check_list(out)?;
+        memory::check_list(out)?;
         out.push(Leaf { path, value });
         return Ok(());
     };
@@ -59,7 +59,7 @@ fn walk<'v>(path: String, value: Value<'v>, spec: Doc<'v>, out: &mut Vec<Leaf<'v
                 doc.count()
             );
         }
-        room::check_list(out)?;
+        memory::check_list(out)?;
         out.push(Leaf { path, value });
         return Ok(());
     }

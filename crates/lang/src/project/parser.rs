@@ -12,8 +12,8 @@ use nagi_error::{Code, Result, bail};
 use super::find::{Action, Level, Projection};
 use crate::expr::{self, Expr, ParseCx};
 use crate::filter::Filter;
+use crate::memory;
 use crate::path::FieldPath;
-use crate::room;
 
 /// The place of a projection.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -104,7 +104,7 @@ impl<'p, 'c, 'f> Parser<'p, 'c, 'f> {
     }
 
     pub(super) fn field(&mut self, prefix: &str, name: &str, value: Value<'_>) -> Result<()> {
-        room::check()?;
+        memory::check()?;
         let path = if prefix.is_empty() { name.to_owned() } else { format!("{prefix}.{name}") };
         if let Some(base) = self.positional_base(&path)? {
             return self.positional(base, value);
@@ -252,7 +252,7 @@ fn insert(
     action: Action,
     appends: bool,
 ) -> Result<()> {
-    room::check_list(&level.fields)?;
+    memory::check_list(&level.fields)?;
     level.appends |= appends;
     let name = path.part(at);
     let found = level.find(name);

@@ -48,7 +48,7 @@ pub(super) struct Failure(c_int);
 
 impl Failure {
     /// Returns true if the request does not have the memory for compiling or backtracking.
-    pub(super) fn is_lack_of_room(self) -> bool {
+    pub(super) fn is_out_of_memory(self) -> bool {
         matches!(self.0, PCRE2_ERROR_NOMEMORY | COMPILE_LACKS_MEMORY)
     }
 }
@@ -96,7 +96,7 @@ impl Code {
     }
 
     /// A buffer for the positions of a match and of all groups.
-    pub(super) fn room(&self) -> Found {
+    pub(super) fn check_memory(&self) -> Found {
         Found::new(self.groups + 1)
     }
 

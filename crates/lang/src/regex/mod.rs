@@ -80,13 +80,13 @@ impl Pattern {
 
     /// An iterator over the matches in `text`, with their groups.
     pub fn matches<'t>(&self, text: &'t str) -> Matches<'_, 't> {
-        Matches { pattern: self, text, found: self.code.room(), next: Some(0) }
+        Matches { pattern: self, text, found: self.code.check_memory(), next: Some(0) }
     }
 
     /// The error for a match that was given up.
     fn failed(&self, failure: ffi::Failure) -> Error {
-        if failure.is_lack_of_room() {
-            return no_room(&self.pattern);
+        if failure.is_out_of_memory() {
+            return out_of_memory(&self.pattern);
         }
         err!(
             Code::Location(51156),
@@ -156,7 +156,7 @@ impl<'t> Matches<'_, 't> {
     }
 }
 
-fn no_room(pattern: &str) -> Error {
+fn out_of_memory(pattern: &str) -> Error {
     err!(
         Code::EXCEEDED_MEMORY_LIMIT,
         "Exceeded memory limit: the regular expression /{pattern}/ needs more memory than the server has left"
@@ -175,8 +175,8 @@ fn compile(pattern: &str, options: &str) -> Result<ffi::Code> {
             other => bail!(Code::Location(51108), "invalid flag in regex options: {other}"),
         };
     }
-    ffi::Code::compile(pattern, flags).map_err(|failure| match failure.is_lack_of_room() {
-        true => no_room(pattern),
+    ffi::Code::compile(pattern, flags).map_err(|failure| match failure.is_out_of_memory() {
+        true => out_of_memory(pattern),
         false => err!(Code::Location(51091), "Regular expression is invalid: {failure}"),
     })
 }

@@ -16,7 +16,7 @@ use super::{
     Language, Sensitivity,
     tokens::{Terms, is_delimiter},
 };
-use crate::room;
+use crate::memory;
 
 /// A parsed search.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -111,11 +111,11 @@ impl Search {
     fn word(&mut self, word: &str, negated: bool, words: &mut Words) -> Result<()> {
         if negated {
             self.negated_terms.extend(words.told.term(word).map(str::to_owned));
-            return room::check();
+            return memory::check();
         }
         self.terms.extend(words.folded.term(word).map(str::to_owned));
         self.wanted.extend(words.told.term(word).map(str::to_owned));
-        room::check()
+        memory::check()
     }
 
     fn phrase(&mut self, phrase: &str, negated: bool, words: &mut Words) -> Result<()> {
@@ -124,7 +124,7 @@ impl Search {
         }
         if negated {
             self.negated_phrases.push(phrase.to_owned());
-            return room::check();
+            return memory::check();
         }
         for word in super::tokens::words(phrase, self.language) {
             self.word(word, false, words)?;

@@ -40,7 +40,7 @@ use nagi_error::{Code, Result, bail};
 
 use crate::expr::{ParseCx, Vars};
 use crate::filter::{MatchCx, MatchInfo};
-use crate::room;
+use crate::memory;
 
 pub use check::check_id_names;
 pub use pipeline::check_stages;
@@ -221,7 +221,7 @@ impl Operators {
                 );
             };
             for field in fields {
-                room::check()?;
+                memory::check()?;
                 (operator.parse)(&mut operators, field, cx)?;
             }
         }

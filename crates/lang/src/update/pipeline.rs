@@ -8,7 +8,7 @@ use nagi_error::{Code, Result, bail};
 
 use super::replace::altered;
 use super::{UpdateCx, check};
-use crate::expr::{Eval, ParseCx, room::check_size};
+use crate::expr::{Eval, ParseCx, memory::check_size};
 use crate::project::{AddFields, AggProjection, ReplaceRoot};
 
 /// The maximal number of stages, as for an aggregation.

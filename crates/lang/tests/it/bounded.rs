@@ -25,10 +25,10 @@ struct Limited {
 
 impl Pace for Limited {
     fn step(&self) -> Result<()> {
-        self.room(0)
+        self.check_memory(0)
     }
 
-    fn room(&self, more: usize) -> Result<()> {
+    fn check_memory(&self, more: usize) -> Result<()> {
         if held_bytes() - self.begin + more as i64 > LIMIT as i64 {
             bail!(Code::EXCEEDED_MEMORY_LIMIT, "no more memory");
         }

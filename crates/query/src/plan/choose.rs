@@ -134,14 +134,14 @@ pub(crate) fn choose(
         return Ok(Plan { choice, ..Plan::of(nodes.remove(0)) });
     }
     let wanted = spec.limit.map_or(TRIAL_RESULTS, |limit| limit.clamp(1, TRIAL_RESULTS));
-    let cache = collection.version_notes.get_or_make::<PlanCache>();
+    let cache = collection.version_annotations.get_or_make::<PlanCache>();
     let entry = cache.get(choice.shape.key).filter(|entry| entry.is_active);
     let mut choice = choice;
     if cx.env.is_explaining() {
         choice.cached = entry.map(|entry| entry.choice);
         return tried(nodes, &ids, wanted, choice, cx).map(|(plan, _)| plan);
     }
-    let metrics = cx.store.notes().get_or_make::<PlanMetrics>();
+    let metrics = cx.store.annotations().get_or_make::<PlanMetrics>();
     let counter = if entry.is_some() { &metrics.hits } else { &metrics.misses };
     counter.fetch_add(1, Relaxed);
     if let Some(entry) = entry {

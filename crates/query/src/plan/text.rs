@@ -23,7 +23,7 @@ use super::{
     usable,
 };
 use crate::access::{Intervals, TextAccess};
-use crate::source::room;
+use crate::source::check_memory;
 
 /// Memory of the scan of a term, including the engine's.
 const TERM_BYTES: usize = 12 << 10;
@@ -149,7 +149,7 @@ fn search(
         term,
         bounds,
     });
-    room(bound.search.terms.len() * TERM_BYTES)?;
+    check_memory(bound.search.terms.len() * TERM_BYTES)?;
     let (keyed, filter) = key_filter::split(index, rest(conjuncts, &[at]));
     let scan = |term: &String| Node::IndexScan(access.scan(term, keyed.clone()));
     let mut inputs: Vec<Node> = bound.search.terms.iter().map(scan).collect();

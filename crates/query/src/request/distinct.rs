@@ -69,7 +69,7 @@ struct Seen {
 
 impl Seen {
     fn add(&mut self, value: Value<'_>, env: &Env<'_>) -> Result<()> {
-        env.room(0)?;
+        env.check_memory(0)?;
         let hash = collation::hash_of(value, self.collation);
         let head = self.heads.get(&hash).copied();
         let mut at = head;

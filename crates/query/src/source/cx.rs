@@ -7,7 +7,7 @@ use nagi_bson::Doc;
 use nagi_budget::meter;
 use nagi_error::{Code, Error, Result, err};
 use nagi_lang::{
-    expr::{Eval, Metadata, Pace, System, Vars, room::check_size},
+    expr::{Eval, Metadata, Pace, System, Vars, memory::check_size},
     filter::MatchCx,
     script::Scripts,
 };
@@ -186,7 +186,7 @@ impl<'c> Env<'c> {
 
     #[inline]
     fn steps(&self, count: u64) -> Result<()> {
-        self.room(0)?;
+        self.check_memory(0)?;
         let steps = self.steps.get() + count;
         self.steps.set(steps);
         if steps < TICKS_PER_POLL {
@@ -240,7 +240,7 @@ impl<'c> Env<'c> {
         if spent >= self.due.get() {
             self.poll()?;
         }
-        self.room(0)
+        self.check_memory(0)
     }
 
     /// Ensures that the request may hold `more` bytes in addition to its present memory; waits if there is no
@@ -249,15 +249,15 @@ impl<'c> Env<'c> {
     /// # Errors
     /// 146 if there is no memory.
     #[inline]
-    pub(crate) fn room(&self, more: usize) -> Result<()> {
+    pub(crate) fn check_memory(&self, more: usize) -> Result<()> {
         match meter::has(more) {
             true => Ok(()),
-            false => self.wait_for_room(more),
+            false => self.wait_for_memory(more),
         }
     }
 
     #[cold]
-    fn wait_for_room(&self, more: usize) -> Result<()> {
+    fn wait_for_memory(&self, more: usize) -> Result<()> {
         let mut stopped = Ok(());
         let mut go_on = || {
             stopped = self.interrupt.check();
@@ -267,14 +267,14 @@ impl<'c> Env<'c> {
             return Ok(());
         }
         stopped?;
-        Err(no_room())
+        Err(out_of_memory())
     }
 
     /// Requests memory for the copies made by a change of a document of this length: the document read, the result,
     /// the record, and the batch of the commit.
     pub(crate) fn changing(&self, len: usize) -> Result<()> {
         match len > LARGE_BYTES {
-            true => self.room(CHANGE_COPIES * len),
+            true => self.check_memory(CHANGE_COPIES * len),
             false => Ok(()),
         }
     }
@@ -297,8 +297,8 @@ impl Pace for Env<'_> {
         self.pass()
     }
 
-    fn room(&self, more: usize) -> Result<()> {
-        Env::room(self, more)
+    fn check_memory(&self, more: usize) -> Result<()> {
+        Env::check_memory(self, more)
     }
 }
 
@@ -352,7 +352,7 @@ impl<'c> Cx<'c> {
             0 => Ok(()),
             steps => {
                 if doc.len() > LARGE_BYTES {
-                    self.env.room(LARGE_COPIES * doc.len())?;
+                    self.env.check_memory(LARGE_COPIES * doc.len())?;
                 }
                 self.env.steps(steps)
             }
@@ -367,7 +367,7 @@ impl<'c> Cx<'c> {
     #[inline]
     pub(crate) fn writing(&self, len: usize) -> Result<()> {
         match len > LARGE_BYTES {
-            true => self.env.room(2 * len),
+            true => self.env.check_memory(2 * len),
             false => Ok(()),
         }
     }
@@ -423,7 +423,7 @@ impl<'c> Cx<'c> {
     }
 }
 
-fn no_room() -> Error {
+fn out_of_memory() -> Error {
     err!(
         Code::EXCEEDED_MEMORY_LIMIT,
         "Exceeded memory limit: the operation needs more memory than the server has left for expressions and \
@@ -435,8 +435,8 @@ fn no_room() -> Error {
 ///
 /// # Errors
 /// 146 if there is no memory.
-pub(crate) fn room(more: usize) -> Result<()> {
-    if meter::fits(more) { Ok(()) } else { Err(no_room()) }
+pub(crate) fn check_memory(more: usize) -> Result<()> {
+    if meter::fits(more) { Ok(()) } else { Err(out_of_memory()) }
 }
 
 /// Empties an arena. The memory of a large document is released, because a parked cursor would keep it.

@@ -9,7 +9,7 @@ use nagi_budget::meter;
 use nagi_error::Result;
 use nagi_store::{RecordId, RecordKey};
 
-use super::{Cx, Source, room};
+use super::{Cx, Source, check_memory};
 
 /// Stack in bytes that must be left until the next check: for the frames of the stages, and for nested expressions
 /// and documents.
@@ -36,8 +36,8 @@ fn is_enough() -> bool {
 /// # Errors
 /// 146 if there is no memory for more stack.
 #[inline]
-fn check_room() -> Result<()> {
-    if is_enough() { Ok(()) } else { room(ADDED) }
+fn check_value_memory() -> Result<()> {
+    if is_enough() { Ok(()) } else { check_memory(ADDED) }
 }
 
 #[inline]
@@ -70,7 +70,7 @@ impl Drop for Counted {
 impl Source for Deep {
     #[inline]
     fn advance(&mut self, cx: &mut Cx<'_>) -> Result<bool> {
-        check_room()?;
+        check_value_memory()?;
         on_enough(|| self.input.advance(cx))
     }
 
@@ -99,7 +99,7 @@ impl Source for Deep {
     }
 
     fn restore(&mut self, cx: &mut Cx<'_>) -> Result<()> {
-        check_room()?;
+        check_value_memory()?;
         on_enough(|| self.input.restore(cx))
     }
 

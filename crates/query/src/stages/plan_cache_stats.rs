@@ -91,7 +91,7 @@ impl Source for Running {
             let Some(collection) = cx.store.collection(&self.namespace) else {
                 bail!(Code::Location(50933), "collection '{}' does not exist", self.namespace);
             };
-            let cache = collection.version_notes.get::<PlanCache>();
+            let cache = collection.version_annotations.get::<PlanCache>();
             self.entries = Some(cache.map(PlanCache::entries).unwrap_or_default());
         }
         let Some(entry) = self.entries.as_mut().and_then(Vec::pop) else { return Ok(false) };

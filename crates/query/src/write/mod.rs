@@ -158,7 +158,7 @@ impl Run<'_> {
     /// metadata, in `found`.
     fn first(&self, txn: &WriteTxn<'_>, found: &mut Vec<u8>) -> Result<Option<RecordId>> {
         let Run { ref collection, vars, env, .. } = *self;
-        // Before it is read: who waits for room then holds none.
+        // Before it is read: a request that waits for memory holds none.
         env.changing(collection.mean_bytes())?;
         let mut cx = Cx { store: txn.store(), reader: txn.reader(), vars, env };
         let spec = self.selection.spec(Some(collection.clone()), true);

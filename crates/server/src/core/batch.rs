@@ -19,8 +19,8 @@ use crate::core::command::Context;
 use crate::core::cursors::{Api, OpenCursor};
 use crate::core::producer::Producer;
 use crate::limits::{AWAIT_DATA, BATCH_BYTES_MAX, FIRST_BATCH_COUNT, IDLE_PEER_LOOK};
+use crate::message_memory::FREE_BYTES;
 use crate::request::Request;
-use crate::room::FREE_BYTES;
 
 /// The options of a first batch.
 #[derive(Debug, Clone, Copy)]
@@ -71,14 +71,14 @@ fn fill(
         if count > 0 && bytes > BATCH_BYTES_MAX {
             return Ok(Take::Refused);
         }
-        let room = &cx.connection.room;
-        if !room.reply_fits(bytes) {
+        let charge = &cx.connection.charge;
+        if !charge.reply_fits(bytes) {
             // The rest of the documents go into the next batch. If there is no next batch, the request waits for
             // memory.
             if count > 0 && !single {
                 return Ok(Take::Refused);
             }
-            room.wait_for_reply(bytes, &mut || watch.check())?;
+            charge.wait_for_reply(bytes, &mut || watch.check())?;
         }
         out.push_doc(doc);
         count += 1;
@@ -221,7 +221,7 @@ pub(crate) fn reply_point(
         && doc.len() > FREE_BYTES
     {
         let watch = cx.watch();
-        cx.connection.room.wait_for_reply(doc.len(), &mut || watch.check())?;
+        cx.connection.charge.wait_for_reply(doc.len(), &mut || watch.check())?;
     }
     let count = u64::from(found.is_some());
     out.doc("cursor", |cursor| {
@@ -286,7 +286,7 @@ fn park(
 /// Charges the memory that a cursor keeps until its next batch. Code 146 if the budget has no capacity.
 fn charge(cx: &Context<'_>, cursor: &mut OpenCursor, out: &DocWriter<'_>) -> Result<()> {
     cursor.producer.save();
-    let grown = cx.before.grown(out, &cx.connection.room);
+    let grown = cx.before.grown(out, &cx.connection.charge);
     let bytes = cursor.charge.bytes().saturating_add_signed(grown);
     cx.server.clients.cursors.charge(cursor, bytes)
 }

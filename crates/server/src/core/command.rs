@@ -24,12 +24,12 @@ use crate::fsync::Writing;
 use crate::metrics::locks::LockUse;
 use crate::request::concern::WriteConcern;
 
-use crate::core::numbered::Scope;
 use crate::core::server::Server;
+use crate::core::txn_number::Scope;
 use crate::interruption::interruption;
+use crate::message_memory::Before;
 use crate::op::Op;
 use crate::request::{Facts, Request};
-use crate::room::Before;
 use crate::settings::params;
 use crate::tickets::{Pool, Ticket};
 use crate::timeslice;

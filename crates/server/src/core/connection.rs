@@ -10,8 +10,8 @@ use nagi_error::Result;
 use nagi_store::{Namespace, Store};
 
 use crate::core::server::Server;
+use crate::message_memory::{FREE_BYTES, MemoryCharge};
 use crate::op::{ClientMetadata, Op};
-use crate::room::{FREE_BYTES, Room};
 use crate::session::SessionId;
 use crate::{auth::sasl::Conversation, core::login::Login, names::UserName};
 
@@ -58,7 +58,7 @@ pub struct Connection {
     /// The buffer of a record read by `_id`.
     pub(crate) record: Vec<u8>,
     /// The memory charge of the connection and its current request.
-    pub(crate) room: Room,
+    pub(crate) charge: MemoryCharge,
     /// The namespace of the previous request: most connections keep using the same one.
     last_namespace: Option<Namespace>,
     /// The session whose use was recorded last.
@@ -138,7 +138,7 @@ impl Connection {
                 *buffer = Vec::new();
             }
         }
-        self.room.reply_sent();
+        self.charge.reply_sent();
     }
 
     /// The server that the connection belongs to.
@@ -151,7 +151,7 @@ impl Connection {
         id: i64,
         peer: Peer,
         op: Arc<Op>,
-        room: Room,
+        charge: MemoryCharge,
     ) -> Connection {
         Connection {
             store: server.store.for_client(),
@@ -169,7 +169,7 @@ impl Connection {
             plain: Vec::new(),
             next_reply_id: 0,
             record: Vec::new(),
-            room,
+            charge,
             last_namespace: None,
             noted_session: None,
         }

@@ -11,8 +11,8 @@ use nagi_store::Store;
 use parking_lot::{Condvar, Mutex};
 
 use super::cursors::Cursors;
-use super::numbered::NumberedSessions;
 use super::snapshots::Snapshots;
+use super::txn_number::TxnSessions;
 use crate::backup::Backups;
 use crate::clock;
 use crate::compactions::Compactions;
@@ -78,7 +78,7 @@ impl Identity {
 pub(crate) struct Clients {
     pub(crate) ops: Ops,
     pub(crate) sessions: Sessions,
-    pub(crate) numbered: NumberedSessions,
+    pub(crate) txn_sessions: TxnSessions,
     pub(crate) snapshots: Snapshots,
     pub(crate) cursors: Cursors,
     pub(crate) tickets: Tickets,
@@ -91,7 +91,7 @@ impl Clients {
         Clients {
             ops: Ops::new(),
             sessions: Sessions::new(params.int("maxSessions") as usize),
-            numbered: NumberedSessions::new(),
+            txn_sessions: TxnSessions::new(),
             snapshots: Snapshots::default(),
             cursors: Cursors::default(),
             tickets: Tickets::new(READ_TICKETS, WRITE_TICKETS),

@@ -21,11 +21,11 @@ use crate::auth::Auth;
 use crate::core::connection::{Connection, Peer};
 use crate::core::parts::{Clients, Identity, Settings, Startup, Upkeep};
 use crate::logging::Log;
+use crate::message_memory::MemoryCharge;
 use crate::metrics::Metrics;
 use crate::op::Op;
 use crate::replica::ReplicaSet;
 use crate::request::concern::WriteConcern;
-use crate::room::Room;
 use crate::settings::params::{self};
 use crate::top::Top;
 
@@ -59,9 +59,9 @@ impl Server {
     pub fn connect(self: &Arc<Server>, peer: Peer) -> Option<Connection> {
         let id = self.clients.next_connection_id.fetch_add(1, Ordering::Relaxed);
         let open_count = self.metrics.connections.up();
-        let room = Room::for_connection(self.store.budget());
+        let charge = MemoryCharge::for_connection(self.store.budget());
         let too_many = open_count > self.config.connection_count_max || self.is_stopping();
-        let Some(room) = room.filter(|_| !too_many) else {
+        let Some(charge) = charge.filter(|_| !too_many) else {
             self.metrics.connections.down();
             self.refuse(&peer);
             return None;
@@ -72,7 +72,7 @@ impl Server {
             log::info!(target: "NETWORK", id = 22943, remote = peer.address.as_str(),
                 connectionId = id, connectionCount = open_count; "Connection accepted");
         }
-        Some(Connection::new(self.clone(), id, peer, op, room))
+        Some(Connection::new(self.clone(), id, peer, op, charge))
     }
 
     /// The maximum number of open connections.

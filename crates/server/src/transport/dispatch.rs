@@ -34,17 +34,17 @@ use crate::commands;
 use crate::core::access;
 use crate::core::command::{Command, Context, Done, Effects};
 use crate::core::connection::Connection;
-use crate::core::numbered;
 use crate::core::server::Server;
 use crate::core::snapshots;
+use crate::core::txn_number;
 use crate::fail_points::Fault;
 use crate::interruption::interruption;
+use crate::message_memory::Before;
 use crate::metrics::{Gauge, LatencyKind, Metrics, OpKind};
 use crate::observe::slow::{self, Finished};
 use crate::printable::{Secret, printable};
 use crate::replica::{ReplicaSet, Role};
 use crate::request::{Generic, Protocol, Request, Sequence};
-use crate::room::Before;
 use crate::settings::params;
 
 /// A command as it was read from the wire.
@@ -105,7 +105,7 @@ pub(crate) fn run(
         before: Before::begin(out),
     };
     let result = match begin_error {
-        Some(error) => Err(numbered::add_labels_unstarted(&request, error)),
+        Some(error) => Err(txn_number::add_labels_unstarted(&request, error)),
         None => run_with_faults(&mut cx, &request, out),
     };
     let mut done = std::mem::take(&mut cx.done);
@@ -264,7 +264,7 @@ fn check(
     if let Some(lsid) = &generic.lsid {
         connection.touch_session(lsid, clock::wall_ms())?;
     }
-    numbered::check(request, server.replica.is_some())?;
+    txn_number::check(request, server.replica.is_some())?;
     if let Some(concern) = &generic.write_concern {
         if !command.write {
             bail!(Code::INVALID_OPTIONS, "Command {} does not support writeConcern", command.name);
@@ -362,10 +362,10 @@ fn run_with_faults(
     let app_name = cx.connection.client.as_ref().map_or("", |client| client.app_name.as_str());
     match cx.server.settings.fail_points.fault(request, app_name) {
         None => {
-            concerned_run(cx, request, out).map_err(|error| numbered::add_labels(request, error))
+            concerned_run(cx, request, out).map_err(|error| txn_number::add_labels(request, error))
         }
         Some(Fault::Error { error, labels_given: true }) => Err(error),
-        Some(Fault::Error { error, .. }) => Err(numbered::add_labels(request, error)),
+        Some(Fault::Error { error, .. }) => Err(txn_number::add_labels(request, error)),
         Some(Fault::CloseConnection) => {
             cx.done.close = true;
             cx.done.unanswered = true;
@@ -388,7 +388,7 @@ fn write_concern_error(
     out.put("writeConcernError", error);
     let code = crate::number::truncate(error.get("code")).and_then(|code| i32::try_from(code).ok());
     let code = Code(code.unwrap_or(0));
-    if let Some(label) = numbered::write_concern_label(request, code) {
+    if let Some(label) = txn_number::write_concern_label(request, code) {
         out.array("errorLabels", |labels| labels.push(label));
     }
     if tells_topology(cx.server, code) {
@@ -407,7 +407,7 @@ fn concerned_run(
     let snapshot =
         request.command.snapshot_read && request.generic.read_concern.level == Some("snapshot");
     match (request.generic.txn_number, &server.replica) {
-        (Some(_), _) => numbered::run(cx, request, out, guarded_run)?,
+        (Some(_), _) => txn_number::run(cx, request, out, guarded_run)?,
         (None, Some(replica)) if snapshot => {
             snapshots::run(cx, request, replica, out, guarded_run)?;
         }

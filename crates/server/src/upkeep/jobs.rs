@@ -58,7 +58,7 @@ fn reap(server: &Arc<Server>) -> Duration {
     server.upkeep.backups.expire(now);
     let session_ms = server.settings.params.int("localLogicalSessionTimeoutMinutes") * 60_000;
     for session in server.clients.sessions.expire(now - session_ms) {
-        server.clients.numbered.end(&session);
+        server.clients.txn_sessions.end(&session);
         server.clients.cursors.end_session(&session);
     }
     Duration::from_secs(server.settings.params.int("clientCursorMonitorFrequencySecs").max(1) as u64)
@@ -69,7 +69,7 @@ fn reap(server: &Arc<Server>) -> Duration {
 fn reap_transactions(server: &Arc<Server>) -> Duration {
     let limit = server.settings.params.int("transactionLifetimeLimitSeconds").max(1) as u64;
     if let Some(begun_before) = clock::now().checked_sub(Duration::from_secs(limit)) {
-        let ended = server.clients.numbered.expire(begun_before);
+        let ended = server.clients.txn_sessions.expire(begun_before);
         if ended > 0 {
             log::info!(target: "TXN", id = 22778, count = ended;
                 "Aborting expired transactions");
@@ -91,7 +91,8 @@ fn reap_transactions(server: &Arc<Server>) -> Duration {
         server.upkeep.records_swept_ms.store(now, std::sync::atomic::Ordering::Relaxed);
         let before = now - server.settings.params.int("localLogicalSessionTimeoutMinutes") * 60_000;
         let is_live = |id: &crate::session::SessionId| server.clients.sessions.is_known(id);
-        if let Err(error) = crate::core::numbered::sweep_records(&server.store, before, &is_live) {
+        if let Err(error) = crate::core::txn_number::sweep_records(&server.store, before, &is_live)
+        {
             log::warn!(target: "CONTROL", id = 20711, error = error.message();
                 "Failed to reap transaction table");
         }

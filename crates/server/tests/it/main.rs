@@ -15,7 +15,6 @@ mod interrupted;
 mod legacy;
 mod limits;
 mod login;
-mod numbered;
 mod persisted;
 mod protocol;
 mod query_settings;
@@ -25,6 +24,7 @@ mod startup_log;
 mod tailable;
 mod tickets;
 mod times;
+mod txn_number;
 mod views_collection;
 mod visible;
 

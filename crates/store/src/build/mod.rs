@@ -14,7 +14,7 @@
 //! publishes or removes only these, whatever other unfinished indexes the collection has.
 
 pub(crate) mod bulk;
-pub(crate) mod doubts;
+pub(crate) mod deferred;
 mod place;
 mod plan;
 
@@ -137,7 +137,7 @@ impl Store {
             }
         };
         let Some(build) = started else { return Ok(result) };
-        let _room = self.room_for_build(options);
+        let _memory = self.room_for_build(options);
         let built = self.fill_indexes(&build, options).and_then(|()| self.finish(&build, options));
         if let Err(error) = built {
             log::info!(target: "INDEX", id = 20649, namespace = namespace.as_str(),
@@ -305,7 +305,8 @@ impl Store {
 
     /// Checks the doubtful keys of the build's unique indexes.
     pub(crate) fn judge_all(&self, build: &Build, options: BuildOptions<'_>) -> Result<()> {
-        let unique: Vec<_> = build.indexes.iter().filter(|index| index.doubts.is_some()).collect();
+        let unique: Vec<_> =
+            build.indexes.iter().filter(|index| index.deferred.is_some()).collect();
         if unique.is_empty() {
             return Ok(());
         }

@@ -89,7 +89,7 @@ fn shared(index: Result<Index>) -> Result<Arc<Index>> {
 /// Checks a specification beyond its syntax: its partial filter must parse.
 pub(super) fn checked(spec: IndexSpec) -> Result<IndexSpec> {
     if let Some(partial) = &spec.partial {
-        crate::index::condition::Condition::partial(partial.as_doc(), spec.collation)?;
+        crate::index::precondition::Precondition::partial(partial.as_doc(), spec.collation)?;
     }
     Ok(spec)
 }

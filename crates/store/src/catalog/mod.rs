@@ -28,7 +28,8 @@ pub(crate) use state::CollectionState;
 use names::Names;
 
 use crate::{
-    Index, Namespace, ident::Ident, index::condition::Condition, notes::Notes, record_key::Layout,
+    Index, Namespace, annotations::Annotations, ident::Ident, index::precondition::Precondition,
+    record_key::Layout,
 };
 
 /// A collection's identity; subtype 4 binary on the wire.
@@ -116,9 +117,9 @@ pub struct CollectionVersion {
     /// The kind of key that its records have.
     pub(crate) layout: Layout,
     pub(crate) state: Arc<CollectionState>,
-    pub(crate) validator: Option<Condition>,
+    pub(crate) validator: Option<Precondition>,
     /// An extension slot for planning, bound to this version: it is dropped when indexes or options change.
-    pub version_notes: Notes,
+    pub version_annotations: Annotations,
 }
 
 impl Deref for Collection {
@@ -198,8 +199,8 @@ impl CollectionVersion {
     }
 
     /// An extension slot for the upper layer, for as long as the collection exists and the server runs.
-    pub fn notes(&self) -> &Notes {
-        &self.state.notes
+    pub fn annotations(&self) -> &Annotations {
+        &self.state.annotations
     }
 
     /// Notifies of inserts into a capped collection, and of its drop.

@@ -12,7 +12,7 @@ use super::{Uuid, clustered};
 use crate::{
     Namespace,
     config_string::{TableConfig, check_engine, table_config},
-    index::condition::Condition,
+    index::precondition::Precondition,
 };
 
 /// Smallest effective size; a smaller one may be listed.
@@ -156,9 +156,9 @@ impl CollectionOptions {
     }
 
     /// The parsed validator.
-    pub(crate) fn condition(&self) -> Result<Option<Condition>> {
+    pub(crate) fn condition(&self) -> Result<Option<Precondition>> {
         let Some(validator) = &self.validator else { return Ok(None) };
-        let condition = Condition::validator(validator.as_doc(), self.collation)?;
+        let condition = Precondition::validator(validator.as_doc(), self.collation)?;
         let lenient = self.validation_level == ValidationLevel::Moderate
             || self.validation_action == ValidationAction::Warn
             || self.encrypted_fields.is_some();

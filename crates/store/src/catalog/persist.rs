@@ -15,10 +15,10 @@ use nagi_lang::collation::Collation;
 use super::{Catalog, Collection, CollectionOptions, CollectionState, CollectionVersion, Uuid};
 use crate::{
     Index, IndexSpec, Namespace,
+    annotations::Annotations,
     engine_error::engine,
     ident::{CatalogKey, Ident},
     index::{Bulk, Multikey, multikey_words},
-    notes::Notes,
     record_key::Layout,
 };
 
@@ -196,7 +196,7 @@ fn load_collection(read: &dyn Read, ident: Ident, doc: Doc<'_>, into: &mut Loade
         space,
         layout,
         state: Arc::new(CollectionState::stored(count, data_bytes)),
-        version_notes: Notes::default(),
+        version_annotations: Annotations::default(),
     });
     collection.state.set_current(Some(Arc::clone(&collection)));
     into.catalog.names.put(&collection);

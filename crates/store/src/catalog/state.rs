@@ -13,7 +13,7 @@ use super::{
     cells::Cells,
     gate::{Gate, Pass},
 };
-use crate::notes::Notes;
+use crate::annotations::Annotations;
 
 /// See the module's header.
 #[derive(Default)]
@@ -34,7 +34,7 @@ pub(crate) struct CollectionState {
     cells: Cells,
     /// How many have frozen it: writers try again until none has, or the collection is gone.
     pub(crate) frozen: AtomicUsize,
-    pub(crate) notes: Notes,
+    pub(crate) annotations: Annotations,
 }
 
 impl CollectionState {

@@ -15,7 +15,7 @@ use nagi_error::{Code, Result, bail};
 
 use super::{IndexSpec, KeyPart, geo, hashed, text, wildcard};
 use crate::keystring::{self, TypeBits};
-use crate::room;
+use crate::memory;
 
 /// Limit of the keys of a document in an index.
 const KEY_COUNT_MAX: usize = 100_000;
@@ -110,7 +110,7 @@ impl KeySink {
             );
         }
         // A buffer that grows is copied to one of twice its length.
-        room::check(2 * self.bytes.len(), "the index keys of one document")?;
+        memory::check(2 * self.bytes.len(), "the index keys of one document")?;
         self.bits.clear();
         let Ok(start) = u32::try_from(self.bytes.len()) else {
             bail!(

@@ -2,12 +2,12 @@
 
 mod bulk;
 mod ceiling;
-pub(crate) mod condition;
 mod geo;
 mod grid;
 mod hashed;
 pub(crate) mod keygen;
 mod kind;
+pub(crate) mod precondition;
 mod spec;
 mod text;
 mod wildcard;
@@ -35,7 +35,9 @@ pub use text::key_term;
 pub use wildcard::Wildcard;
 pub(crate) use wildcard::multikey_words;
 
-use crate::{clock, ident::Ident, index::condition::Condition, keystring, record_key::Layout};
+use crate::{
+    clock, ident::Ident, index::precondition::Precondition, keystring, record_key::Layout,
+};
 
 /// One version of an index of a collection. It is immutable except for the multikey paths, which only grow.
 #[derive(Debug)]
@@ -46,13 +48,13 @@ pub struct Index {
     pub ready: bool,
     pub(crate) ident: Ident,
     pub(crate) multikey: Arc<Multikey>,
-    pub(crate) partial: Option<Condition>,
+    pub(crate) partial: Option<Precondition>,
     /// True if the engine's key is the index key alone, with the record id in the value. That holds for every index
     /// created unique; an index made unique later has the record id in its keys.
     pub(crate) keyed_alone: bool,
     /// For a unique index that is being built: the doubtful keys, for which a writer met another record's entry.
     /// None once such writers are refused.
-    pub(crate) doubts: Option<Arc<Doubts>>,
+    pub(crate) deferred: Option<Arc<DeferredChecks>>,
     /// For an index that is not ready: the build that fills it.
     pub(crate) building: Option<Building>,
     /// For an index that is being built from sorted keys.
@@ -91,7 +93,7 @@ const USAGE_COPIES_MAX: usize = 8;
 
 /// Keys that more than one record may have; checked when the build ends.
 #[derive(Debug, Default)]
-pub(crate) struct Doubts(pub(crate) Mutex<Vec<Box<[u8]>>>);
+pub(crate) struct DeferredChecks(pub(crate) Mutex<Vec<Box<[u8]>>>);
 
 /// For each field of the key pattern, a bit set of the path components that are arrays in some document: bit 0 is
 /// the first component. Bits are never cleared.
@@ -140,9 +142,9 @@ impl Index {
         multikey: Arc<Multikey>,
     ) -> Result<Index> {
         let partial =
-            spec.partial.as_ref().map(|doc| Condition::partial(doc.as_doc(), spec.collation));
+            spec.partial.as_ref().map(|doc| Precondition::partial(doc.as_doc(), spec.collation));
         let keyed_alone = spec.unique;
-        let doubts = (keyed_alone && !ready).then(Arc::default);
+        let deferred = (keyed_alone && !ready).then(Arc::default);
         let ceiling = (keyed_alone && ready && spec.is_id()).then(Arc::default);
         let partial = partial.transpose()?;
         let usage = Arc::new(Usage { counts: OnceLock::new(), since_ms: clock::now_ms() });
@@ -153,7 +155,7 @@ impl Index {
             ident,
             multikey,
             keyed_alone,
-            doubts,
+            deferred,
             building: (!ready).then_some(Building { build: ident, replaces: false }),
             bulk: None,
             logs: false,
@@ -178,7 +180,7 @@ impl Index {
         changed.ceiling.clone_from(&self.ceiling);
         (changed.layout, changed.records) = (self.layout, self.records);
         changed.usage = Arc::clone(&self.usage);
-        changed.doubts = self.doubts.clone().filter(|_| !ready);
+        changed.deferred = self.deferred.clone().filter(|_| !ready);
         changed.building = self.building.filter(|_| !ready);
         changed.bulk = self.bulk.clone().filter(|_| !ready);
         changed.logs = self.logs && !ready;
@@ -194,7 +196,7 @@ impl Index {
             multikey: Arc::new(multikey),
             partial: self.partial.clone(),
             keyed_alone: self.keyed_alone,
-            doubts: self.doubts.clone(),
+            deferred: self.deferred.clone(),
             building: self.building,
             bulk: self.bulk.clone(),
             logs: self.logs,
@@ -238,7 +240,7 @@ impl Index {
     /// The same unfinished index; duplicates of writers are refused.
     pub(crate) fn strict(&self) -> Result<Index> {
         let mut strict = self.changed(self.spec.clone(), false)?;
-        strict.doubts = None;
+        strict.deferred = None;
         Ok(strict)
     }
 

@@ -104,7 +104,7 @@ impl Store {
         let mut again = None;
         let mut repaired = Repaired { any: true, ..Repaired::default() };
         if report.invalid_count > 0 || report.misplaced_count > 0 {
-            repaired.corrupt_records = self.set_aside_corrupt(collection, options.interrupt)?;
+            repaired.corrupt_records = self.quarantine_corrupt(collection, options.interrupt)?;
             let go_on = || Ok(());
             let interrupt = options.interrupt.unwrap_or(&go_on);
             again = Some(self.validate_with(collection, false, interrupt)?);

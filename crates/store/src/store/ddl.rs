@@ -22,10 +22,10 @@ use crate::catalog::{
 };
 use crate::{
     Index, IndexSpec, Namespace, Store,
+    annotations::Annotations,
     engine_error::engine,
     ident::{CatalogKey, Ident},
     index::{Bulk, Multikey},
-    notes::Notes,
     record_key::Layout,
     store::{commit::Change, reclaim::Job},
 };
@@ -363,7 +363,7 @@ pub(crate) fn made(
         space,
         layout,
         state: Arc::new(CollectionState::of_nothing()),
-        version_notes: Notes::default(),
+        version_annotations: Annotations::default(),
     })
 }
 
@@ -387,7 +387,7 @@ impl Collection {
             layout: self.layout,
             state: Arc::clone(&self.state),
             validator: self.validator.clone(),
-            version_notes: Notes::default(),
+            version_annotations: Annotations::default(),
         }
     }
 }

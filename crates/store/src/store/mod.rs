@@ -1,9 +1,9 @@
 //! The store: one engine, one catalog, one write loop.
 
+pub(crate) mod cache_partition;
 pub(crate) mod commit;
 pub(crate) mod contended;
 pub(crate) mod ddl;
-pub(crate) mod division;
 pub(crate) mod frozen;
 pub(crate) mod insert;
 pub(crate) mod private;
@@ -23,17 +23,17 @@ use nagi_kv::{Compressor, Durability, Engine, Space};
 
 use crate::{
     Catalog, Collection, Namespace, Reader, Snapshot, Spill, SpillFigures, WriteTxn,
+    annotations::Annotations,
     cache::Cache,
     clock,
     engine_error::engine,
     index,
-    notes::Notes,
     record::{self, Packing},
     store::{
+        cache_partition::CachePartition,
         commit::{ChangeLog, Client, Stamp, Written, stamps::Stamps},
         contended::until_done,
         ddl::DdlState,
-        division::Division,
         reader::unique_record_key,
         reclaim::Reclaimer,
         transaction::{Bound, OpenTransactions},
@@ -96,9 +96,9 @@ pub struct Shared {
     pub(crate) catalog: ArcSwap<Catalog>,
     pub(crate) ddl: Mutex<DdlState>,
     pub(crate) cache: Option<Cache>,
-    pub(crate) division: Division,
+    pub(crate) cache_partition: CachePartition,
     pub(crate) budget: Arc<Budget>,
-    pub(crate) notes: Notes,
+    pub(crate) annotations: Annotations,
     pub(crate) ids: Generator,
     pub(crate) reclaimer: Reclaimer,
     pub(crate) zstd_level: i32,
@@ -134,8 +134,8 @@ impl Store {
     }
 
     /// Extension slots: state that upper layers attach to the database.
-    pub fn notes(&self) -> &Notes {
-        &self.notes
+    pub fn annotations(&self) -> &Annotations {
+        &self.annotations
     }
 
     /// The memory budget of the process.

@@ -21,7 +21,7 @@ const MUTUAL: &[(&str, &[&str], &str)] = &[
     ("kv-lmdb", &["check", "engine"], "the engine is checked with its own files"),
     (
         "kv-rocks",
-        &["closed", "db", "quarantine", "room"],
+        &["capacity", "closed", "db", "quarantine"],
         "callbacks of the library under the handle that owns it",
     ),
     ("kv-rocks", &["engine", "repair", "state"], "repair opens the engine that it repairs"),

@@ -19,6 +19,37 @@ const BANNED: &[&str] = &[
     concat!("/wo", "rk/"),
 ];
 
+/// Words of comments that a reader from another database would have to guess: docs/glossary.md has the terms to use.
+/// Built from halves so that this file does not contain them.
+const DIALECT: &[&str] = &[
+    concat!("nob", "ody"),
+    concat!("no ", "one "),
+    concat!(" who", "m "),
+    concat!(" men", "ded"),
+    concat!("men", "ds "),
+    concat!("in va", "in"),
+    concat!("taken ba", "ck"),
+    concat!("is ask", "ed"),
+    concat!("are ask", "ed"),
+    concat!("makes ro", "om"),
+    concat!("goes o", "n "),
+];
+
+#[test]
+fn comments_use_the_terms_of_the_field() {
+    let mut breaches = Breaches::default();
+    for Source { path, text } in rust_sources() {
+        for (index, line) in text.lines().enumerate() {
+            let Some(at) = line.find("//") else { continue };
+            let comment = line[at..].to_lowercase();
+            for word in DIALECT.iter().filter(|word| comment.contains(*word)) {
+                breaches.add(&path, Some(index + 1), format!("{word:?}: see docs/glossary.md"));
+            }
+        }
+    }
+    breaches.finish("words of comments");
+}
+
 #[test]
 fn sizes() {
     let mut breaches = Breaches::default();
@@ -27,11 +58,12 @@ fn sizes() {
         if line_count > FILE_LINES_MAX && !LONG_TABLES.contains(&path.as_str()) {
             breaches.add(&path, None, format!("{line_count} lines, {FILE_LINES_MAX} allowed"));
         }
-        if path.ends_with("/src/lib.rs") && line_count > LIB_LINES_MAX {
+        let code_count = text.lines().filter(|line| !line.starts_with("//!")).count();
+        if path.ends_with("/src/lib.rs") && code_count > LIB_LINES_MAX {
             breaches.add(
                 &path,
                 None,
-                format!("{line_count} lines: lib.rs is a header and exports"),
+                format!("{code_count} lines: lib.rs is a header and exports"),
             );
         }
         for (index, line) in text.lines().enumerate() {

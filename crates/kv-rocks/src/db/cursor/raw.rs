@@ -124,8 +124,8 @@ impl RocksCursor {
         let end = if self.end.is_empty() { &LAST_KEY[..] } else { &*self.end };
         let bytes = self.db.approximate_size(self.space, &self.start, end)? * GROWTH_HALVES / 2;
         let capacity = self.db.cache_capacity();
-        let room = capacity.saturating_sub(self.db.cache_usage());
-        Ok(bytes > room.max(capacity / SPARED_PART))
+        let capacity = capacity.saturating_sub(self.db.cache_usage());
+        Ok(bytes > capacity.max(capacity / SPARED_PART))
     }
 
     /// Continues with an iterator that adds nothing to the cache. Without a snapshot the current key may have been

@@ -18,10 +18,10 @@ use nagi_rocksdb_sys as ffi;
 
 use super::super::{ffi::checked, file_list, listen::listen, native};
 use crate::{
+    capacity,
     options::Options,
     quarantine::Damaged,
-    room,
-    spool::{Environment, Spool},
+    ring_buffer::{Environment, RingBuffer},
 };
 
 const LEVELS: usize = 7;
@@ -57,7 +57,7 @@ pub(crate) struct System {
     /// Limit of open files of this process.
     pub(crate) files_max: u64,
     /// The ring buffer of the log; none without a memory file system.
-    pub(crate) spool: Option<Arc<Spool>>,
+    pub(crate) ring_buffer: Option<Arc<RingBuffer>>,
     /// Opens as much as possible and changes as little as possible: for reading damaged data.
     pub(crate) salvage: bool,
     /// Read-only: nothing is written.
@@ -70,8 +70,8 @@ impl System {
         System {
             direct_io: false,
             direct_reads: false,
-            files_max: room::raise_file_limit(),
-            spool: None,
+            files_max: capacity::raise_file_limit(),
+            ring_buffer: None,
             salvage: false,
             read_only: false,
         }
@@ -120,8 +120,8 @@ impl Setup {
             );
             let spaces = Space::ALL.iter().map(|space| space_options(*space, options, cache));
             let database = database_options(options, system, cache);
-            let install = |spool| Environment::install(database, spool, dir);
-            let environment = system.spool.as_ref().map(install);
+            let install = |ring_buffer| Environment::install(database, ring_buffer, dir);
+            let environment = system.ring_buffer.as_ref().map(install);
             let remover = native::nagi_remover_create(database);
             let limiter = ffi::rocksdb_ratelimiter_create(RATE_AT_START, REFILL_US, FAIRNESS);
             ffi::rocksdb_options_set_ratelimiter(database, limiter);

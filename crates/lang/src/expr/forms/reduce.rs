@@ -2,7 +2,7 @@
 
 use super::params::Codes;
 use super::{Form, form};
-use crate::expr::{Eval, Expr, ParseCx, parse, room::check_depth};
+use crate::expr::{Eval, Expr, ParseCx, memory::check_depth, parse};
 use nagi_bson::{Doc, Value};
 use nagi_error::{Code, Result, bail};
 

@@ -1,6 +1,6 @@
 //! `$replaceOne`, `$replaceAll`: replace a string inside of a string.
 use super::prelude::*;
-use crate::expr::room::check_text;
+use crate::expr::memory::check_text;
 
 pub(super) static OPS: &[Named] = &[
     Named { name: "$replaceAll", eval: |given| replace(given, usize::MAX), ..REPLACE },
@@ -39,6 +39,6 @@ fn replace<'a>(given: &Given<'a, '_>, count: usize) -> Result<Value<'a>> {
     let bytes = input.len() + found.saturating_mul(replacement.len());
     check_text(bytes)?;
     // The growing buffer may use twice the length, the arena uses it once.
-    given.cx.check_room(3 * bytes)?;
+    given.cx.check_value_memory(3 * bytes)?;
     given.cx.text(&input.replacen(find, replacement, count))
 }

@@ -1,6 +1,6 @@
 //! The imports and row constructors of every family file.
 
-pub(super) use crate::expr::room::{check_size, check_text};
+pub(super) use crate::expr::memory::{check_size, check_text};
 pub(super) use nagi_bson::{Array, Decimal128, Doc, Value, number};
 pub(super) use nagi_error::{Code, Error, Result, bail, err};
 

@@ -59,7 +59,7 @@ fn concat<'a>(cx: &Eval<'a>, args: &[Value<'a>]) -> Result<Value<'a>> {
         }
     }
     check_text(bytes)?;
-    cx.check_room(bytes)?;
+    cx.check_value_memory(bytes)?;
     let mut text = bumpalo::collections::String::with_capacity_in(bytes, cx.arena);
     args.iter().filter_map(Value::as_str).for_each(|part| text.push_str(part));
     Ok(Value::String(text.into_bump_str()))

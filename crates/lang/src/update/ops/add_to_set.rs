@@ -7,8 +7,8 @@ use super::value_set::ValueSet;
 use super::{At, Change, UpdateOp};
 use crate::collation::Collation;
 use crate::expr::ParseCx;
+use crate::memory::check_array;
 use crate::path::FieldPath;
-use crate::room::room_for;
 use crate::update::Operators;
 
 pub(super) const ADD_TO_SET: UpdateOp = UpdateOp { name: "$addToSet", parse };
@@ -34,7 +34,7 @@ fn parse(update: &mut Operators, field: Element<'_>, cx: &mut ParseCx<'_>) -> Re
             if doc.count() > 1 {
                 bail!(Code::BAD_VALUE, "Found unexpected fields after $each in $addToSet: {doc}");
             }
-            room_for(each)?;
+            check_array(each)?;
             let mut seen = ValueSet::new(cx.collation());
             values.extend(each.iter().filter(|v| seen.insert(*v)).map(ValueBuf::new));
         }

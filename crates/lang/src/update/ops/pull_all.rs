@@ -7,8 +7,8 @@ use super::value_set::ValueSet;
 use super::{Change, UpdateOp};
 use crate::collation::Collation;
 use crate::expr::ParseCx;
+use crate::memory::check_array;
 use crate::path::FieldPath;
-use crate::room::room_for;
 use crate::update::Operators;
 
 pub(super) const PULL_ALL: UpdateOp = UpdateOp { name: "$pullAll", parse };
@@ -21,7 +21,7 @@ fn parse(update: &mut Operators, field: Element<'_>, cx: &mut ParseCx<'_>) -> Re
             field.value().kind().name()
         );
     };
-    room_for(values)?;
+    check_array(values)?;
     let values = values.iter().map(ValueBuf::new).collect();
     update.add(
         &FieldPath::new(field.name()),

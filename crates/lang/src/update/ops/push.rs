@@ -9,8 +9,8 @@ use super::push_sort::ElementOrder;
 use super::{At, Change, UpdateOp};
 use crate::collation::Collation;
 use crate::expr::ParseCx;
+use crate::memory::check_array;
 use crate::path::FieldPath;
-use crate::room::room_for;
 use crate::update::Operators;
 
 pub(super) const PUSH: UpdateOp = UpdateOp { name: "$push", parse };
@@ -66,7 +66,7 @@ fn parse_clauses(clauses: Doc<'_>, cx: &ParseCx<'_>) -> Result<Push> {
             "The value for $position must be an integer value, not of type: {kind}"
         )
     })?;
-    room_for(each)?;
+    check_array(each)?;
     let values = each.iter().map(ValueBuf::new).collect();
     Ok(Push { values, position, sort, slice, collation: cx.collation() })
 }

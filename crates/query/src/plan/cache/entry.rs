@@ -7,7 +7,7 @@ use std::sync::{
 
 use nagi_bson::{ArrayBuf, DocBuf, DocWriter, Value};
 
-use super::{Room, Shape, hex};
+use super::{MemoryCharge, Shape, hex};
 
 /// Size of an entry in addition to its documents, in bytes.
 const OVERHEAD: u64 = 512;
@@ -21,7 +21,7 @@ pub(crate) struct Entry {
     pub(crate) works: u64,
     /// Logical time of the last use.
     pub(super) used: AtomicU64,
-    pub(super) room: Arc<Room>,
+    pub(super) charge: Arc<MemoryCharge>,
     pub(super) origin: Arc<Origin>,
 }
 
@@ -53,7 +53,7 @@ impl Entry {
             is_active,
             works,
             used: AtomicU64::new(self.used.load(Relaxed)),
-            room: Arc::clone(&self.room),
+            charge: Arc::clone(&self.charge),
             origin: Arc::clone(&self.origin),
         }
     }
@@ -72,7 +72,7 @@ impl Entry {
         out.put("cachedPlan", &self.origin.plan);
         out.put("creationExecStats", &self.origin.trials);
         out.put("indexFilterSet", self.origin.filtered);
-        out.put("estimatedSizeBytes", self.room.bytes() as i64);
+        out.put("estimatedSizeBytes", self.charge.bytes() as i64);
         out.put("host", host);
     }
 }

@@ -48,7 +48,7 @@ pub(crate) struct IndexFilter {
     request: DocBuf,
     allowed: AllowedIndexes,
     /// Its charge in the memory budget.
-    _room: Charge,
+    _memory: Charge,
 }
 
 impl IndexFilter {
@@ -60,7 +60,7 @@ impl IndexFilter {
 impl IndexFilters {
     /// The filter of a shape.
     pub(crate) fn of(collection: &Collection, shape: u64) -> Option<Arc<IndexFilter>> {
-        let filters = collection.notes().get::<IndexFilters>()?;
+        let filters = collection.annotations().get::<IndexFilters>()?;
         match filters.count.load(Relaxed) {
             0 => None,
             _ => filters.by_shape.read().get(&shape).cloned(),
@@ -69,7 +69,7 @@ impl IndexFilters {
 
     /// Returns true if the collection has any index filter.
     pub(crate) fn has_any(collection: &Collection) -> bool {
-        let filters = collection.notes().get::<IndexFilters>();
+        let filters = collection.annotations().get::<IndexFilters>();
         filters.is_some_and(|filters| filters.count.load(Relaxed) > 0)
     }
 
@@ -162,13 +162,13 @@ pub fn set_index_filter(
         Allowed::Key(key) => key.as_bytes().len(),
     });
     let bytes = kept.as_bytes().len() + names.sum::<usize>() + size_of::<IndexFilter>();
-    let mut room = Charge::empty(store.budget(), Pool::Plans);
-    if !room.try_grow(bytes as u64) {
+    let mut charge = Charge::empty(store.budget(), Pool::Plans);
+    if !charge.try_grow(bytes as u64) {
         bail!(Code::EXCEEDED_MEMORY_LIMIT, "no memory is left for index filters");
     }
     let allowed = AllowedIndexes { list: indexes, natural: None };
-    let filter = Arc::new(IndexFilter { request: kept, allowed, _room: room });
-    let filters = collection.notes().get_or_make::<IndexFilters>();
+    let filter = Arc::new(IndexFilter { request: kept, allowed, _memory: charge });
+    let filters = collection.annotations().get_or_make::<IndexFilters>();
     filters.change(|filters| filters.insert(shape, filter));
     forget(&collection, Some(shape));
     Ok(())
@@ -186,7 +186,7 @@ fn allowed(value: Value<'_>) -> Result<Allowed> {
 }
 
 fn forget(collection: &Collection, shape: Option<u64>) {
-    if let Some(cache) = collection.version_notes.get::<PlanCache>() {
+    if let Some(cache) = collection.version_annotations.get::<PlanCache>() {
         cache.clear(shape);
     }
 }
@@ -202,7 +202,7 @@ pub fn clear_index_filters(
     env: &Env<'_>,
 ) -> Result<()> {
     let Some((collection, shape)) = named(store, namespace, request, env)? else { return Ok(()) };
-    let Some(filters) = collection.notes().get::<IndexFilters>() else { return Ok(()) };
+    let Some(filters) = collection.annotations().get::<IndexFilters>() else { return Ok(()) };
     filters.change(|filters| match shape {
         Some(shape) => drop(filters.remove(&shape)),
         None => filters.clear(),
@@ -214,7 +214,7 @@ pub fn clear_index_filters(
 /// Writes `{query, sort, projection, collation, indexes}` for each index filter of the collection.
 pub fn list_index_filters(store: &Store, namespace: &Namespace, out: &mut ArrayWriter<'_>) {
     let Some(collection) = store.collection(namespace) else { return };
-    let Some(filters) = collection.notes().get::<IndexFilters>() else { return };
+    let Some(filters) = collection.annotations().get::<IndexFilters>() else { return };
     for filter in filters.by_shape.read().values() {
         out.doc(|out| {
             out.extend(filter.request.as_doc());

@@ -103,7 +103,7 @@ pub struct PlanCacheFigures {
 
 /// The counters of `store`'s plan caches. Cheap.
 pub fn plan_cache_figures(store: &nagi_store::Store) -> PlanCacheFigures {
-    let Some(metrics) = store.notes().get::<PlanMetrics>() else {
+    let Some(metrics) = store.annotations().get::<PlanMetrics>() else {
         return PlanCacheFigures::default();
     };
     PlanCacheFigures {
@@ -116,21 +116,21 @@ pub fn plan_cache_figures(store: &nagi_store::Store) -> PlanCacheFigures {
 }
 
 /// An entry's share of the budget and of the counters, which is released when dropped.
-pub(crate) struct Room {
+pub(crate) struct MemoryCharge {
     charge: Charge,
     kept: Arc<Kept>,
     bytes: u64,
 }
 
-impl Room {
-    fn take(budget: &Arc<Budget>, kept: &Arc<Kept>, bytes: u64) -> Option<Room> {
+impl MemoryCharge {
+    fn take(budget: &Arc<Budget>, kept: &Arc<Kept>, bytes: u64) -> Option<MemoryCharge> {
         let mut charge = Charge::empty(budget, Pool::Plans);
         if !charge.try_grow(bytes) {
             return None;
         }
         kept.count.fetch_add(1, Relaxed);
         kept.bytes.fetch_add(bytes, Relaxed);
-        Some(Room { charge, kept: Arc::clone(kept), bytes })
+        Some(MemoryCharge { charge, kept: Arc::clone(kept), bytes })
     }
 
     pub(crate) fn bytes(&self) -> u64 {
@@ -138,7 +138,7 @@ impl Room {
     }
 }
 
-impl Drop for Room {
+impl Drop for MemoryCharge {
     fn drop(&mut self) {
         self.kept.count.fetch_sub(1, Relaxed);
         self.kept.bytes.fetch_sub(self.bytes, Relaxed);
@@ -167,7 +167,7 @@ impl PlanCache {
         store: &nagi_store::Store,
         origin: &mut dyn FnMut() -> Origin,
     ) {
-        let metrics = store.notes().get_or_make::<PlanMetrics>();
+        let metrics = store.annotations().get_or_make::<PlanMetrics>();
         let mut shard = self.shard(shape.key).write();
         let (is_active, works) = match shard.get(&shape.key) {
             None => (false, works),
@@ -182,24 +182,24 @@ impl PlanCache {
         shard.remove(&shape.key);
         let origin = origin();
         let bytes = origin.bytes();
-        let room = loop {
+        let charge = loop {
             let is_full = shard.len() >= CACHED_PLANS_MAX / SHARDS;
-            let room = match is_full {
+            let charge = match is_full {
                 true => None,
-                false => Room::take(store.budget(), &metrics.entries, bytes),
+                false => MemoryCharge::take(store.budget(), &metrics.entries, bytes),
             };
-            if room.is_some() {
-                break room;
+            if charge.is_some() {
+                break charge;
             }
             let oldest = shard.iter().min_by_key(|(_, entry)| entry.used.load(Relaxed));
             let Some(oldest) = oldest.map(|(key, _)| *key) else { break None };
             shard.remove(&oldest);
         };
-        if let Some(room) = room {
+        if let Some(charge) = charge {
             let used = AtomicU64::new(self.clock.fetch_add(1, Relaxed));
-            let room = Arc::new(room);
+            let charge = Arc::new(charge);
             let entry =
-                Entry { shape, choice, is_active, works, used, room, origin: origin.into() };
+                Entry { shape, choice, is_active, works, used, charge, origin: origin.into() };
             shard.insert(shape.key, Arc::new(entry));
         }
     }

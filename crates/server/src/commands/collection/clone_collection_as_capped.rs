@@ -71,8 +71,8 @@ fn run(cx: &mut Context<'_>, req: &Request<'_>, _: &mut DocWriter<'_>) -> Result
 fn copy(cx: &Context<'_>, source: &Arc<Collection>, target: &Arc<Collection>) -> Result<()> {
     let check = || cx.check();
     let write = WriteOptions { interrupt: Some(&check), ..WriteOptions::default() };
-    let room = target.options.capped_bytes_max();
-    let mut excess = source.data_bytes() - room;
+    let charge = target.options.capped_bytes_max();
+    let mut excess = source.data_bytes() - charge;
     let snapshot = cx.store().snapshot()?;
     let mut scan = snapshot.reader().scan(source, true)?;
     let (mut chunk, mut bytes) = (Vec::new(), 0);
@@ -81,7 +81,7 @@ fn copy(cx: &Context<'_>, source: &Arc<Collection>, target: &Arc<Collection>) ->
         let more = scan.advance()?;
         if more {
             excess -= scan.doc().len() as i64;
-            if excess >= 0 || scan.doc().len() as i64 > room {
+            if excess >= 0 || scan.doc().len() as i64 > charge {
                 continue;
             }
             bytes += scan.doc().len();

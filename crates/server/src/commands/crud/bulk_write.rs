@@ -14,8 +14,8 @@ use super::{delete, update};
 use crate::commands::common::{CursorOption, check_uuid_arg, check_writable, refuse_encryption};
 use crate::core::batch::{self, FirstBatch};
 use crate::core::command::prelude::*;
-use crate::core::numbered;
 use crate::core::producer::Producer;
+use crate::core::txn_number;
 
 pub(in crate::commands) static BULK_WRITE: Command = Command {
     facts: Facts {
@@ -202,7 +202,7 @@ fn run(cx: &mut Context<'_>, req: &Request<'_>, out: &mut DocWriter<'_>) -> Resu
     out.put("nModified", totals.modified as i32);
     out.put("nUpserted", totals.upserted as i32);
     out.put("nDeleted", totals.deleted as i32);
-    numbered::write_retried(cx, out);
+    txn_number::write_retried(cx, out);
     Ok(())
 }
 
@@ -342,7 +342,7 @@ fn run_change(
     how: How,
     report: &mut Report,
 ) -> Result<()> {
-    let id = numbered::statement_id(req, at);
+    let id = txn_number::statement_id(req, at);
     let place = |kind| Place { ns, at, id, let_vars, kind };
     let result = match op {
         Op::Insert(_) => return Ok(()),

@@ -12,7 +12,7 @@ use crate::args::Field;
 use crate::commands::common::namespace;
 use crate::core::command::Done;
 use crate::core::command::prelude::*;
-use crate::core::numbered::{self, Codec};
+use crate::core::txn_number::{self, Codec};
 use crate::metrics::{Counter, OpCounters};
 
 pub(in crate::commands) static DELETE: Command = Command {
@@ -110,7 +110,7 @@ impl Change for Statement<'_> {
 
     fn once(&self, cx: &mut Context<'_>, place: &Place<'_>, how: How) -> Result<u64> {
         let durability = how.durability;
-        numbered::once(cx, place.id, durability, &DELETED, &mut |cx| {
+        txn_number::once(cx, place.id, durability, &DELETED, &mut |cx| {
             let delete = to_statement(self, place.let_vars)?;
             in_env(cx, |store, env| nagi_query::delete(store, place.ns, &delete, durability, env))
         })

@@ -8,7 +8,7 @@ use super::update::{array_filters, note_update};
 use super::writes::{durability, in_env};
 use crate::commands::common::{check_writable, namespace, refuse_encryption};
 use crate::core::command::prelude::*;
-use crate::core::numbered::{self, Codec};
+use crate::core::txn_number::{self, Codec};
 
 pub(in crate::commands) static FIND_AND_MODIFY: Command = Command {
     facts: Facts {
@@ -71,14 +71,14 @@ fn run(cx: &mut Context<'_>, req: &Request<'_>, out: &mut DocWriter<'_>) -> Resu
     let ns = namespace(req.db, args.name())?;
     check_writable(&ns)?;
     refuse_encryption(args.encryption)?;
-    numbered::check_statements(req, 1)?;
+    txn_number::check_statements(req, 1)?;
     let _writing = cx.begin_write(req.db)?;
     let concern = cx.write_concern(req);
     let filters = array_filters(args.array_filters)?;
     let request = to_request(&args, &ns, &filters)?;
     let durability = durability(&concern);
-    let id = numbered::statement_id(req, 0);
-    let found = numbered::once(cx, id, durability, &FOUND, &mut |cx| {
+    let id = txn_number::statement_id(req, 0);
+    let found = txn_number::once(cx, id, durability, &FOUND, &mut |cx| {
         in_env(cx, |store, env| nagi_query::find_and_modify(store, &request, durability, env))
     })?;
     let removed = args.remove == Some(true);
@@ -100,7 +100,7 @@ fn run(cx: &mut Context<'_>, req: &Request<'_>, out: &mut DocWriter<'_>) -> Resu
             note_update(&mut cx.done, found.n - upserted, modified, upserted);
         }
     }
-    numbered::write_retried_one(cx, out);
+    txn_number::write_retried_one(cx, out);
     Ok(())
 }
 

@@ -14,7 +14,7 @@ use super::outcome::{Outcome, check_batch};
 use super::writes::{How, check_count, check_target, durability, is_ordered};
 use crate::clock;
 use crate::core::command::prelude::*;
-use crate::core::numbered;
+use crate::core::txn_number;
 
 pub(in crate::commands) static INSERT: Command = Command {
     facts: Facts {
@@ -102,7 +102,7 @@ pub(super) fn insert_all(
             bypass_validation: how.bypass,
             keep_empty_timestamps: how.keep_empty_timestamps,
         };
-        let inserted = match numbered::is_retryable(cx) {
+        let inserted = match txn_number::is_retryable(cx) {
             true => insert_once(cx, req, ns, batch.first + at, &statement),
             false => insert_chunk(cx, |store, env| nagi_query::insert(store, ns, &statement, env)),
         };
@@ -140,12 +140,12 @@ fn insert_once(
     statement: &InsertStatement<'_>,
 ) -> Result<InsertOutcome> {
     let len = statement.docs.len();
-    let id = |at: usize| numbered::statement_id(req, first + at);
-    let done: Vec<bool> = (0..len).map(|at| numbered::executed(cx, id(at)).is_some()).collect();
+    let id = |at: usize| txn_number::statement_id(req, first + at);
+    let done: Vec<bool> = (0..len).map(|at| txn_number::executed(cx, id(at)).is_some()).collect();
     if done.iter().all(|done| *done) {
         return Ok(InsertOutcome { count: len as u64, errors: Vec::new() });
     }
-    let whole = numbered::statement(cx);
+    let whole = txn_number::statement(cx);
     let named = |at: usize| Statement { id: id(at), ..whole };
     let durability = statement.durability;
     let statement = InsertStatement {
@@ -165,7 +165,7 @@ fn insert_once(
         (!ids.is_empty()).then_some((ids, None))
     };
     loop {
-        let written = numbered::recorded(cx, durability, &inserted, &mut |cx| {
+        let written = txn_number::recorded(cx, durability, &inserted, &mut |cx| {
             insert_chunk(cx, |store, env| nagi_query::try_insert(store, ns, &statement, env))
         })?;
         if let Some(outcome) = written {

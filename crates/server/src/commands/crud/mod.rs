@@ -11,7 +11,7 @@
 //!
 //!   for each statement
 //!      Running::begin                      (statement)   its time and work are measured on their own
-//!      numbered::once                                    retryable write: an earlier attempt's record answers
+//!      txn_number::once                                    retryable write: an earlier attempt's record answers
 //!         nagi_query::update / delete / ...
 //!      Running::end                        (statement)   its entry in the profile and the slow-query log
 //!      Outcome::fail, or add to the sums   (outcome)     an ordered batch stops at its first error

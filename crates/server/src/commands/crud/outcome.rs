@@ -79,7 +79,7 @@ impl Outcome {
                 }
             });
         }
-        crate::core::numbered::write_retried(cx, out);
+        crate::core::txn_number::write_retried(cx, out);
     }
 }
 

@@ -15,7 +15,7 @@ use super::writes::{
 use crate::commands::common::namespace;
 use crate::core::command::Done;
 use crate::core::command::prelude::*;
-use crate::core::numbered::{self, Codec};
+use crate::core::txn_number::{self, Codec};
 use crate::metrics::{Counter, OpCounters};
 
 pub(in crate::commands) static UPDATE: Command = Command {
@@ -153,7 +153,7 @@ impl Change for Statement<'_> {
     fn once(&self, cx: &mut Context<'_>, place: &Place<'_>, how: How) -> Result<UpdateOutcome> {
         let mut tries = 0;
         loop {
-            let done = numbered::once(cx, place.id, how.durability, &OUTCOME, &mut |cx| {
+            let done = txn_number::once(cx, place.id, how.durability, &OUTCOME, &mut |cx| {
                 update_one(cx, place, self, how)
             });
             match done {
@@ -161,7 +161,7 @@ impl Change for Statement<'_> {
                 Err(error)
                     if error.code() == Code::DUPLICATE_KEY
                         && self.upsert == Some(StrictBool(true))
-                        && numbered::is_retryable(cx)
+                        && txn_number::is_retryable(cx)
                         && tries < UPSERT_RETRIES =>
                 {
                     tries += 1;

@@ -9,7 +9,7 @@ use super::statement::{Kind, Running};
 use crate::commands::common::{check_uuid_arg, check_writable, refuse_encryption};
 use crate::core::command::Done;
 use crate::core::command::prelude::*;
-use crate::core::numbered;
+use crate::core::txn_number;
 use crate::metrics::{Counter, OpCounters};
 use crate::request::concern::WriteConcern;
 
@@ -62,12 +62,12 @@ pub(super) fn check_target(
 /// Refuses a count of statements that is zero or too large, or differs from the number of statement ids.
 pub(super) fn check_count(req: &Request<'_>, count: usize) -> Result<()> {
     check_batch(count)?;
-    numbered::check_statements(req, count)
+    txn_number::check_statements(req, count)
 }
 
 /// Refuses a retryable command with a statement that may change many documents (72).
 pub(super) fn check_multi(cx: &Context<'_>, multi: bool, what: &str) -> Result<()> {
-    if multi && numbered::is_retryable(cx) {
+    if multi && txn_number::is_retryable(cx) {
         bail!(Code::INVALID_OPTIONS, "Cannot use (or request) retryable writes with {what}");
     }
     Ok(())
@@ -167,7 +167,7 @@ pub(super) fn run_all<S: Change>(
         let durability = end_durability(&concern, at + 1 == list.len());
         let how = How::new(durability, bypass, bypass_ts);
         S::counter(&cx.server.metrics.ops).increment();
-        let place = Place { ns, at, id: numbered::statement_id(req, at), let_vars, kind };
+        let place = Place { ns, at, id: txn_number::statement_id(req, at), let_vars, kind };
         match run_one(cx, req, statement, &place, how) {
             Ok(done) => S::add(outcome, at, done),
             Err(error) if nagi_query::ends_command(&error) => return Err(error),

@@ -9,8 +9,8 @@ use nagi_lang::filter::Filter;
 use crate::clock;
 use crate::core::command::prelude::*;
 use crate::core::cursors::OpenCursor;
-use crate::core::numbered::OpenView;
 use crate::core::server::Server;
+use crate::core::txn_number::OpenView;
 use crate::observe::filtering;
 use crate::op::{Op, OpView};
 use crate::request::is_generic;
@@ -106,7 +106,7 @@ pub(crate) fn describe_ops(asking: &Asking<'_>, shown: Shown) -> Vec<DocBuf> {
     let server = asking.server;
     let host = server.host_and_port();
     let mut docs = Vec::new();
-    let mut open = server.clients.numbered.open_transactions();
+    let mut open = server.clients.txn_sessions.open_transactions();
     for op in server.clients.ops.all() {
         if own_only && !asking.owns(op.user().as_ref()) {
             continue;

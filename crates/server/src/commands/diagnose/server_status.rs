@@ -212,7 +212,7 @@ fn op_latencies(server: &Server, out: &mut DocWriter<'_>) {
         ("reads", &metrics.reads),
         ("writes", &metrics.writes),
         ("commands", &metrics.commands),
-        ("transactions", &server.clients.numbered.latency),
+        ("transactions", &server.clients.txn_sessions.latency),
     ];
     for (name, latency) in kinds {
         out.doc(name, |doc| {
@@ -325,7 +325,7 @@ fn storage_engine(server: &Server, out: &mut DocWriter<'_>) {
 }
 
 fn transactions(server: &Server, out: &mut DocWriter<'_>) {
-    let numbered = &server.clients.numbered;
+    let numbered = &server.clients.txn_sessions;
     let open = numbered.open_transactions();
     let active = open.iter().filter(|open| open.active).count();
     let total = |counter: &AtomicI64| counter.load(Ordering::Relaxed);

@@ -3,7 +3,7 @@
 use nagi_store::Durability;
 
 use crate::core::command::prelude::*;
-use crate::core::numbered;
+use crate::core::txn_number;
 
 pub(in crate::commands) static COMMIT_TRANSACTION: Command = Command {
     facts: Facts {
@@ -52,13 +52,13 @@ fn commit(cx: &mut Context<'_>, req: &Request<'_>, _: &mut DocWriter<'_>) -> Res
         true => Durability::Synced,
         false => Durability::Buffered,
     };
-    numbered::commit(cx, durability)
+    txn_number::commit(cx, durability)
 }
 
 fn abort(cx: &mut Context<'_>, req: &Request<'_>, _: &mut DocWriter<'_>) -> Result<()> {
     Args::parse(req)?;
     check_within(req)?;
-    numbered::abort(cx)
+    txn_number::abort(cx)
 }
 
 fn check_within(req: &Request<'_>) -> Result<()> {

@@ -35,7 +35,7 @@ fn run(cx: &mut Context<'_>, req: &Request<'_>, _: &mut DocWriter<'_>) -> Result
             continue;
         }
         cx.server.clients.sessions.end(&session);
-        cx.server.clients.numbered.end(&session);
+        cx.server.clients.txn_sessions.end(&session);
         cx.server.clients.cursors.end_session(&session);
     }
     Ok(())

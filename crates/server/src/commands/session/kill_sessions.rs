@@ -128,7 +128,7 @@ fn by_pattern(cx: &mut Context<'_>, req: &Request<'_>, _: &mut DocWriter<'_>) ->
 
 fn end(cx: &Context<'_>, session: &SessionId) {
     cx.server.clients.sessions.end(session);
-    cx.server.clients.numbered.end(session);
+    cx.server.clients.txn_sessions.end(session);
     cx.server.clients.cursors.end_session(session);
     for op in cx.server.clients.ops.all() {
         let mine = std::sync::Arc::ptr_eq(&op, cx.op);

@@ -75,7 +75,7 @@ struct Kept {
     settings: Arc<QuerySettings>,
     /// A query of the shape, with `$db`; `None` if the settings were only set by the hash.
     query: Option<DocBuf>,
-    _room: Charge,
+    _memory: Charge,
 }
 
 type Map = BTreeMap<ShapeHash, Arc<Kept>>;
@@ -299,11 +299,11 @@ impl AllQuerySettings {
 fn keep(store: &Store, settings: DocBuf, query: Option<DocBuf>) -> Result<Arc<Kept>> {
     let settings = Arc::new(QuerySettings::new(settings)?);
     let query_bytes = query.as_ref().map_or(0, |query| query.as_bytes().len() as u64);
-    let mut room = Charge::empty(store.budget(), Pool::Plans);
-    if !room.try_grow(settings.bytes() + query_bytes) {
+    let mut charge = Charge::empty(store.budget(), Pool::Plans);
+    if !charge.try_grow(settings.bytes() + query_bytes) {
         bail!(Code::EXCEEDED_MEMORY_LIMIT, "no memory is left for query settings");
     }
-    Ok(Arc::new(Kept { settings, query, _room: room }))
+    Ok(Arc::new(Kept { settings, query, _memory: charge }))
 }
 
 fn write_entry(hash: ShapeHash, kept: &Kept, out: &mut DocWriter<'_>) {

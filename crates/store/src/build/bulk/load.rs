@@ -119,9 +119,9 @@ impl Entries<'_> {
     fn meet(&mut self, owner: &RecordId, other: &RecordId) -> Result<()> {
         self.twins.count += 1;
         if !std::mem::replace(&mut self.twins.is_noted, true)
-            && let Some(doubts) = &self.index.doubts
+            && let Some(deferred) = &self.index.deferred
         {
-            doubts.add_any(&self.twins.key);
+            deferred.add_any(&self.twins.key);
         }
         let is_hopeless =
             self.twins.count > TWINS_MAX && self.has_key(owner)? && self.has_key(other)?;

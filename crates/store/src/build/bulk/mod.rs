@@ -14,7 +14,7 @@
 //!
 //! Two records with the same key of a unique index, as seen by the scan, may never have had the key at the same
 //! time. So the later one's entry is stored under key and record key, as for a writer, and the key is doubtful
-//! until the end ([`crate::build::doubts`]).
+//! until the end ([`crate::build::deferred`]).
 //!
 //! A crash leaves an index that is not ready; the next start drops its range and its side range.
 

@@ -5,7 +5,7 @@
 //!             entry shows it (without its options and indexes), else the name `local.orphan.<ident>`.
 //!             Index keys without a catalog entry are dropped. The next ident is set beyond all used ones.
 //!   then      The store opens and every collection is validated; invalid records go to the lost and found
-//!             (see `aside`), inconsistent indexes and counters are rebuilt.
+//!             (see `quarantine`), inconsistent indexes and counters are rebuilt.
 //!
 //! Precondition: the engine can be read from beginning to end. The engine's own repair runs before.
 

@@ -173,7 +173,7 @@ impl WriteTxn<'_> {
     }
 
     /// Adds one key. A unique index refuses a key of another record (11000). During the build of a unique index, a
-    /// writer's duplicate is accepted: its entry is stored under a quarantine key (see `aside_key`), and the key is
+    /// writer's duplicate is accepted: its entry is stored under a quarantine key, and the key is
     /// checked at the end of the build (deferred uniqueness check).
     pub(crate) fn put_key(
         &mut self,
@@ -260,18 +260,18 @@ impl WriteTxn<'_> {
         value.clear();
         id.append_head(&mut value);
         value.extend_from_slice(bits);
-        let doubts = index.doubts.as_ref().filter(|_| by != PutBy::Build);
-        let in_doubt = |doubts: &Arc<index::Doubts>| match by {
+        let deferred = index.deferred.as_ref().filter(|_| by != PutBy::Build);
+        let is_deferred = |deferred: &Arc<index::DeferredChecks>| match by {
             PutBy::Drain => {
-                doubts.add_any(&full[4..]);
+                deferred.add_any(&full[4..]);
                 true
             }
-            _ => doubts.add(&full[4..]),
+            _ => deferred.add(&full[4..]),
         };
         let done = match taken {
-            true if doubts.is_some_and(in_doubt) => {
-                let aside = aside_key(full, id);
-                self.txn().put(Space::Index, &aside, bits).map_err(engine)
+            true if deferred.is_some_and(is_deferred) => {
+                let quarantined = quarantine_key(full, id);
+                self.txn().put(Space::Index, &quarantined, bits).map_err(engine)
             }
             true => Err(duplicate_key(collection, index, &full[4..], bits)),
             false => self.txn().put_exclusive(Space::Index, full, &value).map_err(engine),
@@ -327,24 +327,25 @@ impl WriteTxn<'_> {
         let found = self.txn().get(Space::Index, full, &mut value).map_err(engine)?;
         let owner = found.and_then(|entry| index.layout.split_head(entry)).map(|(owner, _)| owner);
         let own = owner == Some(id);
-        let aside = aside_key(full, id);
-        let is_aside = self.txn().get(Space::Index, &aside, &mut value).map_err(engine)?.is_some();
+        let quarantined = quarantine_key(full, id);
+        let is_quarantined =
+            self.txn().get(Space::Index, &quarantined, &mut value).map_err(engine)?.is_some();
         self.scratch.value = value;
         if own {
             self.txn().delete(Space::Index, full).map_err(engine)?;
         }
-        match is_aside {
-            true => self.txn().delete(Space::Index, &aside).map_err(engine),
+        match is_quarantined {
+            true => self.txn().delete(Space::Index, &quarantined).map_err(engine),
             false => Ok(()),
         }
     }
 }
 
 /// The quarantine key of a record's entry while another record has the key.
-fn aside_key(full: &[u8], id: RecordKey<'_>) -> Vec<u8> {
-    let mut aside = full.to_vec();
-    id.append_tail(&mut aside);
-    aside
+fn quarantine_key(full: &[u8], id: RecordKey<'_>) -> Vec<u8> {
+    let mut quarantined = full.to_vec();
+    id.append_tail(&mut quarantined);
+    quarantined
 }
 
 /// The keys of a document in an index; none if a partial index excludes it. The `_id` index, which every write

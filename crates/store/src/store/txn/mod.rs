@@ -30,9 +30,8 @@ use crate::{
     catalog::Pass,
     engine_error::{UNDETERMINED, engine},
     index::{self, keygen::KeySink},
-    record,
+    memory, record,
     record_key::Layout,
-    room,
     store::{commit::Change, contended::Contended, insert, written::KeysWritten},
 };
 
@@ -551,7 +550,7 @@ impl<'s> WriteTxn<'s> {
         if self.conflict {
             return Err(engine(nagi_kv::Error::Conflict));
         }
-        room::check_refused()?;
+        memory::check_refused()?;
         let mut txn = self.txn.take().expect("taken here only");
         for touched in &self.touched {
             if touched.count != 0 || touched.bytes != 0 {

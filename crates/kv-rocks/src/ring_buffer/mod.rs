@@ -1,4 +1,4 @@
-//! The write-ahead ring buffer (`Spool`): holds the bytes of the log between a commit and the log's files.
+//! The write-ahead ring buffer (`RingBuffer`): holds the bytes of the log between a commit and the log's files.
 //!
 //! A commit must not wait for the file system. Writing to a file usually takes two microseconds, but sometimes a
 //! hundred milliseconds: while the file system commits its own journal, while the system throttles writers because
@@ -6,7 +6,7 @@
 //! without `fallocate`, grown. So commits write to a ring buffer in shared memory, and a thread copies the bytes
 //! from there to the log's files.
 //!
-//!   commit --> RocksDB --> spool.cc --> ring (shared memory) --> thread.rs --> <number>.log
+//!   commit --> RocksDB --> ring_buffer.cc --> ring (shared memory) --> thread.rs --> <number>.log
 //!   sync   ------------------------------> waits for the thread, then fdatasync
 //!
 //! The ring is a file of a memory file system, so its content survives the process: the next process that opens the
@@ -26,10 +26,10 @@
 //!   thread.rs   ring -> files; waits for space, for a sync, for everything to be written
 //!   place.rs    finds, creates and removes rings; the file `SPOOL` names the ring of a folder
 //!   replay.rs   writes the content of a killed process's ring to the log's files
-//!   spool.cc    RocksDB's file system interface; ffi.rs has the calls in both directions
+//!   ring_buffer.cc    RocksDB's file system interface; ffi.rs has the calls in both directions
 //!   raw.rs      the mapping and system calls
 //!
-//! Formats: docs/format.md, "The spool". Why: docs/decisions/017.
+//! Formats: docs/format.md, "The ring_buffer". Why: docs/decisions/017.
 
 mod ffi;
 mod files;
@@ -42,7 +42,7 @@ mod thread;
 pub(crate) use ffi::Environment;
 pub(crate) use files::ahead;
 pub(crate) use place::open;
-pub(crate) use thread::{Gauges, Spool};
+pub(crate) use thread::{Gauges, RingBuffer};
 
 #[cfg(test)]
 mod tests;

@@ -96,10 +96,10 @@ pub(crate) fn executed(cx: &mut Context<'_>, statement: i32) -> Option<DocBuf> {
     let scope = cx.scope.as_mut()?;
     let result = scope.executed.get(&statement).cloned()?;
     if scope.retried.is_empty() {
-        count(&cx.server.clients.numbered.retried_commands);
+        count(&cx.server.clients.txn_sessions.retried_commands);
     }
     scope.retried.push(statement);
-    count(&cx.server.clients.numbered.retried_statements);
+    count(&cx.server.clients.txn_sessions.retried_statements);
     Some(result)
 }
 
@@ -173,7 +173,7 @@ pub(crate) fn recorded<T>(
     if let (Some(key), Some(scope)) = (kept, &mut cx.scope) {
         scope.state.records.retain(|old| old.number == scope.number);
         scope.state.records.push(key);
-        server.clients.numbered.record_writes.fetch_add(1, Relaxed);
+        server.clients.txn_sessions.record_writes.fetch_add(1, Relaxed);
     }
     Ok(written.value)
 }

@@ -20,7 +20,7 @@ use crate::{
 ///
 /// # Errors
 /// Errors of the file system, or if the files of the database cannot be determined.
-pub(crate) fn make(files: &Path, options: &Options, system: &System) -> Result<()> {
+pub(crate) fn free(files: &Path, options: &Options, system: &System) -> Result<()> {
     let removed = remove_unfinished(files, options, system)?;
     let trimmed = trim_logs(files)?;
     log::warn!(target: "STORAGE", id = 7_702_043, files = removed, logs = trimmed;
@@ -91,7 +91,7 @@ mod tests {
         for name in ["999991.sst", "999992.sst.trash"] {
             fs::write(files.join(name), b"half a table").expect("writes");
         }
-        make(&files, &options, &System::plain()).expect("makes room");
+        free(&files, &options, &System::plain()).expect("makes capacity");
         assert_eq!(tables(), before);
         let engine = crate::open(&dir, &options).expect("opens again");
         let mut buf = Vec::new();

@@ -7,9 +7,9 @@ use std::{any::Any, fmt, sync::OnceLock};
 
 /// One value of a type that the reader knows. Reading costs a load.
 #[derive(Default)]
-pub struct Notes(OnceLock<Box<dyn Any + Send + Sync>>);
+pub struct Annotations(OnceLock<Box<dyn Any + Send + Sync>>);
 
-impl Notes {
+impl Annotations {
     /// The value, created at the first call. All callers of one slot must use the same type.
     pub fn get_or_make<T: Any + Send + Sync + Default>(&self) -> &T {
         let any = self.0.get_or_init(|| Box::<T>::default());
@@ -22,8 +22,8 @@ impl Notes {
     }
 }
 
-impl fmt::Debug for Notes {
+impl fmt::Debug for Annotations {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(if self.0.get().is_some() { "Notes(some)" } else { "Notes(none)" })
+        f.write_str(if self.0.get().is_some() { "Annotations(some)" } else { "Annotations(none)" })
     }
 }

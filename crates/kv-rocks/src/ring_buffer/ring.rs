@@ -136,9 +136,9 @@ impl Ring {
             return wrong("the ring of another folder");
         }
         let ring = Ring { capacity: memory.load(CAPACITY_AT), memory };
-        let room = (ring.memory.len() - HEADER_BYTES) as u64;
+        let capacity = (ring.memory.len() - HEADER_BYTES) as u64;
         let (head, tail) = (ring.head(), ring.tail());
-        if ring.capacity > room
+        if ring.capacity > capacity
             || !ring.capacity.is_multiple_of(8)
             || head > tail
             || tail - head > ring.capacity

@@ -48,7 +48,7 @@ pub(crate) struct Gauges {
 }
 
 /// See the module's header.
-pub(crate) struct Spool {
+pub(crate) struct RingBuffer {
     pub(super) inner: Arc<Inner>,
     thread: Option<JoinHandle<()>>,
     /// The file that names the ring, and the ring; removed once, at an orderly shutdown.
@@ -115,13 +115,13 @@ pub(super) struct Inner {
     waited_us: AtomicU64,
 }
 
-impl Spool {
+impl RingBuffer {
     pub(super) fn start(
         dir: &Path,
         ring: Ring,
         ring_file: File,
         litter: Vec<PathBuf>,
-    ) -> io::Result<Spool> {
+    ) -> io::Result<RingBuffer> {
         let inner = Arc::new(Inner {
             dir: dir.to_owned(),
             ring,
@@ -141,8 +141,14 @@ impl Spool {
         });
         descriptors::keep();
         let own = Arc::clone(&inner);
-        let thread = thread::Builder::new().name("spool".to_owned()).spawn(move || own.run())?;
-        Ok(Spool { inner, thread: Some(thread), litter: Mutex::new(litter), _ring_file: ring_file })
+        let thread =
+            thread::Builder::new().name("ring_buffer".to_owned()).spawn(move || own.run())?;
+        Ok(RingBuffer {
+            inner,
+            thread: Some(thread),
+            litter: Mutex::new(litter),
+            _ring_file: ring_file,
+        })
     }
 
     /// The newest log; 0 before the first.
@@ -201,7 +207,7 @@ impl Spool {
     }
 }
 
-impl Drop for Spool {
+impl Drop for RingBuffer {
     fn drop(&mut self) {
         self.inner.stop();
         if let Some(thread) = self.thread.take() {
@@ -411,7 +417,7 @@ impl Inner {
                 Err(error) => {
                     // Memory that only this process writes is damaged: the remaining records are skipped.
                     log::error!(target: "STORAGE", id = 7_702_030, error:% = error;
-                        "The spool of the journal is damaged");
+                        "The ring_buffer of the journal is damaged");
                     self.any_failed.store(true, Ordering::SeqCst);
                     self.failures.fetch_add(1, Ordering::SeqCst);
                     for log in self.open.lock().values_mut() {

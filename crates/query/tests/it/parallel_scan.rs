@@ -167,7 +167,7 @@ fn two_threads_give_what_one_gives() {
         let expected = text(run(&pipeline, &(), memory, true));
         let found = text(run(&pipeline, &helping, memory, true));
         assert_eq!(found, expected, "{pipeline} in {memory} bytes, {looks} looks");
-        assert!(helping.begun.load(SeqCst) > 0, "{pipeline}: nobody helped");
+        assert!(helping.begun.load(SeqCst) > 0, "{pipeline}: no worker helped");
         assert_eq!(helping.out.load(SeqCst), 0, "{pipeline}");
     }
 }

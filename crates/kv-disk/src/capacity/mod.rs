@@ -26,21 +26,21 @@ pub enum Kind {
     Shrinks,
 }
 
-pub struct Room {
+pub struct Capacity {
     dir: PathBuf,
     reserve: u64,
     since_look: AtomicU64,
     short: AtomicBool,
 }
 
-impl Room {
+impl Capacity {
     /// `log_bytes`: the allocation size of a new log file. `reserve`: space that stays free in addition; if none,
     /// it depends on the file system's size.
-    pub fn new(dir: &Path, log_bytes: u64, reserve: Option<u64>) -> Room {
+    pub fn new(dir: &Path, log_bytes: u64, reserve: Option<u64>) -> Capacity {
         let (_, total) = ffi::space(dir).unwrap_or((0, 0));
         let share = (total / 32).clamp(2 << 20, 128 << 20);
         let reserve = reserve.unwrap_or(share + log_bytes);
-        Room {
+        Capacity {
             dir: dir.to_owned(),
             reserve,
             since_look: AtomicU64::new(u64::MAX / 2),
@@ -67,7 +67,7 @@ impl Room {
                     "Disk is nearly full, writes are refused")
                 }
                 false => log::info!(target: "STORAGE", id = 7_702_002, free_bytes = free;
-                    "Disk has room again, writes are accepted"),
+                    "Disk has capacity again, writes are accepted"),
             }
         }
         let refused = match kind {

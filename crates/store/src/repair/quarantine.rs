@@ -46,7 +46,7 @@ pub fn lost_and_found(collection: &Collection) -> String {
 impl Store {
     /// Moves every record of the collection that is not valid BSON to the lost and found. Returns their number.
     /// Index keys are unchanged. Reads the whole collection.
-    pub(crate) fn set_aside_corrupt(
+    pub(crate) fn quarantine_corrupt(
         &self,
         collection: &Collection,
         interrupt: Option<&dyn Fn() -> Result<()>>,

@@ -13,16 +13,16 @@ use crate::{clock, index::Index};
 
 /// A parsed filter, which is kept as long as the catalog version.
 #[derive(Debug, Clone)]
-pub(crate) struct Condition {
+pub(crate) struct Precondition {
     pub(crate) filter: Filter,
 }
 
-impl Condition {
+impl Precondition {
     /// A validator: any filter except those that need an index or a script.
     pub(crate) fn validator(
         doc: Doc<'_>,
         collation: Option<&'static Collation>,
-    ) -> Result<Condition> {
+    ) -> Result<Precondition> {
         for operator in ["$text", "$where", "$near", "$nearSphere", "$geoNear"] {
             if mentions(Value::Doc(doc), operator) {
                 bail!(Code::BAD_VALUE, "{operator} is not allowed in this context");
@@ -32,7 +32,7 @@ impl Condition {
             bail!(Code::Location(4660800), "$function cannot be used inside a validator.");
         }
         let filter = Filter::parse(doc, &mut ParseCx::new().collated(collation))?;
-        Ok(Condition { filter: filter.normalize() })
+        Ok(Precondition { filter: filter.normalize() })
     }
 
     /// The filter of a partial index: equality, ranges, `$exists: true`, `$type`, `$in`, `$and`, `$or`; 67 for any
@@ -40,7 +40,7 @@ impl Condition {
     pub(crate) fn partial(
         doc: Doc<'_>,
         collation: Option<&'static Collation>,
-    ) -> Result<Condition> {
+    ) -> Result<Precondition> {
         let filter = Filter::parse(doc, &mut ParseCx::new().collated(collation))?;
         if !fits_partial(&filter) || says_always(doc) {
             bail!(
@@ -49,7 +49,7 @@ impl Condition {
                 nagi_bson::text::doc_text(doc)
             );
         }
-        Ok(Condition { filter: filter.normalize() })
+        Ok(Precondition { filter: filter.normalize() })
     }
 
     pub(crate) fn matches(&self, doc: Doc<'_>) -> Result<bool> {

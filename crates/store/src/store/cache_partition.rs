@@ -1,11 +1,11 @@
 //! The cache partition at run time: the total size is set from outside; the boundary between documents and blocks
-//! follows [`crate::split`] in small steps.
+//! follows [`crate::partition_boundary`] in small steps.
 
 use parking_lot::Mutex;
 
 use crate::{
     clock,
-    split::{FIRST_PERMILLE, Seen, Split},
+    partition_boundary::{FIRST_PERMILLE, PartitionBoundary, Seen},
     store::{Shared, Store},
 };
 
@@ -13,12 +13,12 @@ use crate::{
 const MOVED_BYTES_MAX: u64 = 16 << 20;
 
 /// The initial sizes of the caches: blocks, whole documents.
-pub fn first_division(caches: u64) -> (u64, u64) {
+pub fn first_partition(caches: u64) -> (u64, u64) {
     let records = caches / 1000 * u64::from(FIRST_PERMILLE);
     (caches - records, records)
 }
 
-pub(crate) struct Division {
+pub(crate) struct CachePartition {
     state: Mutex<State>,
 }
 
@@ -26,19 +26,21 @@ struct State {
     /// Size of both caches; 0 until it is set, and until then nothing is moved.
     bytes: u64,
     records: u64,
-    split: Split,
+    boundary: PartitionBoundary,
 }
 
-impl Division {
-    pub(crate) fn new(records: u64) -> Division {
-        Division { state: Mutex::new(State { bytes: 0, records, split: Split::new() }) }
+impl CachePartition {
+    pub(crate) fn new(records: u64) -> CachePartition {
+        CachePartition {
+            state: Mutex::new(State { bytes: 0, records, boundary: PartitionBoundary::new() }),
+        }
     }
 }
 
 impl State {
     /// The target size of the record cache.
     fn wanted(&self) -> u64 {
-        self.bytes / 1000 * u64::from(self.split.permille())
+        self.bytes / 1000 * u64::from(self.boundary.permille())
     }
 
     /// Moves the boundary towards its target.
@@ -70,7 +72,7 @@ impl Shared {
 impl Store {
     /// Changes the total size of all caches while they are in use. Evicts the excess at once.
     pub fn resize_caches(&self, bytes: u64) {
-        let mut state = self.division.state.lock();
+        let mut state = self.cache_partition.state.lock();
         state.bytes = bytes;
         state.approach(&self.shared);
     }
@@ -84,16 +86,16 @@ impl Store {
     /// thread that may block for a few milliseconds.
     pub fn tune_caches(&self) {
         let Some(cache) = &self.cache else { return };
-        let mut state = self.division.state.lock();
+        let mut state = self.cache_partition.state.lock();
         if state.bytes == 0 {
             return;
         }
         let (hits, misses) = cache.reads();
         let seen = Seen { hits, misses, disk_reads: self.engine.blocks_read() };
         let bytes = state.bytes;
-        if state.split.look(seen, bytes, clock::now_ms()) {
+        if state.boundary.look(seen, bytes, clock::now_ms()) {
             log::debug!(target: "STORAGE", id = 7_702_019,
-                documentsPermille = state.split.permille();
+                documentsPermille = state.boundary.permille();
                 "Changed the share of whole documents in the caches");
         }
         if state.wanted().abs_diff(state.records) > bytes / 1000 {
@@ -108,7 +110,7 @@ mod tests {
 
     #[test]
     fn the_parts_are_the_whole() {
-        let (blocks, records) = first_division(1 << 30);
+        let (blocks, records) = first_partition(1 << 30);
         assert_eq!(blocks + records, 1 << 30);
         assert!(records > 100 << 20 && blocks > records);
     }

@@ -95,7 +95,7 @@ const SHARD_COUNT: usize = 16;
 const WHOLE: i32 = -1;
 
 /// The slots of all sessions that have used a transaction number, and counters for `serverStatus`.
-pub(crate) struct NumberedSessions {
+pub(crate) struct TxnSessions {
     shards: [Mutex<HashMap<SessionId, Arc<Slot>, RandomState>>; SHARD_COUNT],
     pub(crate) started: AtomicI64,
     pub(crate) committed: AtomicI64,
@@ -168,10 +168,10 @@ pub(crate) struct Scope {
     retried: Vec<i32>,
 }
 
-impl NumberedSessions {
-    pub(crate) fn new() -> NumberedSessions {
+impl TxnSessions {
+    pub(crate) fn new() -> TxnSessions {
         let zero = || AtomicI64::new(0);
-        NumberedSessions {
+        TxnSessions {
             shards: std::array::from_fn(|_| Mutex::default()),
             started: zero(),
             committed: zero(),

@@ -33,17 +33,17 @@ const COMPRESSED_HEADER_BYTES: usize = 25;
 const OPCODE_COMPRESSED: i32 = 2012;
 
 /// The memory charges of a connection and of its current request.
-pub(crate) struct Room {
+pub(crate) struct MemoryCharge {
     reply: Mutex<Charge>,
     /// The charge of the connection itself.
     _own: Charge,
 }
 
-impl Room {
+impl MemoryCharge {
     /// Charges a new connection; `None` if the budget of connections is used up.
-    pub(crate) fn for_connection(budget: &Arc<Budget>) -> Option<Room> {
+    pub(crate) fn for_connection(budget: &Arc<Budget>) -> Option<MemoryCharge> {
         let own = budget.try_charge(Pool::Connections, CONNECTION_BYTES)?;
-        Some(Room { reply: Mutex::new(Charge::empty(budget, Pool::Requests)), _own: own })
+        Some(MemoryCharge { reply: Mutex::new(Charge::empty(budget, Pool::Requests)), _own: own })
     }
 
     /// Returns true if the reply may grow to `bytes`; does not wait.
@@ -99,9 +99,9 @@ impl Before {
     }
 
     /// The bytes allocated since then and not freed, without the reply; negative if more was freed.
-    pub(crate) fn grown(&self, out: &DocWriter<'_>, room: &Room) -> i64 {
+    pub(crate) fn grown(&self, out: &DocWriter<'_>, charge: &MemoryCharge) -> i64 {
         let reply = out.capacity() as i64 - self.reply_capacity as i64;
-        let charged = room.reply.lock().bytes() as i64;
+        let charged = charge.reply.lock().bytes() as i64;
         meter::held() - self.held - (reply - charged)
     }
 }
@@ -133,7 +133,7 @@ pub fn message_cost(front: &[u8]) -> Option<u64> {
 }
 
 /// Waits for the memory that a message needs; `None` if there is none within [`WAIT`] or `go_on` returns false.
-pub fn room_for_message(
+pub fn admit_message(
     budget: &Arc<Budget>,
     cost: u64,
     go_on: &mut dyn FnMut() -> bool,
@@ -170,26 +170,27 @@ mod tests {
     #[test]
     fn a_reply_that_finds_no_room_ends_or_fails() {
         let budget = Budget::new(64 << 20);
-        let room = Room::for_connection(&budget).unwrap();
-        let other = Room::for_connection(&budget).unwrap();
+        let charge = MemoryCharge::for_connection(&budget).unwrap();
+        let other = MemoryCharge::for_connection(&budget).unwrap();
         assert!(other.reply_fits(2 << 20));
-        assert!(room.reply_fits(FREE_BYTES) && room.reply_fits(4 << 20));
+        assert!(charge.reply_fits(FREE_BYTES) && charge.reply_fits(4 << 20));
         assert_eq!(budget.pool(Pool::Requests).used, 12 << 20);
-        assert!(!room.reply_fits(12 << 20));
+        assert!(!charge.reply_fits(12 << 20));
         let mut stop = || bail!(Code::INTERRUPTED, "enough");
-        let stopped = room.wait_for_reply(12 << 20, &mut stop).unwrap_err();
+        let stopped = charge.wait_for_reply(12 << 20, &mut stop).unwrap_err();
         assert_eq!(stopped.code(), Code::INTERRUPTED);
-        room.reply_sent();
+        charge.reply_sent();
         other.reply_sent();
         assert_eq!(budget.pool(Pool::Requests).used, 0);
         // A reply larger than the pool is admitted when it is the only one.
-        assert!(room.wait_for_reply(16 << 20, &mut || Ok(())).is_ok());
+        assert!(charge.wait_for_reply(16 << 20, &mut || Ok(())).is_ok());
     }
 
     #[test]
     fn connections_end_where_their_pool_does() {
         let budget = Budget::new(4 << 20);
-        let all: Vec<Room> = std::iter::from_fn(|| Room::for_connection(&budget)).collect();
+        let all: Vec<MemoryCharge> =
+            std::iter::from_fn(|| MemoryCharge::for_connection(&budget)).collect();
         assert!(all.len() >= 20, "{}", all.len());
         drop(all);
         assert_eq!(budget.demand(), 0);

@@ -1,4 +1,4 @@
-//! Calls between the ring buffer and spool.cc.
+//! Calls between the ring buffer and ring_buffer.cc.
 #![expect(unsafe_code)]
 
 use std::{
@@ -11,22 +11,22 @@ use std::{
 
 use nagi_rocksdb_sys as ffi;
 
-use super::thread::{Inner, Spool};
+use super::thread::{Inner, RingBuffer};
 
 unsafe extern "C" {
-    fn nagi_spool_env_create(
+    fn nagi_ring_env_create(
         options: *mut c_void,
-        spool: *const c_void,
+        ring_buffer: *const c_void,
         dir: *const c_char,
         length: usize,
     ) -> *mut c_void;
-    fn nagi_spool_env_destroy(env: *mut c_void);
+    fn nagi_ring_env_destroy(env: *mut c_void);
 }
 
 /// RocksDB's environment with the ring buffer. Must be dropped after the database is closed.
 pub(crate) struct Environment {
     raw: *mut c_void,
-    _spool: Arc<Spool>,
+    _ring_buffer: Arc<RingBuffer>,
 }
 
 // SAFETY: RocksDB's environments are used by all its threads; ours is only created and destroyed.
@@ -40,47 +40,47 @@ impl Environment {
     /// SAFETY: `options` is a live options object.
     pub(crate) unsafe fn install(
         options: *mut ffi::rocksdb_options_t,
-        spool: &Arc<Spool>,
+        ring_buffer: &Arc<RingBuffer>,
         dir: &Path,
     ) -> Environment {
         let name = dir.as_os_str().as_bytes();
-        let inner = Arc::as_ptr(&spool.inner);
-        // SAFETY: the spool outlives the environment, which holds a reference; the name is copied.
+        let inner = Arc::as_ptr(&ring_buffer.inner);
+        // SAFETY: the ring_buffer outlives the environment, which holds a reference; the name is copied.
         let raw = unsafe {
-            nagi_spool_env_create(options.cast(), inner.cast(), name.as_ptr().cast(), name.len())
+            nagi_ring_env_create(options.cast(), inner.cast(), name.as_ptr().cast(), name.len())
         };
-        Environment { raw, _spool: Arc::clone(spool) }
+        Environment { raw, _ring_buffer: Arc::clone(ring_buffer) }
     }
 }
 
 impl Drop for Environment {
     fn drop(&mut self) {
         // SAFETY: created in `install`; the database that used it is closed.
-        unsafe { nagi_spool_env_destroy(self.raw) }
+        unsafe { nagi_ring_env_destroy(self.raw) }
     }
 }
 
 /// SAFETY: the adapter passes the pointer that `install` gave it, as long as the environment lives.
-unsafe fn inner<'a>(spool: *const c_void) -> &'a Inner {
+unsafe fn inner<'a>(ring_buffer: *const c_void) -> &'a Inner {
     // SAFETY: as above.
-    unsafe { &*spool.cast::<Inner>() }
+    unsafe { &*ring_buffer.cast::<Inner>() }
 }
 
 #[unsafe(no_mangle)]
-unsafe extern "C" fn nagi_spool_create(spool: *const c_void, number: u64) -> c_int {
+unsafe extern "C" fn nagi_ring_create(ring_buffer: *const c_void, number: u64) -> c_int {
     // SAFETY: see `inner`.
-    unsafe { inner(spool) }.create(number)
+    unsafe { inner(ring_buffer) }.create(number)
 }
 
 #[unsafe(no_mangle)]
-unsafe extern "C" fn nagi_spool_reuse(spool: *const c_void, number: u64, old: u64) -> c_int {
+unsafe extern "C" fn nagi_ring_reuse(ring_buffer: *const c_void, number: u64, old: u64) -> c_int {
     // SAFETY: see `inner`.
-    unsafe { inner(spool) }.reuse(number, old)
+    unsafe { inner(ring_buffer) }.reuse(number, old)
 }
 
 #[unsafe(no_mangle)]
-unsafe extern "C" fn nagi_spool_append(
-    spool: *const c_void,
+unsafe extern "C" fn nagi_ring_append(
+    ring_buffer: *const c_void,
     number: u64,
     data: *const c_char,
     length: usize,
@@ -89,19 +89,19 @@ unsafe extern "C" fn nagi_spool_append(
         return 0;
     }
     // SAFETY: see `inner`; RocksDB's slice lives through the call.
-    unsafe { inner(spool).append(number, slice::from_raw_parts(data.cast(), length)) }
+    unsafe { inner(ring_buffer).append(number, slice::from_raw_parts(data.cast(), length)) }
 }
 
 #[unsafe(no_mangle)]
-unsafe extern "C" fn nagi_spool_sync(spool: *const c_void, number: u64) -> c_int {
+unsafe extern "C" fn nagi_ring_sync(ring_buffer: *const c_void, number: u64) -> c_int {
     // SAFETY: see `inner`.
-    unsafe { inner(spool) }.sync(number)
+    unsafe { inner(ring_buffer) }.sync(number)
 }
 
 #[unsafe(no_mangle)]
-unsafe extern "C" fn nagi_spool_close(spool: *const c_void, number: u64) -> c_int {
+unsafe extern "C" fn nagi_ring_close(ring_buffer: *const c_void, number: u64) -> c_int {
     // SAFETY: see `inner`.
-    unsafe { inner(spool) }.close(number)
+    unsafe { inner(ring_buffer) }.close(number)
 }
 
 /// The table of open files is full: makes a descriptor available.
@@ -111,7 +111,7 @@ extern "C" fn nagi_descriptors_give() {
 }
 
 #[unsafe(no_mangle)]
-unsafe extern "C" fn nagi_spool_drain(spool: *const c_void) {
+unsafe extern "C" fn nagi_ring_drain(ring_buffer: *const c_void) {
     // SAFETY: see `inner`.
-    unsafe { inner(spool) }.drain();
+    unsafe { inner(ring_buffer) }.drain();
 }

@@ -40,7 +40,7 @@ pub(crate) fn run(
     let (Some(session), Some(number)) = (generic.lsid, generic.txn_number) else {
         return inner(cx, request, out);
     };
-    let slot = cx.server.clients.numbered.slot(&session);
+    let slot = cx.server.clients.txn_sessions.slot(&session);
     let mut place = lock(cx, &slot)?;
     let mut scope = Scope {
         session,
@@ -161,7 +161,7 @@ fn leave(cx: &Context<'_>, scope: &mut Scope) {
 
 fn set_aborted(cx: &Context<'_>, scope: &mut Scope) {
     let before = std::mem::replace(&mut scope.state.phase, Phase::Aborted);
-    cx.server.clients.numbered.end_open(&scope.slot);
+    cx.server.clients.txn_sessions.end_open(&scope.slot);
     if let Phase::Open(txn) = before {
         txn.end(End::Aborted);
         cx.server.clients.cursors.end_transaction(&scope.session, scope.state.number);
@@ -227,7 +227,7 @@ fn start(cx: &Context<'_>, scope: &mut Scope) -> Result<Arc<Transaction>> {
     *scope.slot.open.lock() = Some(Open { txn: Arc::clone(&txn), number, since });
     scope.state.number = scope.number;
     scope.state.phase = Phase::Open(Arc::clone(&txn));
-    count(&cx.server.clients.numbered.started);
+    count(&cx.server.clients.txn_sessions.started);
     Ok(txn)
 }
 
@@ -307,12 +307,12 @@ fn commit_scope(cx: &Context<'_>, scope: &mut Scope, durability: Durability) -> 
             set_aborted(cx, scope);
             return Err(error);
         }
-        count(&cx.server.clients.numbered.record_writes);
+        count(&cx.server.clients.txn_sessions.record_writes);
     }
     match txn.commit(durability) {
         Ok(stamp) => {
             cx.connection.store.client().note_commit(stamp);
-            cx.server.clients.numbered.committed(&scope.slot);
+            cx.server.clients.txn_sessions.committed(&scope.slot);
             scope.state.phase = Phase::Committed;
             cx.server.clients.cursors.end_transaction(&scope.session, scope.number);
             Ok(())

@@ -1,4 +1,4 @@
-// RocksDB's write-ahead log files, redirected to the ring buffer (src/spool/mod.rs explains why).
+// RocksDB's write-ahead log files, redirected to the ring buffer (src/ring_buffer/mod.rs explains why).
 //
 // A file system that sends writes of `<database>/<number>.log` to the ring buffer and all other calls to the
 // operating system. An access to a log file by name first waits until the ring buffer has written its content to
@@ -14,14 +14,14 @@
 #include <memory>
 #include <string>
 
-// Functions of src/spool/ffi.rs. Each returns 0 or an errno.
+// Functions of src/ring_buffer/ffi.rs. Each returns 0 or an errno.
 extern "C" {
-int nagi_spool_create(const void* spool, uint64_t number);
-int nagi_spool_reuse(const void* spool, uint64_t number, uint64_t old);
-int nagi_spool_append(const void* spool, uint64_t number, const char* data, size_t length);
-int nagi_spool_sync(const void* spool, uint64_t number);
-int nagi_spool_close(const void* spool, uint64_t number);
-void nagi_spool_drain(const void* spool);
+int nagi_ring_create(const void* ring_buffer, uint64_t number);
+int nagi_ring_reuse(const void* ring_buffer, uint64_t number, uint64_t old);
+int nagi_ring_append(const void* ring_buffer, uint64_t number, const char* data, size_t length);
+int nagi_ring_sync(const void* ring_buffer, uint64_t number);
+int nagi_ring_close(const void* ring_buffer, uint64_t number);
+void nagi_ring_drain(const void* ring_buffer);
 // Makes a file descriptor available, or waits a moment.
 void nagi_descriptors_give();
 }
@@ -55,13 +55,13 @@ IOStatus Patiently(const Open& open) {
   return status;
 }
 
-class SpooledLog : public FSWritableFile {
+class RingLog : public FSWritableFile {
  public:
-  SpooledLog(const void* spool, uint64_t number) : spool_(spool), number_(number) {}
-  ~SpooledLog() override { CloseOnce(); }
+  RingLog(const void* ring_buffer, uint64_t number) : ring_(ring_buffer), number_(number) {}
+  ~RingLog() override { CloseOnce(); }
 
   IOStatus Append(const Slice& data, const IOOptions&, IODebugContext*) override {
-    int code = nagi_spool_append(spool_, number_, data.data(), data.size());
+    int code = nagi_ring_append(ring_, number_, data.data(), data.size());
     if (code == 0) size_ += data.size();
     return Status(code);
   }
@@ -76,7 +76,7 @@ class SpooledLog : public FSWritableFile {
   // The content of the ring buffer survives the process.
   IOStatus Flush(const IOOptions&, IODebugContext*) override { return IOStatus::OK(); }
   IOStatus Sync(const IOOptions&, IODebugContext*) override {
-    return Status(nagi_spool_sync(spool_, number_));
+    return Status(nagi_ring_sync(ring_, number_));
   }
   IOStatus Fsync(const IOOptions& options, IODebugContext* context) override {
     return Sync(options, context);
@@ -96,19 +96,19 @@ class SpooledLog : public FSWritableFile {
   IOStatus CloseOnce() {
     if (closed_) return IOStatus::OK();
     closed_ = true;
-    return Status(nagi_spool_close(spool_, number_));
+    return Status(nagi_ring_close(ring_, number_));
   }
 
-  const void* spool_;
+  const void* ring_;
   uint64_t number_;
   uint64_t size_ = 0;
   bool closed_ = false;
 };
 
-class SpoolFileSystem : public FileSystemWrapper {
+class RingFileSystem : public FileSystemWrapper {
  public:
-  SpoolFileSystem(const std::shared_ptr<FileSystem>& below, const void* spool, std::string dir)
-      : FileSystemWrapper(below), spool_(spool), dir_(std::move(dir)) {}
+  RingFileSystem(const std::shared_ptr<FileSystem>& below, const void* ring_buffer, std::string dir)
+      : FileSystemWrapper(below), ring_(ring_buffer), dir_(std::move(dir)) {}
 
   const char* Name() const override { return "NagiSpoolFileSystem"; }
 
@@ -118,7 +118,7 @@ class SpoolFileSystem : public FileSystemWrapper {
     if (!IsLog(name, &number)) {
       return Patiently([&] { return FileSystemWrapper::NewWritableFile(name, file, result, context); });
     }
-    return Opened(nagi_spool_create(spool_, number), number, result);
+    return Opened(nagi_ring_create(ring_, number), number, result);
   }
   IOStatus ReuseWritableFile(const std::string& name, const std::string& old_name, const FileOptions& file,
                              std::unique_ptr<FSWritableFile>* result, IODebugContext* context) override {
@@ -126,7 +126,7 @@ class SpoolFileSystem : public FileSystemWrapper {
     if (!IsLog(name, &number) || !IsLog(old_name, &old)) {
       return FileSystemWrapper::ReuseWritableFile(name, old_name, file, result, context);
     }
-    return Opened(nagi_spool_reuse(spool_, number, old), number, result);
+    return Opened(nagi_ring_reuse(ring_, number, old), number, result);
   }
   IOStatus ReopenWritableFile(const std::string& name, const FileOptions& file,
                               std::unique_ptr<FSWritableFile>* result, IODebugContext* context) override {
@@ -153,12 +153,12 @@ class SpoolFileSystem : public FileSystemWrapper {
   }
   IOStatus GetChildren(const std::string& dir, const IOOptions& options, std::vector<std::string>* result,
                        IODebugContext* context) override {
-    nagi_spool_drain(spool_);
+    nagi_ring_drain(ring_);
     return FileSystemWrapper::GetChildren(dir, options, result, context);
   }
   IOStatus GetChildrenFileAttributes(const std::string& dir, const IOOptions& options,
                                      std::vector<Env::FileAttributes>* result, IODebugContext* context) override {
-    nagi_spool_drain(spool_);
+    nagi_ring_drain(ring_);
     return FileSystemWrapper::GetChildrenFileAttributes(dir, options, result, context);
   }
   IOStatus DeleteFile(const std::string& name, const IOOptions& options, IODebugContext* context) override {
@@ -194,13 +194,13 @@ class SpoolFileSystem : public FileSystemWrapper {
 
  private:
   IOStatus Opened(int code, uint64_t number, std::unique_ptr<FSWritableFile>* result) {
-    if (code == 0) *result = std::make_unique<SpooledLog>(spool_, number);
+    if (code == 0) *result = std::make_unique<RingLog>(ring_, number);
     return Status(code);
   }
 
   void Settle(const std::string& name) {
     uint64_t number = 0;
-    if (IsLog(name, &number)) nagi_spool_drain(spool_);
+    if (IsLog(name, &number)) nagi_ring_drain(ring_);
   }
 
   // Returns true if the name is that of a log of this database.
@@ -221,7 +221,7 @@ class SpoolFileSystem : public FileSystemWrapper {
     return true;
   }
 
-  const void* spool_;
+  const void* ring_;
   std::string dir_;
 };
 
@@ -230,17 +230,17 @@ class SpoolFileSystem : public FileSystemWrapper {
 extern "C" {
 
 // Creates an environment whose log of the database in `dir` goes to the ring buffer, and sets it in `options`. Must
-// be freed with `nagi_spool_env_destroy` after the database is closed. `options` is the rocksdb_options_t of
+// be freed with `nagi_ring_env_destroy` after the database is closed. `options` is the rocksdb_options_t of
 // RocksDB's C interface: a structure whose only member is `Options`.
-void* nagi_spool_env_create(void* options, const void* spool, const char* dir, size_t length) {
+void* nagi_ring_env_create(void* options, const void* ring_buffer, const char* dir, size_t length) {
   auto* chosen = static_cast<Options*>(options);
-  auto files = std::make_shared<SpoolFileSystem>(chosen->env->GetFileSystem(), spool,
+  auto files = std::make_shared<RingFileSystem>(chosen->env->GetFileSystem(), ring_buffer,
                                                  std::string(dir, length));
   auto env = NewCompositeEnv(files);
   chosen->env = env.get();
   return env.release();
 }
 
-void nagi_spool_env_destroy(void* env) { delete static_cast<Env*>(env); }
+void nagi_ring_env_destroy(void* env) { delete static_cast<Env*>(env); }
 
 }

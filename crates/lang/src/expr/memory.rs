@@ -4,8 +4,8 @@
 //! memory. Two fixed limits apply. One value may have as many bytes as a document inside of the server (64 MiB; a
 //! document sent to a client may have 16). All values built for one document may have four times that.
 //!
-//! Below these limits the request may use the memory that the server has left. [`super::Pace::room`] checks it before
-//! a large value is built, and in each iteration of a loop after it has built large values.
+//! Below these limits the request may use the memory that the server has left. [`super::Pace::check_memory`] checks it
+//! before a large value is built, and in each iteration of a loop after it has built large values.
 
 use nagi_bson::{Doc, Value};
 use nagi_error::{Code, Result, bail};
@@ -29,7 +29,7 @@ impl Eval<'_> {
     /// # Errors
     /// 10334 for a value that is too large, 146 if too much was built for this document or the memory is not
     /// available.
-    pub(crate) fn check_room(&self, bytes: usize) -> Result<()> {
+    pub(crate) fn check_value_memory(&self, bytes: usize) -> Result<()> {
         if bytes <= SMALL_BYTES {
             return Ok(());
         }
@@ -43,7 +43,7 @@ impl Eval<'_> {
         self.check_written(written)?;
         self.check_arena(0)?;
         match self.arena.allocated_bytes() > UNASKED_BYTES {
-            true => self.vars.room(0),
+            true => self.vars.check_memory(0),
             false => Ok(()),
         }
     }
@@ -56,7 +56,7 @@ impl Eval<'_> {
             return Ok(());
         }
         check_size(written)?;
-        self.vars.room(2 * written)
+        self.vars.check_memory(2 * written)
     }
 
     /// Returns the value that is going to be written after `written` bytes, if the memory for both is available.
@@ -73,7 +73,7 @@ impl Eval<'_> {
     #[inline]
     pub(crate) fn check_work(&self, bytes: usize) -> Result<()> {
         match bytes > UNASKED_BYTES {
-            true => self.vars.room(bytes),
+            true => self.vars.check_memory(bytes),
             false => Ok(()),
         }
     }

@@ -21,7 +21,8 @@ struct Scratch(PathBuf);
 
 impl Scratch {
     fn new(name: &str) -> Scratch {
-        let dir = std::env::temp_dir().join(format!("nagi-spool-{name}-{}", std::process::id()));
+        let dir =
+            std::env::temp_dir().join(format!("nagi-ring_buffer-{name}-{}", std::process::id()));
         let _ = fs::remove_dir_all(&dir);
         fs::create_dir_all(&dir).unwrap();
         Scratch(dir)
@@ -157,10 +158,10 @@ fn map(file: &File) -> Mapping {
 fn logs_are_written_by_the_thread_and_nothing_stays_behind() {
     let dir = Scratch::new("thread");
     let folder = dir.path();
-    let Some(spool) = open(folder, 64 << 10).unwrap() else { return };
+    let Some(ring_buffer) = open(folder, 64 << 10).unwrap() else { return };
     let ring = ring_of(folder);
     assert!(ring.exists());
-    let inner = Arc::clone(&spool.inner);
+    let inner = Arc::clone(&ring_buffer.inner);
     let mut expected: HashMap<u64, Vec<u8>> = HashMap::new();
     for log in 1..=4_u64 {
         // The third log reuses the file of the first, whose remaining bytes stay after its own.
@@ -183,18 +184,18 @@ fn logs_are_written_by_the_thread_and_nothing_stays_behind() {
     }
     assert!(!files::path(folder, 1).exists());
     assert_eq!(inner.append(4, b"closed"), libc::EBADF);
-    let gauges = spool.gauges();
+    let gauges = ring_buffer.gauges();
     assert!(gauges.used_bytes_max > 0 && gauges.capacity_bytes == 64 << 10);
     // A second process must not touch the ring of a running one.
     assert!(open(folder, 64 << 10).is_err());
-    drop((spool, inner));
+    drop((ring_buffer, inner));
     assert!(!ring.exists() && !folder.join("SPOOL").exists());
 }
 
 #[test]
 fn the_ring_of_a_removed_folder_is_removed_by_the_next_start() {
     let (gone, dir) = (Scratch::new("gone"), Scratch::new("next"));
-    let Some(spool) = open(gone.path(), 64 << 10).unwrap() else { return };
+    let Some(ring_buffer) = open(gone.path(), 64 << 10).unwrap() else { return };
     let ring = ring_of(gone.path());
     // As after a kill: there is no cleanup, and the lock is free.
     let copy = ring.with_file_name(format!("nagi-{}-{}", "0".repeat(8), std::process::id()));
@@ -203,15 +204,15 @@ fn the_ring_of_a_removed_folder_is_removed_by_the_next_start() {
     // `SPOOL` of that folder names another ring.
     assert!(!copy.exists() && ring.exists());
     fs::copy(&ring, &copy).unwrap();
-    drop(spool);
+    drop(ring_buffer);
     assert!(!ring.exists());
     // Nothing in the folder names a ring.
     drop(open(dir.path(), 64 << 10).unwrap());
     assert!(!copy.exists());
-    let spool = open(gone.path(), 64 << 10).unwrap().unwrap();
+    let ring_buffer = open(gone.path(), 64 << 10).unwrap().unwrap();
     let ring = ring_of(gone.path());
     fs::copy(&ring, &copy).unwrap();
-    drop(spool);
+    drop(ring_buffer);
     drop(gone);
     drop(open(dir.path(), 64 << 10).unwrap());
     assert!(!copy.exists());
@@ -220,17 +221,17 @@ fn the_ring_of_a_removed_folder_is_removed_by_the_next_start() {
 #[test]
 fn the_end_in_order_does_not_wait_for_the_last_reference() {
     let dir = Scratch::new("retire");
-    let Some(spool) = open(dir.path(), 64 << 10).unwrap() else { return };
+    let Some(ring_buffer) = open(dir.path(), 64 << 10).unwrap() else { return };
     let ring = ring_of(dir.path());
-    assert_eq!((spool.inner.create(1), spool.inner.append(1, b"abc")), (0, 0));
-    spool.retire();
+    assert_eq!((ring_buffer.inner.create(1), ring_buffer.inner.append(1, b"abc")), (0, 0));
+    ring_buffer.retire();
     assert!(!ring.exists() && !dir.path().join("SPOOL").exists());
     // A late reader of RocksDB may still close its log.
-    assert_eq!((spool.inner.sync(1), spool.inner.close(1)), (0, 0));
+    assert_eq!((ring_buffer.inner.sync(1), ring_buffer.inner.close(1)), (0, 0));
     assert_eq!(fs::read(files::path(dir.path(), 1)).unwrap(), b"abc");
     // The next process of the folder has its own ring file, which this one must not remove.
     let next = open(dir.path(), 64 << 10).unwrap().unwrap();
-    drop(spool);
+    drop(ring_buffer);
     assert!(ring_of(dir.path()).exists());
     drop(next);
 }
@@ -239,20 +240,26 @@ fn the_end_in_order_does_not_wait_for_the_last_reference() {
 fn a_log_that_cannot_be_created_says_so() {
     let dir = Scratch::new("fail");
     let folder = dir.path();
-    let Some(spool) = open(folder, 64 << 10).unwrap() else { return };
+    let Some(ring_buffer) = open(folder, 64 << 10).unwrap() else { return };
     fs::create_dir(files::path(folder, 1)).unwrap();
-    assert_eq!(spool.inner.create(1), 0);
-    assert_eq!(spool.inner.sync(1), libc::EISDIR);
+    assert_eq!(ring_buffer.inner.create(1), 0);
+    assert_eq!(ring_buffer.inner.sync(1), libc::EISDIR);
     // The error is returned once: RocksDB's later calls only dispose of the log.
-    assert_eq!((spool.inner.append(1, b"x"), spool.inner.sync(1), spool.inner.close(1)), (0, 0, 0));
-    assert_eq!(spool.failures(), 1);
+    assert_eq!(
+        (ring_buffer.inner.append(1, b"x"), ring_buffer.inner.sync(1), ring_buffer.inner.close(1)),
+        (0, 0, 0)
+    );
+    assert_eq!(ring_buffer.failures(), 1);
     fs::create_dir(files::path(folder, 2)).unwrap();
-    assert_eq!(spool.inner.create(2), 0);
-    spool.inner.drain();
-    assert_eq!(spool.inner.append(2, b"x"), libc::EISDIR);
-    assert_eq!((spool.inner.sync(2), spool.inner.close(2)), (0, 0));
-    assert_eq!((spool.inner.create(3), spool.inner.append(3, b"x")), (0, 0));
-    assert_eq!((spool.inner.sync(3), spool.inner.close(3), spool.failures()), (0, 0, 2));
+    assert_eq!(ring_buffer.inner.create(2), 0);
+    ring_buffer.inner.drain();
+    assert_eq!(ring_buffer.inner.append(2, b"x"), libc::EISDIR);
+    assert_eq!((ring_buffer.inner.sync(2), ring_buffer.inner.close(2)), (0, 0));
+    assert_eq!((ring_buffer.inner.create(3), ring_buffer.inner.append(3, b"x")), (0, 0));
+    assert_eq!(
+        (ring_buffer.inner.sync(3), ring_buffer.inner.close(3), ring_buffer.failures()),
+        (0, 0, 2)
+    );
 }
 
 fn ring_of(folder: &Path) -> PathBuf {

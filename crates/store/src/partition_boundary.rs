@@ -104,7 +104,7 @@ enum Phase {
     Watching,
 }
 
-pub(crate) struct Split {
+pub(crate) struct PartitionBoundary {
     permille: u32,
     /// Above this share the record cache caused disk reads.
     ceiling: u32,
@@ -115,9 +115,9 @@ pub(crate) struct Split {
     since_ms: i64,
 }
 
-impl Split {
-    pub(crate) fn new() -> Split {
-        Split {
+impl PartitionBoundary {
+    pub(crate) fn new() -> PartitionBoundary {
+        PartitionBoundary {
             permille: FIRST_PERMILLE,
             ceiling: MOST_PERMILLE,
             ceiling_looks: 0,
@@ -197,7 +197,7 @@ mod tests {
     type Model<'a> = &'a dyn Fn(f64) -> (f64, f64);
 
     /// Runs some million reads with a little noise. Returns the final share and the number of steps.
-    fn settle(split: &mut Split, seen: &mut Seen, model: Model<'_>) -> (u32, u32) {
+    fn settle(split: &mut PartitionBoundary, seen: &mut Seen, model: Model<'_>) -> (u32, u32) {
         let (mut steps, mut noise) = (0, 7_u64);
         for _ in 0..4000 {
             let (documents, blocks) = model(f64::from(split.permille()) / 1000.0);
@@ -230,28 +230,28 @@ mod tests {
 
     #[test]
     fn uniform_reads_of_too_much_give_the_memory_to_blocks() {
-        let mut split = Split::new();
+        let mut split = PartitionBoundary::new();
         let (permille, _) = settle(&mut split, &mut Seen::default(), &uniform(0.6));
         assert!(permille <= 60, "{permille}");
     }
 
     #[test]
     fn skewed_reads_give_it_to_documents() {
-        let mut split = Split::new();
+        let mut split = PartitionBoundary::new();
         let (permille, _) = settle(&mut split, &mut Seen::default(), &skewed(0.1));
         assert!(permille >= 300, "{permille}");
     }
 
     #[test]
     fn when_everything_fits_documents_save_time() {
-        let mut split = Split::new();
+        let mut split = PartitionBoundary::new();
         let (permille, _) = settle(&mut split, &mut Seen::default(), &uniform(2.2));
         assert!((350..=560).contains(&permille), "{permille}");
     }
 
     #[test]
     fn it_rests_and_wakes_when_the_reads_change() {
-        let (mut split, mut seen) = (Split::new(), Seen::default());
+        let (mut split, mut seen) = (PartitionBoundary::new(), Seen::default());
         settle(&mut split, &mut seen, &uniform(0.6));
         let (low, steps) = settle(&mut split, &mut seen, &uniform(0.6));
         assert_eq!(steps, 0);

@@ -12,13 +12,13 @@ use nagi_kv::Space;
 
 use crate::{
     BuildOptions, Collection, Index, RecordId, Store, WriteOptions, WriteTxn, engine_error::engine,
-    index::Doubts, keystring, store::txn::duplicate_key,
+    index::DeferredChecks, keystring, store::txn::duplicate_key,
 };
 
 /// Limit of doubtful keys caused by writers; further writers are refused.
 const DOUBT_COUNT_MAX: usize = 10_000;
 
-impl Doubts {
+impl DeferredChecks {
     /// Records a key. Returns false if there are too many.
     pub(crate) fn add(&self, key: &[u8]) -> bool {
         let mut keys = self.0.lock();
@@ -43,8 +43,8 @@ impl Store {
         index: &Index,
         options: BuildOptions<'_>,
     ) -> Result<()> {
-        let Some(doubts) = &index.doubts else { return Ok(()) };
-        let keys = std::mem::take(&mut *doubts.0.lock());
+        let Some(deferred) = &index.deferred else { return Ok(()) };
+        let keys = std::mem::take(&mut *deferred.0.lock());
         let write = WriteOptions { interrupt: options.interrupt, ..WriteOptions::default() };
         for key in keys {
             if let Some(interrupt) = options.interrupt {
@@ -67,7 +67,7 @@ fn settle(
     let end = [&full[..], &[keystring::AFTER]].concat();
     let mut cursor = txn.txn().cursor(Space::Index, &full, &end).map_err(engine)?;
     let mut usual: Option<RecordId> = None;
-    let mut aside: Vec<(RecordId, Vec<u8>)> = Vec::new();
+    let mut quarantined: Vec<(RecordId, Vec<u8>)> = Vec::new();
     let mut found = cursor.seek(&full).map_err(engine)?;
     while found {
         let layout = index.layout;
@@ -75,7 +75,7 @@ fn settle(
             Some([]) => usual = layout.split_head(cursor.value()).map(|(id, _)| id.to_id()),
             Some(tail) => {
                 if let Some(([], id)) = layout.split_tail(tail) {
-                    aside.push((id.to_id(), cursor.value().to_vec()));
+                    quarantined.push((id.to_id(), cursor.value().to_vec()));
                 }
             }
             None => {}
@@ -84,7 +84,7 @@ fn settle(
     }
     drop(cursor);
     // A record may have got the usual entry after its other entry was stored.
-    let others: Vec<_> = aside.iter().filter(|(id, _)| Some(id) != usual.as_ref()).collect();
+    let others: Vec<_> = quarantined.iter().filter(|(id, _)| Some(id) != usual.as_ref()).collect();
     if others.len() + usize::from(usual.is_some()) > 1 {
         let bits = others.first().map_or(&[][..], |(_, bits)| bits);
         return Err(duplicate_key(collection, index, key, bits));
@@ -95,7 +95,7 @@ fn settle(
         entry.extend_from_slice(bits);
         txn.txn().put(Space::Index, &full, &entry).map_err(engine)?;
     }
-    for (id, _) in &aside {
+    for (id, _) in &quarantined {
         let mut key = full.clone();
         id.key().append_tail(&mut key);
         txn.txn().delete(Space::Index, &key).map_err(engine)?;

@@ -2,7 +2,7 @@
 //! keeps.
 //!
 //! They reserve nothing. They compare the memory that the request has allocated (`nagi_budget::meter`) with what the
-//! server has left, and fail with 146 ExceededMemoryLimit. Evaluation has checks of its own: [`crate::expr::room`].
+//! server has left, and fail with 146 ExceededMemoryLimit. Evaluation has checks of its own: [`crate::expr::memory`].
 
 use nagi_bson::{Array, ValueBuf};
 use nagi_budget::meter;
@@ -73,7 +73,7 @@ pub fn check_copies(bytes: usize) -> Result<()> {
 ///
 /// # Errors
 /// 146 if it is not.
-pub(crate) fn room_for(array: Array<'_>) -> Result<()> {
+pub(crate) fn check_array(array: Array<'_>) -> Result<()> {
     let bytes = array.as_bytes().len();
     // An element has at least three bytes.
     if bytes / 3 * COPY_BYTES <= ASKED_BYTES {

@@ -15,7 +15,7 @@ use super::{
     raw::{self, Mapping},
     replay::replay,
     ring::{self, HEADER_BYTES, Owner, Ring},
-    thread::Spool,
+    thread::RingBuffer,
 };
 use crate::wal;
 
@@ -31,24 +31,24 @@ const PLACES: &[&str] = &["/dev/shm", "/run/shm"];
 ///
 /// # Errors
 /// Another process has the folder open, or the content of the old ring cannot be written.
-pub(crate) fn open(dir: &Path, ring_bytes: u64) -> io::Result<Option<Spool>> {
+pub(crate) fn open(dir: &Path, ring_bytes: u64) -> io::Result<Option<RingBuffer>> {
     recover(dir)?;
     for place in PLACES {
         match create(dir, Path::new(place), ring_bytes) {
-            Ok(Some(spool)) => return Ok(Some(spool)),
+            Ok(Some(ring_buffer)) => return Ok(Some(ring_buffer)),
             Ok(None) => {}
             Err(error) => {
                 log::warn!(target: "STORAGE", id = 7_702_013, place = *place, error:% = error;
-                    "No spool for the journal here");
+                    "No ring_buffer for the journal here");
             }
         }
     }
     log::warn!(target: "STORAGE", id = 7_702_014;
-        "The journal is written without a spool: commits wait when the file system does");
+        "The journal is written without a ring_buffer: commits wait when the file system does");
     Ok(None)
 }
 
-fn create(dir: &Path, place: &Path, ring_bytes: u64) -> io::Result<Option<Spool>> {
+fn create(dir: &Path, place: &Path, ring_bytes: u64) -> io::Result<Option<RingBuffer>> {
     let Ok(folder) = File::open(place) else { return Ok(None) };
     if !raw::is_memory(&folder) {
         return Ok(None);
@@ -65,7 +65,7 @@ fn create(dir: &Path, place: &Path, ring_bytes: u64) -> io::Result<Option<Spool>
         raw::lock(&file);
         let ring = Ring::create(memory, &owner, dir);
         write_name(dir, &path, &owner.id)?;
-        Spool::start(dir, ring, file, vec![dir.join(FILE), path.clone()])
+        RingBuffer::start(dir, ring, file, vec![dir.join(FILE), path.clone()])
     });
     if made.is_err() {
         let _ = fs::remove_file(&path);
@@ -81,7 +81,7 @@ fn remove_forgotten(place: &Path) {
         let path = entry.path();
         if entry.file_name().to_string_lossy().starts_with(PREFIX) && is_forgotten(&path) {
             log::info!(target: "STORAGE", id = 7_702_018, ring = path.display().to_string();
-                "Removing the spool of a folder that is gone");
+                "Removing the ring_buffer of a folder that is gone");
             let _ = fs::remove_file(&path);
         }
     }
@@ -147,7 +147,7 @@ fn recover_ring(dir: &Path, path: &Path, id: [u8; 16]) -> io::Result<()> {
         Err(error) => {
             // The folder is a copy, or part of one: the ring belongs to the original.
             log::warn!(target: "STORAGE", id = 7_702_015, ring = path.display().to_string(),
-                error:% = error; "A spool of the journal is left alone");
+                error:% = error; "A ring_buffer of the journal is left alone");
             return Ok(());
         }
     };
@@ -164,11 +164,11 @@ fn recover_ring(dir: &Path, path: &Path, id: [u8; 16]) -> io::Result<()> {
     match replay(dir, &ring) {
         Ok(bytes) => {
             log::info!(target: "STORAGE", id = 7_702_016, bytes = bytes;
-                "The journal was completed from the spool of a process that did not end cleanly");
+                "The journal was completed from the ring_buffer of a process that did not end cleanly");
         }
         Err(error) if error.kind() == io::ErrorKind::InvalidData => {
             log::error!(target: "STORAGE", id = 7_702_017, error:% = error;
-                "The spool of the journal is damaged; what stands before the damage was used");
+                "The ring_buffer of the journal is damaged; what stands before the damage was used");
         }
         Err(error) => return Err(error),
     }
