@@ -21,7 +21,7 @@ use std::time::{Duration, Instant};
 
 use nagi_bson::DocWriter;
 use nagi_error::{Code, Result, bail};
-use nagi_store::{Lifetime, Transaction};
+use nagi_store::{End, Lifetime, Transaction};
 use parking_lot::Mutex;
 
 use crate::clock;
@@ -78,22 +78,36 @@ impl Snapshots {
         Ok((time, self.keep(time, state)))
     }
 
-    /// Keeps a snapshot for requests that name its time. Of two snapshots with the same time, which are equal, the
-    /// newer is kept.
+    /// Keeps a snapshot for requests that name its time. Snapshots with the same time are equal: cursors may read the
+    /// one that is kept already, so that one is kept longer and the new one is dropped.
     fn keep(&self, time: u64, state: Transaction) -> Arc<Transaction> {
-        let state = Arc::new(state);
         let mut kept = self.kept.lock();
+        if let Some(equal) = kept.get_mut(&time)
+            && equal.state.ended().is_none()
+        {
+            equal.since = clock::now();
+            return Arc::clone(&equal.state);
+        }
+        let state = Arc::new(state);
         kept.insert(time, Kept { state: Arc::clone(&state), since: clock::now() });
-        if kept.len() > SNAPSHOT_COUNT_MAX {
-            kept.pop_first();
+        if kept.len() > SNAPSHOT_COUNT_MAX
+            && let Some((_, oldest)) = kept.pop_first()
+        {
+            oldest.state.end(End::Expired);
         }
         state
     }
 
-    /// Drops the snapshots that are older than `window` and those that were invalidated.
+    /// Drops the snapshots that are older than `window` and those that were invalidated. Cursors that read them end
+    /// with 239.
     pub(crate) fn expire(&self, window: Duration) {
         let Some(before) = clock::now().checked_sub(window) else { return };
-        self.kept.lock().retain(|_, kept| kept.since >= before && kept.state.ended().is_none());
+        self.kept.lock().retain(|_, kept| {
+            if kept.since < before {
+                kept.state.end(End::Expired);
+            }
+            kept.state.ended().is_none()
+        });
     }
 
     /// Drops all snapshots.

@@ -358,6 +358,35 @@ fn snapshot_reads_keep_their_state() {
 }
 
 #[test]
+fn cursors_on_equal_snapshots_live_as_long_as_the_snapshot() {
+    let server = member();
+    let mut client = Client::new(&server);
+    client.shell("{insert: 'c', documents: [{_id: 1}, {_id: 2}, {_id: 3}]}");
+    let find = "{find: 'c', batchSize: 2, readConcern: {level: 'snapshot'}}";
+    let open = |client: &mut Client| {
+        let reply = client.shell(find);
+        let cursor = reply.get("cursor").as_doc().unwrap();
+        (cursor.get("id").to_string(), cursor.get("atClusterTime").to_string())
+    };
+    let more = |client: &mut Client, id: &str| {
+        client.shell(&format!("{{getMore: {id}, collection: 'c', batchSize: 1}}"))
+    };
+    let (first, second) = (open(&mut client), open(&mut client));
+    assert_eq!(first.1, second.1, "no commit in between");
+    for (id, _) in [&first, &second] {
+        let reply = more(&mut client, id);
+        assert!(is_ok(&reply), "{reply:?}");
+    }
+    // More snapshots than the server keeps: the cursor's own is among the dropped ones.
+    let (id, _) = open(&mut client);
+    for number in 10..200 {
+        client.shell(&format!("{{insert: 'c', documents: [{{_id: {number}}}]}}"));
+        open(&mut client);
+    }
+    assert_eq!(code(&more(&mut client, &id)), 239);
+}
+
+#[test]
 fn drivers_may_have_retryable_writes_fail() {
     let server = member();
     let mut client = Client::new(&server);

@@ -76,6 +76,8 @@ pub enum End {
     TooLarge = 3,
     /// It is committed.
     Committed = 4,
+    /// It was a snapshot for reads, and it was kept for long enough.
+    Expired = 5,
 }
 
 /// A transaction of several statements. Dropping it rolls it back.
@@ -262,6 +264,7 @@ impl Bound {
             2 => Some(End::CatalogChanged),
             3 => Some(End::TooLarge),
             4 => Some(End::Committed),
+            5 => Some(End::Expired),
             _ => Some(End::Aborted),
         }
     }
@@ -282,6 +285,12 @@ impl Bound {
             Some(End::TooLarge) => bail!(
                 Code::TRANSACTION_TOO_LARGE_FOR_CACHE,
                 "transaction is too large and will not fit in the storage engine cache"
+            ),
+            Some(End::Expired) => bail!(
+                Code::SNAPSHOT_TOO_OLD,
+                "Read timestamp Timestamp({}, {}) is older than the oldest available timestamp.",
+                self.state.0 >> 32,
+                self.state.0 & u64::from(u32::MAX)
             ),
             Some(End::Aborted | End::Committed) => {
                 bail!(Code::NO_SUCH_TRANSACTION, "Transaction has ended")
