@@ -1,6 +1,6 @@
 //! The maximum number of connections, derived from the limit of open files.
 //!
-//! Exhausted file descriptors must not affect the storage engine, whose journal occasionally needs a new file.
+//! Exhausted file descriptors must not affect the storage engine, whose write-ahead log occasionally needs a new file.
 //! Connections therefore get four fifths of the limit, as in mongod, and a connection with one of the last descriptors
 //! is closed, no matter what the other descriptors are used for.
 

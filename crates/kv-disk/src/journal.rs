@@ -1,4 +1,4 @@
-//! The journal thread: syncs the log to disk at each commit interval, and at once when a commit waits for
+//! The thread of the write-ahead log: syncs it to disk at each commit interval, and at once when a commit waits for
 //! durability.
 //!
 //! A commit that must be durable registers the newest stamp it waits for and sleeps. One sync serves all commits

@@ -4,7 +4,7 @@
 //!   special       refuses pipes, sockets and devices in a data directory
 //!   capacity      refuses writes before the disk is full
 //!   descriptors   reserve file descriptors for the log
-//!   journal       one thread that syncs the log for all waiting commits
+//!   journal       one thread that syncs the write-ahead log for all waiting commits
 //!   group         group commit: one thread writes for all waiting commits
 //!   scratch       unnamed files for runs of sorts
 //!   fatal         ends the process when the log cannot be written

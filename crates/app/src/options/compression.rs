@@ -1,4 +1,4 @@
-//! The compressors of documents, indexes and the journal, from options and from WiredTiger's configuration strings.
+//! The compressors of documents, indexes and the write-ahead log, from options and from WiredTiger's configuration strings.
 
 use nagi_kv::Compressor;
 use nagi_store::{engine_config, table_config};

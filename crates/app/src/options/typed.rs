@@ -58,7 +58,7 @@ pub(crate) struct MappedOptions {
     pub(crate) small_files: bool,
     /// Accepted from old configurations; there are no namespace files.
     pub(crate) ns_size_mb: Option<i64>,
-    /// The maximum time for which a commit may be in the journal only.
+    /// The maximum time for which a commit may be in the write-ahead log only.
     pub(crate) sync_period_secs: u64,
 }
 

@@ -42,7 +42,7 @@ const RUN_MS_MIN: u64 = 20;
 const RUN_MS_SPREAD: u64 = 900;
 /// A duration longer than any round.
 const LONG: Duration = Duration::from_secs(600);
-/// Exit code of a server that cannot write its journal.
+/// Exit code of a server that cannot write its write-ahead log.
 const ENDED_BY_DISK: i32 = 14;
 /// Size of the disk whose power is cut.
 const DISK_MEGABYTES: u64 = 768;

@@ -17,7 +17,7 @@ const SYNCED_PERCENT: u64 = 25;
 pub(super) struct Written {
     pub(super) acknowledged: u64,
     pub(super) synced: u64,
-    /// The time at which the last acknowledged write with `j: true` was sent. The journal is ordered, so every
+    /// The time at which the last acknowledged write with `j: true` was sent. The write-ahead log is ordered, so every
     /// write that any client had acknowledged by then is also on disk.
     pub(super) certain_at: Option<Instant>,
 }

@@ -129,7 +129,7 @@ fn measure(args: &Args, plan: &Plan, scratch: &Path, folder: &Path) -> Outcome<R
     let server = group.server(&program, folder, &more)?;
     let mut connection = Connection::open(&server.address)?;
     connection.be_patient(SILENCE_MAX)?;
-    // The start writes and removes data of the journal; this is not part of the scan.
+    // The start writes and removes data of the write-ahead log; this is not part of the scan.
     run.disk_bytes = settled_disk_bytes(folder);
     forget(folder)?;
     run.walk_before = run.phase("walk before", begin, &group, server.id(), || group.walk())?;

@@ -45,7 +45,7 @@ fn segment_path(dir: &Path, number: u64) -> PathBuf {
     dir.join(format!("{PREFIX}{number}"))
 }
 
-/// Files of the journal folder with this prefix, in ascending order of their number.
+/// Files of the directory `journal` with this prefix, in ascending order of their number.
 fn numbered(dir: &Path, prefix: &str) -> Result<Vec<(u64, PathBuf)>> {
     let mut files = Vec::new();
     for entry in fs::read_dir(dir)? {

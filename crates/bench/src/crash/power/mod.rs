@@ -143,7 +143,7 @@ impl Machine {
         Ok(())
     }
 
-    /// Removes the journal's write-ahead ring buffer. It is in shared memory, which a real power cut would
+    /// Removes the ring buffer of the write-ahead log. It is in shared memory, which a real power cut would
     /// clear and this simulated one does not.
     fn empty_memory(&self) {
         let name = self.data.join("rocksdb/SPOOL");
