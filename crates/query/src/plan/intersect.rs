@@ -28,7 +28,7 @@ use crate::source::ExecutionStats;
 /// Limit of indexes that are intersected.
 const INDEXES_MAX: usize = 4;
 /// The number of index entries whose skip costs as much as fetching a document by its record; measured, see
-/// `docs/decisions/032-a-cached-plan-is-a-choice.md`.
+/// `docs/decisions/032-plan-cache-stores-the-choice.md`.
 const ENTRIES_PER_DOCUMENT: u64 = 4;
 
 /// The cost of a trial or a run, in index entries.
