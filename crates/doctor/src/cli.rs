@@ -10,13 +10,13 @@ use crate::{json, read, report};
 const USAGE: &str = "\
 nagi doctor [-f FILE] [--dbpath DIR] [--json] [--quick] [--maxConns N]
 
-  -f FILE        the server's configuration file: says the data folder and the number of connections
-  --dbpath DIR   the data folder (/data/db)
+  -f FILE        the server's configuration file, which has the data directory and the number of connections
+  --dbpath DIR   the data directory (/data/db)
   --json         one JSON document instead of tables
   --quick        without the test of the disk, which takes a few seconds
-  --maxConns N   connections the server shall hold (65536)
+  --maxConns N   connections the server must support (65536)
 
-Exit code: 0 nothing or notes only, 1 warnings, 3 something critical, 2 wrong usage.
+Exit code: 0 no finding or notes only, 1 warnings, 3 a critical finding, 2 wrong usage.
 ";
 
 /// The server's defaults, which apply if no option overrides them.
@@ -103,7 +103,7 @@ fn parse(
             ("--maxConns", _) => {
                 let value = needed()?;
                 let count = value.parse().ok().filter(|n| (1..=1_000_000).contains(n));
-                let problem = || format!("'{value}' is no number of connections");
+                let problem = || format!("'{value}' is not a number of connections");
                 connections = Some(count.ok_or_else(problem)?);
             }
             _ => return Err(format!("unrecognised argument '{arg}'")),

@@ -98,7 +98,7 @@ impl Facts {
 
     /// The data directory.
     pub(crate) fn data(&self) -> Result<&DataFolder, NotKnown> {
-        self.data.as_ref().ok_or_else(|| NotKnown("there is no data folder".into()))
+        self.data.as_ref().ok_or_else(|| NotKnown("there is no data directory".into()))
     }
 
     /// The mount that contains the data directory.

@@ -50,7 +50,7 @@ pub struct Finding {
     /// The reason it is harmful for a database.
     pub why: String,
     /// The command or the setting that fixes it.
-    pub mend: String,
+    pub fix: String,
     /// The line that a server logs at startup; notes have none.
     pub startup: Option<StartupLine>,
 }
@@ -68,15 +68,15 @@ pub struct StartupLine {
     pub attr: DocBuf,
 }
 
-/// Creates a finding from `what`, `why` and `mend`.
+/// Creates a finding from `what`, `why` and `fix`.
 pub(crate) fn found(
     severity: Severity,
     what: impl Into<String>,
     why: impl Into<String>,
-    mend: impl Into<String>,
+    fix: impl Into<String>,
 ) -> Finding {
-    let (what, why, mend) = (what.into(), why.into(), mend.into());
-    Finding { severity, what, why, mend, startup: None }
+    let (what, why, fix) = (what.into(), why.into(), fix.into());
+    Finding { severity, what, why, fix, startup: None }
 }
 
 /// The result "no problem".

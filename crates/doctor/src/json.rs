@@ -27,7 +27,7 @@ pub(crate) fn print(facts: &Facts, report: &Report) -> String {
                     out.put("severity", finding.severity.name());
                     out.put("what", finding.what.as_str());
                     out.put("why", finding.why.as_str());
-                    out.put("mend", finding.mend.as_str());
+                    out.put("fix", finding.fix.as_str());
                     if let Some(line) = &finding.startup {
                         out.put("logId", line.id);
                     }

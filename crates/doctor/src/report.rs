@@ -56,7 +56,7 @@ impl Report {
 pub(crate) fn print(facts: &Facts, report: &Report) -> String {
     let mut out = String::new();
     if let Some(data) = &facts.data {
-        let _ = write!(out, "Data folder {}", data.path);
+        let _ = write!(out, "Data directory {}", data.path);
         if let Some(pid) = facts.server_pid {
             let _ = write!(out, ", server with process id {pid}");
         }
@@ -69,7 +69,7 @@ pub(crate) fn print(facts: &Facts, report: &Report) -> String {
         row(&mut out, finding.severity.name(), check.name, &finding.what);
         row(&mut out, "", "  why", &finding.why);
         // On one line, so that it can be copied.
-        let _ = writeln!(out, "{:<10}{:<NAME_WIDTH$}{}\n", "", "  mend", finding.mend);
+        let _ = writeln!(out, "{:<10}{:<NAME_WIDTH$}{}\n", "", "  fix", finding.fix);
     }
     for (check, value) in &report.good {
         row(&mut out, "good", check.name, value);
@@ -182,7 +182,7 @@ mod tests {
         let text = print(&facts, &report);
         for line in [
             "critical  data_folder              does not exist",
-            "            mend                  sysctl -w vm.overcommit_memory=0   (keep it in /etc/sysctl.d)",
+            "            fix                   sysctl -w vm.overcommit_memory=0   (keep it in /etc/sysctl.d)",
             "not known swap                    /proc/meminfo cannot be read",
             "  allocate 16 MB                   42 us",
             "  random read 4 KB                 80 us    2.0 ms        9000",

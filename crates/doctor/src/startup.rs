@@ -13,7 +13,7 @@ pub fn startup_warnings(folder: Option<&Path>, connection_count_max: u64) -> Vec
     of(&read::facts(folder, connection_count_max))
 }
 
-/// The lines that the facts give rise to, in the order of the catalogue.
+/// The lines that the facts give rise to, in the order of the registry.
 fn of(facts: &Facts) -> Vec<StartupLine> {
     let mut lines = Vec::new();
     for check in CHECKS.iter().filter(|check| !check.is_measured) {

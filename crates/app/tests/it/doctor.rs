@@ -30,7 +30,7 @@ fn the_exit_code_is_the_worst_finding() {
             Value::String("warning") => 1,
             _ => 0,
         };
-        assert!(matches!(finding.get("mend"), Value::String(text) if !text.is_empty()));
+        assert!(matches!(finding.get("fix"), Value::String(text) if !text.is_empty()));
         worst.max(code)
     });
     assert_eq!((code, report.get("exitCode")), (Some(worst), Value::Int32(worst)));

@@ -23,9 +23,9 @@ fn run(facts: &Facts) -> Verdict {
         return found(
             Warning,
             format!("The file system has no fallocate; filling with zeroes took: {text}"),
-            "a file can only be prepared by writing all of it, which stalls what shares the disk; \
-             Nagi lets files grow as they are written instead, at the price of fragments",
-            "move the data folder to ext4 or XFS",
+            "a file can only be prepared by writing all of it, which stalls other users of the \
+             disk; Nagi lets files grow as they are written instead, which fragments them",
+            "move the data directory to ext4 or XFS",
         )
         .verdict();
     }

@@ -24,15 +24,17 @@ fn run(facts: &Facts) -> Verdict {
     };
     let throttled = throttled(facts, folder);
     let what = match throttled {
-        Some(count) => format!("A quota gives {share:.1} CPUs; it stopped the group {count} times"),
-        None => format!("A quota gives {share:.1} CPUs"),
+        Some(count) => {
+            format!("A quota allows {share:.1} CPUs; it stopped the group {count} times")
+        }
+        None => format!("A quota allows {share:.1} CPUs"),
     };
     found(
         Note,
         what,
         format!(
-            "once {} of CPU time are used, every thread of the server stops until the period of {} is \
-             over, commits and all",
+            "once {} of CPU time are used, all threads of the server, commits included, stop until \
+             the period of {} is over",
             micros(quota),
             micros(period)
         ),

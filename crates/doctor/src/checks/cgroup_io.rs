@@ -29,9 +29,12 @@ fn run(facts: &Facts) -> Verdict {
     found(
         Note,
         format!("The control group limits the disk: {}", text.join(", ")),
-        "at the limit requests wait in the kernel, flushes and compactions in front of reads; what the \
-         disk itself can do does not matter",
-        format!("raise or remove the limit in {path}   (docker: --device-write-bps and the like)"),
+        "at the limit requests wait in the kernel, and reads wait behind flushes and compactions, \
+         even if the disk is faster",
+        format!(
+            "raise or remove the limit in {path}   (docker: --device-write-bps and similar \
+                 options)"
+        ),
     )
     .verdict()
 }

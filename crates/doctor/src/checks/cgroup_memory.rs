@@ -40,9 +40,9 @@ fn run(facts: &Facts) -> Verdict {
         None => good("no limit"),
         Some((limit, path)) if limit < LEAST => found(
             Warning,
-            format!("The control group gives only {} of memory", bytes(limit)),
-            "the server would be killed when its least cache, its write buffers and the connections \
-             meet",
+            format!("The control group allows only {} of memory", bytes(limit)),
+            "the smallest cache, the write buffers and the connections need more, and the kernel \
+             would kill the server",
             format!("echo {} > {path}   (or --memory of the container)", 1_u64 << 30),
         )
         .logged_as_found("CONTROL", 8_210_003)

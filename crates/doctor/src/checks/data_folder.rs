@@ -3,7 +3,7 @@ use super::prelude::*;
 
 pub(super) static DATA_FOLDER: Check = Check {
     name: "data_folder",
-    title: "the data folder",
+    title: "the data directory",
     reads: &[mounts::PATH],
     is_measured: false,
     run,
@@ -15,7 +15,7 @@ fn run(facts: &Facts) -> Verdict {
         return found(
             Critical,
             format!("{} does not exist", data.path),
-            "the server ends at once with exit code 100",
+            "the server exits at once with exit code 100",
             format!("mkdir -p {}", data.path),
         )
         .verdict();
@@ -27,7 +27,7 @@ fn run(facts: &Facts) -> Verdict {
         return found(
             Critical,
             format!("{} cannot be written by this user", data.path),
-            "the server ends at once with exit code 100, unless it runs as another user",
+            "the server exits at once with exit code 100, unless it runs as another user",
             format!("chown -R USER {}", data.path),
         )
         .verdict();

@@ -19,7 +19,10 @@ fn run(facts: &Facts) -> Verdict {
         ));
     };
     let Some(days) = history::days_until_full(&facts.history, available) else {
-        return good(format!("free space does not shrink (seen for {:.1} days)", trend.seen_days));
+        return good(format!(
+            "free space does not shrink (observed for {:.1} days)",
+            trend.seen_days
+        ));
     };
     let text = format!(
         "full in {} days at {} a day",

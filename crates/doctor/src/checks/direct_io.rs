@@ -15,9 +15,9 @@ fn run(facts: &Facts) -> Verdict {
     found(
         Note,
         "The file system refuses O_DIRECT",
-        "flushes and compactions go through the page cache, where they push out what other programs \
-         use; the disk could not be measured either",
-        "move the data folder to ext4 or XFS on a local disk",
+        "flushes and compactions go through the page cache, where they evict the data of other \
+         programs; the disk could not be measured either",
+        "move the data directory to ext4 or XFS on a local disk",
     )
     .verdict()
 }

@@ -25,11 +25,11 @@ fn run(facts: &Facts) -> Verdict {
     );
     let why = "once the working set is larger than the cache, every operation waits for about one \
                such read";
-    let mend = "use a faster disk or a larger IOPS allowance, or keep the working set in memory: \
+    let fix = "use a faster disk or a larger IOPS allowance, or keep the working set in memory: \
                 storage.wiredTiger.engineConfig.cacheSizeGB";
     match read.per_second {
-        n if n < 200.0 => found(Warning, format!("The disk is slow: {text}"), why, mend).verdict(),
-        n if n < 2_000.0 => found(Note, format!("The disk is modest: {text}"), why, mend).verdict(),
+        n if n < 200.0 => found(Warning, format!("The disk is slow: {text}"), why, fix).verdict(),
+        n if n < 2_000.0 => found(Note, format!("The disk is modest: {text}"), why, fix).verdict(),
         _ => good(text),
     }
 }

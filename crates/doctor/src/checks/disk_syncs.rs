@@ -17,13 +17,14 @@ fn run(facts: &Facts) -> Verdict {
     };
     let text = format!("p50 {}, p99 {}", micros(sync.p50_us), micros(sync.p99_us));
     let why = "writes with j: true or w: \"majority\" return after such a sync";
-    let mend = "use a disk with power-loss protection, or put the data folder on a disk of its own";
+    let fix = "use a disk with power-loss protection, or put the data directory on a disk of its \
+                own";
     match (sync.p50_us, sync.p99_us) {
         (p50, p99) if p50 > 30_000.0 || p99 > 200_000.0 => {
-            found(Warning, format!("Syncs are slow: {text}"), why, mend).verdict()
+            found(Warning, format!("Syncs are slow: {text}"), why, fix).verdict()
         }
         (p50, _) if p50 > 8_000.0 => {
-            found(Note, format!("Syncs take their time: {text}"), why, mend).verdict()
+            found(Note, format!("Syncs are rather slow: {text}"), why, fix).verdict()
         }
         _ => good(text),
     }

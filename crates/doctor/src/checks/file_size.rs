@@ -17,7 +17,7 @@ fn run(facts: &Facts) -> Verdict {
     found(
         Critical,
         format!("Files may not be larger than {}", bytes(limit)),
-        "a write past the limit ends the process (SIGXFSZ)",
+        "a write past the limit kills the process (SIGXFSZ)",
         "ulimit -f unlimited   (systemd: LimitFSIZE=infinity)",
     )
     .logged_as_found("CONTROL", 8_210_006)

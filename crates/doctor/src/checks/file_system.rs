@@ -10,7 +10,7 @@ pub(super) static FILE_SYSTEM: Check = Check {
     run,
 };
 
-const MOVE: &str = "move the data folder to ext4 or XFS on a local disk";
+const MOVE: &str = "move the data directory to ext4 or XFS on a local disk";
 
 /// Types whose storage is on another machine or behind a user-space process.
 const REMOTE: &[&str] = &[
@@ -40,16 +40,17 @@ fn run(facts: &Facts) -> Verdict {
         "tmpfs" | "ramfs" | "devtmpfs" => logged(
             Critical,
             kind,
-            "is in memory and gone after a reboot",
-            "nothing that is written survives the machine, and the data competes with the cache",
-            "use --storageEngine inMemory if that is meant; else a folder on a disk",
+            "is in memory and lost at a reboot",
+            "no write survives a restart of the machine, and the data competes with the cache for \
+             memory",
+            "use --storageEngine inMemory if this is intended, otherwise a directory on a disk",
             8_210_007,
         ),
         "ext3" => logged(
             Warning,
             kind,
             "cannot reserve space without writing it",
-            "ext3 has no fallocate, and an fsync writes out what other files wait for: both show as \
+            "ext3 has no fallocate, and an fsync also writes the data of other files: both show as \
              stalls of seconds",
             "back up; tune2fs -O extent,uninit_bg,dir_index DEVICE; e2fsck -f DEVICE; mount it as ext4",
             8_210_008,
@@ -57,26 +58,26 @@ fn run(facts: &Facts) -> Verdict {
         "overlay" | "aufs" => logged(
             Warning,
             kind,
-            "belongs to a container and goes with it",
-            "the layer is deleted with the container; the first write to an existing file copies all of it",
-            "mount a volume at the data folder: docker run -v VOLUME:/data/db",
+            "belongs to a container and is deleted with it",
+            "the first write to an existing file of the layer copies the whole file",
+            "mount a volume at the data directory: docker run -v VOLUME:/data/db",
             8_210_009,
         ),
         "ext2" | "vfat" | "msdos" | "exfat" | "ntfs" | "ntfs3" | "fuseblk" | "hfsplus" => logged(
             Warning,
             kind,
-            "has no journal of its own or is no native one",
-            "after a power cut files may be missing or torn in ways no write-ahead log can mend",
+            "has no journal or is not a native Linux file system",
+            "after a power cut files may be missing or torn in ways no write-ahead log can repair",
             MOVE,
             8_210_010,
         ),
         "btrfs" | "zfs" | "bcachefs" | "f2fs" | "nilfs2" => found(
             Note,
-            format!("The data folder is on {kind}, which writes every block to a new place"),
+            format!("The data directory is on {kind}, which writes every block to a new place"),
             "files written in place (the log) become fragments, and a full file system stalls long \
              before it is full",
             match kind {
-                "btrfs" => "chattr +C on the empty data folder, or move it to ext4 or XFS",
+                "btrfs" => "chattr +C on the empty data directory, or move it to ext4 or XFS",
                 "zfs" => "zfs set recordsize=16K and atime=off, or move it to ext4 or XFS",
                 _ => MOVE,
             },
@@ -85,17 +86,19 @@ fn run(facts: &Facts) -> Verdict {
             Warning,
             kind,
             "is reached over a network or through another process",
-            "an operation waits for the network, locks and fsync are only as good as the other side, \
-             and an outage hangs the server",
+            "an operation waits for the network, locks and fsync depend on the other side, and an \
+             outage hangs the server",
             MOVE,
             8_210_011,
         ),
-        _ => found(Note, format!("The data folder is on {on}"), "Nagi is not tested there", MOVE),
+        _ => {
+            found(Note, format!("The data directory is on {on}"), "Nagi is not tested there", MOVE)
+        }
     };
     finding.verdict()
 }
 
-fn logged(severity: Severity, kind: &str, what: &str, why: &str, mend: &str, id: i64) -> Finding {
-    found(severity, format!("The data folder is on {kind}, which {what}"), why, mend)
+fn logged(severity: Severity, kind: &str, what: &str, why: &str, fix: &str, id: i64) -> Finding {
+    found(severity, format!("The data directory is on {kind}, which {what}"), why, fix)
         .logged_as_found("STORAGE", id)
 }

@@ -9,14 +9,14 @@ const GIB: u64 = 1 << 30;
 fn run(facts: &Facts) -> Verdict {
     let data = facts.data()?;
     if data.total_bytes == 0 {
-        return Err(NotKnown("the file system does not tell its size".into()));
+        return Err(NotKnown("the file system does not report its size".into()));
     }
     let (free, total) = (data.available_bytes, data.total_bytes);
     let share = percent(free, total);
     let text = format!("{} of {} are free ({share:.0} %)", bytes(free), bytes(total));
     let why = "compactions write new files before they remove old ones; on a full disk every write \
                fails (14031 OutOfDiskSpace)";
-    let mend =
+    let fix =
         "add space, or remove what is not needed: db.collection.drop(), TTL indexes, old dumps";
     // On a large disk 50 GB are enough, even if they are less than a tenth.
     let bad = match share {
@@ -25,7 +25,7 @@ fn run(facts: &Facts) -> Verdict {
         _ => None,
     };
     if let Some(severity) = bad {
-        return found(severity, format!("Only {text}"), why, mend)
+        return found(severity, format!("Only {text}"), why, fix)
             .logged_as_found("STORAGE", 8_210_012)
             .verdict();
     }
@@ -34,7 +34,7 @@ fn run(facts: &Facts) -> Verdict {
         return found(
             Warning,
             format!("The file system can hold only {} more files", data.file_count_free),
-            "the engine makes new files all the time; without inodes it fails like a full disk",
+            "the engine creates files continuously; without inodes it fails as on a full disk",
             "remove small files elsewhere on it, or make a file system with more inodes (mkfs -N)",
         )
         .logged_as_found("STORAGE", 8_210_013)

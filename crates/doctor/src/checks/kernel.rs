@@ -15,13 +15,13 @@ fn run(facts: &Facts) -> Verdict {
     let (Some(Ok(major)), Some(Ok(minor))) = (numbers.next(), numbers.next()) else {
         return Err(NotKnown(format!("\"{release}\" has no version")));
     };
-    let mend = "install the current kernel of the distribution";
+    let fix = "install the current kernel of the distribution";
     match (major, minor) {
         version if version < (3, 10) => found(
             Warning,
             format!("Linux {release} is too old"),
             "fallocate, fsync and direct I/O of ext4 and XFS had faults that lose data after a crash",
-            mend,
+            fix,
         )
         .logged_as_found("CONTROL", 8_210_014)
         .verdict(),
@@ -30,7 +30,7 @@ fn run(facts: &Facts) -> Verdict {
             format!("Linux {release} is old"),
             "errors of write-back may go unreported to fsync (before 4.13), and the multi-queue block \
              layer is missing or young",
-            mend,
+            fix,
         )
         .verdict(),
         _ => good(format!("Linux {release}")),

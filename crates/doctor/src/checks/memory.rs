@@ -28,8 +28,9 @@ fn run(facts: &Facts) -> Verdict {
     let finding = found(
         severity,
         format!("Memory is short: {text}"),
-        "the kernel reclaims, swaps or ends the largest process, which is the database",
-        "lower storage.wiredTiger.engineConfig.cacheSizeGB, end what else needs memory, or add some",
+        "the kernel reclaims, swaps or kills the largest process, which is the database",
+        "lower storage.wiredTiger.engineConfig.cacheSizeGB, stop other processes that need memory, \
+         or add memory",
     );
     match severity {
         Note => finding.verdict(),

@@ -1,4 +1,4 @@
-//! The catalogue of checks: one row per check, one file each, sorted by name.
+//! The registry of checks: one row per check, one file each, sorted by name.
 
 mod address_space;
 mod allocation;
@@ -32,7 +32,7 @@ mod transparent_huge_pages;
 use crate::facts::Facts;
 use crate::finding::Verdict;
 
-/// A row of the catalogue.
+/// A row of the registry.
 pub struct Check {
     /// The name in reports and scripts, and the name of the check's file.
     pub name: &'static str,

@@ -36,7 +36,7 @@ fn run(facts: &Facts) -> Verdict {
         return found(
             Warning,
             format!("{point} is mounted with sync"),
-            "every write waits for the disk, also those that nobody asked to be durable",
+            "every write waits for the disk, even if the client did not request durability",
             format!("mount -o remount,async {point}"),
         )
         .logged_as_found("STORAGE", 8_210_017)
@@ -46,8 +46,8 @@ fn run(facts: &Facts) -> Verdict {
         return found(
             Note,
             format!("{point} is mounted with discard"),
-            "the disk is told of the blocks of each removed file at once, and some disks answer nobody \
-             meanwhile",
+            "the disk is told of the blocks of each removed file at once, and some disks stall \
+             other requests meanwhile",
             format!("mount -o remount,nodiscard {point} && systemctl enable --now fstrim.timer"),
         )
         .verdict();
@@ -65,7 +65,7 @@ fn run(facts: &Facts) -> Verdict {
     found(
         severity,
         format!("{point} is mounted without noatime"),
-        format!("{cost}, which nobody looks at"),
+        format!("{cost}, which no program needs"),
         format!("mount -o remount,noatime {point}   (and noatime in /etc/fstab)"),
     )
     .verdict()

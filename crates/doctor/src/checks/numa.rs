@@ -29,7 +29,7 @@ fn run(facts: &Facts) -> Verdict {
         Note,
         format!("Memory is in several NUMA nodes ({online})"),
         "the cache is filled by whichever thread comes first, so one node may be full while others \
-         have room",
+         have free memory",
         "numactl --interleave=all nagi serve ...",
     )
     .verdict()

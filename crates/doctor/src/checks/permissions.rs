@@ -3,7 +3,7 @@ use super::prelude::*;
 
 pub(super) static PERMISSIONS: Check = Check {
     name: "permissions",
-    title: "owner and permissions of the data folder's files",
+    title: "owner and permissions of the data directory's files",
     reads: &[],
     is_measured: false,
     run,
@@ -19,10 +19,11 @@ fn run(facts: &Facts) -> Verdict {
         return found(
             Critical,
             format!(
-                "{} files or folders in {} belong to another user than the folder, {} for one",
+                "{} files or directories in {} belong to another user than the directory, {} for \
+                 one",
                 access.foreign_count, data.path, access.foreign_example
             ),
-            "a server that runs as the folder's owner cannot read or write them",
+            "a server that runs as the directory's owner cannot read or write them",
             format!("chown -R --reference={0} {0}", data.path),
         )
         .verdict();
@@ -40,10 +41,11 @@ fn run(facts: &Facts) -> Verdict {
         return found(
             Warning,
             format!(
-                "{} files or folders in {} are open to other users of this machine, {} for one",
+                "{} files or directories in {} are open to other users of this machine, {} for one",
                 access.open_count, data.path, access.open_example
             ),
-            "whoever has an account here can copy the data, past any login",
+            "every user with an account on this machine can copy the data without a login to the \
+             server",
             format!(
                 "chmod -R go-rwx {}   (a server that starts does it, unless honorSystemUmask or \
                  processUmask say otherwise)",
@@ -52,5 +54,5 @@ fn run(facts: &Facts) -> Verdict {
         )
         .verdict();
     }
-    good("its owner's alone")
+    good("accessible to its owner only")
 }

@@ -22,7 +22,7 @@ fn run(facts: &Facts) -> Verdict {
     found(
         if kib > LARGE_KIB { Warning } else { Note },
         format!("The disk reads {kib} KB ahead"),
-        "lookups in an index read a few KB at random places; what is read beyond them costs bandwidth \
+        "lookups in an index read a few KB at random places; the data read ahead costs bandwidth \
          and fills the page cache",
         format!("echo 32 > {path}   (keep it by a udev rule)"),
     )

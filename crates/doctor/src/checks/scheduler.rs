@@ -32,8 +32,8 @@ fn run(facts: &Facts) -> Verdict {
         ("cfq" | "bfq", false) => found(
             Note,
             format!("The scheduler is {chosen} on {on}"),
-            "it waits for further requests of the same process and shares out time slices, which only \
-             adds latency there",
+            "it waits for further requests of the same process and divides time into slices, which \
+             only adds latency on such a disk",
             format!("echo none > {path}"),
         )
         .verdict(),

@@ -32,7 +32,8 @@ fn run(facts: &Facts) -> Verdict {
         return found(
             Note,
             format!("{} of {} swap are used", bytes(used), bytes(total)),
-            "the machine is or was short of memory; what is in swap comes back one page fault at a time",
+            "the machine is or was short of memory; swapped pages are read back by one page fault \
+             each",
             "free -m; lower storage.wiredTiger.engineConfig.cacheSizeGB, or add memory",
         )
         .verdict();

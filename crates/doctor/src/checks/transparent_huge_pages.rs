@@ -19,8 +19,8 @@ fn run(facts: &Facts) -> Verdict {
     found(
         Warning,
         "Transparent huge pages are always used",
-        "memory is given back in small pieces, but taken 2 MB at a time: the process grows past its \
-         budget, and the kernel stalls it while it makes huge pages",
+        "memory is returned to the kernel in small pieces, but allocated 2 MB at a time: the \
+         process grows past its budget, and the kernel stalls it while it makes huge pages",
         format!("echo madvise > {PATH}   (keep it by transparent_hugepage=madvise at boot)"),
     )
     .logged(

@@ -103,7 +103,7 @@ pub(crate) fn measure(folder: &Path, available_bytes: u64) -> Measured {
         return measured;
     }
     if let Err(error) = fill_in(folder, &mut measured) {
-        measured.problem = Some(format!("the test of the disk ended early: {error}"));
+        measured.problem = Some(format!("the test of the disk stopped early: {error}"));
     }
     measured
 }

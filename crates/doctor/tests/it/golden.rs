@@ -144,7 +144,7 @@ fn print(verdict: &Verdict) -> String {
         Err(reason) => out = format!("not known: {}", reason.0),
         Ok(Outcome::Bad(finding)) => {
             let _ = writeln!(out, "{}: {}", finding.severity.name(), finding.what);
-            let _ = writeln!(out, "why: {}\nmend: {}", finding.why, finding.mend);
+            let _ = writeln!(out, "why: {}\nfix: {}", finding.why, finding.fix);
             if let Some(line) = &finding.startup {
                 let attr = nagi_bson::json::to_relaxed(line.attr.as_doc());
                 let _ =
