@@ -2,22 +2,22 @@
 //!
 //! ```text
 //!   A  try_lock: leads | writes A | writes B, C | unlock, wakes D, tells B and C their stamps
-//!   B      busy: lines up, sleeps ............... | done
-//!   C        busy: lines up, sleeps ............. | done
-//!   D                              lines up, sleeps ........ | locks: leads | writes D, ...
+//!   B      busy: queues, sleeps ................. | done
+//!   C        busy: queues, sleeps ............... | done
+//!   D                              queues, sleeps .......... | locks: leads | writes D, ...
 //! ```
 //!
-//! The right to lead is the commit lock itself. The leader writes its own transaction and those in the line in one
-//! batch with one log record, then the transactions that lined up meanwhile, a few times. Other threads try a few
-//! times to lead, then line up and sleep until they are told their stamp, or that the lock is free.
+//! The right to lead is the commit lock itself. The leader writes its own transaction and the queued ones in one batch
+//! with one log record, then the transactions that were queued meanwhile, a few times. Other threads try a few times
+//! to lead, then queue their transaction and sleep until they receive its stamp, or learn that the lock is free.
 //!
 //! A plain lock would give the same order, but a lock that newcomers can take before sleeping threads makes a few
 //! threads fast and lets the others wait for milliseconds. Here a newcomer that gets the lock writes for those that
 //! sleep.
 //!
-//! Invariant: a transaction is in the line only while some thread holds the lock or was woken to take it. A thread
-//! lines up and then reads the lock; a holder unlocks and then reads the line. With a fence in between on both sides
-//! at least one of them sees the other.
+//! Invariant: a transaction is in the queue only while some thread holds the lock or was woken to take it. A thread
+//! queues its transaction and then reads the lock; a holder unlocks and then reads the queue. With a fence in between
+//! on both sides at least one of them sees the other.
 //!
 //! Cost: two writes of shared memory for a commit that finds the path free.
 //!
@@ -38,8 +38,9 @@ use nagi_kv::{Error, Result};
 /// Bytes of the transactions that a leader writes together; a larger one is written in a group of its own, which its
 /// own thread leads.
 const GROUP_BYTES_MAX: usize = 1 << 20;
-/// How often a newcomer tries to lead before it lines up, a little longer each time: a group takes microseconds,
-/// to sleep and be woken costs more. It does not yield: on a busy machine that waits for every other thread's turn.
+/// Number of attempts of a newcomer to lead before it queues its transaction, with growing pauses: a group takes
+/// microseconds, to sleep and be woken costs more. It does not yield, because on a busy machine a yield waits for the
+/// turns of all other threads.
 const TRY_COUNT: u32 = 6;
 /// Number of groups that a leader writes after its own before another thread takes over.
 const MORE_GROUPS_MAX: usize = 8;
@@ -53,11 +54,11 @@ pub type WriteGroup<'w, S, P> =
 pub struct Group<S, P> {
     state: Mutex<S>,
     line: Mutex<Vec<Arc<Waiter<P>>>>,
-    /// Length of the line.
+    /// Length of the queue.
     waiting: AtomicUsize,
 }
 
-/// A transaction in the line.
+/// A queued transaction.
 pub struct Waiter<P> {
     pub payload: P,
     bytes: usize,
@@ -131,7 +132,7 @@ impl<S, P> Group<S, P> {
         self.wake_next();
     }
 
-    /// Takes the transaction out of the line; false if a leader has taken it.
+    /// Removes the transaction from the queue; false if a leader has taken it.
     fn leave_line(&self, waiter: &Arc<Waiter<P>>) -> bool {
         let mut line = self.line.lock();
         let at = line.iter().position(|other| Arc::ptr_eq(other, waiter));
@@ -142,7 +143,7 @@ impl<S, P> Group<S, P> {
         at.is_some()
     }
 
-    /// Wakes the first in the line, unless a thread holds the lock: that one does it when it unlocks.
+    /// Wakes the first in the queue, unless a thread holds the lock: that one does it when it unlocks.
     fn wake_next(&self) {
         if self.waiting.load(SeqCst) == 0 || self.state.is_locked() {
             return;
@@ -153,8 +154,8 @@ impl<S, P> Group<S, P> {
         }
     }
 
-    /// Takes transactions that fit beside `bytes` from the line, past those that do not: a small transaction waits
-    /// for one large one at most, however many there are. The first in the line leads next, so each of those that
+    /// Takes transactions that fit beside `bytes` from the queue, past those that do not: a small transaction waits
+    /// for one large one at most, however many there are. The first in the queue leads next, so each of those that
     /// are passed has its turn.
     fn take(&self, mut bytes: usize) -> Vec<Arc<Waiter<P>>> {
         if self.waiting.load(SeqCst) == 0 {
@@ -328,7 +329,7 @@ mod tests {
         group.commit(bytes, bytes, &mut write).expect("nothing fails")
     }
 
-    /// Waits until `count` transactions are in the line.
+    /// Waits until `count` transactions are queued.
     fn lined_up(group: &TestGroup, count: usize) {
         while group.line.lock().len() < count {
             thread::yield_now();
