@@ -20,7 +20,7 @@ pub(crate) fn of(
     Ok(asked.or(own))
 }
 
-/// [`of`] by name.
+/// Like [`of`], for a collection given by name.
 ///
 /// # Errors
 /// The same as for `of`.

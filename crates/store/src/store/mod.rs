@@ -1,4 +1,56 @@
-//! The store: one engine, one catalog, one write loop.
+//! The store: collections of documents over one engine, with one catalog and one write loop.
+//!
+//! A [`Store`] is a handle; all handles share one [`Shared`], which owns the engine, the catalog, the caches and the
+//! lock of DDL. `query` and `server` use handles and never see a key of the engine. A plain handle runs each call
+//! as a transaction of its own. The handle of a [`crate::Transaction`] is *bound*: all its calls read one snapshot and
+//! write into one transaction of the engine, so callers need not know whether they run in a transaction.
+//!
+//! # Reads
+//!
+//! ```text
+//!   collection(name)   Arc<Collection>: an immutable version with options and indexes, one atomic load
+//!   latest()           Reader of the newest commit; each call may see later ones: for one or two reads
+//!   snapshot()         Snapshot: all reads see the commits up to one stamp: for scans and cursors
+//!   find_by_id()       record cache --miss--> index on _id --> record key --> record
+//! ```
+//!
+//! Readers take no locks on collections or records and do not wait for writers. A cursor is not kept across requests:
+//! its position is stored instead, and it resumes in a new snapshot if [`Store::is_current`] finds the collection
+//! unchanged.
+//!
+//! # Writes
+//!
+//! [`Store::write`] runs a closure on a [`WriteTxn`] and commits. It has the only retry loop for write conflicts, so
+//! the closure runs again from its beginning in a new transaction and must not keep state of an earlier attempt:
+//!
+//! ```text
+//!   attempt 0   begin | f: enter the gate, put record, index keys, counters | commit --> stamp
+//!                                   | conflict: another transaction holds or has changed the key
+//!   interrupt check: killed, timed out --> error
+//!   attempt 1   begin, queue for the contended record | f again | commit --> stamp
+//! ```
+//!
+//! The record, its index keys and the counters of the collection become visible in one commit. Before it, the
+//! documents that change are removed from the record cache. On a bound handle there is no loop: the conflict is
+//! returned, and the owner of the transaction decides. The returned [`Written`] has the stamp of the commit, which is
+//! the operation time of the reply.
+//!
+//! # DDL
+//!
+//! One statement at a time holds the lock `ddl`. It commits the new catalog entries, publishes a new version of the
+//! catalog, and waits until no writer uses the old one (the *gate* of the collection). A drop or rename first *freezes*
+//! the collection: it waits for writers in progress and keeps new ones out. The keys of dropped collections are
+//! deleted in the background, also after a restart.
+//!
+//! Invariants
+//! - A key of the engine is changed only by [`WriteTxn`], DDL, index builds and maintenance of this crate; every commit
+//!   passes `commit/stamps.rs`, which gives it its stamp.
+//! - A published `Collection` never changes. A write uses the index list of the version that it entered.
+//! - A cached document is the newest committed version, or it is not in the cache.
+//!
+//! Read next: `txn/mod.rs` (one attempt of a write), `contended.rs` (retries), `commit/stamps.rs` (order of commits),
+//! `transaction.rs` (bound handles), `ddl.rs`, `frozen.rs` and `catalog/gate.rs` (schema changes), `reader.rs`
+//! (cursors), `cache.rs` (the record cache); docs/format.md (keys), docs/transactions.md, decisions 008 and 046.
 
 pub(crate) mod cache_partition;
 pub(crate) mod commit;

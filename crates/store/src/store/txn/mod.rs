@@ -257,13 +257,13 @@ impl<'s> WriteTxn<'s> {
             return Ok(at);
         }
         let pass = Entered { collection, pass: Some(collection.state.enter()) };
-        // After the gate, since whoever freezes waits for those who came before; and before the newest version is
-        // taken, since names have changed by the time they are no longer frozen.
+        // The check follows the entry into the gate: the freezer waits for the writers that are inside already. It
+        // precedes the read of the newest version: the names change before the collection is unfrozen.
         if collection.state.frozen.load(SeqCst) > 0 {
             return Err(engine(nagi_kv::Error::Conflict));
         }
         let current = collection.state.current();
-        // One that was renamed is not what the caller named, whatever is there now.
+        // A renamed collection is not the requested one.
         let named = current.filter(|current| current.namespace == collection.namespace);
         let Some(current) = named else {
             if self.attempt == 0 {
