@@ -8,7 +8,7 @@ import sys
 
 HERE = os.path.dirname(os.path.abspath(__file__))
 GOLDEN = os.path.join(HERE, "..", "tests", "golden")
-CATALOGUES = {"filter": ["filter"], "expression": ["expr"], "update": ["update"], "pipeline": ["stages"],
+REGISTRIES = {"filter": ["filter"], "expression": ["expr"], "update": ["update"], "pipeline": ["stages"],
               "projection": ["project"], "schema": []}
 FEW = {
     "filter": ['{a: {$gt: 5, $in: [1, "x", /a/i]}, $or: [{"b.c": null}, {d: {$elemMatch: {e: 1}}}]}\n{a: [6, 1], b: {c: 1}, d: [{e: 1}]}',
@@ -52,8 +52,8 @@ def main():
     seeds = [s.encode() for s in FEW.get(target, [])]
     if target in ("frames", "bson"):
         seeds += [f[f.find(b"\x10ping") - 4:] if target == "bson" else f for f in frames()]
-    for catalogue in CATALOGUES.get(target, []):
-        for path in glob.glob(os.path.join(GOLDEN, catalogue, "*.txt")):
+    for registry in REGISTRIES.get(target, []):
+        for path in glob.glob(os.path.join(GOLDEN, registry, "*.txt")):
             for case in open(path, encoding="utf-8").read().split("\n\n"):
                 text = "\n".join(line for line in case.split("\n---")[0].split("\n") if not line.startswith("#"))
                 _, _, rest = text.partition(" ")

@@ -12,7 +12,7 @@
 //! `UPDATE_GOLDEN=1 cargo test -p <crate>` writes the actual outputs into the files; the diff is then reviewed.
 //! `GOLDEN=<text>` runs only files whose path contains that text.
 //!
-//! This module does not know the meaning of a verb. The test of a catalogue passes a function from (verb,
+//! This module does not know the meaning of a verb. The test of a registry passes a function from (verb,
 //! input) to output text; errors are outputs too (`error 28765 Location28765: ...`).
 use std::fmt::Write as _;
 use std::path::{Path, PathBuf};
@@ -36,9 +36,9 @@ pub struct Case {
     pub output: String,
 }
 
-/// `tests/golden/<catalogue>` of this repository.
-pub fn dir(catalogue: &str) -> PathBuf {
-    crate::tidy::root().join("tests/golden").join(catalogue)
+/// `tests/golden/<registry>` of this repository.
+pub fn dir(registry: &str) -> PathBuf {
+    crate::tidy::root().join("tests/golden").join(registry)
 }
 
 /// Replaces each UUID in the text of an error by `...`, because UUIDs differ in each run.

@@ -3,9 +3,9 @@
 //! This crate is a dev-dependency only. It uses no other crate of the workspace, so every crate can use it,
 //! even the lowest, without a cycle and without a second copy of that crate's types.
 //!
-//!   golden     `tests/golden/<catalogue>/<name>.txt`: verb and input, `---`, output
+//!   golden     `tests/golden/<registry>/<name>.txt`: verb and input, `---`, output
 //!   alloc      counts allocations of the current thread; pins "0 per point read"
-//!   rows       checks that every row of a catalogue has golden cases
+//!   rows       checks that every row of a registry has golden cases
 //!   scratch    folders that are removed afterwards; flipped and torn files
 //!   tidy       project rules that rustc and clippy cannot check, run by this crate's tests
 //!

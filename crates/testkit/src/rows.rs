@@ -1,10 +1,10 @@
-//! Checks that every row of a catalogue has golden cases: ordinary ones, and one that is an error.
+//! Checks that every row of a registry has golden cases: ordinary ones, and one that is an error.
 //!
 //! The rows of the document language need four kinds of cases: an ordinary case, a case with a null or missing
 //! value, a case of a wrong type with its error code, and an edge case (the ends of a number's range, NaN,
 //! zero, the empty array, document or text). [`Files::language`] requires all four.
 //!
-//! The crate of a catalogue calls [`check`] with the names of its rows, because only that crate knows them all.
+//! The crate of a registry calls [`check`] with the names of its rows, because only that crate knows them all.
 use std::fmt::Write as _;
 use std::fs;
 
@@ -16,7 +16,7 @@ const CASES_MIN: usize = 3;
 /// Verbs that set something up and have no output of interest.
 const SETUP: &[&str] = &["doc", "docs", "where", "filters"];
 
-/// Exceptions for the files of a catalogue.
+/// Exceptions for the files of a registry.
 #[derive(Default)]
 pub struct Files {
     /// Rows whose cases are in another file: the row, and the file without `.txt`.
@@ -78,14 +78,14 @@ const FORMS: &[&str] = &[
     "top-level document",
 ];
 
-/// Panics and lists every row whose file `tests/golden/<catalogue>/<row without $>.txt` is missing, never names
+/// Panics and lists every row whose file `tests/golden/<registry>/<row without $>.txt` is missing, never names
 /// the row, has fewer than three cases, or has no error.
-pub fn check<'n>(catalogue: &str, rows: impl IntoIterator<Item = &'n str>, files: &Files) {
+pub fn check<'n>(registry: &str, rows: impl IntoIterator<Item = &'n str>, files: &Files) {
     let mut problems = String::new();
     for row in rows {
         let shared = files.shared.iter().find(|(name, _)| *name == row);
         let stem = shared.map_or(row.trim_start_matches('$'), |(_, stem)| stem);
-        let path = golden::dir(catalogue).join(format!("{stem}.txt"));
+        let path = golden::dir(registry).join(format!("{stem}.txt"));
         let never_fails = files.never_fails.iter().any(|(name, _)| *name == row);
         let always_fails = files.always_fails.iter().any(|(name, _)| *name == row);
         let result = check_file(&path, row, never_fails)
@@ -98,10 +98,10 @@ pub fn check<'n>(catalogue: &str, rows: impl IntoIterator<Item = &'n str>, files
             let _ = writeln!(problems, "  {row}: {problem} ({})", path.display());
         }
     }
-    assert!(problems.is_empty(), "rows of {catalogue} without their golden cases:\n{problems}");
+    assert!(problems.is_empty(), "rows of {registry} without their golden cases:\n{problems}");
 }
 
-/// Checks the rows of `docs/features.tsv` of these `kinds`, which are rules and not names in a catalogue. Each
+/// Checks the rows of `docs/features.tsv` of these `kinds`, which are rules and not names in a registry. Each
 /// needs the four kinds of cases in `tests/golden/semantics/<id>.txt`. A rule that needs a server is listed in
 /// `elsewhere`, with a file below `tests` and words that the file contains.
 ///

@@ -22,7 +22,6 @@
 //! This module does not depend on the storage of documents, on clocks (the time is a field of [`Eval`]) or on
 //! collections.
 
-mod catalogue;
 mod comparisons;
 mod cx;
 mod deps;
@@ -37,10 +36,9 @@ mod ops;
 mod parse;
 mod path;
 pub(crate) mod print;
+mod registry;
 mod scratch;
 
-pub(crate) use catalogue::is_operator;
-pub use catalogue::{Args, EvalFn, Nulls, Operator, operator_names};
 pub(crate) use comparisons::Logic;
 pub use comparisons::Relation;
 pub use cx::{LetVars, ParseCx};
@@ -49,6 +47,8 @@ pub use eval::{Eval, Pace, System, Vars};
 pub use metadata::{MetaKind, MetaSet, Metadata};
 pub use names::{check_field_name, check_variable_write, parse_field_path};
 pub use path::ExprPath;
+pub(crate) use registry::is_operator;
+pub use registry::{Args, EvalFn, Nulls, Operator, operator_names};
 
 use nagi_bson::{Value, ValueBuf};
 

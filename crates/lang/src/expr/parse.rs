@@ -6,9 +6,9 @@ use foldhash::fast::RandomState;
 use nagi_bson::{Array, Doc, Value};
 use nagi_error::{Code, Result, bail};
 
-use super::catalogue::{Args, Operator, Row, find};
 use super::named::parse_call;
 use super::names::{check_field_name, parse_field_path};
+use super::registry::{Args, Operator, Row, find};
 use super::{Expr, ParseCx};
 use crate::memory;
 

@@ -27,9 +27,9 @@ struct State {
     filters: Vec<DocBuf>,
 }
 
-fn check(catalogue: &str) {
+fn check(registry: &str) {
     let mut state = State::default();
-    golden::run_files(&golden::dir(catalogue), &mut |_, verb, input| {
+    golden::run_files(&golden::dir(registry), &mut |_, verb, input| {
         if verb == "begin" {
             state = State::default();
             return String::new();

@@ -244,7 +244,7 @@ fn run(fixture: &Fixture, verb: &str, input: &str) -> String {
     }
 }
 
-fn run_catalogue(name: &str) {
+fn run_registry(name: &str) {
     let mut fixture = Fixture::new();
     golden::run_files(&golden::dir(name), &mut |_, verb, input| {
         if verb == "begin" {
@@ -257,12 +257,12 @@ fn run_catalogue(name: &str) {
 
 #[test]
 fn stages_answer_as_written() {
-    run_catalogue("stages");
+    run_registry("stages");
 }
 
 #[test]
 fn window_functions_answer_as_written() {
-    run_catalogue("window");
+    run_registry("window");
 }
 
 #[test]
@@ -289,7 +289,7 @@ fn every_window_function_has_a_case_file() {
 
 #[test]
 fn plans_are_as_written() {
-    run_catalogue("explain");
+    run_registry("explain");
 }
 
 #[test]

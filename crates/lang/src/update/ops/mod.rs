@@ -34,7 +34,7 @@ use pull::Pull;
 use pull_all::PullAll;
 use push::Push;
 
-/// One operator of the catalogue.
+/// One operator of the registry.
 pub(super) struct UpdateOp {
     pub(super) name: &'static str,
     pub(super) parse: fn(&mut Operators, Element<'_>, &mut ParseCx<'_>) -> Result<()>,

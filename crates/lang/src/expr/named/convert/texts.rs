@@ -64,7 +64,10 @@ const HEX_GROWTH: usize = 6;
 /// Prints an integer in the requested base.
 fn in_base(value: Value<'_>, how: How<'_>) -> Result<String> {
     let Some(n) = number::as_i64_exact(value) else {
-        return Err(failure(format_args!("{value} is no whole number to print in a base")));
+        return Err(failure(format_args!(
+            "{value} is not a whole number, so it cannot be printed in \
+                                         a base"
+        )));
     };
     let (sign, n) = (if n < 0 { "-" } else { "" }, n.unsigned_abs());
     Ok(match how.base {

@@ -1,4 +1,4 @@
-//! Rules over catalogues: the name of a row determines its file, and golden cases have comments.
+//! Rules over registries: the name of a row determines its file, and golden cases have comments.
 use nagi_testkit::tidy::{Breaches, Source, rust_sources, snake, sources};
 
 /// Folders in which each file is one row, and the field that holds its protocol name.
