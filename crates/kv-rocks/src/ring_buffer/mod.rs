@@ -29,7 +29,7 @@
 //!   ring_buffer.cc    RocksDB's file system interface; ffi.rs has the calls in both directions
 //!   raw.rs      the mapping and system calls
 //!
-//! Formats: docs/format.md, "The ring_buffer". Why: docs/decisions/017.
+//! Formats: docs/format.md, "The ring buffer of the write-ahead log". Why: docs/decisions/017.
 
 mod ffi;
 mod files;
