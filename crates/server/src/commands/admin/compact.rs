@@ -8,7 +8,7 @@ use crate::upkeep::compaction;
 pub(in crate::commands) static COMPACT: Command = Command {
     facts: Facts {
         name: "compact",
-        help: "Gives unused space of a collection back.",
+        help: "Releases unused disk space of a collection.",
         on_collection: true,
         ..Facts::ROW
     },

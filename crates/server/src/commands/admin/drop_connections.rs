@@ -7,7 +7,7 @@ use crate::core::command::prelude::*;
 pub(in crate::commands) static DROP_CONNECTIONS: Command = Command {
     facts: Facts {
         name: "dropConnections",
-        help: "Ends outgoing connections of the server to the named hosts.",
+        help: "Closes outgoing connections of the server to the named hosts.",
         admin_only: true,
         ..Facts::ROW
     },

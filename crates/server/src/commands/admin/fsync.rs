@@ -10,7 +10,7 @@ const WAIT_MS: i64 = 90_000;
 pub(in crate::commands) static FSYNC: Command = Command {
     facts: Facts {
         name: "fsync",
-        help: "Writes everything to disk; with lock, holds writes until fsyncUnlock.",
+        help: "Writes all data to disk; with lock, blocks writes until fsyncUnlock.",
         admin_only: true,
         ..Facts::ROW
     },
@@ -22,7 +22,7 @@ pub(in crate::commands) static FSYNC: Command = Command {
 pub(in crate::commands) static FSYNC_UNLOCK: Command = Command {
     facts: Facts {
         name: "fsyncUnlock",
-        help: "Lets writes go on after fsync with lock.",
+        help: "Allows writes again after fsync with lock.",
         admin_only: true,
         ..Facts::ROW
     },

@@ -5,7 +5,7 @@ use crate::core::command::prelude::*;
 pub(in crate::commands) static LOG_ROTATE: Command = Command {
     facts: Facts {
         name: "logRotate",
-        help: "Begins a new log file.",
+        help: "Rotates the log file.",
         admin_only: true,
         ..Facts::ROW
     },

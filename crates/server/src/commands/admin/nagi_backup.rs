@@ -12,7 +12,7 @@ use crate::core::command::prelude::*;
 pub(in crate::commands) static NAGI_BACKUP: Command = Command {
     facts: Facts {
         name: "nagiBackup",
-        help: "Hands out a consistent copy of the data files.",
+        help: "Returns a consistent copy of the data files.",
         admin_only: true,
         ..Facts::ROW
     },

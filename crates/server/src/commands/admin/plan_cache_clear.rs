@@ -8,7 +8,7 @@ use crate::core::command::prelude::*;
 pub(in crate::commands) static PLAN_CACHE_CLEAR: Command = Command {
     facts: Facts {
         name: "planCacheClear",
-        help: "Forgets cached plans of a collection.",
+        help: "Removes cached plans of a collection.",
         on_collection: true,
         ..Facts::ROW
     },

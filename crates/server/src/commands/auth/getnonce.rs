@@ -5,7 +5,7 @@ use crate::core::command::prelude::*;
 pub(in crate::commands) static GETNONCE: Command = Command {
     facts: Facts {
         name: "getnonce",
-        help: "A random number for an authentication mechanism of the past.",
+        help: "Returns a nonce for an authentication mechanism that was removed.",
         before_login: true,
         ..Facts::ROW
     },

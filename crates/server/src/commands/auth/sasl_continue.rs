@@ -7,7 +7,7 @@ use crate::core::login;
 pub(in crate::commands) static SASL_CONTINUE: Command = Command {
     facts: Facts {
         name: "saslContinue",
-        help: "Goes on with a login.",
+        help: "Continues a login.",
         before_login: true,
         api_v1: true,
         secret: Secret::Yes,

@@ -11,7 +11,7 @@ use crate::core::login;
 pub(in crate::commands) static SASL_START: Command = Command {
     facts: Facts {
         name: "saslStart",
-        help: "Begins to log in.",
+        help: "Begins a login.",
         before_login: true,
         api_v1: true,
         secret: Secret::Yes,

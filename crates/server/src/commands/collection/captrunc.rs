@@ -8,7 +8,7 @@ use crate::core::command::prelude::*;
 pub(in crate::commands) static CAPTRUNC: Command = Command {
     facts: Facts {
         name: "captrunc",
-        help: "Takes the newest documents out of a capped collection (for tests).",
+        help: "Removes the newest documents of a capped collection (for tests).",
         write: true,
         test_only: true,
         on_collection: true,

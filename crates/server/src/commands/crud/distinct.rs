@@ -11,7 +11,7 @@ use crate::core::command::prelude::*;
 pub(in crate::commands) static DISTINCT: Command = Command {
     facts: Facts {
         name: "distinct",
-        help: "Lists the different values of a field.",
+        help: "Lists the distinct values of a field.",
         read_concern: true,
         snapshot_read: true,
         on_collection: true,

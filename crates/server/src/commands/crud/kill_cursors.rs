@@ -6,7 +6,7 @@ use crate::core::cursors::Killed;
 pub(in crate::commands) static KILL_CURSORS: Command = Command {
     facts: Facts {
         name: "killCursors",
-        help: "Ends cursors.",
+        help: "Kills cursors.",
         api_v1: true,
         on_collection: true,
         in_transaction: true,

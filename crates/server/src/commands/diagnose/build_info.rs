@@ -11,7 +11,7 @@ pub(in crate::commands) static BUILD_INFO: Command = Command {
     facts: Facts {
         name: "buildInfo",
         aliases: &["buildinfo"],
-        help: "Versions and build facts of the server.",
+        help: "Version and build information of the server.",
         before_login: true,
         in_transaction: true,
         ..Facts::ROW

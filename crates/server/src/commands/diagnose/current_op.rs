@@ -23,7 +23,7 @@ const COMMAND_BYTES_SHOWN: usize = 1000;
 pub(in crate::commands) static CURRENT_OP: Command = Command {
     facts: Facts {
         name: "currentOp",
-        help: "Lists the operations that run now.",
+        help: "Lists the operations in progress.",
         admin_only: true,
         ..Facts::ROW
     },

@@ -49,7 +49,7 @@ impl Args<'_> {
                 bail!(Code::Location(16247), "md5 state not correct size")
             }
             Value::Binary(_) => {
-                bail!(Code::COMMAND_NOT_SUPPORTED, "filemd5 cannot go on from an earlier state")
+                bail!(Code::COMMAND_NOT_SUPPORTED, "filemd5 cannot continue from an earlier state")
             }
             other => Err(not_binary(50847, other)),
         }

@@ -9,7 +9,7 @@ pub(in crate::commands) static HOST_INFO: Command = Command {
     facts: Facts {
         name: "hostInfo",
         aliases: &["hostinfo"],
-        help: "Facts of the machine the server runs on.",
+        help: "Information about the machine on which the server runs.",
         ..Facts::ROW
     },
     access: Access::Cluster(&[Action::HostInfo]),

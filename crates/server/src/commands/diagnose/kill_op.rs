@@ -7,7 +7,7 @@ use crate::core::command::prelude::*;
 pub(in crate::commands) static KILL_OP: Command = Command {
     facts: Facts {
         name: "killOp",
-        help: "Asks a running operation to end.",
+        help: "Kills a running operation.",
         admin_only: true,
         ..Facts::ROW
     },

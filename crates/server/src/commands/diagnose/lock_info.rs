@@ -5,7 +5,7 @@ use crate::core::command::prelude::*;
 pub(in crate::commands) static LOCK_INFO: Command = Command {
     facts: Facts {
         name: "lockInfo",
-        help: "Locks that are held now.",
+        help: "Lists the locks currently held.",
         admin_only: true,
         ..Facts::ROW
     },

@@ -5,7 +5,7 @@ use crate::core::command::prelude::*;
 pub(in crate::commands) static PING: Command = Command {
     facts: Facts {
         name: "ping",
-        help: "Answers at once, to see whether the server is there.",
+        help: "Replies at once, to test whether the server is reachable.",
         before_login: true,
         api_v1: true,
         ..Facts::ROW

@@ -9,7 +9,7 @@ use crate::upkeep::pace::Pace;
 pub(in crate::commands) static RE_INDEX: Command = Command {
     facts: Facts {
         name: "reIndex",
-        help: "Builds the indexes of a collection again.",
+        help: "Rebuilds the indexes of a collection.",
         on_collection: true,
         ..Facts::ROW
     },

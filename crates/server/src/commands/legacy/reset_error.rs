@@ -6,7 +6,7 @@ pub(in crate::commands) static RESET_ERROR: Command = Command {
     facts: Facts {
         name: "resetError",
         aliases: &["reseterror"],
-        help: "Forgets the outcome of the last legacy write of this connection.",
+        help: "Clears the outcome of the last legacy write of this connection.",
         before_login: true,
         ..Facts::ROW
     },

@@ -7,7 +7,7 @@ use crate::replica::Role;
 pub(in crate::commands) static REPL_SET_FREEZE: Command = Command {
     facts: Facts {
         name: "replSetFreeze",
-        help: "Keeps a secondary from becoming primary for a time.",
+        help: "Prevents a secondary from becoming primary for a time.",
         admin_only: true,
         ..Facts::ROW
     },

@@ -7,7 +7,7 @@ use crate::replica::Asks;
 pub(in crate::commands) static REPL_SET_INITIATE: Command = Command {
     facts: Facts {
         name: "replSetInitiate",
-        help: "Makes a replica set; an error on a server not started for one.",
+        help: "Initiates a replica set; an error on a server not started as a member.",
         admin_only: true,
         ..Facts::ROW
     },

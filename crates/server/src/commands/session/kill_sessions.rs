@@ -7,7 +7,7 @@ use crate::session::{SessionId, parse_lsid};
 pub(in crate::commands) static KILL_SESSIONS: Command = Command {
     facts: Facts {
         name: "killSessions",
-        help: "Ends sessions with their operations and cursors.",
+        help: "Kills sessions with their operations and cursors.",
         ..Facts::ROW
     },
     access: Access::By(access),
@@ -18,7 +18,7 @@ pub(in crate::commands) static KILL_SESSIONS: Command = Command {
 pub(in crate::commands) static KILL_ALL_SESSIONS: Command = Command {
     facts: Facts {
         name: "killAllSessions",
-        help: "Ends all sessions of users with their operations and cursors.",
+        help: "Kills all sessions of users with their operations and cursors.",
         ..Facts::ROW
     },
     access: Access::Cluster(&[Action::KillAnySession]),
@@ -29,7 +29,7 @@ pub(in crate::commands) static KILL_ALL_SESSIONS: Command = Command {
 pub(in crate::commands) static KILL_ALL_SESSIONS_BY_PATTERN: Command = Command {
     facts: Facts {
         name: "killAllSessionsByPattern",
-        help: "Ends all sessions that fit a pattern with their operations and cursors.",
+        help: "Kills all sessions that match a pattern with their operations and cursors.",
         ..Facts::ROW
     },
     access: Access::Cluster(&[Action::KillAnySession]),

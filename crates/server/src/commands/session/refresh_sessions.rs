@@ -7,7 +7,7 @@ use crate::session::parse_lsid;
 pub(in crate::commands) static REFRESH_SESSIONS: Command = Command {
     facts: Facts {
         name: "refreshSessions",
-        help: "Renews the last use of logical sessions.",
+        help: "Renews the time of last use of logical sessions.",
         api_v1: true,
         ..Facts::ROW
     },

@@ -8,7 +8,7 @@ use super::common::{change_privileges, may_handle};
 pub(in crate::commands) static GRANT_PRIVILEGES_TO_ROLE: Command = Command {
     facts: Facts {
         name: "grantPrivilegesToRole",
-        help: "Gives a role more privileges.",
+        help: "Adds privileges to a role.",
         write: true,
         ..Facts::ROW
     },

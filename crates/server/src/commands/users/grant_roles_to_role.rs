@@ -10,7 +10,7 @@ use super::common::{
 pub(in crate::commands) static GRANT_ROLES_TO_ROLE: Command = Command {
     facts: Facts {
         name: "grantRolesToRole",
-        help: "Lets a role contain more roles.",
+        help: "Adds roles to a role.",
         write: true,
         ..Facts::ROW
     },

@@ -11,7 +11,7 @@ use super::common::{change, change_roles_of_user, may_grant, some_roles};
 pub(in crate::commands) static GRANT_ROLES_TO_USER: Command = Command {
     facts: Facts {
         name: "grantRolesToUser",
-        help: "Gives a user more roles.",
+        help: "Adds roles to a user.",
         write: true,
         ..Facts::ROW
     },

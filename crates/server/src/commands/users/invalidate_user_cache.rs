@@ -5,7 +5,7 @@ use crate::core::command::prelude::*;
 pub(in crate::commands) static INVALIDATE_USER_CACHE: Command = Command {
     facts: Facts {
         name: "invalidateUserCache",
-        help: "Forgets what was resolved of users and roles.",
+        help: "Clears the cache of resolved users and roles.",
         admin_only: true,
         ..Facts::ROW
     },

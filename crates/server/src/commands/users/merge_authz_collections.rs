@@ -18,7 +18,7 @@ use super::common::{change, check_privileges, may_grant, with_fields};
 pub(in crate::commands) static MERGE_AUTHZ_COLLECTIONS: Command = Command {
     facts: Facts {
         name: "_mergeAuthzCollections",
-        help: "Takes over users and roles from collections that a tool has filled.",
+        help: "Imports users and roles from collections that a tool has filled.",
         admin_only: true,
         write: true,
         ..Facts::ROW

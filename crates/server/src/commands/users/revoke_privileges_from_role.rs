@@ -8,7 +8,7 @@ use super::common::{change_privileges, may_handle};
 pub(in crate::commands) static REVOKE_PRIVILEGES_FROM_ROLE: Command = Command {
     facts: Facts {
         name: "revokePrivilegesFromRole",
-        help: "Takes privileges from a role.",
+        help: "Removes privileges from a role.",
         write: true,
         ..Facts::ROW
     },

@@ -11,7 +11,7 @@ use super::common::{change, change_roles_of_role, check_not_built_in, may_revoke
 pub(in crate::commands) static REVOKE_ROLES_FROM_ROLE: Command = Command {
     facts: Facts {
         name: "revokeRolesFromRole",
-        help: "Takes roles out of a role.",
+        help: "Removes roles from a role.",
         write: true,
         ..Facts::ROW
     },

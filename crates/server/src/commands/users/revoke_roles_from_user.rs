@@ -11,7 +11,7 @@ use super::common::{change, change_roles_of_user, may_revoke, some_roles};
 pub(in crate::commands) static REVOKE_ROLES_FROM_USER: Command = Command {
     facts: Facts {
         name: "revokeRolesFromUser",
-        help: "Takes roles from a user.",
+        help: "Removes roles from a user.",
         write: true,
         ..Facts::ROW
     },
