@@ -87,7 +87,7 @@ pub fn repair(dir: &Path, options: &Options) -> Result<Repair> {
     let (engine, given_up) = open_files(dir, &Options { salvage: true, ..options.clone() })?;
     let core = &engine.core;
     let Some((lost, entries)) = damaged(core, &mut |_| true)? else {
-        unreachable!("nobody ends it")
+        unreachable!("no caller cancels it")
     };
     let rebuilt = !broken.is_empty();
     let mut findings = broken;

@@ -348,7 +348,7 @@ impl journal::Log for Core {
         record.begin(*covered);
         if let Err(error) = log.append(record, *covered) {
             log::warn!(target: "STORAGE", id = 7_703_010, error:% = error;
-                "The journal could not note what is on disk");
+                "The journal could not record which commits are in the data file");
         }
     }
 }

@@ -77,7 +77,8 @@ pub(crate) fn check(dir: &Path, files: &Path) -> Result<Closed> {
     let bytes = if size <= FILE_BYTES_MAX { fs::read(&path)? } else { Vec::new() };
     let Some(lines) = std::str::from_utf8(&bytes).ok().and_then(intact) else {
         log::warn!(target: "STORAGE", id = 7_702_033, file = path.display().to_string();
-            "The record of the last end in order is damaged; the data is taken as after a crash");
+            "The record of the last clean shutdown is damaged; the data is recovered as after a \
+             crash");
         return Ok(Closed::Unknown);
     };
     let (mut damaged, mut sequence) = (Vec::new(), 0);

@@ -55,8 +55,8 @@ pub(crate) fn unreadable(file: &str, offset: u64, text: &str) {
     drop(places);
     let offset = i64::try_from(offset).unwrap_or(i64::MAX);
     log::error!(target: "STORAGE", id = 7_702_063, file, offset, error = text;
-        "The disk cannot read this place of a data file. What is stored there is damaged; the rest \
-        can be used. See the system's log, replace the disk, and start once with --repair");
+        "The disk cannot read this part of a data file. The data stored there is damaged; other \
+        data can be used. See the system's log, replace the disk, and start once with --repair");
 }
 
 /// The text of a damage, with the disk's error if it could not read the block.

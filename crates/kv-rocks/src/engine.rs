@@ -226,7 +226,7 @@ fn check_sequence(files: &Path, closed: &Closed, found: u64) -> Result<()> {
         Closed::Unknown => {
             for line in repair::dropped_from_journal(files) {
                 log::warn!(target: "STORAGE", id = 7_702_040, line = line.as_str();
-                    "The journal's end was torn by a crash; what follows was not used");
+                    "The journal's end was torn by a crash; the records after it were not used");
             }
             Ok(())
         }
@@ -277,7 +277,7 @@ impl Rocks {
         });
         if let Err(error) = noted {
             log::warn!(target: "STORAGE", id = 7_702_041, error:% = error;
-                "The end in order could not be noted; the next start recovers from the journal");
+                "The clean shutdown could not be recorded; the next start recovers from the journal");
         }
         if let Some(ring_buffer) = &core.ring_buffer {
             ring_buffer.retire();
@@ -443,7 +443,7 @@ impl Core {
                 && let Err(error) = self.db.flush([space].into_iter(), false)
             {
                 log::debug!(target: "STORAGE", id = 7_702_044, error:% = error;
-                    "What a drop left in memory stays there until the next flush");
+                    "Dropped data in memory is kept until the next flush");
             }
         }
         // Also if the range seems empty: the process that hid it may have stopped before this step.

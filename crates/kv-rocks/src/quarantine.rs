@@ -73,12 +73,12 @@ impl Damaged {
                 Ok(()) => {
                     self.resting.fetch_or(bit(space), Relaxed);
                     log::error!(target: "STORAGE", id = 7_702_061, space = space.name(),
-                        error = self.last().as_str(); "A compaction met damage. Writes go on; this \
-                        space is not compacted any more until --repair has mended it");
+                        error = self.last().as_str(); "Compaction found damage. Writes continue; \
+                        this key space is not compacted until --repair has run");
                 }
                 Err(error) => {
                     log::warn!(target: "STORAGE", id = 7_702_062, space = space.name(),
-                        error:% = error; "The compactions of a damaged space cannot be stopped");
+                        error:% = error; "The compactions of a damaged key space cannot be stopped");
                 }
             }
         }

@@ -84,7 +84,7 @@ impl Reclaim {
         let ranges: Vec<_> = text.lines().take(QUEUE_ENTRIES_MAX).filter_map(read_range).collect();
         if !ranges.is_empty() {
             log::info!(target: "STORAGE", id = 7_702_010, ranges = ranges.len();
-                "Going on with giving back the space of what was dropped");
+                "Resuming the reclamation of the disk space of dropped collections and indexes");
         }
         let state = State { ranges, ..State::default() };
         Reclaim { state: Mutex::new(state), wake: Condvar::default(), notes }
@@ -129,7 +129,7 @@ impl Reclaim {
             && let Err(error) = state.write(&self.notes)
         {
             log::warn!(target: "STORAGE", id = 7_702_011, error:% = error;
-                "What was reclaimed cannot be noted; the next start does it again");
+                "The progress of the reclamation cannot be recorded; the next start repeats it");
         }
     }
 
@@ -173,7 +173,7 @@ fn fit_tier(db: &Db, percent: u32) -> u32 {
     }
     db.set_tier(wanted);
     log::debug!(target: "STORAGE", id = 7_702_012, percent = wanted, data_bytes = sizes.raw,
-        stored_bytes = sizes.packed; "Changed the part of the cache for compressed blocks");
+        stored_bytes = sizes.packed; "Changed the share of compressed blocks in the cache");
     wanted
 }
 
@@ -193,7 +193,7 @@ fn keep_warm(db: &Db, cache_bytes: u64, warm: Warm) -> Warm {
         }
     }
     log::debug!(target: "STORAGE", id = 7_702_006, policy:? = wanted, data_bytes = cached_bytes;
-        "Changed which new blocks go to the cache");
+        "Changed the cache's admission policy for new blocks");
     wanted
 }
 

@@ -42,7 +42,7 @@ impl fmt::Display for Error {
             Error::MemoryFull => {
                 f.write_str("-31807: WT_CACHE_FULL: operation would overflow cache")
             }
-            Error::Undetermined => f.write_str("the outcome of the commit is not known"),
+            Error::Undetermined => f.write_str("the outcome of the commit is unknown"),
             Error::Corrupt(what) => write!(f, "corruption: {what}"),
             Error::Io(error) => error.fmt(f),
         }

@@ -67,7 +67,7 @@ impl Capacity {
                     "Disk is nearly full, writes are refused")
                 }
                 false => log::info!(target: "STORAGE", id = 7_702_002, free_bytes = free;
-                    "Disk has capacity again, writes are accepted"),
+                    "Disk has free space again, writes are accepted"),
             }
         }
         let refused = match kind {

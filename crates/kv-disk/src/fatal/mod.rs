@@ -24,7 +24,7 @@ pub fn is_fatal(error: &Error) -> bool {
 #[cold]
 pub fn end(doing: &'static str, error: &Error) -> ! {
     log::error!(target: "STORAGE", id = 7_702_034, doing, error:% = error;
-        "Fatal error: the journal could not be written; no write may be acknowledged after this");
+        "Fatal error: the journal could not be written; no further write can be acknowledged");
     log::error!(target: "CONTROL", id = 23_138, exitCode = EXIT_CODE; "Shutting down");
     log::logger().flush();
     ffi::exit(EXIT_CODE)
@@ -34,8 +34,8 @@ pub fn end(doing: &'static str, error: &Error) -> ! {
 #[cold]
 pub fn end_damaged(file: &str, offset: u64) -> ! {
     log::error!(target: "STORAGE", id = 7_703_011, file, offset;
-        "Fatal error: Data corruption detected: this place of the data file cannot be read, or was read where \
-        nothing is; start with --repair");
+        "Fatal error: Data corruption detected: this part of the data file cannot be read, or lies \
+        outside of the file; start with --repair");
     log::error!(target: "CONTROL", id = 23_138, exitCode = EXIT_CODE; "Shutting down");
     log::logger().flush();
     ffi::exit(EXIT_CODE)

@@ -155,7 +155,7 @@ pub(crate) fn copy_pages(from: &Path, to: &Path, map_bytes: u64) -> Result<()> {
     let known = |key| Ok::<_, Error>(number(txn.get(Db::Meta, key)?));
     if known(FORMAT_KEY)? != Some(FORMAT) || known(APPLIED_KEY)?.is_none() {
         return Err(Error::Corrupt(format!(
-            "{}: the page that says which commits it has cannot be read",
+            "{}: the page that states which commits the file contains cannot be read",
             from.display()
         )));
     }

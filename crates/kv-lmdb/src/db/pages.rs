@@ -196,7 +196,7 @@ impl Pages {
                     && self.file.read_exact_at(&mut head, place).is_ok()
                     && u64_at(&head, 0) == tree.root;
             if !there {
-                self.note(format!("page {}, the root of a tree, is not there", tree.root));
+                self.note(format!("page {}, the root of a tree, is missing", tree.root));
             }
         }
         Ok(())
@@ -218,7 +218,7 @@ impl Pages {
         for list in lists {
             let count = u64_at(&list, 0);
             if count.checked_mul(8).and_then(|n| n.checked_add(8)) != Some(list.len() as u64) {
-                self.note("a list of free pages has another length than it says");
+                self.note("a list of free pages does not have the length it states");
                 continue;
             }
             for number in list[8..].chunks_exact(8).map(|id| u64_at(id, 0)) {
@@ -260,7 +260,7 @@ impl Pages {
         let mut page = vec![0; self.page_bytes];
         let place = number.saturating_mul(self.page_bytes as u64);
         if depth == 0 || !self.take(number) || self.file.read_exact_at(&mut page, place).is_err() {
-            self.note(format!("page {number} is named by a tree and is not its own"));
+            self.note(format!("page {number} is referenced by a tree and does not belong to it"));
             return Ok(());
         }
         let kind = u16_at(&page, 10);
@@ -297,7 +297,7 @@ impl Pages {
                 self.note(format!("page {number} has a key that belongs elsewhere"));
             }
             let Some(value) = self.value(&node)? else {
-                self.note(format!("page {number} has an entry whose value is not there"));
+                self.note(format!("page {number} has an entry whose value is missing"));
                 continue;
             };
             walk.last = Some(node.key.to_vec());

@@ -53,8 +53,8 @@ pub(crate) fn replay(
         return Ok((last, None));
     };
     let what = format!(
-        "{} is damaged at offset {offset}: commits behind {} up to {} had been written to disk and not \
-         all can be read",
+        "{} is damaged at offset {offset}: commits after {} up to {} had been written to disk, and \
+         some cannot be read",
         path.display(),
         CommitStamp(whole),
         CommitStamp(synced)
@@ -63,7 +63,7 @@ pub(crate) fn replay(
         return Err(Error::Corrupt(what));
     }
     log::warn!(target: "STORAGE", id = 7_703_001, error = what;
-        "The journal is damaged; what can be read behind the damage is used");
+        "The journal is damaged; the readable records after the damage are used");
     Ok((last, Some(what)))
 }
 

@@ -70,7 +70,7 @@ impl Head {
     }
 
     /// Corrects a single flipped bit. Returns none if more bits differ.
-    fn mend(bytes: &[u8; HEAD_BYTES as usize]) -> Option<Head> {
+    fn corrected(bytes: &[u8; HEAD_BYTES as usize]) -> Option<Head> {
         (0..HEAD_FIELDS * 8).find_map(|bit| {
             let mut bytes = *bytes;
             bytes[bit / 8] ^= 1 << (bit % 8);
@@ -129,11 +129,11 @@ impl Reader {
             Some(head) if head.number != number => return Ok(Opened::Unused),
             Some(head) => head,
             None if !Head::was_one(&bytes, number) => return Ok(Opened::Unused),
-            None => match Head::mend(&bytes).filter(|head| head.number == number) {
+            None => match Head::corrected(&bytes).filter(|head| head.number == number) {
                 Some(head) => {
                     log::error!(target: "STORAGE", id = 7_703_009, file = path.display().to_string(),
-                        offset = 0; "Data corruption detected: a bit of the journal's head has changed; \
-                        it was put right, since the checksum says which");
+                        offset = 0; "Data corruption detected: a bit of the journal's head has \
+                        changed; it was corrected with the checksum");
                     head
                 }
                 None => return Ok(Opened::Damaged),
@@ -194,7 +194,7 @@ impl Reader {
         let Work { checksums, bytes } = self.search.work();
         log::debug!(target: "STORAGE", id = 7_703_013, file = self.path.display().to_string(),
             from = self.position, to:? = found, checksums = checksums - before.checksums,
-            bytes = bytes - before.bytes; "Searched the journal behind its last whole record");
+            bytes = bytes - before.bytes; "Searched the journal after its last complete record");
         let Some(at) = found else { return Ok(false) };
         self.position = at;
         self.file.seek(SeekFrom::Start(at))?;
@@ -216,10 +216,10 @@ mod tests {
             let mut bytes = bytes;
             bytes[at] ^= 1;
             assert_eq!(Head::parse(&bytes), None, "byte {at}");
-            assert_eq!(Head::mend(&bytes), Some(head), "byte {at}");
+            assert_eq!(Head::corrected(&bytes), Some(head), "byte {at}");
             assert!(Head::was_one(&bytes, 5));
             bytes[(at + 7) % 44] ^= 0x81;
-            assert_eq!(Head::mend(&bytes), None, "byte {at}");
+            assert_eq!(Head::corrected(&bytes), None, "byte {at}");
         }
     }
 }

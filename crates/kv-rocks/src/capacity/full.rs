@@ -24,7 +24,8 @@ pub(crate) fn free(files: &Path, options: &Options, system: &System) -> Result<(
     let removed = remove_unfinished(files, options, system)?;
     let trimmed = trim_logs(files)?;
     log::warn!(target: "STORAGE", id = 7_702_043, files = removed, logs = trimmed;
-        "The disk is full: what a killed process left unfinished is removed before its journal is used");
+        "The disk is full: unfinished files of a killed process are removed before its journal is \
+         replayed");
     Ok(())
 }
 

@@ -34,7 +34,7 @@ fn copy(from: &Path, to: &Path) -> Result<()> {
         let length = from.metadata()?.len();
         let unreadable = copy_readable(length, &|piece, at| from.read_exact_at(piece, at), &to)?;
         log::warn!(target: "STORAGE", id = 7_702_064, bytes = unreadable;
-            "Repair: part of a file cannot be read; it stands for zeros");
+            "Repair: part of a file cannot be read; it is replaced by zeros");
     }
     Ok(fs::File::open(to)?.sync_all()?)
 }

@@ -125,7 +125,7 @@ pub(crate) fn damaged_logs(dir: &Path, files: &Path, options: &Options) -> Resul
         Ok(number) => Some(number),
         Err(error) => {
             log::warn!(target: "STORAGE", id = 7_702_060, error:% = error;
-                "It cannot be said which logs are needed; all are taken for needed");
+                "The logs that are needed cannot be determined; all logs are required");
             None
         }
     };
@@ -179,7 +179,7 @@ fn salvage(dir: &Path, originals: &Path, options: &Options, repair: &mut Repair)
     let (work, new) = (dir.join(WORK), dir.join(NEW));
     files::twin(originals, &work)?;
     wal::rewrite(&work)?;
-    repair.findings.extend(tables::mend(&work)?);
+    repair.findings.extend(tables::repair(&work)?);
     let db = match open_tolerant(&work, options) {
         Ok(db) => db,
         Err(why) => {
@@ -190,7 +190,7 @@ fn salvage(dir: &Path, originals: &Path, options: &Options, repair: &mut Repair)
             files::remove(&work)?;
             files::twin(originals, &work)?;
             wal::rewrite(&work)?;
-            tables::mend(&work)?;
+            tables::repair(&work)?;
             repair_file_list(&work, options, &system(&work, true))?;
             repair.findings.extend(set_aside(&work));
             Arc::new(Db::open(&work, options, &system(&work, true))?)

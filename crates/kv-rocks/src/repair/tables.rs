@@ -34,7 +34,7 @@ const PIECE_BYTES: usize = 1 << 20;
 
 /// Repairs the tables of a folder whose ends are damaged, and describes the repairs. The files are hard links to
 /// originals that must not change, so a table is copied before it is changed.
-pub(super) fn mend(work: &Path) -> Result<Vec<String>> {
+pub(super) fn repair(work: &Path) -> Result<Vec<String>> {
     let mut findings = Vec::new();
     for entry in fs::read_dir(work)? {
         let entry = entry?;
@@ -44,7 +44,7 @@ pub(super) fn mend(work: &Path) -> Result<Vec<String>> {
             continue;
         }
         let copy = work.join("table.copy.sst");
-        if let Some(what) = mend_one(&entry.path(), &copy)? {
+        if let Some(what) = repair_one(&entry.path(), &copy)? {
             fs::rename(&copy, entry.path())?;
             findings.push(format!("{name} {what}"));
         } else {
@@ -55,7 +55,7 @@ pub(super) fn mend(work: &Path) -> Result<Vec<String>> {
 }
 
 /// Makes `copy` a table that can be opened; none if no attempt succeeds.
-fn mend_one(path: &Path, copy: &Path) -> Result<Option<String>> {
+fn repair_one(path: &Path, copy: &Path) -> Result<Option<String>> {
     let read = |to: &Path| fs::copy(path, to).map(drop);
     if read(copy).is_err() {
         // The disk cannot read all of it.

@@ -39,12 +39,12 @@ pub(crate) fn open(dir: &Path, ring_bytes: u64) -> io::Result<Option<RingBuffer>
             Ok(None) => {}
             Err(error) => {
                 log::warn!(target: "STORAGE", id = 7_702_013, place = *place, error:% = error;
-                    "No ring_buffer for the journal here");
+                    "The journal cannot have a ring buffer here");
             }
         }
     }
     log::warn!(target: "STORAGE", id = 7_702_014;
-        "The journal is written without a ring_buffer: commits wait when the file system does");
+        "The journal is written without a ring buffer: commits wait if the file system stalls");
     Ok(None)
 }
 
@@ -81,7 +81,7 @@ fn remove_forgotten(place: &Path) {
         let path = entry.path();
         if entry.file_name().to_string_lossy().starts_with(PREFIX) && is_forgotten(&path) {
             log::info!(target: "STORAGE", id = 7_702_018, ring = path.display().to_string();
-                "Removing the ring_buffer of a folder that is gone");
+                "Removing the ring buffer of a data directory that does not exist");
             let _ = fs::remove_file(&path);
         }
     }
@@ -147,7 +147,7 @@ fn recover_ring(dir: &Path, path: &Path, id: [u8; 16]) -> io::Result<()> {
         Err(error) => {
             // The folder is a copy, or part of one: the ring belongs to the original.
             log::warn!(target: "STORAGE", id = 7_702_015, ring = path.display().to_string(),
-                error:% = error; "A ring_buffer of the journal is left alone");
+                error:% = error; "A ring buffer of the journal is not used");
             return Ok(());
         }
     };
@@ -164,11 +164,12 @@ fn recover_ring(dir: &Path, path: &Path, id: [u8; 16]) -> io::Result<()> {
     match replay(dir, &ring) {
         Ok(bytes) => {
             log::info!(target: "STORAGE", id = 7_702_016, bytes = bytes;
-                "The journal was completed from the ring_buffer of a process that did not end cleanly");
+                "The journal was completed from the ring buffer of a process that did not exit \
+                 cleanly");
         }
         Err(error) if error.kind() == io::ErrorKind::InvalidData => {
             log::error!(target: "STORAGE", id = 7_702_017, error:% = error;
-                "The ring_buffer of the journal is damaged; what stands before the damage was used");
+                "The ring buffer of the journal is damaged; the records before the damage were used");
         }
         Err(error) => return Err(error),
     }

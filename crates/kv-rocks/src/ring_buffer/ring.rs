@@ -125,7 +125,7 @@ impl Ring {
     pub(super) fn attach(memory: Mapping, owner: &Owner) -> io::Result<Ring> {
         let wrong = |what| Err(io::Error::new(io::ErrorKind::InvalidData, what));
         if memory.len() < HEADER_BYTES + RECORD_HEADER || memory.read(0, 8) != MAGIC {
-            return wrong("not a ring of this version");
+            return wrong("not a ring buffer of this version");
         }
         let found = Owner {
             id: memory.read(ID_AT, 16).try_into().expect("sixteen bytes"),
@@ -133,7 +133,7 @@ impl Ring {
             inode: memory.load(INODE_AT),
         };
         if found != *owner {
-            return wrong("the ring of another folder");
+            return wrong("the ring buffer of another directory");
         }
         let ring = Ring { capacity: memory.load(CAPACITY_AT), memory };
         let capacity = (ring.memory.len() - HEADER_BYTES) as u64;
@@ -143,7 +143,7 @@ impl Ring {
             || head > tail
             || tail - head > ring.capacity
         {
-            return wrong("the ring's positions are damaged");
+            return wrong("the ring buffer's positions are damaged");
         }
         Ok(ring)
     }
@@ -194,7 +194,7 @@ impl Ring {
     /// The record at a position; none at `tail`. Returns an error if the bytes there are no valid record.
     pub(super) fn peek(&self, mut position: u64, tail: u64) -> io::Result<Option<Record<'_>>> {
         let damaged =
-            || io::Error::new(io::ErrorKind::InvalidData, "a record of the ring is damaged");
+            || io::Error::new(io::ErrorKind::InvalidData, "a record of the ring buffer is damaged");
         loop {
             if position >= tail {
                 return Ok(None);

@@ -142,7 +142,7 @@ impl RingBuffer {
         descriptors::keep();
         let own = Arc::clone(&inner);
         let thread =
-            thread::Builder::new().name("ring_buffer".to_owned()).spawn(move || own.run())?;
+            thread::Builder::new().name("ring-buffer".to_owned()).spawn(move || own.run())?;
         Ok(RingBuffer {
             inner,
             thread: Some(thread),
@@ -417,7 +417,7 @@ impl Inner {
                 Err(error) => {
                     // Memory that only this process writes is damaged: the remaining records are skipped.
                     log::error!(target: "STORAGE", id = 7_702_030, error:% = error;
-                        "The ring_buffer of the journal is damaged");
+                        "The ring buffer of the journal is damaged");
                     self.any_failed.store(true, Ordering::SeqCst);
                     self.failures.fetch_add(1, Ordering::SeqCst);
                     for log in self.open.lock().values_mut() {
@@ -477,7 +477,7 @@ impl Inner {
                     && let Err(error) = file.finish()
                 {
                     log::warn!(target: "STORAGE", id = 7_702_031, log = number, error:% = error;
-                        "Space allocated ahead of the journal could not be given back");
+                        "Space allocated ahead of the journal could not be released");
                 }
                 self.open.lock().remove(&number);
                 descriptors::keep();

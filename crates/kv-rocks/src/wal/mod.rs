@@ -62,7 +62,7 @@ impl std::fmt::Display for Damage {
         }
         write!(f, "{} is damaged at offset {offset}: ", path.display())?;
         write!(f, "it was written to disk up to offset {synced}, ")?;
-        write!(f, "{behind} records behind the damage can be read")
+        write!(f, "{behind} records after the damage can be read")
     }
 }
 

@@ -113,7 +113,7 @@ fn a_rolled_back_write_leaves_no_conflict(engine: &Arc<dyn Engine>) {
     txn.put(Space::Records, b"k", b"1").expect("free");
     drop(txn);
     let mut reader = reader;
-    reader.put(Space::Records, b"k", b"2").expect("nobody committed");
+    reader.put(Space::Records, b"k", b"2").expect("no transaction committed");
     commit(reader);
 }
 

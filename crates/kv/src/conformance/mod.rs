@@ -52,12 +52,12 @@ fn begin(engine: &Arc<dyn Engine>) -> Box<dyn Txn> {
 }
 
 fn commit(txn: Box<dyn Txn>) -> u64 {
-    txn.commit(Durability::Buffered).expect("nobody conflicts").0
+    txn.commit(Durability::Buffered).expect("no transaction conflicts").0
 }
 
 fn put(engine: &Arc<dyn Engine>, space: Space, key: &[u8], value: &[u8]) -> u64 {
     let mut txn = begin(engine);
-    txn.put(space, key, value).expect("nobody holds the key");
+    txn.put(space, key, value).expect("no transaction holds the key");
     commit(txn)
 }
 

@@ -123,12 +123,12 @@ impl Run {
             Step::Put(n, v) => {
                 let (key, value) = (key(n), vec![v; usize::from(v)]);
                 let open = self.open();
-                open.txn.put(Space::Records, &key, &value).expect("nobody else writes");
+                open.txn.put(Space::Records, &key, &value).expect("no other thread writes");
                 open.map.insert(key, value);
             }
             Step::Delete(n) => {
                 let open = self.open();
-                open.txn.delete(Space::Records, &key(n)).expect("nobody else writes");
+                open.txn.delete(Space::Records, &key(n)).expect("no other thread writes");
                 open.map.remove(&key(n));
             }
             Step::Add(n, delta) => {

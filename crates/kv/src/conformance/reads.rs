@@ -78,7 +78,7 @@ fn latest_sees_every_commit(engine: &Arc<dyn Engine>) {
         assert_eq!(get(engine.latest(), Space::Records, b"k"), Some(vec![n]));
     }
     let mut txn = begin(engine);
-    txn.delete(Space::Records, b"k").expect("nobody holds the key");
+    txn.delete(Space::Records, b"k").expect("no transaction holds the key");
     commit(txn);
     assert_eq!(get(engine.latest(), Space::Records, b"k"), None);
 }

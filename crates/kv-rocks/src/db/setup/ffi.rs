@@ -244,9 +244,9 @@ unsafe fn database_options(
         ffi::rocksdb_options_set_wal_bytes_per_sync(db, 1 << 20);
         ffi::rocksdb_options_set_writable_file_max_buffer_size(db, 1 << 20);
         ffi::rocksdb_options_set_avoid_unnecessary_blocking_io(db, 1);
-        // The log: each commit is written to the operating system (so it survives the process), and the thread of the
-        // write-ahead log syncs it. Log files are recycled instead of allocated anew. Buffering in the process would save a
-        // microsecond per commit, but then RocksDB could not recover from a full disk.
+        // The log: each commit is written to the operating system (so it survives the process), and a thread syncs it
+        // (nagi_kv_disk::journal). Log files are recycled instead of allocated again. Buffering in the process would
+        // save a microsecond per commit, but then RocksDB could not recover from a full disk.
         ffi::rocksdb_options_set_recycle_log_file_num(db, 4);
         if options.journal_compression {
             ffi::rocksdb_options_set_wal_compression(db, ffi::rocksdb_zstd_compression as c_int);
