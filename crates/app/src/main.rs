@@ -60,7 +60,8 @@ fn main() -> ExitCode {
         Some(flag) if flag.starts_with('-') => serve::run(&args),
         Some(other) => {
             say(&format!(
-                "unknown command '{other}'; there are serve, backup, restore, doctor and version"
+                "unknown command '{other}'; the commands are serve, backup, restore, doctor and \
+                 version"
             ));
             ExitCode::from(2)
         }

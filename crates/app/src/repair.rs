@@ -20,7 +20,7 @@ pub(crate) fn run(options: &Options) -> Result<(), String> {
         engine::repair(options, blocks(options)).map_err(|error| error.to_string())?
     else {
         return Err(format!(
-            "--repair is not there for the storage engine {}",
+            "--repair is not supported by the storage engine {}",
             options.engine.name()
         ));
     };
@@ -43,7 +43,7 @@ pub(crate) fn run(options: &Options) -> Result<(), String> {
         damaged = !found.findings.is_empty(), rangesLost = found.lost.len() as i64,
         documentsLost = salvaged.documents_lost,
         corruptRecords = salvaged.corrupt_records, orphans = salvaged.orphans.len() as i64,
-        collectionsMended = salvaged.mended.len() as i64,
+        collectionsRepaired = salvaged.repaired.len() as i64,
         indexesDropped = salvaged.indexes_dropped.len() as i64, damagedFiles = kept.as_str();
         "Finished checking and repairing all databases");
     Ok(())
@@ -76,17 +76,18 @@ fn report(found: &Repair, salvaged: &Salvaged) -> String {
     for finding in &found.findings {
         let _ = writeln!(text, "  {finding}");
     }
-    let _ = writeln!(text, "\nKeys that were saved: {}\nRanges that were lost:", found.entries);
+    let _ = writeln!(text, "\nKeys saved: {}\nRanges lost:", found.entries);
     for lost in &found.lost {
         let _ = writeln!(text, "  {}: {}", range(lost), lost.error);
     }
     let _ = writeln!(
         text,
-        "\nDocuments lost by the collections' own counts: {}\nRecords that were no documents, now in \
-         local.lost_and_found.*: {}\nCatalog entries lost: {}\nCollections mended:",
+        "\nDocuments lost according to the collections' counters: {}\nRecords that were not \
+         documents, now in local.lost_and_found.*: {}\nCatalog entries lost: {}\nCollections \
+         repaired:",
         salvaged.documents_lost, salvaged.corrupt_records, salvaged.catalog_entries_lost
     );
-    for (namespace, errors) in &salvaged.mended {
+    for (namespace, errors) in &salvaged.repaired {
         let _ = writeln!(text, "  {namespace}");
         for error in errors {
             let _ = writeln!(text, "    {error}");
@@ -94,8 +95,11 @@ fn report(found: &Repair, salvaged: &Salvaged) -> String {
     }
     for (title, list) in [
         ("Documents without a collection, now in", &salvaged.orphans),
-        ("Indexes and options left out, as the catalog did not load with them", &salvaged.left_out),
-        ("Indexes that could not be built again", &salvaged.indexes_dropped),
+        (
+            "Indexes and options removed because the catalog could not be loaded with them",
+            &salvaged.left_out,
+        ),
+        ("Indexes that could not be rebuilt", &salvaged.indexes_dropped),
     ] {
         let _ = writeln!(text, "{title}:");
         for line in list {

@@ -253,13 +253,14 @@ fn configure_log(log: &Log, options: &Options) {
     }
 }
 
-/// Logs how the configured compressor of the journal is used, if it is used differently than in MongoDB.
+/// Logs how the configured compressor of the write-ahead log is used, if it is used differently than in MongoDB.
 fn say_what_the_journal_does(options: &Options) {
     use nagi_kv::Compressor::{Snappy, Zlib};
     if let Some(compressor @ (Snappy | Zlib)) = options.compression.journal {
         log::info!(target: "STORAGE", id = 8_200_004, journalCompressor = compressor.name();
-            "The journal's records are not compressed with this compressor, only zstd can be; large \
-             documents are packed by their collection's compressor before they reach the journal");
+            "The journal can be compressed with zstd only, not with this compressor; large \
+             documents are compressed with their collection's compressor before they are written \
+             to the journal");
     }
 }
 
@@ -288,7 +289,7 @@ fn not_written(error: &dyn std::fmt::Display) -> Failure {
     Failure {
         code: exit::UNRECOVERABLE,
         id: 8_200_003,
-        message: "The data could not be written at the end",
+        message: "The data could not be written at shutdown",
         error: error.to_string(),
     }
 }
@@ -470,13 +471,13 @@ fn close_to_others(umask: umask::Wanted, folder: &Path) {
         Ok(0) => {}
         Ok(count) => {
             log::warn!(target: "STORAGE", id = 8_200_007, dbpath = folder.display().to_string(),
-                count = count; "Files and folders of the data folder were open to other users of \
-                this machine; their permissions were taken away");
+                count = count; "Files and directories of the data directory were accessible to \
+                other users of this machine; the permissions of these users were removed");
         }
         Err(error) => {
             log::warn!(target: "STORAGE", id = 8_200_008, dbpath = folder.display().to_string(),
-                error = error.to_string(); "The permissions of the data folder's files cannot be \
-                restricted to this user");
+                error = error.to_string(); "The permissions of the data directory's files cannot \
+                be restricted to this user");
         }
     }
 }
@@ -494,7 +495,7 @@ fn shutdown_other(options: &Options) -> ExitCode {
     };
     print(&format!("killing process with pid: {}", pid.as_raw_nonzero()));
     if let Err(error) = rustix::process::kill_process(pid, rustix::process::Signal::TERM) {
-        say(&format!("failed to end the process: {error}"));
+        say(&format!("failed to terminate the process: {error}"));
         return ExitCode::from(1);
     }
     // There is no time limit, as in mongod: the caller usually starts the next server immediately.

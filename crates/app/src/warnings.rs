@@ -28,7 +28,8 @@ pub(crate) fn at_start(options: &Options, connection_count_max: i64, log: &Log) 
     }
     if let Some(path) = &options.time_zones {
         log::info!(target: "CONTROL", id = 8_200_042, timeZoneInfo = path.as_str();
-            "Time zones come from the database that is built in; the files of this directory are not read");
+            "Time zones are read from the built-in database; the files of this directory are not \
+             read");
     }
     let local = |name: &String| {
         name.starts_with('/') || ["localhost", "127.0.0.1", "::1"].contains(&name.as_str())

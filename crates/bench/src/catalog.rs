@@ -60,7 +60,7 @@ fn insert(number: u64) -> DocBuf {
 /// Measures one server. `from` is the number of collections that exist already.
 fn measure(name: &str, program: &Path, dir: &Path, from: u64, size: u64) -> Outcome<Found> {
     let data = dir.join(name);
-    std::fs::create_dir_all(&data).map_err(crate::args::failed("making a data folder"))?;
+    std::fs::create_dir_all(&data).map_err(crate::args::failed("creating a data directory"))?;
     let server = Server::nagi(program, &data)?;
     let mut connection = Connection::open(&server.address)?;
     connection.be_patient(SILENCE_MAX)?;

@@ -102,7 +102,7 @@ pub(crate) static TABLE: &[Row] = &[
     },
     Row {
         name: "mixed",
-        about: "reads and updates half and half while compaction goes on: windows of a tenth of a second",
+        about: "reads and updates half and half while compaction runs: windows of a tenth of a second",
         usage: &[
             "[--nagi PATH] [--dbpath DIR] [--documents N] [--seconds N] [--warm-seconds N] [--threads N]",
             "[--server-option=--NAME=VALUE]... [--uri mongodb://HOST:PORT] [--html FILE] [--json FILE]",
@@ -143,7 +143,7 @@ pub(crate) static TABLE: &[Row] = &[
     },
     Row {
         name: "spill",
-        about: "a sort and a group of far more than the memory at hand, each result looked at",
+        about: "a sort and a group of far more than the memory at hand, each result checked",
         usage: &[
             "[--nagi PATH] [--dbpath DIR] [--documents N] [--memory-megabytes N] [--cache-gigabytes N]",
             "[--server-option=--NAME=VALUE]... [--json FILE]   (the limit needs root)",

@@ -298,7 +298,7 @@ fn check_size(bytes: usize) -> Result<()> {
     if bytes > UNASKED_BYTES && !meter::fits(2 * bytes) {
         bail!(
             Code::EXCEEDED_MEMORY_LIMIT,
-            "Exceeded memory limit: the server has no memory left for what a function returns"
+            "Exceeded memory limit: the server has no memory left for the result of a function"
         );
     }
     if bytes > BYTES_MAX {

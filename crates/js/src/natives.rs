@@ -84,7 +84,7 @@ fn random<const COUNT: usize>(ctx: &Ctx<'_>) -> Result<[u8; COUNT]> {
     let mut bytes = [0; COUNT];
     match getrandom::fill(&mut bytes) {
         Ok(()) => Ok(bytes),
-        Err(_) => Err(Exception::throw_message(ctx, "the system gives no random bytes")),
+        Err(_) => Err(Exception::throw_message(ctx, "the system provides no random bytes")),
     }
 }
 
@@ -129,7 +129,7 @@ fn emit<'js>(ctx: &Ctx<'js>, shared: &Shared, key: &Js<'js>, value: &Js<'js>) ->
     if !meter::fits(grown) {
         shared.pace.stop(err!(
             Code::EXCEEDED_MEMORY_LIMIT,
-            "Exceeded memory limit: the server has no memory left for what a map function emits"
+            "Exceeded memory limit: the server has no memory left for the output of a map function"
         ));
         return Err(Exception::throw_message(ctx, "emitted too much"));
     }

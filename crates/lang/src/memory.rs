@@ -38,7 +38,8 @@ fn check_slowly() -> Result<()> {
 fn refuse() -> Result<()> {
     bail!(
         Code::EXCEEDED_MEMORY_LIMIT,
-        "Exceeded memory limit: what is made of the request needs more than the server has left"
+        "Exceeded memory limit: data built from the request needs more memory than the server has \
+         left"
     );
 }
 
@@ -85,7 +86,7 @@ pub(crate) fn check_array(array: Array<'_>) -> Result<()> {
     }
     bail!(
         Code::EXCEEDED_MEMORY_LIMIT,
-        "Exceeded memory limit: the values of an operator need {copies} bytes, and the server has not so \
-         many left"
+        "Exceeded memory limit: the values of an operator need {copies} bytes, and the server has \
+         less memory left"
     );
 }

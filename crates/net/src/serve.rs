@@ -70,7 +70,7 @@ impl Listeners {
         }
         if !self.shared.registry.drain(grace) {
             log::warn!(target: "NETWORK", id = 8200001;
-                "Connections were cut off in the middle of an operation");
+                "Connections were closed during an operation");
             self.shared.registry.drain(Duration::from_secs(1));
         }
     }

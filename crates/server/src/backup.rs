@@ -94,8 +94,8 @@ impl Backups {
             if state.open.is_some() || state.beginning {
                 bail!(
                     Code::CONFLICTING_OPERATION_IN_PROGRESS,
-                    "another backup is in progress; end it, or wait until it has been idle for ten \
-                     minutes"
+                    "another backup is in progress; cancel it, or wait until it has been idle for \
+                     ten minutes"
                 );
             }
             state.beginning = true;
@@ -148,7 +148,7 @@ impl Backups {
         let expired = self.0.lock().open.take_if(idle);
         if let Some(open) = expired {
             log::warn!(target: "STORAGE", id = 9_000_043, backupId = open.id.as_str();
-                "Backup ended: its client has not asked for anything for ten minutes");
+                "Backup cancelled: its client has sent no request for ten minutes");
         }
     }
 
@@ -162,7 +162,11 @@ impl Backups {
 fn find<'s>(state: &'s mut State, id: &str) -> Result<&'s mut Open> {
     let open = state.open.as_mut().filter(|open| open.id == id);
     open.ok_or_else(|| {
-        err!(Code::NO_SUCH_KEY, "there is no backup '{id}': it has ended or expired")
+        err!(
+            Code::NO_SUCH_KEY,
+            "there is no backup '{id}': it was finished, cancelled or has \
+                                 expired"
+        )
     })
 }
 

@@ -74,7 +74,7 @@ impl MemoryCharge {
         stopped?;
         bail!(
             Code::EXCEEDED_MEMORY_LIMIT,
-            "no memory for a reply of {bytes} bytes within {} seconds: other requests have all of it",
+            "no memory for a reply of {bytes} bytes within {} seconds: other requests use all of it",
             WAIT.as_secs()
         );
     }

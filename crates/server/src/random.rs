@@ -8,8 +8,9 @@ use nagi_error::{Code, Result, err};
 /// InternalError if the operating system has no randomness: guessable bytes must not take its place.
 pub(crate) fn random_bytes() -> Result<[u8; 16]> {
     let mut bytes = [0; 16];
-    getrandom::fill(&mut bytes)
-        .map_err(|error| err!(Code::INTERNAL_ERROR, "the system gives no random bytes: {error}"))?;
+    getrandom::fill(&mut bytes).map_err(|error| {
+        err!(Code::INTERNAL_ERROR, "the system provides no random bytes: {error}")
+    })?;
     Ok(bytes)
 }
 

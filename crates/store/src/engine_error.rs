@@ -25,9 +25,10 @@ pub(crate) fn engine(error: nagi_kv::Error) -> Error {
         full @ nagi_kv::Error::MemoryFull => {
             Error::new(Code::EXCEEDED_MEMORY_LIMIT, full.to_string())
         }
-        unknown @ nagi_kv::Error::Undetermined => {
-            Error::new(UNDETERMINED, format!("{unknown}; a retryable write finds it out"))
-        }
+        unknown @ nagi_kv::Error::Undetermined => Error::new(
+            UNDETERMINED,
+            format!("{unknown}; retry it as a retryable write to find out"),
+        ),
         nagi_kv::Error::Corrupt(what) => {
             Error::new(Code::DATA_CORRUPTION_DETECTED, format!("Data corruption detected: {what}"))
         }

@@ -17,7 +17,7 @@ pub(crate) fn check(bytes: usize, what: &str) -> Result<()> {
     }
     bail!(
         Code::EXCEEDED_MEMORY_LIMIT,
-        "Exceeded memory limit: {what} need {bytes} bytes, and the server has not so many left"
+        "Exceeded memory limit: {what} need {bytes} bytes, and the server has less memory left"
     );
 }
 

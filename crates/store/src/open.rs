@@ -70,7 +70,7 @@ impl Store {
         }
         for collection in store.catalog().iter().filter(|c| c.options.is_temporary()) {
             log::info!(target: "STORAGE", id = 20_557, namespace = collection.namespace.as_str();
-                "Dropping a temporary collection that an earlier run has left");
+                "Dropping a temporary collection of an earlier run");
             store.drop_collection(&collection.namespace)?;
         }
         Ok(Arc::new(store))

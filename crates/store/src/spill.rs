@@ -126,7 +126,7 @@ fn hash_of(stored: &[u8]) -> u64 {
 }
 
 fn damaged() -> Error {
-    Error::bug("an entry of a spilled run is not what was written")
+    Error::bug("an entry of a spilled run is damaged")
 }
 
 impl Spill {

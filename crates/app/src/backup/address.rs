@@ -86,7 +86,7 @@ pub(super) fn parse(uri: &str) -> Result<Address, String> {
         take(&mut address, name, decode(value)).map_err(|why| refused(&why))?;
         let name = name.to_ascii_lowercase();
         if seen.contains(&name) {
-            return Err(refused(&format!("the option '{name}' is there twice")));
+            return Err(refused(&format!("the option '{name}' occurs twice")));
         }
         seen.push(name);
     }
@@ -102,7 +102,7 @@ fn take(address: &mut Address, name: &str, value: String) -> Result<(), String> 
         }
         let known: Vec<&str> = OPTIONS.iter().map(|(name, _)| *name).collect();
         return Err(format!(
-            "the option '{name}' is not supported (there are: {})",
+            "the option '{name}' is not supported (supported: {})",
             known.join(", ")
         ));
     };

@@ -117,7 +117,11 @@ impl Client {
         let reply = self.run(next.as_doc())?;
         match login.accepts(payload(reply.as_doc())) {
             true => Ok(()),
-            false => Err(format!("{}: the server could not show that it knows {user}", self.host)),
+            false => Err(format!(
+                "{}: the server could not prove that it has the credentials of \
+                                  {user}",
+                self.host
+            )),
         }
     }
 

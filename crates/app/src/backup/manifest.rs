@@ -67,12 +67,12 @@ impl Manifest {
         let bad = |why: &str| failed(&path, &why);
         let found = fs::metadata(&path).map_err(|error| match error.kind() {
             std::io::ErrorKind::NotFound if folder.join("nagi.storage").exists() => format!(
-                "{} is a data folder, not a backup: nagi backup makes one of a running server; a stopped \
-                 server's data folder can be copied as it is",
+                "{} is a data directory, not a backup: nagi backup creates a backup of a running \
+                 server; the data directory of a stopped server can be copied as it is",
                 folder.display()
             ),
             std::io::ErrorKind::NotFound => {
-                format!("{} holds no finished backup: there is no file {FILE}", folder.display())
+                format!("{} contains no finished backup: it has no file {FILE}", folder.display())
             }
             _ => failed(&path, &error),
         })?;
@@ -122,16 +122,16 @@ impl Manifest {
 }
 
 fn file(item: Value<'_>) -> Result<ManifestFile, String> {
-    let doc = item.as_doc().ok_or("an entry of 'files' is no object")?;
+    let doc = item.as_doc().ok_or("an entry of 'files' is not an object")?;
     let name = doc.get("name").as_str().unwrap_or("").to_owned();
     check_name(&name)?;
     let count = nagi_bson::number::truncate_to_i64(doc.get("bytes"));
     let byte_count = count.and_then(|count| u64::try_from(count).ok());
     let sha256 = doc.get("sha256").as_str().unwrap_or("").to_owned();
     if sha256.len() != 64 || !sha256.bytes().all(|byte| byte.is_ascii_hexdigit()) {
-        return Err(format!("the checksum of '{name}' is none"));
+        return Err(format!("the checksum of '{name}' is not valid"));
     }
-    let byte_count = byte_count.ok_or_else(|| format!("the size of '{name}' is none"))?;
+    let byte_count = byte_count.ok_or_else(|| format!("the size of '{name}' is not valid"))?;
     Ok(ManifestFile { name, byte_count, sha256 })
 }
 
@@ -140,7 +140,7 @@ pub(super) fn check_name(name: &str) -> Result<(), String> {
     let fine = |part: &str| !matches!(part, "" | "." | "..") && !part.contains(['\0', '\\']);
     match name.len() <= 4096 && name.split('/').all(fine) {
         true => Ok(()),
-        false => Err(format!("'{name}' is no name of a file of a backup")),
+        false => Err(format!("'{name}' is not a valid name of a file in a backup")),
     }
 }
 

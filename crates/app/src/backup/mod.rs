@@ -42,19 +42,19 @@ const DATA: &str = "data";
 
 const HELP: &str = "\
 nagi backup --out DIR [--uri URI [--passwordFile FILE] | --dbpath DIR] [--base OLD] [--rateMBps N]
-  --out DIR        new or empty folder that the backup goes to
+  --out DIR        new or empty directory for the backup
   --uri URI        a running server: mongodb://[user[:password]@]host[:port][/?authSource=db]
   --passwordFile FILE
                    the first line is the user's password; without it and without a password in the
-                   URI it comes from NAGI_PASSWORD in the environment, or is asked for
-  --dbpath DIR     or the data folder of a server that does not run
-  --base OLD       an earlier backup: files that have not changed are taken from there
+                   URI it is taken from NAGI_PASSWORD in the environment, or is requested at a prompt
+  --dbpath DIR     or the data directory of a server that is not running
+  --base OLD       an earlier backup, from which unchanged files are copied
   --rateMBps N     read no more than N megabytes a second
 nagi backup --verify DIR
-  reads a backup against its checksums
+  reads a backup and compares it with its checksums
 nagi restore --from DIR --dbpath DIR [--rateMBps N]
   --from DIR       the backup
-  --dbpath DIR     new or empty folder that becomes a data folder";
+  --dbpath DIR     new or empty directory that becomes a data directory";
 
 /// The flags of both commands.
 #[derive(Default)]
@@ -93,7 +93,8 @@ fn parse(args: &[String], known: &[&str]) -> Result<Flags, String> {
             "--from" => flags.from = Some(value.into()),
             _ => {
                 let rate = value.parse::<u64>().ok().filter(|rate| (1..=1_000_000).contains(rate));
-                let rate = rate.ok_or_else(|| format!("--rateMBps {value}: a number from 1 on"))?;
+                let rate =
+                    rate.ok_or_else(|| format!("--rateMBps {value}: a number of 1 or more"))?;
                 flags.rate_bytes = Some(rate << 20);
             }
         }
@@ -200,7 +201,7 @@ fn verify(folder: &Path, rate_bytes: Option<u64>) -> Result<String, String> {
                 path.display(),
                 file.byte_count
             )),
-            Ok(_) => damaged.push(format!("{}: the checksum is another one", path.display())),
+            Ok(_) => damaged.push(format!("{}: the checksum does not match", path.display())),
             Err(error) => damaged.push(error),
         }
     }

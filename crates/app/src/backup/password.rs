@@ -51,8 +51,8 @@ fn from_file(path: &Path) -> Result<String, String> {
 fn prompt(user: &str) -> Result<String, String> {
     let missing = |_| {
         format!(
-            "a password for {user} is needed, and there is no terminal to ask for it: use --passwordFile \
-             FILE or the environment's {VARIABLE}"
+            "a password for {user} is needed, and there is no terminal to prompt for it: use \
+             --passwordFile FILE or the environment's {VARIABLE}"
         )
     };
     let terminal = OpenOptions::new().read(true).write(true).open(TERMINAL).map_err(missing)?;

@@ -73,11 +73,14 @@ impl Source {
     /// Opens the data of a stopped server, with recovery as at a start, and makes a checkpoint.
     pub(super) fn closed_folder(folder: &Path) -> Result<Source, String> {
         if !folder.join("nagi.storage").is_file() {
-            return Err(format!("{} is no data folder of Nagi", folder.display()));
+            return Err(format!("{} is not a data directory of Nagi", folder.display()));
         }
         let lock = Lock::take(folder).map_err(|error| match error.kind() {
             io::ErrorKind::AddrInUse => {
-                format!("{} is used by a running server; back that up with --uri", folder.display())
+                format!(
+                    "{} is used by a running server; back up that server with --uri",
+                    folder.display()
+                )
             }
             _ => failed(folder, &error),
         })?;
@@ -127,7 +130,7 @@ impl Source {
         };
         match bytes.len() as u64 == length {
             true => Ok(bytes),
-            false => Err(format!("{name}: {} bytes came instead of {length}", bytes.len())),
+            false => Err(format!("{name}: received {} bytes instead of {length}", bytes.len())),
         }
     }
 

@@ -26,7 +26,8 @@ pub(super) fn bytes(
         (None, Some(percent)) => {
             const LEAST: u64 = 256 << 20;
             let memory = memory().ok_or(
-                "BadValue: cacheSizePct needs to know the machine's memory, which /proc does not say",
+                "BadValue: cacheSizePct needs to know the machine's memory, which /proc does not \
+                 report",
             )?;
             Ok(Some(((memory as f64 * percent / 100.0) as u64).max(LEAST)))
         }

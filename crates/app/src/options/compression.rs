@@ -1,4 +1,5 @@
-//! The compressors of documents, indexes and the write-ahead log, from options and from WiredTiger's configuration strings.
+//! The compressors of documents, indexes and the write-ahead log, from options and from configuration strings of
+//! WiredTiger.
 
 use nagi_kv::Compressor;
 use nagi_store::{engine_config, table_config};

@@ -47,7 +47,7 @@ pub(super) fn parse(text: &str, settings: &mut Settings) -> Result<(), String> {
             let line = lines::of(text, &bad.key);
             with_line(&bad.text, line)
         }),
-        Some(_) => Err("Error parsing YAML config file: the top level is no map".into()),
+        Some(_) => Err("Error parsing YAML config file: the top level is not a map".into()),
     }
 }
 
@@ -68,7 +68,7 @@ fn walk(node: &Yaml, prefix: &str, settings: &mut Settings) -> Result<(), Bad> {
     let Yaml::Hash(map) = node else { return Ok(()) };
     for (name, value) in map {
         let Some(name) = scalar(name) else {
-            let text = "Error parsing YAML config file: a key is no text".into();
+            let text = "Error parsing YAML config file: a key is not a string".into();
             return Err(Bad { key: prefix.to_owned(), text });
         };
         let key = if prefix.is_empty() { name } else { format!("{prefix}.{name}") };
@@ -136,7 +136,7 @@ fn bad_kind(key: &str, value: &Yaml, kind: Kind) -> String {
         Yaml::Array(_) => ("a list", kind.accepted()),
         Yaml::Hash(_) => ("a section", kind.accepted()),
         Yaml::Null => ("empty", kind.accepted()),
-        _ => ("no plain value", kind.accepted()),
+        _ => ("not a plain value", kind.accepted()),
     };
     format!("Error parsing YAML config file: the value of {key} is {what}; accepted is {accepted}")
 }

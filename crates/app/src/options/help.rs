@@ -5,7 +5,7 @@ use super::table::{Honoured, Kind, Row, TABLE};
 /// The commands and their descriptions.
 const COMMANDS: &[(&str, &str)] = &[
     ("serve [options]", "runs a server; also what nagi does without a command"),
-    ("doctor [options]", "judges the machine and the data directory; doctor --help"),
+    ("doctor [options]", "checks the machine and the data directory; doctor --help"),
     ("backup [options]", "copies a running server's data; backup --help"),
     ("restore [options]", "makes a data directory of a backup; restore --help"),
     ("version", "prints the version"),
@@ -17,7 +17,7 @@ pub(super) const SHORT: &[(&str, &str)] = &[("config", "-f"), ("help", "-h"), ("
 /// The descriptions of options: flag, placeholder of a free-text value, description.
 #[rustfmt::skip]
 const MEANINGS: &[(&str, &str, &str)] = &[
-    ("auth", "", "clients have to log in"),
+    ("auth", "", "clients must log in"),
     ("bind_ip", "<address,...>", "addresses to listen at; the default is localhost"),
     ("bind_ip_all", "", "listen at all addresses"),
     ("cacheCompressor", "", "compressor of blocks that leave the cache; the default is lz4"),
@@ -67,7 +67,7 @@ const MEANINGS: &[(&str, &str, &str)] = &[
     ("serviceExecutor", "", "how threads serve connections"),
     ("setParameter", "<name=value>", "set a server parameter; may be repeated"),
     ("shutdown", "", "stop the server of --dbpath"),
-    ("slowms", "", "milliseconds from which on an operation is slow"),
+    ("slowms", "", "milliseconds from which an operation is logged as slow"),
     ("slowOpSampleRate", "", "share of the slow operations that is logged"),
     ("smallfiles", "", "mmapv1: data files grow in smaller steps"),
     ("sslMode", "", "TLS; older name of --tlsMode"),
@@ -89,7 +89,7 @@ const MEANINGS: &[(&str, &str, &str)] = &[
     ("wiredTigerCacheSizePct", "", "memory of the whole server in percent of the machine's"),
     ("wiredTigerCollectionBlockCompressor", "", "compressor of documents"),
     ("wiredTigerCollectionConfigString", "<k=v,...>", "block_compressor of documents"),
-    ("wiredTigerDirectoryForIndexes", "", "no effect: indexes lie in the engine's files"),
+    ("wiredTigerDirectoryForIndexes", "", "no effect: indexes are stored in the engine's files"),
     ("wiredTigerEngineConfigString", "<k=v,...>", "cache_size, log=(compressor=...)"),
     ("wiredTigerIndexConfigString", "<k=v,...>", "block_compressor of indexes"),
     ("wiredTigerIndexPrefixCompression", "", "no effect: index keys are always prefix-compressed"),
@@ -171,7 +171,7 @@ fn every_option_has_a_line_of_help() {
     for (flag, ..) in MEANINGS {
         assert!(
             TABLE.iter().any(|row| row.flag == *flag && is_taken(row)),
-            "--{flag} is no option"
+            "--{flag} is not an option"
         );
     }
     assert!(MEANINGS.is_sorted_by_key(|(flag, ..)| flag.to_lowercase()));

@@ -136,8 +136,8 @@ impl Settings {
                 Honoured::Only(accepted) if accepted.contains(&value) => {}
                 Honoured::Only(accepted) => {
                     return Err(format!(
-                        "Error: option {} is known but Nagi does not honour the value '{value}' \
-                         (it does: {}){why}",
+                        "Error: option {} is known but Nagi does not support the value '{value}' \
+                         (supported: {}){why}",
                         row.names(),
                         accepted.join(", ")
                     ));
@@ -305,7 +305,7 @@ mod tests {
             (&["--timeStampFormat", "ctime"], "expected one of iso8601-local, iso8601-utc"),
             (&["--profile", "3"], "expected one of 0, 1, 2, all, off, slowOp"),
             (&["--tlsMode", "requireTLS"], "(it does: disabled): connections are not encrypted"),
-            (&["--shardsvr"], "remove it to start: this server is no part of a sharded cluster"),
+            (&["--shardsvr"], "remove it to start: this server is not part of a sharded cluster"),
             (&["--wiredTigerJournalCompressor", "lz4"], "bad value 'lz4'"),
             (&["--zstdDefaultCompressionLevel", "23"], "bad value '23'"),
             (&["--fork"], "--fork has to be used with --logpath"),
@@ -373,7 +373,7 @@ mod tests {
             ("security.kmip.port", "encrypted volume"),
             ("net.tls.certificateKeyFile", "TLS proxy"),
             ("net.http.enabled", "removed its HTTP interface"),
-            ("sharding.clusterRole", "no part of a sharded cluster"),
+            ("sharding.clusterRole", "not part of a sharded cluster"),
             ("auditLog.path", "no audit log"),
             ("replication.replSet", "replication.replSetName"),
         ] {

@@ -12,9 +12,8 @@ pub(super) const INDEX_DIRECTORIES: &str = "\
 pub(super) const PREFIXES: &str = "\
      Index keys are always stored as the difference from the key before; prefix compression cannot be \
      turned off";
-pub(super) const OPLOG: &str = "\
-     This server keeps no oplog: a replica set has one member, so nothing reads it, and no disk space is \
-     set aside for it";
+pub(super) const OPLOG: &str = "This server keeps no oplog: a replica set has one member, so \
+     nothing reads it, and no disk space is reserved for it";
 
 /// The reasons why options are refused, by the prefix of their keys. The longest matching prefix applies.
 #[rustfmt::skip]
@@ -40,7 +39,8 @@ const REFUSED: &[(&str, &str)] = &[
     ("sharding.", SHARDING),
     ("shardsvr", SHARDING),
     ("snmp.", "there is no SNMP agent; serverStatus has the figures"),
-    ("storage.indexBuildRetry", "MongoDB removed it; unfinished index builds begin anew at the start"),
+    ("storage.indexBuildRetry", "MongoDB removed it; unfinished index builds are restarted when \
+                                 the server starts"),
     ("storage.mmapv1.quota.", "databases have no quota of files"),
     ("storage.repairPath", "MongoDB removed it; --repair works within storage.dbPath"),
     ("upgrade", "there are no data files of earlier releases to upgrade"),
@@ -48,7 +48,7 @@ const REFUSED: &[(&str, &str)] = &[
 
 const TLS: &str =
     "connections are not encrypted; remove net.tls, and use an encrypted network or a TLS proxy";
-const SHARDING: &str = "this server is no part of a sharded cluster";
+const SHARDING: &str = "this server is not part of a sharded cluster";
 
 /// The reason why an option is refused; `None` if there is no text for it.
 pub(super) fn refusal(key: &str) -> Option<&'static str> {

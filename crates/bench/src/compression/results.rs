@@ -14,7 +14,7 @@ const HEAD: [&str; 13] = [
     "max ms",
     "data MB",
     "on disk MB",
-    "folder MB",
+    "directory MB",
     "read s",
     "read MB/s",
     "resident MB",
@@ -60,8 +60,8 @@ pub(super) fn page(runs: &[Run], documents: u64, characters: usize) -> Page {
     let mut page = Page::new("nagi-bench compression");
     page.paragraph(&format!(
         "{documents} documents of {characters} characters inserted one by one, each acknowledged, then read in \
-         order after a restart, under each compressor. On disk: collStats.storageSize after fsync; folder: all \
-         of the data folder after the server's end, its log included."
+         order after a restart, under each compressor. On disk: collStats.storageSize after fsync; directory: all \
+         of the data directory after the server has stopped, its log included."
     ));
     page.table(&table(runs));
     for run in runs {

@@ -20,7 +20,7 @@ pub(super) fn verify(
     let mut connection = Connection::open(address)?;
     let (found, mut problems) = scan(&mut connection)?;
     for id in found.keys().filter(|id| !models.iter().any(|m| m.owns(**id))) {
-        problems.push(format!("document {id} belongs to nobody"));
+        problems.push(format!("document {id} belongs to no model"));
     }
     for model in models.iter_mut() {
         problems.extend(model.settle(&found, killed_at));

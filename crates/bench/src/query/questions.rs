@@ -36,7 +36,7 @@ pub(super) static QUESTIONS: &[Question] = &[
     Question {
         name: "filter, last field, none match",
         over: DOCS,
-        ask: |_| find(DOCS, doc! { "last": "nobody" }),
+        ask: |_| find(DOCS, doc! { "last": "absent" }),
         raw: Some(scan),
         rows: Some(|_| 0),
         builds: false,

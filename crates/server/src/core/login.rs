@@ -72,8 +72,8 @@ pub(crate) fn step(
 }
 
 /// For the log only.
-const CROWDED: &str = "Too many failed logins from this address wait for their refusal; the password \
-                       was not looked at";
+const CROWDED: &str = "Too many failed logins from this address are delayed; the password was not \
+                       checked";
 
 /// The maximum delay after failed logins from one address; `None` if the delay is turned off.
 fn limit(server: &Server) -> Option<Duration> {

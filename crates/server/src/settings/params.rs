@@ -229,7 +229,11 @@ impl Parameters {
     fn set_verbosity_at_start(&self, index: usize, text: &str) -> Result<()> {
         let name = PARAMETERS[index].name;
         let Ok(spec) = json::parse(text) else {
-            bail!(Code::BAD_VALUE, "Invalid value for parameter {name}: it is no document: {text}");
+            bail!(
+                Code::BAD_VALUE,
+                "Invalid value for parameter {name}: it is not a document: \
+                                    {text}"
+            );
         };
         set_verbosity(None, "", spec.as_doc())?;
         text.clone_into(&mut self.texts.write()[index]);
@@ -330,16 +334,15 @@ const NO_DIAGNOSTIC_DATA: &str = "\
      No diagnostic.data directory is written, so this parameter has no effect; use serverStatus, \
      currentOp, system.profile and the slow query log instead";
 const NO_POOLS: &str =
-    "This server keeps no connections to other servers, so this parameter has no effect";
-const NO_YIELDS: &str = "\
-     Reads see a snapshot and keep nobody from writing, so they need not yield: this parameter has no effect";
+    "This server opens no connections to other servers, so this parameter has no effect";
+const NO_YIELDS: &str = "Reads use a snapshot and do not block writers, so they need not yield: \
+     this parameter has no effect";
 const ONE_EXECUTOR: &str = "There is one executor of queries, so this parameter has no effect";
 const NO_LOCK_WAIT: &str = "\
      Transactions do not queue for locks of collections: they fail at a conflict, so this parameter has no effect";
-const NO_NOOPS: &str = "Nothing but writes goes into the oplog, so this parameter has no effect";
-const SYNC_PERIOD: &str = "\
-     storage.syncPeriodSecs says when the mapped engine writes its file, the other engines write theirs when memory \
-     is full: this parameter has no effect";
+const NO_NOOPS: &str = "The oplog contains writes only, so this parameter has no effect";
+const SYNC_PERIOD: &str = "storage.syncPeriodSecs sets when the mapped engine writes its file, \
+     other engines write their files when memory is full: this parameter has no effect";
 
 const FRAMEWORKS: &[&str] = &["forceClassicEngine", "trySbeEngine", "trySbeRestricted"];
 

@@ -104,7 +104,7 @@ impl Slice {
         if let Err(error) = ffi::set_slice(slice.as_nanos() as u64) {
             REFUSED.store(true, Relaxed);
             log::debug!(target: "CONTROL", id = 9_000_060, error:% = error;
-                "The system gives threads no time slices of their own");
+                "The system does not support time slices per thread");
         }
     }
 }

@@ -60,7 +60,7 @@ pub(crate) fn compact(
         }
         Err(error) => {
             log::info!(target: "COMMAND", id = 9_000_031, namespace = namespace.as_str(),
-                freedBytes = freed, error = error.message(); "Compact ended early");
+                freedBytes = freed, error = error.message(); "Compaction stopped early");
             Err(error)
         }
     }
@@ -136,7 +136,7 @@ fn compact_all(server: &Arc<Server>, op: &Arc<Op>, background: Background, gener
             Err(error) => {
                 log::warn!(target: "COMMAND", id = 9_000_033, error = error.message(),
                     namespace = collection.namespace.as_str();
-                    "Background compaction leaves a collection alone for a day");
+                    "Background compaction skips a collection for a day");
                 let until_ms = clock::wall_ms() + RETRY_AFTER_MS;
                 server.upkeep.compactions.0.lock().failed.insert(key, until_ms);
             }

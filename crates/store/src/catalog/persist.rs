@@ -80,7 +80,7 @@ pub(crate) fn load(from: &dyn Engine) -> Result<Loaded> {
 
 #[cold]
 fn corrupt() -> Error {
-    Error::bug("the stored catalog is not what was written")
+    Error::bug("the stored catalog is damaged")
 }
 
 /// Refuses a data directory of a newer format; marks a new or older one.

@@ -31,7 +31,7 @@ pub fn decode<'n>(
 
 #[cold]
 fn corrupt() -> Error {
-    Error::bug("an index key is not what was written")
+    Error::bug("an index key is damaged")
 }
 
 /// Reads bytes that may be complemented.

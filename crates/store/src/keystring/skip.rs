@@ -120,5 +120,5 @@ impl Skip<'_> {
 
 #[cold]
 fn corrupt() -> Error {
-    Error::bug("an index key is not what was written")
+    Error::bug("an index key is damaged")
 }

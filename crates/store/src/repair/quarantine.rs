@@ -69,7 +69,7 @@ impl Store {
             moved += count;
             log::warn!(target: "STORAGE", id = 9_000_055, namespace = collection.namespace.as_str(),
                 records = count, to = name.as_str();
-                "Repair: records that are no valid BSON were taken out of their collection");
+                "Repair: records that are not valid BSON were moved out of their collection");
         }
     }
 
@@ -91,9 +91,11 @@ impl Store {
             let counted = doc.as_ref().map_or(0, |doc| doc.len() as i64);
             let wrong = match doc.and_then(|doc| Ok(Doc::parse(doc)?)) {
                 Err(error) => Some((error.to_string(), None)),
-                Ok(doc) => home(collection, doc)
-                    .filter(|home| **home != *cursor.key())
-                    .map(|home| ("lies under another _id than its own".to_owned(), Some(home))),
+                Ok(doc) => {
+                    home(collection, doc).filter(|home| **home != *cursor.key()).map(|home| {
+                        ("is stored under the _id of another document".to_owned(), Some(home))
+                    })
+                }
             };
             if let Some((error, home)) = wrong {
                 let (key, value) = (cursor.key().to_vec(), cursor.value().to_vec());

@@ -153,7 +153,8 @@ impl Store {
             report.count_off = count - report.record_count;
             report.bytes_off = bytes - report.data_bytes;
             report.error(format!(
-                "counters say {count} records of {bytes} bytes, there are {} of {} bytes",
+                "the counters state {count} records of {bytes} bytes, the collection has {} \
+                 records of {} bytes",
                 report.record_count, report.data_bytes
             ));
         }
@@ -185,7 +186,7 @@ impl Store {
             if let Err(error) = &doc {
                 report.invalid_count += 1;
                 report.corrupt(id);
-                report.error(format!("record {id} is no valid BSON: {error}"));
+                report.error(format!("record {id} is not valid BSON: {error}"));
             }
             if let Ok(doc) = doc {
                 if conformance && has_name_twice(doc) {
@@ -227,7 +228,10 @@ fn check_keys(
         if !sink.iter().all(|(key, _)| id == RecordKey::Key(key)) {
             report.misplaced_count += 1;
             let name = index.name();
-            let text = format!("index '{name}': record {id} lies under another _id than its own");
+            let text = format!(
+                "index '{name}': record {id} is stored under the _id of another \
+                                document"
+            );
             report.wrong_index(name, text);
         }
         return Ok(());

@@ -81,7 +81,7 @@ fn run(engine: &dyn Engine, job: Job) {
     }
     if let Err(error) = drop_ranges(engine, &job.ranges) {
         log::warn!(target: "STORAGE", id = 9_000_021, error:% = error;
-            "Cannot give back the space of a dropped collection; the next start tries again");
+            "Cannot reclaim the space of a dropped collection; the next start retries");
     }
 }
 

@@ -363,7 +363,7 @@ fn a_salvage_sets_aside_what_is_no_document() {
     let (store, salvaged) =
         nagi_store::Store::salvage(std::sync::Arc::clone(&engine), options, false).unwrap();
     assert_eq!((salvaged.corrupt_records, salvaged.documents_lost), (280, 0));
-    assert_eq!(salvaged.mended.len(), 1, "{salvaged:?}");
+    assert_eq!(salvaged.repaired.len(), 1, "{salvaged:?}");
     let f = Fixture { engine, store, namespace };
     f.check_valid();
     assert_eq!(f.collection().count(), 20);

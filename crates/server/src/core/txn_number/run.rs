@@ -67,7 +67,7 @@ pub(crate) fn run(
     let result = inner(cx, request, out);
     cx.bound = None;
     let Some(mut scope) = cx.scope.take() else {
-        return Err(Error::bug("a numbered command lost its session"));
+        return Err(Error::bug("a command with a transaction number lost its session"));
     };
     let result = match in_transaction && !request.command.ends_transaction {
         true => end_statement(cx, &mut scope, result),

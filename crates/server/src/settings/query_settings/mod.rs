@@ -257,7 +257,7 @@ impl AllQuerySettings {
         if list.as_array().as_bytes().len() > nagi_query::limits::DOC_BYTES_MAX - 1024 {
             bail!(
                 Code::BSON_OBJECT_TOO_LARGE,
-                "query settings do not fit in a document of 16 MB together"
+                "the query settings together exceed a document of 16 MB"
             );
         }
         write_all(store, list.as_array())?;

@@ -93,7 +93,7 @@ impl RunReader {
         }
         let (_, block) = self.cursor.entry()?;
         let read = read(block, self.bits.1, &mut self.key);
-        self.bits = read.ok_or_else(|| Error::bug("a spilled run is not what was written"))?;
+        self.bits = read.ok_or_else(|| Error::bug("a spilled run is damaged"))?;
         Ok(true)
     }
 

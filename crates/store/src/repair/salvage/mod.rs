@@ -42,7 +42,7 @@ pub struct Salvaged {
     /// Indexes and options removed from catalog entries that did not load with them.
     pub left_out: Vec<String>,
     /// Collections that were repaired, with their validation errors.
-    pub mended: Vec<(String, Vec<String>)>,
+    pub repaired: Vec<(String, Vec<String>)>,
     /// The number of documents by which the counters were too high.
     pub documents_lost: i64,
     /// Records that were not valid documents and were moved to the lost and found.
@@ -60,17 +60,22 @@ impl Store {
         catalog_lost: bool,
     ) -> Result<(Arc<Store>, Salvaged)> {
         let mut salvaged = Salvaged::default();
-        mend_catalog(&*from, &mut salvaged)?;
+        repair_catalog(&*from, &mut salvaged)?;
         let store = Store::open(from, options)?;
         let catalog = store.catalog();
         for collection in catalog.iter().filter(|collection| !collection.is_view()) {
-            store.mend(collection, catalog_lost, &mut salvaged)?;
+            store.repair_collection(collection, catalog_lost, &mut salvaged)?;
         }
         store.flush()?;
         Ok((store, salvaged))
     }
 
-    fn mend(&self, collection: &Collection, rebuild: bool, into: &mut Salvaged) -> Result<()> {
+    fn repair_collection(
+        &self,
+        collection: &Collection,
+        rebuild: bool,
+        into: &mut Salvaged,
+    ) -> Result<()> {
         let mut report = self.validate(collection)?;
         let name = collection.namespace.as_str();
         if report.errors.is_empty() && !rebuild {
@@ -78,10 +83,10 @@ impl Store {
         }
         if !report.errors.is_empty() {
             into.documents_lost += report.count_off.max(0);
-            into.mended.push((name.to_owned(), report.errors.clone()));
+            into.repaired.push((name.to_owned(), report.errors.clone()));
             log::warn!(target: "STORAGE", id = 9_000_051, namespace = name,
                 errors = report.errors.len() as i64, first = report.errors[0].as_str(),
-                documentsLost = report.count_off.max(0); "Repair: mending a collection");
+                documentsLost = report.count_off.max(0); "Repair: repairing a collection");
         }
         into.corrupt_records += report.invalid_count;
         let build = BuildOptions::default();
@@ -141,7 +146,7 @@ impl Known {
     }
 }
 
-fn mend_catalog(on: &dyn Engine, salvaged: &mut Salvaged) -> Result<()> {
+fn repair_catalog(on: &dyn Engine, salvaged: &mut Salvaged) -> Result<()> {
     let mut txn = on.begin(TxnOptions::default()).map_err(engine)?;
     let (mut known, bad) = read_catalog(on)?;
     for key in &bad {
@@ -155,7 +160,8 @@ fn mend_catalog(on: &dyn Engine, salvaged: &mut Salvaged) -> Result<()> {
         txn.put(Space::Catalog, &key, kept.entry.as_bytes()).map_err(engine)?;
         let name = catalog::namespace_of(kept.entry.as_bytes()).unwrap_or_default();
         log::warn!(target: "STORAGE", id = 9_000_059, namespace = name,
-            leftOut:? = kept.left_out; "Repair: leaving out what a catalog entry does not load with");
+            leftOut:? = kept.left_out; "Repair: removing the options and indexes with which a \
+                                        catalog entry cannot be loaded");
         let lines = kept.left_out.iter().map(|part| format!("{name}: {part}"));
         salvaged.left_out.extend(lines);
     }
@@ -188,7 +194,7 @@ fn mend_catalog(on: &dyn Engine, salvaged: &mut Salvaged) -> Result<()> {
         next += 1;
         known.collections.insert(name.clone(), Ident(ident));
         log::warn!(target: "STORAGE", id = 9_000_054, namespace = name.as_str();
-            "Repair: documents whose collection is not in the catalog have a name again");
+            "Repair: documents whose collection is not in the catalog were given a namespace");
         salvaged.orphans.push(name);
     }
     let key = Ident(0).catalog_key(CatalogKey::NextIdent);

@@ -81,7 +81,7 @@ impl Store {
         // already happened: an error here must not be reported as a failed commit.
         if let Err(error) = self.raise_limit(stamp.0.saturating_sub(MARGIN)) {
             log::warn!(target: "STORAGE", id = 9_000_070, error = error.message();
-                "The limit of commit stamps cannot be written; it is tried again with the next commit");
+                "The limit of commit stamps cannot be written; the next commit retries it");
         }
         self.client.note_commit(stamp);
         Ok(stamp)
