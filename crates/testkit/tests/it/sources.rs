@@ -50,6 +50,114 @@ fn comments_use_the_terms_of_the_field() {
     breaches.finish("words of comments");
 }
 
+/// Words that no text for users may have. MongoDB's own messages contain none of them. Each stands between spaces, so
+/// that "recommended" is not a breach.
+const DIALECT_OF_TEXTS: &[&str] = &[
+    concat!(" nob", "ody "),
+    concat!(" no ", "one "),
+    concat!(" who", "m "),
+    concat!(" who", "ever "),
+    concat!(" me", "nd "),
+    concat!(" men", "ds "),
+    concat!(" men", "ded "),
+    concat!(" men", "ding "),
+    concat!(" in va", "in "),
+    concat!(" taken ba", "ck "),
+    concat!(" taken aw", "ay "),
+    concat!(" given ba", "ck "),
+    concat!(" is ask", "ed "),
+    concat!(" are ask", "ed "),
+    concat!(" makes ro", "om "),
+    concat!(" have ro", "om "),
+    concat!(" goes o", "n "),
+    concat!(" go o", "n "),
+    concat!(" going o", "n "),
+    concat!(" looked a", "t "),
+    concat!(" looks a", "t "),
+    concat!(" hands ou", "t "),
+    concat!(" lines u", "p "),
+    concat!(" jud", "ges "),
+    concat!(" data fol", "der"),
+    concat!(" ring_", "buffer "),
+];
+
+/// Lists of words that text indexes ignore.
+const STOP_WORDS: &str = "crates/lang/src/text/stop_words.rs";
+
+/// The words in string literals: log messages, errors, help. Literals of tests and benches are not read.
+#[test]
+fn texts_use_the_terms_of_the_field() {
+    let mut breaches = Breaches::default();
+    for Source { path, text } in rust_sources() {
+        let is_test = ["/tests/", "/benches/", "/tests.rs"].iter().any(|part| path.contains(part));
+        if is_test || path == STOP_WORDS {
+            continue;
+        }
+        let code = text.split("#[cfg(test)]\nmod tests {").next().unwrap_or("");
+        for (line, literal) in literals(code) {
+            let words = literal.split_whitespace();
+            let words = words.map(|word| word.trim_matches(|c: char| ",.;:!?()".contains(c)));
+            let words = words.collect::<Vec<_>>();
+            let words = format!(" {} ", words.join(" ").to_lowercase());
+            for word in DIALECT_OF_TEXTS.iter().filter(|word| words.contains(*word)) {
+                breaches.add(&path, Some(line), format!("{word:?}: see docs/glossary.md"));
+            }
+        }
+    }
+    breaches.finish("words of texts");
+}
+
+/// The string literals of a file with their first lines; a backslash at the end of a line joins two lines.
+fn literals(code: &str) -> Vec<(usize, String)> {
+    let mut found = Vec::new();
+    let mut rest = code;
+    while let Some(at) = rest.find(['"', '\'', '/']) {
+        let line = code[..code.len() - rest.len() + at].matches('\n').count() + 1;
+        let before = rest[..at].trim_end_matches('#');
+        let hashes = at - before.len();
+        rest = &rest[at..];
+        if rest.starts_with("//") {
+            rest = rest.split_once('\n').map_or("", |(_, after)| after);
+        } else if let Some(inside) = rest.strip_prefix('"') {
+            let is_raw = before.ends_with('r');
+            let end = match is_raw {
+                true => inside.find(&format!("\"{}", "#".repeat(hashes))),
+                false => end_of_literal(inside),
+            };
+            let end = end.unwrap_or(inside.len());
+            let joined = inside[..end].split("\\\n").map(str::trim_start).collect::<String>();
+            // In a literal with several lines `\n` separates words as a space does.
+            found.push((line, if is_raw { joined } else { joined.replace("\\n", " ") }));
+            rest = inside.get(end + 1..).unwrap_or("");
+        } else if rest.starts_with("'\\") {
+            rest = rest.get(3..).and_then(|r| r.split_once('\'')).map_or("", |(_, after)| after);
+        } else if rest.starts_with("'\"'") {
+            rest = &rest[3..];
+        } else {
+            rest = &rest[1..];
+        }
+    }
+    found
+}
+
+/// The position of the closing quotation mark.
+fn end_of_literal(inside: &str) -> Option<usize> {
+    let mut is_escaped = false;
+    inside.find(|c| {
+        let is_end = c == '"' && !is_escaped;
+        is_escaped = c == '\\' && !is_escaped;
+        is_end
+    })
+}
+
+#[test]
+fn literals_are_told_from_code_and_comments() {
+    let code = "a(\"one\"); // \"not this\"\nb('\"', '\\'', \"t\\\"wo \\\n   three\");\nr#\"fo\"ur\"#; c / \"five\"";
+    let found = literals(code);
+    let texts = found.iter().map(|(line, text)| (*line, text.as_str())).collect::<Vec<_>>();
+    assert_eq!(texts, [(1, "one"), (2, "t\\\"wo three"), (4, "fo\"ur"), (4, "five")]);
+}
+
 #[test]
 fn sizes() {
     let mut breaches = Breaches::default();

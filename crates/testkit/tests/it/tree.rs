@@ -64,3 +64,56 @@ fn links_between_documents_hold() {
     }
     breaches.finish("links");
 }
+
+/// Paths in backticks exist: those that begin at the root (`crates/...`, `docs/...`, `tests/...`) and those that begin
+/// with the name of a crate (`kv/src/...`). The part of a path before a placeholder (`<name>`, `*`) is checked.
+#[test]
+fn paths_in_documents_exist() {
+    let mut breaches = Breaches::default();
+    for source in sources(|p| p.ends_with(".md") && !p.starts_with("third_party/")) {
+        for (index, line) in source.text.lines().enumerate() {
+            for path in quoted_paths(line).filter(|path| !exists(path)) {
+                breaches.add(&source.path, Some(index + 1), format!("no file `{path}`"));
+            }
+        }
+    }
+    breaches.finish("paths");
+}
+
+#[test]
+fn paths_are_found_in_text() {
+    let found = |line| quoted_paths(line).collect::<Vec<_>>();
+    assert_eq!(found("`tests/run NAGI all`, crates/x, `docs/a.md`"), ["tests/run", "docs/a.md"]);
+    assert_eq!(found("`crates/kv/src/{a,b.rs}`"), ["crates/kv/src/a", "crates/kv/src/b.rs"]);
+    assert_eq!(found("`tests/golden/<kind>/x.txt`, `kv/src/*.rs`"), ["tests/golden", "kv/src"]);
+    assert!(found("`make test`, `conflict.rs`, `journal/j._N`").is_empty());
+    assert!(exists("crates/testkit/src") && exists("testkit/src") && !exists("docs/no-such.md"));
+}
+
+/// The paths in backticks of a line, with braces expanded, each up to its first placeholder.
+fn quoted_paths(line: &str) -> impl Iterator<Item = String> {
+    let quoted = line.split('`').skip(1).step_by(2).filter_map(|text| text.split(' ').next());
+    quoted.flat_map(braces).filter_map(|path| {
+        let known = path.split(['<', '*']).next()?;
+        let whole = if known.len() == path.len() { known } else { known.rsplit_once('/')?.0 };
+        let whole = whole.trim_end_matches('/');
+        let (first, rest) = whole.split_once('/')?;
+        let at_root = ["crates", "docs", "tests"].contains(&first);
+        let in_crate = rest.split('/').next().is_some_and(|part| ["src", "tests"].contains(&part));
+        (at_root || in_crate).then(|| whole.to_owned())
+    })
+}
+
+/// `a/{b,c}` as `a/b` and `a/c`.
+fn braces(path: &str) -> Vec<String> {
+    match path.split_once('{').and_then(|(l, rest)| Some((l, rest.split_once('}')?))) {
+        Some((left, (parts, right))) => {
+            parts.split(',').map(|part| format!("{left}{part}{right}")).collect()
+        }
+        None => vec![path.to_owned()],
+    }
+}
+
+fn exists(path: &str) -> bool {
+    root().join(path).exists() || root().join("crates").join(path).exists()
+}
