@@ -94,10 +94,13 @@ pub(crate) fn release(db: &Db) -> Result<()> {
 static VERIFYING: AtomicBool = AtomicBool::new(false);
 
 /// Verifies all files; none if the watcher cancelled the wait. RocksDB cannot cancel it: it then continues in the
-/// background, and another one is refused until it has finished.
+/// background, and another one waits until it has finished.
 pub(crate) fn verify(db: &Arc<Db>, watch: &mut Watch<'_>) -> Result<Option<Vec<String>>> {
-    if VERIFYING.swap(true, Ordering::SeqCst) {
-        return Err(Error::other("another check of all table files is running"));
+    while VERIFYING.swap(true, Ordering::SeqCst) {
+        if !watch(0, 0) {
+            return Ok(None);
+        }
+        thread::sleep(LOOK_EACH);
     }
     let (sender, receiver) = channel();
     let own = Arc::clone(db);

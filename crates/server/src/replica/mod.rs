@@ -150,13 +150,23 @@ impl ReplicaSet {
         }
     }
 
-    /// Adopts the cluster time that a client has seen; with `reads_after`, also waits until reads see every commit up
-    /// to it. Code 205 if it is too far ahead.
-    pub(crate) fn observe(&self, time: u64, reads_after: bool) -> Result<()> {
-        match reads_after {
-            true => self.clock.advance_to(time),
-            false => self.clock.observe(time),
+    /// Waits until reads see every commit up to `time` (`afterClusterTime`).
+    ///
+    /// # Errors
+    /// 72 if the cluster time, including the `$clusterTime` of the same request, has not reached it.
+    pub(crate) fn read_after(&self, time: u64) -> Result<()> {
+        let current = self.clock.cluster();
+        if time > current {
+            let text = |time: u64| format!("Timestamp({}, {})", time >> 32, time & 0xFFFF_FFFF);
+            bail!(
+                Code::INVALID_OPTIONS,
+                "readConcern afterClusterTime value must not be greater than the current clusterTime. Requested \
+                 clusterTime: {}; current clusterTime: {}",
+                text(time),
+                text(current)
+            );
         }
+        self.clock.advance_to(time)
     }
 
     /// Runs `replSetInitiate`. Codes 23, 93, 103.

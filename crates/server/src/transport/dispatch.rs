@@ -291,10 +291,10 @@ fn check(
 fn check_member(replica: &ReplicaSet, request: &Request<'_>) -> Result<()> {
     let (command, generic) = (request.command, &request.generic);
     if let Some(time) = generic.cluster_time {
-        replica.observe(time, false)?;
+        replica.clock.observe(time)?;
     }
     if let Some(time) = generic.read_concern.after_cluster_time {
-        replica.observe(time, true)?;
+        replica.read_after(time)?;
     }
     if command.before_login || request.db == "local" {
         return Ok(());

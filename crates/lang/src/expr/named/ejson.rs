@@ -104,7 +104,8 @@ fn put(slot: ValueSlot<'_>, value: Value<'_>, canonical: bool, depth: usize) -> 
         Value::Int32(n) if canonical => return tag(slot, depth, "$numberInt", &n.to_string()),
         Value::Int64(n) if canonical => return tag(slot, depth, "$numberLong", &n.to_string()),
         Value::Double(n) if canonical || !n.is_finite() => {
-            return tag(slot, depth, "$numberDouble", &print::double(n));
+            let text = json::shortest_double(n);
+            return tag(slot, depth, "$numberDouble", text.strip_suffix(".0").unwrap_or(&text));
         }
         Value::Decimal128(n) => return tag(slot, depth, "$numberDecimal", &n.to_string()),
         Value::ObjectId(id) => return tag(slot, depth, "$oid", &Hex(id).to_string()),
