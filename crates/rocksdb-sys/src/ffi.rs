@@ -491,6 +491,7 @@ unsafe extern "C" {
         arg2: libc::c_uint,
     );
     pub fn rocksdb_options_set_target_file_size_base(arg1: *mut rocksdb_options_t, arg2: u64);
+    pub fn rocksdb_options_set_uncache_aggressiveness(opt: *mut rocksdb_options_t, v: u32);
     pub fn rocksdb_options_set_use_direct_io_for_flush_and_compaction(
         arg1: *mut rocksdb_options_t,
         arg2: libc::c_uchar,

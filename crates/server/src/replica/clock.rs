@@ -49,7 +49,7 @@ impl ClusterClock {
     }
 
     /// Adopts the time that a client has seen. Code 205 if it is too far ahead.
-    pub(super) fn observe(&self, time: u64) -> Result<()> {
+    pub(crate) fn observe(&self, time: u64) -> Result<()> {
         self.check_drift(time)?;
         self.store.observe_stamp(CommitStamp(time))
     }

@@ -214,6 +214,10 @@ fn lower_priority_of_compaction() {
     }
 }
 
+/// How long RocksDB searches the cache for blocks of a removed file although it finds few: until its estimate that the
+/// next one is found is below 0.99^9999, that is for all blocks.
+const UNCACHE_AGGRESSIVENESS: u32 = 10_000;
+
 /// SAFETY: `cache` is a live cache.
 unsafe fn database_options(
     options: &Options,
@@ -353,6 +357,9 @@ unsafe fn space_options(
         // Files in which half of a window of entries are deletions (queues, expiry) are compacted, because scans
         // are slow there.
         ffi::rocksdb_options_add_compact_on_deletion_collector_factory(cf, 8192, 4096);
+        // Blocks of files that a compaction has replaced leave the cache with the file. Without this they stay until
+        // they are evicted, and a scan cannot add its blocks to a cache that is full of them.
+        ffi::rocksdb_options_set_uncache_aggressiveness(cf, UNCACHE_AGGRESSIVENESS);
         set_compression(cf, options.compressor(space), options);
         let table = table_options(block_bytes, cache);
         ffi::rocksdb_options_set_block_based_table_factory(cf, table);
