@@ -1,7 +1,6 @@
 //! `$serializeEJSON` and `$deserializeEJSON`: conversions between values and their Extended JSON form, in which
 //! `{$oid: "..."}` stands for an ObjectId. The Extended JSON is itself BSON, with fewer types.
 use super::prelude::*;
-use crate::expr::print;
 use crate::time;
 use nagi_bson::{Array, Binary, DEPTH_MAX, Doc, DocBuf, DocWriter, ValueSlot, json, text::Hex};
 
