@@ -84,7 +84,7 @@ pub(crate) fn of_disc(grid: &Grid, center: &geo::Point, radius: f64) -> Vec<(i64
 
 impl GeoNearAccess {
     pub(crate) fn stage_name(&self) -> &'static str {
-        match self.index.spec.geometry {
+        match self.index.spec.geometry() {
             Some(Geometry::Plane(_)) => "GEO_NEAR_2D",
             _ => "GEO_NEAR_2DSPHERE",
         }
@@ -92,7 +92,7 @@ impl GeoNearAccess {
 
     /// The first search radius, in the unit of the condition.
     pub(crate) fn first_width(&self) -> f64 {
-        match (self.near.measure, &self.index.spec.geometry) {
+        match (self.near.measure, self.index.spec.geometry()) {
             (Measure::Plane, Some(Geometry::Plane(grid))) => (grid.max - grid.min) / 65536.0,
             (Measure::Metres, _) => 30.0,
             _ => 30.0 / EARTH_RADIUS_M,
@@ -101,7 +101,7 @@ impl GeoNearAccess {
 
     /// The distance beyond which no document can be.
     pub(crate) fn reach(&self) -> f64 {
-        let farthest = match (self.near.measure, &self.index.spec.geometry) {
+        let farthest = match (self.near.measure, self.index.spec.geometry()) {
             (Measure::Plane, Some(Geometry::Plane(grid))) => {
                 let far = |at: f64| (at - grid.min).abs().max((grid.max - at).abs());
                 far(self.near.x).hypot(far(self.near.y))
@@ -119,7 +119,7 @@ impl GeoNearAccess {
             Measure::Metres => distance / EARTH_RADIUS_M,
             _ => distance,
         };
-        let ranges = match &self.index.spec.geometry {
+        let ranges = match self.index.spec.geometry() {
             Some(Geometry::Plane(grid)) if near.measure == Measure::Plane => {
                 // Slightly more than the square, because distances are rounded.
                 let outer = outer * (1.0 + 1e-12);

@@ -16,7 +16,7 @@ use nagi_lang::{
     filter::{Filter, Known, Pred},
     path::FieldPath,
 };
-use nagi_store::{Index, IndexKind, Wildcard};
+use nagi_store::{Index, PathField};
 
 use super::{
     bounds::{self, Bounds, Keys},
@@ -299,10 +299,10 @@ pub(crate) fn assign_beside(
     near: Option<usize>,
 ) -> Option<Assignment> {
     let key = &index.spec.key;
-    let mut on_geometry = near.is_some() || index.spec.key.iter().all(|part| !part.geo);
+    let mut on_geometry = near.is_some() || index.spec.key.iter().all(|part| !part.is_geometry());
     let mut out = Assignment { bounds: Vec::new(), exact: Vec::new(), bound_fields: 0 };
     let mut chosen: Vec<&Item<'_>> = Vec::new();
-    let wild = index.spec.wildcard.as_ref();
+    let wild = index.spec.path_field();
     let is_plain = |field| wild.is_none_or(|wild| wild.at + 1 != field);
     for (field, part) in key.iter().enumerate() {
         if wild.is_some_and(|wild| wild.at == field) {
@@ -315,13 +315,13 @@ pub(crate) fn assign_beside(
             .filter(|item| *item.path == *part.path && near != Some(field))
             // A document without the path has no key here, not even null.
             .filter(|item| is_plain(field) || item.excludes_missing())
-            .filter_map(|item| match part.geo {
+            .filter_map(|item| match part.is_geometry() {
                 true => Some((item, geo::bounds(index, item.pred()?)?)),
                 false => Some((item, item.bounds_in(index, multikey)?)),
             })
             .collect();
-        on_geometry |= part.geo && !candidates.is_empty();
-        if part.hashed {
+        on_geometry |= part.is_geometry() && !candidates.is_empty();
+        if part.is_hashed() {
             candidates.retain(|(_, bounds)| bounds.set.is_points() || bounds.set.is_empty());
         }
         if candidates.is_empty() {
@@ -340,14 +340,13 @@ pub(crate) fn assign_beside(
     if let Some(wild) = wild {
         bound_path(wild, &mut out);
     }
-    debug_assert_eq!(index.spec.kind == IndexKind::Hashed, key.iter().any(|part| part.hashed));
     on_geometry.then_some(out)
 }
 
-/// Bounds the path of a wildcard index. A document as a value has keys at the paths below it, so bounds that may
-/// contain a document are widened to the existence of the path.
-fn bound_path(wild: &Wildcard, out: &mut Assignment) {
-    let path = wild.path.as_deref().unwrap_or("");
+/// Bounds the path in an index whose keys contain it. A document as a value has keys at the paths below it, so
+/// bounds that may contain a document are widened to the existence of the path.
+fn bound_path(wild: PathField<'_>, out: &mut Assignment) {
+    let path = wild.path.unwrap_or("");
     let point = Interval::point(Value::String(path));
     if !out.bounds[wild.at + 1].may_hold_documents() {
         out.bounds[wild.at] = Intervals(vec![point]);
@@ -385,7 +384,7 @@ fn take<'i, 'f>(
             continue;
         }
         chosen.push(item);
-        if bounds.exact && !part.hashed {
+        if bounds.exact && !part.is_hashed() {
             exact.push(item.conjunct);
         }
         sets.push(bounds.set.clone());

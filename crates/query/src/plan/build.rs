@@ -324,12 +324,13 @@ fn tailable(spec: &FindSpec<'_>, collection: &Arc<Collection>) -> Result<Plan> {
 
 fn hinted(spec: &FindSpec<'_>, collection: &Arc<Collection>, hint: Hint<'_>) -> Result<Plan> {
     match hint.choose(collection)? {
-        Chosen::Index(index) if !index.spec.kind.facts().answers_filters => bail!(
+        Chosen::Index(index) if !index.spec.kind.facts().answers_filters() => bail!(
             Code::NO_QUERY_EXECUTION_PLANS,
             "error processing query: ns={} planner returned error :: caused by :: the hinted index \
-             {} holds text, and serves $text only",
+             {} {}",
             collection.namespace,
-            index.name()
+            index.name(),
+            index.spec.kind.facts().filters_refused.unwrap_or_default()
         ),
         Chosen::Natural(forward) => {
             let forward = spec.natural.unwrap_or(forward);
@@ -506,7 +507,7 @@ fn index_candidate(
 /// Returns true if a record may have several entries within the bounds: because of arrays, or several paths of a
 /// wildcard.
 fn has_duplicates(index: &Index, bounds: &[Intervals]) -> bool {
-    let paths = index.spec.wildcard.as_ref().and_then(|wild| bounds.get(wild.at));
+    let paths = index.spec.path_field().and_then(|field| bounds.get(field.at));
     index.is_multikey() || paths.is_some_and(|paths| !paths.is_one_point())
 }
 

@@ -86,7 +86,7 @@ impl Candidate {
 
 fn identify(index: &Index, hash: &mut Hash) {
     hash.text(index.name());
-    if let Some(path) = index.spec.wildcard.as_ref().and_then(|wild| wild.path.as_deref()) {
+    if let Some(path) = index.spec.path_field().and_then(|field| field.path) {
         hash.text(path);
     }
 }

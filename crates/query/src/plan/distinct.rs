@@ -9,7 +9,7 @@
 use std::sync::Arc;
 
 use nagi_lang::filter::Filter;
-use nagi_store::{Collection, Index, IndexKind};
+use nagi_store::{Collection, Index};
 
 use super::{
     IndexAccess, access, build, key_filter,
@@ -50,7 +50,7 @@ fn serves(index: &Index, path: &str) -> Option<usize> {
     let spec = &index.spec;
     let field = spec.key.iter().position(|part| *part.path == *path)?;
     let holds = !spec.hidden
-        && spec.kind == IndexKind::Btree
+        && spec.kind.facts().by_value
         && spec.collation.is_none()
         && !access::has_position(path)
         && index.multikey_components(field) == 0;

@@ -15,7 +15,7 @@ use nagi_lang::{
     expr::MetaSet,
     filter::{CompareOp, Filter, Pred},
 };
-use nagi_store::{Collection, Index, IndexKind};
+use nagi_store::{Collection, Index};
 
 use super::{IndexAccess, access, build, build::FindSpec, cache::IndexFilters, node::Node};
 use crate::access::Intervals;
@@ -92,6 +92,6 @@ fn serves(index: &Index, path: &str, value: Value<'_>, one: bool) -> bool {
         && !spec.hidden
         && !spec.sparse
         && spec.partial.is_none()
-        && spec.kind == IndexKind::Btree
+        && spec.kind.facts().by_value
         && !index.is_multikey()
 }

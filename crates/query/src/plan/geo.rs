@@ -24,7 +24,7 @@ use crate::access::{GeoNearAccess, GeoNearSpec, Shown};
 /// The bounds of a region in a geometry index; none if the index does not serve.
 pub(super) fn bounds(index: &Index, pred: &Pred) -> Option<Bounds> {
     let Pred::Geo(test) = pred else { return None };
-    let ranges = match index.spec.geometry.as_ref()? {
+    let ranges = match index.spec.geometry()? {
         geometry @ Geometry::Sphere { .. } => of_zone(geometry, &zone(test)?),
         Geometry::Plane(grid) => match test.region() {
             Region::Flat(flat) => {
@@ -48,7 +48,7 @@ fn zone(test: &GeoTest) -> Option<Zone> {
 
 /// Returns true if an index measures on the surface that a condition requires.
 fn serves(index: &Index, near: &Near) -> bool {
-    match index.spec.geometry {
+    match index.spec.geometry() {
         Some(Geometry::Plane(_)) => near.measure != Measure::Metres,
         Some(Geometry::Sphere { .. }) => near.measure != Measure::Plane,
         None => false,
@@ -84,12 +84,13 @@ pub(super) fn near(
         .filter(|index| serves(index, near) && hinted(index))
         .filter_map(|index| {
             let key = &index.spec.key;
-            let field = key.iter().position(|part| part.geo && *part.path == *path.as_str())?;
+            let field =
+                key.iter().position(|part| part.is_geometry() && *part.path == *path.as_str())?;
             let found = assign_beside(&index, &items, Some(field))?;
             Some((index, field, found))
         })
         .max_by_key(|(index, _, found)| {
-            (found.bound_fields, matches!(index.spec.geometry, Some(Geometry::Sphere { .. })))
+            (found.bound_fields, matches!(index.spec.geometry(), Some(Geometry::Sphere { .. })))
         });
     let Some((index, field, found)) = best else {
         bail!(
@@ -123,12 +124,12 @@ pub(super) fn indexed_path(collection: &Collection, spec: &GeoNearSpec) -> Resul
     }
     for (kind, plane) in [("2d", true), ("2dsphere", false)] {
         let mut found = collection.ready_indexes().filter(|index| {
-            let geometry = &index.spec.geometry;
+            let geometry = index.spec.geometry();
             let is_plane = matches!(geometry, Some(Geometry::Plane(_)));
             geometry.is_some() && is_plane == plane && !index.spec.hidden
         });
         let Some(index) = found.next() else { continue };
-        let mut paths = index.spec.key.iter().filter(|part| part.geo);
+        let mut paths = index.spec.key.iter().filter(|part| part.is_geometry());
         let first = paths.next().map_or("", |part| &*part.path);
         if found.next().is_some() || paths.next().is_some() {
             bail!(

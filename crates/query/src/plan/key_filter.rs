@@ -82,12 +82,12 @@ fn name(field: usize) -> String {
 fn holds_value(index: &Index, field: usize) -> bool {
     let spec = &index.spec;
     let part = &spec.key[field];
-    let wild = spec.wildcard.as_ref().map(|wild| wild.at);
-    let term = spec.key.iter().position(|part| part.is_term);
-    // The path of a wildcard index, or a term, precedes the value or the score.
+    let path = spec.path_field().map(|field| field.at);
+    let term = spec.key.iter().position(|part| part.is_term());
+    // A path or a term precedes its value or score.
     let special = |at: Option<usize>| at.is_some_and(|at| field == at || field == at + 1);
     part.holds_value()
-        && !special(wild)
+        && !special(path)
         && !special(term)
         && !access::has_position(&part.path)
         && index.multikey_components(field) == 0

@@ -13,7 +13,7 @@ use nagi_lang::{
     expr::MetaKind,
     filter::{CompareOp, Filter, Pred, TextFilter},
 };
-use nagi_store::{Collection, Index, IndexKind};
+use nagi_store::{Collection, Index};
 
 use super::{
     access::{self, Item},
@@ -33,7 +33,7 @@ const TERM_BYTES: usize = 12 << 10;
 /// # Errors
 /// 27 if there is none.
 fn text_index(collection: &Collection) -> Result<&Arc<Index>> {
-    match collection.ready_indexes().find(|index| index.spec.kind == IndexKind::Text) {
+    match collection.ready_indexes().find(|index| index.spec.text().is_some()) {
         Some(index) => Ok(index),
         None => bail!(Code::INDEX_NOT_FOUND, "text index required for $text query"),
     }
@@ -66,7 +66,7 @@ pub(super) fn plan(
         bail!(Code::BAD_VALUE, "text expression not allowed with $natural sort order");
     }
     let index = text_index(collection)?;
-    if let Some(bound) = &index.spec.text {
+    if let Some(bound) = index.spec.text() {
         text.bind(bound)?;
     }
     let conjuncts = access::conjuncts(&spec.filter);
@@ -178,7 +178,7 @@ fn search(
 /// is not fixed.
 fn bounds(index: &Index, items: &[Item<'_>]) -> Option<(usize, Vec<Intervals>)> {
     let key = &index.spec.key;
-    let term = key.iter().position(|part| part.is_term)?;
+    let term = key.iter().position(|part| part.is_term())?;
     let mut out = vec![Intervals::all(); key.len()];
     for (field, part) in key.iter().enumerate() {
         if field == term || field == term + 1 {

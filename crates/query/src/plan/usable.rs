@@ -30,7 +30,7 @@ pub(crate) fn usable<'c>(
 ) -> (Vec<Arc<Index>>, Vec<&'c Arc<Index>>) {
     let (mut found, mut left_out) = (Vec::new(), Vec::new());
     for index in collection.ready_indexes() {
-        let apart = index.spec.hidden || !index.spec.kind.facts().answers_filters;
+        let apart = index.spec.hidden || !index.spec.kind.facts().answers_filters();
         if apart || allowed.is_some_and(|allowed| !allowed.allows(index)) {
             continue;
         }

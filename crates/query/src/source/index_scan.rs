@@ -108,7 +108,7 @@ impl Range {
             let mut out = Vec::new();
             let value = value.value();
             // A hashed field has single values as bounds, or none.
-            let value = match part.hashed && !all {
+            let value = match part.is_hashed() && !all {
                 true => Value::Int64(nagi_store::hash_value(value)),
                 false => value,
             };
@@ -130,7 +130,7 @@ fn field(set: &Intervals, part: &KeyPart) -> Field {
     let all = set.is_all();
     let mut ranges: Vec<Range> =
         set.0.iter().map(|interval| Range::new(interval, part, all)).collect();
-    if part.hashed {
+    if part.is_hashed() {
         ranges.sort_by(|a, b| a.start.cmp(&b.start));
         ranges.dedup_by(|a, b| a.start == b.start);
     } else if part.descending {

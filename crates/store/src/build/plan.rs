@@ -136,7 +136,7 @@ fn exists(indexes: &[Arc<Index>], spec: &IndexSpec) -> Result<bool> {
         return Ok(true);
     }
     match indexes.iter().find(|index| index.spec.same_signature(spec)) {
-        None => refuse_second_text(indexes.iter().map(|index| &index.spec), spec),
+        None => refuse_second(indexes.iter().map(|index| &index.spec), spec),
         Some(index) if index.spec.same_options(spec) => bail!(
             Code::INDEX_OPTIONS_CONFLICT,
             "Index already exists with a different name: {}",
@@ -152,18 +152,20 @@ fn exists(indexes: &[Arc<Index>], spec: &IndexSpec) -> Result<bool> {
     }
 }
 
-/// Refuses a second text index of a collection. Otherwise returns false: the index does not exist.
-fn refuse_second_text<'i>(
+/// Refuses a second index of a kind of which a collection may have one. Otherwise returns false: the index does not
+/// exist.
+fn refuse_second<'i>(
     indexes: impl IntoIterator<Item = &'i IndexSpec>,
     spec: &IndexSpec,
 ) -> Result<bool> {
-    let both_text = |other: &&IndexSpec| spec.kind.facts().single && other.kind == spec.kind;
-    match indexes.into_iter().find(both_text) {
+    let same_kind = |other: &&IndexSpec| spec.kind.facts().single && other.kind == spec.kind;
+    match indexes.into_iter().find(same_kind) {
         None => Ok(false),
         Some(other) => bail!(
             Code::CANNOT_CREATE_INDEX,
-            "only one text index per collection allowed, found existing text index \"{}\"",
-            other.name
+            "only one {kind} index per collection allowed, found existing {kind} index \"{}\"",
+            other.name,
+            kind = spec.kind.facts().name
         ),
     }
 }
@@ -173,10 +175,10 @@ fn refuse_twice(requested: &[IndexSpec], spec: &IndexSpec) -> Result<()> {
     let Some(other) =
         requested.iter().find(|other| other.name == spec.name || other.same_signature(spec))
     else {
-        return refuse_second_text(requested, spec).map(drop);
+        return refuse_second(requested, spec).map(drop);
     };
     if other.name != spec.name {
-        if other.text.is_some() && !other.same_options(spec) {
+        if other.kind.facts().single && !other.same_options(spec) {
             bail!(
                 Code::INDEX_OPTIONS_CONFLICT,
                 "An equivalent index already exists with a different name and options. Requested \

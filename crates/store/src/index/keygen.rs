@@ -13,7 +13,7 @@
 use nagi_bson::{Array, Doc, Value, ValueBuf};
 use nagi_error::{Code, Result, bail};
 
-use super::{IndexSpec, KeyPart, geo, hashed, text, wildcard};
+use super::{IndexSpec, KeyPart, hash_value};
 use crate::keystring::{self, TypeBits};
 use crate::memory;
 
@@ -124,7 +124,7 @@ impl KeySink {
     fn value(&mut self, spec: &IndexSpec, part: &KeyPart, value: Value<'_>) {
         let keyed = spec.collation.and_then(|collation| collation.keyed(value));
         let value = keyed.as_ref().map_or(value, ValueBuf::value);
-        let value = if part.hashed { hashed::value(value) } else { value };
+        let value = if part.is_hashed() { Value::Int64(hash_value(value)) } else { value };
         keystring::append_typed(value, part.descending, &mut self.bytes, &mut self.bits);
     }
 
@@ -145,15 +145,11 @@ impl KeySink {
 /// Fills `sink` with the keys of `doc`; none for a document that a sparse index leaves out. The caller checks
 /// partial filters.
 pub(crate) fn keys(spec: &IndexSpec, doc: Doc<'_>, sink: &mut KeySink) -> Result<()> {
-    if let Some(geometry) = &spec.geometry {
-        return geo::keys(spec, geometry, doc, sink);
-    }
-    if let Some(wild) = &spec.wildcard {
-        return wildcard::keys(spec, wild, doc, sink);
-    }
-    if let Some(indexed) = &spec.text {
-        return text::keys(spec, indexed, doc, sink);
-    }
+    (spec.kind.facts().keys)(spec, doc, sink)
+}
+
+/// The keys of kinds whose keys have the values at the paths of the key pattern, or their hashes.
+pub(super) fn of_values(spec: &IndexSpec, doc: Doc<'_>, sink: &mut KeySink) -> Result<()> {
     sink.reset(spec.key.len());
     let mut values = [Value::Missing; 32];
     let values = &mut values[..spec.key.len()];
@@ -247,7 +243,7 @@ fn walk(
         }
         return sink.push(spec, values);
     };
-    if spec.key.iter().zip(&through).any(|(part, through)| part.hashed && *through) {
+    if spec.key.iter().zip(&through).any(|(part, through)| part.is_hashed() && *through) {
         bail!(Code::Location(16766), "Error: hashed indexes do not currently support array values");
     }
     elements(spec, &Expansion { fields: &fields, done: &done, through: &through, array }, sink)

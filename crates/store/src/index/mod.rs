@@ -2,15 +2,11 @@
 
 mod bulk;
 mod ceiling;
-mod geo;
-mod grid;
-mod hashed;
 pub(crate) mod keygen;
 mod kind;
+mod kinds;
 pub(crate) mod precondition;
 mod spec;
-mod text;
-mod wildcard;
 
 use std::sync::{Arc, OnceLock};
 
@@ -25,15 +21,10 @@ use nagi_percore::PerCore;
 
 pub(crate) use bulk::Bulk;
 use ceiling::Ceiling;
-pub use geo::Geometry;
-pub use grid::Grid;
-pub use hashed::hash_value;
-pub use kind::{IndexKind, KindFacts};
+pub use kind::{IndexKind, KindFacts, PathField};
+pub use kinds::{Geometry, Grid, hash_value, key_term};
 pub(crate) use spec::EXPIRE_SECONDS_MAX;
 pub use spec::{IndexSpec, KeyPart};
-pub use text::key_term;
-pub use wildcard::Wildcard;
-pub(crate) use wildcard::multikey_words;
 
 use crate::{
     clock, ident::Ident, index::precondition::Precondition, keystring, record_key::Layout,
@@ -125,6 +116,11 @@ impl Multikey {
         let changes = CHANGES.fetch_add(1, Ordering::AcqRel) + 1;
         self.changed.fetch_max(changes, Ordering::AcqRel);
     }
+}
+
+/// Number of words that an index stores for the paths with arrays.
+pub(crate) fn multikey_words(spec: &IndexSpec) -> usize {
+    spec.kind.facts().multikey_words.unwrap_or(spec.key.len())
 }
 
 /// Appends the key of a document's `_id`.
@@ -267,6 +263,15 @@ impl Index {
     /// The components of field `field`'s path that are arrays in some document; bit 0 is the first.
     pub fn multikey_components(&self, field: usize) -> u64 {
         self.multikey.seen[field].load(Ordering::Acquire)
+    }
+
+    /// The index of one path of an index whose keys contain paths, for plans: `$_path` and the path in the place of
+    /// the field with both, and the known arrays on the path.
+    ///
+    /// Must be called after the reader was created, as for [`Index::is_multikey`]. Costs a copy of the
+    /// specification.
+    pub fn at_path(&self, path: &str) -> Option<Arc<Index>> {
+        (self.spec.kind.facts().at_path)(self, path)
     }
 
     /// Counts a use of the index by a plan.

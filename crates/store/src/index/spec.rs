@@ -10,12 +10,12 @@ use nagi_bson::{
     text::{doc_text, value_text},
 };
 use nagi_error::{Code, Result, bail};
-use nagi_lang::{
-    collation::{self, Collation},
-    text::TextSpec,
-};
+use nagi_lang::collation::{self, Collation};
 
-use super::{Geometry, Grid, IndexKind, Wildcard, geo, text, wildcard};
+use super::{
+    IndexKind, PathField,
+    kind::{self, Completed, Content, Details, NamedBy, PATH_FIELD},
+};
 use crate::Namespace;
 
 /// Limit of the fields of a key pattern.
@@ -29,17 +29,28 @@ pub struct KeyPart {
     /// Dotted path.
     pub path: Box<str>,
     pub descending: bool,
-    pub hashed: bool,
-    /// The field holds geometries.
-    pub geo: bool,
-    /// The field stands for the terms of a text index; the next field has their scores.
-    pub is_term: bool,
+    pub(super) content: Content,
 }
 
 impl KeyPart {
     /// Returns true if keys contain the field's values, and not a substitute.
     pub fn holds_value(&self) -> bool {
-        !self.hashed && !self.geo
+        !self.is_hashed() && !self.is_geometry()
+    }
+
+    /// Keys contain hashes of the field's values.
+    pub fn is_hashed(&self) -> bool {
+        self.content == Content::Hashes
+    }
+
+    /// The field holds geometries.
+    pub fn is_geometry(&self) -> bool {
+        self.content == Content::Cells
+    }
+
+    /// The field stands for terms; the next field has their scores.
+    pub fn is_term(&self) -> bool {
+        self.content == Content::Terms
     }
 }
 
@@ -57,12 +68,8 @@ pub struct IndexSpec {
     pub prepare_unique: bool,
     pub partial: Option<DocBuf>,
     pub expire_after_seconds: Option<i64>,
-    /// For a geometry index: the conversion of geometries to keys.
-    pub geometry: Option<Geometry>,
-    /// For a wildcard index: the indexed paths.
-    pub wildcard: Option<Arc<Wildcard>>,
-    /// For a text index: the indexed strings and their languages.
-    pub text: Option<Arc<TextSpec>>,
+    /// What the kind parsed from its options.
+    details: Option<Arc<dyn Details>>,
     /// The collation of strings; none means byte order. Keys contain collation keys instead of strings.
     pub collation: Option<&'static Collation>,
     /// The row of `listIndexes`: `{v, key, name, options...}`.
@@ -70,8 +77,8 @@ pub struct IndexSpec {
 }
 
 /// The required type of an option.
-#[derive(Clone, Copy, PartialEq)]
-enum Shape {
+#[derive(Clone, Copy, PartialEq, Debug)]
+pub(crate) enum Shape {
     Flag,
     Number,
     Document,
@@ -81,32 +88,21 @@ enum Shape {
     Ignored,
 }
 
-/// Options besides `key`, `name` and `v`, sorted.
+/// Options of all kinds besides `key`, `name` and `v`. Rows of kinds have further ones.
 static OPTIONS: &[(&str, Shape)] = &[
-    ("2dsphereIndexVersion", Shape::Number),
     ("background", Shape::Flag),
-    ("bits", Shape::Number),
     ("bucketSize", Shape::Number),
     ("clustered", Shape::Flag),
-    ("coarsestIndexedLevel", Shape::Number),
     ("collation", Shape::Document),
-    ("default_language", Shape::Text),
     ("dropDups", Shape::Ignored),
     ("expireAfterSeconds", Shape::Number),
-    ("finestIndexedLevel", Shape::Number),
     ("hidden", Shape::Flag),
-    ("language_override", Shape::Text),
-    ("max", Shape::Number),
-    ("min", Shape::Number),
     ("ns", Shape::Ignored),
     ("partialFilterExpression", Shape::Document),
     ("prepareUnique", Shape::Flag),
     ("sparse", Shape::Flag),
     ("storageEngine", Shape::Document),
-    ("textIndexVersion", Shape::Number),
     ("unique", Shape::Flag),
-    ("weights", Shape::DocumentOrText),
-    ("wildcardProjection", Shape::Document),
 ];
 
 impl IndexSpec {
@@ -117,13 +113,7 @@ impl IndexSpec {
 
     /// The same, listed with the version that old clients request: 1 or 2. The keys are the same.
     pub(crate) fn id_of_version(version: i32, collation: Option<&'static Collation>) -> IndexSpec {
-        let key = KeyPart {
-            path: "_id".into(),
-            descending: false,
-            hashed: false,
-            geo: false,
-            is_term: false,
-        };
+        let key = KeyPart { path: "_id".into(), descending: false, content: Content::Values };
         let doc = DocBuf::build(|w| {
             w.put("v", version);
             w.doc("key", |w| w.put("_id", 1));
@@ -132,7 +122,7 @@ impl IndexSpec {
         });
         IndexSpec {
             name: "_id_".into(),
-            kind: IndexKind::Btree,
+            kind: IndexKind::ordinary(),
             key: [key].into(),
             key_pattern: nagi_bson::doc! { "_id": 1 },
             unique: true,
@@ -141,9 +131,7 @@ impl IndexSpec {
             prepare_unique: false,
             partial: None,
             expire_after_seconds: None,
-            geometry: None,
-            wildcard: None,
-            text: None,
+            details: None,
             collation,
             doc,
         }
@@ -202,29 +190,26 @@ impl IndexSpec {
             );
         };
         let given = pattern;
-        let text = text::is_text(pattern).then(|| text::parse(spec, pattern)).transpose()?;
-        let pattern = text.as_ref().map_or(pattern, |text| text.key.as_doc());
+        let completed = complete(spec, pattern)?;
+        let pattern = completed.as_ref().map_or(pattern, |completed| completed.key.as_doc());
         let key = parse_pattern(pattern)?;
         check_name(name, pattern)?;
         check_version(spec)?;
         if is_id_pattern(&key) {
             return parse_id(spec, pattern, collation, default);
         }
-        let wildcard = wildcard::parse(spec, &key)?;
-        let kind = match wildcard {
-            Some(_) => IndexKind::Wildcard,
-            None => kind_of(&key, pattern)?,
-        };
-        let geometry = match kind {
-            IndexKind::TwoD => Some(Geometry::Plane(Grid::parse(spec)?)),
-            IndexKind::TwoDSphere => Some(geo::sphere(spec)?),
-            _ => None,
+        let kind = kind_of(spec, &key, pattern)?;
+        let details = (kind.facts().parse)(spec, &key)?;
+        let (details, doc) = match &completed {
+            Some(completed) => {
+                (details.or_else(|| Some(completed.details.clone())), completed.doc.clone())
+            }
+            None => (details, listed(spec, kind)),
         };
         let parsed = IndexSpec {
             name: name.into(),
             kind,
-            geometry,
-            wildcard,
+            details,
             key,
             key_pattern: pattern.to_buf(),
             unique: spec.get("unique").is_truthy(),
@@ -234,11 +219,7 @@ impl IndexSpec {
             partial: spec.get("partialFilterExpression").as_doc().map(|doc| doc.to_buf()),
             expire_after_seconds: expire_after(spec, given)?,
             collation,
-            doc: match &text {
-                Some(text) => text.doc.clone(),
-                None => listed(spec, kind),
-            },
-            text: text.map(|text| Arc::new(text.spec)),
+            doc,
         };
         parsed.check_combination(spec)?;
         Ok(parsed)
@@ -256,15 +237,12 @@ impl IndexSpec {
             bail!(
                 Code::CANNOT_CREATE_INDEX,
                 "Index type '{}' does not support collation: {}",
-                facts.plugin,
+                facts.name,
                 doc_text(collation.as_doc())
             );
         }
-        if self.unique && !facts.can_be_unique {
-            bail!(
-                Code::Location(16764),
-                "Currently hashed indexes cannot guarantee uniqueness. Use a regular index."
-            );
+        if let (true, Some((code, text))) = (self.unique, facts.not_unique) {
+            bail!(code, "{text}");
         }
         if let Value::Doc(engine) = spec.get("storageEngine") {
             if engine.is_empty() {
@@ -298,14 +276,14 @@ impl IndexSpec {
             && self.sparse == other.sparse
             && same_filter(self.partial.as_ref(), other.partial.as_ref())
             && self.collation == other.collation
-            && self.wildcard == other.wildcard
+            && self.same_details(other, <dyn Details>::same_signature)
     }
 
     /// Name and direction of each value in a key; in a wildcard index the path precedes its value.
     pub fn key_fields(&self) -> impl Iterator<Item = (&str, bool)> {
-        let at = self.wildcard.as_ref().filter(|wild| wild.path.is_none()).map(|wild| wild.at);
+        let at = self.path_field().filter(|field| field.path.is_none()).map(|field| field.at);
         self.key.iter().enumerate().flat_map(move |(field, part)| {
-            let path = (at == Some(field)).then_some((wildcard::PATH_FIELD, part.descending));
+            let path = (at == Some(field)).then_some((PATH_FIELD, part.descending));
             path.into_iter().chain([(&*part.path, part.descending)])
         })
     }
@@ -313,8 +291,39 @@ impl IndexSpec {
     /// True if all options besides the name and the signature are equal.
     pub(crate) fn same_options(&self, other: &IndexSpec) -> bool {
         self.expire_after_seconds == other.expire_after_seconds
-            && self.geometry == other.geometry
-            && self.text == other.text
+            && self.same_details(other, <dyn Details>::same_options)
+    }
+
+    fn same_details(
+        &self,
+        other: &IndexSpec,
+        same: fn(&dyn Details, &dyn Details) -> bool,
+    ) -> bool {
+        match (&self.details, &other.details) {
+            (Some(own), Some(other)) => same(&**own, &**other),
+            (own, other) => own.is_none() && other.is_none(),
+        }
+    }
+
+    /// What the kind parsed from its options, if it has this type.
+    pub(super) fn details<T: Details>(&self) -> Option<&T> {
+        self.details.as_deref().and_then(|details| details.get())
+    }
+
+    pub(super) fn set_details(&mut self, details: Arc<dyn Details>) {
+        self.details = Some(details);
+    }
+
+    /// For keys that contain a path before its value: their position.
+    pub fn path_field(&self) -> Option<PathField<'_>> {
+        self.details.as_deref().and_then(Details::path_field)
+    }
+
+    /// Returns true if `differs` holds for a path of the key pattern, or another one on which keys depend.
+    pub(crate) fn depends_on(&self, differs: &dyn Fn(&str) -> bool) -> bool {
+        self.kind.facts().by_path
+            || self.details.as_deref().is_some_and(|details| details.depends_on(differs))
+            || self.key.iter().any(|part| differs(&part.path))
     }
 
     /// The specification with a changed option; `None` removes it.
@@ -357,7 +366,7 @@ fn same_filter(a: Option<&DocBuf>, b: Option<&DocBuf>) -> bool {
 }
 
 fn is_id_pattern(key: &[KeyPart]) -> bool {
-    matches!(key, [part] if &*part.path == "_id" && !part.hashed && !part.descending)
+    matches!(key, [part] if &*part.path == "_id" && !part.is_hashed() && !part.descending)
 }
 
 /// Checks every option's name and type. Returns `{v, key, name, options...}`.
@@ -374,10 +383,10 @@ fn check_options(
             "name" => expect_type(name, value, Shape::Text)?,
             "v" => check_version_number(value)?,
             "ns" => check_ns(value, namespace)?,
-            _ => match OPTIONS.binary_search_by_key(&name, |row| row.0) {
-                Ok(at) => expect_type(name, value, OPTIONS[at].1)?,
-                Err(_) if ignore_unknown => {}
-                Err(_) => bail!(
+            _ => match option(name) {
+                Some(shape) => expect_type(name, value, shape)?,
+                None if ignore_unknown => {}
+                None => bail!(
                     Code::INVALID_INDEX_SPECIFICATION_OPTION,
                     "The field '{name}' is not valid for an index specification. \
                      Specification: {}",
@@ -392,10 +401,8 @@ fn check_options(
         w.put("key", spec.get("key"));
         w.put("name", spec.get("name"));
         for element in spec {
-            let Ok(at) = OPTIONS.binary_search_by_key(&element.name(), |row| row.0) else {
-                continue;
-            };
-            match OPTIONS[at].1 {
+            let Some(shape) = option(element.name()) else { continue };
+            match shape {
                 Shape::Ignored => {}
                 // Written in full, and last; the simple collation is omitted.
                 _ if element.name() == "collation" => {}
@@ -411,6 +418,18 @@ fn check_options(
         }
         collation::put(collation, "collation", w);
     }))
+}
+
+/// The required type of an option; none if it is unknown.
+fn option(name: &str) -> Option<Shape> {
+    OPTIONS.iter().chain(kind::options()).find(|row| row.0 == name).map(|row| row.1)
+}
+
+/// The specification and its key pattern, completed by the kind that the pattern names, if that kind does so.
+fn complete(spec: Doc<'_>, pattern: Doc<'_>) -> Result<Option<Completed>> {
+    let names = |name| pattern.iter().any(|field| field.value() == Value::String(name));
+    let mut rows = IndexKind::all().map(IndexKind::facts).filter(|row| names(row.name));
+    rows.find_map(|row| row.complete).map(|complete| complete(spec, pattern)).transpose()
 }
 
 fn check_ns(value: Value<'_>, namespace: &Namespace) -> Result<()> {
@@ -472,11 +491,12 @@ fn parse_pattern(pattern: Doc<'_>) -> Result<Box<[KeyPart]>> {
     let mut parts: Vec<KeyPart> = Vec::new();
     for element in pattern {
         let path = element.name();
-        let (descending, hashed) = direction(element.value(), pattern)?;
-        let geo = matches!(element.value(), Value::String("2d" | "2dsphere"));
+        let (descending, content) = direction(element.value(), pattern)?;
         check_path(path)?;
-        if path == "_fts" && element.value() != Value::String("text") {
-            bail!(Code::CANNOT_CREATE_INDEX, "Index key contains an illegal field name: '_fts'");
+        let mut kinds = IndexKind::all().map(IndexKind::facts);
+        let reserved = kinds.find(|row| row.reserved_path == Some(path));
+        if reserved.is_some_and(|row| element.value() != Value::String(row.name)) {
+            bail!(Code::CANNOT_CREATE_INDEX, "Index key contains an illegal field name: '{path}'");
         }
         if parts.iter().any(|part| &*part.path == path) {
             bail!(
@@ -485,37 +505,31 @@ fn parse_pattern(pattern: Doc<'_>) -> Result<Box<[KeyPart]>> {
                 doc_text(pattern)
             );
         }
-        let is_term = matches!(element.value(), Value::String("text"));
-        parts.push(KeyPart { path: path.into(), descending, hashed, geo, is_term });
+        parts.push(KeyPart { path: path.into(), descending, content });
     }
-    if parts.iter().filter(|part| part.hashed).count() > 1 {
-        bail!(
-            Code::Location(31303),
-            "A maximum of one index field is allowed to be hashed but found 2 for 'key' {}",
-            doc_text(pattern)
-        );
+    for kind in IndexKind::all() {
+        (kind.facts().check_pattern)(&parts, pattern)?;
     }
     Ok(parts.into())
 }
 
-/// Parses the value of a key pattern's field: descending, hashed.
-fn direction(value: Value<'_>, pattern: Doc<'_>) -> Result<(bool, bool)> {
+/// Parses the value of a key pattern's field: descending, and what keys contain.
+fn direction(value: Value<'_>, pattern: Doc<'_>) -> Result<(bool, Content)> {
     match value {
-        Value::String("hashed") => Ok((false, true)),
-        Value::String("2d" | "2dsphere" | "text") => Ok((false, false)),
-        Value::String(plugin @ "wildcard") => bail!(
-            Code::CANNOT_CREATE_INDEX,
-            "Index type '{plugin}' is not supported yet: {}",
-            doc_text(pattern)
-        ),
-        Value::String(plugin) => {
-            bail!(Code::CANNOT_CREATE_INDEX, "Unknown index plugin '{plugin}'")
-        }
+        Value::String(plugin) => match IndexKind::of_value(plugin).map(IndexKind::facts) {
+            Some(row) if row.named_by == NamedBy::Value => Ok((false, row.content)),
+            Some(_) => bail!(
+                Code::CANNOT_CREATE_INDEX,
+                "Index type '{plugin}' is not supported yet: {}",
+                doc_text(pattern)
+            ),
+            None => bail!(Code::CANNOT_CREATE_INDEX, "Unknown index plugin '{plugin}'"),
+        },
         value if value.is_number() => match number::as_f64(value) {
             Some(n) if n.is_nan() => {
                 bail!(Code::CANNOT_CREATE_INDEX, "Values in the index key pattern cannot be NaN.")
             }
-            Some(n) if n != 0.0 => Ok((n < 0.0, false)),
+            Some(n) if n != 0.0 => Ok((n < 0.0, Content::Values)),
             _ => bail!(Code::CANNOT_CREATE_INDEX, "Values in the index key pattern cannot be 0."),
         },
         other => bail!(
@@ -552,9 +566,15 @@ fn check_path(path: &str) -> Result<()> {
     Ok(())
 }
 
-fn kind_of(key: &[KeyPart], pattern: Doc<'_>) -> Result<IndexKind> {
+/// The kind of a specification: the one that claims it, or that its pattern names, or else the ordinary one.
+fn kind_of(spec: Doc<'_>, key: &[KeyPart], pattern: Doc<'_>) -> Result<IndexKind> {
+    for kind in IndexKind::all() {
+        if (kind.facts().claims)(spec, key)? {
+            return Ok(kind);
+        }
+    }
     let plugins = || pattern.iter().filter_map(|field| field.value().as_str());
-    let Some(first) = plugins().next() else { return Ok(IndexKind::Btree) };
+    let Some(first) = plugins().next() else { return Ok(IndexKind::ordinary()) };
     if let Some(other) = plugins().find(|other| *other != first) {
         bail!(
             Code::CANNOT_CREATE_INDEX,
@@ -562,19 +582,12 @@ fn kind_of(key: &[KeyPart], pattern: Doc<'_>) -> Result<IndexKind> {
             doc_text(pattern)
         );
     }
-    let kind = IndexKind::of_plugin(first).unwrap_or(IndexKind::Hashed);
-    if kind == IndexKind::TwoD && plugins().count() > 1 {
-        bail!(Code::Location(16800), "can't have 2 geo fields");
-    }
-    if kind == IndexKind::TwoD && !key[0].geo {
-        bail!(Code::Location(16801), "2d has to be first in index");
-    }
-    Ok(kind)
+    // Other names were refused with the pattern.
+    Ok(IndexKind::of_value(first).unwrap_or_else(IndexKind::ordinary))
 }
 
-/// The row of `listIndexes`: a 2dsphere index always includes its version.
+/// The row of `listIndexes`, with the option that the kind always lists.
 fn listed(spec: Doc<'_>, kind: IndexKind) -> DocBuf {
-    const VERSION: &str = "2dsphereIndexVersion";
     // NaN means never, and is listed as the greatest time.
     let never = |value| number::as_f64(value).is_some_and(f64::is_nan);
     if never(spec.get("expireAfterSeconds")) {
@@ -587,13 +600,13 @@ fn listed(spec: Doc<'_>, kind: IndexKind) -> DocBuf {
             }
         });
     }
-    if kind != IndexKind::TwoDSphere || !spec.get(VERSION).is_missing() {
-        return spec.to_buf();
+    match kind.facts().listed {
+        Some((option, default)) if spec.get(option).is_missing() => DocBuf::build(|out| {
+            out.extend(spec);
+            out.put(option, default);
+        }),
+        _ => spec.to_buf(),
     }
-    DocBuf::build(|out| {
-        out.extend(spec);
-        out.put(VERSION, 3);
-    })
 }
 
 fn check_name(name: &str, pattern: Doc<'_>) -> Result<()> {

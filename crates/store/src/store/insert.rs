@@ -2,7 +2,6 @@
 
 use nagi_bson::{Doc, DocWriter, Type, Value};
 use nagi_error::{Code, Result, bail};
-use nagi_lang::text::TextSpec;
 
 use crate::{IndexSpec, clock, record::DOCUMENT_DEPTH_MAX, store::Shared};
 
@@ -126,13 +125,5 @@ pub(crate) fn keys_may_differ(spec: &IndexSpec, old: Doc<'_>, new: Doc<'_>) -> b
             _ => true,
         }
     };
-    let text_differs = |text: &TextSpec| {
-        text.wildcard.is_some()
-            || differs(&text.language_override)
-            || text.fields.iter().any(|(path, _)| differs(path))
-    };
-    spec.partial.is_some()
-        || spec.kind.facts().by_path
-        || spec.text.as_deref().is_some_and(text_differs)
-        || spec.key.iter().any(|part| differs(&part.path))
+    spec.partial.is_some() || spec.depends_on(&differs)
 }

@@ -21,6 +21,13 @@ fn key_strings_are_as_recorded() {
     });
 }
 
+#[test]
+fn every_kind_of_index_has_a_case_file() {
+    let files = nagi_testkit::rows::Files::default();
+    let names: Vec<&str> = nagi_store::IndexKind::all().map(|kind| kind.facts().name).collect();
+    nagi_testkit::rows::check("keys", names, &files);
+}
+
 fn hex(bytes: &[u8]) -> String {
     bytes.iter().fold(String::new(), |mut text, byte| {
         let _ = write!(text, "{byte:02x}");
@@ -36,7 +43,7 @@ fn encode(input: &str, descending: bool) -> String {
 }
 
 fn keys(input: &str) -> nagi_error::Result<String> {
-    let is_wild = input.contains("$**");
+    let is_wild = input.contains("$**") || input.contains("wildcard");
     let input = json::parse_value(input).unwrap();
     let Value::Array(parts) = input.value() else { return Ok("not an array".into()) };
     let f = Fixture::new();

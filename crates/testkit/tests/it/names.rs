@@ -83,24 +83,80 @@ fn comparisons_are_told_from_other_uses() {
     assert!(found(r#"w.put("find", collection);"#).is_empty());
 }
 
-/// Properties of an index are read from the row of its kind, not derived from fields that only one kind has.
+/// The files that belong to one kind of index, and may look into its details: those of the kinds, and the plans of
+/// searches and of geometries.
+const OF_KINDS: &[&str] = &[
+    "crates/store/src/index/kinds/",
+    "crates/query/src/plan/text.rs",
+    "crates/query/src/plan/geo.rs",
+    "crates/query/src/access/geo.rs",
+];
+
+/// Kinds of indexes are compared and looked into only in their own modules; all other code reads the row.
 #[test]
 fn kinds_of_indexes_are_asked_for_facts() {
+    let sources = rust_sources();
+    let kinds = names(
+        &Table {
+            rows: "crates/store/src/index/kinds/",
+            row: "KindFacts {",
+            within: "",
+            exempt: &[],
+        },
+        &sources,
+    );
+    assert!(kinds.contains("2dsphere") && kinds.contains("wildcard"), "{kinds:?}");
     let mut breaches = Breaches::default();
-    for Source { path, text } in rust_sources() {
-        if path.starts_with("crates/store/src/index/") || path.ends_with("tests/it/names.rs") {
+    for Source { path, text } in &sources {
+        let is_searched = ["store", "query", "server"]
+            .iter()
+            .any(|name| path.starts_with(&format!("crates/{name}/src/")));
+        if !is_searched || OF_KINDS.iter().any(|own| path.starts_with(own)) {
             continue;
         }
-        for (index, line) in text.lines().enumerate() {
-            for part in ["text", "wildcard", "geometry"] {
-                if line.contains(&format!("spec.{part}.is_")) {
-                    let what = format!("spec.{part}.is_...: KindFacts should say what is meant");
-                    breaches.add(&path, Some(index + 1), what);
-                }
+        let code = text.split("#[cfg(test)]\nmod tests").next().unwrap_or("");
+        for (index, line) in code.lines().enumerate() {
+            let line = line.split("//").next().unwrap_or("");
+            for what in kind_uses(line) {
+                breaches.add(path, Some(index + 1), format!("{what}: read the row of the kind"));
+            }
+            for name in compared(line).filter(|name| kinds.contains(*name)) {
+                breaches.add(path, Some(index + 1), format!("compares with the kind {name:?}"));
             }
         }
     }
     breaches.finish("facts of index kinds");
+}
+
+/// The places of a line that name one kind, or look into what only one kind has.
+fn kind_uses(line: &str) -> Vec<String> {
+    let mut uses = Vec::new();
+    for after in line.split("IndexKind::").skip(1) {
+        if after.starts_with(|first: char| first.is_ascii_uppercase()) {
+            let name: String = after.chars().take_while(|c| c.is_alphanumeric()).collect();
+            uses.push(format!("IndexKind::{name}"));
+        }
+    }
+    for part in ["text", "wildcard", "geometry"] {
+        if line.contains(&format!("spec.{part}()")) || line.contains(&format!("spec.{part}.")) {
+            uses.push(format!("spec.{part}"));
+        }
+    }
+    for reading in ["kind.facts().name ==", "kind.facts().name !=", "match spec.kind"] {
+        if line.contains(reading) {
+            uses.push(reading.to_owned());
+        }
+    }
+    uses
+}
+
+#[test]
+fn uses_of_one_kind_are_found() {
+    assert_eq!(kind_uses("    if spec.kind == IndexKind::Text {"), ["IndexKind::Text"]);
+    assert_eq!(kind_uses("let is_text = index.spec.text().is_some();"), ["spec.text"]);
+    assert_eq!(kind_uses("if spec.kind.facts().name == other {").len(), 1);
+    assert!(kind_uses("IndexKind::all().map(IndexKind::facts)").is_empty());
+    assert!(kind_uses("other.kind == spec.kind && spec.kind.facts().single").is_empty());
 }
 
 /// The names in the rows of a table.

@@ -17,21 +17,36 @@ use std::sync::Arc;
 use nagi_bson::{Array, Doc, DocBuf, Type, Value, number, text::doc_text};
 use nagi_error::{Code, Result, bail};
 
-use super::{
-    Index, IndexSpec, KeyPart, Multikey,
+use crate::index::{
+    Index, IndexSpec, KeyPart, Multikey, PathField,
     keygen::{self, KeySink},
+    kind::{Details, KindFacts, NamedBy, PATH_FIELD, Parsed},
+    spec::Shape,
 };
 
 /// Words of the set of array paths.
 const WORDS: usize = 64;
-/// The field for the path in the key patterns of plans.
-pub(super) const PATH_FIELD: &str = "$_path";
+/// The option for the indexed paths.
+const PROJECTION: &str = "wildcardProjection";
+
+pub(super) static WILDCARD: KindFacts = KindFacts {
+    name: "wildcard",
+    named_by: NamedBy::Path,
+    options: &[(PROJECTION, Shape::Document)],
+    claims,
+    parse,
+    keys,
+    at_path,
+    multikey_words: Some(WORDS),
+    by_path: true,
+    ..KindFacts::ROW
+};
 
 /// The definition of a wildcard index.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Wildcard {
+struct Wildcard {
     /// Position of the wildcard in the key pattern.
-    pub at: usize,
+    at: usize,
     /// Root of the indexed subtree; empty for the whole document.
     root: Box<str>,
     /// `wildcardProjection`: true if the paths are included (not excluded), and the paths.
@@ -39,7 +54,17 @@ pub struct Wildcard {
     /// True if `_id` is indexed.
     with_id: bool,
     /// For [`Index::at_path`]: the path, which is the field `at`; its value is the next field.
-    pub path: Option<Box<str>>,
+    path: Option<Box<str>>,
+}
+
+impl Details for Wildcard {
+    fn same_signature(&self, other: &dyn Details) -> bool {
+        other.get() == Some(self)
+    }
+
+    fn path_field(&self) -> Option<PathField<'_>> {
+        Some(PathField { at: self.at, path: self.path.as_deref() })
+    }
 }
 
 /// The relation of a path to the indexed part.
@@ -87,7 +112,7 @@ impl Wildcard {
 
     /// Returns true if plans may use this path: it and everything below is indexed, and keys distinguish its
     /// components.
-    pub fn serves(&self, path: &str) -> bool {
+    fn serves(&self, path: &str) -> bool {
         self.path.is_none()
             && self.part(path) == Part::Whole
             && !path.is_empty()
@@ -99,23 +124,26 @@ impl Wildcard {
     }
 }
 
-/// The wildcard of a key pattern, if it has one. Checks the restrictions that only wildcards have.
+/// Returns true if a key pattern has a wildcard; without one the projection is refused.
+fn claims(spec: Doc<'_>, key: &[KeyPart]) -> Result<bool> {
+    let is_claimed = key.iter().any(is_wild);
+    if !is_claimed && !spec.get(PROJECTION).is_missing() {
+        bail!(
+            Code::BAD_VALUE,
+            "The field 'wildcardProjection' is only allowed in an 'wildcard' index"
+        );
+    }
+    Ok(is_claimed)
+}
+
+/// The wildcard of a key pattern that has one. Checks the restrictions that only wildcards have.
 ///
 /// # Errors
 /// 2, 9, 14, 67.
-pub(super) fn parse(spec: Doc<'_>, key: &[KeyPart]) -> Result<Option<Arc<Wildcard>>> {
-    let is_wild = |part: &&KeyPart| is_wildcard(&part.path);
-    let projection = spec.get("wildcardProjection");
-    let Some(at) = key.iter().position(|part| is_wild(&part)) else {
-        if !projection.is_missing() {
-            bail!(
-                Code::BAD_VALUE,
-                "The field 'wildcardProjection' is only allowed in an 'wildcard' index"
-            );
-        }
-        return Ok(None);
-    };
-    if key.iter().filter(is_wild).count() > 1 {
+fn parse(spec: Doc<'_>, key: &[KeyPart]) -> Result<Parsed> {
+    let projection = spec.get(PROJECTION);
+    let Some(at) = key.iter().position(is_wild) else { return Ok(None) };
+    if key.iter().filter(|part| is_wild(part)).count() > 1 {
         bail!(
             Code::CANNOT_CREATE_INDEX,
             "wildcard indexes do not allow more than one wildcard field: {}",
@@ -136,8 +164,8 @@ pub(super) fn parse(spec: Doc<'_>, key: &[KeyPart]) -> Result<Option<Arc<Wildcar
 }
 
 /// Returns true if a field of a key pattern is a wildcard.
-pub(super) fn is_wildcard(path: &str) -> bool {
-    path == "$**" || path.ends_with(".$**")
+fn is_wild(part: &KeyPart) -> bool {
+    &*part.path == "$**" || part.path.ends_with(".$**")
 }
 
 fn check(spec: Doc<'_>, part: &KeyPart) -> Result<()> {
@@ -152,7 +180,7 @@ fn check(spec: Doc<'_>, part: &KeyPart) -> Result<()> {
     if !spec.get("expireAfterSeconds").is_missing() {
         bail!(Code::CANNOT_CREATE_INDEX, "Index type 'wildcard' cannot be a TTL index");
     }
-    if part.hashed || part.geo {
+    if part.is_hashed() || part.is_geometry() {
         bail!(
             Code::CANNOT_CREATE_INDEX,
             "Wildcard indexes do not support an index plugin: {}",
@@ -177,7 +205,7 @@ fn check_compound(wild: &Wildcard, key: &[KeyPart]) -> Result<()> {
         );
     }
     for (_, part) in key.iter().enumerate().filter(|(at, _)| *at != wild.at) {
-        if part.hashed || part.geo {
+        if part.is_hashed() || part.is_geometry() {
             bail!(
                 Code::CANNOT_CREATE_INDEX,
                 "compound wildcard indexes do not support an index plugin: {}",
@@ -274,11 +302,6 @@ fn bit(path: &str) -> (usize, u64) {
     ((hash >> 6) as usize % WORDS, 1 << (hash & 63))
 }
 
-/// Number of words that an index stores for its arrays.
-pub(crate) fn multikey_words(spec: &IndexSpec) -> usize {
-    if spec.wildcard.is_some() { WORDS } else { spec.key.len() }
-}
-
 /// State of the key generation for a document.
 struct Walk<'w, 'd> {
     spec: &'w IndexSpec,
@@ -293,13 +316,9 @@ struct Walk<'w, 'd> {
 ///
 /// # Errors
 /// 7246301 for an array at another field of a compound index.
-pub(super) fn keys(
-    spec: &IndexSpec,
-    wild: &Wildcard,
-    doc: Doc<'_>,
-    sink: &mut KeySink,
-) -> Result<()> {
+fn keys(spec: &IndexSpec, doc: Doc<'_>, sink: &mut KeySink) -> Result<()> {
     sink.reset(WORDS);
+    let Some(wild) = spec.details::<Wildcard>() else { return Ok(()) };
     let mut values = Vec::with_capacity(spec.key.len());
     for (at, part) in spec.key.iter().enumerate() {
         values.push(match keygen::scalar(doc, &part.path) {
@@ -380,42 +399,36 @@ impl<'d> Walk<'_, 'd> {
     }
 }
 
-impl Index {
-    /// The index of one path of a wildcard index, for plans: `$_path` and the path in the place of the wildcard,
-    /// and the known arrays on the path.
-    ///
-    /// Must be called after the reader was created, as for [`Index::is_multikey`]. Costs a copy of the
-    /// specification.
-    pub fn at_path(&self, path: &str) -> Option<Arc<Index>> {
-        let wild = self.spec.wildcard.as_ref().filter(|wild| wild.serves(path))?;
-        let mut spec = self.spec.clone();
-        let mut key = spec.key.into_vec();
-        key[wild.at].path = path.into();
-        key.insert(wild.at, KeyPart { path: PATH_FIELD.into(), ..key[wild.at].clone() });
-        spec.key = key.into();
-        spec.key_pattern = DocBuf::build(|out| {
-            for (at, field) in self.spec.key_pattern.as_doc().iter().enumerate() {
-                if at == wild.at {
-                    out.put(PATH_FIELD, 1);
-                    out.put(path, field.value());
-                } else {
-                    out.put(field.name(), field.value());
-                }
-            }
-        });
-        spec.wildcard = Some(Arc::new(Wildcard { path: Some(path.into()), ..(**wild).clone() }));
-        let changed = Arc::clone(&self.multikey.changed);
-        let multikey = Multikey { changed, ..Multikey::new(spec.key.len()) };
-        let mut end = 0;
-        let mut bits = 0;
-        for (at, component) in path.split('.').enumerate() {
-            end += component.len() + usize::from(at > 0);
-            let (word, mask) = bit(&path[..end]);
-            if self.multikey_components(word) & mask != 0 {
-                bits |= 1u64.checked_shl(at as u32).unwrap_or(1 << 63);
+/// The index of one path, see [`Index::at_path`].
+fn at_path(index: &Index, path: &str) -> Option<Arc<Index>> {
+    let wild = index.spec.details::<Wildcard>().filter(|wild| wild.serves(path))?;
+    let mut spec = index.spec.clone();
+    let mut key = spec.key.into_vec();
+    key[wild.at].path = path.into();
+    key.insert(wild.at, KeyPart { path: PATH_FIELD.into(), ..key[wild.at].clone() });
+    spec.key = key.into();
+    spec.key_pattern = DocBuf::build(|out| {
+        for (at, field) in index.spec.key_pattern.as_doc().iter().enumerate() {
+            if at == wild.at {
+                out.put(PATH_FIELD, 1);
+                out.put(path, field.value());
+            } else {
+                out.put(field.name(), field.value());
             }
         }
-        multikey.seen[wild.at + 1].store(bits, std::sync::atomic::Ordering::Relaxed);
-        Some(Arc::new(self.viewed(spec, multikey)))
+    });
+    spec.set_details(Arc::new(Wildcard { path: Some(path.into()), ..wild.clone() }));
+    let changed = Arc::clone(&index.multikey.changed);
+    let multikey = Multikey { changed, ..Multikey::new(spec.key.len()) };
+    let mut end = 0;
+    let mut bits = 0;
+    for (at, component) in path.split('.').enumerate() {
+        end += component.len() + usize::from(at > 0);
+        let (word, mask) = bit(&path[..end]);
+        if index.multikey_components(word) & mask != 0 {
+            bits |= 1u64.checked_shl(at as u32).unwrap_or(1 << 63);
+        }
     }
+    multikey.seen[wild.at + 1].store(bits, std::sync::atomic::Ordering::Relaxed);
+    Some(Arc::new(index.viewed(spec, multikey)))
 }

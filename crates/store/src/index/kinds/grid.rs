@@ -3,8 +3,39 @@
 //! Each axis from `min` to `max` is divided into 2^bits columns. The bits of column and row are interleaved, the
 //! column's first, so that a grid square whose side is a power of two is one range.
 
+use std::sync::Arc;
+
 use nagi_bson::{Doc, Value, number};
 use nagi_error::{Code, Result, bail};
+
+use super::geo::{self, Geometry};
+use crate::index::{
+    KeyPart,
+    kind::{Content, KindFacts, NamedBy, Parsed},
+    spec::Shape,
+};
+
+pub(super) static TWO_D: KindFacts = KindFacts {
+    name: "2d",
+    named_by: NamedBy::Value,
+    content: Content::Cells,
+    options: &[("bits", Shape::Number), ("max", Shape::Number), ("min", Shape::Number)],
+    parse,
+    keys: geo::keys,
+    collates: false,
+    ..KindFacts::ROW
+};
+
+/// Checks that the only geometry is the first field, and parses the grid.
+fn parse(spec: Doc<'_>, key: &[KeyPart]) -> Result<Parsed> {
+    if key.iter().filter(|part| part.is_geometry()).count() > 1 {
+        bail!(Code::Location(16800), "can't have 2 geo fields");
+    }
+    if !key[0].is_geometry() {
+        bail!(Code::Location(16801), "2d has to be first in index");
+    }
+    Ok(Some(Arc::new(Geometry::Plane(Grid::parse(spec)?))))
+}
 
 /// Limit of the ranges for a rectangle.
 const RANGE_COUNT_MAX: usize = 64;
@@ -22,7 +53,7 @@ impl Grid {
     ///
     /// # Errors
     /// 72 for bits outside of 1 to 32 and for an empty region.
-    pub(super) fn parse(spec: Doc<'_>) -> Result<Grid> {
+    fn parse(spec: Doc<'_>) -> Result<Grid> {
         let given = |name: &str, default: f64| match spec.get(name) {
             Value::Missing => default,
             value => number::as_f64(value).unwrap_or(default),

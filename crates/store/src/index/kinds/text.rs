@@ -8,6 +8,8 @@
 //!
 //! A document without terms has none.
 
+use std::sync::Arc;
+
 use nagi_bson::{Doc, DocBuf, Value, number, text::doc_text};
 use nagi_error::{Code, Result, bail};
 use nagi_lang::{
@@ -15,12 +17,19 @@ use nagi_lang::{
     text::{Language, Scores, TextSpec},
 };
 
-use super::{IndexSpec, keygen::KeySink};
+use crate::index::{
+    IndexSpec,
+    keygen::{self, KeySink},
+    kind::{Completed, Content, Details, KindFacts, NamedBy},
+    spec::Shape,
+};
 
+/// The kind's name, the value of text fields in key patterns.
+const NAME: &str = "text";
 /// The field of the key pattern for the terms.
-pub(super) const TERM: &str = "_fts";
+const TERM: &str = "_fts";
 /// The field of the key pattern for their scores.
-pub(super) const SCORE: &str = "_ftsx";
+const SCORE: &str = "_ftsx";
 /// The newest layout of terms, which new indexes get.
 const VERSION: i64 = 3;
 /// Weights are below this limit.
@@ -30,13 +39,47 @@ const TERM_BYTES_MAX: usize = 256;
 /// Limit of the part of a truncated term that is kept.
 const CUT_BYTES: usize = 224;
 
-/// A completed text index specification.
-pub(super) struct Parsed {
-    pub(super) spec: TextSpec,
-    /// The stored key pattern.
-    pub(super) key: DocBuf,
-    /// All options, completed.
-    pub(super) doc: DocBuf,
+pub(super) static TEXT: KindFacts = KindFacts {
+    name: NAME,
+    named_by: NamedBy::Value,
+    content: Content::Terms,
+    options: &[
+        ("default_language", Shape::Text),
+        ("language_override", Shape::Text),
+        ("textIndexVersion", Shape::Number),
+        ("weights", Shape::DocumentOrText),
+    ],
+    reserved_path: Some(TERM),
+    complete: Some(complete),
+    keys,
+    filters_refused: Some("holds text, and serves $text only"),
+    collates: false,
+    single: true,
+    in_api: false,
+    ..KindFacts::ROW
+};
+
+/// The indexed strings and their languages.
+#[derive(Debug)]
+struct Indexed(Arc<TextSpec>);
+
+impl Details for Indexed {
+    fn same_options(&self, other: &dyn Details) -> bool {
+        other.get().is_some_and(|other: &Indexed| self.0 == other.0)
+    }
+
+    fn depends_on(&self, differs: &dyn Fn(&str) -> bool) -> bool {
+        self.0.wildcard.is_some()
+            || differs(&self.0.language_override)
+            || self.0.fields.iter().any(|(path, _)| differs(path))
+    }
+}
+
+impl IndexSpec {
+    /// For a text index: the indexed strings and their languages.
+    pub fn text(&self) -> Option<&Arc<TextSpec>> {
+        self.details().map(|indexed: &Indexed| &indexed.0)
+    }
 }
 
 /// The form of a term in keys.
@@ -49,16 +92,11 @@ pub fn key_term(term: &str) -> std::borrow::Cow<'_, str> {
     format!("{}{hash:032x}", &term[..cut]).into()
 }
 
-/// Returns true if a key pattern is that of a text index.
-pub(super) fn is_text(pattern: Doc<'_>) -> bool {
-    pattern.iter().any(|field| field.value() == Value::String("text"))
-}
-
 /// Checks and completes a specification `{v, key, name, options...}`.
 ///
 /// # Errors
 /// 67, with MongoDB's text.
-pub(super) fn parse(spec: Doc<'_>, pattern: Doc<'_>) -> Result<Parsed> {
+fn complete(spec: Doc<'_>, pattern: Doc<'_>) -> Result<Completed> {
     let version = version(spec)?;
     let (key, listed) = key_pattern(pattern)?;
     let weights = weights(spec, &listed)?;
@@ -113,7 +151,7 @@ pub(super) fn parse(spec: Doc<'_>, pattern: Doc<'_>) -> Result<Parsed> {
         language_override: language_override.into(),
         version,
     };
-    Ok(Parsed { spec, key, doc })
+    Ok(Completed { key, doc, details: Arc::new(Indexed(Arc::new(spec))) })
 }
 
 fn version(spec: Doc<'_>) -> Result<u8> {
@@ -136,7 +174,7 @@ fn whole(weight: f64) -> Value<'static> {
 /// The stored key pattern, and the fields that were given as text.
 fn key_pattern(pattern: Doc<'_>) -> Result<(DocBuf, Vec<&str>)> {
     let fields: Vec<(&str, Value<'_>)> = pattern.iter().map(|e| (e.name(), e.value())).collect();
-    let is_text = |value: Value<'_>| value == Value::String("text");
+    let is_text = |value: Value<'_>| value == Value::String(NAME);
     let first = fields.iter().position(|(_, value)| is_text(*value)).unwrap_or(0);
     let count = fields[first..].iter().take_while(|(_, value)| is_text(*value)).count();
     let mut behind = &fields[first + count..];
@@ -171,7 +209,7 @@ fn key_pattern(pattern: Doc<'_>) -> Result<(DocBuf, Vec<&str>)> {
     }
     let key = DocBuf::build(|out| {
         fields[..first].iter().for_each(|(name, value)| out.put(name, *value));
-        out.put(TERM, "text");
+        out.put(TERM, NAME);
         out.put(SCORE, 1);
         behind.iter().for_each(|(name, value)| out.put(name, *value));
     });
@@ -225,13 +263,9 @@ fn weights<'s>(spec: Doc<'s>, listed: &[&'s str]) -> Result<Vec<(&'s str, f64)>>
 ///
 /// # Errors
 /// 16675 for an array in another field, 17261 and 17262 for languages.
-pub(super) fn keys(
-    spec: &IndexSpec,
-    text: &TextSpec,
-    doc: Doc<'_>,
-    sink: &mut KeySink,
-) -> Result<()> {
+fn keys(spec: &IndexSpec, doc: Doc<'_>, sink: &mut KeySink) -> Result<()> {
     sink.reset(spec.key.len());
+    let Some(text) = spec.text() else { return Ok(()) };
     let mut scores = Scores::default();
     scores.of(text, doc)?;
     if scores.is_empty() {
@@ -241,7 +275,7 @@ pub(super) fn keys(
     for part in &spec.key {
         let value = match &*part.path {
             TERM | SCORE => Value::Missing,
-            path => match super::keygen::scalar(doc, path) {
+            path => match keygen::scalar(doc, path) {
                 Some(value) => value,
                 None => bail!(
                     Code::Location(16675),
@@ -251,7 +285,7 @@ pub(super) fn keys(
         };
         values.push(value);
     }
-    let at = spec.key.iter().position(|part| part.is_term).unwrap_or(0);
+    let at = spec.key.iter().position(|part| part.is_term()).unwrap_or(0);
     sink.multikey[at] = u64::from(scores.len() > 1);
     for (term, score) in scores.iter() {
         let term = key_term(term);

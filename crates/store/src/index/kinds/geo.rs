@@ -6,20 +6,41 @@
 //!
 //! A document without a geometry is not in the index, whatever its other fields contain.
 
+use std::sync::Arc;
+
 use nagi_bson::{Array, Doc, Type, Value, number, text};
 use nagi_error::{Code, Result, bail};
 use nagi_lang::geo;
 
-use super::{
-    IndexSpec,
-    grid::Grid,
+use super::grid::Grid;
+use crate::index::{
+    IndexSpec, KeyPart,
     keygen::{KeySink, position},
+    kind::{Content, Details, KindFacts, NamedBy, Parsed},
+    spec::Shape,
 };
 
 /// Limit of cells of one geometry.
 const CELL_COUNT_MAX: usize = 50;
 /// The only key layout; indexes of older versions are created with it, too.
 const VERSION: i64 = 3;
+/// The option for the version.
+const VERSION_OPTION: &str = "2dsphereIndexVersion";
+
+pub(super) static TWO_D_SPHERE: KindFacts = KindFacts {
+    name: "2dsphere",
+    named_by: NamedBy::Value,
+    content: Content::Cells,
+    options: &[
+        (VERSION_OPTION, Shape::Number),
+        ("coarsestIndexedLevel", Shape::Number),
+        ("finestIndexedLevel", Shape::Number),
+    ],
+    listed: Some((VERSION_OPTION, VERSION as i32)),
+    parse,
+    keys,
+    ..KindFacts::ROW
+};
 
 /// The conversion of geometries to numbers.
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -40,9 +61,22 @@ impl Geometry {
     }
 }
 
+impl Details for Geometry {
+    fn same_options(&self, other: &dyn Details) -> bool {
+        other.get() == Some(self)
+    }
+}
+
+impl IndexSpec {
+    /// For a geometry index: the conversion of geometries to keys.
+    pub fn geometry(&self) -> Option<&Geometry> {
+        self.details()
+    }
+}
+
 /// Checks version and levels.
-pub(super) fn sphere(spec: Doc<'_>) -> Result<Geometry> {
-    let version = spec.get("2dsphereIndexVersion");
+fn parse(spec: Doc<'_>, _: &[KeyPart]) -> Result<Parsed> {
+    let version = spec.get(VERSION_OPTION);
     if !version.is_missing() && !matches!(number::as_i64_exact(version), Some(1..=VERSION)) {
         bail!(
             Code::CANNOT_CREATE_INDEX,
@@ -64,7 +98,7 @@ pub(super) fn sphere(spec: Doc<'_>) -> Result<Geometry> {
     if finest < coarsest {
         bail!(Code::Location(16749), "finestIndexedLevel must be >= coarsestIndexedLevel");
     }
-    Ok(Geometry::Sphere { coarsest: coarsest as u8, finest: finest as u8 })
+    Ok(Some(Arc::new(Geometry::Sphere { coarsest: coarsest as u8, finest: finest as u8 })))
 }
 
 /// The values at a path.
@@ -75,19 +109,15 @@ struct Found<'d> {
     arrays: u64,
 }
 
-pub(super) fn keys(
-    spec: &IndexSpec,
-    geometry: &Geometry,
-    doc: Doc<'_>,
-    sink: &mut KeySink,
-) -> Result<()> {
+pub(super) fn keys(spec: &IndexSpec, doc: Doc<'_>, sink: &mut KeySink) -> Result<()> {
     sink.reset(spec.key.len());
+    let Some(geometry) = spec.geometry() else { return Ok(()) };
     let mut columns: Vec<Vec<Value<'_>>> = Vec::with_capacity(spec.key.len());
     let mut has_geometry = false;
     for (field, part) in spec.key.iter().enumerate() {
         let mut found = Found::default();
-        collect(Value::Doc(doc), &part.path, 0, !part.geo, &mut found)?;
-        if part.geo {
+        collect(Value::Doc(doc), &part.path, 0, !part.is_geometry(), &mut found)?;
+        if part.is_geometry() {
             let mut cells = Vec::new();
             for value in &found.values {
                 let fault = match geometry {
@@ -112,7 +142,7 @@ pub(super) fn keys(
             found.values = cells.into_iter().map(Value::Int64).collect();
         }
         if found.values.is_empty() {
-            found.values.push(if part.geo { Value::Null } else { Value::Missing });
+            found.values.push(if part.is_geometry() { Value::Null } else { Value::Missing });
         }
         sink.multikey[field] = found.arrays;
         columns.push(found.values);
