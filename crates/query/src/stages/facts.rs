@@ -71,6 +71,10 @@ impl StageFacts {
     };
 }
 
+/// Stages that the server answers and that have no row in the table of stages, because they exist with test commands
+/// only.
+const OF_SERVER_ONLY: &[(&str, StageFacts)] = &[("$listLocalCursors", StageFacts::OF_SERVER)];
+
 /// MongoDB's stages that this server does not implement, as far as their names matter.
 const ABSENT: &[(&str, StageFacts)] = &[
     (
@@ -83,7 +87,6 @@ const ABSENT: &[(&str, StageFacts)] = &[
     ),
     ("$listCatalog", StageFacts { in_api: false, rejectable: false, ..StageFacts::ORDINARY }),
     ("$listClusterCatalog", StageFacts { in_api: false, ..StageFacts::ORDINARY }),
-    ("$listLocalCursors", StageFacts::OF_SERVER),
     (
         "$listSampledQueries",
         StageFacts { in_api: false, rejectable: false, ..StageFacts::ORDINARY },
@@ -94,8 +97,12 @@ const ABSENT: &[(&str, StageFacts)] = &[
 
 /// The properties of the stage of this name; those of an ordinary stage if the name is unknown.
 pub fn stage_facts(name: &str) -> StageFacts {
-    let absent = || ABSENT.iter().find(|(absent, _)| *absent == name).map(|(_, facts)| *facts);
-    super::stage_spec(name).map(|row| row.facts).or_else(absent).unwrap_or(StageFacts::ORDINARY)
+    let without_row = || {
+        let mut all = OF_SERVER_ONLY.iter().chain(ABSENT);
+        all.find(|(other, _)| *other == name).map(|(_, facts)| *facts)
+    };
+    let facts = super::stage_spec(name).map(|row| row.facts).or_else(without_row);
+    facts.unwrap_or(StageFacts::ORDINARY)
 }
 
 /// The pipelines inside a stage's value, according to its row.
