@@ -55,6 +55,7 @@ fn as_ranges(found: nagi_kv_lmdb::Repair) -> nagi_kv_rocks::Repair {
     });
     nagi_kv_rocks::Repair {
         findings: found.findings,
+        file_list_rebuilt: false,
         kept: found.kept,
         lost: lost.collect(),
         entries: found.entries,

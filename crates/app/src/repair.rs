@@ -57,9 +57,8 @@ fn blocks(options: &Options) -> u64 {
 fn salvage(options: &Options, found: &Repair) -> Result<Salvaged, String> {
     let opened = engine::open(options, blocks(options)).map_err(|error| error.to_string())?;
     let store_options = StoreOptions { record_cache_bytes: 0, ..StoreOptions::default() };
-    // If the list of files was rebuilt, it is unknown which files are missing.
-    let anew = found.findings.iter().any(|finding| finding.contains("made anew"));
-    let catalog_lost = anew || found.lost.iter().any(|lost| lost.space == nagi_kv::Space::Catalog);
+    let catalog_lost = found.file_list_rebuilt
+        || found.lost.iter().any(|lost| lost.space == nagi_kv::Space::Catalog);
     let salvaged = Store::salvage(opened, store_options, catalog_lost);
     let (store, salvaged) = salvaged.map_err(|error| error.to_string())?;
     store.close().map_err(|error| error.to_string())?;
@@ -71,28 +70,24 @@ fn range(lost: &nagi_kv_rocks::Lost) -> String {
 }
 
 fn report(found: &Repair, salvaged: &Salvaged) -> String {
-    let mut text = String::from("What nagi --repair found and did\n\nDamage:\n");
+    let mut text = String::from("What nagi --repair found and did\n\n");
+    put_list(&mut text, "Damage", &found.findings);
     // Writing to a string cannot fail.
-    for finding in &found.findings {
-        let _ = writeln!(text, "  {finding}");
-    }
-    let _ = writeln!(text, "\nKeys saved: {}\nRanges lost:", found.entries);
-    for lost in &found.lost {
-        let _ = writeln!(text, "  {}: {}", range(lost), lost.error);
-    }
+    let _ = writeln!(text, "\nKeys saved: {}", found.entries);
+    let lost = found.lost.iter().map(|lost| format!("{}: {}", range(lost), lost.error));
+    put_list(&mut text, "Ranges lost", &lost.collect::<Vec<_>>());
     let _ = writeln!(
         text,
         "\nDocuments lost according to the collections' counters: {}\nRecords that were not \
-         documents, now in local.lost_and_found.*: {}\nCatalog entries lost: {}\nCollections \
-         repaired:",
+         documents, now in local.lost_and_found.*: {}\nCatalog entries lost: {}",
         salvaged.documents_lost, salvaged.corrupt_records, salvaged.catalog_entries_lost
     );
+    let mut repaired = Vec::new();
     for (namespace, errors) in &salvaged.repaired {
-        let _ = writeln!(text, "  {namespace}");
-        for error in errors {
-            let _ = writeln!(text, "    {error}");
-        }
+        repaired.push(namespace.to_string());
+        repaired.extend(errors.iter().map(|error| format!("  {error}")));
     }
+    put_list(&mut text, "Collections repaired", &repaired);
     for (title, list) in [
         ("Documents without a collection, now in", &salvaged.orphans),
         (
@@ -101,10 +96,28 @@ fn report(found: &Repair, salvaged: &Salvaged) -> String {
         ),
         ("Indexes that could not be rebuilt", &salvaged.indexes_dropped),
     ] {
-        let _ = writeln!(text, "{title}:");
-        for line in list {
-            let _ = writeln!(text, "  {line}");
-        }
+        put_list(&mut text, title, list);
     }
     text
+}
+
+/// Adds a heading with its lines, or "none".
+fn put_list(text: &mut String, title: &str, lines: &[String]) {
+    if lines.is_empty() {
+        let _ = writeln!(text, "{title}: none");
+        return;
+    }
+    let _ = writeln!(text, "{title}:");
+    for line in lines {
+        let _ = writeln!(text, "  {line}");
+    }
+}
+
+#[test]
+fn empty_headings_of_a_report_say_none() {
+    let found = Repair { findings: vec!["a file is missing".to_owned()], ..Repair::default() };
+    let text = report(&found, &Salvaged::default());
+    assert!(text.contains("Damage:\n  a file is missing\n"), "{text}");
+    assert!(text.contains("Ranges that were lost: none\n"), "{text}");
+    assert!(!text.contains(":\n\n") && !text.ends_with(":\n"), "{text}");
 }

@@ -8,7 +8,10 @@
 
 use std::{
     collections::{BTreeMap, HashSet},
-    sync::OnceLock,
+    sync::{
+        OnceLock,
+        atomic::{AtomicBool, Ordering},
+    },
 };
 
 use parking_lot::Mutex;
@@ -44,6 +47,19 @@ pub(crate) fn place(text: &str) -> Option<Place> {
 /// Places that the disk could not read, with its error; the most recent ones.
 static UNREADABLE: Mutex<BTreeMap<(String, u64), String>> = Mutex::new(BTreeMap::new());
 
+/// True while this process repairs: advice to start with `--repair` is left out.
+static REPAIRING: AtomicBool = AtomicBool::new(false);
+
+/// Leaves the advice to repair out of the log from now on: the process is a repair, and ends with it.
+pub(crate) fn expect_repair() {
+    REPAIRING.store(true, Ordering::Relaxed);
+}
+
+/// The advice, unless this process repairs.
+fn advice(text: &'static str) -> &'static str {
+    if REPAIRING.load(Ordering::Relaxed) { "" } else { text }
+}
+
 /// Remembers that a page of a file cannot be read, and logs it the first time.
 #[cold]
 pub(crate) fn unreadable(file: &str, offset: u64, text: &str) {
@@ -55,8 +71,8 @@ pub(crate) fn unreadable(file: &str, offset: u64, text: &str) {
     drop(places);
     let offset = i64::try_from(offset).unwrap_or(i64::MAX);
     log::error!(target: "STORAGE", id = 7_702_063, file, offset, error = text;
-        "The disk cannot read this part of a data file. The data stored there is damaged; other \
-        data can be used. See the system's log, replace the disk, and start once with --repair");
+        "The disk cannot read this part of a data file. The data stored there is damaged; other data \
+         can be used. See the system's log, replace the disk{}", advice(", and start once with --repair"));
 }
 
 /// The text of a damage, with the disk's error if it could not read the block.
@@ -86,15 +102,26 @@ const PAGE_BYTES: u64 = 4096;
 #[cold]
 pub(crate) fn note(text: &str) {
     static SEEN: OnceLock<Mutex<HashSet<Place>>> = OnceLock::new();
-    let found = place(text).unwrap_or(Place { file: String::new(), offset: None });
+    let known = place(text);
+    let found = known.clone().unwrap_or(Place { file: String::new(), offset: None });
     let mut seen = SEEN.get_or_init(Mutex::default).lock();
-    if seen.len() >= PLACES_MAX || !seen.insert(found.clone()) {
+    if seen.len() >= PLACES_MAX || !seen.insert(found) {
         return;
     }
     drop(seen);
-    let offset = found.offset.map_or(-1, |offset| i64::try_from(offset).unwrap_or(i64::MAX));
-    log::error!(target: "STORAGE", id = 7_702_032, file = found.file.as_str(), offset, error = text;
-        "Data corruption detected: this part of the data cannot be read; start once with --repair");
+    let advice = advice("; start once with --repair");
+    let Some(Place { file, offset }) = known else {
+        log::error!(target: "STORAGE", id = 7_702_032, error = text;
+            "Data corruption detected: this part of the data cannot be read{advice}");
+        return;
+    };
+    let file = file.as_str();
+    match offset.map(|offset| i64::try_from(offset).unwrap_or(i64::MAX)) {
+        Some(offset) => log::error!(target: "STORAGE", id = 7_702_032, file, offset, error = text;
+            "Data corruption detected: this part of the data cannot be read{advice}"),
+        None => log::error!(target: "STORAGE", id = 7_702_032, file, error = text;
+            "Data corruption detected: this part of the data cannot be read{advice}"),
+    }
 }
 
 #[cfg(test)]

@@ -55,6 +55,8 @@ pub struct Lost {
 pub struct Repair {
     /// The damage found, in sentences that name files; empty if there was none.
     pub findings: Vec<String>,
+    /// True if the engine's list of files was rebuilt from the files: it is unknown which ones are missing.
+    pub file_list_rebuilt: bool,
     /// The folder with the files as they were found; none if nothing was damaged.
     pub kept: Option<PathBuf>,
     pub lost: Vec<Lost>,
@@ -69,6 +71,7 @@ pub struct Repair {
 /// `Io` if the folder is missing, in use or belongs to another engine; `Full` without space for the copy.
 pub fn repair(dir: &Path, options: &Options) -> Result<Repair> {
     let found = marker::claim(dir, ENGINE)?;
+    crate::damage::expect_repair();
     let files = dir.join(ENGINE);
     put_back(dir)?;
     if found.fresh || !files.is_dir() {
@@ -183,6 +186,7 @@ fn salvage(dir: &Path, originals: &Path, options: &Options, repair: &mut Repair)
     let db = match open_tolerant(&work, options) {
         Ok(db) => db,
         Err(why) => {
+            repair.file_list_rebuilt = true;
             repair.findings.push(format!(
                 "the list of files is made anew from the tables; what was last changed in one that \
                  is missing or cannot be used is lost or older: {why}"
