@@ -4,6 +4,7 @@ use std::process::ExitCode;
 
 use nagi_doctor::Defaults;
 
+use crate::memory;
 use crate::options::{self, Request};
 
 /// Runs `nagi doctor ARGS...`.
@@ -11,13 +12,14 @@ pub(crate) fn run(args: &[String]) -> ExitCode {
     ExitCode::from(nagi_doctor::run(args, config))
 }
 
-/// Data directory and connections of a configuration file, or the defaults of a server without one.
+/// Data directory, connections and memory budget of a configuration file, or the defaults of a server without one.
 fn config(file: Option<&str>) -> Result<Defaults, String> {
     let args = file.map(|file| vec!["--config".to_owned(), file.to_owned()]).unwrap_or_default();
     match options::read(&args)? {
         Request::Serve(options) | Request::Shutdown(options) => Ok(Defaults {
-            folder: options.db_path.into(),
+            folder: options.db_path.clone().into(),
             connection_count_max: u64::try_from(options.connection_count_max).unwrap_or(0),
+            budget_bytes: memory::budget_bytes(&options),
         }),
         Request::Help | Request::Version => Err("a configuration file is needed".into()),
     }

@@ -46,7 +46,8 @@ pub(crate) fn at_start(options: &Options, connection_count_max: i64, log: &Log) 
     }
     let folder = (options.engine != EngineKind::Memory).then(|| Path::new(&options.db_path));
     let connections = u64::try_from(connection_count_max).unwrap_or(0);
-    for line in nagi_doctor::startup_warnings(folder, connections) {
+    let budget_bytes = crate::memory::budget_bytes(options);
+    for line in nagi_doctor::startup_warnings(folder, connections, budget_bytes) {
         log.startup_warning(line.component, line.id, &line.message, line.attr.as_doc());
     }
 }

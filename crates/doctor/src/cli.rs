@@ -10,7 +10,7 @@ use crate::{json, read, report};
 const USAGE: &str = "\
 nagi doctor [-f FILE] [--dbpath DIR] [--json] [--quick] [--maxConns N]
 
-  -f FILE        the server's configuration file, which has the data directory and the number of connections
+  -f FILE        the server's configuration file, which has the data directory, connections and memory
   --dbpath DIR   the data directory (/data/db)
   --json         one JSON document instead of tables
   --quick        without the test of the disk, which takes a few seconds
@@ -26,6 +26,8 @@ pub struct Defaults {
     pub folder: PathBuf,
     /// Maximum number of concurrent connections.
     pub connection_count_max: u64,
+    /// Memory budget of the server.
+    pub budget_bytes: u64,
 }
 
 struct Arguments {
@@ -33,6 +35,7 @@ struct Arguments {
     as_json: bool,
     is_quick: bool,
     connection_count_max: u64,
+    budget_bytes: u64,
 }
 
 /// Exit code for wrong usage.
@@ -53,7 +56,11 @@ pub fn run(args: &[String], read_config: impl Fn(Option<&str>) -> Result<Default
             return WRONG_USAGE;
         }
     };
-    let mut facts = read::facts(Some(&arguments.folder), arguments.connection_count_max);
+    let mut facts = read::facts(
+        Some(&arguments.folder),
+        arguments.connection_count_max,
+        arguments.budget_bytes,
+    );
     if !arguments.is_quick {
         read::measure(&mut facts);
     }
@@ -115,6 +122,7 @@ fn parse(
         as_json,
         is_quick,
         connection_count_max: connections.unwrap_or(defaults.connection_count_max),
+        budget_bytes: defaults.budget_bytes,
     })
 }
 
@@ -128,7 +136,7 @@ mod tests {
             Some("missing") => Err("Error opening config file".to_owned()),
             file => {
                 let folder = file.map_or("/data/db", |_| "/from/file").into();
-                Ok(Defaults { folder, connection_count_max: 7 })
+                Ok(Defaults { folder, connection_count_max: 7, budget_bytes: 0 })
             }
         };
         let parse = |args: &[&str]| {

@@ -23,6 +23,8 @@ pub struct Facts {
     pub measured: Option<Measured>,
     /// Maximum number of concurrent connections of the server (`net.maxIncomingConnections`).
     pub connection_count_max: u64,
+    /// Memory budget of the server; 0 if it is unknown.
+    pub budget_bytes: u64,
     /// Process id of the server that runs on the data directory.
     pub server_pid: Option<u32>,
 }

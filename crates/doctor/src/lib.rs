@@ -15,8 +15,8 @@
 //! - The disk test is bounded in bytes and time. Its file has no name while the test runs, so that no file
 //!   remains however the process terminates.
 //!
-//! This crate does not know the engines, the log, or options of the server other than the data directory and
-//! the number of connections.
+//! This crate does not know the engines, the log, or options of the server other than the data directory, the
+//! number of connections and the memory budget.
 
 mod access;
 mod cgroup;

@@ -15,8 +15,8 @@ const QUEUE_FILES: &[&str] = &["read_ahead_kb", "rotational", "scheduler"];
 const OF_PROCESS: &[&str] = &[limits::TABLE, "/proc/self/status"];
 
 /// Reads everything that is cheap: some thirty small files. `folder` is the data directory, if there is one.
-pub(crate) fn facts(folder: Option<&Path>, connection_count_max: u64) -> Facts {
-    let mut facts = Facts { connection_count_max, ..Facts::default() };
+pub(crate) fn facts(folder: Option<&Path>, connection_count_max: u64, budget_bytes: u64) -> Facts {
+    let mut facts = Facts { connection_count_max, budget_bytes, ..Facts::default() };
     if let Some(folder) = folder {
         facts.data = data_folder(folder);
         facts.history = history::read(folder);

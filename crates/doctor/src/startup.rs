@@ -9,8 +9,12 @@ use crate::read;
 
 /// Lines to log with the tag `startupWarnings`. Takes a few milliseconds. `folder` is the data directory, or
 /// none for a server that keeps its data in memory.
-pub fn startup_warnings(folder: Option<&Path>, connection_count_max: u64) -> Vec<StartupLine> {
-    of(&read::facts(folder, connection_count_max))
+pub fn startup_warnings(
+    folder: Option<&Path>,
+    connection_count_max: u64,
+    budget_bytes: u64,
+) -> Vec<StartupLine> {
+    of(&read::facts(folder, connection_count_max, budget_bytes))
 }
 
 /// The lines that the facts give rise to, in the order of the registry.

@@ -17,6 +17,7 @@ mod free_space;
 mod kernel;
 mod max_map_count;
 mod memory;
+mod memory_budget;
 mod mount_options;
 mod numa;
 mod open_files;
@@ -65,6 +66,7 @@ pub static CHECKS: &[&Check] = &[
     &kernel::KERNEL,
     &max_map_count::MAX_MAP_COUNT,
     &memory::MEMORY,
+    &memory_budget::MEMORY_BUDGET,
     &mount_options::MOUNT_OPTIONS,
     &numa::NUMA,
     &open_files::OPEN_FILES,

@@ -13,10 +13,10 @@ fn nothing_known_is_not_known_by_any_check() {
 #[test]
 fn this_machine_can_be_looked_at() {
     let folder = std::env::temp_dir();
-    let lines = startup_warnings(Some(&folder), 100);
+    let lines = startup_warnings(Some(&folder), 100, 0);
     assert!(lines.iter().all(|line| line.id > 0 && !line.message.is_empty()));
     assert!(memory_bytes().is_none_or(|bytes| bytes > 1 << 20));
-    let missing = startup_warnings(Some("/no/such/folder".as_ref()), 100);
+    let missing = startup_warnings(Some("/no/such/folder".as_ref()), 100, 0);
     assert!(missing.iter().all(|line| !line.message.contains("such")));
 }
 
