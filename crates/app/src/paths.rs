@@ -67,7 +67,10 @@ const ENTRIES_MAX: usize = 100_000;
 /// Adds the path to an error of the start, unless the text has one: the first entry of the data directory that this
 /// process may not read and write, or else the directory itself.
 pub(crate) fn named(error: String, options: &Options) -> String {
-    if options.engine == EngineKind::Memory || error.contains('/') {
+    let begins = |error: &str| {
+        error.strip_prefix(&options.db_path).is_some_and(|rest| rest.starts_with([' ', ':']))
+    };
+    if options.engine == EngineKind::Memory || error.contains('/') || begins(&error) {
         return error;
     }
     let folder = Path::new(&options.db_path);

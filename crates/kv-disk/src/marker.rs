@@ -39,7 +39,8 @@ pub fn claim(dir: &Path, engine: &str) -> Result<Marker> {
         None => {
             if let Some(file) = FOREIGN.iter().find(|file| dir.join(file).exists()) {
                 return Err(refused(format!(
-                    "{} contains data of another server (found '{file}')",
+                    "{} contains data of another server (found '{file}'); use an empty directory, \
+                     and copy the data with mongodump from that server and mongorestore to this one",
                     dir.display()
                 )));
             }
