@@ -2,7 +2,7 @@
 //!
 //! ```text
 //!   nagi [serve] [mongod's options]      nagi doctor ...      nagi version
-//!   nagi backup ...                      nagi restore ...
+//!   nagi backup ...                      nagi restore ...      nagi help
 //! ```
 //!
 //! This crate knows neither commands nor documents nor frames.
@@ -47,6 +47,10 @@ fn main() -> ExitCode {
         Some("backup") => backup::run(&args[1..]),
         Some("restore") => backup::run_restore(&args[1..]),
         Some("doctor") => doctor::run(&args[1..]),
+        Some("help") => {
+            print(&options::help());
+            ExitCode::SUCCESS
+        }
         Some("version") => {
             if let Some(more) = args.get(1) {
                 say(&format!("nagi version takes no arguments, not '{more}'"));
@@ -60,8 +64,8 @@ fn main() -> ExitCode {
         Some(flag) if flag.starts_with('-') => serve::run(&args),
         Some(other) => {
             say(&format!(
-                "unknown command '{other}'; the commands are serve, backup, restore, doctor and \
-                 version"
+                "unknown command '{other}'{}; nagi help lists the commands and options",
+                options::meant_command(other)
             ));
             ExitCode::from(2)
         }

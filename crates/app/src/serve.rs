@@ -68,6 +68,10 @@ pub(crate) fn run(args: &[String]) -> ExitCode {
             return ExitCode::from(exit::BAD_OPTIONS);
         }
     };
+    if let Err(error) = options::check_parameters(&options.parameters) {
+        say(&error);
+        return ExitCode::from(exit::BAD_OPTIONS);
+    }
     if let Err(refused) = paths::check(&options) {
         say(&refused.text);
         return ExitCode::from(refused.code);
@@ -317,6 +321,13 @@ fn take_folder(folder: &Path) -> Result<Lock, Failure> {
             "NonExistentPath: Data directory {} not found. Create the missing directory or specify \
              another path using (1) the --dbpath command line option, or (2) by adding the \
              'storage.dbPath' option in the configuration file.",
+            folder.display()
+        );
+        return Err(failure(TERMINATING, error));
+    }
+    if !folder.is_dir() {
+        let error = format!(
+            "NotADirectory: --dbpath (storage.dbPath) {} is a file, not a directory",
             folder.display()
         );
         return Err(failure(TERMINATING, error));

@@ -62,4 +62,5 @@ pub use logging::{
 };
 pub use message_memory::{FREE_BYTES, admit_message, message_cost};
 pub use nagi_lang::time::Zone;
+pub use settings::params::{check_parameters, parameter_names};
 pub use transport::handle::Outcome;

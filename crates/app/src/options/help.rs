@@ -9,6 +9,35 @@ const COMMANDS: &[(&str, &str)] = &[
     ("backup [options]", "copies a running server's data; backup --help"),
     ("restore [options]", "makes a data directory of a backup; restore --help"),
     ("version", "prints the version"),
+    ("help", "prints this text"),
+];
+
+/// The options that most servers need, in the order of the text.
+const COMMON: &[&str] = &[
+    "dbpath",
+    "port",
+    "bind_ip",
+    "config",
+    "auth",
+    "replSet",
+    "cacheSizeGB",
+    "storageEngine",
+    "logpath",
+    "fork",
+];
+
+/// The other options by group: heading, and the first part of their keys in a file. The first group has the options
+/// without a section.
+const GROUPS: &[(&str, &str)] = &[
+    ("General", ""),
+    ("Network", "net"),
+    ("Storage", "storage"),
+    ("Log", "systemLog"),
+    ("Security", "security"),
+    ("Replication", "replication"),
+    ("Profiler", "operationProfiling"),
+    ("Process", "processManagement"),
+    ("Cloud", "cloud"),
 ];
 
 /// Short forms of flags.
@@ -109,25 +138,44 @@ pub(crate) fn text() -> String {
         push_line(&mut text, command, meaning);
     }
     text.push_str(
-        "\nOptions of serve, as mongod's; docs/configuration.md has their names in a file:\n",
+        "\nOptions of serve, as mongod's; docs/configuration.md has their names in a file.\n\nCommon:\n",
     );
-    for row in TABLE.iter().filter(|row| is_taken(row)) {
-        let (placeholder, meaning) = meaning(row.flag).unwrap_or(("<text>", ""));
-        let short = SHORT.iter().find(|(flag, _)| *flag == row.flag);
-        let short = short.map(|(_, short)| format!("{short}, ")).unwrap_or_default();
-        let value = match row.implied {
-            Some(_) => String::new(),
-            None => format!(" {}", value(row.kind, placeholder)),
-        };
-        let meaning = match row.honoured {
-            Honoured::Only(values) => {
-                format!("{meaning}; the only accepted value is {}", values.join(" or "))
-            }
-            _ => meaning.to_owned(),
-        };
-        push_line(&mut text, &format!("{short}--{}{value}", row.flag), &meaning);
+    for flag in COMMON {
+        TABLE.iter().filter(|row| row.flag == *flag).for_each(|row| push_option(&mut text, row));
+    }
+    for (heading, section) in GROUPS {
+        text.push_str(&format!("\n{heading}:\n"));
+        let rows = TABLE.iter().filter(|row| is_taken(row) && group(row) == *section);
+        rows.filter(|row| !COMMON.contains(&row.flag)).for_each(|row| push_option(&mut text, row));
     }
     text
+}
+
+/// The names of the commands.
+pub(super) fn command_names() -> impl Iterator<Item = &'static str> {
+    COMMANDS.iter().filter_map(|(usage, _)| usage.split(' ').next())
+}
+
+/// The first part of an option's key; empty for options without a section.
+fn group(row: &Row) -> &'static str {
+    row.key.split_once('.').map_or("", |(section, _)| section)
+}
+
+fn push_option(text: &mut String, row: &Row) {
+    let (placeholder, meaning) = meaning(row.flag).unwrap_or(("<text>", ""));
+    let short = SHORT.iter().find(|(flag, _)| *flag == row.flag);
+    let short = short.map(|(_, short)| format!("{short}, ")).unwrap_or_default();
+    let value = match row.implied {
+        Some(_) => String::new(),
+        None => format!(" {}", value(row.kind, placeholder)),
+    };
+    let meaning = match row.honoured {
+        Honoured::Only(values) => {
+            format!("{meaning}; the only accepted value is {}", values.join(" or "))
+        }
+        _ => meaning.to_owned(),
+    };
+    push_line(text, &format!("{short}--{}{value}", row.flag), &meaning);
 }
 
 fn is_taken(row: &Row) -> bool {
@@ -166,7 +214,12 @@ fn every_option_has_a_line_of_help() {
         assert!(!meaning.is_empty(), "--{} has no meaning in MEANINGS", row.flag);
         let is_free = row.kind == Kind::Text && row.implied.is_none();
         assert_eq!(is_free, !placeholder.is_empty(), "--{}: placeholder", row.flag);
-        assert!(help.contains(&format!("--{}", row.flag)), "--{}", row.flag);
+        let options = help.lines().filter(|line| line.trim_start().starts_with('-'));
+        let lines = options.filter(|line| {
+            let mut words = line.split(' ').filter(|word| !word.is_empty());
+            words.find(|word| word.starts_with("--")) == Some(&format!("--{}", row.flag))
+        });
+        assert_eq!(lines.count(), 1, "--{}", row.flag);
     }
     for (flag, ..) in MEANINGS {
         assert!(
@@ -175,9 +228,15 @@ fn every_option_has_a_line_of_help() {
         );
     }
     assert!(MEANINGS.is_sorted_by_key(|(flag, ..)| flag.to_lowercase()));
-    for name in
-        ["-f, --config <file>", "-v, --verbose <0..5>", "doctor", "backup", "restore", "version"]
-    {
+    for name in [
+        "help",
+        "-f, --config <file>",
+        "-v, --verbose <0..5>",
+        "doctor",
+        "backup",
+        "restore",
+        "version",
+    ] {
         assert!(help.contains(name), "{name}");
     }
 }

@@ -49,6 +49,21 @@ pub(crate) enum Request {
     Version,
 }
 
+/// "; did you mean 'serve'?" for an unknown command; empty if no command is similar.
+pub(crate) fn meant_command(name: &str) -> String {
+    nearest::command(name)
+}
+
+/// Checks the values of `--setParameter`. The error is a text for the user.
+pub(crate) fn check_parameters(parameters: &[(String, String)]) -> Result<(), String> {
+    nagi_server::check_parameters(parameters).map_err(|error| {
+        let is_known = |name: &str| nagi_server::parameter_names().any(|known| known == name);
+        let unknown = parameters.iter().find(|(name, _)| !is_known(name));
+        let meant = unknown.map(|(name, _)| nearest::parameter(name)).unwrap_or_default();
+        format!("{}{meant}", error.message())
+    })
+}
+
 /// Reads the command line and the configuration file. The error is a text for standard error.
 pub(crate) fn read(args: &[String]) -> Result<Request, String> {
     let mut settings = Settings::default();

@@ -21,6 +21,18 @@ pub(super) fn key(name: &str) -> String {
     question(whole.or_else(last).map(|row| row.key.to_owned()))
 }
 
+/// "; did you mean 'serve'?" for a command.
+pub(super) fn command(name: &str) -> String {
+    let commands = super::help::command_names().map(|name| (name, name));
+    question(nearest(name, commands).map(str::to_owned))
+}
+
+/// "; did you mean 'ttlMonitorEnabled'?" for a server parameter.
+pub(super) fn parameter(name: &str) -> String {
+    let names = nagi_server::parameter_names().map(|name| (name, name));
+    question(nearest(name, names).map(str::to_owned))
+}
+
 fn question(name: Option<String>) -> String {
     name.map(|name| format!("; did you mean '{name}'?")).unwrap_or_default()
 }
@@ -84,6 +96,9 @@ fn nearest_names() {
     ] {
         assert_eq!(key(name), format!("; did you mean '{known}'?"), "{name}");
     }
+    assert_eq!(command("serv"), "; did you mean 'serve'?");
+    assert_eq!(command("dance"), "");
+    assert_eq!(parameter("ttlMonitorEnable"), "; did you mean 'ttlMonitorEnabled'?");
     for name in ["entirely", "x", &"y".repeat(1000)] {
         assert_eq!((flag(name), key(name)), (String::new(), String::new()), "{name}");
     }

@@ -11,11 +11,15 @@ fn bad_options_are_refused() {
         (&["--nonsense"], "unrecognised option '--nonsense'"),
         (&["serve", "-f", "/does/not/exist"], "Error opening config file"),
         (&["dance"], "unknown command 'dance'"),
+        (&["serv"], "did you mean 'serve'?"),
+        (&["--setParameter", "ttlMonitorEnable=1"], "did you mean 'ttlMonitorEnabled'?"),
     ] {
         let output = ended(args);
         assert_eq!(output.status.code(), Some(2), "{args:?}");
         assert!(String::from_utf8_lossy(&output.stderr).contains(text), "{output:?}");
     }
+    let [help, flag] = ["help", "--help"].map(|arg| ended(&[arg]));
+    assert!(help.status.success() && help.stdout == flag.stdout, "{help:?}");
     for args in [["version"], ["--version"]] {
         let said = String::from_utf8_lossy(&ended(&args).stdout).into_owned();
         assert!(said.starts_with("db version v8.0."), "{said}");

@@ -176,6 +176,19 @@ fn twin(name: &str) -> Option<usize> {
     }
 }
 
+/// Names of the parameters.
+pub fn parameter_names() -> impl Iterator<Item = &'static str> {
+    PARAMETERS.iter().map(|param| param.name)
+}
+
+/// Checks `--setParameter name=value` before anything is opened.
+///
+/// # Errors
+/// If a parameter is unknown, cannot be set at the start, or has an invalid value.
+pub fn check_parameters(settings: &[(String, String)]) -> Result<()> {
+    Parameters::new(settings).map(drop)
+}
+
 /// The values of all parameters.
 pub(crate) struct Parameters {
     pub(crate) numbers: Vec<AtomicI64>,
