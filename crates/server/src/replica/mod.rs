@@ -366,7 +366,7 @@ mod tests {
         let first = set.member().unwrap();
         assert_eq!((first.host.as_str(), first.term, first.version), ("localhost:27017", 1, 1));
         let ahead = set.clock.cluster() + (1000 << 32);
-        set.observe(ahead, false).unwrap();
+        set.clock.observe(ahead).unwrap();
         drop(set);
         assert_eq!(open(&engine, "other").err().unwrap().code().0, 93);
         let set = open(&engine, "rs").unwrap();
