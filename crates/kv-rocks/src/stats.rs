@@ -72,12 +72,12 @@ pub(crate) fn visit(
         ("memtable_bytes", unflushed_bytes(db)),
         ("ranges_to_reclaim", reclaim.waiting_count() as u64),
         ("snapshots_open", one(c"rocksdb.num-snapshots")),
+        ("table_reader_bytes", sum(c"rocksdb.estimate-table-readers-mem")),
         ("wal_ring_capacity_bytes", ring_buffer.capacity_bytes),
         ("wal_ring_used_bytes", ring_buffer.used_bytes),
         ("wal_ring_used_bytes_max", ring_buffer.used_bytes_max),
         ("wal_ring_waited_us", ring_buffer.waited_us),
         ("wal_ring_waits", ring_buffer.waits),
-        ("table_reader_bytes", sum(c"rocksdb.estimate-table-readers-mem")),
         ("write_stopped", one(c"rocksdb.is-write-stopped")),
     ];
     for (name, value) in gauges {
