@@ -357,8 +357,10 @@ def causal(client, db):
         c.insert_one({"_id": 2}, session=s)
         check("time grows", s.operation_time > first)
         with client.start_session(causal_consistency=True) as t:
-            t.advance_cluster_time(s.cluster_time)
-            t.advance_operation_time(Timestamp(s.operation_time.time + 30, 1))
+            # A member of another clock was there first: its time comes with $clusterTime.
+            ahead = Timestamp(s.operation_time.time + 30, 1)
+            t.advance_cluster_time({**s.cluster_time, "clusterTime": ahead})
+            t.advance_operation_time(ahead)
             equal("a time to come", c.find_one({"_id": 2}, session=t), {"_id": 2})
             check("is taken over", t.operation_time.time >= s.operation_time.time + 30)
     for level in ("local", "available", "majority", "linearizable"):
