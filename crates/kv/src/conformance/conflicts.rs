@@ -11,6 +11,8 @@ pub(super) static POINTS: &[Check] = &[
     a_blind_write_after_a_commit_wins,
     locks_conflict_like_writes,
     lock_then_get_reads_the_newest,
+    a_locked_key_is_read_as_the_newest_commit_or_the_own_write,
+    writes_that_belong_to_a_locked_key_commit_with_it,
     an_insert_race_has_one_winner,
     a_rolled_back_write_leaves_no_conflict,
     waiting_ends_with_the_holder,
@@ -81,6 +83,46 @@ fn lock_then_get_reads_the_newest(engine: &Arc<dyn Engine>) {
     assert_eq!(get(&*txn, Space::Records, b"k").as_deref(), Some(&b"1"[..]));
     txn.put(Space::Records, b"k", b"2").expect("locked by us");
     commit(txn);
+}
+
+fn a_locked_key_is_read_as_the_newest_commit_or_the_own_write(engine: &Arc<dyn Engine>) {
+    let mut txn = begin(engine);
+    put(engine, Space::Records, b"k", b"1");
+    txn.lock(Space::Records, b"k").expect("nothing was read");
+    let mut buf = Vec::new();
+    let locked = |txn: &dyn crate::Txn, buf: &mut Vec<u8>| {
+        txn.get_locked(Space::Records, b"k", buf).expect("reads").map(<[u8]>::to_vec)
+    };
+    assert_eq!(locked(&*txn, &mut buf).as_deref(), Some(&b"1"[..]));
+    txn.put(Space::Records, b"k", b"2").expect("locked");
+    assert_eq!(locked(&*txn, &mut buf).as_deref(), Some(&b"2"[..]));
+    txn.delete(Space::Records, b"k").expect("locked");
+    assert_eq!(locked(&*txn, &mut buf), None);
+    commit(txn);
+    // A lock after a stale read is refused, so the newest commit is never read beside an older snapshot.
+    let mut stale = begin(engine);
+    get(&*stale, Space::Records, b"other");
+    put(engine, Space::Records, b"k", b"3");
+    assert!(conflicts(stale.lock(Space::Records, b"k")));
+}
+
+fn writes_that_belong_to_a_locked_key_commit_with_it(engine: &Arc<dyn Engine>) {
+    let mut first = begin(engine);
+    first.put(Space::Records, b"r", b"1").expect("free");
+    first.put_exclusive(Space::Index, b"x r", b"").expect("belongs to r");
+    let savepoint = first.savepoint();
+    first.put_exclusive(Space::Index, b"y r", b"").expect("belongs to r");
+    first.rollback_to(savepoint);
+    assert_eq!(get(&*first, Space::Index, b"x r").as_deref(), Some(&b""[..]));
+    assert_eq!(get(engine.latest(), Space::Index, b"x r"), None);
+    commit(first);
+    assert_eq!(get(engine.latest(), Space::Index, b"x r").as_deref(), Some(&b""[..]));
+    assert_eq!(get(engine.latest(), Space::Index, b"y r"), None);
+    let mut second = begin(engine);
+    second.put(Space::Records, b"r", b"2").expect("free again");
+    second.delete_exclusive(Space::Index, b"x r").expect("belongs to r");
+    commit(second);
+    assert_eq!(get(engine.latest(), Space::Index, b"x r"), None);
 }
 
 fn an_insert_race_has_one_winner(engine: &Arc<dyn Engine>) {
