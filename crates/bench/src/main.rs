@@ -11,6 +11,7 @@
 //! Does not know about: commands beyond the few it sends, engines, the server's code.
 mod allocate;
 mod args;
+mod breadth;
 mod catalog;
 mod chart;
 mod client;

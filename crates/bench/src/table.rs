@@ -1,8 +1,8 @@
 //! The subcommands: one row each, with one file or folder each.
 use crate::args::{Args, Outcome};
 use crate::{
-    allocate, catalog, compression, contention, crash, disk, echo, jsonbench, limit, memory, mixed,
-    neighbours,
+    allocate, breadth, catalog, compression, contention, crash, disk, echo, jsonbench, limit,
+    memory, mixed, neighbours,
 };
 use crate::{query, raw_engine, spill, stall, working_set};
 
@@ -23,6 +23,15 @@ pub(crate) static TABLE: &[Row] = &[
         about: "how long the file system takes to hand out room for data files of 16 MB to 2 GB",
         usage: &["[--dbpath DIR] [--scale DIVISOR] [--html FILE] [--json FILE]"],
         run: allocate::run,
+    },
+    Row {
+        name: "breadth",
+        about: "every kind of operation beside an older binary, and by that beside MongoDB",
+        usage: &[
+            "[--nagi PATH] [--peer-nagi PATH] [--dbpath DIR] [--documents N] [--rounds N]",
+            "[--only TEXT] [--server-option=--NAME=VALUE]...",
+        ],
+        run: breadth::run,
     },
     Row {
         name: "catalog",

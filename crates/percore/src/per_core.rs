@@ -7,7 +7,7 @@ use crate::{core, core_count};
 #[repr(align(128))]
 pub struct Padded<T>(pub T);
 
-/// One value for each core.
+/// One value for each core. The number of values is a power of two, so that finding one needs no division.
 #[derive(Debug)]
 pub struct PerCore<T>(Box<[Padded<T>]>);
 
@@ -20,12 +20,13 @@ impl<T: Default> Default for PerCore<T> {
 impl<T> PerCore<T> {
     /// Creates the values; `make` gets the core's number.
     pub fn new(make: impl Fn(usize) -> T) -> PerCore<T> {
-        PerCore((0..core_count()).map(|core| Padded(make(core))).collect())
+        PerCore::at_most(core_count(), make)
     }
 
     /// Like [`PerCore::new`] with at most `count` values, which further cores share. For large numbers of objects.
     pub fn at_most(count: usize, make: impl Fn(usize) -> T) -> PerCore<T> {
-        PerCore((0..core_count().min(count.max(1))).map(|core| Padded(make(core))).collect())
+        let count = 1 << core_count().min(count.max(1)).ilog2();
+        PerCore((0..count).map(|core| Padded(make(core))).collect())
     }
 
     /// The value of the core on which the thread runs.
@@ -37,7 +38,7 @@ impl<T> PerCore<T> {
     /// The value of a core; numbers wrap around.
     #[inline]
     pub fn of(&self, core: usize) -> &T {
-        &self.0[core % self.0.len()].0
+        &self.0[core & (self.0.len() - 1)].0
     }
 
     /// The values of all cores, in the order of the cores.

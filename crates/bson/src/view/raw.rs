@@ -27,18 +27,29 @@ const fn zero_bytes(word: u64) -> u64 {
     word.wrapping_sub(LOW) & !word & (LOW << 7)
 }
 
-/// The position of the first zero byte. It reads eight bytes per step: names are short, so a call of a search function
-/// would cost more.
-pub(crate) fn name_len(bytes: &[u8]) -> Option<usize> {
-    let mut at = 0;
+/// The position of the first zero byte, and if all bytes before it are ASCII. It reads eight bytes per step: names are
+/// short, so a call of a search function, and one of the standard library's check of UTF-8, would cost more.
+#[inline]
+pub(crate) fn name_end(bytes: &[u8]) -> Option<(usize, bool)> {
+    let (mut at, mut seen) = (0, 0);
     while let Some(chunk) = bytes.get(at..).and_then(|rest| rest.first_chunk::<8>()) {
-        let zeros = zero_bytes(u64::from_le_bytes(*chunk));
+        let word = u64::from_le_bytes(*chunk);
+        let zeros = zero_bytes(word);
         if zeros != 0 {
-            return Some(at + zeros.trailing_zeros() as usize / 8);
+            seen |= word & (zeros ^ zeros.wrapping_sub(1));
+            return Some((at + zeros.trailing_zeros() as usize / 8, seen & (LOW << 7) == 0));
         }
+        seen |= word;
         at += 8;
     }
-    bytes.get(at..)?.iter().position(|b| *b == 0).map(|i| at + i)
+    let rest = bytes.get(at..)?;
+    let len = rest.iter().position(|b| *b == 0)?;
+    Some((at + len, seen & (LOW << 7) == 0 && rest[..len].is_ascii()))
+}
+
+/// The position of the first zero byte.
+pub(crate) fn name_len(bytes: &[u8]) -> Option<usize> {
+    name_end(bytes).map(|(len, _)| len)
 }
 
 /// The positions of the parts of one element: `kind name \0 value`.

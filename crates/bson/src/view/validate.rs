@@ -78,10 +78,10 @@ impl Check<'_> {
 
     fn cstring(&mut self, end: usize) -> Result<()> {
         let rest = &self.bytes[self.at..end];
-        let Some(len) = raw::name_len(rest) else {
+        let Some((len, ascii)) = raw::name_end(rest) else {
             return self.fail("name has no terminator");
         };
-        if std::str::from_utf8(&rest[..len]).is_err() {
+        if !ascii && std::str::from_utf8(&rest[..len]).is_err() {
             return self.fail("name is not valid UTF-8");
         }
         self.at += len + 1;

@@ -89,6 +89,7 @@ pub enum Type {
 
 impl Type {
     /// The type for an element's type byte.
+    #[inline]
     pub const fn from_byte(byte: u8) -> Option<Type> {
         Some(match byte {
             0x01 => Type::Double,

@@ -169,7 +169,8 @@ impl Server {
 
     /// The limits that the parameters set for a query; `allow_disk_use` is the request's own option.
     pub(crate) fn query_options(&self, allow_disk_use: Option<bool>) -> QueryOptions {
-        let densify_docs_max = self.settings.params.int("internalQueryMaxAllowedDensifyDocs");
+        const DENSIFY_DOCS_MAX: usize = params::position("internalQueryMaxAllowedDensifyDocs");
+        let densify_docs_max = self.settings.params.number(DENSIFY_DOCS_MAX);
         QueryOptions {
             allow_disk_use: allow_disk_use.unwrap_or_else(|| self.allows_disk()),
             memory: self.stage_memory(),

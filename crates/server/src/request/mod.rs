@@ -157,46 +157,45 @@ pub(crate) struct Generic<'a> {
     pub(crate) api_deprecation_errors: bool,
 }
 
-/// Names of the generic arguments, sorted.
-static GENERIC: &[&str] = &[
-    "$audit",
-    "$client",
-    "$clusterTime",
-    "$configServerState",
-    "$configTime",
-    "$db",
-    "$queryOptions",
-    "$readPreference",
-    "$replData",
-    "$topologyTime",
-    "allowImplicitCollectionCreation",
-    "apiDeprecationErrors",
-    "apiStrict",
-    "apiVersion",
-    "autocommit",
-    "clientOperationKey",
-    "comment",
-    "coordinator",
-    "databaseVersion",
-    "lsid",
-    "maxTimeMS",
-    "maxTimeMSOpOnly",
-    "mayBypassWriteBlocking",
-    "rawData",
-    "readConcern",
-    "shardVersion",
-    "startTransaction",
-    "stmtId",
-    "stmtIds",
-    "tracking_info",
-    "txnNumber",
-    "versionContext",
-    "writeConcern",
-];
-
-/// Returns true if `name` is an argument that every command accepts.
+/// Returns true if `name` is an argument that every command accepts. The compiler compares lengths first, which costs
+/// a fraction of a search: this runs several times per request.
 pub(crate) fn is_generic(name: &str) -> bool {
-    GENERIC.binary_search(&name).is_ok()
+    matches!(
+        name,
+        "$audit"
+            | "$client"
+            | "$clusterTime"
+            | "$configServerState"
+            | "$configTime"
+            | "$db"
+            | "$queryOptions"
+            | "$readPreference"
+            | "$replData"
+            | "$topologyTime"
+            | "allowImplicitCollectionCreation"
+            | "apiDeprecationErrors"
+            | "apiStrict"
+            | "apiVersion"
+            | "autocommit"
+            | "clientOperationKey"
+            | "comment"
+            | "coordinator"
+            | "databaseVersion"
+            | "lsid"
+            | "maxTimeMS"
+            | "maxTimeMSOpOnly"
+            | "mayBypassWriteBlocking"
+            | "rawData"
+            | "readConcern"
+            | "shardVersion"
+            | "startTransaction"
+            | "stmtId"
+            | "stmtIds"
+            | "tracking_info"
+            | "txnNumber"
+            | "versionContext"
+            | "writeConcern"
+    )
 }
 
 impl<'a> Generic<'a> {
@@ -452,12 +451,4 @@ fn max_time_ms(command: &Facts, value: Value<'_>) -> Result<i64> {
         bail!(Code::BAD_VALUE, "maxTimeMS has non-integral value");
     }
     Ok(ms)
-}
-
-#[cfg(test)]
-mod tests {
-    #[test]
-    fn generic_names_are_sorted() {
-        assert!(super::GENERIC.is_sorted());
-    }
 }

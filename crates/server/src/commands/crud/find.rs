@@ -144,7 +144,6 @@ fn run_on(
     check(args)?;
     check_uuid_arg(cx, ns, "find", args.collection_uuid)?;
     let mut request = to_request(args, ns)?;
-    request.options = cx.server.query_options(args.allow_disk_use.map(|on| on.0));
     if args.batch_size != Some(Within(0))
         && args.query_stats != Some(StrictBool(true))
         && let Some(id) = request.point()
@@ -152,6 +151,7 @@ fn run_on(
     {
         return Ok(());
     }
+    request.options = cx.server.query_options(args.allow_disk_use.map(|on| on.0));
     let settings = cx.server.settings.query_settings.of_running(req)?;
     let execution = {
         let watch = cx.watch();
