@@ -10,6 +10,7 @@ const FILES: &[&str] = &[
     "cache.cc",
     "damage.cc",
     "governor.cc",
+    "memtable.cc",
     "read_back.cc",
     "ring_buffer.cc",
     "table.cc",

@@ -1,4 +1,5 @@
-// Appends the entries of one write batch to another: RocksDB has this function in an internal header only.
+// Appends the entries of one write batch to another, and makes room in a batch: RocksDB has these functions in internal
+// headers only.
 //
 // A batch is a string: 8 bytes of sequence number, 4 bytes of count, then the entries. The flags that say which kinds
 // of entries a batch has are not updated: they matter for merges and range deletions, which are never appended.
@@ -22,6 +23,10 @@ struct OpenBatch : rocksdb::WriteBatch {
 };
 
 }  // namespace
+
+extern "C" void nagi_batch_reserve(rocksdb_writebatch_t* batch, size_t bytes) noexcept {
+  OpenBatch::bytes(batch->rep).reserve(bytes);
+}
 
 extern "C" void nagi_batch_append(rocksdb_writebatch_t* to, const rocksdb_writebatch_t* from) noexcept {
   const std::string& source = from->rep.Data();

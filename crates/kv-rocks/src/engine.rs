@@ -57,6 +57,8 @@ const FLUSH_WAIT_MAX: Duration = Duration::from_secs(10);
 const FLUSH_LOOK: Duration = Duration::from_millis(1);
 const POOL_ENTRIES_MAX: usize = 64;
 const POOLED_BYTES_MAX: usize = 256 << 10;
+/// What an entry of a batch has in addition to key and value: its kind, its space, and their lengths.
+const ENTRY_BYTES: usize = 12;
 
 /// The engine on RocksDB. Dropping it writes the log out; the files are closed once the last transaction, snapshot
 /// and cursor is dropped.
@@ -378,6 +380,7 @@ impl Core {
 
     fn staged(&self, overlay: &Overlay) -> Batch {
         let mut batch = self.batch();
+        batch.reserve(overlay.staged_bytes() + ENTRY_BYTES * overlay.write_count());
         stage_plain(&self.db, &mut batch, overlay);
         batch
     }

@@ -19,7 +19,7 @@ use nagi_kv::{Error, Result, Space};
 use nagi_rocksdb_sys as ffi;
 use parking_lot::Mutex;
 
-use super::native::{nagi_batch_append, nagi_cache_set_share};
+use super::native::{nagi_batch_append, nagi_batch_reserve, nagi_cache_set_share};
 use super::setup::{Setup, System, names, pointers};
 use super::snapshot::SnapshotHandle;
 use crate::{damage, options::Options, quarantine::Damaged, tier::Sizes};
@@ -729,6 +729,12 @@ impl Batch {
     pub(crate) fn clear(&mut self) {
         // SAFETY: the batch is ours.
         unsafe { ffi::rocksdb_writebatch_clear(self.raw) }
+    }
+
+    /// Makes room for this many bytes, so that adding them does not move those already there.
+    pub(crate) fn reserve(&mut self, bytes: usize) {
+        // SAFETY: the batch is ours.
+        unsafe { nagi_batch_reserve(self.raw, bytes) }
     }
 
     /// Appends the entries of another batch.

@@ -266,6 +266,12 @@ impl Overlay {
     /// The position of the key, or the position at which it would be inserted.
     fn locate(&self, space: Space, key: &[u8]) -> Result<(usize, usize), (usize, usize)> {
         let chunks = &self.sorted[space as usize].chunks;
+        // Batches mostly write ascending keys.
+        if let Some(last) = chunks.last()
+            && last.last().is_some_and(|write| self.key(*write) < key)
+        {
+            return Err((chunks.len() - 1, last.len()));
+        }
         let chunk = chunks.partition_point(|chunk| self.key(chunk[0]) <= key).saturating_sub(1);
         let Some(writes) = chunks.get(chunk) else { return Err((0, 0)) };
         match writes.binary_search_by(|write| self.key(*write).cmp(key)) {

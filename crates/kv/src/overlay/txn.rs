@@ -123,6 +123,8 @@ pub struct Staged<B: Base> {
     scratch: Option<Scratch>,
     owner: Owner,
     wait: Duration,
+    /// The stamp of `TxnOptions::based_on`, otherwise the greatest.
+    based_on: u64,
     state: OnceCell<B::State>,
     ticket: RefCell<Option<Ticket>>,
 }
@@ -134,6 +136,7 @@ impl<B: Base> Staged<B> {
             scratch: Some(ledger.pool.own().lock().pop().unwrap_or_default()),
             owner: ledger.new_owner(),
             wait: Duration::from_millis(options.lock_wait_ms.into()),
+            based_on: options.based_on.map_or(u64::MAX, |stamp| stamp.0),
             state: OnceCell::new(),
             ticket: RefCell::default(),
             base: Arc::clone(base),
@@ -169,7 +172,8 @@ impl<B: Base> Staged<B> {
         let ledger = self.base.ledger();
         note_shared("conflict table", 1, 2);
         let hash = ledger.conflicts.hash(space, key);
-        let read_stamp = self.state.get().map_or(u64::MAX, |state| state.stamp().0);
+        let own = self.state.get().map_or(u64::MAX, |state| state.stamp().0);
+        let read_stamp = own.min(self.based_on);
         let wait = if self.scratch().held.is_empty() { self.wait } else { Duration::ZERO };
         let claimer = Claimer { owner: self.owner, read_stamp, wait };
         let claimed = ledger.conflicts.claim_while(hash, &claimer, &ledger.active, go_on)?;

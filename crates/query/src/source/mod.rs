@@ -186,6 +186,12 @@ pub(crate) trait Source: Send {
         false
     }
 
+    /// Returns true if, saved and restored from a later snapshot, it never yields a document again that was changed
+    /// in the meantime, and misses none. An index scan may meet a changed document a second time, under its new key.
+    fn is_steady(&self) -> bool {
+        false
+    }
+
     /// Splits the source: it keeps its first part and returns the later part, for another thread. None if that does
     /// not pay or is not possible.
     fn split(&mut self, _cx: &Cx<'_>) -> Result<Option<Box<dyn Source>>> {

@@ -233,6 +233,11 @@ impl Source for CollScan {
         Ok(Some(Box::new(later)))
     }
 
+    fn is_steady(&self) -> bool {
+        // The place of a capped scan is lost when its document is deleted.
+        !self.collection.options.capped
+    }
+
     fn afresh(&self) -> Option<Box<dyn Source>> {
         Some(Box::new(self.of_part(self.part.clone())))
     }

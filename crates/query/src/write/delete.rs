@@ -3,13 +3,16 @@
 use bumpalo::Bump;
 use nagi_bson::Doc;
 use nagi_error::Result;
-use nagi_lang::collation::{Asked, Collation};
-use nagi_store::{Durability, Namespace, Store};
+use nagi_lang::{
+    collation::{Asked, Collation},
+    filter::MatchInfo,
+};
+use nagi_store::{Collection, Durability, Namespace, RecordKey, Store, WriteTxn};
 
-use super::{How, Run, Selection, Tally, collation_of, in_chunks, on_collection, ordered};
+use super::{Change, How, Run, Selection, Tally, change_all, collation_of, on_collection, ordered};
 use crate::{
     plan::Hint,
-    source::{Env, document, renew},
+    source::{Env, document},
 };
 
 /// One element of `deletes`.
@@ -85,16 +88,19 @@ fn one(run: &Run<'_>) -> Result<u64> {
 
 /// Deletes every document that matches.
 fn many(run: &Run<'_>) -> Result<u64> {
-    let before = run.env.work().stats.docs_examined;
-    let ids = run.all()?;
-    let mut arena = Bump::new();
-    let tally = in_chunks(run, (&ids, before), &mut |txn, id, doc| {
-        renew(&mut arena);
-        if run.matching(doc, &arena)?.is_none() {
-            return Ok(Tally::default());
-        }
-        txn.delete(&run.collection, id, doc)?;
+    Ok(change_all(run, &mut Deletion(&run.collection))?.modified)
+}
+
+struct Deletion<'c>(&'c Collection);
+
+impl Change for Deletion<'_> {
+    fn change(
+        &mut self,
+        txn: &mut WriteTxn<'_>,
+        (id, doc, _): (RecordKey<'_>, Doc<'_>, MatchInfo),
+        _: &Bump,
+    ) -> Result<Tally> {
+        txn.delete(self.0, id, doc)?;
         Ok(Tally { matched: 1, modified: 1 })
-    })?;
-    Ok(tally.modified)
+    }
 }

@@ -3,18 +3,12 @@
 //! A statement that changes at most one document runs in one transaction: plan, find, change. After a conflict all
 //! of it is repeated.
 //!
-//! A multi-document statement works in two phases:
-//!
-//! ```text
-//!   find     collects the ids of all matching records, so that it never meets its own changes
-//!   change   in chunks, each a transaction: reads every record again, leaves out those that no longer match
-//! ```
-//!
-//! So large updates need bounded memory, other writers are not blocked for long, and after an error the chunks
-//! before it stay committed.
+//! A multi-document statement changes its documents in [`groups`], each in a transaction of its own: large updates need
+//! bounded memory, other writers are not blocked for long, and after an error the groups before it stay committed.
 
 mod delete;
 mod find_and_modify;
+mod groups;
 mod insert;
 mod run;
 mod update;
@@ -36,10 +30,13 @@ use nagi_store::{
     WriteOptions, WriteTxn,
 };
 
-use self::run::{Run, on_collection};
+use self::{
+    groups::{Change, change_all},
+    run::{Run, on_collection},
+};
 use crate::{
     plan::{self, FindSpec, Hint, find::parse_sort},
-    source::{Cx, Env, carry},
+    source::{Cx, Env, Source, carry, renew},
 };
 
 pub(crate) use delete::prepare as prepare_delete;
@@ -49,7 +46,7 @@ pub use insert::{InsertOutcome, InsertStatement, insert, prepare_target, try_ins
 pub(crate) use update::prepare as prepare_update;
 pub use update::{UpdateOutcome, UpdateStatement, update};
 
-/// Records changed in one transaction of a multi-document statement.
+/// Records that one transaction reads again and changes.
 const CHUNK_RECORDS: usize = 500;
 /// Staged bytes after which a chunk is committed.
 const CHUNK_BYTES: usize = 8 << 20;
@@ -184,14 +181,9 @@ impl Run<'_> {
         let spec = FindSpec { needed: Some(Vec::new()), ..spec };
         let mut plan = plan::plan(&spec, &mut cx)?;
         let mut source = plan.start_top(env);
-        let mut ids = Vec::new();
-        let mut more = source.advance(&mut cx);
-        while matches!(more, Ok(true)) {
-            ids.extend(source.record_id().map(RecordKey::to_id));
-            more = source.advance(&mut cx);
-        }
+        let ids = rest(&mut *source, &mut cx);
         env.note_run(&plan, &mut *source);
-        more.map(|_| ids)
+        ids
     }
 
     /// How `doc` matches, if it does.
@@ -209,6 +201,15 @@ impl Run<'_> {
         let cx = UpdateCx::new(self.vars, arena, self.env.now_ms(), next_timestamp);
         UpdateCx { keep_empty_timestamps: self.how.keep_empty_timestamps, ..cx }
     }
+}
+
+/// The ids of the records that a source still yields.
+fn rest(source: &mut dyn Source, cx: &mut Cx<'_>) -> Result<Vec<RecordId>> {
+    let mut ids = Vec::new();
+    while source.advance(cx)? {
+        ids.extend(source.record_id().map(RecordKey::to_id));
+    }
+    Ok(ids)
 }
 
 /// Options for the writes and commits of a statement.
@@ -255,58 +256,86 @@ struct Tally {
     modified: u64,
 }
 
-/// Changes many records, in chunks of one transaction each. `looked_before` is the number of documents that the
-/// request had examined before these were found. `change` gets one record's id and bytes; its errors end the
-/// statement, but earlier chunks stay committed.
+impl Tally {
+    fn add(&mut self, more: Tally) {
+        self.matched += more.matched;
+        self.modified += more.modified;
+    }
+}
+
+/// Changes records that have to be read again, in chunks of one transaction each; documents that no longer match are
+/// left out. `examined` is the number of documents that the request had examined before these were found. Errors end
+/// the statement, but earlier chunks stay committed.
 fn in_chunks(
     run: &Run<'_>,
-    (ids, looked_before): (&[RecordId], u64),
-    change: &mut dyn FnMut(&mut WriteTxn<'_>, RecordKey<'_>, Doc<'_>) -> Result<Tally>,
+    (ids, examined): (&[RecordId], u64),
+    by: &mut dyn Change,
 ) -> Result<Tally> {
-    let Run { store, collection, how, env, .. } = run;
     let mut rest = ids;
     let mut read = 0;
     let mut total = Tally::default();
-    let (mut doc, mut buf) = (Vec::new(), RecordBuf::default());
+    let mut scratch = Scratch::default();
     while !rest.is_empty() {
-        env.note_yield();
-        let (done, tally, error) = with_txn(store, *how, env, &mut |txn| {
-            let (mut done, mut bytes, mut tally) = (0, 0, Tally::default());
-            for id in rest.iter().take(CHUNK_RECORDS) {
-                env.interrupt().check()?;
-                done += 1;
-                doc.clear();
-                env.changing(collection.mean_bytes())?;
-                match txn.reader().record(collection, id.key(), &mut buf)? {
-                    Some(found) => {
-                        env.changing(found.len())?;
-                        doc.extend_from_slice(found.as_bytes());
-                    }
-                    None => continue,
-                }
-                match txn.attempt(|txn| change(txn, id.key(), Doc::trusted(&doc))) {
-                    Ok(one) => {
-                        tally.matched += one.matched;
-                        tally.modified += one.modified;
-                    }
-                    Err(error) if error.code() == Code::WRITE_CONFLICT => return Err(error),
-                    Err(error) => return Ok((done, tally, Some(error))),
-                }
-                bytes += doc.len();
-                if bytes > CHUNK_BYTES {
-                    break;
-                }
-            }
-            Ok((done, tally, None::<Error>))
+        run.env.note_yield();
+        let (done, tally, error) = with_txn(run.store, run.how, run.env, &mut |txn| {
+            chunk(run, txn, rest, by, &mut scratch)
         })?;
-        total.matched += tally.matched;
-        total.modified += tally.modified;
+        total.add(tally);
         read += done as u64;
-        env.note_reread(looked_before, read);
+        run.env.note_reread(examined, read);
         if let Some(error) = error {
             return Err(error);
         }
         rest = &rest[done..];
     }
     Ok(total)
+}
+
+/// Buffers of [`in_chunks`].
+#[derive(Default)]
+struct Scratch {
+    doc: Vec<u8>,
+    buf: RecordBuf,
+    arena: Bump,
+}
+
+/// One transaction. Returns how many of the records it has dealt with, and the error at which it stopped.
+fn chunk(
+    run: &Run<'_>,
+    txn: &mut WriteTxn<'_>,
+    ids: &[RecordId],
+    by: &mut dyn Change,
+    Scratch { doc, buf, arena }: &mut Scratch,
+) -> Result<(usize, Tally, Option<Error>)> {
+    let Run { collection, env, .. } = run;
+    let (mut done, mut bytes, mut tally) = (0, 0, Tally::default());
+    for id in ids.iter().take(CHUNK_RECORDS) {
+        env.interrupt().check()?;
+        done += 1;
+        doc.clear();
+        env.changing(collection.mean_bytes())?;
+        match txn.reader().record(collection, id.key(), buf)? {
+            Some(found) => {
+                env.changing(found.len())?;
+                doc.extend_from_slice(found.as_bytes());
+            }
+            None => continue,
+        }
+        renew(arena);
+        let (arena, found) = (&*arena, Doc::trusted(doc));
+        let one = txn.attempt(|txn| match run.matching(found, arena)? {
+            Some(info) => by.change(txn, (id.key(), found, info), arena),
+            None => Ok(Tally::default()),
+        });
+        match one {
+            Ok(one) => tally.add(one),
+            Err(error) if error.code() == Code::WRITE_CONFLICT => return Err(error),
+            Err(error) => return Ok((done, tally, Some(error))),
+        }
+        bytes += doc.len();
+        if bytes > CHUNK_BYTES {
+            break;
+        }
+    }
+    Ok((done, tally, None))
 }

@@ -11,10 +11,10 @@ use nagi_lang::{
 };
 use nagi_store::{Durability, Namespace, RecordKey, Store, WriteTxn};
 
-use super::{How, Run, Selection, Tally, collation_of, in_chunks, on_collection, ordered};
+use super::{Change, How, Run, Selection, Tally, change_all, collation_of, on_collection, ordered};
 use crate::{
     plan::Hint,
-    source::{Env, document, renew},
+    source::{Env, document},
 };
 
 /// One element of `updates`.
@@ -240,19 +240,30 @@ impl Prepared<'_> {
 
 /// Updates every document that matches.
 fn many(run: &Run<'_>, prepared: &Prepared<'_>) -> Result<UpdateOutcome> {
-    let before = run.env.work().stats.docs_examined;
-    let ids = run.all()?;
-    let mut arena = Bump::new();
-    let mut new = Vec::new();
-    let tally = in_chunks(run, (&ids, before), &mut |txn, id, doc| {
-        renew(&mut arena);
-        let Some(info) = run.matching(doc, &arena)? else {
-            return Ok(Tally::default());
-        };
-        let modified = prepared.change(run, txn, (id, doc, info), &arena, &mut new)?;
-        Ok(Tally { matched: 1, modified: u64::from(modified) })
-    })?;
+    let tally = change_all(run, &mut Edit { run, prepared, new: Vec::new() })?;
     Ok(UpdateOutcome { matched: tally.matched, modified: tally.modified, upserted: None })
+}
+
+struct Edit<'e, 'r> {
+    run: &'e Run<'r>,
+    prepared: &'e Prepared<'r>,
+    new: Vec<u8>,
+}
+
+impl Change for Edit<'_, '_> {
+    fn needs_position(&self) -> bool {
+        self.prepared.update.needs_position()
+    }
+
+    fn change(
+        &mut self,
+        txn: &mut WriteTxn<'_>,
+        found: (RecordKey<'_>, Doc<'_>, MatchInfo),
+        arena: &Bump,
+    ) -> Result<Tally> {
+        let modified = self.prepared.change(self.run, txn, found, arena, &mut self.new)?;
+        Ok(Tally { matched: 1, modified: u64::from(modified) })
+    }
 }
 
 fn upsert(run: &Run<'_>, prepared: &Prepared<'_>) -> Result<ValueBuf> {

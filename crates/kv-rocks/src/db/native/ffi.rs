@@ -35,6 +35,13 @@ unsafe extern "C" {
         to: *mut ffi::rocksdb_writebatch_t,
         from: *const ffi::rocksdb_writebatch_t,
     );
+    /// Makes room for a batch of this many bytes.
+    pub(crate) fn nagi_batch_reserve(batch: *mut ffi::rocksdb_writebatch_t, bytes: usize);
+    /// Makes memtables remember the last insertion of each prefix of this length.
+    pub(crate) fn nagi_options_insert_near_last(
+        options: *mut ffi::rocksdb_options_t,
+        prefix_bytes: usize,
+    );
     /// Creates a cache of `capacity` bytes, of which `share` is for blocks compressed with RocksDB's compressor
     /// number `compression`.
     pub(crate) fn nagi_cache_create(

@@ -217,6 +217,8 @@ fn lower_priority_of_compaction() {
 /// How long RocksDB searches the cache for blocks of a removed file although it finds few: until its estimate that the
 /// next one is found is below 0.99^9999, that is for all blocks.
 const UNCACHE_AGGRESSIVENESS: u32 = 10_000;
+/// Keys of one collection or index have these first bytes in common.
+const IDENT_BYTES: usize = 4;
 
 /// SAFETY: `cache` is a live cache.
 unsafe fn database_options(
@@ -351,6 +353,7 @@ unsafe fn space_options(
         // Point reads of a key that is not in a memtable should not search the memtable.
         ffi::rocksdb_options_set_memtable_prefix_bloom_size_ratio(cf, 0.02);
         ffi::rocksdb_options_set_memtable_whole_key_filtering(cf, 1);
+        native::nagi_options_insert_near_last(cf, IDENT_BYTES);
         // Files that kept versions for a snapshot when they were written are rewritten once the snapshot is
         // released. With a snapshot per transaction that applies to every file, soon after it was written.
         ffi::rocksdb_options_set_bottommost_file_compaction_delay(cf, REWRITE_AFTER_S);

@@ -192,6 +192,19 @@ pub struct Written<T> {
 }
 
 impl Store {
+    /// Returns once every commit that has returned is durable. Within a transaction there is nothing to wait for.
+    pub fn sync(&self) -> Result<()> {
+        match self.bound {
+            Some(_) => Ok(()),
+            None => self.engine.sync(self.engine.last_stamp()).map_err(engine),
+        }
+    }
+
+    /// True within a transaction of several statements.
+    pub fn is_bound(&self) -> bool {
+        self.bound.is_some()
+    }
+
     /// Reloads a collection's counters from the engine, after a commit whose outcome is unknown.
     pub(crate) fn reload_counters(&self, collection: &Collection) {
         if let Ok(stored) = catalog::load_counters(self.engine.latest(), collection.ident) {

@@ -22,7 +22,7 @@ use std::{
 
 use nagi_bson::{Doc, Value};
 use nagi_error::{Code, Result, bail};
-use nagi_kv::{CommitStamp, Durability, Space, Txn};
+use nagi_kv::{CommitStamp, Durability, Space, Txn, TxnOptions};
 
 use crate::{
     Collection, Index, Namespace, Reader, RecordId, RecordKey, Store, WriteOptions,
@@ -180,8 +180,28 @@ impl<'s> WriteTxn<'s> {
         if let Some(contended) = &contended {
             contended.lock(&mut *txn, options)?;
         }
+        Ok(WriteTxn::over(store, txn, options, attempt))
+    }
+
+    /// Begins a transaction that writes what was computed from a snapshot.
+    pub(crate) fn begin_from(
+        store: &'s Store,
+        snapshot: CommitStamp,
+        options: &WriteOptions<'_>,
+    ) -> Result<WriteTxn<'s>> {
+        let based_on = TxnOptions { based_on: Some(snapshot), lock_wait_ms: 0 };
+        let txn = store.engine.begin(based_on).map_err(engine)?;
+        Ok(WriteTxn::over(store, txn, options, 0))
+    }
+
+    fn over(
+        store: &'s Store,
+        txn: Box<dyn Txn>,
+        options: &WriteOptions<'_>,
+        attempt: u32,
+    ) -> WriteTxn<'s> {
         let scratch = SCRATCH.take().unwrap_or_default();
-        Ok(WriteTxn {
+        WriteTxn {
             store,
             txn: Some(txn),
             touched: Vec::new(),
@@ -194,7 +214,7 @@ impl<'s> WriteTxn<'s> {
             attempt,
             contended: None,
             keys: KeysWritten::default(),
-        })
+        }
     }
 
     /// Resumes a transaction of several statements.
@@ -498,6 +518,18 @@ impl<'s> WriteTxn<'s> {
             ceiling.rise(&to[4..], || self.store.latest().last_key(index))?;
         }
         Ok(true)
+    }
+
+    /// Locks a record for a following `update` or `delete`. Returns false if another transaction has it, or has
+    /// changed it since the snapshot that this transaction is based on; the transaction can go on with other records.
+    pub fn claim(&mut self, collection: &Collection, id: RecordKey<'_>) -> Result<bool> {
+        let at = self.touch(collection)?;
+        let current = &self.touched[at].collection;
+        let (space, key) = (current.space, id.stored(current.ident));
+        match self.txn().lock(space, &key) {
+            Err(nagi_kv::Error::Conflict) => Ok(false),
+            other => other.map(|()| true).map_err(engine),
+        }
     }
 
     /// Makes this transaction conflict with other writers of the record, as if it wrote the record itself. A lock

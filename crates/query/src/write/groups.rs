@@ -1,0 +1,295 @@
+//! The changes of a multi-document statement, in groups of documents.
+//!
+//! ```text
+//!   gather   up to a hundred documents that match, copied from one snapshot
+//!   change   a transaction based on that snapshot: claims each record, changes it
+//!   commit   the group; then the next one begins with a new snapshot
+//! ```
+//!
+//! A document that nobody has changed since the snapshot need not be read again: the claim of its record proves it. The
+//! other ones are passed over, and changed in a transaction that reads them again, in which they may no longer match
+//! ([`in_chunks`]). The same happens to the whole group after any other conflict.
+//!
+//! A collection scan goes on from group to group, each with a new snapshot. Other plans could meet their own changes,
+//! so the ids of all documents are collected first, from one snapshot.
+//!
+//! No record is claimed while documents are being found, and a group is small: other writers wait a millisecond at
+//! most, what is staged stays in the processor's cache, and after an error the groups before it stay committed.
+
+use std::ops::ControlFlow;
+
+use bumpalo::Bump;
+use nagi_bson::Doc;
+use nagi_error::{Code, Error, Result};
+use nagi_lang::filter::MatchInfo;
+use nagi_store::{
+    Durability, KeysWritten, RecordBuf, RecordId, RecordKey, Snapshot, WriteOptions, WriteTxn,
+};
+
+use super::{How, Run, Tally, ends_command, in_chunks, rest};
+use crate::{
+    plan,
+    source::{Cx, Source, renew},
+};
+
+/// Limits of a group: more would save little, and leave the processor's second-level cache.
+const GROUP_RECORDS: usize = 100;
+const GROUP_BYTES: usize = 128 << 10;
+
+/// The change of one document.
+pub(super) trait Change {
+    /// True if `change` needs to know how the document matches, beyond that it does.
+    fn needs_position(&self) -> bool {
+        false
+    }
+
+    fn change(
+        &mut self,
+        txn: &mut WriteTxn<'_>,
+        record: (RecordKey<'_>, Doc<'_>, MatchInfo),
+        arena: &Bump,
+    ) -> Result<Tally>;
+}
+
+/// Documents that match, as one snapshot has them.
+#[derive(Default)]
+struct Group {
+    ids: Vec<RecordId>,
+    bytes: Vec<u8>,
+    /// Where each document ends in `bytes`.
+    ends: Vec<usize>,
+}
+
+impl Group {
+    fn push(&mut self, id: RecordId, doc: Doc<'_>) {
+        self.ids.push(id);
+        self.bytes.extend_from_slice(doc.as_bytes());
+        self.ends.push(self.bytes.len());
+    }
+
+    fn is_full(&self) -> bool {
+        self.ids.len() >= GROUP_RECORDS || self.bytes.len() >= GROUP_BYTES
+    }
+
+    fn clear(&mut self) {
+        // One large document must not stay in memory for the rest of the statement.
+        self.bytes.clear();
+        self.bytes.shrink_to(2 * GROUP_BYTES);
+        self.ids.clear();
+        self.ends.clear();
+    }
+
+    fn iter(&self) -> impl Iterator<Item = (&RecordId, Doc<'_>)> {
+        let starts = std::iter::once(0).chain(self.ends.iter().copied());
+        let docs = starts.zip(&self.ends).map(|(start, end)| &self.bytes[start..*end]);
+        self.ids.iter().zip(docs.map(Doc::trusted))
+    }
+}
+
+/// Changes all documents that match.
+///
+/// # Errors
+/// The first error of a change; the documents before it stay changed. Those that end the command.
+pub(super) fn change_all(run: &Run<'_>, by: &mut dyn Change) -> Result<Tally> {
+    let examined = run.env.work().stats.docs_examined;
+    let durability = run.how.durability;
+    if run.store.is_bound() {
+        let ids = run.all()?;
+        return in_chunks(run, (&ids, examined), by);
+    }
+    // The log keeps the order of commits: only the last one waits for the disk.
+    let how = How { durability: Durability::Buffered, ..run.how };
+    let mut groups = Groups {
+        run: &Run { how, collection: run.collection.clone(), ..*run },
+        by,
+        group: Group::default(),
+        tally: Tally::default(),
+        examined,
+    };
+    let done = groups.all();
+    let tally = groups.tally;
+    if durability == Durability::Synced && tally.modified > 0 {
+        run.store.sync()?;
+    }
+    done.map(|()| tally)
+}
+
+struct Groups<'g, 'r> {
+    run: &'g Run<'r>,
+    by: &'g mut dyn Change,
+    group: Group,
+    tally: Tally,
+    /// Documents that the request had examined before.
+    examined: u64,
+}
+
+impl Groups<'_, '_> {
+    fn all(&mut self) -> Result<()> {
+        let Run { store, ref collection, vars, env, ref selection, .. } = *self.run;
+        let snapshot = store.snapshot()?;
+        let mut cx = Cx { store, reader: snapshot.reader(), vars, env };
+        let spec = selection.spec(Some(collection.clone()), false);
+        let mut plan = plan::plan(&spec, &mut cx)?;
+        let mut source = plan.start_top(env);
+        let done = match source.is_steady() {
+            true => self.by_scan(snapshot, &mut *source),
+            false => {
+                let ids = rest(&mut *source, &mut cx);
+                drop(snapshot);
+                ids.and_then(|ids| self.by_ids(&ids))
+            }
+        };
+        env.note_run(&plan, &mut *source);
+        done
+    }
+
+    /// Goes through a scan, with a new snapshot for each group.
+    fn by_scan(&mut self, mut snapshot: Snapshot, source: &mut dyn Source) -> Result<()> {
+        let Run { store, vars, env, .. } = *self.run;
+        loop {
+            let mut cx = Cx { store, reader: snapshot.reader(), vars, env };
+            source.restore(&mut cx)?;
+            let more = self.gather(source, &mut cx);
+            source.save();
+            if let Err(error) = &more
+                && ends_command(error)
+            {
+                return more.map(drop);
+            }
+            self.commit(snapshot)?;
+            match more? {
+                ControlFlow::Continue(()) => snapshot = store.snapshot()?,
+                ControlFlow::Break(()) => return Ok(()),
+            }
+        }
+    }
+
+    fn gather(&mut self, source: &mut dyn Source, cx: &mut Cx<'_>) -> Result<ControlFlow<()>> {
+        self.group.clear();
+        while !self.group.is_full() {
+            if !source.advance(cx)? {
+                return Ok(ControlFlow::Break(()));
+            }
+            let doc = source.doc();
+            cx.env.changing(doc.len())?;
+            if let Some(id) = source.record_id() {
+                self.group.push(id.to_id(), doc);
+            }
+        }
+        Ok(ControlFlow::Continue(()))
+    }
+
+    /// Reads the records again, some at a time.
+    fn by_ids(&mut self, ids: &[RecordId]) -> Result<()> {
+        let Run { store, ref collection, env, .. } = *self.run;
+        let (mut buf, mut read) = (RecordBuf::default(), 0);
+        let mut arena = Bump::new();
+        for ids in ids.chunks(GROUP_RECORDS) {
+            env.interrupt().check()?;
+            let snapshot = store.snapshot()?;
+            self.group.clear();
+            let (group, mut done) = (&mut self.group, Ok(()));
+            snapshot.reader().records(collection, ids, &mut buf, &mut |at, doc| {
+                let Some(doc) = doc.filter(|_| done.is_ok()) else { return };
+                renew(&mut arena);
+                done = env.changing(doc.len()).and_then(|()| self.run.matching(doc, &arena)).map(
+                    |matches| {
+                        if matches.is_some() {
+                            group.push(ids[at].clone(), doc);
+                        }
+                    },
+                );
+            })?;
+            read += ids.len() as u64;
+            env.note_reread(self.examined, read);
+            if let Err(error) = &done
+                && ends_command(error)
+            {
+                return done;
+            }
+            self.commit(snapshot)?;
+            done?;
+        }
+        Ok(())
+    }
+
+    /// Changes the documents of the group, which `snapshot` contains.
+    fn commit(&mut self, snapshot: Snapshot) -> Result<()> {
+        if self.group.ids.is_empty() {
+            return Ok(());
+        }
+        let env = self.run.env;
+        env.note_yield();
+        let mut passed_over = Vec::new();
+        match self.try_commit(snapshot, &mut passed_over) {
+            Ok((tally, error)) => {
+                self.tally.add(tally);
+                self.again(&passed_over)?;
+                error.map_or(Ok(()), Err)
+            }
+            Err(error) if error.code() == Code::WRITE_CONFLICT => {
+                env.note_attempt(true, KeysWritten::default());
+                let ids = std::mem::take(&mut self.group.ids);
+                self.again(&ids)
+            }
+            Err(error) => Err(error),
+        }
+    }
+
+    /// Changes records that somebody else has changed since they were read, or is changing.
+    fn again(&mut self, ids: &[RecordId]) -> Result<()> {
+        if !ids.is_empty() {
+            let tally = in_chunks(self.run, (ids, self.examined), self.by)?;
+            self.tally.add(tally);
+        }
+        Ok(())
+    }
+
+    /// One transaction. Returns also the error of the document at which it stopped.
+    fn try_commit(
+        &mut self,
+        snapshot: Snapshot,
+        passed_over: &mut Vec<RecordId>,
+    ) -> Result<(Tally, Option<Error>)> {
+        let Run { store, ref collection, how, env, .. } = *self.run;
+        let (run, by, group) = (self.run, &mut *self.by, &self.group);
+        let check = || env.interrupt().check();
+        let options = WriteOptions {
+            durability: how.durability,
+            interrupt: Some(&check),
+            bypass_validation: how.bypass_validation,
+            keep_empty_timestamps: how.keep_empty_timestamps,
+        };
+        let (mut arena, mut keys) = (Bump::new(), KeysWritten::default());
+        let done = store.write_from(snapshot, options, &mut |txn| {
+            let mut tally = Tally::default();
+            let mut stopped = None;
+            for (id, doc) in group.iter() {
+                env.pass()?;
+                if !txn.claim(collection, id.key())? {
+                    passed_over.push(id.clone());
+                    continue;
+                }
+                renew(&mut arena);
+                let info = match by.needs_position() {
+                    true => run.matching(doc, &arena)?.unwrap_or_default(),
+                    false => MatchInfo::default(),
+                };
+                match txn.attempt(|txn| by.change(txn, (id.key(), doc, info), &arena)) {
+                    Ok(one) => tally.add(one),
+                    Err(error) if error.code() == Code::WRITE_CONFLICT => return Err(error),
+                    Err(error) => {
+                        stopped = Some(error);
+                        break;
+                    }
+                }
+            }
+            keys = txn.keys_written();
+            Ok((tally, stopped))
+        });
+        if done.is_ok() {
+            env.note_attempt(false, keys);
+        }
+        done.map(|written| written.value)
+    }
+}
