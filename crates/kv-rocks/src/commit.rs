@@ -172,7 +172,8 @@ impl Committer {
 /// Stages the writes of a transaction that are the same whenever it commits. Needs no lock: each commit does it in
 /// its own thread, before it waits for the commit path.
 pub(crate) fn stage_plain(db: &Db, batch: &mut Batch, overlay: &Overlay) {
-    for Write { space, key, op } in overlay.writes() {
+    // Sorted keys are inserted into memtables in a fraction of the time.
+    for Write { space, key, op } in overlay.writes_by_key() {
         match op {
             Op::Put(value) => db.put_batch(batch, space, key, value),
             Op::Delete => db.delete_batch(batch, space, key),

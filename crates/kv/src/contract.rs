@@ -226,7 +226,7 @@ pub trait Snapshot: Read + Sync {
     fn stamp(&self) -> CommitStamp;
 }
 
-/// An open transaction. After an error, except one from a read, it must be dropped.
+/// An open transaction. After an error it must be dropped, except after one from a read, or a `Conflict` from `lock`.
 pub trait Txn: Read {
     /// Sets a key.
     fn put(&mut self, space: Space, key: &[u8], value: &[u8]) -> Result<()>;

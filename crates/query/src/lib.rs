@@ -30,7 +30,7 @@ mod write;
 pub use access::QuerySettings;
 pub use explain::check_query;
 pub use explain::{Explained, Verbosity, explain};
-pub use plan::find::FindRequest;
+pub use plan::find::{FindRequest, lone_id};
 pub use plan::{
     Hint, PlanCacheFigures, ShapeRequest, clear_index_filters, clear_plans, list_index_filters,
     plan_cache_figures, set_index_filter,
@@ -53,7 +53,7 @@ pub use stages::{
 };
 pub use storage_stats::{CollStatsSpec, write_no_storage_stats, write_storage_stats};
 pub use write::{
-    DeleteStatement, FindAndModifyRequest, FoundAndModified, InsertOutcome, InsertStatement,
-    UpdateOutcome, UpdateStatement, delete, ends_command, find_and_modify, insert, prepare_target,
-    try_insert, update,
+    BY_IDS_MAX, ById, ByIdOutcome, ByIds, DeleteStatement, FindAndModifyRequest, FoundAndModified,
+    InsertOutcome, InsertStatement, UpdateOutcome, UpdateStatement, change_by_ids, delete,
+    ends_command, find_and_modify, insert, prepare_target, try_insert, update,
 };

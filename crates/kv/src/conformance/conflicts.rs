@@ -9,6 +9,7 @@ pub(super) static POINTS: &[Check] = &[
     the_second_writer_of_an_open_key_loses,
     a_write_after_a_stale_read_loses,
     a_blind_write_after_a_commit_wins,
+    writes_based_on_a_snapshot_conflict_with_later_commits,
     locks_conflict_like_writes,
     lock_then_get_reads_the_newest,
     a_locked_key_is_read_as_the_newest_commit_or_the_own_write,
@@ -58,6 +59,24 @@ fn a_blind_write_after_a_commit_wins(engine: &Arc<dyn Engine>) {
     txn.put(Space::Records, b"k", b"2").expect("nothing was read");
     commit(txn);
     assert_eq!(get(engine.latest(), Space::Records, b"k").as_deref(), Some(&b"2"[..]));
+}
+
+fn writes_based_on_a_snapshot_conflict_with_later_commits(engine: &Arc<dyn Engine>) {
+    put(engine, Space::Records, b"a", b"0");
+    put(engine, Space::Records, b"b", b"0");
+    let snapshot = engine.snapshot().expect("a snapshot");
+    let stamp = snapshot.stamp();
+    put(engine, Space::Records, b"a", b"1");
+    let based_on = TxnOptions { based_on: Some(stamp), lock_wait_ms: 0 };
+    let mut txn = engine.begin(based_on).expect("begins");
+    assert!(conflicts(txn.lock(Space::Records, b"a")), "it was changed since");
+    txn.lock(Space::Records, b"b").expect("nobody has changed it");
+    txn.put(Space::Records, b"b", b"2").expect("its own");
+    txn.put(Space::Records, b"c", b"2").expect("a new key");
+    drop(snapshot);
+    commit(txn);
+    assert_eq!(get(engine.latest(), Space::Records, b"a").as_deref(), Some(&b"1"[..]));
+    assert_eq!(get(engine.latest(), Space::Records, b"b").as_deref(), Some(&b"2"[..]));
 }
 
 fn locks_conflict_like_writes(engine: &Arc<dyn Engine>) {

@@ -203,6 +203,12 @@ impl Overlay {
         })
     }
 
+    /// The same without appends, space by space in the order of the keys.
+    pub fn writes_by_key(&self) -> impl Iterator<Item = Write<'_>> {
+        let writes = self.sorted.iter().flat_map(|sorted| sorted.chunks.iter().flatten());
+        writes.map(|write| self.write(*write))
+    }
+
     /// The first staged key at or after `key`, or only after it if `after`.
     pub(crate) fn following(&self, space: Space, key: &[u8], after: bool) -> Option<Write<'_>> {
         let chunks = &self.sorted[space as usize].chunks;

@@ -73,8 +73,6 @@ impl<'a> FindRequest<'a> {
 
     /// The `_id` if the request is only a lookup by `_id`, which [`nagi_store::Store::point_read`] can answer.
     pub fn point(&self) -> Option<Value<'a>> {
-        let mut fields = self.filter.iter();
-        let (Some(first), None) = (fields.next(), fields.next()) else { return None };
         let plain = self.projection.is_empty()
             && self.hint.is_none()
             && self.skip == 0
@@ -87,18 +85,23 @@ impl<'a> FindRequest<'a> {
             && self.let_vars.is_empty()
             // With the collection's own collation, a lookup by id is correct for any type of id.
             && self.collation == Asked::Inherited;
-        if !plain || first.name() != "_id" {
-            return None;
-        }
-        match first.value() {
-            value @ (Value::Int32(_)
-            | Value::Int64(_)
-            | Value::String(_)
-            | Value::ObjectId(_)
-            | Value::Binary(_)
-            | Value::DateTime(_)) => Some(value),
-            _ => None,
-        }
+        if plain { lone_id(self.filter) } else { None }
+    }
+}
+
+/// The `_id` if the filter is only that, and a value that stands for itself.
+pub fn lone_id(filter: Doc<'_>) -> Option<Value<'_>> {
+    let mut fields = filter.iter();
+    let (Some(first), None) = (fields.next(), fields.next()) else { return None };
+    match first.value() {
+        _ if first.name() != "_id" => None,
+        value @ (Value::Int32(_)
+        | Value::Int64(_)
+        | Value::String(_)
+        | Value::ObjectId(_)
+        | Value::Binary(_)
+        | Value::DateTime(_)) => Some(value),
+        _ => None,
     }
 }
 

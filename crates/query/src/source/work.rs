@@ -87,6 +87,15 @@ impl Env<'_> {
         });
     }
 
+    /// Counts documents that statements by `_id` have found together.
+    pub(crate) fn note_lookups(&self, count: u64) {
+        self.interrupt().examined(count, count);
+        self.noted().change(|work| {
+            work.stats.keys_examined += count;
+            work.stats.docs_examined += count;
+        });
+    }
+
     /// Counts that the statement released its snapshot or transaction and continues with another one.
     pub(crate) fn note_yield(&self) {
         self.interrupt().yielded(false);

@@ -28,7 +28,7 @@ use nagi_store::{
 
 use super::{How, Run, Tally, ends_command, in_chunks, rest};
 use crate::{
-    plan,
+    plan::{self, FindSpec},
     source::{Cx, Source, renew},
 };
 
@@ -129,18 +129,19 @@ impl Groups<'_, '_> {
         let snapshot = store.snapshot()?;
         let mut cx = Cx { store, reader: snapshot.reader(), vars, env };
         let spec = selection.spec(Some(collection.clone()), false);
+        // A scan lends its documents in any case.
+        let spec = FindSpec { needed: Some(Vec::new()), ..spec };
         let mut plan = plan::plan(&spec, &mut cx)?;
         let mut source = plan.start_top(env);
-        let done = match source.is_steady() {
-            true => self.by_scan(snapshot, &mut *source),
-            false => {
-                let ids = rest(&mut *source, &mut cx);
-                drop(snapshot);
-                ids.and_then(|ids| self.by_ids(&ids))
-            }
-        };
+        if source.is_steady() {
+            let done = self.by_scan(snapshot, &mut *source);
+            env.note_run(&plan, &mut *source);
+            return done;
+        }
+        let ids = rest(&mut *source, &mut cx);
         env.note_run(&plan, &mut *source);
-        done
+        drop((source, snapshot));
+        self.by_ids(&ids?)
     }
 
     /// Goes through a scan, with a new snapshot for each group.

@@ -1,4 +1,4 @@
-//! `insert`: stores documents, in transactions of at most 1,000 documents or 8 MiB.
+//! `insert`: stores documents, in transactions of at most 500 documents or 128 KiB.
 //!
 //! In a transaction each document is an attempt of its own, so a duplicate key leaves the others in place. A caller
 //! that records its result in the same transaction (a retryable write) calls [`try_insert`] and [`prepare_target`]
@@ -11,9 +11,10 @@ use nagi_store::{Durability, Namespace, Statement, Store, WriteTxn};
 use super::{How, ends_command, with_txn};
 use crate::source::Env;
 
-/// Limits of documents and bytes of one transaction.
-const CHUNK_COUNT_MAX: usize = 1_000;
-const CHUNK_BYTES_MAX: usize = 8 << 20;
+/// Limits of documents and bytes of one transaction. More would save little, and what is staged would leave the
+/// processor's second-level cache.
+const CHUNK_COUNT_MAX: usize = 500;
+const CHUNK_BYTES_MAX: usize = 128 << 10;
 
 /// The documents of one transaction, and how to insert them.
 #[derive(Clone, Copy)]

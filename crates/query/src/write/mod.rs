@@ -6,6 +6,7 @@
 //! A multi-document statement changes its documents in [`groups`], each in a transaction of its own: large updates need
 //! bounded memory, other writers are not blocked for long, and after an error the groups before it stay committed.
 
+mod by_ids;
 mod delete;
 mod find_and_modify;
 mod groups;
@@ -39,6 +40,7 @@ use crate::{
     source::{Cx, Env, Source, carry, renew},
 };
 
+pub use by_ids::{BY_IDS_MAX, ById, ByIdOutcome, ByIds, change_by_ids};
 pub(crate) use delete::prepare as prepare_delete;
 pub use delete::{DeleteStatement, delete};
 pub use find_and_modify::{FindAndModifyRequest, FoundAndModified, find_and_modify};

@@ -177,6 +177,26 @@ fn one(run: &Run<'_>, prepared: &Prepared<'_>) -> Result<UpdateOutcome> {
     })
 }
 
+/// Updates a document that matches as `info` says; whether that changes it. `new` gets the result.
+pub(super) fn edit(
+    update: &Update,
+    run: &Run<'_>,
+    txn: &mut WriteTxn<'_>,
+    (id, doc, info): (RecordKey<'_>, Doc<'_>, MatchInfo),
+    arena: &Bump,
+    new: &mut Vec<u8>,
+) -> Result<bool> {
+    let timestamp = || run.store.next_timestamp();
+    new.clear();
+    let applied = update.apply(doc, info, &run.update_cx(arena, &timestamp), new)?;
+    let modified = applied == Applied::Modified;
+    if modified {
+        run.env.changing(new.len())?;
+        txn.update(&run.collection, id, doc, Doc::trusted(new))?;
+    }
+    Ok(modified)
+}
+
 impl Prepared<'_> {
     /// Updates the document that [`Run::first`] found; whether that changes it. `new` gets the result.
     pub(super) fn change_found(
@@ -195,7 +215,6 @@ impl Prepared<'_> {
         self.change(run, txn, (id, doc, info), &arena, new)
     }
 
-    /// Updates a document that matches as `info` says; whether that changes it. `new` gets the result.
     fn change(
         &self,
         run: &Run<'_>,
@@ -204,15 +223,7 @@ impl Prepared<'_> {
         arena: &Bump,
         new: &mut Vec<u8>,
     ) -> Result<bool> {
-        let timestamp = || run.store.next_timestamp();
-        new.clear();
-        let applied = self.update.apply(doc, info, &run.update_cx(arena, &timestamp), new)?;
-        let modified = applied == Applied::Modified;
-        if modified {
-            run.env.changing(new.len())?;
-            txn.update(&run.collection, id, doc, Doc::trusted(new))?;
-        }
-        Ok(modified)
+        edit(&self.update, run, txn, (id, doc, info), arena, new)
     }
 
     /// Inserts the document of the upsert. Returns its `_id`.

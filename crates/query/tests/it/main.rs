@@ -13,6 +13,7 @@ mod finds;
 mod fixture;
 mod geo;
 mod golden;
+mod groups;
 mod interrupted;
 mod intersect;
 mod long;

@@ -276,10 +276,15 @@ impl Index {
 
     /// Counts a use of the index by a plan.
     pub fn note_use(&self) {
+        self.note_uses(1);
+    }
+
+    /// Counts several uses.
+    pub(crate) fn note_uses(&self, count: u64) {
         let counts = &self.usage.counts;
         let counts =
             counts.get_or_init(|| PerCore::at_most(USAGE_COPIES_MAX, |_| AtomicU64::new(0)));
-        counts.own().fetch_add(1, Ordering::Relaxed);
+        counts.own().fetch_add(count, Ordering::Relaxed);
     }
 
     /// Number of plans that used it, and the begin of the count (milliseconds since 1970).

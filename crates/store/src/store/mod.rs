@@ -379,6 +379,21 @@ impl Store {
         Ok(Written { value, stamp })
     }
 
+    /// Runs one transaction once, outside of transactions of several statements.
+    ///
+    /// # Errors
+    /// 112 for any conflict: then nothing was written. Those of `f`.
+    pub fn write_once<T>(
+        &self,
+        options: WriteOptions<'_>,
+        f: &mut dyn FnMut(&mut WriteTxn<'_>) -> Result<T>,
+    ) -> Result<Written<T>> {
+        let mut txn = WriteTxn::begin(self, &options, 0, None)?;
+        let value = f(&mut txn)?;
+        let stamp = Stamp::Committed(txn.commit(options.durability)?);
+        Ok(Written { value, stamp })
+    }
+
     /// Like [`Store::write`], for maintenance work that does not need the stamp.
     pub(crate) fn write_value<T>(
         &self,

@@ -1,7 +1,7 @@
 //! `delete`: removes the documents that match.
 
 use nagi_lang::collation::Asked;
-use nagi_query::{DeleteStatement, Explained, Hint, Verbosity};
+use nagi_query::{ById, ByIdOutcome, DeleteStatement, Explained, Hint, Verbosity, lone_id};
 
 use super::outcome::Outcome;
 use super::statement;
@@ -106,6 +106,15 @@ impl Change for Statement<'_> {
 
     fn source(&self) -> Doc<'_> {
         self.source
+    }
+
+    fn by_id(&self) -> Option<ById<'_>> {
+        let plain = self.collation.is_none() && self.hint.is_missing();
+        Some(ById { id: lone_id(self.filter).filter(|_| plain)?, update: None })
+    }
+
+    fn done(outcome: ByIdOutcome) -> u64 {
+        u64::from(outcome.matched)
     }
 
     fn once(&self, cx: &mut Context<'_>, place: &Place<'_>, how: How) -> Result<u64> {

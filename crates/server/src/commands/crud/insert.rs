@@ -93,12 +93,14 @@ pub(super) fn insert_all(
     let mut at = 0;
     while at < docs.len() && (!batch.ordered || outcome.errors.is_empty()) {
         let end = at + InsertStatement::chunk_count(&docs[at..]);
+        // The log keeps the order of commits: only the last one waits for the disk.
+        let durability = if end == docs.len() { how.durability } else { Durability::Buffered };
         let statement = InsertStatement {
             docs: &docs[at..end],
             ordered: batch.ordered,
             done: &[],
             statement: None,
-            durability: how.durability,
+            durability,
             bypass_validation: how.bypass,
             keep_empty_timestamps: how.keep_empty_timestamps,
         };
@@ -118,6 +120,9 @@ pub(super) fn insert_all(
         at = end;
     }
     cx.server.metrics.ops.insert.add(docs.len() as u64);
+    if how.durability == Durability::Synced && !outcome.errors.is_empty() && outcome.count > 0 {
+        cx.store().sync()?;
+    }
     Ok(outcome)
 }
 

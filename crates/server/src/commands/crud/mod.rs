@@ -40,6 +40,7 @@ mod pipeline_access;
 mod pipeline_rules;
 mod representative;
 mod statement;
+mod together;
 mod update;
 mod writes;
 

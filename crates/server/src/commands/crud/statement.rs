@@ -86,6 +86,11 @@ impl Running {
         Running { started: clock::now(), before: cx.effects.begin_statement() }
     }
 
+    /// The statement is executed in another way: what was done so far counts for the request only.
+    pub(super) fn give_up(self, cx: &Context<'_>) {
+        cx.effects.end_statement(self.before);
+    }
+
     /// Writes the entry of this statement on `ns`. `count` adds its document counts to `done`.
     pub(super) fn end<T>(
         self,

@@ -5,7 +5,9 @@
 //! earlier ones are durable with it.
 
 use nagi_lang::collation::Asked;
-use nagi_query::{Explained, Hint, UpdateOutcome, UpdateStatement, Verbosity};
+use nagi_query::{
+    ById, ByIdOutcome, Explained, Hint, UpdateOutcome, UpdateStatement, Verbosity, lone_id,
+};
 
 use super::outcome::Outcome;
 use super::statement;
@@ -148,6 +150,26 @@ impl Change for Statement<'_> {
 
     fn source(&self) -> Doc<'_> {
         self.source
+    }
+
+    fn by_id(&self) -> Option<ById<'_>> {
+        let plain = self.constants.is_none()
+            && self.array_filters.is_none()
+            && self.hint.is_missing()
+            && self.upsert != Some(StrictBool(true))
+            && self.upsert_given != Some(true)
+            && self.collation.is_none()
+            && self.sort.is_none()
+            // A replacement of many documents is an error.
+            && self.multi != Some(StrictBool(true));
+        let id = lone_id(self.filter).filter(|_| plain)?;
+        Some(ById { id, update: Some(self.update) })
+    }
+
+    fn done(outcome: ByIdOutcome) -> UpdateOutcome {
+        let ByIdOutcome { matched, modified } = outcome;
+        let (matched, modified) = (u64::from(matched), u64::from(modified));
+        UpdateOutcome { matched, modified, upserted: None }
     }
 
     fn once(&self, cx: &mut Context<'_>, place: &Place<'_>, how: How) -> Result<UpdateOutcome> {

@@ -1,11 +1,12 @@
 //! What the commands that write documents share: the checks before, how their statements commit, and the statements
 //! of `update` and `delete`, which `bulkWrite` has too.
 
-use nagi_query::Env;
+use nagi_query::{ById, ByIdOutcome, Env};
 use nagi_store::{Durability, Namespace, Store};
 
 use super::outcome::{Outcome, check_batch};
 use super::statement::{Kind, Running};
+use super::together::Together;
 use crate::commands::common::{check_uuid_arg, check_writable, refuse_encryption};
 use crate::core::command::Done;
 use crate::core::command::prelude::*;
@@ -98,6 +99,12 @@ pub(super) trait Change {
     /// The statement as the client sent it.
     fn source(&self) -> Doc<'_>;
 
+    /// The statement if it can be executed together with others: its filter is only an `_id`, and it has no options.
+    fn by_id(&self) -> Option<ById<'_>>;
+
+    /// What such a statement did.
+    fn done(outcome: ByIdOutcome) -> Self::Done;
+
     /// Runs it. If it is retryable and an earlier attempt ran it, gives back what that did.
     fn once(&self, cx: &mut Context<'_>, place: &Place<'_>, how: How) -> Result<Self::Done>;
 
@@ -163,9 +170,16 @@ pub(super) fn run_all<S: Change>(
     let ordered = is_ordered(cx, statements.ordered);
     let let_vars = statements.let_vars.unwrap_or(Doc::EMPTY);
     let concern = cx.write_concern(req);
-    for (at, statement) in list.iter().enumerate() {
-        let durability = end_durability(&concern, at + 1 == list.len());
-        let how = How::new(durability, bypass, bypass_ts);
+    let mut together = Together::default();
+    let mut at = 0;
+    while let Some(statement) = list.get(at) {
+        let how = How::new(durability(&concern), bypass, bypass_ts);
+        let count = together.run(cx, req, (statements, at), how, outcome)?;
+        if count > 0 {
+            at += count;
+            continue;
+        }
+        let how = How { durability: end_durability(&concern, at + 1 == list.len()), ..how };
         S::counter(&cx.server.metrics.ops).increment();
         let place = Place { ns, at, id: txn_number::statement_id(req, at), let_vars, kind };
         match run_one(cx, req, statement, &place, how) {
@@ -178,6 +192,7 @@ pub(super) fn run_all<S: Change>(
                 }
             }
         }
+        at += 1;
     }
     // Makes durable what was done, if the last statement did not.
     match concern.is_synced() && !outcome.errors.is_empty() && outcome.count > 0 {

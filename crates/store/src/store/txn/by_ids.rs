@@ -1,0 +1,114 @@
+//! Locks and reads several documents by `_id`: for statements that are executed together.
+//!
+//! ```text
+//!   index entries of all ids      one batched get of the newest commits
+//!   lock each record              nobody else can change it from now on
+//!   the records                   one batched get of the newest commits: what was read stays true until the commit
+//! ```
+
+use nagi_bson::{Doc, Value};
+use nagi_error::Result;
+
+use super::WriteTxn;
+use crate::{
+    Collection, Index, RecordBuf, RecordId, RecordKey, engine_error::engine, index,
+    store::reader::unique_record_key,
+};
+
+/// The storage keys of ids in the index on `_id`.
+struct Keys {
+    bytes: Vec<u8>,
+    /// Where each key ends in `bytes`.
+    ends: Vec<usize>,
+    /// The positions of the ids in the order of their keys, without those behind the first repetition.
+    order: Vec<usize>,
+}
+
+impl Keys {
+    fn of(index: &Index, ids: &[Value<'_>]) -> Keys {
+        let (_, ident) = index.place();
+        let (mut bytes, mut ends) = (Vec::with_capacity(16 * ids.len()), Vec::new());
+        for id in ids {
+            bytes.extend_from_slice(&ident.bytes());
+            index::append_id(index, *id, &mut bytes);
+            ends.push(bytes.len());
+        }
+        let mut keys = Keys { bytes, ends, order: (0..ids.len()).collect() };
+        let mut order = std::mem::take(&mut keys.order);
+        order.sort_by(|a, b| keys.get(*a).cmp(keys.get(*b)));
+        let again = order.windows(2).filter(|pair| keys.get(pair[0]) == keys.get(pair[1]));
+        let distinct = again.map(|pair| pair[1]).min().unwrap_or(ids.len());
+        order.retain(|at| *at < distinct);
+        keys.order = order;
+        keys
+    }
+
+    fn get(&self, at: usize) -> &[u8] {
+        let start = at.checked_sub(1).map_or(0, |before| self.ends[before]);
+        &self.bytes[start..self.ends[at]]
+    }
+}
+
+impl WriteTxn<'_> {
+    /// Locks the documents with these ids and reads their newest versions. It ends before the first id that occurs a
+    /// second time, and returns how many it has handled. `visit` gets the position of each id that exists, its record
+    /// and its document, in any order. The transaction must not have written to the collection before. Two batched
+    /// gets, or one in a collection clustered by `_id`.
+    ///
+    /// # Errors
+    /// 112 if another transaction has one of the documents; then this one cannot go on.
+    pub fn lock_by_ids(
+        &mut self,
+        collection: &Collection,
+        ids: &[Value<'_>],
+        visit: &mut dyn FnMut(usize, &RecordId, Doc<'_>),
+    ) -> Result<usize> {
+        let at = self.touch(collection)?;
+        let collection = std::sync::Arc::clone(&self.touched[at].collection);
+        let Some(index) = collection.id_index() else {
+            return Err(engine(nagi_kv::Error::Conflict));
+        };
+        let keys = Keys::of(index, ids);
+        index.note_uses(keys.order.len() as u64);
+        let found = self.find_records(index, &keys)?;
+        for (_, id) in &found {
+            let key = id.key().stored(collection.ident);
+            self.txn().lock(collection.space, &key).map_err(engine)?;
+        }
+        let (positions, records): (Vec<usize>, Vec<RecordId>) = found.into_iter().unzip();
+        let (mut buf, mut gone) = (RecordBuf::default(), false);
+        let newest = self.store.latest();
+        newest.records(&collection, &records, &mut buf, &mut |at, doc| match doc {
+            Some(doc) => visit(positions[at], &records[at], doc),
+            None => gone = true,
+        })?;
+        // Its index entry was read before it was locked: there may be a new document with this id.
+        match gone && !index.is_of_records() {
+            true => Err(engine(nagi_kv::Error::Conflict)),
+            false => Ok(keys.order.len()),
+        }
+    }
+
+    /// The records of the ids that exist, with their positions; in a clustered collection those of all ids.
+    fn find_records(&self, index: &Index, keys: &Keys) -> Result<Vec<(usize, RecordId)>> {
+        let order = &keys.order;
+        if index.is_of_records() {
+            let records = order.iter().map(|at| (*at, RecordKey::Key(&keys.get(*at)[4..]).to_id()));
+            return Ok(records.collect());
+        }
+        let lent: Vec<&[u8]> = order.iter().map(|at| keys.get(*at)).collect();
+        let (mut found, mut result) = (Vec::with_capacity(lent.len()), Ok(()));
+        let (space, _) = index.place();
+        let newest = self.store.engine.latest();
+        let read = newest.get_many(space, &lent, &mut |at, entry| match entry
+            .map(|entry| unique_record_key(index.layout, entry))
+            .transpose()
+        {
+            Ok(Some(id)) => found.push((order[at], id.to_id())),
+            Ok(None) => {}
+            Err(error) => result = Err(error),
+        });
+        read.map_err(engine)?;
+        result.map(|()| found)
+    }
+}
