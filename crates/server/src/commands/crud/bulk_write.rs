@@ -3,12 +3,15 @@
 //! The reply is a cursor with one document per statement. Consecutive inserts into the same collection are
 //! handed to the chunks of the insert command as one batch.
 
+use nagi_query::{BY_IDS_MAX, ById};
 use nagi_store::Namespace;
 
 use super::insert::{Batch, insert_all};
 use super::statement::{self, Running};
+use super::together::{Group, Together};
 use super::writes::{
-    How, Place, check_count, check_multi, durability, end_durability, is_ordered, run_one,
+    Change as _, How, Place, check_count, check_multi, durability, end_durability, is_ordered,
+    run_one,
 };
 use super::{delete, update};
 use crate::commands::common::{CursorOption, check_uuid_arg, check_writable, refuse_encryption};
@@ -85,6 +88,17 @@ enum Op<'a> {
     Insert(Doc<'a>),
     Update(Box<update::Statement<'a>>),
     Delete(Box<delete::Statement<'a>>),
+}
+
+impl Op<'_> {
+    /// The statement if it is a change that can be executed together with others.
+    fn by_id(&self) -> Option<ById<'_>> {
+        match self {
+            Op::Insert(_) => None,
+            Op::Update(update) => update.by_id(),
+            Op::Delete(delete) => delete.by_id(),
+        }
+    }
 }
 
 /// A statement and the position of its namespace in `nsInfo`.
@@ -271,8 +285,17 @@ fn run_all(
     let ordered = is_ordered(cx, args.ordered);
     let let_vars = args.let_vars.unwrap_or(Doc::EMPTY);
     let mut at = 0;
+    let mut together = Together::default();
     while at < statements.len() && !(ordered && report.totals.errors > 0) {
         let ns = &namespaces[statements[at].ns_index];
+        if together.may(cx, ns, let_vars, at) {
+            let how = How::new(durability(concern), args.bypass, args.bypass_ts);
+            let count = run_together(cx, req, (statements, ns, at), (&mut together, how), report)?;
+            at += count;
+            if count > 0 {
+                continue;
+            }
+        }
         let run_len = insert_run(&statements[at..]);
         if run_len > 0 {
             let how = How::new(durability(concern), args.bypass, args.bypass_ts);
@@ -299,6 +322,45 @@ fn insert_run(statements: &[Statement<'_>]) -> usize {
     let ns_index = statements[0].ns_index;
     let same = |s: &&Statement<'_>| matches!(s.op, Op::Insert(_)) && s.ns_index == ns_index;
     statements.iter().take_while(same).count()
+}
+
+/// Executes the changes by `_id` from `at` on together, as far as possible; returns how many these were.
+fn run_together(
+    cx: &mut Context<'_>,
+    req: &Request<'_>,
+    (statements, ns, at): (&[Statement<'_>], &Namespace, usize),
+    (together, how): (&mut Together, How),
+    report: &mut Report,
+) -> Result<usize> {
+    let ns_index = statements[at].ns_index;
+    let rest = statements[at..].iter().take(BY_IDS_MAX);
+    let same = rest.take_while(|statement| statement.ns_index == ns_index);
+    let by_ids: Vec<ById<'_>> = same.map_while(|statement| statement.op.by_id()).collect();
+    let is_last = by_ids.len() == statements.len() - at;
+    let shown = &|at: usize| {
+        let statement = &statements[at];
+        let is_update = matches!(statement.op, Op::Update(_));
+        (
+            if is_update { &statement::BULK_UPDATE } else { &statement::BULK_DELETE },
+            statement.source,
+        )
+    };
+    let group = Group { ns, statements: by_ids, at, is_last, shown };
+    let done = together.run(cx, req, &group, how)?;
+    for (index, one) in done.iter().enumerate() {
+        let (matched, modified) = (u64::from(one.matched), u64::from(one.modified));
+        if group.statements[index].update.is_some() {
+            report.totals.matched += matched;
+            report.totals.modified += modified;
+            report.succeed(at + index, matched, Some(modified), None);
+            cx.server.metrics.ops.update.increment();
+        } else {
+            report.totals.deleted += matched;
+            report.succeed(at + index, matched, None, None);
+            cx.server.metrics.ops.delete.increment();
+        }
+    }
+    Ok(done.len())
 }
 
 fn run_inserts(

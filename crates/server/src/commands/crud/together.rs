@@ -3,12 +3,13 @@
 //!
 //! Statements that the profile or a retryable write records one by one are executed one by one.
 
-use nagi_query::{BY_IDS_MAX, ById, ByIds, change_by_ids};
-use nagi_store::Durability;
+use nagi_query::{ById, ByIdOutcome, ByIds, change_by_ids};
+use nagi_store::{Durability, Namespace};
 
-use super::outcome::Outcome;
-use super::statement::Running;
-use super::writes::{Change, How, Statements, in_env};
+use super::statement::{Kind, Running};
+use super::update::note_update;
+use super::writes::{How, in_env};
+use crate::core::command::Done;
 use crate::core::command::prelude::*;
 use crate::core::txn_number;
 use crate::observe::slow;
@@ -23,62 +24,77 @@ pub(super) struct Together {
     alone_until: usize,
 }
 
+/// Statements of a command that can be executed together.
+pub(super) struct Group<'g> {
+    pub(super) ns: &'g Namespace,
+    pub(super) statements: Vec<ById<'g>>,
+    /// The position of the first one.
+    pub(super) at: usize,
+    /// True if the command has no statement after them.
+    pub(super) is_last: bool,
+    /// The kind and the source of the statement at a position.
+    pub(super) shown: &'g dyn Fn(usize) -> (&'static Kind, Doc<'g>),
+}
+
 impl Together {
-    /// Executes the statements from `at` on that can be executed together, and adds what they did to `outcome`. Returns
-    /// how many these were; zero if the next statement is executed alone. `how` is that of the last statement.
+    /// Returns true if the statement at `at` and those after it may be executed together.
+    pub(super) fn may(
+        &self,
+        cx: &Context<'_>,
+        ns: &Namespace,
+        let_vars: Doc<'_>,
+        at: usize,
+    ) -> bool {
+        at >= self.alone_until
+            && let_vars.is_empty()
+            && !txn_number::is_retryable(cx)
+            && !cx.in_transaction()
+            && !slow::may_tell(cx.server, ns.database(), 0)
+    }
+
+    /// Executes the first statements of the group, and returns what they did; none if the first one has to be executed
+    /// alone. `how` is that of the command's last statement.
     ///
     /// # Errors
     /// Those that end a command.
-    pub(super) fn run<S: Change>(
+    pub(super) fn run(
         &mut self,
         cx: &mut Context<'_>,
         req: &Request<'_>,
-        (statements, at): (&Statements<'_, S>, usize),
+        group: &Group<'_>,
         how: How,
-        outcome: &mut Outcome,
-    ) -> Result<usize> {
-        let Statements { ns, list, kind, .. } = *statements;
-        if at < self.alone_until || !may(cx, statements) {
-            return Ok(0);
+    ) -> Result<Vec<ByIdOutcome>> {
+        if group.statements.len() < COUNT_MIN {
+            return Ok(Vec::new());
         }
-        let list = &list[at..];
-        let by_ids: Vec<ById<'_>> = list.iter().take(BY_IDS_MAX).map_while(S::by_id).collect();
-        if by_ids.len() < COUNT_MIN {
-            return Ok(0);
-        }
-        let is_last = by_ids.len() == list.len();
         let of = ByIds {
-            statements: &by_ids,
-            durability: if is_last { how.durability } else { Durability::Buffered },
+            statements: &group.statements,
+            durability: if group.is_last { how.durability } else { Durability::Buffered },
             bypass_validation: how.bypass,
             keep_empty_timestamps: how.keep_empty_timestamps,
         };
-        let running = Running::begin(cx, at);
-        let done = in_env(cx, |store, env| change_by_ids(store, ns, &of, env));
-        let (done, last) = match done {
-            Ok(done) => match done.last().copied() {
-                Some(last) => (done, Ok(S::done(last))),
-                None => {
-                    running.give_up(cx);
-                    self.alone_until = at + by_ids.len();
-                    return Ok(0);
-                }
-            },
-            Err(error) => (Vec::new(), Err(error)),
+        let running = Running::begin(cx, group.at);
+        let done = in_env(cx, |store, env| change_by_ids(store, group.ns, &of, env));
+        let count = done.as_ref().map_or(1, Vec::len);
+        let Some(last) = count.checked_sub(1) else {
+            running.give_up(cx);
+            self.alone_until = group.at + group.statements.len();
+            return Ok(Vec::new());
         };
         // If these statements were slow, the last one has waited and is shown.
-        let source = list[done.len().saturating_sub(1)].source();
-        running.end(cx, req, (kind, ns, source), &last, &S::note);
-        last?;
-        S::counter(&cx.server.metrics.ops).add(done.len() as u64);
-        done.iter().enumerate().for_each(|(i, one)| S::add(outcome, at + i, S::done(*one)));
-        Ok(done.len())
+        let (kind, source) = (group.shown)(group.at + last);
+        let is_update = group.statements[last].update.is_some();
+        running.end(cx, req, (kind, group.ns, source), &done, &|all, done: &Vec<_>| {
+            note(all, done[last], is_update);
+        });
+        done
     }
 }
 
-fn may<S: Change>(cx: &Context<'_>, statements: &Statements<'_, S>) -> bool {
-    !txn_number::is_retryable(cx)
-        && !cx.in_transaction()
-        && statements.let_vars.is_none_or(|vars| vars.is_empty())
-        && !slow::may_tell(cx.server, statements.ns.database(), 0)
+fn note(all: &mut Done, done: ByIdOutcome, is_update: bool) {
+    let (matched, modified) = (u64::from(done.matched), u64::from(done.modified));
+    match is_update {
+        true => note_update(all, matched, modified, 0),
+        false => all.deleted = Some(matched),
+    }
 }

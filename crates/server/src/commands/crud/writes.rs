@@ -1,12 +1,12 @@
 //! What the commands that write documents share: the checks before, how their statements commit, and the statements
 //! of `update` and `delete`, which `bulkWrite` has too.
 
-use nagi_query::{ById, ByIdOutcome, Env};
+use nagi_query::{BY_IDS_MAX, ById, ByIdOutcome, Env};
 use nagi_store::{Durability, Namespace, Store};
 
 use super::outcome::{Outcome, check_batch};
 use super::statement::{Kind, Running};
-use super::together::Together;
+use super::together::{Group, Together};
 use crate::commands::common::{check_uuid_arg, check_writable, refuse_encryption};
 use crate::core::command::Done;
 use crate::core::command::prelude::*;
@@ -174,10 +174,20 @@ pub(super) fn run_all<S: Change>(
     let mut at = 0;
     while let Some(statement) = list.get(at) {
         let how = How::new(durability(&concern), bypass, bypass_ts);
-        let count = together.run(cx, req, (statements, at), how, outcome)?;
-        if count > 0 {
-            at += count;
-            continue;
+        if together.may(cx, ns, let_vars, at) {
+            let by_ids = list[at..].iter().take(BY_IDS_MAX).map_while(S::by_id).collect::<Vec<_>>();
+            let is_last = by_ids.len() == list.len() - at;
+            let shown = &|at: usize| (kind, list[at].source());
+            let group = Group { ns, statements: by_ids, at, is_last, shown };
+            let done = together.run(cx, req, &group, how)?;
+            S::counter(&cx.server.metrics.ops).add(done.len() as u64);
+            for one in &done {
+                S::add(outcome, at, S::done(*one));
+                at += 1;
+            }
+            if !done.is_empty() {
+                continue;
+            }
         }
         let how = How { durability: end_durability(&concern, at + 1 == list.len()), ..how };
         S::counter(&cx.server.metrics.ops).increment();
