@@ -165,6 +165,7 @@ pub(crate) static TABLE: &[Row] = &[
         usage: &[
             "[--nagi PATH] [--dbpath DIR] [--documents N] [--runs N]
     [--server-option=--NAME=VALUE]... [--uri mongodb://HOST:PORT]",
+            "[--beside updateMany|deleteMany|index|dump] [--beside-documents N]",
             "[--html FILE] [--json FILE]",
         ],
         run: stall::run,

@@ -6,7 +6,7 @@ use crate::progress::Progress;
 use crate::random::Random;
 use nagi_bson::{DocBuf, DocWriter, Value};
 
-pub(super) const DATABASE: &str = "nagi_breadth";
+pub(crate) const DATABASE: &str = "nagi_breadth";
 /// The documents of an `insert`.
 pub(super) const BATCH: u64 = 1000;
 
@@ -28,7 +28,7 @@ pub(super) fn insert(collection: &str, start: u64, end: u64) -> DocBuf {
 }
 
 /// Inserts the first `count` documents.
-pub(super) fn load(
+pub(crate) fn load(
     connection: &mut Connection,
     server: &str,
     collection: &str,

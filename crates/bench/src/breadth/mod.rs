@@ -4,7 +4,7 @@
 //! both. The client does not parse what it receives. A row shows the ratios of times and of CPU times of the two
 //! servers; if the older one is built from commit 980636b, also the ratio to MongoDB 4.0.3, which was once measured
 //! beside that commit.
-mod data;
+pub(crate) mod data;
 mod rows;
 
 use crate::args::{Args, Outcome, Problem, failed};

@@ -8,7 +8,9 @@
 //! Two controls are reported next to the stalls: the pauses of the machine itself (`pauses`), and the speed of
 //! the same client. Before the run the client sends the same frames to a bare echo, which is an upper bound for
 //! any server. It also sends them in turn to the server and to its storage engine behind a bare socket
-//! (`pairs`); the difference is the cost of the server.
+//! (`pairs`); the difference is the cost of the server. With `--beside`, a third connection updates, deletes, indexes
+//! or reads a million other documents meanwhile.
+mod beside;
 mod pairs;
 mod report;
 
@@ -23,6 +25,7 @@ use crate::random::Random;
 use crate::report as text;
 use crate::resident::{Resident, peak};
 use crate::timeline::Timeline;
+use beside::Beside;
 use nagi_bson::{DocBuf, Value, doc};
 use pairs::Pairs;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -67,6 +70,9 @@ pub(crate) fn run(args: &Args) -> Outcome {
     if !(1..=1_000_000_000).contains(&documents) || !(1..=20).contains(&runs) {
         return Err(Problem::Usage("documents or runs out of range\n".to_owned()));
     }
+    let beside_documents: u64 = args.number("beside-documents", 1_000_000)?;
+    let beside =
+        args.text("beside").map(|name| Beside::parse(name, beside_documents)).transpose()?;
     let scratch = Scratch::new(args)?;
     let (server, target) = match args.text("uri") {
         Some(uri) => (None, address(uri)?),
@@ -85,10 +91,13 @@ pub(crate) fn run(args: &Args) -> Outcome {
     };
     let bare = Bare { echo: echo_rate()?, pairs };
     text::say(&bare.line(documents));
+    if let Some(beside) = &beside {
+        beside.fill(&target)?;
+    }
     let mut done = Vec::new();
     for number in 1..=runs {
         let data = server.as_ref().map(|_| scratch.path.join("nagi"));
-        let mut run = once(&target, documents, server.as_ref(), number)?;
+        let mut run = once(&target, documents, (server.as_ref(), beside), number)?;
         run.disk_bytes = data.as_deref().map(settled_disk_bytes);
         text::say(&report::line(number, &run, &bare));
         done.push(run);
@@ -100,7 +109,12 @@ pub(crate) fn run(args: &Args) -> Outcome {
 }
 
 /// Fills the collection once; it is dropped before.
-fn once(target: &str, documents: u64, server: Option<&Server>, number: usize) -> Outcome<Run> {
+fn once(
+    target: &str,
+    documents: u64,
+    (server, beside): (Option<&Server>, Option<Beside>),
+    number: usize,
+) -> Outcome<Run> {
     let (mut writer, mut counter) = (Connection::open(target)?, Connection::open(target)?);
     writer.expect(doc! { "drop": COLLECTION, "$db": DATABASE }.as_doc()).or_else(missing)?;
     let done = AtomicBool::new(false);
@@ -109,10 +123,18 @@ fn once(target: &str, documents: u64, server: Option<&Server>, number: usize) ->
     let pauses = Watch::start(begin);
     let (inserts, timeline, counts) = thread::scope(|scope| {
         let counting = scope.spawn(|| count(&mut counter, &done));
+        let done_by = &done;
+        let working =
+            beside.map(|beside| scope.spawn(move || (beside, beside.work(target, done_by))));
         let written = write(&mut writer, documents, begin, number);
         done.store(true, Ordering::Relaxed);
         let counts =
             counting.join().map_err(|_| Problem::Failed("the counter panicked".into()))??;
+        if let Some(working) = working {
+            let panicked = |_| Problem::Failed("the work beside panicked".into());
+            let (beside, turns) = working.join().map_err(panicked)?;
+            text::say(&format!("beside: {} {} times\n", beside.name(), turns?));
+        }
         written.map(|(inserts, timeline)| (inserts, timeline, counts))
     })?;
     Ok(Run {
