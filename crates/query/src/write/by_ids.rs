@@ -13,7 +13,9 @@ use nagi_lang::{
     filter::MatchInfo,
     update::Update,
 };
-use nagi_store::{Durability, KeysWritten, Namespace, RecordId, Store, WriteOptions, WriteTxn};
+use nagi_store::{
+    Durability, KeysWritten, Namespace, RecordId, Statement, Store, WriteOptions, WriteTxn,
+};
 
 use super::{How, Run, Selection, collation_of, ends_command, on_collection, update::edit};
 use crate::source::{Env, renew};
@@ -32,9 +34,12 @@ pub struct ById<'a> {
 }
 
 /// Statements of one command, in their order.
-#[derive(Debug, Clone, Copy)]
+#[derive(Clone, Copy)]
 pub struct ByIds<'a> {
     pub statements: &'a [ById<'a>],
+    /// For a retryable write: the statement of the session for each position. The store handle is then bound to the
+    /// transaction that also records them, in which nothing was written yet.
+    pub statement: Option<&'a dyn Fn(usize) -> Statement>,
     pub durability: Durability,
     /// As in [`super::UpdateStatement`].
     pub bypass_validation: bool,
@@ -52,14 +57,14 @@ pub struct ByIdOutcome {
 /// they did; nothing if they have to be executed one by one.
 ///
 /// # Errors
-/// Those that end the command.
+/// Those that end the command; for a retryable write any other one too, after which its transaction has to be dropped.
 pub fn change_by_ids(
     store: &Store,
     namespace: &Namespace,
     of: &ByIds<'_>,
     env: &Env<'_>,
 ) -> Result<Vec<ByIdOutcome>> {
-    if store.is_bound() {
+    if store.is_bound() && of.statement.is_none() {
         return Ok(Vec::new());
     }
     let statements = &of.statements[..of.statements.len().min(BY_IDS_MAX)];
@@ -71,9 +76,10 @@ pub fn change_by_ids(
         keep_empty_timestamps: of.keep_empty_timestamps,
     };
     let done = on_collection((store, env), (namespace, false), &selection, how, |run| {
-        attempt(run, statements, collation)
+        attempt(run, statements, of.statement, collation)
     });
     match done {
+        Err(error) if of.statement.is_some() => Err(error),
         Err(error) if error.code() == Code::WRITE_CONFLICT || !ends_command(&error) => {
             Ok(Vec::new())
         }
@@ -84,6 +90,7 @@ pub fn change_by_ids(
 fn attempt(
     run: &Run<'_>,
     statements: &[ById<'_>],
+    named: Option<&dyn Fn(usize) -> Statement>,
     collation: Option<&'static Collation>,
 ) -> Result<Vec<ByIdOutcome>> {
     let Run { store, ref collection, how, env, .. } = *run;
@@ -99,7 +106,7 @@ fn attempt(
         keep_empty_timestamps: how.keep_empty_timestamps,
     };
     let mut keys = KeysWritten::default();
-    let written = store.write_once(options, &mut |txn| {
+    let work = &mut |txn: &mut WriteTxn<'_>| {
         let mut found: Vec<Option<Found>> = Vec::new();
         found.resize_with(ids.len(), || None);
         let mut bytes = Vec::new();
@@ -112,21 +119,34 @@ fn attempt(
             }
         })?;
         if too_large {
-            bail!(Code::WRITE_CONFLICT, "too large for one transaction");
+            bail!(Code::BAD_VALUE, "the documents are too large for one transaction");
         }
         let mut change =
             Changes { run, collation, parsed: None, arena: Bump::new(), new: Vec::new() };
-        let done = found[..count].iter().zip(statements).map(|(found, statement)| match found {
-            Some(Found { id, start, len }) => {
-                let doc = Doc::trusted(&bytes[*start..*start + *len]);
-                change.apply(txn, statement, (id, doc))
+        let mut done = Vec::with_capacity(count);
+        for (at, found) in found[..count].iter().enumerate() {
+            if let Some(named) = named {
+                txn.store().client().set_statement(Some(named(at)));
             }
-            None => Ok(ByIdOutcome::default()),
-        });
-        let done = done.collect::<Result<Vec<_>>>()?;
+            done.push(match found {
+                Some(Found { id, start, len }) => {
+                    let doc = Doc::trusted(&bytes[*start..*start + *len]);
+                    change.apply(txn, &statements[at], (id, doc))?
+                }
+                None => ByIdOutcome::default(),
+            });
+        }
         keys = txn.keys_written();
         Ok(done)
-    })?;
+    };
+    let written = match named {
+        None => store.write_once(options, work),
+        Some(_) => store.write(options, work),
+    };
+    if named.is_some() {
+        store.client().set_statement(None);
+    }
+    let written = written?;
     env.note_attempt(false, keys);
     let count = written.value.iter().filter(|done| done.matched).count() as u64;
     env.note_lookups(count);

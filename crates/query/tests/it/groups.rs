@@ -52,6 +52,7 @@ fn by_ids(fixture: &Fixture, ids: &[i64], change: Option<&str>) -> Vec<(bool, bo
     let statements: Vec<_> = ids.iter().map(|id| ById { id: Value::Int64(*id), update }).collect();
     let of = ByIds {
         statements: &statements,
+        statement: None,
         durability: Durability::Buffered,
         bypass_validation: false,
         keep_empty_timestamps: false,

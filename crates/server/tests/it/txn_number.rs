@@ -131,6 +131,58 @@ fn records_survive_the_server() {
     assert_eq!(count(&mut client, "c"), 3);
 }
 
+/// Statements by `_id` are executed together; each is recorded, whatever becomes of the others.
+#[test]
+fn statements_by_id_are_retried_one_by_one() {
+    let mut client = Client::new(&server_on(Arc::new(Memory::new()), Some("rs")));
+    admin(&mut client, "{replSetInitiate: 1}");
+    client.shell(
+        "{insert: 'c', documents: [{_id: 1, n: 0}, {_id: 2, n: 0}, {_id: 3, n: 'x'}, {_id: 4, n: 0}]}",
+    );
+    let values = |client: &mut Client| {
+        let found = client.shell("{find: 'c', sort: {_id: 1}, projection: {n: 1}}");
+        let docs = found.get("cursor").as_doc().unwrap().get("firstBatch");
+        docs.as_array()
+            .unwrap()
+            .iter()
+            .map(|doc| doc.as_doc().unwrap().get("n").to_string())
+            .collect::<Vec<String>>()
+    };
+    let add = |id: i32| format!("{{q: {{_id: {id}}}, u: {{$inc: {{n: 1}}}}}}");
+    let update = |ids: &[i32], number: i32| {
+        let updates = ids.iter().map(|id| add(*id)).collect::<Vec<_>>().join(", ");
+        format!(
+            "{{update: 'c', updates: [{updates}], ordered: false, {LSID}, txnNumber: NumberLong({number})}}"
+        )
+    };
+    // One id does not exist, and one occurs twice.
+    let all = update(&[1, 2, 9, 4, 1], 1);
+    assert_eq!(number(&client.shell(&all), "n"), 4);
+    let again = client.shell(&all);
+    assert_eq!((number(&again, "n"), number(&again, "nModified")), (4, 4));
+    assert_eq!(again.get("retriedStmtIds").to_string(), "[ 0, 1, 3, 4 ]");
+    let expected: Vec<String> = vec!["2".into(), "1".into(), "\"x\"".into(), "1".into()];
+    assert_eq!(expected, values(&mut client));
+    // One statement fails.
+    let all = update(&[1, 2, 3, 4], 2);
+    for _ in 0..2 {
+        let reply = client.shell(&all);
+        assert_eq!(number(&reply, "n"), 3);
+        assert!(reply.get("writeErrors").to_string().contains("index: 2"), "{reply:?}");
+    }
+    let expected: Vec<String> = vec!["3".into(), "2".into(), "\"x\"".into(), "2".into()];
+    assert_eq!(expected, values(&mut client));
+    let delete = format!(
+        "{{delete: 'c', deletes: [{{q: {{_id: 1}}, limit: 1}}, {{q: {{_id: 9}}, limit: 1}}, \
+         {{q: {{_id: 2}}, limit: 1}}], {LSID}, txnNumber: NumberLong(3)}}"
+    );
+    assert_eq!(number(&client.shell(&delete), "n"), 2);
+    let again = client.shell(&delete);
+    assert_eq!(number(&again, "n"), 2);
+    assert_eq!(again.get("retriedStmtIds").to_string(), "[ 0, 2 ]");
+    assert_eq!(count(&mut client, "c"), 2);
+}
+
 #[test]
 fn a_large_batch_is_answered_piece_by_piece() {
     let mut client = Client::new(&member());

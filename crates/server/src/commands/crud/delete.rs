@@ -96,7 +96,7 @@ fn run(cx: &mut Context<'_>, req: &Request<'_>, out: &mut DocWriter<'_>) -> Resu
 }
 
 /// How the deleted count of a statement is stored in the session's records.
-static DELETED: Codec<u64> = Codec {
+pub(super) static DELETED: Codec<u64> = Codec {
     write: |count| (*count > 0).then(|| nagi_bson::doc! { "n": (*count as i64) }),
     read: |doc| crate::number::truncate(doc.get("n")).unwrap_or(0) as u64,
 };

@@ -161,13 +161,13 @@ fn insert_once(
         ..*statement
     };
     let inserted = |outcome: &Option<InsertOutcome>| {
-        let outcome = outcome.as_ref()?;
+        let Some(outcome) = outcome else { return Vec::new() };
         let failed = |at: usize| outcome.errors.iter().any(|(failed, _)| *failed == at);
         // An ordered batch stops at its first error: the documents after it were not tried.
         let reached = if statement.ordered { outcome.count as usize } else { len };
         let new = (0..len).filter(|at| !failed(*at)).take(reached);
         let ids: Vec<i32> = new.filter(|at| !done[*at]).map(id).collect();
-        (!ids.is_empty()).then_some((ids, None))
+        if ids.is_empty() { Vec::new() } else { vec![(ids, None)] }
     };
     loop {
         let written = txn_number::recorded(cx, durability, &inserted, &mut |cx| {

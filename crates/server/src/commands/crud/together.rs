@@ -1,17 +1,19 @@
 //! Consecutive statements by `_id`, executed together ([`nagi_query::change_by_ids`]): they read their documents with
 //! two batched gets and commit once.
 //!
-//! Statements that the profile or a retryable write records one by one are executed one by one.
+//! The statements of a retryable write are recorded in the same commit. While the database is profiled, and so each
+//! statement has an entry of its own, they are executed one by one.
 
-use nagi_query::{ById, ByIdOutcome, ByIds, change_by_ids};
-use nagi_store::{Durability, Namespace};
+use nagi_query::{ById, ByIdOutcome, ByIds, UpdateOutcome, change_by_ids};
+use nagi_store::{Durability, Namespace, Statement};
 
+use super::delete::DELETED;
 use super::statement::{Kind, Running};
-use super::update::note_update;
+use super::update::{OUTCOME, note_update};
 use super::writes::{How, in_env};
 use crate::core::command::Done;
 use crate::core::command::prelude::*;
-use crate::core::txn_number;
+use crate::core::txn_number::{self, Executed};
 use crate::observe::slow;
 
 /// Fewer are not worth it.
@@ -47,7 +49,6 @@ impl Together {
     ) -> bool {
         at >= self.alone_until
             && let_vars.is_empty()
-            && !txn_number::is_retryable(cx)
             && !cx.in_transaction()
             && !slow::may_tell(cx.server, ns.database(), 0)
     }
@@ -69,12 +70,16 @@ impl Together {
         }
         let of = ByIds {
             statements: &group.statements,
+            statement: None,
             durability: if group.is_last { how.durability } else { Durability::Buffered },
             bypass_validation: how.bypass,
             keep_empty_timestamps: how.keep_empty_timestamps,
         };
         let running = Running::begin(cx, group.at);
-        let done = in_env(cx, |store, env| change_by_ids(store, group.ns, &of, env));
+        let done = match txn_number::is_retryable(cx) {
+            true => once(cx, req, group, &of),
+            false => in_env(cx, |store, env| change_by_ids(store, group.ns, &of, env)),
+        };
         let count = done.as_ref().map_or(1, Vec::len);
         let Some(last) = count.checked_sub(1) else {
             running.give_up(cx);
@@ -89,6 +94,50 @@ impl Together {
         });
         done
     }
+}
+
+/// Executes statements of a retryable write together with their records. If an earlier attempt executed one of them, or
+/// if one fails, none is executed.
+fn once(
+    cx: &mut Context<'_>,
+    req: &Request<'_>,
+    group: &Group<'_>,
+    of: &ByIds<'_>,
+) -> Result<Vec<ByIdOutcome>> {
+    let positions = 0..group.statements.len();
+    let ids: Vec<i32> = positions.map(|at| txn_number::statement_id(req, group.at + at)).collect();
+    if txn_number::any_executed(cx, &ids) {
+        return Ok(Vec::new());
+    }
+    let whole = txn_number::statement(cx);
+    let named = |at: usize| Statement { id: ids[at], ..whole };
+    let of = ByIds { statement: Some(&named), ..*of };
+    let executed = |done: &Vec<ByIdOutcome>| records(&group.statements, &ids, done);
+    let mut attempts = 0;
+    let done = txn_number::recorded(cx, of.durability, &executed, &mut |cx| {
+        attempts += 1;
+        if attempts > 1 {
+            bail!(Code::BAD_VALUE, "another client writes one of the documents");
+        }
+        in_env(cx, |store, env| change_by_ids(store, group.ns, &of, env))
+    });
+    match done {
+        Err(error) if nagi_query::ends_command(&error) => Err(error),
+        done => Ok(done.unwrap_or_default()),
+    }
+}
+
+/// The records of executed statements: what changed nothing may be executed again.
+fn records(statements: &[ById<'_>], ids: &[i32], done: &[ByIdOutcome]) -> Vec<Executed> {
+    let changed = |is_update: bool| -> Vec<i32> {
+        let all = statements.iter().zip(ids).zip(done);
+        let all = all.filter(|((of, _), done)| done.modified && of.update.is_some() == is_update);
+        all.map(|((_, id), _)| *id).collect()
+    };
+    let updated = UpdateOutcome { matched: 1, modified: 1, upserted: None };
+    let records =
+        [(changed(true), (OUTCOME.write)(&updated)), (changed(false), (DELETED.write)(&1))];
+    records.into_iter().filter(|(ids, _)| !ids.is_empty()).collect()
 }
 
 fn note(all: &mut Done, done: ByIdOutcome, is_update: bool) {

@@ -118,7 +118,7 @@ pub(super) fn note_update(done: &mut Done, matched: u64, modified: u64, upserted
 }
 
 /// How the outcome of a statement is stored in the session's records.
-static OUTCOME: Codec<UpdateOutcome> = Codec {
+pub(super) static OUTCOME: Codec<UpdateOutcome> = Codec {
     write: |done| {
         let changed = done.modified > 0 || done.upserted.is_some();
         changed.then(|| {

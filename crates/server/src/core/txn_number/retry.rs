@@ -103,6 +103,12 @@ pub(crate) fn executed(cx: &mut Context<'_>, statement: i32) -> Option<DocBuf> {
     Some(result)
 }
 
+/// Returns true if an earlier attempt executed one of these statements.
+pub(crate) fn any_executed(cx: &Context<'_>, statements: &[i32]) -> bool {
+    let executed = |scope: &Scope| statements.iter().any(|id| scope.executed.contains_key(id));
+    cx.scope.as_ref().is_some_and(|scope| executed(scope))
+}
+
 /// Converts the result of a statement to and from its stored form.
 pub(crate) struct Codec<T> {
     /// The stored form; `None` if nothing was written.
@@ -125,7 +131,10 @@ pub(crate) fn once<T>(
     if let Some(result) = executed(cx, statement) {
         return Ok((codec.read)(result.as_doc()));
     }
-    let write = |value: &T| (codec.write)(value).map(|result| (vec![statement], Some(result)));
+    let write = |value: &T| {
+        let result = (codec.write)(value);
+        result.map(|result| (vec![statement], Some(result))).into_iter().collect()
+    };
     let executing = Statement { id: statement, ..self::statement(cx) };
     cx.connection.store.client().set_statement(Some(executing));
     let done = recorded(cx, durability, &write, f);
@@ -133,30 +142,34 @@ pub(crate) fn once<T>(
     done
 }
 
-/// Executed statements: their ids, and the result if it is one statement.
-type Executed = (Vec<i32>, Option<DocBuf>);
+/// Executed statements: their ids, and the result that each of them had, if it is kept.
+pub(crate) type Executed = (Vec<i32>, Option<DocBuf>);
 
-/// Runs `f` in a store transaction and writes a record of the statements that `executed` derives from its value.
+/// Runs `f` in a store transaction and writes the records of the statements that `executed` derives from its value.
 pub(crate) fn recorded<T>(
     cx: &mut Context<'_>,
     durability: Durability,
-    executed: &dyn Fn(&T) -> Option<Executed>,
+    executed: &dyn Fn(&T) -> Vec<Executed>,
     f: &mut dyn FnMut(&mut Context<'_>) -> Result<T>,
 ) -> Result<T> {
     let server = cx.server;
     let watch = cx.watch();
     let check = || nagi_query::Interrupt::check(&watch);
     let options = WriteOptions { durability, interrupt: Some(&check), ..WriteOptions::default() };
-    let mut kept = None;
+    let mut kept = Vec::new();
     let store = Arc::clone(&cx.connection.store);
     let written = store.write_together(options, &mut |txn| {
-        kept = None;
+        kept.clear();
         cx.bound = Some(Arc::clone(txn.store()));
         let result = f(cx);
         cx.bound = None;
         let value = result?;
-        if let (Some((ids, result)), Some(scope)) = (executed(&value), &cx.scope) {
-            kept = Some(keep(txn.store(), scope, &ids, result.as_ref())?);
+        if let Some(scope) = &cx.scope {
+            for (ids, result) in executed(&value) {
+                kept.push(keep(txn.store(), scope, &ids, result.as_ref())?);
+            }
+        }
+        if !kept.is_empty() {
             if let Some((close, failed)) = server.settings.fail_points.numbered_write() {
                 cx.done.close |= close;
                 cx.done.unanswered |= close;
@@ -170,10 +183,10 @@ pub(crate) fn recorded<T>(
         scope.state.loaded = false;
     }
     let written = written?;
-    if let (Some(key), Some(scope)) = (kept, &mut cx.scope) {
+    if let (false, Some(scope)) = (kept.is_empty(), &mut cx.scope) {
         scope.state.records.retain(|old| old.number == scope.number);
-        scope.state.records.push(key);
-        server.clients.txn_sessions.record_writes.fetch_add(1, Relaxed);
+        server.clients.txn_sessions.record_writes.fetch_add(kept.len() as i64, Relaxed);
+        scope.state.records.append(&mut kept);
     }
     Ok(written.value)
 }
