@@ -112,6 +112,11 @@ pub trait States: Send {
     /// The memory of all states in bytes.
     fn bytes(&self) -> usize;
 
+    /// False if `add` never needs more memory for a group that exists.
+    fn grows(&self) -> bool {
+        true
+    }
+
     /// Removes all groups.
     fn clear(&mut self);
 }

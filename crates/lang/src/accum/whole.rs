@@ -89,6 +89,11 @@ impl States for WholeSums {
         Ok(())
     }
 
+    /// The change to wide sums takes memory.
+    fn grows(&self) -> bool {
+        matches!(self.0, Sums::Wide(_))
+    }
+
     #[inline]
     fn add(&mut self, at: usize, value: Value<'_>, _: &Vars<'_>) -> Result<()> {
         if let Sums::Small(small) = &mut self.0

@@ -9,7 +9,7 @@ use nagi_budget::meter;
 use nagi_error::Result;
 use nagi_store::{RecordId, RecordKey};
 
-use super::{Cx, Source, check_memory};
+use super::{Absorbed, Cx, Source, check_memory};
 
 /// Stack in bytes that must be left until the next check: for the frames of the stages, and for nested expressions
 /// and documents.
@@ -72,6 +72,11 @@ impl Source for Deep {
     fn advance(&mut self, cx: &mut Cx<'_>) -> Result<bool> {
         check_value_memory()?;
         on_enough(|| self.input.advance(cx))
+    }
+
+    fn absorb(&mut self, cx: &mut Cx<'_>) -> Result<Absorbed> {
+        check_value_memory()?;
+        on_enough(|| self.input.absorb(cx))
     }
 
     fn doc(&self) -> Doc<'_> {

@@ -8,7 +8,7 @@ use nagi_error::Result;
 use nagi_lang::filter::Filter;
 use nagi_store::RecordKey;
 
-use super::{Cx, Source, renew};
+use super::{Absorbed, Cx, Source, renew};
 
 pub(crate) struct Filtered {
     input: Box<dyn Source>,
@@ -38,6 +38,10 @@ impl Source for Filtered {
 
     fn doc(&self) -> Doc<'_> {
         self.input.doc()
+    }
+
+    fn absorb(&mut self, cx: &mut Cx<'_>) -> Result<Absorbed> {
+        self.input.absorb(cx)
     }
 
     over_input!();

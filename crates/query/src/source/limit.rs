@@ -6,7 +6,7 @@ use nagi_bson::Doc;
 use nagi_error::Result;
 use nagi_store::{RecordId, RecordKey};
 
-use super::{Cx, Source};
+use super::{Absorbed, Cx, Source};
 
 /// Passes on the first `left` documents.
 pub(crate) struct Limit {
@@ -29,6 +29,10 @@ impl Source for Limit {
         // At the end of a capped collection more documents may follow, so the limit is not reduced.
         self.left -= u64::from(more);
         Ok(more)
+    }
+
+    fn absorb(&mut self, cx: &mut Cx<'_>) -> Result<Absorbed> {
+        self.input.absorb(cx)
     }
 
     fn doc(&self) -> Doc<'_> {
@@ -93,6 +97,10 @@ impl Source for Skip {
 
     fn key(&self) -> Option<(&[u8], &[u8])> {
         self.input.key()
+    }
+
+    fn absorb(&mut self, cx: &mut Cx<'_>) -> Result<Absorbed> {
+        self.input.absorb(cx)
     }
 
     fn doc(&self) -> Doc<'_> {

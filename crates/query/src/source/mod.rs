@@ -23,7 +23,7 @@
 //! - After `save` a source holds no cursor of the engine. Documents lent by `doc` are invalid after `save`.
 //! - Metadata stays with its document through every source that keeps or reshapes documents. It exists only if the
 //!   pipeline uses it (`nagi_lang::expr::MetaSet`).
-//! - After `advance` has returned false it returns false again.
+//! - After `advance` has returned false it returns false again, unless its leaf gets its documents in portions.
 //! - The source returned by `split` yields exactly what would have followed, in the same order.
 
 use nagi_bson::{Doc, DocWriter};
@@ -71,6 +71,7 @@ mod nearest;
 mod parallel_scan;
 mod partition;
 mod pick;
+mod portion;
 mod queue;
 mod random;
 mod runs;
@@ -102,9 +103,10 @@ pub(crate) use limit::{Limit, Skip};
 pub(crate) use marked::{CURSOR, mark_plan, plan_root};
 pub(crate) use memory::Documents;
 pub(crate) use nearest::Nearest;
-pub(crate) use parallel_scan::{Gather, drain};
+pub(crate) use parallel_scan::{Gather, absorb, drain};
 pub(crate) use partition::{Partition, PartitionReader};
 pub(crate) use pick::Pick;
+pub(crate) use portion::{Absorbed, Portion, PortionReader, PortionSlot};
 pub(crate) use random::Random;
 pub(crate) use runs::Runs;
 pub(crate) use scan::{CollScan, Eof, IdLookup, ScanOptions};
@@ -147,6 +149,18 @@ pub(crate) trait Source: Send {
     /// be called next.
     fn ahead(&mut self, _cx: &mut Cx<'_>, _count: usize, _out: &mut Vec<RecordId>) -> Result<()> {
         Ok(())
+    }
+
+    /// Reads the documents that its leaf has at present, for a leaf that gets its documents in portions, and tells
+    /// what becomes of them. If it `Yields`, nothing was read, and the caller calls `advance` until it returns false.
+    fn absorb(&mut self, cx: &mut Cx<'_>) -> Result<Absorbed> {
+        match self.inputs() {
+            [input] => match input.absorb(cx)? {
+                Absorbed::Keeps => Ok(Absorbed::Keeps),
+                Absorbed::Yields | Absorbed::Unable => Ok(Absorbed::Unable),
+            },
+            _ => Ok(Absorbed::Unable),
+        }
     }
 
     /// The sources it reads from. `save`, `restore` and explain visit them.

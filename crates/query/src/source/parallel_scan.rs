@@ -25,7 +25,7 @@ use nagi_lang::expr::{System, Vars};
 use nagi_lang::script::Scripts;
 use nagi_store::{SharedReader, Store};
 
-use super::{Cx, Env, Interrupt, Source};
+use super::{Absorbed, Cx, Env, Interrupt, Source};
 
 /// Entries between two checks if the worker may continue: a few milliseconds.
 const SLICE: u64 = 4096;
@@ -78,6 +78,20 @@ pub(crate) fn drain<G: Gather>(
         all(&mut *later, into, cx)?;
     }
     Ok(Some(later))
+}
+
+/// Gathers what `input` has at present, for [`Source::absorb`].
+pub(crate) fn absorb<G: Gather>(
+    input: &mut dyn Source,
+    into: &mut G,
+    cx: &mut Cx<'_>,
+) -> Result<Absorbed> {
+    let absorbed = input.absorb(cx)?;
+    if absorbed != Absorbed::Yields {
+        return Ok(absorbed);
+    }
+    all(input, into, cx)?;
+    Ok(Absorbed::Keeps)
 }
 
 /// Releases the worker's core when dropped.

@@ -92,10 +92,8 @@ impl CollScan {
         }
     }
 
-    fn cursor(&mut self, cx: &Cx<'_>) -> Result<RecordCursor> {
-        if let Some(cursor) = self.cursor.take() {
-            return Ok(cursor);
-        }
+    /// Opens the cursor where the scan begins or continues.
+    fn open_cursor(&self, cx: &Cx<'_>) -> Result<RecordCursor> {
         let mut cursor = cx.reader.scan(&self.collection, self.forward)?;
         if let Some(last) = self.last.as_ref().or(self.options.resume_after.as_ref()) {
             self.check_place(last.key(), cx)?;
@@ -167,13 +165,17 @@ impl Source for CollScan {
         }
         let tracked = self.options.tracked || self.options.tailable;
         let mut seen = self.cursor.as_ref().filter(|_| tracked).map(|cursor| cursor.id().to_id());
-        let mut cursor = self.cursor(cx)?;
+        if self.cursor.is_none() {
+            self.cursor = Some(self.open_cursor(cx)?);
+        }
+        let Some(cursor) = &mut self.cursor else { return Ok(false) };
         while std::mem::take(&mut self.pending) || cursor.advance()? {
             if self.part.up_to.as_ref().is_some_and(|up_to| cursor.id() > up_to.key()) {
                 break;
             }
-            if let Err(error) = cx.tick().and_then(|()| cx.weigh(cursor.doc().as_bytes())) {
-                (self.cursor, self.pending) = (Some(cursor), true);
+            let doc = cursor.doc();
+            if let Err(error) = cx.tick().and_then(|()| cx.weigh(doc.as_bytes())) {
+                self.pending = true;
                 return Err(error);
             }
             self.stats.docs_examined += 1;
@@ -181,19 +183,19 @@ impl Source for CollScan {
             let matched = match &self.filter {
                 None => true,
                 Some(filter) => {
-                    let matched = filter.matches(cursor.doc(), &cx.matching(&self.arena))?;
+                    let matched = filter.matches(doc, &cx.matching(&self.arena))?;
                     renew(&mut self.arena);
                     matched
                 }
             };
             if matched {
-                self.cursor = Some(cursor);
                 return Ok(true);
             }
             if tracked {
                 seen = Some(cursor.id().to_id());
             }
         }
+        self.cursor = None;
         self.reach_end(seen);
         Ok(false)
     }

@@ -7,7 +7,7 @@ use nagi_bson::{DEPTH_MAX, Doc};
 use nagi_error::{Code, Result, err};
 use nagi_store::RecordKey;
 
-use super::{Cx, Source};
+use super::{Absorbed, Cx, Source};
 
 /// Passes on its input, but fails for a document nested deeper than one on the wire may be.
 pub(crate) struct Shallow {
@@ -37,6 +37,10 @@ impl Source for Shallow {
 
     fn doc(&self) -> Doc<'_> {
         self.input.doc()
+    }
+
+    fn absorb(&mut self, cx: &mut Cx<'_>) -> Result<Absorbed> {
+        self.input.absorb(cx)
     }
 
     over_input!();

@@ -9,8 +9,6 @@
 //! With a limit of k it is a top-k sort: it holds at most 2 k entries and cuts them back to the best k when full.
 //! Once there are k, documents after the last of them are not even copied. Keys are key strings, so comparing them
 //! is comparing bytes. Ties keep the order of the input.
-//! are merged while they are read. Keys are key strings, so comparing them is comparing bytes. Ties
-//! keep the order of the input.
 
 use std::sync::Arc;
 
@@ -24,8 +22,8 @@ use nagi_lang::{
 use nagi_store::{Index, RecordId, RecordKey, Spill, keystring};
 
 use super::{
-    Cx, Gather, Held, Random, Source, SourceStats, carry, document, drain, metadata, put_key,
-    runs::Runs,
+    Absorbed, Cx, Gather, Held, Random, Source, SourceStats, absorb, carry, document, drain,
+    metadata, put_key, runs::Runs,
 };
 
 /// Memory of an entry in addition to its document and key.
@@ -431,6 +429,10 @@ impl Source for Sort {
         }
         *next += 1;
         Ok(true)
+    }
+
+    fn absorb(&mut self, cx: &mut Cx<'_>) -> Result<Absorbed> {
+        absorb(&mut *self.inputs[0], &mut self.gathered, cx)
     }
 
     fn doc(&self) -> Doc<'_> {

@@ -3,7 +3,7 @@
 use nagi_lang::expr::Deps;
 
 use super::prelude::*;
-use crate::source::{Gather, drain};
+use crate::source::{Absorbed, Gather, absorb, drain};
 
 pub(super) static COUNT: StageSpec =
     StageSpec { name: "$count", shape: How::Same, parse, ..StageSpec::ROW };
@@ -16,6 +16,7 @@ struct Running {
     /// The input, and the source of its later part if it was split.
     inputs: Vec<Box<dyn Source>>,
     field: Box<str>,
+    counter: Counter,
     out: DocBuf,
     done: bool,
 }
@@ -47,6 +48,7 @@ impl Stage for Count {
         Box::new(Running {
             inputs: vec![input],
             field: self.field.clone(),
+            counter: Counter(0),
             out: DocBuf::new(),
             done: false,
         })
@@ -89,16 +91,19 @@ impl Source for Running {
         if std::mem::replace(&mut self.done, true) {
             return Ok(false);
         }
-        let mut counter = Counter(0);
-        let helper = drain(&mut *self.inputs[0], &mut counter, cx)?;
+        let helper = drain(&mut *self.inputs[0], &mut self.counter, cx)?;
         self.inputs.extend(helper);
-        let count = counter.0;
+        let count = self.counter.0;
         let value = match i32::try_from(count) {
             Ok(small) => Value::Int32(small),
             Err(_) => Value::Int64(count),
         };
         self.out = DocBuf::build(|out| out.put(&self.field, value));
         Ok(count > 0)
+    }
+
+    fn absorb(&mut self, cx: &mut Cx<'_>) -> Result<Absorbed> {
+        absorb(&mut *self.inputs[0], &mut self.counter, cx)
     }
 
     fn doc(&self) -> Doc<'_> {

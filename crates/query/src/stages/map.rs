@@ -5,6 +5,7 @@ use std::sync::Arc;
 use nagi_lang::expr::Eval;
 
 use super::prelude::*;
+use crate::source::Absorbed;
 
 /// Writes the output for a document.
 pub(super) trait Mapper: Send + Sync + 'static {
@@ -34,6 +35,10 @@ impl<M: Mapper> Source for Mapped<M> {
         self.mapper.map(&cx.eval_current(&*self.input, &self.arena), &mut self.out)?;
         renew(&mut self.arena);
         Ok(true)
+    }
+
+    fn absorb(&mut self, cx: &mut Cx<'_>) -> Result<Absorbed> {
+        self.input.absorb(cx)
     }
 
     fn doc(&self) -> Doc<'_> {

@@ -6,6 +6,7 @@ use nagi_bson::ValueBuf;
 use nagi_lang::project::Redact;
 
 use super::prelude::*;
+use crate::source::Absorbed;
 
 pub(super) static REDACT: StageSpec = StageSpec { name: "$redact", parse, ..StageSpec::ROW };
 
@@ -48,6 +49,10 @@ impl Source for Running {
             }
         }
         Ok(false)
+    }
+
+    fn absorb(&mut self, cx: &mut Cx<'_>) -> Result<Absorbed> {
+        self.input.absorb(cx)
     }
 
     fn doc(&self) -> Doc<'_> {

@@ -11,6 +11,7 @@ use super::{
     paths::{components, value_at, write_replaced},
     prelude::*,
 };
+use crate::source::Absorbed;
 
 pub(super) static UNWIND: StageSpec = StageSpec {
     name: "$unwind",
@@ -254,6 +255,10 @@ impl Source for Running {
                 return Ok(true);
             }
         }
+    }
+
+    fn absorb(&mut self, cx: &mut Cx<'_>) -> Result<Absorbed> {
+        self.input.absorb(cx)
     }
 
     fn doc(&self) -> Doc<'_> {

@@ -249,8 +249,7 @@ pub struct RecordCursor {
 impl RecordCursor {
     /// Moves to the next record; returns false at the end, and in every later call.
     pub fn advance(&mut self) -> Result<bool> {
-        let next = std::mem::replace(&mut self.next, Next::Step);
-        let moved = match (next, self.forward) {
+        let moved = match (&self.next, self.forward) {
             (Next::Step, true) => self.cursor.next(),
             (Next::Step, false) => self.cursor.prev(),
             (Next::First, true) => self.cursor.seek(&self.ident.bytes()),
@@ -260,10 +259,13 @@ impl RecordCursor {
             }
             // The least key after it.
             (Next::To(RecordId::Key(key)), true) => {
-                self.cursor.seek(&[&self.ident.bytes()[..], &key, &[0]].concat())
+                self.cursor.seek(&[&self.ident.bytes()[..], key, &[0]].concat())
             }
             (Next::To(id), false) => self.cursor.seek_back(&id.key().stored(self.ident)),
         };
+        if !matches!(self.next, Next::Step) {
+            self.next = Next::Step;
+        }
         let found = moved.map_err(engine)?;
         self.packed = found && record::is_packed(self.cursor.value());
         if self.packed {

@@ -62,7 +62,10 @@ impl Gather for Groups {
             states.add(at, accum.argument().eval(&eval)?, cx.vars)?;
         }
         renew(&mut self.arena);
-        self.fit(cx)
+        match is_new || self.states.iter().any(|states| states.grows()) {
+            true => self.fit(cx),
+            false => Ok(()),
+        }
     }
 
     /// The memory is halved. Groups beyond it are spilled, so spilling must be allowed.

@@ -25,7 +25,7 @@ use nagi_lang::{
 
 use self::groups::Groups;
 use super::prelude::*;
-use crate::source::{Runs, SourceStats, drain};
+use crate::source::{Absorbed, Runs, SourceStats, absorb, drain};
 
 pub(super) static GROUP: StageSpec = StageSpec { name: "$group", parse, ..StageSpec::ROW };
 
@@ -190,6 +190,10 @@ impl Source for Running {
                 Ok(true)
             }
         }
+    }
+
+    fn absorb(&mut self, cx: &mut Cx<'_>) -> Result<Absorbed> {
+        absorb(&mut *self.inputs[0], &mut self.gathered, cx)
     }
 
     fn doc(&self) -> Doc<'_> {

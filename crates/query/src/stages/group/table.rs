@@ -101,11 +101,26 @@ impl Table {
             }
             if (place >> 32) as u32 == hash {
                 let number = place as u32 as usize - 1;
-                if collation::equal(self.key(number), key, collation) {
+                if self.has_bytes(number, key) || collation::equal(self.key(number), key, collation)
+                {
                     return (number, false);
                 }
             }
             at = (at + 1) & mask;
+        }
+    }
+
+    /// True if a key is the same value of the same type as the key with this number, which most equal keys are. False
+    /// says nothing: equal keys may differ in their types.
+    #[inline]
+    fn has_bytes(&self, number: usize, key: Value<'_>) -> bool {
+        let slot = self.slots.at(number);
+        let inline = |bytes: &[u8]| slot.bytes[..bytes.len()] == *bytes;
+        match (key, slot.kind) {
+            (Value::Int32(n), Type::Int) => inline(&n.to_le_bytes()),
+            (Value::Int64(n), Type::Long) => inline(&n.to_le_bytes()),
+            (Value::ObjectId(id), Type::ObjectId) => inline(id),
+            _ => false,
         }
     }
 
