@@ -88,6 +88,10 @@ unsafe extern "C" {
         options: *mut rocksdb_block_based_table_options_t,
         block_cache: *mut rocksdb_cache_t,
     );
+    pub fn rocksdb_block_based_options_set_block_restart_interval(
+        opt: *mut rocksdb_block_based_table_options_t,
+        v: libc::c_int,
+    );
     pub fn rocksdb_block_based_options_set_block_size(
         opt: *mut rocksdb_block_based_table_options_t,
         v: usize,
