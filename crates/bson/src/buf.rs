@@ -99,6 +99,12 @@ impl ValueBuf {
         }
     }
 
+    /// Replaces the value; the memory is used again.
+    pub fn set(&mut self, value: Value<'_>) {
+        self.0.clear();
+        DocWriter::new(&mut self.0).put("", value);
+    }
+
     /// The number of bytes that it has allocated, for accounting.
     pub fn heap_bytes(&self) -> usize {
         self.0.capacity()

@@ -22,7 +22,7 @@ use crate::{
         execution::{Take, check_still_there},
         find::{self},
     },
-    source::{Cx, Env, ExecutionStats, sum_stats},
+    source::{Cx, Env, ExecutionStats, Gather, Source, drain, sum_stats},
 };
 
 /// The arguments of `distinct`.
@@ -58,16 +58,34 @@ pub struct DistinctStats {
     pub stats: ExecutionStats,
 }
 
-/// The values seen so far, in a hash table with chains for equal hashes.
-#[derive(Default)]
-struct Seen {
+/// The values at a path seen so far, in a hash table with chains for equal hashes.
+struct Seen<'p> {
+    path: &'p FieldPath,
     values: Vec<(ValueBuf, Option<u32>)>,
     heads: HashMap<u64, u32, foldhash::fast::RandomState>,
     bytes: usize,
     collation: Option<&'static Collation>,
 }
 
-impl Seen {
+impl<'p> Seen<'p> {
+    fn new(path: &'p FieldPath, collation: Option<&'static Collation>) -> Seen<'p> {
+        Seen { path, values: Vec::new(), heads: HashMap::default(), bytes: 0, collation }
+    }
+
+    /// Adds the values at the path: each element of an array, otherwise the value; nothing if it is missing.
+    fn collect(&mut self, doc: Doc<'_>, env: &Env<'_>) -> Result<()> {
+        let mut outcome = Ok(());
+        path::any(doc, self.path, path::Leaf::Whole, &mut |value, _| {
+            outcome = match value {
+                Value::Missing => Ok(()),
+                Value::Array(array) => array.iter().try_for_each(|element| self.add(element, env)),
+                value => self.add(value, env),
+            };
+            Ok(outcome.is_err())
+        })?;
+        outcome
+    }
+
     fn add(&mut self, value: Value<'_>, env: &Env<'_>) -> Result<()> {
         env.check_memory(0)?;
         let hash = collation::hash_of(value, self.collation);
@@ -88,6 +106,21 @@ impl Seen {
         self.values.push((value, head));
         self.heads.insert(hash, (self.values.len() - 1) as u32);
         Ok(())
+    }
+}
+
+impl Gather for Seen<'_> {
+    fn take(&mut self, input: &dyn Source, cx: &Cx<'_>) -> Result<()> {
+        self.collect(input.doc(), cx.env)
+    }
+
+    /// Both together may hold twice the limit until they are joined, which is little.
+    fn beside(&mut self) -> Option<Self> {
+        Some(Seen::new(self.path, self.collation))
+    }
+
+    fn join(&mut self, later: Self, cx: &Cx<'_>) -> Result<()> {
+        later.values.iter().try_for_each(|(value, _)| self.add(value.value(), cx.env))
     }
 }
 
@@ -133,7 +166,7 @@ pub fn distinct(
     }
     let path = FieldPath::new(request.key);
     let collation = collating::by_name(store, request.namespace, request.collation)?;
-    let mut seen = Seen { collation, ..Seen::default() };
+    let mut seen = Seen::new(&path, collation);
     let mut stats = DistinctStats::default();
     if store.collection(request.namespace).is_some_and(|c| c.is_view()) {
         let pipeline = ArrayBuf::build(|out| {
@@ -147,7 +180,7 @@ pub fn distinct(
         };
         let mut execution = aggregate::aggregate(store, &on_view, env)?;
         execution.batch(env.interrupt(), &mut |doc| {
-            collect(doc, &path, &mut seen, env)?;
+            seen.collect(doc, env)?;
             Ok(Take::More)
         })?;
         stats.plan_summary = execution.plan_summary().to_owned();
@@ -158,30 +191,16 @@ pub fn distinct(
         let mut cx = Cx { store, reader: snapshot.reader(), vars: &vars, env };
         let mut plan = plan_distinct(store, request, &mut cx)?;
         let mut source = plan.start_top(env);
-        while source.advance(&mut cx)? {
-            collect(source.doc(), &path, &mut seen, env)?;
-        }
+        let later = drain(&mut *source, &mut seen, &mut cx)?;
         env.note_stages(&plan, &mut *source);
         stats.plan_summary = find::summary(&plan);
         stats.stats = ExecutionStats::of(plan.planned());
-        sum_stats(&mut *source, &mut stats.stats);
+        for source in [Some(source), later].iter_mut().flatten() {
+            sum_stats(&mut **source, &mut stats.stats);
+        }
         let collection = store.collection(request.namespace);
         check_still_there(store, &find::reads(collection, &plan))?;
     }
     seen.values.iter().for_each(|(value, _)| out.push(value.value()));
     Ok(stats)
-}
-
-/// Adds the values at the path: each element of an array, otherwise the value; nothing if it is missing.
-fn collect(doc: Doc<'_>, path: &FieldPath, seen: &mut Seen, env: &Env<'_>) -> Result<()> {
-    let mut outcome = Ok(());
-    path::any(doc, path, path::Leaf::Whole, &mut |value, _| {
-        outcome = match value {
-            Value::Missing => Ok(()),
-            Value::Array(array) => array.iter().try_for_each(|element| seen.add(element, env)),
-            value => seen.add(value, env),
-        };
-        Ok(outcome.is_err())
-    })?;
-    outcome
 }

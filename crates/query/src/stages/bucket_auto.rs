@@ -5,7 +5,6 @@ use std::sync::Arc;
 use nagi_bson::{ValueBuf, compare};
 use nagi_lang::{
     accum::{AccumSpec, Accumulator},
-    collation,
     expr::{Deps, Expr},
 };
 
@@ -15,7 +14,7 @@ use super::{
     granularity::Granularity,
     prelude::*,
 };
-use crate::source::SourceStats;
+use crate::source::{Absorbed, Gather, SourceStats, absorb, drain};
 
 pub(super) static BUCKET_AUTO: StageSpec =
     StageSpec { name: "$bucketAuto", parse, ..StageSpec::ROW };
@@ -29,8 +28,23 @@ struct Plan {
     group_by: Expr,
     buckets: usize,
     limits: Limits,
-    output: Vec<(Box<str>, AccumSpec)>,
+    output: Vec<Output>,
     granularity: Option<Granularity>,
+}
+
+/// A field of the output.
+struct Output {
+    name: Box<str>,
+    accum: AccumSpec,
+    /// The name of its argument in rows.
+    argument: Box<str>,
+}
+
+impl Output {
+    /// The argument, if it is the same for all documents; then it is not stored in rows.
+    fn constant(&self) -> Option<Value<'_>> {
+        self.accum.argument().as_const()
+    }
 }
 
 fn parse(spec: Value<'_>, cx: &mut PipelineCx<'_>) -> Result<Box<dyn Stage>> {
@@ -78,6 +92,11 @@ fn parse(spec: Value<'_>, cx: &mut PipelineCx<'_>) -> Result<Box<dyn Stage>> {
             vec![("count".into(), AccumSpec::parse("$sum", Value::Int32(1), &mut cx.lang())?)]
         }
     };
+    let output = output.into_iter().enumerate().map(|(at, (name, accum))| Output {
+        name,
+        accum,
+        argument: at.to_string().into(),
+    });
     let plan = Arc::new(Plan {
         group_by,
         buckets,
@@ -86,7 +105,7 @@ fn parse(spec: Value<'_>, cx: &mut PipelineCx<'_>) -> Result<Box<dyn Stage>> {
             memory_bytes_max: cx.options.memory.bucket_auto,
             allow_disk_use: cx.options.allow_disk_use,
         },
-        output,
+        output: output.collect(),
         granularity,
     });
     Ok(Box::new(BucketAuto { plan, text: ValueBuf::new(spec) }))
@@ -134,13 +153,12 @@ fn output(value: Value<'_>, cx: &PipelineCx<'_>) -> Result<Vec<(Box<str>, AccumS
 impl Stage for BucketAuto {
     fn open(&self, input: Box<dyn Source>) -> Box<dyn Source> {
         Box::new(Running {
-            input,
+            inputs: vec![input],
             plan: self.plan.clone(),
-            filled: false,
+            gathering: Some(Gathering::new(&self.plan)),
             done: Vec::new(),
             next: 0,
             stats: SourceStats::default(),
-            arena: Bump::new(),
         })
     }
 
@@ -154,7 +172,7 @@ impl Stage for BucketAuto {
 
     fn needs(&self, deps: &mut Deps) -> bool {
         self.plan.group_by.deps(deps);
-        self.plan.output.iter().for_each(|(_, accum)| accum.deps(deps));
+        self.plan.output.iter().for_each(|field| field.accum.deps(deps));
         !deps.whole
     }
 }
@@ -166,38 +184,74 @@ struct OneBucket {
 }
 
 struct Running {
-    input: Box<dyn Source>,
+    /// The input, and the source of its later part if it was split.
+    inputs: Vec<Box<dyn Source>>,
     plan: Arc<Plan>,
-    filled: bool,
+    /// The rows of the input; none after they were distributed.
+    gathering: Option<Gathering>,
     done: Vec<DocBuf>,
     /// Number of documents of `done` that were returned.
     next: usize,
     stats: SourceStats,
+}
+
+/// Makes rows of documents.
+struct Gathering {
+    plan: Arc<Plan>,
+    rows: Gathered,
     arena: Bump,
+}
+
+impl Gathering {
+    fn new(plan: &Arc<Plan>) -> Gathering {
+        Gathering { plan: plan.clone(), rows: Gathered::new(plan.limits), arena: Bump::new() }
+    }
+}
+
+impl Gather for Gathering {
+    fn take(&mut self, input: &dyn Source, cx: &Cx<'_>) -> Result<()> {
+        let eval = cx.eval_current(input, &self.arena);
+        let key = match self.plan.group_by.eval(&eval)? {
+            Value::Missing => Value::Null,
+            key => key,
+        };
+        let output = &self.plan.output;
+        let arguments = |out: &mut DocWriter<'_>| {
+            for field in output.iter().filter(|field| field.constant().is_none()) {
+                out.put(&field.argument, field.accum.argument().eval(&eval)?);
+            }
+            Ok(())
+        };
+        self.rows.add(key, arguments, cx)?;
+        renew(&mut self.arena);
+        Ok(())
+    }
+
+    fn beside(&mut self) -> Option<Gathering> {
+        let rows = self.rows.beside()?;
+        Some(Gathering { rows, ..Gathering::new(&self.plan) })
+    }
+
+    fn join(&mut self, later: Gathering, cx: &Cx<'_>) -> Result<()> {
+        self.rows.join(later.rows, cx)
+    }
+
+    fn alone(&mut self) {
+        self.rows.alone();
+    }
 }
 
 impl Running {
     fn fill(&mut self, cx: &mut Cx<'_>) -> Result<()> {
-        let mut gathered = Gathered::default();
-        while self.input.advance(cx)? {
-            renew(&mut self.arena);
-            let eval = cx.eval_current(&*self.input, &self.arena);
-            let key = match self.plan.group_by.eval(&eval)? {
-                Value::Missing => ValueBuf::new(Value::Null),
-                key => ValueBuf::new(key),
-            };
-            let mut arguments = Vec::with_capacity(self.plan.output.len());
-            for (_, accum) in &self.plan.output {
-                arguments.push(ValueBuf::new(accum.argument().eval(&eval)?));
-            }
-            gathered.add(Row { key, arguments: arguments.into() }, self.plan.limits, cx)?;
-        }
-        let (mut rows, spilled) = gathered.sorted(self.plan.limits, cx)?;
+        let Some(gathering) = &mut self.gathering else { return Ok(()) };
+        let helper = drain(&mut *self.inputs[0], gathering, cx)?;
+        self.inputs.extend(helper);
+        let Some(gathering) = self.gathering.take() else { return Ok(()) };
+        let (mut rows, spilled) = gathering.rows.sorted(cx)?;
         self.stats = spilled;
         let buckets = distribute(&self.plan, &mut rows, cx)?;
         let finished = buckets.into_iter().map(|bucket| finish(&self.plan, bucket, cx));
         self.done = finished.collect::<Result<_>>()?;
-        self.filled = true;
         Ok(())
     }
 }
@@ -205,32 +259,35 @@ impl Running {
 /// Divides the sorted rows into buckets. Equal values stay together; the last bucket takes the rest.
 fn distribute(plan: &Plan, rows: &mut Rows, cx: &Cx<'_>) -> Result<Vec<OneBucket>> {
     let size = (rows.total as f64 / plan.buckets as f64).round().max(1.0) as usize;
-    let own = plan.limits.collation;
     let mut buckets: Vec<OneBucket> = Vec::new();
-    while let Some(first) = rows.peek() {
-        let mut min = first.key.clone();
+    // The sort key and the group key of the last row that was taken.
+    let (mut last_key, mut last) = (Vec::new(), ValueBuf::new(Value::Null));
+    while let Some(first) = rows.current()? {
+        let mut min = ValueBuf::new(first.group_key());
         let share = if buckets.len() + 1 == plan.buckets { usize::MAX } else { size };
         let mut states = started(plan, cx)?;
-        let mut max = min.clone();
         let mut taken = 0;
         while taken < share
-            && let Some(row) = rows.take()?
+            && let Some(row) = rows.current()?
         {
-            add(&mut states, &row, cx)?;
-            max = row.key;
+            add(plan, &mut states, row, cx)?;
+            last_key.clear();
+            last_key.extend_from_slice(row.key);
+            last.set(row.group_key());
             taken += 1;
+            rows.step()?;
         }
-        if let Some(granularity) = &plan.granularity {
-            max = ValueBuf::new(granularity.round_up(max.value())?);
-        }
-        let belongs = |row: &Row| match plan.granularity {
-            Some(_) => compare::values(row.key.value(), max.value()).is_lt(),
-            None => collation::equal(row.key.value(), max.value(), own),
+        let max = match &plan.granularity {
+            Some(granularity) => ValueBuf::new(granularity.round_up(last.value())?),
+            None => last.clone(),
         };
-        while rows.peek().is_some_and(belongs)
-            && let Some(row) = rows.take()?
-        {
-            add(&mut states, &row, cx)?;
+        let belongs = |row: &Row<'_>| match plan.granularity {
+            Some(_) => compare::values(row.group_key(), max.value()).is_lt(),
+            None => row.key == last_key,
+        };
+        while let Some(row) = rows.current()?.filter(belongs) {
+            add(plan, &mut states, row, cx)?;
+            rows.step()?;
         }
         match (buckets.last_mut(), &plan.granularity) {
             (Some(before), None) => before.max = min.clone(),
@@ -246,18 +303,17 @@ fn distribute(plan: &Plan, rows: &mut Rows, cx: &Cx<'_>) -> Result<Vec<OneBucket
 }
 
 fn started(plan: &Plan, cx: &Cx<'_>) -> Result<Vec<Box<dyn Accumulator>>> {
-    let mut states: Vec<_> = plan.output.iter().map(|(_, accum)| accum.new_state()).collect();
+    let mut states: Vec<_> = plan.output.iter().map(|field| field.accum.new_state()).collect();
     for state in &mut states {
         state.start(Value::Null, cx.vars, cx.env.now_ms())?;
     }
     Ok(states)
 }
 
-fn add(states: &mut [Box<dyn Accumulator>], row: &Row, cx: &Cx<'_>) -> Result<()> {
+fn add(plan: &Plan, states: &mut [Box<dyn Accumulator>], row: Row<'_>, cx: &Cx<'_>) -> Result<()> {
     cx.pass()?;
-    for (at, state) in states.iter_mut().enumerate() {
-        // A missing argument at the end of a spilled row.
-        let argument = row.arguments.get(at).map_or(Value::Missing, ValueBuf::value);
+    for (field, state) in plan.output.iter().zip(states) {
+        let argument = field.constant().unwrap_or_else(|| row.argument(&field.argument));
         state.add_in(argument, cx.vars)?;
     }
     Ok(())
@@ -274,21 +330,26 @@ fn finish(plan: &Plan, mut bucket: OneBucket, cx: &Cx<'_>) -> Result<DocBuf> {
             id.put("min", bucket.min.value());
             id.put("max", bucket.max.value());
         });
-        for ((name, _), state) in plan.output.iter().zip(&mut bucket.states) {
-            state.finish(out.slot(name));
+        for (field, state) in plan.output.iter().zip(&mut bucket.states) {
+            state.finish(out.slot(&field.name));
         }
     }))
 }
 
 impl Source for Running {
     fn advance(&mut self, cx: &mut Cx<'_>) -> Result<bool> {
-        if !self.filled {
-            self.fill(cx)?;
-        }
+        self.fill(cx)?;
         cx.pass()?;
         let more = self.next < self.done.len();
         self.next += usize::from(more);
         Ok(more)
+    }
+
+    fn absorb(&mut self, cx: &mut Cx<'_>) -> Result<Absorbed> {
+        match &mut self.gathering {
+            Some(gathering) => absorb(&mut *self.inputs[0], gathering, cx),
+            None => Ok(Absorbed::Unable),
+        }
     }
 
     fn doc(&self) -> Doc<'_> {
@@ -296,7 +357,7 @@ impl Source for Running {
     }
 
     fn inputs(&mut self) -> &mut [Box<dyn Source>] {
-        slice::from_mut(&mut self.input)
+        &mut self.inputs
     }
 
     fn stats(&self) -> SourceStats {
@@ -308,6 +369,6 @@ impl Source for Running {
     }
 
     fn restore(&mut self, cx: &mut Cx<'_>) -> Result<()> {
-        if self.filled { Ok(()) } else { self.input.restore(cx) }
+        if self.gathering.is_none() { Ok(()) } else { self.inputs[0].restore(cx) }
     }
 }

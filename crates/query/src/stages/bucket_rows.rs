@@ -1,27 +1,74 @@
 //! The rows of a `$bucketAuto` in the order of their keys: in memory, or merged from runs on disk.
+//!
+//! ```text
+//!   rows:    first bytes of the sort key | place                 sorted; most keys differ in these bytes
+//!   pages:   sort key | {"": group key, "0": argument, ..} ...   in the order of arrival
+//! ```
+//!
+//! Sort keys are key strings, so comparing them is comparing bytes. A row needs no allocation of its own.
 
-use nagi_bson::ValueBuf;
-use nagi_lang::collation::{self, Collation};
+use nagi_lang::collation::Collation;
 use nagi_lang::ordered;
-use nagi_store::Spill;
+use nagi_store::{Spill, keystring};
 
-use super::{group::key_value, prelude::*};
+use super::prelude::*;
 use crate::source::{Held, Runs, SourceStats};
 
-/// Memory of a row in addition to its values, in bytes; and of each argument.
-const ROW_BYTES: usize = 48;
-const ARGUMENT_BYTES: usize = 24;
+/// Pages double in size up to this.
+const PAGE_BYTES: std::ops::RangeInclusive<usize> = 1 << 12..=1 << 20;
 
-/// The row of a document: the value it is grouped by, and the arguments of the accumulators.
-pub(super) struct Row {
-    pub(super) key: ValueBuf,
-    pub(super) arguments: Box<[ValueBuf]>,
+/// The place of a row in the pages.
+#[derive(Clone, Copy)]
+struct Place {
+    /// The first bytes of the sort key, as a number with the same order.
+    prefix: u64,
+    page: u32,
+    start: u32,
+    key_len: u32,
+    len: u32,
 }
 
-impl Row {
-    fn bytes(&self) -> usize {
-        let arguments = self.arguments.iter().map(|v| v.heap_bytes() + ARGUMENT_BYTES);
-        self.key.heap_bytes() + ROW_BYTES + arguments.sum::<usize>()
+/// The bytes of rows.
+#[derive(Default)]
+struct Pages(Vec<Vec<u8>>);
+
+impl Pages {
+    /// A page with `len` free bytes. Returns true if it is new.
+    fn page_for(&mut self, len: usize, bytes: usize) -> bool {
+        let fits = |page: &Vec<u8>| page.capacity() - page.len() >= len;
+        if self.0.last().is_some_and(fits) {
+            return false;
+        }
+        let size = bytes.clamp(*PAGE_BYTES.start(), *PAGE_BYTES.end()).max(len);
+        self.0.push(Vec::with_capacity(size));
+        true
+    }
+
+    fn row(&self, place: Place) -> Row<'_> {
+        let start = place.start as usize;
+        let bytes = &self.0[place.page as usize][start..start + place.len as usize];
+        let (key, values) = bytes.split_at(place.key_len as usize);
+        Row { key, values: Doc::trusted(values) }
+    }
+}
+
+/// The row of a document.
+#[derive(Clone, Copy)]
+pub(super) struct Row<'r> {
+    /// Its bytes are ordered as the values are that documents are grouped by.
+    pub(super) key: &'r [u8],
+    values: Doc<'r>,
+}
+
+impl<'r> Row<'r> {
+    /// The value that the document is grouped by.
+    pub(super) fn group_key(&self) -> Value<'r> {
+        self.values.first().map_or(Value::Null, |element| element.value())
+    }
+
+    /// The stored arguments by name; one that is missing was not written.
+    pub(super) fn argument(&self, name: &str) -> Value<'r> {
+        self.values.get(name)
     }
 }
 
@@ -34,30 +81,116 @@ pub(super) struct Limits {
 }
 
 /// Rows in the order of arrival.
-#[derive(Default)]
 pub(super) struct Gathered {
-    rows: Vec<Row>,
-    held_bytes: usize,
+    limits: Limits,
+    /// The part of the limit that this half may use.
+    memory_bytes_max: usize,
+    rows: Vec<Place>,
+    pages: Pages,
+    /// Memory of the pages.
+    page_bytes: usize,
     held: Held,
-    spill: Option<Spill>,
+    /// Spills, in the order of their documents.
+    spills: Vec<Spill>,
     total: usize,
+    /// The next row.
+    next: Vec<u8>,
 }
 
 impl Gathered {
-    /// Adds a row. Rows beyond the memory limit are spilled.
+    pub(super) fn new(limits: Limits) -> Gathered {
+        Gathered {
+            limits,
+            memory_bytes_max: limits.memory_bytes_max,
+            rows: Vec::new(),
+            pages: Pages::default(),
+            page_bytes: 0,
+            held: Held::default(),
+            spills: Vec::new(),
+            total: 0,
+            next: Vec::new(),
+        }
+    }
+
+    /// Adds the row of a document with this group key; `arguments` writes the arguments. Rows beyond the memory limit
+    /// are spilled.
     ///
     /// # Errors
-    /// 292 if spilling is not allowed, 146 if the server's memory is exhausted.
-    pub(super) fn add(&mut self, row: Row, limits: Limits, cx: &Cx<'_>) -> Result<()> {
-        self.held_bytes += row.bytes();
+    /// 292 if spilling is not allowed, 146 if the server's memory is exhausted; those of `arguments`.
+    pub(super) fn add(
+        &mut self,
+        key: Value<'_>,
+        arguments: impl FnOnce(&mut DocWriter<'_>) -> Result<()>,
+        cx: &Cx<'_>,
+    ) -> Result<()> {
+        self.next.clear();
+        let keyed = self.limits.collation.and_then(|collation| collation.keyed(key));
+        let ordered = keyed.as_ref().map_or(key, |keyed| keyed.value());
+        keystring::append(ordered, false, &mut self.next);
+        let key_len = self.next.len();
+        let mut values = DocWriter::new(&mut self.next);
+        values.put("", key);
+        arguments(&mut values)?;
+        values.finish();
+        let len = self.next.len();
+        if self.pages.page_for(len, self.page_bytes) {
+            self.page_bytes += self.pages.0.last().map_or(0, Vec::capacity);
+        }
+        let number = self.pages.0.len() - 1;
+        let page = &mut self.pages.0[number];
+        self.rows.push(Place {
+            prefix: prefix(&self.next[..key_len]),
+            page: number as u32,
+            start: page.len() as u32,
+            key_len: key_len as u32,
+            len: len as u32,
+        });
+        page.extend_from_slice(&self.next);
         self.total += 1;
-        self.rows.push(row);
-        let most = limits.memory_bytes_max;
-        if self.held_bytes <= most && self.held.fits(cx, self.held_bytes) {
+        self.fit(cx)
+    }
+
+    /// An empty one for later documents; none if both could not spill. Both get half of the memory.
+    pub(super) fn beside(&mut self) -> Option<Gathered> {
+        if !self.limits.allow_disk_use {
+            return None;
+        }
+        self.memory_bytes_max = self.limits.memory_bytes_max / 2;
+        Some(Gathered { memory_bytes_max: self.memory_bytes_max, ..Gathered::new(self.limits) })
+    }
+
+    pub(super) fn alone(&mut self) {
+        self.memory_bytes_max = self.limits.memory_bytes_max;
+    }
+
+    /// Appends rows that came after all of its own.
+    pub(super) fn join(&mut self, mut later: Gathered, cx: &Cx<'_>) -> Result<()> {
+        self.total += later.total;
+        if !later.spills.is_empty() {
+            if !self.rows.is_empty() {
+                self.write_run(cx)?;
+            }
+            self.spills.append(&mut later.spills);
+        }
+        let pages = self.pages.0.len() as u32;
+        self.pages.0.append(&mut later.pages.0);
+        self.page_bytes += later.page_bytes;
+        let moved = later.rows.into_iter().map(|row| Place { page: row.page + pages, ..row });
+        self.rows.extend(moved);
+        self.fit(cx)
+    }
+
+    fn bytes(&self) -> usize {
+        self.page_bytes + self.rows.capacity() * size_of::<Place>()
+    }
+
+    fn fit(&mut self, cx: &Cx<'_>) -> Result<()> {
+        let (bytes, most) = (self.bytes(), self.memory_bytes_max);
+        if bytes <= most && self.held.fits(cx, bytes) {
             return Ok(());
         }
-        if !limits.allow_disk_use {
-            if self.held_bytes <= most {
+        if !self.limits.allow_disk_use {
+            if bytes <= most {
                 bail!(Code::EXCEEDED_MEMORY_LIMIT, "{}", Held::FULL);
             }
             bail!(
@@ -66,104 +199,101 @@ impl Gathered {
                  sorting. Aborting operation. Pass allowDiskUse:true to opt in."
             );
         }
-        self.write_run(limits, cx)
+        self.write_run(cx)
     }
 
-    fn order(&mut self, limits: Limits, cx: &Cx<'_>) -> Result<()> {
-        let own = limits.collation;
-        let by_key = |a: &Row, b: &Row| collation::values(a.key.value(), b.key.value(), own);
+    /// Sorts the rows in memory; equal ones keep the order of arrival.
+    fn order(&mut self, cx: &Cx<'_>) -> Result<()> {
+        let pages = &self.pages;
+        let by_key = |a: &Place, b: &Place| {
+            a.prefix.cmp(&b.prefix).then_with(|| pages.row(*a).key.cmp(pages.row(*b).key))
+        };
         ordered::order(&mut self.rows, &by_key, &mut || cx.pass())
     }
 
-    fn write_run(&mut self, limits: Limits, cx: &Cx<'_>) -> Result<()> {
-        self.order(limits, cx)?;
-        let mut spill = self.spill.take().unwrap_or_else(|| cx.store.spill());
+    fn write_run(&mut self, cx: &Cx<'_>) -> Result<()> {
+        self.order(cx)?;
+        if self.spills.is_empty() {
+            self.spills.push(cx.store.spill());
+        }
+        let Some(spill) = self.spills.last_mut() else { return Ok(()) };
+        let pages = std::mem::take(&mut self.pages);
         let mut rows = std::mem::take(&mut self.rows).into_iter();
         spill.write_run(&mut |key, value| {
-            let Some(row) = rows.next() else { return Ok(false) };
+            let Some(place) = rows.next() else { return Ok(false) };
             cx.pass()?;
-            DocWriter::new(key).put("", row.key.value());
-            let mut arguments = DocWriter::new(value);
-            for (at, argument) in row.arguments.iter().enumerate() {
-                arguments.put(&at.to_string(), argument.value());
-            }
+            let row = pages.row(place);
+            key.extend_from_slice(row.key);
+            value.extend_from_slice(row.values.as_bytes());
             Ok(true)
         })?;
-        self.held_bytes = 0;
+        self.page_bytes = 0;
         self.held.keep(0);
-        self.spill = Some(spill);
         Ok(())
     }
 
     /// All rows by key, equal ones in the order of arrival; and the counters of spilling.
-    pub(super) fn sorted(mut self, limits: Limits, cx: &Cx<'_>) -> Result<(Rows, SourceStats)> {
+    pub(super) fn sorted(mut self, cx: &Cx<'_>) -> Result<(Rows, SourceStats)> {
         let mut spilled = SourceStats::default();
-        let own = limits.collation;
-        let order = |a: &[u8], b: &[u8]| collation::values(key_value(a), key_value(b), own);
-        let from = match self.spill.is_some() {
-            false => {
-                self.order(limits, cx)?;
-                From::Memory(self.rows.into_iter())
-            }
-            true => {
-                self.write_run(limits, cx)?;
-                let spill = self.spill.take().unwrap_or_else(|| cx.store.spill());
-                spilled.note_spill(&spill);
-                From::Disk(Runs::open(spill, &order, cx)?)
-            }
+        let from = if self.spills.is_empty() {
+            self.order(cx)?;
+            From::Memory { rows: self.rows, pages: self.pages, next: 0 }
+        } else {
+            self.write_run(cx)?;
+            self.spills.iter().for_each(|spill| spilled.note_spill(spill));
+            From::Disk { runs: Runs::open_all(self.spills, &|a, b| a.cmp(b), cx)?, more: false }
         };
-        let (total, _held) = (self.total, self.held);
-        let mut rows = Rows { from, next: None, total, collation: limits.collation, _held };
-        rows.next = rows.read()?;
+        let mut rows = Rows { from, total: self.total, _held: self.held };
+        rows.step()?;
         Ok((rows, spilled))
     }
 }
 
-enum From {
-    Memory(std::vec::IntoIter<Row>),
-    Disk(Runs),
+/// The first bytes of a key as a number with the same order; missing bytes are zeros.
+fn prefix(key: &[u8]) -> u64 {
+    let mut first = [0; 8];
+    let len = key.len().min(first.len());
+    first[..len].copy_from_slice(&key[..len]);
+    u64::from_be_bytes(first)
 }
 
-/// Sorted rows with one row of look-ahead.
+enum From {
+    /// `next`: the number of the row after the current one.
+    Memory { rows: Vec<Place>, pages: Pages, next: usize },
+    /// `more`: there is a current row.
+    Disk { runs: Runs, more: bool },
+}
+
+/// Sorted rows; the first one is current.
 pub(super) struct Rows {
     from: From,
-    next: Option<Row>,
     pub(super) total: usize,
-    collation: Option<&'static Collation>,
     /// The charge for the rows in memory.
     _held: Held,
 }
 
 impl Rows {
-    pub(super) fn peek(&self) -> Option<&Row> {
-        self.next.as_ref()
+    /// The current row; none after the last one.
+    pub(super) fn current(&self) -> Result<Option<Row<'_>>> {
+        match &self.from {
+            From::Memory { rows, pages, next } => {
+                let place = next.checked_sub(1).and_then(|at| rows.get(at));
+                Ok(place.map(|place| pages.row(*place)))
+            }
+            From::Disk { more: false, .. } => Ok(None),
+            From::Disk { runs, .. } => {
+                let (key, values) = runs.entry()?;
+                Ok(Some(Row { key, values: Doc::trusted(values) }))
+            }
+        }
     }
 
-    /// Takes the next row.
-    pub(super) fn take(&mut self) -> Result<Option<Row>> {
-        let next = self.read()?;
-        Ok(std::mem::replace(&mut self.next, next))
-    }
-
-    fn read(&mut self) -> Result<Option<Row>> {
-        let runs = match &mut self.from {
-            From::Memory(rows) => return Ok(rows.next()),
-            From::Disk(runs) => runs,
-        };
-        let own = self.collation;
-        let order = |a: &[u8], b: &[u8]| collation::values(key_value(a), key_value(b), own);
-        if !runs.advance(&order)? {
-            return Ok(None);
+    /// Moves to the next row.
+    pub(super) fn step(&mut self) -> Result<()> {
+        match &mut self.from {
+            From::Memory { next, .. } => *next += 1,
+            From::Disk { runs, more } => *more = runs.advance(&|a, b| a.cmp(b))?,
         }
-        let (key, value) = runs.entry()?;
-        let key = ValueBuf::new(key_value(key));
-        // A missing argument was not written.
-        let mut arguments = Vec::new();
-        for element in Doc::trusted(value) {
-            let at = element.name().parse::<usize>().unwrap_or(arguments.len());
-            arguments.resize_with(at, || ValueBuf::new(Value::Missing));
-            arguments.push(ValueBuf::new(element.value()));
-        }
-        Ok(Some(Row { key, arguments: arguments.into() }))
+        Ok(())
     }
 }
