@@ -118,13 +118,18 @@ pub(crate) struct FromKey {
     input: Box<dyn Source>,
     index: Arc<Index>,
     flat: bool,
+    /// The index has one field, which is not nested: then the flat document is the nested one.
+    single: bool,
     key: Vec<u8>,
     out: Vec<u8>,
 }
 
 impl FromKey {
     pub(crate) fn new(input: Box<dyn Source>, index: Arc<Index>, flat: bool) -> FromKey {
-        FromKey { input, index, flat, key: Vec::new(), out: Vec::new() }
+        let facts = index.spec.kind.facts();
+        let single = matches!(&*index.spec.key, [part] if !part.path.contains('.'));
+        let single = single && facts.by_path;
+        FromKey { input, index, flat, single, key: Vec::new(), out: Vec::new() }
     }
 }
 
@@ -194,7 +199,7 @@ impl Source for FromKey {
             None => {}
         }
         out.finish();
-        if !self.flat {
+        if !self.flat && !self.single {
             self.out.clear();
             let flat = Doc::trusted(&self.key);
             let mut fields: Vec<(&str, Value<'_>)> =
@@ -207,7 +212,7 @@ impl Source for FromKey {
     }
 
     fn doc(&self) -> Doc<'_> {
-        Doc::trusted(if self.flat { &self.key } else { &self.out })
+        Doc::trusted(if self.flat || self.single { &self.key } else { &self.out })
     }
 
     fn doubt_keys(&mut self, noted: u64, _: bool) -> Result<bool> {

@@ -106,7 +106,7 @@ pub(crate) static PARAMETERS: &[Param] = &[
     row("internalQueryFrameworkControl", Both, Word("forceClassicEngine", FRAMEWORKS), Told(ONE_EXECUTOR)),
     row("internalQueryMaxAllowedDensifyDocs", Both, Int(500_000, 0, MAX), Live),
     row("internalQueryMaxBlockingSortMemoryUsageBytes", Both, Int(104_857_600, 0, MAX), Live),
-    row("internalQueryParallelScan", Both, Bool(false), Live),
+    row("internalQueryParallelScan", Both, Bool(true), Live),
     row("internalQueryRecordsAhead", Both, Int(256, 1, 256), Live),
     row("internalTextOrStageMaxMemoryBytes", Both, Int(104_857_600, 1, MAX), Live),
     row("jsHeapLimitMB", Both, Int(1100, 0, 1 << 40), Applied),

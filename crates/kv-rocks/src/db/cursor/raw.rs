@@ -11,7 +11,7 @@
 //! so the start of the next one is prefetched while the caller processes the current one.
 #![expect(unsafe_code)]
 
-use std::{ffi::c_char, ptr, sync::Arc};
+use std::{cell::Cell, ffi::c_char, sync::Arc};
 
 use nagi_kv::{Cursor, Result, Space};
 use nagi_rocksdb_sys as ffi;
@@ -35,6 +35,9 @@ const LINE_BYTES: usize = 64;
 /// Sorts after every key of a space.
 const LAST_KEY: [u8; 16] = [0xff; 16];
 
+/// Start and length of bytes in memory of RocksDB.
+type Bytes = (*const c_char, usize);
+
 pub(crate) struct RocksCursor {
     raw: *mut ffi::rocksdb_iterator_t,
     reads: *mut ffi::rocksdb_readoptions_t,
@@ -42,8 +45,12 @@ pub(crate) struct RocksCursor {
     end: Box<[u8]>,
     space: Space,
     valid: bool,
-    /// The value of the current entry: one call of RocksDB per move, however often the value is read.
-    value: (*const c_char, usize),
+    /// The current entry's key and value, once they were read: RocksDB is called once for each, however often they are
+    /// needed.
+    key: Cell<Option<Bytes>>,
+    value: Cell<Option<Bytes>>,
+    /// True if the values are documents, whose next one is worth a prefetch.
+    prefetches: bool,
     /// Bytes moved over; not counted any more once the range was judged.
     moved_bytes: usize,
     judged: bool,
@@ -91,7 +98,9 @@ impl RocksCursor {
                 end,
                 space,
                 valid: false,
-                value: (ptr::null(), 0),
+                key: Cell::new(None),
+                value: Cell::new(None),
+                prefetches: space.is_records(),
                 moved_bytes: 0,
                 judged: false,
                 empty,
@@ -103,18 +112,16 @@ impl RocksCursor {
 
     /// Updates the state after a move. Returns true if there is a current entry.
     fn landed(&mut self) -> Result<bool> {
+        self.key.take();
+        self.value.take();
         // SAFETY: the iterator is live.
         unsafe {
             self.valid = ffi::rocksdb_iter_valid(self.raw) != 0;
             if !self.valid {
                 checked(|error| ffi::rocksdb_iter_get_error(self.raw, error))?;
-                return Ok(false);
             }
-            let mut length = 0;
-            let data = ffi::rocksdb_iter_value(self.raw, &raw mut length);
-            self.value = (data, length);
         }
-        Ok(true)
+        Ok(self.valid)
     }
 
     /// Like `landed`, after one step of a scan.
@@ -122,8 +129,8 @@ impl RocksCursor {
         if !self.landed()? {
             return Ok(false);
         }
-        if forward {
-            prefetch(self.value);
+        if forward && self.prefetches {
+            prefetch(self.value());
         }
         if !self.judged {
             self.moved_bytes += self.key().len() + self.value().len();
@@ -229,8 +236,12 @@ impl Cursor for RocksCursor {
         if !self.valid {
             return &[];
         }
-        // SAFETY: positioned; the bytes live until the next move, which needs `&mut self`.
-        unsafe { slice_key(self.raw) }
+        // SAFETY: positioned; the bytes live until the next move, which needs `&mut self` and forgets them.
+        unsafe {
+            let (data, length) = self.key.get().unwrap_or_else(|| key_of(self.raw));
+            self.key.set(Some((data, length)));
+            slice(data, length)
+        }
     }
 
     fn value(&self) -> &[u8] {
@@ -238,16 +249,30 @@ impl Cursor for RocksCursor {
             return &[];
         }
         // SAFETY: as for the key.
-        unsafe { slice(self.value.0, self.value.1) }
+        unsafe {
+            let (data, length) = self.value.get().unwrap_or_else(|| {
+                let mut length = 0;
+                (ffi::rocksdb_iter_value(self.raw, &raw mut length), length)
+            });
+            self.value.set(Some((data, length)));
+            slice(data, length)
+        }
     }
+}
+
+/// SAFETY: the iterator is positioned.
+unsafe fn key_of(raw: *mut ffi::rocksdb_iterator_t) -> Bytes {
+    let mut length = 0;
+    // SAFETY: promised by the caller.
+    let data = unsafe { ffi::rocksdb_iter_key(raw, &raw mut length) };
+    (data, length)
 }
 
 /// SAFETY: the iterator is positioned and not moved during `'a`.
 unsafe fn slice_key<'a>(raw: *mut ffi::rocksdb_iterator_t) -> &'a [u8] {
-    let mut length = 0;
     // SAFETY: promised by the caller.
     unsafe {
-        let data = ffi::rocksdb_iter_key(raw, &raw mut length);
+        let (data, length) = key_of(raw);
         slice(data, length)
     }
 }
@@ -255,16 +280,16 @@ unsafe fn slice_key<'a>(raw: *mut ffi::rocksdb_iterator_t) -> &'a [u8] {
 /// Requests the start of the entry that is stored after this value. Short entries are next to it anyway, and the
 /// processor requests the rest of long ones by itself.
 #[inline]
-fn prefetch((data, length): (*const c_char, usize)) {
+fn prefetch(value: &[u8]) {
     #[cfg(target_arch = "x86_64")]
     {
         use std::arch::x86_64::{_MM_HINT_T0, _mm_prefetch};
-        let next = data.wrapping_add(length);
+        let next = value.as_ptr().wrapping_add(value.len()).cast::<i8>();
         for line in 0..PREFETCHED_LINES {
             // SAFETY: a prefetch of any address is allowed; it has no effect beside the caches.
             unsafe { _mm_prefetch::<_MM_HINT_T0>(next.wrapping_add(line * LINE_BYTES)) };
         }
     }
     #[cfg(not(target_arch = "x86_64"))]
-    let _ = (data, length);
+    let _ = value;
 }

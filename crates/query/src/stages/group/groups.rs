@@ -11,7 +11,7 @@ use std::cmp::Ordering;
 use std::sync::Arc;
 
 use nagi_bson::{Type, append_payload, payload_value};
-use nagi_lang::accum::States;
+use nagi_lang::accum::{AccumSpec, States};
 use nagi_lang::collation;
 use nagi_lang::ordered;
 use nagi_store::Spill;
@@ -23,6 +23,10 @@ use crate::source::{Gather, Held, Runs, SourceStats};
 
 /// Limit of groups in memory, whatever the limit in bytes, because group numbers have 32 bits.
 const GROUPS_MAX: usize = 1 << 31;
+/// Accumulators whose last digits depend on where the documents are divided. One thread computes them, so that a query
+/// gives the same result whether or not a core was free. (Sums are kept with twice the digits of a double.)
+const INDIVISIBLE: [&str; 5] =
+    ["$accumulator", "$median", "$percentile", "$stdDevPop", "$stdDevSamp"];
 /// Bytes of hash and type in a run's key.
 const HEAD_BYTES: usize = 5;
 
@@ -70,7 +74,10 @@ impl Gather for Groups {
 
     /// The memory is halved. Groups beyond it are spilled, so spilling must be allowed.
     fn beside(&mut self) -> Option<Groups> {
-        if !self.grouping.allow_disk_use {
+        let divisible = |accum: &AccumSpec| !INDIVISIBLE.contains(&accum.name());
+        if !self.grouping.allow_disk_use
+            || !self.grouping.fields.iter().all(|(_, accum)| divisible(accum))
+        {
             return None;
         }
         self.memory_bytes_max = self.grouping.memory_bytes_max / 2;
