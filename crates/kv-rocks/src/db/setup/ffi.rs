@@ -341,7 +341,11 @@ unsafe fn space_options(
         | Space::RecordsSnappy
         | Space::RecordsZlib
         | Space::RecordsZstd
-        | Space::RecordsLz4 => (whole, RECORD_BLOCKS),
+        | Space::RecordsLz4 => match options.compressor(space) {
+            // Its dictionary makes small blocks as dense as large ones; with large ones it only costs space.
+            Compressor::Zstd => (whole, Blocks { bytes: 4 << 10, ..RECORD_BLOCKS }),
+            _ => (whole, RECORD_BLOCKS),
+        },
         Space::Index => (whole / 2, Blocks { bytes: 4 << 10, ..Blocks::DEFAULT }),
         Space::Changes | Space::Spill => (whole / 2, Blocks::DEFAULT),
         Space::Catalog | Space::Counters => {
