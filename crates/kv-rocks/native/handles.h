@@ -2,6 +2,7 @@
 #pragma once
 
 #include <rocksdb/cache.h>
+#include <rocksdb/iterator.h>
 #include <rocksdb/options.h>
 #include <rocksdb/rate_limiter.h>
 #include <rocksdb/write_batch.h>
@@ -10,6 +11,9 @@
 
 struct rocksdb_cache_t {
   std::shared_ptr<rocksdb::Cache> rep;
+};
+struct rocksdb_iterator_t {
+  rocksdb::Iterator* rep;
 };
 struct rocksdb_options_t {
   rocksdb::Options rep;

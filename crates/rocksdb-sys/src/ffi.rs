@@ -272,12 +272,6 @@ unsafe extern "C" {
     );
     pub fn rocksdb_iter_destroy(arg1: *mut rocksdb_iterator_t);
     pub fn rocksdb_iter_get_error(arg1: *const rocksdb_iterator_t, errptr: *mut *mut libc::c_char);
-    pub fn rocksdb_iter_key(
-        arg1: *const rocksdb_iterator_t,
-        klen: *mut usize,
-    ) -> *const libc::c_char;
-    pub fn rocksdb_iter_next(arg1: *mut rocksdb_iterator_t);
-    pub fn rocksdb_iter_prev(arg1: *mut rocksdb_iterator_t);
     pub fn rocksdb_iter_seek(arg1: *mut rocksdb_iterator_t, k: *const libc::c_char, klen: usize);
     pub fn rocksdb_iter_seek_for_prev(
         arg1: *mut rocksdb_iterator_t,
@@ -285,11 +279,6 @@ unsafe extern "C" {
         klen: usize,
     );
     pub fn rocksdb_iter_seek_to_last(arg1: *mut rocksdb_iterator_t);
-    pub fn rocksdb_iter_valid(arg1: *const rocksdb_iterator_t) -> libc::c_uchar;
-    pub fn rocksdb_iter_value(
-        arg1: *const rocksdb_iterator_t,
-        vlen: *mut usize,
-    ) -> *const libc::c_char;
     pub fn rocksdb_list_column_families(
         options: *const rocksdb_options_t,
         name: *const libc::c_char,

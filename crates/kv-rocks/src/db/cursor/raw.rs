@@ -3,23 +3,28 @@
 //! RocksDB keeps pointers to the bounds and to the read options, and requires an open database, so the cursor owns
 //! all of them. They are freed in the order iterator, options, bounds, database.
 //!
+//! A move and the entry that it reaches are one call of C++ (`native/cursor.cc`).
+//!
 //! A large scan must not evict frequently read blocks from the cache. A cursor that has moved over
 //! `JUDGED_AFTER_BYTES` estimates the size of its range. If the range is too large for the cache, it continues with
 //! an iterator that uses cached blocks but adds none.
-//!
-//! A scan of cached data waits for memory more than it computes. The entries of a block are stored one after the other,
-//! so the start of the next one is prefetched while the caller processes the current one.
 #![expect(unsafe_code)]
 
-use std::{cell::Cell, ffi::c_char, sync::Arc};
+use std::{ffi::c_int, sync::Arc};
 
 use nagi_kv::{Cursor, Result, Space};
 use nagi_rocksdb_sys as ffi;
 
 use super::super::{
     ffi::{Db, bytes, checked, slice},
+    native::{Entry, nagi_iterator_step},
     snapshot::SnapshotHandle,
 };
+
+/// The direction of a step, as `nagi_iterator_step` expects it.
+const FORWARD: c_int = 1;
+const BACKWARD: c_int = -1;
+const NONE: c_int = 0;
 
 /// Before that, the cursor may belong to a query with a small limit.
 const JUDGED_AFTER_BYTES: usize = 256 << 10;
@@ -27,16 +32,8 @@ const JUDGED_AFTER_BYTES: usize = 256 << 10;
 const SPARED_PART: u64 = 4;
 /// Data blocks are uncompressed in the cache; their growth is estimated, in halves.
 const GROWTH_HALVES: u64 = 3;
-/// The prefetched part of the next entry: its key, and the first fields of a document.
-#[cfg(target_arch = "x86_64")]
-const PREFETCHED_LINES: usize = 4;
-#[cfg(target_arch = "x86_64")]
-const LINE_BYTES: usize = 64;
 /// Sorts after every key of a space.
 const LAST_KEY: [u8; 16] = [0xff; 16];
-
-/// Start and length of bytes in memory of RocksDB.
-type Bytes = (*const c_char, usize);
 
 pub(crate) struct RocksCursor {
     raw: *mut ffi::rocksdb_iterator_t,
@@ -44,13 +41,8 @@ pub(crate) struct RocksCursor {
     start: Box<[u8]>,
     end: Box<[u8]>,
     space: Space,
-    valid: bool,
-    /// The current entry's key and value, once they were read: RocksDB is called once for each, however often they are
-    /// needed.
-    key: Cell<Option<Bytes>>,
-    value: Cell<Option<Bytes>>,
-    /// True if the values are documents, whose next one is worth a prefetch.
-    prefetches: bool,
+    /// The current entry; none without a position.
+    entry: Option<Entry>,
     /// Bytes moved over; not counted any more once the range was judged.
     moved_bytes: usize,
     judged: bool,
@@ -97,10 +89,7 @@ impl RocksCursor {
                 start,
                 end,
                 space,
-                valid: false,
-                key: Cell::new(None),
-                value: Cell::new(None),
-                prefetches: space.is_records(),
+                entry: None,
                 moved_bytes: 0,
                 judged: false,
                 empty,
@@ -110,34 +99,30 @@ impl RocksCursor {
         }
     }
 
-    /// Updates the state after a move. Returns true if there is a current entry.
-    fn landed(&mut self) -> Result<bool> {
-        self.key.take();
-        self.value.take();
-        // SAFETY: the iterator is live.
-        unsafe {
-            self.valid = ffi::rocksdb_iter_valid(self.raw) != 0;
-            if !self.valid {
-                checked(|error| ffi::rocksdb_iter_get_error(self.raw, error))?;
-            }
+    /// Moves by one entry, or only reads the entry that a seek has reached. Returns true if there is one.
+    fn step(&mut self, steps: c_int) -> Result<bool> {
+        let mut entry = Entry::NONE;
+        // SAFETY: the iterator is live, and positioned if it is to move.
+        let valid = unsafe { nagi_iterator_step(self.raw, steps, &raw mut entry) } != 0;
+        self.entry = valid.then_some(entry);
+        if !valid {
+            // SAFETY: the iterator is live.
+            unsafe { checked(|error| ffi::rocksdb_iter_get_error(self.raw, error))? };
         }
-        Ok(self.valid)
+        Ok(valid)
     }
 
-    /// Like `landed`, after one step of a scan.
-    fn stepped(&mut self, forward: bool) -> Result<bool> {
-        if !self.landed()? {
+    /// One step of a scan, which may judge the size of its range.
+    fn advance(&mut self, steps: c_int) -> Result<bool> {
+        if self.entry.is_none() || !self.step(steps)? {
             return Ok(false);
-        }
-        if forward && self.prefetches {
-            prefetch(self.value());
         }
         if !self.judged {
             self.moved_bytes += self.key().len() + self.value().len();
             if self.moved_bytes >= JUDGED_AFTER_BYTES {
                 self.judged = true;
                 if self.is_large()? {
-                    return self.spare_the_cache(forward);
+                    return self.spare_the_cache(steps);
                 }
             }
         }
@@ -155,20 +140,21 @@ impl RocksCursor {
 
     /// Continues with an iterator that adds nothing to the cache. Without a snapshot the current key may have been
     /// deleted; then it continues with the next one in the direction of the scan.
-    fn spare_the_cache(&mut self, forward: bool) -> Result<bool> {
+    fn spare_the_cache(&mut self, steps: c_int) -> Result<bool> {
+        let key = self.key().to_vec();
+        self.entry = None;
         // SAFETY: the old iterator is freed before the options it was made with change, and its key
-        // is copied first; everything the new one points to is as in `new`.
+        // was copied; everything the new one points to is as in `new`.
         unsafe {
-            let key = slice_key(self.raw).to_vec();
             ffi::rocksdb_iter_destroy(self.raw);
             ffi::rocksdb_readoptions_set_fill_cache(self.reads, 0);
             self.raw = self.db.iterator(self.reads, self.space);
-            match forward {
-                true => ffi::rocksdb_iter_seek(self.raw, bytes(&key), key.len()),
-                false => ffi::rocksdb_iter_seek_for_prev(self.raw, bytes(&key), key.len()),
+            match steps {
+                BACKWARD => ffi::rocksdb_iter_seek_for_prev(self.raw, bytes(&key), key.len()),
+                _ => ffi::rocksdb_iter_seek(self.raw, bytes(&key), key.len()),
             }
         }
-        self.landed()
+        self.step(NONE)
     }
 }
 
@@ -190,7 +176,7 @@ impl Cursor for RocksCursor {
         let key = if key < &*self.start { &*self.start } else { key };
         // SAFETY: the iterator is live; the key is read during the call.
         unsafe { ffi::rocksdb_iter_seek(self.raw, bytes(key), key.len()) };
-        self.landed()
+        self.step(NONE)
     }
 
     fn seek_back(&mut self, key: &[u8]) -> Result<bool> {
@@ -198,98 +184,41 @@ impl Cursor for RocksCursor {
             return Ok(false);
         }
         let beyond = key.is_empty() || (!self.end.is_empty() && key > &*self.end);
-        let key = if beyond { &*self.end } else { key };
-        // SAFETY: the iterator is live; the key is read during the call.
+        let bound = if beyond { &*self.end } else { key };
+        // SAFETY: the iterator is live; the bound is read during the call.
         unsafe {
-            if key.is_empty() {
-                ffi::rocksdb_iter_seek_to_last(self.raw);
-            } else {
-                ffi::rocksdb_iter_seek_for_prev(self.raw, bytes(key), key.len());
-                let here = ffi::rocksdb_iter_valid(self.raw) != 0;
-                if here && slice_key(self.raw) == key {
-                    ffi::rocksdb_iter_prev(self.raw);
-                }
+            match bound {
+                [] => ffi::rocksdb_iter_seek_to_last(self.raw),
+                _ => ffi::rocksdb_iter_seek_for_prev(self.raw, bytes(bound), bound.len()),
             }
         }
-        self.landed()
+        let found = self.step(NONE)?;
+        let bound = if beyond { &*self.end } else { key };
+        if found && self.key() == bound {
+            return self.step(BACKWARD);
+        }
+        Ok(found)
     }
 
     fn next(&mut self) -> Result<bool> {
-        if !self.valid {
-            return Ok(false);
-        }
-        // SAFETY: the iterator is positioned.
-        unsafe { ffi::rocksdb_iter_next(self.raw) };
-        self.stepped(true)
+        self.advance(FORWARD)
     }
 
     fn prev(&mut self) -> Result<bool> {
-        if !self.valid {
-            return Ok(false);
-        }
-        // SAFETY: the iterator is positioned.
-        unsafe { ffi::rocksdb_iter_prev(self.raw) };
-        self.stepped(false)
+        self.advance(BACKWARD)
     }
 
+    #[inline]
     fn key(&self) -> &[u8] {
-        if !self.valid {
-            return &[];
-        }
-        // SAFETY: positioned; the bytes live until the next move, which needs `&mut self` and forgets them.
-        unsafe {
-            let (data, length) = self.key.get().unwrap_or_else(|| key_of(self.raw));
-            self.key.set(Some((data, length)));
-            slice(data, length)
-        }
+        let Some(entry) = &self.entry else { return &[] };
+        // SAFETY: the bytes live until the next move, which needs `&mut self`.
+        unsafe { slice(entry.key, entry.key_length) }
     }
 
+    #[inline]
     fn value(&self) -> &[u8] {
-        if !self.valid {
-            return &[];
-        }
+        let Some(entry) = &self.entry else { return &[] };
         // SAFETY: as for the key.
-        unsafe {
-            let (data, length) = self.value.get().unwrap_or_else(|| {
-                let mut length = 0;
-                (ffi::rocksdb_iter_value(self.raw, &raw mut length), length)
-            });
-            self.value.set(Some((data, length)));
-            slice(data, length)
-        }
+        unsafe { slice(entry.value, entry.value_length) }
     }
-}
-
-/// SAFETY: the iterator is positioned.
-unsafe fn key_of(raw: *mut ffi::rocksdb_iterator_t) -> Bytes {
-    let mut length = 0;
-    // SAFETY: promised by the caller.
-    let data = unsafe { ffi::rocksdb_iter_key(raw, &raw mut length) };
-    (data, length)
-}
-
-/// SAFETY: the iterator is positioned and not moved during `'a`.
-unsafe fn slice_key<'a>(raw: *mut ffi::rocksdb_iterator_t) -> &'a [u8] {
-    // SAFETY: promised by the caller.
-    unsafe {
-        let (data, length) = key_of(raw);
-        slice(data, length)
-    }
-}
-
-/// Requests the start of the entry that is stored after this value. Short entries are next to it anyway, and the
-/// processor requests the rest of long ones by itself.
-#[inline]
-fn prefetch(value: &[u8]) {
-    #[cfg(target_arch = "x86_64")]
-    {
-        use std::arch::x86_64::{_MM_HINT_T0, _mm_prefetch};
-        let next = value.as_ptr().wrapping_add(value.len()).cast::<i8>();
-        for line in 0..PREFETCHED_LINES {
-            // SAFETY: a prefetch of any address is allowed; it has no effect beside the caches.
-            unsafe { _mm_prefetch::<_MM_HINT_T0>(next.wrapping_add(line * LINE_BYTES)) };
-        }
-    }
-    #[cfg(not(target_arch = "x86_64"))]
-    let _ = value;
 }

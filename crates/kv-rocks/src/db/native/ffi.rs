@@ -2,9 +2,9 @@
 #![expect(unsafe_code)]
 
 use std::{
-    ffi::{c_char, c_int, c_void},
+    ffi::{c_char, c_int, c_uchar, c_void},
     path::Path,
-    slice,
+    ptr, slice,
 };
 
 use nagi_kv::{Error, Result};
@@ -17,6 +17,21 @@ use crate::damage;
 #[repr(C)]
 pub(crate) struct Remover {
     _opaque: [u8; 0],
+}
+
+/// The current entry of an iterator; it is valid until the iterator moves.
+#[repr(C)]
+pub(crate) struct Entry {
+    pub(crate) key: *const c_char,
+    pub(crate) key_length: usize,
+    pub(crate) value: *const c_char,
+    pub(crate) value_length: usize,
+}
+
+impl Entry {
+    /// No entry: an empty key and an empty value.
+    pub(crate) const NONE: Entry =
+        Entry { key: ptr::null(), key_length: 0, value: ptr::null(), value_length: 0 };
 }
 
 // SAFETY: as defined in `native/*.cc`, which this crate's build script compiles.
@@ -52,6 +67,14 @@ unsafe extern "C" {
 
     /// Changes the share of a cache that was created with one.
     pub(crate) fn nagi_cache_set_share(cache: *mut ffi::rocksdb_cache_t, share: f64);
+
+    /// Moves an iterator by one entry, forward (1), backward (-1) or not at all (0). Returns 0, and leaves `entry`
+    /// unchanged, if it has no position then.
+    pub(crate) fn nagi_iterator_step(
+        iterator: *mut ffi::rocksdb_iterator_t,
+        steps: c_int,
+        entry: *mut Entry,
+    ) -> c_uchar;
 
     /// Makes the database of `options` read through a layer with read-ahead for reverse scans, which also tolerates
     /// unreadable pages.
