@@ -5,8 +5,9 @@
 //! time, so that foreground work keeps most of the disk.
 //!
 //! Every few seconds the same thread checks if the data still fits into the cache. While it does, compactions put
-//! their output into the cache, so that reads find no cold blocks; otherwise part of the cache is given to
-//! compressed blocks. The thread also suspends compactions of spaces in which damage was met.
+//! their output into the cache, so that reads find no cold blocks, and scans of any size add their blocks; otherwise
+//! part of the cache is given to compressed blocks. The thread also suspends compactions of spaces in which damage was
+//! met.
 
 use std::{
     fs,
@@ -151,7 +152,9 @@ impl Reclaim {
                 Some(range) => self.rewrite(&db, &range),
                 None => {
                     warm = keep_warm(&db, db.cache_capacity(), warm);
-                    tier = tier.map(|percent| fit_tier(&db, percent));
+                    let sizes = cached_sizes(&db);
+                    db.set_all_fits(tier::all_fits(sizes, db.cache_capacity()));
+                    tier = tier.map(|percent| fit_tier(&db, sizes, percent));
                 }
             }
         }
@@ -163,10 +166,15 @@ fn is_cached(space: Space) -> bool {
     space.is_records() || [Space::Index, Space::Changes].contains(&space)
 }
 
-/// Adapts the share of compressed blocks in the cache to the data. Returns the new share.
-fn fit_tier(db: &Db, percent: u32) -> u32 {
+/// The sizes of all data that clients read repeatedly.
+fn cached_sizes(db: &Db) -> Sizes {
     let mut sizes = Sizes::default();
     db.spaces().filter(|space| is_cached(*space)).for_each(|space| db.add_sizes(space, &mut sizes));
+    sizes
+}
+
+/// Adapts the share of compressed blocks in the cache to the data. Returns the new share.
+fn fit_tier(db: &Db, sizes: Sizes, percent: u32) -> u32 {
     let wanted = tier::percent(sizes, db.cache_capacity());
     if !tier::differs(percent, wanted) {
         return percent;

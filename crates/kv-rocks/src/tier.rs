@@ -38,14 +38,19 @@ impl Sizes {
     }
 }
 
+/// Returns true if a cache of `capacity` bytes has space for all data, uncompressed.
+pub(crate) fn all_fits(sizes: Sizes, capacity: u64) -> bool {
+    sizes.raw as f64 <= capacity as f64 * DATA_PART
+}
+
 /// The tier's share of a cache of `capacity` bytes, in percent.
 pub(crate) fn percent(sizes: Sizes, capacity: u64) -> u32 {
-    let capacity = capacity as f64 * DATA_PART;
     let raw = sizes.raw as f64;
     let ratio = raw / (sizes.packed as f64).max(1.0);
-    if raw <= capacity || ratio < RATIO_MIN {
+    if all_fits(sizes, capacity) || ratio < RATIO_MIN {
         return LEAST_PERCENT;
     }
+    let capacity = capacity as f64 * DATA_PART;
     // A compressed block takes 1 / ratio: (capacity - tier) + tier * ratio = raw.
     let tier = (raw - capacity) / (ratio - 1.0);
     ((tier / capacity.max(1.0) * 100.0) as u32 + STEP_PERCENT).min(MOST_PERCENT)
@@ -68,6 +73,8 @@ mod tests {
         assert_eq!(of(0, 0), LEAST_PERCENT);
         // The data fits, or does not compress.
         assert_eq!(of(GIB / 2, GIB / 8), LEAST_PERCENT);
+        assert!(all_fits(Sizes { raw: GIB / 2, packed: GIB / 8 }, GIB));
+        assert!(!all_fits(Sizes { raw: GIB, packed: GIB / 8 }, GIB));
         assert_eq!(of(4 * GIB, 4 * GIB), LEAST_PERCENT);
         // Twice the cache at three to one: half of it.
         let half = of(2 * GIB, 2 * GIB / 3);

@@ -71,6 +71,8 @@ pub(crate) struct Db {
     making: Mutex<()>,
     /// The last value given to `set_warm`, which applies to spaces created later.
     flushed_only: AtomicBool,
+    /// All data fits into the cache, uncompressed; see `set_all_fits`.
+    all_fits: AtomicBool,
     reads: *mut ffi::rocksdb_readoptions_t,
     writes: *mut ffi::rocksdb_writeoptions_t,
     setup: Setup,
@@ -159,6 +161,7 @@ impl Db {
                 spaces,
                 making: Mutex::new(()),
                 flushed_only: AtomicBool::new(false),
+                all_fits: AtomicBool::new(false),
                 reads,
                 writes,
                 setup,
@@ -608,6 +611,16 @@ impl Db {
                 ffi::rocksdb_free(text.cast());
             }
         }
+    }
+
+    /// Sets if all data fits into the cache. Then scans may add their blocks to it, whatever their size.
+    pub(crate) fn set_all_fits(&self, all_fits: bool) {
+        self.all_fits.store(all_fits, Release);
+    }
+
+    /// True if all data fitted into the cache when its size was determined last.
+    pub(crate) fn all_fits(&self) -> bool {
+        self.all_fits.load(Acquire)
     }
 
     /// Bytes of the cache in use.

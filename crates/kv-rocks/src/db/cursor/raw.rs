@@ -7,7 +7,8 @@
 //!
 //! A large scan must not evict frequently read blocks from the cache. A cursor that has moved over
 //! `JUDGED_AFTER_BYTES` estimates the size of its range. If the range is too large for the cache, it continues with
-//! an iterator that uses cached blocks but adds none.
+//! an iterator that uses cached blocks but adds none. While all data fits into the cache, no range is too large:
+//! otherwise blocks that left the cache once would be read from disk by every scan.
 #![expect(unsafe_code)]
 
 use std::{ffi::c_int, sync::Arc};
@@ -131,11 +132,14 @@ impl RocksCursor {
 
     /// Returns true if caching the whole range would evict much of the present contents.
     fn is_large(&self) -> Result<bool> {
+        if self.db.all_fits() {
+            return Ok(false);
+        }
         let end = if self.end.is_empty() { &LAST_KEY[..] } else { &*self.end };
         let bytes = self.db.approximate_size(self.space, &self.start, end)? * GROWTH_HALVES / 2;
         let capacity = self.db.cache_capacity();
-        let capacity = capacity.saturating_sub(self.db.cache_usage());
-        Ok(bytes > capacity.max(capacity / SPARED_PART))
+        let free = capacity.saturating_sub(self.db.cache_usage());
+        Ok(bytes > free.max(capacity / SPARED_PART))
     }
 
     /// Continues with an iterator that adds nothing to the cache. Without a snapshot the current key may have been
