@@ -194,6 +194,11 @@ impl<'b> ArrayWriter<'b> {
         self.next == 0
     }
 
+    /// Makes the buffer large enough for `additional` more bytes, and not larger if it has to grow for that.
+    pub fn reserve_exact(&mut self, additional: usize) {
+        self.out.reserve_exact(additional);
+    }
+
     /// Ends the array.
     pub fn finish(self) {}
 }

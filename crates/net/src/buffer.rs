@@ -101,12 +101,11 @@ impl Buffer {
     }
 }
 
-/// Clears a reply buffer before the next request, and frees a very large one.
+/// Clears a reply buffer before the next request, and frees most of a very large one. The rest stays where it is, so
+/// that the next large reply neither copies its beginning nor touches new pages for it.
 pub(crate) fn recycle(out: &mut Vec<u8>) {
     out.clear();
-    if out.capacity() > KEPT_BYTES_MAX {
-        *out = Vec::new();
-    }
+    out.shrink_to(KEPT_BYTES_MAX);
 }
 
 #[cfg(test)]
@@ -173,5 +172,15 @@ mod tests {
         buffer.consume(16);
         feed(&mut buffer, &header);
         assert!(buffer.complete().is_err());
+    }
+
+    #[test]
+    fn a_large_reply_leaves_a_small_buffer() {
+        let mut out = vec![7; 3_000_000];
+        recycle(&mut out);
+        assert!(out.is_empty() && out.capacity() == KEPT_BYTES_MAX, "{}", out.capacity());
+        out.extend_from_slice(&[7; 10]);
+        recycle(&mut out);
+        assert!(out.is_empty() && out.capacity() == KEPT_BYTES_MAX);
     }
 }

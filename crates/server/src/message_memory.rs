@@ -48,7 +48,12 @@ impl MemoryCharge {
 
     /// Returns true if the reply may grow to `bytes`; does not wait.
     pub(crate) fn reply_fits(&self, bytes: usize) -> bool {
-        bytes <= FREE_BYTES || self.reply.lock().cover(doubled(bytes), STEP)
+        bytes <= FREE_BYTES || self.covers(doubled(bytes))
+    }
+
+    /// Charges `bytes` of memory for the reply, in total, if there is capacity; does not wait.
+    pub(crate) fn covers(&self, bytes: usize) -> bool {
+        self.reply.lock().cover(bytes as u64, STEP)
     }
 
     /// Waits until the reply may grow to `bytes`.
@@ -68,7 +73,7 @@ impl MemoryCharge {
             stopped = check();
             stopped.is_ok()
         };
-        if self.reply.lock().cover_within(doubled(bytes), WAIT, &mut go_on) {
+        if self.reply.lock().cover_within(doubled(bytes) as u64, WAIT, &mut go_on) {
             return Ok(());
         }
         stopped?;
@@ -107,8 +112,8 @@ impl Before {
 }
 
 /// A growing buffer may have a capacity of twice its contents.
-fn doubled(bytes: usize) -> u64 {
-    bytes as u64 * 2
+fn doubled(bytes: usize) -> usize {
+    bytes.saturating_mul(2)
 }
 
 /// The memory needed to receive and process a message, computed from its first bytes. `None` if the connection's own

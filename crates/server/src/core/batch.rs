@@ -19,8 +19,13 @@ use crate::core::command::Context;
 use crate::core::cursors::{Api, OpenCursor};
 use crate::core::producer::Producer;
 use crate::limits::{AWAIT_DATA, BATCH_BYTES_MAX, FIRST_BATCH_COUNT, IDLE_PEER_LOOK};
-use crate::message_memory::FREE_BYTES;
+use crate::message_memory::{FREE_BYTES, MemoryCharge};
 use crate::request::Request;
+
+/// The factor by which the buffer of a large reply grows.
+const REPLY_GROWTH: usize = 8;
+/// Space for the fields of a reply behind its documents.
+const REPLY_TAIL_BYTES: usize = 4 << 10;
 
 /// The options of a first batch.
 #[derive(Debug, Clone, Copy)]
@@ -66,25 +71,64 @@ fn fill(
     }
     let mut count = 0;
     let watch = cx.watch();
+    let charge = &cx.connection.charge;
+    let mut space = Space { bytes: FREE_BYTES, refused: false };
     let more = producer.batch(&watch, &mut |doc| {
         let bytes = out.len() + doc.len() + 16;
         if count > 0 && bytes > BATCH_BYTES_MAX {
             return Ok(Take::Refused);
         }
-        let charge = &cx.connection.charge;
-        if !charge.reply_fits(bytes) {
-            // The rest of the documents go into the next batch. If there is no next batch, the request waits for
-            // memory.
-            if count > 0 && !single {
-                return Ok(Take::Refused);
+        if bytes > space.bytes {
+            if !charge.reply_fits(bytes) {
+                // The rest of the documents go into the next batch. If there is no next batch, the request waits for
+                // memory.
+                if count > 0 && !single {
+                    return Ok(Take::Refused);
+                }
+                charge.wait_for_reply(bytes, &mut || watch.check())?;
             }
-            charge.wait_for_reply(bytes, &mut || watch.check())?;
+            space.grow(charge, bytes, (count, count_max), out);
         }
         out.push_doc(doc);
         count += 1;
         Ok(if count == count_max { Take::Last } else { Take::More })
     })?;
     Ok(Filled { count, exhausted: !more })
+}
+
+/// The space of a reply: a large one grows in few steps, because each step copies what it has so far.
+struct Space {
+    /// The reply needs no further check up to this length.
+    bytes: usize,
+    /// The budget had no capacity for a larger step.
+    refused: bool,
+}
+
+impl Space {
+    /// Enlarges the buffer of a reply that is to have `bytes` and that is charged for them, by the factor
+    /// [`REPLY_GROWTH`], but at most to a full batch, or to what all documents of the batch need if the rest is as
+    /// long as those until now. `counts`: how many documents it has, and how many it may have.
+    fn grow(
+        &mut self,
+        charge: &MemoryCharge,
+        bytes: usize,
+        (count, count_max): (u64, u64),
+        out: &mut ArrayWriter<'_>,
+    ) {
+        self.bytes = bytes;
+        let average = bytes as u64 / (count + 1);
+        let all = usize::try_from(average.saturating_mul(count_max)).unwrap_or(usize::MAX);
+        let wanted = bytes.saturating_mul(REPLY_GROWTH).min(all).min(BATCH_BYTES_MAX);
+        if wanted <= bytes || self.refused {
+            return;
+        }
+        // The old buffer exists until it is copied.
+        self.refused = !charge.covers(wanted + bytes);
+        if !self.refused {
+            out.reserve_exact(wanted + REPLY_TAIL_BYTES - out.len());
+            self.bytes = wanted;
+        }
+    }
 }
 
 /// Fills the next batch. A tailable cursor that awaits data waits for an insert if there was no document.
