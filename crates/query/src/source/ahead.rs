@@ -5,7 +5,7 @@
 //!
 //! The first record is read alone, then 2, 4, 8, ... at once. A query for one document pays for one, and a query
 //! for a first batch of 101 pays for 101. Records that were read but never requested cost at most as much as the
-//! requested ones.
+//! requested ones. If a limit tells how many documents are wanted, the first read has up to 32 of them.
 //!
 //! Memory: [`BYTES_MAX`] and one record; the branches of a merge share it.
 
@@ -13,7 +13,7 @@ use std::ops::Range;
 
 use nagi_bson::Doc;
 use nagi_error::Result;
-use nagi_store::{Collection, RECORDS_AT_ONCE, RecordBuf, RecordId, RecordKey};
+use nagi_store::{Collection, NearRecords, RECORDS_AT_ONCE, RecordBuf, RecordId, RecordKey};
 
 use super::Cx;
 use crate::limits::RECORDS_AHEAD_MAX;
@@ -41,6 +41,7 @@ pub(crate) struct Ahead {
     order: Vec<u32>,
     sorted: Vec<RecordId>,
     buf: RecordBuf,
+    near: NearRecords,
 }
 
 enum Held {
@@ -57,6 +58,15 @@ pub(crate) enum Taken {
     At(Range<usize>),
 }
 
+/// The number of records of the first read: one, or as many as one call of the engine reads if all of them are
+/// wanted.
+fn first_step(wanted: Option<u64>) -> usize {
+    match wanted {
+        None => 1,
+        Some(wanted) => RECORDS_AT_ONCE.min(usize::try_from(wanted).unwrap_or(usize::MAX)).max(1),
+    }
+}
+
 impl Ahead {
     /// `wanted` is the largest number of documents that will be requested, if it is known. `beside` is the number
     /// of others that read ahead for the same plan and share the memory.
@@ -66,13 +76,14 @@ impl Ahead {
             next: 0,
             bytes: Vec::new(),
             end: 0,
-            step: 1,
+            step: first_step(wanted),
             record_bytes: 0,
             wanted,
             bytes_max: BYTES_MAX / (beside + 1),
             order: Vec::new(),
             sorted: Vec::new(),
             buf: RecordBuf::default(),
+            near: NearRecords::default(),
         }
     }
 
@@ -116,7 +127,7 @@ impl Ahead {
             cx.env.interrupt().check()?;
             let (entries, bytes, order) = (&mut self.entries, &mut self.bytes, &self.order);
             let bytes_max = self.bytes_max;
-            cx.reader.records(collection, part, &mut self.buf, &mut |at, doc| {
+            let visit = &mut |at: usize, doc: Option<Doc<'_>>| {
                 let held = &mut entries[order[done + at] as usize].1;
                 *held = match doc {
                     None => Held::Gone,
@@ -127,7 +138,8 @@ impl Ahead {
                         Held::At(start..bytes.len())
                     }
                 };
-            })?;
+            };
+            self.near.records(cx.reader, collection, part, &mut self.buf, visit)?;
             done += part.len();
             if self.bytes.len() > self.bytes_max {
                 break;
@@ -190,7 +202,8 @@ impl Ahead {
     /// Drops all records, because another snapshot will be read. The next reads are small again.
     pub(crate) fn forget_state(&mut self) {
         self.forget();
-        self.step = 1;
+        self.near.forget();
+        self.step = first_step(self.wanted);
         self.bytes = Vec::new();
     }
 

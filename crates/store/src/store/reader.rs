@@ -88,6 +88,11 @@ impl<'r> Reader<'r> {
         Reader { read, shared: None }
     }
 
+    /// Returns true if it reads a snapshot, which no write changes.
+    pub(crate) fn is_snapshot(&self) -> bool {
+        self.shared.is_some()
+    }
+
     /// A handle for another thread to read the same snapshot; `None` in a transaction, and for readers of the
     /// newest commits.
     pub fn share(&self) -> Option<SharedReader<'r>> {

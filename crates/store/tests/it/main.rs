@@ -12,6 +12,7 @@ mod golden;
 mod history;
 mod keys;
 mod model;
+mod near;
 mod overlap;
 mod random;
 mod rename;
