@@ -32,8 +32,6 @@ pub struct Options {
     /// Reads bypass the page cache, so that memory holds each block only once, if the file system supports that.
     /// Table files are always written without the page cache.
     pub direct_reads: bool,
-    /// Threads for flush and compaction together.
-    pub background_threads: u32,
     /// Memtable size of one space; none: derived from the cache's size.
     pub write_buffer_bytes: Option<u64>,
     /// Disk space that stays free; none: derived from the file system's size.
@@ -53,7 +51,6 @@ impl Default for Options {
             zstd_level: None,
             zstd_dictionary_bytes: 4 << 10,
             direct_reads: true,
-            background_threads: 4,
             write_buffer_bytes: None,
             reserve_bytes: None,
         }

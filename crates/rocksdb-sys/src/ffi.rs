@@ -441,7 +441,14 @@ unsafe extern "C" {
         arg1: *mut rocksdb_options_t,
         arg2: usize,
     );
-    pub fn rocksdb_options_set_max_background_jobs(arg1: *mut rocksdb_options_t, arg2: libc::c_int);
+    pub fn rocksdb_options_set_max_background_compactions(
+        arg1: *mut rocksdb_options_t,
+        arg2: libc::c_int,
+    );
+    pub fn rocksdb_options_set_max_background_flushes(
+        arg1: *mut rocksdb_options_t,
+        arg2: libc::c_int,
+    );
     pub fn rocksdb_options_set_max_bytes_for_level_base(arg1: *mut rocksdb_options_t, arg2: u64);
     pub fn rocksdb_options_set_max_compaction_bytes(arg1: *mut rocksdb_options_t, arg2: u64);
     pub fn rocksdb_options_set_max_log_file_size(arg1: *mut rocksdb_options_t, arg2: usize);

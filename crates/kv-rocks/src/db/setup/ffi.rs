@@ -217,6 +217,10 @@ fn lower_priority_of_compaction() {
 /// How long RocksDB searches the cache for blocks of a removed file although it finds few: until its estimate that the
 /// next one is found is below 0.99^9999, that is for all blocks.
 const UNCACHE_AGGRESSIVENESS: u32 = 10_000;
+/// Concurrent flushes. One alone waits for the disk half of the time, and then commits wait for it.
+const FLUSHES_MAX: c_int = 2;
+/// Concurrent compactions.
+const COMPACTIONS_MAX: c_int = 3;
 /// Keys of one collection or index have these first bytes in common.
 const IDENT_BYTES: usize = 4;
 
@@ -234,7 +238,8 @@ unsafe fn database_options(
         // Applies to the family `default`, which stays empty. After a full disk RocksDB accepts writes again only
         // if the free space exceeds the largest memtable.
         ffi::rocksdb_options_set_write_buffer_size(db, 1 << 20);
-        ffi::rocksdb_options_set_max_background_jobs(db, options.background_threads as c_int);
+        ffi::rocksdb_options_set_max_background_flushes(db, FLUSHES_MAX);
+        ffi::rocksdb_options_set_max_background_compactions(db, COMPACTIONS_MAX);
         // All tables stay open, unless the system allows too few files. Connections may have four fifths of them.
         let few = (system.files_max / 5).saturating_sub(FILES_BESIDE).max(FILES_LEAST);
         let files = if system.files_max < FILES_ENOUGH { few } else { u64::MAX };
@@ -326,7 +331,7 @@ impl Blocks {
 /// A scan finds, pins and releases each block in the cache, so it needs a quarter more time with blocks of 4 KB. Keys
 /// are short beside documents, so a whole key for every fourth costs little, and a point read steps over no more
 /// documents than in a small block.
-const RECORD_BLOCKS: Blocks = Blocks { bytes: 16 << 10, entries_per_key: 4 };
+const RECORD_BLOCKS: Blocks = Blocks { bytes: 8 << 10, entries_per_key: 4 };
 
 /// SAFETY: `cache` is a live cache.
 unsafe fn space_options(
