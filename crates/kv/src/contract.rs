@@ -281,6 +281,10 @@ pub trait Txn: Read {
     /// the transaction (4 bytes, big-endian). The transaction's own reads do not see it.
     fn append(&mut self, log: Space, value: &[u8]) -> Result<()>;
 
+    /// Its snapshot, without its own writes; takes it if nothing was read before. So the caller can compute what it
+    /// writes from many reads: a key that was committed after this snapshot is a `Conflict` for this transaction.
+    fn snapshot(&self) -> Result<Arc<dyn Snapshot>>;
+
     /// The stamp of its snapshot: every commit up to it is visible, and no later one. Takes the snapshot if nothing
     /// was read before.
     fn read_stamp(&self) -> Result<CommitStamp>;

@@ -204,6 +204,11 @@ impl Txn for With<Box<dyn Txn>> {
         self.inner.append(log, value)
     }
 
+    fn snapshot(&self) -> Result<Arc<dyn Snapshot>> {
+        self.faults.check(Point::Get)?;
+        self.inner.snapshot()
+    }
+
     fn read_stamp(&self) -> Result<CommitStamp> {
         self.faults.check(Point::Get)?;
         self.inner.read_stamp()

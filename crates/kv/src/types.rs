@@ -139,15 +139,11 @@ pub struct TxnOptions {
     /// commit would be a conflict anyway). Other transactions get `Conflict` at once. Waiting transactions get a
     /// key in the order of arrival.
     pub lock_wait_ms: u32,
-    /// What the transaction writes was computed from a snapshot with this stamp: a key that was committed later is a
-    /// `Conflict`, even if the transaction itself has read nothing. The caller keeps that snapshot until the last
-    /// `put`, `delete` or `lock`.
-    pub based_on: Option<CommitStamp>,
 }
 
 impl Default for TxnOptions {
     fn default() -> TxnOptions {
-        TxnOptions { lock_wait_ms: 10, based_on: None }
+        TxnOptions { lock_wait_ms: 10 }
     }
 }
 

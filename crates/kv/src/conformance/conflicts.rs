@@ -9,7 +9,7 @@ pub(super) static POINTS: &[Check] = &[
     the_second_writer_of_an_open_key_loses,
     a_write_after_a_stale_read_loses,
     a_blind_write_after_a_commit_wins,
-    writes_based_on_a_snapshot_conflict_with_later_commits,
+    writes_computed_from_the_snapshot_conflict_with_later_commits,
     locks_conflict_like_writes,
     lock_then_get_reads_the_newest,
     a_locked_key_is_read_as_the_newest_commit_or_the_own_write,
@@ -61,17 +61,17 @@ fn a_blind_write_after_a_commit_wins(engine: &Arc<dyn Engine>) {
     assert_eq!(get(engine.latest(), Space::Records, b"k").as_deref(), Some(&b"2"[..]));
 }
 
-fn writes_based_on_a_snapshot_conflict_with_later_commits(engine: &Arc<dyn Engine>) {
+fn writes_computed_from_the_snapshot_conflict_with_later_commits(engine: &Arc<dyn Engine>) {
     put(engine, Space::Records, b"a", b"0");
     put(engine, Space::Records, b"b", b"0");
-    let snapshot = engine.snapshot().expect("a snapshot");
-    let stamp = snapshot.stamp();
+    let mut txn = begin(engine);
+    let snapshot = txn.snapshot().expect("a snapshot");
     put(engine, Space::Records, b"a", b"1");
-    let based_on = TxnOptions { based_on: Some(stamp), lock_wait_ms: 0 };
-    let mut txn = engine.begin(based_on).expect("begins");
+    assert_eq!(get(&*snapshot, Space::Records, b"a").as_deref(), Some(&b"0"[..]));
     assert!(conflicts(txn.lock(Space::Records, b"a")), "it was changed since");
     txn.lock(Space::Records, b"b").expect("nobody has changed it");
     txn.put(Space::Records, b"b", b"2").expect("its own");
+    assert_eq!(get(&*snapshot, Space::Records, b"b").as_deref(), Some(&b"0"[..]));
     txn.put(Space::Records, b"c", b"2").expect("a new key");
     drop(snapshot);
     commit(txn);
@@ -183,9 +183,7 @@ fn waiting_ends_with_the_holder(engine: &Arc<dyn Engine>) {
     holder.put(Space::Records, b"k", b"1").expect("free");
     thread::scope(|scope| {
         let waiter = scope.spawn(|| {
-            let mut txn = engine
-                .begin(TxnOptions { lock_wait_ms: 60_000, ..TxnOptions::default() })
-                .expect("begins");
+            let mut txn = engine.begin(TxnOptions { lock_wait_ms: 60_000 }).expect("begins");
             txn.put(Space::Records, b"k", b"2").expect("waits until the key is free");
             commit(txn)
         });

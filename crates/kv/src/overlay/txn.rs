@@ -123,9 +123,7 @@ pub struct Staged<B: Base> {
     scratch: Option<Scratch>,
     owner: Owner,
     wait: Duration,
-    /// The stamp of `TxnOptions::based_on`, otherwise the greatest.
-    based_on: u64,
-    state: OnceCell<B::State>,
+    state: OnceCell<Arc<B::State>>,
     ticket: RefCell<Option<Ticket>>,
 }
 
@@ -136,7 +134,6 @@ impl<B: Base> Staged<B> {
             scratch: Some(ledger.pool.own().lock().pop().unwrap_or_default()),
             owner: ledger.new_owner(),
             wait: Duration::from_millis(options.lock_wait_ms.into()),
-            based_on: options.based_on.map_or(u64::MAX, |stamp| stamp.0),
             state: OnceCell::new(),
             ticket: RefCell::default(),
             base: Arc::clone(base),
@@ -147,7 +144,7 @@ impl<B: Base> Staged<B> {
         self.scratch.as_ref().expect(KEPT)
     }
 
-    fn state(&self) -> Result<&B::State> {
+    fn state(&self) -> Result<&Arc<B::State>> {
         if let Some(state) = self.state.get() {
             return Ok(state);
         }
@@ -155,7 +152,7 @@ impl<B: Base> Staged<B> {
         if ticket.is_none() {
             *ticket = Some(self.base.ledger().active.enter());
         }
-        let state = self.base.state()?;
+        let state = Arc::new(self.base.state()?);
         Ok(self.state.get_or_init(|| state))
     }
 
@@ -172,8 +169,7 @@ impl<B: Base> Staged<B> {
         let ledger = self.base.ledger();
         note_shared("conflict table", 1, 2);
         let hash = ledger.conflicts.hash(space, key);
-        let own = self.state.get().map_or(u64::MAX, |state| state.stamp().0);
-        let read_stamp = own.min(self.based_on);
+        let read_stamp = self.state.get().map_or(u64::MAX, |state| state.stamp().0);
         let wait = if self.scratch().held.is_empty() { self.wait } else { Duration::ZERO };
         let claimer = Claimer { owner: self.owner, read_stamp, wait };
         let claimed = ledger.conflicts.claim_while(hash, &claimer, &ledger.active, go_on)?;
@@ -349,6 +345,11 @@ impl<B: Base> Txn for Staged<B> {
     fn append(&mut self, log: Space, value: &[u8]) -> Result<()> {
         self.scratch().overlay.lock().append(log, value);
         Ok(())
+    }
+
+    fn snapshot(&self) -> Result<Arc<dyn Snapshot>> {
+        let state = Arc::clone(self.state()?);
+        Ok(state)
     }
 
     fn read_stamp(&self) -> Result<CommitStamp> {

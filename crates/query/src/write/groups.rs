@@ -1,9 +1,9 @@
 //! The changes of a multi-document statement, in groups of documents.
 //!
 //! ```text
-//!   gather   up to a hundred documents that match, copied from one snapshot
-//!   change   a transaction based on that snapshot: claims each record, changes it
-//!   commit   the group; then the next one begins with a new snapshot
+//!   gather   up to a hundred documents that match, copied from the snapshot of a new transaction
+//!   change   claims each record, changes it
+//!   commit   the group; then the next one begins
 //! ```
 //!
 //! A document that nobody has changed since the snapshot need not be read again: the claim of its record proves it. The
@@ -15,8 +15,6 @@
 //!
 //! No record is claimed while documents are being found, and a group is small: other writers wait a millisecond at
 //! most, what is staged stays in the processor's cache, and after an error the groups before it stay committed.
-
-use std::ops::ControlFlow;
 
 use bumpalo::Bump;
 use nagi_bson::Doc;
@@ -123,6 +121,9 @@ struct Groups<'g, 'r> {
     examined: u64,
 }
 
+/// Fills the group from a snapshot. Returns true if there are more documents.
+type Fill<'f> = dyn FnMut(&Snapshot, &mut Group) -> Result<bool> + 'f;
+
 impl Groups<'_, '_> {
     fn all(&mut self) -> Result<()> {
         let Run { store, ref collection, vars, env, ref selection, .. } = *self.run;
@@ -134,7 +135,9 @@ impl Groups<'_, '_> {
         let mut plan = plan::plan(&spec, &mut cx)?;
         let mut source = plan.start_top(env);
         if source.is_steady() {
-            let done = self.by_scan(snapshot, &mut *source);
+            source.save();
+            drop(snapshot);
+            let done = self.by_scan(&mut *source);
             env.note_run(&plan, &mut *source);
             return done;
         }
@@ -145,93 +148,62 @@ impl Groups<'_, '_> {
     }
 
     /// Goes through a scan, with a new snapshot for each group.
-    fn by_scan(&mut self, mut snapshot: Snapshot, source: &mut dyn Source) -> Result<()> {
+    fn by_scan(&mut self, source: &mut dyn Source) -> Result<()> {
         let Run { store, vars, env, .. } = *self.run;
-        loop {
+        let mut fill = |snapshot: &Snapshot, group: &mut Group| {
             let mut cx = Cx { store, reader: snapshot.reader(), vars, env };
             source.restore(&mut cx)?;
-            let more = self.gather(source, &mut cx);
+            let more = gather(source, group, &mut cx);
             source.save();
-            if let Err(error) = &more
-                && ends_command(error)
-            {
-                return more.map(drop);
-            }
-            self.commit(snapshot)?;
-            match more? {
-                ControlFlow::Continue(()) => snapshot = store.snapshot()?,
-                ControlFlow::Break(()) => return Ok(()),
-            }
-        }
-    }
-
-    fn gather(&mut self, source: &mut dyn Source, cx: &mut Cx<'_>) -> Result<ControlFlow<()>> {
-        self.group.clear();
-        while !self.group.is_full() {
-            if !source.advance(cx)? {
-                return Ok(ControlFlow::Break(()));
-            }
-            let doc = source.doc();
-            cx.env.changing(doc.len())?;
-            if let Some(id) = source.record_id() {
-                self.group.push(id.to_id(), doc);
-            }
-        }
-        Ok(ControlFlow::Continue(()))
+            more
+        };
+        while self.next(&mut fill)? {}
+        Ok(())
     }
 
     /// Reads the records again, some at a time.
     fn by_ids(&mut self, ids: &[RecordId]) -> Result<()> {
-        let Run { store, ref collection, env, .. } = *self.run;
-        let (mut buf, mut read) = (RecordBuf::default(), 0);
-        let mut arena = Bump::new();
+        let Run { ref collection, env, .. } = *self.run;
+        let (run, examined) = (self.run, self.examined);
+        let (mut buf, mut arena, mut read) = (RecordBuf::default(), Bump::new(), 0);
         for ids in ids.chunks(GROUP_RECORDS) {
-            env.interrupt().check()?;
-            let snapshot = store.snapshot()?;
-            self.group.clear();
-            let (group, mut done) = (&mut self.group, Ok(()));
-            snapshot.reader().records(collection, ids, &mut buf, &mut |at, doc| {
-                let Some(doc) = doc.filter(|_| done.is_ok()) else { return };
-                renew(&mut arena);
-                done = env.changing(doc.len()).and_then(|()| self.run.matching(doc, &arena)).map(
-                    |matches| {
+            read += ids.len() as u64;
+            self.next(&mut |snapshot, group| {
+                env.interrupt().check()?;
+                let mut done = Ok(());
+                snapshot.reader().records(collection, ids, &mut buf, &mut |at, doc| {
+                    let Some(doc) = doc.filter(|_| done.is_ok()) else { return };
+                    renew(&mut arena);
+                    let matches = env.changing(doc.len()).and_then(|()| run.matching(doc, &arena));
+                    done = matches.map(|matches| {
                         if matches.is_some() {
                             group.push(ids[at].clone(), doc);
                         }
-                    },
-                );
+                    });
+                })?;
+                env.note_reread(examined, read);
+                done.map(|()| false)
             })?;
-            read += ids.len() as u64;
-            env.note_reread(self.examined, read);
-            if let Err(error) = &done
-                && ends_command(error)
-            {
-                return done;
-            }
-            self.commit(snapshot)?;
-            done?;
         }
         Ok(())
     }
 
-    /// Changes the documents of the group, which `snapshot` contains.
-    fn commit(&mut self, snapshot: Snapshot) -> Result<()> {
-        if self.group.ids.is_empty() {
-            return Ok(());
-        }
+    /// Changes the next group. Returns true if there are more documents.
+    fn next(&mut self, fill: &mut Fill<'_>) -> Result<bool> {
         let env = self.run.env;
-        env.note_yield();
-        let mut passed_over = Vec::new();
-        match self.try_commit(snapshot, &mut passed_over) {
+        let (mut passed_over, mut more) = (Vec::new(), Ok(false));
+        self.group.clear();
+        match self.try_next(fill, &mut passed_over, &mut more) {
             Ok((tally, error)) => {
                 self.tally.add(tally);
                 self.again(&passed_over)?;
-                error.map_or(Ok(()), Err)
+                error.map_or(more, Err)
             }
             Err(error) if error.code() == Code::WRITE_CONFLICT => {
                 env.note_attempt(true, KeysWritten::default());
                 let ids = std::mem::take(&mut self.group.ids);
-                self.again(&ids)
+                self.again(&ids)?;
+                more
             }
             Err(error) => Err(error),
         }
@@ -247,13 +219,14 @@ impl Groups<'_, '_> {
     }
 
     /// One transaction. Returns also the error of the document at which it stopped.
-    fn try_commit(
+    fn try_next(
         &mut self,
-        snapshot: Snapshot,
+        fill: &mut Fill<'_>,
         passed_over: &mut Vec<RecordId>,
+        more: &mut Result<bool>,
     ) -> Result<(Tally, Option<Error>)> {
-        let Run { store, ref collection, how, env, .. } = *self.run;
-        let (run, by, group) = (self.run, &mut *self.by, &self.group);
+        let Run { store, how, env, .. } = *self.run;
+        let (run, by, group) = (self.run, &mut *self.by, &mut self.group);
         let check = || env.interrupt().check();
         let options = WriteOptions {
             durability: how.durability,
@@ -261,36 +234,66 @@ impl Groups<'_, '_> {
             bypass_validation: how.bypass_validation,
             keep_empty_timestamps: how.keep_empty_timestamps,
         };
-        let (mut arena, mut keys) = (Bump::new(), KeysWritten::default());
-        let done = store.write_from(snapshot, options, &mut |txn| {
-            let mut tally = Tally::default();
-            let mut stopped = None;
-            for (id, doc) in group.iter() {
-                env.pass()?;
-                if !txn.claim(collection, id.key())? {
-                    passed_over.push(id.clone());
-                    continue;
-                }
-                renew(&mut arena);
-                let info = match by.needs_position() {
-                    true => run.matching(doc, &arena)?.unwrap_or_default(),
-                    false => MatchInfo::default(),
-                };
-                match txn.attempt(|txn| by.change(txn, (id.key(), doc, info), &arena)) {
-                    Ok(one) => tally.add(one),
-                    Err(error) if error.code() == Code::WRITE_CONFLICT => return Err(error),
-                    Err(error) => {
-                        stopped = Some(error);
-                        break;
-                    }
-                }
+        let mut keys = KeysWritten::default();
+        let done = store.write_once(options, &mut |txn| {
+            // It is released before the commit, which then need not be remembered on its account.
+            *more = fill(&txn.snapshot()?, group);
+            match std::mem::replace(more, Ok(false)) {
+                Err(error) if ends_command(&error) => return Err(error),
+                filled => *more = filled,
             }
+            let done = change(run, txn, by, group, passed_over);
             keys = txn.keys_written();
-            Ok((tally, stopped))
+            done
         });
-        if done.is_ok() {
+        if done.is_ok() && !self.group.ids.is_empty() {
+            env.note_yield();
             env.note_attempt(false, keys);
         }
         done.map(|written| written.value)
     }
+}
+
+/// Collects the next documents of a scan. Returns true if there may be more.
+fn gather(source: &mut dyn Source, group: &mut Group, cx: &mut Cx<'_>) -> Result<bool> {
+    while !group.is_full() {
+        if !source.advance(cx)? {
+            return Ok(false);
+        }
+        let doc = source.doc();
+        cx.env.changing(doc.len())?;
+        if let Some(id) = source.record_id() {
+            group.push(id.to_id(), doc);
+        }
+    }
+    Ok(true)
+}
+
+/// Changes the documents of the group. Returns also the error of the document at which it stopped.
+fn change(
+    run: &Run<'_>,
+    txn: &mut WriteTxn<'_>,
+    by: &mut dyn Change,
+    group: &Group,
+    passed_over: &mut Vec<RecordId>,
+) -> Result<(Tally, Option<Error>)> {
+    let (mut tally, mut arena) = (Tally::default(), Bump::new());
+    for (id, doc) in group.iter() {
+        run.env.pass()?;
+        if !txn.claim(&run.collection, id.key())? {
+            passed_over.push(id.clone());
+            continue;
+        }
+        renew(&mut arena);
+        let info = match by.needs_position() {
+            true => run.matching(doc, &arena)?.unwrap_or_default(),
+            false => MatchInfo::default(),
+        };
+        match txn.attempt(|txn| by.change(txn, (id.key(), doc, info), &arena)) {
+            Ok(one) => tally.add(one),
+            Err(error) if error.code() == Code::WRITE_CONFLICT => return Err(error),
+            Err(error) => return Ok((tally, Some(error))),
+        }
+    }
+    Ok((tally, None))
 }

@@ -35,7 +35,7 @@ impl Contended {
     /// polls every few milliseconds if its result is still needed.
     pub(crate) fn options(contended: Option<&Contended>) -> TxnOptions {
         match contended {
-            Some(_) => TxnOptions { lock_wait_ms: 50, ..TxnOptions::default() },
+            Some(_) => TxnOptions { lock_wait_ms: 50 },
             None => TxnOptions::default(),
         }
     }

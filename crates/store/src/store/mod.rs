@@ -70,7 +70,7 @@ use std::sync::Arc;
 use arc_swap::ArcSwap;
 use nagi_bson::{Doc, Value, oid::Generator};
 use nagi_budget::Budget;
-use nagi_error::{Error, Result};
+use nagi_error::Result;
 use nagi_kv::sync::{Condvar, Mutex};
 use nagi_kv::{Compressor, Durability, Engine, Space};
 
@@ -355,29 +355,6 @@ impl Store {
             let stamp = Stamp::Committed(txn.commit(options.durability)?);
             Ok(Written { value, stamp })
         })
-    }
-
-    /// Runs one transaction that writes what was computed from `snapshot`, once. `f` claims each record
-    /// ([`WriteTxn::claim`]) before it changes it: a record that was changed since the snapshot is refused. The snapshot
-    /// is released before the commit, so that the commit need not be remembered for its sake.
-    ///
-    /// # Errors
-    /// 112 for other conflicts, for example of index keys: then nothing was written, and the caller reads again. Those
-    /// of `f`. A snapshot of a transaction cannot be used.
-    pub fn write_from<T>(
-        &self,
-        snapshot: Snapshot,
-        options: WriteOptions<'_>,
-        f: &mut dyn FnMut(&mut WriteTxn<'_>) -> Result<T>,
-    ) -> Result<Written<T>> {
-        let Some(stamp) = snapshot.stamp() else {
-            return Err(Error::bug("a transaction's snapshot has no stamp"));
-        };
-        let mut txn = WriteTxn::begin_from(self, stamp, &options)?;
-        let value = f(&mut txn)?;
-        drop(snapshot);
-        let stamp = Stamp::Committed(txn.commit(options.durability)?);
-        Ok(Written { value, stamp })
     }
 
     /// Runs one transaction once, outside of transactions of several statements.

@@ -8,7 +8,7 @@ use std::{cell::OnceCell, sync::Arc};
 
 use nagi_bson::{Doc, Value};
 use nagi_error::{Error, Result};
-use nagi_kv::{CommitStamp, Cursor, Read};
+use nagi_kv::{Cursor, Read};
 
 use crate::{
     Collection, Index,
@@ -41,14 +41,6 @@ impl Snapshot {
     pub(crate) fn of_transaction(bound: &Arc<Bound>) -> Result<Snapshot> {
         bound.check_open()?;
         Ok(Snapshot { state: State::Transaction(Arc::clone(bound)) })
-    }
-
-    /// The stamp up to which it contains all commits; none within a transaction.
-    pub(crate) fn stamp(&self) -> Option<CommitStamp> {
-        match &self.state {
-            State::Engine(inner) => Some(inner.stamp()),
-            State::Transaction(_) => None,
-        }
     }
 
     pub fn reader(&self) -> Reader<'_> {

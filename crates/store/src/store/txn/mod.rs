@@ -23,10 +23,10 @@ use std::{
 
 use nagi_bson::{Doc, Value};
 use nagi_error::{Code, Result, bail};
-use nagi_kv::{CommitStamp, Durability, Space, Txn, TxnOptions};
+use nagi_kv::{CommitStamp, Durability, Space, Txn};
 
 use crate::{
-    Collection, Index, Namespace, Reader, RecordId, RecordKey, Store, WriteOptions,
+    Collection, Index, Namespace, Reader, RecordId, RecordKey, Snapshot, Store, WriteOptions,
     cache::Cache,
     catalog::Pass,
     engine_error::{UNDETERMINED, engine},
@@ -181,28 +181,8 @@ impl<'s> WriteTxn<'s> {
         if let Some(contended) = &contended {
             contended.lock(&mut *txn, options)?;
         }
-        Ok(WriteTxn::over(store, txn, options, attempt))
-    }
-
-    /// Begins a transaction that writes what was computed from a snapshot.
-    pub(crate) fn begin_from(
-        store: &'s Store,
-        snapshot: CommitStamp,
-        options: &WriteOptions<'_>,
-    ) -> Result<WriteTxn<'s>> {
-        let based_on = TxnOptions { based_on: Some(snapshot), lock_wait_ms: 0 };
-        let txn = store.engine.begin(based_on).map_err(engine)?;
-        Ok(WriteTxn::over(store, txn, options, 0))
-    }
-
-    fn over(
-        store: &'s Store,
-        txn: Box<dyn Txn>,
-        options: &WriteOptions<'_>,
-        attempt: u32,
-    ) -> WriteTxn<'s> {
         let scratch = SCRATCH.take().unwrap_or_default();
-        WriteTxn {
+        Ok(WriteTxn {
             store,
             txn: Some(txn),
             touched: Vec::new(),
@@ -215,7 +195,7 @@ impl<'s> WriteTxn<'s> {
             attempt,
             contended: None,
             keys: KeysWritten::default(),
-        }
+        })
     }
 
     /// Resumes a transaction of several statements.
@@ -260,6 +240,12 @@ impl<'s> WriteTxn<'s> {
     /// The collection in the newest catalog.
     pub fn collection(&self, namespace: &Namespace) -> Option<Arc<Collection>> {
         self.store.collection(namespace)
+    }
+
+    /// The transaction's snapshot without its own writes: a record that was changed since cannot be claimed.
+    pub fn snapshot(&self) -> Result<Snapshot> {
+        let txn = self.txn.as_ref().expect("taken by the commit only");
+        Ok(Snapshot::of_engine(txn.snapshot().map_err(engine)?))
     }
 
     /// Reads through the transaction: its snapshot with its own writes. A new reader is needed after a write.
@@ -522,7 +508,7 @@ impl<'s> WriteTxn<'s> {
     }
 
     /// Locks a record for a following `update` or `delete`. Returns false if another transaction has it, or has
-    /// changed it since the snapshot that this transaction is based on; the transaction can go on with other records.
+    /// changed it since this transaction's snapshot; the transaction can go on with other records.
     pub fn claim(&mut self, collection: &Collection, id: RecordKey<'_>) -> Result<bool> {
         let at = self.touch(collection)?;
         let current = &self.touched[at].collection;
