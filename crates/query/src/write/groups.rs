@@ -202,6 +202,10 @@ impl Groups<'_, '_> {
             Err(error) if error.code() == Code::WRITE_CONFLICT => {
                 env.note_attempt(true, KeysWritten::default());
                 let ids = std::mem::take(&mut self.group.ids);
+                if ids.is_empty() {
+                    // A scan of a dropped collection finds nothing, which is not the end of it.
+                    self.run.with_txn(&mut |txn| txn.enter(&self.run.collection))?;
+                }
                 self.again(&ids)?;
                 more
             }
@@ -242,6 +246,7 @@ impl Groups<'_, '_> {
                 Err(error) if ends_command(&error) => return Err(error),
                 filled => *more = filled,
             }
+            txn.enter(&run.collection)?;
             let done = change(run, txn, by, group, passed_over);
             keys = txn.keys_written();
             done

@@ -3,9 +3,11 @@
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::SeqCst};
 use std::thread;
 
-use nagi_bson::Value;
+use nagi_bson::{Doc, Value};
+use nagi_error::Code;
 use nagi_query::{
-    ById, ByIds, DeleteStatement, Env, FindRequest, UpdateStatement, change_by_ids, delete, update,
+    ById, ByIds, DeleteStatement, Env, FindRequest, Interrupt, UpdateStatement, change_by_ids,
+    delete, update,
 };
 use nagi_store::Durability;
 
@@ -142,6 +144,33 @@ fn deletes_in_groups_count_what_they_removed() {
     });
     assert_eq!(removed.load(SeqCst), DOCS as u64 / 7 * 5);
     assert_eq!(values(&fixture, "n").len() as i64, DOCS / 7 * 2);
+}
+
+/// Drops the collection when the statement has committed its first group.
+struct Drops<'f>(&'f Fixture, AtomicBool);
+
+impl Interrupt for Drops<'_> {
+    fn check(&self) -> nagi_error::Result<()> {
+        Ok(())
+    }
+
+    fn yielded(&self, _: bool) {
+        if !self.1.swap(true, SeqCst) {
+            self.0.store.drop_collection(&self.0.ns).unwrap();
+        }
+    }
+}
+
+#[test]
+fn a_drop_in_the_middle_is_an_error() {
+    let fixture = filled(0);
+    let drops = Drops(&fixture, AtomicBool::new(false));
+    let change = doc("{$inc: {n: 1}}");
+    let statement =
+        UpdateStatement { multi: true, ..UpdateStatement::new(Doc::EMPTY, change.as_doc().into()) };
+    let env = Env::new(&drops, NOW_MS);
+    let done = update(&fixture.store, &fixture.ns, &statement, Durability::Buffered, &env);
+    assert_eq!(done.unwrap_err().code(), Code::QUERY_PLAN_KILLED);
 }
 
 #[test]

@@ -507,6 +507,14 @@ impl<'s> WriteTxn<'s> {
         Ok(true)
     }
 
+    /// Enters the collection before anything of it is written.
+    ///
+    /// # Errors
+    /// 112 if it was dropped, renamed or frozen since it was looked up; if that is known from an earlier attempt, 175.
+    pub fn enter(&mut self, collection: &Collection) -> Result<()> {
+        self.touch(collection).map(drop)
+    }
+
     /// Locks a record for a following `update` or `delete`. Returns false if another transaction has it, or has
     /// changed it since this transaction's snapshot; the transaction can go on with other records.
     pub fn claim(&mut self, collection: &Collection, id: RecordKey<'_>) -> Result<bool> {
