@@ -744,7 +744,7 @@ impl Batch {
         unsafe { ffi::rocksdb_writebatch_clear(self.raw) }
     }
 
-    /// Makes room for this many bytes, so that adding them does not move those already there.
+    /// Reserves memory for this many bytes, so that adding them does not move those already there.
     pub(crate) fn reserve(&mut self, bytes: usize) {
         // SAFETY: the batch is ours.
         unsafe { nagi_batch_reserve(self.raw, bytes) }

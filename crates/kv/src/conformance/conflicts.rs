@@ -69,7 +69,7 @@ fn writes_computed_from_the_snapshot_conflict_with_later_commits(engine: &Arc<dy
     put(engine, Space::Records, b"a", b"1");
     assert_eq!(get(&*snapshot, Space::Records, b"a").as_deref(), Some(&b"0"[..]));
     assert!(conflicts(txn.lock(Space::Records, b"a")), "it was changed since");
-    txn.lock(Space::Records, b"b").expect("nobody has changed it");
+    txn.lock(Space::Records, b"b").expect("it was not changed");
     txn.put(Space::Records, b"b", b"2").expect("its own");
     assert_eq!(get(&*snapshot, Space::Records, b"b").as_deref(), Some(&b"0"[..]));
     txn.put(Space::Records, b"c", b"2").expect("a new key");

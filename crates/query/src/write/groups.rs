@@ -6,11 +6,11 @@
 //!   commit   the group; then the next one begins
 //! ```
 //!
-//! A document that nobody has changed since the snapshot need not be read again: the claim of its record proves it. The
-//! other ones are passed over, and changed in a transaction that reads them again, in which they may no longer match
-//! ([`in_chunks`]). The same happens to the whole group after any other conflict.
+//! A document that no other client has changed since the snapshot need not be read again: the claim of its record
+//! proves it. The other ones are passed over, and changed in a transaction that reads them again, in which they may no longer
+//! match ([`in_chunks`]). The same happens to the whole group after any other conflict.
 //!
-//! A collection scan goes on from group to group, each with a new snapshot. Other plans could meet their own changes,
+//! A collection scan continues from group to group, each with a new snapshot. Other plans could meet their own changes,
 //! so the ids of all documents are collected first, from one snapshot.
 //!
 //! No record is claimed while documents are being found, and a group is small: other writers wait a millisecond at
@@ -126,7 +126,7 @@ type Fill<'f> = dyn FnMut(&Snapshot, &mut Group) -> Result<bool> + 'f;
 
 impl Groups<'_, '_> {
     fn all(&mut self) -> Result<()> {
-        let Run { store, ref collection, vars, env, ref selection, .. } = *self.run;
+        let Run { store, ref collection, vars, env, selection, .. } = *self.run;
         let snapshot = store.snapshot()?;
         let mut cx = Cx { store, reader: snapshot.reader(), vars, env };
         let spec = selection.spec(Some(collection.clone()), false);

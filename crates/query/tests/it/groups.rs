@@ -1,6 +1,9 @@
 //! Multi-document writes and statements by `_id` in groups, beside other writers of the same documents.
 
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::SeqCst};
+use std::sync::{
+    Barrier,
+    atomic::{AtomicBool, AtomicU64, Ordering::SeqCst},
+};
 use std::thread;
 
 use nagi_bson::{Doc, Value};
@@ -107,22 +110,20 @@ fn no_change_of_another_writer_is_lost() {
 #[test]
 fn a_document_that_no_longer_matches_is_left_alone() {
     let fixture = filled(0);
-    let stop = AtomicBool::new(false);
-    thread::scope(|scope| {
-        let other = scope.spawn(|| {
-            let mut moved = 0;
-            while !stop.load(SeqCst) {
-                // Whoever changes `k` first decides: only one of both updates may find 3.
-                moved += update_many(&fixture, "{k: 3, n: 0}", "{$set: {k: 30}, $inc: {n: 1}}");
-            }
-            moved
+    let barrier = Barrier::new(2);
+    let taken: u64 = thread::scope(|scope| {
+        // Whoever changes `k` first decides: only one of both updates may find 3.
+        let clients = [30, 31].map(|to| {
+            let (fixture, barrier) = (&fixture, &barrier);
+            scope.spawn(move || {
+                let change = format!("{{$set: {{k: {to}}}, $inc: {{n: 1}}}}");
+                barrier.wait();
+                update_many(fixture, "{k: 3, n: 0}", &change)
+            })
         });
-        let taken = update_many(&fixture, "{k: 3, n: 0}", "{$set: {k: 31}, $inc: {n: 1}}");
-        thread::sleep(std::time::Duration::from_millis(20));
-        stop.store(true, SeqCst);
-        let moved = other.join().unwrap();
-        assert_eq!(taken + moved, DOCS as u64 / 7);
+        clients.into_iter().map(|client| client.join().unwrap()).sum()
     });
+    assert_eq!(taken, DOCS as u64 / 7);
     assert!(values(&fixture, "n").iter().all(|n| *n <= 1));
 }
 
@@ -185,7 +186,7 @@ fn statements_by_id_stop_before_a_repeated_id() {
             [(true, true), (false, false), (true, true)]
         );
         assert_eq!(values(&fixture, "n").len() as i64, DOCS - 2);
-        // An error anywhere: nothing is written, and the caller goes on alone.
+        // An error anywhere: nothing is written, and the caller executes them one by one.
         assert_eq!(by_ids(&fixture, &[6, 7], Some("{$push: {n: 1}}")), []);
         assert_eq!(by_ids(&fixture, &[6, 7], Some("{$set: {'k.$': 1}}")), []);
         assert_eq!(values(&fixture, "n")[6 - 2], 0);

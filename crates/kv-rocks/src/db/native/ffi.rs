@@ -50,7 +50,7 @@ unsafe extern "C" {
         to: *mut ffi::rocksdb_writebatch_t,
         from: *const ffi::rocksdb_writebatch_t,
     );
-    /// Makes room for a batch of this many bytes.
+    /// Reserves memory for a batch of this many bytes.
     pub(crate) fn nagi_batch_reserve(batch: *mut ffi::rocksdb_writebatch_t, bytes: usize);
     /// Makes memtables remember the last insertion of each prefix of this length.
     pub(crate) fn nagi_options_insert_near_last(

@@ -169,12 +169,12 @@ pub(crate) fn recorded<T>(
                 kept.push(keep(txn.store(), scope, &ids, result.as_ref())?);
             }
         }
-        if !kept.is_empty() {
-            if let Some((close, failed)) = server.settings.fail_points.numbered_write() {
-                cx.done.close |= close;
-                cx.done.unanswered |= close;
-                failed?;
-            }
+        if !kept.is_empty()
+            && let Some((close, failed)) = server.settings.fail_points.numbered_write()
+        {
+            cx.done.close |= close;
+            cx.done.unanswered |= close;
+            failed?;
         }
         Ok(value)
     });

@@ -2,7 +2,7 @@
 //!
 //! ```text
 //!   index entries of all ids      one batched get of the newest commits
-//!   lock each record              nobody else can change it from now on
+//!   lock each record              no other transaction can change it from now on
 //!   the records                   one batched get of the newest commits: what was read stays true until the commit
 //! ```
 
