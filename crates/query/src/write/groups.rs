@@ -7,8 +7,8 @@
 //! ```
 //!
 //! A document that no other client has changed since the snapshot need not be read again: the claim of its record
-//! proves it. The other ones are passed over, and changed in a transaction that reads them again, in which they may no longer
-//! match ([`in_chunks`]). The same happens to the whole group after any other conflict.
+//! proves it. The other ones are passed over, and changed in a transaction that reads them again, in which they may no
+//! longer match ([`in_chunks`]). The same happens to the whole group after any other conflict.
 //!
 //! A collection scan continues from group to group, each with a new snapshot. Other plans could meet their own changes,
 //! so the ids of all documents are collected first, from one snapshot.
