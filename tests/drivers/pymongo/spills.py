@@ -39,7 +39,8 @@ ROWS = [
     ("$bucketAuto", BUCKET, [{"$bucketAuto": {"groupBy": "$k", "buckets": 7, "output": {"all": {"$push": "$s"}}}}]),
     ("$setWindowFields", WINDOW, [{"$setWindowFields": {"partitionBy": "$one", "output": {"n": {"$sum": "$k"}}}}]),
     ("$fill", SORT, [{"$fill": {"partitionBy": {"one": "$one"}, "sortBy": {"_id": 1}, "output": {"x": {"method": "locf"}}}}]),
-    ("$facet", FACET, [{"$facet": {"n": [{"$count": "n"}], "g": [{"$group": {"_id": "$g", "n": {"$sum": "$k"}}}, {"$sort": {"_id": 1}}]}}]),
+    # Its input is buffered for a pipeline that needs all of it at once.
+    ("$facet", FACET, [{"$facet": {"n": [{"$lookup": {"from": "none", "pipeline": [], "as": "z"}}, {"$count": "n"}], "g": [{"$group": {"_id": "$g", "n": {"$sum": "$k"}}}, {"$sort": {"_id": 1}}]}}]),
     ("text by score", TEXT, [{"$match": {"$text": {"$search": "common other"}}}, {"$project": {"x": {"$meta": "textScore"}}}]),
 ]
 # Endless documents for the operator, so that it is writing when it is interrupted.
