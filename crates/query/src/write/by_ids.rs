@@ -13,9 +13,7 @@ use nagi_lang::{
     filter::MatchInfo,
     update::Update,
 };
-use nagi_store::{
-    Durability, KeysWritten, Namespace, RecordId, Statement, Store, WriteOptions, WriteTxn,
-};
+use nagi_store::{Durability, KeysWritten, Namespace, RecordId, Statement, Store, WriteTxn};
 
 use super::{How, Run, Selection, collation_of, ends_command, on_collection, update::edit};
 use crate::source::{Env, renew};
@@ -40,7 +38,6 @@ pub struct ByIds<'a> {
     /// For a retryable write: the statement of the session for each position. The store handle is then bound to the
     /// transaction that also records them, in which nothing was written yet.
     pub statement: Option<&'a dyn Fn(usize) -> Statement>,
-    pub durability: Durability,
     /// As in [`super::UpdateStatement`].
     pub bypass_validation: bool,
     pub keep_empty_timestamps: bool,
@@ -71,7 +68,8 @@ pub fn change_by_ids(
     let collation = collation_of(store, namespace, Asked::Inherited);
     let selection = Selection::parse(Doc::EMPTY, Doc::EMPTY, None, Doc::EMPTY, collation, env)?;
     let how = How {
-        durability: of.durability,
+        // An error of a commit that has happened already would make the caller execute the statements again.
+        durability: Durability::Buffered,
         bypass_validation: of.bypass_validation,
         keep_empty_timestamps: of.keep_empty_timestamps,
     };
@@ -99,12 +97,7 @@ fn attempt(
     }
     let ids: Vec<Value<'_>> = statements.iter().map(|statement| statement.id).collect();
     let check = || env.interrupt().check();
-    let options = WriteOptions {
-        durability: how.durability,
-        interrupt: Some(&check),
-        bypass_validation: how.bypass_validation,
-        keep_empty_timestamps: how.keep_empty_timestamps,
-    };
+    let options = how.options(&check);
     let mut keys = KeysWritten::default();
     let work = &mut |txn: &mut WriteTxn<'_>| {
         let mut found: Vec<Option<Found>> = Vec::new();

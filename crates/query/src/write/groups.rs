@@ -20,9 +20,7 @@ use bumpalo::Bump;
 use nagi_bson::Doc;
 use nagi_error::{Code, Error, Result};
 use nagi_lang::filter::MatchInfo;
-use nagi_store::{
-    Durability, KeysWritten, RecordBuf, RecordId, RecordKey, Snapshot, WriteOptions, WriteTxn,
-};
+use nagi_store::{Durability, KeysWritten, RecordBuf, RecordId, RecordKey, Snapshot, WriteTxn};
 
 use super::{How, Run, Tally, ends_command, in_chunks, rest};
 use crate::{
@@ -232,12 +230,7 @@ impl Groups<'_, '_> {
         let Run { store, how, env, .. } = *self.run;
         let (run, by, group) = (self.run, &mut *self.by, &mut self.group);
         let check = || env.interrupt().check();
-        let options = WriteOptions {
-            durability: how.durability,
-            interrupt: Some(&check),
-            bypass_validation: how.bypass_validation,
-            keep_empty_timestamps: how.keep_empty_timestamps,
-        };
+        let options = how.options(&check);
         let mut keys = KeysWritten::default();
         let done = store.write_once(options, &mut |txn| {
             // It is released before the commit, which then need not be remembered on its account.

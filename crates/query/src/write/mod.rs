@@ -222,6 +222,18 @@ struct How {
     keep_empty_timestamps: bool,
 }
 
+impl How {
+    /// The options of a transaction that `check` may interrupt.
+    fn options<'c>(self, check: &'c dyn Fn() -> Result<()>) -> WriteOptions<'c> {
+        WriteOptions {
+            durability: self.durability,
+            interrupt: Some(check),
+            bypass_validation: self.bypass_validation,
+            keep_empty_timestamps: self.keep_empty_timestamps,
+        }
+    }
+}
+
 /// Runs a transaction of a statement, and repeats it after conflicts.
 fn with_txn<T>(
     store: &Store,
@@ -230,12 +242,7 @@ fn with_txn<T>(
     f: &mut dyn FnMut(&mut WriteTxn<'_>) -> Result<T>,
 ) -> Result<T> {
     let check = || env.interrupt().check();
-    let options = WriteOptions {
-        durability: how.durability,
-        interrupt: Some(&check),
-        bypass_validation: how.bypass_validation,
-        keep_empty_timestamps: how.keep_empty_timestamps,
-    };
+    let options = how.options(&check);
     let mut attempts = 0;
     let mut keys = KeysWritten::default();
     let done = store.write(options, &mut |txn| {

@@ -212,18 +212,7 @@ impl Prepared<'_> {
             true => run.matching(doc, &arena)?.unwrap_or_default(),
             false => MatchInfo::default(),
         };
-        self.change(run, txn, (id, doc, info), &arena, new)
-    }
-
-    fn change(
-        &self,
-        run: &Run<'_>,
-        txn: &mut WriteTxn<'_>,
-        (id, doc, info): (RecordKey<'_>, Doc<'_>, MatchInfo),
-        arena: &Bump,
-        new: &mut Vec<u8>,
-    ) -> Result<bool> {
-        edit(&self.update, run, txn, (id, doc, info), arena, new)
+        edit(&self.update, run, txn, (id, doc, info), &arena, new)
     }
 
     /// Inserts the document of the upsert. Returns its `_id`.
@@ -251,19 +240,19 @@ impl Prepared<'_> {
 
 /// Updates every document that matches.
 fn many(run: &Run<'_>, prepared: &Prepared<'_>) -> Result<UpdateOutcome> {
-    let tally = change_all(run, &mut Edit { run, prepared, new: Vec::new() })?;
+    let tally = change_all(run, &mut Edit { run, update: &prepared.update, new: Vec::new() })?;
     Ok(UpdateOutcome { matched: tally.matched, modified: tally.modified, upserted: None })
 }
 
 struct Edit<'e, 'r> {
     run: &'e Run<'r>,
-    prepared: &'e Prepared<'r>,
+    update: &'e Update,
     new: Vec<u8>,
 }
 
 impl Change for Edit<'_, '_> {
     fn needs_position(&self) -> bool {
-        self.prepared.update.needs_position()
+        self.update.needs_position()
     }
 
     fn change(
@@ -272,7 +261,7 @@ impl Change for Edit<'_, '_> {
         found: (RecordKey<'_>, Doc<'_>, MatchInfo),
         arena: &Bump,
     ) -> Result<Tally> {
-        let modified = self.prepared.change(self.run, txn, found, arena, &mut self.new)?;
+        let modified = edit(self.update, self.run, txn, found, arena, &mut self.new)?;
         Ok(Tally { matched: 1, modified: u64::from(modified) })
     }
 }

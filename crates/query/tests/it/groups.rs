@@ -58,7 +58,6 @@ fn by_ids(fixture: &Fixture, ids: &[i64], change: Option<&str>) -> Vec<(bool, bo
     let of = ByIds {
         statements: &statements,
         statement: None,
-        durability: Durability::Buffered,
         bypass_validation: false,
         keep_empty_timestamps: false,
     };

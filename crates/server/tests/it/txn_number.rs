@@ -88,6 +88,39 @@ fn what_an_undetermined_commit_did_is_found_out() {
     }
 }
 
+/// What a reply with `j: true` reports is durable, even if the last statement has committed nothing.
+#[test]
+fn the_end_of_a_command_waits_for_the_disk() {
+    let faults = Faults::default();
+    let engine: Arc<dyn Engine> = Arc::new(Faulty::new(Arc::new(Memory::new()), faults.clone()));
+    let mut client = Client::new(&server_on(engine, Some("rs")));
+    admin(&mut client, "{replSetInitiate: {}}");
+    client.shell("{insert: 'c', documents: [{_id: 1, v: 0}, {_id: 2, v: 0}]}");
+    let changes = [
+        "update: 'c', updates: [{q: {_id: 1}, u: {$inc: {v: 1}}}, {q: {_id: 9}, u: {$inc: {v: 1}}}]",
+        "update: 'c', updates: [{q: {v: 0}, u: {$inc: {v: 1}}}, {q: {v: 9}, u: {$inc: {v: 1}}}]",
+        "update: 'c', updates: [{q: {}, u: {$inc: {v: 1}}, multi: true}]",
+        "insert: 'c', documents: [{_id: 7}, {_id: 7}], ordered: false",
+        "findAndModify: 'c', query: {_id: 1}, update: {$inc: {v: 1}}",
+        "delete: 'c', deletes: [{q: {_id: 1}, limit: 1}, {q: {_id: 9}, limit: 1}]",
+    ];
+    for (number, change) in changes.iter().enumerate() {
+        let change = format!("{{{change}, writeConcern: {{w: 1, j: true}}");
+        let retryable = match change.contains("multi") {
+            true => format!("{change}}}"),
+            false => format!("{change}, {LSID}, txnNumber: NumberLong({number})}}"),
+        };
+        faults.arm(Point::Maintain, 0, 1, || nagi_kv::Error::other("no disk"));
+        let reply = client.shell(&retryable);
+        assert!(!is_ok(&reply), "{change}: {reply:?}");
+        assert!(is_ok(&client.shell(&retryable)));
+        // The statements that an earlier attempt has executed are durable too.
+        faults.arm(Point::Maintain, 0, 1, || nagi_kv::Error::other("no disk"));
+        let reply = client.shell(&retryable);
+        assert!(!is_ok(&reply), "{change}: {reply:?}");
+    }
+}
+
 #[test]
 fn records_survive_the_server() {
     let engine = Arc::new(Memory::new());

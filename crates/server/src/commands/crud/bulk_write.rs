@@ -10,8 +10,7 @@ use super::insert::{Batch, insert_all};
 use super::statement::{self, Running};
 use super::together::{Group, Together};
 use super::writes::{
-    Change as _, How, Place, check_count, check_multi, durability, end_durability, is_ordered,
-    run_one,
+    Change as _, How, Place, check_count, check_multi, is_ordered, make_durable, run_one,
 };
 use super::{delete, update};
 use crate::commands::common::{CursorOption, check_uuid_arg, check_writable, refuse_encryption};
@@ -203,9 +202,7 @@ fn run(cx: &mut Context<'_>, req: &Request<'_>, out: &mut DocWriter<'_>) -> Resu
     cx.done.write_error = report.last_error.take();
     done?;
     cx.failed = report.totals.errors > 0;
-    if concern.is_synced() && report.totals.errors > 0 {
-        cx.store().flush()?;
-    }
+    make_durable(cx, &concern)?;
     let totals = report.totals;
     let how =
         FirstBatch { count: Some(cursor.batch_size.unwrap_or(i64::MAX)), ..FirstBatch::DEFAULT };
@@ -281,7 +278,6 @@ fn run_all(
     statements: &[Statement<'_>],
     report: &mut Report,
 ) -> Result<()> {
-    let concern = &cx.write_concern(req);
     let ordered = is_ordered(cx, args.ordered);
     let let_vars = args.let_vars.unwrap_or(Doc::EMPTY);
     let mut at = 0;
@@ -289,7 +285,7 @@ fn run_all(
     while at < statements.len() && !(ordered && report.totals.errors > 0) {
         let ns = &namespaces[statements[at].ns_index];
         if together.may(cx, ns, let_vars, at) {
-            let how = How::new(durability(concern), args.bypass, args.bypass_ts);
+            let how = How::new(args.bypass, args.bypass_ts);
             let count = run_together(cx, req, (statements, ns, at), (&mut together, how), report)?;
             at += count;
             if count > 0 {
@@ -298,7 +294,7 @@ fn run_all(
         }
         let run_len = insert_run(&statements[at..]);
         if run_len > 0 {
-            let how = How::new(durability(concern), args.bypass, args.bypass_ts);
+            let how = How::new(args.bypass, args.bypass_ts);
             let docs = statements[at..at + run_len].iter().filter_map(|s| match s.op {
                 Op::Insert(doc) => Some(doc),
                 _ => None,
@@ -309,8 +305,7 @@ fn run_all(
             at += run_len;
             continue;
         }
-        let durability = end_durability(concern, at + 1 == statements.len());
-        let how = How::new(durability, args.bypass, args.bypass_ts);
+        let how = How::new(args.bypass, args.bypass_ts);
         run_change(cx, req, &statements[at].op, (ns, at, let_vars), how, report)?;
         at += 1;
     }
@@ -336,7 +331,6 @@ fn run_together(
     let rest = statements[at..].iter().take(BY_IDS_MAX);
     let same = rest.take_while(|statement| statement.ns_index == ns_index);
     let by_ids: Vec<ById<'_>> = same.map_while(|statement| statement.op.by_id()).collect();
-    let is_last = by_ids.len() == statements.len() - at;
     let shown = &|at: usize| {
         let statement = &statements[at];
         let is_update = matches!(statement.op, Op::Update(_));
@@ -345,7 +339,7 @@ fn run_together(
             statement.source,
         )
     };
-    let group = Group { ns, statements: by_ids, at, is_last, shown };
+    let group = Group { ns, statements: by_ids, at, shown };
     let done = together.run(cx, req, &group, how)?;
     for (index, one) in done.iter().enumerate() {
         let (matched, modified) = (u64::from(one.matched), u64::from(one.modified));

@@ -2,6 +2,7 @@
 
 use nagi_lang::collation::Asked;
 use nagi_query::{ById, ByIdOutcome, DeleteStatement, Explained, Hint, Verbosity, lone_id};
+use nagi_store::Durability;
 
 use super::outcome::Outcome;
 use super::statement;
@@ -117,11 +118,12 @@ impl Change for Statement<'_> {
         u64::from(outcome.matched)
     }
 
-    fn once(&self, cx: &mut Context<'_>, place: &Place<'_>, how: How) -> Result<u64> {
-        let durability = how.durability;
-        txn_number::once(cx, place.id, durability, &DELETED, &mut |cx| {
+    fn once(&self, cx: &mut Context<'_>, place: &Place<'_>, _: How) -> Result<u64> {
+        txn_number::once(cx, place.id, &DELETED, &mut |cx| {
             let delete = to_statement(self, place.let_vars)?;
-            in_env(cx, |store, env| nagi_query::delete(store, place.ns, &delete, durability, env))
+            in_env(cx, |store, env| {
+                nagi_query::delete(store, place.ns, &delete, Durability::Buffered, env)
+            })
         })
     }
 

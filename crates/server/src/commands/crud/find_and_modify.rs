@@ -2,10 +2,10 @@
 
 use nagi_lang::collation::Asked;
 use nagi_query::{Explained, FindAndModifyRequest, FoundAndModified, Hint, Verbosity};
-use nagi_store::Namespace;
+use nagi_store::{Durability, Namespace};
 
 use super::update::{array_filters, note_update};
-use super::writes::{durability, in_env};
+use super::writes::{in_env, make_durable};
 use crate::commands::common::{check_writable, namespace, refuse_encryption};
 use crate::core::command::prelude::*;
 use crate::core::txn_number::{self, Codec};
@@ -76,10 +76,11 @@ fn run(cx: &mut Context<'_>, req: &Request<'_>, out: &mut DocWriter<'_>) -> Resu
     let concern = cx.write_concern(req);
     let filters = array_filters(args.array_filters)?;
     let request = to_request(&args, &ns, &filters)?;
-    let durability = durability(&concern);
     let id = txn_number::statement_id(req, 0);
-    let found = txn_number::once(cx, id, durability, &FOUND, &mut |cx| {
-        in_env(cx, |store, env| nagi_query::find_and_modify(store, &request, durability, env))
+    let found = txn_number::once(cx, id, &FOUND, &mut |cx| {
+        in_env(cx, |store, env| {
+            nagi_query::find_and_modify(store, &request, Durability::Buffered, env)
+        })
     })?;
     let removed = args.remove == Some(true);
     out.doc("lastErrorObject", |doc| {
@@ -100,6 +101,7 @@ fn run(cx: &mut Context<'_>, req: &Request<'_>, out: &mut DocWriter<'_>) -> Resu
             note_update(&mut cx.done, found.n - upserted, modified, upserted);
         }
     }
+    make_durable(cx, &concern)?;
     txn_number::write_retried_one(cx, out);
     Ok(())
 }

@@ -11,7 +11,7 @@ use nagi_query::{Env, InsertOutcome, InsertStatement, Verbosity, ends_command};
 use nagi_store::{Durability, Namespace, Statement, Store};
 
 use super::outcome::{Outcome, check_batch};
-use super::writes::{How, check_count, check_target, durability, is_ordered};
+use super::writes::{How, check_count, check_target, is_ordered, make_durable};
 use crate::clock;
 use crate::core::command::prelude::*;
 use crate::core::txn_number;
@@ -61,9 +61,10 @@ fn run(cx: &mut Context<'_>, req: &Request<'_>, out: &mut DocWriter<'_>) -> Resu
     check_count(req, docs.len())?;
     let _writing = cx.begin_write(req.db)?;
     let concern = cx.write_concern(req);
-    let how = How::new(durability(&concern), args.bypass, args.bypass_ts);
+    let how = How::new(args.bypass, args.bypass_ts);
     let ordered = is_ordered(cx, args.ordered);
     let outcome = insert_all(cx, req, &ns, Batch { docs: &docs, first: 0, ordered }, how)?;
+    make_durable(cx, &concern)?;
     cx.done.inserted = Some(outcome.count);
     outcome.write(cx, req, out);
     cx.connection.keep_namespace(ns);
@@ -93,14 +94,12 @@ pub(super) fn insert_all(
     let mut at = 0;
     while at < docs.len() && (!batch.ordered || outcome.errors.is_empty()) {
         let end = at + InsertStatement::chunk_count(&docs[at..]);
-        // The log keeps the order of commits: only the last one waits for the disk.
-        let durability = if end == docs.len() { how.durability } else { Durability::Buffered };
         let statement = InsertStatement {
             docs: &docs[at..end],
             ordered: batch.ordered,
             done: &[],
             statement: None,
-            durability,
+            durability: Durability::Buffered,
             bypass_validation: how.bypass,
             keep_empty_timestamps: how.keep_empty_timestamps,
         };
@@ -120,9 +119,6 @@ pub(super) fn insert_all(
         at = end;
     }
     cx.server.metrics.ops.insert.add(docs.len() as u64);
-    if how.durability == Durability::Synced && !outcome.errors.is_empty() && outcome.count > 0 {
-        cx.store().sync()?;
-    }
     Ok(outcome)
 }
 
@@ -152,14 +148,7 @@ fn insert_once(
     }
     let whole = txn_number::statement(cx);
     let named = |at: usize| Statement { id: id(at), ..whole };
-    let durability = statement.durability;
-    let statement = InsertStatement {
-        done: &done,
-        statement: Some(&named),
-        // The transaction with the record waits for the disk.
-        durability: Durability::Buffered,
-        ..*statement
-    };
+    let statement = InsertStatement { done: &done, statement: Some(&named), ..*statement };
     let inserted = |outcome: &Option<InsertOutcome>| {
         let Some(outcome) = outcome else { return Vec::new() };
         let failed = |at: usize| outcome.errors.iter().any(|(failed, _)| *failed == at);
@@ -170,7 +159,7 @@ fn insert_once(
         if ids.is_empty() { Vec::new() } else { vec![(ids, None)] }
     };
     loop {
-        let written = txn_number::recorded(cx, durability, &inserted, &mut |cx| {
+        let written = txn_number::recorded(cx, &inserted, &mut |cx| {
             insert_chunk(cx, |store, env| nagi_query::try_insert(store, ns, &statement, env))
         })?;
         if let Some(outcome) = written {

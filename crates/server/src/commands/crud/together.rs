@@ -5,7 +5,7 @@
 //! statement has an entry of its own, they are executed one by one.
 
 use nagi_query::{ById, ByIdOutcome, ByIds, UpdateOutcome, change_by_ids};
-use nagi_store::{Durability, Namespace, Statement};
+use nagi_store::{Namespace, Statement};
 
 use super::delete::DELETED;
 use super::statement::{Kind, Running};
@@ -32,8 +32,6 @@ pub(super) struct Group<'g> {
     pub(super) statements: Vec<ById<'g>>,
     /// The position of the first one.
     pub(super) at: usize,
-    /// True if the command has no statement after them.
-    pub(super) is_last: bool,
     /// The kind and the source of the statement at a position.
     pub(super) shown: &'g dyn Fn(usize) -> (&'static Kind, Doc<'g>),
 }
@@ -54,7 +52,7 @@ impl Together {
     }
 
     /// Executes the first statements of the group, and returns what they did; none if the first one has to be executed
-    /// alone. `how` is that of the command's last statement.
+    /// alone.
     ///
     /// # Errors
     /// Those that end a command.
@@ -71,7 +69,6 @@ impl Together {
         let of = ByIds {
             statements: &group.statements,
             statement: None,
-            durability: if group.is_last { how.durability } else { Durability::Buffered },
             bypass_validation: how.bypass,
             keep_empty_timestamps: how.keep_empty_timestamps,
         };
@@ -114,7 +111,7 @@ fn once(
     let of = ByIds { statement: Some(&named), ..*of };
     let executed = |done: &Vec<ByIdOutcome>| records(&group.statements, &ids, done);
     let mut attempts = 0;
-    let done = txn_number::recorded(cx, of.durability, &executed, &mut |cx| {
+    let done = txn_number::recorded(cx, &executed, &mut |cx| {
         attempts += 1;
         if attempts > 1 {
             bail!(Code::BAD_VALUE, "another client writes one of the documents");

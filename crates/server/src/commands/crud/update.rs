@@ -1,13 +1,14 @@
 //! `update`: changes the documents that match.
 //!
-//! A statement commits on its own: in one transaction, or with `multi` in several. If the write concern requires
-//! durability, only the last statement waits for the disk; the log keeps the order of the commits, so the
-//! earlier ones are durable with it.
+//! A statement commits on its own: in one transaction, or with `multi` in several; statements by `_id` commit together.
+//! If the write concern requires durability, the end of the command waits for the disk: the log keeps the order of the
+//! commits, so all of them are durable with the last one.
 
 use nagi_lang::collation::Asked;
 use nagi_query::{
     ById, ByIdOutcome, Explained, Hint, UpdateOutcome, UpdateStatement, Verbosity, lone_id,
 };
+use nagi_store::Durability;
 
 use super::outcome::Outcome;
 use super::statement;
@@ -175,7 +176,7 @@ impl Change for Statement<'_> {
     fn once(&self, cx: &mut Context<'_>, place: &Place<'_>, how: How) -> Result<UpdateOutcome> {
         let mut tries = 0;
         loop {
-            let done = txn_number::once(cx, place.id, how.durability, &OUTCOME, &mut |cx| {
+            let done = txn_number::once(cx, place.id, &OUTCOME, &mut |cx| {
                 update_one(cx, place, self, how)
             });
             match done {
@@ -225,7 +226,9 @@ fn update_one(
             keep_empty_timestamps: how.keep_empty_timestamps,
             ..*update
         };
-        in_env(cx, |store, env| nagi_query::update(store, place.ns, &update, how.durability, env))
+        in_env(cx, |store, env| {
+            nagi_query::update(store, place.ns, &update, Durability::Buffered, env)
+        })
     })
 }
 

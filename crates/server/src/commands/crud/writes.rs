@@ -2,7 +2,7 @@
 //! of `update` and `delete`, which `bulkWrite` has too.
 
 use nagi_query::{BY_IDS_MAX, ById, ByIdOutcome, Env};
-use nagi_store::{Durability, Namespace, Store};
+use nagi_store::{Namespace, Store};
 
 use super::outcome::{Outcome, check_batch};
 use super::statement::{Kind, Running};
@@ -17,7 +17,6 @@ use crate::request::concern::WriteConcern;
 /// How a statement commits.
 #[derive(Clone, Copy)]
 pub(super) struct How {
-    pub(super) durability: Durability,
     /// `bypassDocumentValidation`.
     pub(super) bypass: bool,
     /// `bypassEmptyTsReplacement`.
@@ -25,27 +24,17 @@ pub(super) struct How {
 }
 
 impl How {
-    pub(super) fn new(
-        durability: Durability,
-        bypass: Option<bool>,
-        bypass_ts: Option<bool>,
-    ) -> How {
+    pub(super) fn new(bypass: Option<bool>, bypass_ts: Option<bool>) -> How {
         let (bypass, keep_empty_timestamps) = (bypass == Some(true), bypass_ts == Some(true));
-        How { durability, bypass, keep_empty_timestamps }
+        How { bypass, keep_empty_timestamps }
     }
 }
 
-/// When the commit of a write with this concern may return.
-pub(super) fn durability(concern: &WriteConcern<'_>) -> Durability {
-    match concern.is_synced() {
-        true => Durability::Synced,
-        false => Durability::Buffered,
-    }
-}
-
-/// The last statement waits for the disk if that is wanted; the log keeps the order of the others.
-pub(super) fn end_durability(concern: &WriteConcern<'_>, last: bool) -> Durability {
-    if last { durability(concern) } else { Durability::Buffered }
+/// The end of a command that writes: makes durable what it reports, if its write concern requires that. Statements do
+/// not wait for the disk themselves: the log keeps the order of commits, so one wait is enough, and what is reported may
+/// have been committed by an earlier attempt.
+pub(super) fn make_durable(cx: &Context<'_>, concern: &WriteConcern<'_>) -> Result<()> {
+    if concern.is_synced() { cx.store().sync() } else { Ok(()) }
 }
 
 /// Refuses targets that `command` may not write.
@@ -173,12 +162,11 @@ pub(super) fn run_all<S: Change>(
     let mut together = Together::default();
     let mut at = 0;
     while let Some(statement) = list.get(at) {
-        let how = How::new(durability(&concern), bypass, bypass_ts);
+        let how = How::new(bypass, bypass_ts);
         if together.may(cx, ns, let_vars, at) {
             let by_ids = list[at..].iter().take(BY_IDS_MAX).map_while(S::by_id).collect::<Vec<_>>();
-            let is_last = by_ids.len() == list.len() - at;
             let shown = &|at: usize| (kind, list[at].source());
-            let group = Group { ns, statements: by_ids, at, is_last, shown };
+            let group = Group { ns, statements: by_ids, at, shown };
             let done = together.run(cx, req, &group, how)?;
             S::counter(&cx.server.metrics.ops).add(done.len() as u64);
             for one in &done {
@@ -189,7 +177,6 @@ pub(super) fn run_all<S: Change>(
                 continue;
             }
         }
-        let how = How { durability: end_durability(&concern, at + 1 == list.len()), ..how };
         S::counter(&cx.server.metrics.ops).increment();
         let place = Place { ns, at, id: txn_number::statement_id(req, at), let_vars, kind };
         match run_one(cx, req, statement, &place, how) {
@@ -204,9 +191,5 @@ pub(super) fn run_all<S: Change>(
         }
         at += 1;
     }
-    // Makes durable what was done, if the last statement did not.
-    match concern.is_synced() && !outcome.errors.is_empty() && outcome.count > 0 {
-        true => cx.store().flush(),
-        false => Ok(()),
-    }
+    make_durable(cx, &concern)
 }

@@ -17,7 +17,7 @@ use std::sync::atomic::Ordering::Relaxed;
 
 use nagi_bson::{Doc, DocBuf, DocWriter, Value};
 use nagi_error::{Code, Result, bail};
-use nagi_store::{Durability, SessionKey, Statement, Store, WriteOptions};
+use nagi_store::{SessionKey, Statement, Store, WriteOptions};
 
 use super::{Scope, count};
 use crate::clock;
@@ -121,7 +121,6 @@ pub(crate) struct Codec<T> {
 pub(crate) fn once<T>(
     cx: &mut Context<'_>,
     statement: i32,
-    durability: Durability,
     codec: &Codec<T>,
     f: &mut dyn FnMut(&mut Context<'_>) -> Result<T>,
 ) -> Result<T> {
@@ -137,7 +136,7 @@ pub(crate) fn once<T>(
     };
     let executing = Statement { id: statement, ..self::statement(cx) };
     cx.connection.store.client().set_statement(Some(executing));
-    let done = recorded(cx, durability, &write, f);
+    let done = recorded(cx, &write, f);
     cx.connection.store.client().set_statement(None);
     done
 }
@@ -148,14 +147,13 @@ pub(crate) type Executed = (Vec<i32>, Option<DocBuf>);
 /// Runs `f` in a store transaction and writes the records of the statements that `executed` derives from its value.
 pub(crate) fn recorded<T>(
     cx: &mut Context<'_>,
-    durability: Durability,
     executed: &dyn Fn(&T) -> Vec<Executed>,
     f: &mut dyn FnMut(&mut Context<'_>) -> Result<T>,
 ) -> Result<T> {
     let server = cx.server;
     let watch = cx.watch();
     let check = || nagi_query::Interrupt::check(&watch);
-    let options = WriteOptions { durability, interrupt: Some(&check), ..WriteOptions::default() };
+    let options = WriteOptions { interrupt: Some(&check), ..WriteOptions::default() };
     let mut kept = Vec::new();
     let store = Arc::clone(&cx.connection.store);
     let written = store.write_together(options, &mut |txn| {

@@ -192,11 +192,14 @@ pub struct Written<T> {
 }
 
 impl Store {
-    /// Returns once every commit that has returned is durable. Within a transaction there is nothing to wait for.
+    /// Returns once the newest commit of this client's request is durable, and with it all earlier ones. A request
+    /// that has committed nothing may report what others committed, for example an earlier attempt of a retryable
+    /// write: then everything becomes durable. Within a transaction there is nothing to wait for.
     pub fn sync(&self) -> Result<()> {
-        match self.bound {
-            Some(_) => Ok(()),
-            None => self.engine.sync(self.engine.last_stamp()).map_err(engine),
+        match (&self.bound, self.client.committed()) {
+            (Some(_), _) => Ok(()),
+            (None, Some(stamp)) => self.engine.sync(stamp).map_err(engine),
+            (None, None) => self.flush(),
         }
     }
 
