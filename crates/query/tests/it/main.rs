@@ -8,6 +8,7 @@ mod any_plan_kinds;
 mod any_plan_writes;
 mod bounded;
 mod clustered;
+mod facets;
 mod fills;
 mod finds;
 mod fixture;
