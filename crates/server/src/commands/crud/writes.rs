@@ -31,8 +31,8 @@ impl How {
 }
 
 /// The end of a command that writes: makes durable what it reports, if its write concern requires that. Statements do
-/// not wait for the disk themselves: the log keeps the order of commits, so one wait is enough, and what is reported may
-/// have been committed by an earlier attempt.
+/// not wait for the disk themselves: the log keeps the order of commits, so one wait is enough. And what is reported
+/// may have been committed by an earlier attempt.
 pub(super) fn make_durable(cx: &Context<'_>, concern: &WriteConcern<'_>) -> Result<()> {
     if concern.is_synced() { cx.store().sync() } else { Ok(()) }
 }
