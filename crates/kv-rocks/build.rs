@@ -12,6 +12,7 @@ const FILES: &[&str] = &[
     "damage.cc",
     "governor.cc",
     "memtable.cc",
+    "merge.cc",
     "read_back.cc",
     "ring_buffer.cc",
     "table.cc",

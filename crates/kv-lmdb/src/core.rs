@@ -255,7 +255,7 @@ impl Writer {
     }
 
     fn stage(&mut self, view: &View, write: &Write<'_>, stamp: u64, newest: u64) -> Result<()> {
-        let Write { space, key, op } = *write;
+        let Write { space, key, op, .. } = *write;
         match op {
             Op::Put(value) => self.record.push(space, Change::Put(key, value)),
             Op::Delete => self.record.push(space, Change::Delete(key)),

@@ -2,7 +2,8 @@
 // headers only.
 //
 // A batch is a string: 8 bytes of sequence number, 4 bytes of count, then the entries. The flags that say which kinds
-// of entries a batch has are not updated: they matter for merges and range deletions, which are never appended.
+// of entries a batch has are not updated: they matter for range deletions, which are never appended, and for merges while
+// several threads insert into one memtable, which is off.
 
 #include <rocksdb/write_batch.h>
 

@@ -84,7 +84,7 @@ impl Committer {
         stamp: u64,
     ) -> Result<()> {
         let mut position = 0;
-        for Write { space, key, op } in overlay.writes() {
+        for Write { space, key, op, .. } in overlay.writes() {
             match op {
                 Op::Add(deltas) => self.add(db, batch, (space, key), deltas)?,
                 Op::Append(value) => {
@@ -173,8 +173,9 @@ impl Committer {
 /// its own thread, before it waits for the commit path.
 pub(crate) fn stage_plain(db: &Db, batch: &mut Batch, overlay: &Overlay) {
     // Sorted keys are inserted into memtables in a fraction of the time.
-    for Write { space, key, op } in overlay.writes_by_key() {
+    for Write { space, key, op, difference } in overlay.writes_by_key() {
         match op {
+            Op::Put(_) if !difference.is_empty() => db.merge_batch(batch, space, key, difference),
             Op::Put(value) => db.put_batch(batch, space, key, value),
             Op::Delete => db.delete_batch(batch, space, key),
             Op::Add(_) | Op::Append(_) => {}

@@ -473,6 +473,8 @@ impl Core {
 }
 
 impl Base for Core {
+    const WRITES_DIFFERENCES: bool = true;
+
     type State = State;
 
     fn ledger(&self) -> &Ledger {

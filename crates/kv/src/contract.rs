@@ -241,6 +241,13 @@ pub trait Txn: Read {
         self.put(space, key, value)
     }
 
+    /// As `put`, where `old` is the present value of the key, as this transaction has read it. An engine may write the
+    /// difference alone, so another `old` destroys the value.
+    fn put_over(&mut self, space: Space, key: &[u8], old: &[u8], new: &[u8]) -> Result<()> {
+        let _ = old;
+        self.put(space, key, new)
+    }
+
     /// As `delete`, with the guarantee of [`Txn::put_exclusive`].
     fn delete_exclusive(&mut self, space: Space, key: &[u8]) -> Result<()> {
         self.delete(space, key)

@@ -164,6 +164,11 @@ impl Txn for With<Box<dyn Txn>> {
         self.inner.delete(space, key)
     }
 
+    fn put_over(&mut self, space: Space, key: &[u8], old: &[u8], new: &[u8]) -> Result<()> {
+        self.faults.check(Point::Write)?;
+        self.inner.put_over(space, key, old, new)
+    }
+
     fn put_exclusive(&mut self, space: Space, key: &[u8], value: &[u8]) -> Result<()> {
         self.faults.check(Point::Write)?;
         self.inner.put_exclusive(space, key, value)

@@ -18,6 +18,7 @@
 //! The crate does not know documents, BSON, collections, or MongoDB's error codes.
 
 pub mod conformance;
+pub mod difference;
 pub mod overlay;
 pub mod sync;
 pub mod table;

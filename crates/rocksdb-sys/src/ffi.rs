@@ -638,6 +638,14 @@ unsafe extern "C" {
         klen: usize,
     );
     pub fn rocksdb_writebatch_destroy(arg1: *mut rocksdb_writebatch_t);
+    pub fn rocksdb_writebatch_merge_cf(
+        b: *mut rocksdb_writebatch_t,
+        column_family: *mut rocksdb_column_family_handle_t,
+        key: *const libc::c_char,
+        klen: usize,
+        val: *const libc::c_char,
+        vlen: usize,
+    );
     pub fn rocksdb_writebatch_put_cf(
         b: *mut rocksdb_writebatch_t,
         column_family: *mut rocksdb_column_family_handle_t,

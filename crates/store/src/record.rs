@@ -7,9 +7,12 @@ use std::cell::Cell;
 
 use nagi_bson::Doc;
 use nagi_error::{Error, Result};
-use nagi_kv::Compressor;
+use nagi_kv::{Compressor, difference::LOST};
 
-use crate::pack::{PACK_BYTES_MIN, pack, unpack};
+use crate::{
+    engine_error::engine,
+    pack::{PACK_BYTES_MIN, pack, unpack},
+};
 pub use crate::record_key::{RecordId, RecordKey};
 
 /// Deepest nesting of a stored document.
@@ -20,6 +23,11 @@ const PLAIN: u8 = 0;
 /// The document is packed: large documents of collections with a compressor.
 const PACKED: u8 = 1;
 
+/// Returns true if the record of this document may be packed, which depends also on its collection.
+pub(crate) fn may_be_packed(doc: Doc<'_>) -> bool {
+    doc.len() >= PACK_BYTES_MIN
+}
+
 /// Parameters of packing; requested only for documents that are large enough.
 pub(crate) struct Packing {
     pub(crate) compressor: Compressor,
@@ -28,7 +36,7 @@ pub(crate) struct Packing {
 
 /// Appends the stored form of a document.
 pub(crate) fn encode(doc: Doc<'_>, packing: impl FnOnce() -> Packing, out: &mut Vec<u8>) {
-    if doc.len() >= PACK_BYTES_MIN {
+    if may_be_packed(doc) {
         let Packing { compressor, zstd_level } = packing();
         out.push(PACKED);
         if pack(doc.as_bytes(), compressor, zstd_level, out) {
@@ -58,7 +66,7 @@ pub(crate) fn decode_bytes<'v>(value: &'v [u8], spare: &'v mut Vec<u8>) -> Resul
             unpack(packed, spare)?;
             Ok(spare)
         }
-        _ => Err(unknown_format()),
+        _ => Err(unreadable(value)),
     }
 }
 
@@ -74,7 +82,7 @@ pub(crate) fn plain(value: &[u8]) -> Doc<'_> {
 pub(crate) fn known(value: &[u8]) -> Result<Doc<'_>> {
     match value {
         [PLAIN, doc @ ..] => Ok(Doc::trusted(doc)),
-        _ => Err(unknown_format()),
+        _ => Err(unreadable(value)),
     }
 }
 
@@ -93,8 +101,13 @@ pub struct RecordBuf {
 }
 
 #[cold]
-fn unknown_format() -> Error {
-    Error::bug("a record has an unknown format")
+fn unreadable(value: &[u8]) -> Error {
+    match value {
+        LOST => engine(nagi_kv::Error::Corrupt(
+            "the version of a record is lost to which its changes belong".to_owned(),
+        )),
+        _ => Error::bug("a record has an unknown format"),
+    }
 }
 
 /// Larger buffers of a thread are released after use.

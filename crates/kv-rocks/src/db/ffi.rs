@@ -315,6 +315,21 @@ impl Db {
         }
     }
 
+    /// Adds a difference to the present value of a record.
+    pub(crate) fn merge_batch(&self, batch: &mut Batch, space: Space, key: &[u8], by: &[u8]) {
+        // SAFETY: key and difference are copied.
+        unsafe {
+            ffi::rocksdb_writebatch_merge_cf(
+                batch.raw,
+                self.family(space),
+                bytes(key),
+                key.len(),
+                bytes(by),
+                by.len(),
+            );
+        }
+    }
+
     pub(crate) fn delete_batch(&self, batch: &mut Batch, space: Space, key: &[u8]) {
         // SAFETY: the key is copied.
         unsafe {

@@ -6,6 +6,7 @@
 //!   file_list.rs     checks the MANIFEST before it is read
 //!   cursor/raw.rs    the iterator, which owns its bounds, its snapshot and the database
 //!   snapshot/ffi.rs  a snapshot for several reads
+//!   merge/ffi.rs     puts records together from their differences
 //!   listen/ffi.rs    notifications of failed compactions
 //!   log/ffi.rs       which logs a recovery would read
 //!   native/ffi.rs    declarations of this crate's C++ files
@@ -17,6 +18,7 @@ mod file_list;
 mod files;
 mod listen;
 mod log;
+mod merge;
 mod native;
 mod setup;
 mod snapshot;

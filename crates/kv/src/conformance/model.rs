@@ -15,12 +15,15 @@ type Map = BTreeMap<Vec<u8>, Vec<u8>>;
 pub enum Step {
     Put(u8, u8),
     Delete(u8),
+    /// Changes a value that exists in some of its bytes, and in its length.
+    Change(u8, u8),
     Add(u8, i8),
     Mark,
     Rollback,
     Commit,
     Abandon,
     Snapshot,
+    Compact,
     DropRange(u8, u8),
     Scan(u8, u8),
     Walk(u8, u16),
@@ -32,13 +35,15 @@ impl Step {
         let (a, b) = ((bits >> 8) as u8, (bits >> 16) as u8);
         match bits as u8 {
             0..=89 => Step::Put(a % 64, b),
-            90..=129 => Step::Delete(a % 64),
-            130..=149 => Step::Add(a % 4, b as i8),
-            150..=159 => Step::Mark,
+            90..=109 => Step::Delete(a % 64),
+            110..=139 => Step::Change(a % 64, b),
+            140..=151 => Step::Add(a % 4, b as i8),
+            152..=159 => Step::Mark,
             160..=167 => Step::Rollback,
             168..=189 => Step::Commit,
             190..=197 => Step::Abandon,
-            198..=209 => Step::Snapshot,
+            198..=207 => Step::Snapshot,
+            208..=209 => Step::Compact,
             210..=213 => Step::DropRange(a % 64, b % 64),
             214..=233 => Step::Scan(a % 64, b % 64),
             234..=255 => Step::Walk(a % 64, (bits >> 24) as u16),
@@ -131,6 +136,7 @@ impl Run {
                 open.txn.delete(Space::Records, &key(n)).expect("no other thread writes");
                 open.map.remove(&key(n));
             }
+            Step::Change(n, how) => self.change(&key(n), how),
             Step::Add(n, delta) => {
                 let open = self.open();
                 open.txn.add(Space::Counters, &[n + 1], &[delta.into()]).expect("adds");
@@ -158,10 +164,26 @@ impl Run {
                     self.snapshots.remove(0);
                 }
             }
+            Step::Compact => {
+                self.engine.compact(Space::Records, b"", b"").expect("compacts");
+            }
             Step::DropRange(a, b) => self.drop_range(&key(a.min(b)), &key(a.max(b))),
             Step::Scan(a, b) => self.scan(&key(a.min(b)), &key(a.max(b))),
             Step::Walk(from, turns) => self.walk(&key(from), turns),
         }
+    }
+
+    fn change(&mut self, key: &[u8], how: u8) {
+        let open = self.open();
+        let Some(old) = open.map.get(key).filter(|value| !value.is_empty()) else { return };
+        let (mut new, at) = (old.clone(), usize::from(how) % old.len());
+        match how % 4 {
+            0 => drop(new.splice(at..at, [how; 9])),
+            1 => drop(new.remove(at)),
+            _ => new[at] ^= 1,
+        }
+        open.txn.put_over(Space::Records, key, old, &new).expect("no other thread writes");
+        open.map.insert(key.to_vec(), new);
     }
 
     fn drop_range(&mut self, start: &[u8], end: &[u8]) {

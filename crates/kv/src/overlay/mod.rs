@@ -24,7 +24,7 @@ pub use counter::add_counters;
 pub(crate) use cursor::Merged;
 pub use txn::{Base, Ledger, SharedOverlay, Staged};
 
-use crate::Space;
+use crate::{Space, difference};
 
 const CHUNK_ENTRIES_MAX: usize = 512;
 
@@ -45,6 +45,9 @@ pub struct Write<'a> {
     pub space: Space,
     pub key: &'a [u8],
     pub op: Op<'a>,
+    /// For a `Put`: what has changed since the newest committed value, see [`crate::difference`]. Empty if that is not
+    /// known, or is no less than the value.
+    pub difference: &'a [u8],
 }
 
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -62,6 +65,8 @@ struct Entry {
     newest: bool,
     key: Range<usize>,
     value: Range<usize>,
+    /// The end of the difference, which follows the value.
+    end: usize,
     /// The write of the same key that is hidden by this one.
     older: Option<u32>,
 }
@@ -118,6 +123,17 @@ impl Overlay {
         self.push(space, Kind::Put, key, value);
     }
 
+    /// As `put`, with the difference to `old`, which must be the newest committed value. It is not recorded if the
+    /// transaction has written the key before: then it would be one to a value that is never committed.
+    pub fn put_over(&mut self, space: Space, key: &[u8], old: &[u8], new: &[u8]) {
+        self.push(space, Kind::Put, key, new);
+        if let Some(entry) = self.writes.last_mut().filter(|entry| entry.older.is_none())
+            && difference::append(old, new, &mut self.arena)
+        {
+            entry.end = self.arena.len();
+        }
+    }
+
     pub fn delete(&mut self, space: Space, key: &[u8]) {
         self.push(space, Kind::Delete, key, &[]);
     }
@@ -154,6 +170,7 @@ impl Overlay {
             newest: true,
             key: start..start,
             value: start..self.arena.len(),
+            end: self.arena.len(),
             older: None,
         });
     }
@@ -196,11 +213,7 @@ impl Overlay {
     /// The writes to be applied, in the order of arrival; each key once.
     pub fn writes(&self) -> impl Iterator<Item = Write<'_>> {
         let newest = self.writes.iter().enumerate().filter(|(_, entry)| entry.newest);
-        newest.map(|(index, entry)| Write {
-            space: entry.space,
-            key: &self.arena[entry.key.clone()],
-            op: self.op(index as u32),
-        })
+        newest.map(|(index, _)| self.write(index as u32))
     }
 
     /// The same without appends, space by space in the order of the keys.
@@ -250,6 +263,7 @@ impl Overlay {
             newest: true,
             key: key_start..value_start,
             value: value_start..self.arena.len(),
+            end: self.arena.len(),
             older: None,
         };
         match self.locate(space, key) {
@@ -305,7 +319,9 @@ impl Overlay {
     }
 
     fn write(&self, write: u32) -> Write<'_> {
-        Write { space: self.writes[write as usize].space, key: self.key(write), op: self.op(write) }
+        let entry = &self.writes[write as usize];
+        let difference = &self.arena[entry.value.end..entry.end];
+        Write { space: entry.space, key: self.key(write), op: self.op(write), difference }
     }
 }
 

@@ -36,6 +36,8 @@ use crate::{
 };
 
 const KEPT: &str = "the scratch is taken by `drop` only";
+/// A value that is changed again and again is written whole each time of this many, on average.
+const WHOLE_EACH: u64 = 8;
 const POOL_ENTRIES_MAX: usize = 64;
 const POOLED_BYTES_MAX: usize = 256 << 10;
 
@@ -44,6 +46,9 @@ pub type SharedOverlay = Arc<Mutex<Overlay>>;
 
 /// The part of an engine below `Staged`.
 pub trait Base: Send + Sync + 'static {
+    /// True if `write` uses [`Write::difference`](super::Write::difference) for records.
+    const WRITES_DIFFERENCES: bool = false;
+
     /// An owned snapshot; its stamp is exact.
     type State: Snapshot;
 
@@ -179,6 +184,13 @@ impl<B: Base> Staged<B> {
         Ok(())
     }
 
+    /// True for one in [`WHOLE_EACH`] writes, at random: a reader puts a value together from all differences since it was
+    /// written whole.
+    fn is_due_whole(&self, overlay: &Overlay) -> bool {
+        let mixed = (self.owner + overlay.staged_bytes() as u64).wrapping_mul(0x9e37_79b9_7f4a_7c15);
+        mixed < u64::MAX / WHOLE_EACH
+    }
+
     /// Tests the caller's guarantee in debug builds: no other transaction has claimed the key.
     fn check_exclusive(&self, space: Space, key: &[u8]) {
         if cfg!(debug_assertions) {
@@ -298,6 +310,16 @@ impl<B: Base> Txn for Staged<B> {
     fn delete(&mut self, space: Space, key: &[u8]) -> Result<()> {
         self.claim(space, key)?;
         self.scratch().overlay.lock().delete(space, key);
+        Ok(())
+    }
+
+    fn put_over(&mut self, space: Space, key: &[u8], old: &[u8], new: &[u8]) -> Result<()> {
+        self.claim(space, key)?;
+        let mut overlay = self.scratch().overlay.lock();
+        match B::WRITES_DIFFERENCES && space.is_records() && !self.is_due_whole(&overlay) {
+            true => overlay.put_over(space, key, old, new),
+            false => overlay.put(space, key, new),
+        }
         Ok(())
     }
 

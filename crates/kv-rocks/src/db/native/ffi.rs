@@ -45,13 +45,15 @@ unsafe extern "C" {
     pub(crate) fn nagi_remover_destroy(remover: *mut Remover);
     /// Sets how many bytes per second the rate limiter allows.
     pub(crate) fn nagi_rate_limiter_set(limiter: *mut ffi::rocksdb_ratelimiter_t, bytes: i64);
-    /// Appends the entries of a batch to another one. Neither has merges or range deletions.
+    /// Appends the entries of a batch to another one. Neither has range deletions.
     pub(crate) fn nagi_batch_append(
         to: *mut ffi::rocksdb_writebatch_t,
         from: *const ffi::rocksdb_writebatch_t,
     );
     /// Reserves memory for a batch of this many bytes.
     pub(crate) fn nagi_batch_reserve(batch: *mut ffi::rocksdb_writebatch_t, bytes: usize);
+    /// Lets records be stored as differences to older versions.
+    pub(crate) fn nagi_options_merge_differences(options: *mut ffi::rocksdb_options_t);
     /// Makes memtables remember the last insertion of each prefix of this length.
     pub(crate) fn nagi_options_insert_near_last(
         options: *mut ffi::rocksdb_options_t,

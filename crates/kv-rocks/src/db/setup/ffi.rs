@@ -381,6 +381,9 @@ unsafe fn space_options(
         ffi::rocksdb_options_set_memtable_prefix_bloom_size_ratio(cf, 0.02);
         ffi::rocksdb_options_set_memtable_whole_key_filtering(cf, 1);
         native::nagi_options_insert_near_last(cf, IDENT_BYTES);
+        if space.is_records() {
+            native::nagi_options_merge_differences(cf);
+        }
         // Files that kept versions for a snapshot when they were written are rewritten once the snapshot is
         // released. With a snapshot per transaction that applies to every file, soon after it was written.
         ffi::rocksdb_options_set_bottommost_file_compaction_delay(cf, REWRITE_AFTER_S);

@@ -107,11 +107,12 @@ pub(crate) enum PutBy {
     Drain,
 }
 
-/// How a key is put; see [`Txn::put_exclusive`].
-#[derive(Clone, Copy, PartialEq, Eq)]
-enum Put {
-    Claimed,
+/// How a key is put; see [`Txn::put_exclusive`] and [`Txn::put_over`].
+#[derive(Clone, Copy)]
+enum Put<'d> {
     Exclusive,
+    /// It replaces the record of this document.
+    Over(Doc<'d>),
 }
 
 /// Buffers that outlive the transaction.
@@ -119,6 +120,7 @@ enum Put {
 struct Scratch {
     key: Vec<u8>,
     value: Vec<u8>,
+    before: Vec<u8>,
     old_keys: KeySink,
     new_keys: KeySink,
 }
@@ -127,7 +129,7 @@ impl Scratch {
     /// Memory held, in bytes.
     fn bytes(&self) -> usize {
         let keys = self.old_keys.heap_bytes() + self.new_keys.heap_bytes();
-        self.key.capacity() + self.value.capacity() + keys
+        self.key.capacity() + self.value.capacity() + self.before.capacity() + keys
     }
 }
 
@@ -352,15 +354,24 @@ impl<'s> WriteTxn<'s> {
         collection: &Collection,
         id: RecordKey<'_>,
         doc: Doc<'_>,
-        put: Put,
+        put: Put<'_>,
     ) -> Result<()> {
         let mut value = std::mem::take(&mut self.scratch.value);
         value.clear();
         record::encode(doc, || self.store.packing(collection), &mut value);
         let key = id.stored(collection.ident);
         let done = match put {
-            Put::Claimed => self.txn().put(collection.space, &key, &value),
             Put::Exclusive => self.txn().put_exclusive(collection.space, &key, &value),
+            // Its stored form is known, and a small change of the document is one of the record.
+            Put::Over(old) if !record::may_be_packed(old) && !record::is_packed(&value) => {
+                let mut before = std::mem::take(&mut self.scratch.before);
+                before.clear();
+                record::encode_plain(old, &mut before);
+                let done = self.txn().put_over(collection.space, &key, &before, &value);
+                self.scratch.before = before;
+                done
+            }
+            Put::Over(_) => self.txn().put(collection.space, &key, &value),
         };
         self.scratch.value = value;
         self.had(done, Contended::new(collection.space, key))
@@ -416,7 +427,7 @@ impl<'s> WriteTxn<'s> {
                 "Performing an update on the path '_id' would modify the immutable field '_id'"
             );
         }
-        self.put_record(&collection, id, new, Put::Claimed)?;
+        self.put_record(&collection, id, new, Put::Over(old))?;
         for index in collection.written_indexes() {
             if insert::keys_may_differ(&index.spec, old, new) {
                 self.update_keys(&collection, index, id, old, new)?;

@@ -1,0 +1,262 @@
+//! Differences between two versions of a value, for engines that can write a change instead of the new value.
+//!
+//! ```text
+//!   difference   crc32c of the old value (4) | length of the new value (4) | hunks
+//!   hunk         bytes to keep (4) | bytes to remove (4) | bytes to insert (4) | the inserted bytes
+//! ```
+//!
+//! All integers are little-endian. What is behind the last hunk is kept. The checksum proves that a difference is
+//! applied to the value it was made of: after damage an older version may have taken its place.
+
+/// A smaller value is written whole.
+const VALUE_BYTES_MIN: usize = 128;
+/// A difference may take at most one in this many parts of the new value.
+const DIFFERENCE_PART: usize = 4;
+/// Values of documents begin with their length, which changes with any other length.
+const HEAD_BYTES: usize = 8;
+/// Equal bytes between two changes that are too few for a new hunk.
+const GAP_BYTES: usize = 12;
+
+/// The value whose difference cannot be applied, because what it was made of is lost. No value that was written is
+/// equal to it.
+pub const LOST: &[u8] = &[0xff];
+
+/// Appends the difference between `old` and `new` to `out`. Returns false, with `out` unchanged, if the new value is
+/// small or differs too much.
+pub fn append(old: &[u8], new: &[u8], out: &mut Vec<u8>) -> bool {
+    if new.len() < VALUE_BYTES_MIN
+        || old.len() < HEAD_BYTES
+        || u32::try_from(old.len().max(new.len())).is_err()
+    {
+        return false;
+    }
+    let start = out.len();
+    out.extend_from_slice(&crc32c::crc32c(old).to_le_bytes());
+    put_number(out, new.len());
+    let mut hunks = Hunks { kept: 0, end: start + new.len() / DIFFERENCE_PART, out };
+    let fits = match old.len() == new.len() {
+        true => hunks.compare(old, new),
+        false => {
+            let ((old_head, old), (new_head, new)) =
+                (old.split_at(HEAD_BYTES), new.split_at(HEAD_BYTES));
+            hunks.compare(old_head, new_head) && hunks.replace_middle(old, new)
+        }
+    };
+    if !fits {
+        out.truncate(start);
+    }
+    fits
+}
+
+/// Appends the new value to `out`. Returns false, with `out` undefined, if the difference is not one of `old`.
+pub fn apply(old: &[u8], difference: &[u8], out: &mut Vec<u8>) -> bool {
+    let mut rest = Rest(difference);
+    let (Some(sum), Some(length)) = (rest.number(), rest.number()) else { return false };
+    if crc32c::crc32c(old) != sum {
+        return false;
+    }
+    let (start, length) = (out.len(), length as usize);
+    out.reserve(length);
+    let mut old = Rest(old);
+    while !rest.0.is_empty() {
+        let mut number = || rest.number().map(|number| number as usize);
+        let (Some(kept), Some(removed), Some(inserted)) = (number(), number(), number()) else {
+            return false;
+        };
+        let (Some(kept), Some(_), Some(inserted)) =
+            (old.take(kept), old.take(removed), rest.take(inserted))
+        else {
+            return false;
+        };
+        out.extend_from_slice(kept);
+        out.extend_from_slice(inserted);
+    }
+    out.extend_from_slice(old.0);
+    out.len() - start == length
+}
+
+fn put_number(out: &mut Vec<u8>, number: usize) {
+    out.extend_from_slice(&(number as u32).to_le_bytes());
+}
+
+/// What is still to be read.
+struct Rest<'b>(&'b [u8]);
+
+impl<'b> Rest<'b> {
+    fn take(&mut self, length: usize) -> Option<&'b [u8]> {
+        let (taken, rest) = self.0.split_at_checked(length)?;
+        self.0 = rest;
+        Some(taken)
+    }
+
+    fn number(&mut self) -> Option<u32> {
+        let (taken, rest) = self.0.split_first_chunk()?;
+        self.0 = rest;
+        Some(u32::from_le_bytes(*taken))
+    }
+}
+
+/// A difference that is being written.
+struct Hunks<'o> {
+    /// Bytes that are equal, since the last hunk.
+    kept: usize,
+    /// The largest length of `out`.
+    end: usize,
+    out: &'o mut Vec<u8>,
+}
+
+impl Hunks<'_> {
+    /// Returns false if the difference has become too large.
+    fn put(&mut self, removed: usize, inserted: &[u8]) -> bool {
+        if self.out.len() + inserted.len() > self.end {
+            return false;
+        }
+        put_number(self.out, self.kept);
+        put_number(self.out, removed);
+        put_number(self.out, inserted.len());
+        self.out.extend_from_slice(inserted);
+        self.kept = 0;
+        true
+    }
+
+    /// Hunks for values of the same length, whose bytes are replaced in their places.
+    fn compare(&mut self, old: &[u8], new: &[u8]) -> bool {
+        let mut at = 0;
+        loop {
+            let equal = common_prefix(&old[at..], &new[at..]);
+            self.kept += equal;
+            at += equal;
+            if at == new.len() {
+                return true;
+            }
+            let start = at;
+            at += changed_prefix(&old[at..], &new[at..]);
+            if !self.put(at - start, &new[start..at]) {
+                return false;
+            }
+        }
+    }
+
+    /// One hunk for everything between the equal bytes at the beginning and at the end.
+    fn replace_middle(&mut self, old: &[u8], new: &[u8]) -> bool {
+        let equal = common_prefix(old, new);
+        self.kept += equal;
+        let (old, new) = (&old[equal..], &new[equal..]);
+        let equal = common_suffix(old, new);
+        self.put(old.len() - equal, &new[..new.len() - equal])
+    }
+}
+
+fn common_prefix(a: &[u8], b: &[u8]) -> usize {
+    const WORD: usize = 8;
+    let (words_a, words_b) = (a.as_chunks::<WORD>().0, b.as_chunks::<WORD>().0);
+    let words = words_a.iter().zip(words_b).take_while(|(a, b)| a == b).count();
+    let start = words * WORD;
+    start + a[start..].iter().zip(&b[start..]).take_while(|(a, b)| a == b).count()
+}
+
+fn common_suffix(a: &[u8], b: &[u8]) -> usize {
+    a.iter().rev().zip(b.iter().rev()).take_while(|(a, b)| a == b).count()
+}
+
+/// The number of bytes before the first `GAP_BYTES` equal ones, or before the equal ones at the end.
+fn changed_prefix(a: &[u8], b: &[u8]) -> usize {
+    let mut end = 0;
+    for (at, (a, b)) in a.iter().zip(b).enumerate() {
+        if a != b {
+            end = at + 1;
+        } else if at - end >= GAP_BYTES {
+            break;
+        }
+    }
+    end
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    /// The difference, which must restore the new value.
+    fn difference(old: &[u8], new: &[u8]) -> Option<Vec<u8>> {
+        let mut out = b"before".to_vec();
+        if !append(old, new, &mut out) {
+            assert_eq!(out, b"before");
+            return None;
+        }
+        let difference = out.split_off(6);
+        let mut restored = b"before".to_vec();
+        assert!(apply(old, &difference, &mut restored));
+        assert_eq!(&restored[6..], new);
+        Some(difference)
+    }
+
+    #[test]
+    fn a_changed_number_takes_few_bytes() {
+        let old: Vec<u8> = (0..1000_u32).map(|n| (n % 251) as u8).collect();
+        let mut new = old.clone();
+        new[500] ^= 1;
+        assert_eq!(difference(&old, &new).map(|d| d.len()), Some(8 + 13));
+        new[900] ^= 1;
+        assert_eq!(difference(&old, &new).map(|d| d.len()), Some(8 + 26));
+        assert_eq!(difference(&old, &old).map(|d| d.len()), Some(8));
+    }
+
+    #[test]
+    fn an_added_field_takes_its_own_bytes_and_the_length() {
+        let mut old = vec![7; 1000];
+        old[1..5].copy_from_slice(&999_u32.to_le_bytes());
+        let mut new = old.clone();
+        new[1..5].copy_from_slice(&1019_u32.to_le_bytes());
+        new.splice(999..999, *b"a new field of a doc");
+        assert_eq!(difference(&old, &new).map(|d| d.len()), Some(8 + 12 + 1 + 12 + 20));
+    }
+
+    #[test]
+    fn small_and_different_values_have_none() {
+        assert_eq!(difference(&[1; 100], &[1; 100]), None);
+        assert_eq!(difference(&[1; 1000], &[2; 1000]), None);
+        assert_eq!(difference(&[1; 1000], &[2; 1001]), None);
+        assert_eq!(difference(b"short", &[2; 1001]), None);
+    }
+
+    #[test]
+    fn a_difference_is_not_applied_to_another_value() {
+        let old = vec![1; 1000];
+        let mut new = old.clone();
+        new[3] = 2;
+        let made = difference(&old, &new).expect("it is small");
+        assert!(!apply(&new, &made, &mut Vec::new()));
+        assert!(!apply(&[], &made, &mut Vec::new()));
+        for length in 0..made.len() {
+            let _ = apply(&old, &made[..length], &mut Vec::new());
+        }
+    }
+
+    proptest! {
+        #[test]
+        fn every_difference_restores_the_new_value(
+            old in prop::collection::vec(0_u8..3, 0..600),
+            edits in prop::collection::vec((any::<prop::sample::Index>(), 0..40_usize, prop::collection::vec(0_u8..3, 0..40)), 0..4),
+        ) {
+            let mut new = old.clone();
+            for (at, removed, inserted) in edits {
+                let at = at.index(new.len() + 1);
+                let end = new.len().min(at + removed);
+                new.splice(at..end, inserted);
+            }
+            difference(&old, &new);
+        }
+
+        #[test]
+        fn bytes_that_are_no_difference_do_no_harm(
+            old in prop::collection::vec(any::<u8>(), 0..100),
+            hunks in prop::collection::vec(any::<u8>(), 0..60),
+        ) {
+            let mut bytes = crc32c::crc32c(&old).to_le_bytes().to_vec();
+            bytes.extend_from_slice(&hunks);
+            let _ = apply(&old, &bytes, &mut Vec::new());
+        }
+    }
+}
