@@ -1,12 +1,13 @@
 //! Differences between two versions of a value, for engines that can write a change instead of the new value.
 //!
 //! ```text
-//!   difference   crc32c of the old value (4) | length of the new value (4) | hunks
+//!   difference   checksum of the old value (4) | of the new value (4) | length of the new value (4) | hunks
 //!   hunk         bytes to keep (4) | bytes to remove (4) | bytes to insert (4) | the inserted bytes
 //! ```
 //!
-//! All integers are little-endian. What is behind the last hunk is kept. The checksum proves that a difference is
-//! applied to the value it was made of: after damage an older version may have taken its place.
+//! All integers are little-endian. What is behind the last hunk is kept. The checksums (CRC-32C) prove that a
+//! difference is applied to the value it was made of: after damage an older version may have taken its place. Those of
+//! successive differences are compared with each other, so only the first value of a chain is summed up again.
 
 /// A smaller value is written whole.
 const VALUE_BYTES_MIN: usize = 128;
@@ -31,7 +32,9 @@ pub fn append(old: &[u8], new: &[u8], out: &mut Vec<u8>) -> bool {
         return false;
     }
     let start = out.len();
-    out.extend_from_slice(&crc32c::crc32c(old).to_le_bytes());
+    for value in [old, new] {
+        out.extend_from_slice(&crc32c::crc32c(value).to_le_bytes());
+    }
     put_number(out, new.len());
     let mut hunks = Hunks { kept: 0, end: start + new.len() / DIFFERENCE_PART, out };
     let fits = match old.len() == new.len() {
@@ -48,31 +51,71 @@ pub fn append(old: &[u8], new: &[u8], out: &mut Vec<u8>) -> bool {
     fits
 }
 
-/// Appends the new value to `out`. Returns false, with `out` undefined, if the difference is not one of `old`.
-pub fn apply(old: &[u8], difference: &[u8], out: &mut Vec<u8>) -> bool {
-    let mut rest = Rest(difference);
-    let (Some(sum), Some(length)) = (rest.number(), rest.number()) else { return false };
-    if crc32c::crc32c(old) != sum {
-        return false;
+/// The value after all differences, which are those since `old`, oldest first. None if one of them is not a difference
+/// of the value before it.
+pub fn apply<'d>(old: &[u8], differences: impl IntoIterator<Item = &'d [u8]>) -> Option<Vec<u8>> {
+    let (mut value, mut next) = (Vec::new(), Vec::new());
+    let mut sum = crc32c::crc32c(old);
+    for difference in differences {
+        let mut rest = Rest(difference);
+        if rest.number()? != sum {
+            return None;
+        }
+        sum = rest.number()?;
+        let length = rest.number()? as usize;
+        if value.is_empty() {
+            value.reserve(length.max(old.len()));
+            value.extend_from_slice(old);
+        }
+        if !replace_in_place(&mut value, length, Rest(rest.0))? {
+            next.clear();
+            next.reserve(length);
+            rebuild(&value, rest, &mut next)?;
+            std::mem::swap(&mut value, &mut next);
+        }
+        if value.len() != length {
+            return None;
+        }
     }
-    let (start, length) = (out.len(), length as usize);
-    out.reserve(length);
+    Some(value)
+}
+
+/// Applies hunks that replace bytes by as many others. Returns false, with some of them applied, if there are others:
+/// to apply those again changes nothing.
+fn replace_in_place(value: &mut [u8], length: usize, mut rest: Rest<'_>) -> Option<bool> {
+    if value.len() != length {
+        return Some(false);
+    }
+    let mut at = 0_usize;
+    while !rest.0.is_empty() {
+        let hunk = rest.hunk()?;
+        if hunk.removed != hunk.inserted.len() {
+            return Some(false);
+        }
+        at = at.checked_add(hunk.kept)?;
+        let end = at.checked_add(hunk.removed)?;
+        value.get_mut(at..end)?.copy_from_slice(hunk.inserted);
+        at = end;
+    }
+    Some(true)
+}
+
+fn rebuild(old: &[u8], mut rest: Rest<'_>, out: &mut Vec<u8>) -> Option<()> {
     let mut old = Rest(old);
     while !rest.0.is_empty() {
-        let mut number = || rest.number().map(|number| number as usize);
-        let (Some(kept), Some(removed), Some(inserted)) = (number(), number(), number()) else {
-            return false;
-        };
-        let (Some(kept), Some(_), Some(inserted)) =
-            (old.take(kept), old.take(removed), rest.take(inserted))
-        else {
-            return false;
-        };
-        out.extend_from_slice(kept);
-        out.extend_from_slice(inserted);
+        let hunk = rest.hunk()?;
+        out.extend_from_slice(old.take(hunk.kept)?);
+        old.take(hunk.removed)?;
+        out.extend_from_slice(hunk.inserted);
     }
     out.extend_from_slice(old.0);
-    out.len() - start == length
+    Some(())
+}
+
+struct Hunk<'b> {
+    kept: usize,
+    removed: usize,
+    inserted: &'b [u8],
 }
 
 fn put_number(out: &mut Vec<u8>, number: usize) {
@@ -93,6 +136,12 @@ impl<'b> Rest<'b> {
         let (taken, rest) = self.0.split_first_chunk()?;
         self.0 = rest;
         Some(u32::from_le_bytes(*taken))
+    }
+
+    fn hunk(&mut self) -> Option<Hunk<'b>> {
+        let mut number = || self.number().map(|number| number as usize);
+        let (kept, removed, inserted) = (number()?, number()?, number()?);
+        Some(Hunk { kept, removed, inserted: self.take(inserted)? })
     }
 }
 
@@ -186,9 +235,7 @@ mod tests {
             return None;
         }
         let difference = out.split_off(6);
-        let mut restored = b"before".to_vec();
-        assert!(apply(old, &difference, &mut restored));
-        assert_eq!(&restored[6..], new);
+        assert_eq!(apply(old, [&*difference]).as_deref(), Some(new));
         Some(difference)
     }
 
@@ -197,10 +244,10 @@ mod tests {
         let old: Vec<u8> = (0..1000_u32).map(|n| (n % 251) as u8).collect();
         let mut new = old.clone();
         new[500] ^= 1;
-        assert_eq!(difference(&old, &new).map(|d| d.len()), Some(8 + 13));
+        assert_eq!(difference(&old, &new).map(|d| d.len()), Some(12 + 13));
         new[900] ^= 1;
-        assert_eq!(difference(&old, &new).map(|d| d.len()), Some(8 + 26));
-        assert_eq!(difference(&old, &old).map(|d| d.len()), Some(8));
+        assert_eq!(difference(&old, &new).map(|d| d.len()), Some(12 + 26));
+        assert_eq!(difference(&old, &old).map(|d| d.len()), Some(12));
     }
 
     #[test]
@@ -210,7 +257,7 @@ mod tests {
         let mut new = old.clone();
         new[1..5].copy_from_slice(&1019_u32.to_le_bytes());
         new.splice(999..999, *b"a new field of a doc");
-        assert_eq!(difference(&old, &new).map(|d| d.len()), Some(8 + 12 + 1 + 12 + 20));
+        assert_eq!(difference(&old, &new).map(|d| d.len()), Some(12 + 12 + 1 + 12 + 20));
     }
 
     #[test]
@@ -227,11 +274,31 @@ mod tests {
         let mut new = old.clone();
         new[3] = 2;
         let made = difference(&old, &new).expect("it is small");
-        assert!(!apply(&new, &made, &mut Vec::new()));
-        assert!(!apply(&[], &made, &mut Vec::new()));
+        assert_eq!(apply(&new, [&*made]), None);
+        assert_eq!(apply(&[], [&*made]), None);
         for length in 0..made.len() {
-            let _ = apply(&old, &made[..length], &mut Vec::new());
+            assert_ne!(apply(&old, [&made[..length]]).as_deref(), Some(&*new));
         }
+    }
+
+    #[test]
+    fn a_chain_has_no_gap() {
+        let values: Vec<Vec<u8>> = (0..5_u8)
+            .map(|n| {
+                let mut value = vec![1; 500 + usize::from(n / 2)];
+                value[usize::from(n) * 9] = n;
+                value
+            })
+            .collect();
+        let made: Vec<Vec<u8>> = values
+            .windows(2)
+            .map(|pair| difference(&pair[0], &pair[1]).expect("it is small"))
+            .collect();
+        let all = || made.iter().map(Vec::as_slice);
+        assert_eq!(apply(&values[0], all()).as_deref(), Some(&*values[4]));
+        assert_eq!(apply(&values[2], all().skip(2)).as_deref(), Some(&*values[4]));
+        assert_eq!(apply(&values[0], all().skip(1)), None);
+        assert_eq!(apply(&values[0], [&*made[0], &*made[2]]), None);
     }
 
     proptest! {
@@ -255,8 +322,10 @@ mod tests {
             hunks in prop::collection::vec(any::<u8>(), 0..60),
         ) {
             let mut bytes = crc32c::crc32c(&old).to_le_bytes().to_vec();
+            bytes.extend_from_slice(&[0; 4]);
+            bytes.extend_from_slice(&(old.len() as u32).to_le_bytes());
             bytes.extend_from_slice(&hunks);
-            let _ = apply(&old, &bytes, &mut Vec::new());
+            apply(&old, [&*bytes]);
         }
     }
 }

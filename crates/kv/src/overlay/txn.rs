@@ -37,7 +37,7 @@ use crate::{
 
 const KEPT: &str = "the scratch is taken by `drop` only";
 /// A value that is changed again and again is written whole each time of this many, on average.
-const WHOLE_EACH: u64 = 8;
+const WHOLE_EACH: u64 = 32;
 const POOL_ENTRIES_MAX: usize = 64;
 const POOLED_BYTES_MAX: usize = 256 << 10;
 
