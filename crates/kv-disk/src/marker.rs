@@ -1,7 +1,7 @@
 //! The marker file `nagi.storage`: the engine and the format of a data directory.
 //!
 //!   engine: rocksdb
-//!   format: 1
+//!   format: 2
 //!   state: new             until the engine's files exist
 //!   stampsFrom: 4711       after a repair: commit stamps continue from here
 //!
@@ -14,7 +14,10 @@ use nagi_kv::{Error, Result};
 
 use crate::refuse_special;
 
-const FORMAT: u32 = 1;
+/// The newest formats. Format 2 of RocksDB's: records that are stored as differences.
+const FORMATS: &[(&str, u32)] = &[("rocksdb", 2)];
+/// The format of every other engine.
+const FIRST_FORMAT: u32 = 1;
 const FILE: &str = "nagi.storage";
 /// Files that identify the data directory of another server.
 const FOREIGN: &[&str] = &["WiredTiger", "storage.bson", "local.ns", "ibdata1", "PG_VERSION"];
@@ -28,14 +31,25 @@ pub struct Marker {
     pub stamps_from: u64,
 }
 
-/// Accepts a data directory that is new or belongs to the engine, and marks it. The engine calls [`update`] once
+fn newest_format(engine: &str) -> u32 {
+    FORMATS.iter().find(|(name, _)| *name == engine).map_or(FIRST_FORMAT, |(_, format)| *format)
+}
+
+/// Accepts a data directory that is new or belongs to the engine, and marks it: with the newest format, so that an
+/// older program does not open what this one will write. The engine calls [`update`] once
 /// its files exist.
 ///
 /// # Errors
 /// `Io` with a clear message if the folder belongs to another engine or server, or has a newer format.
 pub fn claim(dir: &Path, engine: &str) -> Result<Marker> {
     match read(dir)? {
-        Some(text) => check(dir, engine, &text),
+        Some(text) => {
+            let (marker, format) = check(dir, engine, &text)?;
+            if format < newest_format(engine) {
+                update(dir, engine, marker)?;
+            }
+            Ok(marker)
+        }
         None => {
             if let Some(file) = FOREIGN.iter().find(|file| dir.join(file).exists()) {
                 return Err(refused(format!(
@@ -73,7 +87,7 @@ pub fn write(dir: &Path, engine: &str) -> Result<()> {
 /// Writes the file. It is durable on return, together with the other names in the folder.
 pub fn update(dir: &Path, engine: &str, marker: Marker) -> Result<()> {
     let temporary = dir.join("nagi.storage.tmp");
-    let mut text = format!("engine: {engine}\nformat: {FORMAT}\n");
+    let mut text = format!("engine: {engine}\nformat: {}\n", newest_format(engine));
     if marker.fresh {
         text.push_str("state: new\n");
     }
@@ -104,7 +118,8 @@ fn field<'t>(text: &'t str, name: &str) -> Option<&'t str> {
     line.map(str::trim)
 }
 
-fn check(dir: &Path, engine: &str, text: &str) -> Result<Marker> {
+/// The contents, and the format.
+fn check(dir: &Path, engine: &str, text: &str) -> Result<(Marker, u32)> {
     let found = field(text, "engine").unwrap_or("unknown");
     if found != engine {
         return Err(refused(format!(
@@ -113,16 +128,17 @@ fn check(dir: &Path, engine: &str, text: &str) -> Result<Marker> {
             dir.display()
         )));
     }
-    match field(text, "format").and_then(|format| format.parse::<u32>().ok()) {
-        Some(format) if format <= FORMAT => {}
+    let newest = newest_format(engine);
+    let format = match field(text, "format").and_then(|format| format.parse::<u32>().ok()) {
+        Some(format) if format <= newest => format,
         other => {
             return Err(refused(format!(
-                "{} has storage format {}, this version reads up to {FORMAT}",
+                "{} has storage format {}, this version reads up to {newest}",
                 dir.display(),
                 other.map_or("unknown".to_owned(), |format| format.to_string())
             )));
         }
-    }
+    };
     let stamps_from = match field(text, "stampsFrom").map(str::parse) {
         None => 0,
         Some(Ok(number)) => number,
@@ -130,7 +146,7 @@ fn check(dir: &Path, engine: &str, text: &str) -> Result<Marker> {
             return Err(Error::Corrupt(format!("{}: bad stampsFrom", dir.join(FILE).display())));
         }
     };
-    Ok(Marker { fresh: field(text, "state") == Some("new"), stamps_from })
+    Ok((Marker { fresh: field(text, "state") == Some("new"), stamps_from }, format))
 }
 
 fn refused(message: String) -> Error {

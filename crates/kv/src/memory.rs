@@ -11,7 +11,8 @@ use crate::{
     Capabilities, Clock, CommitStamp, Compressor, Cursor, Engine, Error, Maintenance, Next, Read,
     Result, Scratch, Snapshot, Space, Tuning, Txn, TxnOptions,
     active::Ticket,
-    overlay::{Base, Ledger, Op, Overlay, SharedOverlay, Staged, add_counters},
+    difference,
+    overlay::{Base, Ledger, Op, Overlay, SharedOverlay, Staged, Write, add_counters},
     sync::{
         Mutex, RwLock,
         atomic::{AtomicUsize, Ordering},
@@ -192,6 +193,16 @@ impl Core {
         self.ledger.active.newest()
     }
 
+    /// Tests in debug builds that the difference belongs to the newest value.
+    fn check_difference(&self, write: &Write<'_>, value: &[u8]) {
+        if cfg!(debug_assertions) && !write.difference.is_empty() {
+            let mut newest = Vec::new();
+            self.get_at(write.space, write.key, || self.newest(), &mut newest);
+            let made = difference::apply(&newest, [write.difference]);
+            assert!(made.as_deref() == Some(value), "a difference to another value");
+        }
+    }
+
     fn write_all(&self, overlay: &Overlay) -> u64 {
         let mut stale = self.commit.lock();
         let stamp = self.ledger.clock.take(1);
@@ -200,6 +211,7 @@ impl Core {
         for write in overlay.writes() {
             match write.op {
                 Op::Put(value) => {
+                    self.check_difference(&write, value);
                     self.set(&mut stale, write.space, write.key, (stamp, Some(value.into())));
                 }
                 Op::Delete => self.set(&mut stale, write.space, write.key, (stamp, None)),
@@ -224,6 +236,9 @@ impl Core {
 }
 
 impl Base for Core {
+    /// Only to test the callers: a difference saves nothing here.
+    const WRITES_DIFFERENCES: bool = cfg!(debug_assertions);
+
     type State = State;
 
     fn ledger(&self) -> &Ledger {

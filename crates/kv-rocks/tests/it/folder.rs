@@ -36,3 +36,15 @@ fn folders_of_others_are_refused() {
         .expect("writes");
     assert!(refusal(&scratch).contains("storage format 9"));
 }
+
+#[test]
+fn an_older_format_is_marked_as_the_newest_before_anything_is_written() {
+    let scratch = Scratch::new();
+    drop(open_at(scratch.path()));
+    let marker = scratch.path().join("nagi.storage");
+    let text = fs::read_to_string(&marker).expect("reads");
+    assert!(text.contains("format: 2"));
+    fs::write(&marker, text.replace("format: 2", "format: 1")).expect("writes");
+    drop(open_at(scratch.path()));
+    assert_eq!(fs::read_to_string(&marker).expect("reads"), text);
+}

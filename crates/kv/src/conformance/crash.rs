@@ -96,11 +96,18 @@ pub fn rounds(dir: &Path, count: u32, open: Open<'_>) {
 
 fn write_forever(engine: &Arc<dyn Engine>, writer: u8) {
     let first = recovered(engine, writer);
+    if first == 0 {
+        let mut txn = engine.begin(TxnOptions::default()).expect("begins");
+        txn.put(Space::Records, &changed_key(writer), &changed(writer, 0)).expect("free");
+        txn.commit(Durability::Buffered).expect("commits");
+    }
     for number in first.. {
         let synced = number % 4 == 0;
         let mut txn = engine.begin(TxnOptions::default()).expect("begins");
         let key = record_key(writer, number);
         txn.put(Space::Records, &key, &[writer; 300]).expect("free");
+        let (old, new) = (changed(writer, number), changed(writer, number + 1));
+        txn.put_over(Space::Records, &changed_key(writer), &old, &new).expect("free");
         txn.put(Space::Index, &index_key(writer, number), &key).expect("free");
         txn.add(Space::Counters, &[writer], &[1, 300]).expect("adds");
         let durability = if synced { Durability::Synced } else { Durability::Buffered };
@@ -110,6 +117,18 @@ fn write_forever(engine: &Arc<dyn Engine>, writer: u8) {
             writeln!(out, "{SAYS}{writer} {number}").expect("the parent listens");
         }
     }
+}
+
+/// The record that a writer changes with each commit.
+fn changed_key(writer: u8) -> Vec<u8> {
+    vec![writer | 0x80]
+}
+
+/// Its value after that many commits: most of it stays the same.
+fn changed(writer: u8, commits: u32) -> Vec<u8> {
+    let mut value = vec![writer; 300 + commits as usize / 16 % 8];
+    value[40..44].copy_from_slice(&commits.to_le_bytes());
+    value
 }
 
 fn record_key(writer: u8, number: u32) -> Vec<u8> {
@@ -132,6 +151,8 @@ fn recovered(engine: &Arc<dyn Engine>, writer: u8) -> u32 {
         number += 1;
         found = cursor.next().expect("moves");
     }
+    let value = get(engine.latest(), Space::Records, &changed_key(writer));
+    assert!(number == 0 || value == Some(changed(writer, number)), "changes are whole, too");
     number
 }
 
