@@ -120,12 +120,17 @@ impl Side {
             .map_err(failed("drop"))?;
         match row.over {
             Over::New(divisor) | Over::Indexed(divisor) => {
+                let all = doc! { "drop": DOCS, "$db": DATABASE };
+                self.connection.command(all.as_doc()).map_err(failed("drop"))?;
                 data::load(&mut self.connection, self.name, CHANGED, self.scale / divisor)?;
             }
             Over::Docs | Over::Empty => {}
         }
         if let Over::Indexed(_) = row.over {
             self.index(CHANGED, &["thousand", "random", "city"])?;
+        }
+        if row.over != Over::Empty {
+            settled_disk_bytes(&self.path);
         }
         Ok(())
     }
