@@ -126,7 +126,7 @@ impl Ahead {
             // Each of them may have to be read from disk.
             cx.env.interrupt().check()?;
             let (entries, bytes, order) = (&mut self.entries, &mut self.bytes, &self.order);
-            let bytes_max = self.bytes_max;
+            let (bytes_max, count) = (self.bytes_max, ids.len());
             let visit = &mut |at: usize, doc: Option<Doc<'_>>| {
                 let held = &mut entries[order[done + at] as usize].1;
                 *held = match doc {
@@ -134,6 +134,11 @@ impl Ahead {
                     Some(_) if bytes.len() > bytes_max => Held::Unread,
                     Some(doc) => {
                         let start = bytes.len();
+                        if bytes.capacity() - start < doc.len() {
+                            // The others are taken to be as long, so that the buffer grows once.
+                            let rest = (count - done - at) * doc.len();
+                            bytes.reserve(rest.min(bytes_max).max(doc.len()));
+                        }
                         bytes.extend_from_slice(doc.as_bytes());
                         Held::At(start..bytes.len())
                     }
