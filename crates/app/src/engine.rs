@@ -69,6 +69,7 @@ fn rocks_options(options: &Options, block_cache_bytes: u64) -> nagi_kv_rocks::Op
         commit_interval_ms: options.commit_interval_ms,
         cache_compression: compression(options.cache_compressor.as_deref()),
         direct_reads: options.direct_io,
+        warm_up: options.warm_up,
         records_compression: chosen.documents.unwrap_or(defaults.records_compression),
         index_compression: chosen.indexes.unwrap_or(defaults.index_compression),
         journal_compression: chosen.journal == Some(Compressor::Zstd),
@@ -105,6 +106,7 @@ const ENGINE_OPTIONS: &[(&str, &[EngineKind])] = {
     use EngineKind::{Embedded, Mapped, Memory};
     &[
         ("storage.cacheCompressor", &[Embedded]),
+        ("storage.cacheWarmUp", &[Embedded]),
         ("storage.directIO", &[Embedded]),
         ("storage.inMemory.", &[Memory]),
         ("storage.journal.commitIntervalMs", &[Embedded, Mapped]),

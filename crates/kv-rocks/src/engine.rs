@@ -39,6 +39,7 @@ use crate::{
     ring_buffer::{self, RingBuffer},
     state::State,
     stats, wal,
+    warm_up::{self, WarmUp},
 };
 
 /// A dropped range with fewer bytes in shared files does not justify rewriting them at once.
@@ -76,6 +77,7 @@ pub(crate) struct Core {
     journal: Arc<Journal>,
     governor: Arc<Governor>,
     reclaim: Arc<Reclaim>,
+    warm_up: Arc<WarmUp>,
     capacity: Capacity,
     batches: PerCore<Mutex<Vec<Batch>>>,
     /// Held (shared) by threads that change files without the commit lock, and (exclusively) when the engine is
@@ -143,6 +145,7 @@ pub fn open(dir: &Path, options: &Options) -> Result<Arc<dyn Engine>> {
         journal: Arc::new(Journal::new(newest)),
         governor: Arc::default(),
         reclaim: Arc::new(Reclaim::load(&files)),
+        warm_up: Arc::default(),
         capacity: Capacity::new(&files, log_bytes(options), options.reserve_bytes),
         batches: PerCore::default(),
         changing: RwLock::new(()),
@@ -159,12 +162,15 @@ pub fn open(dir: &Path, options: &Options) -> Result<Arc<dyn Engine>> {
     });
     let interval = Duration::from_millis(options.commit_interval_ms.max(1).into());
     let tier = options.tier_percent().filter(|_| options.tier_adapts());
-    let threads = vec![
+    let mut threads = vec![
         journal::start(&core.journal, Arc::downgrade(&core), interval)?,
         governor::start(&core.governor, Arc::downgrade(&core.db), options.memtables_max())?,
         reclaim::start(&core.reclaim, Arc::downgrade(&core.db), tier)?,
     ];
     core.empty_spill()?;
+    if options.warm_up {
+        threads.push(warm_up::start(&core.warm_up, Arc::downgrade(&core.db))?);
+    }
     Ok(Arc::new(Rocks { core, threads: Mutex::new(threads) }))
 }
 
@@ -263,6 +269,7 @@ impl Rocks {
         core.journal.stop();
         core.governor.stop();
         core.reclaim.stop();
+        core.warm_up.stop();
         core.db.stop_compacting();
         for thread in self.threads.lock().drain(..) {
             let _ = thread.join();
@@ -764,7 +771,8 @@ impl Tuning for Rocks {
     }
 
     fn blocks_read(&self) -> u64 {
-        self.core.db.ticker(Ticker::DataBlocksAdded)
+        let all = self.core.db.ticker(Ticker::DataBlocksAdded);
+        all.saturating_sub(self.core.warm_up.blocks())
     }
 
     fn stats(&self, visit: &mut dyn FnMut(&'static str, i64)) {
@@ -775,6 +783,7 @@ impl Tuning for Rocks {
             &core.db,
             &core.capacity,
             &core.reclaim,
+            &core.warm_up,
             &ring_buffer,
             &core.governor.gauges(),
             visit,

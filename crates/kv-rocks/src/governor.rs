@@ -232,7 +232,8 @@ fn removal(rate_bytes: u64) -> Option<u64> {
     (rate_bytes < UNLIMITED).then_some(rate_bytes)
 }
 
-fn reads(db: &Db) -> u64 {
+/// Reads of clients so far.
+pub(crate) fn reads(db: &Db) -> u64 {
     db.ticker(Ticker::KeysRead) + db.ticker(Ticker::Seeks)
 }
 

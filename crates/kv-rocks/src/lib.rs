@@ -14,6 +14,7 @@
 //! - `commit.rs`, `state.rs`: the commit path; snapshots, and the exact stamp of each
 //! - `reclaim.rs`: a thread that rewrites dropped ranges to release their space, and decides which new blocks are
 //!   cached
+//! - `warm_up.rs`: a thread that fills the cache after a start
 //! - `layout.rs`, `rewrite.rs`: the size of ranges on disk, and rewriting them with progress and cancellation
 //! - `load.rs`: bulk loads as table files, which bypass log and memtables
 //! - `capacity/`: limits of the machine (files, direct I/O, disk size); opening on a full disk
@@ -51,6 +52,7 @@ mod state;
 mod stats;
 mod tier;
 mod wal;
+mod warm_up;
 
 #[doc(hidden)]
 pub use db::make_unreadable;

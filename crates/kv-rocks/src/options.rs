@@ -32,6 +32,8 @@ pub struct Options {
     /// Reads bypass the page cache, so that memory holds each block only once, if the file system supports that.
     /// Table files are always written without the page cache.
     pub direct_reads: bool,
+    /// Fills the cache in the background after the start.
+    pub warm_up: bool,
     /// Memtable size of one space; none: derived from the cache's size.
     pub write_buffer_bytes: Option<u64>,
     /// Disk space that stays free; none: derived from the file system's size.
@@ -51,6 +53,7 @@ impl Default for Options {
             zstd_level: None,
             zstd_dictionary_bytes: 4 << 10,
             direct_reads: true,
+            warm_up: false,
             write_buffer_bytes: None,
             reserve_bytes: None,
         }

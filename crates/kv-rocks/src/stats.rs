@@ -8,6 +8,7 @@ use crate::{
     governor,
     reclaim::Reclaim,
     ring_buffer,
+    warm_up::WarmUp,
 };
 
 /// Bytes in memtables that are not in files yet.
@@ -26,6 +27,7 @@ pub(crate) fn visit(
     db: &Db,
     capacity: &Capacity,
     reclaim: &Reclaim,
+    warm_up: &WarmUp,
     ring_buffer: &ring_buffer::Gauges,
     governor: &governor::Gauges,
     visit: &mut dyn FnMut(&'static str, i64),
@@ -78,6 +80,7 @@ pub(crate) fn visit(
         ("wal_ring_used_bytes_max", ring_buffer.used_bytes_max),
         ("wal_ring_waited_us", ring_buffer.waited_us),
         ("wal_ring_waits", ring_buffer.waits),
+        ("warm_up_bytes", warm_up.bytes()),
         ("write_stopped", one(c"rocksdb.is-write-stopped")),
     ];
     for (name, value) in gauges {

@@ -78,10 +78,10 @@ setParameter: {{ttlMonitorSleepSecs: 17}}
 
 
 @probe("start", "conf.net.bindall", "conf.net.ipv6", "conf.wt.cachepct", "conf.wt.zstd", "conf.storage.sync", "conf.storage.journal", "conf.storage.commitinterval",
-       "conf.repl.majority", "conf.wt.configstring", "conf.storage.directio")
+       "conf.repl.majority", "conf.wt.configstring", "conf.storage.directio", "conf.storage.cachecompressor")
 def by_flags(start):
     with start.server("flags", "--bind_ip_all", "--ipv6", "--zstdDefaultCompressionLevel", "9", "--syncdelay", "30", "--journal", "--journalCommitInterval", "50",
-                      "--enableMajorityReadConcern", "true", "--directIO", "true", "--wiredTigerCollectionConfigString", "block_compressor=zlib", "--wiredTigerCacheSizePct", "10") as server:
+                      "--enableMajorityReadConcern", "true", "--directIO", "true", "--cacheCompressor", "zstd", "--cacheWarmUp", "true", "--wiredTigerCollectionConfigString", "block_compressor=zlib", "--wiredTigerCacheSizePct", "10") as server:
         with MongoClient("[::1]:%d" % server.port, directConnection=True) as six:
             equal(six.admin.command("ping")["ok"], 1)
         parsed = server.client.admin.command("getCmdLineOpts")["parsed"]

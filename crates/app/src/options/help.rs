@@ -51,6 +51,7 @@ const MEANINGS: &[(&str, &str, &str)] = &[
     ("bind_ip_all", "", "listen at all addresses"),
     ("cacheCompressor", "", "compressor of blocks that leave the cache; the default is lz4"),
     ("cacheSizeGB", "", "memory of the whole server in GiB"),
+    ("cacheWarmUp", "", "fill the cache after the start; the default is true"),
     ("clusterAuthMode", "", "how members of a cluster log in"),
     ("config", "<file>", "configuration file: YAML, or lines name=value"),
     ("configExpand", "", "expansion of values in the configuration file"),

@@ -288,6 +288,7 @@ pub(super) static TABLE: &[Row] = &[
     no("snmp.subagent", "snmp-subagent"),
     yes("storage.cacheCompressor", "cacheCompressor", OneOf(&["lz4", "none", "zstd"])),
     yes("storage.cacheSizeGB", "cacheSizeGB", Float(0.25, 10_000.0)),
+    yes("storage.cacheWarmUp", "cacheWarmUp", Bool),
     yes("storage.dbPath", "dbpath", Text),
     yes("storage.directIO", "directIO", Bool),
     instead_switch("storage.directoryPerDB", "directoryperdb", FALSE, notes::DIRECTORIES),

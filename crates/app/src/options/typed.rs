@@ -93,6 +93,8 @@ pub(crate) struct Options {
     pub(crate) cache_compressor: Option<String>,
     /// Files are read with direct I/O, bypassing the page cache.
     pub(crate) direct_io: bool,
+    /// The cache is filled in the background after the start.
+    pub(crate) warm_up: bool,
     pub(crate) commit_interval_ms: u32,
     pub(crate) compression: Compression,
     pub(crate) connection_count_max: i64,
@@ -165,6 +167,7 @@ pub(super) fn from_settings(settings: &Settings) -> Result<Options, String> {
         cache_bytes: compression.cache_bytes.or(cache),
         cache_compressor: settings.get("storage.cacheCompressor").map(str::to_owned),
         direct_io: settings.get("storage.directIO") != Some("false"),
+        warm_up: settings.get("storage.cacheWarmUp") != Some("false"),
         commit_interval_ms: number("storage.journal.commitIntervalMs")
             .or(number("storage.mmapv1.journal.commitIntervalMs"))
             .and_then(|n| u32::try_from(n).ok())

@@ -55,6 +55,63 @@ fn a_smaller_cache_gives_its_blocks_back_at_once() {
     txn.commit(Durability::Buffered).expect("commits");
 }
 
+#[test]
+fn a_start_fills_the_cache() {
+    const COUNT: u64 = 5_000;
+    let scratch = Scratch::new();
+    let options = Options { cache_bytes: 64 << 20, warm_up: true, ..Options::default() };
+    let load = || {
+        let engine = nagi_kv_rocks::open(scratch.path(), &options).expect("opens");
+        let mut txn = engine.begin(TxnOptions::default()).expect("begins");
+        for number in 0..COUNT {
+            txn.put(Space::Records, &number.to_be_bytes(), &text(number)).expect("free");
+            txn.put(Space::Index, &number.to_be_bytes(), b"").expect("free");
+        }
+        txn.commit(Durability::Synced).expect("commits");
+    };
+    load();
+    let engine = nagi_kv_rocks::open(scratch.path(), &options).expect("opens");
+    let bytes = (0..COUNT).map(|number| 16 + text(number).len() as i64).sum::<i64>();
+    while gauge(&*engine, "warm_up_bytes") < bytes {
+        std::thread::yield_now();
+    }
+    assert_eq!(gauge(&*engine, "warm_up_bytes"), bytes);
+    let added = gauge(&*engine, "cache_blocks_added");
+    assert!(added > 100, "{added}");
+    let mut buf = Vec::new();
+    for number in 0..COUNT {
+        let key = number.to_be_bytes();
+        engine.latest().get(Space::Records, &key, &mut buf).expect("reads").expect("is there");
+    }
+    assert_eq!(gauge(&*engine, "cache_blocks_added"), added, "nothing is left to be read");
+    assert_eq!(engine.blocks_read(), 0, "clients have not waited for anything");
+}
+
+#[test]
+fn a_start_fills_no_more_than_most_of_the_cache_and_an_end_does_not_wait_for_it() {
+    let scratch = Scratch::new();
+    let options = Options { cache_bytes: 8 << 20, warm_up: true, ..Options::default() };
+    let engine = nagi_kv_rocks::open(scratch.path(), &options).expect("opens");
+    let mut number = 0;
+    let load = engine.load(Space::Records, &mut |key, out| {
+        key.clear();
+        key.extend_from_slice(&u64::to_be_bytes(number));
+        *out = text(number);
+        number += 1;
+        Ok(number <= 20_000)
+    });
+    load.expect("loads");
+    drop(engine);
+    for _ in 0..5 {
+        drop(nagi_kv_rocks::open(scratch.path(), &options).expect("opens"));
+    }
+    let engine = nagi_kv_rocks::open(scratch.path(), &options).expect("opens");
+    while gauge(&*engine, "cache_bytes") < 6 << 20 {
+        std::thread::yield_now();
+    }
+    assert!(gauge(&*engine, "warm_up_bytes") < 12 << 20);
+}
+
 /// Text that compresses to a third; all texts differ.
 fn text(number: u64) -> Vec<u8> {
     let words = (0..40_u64).map(|at| {

@@ -100,6 +100,13 @@ impl RocksCursor {
         }
     }
 
+    /// A cursor over a whole space that adds its blocks to the cache, however many they are.
+    pub(crate) fn filling(db: &Arc<Db>, space: Space) -> RocksCursor {
+        let mut cursor = RocksCursor::new(db, None, space, &[], &[]);
+        cursor.judged = true;
+        cursor
+    }
+
     /// Moves by one entry, or only reads the entry that a seek has reached. Returns true if there is one.
     fn step(&mut self, steps: c_int) -> Result<bool> {
         let mut entry = Entry::NONE;

@@ -1,0 +1,117 @@
+//! Fills the cache after a start: a thread reads the indexes and then the records, from the end of each space, where the
+//! newest entries are, until all is read or the cache is nearly full.
+//!
+//! Without it the first reads after a restart wait for the disk one by one, for minutes if the disk is slow. Read in
+//! order, the same data takes seconds. Clients come first: while they read, the thread pauses for most of the time.
+
+use std::{
+    sync::{
+        Arc, Weak,
+        atomic::{AtomicU64, Ordering::Relaxed},
+    },
+    thread::JoinHandle,
+    time::{Duration, Instant},
+};
+
+use nagi_kv::{Cursor, Result, Space};
+use parking_lot::{Condvar, Mutex};
+
+use crate::{
+    db::{Db, RocksCursor, Ticker},
+    governor,
+};
+
+/// Bytes of keys and values that are read without a pause.
+const PIECE_BYTES: usize = 1 << 20;
+/// The share of the cache that may be filled: more would evict what clients have read.
+const FILLED_PERCENT: u64 = 80;
+/// More reads during a piece mean that clients are at work.
+const IDLE_READS: u64 = 10;
+/// Then the thread pauses for this many times the duration of the piece.
+const PAUSES: u32 = 3;
+const PAUSE_MAX: Duration = Duration::from_millis(500);
+
+#[derive(Default)]
+pub(crate) struct WarmUp {
+    stopped: Mutex<bool>,
+    wake: Condvar,
+    blocks: AtomicU64,
+    bytes: AtomicU64,
+}
+
+impl WarmUp {
+    pub(crate) fn stop(&self) {
+        *self.stopped.lock() = true;
+        self.wake.notify_all();
+    }
+
+    /// Blocks added to the cache meanwhile: they were not read for clients.
+    pub(crate) fn blocks(&self) -> u64 {
+        self.blocks.load(Relaxed)
+    }
+
+    /// Bytes of keys and values read so far.
+    pub(crate) fn bytes(&self) -> u64 {
+        self.bytes.load(Relaxed)
+    }
+
+    fn run(&self, db: &Weak<Db>) {
+        let begin = Instant::now();
+        let records = Space::ALL.into_iter().filter(|space| space.is_records());
+        for space in std::iter::once(Space::Index).chain(records) {
+            let mut before = Vec::new();
+            while let Some(db) = db.upgrade().filter(|db| has_room(db)) {
+                let (piece, reads) = (Instant::now(), governor::reads(&db));
+                // An error is not for this thread to report: who reads the data will meet it.
+                if !self.read_piece(&db, space, &mut before).unwrap_or(false) {
+                    break;
+                }
+                let others = governor::reads(&db).saturating_sub(reads);
+                drop(db);
+                let busy = others > IDLE_READS;
+                let pause = if busy { piece.elapsed() * PAUSES } else { Duration::ZERO };
+                if self.is_stopped_within(pause.min(PAUSE_MAX)) {
+                    return;
+                }
+            }
+        }
+        log::debug!(target: "STORAGE", id = 7_702_042, bytes = self.bytes(),
+            durationMillis = begin.elapsed().as_millis() as u64; "The cache is warm");
+    }
+
+    fn is_stopped_within(&self, pause: Duration) -> bool {
+        let mut stopped = self.stopped.lock();
+        if !*stopped && !pause.is_zero() {
+            self.wake.wait_for(&mut stopped, pause);
+        }
+        *stopped
+    }
+
+    /// Reads the entries before the key, the last ones if it is empty, and replaces it by the first key that was read.
+    /// Returns false if there are no more.
+    fn read_piece(&self, db: &Arc<Db>, space: Space, before: &mut Vec<u8>) -> Result<bool> {
+        // A cursor keeps the tables alive that it began with, so each piece has its own.
+        let mut cursor = RocksCursor::filling(db, space);
+        let blocks = db.ticker(Ticker::DataBlocksAdded);
+        let (mut found, mut bytes) = (cursor.seek_back(before)?, 0);
+        while found && bytes < PIECE_BYTES {
+            before.clear();
+            before.extend_from_slice(cursor.key());
+            bytes += cursor.key().len() + cursor.value().len();
+            found = cursor.prev()?;
+        }
+        self.bytes.fetch_add(bytes as u64, Relaxed);
+        self.blocks.fetch_add(db.ticker(Ticker::DataBlocksAdded) - blocks, Relaxed);
+        Ok(found)
+    }
+}
+
+fn has_room(db: &Db) -> bool {
+    db.cache_usage() < db.cache_capacity() / 100 * FILLED_PERCENT
+}
+
+pub(crate) fn start(warm_up: &Arc<WarmUp>, db: Weak<Db>) -> Result<JoinHandle<()>> {
+    let warm_up = Arc::clone(warm_up);
+    let thread = std::thread::Builder::new().name("warm-up".to_owned());
+    Ok(thread.spawn(move || warm_up.run(&db))?)
+}
