@@ -6,8 +6,8 @@
 //!
 //! Every few seconds the same thread checks if the data still fits into the cache. While it does, compactions put
 //! their output into the cache, so that reads find no cold blocks, and scans of any size add their blocks; otherwise
-//! part of the cache is given to compressed blocks. The thread also suspends compactions of spaces in which damage was
-//! met.
+//! part of the cache is given to compressed blocks. It flushes memtables with many deletions, and suspends compactions
+//! of spaces in which damage was met.
 
 use std::{
     fs,
@@ -27,6 +27,10 @@ use crate::{
 
 const LOOK_EACH: Duration = Duration::from_secs(5);
 
+/// So many take a scan half a millisecond.
+const FLUSHED_DELETIONS_MIN: u64 = 2000;
+/// Fewer among other entries wait for these: small files with entries of all collections are expensive to merge.
+const FLUSHED_DELETIONS_PART: u64 = 4;
 const QUEUE_ENTRIES_MAX: usize = 1024;
 
 /// The file of ranges that are still to be rewritten. Each line has the number of the space, and start and end in
@@ -148,6 +152,7 @@ impl Reclaim {
             drop(state);
             let Some(db) = db.upgrade() else { return };
             db.damaged().settle(&db);
+            flush_deletions(&db);
             match range {
                 Some(range) => self.rewrite(&db, &range),
                 None => {
@@ -171,6 +176,23 @@ fn cached_sizes(db: &Db) -> Sizes {
     let mut sizes = Sizes::default();
     db.spaces().filter(|space| is_cached(*space)).for_each(|space| db.add_sizes(space, &mut sizes));
     sizes
+}
+
+/// Flushes memtables with many deletions: each scan steps over them, and a compaction removes them together with what
+/// they delete once they are in a file. Without it they would stay as long as nothing else is written.
+fn flush_deletions(db: &Db) {
+    let full = |space: &Space| {
+        let deletions = db.property(*space, c"rocksdb.num-deletes-active-mem-table");
+        let entries = db.property(*space, c"rocksdb.num-entries-active-mem-table");
+        is_cached(*space)
+            && deletions >= FLUSHED_DELETIONS_MIN
+            && deletions >= entries / FLUSHED_DELETIONS_PART
+    };
+    let spaces: Vec<Space> = db.spaces().filter(full).collect();
+    if !spaces.is_empty() {
+        // Whoever commits next meets the error.
+        let _ = db.flush(spaces.into_iter(), false);
+    }
 }
 
 /// Adapts the share of compressed blocks in the cache to the data. Returns the new share.

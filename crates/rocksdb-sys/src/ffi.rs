@@ -459,6 +459,10 @@ unsafe extern "C" {
         arg1: *mut rocksdb_options_t,
         arg2: libc::c_int,
     );
+    pub fn rocksdb_options_set_memtable_op_scan_flush_trigger(
+        arg1: *mut rocksdb_options_t,
+        arg2: u32,
+    );
     pub fn rocksdb_options_set_memtable_prefix_bloom_size_ratio(
         arg1: *mut rocksdb_options_t,
         arg2: f64,

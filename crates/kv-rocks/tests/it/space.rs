@@ -159,3 +159,28 @@ fn a_check_of_all_files_finds_a_flipped_byte() {
     let name = table.file_name().expect("a name").to_string_lossy();
     assert!(found.len() == 1 && found[0].contains(&*name), "{found:?}");
 }
+
+/// A queue that was emptied: who looks for its first entry must not step over all that were there.
+#[test]
+fn deletions_are_merged_away_although_nothing_else_is_written() {
+    const COUNT: u32 = 20_000;
+    let scratch = Scratch::new();
+    let engine = open_at(scratch.path());
+    for delete in [false, true] {
+        let mut txn = engine.begin(TxnOptions::default()).expect("begins");
+        for n in 0..COUNT {
+            let key = [&[1][..], &n.to_be_bytes()].concat();
+            match delete {
+                false => txn.put(Space::Records, &key, &[7; 100]).expect("free"),
+                true => txn.delete(Space::Records, &key).expect("free"),
+            }
+        }
+        txn.commit(Durability::Buffered).expect("commits");
+    }
+    let until = Instant::now() + Duration::from_secs(60);
+    while gauge(&engine, "keys_estimate") > 0 || gauge(&engine, "memtable_bytes") > 1 << 20 {
+        assert!(Instant::now() < until, "{} keys", gauge(&engine, "keys_estimate"));
+        thread::yield_now();
+    }
+    assert_eq!(count(&engine, Space::Records), 0);
+}

@@ -217,6 +217,9 @@ fn lower_priority_of_compaction() {
 /// How long RocksDB searches the cache for blocks of a removed file although it finds few: until its estimate that the
 /// next one is found is below 0.99^9999, that is for all blocks.
 const UNCACHE_AGGRESSIVENESS: u32 = 10_000;
+/// A step of a scan that passes more deleted entries of a memtable than this has it flushed: two milliseconds. Less would
+/// often write small files with the entries of all collections, each of which is merged with much of the next level.
+const STEPPED_OVER_MAX: u32 = 8000;
 /// Concurrent flushes. One alone waits for the disk half of the time, and then commits wait for it.
 const FLUSHES_MAX: c_int = 2;
 /// Concurrent compactions.
@@ -388,8 +391,10 @@ unsafe fn space_options(
         // released. With a snapshot per transaction that applies to every file, soon after it was written.
         ffi::rocksdb_options_set_bottommost_file_compaction_delay(cf, REWRITE_AFTER_S);
         // Files in which half of a window of entries are deletions (queues, expiry) are compacted, because scans
-        // are slow there.
-        ffi::rocksdb_options_add_compact_on_deletion_collector_factory(cf, 8192, 4096);
+        // are slow there. Memtables are flushed for the same reason: here with the next write after a scan stepped
+        // over many entries, and by the reclaim thread.
+        ffi::rocksdb_options_add_compact_on_deletion_collector_factory(cf, 2048, 1024);
+        ffi::rocksdb_options_set_memtable_op_scan_flush_trigger(cf, STEPPED_OVER_MAX);
         // Blocks of files that a compaction has replaced leave the cache with the file. Without this they stay until
         // they are evicted, and a scan cannot add its blocks to a cache that is full of them.
         ffi::rocksdb_options_set_uncache_aggressiveness(cf, UNCACHE_AGGRESSIVENESS);
