@@ -9,6 +9,8 @@
 //! difference is applied to the value it was made of: after damage an older version may have taken its place. Those of
 //! successive differences are compared with each other, so only the first value of a chain is summed up again.
 
+use std::cell::RefCell;
+
 /// A smaller value is written whole.
 const VALUE_BYTES_MIN: usize = 128;
 /// A difference may take at most one in this many parts of the new value.
@@ -18,12 +20,38 @@ const HEAD_BYTES: usize = 8;
 /// Equal bytes between two changes that are too few for a new hunk.
 const GAP_BYTES: usize = 12;
 
+/// A value that was put together from this many differences, or up to `CHAIN_SPREAD` more, is written whole when it
+/// changes again. The number depends on the value, so that values that change together are not all written whole at once.
+const CHAIN_MIN: usize = 8;
+const CHAIN_SPREAD: u32 = 16;
+/// Values that a thread remembers for that: more than a statement reads before it writes them.
+const REMEMBERED: usize = 512;
+
+thread_local! {
+    /// The checksums of values with long chains that this thread has read, each in its place by the lowest bits.
+    static LONG: RefCell<Vec<u32>> = const { RefCell::new(Vec::new()) };
+}
+
+fn remember_long(sum: u32, chain: usize) {
+    if chain >= CHAIN_MIN + (sum / REMEMBERED as u32 % CHAIN_SPREAD) as usize {
+        LONG.with_borrow_mut(|long| {
+            long.resize(REMEMBERED, 0);
+            long[sum as usize % REMEMBERED] = sum;
+        });
+    }
+}
+
+/// True if this thread has read the value with this checksum from a long chain.
+fn is_long(sum: u32) -> bool {
+    LONG.with_borrow(|long| long.get(sum as usize % REMEMBERED) == Some(&sum))
+}
+
 /// The value whose difference cannot be applied, because what it was made of is lost. No value that was written is
 /// equal to it.
 pub const LOST: &[u8] = &[0xff];
 
-/// Appends the difference between `old` and `new` to `out`. Returns false, with `out` unchanged, if the new value is
-/// small or differs too much.
+/// Appends the difference between `old` and `new` to `out`. Returns false, with `out` unchanged, if the new value should
+/// be written whole: it is small, it differs too much, or `old` was put together from many differences.
 pub fn append(old: &[u8], new: &[u8], out: &mut Vec<u8>) -> bool {
     if new.len() < VALUE_BYTES_MIN
         || old.len() < HEAD_BYTES
@@ -31,9 +59,13 @@ pub fn append(old: &[u8], new: &[u8], out: &mut Vec<u8>) -> bool {
     {
         return false;
     }
+    let sum = crc32c::crc32c(old);
+    if is_long(sum) {
+        return false;
+    }
     let start = out.len();
-    for value in [old, new] {
-        out.extend_from_slice(&crc32c::crc32c(value).to_le_bytes());
+    for sum in [sum, crc32c::crc32c(new)] {
+        out.extend_from_slice(&sum.to_le_bytes());
     }
     put_number(out, new.len());
     let mut hunks = Hunks { kept: 0, end: start + new.len() / DIFFERENCE_PART, out };
@@ -55,8 +87,9 @@ pub fn append(old: &[u8], new: &[u8], out: &mut Vec<u8>) -> bool {
 /// of the value before it.
 pub fn apply<'d>(old: &[u8], differences: impl IntoIterator<Item = &'d [u8]>) -> Option<Vec<u8>> {
     let (mut value, mut next) = (Vec::new(), Vec::new());
-    let mut sum = crc32c::crc32c(old);
+    let (mut sum, mut chain) = (crc32c::crc32c(old), 0);
     for difference in differences {
+        chain += 1;
         let mut rest = Rest(difference);
         if rest.number()? != sum {
             return None;
@@ -77,6 +110,7 @@ pub fn apply<'d>(old: &[u8], differences: impl IntoIterator<Item = &'d [u8]>) ->
             return None;
         }
     }
+    remember_long(sum, chain);
     Some(value)
 }
 
@@ -299,6 +333,31 @@ mod tests {
         assert_eq!(apply(&values[2], all().skip(2)).as_deref(), Some(&*values[4]));
         assert_eq!(apply(&values[0], all().skip(1)), None);
         assert_eq!(apply(&values[0], [&*made[0], &*made[2]]), None);
+    }
+
+    #[test]
+    fn a_value_of_many_differences_is_written_whole_some_time() {
+        let mut chain: Vec<Vec<u8>> = Vec::new();
+        let (first, mut newest) = (vec![1; 200], vec![1; 200]);
+        let mut wholes = 0;
+        for n in 0..200_u8 {
+            let mut next = newest.clone();
+            next[100] = n;
+            let mut made = Vec::new();
+            match append(&newest, &next, &mut made) {
+                true => chain.push(made),
+                false => {
+                    wholes += 1;
+                    break;
+                }
+            }
+            newest = next;
+            let read = apply(&first, chain.iter().map(Vec::as_slice));
+            assert_eq!(read.as_deref(), Some(&*newest));
+        }
+        assert_eq!(wholes, 1);
+        let most = CHAIN_MIN + CHAIN_SPREAD as usize;
+        assert!((CHAIN_MIN..=most).contains(&chain.len()), "{}", chain.len());
     }
 
     proptest! {

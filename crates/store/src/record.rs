@@ -9,11 +9,11 @@ use nagi_bson::Doc;
 use nagi_error::{Error, Result};
 use nagi_kv::{Compressor, difference::LOST};
 
+pub use crate::record_key::{RecordId, RecordKey};
 use crate::{
     engine_error::engine,
     pack::{PACK_BYTES_MIN, pack, unpack},
 };
-pub use crate::record_key::{RecordId, RecordKey};
 
 /// Deepest nesting of a stored document.
 pub const DOCUMENT_DEPTH_MAX: usize = 180;

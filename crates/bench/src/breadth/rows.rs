@@ -126,7 +126,10 @@ pub(super) static ROWS: &[Row] = &[
         ))
     }),
     changing("updateMany of a tenth, three indexes", Over::Indexed(1), (0.30, 0.64), 2.0, |_| {
-        one(update_many(doc! { "hundred": { "$lt": 10 } }, doc! { "$inc": { "thousand": 1, "random": 1 } }))
+        one(update_many(
+            doc! { "hundred": { "$lt": 10 } },
+            doc! { "$inc": { "thousand": 1, "random": 1 } },
+        ))
     }),
     changing("deleteMany of half", Over::New(1), (0.12, 0.29), 2.0, |_| {
         one(delete_many(doc! { "ten": { "$lt": 5 } }))

@@ -36,8 +36,9 @@ use crate::{
 };
 
 const KEPT: &str = "the scratch is taken by `drop` only";
-/// A value that is changed again and again is written whole each time of this many, on average.
-const WHOLE_EACH: u64 = 32;
+/// A value that is changed again and again is written whole each time of this many, on average, even if the thread that
+/// changes it does not know from how many differences it was put together.
+const WHOLE_EACH: u64 = 64;
 const POOL_ENTRIES_MAX: usize = 64;
 const POOLED_BYTES_MAX: usize = 256 << 10;
 
@@ -187,7 +188,8 @@ impl<B: Base> Staged<B> {
     /// True for one in [`WHOLE_EACH`] writes, at random: a reader puts a value together from all differences since it was
     /// written whole.
     fn is_due_whole(&self, overlay: &Overlay) -> bool {
-        let mixed = (self.owner + overlay.staged_bytes() as u64).wrapping_mul(0x9e37_79b9_7f4a_7c15);
+        let mixed =
+            (self.owner + overlay.staged_bytes() as u64).wrapping_mul(0x9e37_79b9_7f4a_7c15);
         mixed < u64::MAX / WHOLE_EACH
     }
 

@@ -40,8 +40,7 @@ unsafe extern "C" fn nagi_merge(
     out: *mut c_void,
 ) {
     // SAFETY: promised by the caller.
-    let (older, differences) =
-        unsafe { (older.get(), slice::from_raw_parts(differences, count)) };
+    let (older, differences) = unsafe { (older.get(), slice::from_raw_parts(differences, count)) };
     // SAFETY: as above.
     let differences = differences.iter().map(|one| unsafe { one.get() }.unwrap_or_default());
     let newest = older.and_then(|older| difference::apply(older, differences));
