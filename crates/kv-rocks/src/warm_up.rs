@@ -1,5 +1,5 @@
-//! Fills the cache after a start: a thread reads the indexes and then the records, from the end of each space, where the
-//! newest entries are, until all is read or the cache is nearly full.
+//! Fills the cache after a start: a thread reads the indexes and then the records, from the end of each space, where
+//! the newest entries are, until all is read or the cache is nearly full.
 //!
 //! Without it the first reads after a restart wait for the disk one by one, for minutes if the disk is slow. Read in
 //! order, the same data takes seconds. Clients come first: while they read, the thread pauses for most of the time.
@@ -75,7 +75,7 @@ impl WarmUp {
                 }
             }
         }
-        log::debug!(target: "STORAGE", id = 7_702_042, bytes = self.bytes(),
+        log::debug!(target: "STORAGE", id = 7_702_090, bytes = self.bytes(),
             durationMillis = begin.elapsed().as_millis() as u64; "The cache is warm");
     }
 

@@ -21,7 +21,8 @@ const HEAD_BYTES: usize = 8;
 const GAP_BYTES: usize = 12;
 
 /// A value that was put together from this many differences, or up to `CHAIN_SPREAD` more, is written whole when it
-/// changes again. The number depends on the value, so that values that change together are not all written whole at once.
+/// changes again. The number depends on the value, so that values that change together are not all written whole at
+/// once.
 const CHAIN_MIN: usize = 8;
 const CHAIN_SPREAD: u32 = 16;
 /// Values that a thread remembers for that: more than a statement reads before it writes them.
@@ -50,8 +51,8 @@ fn is_long(sum: u32) -> bool {
 /// equal to it.
 pub const LOST: &[u8] = &[0xff];
 
-/// Appends the difference between `old` and `new` to `out`. Returns false, with `out` unchanged, if the new value should
-/// be written whole: it is small, it differs too much, or `old` was put together from many differences.
+/// Appends the difference between `old` and `new` to `out`. Returns false, with `out` unchanged, if the new value
+/// should be written whole: it is small, it differs too much, or `old` was put together from many differences.
 pub fn append(old: &[u8], new: &[u8], out: &mut Vec<u8>) -> bool {
     if new.len() < VALUE_BYTES_MIN
         || old.len() < HEAD_BYTES
@@ -364,7 +365,10 @@ mod tests {
         #[test]
         fn every_difference_restores_the_new_value(
             old in prop::collection::vec(0_u8..3, 0..600),
-            edits in prop::collection::vec((any::<prop::sample::Index>(), 0..40_usize, prop::collection::vec(0_u8..3, 0..40)), 0..4),
+            edits in prop::collection::vec(
+                (any::<prop::sample::Index>(), 0..40_usize, prop::collection::vec(0_u8..3, 0..40)),
+                0..4,
+            ),
         ) {
             let mut new = old.clone();
             for (at, removed, inserted) in edits {

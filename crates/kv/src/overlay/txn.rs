@@ -185,8 +185,8 @@ impl<B: Base> Staged<B> {
         Ok(())
     }
 
-    /// True for one in [`WHOLE_EACH`] writes, at random: a reader puts a value together from all differences since it was
-    /// written whole.
+    /// True for one in [`WHOLE_EACH`] writes, at random: a reader puts a value together from all differences since it
+    /// was written whole.
     fn is_due_whole(&self, overlay: &Overlay) -> bool {
         let mixed =
             (self.owner + overlay.staged_bytes() as u64).wrapping_mul(0x9e37_79b9_7f4a_7c15);

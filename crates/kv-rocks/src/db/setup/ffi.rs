@@ -217,8 +217,9 @@ fn lower_priority_of_compaction() {
 /// How long RocksDB searches the cache for blocks of a removed file although it finds few: until its estimate that the
 /// next one is found is below 0.99^9999, that is for all blocks.
 const UNCACHE_AGGRESSIVENESS: u32 = 10_000;
-/// A step of a scan that passes more deleted entries of a memtable than this has it flushed: two milliseconds. Less would
-/// often write small files with the entries of all collections, each of which is merged with much of the next level.
+/// A step of a scan that passes more deleted entries of a memtable than this has it flushed: two milliseconds. Less
+/// would often write small files with the entries of all collections, each of which is merged with much of the next
+/// level.
 const STEPPED_OVER_MAX: u32 = 8000;
 /// Concurrent flushes. One alone waits for the disk half of the time, and then commits wait for it.
 const FLUSHES_MAX: c_int = 2;
