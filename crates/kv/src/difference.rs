@@ -97,6 +97,11 @@ pub fn apply<'d>(old: &[u8], differences: impl IntoIterator<Item = &'d [u8]>) ->
         }
         sum = rest.number()?;
         let length = rest.number()? as usize;
+        let before = if value.is_empty() { old.len() } else { value.len() };
+        // What comes from the disk must not ask for more memory than the result can take.
+        if length > before + difference.len() {
+            return None;
+        }
         if value.is_empty() {
             value.reserve(length.max(old.len()));
             value.extend_from_slice(old);
@@ -382,13 +387,15 @@ mod tests {
         #[test]
         fn bytes_that_are_no_difference_do_no_harm(
             old in prop::collection::vec(any::<u8>(), 0..100),
+            length in prop_oneof![0..200_u32, any::<u32>()],
             hunks in prop::collection::vec(any::<u8>(), 0..60),
         ) {
             let mut bytes = crc32c::crc32c(&old).to_le_bytes().to_vec();
             bytes.extend_from_slice(&[0; 4]);
-            bytes.extend_from_slice(&(old.len() as u32).to_le_bytes());
+            bytes.extend_from_slice(&length.to_le_bytes());
             bytes.extend_from_slice(&hunks);
-            apply(&old, [&*bytes]);
+            let made = apply(&old, [&*bytes]);
+            assert!(made.is_none_or(|made| made.capacity() <= 2 * (old.len() + bytes.len())));
         }
     }
 }
