@@ -51,7 +51,8 @@ fn the_rate_of_background_work_follows_reads_and_writes() {
         },
     );
     until(&*engine, |rate| rate > free, std::thread::yield_now);
-    until(&*engine, |rate| rate > 0 && rate < free, || put(10_000));
+    // Small ones: the rate is a multiple of what is written, and is none at all beside 700 MB/s of them.
+    until(&*engine, |rate| rate > 0 && rate < free, || put(100));
     assert_eq!(gauge(&*engine, "governor_debt_percent"), 0);
     assert_eq!(gauge(&*engine, "governor_paused_us"), 0);
 }
