@@ -51,7 +51,7 @@ pub(crate) fn repair(
 fn as_ranges(found: nagi_kv_lmdb::Repair) -> nagi_kv_rocks::Repair {
     let lost = found.lost.into_iter().map(|(space, from, error)| {
         let to = Some([from.as_slice(), &[0]].concat());
-        nagi_kv_rocks::Lost { space, from, to, error }
+        nagi_kv_rocks::Lost { space, from, to, saved: 0, error }
     });
     nagi_kv_rocks::Repair {
         findings: found.findings,

@@ -30,7 +30,8 @@ pub(crate) fn run(options: &Options) -> Result<(), String> {
     }
     for lost in &found.lost {
         log::warn!(target: "STORAGE", id = 8_200_011, range = range(lost).as_str(),
-            error = lost.error.as_str(); "Repair: a range of keys could not be read and is lost");
+            entriesSaved = lost.saved, error = lost.error.as_str();
+            "Repair: a range of keys could not be read as a whole; entries that could be read by themselves are kept");
     }
     let salvaged = salvage(options, &found)?;
     if let Some(kept) = &found.kept {
@@ -74,8 +75,10 @@ fn report(found: &Repair, salvaged: &Salvaged) -> String {
     put_list(&mut text, "Damage", &found.findings);
     // Writing to a string cannot fail.
     let _ = writeln!(text, "\nKeys saved: {}", found.entries);
-    let lost = found.lost.iter().map(|lost| format!("{}: {}", range(lost), lost.error));
-    put_list(&mut text, "Ranges lost", &lost.collect::<Vec<_>>());
+    let lost = found.lost.iter().map(|lost| {
+        format!("{}: {}; {} entries were saved one by one", range(lost), lost.error, lost.saved)
+    });
+    put_list(&mut text, "Ranges that could not be read as a whole", &lost.collect::<Vec<_>>());
     let _ = writeln!(
         text,
         "\nDocuments lost according to the collections' counters: {}\nRecords that were not \

@@ -107,6 +107,7 @@ mod tests {
 
     fn file(level: i32, smallest: u8, largest: u8, megabytes: u64, puts: u64) -> LiveFile {
         LiveFile {
+            name: String::new(),
             space: Space::Records,
             level,
             byte_count: megabytes << 20,

@@ -6,6 +6,7 @@
 //!   file_list.rs     checks the MANIFEST before it is read
 //!   cursor/raw.rs    the iterator, which owns its bounds, its snapshot and the database
 //!   snapshot/ffi.rs  a snapshot for several reads
+//!   table/ffi.rs     table files outside the database
 //!   merge/ffi.rs     puts records together from their differences
 //!   listen/ffi.rs    notifications of failed compactions
 //!   log/ffi.rs       which logs a recovery would read
@@ -32,4 +33,4 @@ pub use native::make_unreadable;
 pub(crate) use native::table_opens;
 pub(crate) use setup::System;
 pub(crate) use snapshot::SnapshotHandle;
-pub(crate) use table::TableFile;
+pub(crate) use table::{Step, TableFile, TableKeys};

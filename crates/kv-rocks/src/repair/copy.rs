@@ -1,39 +1,46 @@
 //! Reads a damaged space: yields every readable key, and records the unreadable ranges.
 //!
 //! RocksDB's iterator merges all levels, so it stops at a damaged block of any of them. That is correct, because an
-//! older version from another level must not appear as the newest. The range from the last key read to the first
-//! readable key is lost. To find that key, keys are treated as numbers: steps of 1, 2, 4, ... are tried until a
-//! seek succeeds, then the interval is halved. A damaged block costs some two hundred seeks.
+//! older version from another level must not appear as the newest. The keys from the last one read to the first
+//! readable one (`number`) are read one by one (`apart`); those of which that fails are lost.
 
-use std::sync::Arc;
+use std::{path::Path, sync::Arc};
 
 use nagi_kv::{Cursor, Error, Result, Space};
 
-use super::Lost;
+use super::{Lost, apart::Apart, number};
 use crate::db::{Db, RocksCursor};
-
-/// Bytes of a key that are treated as a number; more than ident and record id.
-const NUMBER_BYTES: usize = 16;
 
 /// A space that is being read.
 pub(super) struct Salvage<'a> {
     db: &'a Arc<Db>,
+    /// Where the files of the database are; none: unreadable ranges are not read key by key.
+    folder: Option<&'a Path>,
     space: Space,
     cursor: Option<RocksCursor>,
+    /// The keys of the last range in `lost`, which are read one by one.
+    apart: Option<Apart>,
     /// The position at which the next cursor begins.
     at: Vec<u8>,
+    /// True if no key behind an unreadable range can be read.
+    ended: bool,
     pub(super) entries: u64,
     pub(super) lost: Vec<Lost>,
 }
 
 impl<'a> Salvage<'a> {
-    pub(super) fn new(db: &'a Arc<Db>, space: Space) -> Salvage<'a> {
-        Salvage { db, space, cursor: None, at: Vec::new(), entries: 0, lost: Vec::new() }
+    pub(super) fn new(db: &'a Arc<Db>, folder: Option<&'a Path>, space: Space) -> Salvage<'a> {
+        let (at, lost) = (Vec::new(), Vec::new());
+        Salvage { db, folder, space, cursor: None, apart: None, at, ended: false, entries: 0, lost }
     }
 
     /// Reads the next readable entry. Returns false after the last one.
     pub(super) fn next(&mut self, key: &mut Vec<u8>, value: &mut Vec<u8>) -> Result<bool> {
         loop {
+            if self.next_apart(key, value)? {
+                self.entries += 1;
+                return Ok(true);
+            }
             match self.advance() {
                 Ok(false) => return Ok(false),
                 Ok(true) => {
@@ -48,27 +55,59 @@ impl<'a> Salvage<'a> {
                     self.entries += 1;
                     return Ok(true);
                 }
-                Err(error @ (Error::Corrupt(_) | Error::Io(_))) => {
-                    // After an error a cursor yields nothing more.
-                    self.cursor = None;
-                    let next = first_readable(self.db, self.space, &self.at);
-                    self.lost.push(Lost {
-                        space: self.space,
-                        from: self.at.clone(),
-                        to: next.clone(),
-                        error: error.to_string(),
-                    });
-                    match next {
-                        Some(next) => self.at = next,
-                        None => return Ok(false),
-                    }
-                }
+                Err(error) if is_damage(&error) => self.leave_out(&error),
                 Err(error) => return Err(error),
             }
         }
     }
 
+    /// Notes that an iterator cannot read on, and prepares to read the range key by key.
+    fn leave_out(&mut self, error: &Error) {
+        // After an error a cursor yields nothing more.
+        self.cursor = None;
+        let seeks =
+            |key: &[u8]| RocksCursor::new(self.db, None, self.space, key, &[]).seek(key).is_ok();
+        let next = number::first(&self.at, seeks);
+        self.apart = self
+            .folder
+            .map(|folder| Apart::new(self.db, folder, self.space, &self.at, next.clone()));
+        self.lost.push(Lost {
+            space: self.space,
+            from: self.at.clone(),
+            to: next.clone(),
+            saved: 0,
+            error: error.to_string(),
+        });
+        match next {
+            Some(next) => self.at = next,
+            None => self.ended = true,
+        }
+    }
+
+    /// Reads the next entry of a range that is read key by key.
+    fn next_apart(&mut self, key: &mut Vec<u8>, value: &mut Vec<u8>) -> Result<bool> {
+        while let Some(found) = self.apart.as_mut().and_then(Apart::next) {
+            match self.db.get(None, self.space, &found, value) {
+                Ok(false) => {}
+                Ok(true) => {
+                    *key = found;
+                    if let Some(lost) = self.lost.last_mut() {
+                        lost.saved += 1;
+                    }
+                    return Ok(true);
+                }
+                Err(error) if is_damage(&error) => {}
+                Err(error) => return Err(error),
+            }
+        }
+        self.apart = None;
+        Ok(false)
+    }
+
     fn advance(&mut self) -> Result<bool> {
+        if self.ended {
+            return Ok(false);
+        }
         if let Some(cursor) = &mut self.cursor {
             return cursor.next();
         }
@@ -77,39 +116,6 @@ impl<'a> Salvage<'a> {
     }
 }
 
-/// The least key after `from` from which the space can be read, with the precision of numbers; none if it cannot be
-/// read up to its end.
-fn first_readable(db: &Arc<Db>, space: Space, from: &[u8]) -> Option<Vec<u8>> {
-    let readable = |number: u128| {
-        let key = number.to_be_bytes();
-        RocksCursor::new(db, None, space, &key, &[]).seek(&key).is_ok()
-    };
-    let start = number(from);
-    let mut step: u128 = 1;
-    let (mut bad, mut good) = (
-        start,
-        loop {
-            match start.checked_add(step) {
-                Some(candidate) if readable(candidate) => break candidate,
-                Some(_) => step = step.checked_mul(2)?,
-                None => return None,
-            }
-        },
-    );
-    bad = bad.max(start + step / 2);
-    while good - bad > 1 {
-        let middle = bad + (good - bad) / 2;
-        match readable(middle) {
-            true => good = middle,
-            false => bad = middle,
-        }
-    }
-    Some(good.to_be_bytes().to_vec())
-}
-
-fn number(key: &[u8]) -> u128 {
-    let mut bytes = [0; NUMBER_BYTES];
-    let length = key.len().min(NUMBER_BYTES);
-    bytes[..length].copy_from_slice(&key[..length]);
-    u128::from_be_bytes(bytes)
+fn is_damage(error: &Error) -> bool {
+    matches!(error, Error::Corrupt(_) | Error::Io(_))
 }

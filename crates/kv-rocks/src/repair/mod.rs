@@ -12,8 +12,10 @@
 //!
 //! This module does not know documents. The store repairs catalog, indexes and counters afterwards.
 
+mod apart;
 mod copy;
 mod files;
+mod number;
 mod tables;
 
 use std::{
@@ -40,13 +42,15 @@ const WORK: &str = "repair.work";
 const NEW: &str = "repair.new";
 const OLD: &str = "repair.old";
 
-/// A range of keys that could not be read.
+/// A range of keys of which some could not be read.
 #[derive(Clone, Debug)]
 pub struct Lost {
     pub space: Space,
     pub from: Vec<u8>,
-    /// The first key that is readable again; none if there is none.
+    /// The first key behind the range; none if the range does not end.
     pub to: Option<Vec<u8>>,
+    /// Number of entries in the range that were read nevertheless, one by one.
+    pub saved: u64,
     pub error: String,
 }
 
@@ -160,7 +164,7 @@ fn read_all(files: &Path, options: &Options) -> Result<()> {
     }
     let (mut key, mut value) = (Vec::new(), Vec::new());
     for space in stored() {
-        let mut reader = Salvage::new(&db, space);
+        let mut reader = Salvage::new(&db, None, space);
         while reader.next(&mut key, &mut value)? {
             if let Some(lost) = reader.lost.pop() {
                 return Err(Error::Corrupt(lost.error));
@@ -202,7 +206,7 @@ fn salvage(dir: &Path, originals: &Path, options: &Options, repair: &mut Repair)
     };
     repair.findings.extend(dropped_from_journal(&work));
     let sequence = db.sequence();
-    copy_all(&db, &new, options, repair)?;
+    copy_all(&db, &work, &new, options, repair)?;
     drop(db);
     files::remove(&work)?;
     Ok(sequence)
@@ -217,7 +221,7 @@ fn open_tolerant(work: &Path, options: &Options) -> Result<Arc<Db>> {
     let db = Arc::new(Db::open(work, options, &system(work, true))?);
     let (mut key, mut value) = (Vec::new(), Vec::new());
     for space in stored() {
-        let mut reader = Salvage::new(&db, space);
+        let mut reader = Salvage::new(&db, None, space);
         if !reader.next(&mut key, &mut value)?
             && let Some(lost) = reader.lost.pop()
         {
@@ -236,10 +240,18 @@ fn set_aside(work: &Path) -> Vec<String> {
     tables.map(|name| format!("{name} could not be used")).collect()
 }
 
-fn copy_all(db: &Arc<Db>, new: &Path, options: &Options, repair: &mut Repair) -> Result<()> {
+fn copy_all(
+    db: &Arc<Db>,
+    work: &Path,
+    new: &Path,
+    options: &Options,
+    repair: &mut Repair,
+) -> Result<()> {
+    // So that each key is in a table. Without that, some would be missing among those that are read one by one.
+    db.flush_memtables()?;
     let target = engine::open(new, options)?;
     for space in stored() {
-        let mut reader = Salvage::new(db, space);
+        let mut reader = Salvage::new(db, Some(work), space);
         target.load(space, &mut |key, value| reader.next(key, value))?;
         repair.entries += reader.entries;
         repair.lost.append(&mut reader.lost);

@@ -151,7 +151,7 @@ fn recover_ring(dir: &Path, path: &Path, id: [u8; 16]) -> io::Result<()> {
             return Ok(());
         }
     };
-    if !raw::lock(&file) {
+    if !raw::lock_soon(&file) {
         return Err(io::Error::new(
             io::ErrorKind::ResourceBusy,
             format!("another process holds the lock of {}", dir.display()),

@@ -7,6 +7,7 @@ use std::{
     os::fd::AsRawFd,
     ptr, slice,
     sync::atomic::{AtomicU64, Ordering},
+    time::{Duration, Instant},
 };
 
 /// Memory shared with every process that maps the same file.
@@ -132,6 +133,22 @@ pub(super) fn start_writing_back(file: &File, from: u64, length: u64) {
 pub(super) fn lock(file: &File) -> bool {
     // SAFETY: a call about an open file.
     unsafe { libc::flock(file.as_raw_fd(), libc::LOCK_EX | libc::LOCK_NB) == 0 }
+}
+
+/// A killed process keeps its locks until it has left the kernel, a forked one those of its parent until it runs its
+/// own program.
+const LOCK_PATIENCE: Duration = Duration::from_secs(1);
+
+/// Locks the file for this process, waiting for one that is about to end. Returns false if it stays locked.
+pub(super) fn lock_soon(file: &File) -> bool {
+    let begin = Instant::now();
+    while !lock(file) {
+        if begin.elapsed() > LOCK_PATIENCE {
+            return false;
+        }
+        std::thread::sleep(Duration::from_millis(5));
+    }
+    true
 }
 
 /// Returns true if the file is on a memory file system.

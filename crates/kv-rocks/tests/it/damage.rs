@@ -81,7 +81,7 @@ fn files(dir: &Path) -> Vec<PathBuf> {
     all
 }
 
-fn copy(from: &Path) -> Scratch {
+pub(crate) fn copy(from: &Path) -> Scratch {
     let scratch = Scratch::new();
     for path in files(from) {
         let target = scratch.path().join(path.strip_prefix(from).expect("below"));
@@ -229,7 +229,7 @@ fn a_whole_folder_is_left_alone() {
     assert_eq!(content(&open_at(scratch.path())).expect("reads"), truth);
 }
 
-fn largest_table(dir: &Path) -> PathBuf {
+pub(crate) fn largest_table(dir: &Path) -> PathBuf {
     let tables = files(dir).into_iter().filter(|p| p.extension().is_some_and(|e| e == "sst"));
     tables.max_by_key(|p| fs::metadata(p).expect("there").len()).expect("a table")
 }

@@ -1,6 +1,7 @@
 //! The contract on RocksDB, then behaviour that only files have: reopening, crashes, a full disk.
 
 mod allocations;
+mod apart;
 mod cache;
 mod compressors;
 mod crash;

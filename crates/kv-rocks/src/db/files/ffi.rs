@@ -11,6 +11,8 @@ use super::super::ffi::{Db, bytes, checked};
 /// A table file that is part of the database.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(crate) struct LiveFile {
+    /// Its name in the folder of the database.
+    pub(crate) name: String,
     pub(crate) space: Space,
     /// The deepest level is the oldest data.
     pub(crate) level: i32,
@@ -56,7 +58,9 @@ impl Db {
                 let smallest = std::slice::from_raw_parts(smallest.cast::<u8>(), length).to_vec();
                 let largest = ffi::rocksdb_livefiles_largestkey(list, index, &raw mut length);
                 let largest = std::slice::from_raw_parts(largest.cast::<u8>(), length).to_vec();
+                let name = CStr::from_ptr(ffi::rocksdb_livefiles_name(list, index));
                 Some(LiveFile {
+                    name: name.to_string_lossy().trim_start_matches('/').to_owned(),
                     space,
                     level: ffi::rocksdb_livefiles_level(list, index),
                     byte_count: ffi::rocksdb_livefiles_size(list, index) as u64,

@@ -19,6 +19,12 @@ pub(crate) struct Remover {
     _opaque: [u8; 0],
 }
 
+/// An open table file and a position in it.
+#[repr(C)]
+pub(crate) struct TableKeysHandle {
+    _opaque: [u8; 0],
+}
+
 /// The current entry of an iterator; it is valid until the iterator moves.
 #[repr(C)]
 pub(crate) struct Entry {
@@ -83,6 +89,19 @@ unsafe extern "C" {
     pub(crate) fn nagi_options_read_back(options: *mut ffi::rocksdb_options_t);
 
     fn nagi_table_opens(name: *const c_char) -> c_int;
+
+    /// Opens a table file for its keys; null if that fails.
+    pub(crate) fn nagi_table_keys_open(name: *const c_char) -> *mut TableKeysHandle;
+    /// Moves to the first entry at or behind the key `to`, or to the next one if `to` is null. Returns 1 and a key
+    /// that is valid until the next move; 0 behind the last entry; -1 if a block cannot be read.
+    pub(crate) fn nagi_table_keys_move(
+        keys: *mut TableKeysHandle,
+        to: *const c_char,
+        to_length: usize,
+        key: *mut *const c_char,
+        key_length: *mut usize,
+    ) -> c_int;
+    pub(crate) fn nagi_table_keys_close(keys: *mut TableKeysHandle);
 
     fn nagi_make_unreadable(name: *const c_char, from: u64, to: u64) -> c_int;
 }
