@@ -78,7 +78,7 @@ setParameter: {{ttlMonitorSleepSecs: 17}}
 
 
 @probe("start", "conf.net.bindall", "conf.net.ipv6", "conf.wt.cachepct", "conf.wt.zstd", "conf.storage.sync", "conf.storage.journal", "conf.storage.commitinterval",
-       "conf.repl.majority", "conf.wt.configstring", "conf.storage.directio", "conf.storage.cachecompressor")
+       "conf.repl.majority", "conf.wt.configstring", "conf.storage.directio", "conf.storage.cachecompressor", "conf.storage.cachewarmup")
 def by_flags(start):
     with start.server("flags", "--bind_ip_all", "--ipv6", "--zstdDefaultCompressionLevel", "9", "--syncdelay", "30", "--journal", "--journalCommitInterval", "50",
                       "--enableMajorityReadConcern", "true", "--directIO", "true", "--cacheCompressor", "zstd", "--cacheWarmUp", "true", "--wiredTigerCollectionConfigString", "block_compressor=zlib", "--wiredTigerCacheSizePct", "10") as server:

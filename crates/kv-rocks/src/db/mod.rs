@@ -6,7 +6,8 @@
 //!   file_list.rs     checks the MANIFEST before it is read
 //!   cursor/raw.rs    the iterator, which owns its bounds, its snapshot and the database
 //!   snapshot/ffi.rs  a snapshot for several reads
-//!   table/ffi.rs     table files outside the database
+//!   table/ffi.rs     writes tables that become part of the database
+//!   table_keys/ffi.rs  reads the keys of a table
 //!   merge/ffi.rs     puts records together from their differences
 //!   listen/ffi.rs    notifications of failed compactions
 //!   log/ffi.rs       which logs a recovery would read
@@ -24,6 +25,7 @@ mod native;
 mod setup;
 mod snapshot;
 mod table;
+mod table_keys;
 
 pub(crate) use cursor::RocksCursor;
 pub(crate) use ffi::{Batch, Db, Ticker, Warm, repair_file_list};
@@ -33,4 +35,5 @@ pub use native::make_unreadable;
 pub(crate) use native::table_opens;
 pub(crate) use setup::System;
 pub(crate) use snapshot::SnapshotHandle;
-pub(crate) use table::{Step, TableFile, TableKeys};
+pub(crate) use table::TableFile;
+pub(crate) use table_keys::{Step, TableKeys};
