@@ -121,6 +121,6 @@ fn empty_headings_of_a_report_say_none() {
     let found = Repair { findings: vec!["a file is missing".to_owned()], ..Repair::default() };
     let text = report(&found, &Salvaged::default());
     assert!(text.contains("Damage:\n  a file is missing\n"), "{text}");
-    assert!(text.contains("Ranges lost: none\n"), "{text}");
+    assert!(text.contains("Ranges that could not be read as a whole: none\n"), "{text}");
     assert!(!text.contains(":\n\n") && !text.ends_with(":\n"), "{text}");
 }

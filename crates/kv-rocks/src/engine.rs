@@ -38,7 +38,9 @@ use crate::{
     repair, rewrite,
     ring_buffer::{self, RingBuffer},
     state::State,
-    stats, wal,
+    stats,
+    upkeep::{self, Upkeep},
+    wal,
     warm_up::{self, WarmUp},
 };
 
@@ -77,6 +79,7 @@ pub(crate) struct Core {
     journal: Arc<Journal>,
     governor: Arc<Governor>,
     reclaim: Arc<Reclaim>,
+    upkeep: Arc<Upkeep>,
     warm_up: Arc<WarmUp>,
     capacity: Capacity,
     batches: PerCore<Mutex<Vec<Batch>>>,
@@ -145,6 +148,7 @@ pub fn open(dir: &Path, options: &Options) -> Result<Arc<dyn Engine>> {
         journal: Arc::new(Journal::new(newest)),
         governor: Arc::default(),
         reclaim: Arc::new(Reclaim::load(&files)),
+        upkeep: Arc::default(),
         warm_up: Arc::default(),
         capacity: Capacity::new(&files, log_bytes(options), options.reserve_bytes),
         batches: PerCore::default(),
@@ -165,7 +169,8 @@ pub fn open(dir: &Path, options: &Options) -> Result<Arc<dyn Engine>> {
     let mut threads = vec![
         journal::start(&core.journal, Arc::downgrade(&core), interval)?,
         governor::start(&core.governor, Arc::downgrade(&core.db), options.memtables_max())?,
-        reclaim::start(&core.reclaim, Arc::downgrade(&core.db), tier)?,
+        reclaim::start(&core.reclaim, Arc::downgrade(&core.db))?,
+        upkeep::start(&core.upkeep, Arc::downgrade(&core.db), &core.reclaim, tier)?,
     ];
     core.empty_spill()?;
     if options.warm_up {
@@ -269,6 +274,7 @@ impl Rocks {
         core.journal.stop();
         core.governor.stop();
         core.reclaim.stop();
+        core.upkeep.stop();
         core.warm_up.stop();
         core.db.stop_compacting();
         for thread in self.threads.lock().drain(..) {
@@ -441,8 +447,8 @@ impl Core {
         }
         drop(cursor);
         let end = if end.is_empty() { last.as_slice() } else { end };
+        let files = self.db.approximate_file_size(space, start, end)?;
         if any {
-            let files = self.db.approximate_file_size(space, start, end)?;
             let unflushed = self.db.approximate_size(space, start, end)?.saturating_sub(files);
             self.hide_range(space, start, end)?;
             // Every search for the neighbours of the range skips its entries in a memtable one by one: a search for
@@ -461,6 +467,9 @@ impl Core {
         // A small rest is left to ordinary compaction, so that a drop stays cheap.
         if self.db.approximate_size(space, start, end)? >= RECLAIM_BYTES_MIN {
             self.reclaim.push_noted(space, start, end)?;
+        }
+        if files >= RECLAIM_BYTES_MIN {
+            self.upkeep.wake();
         }
         Ok(())
     }

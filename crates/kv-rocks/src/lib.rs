@@ -12,9 +12,9 @@
 //! Files:
 //!
 //! - `commit.rs`, `state.rs`: the commit path; snapshots, and the exact stamp of each
-//! - `reclaim.rs`: a thread that rewrites dropped ranges to release their space, and decides which new blocks are
-//!   cached
-//! - `warm_up.rs`: a thread that fills the cache after a start
+//! - `reclaim.rs`: a thread that rewrites dropped ranges to release their space
+//! - `upkeep.rs`: a thread that decides which new blocks are cached, and flushes deletions
+//! - `warm_up.rs`: a thread that fills the cache after a start, and when data that fits into it is not in it
 //! - `layout.rs`, `rewrite.rs`: the size of ranges on disk, and rewriting them with progress and cancellation
 //! - `load.rs`: bulk loads as table files, which bypass log and memtables
 //! - `capacity/`: limits of the machine (files, direct I/O, disk size); opening on a full disk
@@ -51,6 +51,7 @@ mod ring_buffer;
 mod state;
 mod stats;
 mod tier;
+mod upkeep;
 mod wal;
 mod warm_up;
 

@@ -36,6 +36,13 @@ impl Sizes {
         self.raw = self.raw.saturating_add(raw);
         self.packed = self.packed.saturating_add(number("data block size"));
     }
+
+    /// Without entries that take `packed` bytes in files.
+    pub(crate) fn without(self, packed: u64) -> Sizes {
+        let left = self.packed.saturating_sub(packed);
+        let part = left as f64 / (self.packed as f64).max(1.0);
+        Sizes { raw: (self.raw as f64 * part) as u64, packed: left }
+    }
 }
 
 /// Returns true if a cache of `capacity` bytes has space for all data, uncompressed.
@@ -91,6 +98,9 @@ mod tests {
         sizes.add("; data block size=40; x");
         sizes.add("nothing of use");
         assert_eq!(sizes, Sizes { raw: 100, packed: 40 });
+        assert_eq!(sizes.without(10), Sizes { raw: 75, packed: 30 });
+        assert_eq!(sizes.without(50), Sizes::default());
+        assert_eq!(Sizes::default().without(1), Sizes::default());
     }
 
     #[test]

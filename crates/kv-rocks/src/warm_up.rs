@@ -1,8 +1,10 @@
-//! Fills the cache after a start: a thread reads the indexes and then the records, from the end of each space, where
-//! the newest entries are, until all is read or the cache is nearly full.
+//! Fills the cache: a thread reads the indexes and then the records, from the end of each space, where the newest
+//! entries are, until all is read or the cache is nearly full. It does so after a start, and again whenever much of the
+//! data is not in the cache although there is room: when a large collection was dropped, for example, the others were
+//! evicted by it.
 //!
-//! Without it the first reads after a restart wait for the disk one by one, for minutes if the disk is slow. Read in
-//! order, the same data takes seconds. Clients come first: while they read, the thread pauses for most of the time.
+//! Without it the first reads wait for the disk one by one, for minutes if the disk is slow. Read in order, the same
+//! data takes seconds. Clients come first: while they read, the thread pauses for most of the time.
 
 use std::{
     sync::{
@@ -29,7 +31,12 @@ const FILLED_PERCENT: u64 = 80;
 const IDLE_READS: u64 = 10;
 /// Then the thread pauses for this many times the duration of the piece.
 const PAUSES: u32 = 3;
+const LOOK_EACH: Duration = Duration::from_secs(1);
 const PAUSE_MAX: Duration = Duration::from_millis(500);
+/// With a smaller share of the data in the cache, the rest is read.
+const COLD_PERCENT: u64 = 97;
+/// The least share of the data that must be written between two times.
+const WRITTEN_PERCENT: u64 = 10;
 
 #[derive(Default)]
 pub(crate) struct WarmUp {
@@ -56,7 +63,29 @@ impl WarmUp {
     }
 
     fn run(&self, db: &Weak<Db>) {
-        let begin = Instant::now();
+        let mut written = 0;
+        loop {
+            if let Some(db) = db.upgrade() {
+                written = written_bytes(&db);
+            }
+            if !self.fill(db) {
+                return;
+            }
+            loop {
+                if self.is_stopped_within(LOOK_EACH) {
+                    return;
+                }
+                let Some(db) = db.upgrade() else { return };
+                if is_cold(&db, written_bytes(&db) - written) {
+                    break;
+                }
+            }
+        }
+    }
+
+    /// Reads until the cache is filled. Returns false when the thread is to end.
+    fn fill(&self, db: &Weak<Db>) -> bool {
+        let (begin, before_bytes) = (Instant::now(), self.bytes());
         let records = Space::ALL.into_iter().filter(|space| space.is_records());
         for space in std::iter::once(Space::Index).chain(records) {
             let mut before = Vec::new();
@@ -71,12 +100,13 @@ impl WarmUp {
                 let busy = others > IDLE_READS;
                 let pause = if busy { piece.elapsed() * PAUSES } else { Duration::ZERO };
                 if self.is_stopped_within(pause.min(PAUSE_MAX)) {
-                    return;
+                    return false;
                 }
             }
         }
-        log::debug!(target: "STORAGE", id = 7_702_090, bytes = self.bytes(),
+        log::debug!(target: "STORAGE", id = 7_702_090, bytes = self.bytes() - before_bytes,
             durationMillis = begin.elapsed().as_millis() as u64; "The cache is warm");
+        true
     }
 
     fn is_stopped_within(&self, pause: Duration) -> bool {
@@ -108,6 +138,20 @@ impl WarmUp {
 
 fn has_room(db: &Db) -> bool {
     db.cache_usage() < db.cache_capacity() / 100 * FILLED_PERCENT
+}
+
+/// Returns true if data that was written or uncovered since is probably not in the cache, and fits into it.
+fn is_cold(db: &Db, written_bytes: u64) -> bool {
+    let data = db.data_bytes();
+    db.all_fits()
+        && has_room(db)
+        && db.cache_usage() < data / 100 * COLD_PERCENT
+        && written_bytes >= data / 100 * WRITTEN_PERCENT
+}
+
+/// Bytes that flushes and compactions have written so far: a drop or a load of much data causes them, too.
+fn written_bytes(db: &Db) -> u64 {
+    db.ticker(Ticker::FlushBytesWritten) + db.ticker(Ticker::CompactionBytesWritten)
 }
 
 pub(crate) fn start(warm_up: &Arc<WarmUp>, db: Weak<Db>) -> Result<JoinHandle<()>> {

@@ -71,8 +71,10 @@ pub(crate) struct Db {
     making: Mutex<()>,
     /// The last value given to `set_warm`, which applies to spaces created later.
     flushed_only: AtomicBool,
-    /// All data fits into the cache, uncompressed; see `set_all_fits`.
+    /// All data fits into the cache, uncompressed; see `set_data`.
     all_fits: AtomicBool,
+    /// Uncompressed bytes of the data that clients read repeatedly.
+    data_bytes: AtomicU64,
     reads: *mut ffi::rocksdb_readoptions_t,
     writes: *mut ffi::rocksdb_writeoptions_t,
     setup: Setup,
@@ -162,6 +164,7 @@ impl Db {
                 making: Mutex::new(()),
                 flushed_only: AtomicBool::new(false),
                 all_fits: AtomicBool::new(false),
+                data_bytes: AtomicU64::new(0),
                 reads,
                 writes,
                 setup,
@@ -628,12 +631,18 @@ impl Db {
         }
     }
 
-    /// Sets if all data fits into the cache. Then scans may add their blocks to it, whatever their size.
-    pub(crate) fn set_all_fits(&self, all_fits: bool) {
+    /// Sets how many bytes of data clients read repeatedly, and if all of it fits into the cache. Then scans may add
+    /// their blocks to it, whatever their size.
+    pub(crate) fn set_data(&self, bytes: u64, all_fits: bool) {
+        self.data_bytes.store(bytes, Release);
         self.all_fits.store(all_fits, Release);
     }
 
     /// True if all data fitted into the cache when its size was determined last.
+    pub(crate) fn data_bytes(&self) -> u64 {
+        self.data_bytes.load(Acquire)
+    }
+
     pub(crate) fn all_fits(&self) -> bool {
         self.all_fits.load(Acquire)
     }

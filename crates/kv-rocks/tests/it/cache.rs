@@ -112,6 +112,42 @@ fn a_start_fills_no_more_than_most_of_the_cache_and_an_end_does_not_wait_for_it(
     assert!(gauge(&*engine, "warm_up_bytes") < 12 << 20);
 }
 
+#[test]
+fn what_a_dropped_range_has_evicted_comes_back() {
+    const KEPT: u64 = 5_000;
+    let scratch = Scratch::new();
+    let options = Options { cache_bytes: 32 << 20, warm_up: true, ..Options::default() };
+    let engine = nagi_kv_rocks::open(scratch.path(), &options).expect("opens");
+    let put = |numbers: std::ops::Range<u64>| {
+        let mut txn = engine.begin(TxnOptions::default()).expect("begins");
+        for number in numbers {
+            txn.put(Space::Records, &number.to_be_bytes(), &text(number)).expect("free");
+        }
+        txn.commit(Durability::Buffered).expect("commits");
+    };
+    put(0..KEPT);
+    engine.flush().expect("flushes");
+    for part in 1..20 {
+        put(part * KEPT..(part + 1) * KEPT);
+    }
+    engine.flush().expect("flushes");
+    engine.drop_range(Space::Records, &KEPT.to_be_bytes(), &u64::MAX.to_be_bytes()).expect("drops");
+    let bytes = (0..KEPT).map(|number| 8 + text(number).len() as i64).sum::<i64>();
+    let until = std::time::Instant::now() + std::time::Duration::from_secs(120);
+    while gauge(&*engine, "warm_up_bytes") < bytes {
+        assert!(std::time::Instant::now() < until, "nothing is read");
+        std::thread::yield_now();
+    }
+    let added = gauge(&*engine, "cache_blocks_added");
+    let mut buf = Vec::new();
+    for number in 0..KEPT {
+        let key = number.to_be_bytes();
+        engine.latest().get(Space::Records, &key, &mut buf).expect("reads").expect("is there");
+    }
+    assert_eq!(gauge(&*engine, "cache_blocks_added"), added, "nothing is left to be read");
+    assert!(gauge(&*engine, "cache_bytes") < 30 << 20, "only what is alive is in the cache");
+}
+
 /// Text that compresses to a third; all texts differ.
 fn text(number: u64) -> Vec<u8> {
     let words = (0..40_u64).map(|at| {
