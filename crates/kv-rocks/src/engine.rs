@@ -172,7 +172,7 @@ pub fn open(dir: &Path, options: &Options) -> Result<Arc<dyn Engine>> {
         reclaim::start(&core.reclaim, Arc::downgrade(&core.db))?,
         upkeep::start(&core.upkeep, Arc::downgrade(&core.db), &core.reclaim, tier)?,
     ];
-    core.empty_spill()?;
+    core.drop_range(Space::Spill, &[], &[])?;
     if options.warm_up {
         threads.push(warm_up::start(&core.warm_up, Arc::downgrade(&core.db))?);
     }
@@ -426,10 +426,6 @@ impl Core {
     fn piece_path(&self) -> PathBuf {
         let number = self.piece_number.fetch_add(1, Ordering::Relaxed);
         self.files.join(format!("load-{number}{PIECE_SUFFIX}"))
-    }
-
-    fn empty_spill(&self) -> Result<()> {
-        self.drop_range(Space::Spill, &[], &[])
     }
 
     fn drop_range(&self, space: Space, start: &[u8], end: &[u8]) -> Result<()> {

@@ -1,4 +1,4 @@
-//! The upkeep thread, which looks every few seconds at what nobody asked for.
+//! The upkeep thread, which adapts the engine to its data every few seconds.
 //!
 //! It checks if the data fits into the cache. While it does, compactions put their output into the cache, so that reads
 //! find no cold blocks, and scans of any size add their blocks; otherwise part of the cache is given to compressed
@@ -61,7 +61,7 @@ impl Upkeep {
             flush_deletions(&db);
             let sizes = cached_sizes(&db, reclaim);
             let fits = tier::all_fits(sizes, db.cache_capacity());
-            db.set_data(sizes.raw, fits);
+            db.data.set(sizes.raw, fits);
             warm = keep_warm(&db, sizes, warm);
             tier = tier.map(|percent| fit_tier(&db, sizes, percent));
         }

@@ -142,8 +142,8 @@ fn has_room(db: &Db) -> bool {
 
 /// Returns true if data that was written or uncovered since is probably not in the cache, and fits into it.
 fn is_cold(db: &Db, written_bytes: u64) -> bool {
-    let data = db.data_bytes();
-    db.all_fits()
+    let data = db.data.bytes();
+    db.data.fits()
         && has_room(db)
         && db.cache_usage() < data / 100 * COLD_PERCENT
         && written_bytes >= data / 100 * WRITTEN_PERCENT

@@ -19,6 +19,7 @@ use nagi_kv::{Error, Result, Space};
 use nagi_rocksdb_sys as ffi;
 use parking_lot::Mutex;
 
+use super::data::Data;
 use super::native::{nagi_batch_append, nagi_batch_reserve, nagi_cache_set_share};
 use super::setup::{Setup, System, names, pointers};
 use super::snapshot::SnapshotHandle;
@@ -71,10 +72,7 @@ pub(crate) struct Db {
     making: Mutex<()>,
     /// The last value given to `set_warm`, which applies to spaces created later.
     flushed_only: AtomicBool,
-    /// All data fits into the cache, uncompressed; see `set_data`.
-    all_fits: AtomicBool,
-    /// Uncompressed bytes of the data that clients read repeatedly.
-    data_bytes: AtomicU64,
+    pub(crate) data: Data,
     reads: *mut ffi::rocksdb_readoptions_t,
     writes: *mut ffi::rocksdb_writeoptions_t,
     setup: Setup,
@@ -163,8 +161,7 @@ impl Db {
                 spaces,
                 making: Mutex::new(()),
                 flushed_only: AtomicBool::new(false),
-                all_fits: AtomicBool::new(false),
-                data_bytes: AtomicU64::new(0),
+                data: Data::default(),
                 reads,
                 writes,
                 setup,
@@ -629,22 +626,6 @@ impl Db {
                 ffi::rocksdb_free(text.cast());
             }
         }
-    }
-
-    /// Sets how many bytes of data clients read repeatedly, and if all of it fits into the cache. Then scans may add
-    /// their blocks to it, whatever their size.
-    pub(crate) fn set_data(&self, bytes: u64, all_fits: bool) {
-        self.data_bytes.store(bytes, Release);
-        self.all_fits.store(all_fits, Release);
-    }
-
-    /// True if all data fitted into the cache when its size was determined last.
-    pub(crate) fn data_bytes(&self) -> u64 {
-        self.data_bytes.load(Acquire)
-    }
-
-    pub(crate) fn all_fits(&self) -> bool {
-        self.all_fits.load(Acquire)
     }
 
     /// Bytes of the cache in use.

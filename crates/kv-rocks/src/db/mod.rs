@@ -4,6 +4,7 @@
 //!   ffi.rs           the database and write batches
 //!   files/ffi.rs     lists and rewrites table files
 //!   file_list.rs     checks the MANIFEST before it is read
+//!   data.rs          the amount of data, and if it fits into the cache
 //!   cursor/raw.rs    the iterator, which owns its bounds, its snapshot and the database
 //!   snapshot/ffi.rs  a snapshot for several reads
 //!   table/ffi.rs     writes tables that become part of the database
@@ -15,6 +16,7 @@
 
 mod cache;
 mod cursor;
+mod data;
 mod ffi;
 mod file_list;
 mod files;

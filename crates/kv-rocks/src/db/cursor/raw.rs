@@ -139,7 +139,7 @@ impl RocksCursor {
 
     /// Returns true if caching the whole range would evict much of the present contents.
     fn is_large(&self) -> Result<bool> {
-        if self.db.all_fits() {
+        if self.db.data.fits() {
             return Ok(false);
         }
         let end = if self.end.is_empty() { &LAST_KEY[..] } else { &*self.end };
