@@ -260,6 +260,11 @@ pub(crate) fn disk_bytes(dir: &Path) -> u64 {
     sizes.sum()
 }
 
+/// User and system time of this process so far.
+pub(crate) fn own_cpu_us() -> u64 {
+    cpu_us(std::process::id()).unwrap_or(0)
+}
+
 fn cpu_us(pid: u32) -> Option<u64> {
     Process::Id(pid).stat().map(nagi_proc::Stat::cpu_us)
 }

@@ -30,6 +30,7 @@ pub(crate) static TABLE: &[Row] = &[
         usage: &[
             "[--nagi PATH] [--peer-nagi PATH] [--dbpath DIR] [--documents N] [--rounds N]",
             "[--only TEXT] [--server-option=--NAME=VALUE]...",
+            "[--bare true] the storage engine alone does the same work",
         ],
         run: breadth::run,
     },

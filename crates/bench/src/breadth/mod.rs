@@ -4,6 +4,9 @@
 //! both. The client does not parse what it receives. A row shows the ratios of times and of CPU times of the two
 //! servers; if the older one is built from commit 980636b, also the ratio to MongoDB 4.0.3, which was once measured
 //! beside that commit.
+//!
+//! With `--bare true` the storage engine does the same work without a server ([`bare`]).
+mod bare;
 pub(crate) mod data;
 mod rows;
 
@@ -47,6 +50,9 @@ pub(crate) fn run(args: &Args) -> Outcome {
     let only = args.text("only").unwrap_or("");
     let asked: Vec<_> = ROWS.iter().filter(|row| row.name.contains(only)).collect();
     let scratch = Scratch::new(args)?;
+    if args.number("bare", false)? {
+        return bare::run(&scratch.path.join("bare"), scale);
+    }
     let options: Vec<&str> = args.all("server-option").collect();
     let mut sides = Vec::new();
     if let Some(peer) = args.text("peer-nagi") {
