@@ -1,4 +1,5 @@
-//! One writer: inserts, updates and deletes documents in its own range of ids until the server is gone.
+//! One writer: inserts, updates and deletes documents in its own range of ids, one by one and many at once, until the
+//! server is gone.
 use super::model::{Model, State};
 use super::{COLLECTION, DATABASE};
 use crate::args::{Outcome, Problem};
@@ -12,6 +13,9 @@ use std::time::Instant;
 const IDS: u64 = 400;
 /// Percentage of the writes that request `j: true`.
 const SYNCED_PERCENT: u64 = 25;
+/// Percentage of the writes that are an `updateMany` or a `deleteMany`, and the range of ids of one.
+const MANY_PERCENT: u64 = 8;
+const MANY_IDS: u64 = 150;
 
 #[derive(Default)]
 pub(super) struct Written {
@@ -46,29 +50,28 @@ pub(super) fn write(
     let mut random = Random::new(seed);
     let mut written = Written::default();
     loop {
-        let id = model.id(random.below(IDS));
         let synced = random.below(100) < SYNCED_PERCENT;
         model.version += 1;
-        let version = model.version;
-        let (state, body) = match (model.current(id), random.below(100)) {
-            (None, _) => (Some(version), insert(id, model.writer as i64, version, synced)),
-            (Some(_), 0..30) => (None, delete(id, synced)),
-            (Some(_), 30..60) => (Some(version), replace(id, model.writer as i64, version, synced)),
-            (Some(_), _) => (Some(version), update(id, version, synced)),
-        };
-        model.attempt(id, state, synced);
+        let write = next(&mut random, model, synced);
+        let state = write.state;
+        write.ids.iter().for_each(|id| model.attempt(*id, state, synced));
         let sent_at = Instant::now();
-        let Ok(reply) = connection.command(body.as_doc()) else {
+        let Ok(reply) = connection.command(write.body.as_doc()) else {
             return Ok(written); // The server was killed.
         };
         if let Some(text) = complaint(reply.as_doc()) {
             if over.load(Ordering::SeqCst) {
                 return Ok(written); // The disk has failed.
             }
-            return Err(Problem::Failed(format!("writing document {id} ({state:?}): {text}")));
+            return Err(Problem::Failed(format!("{:?}: {text}", write.body)));
         }
-        check_count(&reply, id, state)?;
-        model.acknowledge(id, Instant::now());
+        let n = crate::client::integer(reply.get("n"));
+        if n != Some(write.ids.len() as i64) {
+            let ids = &write.ids;
+            return Err(Problem::Failed(format!("{:?} of {ids:?}: n is {n:?}", write.body)));
+        }
+        let now = Instant::now();
+        write.ids.iter().for_each(|id| model.acknowledge(*id, now));
         written.acknowledged += 1;
         written.synced += u64::from(synced);
         if synced {
@@ -77,11 +80,49 @@ pub(super) fn write(
     }
 }
 
-fn check_count(reply: &DocBuf, id: i64, state: State) -> Outcome {
-    match crate::client::integer(reply.get("n")) {
-        Some(1) => Ok(()),
-        n => Err(Problem::Failed(format!("writing document {id} ({state:?}): n is {n:?}"))),
+/// A write, the documents that it reaches, and the state that it gives them.
+struct Write {
+    ids: Vec<i64>,
+    state: State,
+    body: DocBuf,
+}
+
+/// Draws the next write, whose version is the model's.
+fn next(random: &mut Random, model: &Model, synced: bool) -> Write {
+    let (version, writer, first) = (model.version, model.writer as i64, random.below(IDS));
+    if random.below(100) < MANY_PERCENT {
+        let reached = (first..first + MANY_IDS).map(|n| model.id(n));
+        let ids: Vec<i64> = reached.filter(|id| model.current(*id).is_some()).collect();
+        let range = doc! { "$gte": (model.id(first)), "$lt": (model.id(first + MANY_IDS)) };
+        return match random.below(100) < 80 {
+            true => Write {
+                ids,
+                state: Some(version),
+                body: statement(doc! { "_id": (range.as_doc()) }, true, synced, |u| {
+                    put_change(u, version);
+                }),
+            },
+            false => Write {
+                ids,
+                state: None,
+                body: delete(doc! { "_id": (range.as_doc()) }, 0, synced),
+            },
+        };
     }
+    let id = model.id(first);
+    let by_id = doc! { "_id": id };
+    let (state, body) = match (model.current(id), random.below(100)) {
+        (None, _) => (Some(version), insert(id, writer, version, synced)),
+        (Some(_), 0..30) => (None, delete(by_id, 1, synced)),
+        (Some(_), 30..60) => {
+            let whole = |u: &mut DocWriter<'_>| put_fields(u, writer, version);
+            (Some(version), statement(by_id, false, synced, whole))
+        }
+        (Some(_), _) => {
+            (Some(version), statement(by_id, false, synced, |u| put_change(u, version)))
+        }
+    };
+    Write { ids: vec![id], state, body }
 }
 
 fn insert(id: i64, writer: i64, version: i64, synced: bool) -> DocBuf {
@@ -97,46 +138,46 @@ fn insert(id: i64, writer: i64, version: i64, synced: bool) -> DocBuf {
     })
 }
 
-fn update(id: i64, version: i64, synced: bool) -> DocBuf {
-    let pad = "x".repeat((version % 400) as usize);
-    statement(id, synced, |u| {
-        u.doc("$set", |w| {
-            w.put("v", version);
-            w.put("a", version % 97);
-            w.array("t", |t| {
-                t.push(version % 11);
-                t.push(version % 13);
-            });
-            if version % 2 == 1 {
-                w.put("odd", version);
-            }
-            w.put("pad", pad.as_str());
+/// The update that gives a document this version.
+fn put_change(u: &mut DocWriter<'_>, version: i64) {
+    u.doc("$set", |w| {
+        w.put("v", version);
+        w.put("a", version % 97);
+        w.array("t", |t| {
+            t.push(version % 11);
+            t.push(version % 13);
         });
-        if version % 2 == 0 {
-            u.doc("$unset", |w| w.put("odd", ""));
+        if version % 2 == 1 {
+            w.put("odd", version);
         }
-    })
+        w.put("pad", "x".repeat((version % 400) as usize).as_str());
+    });
+    if version % 2 == 0 {
+        u.doc("$unset", |w| w.put("odd", ""));
+    }
 }
 
-fn replace(id: i64, writer: i64, version: i64, synced: bool) -> DocBuf {
-    statement(id, synced, |u| put_fields(u, writer, version))
-}
-
-fn statement(id: i64, synced: bool, fill: impl FnOnce(&mut DocWriter<'_>)) -> DocBuf {
+fn statement(
+    filter: DocBuf,
+    multi: bool,
+    synced: bool,
+    fill: impl FnOnce(&mut DocWriter<'_>),
+) -> DocBuf {
     DocBuf::build(|w| {
         w.put("update", COLLECTION);
         w.array("updates", |list| {
             list.doc(|w| {
-                w.doc("q", |q| q.put("_id", id));
+                w.put("q", &filter);
                 w.doc("u", fill);
+                w.put("multi", multi);
             });
         });
         tail(w, synced);
     })
 }
 
-fn delete(id: i64, synced: bool) -> DocBuf {
-    let deletes = doc! { "q": { "_id": id }, "limit": 1 };
+fn delete(filter: DocBuf, limit: i32, synced: bool) -> DocBuf {
+    let deletes = doc! { "q": (filter.as_doc()), "limit": limit };
     DocBuf::build(|w| {
         w.put("delete", COLLECTION);
         w.array("deletes", |list| list.push(&deletes));
