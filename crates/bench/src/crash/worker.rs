@@ -16,6 +16,8 @@ const SYNCED_PERCENT: u64 = 25;
 /// Percentage of the writes that are an `updateMany` or a `deleteMany`, and the range of ids of one.
 const MANY_PERCENT: u64 = 8;
 const MANY_IDS: u64 = 150;
+/// What an `updateMany` adds to versions: all that follows from a version stays as it is, but `odd`.
+const MANY_STEP: i64 = 97 * 11 * 13 * 400;
 
 #[derive(Default)]
 pub(super) struct Written {
@@ -53,8 +55,7 @@ pub(super) fn write(
         let synced = random.below(100) < SYNCED_PERCENT;
         model.version += 1;
         let write = next(&mut random, model, synced);
-        let state = write.state;
-        write.ids.iter().for_each(|id| model.attempt(*id, state, synced));
+        write.states.iter().for_each(|(id, state)| model.attempt(*id, *state, synced));
         let sent_at = Instant::now();
         let Ok(reply) = connection.command(write.body.as_doc()) else {
             return Ok(written); // The server was killed.
@@ -66,12 +67,12 @@ pub(super) fn write(
             return Err(Problem::Failed(format!("{:?}: {text}", write.body)));
         }
         let n = crate::client::integer(reply.get("n"));
-        if n != Some(write.ids.len() as i64) {
-            let ids = &write.ids;
-            return Err(Problem::Failed(format!("{:?} of {ids:?}: n is {n:?}", write.body)));
+        if n != Some(write.states.len() as i64) {
+            let states = &write.states;
+            return Err(Problem::Failed(format!("{:?} for {states:?}: n is {n:?}", write.body)));
         }
         let now = Instant::now();
-        write.ids.iter().for_each(|id| model.acknowledge(*id, now));
+        write.states.iter().for_each(|(id, _)| model.acknowledge(*id, now));
         written.acknowledged += 1;
         written.synced += u64::from(synced);
         if synced {
@@ -80,33 +81,19 @@ pub(super) fn write(
     }
 }
 
-/// A write, the documents that it reaches, and the state that it gives them.
+/// A write, and the states that it gives to the documents it reaches.
 struct Write {
-    ids: Vec<i64>,
-    state: State,
+    states: Vec<(i64, State)>,
     body: DocBuf,
 }
 
-/// Draws the next write, whose version is the model's.
+/// Draws the next write; a version that it sets is the model's.
 fn next(random: &mut Random, model: &Model, synced: bool) -> Write {
     let (version, writer, first) = (model.version, model.writer as i64, random.below(IDS));
     if random.below(100) < MANY_PERCENT {
-        let reached = (first..first + MANY_IDS).map(|n| model.id(n));
-        let ids: Vec<i64> = reached.filter(|id| model.current(*id).is_some()).collect();
-        let range = doc! { "$gte": (model.id(first)), "$lt": (model.id(first + MANY_IDS)) };
-        return match random.below(100) < 80 {
-            true => Write {
-                ids,
-                state: Some(version),
-                body: statement(doc! { "_id": (range.as_doc()) }, true, synced, |u| {
-                    put_change(u, version);
-                }),
-            },
-            false => Write {
-                ids,
-                state: None,
-                body: delete(doc! { "_id": (range.as_doc()) }, 0, synced),
-            },
+        return match random.below(100) {
+            0..25 => delete_many(model, first, synced),
+            draw => update_many(model, first, i64::from(draw % 2 == 1), synced),
         };
     }
     let id = model.id(first);
@@ -122,7 +109,37 @@ fn next(random: &mut Random, model: &Model, synced: bool) -> Write {
             (Some(version), statement(by_id, false, synced, |u| put_change(u, version)))
         }
     };
-    Write { ids: vec![id], state, body }
+    Write { states: vec![(id, state)], body }
+}
+
+/// The filter for a range of ids, and the ids of the documents in it with their versions.
+fn many(model: &Model, first: u64) -> (DocBuf, impl Iterator<Item = (i64, i64)>) {
+    let ids = (first..first + MANY_IDS).map(|n| model.id(n));
+    let reached = ids.filter_map(|id| model.current(id).map(|version| (id, version)));
+    (doc! { "$gte": (model.id(first)), "$lt": (model.id(first + MANY_IDS)) }, reached)
+}
+
+/// Adds to the versions that are odd, or to the others.
+fn update_many(model: &Model, first: u64, odd: i64, synced: bool) -> Write {
+    let (range, reached) = many(model, first);
+    let states = reached.filter(|(_, version)| version % 2 == odd);
+    let states = states.map(|(id, version)| (id, Some(version + MANY_STEP))).collect();
+    let filter = doc! { "_id": (range.as_doc()), "odd": { "$exists": (odd == 1) } };
+    let body = statement(filter, true, synced, |u| {
+        u.doc("$inc", |w| {
+            w.put("v", MANY_STEP);
+            if odd == 1 {
+                w.put("odd", MANY_STEP);
+            }
+        });
+    });
+    Write { states, body }
+}
+
+fn delete_many(model: &Model, first: u64, synced: bool) -> Write {
+    let (range, reached) = many(model, first);
+    let states = reached.map(|(id, _)| (id, None)).collect();
+    Write { states, body: delete(doc! { "_id": (range.as_doc()) }, 0, synced) }
 }
 
 fn insert(id: i64, writer: i64, version: i64, synced: bool) -> DocBuf {
