@@ -525,7 +525,7 @@ fn read(
     // keys.
     let keys_now = spec.return_key && !blocks(spec, &access);
     if keys_now && filter.is_none() {
-        return Node::FromKey { access, flat: true, input: scan };
+        return Node::FromKey { access, fields: None, input: scan };
     }
     if spec.return_key && !keys_now {
         return Node::Fetch { collection: collection.clone(), filter, whole, input: scan };
@@ -534,12 +534,15 @@ fn read(
         return *scan;
     }
     if filter.is_none() && covers(spec, &access.index) {
-        return Node::FromKey { access, flat: false, input: scan };
+        let sort = spec.sort.iter().flat_map(|sort| sort.parts());
+        let fields = spec.needed.iter().flatten().cloned();
+        let fields = fields.chain(sort.map(|part| part.path.as_str().to_owned())).collect();
+        return Node::FromKey { access, fields: Some(fields), input: scan };
     }
     let fetch =
         Box::new(Node::Fetch { collection: collection.clone(), filter, whole, input: scan });
     if keys_now {
-        return Node::FromKey { access, flat: true, input: fetch };
+        return Node::FromKey { access, fields: None, input: fetch };
     }
     *fetch
 }

@@ -61,7 +61,7 @@ pub(crate) fn write(
         let mut source = ran.and_then(first_input);
         let mut input = *input;
         // The projection and the construction of its documents from keys are one stage in explain.
-        if let (Node::Projection { .. }, Node::FromKey { flat: false, input: below, .. }) =
+        if let (Node::Projection { .. }, Node::FromKey { fields: Some(_), input: below, .. }) =
             (node, input)
         {
             input = below;
@@ -259,7 +259,7 @@ fn write_fields(node: &Node, out: &mut DocWriter<'_>) {
         Node::Skip { count, .. } => out.put("skipAmount", *count as i64),
         Node::Limit { count, .. } => out.put("limitAmount", *count as i64),
         Node::Projection { projection, .. } => out.put("transformBy", projection.text()),
-        Node::FromKey { access, flat: false, .. } => out.doc("transformBy", |out| {
+        Node::FromKey { access, fields: Some(_), .. } => out.doc("transformBy", |out| {
             for part in &access.index.spec.key {
                 out.put(&part.path, 1);
             }

@@ -41,7 +41,11 @@ pub(crate) fn distinct_scan(
         let field = serves(index, path)?;
         let access = Arc::new(access_for(index, field, filter, &items)?);
         let scan = Box::new(Node::IndexScan(access.clone()));
-        Some(build::single(Node::FromKey { access, flat: false, input: scan }))
+        Some(build::single(Node::FromKey {
+            access,
+            fields: Some([path.to_owned()].into()),
+            input: scan,
+        }))
     })
 }
 

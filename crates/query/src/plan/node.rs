@@ -217,8 +217,9 @@ pub(crate) enum Node {
     /// Builds documents from index keys, for covered plans and `returnKey`.
     FromKey {
         access: Arc<IndexAccess>,
-        /// Keeps the key's fields in one flat document with the key pattern's names.
-        flat: bool,
+        /// The paths that the documents need to have, nested; none: all fields of the key in one flat document with
+        /// the key pattern's names.
+        fields: Option<Arc<[String]>>,
         input: Box<Node>,
     },
     /// Yields the index keys that a sort below kept, for `returnKey`; empty documents if no index is read.
@@ -315,7 +316,7 @@ impl Node {
             Node::Skip { .. } => "SKIP",
             Node::Limit { .. } => "LIMIT",
             Node::Projection { kind, .. } => kind.stage_name(),
-            Node::FromKey { flat: true, .. } | Node::KeptKey { .. } => "RETURN_KEY",
+            Node::FromKey { fields: None, .. } | Node::KeptKey { .. } => "RETURN_KEY",
             Node::FromKey { .. } => ProjectionKind::Covered.stage_name(),
             Node::RecordId { .. } => "RECORD_ID",
             Node::Subplan { .. } => "SUBPLAN",

@@ -93,8 +93,9 @@ pub(crate) fn open(node: &Node, opener: &Opener) -> Box<dyn Source> {
             Box::new(Project::new(input(below), projection, filter, meta.clone()))
         }
         Node::KeptKey { input: below } => Box::new(KeptKey::new(input(below))),
-        Node::FromKey { access, flat, input: below } => {
-            Box::new(FromKey::new(input(below), Arc::clone(&access.index), *flat))
+        Node::FromKey { access, fields, input: below } => {
+            let index = Arc::clone(&access.index);
+            Box::new(FromKey::new(input(below), index, fields.as_deref()))
         }
         Node::RecordId { input: below } => Box::new(RecordIds::new(input(below))),
         Node::Subplan { input: below } => Box::new(source::Pass::new(input(below))),

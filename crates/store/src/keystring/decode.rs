@@ -1,5 +1,7 @@
 //! Decodes a key string and its type bits to values, for covered plans.
 
+use std::borrow::Cow;
+
 use nagi_bson::{ArrayWriter, Binary, DocWriter, Regex, Value, ValueSlot};
 use nagi_error::{Error, Result};
 
@@ -11,11 +13,21 @@ use super::{
 };
 
 /// Writes the values of a key with the given names, in their original types. `Missing` writes nothing. `fields`
-/// yields name and direction of each field of the key pattern. Each string costs an allocation.
+/// yields name and direction of each field of the key pattern.
 pub fn decode<'n>(
     key: &[u8],
     type_bits: &[u8],
     fields: impl Iterator<Item = (&'n str, bool)>,
+    out: &mut DocWriter<'_>,
+) -> Result<()> {
+    decode_some(key, type_bits, fields.map(|(name, descending)| (Some(name), descending)), out)
+}
+
+/// As [`decode`], but fields without a name are passed over.
+pub fn decode_some<'n>(
+    key: &[u8],
+    type_bits: &[u8],
+    fields: impl Iterator<Item = (Option<&'n str>, bool)>,
     out: &mut DocWriter<'_>,
 ) -> Result<()> {
     let mut bits = BitReader::new(type_bits);
@@ -23,8 +35,32 @@ pub fn decode<'n>(
     for (name, descending) in fields {
         let mask = if descending { 0xFF } else { 0 };
         let mut reader = KeyReader { bytes: key, at, mask };
-        value(&mut reader, &mut bits, out.slot(name))?;
+        match name {
+            Some(name) => value(&mut reader, &mut bits, out.slot(name))?,
+            None => pass_over(&mut reader, &mut bits)?,
+        }
         at = reader.at;
+    }
+    Ok(())
+}
+
+/// Moves behind a value and its type bits.
+fn pass_over(key: &mut KeyReader<'_>, bits: &mut BitReader<'_>) -> Result<()> {
+    match key.peek()? {
+        tag::STRING => {
+            key.at += 1;
+            key.escaped()?;
+            bits.take(1);
+        }
+        first @ tag::NAN..=tag::POSITIVE_INFINITY => {
+            key.at += 1;
+            read_number(first, key, bits)?;
+        }
+        // Rare, or as cheap as this.
+        _ => {
+            let mut bytes = Vec::new();
+            value(key, bits, DocWriter::new(&mut bytes).slot(""))?;
+        }
     }
     Ok(())
 }
@@ -41,7 +77,7 @@ struct KeyReader<'k> {
     mask: u8,
 }
 
-impl KeyReader<'_> {
+impl<'k> KeyReader<'k> {
     fn peek(&self) -> Result<u8> {
         self.bytes.get(self.at).map(|byte| byte ^ self.mask).ok_or_else(corrupt)
     }
@@ -73,19 +109,31 @@ impl KeyReader<'_> {
         }
     }
 
-    fn escaped(&mut self) -> Result<Vec<u8>> {
-        let mut text = Vec::new();
+    /// Reads a text up to its end, 0. A byte 0 or 1 of the text is 1 and the byte plus 1.
+    fn escaped(&mut self) -> Result<Cow<'k, [u8]>> {
+        let rest = self.bytes.get(self.at..).ok_or_else(corrupt)?;
+        let run = rest.iter().position(|byte| byte ^ self.mask <= 1).ok_or_else(corrupt)?;
+        if self.mask == 0 && rest[run] == 0 {
+            self.at += run + 1;
+            return Ok(Cow::Borrowed(&rest[..run]));
+        }
+        let mut text = self.take(run)?;
         loop {
             match self.byte()? {
-                0 => return Ok(text),
+                0 => return Ok(Cow::Owned(text)),
                 1 => text.push(self.byte()?.wrapping_sub(1)),
                 byte => text.push(byte),
             }
         }
     }
 
-    fn text(&mut self) -> Result<String> {
-        String::from_utf8(self.escaped()?).map_err(|_| corrupt())
+    fn text(&mut self) -> Result<Cow<'k, str>> {
+        Ok(match self.escaped()? {
+            Cow::Borrowed(bytes) => {
+                Cow::Borrowed(std::str::from_utf8(bytes).map_err(|_| corrupt())?)
+            }
+            Cow::Owned(bytes) => Cow::Owned(String::from_utf8(bytes).map_err(|_| corrupt())?),
+        })
     }
 }
 
@@ -128,9 +176,9 @@ fn read_rare(
 ) -> Result<()> {
     match first {
         tag::REGEX => {
-            let mut bytes = key.escaped()?;
+            let mut bytes = key.escaped()?.into_owned();
             bytes.push(0);
-            bytes.extend(key.escaped()?);
+            bytes.extend_from_slice(&key.escaped()?);
             bytes.push(0);
             slot.put(Value::Regex(Regex::from_bytes(&bytes).ok_or_else(corrupt)?));
         }

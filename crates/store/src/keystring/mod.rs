@@ -30,7 +30,7 @@ mod typebits;
 
 use nagi_bson::{Array, Doc, Value};
 
-pub use decode::decode;
+pub use decode::{decode, decode_some};
 pub use skip::field_len;
 pub use typebits::TypeBits;
 

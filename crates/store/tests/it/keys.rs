@@ -68,6 +68,32 @@ fn values_come_back() {
 }
 
 #[test]
+fn fields_are_passed_over_with_their_type_bits() {
+    let mut random = Random::new(6);
+    for _ in 0..8_000 {
+        let values = [random.number(), random.value(2), random.number(), random.value(1)];
+        let (mut key, mut bits) = (Vec::new(), TypeBits::new());
+        let descending = random.below(2) == 0;
+        for value in &values {
+            keystring::append_typed(value.value(), descending, &mut key, &mut bits);
+        }
+        let names = ["a", "b", "c", "d"].map(|name| (random.below(2) == 0).then_some(name));
+        let decoded = DocBuf::build(|w| {
+            let fields = names.into_iter().map(|name| (name, descending));
+            keystring::decode_some(&key, bits.as_bytes(), fields, w).unwrap();
+        });
+        let expected = DocBuf::build(|w| {
+            let named =
+                names.iter().zip(&values).filter_map(|(name, value)| Some(((*name)?, value)));
+            named.for_each(|(name, value)| w.put(name, value.value()));
+        });
+        let same = compare::values(Value::Doc(decoded.as_doc()), Value::Doc(expected.as_doc()))
+            == Ordering::Equal;
+        assert!(same, "{names:?} of {values:?}: {decoded:?}");
+    }
+}
+
+#[test]
 fn compound_keys_order_field_by_field() {
     let mut random = Random::new(4);
     for _ in 0..8_000 {
