@@ -112,6 +112,19 @@ impl Source for Deep {
         on_enough(|| self.input.doubt_keys(noted, checked))
     }
 
+    fn split(&mut self, cx: &Cx<'_>) -> Result<Option<Box<dyn Source>>> {
+        let later = on_enough(|| self.input.split(cx))?;
+        Ok(later.map(Deep::boxed))
+    }
+
+    fn splits_late(&self) -> bool {
+        on_enough(|| self.input.splits_late())
+    }
+
+    fn afresh(&self) -> Option<Box<dyn Source>> {
+        on_enough(|| self.input.afresh()).map(Deep::boxed)
+    }
+
     fn position(&mut self) -> Option<RecordId> {
         on_enough(|| self.input.position())
     }

@@ -70,6 +70,13 @@ impl Fetch {
         self
     }
 
+    /// The same over a part of the input that has not begun, for a reader of all of it.
+    fn over(&self, input: Box<dyn Source>) -> Fetch {
+        let filters = [self.filter.clone(), self.whole.clone()];
+        let fetch = Fetch::new(input, Arc::clone(&self.collection), filters, (None, 0));
+        fetch.of_records(self.of_records)
+    }
+
     /// Reads the next records ahead, if that pays and the input knows them.
     fn look_ahead(&mut self, cx: &mut Cx<'_>) -> Result<()> {
         let step = self.ahead.step(cx);
@@ -162,6 +169,21 @@ impl Source for Fetch {
 
     fn inputs(&mut self) -> &mut [Box<dyn Source>] {
         slice::from_mut(&mut self.input)
+    }
+
+    fn split(&mut self, cx: &Cx<'_>) -> Result<Option<Box<dyn Source>>> {
+        // What was read ahead is read again.
+        self.save();
+        let later = self.input.split(cx)?;
+        Ok(later.map(|later| Box::new(self.over(later)) as Box<dyn Source>))
+    }
+
+    fn splits_late(&self) -> bool {
+        self.input.splits_late()
+    }
+
+    fn afresh(&self) -> Option<Box<dyn Source>> {
+        Some(Box::new(self.over(self.input.afresh()?)))
     }
 
     fn doubt_keys(&mut self, noted: u64, checked: bool) -> Result<bool> {

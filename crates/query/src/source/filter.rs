@@ -20,6 +20,10 @@ impl Filtered {
     pub(crate) fn new(input: Box<dyn Source>, filter: Arc<Filter>) -> Filtered {
         Filtered { input, filter, arena: Bump::new() }
     }
+
+    fn over(&self, input: Box<dyn Source>) -> Filtered {
+        Filtered::new(input, Arc::clone(&self.filter))
+    }
 }
 
 impl Source for Filtered {
@@ -43,6 +47,8 @@ impl Source for Filtered {
     fn absorb(&mut self, cx: &mut Cx<'_>) -> Result<Absorbed> {
         self.input.absorb(cx)
     }
+
+    splits_with_input!();
 
     over_input!();
 }

@@ -13,7 +13,7 @@ pub(crate) struct FromKey {
     input: Box<dyn Source>,
     index: Arc<Index>,
     /// How the fields become a document; none for flat ones.
-    layout: Option<Layout>,
+    layout: Option<Arc<Layout>>,
     key: Vec<u8>,
     out: Vec<u8>,
 }
@@ -27,8 +27,14 @@ impl FromKey {
     ) -> FromKey {
         let layout = fields.map(|fields| {
             let paths = index.spec.key.iter().map(|part| &*part.path);
-            Layout::new(paths, |path| fields.iter().any(|field| field == path))
+            Arc::new(Layout::new(paths, |path| fields.iter().any(|field| field == path)))
         });
+        FromKey { input, index, layout, key: Vec::new(), out: Vec::new() }
+    }
+
+    /// The same over another input.
+    fn over(&self, input: Box<dyn Source>) -> FromKey {
+        let (index, layout) = (Arc::clone(&self.index), self.layout.clone());
         FromKey { input, index, layout, key: Vec::new(), out: Vec::new() }
     }
 }
@@ -85,7 +91,7 @@ impl Source for FromKey {
     }
 
     fn doc(&self) -> Doc<'_> {
-        let plain = self.layout.as_ref().is_none_or(Layout::is_plain);
+        let plain = self.layout.as_ref().is_none_or(|layout| layout.is_plain());
         Doc::trusted(if plain { &self.key } else { &self.out })
     }
 
@@ -98,6 +104,8 @@ impl Source for FromKey {
         }
         Ok(changed)
     }
+
+    splits_with_input!();
 
     over_input!();
 }

@@ -204,6 +204,12 @@ impl IndexScan {
         self.whole = simple && self.access.bounds.iter().skip(at + 1).all(Intervals::is_all);
     }
 
+    /// A scan of the entries in `[start, end)` that has not begun.
+    fn of_part(&self, start: Vec<u8>, end: Vec<u8>) -> IndexScan {
+        let scan = IndexScan::new(&self.access).lending(self.lends);
+        IndexScan { start, end, ..scan }
+    }
+
     /// Sets if the scan lends the records that are the index's entries.
     pub(crate) fn lending(mut self, lends: bool) -> IndexScan {
         self.lends = lends;
@@ -507,6 +513,29 @@ impl Source for IndexScan {
         }
         self.dedup = true;
         Ok(true)
+    }
+
+    fn split(&mut self, cx: &Cx<'_>) -> Result<Option<Box<dyn Source>>> {
+        if self.done || !self.splits_late() {
+            return Ok(None);
+        }
+        self.save();
+        let start = self.last.as_ref().map_or(&self.start, |(key, _)| key);
+        let index = &self.access.index;
+        let Some(middle) = cx.store.middle_of_index(index, start, &self.end)? else {
+            return Ok(None);
+        };
+        let end = std::mem::replace(&mut self.end, middle.clone());
+        Ok(Some(Box::new(self.of_part(middle, end))))
+    }
+
+    fn splits_late(&self) -> bool {
+        // Each record once: this needs to know all that were seen.
+        self.access.forward && self.access.distinct.is_none() && !self.dedup
+    }
+
+    fn afresh(&self) -> Option<Box<dyn Source>> {
+        Some(Box::new(self.of_part(self.start.clone(), self.end.clone())))
     }
 
     fn save(&mut self) {

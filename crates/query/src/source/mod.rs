@@ -51,6 +51,26 @@ macro_rules! over_input {
     };
 }
 
+/// Splits a source over one input, which has nothing of its own between two documents: `over` makes the same source
+/// over another input.
+macro_rules! splits_with_input {
+    () => {
+        fn split(&mut self, cx: &Cx<'_>) -> Result<Option<Box<dyn Source>>> {
+            let later = self.input.split(cx)?;
+            Ok(later.map(|later| Box::new(self.over(later)) as Box<dyn Source>))
+        }
+
+        fn splits_late(&self) -> bool {
+            self.input.splits_late()
+        }
+
+        fn afresh(&self) -> Option<Box<dyn Source>> {
+            Some(Box::new(self.over(self.input.afresh()?)))
+        }
+    };
+}
+pub(crate) use splits_with_input;
+
 mod ahead;
 mod carried;
 mod counted;
@@ -213,6 +233,12 @@ pub(crate) trait Source: Send {
     /// not pay or is not possible.
     fn split(&mut self, _cx: &Cx<'_>) -> Result<Option<Box<dyn Source>>> {
         Ok(None)
+    }
+
+    /// True if it is to be split only when it has yielded some documents, because most have few, and a split costs as
+    /// much as reading some.
+    fn splits_late(&self) -> bool {
+        false
     }
 
     /// A copy of a source returned by `split`, restarted from its beginning.

@@ -29,6 +29,8 @@ use super::{Absorbed, Cx, Env, Interrupt, Source};
 
 /// Entries between two checks if the worker may continue: a few milliseconds.
 const SLICE: u64 = 4096;
+/// Documents that a source yields before it is split late: milliseconds.
+const LATE_DOCS: u64 = 3000;
 /// The same stack as connection threads have, because expressions nest.
 const STACK_BYTES: usize = if cfg!(debug_assertions) { 8 << 20 } else { 1 << 20 };
 
@@ -54,6 +56,9 @@ pub(crate) fn drain<G: Gather>(
     into: &mut G,
     cx: &mut Cx<'_>,
 ) -> Result<Option<Box<dyn Source>>> {
+    if input.splits_late() && !some(input, into, LATE_DOCS, cx)? {
+        return Ok(None);
+    }
     let Some(shared) = cx.reader.share() else { return all(input, into, cx).map(|()| None) };
     if !cx.env.interrupt().begin_help() {
         return all(input, into, cx).map(|()| None);
@@ -119,6 +124,22 @@ fn divide<G: Gather>(
             Ok(None)
         }
     }
+}
+
+/// Gathers at most so many documents. Returns false at the end.
+fn some<G: Gather>(
+    input: &mut dyn Source,
+    into: &mut G,
+    max: u64,
+    cx: &mut Cx<'_>,
+) -> Result<bool> {
+    for _ in 0..max {
+        if !input.advance(cx)? {
+            return Ok(false);
+        }
+        into.take(input, cx)?;
+    }
+    Ok(true)
 }
 
 fn all<G: Gather>(input: &mut dyn Source, into: &mut G, cx: &mut Cx<'_>) -> Result<()> {
@@ -240,15 +261,20 @@ impl Job<'_> {
         vars.seed.set(seed);
         let reader = self.shared.reader();
         let mut cx = Cx { store: self.store, reader, vars: &vars, env: &env };
+        // An index scan does not continue after an error, so its slices end with documents that it yields.
+        let (entries, docs) = match later.splits_late() {
+            true => (None, SLICE),
+            false => (Some(SLICE), u64::MAX),
+        };
         loop {
-            env.set_budget(Some(SLICE));
-            let outcome = all(later, beside, &mut cx);
-            match outcome {
-                Ok(()) if meter::check_refused() => return Ended::Failed,
-                Ok(()) => return Ended::Done,
+            env.set_budget(entries);
+            let more = some(later, beside, docs, &mut cx);
+            match more {
+                Ok(_) if meter::check_refused() => return Ended::Failed,
+                Ok(false) => return Ended::Done,
                 Err(_) if !env.is_exhausted() => return Ended::Failed,
-                Err(_) if !self.interrupt.inner.may_help() => return Ended::Retired,
-                Err(_) => {}
+                Ok(true) | Err(_) if !self.interrupt.inner.may_help() => return Ended::Retired,
+                Ok(true) | Err(_) => {}
             }
         }
     }

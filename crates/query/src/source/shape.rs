@@ -30,6 +30,11 @@ impl Project {
     ) -> Project {
         Project { input, projection, filter, meta, out: Vec::new(), arena: Bump::new() }
     }
+
+    fn over(&self, input: Box<dyn Source>) -> Project {
+        let (projection, filter) = (Arc::clone(&self.projection), Arc::clone(&self.filter));
+        Project::new(input, projection, filter, self.meta.clone())
+    }
 }
 
 /// The `$meta` values of the current document of `input`.
@@ -86,6 +91,8 @@ impl Source for Project {
     fn doc(&self) -> Doc<'_> {
         Doc::trusted(&self.out)
     }
+
+    splits_with_input!();
 
     over_input!();
 }

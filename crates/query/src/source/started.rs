@@ -85,6 +85,14 @@ impl Source for Started {
         self.source.doubt_keys(noted, checked)
     }
 
+    fn split(&mut self, cx: &Cx<'_>) -> Result<Option<Box<dyn Source>>> {
+        self.source.split(cx)
+    }
+
+    fn splits_late(&self) -> bool {
+        self.source.splits_late()
+    }
+
     fn position(&mut self) -> Option<RecordId> {
         self.source.position()
     }

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use nagi_lang::expr::Eval;
 
 use super::prelude::*;
-use crate::source::Absorbed;
+use crate::source::{Absorbed, splits_with_input};
 
 /// Writes the output for a document.
 pub(super) trait Mapper: Send + Sync + 'static {
@@ -21,6 +21,11 @@ pub(super) struct Mapped<M> {
 }
 
 impl<M: Mapper> Mapped<M> {
+    fn over(&self, input: Box<dyn Source>) -> Mapped<M> {
+        let mapper = Arc::clone(&self.mapper);
+        Mapped { input, mapper, out: Vec::new(), arena: Bump::new() }
+    }
+
     pub(super) fn boxed(input: Box<dyn Source>, mapper: Arc<M>) -> Box<dyn Source> {
         Box::new(Mapped { input, mapper, out: Vec::new(), arena: Bump::new() })
     }
@@ -40,6 +45,8 @@ impl<M: Mapper> Source for Mapped<M> {
     fn absorb(&mut self, cx: &mut Cx<'_>) -> Result<Absorbed> {
         self.input.absorb(cx)
     }
+
+    splits_with_input!();
 
     fn doc(&self) -> Doc<'_> {
         Doc::trusted(&self.out)

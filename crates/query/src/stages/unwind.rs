@@ -11,7 +11,7 @@ use super::{
     paths::{components, value_at, write_replaced},
     prelude::*,
 };
-use crate::source::Absorbed;
+use crate::source::{Absorbed, splits_with_input};
 
 pub(super) static UNWIND: StageSpec = StageSpec {
     name: "$unwind",
@@ -157,15 +157,7 @@ struct Shared(Arc<Unwind>);
 
 impl Stage for Shared {
     fn open(&self, input: Box<dyn Source>) -> Box<dyn Source> {
-        Box::new(Running {
-            input,
-            spec: self.0.clone(),
-            held: Vec::new(),
-            next_byte: None,
-            index: 0,
-            out: Vec::new(),
-            scratch: Vec::new(),
-        })
+        Box::new(Running::new(input, Arc::clone(&self.0)))
     }
 
     fn changes(&self) -> Option<Vec<String>> {
@@ -194,6 +186,15 @@ impl Stage for Shared {
 }
 
 impl Running {
+    fn new(input: Box<dyn Source>, spec: Arc<Unwind>) -> Running {
+        let (held, out, scratch) = (Vec::new(), Vec::new(), Vec::new());
+        Running { input, spec, held, next_byte: None, index: 0, out, scratch }
+    }
+
+    fn over(&self, input: Box<dyn Source>) -> Running {
+        Running::new(input, Arc::clone(&self.spec))
+    }
+
     /// Writes one output document; without `value` the document keeps its own value.
     fn emit(&mut self, doc: Doc<'_>, value: Option<Value<'_>>, index: Value<'_>) {
         self.spec.write(doc, value, index, (&mut self.out, &mut self.scratch));
@@ -260,6 +261,8 @@ impl Source for Running {
     fn absorb(&mut self, cx: &mut Cx<'_>) -> Result<Absorbed> {
         self.input.absorb(cx)
     }
+
+    splits_with_input!();
 
     fn doc(&self) -> Doc<'_> {
         Doc::trusted(&self.out)

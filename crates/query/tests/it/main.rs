@@ -21,6 +21,7 @@ mod long;
 mod lookup_tables;
 mod lookups;
 mod multikey;
+mod parallel_index_scan;
 mod parallel_scan;
 mod plan_cache;
 mod recorded;

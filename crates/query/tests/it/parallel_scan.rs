@@ -17,18 +17,18 @@ use crate::fixture::{Fixture, NOW_MS, doc};
 const DOCS: i64 = 24_000;
 
 /// A server with a second core.
-struct Helping {
+pub(crate) struct Helping {
     /// Workers that were started.
-    begun: AtomicU64,
-    out: AtomicI64,
+    pub(crate) begun: AtomicU64,
+    pub(crate) out: AtomicI64,
     /// Checks after which other requests need the core.
-    looks_left: AtomicI64,
+    pub(crate) looks_left: AtomicI64,
     /// Checks after which the operation is killed.
     checks_left: AtomicI64,
 }
 
 impl Helping {
-    fn new(looks: i64, checks: i64) -> Helping {
+    pub(crate) fn new(looks: i64, checks: i64) -> Helping {
         Helping {
             begun: AtomicU64::new(0),
             out: AtomicI64::new(0),
@@ -167,7 +167,9 @@ fn two_threads_give_what_one_gives() {
         let expected = text(run(&pipeline, &(), memory, true));
         let found = text(run(&pipeline, &helping, memory, true));
         assert_eq!(found, expected, "{pipeline} in {memory} bytes, {looks} looks");
-        assert!(helping.begun.load(SeqCst) > 0, "{pipeline}: no worker helped");
+        // A condition on `_id` is tested on an index, and few results of one are read by one thread.
+        let helped = helping.begun.load(SeqCst) > 0 || filter.contains("_id");
+        assert!(helped, "{pipeline}: no worker helped");
         assert_eq!(helping.out.load(SeqCst), 0, "{pipeline}");
     }
 }

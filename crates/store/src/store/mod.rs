@@ -58,6 +58,7 @@ pub(crate) mod contended;
 pub(crate) mod ddl;
 pub(crate) mod frozen;
 pub(crate) mod insert;
+pub(crate) mod middle;
 pub(crate) mod near_records;
 pub(crate) mod private;
 pub(crate) mod reader;
