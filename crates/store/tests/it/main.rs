@@ -11,6 +11,7 @@ mod ddl;
 mod golden;
 mod history;
 mod keys;
+mod middle;
 mod model;
 mod near;
 mod overlap;
