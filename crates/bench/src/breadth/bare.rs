@@ -2,6 +2,7 @@
 //!
 //! A document is a record and an entry of one index, as in a collection without further indexes. What a server takes
 //! above these figures is its own cost.
+use super::columns;
 use super::data::document;
 use crate::args::{Outcome, failed};
 use crate::process::own_cpu_us;
@@ -35,6 +36,16 @@ struct Work {
 const WORKS: &[Work] = &[
     Work { name: "inserts, 1,000 a commit", touched: |n| n, run: Bare::insert },
     Work { name: "iteration over all", touched: |n| n, run: Bare::iterate },
+    Work {
+        name: "a column, written",
+        touched: |n| n,
+        run: |bare| columns::write(&*bare.engine, bare.count),
+    },
+    Work {
+        name: "a column, counted by value",
+        touched: |n| n,
+        run: |bare| columns::count(&*bare.engine, bare.count),
+    },
     Work { name: "reads one by one", touched: |n| n / 10, run: Bare::read },
     Work { name: "reads, 1,000 a call", touched: |n| n / 10, run: Bare::read_many },
     Work { name: "ranges of 50", touched: |n| n / 50 * RANGE as u64, run: Bare::ranges },

@@ -7,6 +7,7 @@
 //!
 //! With `--bare true` the storage engine does the same work without a server ([`bare`]).
 mod bare;
+mod columns;
 pub(crate) mod data;
 mod rows;
 
