@@ -23,7 +23,8 @@ fn filled(indexes: &[&str]) -> Fixture {
                 let k = (n * 7919) % 30_011;
                 let text = format!(
                     "{{_id: {n}, g: {}, s: 'a text of more than forty characters, {}', k: {k}, \
-                     sub: {{x: {}, y: {n}}}, a: [{}, {}, {n}]}}",
+                     sub: {{x: {}, y: {n}}}, a: [{}, {}, {n}], \
+                     d: {{$numberDecimal: '{n}.{k}7777777777777777777{k}'}}}}",
                     n % 5,
                     n % 17,
                     n % 100,
@@ -77,6 +78,7 @@ const BETWEEN: &[&str] = &[
     "{$match: {$expr: {$gt: ['$k', '$sub.y']}}},",
 ];
 const LAST: &[&str] = &[
+    "{$group: {_id: '$g', sum: {$sum: '$d'}, mean: {$avg: {$multiply: ['$d', 3]}}}}",
     "{$group: {_id: '$g', n: {$sum: 1}, k: {$sum: '$k'}}}",
     "{$group: {_id: '$s', first: {$first: '$k'}, last: {$last: '$k'}}}",
     "{$group: {_id: null, all: {$push: {$mod: ['$k', 7]}}}}",
@@ -106,6 +108,15 @@ fn two_threads_give_what_one_gives() {
         assert_eq!(found, expected, "{pipeline} by {hint}, {looks} looks");
         assert_eq!(helping.out.load(SeqCst), 0, "{pipeline}");
         divided += u32::from(helping.looks_left.load(SeqCst) < looks);
+    }
+    for (hint, by) in HINTS.iter().flat_map(|hint| [(hint, "'$s'"), (hint, "null")]) {
+        let pipeline = format!(
+            "[{{$match: {{g: {{$gte: 0}}}}}}, {{$group: {{_id: {by}, sum: {{$sum: '$d'}}, mean: {{$avg: \
+             {{$multiply: ['$d', 3]}}}}}}}}]"
+        );
+        let helping = Helping::new(i64::MAX, i64::MAX);
+        let expected = run(&fixture, hint, &pipeline, &()).unwrap();
+        assert_eq!(run(&fixture, hint, &pipeline, &helping).unwrap(), expected, "{pipeline}");
     }
     assert!(divided > 8, "{divided} of them were divided");
 }

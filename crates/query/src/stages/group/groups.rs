@@ -27,12 +27,16 @@ const GROUPS_MAX: usize = 1 << 31;
 /// gives the same result whether or not a core was free. (Sums are kept with twice the digits of a double.)
 const INDIVISIBLE: [&str; 5] =
     ["$accumulator", "$median", "$percentile", "$stdDevPop", "$stdDevSamp"];
+/// As soon as these meet a decimal, their results are rounded at each document, in its order.
+const SUMS: [&str; 2] = ["$sum", "$avg"];
 /// Bytes of hash and type in a run's key.
 const HEAD_BYTES: usize = 5;
 
 pub(super) struct Groups {
     pub(super) grouping: Arc<Grouping>,
     memory_bytes_max: usize,
+    /// True if it has the later documents, to be joined to the earlier ones.
+    later: bool,
     table: Table,
     /// The accumulator states of each field, by group number.
     states: Vec<Box<dyn States>>,
@@ -63,7 +67,13 @@ impl Gather for Groups {
             }
         }
         for ((_, accum), states) in self.grouping.fields.iter().zip(&mut self.states) {
-            states.add(at, accum.argument().eval(&eval)?, cx.vars)?;
+            let value = accum.argument().eval(&eval)?;
+            if self.later && matches!(value, Value::Decimal128(_)) && SUMS.contains(&accum.name()) {
+                return Err(nagi_error::Error::bug(
+                    "decimals are added in the order of their documents",
+                ));
+            }
+            states.add(at, value, cx.vars)?;
         }
         renew(&mut self.arena);
         match is_new || self.states.iter().any(|states| states.grows()) {
@@ -82,7 +92,7 @@ impl Gather for Groups {
         }
         self.memory_bytes_max = self.grouping.memory_bytes_max / 2;
         let beside = Groups::new(self.grouping.clone());
-        Some(Groups { memory_bytes_max: self.memory_bytes_max, ..beside })
+        Some(Groups { memory_bytes_max: self.memory_bytes_max, later: true, ..beside })
     }
 
     fn alone(&mut self) {
@@ -107,6 +117,7 @@ impl Groups {
     pub(super) fn new(grouping: Arc<Grouping>) -> Groups {
         Groups {
             memory_bytes_max: grouping.memory_bytes_max,
+            later: false,
             table: Table::default(),
             states: grouping.fields.iter().map(|(_, accum)| accum.new_states()).collect(),
             grouping,
