@@ -82,7 +82,7 @@ fn report(found: &Repair, salvaged: &Salvaged) -> String {
     let _ = writeln!(
         text,
         "\nDocuments lost according to the collections' counters: {}\nRecords that were not \
-         documents, now in local.lost_and_found.*: {}\nCatalog entries lost: {}",
+         documents, or had the _id of another one, now in local.lost_and_found.*: {}\nCatalog entries lost: {}",
         salvaged.documents_lost, salvaged.corrupt_records, salvaged.catalog_entries_lost
     );
     let mut repaired = Vec::new();

@@ -8,7 +8,7 @@ const FIELDS_MAX: usize = 32;
 /// The fields of a key are first decoded to a flat document, then nested in an order of their own. If the nested
 /// document is the flat one, the second step is left out.
 pub(super) struct Layout {
-    /// For each field of the key up to the last wanted one, its name in the flat document; none for those that are
+    /// For each field of the key up to the last decoded one, its name in the flat document; none for those that are
     /// passed over.
     names: Vec<Option<Box<str>>>,
     parts: Vec<Part>,
@@ -20,7 +20,7 @@ enum Part {
         at: usize,
         name: Box<str>,
     },
-    /// A document; it is left out if all of its fields are missing, whose bits `fields` has.
+    /// A document; it is left out if all of its fields are missing, wanted or not, whose bits `fields` has.
     Doc {
         name: Box<str>,
         fields: u32,
@@ -33,25 +33,33 @@ fn letter(at: usize) -> char {
     char::from(b'A' + at as u8)
 }
 
+/// A field of the key that is decoded: its position, the rest of its path, and if it is part of the result. The others
+/// are beside those in a document: if they have a value, the document is there.
+type Decoded<'p> = (usize, &'p str, bool);
+
 impl Layout {
     /// `paths`: those of the key pattern, at most [`FIELDS_MAX`].
     pub(super) fn new<'p>(
         paths: impl Iterator<Item = &'p str>,
         wanted: impl Fn(&str) -> bool,
     ) -> Layout {
-        let mut paths: Vec<Option<&str>> =
-            paths.take(FIELDS_MAX).map(|path| wanted(path).then_some(path)).collect();
-        let last = paths.iter().rposition(Option::is_some);
-        paths.truncate(last.map_or(0, |last| last + 1));
-        let fields = paths.iter().enumerate().filter_map(|(at, path)| Some((at, (*path)?)));
-        let mut fields: Vec<(usize, &str)> = fields.collect();
-        fields.sort_by_key(|(_, path)| path.split('.').next() != Some("_id"));
-        let plain = fields.is_sorted() && fields.iter().all(|(_, path)| !path.contains('.'));
-        let name = |(at, path): (usize, &Option<&str>)| {
-            let path = (*path)?;
-            Some(if plain { path.into() } else { letter(at).to_string().into() })
+        let paths: Vec<&str> = paths.take(FIELDS_MAX).collect();
+        let beside = |path: &str| {
+            head(path).is_some_and(|name| {
+                paths.iter().any(|other| head(other) == Some(name) && wanted(other))
+            })
         };
-        let names = paths.iter().enumerate().map(name).collect();
+        let decoded = paths.iter().enumerate();
+        let decoded = decoded.filter(|(_, path)| wanted(path) || beside(path));
+        let mut fields: Vec<Decoded<'_>> =
+            decoded.map(|(at, path)| (at, *path, wanted(path))).collect();
+        let mut names = vec![None; fields.last().map_or(0, |(at, ..)| at + 1)];
+        fields.sort_by_key(|(_, path, _)| path.split('.').next() != Some("_id"));
+        let plain = fields.is_sorted() && fields.iter().all(|(_, path, _)| head(path).is_none());
+        for (at, path, _) in &fields {
+            let name = if plain { (*path).into() } else { letter(*at).to_string().into() };
+            names[*at] = Some(name);
+        }
         Layout { names, parts: parts(&fields), plain }
     }
 
@@ -77,23 +85,32 @@ impl Layout {
     }
 }
 
+/// The first name of a path of several.
+fn head(path: &str) -> Option<&str> {
+    path.split_once('.').map(|(head, _)| head)
+}
+
 /// Groups fields with the same first name, at the place of the first of them.
-fn parts(fields: &[(usize, &str)]) -> Vec<Part> {
+fn parts(fields: &[Decoded<'_>]) -> Vec<Part> {
     let mut all = Vec::new();
-    let head = |path: &str| path.split_once('.').map(|(head, _)| head.to_owned());
-    for (position, (at, path)) in fields.iter().enumerate() {
+    for (position, (at, path, wanted)) in fields.iter().enumerate() {
         let Some(name) = head(path) else {
-            all.push(Part::Field { at: *at, name: (*path).into() });
+            if *wanted {
+                all.push(Part::Field { at: *at, name: (*path).into() });
+            }
             continue;
         };
-        let same = |(_, path): &&(usize, &str)| head(path).as_ref() == Some(&name);
+        let same = |(_, path, _): &&Decoded<'_>| head(path) == Some(name);
         if fields[..position].iter().any(|field| same(&field)) {
             continue;
         }
         let inner = fields.iter().filter(same);
-        let inner: Vec<_> = inner.map(|(at, path)| (*at, &path[name.len() + 1..])).collect();
-        let bits = inner.iter().fold(0, |bits, (at, _)| bits | 1 << at);
-        all.push(Part::Doc { name: name.into(), fields: bits, parts: parts(&inner) });
+        let inner: Vec<Decoded<'_>> =
+            inner.map(|(at, path, wanted)| (*at, &path[name.len() + 1..], *wanted)).collect();
+        if inner.iter().any(|(.., wanted)| *wanted) {
+            let fields = inner.iter().fold(0, |bits, (at, ..)| bits | 1 << at);
+            all.push(Part::Doc { name: name.into(), fields, parts: parts(&inner) });
+        }
     }
     all
 }
@@ -142,6 +159,11 @@ mod tests {
         assert_eq!(nested(&all, &all, &[3, 5]), "{ _id: 4, b: 0, a: { x: 1 }, c: 2 }");
         assert_eq!(nested(&all, &all, &[1, 3, 5]), "{ _id: 4, b: 0, c: 2 }");
         assert_eq!(nested(&all, &["a.y.z"], &[]), "{ a: { y: { z: 3 } } }");
+        // A document is there if any of its fields is.
+        assert_eq!(nested(&all, &["a.y.z"], &[3]), "{ a: { y: {} } }");
+        assert_eq!(nested(&all, &["a.y.z"], &[3, 5]), "{ a: {} }");
+        assert_eq!(nested(&all, &["a.y.z"], &[1, 3, 5]), "{}");
+        assert_eq!(nested(&all, &["a.x", "c"], &[1]), "{ a: {}, c: 2 }");
         assert_eq!(nested(&all, &["c"], &[]), "{ c: 2 }");
         assert_eq!(nested(&all, &[], &[]), "{}");
         assert_eq!(nested(&["a", "b"], &["a", "b"], &[0]), "{ b: 1 }");

@@ -2,5 +2,6 @@
 
 pub(crate) mod quarantine;
 pub(crate) mod reindex;
+pub(crate) mod repeats;
 pub(crate) mod salvage;
 pub(crate) mod validate;

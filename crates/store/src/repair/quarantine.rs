@@ -18,8 +18,8 @@ use crate::{
 
 const DATABASE: &str = "local";
 /// Records and bytes moved per transaction.
-const RECORDS_AT_ONCE: usize = 256;
-const BYTES_AT_ONCE: usize = 4 << 20;
+pub(super) const RECORDS_AT_ONCE: usize = 256;
+pub(super) const BYTES_AT_ONCE: usize = 4 << 20;
 /// Bytes of one record that are kept: they must fit in a document.
 const KEPT_BYTES_MAX: usize = 15 << 20;
 /// Bytes of the record's key that are kept.
@@ -28,14 +28,14 @@ const KEPT_KEY_BYTES_MAX: usize = 64 << 10;
 const ASK_EACH: u32 = 64;
 
 /// A record that is not a valid document, or is stored under the wrong key.
-struct Corrupt {
-    key: Vec<u8>,
-    value: Vec<u8>,
-    error: String,
+pub(super) struct Corrupt {
+    pub(super) key: Vec<u8>,
+    pub(super) value: Vec<u8>,
+    pub(super) error: String,
     /// The bytes it contributes to the collection's size counter.
-    counted: i64,
+    pub(super) counted: i64,
     /// For a document stored under another `_id` than its own: its correct key.
-    home: Option<StorageKey>,
+    pub(super) home: Option<StorageKey>,
 }
 
 /// The namespace in which the bytes of a collection's corrupt records are kept.
@@ -51,26 +51,37 @@ impl Store {
         collection: &Collection,
         interrupt: Option<&dyn Fn() -> Result<()>>,
     ) -> Result<i64> {
-        let name = Namespace::parse(&lost_and_found(collection))?;
         let mut moved = 0;
         let mut from = collection.ident.bytes().to_vec();
         loop {
             let found = self.corrupt_records(collection, &from, interrupt)?;
             let Some(last) = found.last() else { return Ok(moved) };
             from = [&last.key[..], &[0]].concat();
-            let kept = self.collection_or_create(&name)?;
-            let options = WriteOptions { interrupt, ..WriteOptions::default() };
-            let count =
-                self.write_value(options, &mut |txn| move_all(txn, collection, &kept, &found))?;
-            // The cache may hold them under an `_id` that cannot be determined any more.
-            if let Some(cache) = &self.cache {
-                cache.clear();
-            }
+            let count = self.move_out(collection, &found, interrupt)?;
             moved += count;
             log::warn!(target: "STORAGE", id = 9_000_055, namespace = collection.namespace.as_str(),
-                records = count, to = name.as_str();
+                records = count, to = lost_and_found(collection).as_str();
                 "Repair: records that are not valid BSON were moved out of their collection");
         }
+    }
+
+    /// Moves records to the lost and found. Returns their number, without those that another writer has changed.
+    pub(super) fn move_out(
+        &self,
+        collection: &Collection,
+        found: &[Corrupt],
+        interrupt: Option<&dyn Fn() -> Result<()>>,
+    ) -> Result<i64> {
+        let name = Namespace::parse(&lost_and_found(collection))?;
+        let kept = self.collection_or_create(&name)?;
+        let options = WriteOptions { interrupt, ..WriteOptions::default() };
+        let count =
+            self.write_value(options, &mut |txn| move_all(txn, collection, &kept, found))?;
+        // The cache may hold them under an `_id` that cannot be determined any more.
+        if let Some(cache) = &self.cache {
+            cache.clear();
+        }
+        Ok(count)
     }
 
     /// Returns the next invalid records.

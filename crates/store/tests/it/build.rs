@@ -369,6 +369,35 @@ fn a_salvage_sets_aside_what_is_no_document() {
     assert_eq!(f.collection().count(), 20);
 }
 
+/// As after the loss of a table with deletions: documents are there again whose `_id` was taken by later ones.
+#[test]
+fn a_salvage_sets_aside_earlier_documents_with_the_id_of_later_ones() {
+    for catalog_lost in [false, true] {
+        let f = Fixture::new();
+        for id in 0..300 {
+            f.insert(&format!("{{_id: {id}, a: 'later'}}")).unwrap();
+        }
+        for number in 11..=60 {
+            let again = parse(&format!("{{_id: {}, a: 'earlier'}}", number % 25 + 100));
+            garble(&f, number, &[&[0], again.as_doc().as_bytes()].concat());
+        }
+        let Fixture { engine, store, namespace } = f;
+        drop(store);
+        let options = nagi_store::StoreOptions::default();
+        let again = std::sync::Arc::clone(&engine);
+        let (store, salvaged) = nagi_store::Store::salvage(again, options, catalog_lost).unwrap();
+        assert_eq!(salvaged.corrupt_records, 50);
+        let f = Fixture { engine, store, namespace };
+        f.check_valid();
+        assert_eq!(f.collection().count(), 250);
+        let snapshot = f.store.snapshot().unwrap();
+        let mut scan = snapshot.reader().scan(&f.collection(), true).unwrap();
+        while scan.advance().unwrap() {
+            assert_eq!(scan.doc().get("a"), nagi_bson::Value::String("later"));
+        }
+    }
+}
+
 /// Replaces bytes in the catalog entry of the only collection by others of the same length.
 fn damage_entry(engine: &dyn nagi_kv::Engine, from: &[u8], to: &[u8]) {
     use nagi_kv::{Durability, Space, TxnOptions};

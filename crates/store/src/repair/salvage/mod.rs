@@ -18,7 +18,7 @@ use std::{
 };
 
 use nagi_bson::{Binary, Doc, DocBuf, Value, number};
-use nagi_error::{Code, Result};
+use nagi_error::{Code, Error, Result};
 use nagi_kv::{Durability, Engine, Space, TxnOptions};
 
 use self::entry::Kept;
@@ -45,7 +45,7 @@ pub struct Salvaged {
     pub repaired: Vec<(String, Vec<String>)>,
     /// The number of documents by which the counters were too high.
     pub documents_lost: i64,
-    /// Records that were not valid documents and were moved to the lost and found.
+    /// Records that were not valid documents, or had the `_id` of another one, and were moved to the lost and found.
     pub corrupt_records: i64,
     /// Indexes that could not be rebuilt and were dropped, with the reason.
     pub indexes_dropped: Vec<String>,
@@ -98,7 +98,12 @@ impl Store {
             // A repair that brought older versions of documents to light may find duplicate unique keys.
             match result {
                 Err(error) if error.code() == Code::DUPLICATE_KEY => {
-                    self.drop_unique(&collection.namespace, error.message(), into)?;
+                    match error.message().contains("index: _id_ ") {
+                        true => into.corrupt_records += self.without_repeats(collection, error)?,
+                        false => {
+                            self.drop_unique(&collection.namespace, error.message(), into)?;
+                        }
+                    }
                     // The repair was partly done: a second one must not adjust the counters twice.
                     if !report.errors.is_empty() {
                         report = self.validate(collection)?;
@@ -106,6 +111,14 @@ impl Store {
                 }
                 other => return other,
             }
+        }
+    }
+
+    /// Moves documents that have the `_id` of another one out of the way. Returns their number.
+    fn without_repeats(&self, collection: &Collection, why: Error) -> Result<i64> {
+        match self.quarantine_repeats(collection)? {
+            0 => Err(why),
+            moved => Ok(moved),
         }
     }
 
