@@ -159,6 +159,7 @@ unsafe extern "C" {
     pub fn rocksdb_checkpoint_object_destroy(checkpoint: *mut rocksdb_checkpoint_t);
     pub fn rocksdb_close(db: *mut rocksdb_t);
     pub fn rocksdb_column_family_handle_destroy(arg1: *mut rocksdb_column_family_handle_t);
+    pub fn rocksdb_column_family_handle_get_id(handle: *mut rocksdb_column_family_handle_t) -> u32;
     pub fn rocksdb_compact_range_cf_opt(
         db: *mut rocksdb_t,
         column_family: *mut rocksdb_column_family_handle_t,

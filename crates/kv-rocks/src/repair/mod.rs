@@ -15,6 +15,7 @@
 mod apart;
 mod copy;
 mod files;
+mod left_out;
 mod number;
 mod tables;
 
@@ -187,7 +188,13 @@ fn salvage(dir: &Path, originals: &Path, options: &Options, repair: &mut Repair)
     files::twin(originals, &work)?;
     wal::rewrite(&work)?;
     repair.findings.extend(tables::repair(&work)?);
-    let db = match open_tolerant(&work, options) {
+    let mut opened = open_tolerant(&work, options);
+    if opened.is_err() && left_out::leave_out(&work, options, repair)? {
+        // The indexes of all collections are checked.
+        repair.file_list_rebuilt = true;
+        opened = open_tolerant(&work, options);
+    }
+    let db = match opened {
         Ok(db) => db,
         Err(why) => {
             repair.file_list_rebuilt = true;

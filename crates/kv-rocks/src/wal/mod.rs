@@ -40,7 +40,7 @@ use std::{
 use nagi_kv::Result;
 
 pub(crate) use mark::{MARK_BYTES, Mark, forget, keep};
-pub(crate) use rewrite::rewrite;
+pub(crate) use rewrite::{append_record, rewrite};
 use scan::Extent;
 
 /// A log that has lost synced data.

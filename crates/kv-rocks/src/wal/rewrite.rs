@@ -3,7 +3,11 @@
 //! At damage, RocksDB skips the rest of a block of 32 KiB. The copy for a repair has no damage left, so only the
 //! batch that contained the damage is missing.
 
-use std::{fs, io, path::Path};
+use std::{
+    fs,
+    io::{self, Write as _},
+    path::Path,
+};
 
 use nagi_kv::Result;
 
@@ -64,6 +68,16 @@ fn whole_batches(path: &Path, number: u64) -> io::Result<Vec<u8>> {
         }
     })?;
     Ok(out)
+}
+
+/// Appends a record to a file in the format of logs, in which RocksDB also keeps its list of files. Durable on return.
+pub(crate) fn append_record(file: &Path, payload: &[u8]) -> Result<()> {
+    let mut bytes = fs::read(file)?;
+    let before = bytes.len();
+    push(&mut bytes, payload);
+    let mut file = fs::OpenOptions::new().append(true).open(file)?;
+    file.write_all(&bytes[before..])?;
+    Ok(file.sync_all()?)
 }
 
 /// Appends a batch as RocksDB would: in as many records as the blocks require.

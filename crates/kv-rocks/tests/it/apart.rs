@@ -112,3 +112,31 @@ fn a_damaged_block_of_differences_costs_only_what_was_changed() {
     // Filters exclude all but about one key in a hundred.
     assert!(taken_for_changed * 20 < lost, "{taken_for_changed} beside {lost}");
 }
+
+/// Damages the end of a table, so that it cannot be opened, and one block of another table.
+#[test]
+fn a_table_that_cannot_be_opened_costs_nothing_of_the_others() {
+    let scratch = Scratch::new();
+    let differences = fill(scratch.path());
+    let values = largest_table(scratch.path());
+    let harm = |path: &Path, at: &dyn Fn(usize) -> usize| {
+        let mut bytes = fs::read(path).expect("reads");
+        let at = at(bytes.len());
+        bytes[at..at + 8].iter_mut().for_each(|byte| *byte ^= 0x55);
+        fs::remove_file(path).expect("removes");
+        fs::write(path, bytes).expect("writes");
+    };
+    harm(&differences, &|length| length - 30);
+    harm(&values, &|length| length / 2);
+    let report = repair(scratch.path(), &small()).expect("repairs");
+    let name = differences.file_name().expect("a name").to_string_lossy().into_owned();
+    let names = |text: &String| text.contains(&name) && text.contains("lost or older");
+    assert!(report.findings.iter().any(names), "{report:?}");
+    assert!(report.lost.iter().any(|lost| lost.error.contains(&name)), "{report:?}");
+    let left = content(scratch.path());
+    let missing = (0..RECORDS).filter(|n| !left.contains_key(&key(*n)[..])).count();
+    assert!((1..60).contains(&missing), "a block of values: {missing}");
+    for n in (0..RECORDS).filter(|n| !changed(*n) && !deleted(*n)) {
+        assert!(left.get(&key(n)[..]).is_none_or(|found| *found == value(n, 0)), "{n}");
+    }
+}

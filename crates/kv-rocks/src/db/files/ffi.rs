@@ -43,6 +43,12 @@ impl Db {
         }
     }
 
+    /// RocksDB's number of a space, in its list of files.
+    pub(crate) fn family_number(&self, space: Space) -> u32 {
+        // SAFETY: the handle lives as long as the database.
+        unsafe { ffi::rocksdb_column_family_handle_get_id(self.family(space)) }
+    }
+
     /// Every table file. Costs microseconds per file, and holds RocksDB's lock meanwhile.
     pub(crate) fn live_files(&self) -> Vec<LiveFile> {
         // SAFETY: the list is freed after the copies; strings live as long as the list.
