@@ -18,6 +18,7 @@ use nagi_server::{Connection, Outcome, Server, admit_message, message_cost};
 
 use crate::NetConfig;
 use crate::buffer::{Buffer, recycle};
+use crate::stack;
 use crate::stranger::Stranger;
 use crate::stream::Stream;
 
@@ -176,6 +177,7 @@ impl Life<'_> {
         self.buffer.shrink();
         self.out = Vec::new();
         connection.shrink();
+        stack::release();
         self.watching = false;
         self.stream.set_read_timeout(None).map_err(failed)
     }

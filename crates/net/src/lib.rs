@@ -21,6 +21,7 @@ mod connection;
 mod listen;
 mod registry;
 mod serve;
+mod stack;
 mod stranger;
 mod stream;
 
