@@ -18,12 +18,23 @@ use nagi_server::{Connection, Outcome, Server, admit_message, message_cost};
 
 use crate::NetConfig;
 use crate::buffer::{Buffer, recycle};
-use crate::stack;
+use crate::registry::Member;
 use crate::stranger::Stranger;
 use crate::stream::Stream;
 
-/// Why a connection ends.
+/// A connection between two requests. It may move to another thread.
+pub(crate) struct Visit {
+    pub(crate) stream: Arc<Stream>,
+    pub(crate) connection: Connection,
+    pub(crate) member: Member,
+    /// A whole message has arrived, so the peer is known to speak the protocol.
+    pub(crate) acquainted: bool,
+}
+
+/// Why a thread stops serving a connection.
 pub(crate) enum End {
+    /// The peer was silent between two frames for [`NetConfig::idle_after`]; the connection goes on.
+    Idle,
     /// The peer disconnected, or the server shuts down.
     Closed,
     /// The server closed it.
@@ -49,10 +60,11 @@ struct Life<'n> {
     out: Vec<u8>,
     /// The memory charge of the current message, if it is large.
     charge: Option<Charge>,
-    /// True if reads have a timeout, so that pauses are noticed. Off while the peer is idle.
+    /// True if reads have a timeout, so that pauses are noticed.
     watching: bool,
-    /// A whole message has arrived, so the peer is known to speak the protocol.
-    acquainted: bool,
+    acquainted: &'n mut bool,
+    /// True if an idle connection blocks its thread.
+    stays: bool,
 }
 
 /// The progress of an incomplete frame.
@@ -63,13 +75,9 @@ struct Pace {
     bytes: usize,
 }
 
-/// Runs a connection until it ends.
-pub(crate) fn run(
-    server: &Arc<Server>,
-    stream: &Stream,
-    config: &NetConfig,
-    connection: &mut Connection,
-) -> End {
+/// Serves a connection until it ends or is idle. If `stays`, it is never idle, but blocks this thread.
+pub(crate) fn run(server: &Arc<Server>, config: &NetConfig, visit: &mut Visit, stays: bool) -> End {
+    let Visit { stream, connection, acquainted, .. } = visit;
     let mut life = Life {
         server,
         stream,
@@ -78,7 +86,8 @@ pub(crate) fn run(
         out: Vec::new(),
         charge: None,
         watching: false,
-        acquainted: false,
+        acquainted,
+        stays,
     };
     loop {
         let len = match life.next_frame(connection) {
@@ -102,7 +111,7 @@ impl Life<'_> {
         }
         let mut pace: Option<Pace> = None;
         loop {
-            if !self.acquainted
+            if !*self.acquainted
                 && let Some(stranger) = Stranger::recognise(self.buffer.front())
             {
                 stranger.answer(self.stream);
@@ -110,7 +119,7 @@ impl Life<'_> {
             }
             match self.buffer.complete() {
                 Ok(Some(len)) => {
-                    self.acquainted = true;
+                    *self.acquainted = true;
                     self.admit()?;
                     return Ok(len);
                 }
@@ -172,12 +181,14 @@ impl Life<'_> {
         }
     }
 
-    /// The peer is idle between frames: frees memory and blocks without a timeout.
+    /// The peer is idle between frames: frees memory, and the thread unless it stays.
     fn rest(&mut self, connection: &mut Connection) -> Result<(), End> {
         self.buffer.shrink();
         self.out = Vec::new();
         connection.shrink();
-        stack::release();
+        if !self.stays {
+            return Err(End::Idle);
+        }
         self.watching = false;
         self.stream.set_read_timeout(None).map_err(failed)
     }

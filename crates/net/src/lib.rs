@@ -1,12 +1,13 @@
-//! Sockets: listeners, and one blocking thread for each connection.
+//! Sockets: listeners, and one blocking thread for each connection that is not idle.
 //!
 //! ```text
 //!   accept thread per address --> Server::connect --> thread "connN": read frame, handle, write
+//!                                                         |  ^
+//!                                          idle: parking -+  +- readable: a new thread
 //! ```
 //!
-//! A request costs one read and one write of the socket. Buffers are reused, and freed when the connection is idle.
-//! There is no async runtime: it would cost more than a request itself, and a sleeping thread costs only a few
-//! kilobytes.
+//! A request costs one read and one write of the socket. Buffers are reused, and freed when the connection is idle,
+//! together with its thread. There is no async runtime: it would cost more than a request itself.
 //!
 //! Invariants
 //! - Memory for a frame is allocated as its bytes arrive, never by the length that its header announces.
@@ -19,9 +20,9 @@ mod buffer;
 mod config;
 mod connection;
 mod listen;
+mod parking;
 mod registry;
 mod serve;
-mod stack;
 mod stranger;
 mod stream;
 

@@ -7,25 +7,28 @@ use std::thread::{Builder, JoinHandle};
 use std::time::Duration;
 
 use nagi_server::{Peer, Server};
+use parking_lot::Mutex;
 
 use crate::NetConfig;
-use crate::connection::{self, End};
+use crate::connection::{self, End, Visit};
 use crate::listen::{self, Door};
-use crate::registry::{Member, Registry};
+use crate::parking::Parking;
+use crate::registry::Registry;
 use crate::stream::Stream;
 
 /// The open addresses of a running server. Dropping it does not stop them.
-#[derive(Debug)]
 pub struct Listeners {
     port: u16,
     shared: Arc<Shared>,
     threads: Vec<JoinHandle<()>>,
+    /// Wakes idle connections.
+    waker: JoinHandle<()>,
 }
 
-#[derive(Debug)]
 struct Shared {
     doors: Vec<Door>,
     registry: Arc<Registry>,
+    parking: Parking,
     config: NetConfig,
     stopping: AtomicBool,
 }
@@ -38,7 +41,13 @@ const ACCEPT_PAUSE: Duration = Duration::from_millis(100);
 pub fn serve(server: &Arc<Server>, config: NetConfig) -> io::Result<Listeners> {
     let (doors, port) = listen::open(&config)?;
     let registry = Arc::new(Registry::default());
-    let shared = Arc::new(Shared { doors, registry, config, stopping: AtomicBool::new(false) });
+    let (parking, stopping) = (Parking::open()?, AtomicBool::new(false));
+    let shared = Arc::new(Shared { doors, registry, parking, config, stopping });
+    let waker = {
+        let (server, shared) = (server.clone(), shared.clone());
+        let builder = Builder::new().name("parking".into()).stack_size(256 * 1024);
+        builder.spawn(move || wake_loop(&server, &shared))?
+    };
     let mut threads = Vec::new();
     for index in 0..shared.doors.len() {
         log::info!(target: "NETWORK", id = 23015, address = shared.doors[index].address();
@@ -48,7 +57,7 @@ pub fn serve(server: &Arc<Server>, config: NetConfig) -> io::Result<Listeners> {
         threads.push(builder.spawn(move || accept_loop(&server, &shared, index))?);
     }
     log::info!(target: "NETWORK", id = 23016, port = port, ssl = "off"; "Waiting for connections");
-    Ok(Listeners { port, shared, threads })
+    Ok(Listeners { port, shared, threads, waker })
 }
 
 impl Listeners {
@@ -73,6 +82,8 @@ impl Listeners {
                 "Connections were closed during an operation");
             self.shared.registry.drain(Duration::from_secs(1));
         }
+        self.shared.parking.close();
+        let _ = self.waker.join();
     }
 }
 
@@ -104,36 +115,87 @@ fn admit(server: &Arc<Server>, shared: &Arc<Shared>, stream: Arc<Stream>, peer: 
         return;
     }
     let Some(member) = shared.registry.join(&stream) else { return };
-    let builder = Builder::new().name("conn".into()).stack_size(shared.config.stack_bytes);
-    let (server, shared) = (server.clone(), shared.clone());
-    let spawned = builder.spawn(move || live(&server, &shared.config, &stream, peer, member));
-    if let Err(error) = spawned {
+    let newcomer = (stream, peer, member);
+    if let Err((error, _)) =
+        start(newcomer, server, shared, |(stream, peer, member), server, shared| {
+            let Some(mut connection) = server.connect(peer) else { return };
+            let watched = stream.clone();
+            connection.set_probe(move || watched.is_open());
+            live(server, shared, Visit { stream, connection, member, acquainted: false });
+        })
+    {
         log::warn!(target: "NETWORK", id = 22948, error = error.to_string();
             "Thread for a new connection could not be started");
     }
 }
 
-fn live(
+/// Starts the thread of a connection; returns what was passed if the system refuses one.
+fn start<T: Send + 'static>(
+    passed: T,
     server: &Arc<Server>,
-    config: &NetConfig,
-    stream: &Arc<Stream>,
-    peer: Peer,
-    member: Member,
-) {
-    let remote = peer.address.clone();
-    let Some(mut connection) = server.connect(peer) else { return };
-    let watched = stream.clone();
-    connection.set_probe(move || watched.is_open());
-    nagi_server::set_log_context(&format!("conn{}", connection.id()));
-    let end = connection::run(server, stream, config, &mut connection);
+    shared: &Arc<Shared>,
+    run: impl FnOnce(T, &Arc<Server>, &Arc<Shared>) + Send + 'static,
+) -> Result<(), (io::Error, Option<T>)> {
+    // A closure whose thread does not start is dropped, with all that it owns.
+    let place = Arc::new(Mutex::new(Some(passed)));
+    let taken = place.clone();
+    let (server, shared) = (server.clone(), shared.clone());
+    let builder = Builder::new().name("conn".into()).stack_size(shared.config.stack_bytes);
+    let spawned = builder.spawn(move || {
+        let passed = taken.lock().take();
+        drop(taken);
+        if let Some(passed) = passed {
+            run(passed, &server, &shared);
+        }
+    });
+    spawned.map(|_| ()).map_err(|error| (error, place.lock().take()))
+}
+
+/// Gives threads to the idle connections that have something to read.
+fn wake_loop(server: &Arc<Server>, shared: &Arc<Shared>) {
+    nagi_server::set_log_context("parking");
+    while let Some(ready) = shared.parking.next() {
+        for visit in ready {
+            let Err((error, visit)) =
+                start(visit, server, shared, |v, server, shared| live(server, shared, v))
+            else {
+                continue;
+            };
+            log::warn!(target: "NETWORK", id = 8200002, error = error.to_string();
+                "Thread for an idle connection could not be started; trying again");
+            std::thread::sleep(ACCEPT_PAUSE);
+            if let Some(Err(visit)) = visit.map(|visit| shared.parking.park(visit)) {
+                end(End::Failed(error), visit);
+            }
+        }
+    }
+}
+
+/// Serves a connection until it is idle or ends.
+fn live(server: &Arc<Server>, shared: &Shared, mut visit: Visit) {
+    nagi_server::set_log_context(&format!("conn{}", visit.connection.id()));
+    let mut stays = false;
+    loop {
+        match connection::run(server, &shared.config, &mut visit, stays) {
+            End::Idle => match shared.parking.park(visit) {
+                Ok(()) => return,
+                Err(refused) => (visit, stays) = (refused, true),
+            },
+            ended => return end(ended, visit),
+        }
+    }
+}
+
+fn end(end: End, visit: Visit) {
+    let Visit { stream, connection, member, .. } = visit;
     let reason = match end {
-        End::Closed | End::Refused => None,
+        End::Closed | End::Refused | End::Idle => None,
         End::Broken(what) => Some(what),
         End::TimedOut(doing) => Some(format!("timed out while {doing}")),
         End::Failed(error) => Some(error.to_string()),
     };
     if let Some(error) = reason {
-        log::info!(target: "NETWORK", id = 22989, remote = remote, error = error;
+        log::info!(target: "NETWORK", id = 22989, remote = connection.peer().address.as_str(), error = error;
             "Error sending or receiving a message; ending connection");
     }
     // The peer sees the connection closed before the server deregisters it.

@@ -3,7 +3,7 @@
 use std::io::{self, Read, Write};
 use std::mem::MaybeUninit;
 use std::net::{Shutdown, TcpStream};
-use std::os::fd::AsRawFd;
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd};
 use std::os::unix::net::UnixStream;
 use std::time::Duration;
 
@@ -21,6 +21,15 @@ const KEEPALIVE_INTERVAL: Duration = Duration::from_secs(10);
 
 /// `MSG_PEEK | MSG_DONTWAIT` of Linux.
 const PEEK_AT_ONCE: i32 = 0x2 | 0x40;
+
+impl AsFd for Stream {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        match self {
+            Stream::Tcp(s) => s.as_fd(),
+            Stream::Unix(s) => s.as_fd(),
+        }
+    }
+}
 
 impl Stream {
     /// Sets the socket options: small replies are sent at once, TCP keep-alive probes idle peers, writes have a

@@ -100,3 +100,6 @@ pub const WORKS_GROWTH: u64 = 2;
 
 /// Limit of records that a plan reads ahead at once.
 pub const RECORDS_AHEAD_MAX: usize = 256;
+
+/// Limit of records that are read ahead at once by two threads.
+pub const RECORDS_HELPED_MAX: usize = 512;

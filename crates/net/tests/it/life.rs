@@ -79,12 +79,52 @@ fn an_idle_connection_wakes_up_again() {
     running.stop();
 }
 
+/// The threads that serve connections. Those of other tests count, too.
+fn connection_threads() -> usize {
+    let tasks = std::fs::read_dir("/proc/self/task").unwrap();
+    let names =
+        tasks.filter_map(|task| std::fs::read_to_string(task.ok()?.path().join("comm")).ok());
+    names.filter(|name| name.trim() == "conn").count()
+}
+
+#[test]
+fn idle_connections_have_no_thread() {
+    let running = start("parked", 100, |net| net.idle_after = Duration::from_millis(1));
+    let mut streams: Vec<_> = (0..50).map(|_| running.connect()).collect();
+    for round in 0..4 {
+        for (id, stream) in streams.iter_mut().enumerate() {
+            // Not all have sent something before they are idle for the first time.
+            if round > 0 || id % 2 == 0 {
+                let id = id as i32 + 1;
+                stream.write_all(&ping(id)).unwrap();
+                assert_eq!(reply(stream), (id, 1.0));
+            }
+        }
+        while connection_threads() >= 40 {
+            std::thread::yield_now();
+        }
+    }
+    // One that hangs up, one with a part of a frame, and one with two frames at once.
+    drop(streams.pop());
+    let (first, second) = (ping(7), ping(8));
+    streams[0].write_all(&first[..10]).unwrap();
+    streams[1].write_all(&[first.clone(), second].concat()).unwrap();
+    assert_eq!(reply(&mut streams[1]), (7, 1.0));
+    assert_eq!(reply(&mut streams[1]), (8, 1.0));
+    streams[0].write_all(&first[10..]).unwrap();
+    assert_eq!(reply(&mut streams[0]), (7, 1.0));
+    running.stop();
+    assert!(streams.iter_mut().all(is_closed));
+}
+
 #[test]
 fn the_end_reaches_idle_connections() {
-    let running = start("end", 10, |_| ());
-    let mut idle = running.connect();
-    idle.write_all(&ping(1)).unwrap();
-    reply(&mut idle);
-    running.stop();
-    assert!(is_closed(&mut idle));
+    for idle_after in [Duration::from_millis(1), Duration::from_secs(10)] {
+        let running = start("end", 10, |net| net.idle_after = idle_after);
+        let mut idle = running.connect();
+        idle.write_all(&ping(1)).unwrap();
+        reply(&mut idle);
+        running.stop();
+        assert!(is_closed(&mut idle));
+    }
 }

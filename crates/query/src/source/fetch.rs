@@ -1,6 +1,6 @@
 //! Sources over record ids: fetch, the union of an `$or`, and the merge of sorted inputs.
 
-use std::{cmp::Ordering, ops::Range, slice, sync::Arc};
+use std::{cmp::Ordering, slice, sync::Arc};
 
 use bumpalo::Bump;
 use nagi_bson::Doc;
@@ -8,7 +8,7 @@ use nagi_error::Result;
 use nagi_lang::{filter::Filter, sort::SortSpec};
 use nagi_store::{Collection, RecordId, RecordKey};
 
-use super::{Ahead, Cx, Seen, Source, SourceStats, Taken, renew};
+use super::{Ahead, Cx, Place, Seen, Source, SourceStats, Taken, renew};
 
 /// Reads the record of each entry and passes on the documents that match.
 pub(crate) struct Fetch {
@@ -30,7 +30,7 @@ pub(crate) struct Fetch {
 
 /// The location of the current document.
 enum At {
-    Ahead(Range<usize>),
+    Ahead(Place),
     /// A copy of the input's document, in `lent`.
     Lent,
     /// The input lends it.
@@ -101,12 +101,12 @@ impl Fetch {
             self.lent.extend_from_slice(lent.as_bytes());
             return Ok(true);
         }
-        let Taken::At(range) = self.ahead.take(&self.collection, id, cx)? else {
+        let Taken::At(place) = self.ahead.take(&self.collection, id, cx)? else {
             return Ok(false);
         };
         self.stats.docs_examined += 1;
         cx.examined_doc();
-        self.at = At::Ahead(range);
+        self.at = At::Ahead(place);
         Ok(true)
     }
 }
@@ -146,7 +146,7 @@ impl Source for Fetch {
 
     fn doc(&self) -> Doc<'_> {
         match &self.at {
-            At::Ahead(range) => self.ahead.doc(range),
+            At::Ahead(place) => self.ahead.doc(place),
             At::Lent => Doc::trusted(&self.lent),
             At::Input => self.input.doc(),
         }

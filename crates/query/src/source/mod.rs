@@ -108,7 +108,7 @@ mod text;
 mod unwritten;
 pub(crate) mod work;
 
-pub(crate) use ahead::{Ahead, Taken};
+pub(crate) use ahead::{Ahead, Place, Taken};
 pub(crate) use carried::{carry, document, metadata};
 pub(crate) use counted::{Counted, Pass, Staged};
 pub use cx::{Cx, Env, Interrupt};

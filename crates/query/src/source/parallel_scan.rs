@@ -100,7 +100,7 @@ pub(crate) fn absorb<G: Gather>(
 }
 
 /// Releases the worker's core when dropped.
-struct Lent<'c>(&'c dyn Interrupt);
+pub(super) struct Lent<'c>(pub(super) &'c dyn Interrupt);
 
 impl Drop for Lent<'_> {
     fn drop(&mut self) {

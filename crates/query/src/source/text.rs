@@ -2,7 +2,6 @@
 
 use std::{
     collections::{HashMap, VecDeque},
-    ops::Range,
     slice,
     sync::Arc,
 };
@@ -16,7 +15,7 @@ use nagi_lang::{
 };
 use nagi_store::{RecordId, RecordKey, Spill, keystring};
 
-use super::{Ahead, Cx, Held, Source, SourceStats, Taken, renew, runs::Runs};
+use super::{Ahead, Cx, Held, Place, Source, SourceStats, Taken, renew, runs::Runs};
 use crate::access::TextAccess;
 
 /// Approximate memory of a record with its score in the map.
@@ -40,7 +39,7 @@ pub(crate) struct TextOr {
     ahead: Ahead,
     ids: Vec<RecordId>,
     id: Option<RecordId>,
-    at: Range<usize>,
+    at: Place,
     meta: Vec<u8>,
     arena: Bump,
     stats: SourceStats,
@@ -75,7 +74,7 @@ impl TextOr {
             ahead: Ahead::new(None, 0),
             ids: Vec::new(),
             id: None,
-            at: 0..0,
+            at: Place::default(),
             meta: Vec::new(),
             arena: Bump::new(),
             stats: SourceStats::default(),
@@ -193,12 +192,12 @@ impl TextOr {
 
     /// Gets a record. Returns false if it does not exist or does not match.
     fn read(&mut self, id: RecordKey<'_>, cx: &Cx<'_>) -> Result<bool> {
-        let Taken::At(range) = self.ahead.take(&self.access.collection, id, cx)? else {
+        let Taken::At(place) = self.ahead.take(&self.access.collection, id, cx)? else {
             return Ok(false);
         };
         self.stats.docs_examined += 1;
         cx.examined_doc();
-        self.at = range;
+        self.at = place;
         if let Some(filter) = &self.filter {
             let doc = self.ahead.doc(&self.at);
             let matched = filter.matches(doc, &cx.matching(&self.arena))?;
@@ -286,7 +285,7 @@ impl Source for TextOr {
     fn save(&mut self) {
         self.held.park();
         self.ahead.forget_state();
-        self.at = 0..0;
+        self.at = Place::default();
         self.inputs.iter_mut().for_each(|input| input.save());
     }
 

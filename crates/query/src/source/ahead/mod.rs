@@ -5,30 +5,38 @@
 //!
 //! The first record is read alone, then 2, 4, 8, ... at once. A query for one document pays for one, and a query
 //! for a first batch of 101 pays for 101. Records that were read but never requested cost at most as much as the
-//! requested ones. If a limit tells how many documents are wanted, the first read has up to 32 of them.
+//! requested ones. If a limit tells how many documents are wanted, the first read has up to 32 of them. After
+//! some hundred records, a worker thread reads the half of them if a core is free.
 //!
-//! Memory: [`BYTES_MAX`] and one record; the branches of a merge share it.
+//! Memory: [`BYTES_MAX`] and two records; the branches of a merge share it.
+
+mod helped;
+mod part;
 
 use std::ops::Range;
 
 use nagi_bson::Doc;
 use nagi_error::Result;
-use nagi_store::{Collection, NearRecords, RECORDS_AT_ONCE, RecordBuf, RecordId, RecordKey};
+use nagi_store::{Collection, RECORDS_AT_ONCE, RecordId, RecordKey};
 
+use self::part::{Held, Part};
 use super::Cx;
-use crate::limits::RECORDS_AHEAD_MAX;
+use crate::limits::{RECORDS_AHEAD_MAX, RECORDS_HELPED_MAX};
 
 /// Limit of the bytes of records that a plan keeps before they are requested.
 const BYTES_MAX: usize = 1 << 20;
 
 /// Records that were read and are not yet taken.
 pub(crate) struct Ahead {
-    entries: Vec<(RecordId, Held)>,
+    /// The records in the order of the requests, each with its position in `sorted`.
+    entries: Vec<(RecordId, u32)>,
     /// Position of the next entry to take.
     next: usize,
-    /// The bytes of the records, one after another.
-    bytes: Vec<u8>,
-    /// End of the bytes of `entries`. A record that exceeded the memory may follow.
+    /// The ids in ascending order. The first part has read those before `split`, the second the others.
+    sorted: Vec<RecordId>,
+    split: usize,
+    parts: [Part; 2],
+    /// End of the bytes of the first part's records. A record that exceeded the memory may follow.
     end: usize,
     /// Number of records of the next read.
     step: usize,
@@ -39,23 +47,20 @@ pub(crate) struct Ahead {
     bytes_max: usize,
     /// Positions in `entries`, sorted by record; kept to reuse its memory.
     order: Vec<u32>,
-    sorted: Vec<RecordId>,
-    buf: RecordBuf,
-    near: NearRecords,
 }
 
-enum Held {
-    /// Not read, because it exceeded the memory.
-    Unread,
-    Gone,
-    At(Range<usize>),
+/// The location of a record's bytes.
+#[derive(Clone, Default)]
+pub(crate) struct Place {
+    part: usize,
+    range: Range<usize>,
 }
 
 /// The result for a requested record.
 pub(crate) enum Taken {
     /// It does not exist any more.
     Gone,
-    At(Range<usize>),
+    At(Place),
 }
 
 /// The number of records of the first read: one, or as many as one call of the engine reads if all of them are
@@ -74,16 +79,15 @@ impl Ahead {
         Ahead {
             entries: Vec::new(),
             next: 0,
-            bytes: Vec::new(),
+            sorted: Vec::new(),
+            split: 0,
+            parts: Default::default(),
             end: 0,
             step: first_step(wanted),
             record_bytes: 0,
             wanted,
             bytes_max: BYTES_MAX / (beside + 1),
             order: Vec::new(),
-            sorted: Vec::new(),
-            buf: RecordBuf::default(),
-            near: NearRecords::default(),
         }
     }
 
@@ -96,13 +100,18 @@ impl Ahead {
     pub(crate) fn step(&mut self, cx: &Cx<'_>) -> usize {
         let wanted = self.wanted.map_or(usize::MAX, |n| usize::try_from(n).unwrap_or(usize::MAX));
         let fitting = self.bytes_max / self.record_bytes.max(1);
-        let max = cx.env.interrupt().records_ahead_max();
+        let interrupt = cx.env.interrupt();
+        let max = match interrupt.records_ahead_max() {
+            // More at once only where a worker takes the half of them.
+            RECORDS_AHEAD_MAX if interrupt.may_help() => RECORDS_HELPED_MAX,
+            max => max,
+        };
         let step = self.step.min(wanted).min(fitting).min(max).max(1);
         self.step = match self.step {
             // A first batch is complete after 1 + 2 + ... + 32 + 38 = 101.
             32 => 38,
             38 => 64,
-            step => (step * 2).min(RECORDS_AHEAD_MAX),
+            step => (step * 2).min(RECORDS_HELPED_MAX),
         };
         step
     }
@@ -115,44 +124,29 @@ impl Ahead {
         cx: &Cx<'_>,
     ) -> Result<()> {
         self.forget();
-        self.entries.extend(ids.iter().map(|id| (id.clone(), Held::Unread)));
+        self.sort(ids);
+        if !self.read_by_two(collection, cx)? {
+            self.split = ids.len();
+            let (bytes_max, interrupt) = (self.bytes_max, cx.env.interrupt());
+            self.parts[0].read((cx.reader, collection), &self.sorted, bytes_max, interrupt)?;
+        }
+        self.end = self.parts[0].bytes.len();
+        let count: usize = self.parts.iter().map(Part::count).sum();
+        self.record_bytes = (self.end + self.parts[1].bytes.len()) / count.max(1);
+        Ok(())
+    }
+
+    /// Sets the entries, and their order by record.
+    fn sort(&mut self, ids: &[RecordId]) {
         self.order.clear();
         self.order.extend(0..ids.len() as u32);
         self.order.sort_unstable_by(|a, b| ids[*a as usize].cmp(&ids[*b as usize]));
         self.sorted.clear();
         self.sorted.extend(self.order.iter().map(|at| ids[*at as usize].clone()));
-        let mut done = 0;
-        for part in self.sorted.chunks(RECORDS_AT_ONCE) {
-            // Each of them may have to be read from disk.
-            cx.env.interrupt().check()?;
-            let (entries, bytes, order) = (&mut self.entries, &mut self.bytes, &self.order);
-            let (bytes_max, count) = (self.bytes_max, ids.len());
-            let visit = &mut |at: usize, doc: Option<Doc<'_>>| {
-                let held = &mut entries[order[done + at] as usize].1;
-                *held = match doc {
-                    None => Held::Gone,
-                    Some(_) if bytes.len() > bytes_max => Held::Unread,
-                    Some(doc) => {
-                        let start = bytes.len();
-                        if bytes.capacity() - start < doc.len() {
-                            // The others are taken to be as long, so that the buffer grows once.
-                            let rest = (count - done - at) * doc.len();
-                            bytes.reserve(rest.min(bytes_max).max(doc.len()));
-                        }
-                        bytes.extend_from_slice(doc.as_bytes());
-                        Held::At(start..bytes.len())
-                    }
-                };
-            };
-            self.near.records(cx.reader, collection, part, &mut self.buf, visit)?;
-            done += part.len();
-            if self.bytes.len() > self.bytes_max {
-                break;
-            }
+        self.entries.extend(ids.iter().map(|id| (id.clone(), 0)));
+        for (position, at) in self.order.iter().enumerate() {
+            self.entries[*at as usize].1 = position as u32;
         }
-        self.end = self.bytes.len();
-        self.record_bytes = self.end / done.max(1);
-        Ok(())
     }
 
     /// Takes the record `id`, which must come next among those that were read; records before it are skipped. If it
@@ -167,21 +161,26 @@ impl Ahead {
             *wanted = wanted.saturating_sub(1);
         }
         while self.next < self.entries.len() {
-            let (other, held) = &self.entries[self.next];
+            let (other, position) = &self.entries[self.next];
             self.next += 1;
             if *other != id {
                 continue;
             }
-            match held {
+            let position = *position as usize;
+            let (part, at) = match position.checked_sub(self.split) {
+                None => (0, position),
+                Some(at) => (1, at),
+            };
+            match self.parts[part].held(at) {
                 Held::Gone => return Ok(Taken::Gone),
-                Held::At(range) => return Ok(Taken::At(range.clone())),
+                Held::At(range) => return Ok(Taken::At(Place { part, range })),
                 Held::Unread => break,
             }
         }
         self.read_one(collection, id, cx)
     }
 
-    /// Reads a record into `bytes`, after those that are still to be taken.
+    /// Reads a record into the first part, after those that are still to be taken.
     fn read_one(
         &mut self,
         collection: &Collection,
@@ -191,31 +190,31 @@ impl Ahead {
         if self.is_empty() {
             self.forget();
         }
-        let Some(doc) = cx.reader.record(collection, id, &mut self.buf)? else {
+        let Part { bytes, buf, .. } = &mut self.parts[0];
+        let Some(doc) = cx.reader.record(collection, id, buf)? else {
             return Ok(Taken::Gone);
         };
-        self.bytes.truncate(self.end);
-        self.bytes.extend_from_slice(doc.as_bytes());
-        Ok(Taken::At(self.end..self.bytes.len()))
+        bytes.truncate(self.end);
+        bytes.extend_from_slice(doc.as_bytes());
+        Ok(Taken::At(Place { part: 0, range: self.end..bytes.len() }))
     }
 
     /// The document of the record taken last.
-    pub(crate) fn doc(&self, at: &Range<usize>) -> Doc<'_> {
-        Doc::trusted(&self.bytes[at.clone()])
+    pub(crate) fn doc(&self, at: &Place) -> Doc<'_> {
+        Doc::trusted(&self.parts[at.part].bytes[at.range.clone()])
     }
 
     /// Drops all records, because another snapshot will be read. The next reads are small again.
     pub(crate) fn forget_state(&mut self) {
         self.forget();
-        self.near.forget();
+        self.parts.iter_mut().for_each(Part::forget);
         self.step = first_step(self.wanted);
-        self.bytes = Vec::new();
     }
 
     fn forget(&mut self) {
         self.entries.clear();
         self.next = 0;
-        self.bytes.clear();
+        self.parts.iter_mut().for_each(Part::clear);
         self.end = 0;
     }
 }
