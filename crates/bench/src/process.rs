@@ -61,25 +61,27 @@ impl Server {
 
     /// Like [`Server::nagi`], with further options.
     pub(crate) fn nagi_with(program: &Path, dbpath: &Path, more: &[&str]) -> Outcome<Server> {
+        Server::nagi_under(&[], program, dbpath, more)
+    }
+
+    /// Like [`Server::nagi_with`], started by the program and the arguments `before`, such as those of valgrind.
+    pub(crate) fn nagi_under(
+        before: &[&str],
+        program: &Path,
+        dbpath: &Path,
+        more: &[&str],
+    ) -> Outcome<Server> {
         fs::create_dir_all(dbpath).map_err(failed("creating the data directory"))?;
         let port = free_port()?;
         let log = dbpath.with_extension("log");
         let (path, log) = (dbpath.to_string_lossy(), log.to_string_lossy());
         let port_text = port.to_string();
-        let mut args = vec![
-            "serve",
-            "--dbpath",
-            &path,
-            "--port",
-            &port_text,
-            "--bind_ip",
-            "127.0.0.1",
-            "--logpath",
-            &log,
-            "--logappend",
-        ];
+        let program_text = program.to_string_lossy();
+        let mut args: Vec<&str> = before.to_vec();
+        args.extend([&*program_text, "serve", "--dbpath", &path, "--port", &port_text]);
+        args.extend(["--bind_ip", "127.0.0.1", "--logpath", &log, "--logappend"]);
         args.extend(more);
-        Server::start(program, &args, port)
+        Server::start(Path::new(args[0]), &args[1..], port)
     }
 
     /// Starts a bare echo of `mode` that replies to every frame with `reply_bytes`. `program` is this program.

@@ -31,6 +31,7 @@ pub(crate) static TABLE: &[Row] = &[
             "[--nagi PATH] [--peer-nagi PATH] [--dbpath DIR] [--documents N] [--rounds N]",
             "[--only TEXT] [--server-option=--NAME=VALUE]...",
             "[--bare true] the storage engine alone does the same work",
+            "[--count true] instructions for a document, in valgrind; [--perf DIR] recordings for bench/flames.sh",
         ],
         run: breadth::run,
     },

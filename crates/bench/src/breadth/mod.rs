@@ -5,10 +5,13 @@
 //! servers; if the older one is built from commit 980636b, also the ratio to MongoDB 4.0.3, which was once measured
 //! beside that commit.
 //!
+//! `--count true` and `--perf DIR` show where the processor's time goes ([`profile`]).
+//!
 //! With `--bare true` the storage engine does the same work without a server ([`bare`]).
 mod bare;
 mod columns;
 pub(crate) mod data;
+mod profile;
 mod rows;
 
 use crate::args::{Args, Outcome, Problem, failed};
@@ -19,6 +22,7 @@ use crate::report;
 use crate::resident::resident_bytes;
 use data::DATABASE;
 use nagi_bson::{Doc, DocBuf, Value, doc};
+use profile::Profile;
 use rows::{CHANGED, DOCS, Over, ROWS, Row};
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
@@ -32,6 +36,7 @@ struct Side {
     connection: Connection,
     path: PathBuf,
     scale: u64,
+    profile: Profile,
 }
 
 /// What a turn took.
@@ -40,6 +45,8 @@ struct Turn {
     seconds: f64,
     cpu_s: f64,
     resident: u64,
+    /// For a document, if they are counted.
+    instructions: Option<f64>,
 }
 
 pub(crate) fn run(args: &Args) -> Outcome {
@@ -55,15 +62,23 @@ pub(crate) fn run(args: &Args) -> Outcome {
         return bare::run(&scratch.path.join("bare"), scale);
     }
     let options: Vec<&str> = args.all("server-option").collect();
+    let profile = Profile::of(args, &scratch.path)?;
+    let counts = matches!(profile, Profile::Instructions(_));
     let mut sides = Vec::new();
     if let Some(peer) = args.text("peer-nagi") {
-        sides.push(Side::start("old", Path::new(peer), &scratch, &options, scale)?);
+        sides.push(Side::start(
+            "old",
+            Path::new(peer),
+            &scratch,
+            &options,
+            (scale, &Profile::Nothing),
+        )?);
     }
-    sides.push(Side::start("new", &args.nagi()?, &scratch, &options, scale)?);
+    sides.push(Side::start("new", &args.nagi()?, &scratch, &options, (scale, &profile))?);
     if asked.iter().any(|row| row.over == Over::Docs || row.name == "$out") {
         sides.iter_mut().try_for_each(Side::fill)?;
     }
-    let mut table = vec![head()];
+    let mut table = vec![head(counts)];
     let mut progress = Progress::new("operations", asked.len() as u64);
     for (at, row) in asked.into_iter().enumerate() {
         progress.at(at as u64);
@@ -88,15 +103,15 @@ impl Side {
         program: &Path,
         scratch: &Scratch,
         options: &[&str],
-        scale: u64,
+        (scale, profile): (u64, &Profile),
     ) -> Outcome<Side> {
         let path = scratch.path.join(name);
         let mut more = vec!["--cacheSizeGB=2"];
         more.extend(options);
-        let server = Server::nagi_with(program, &path, &more)?;
+        let server = profile.start(program, &path, &more)?;
         let connection = Connection::open(&server.address)?;
         connection.be_patient(SILENCE_MAX)?;
-        Ok(Side { name, server, connection, path, scale })
+        Ok(Side { name, server, connection, path, scale, profile: profile.clone() })
     }
 
     fn fill(&mut self) -> Outcome {
@@ -145,6 +160,7 @@ impl Side {
     /// Runs the operation once. Building a request is not measured.
     fn turn(&mut self, row: &Row) -> Outcome<Turn> {
         self.prepare(row)?;
+        let recording = self.profile.begin(&self.server, row.name)?;
         let cpu = self.server.cpu_us();
         let mut time = Duration::ZERO;
         for request in (row.requests)(self.scale) {
@@ -156,9 +172,12 @@ impl Side {
                 .map_err(|why| Problem::Failed(format!("{}: {}: {why}", self.name, row.name)))?;
             time += begin.elapsed();
         }
+        let cpu = self.server.cpu_us().saturating_sub(cpu);
+        let instructions = self.profile.end(recording, &self.server)?;
         Ok(Turn {
+            instructions: instructions.map(|sum| sum as f64 / row.documents(self.scale) as f64),
             seconds: time.as_secs_f64(),
-            cpu_s: self.server.cpu_us().saturating_sub(cpu) as f64 / 1e6,
+            cpu_s: cpu as f64 / 1e6,
             resident: resident_bytes(self.server.id()).unwrap_or(0),
         })
     }
@@ -196,10 +215,21 @@ fn median(turns: &[Turn]) -> Turn {
     turns[turns.len() / 2]
 }
 
-fn head() -> Vec<String> {
-    ["operation", "old ms", "new ms", "ratio", "CPU", "MongoDB", "CPU", "aim", "old MB", "new MB"]
-        .map(str::to_owned)
-        .to_vec()
+fn head(counts: bool) -> Vec<String> {
+    let names = [
+        "operation",
+        "old ms",
+        "new ms",
+        "ratio",
+        "CPU",
+        "MongoDB",
+        "CPU",
+        "aim",
+        "old MB",
+        "new MB",
+    ];
+    let more = counts.then_some("instructions a document");
+    names.into_iter().chain(more).map(str::to_owned).collect()
 }
 
 fn cells(row: &Row, sides: &[Turn]) -> Vec<String> {
@@ -210,7 +240,7 @@ fn cells(row: &Row, sides: &[Turn]) -> Vec<String> {
     let text = |number: Option<f64>, digits: usize| {
         number.map_or_else(|| "-".to_owned(), |number| format!("{number:.digits$}"))
     };
-    vec![
+    let mut cells = vec![
         row.name.to_owned(),
         text(old.map(|old| old.seconds * 1e3), 0),
         text(Some(new.seconds * 1e3), 0),
@@ -221,5 +251,7 @@ fn cells(row: &Row, sides: &[Turn]) -> Vec<String> {
         text(Some(row.aim), 1),
         text(old.map(|old| old.resident as f64 / MEGABYTE), 0),
         text(Some(new.resident as f64 / MEGABYTE), 0),
-    ]
+    ];
+    cells.extend(new.instructions.map(|count| format!("{count:.0}")));
+    cells
 }

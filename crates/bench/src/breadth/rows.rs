@@ -31,8 +31,17 @@ pub(super) struct Row {
     /// The ratio to MongoDB that Nagi aims at.
     pub(super) aim: f64,
     pub(super) over: Over,
+    /// The operation is about all documents divided by this.
+    part: u64,
     /// The requests, given the number of documents of `DOCS`. A cursor is read to its end.
     pub(super) requests: fn(u64) -> Box<dyn Iterator<Item = DocBuf>>,
+}
+
+impl Row {
+    /// The documents that are read, returned or written, given the number of documents of `DOCS`.
+    pub(super) fn documents(&self, scale: u64) -> u64 {
+        scale / self.part
+    }
 }
 
 /// In the order in which they run.
@@ -74,7 +83,8 @@ pub(super) static ROWS: &[Row] = &[
     }),
     row("index range of 1 %, fetched", (1.0, 1.0), 2.0, |_| {
         one(find(doc! { "thousand": { "$gte": 100, "$lt": 110 } }))
-    }),
+    })
+    .of_part(100),
     row("ranges of 50 by _id", (0.84, 0.77), 2.0, |n| {
         let mut random = Random::new(3);
         Box::new((0..n / 50).map(move |_| {
@@ -90,10 +100,12 @@ pub(super) static ROWS: &[Row] = &[
             let filter = doc! { "_id": (random.below(n) as i64) };
             doc! { "find": DOCS, "filter": (filter.as_doc()), "limit": 1, "$db": DATABASE }
         }))
-    }),
+    })
+    .of_part(10),
     changing("single inserts", Over::Empty, (0.9, 1.14), 1.5, |n| {
         Box::new((0..n / 10).map(|id| insert(CHANGED, id, id + 1)))
-    }),
+    })
+    .of_part(10),
     changing("insertMany in batches of 1,000", Over::Empty, (1.24, 1.01), 1.5, |n| {
         Box::new((0..n).step_by(BATCH as usize).map(move |at| insert(CHANGED, at, at + BATCH)))
     }),
@@ -107,7 +119,8 @@ pub(super) static ROWS: &[Row] = &[
                 doc! { "q": { "_id": id }, "u": { "$inc": { "count": 1 } } }
             })
         }))
-    }),
+    })
+    .of_part(50),
     changing("bulkWrite of deleteOne by _id", Over::New(1), (0.23, 0.14), 2.0, |n| {
         let mut random = Random::new(9);
         Box::new((0..n / 50_000).map(move |_| {
@@ -115,7 +128,8 @@ pub(super) static ROWS: &[Row] = &[
                 doc! { "q": { "_id": id }, "limit": 1 }
             })
         }))
-    }),
+    })
+    .of_part(50),
     changing("updateMany $inc, all", Over::New(1), (0.14, 0.28), 2.0, |_| {
         one(update_many(doc! {}, doc! { "$inc": { "count": 1 } }))
     }),
@@ -130,10 +144,12 @@ pub(super) static ROWS: &[Row] = &[
             doc! { "hundred": { "$lt": 10 } },
             doc! { "$inc": { "thousand": 1, "random": 1 } },
         ))
-    }),
+    })
+    .of_part(10),
     changing("deleteMany of half", Over::New(1), (0.12, 0.29), 2.0, |_| {
         one(delete_many(doc! { "ten": { "$lt": 5 } }))
-    }),
+    })
+    .of_part(2),
 ];
 
 const fn row(
@@ -142,7 +158,7 @@ const fn row(
     aim: f64,
     requests: fn(u64) -> Box<dyn Iterator<Item = DocBuf>>,
 ) -> Row {
-    Row { name, mongodb: Some(mongodb), aim, over: Over::Docs, requests }
+    Row { name, mongodb: Some(mongodb), aim, over: Over::Docs, part: 1, requests }
 }
 
 const fn changing(
@@ -152,7 +168,14 @@ const fn changing(
     aim: f64,
     requests: fn(u64) -> Box<dyn Iterator<Item = DocBuf>>,
 ) -> Row {
-    Row { name, mongodb: Some(mongodb), aim, over, requests }
+    Row { name, mongodb: Some(mongodb), aim, over, part: 1, requests }
+}
+
+impl Row {
+    const fn of_part(mut self, part: u64) -> Row {
+        self.part = part;
+        self
+    }
 }
 
 fn one(request: DocBuf) -> Box<dyn Iterator<Item = DocBuf>> {
