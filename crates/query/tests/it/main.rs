@@ -3,6 +3,7 @@
 #![allow(clippy::unwrap_used, reason = "tests")]
 
 mod ahead;
+mod ahead_by_two;
 mod any_plan;
 mod any_plan_kinds;
 mod any_plan_writes;
