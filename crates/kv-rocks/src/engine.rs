@@ -780,6 +780,10 @@ impl Tuning for Rocks {
         all.saturating_sub(self.core.warm_up.blocks())
     }
 
+    fn cached_data_bytes(&self) -> u64 {
+        self.core.db.data.bytes()
+    }
+
     fn stats(&self, visit: &mut dyn FnMut(&'static str, i64)) {
         let core = &*self.core;
         let ring_buffer =

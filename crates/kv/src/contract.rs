@@ -184,6 +184,12 @@ pub trait Tuning: Send + Sync {
         0
     }
 
+    /// Bytes that the documents and index keys would take in the cache, without what was dropped. An estimate that is
+    /// some seconds old; cheap. Zero if it is not known.
+    fn cached_data_bytes(&self) -> u64 {
+        0
+    }
+
     /// Gauges and counters by name ("cache_bytes", "disk_bytes", ...), sorted by name.
     fn stats(&self, visit: &mut dyn FnMut(&'static str, i64));
 }

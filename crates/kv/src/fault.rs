@@ -410,6 +410,10 @@ impl Tuning for Faulty {
         self.inner.blocks_read()
     }
 
+    fn cached_data_bytes(&self) -> u64 {
+        self.inner.cached_data_bytes()
+    }
+
     fn stats(&self, visit: &mut dyn FnMut(&'static str, i64)) {
         self.inner.stats(visit);
     }

@@ -11,7 +11,9 @@
 //!
 //! While reads go to the disk, the record cache halves its share if `worth` is low, grows by one step if `worth` is
 //! high, and keeps its share in between. While no reads go to the disk, it grows as long as that helps. If growing
-//! causes disk reads, it shrinks again and stays below that share (the ceiling) for some time.
+//! causes disk reads, it shrinks again and stays below that share (the ceiling) for some time. It does not grow into
+//! memory that the blocks of all data need, if they can have it: on a slow disk what the blocks lose costs thousands
+//! of times what the documents gain.
 //!
 //!   move --> wait until the moved memory was filled again --> watch --> judge --> move ...
 //!
@@ -52,6 +54,29 @@ const DOCUMENT_BYTES: u64 = 1024;
 const FILLING_MS_MAX: i64 = 20_000;
 /// Misses before the first judgement: the caches start empty.
 const FIRST_MISSES: u64 = 100_000;
+
+/// The blocks of all data fit if they have this many percent of its size: indexes, filters and what a compaction
+/// writes before its input is gone need more than the data.
+const ROOM_PERCENT: u64 = 125;
+
+/// Sizes in bytes.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Memory {
+    /// Both caches together.
+    pub(crate) caches: u64,
+    /// The blocks of all data; 0 if it is not known.
+    pub(crate) data: u64,
+}
+
+impl Memory {
+    /// The greatest share of documents with which the blocks of all data fit; any share if they do not fit anyway.
+    fn most_permille(self) -> u32 {
+        let needed = self.data / 100 * ROOM_PERCENT;
+        let left = self.caches.saturating_sub(needed) / (self.caches / 1000).max(1);
+        let left = u32::try_from(left).unwrap_or(MOST_PERMILLE).min(MOST_PERMILLE);
+        if left < LEAST_PERMILLE { MOST_PERMILLE } else { left }
+    }
+}
 
 /// Running totals.
 #[derive(Clone, Copy, Default, Debug)]
@@ -132,8 +157,13 @@ impl PartitionBoundary {
         self.permille
     }
 
-    /// Takes the current totals; returns true if the share has changed. `bytes`: the size of all caches together.
-    pub(crate) fn look(&mut self, seen: Seen, bytes: u64, now_ms: i64) -> bool {
+    /// Takes the current totals; returns true if the share has changed.
+    pub(crate) fn look(&mut self, seen: Seen, memory: Memory, now_ms: i64) -> bool {
+        let most = memory.most_permille();
+        if self.permille > most && seen.since(self.since).disk() <= DISK_FELT {
+            // The data has grown. What the blocks need then is given back before they miss it.
+            return self.go(most, memory.caches, now_ms);
+        }
         let now = seen.since(self.since);
         let long = now_ms - self.since_ms >= WATCHED_MS && now.reads() >= WATCHED_READS_MIN;
         let filled = |(misses, until)| now.misses >= misses || now_ms >= until;
@@ -145,15 +175,15 @@ impl PartitionBoundary {
             }
             Phase::Watching if long || now.reads() >= WATCHED_READS => {
                 (self.since, self.since_ms) = (seen, now_ms);
-                let target = self.judge(now);
-                self.go(target, bytes, now_ms)
+                let target = self.judge(now, most);
+                self.go(target, memory.caches, now_ms)
             }
             _ => false,
         }
     }
 
-    /// The share that the figures suggest.
-    fn judge(&mut self, now: Seen) -> u32 {
+    /// The share that the figures suggest. Without disk reads it grows to `most` only.
+    fn judge(&mut self, now: Seen, most: u32) -> u32 {
         self.ceiling_looks += 1;
         if self.ceiling_looks > CEILING_LOOKS {
             self.ceiling = MOST_PERMILLE;
@@ -170,7 +200,7 @@ impl PartitionBoundary {
             return self.permille.saturating_sub(less).max(LEAST_PERMILLE);
         }
         let gains = disk < DISK_NONE && now.answered() < ENOUGH;
-        if gains && more <= self.ceiling { more } else { self.permille }
+        if gains && more <= self.ceiling.min(most) { more } else { self.permille }
     }
 
     /// Sets the share; returns true if it has changed.
@@ -198,6 +228,17 @@ mod tests {
 
     /// Runs some million reads with a little noise. Returns the final share and the number of steps.
     fn settle(split: &mut PartitionBoundary, seen: &mut Seen, model: Model<'_>) -> (u32, u32) {
+        settle_beside(split, seen, model, 0)
+    }
+
+    /// The same with data of so many bytes.
+    fn settle_beside(
+        split: &mut PartitionBoundary,
+        seen: &mut Seen,
+        model: Model<'_>,
+        data: u64,
+    ) -> (u32, u32) {
+        let memory = Memory { caches: CACHES, data };
         let (mut steps, mut noise) = (0, 7_u64);
         for _ in 0..4000 {
             let (documents, blocks) = model(f64::from(split.permille()) / 1000.0);
@@ -207,7 +248,7 @@ mod tests {
             seen.hits += (reads * documents) as u64;
             seen.misses += LOOK_EACH;
             seen.disk_reads += (LOOK_EACH as f64 * (1.0 - blocks).max(0.0) * jitter) as u64;
-            steps += u32::from(split.look(*seen, CACHES, 0));
+            steps += u32::from(split.look(*seen, memory, 0));
         }
         (split.permille(), steps)
     }
@@ -247,6 +288,19 @@ mod tests {
         let mut split = PartitionBoundary::new();
         let (permille, _) = settle(&mut split, &mut Seen::default(), &uniform(2.2));
         assert!((350..=560).contains(&permille), "{permille}");
+    }
+
+    #[test]
+    fn documents_leave_the_room_that_all_blocks_need() {
+        let mut split = PartitionBoundary::new();
+        let mut seen = Seen::default();
+        for (percent, least, most) in [(45, 400, 438), (70, 85, 125), (60, 200, 250), (78, 20, 25)]
+        {
+            let data = CACHES / 100 * percent;
+            let part = 100.0 / percent as f64;
+            let (permille, _) = settle_beside(&mut split, &mut seen, &uniform(part), data);
+            assert!((least..=most).contains(&permille), "{percent} {permille}");
+        }
     }
 
     #[test]

@@ -5,7 +5,7 @@ use parking_lot::Mutex;
 
 use crate::{
     clock,
-    partition_boundary::{FIRST_PERMILLE, PartitionBoundary, Seen},
+    partition_boundary::{FIRST_PERMILLE, Memory, PartitionBoundary, Seen},
     store::{Shared, Store},
 };
 
@@ -92,13 +92,13 @@ impl Store {
         }
         let (hits, misses) = cache.reads();
         let seen = Seen { hits, misses, disk_reads: self.engine.blocks_read() };
-        let bytes = state.bytes;
-        if state.boundary.look(seen, bytes, clock::now_ms()) {
+        let memory = Memory { caches: state.bytes, data: self.engine.cached_data_bytes() };
+        if state.boundary.look(seen, memory, clock::now_ms()) {
             log::debug!(target: "STORAGE", id = 7_702_019,
                 documentsPermille = state.boundary.permille();
                 "Changed the share of whole documents in the caches");
         }
-        if state.wanted().abs_diff(state.records) > bytes / 1000 {
+        if state.wanted().abs_diff(state.records) > memory.caches / 1000 {
             state.approach(&self.shared);
         }
     }
