@@ -165,6 +165,8 @@ fn serve(
 fn serve_data(options: &Options, args: &[String], log: &Arc<Log>) -> Result<(), Failure> {
     let budget = Budget::new(memory::budget_bytes(options));
     let (blocks, records) = memory::cache_bytes(options);
+    log::info!(target: "STORAGE", id = 8200045, budgetBytes = memory::budget_bytes(options),
+        blockCacheBytes = blocks, recordCacheBytes = records; "Memory budget");
     let engine = engine::open(options, blocks).map_err(|error| match &error {
         nagi_kv::Error::Corrupt(_) => {
             let advice = "start once with --repair to save what can be read";

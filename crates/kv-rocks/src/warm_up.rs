@@ -104,8 +104,11 @@ impl WarmUp {
                 }
             }
         }
-        log::debug!(target: "STORAGE", id = 7_702_090, bytes = self.bytes() - before_bytes,
-            durationMillis = begin.elapsed().as_millis() as u64; "The cache is warm");
+        let (bytes, millis) = (self.bytes() - before_bytes, begin.elapsed().as_millis() as u64);
+        if bytes > 0 {
+            log::info!(target: "STORAGE", id = 7_702_090, bytes = bytes, durationMillis = millis;
+                "Read data into the cache");
+        }
         true
     }
 

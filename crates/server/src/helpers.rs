@@ -17,6 +17,8 @@ pub(crate) struct Helpers {
     out: AtomicI64,
     /// Consecutive polls that found more work than cores.
     busy_looks: AtomicI64,
+    /// Workers since the start.
+    begun: AtomicI64,
 }
 
 impl Helpers {
@@ -26,7 +28,12 @@ impl Helpers {
     }
 
     fn with_cores(cores: i64) -> Helpers {
-        Helpers { cores, out: AtomicI64::new(0), busy_looks: AtomicI64::new(0) }
+        Helpers {
+            cores,
+            out: AtomicI64::new(0),
+            busy_looks: AtomicI64::new(0),
+            begun: AtomicI64::new(0),
+        }
     }
 
     /// Reserves a core for a worker if one is free. The caller's own request already has one.
@@ -34,6 +41,7 @@ impl Helpers {
         let before = self.out.fetch_add(1, Relaxed);
         if working(tickets).max(1) + before < self.cores {
             self.busy_looks.store(0, Relaxed);
+            self.begun.fetch_add(1, Relaxed);
             return true;
         }
         self.end();
@@ -47,6 +55,11 @@ impl Helpers {
             return true;
         }
         self.busy_looks.fetch_add(1, Relaxed) + 1 < BUSY_LOOKS_MAX
+    }
+
+    /// Workers at present, and since the start.
+    pub(crate) fn counts(&self) -> (i64, i64) {
+        (self.out.load(Relaxed), self.begun.load(Relaxed))
     }
 
     /// Releases a worker's core.

@@ -40,6 +40,9 @@ fn places(collection: &Collection) -> impl Iterator<Item = Place> {
     std::iter::once(records).chain(indexes)
 }
 
+/// A short key and a record number.
+const INDEX_ENTRY_BYTES: i64 = 16;
+
 impl Store {
     /// Makes every acknowledged write durable. One sync of the log.
     pub fn flush(&self) -> Result<()> {
@@ -84,8 +87,11 @@ impl Store {
             let signed = |bytes: u64| i64::try_from(bytes).unwrap_or(i64::MAX);
             (signed(size.bytes), signed(size.reclaimable_bytes))
         });
+        // The engine's estimate of few entries in memory may be 0. They are not compressed there.
+        let in_memory = |bytes: i64, entries: i64| if bytes > 0 { bytes } else { entries };
         let stats = collections.iter().map(|collection| {
             let (storage_bytes, free_bytes) = sizes.next().unwrap_or_default();
+            let storage_bytes = in_memory(storage_bytes, collection.data_bytes());
             let mut stats = CollectionStats {
                 count: collection.count(),
                 data_bytes: collection.data_bytes(),
@@ -95,6 +101,7 @@ impl Store {
             };
             for index in &collection.indexes {
                 let (bytes, free_bytes) = sizes.next().unwrap_or_default();
+                let bytes = in_memory(bytes, collection.count() * INDEX_ENTRY_BYTES);
                 stats.index_bytes.push((index.spec.name.clone(), bytes));
                 stats.index_free_bytes.push(free_bytes);
             }

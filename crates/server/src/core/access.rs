@@ -178,7 +178,8 @@ pub(crate) fn collection<'a>(request: &Request<'a>) -> Option<&'a str> {
     })
 }
 
-/// The error of a request that is not allowed. It shows the request without secrets, truncated if it is large.
+/// Logs and returns the error of a request that is not allowed. It shows the request without secrets, truncated if it
+/// is large.
 pub(crate) fn refusal(request: &Request<'_>) -> Error {
     let shown = crate::printable::printable(request.body, request.command.secret);
     let shown = match shown.as_doc().element("$db") {
@@ -188,10 +189,13 @@ pub(crate) fn refusal(request: &Request<'_>) -> Error {
             doc.put("$db", request.db);
         }),
     };
-    err!(
+    let error = err!(
         Code::UNAUTHORIZED,
         "not authorized on {} to execute command {}",
         request.db,
         shown.as_doc()
-    )
+    );
+    log::info!(target: "ACCESS", id = 20_436, error = error.message(), codeName = "Unauthorized";
+        "Checking authorization failed");
+    error
 }

@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
 
 use nagi_bson::{DocBuf, DocWriter, Value, json};
-use nagi_error::{Code, Result, bail};
+use nagi_error::Result;
 
 use crate::core::server::Server;
 use crate::logging::COMPONENTS;
@@ -12,8 +12,8 @@ use crate::settings::params::{
     Effect::Told,
     Kind::{Bool, Double, Int, List, Special, Text, Word},
     PARAMETERS, Parameters,
-    SetAt::{Both, Never, Startup},
-    find, is_default, set_verbosity,
+    SetAt::{Both, Startup},
+    check_run_time, find, is_default, set_verbosity,
 };
 
 impl Parameters {
@@ -46,22 +46,18 @@ impl Parameters {
 
     /// Runs `setParameter`: checks, stores and applies the value.
     pub(crate) fn set(&self, server: &Arc<Server>, index: usize, value: Value<'_>) -> Result<()> {
+        check_run_time(index)?;
         let param = &PARAMETERS[index];
-        match param.set_at {
-            Both => {}
-            Startup | Never => {
-                bail!(Code::ILLEGAL_OPERATION, "not allowed to change [{}] at runtime", param.name)
-            }
-        }
         if let ("logComponentVerbosity", Value::Doc(spec)) = (param.name, value) {
             return set_verbosity(Some(&server.log), "", spec);
         }
         self.store_value(index, value)?;
-        self.apply(server, index);
+        self.apply(server, index, false);
         Ok(())
     }
 
-    fn apply(&self, server: &Server, index: usize) {
+    /// `at_start`: a shell is to show what is logged as a warning of the start.
+    fn apply(&self, server: &Server, index: usize, at_start: bool) {
         let name = PARAMETERS[index].name;
         match name {
             "jsHeapLimitMB" => {
@@ -85,14 +81,14 @@ impl Parameters {
             }
             _ => {
                 if let Told(instead) = PARAMETERS[index].effect {
-                    self.tell(server, index, instead);
+                    self.tell(server, index, instead, at_start);
                 }
             }
         }
     }
 
     /// Logs which setting applies instead of a parameter that has no effect.
-    fn tell(&self, server: &Server, index: usize, instead: &str) {
+    fn tell(&self, server: &Server, index: usize, instead: &str, at_start: bool) {
         let param = &PARAMETERS[index];
         let texts = self.texts.read();
         let value = match param.kind {
@@ -103,14 +99,19 @@ impl Parameters {
             Special => return,
         };
         if !is_default(param.kind, value) {
-            let attr = DocBuf::build(|doc| doc.put("parameter", param.name));
-            server.log.startup_warning("CONTROL", 8_200_043, instead, attr.as_doc());
+            let text = format!("{}: {instead}", param.name);
+            if at_start {
+                let attr = DocBuf::build(|doc| doc.put("parameter", param.name));
+                server.log.startup_warning("CONTROL", 8_200_043, &text, attr.as_doc());
+            } else {
+                log::warn!(target: "CONTROL", id = 8_200_044, parameter = param.name; "{text}");
+            }
         }
     }
 
     /// Applies all values once, at the start.
     pub(crate) fn apply_all(&self, server: &Arc<Server>) {
-        (0..PARAMETERS.len()).for_each(|index| self.apply(server, index));
+        (0..PARAMETERS.len()).for_each(|index| self.apply(server, index, true));
     }
 }
 

@@ -146,6 +146,17 @@ pub(crate) fn find(name: &str) -> Option<usize> {
     PARAMETERS.binary_search_by(|row| row.name.cmp(name)).ok()
 }
 
+/// Fails for a parameter that can only be set at the start, or not at all.
+pub(crate) fn check_run_time(index: usize) -> Result<()> {
+    let param = &PARAMETERS[index];
+    match param.set_at {
+        Both => Ok(()),
+        Startup | Never => {
+            bail!(Code::ILLEGAL_OPERATION, "not allowed to change [{}] at runtime", param.name)
+        }
+    }
+}
+
 /// The position of `name`, computed at compile time, for parameters that every request reads.
 pub(crate) const fn position(name: &str) -> usize {
     let mut index = 0;

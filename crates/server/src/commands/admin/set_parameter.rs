@@ -1,4 +1,4 @@
-//! `setParameter`: sets one server parameter.
+//! `setParameter`: sets server parameters.
 
 use crate::core::command::prelude::*;
 use crate::request::is_generic;
@@ -7,7 +7,7 @@ use crate::settings::params;
 pub(in crate::commands) static SET_PARAMETER: Command = Command {
     facts: Facts {
         name: "setParameter",
-        help: "Sets a server parameter.",
+        help: "Sets server parameters.",
         admin_only: true,
         ..Facts::ROW
     },
@@ -16,22 +16,34 @@ pub(in crate::commands) static SET_PARAMETER: Command = Command {
     ..Command::ROW
 };
 
+/// All names are checked before the first parameter is set, as in MongoDB. `was` is shown if there is only one.
 fn run(cx: &mut Context<'_>, req: &Request<'_>, out: &mut DocWriter<'_>) -> Result<()> {
-    let mut settings = req.body.iter().skip(1).filter(|e| !is_generic(e.name()));
-    let Some(setting) = settings.next() else {
+    let settings = || req.body.iter().skip(1).filter(|e| !is_generic(e.name()));
+    let params = &cx.server.settings.params;
+    let mut rows = Vec::new();
+    for setting in settings() {
+        let Some(index) = params::find(setting.name()) else {
+            bail!(
+                Code::INVALID_OPTIONS,
+                "attempted to set unrecognized parameter [{}], use help:true to see options ",
+                setting.name()
+            );
+        };
+        params::check_run_time(index)?;
+        rows.push(index);
+    }
+    if rows.is_empty() {
         bail!(Code::INVALID_OPTIONS, "no option found to set, use help:true to see options ");
-    };
-    let Some(index) = params::find(setting.name()) else {
-        bail!(
-            Code::INVALID_OPTIONS,
-            "attempted to set unrecognized parameter [{}], use help:true to see options ",
-            setting.name()
-        );
-    };
-    let before = DocBuf::build(|w| cx.server.settings.params.write(cx.server, index, w));
-    cx.server.settings.params.set(cx.server, index, setting.value())?;
-    out.put("was", before.as_doc().first().map_or(Value::Missing, |e| e.value()));
-    log::info!(target: "COMMAND", id = 23_435, parameter = setting.name(),
-        newValue = setting.value().to_string(); "Successfully set parameter");
+    }
+    let only = rows.len() == 1;
+    for (setting, index) in settings().zip(rows) {
+        let before = DocBuf::build(|w| params.write(cx.server, index, w));
+        params.set(cx.server, index, setting.value())?;
+        if only {
+            out.put("was", before.as_doc().first().map_or(Value::Missing, |e| e.value()));
+        }
+        log::info!(target: "COMMAND", id = 23_435, parameter = setting.name(),
+            newValue = setting.value().to_string(); "Successfully set parameter");
+    }
     Ok(())
 }

@@ -451,4 +451,9 @@ fn nagi(server: &Server, out: &mut DocWriter<'_>) {
         doc.put("rests", server.metrics.job_rests.get());
         doc.put("restMicros", server.metrics.job_rest_micros.get());
     });
+    out.doc("parallelReads", |doc| {
+        let (open, total) = server.clients.helpers.counts();
+        doc.put("open", open);
+        doc.put("total", total);
+    });
 }
