@@ -7,7 +7,7 @@ use nagi_bson::{DocBuf, DocWriter, Value, json};
 use nagi_error::Result;
 
 use crate::core::server::Server;
-use crate::logging::COMPONENTS;
+use crate::logging::{COMPONENTS, Severity};
 use crate::settings::params::{
     Effect::Told,
     Kind::{Bool, Double, Int, List, Special, Text, Word},
@@ -100,11 +100,11 @@ impl Parameters {
         };
         if !is_default(param.kind, value) {
             let text = format!("{}: {instead}", param.name);
-            if at_start {
-                let attr = DocBuf::build(|doc| doc.put("parameter", param.name));
-                server.log.startup_warning("CONTROL", 8_200_043, &text, attr.as_doc());
-            } else {
-                log::warn!(target: "CONTROL", id = 8_200_044, parameter = param.name; "{text}");
+            let attr = DocBuf::build(|doc| doc.put("parameter", param.name));
+            let log = &server.log;
+            match at_start {
+                true => log.startup_warning("CONTROL", 8_200_043, &text, attr.as_doc()),
+                false => log.write(Severity::Warning, "CONTROL", 8_200_044, &text, attr.as_doc()),
             }
         }
     }

@@ -348,15 +348,56 @@ fn parameters_without_effect_say_what_holds_instead() {
         let set = format!("{{setParameter: 1, {name}: {value}}}");
         let set = client.run("admin", json::parse(&set).unwrap().as_doc());
         assert!(is_ok(&set), "{name}: {set:?}");
-        let log = client.run("admin", doc! { "getLog": "startupWarnings" }.as_doc());
-        let lines = log.get("log").as_array().unwrap_or(Array::EMPTY);
-        let mut lines = lines.iter().filter_map(|line| line.as_str());
-        let quoted = format!("\"{name}\"");
-        assert!(lines.any(|line| line.contains(told) && line.contains(&quoted)), "{name}: {log:?}");
+        let log = |client: &mut Client, which: &str| {
+            let log = client.run("admin", doc! { "getLog": which }.as_doc());
+            let lines = log.get("log").as_array().unwrap_or(Array::EMPTY);
+            let mut lines = lines.iter().filter_map(|line| line.as_str());
+            lines.any(|line| line.contains(told) && line.contains(&format!("\"{name}: ")))
+        };
+        assert!(log(&mut client, "global"), "{name}");
+        // Shells show those as warnings of the start.
+        assert!(!log(&mut client, "startupWarnings"), "{name}");
     }
     let bad = doc! { "setParameter": 1, "internalQueryFrameworkControl": "sbe" };
     let refused = client.run("admin", bad.as_doc());
     assert_eq!(refused.get("code"), Value::Int32(2), "{refused:?}");
+}
+
+#[test]
+fn several_parameters_are_set_at_once() {
+    let mut client = Client::new(&server());
+    let mut set = |body: &str| client.run("admin", json::parse(body).unwrap().as_doc());
+    let read = "{getParameter: 1, ttlMonitorSleepSecs: 1, cursorTimeoutMillis: 1}";
+    let values = |reply: &DocBuf| {
+        (number(reply, &["ttlMonitorSleepSecs"]), number(reply, &["cursorTimeoutMillis"]))
+    };
+    let both = set("{setParameter: 1, ttlMonitorSleepSecs: 70, cursorTimeoutMillis: 9000}");
+    assert!(is_ok(&both) && both.get("was").is_missing(), "{both:?}");
+    assert_eq!(values(&set(read)), (70, 9000));
+    // Nothing is set if a name is unknown, or can be set at the start only.
+    for (bad, code) in [("noSuchThing: 1", 72), ("maxSessions: 5", 20)] {
+        let refused = set(&format!("{{setParameter: 1, ttlMonitorSleepSecs: 80, {bad}}}"));
+        assert_eq!(number(&refused, &["code"]), code, "{refused:?}");
+        assert_eq!(values(&set(read)), (70, 9000));
+    }
+    let refused = set("{setParameter: 1, ttlMonitorSleepSecs: 80, cursorTimeoutMillis: 'x'}");
+    assert!(!is_ok(&refused));
+    assert_eq!(values(&set(read)), (80, 9000));
+    let one = set("{setParameter: 1, ttlMonitorSleepSecs: 60, comment: 'back'}");
+    assert_eq!(number(&one, &["was"]), 80);
+}
+
+#[test]
+fn few_documents_in_memory_have_a_size() {
+    let mut client = Client::new(&server());
+    client.shell("{insert: 'c', documents: [{_id: 1, a: 1}, {_id: 2, a: 1}]}");
+    let positive = |value| nagi_bson::number::as_f64(value).is_some_and(|n| n > 0.0);
+    let stats = client.shell("{dbStats: 1}");
+    for field in ["storageSize", "indexSize", "totalSize"] {
+        assert!(positive(stats.get(field)), "{stats:?}");
+    }
+    let listed = client.run("admin", doc! { "listDatabases": 1 }.as_doc());
+    assert!(positive(listed.get("totalSize")), "{listed:?}");
 }
 
 #[test]
