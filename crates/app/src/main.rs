@@ -47,11 +47,12 @@ fn main() -> ExitCode {
         Some("backup") => backup::run(&args[1..]),
         Some("restore") => backup::run_restore(&args[1..]),
         Some("doctor") => doctor::run(&args[1..]),
-        Some("help") => {
-            print(&options::help());
-            ExitCode::SUCCESS
-        }
+        Some("help") => help(args.get(1).map(String::as_str)),
         Some("version") => {
+            if args.iter().any(|arg| arg == "--help" || arg == "-h") {
+                print("nagi version: prints the version of this program");
+                return ExitCode::SUCCESS;
+            }
             if let Some(more) = args.get(1) {
                 say(&format!("nagi version takes no arguments, not '{more}'"));
                 return ExitCode::from(2);
@@ -62,14 +63,31 @@ fn main() -> ExitCode {
         Some("serve") => serve::run(&args[1..]),
         None => serve::run(&[]),
         Some(flag) if flag.starts_with('-') => serve::run(&args),
-        Some(other) => {
-            say(&format!(
-                "unknown command '{other}'{}; nagi help lists the commands and options",
-                options::meant_command(other)
-            ));
-            ExitCode::from(2)
-        }
+        Some(other) => unknown(other),
     }
+}
+
+/// Prints the help of a command, or of all.
+fn help(command: Option<&str>) -> ExitCode {
+    match command {
+        None | Some("serve") => print(&options::help()),
+        Some("backup" | "restore") => print(backup::HELP),
+        Some("doctor") => return doctor::run(&["--help".to_owned()]),
+        Some("version") => print("nagi version: prints the version of this program"),
+        Some(other) => return unknown(other),
+    }
+    ExitCode::SUCCESS
+}
+
+fn unknown(command: &str) -> ExitCode {
+    let meant = match command {
+        "repair" => {
+            "; a data directory is repaired by 'nagi serve --repair --dbpath DIR'".to_owned()
+        }
+        _ => options::meant_command(command),
+    };
+    say(&format!("unknown command '{command}'{meant}; nagi help lists the commands and options"));
+    ExitCode::from(2)
 }
 
 /// Prints one line to standard error, for messages before there is a log.

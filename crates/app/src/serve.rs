@@ -141,10 +141,24 @@ fn serve(
         // An operator who specifies a data directory with data expects to see them.
         return serve_data(&engine::settle(options).map_err(refused)?, args, log);
     }
-    let folder_lock = take_folder(Path::new(&options.db_path))?;
+    let folder = Path::new(&options.db_path);
+    let is_new =
+        folder.is_dir() && nagi_kv_disk::marker::engine_of(folder).is_ok_and(|e| e.is_none());
+    if options.repair && is_new {
+        // Before anything is written to a folder that may belong to another program.
+        return Err(Failure {
+            code: exit::DATA_FOLDER,
+            id: 8_200_046,
+            message: "There is nothing to repair",
+            error: format!(
+                "{} is not a data directory: it has no file nagi.storage",
+                folder.display()
+            ),
+        });
+    }
+    let folder_lock = take_folder(folder)?;
     // Written under the lock, so that the file of a running server is not overwritten.
     let served = PidFile::write(options.pid_file.as_deref()).and_then(|_pid_file| {
-        let folder = Path::new(&options.db_path);
         let is_own = nagi_kv_disk::marker::engine_of(folder).is_ok_and(|engine| engine.is_some());
         let options = engine::settle(options).map_err(refused)?;
         if is_own {

@@ -52,7 +52,10 @@ pub fn run(args: &[String], read_config: impl Fn(Option<&str>) -> Result<Default
         Ok(arguments) => arguments,
         Err(problem) => {
             // A failure to print the problem cannot be reported.
-            let _ = write!(std::io::stderr(), "nagi doctor: {problem}\n{USAGE}");
+            let _ = writeln!(
+                std::io::stderr(),
+                "nagi doctor: {problem}\nnagi doctor --help lists the options"
+            );
             return WRONG_USAGE;
         }
     };

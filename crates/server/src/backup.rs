@@ -45,6 +45,8 @@ impl Drop for Open {
             log::warn!(target: "STORAGE", id = 9_000_041, error = error.to_string(),
                 folder = self.folder.display().to_string(); "A backup's files cannot be removed");
         }
+        // The folder of backups, which is empty then: only one is open at a time.
+        let _ = self.folder.parent().map(fs::remove_dir);
     }
 }
 
@@ -135,9 +137,9 @@ impl Backups {
     pub(crate) fn end(&self, id: &str) -> Result<()> {
         let mut state = self.0.lock();
         find(&mut state, id)?;
-        let open = state.open.take();
+        // Under the lock, because the next backup uses the same folder.
+        state.open = None;
         drop(state);
-        drop(open);
         log::info!(target: "STORAGE", id = 9_000_042, backupId = id; "Backup ended");
         Ok(())
     }
@@ -145,8 +147,8 @@ impl Backups {
     /// Ends a backup that has not been read from for too long.
     pub(crate) fn expire(&self, now_ms: i64) {
         let idle = |open: &mut Open| now_ms - open.used_ms > IDLE_MS_MAX;
-        let expired = self.0.lock().open.take_if(idle);
-        if let Some(open) = expired {
+        let mut state = self.0.lock();
+        if let Some(open) = state.open.take_if(idle) {
             log::warn!(target: "STORAGE", id = 9_000_043, backupId = open.id.as_str();
                 "Backup cancelled: its client has sent no request for ten minutes");
         }
@@ -154,8 +156,7 @@ impl Backups {
 
     /// Ends the backup when the server stops.
     pub(crate) fn close(&self) {
-        let open = self.0.lock().open.take();
-        drop(open);
+        self.0.lock().open = None;
     }
 }
 

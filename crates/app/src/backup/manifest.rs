@@ -65,12 +65,17 @@ impl Manifest {
     pub(super) fn read(folder: &Path) -> Result<Manifest, String> {
         let path = folder.join(FILE);
         let bad = |why: &str| failed(&path, &why);
-        let found = fs::metadata(&path).map_err(|error| match error.kind() {
-            std::io::ErrorKind::NotFound if folder.join("nagi.storage").exists() => format!(
+        if folder.join("nagi.storage").exists() {
+            return Err(format!(
                 "{} is a data directory, not a backup: nagi backup creates a backup of a running \
                  server; the data directory of a stopped server can be copied as it is",
                 folder.display()
-            ),
+            ));
+        }
+        let found = fs::metadata(&path).map_err(|error| match error.kind() {
+            std::io::ErrorKind::NotFound if !folder.exists() => {
+                format!("{} does not exist", folder.display())
+            }
             std::io::ErrorKind::NotFound => {
                 format!("{} contains no finished backup: it has no file {FILE}", folder.display())
             }

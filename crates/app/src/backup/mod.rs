@@ -40,10 +40,11 @@ pub(crate) const RESTORING: &str = restore::PART;
 /// The directory of the files within a backup.
 const DATA: &str = "data";
 
-const HELP: &str = "\
+pub(crate) const HELP: &str = "\
 nagi backup --out DIR [--uri URI [--passwordFile FILE] | --dbpath DIR] [--base OLD] [--rateMBps N]
   --out DIR        new or empty directory for the backup
-  --uri URI        a running server: mongodb://[user[:password]@]host[:port][/?authSource=db]
+  --uri URI        a running server: mongodb://[user[:password]@]host[:port][/?authSource=db];
+                   without --uri and --dbpath mongodb://127.0.0.1:27017
   --passwordFile FILE
                    the first line is the user's password; without it and without a password in the
                    URI it is taken from NAGI_PASSWORD in the environment, or is requested at a prompt
@@ -131,6 +132,10 @@ pub(crate) fn run(args: &[String]) -> ExitCode {
             return ExitCode::from(2);
         }
     };
+    if flags.uri.is_some() && flags.folder.is_some() {
+        say("--uri and --dbpath exclude each other");
+        return ExitCode::from(2);
+    }
     finish(match (&flags.verify, &flags.out) {
         (Some(folder), None) => verify(folder, flags.rate_bytes),
         (None, Some(out)) => back_up(&flags, out),
@@ -165,8 +170,7 @@ fn back_up(flags: &Flags, out: &Path) -> Result<String, String> {
     };
     make_empty(out)?;
     let mut source = match (&flags.uri, &flags.folder) {
-        (Some(_), Some(_)) => return Err("--uri and --dbpath exclude each other".to_owned()),
-        (None, Some(folder)) => Source::closed_folder(folder)?,
+        (_, Some(folder)) => Source::closed_folder(folder)?,
         (uri, None) => {
             let uri = uri.as_deref().unwrap_or("mongodb://127.0.0.1:27017");
             Source::server(uri, flags.password_file.as_deref())?

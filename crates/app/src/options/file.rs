@@ -40,7 +40,7 @@ pub(super) fn parse(text: &str, settings: &mut Settings) -> Result<(), String> {
         return parse_old(text, settings);
     }
     let documents = YamlLoader::load_from_str(text)
-        .map_err(|error| format!("Error parsing YAML config file: {error}"))?;
+        .map_err(|error| format!("Error parsing YAML config file: {}", told(&error.to_string())))?;
     match documents.first() {
         None | Some(Yaml::Null) => Ok(()),
         Some(root @ Yaml::Hash(_)) => walk(root, "", settings).map_err(|bad| {
@@ -48,6 +48,15 @@ pub(super) fn parse(text: &str, settings: &mut Settings) -> Result<(), String> {
             with_line(&bad.text, line)
         }),
         Some(_) => Err("Error parsing YAML config file: the top level is not a map".into()),
+    }
+}
+
+/// The parser's error; that of a key that occurs twice has a debug form and the place where its map ends.
+fn told(error: &str) -> String {
+    let twice = error.split_once(": duplicated key").map(|(key, _)| key);
+    match twice.and_then(|key| key.strip_prefix("String(\"")?.strip_suffix("\")")) {
+        Some(key) => format!("the key '{key}' occurs twice in one section"),
+        None => error.to_owned(),
     }
 }
 
@@ -87,6 +96,11 @@ fn take(key: &str, value: &Yaml, settings: &mut Settings) -> Result<(), String> 
         let value = scalar(value).ok_or_else(|| bad_kind(key, value, Kind::Text))?;
         return settings.set_parameter(parameter, &value);
     }
+    if key == "replication.replSet" {
+        return Err(format!(
+            "Error: option '{key}' has another name in a file; rename it to replication.replSetName"
+        ));
+    }
     if let Some(row) = TABLE.iter().find(|row| row.key == key && row.in_file()) {
         let value = scalar(value).ok_or_else(|| bad_kind(key, value, row.kind))?;
         return settings.set(row, &value);
@@ -102,7 +116,10 @@ fn take(key: &str, value: &Yaml, settings: &mut Settings) -> Result<(), String> 
             "Error: option '{key}' is not honoured by Nagi; remove it to start: {why}"
         ));
     }
-    let meant = nearest::key(key);
+    let meant = match value {
+        Yaml::Hash(_) => nearest::section(key),
+        _ => nearest::key(key),
+    };
     Err(format!("Unrecognized option: {key}{meant}\ntry 'nagi --help' for more information"))
 }
 

@@ -21,6 +21,19 @@ pub(super) fn key(name: &str) -> String {
     question(whole.or_else(last).map(|row| row.key.to_owned()))
 }
 
+/// "; did you mean 'systemLog'?" for a section of a file; that of a single option if no section is similar.
+pub(super) fn section(name: &str) -> String {
+    let first = |row: &Row| row.key.split_once('.').map(|(first, _)| first);
+    let sections = TABLE.iter().filter_map(first).chain(["setParameter"]);
+    // People write the whole word.
+    let whole = ("network", "net");
+    let names = sections.map(|name| (name, name)).chain([whole]);
+    match nearest(name, names) {
+        Some(section) => question(Some(section.to_owned())),
+        None => key(name),
+    }
+}
+
 /// "; did you mean 'serve'?" for a command.
 pub(super) fn command(name: &str) -> String {
     let commands = super::help::command_names().map(|name| (name, name));
@@ -95,6 +108,15 @@ fn nearest_names() {
         ("net.replSetName", "replication.replSetName"),
     ] {
         assert_eq!(key(name), format!("; did you mean '{known}'?"), "{name}");
+    }
+    for (name, known) in [
+        ("systemlog", "systemLog"),
+        ("Storage", "storage"),
+        ("network", "net"),
+        ("operationprofiling", "operationProfiling"),
+        ("setparameter", "setParameter"),
+    ] {
+        assert_eq!(section(name), format!("; did you mean '{known}'?"), "{name}");
     }
     assert_eq!(command("serv"), "; did you mean 'serve'?");
     assert_eq!(command("dance"), "");
