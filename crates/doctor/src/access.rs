@@ -2,7 +2,7 @@
 
 use std::fs;
 use std::os::unix::fs::MetadataExt;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use crate::facts::Access;
 
@@ -42,6 +42,19 @@ pub(crate) fn of(folder: &Path) -> Access {
         }
     }
     access
+}
+
+/// The folder above `path` that this process may not enter, if that is why the path cannot be reached.
+pub fn closed_ancestor(path: &Path) -> Option<PathBuf> {
+    let absolute = std::path::absolute(path).ok()?;
+    let mut above: Vec<&Path> = absolute.ancestors().collect();
+    above.reverse();
+    let is_denied = |path: &Path| {
+        let found = fs::metadata(path);
+        found.is_err_and(|error| error.kind() == std::io::ErrorKind::PermissionDenied)
+    };
+    let denied = above.into_iter().find(|path| is_denied(path))?;
+    Some(denied.parent()?.to_owned())
 }
 
 #[cfg(test)]

@@ -38,8 +38,12 @@ pub struct DataFolder {
     pub real_path: String,
     /// True if the folder itself exists.
     pub is_there: bool,
+    /// The folder above it that this process may not enter, if that is why it is not known to exist.
+    pub closed: Option<String>,
     /// True if this process may write into it.
     pub is_writable: bool,
+    /// True if it belongs to the user of this process.
+    pub is_own: bool,
     /// Problems with the owners and permissions of its content.
     pub access: Access,
     /// Size of the file system.

@@ -33,6 +33,7 @@ mod report;
 mod startup;
 mod units;
 
+pub use access::closed_ancestor;
 pub use checks::{CHECKS, Check};
 pub use cli::{Defaults, run};
 pub use facts::{Access, DataFolder, Facts};

@@ -1,5 +1,6 @@
 //! The readers: collect [`Facts`] from the machine, without evaluating them.
 
+use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
 use nagi_proc::{Process, text};
@@ -64,11 +65,16 @@ fn data_folder(folder: &Path) -> Option<DataFolder> {
     let absolute = std::path::absolute(folder).ok()?;
     let real = nearest(&absolute)?;
     let system = rustix::fs::statvfs(&real).ok()?;
-    let is_there = absolute.is_dir();
+    let found = std::fs::metadata(&absolute).ok().filter(std::fs::Metadata::is_dir);
+    let is_there = found.is_some();
+    let own = rustix::process::geteuid().as_raw();
+    let closed = access::closed_ancestor(&absolute).filter(|_| !is_there);
     Some(DataFolder {
         path: folder.display().to_string(),
         real_path: real.display().to_string(),
         is_there,
+        closed: closed.map(|closed| closed.display().to_string()),
+        is_own: found.is_some_and(|found| found.uid() == own),
         is_writable: is_there && rustix::fs::access(&real, Access::WRITE_OK).is_ok(),
         access: if is_there { access::of(&real) } else { Default::default() },
         total_bytes: system.f_blocks.saturating_mul(system.f_frsize),

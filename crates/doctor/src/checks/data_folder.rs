@@ -11,6 +11,15 @@ pub(super) static DATA_FOLDER: Check = Check {
 
 fn run(facts: &Facts) -> Verdict {
     let data = facts.data()?;
+    if let Some(closed) = &data.closed {
+        return found(
+            Critical,
+            format!("{} cannot be reached: this user may not enter {closed}", data.path),
+            "the server exits at once with exit code 100, unless it runs as another user",
+            format!("chmod o+x {closed}   (as its owner; or put the data directory elsewhere)"),
+        )
+        .verdict();
+    }
     if !data.is_there {
         return found(
             Critical,
@@ -28,7 +37,10 @@ fn run(facts: &Facts) -> Verdict {
             Critical,
             format!("{} cannot be written by this user", data.path),
             "the server exits at once with exit code 100, unless it runs as another user",
-            format!("chown -R USER {}", data.path),
+            match data.is_own {
+                true => format!("chmod u+w {}", data.path),
+                false => format!("chown -R USER {}", data.path),
+            },
         )
         .verdict();
     }

@@ -11,6 +11,9 @@ pub(super) static PERMISSIONS: Check = Check {
 
 fn run(facts: &Facts) -> Verdict {
     let data = facts.data()?;
+    if let Some(closed) = &data.closed {
+        return Err(NotKnown(format!("this user may not enter {closed}")));
+    }
     if !data.is_there {
         return Err(NotKnown(format!("{} does not exist", data.path)));
     }

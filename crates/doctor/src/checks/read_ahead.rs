@@ -1,4 +1,4 @@
-//! The kernel's read-ahead on the block device.
+//! The kernel's read-ahead on the block device: a note only, because reads with `O_DIRECT`, the default, have none.
 use super::prelude::*;
 
 pub(super) static READ_AHEAD: Check = Check {
@@ -11,7 +11,6 @@ pub(super) static READ_AHEAD: Check = Check {
 
 /// The kernel's default.
 const DEFAULT_KIB: u64 = 128;
-const LARGE_KIB: u64 = 1024;
 
 fn run(facts: &Facts) -> Verdict {
     let (path, text) = facts.queue("read_ahead_kb")?;
@@ -20,10 +19,11 @@ fn run(facts: &Facts) -> Verdict {
         return good(format!("{kib} KB"));
     }
     found(
-        if kib > LARGE_KIB { Warning } else { Note },
+        Note,
         format!("The disk reads {kib} KB ahead"),
-        "lookups in an index read a few KB at random places; the data read ahead costs bandwidth \
-         and fills the page cache",
+        "it matters to a server with storage.directIO: false or the engine mmapv1: lookups in an \
+         index read a few KB at random places, and the data read ahead costs bandwidth and fills \
+         the page cache; a server with direct I/O, the default, reads nothing ahead",
         format!("echo 32 > {path}   (keep it by a udev rule)"),
     )
     .verdict()

@@ -83,6 +83,8 @@ fn data(text: &str) -> DataFolder {
         path: "/data/db".into(),
         real_path: pairs.get("real").unwrap_or(&"/data/db").to_string(),
         is_there: !pairs.contains_key("missing"),
+        closed: pairs.get("closed").map(|closed| closed.to_string()),
+        is_own: pairs.contains_key("own"),
         is_writable: !pairs.contains_key("read_only"),
         access: Access {
             open_count: number("open"),
