@@ -2,7 +2,7 @@
 //!
 //! 1. `begin` makes a checkpoint in a folder beside the data, with hard links where the engine supports them.
 //! 2. `read` returns the bytes of its files.
-//! 3. `end` removes the checkpoint.
+//! 3. `end` removes the checkpoint and its folder.
 //!
 //! Until then, files that the server no longer needs keep their disk space. A backup that has been idle for
 //! [`IDLE_MS_MAX`] is therefore removed. At most one backup is open at a time.
@@ -41,12 +41,12 @@ struct Open {
 
 impl Drop for Open {
     fn drop(&mut self) {
-        if let Err(error) = fs::remove_dir_all(&self.folder) {
+        if let Err(error) = fs::remove_dir_all(&self.folder)
+            && error.kind() != io::ErrorKind::NotFound
+        {
             log::warn!(target: "STORAGE", id = 9_000_041, error = error.to_string(),
                 folder = self.folder.display().to_string(); "A backup's files cannot be removed");
         }
-        // The folder of backups, which is empty then: only one is open at a time.
-        let _ = self.folder.parent().map(fs::remove_dir);
     }
 }
 
@@ -61,7 +61,11 @@ struct State {
 
 /// The open backup, if there is one.
 #[derive(Default)]
-pub(crate) struct Backups(Mutex<State>);
+pub(crate) struct Backups {
+    state: Mutex<State>,
+    /// Held while files are made or removed, so that no backup removes the folder that the next one has just created.
+    files: Mutex<()>,
+}
 
 impl Backups {
     /// Sets the data directory and removes the remains of a backup of an earlier run.
@@ -71,12 +75,12 @@ impl Backups {
             Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
             _ => {}
         }
-        self.0.lock().folder = Some(folder);
+        self.state.lock().folder = Some(folder);
         Ok(())
     }
 
     pub(crate) fn is_open(&self) -> bool {
-        self.0.lock().open.is_some()
+        self.state.lock().open.is_some()
     }
 
     /// Makes a checkpoint and calls `list` with its id and files.
@@ -86,7 +90,7 @@ impl Backups {
         list: &mut dyn FnMut(&str, &[BackupFile]),
     ) -> Result<()> {
         let parent = {
-            let mut state = self.0.lock();
+            let mut state = self.state.lock();
             let Some(folder) = state.folder.clone() else {
                 bail!(
                     Code::COMMAND_NOT_SUPPORTED,
@@ -103,8 +107,11 @@ impl Backups {
             state.beginning = true;
             folder
         };
-        let made = make(store, &parent);
-        let mut state = self.0.lock();
+        let made = {
+            let _making = self.files.lock();
+            make(store, &parent).inspect_err(|_| remove_empty(&parent))
+        };
+        let mut state = self.state.lock();
         state.beginning = false;
         let open = made?;
         list(&open.id, &open.files);
@@ -117,7 +124,7 @@ impl Backups {
     /// Reads up to `length` bytes of a file, starting at `offset`.
     pub(crate) fn read(&self, id: &str, file: &str, offset: u64, length: usize) -> Result<Vec<u8>> {
         let (path, byte_count) = {
-            let mut state = self.0.lock();
+            let mut state = self.state.lock();
             let open = find(&mut state, id)?;
             open.used_ms = clock::wall_ms();
             // Only listed names are accepted, so no file outside the checkpoint can be read.
@@ -135,11 +142,12 @@ impl Backups {
     }
 
     pub(crate) fn end(&self, id: &str) -> Result<()> {
-        let mut state = self.0.lock();
-        find(&mut state, id)?;
-        // Under the lock, because the next backup uses the same folder.
-        state.open = None;
-        drop(state);
+        let open = {
+            let mut state = self.state.lock();
+            find(&mut state, id)?;
+            state.open.take()
+        };
+        self.remove(open);
         log::info!(target: "STORAGE", id = 9_000_042, backupId = id; "Backup ended");
         Ok(())
     }
@@ -147,17 +155,36 @@ impl Backups {
     /// Ends a backup that has not been read from for too long.
     pub(crate) fn expire(&self, now_ms: i64) {
         let idle = |open: &mut Open| now_ms - open.used_ms > IDLE_MS_MAX;
-        let mut state = self.0.lock();
-        if let Some(open) = state.open.take_if(idle) {
+        let expired = self.state.lock().open.take_if(idle);
+        if let Some(open) = &expired {
             log::warn!(target: "STORAGE", id = 9_000_043, backupId = open.id.as_str();
                 "Backup cancelled: its client has sent no request for ten minutes");
         }
+        self.remove(expired);
     }
 
     /// Ends the backup when the server stops.
     pub(crate) fn close(&self) {
-        self.0.lock().open = None;
+        let open = self.state.lock().open.take();
+        self.remove(open);
     }
+
+    /// Removes the files of a backup, and the folder of backups.
+    fn remove(&self, open: Option<Open>) {
+        let Some(open) = open else { return };
+        let _removing = self.files.lock();
+        let parent = open.folder.parent().map(Path::to_owned);
+        drop(open);
+        if let Some(parent) = parent {
+            remove_empty(&parent);
+        }
+    }
+}
+
+/// Removes the folder of backups if nothing is in it.
+fn remove_empty(parent: &Path) {
+    // Files that could not be removed have been reported; the next start removes them.
+    let _ = fs::remove_dir(parent);
 }
 
 fn find<'s>(state: &'s mut State, id: &str) -> Result<&'s mut Open> {
@@ -175,8 +202,9 @@ fn make(store: &Store, parent: &Path) -> Result<Open> {
     fs::create_dir_all(parent).map_err(|error| failed(parent, &error))?;
     let id = nagi_bson::text::Hex(&crate::random::random_bytes()?[..8]).to_string();
     let folder = parent.join(&id);
-    store.checkpoint(&folder)?;
+    // A checkpoint that fails may leave files.
     let mut open = Open { id, folder, files: Vec::new(), used_ms: clock::wall_ms() };
+    store.checkpoint(&open.folder)?;
     list_files(&open.folder, "", &mut open.files).map_err(|error| failed(&open.folder, &error))?;
     if open.files.len() > FILE_COUNT_MAX {
         bail!(Code::INTERNAL_ERROR, "the data has more than {FILE_COUNT_MAX} files");

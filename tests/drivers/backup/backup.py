@@ -110,7 +110,7 @@ def while_writing():
     check("a backup while serving", code == 0, text)
     status = server.client.admin.command("serverStatus")
     check("no backup is open afterwards", not status["storageEngine"]["backupCursorOpen"])
-    check("nothing is left beside the data", not os.listdir(path("data/nagi.backup")))
+    check("nothing is left beside the data", not os.path.exists(path("data/nagi.backup")))
     writer.wait_for(after + 2000)
     second_before = writer.acknowledged
     code, text = nagi("backup", "--uri=" + URI, "--out", path("second"), "--base", path("first"), "--rateMBps", "500")
