@@ -246,6 +246,13 @@ impl Parameters {
             (Double(..), text) => text.parse().map_or(Value::Missing, Value::Double),
             (Special, text) => return self.set_verbosity_at_start(index, text),
         };
+        if parsed.is_missing() {
+            bail!(
+                Code::BAD_VALUE,
+                "Failed to set parameter {name}: bad type; expected {}, not '{text}'",
+                expected(param.kind)
+            );
+        }
         self.store_value(index, parsed)
     }
 
@@ -388,6 +395,21 @@ pub(crate) fn is_default(kind: Kind, value: Value<'_>) -> bool {
 /// Returns true for NaN and infinities.
 fn is_endless(value: Value<'_>) -> bool {
     number::as_f64(value).is_some_and(|n| !n.is_finite())
+}
+
+/// The values of a parameter, for a message.
+fn expected(kind: Kind) -> String {
+    match kind {
+        Bool(_) => "true or false".to_owned(),
+        Int(_, i64::MIN, i64::MAX) => "an integer".to_owned(),
+        Int(_, least, i64::MAX) => format!("an integer of {least} or more"),
+        Int(_, least, greatest) => format!("an integer from {least} to {greatest}"),
+        Double(_, least, greatest) if greatest < f64::MAX => {
+            format!("a number from {least} to {greatest}")
+        }
+        Double(_, least, _) => format!("a number of {least} or more"),
+        Text(_) | Word(..) | List(..) | Special => "text".to_owned(),
+    }
 }
 
 /// Checks a comma-separated list of known names, and returns it without spaces.
