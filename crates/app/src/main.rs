@@ -13,6 +13,7 @@ mod connections;
 mod doctor;
 mod engine;
 mod failure;
+mod folder;
 mod fork;
 mod key_file;
 mod local_zone;

@@ -21,24 +21,13 @@ use nagi_proc::{Process, machine};
 use nagi_server::{Log, LogDestination, Server, ServerBuilder, ServerConfig, Stamp};
 use nagi_store::{Store, StoreOptions};
 
-use crate::failure::Failure;
-use crate::lock::Lock;
+use crate::failure::{Failure, TERMINATING, exit, not_opened};
 use crate::options::{self, EngineKind, Options, Request};
 use crate::pid_file::PidFile;
 use crate::{
-    build, connections, engine, fork, key_file, local_zone, lock, memory, paths, print, record,
-    repair, say, signals, umask, warnings,
+    build, connections, engine, folder, fork, key_file, local_zone, lock, memory, paths, print,
+    record, repair, say, signals, umask, warnings,
 };
-
-/// mongod's exit codes.
-mod exit {
-    pub(super) const BAD_OPTIONS: u8 = 2;
-    pub(super) const UNRECOVERABLE: u8 = 14;
-    pub(super) const PORT_IN_USE: u8 = 48;
-    pub(super) const DATA_FOLDER: u8 = 100;
-}
-
-const TERMINATING: &str = "DBException in initAndListen, terminating";
 
 /// The time that replies in progress have once the server stops.
 const GRACE: Duration = Duration::from_secs(10);
@@ -141,24 +130,10 @@ fn serve(
         // An operator who specifies a data directory with data expects to see them.
         return serve_data(&engine::settle(options).map_err(refused)?, args, log);
     }
-    let folder = Path::new(&options.db_path);
-    let is_new =
-        folder.is_dir() && nagi_kv_disk::marker::engine_of(folder).is_ok_and(|e| e.is_none());
-    if options.repair && is_new {
-        // Before anything is written to a folder that may belong to another program.
-        return Err(Failure {
-            code: exit::DATA_FOLDER,
-            id: 8_200_046,
-            message: "There is nothing to repair",
-            error: format!(
-                "{} is not a data directory: it has no file nagi.storage",
-                folder.display()
-            ),
-        });
-    }
-    let folder_lock = take_folder(folder)?;
+    let folder_lock = folder::take(options)?;
     // Written under the lock, so that the file of a running server is not overwritten.
     let served = PidFile::write(options.pid_file.as_deref()).and_then(|_pid_file| {
+        let folder = Path::new(&options.db_path);
         let is_own = nagi_kv_disk::marker::engine_of(folder).is_ok_and(|engine| engine.is_some());
         let options = engine::settle(options).map_err(refused)?;
         if is_own {
@@ -296,15 +271,6 @@ fn stop(
     store.close().map_err(|error| not_written(&error))
 }
 
-fn not_opened(error: String, code: u8) -> Failure {
-    Failure {
-        code,
-        id: 28595,
-        message: "Terminating: the storage engine could not be opened",
-        error,
-    }
-}
-
 fn not_written(error: &dyn std::fmt::Display) -> Failure {
     Failure {
         code: exit::UNRECOVERABLE,
@@ -323,71 +289,6 @@ fn raise_descriptor_limit() {
         log::warn!(target: "CONTROL", id = 8_200_006, error = error.to_string();
             "The limit of open files could not be raised");
     }
-}
-
-fn take_folder(folder: &Path) -> Result<Lock, Failure> {
-    let failure = |message: &'static str, error: String| Failure {
-        code: exit::DATA_FOLDER,
-        id: 20557,
-        message,
-        error,
-    };
-    if !folder.exists() {
-        let error = format!(
-            "NonExistentPath: Data directory {} not found. Create the missing directory or specify \
-             another path using (1) the --dbpath command line option, or (2) by adding the \
-             'storage.dbPath' option in the configuration file.",
-            folder.display()
-        );
-        return Err(failure(TERMINATING, error));
-    }
-    if !folder.is_dir() {
-        let error = format!(
-            "NotADirectory: --dbpath (storage.dbPath) {} is a file, not a directory",
-            folder.display()
-        );
-        return Err(failure(TERMINATING, error));
-    }
-    if folder.join(crate::backup::RESTORING).exists() {
-        let error = format!(
-            "{} holds an unfinished restore; remove what it contains and run nagi restore again",
-            folder.display()
-        );
-        return Err(failure(TERMINATING, error));
-    }
-    let lock = Lock::take(folder).map_err(|error| {
-        let error = match error.kind() {
-            std::io::ErrorKind::AddrInUse => format!(
-                "DBPathInUse: Unable to lock the lock file: {}/mongod.lock. Another mongod instance \
-                 is already running on the {} directory",
-                folder.display(),
-                folder.display()
-            ),
-            std::io::ErrorKind::ReadOnlyFilesystem => format!(
-                "IllegalOperation: Attempted to create a lock file on a read-only directory: {}",
-                folder.display()
-            ),
-            std::io::ErrorKind::StorageFull | std::io::ErrorKind::QuotaExceeded => format!(
-                "OutOfDiskSpace: Unable to write the process id to the lock file: {}/mongod.lock \
-                 ({error})",
-                folder.display()
-            ),
-            _ => format!(
-                "IllegalOperation: Unable to create/open the lock file: {}/mongod.lock ({error}). \
-                 Ensure that the user who runs the server owns the lock file and has the \
-                 appropriate permissions, and that no other mongod instance runs on the {} \
-                 directory",
-                folder.display(),
-                folder.display()
-            ),
-        };
-        failure(TERMINATING, error)
-    })?;
-    if lock.unclean {
-        log::warn!(target: "STORAGE", id = 22271, lockFile = folder.join("mongod.lock").display().to_string();
-            "Detected unclean shutdown - Lock file is not empty");
-    }
-    Ok(lock)
 }
 
 fn server_config(

@@ -12,15 +12,21 @@ use std::{fs, io, path::Path};
 
 use nagi_kv::{Error, Result};
 
-use crate::refuse_special;
+use crate::{is_own_entry, refuse_special};
 
 /// The newest formats. Format 2 of RocksDB's: records that are stored as differences.
 const FORMATS: &[(&str, u32)] = &[("rocksdb", 2)];
 /// The format of every other engine.
 const FIRST_FORMAT: u32 = 1;
 const FILE: &str = "nagi.storage";
-/// Files that identify the data directory of another server.
-const FOREIGN: &[&str] = &["WiredTiger", "storage.bson", "local.ns", "ibdata1", "PG_VERSION"];
+/// Files that identify the data directory of a MongoDB server.
+const OF_MONGODB: &[&str] = &["WiredTiger", "storage.bson", "local.ns"];
+/// Files that identify the data of other programs.
+const OF_OTHERS: &[(&str, &str)] = &[
+    ("ibdata1", "the data of MySQL or MariaDB"),
+    ("PG_VERSION", "the data of PostgreSQL"),
+    ("data.mdb", "an LMDB database of another program"),
+];
 
 /// The contents of the file apart from engine and format.
 #[derive(Clone, Copy, Default, PartialEq, Eq, Debug)]
@@ -51,19 +57,60 @@ pub fn claim(dir: &Path, engine: &str) -> Result<Marker> {
             Ok(marker)
         }
         None => {
-            if let Some(file) = FOREIGN.iter().find(|file| dir.join(file).exists()) {
-                return Err(refused(format!(
-                    "{} contains data of another server (found '{file}'); use an empty directory, \
-                     and copy the data with mongodump from that server and mongorestore to this one",
-                    dir.display()
-                )));
-            }
+            refuse_foreign(dir)?;
             // If the engine's folder has files but there is no marker, the marker was lost.
             let mut inside = fs::read_dir(dir.join(engine)).into_iter().flatten();
             let marker = Marker { fresh: inside.next().is_none(), ..Marker::default() };
             update(dir, engine, marker)?;
             Ok(marker)
         }
+    }
+}
+
+/// Refuses a folder that another program keeps its data in. Changes nothing, so it can be called before the folder is
+/// locked. A folder with a marker is ours.
+///
+/// # Errors
+/// `Io` with a clear message that names the file found.
+pub fn refuse_foreign(dir: &Path) -> Result<()> {
+    if fs::symlink_metadata(dir.join(FILE)).is_ok() {
+        return Ok(());
+    }
+    let is_there = |file: &str| fs::symlink_metadata(dir.join(file)).is_ok();
+    let advice = "use an empty directory";
+    if let Some(file) = OF_MONGODB.iter().find(|file| is_there(file)) {
+        return Err(refused(format!(
+            "{} contains data of another server (found '{file}'); {advice}, and copy the data with \
+             mongodump from that server and mongorestore to this one",
+            dir.display()
+        )));
+    }
+    let found = OF_OTHERS.iter().find(|(file, _)| is_there(file));
+    let found = found.map(|(file, what)| (format!("'{file}'"), *what));
+    let Some((files, what)) = found.or_else(|| tables(dir)) else { return Ok(()) };
+    Err(refused(format!("{} contains {what} (found {files}); {advice}", dir.display())))
+}
+
+/// The files that identify a RocksDB or LevelDB database at the top of a folder; ours is in a folder of its own.
+fn tables(dir: &Path) -> Option<(String, &'static str)> {
+    fs::symlink_metadata(dir.join("CURRENT")).ok()?;
+    let names = fs::read_dir(dir).ok()?.flatten();
+    let mut names = names.map(|entry| entry.file_name().to_string_lossy().into_owned());
+    let manifest = names.find(|name| name.starts_with("MANIFEST-"))?;
+    let what = "a RocksDB or LevelDB database of another program";
+    Some((format!("'CURRENT' and '{manifest}'"), what))
+}
+
+/// Returns true if the folder may hold data of an engine: its files, or a marker that says so or cannot be read. A
+/// lock, a process id or a marker of a start that got no further are no data.
+pub fn may_hold_data(dir: &Path) -> bool {
+    match read(dir) {
+        Ok(Some(text)) => field(&text, "state") != Some("new"),
+        Ok(None) => fs::read_dir(dir).map_or(true, |entries| {
+            let is_own = |name: &str| is_own_entry(name) && name != "mongod.lock";
+            entries.flatten().any(|entry| is_own(&entry.file_name().to_string_lossy()))
+        }),
+        Err(_) => true,
     }
 }
 
@@ -151,4 +198,65 @@ fn check(dir: &Path, engine: &str, text: &str) -> Result<(Marker, u32)> {
 
 fn refused(message: String) -> Error {
     Error::Io(io::Error::new(io::ErrorKind::InvalidData, message))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A folder with these empty files and folders, for `run`.
+    fn with(name: &str, entries: &[&str], run: impl FnOnce(&Path)) {
+        let dir = std::env::temp_dir().join(format!("nagi-marker-{name}-{}", std::process::id()));
+        fs::create_dir_all(&dir).unwrap();
+        for entry in entries {
+            match entry.strip_suffix('/') {
+                Some(folder) => fs::create_dir(dir.join(folder)).unwrap(),
+                None => fs::write(dir.join(entry), b"").unwrap(),
+            }
+        }
+        run(&dir);
+        fs::remove_dir_all(&dir).unwrap();
+    }
+
+    #[test]
+    fn data_of_other_programs_is_refused_by_name() {
+        for (entries, text) in [
+            (
+                &["WiredTiger"][..],
+                "another server (found 'WiredTiger'); use an empty directory, and",
+            ),
+            (&["PG_VERSION", "base/"], "the data of PostgreSQL (found 'PG_VERSION'); use an empty"),
+            (&["ibdata1"], "the data of MySQL or MariaDB"),
+            (&["data.mdb"], "an LMDB database"),
+            (&["CURRENT", "MANIFEST-000005"], "(found 'CURRENT' and 'MANIFEST-000005')"),
+        ] {
+            with("foreign", entries, |dir| {
+                let error = claim(dir, "rocksdb").unwrap_err().to_string();
+                assert!(error.contains(text), "{error}");
+                assert_eq!(error.contains("mongodump"), entries[0] == "WiredTiger", "{error}");
+                assert_eq!(fs::read_dir(dir).unwrap().count(), entries.len(), "nothing is written");
+            });
+        }
+        for entries in
+            [&["CURRENT"][..], &["MANIFEST-1"], &["notes.txt"], &["CURRENT", "nagi.storage"]]
+        {
+            with("harmless", entries, |dir| refuse_foreign(dir).unwrap());
+        }
+    }
+
+    #[test]
+    fn what_may_hold_data() {
+        for entries in [&[][..], &["notes.txt"], &["mongod.lock"]] {
+            with("empty", entries, |dir| assert!(!may_hold_data(dir), "{entries:?}"));
+        }
+        for entries in [&["rocksdb/"][..], &["nagi.storage"], &["repair.old/"]] {
+            with("full", entries, |dir| assert!(may_hold_data(dir), "{entries:?}"));
+        }
+        with("new", &[], |dir| {
+            claim(dir, "rocksdb").unwrap();
+            assert!(!may_hold_data(dir));
+            write(dir, "rocksdb").unwrap();
+            assert!(may_hold_data(dir));
+        });
+    }
 }
