@@ -9,7 +9,7 @@ use crate::options::{self, Request};
 
 /// Runs `nagi doctor ARGS...`.
 pub(crate) fn run(args: &[String]) -> ExitCode {
-    ExitCode::from(nagi_doctor::run(args, config))
+    ExitCode::from(nagi_doctor::run(args, config, options::meant_option))
 }
 
 /// Data directory, connections and memory budget of a configuration file, or the defaults of a server without one.

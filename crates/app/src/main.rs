@@ -48,19 +48,8 @@ fn main() -> ExitCode {
         Some("backup") => backup::run(&args[1..]),
         Some("restore") => backup::run_restore(&args[1..]),
         Some("doctor") => doctor::run(&args[1..]),
-        Some("help") => help(args.get(1).map(String::as_str)),
-        Some("version") => {
-            if args.iter().any(|arg| arg == "--help" || arg == "-h") {
-                print("nagi version: prints the version of this program");
-                return ExitCode::SUCCESS;
-            }
-            if let Some(more) = args.get(1) {
-                say(&format!("nagi version takes no arguments, not '{more}'"));
-                return ExitCode::from(2);
-            }
-            build::print_version();
-            ExitCode::SUCCESS
-        }
+        Some("help") => help(&args[1..]),
+        Some("version") => version(&args[1..]),
         Some("serve") => serve::run(&args[1..]),
         None => serve::run(&[]),
         Some(flag) if flag.starts_with('-') => serve::run(&args),
@@ -68,26 +57,46 @@ fn main() -> ExitCode {
     }
 }
 
-/// Prints the help of a command, or of all.
-fn help(command: Option<&str>) -> ExitCode {
-    match command {
-        None | Some("serve") => print(&options::help()),
-        Some("backup" | "restore") => print(backup::HELP),
-        Some("doctor") => return doctor::run(&["--help".to_owned()]),
-        Some("version") => print("nagi version: prints the version of this program"),
-        Some(other) => return unknown(other),
+/// Runs `nagi help [COMMAND]`.
+fn help(args: &[String]) -> ExitCode {
+    let flag = ["--help".to_owned()];
+    match args {
+        [] => serve::run(&flag),
+        [one] => match one.as_str() {
+            "backup" => backup::run(&flag),
+            "restore" => backup::run_restore(&flag),
+            "doctor" => doctor::run(&flag),
+            "version" => version(&flag),
+            "serve" | "help" | "--help" | "-h" => serve::run(&flag),
+            other => unknown(other),
+        },
+        [_, more, ..] => {
+            say(&format!("nagi help takes the name of one command, not '{more}' as well"));
+            ExitCode::from(2)
+        }
+    }
+}
+
+/// Runs `nagi version`.
+fn version(args: &[String]) -> ExitCode {
+    match args.first().map(String::as_str) {
+        None => build::print_version(),
+        Some("--help" | "-h") => print(
+            "nagi version\n  prints the version of nagi, and MongoDB's that it is compatible with",
+        ),
+        Some(more) => {
+            say(&format!("nagi version takes no arguments, not '{more}'"));
+            return ExitCode::from(2);
+        }
     }
     ExitCode::SUCCESS
 }
 
 fn unknown(command: &str) -> ExitCode {
-    let meant = match command {
-        "repair" => {
-            "; a data directory is repaired by 'nagi serve --repair --dbpath DIR'".to_owned()
-        }
-        _ => options::meant_command(command),
-    };
-    say(&format!("unknown command '{command}'{meant}; nagi help lists the commands and options"));
+    say(&format!(
+        "unknown command '{command}'{}; nagi help lists the commands and options",
+        options::meant_command(command)
+    ));
     ExitCode::from(2)
 }
 

@@ -41,21 +41,25 @@ struct Arguments {
 /// Exit code for wrong usage.
 const WRONG_USAGE: u8 = 2;
 
+/// The options, for suggestions.
+const OPTIONS: &[&str] = &["--config", "--dbpath", "--json", "--quick", "--maxConns", "--help"];
+
 /// Runs `nagi doctor ARGS...` and returns the exit code. `read_config` returns the defaults, from the
-/// configuration file if one is named.
-pub fn run(args: &[String], read_config: impl Fn(Option<&str>) -> Result<Defaults, String>) -> u8 {
+/// configuration file if one is named. `meant` returns a text that suggests the most similar of the known names.
+pub fn run(
+    args: &[String],
+    read_config: impl Fn(Option<&str>) -> Result<Defaults, String>,
+    meant: impl Fn(&str, &[&str]) -> String,
+) -> u8 {
     if args.iter().any(|arg| arg == "--help" || arg == "-h") {
         write_out(&help());
         return 0;
     }
-    let arguments = match parse(args, &read_config) {
+    let arguments = match parse(args, &read_config, &meant) {
         Ok(arguments) => arguments,
         Err(problem) => {
             // A failure to print the problem cannot be reported.
-            let _ = writeln!(
-                std::io::stderr(),
-                "nagi doctor: {problem}\nnagi doctor --help lists the options"
-            );
+            let _ = writeln!(std::io::stderr(), "nagi doctor: {problem}");
             return WRONG_USAGE;
         }
     };
@@ -92,7 +96,10 @@ fn write_out(text: &str) {
 fn parse(
     args: &[String],
     read_config: &dyn Fn(Option<&str>) -> Result<Defaults, String>,
+    meant: &dyn Fn(&str, &[&str]) -> String,
 ) -> Result<Arguments, String> {
+    let wrong =
+        |problem: String| format!("{problem}\ntry 'nagi doctor --help' for more information");
     let (mut as_json, mut is_quick) = (false, false);
     let (mut config, mut folder, mut connections) = (None, None, None);
     let mut args = args.iter();
@@ -103,7 +110,7 @@ fn parse(
         };
         let mut needed = || {
             let value = value.or_else(|| args.next().map(String::as_str));
-            value.filter(|v| !v.is_empty()).ok_or_else(|| format!("{name} needs a value"))
+            value.filter(|v| !v.is_empty()).ok_or_else(|| wrong(format!("{name} needs a value")))
         };
         match (name, value) {
             ("--json", None) => as_json = true,
@@ -113,10 +120,14 @@ fn parse(
             ("--maxConns", _) => {
                 let value = needed()?;
                 let count = value.parse().ok().filter(|n| (1..=1_000_000).contains(n));
-                let problem = || format!("'{value}' is not a number of connections");
+                let problem = || wrong(format!("'{value}' is not a number of connections"));
                 connections = Some(count.ok_or_else(problem)?);
             }
-            _ => return Err(format!("unrecognised argument '{arg}'")),
+            ("--json" | "--quick", Some(_)) => return Err(wrong(format!("{name} takes no value"))),
+            _ => {
+                let meant = meant(name, OPTIONS);
+                return Err(wrong(format!("unrecognised argument '{arg}'{meant}")));
+            }
         }
     }
     let defaults = read_config(config)?;
@@ -144,7 +155,7 @@ mod tests {
         };
         let parse = |args: &[&str]| {
             let args: Vec<_> = args.iter().map(|arg| (*arg).to_owned()).collect();
-            parse(&args, &config)
+            parse(&args, &config, &|_, _| "; meant".to_owned())
         };
         let all = parse(&["--dbpath", "/d", "--json", "--quick", "--maxConns=5"]).unwrap();
         assert!(all.as_json && all.is_quick && all.connection_count_max == 5);
@@ -154,11 +165,16 @@ mod tests {
         assert_eq!(from_file.connection_count_max, 7);
         assert_eq!(parse(&["--config=x", "--dbpath=/d"]).unwrap().folder, PathBuf::from("/d"));
         assert_eq!(parse(&[]).unwrap().folder, PathBuf::from("/data/db"));
-        for wrong in [&["-f", "missing"][..], &["-f"]] {
-            assert!(parse(wrong).is_err(), "{wrong:?}");
+        let missing = parse(&["-f", "missing"]).err();
+        assert_eq!(missing.as_deref(), Some("Error opening config file"));
+        for wrong in [&["-f"][..], &["--dbpath"], &["x"], &["--json=1"], &["--maxConns", "0"]] {
+            let problem = parse(wrong).err().unwrap_or_default();
+            assert!(
+                problem.ends_with("try 'nagi doctor --help' for more information"),
+                "{problem}"
+            );
         }
-        for wrong in [&["--dbpath"][..], &["x"], &["--json=1"], &["--maxConns", "0"]] {
-            assert!(parse(wrong).is_err(), "{wrong:?}");
-        }
+        let unknown = parse(&["--quik"]).err().unwrap_or_default();
+        assert!(unknown.starts_with("unrecognised argument '--quik'; meant\n"), "{unknown}");
     }
 }

@@ -30,7 +30,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
-use crate::{print, say};
+use crate::{options, print, say};
 use copy::Pace;
 use manifest::Manifest;
 use source::Source;
@@ -40,7 +40,7 @@ pub(crate) const RESTORING: &str = restore::PART;
 /// The directory of the files within a backup.
 const DATA: &str = "data";
 
-pub(crate) const HELP: &str = "\
+const HELP: &str = "\
 nagi backup --out DIR [--uri URI [--passwordFile FILE] | --dbpath DIR] [--base OLD] [--rateMBps N]
   --out DIR        new or empty directory for the backup
   --uri URI        a running server: mongodb://[user[:password]@]host[:port][/?authSource=db];
@@ -79,7 +79,8 @@ fn parse(args: &[String], known: &[&str]) -> Result<Flags, String> {
             None => (arg.as_str(), None),
         };
         if !known.contains(&name) {
-            return Err(format!("unrecognised option '{arg}'\n\n{HELP}"));
+            let meant = options::meant_option(name, known);
+            return Err(format!("unrecognised option '{arg}'{meant}\n\n{HELP}"));
         }
         let value = value.or_else(|| args.next().cloned());
         let value =

@@ -9,7 +9,7 @@ const COMMANDS: &[(&str, &str)] = &[
     ("backup [options]", "copies a running server's data; backup --help"),
     ("restore [options]", "makes a data directory of a backup; restore --help"),
     ("version", "prints the version"),
-    ("help", "prints this text"),
+    ("help [COMMAND]", "prints this text, or the help of a command"),
 ];
 
 /// The options that most servers need, in the order of the text.

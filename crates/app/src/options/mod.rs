@@ -54,6 +54,11 @@ pub(crate) fn meant_command(name: &str) -> String {
     nearest::command(name)
 }
 
+/// "; did you mean '--quick'?" for an unknown option of a command other than `serve`.
+pub(crate) fn meant_option(name: &str, known: &[&str]) -> String {
+    nearest::option(name, known)
+}
+
 /// Checks the values of `--setParameter`. The error is a text for the user.
 pub(crate) fn check_parameters(parameters: &[(String, String)]) -> Result<(), String> {
     nagi_server::check_parameters(parameters).map_err(|error| {

@@ -34,10 +34,27 @@ pub(super) fn section(name: &str) -> String {
     }
 }
 
-/// "; did you mean 'serve'?" for a command.
+/// What another program calls a command, and what it is here.
+const ELSEWHERE: &[(&str, &str)] = &[
+    ("repair", "nagi serve --repair --dbpath DIR repairs a data directory"),
+    ("shutdown", "nagi serve --shutdown --dbpath DIR stops a server"),
+    ("stop", "nagi serve --shutdown --dbpath DIR stops a server"),
+    ("start", "nagi serve --dbpath DIR starts a server"),
+    ("verify", "nagi backup --verify DIR verifies a backup"),
+];
+
+/// "; did you mean 'serve'?" for a command, or what to call instead.
 pub(super) fn command(name: &str) -> String {
+    if let Some((_, instead)) = ELSEWHERE.iter().find(|(known, _)| *known == name) {
+        return format!("; {instead}");
+    }
     let commands = super::help::command_names().map(|name| (name, name));
     question(nearest(name, commands).map(str::to_owned))
+}
+
+/// "; did you mean '--quick'?" for an option of another command than `serve`.
+pub(super) fn option(name: &str, known: &[&str]) -> String {
+    question(nearest(name, known.iter().map(|name| (*name, *name))).map(str::to_owned))
 }
 
 /// "; did you mean 'ttlMonitorEnabled'?" for a server parameter.
@@ -120,6 +137,9 @@ fn nearest_names() {
     }
     assert_eq!(command("serv"), "; did you mean 'serve'?");
     assert_eq!(command("dance"), "");
+    assert_eq!(option("--quik", &["--json", "--quick"]), "; did you mean '--quick'?");
+    let repair = "; nagi serve --repair --dbpath DIR repairs a data directory";
+    assert_eq!(command("repair"), repair);
     assert_eq!(parameter("ttlMonitorEnable"), "; did you mean 'ttlMonitorEnabled'?");
     for name in ["entirely", "x", &"y".repeat(1000)] {
         assert_eq!((flag(name), key(name)), (String::new(), String::new()), "{name}");
