@@ -53,11 +53,11 @@ pub(crate) fn run(args: &[String]) -> ExitCode {
     let umask = match umask::Wanted::from_parameters(&options.parameters) {
         Ok(umask) => umask,
         Err(error) => {
-            say(&error);
+            say(&options.at_parameter("processUmask", &error));
             return ExitCode::from(exit::BAD_OPTIONS);
         }
     };
-    if let Err(error) = options::check_parameters(&options.parameters) {
+    if let Err(error) = options::check_parameters(&options) {
         say(&error);
         return ExitCode::from(exit::BAD_OPTIONS);
     }

@@ -39,24 +39,24 @@ pub(super) fn parse(text: &str, settings: &mut Settings) -> Result<(), String> {
     if is_old_format(text) {
         return parse_old(text, settings);
     }
-    let documents = YamlLoader::load_from_str(text)
-        .map_err(|error| format!("Error parsing YAML config file: {}", told(&error.to_string())))?;
+    let lines = lines::of(text);
+    let documents = YamlLoader::load_from_str(text).map_err(|error| match &lines.duplicate {
+        // The library's text has the key in a debug format, and another line.
+        Some((key, line)) => {
+            let text = format!("Error parsing YAML config file: duplicate key '{key}'");
+            with_line(&text, Some(*line))
+        }
+        None => format!("Error parsing YAML config file: {error}"),
+    })?;
     match documents.first() {
         None | Some(Yaml::Null) => Ok(()),
-        Some(root @ Yaml::Hash(_)) => walk(root, "", settings).map_err(|bad| {
-            let line = lines::of(text, &bad.key);
-            with_line(&bad.text, line)
-        }),
+        Some(root @ Yaml::Hash(_)) => {
+            let read = walk(root, "", settings);
+            let read = read.map_err(|bad| with_line(&bad.text, lines.keys.get(&bad.key).copied()));
+            settings.lines = lines.keys;
+            read
+        }
         Some(_) => Err("Error parsing YAML config file: the top level is not a map".into()),
-    }
-}
-
-/// The parser's error; that of a key that occurs twice has a debug form and the place where its map ends.
-fn told(error: &str) -> String {
-    let twice = error.split_once(": duplicated key").map(|(key, _)| key);
-    match twice.and_then(|key| key.strip_prefix("String(\"")?.strip_suffix("\")")) {
-        Some(key) => format!("the key '{key}' occurs twice in one section"),
-        None => error.to_owned(),
     }
 }
 
@@ -67,7 +67,7 @@ struct Bad {
 }
 
 /// Inserts the line number after the first sentence of an error.
-fn with_line(text: &str, line: Option<usize>) -> String {
+pub(super) fn with_line(text: &str, line: Option<usize>) -> String {
     let Some(line) = line else { return text.to_owned() };
     let end = text.find([';', '\n']).unwrap_or(text.len());
     format!("{} (line {line} of the configuration file){}", &text[..end], &text[end..])
@@ -96,11 +96,6 @@ fn take(key: &str, value: &Yaml, settings: &mut Settings) -> Result<(), String> 
         let value = scalar(value).ok_or_else(|| bad_kind(key, value, Kind::Text))?;
         return settings.set_parameter(parameter, &value);
     }
-    if key == "replication.replSet" {
-        return Err(format!(
-            "Error: option '{key}' has another name in a file; rename it to replication.replSetName"
-        ));
-    }
     if let Some(row) = TABLE.iter().find(|row| row.key == key && row.in_file()) {
         let value = scalar(value).ok_or_else(|| bad_kind(key, value, row.kind))?;
         return settings.set(row, &value);
@@ -113,12 +108,13 @@ fn take(key: &str, value: &Yaml, settings: &mut Settings) -> Result<(), String> 
     }
     if let Some(why) = notes::refusal(key) {
         return Err(format!(
-            "Error: option '{key}' is not honoured by Nagi; remove it to start: {why}"
+            "Error: option '{key}' is not honoured by Nagi; {}",
+            notes::advice(why)
         ));
     }
-    let meant = match value {
-        Yaml::Hash(_) => nearest::section(key),
-        _ => nearest::key(key),
+    let meant = match (value, nearest::section(key, &sections())) {
+        (Yaml::Hash(_) | Yaml::Null, section) if !section.is_empty() => section,
+        (_, section) => Some(nearest::key(key)).filter(|key| !key.is_empty()).unwrap_or(section),
     };
     Err(format!("Unrecognized option: {key}{meant}\ntry 'nagi --help' for more information"))
 }
@@ -158,6 +154,16 @@ fn bad_kind(key: &str, value: &Yaml, kind: Kind) -> String {
     format!("Error parsing YAML config file: the value of {key} is {what}; accepted is {accepted}")
 }
 
+/// The names of all sections, the outer ones first.
+fn sections() -> Vec<&'static str> {
+    let keys = TABLE.iter().filter(|row| row.in_file()).map(|row| row.key);
+    let above = keys.flat_map(|key| key.match_indices('.').map(|(end, _)| &key[..end]));
+    let mut sections: Vec<&str> = above.chain(["setParameter"]).collect();
+    sections.sort_by_key(|name| (name.matches('.').count(), *name));
+    sections.dedup();
+    sections
+}
+
 /// Returns true if other keys are below this one.
 fn is_section(key: &str) -> bool {
     key == "setParameter"
@@ -184,14 +190,16 @@ fn is_old_format(text: &str) -> bool {
 fn parse_old(text: &str, settings: &mut Settings) -> Result<(), String> {
     for (number, line) in text.lines().map(str::trim).enumerate() {
         if !line.is_empty() && !line.starts_with('#') {
-            take_old(line, settings).map_err(|text| with_line(&text, Some(number + 1)))?;
+            let key = take_old(line, settings);
+            let key = key.map_err(|text| with_line(&text, Some(number + 1)))?;
+            settings.lines.entry(key).or_insert(number + 1);
         }
     }
     Ok(())
 }
 
-/// Reads a line `name = value`.
-fn take_old(line: &str, settings: &mut Settings) -> Result<(), String> {
+/// Reads a line `name = value`, and returns the dotted key.
+fn take_old(line: &str, settings: &mut Settings) -> Result<String, String> {
     let (name, value) = line.split_once('=').unwrap_or((line, "true"));
     let (name, value) = (name.trim(), value.trim());
     let Some(row) = line::by_flag(name) else {
@@ -199,8 +207,14 @@ fn take_old(line: &str, settings: &mut Settings) -> Result<(), String> {
         return Err(format!("Error parsing INI config file: unrecognised option '{name}'{meant}"));
     };
     match (row.implied, value) {
-        (Some(implied), "true") => settings.set(row, implied),
-        (Some(_), "false") => Ok(()),
-        _ => line::take(row, value, settings),
+        (Some(implied), "true") => settings.set(row, implied)?,
+        (Some(_), "false") => {}
+        _ => line::take(row, value, settings)?,
     }
+    // Of `setParameter = name=value` the name is a part of the key.
+    let parameter = value.split_once('=').filter(|_| row.key == "setParameter");
+    Ok(match parameter {
+        Some((name, _)) => format!("{}.{}", row.key, name),
+        None => row.key.to_owned(),
+    })
 }

@@ -1,14 +1,26 @@
 //! Line numbers of keys in a configuration file, for messages.
 
+use std::collections::{BTreeMap, BTreeSet};
+
 use yaml_rust2::Event;
 use yaml_rust2::parser::{MarkedEventReceiver, Parser};
 use yaml_rust2::scanner::Marker;
 
-/// The line of a dotted key in a YAML text, starting at 1; `None` if the key does not exist.
-pub(super) fn of(text: &str, key: &str) -> Option<usize> {
-    let mut finder = Finder { wanted: key, open: Vec::new(), found: None };
-    Parser::new_from_str(text).load(&mut finder, false).ok()?;
-    finder.found
+/// Where the keys of a YAML text are.
+#[derive(Default)]
+pub(super) struct Lines {
+    /// The lines of dotted keys, starting at 1. A key that occurs twice has its first line.
+    pub(super) keys: BTreeMap<String, usize>,
+    /// The first key that its map already has: dotted, with the line of the second one.
+    pub(super) duplicate: Option<(String, usize)>,
+}
+
+/// The lines of all keys of a text; of those before an error if it is not YAML.
+pub(super) fn of(text: &str) -> Lines {
+    let mut finder = Finder::default();
+    // The caller reports the error.
+    let _ = Parser::new_from_str(text).load(&mut finder, false);
+    finder.lines
 }
 
 /// A map or list that is being read.
@@ -17,16 +29,18 @@ struct Open {
     prefix: Option<String>,
     /// The key whose value comes next.
     key: Option<String>,
+    /// The keys that were read.
+    keys: BTreeSet<String>,
     is_map: bool,
 }
 
-struct Finder<'a> {
-    wanted: &'a str,
+#[derive(Default)]
+struct Finder {
     open: Vec<Open>,
-    found: Option<usize>,
+    lines: Lines,
 }
 
-impl Finder<'_> {
+impl Finder {
     fn enter(&mut self, is_map: bool) {
         let prefix = match self.open.last() {
             None => Some(String::new()),
@@ -35,7 +49,8 @@ impl Finder<'_> {
             }
             Some(_) => None,
         };
-        self.open.push(Open { prefix: prefix.filter(|_| is_map), key: None, is_map });
+        let prefix = prefix.filter(|_| is_map);
+        self.open.push(Open { prefix, key: None, keys: BTreeSet::new(), is_map });
     }
 
     /// Processes a key or a value.
@@ -45,16 +60,19 @@ impl Finder<'_> {
             return;
         }
         let key = text.unwrap_or_default();
-        if self.found.is_none()
-            && open.prefix.as_deref().and_then(|p| self.wanted.strip_prefix(p)) == Some(key)
-        {
-            self.found = Some(line);
+        let dotted = open.prefix.as_ref().map(|prefix| format!("{prefix}{key}"));
+        if !open.keys.insert(key.to_owned()) && self.lines.duplicate.is_none() {
+            let name = dotted.clone().unwrap_or_else(|| key.to_owned());
+            self.lines.duplicate = Some((name, line));
+        }
+        if let Some(dotted) = dotted {
+            self.lines.keys.entry(dotted).or_insert(line);
         }
         open.key = Some(key.to_owned());
     }
 }
 
-impl MarkedEventReceiver for Finder<'_> {
+impl MarkedEventReceiver for Finder {
     fn on_event(&mut self, event: Event, mark: Marker) {
         match event {
             Event::MappingStart(..) => self.enter(true),
@@ -76,7 +94,20 @@ fn lines_of_keys() {
     for (key, line) in
         [("a", 2), ("a.b", 3), ("a.l", 4), ("a.c", 5), ("a.c.d", 5), ("a.c.e", 6), ("x.y", 7)]
     {
-        assert_eq!(of(text, key), Some(line), "{key}");
+        assert_eq!(of(text).keys.get(key), Some(&line), "{key}");
     }
-    assert_eq!((of(text, "b"), of(text, "a.l.b")), (None, None));
+    let lines = of(text);
+    assert!(!lines.keys.contains_key("b") && !lines.keys.contains_key("a.l.b"));
+    assert_eq!(lines.duplicate, None);
+}
+
+#[test]
+fn duplicate_keys() {
+    for (text, key, line) in [
+        ("net:\n  port: 1\n# x\nnet:\n  ipv6: true\n", "net", 4),
+        ("net:\n  port: 1\n  ipv6: true\n  port: 2\n", "net.port", 4),
+        ("a: {b: 1, b: 2}\na: [\n", "a.b", 1),
+    ] {
+        assert_eq!(of(text).duplicate, Some((key.to_owned(), line)), "{text}");
+    }
 }

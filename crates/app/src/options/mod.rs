@@ -35,6 +35,8 @@ use table::{Honoured, Row, TABLE};
 pub(crate) struct Settings {
     values: BTreeMap<&'static str, String>,
     parameters: BTreeMap<String, String>,
+    /// The lines of dotted keys in the configuration file, for messages.
+    lines: BTreeMap<String, usize>,
     /// The flag that set a key: `--auth` and `--noauth` set the same key.
     flags: BTreeMap<&'static str, &'static str>,
 }
@@ -59,14 +61,30 @@ pub(crate) fn meant_option(name: &str, known: &[&str]) -> String {
     nearest::option(name, known)
 }
 
-/// Checks the values of `--setParameter`. The error is a text for the user.
-pub(crate) fn check_parameters(parameters: &[(String, String)]) -> Result<(), String> {
-    nagi_server::check_parameters(parameters).map_err(|error| {
-        let is_known = |name: &str| nagi_server::parameter_names().any(|known| known == name);
-        let unknown = parameters.iter().find(|(name, _)| !is_known(name));
-        let meant = unknown.map(|(name, _)| nearest::parameter(name)).unwrap_or_default();
-        format!("{}{meant}", error.message())
-    })
+/// Checks the values of server parameters. The error is a text for the user.
+pub(crate) fn check_parameters(options: &Options) -> Result<(), String> {
+    for parameter in &options.parameters {
+        nagi_server::check_parameters(std::slice::from_ref(parameter)).map_err(|error| {
+            let name = parameter.0.as_str();
+            let is_known = nagi_server::parameter_names().any(|known| known == name);
+            let meant = if is_known { String::new() } else { nearest::parameter(name) };
+            options.at_parameter(name, &format!("{}{meant}", error.message()))
+        })?;
+    }
+    Ok(())
+}
+
+impl Options {
+    /// Adds to an error about a server parameter where the configuration file has it, unless a flag set it.
+    pub(crate) fn at_parameter(&self, name: &str, text: &str) -> String {
+        let Some(line) = self.parameter_lines.get(name) else { return text.to_owned() };
+        // MongoDB's texts name the flag.
+        let text = match text.strip_prefix("Unknown --setParameter ") {
+            Some(rest) => format!("Unknown parameter in setParameter: {rest}"),
+            None => text.replace("--setParameter", "setParameter"),
+        };
+        file::with_line(&text, Some(*line))
+    }
 }
 
 /// Reads the command line and the configuration file. The error is a text for standard error.
@@ -84,7 +102,8 @@ pub(crate) fn read(args: &[String]) -> Result<Request, String> {
         settings.add_missing(from_file);
     }
     settings.refuse_unhonoured()?;
-    let options = Box::new(typed::from_settings(&settings)?);
+    let options = typed::from_settings(&settings).map_err(|text| settings.at_named_key(&text))?;
+    let options = Box::new(options);
     Ok(match settings.is_on("shutdown") {
         true => Request::Shutdown(options),
         false => Request::Serve(options),
@@ -139,34 +158,60 @@ impl Settings {
     }
 
     fn add_missing(&mut self, other: Settings) {
+        self.lines = other.lines;
         for (key, value) in other.values {
-            self.values.entry(key).or_insert(value);
+            if let Some(set) = self.values.get(key) {
+                // The message must not blame the file for a value of the command line.
+                if *set != value {
+                    self.lines.remove(key);
+                }
+                continue;
+            }
+            self.values.insert(key, value);
         }
         for (name, value) in other.parameters {
+            if self.parameters.get(&name).is_some_and(|set| *set != value) {
+                self.lines.remove(&format!("setParameter.{name}"));
+            }
             self.parameters.entry(name).or_insert(value);
         }
+    }
+
+    /// Adds the line of the configuration file that sets a key, if it does.
+    fn at_key(&self, key: &str, text: &str) -> String {
+        file::with_line(text, self.lines.get(key).copied())
+    }
+
+    /// Adds the line of the longest key that an error names.
+    fn at_named_key(&self, text: &str) -> String {
+        let named = self.values.keys().filter(|key| text.contains(**key));
+        named.max_by_key(|key| key.len()).map_or(text.to_owned(), |key| self.at_key(key, text))
     }
 
     fn refuse_unhonoured(&self) -> Result<(), String> {
         for row in TABLE {
             let Some(value) = self.get(row.key) else { continue };
-            let why = notes::refusal(row.key).map(|why| format!(": {why}")).unwrap_or_default();
+            let why = notes::refusal(row.key);
             match row.honoured {
                 Honoured::Yes | Honoured::Instead { .. } => {}
                 Honoured::Only(accepted) if accepted.contains(&value) => {}
                 Honoured::Only(accepted) => {
-                    return Err(format!(
+                    let why = why.map(|why| format!(": {why}")).unwrap_or_default();
+                    let text = format!(
                         "Error: option {} is known but Nagi does not support the value '{value}' \
                          (supported: {}){why}",
                         row.names(),
                         accepted.join(", ")
-                    ));
+                    );
+                    return Err(self.at_key(row.key, &text));
                 }
                 Honoured::No => {
-                    return Err(format!(
-                        "Error: option {} is known but not honoured by Nagi; remove it to start{why}",
+                    let advice = why.map_or("remove it to start".to_owned(), notes::advice);
+                    let text = format!(
+                        "Error: option {} is known but not honoured by Nagi; {advice}",
                         row.names()
-                    ));
+                    );
+                    return Err(self.at_key(row.key, &text));
                 }
             }
         }

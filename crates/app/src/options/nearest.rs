@@ -21,17 +21,19 @@ pub(super) fn key(name: &str) -> String {
     question(whole.or_else(last).map(|row| row.key.to_owned()))
 }
 
-/// "; did you mean 'systemLog'?" for a section of a file; that of a single option if no section is similar.
-pub(super) fn section(name: &str) -> String {
-    let first = |row: &Row| row.key.split_once('.').map(|(first, _)| first);
-    let sections = TABLE.iter().filter_map(first).chain(["setParameter"]);
-    // People write the whole word.
-    let whole = ("network", "net");
-    let names = sections.map(|name| (name, name)).chain([whole]);
-    match nearest(name, names) {
-        Some(section) => question(Some(section.to_owned())),
-        None => key(name),
-    }
+/// The section of a file that a name may stand for: a similar name, or one of which the other is the beginning.
+pub(super) fn section(name: &str, known: &[&'static str]) -> String {
+    let lower = name.to_lowercase();
+    let (above, last) = lower.rsplit_once('.').map_or(("", lower.as_str()), |(a, b)| (a, b));
+    let begins = |section: &&&str| {
+        let section = section.to_lowercase();
+        let (beside, other) =
+            section.rsplit_once('.').map_or(("", section.as_str()), |(a, b)| (a, b));
+        let shorter = last.len().min(other.len());
+        beside == above && shorter >= 3 && (last.starts_with(other) || other.starts_with(last))
+    };
+    let similar = nearest(name, known.iter().map(|section| (*section, *section)));
+    question(similar.or_else(|| known.iter().find(begins).copied()).map(str::to_owned))
 }
 
 /// What another program calls a command, and what it is here.
@@ -126,15 +128,17 @@ fn nearest_names() {
     ] {
         assert_eq!(key(name), format!("; did you mean '{known}'?"), "{name}");
     }
+    let sections = ["net", "storage", "systemLog", "storage.wiredTiger"];
     for (name, known) in [
         ("systemlog", "systemLog"),
         ("Storage", "storage"),
         ("network", "net"),
-        ("operationprofiling", "operationProfiling"),
-        ("setparameter", "setParameter"),
+        ("system", "systemLog"),
+        ("storage.WiredTigr", "storage.wiredTiger"),
     ] {
-        assert_eq!(section(name), format!("; did you mean '{known}'?"), "{name}");
+        assert_eq!(section(name, &sections), format!("; did you mean '{known}'?"), "{name}");
     }
+    assert_eq!(section("users", &sections), "");
     assert_eq!(command("serv"), "; did you mean 'serve'?");
     assert_eq!(command("dance"), "");
     assert_eq!(option("--quik", &["--json", "--quick"]), "; did you mean '--quick'?");

@@ -28,7 +28,7 @@ const REFUSED: &[(&str, &str)] = &[
     ("operationProfiling.filter", "set it with the command profile: {profile: 1, filter: {...}}"),
     ("processManagement.windowsService.", "it is for Windows"),
     ("replication.localPingThresholdMs", "it is an option of mongos"),
-    ("replication.replSet", "its name in a file is replication.replSetName"),
+    ("replication.replSet", "rename it to replication.replSetName"),
     ("replication.secondaryIndexPrefetch", "MongoDB removed it with its engine MMAPv1"),
     ("security.clusterIpSource", "a replica set has one member, so no other one connects"),
     ("security.encryption", "data are not encrypted by the server; put storage.dbPath on an encrypted volume"),
@@ -49,6 +49,14 @@ const REFUSED: &[(&str, &str)] = &[
 const TLS: &str =
     "connections are not encrypted; remove net.tls, and use an encrypted network or a TLS proxy";
 const SHARDING: &str = "this server is not part of a sharded cluster";
+
+/// What to do about a refused option, and why.
+pub(super) fn advice(why: &str) -> String {
+    match why.starts_with("rename it") {
+        true => why.to_owned(),
+        false => format!("remove it to start: {why}"),
+    }
+}
 
 /// The reason why an option is refused; `None` if there is no text for it.
 pub(super) fn refusal(key: &str) -> Option<&'static str> {

@@ -1,5 +1,6 @@
 //! The options as typed values.
 
+use std::collections::BTreeMap;
 use std::path::PathBuf;
 
 use nagi_net::NetConfig;
@@ -112,6 +113,8 @@ pub(crate) struct Options {
     pub(crate) pid_file: Option<PathBuf>,
     /// Server parameters, including options that are parameters under another name, such as the verbosity.
     pub(crate) parameters: Vec<(String, String)>,
+    /// The lines of parameters that the configuration file sets, for messages.
+    pub(crate) parameter_lines: BTreeMap<String, usize>,
     /// The compressors of messages that clients may use.
     pub(crate) compressors: Vec<String>,
     /// The profiling level of databases that have none of their own.
@@ -183,6 +186,7 @@ pub(super) fn from_settings(settings: &Settings) -> Result<Options, String> {
         fork,
         pid_file: settings.get("processManagement.pidFilePath").map(PathBuf::from),
         parameters: parameters(settings),
+        parameter_lines: parameter_lines(settings),
         compressors: compressors(settings)?,
         profile_level: match settings.get("operationProfiling.mode") {
             Some("slowOp" | "1") => 1,
@@ -239,6 +243,15 @@ fn parameters(settings: &Settings) -> Vec<(String, String)> {
     }
     all.extend(settings.parameters.iter().map(|(n, v)| (n.clone(), v.clone())));
     all
+}
+
+fn parameter_lines(settings: &Settings) -> BTreeMap<String, usize> {
+    let lines = settings.lines.iter();
+    let of_parameters = lines.filter_map(|(key, line)| {
+        let name = key.strip_prefix("setParameter.")?;
+        settings.parameters.contains_key(name).then(|| (name.to_owned(), *line))
+    });
+    of_parameters.collect()
 }
 
 fn log_destination(settings: &Settings) -> Result<LogDestination, String> {
