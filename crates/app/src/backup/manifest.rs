@@ -8,7 +8,7 @@ use std::path::Path;
 
 use nagi_bson::{DocBuf, Value, json};
 
-use super::failed;
+use super::{MARKER, failed, is_folder};
 
 const FILE: &str = "nagi.backup";
 const FORMAT: i64 = 1;
@@ -63,19 +63,19 @@ impl Manifest {
     }
 
     pub(super) fn read(folder: &Path) -> Result<Manifest, String> {
+        is_folder(folder)?;
         let path = folder.join(FILE);
         let bad = |why: &str| failed(&path, &why);
-        if folder.join("nagi.storage").exists() {
+        let found = fs::metadata(&path);
+        // A server that makes a backup has a folder of this name in its data directory.
+        if !found.as_ref().is_ok_and(fs::Metadata::is_file) && folder.join(MARKER).exists() {
             return Err(format!(
                 "{} is a data directory, not a backup: nagi backup creates a backup of a running \
                  server; the data directory of a stopped server can be copied as it is",
                 folder.display()
             ));
         }
-        let found = fs::metadata(&path).map_err(|error| match error.kind() {
-            std::io::ErrorKind::NotFound if !folder.exists() => {
-                format!("{} does not exist", folder.display())
-            }
+        let found = found.map_err(|error| match error.kind() {
             std::io::ErrorKind::NotFound => {
                 format!("{} contains no finished backup: it has no file {FILE}", folder.display())
             }

@@ -39,12 +39,16 @@ use source::Source;
 pub(crate) const RESTORING: &str = restore::PART;
 /// The directory of the files within a backup.
 const DATA: &str = "data";
+/// The file that marks a data directory.
+const MARKER: &str = "nagi.storage";
+/// The server of a backup without `--uri` and `--dbpath`.
+const URI: &str = "mongodb://127.0.0.1:27017";
 
 const HELP: &str = "\
 nagi backup --out DIR [--uri URI [--passwordFile FILE] | --dbpath DIR] [--base OLD] [--rateMBps N]
   --out DIR        new or empty directory for the backup
   --uri URI        a running server: mongodb://[user[:password]@]host[:port][/?authSource=db];
-                   without --uri and --dbpath mongodb://127.0.0.1:27017
+                   without --uri and --dbpath it is mongodb://127.0.0.1:27017
   --passwordFile FILE
                    the first line is the user's password; without it and without a password in the
                    URI it is taken from NAGI_PASSWORD in the environment, or is requested at a prompt
@@ -173,7 +177,7 @@ fn back_up(flags: &Flags, out: &Path) -> Result<String, String> {
     let mut source = match (&flags.uri, &flags.folder) {
         (_, Some(folder)) => Source::closed_folder(folder)?,
         (uri, None) => {
-            let uri = uri.as_deref().unwrap_or("mongodb://127.0.0.1:27017");
+            let uri = uri.as_deref().unwrap_or(URI);
             Source::server(uri, flags.password_file.as_deref())?
         }
     };
@@ -217,6 +221,18 @@ fn verify(folder: &Path, rate_bytes: Option<u64>) -> Result<String, String> {
             manifest.byte_count()
         )),
         false => Err(damaged.join("\n")),
+    }
+}
+
+/// Refuses a path that does not exist or is no directory.
+fn is_folder(path: &Path) -> Result<(), String> {
+    match fs::metadata(path) {
+        Ok(found) if found.is_dir() => Ok(()),
+        Ok(_) => Err(format!("{} is not a directory", path.display())),
+        Err(error) if error.kind() == std::io::ErrorKind::NotFound => {
+            Err(format!("{} does not exist", path.display()))
+        }
+        Err(error) => Err(failed(path, &error)),
     }
 }
 

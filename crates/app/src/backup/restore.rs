@@ -8,10 +8,9 @@ use std::path::Path;
 
 use super::copy::{Pace, copy_file, sync_folders};
 use super::manifest::Manifest;
-use super::{DATA, failed, make_empty};
+use super::{DATA, MARKER, failed, make_empty};
 
 pub(super) const PART: &str = "nagi.restoring";
-const MARKER: &str = "nagi.storage";
 
 pub(super) fn restore(from: &Path, folder: &Path, pace: &mut Pace) -> Result<String, String> {
     let manifest = Manifest::read(from)?;

@@ -9,8 +9,8 @@ use nagi_bson::{Doc, DocBuf, Value, number};
 
 use super::address;
 use super::client::Client;
-use super::failed;
 use super::manifest::check_name;
+use super::{MARKER, failed, is_folder};
 use crate::engine;
 use crate::lock::Lock;
 use crate::options::{self, Request};
@@ -72,7 +72,8 @@ impl Source {
 
     /// Opens the data of a stopped server, with recovery as at a start, and makes a checkpoint.
     pub(super) fn closed_folder(folder: &Path) -> Result<Source, String> {
-        if !folder.join("nagi.storage").is_file() {
+        is_folder(folder)?;
+        if !folder.join(MARKER).is_file() {
             return Err(format!("{} is not a data directory of Nagi", folder.display()));
         }
         let lock = Lock::take(folder).map_err(|error| match error.kind() {
