@@ -9,3 +9,4 @@ mod full_disk;
 mod life;
 mod private;
 mod process;
+mod usage;
