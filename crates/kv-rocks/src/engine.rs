@@ -786,8 +786,7 @@ impl Tuning for Rocks {
 
     fn stats(&self, visit: &mut dyn FnMut(&'static str, i64)) {
         let core = &*self.core;
-        let ring_buffer =
-            core.ring_buffer.as_ref().map(|ring_buffer| ring_buffer.gauges()).unwrap_or_default();
+        let ring_buffer = core.ring_buffer.as_ref().map(|ring| ring.gauges()).unwrap_or_default();
         stats::visit(
             &core.db,
             &core.capacity,
