@@ -46,7 +46,7 @@ impl Parking {
 
     /// Waits for the connection's next bytes, or its end, without a thread. Returns it if the kernel cannot watch it
     /// (`fs.epoll.max_user_watches`).
-    pub(crate) fn park(&self, visit: Visit) -> Result<(), Visit> {
+    pub(crate) fn park(&self, visit: Visit) -> Option<Visit> {
         let stream = visit.stream.clone();
         let mut visits = self.visits.lock();
         visits.next += 1;
@@ -55,9 +55,9 @@ impl Parking {
         let flags = EventFlags::IN | EventFlags::RDHUP | EventFlags::ONESHOT;
         match epoll::add(&self.epoll, stream.as_fd(), EventData::new_u64(key), flags) {
             Ok(()) => visits.waiting.insert(key, visit),
-            Err(_) => return Err(visit),
+            Err(_) => return Some(visit),
         };
-        Ok(())
+        None
     }
 
     /// Waits until connections have something to read, and takes them. `None` after [`Parking::close`].

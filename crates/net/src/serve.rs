@@ -164,7 +164,7 @@ fn wake_loop(server: &Arc<Server>, shared: &Arc<Shared>) {
             log::warn!(target: "NETWORK", id = 8200002, error = error.to_string();
                 "Thread for an idle connection could not be started; trying again");
             std::thread::sleep(ACCEPT_PAUSE);
-            if let Some(Err(visit)) = visit.map(|visit| shared.parking.park(visit)) {
+            if let Some(visit) = visit.and_then(|visit| shared.parking.park(visit)) {
                 end(End::Failed(error), visit);
             }
         }
@@ -178,8 +178,8 @@ fn live(server: &Arc<Server>, shared: &Shared, mut visit: Visit) {
     loop {
         match connection::run(server, &shared.config, &mut visit, stays) {
             End::Idle => match shared.parking.park(visit) {
-                Ok(()) => return,
-                Err(refused) => (visit, stays) = (refused, true),
+                None => return,
+                Some(refused) => (visit, stays) = (refused, true),
             },
             ended => return end(ended, visit),
         }
