@@ -10,6 +10,10 @@
 //!                                         +-- interrupt check fails --> error
 //! ```
 //!
+//! A request that arrives may take a returned ticket before a queued one wakes up, which saves a switch of threads.
+//! When the first of the queue has waited for [`FAIR_AFTER`], tickets are handed over to it instead, so that no request waits
+//! for long because others are quicker.
+//!
 //! The free tickets are divided among the cores. Taking and returning one is then a single atomic operation on a cache
 //! line that other cores rarely touch. Only a core without free tickets takes those of others.
 //!
@@ -22,7 +26,9 @@
 //! When an administrator lowers the total, tickets in use are not revoked. The excess is a debt: returned tickets first
 //! reduce it and are not free again until it is 0.
 
-use std::sync::atomic::{AtomicI64, Ordering::SeqCst};
+use std::collections::VecDeque;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicI64, Ordering::SeqCst};
 use std::time::{Duration, Instant};
 
 use nagi_bson::DocWriter;
@@ -36,6 +42,9 @@ use crate::request::Request;
 
 /// Interval of the interrupt checks of a queued request.
 const LOOK_AROUND: Duration = Duration::from_millis(100);
+
+/// A request that has waited for longer gets the next ticket.
+const FAIR_AFTER: Duration = Duration::from_millis(50);
 
 /// The ticket pools of reads and of writes.
 pub(crate) struct Tickets {
@@ -51,10 +60,19 @@ pub(crate) struct Pool {
     /// Tickets in use beyond the total, after the total was lowered. Returned tickets reduce it first.
     debt: AtomicI64,
     waiting: AtomicI64,
-    queue: Mutex<()>,
-    freed: Condvar,
+    queue: Mutex<Queue>,
     queued_count: Counter,
     queued_micros: Counter,
+}
+
+type Queue = VecDeque<Arc<Waiter>>;
+
+/// A queued request.
+struct Waiter {
+    since: Instant,
+    /// A ticket was handed over to it, and it is no longer queued.
+    granted: AtomicBool,
+    woken: Condvar,
 }
 
 /// The right to work on the storage; returned to the pool when dropped.
@@ -80,6 +98,12 @@ impl Tickets {
     }
 }
 
+fn wake_first(queue: &Queue) {
+    if let Some(first) = queue.front() {
+        first.woken.notify_one();
+    }
+}
+
 /// Divides tickets among the cores; the first cores get one more if they do not divide evenly.
 fn split(total: i64) -> PerCore<AtomicI64> {
     let cores = core_count() as i64;
@@ -93,8 +117,7 @@ impl Pool {
             available: split(total),
             debt: AtomicI64::new(0),
             waiting: AtomicI64::new(0),
-            queue: Mutex::new(()),
-            freed: Condvar::new(),
+            queue: Mutex::default(),
             queued_count: Counter::default(),
             queued_micros: Counter::default(),
         }
@@ -135,15 +158,32 @@ impl Pool {
 
     fn wait(&self, check: &dyn Fn() -> Result<()>) -> Result<()> {
         let mut queue = self.queue.lock();
-        while !self.try_take() {
+        if self.try_take() {
+            return Ok(());
+        }
+        let waiter = Arc::new(Waiter {
+            since: clock::now(),
+            granted: AtomicBool::new(false),
+            woken: Condvar::new(),
+        });
+        queue.push_back(waiter.clone());
+        let leave = |queue: &mut Queue| queue.retain(|other| !Arc::ptr_eq(other, &waiter));
+        loop {
+            if waiter.granted.load(SeqCst) {
+                return Ok(());
+            }
+            if self.try_take() {
+                leave(&mut queue);
+                return Ok(());
+            }
             if let Err(error) = check() {
+                leave(&mut queue);
                 // The wake-up may have been meant for another waiter.
-                self.freed.notify_one();
+                wake_first(&queue);
                 return Err(error);
             }
-            self.freed.wait_for(&mut queue, LOOK_AROUND);
+            waiter.woken.wait_for(&mut queue, LOOK_AROUND);
         }
-        Ok(())
     }
 
     /// Returns a ticket.
@@ -153,11 +193,24 @@ impl Pool {
         if self.debt.load(SeqCst) > 0 && paid() {
             return;
         }
-        self.available.own().fetch_add(1, SeqCst);
-        if self.waiting.load(SeqCst) > 0 {
-            let _queue = self.queue.lock();
-            self.freed.notify_one();
+        if self.waiting.load(SeqCst) == 0 {
+            self.available.own().fetch_add(1, SeqCst);
+            // A request that began to wait meanwhile may not have seen the ticket.
+            if self.waiting.load(SeqCst) > 0 {
+                wake_first(&self.queue.lock());
+            }
+            return;
         }
+        let mut queue = self.queue.lock();
+        let now = clock::now();
+        let due = queue.front().is_some_and(|first| now.duration_since(first.since) >= FAIR_AFTER);
+        if due && let Some(first) = queue.pop_front() {
+            first.granted.store(true, SeqCst);
+            first.woken.notify_one();
+            return;
+        }
+        self.available.own().fetch_add(1, SeqCst);
+        wake_first(&queue);
     }
 
     /// Changes the total. Tickets in use beyond it are not revoked.
@@ -171,7 +224,9 @@ impl Pool {
             for (own, more) in self.available.iter().zip(split(more).iter()) {
                 own.fetch_add(more.load(SeqCst), SeqCst);
             }
-            self.freed.notify_all();
+            for waiter in queue.iter() {
+                waiter.woken.notify_one();
+            }
         } else {
             let mut less = before - total;
             for own in self.available.iter() {
@@ -226,8 +281,6 @@ impl Drop for Ticket<'_> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use std::sync::Arc;
-    use std::sync::atomic::AtomicBool;
 
     use nagi_error::{Code, err};
 
@@ -274,6 +327,25 @@ mod tests {
         pool.resize(1);
         assert_eq!(pool.free(), 1);
         assert!(!queued.load(SeqCst));
+    }
+
+    #[test]
+    fn who_has_waited_for_long_gets_the_next_ticket() {
+        let pool = Pool::new(1);
+        let first = pool.take(&|| Ok(()), &|_| ()).unwrap();
+        let waiter = |before: Duration| {
+            let since = clock::now().checked_sub(before).unwrap();
+            let waiter = Waiter { since, granted: AtomicBool::new(false), woken: Condvar::new() };
+            pool.waiting.fetch_add(1, SeqCst);
+            Arc::new(waiter)
+        };
+        let (long, short) = (waiter(FAIR_AFTER * 2), waiter(Duration::ZERO));
+        pool.queue.lock().extend([long.clone(), short.clone()]);
+        drop(first);
+        // No other request can take it.
+        assert!(long.granted.load(SeqCst) && pool.free() == 0);
+        drop(Ticket(&pool));
+        assert!(!short.granted.load(SeqCst) && pool.free() == 1);
     }
 
     #[test]
