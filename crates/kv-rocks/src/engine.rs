@@ -776,8 +776,7 @@ impl Tuning for Rocks {
     }
 
     fn blocks_read(&self) -> u64 {
-        let all = self.core.db.ticker(Ticker::DataBlocksAdded);
-        all.saturating_sub(self.core.warm_up.blocks())
+        self.core.db.ticker(Ticker::DataBlocksAdded).saturating_sub(self.core.warm_up.blocks())
     }
 
     fn cached_data_bytes(&self) -> u64 {

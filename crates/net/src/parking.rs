@@ -33,7 +33,7 @@ pub(crate) struct Parking {
 #[derive(Default)]
 struct Visits {
     next: u64,
-    waiting: HashMap<u64, Visit>,
+    waiting: HashMap<u64, Box<Visit>>,
 }
 
 impl Parking {
@@ -46,7 +46,7 @@ impl Parking {
 
     /// Waits for the connection's next bytes, or its end, without a thread. Returns it if the kernel cannot watch it
     /// (`fs.epoll.max_user_watches`).
-    pub(crate) fn park(&self, visit: Visit) -> Option<Visit> {
+    pub(crate) fn park(&self, visit: Box<Visit>) -> Result<(), Box<Visit>> {
         let stream = visit.stream.clone();
         let mut visits = self.visits.lock();
         visits.next += 1;
@@ -55,9 +55,9 @@ impl Parking {
         let flags = EventFlags::IN | EventFlags::RDHUP | EventFlags::ONESHOT;
         match epoll::add(&self.epoll, stream.as_fd(), EventData::new_u64(key), flags) {
             Ok(()) => visits.waiting.insert(key, visit),
-            Err(_) => return Some(visit),
+            Err(_) => return Err(visit),
         };
-        None
+        Ok(())
     }
 
     /// Waits until connections have something to read, and takes them. `None` after [`Parking::close`].
@@ -76,7 +76,7 @@ impl Parking {
             }
             if let Some(visit) = visits.waiting.remove(&key) {
                 let _ = epoll::delete(&self.epoll, visit.stream.as_fd());
-                ready.push(visit);
+                ready.push(*visit);
             }
         }
         Some(ready)

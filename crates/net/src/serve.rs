@@ -121,7 +121,7 @@ fn admit(server: &Arc<Server>, shared: &Arc<Shared>, stream: Arc<Stream>, peer: 
             let Some(mut connection) = server.connect(peer) else { return };
             let watched = stream.clone();
             connection.set_probe(move || watched.is_open());
-            live(server, shared, Visit { stream, connection, member, acquainted: false });
+            live(server, shared, Box::new(Visit { stream, connection, member, acquainted: false }));
         })
     {
         log::warn!(target: "NETWORK", id = 22948, error = error.to_string();
@@ -157,14 +157,14 @@ fn wake_loop(server: &Arc<Server>, shared: &Arc<Shared>) {
     while let Some(ready) = shared.parking.next() {
         for visit in ready {
             let Err((error, visit)) =
-                start(visit, server, shared, |v, server, shared| live(server, shared, v))
+                start(visit, server, shared, |v, server, shared| live(server, shared, Box::new(v)))
             else {
                 continue;
             };
-            log::warn!(target: "NETWORK", id = 8200002, error = error.to_string();
+            log::warn!(target: "NETWORK", id = 8200047, error = error.to_string();
                 "Thread for an idle connection could not be started; trying again");
             std::thread::sleep(ACCEPT_PAUSE);
-            if let Some(visit) = visit.and_then(|visit| shared.parking.park(visit)) {
+            if let Some(Err(visit)) = visit.map(|visit| shared.parking.park(Box::new(visit))) {
                 end(End::Failed(error), visit);
             }
         }
@@ -172,22 +172,22 @@ fn wake_loop(server: &Arc<Server>, shared: &Arc<Shared>) {
 }
 
 /// Serves a connection until it is idle or ends.
-fn live(server: &Arc<Server>, shared: &Shared, mut visit: Visit) {
+fn live(server: &Arc<Server>, shared: &Shared, mut visit: Box<Visit>) {
     nagi_server::set_log_context(&format!("conn{}", visit.connection.id()));
     let mut stays = false;
     loop {
         match connection::run(server, &shared.config, &mut visit, stays) {
             End::Idle => match shared.parking.park(visit) {
-                None => return,
-                Some(refused) => (visit, stays) = (refused, true),
+                Ok(()) => return,
+                Err(refused) => (visit, stays) = (refused, true),
             },
             ended => return end(ended, visit),
         }
     }
 }
 
-fn end(end: End, visit: Visit) {
-    let Visit { stream, connection, member, .. } = visit;
+fn end(end: End, visit: Box<Visit>) {
+    let Visit { stream, connection, member, .. } = *visit;
     let reason = match end {
         End::Closed | End::Refused | End::Idle => None,
         End::Broken(what) => Some(what),

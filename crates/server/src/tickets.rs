@@ -11,8 +11,8 @@
 //! ```
 //!
 //! A request that arrives may take a returned ticket before a queued one wakes up, which saves a switch of threads.
-//! When the first of the queue has waited for [`FAIR_AFTER`], tickets are handed over to it instead, so that no request waits
-//! for long because others are quicker.
+//! When the first of the queue has waited for [`FAIR_AFTER`], tickets are handed over to it instead, so that no request
+//! waits for long because others are quicker.
 //!
 //! The free tickets are divided among the cores. Taking and returning one is then a single atomic operation on a cache
 //! line that other cores rarely touch. Only a core without free tickets takes those of others.
