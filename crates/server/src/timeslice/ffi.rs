@@ -2,6 +2,7 @@
 #![expect(unsafe_code, reason = "a system call without a safe wrapper")]
 
 use std::io;
+use std::time::Duration;
 
 /// Gives the current thread a time slice of `nanos` nanoseconds, or the kernel's default for zero. Scheduling policy
 /// and priority do not change. Costs about a microsecond.
@@ -28,6 +29,14 @@ pub(super) fn set_slice(nanos: u64) -> io::Result<()> {
         0 => Ok(()),
         _ => Err(io::Error::last_os_error()),
     }
+}
+
+/// The processor time that the current thread has used. Costs a system call.
+pub(super) fn cpu_time() -> Duration {
+    let mut time = libc::timespec { tv_sec: 0, tv_nsec: 0 };
+    // SAFETY: the kernel writes into the structure.
+    unsafe { libc::clock_gettime(libc::CLOCK_THREAD_CPUTIME_ID, &raw mut time) };
+    Duration::new(time.tv_sec.unsigned_abs(), u32::try_from(time.tv_nsec).unwrap_or(0))
 }
 
 /// The current thread's slice in nanoseconds; zero if the kernel does not report it.

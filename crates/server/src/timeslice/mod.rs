@@ -5,9 +5,12 @@
 //!
 //! | operation                                          | requested slice |
 //! |----------------------------------------------------|-----------------|
-//! | has run for [`LONG`]                               | the longest     |
+//! | has used the processor for [`LONG`]                | the longest     |
 //! | begins or ends while a long operation runs         | the shortest    |
 //! | begins or ends while no long operation runs        | the default     |
+//!
+//! An operation that only waits is not long, be it for a ticket, for a disk or for its turn: with 256 connections most of
+//! them wait for ten milliseconds, and a thread with the longest slice would then wait for half a second.
 //!
 //! Shares of processor time do not change. Long operations are switched less often, and requests and other programs
 //! that wake up run first.
@@ -26,7 +29,8 @@ use std::{
 
 use crate::clock;
 
-/// The run time from which on an operation counts as long.
+/// The processor time from which on an operation counts as long. It is counted once the operation has taken as long by
+/// the clock, because reading it costs a system call.
 const LONG: Duration = Duration::from_millis(10);
 /// Zero requests the kernel's default slice.
 const DEFAULT_SLICE: Duration = Duration::ZERO;
@@ -41,13 +45,18 @@ static LONG_RUNNING: AtomicUsize = AtomicUsize::new(0);
 static REFUSED: AtomicBool = AtomicBool::new(false);
 
 thread_local! {
-    static SLICE: RefCell<Slice> = const { RefCell::new(Slice { began: None, long: false, asked_for: DEFAULT_SLICE }) };
+    static SLICE: RefCell<Slice> = const { RefCell::new(Slice {
+        began: None, cpu_began: None, long: false, asked_for: DEFAULT_SLICE
+    }) };
 }
 
 /// The time slice of a thread.
 struct Slice {
-    /// When its request began; `None` between requests, and once the request counts as long.
+    /// When its request began, or its processor time was read; `None` between requests, and once the request counts as
+    /// long.
     began: Option<Instant>,
+    /// The thread's processor time when it was first read for the request.
+    cpu_began: Option<Duration>,
     /// The thread's operation is counted in [`LONG_RUNNING`].
     long: bool,
     asked_for: Duration,
@@ -57,18 +66,28 @@ struct Slice {
 pub(crate) fn begin(started: Instant) {
     SLICE.with_borrow_mut(|slice| {
         slice.began = Some(started);
+        slice.cpu_began = None;
         slice.between_long_ones();
     });
 }
 
-/// Called by every interrupt check, on the thread of the request. Reads the clock until the request counts as long.
+/// Called by every interrupt check, on the thread of the request. Reads the clock until the request counts as long, and
+/// the thread's processor time once per [`LONG`].
 pub(crate) fn look() {
     SLICE.with_borrow_mut(|slice| {
-        if slice.began.is_some_and(|began| clock::now() - began >= LONG) {
-            slice.began = None;
-            slice.set_long(true);
-            slice.ask_for(LONG_SLICE);
+        let Some(began) = slice.began else { return };
+        let now = clock::now();
+        if now - began < LONG {
+            return;
         }
+        let cpu = ffi::cpu_time();
+        if cpu.saturating_sub(*slice.cpu_began.get_or_insert(cpu)) < LONG {
+            slice.began = Some(now);
+            return;
+        }
+        slice.began = None;
+        slice.set_long(true);
+        slice.ask_for(LONG_SLICE);
     });
 }
 
@@ -132,14 +151,29 @@ mod tests {
         SLICE.with_borrow(|s| s.asked_for == slice) && (given || told == 0 || REFUSED.load(Relaxed))
     }
 
+    /// Uses the processor until the request counts as long.
+    fn work(began: Instant) {
+        begin(began);
+        while SLICE.with_borrow(|slice| slice.began.is_some()) {
+            look();
+        }
+    }
+
+    #[test]
+    fn an_operation_that_waits_is_not_long() {
+        begin(Instant::now().checked_sub(LONG * 100).unwrap());
+        look();
+        assert!(!has(LONG_SLICE));
+        end();
+    }
+
     #[test]
     fn a_long_operation_has_a_long_slice_and_the_others_short_ones_until_it_ends() {
         let now = Instant::now();
         begin(now);
         look();
         assert!(!has(LONG_SLICE), "it has just begun");
-        begin(now.checked_sub(LONG).unwrap());
-        look();
+        work(now);
         assert!(has(LONG_SLICE));
         std::thread::spawn(|| {
             begin(Instant::now());
@@ -152,8 +186,7 @@ mod tests {
         // A thread's count ends with the thread, even in the middle of a request.
         let before = LONG_RUNNING.load(Relaxed);
         std::thread::spawn(move || {
-            begin(now.checked_sub(LONG).unwrap());
-            look();
+            work(now);
             assert!(has(LONG_SLICE) && LONG_RUNNING.load(Relaxed) > before);
         })
         .join()
