@@ -9,8 +9,8 @@
 //! | begins or ends while a long operation runs         | the shortest    |
 //! | begins or ends while no long operation runs        | the default     |
 //!
-//! An operation that only waits is not long, be it for a ticket, for a disk or for its turn: with 256 connections most of
-//! them wait for ten milliseconds, and a thread with the longest slice would then wait for half a second.
+//! An operation that only waits is not long, be it for a ticket, for a disk or for its turn: with 256 connections most
+//! of them wait for ten milliseconds, and a thread with the longest slice would then wait for half a second.
 //!
 //! Shares of processor time do not change. Long operations are switched less often, and requests and other programs
 //! that wake up run first.
