@@ -12,7 +12,7 @@ use nagi_store::{Collection, RecordId};
 use super::Ahead;
 use crate::source::{Cx, parallel_scan::Lent};
 
-/// Fewer records are read by one thread: starting another one costs as much as reading twenty.
+/// Fewer records are read by one thread: starting another one costs as much as some dozens of reads.
 const HELPED_MIN: usize = 384;
 /// Records whose numbers are that close are read by steps of a cursor, which is faster than two threads that search.
 const STEPS_EACH_MAX: i64 = 4;

@@ -6,7 +6,7 @@
 //! The first record is read alone, then 2, 4, 8, ... at once. A query for one document pays for one, and a query
 //! for a first batch of 101 pays for 101. Records that were read but never requested cost at most as much as the
 //! requested ones. If a limit tells how many documents are wanted, the first read has up to 32 of them. After
-//! some hundred records, a worker thread reads the half of them if a core is free.
+//! some hundred records, a worker thread reads half of each batch if a core is free ([`helped`]).
 //!
 //! Memory: [`BYTES_MAX`] and two records; the branches of a merge share it.
 
@@ -102,7 +102,7 @@ impl Ahead {
         let fitting = self.bytes_max / self.record_bytes.max(1);
         let interrupt = cx.env.interrupt();
         let max = match interrupt.records_ahead_max() {
-            // More at once only where a worker takes the half of them.
+            // More at once only where a worker reads half of them.
             RECORDS_AHEAD_MAX if interrupt.may_help() => RECORDS_HELPED_MAX,
             max => max,
         };

@@ -28,8 +28,11 @@ pub(super) enum Held {
 }
 
 impl Part {
-    /// Reads the records of the ascending `ids`, and keeps `bytes_max` and one record at most. Returns the number of
-    /// records that were read.
+    /// Reads the records of the ascending `ids` in place of those before. It ends early once it holds `bytes_max`, so
+    /// it keeps one record more at most.
+    ///
+    /// # Errors
+    /// Those of the engine, and of the interrupt check before each call of it.
     pub(super) fn read(
         &mut self,
         (reader, collection): (Reader<'_>, &Collection),
