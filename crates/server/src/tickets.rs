@@ -167,7 +167,12 @@ impl Pool {
             woken: Condvar::new(),
         });
         queue.push_back(waiter.clone());
-        let leave = |queue: &mut Queue| queue.retain(|other| !Arc::ptr_eq(other, &waiter));
+        let is_own = |other: &Arc<Waiter>| Arc::ptr_eq(other, &waiter);
+        // Mostly the first: the others are not woken.
+        let leave = |queue: &mut Queue| match queue.front().is_some_and(is_own) {
+            true => drop(queue.pop_front()),
+            false => queue.retain(|other| !is_own(other)),
+        };
         loop {
             if waiter.granted.load(SeqCst) {
                 return Ok(());
