@@ -10,6 +10,11 @@ fn each_start_is_recorded() {
     let engine = std::sync::Arc::new(nagi_kv::Memory::new());
     for starts in 1..=2 {
         let server = server_on(engine.clone(), None);
+        // The id of a start has its time in milliseconds.
+        let before = std::time::SystemTime::now();
+        while before.elapsed().is_ok_and(|passed| passed.as_millis() < 2) {
+            std::thread::yield_now();
+        }
         server.record_start(&Zone::parse("Asia/Tokyo").unwrap());
         let mut client = Client::new(&server);
         let found = client.run("local", doc! { "find": "startup_log" }.as_doc());
