@@ -5,7 +5,7 @@
 //! ```
 //!
 //! A sleeping thread costs its stack and what the allocator caches for it: more than all the rest of a connection.
-//! A connection that wakes up costs the start of a thread, some tens of microseconds.
+//! The first request after the pause waits for the start of a thread, 0.15 ms.
 
 use std::collections::HashMap;
 use std::io;
