@@ -12,5 +12,5 @@ for recording in "$1"/*.perf; do
     name=$(basename "$recording" .perf)
     perf script --no-inline -i "$recording" 2>/dev/null |
         inferno-collapse-perf 2>/dev/null |
-        inferno-flamegraph --title "$name" --minwidth 1.5 --width 1200 >"$2/$name.svg"
+        inferno-flamegraph --no-javascript --title "$name" --minwidth 1.5 --width 1200 >"$2/$name.svg"
 done
