@@ -15,39 +15,42 @@ const FILES: &[&str] = &[
     "merge.cc",
     "read_back.cc",
     "ring_buffer.cc",
+    "scan.cc",
     "table.cc",
     "trim.cc",
 ];
 
 fn main() {
-    let include = env::var("DEP_ROCKSDB_INCLUDE")
-        .expect("nagi-rocksdb-sys tells its dependents where the headers are");
-    let target = env::var("TARGET").unwrap_or_default();
+    let told = |name: &str| {
+        env::var(format!("DEP_ROCKSDB_{name}"))
+            .unwrap_or_else(|_| panic!("nagi-rocksdb-sys tells its dependents {name}"))
+    };
     let mut build = cc::Build::new();
     build
         .cpp(true)
         .std("c++20")
-        .include(include)
-        // The same definitions as for RocksDB itself: classes must have the same layout on both sides.
-        .define("NDEBUG", None)
-        .define("HAVE_ALIGNED_NEW", None)
-        .define("ROCKSDB_PLATFORM_POSIX", None)
-        .define("ROCKSDB_LIB_IO_POSIX", None)
-        .define("HAVE_UINT128_EXTENSION", None)
         .flag_if_supported("-Wno-unused-parameter")
         .flag("-include")
         .flag("cstdint")
         // Optimized also in debug builds, because every read passes through it.
         .opt_level(2);
-    if target.contains("linux") {
-        build.define("OS_LINUX", None);
-    } else if target.contains("darwin") {
-        build.define("OS_MACOSX", None);
+    for folder in env::split_paths(&told("FOLDERS")) {
+        // Without warnings about RocksDB's own headers.
+        build.flag("-isystem").flag(folder);
+    }
+    // Classes must have the same layout on both sides.
+    for definition in told("DEFINITIONS").split(' ') {
+        match definition.split_once('=') {
+            Some((name, value)) => build.define(name, value),
+            None => build.define(definition, None),
+        };
     }
     // One unit, because nearly all of the time is spent on RocksDB's headers.
     let folder = env::var("CARGO_MANIFEST_DIR").expect("cargo sets CARGO_MANIFEST_DIR");
     let mut unit = String::new();
-    println!("cargo:rerun-if-changed=native/handles.h");
+    for header in ["entry.h", "handles.h"] {
+        println!("cargo:rerun-if-changed=native/{header}");
+    }
     for file in FILES {
         let path = Path::new(&folder).join("native").join(file);
         println!("cargo:rerun-if-changed={}", path.display());

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <rocksdb/cache.h>
+#include <rocksdb/db.h>
 #include <rocksdb/iterator.h>
 #include <rocksdb/options.h>
 #include <rocksdb/rate_limiter.h>
@@ -9,6 +10,16 @@
 
 #include <memory>
 
+struct rocksdb_t {
+  rocksdb::DB* rep;
+};
+struct rocksdb_column_family_handle_t {
+  rocksdb::ColumnFamilyHandle* rep;
+};
+// With more members behind this one; never created here.
+struct rocksdb_readoptions_t {
+  rocksdb::ReadOptions rep;
+};
 struct rocksdb_cache_t {
   std::shared_ptr<rocksdb::Cache> rep;
 };

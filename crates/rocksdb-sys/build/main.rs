@@ -35,6 +35,14 @@ fn main() {
     println!("cargo:rustc-link-lib=dylib=stdc++");
     let include = sources.join("rocksdb/include");
     println!("cargo:include={}", include.display());
+    // For C++ that includes the internal headers.
+    let folders = units::include_folders(&sources);
+    let folders = env::join_paths(folders).expect("no folder has a separator in its name");
+    println!("cargo:folders={}", folders.display());
+    let definitions = flags.definitions().into_iter();
+    let definitions = definitions
+        .map(|(name, value)| value.map_or(name.to_owned(), |value| format!("{name}={value}")));
+    println!("cargo:definitions={}", definitions.collect::<Vec<_>>().join(" "));
     println!("cargo:rustc-env=ROCKSDB_INCLUDE={}", include.display());
 }
 

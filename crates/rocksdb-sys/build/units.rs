@@ -67,10 +67,14 @@ impl Effort {
     }
 
     fn set(self, build: &mut cc::Build) {
-        if self == Effort::Small {
-            build.opt_level(1);
-            for flag in ["-finline-functions", "-finline-small-functions", "-fstrict-aliasing"] {
-                build.flag_if_supported(flag);
+        match self {
+            Effort::Fast => _ = build.opt_level(3),
+            Effort::Small => {
+                build.opt_level(1);
+                for flag in ["-finline-functions", "-finline-small-functions", "-fstrict-aliasing"]
+                {
+                    build.flag_if_supported(flag);
+                }
             }
         }
     }
@@ -107,6 +111,24 @@ const LEFT_OUT: &[&str] = &[
     "utilities/ttl/",
 ];
 
+/// Macros for every system.
+const DEFINED: &[&str] = &[
+    "HAVE_ALIGNED_NEW",
+    "HAVE_UINT128_EXTENSION",
+    "ROCKSDB_PLATFORM_POSIX",
+    "ROCKSDB_LIB_IO_POSIX",
+    // Nothing reads the counters of a thread, and each step of an iterator would add to some.
+    "NPERF_CONTEXT",
+];
+
+const OF_LINUX: &[&str] = &[
+    "OS_LINUX",
+    "ROCKSDB_SCHED_GETCPU_PRESENT",
+    "ROCKSDB_AUXV_GETAUXVAL_PRESENT",
+    "ROCKSDB_FALLOCATE_PRESENT",
+    "ROCKSDB_RANGESYNC_PRESENT",
+];
+
 /// The inputs of the compiler apart from the sources.
 #[derive(Hash)]
 pub(crate) struct Flags {
@@ -123,45 +145,37 @@ impl Flags {
         }
     }
 
+    /// The macros that RocksDB is compiled with. C++ that includes its headers needs the same.
+    pub(crate) fn definitions(&self) -> Vec<(&'static str, Option<&'static str>)> {
+        let ones = ["SNAPPY", "LZ4", "ZSTD", "ZLIB", "NDEBUG"].map(|name| (name, Some("1")));
+        let mut all = ones.to_vec();
+        all.extend(DEFINED.iter().map(|name| (*name, None)));
+        let of_system: &[&str] = if self.linux { OF_LINUX } else { &["OS_MACOSX"] };
+        all.extend(of_system.iter().map(|name| (*name, None)));
+        all
+    }
+
     fn build(&self, sources: &Path) -> cc::Build {
         let mut build = cc::Build::new();
         build.cpp(true).std("c++20").opt_level(2).debug(false).warnings(false).pic(true);
         build.flag("-include").flag("cstdint").flag("-ffunction-sections").flag("-fdata-sections");
         // Symbols that no other library calls are faster to compile and to call.
         build.flag("-fvisibility=hidden");
-        for folder in ["rocksdb/include", "rocksdb", ".", "snappy"] {
-            build.include(sources.join(folder));
-        }
-        build.includes(super::codecs());
-        for name in ["SNAPPY", "LZ4", "ZSTD", "ZLIB", "NDEBUG"] {
-            build.define(name, "1");
-        }
-        for name in [
-            "HAVE_ALIGNED_NEW",
-            "HAVE_UINT128_EXTENSION",
-            "ROCKSDB_PLATFORM_POSIX",
-            "ROCKSDB_LIB_IO_POSIX",
-        ] {
-            build.define(name, None);
-        }
-        if self.linux {
-            for name in [
-                "OS_LINUX",
-                "ROCKSDB_SCHED_GETCPU_PRESENT",
-                "ROCKSDB_AUXV_GETAUXVAL_PRESENT",
-                "ROCKSDB_FALLOCATE_PRESENT",
-                "ROCKSDB_RANGESYNC_PRESENT",
-            ] {
-                build.define(name, None);
-            }
-        } else {
-            build.define("OS_MACOSX", None);
+        build.includes(include_folders(sources));
+        for (name, value) in self.definitions() {
+            build.define(name, value);
         }
         if self.x86_64 {
             build.flag("-march=x86-64-v2");
         }
         build
     }
+}
+
+/// Where RocksDB's headers are, and those of the compressors.
+pub(crate) fn include_folders(sources: &Path) -> Vec<PathBuf> {
+    let own = ["rocksdb/include", "rocksdb", ".", "snappy"].map(|folder| sources.join(folder));
+    own.into_iter().chain(super::codecs()).collect()
 }
 
 /// This crate's own units, each with its additional flags.

@@ -13,6 +13,7 @@ mod journal;
 mod reading;
 mod reopen;
 mod scale;
+mod scans;
 mod space;
 
 use std::{path::Path, sync::Arc};

@@ -1,5 +1,6 @@
-//! The iterator. All of it is `unsafe`, so the code is in `raw.rs`.
+//! A cursor of the key-value contract. All of it is `unsafe`, so the code is in `raw.rs`.
 
 mod raw;
+mod scan;
 
 pub(crate) use raw::RocksCursor;

@@ -3,7 +3,10 @@
 //! RocksDB keeps pointers to the bounds and to the read options, and requires an open database, so the cursor owns
 //! all of them. They are freed in the order iterator, options, bounds, database.
 //!
-//! A move and the entry that it reaches are one call of C++ (`native/cursor.cc`).
+//! There are two iterators below a cursor. Forward moves within a snapshot are those of a [`Scan`], which takes half
+//! of the instructions but reads plain values only. All others are RocksDB's public iterator: moves backward, values
+//! that are stored as differences, and reads of the newest data. It is created when it is needed. A move and the
+//! entry that it reaches are one call of C++ (`native/cursor.cc`, `native/scan.cc`).
 //!
 //! A large scan must not evict frequently read blocks from the cache. A cursor that has moved over
 //! `JUDGED_AFTER_BYTES` estimates the size of its range. If the range is too large for the cache, it continues with
@@ -11,7 +14,7 @@
 //! otherwise blocks that left the cache once would be read from disk by every scan.
 #![expect(unsafe_code)]
 
-use std::{ffi::c_int, sync::Arc};
+use std::{ffi::c_int, ptr, sync::Arc};
 
 use nagi_kv::{Cursor, Result, Space};
 use nagi_rocksdb_sys as ffi;
@@ -21,6 +24,7 @@ use super::super::{
     native::{Entry, nagi_iterator_step},
     snapshot::SnapshotHandle,
 };
+use super::scan::{Found, Scan};
 
 /// The direction of a step, as `nagi_iterator_step` expects it.
 const FORWARD: c_int = 1;
@@ -33,24 +37,33 @@ const JUDGED_AFTER_BYTES: usize = 256 << 10;
 const SPARED_PART: u64 = 4;
 /// Data blocks are uncompressed in the cache; their growth is estimated, in halves.
 const GROWTH_HALVES: u64 = 3;
+/// Forward moves of the public iterator after a value that a scan could not read, before the scan continues. Such
+/// values have neighbours of their kind, and each change costs a search.
+const PUBLIC_STEPS: usize = 1024;
 /// Sorts after every key of a space.
 const LAST_KEY: [u8; 16] = [0xff; 16];
 
 pub(crate) struct RocksCursor {
+    /// The public iterator; null until it is needed.
     raw: *mut ffi::rocksdb_iterator_t,
+    /// None before the first search, and without a snapshot.
+    scan: Option<Scan>,
+    /// The forward moves of the public iterator since it took over; none while the scan is used.
+    public_steps: Option<usize>,
     reads: *mut ffi::rocksdb_readoptions_t,
     start: Box<[u8]>,
     end: Box<[u8]>,
     space: Space,
-    /// The current entry; none without a position.
-    entry: Option<Entry>,
+    /// The current entry, if there is a position.
+    entry: Entry,
+    positioned: bool,
     /// Bytes moved over; not counted any more once the range was judged.
     moved_bytes: usize,
     judged: bool,
     /// True if the range cannot contain a key, whatever the data.
     empty: bool,
     /// Kept alive, because the iterator reads from them.
-    _snapshot: Option<Arc<SnapshotHandle>>,
+    snapshot: Option<Arc<SnapshotHandle>>,
     db: Arc<Db>,
 }
 
@@ -85,16 +98,19 @@ impl RocksCursor {
             }
             ffi::rocksdb_readoptions_set_background_purge_on_iterator_cleanup(reads, 1);
             RocksCursor {
-                raw: db.iterator(reads, space),
+                raw: ptr::null_mut(),
+                scan: None,
+                public_steps: None,
                 reads,
                 start,
                 end,
                 space,
-                entry: None,
+                entry: Entry::NONE,
+                positioned: false,
                 moved_bytes: 0,
                 judged: false,
                 empty,
-                _snapshot: snapshot.map(Arc::clone),
+                snapshot: snapshot.map(Arc::clone),
                 db: Arc::clone(db),
             }
         }
@@ -107,22 +123,90 @@ impl RocksCursor {
         cursor
     }
 
-    /// Moves by one entry, or only reads the entry that a seek has reached. Returns true if there is one.
+    /// The public iterator, for the moves that follow.
+    fn public(&mut self) -> *mut ffi::rocksdb_iterator_t {
+        if self.raw.is_null() {
+            self.raw = self.db.iterator(self.reads, self.space);
+        }
+        self.public_steps = Some(0);
+        self.raw
+    }
+
+    /// Moves the public iterator by one entry, or only reads the entry that a search has reached. Returns true if
+    /// there is one.
     fn step(&mut self, steps: c_int) -> Result<bool> {
-        let mut entry = Entry::NONE;
         // SAFETY: the iterator is live, and positioned if it is to move.
-        let valid = unsafe { nagi_iterator_step(self.raw, steps, &raw mut entry) } != 0;
-        self.entry = valid.then_some(entry);
-        if !valid {
+        self.positioned = unsafe { nagi_iterator_step(self.raw, steps, &raw mut self.entry) } != 0;
+        if !self.positioned {
             // SAFETY: the iterator is live.
             unsafe { checked(|error| ffi::rocksdb_iter_get_error(self.raw, error))? };
         }
-        Ok(valid)
+        Ok(self.positioned)
+    }
+
+    /// Moves to the first entry at or behind a key.
+    fn search(&mut self, key: &[u8]) -> Result<bool> {
+        self.positioned = false;
+        let Some(snapshot) = &self.snapshot else { return self.search_publicly(key) };
+        debug_assert!(!snapshot.raw().is_null(), "the options have it");
+        let (db, reads, space) = (&self.db, self.reads, self.space);
+        // SAFETY: the options have a snapshot, and are freed after the scan.
+        let scan = self.scan.get_or_insert_with(|| unsafe { Scan::new(db, reads, space) });
+        self.public_steps = None;
+        let found = scan.seek(key, &mut self.entry)?;
+        self.reach(found)
+    }
+
+    fn search_publicly(&mut self, key: &[u8]) -> Result<bool> {
+        let raw = self.public();
+        // SAFETY: the iterator is live; the key is read during the call.
+        unsafe { ffi::rocksdb_iter_seek(raw, bytes(key), key.len()) };
+        self.step(NONE)
+    }
+
+    /// Reads what the scan has found, if the scan cannot.
+    #[inline]
+    fn reach(&mut self, found: Found) -> Result<bool> {
+        self.positioned = found != Found::Nothing;
+        if found == Found::Other {
+            let key = self.key().to_vec();
+            return self.search_publicly(&key);
+        }
+        Ok(self.positioned)
+    }
+
+    fn step_forward(&mut self) -> Result<bool> {
+        let Some(steps) = &mut self.public_steps else {
+            let Some(scan) = &mut self.scan else { return Ok(false) };
+            let found = scan.next(&mut self.entry)?;
+            return self.reach(found);
+        };
+        *steps += 1;
+        if *steps < PUBLIC_STEPS || self.snapshot.is_none() {
+            return self.step(FORWARD);
+        }
+        if !self.step(FORWARD)? {
+            return Ok(false);
+        }
+        let key = self.key().to_vec();
+        self.search(&key)
+    }
+
+    fn step_backward(&mut self) -> Result<bool> {
+        if self.public_steps.is_none() {
+            let key = self.key().to_vec();
+            self.search_publicly(&key)?;
+        }
+        self.step(BACKWARD)
     }
 
     /// One step of a scan, which may judge the size of its range.
     fn advance(&mut self, steps: c_int) -> Result<bool> {
-        if self.entry.is_none() || !self.step(steps)? {
+        if !self.positioned {
+            return Ok(false);
+        }
+        let moved = if steps == BACKWARD { self.step_backward() } else { self.step_forward() };
+        if !moved? {
             return Ok(false);
         }
         if !self.judged {
@@ -153,29 +237,35 @@ impl RocksCursor {
     /// deleted; then it continues with the next one in the direction of the scan.
     fn spare_the_cache(&mut self, steps: c_int) -> Result<bool> {
         let key = self.key().to_vec();
-        self.entry = None;
-        // SAFETY: the old iterator is freed before the options it was made with change, and its key
-        // was copied; everything the new one points to is as in `new`.
-        unsafe {
-            ffi::rocksdb_iter_destroy(self.raw);
-            ffi::rocksdb_readoptions_set_fill_cache(self.reads, 0);
-            self.raw = self.db.iterator(self.reads, self.space);
-            match steps {
-                BACKWARD => ffi::rocksdb_iter_seek_for_prev(self.raw, bytes(&key), key.len()),
-                _ => ffi::rocksdb_iter_seek(self.raw, bytes(&key), key.len()),
-            }
+        self.free();
+        // SAFETY: no iterator uses the options now.
+        unsafe { ffi::rocksdb_readoptions_set_fill_cache(self.reads, 0) };
+        if steps != BACKWARD {
+            return self.search(&key);
         }
+        let raw = self.public();
+        // SAFETY: the iterator is live; the key is read during the call.
+        unsafe { ffi::rocksdb_iter_seek_for_prev(raw, bytes(&key), key.len()) };
         self.step(NONE)
+    }
+
+    /// Frees the iterators, which the options must outlive.
+    fn free(&mut self) {
+        self.positioned = false;
+        self.scan = None;
+        if !self.raw.is_null() {
+            // SAFETY: created by `public`, and not used any more.
+            unsafe { ffi::rocksdb_iter_destroy(self.raw) };
+            self.raw = ptr::null_mut();
+        }
     }
 }
 
 impl Drop for RocksCursor {
     fn drop(&mut self) {
+        self.free();
         // SAFETY: created in `new`; snapshot and database are dropped after this.
-        unsafe {
-            ffi::rocksdb_iter_destroy(self.raw);
-            ffi::rocksdb_readoptions_destroy(self.reads);
-        }
+        unsafe { ffi::rocksdb_readoptions_destroy(self.reads) };
     }
 }
 
@@ -184,10 +274,11 @@ impl Cursor for RocksCursor {
         if self.empty {
             return Ok(false);
         }
-        let key = if key < &*self.start { &*self.start } else { key };
-        // SAFETY: the iterator is live; the key is read during the call.
-        unsafe { ffi::rocksdb_iter_seek(self.raw, bytes(key), key.len()) };
-        self.step(NONE)
+        if key < &*self.start {
+            let start = self.start.clone();
+            return self.search(&start);
+        }
+        self.search(key)
     }
 
     fn seek_back(&mut self, key: &[u8]) -> Result<bool> {
@@ -195,12 +286,13 @@ impl Cursor for RocksCursor {
             return Ok(false);
         }
         let beyond = key.is_empty() || (!self.end.is_empty() && key > &*self.end);
+        let raw = self.public();
         let bound = if beyond { &*self.end } else { key };
         // SAFETY: the iterator is live; the bound is read during the call.
         unsafe {
             match bound {
-                [] => ffi::rocksdb_iter_seek_to_last(self.raw),
-                _ => ffi::rocksdb_iter_seek_for_prev(self.raw, bytes(bound), bound.len()),
+                [] => ffi::rocksdb_iter_seek_to_last(raw),
+                _ => ffi::rocksdb_iter_seek_for_prev(raw, bytes(bound), bound.len()),
             }
         }
         let found = self.step(NONE)?;
@@ -221,15 +313,19 @@ impl Cursor for RocksCursor {
 
     #[inline]
     fn key(&self) -> &[u8] {
-        let Some(entry) = &self.entry else { return &[] };
+        if !self.positioned {
+            return &[];
+        }
         // SAFETY: the bytes live until the next move, which needs `&mut self`.
-        unsafe { slice(entry.key, entry.key_length) }
+        unsafe { slice(self.entry.key, self.entry.key_length) }
     }
 
     #[inline]
     fn value(&self) -> &[u8] {
-        let Some(entry) = &self.entry else { return &[] };
+        if !self.positioned {
+            return &[];
+        }
         // SAFETY: as for the key.
-        unsafe { slice(entry.value, entry.value_length) }
+        unsafe { slice(self.entry.value, self.entry.value_length) }
     }
 }

@@ -25,6 +25,12 @@ pub(crate) struct TableKeysHandle {
     _opaque: [u8; 0],
 }
 
+/// A forward scan of a snapshot.
+#[repr(C)]
+pub(crate) struct ScanHandle {
+    _opaque: [u8; 0],
+}
+
 /// The current entry of an iterator; it is valid until the iterator moves.
 #[repr(C)]
 pub(crate) struct Entry {
@@ -83,6 +89,25 @@ unsafe extern "C" {
         steps: c_int,
         entry: *mut Entry,
     ) -> c_uchar;
+
+    /// Creates a forward scan. The options have a snapshot; they, the database and the column family live longer.
+    pub(crate) fn nagi_scan_create(
+        db: *mut ffi::rocksdb_t,
+        reads: *const ffi::rocksdb_readoptions_t,
+        family: *mut ffi::rocksdb_column_family_handle_t,
+    ) -> *mut ScanHandle;
+    pub(crate) fn nagi_scan_destroy(scan: *mut ScanHandle);
+    /// Moves to the first entry at or behind a key. Returns 0 if there is none, or after an error; 1 with an entry that
+    /// is valid until the next move; 2 with a key, valid as long, whose value only an iterator can read.
+    pub(crate) fn nagi_scan_seek(
+        scan: *mut ScanHandle,
+        key: *const c_char,
+        key_length: usize,
+        entry: *mut Entry,
+    ) -> c_int;
+    /// Moves from an entry to the next one, with the results of `nagi_scan_seek`.
+    pub(crate) fn nagi_scan_next(scan: *mut ScanHandle, entry: *mut Entry) -> c_int;
+    pub(crate) fn nagi_scan_get_error(scan: *mut ScanHandle, error: *mut *mut c_char);
 
     /// Makes the database of `options` read through a layer with read-ahead for reverse scans, which also tolerates
     /// unreadable pages.

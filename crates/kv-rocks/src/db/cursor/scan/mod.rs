@@ -1,0 +1,5 @@
+//! Forward scans of a snapshot (`native/scan.cc`).
+
+mod ffi;
+
+pub(super) use ffi::{Found, Scan};
