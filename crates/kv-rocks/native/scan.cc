@@ -1,14 +1,14 @@
 // Forward scans of a snapshot, on the iterator below RocksDB's public one.
 //
-// The public iterator (DBIter) takes half of the instructions of a step, because an entry may be a merge, a wide column
-// or a blob, and the next move may go backward. A scan of plain values only has to find the newest visible version of
-// each key and to leave out what is deleted. At any other entry it stops, and the caller continues with a public
-// iterator.
+// The public iterator (DBIter) takes half of the instructions of a step, because an entry may be a wide column or a
+// blob, and the next move may go backward. A scan only has to find the newest visible version of each key, to put it
+// together if it was stored as differences, and to leave out what is deleted.
 
 #include <cstdlib>
 #include <cstring>
 #include <optional>
 #include <string>
+#include <vector>
 
 #include "db/column_family.h"
 #include "db/db_impl/db_impl.h"
@@ -16,6 +16,7 @@
 #include "entry.h"
 #include "handles.h"
 #include "memory/arena.h"
+#include "rocksdb/merge_operator.h"
 #include "table/internal_iterator.h"
 #include "util/coding.h"
 
@@ -25,8 +26,6 @@ namespace {
 
 // Versions of one key that are stepped over; then the scan seeks behind them. RocksDB's default for its own iterators.
 constexpr int kStepsOver = 8;
-
-enum Found { kNone = 0, kEntry = 1, kOther = 2 };
 
 // A copy of a key. It is made and compared at every step, and a std::string would take a third of the step's time.
 class KeyCopy {
@@ -78,31 +77,36 @@ class ForwardScan {
   ForwardScan(const ForwardScan&) = delete;
   ForwardScan& operator=(const ForwardScan&) = delete;
 
-  Found Seek(const rocksdb::Slice& key, nagi_entry* entry) {
+  bool Seek(const rocksdb::Slice& key, nagi_entry* entry) {
     if (IsOutdated()) {
       Close();
       Open();
     }
     passing_ = false;
+    is_ahead_ = false;
     Search(key, sequence_, rocksdb::kValueTypeForSeek);
-    return iterator_->Valid() ? FindVisible(Here(), entry) : kNone;
+    return iterator_->Valid() && FindVisible(Here(), entry);
   }
 
-  Found Next(nagi_entry* entry) {
+  bool Next(nagi_entry* entry) {
     // A scan that lasts must not keep old memtables and files.
     if (IsOutdated()) {
       Renew();
-      return iterator_->Valid() ? FindVisible(Here(), entry) : kNone;
+      is_ahead_ = true;
+    }
+    if (is_ahead_) {
+      is_ahead_ = false;
+      return iterator_->Valid() && FindVisible(Here(), entry);
     }
     rocksdb::IterateResult found;
     if (!iterator_->NextAndGetResult(&found)) {
-      return kNone;
+      return false;
     }
-    const Found result = FindVisible(found, entry);
-    if (result == kEntry) {
+    const bool found_one = FindVisible(found, entry);
+    if (found_one) {
       nagi::FetchNext(rocksdb::Slice(entry->value, entry->value_length));
     }
-    return result;
+    return found_one;
   }
 
   rocksdb::Status Status() const { return status_.ok() ? iterator_->status() : status_; }
@@ -123,9 +127,11 @@ class ForwardScan {
 
   bool IsOutdated() const { return family_->GetSuperVersionNumberRelaxed() != version_; }
 
-  // Continues behind the current key with the current memtables and files.
+  // Searches the current key in the current memtables and files, to pass it.
   void Renew() {
-    Pass(rocksdb::ExtractUserKey(iterator_->key()));
+    if (!passing_) {
+      Pass(rocksdb::ExtractUserKey(iterator_->key()));
+    }
     Close();
     Open();
     Search(passed_.Get(), sequence_, rocksdb::kValueTypeForSeek);
@@ -151,15 +157,14 @@ class ForwardScan {
   }
 
   // Finds the first visible entry from `found` on, without the key `passed_` if `passing_`.
-  Found FindVisible(rocksdb::IterateResult found, nagi_entry* entry) {
+  bool FindVisible(rocksdb::IterateResult found, nagi_entry* entry) {
     for (int over = 0;;) {
       if (found.key.size() < rocksdb::kNumInternalBytes) {
-        status_ = rocksdb::Status::Corruption("an internal key is too short");
-        return kNone;
+        return Fail("an internal key is too short");
       }
       const rocksdb::Slice key = rocksdb::ExtractUserKey(found.key);
       if (IsBehindTheEnd(found, key)) {
-        return kNone;
+        return false;
       }
       const uint64_t packed = rocksdb::DecodeFixed64(key.data() + key.size());
       const rocksdb::SequenceNumber sequence = packed >> 8;
@@ -184,9 +189,10 @@ class ForwardScan {
             Pass(key);
             over = 0;
             break;
+          case rocksdb::kTypeMerge:
+            return Merge(key, entry);
           default:
-            *entry = {key.data(), key.size(), nullptr, 0};
-            return kOther;
+            return Fail("an entry of an unknown type");
         }
       }
       if (seek) {
@@ -194,18 +200,18 @@ class ForwardScan {
         const std::string from = key.ToString();
         Search(from, to, type);
         if (!iterator_->Valid()) {
-          return kNone;
+          return false;
         }
         found = Here();
       } else if (!iterator_->NextAndGetResult(&found)) {
-        return kNone;
+        return false;
       }
     }
   }
 
-  Found Take(const rocksdb::IterateResult& found, rocksdb::SequenceNumber sequence, nagi_entry* entry) {
+  bool Take(const rocksdb::IterateResult& found, rocksdb::SequenceNumber sequence, nagi_entry* entry) {
     if (!found.value_prepared && !iterator_->PrepareValue()) {
-      return kNone;
+      return false;
     }
     // Not that of `found`: the key can have moved from the index into the block.
     const rocksdb::Slice key = rocksdb::ExtractUserKey(iterator_->key());
@@ -216,7 +222,69 @@ class ForwardScan {
     if (passing_) {
       Pass(key);
     }
-    return kEntry;
+    return true;
+  }
+
+  // Puts the newest version of `key` together. The iterator is on its newest difference. It ends on the version below
+  // the oldest difference, or on the next key if there is none.
+  bool Merge(const rocksdb::Slice& key, nagi_entry* entry) {
+    Pass(key);
+    differences_.clear();
+    rocksdb::IterateResult found;
+    for (;;) {
+      if (!iterator_->PrepareValue()) {
+        return false;
+      }
+      differences_.push_back(iterator_->value().ToString());
+      if (!iterator_->NextAndGetResult(&found)) {
+        is_ahead_ = true;
+        return iterator_->status().ok() && Put(nullptr, entry);
+      }
+      if (found.key.size() < rocksdb::kNumInternalBytes) {
+        return Fail("an internal key is too short");
+      }
+      if (!(passed_ == rocksdb::ExtractUserKey(found.key))) {
+        is_ahead_ = true;
+        return Put(nullptr, entry);
+      }
+      const rocksdb::ValueType type = rocksdb::ExtractValueType(found.key);
+      if (type == rocksdb::kTypeValue) {
+        if (!iterator_->PrepareValue()) {
+          return false;
+        }
+        const rocksdb::Slice older = iterator_->value();
+        return Put(&older, entry);
+      }
+      if (type != rocksdb::kTypeMerge) {
+        return Put(nullptr, entry);
+      }
+    }
+  }
+
+  // Makes the key `passed_` with its differences over `older` the entry.
+  bool Put(const rocksdb::Slice* older, nagi_entry* entry) {
+    const rocksdb::MergeOperator* merge = family_->ioptions().merge_operator.get();
+    if (merge == nullptr) {
+      return Fail("a difference in a space without any");
+    }
+    const rocksdb::Slice key = passed_.Get();
+    // From the oldest one, as an operator expects them.
+    const std::vector<rocksdb::Slice> differences(differences_.rbegin(), differences_.rend());
+    rocksdb::Slice one(nullptr, 0);
+    merged_.clear();
+    const rocksdb::MergeOperator::MergeOperationInput in(key, older, differences, nullptr);
+    rocksdb::MergeOperator::MergeOperationOutput out(merged_, one);
+    if (!merge->FullMergeV2(in, &out)) {
+      return Fail("differences that cannot be put together");
+    }
+    *entry = one.data() == nullptr ? nagi_entry{key.data(), key.size(), merged_.data(), merged_.size()}
+                                   : nagi_entry{key.data(), key.size(), one.data(), one.size()};
+    return true;
+  }
+
+  bool Fail(const char* what) {
+    status_ = rocksdb::Status::Corruption(what);
+    return false;
   }
 
   void Pass(const rocksdb::Slice& key) {
@@ -235,6 +303,11 @@ class ForwardScan {
   // Older versions of this key, and the deleted one, are hidden.
   bool passing_ = false;
   KeyCopy passed_;
+  // True if the iterator is on an entry that was not examined yet, or at its end.
+  bool is_ahead_ = false;
+  // The newest one first.
+  std::vector<std::string> differences_;
+  std::string merged_;
   // The last key with a version that is newer than the snapshot.
   KeyCopy newer_;
   std::string target_;
@@ -254,13 +327,12 @@ nagi_scan* nagi_scan_create(rocksdb_t* db, const rocksdb_readoptions_t* reads,
 
 void nagi_scan_destroy(nagi_scan* scan) noexcept { delete Of(scan); }
 
-// Both return 0 without an entry, 1 with an entry that is valid until the next move, and 2 with the key of an entry
-// that only a public iterator can read.
-int nagi_scan_seek(nagi_scan* scan, const char* key, size_t key_length, nagi_entry* entry) noexcept {
+// Both return 1 with an entry that is valid until the next move, and 0 at the end or after an error.
+unsigned char nagi_scan_seek(nagi_scan* scan, const char* key, size_t key_length, nagi_entry* entry) noexcept {
   return Of(scan)->Seek(rocksdb::Slice(key, key_length), entry);
 }
 
-int nagi_scan_next(nagi_scan* scan, nagi_entry* entry) noexcept { return Of(scan)->Next(entry); }
+unsigned char nagi_scan_next(nagi_scan* scan, nagi_entry* entry) noexcept { return Of(scan)->Next(entry); }
 
 // Sets `error` to a text to be freed if the scan has ended with an error.
 void nagi_scan_get_error(nagi_scan* scan, char** error) noexcept {

@@ -36,7 +36,7 @@ impl History {
 
     fn put(&mut self, number: u64) {
         let (key, value) =
-            (Self::key(number), vec![self.random(256) as u8; 40 + self.random(60) as usize]);
+            (Self::key(number), vec![self.random(256) as u8; 200 + self.random(300) as usize]);
         let mut txn = self.engine.begin(TxnOptions::default()).expect("begins");
         txn.put(Space::Records, &key, &value).expect("free");
         txn.commit(Durability::Buffered).expect("commits");
@@ -90,6 +90,7 @@ impl History {
 
     /// Scans a snapshot while the memtables and files below it are replaced.
     fn check_among_flushes(&mut self) {
+        self.snapshots.clear();
         let snapshot = self.engine.snapshot().expect("a snapshot");
         let map = self.map.clone();
         let mut cursor = snapshot.cursor(Space::Records, &[], &[]).expect("a cursor");
@@ -101,6 +102,7 @@ impl History {
                 let (next, last) = (at as u64 + 1, KEYS - 1);
                 (next..next + 9).for_each(|number| self.put(number.min(last)));
                 self.delete((next + 20).min(last));
+                self.change((next + 30).min(last));
                 self.engine.flush().expect("flushes");
             }
             if at == 1_200 {
@@ -142,6 +144,9 @@ fn scans_find_what_a_snapshot_has() {
             }
             history.check();
         }
+        // With differences, then without: they keep the sequence numbers of versions.
+        history.check_among_flushes();
+        history.engine.compact(Space::Records, &[], &[]).expect("compacts");
         history.check_among_flushes();
         history.snapshots.clear();
         let (start, end) = (History::key(400), History::key(900));

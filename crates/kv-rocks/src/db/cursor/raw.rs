@@ -3,10 +3,9 @@
 //! RocksDB keeps pointers to the bounds and to the read options, and requires an open database, so the cursor owns
 //! all of them. They are freed in the order iterator, options, bounds, database.
 //!
-//! There are two iterators below a cursor. Forward moves within a snapshot are those of a [`Scan`], which takes half
-//! of the instructions but reads plain values only. All others are RocksDB's public iterator: moves backward, values
-//! that are stored as differences, and reads of the newest data. It is created when it is needed. A move and the
-//! entry that it reaches are one call of C++ (`native/cursor.cc`, `native/scan.cc`).
+//! There are two iterators below a cursor, created when they are needed. Forward moves within a snapshot are those of a
+//! [`Scan`], which takes half of the instructions. Moves backward, and reads of the newest data, are those of RocksDB's
+//! public iterator. A move and the entry that it reaches are one call of C++ (`native/cursor.cc`, `native/scan.cc`).
 //!
 //! A large scan must not evict frequently read blocks from the cache. A cursor that has moved over
 //! `JUDGED_AFTER_BYTES` estimates the size of its range. If the range is too large for the cache, it continues with
@@ -24,7 +23,7 @@ use super::super::{
     native::{Entry, nagi_iterator_step},
     snapshot::SnapshotHandle,
 };
-use super::scan::{Found, Scan};
+use super::scan::Scan;
 
 /// The direction of a step, as `nagi_iterator_step` expects it.
 const FORWARD: c_int = 1;
@@ -37,9 +36,6 @@ const JUDGED_AFTER_BYTES: usize = 256 << 10;
 const SPARED_PART: u64 = 4;
 /// Data blocks are uncompressed in the cache; their growth is estimated, in halves.
 const GROWTH_HALVES: u64 = 3;
-/// Forward moves of the public iterator after a value that a scan could not read, before the scan continues. Such
-/// values have neighbours of their kind, and each change costs a search.
-const PUBLIC_STEPS: usize = 1024;
 /// Sorts after every key of a space.
 const LAST_KEY: [u8; 16] = [0xff; 16];
 
@@ -48,8 +44,8 @@ pub(crate) struct RocksCursor {
     raw: *mut ffi::rocksdb_iterator_t,
     /// None before the first search, and without a snapshot.
     scan: Option<Scan>,
-    /// The forward moves of the public iterator since it took over; none while the scan is used.
-    public_steps: Option<usize>,
+    /// True if the position is that of the public iterator.
+    is_public: bool,
     reads: *mut ffi::rocksdb_readoptions_t,
     start: Box<[u8]>,
     end: Box<[u8]>,
@@ -100,7 +96,7 @@ impl RocksCursor {
             RocksCursor {
                 raw: ptr::null_mut(),
                 scan: None,
-                public_steps: None,
+                is_public: false,
                 reads,
                 start,
                 end,
@@ -128,7 +124,7 @@ impl RocksCursor {
         if self.raw.is_null() {
             self.raw = self.db.iterator(self.reads, self.space);
         }
-        self.public_steps = Some(0);
+        self.is_public = true;
         self.raw
     }
 
@@ -152,9 +148,9 @@ impl RocksCursor {
         let (db, reads, space) = (&self.db, self.reads, self.space);
         // SAFETY: the options have a snapshot, and are freed after the scan.
         let scan = self.scan.get_or_insert_with(|| unsafe { Scan::new(db, reads, space) });
-        self.public_steps = None;
-        let found = scan.seek(key, &mut self.entry)?;
-        self.reach(found)
+        self.is_public = false;
+        self.positioned = scan.seek(key, &mut self.entry)?;
+        Ok(self.positioned)
     }
 
     fn search_publicly(&mut self, key: &[u8]) -> Result<bool> {
@@ -164,38 +160,28 @@ impl RocksCursor {
         self.step(NONE)
     }
 
-    /// Reads what the scan has found, if the scan cannot.
-    #[inline]
-    fn reach(&mut self, found: Found) -> Result<bool> {
-        self.positioned = found != Found::Nothing;
-        if found == Found::Other {
+    fn step_forward(&mut self) -> Result<bool> {
+        if self.is_public {
+            if self.snapshot.is_none() {
+                return self.step(FORWARD);
+            }
             let key = self.key().to_vec();
-            return self.search_publicly(&key);
+            if !self.search(&key)? {
+                return Ok(false);
+            }
         }
+        let Some(scan) = &mut self.scan else { return Ok(false) };
+        self.positioned = false;
+        self.positioned = scan.next(&mut self.entry)?;
         Ok(self.positioned)
     }
 
-    fn step_forward(&mut self) -> Result<bool> {
-        let Some(steps) = &mut self.public_steps else {
-            let Some(scan) = &mut self.scan else { return Ok(false) };
-            let found = scan.next(&mut self.entry)?;
-            return self.reach(found);
-        };
-        *steps += 1;
-        if *steps < PUBLIC_STEPS || self.snapshot.is_none() {
-            return self.step(FORWARD);
-        }
-        if !self.step(FORWARD)? {
-            return Ok(false);
-        }
-        let key = self.key().to_vec();
-        self.search(&key)
-    }
-
     fn step_backward(&mut self) -> Result<bool> {
-        if self.public_steps.is_none() {
+        if !self.is_public {
             let key = self.key().to_vec();
-            self.search_publicly(&key)?;
+            if !self.search_publicly(&key)? {
+                return Ok(false);
+            }
         }
         self.step(BACKWARD)
     }

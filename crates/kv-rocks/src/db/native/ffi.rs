@@ -98,15 +98,15 @@ unsafe extern "C" {
     ) -> *mut ScanHandle;
     pub(crate) fn nagi_scan_destroy(scan: *mut ScanHandle);
     /// Moves to the first entry at or behind a key. Returns 0 if there is none, or after an error; 1 with an entry that
-    /// is valid until the next move; 2 with a key, valid as long, whose value only an iterator can read.
+    /// is valid until the next move.
     pub(crate) fn nagi_scan_seek(
         scan: *mut ScanHandle,
         key: *const c_char,
         key_length: usize,
         entry: *mut Entry,
-    ) -> c_int;
+    ) -> c_uchar;
     /// Moves from an entry to the next one, with the results of `nagi_scan_seek`.
-    pub(crate) fn nagi_scan_next(scan: *mut ScanHandle, entry: *mut Entry) -> c_int;
+    pub(crate) fn nagi_scan_next(scan: *mut ScanHandle, entry: *mut Entry) -> c_uchar;
     pub(crate) fn nagi_scan_get_error(scan: *mut ScanHandle, error: *mut *mut c_char);
 
     /// Makes the database of `options` read through a layer with read-ahead for reverse scans, which also tolerates

@@ -1,7 +1,7 @@
 //! The handle of a scan.
 #![expect(unsafe_code)]
 
-use std::ffi::c_int;
+use std::ffi::c_uchar;
 
 use nagi_kv::{Result, Space};
 use nagi_rocksdb_sys as ffi;
@@ -19,15 +19,6 @@ pub(in crate::db::cursor) struct Scan {
     raw: *mut ScanHandle,
 }
 
-/// What a move has reached. Entries are valid until the next move.
-#[derive(Clone, Copy, PartialEq, Eq)]
-pub(in crate::db::cursor) enum Found {
-    Nothing,
-    Entry,
-    /// An entry whose value only the public iterator can read; it has the key only.
-    Other,
-}
-
 impl Scan {
     /// # Safety
     /// The options have a snapshot. They, and the database, live longer than the scan.
@@ -40,11 +31,12 @@ impl Scan {
         Scan { raw: unsafe { nagi_scan_create(db.raw, reads, db.family(space)) } }
     }
 
-    /// Moves to the first entry at or behind a key.
+    /// Moves to the first entry at or behind a key. Returns false if there is none. The entry is valid until the next
+    /// move.
     ///
     /// # Errors
     /// Those of the engine.
-    pub(in crate::db::cursor) fn seek(&mut self, key: &[u8], entry: &mut Entry) -> Result<Found> {
+    pub(in crate::db::cursor) fn seek(&mut self, key: &[u8], entry: &mut Entry) -> Result<bool> {
         // SAFETY: the scan is live; the key is read during the call.
         let found = unsafe { nagi_scan_seek(self.raw, bytes(key), key.len(), entry) };
         self.found(found)
@@ -55,23 +47,19 @@ impl Scan {
     /// # Errors
     /// Those of the engine.
     #[inline]
-    pub(in crate::db::cursor) fn next(&mut self, entry: &mut Entry) -> Result<Found> {
+    pub(in crate::db::cursor) fn next(&mut self, entry: &mut Entry) -> Result<bool> {
         // SAFETY: the scan is live, and has a position.
         let found = unsafe { nagi_scan_next(self.raw, entry) };
         self.found(found)
     }
 
     #[inline]
-    fn found(&self, found: c_int) -> Result<Found> {
-        match found {
-            1 => Ok(Found::Entry),
-            2 => Ok(Found::Other),
-            _ => {
-                // SAFETY: the scan is live.
-                unsafe { checked(|error| nagi_scan_get_error(self.raw, error))? };
-                Ok(Found::Nothing)
-            }
+    fn found(&self, found: c_uchar) -> Result<bool> {
+        if found == 0 {
+            // SAFETY: the scan is live.
+            unsafe { checked(|error| nagi_scan_get_error(self.raw, error))? };
         }
+        Ok(found != 0)
     }
 }
 

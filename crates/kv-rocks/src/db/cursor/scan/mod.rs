@@ -2,4 +2,4 @@
 
 mod ffi;
 
-pub(super) use ffi::{Found, Scan};
+pub(super) use ffi::Scan;
