@@ -6,7 +6,7 @@
 //!
 //! Between requests it holds no snapshot. So a getMore sees later writes, as in MongoDB.
 
-use std::sync::Arc;
+use std::{cell::RefCell, sync::Arc};
 
 use nagi_bson::{Doc, DocBuf, Value};
 use nagi_error::{Code, Result, err};
@@ -17,7 +17,10 @@ use crate::{
     access::QuerySettings,
     limits::DOC_BYTES_MAX,
     plan::{self, Planned, describe},
-    source::{Cx, Env, ExecutionStats, Interrupt, Source, plan_root, sum_stats},
+    source::{
+        Answer, Cx, Env, ExecutionStats, Interrupt, ParallelBatch, Receiver, Room, Source,
+        plan_root, sum_stats,
+    },
 };
 
 /// The receiver's answer to a document.
@@ -65,6 +68,7 @@ pub struct Execution {
     noted: u64,
     /// The plan, if it is all of the execution and its stages are to be described.
     shown: Option<Arc<plan::Node>>,
+    parallel: Option<ParallelBatch>,
 }
 
 /// The parts of a new execution.
@@ -93,6 +97,7 @@ impl Execution {
     pub(crate) fn new(parts: Parts) -> Execution {
         Execution {
             store: parts.store,
+            parallel: ParallelBatch::of(&*parts.root),
             root: parts.root,
             snapshot: Some(parts.snapshot),
             lets: parts.lets,
@@ -115,15 +120,28 @@ impl Execution {
         }
     }
 
+    /// As [`Execution::batch_of`], for a receiver that takes all documents.
+    ///
+    /// # Errors
+    /// Those of `batch_of`.
+    pub fn batch(
+        &mut self,
+        interrupt: &dyn Interrupt,
+        take: &mut dyn FnMut(Doc<'_>) -> Result<Take>,
+    ) -> Result<bool> {
+        self.batch_of(interrupt, Room::ALL, take)
+    }
+
     /// Delivers documents until the receiver has enough or there are no more. Returns true if there may be more,
-    /// and false once it is exhausted.
+    /// and false once it is exhausted. `room` is what the receiver will probably take; more would be read in vain.
     ///
     /// # Errors
     /// Run-time errors of the plan with MongoDB's prefix, errors of the interrupt and the receiver, and 175 if a
     /// collection or index that it reads was dropped in the meantime.
-    pub fn batch(
+    pub fn batch_of(
         &mut self,
         interrupt: &dyn Interrupt,
+        room: Room,
         take: &mut dyn FnMut(Doc<'_>) -> Result<Take>,
     ) -> Result<bool> {
         if let Some(bytes) = self.refused.take() {
@@ -143,7 +161,7 @@ impl Execution {
         if self.done {
             return Ok(false);
         }
-        let more = self.pull(interrupt, take);
+        let more = self.pull(interrupt, room, take);
         let more = more.map_err(|error| self.explain_error(error))?;
         // A collection or index that was dropped in the meantime may have been read in part.
         check_still_there(&self.store, &self.reads)?;
@@ -154,6 +172,7 @@ impl Execution {
     fn pull(
         &mut self,
         interrupt: &dyn Interrupt,
+        room: Room,
         take: &mut dyn FnMut(Doc<'_>) -> Result<Take>,
     ) -> Result<bool> {
         let snapshot = match &self.snapshot {
@@ -182,23 +201,49 @@ impl Execution {
             self.root.restore(&mut cx)?;
         }
         self.snapshot = Some(snapshot.clone());
+        let refused = RefCell::new(None);
+        let mut take = |doc: Doc<'_>| -> Result<Answer> {
+            check_size(doc)?;
+            match take(doc)? {
+                Take::More => return Ok(Answer::More),
+                Take::Last => {}
+                Take::Refused => *refused.borrow_mut() = Some(doc.as_bytes().to_vec()),
+            }
+            Ok(Answer::Full)
+        };
+        let mut receiver = Receiver::new(room, &mut take);
+        if let Some(parallel) = &mut self.parallel {
+            parallel.begin(&env);
+        }
         loop {
-            if !self.root.advance(&mut cx)? {
+            let advanced = match (self.root.advance(&mut cx), &mut self.parallel) {
+                (Err(_), Some(parallel)) if env.is_exhausted() => {
+                    match parallel.run(&mut *self.root, &mut receiver, &mut cx)? {
+                        Answer::More => continue,
+                        Answer::Full => break,
+                    }
+                }
+                (advanced, _) => advanced?,
+            };
+            if !advanced {
                 note(self.wants_token, &mut *self.root, &mut self.position);
                 return Ok(self.tailable && !self.root.is_at_end());
             }
-            check_size(self.root.doc())?;
-            match take(self.root.doc())? {
-                Take::More => note(self.wants_token, &mut *self.root, &mut self.position),
-                Take::Last => {
-                    note(self.wants_token, &mut *self.root, &mut self.position);
-                    break;
-                }
-                Take::Refused => {
-                    self.refused = Some(self.root.doc().as_bytes().to_vec());
-                    return Ok(true);
-                }
+            let answer = receiver.put(self.root.doc())?;
+            if refused.borrow().is_none() {
+                note(self.wants_token, &mut *self.root, &mut self.position);
             }
+            if answer == Answer::Full {
+                break;
+            }
+        }
+        if let Some(parallel) = &mut self.parallel {
+            parallel.end(&receiver, &env);
+        }
+        env.set_budget(None);
+        self.refused = refused.into_inner();
+        if self.refused.is_some() {
+            return Ok(true);
         }
         if self.purpose == Purpose::Find {
             return Ok(!self.root.is_at_end());

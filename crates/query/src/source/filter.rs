@@ -48,6 +48,8 @@ impl Source for Filtered {
         self.input.absorb(cx)
     }
 
+    forks_with_input!();
+
     splits_with_input!();
 
     over_input!();

@@ -71,6 +71,31 @@ macro_rules! splits_with_input {
 }
 pub(crate) use splits_with_input;
 
+/// Forks a source over one input, which has nothing of its own between two documents and derives at most one from
+/// each record. `over` is that of [`splits_with_input`].
+macro_rules! forks_with_input {
+    () => {
+        fn forks(&self) -> bool {
+            self.input.forks()
+        }
+
+        fn fork(&mut self, records: i64, cx: &Cx<'_>) -> Result<Option<$crate::source::Fork>> {
+            let fork = self.input.fork(records, cx)?;
+            let over = |later| Box::new(self.over(later)) as Box<dyn Source>;
+            Ok(fork.map(|fork| $crate::source::Fork { later: over(fork.later), ..fork }))
+        }
+
+        fn rejoin(&mut self, behind: Option<nagi_store::RecordId>, examined: u64) {
+            self.input.rejoin(behind, examined);
+        }
+
+        fn place(&self) -> Option<nagi_store::RecordId> {
+            self.input.place()
+        }
+    };
+}
+pub(crate) use forks_with_input;
+
 mod ahead;
 mod carried;
 mod counted;
@@ -90,6 +115,7 @@ mod limit;
 mod marked;
 mod memory;
 mod nearest;
+mod parallel_batch;
 mod parallel_scan;
 mod partition;
 mod pick;
@@ -107,6 +133,7 @@ mod stats;
 mod text;
 mod unwritten;
 pub(crate) mod work;
+mod workers;
 
 pub(crate) use ahead::{Ahead, Place, Taken};
 pub(crate) use carried::{carry, document, metadata};
@@ -126,6 +153,8 @@ pub(crate) use limit::{Limit, Skip};
 pub(crate) use marked::{CURSOR, mark_plan, plan_root};
 pub(crate) use memory::Documents;
 pub(crate) use nearest::Nearest;
+pub use parallel_batch::Room;
+pub(crate) use parallel_batch::{Answer, Fork, ParallelBatch, Receiver};
 pub(crate) use parallel_scan::{Gather, absorb, drain};
 pub(crate) use partition::{Partition, PartitionReader};
 pub(crate) use pick::Pick;
@@ -243,6 +272,31 @@ pub(crate) trait Source: Send {
 
     /// A copy of a source returned by `split`, restarted from its beginning.
     fn afresh(&self) -> Option<Box<dyn Source>> {
+        None
+    }
+
+    /// True if it can be forked.
+    fn forks(&self) -> bool {
+        false
+    }
+
+    /// True if a document costs more than a copy of it.
+    fn computes(&self) -> bool {
+        true
+    }
+
+    /// Limits the source to its next `records` records or fewer, and returns one of as many records after them, for
+    /// another thread. None if it has too few. `rejoin` ends the fork.
+    fn fork(&mut self, _records: i64, _cx: &Cx<'_>) -> Result<Option<Fork>> {
+        Ok(None)
+    }
+
+    /// Continues to the end that it had before the fork, after `behind` if that is given and else after its own
+    /// records. The other source has examined so many.
+    fn rejoin(&mut self, _behind: Option<RecordId>, _examined: u64) {}
+
+    /// The record of a collection scan from which the current document was derived.
+    fn place(&self) -> Option<RecordId> {
         None
     }
 

@@ -16,7 +16,6 @@
 //! Why: docs/decisions/037.
 
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::thread::{self, Builder};
 
 use nagi_bson::Value;
 use nagi_budget::{Metering, meter};
@@ -25,14 +24,12 @@ use nagi_lang::expr::{System, Vars};
 use nagi_lang::script::Scripts;
 use nagi_store::{SharedReader, Store};
 
-use super::{Absorbed, Cx, Env, Interrupt, Source};
+use super::{Absorbed, Cx, Env, Interrupt, Source, workers};
 
 /// Entries between two checks if the worker may continue: a few milliseconds.
 const SLICE: u64 = 4096;
 /// Documents that a source yields before it is split late: milliseconds.
 const LATE_DOCS: u64 = 3000;
-/// The same stack as connection threads have, because expressions nest.
-const STACK_BYTES: usize = if cfg!(debug_assertions) { 8 << 20 } else { 1 << 20 };
 
 /// Gathers the documents of a source one by one.
 pub(crate) trait Gather: Send + Sized {
@@ -48,6 +45,11 @@ pub(crate) trait Gather: Send + Sized {
 
     /// Called when there is no other one any more.
     fn alone(&mut self) {}
+
+    /// True if it takes no more documents now.
+    fn is_full(&self) -> bool {
+        false
+    }
 }
 
 /// Reads `input` to its end. Returns the sources that read other parts of it, for their statistics.
@@ -68,7 +70,8 @@ pub(crate) fn drain<G: Gather>(
         drop(lent);
         return all(input, into, cx).map(|()| None);
     };
-    let outcome = both(input, into, (later, beside), shared, cx);
+    let own = |cx: &mut Cx<'_>| all(input, into, cx).map(|()| true);
+    let outcome = both(own, (later, beside), shared, cx);
     into.alone();
     drop(lent);
     let (mut later, beside, ended) = outcome?;
@@ -108,7 +111,7 @@ impl Drop for Lent<'_> {
     }
 }
 
-type Later<G> = (Box<dyn Source>, G);
+pub(super) type Later<G> = (Box<dyn Source>, G);
 
 /// The source for the worker, and the place where it gathers.
 fn divide<G: Gather>(
@@ -126,7 +129,7 @@ fn divide<G: Gather>(
     }
 }
 
-/// Gathers at most so many documents. Returns false at the end.
+/// Gathers at most so many documents, and none once it is full. Returns false at the end.
 fn some<G: Gather>(
     input: &mut dyn Source,
     into: &mut G,
@@ -134,6 +137,9 @@ fn some<G: Gather>(
     cx: &mut Cx<'_>,
 ) -> Result<bool> {
     for _ in 0..max {
+        if into.is_full() {
+            break;
+        }
         if !input.advance(cx)? {
             return Ok(false);
         }
@@ -151,17 +157,17 @@ fn all<G: Gather>(input: &mut dyn Source, into: &mut G, cx: &mut Cx<'_>) -> Resu
 
 /// The outcome of a worker.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Ended {
+pub(super) enum Ended {
     Done,
-    /// It stopped early; its source has the rest.
+    /// It stopped early, or is full; its source has the rest.
     Retired,
     Failed,
 }
 
-/// Runs both threads. Fails if this one does.
-fn both<G: Gather>(
-    input: &mut dyn Source,
-    into: &mut G,
+/// Runs both threads. This one's work returns false if nothing of the worker's is needed, which then stops. Fails if this
+/// one does.
+pub(super) fn both<G: Gather>(
+    work: impl FnOnce(&mut Cx<'_>) -> Result<bool>,
     (mut later, mut beside): Later<G>,
     shared: SharedReader<'_>,
     cx: &mut Cx<'_>,
@@ -175,26 +181,19 @@ fn both<G: Gather>(
         now_ms: cx.env.now_ms(),
         interrupt: Called { inner: cx.env.interrupt(), off: &called_off },
     };
-    let (own, ended) = thread::scope(|scope| {
-        let builder = Builder::new().name("scan".to_owned()).stack_size(STACK_BYTES);
-        let helper = builder.spawn_scoped(scope, || job.run(&mut *later, &mut beside));
-        // Also on a panic; otherwise the scope would wait for the worker's whole part.
+    let own = || {
+        // Also on a panic; otherwise this thread would wait for the worker's whole part.
         let off = CallOff(&called_off);
-        let own = all(input, into, cx);
-        if own.is_ok() {
+        let own = work(cx);
+        if matches!(own, Ok(true)) {
             std::mem::forget(off);
-        } else {
-            drop(off);
         }
-        let ended = match helper.map(thread::ScopedJoinHandle::join) {
-            Ok(Ok(ended)) => ended,
-            Ok(Err(panic)) => std::panic::resume_unwind(panic),
-            // No thread could be started, so nothing was done.
-            Err(_) => Ended::Retired,
-        };
-        (own, ended)
-    });
-    own.map(|()| (later, beside, ended))
+        own
+    };
+    let (own, ended) = workers::beside(own, || job.run(&mut *later, &mut beside));
+    // No thread could be started, so nothing was done.
+    let ended = ended.unwrap_or(Ended::Retired);
+    own.map(|_| (later, beside, ended))
 }
 
 struct CallOff<'o>(&'o AtomicBool);
@@ -273,6 +272,7 @@ impl Job<'_> {
                 Ok(_) if meter::check_refused() => return Ended::Failed,
                 Ok(false) => return Ended::Done,
                 Err(_) if !env.is_exhausted() => return Ended::Failed,
+                Ok(true) if beside.is_full() => return Ended::Retired,
                 Ok(true) | Err(_) if !self.interrupt.inner.may_help() => return Ended::Retired,
                 Ok(true) | Err(_) => {}
             }

@@ -8,7 +8,7 @@ use nagi_error::{Code, Result, bail};
 use nagi_lang::filter::Filter;
 use nagi_store::{Collection, RecordBuf, RecordCursor, RecordId, RecordKey};
 
-use super::{Cx, Source, SourceStats, renew};
+use super::{Cx, Fork, Source, SourceStats, renew};
 
 /// Yields nothing.
 pub(crate) struct Eof;
@@ -45,6 +45,9 @@ pub(crate) struct ScanOptions {
 /// Fewer records are read faster than a thread starts.
 const SPLIT_RECORDS_MIN: i64 = 20_000;
 
+/// A fork of fewer records does not pay.
+const FORK_RECORDS_MIN: i64 = 1_000;
+
 /// Scans all records in the order of their keys, or in reverse. The engine lends the documents.
 pub(crate) struct CollScan {
     collection: Arc<Collection>,
@@ -53,6 +56,8 @@ pub(crate) struct CollScan {
     options: ScanOptions,
     /// The part of the records it reads.
     part: Part,
+    /// During a fork, the end of the part before it.
+    before_fork: Option<Option<RecordId>>,
     cursor: Option<RecordCursor>,
     /// True if the cursor is on a record that was not examined yet.
     pending: bool,
@@ -83,6 +88,7 @@ impl CollScan {
             filter,
             options,
             part: Part::default(),
+            before_fork: None,
             cursor: None,
             pending: false,
             last: None,
@@ -148,6 +154,19 @@ impl CollScan {
         let last = number(&self.part.up_to).map_or(last, |up_to| up_to.min(last));
         let count = last.saturating_sub(first);
         Ok((count >= SPLIT_RECORDS_MIN).then(|| RecordId::Id(first + count / 2)))
+    }
+
+    /// The number of the record after which it continues, and that of its last one.
+    fn remaining(&self, cx: &Cx<'_>) -> Result<Option<(i64, i64)>> {
+        let here = match &self.cursor {
+            Some(cursor) => cursor.id().number(),
+            None => self.last.as_ref().and_then(|last| last.key().number()),
+        };
+        let mut cursor = cx.reader.scan(&self.collection, false)?;
+        let last = if cursor.advance()? { cursor.id().number() } else { None };
+        let up_to = self.part.up_to.as_ref().and_then(|up_to| up_to.key().number());
+        let last = last.map(|last| up_to.map_or(last, |up_to| up_to.min(last)));
+        Ok(here.zip(last))
     }
 
     /// At the end, a tailable scan that has seen a record waits after it.
@@ -233,6 +252,46 @@ impl Source for CollScan {
         let later = self.of_part(Part { behind, up_to });
         self.part.up_to = Some(middle);
         Ok(Some(Box::new(later)))
+    }
+
+    fn forks(&self) -> bool {
+        let plain = self.forward && self.options == ScanOptions::default();
+        plain && !self.done && !self.collection.options.capped
+    }
+
+    fn computes(&self) -> bool {
+        self.filter.is_some()
+    }
+
+    fn fork(&mut self, records: i64, cx: &Cx<'_>) -> Result<Option<Fork>> {
+        if !self.forks() {
+            return Ok(None);
+        }
+        let Some((here, last)) = self.remaining(cx)? else { return Ok(None) };
+        let records = records.min(last.saturating_sub(here) / 2);
+        if records < FORK_RECORDS_MIN {
+            return Ok(None);
+        }
+        let middle = RecordId::Id(here + records);
+        let up_to = RecordId::Id(here + 2 * records);
+        let later = Part { behind: Some(middle.clone()), up_to: Some(up_to.clone()) };
+        let later = Box::new(self.of_part(later));
+        self.before_fork = Some(self.part.up_to.replace(middle));
+        Ok(Some(Fork { later, up_to }))
+    }
+
+    fn rejoin(&mut self, behind: Option<RecordId>, examined: u64) {
+        self.stats.docs_examined += examined;
+        let Some(up_to) = self.before_fork.take() else { return };
+        let own_end = std::mem::replace(&mut self.part.up_to, up_to);
+        if behind.is_some() || self.done {
+            (self.cursor, self.pending, self.done) = (None, false, false);
+            self.last = behind.or(own_end);
+        }
+    }
+
+    fn place(&self) -> Option<RecordId> {
+        self.cursor.as_ref().map(|cursor| cursor.id().to_id())
     }
 
     fn is_steady(&self) -> bool {

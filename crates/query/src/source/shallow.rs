@@ -15,6 +15,10 @@ pub(crate) struct Shallow {
 }
 
 impl Shallow {
+    fn over(&self, input: Box<dyn Source>) -> Shallow {
+        Shallow { input }
+    }
+
     pub(crate) fn boxed(input: Box<dyn Source>) -> Box<dyn Source> {
         Box::new(Shallow { input })
     }
@@ -42,6 +46,8 @@ impl Source for Shallow {
     fn absorb(&mut self, cx: &mut Cx<'_>) -> Result<Absorbed> {
         self.input.absorb(cx)
     }
+
+    forks_with_input!();
 
     over_input!();
 }

@@ -92,6 +92,8 @@ impl Source for Project {
         Doc::trusted(&self.out)
     }
 
+    forks_with_input!();
+
     splits_with_input!();
 
     over_input!();

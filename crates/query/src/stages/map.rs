@@ -5,7 +5,7 @@ use std::sync::Arc;
 use nagi_lang::expr::Eval;
 
 use super::prelude::*;
-use crate::source::{Absorbed, splits_with_input};
+use crate::source::{Absorbed, forks_with_input, splits_with_input};
 
 /// Writes the output for a document.
 pub(super) trait Mapper: Send + Sync + 'static {
@@ -45,6 +45,8 @@ impl<M: Mapper> Source for Mapped<M> {
     fn absorb(&mut self, cx: &mut Cx<'_>) -> Result<Absorbed> {
         self.input.absorb(cx)
     }
+
+    forks_with_input!();
 
     splits_with_input!();
 

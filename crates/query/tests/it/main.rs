@@ -22,6 +22,7 @@ mod long;
 mod lookup_tables;
 mod lookups;
 mod multikey;
+mod parallel_batch;
 mod parallel_index_scan;
 mod parallel_scan;
 mod plan_cache;

@@ -226,7 +226,7 @@ fn counts_and_finds() {
             (counted.count, counted.stats)
         };
         assert_eq!(counted(&Helping::new(i64::MAX, i64::MAX)), counted(&()));
-        // In insertion order: a find without a sort is not read in parallel.
+        // In insertion order. A find with a filter is read by two threads, one without only copies.
         let request = FindRequest { filter: filter.as_doc(), ..FindRequest::new(&fixture.ns) };
         let helping = Helping::new(i64::MAX, i64::MAX);
         let env = Env::new(&helping, NOW_MS);
@@ -239,7 +239,7 @@ fn counts_and_finds() {
             Ok(Take::More)
         });
         all.unwrap();
-        assert_eq!(helping.begun.load(SeqCst), 0);
+        assert_eq!(helping.begun.load(SeqCst) > 0, !filter.as_doc().is_empty());
     }
 }
 

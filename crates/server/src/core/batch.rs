@@ -11,7 +11,7 @@ use std::time::{Duration, Instant};
 use nagi_bson::{ArrayWriter, Doc, DocWriter};
 use nagi_budget::{Charge, Pool};
 use nagi_error::Result;
-use nagi_query::{Interrupt as _, Take};
+use nagi_query::{Interrupt as _, Room, Take};
 use nagi_store::Arrivals;
 
 use crate::clock;
@@ -73,7 +73,8 @@ fn fill(
     let watch = cx.watch();
     let charge = &cx.connection.charge;
     let mut space = Space { bytes: FREE_BYTES, refused: false };
-    let more = producer.batch(&watch, &mut |doc| {
+    let room = Room { docs: count_max, bytes: BATCH_BYTES_MAX as u64 };
+    let more = producer.batch(&watch, room, &mut |doc| {
         let bytes = out.len() + doc.len() + 16;
         if count > 0 && bytes > BATCH_BYTES_MAX {
             return Ok(Take::Refused);

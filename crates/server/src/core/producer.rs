@@ -2,7 +2,7 @@
 
 use nagi_bson::{Doc, DocBuf};
 use nagi_error::Result;
-use nagi_query::{Execution, Take};
+use nagi_query::{Execution, Room, Take};
 
 use crate::core::command::Watch;
 
@@ -27,10 +27,11 @@ impl Producer {
     pub(crate) fn batch(
         &mut self,
         watch: &Watch<'_>,
+        room: Room,
         take: &mut dyn FnMut(Doc<'_>) -> Result<Take>,
     ) -> Result<bool> {
         match self {
-            Producer::Query(execution) => execution.batch(watch, take),
+            Producer::Query(execution) => execution.batch_of(watch, room, take),
             Producer::List(list) => list.batch(take),
         }
     }

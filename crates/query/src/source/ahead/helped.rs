@@ -3,20 +3,17 @@
 //! The rules are those of a parallel scan ([`super::super::parallel_scan`]): a worker begins only while a core is
 //! free, and polls the request's interrupt. Its records are a millisecond of work, so it does not hand over.
 
-use std::thread::{self, Builder, ScopedJoinHandle};
-
 use nagi_budget::{Metering, meter};
 use nagi_error::Result;
 use nagi_store::{Collection, RecordId};
 
 use super::Ahead;
-use crate::source::{Cx, parallel_scan::Lent};
+use crate::source::{Cx, parallel_scan::Lent, workers};
 
 /// Fewer records are read by one thread: starting another one costs as much as some dozens of reads.
 const HELPED_MIN: usize = 384;
 /// Records whose numbers are that close are read by steps of a cursor, which is faster than two threads that search.
 const STEPS_EACH_MAX: i64 = 4;
-const STACK_BYTES: usize = if cfg!(debug_assertions) { 1 << 20 } else { 256 << 10 };
 
 impl Ahead {
     /// Reads the sorted ids with two threads. Returns false, with nothing read, if that does not pay or a core is not
@@ -35,22 +32,16 @@ impl Ahead {
         let (first, second) = self.sorted.split_at(self.split);
         let (bytes_max, budget) = (self.bytes_max / 2, cx.store.budget());
         let [own, other] = &mut self.parts;
-        let (read, helped) = thread::scope(|scope| {
-            let builder = Builder::new().name("fetch".to_owned()).stack_size(STACK_BYTES);
-            let helper = builder.spawn_scoped(scope, || {
-                let _metering = Metering::begin(budget);
-                let read = other.read((shared.reader(), collection), second, bytes_max, interrupt);
-                read.is_ok() && !meter::check_refused()
-            });
-            let read = own.read((cx.reader, collection), first, bytes_max, interrupt);
-            (read, helper.map(ScopedJoinHandle::join))
+        let own = || own.read((cx.reader, collection), first, bytes_max, interrupt);
+        let (read, helped) = workers::beside(own, || {
+            let _metering = Metering::begin(budget);
+            let read = other.read((shared.reader(), collection), second, bytes_max, interrupt);
+            read.is_ok() && !meter::check_refused()
         });
         read?;
         // What the worker did not read is read when it is requested, with its errors.
-        match helped {
-            Ok(Ok(true)) => {}
-            Ok(Ok(false)) | Err(_) => other.clear(),
-            Ok(Err(panic)) => std::panic::resume_unwind(panic),
+        if helped != Some(true) {
+            other.clear();
         }
         Ok(true)
     }
