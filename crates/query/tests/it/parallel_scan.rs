@@ -216,8 +216,8 @@ fn limits_of_memory_are_one_threads() {
 #[test]
 fn counts_and_finds() {
     let fixture = filled();
-    for filter in FILTERS {
-        let filter = doc(filter);
+    for text in FILTERS {
+        let filter = doc(text);
         let counted = |interrupt: &dyn Interrupt| {
             let request =
                 CountRequest { filter: filter.as_doc(), ..CountRequest::new(&fixture.ns) };
@@ -226,7 +226,8 @@ fn counts_and_finds() {
             (counted.count, counted.stats)
         };
         assert_eq!(counted(&Helping::new(i64::MAX, i64::MAX)), counted(&()));
-        // In insertion order. A find with a filter is read by two threads, one without only copies.
+        // In the order of insertion. A filter is tested by two threads; without one there are only copies, and the index
+        // of _id is read alone.
         let request = FindRequest { filter: filter.as_doc(), ..FindRequest::new(&fixture.ns) };
         let helping = Helping::new(i64::MAX, i64::MAX);
         let env = Env::new(&helping, NOW_MS);
@@ -239,7 +240,7 @@ fn counts_and_finds() {
             Ok(Take::More)
         });
         all.unwrap();
-        assert_eq!(helping.begun.load(SeqCst) > 0, !filter.as_doc().is_empty());
+        assert_eq!(helping.begun.load(SeqCst) > 0, *text != "{}" && !text.contains("_id"));
     }
 }
 
