@@ -79,6 +79,10 @@ impl Parameters {
             | "wiredTigerConcurrentWriteTransactions" => {
                 server.clients.tickets.write.resize(self.int(name));
             }
+            "storageEngineConcurrencyAdjustmentAlgorithm" => {
+                let fixed = self.texts.read()[index] == "fixedConcurrentTransactions";
+                server.clients.tickets.write.fix(fixed);
+            }
             _ => {
                 if let Told(instead) = PARAMETERS[index].effect {
                     self.tell(server, index, instead, at_start);

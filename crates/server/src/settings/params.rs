@@ -130,6 +130,7 @@ pub(crate) static PARAMETERS: &[Param] = &[
     row("scramIterationCount", Both, Int(10_000, 5000, 100_000_000), Live),
     row("scramSHA256IterationCount", Both, Int(15_000, 5000, 100_000_000), Live),
     row("shutdownTimeoutMillisForSignaledShutdown", Both, Int(15_000, 0, MAX), Live),
+    row("storageEngineConcurrencyAdjustmentAlgorithm", Both, Word("throughputProbing", ADJUSTMENTS), Applied),
     row("storageEngineConcurrentReadTransactions", Both, Int(READ_TICKETS, 5, TICKETS_MAX), Applied),
     row("storageEngineConcurrentWriteTransactions", Both, Int(WRITE_TICKETS, 5, TICKETS_MAX), Applied),
     row("syncdelay", Both, Double(60.0, 0.0, 9_000_000.0), Told(SYNC_PERIOD)),
@@ -374,6 +375,9 @@ const NO_LOCK_WAIT: &str = "\
 const NO_NOOPS: &str = "The oplog contains writes only, so this parameter has no effect";
 const SYNC_PERIOD: &str = "storage.syncPeriodSecs sets when the mapped engine writes its file, \
      other engines write their files when memory is full: this parameter has no effect";
+
+/// Whether the number of tickets for writes is adjusted (`tickets/adjustment.rs`).
+const ADJUSTMENTS: &[&str] = &["fixedConcurrentTransactions", "throughputProbing"];
 
 const FRAMEWORKS: &[&str] = &["forceClassicEngine", "trySbeEngine", "trySbeRestricted"];
 

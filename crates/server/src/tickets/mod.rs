@@ -23,8 +23,10 @@
 //! - statements of transactions, for a transaction may hold locks that ticket holders wait for;
 //! - reads that touch no collection (`$currentOp`).
 //!
-//! When an administrator lowers the total, tickets in use are not revoked. The excess is a debt: returned tickets first
-//! reduce it and are not free again until it is 0.
+//! When the number of tickets is lowered, by an administrator or by the [`adjustment`], tickets in use are not revoked.
+//! The excess is a debt: returned tickets first reduce it and are not free again until it is 0.
+
+mod adjustment;
 
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -36,6 +38,7 @@ use nagi_error::Result;
 use nagi_percore::{PerCore, core_count, note_shared};
 use parking_lot::{Condvar, Mutex};
 
+use self::adjustment::Adjustment;
 use crate::clock;
 use crate::metrics::{Counter, LatencyKind};
 use crate::request::Request;
@@ -45,6 +48,8 @@ const LOOK_AROUND: Duration = Duration::from_millis(100);
 
 /// A request that has waited for longer gets the next ticket.
 const FAIR_AFTER: Duration = Duration::from_millis(50);
+/// The same while there are fewer tickets than an administrator has set.
+const FAIR_AFTER_FEW: Duration = Duration::from_millis(25);
 
 /// The ticket pools of reads and of writes.
 pub(crate) struct Tickets {
@@ -54,7 +59,11 @@ pub(crate) struct Tickets {
 
 /// A pool of tickets of one kind.
 pub(crate) struct Pool {
+    /// The number of tickets at present.
     total: AtomicI64,
+    /// The number that an administrator has set.
+    most: AtomicI64,
+    adjustment: Option<Adjustment>,
     /// Free tickets by core. A request takes and returns a ticket on its own core, unless that core has none.
     available: PerCore<AtomicI64>,
     /// Tickets in use beyond the total, after the total was lowered. Returned tickets reduce it first.
@@ -80,7 +89,8 @@ pub(crate) struct Ticket<'t>(&'t Pool);
 
 impl Tickets {
     pub(crate) fn new(readers: i64, writers: i64) -> Tickets {
-        Tickets { read: Pool::new(readers), write: Pool::new(writers) }
+        let write = Pool { adjustment: Some(Adjustment::new()), ..Pool::new(writers) };
+        Tickets { read: Pool::new(readers), write }
     }
 
     /// The pool that a request takes its ticket from; `None` if it needs no ticket.
@@ -114,6 +124,8 @@ impl Pool {
     fn new(total: i64) -> Pool {
         Pool {
             total: AtomicI64::new(total),
+            most: AtomicI64::new(total),
+            adjustment: None,
             available: split(total),
             debt: AtomicI64::new(0),
             waiting: AtomicI64::new(0),
@@ -187,6 +199,7 @@ impl Pool {
                 wake_first(&queue);
                 return Err(error);
             }
+            self.adjust(&queue, clock::now());
             waiter.woken.wait_for(&mut queue, LOOK_AROUND);
         }
     }
@@ -208,19 +221,44 @@ impl Pool {
         }
         let mut queue = self.queue.lock();
         let now = clock::now();
-        let due = queue.front().is_some_and(|first| now.duration_since(first.since) >= FAIR_AFTER);
+        let few = self.total.load(SeqCst) < self.most.load(SeqCst);
+        let fair_after = if few { FAIR_AFTER_FEW } else { FAIR_AFTER };
+        let due = queue.front().is_some_and(|first| now.duration_since(first.since) >= fair_after);
         if due && let Some(first) = queue.pop_front() {
             first.granted.store(true, SeqCst);
             first.woken.notify_one();
             return;
         }
         self.available.own().fetch_add(1, SeqCst);
+        self.adjust(&queue, now);
         wake_first(&queue);
+    }
+
+    /// Lets the adjustment look, if there is one.
+    fn adjust(&self, queue: &Queue, now: Instant) {
+        let (Some(adjustment), Some(first)) = (&self.adjustment, queue.front()) else { return };
+        let counts = (self.total.load(SeqCst), self.most.load(SeqCst));
+        if let Some(total) = adjustment.look(counts, first.since, now) {
+            self.set_total(total, queue);
+        }
+    }
+
+    /// Fixes the number of tickets, or lets it be adjusted.
+    pub(crate) fn fix(&self, fixed: bool) {
+        if let Some(adjustment) = &self.adjustment {
+            adjustment.enable(!fixed);
+        }
+        self.set_total(self.most.load(SeqCst), &self.queue.lock());
     }
 
     /// Changes the total. Tickets in use beyond it are not revoked.
     pub(crate) fn resize(&self, total: i64) {
-        let queue = self.queue.lock();
+        self.most.store(total, SeqCst);
+        self.set_total(total, &self.queue.lock());
+    }
+
+    /// `queue` is that of the pool, locked.
+    fn set_total(&self, total: i64, queue: &Queue) {
         let before = self.total.swap(total, SeqCst);
         if total >= before {
             let mut more = total - before;
@@ -240,7 +278,6 @@ impl Pool {
             }
             self.debt.fetch_add(less, SeqCst);
         }
-        drop(queue);
     }
 
     /// The number of tickets in use.
@@ -308,6 +345,32 @@ mod tests {
         });
         assert_eq!(pool.free(), 3);
         assert_eq!(pool.waiting(), 0);
+    }
+
+    #[test]
+    fn no_ticket_is_lost_while_their_number_changes() {
+        let pool = Pool::new(6);
+        let running = AtomicI64::new(6);
+        std::thread::scope(|scope| {
+            for _ in 0..6 {
+                scope.spawn(|| {
+                    for _ in 0..500 {
+                        drop(pool.take(&|| Ok(()), &|_| ()).unwrap());
+                        std::thread::yield_now();
+                    }
+                    running.fetch_sub(1, SeqCst);
+                });
+            }
+            while running.load(SeqCst) > 0 {
+                for total in [1, 4, 2, 6] {
+                    pool.set_total(total, &pool.queue.lock());
+                    std::thread::yield_now();
+                }
+            }
+        });
+        assert_eq!((pool.free(), pool.out(), pool.waiting()), (6, 0, 0));
+        pool.resize(5);
+        assert_eq!((pool.free(), pool.out()), (5, 0));
     }
 
     #[test]
