@@ -2,7 +2,9 @@
 //
 // The public iterator (DBIter) takes half of the instructions of a step, because an entry may be a wide column or a
 // blob, and the next move may go backward. A scan only has to find the newest visible version of each key, to put it
-// together if it was stored as differences, and to leave out what is deleted.
+// together if it was stored as differences, and to leave out what is deleted. What range deletions cover is left out
+// by the merging iterator below, which also stops at the upper bound, but for entries in memory. The lower bound is
+// kept by `RocksCursor::seek`.
 
 #include <cstdlib>
 #include <cstring>
@@ -16,6 +18,7 @@
 #include "entry.h"
 #include "handles.h"
 #include "memory/arena.h"
+#include "monitoring/statistics_impl.h"
 #include "rocksdb/merge_operator.h"
 #include "table/internal_iterator.h"
 #include "util/coding.h"
@@ -82,6 +85,8 @@ class ForwardScan {
       Close();
       Open();
     }
+    RecordTick(family_->ioptions().stats, rocksdb::NUMBER_DB_SEEK);
+    status_ = rocksdb::Status::OK();
     passing_ = false;
     is_ahead_ = false;
     Search(key, sequence_, rocksdb::kValueTypeForSeek);
@@ -255,8 +260,11 @@ class ForwardScan {
         const rocksdb::Slice older = iterator_->value();
         return Put(&older, entry);
       }
-      if (type != rocksdb::kTypeMerge) {
+      if (type == rocksdb::kTypeDeletion || type == rocksdb::kTypeSingleDeletion) {
         return Put(nullptr, entry);
+      }
+      if (type != rocksdb::kTypeMerge) {
+        return Fail("an entry of an unknown type");
       }
     }
   }

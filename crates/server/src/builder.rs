@@ -143,6 +143,7 @@ impl ServerBuilder {
     /// # Errors
     /// If the store cannot be read or written.
     pub fn start(self) -> Result<Arc<Server>> {
+        nagi_query::on_worker_start(crate::timeslice::reset_thread);
         let server = Arc::new(self.server);
         server.settings.params.apply_all(&server);
         server.warn_of_replica_data()?;

@@ -228,11 +228,6 @@ impl<'c> Env<'c> {
         self.due.set(end.min(self.spent.get() + TICKS_PER_POLL));
     }
 
-    /// The number of documents examined by this thread.
-    pub(crate) fn examined_docs(&self) -> u64 {
-        self.docs.get()
-    }
-
     /// Returns true if the budget is used up.
     pub(crate) fn is_exhausted(&self) -> bool {
         self.spent.get() >= self.budget.get()

@@ -171,6 +171,7 @@ pub use stats::ExecutionStats;
 pub(crate) use stats::sum_stats;
 pub(crate) use text::{TextMatch, TextOr};
 pub(crate) use unwritten::Unwritten;
+pub use workers::on_worker_start;
 
 /// An iterator over documents.
 pub(crate) trait Source: Send {
@@ -275,7 +276,7 @@ pub(crate) trait Source: Send {
         None
     }
 
-    /// True if it can be forked.
+    /// True if `fork` may return a source.
     fn forks(&self) -> bool {
         false
     }
@@ -286,7 +287,7 @@ pub(crate) trait Source: Send {
     }
 
     /// Limits the source to its next `records` records or fewer, and returns one of as many records after them, for
-    /// another thread. None if it has too few. `rejoin` ends the fork.
+    /// another thread. None if it has too few. Unlike `split`, it lasts only until `rejoin`, and is repeated.
     fn fork(&mut self, _records: i64, _cx: &Cx<'_>) -> Result<Option<Fork>> {
         Ok(None)
     }

@@ -28,10 +28,10 @@ const BEFORE_RECORDS: u64 = 3_000;
 /// Records of each thread in the first fork. Later ones are adapted to [`FORK_TIME`].
 const RECORDS: i64 = 4_096;
 const RECORDS_MAX: i64 = 256 << 10;
-/// Fewer records for each thread do not pay: a thread starts in the time of some hundred.
-const RECORDS_MIN: i64 = 1_024;
+/// Fewer records for each thread do not pay: a worker begins in the time of some hundred.
+pub(super) const RECORDS_MIN: i64 = 1_024;
 const FORK_TIME: Duration = Duration::from_millis(16);
-/// The worker stops when it has gathered more than this.
+/// The worker stops when its documents, and their places, take more than this.
 const LATER_BYTES: usize = 4 << 20;
 
 /// A source that was forked off, and the last record that it may read.
@@ -98,10 +98,8 @@ pub(crate) struct ParallelBatch {
     /// The records read for all batches, and the number of documents derived from them.
     read: u64,
     yielded: u64,
-    /// True if the last batch was large enough for a fork.
+    /// True if the last batch had a fork.
     large: bool,
-    /// Its memory is used again by each fork.
-    gathered: Gathered,
 }
 
 impl ParallelBatch {
@@ -112,7 +110,6 @@ impl ParallelBatch {
             read: 0,
             yielded: 0,
             large: false,
-            gathered: Gathered::default(),
         })
     }
 
@@ -124,7 +121,7 @@ impl ParallelBatch {
 
     /// Ends a batch.
     pub(crate) fn end(&mut self, receiver: &Receiver<'_>, env: &Env<'_>) {
-        self.read += env.examined_docs();
+        self.read += env.spent();
         self.yielded += receiver.taken.docs;
     }
 
@@ -137,22 +134,20 @@ impl ParallelBatch {
     ) -> Result<Answer> {
         cx.env.set_budget(None);
         let Some(shared) = cx.reader.share() else { return Ok(Answer::More) };
-        if !cx.env.interrupt().begin_help() {
-            cx.env.set_budget(Some(BEFORE_RECORDS));
-            return Ok(Answer::More);
-        }
-        let _lent = Lent(cx.env.interrupt());
-        self.large = true;
+        // Its memory is used by all forks.
+        let mut gathered = Gathered::default();
+        let mut lent = None;
         loop {
             let records = self.wanted(receiver, cx.env);
-            if records < RECORDS_MIN {
+            if records < RECORDS_MIN || (lent.is_none() && !cx.env.interrupt().begin_help()) {
                 cx.env.set_budget(Some(BEFORE_RECORDS));
                 return Ok(Answer::More);
             }
+            lent.get_or_insert_with(|| Lent(cx.env.interrupt()));
             let Some(fork) = root.fork(records, cx)? else { return Ok(Answer::More) };
+            self.large = true;
             let begin = Instant::now();
             let mut answer = Answer::More;
-            let mut gathered = std::mem::take(&mut self.gathered);
             gathered.clear();
             let own = |cx: &mut Cx<'_>| {
                 while answer == Answer::More && root.advance(cx)? {
@@ -160,24 +155,29 @@ impl ParallelBatch {
                 }
                 Ok(answer == Answer::More)
             };
-            let (mut later, gathered, ended) = both(own, (fork.later, gathered), shared, cx)?;
-            let examined = examined(&mut *later);
+            let (later, docs, ended) = both(own, (fork.later, gathered), shared, cx)?;
+            gathered = docs;
             if answer == Answer::Full || ended == Ended::Failed {
-                root.rejoin(None, examined);
+                root.rejoin(None, 0);
                 return Ok(answer);
             }
-            if let Delivered::Full(place) = gathered.deliver(receiver)? {
+            if let Delivered::Full(place, examined) = gathered.deliver(receiver)? {
                 root.rejoin(Some(place), examined);
                 return Ok(Answer::Full);
             }
-            let reached = if ended == Ended::Done { Some(fork.up_to) } else { gathered.last() };
-            root.rejoin(reached, examined);
-            self.gathered = gathered;
-            if ended != Ended::Done && !cx.env.interrupt().may_help() {
-                cx.env.set_budget(Some(BEFORE_RECORDS));
-                return Ok(Answer::More);
+            if ended == Ended::Done {
+                let examined = examined(later);
+                self.read += examined;
+                root.rejoin(Some(fork.up_to), examined);
+            } else {
+                // What the worker has examined behind its last document is examined again.
+                let (place, examined) = gathered.last();
+                root.rejoin(place, examined);
+                if !gathered.is_full() {
+                    cx.env.set_budget(Some(BEFORE_RECORDS));
+                    return Ok(Answer::More);
+                }
             }
-            self.read += examined;
             self.adapt(begin.elapsed(), ended);
         }
     }
@@ -185,7 +185,7 @@ impl ParallelBatch {
     /// The number of records of each thread in the next fork: no more than the batch probably needs.
     fn wanted(&self, receiver: &Receiver<'_>, env: &Env<'_>) -> i64 {
         let yielded = self.yielded + receiver.taken.docs;
-        let read = self.read + env.examined_docs();
+        let read = self.read + env.spent();
         let Some(each) = read.checked_div(yielded) else { return self.records };
         let needed = receiver.docs_left().saturating_mul(each.max(1)) / 2;
         self.records.min(i64::try_from(needed).unwrap_or(i64::MAX))
@@ -200,54 +200,64 @@ impl ParallelBatch {
     }
 }
 
-fn examined(source: &mut dyn Source) -> u64 {
+fn examined(mut source: Box<dyn Source>) -> u64 {
     let mut stats = ExecutionStats::default();
-    sum_stats(source, &mut stats);
+    sum_stats(&mut *source, &mut stats);
     stats.docs_examined
 }
 
-/// The documents of the worker, with the records from which they were derived.
+/// The documents of the worker.
 #[derive(Default)]
 struct Gathered {
     bytes: Vec<u8>,
-    ends: Vec<(usize, RecordId)>,
+    docs: Vec<GatheredDoc>,
+}
+
+struct GatheredDoc {
+    /// Its end in the bytes.
+    end: usize,
+    /// The record from which it was derived, and the number of records examined up to it.
+    place: RecordId,
+    examined: u64,
 }
 
 enum Delivered {
     All,
     /// The receiver is full; the last document that it took or put aside is that of this record.
-    Full(RecordId),
+    Full(RecordId, u64),
 }
 
 impl Gathered {
     fn clear(&mut self) {
         self.bytes.clear();
-        self.ends.clear();
+        self.docs.clear();
     }
 
     fn deliver(&self, receiver: &mut Receiver<'_>) -> Result<Delivered> {
         let mut begin = 0;
-        for (end, place) in &self.ends {
-            let doc = Doc::trusted(&self.bytes[begin..*end]);
-            if receiver.put(doc)? == Answer::Full {
-                return Ok(Delivered::Full(place.clone()));
+        for doc in &self.docs {
+            if receiver.put(Doc::trusted(&self.bytes[begin..doc.end]))? == Answer::Full {
+                return Ok(Delivered::Full(doc.place.clone(), doc.examined));
             }
-            begin = *end;
+            begin = doc.end;
         }
         Ok(Delivered::All)
     }
 
-    fn last(&self) -> Option<RecordId> {
-        self.ends.last().map(|(_, place)| place.clone())
+    /// The place of the last document, and the number of records examined up to it.
+    fn last(&self) -> (Option<RecordId>, u64) {
+        let last = self.docs.last();
+        last.map_or((None, 0), |last| (Some(last.place.clone()), last.examined))
     }
 }
 
 impl Gather for Gathered {
-    fn take(&mut self, input: &dyn Source, _cx: &Cx<'_>) -> Result<()> {
+    fn take(&mut self, input: &dyn Source, cx: &Cx<'_>) -> Result<()> {
         let place = input.place();
         let place = place.ok_or_else(|| Error::bug("a forked source has no record"))?;
         self.bytes.extend_from_slice(input.doc().as_bytes());
-        self.ends.push((self.bytes.len(), place));
+        let (end, examined) = (self.bytes.len(), cx.env.spent());
+        self.docs.push(GatheredDoc { end, place, examined });
         Ok(())
     }
 
@@ -260,6 +270,6 @@ impl Gather for Gathered {
     }
 
     fn is_full(&self) -> bool {
-        self.bytes.len() > LATER_BYTES
+        self.bytes.len() + self.docs.len() * size_of::<GatheredDoc>() > LATER_BYTES
     }
 }

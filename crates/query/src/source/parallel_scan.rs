@@ -173,7 +173,11 @@ pub(super) fn both<G: Gather>(
     cx: &mut Cx<'_>,
 ) -> Result<(Box<dyn Source>, G, Ended)> {
     let called_off = AtomicBool::new(false);
+    // Each worker has random numbers of its own, and this thread others from here on.
+    let seed = cx.vars.seed.get();
+    cx.vars.seed.set(seed.wrapping_mul(0x5851_F42D_4C95_7F2D).wrapping_add(1));
     let job = Job {
+        seed: seed.rotate_left(32) ^ 0x9E37_79B9_7F4A_7C15,
         store: cx.store,
         shared,
         lets: cx.vars.lets,
@@ -211,6 +215,7 @@ struct Job<'j> {
     lets: &'j [Value<'j>],
     system: &'j System,
     now_ms: i64,
+    seed: u64,
     interrupt: Called<'j>,
 }
 
@@ -254,10 +259,8 @@ impl Job<'_> {
     fn run<G: Gather>(&self, later: &mut dyn Source, beside: &mut G) -> Ended {
         let _metering = Metering::begin(self.store.budget());
         let env = Env::new(&self.interrupt, self.now_ms).with_system(self.system.clone());
-        // Random numbers that differ from those of the first part.
-        let seed = self.system.seed.rotate_left(32) ^ 0x9E37_79B9_7F4A_7C15;
         let vars = Vars::with_system(self.lets, self.system).with_pace(&env);
-        vars.seed.set(seed);
+        vars.seed.set(self.seed);
         let reader = self.shared.reader();
         let mut cx = Cx { store: self.store, reader, vars: &vars, env: &env };
         // An index scan does not continue after an error, so its slices end with documents that it yields.

@@ -8,6 +8,7 @@ use nagi_error::{Code, Result, bail};
 use nagi_lang::filter::Filter;
 use nagi_store::{Collection, RecordBuf, RecordCursor, RecordId, RecordKey};
 
+use super::parallel_batch::RECORDS_MIN;
 use super::{Cx, Fork, Source, SourceStats, renew};
 
 /// Yields nothing.
@@ -42,11 +43,8 @@ pub(crate) struct ScanOptions {
     pub(crate) resume_after: Option<RecordId>,
 }
 
-/// Fewer records are read faster than a thread starts.
+/// Fewer records are read before a worker has begun.
 const SPLIT_RECORDS_MIN: i64 = 20_000;
-
-/// A fork of fewer records does not pay.
-const FORK_RECORDS_MIN: i64 = 1_000;
 
 /// Scans all records in the order of their keys, or in reverse. The engine lends the documents.
 pub(crate) struct CollScan {
@@ -56,8 +54,8 @@ pub(crate) struct CollScan {
     options: ScanOptions,
     /// The part of the records it reads.
     part: Part,
-    /// During a fork, the end of the part before it.
-    before_fork: Option<Option<RecordId>>,
+    /// Set during a fork.
+    forked: Option<Forked>,
     cursor: Option<RecordCursor>,
     /// True if the cursor is on a record that was not examined yet.
     pending: bool,
@@ -75,6 +73,12 @@ struct Part {
     up_to: Option<RecordId>,
 }
 
+/// What a fork has changed of a scan.
+struct Forked {
+    /// The end of its part before the fork.
+    up_to: Option<RecordId>,
+}
+
 impl CollScan {
     pub(crate) fn new(
         collection: Arc<Collection>,
@@ -88,7 +92,7 @@ impl CollScan {
             filter,
             options,
             part: Part::default(),
-            before_fork: None,
+            forked: None,
             cursor: None,
             pending: false,
             last: None,
@@ -156,7 +160,7 @@ impl CollScan {
         Ok((count >= SPLIT_RECORDS_MIN).then(|| RecordId::Id(first + count / 2)))
     }
 
-    /// The number of the record after which it continues, and that of its last one.
+    /// The number of the record at or after which it continues, and that of its last one.
     fn remaining(&self, cx: &Cx<'_>) -> Result<Option<(i64, i64)>> {
         let here = match &self.cursor {
             Some(cursor) => cursor.id().number(),
@@ -269,20 +273,20 @@ impl Source for CollScan {
         }
         let Some((here, last)) = self.remaining(cx)? else { return Ok(None) };
         let records = records.min(last.saturating_sub(here) / 2);
-        if records < FORK_RECORDS_MIN {
+        if records < RECORDS_MIN {
             return Ok(None);
         }
         let middle = RecordId::Id(here + records);
         let up_to = RecordId::Id(here + 2 * records);
         let later = Part { behind: Some(middle.clone()), up_to: Some(up_to.clone()) };
         let later = Box::new(self.of_part(later));
-        self.before_fork = Some(self.part.up_to.replace(middle));
+        self.forked = Some(Forked { up_to: self.part.up_to.replace(middle) });
         Ok(Some(Fork { later, up_to }))
     }
 
     fn rejoin(&mut self, behind: Option<RecordId>, examined: u64) {
         self.stats.docs_examined += examined;
-        let Some(up_to) = self.before_fork.take() else { return };
+        let Some(Forked { up_to }) = self.forked.take() else { return };
         let own_end = std::mem::replace(&mut self.part.up_to, up_to);
         if behind.is_some() || self.done {
             (self.cursor, self.pending, self.done) = (None, false, false);

@@ -25,6 +25,14 @@ struct Workers {
     idle: Mutex<Vec<Worker>>,
 }
 
+static START: OnceLock<fn()> = OnceLock::new();
+
+/// Sets what each worker calls when it starts: a thread inherits the time slice of the request that starts it, and lives
+/// longer. Only the first call counts.
+pub fn on_worker_start(run: fn()) {
+    let _ = START.set(run);
+}
+
 /// Runs `own` on this thread and `other` on another one, and waits for both. If no thread can be started, `other` does
 /// not run and its result is none. A panic of either is continued after the end of both.
 pub(super) fn beside<T, R: Send>(
@@ -53,11 +61,13 @@ impl Workers {
         idle.or_else(start)
     }
 
-    /// Keeps as many as can be of use at once; a request needs a processor itself.
+    /// Keeps as many as can be of use at once.
     fn put_back(&self, worker: Worker) {
-        let kept_max = available_parallelism().map_or(1, |count| count.get());
+        static KEPT_MAX: OnceLock<usize> = OnceLock::new();
+        let kept_max =
+            KEPT_MAX.get_or_init(|| available_parallelism().map_or(1, |count| count.get()));
         let mut idle = self.idle.lock();
-        if idle.len() < kept_max {
+        if idle.len() < *kept_max {
             idle.push(worker);
         }
     }
@@ -69,7 +79,10 @@ fn start() -> Option<Worker> {
         .num_threads(1)
         .stack_size(STACK_BYTES)
         .thread_name(|_| "read-helper".to_owned())
-        .start_handler(move |_| drop(tell.send(processors::Placed::of_this_thread())))
+        .start_handler(move |_| {
+            START.get().inspect(|run| run());
+            let _ = tell.send(processors::Placed::of_this_thread());
+        })
         .build();
     match pool {
         Ok(pool) => Some(Worker { processors: told.recv().unwrap_or_default(), pool }),

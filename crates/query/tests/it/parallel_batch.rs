@@ -128,7 +128,7 @@ fn batches_are_those_of_one_thread() {
                         run(&fixture, *read, (batch, renewed, refuses), &helping).unwrap();
                     assert!(alone == beside, "{long} {at} {batch} {looks} {renewed} {refuses}");
                     assert_eq!(helping.out.load(SeqCst), 0);
-                    assert!(read_again >= examined);
+                    assert_eq!(read_again, examined, "{at} {batch} {looks}");
                     assert!(batch < 3_000 || at == 0 || helping.begun.load(SeqCst) > 0, "{at}");
                 }
             }
@@ -160,6 +160,34 @@ fn a_document_is_not_delivered_after_its_deletion() {
     });
     assert!(more.unwrap());
     assert_eq!(next.unwrap().get("_id"), Value::Int32(20_000));
+}
+
+#[test]
+fn a_batch_of_few_documents_forks_if_they_are_rare() {
+    let fixture = filled(0);
+    let helping = Helping::new(i64::MAX, i64::MAX);
+    let read = Read::Find("{k: {$mod: [1000, 7]}}", "{}");
+    let (docs, _) = run(&fixture, read, (101, true, false), &helping).unwrap();
+    assert_eq!(docs, run(&fixture, read, (101, true, false), &()).unwrap().0);
+    assert!(docs.len() < 101 && helping.begun.load(SeqCst) == 1, "{}", docs.len());
+}
+
+#[test]
+fn random_numbers_are_not_repeated() {
+    let fixture = filled(0);
+    let helping = Helping::new(i64::MAX, i64::MAX);
+    let read = Read::Pipeline("[{$project: {r: {$rand: {}}}}]");
+    let (docs, _) = run(&fixture, read, (usize::MAX, false, true), &helping).unwrap();
+    let mut numbers: Vec<u64> = docs
+        .iter()
+        .map(|doc| match doc.get("r") {
+            Value::Double(number) => number.to_bits(),
+            other => panic!("{other:?}"),
+        })
+        .collect();
+    numbers.sort_unstable();
+    numbers.dedup();
+    assert!(helping.begun.load(SeqCst) > 0 && numbers.len() == docs.len());
 }
 
 #[test]

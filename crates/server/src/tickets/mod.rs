@@ -36,7 +36,7 @@ use std::time::{Duration, Instant};
 use nagi_bson::DocWriter;
 use nagi_error::Result;
 use nagi_percore::{PerCore, core_count, note_shared};
-use parking_lot::{Condvar, Mutex};
+use parking_lot::{Condvar, Mutex, MutexGuard};
 
 use self::adjustment::Adjustment;
 use crate::clock;
@@ -186,6 +186,8 @@ impl Pool {
             false => queue.retain(|other| !is_own(other)),
         };
         loop {
+            let since = queue.front().map_or(waiter.since, |first| first.since);
+            MutexGuard::unlocked(&mut queue, || self.adjust(since, clock::now()));
             if waiter.granted.load(SeqCst) {
                 return Ok(());
             }
@@ -199,7 +201,6 @@ impl Pool {
                 wake_first(&queue);
                 return Err(error);
             }
-            self.adjust(&queue, clock::now());
             waiter.woken.wait_for(&mut queue, LOOK_AROUND);
         }
     }
@@ -230,16 +231,21 @@ impl Pool {
             return;
         }
         self.available.own().fetch_add(1, SeqCst);
-        self.adjust(&queue, now);
         wake_first(&queue);
+        let since = queue.front().map(|first| first.since);
+        drop(queue);
+        if let Some(since) = since {
+            self.adjust(since, now);
+        }
     }
 
-    /// Lets the adjustment look, if there is one.
-    fn adjust(&self, queue: &Queue, now: Instant) {
-        let (Some(adjustment), Some(first)) = (&self.adjustment, queue.front()) else { return };
+    /// Lets the adjustment look, if there is one. Not under the queue's lock, because it reads a file now and then.
+    fn adjust(&self, since: Instant, now: Instant) {
+        let Some(adjustment) = &self.adjustment else { return };
         let counts = (self.total.load(SeqCst), self.most.load(SeqCst));
-        if let Some(total) = adjustment.look(counts, first.since, now) {
-            self.set_total(total, queue);
+        if let Some(total) = adjustment.look(counts, since, now) {
+            let queue = self.queue.lock();
+            self.set_total(total.min(self.most.load(SeqCst)), &queue);
         }
     }
 
@@ -248,13 +254,15 @@ impl Pool {
         if let Some(adjustment) = &self.adjustment {
             adjustment.enable(!fixed);
         }
-        self.set_total(self.most.load(SeqCst), &self.queue.lock());
+        let queue = self.queue.lock();
+        self.set_total(self.most.load(SeqCst), &queue);
     }
 
     /// Changes the total. Tickets in use beyond it are not revoked.
     pub(crate) fn resize(&self, total: i64) {
+        let queue = self.queue.lock();
         self.most.store(total, SeqCst);
-        self.set_total(total, &self.queue.lock());
+        self.set_total(total, &queue);
     }
 
     /// `queue` is that of the pool, locked.
@@ -267,7 +275,7 @@ impl Pool {
             for (own, more) in self.available.iter().zip(split(more).iter()) {
                 own.fetch_add(more.load(SeqCst), SeqCst);
             }
-            for waiter in queue.iter() {
+            for waiter in queue.iter().take(usize::try_from(more).unwrap_or(0)) {
                 waiter.woken.notify_one();
             }
         } else {

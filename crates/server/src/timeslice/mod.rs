@@ -62,6 +62,12 @@ struct Slice {
     asked_for: Duration,
 }
 
+/// Gives the calling thread the default slice, whatever it has inherited.
+pub(crate) fn reset_thread() {
+    // An error only leaves the slice as it is.
+    let _ = ffi::set_slice(DEFAULT_SLICE.as_nanos() as u64);
+}
+
 /// The number of operations that run and have used the processor for [`LONG`].
 pub(crate) fn long_running() -> i64 {
     LONG_RUNNING.load(Relaxed) as i64

@@ -36,6 +36,8 @@ const JUDGED_AFTER_BYTES: usize = 256 << 10;
 const SPARED_PART: u64 = 4;
 /// Data blocks are uncompressed in the cache; their growth is estimated, in halves.
 const GROWTH_HALVES: u64 = 3;
+/// Moves in one direction after which the iterator of the other one is freed.
+const MOVES_WITHOUT_OTHER: u32 = 200;
 /// Sorts after every key of a space.
 const LAST_KEY: [u8; 16] = [0xff; 16];
 
@@ -46,6 +48,8 @@ pub(crate) struct RocksCursor {
     scan: Option<Scan>,
     /// True if the position is that of the public iterator.
     is_public: bool,
+    /// Moves since the other iterator was last used, if there are both.
+    moves_without_other: u32,
     reads: *mut ffi::rocksdb_readoptions_t,
     start: Box<[u8]>,
     end: Box<[u8]>,
@@ -97,6 +101,7 @@ impl RocksCursor {
                 raw: ptr::null_mut(),
                 scan: None,
                 is_public: false,
+                moves_without_other: 0,
                 reads,
                 start,
                 end,
@@ -125,6 +130,7 @@ impl RocksCursor {
             self.raw = self.db.iterator(self.reads, self.space);
         }
         self.is_public = true;
+        self.moves_without_other = 0;
         self.raw
     }
 
@@ -143,12 +149,14 @@ impl RocksCursor {
     /// Moves to the first entry at or behind a key.
     fn search(&mut self, key: &[u8]) -> Result<bool> {
         self.positioned = false;
-        let Some(snapshot) = &self.snapshot else { return self.search_publicly(key) };
-        debug_assert!(!snapshot.raw().is_null(), "the options have it");
+        if self.snapshot.is_none() {
+            return self.search_publicly(key);
+        }
         let (db, reads, space) = (&self.db, self.reads, self.space);
         // SAFETY: the options have a snapshot, and are freed after the scan.
         let scan = self.scan.get_or_insert_with(|| unsafe { Scan::new(db, reads, space) });
         self.is_public = false;
+        self.moves_without_other = 0;
         self.positioned = scan.seek(key, &mut self.entry)?;
         Ok(self.positioned)
     }
@@ -195,6 +203,9 @@ impl RocksCursor {
         if !moved? {
             return Ok(false);
         }
+        if self.scan.is_some() && !self.raw.is_null() {
+            self.leave_other();
+        }
         if !self.judged {
             self.moved_bytes += self.key().len() + self.value().len();
             if self.moved_bytes >= JUDGED_AFTER_BYTES {
@@ -235,15 +246,32 @@ impl RocksCursor {
         self.step(NONE)
     }
 
-    /// Frees the iterators, which the options must outlive.
-    fn free(&mut self) {
-        self.positioned = false;
-        self.scan = None;
+    /// Frees the iterator that is not used, once the cursor seems to stay in its direction. It is not renewed while
+    /// nobody moves it, and keeps old memtables and files.
+    fn leave_other(&mut self) {
+        self.moves_without_other += 1;
+        if self.moves_without_other < MOVES_WITHOUT_OTHER {
+            return;
+        }
+        match self.is_public {
+            true => self.scan = None,
+            false => self.free_public(),
+        }
+    }
+
+    fn free_public(&mut self) {
         if !self.raw.is_null() {
             // SAFETY: created by `public`, and not used any more.
             unsafe { ffi::rocksdb_iter_destroy(self.raw) };
             self.raw = ptr::null_mut();
         }
+    }
+
+    /// Frees the iterators, which the options must outlive.
+    fn free(&mut self) {
+        self.positioned = false;
+        self.scan = None;
+        self.free_public();
     }
 }
 
