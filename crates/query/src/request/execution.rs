@@ -133,7 +133,7 @@ impl Execution {
     }
 
     /// Delivers documents until the receiver has enough or there are no more. Returns true if there may be more,
-    /// and false once it is exhausted. `room` is what the receiver will probably take; more would be read in vain.
+    /// and false once it is exhausted. `room` is what the receiver will probably take; more would be read without need.
     ///
     /// # Errors
     /// Run-time errors of the plan with MongoDB's prefix, errors of the interrupt and the receiver, and 175 if a
@@ -202,15 +202,7 @@ impl Execution {
         }
         self.snapshot = Some(snapshot.clone());
         let refused = RefCell::new(None);
-        let mut take = |doc: Doc<'_>| -> Result<Answer> {
-            check_size(doc)?;
-            match take(doc)? {
-                Take::More => return Ok(Answer::More),
-                Take::Last => {}
-                Take::Refused => *refused.borrow_mut() = Some(doc.as_bytes().to_vec()),
-            }
-            Ok(Answer::Full)
-        };
+        let mut take = |doc: Doc<'_>| offer(doc, take, &refused);
         let mut receiver = Receiver::new(room, &mut take);
         if let Some(parallel) = &mut self.parallel {
             parallel.begin(&env);
@@ -315,6 +307,21 @@ impl Execution {
             }
         }
     }
+}
+
+/// Offers a document to the receiver; keeps it in `refused` if it is not taken.
+fn offer(
+    doc: Doc<'_>,
+    take: &mut dyn FnMut(Doc<'_>) -> Result<Take>,
+    refused: &RefCell<Option<Vec<u8>>>,
+) -> Result<Answer> {
+    check_size(doc)?;
+    match take(doc)? {
+        Take::More => return Ok(Answer::More),
+        Take::Last => {}
+        Take::Refused => *refused.borrow_mut() = Some(doc.as_bytes().to_vec()),
+    }
+    Ok(Answer::Full)
 }
 
 /// Stores the position of the scan, if a token is wanted.

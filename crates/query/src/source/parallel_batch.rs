@@ -6,9 +6,9 @@
 //! ```
 //!
 //! It serves plans that derive at most one document from each record: scans with a filter, a projection, or stages that
-//! map documents. The receiver gets the documents in the order of one thread. What the worker has gathered when the batch
-//! is full is dropped, and read again from the snapshot of the next batch, so a cursor holds no document between two
-//! batches. The other rules are those of a parallel scan ([`super::parallel_scan`]).
+//! map documents. The receiver gets the documents in the order of one thread. What the worker has gathered when the
+//! batch is full is dropped, and read again from the snapshot of the next batch, so a cursor holds no document between
+//! two batches. The other rules are those of a parallel scan ([`super::parallel_scan`]).
 
 use std::time::{Duration, Instant};
 
@@ -105,7 +105,7 @@ pub(crate) struct ParallelBatch {
 impl ParallelBatch {
     /// None if the source cannot be forked, or should not.
     pub(crate) fn of(root: &dyn Source) -> Option<ParallelBatch> {
-        (root.forks() && root.computes()).then(|| ParallelBatch {
+        (root.forks() && root.computes()).then_some(ParallelBatch {
             records: RECORDS,
             read: 0,
             yielded: 0,

@@ -164,8 +164,8 @@ pub(super) enum Ended {
     Failed,
 }
 
-/// Runs both threads. This one's work returns false if nothing of the worker's is needed, which then stops. Fails if this
-/// one does.
+/// Runs both threads. This one's work returns false if nothing of the worker's is needed, which then stops. Fails if
+/// this one does.
 pub(super) fn both<G: Gather>(
     work: impl FnOnce(&mut Cx<'_>) -> Result<bool>,
     (mut later, mut beside): Later<G>,

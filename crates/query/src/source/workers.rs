@@ -27,8 +27,8 @@ struct Workers {
 
 static START: OnceLock<fn()> = OnceLock::new();
 
-/// Sets what each worker calls when it starts: a thread inherits the time slice of the request that starts it, and lives
-/// longer. Only the first call counts.
+/// Sets what each worker calls when it starts: a thread inherits the time slice of the request that starts it, and
+/// lives longer. Only the first call counts.
 pub fn on_worker_start(run: fn()) {
     let _ = START.set(run);
 }

@@ -226,8 +226,8 @@ fn counts_and_finds() {
             (counted.count, counted.stats)
         };
         assert_eq!(counted(&Helping::new(i64::MAX, i64::MAX)), counted(&()));
-        // In the order of insertion. A filter is tested by two threads; without one there are only copies, and the index
-        // of _id is read alone.
+        // In the order of insertion. A filter is tested by two threads; without one there are only copies, and the
+        // index of _id is read alone.
         let request = FindRequest { filter: filter.as_doc(), ..FindRequest::new(&fixture.ns) };
         let helping = Helping::new(i64::MAX, i64::MAX);
         let env = Env::new(&helping, NOW_MS);

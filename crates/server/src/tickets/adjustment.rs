@@ -1,7 +1,7 @@
 //! Adjusts how many of the tickets for writes are used.
 //!
-//! More concurrent writes help while they wait for something: a disk, a lock. While the processors are busy, more writes
-//! only wait for each other inside the engine, where nobody cares for the order. With 256 connections that insert, p99.9
+//! More concurrent writes help while they wait for something: a disk, a lock. While the processors are busy, more
+//! writes only wait for each other inside the engine, in no particular order. With 256 connections that insert, p99.9
 //! was 157 ms with 128 tickets, and is 58 ms with the adjustment, at 90 to 96 % of the throughput (docs/measured.md).
 //!
 //! | each [`LOOK_EACH`] while requests wait for a ticket      | tickets                        |

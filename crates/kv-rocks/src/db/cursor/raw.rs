@@ -247,7 +247,7 @@ impl RocksCursor {
     }
 
     /// Frees the iterator that is not used, once the cursor seems to stay in its direction. It is not renewed while
-    /// nobody moves it, and keeps old memtables and files.
+    /// it is not moved, and keeps old memtables and files.
     fn leave_other(&mut self) {
         self.moves_without_other += 1;
         if self.moves_without_other < MOVES_WITHOUT_OTHER {
