@@ -89,7 +89,7 @@ macro_rules! forks_with_input {
             self.input.rejoin(behind, examined);
         }
 
-        fn place(&self) -> Option<nagi_store::RecordId> {
+        fn place(&self) -> Option<$crate::source::Placed> {
             self.input.place()
         }
     };
@@ -154,7 +154,7 @@ pub(crate) use marked::{CURSOR, mark_plan, plan_root};
 pub(crate) use memory::Documents;
 pub(crate) use nearest::Nearest;
 pub use parallel_batch::Room;
-pub(crate) use parallel_batch::{Answer, Fork, ParallelBatch, Receiver};
+pub(crate) use parallel_batch::{Answer, Fork, ParallelBatch, Placed, Receiver};
 pub(crate) use parallel_scan::{Gather, absorb, drain};
 pub(crate) use partition::{Partition, PartitionReader};
 pub(crate) use pick::Pick;
@@ -297,7 +297,7 @@ pub(crate) trait Source: Send {
     fn rejoin(&mut self, _behind: Option<RecordId>, _examined: u64) {}
 
     /// The record of a collection scan from which the current document was derived.
-    fn place(&self) -> Option<RecordId> {
+    fn place(&self) -> Option<Placed> {
         None
     }
 

@@ -40,6 +40,14 @@ pub(crate) struct Fork {
     pub(crate) up_to: RecordId,
 }
 
+/// A record from which a document was derived.
+#[derive(Clone)]
+pub(crate) struct Placed {
+    pub(crate) record: RecordId,
+    /// The number of records that its source has examined up to it.
+    pub(crate) examined: u64,
+}
+
 /// What the receiver of a batch has done with a document.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Answer {
@@ -161,8 +169,8 @@ impl ParallelBatch {
                 root.rejoin(None, 0);
                 return Ok(answer);
             }
-            if let Delivered::Full(place, examined) = gathered.deliver(receiver)? {
-                root.rejoin(Some(place), examined);
+            if let Delivered::Full(place) = gathered.deliver(receiver)? {
+                root.rejoin(Some(place.record), place.examined);
                 return Ok(Answer::Full);
             }
             if ended == Ended::Done {
@@ -171,8 +179,10 @@ impl ParallelBatch {
                 root.rejoin(Some(fork.up_to), examined);
             } else {
                 // What the worker has examined behind its last document is examined again.
-                let (place, examined) = gathered.last();
-                root.rejoin(place, examined);
+                match gathered.docs.last() {
+                    Some((_, place)) => root.rejoin(Some(place.record.clone()), place.examined),
+                    None => root.rejoin(None, 0),
+                }
                 if !gathered.is_full() {
                     cx.env.set_budget(Some(BEFORE_RECORDS));
                     return Ok(Answer::More);
@@ -210,21 +220,14 @@ fn examined(mut source: Box<dyn Source>) -> u64 {
 #[derive(Default)]
 struct Gathered {
     bytes: Vec<u8>,
-    docs: Vec<GatheredDoc>,
-}
-
-struct GatheredDoc {
-    /// Its end in the bytes.
-    end: usize,
-    /// The record from which it was derived, and the number of records examined up to it.
-    place: RecordId,
-    examined: u64,
+    /// The end of each in the bytes, and its record.
+    docs: Vec<(usize, Placed)>,
 }
 
 enum Delivered {
     All,
-    /// The receiver is full; the last document that it took or put aside is that of this record.
-    Full(RecordId, u64),
+    /// The receiver is full; this is the place of the last document that it took or put aside.
+    Full(Placed),
 }
 
 impl Gathered {
@@ -235,29 +238,22 @@ impl Gathered {
 
     fn deliver(&self, receiver: &mut Receiver<'_>) -> Result<Delivered> {
         let mut begin = 0;
-        for doc in &self.docs {
-            if receiver.put(Doc::trusted(&self.bytes[begin..doc.end]))? == Answer::Full {
-                return Ok(Delivered::Full(doc.place.clone(), doc.examined));
+        for (end, place) in &self.docs {
+            if receiver.put(Doc::trusted(&self.bytes[begin..*end]))? == Answer::Full {
+                return Ok(Delivered::Full(place.clone()));
             }
-            begin = doc.end;
+            begin = *end;
         }
         Ok(Delivered::All)
-    }
-
-    /// The place of the last document, and the number of records examined up to it.
-    fn last(&self) -> (Option<RecordId>, u64) {
-        let last = self.docs.last();
-        last.map_or((None, 0), |last| (Some(last.place.clone()), last.examined))
     }
 }
 
 impl Gather for Gathered {
-    fn take(&mut self, input: &dyn Source, cx: &Cx<'_>) -> Result<()> {
+    fn take(&mut self, input: &dyn Source, _cx: &Cx<'_>) -> Result<()> {
         let place = input.place();
         let place = place.ok_or_else(|| Error::bug("a forked source has no record"))?;
         self.bytes.extend_from_slice(input.doc().as_bytes());
-        let (end, examined) = (self.bytes.len(), cx.env.spent());
-        self.docs.push(GatheredDoc { end, place, examined });
+        self.docs.push((self.bytes.len(), place));
         Ok(())
     }
 
@@ -270,6 +266,6 @@ impl Gather for Gathered {
     }
 
     fn is_full(&self) -> bool {
-        self.bytes.len() + self.docs.len() * size_of::<GatheredDoc>() > LATER_BYTES
+        self.bytes.len() + self.docs.len() * size_of::<(usize, Placed)>() > LATER_BYTES
     }
 }

@@ -9,7 +9,7 @@ use nagi_lang::filter::Filter;
 use nagi_store::{Collection, RecordBuf, RecordCursor, RecordId, RecordKey};
 
 use super::parallel_batch::RECORDS_MIN;
-use super::{Cx, Fork, Source, SourceStats, renew};
+use super::{Cx, Fork, Placed, Source, SourceStats, renew};
 
 /// Yields nothing.
 pub(crate) struct Eof;
@@ -294,8 +294,9 @@ impl Source for CollScan {
         }
     }
 
-    fn place(&self) -> Option<RecordId> {
-        self.cursor.as_ref().map(|cursor| cursor.id().to_id())
+    fn place(&self) -> Option<Placed> {
+        let record = self.cursor.as_ref()?.id().to_id();
+        Some(Placed { record, examined: self.stats.docs_examined })
     }
 
     fn is_steady(&self) -> bool {

@@ -12,20 +12,8 @@ use crate::parallel_scan::Helping;
 
 const DOCS: i64 = 6000;
 
-/// The order of `k` is not that of insertion. One document in fifty has `long` characters more.
 fn filled(long: usize) -> Fixture {
-    let fixture = Fixture::new();
-    let collection = fixture.store.collection_or_create(&fixture.ns).unwrap();
-    for first in (0..DOCS).step_by(500) {
-        let all = fixture.store.write(WriteOptions::default(), &mut |txn| {
-            (first..first + 500).try_for_each(|n| {
-                let more = "x".repeat(if n % 50 == 7 { long } else { 0 });
-                let text = format!("{{_id: {n}, k: {}, s: 'text{more}'}}", (n * 7919) % 30_011);
-                txn.insert(&collection, doc(&text).as_doc()).map(drop)
-            })
-        });
-        all.unwrap();
-    }
+    let fixture = Fixture::with_long_ones(DOCS, long);
     fixture.index("{key: {k: 1}, name: 'k'}");
     fixture
 }

@@ -31,6 +31,24 @@ impl Fixture {
         Fixture { store, ns: Namespace::new("test", "c").unwrap() }
     }
 
+    /// Creates it with `docs` documents. The order of `k` is not that of insertion, and one document in fifty has
+    /// `long` characters more.
+    pub(crate) fn with_long_ones(docs: i64, long: usize) -> Fixture {
+        let fixture = Fixture::new();
+        let collection = fixture.store.collection_or_create(&fixture.ns).unwrap();
+        for first in (0..docs).step_by(1000) {
+            let all = fixture.store.write(WriteOptions::default(), &mut |txn| {
+                (first..docs.min(first + 1000)).try_for_each(|n| {
+                    let more = "x".repeat(if n % 50 == 7 { long } else { 0 });
+                    let text = format!("{{_id: {n}, k: {}, s: 'text{more}'}}", (n * 7919) % 30_011);
+                    txn.insert(&collection, doc(&text).as_doc()).map(drop)
+                })
+            });
+            all.unwrap();
+        }
+        fixture
+    }
+
     /// Creates it with a clustered collection. `older`: in the earlier format, with records under numbers.
     pub(crate) fn clustered(older: bool) -> Fixture {
         let engine: Arc<dyn Engine> = Arc::new(nagi_kv::Memory::new());
