@@ -1,6 +1,6 @@
 //! Workers of parallel scans: decides if a request may use a second thread for a part of its reads.
 //!
-//! A worker may run while a core is free, that is, while requests with tickets and workers together are fewer than the
+//! A worker may run while a core is free, that is, while requests that work and workers together are fewer than the
 //! cores. A request that arrives later finds the core taken for some milliseconds: workers poll [`Helpers::may_go_on`],
 //! and a worker that sees too much work in several consecutive polls stops and hands over what it has read.
 
@@ -69,7 +69,7 @@ impl Helpers {
 }
 
 fn working(tickets: &Tickets) -> i64 {
-    tickets.read.out() + tickets.write.out()
+    tickets.read.working() + tickets.write.working()
 }
 
 #[cfg(test)]

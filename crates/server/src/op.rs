@@ -22,6 +22,7 @@ use crate::interruption::interruption;
 use crate::limits::{OP_COMMAND_BYTES_MAX, PEER_LOOK};
 use crate::names::UserName;
 use crate::printable::write_cut;
+use crate::tickets::Held;
 use crate::timeslice;
 
 /// The operation of one connection or background job.
@@ -47,6 +48,8 @@ pub(crate) struct Op {
     look_due: AtomicU64,
     user: Mutex<Option<UserName>>,
     /// The request may be recorded in a profile.
+    /// Its ticket.
+    pub(crate) held: Held,
     profiled: AtomicBool,
     examined: Examined,
 }
@@ -148,6 +151,7 @@ impl Op {
             user: Mutex::new(None),
             profiled: AtomicBool::new(false),
             examined: Examined::default(),
+            held: Held::new(),
         })
     }
 

@@ -245,7 +245,7 @@ impl<'c> Context<'c> {
             let (op, deadline) = (self.op, self.deadline);
             let watch = Watch::new(op, deadline);
             let ticket = pool.take(&|| watch.check(), &|since| op.set_queued(since))?;
-            self.ticket = Some(ticket);
+            self.ticket = Some(ticket.held_by(&op.held, &self.server.clients.tickets));
         }
         Ok(())
     }
@@ -441,9 +441,10 @@ impl nagi_query::Interrupt for Watch<'_> {
 /// Fails if the operation was killed, its deadline has passed or its client has disconnected.
 ///
 /// Costs a few loads and, with a deadline, a clock read. It also gives other threads a turn if the request has run for
-/// long ([`timeslice`]).
+/// long ([`timeslice`]), and its ticket to others that wait for one ([`crate::tickets`]).
 pub(crate) fn check(op: &Op, deadline: Option<Instant>) -> Result<()> {
     op.check()?;
+    op.held.look();
     timeslice::look();
     match deadline {
         Some(deadline) if clock::now() >= deadline => Err(interruption(Code::MAX_TIME_MS_EXPIRED)),

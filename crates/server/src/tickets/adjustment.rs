@@ -8,7 +8,7 @@
 //! |----------------------------------------------------------|--------------------------------|
 //! | the first of the queue has waited for [`STUCK_AFTER`]    | double: the holders are blocked |
 //! | a processor was idle                                     | double                         |
-//! | all processors were busy                                 | half, to `floor`               |
+//! | all processors were busy                                 | half, to four a processor      |
 //!
 //! "Busy" is that of the machine: under a quota of a container, processors may seem idle, and all tickets are used.
 //!
@@ -22,8 +22,6 @@ use std::time::{Duration, Instant};
 
 use nagi_proc::stat::{MachineTicks, machine};
 use parking_lot::Mutex;
-
-use crate::timeslice;
 
 /// Ten ticks of `/proc/stat` for each processor.
 const LOOK_EACH: Duration = Duration::from_millis(100);
@@ -97,14 +95,8 @@ impl Adjustment {
             }
             _ => State::New,
         };
-        let next = next(state, used, total, self.floor());
+        let next = next(state, used, total, self.processors * PER_CORE);
         (next != used).then_some(next)
-    }
-
-    /// The fewest tickets: some for each processor, and as many as there are long operations, which may be writes that
-    /// hold theirs for long.
-    fn floor(&self) -> i64 {
-        self.processors * PER_CORE + timeslice::long_running()
     }
 }
 
@@ -131,7 +123,6 @@ mod tests {
         assert_eq!(next(State::New, 8, 128, 8), 128);
         assert_eq!(next(State::Busy, 128, 128, 8), 64);
         assert_eq!(next(State::Busy, 9, 128, 8), 8);
-        assert_eq!(next(State::Busy, 8, 128, 20), 20, "long operations hold twelve");
         assert_eq!(next(State::Busy, 5, 5, 8), 5, "the administrator's number is the most");
         assert_eq!(next(State::Idle, 8, 128, 8), 16);
         assert_eq!(next(State::Stuck, 100, 128, 8), 128);

@@ -14,6 +14,8 @@
 //! When the first of the queue has waited for [`FAIR_AFTER`], tickets are handed over to it instead, so that no request
 //! waits for long because others are quicker.
 //!
+//! An operation that holds its ticket for long while others wait hands it over and continues ([`held`]).
+//!
 //! The free tickets are divided among the cores. Taking and returning one is then a single atomic operation on a cache
 //! line that other cores rarely touch. Only a core without free tickets takes those of others.
 //!
@@ -27,6 +29,7 @@
 //! The excess is a debt: returned tickets first reduce it and are not free again until it is 0.
 
 mod adjustment;
+mod held;
 
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -39,6 +42,8 @@ use nagi_percore::{PerCore, core_count, note_shared};
 use parking_lot::{Condvar, Mutex, MutexGuard};
 
 use self::adjustment::Adjustment;
+use self::held::HANDED_OVER_MAX;
+pub(crate) use self::held::Held;
 use crate::clock;
 use crate::metrics::{Counter, LatencyKind};
 use crate::request::Request;
@@ -68,6 +73,8 @@ pub(crate) struct Pool {
     available: PerCore<AtomicI64>,
     /// Tickets in use beyond the total, after the total was lowered. Returned tickets reduce it first.
     debt: AtomicI64,
+    /// Operations that run and have handed over their ticket ([`held`]).
+    without: AtomicI64,
     waiting: AtomicI64,
     queue: Mutex<Queue>,
     queued_count: Counter,
@@ -84,8 +91,21 @@ struct Waiter {
     woken: Condvar,
 }
 
-/// The right to work on the storage; returned to the pool when dropped.
-pub(crate) struct Ticket<'t>(&'t Pool);
+/// The right to work on the storage; returned to the pool when dropped, unless its operation has handed it over.
+pub(crate) struct Ticket<'t> {
+    pool: &'t Pool,
+    held: Option<&'t Held>,
+}
+
+impl<'t> Ticket<'t> {
+    /// Lets an operation hand the ticket over. The pool is one of `tickets`.
+    pub(crate) fn held_by(self, held: &'t Held, tickets: &Arc<Tickets>) -> Ticket<'t> {
+        held.begin(tickets, self.pool);
+        let pool = self.pool;
+        std::mem::forget(self);
+        Ticket { pool, held: Some(held) }
+    }
+}
 
 impl Tickets {
     pub(crate) fn new(readers: i64, writers: i64) -> Tickets {
@@ -128,6 +148,7 @@ impl Pool {
             adjustment: None,
             available: split(total),
             debt: AtomicI64::new(0),
+            without: AtomicI64::new(0),
             waiting: AtomicI64::new(0),
             queue: Mutex::default(),
             queued_count: Counter::default(),
@@ -156,7 +177,7 @@ impl Pool {
             self.queued_micros.add(clock::micros_since(since));
             waited?;
         }
-        Ok(Ticket(self))
+        Ok(Ticket { pool: self, held: None })
     }
 
     fn try_take(&self) -> bool {
@@ -288,6 +309,24 @@ impl Pool {
         }
     }
 
+    /// An operation is to continue without its ticket. Returns false if there are too many of them.
+    fn begin_without(&self) -> bool {
+        let allowed = self.without.fetch_add(1, SeqCst) < HANDED_OVER_MAX;
+        if !allowed {
+            self.end_without();
+        }
+        allowed
+    }
+
+    fn end_without(&self) {
+        self.without.fetch_sub(1, SeqCst);
+    }
+
+    /// The number of requests that work, with or without their ticket.
+    pub(crate) fn working(&self) -> i64 {
+        self.out() + self.without.load(SeqCst)
+    }
+
     /// The number of tickets in use.
     pub(crate) fn out(&self) -> i64 {
         (self.total.load(SeqCst) + self.debt.load(SeqCst) - self.free()).max(0)
@@ -324,7 +363,10 @@ impl Pool {
 
 impl Drop for Ticket<'_> {
     fn drop(&mut self) {
-        self.0.give();
+        match self.held.is_none_or(Held::end) {
+            true => self.pool.give(),
+            false => self.pool.end_without(),
+        }
     }
 }
 
@@ -382,6 +424,32 @@ mod tests {
     }
 
     #[test]
+    fn long_operations_hand_their_tickets_over() {
+        let tickets = Arc::new(Tickets::new(2, 2));
+        let (pool, ok) = (&tickets.write, || Ok(()));
+        let held = [Held::new(), Held::new()];
+        let take = |held| pool.take(&ok, &|_| ()).unwrap().held_by(held, &tickets);
+        let long: Vec<_> = held.iter().map(take).collect();
+        held.iter().for_each(Held::look);
+        assert_eq!((pool.out(), pool.working()), (2, 2), "nobody waits");
+        std::thread::scope(|scope| {
+            let short = scope.spawn(|| drop(pool.take(&ok, &|_| ()).unwrap()));
+            let begin = Instant::now();
+            while !short.is_finished() {
+                held.iter().for_each(Held::look);
+                assert!(begin.elapsed() < Duration::from_secs(20), "it waits for a long operation");
+                std::thread::yield_now();
+            }
+        });
+        let without = pool.without.load(SeqCst);
+        assert!((1..=2).contains(&without) && pool.working() == 2);
+        drop(long);
+        assert_eq!((pool.free(), pool.working()), (2, 0), "no ticket is returned twice");
+        pool.without.store(HANDED_OVER_MAX, SeqCst);
+        assert!(!pool.begin_without() && pool.without.load(SeqCst) == HANDED_OVER_MAX);
+    }
+
+    #[test]
     fn a_waiter_may_be_called_off_and_more_tickets_let_it_in() {
         let pool = Pool::new(1);
         let first = pool.take(&|| Ok(()), &|_| ()).unwrap();
@@ -420,7 +488,7 @@ mod tests {
         drop(first);
         // No other request can take it.
         assert!(long.granted.load(SeqCst) && pool.free() == 0);
-        drop(Ticket(&pool));
+        drop(Ticket { pool: &pool, held: None });
         assert!(!short.granted.load(SeqCst) && pool.free() == 1);
     }
 

@@ -68,11 +68,6 @@ pub(crate) fn reset_thread() {
     let _ = ffi::set_slice(DEFAULT_SLICE.as_nanos() as u64);
 }
 
-/// The number of operations that run and have used the processor for [`LONG`].
-pub(crate) fn long_running() -> i64 {
-    LONG_RUNNING.load(Relaxed) as i64
-}
-
 /// The calling thread begins a request.
 pub(crate) fn begin(started: Instant) {
     SLICE.with_borrow_mut(|slice| {
