@@ -16,9 +16,9 @@ const SLOW_PIECE: usize = 1024;
 ///
 /// # Errors
 /// The errors of `go_on`. Entries that are not yet merged are then lost.
-pub fn order<T>(
+pub fn order<T, C: Fn(&T, &T) -> Ordering + ?Sized>(
     items: &mut Vec<T>,
-    compare: &dyn Fn(&T, &T) -> Ordering,
+    compare: &C,
     go_on: &mut dyn FnMut() -> Result<()>,
 ) -> Result<()> {
     by_pieces(items, PIECE, compare, go_on)
@@ -28,29 +28,29 @@ pub fn order<T>(
 ///
 /// # Errors
 /// The errors of `go_on`.
-pub(crate) fn order_slowly<T>(
+pub(crate) fn order_slowly<T, C: Fn(&T, &T) -> Ordering + ?Sized>(
     items: &mut Vec<T>,
-    compare: &dyn Fn(&T, &T) -> Ordering,
+    compare: &C,
     go_on: &mut dyn FnMut() -> Result<()>,
 ) -> Result<()> {
     by_pieces(items, SLOW_PIECE, compare, go_on)
 }
 
-fn by_pieces<T>(
+fn by_pieces<T, C: Fn(&T, &T) -> Ordering + ?Sized>(
     items: &mut Vec<T>,
     piece: usize,
-    compare: &dyn Fn(&T, &T) -> Ordering,
+    compare: &C,
     go_on: &mut dyn FnMut() -> Result<()>,
 ) -> Result<()> {
     if items.len() <= piece {
-        items.sort_by(compare);
+        items.sort_by(|a, b| compare(a, b));
         return Ok(());
     }
     let mut whole = std::mem::take(items);
     let mut runs = Vec::with_capacity(whole.len() / piece + 1);
     while !whole.is_empty() {
         let mut run = whole.split_off(whole.len().saturating_sub(piece));
-        run.sort_by(compare);
+        run.sort_by(|a, b| compare(a, b));
         go_on()?;
         runs.push(run);
     }
@@ -71,10 +71,14 @@ fn by_pieces<T>(
     Ok(())
 }
 
-fn merge<T>(
+/// Merges two sorted vectors; of equal entries those of `one` come first. `go_on` is called for each entry.
+///
+/// # Errors
+/// The errors of `go_on`.
+pub fn merge<T, C: Fn(&T, &T) -> Ordering + ?Sized>(
     one: Vec<T>,
     other: Vec<T>,
-    compare: &dyn Fn(&T, &T) -> Ordering,
+    compare: &C,
     go_on: &mut dyn FnMut() -> Result<()>,
 ) -> Result<Vec<T>> {
     // The fast paths for two runs that are already in order, forwards or backwards; this is frequent.

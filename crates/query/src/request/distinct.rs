@@ -110,16 +110,16 @@ impl<'p> Seen<'p> {
 }
 
 impl Gather for Seen<'_> {
-    fn take(&mut self, input: &dyn Source, cx: &Cx<'_>) -> Result<()> {
+    fn take(&mut self, input: &dyn Source, cx: &mut Cx<'_>) -> Result<()> {
         self.collect(input.doc(), cx.env)
     }
 
     /// Both together may hold twice the limit until they are joined, which is little.
-    fn beside(&mut self) -> Option<Self> {
-        Some(Seen::new(self.path, self.collation))
+    fn beside(&mut self, _: &mut Cx<'_>) -> Result<Option<Self>> {
+        Ok(Some(Seen::new(self.path, self.collation)))
     }
 
-    fn join(&mut self, later: Self, cx: &Cx<'_>) -> Result<()> {
+    fn join(&mut self, later: Self, cx: &mut Cx<'_>) -> Result<()> {
         later.values.iter().try_for_each(|(value, _)| self.add(value.value(), cx.env))
     }
 }

@@ -228,6 +228,15 @@ impl<'c> Env<'c> {
         self.due.set(end.min(self.spent.get() + TICKS_PER_POLL));
     }
 
+    /// Runs `work`, which cannot continue later if the budget stops it. What it counts is not charged to the budget.
+    pub(crate) fn without_budget<R>(&self, work: impl FnOnce() -> R) -> R {
+        let (budget, before) = (self.budget.replace(u64::MAX), self.spent.get());
+        let result = work();
+        self.budget.set(budget.saturating_add(self.spent.get() - before));
+        self.due.set(self.due.get().min(self.budget.get()));
+        result
+    }
+
     /// Returns true if the budget is used up.
     pub(crate) fn is_exhausted(&self) -> bool {
         self.spent.get() >= self.budget.get()

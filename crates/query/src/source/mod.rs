@@ -97,6 +97,7 @@ macro_rules! forks_with_input {
 pub(crate) use forks_with_input;
 
 mod ahead;
+mod beside;
 mod carried;
 mod counted;
 mod cx;
@@ -136,6 +137,7 @@ pub(crate) mod work;
 mod workers;
 
 pub(crate) use ahead::{Ahead, Place, Taken};
+pub(crate) use beside::{Absorber, beside, gathers_portions, join};
 pub(crate) use carried::{carry, document, metadata};
 pub(crate) use counted::{Counted, Pass, Staged};
 pub use cx::{Cx, Env, Interrupt};
@@ -214,6 +216,33 @@ pub(crate) trait Source: Send {
             },
             _ => Ok(Absorbed::Unable),
         }
+    }
+
+    /// For a source that keeps its portions: creates a gatherer of later portions, for another thread. None if the
+    /// work cannot be shared.
+    fn beside(&mut self, cx: &mut Cx<'_>) -> Result<Option<Box<dyn Absorber>>> {
+        match self.inputs() {
+            [input] => input.beside(cx),
+            _ => Ok(None),
+        }
+    }
+
+    /// [`Gather::complete`] of what it keeps.
+    fn complete(&mut self, cx: &mut Cx<'_>) -> Result<()> {
+        self.inputs().iter_mut().try_for_each(|input| input.complete(cx))
+    }
+
+    /// Appends what a gatherer created by `beside` has.
+    fn join(&mut self, later: Box<dyn Absorber>, cx: &mut Cx<'_>) -> Result<()> {
+        match self.inputs() {
+            [input] => input.join(later, cx),
+            _ => Err(nagi_error::Error::bug("nothing is gathered")),
+        }
+    }
+
+    /// [`Gather::alone`] of what it keeps.
+    fn alone(&mut self) {
+        self.inputs().iter_mut().for_each(|input| input.alone());
     }
 
     /// The sources it reads from. `save`, `restore` and explain visit them.

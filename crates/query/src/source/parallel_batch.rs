@@ -249,7 +249,7 @@ impl Gathered {
 }
 
 impl Gather for Gathered {
-    fn take(&mut self, input: &dyn Source, _cx: &Cx<'_>) -> Result<()> {
+    fn take(&mut self, input: &dyn Source, _cx: &mut Cx<'_>) -> Result<()> {
         let place = input.place();
         let place = place.ok_or_else(|| Error::bug("a forked source has no record"))?;
         self.bytes.extend_from_slice(input.doc().as_bytes());
@@ -257,11 +257,11 @@ impl Gather for Gathered {
         Ok(())
     }
 
-    fn beside(&mut self) -> Option<Self> {
-        None
+    fn beside(&mut self, _: &mut Cx<'_>) -> Result<Option<Self>> {
+        Ok(None)
     }
 
-    fn join(&mut self, _later: Self, _cx: &Cx<'_>) -> Result<()> {
+    fn join(&mut self, _later: Self, _cx: &mut Cx<'_>) -> Result<()> {
         Ok(())
     }
 

@@ -34,14 +34,20 @@ const LATE_DOCS: u64 = 3000;
 /// Gathers the documents of a source one by one.
 pub(crate) trait Gather: Send + Sized {
     /// Takes the current document of `input`.
-    fn take(&mut self, input: &dyn Source, cx: &Cx<'_>) -> Result<()>;
+    fn take(&mut self, input: &dyn Source, cx: &mut Cx<'_>) -> Result<()>;
 
     /// Creates an empty one for the later documents. Until the two are joined, they share the memory limit of one.
     /// None if the work cannot be shared.
-    fn beside(&mut self) -> Option<Self>;
+    fn beside(&mut self, cx: &mut Cx<'_>) -> Result<Option<Self>>;
+
+    /// Called by each thread when it has gathered its part, for work that is better done by both than after the join.
+    /// More documents may follow, if the other thread gives up.
+    fn complete(&mut self, _cx: &mut Cx<'_>) -> Result<()> {
+        Ok(())
+    }
 
     /// Appends what `later` has gathered.
-    fn join(&mut self, later: Self, cx: &Cx<'_>) -> Result<()>;
+    fn join(&mut self, later: Self, cx: &mut Cx<'_>) -> Result<()>;
 
     /// Called when there is no other one any more.
     fn alone(&mut self) {}
@@ -70,7 +76,10 @@ pub(crate) fn drain<G: Gather>(
         drop(lent);
         return all(input, into, cx).map(|()| None);
     };
-    let own = |cx: &mut Cx<'_>| all(input, into, cx).map(|()| true);
+    let own = |cx: &mut Cx<'_>| {
+        all(input, into, cx)?;
+        into.complete(cx).map(|()| true)
+    };
     let outcome = both(own, (later, beside), shared, cx);
     into.alone();
     drop(lent);
@@ -114,12 +123,12 @@ impl Drop for Lent<'_> {
 pub(super) type Later<G> = (Box<dyn Source>, G);
 
 /// The source for the worker, and the place where it gathers.
-fn divide<G: Gather>(
+pub(super) fn divide<G: Gather>(
     input: &mut dyn Source,
     into: &mut G,
-    cx: &Cx<'_>,
+    cx: &mut Cx<'_>,
 ) -> Result<Option<Later<G>>> {
-    let Some(beside) = into.beside() else { return Ok(None) };
+    let Some(beside) = into.beside(cx)? else { return Ok(None) };
     match input.split(cx)? {
         Some(later) => Ok(Some((later, beside))),
         None => {
@@ -148,7 +157,7 @@ fn some<G: Gather>(
     Ok(true)
 }
 
-fn all<G: Gather>(input: &mut dyn Source, into: &mut G, cx: &mut Cx<'_>) -> Result<()> {
+pub(super) fn all<G: Gather>(input: &mut dyn Source, into: &mut G, cx: &mut Cx<'_>) -> Result<()> {
     while input.advance(cx)? {
         into.take(input, cx)?;
     }
@@ -273,7 +282,11 @@ impl Job<'_> {
             let more = some(later, beside, docs, &mut cx);
             match more {
                 Ok(_) if meter::check_refused() => return Ended::Failed,
-                Ok(false) => return Ended::Done,
+                Ok(false) => {
+                    env.set_budget(None);
+                    let completed = beside.complete(&mut cx);
+                    return if completed.is_ok() { Ended::Done } else { Ended::Failed };
+                }
                 Err(_) if !env.is_exhausted() => return Ended::Failed,
                 Ok(true) if beside.is_full() => return Ended::Retired,
                 Ok(true) | Err(_) if !self.interrupt.inner.may_help() => return Ended::Retired,

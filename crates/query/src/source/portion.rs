@@ -7,7 +7,7 @@
 //!
 //! A portion is small enough to stay in the processor's cache while every pipeline reads it.
 
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use nagi_bson::Doc;
 use nagi_error::Result;
@@ -60,15 +60,31 @@ impl Portion {
 
 /// The place where a [`PortionReader`] finds its next portion.
 #[derive(Clone, Default)]
-pub(crate) struct PortionSlot(Arc<Mutex<Option<Arc<Portion>>>>);
+pub(crate) struct PortionSlot(Arc<Mutex<InSlot>>);
+
+#[derive(Default)]
+struct InSlot {
+    portion: Option<Arc<Portion>>,
+    /// That of the reader of later portions, once its own reader was split.
+    later: Option<PortionSlot>,
+}
 
 impl PortionSlot {
+    fn lock(&self) -> MutexGuard<'_, InSlot> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
     pub(crate) fn put(&self, portion: Option<Arc<Portion>>) {
-        *self.0.lock().unwrap_or_else(PoisonError::into_inner) = portion;
+        self.lock().portion = portion;
     }
 
     fn take(&self) -> Option<Arc<Portion>> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner).take()
+        self.lock().portion.take()
+    }
+
+    /// The slot of later portions, after the reader was split.
+    pub(crate) fn take_later(&self) -> Option<PortionSlot> {
+        self.lock().later.take()
     }
 }
 
@@ -108,6 +124,13 @@ impl Source for PortionReader {
 
     fn absorb(&mut self, _: &mut Cx<'_>) -> Result<Absorbed> {
         Ok(Absorbed::Yields)
+    }
+
+    /// Another reader for later portions.
+    fn split(&mut self, _: &Cx<'_>) -> Result<Option<Box<dyn Source>>> {
+        let later = PortionSlot::default();
+        self.slot.lock().later = Some(later.clone());
+        Ok(Some(Box::new(PortionReader::new(later))))
     }
 
     fn doc(&self) -> Doc<'_> {

@@ -22,7 +22,7 @@ use nagi_lang::{
 use nagi_store::{Index, RecordId, RecordKey, Spill, keystring};
 
 use super::{
-    Absorbed, Cx, Gather, Held, Random, Source, SourceStats, absorb, carry, document, drain,
+    Cx, Gather, Held, Random, Source, SourceStats, carry, document, drain, gathers_portions,
     metadata, put_key, runs::Runs,
 };
 
@@ -191,7 +191,7 @@ impl Entry {
 }
 
 impl Gather for Entries {
-    fn take(&mut self, input: &dyn Source, cx: &Cx<'_>) -> Result<()> {
+    fn take(&mut self, input: &dyn Source, cx: &mut Cx<'_>) -> Result<()> {
         self.scratch.clear();
         let mut meta = match self.sort.needs_meta() {
             true => Metadata::read(input.meta()),
@@ -218,21 +218,21 @@ impl Gather for Entries {
     }
 
     /// The memory is halved. Entries beyond it are spilled, so spilling must be allowed.
-    fn beside(&mut self) -> Option<Entries> {
+    fn beside(&mut self, _: &mut Cx<'_>) -> Result<Option<Entries>> {
         if !self.limits.allow_disk_use || self.random.is_some() {
-            return None;
+            return Ok(None);
         }
         self.memory_bytes_max = self.limits.memory_bytes / 2;
         let beside = Entries::new(self.sort.clone(), self.limits);
         let keyed_by = self.keyed_by.clone();
-        Some(Entries { memory_bytes_max: self.memory_bytes_max, keyed_by, ..beside })
+        Ok(Some(Entries { memory_bytes_max: self.memory_bytes_max, keyed_by, ..beside }))
     }
 
     fn alone(&mut self) {
         self.memory_bytes_max = self.limits.memory_bytes;
     }
 
-    fn join(&mut self, mut later: Entries, cx: &Cx<'_>) -> Result<()> {
+    fn join(&mut self, mut later: Entries, cx: &mut Cx<'_>) -> Result<()> {
         let first = self.order;
         self.order += later.order;
         self.stats.bytes_held += later.stats.bytes_held;
@@ -431,9 +431,7 @@ impl Source for Sort {
         Ok(true)
     }
 
-    fn absorb(&mut self, cx: &mut Cx<'_>) -> Result<Absorbed> {
-        absorb(&mut *self.inputs[0], &mut self.gathered, cx)
-    }
+    gathers_portions!(gathered);
 
     fn doc(&self) -> Doc<'_> {
         self.current().map_or(Doc::EMPTY, |(_, carried)| document(carried))

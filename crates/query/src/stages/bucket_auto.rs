@@ -14,7 +14,7 @@ use super::{
     granularity::Granularity,
     prelude::*,
 };
-use crate::source::{Absorbed, Gather, SourceStats, absorb, drain};
+use crate::source::{Gather, SourceStats, drain, gathers_portions};
 
 pub(super) static BUCKET_AUTO: StageSpec =
     StageSpec { name: "$bucketAuto", parse, ..StageSpec::ROW };
@@ -155,7 +155,8 @@ impl Stage for BucketAuto {
         Box::new(Running {
             inputs: vec![input],
             plan: self.plan.clone(),
-            gathering: Some(Gathering::new(&self.plan)),
+            gathering: Gathering::new(&self.plan),
+            distributed: false,
             done: Vec::new(),
             next: 0,
             stats: SourceStats::default(),
@@ -187,8 +188,9 @@ struct Running {
     /// The input, and the source of its later part if it was split.
     inputs: Vec<Box<dyn Source>>,
     plan: Arc<Plan>,
-    /// The rows of the input; none after they were distributed.
-    gathering: Option<Gathering>,
+    /// The rows of the input, until they are distributed.
+    gathering: Gathering,
+    distributed: bool,
     done: Vec<DocBuf>,
     /// Number of documents of `done` that were returned.
     next: usize,
@@ -209,7 +211,7 @@ impl Gathering {
 }
 
 impl Gather for Gathering {
-    fn take(&mut self, input: &dyn Source, cx: &Cx<'_>) -> Result<()> {
+    fn take(&mut self, input: &dyn Source, cx: &mut Cx<'_>) -> Result<()> {
         let eval = cx.eval_current(input, &self.arena);
         let key = match self.plan.group_by.eval(&eval)? {
             Value::Missing => Value::Null,
@@ -227,12 +229,16 @@ impl Gather for Gathering {
         Ok(())
     }
 
-    fn beside(&mut self) -> Option<Gathering> {
-        let rows = self.rows.beside()?;
-        Some(Gathering { rows, ..Gathering::new(&self.plan) })
+    fn beside(&mut self, _: &mut Cx<'_>) -> Result<Option<Gathering>> {
+        let rows = self.rows.beside();
+        Ok(rows.map(|rows| Gathering { rows, ..Gathering::new(&self.plan) }))
     }
 
-    fn join(&mut self, later: Gathering, cx: &Cx<'_>) -> Result<()> {
+    fn complete(&mut self, cx: &mut Cx<'_>) -> Result<()> {
+        self.rows.order(cx)
+    }
+
+    fn join(&mut self, later: Gathering, cx: &mut Cx<'_>) -> Result<()> {
         self.rows.join(later.rows, cx)
     }
 
@@ -243,11 +249,15 @@ impl Gather for Gathering {
 
 impl Running {
     fn fill(&mut self, cx: &mut Cx<'_>) -> Result<()> {
-        let Some(gathering) = &mut self.gathering else { return Ok(()) };
-        let helper = drain(&mut *self.inputs[0], gathering, cx)?;
+        if self.distributed {
+            return Ok(());
+        }
+        let helper = drain(&mut *self.inputs[0], &mut self.gathering, cx)?;
         self.inputs.extend(helper);
-        let Some(gathering) = self.gathering.take() else { return Ok(()) };
-        let (mut rows, spilled) = gathering.rows.sorted(cx)?;
+        let none = Gathered::new(self.plan.limits);
+        let gathered = std::mem::replace(&mut self.gathering.rows, none);
+        self.distributed = true;
+        let (mut rows, spilled) = gathered.sorted(cx)?;
         self.stats = spilled;
         let buckets = distribute(&self.plan, &mut rows, cx)?;
         let finished = buckets.into_iter().map(|bucket| finish(&self.plan, bucket, cx));
@@ -260,8 +270,8 @@ impl Running {
 fn distribute(plan: &Plan, rows: &mut Rows, cx: &Cx<'_>) -> Result<Vec<OneBucket>> {
     let size = (rows.total as f64 / plan.buckets as f64).round().max(1.0) as usize;
     let mut buckets: Vec<OneBucket> = Vec::new();
-    // The sort key and the group key of the last row that was taken.
-    let (mut last_key, mut last) = (Vec::new(), ValueBuf::new(Value::Null));
+    // The sort key of the last row that was taken.
+    let mut last_key = Vec::new();
     while let Some(first) = rows.current()? {
         let mut min = ValueBuf::new(first.group_key());
         let share = if buckets.len() + 1 == plan.buckets { usize::MAX } else { size };
@@ -271,16 +281,16 @@ fn distribute(plan: &Plan, rows: &mut Rows, cx: &Cx<'_>) -> Result<Vec<OneBucket
             && let Some(row) = rows.current()?
         {
             add(plan, &mut states, row, cx)?;
-            last_key.clear();
-            last_key.extend_from_slice(row.key);
-            last.set(row.group_key());
             taken += 1;
             rows.step()?;
         }
+        let last = rows.before().map_or(Value::Null, |row| row.group_key());
         let max = match &plan.granularity {
-            Some(granularity) => ValueBuf::new(granularity.round_up(last.value())?),
-            None => last.clone(),
+            Some(granularity) => ValueBuf::new(granularity.round_up(last)?),
+            None => ValueBuf::new(last),
         };
+        last_key.clear();
+        last_key.extend_from_slice(rows.before().map_or(&[], |row| row.key));
         let belongs = |row: &Row<'_>| match plan.granularity {
             Some(_) => compare::values(row.group_key(), max.value()).is_lt(),
             None => row.key == last_key,
@@ -345,12 +355,7 @@ impl Source for Running {
         Ok(more)
     }
 
-    fn absorb(&mut self, cx: &mut Cx<'_>) -> Result<Absorbed> {
-        match &mut self.gathering {
-            Some(gathering) => absorb(&mut *self.inputs[0], gathering, cx),
-            None => Ok(Absorbed::Unable),
-        }
-    }
+    gathers_portions!(gathering);
 
     fn doc(&self) -> Doc<'_> {
         self.done[self.next - 1].as_doc()
@@ -369,6 +374,6 @@ impl Source for Running {
     }
 
     fn restore(&mut self, cx: &mut Cx<'_>) -> Result<()> {
-        if self.gathering.is_none() { Ok(()) } else { self.inputs[0].restore(cx) }
+        if self.distributed { Ok(()) } else { self.inputs[0].restore(cx) }
     }
 }

@@ -7,6 +7,8 @@
 //!
 //! Sort keys are key strings, so comparing them is comparing bytes. A row needs no allocation of its own.
 
+use std::cmp::Ordering;
+
 use nagi_lang::collation::Collation;
 use nagi_lang::ordered;
 use nagi_store::{Spill, keystring};
@@ -20,12 +22,24 @@ const PAGE_BYTES: std::ops::RangeInclusive<usize> = 1 << 12..=1 << 20;
 /// The place of a row in the pages.
 #[derive(Clone, Copy)]
 struct Place {
-    /// The first bytes of the sort key, as a number with the same order.
-    prefix: u64,
+    /// The first bytes of the sort key, as numbers with the same order.
+    prefix: [u64; 2],
     page: u32,
     start: u32,
     key_len: u32,
     len: u32,
+}
+
+impl Place {
+    /// Compares by sort key. Most keys need no look into the pages, which would wait for memory.
+    fn compare(&self, other: &Place, pages: &Pages) -> Ordering {
+        self.prefix.cmp(&other.prefix).then_with(|| {
+            match self.key_len.max(other.key_len) as usize <= size_of_val(&self.prefix) {
+                true => self.key_len.cmp(&other.key_len),
+                false => pages.row(*self).key.cmp(pages.row(*other).key),
+            }
+        })
+    }
 }
 
 /// The bytes of rows.
@@ -86,6 +100,8 @@ pub(super) struct Gathered {
     /// The part of the limit that this half may use.
     memory_bytes_max: usize,
     rows: Vec<Place>,
+    /// The rows in memory are in order.
+    ordered: bool,
     pages: Pages,
     /// Memory of the pages.
     page_bytes: usize,
@@ -103,6 +119,7 @@ impl Gathered {
             limits,
             memory_bytes_max: limits.memory_bytes_max,
             rows: Vec::new(),
+            ordered: true,
             pages: Pages::default(),
             page_bytes: 0,
             held: Held::default(),
@@ -146,6 +163,7 @@ impl Gathered {
             len: len as u32,
         });
         page.extend_from_slice(&self.next);
+        self.ordered = false;
         self.total += 1;
         self.fit(cx)
     }
@@ -175,8 +193,16 @@ impl Gathered {
         let pages = self.pages.0.len() as u32;
         self.pages.0.append(&mut later.pages.0);
         self.page_bytes += later.page_bytes;
-        let moved = later.rows.into_iter().map(|row| Place { page: row.page + pages, ..row });
-        self.rows.extend(moved);
+        later.rows.iter_mut().for_each(|row| row.page += pages);
+        if self.ordered && later.ordered {
+            let pages = &self.pages;
+            let compare = |a: &Place, b: &Place| a.compare(b, pages);
+            let rows = std::mem::take(&mut self.rows);
+            self.rows = ordered::merge(rows, later.rows, &compare, &mut || cx.pass())?;
+        } else {
+            self.rows.append(&mut later.rows);
+            self.ordered = false;
+        }
         self.fit(cx)
     }
 
@@ -203,12 +229,13 @@ impl Gathered {
     }
 
     /// Sorts the rows in memory; equal ones keep the order of arrival.
-    fn order(&mut self, cx: &Cx<'_>) -> Result<()> {
+    pub(super) fn order(&mut self, cx: &Cx<'_>) -> Result<()> {
+        if std::mem::replace(&mut self.ordered, true) {
+            return Ok(());
+        }
         let pages = &self.pages;
-        let by_key = |a: &Place, b: &Place| {
-            a.prefix.cmp(&b.prefix).then_with(|| pages.row(*a).key.cmp(pages.row(*b).key))
-        };
-        ordered::order(&mut self.rows, &by_key, &mut || cx.pass())
+        let compare = |a: &Place, b: &Place| a.compare(b, pages);
+        ordered::order(&mut self.rows, &compare, &mut || cx.pass())
     }
 
     fn write_run(&mut self, cx: &Cx<'_>) -> Result<()> {
@@ -241,7 +268,8 @@ impl Gathered {
         } else {
             self.write_run(cx)?;
             self.spills.iter().for_each(|spill| spilled.note_spill(spill));
-            From::Disk { runs: Runs::open_all(self.spills, &|a, b| a.cmp(b), cx)?, more: false }
+            let runs = Runs::open_all(self.spills, &|a, b| a.cmp(b), cx)?;
+            From::Disk { runs, more: false, before: Default::default() }
         };
         let mut rows = Rows { from, total: self.total, _held: self.held };
         rows.step()?;
@@ -249,19 +277,21 @@ impl Gathered {
     }
 }
 
-/// The first bytes of a key as a number with the same order; missing bytes are zeros.
-fn prefix(key: &[u8]) -> u64 {
-    let mut first = [0; 8];
+/// The first bytes of a key as numbers with the same order; missing bytes are zeros.
+fn prefix(key: &[u8]) -> [u64; 2] {
+    let mut first = [0; 16];
     let len = key.len().min(first.len());
     first[..len].copy_from_slice(&key[..len]);
-    u64::from_be_bytes(first)
+    let both = u128::from_be_bytes(first);
+    [(both >> 64) as u64, both as u64]
 }
 
 enum From {
     /// `next`: the number of the row after the current one.
     Memory { rows: Vec<Place>, pages: Pages, next: usize },
     /// `more`: there is a current row.
-    Disk { runs: Runs, more: bool },
+    /// `before`: the sort key and the values of the row before the current one.
+    Disk { runs: Runs, more: bool, before: (Vec<u8>, Vec<u8>) },
 }
 
 /// Sorted rows; the first one is current.
@@ -288,11 +318,31 @@ impl Rows {
         }
     }
 
+    /// The row before the current one; none before the first one.
+    pub(super) fn before(&self) -> Option<Row<'_>> {
+        match &self.from {
+            From::Memory { rows, pages, next } => {
+                let place = next.checked_sub(2).and_then(|at| rows.get(at))?;
+                Some(pages.row(*place))
+            }
+            From::Disk { before: (key, values), .. } => {
+                (!values.is_empty()).then(|| Row { key, values: Doc::trusted(values) })
+            }
+        }
+    }
+
     /// Moves to the next row.
     pub(super) fn step(&mut self) -> Result<()> {
         match &mut self.from {
             From::Memory { next, .. } => *next += 1,
-            From::Disk { runs, more } => *more = runs.advance(&|a, b| a.cmp(b))?,
+            From::Disk { runs, more, before } => {
+                if *more {
+                    let (key, values) = runs.entry()?;
+                    key.clone_into(&mut before.0);
+                    values.clone_into(&mut before.1);
+                }
+                *more = runs.advance(&|a, b| a.cmp(b))?;
+            }
         }
         Ok(())
     }

@@ -3,7 +3,7 @@
 use nagi_lang::expr::Deps;
 
 use super::prelude::*;
-use crate::source::{Absorbed, Gather, absorb, drain};
+use crate::source::{Gather, drain, gathers_portions};
 
 pub(super) static COUNT: StageSpec =
     StageSpec { name: "$count", shape: How::Same, parse, ..StageSpec::ROW };
@@ -71,16 +71,16 @@ impl Stage for Count {
 pub(crate) struct Counter(pub(crate) i64);
 
 impl Gather for Counter {
-    fn take(&mut self, _: &dyn Source, _: &Cx<'_>) -> Result<()> {
+    fn take(&mut self, _: &dyn Source, _: &mut Cx<'_>) -> Result<()> {
         self.0 += 1;
         Ok(())
     }
 
-    fn beside(&mut self) -> Option<Counter> {
-        Some(Counter(0))
+    fn beside(&mut self, _: &mut Cx<'_>) -> Result<Option<Counter>> {
+        Ok(Some(Counter(0)))
     }
 
-    fn join(&mut self, later: Counter, _: &Cx<'_>) -> Result<()> {
+    fn join(&mut self, later: Counter, _: &mut Cx<'_>) -> Result<()> {
         self.0 += later.0;
         Ok(())
     }
@@ -102,9 +102,7 @@ impl Source for Running {
         Ok(count > 0)
     }
 
-    fn absorb(&mut self, cx: &mut Cx<'_>) -> Result<Absorbed> {
-        absorb(&mut *self.inputs[0], &mut self.counter, cx)
-    }
+    gathers_portions!(counter);
 
     fn doc(&self) -> Doc<'_> {
         self.out.as_doc()

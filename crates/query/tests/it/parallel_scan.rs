@@ -143,6 +143,22 @@ const LAST: &[&str] = &[
     "{$sortByCount: '$h'}, {$group: {_id: '$count', n: {$sum: 1}}}",
 ];
 
+/// Stages that end a pipeline, drawn by chance.
+fn tail(draw: &mut impl FnMut(usize) -> usize) -> String {
+    match draw(5) {
+        0 => LAST[draw(LAST.len())].to_owned(),
+        1 => {
+            let (key, buckets) = (KEYS[1 + draw(KEYS.len() - 1)], 1 + draw(40));
+            let output = ACCUMULATORS[draw(ACCUMULATORS.len())];
+            format!("{{$bucketAuto: {{groupBy: {key}, buckets: {buckets}, output: {{{output}}}}}}}")
+        }
+        _ => {
+            let (key, accumulators) = (draw(KEYS.len()), draw(ACCUMULATORS.len()));
+            format!("{{$group: {{_id: {}, {}}}}}", KEYS[key], ACCUMULATORS[accumulators])
+        }
+    }
+}
+
 #[test]
 fn two_threads_give_what_one_gives() {
     let mut seed = 7_u64;
@@ -150,17 +166,27 @@ fn two_threads_give_what_one_gives() {
         seed = seed.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
         (seed >> 33) as usize % n
     };
-    for _ in 0..16 {
+    for _ in 0..32 {
         let filter = FILTERS[draw(FILTERS.len())];
         let tail = match draw(3) {
-            0 => LAST[draw(LAST.len())].to_owned(),
-            _ => {
-                let (key, accumulators) = (draw(KEYS.len()), draw(ACCUMULATORS.len()));
-                format!("{{$group: {{_id: {}, {}}}}}", KEYS[key], ACCUMULATORS[accumulators])
+            0 => {
+                let branch = |at| format!("f{at}: [{}]", tail(&mut draw));
+                let branches: Vec<String> = (0..3).map(branch).collect();
+                format!("{{$facet: {{{}}}}}", branches.join(", "))
             }
+            _ => tail(&mut draw),
         };
         let pipeline = format!("[{{$match: {filter}}}, {tail}]");
-        let memory = [100 << 20, 400_000, 60_000][draw(3)];
+        let kinds = if pipeline.contains("$facet") { 1 } else { 3 };
+        let memory = [100 << 20, 400_000, 60_000][draw(kinds)];
+        let text = |result: Result<Vec<DocBuf>>| match result {
+            // Groups that are spilled come in another order, and with half of the memory they are spilled earlier.
+            Ok(mut docs) if memory < 100 << 20 && pipeline.contains("$group") => {
+                docs.sort_by_cached_key(|doc| format!("{doc:?}"));
+                text(Ok(docs))
+            }
+            result => text(result),
+        };
         // The worker is never stopped, stopped at once, or stopped in between.
         let looks = [i64::MAX, 0, 1, 2][draw(4)];
         let helping = Helping::new(looks, i64::MAX);
@@ -193,7 +219,12 @@ fn the_first_error_is_that_of_one_thread() {
 #[test]
 fn a_killed_operation_ends_both_threads() {
     for checks in [0, 1, 5, 100, 200] {
-        for pipeline in ["[{$group: {_id: '$k'}}]", "[{$count: 'n'}]", "[{$sort: {k: 1}}]"] {
+        for pipeline in [
+            "[{$group: {_id: '$k'}}]",
+            "[{$count: 'n'}]",
+            "[{$sort: {k: 1}}]",
+            "[{$facet: {a: [{$group: {_id: '$k'}}], b: [{$count: 'n'}]}}]",
+        ] {
             let helping = Helping::new(i64::MAX, checks);
             let ended = run(pipeline, &helping, 100 << 20, true);
             assert_eq!(ended.err().map(|e| e.code()), Some(Code::INTERRUPTED), "{pipeline}");
@@ -201,6 +232,26 @@ fn a_killed_operation_ends_both_threads() {
             // Each thread notices by itself, and examines no further documents.
             assert!(helping.checks_left.load(SeqCst) >= -4, "{pipeline}");
         }
+    }
+}
+
+#[test]
+fn two_threads_feed_the_branches_of_a_facet_that_gather() {
+    let gathering = "g: [{$group: {_id: '$g'}}], m: [{$match: {g: 1}}, {$count: 'n'}], \
+                     s: [{$set: {x: '$k'}}, {$sort: {x: 1}}, {$limit: 3}], \
+                     b: [{$bucketAuto: {groupBy: '$h', buckets: 4}}]";
+    for (others, shared) in [
+        ("", true),
+        (", l: [{$limit: 3}]", false),
+        (", l: [{$skip: 3}, {$count: 'n'}]", false),
+        (", l: [{$group: {_id: null, n: {$stdDevPop: '$k'}}}]", false),
+    ] {
+        let pipeline = format!("[{{$facet: {{{gathering}{others}}}}}]");
+        let helping = Helping::new(1_000, i64::MAX);
+        let expected = text(run(&pipeline, &(), 100 << 20, true));
+        assert_eq!(text(run(&pipeline, &helping, 100 << 20, true)), expected, "{pipeline}");
+        assert_eq!(helping.looks_left.load(SeqCst) < 1_000, shared, "{pipeline}");
+        assert_eq!(helping.out.load(SeqCst), 0, "{pipeline}");
     }
 }
 

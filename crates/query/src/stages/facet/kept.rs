@@ -7,7 +7,7 @@ use nagi_error::{Code, Result, bail};
 use nagi_store::{Spill, SpillCursor};
 
 use super::branches::Feed;
-use crate::source::{Cx, Documents, Held, Source, SourceStats, document, metadata};
+use crate::source::{Cx, Documents, Held, Source, SourceStats, carry, document, metadata};
 
 /// The documents with their metadata.
 enum Docs {
@@ -31,16 +31,21 @@ pub(super) struct Limits {
 }
 
 impl Kept {
-    /// Reads all documents of `feed`.
-    pub(super) fn read(feed: &mut Feed<'_>, limits: Limits, cx: &mut Cx<'_>) -> Result<Kept> {
+    /// Reads all documents of `input`, which `feed` gets as well.
+    pub(super) fn read(
+        input: &mut dyn Source,
+        feed: &mut Feed,
+        limits: Limits,
+        cx: &mut Cx<'_>,
+    ) -> Result<Kept> {
         let (mut docs, mut bytes, mut held) = (Vec::new(), 0, Held::default());
-        while feed.advance(cx)? {
+        while feed.advance(input, cx)? {
             let mut doc = Vec::new();
-            feed.carry(&mut doc);
+            carry(input, &mut doc);
             bytes += doc.len();
             docs.push(doc.into());
             if bytes > limits.memory_bytes_max || !held.fits(cx, bytes) {
-                let spill = to_disk(docs, feed, limits, cx)?;
+                let spill = to_disk(docs, (input, feed), limits, cx)?;
                 return Ok(Kept { docs: Docs::Disk(Arc::new(spill)), _held: Held::default() });
             }
         }
@@ -70,7 +75,7 @@ impl Kept {
 /// Writes the documents read so far and the rest of the input into one run.
 fn to_disk(
     docs: Vec<Box<[u8]>>,
-    feed: &mut Feed<'_>,
+    (input, feed): (&mut dyn Source, &mut Feed),
     limits: Limits,
     cx: &mut Cx<'_>,
 ) -> Result<Spill> {
@@ -87,7 +92,7 @@ fn to_disk(
     spill.write_run(&mut |_, value| {
         match read.next() {
             Some(doc) => value.extend_from_slice(&doc),
-            None if feed.advance(cx)? => feed.carry(value),
+            None if feed.advance(input, cx)? => carry(input, value),
             None => return Ok(false),
         }
         Ok(true)

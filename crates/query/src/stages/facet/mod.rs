@@ -8,6 +8,9 @@
 //! The input is read once, and a document is copied once, into a portion that all pipelines read while it is in the
 //! processor's cache. A pipeline that cannot stop in the middle of its input (for example a `$lookup` of each
 //! document) gets all of it at the end; only for such pipelines the input is kept, in memory or on disk.
+//!
+//! If all pipelines gather (`$group`, `$count`, `$sort`), two threads read the input and feed gatherers of their own,
+//! which are joined at the end ([`crate::source::drain`]).
 
 mod branches;
 mod kept;
@@ -19,7 +22,7 @@ use self::{
     kept::{Kept, Limits},
 };
 use super::{Pipeline, Within, prelude::*};
-use crate::source::SourceStats;
+use crate::source::{SourceStats, drain};
 
 pub(super) static FACET: StageSpec = StageSpec {
     name: "$facet",
@@ -86,7 +89,7 @@ impl Stage for Facet {
 
     fn open(&self, input: Box<dyn Source>) -> Box<dyn Source> {
         Box::new(Running {
-            input,
+            inputs: vec![input],
             pipelines: self.pipelines.clone(),
             limits: self.limits,
             stats: SourceStats::default(),
@@ -113,7 +116,8 @@ impl Stage for Facet {
 }
 
 struct Running {
-    input: Box<dyn Source>,
+    /// The input, and the source of its later part if it was split.
+    inputs: Vec<Box<dyn Source>>,
     pipelines: Arc<[(Box<str>, Pipeline)]>,
     limits: Limits,
     stats: SourceStats,
@@ -126,14 +130,16 @@ impl Running {
     fn read(&mut self, cx: &mut Cx<'_>) -> Result<(Vec<Branch>, Option<Kept>)> {
         let pipelines = self.pipelines.iter();
         let branches = pipelines.map(|(_, pipeline)| Branch::open(pipeline, cx));
-        let mut branches = branches.collect::<Result<Vec<_>>>()?;
-        let mut feed = Feed::new(&mut *self.input, &mut branches);
+        let mut feed = Feed::new(branches.collect::<Result<_>>()?);
+        let input = &mut *self.inputs[0];
         if feed.must_be_kept() {
-            let kept = Kept::read(&mut feed, self.limits, cx)?;
-            return Ok((branches, Some(kept)));
+            let kept = Kept::read(input, &mut feed, self.limits, cx)?;
+            return Ok((feed.branches, Some(kept)));
         }
-        while feed.advance(cx)? {}
-        Ok((branches, None))
+        let helper = drain(input, &mut feed, cx)?;
+        self.inputs.extend(helper);
+        feed.hand_out(cx)?;
+        Ok((feed.branches, None))
     }
 
     /// Writes the results of all pipelines.
@@ -184,7 +190,7 @@ impl Source for Running {
     }
 
     fn inputs(&mut self) -> &mut [Box<dyn Source>] {
-        slice::from_mut(&mut self.input)
+        &mut self.inputs
     }
 
     fn stats(&self) -> SourceStats {

@@ -52,7 +52,7 @@ pub(super) struct Groups {
 }
 
 impl Gather for Groups {
-    fn take(&mut self, input: &dyn Source, cx: &Cx<'_>) -> Result<()> {
+    fn take(&mut self, input: &dyn Source, cx: &mut Cx<'_>) -> Result<()> {
         let eval = cx.eval_current(input, &self.arena);
         let key = match self.grouping.id.eval(&eval)? {
             Value::Missing => Value::Null,
@@ -83,23 +83,23 @@ impl Gather for Groups {
     }
 
     /// The memory is halved. Groups beyond it are spilled, so spilling must be allowed.
-    fn beside(&mut self) -> Option<Groups> {
+    fn beside(&mut self, _: &mut Cx<'_>) -> Result<Option<Groups>> {
         let divisible = |accum: &AccumSpec| !INDIVISIBLE.contains(&accum.name());
         if !self.grouping.allow_disk_use
             || !self.grouping.fields.iter().all(|(_, accum)| divisible(accum))
         {
-            return None;
+            return Ok(None);
         }
         self.memory_bytes_max = self.grouping.memory_bytes_max / 2;
         let beside = Groups::new(self.grouping.clone());
-        Some(Groups { memory_bytes_max: self.memory_bytes_max, later: true, ..beside })
+        Ok(Some(Groups { memory_bytes_max: self.memory_bytes_max, later: true, ..beside }))
     }
 
     fn alone(&mut self) {
         self.memory_bytes_max = self.grouping.memory_bytes_max;
     }
 
-    fn join(&mut self, mut later: Groups, cx: &Cx<'_>) -> Result<()> {
+    fn join(&mut self, mut later: Groups, cx: &mut Cx<'_>) -> Result<()> {
         if self.spills.is_empty() && later.spills.is_empty() {
             return self.merge(&later, cx);
         }

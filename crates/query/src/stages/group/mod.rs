@@ -25,7 +25,7 @@ use nagi_lang::{
 
 use self::groups::Groups;
 use super::prelude::*;
-use crate::source::{Absorbed, Runs, SourceStats, absorb, drain};
+use crate::source::{Runs, SourceStats, drain, gathers_portions};
 
 pub(super) static GROUP: StageSpec = StageSpec { name: "$group", parse, ..StageSpec::ROW };
 
@@ -192,9 +192,7 @@ impl Source for Running {
         }
     }
 
-    fn absorb(&mut self, cx: &mut Cx<'_>) -> Result<Absorbed> {
-        absorb(&mut *self.inputs[0], &mut self.gathered, cx)
-    }
+    gathers_portions!(gathered);
 
     fn doc(&self) -> Doc<'_> {
         Doc::trusted(&self.out)
