@@ -79,10 +79,10 @@ mod tests {
     #[test]
     fn helpers_have_what_requests_leave() {
         let (helpers, tickets) = (Helpers::with_cores(2), Tickets::new(8, 8));
-        let _own = tickets.read.take(&|| Ok(()), &|_| ()).unwrap();
+        let _own = tickets.read.take(&|| Ok(()), &|_| (), &|_| ()).unwrap();
         assert!(helpers.begin(&tickets));
         assert!(!helpers.begin(&tickets) && helpers.may_go_on(&tickets));
-        let other = tickets.write.take(&|| Ok(()), &|_| ()).unwrap();
+        let other = tickets.write.take(&|| Ok(()), &|_| (), &|_| ()).unwrap();
         assert!((1..BUSY_LOOKS_MAX).all(|_| helpers.may_go_on(&tickets)));
         assert!(!helpers.may_go_on(&tickets));
         helpers.end();
@@ -95,10 +95,10 @@ mod tests {
     #[test]
     fn one_short_request_drives_nobody_away() {
         let (helpers, tickets) = (Helpers::with_cores(2), Tickets::new(8, 8));
-        let _own = tickets.read.take(&|| Ok(()), &|_| ()).unwrap();
+        let _own = tickets.read.take(&|| Ok(()), &|_| (), &|_| ()).unwrap();
         assert!(helpers.begin(&tickets));
         for _ in 0..10 {
-            let other = tickets.read.take(&|| Ok(()), &|_| ()).unwrap();
+            let other = tickets.read.take(&|| Ok(()), &|_| (), &|_| ()).unwrap();
             assert!(helpers.may_go_on(&tickets));
             drop(other);
             assert!(helpers.may_go_on(&tickets));

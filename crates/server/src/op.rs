@@ -47,9 +47,9 @@ pub(crate) struct Op {
     /// When the next check of the client is due, in microseconds since `created`.
     look_due: AtomicU64,
     user: Mutex<Option<UserName>>,
-    /// The request may be recorded in a profile.
     /// Its ticket.
     pub(crate) held: Held,
+    /// The request may be recorded in a profile.
     profiled: AtomicBool,
     examined: Examined,
 }
@@ -444,6 +444,11 @@ impl Ops {
 
     pub(crate) fn all(&self) -> Vec<Arc<Op>> {
         self.all.lock().clone()
+    }
+
+    /// Calls `visit` with each operation. No operation can begin or end its connection meanwhile.
+    pub(crate) fn each(&self, mut visit: impl FnMut(&Op)) {
+        self.all.lock().iter().for_each(|op| visit(op));
     }
 
     /// The user of the operation `id`; the outer `None` if there is no such operation.

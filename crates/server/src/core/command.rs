@@ -31,7 +31,7 @@ use crate::message_memory::Before;
 use crate::op::Op;
 use crate::request::{Facts, Request};
 use crate::settings::params;
-use crate::tickets::{Pool, Ticket};
+use crate::tickets::{Held, Pool, Ticket};
 use crate::timeslice;
 
 /// The function that explains a request.
@@ -244,8 +244,10 @@ impl<'c> Context<'c> {
         if let Some(pool) = self.pool {
             let (op, deadline) = (self.op, self.deadline);
             let watch = Watch::new(op, deadline);
-            let ticket = pool.take(&|| watch.check(), &|since| op.set_queued(since))?;
-            self.ticket = Some(ticket.held_by(&op.held, &self.server.clients.tickets));
+            let holders =
+                |visit: &mut dyn FnMut(&Held)| self.server.clients.ops.each(|op| visit(&op.held));
+            let ticket = pool.take(&|| watch.check(), &|since| op.set_queued(since), &holders)?;
+            self.ticket = Some(ticket.held_by(&op.held));
         }
         Ok(())
     }
@@ -441,10 +443,9 @@ impl nagi_query::Interrupt for Watch<'_> {
 /// Fails if the operation was killed, its deadline has passed or its client has disconnected.
 ///
 /// Costs a few loads and, with a deadline, a clock read. It also gives other threads a turn if the request has run for
-/// long ([`timeslice`]), and its ticket to others that wait for one ([`crate::tickets`]).
+/// long ([`timeslice`]).
 pub(crate) fn check(op: &Op, deadline: Option<Instant>) -> Result<()> {
     op.check()?;
-    op.held.look();
     timeslice::look();
     match deadline {
         Some(deadline) if clock::now() >= deadline => Err(interruption(Code::MAX_TIME_MS_EXPIRED)),

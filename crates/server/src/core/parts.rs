@@ -81,7 +81,7 @@ pub(crate) struct Clients {
     pub(crate) txn_sessions: TxnSessions,
     pub(crate) snapshots: Snapshots,
     pub(crate) cursors: Cursors,
-    pub(crate) tickets: Arc<Tickets>,
+    pub(crate) tickets: Tickets,
     pub(crate) helpers: Helpers,
     pub(crate) next_connection_id: AtomicI64,
 }
@@ -94,7 +94,7 @@ impl Clients {
             txn_sessions: TxnSessions::new(),
             snapshots: Snapshots::default(),
             cursors: Cursors::default(),
-            tickets: Arc::new(Tickets::new(READ_TICKETS, WRITE_TICKETS)),
+            tickets: Tickets::new(READ_TICKETS, WRITE_TICKETS),
             helpers: Helpers::new(),
             next_connection_id: AtomicI64::new(1),
         }

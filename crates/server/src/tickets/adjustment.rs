@@ -27,7 +27,8 @@ use parking_lot::Mutex;
 const LOOK_EACH: Duration = Duration::from_millis(100);
 /// Much longer than a request waits while the tickets of the others come back.
 const STUCK_AFTER: Duration = Duration::from_millis(250);
-/// After a pause of so long without a queue, all tickets are used again.
+/// After a pause of so long without a queue, all tickets are used again, as soon as a queue forms or someone asks for
+/// their number.
 const FORGET_AFTER: Duration = Duration::from_secs(1);
 /// The processors count as busy if they were idle for less than this percentage of the time.
 const IDLE_PERCENT_MIN: u64 = 10;
@@ -80,7 +81,8 @@ impl Adjustment {
         if !self.enabled.load(Relaxed) {
             return (used != total).then_some(total);
         }
-        let mut last = self.last.lock();
+        // One looks for all.
+        let mut last = self.last.try_lock()?;
         let elapsed = last.map(|last| now.saturating_duration_since(last.at));
         if elapsed.is_some_and(|elapsed| elapsed < LOOK_EACH) {
             return None;
@@ -97,6 +99,12 @@ impl Adjustment {
         };
         let next = next(state, used, total, self.processors * PER_CORE);
         (next != used).then_some(next)
+    }
+
+    /// True if no request has waited for so long that all tickets are used again.
+    pub(super) fn is_over(&self, now: Instant) -> bool {
+        let last = self.last.try_lock().and_then(|last| *last);
+        last.is_some_and(|last| now.saturating_duration_since(last.at) >= FORGET_AFTER)
     }
 }
 

@@ -14,7 +14,11 @@
 //! When the first of the queue has waited for [`FAIR_AFTER`], tickets are handed over to it instead, so that no request
 //! waits for long because others are quicker.
 //!
-//! An operation that holds its ticket for long while others wait hands it over and continues ([`held`]).
+//! From an operation that holds its ticket for long, a waiting request takes it; the operation continues without one
+//! ([`held`]).
+//!
+//! The lock of the queue is an unfair one: with hundreds of threads for each processor, one that was handed over to a
+//! sleeping thread would stop all others until that thread has its turn. Interrupt checks are made without it.
 //!
 //! The free tickets are divided among the cores. Taking and returning one is then a single atomic operation on a cache
 //! line that other cores rarely touch. Only a core without free tickets takes those of others.
@@ -33,17 +37,17 @@ mod held;
 
 use std::collections::VecDeque;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicI64, Ordering::SeqCst};
+use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU64, Ordering::SeqCst};
+use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
 use nagi_bson::DocWriter;
 use nagi_error::Result;
 use nagi_percore::{PerCore, core_count, note_shared};
-use parking_lot::{Condvar, Mutex, MutexGuard};
 
 use self::adjustment::Adjustment;
-use self::held::HANDED_OVER_MAX;
 pub(crate) use self::held::Held;
+use self::held::{HELD_MAX, READ, WITHOUT_MAX, WRITE};
 use crate::clock;
 use crate::metrics::{Counter, LatencyKind};
 use crate::request::Request;
@@ -56,6 +60,12 @@ const FAIR_AFTER: Duration = Duration::from_millis(50);
 /// The same while there are fewer tickets than an administrator has set.
 const FAIR_AFTER_FEW: Duration = Duration::from_millis(25);
 
+/// Interval between two searches for tickets that were held for long.
+const SEARCH_EACH: Duration = Duration::from_millis(10);
+
+/// Visits what all operations hold.
+type Holders<'h> = dyn Fn(&mut dyn FnMut(&Held)) + 'h;
+
 /// The ticket pools of reads and of writes.
 pub(crate) struct Tickets {
     pub(crate) read: Pool,
@@ -64,6 +74,8 @@ pub(crate) struct Tickets {
 
 /// A pool of tickets of one kind.
 pub(crate) struct Pool {
+    /// [`READ`] or [`WRITE`].
+    kind: u8,
     /// The number of tickets at present.
     total: AtomicI64,
     /// The number that an administrator has set.
@@ -73,8 +85,11 @@ pub(crate) struct Pool {
     available: PerCore<AtomicI64>,
     /// Tickets in use beyond the total, after the total was lowered. Returned tickets reduce it first.
     debt: AtomicI64,
-    /// Operations that run and have handed over their ticket ([`held`]).
+    /// Operations that run although their ticket was taken ([`held`]).
     without: AtomicI64,
+    /// The last search for tickets that were held for long, in microseconds after `created`.
+    searched: AtomicU64,
+    created: Instant,
     waiting: AtomicI64,
     queue: Mutex<Queue>,
     queued_count: Counter,
@@ -91,16 +106,16 @@ struct Waiter {
     woken: Condvar,
 }
 
-/// The right to work on the storage; returned to the pool when dropped, unless its operation has handed it over.
+/// The right to work on the storage; returned to the pool when dropped, unless another request has taken it.
 pub(crate) struct Ticket<'t> {
     pool: &'t Pool,
     held: Option<&'t Held>,
 }
 
 impl<'t> Ticket<'t> {
-    /// Lets an operation hand the ticket over. The pool is one of `tickets`.
-    pub(crate) fn held_by(self, held: &'t Held, tickets: &Arc<Tickets>) -> Ticket<'t> {
-        held.begin(tickets, self.pool);
+    /// Lets waiting requests take the ticket once the operation is long.
+    pub(crate) fn held_by(self, held: &'t Held) -> Ticket<'t> {
+        held.begin(self.pool.kind);
         let pool = self.pool;
         std::mem::forget(self);
         Ticket { pool, held: Some(held) }
@@ -109,8 +124,8 @@ impl<'t> Ticket<'t> {
 
 impl Tickets {
     pub(crate) fn new(readers: i64, writers: i64) -> Tickets {
-        let write = Pool { adjustment: Some(Adjustment::new()), ..Pool::new(writers) };
-        Tickets { read: Pool::new(readers), write }
+        let write = Pool { adjustment: Some(Adjustment::new()), ..Pool::new(writers, WRITE) };
+        Tickets { read: Pool::new(readers, READ), write }
     }
 
     /// The pool that a request takes its ticket from; `None` if it needs no ticket.
@@ -128,10 +143,11 @@ impl Tickets {
     }
 }
 
-fn wake_first(queue: &Queue) {
-    if let Some(first) = queue.front() {
-        first.woken.notify_one();
-    }
+/// Wakes the first of the queue, without its lock, for which the woken thread would wait again.
+fn wake_first(queue: MutexGuard<'_, Queue>) {
+    let first = queue.front().cloned();
+    drop(queue);
+    first.inspect(|first| first.woken.notify_one());
 }
 
 /// Divides tickets among the cores; the first cores get one more if they do not divide evenly.
@@ -141,14 +157,17 @@ fn split(total: i64) -> PerCore<AtomicI64> {
 }
 
 impl Pool {
-    fn new(total: i64) -> Pool {
+    fn new(total: i64, kind: u8) -> Pool {
         Pool {
+            kind,
             total: AtomicI64::new(total),
             most: AtomicI64::new(total),
             adjustment: None,
             available: split(total),
             debt: AtomicI64::new(0),
             without: AtomicI64::new(0),
+            searched: AtomicU64::new(0),
+            created: clock::now(),
             waiting: AtomicI64::new(0),
             queue: Mutex::default(),
             queued_count: Counter::default(),
@@ -157,7 +176,7 @@ impl Pool {
     }
 
     /// Takes a ticket; waits if none is free. `check` is the interrupt check of the wait. `queued` is called with the
-    /// time at which the wait begins, and with `None` when it is over.
+    /// time at which the wait begins, and with `None` when it is over. `holders` is for [`Pool::take_over_long`].
     ///
     /// # Errors
     /// Those of `check`.
@@ -165,12 +184,13 @@ impl Pool {
         &self,
         check: &dyn Fn() -> Result<()>,
         queued: &dyn Fn(Option<Instant>),
+        holders: &Holders<'_>,
     ) -> Result<Ticket<'_>> {
         if !self.try_take() {
             let since = clock::now();
             queued(Some(since));
             self.waiting.fetch_add(1, SeqCst);
-            let waited = self.wait(check);
+            let waited = self.wait(check, holders);
             self.waiting.fetch_sub(1, SeqCst);
             queued(None);
             self.queued_count.increment();
@@ -189,8 +209,12 @@ impl Pool {
         }
     }
 
-    fn wait(&self, check: &dyn Fn() -> Result<()>) -> Result<()> {
-        let mut queue = self.queue.lock();
+    fn lock(&self) -> MutexGuard<'_, Queue> {
+        self.queue.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn wait(&self, check: &dyn Fn() -> Result<()>, holders: &Holders<'_>) -> Result<()> {
+        let mut queue = self.lock();
         if self.try_take() {
             return Ok(());
         }
@@ -199,16 +223,22 @@ impl Pool {
             granted: AtomicBool::new(false),
             woken: Condvar::new(),
         });
-        queue.push_back(waiter.clone());
         let is_own = |other: &Arc<Waiter>| Arc::ptr_eq(other, &waiter);
         // Mostly the first: the others are not woken.
         let leave = |queue: &mut Queue| match queue.front().is_some_and(is_own) {
             true => drop(queue.pop_front()),
             false => queue.retain(|other| !is_own(other)),
         };
+        queue.push_back(waiter.clone());
+        let since = queue.front().map_or(waiter.since, |first| first.since);
+        if self.adjustment.is_some() {
+            drop(queue);
+            self.adjust(since, clock::now());
+            queue = self.lock();
+        }
+        // The first look for long operations comes as soon as there may be one.
+        let mut time = HELD_MAX;
         loop {
-            let since = queue.front().map_or(waiter.since, |first| first.since);
-            MutexGuard::unlocked(&mut queue, || self.adjust(since, clock::now()));
             if waiter.granted.load(SeqCst) {
                 return Ok(());
             }
@@ -216,14 +246,50 @@ impl Pool {
                 leave(&mut queue);
                 return Ok(());
             }
-            if let Err(error) = check() {
-                leave(&mut queue);
-                // The wake-up may have been meant for another waiter.
-                wake_first(&queue);
+            let waiting = waiter.woken.wait_timeout(queue, time);
+            queue = waiting.unwrap_or_else(PoisonError::into_inner).0;
+            time = LOOK_AROUND;
+            if waiter.granted.load(SeqCst) {
+                return Ok(());
+            }
+            let since = queue.front().map_or(waiter.since, |first| first.since);
+            drop(queue);
+            self.adjust(since, clock::now());
+            self.take_over_long(holders);
+            let checked = check();
+            queue = self.lock();
+            if let Err(error) = checked {
+                if waiter.granted.load(SeqCst) {
+                    drop(queue);
+                    self.give();
+                } else {
+                    leave(&mut queue);
+                    // The wake-up may have been meant for another waiter.
+                    wake_first(queue);
+                }
                 return Err(error);
             }
-            waiter.woken.wait_for(&mut queue, LOOK_AROUND);
         }
+    }
+
+    /// Takes tickets from operations that have held them for long, at most as many as requests wait, and gives them to
+    /// the first of the queue. `holders` visits all operations.
+    fn take_over_long(&self, holders: &Holders<'_>) {
+        let (now, last) = (clock::micros_since(self.created), self.searched.load(SeqCst));
+        if now.saturating_sub(last) < SEARCH_EACH.as_micros() as u64
+            || self.searched.compare_exchange(last, now, SeqCst, SeqCst).is_err()
+        {
+            return;
+        }
+        let most = self.waiting().min(WITHOUT_MAX - self.without.load(SeqCst));
+        let mut taken = 0;
+        holders(&mut |held| {
+            if taken < most && held.take_over(self.kind) {
+                self.without.fetch_add(1, SeqCst);
+                taken += 1;
+            }
+        });
+        (0..taken).for_each(|_| self.give());
     }
 
     /// Returns a ticket.
@@ -237,24 +303,24 @@ impl Pool {
             self.available.own().fetch_add(1, SeqCst);
             // A request that began to wait meanwhile may not have seen the ticket.
             if self.waiting.load(SeqCst) > 0 {
-                wake_first(&self.queue.lock());
+                wake_first(self.lock());
             }
             return;
         }
-        let mut queue = self.queue.lock();
+        let mut queue = self.lock();
         let now = clock::now();
         let few = self.total.load(SeqCst) < self.most.load(SeqCst);
         let fair_after = if few { FAIR_AFTER_FEW } else { FAIR_AFTER };
         let due = queue.front().is_some_and(|first| now.duration_since(first.since) >= fair_after);
         if due && let Some(first) = queue.pop_front() {
             first.granted.store(true, SeqCst);
+            drop(queue);
             first.woken.notify_one();
             return;
         }
         self.available.own().fetch_add(1, SeqCst);
-        wake_first(&queue);
         let since = queue.front().map(|first| first.since);
-        drop(queue);
+        wake_first(queue);
         if let Some(since) = since {
             self.adjust(since, now);
         }
@@ -265,7 +331,7 @@ impl Pool {
         let Some(adjustment) = &self.adjustment else { return };
         let counts = (self.total.load(SeqCst), self.most.load(SeqCst));
         if let Some(total) = adjustment.look(counts, since, now) {
-            let queue = self.queue.lock();
+            let queue = self.lock();
             self.set_total(total.min(self.most.load(SeqCst)), &queue);
         }
     }
@@ -275,13 +341,13 @@ impl Pool {
         if let Some(adjustment) = &self.adjustment {
             adjustment.enable(!fixed);
         }
-        let queue = self.queue.lock();
+        let queue = self.lock();
         self.set_total(self.most.load(SeqCst), &queue);
     }
 
     /// Changes the total. Tickets in use beyond it are not revoked.
     pub(crate) fn resize(&self, total: i64) {
-        let queue = self.queue.lock();
+        let queue = self.lock();
         self.most.store(total, SeqCst);
         self.set_total(total, &queue);
     }
@@ -309,19 +375,6 @@ impl Pool {
         }
     }
 
-    /// An operation is to continue without its ticket. Returns false if there are too many of them.
-    fn begin_without(&self) -> bool {
-        let allowed = self.without.fetch_add(1, SeqCst) < HANDED_OVER_MAX;
-        if !allowed {
-            self.end_without();
-        }
-        allowed
-    }
-
-    fn end_without(&self) {
-        self.without.fetch_sub(1, SeqCst);
-    }
-
     /// The number of requests that work, with or without their ticket.
     pub(crate) fn working(&self) -> i64 {
         self.out() + self.without.load(SeqCst)
@@ -341,8 +394,15 @@ impl Pool {
         self.waiting.load(SeqCst)
     }
 
-    /// Writes `out`, `available` and `totalTickets`, as serverStatus shows them.
+    /// Writes `out`, `available` and `totalTickets`, as serverStatus shows them. `out` does not count the operations
+    /// whose ticket was taken over.
     pub(crate) fn write(&self, out: &mut DocWriter<'_>) {
+        let few = self.total.load(SeqCst) < self.most.load(SeqCst);
+        let over = |adjustment: &Adjustment| adjustment.is_over(clock::now());
+        if few && self.waiting() == 0 && self.adjustment.as_ref().is_some_and(over) {
+            let queue = self.lock();
+            self.set_total(self.most.load(SeqCst), &queue);
+        }
         let (total, available) = (self.total.load(SeqCst), self.free());
         out.put("out", self.out() as i32);
         out.put("available", available.max(0) as i32);
@@ -365,7 +425,7 @@ impl Drop for Ticket<'_> {
     fn drop(&mut self) {
         match self.held.is_none_or(Held::end) {
             true => self.pool.give(),
-            false => self.pool.end_without(),
+            false => _ = self.pool.without.fetch_sub(1, SeqCst),
         }
     }
 }
@@ -378,13 +438,13 @@ mod tests {
 
     #[test]
     fn no_more_than_the_total_at_once() {
-        let pool = Arc::new(Pool::new(3));
+        let pool = Arc::new(Pool::new(3, READ));
         let inside = AtomicI64::new(0);
         std::thread::scope(|scope| {
             for _ in 0..8 {
                 scope.spawn(|| {
                     for _ in 0..200 {
-                        let ticket = pool.take(&|| Ok(()), &|_| ()).unwrap();
+                        let ticket = pool.take(&|| Ok(()), &|_| (), &|_| ()).unwrap();
                         assert!(inside.fetch_add(1, SeqCst) < 3);
                         std::thread::yield_now();
                         inside.fetch_sub(1, SeqCst);
@@ -399,13 +459,13 @@ mod tests {
 
     #[test]
     fn no_ticket_is_lost_while_their_number_changes() {
-        let pool = Pool::new(6);
+        let pool = Pool::new(6, READ);
         let running = AtomicI64::new(6);
         std::thread::scope(|scope| {
             for _ in 0..6 {
                 scope.spawn(|| {
                     for _ in 0..500 {
-                        drop(pool.take(&|| Ok(()), &|_| ()).unwrap());
+                        drop(pool.take(&|| Ok(()), &|_| (), &|_| ()).unwrap());
                         std::thread::yield_now();
                     }
                     running.fetch_sub(1, SeqCst);
@@ -413,7 +473,7 @@ mod tests {
             }
             while running.load(SeqCst) > 0 {
                 for total in [1, 4, 2, 6] {
-                    pool.set_total(total, &pool.queue.lock());
+                    pool.set_total(total, &pool.lock());
                     std::thread::yield_now();
                 }
             }
@@ -424,42 +484,45 @@ mod tests {
     }
 
     #[test]
-    fn long_operations_hand_their_tickets_over() {
-        let tickets = Arc::new(Tickets::new(2, 2));
+    fn tickets_of_long_operations_are_taken_over() {
+        let tickets = Tickets::new(2, 2);
         let (pool, ok) = (&tickets.write, || Ok(()));
-        let held = [Held::new(), Held::new()];
-        let take = |held| pool.take(&ok, &|_| ()).unwrap().held_by(held, &tickets);
-        let long: Vec<_> = held.iter().map(take).collect();
-        held.iter().for_each(Held::look);
+        let held = [Held::new(), Held::new(), Held::new()];
+        let take = |held| pool.take(&ok, &|_| (), &|_| ()).unwrap().held_by(held);
+        let long: Vec<_> = held[..2].iter().map(take).collect();
+        let reader = tickets.read.take(&ok, &|_| (), &|_| ()).unwrap().held_by(&held[2]);
+        pool.take_over_long(&|visit| held.iter().for_each(visit));
         assert_eq!((pool.out(), pool.working()), (2, 2), "nobody waits");
-        std::thread::scope(|scope| {
-            let short = scope.spawn(|| drop(pool.take(&ok, &|_| ()).unwrap()));
-            let begin = Instant::now();
-            while !short.is_finished() {
-                held.iter().for_each(Held::look);
-                assert!(begin.elapsed() < Duration::from_secs(20), "it waits for a long operation");
-                std::thread::yield_now();
-            }
-        });
+        // Nothing else returns a ticket.
+        drop(pool.take(&ok, &|_| (), &|visit| held.iter().for_each(visit)).unwrap());
         let without = pool.without.load(SeqCst);
         assert!((1..=2).contains(&without) && pool.working() == 2);
-        drop(long);
+        drop((long, reader));
         assert_eq!((pool.free(), pool.working()), (2, 0), "no ticket is returned twice");
-        pool.without.store(HANDED_OVER_MAX, SeqCst);
-        assert!(!pool.begin_without() && pool.without.load(SeqCst) == HANDED_OVER_MAX);
+        assert_eq!((tickets.read.free(), tickets.read.working()), (2, 0));
+        pool.without.store(WITHOUT_MAX, SeqCst);
+        let long: Vec<_> = held[..2].iter().map(take).collect();
+        let calls = AtomicI64::new(0);
+        let stop = || match calls.fetch_add(1, SeqCst) {
+            0..3 => Ok(()),
+            _ => Err(err!(Code::INTERRUPTED, "enough")),
+        };
+        assert!(pool.take(&stop, &|_| (), &|visit| held.iter().for_each(visit)).is_err());
+        assert_eq!(pool.out(), 2);
+        drop(long);
     }
 
     #[test]
     fn a_waiter_may_be_called_off_and_more_tickets_let_it_in() {
-        let pool = Pool::new(1);
-        let first = pool.take(&|| Ok(()), &|_| ()).unwrap();
+        let pool = Pool::new(1, READ);
+        let first = pool.take(&|| Ok(()), &|_| (), &|_| ()).unwrap();
         let stop = || Err(err!(Code::INTERRUPTED, "enough"));
-        assert!(pool.take(&stop, &|_| ()).is_err());
+        assert!(pool.take(&stop, &|_| (), &|_| ()).is_err());
         let queued = AtomicBool::new(false);
         std::thread::scope(|scope| {
             let waiter = scope.spawn(|| {
                 let note = |since: Option<Instant>| queued.store(since.is_some(), SeqCst);
-                drop(pool.take(&|| Ok(()), &note).unwrap());
+                drop(pool.take(&|| Ok(()), &note, &|_| ()).unwrap());
             });
             while pool.waiting() == 0 {
                 std::thread::yield_now();
@@ -475,8 +538,8 @@ mod tests {
 
     #[test]
     fn who_has_waited_for_long_gets_the_next_ticket() {
-        let pool = Pool::new(1);
-        let first = pool.take(&|| Ok(()), &|_| ()).unwrap();
+        let pool = Pool::new(1, READ);
+        let first = pool.take(&|| Ok(()), &|_| (), &|_| ()).unwrap();
         let waiter = |before: Duration| {
             let since = clock::now().checked_sub(before).unwrap();
             let waiter = Waiter { since, granted: AtomicBool::new(false), woken: Condvar::new() };
@@ -484,7 +547,7 @@ mod tests {
             Arc::new(waiter)
         };
         let (long, short) = (waiter(FAIR_AFTER * 2), waiter(Duration::ZERO));
-        pool.queue.lock().extend([long.clone(), short.clone()]);
+        pool.lock().extend([long.clone(), short.clone()]);
         drop(first);
         // No other request can take it.
         assert!(long.granted.load(SeqCst) && pool.free() == 0);
@@ -494,19 +557,19 @@ mod tests {
 
     #[test]
     fn fewer_tickets_are_fewer_on_all_cores_together() {
-        let pool = Pool::new(10);
+        let pool = Pool::new(10, READ);
         let stop = || Err(err!(Code::INTERRUPTED, "enough"));
-        let out: Vec<_> = (0..4).map(|_| pool.take(&stop, &|_| ()).unwrap()).collect();
+        let out: Vec<_> = (0..4).map(|_| pool.take(&stop, &|_| (), &|_| ()).unwrap()).collect();
         pool.resize(1);
         assert_eq!((pool.out(), pool.free()), (4, 0));
-        assert!(pool.take(&stop, &|_| ()).is_err());
+        assert!(pool.take(&stop, &|_| (), &|_| ()).is_err());
         drop(out);
         assert_eq!((pool.out(), pool.free()), (0, 1));
-        let only = pool.take(&stop, &|_| ()).unwrap();
-        assert!(pool.take(&stop, &|_| ()).is_err());
+        let only = pool.take(&stop, &|_| (), &|_| ()).unwrap();
+        assert!(pool.take(&stop, &|_| (), &|_| ()).is_err());
         pool.resize(3);
-        let more: Vec<_> = (0..2).map(|_| pool.take(&stop, &|_| ()).unwrap()).collect();
-        assert!(pool.take(&stop, &|_| ()).is_err());
+        let more: Vec<_> = (0..2).map(|_| pool.take(&stop, &|_| (), &|_| ()).unwrap()).collect();
+        assert!(pool.take(&stop, &|_| (), &|_| ()).is_err());
         drop((only, more));
         assert_eq!((pool.out(), pool.free()), (0, 3));
     }
