@@ -27,7 +27,7 @@ use std::{
     ops::{Deref, DerefMut},
     sync::{
         Arc,
-        atomic::{AtomicUsize, Ordering::SeqCst, fence},
+        atomic::{AtomicU64, AtomicUsize, Ordering::SeqCst, fence},
     },
 };
 
@@ -45,8 +45,8 @@ const TRY_COUNT: u32 = 6;
 /// Number of groups that a leader writes after its own before another thread takes over.
 const MORE_GROUPS_MAX: usize = 8;
 
-/// Writes the leader's own transaction, if it is part of the group, and those of others; returns the group's first
-/// stamp. The other stamps follow in order.
+/// Writes the leader's own transaction, if it is part of the group, and those of others, in this order. Returns the
+/// stamp of the own one, and sets those of the others ([`Waiter::set_stamp`]).
 pub type WriteGroup<'w, S, P> =
     &'w mut dyn FnMut(&mut S, Option<&P>, &[Arc<Waiter<P>>]) -> Result<u64>;
 
@@ -61,6 +61,8 @@ pub struct Group<S, P> {
 /// A queued transaction.
 pub struct Waiter<P> {
     pub payload: P,
+    /// Its stamp, once it was written.
+    stamp: AtomicU64,
     bytes: usize,
     turn: Mutex<Turn>,
     told: Condvar,
@@ -108,7 +110,7 @@ impl<S, P> Group<S, P> {
         }
         nagi_percore::note_shared("line of commits", 2, 4);
         let (turn, told) = (Mutex::new(Turn::Waits), Condvar::new());
-        let waiter = Arc::new(Waiter { payload, bytes, turn, told });
+        let waiter = Arc::new(Waiter { payload, stamp: AtomicU64::new(0), bytes, turn, told });
         self.line_up(&waiter);
         loop {
             if let Some(done) = waiter.wait() {
@@ -186,14 +188,14 @@ impl<S, P> Group<S, P> {
         let mut others = Others { followers: self.take(bytes), results: Vec::new() };
         let mut held = held;
         let result = write(&mut held, Some(own), &others.followers);
-        others.note(1, &result);
+        others.note(&result);
         for _ in 0..MORE_GROUPS_MAX {
             others.followers = self.take(0);
             if others.followers.is_empty() {
                 break;
             }
             let result = write(&mut held, None, &others.followers);
-            others.note(0, &result);
+            others.note(&result);
         }
         result
     }
@@ -229,11 +231,11 @@ struct Others<P> {
 }
 
 impl<P> Others<P> {
-    /// Notes the followers' results: `result` is the first stamp of the group, `own` how many stamps are the leader's.
-    fn note(&mut self, own: u64, result: &Result<u64>) {
-        for (stamp, waiter) in (own..).zip(self.followers.drain(..)) {
+    /// Notes the followers' results; `result` is that of the group.
+    fn note(&mut self, result: &Result<u64>) {
+        for waiter in self.followers.drain(..) {
             let own = match result {
-                Ok(first) => Ok(first + stamp),
+                Ok(_) => Ok(waiter.stamp.load(SeqCst)),
                 Err(error) => Err(copy(error)),
             };
             self.results.push((waiter, own));
@@ -253,6 +255,11 @@ impl<P> Drop for Others<P> {
 }
 
 impl<P> Waiter<P> {
+    /// The stamp of its transaction.
+    pub fn set_stamp(&self, stamp: u64) {
+        self.stamp.store(stamp, SeqCst);
+    }
+
     /// Sleeps until the transaction is written, or until the lock may be taken (none).
     fn wait(&self) -> Option<Result<u64>> {
         let mut turn = self.turn.lock();
@@ -314,13 +321,16 @@ mod tests {
     fn write(
         state: &mut Written,
         own: Option<&usize>,
-        others: &[Arc<Waiter<usize>>],
+        followers: &[Arc<Waiter<usize>>],
     ) -> Result<u64> {
-        let others = others.iter().map(|waiter| waiter.payload);
+        let others = followers.iter().map(|waiter| waiter.payload);
         let group: Vec<usize> = own.copied().into_iter().chain(others).collect();
         let first = state.next;
         state.next += group.len() as u64;
         state.groups.push(group);
+        for (waiter, stamp) in followers.iter().zip(first + u64::from(own.is_some())..) {
+            waiter.set_stamp(stamp);
+        }
         Ok(first)
     }
 

@@ -107,7 +107,7 @@ impl Core {
         (layers as u64 * 2).saturating_sub(self.allocator.ahead_bytes())
     }
 
-    /// Writes the transactions in one record; the stamp of the first. The others' follow on.
+    /// Writes the transactions in one record. Returns the stamp of its own, and tells the others theirs.
     fn write_group(
         &self,
         writer: &mut Writer,
@@ -116,18 +116,27 @@ impl Core {
     ) -> Result<u64> {
         let view = self.views.load();
         let newest = self.newest();
-        let count = followers.len() as u64 + u64::from(own.is_some());
-        let first = self.ledger.clock.take(count);
-        let overlays = own.into_iter().chain(followers.iter().map(|waiter| &waiter.payload));
+        let stamps = |overlay: &SharedOverlay| overlay.lock().stamps();
+        let count = own.map_or(0, stamps)
+            + followers.iter().map(|waiter| stamps(&waiter.payload)).sum::<u64>();
+        let mut next = self.ledger.clock.take(count);
+        let mut own_stamp = next;
+        let all = own.map(|own| (own, None)).into_iter();
+        let all = all.chain(followers.iter().map(|waiter| (&waiter.payload, Some(waiter))));
         writer.sums.clear();
         writer.record.begin(writer.covered + 1);
-        let mut last = first;
-        for (stamp, overlay) in (first..).zip(overlays) {
-            writer.record.begin_transaction(stamp);
+        for (overlay, waiter) in all {
             let overlay = overlay.lock();
-            overlay.writes().try_for_each(|write| writer.stage(&view, &write, stamp, newest))?;
-            last = stamp;
+            let stamp = next + overlay.stamps() - 1;
+            writer.record.begin_transaction(next, stamp);
+            overlay.writes().try_for_each(|write| writer.stage(&view, &write, newest))?;
+            next = stamp + 1;
+            match waiter {
+                Some(waiter) => waiter.set_stamp(stamp),
+                None => own_stamp = stamp,
+            }
         }
+        let last = next - 1;
         writer.log.append(&mut writer.record, last)?;
         writer.covered = last;
         let oldest = self.ledger.active.oldest();
@@ -151,7 +160,7 @@ impl Core {
         if table.byte_count() >= self.layer_bytes || log_full {
             self.applier.wake();
         }
-        Ok(first)
+        Ok(own_stamp)
     }
 
     /// Removes a range. The active layer forgets it a slice at a time, and reads and commits continue between
@@ -245,7 +254,7 @@ impl Writer {
     /// Appends a record with at most one change.
     fn append_alone(&mut self, stamp: u64, change: Option<(Space, Change<'_>)>) -> Result<()> {
         self.record.begin(self.covered + 1);
-        self.record.begin_transaction(stamp);
+        self.record.begin_transaction(stamp, stamp);
         if let Some((space, change)) = change {
             self.record.push(space, change);
         }
@@ -254,12 +263,12 @@ impl Writer {
         Ok(())
     }
 
-    fn stage(&mut self, view: &View, write: &Write<'_>, stamp: u64, newest: u64) -> Result<()> {
+    fn stage(&mut self, view: &View, write: &Write<'_>, newest: u64) -> Result<()> {
         let Write { space, key, op, .. } = *write;
         match op {
             Op::Put(value) => self.record.push(space, Change::Put(key, value)),
             Op::Delete => self.record.push(space, Change::Delete(key)),
-            Op::Append(value) => self.record.push_appended(space, stamp, value),
+            Op::Append { value, joined } => self.record.push_appended(space, joined, value),
             Op::Add(deltas) => {
                 let name = (space, key.to_vec());
                 if !self.sums.contains_key(&name) {

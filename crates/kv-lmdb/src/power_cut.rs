@@ -104,7 +104,7 @@ fn commit(engine: &dyn Engine, n: u32) {
     let mut txn = engine.begin(TxnOptions::default()).expect("begins");
     txn.put(Space::Records, &key(n), &n.to_be_bytes()).expect("free");
     txn.put(Space::Index, &other_key(n), &key(n)).expect("free");
-    txn.append(Space::Changes, &n.to_be_bytes()).expect("appends");
+    txn.append(Space::Changes, &n.to_be_bytes(), false).expect("appends");
     txn.add(Space::Counters, b"count", &[1]).expect("adds");
     if n % 10 == 9 {
         txn.delete(Space::Records, &key(n - 5)).expect("free");

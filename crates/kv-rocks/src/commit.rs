@@ -4,7 +4,7 @@ use std::collections::HashMap;
 
 use foldhash::fast::RandomState;
 use nagi_kv::{
-    Error, Result, Space, log_key,
+    Error, LogKeys, Result, Space,
     overlay::{Op, Overlay, Write, add_counters},
 };
 use nagi_kv_disk::fatal;
@@ -61,15 +61,15 @@ impl Committer {
     }
 
     /// Stages the writes of a transaction that depend on its place in the order of commits, behind those that
-    /// [`stage_plain`] has staged. After an error the batch must not be written.
+    /// [`stage_plain`] has staged. `first`: its first stamp. After an error the batch must not be written.
     pub(crate) fn stage(
         &mut self,
         db: &Db,
         batch: &mut Batch,
         overlay: &Overlay,
-        stamp: u64,
+        first: u64,
     ) -> Result<()> {
-        let staged = self.stage_ordered(db, batch, overlay, stamp);
+        let staged = self.stage_ordered(db, batch, overlay, first);
         if staged.is_err() {
             self.forget_all();
         }
@@ -81,15 +81,14 @@ impl Committer {
         db: &Db,
         batch: &mut Batch,
         overlay: &Overlay,
-        stamp: u64,
+        first: u64,
     ) -> Result<()> {
-        let mut position = 0;
+        let mut log_keys = LogKeys::new(first);
         for Write { space, key, op, .. } in overlay.writes() {
             match op {
                 Op::Add(deltas) => self.add(db, batch, (space, key), deltas)?,
-                Op::Append(value) => {
-                    db.put_batch(batch, space, &log_key(stamp, position), value);
-                    position += 1;
+                Op::Append { value, joined } => {
+                    db.put_batch(batch, space, &log_keys.key(joined), value);
                 }
                 Op::Put(_) | Op::Delete if space == Space::Counters => self.set(space, key, op),
                 Op::Put(_) | Op::Delete => {}
@@ -178,7 +177,7 @@ pub(crate) fn stage_plain(db: &Db, batch: &mut Batch, overlay: &Overlay) {
             Op::Put(_) if !difference.is_empty() => db.merge_batch(batch, space, key, difference),
             Op::Put(value) => db.put_batch(batch, space, key, value),
             Op::Delete => db.delete_batch(batch, space, key),
-            Op::Add(_) | Op::Append(_) => {}
+            Op::Add(_) | Op::Append { .. } => {}
         }
     }
 }

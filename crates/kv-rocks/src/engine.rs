@@ -334,7 +334,7 @@ impl Core {
         }
     }
 
-    /// Writes the transactions in one batch; the stamp of the first. The others' follow on.
+    /// Writes the transactions in one batch. Returns the stamp of its own, and tells the others theirs.
     fn write_group(
         &self,
         committer: &mut Committer,
@@ -343,13 +343,15 @@ impl Core {
     ) -> Result<u64> {
         note_shared("clock", 1, 1);
         note_shared("newest stamp", 1, 3);
-        let count = followers.len() as u64 + u64::from(own.is_some());
-        let first = self.ledger.clock.take(count);
+        let stamps = |prepared: &Prepared| prepared.overlay.lock().stamps();
+        let count = own.map_or(0, stamps)
+            + followers.iter().map(|waiter| stamps(&waiter.payload)).sum::<u64>();
+        let mut next = self.ledger.clock.take(count);
+        let mut own_stamp = next;
         committer.begin();
         let mut group = self.synced_note(committer);
-        let mut last = first;
-        let prepared = own.into_iter().chain(followers.iter().map(|waiter| &waiter.payload));
-        for (stamp, prepared) in (first..).zip(prepared) {
+        let all = own.map(|own| (own, None)).into_iter();
+        for (prepared, waiter) in all.chain(followers.iter().map(|w| (&w.payload, Some(w)))) {
             let overlay = prepared.overlay.lock();
             let own = self.take_batch(prepared, &overlay);
             let batch = match &mut group {
@@ -360,10 +362,15 @@ impl Core {
                 }
                 none => none.insert(own),
             };
-            committer.stage(&self.db, batch, &overlay, stamp)?;
-            last = stamp;
+            committer.stage(&self.db, batch, &overlay, next)?;
+            next += overlay.stamps();
+            match waiter {
+                Some(waiter) => waiter.set_stamp(next - 1),
+                None => own_stamp = next - 1,
+            }
         }
-        let Some(mut batch) = group else { return Ok(first) };
+        let last = next - 1;
+        let Some(mut batch) = group else { return Ok(own_stamp) };
         let active = &self.ledger.active;
         active.writing().begin(last, self.db.sequence());
         if let Err(error) = committer.write(&self.db, &mut batch) {
@@ -373,7 +380,7 @@ impl Core {
         self.governor.wrote(batch.byte_count());
         active.publish(last);
         self.give_back(batch);
-        Ok(first)
+        Ok(own_stamp)
     }
 
     /// Implements `Engine::advance`.

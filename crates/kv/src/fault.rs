@@ -204,9 +204,9 @@ impl Txn for With<Box<dyn Txn>> {
         self.inner.add(space, key, deltas)
     }
 
-    fn append(&mut self, log: Space, value: &[u8]) -> Result<()> {
+    fn append(&mut self, log: Space, value: &[u8], joined: bool) -> Result<()> {
         self.faults.check(Point::Write)?;
-        self.inner.append(log, value)
+        self.inner.append(log, value, joined)
     }
 
     fn snapshot(&self) -> Result<Arc<dyn Snapshot>> {

@@ -8,8 +8,8 @@
 use std::{collections::VecDeque, io, path::Path, sync::Arc};
 
 use crate::{
-    Capabilities, Clock, CommitStamp, Compressor, Cursor, Engine, Error, Maintenance, Next, Read,
-    Result, Scratch, Snapshot, Space, Tuning, Txn, TxnOptions,
+    Capabilities, Clock, CommitStamp, Compressor, Cursor, Engine, Error, LogKeys, Maintenance,
+    Next, Read, Result, Scratch, Snapshot, Space, Tuning, Txn, TxnOptions,
     active::Ticket,
     difference,
     overlay::{Base, Ledger, Op, Overlay, SharedOverlay, Staged, Write, add_counters},
@@ -205,8 +205,9 @@ impl Core {
 
     fn write_all(&self, overlay: &Overlay) -> u64 {
         let mut stale = self.commit.lock();
-        let stamp = self.ledger.clock.take(1);
-        let mut position = 0_u32;
+        let first = self.ledger.clock.take(overlay.stamps());
+        let stamp = first + overlay.stamps() - 1;
+        let mut log_keys = LogKeys::new(first);
         let mut sum = Vec::new();
         for write in overlay.writes() {
             match write.op {
@@ -222,9 +223,8 @@ impl Core {
                     let value = Some(sum.as_slice().into());
                     self.set(&mut stale, write.space, write.key, (stamp, value));
                 }
-                Op::Append(value) => {
-                    let key = crate::log_key(stamp, position);
-                    position += 1;
+                Op::Append { value, joined } => {
+                    let key = log_keys.key(joined);
                     self.set(&mut stale, write.space, &key, (stamp, Some(value.into())));
                 }
             }

@@ -196,6 +196,33 @@ pub fn log_key(stamp: u64, position: u32) -> [u8; 12] {
     key
 }
 
+/// Makes the keys of the entries that a commit appends to a log, in their order.
+#[derive(Default)]
+pub struct LogKeys {
+    /// The stamp of the next entry that is not joined.
+    next: u64,
+    stamp: u64,
+    position: u32,
+}
+
+impl LogKeys {
+    /// `first`: the first stamp of the commit.
+    pub fn new(first: u64) -> LogKeys {
+        LogKeys { next: first, stamp: first, position: 0 }
+    }
+
+    /// The key of the next entry; `joined` as in `Txn::append`.
+    pub fn key(&mut self, joined: bool) -> [u8; 12] {
+        if joined && self.next > self.stamp {
+            self.position += 1;
+        } else {
+            (self.stamp, self.position) = (self.next, 0);
+            self.next += 1;
+        }
+        log_key(self.stamp, self.position)
+    }
+}
+
 /// The source of `Engine::load`: fills key and value (which it must clear first) and returns true if there was an
 /// entry.
 pub type Next<'a> = dyn FnMut(&mut Vec<u8>, &mut Vec<u8>) -> crate::Result<bool> + 'a;

@@ -7,7 +7,7 @@
 //! Little-endian. The checksum covers the segment's salt and everything but itself, so a record left from an
 //! earlier use of the file is not mistaken for one of this use.
 
-use nagi_kv::{Space, log_key};
+use nagi_kv::{LogKeys, Space};
 
 pub(crate) const RECORD_HEAD_BYTES: usize = 32;
 pub(super) const CHANGE_HEAD_BYTES: usize = 10;
@@ -27,7 +27,7 @@ pub(crate) enum Change<'a> {
 pub(crate) struct Record {
     bytes: Vec<u8>,
     /// Number of log keys created in the current transaction.
-    position: u32,
+    log_keys: LogKeys,
 }
 
 /// The fields of a record's head.
@@ -73,13 +73,13 @@ impl Record {
         self.bytes.resize(RECORD_HEAD_BYTES, 0);
         self.bytes[8..16].copy_from_slice(&first.to_le_bytes());
         self.set_last(first);
-        self.position = 0;
+        self.log_keys = LogKeys::new(first);
     }
 
-    /// Begins the next transaction of the record.
-    pub(crate) fn begin_transaction(&mut self, stamp: u64) {
-        self.set_last(stamp);
-        self.position = 0;
+    /// Begins the next transaction of the record, with its first and its last stamp.
+    pub(crate) fn begin_transaction(&mut self, first: u64, last: u64) {
+        self.set_last(last);
+        self.log_keys = LogKeys::new(first);
     }
 
     fn set_last(&mut self, stamp: u64) {
@@ -109,10 +109,9 @@ impl Record {
         self.bytes.extend_from_slice(value);
     }
 
-    /// Adds an entry of a log space, under a key made from the stamp and the entry's position in the transaction.
-    pub(crate) fn push_appended(&mut self, space: Space, stamp: u64, value: &[u8]) {
-        let key = log_key(stamp, self.position);
-        self.position += 1;
+    /// Adds an entry of a log space, see `Txn::append`.
+    pub(crate) fn push_appended(&mut self, space: Space, joined: bool, value: &[u8]) {
+        let key = self.log_keys.key(joined);
         self.push(space, Change::Put(&key, value));
     }
 
@@ -175,9 +174,9 @@ mod tests {
         let mut record = Record::default();
         record.begin(7);
         record.push(Space::Records, Change::Put(b"key", b"value"));
-        record.begin_transaction(8);
+        record.begin_transaction(8, 8);
         record.push(Space::Index, Change::Delete(b"gone"));
-        record.push_appended(Space::Changes, 8, b"entry");
+        record.push_appended(Space::Changes, false, b"entry");
         record.push(Space::Records, Change::DropRange(b"a", b""));
         let bytes = record.seal(3, 6).to_vec();
         (record, bytes)
@@ -197,7 +196,7 @@ mod tests {
         let changes: Vec<_> = record.changes().collect();
         assert_eq!(changes.len(), 4);
         assert_eq!(changes[0], (Space::Records, Change::Put(b"key", b"value")));
-        assert_eq!(changes[2], (Space::Changes, Change::Put(&log_key(8, 0), b"entry")));
+        assert_eq!(changes[2], (Space::Changes, Change::Put(&nagi_kv::log_key(8, 0), b"entry")));
         assert_eq!(changes[3], (Space::Records, Change::DropRange(b"a", b"")));
     }
 

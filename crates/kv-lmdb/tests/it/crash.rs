@@ -20,7 +20,7 @@ fn commit(engine: &Arc<dyn Engine>, n: u32, durability: Durability) -> CommitSta
     let mut txn = engine.begin(TxnOptions::default()).expect("begins");
     txn.put(Space::Records, &n.to_be_bytes(), &[n as u8; 300]).expect("free");
     txn.add(Space::Counters, b"count", &[1]).expect("adds");
-    txn.append(Space::Changes, &n.to_be_bytes()).expect("appends");
+    txn.append(Space::Changes, &n.to_be_bytes(), false).expect("appends");
     txn.commit(durability).expect("commits")
 }
 

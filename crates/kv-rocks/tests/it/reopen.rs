@@ -10,7 +10,7 @@ pub(crate) fn put(engine: &Arc<dyn Engine>, space: Space, key: &[u8], value: &[u
     let mut txn = engine.begin(TxnOptions::default()).expect("begins");
     txn.put(space, key, value).expect("free");
     txn.add(Space::Counters, b"n", &[1, value.len() as i64]).expect("adds");
-    txn.append(Space::Changes, value).expect("appends");
+    txn.append(Space::Changes, value, false).expect("appends");
     txn.commit(Durability::Buffered).expect("commits").0
 }
 

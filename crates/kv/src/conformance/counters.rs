@@ -69,17 +69,28 @@ fn counters_can_be_put(engine: &Arc<dyn Engine>) {
 
 fn logs_are_in_commit_order(engine: &Arc<dyn Engine>) {
     let mut early = begin(engine);
-    early.append(Space::Changes, b"early 1").expect("appends");
-    early.append(Space::Changes, b"early 2").expect("appends");
+    early.append(Space::Changes, b"early 1", false).expect("appends");
+    early.append(Space::Changes, b"early 2", true).expect("appends");
+    let savepoint = early.savepoint();
+    early.append(Space::Changes, b"not", false).expect("appends");
+    early.rollback_to(savepoint);
+    early.append(Space::Changes, b"early 3", false).expect("appends");
+    early.append(Space::Changes, b"early 4", true).expect("appends");
     let mut late = begin(engine);
-    late.append(Space::Changes, b"late").expect("appends");
+    // There is none before it.
+    late.append(Space::Changes, b"late", true).expect("appends");
     assert!(scan(&*late, Space::Changes, b"", b"").is_empty());
     let first = commit(late);
     let second = commit(early);
     let expected = [
         (log_key(first, 0).to_vec(), b"late".to_vec()),
-        (log_key(second, 0).to_vec(), b"early 1".to_vec()),
-        (log_key(second, 1).to_vec(), b"early 2".to_vec()),
+        (log_key(second - 1, 0).to_vec(), b"early 1".to_vec()),
+        (log_key(second - 1, 1).to_vec(), b"early 2".to_vec()),
+        (log_key(second, 0).to_vec(), b"early 3".to_vec()),
+        (log_key(second, 1).to_vec(), b"early 4".to_vec()),
     ];
+    assert!(second - 1 > first);
     assert_eq!(scan(engine.latest(), Space::Changes, b"", b""), expected);
+    assert_eq!(engine.last_stamp().0, second);
+    assert_eq!(engine.snapshot().expect("a snapshot").stamp().0, second);
 }

@@ -137,7 +137,7 @@ fn dropped_transactions_leave_nothing(engine: &Arc<dyn Engine>) {
     let mut txn = begin(engine);
     txn.put(Space::Records, b"a", b"1").expect("free");
     txn.add(Space::Counters, b"c", &[1]).expect("adds");
-    txn.append(Space::Changes, b"x").expect("appends");
+    txn.append(Space::Changes, b"x", false).expect("appends");
     drop(txn);
     for space in Space::ALL {
         assert!(scan(engine.latest(), space, b"", b"").is_empty());
@@ -153,7 +153,7 @@ fn savepoints_undo(engine: &Arc<dyn Engine>) {
     txn.put(Space::Records, b"a", b"2").expect("free");
     txn.put(Space::Records, b"b", b"2").expect("free");
     txn.add(Space::Counters, b"c", &[10]).expect("adds");
-    txn.append(Space::Changes, b"x").expect("appends");
+    txn.append(Space::Changes, b"x", false).expect("appends");
     assert!(txn.staged_bytes() > 0);
     txn.rollback_to(mark);
     assert_eq!(get(&*txn, Space::Records, b"a").as_deref(), Some(&b"1"[..]));

@@ -103,7 +103,7 @@ impl Merged {
         head.value.clear();
         (head.deleted, head.adds) = match write.op {
             Op::Delete => (true, false),
-            Op::Put(value) | Op::Append(value) => {
+            Op::Put(value) | Op::Append { value, .. } => {
                 head.value.extend_from_slice(value);
                 (false, false)
             }

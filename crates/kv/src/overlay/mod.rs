@@ -35,8 +35,11 @@ pub enum Op<'a> {
     Delete,
     /// Little-endian i64 deltas, summed over the transaction.
     Add(&'a [u8]),
-    /// A log entry; its key is built at commit.
-    Append(&'a [u8]),
+    /// A log entry; its key is built at commit ([`crate::LogKeys`]).
+    Append {
+        value: &'a [u8],
+        joined: bool,
+    },
 }
 
 /// A staged write, as an engine sees it at commit.
@@ -56,6 +59,8 @@ enum Kind {
     Delete,
     Add,
     Append,
+    /// A log entry that is joined to the one before it.
+    Join,
 }
 
 struct Entry {
@@ -77,6 +82,8 @@ pub struct Overlay {
     arena: Vec<u8>,
     writes: Vec<Entry>,
     sorted: [Sorted; Space::ALL.len()],
+    /// Log entries that are not joined to another one.
+    appended: u64,
     /// Buffer in which `add` sums.
     scratch: Vec<u8>,
 }
@@ -97,6 +104,7 @@ impl Overlay {
     pub fn clear(&mut self) {
         self.arena.clear();
         self.writes.clear();
+        self.appended = 0;
         self.sorted.iter_mut().for_each(Sorted::clear);
     }
 
@@ -107,6 +115,11 @@ impl Overlay {
     /// Number of staged writes, including hidden ones.
     pub fn write_count(&self) -> usize {
         self.writes.len()
+    }
+
+    /// The number of stamps that the commit takes.
+    pub fn stamps(&self) -> u64 {
+        self.appended.max(1)
     }
 
     /// Bytes of staged keys and values, including hidden ones.
@@ -149,7 +162,7 @@ impl Overlay {
                     Kind::Add
                 }
                 Kind::Delete => Kind::Put,
-                Kind::Put | Kind::Append => {
+                Kind::Put | Kind::Append | Kind::Join => {
                     sum.extend_from_slice(self.value(write));
                     Kind::Put
                 }
@@ -161,12 +174,14 @@ impl Overlay {
         self.scratch = sum;
     }
 
-    pub fn append(&mut self, log: Space, value: &[u8]) {
+    pub fn append(&mut self, log: Space, value: &[u8], joined: bool) {
+        let joined = joined && self.appended > 0;
+        self.appended += u64::from(!joined);
         let start = self.arena.len();
         self.arena.extend_from_slice(value);
         self.writes.push(Entry {
             space: log,
-            kind: Kind::Append,
+            kind: if joined { Kind::Join } else { Kind::Append },
             newest: true,
             key: start..start,
             value: start..self.arena.len(),
@@ -186,7 +201,9 @@ impl Overlay {
             let write = self.writes.len() as u32 - 1;
             let entry = &self.writes[write as usize];
             let (space, older) = (entry.space, entry.older);
-            if entry.kind != Kind::Append {
+            if entry.kind == Kind::Append {
+                self.appended -= 1;
+            } else if entry.kind != Kind::Join {
                 let (chunk, index) = match self.locate(space, &self.arena[entry.key.clone()]) {
                     Ok(place) => place,
                     Err(_) => unreachable!("every keyed write is in its space's list"),
@@ -314,7 +331,8 @@ impl Overlay {
             Kind::Put => Op::Put(value),
             Kind::Delete => Op::Delete,
             Kind::Add => Op::Add(value),
-            Kind::Append => Op::Append(value),
+            Kind::Append => Op::Append { value, joined: false },
+            Kind::Join => Op::Append { value, joined: true },
         }
     }
 

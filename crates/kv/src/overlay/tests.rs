@@ -29,7 +29,7 @@ fn newest_write_wins_and_rollback_brings_the_older_back() {
     let mark = overlay.write_count();
     overlay.delete(Space::Index, &[3]);
     overlay.put(Space::Index, &[4], b"b");
-    overlay.append(Space::Changes, b"log");
+    overlay.append(Space::Changes, b"log", false);
     assert_eq!(keys(&overlay), [1, 3, 4, 5]);
     assert_eq!(overlay.get(Space::Index, &[3]), Some(Op::Delete));
     assert_eq!(overlay.writes().count(), 5);

@@ -246,7 +246,7 @@ impl<B: Base> Read for Staged<B> {
     ) -> Result<Option<&'a [u8]>> {
         let overlay = self.scratch().overlay.lock();
         match overlay.get(space, key) {
-            None | Some(Op::Append(_)) => {}
+            None | Some(Op::Append { .. }) => {}
             Some(Op::Delete) => return Ok(None),
             Some(Op::Put(value)) => {
                 buf.clear();
@@ -283,7 +283,7 @@ impl<B: Base> Read for Staged<B> {
         self.state()?.get_many(space, keys, &mut |index, value| match overlay
             .get(space, keys[index])
         {
-            None | Some(Op::Append(_)) => visit(index, value),
+            None | Some(Op::Append { .. }) => visit(index, value),
             Some(Op::Delete) => visit(index, None),
             Some(Op::Put(own)) => visit(index, Some(own)),
             Some(Op::Add(deltas)) => {
@@ -366,8 +366,8 @@ impl<B: Base> Txn for Staged<B> {
         Ok(())
     }
 
-    fn append(&mut self, log: Space, value: &[u8]) -> Result<()> {
-        self.scratch().overlay.lock().append(log, value);
+    fn append(&mut self, log: Space, value: &[u8], joined: bool) -> Result<()> {
+        self.scratch().overlay.lock().append(log, value, joined);
         Ok(())
     }
 

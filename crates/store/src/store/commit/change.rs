@@ -51,7 +51,7 @@ impl Store {
         log.entry(change, &self.client, &mut entry);
         match entry.is_empty() {
             true => Ok(()),
-            false => txn.append(Space::Changes, &entry).map_err(engine),
+            false => txn.append(Space::Changes, &entry, false).map_err(engine),
         }
     }
 }
