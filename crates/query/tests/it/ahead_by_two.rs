@@ -5,7 +5,6 @@ use std::sync::atomic::Ordering::SeqCst;
 use nagi_bson::DocBuf;
 use nagi_error::{Code, Error, Result};
 use nagi_query::{Env, FindRequest, Interrupt, Take, find};
-use nagi_store::WriteOptions;
 
 use crate::fixture::{Fixture, NOW_MS, doc};
 use crate::parallel_scan::Helping;

@@ -8,7 +8,7 @@ use nagi_query::{
     AggregateRequest, DeleteStatement, Env, Execution, FindRequest, Interrupt, Take, aggregate,
     delete, find,
 };
-use nagi_store::{Durability, WriteOptions};
+use nagi_store::Durability;
 
 use crate::fixture::{Fixture, NOW_MS, doc};
 use crate::parallel_scan::Helping;
