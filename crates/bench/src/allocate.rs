@@ -6,7 +6,7 @@
 //! - the same size filled with zeroes and synced, which a C library does where `fallocate` is refused;
 //! - a file that grows as it is written in pieces of 64 KB, which is how Nagi's files grow. The longest single
 //!   piece is reported, because no operation waits for more than one piece.
-use crate::args::{Args, Outcome, Problem, failed};
+use crate::args::{Args, Outcome, failed};
 use crate::html::Page;
 use crate::process::Scratch;
 use crate::progress::Progress;
@@ -32,10 +32,7 @@ struct Step {
 }
 
 pub(crate) fn run(args: &Args) -> Outcome {
-    let scale: u64 = args.number("scale", 1)?;
-    if !(1..=128).contains(&scale) {
-        return Err(Problem::Usage("`--scale` is a divisor from 1 to 128\n".to_owned()));
-    }
+    let scale: u64 = args.number_in("scale", 1, 1..=128)?;
     let scratch = Scratch::new(args)?;
     let file_system = file_system(&scratch.path);
     let mut progress = Progress::new("allocating", SIZES_MB.len() as u64);

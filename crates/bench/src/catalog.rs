@@ -3,7 +3,7 @@
 //! Each server in turn is filled up to the number of collections that a row names. Then new collections are
 //! created one at a time by inserting a document, without waiting for the disk; the time and the server's CPU
 //! time are measured for each. Then the server is restarted and the start is timed.
-use crate::args::{Args, Outcome, Problem};
+use crate::args::{Args, Outcome};
 use crate::client::Connection;
 use crate::histogram::Histogram;
 use crate::process::{Scratch, Server};
@@ -12,6 +12,7 @@ use nagi_bson::{DocBuf, doc};
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
+const DATABASE: &str = "nagi_catalog";
 const SAMPLES: u64 = 300;
 const SILENCE_MAX: Duration = Duration::from_secs(600);
 
@@ -25,12 +26,8 @@ struct Found {
 }
 
 pub(crate) fn run(args: &Args) -> Outcome {
-    let sizes = args.text("collections").unwrap_or("1000,12000,100000");
-    let parse = |text: &str| {
-        let wrong = || Problem::Usage(format!("--collections: {text} is no number\n"));
-        text.parse::<u64>().map_err(|_| wrong())
-    };
-    let mut sizes = sizes.split(',').map(parse).collect::<Outcome<Vec<u64>>>()?;
+    let mut sizes: Vec<u64> =
+        args.numbers_in("collections", "1000,12000,100000", 0..=10_000_000)?;
     sizes.sort_unstable();
     let mut servers = vec![("nagi", args.nagi()?)];
     servers.extend(args.text("peer-nagi").map(|path| ("peer", PathBuf::from(path))));
@@ -53,7 +50,7 @@ fn insert(number: u64) -> DocBuf {
     DocBuf::build(|out| {
         out.put("insert", name.as_str());
         out.array("documents", |list| list.push_doc(doc! { "_id": 1 }.as_doc()));
-        out.put("$db", "nagi_catalog");
+        out.put("$db", DATABASE);
     })
 }
 
@@ -64,6 +61,10 @@ fn measure(name: &str, program: &Path, dir: &Path, from: u64, size: u64) -> Outc
     let server = Server::nagi(program, &data)?;
     let mut connection = Connection::open(&server.address)?;
     connection.be_patient(SILENCE_MAX)?;
+    if from == 0 {
+        // An earlier run on the same data may have left them.
+        connection.expect(doc! { "dropDatabase": 1, "$db": DATABASE }.as_doc())?;
+    }
     for number in from..size {
         connection.expect(insert(number).as_doc())?;
     }

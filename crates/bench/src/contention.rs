@@ -56,7 +56,7 @@ impl Operation {
 }
 
 pub(crate) fn run(args: &Args) -> Outcome {
-    let operations: i64 = args.number("operations", 40_000)?;
+    let operations: i64 = args.number_in("operations", 40_000, 40..=1_000_000_000)?;
     if let Some(counting) = args.text("counting") {
         let scratch = Scratch::new(args)?;
         let server = Server::nagi(&PathBuf::from(counting), &scratch.path.join("counting"))?;
@@ -93,6 +93,8 @@ pub(crate) fn run(args: &Args) -> Outcome {
 }
 
 fn fill(connection: &mut Connection) -> Outcome {
+    // An earlier server on the same data may have left the documents. The bare engine stores this as any other frame.
+    connection.expect(doc! { "dropDatabase": 1, "$db": DATABASE }.as_doc())?;
     for id in 0..DOCUMENTS {
         let insert =
             doc! { "insert": "docs", "documents": [{ "_id": id, "n": 1 }], "$db": DATABASE };

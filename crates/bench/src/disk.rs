@@ -35,15 +35,9 @@ struct Step {
 }
 
 pub(crate) fn run(args: &Args) -> Outcome {
-    let megabytes: u64 = args.number("megabytes", 1024)?;
-    let seconds: f64 = args.number("seconds", 3.0)?;
-    let threads: usize = args.number("threads", 16)?;
-    if !(4..=1 << 20).contains(&megabytes)
-        || !(0.05..=600.0).contains(&seconds)
-        || !(1..=1024).contains(&threads)
-    {
-        return Err(Problem::Usage("megabytes, seconds or threads out of range\n".to_owned()));
-    }
+    let megabytes: u64 = args.number_in("megabytes", 1024, 4..=1 << 20)?;
+    let seconds: f64 = args.number_in("seconds", 3.0, 0.05..=600.0)?;
+    let threads: usize = args.number_in("threads", 16, 1..=1024)?;
     let scratch = Scratch::new(args)?;
     let file = nameless(&scratch.path)?;
     let time = Duration::from_secs_f64(seconds);
@@ -248,7 +242,7 @@ mod tests {
         fs::create_dir_all(&folder).unwrap();
         let args = ["--dbpath", &folder.to_string_lossy(), "--megabytes", "4", "--seconds", "0.05"]
             .map(str::to_owned);
-        match run(&Args::parse(&args).unwrap()) {
+        match run(&crate::table::args("disk", &args.each_ref().map(String::as_str)).unwrap()) {
             Ok(()) => {}
             // On tmpfs, which does not support direct I/O.
             Err(Problem::Failed(text)) => assert!(text.contains("no direct I/O"), "{text}"),

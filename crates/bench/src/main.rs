@@ -79,9 +79,15 @@ fn run(args: &[String]) -> u8 {
     if args.iter().any(|arg| ["--help", "-h"].contains(&arg.as_str())) {
         return u8::from(write!(std::io::stdout(), "{}", table::usage(row)).is_err());
     }
-    let outcome = match row {
-        Some(row) => args::Args::parse(&args[1..]).and_then(|args| (row.run)(&args)),
-        None => Err(args::Problem::Usage(String::new())),
+    let outcome = match (row, args.first()) {
+        (Some(row), _) => {
+            args::Args::parse(&args[1..], &row.options()).and_then(|args| (row.run)(&args))
+        }
+        (None, Some(name)) => {
+            let _ = write!(std::io::stderr(), "{}", table::unknown(name));
+            return 2;
+        }
+        (None, None) => Err(args::Problem::Usage(String::new())),
     };
     match outcome {
         Ok(()) => 0,

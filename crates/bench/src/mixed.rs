@@ -55,17 +55,10 @@ struct Run {
 }
 
 pub(crate) fn run(args: &Args) -> Outcome {
-    let documents: u64 = args.number("documents", 1_000_000)?;
-    let seconds: f64 = args.number("seconds", 600.0)?;
-    let threads: usize = args.number("threads", 16)?;
-    let warming: f64 = args.number("warm-seconds", 120.0)?;
-    if !(1..=1_000_000_000).contains(&documents)
-        || !(1.0..=86_400.0).contains(&seconds)
-        || !(1..=1024).contains(&threads)
-        || !(0.0..=86_400.0).contains(&warming)
-    {
-        return Err(Problem::Usage("a number is out of range\n".to_owned()));
-    }
+    let documents: u64 = args.number_in("documents", 1_000_000, 1..=1_000_000_000)?;
+    let seconds: f64 = args.number_in("seconds", 600.0, 1.0..=86_400.0)?;
+    let threads: usize = args.number_in("threads", 16, 1..=1024)?;
+    let warming: f64 = args.number_in("warm-seconds", 120.0, 0.0..=86_400.0)?;
     let scratch = Scratch::new(args)?;
     let dir = scratch.path.join("nagi");
     let (server, target) = match args.text("uri") {

@@ -37,12 +37,9 @@ struct Done {
 }
 
 pub(crate) fn run(args: &Args) -> Outcome {
-    let documents: u64 = args.number("documents", 5_000_000)?;
-    let memory: u64 = args.number("memory-megabytes", 512)?;
-    let cache: f64 = args.number("cache-gigabytes", 0.25)?;
-    if !(1000..=100_000_000).contains(&documents) || !(64..=1 << 20).contains(&memory) {
-        return Err(Problem::Usage("a number is out of range\n".to_owned()));
-    }
+    let documents: u64 = args.number_in("documents", 5_000_000, 1000..=100_000_000)?;
+    let memory: u64 = args.number_in("memory-megabytes", 512, 64..=1 << 20)?;
+    let cache: f64 = args.number_in("cache-gigabytes", 0.25, 0.05..=10_000.0)?;
     if !possible() {
         return Err(Problem::Usage("spill needs root: it makes a memory cgroup\n".to_owned()));
     }

@@ -1,5 +1,5 @@
 //! The subcommands: one row each, with one file or folder each.
-use crate::args::{Args, Outcome};
+use crate::args::{Args, Outcome, did_you_mean};
 use crate::{
     allocate, breadth, catalog, compression, contention, crash, disk, echo, jsonbench, limit,
     memory, mixed, neighbours,
@@ -30,7 +30,7 @@ pub(crate) static TABLE: &[Row] = &[
         usage: &[
             "[--nagi PATH] [--peer-nagi PATH] [--dbpath DIR] [--documents N] [--rounds N]",
             "[--only TEXT] [--server-option=--NAME=VALUE]...",
-            "[--bare true] the storage engine alone does the same work",
+            "[--bare true] the storage engine alone does the same work, all of it",
             "[--count true] instructions for a document, in valgrind; [--perf DIR] recordings for bench/flames.sh",
         ],
         run: breadth::run,
@@ -96,7 +96,7 @@ pub(crate) static TABLE: &[Row] = &[
         about: "point reads and inserts against a bare echo of the same frame sizes, and against peers",
         usage: &[
             "[--nagi PATH] [--dbpath DIR] [--seconds N] [--rounds N] [--documents N]",
-            "[--operations read,insert] [--connections 1,16]",
+            "[--operations read,insert] [--connections 1,16] [--without-nagi true]",
             "[--uri NAME=mongodb://HOST:PORT]... [--peer-ferretdb PATH] [--json FILE]",
         ],
         run: limit::run,
@@ -165,10 +165,11 @@ pub(crate) static TABLE: &[Row] = &[
         name: "stall",
         about: "one writer and one counter: every moment at which either had to wait",
         usage: &[
-            "[--nagi PATH] [--dbpath DIR] [--documents N] [--runs N]
-    [--server-option=--NAME=VALUE]... [--uri mongodb://HOST:PORT]",
+            "[--nagi PATH] [--dbpath DIR] [--documents N] [--runs N]",
+            "[--server-option=--NAME=VALUE]... [--uri mongodb://HOST:PORT]",
             "[--beside updateMany|deleteMany|index|dump] [--beside-documents N]",
             "[--html FILE] [--json FILE]",
+            "without --uri it first compares the server with the bare engine, which takes about a minute",
         ],
         run: stall::run,
     },
@@ -178,21 +179,56 @@ pub(crate) static TABLE: &[Row] = &[
         usage: &[
             "[--nagi PATH] [--dbpath DIR] [--memory-megabytes N] [--sizes 92,138,182,230] [--threads N]",
             "[--disks fast,5000,600,150] [--fs ext3|ext4|xfs] [--seconds N] [--warm-seconds N]",
-            "[--server-option=--NAME=VALUE]... [--limits no] [--uri NAME=mongodb://HOST:PORT]",
+            "[--server-option=--NAME=VALUE]... [--limits yes|no] [--uri NAME=mongodb://HOST:PORT]",
             "[--html FILE] [--json FILE]",
         ],
         run: working_set::run,
     },
 ];
 
+impl Row {
+    /// The names of its options, without dashes: a lower-case word after two dashes in its usage is an option.
+    pub(crate) fn options(&self) -> Vec<&'static str> {
+        let is_of_name = |c: char| c.is_ascii_lowercase() || c == '-';
+        let names = self.usage.iter().flat_map(|line| line.split("--").skip(1));
+        let names = names.map(|rest| &rest[..rest.find(|c| !is_of_name(c)).unwrap_or(rest.len())]);
+        names.filter(|name| !name.is_empty()).collect()
+    }
+}
+
+const DEFAULT_FOLDER: &str =
+    "without --dbpath: a new folder in the system's temporary directory, removed at the end\n";
+
 /// The usage of one subcommand, or of all.
 pub(crate) fn usage(of: Option<&Row>) -> String {
     let mut text = String::new();
-    for row in TABLE.iter().filter(|row| of.is_none_or(|of| of.name == row.name)) {
+    let chosen = || TABLE.iter().filter(|row| of.is_none_or(|of| of.name == row.name));
+    for row in chosen() {
         text.push_str(&format!("nagi-bench {}: {}\n", row.name, row.about));
         row.usage.iter().for_each(|line| text.push_str(&format!("    {line}\n")));
     }
+    if chosen().flat_map(|row| row.usage).any(|line| line.contains("[--dbpath DIR]")) {
+        text.push_str(if of.is_some() { "    " } else { "\n" });
+        text.push_str(DEFAULT_FOLDER);
+    }
     text
+}
+
+/// The error about a subcommand that does not exist, and what there is.
+pub(crate) fn unknown(name: &str) -> String {
+    let names: Vec<&str> = TABLE.iter().map(|row| row.name).collect();
+    let mut text = format!("unknown command `{name}`{}\n", did_you_mean(name, &names, ""));
+    for row in TABLE {
+        text.push_str(&format!("    {:<12} {}\n", row.name, row.about));
+    }
+    text + "`nagi-bench COMMAND --help` lists the options of a command\n"
+}
+
+/// The arguments of a subcommand.
+#[cfg(test)]
+pub(crate) fn args(command: &str, args: &[&str]) -> Outcome<Args> {
+    let row = TABLE.iter().find(|row| row.name == command).expect("a subcommand");
+    Args::parse(&args.iter().map(|arg| (*arg).to_owned()).collect::<Vec<_>>(), &row.options())
 }
 
 #[cfg(test)]
@@ -202,8 +238,81 @@ mod tests {
     #[test]
     fn a_subcommand_tells_its_own_usage() {
         let (one, all) = (usage(TABLE.first()), usage(None));
-        assert!(one.starts_with("nagi-bench allocate: ") && all.starts_with(&one));
+        assert!(one.starts_with("nagi-bench allocate: ") && all.starts_with(&one[..50]));
+        assert_eq!(
+            (one.matches("removed at the end").count(), all.matches("removed at the end").count()),
+            (1, 1)
+        );
         assert!(!one.contains("nagi-bench stall") && all.contains("nagi-bench stall: "));
+    }
+
+    #[test]
+    fn options_are_those_of_the_usage() {
+        let row = TABLE.iter().find(|row| row.name == "crash").unwrap();
+        let names =
+            ["nagi", "dbpath", "rounds", "threads", "seed", "power-cut", "fs", "server-option"];
+        assert_eq!(row.options(), names);
+    }
+
+    #[test]
+    fn an_unknown_command_has_a_suggestion() {
+        let text = unknown("bredth");
+        assert!(text.starts_with("unknown command `bredth`; did you mean `breadth`?\n"), "{text}");
+        assert!(text.contains("\n    stall        one writer"), "{text}");
+    }
+
+    /// Every option that a subcommand reads is in its usage, so that it is not refused.
+    #[test]
+    fn every_option_that_is_read_is_in_the_usage() {
+        for row in TABLE {
+            let options = row.options();
+            for text in sources(row) {
+                let reads =
+                    ["text", "all", "flag", "number", "number_in", "numbers_in", "word", "words"];
+                let quoted = |call: &str| {
+                    let begin = format!("args.{call}(\"");
+                    text.split(begin.as_str())
+                        .skip(1)
+                        .filter_map(|rest| Some(rest.split_once('"')?.0.to_owned()))
+                        .collect::<Vec<_>>()
+                };
+                let mut read: Vec<String> = reads.into_iter().flat_map(quoted).collect();
+                for (code, names) in [
+                    ("Scratch::new(", &["dbpath"][..]),
+                    ("args.nagi()", &["nagi"]),
+                    ("args.only(", &["only"]),
+                    ("report::write(", &["html", "json"]),
+                    ("text::write(", &["html", "json"]),
+                ] {
+                    let names = names.iter().filter(|_| text.contains(code));
+                    read.extend(names.map(|name| (*name).to_owned()));
+                }
+                for name in &read {
+                    assert!(options.contains(&name.as_str()), "{}: --{name}", row.name);
+                }
+            }
+        }
+    }
+
+    /// The texts of a subcommand's files, without line breaks, so that calls over several lines are found.
+    fn sources(row: &Row) -> Vec<String> {
+        let source = std::path::Path::new(concat!(env!("CARGO_MANIFEST_DIR"), "/src"));
+        let name = row.name.replace('-', "_");
+        let mut files = match row.name {
+            // It starts within another subcommand's folder.
+            "neighbour" => vec![source.join("neighbours/holder.rs")],
+            _ => vec![source.join(format!("{name}.rs"))],
+        };
+        for entry in std::fs::read_dir(source.join(name)).into_iter().flatten() {
+            files.push(entry.unwrap().path());
+        }
+        let is_of_row = |path: &std::path::PathBuf| {
+            path.is_file() && (row.name != "neighbours" || !path.ends_with("holder.rs"))
+        };
+        files.retain(is_of_row);
+        assert!(!files.is_empty(), "{}", row.name);
+        let text = |path| std::fs::read_to_string(path).unwrap();
+        files.iter().map(text).map(|text| text.split_whitespace().collect()).collect()
     }
 
     #[test]

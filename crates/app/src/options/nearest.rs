@@ -1,9 +1,8 @@
 //! Suggests the known name that is most similar to an unknown one.
 
-use super::table::{Honoured, Row, TABLE};
+use nagi_error::nearest;
 
-/// No option has a longer name: this bounds the cost of a comparison.
-const NAME_BYTES_MAX: usize = 80;
+use super::table::{Honoured, Row, TABLE};
 
 /// "; did you mean '--port'?" for a flag without dashes; empty if no name is similar.
 pub(super) fn flag(name: &str) -> String {
@@ -42,6 +41,7 @@ const ELSEWHERE: &[(&str, &str)] = &[
     ("shutdown", "nagi serve --shutdown --dbpath DIR stops a server"),
     ("stop", "nagi serve --shutdown --dbpath DIR stops a server"),
     ("start", "nagi serve --dbpath DIR starts a server"),
+    ("bench", "nagi-bench, a program of its own that 'make build' builds, measures the server"),
     ("verify", "nagi backup --verify DIR verifies a backup"),
 ];
 
@@ -61,8 +61,14 @@ pub(super) fn option(name: &str, known: &[&str]) -> String {
 
 /// "; did you mean 'ttlMonitorEnabled'?" for a server parameter.
 pub(super) fn parameter(name: &str) -> String {
-    let names = nagi_server::parameter_names().map(|name| (name, name));
-    question(nearest(name, names).map(str::to_owned))
+    question(nagi_server::similar_parameter(name).map(str::to_owned))
+}
+
+/// What to write instead of a server parameter that is given as an option, in the form that `write` returns; `None` if
+/// there is no such parameter.
+pub(super) fn parameter_as_option(name: &str, write: fn(&str) -> String) -> Option<String> {
+    let known = nagi_server::parameter_names().find(|known| known.eq_ignore_ascii_case(name))?;
+    Some(format!("; {known} is a server parameter: {}", write(known)))
 }
 
 fn question(name: Option<String>) -> String {
@@ -75,36 +81,6 @@ fn is_taken(row: &Row) -> bool {
 
 fn last_part(key: &str) -> &str {
     key.rsplit_once('.').map_or(key, |(_, last)| last)
-}
-
-fn nearest<'a, T>(name: &str, known: impl Iterator<Item = (&'a str, T)>) -> Option<T> {
-    if name.len() > NAME_BYTES_MAX {
-        return None;
-    }
-    let name = name.to_lowercase();
-    let most = (last_part(&name).len() / 3).clamp(1, 3);
-    let scored = known
-        .filter(|(known, _)| !known.is_empty())
-        .map(|(known, meant)| (distance(name.as_bytes(), known.to_lowercase().as_bytes()), meant));
-    scored.filter(|(far, _)| *far <= most).min_by_key(|(far, _)| *far).map(|(_, meant)| meant)
-}
-
-/// The edit distance: insertions, deletions, replacements and swaps of adjacent characters.
-fn distance(a: &[u8], b: &[u8]) -> usize {
-    let mut rows = vec![(0..=b.len()).collect::<Vec<usize>>()];
-    for i in 1..=a.len() {
-        let mut row = vec![i];
-        for j in 1..=b.len() {
-            let replaced = rows[i - 1][j - 1] + usize::from(a[i - 1] != b[j - 1]);
-            let mut least = replaced.min(rows[i - 1][j] + 1).min(row[j - 1] + 1);
-            if i > 1 && j > 1 && a[i - 1] == b[j - 2] && a[i - 2] == b[j - 1] {
-                least = least.min(rows[i - 2][j - 2] + 1);
-            }
-            row.push(least);
-        }
-        rows.push(row);
-    }
-    rows[a.len()][b.len()]
 }
 
 #[test]
@@ -144,6 +120,7 @@ fn nearest_names() {
     assert_eq!(option("--quik", &["--json", "--quick"]), "; did you mean '--quick'?");
     let repair = "; nagi serve --repair --dbpath DIR repairs a data directory";
     assert_eq!(command("repair"), repair);
+    assert!(command("bench").starts_with("; nagi-bench, a program"));
     assert_eq!(parameter("ttlMonitorEnable"), "; did you mean 'ttlMonitorEnabled'?");
     for name in ["entirely", "x", &"y".repeat(1000)] {
         assert_eq!((flag(name), key(name)), (String::new(), String::new()), "{name}");

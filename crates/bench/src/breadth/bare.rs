@@ -55,6 +55,8 @@ const WORKS: &[Work] = &[
 
 /// Measures each kind of work once, in order, over `count` documents.
 pub(super) fn run(dir: &Path, count: u64) -> Outcome {
+    // Data of an earlier run would change what is measured.
+    let _ = std::fs::remove_dir_all(dir);
     let options = Options { cache_bytes: CACHE_BYTES, ..Options::default() };
     let engine = nagi_kv_rocks::open(dir, &options).map_err(failed("opening the engine"))?;
     let bare = Bare { engine, count };

@@ -14,7 +14,7 @@ pub(crate) mod data;
 mod profile;
 mod rows;
 
-use crate::args::{Args, Outcome, Problem, failed};
+use crate::args::{Args, Outcome, Problem, failed, wrong};
 use crate::client::{BODY_AT, Connection, complaint, frame, integer};
 use crate::process::{Scratch, Server, settled_disk_bytes};
 use crate::progress::Progress;
@@ -50,17 +50,18 @@ struct Turn {
 }
 
 pub(crate) fn run(args: &Args) -> Outcome {
-    let scale: u64 = args.number("documents", 1_000_000)?;
-    let rounds: usize = args.number("rounds", 3)?;
-    if !(100_000..=100_000_000).contains(&scale) || !(1..=100).contains(&rounds) {
-        return Err(Problem::Usage("documents or rounds out of range\n".to_owned()));
+    let scale: u64 = args.number_in("documents", 1_000_000, 100_000..=100_000_000)?;
+    let rounds: usize = args.number_in("rounds", 3, 1..=100)?;
+    if args.flag("bare")? {
+        if args.text("only").is_some() {
+            return Err(wrong(
+                "`--bare true` does all of its work, not `--only` a part".to_owned(),
+            ));
+        }
+        return bare::run(&Scratch::new(args)?.path.join("bare"), scale);
     }
-    let only = args.text("only").unwrap_or("");
-    let asked: Vec<_> = ROWS.iter().filter(|row| row.name.contains(only)).collect();
+    let asked = args.only(ROWS, |row| row.name)?;
     let scratch = Scratch::new(args)?;
-    if args.number("bare", false)? {
-        return bare::run(&scratch.path.join("bare"), scale);
-    }
     let options: Vec<&str> = args.all("server-option").collect();
     let profile = Profile::of(args, &scratch.path)?;
     let counts = matches!(profile, Profile::Instructions(_));
@@ -109,8 +110,10 @@ impl Side {
         let mut more = vec!["--cacheSizeGB=2"];
         more.extend(options);
         let server = profile.start(program, &path, &more)?;
-        let connection = Connection::open(&server.address)?;
+        let mut connection = Connection::open(&server.address)?;
         connection.be_patient(SILENCE_MAX)?;
+        // An earlier run on the same data may have left it.
+        connection.expect(doc! { "dropDatabase": 1, "$db": DATABASE }.as_doc())?;
         Ok(Side { name, server, connection, path, scale, profile: profile.clone() })
     }
 
@@ -224,7 +227,7 @@ fn head(counts: bool) -> Vec<String> {
         "CPU",
         "MongoDB",
         "CPU",
-        "aim",
+        "target",
         "old MB",
         "new MB",
     ];

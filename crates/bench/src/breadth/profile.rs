@@ -40,7 +40,7 @@ pub(super) enum Recording {
 
 impl Profile {
     pub(super) fn of(args: &Args, scratch: &Path) -> Outcome<Profile> {
-        let count: bool = args.number("count", false)?;
+        let count = args.flag("count")?;
         match (count, args.text("perf")) {
             (true, Some(_)) => Err(Problem::Usage("--count or --perf, not both\n".to_owned())),
             (true, None) => Ok(Profile::Instructions(scratch.to_owned())),

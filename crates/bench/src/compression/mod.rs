@@ -26,7 +26,7 @@ use std::time::{Duration, Instant};
 
 const DATABASE: &str = "nagi_compression";
 const COLLECTION: &str = "test";
-const COMPRESSORS: &str = "none,snappy,zlib,zstd,lz4";
+const COMPRESSORS: &[&str] = &["none", "snappy", "zlib", "zstd", "lz4"];
 /// Inserts that take longer than this are marked in the plots.
 const SLOW: Duration = Duration::from_millis(100);
 /// Maximum number of characters: the largest document, less the fields around the text.
@@ -87,26 +87,15 @@ pub(crate) struct Run {
 
 pub(crate) fn run(args: &Args) -> Outcome {
     let load = Load {
-        documents: args.number("documents", 10_000)?,
-        characters: args.number("characters", 1_000_000)?,
-        words: match args.text("text") {
-            None | Some("digits") => false,
-            Some("words") => true,
-            Some(_) => return Err(Problem::Usage("`--text` is digits or words\n".to_owned())),
-        },
-        cache_gigabytes: args.number("cache-gigabytes", 1.0)?,
+        documents: args.number_in("documents", 10_000, 1..=100_000_000)?,
+        characters: args.number_in("characters", 1_000_000, 1..=CHARACTERS_MAX)?,
+        words: args.word("text", "digits", &["digits", "words"])? == "words",
+        cache_gigabytes: args.number_in("cache-gigabytes", 1.0, 0.01..=10_000.0)?,
     };
-    if !(1..=100_000_000).contains(&load.documents)
-        || !(1..=CHARACTERS_MAX).contains(&load.characters)
-        || !(0.01..=10_000.0).contains(&load.cache_gigabytes)
-    {
-        return Err(Problem::Usage(
-            "documents, characters or cache-gigabytes out of range\n".to_owned(),
-        ));
-    }
+    let compressors = args.words("compressors", COMPRESSORS)?;
     let scratch = Scratch::new(args)?;
     let mut done = Vec::new();
-    for name in args.text("compressors").unwrap_or(COMPRESSORS).split(',') {
+    for name in compressors {
         let run = match args.text("uri") {
             Some(uri) => peer(&address(uri)?, name, load),
             None => own(&args.nagi()?, &scratch.path.join(name), name, load),

@@ -58,7 +58,7 @@ struct Totals {
 
 pub(crate) fn run(args: &Args) -> Outcome {
     let rounds: u64 = args.number("rounds", 200)?;
-    let threads: u64 = args.number("threads", 4)?;
+    let threads: u64 = args.number_in("threads", 4, 1..=64)?;
     let seed: u64 = args.number("seed", u64::from(std::process::id()))?;
     let dbpath =
         args.text("dbpath").ok_or_else(|| Problem::Usage("`--dbpath` is missing\n".into()))?;
@@ -67,20 +67,17 @@ pub(crate) fn run(args: &Args) -> Outcome {
     let options: Vec<&str> = args.all("server-option").collect();
     let mut random = Random::new(seed);
     if cuts > 0 {
-        let named = args.text("fs").unwrap_or("ext4,xfs,ext3");
-        for (at, file_system) in named.split(',').enumerate() {
-            if !power::FILE_SYSTEMS.contains(&file_system) {
-                return Err(Problem::Usage(format!("`--fs {file_system}` is not known\n")));
-            }
+        let named = args.words("fs", &power::FILE_SYSTEMS)?;
+        for (at, file_system) in named.iter().copied().enumerate() {
             let machine =
                 Machine::new(&dbpath.join(file_system), file_system, DISK_MEGABYTES << 20)?;
-            let share = cuts / named.split(',').count() as u64 + u64::from(at == 0);
+            let share = cuts / named.len() as u64 + u64::from(at == 0);
             let setting = Setting { program: &program, options: &options, threads, seed };
             power_cuts(&setting, machine, file_system, share, &mut random)?;
         }
         return Ok(());
     }
-    let mut models: Vec<Model> = (0..threads.clamp(1, 64)).map(Model::new).collect();
+    let mut models: Vec<Model> = (0..threads).map(Model::new).collect();
     let mut schema = Schema::default();
     let mut totals = Totals::default();
     let mut server = open(&program, dbpath, &options, &mut totals)?;

@@ -5,7 +5,7 @@
 //! (two threads, each with its own poll on the shared listener), the fastest known mode.
 mod raw;
 
-use crate::args::{Args, Outcome, Problem, failed};
+use crate::args::{Args, Outcome, failed};
 use std::io::{Read, Write};
 use std::net::{TcpListener, TcpStream};
 use std::thread;
@@ -16,11 +16,11 @@ const EPOLL_THREADS: usize = 2;
 pub(crate) fn serve(args: &Args) -> Outcome {
     let port: u16 = args.number("port", 0)?;
     let reply_bytes: usize = args.number("reply", 1300)?;
+    let mode = args.word("mode", "threads", &["threads", "epoll"])?;
     let listener = TcpListener::bind(("127.0.0.1", port)).map_err(failed("listening"))?;
-    match args.text("mode") {
-        Some("epoll") => raw::serve(&listener, reply_bytes, EPOLL_THREADS).map_err(failed("epoll")),
-        Some("threads") => threads(&listener, reply_bytes),
-        _ => Err(Problem::Usage("`--mode` is threads or epoll\n".to_owned())),
+    match mode {
+        "epoll" => raw::serve(&listener, reply_bytes, EPOLL_THREADS).map_err(failed("epoll")),
+        _ => threads(&listener, reply_bytes),
     }
 }
 

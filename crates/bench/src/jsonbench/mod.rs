@@ -36,11 +36,8 @@ struct Run {
 }
 
 pub(crate) fn run(args: &Args) -> Outcome {
-    let documents: u64 = args.number("documents", 1_000_000)?;
-    let rounds: u32 = args.number("rounds", 3)?;
-    if !(100..=1_000_000_000).contains(&documents) || !(1..=100).contains(&rounds) {
-        return Err(Problem::Usage("a number is out of range\n".to_owned()));
-    }
+    let documents: u64 = args.number_in("documents", 1_000_000, 100..=1_000_000_000)?;
+    let rounds: u32 = args.number_in("rounds", 3, 1..=100)?;
     let scratch = Scratch::new(args)?;
     let mut runs = Vec::new();
     let own = Server::nagi_with(

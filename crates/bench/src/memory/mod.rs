@@ -39,26 +39,12 @@ struct Plan {
 
 impl Plan {
     fn parse(args: &Args) -> Outcome<Plan> {
-        let mut caches = Vec::new();
-        for text in args.text("caches").unwrap_or(CACHES).split(',') {
-            let cache = text.parse().ok().filter(|gb| (0.05..=10_000.0).contains(gb));
-            caches
-                .push(cache.ok_or_else(|| Problem::Usage(format!("`{text}` is no cache size\n")))?);
-        }
-        let plan = Plan {
-            documents: args.number("documents", 10_000)?,
-            characters: args.number("characters", 1_000_000)?,
-            caches,
-            connections: args.number("connections", 2000)?,
-        };
-        let sizes = 1..=1_600_000;
-        if !(1..=10_000_000).contains(&plan.documents)
-            || !sizes.contains(&plan.characters)
-            || plan.connections > 50_000
-        {
-            return Err(Problem::Usage("a number is out of range\n".to_owned()));
-        }
-        Ok(plan)
+        Ok(Plan {
+            documents: args.number_in("documents", 10_000, 1..=10_000_000)?,
+            characters: args.number_in("characters", 1_000_000, 1..=1_600_000)?,
+            caches: args.numbers_in("caches", CACHES, 0.05..=10_000.0)?,
+            connections: args.number_in("connections", 2000, 0..=50_000)?,
+        })
     }
 }
 

@@ -16,10 +16,7 @@ const SILENCE_MAX: Duration = Duration::from_secs(1800);
 /// `nagi-bench neighbour --port N --megabytes N`: runs until it is killed.
 pub(crate) fn serve(args: &Args) -> Outcome {
     let port: u16 = args.number("port", 0)?;
-    let megabytes: usize = args.number("megabytes", 0)?;
-    if !(1..=MEGABYTES_MAX).contains(&megabytes) {
-        return Err(Problem::Usage("`--megabytes` is 1 to 1048576\n".to_owned()));
-    }
+    let megabytes: usize = args.number_in("megabytes", 0, 1..=MEGABYTES_MAX)?;
     let memory = hold(megabytes << 20);
     // The port is opened only after the memory is touched: a client that waits for the port waits for the
     // memory.

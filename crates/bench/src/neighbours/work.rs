@@ -106,13 +106,12 @@ pub(super) fn forget(folder: &Path) -> Outcome {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::args::Args;
 
     #[test]
     fn texts_have_their_length() {
         for kind in ["digits", "random"] {
-            let args = ["--text", kind, "--characters", "1003"].map(str::to_owned);
-            let plan = Plan::parse(&Args::parse(&args).unwrap()).unwrap();
+            let args = ["--text", kind, "--characters", "1003"];
+            let plan = Plan::parse(&crate::table::args("neighbours", &args).unwrap()).unwrap();
             assert_eq!(text(&plan, &mut Random::new(1)).len(), 1003);
         }
     }

@@ -66,19 +66,13 @@ struct Bounds {
 }
 
 pub(crate) fn run(args: &Args) -> Outcome {
-    let scale: u64 = args.number("documents", 1_000_000)?;
-    let peer_scale: u64 = args.number("peer-documents", 20_000)?;
+    let scale: u64 = args.number_in("documents", 1_000_000, 1000..=100_000_000)?;
+    let peer_scale: u64 = args.number_in("peer-documents", 20_000, 1000..=100_000_000)?;
     let bounds = Bounds {
-        rounds: args.number("rounds", 7)?,
-        time: Duration::from_secs(args.number("seconds", 20)?),
+        rounds: args.number_in("rounds", 7, 1..=1000)?,
+        time: Duration::from_secs(args.number_in("seconds", 20, 0..=86_400)?),
     };
-    if [scale, peer_scale].iter().any(|n| !(1000..=100_000_000).contains(n))
-        || !(1..=1000).contains(&bounds.rounds)
-    {
-        return Err(Problem::Usage("a number is out of range\n".to_owned()));
-    }
-    let only = args.text("only").unwrap_or("");
-    let asked: Vec<_> = QUESTIONS.iter().filter(|one| one.name.contains(only)).collect();
+    let asked = args.only(QUESTIONS, |one| one.name)?;
     let scratch = Scratch::new(args)?;
     let mut sides = start(args, &scratch, scale, peer_scale)?;
     for side in &mut sides {

@@ -36,7 +36,7 @@ pub(crate) fn run(args: &Args) -> Outcome {
     }
     let mut options = nagi_kv_rocks::Options::default();
     if args.text("cache-megabytes").is_some() {
-        options.cache_bytes = args.number::<u64>("cache-megabytes", 0)? << 20;
+        options.cache_bytes = args.number_in("cache-megabytes", 0_u64, 1..=1 << 24)? << 20;
     }
     let engine: Arc<dyn Engine> =
         nagi_kv_rocks::open(Path::new(dir), &options).map_err(failed("opening the engine"))?;

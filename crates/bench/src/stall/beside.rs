@@ -1,5 +1,5 @@
 //! Work of another client, beside which the stalls are measured (`--beside`).
-use crate::args::{Outcome, Problem};
+use crate::args::{Args, Outcome};
 use crate::breadth::data::{DATABASE, load};
 use crate::client::Connection;
 use nagi_bson::{DocBuf, doc};
@@ -23,12 +23,13 @@ static KINDS: &[(&str, Turn)] =
     &[("updateMany", update_many), ("deleteMany", delete_many), ("index", index), ("dump", dump)];
 
 impl Beside {
-    pub(super) fn parse(name: &str, documents: u64) -> Outcome<Beside> {
-        let kind = KINDS.iter().find(|kind| kind.0 == name);
-        let Some((name, turn)) = kind else {
-            return Err(Problem::Usage(format!("`{name}` is no work to run beside\n")));
-        };
-        Ok(Beside { name, documents, turn: *turn })
+    /// The work that the options name; none without `--beside`.
+    pub(super) fn parse(args: &Args) -> Outcome<Option<Beside>> {
+        let documents = args.number_in("beside-documents", 1_000_000, 1..=1_000_000_000)?;
+        let names: Vec<&str> = KINDS.iter().map(|kind| kind.0).collect();
+        let chosen = args.word("beside", "", &names)?;
+        let kind = KINDS.iter().find(|kind| kind.0 == chosen);
+        Ok(kind.map(|(name, turn)| Beside { name, documents, turn: *turn }))
     }
 
     pub(super) fn name(&self) -> &'static str {
@@ -36,7 +37,11 @@ impl Beside {
     }
 
     pub(super) fn fill(&self, target: &str) -> Outcome {
-        load(&mut Connection::open(target)?, self.name, COLLECTION, self.documents)
+        let mut connection = Connection::open(target)?;
+        connection.be_patient(SILENCE_MAX)?;
+        // An earlier run on the same data may have left it.
+        connection.expect(doc! { "dropDatabase": 1, "$db": DATABASE }.as_doc())?;
+        load(&mut connection, self.name, COLLECTION, self.documents)
     }
 
     /// Works until `done`, at least once. Returns how often the whole collection was processed.

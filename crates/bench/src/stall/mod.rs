@@ -65,14 +65,9 @@ struct Bare {
 }
 
 pub(crate) fn run(args: &Args) -> Outcome {
-    let documents: u64 = args.number("documents", 800_000)?;
-    let runs: usize = args.number("runs", 2)?;
-    if !(1..=1_000_000_000).contains(&documents) || !(1..=20).contains(&runs) {
-        return Err(Problem::Usage("documents or runs out of range\n".to_owned()));
-    }
-    let beside_documents: u64 = args.number("beside-documents", 1_000_000)?;
-    let beside =
-        args.text("beside").map(|name| Beside::parse(name, beside_documents)).transpose()?;
+    let documents: u64 = args.number_in("documents", 800_000, 1..=1_000_000_000)?;
+    let runs: usize = args.number_in("runs", 2, 1..=20)?;
+    let beside = Beside::parse(args)?;
     let scratch = Scratch::new(args)?;
     let (server, target) = match args.text("uri") {
         Some(uri) => (None, address(uri)?),

@@ -11,6 +11,7 @@ use super::{COLLECTION, DATABASE, VARIANTS, id_at, insert};
 use crate::args::{Outcome, failed};
 use crate::client::{Connection, frame};
 use crate::process::{Scratch, Server};
+use crate::report as text;
 use nagi_bson::doc;
 
 const PAIRS: usize = 150;
@@ -66,6 +67,10 @@ impl Side {
 }
 
 pub(super) fn measure(scratch: &Scratch, target: &str) -> Outcome<Pairs> {
+    text::say(&format!(
+        "comparing the server with the bare engine, {PAIRS} turns of each: {} seconds\n",
+        (TURN * 2 * PAIRS as u32).as_secs()
+    ));
     let dir = scratch.path.join("raw");
     let raw = Server::raw_engine(&dir)?;
     let (mut server, mut engine) = (Side::new(target)?, Side::new(&raw.address)?);

@@ -10,7 +10,7 @@
 pub(crate) mod limits;
 mod results;
 
-use crate::args::{Args, Outcome, Problem};
+use crate::args::{Args, Outcome, wrong};
 use crate::client::address;
 use crate::load::{self, Measured};
 use crate::process::{Scratch, Server};
@@ -30,7 +30,7 @@ const BUDGET_PERCENT: u64 = 75;
 /// Minimum memory: `BUDGET_PERCENT` of it is the smallest cache that a server accepts.
 const MEGABYTES_MIN: u64 = 342;
 const SIZES: &str = "92,138,182,230";
-const DISKS: &str = "fast,5000,600,150";
+const DISKS: &[&str] = &["fast", "5000", "600", "150"];
 /// The rate has settled when a window of this length is at most 3 % above the one before.
 const WINDOW: Duration = Duration::from_secs(3);
 const SETTLED: f64 = 1.03;
@@ -47,30 +47,16 @@ struct Plan {
 
 impl Plan {
     fn parse(args: &Args) -> Outcome<Plan> {
-        let megabytes: u64 = args.number("memory-megabytes", 1024)?;
-        let seconds: f64 = args.number("seconds", 20.0)?;
-        let warm: u64 = args.number("warm-seconds", 120)?;
-        let threads: usize = args.number("threads", 16)?;
-        if !(MEGABYTES_MIN..=1 << 20).contains(&megabytes)
-            || !(0.1..=3600.0).contains(&seconds)
-            || !(1..=1024).contains(&threads)
-            || warm > 36_000
-        {
-            return Err(Problem::Usage("a number is out of range\n".to_owned()));
-        }
-        let mut sizes = Vec::new();
-        for text in args.text("sizes").unwrap_or(SIZES).split(',') {
-            let size = text.parse().ok().filter(|n| (1..=10_000).contains(n));
-            sizes.push(size.ok_or_else(|| Problem::Usage(format!("`{text}` is no size\n")))?);
-        }
+        let least = MEGABYTES_MIN;
+        let megabytes: u64 = args.number_in("memory-megabytes", 1024, least..=1 << 20)?;
+        let seconds: f64 = args.number_in("seconds", 20.0, 0.1..=3600.0)?;
+        let warm: u64 = args.number_in("warm-seconds", 120, 0..=36_000)?;
+        let threads: usize = args.number_in("threads", 16, 1..=1024)?;
+        let sizes = args.numbers_in("sizes", SIZES, 1..=10_000)?;
         if !sizes.is_sorted() {
-            return Err(Problem::Usage("the sizes must ascend: the data only grows\n".to_owned()));
+            return Err(wrong("`--sizes` must ascend: the data only grows".to_owned()));
         }
-        let disks: Vec<_> =
-            args.text("disks").unwrap_or(DISKS).split(',').map(str::to_owned).collect();
-        if let Some(wrong) = disks.iter().find(|disk| !DISKS.split(',').any(|d| d == *disk)) {
-            return Err(Problem::Usage(format!("`{wrong}` is none of the disks {DISKS}\n")));
-        }
+        let disks = args.words("disks", DISKS)?.into_iter().map(str::to_owned).collect();
         Ok(Plan {
             memory_bytes: megabytes << 20,
             sizes,
@@ -153,9 +139,9 @@ fn target(args: &Args, plan: &Plan, scratch: &Scratch) -> Outcome<Target> {
     let mut more = vec!["--wiredTigerCacheSizeGB", gigabytes.as_str()];
     // Further options of the server, for comparisons.
     more.extend(args.all("server-option"));
-    if limits::possible() && args.text("limits") != Some("no") {
+    let file_system = args.word("fs", "ext4", &["ext3", "ext4", "xfs"])?;
+    if args.word("limits", "yes", &["yes", "no"])? == "yes" && limits::possible() {
         let largest = plan.sizes.last().map_or(0, |size| plan.documents(*size)) * DOCUMENT_BYTES;
-        let file_system = args.text("fs").unwrap_or("ext4");
         let limits = Limits::start(
             &program,
             &scratch.path,
@@ -216,8 +202,7 @@ mod tests {
     use super::*;
 
     fn plan(args: &[&str]) -> Outcome<Plan> {
-        let args: Vec<String> = args.iter().map(|a| (*a).to_owned()).collect();
-        Plan::parse(&Args::parse(&args)?)
+        Plan::parse(&crate::table::args("working-set", args)?)
     }
 
     #[test]

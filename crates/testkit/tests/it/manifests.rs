@@ -10,7 +10,7 @@ const ALLOWED: &[(&str, &[&str])] = &[
             "lang", "net", "percore", "proc", "query", "server", "store", "wire",
         ],
     ),
-    ("bench", &["bson", "budget", "kv", "kv-rocks", "proc"]),
+    ("bench", &["bson", "budget", "error", "kv", "kv-rocks", "proc"]),
     ("bson", &[]),
     ("budget", &["proc"]),
     ("doctor", &["bson", "proc"]),
