@@ -10,7 +10,7 @@ use super::line;
 use super::lines;
 use super::nearest;
 use super::notes;
-use super::table::{Kind, Row, TABLE};
+use super::table::{Row, TABLE};
 
 /// The size limit; real configurations have a few kilobytes.
 const BYTES_MAX: u64 = 16 << 20;
@@ -93,11 +93,13 @@ fn walk(node: &Yaml, prefix: &str, settings: &mut Settings) -> Result<(), Bad> {
 /// Stores one value.
 fn take(key: &str, value: &Yaml, settings: &mut Settings) -> Result<(), String> {
     if let Some(parameter) = key.strip_prefix("setParameter.") {
-        let value = scalar(value).ok_or_else(|| bad_kind(key, value, Kind::Text))?;
+        let accepted =
+            || nagi_server::parameter_values(parameter).unwrap_or_else(|| "text".to_owned());
+        let value = scalar(value).ok_or_else(|| bad_kind(key, value, accepted()))?;
         return settings.set_parameter(parameter, &value);
     }
     if let Some(row) = TABLE.iter().find(|row| row.key == key && row.in_file()) {
-        let value = scalar(value).ok_or_else(|| bad_kind(key, value, row.kind))?;
+        let value = scalar(value).ok_or_else(|| bad_kind(key, value, row.kind.accepted()))?;
         return settings.set(row, &value);
     }
     if is_section(key) {
@@ -111,6 +113,11 @@ fn take(key: &str, value: &Yaml, settings: &mut Settings) -> Result<(), String> 
             "Error: option '{key}' is not honoured by Nagi; {}",
             notes::advice(why)
         ));
+    }
+    let last = key.rsplit_once('.').map_or(key, |(_, last)| last);
+    let below = |name: &str| format!("write it below setParameter:, as '{name}: VALUE'");
+    if let Some(instead) = nearest::parameter_as_option(last, below) {
+        return Err(format!("Unrecognized option: {key}{instead}"));
     }
     let meant = match (value, nearest::section(key, &sections())) {
         (Yaml::Hash(_) | Yaml::Null, section) if !section.is_empty() => section,
@@ -139,17 +146,17 @@ fn no_section(key: &str) -> String {
 /// Options that are lists, written as one text.
 const LISTS: [&str; 2] = ["net.bindIp", "net.compression.compressors"];
 
-fn bad_kind(key: &str, value: &Yaml, kind: Kind) -> String {
+fn bad_kind(key: &str, value: &Yaml, accepted: String) -> String {
     let (what, accepted) = match value {
         Yaml::Array(values) if LISTS.contains(&key) => {
             let values = values.iter().filter_map(scalar).collect::<Vec<_>>().join(",");
             let name = key.rsplit_once('.').map_or(key, |(_, name)| name);
             ("a list", format!("one text with commas: {name}: {values}"))
         }
-        Yaml::Array(_) => ("a list", kind.accepted()),
-        Yaml::Hash(_) => ("a section", kind.accepted()),
-        Yaml::Null => ("empty", kind.accepted()),
-        _ => ("not a plain value", kind.accepted()),
+        Yaml::Array(_) => ("a list", accepted),
+        Yaml::Hash(_) => ("a section", accepted),
+        Yaml::Null => ("empty", accepted),
+        _ => ("not a plain value", accepted),
     };
     format!("Error parsing YAML config file: the value of {key} is {what}; accepted is {accepted}")
 }
@@ -203,7 +210,9 @@ fn take_old(line: &str, settings: &mut Settings) -> Result<String, String> {
     let (name, value) = line.split_once('=').unwrap_or((line, "true"));
     let (name, value) = (name.trim(), value.trim());
     let Some(row) = line::by_flag(name) else {
-        let meant = nearest::flag(name);
+        let as_line = |name: &str| format!("write setParameter = {name}=VALUE");
+        let meant =
+            nearest::parameter_as_option(name, as_line).unwrap_or_else(|| nearest::flag(name));
         return Err(format!("Error parsing INI config file: unrecognised option '{name}'{meant}"));
     };
     match (row.implied, value) {

@@ -21,7 +21,10 @@ pub(super) fn read(args: &[String], settings: &mut Settings) -> Result<(), Strin
         let Some(row) = find(name) else {
             return Err(match name.starts_with('-') {
                 true => {
-                    let meant = nearest::flag(name.trim_start_matches('-'));
+                    let bare = name.trim_start_matches('-');
+                    let use_flag = |name: &str| format!("use --setParameter {name}=VALUE");
+                    let meant = nearest::parameter_as_option(bare, use_flag)
+                        .unwrap_or_else(|| nearest::flag(bare));
                     unknown(&format!("unrecognised option '{name}'{meant}"))
                 }
                 false => {
@@ -53,6 +56,12 @@ pub(super) fn take(row: &'static Row, value: &str, settings: &mut Settings) -> R
     let Some((name, value)) = value.split_once('=') else {
         return Err(format!("Error: setParameter needs name=value, not '{value}'"));
     };
+    if name.ends_with(char::is_whitespace) {
+        let name = name.trim_end();
+        return Err(format!(
+            "Error: setParameter needs name=value; there is a blank before '=' after '{name}'"
+        ));
+    }
     settings.set_parameter(name, value)
 }
 

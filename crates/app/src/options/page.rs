@@ -17,7 +17,17 @@ Generated from the table of options, `crates/app/src/options/table.rs`; do not e
 configuration file (`nagi serve -f FILE`, YAML as mongod reads it) and a flag; the command line wins over the file.
 Unknown options are refused. So are those listed under \"Refused\", with the reason. Options marked
 \"accepted, no effect\" change nothing: the server starts, and logs a warning if the value is not the usual one.
-Server parameters are set with `setParameter`, each as `name=value`; `getParameter: \"*\"` lists them.
+
+A server parameter is set in one of three ways, and `db.adminCommand({getParameter: \"*\"})` lists all of them:
+
+- with the flag `--setParameter NAME=VALUE`, which may be repeated;
+- in the configuration file, as a line of the section `setParameter`:
+
+      setParameter:
+        cursorTimeoutMillis: 300000
+        ttlMonitorEnabled: false
+
+- at run time, with `db.adminCommand({setParameter: 1, NAME: VALUE})`, unless it can be set at the start only.
 ";
 
 /// Options of which only some values have an effect.

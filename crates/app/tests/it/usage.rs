@@ -163,6 +163,11 @@ fn errors_in_a_configuration_file_have_a_line() {
             "notablescan: bad type (line 2 of the configuration file); expected true or false, not '5'",
         ),
         ("setParameter=notablescan=5\n", 1, "; expected true or false, not '5'"),
+        (
+            "setParameter:\n  storageEngineConcurrencyAdjustmentAlgorithm: none\n",
+            2,
+            "is not a valid value. Expected one of fixedConcurrentTransactions, throughputProbing",
+        ),
         ("setParameter:\n  processUmask: 999\n", 2, "'999' is not a valid value"),
     ] {
         std::fs::write(&file, text).unwrap();

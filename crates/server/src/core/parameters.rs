@@ -9,11 +9,12 @@ use nagi_error::Result;
 use crate::core::server::Server;
 use crate::logging::{COMPONENTS, Severity};
 use crate::settings::params::{
+    Checked,
     Effect::Told,
     Kind::{Bool, Double, Int, List, Special, Text, Word},
     PARAMETERS, Parameters,
     SetAt::{Both, Startup},
-    check_run_time, find, is_default, set_verbosity,
+    find, is_default, set_verbosity,
 };
 
 impl Parameters {
@@ -44,14 +45,12 @@ impl Parameters {
         }
     }
 
-    /// Runs `setParameter`: checks, stores and applies the value.
-    pub(crate) fn set(&self, server: &Arc<Server>, index: usize, value: Value<'_>) -> Result<()> {
-        check_run_time(index)?;
-        let param = &PARAMETERS[index];
-        if let ("logComponentVerbosity", Value::Doc(spec)) = (param.name, value) {
-            return set_verbosity(Some(&server.log), "", spec);
+    /// Runs `setParameter`: stores and applies a value that was checked.
+    pub(crate) fn set(&self, server: &Arc<Server>, index: usize, value: Checked) -> Result<()> {
+        if let Checked::Verbosity(spec) = value {
+            return set_verbosity(Some(&server.log), "", spec.as_doc());
         }
-        self.store_value(index, value)?;
+        self.store(index, value);
         self.apply(server, index, false);
         Ok(())
     }

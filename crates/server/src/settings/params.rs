@@ -4,10 +4,11 @@
 //! The values are in an array of atomics (texts behind a lock), so reading one during a request is a load. A parameter
 //! that is known but has no effect here can only be set to its default.
 
+use std::fmt::Display;
 use std::sync::atomic::{AtomicI64, Ordering::Relaxed};
 
-use nagi_bson::{Doc, Value, json, number};
-use nagi_error::{Code, Result, bail};
+use nagi_bson::{Doc, DocBuf, Value, json, number};
+use nagi_error::{Code, Result, bail, err};
 use parking_lot::RwLock;
 
 use crate::limits::{READ_TICKETS, TICKETS_MAX, WRITE_TICKETS};
@@ -193,6 +194,21 @@ pub fn parameter_names() -> impl Iterator<Item = &'static str> {
     PARAMETERS.iter().map(|param| param.name)
 }
 
+/// The values of a parameter, for a message; `None` if there is no such parameter.
+pub fn parameter_values(name: &str) -> Option<String> {
+    find(name).map(|index| expected(PARAMETERS[index].kind))
+}
+
+/// The other name of a renamed parameter.
+pub fn other_parameter_name(name: &str) -> Option<&'static str> {
+    twin(name).map(|index| PARAMETERS[index].name)
+}
+
+/// The parameter whose name is most similar to an unknown one; `None` if no name is similar.
+pub fn similar_parameter(name: &str) -> Option<&'static str> {
+    nagi_error::nearest(name, parameter_names().map(|name| (name, name)))
+}
+
 /// Checks `--setParameter name=value` before anything is opened.
 ///
 /// # Errors
@@ -248,13 +264,11 @@ impl Parameters {
             (Special, text) => return self.set_verbosity_at_start(index, text),
         };
         if parsed.is_missing() {
-            bail!(
-                Code::BAD_VALUE,
-                "Failed to set parameter {name}: bad type; expected {}, not '{text}'",
-                expected(param.kind)
-            );
+            let bad = bad_type(param);
+            bail!(Code::BAD_VALUE, "{}, not '{text}'", bad.message());
         }
-        self.store_value(index, parsed)
+        self.store(index, check(index, parsed)?);
+        Ok(())
     }
 
     /// `logComponentVerbosity` is a document in extended JSON. It is stored until there is a log to apply it to.
@@ -272,73 +286,19 @@ impl Parameters {
         Ok(())
     }
 
-    /// Checks and stores a value; the caller applies the row's effect.
-    pub(crate) fn store_value(&self, index: usize, value: Value<'_>) -> Result<()> {
-        let param = &PARAMETERS[index];
-        let name = param.name;
-        if param.effect == Kept && !is_default(param.kind, value) {
-            bail!(
-                Code::INVALID_OPTIONS,
-                "Parameter {name} is known but not honoured yet: it can only be set to its default"
-            );
-        }
-        match param.kind {
-            Bool(_) if matches!(value, Value::Bool(_)) || value.is_number() => {
-                self.numbers[index].store(i64::from(value.is_truthy()), Relaxed);
-            }
-            Int(..) if is_endless(value) => {
-                bail!(Code::BAD_VALUE, "Unable to coerce NaN/Inf to integral type")
-            }
-            Int(_, least, greatest) => match truncate(value) {
-                Some(n) if n < least => bail!(
-                    Code::BAD_VALUE,
-                    "Invalid value for parameter {name}: {n} is not greater than or equal to {least}"
-                ),
-                Some(n) if n > greatest => bail!(
-                    Code::BAD_VALUE,
-                    "Invalid value for parameter {name}: {n} is not less than or equal to {greatest}"
-                ),
-                Some(n) => {
-                    self.numbers[index].store(n, Relaxed);
-                    if let Some(twin) = twin(name) {
-                        self.numbers[twin].store(n, Relaxed);
-                    }
+    /// Stores a checked value; the caller applies the row's effect.
+    pub(crate) fn store(&self, index: usize, value: Checked) {
+        match value {
+            Checked::Number(n) => {
+                self.numbers[index].store(n, Relaxed);
+                if let Some(twin) = twin(PARAMETERS[index].name) {
+                    self.numbers[twin].store(n, Relaxed);
                 }
-                None => return Err(bad_type(name)),
-            },
-            Double(_, least, greatest) => match number::as_f64(value) {
-                Some(n) if n.is_nan() || n < least => bail!(
-                    Code::BAD_VALUE,
-                    "Invalid value for parameter {name}: {n} is not greater than or equal to {least}"
-                ),
-                Some(n) if n > greatest => bail!(
-                    Code::BAD_VALUE,
-                    "Invalid value for parameter {name}: {n} is not less than or equal to {greatest}"
-                ),
-                Some(n) => self.numbers[index].store(n.to_bits() as i64, Relaxed),
-                None => return Err(bad_type(name)),
-            },
-            Text(_) => match value.as_str() {
-                Some(text) => text.clone_into(&mut self.texts.write()[index]),
-                None => return Err(bad_type(name)),
-            },
-            Word(_, known) => match value.as_str() {
-                Some(text) if known.contains(&text) => {
-                    text.clone_into(&mut self.texts.write()[index]);
-                }
-                Some(text) => bail!(
-                    Code::BAD_VALUE,
-                    "Enumeration value '{text}' for field '{name}' is not a valid value."
-                ),
-                None => return Err(bad_type(name)),
-            },
-            List(_, known) => match value.as_str() {
-                Some(text) => self.texts.write()[index] = listed(name, text, known)?,
-                None => return Err(bad_type(name)),
-            },
-            Bool(_) | Special => return Err(bad_type(name)),
+            }
+            Checked::Text(text) => self.texts.write()[index] = text,
+            // The log has it.
+            Checked::Verbosity(_) => {}
         }
-        Ok(())
     }
 
     /// The value of an int parameter. The name must be one of the table: a test checks the names in the sources.
@@ -396,11 +356,6 @@ pub(crate) fn is_default(kind: Kind, value: Value<'_>) -> bool {
     }
 }
 
-/// Returns true for NaN and infinities.
-fn is_endless(value: Value<'_>) -> bool {
-    number::as_f64(value).is_some_and(|n| !n.is_finite())
-}
-
 /// The values of a parameter, for a message.
 fn expected(kind: Kind) -> String {
     match kind {
@@ -412,8 +367,96 @@ fn expected(kind: Kind) -> String {
             format!("a number from {least} to {greatest}")
         }
         Double(_, least, _) => format!("a number of {least} or more"),
-        Text(_) | Word(..) | List(..) | Special => "text".to_owned(),
+        Text(_) => "text".to_owned(),
+        Word(_, known) => format!("one of {}", known.join(", ")),
+        List(_, known) => format!("one or more of {}, separated by commas", known.join(", ")),
+        Special => {
+            "a document (as text in a configuration file: '{query: {verbosity: 2}}')".to_owned()
+        }
     }
+}
+
+/// A value that a parameter may have.
+pub(crate) enum Checked {
+    /// An integer, a boolean, or the bits of a double.
+    Number(i64),
+    Text(String),
+    /// A document of verbosities.
+    Verbosity(DocBuf),
+}
+
+/// Checks a value, but does not store it.
+pub(crate) fn check(index: usize, value: Value<'_>) -> Result<Checked> {
+    let param = &PARAMETERS[index];
+    let name = param.name;
+    if param.effect == Kept && !is_default(param.kind, value) {
+        bail!(
+            Code::INVALID_OPTIONS,
+            "Parameter {name} is known but not honoured yet: it can only be set to its default"
+        );
+    }
+    let checked = match param.kind {
+        Bool(_) if matches!(value, Value::Bool(_)) || value.is_number() => {
+            Some(Checked::Number(i64::from(value.is_truthy())))
+        }
+        Int(_, least, greatest) => match integer(value)? {
+            Some(n) => Some(Checked::Number(within(name, n, least, greatest)?)),
+            None => None,
+        },
+        Double(_, least, greatest) => match number::as_f64(value) {
+            Some(n) => Some(Checked::Number(within(name, n, least, greatest)?.to_bits() as i64)),
+            None => None,
+        },
+        Text(_) => value.as_str().map(|text| Checked::Text(text.to_owned())),
+        Word(_, known) => match value.as_str() {
+            Some(text) if !known.contains(&text) => bail!(
+                Code::BAD_VALUE,
+                "Enumeration value '{text}' for field '{name}' is not a valid value. Expected {}",
+                expected(param.kind)
+            ),
+            text => text.map(|text| Checked::Text(text.to_owned())),
+        },
+        List(_, known) => match value.as_str() {
+            Some(text) => Some(Checked::Text(listed(name, text, known)?)),
+            None => None,
+        },
+        Special => match (name, value) {
+            ("logComponentVerbosity", Value::Doc(spec)) => {
+                set_verbosity(None, "", spec)?;
+                Some(Checked::Verbosity(DocBuf::from_doc(spec)))
+            }
+            _ => None,
+        },
+        Bool(_) => None,
+    };
+    checked.ok_or_else(|| bad_type(param))
+}
+
+/// A number without its fraction, as in MongoDB; `None` for other types.
+fn integer(value: Value<'_>) -> Result<Option<i64>> {
+    match number::as_f64(value) {
+        Some(n) if !n.is_finite() => {
+            bail!(Code::BAD_VALUE, "Unable to coerce NaN/Inf to integral type")
+        }
+        _ => Ok(truncate(value)),
+    }
+}
+
+fn within<N: PartialOrd + Display>(name: &str, n: N, least: N, greatest: N) -> Result<N> {
+    if n > greatest {
+        bail!(
+            Code::BAD_VALUE,
+            "Invalid value for parameter {name}: {n} is not less than or equal to {greatest}"
+        );
+    }
+    // NaN is not either.
+    if n >= least {
+        return Ok(n);
+    }
+    bail!(
+        Code::BAD_VALUE,
+        "Invalid value for parameter {name}: {n} is not greater than or equal to {least}"
+    )
 }
 
 /// Checks a comma-separated list of known names, and returns it without spaces.
@@ -430,8 +473,9 @@ fn listed(name: &str, text: &str, known: &[&str]) -> Result<String> {
     }
 }
 
-fn bad_type(name: &str) -> nagi_error::Error {
-    nagi_error::Error::new(Code::BAD_VALUE, format!("Failed to set parameter {name}: bad type"))
+fn bad_type(param: &Param) -> nagi_error::Error {
+    let (name, expected) = (param.name, expected(param.kind));
+    err!(Code::BAD_VALUE, "Failed to set parameter {name}: bad type; expected {expected}")
 }
 
 /// Applies `{verbosity: 1, storage: {verbosity: 2}, query: 1}`; without a log it is only checked.
@@ -513,6 +557,25 @@ mod tests {
         for bad in ["2", "{nothing: 1}", "{command: 'x'}", "{command: "] {
             assert!(set("logComponentVerbosity", bad).is_err(), "{bad}");
         }
+    }
+
+    #[test]
+    fn errors_tell_the_values() {
+        let set = |name: &str, value: &str| Parameters::new(&[(name.to_owned(), value.to_owned())]);
+        let algorithm = "storageEngineConcurrencyAdjustmentAlgorithm";
+        for (name, value, text) in [
+            (algorithm, "probing", "is not a valid value. Expected one of fixedConcurrent"),
+            ("storageEngineConcurrentReadTransactions", "7.5", "from 5 to 100000, not '7.5'"),
+            ("storageEngineConcurrentReadTransactions", "4", "4 is not greater than or equal to 5"),
+        ] {
+            let error = set(name, value).err().unwrap();
+            assert!(error.message().contains(text), "{}", error.message());
+        }
+        let other = other_parameter_name("wiredTigerConcurrentReadTransactions");
+        assert_eq!(other, Some("storageEngineConcurrentReadTransactions"));
+        assert_eq!(other_parameter_name("quiet"), None);
+        assert_eq!(similar_parameter("ttlMonitorEnable"), Some("ttlMonitorEnabled"));
+        assert_eq!(parameter_values("notablescan").as_deref(), Some("true or false"));
     }
 
     #[test]

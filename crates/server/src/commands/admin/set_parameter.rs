@@ -16,17 +16,19 @@ pub(in crate::commands) static SET_PARAMETER: Command = Command {
     ..Command::ROW
 };
 
-/// All names are checked before the first parameter is set, as in MongoDB. `was` is shown if there is only one.
+/// All names, and then all values, are checked before the first parameter is set. `was` is shown if there is only one.
 fn run(cx: &mut Context<'_>, req: &Request<'_>, out: &mut DocWriter<'_>) -> Result<()> {
     let settings = || req.body.iter().skip(1).filter(|e| !is_generic(e.name()));
     let params = &cx.server.settings.params;
     let mut rows = Vec::new();
     for setting in settings() {
         let Some(index) = params::find(setting.name()) else {
+            let meant = params::similar_parameter(setting.name());
             bail!(
                 Code::INVALID_OPTIONS,
-                "attempted to set unrecognized parameter [{}], use help:true to see options ",
-                setting.name()
+                "attempted to set unrecognized parameter [{}], use help:true to see options {}",
+                setting.name(),
+                meant.map(|meant| format!("(did you mean '{meant}'?)")).unwrap_or_default()
             );
         };
         params::check_run_time(index)?;
@@ -36,9 +38,12 @@ fn run(cx: &mut Context<'_>, req: &Request<'_>, out: &mut DocWriter<'_>) -> Resu
         bail!(Code::INVALID_OPTIONS, "no option found to set, use help:true to see options ");
     }
     let only = rows.len() == 1;
-    for (setting, index) in settings().zip(rows) {
+    let values =
+        settings().zip(&rows).map(|(setting, index)| params::check(*index, setting.value()));
+    let values = values.collect::<Result<Vec<_>>>()?;
+    for ((setting, index), value) in settings().zip(rows).zip(values) {
         let before = DocBuf::build(|w| params.write(cx.server, index, w));
-        params.set(cx.server, index, setting.value())?;
+        params.set(cx.server, index, value)?;
         if only {
             out.put("was", before.as_doc().first().map_or(Value::Missing, |e| e.value()));
         }
