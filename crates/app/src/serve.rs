@@ -19,7 +19,7 @@ use nagi_budget::Budget;
 use nagi_net::NetConfig;
 use nagi_proc::{Process, machine};
 use nagi_server::{Log, LogDestination, Server, ServerBuilder, ServerConfig, Stamp};
-use nagi_store::{Store, StoreOptions};
+use nagi_store::{Oplog, Store, StoreOptions};
 
 use crate::failure::{Failure, TERMINATING, exit, not_opened};
 use crate::options::{self, EngineKind, Options, Request};
@@ -169,6 +169,7 @@ fn serve_data(options: &Options, args: &[String], log: &Arc<Log>) -> Result<(), 
         record_cache_bytes,
         budget,
         zstd_level: options.compression.zstd_level.unwrap_or(StoreOptions::default().zstd_level),
+        change_log: options.replica_set.as_ref().map(|_| Arc::new(Oplog::default()) as _),
         ..StoreOptions::default()
     };
     let store = Store::open(engine, store_options).map_err(|error| Failure {
@@ -309,6 +310,7 @@ fn server_config(
         parsed_options: parsed_options(options),
         port: options.net.port,
         replica_set: options.replica_set.clone().map(|name| (name, own_host(options))),
+        oplog: options.oplog,
         connection_count_max,
         memory_limit_bytes: nagi_proc::memory_bytes(),
         authorization: options.authorization,

@@ -18,7 +18,7 @@ use crate::core::server::Server;
 use crate::logging::Log;
 use crate::metrics::Metrics;
 use crate::random::random_bytes;
-use crate::replica::ReplicaSet;
+use crate::replica::{OplogLimits, ReplicaSet};
 use crate::settings::params::Parameters;
 use crate::top::Top;
 
@@ -37,6 +37,7 @@ pub struct ServerConfig {
     pub port: u16,
     /// The name of the replica set that this server is a member of, and its `host:port` for a default configuration.
     pub replica_set: Option<(String, String)>,
+    pub oplog: OplogLimits,
     pub connection_count_max: i64,
     /// The memory that the process may use: of the machine, or the limit of the surrounding control groups.
     pub memory_limit_bytes: Option<u64>,
@@ -67,7 +68,7 @@ impl ServerBuilder {
             config.javascript.then(|| Engines::new(config.store.budget().clone(), ENGINES_MAX, 0));
         let replica = config
             .replica_set
-            .map(|(name, own_host)| ReplicaSet::open(config.store.clone(), name, own_host));
+            .map(|names| ReplicaSet::open(config.store.clone(), names, config.oplog));
         let server = Server {
             identity: Identity::new()?,
             clients: Clients::new(&params),

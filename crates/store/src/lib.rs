@@ -21,6 +21,7 @@ mod annotations;
 mod build;
 mod cache;
 mod catalog;
+mod change_log;
 mod clock;
 mod config_string;
 mod engine_error;
@@ -48,6 +49,7 @@ pub use catalog::{
     Arrivals, Catalog, CollMod, Collection, CollectionOptions, CollectionStats, CollectionVersion,
     CreatedIndexes, IndexSelector, Uuid, ValidationAction, ValidationLevel, ViewOptions,
 };
+pub use change_log::{NAMESPACE as OPLOG_NAMESPACE, Oplog, Trimmed};
 pub use config_string::{EngineConfig, TableConfig, engine_config, table_config};
 pub use index::{
     Geometry, Grid, Index, IndexKind, IndexSpec, KeyPart, KindFacts, PathField, hash_value,
@@ -63,7 +65,7 @@ pub use repair::validate::ValidateReport;
 pub use session_record::{SessionKey, SessionRecord};
 pub use spill::{NextEntry, Spill, SpillCursor, SpillFigures};
 pub use store::cache_partition::first_partition;
-pub use store::commit::{Change, ChangeLog, Client, Stamp, Statement, Written};
+pub use store::commit::{Change, ChangeLog, Client, Joins, Stamp, Statement, Written};
 pub use store::near_records::NearRecords;
 pub use store::reader::{
     IndexCursor, RECORDS_AT_ONCE, Reader, RecordCursor, SharedReader, Snapshot,

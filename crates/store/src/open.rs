@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use arc_swap::ArcSwap;
+use arc_swap::{ArcSwap, ArcSwapOption};
 use nagi_bson::oid::Generator;
 use nagi_error::{Code, Result, bail};
 use nagi_kv::sync::{Condvar, Mutex};
@@ -14,7 +14,7 @@ use crate::{
     build::Build,
     cache::Cache,
     catalog::{self},
-    clock,
+    change_log, clock,
     store::{
         Shared,
         cache_partition::CachePartition,
@@ -43,6 +43,7 @@ impl Store {
             open: OpenTransactions::default(),
             stamps: Stamps::default(),
             change_log: options.change_log,
+            log_shown: ArcSwapOption::new(change_log::shown_in(&loaded.catalog)),
             spills: Arc::default(),
             reclaimer: Reclaimer::new(Arc::clone(&engine)),
             engine,

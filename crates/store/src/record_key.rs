@@ -48,6 +48,8 @@ pub(crate) enum Layout {
     Numbers,
     /// For a clustered collection: key strings of the ids.
     Ids,
+    /// For the collection that shows the change log: stamps, as numbers.
+    Stamps,
 }
 
 /// A record's key in the engine. Inline for numbers and for usual ids.
@@ -212,12 +214,16 @@ impl Layout {
         match self {
             Layout::Numbers => number_at_end(key),
             Layout::Ids => RecordKey::Key(key.get(4..).unwrap_or_default()),
+            Layout::Stamps => {
+                let stamp = key.first_chunk().map_or(0, |stamp| i64::from_be_bytes(*stamp));
+                RecordKey::Id(stamp)
+            }
         }
     }
 
     /// Splits bytes from [`RecordKey::append_tail`] and the bytes before them.
     pub(crate) fn split_tail(self, bytes: &[u8]) -> Option<(&[u8], RecordKey<'_>)> {
-        if self == Layout::Numbers {
+        if self != Layout::Ids {
             let (rest, number) = bytes.split_last_chunk()?;
             return Some((rest, RecordKey::Id(number_of(*number))));
         }
@@ -235,7 +241,7 @@ impl Layout {
 
     /// Splits bytes from [`RecordKey::append_head`] and the bytes after them.
     pub(crate) fn split_head(self, bytes: &[u8]) -> Option<(RecordKey<'_>, &[u8])> {
-        if self == Layout::Numbers {
+        if self != Layout::Ids {
             let (number, rest) = bytes.split_first_chunk()?;
             return Some((RecordKey::Id(number_of(*number)), rest));
         }

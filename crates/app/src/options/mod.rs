@@ -149,6 +149,13 @@ impl Settings {
 
     /// Stores a parameter.
     fn set_parameter(&mut self, name: &str, value: &str) -> Result<(), String> {
+        if let Some((other, before)) = self.other_name(name).filter(|(_, before)| *before != value)
+        {
+            return Err(format!(
+                "Error: setParameter has two values for {name}, whose other name is {other}: '{before}' \
+                 and '{value}'"
+            ));
+        }
         match self.parameters.insert(name.to_owned(), value.to_owned()) {
             Some(before) if before != value => Err(format!(
                 "Error: setParameter has two values for {name}: '{before}' and '{value}'"
@@ -157,6 +164,13 @@ impl Settings {
         }
     }
 
+    /// The value that is set for the other name of a renamed parameter, with that name.
+    fn other_name(&self, name: &str) -> Option<(&'static str, &str)> {
+        let other = nagi_server::other_parameter_name(name)?;
+        Some((other, self.parameters.get(other)?))
+    }
+
+    /// Adds the settings of the configuration file that the command line does not have.
     fn add_missing(&mut self, other: Settings) {
         self.lines = other.lines;
         for (key, value) in other.values {
@@ -173,7 +187,9 @@ impl Settings {
             if self.parameters.get(&name).is_some_and(|set| *set != value) {
                 self.lines.remove(&format!("setParameter.{name}"));
             }
-            self.parameters.entry(name).or_insert(value);
+            if self.other_name(&name).is_none() {
+                self.parameters.entry(name).or_insert(value);
+            }
         }
     }
 
@@ -363,6 +379,21 @@ mod tests {
             (&["--journal", "--nojournal"], "Can't specify both --journal and --nojournal"),
             (&["--port", "1", "--port", "2"], "(--port) has two values: '1' and '2'"),
             (&["--setParameter", "a=1", "--setParameter", "a=2"], "two values for a: '1' and '2'"),
+            (
+                &[
+                    "--setParameter",
+                    "wiredTigerConcurrentReadTransactions=10",
+                    "--setParameter",
+                    "storageEngineConcurrentReadTransactions=20",
+                ],
+                "whose other name is wiredTigerConcurrentReadTransactions: '10' and '20'",
+            ),
+            (&["--setParameter", "quiet = true"], "there is a blank before '=' after 'quiet'"),
+            (
+                &["--storageEngineConcurrentReadTransactions=4"],
+                "; storageEngineConcurrentReadTransactions is a server parameter: use --setParameter \
+                 storageEngineConcurrentReadTransactions=VALUE",
+            ),
             (&["--networkMessageCompressors", "lz4"], "'lz4' (there are: snappy, zstd, zlib"),
             (&["--networkMessageCompressors", "snappy,disabled"], "'disabled' (there are"),
             (&["--timeZoneInfo", "/no/such"], "timeZoneInfo: /no/such: No such file"),
@@ -388,7 +419,6 @@ mod tests {
             (&["--wiredTigerDirectoryForIndexes"], "Indexes lie in table files"),
             (&["--directoryperdb"], "All databases share the files"),
             (&["--nojournal"], "Writes are always journaled"),
-            (&["--oplogSize", "128"], "This server keeps no oplog"),
         ] {
             let notes = options(args).unwrap().notes;
             assert_eq!(notes.len(), 1, "{args:?}");
@@ -527,12 +557,38 @@ mod tests {
                 "the value of systemLog.path is a section (line 2 of the configuration file); accepted is text",
             ),
             ("setParameter:\n  a: [1]\n", "the value of setParameter.a is a list"),
+            (
+                "setParameter:\n  wiredTigerConcurrentReadTransactions:\n",
+                "is empty (line 2 of the configuration file); accepted is an integer from 5 to 100000",
+            ),
+            (
+                "storage:\n  ttlMonitorSleepSecs: 5\n",
+                "(line 2 of the configuration file); ttlMonitorSleepSecs is a server parameter: write it below \
+                 setParameter:, as 'ttlMonitorSleepSecs: VALUE'",
+            ),
+            ("ttlMonitorSleepSecs: 5\n", "server parameter: write it below setParameter:"),
+            (
+                "port=1\nttlMonitorSleepSecs=5\n",
+                "; ttlMonitorSleepSecs is a server parameter: write setParameter = ttlMonitorSleepSecs=VALUE",
+            ),
             ("net: {port: x}\n", "bad value 'x'"),
             ("a: [\n", "Error parsing YAML config file"),
         ] {
             let error = file(text).unwrap_err();
             assert!(error.contains(reason), "{error}");
         }
+    }
+
+    #[test]
+    fn a_flag_takes_precedence_over_the_other_name_in_the_file() {
+        let one = |name: &str, value: &str| {
+            let mut settings = Settings::default();
+            settings.set_parameter(name, value).map(|()| settings).unwrap()
+        };
+        let mut settings = one("wiredTigerConcurrentReadTransactions", "10");
+        settings.add_missing(one("storageEngineConcurrentReadTransactions", "20"));
+        let values: Vec<_> = settings.parameters.values().collect();
+        assert_eq!(values, ["10"]);
     }
 
     #[test]

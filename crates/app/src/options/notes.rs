@@ -12,8 +12,6 @@ pub(super) const INDEX_DIRECTORIES: &str = "\
 pub(super) const PREFIXES: &str = "\
      Index keys are always stored as the difference from the key before; prefix compression cannot be \
      turned off";
-pub(super) const OPLOG: &str = "This server keeps no oplog: a replica set has one member, so \
-     nothing reads it, and no disk space is reserved for it";
 
 /// The reasons why options are refused, by the prefix of their keys. The longest matching prefix applies.
 #[rustfmt::skip]

@@ -248,7 +248,7 @@ pub(super) static TABLE: &[Row] = &[
     yes("processManagement.timeZoneInfo", "timeZoneInfo", Text),
     switch("repair", "repair", "true"),
     only("replication.enableMajorityReadConcern", "enableMajorityReadConcern", Bool, TRUE),
-    instead("replication.oplogSizeMB", "oplogSize", Int(1, 1 << 40), &[], notes::OPLOG),
+    yes("replication.oplogSizeMB", "oplogSize", Int(1, 1 << 40)),
     no("replication.replSet", ""),
     yes("replication.replSetName", "replSet", Text),
     Row {
@@ -303,10 +303,7 @@ pub(super) static TABLE: &[Row] = &[
     only_switch("storage.mmapv1.quota.enforced", "quota", "true", Bool, FALSE),
     no("storage.mmapv1.quota.maxFilesPerDB", "quotaFiles"),
     switch("storage.mmapv1.smallFiles", "smallfiles", "true"),
-    instead(
-        "storage.oplogMinRetentionHours", "oplogMinRetentionHours",
-        Float(0.0, 1e9), &["0"], notes::OPLOG,
-    ),
+    yes("storage.oplogMinRetentionHours", "oplogMinRetentionHours", Float(0.0, 1e9)),
     yes("storage.syncPeriodSecs", "syncdelay", Int(1, 86_400)),
     yes(
         "storage.wiredTiger.collectionConfig.blockCompressor", "wiredTigerCollectionBlockCompressor",

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::path::PathBuf;
 
 use nagi_net::NetConfig;
-use nagi_server::{LogDestination, LogRotate, SYSLOG_FACILITIES};
+use nagi_server::{LogDestination, LogRotate, OplogLimits, SYSLOG_FACILITIES};
 
 use super::{Compression, Settings, cache, compression};
 
@@ -101,6 +101,7 @@ pub(crate) struct Options {
     pub(crate) connection_count_max: i64,
     /// The name of the replica set that the server is a member of.
     pub(crate) replica_set: Option<String>,
+    pub(crate) oplog: OplogLimits,
     /// Clients must log in, and need privileges.
     pub(crate) authorization: bool,
     /// Requests may run JavaScript.
@@ -178,6 +179,7 @@ pub(super) fn from_settings(settings: &Settings) -> Result<Options, String> {
         compression,
         connection_count_max: number("net.maxIncomingConnections").unwrap_or(CONNECTIONS_MAX),
         replica_set: replica_set(settings)?,
+        oplog: oplog(settings),
         authorization: authorization(settings)?,
         javascript: settings.get("security.javascriptEnabled") != Some("false"),
         key_file: settings.get("security.keyFile").map(PathBuf::from),
@@ -202,6 +204,23 @@ pub(super) fn from_settings(settings: &Settings) -> Result<Options, String> {
         parsed,
     })
 }
+
+/// The limits of the oplog. MongoDB takes 5 % of the free disk space unless told otherwise.
+fn oplog(settings: &Settings) -> OplogLimits {
+    let default = OplogLimits::default();
+    let megabytes = settings.get("replication.oplogSizeMB").and_then(|n| n.parse::<i64>().ok());
+    let hours = settings.get("storage.oplogMinRetentionHours").and_then(|n| n.parse().ok());
+    let path = settings.get("storage.dbPath").unwrap_or(DB_PATH);
+    let free = rustix::fs::statvfs(path).map(|disk| disk.f_bavail.saturating_mul(disk.f_frsize));
+    let part = i64::try_from(free.unwrap_or(0) / 20).unwrap_or(i64::MAX);
+    OplogLimits {
+        bytes_max: megabytes.map_or(part.clamp(default.bytes_max, OPLOG_BYTES_MAX), |mb| mb << 20),
+        hours_min: hours.unwrap_or(default.hours_min),
+    }
+}
+
+/// The greatest size that is chosen for an oplog.
+const OPLOG_BYTES_MAX: i64 = 50 << 30;
 
 /// The maximum length of a replica set's name.
 const SET_NAME_BYTES_MAX: usize = 128;

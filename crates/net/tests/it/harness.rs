@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use nagi_bson::{Doc, DocBuf, Value, doc};
 use nagi_net::{Listeners, NetConfig};
-use nagi_server::{Log, LogDestination, Server, ServerBuilder, ServerConfig};
+use nagi_server::{Log, LogDestination, OplogLimits, Server, ServerBuilder, ServerConfig};
 use nagi_store::{Store, StoreOptions};
 
 pub(crate) struct Running {
@@ -29,6 +29,7 @@ pub(crate) fn start(name: &str, most: i64, change: impl FnOnce(&mut NetConfig)) 
         parsed_options: DocBuf::new(),
         port: 0,
         replica_set: None,
+        oplog: OplogLimits::default(),
         authorization: false,
         javascript: true,
         memory_limit_bytes: None,

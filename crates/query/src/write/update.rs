@@ -192,7 +192,11 @@ pub(super) fn edit(
     let modified = applied == Applied::Modified;
     if modified {
         run.env.changing(new.len())?;
-        txn.update(&run.collection, id, doc, Doc::trusted(new))?;
+        let new = Doc::trusted(new);
+        match update.is_replacement() {
+            true => txn.replace(&run.collection, id, doc, new)?,
+            false => txn.update(&run.collection, id, doc, new)?,
+        }
     }
     Ok(modified)
 }

@@ -137,6 +137,7 @@ pub(crate) static COMMANDS: &[&Command] = &[
     &replicate::REPL_SET_GET_STATUS,
     &replicate::REPL_SET_INITIATE,
     &replicate::REPL_SET_RECONFIG,
+    &replicate::REPL_SET_RESIZE_OPLOG,
     &replicate::REPL_SET_STEP_DOWN,
     &legacy::RESET_ERROR,
     &users::REVOKE_PRIVILEGES_FROM_ROLE,

@@ -15,6 +15,12 @@ use crate::op::{ClientMetadata, Op};
 use crate::session::SessionId;
 use crate::{auth::sasl::Conversation, core::login::Login, names::UserName};
 
+/// SHA-256 of nothing.
+const NO_USER: [u8; 32] = [
+    0xE3, 0xB0, 0xC4, 0x42, 0x98, 0xFC, 0x1C, 0x14, 0x9A, 0xFB, 0xF4, 0xC8, 0x99, 0x6F, 0xB9, 0x24,
+    0x27, 0xAE, 0x41, 0xE4, 0x64, 0x9B, 0x93, 0x4C, 0xA4, 0x95, 0x99, 0x1B, 0x78, 0x52, 0xB8, 0x55,
+];
+
 /// The client's end of a connection.
 #[derive(Debug, Clone)]
 pub struct Peer {
@@ -179,6 +185,14 @@ impl Connection {
     pub(crate) fn user(&self) -> Option<&UserName> {
         let enabled = self.server.auth.is_enabled();
         self.login.as_ref().filter(|_| enabled).map(|login| &login.user.name)
+    }
+
+    /// The digest of the user in the session ids of the oplog: SHA-256 of `user@db`, or of nothing.
+    pub(crate) fn user_digest(&self) -> [u8; 32] {
+        match &self.login {
+            Some(login) if self.server.auth.is_enabled() => login.digest,
+            _ => NO_USER,
+        }
     }
 
     /// Records a use of a session. A connection that uses the same session repeatedly records it only once a second,

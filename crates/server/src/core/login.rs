@@ -5,6 +5,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use nagi_error::{Code, Error, Result};
+use sha2::{Digest, Sha256};
 
 use crate::auth::sasl::{Answer, Conversation};
 use crate::auth::users::User;
@@ -20,6 +21,15 @@ pub(crate) struct Login {
     pub(crate) user: Arc<User>,
     /// The generation of users and roles in which `user` was resolved.
     pub(crate) generation: u64,
+    /// SHA-256 of `user@db`.
+    pub(crate) digest: [u8; 32],
+}
+
+impl Login {
+    fn new(user: Arc<User>, generation: u64) -> Login {
+        let digest = Sha256::digest(user.name.to_string().as_bytes()).into();
+        Login { user, generation, digest }
+    }
 }
 
 /// The same error for every failed login, so that it does not tell which credential is wrong.
@@ -124,7 +134,7 @@ fn log_in(connection: &mut Connection, conversation: &Conversation) -> Result<()
     }
     server.auth.logins.succeed(conversation.mechanism, conversation.speculative);
     connection.op.set_user(Some(name.clone()));
-    connection.login = Some(Login { user, generation });
+    connection.login = Some(Login::new(user, generation));
     if !server.is_quiet() {
         log::info!(target: "ACCESS", id = 5_286_306, client = connection.peer.address.as_str(),
             isSpeculative = conversation.speculative, mechanism = conversation.mechanism.name(),
@@ -169,6 +179,6 @@ pub(crate) fn refresh(server: &Server, connection: &mut Connection) -> Result<()
             "Removed deleted user from session cache of user information");
         connection.op.set_user(None);
     }
-    connection.login = newest.map(|user| Login { user, generation });
+    connection.login = newest.map(|user| Login::new(user, generation));
     Ok(())
 }

@@ -11,10 +11,11 @@
 //! Each transition to primary increments the term, and the election id with it. The step back from secondary to primary
 //! is a background job that polls [`ReplicaSet::is_to_step_up`].
 //!
-//! There are no other members and no oplog.
+//! There are no other members. The oplog is the change log of the store (`nagi_store::Oplog`).
 
 mod clock;
 mod config;
+mod oplog;
 mod reach;
 
 use std::sync::Arc;
@@ -27,6 +28,8 @@ use parking_lot::{Mutex, RwLock};
 
 pub(crate) use clock::ClusterClock;
 use config::Config;
+pub use oplog::OplogLimits;
+use oplog::Retention;
 pub(crate) use reach::Asks;
 
 use crate::clock::wall_ms;
@@ -50,6 +53,7 @@ pub(crate) struct ReplicaSet {
     /// Serializes changes of the configuration and of the term.
     changing: Mutex<()>,
     pub(crate) clock: ClusterClock,
+    pub(crate) oplog: Retention,
 }
 
 /// A member with its configuration; immutable, replaced as a whole.
@@ -84,7 +88,11 @@ pub(crate) enum Role {
 
 impl ReplicaSet {
     /// Reads the configuration stored by an earlier start. Code 93 if it belongs to another set.
-    pub(crate) fn open(store: Arc<Store>, name: String, own_host: String) -> Result<ReplicaSet> {
+    pub(crate) fn open(
+        store: Arc<Store>,
+        (name, own_host): (String, String),
+        oplog: OplogLimits,
+    ) -> Result<ReplicaSet> {
         let clock = ClusterClock::new(Arc::clone(&store));
         let set = ReplicaSet {
             name,
@@ -95,6 +103,7 @@ impl ReplicaSet {
             stepped_down_until_ms: AtomicI64::new(0),
             changing: Mutex::new(()),
             clock,
+            oplog: Retention::new(oplog),
         };
         // Earlier versions stored a time that was ahead of the wall clock.
         if let Some(kept) = read_one(&set.store, CLOCK_NAMESPACE)?
@@ -191,6 +200,7 @@ impl ReplicaSet {
         config::check_values(given)?;
         write_one(&self.store, CONFIG_NAMESPACE, config.doc.as_doc())?;
         self.elect(config)?;
+        self.store.append_note(doc! { "msg": "initiating set" }.as_doc())?;
         log::info!(target: "REPL", id = 21331, setName = self.name.as_str();
             "Transition to primary complete; database writes are now permitted");
         Ok(())
@@ -236,6 +246,14 @@ impl ReplicaSet {
         Ok(())
     }
 
+    /// Runs `replSetResizeOplog`.
+    pub(crate) fn resize_oplog(&self, bytes_max: i64) -> Result<()> {
+        match self.store.has_change_log() {
+            true => self.store.show_change_log(bytes_max).map(drop),
+            false => Ok(()),
+        }
+    }
+
     /// Runs `replSetStepDown` with `force`: the server is a secondary for `seconds`.
     pub(crate) fn step_down(&self, seconds: i64) -> Result<()> {
         self.initialized()?;
@@ -269,6 +287,12 @@ impl ReplicaSet {
         let term = last + 1;
         let vote = doc! { "_id": "lastVote", "term": term, "candidateIndex": 0_i64 };
         let elected = write_one(&self.store, ELECTION_NAMESPACE, vote.as_doc())?;
+        self.store.begin_term(term);
+        if self.store.has_change_log() && self.store.shown_change_log().is_none() {
+            self.store.show_change_log(self.oplog.bytes_max)?;
+        }
+        let note = doc! { "msg": "new primary" };
+        self.store.append_note(note.as_doc())?;
         self.publish(config, term, (wall_ms(), elected.0));
         Ok(())
     }
@@ -353,7 +377,8 @@ mod tests {
 
     fn open(engine: &Arc<Memory>, name: &str) -> Result<ReplicaSet> {
         let store = Store::open(engine.clone(), StoreOptions::default()).unwrap();
-        ReplicaSet::open(store, name.to_owned(), "localhost:27017".to_owned())
+        let names = (name.to_owned(), "localhost:27017".to_owned());
+        ReplicaSet::open(store, names, OplogLimits::default())
     }
 
     #[test]

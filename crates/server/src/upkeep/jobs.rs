@@ -25,6 +25,7 @@ pub(crate) fn spawn(server: &Arc<Server>) {
     start(server, "autoCompact", crate::upkeep::compaction::pass);
     if server.replica.is_some() {
         start(server, "transactionReaper", reap_transactions);
+        start(server, "OplogTruncaterThread", trim_oplog);
     }
 }
 
@@ -96,6 +97,26 @@ fn reap_transactions(server: &Arc<Server>) -> Duration {
             log::warn!(target: "CONTROL", id = 20711, error = error.message();
                 "Failed to reap transaction table");
         }
+    }
+    Duration::from_secs(1)
+}
+
+/// Removes the oldest entries of the oplog beyond its size. Returns soon if there are more.
+fn trim_oplog(server: &Arc<Server>) -> Duration {
+    let Some(replica) = &server.replica else { return Duration::from_secs(60) };
+    let go_on = &mut || match server.is_stopping() {
+        true => Err(interruption(Code::INTERRUPTED_AT_SHUTDOWN)),
+        false => Ok(()),
+    };
+    match server.store.trim_change_log(replica.oplog.kept_since(), go_on) {
+        Ok(None) => {}
+        Ok(Some(trimmed)) => {
+            log::debug!(target: "STORAGE", id = 7_421_700, documents = trimmed.documents,
+                bytes = trimmed.bytes; "Truncated the oplog");
+            return Duration::from_millis(100);
+        }
+        Err(error) => log::warn!(target: "STORAGE", id = 5_296_101, error = error.message();
+            "Cannot truncate the oplog; the next pass tries it again"),
     }
     Duration::from_secs(1)
 }

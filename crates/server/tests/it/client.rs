@@ -4,9 +4,10 @@ use std::sync::Arc;
 
 use nagi_bson::{Doc, DocBuf, Value, json};
 use nagi_server::{
-    Connection, Log, LogDestination, Outcome, Peer, Server, ServerBuilder, ServerConfig,
+    Connection, Log, LogDestination, OplogLimits, Outcome, Peer, Server, ServerBuilder,
+    ServerConfig,
 };
-use nagi_store::{Store, StoreOptions};
+use nagi_store::{Oplog, Store, StoreOptions};
 
 /// A server on the memory engine with test commands enabled.
 pub(crate) fn server() -> Arc<Server> {
@@ -48,8 +49,9 @@ fn server_made(
     authorization: bool,
     javascript: bool,
 ) -> Arc<Server> {
+    let change_log = set.map(|_| Arc::new(Oplog::default()) as _);
     server_over(
-        Store::open(engine, StoreOptions::default()).unwrap(),
+        Store::open(engine, StoreOptions { change_log, ..StoreOptions::default() }).unwrap(),
         set,
         authorization,
         javascript,
@@ -78,6 +80,7 @@ pub(crate) fn server_over(
         parsed_options: DocBuf::new(),
         port: 27017,
         replica_set: set.map(|name| (name.to_owned(), "localhost:27017".to_owned())),
+        oplog: OplogLimits::default(),
         memory_limit_bytes: None,
         connection_count_max: 100,
         authorization,

@@ -91,6 +91,7 @@ impl Store {
             bail!(Code::NAMESPACE_NOT_FOUND, "Source collection {from} does not exist");
         };
         source.refuse_while_building()?;
+        let mut replaced = None;
         if let Some(target) = ddl.collection(to) {
             if !how.drop_target {
                 bail!(Code::NAMESPACE_EXISTS, "target namespace exists");
@@ -99,14 +100,15 @@ impl Store {
                 bail!(Code::NAMESPACE_EXISTS, "a view already exists with that name: {to}");
             }
             target.refuse_while_building()?;
-            ddl.remove(&target)?;
+            ddl.replace(&target)?;
+            replaced = Some(target.uuid);
         }
         let mut renamed = source.with_indexes(source.indexes.to_vec());
         renamed.namespace = to.clone();
         if !how.stay_temp {
             renamed.options.set_temporary(false);
         }
-        ddl.put(renamed)?;
+        ddl.put_over(renamed, replaced)?;
         ddl.finish()?;
         log::info!(target: "COMMAND", id = 20319, fromName = from.as_str(),
             toName = to.as_str(); "renameCollection");

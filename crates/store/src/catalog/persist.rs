@@ -29,6 +29,8 @@ const OLDER: &[u32] = &[1, 2];
 
 /// The value of `layout` for a collection whose record keys are its ids.
 pub(crate) const LAYOUT_IDS: i64 = 2;
+/// The same for the collection that shows the change log.
+const LAYOUT_STAMPS: i64 = 3;
 
 /// The catalog found at start.
 pub(crate) struct Loaded {
@@ -222,6 +224,7 @@ fn load_layout(doc: Doc<'_>, options: &CollectionOptions) -> Result<Layout> {
         {
             Ok(Layout::Ids)
         }
+        layout if number::truncate_to_i64(layout) == Some(LAYOUT_STAMPS) => Ok(Layout::Stamps),
         _ => Err(corrupt()),
     }
 }
@@ -269,8 +272,10 @@ impl CollectionVersion {
             if self.space != Space::Records {
                 w.put("space", self.space as i32);
             }
-            if self.layout == Layout::Ids {
-                w.put("layout", LAYOUT_IDS as i32);
+            match self.layout {
+                Layout::Numbers => {}
+                Layout::Ids => w.put("layout", LAYOUT_IDS as i32),
+                Layout::Stamps => w.put("layout", LAYOUT_STAMPS as i32),
             }
             w.array("indexes", |w| {
                 for index in &self.indexes {

@@ -23,11 +23,15 @@ use crate::catalog::{
 use crate::{
     Index, IndexSpec, Namespace, Store,
     annotations::Annotations,
+    change_log,
     engine_error::engine,
     ident::{CatalogKey, Ident},
     index::{Bulk, Multikey},
     record_key::Layout,
-    store::{commit::Change, reclaim::Job},
+    store::{
+        commit::change::{Change, Logged},
+        reclaim::Job,
+    },
 };
 
 /// State that only the holder of the DDL lock uses.
@@ -47,6 +51,7 @@ pub(crate) struct Ddl<'s> {
     dropped: Vec<(Space, Ident)>,
     /// Builds of the dropped indexes.
     builds: Vec<Arc<Bulk>>,
+    logged: Logged,
 }
 
 impl<'s> Ddl<'s> {
@@ -56,7 +61,8 @@ impl<'s> Ddl<'s> {
         let catalog = Catalog::clone(&store.catalog.load());
         let (replaced, published) = (Vec::new(), Vec::new());
         let (dropped, builds) = (Vec::new(), Vec::new());
-        Ok(Ddl { store, state, txn, catalog, replaced, published, dropped, builds })
+        let logged = Logged::default();
+        Ok(Ddl { store, state, txn, catalog, replaced, published, dropped, builds, logged })
     }
 
     pub(crate) fn collection(&self, namespace: &Namespace) -> Option<Arc<Collection>> {
@@ -74,27 +80,42 @@ impl<'s> Ddl<'s> {
 
     /// Stores a new collection, or a new version of one.
     pub(crate) fn put(&mut self, collection: CollectionVersion) -> Result<Arc<Collection>> {
+        self.put_over(collection, None)
+    }
+
+    /// The same for a renamed collection that replaces `target`.
+    pub(crate) fn put_over(
+        &mut self,
+        collection: CollectionVersion,
+        target: Option<Uuid>,
+    ) -> Result<Arc<Collection>> {
         let key = collection.ident.catalog_key(CatalogKey::Collection);
         let doc = collection.to_entry()?;
         self.txn.put(Space::Catalog, &key, doc.as_bytes()).map_err(engine)?;
         let collection = Collection::new(collection);
         let older = self.catalog.names.put(&collection);
-        self.change(older.as_deref(), Some(&collection))?;
+        let (before, after) = (older.as_deref(), Some(&*collection));
+        self.change(&Change::Catalog { before, after, target })?;
         self.replaced.extend(older);
         self.published.push(Arc::clone(&collection));
         Ok(collection)
     }
 
     /// The hook for catalog changes, see `change`.
-    fn change(&mut self, before: Option<&Collection>, after: Option<&Collection>) -> Result<()> {
-        self.store.log_change(&mut *self.txn, &Change::Catalog { before, after })
+    fn change(&mut self, change: &Change<'_>) -> Result<()> {
+        self.store.log_change(&mut *self.txn, change, &mut self.logged)
     }
 
     /// Removes a collection with its records, counters and indexes.
     pub(crate) fn remove(&mut self, collection: &Arc<Collection>) -> Result<()> {
+        self.change(&Change::Catalog { before: Some(collection), after: None, target: None })?;
+        self.replace(collection)
+    }
+
+    /// The same for a collection that a renamed one replaces, which is logged as a part of the renaming.
+    pub(crate) fn replace(&mut self, collection: &Arc<Collection>) -> Result<()> {
         let key = collection.ident.catalog_key(CatalogKey::Collection);
         self.txn.delete(Space::Catalog, &key).map_err(engine)?;
-        self.change(Some(collection), None)?;
         if !collection.is_view() {
             self.drop_range(collection.space, collection.ident)?;
             for index in &collection.indexes {
@@ -135,7 +156,8 @@ impl<'s> Ddl<'s> {
 
     /// Like `finish`, with the durability that the change needs. A drop must be on disk before the files of the
     /// dropped objects are removed.
-    pub(crate) fn finish_with(self, durability: Durability) -> Result<()> {
+    pub(crate) fn finish_with(mut self, durability: Durability) -> Result<()> {
+        self.store.count_logged(&mut *self.txn, &self.logged)?;
         let publishing = self.store.stamps.publish();
         let stamp = self.store.commit(self.txn, Durability::Buffered)?;
         for old in &self.replaced {
@@ -154,6 +176,7 @@ impl<'s> Ddl<'s> {
         drop(publishing);
         point();
         self.replaced.iter().for_each(|old| old.state.arrivals.announce());
+        self.store.logged(&self.logged);
         drop(self.state);
         // The sync runs without the publication lock: readers wait for that lock, and a sync may take long.
         let synced = match durability {
@@ -255,6 +278,7 @@ impl Store {
         if all.is_empty() {
             return Ok(false);
         }
+        ddl.change(&Change::DatabaseDropped(database))?;
         ddl.finish()?;
         log::info!(target: "COMMAND", id = 20336, db = database; "dropDatabase");
         Ok(true)
@@ -322,6 +346,35 @@ pub(crate) fn create(
 ) -> Result<Arc<Collection>> {
     let collection = made(ddl, namespace, options, space)?;
     ddl.put(collection)
+}
+
+impl Store {
+    /// Creates the collection that shows the change log, or sets its size if there is one. `bytes_max`: the size that
+    /// it lists.
+    pub fn show_change_log(&self, bytes_max: i64) -> Result<Arc<Collection>> {
+        let namespace = Namespace::parse(change_log::NAMESPACE)?;
+        let given = nagi_bson::doc! { "capped": true, "size": bytes_max };
+        let options = CollectionOptions::parse(given.as_doc(), &namespace)?;
+        let mut ddl = Ddl::begin(self)?;
+        let version = match ddl.collection(&namespace) {
+            Some(shown) if shown.layout == Layout::Stamps => {
+                if shown.options.size_bytes_max == options.size_bytes_max {
+                    return Ok(shown);
+                }
+                CollectionVersion { options, ..shown.with_indexes(Vec::new()) }
+            }
+            other => {
+                // An ordinary collection of the time when the server was not a member of a replica set.
+                other.map_or(Ok(()), |other| ddl.remove(&other))?;
+                let version = made(&mut ddl, &namespace, options, None)?;
+                CollectionVersion { indexes: Box::default(), layout: Layout::Stamps, ..version }
+            }
+        };
+        let shown = ddl.put(version)?;
+        ddl.finish()?;
+        self.log_shown.store(Some(Arc::clone(&shown)));
+        Ok(shown)
+    }
 }
 
 /// A new collection with its `_id` index and newly allocated idents.

@@ -68,7 +68,7 @@ pub(crate) mod txn;
 pub(crate) mod written;
 use std::sync::Arc;
 
-use arc_swap::ArcSwap;
+use arc_swap::{ArcSwap, ArcSwapOption};
 use nagi_bson::{Doc, Value, oid::Generator};
 use nagi_budget::Budget;
 use nagi_error::Result;
@@ -163,6 +163,8 @@ pub struct Shared {
     pub(crate) open: OpenTransactions,
     pub(crate) stamps: Stamps,
     pub(crate) change_log: Option<Arc<dyn ChangeLog>>,
+    /// The collection that shows the log, if there is one.
+    pub(crate) log_shown: ArcSwapOption<Collection>,
     /// Totals of the sorts and groups that spill to disk.
     pub(crate) spills: Arc<crate::spill::Totals>,
 }

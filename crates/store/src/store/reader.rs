@@ -12,6 +12,7 @@ use nagi_kv::{Cursor, Read};
 
 use crate::{
     Collection, Index,
+    change_log::{LogReader, first_of},
     engine_error::engine,
     ident::Ident,
     index, keystring,
@@ -101,9 +102,26 @@ impl<'r> Reader<'r> {
     where
         'r: 'b,
     {
+        if collection.layout == Layout::Stamps {
+            return self.logged(collection, id, buf);
+        }
         let key = id.stored(collection.ident);
         let found = self.read.get(collection.space, &key, &mut buf.value).map_err(engine)?;
         found.map(|value| record::decode(value, &mut buf.doc)).transpose()
+    }
+
+    /// The document of the change log at a stamp.
+    fn logged<'b>(
+        &self,
+        collection: &Collection,
+        id: RecordKey<'_>,
+        buf: &'b mut RecordBuf,
+    ) -> Result<Option<Doc<'b>>> {
+        let Some(stamp) = id.number().map(|number| number as u64) else { return Ok(None) };
+        let mut log = LogReader::open(self.read, true, first_of(collection))?;
+        log.resume_after(stamp.saturating_sub(1));
+        let found = log.advance(&mut buf.doc)? && log.stamp == stamp;
+        Ok(found.then(|| Doc::trusted(&buf.doc)))
     }
 
     /// Reads many records with few engine calls. `visit` receives the position of each id and its document, if it
@@ -116,6 +134,12 @@ impl<'r> Reader<'r> {
         buf: &mut RecordBuf,
         visit: &mut dyn FnMut(usize, Option<Doc<'_>>),
     ) -> Result<()> {
+        if collection.layout == Layout::Stamps {
+            for (at, id) in ids.iter().enumerate() {
+                visit(at, self.logged(collection, id.key(), buf)?);
+            }
+            return Ok(());
+        }
         for (part, ids) in ids.chunks(RECORDS_AT_ONCE).enumerate() {
             let keys: [_; RECORDS_AT_ONCE] = std::array::from_fn(|at| {
                 let none = StorageKey::Number([0; 12]);
@@ -182,8 +206,14 @@ impl<'r> Reader<'r> {
         let (ident, layout) = (collection.ident, collection.layout);
         let cursor = self.read.cursor(collection.space, &ident.bytes(), &ident.end());
         let cursor = cursor.map_err(engine)?;
+        let log = match layout {
+            Layout::Stamps => {
+                Some(Box::new(LogReader::open(self.read, forward, first_of(collection))?))
+            }
+            _ => None,
+        };
         let (next, unpacked) = (Next::First, Vec::new());
-        Ok(RecordCursor { cursor, ident, layout, forward, next, packed: false, unpacked })
+        Ok(RecordCursor { cursor, ident, layout, forward, next, packed: false, unpacked, log })
     }
 
     /// A cursor over the index keys in `[start, end)`, both key strings; an empty `end` means the end of the index.
@@ -241,11 +271,17 @@ pub struct RecordCursor {
     /// The current record is in `unpacked`.
     packed: bool,
     unpacked: Vec<u8>,
+    /// Reads the change log instead of records.
+    log: Option<Box<LogReader>>,
 }
 
 impl RecordCursor {
     /// Moves to the next record; returns false at the end, and in every later call.
     pub fn advance(&mut self) -> Result<bool> {
+        if let Some(log) = &mut self.log {
+            self.packed = true;
+            return log.advance(&mut self.unpacked);
+        }
         let moved = match (&self.next, self.forward) {
             (Next::Step, true) => self.cursor.next(),
             (Next::Step, false) => self.cursor.prev(),
@@ -273,17 +309,26 @@ impl RecordCursor {
 
     /// Places the cursor so that the next `advance` moves to the first record after `id` in the cursor's direction.
     pub fn resume_after(&mut self, id: RecordKey<'_>) {
-        self.next = Next::To(id.to_id());
+        match (&mut self.log, id.number()) {
+            (Some(log), Some(stamp)) => log.resume_after(stamp as u64),
+            _ => self.next = Next::To(id.to_id()),
+        }
     }
 
     /// Makes the next `advance` move to the first record.
     pub(crate) fn begin_again(&mut self) {
-        self.next = Next::First;
+        match &mut self.log {
+            Some(log) => log.begin_again(),
+            None => self.next = Next::First,
+        }
     }
 
     /// The current record's key.
     pub fn id(&self) -> RecordKey<'_> {
-        self.layout.of_stored(self.cursor.key())
+        match &self.log {
+            Some(log) => RecordKey::Id(log.stamp as i64),
+            None => self.layout.of_stored(self.cursor.key()),
+        }
     }
 
     /// The current record; fails if its format is unknown.

@@ -464,8 +464,11 @@ impl Bound {
         let mut names = self.names.lock();
         if let Some(work) = work.as_mut() {
             let before = names.created.get(collection.ident).map(Arc::as_ref);
-            let change = Change::Catalog { before, after: Some(&collection) };
-            store.log_change(work.txn(), &change)?;
+            let change = Change::Catalog { before, after: Some(&collection), target: None };
+            let mut logged = std::mem::take(&mut work.logged);
+            let done = store.log_change(work.txn(), &change, &mut logged);
+            work.logged = logged;
+            done?;
         }
         names.catalog = Arc::new(names.catalog.with(&collection));
         names.created.put(collection);

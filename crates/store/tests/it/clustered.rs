@@ -538,7 +538,7 @@ fn a_layout_of_a_later_version_is_refused() {
                 .iter()
                 .filter(|e| e.name() != "layout")
                 .for_each(|e| w.put(e.name(), e.value()));
-            w.put("layout", 3);
+            w.put("layout", 4);
         });
         txn.put(Space::Catalog, &key, later.as_bytes()).unwrap();
     }

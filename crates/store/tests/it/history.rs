@@ -11,8 +11,8 @@ use nagi_bson::{Doc, DocBuf, Value, doc, json, text::doc_text};
 use nagi_error::{Code, Result};
 use nagi_kv::{Engine, Space};
 use nagi_store::{
-    BuildOptions, Change, ChangeLog, Client, Collection, Durability, IndexSelector, Lifetime,
-    Namespace, Rename, Statement, Store, Transaction, WriteOptions,
+    BuildOptions, Change, ChangeLog, Client, Collection, Durability, IndexSelector, Joins,
+    Lifetime, Namespace, Rename, Statement, Store, Transaction, WriteOptions,
 };
 
 use crate::random::Random;
@@ -35,7 +35,7 @@ pub(crate) type World = BTreeMap<String, Contents>;
 pub(crate) struct Log;
 
 impl ChangeLog for Log {
-    fn entry(&self, change: &Change<'_>, by: &Client, entry: &mut Vec<u8>) {
+    fn entry(&self, change: &Change<'_>, by: &Client, entry: &mut Vec<u8>) -> Joins {
         let statement = by.statement().map_or(-2, |statement: Statement| statement.id);
         let indexes = |collection: &Collection| {
             let ready = collection.ready_indexes().map(|index| index.name().to_owned());
@@ -48,13 +48,16 @@ impl ChangeLog for Log {
                 before.into_iter().for_each(|doc| w.put("before", doc));
                 after.into_iter().for_each(|doc| w.put("after", doc));
             }),
-            Change::Catalog { before, after } => DocBuf::build(|w| {
+            Change::DatabaseDropped(_) => return Joins::No,
+            Change::Catalog { before, after, target } => DocBuf::build(|w| {
+                w.put("replaces", target.is_some());
                 before.into_iter().for_each(|c| w.put("from", c.namespace.as_str()));
                 after.into_iter().for_each(|c| w.put("to", c.namespace.as_str()));
                 after.into_iter().for_each(|c| w.put("indexes", indexes(c).as_str()));
             }),
         };
         entry.extend_from_slice(built.as_doc().as_bytes());
+        Joins::No
     }
 }
 
@@ -78,6 +81,9 @@ pub(crate) fn apply(world: &mut World, entry: Doc<'_>) {
     if let Some(ns) = entry.get("to").as_str() {
         let indexes = entry.get("indexes").as_str().unwrap_or_default();
         let indexes = indexes.split(',').filter(|name| !name.is_empty()).map(str::to_owned);
+        if entry.get("replaces") == Value::Bool(true) {
+            assert!(world.remove(ns).is_some(), "{entry}");
+        }
         let contents = Contents { indexes: indexes.collect(), ..before.unwrap_or_default() };
         assert!(world.insert(ns.to_owned(), contents).is_none(), "{entry}");
     }

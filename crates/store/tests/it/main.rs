@@ -14,6 +14,7 @@ mod keys;
 mod middle;
 mod model;
 mod near;
+mod oplog;
 mod overlap;
 mod random;
 mod rename;

@@ -21,6 +21,7 @@ const DOORS: &[Door] = &[
             "store/commit/stamps.rs",
             "store/transaction.rs",
             "store/txn/mod.rs",
+            "store/commit/change.rs",
         ],
         instead: "Store::write or Ddl::begin",
     },
@@ -49,8 +50,8 @@ const DOORS: &[Door] = &[
     },
     Door {
         call: "Space::Changes",
-        files: &["store/commit/change.rs"],
-        instead: "Store::log_change",
+        files: &["store/commit/change.rs", "change_log/read.rs"],
+        instead: "Store::log_change, or LogReader",
     },
 ];
 

@@ -1,5 +1,4 @@
-//! `appendOplogNote`: advances the cluster time. Connectors write notes to the oplog for this purpose; there is
-//! no oplog here, so only the time advances.
+//! `appendOplogNote`: writes an entry without a change to the oplog, by which connectors advance the cluster time.
 
 use super::member_of;
 use crate::core::command::prelude::*;
@@ -7,7 +6,7 @@ use crate::core::command::prelude::*;
 pub(in crate::commands) static APPEND_OPLOG_NOTE: Command = Command {
     facts: Facts {
         name: "appendOplogNote",
-        help: "Advances the time of the replica set.",
+        help: "Appends a note to the oplog, which advances the time of the replica set.",
         admin_only: true,
         write: true,
         ..Facts::ROW
@@ -44,6 +43,7 @@ fn run(cx: &mut Context<'_>, req: &Request<'_>, _: &mut DocWriter<'_>) -> Result
             other.kind().name()
         ),
     }
-    // MongoDB writes an oplog entry here, which advances the time.
-    set.clock.tick().map(drop)
+    let stamp = cx.store().append_note(args.data)?;
+    cx.store().client().note_commit(stamp);
+    set.clock.advance_to(stamp.0)
 }

@@ -8,6 +8,7 @@ mod repl_set_get_config;
 mod repl_set_get_status;
 mod repl_set_initiate;
 mod repl_set_reconfig;
+mod repl_set_resize_oplog;
 mod repl_set_step_down;
 
 pub(super) use append_oplog_note::APPEND_OPLOG_NOTE;
@@ -17,6 +18,7 @@ pub(super) use repl_set_get_config::REPL_SET_GET_CONFIG;
 pub(super) use repl_set_get_status::REPL_SET_GET_STATUS;
 pub(super) use repl_set_initiate::REPL_SET_INITIATE;
 pub(super) use repl_set_reconfig::REPL_SET_RECONFIG;
+pub(super) use repl_set_resize_oplog::REPL_SET_RESIZE_OPLOG;
 pub(super) use repl_set_step_down::REPL_SET_STEP_DOWN;
 
 use crate::core::command::prelude::*;

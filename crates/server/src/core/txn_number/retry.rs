@@ -65,7 +65,7 @@ pub(crate) fn statement_id(request: &Request<'_>, index: usize) -> i32 {
 pub(crate) fn statement(cx: &Context<'_>) -> Statement {
     let scope = cx.scope.as_ref();
     let (session, number) = scope.map_or(([0; 16], -1), |scope| (scope.session, scope.number));
-    Statement { session, number, id: 0 }
+    Statement { session, user: cx.connection.user_digest(), number, id: 0 }
 }
 
 /// Reads which statements an earlier attempt with this number executed.

@@ -221,7 +221,8 @@ fn start(cx: &Context<'_>, scope: &mut Scope) -> Result<Arc<Transaction>> {
     // The transaction has a client handle of its own because its statements may arrive over several connections.
     let store = cx.server.store.for_client();
     let (session, number) = (scope.session, scope.number);
-    store.client().set_statement(Some(Statement { session, number, id: WHOLE }));
+    let user = cx.connection.user_digest();
+    store.client().set_statement(Some(Statement { session, user, number, id: WHOLE }));
     let txn = Arc::new(Transaction::begin(&store, Lifetime::Long)?);
     let (number, since) = (scope.number, clock::now());
     *scope.slot.open.lock() = Some(Open { txn: Arc::clone(&txn), number, since });

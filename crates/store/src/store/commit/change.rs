@@ -16,11 +16,23 @@
 //! Changes that no client can see bypass the hook: index keys of builds, session records, invalid records that
 //! repair removes, and the key ranges of dropped collections.
 
+use std::{cell::RefCell, sync::Arc};
+
 use nagi_bson::Doc;
 use nagi_error::Result;
-use nagi_kv::{Space, Txn};
+use nagi_kv::{CommitStamp, Durability, Space, Txn, TxnOptions};
 
-use crate::{Collection, RecordKey, Store, engine_error::engine, store::commit::Client};
+use crate::{
+    Collection, RecordKey, Store, Uuid,
+    change_log::{self, APPLY_OPS_BYTES_MAX, Trimmed},
+    engine_error::engine,
+    record,
+    store::commit::Client,
+};
+
+thread_local! {
+    static ENTRY: RefCell<Vec<u8>> = const { RefCell::new(Vec::new()) };
+}
 
 /// A change of a document or of the catalog.
 #[derive(Clone, Copy)]
@@ -31,27 +43,140 @@ pub enum Change<'a> {
         record: RecordKey<'a>,
         before: Option<Doc<'a>>,
         after: Option<Doc<'a>>,
+        /// The update was a replacement.
+        replaced: bool,
     },
     /// A collection or view with its indexes: created (no `before`), modified or renamed, or dropped (no `after`).
-    Catalog { before: Option<&'a Collection>, after: Option<&'a Collection> },
+    Catalog {
+        before: Option<&'a Collection>,
+        after: Option<&'a Collection>,
+        /// The collection that a rename replaces; its drop is no change of its own.
+        target: Option<Uuid>,
+    },
+    /// A database with all its collections, whose drops are changes of their own.
+    DatabaseDropped(&'a str),
+}
+
+/// How the entry of a change is joined to others.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Joins {
+    /// It has a stamp of its own.
+    No,
+    /// It shares the stamp of the other changes of its transaction.
+    WithinTransaction,
+}
+
+/// The entries that a transaction has logged.
+#[derive(Default)]
+pub(crate) struct Logged {
+    /// Stamps that its entries will have.
+    stamps: i64,
+    /// Bytes of all entries.
+    bytes: i64,
+    /// Bytes of the entries that are joined so far.
+    joined_bytes: usize,
 }
 
 /// A log of all changes, stored in `Space::Changes` within the commits that make them.
 pub trait ChangeLog: Send + Sync {
     /// Writes the log entry for a change into `entry`, which is empty; leaves it empty if the change has no entry.
     /// `by`: the client that makes the change. Called while the change is staged: it must not call the store.
-    fn entry(&self, change: &Change<'_>, by: &Client, entry: &mut Vec<u8>);
+    fn entry(&self, change: &Change<'_>, by: &Client, entry: &mut Vec<u8>) -> Joins;
+
+    /// Writes an entry that records no change, such as those of `appendOplogNote`.
+    fn note(&self, _object: Doc<'_>, _entry: &mut Vec<u8>) {}
+
+    /// The entries from now on are of this term of the replica set.
+    fn begin_term(&self, _term: i64) {}
 }
 
 impl Store {
-    /// Appends the change to the log, if a log is configured.
-    pub(crate) fn log_change(&self, txn: &mut dyn Txn, change: &Change<'_>) -> Result<()> {
+    /// Appends the change to the log, if a log is configured. `logged`: what the transaction has logged so far.
+    pub(crate) fn log_change(
+        &self,
+        txn: &mut dyn Txn,
+        change: &Change<'_>,
+        logged: &mut Logged,
+    ) -> Result<()> {
         let Some(log) = &self.change_log else { return Ok(()) };
+        ENTRY.with_borrow_mut(|entry| {
+            entry.clear();
+            let joins = log.entry(change, &self.client, entry);
+            if entry.is_empty() {
+                return Ok(());
+            }
+            let follows = joins == Joins::WithinTransaction && logged.stamps > 0;
+            let joined = follows && logged.joined_bytes + entry.len() <= APPLY_OPS_BYTES_MAX;
+            if follows && !joined {
+                change_log::mark_continued(entry);
+            }
+            logged.joined_bytes = entry.len() + if joined { logged.joined_bytes } else { 0 };
+            logged.stamps += i64::from(!joined);
+            logged.bytes += entry.len() as i64;
+            let appended = txn.append(Space::Changes, entry, joined).map_err(engine);
+            if entry.capacity() > record::SCRATCH_BYTES_MAX {
+                *entry = Vec::new();
+            }
+            appended
+        })
+    }
+
+    /// Appends an entry that records no change, in a commit of its own. Returns its stamp, or that of the newest commit
+    /// if there is no log.
+    pub fn append_note(&self, object: Doc<'_>) -> Result<CommitStamp> {
+        let Some(log) = &self.change_log else { return Ok(self.last_stamp()) };
         let mut entry = Vec::new();
-        log.entry(change, &self.client, &mut entry);
-        match entry.is_empty() {
-            true => Ok(()),
-            false => txn.append(Space::Changes, &entry, false).map_err(engine),
+        log.note(object, &mut entry);
+        let mut txn = self.engine.begin(TxnOptions::default()).map_err(engine)?;
+        txn.append(Space::Changes, &entry, false).map_err(engine)?;
+        let logged = Logged { stamps: 1, bytes: entry.len() as i64, joined_bytes: 0 };
+        self.count_logged(&mut *txn, &logged)?;
+        let stamp = self.commit(txn, Durability::Buffered)?;
+        self.logged(&logged);
+        Ok(stamp)
+    }
+
+    /// The changes from now on are of this term of the replica set.
+    pub fn begin_term(&self, term: i64) {
+        if let Some(log) = &self.change_log {
+            log.begin_term(term);
+        }
+    }
+
+    /// The collection that shows the log.
+    pub fn shown_change_log(&self) -> Option<Arc<Collection>> {
+        self.log_shown.load_full()
+    }
+
+    /// True if changes are logged.
+    pub fn has_change_log(&self) -> bool {
+        self.change_log.is_some()
+    }
+
+    /// Adds the entries of a transaction to the stored counters of the collection that shows the log.
+    pub(crate) fn count_logged(&self, txn: &mut dyn Txn, logged: &Logged) -> Result<()> {
+        let shown = self.log_shown.load();
+        let Some(shown) = shown.as_ref().filter(|_| logged.stamps > 0) else { return Ok(()) };
+        let added = [logged.stamps, logged.bytes];
+        txn.add(Space::Counters, &shown.ident.bytes(), &added).map_err(engine)
+    }
+
+    /// Subtracts what was removed from the log.
+    pub(crate) fn count_trimmed(&self, shown: &Collection, trimmed: Trimmed) -> Result<()> {
+        let mut txn = self.engine.begin(TxnOptions::default()).map_err(engine)?;
+        let removed = [-trimmed.documents, -trimmed.bytes];
+        txn.add(Space::Counters, &shown.ident.bytes(), &removed).map_err(engine)?;
+        self.commit(txn, Durability::Buffered)?;
+        shown.state.add_to_counters(-trimmed.documents, -trimmed.bytes);
+        Ok(())
+    }
+
+    /// Tells readers of the log that a transaction was committed.
+    pub(crate) fn logged(&self, logged: &Logged) {
+        let shown = self.log_shown.load();
+        if let Some(shown) = shown.as_ref().filter(|_| logged.stamps > 0) {
+            shown.state.add_to_counters(logged.stamps, logged.bytes);
+            shown.state.arrivals.announce();
         }
     }
 }

@@ -23,6 +23,8 @@ pub struct Client {
 pub struct Statement {
     /// The UUID of the session.
     pub session: [u8; 16],
+    /// The digest of its user, as in `lsid.uid`.
+    pub user: [u8; 32],
     /// `txnNumber`.
     pub number: i64,
     /// `stmtId`; -1 in a transaction.

@@ -33,7 +33,12 @@ use crate::{
     index::{self, keygen::KeySink},
     memory, record,
     record_key::Layout,
-    store::{commit::Change, contended::Contended, insert, written::KeysWritten},
+    store::{
+        commit::change::{Change, Logged},
+        contended::Contended,
+        insert,
+        written::KeysWritten,
+    },
 };
 
 pub(crate) use keys::{duplicate_key, fill_sink};
@@ -58,6 +63,7 @@ pub struct WriteTxn<'s> {
     /// The record that another transaction was writing.
     contended: Option<Contended>,
     pub(crate) keys: KeysWritten,
+    logged: Logged,
 }
 
 /// A collection written by this transaction.
@@ -107,6 +113,22 @@ pub(crate) enum PutBy {
     Drain,
 }
 
+/// Whether an update modifies a document or replaces it.
+#[derive(Clone, Copy)]
+enum How {
+    Modify,
+    Replace,
+}
+
+/// The change of a document, with its content before and after.
+#[derive(Clone, Copy)]
+enum Changed<'d> {
+    Inserted(Doc<'d>),
+    Modified(Doc<'d>, Doc<'d>),
+    Replaced(Doc<'d>, Doc<'d>),
+    Deleted(Doc<'d>),
+}
+
 /// How a key is put; see [`Txn::put_exclusive`] and [`Txn::put_over`].
 #[derive(Clone, Copy)]
 enum Put<'d> {
@@ -141,12 +163,14 @@ pub(crate) struct Suspended {
     changed: Vec<u64>,
     conflict: bool,
     contended: Option<Contended>,
+    pub(crate) logged: Logged,
 }
 
 impl Suspended {
     pub(crate) fn new(txn: Box<dyn Txn>) -> Suspended {
         let (touched, multikey, changed) = (Vec::new(), Vec::new(), Vec::new());
-        Suspended { txn, touched, multikey, changed, conflict: false, contended: None }
+        let (conflict, contended, logged) = (false, None, Logged::default());
+        Suspended { txn, touched, multikey, changed, conflict, contended, logged }
     }
 
     pub(crate) fn read(&self) -> &dyn Txn {
@@ -197,6 +221,7 @@ impl<'s> WriteTxn<'s> {
             attempt,
             contended: None,
             keys: KeysWritten::default(),
+            logged: Logged::default(),
         })
     }
 
@@ -215,6 +240,7 @@ impl<'s> WriteTxn<'s> {
             attempt: 0,
             contended: None,
             keys: KeysWritten::default(),
+            logged: from.logged,
         }
     }
 
@@ -227,6 +253,7 @@ impl<'s> WriteTxn<'s> {
             changed: std::mem::take(&mut self.changed),
             conflict: self.conflict,
             contended: self.contended.take(),
+            logged: std::mem::take(&mut self.logged),
         }
     }
 
@@ -289,6 +316,13 @@ impl<'s> WriteTxn<'s> {
                 current.namespace
             );
         }
+        if current.layout == Layout::Stamps {
+            bail!(
+                Code::INVALID_NAMESPACE,
+                "cannot write to '{}': it shows the changes of the other collections",
+                current.namespace
+            );
+        }
         if current.options.capped && self.store.private().is_some() {
             bail!(
                 Code::OPERATION_NOT_SUPPORTED_IN_TRANSACTION,
@@ -334,15 +368,15 @@ impl<'s> WriteTxn<'s> {
             self.enter_capped(&collection, doc)?;
         }
         let id = match collection.layout {
-            Layout::Numbers => RecordId::Id(self.next_record_number(&collection)?),
             Layout::Ids => self.claim_id(&collection, doc)?,
+            Layout::Numbers | Layout::Stamps => RecordId::Id(self.next_record_number(&collection)?),
         };
         // The number is new, or the key is locked.
         self.put_record(&collection, id.key(), doc, Put::Exclusive)?;
         for index in collection.written_indexes() {
             self.insert_keys(&collection, index, id.key(), doc)?;
         }
-        self.change(at, &collection, id.key(), (None, Some(doc)))?;
+        self.change(at, &collection, id.key(), Changed::Inserted(doc))?;
         if collection.options.capped {
             self.trim_capped(&collection, at)?;
         }
@@ -405,10 +439,31 @@ impl<'s> WriteTxn<'s> {
         Ok(state.next_record.fetch_add(1, AcqRel))
     }
 
-    /// Replaces the record `id`, whose content as read by this transaction is `old`. The `_id` must not change
-    /// (66).
+    /// Modifies the record `id`, whose content as read by this transaction is `old`. The `_id` must not change (66).
     pub fn update(
         &mut self,
+        collection: &Collection,
+        id: RecordKey<'_>,
+        old: Doc<'_>,
+        new: Doc<'_>,
+    ) -> Result<()> {
+        self.update_as(How::Modify, collection, id, old, new)
+    }
+
+    /// As [`WriteTxn::update`], for an update that is a replacement: the log gets the document, not the difference.
+    pub fn replace(
+        &mut self,
+        collection: &Collection,
+        id: RecordKey<'_>,
+        old: Doc<'_>,
+        new: Doc<'_>,
+    ) -> Result<()> {
+        self.update_as(How::Replace, collection, id, old, new)
+    }
+
+    fn update_as(
+        &mut self,
+        how: How,
         collection: &Collection,
         id: RecordKey<'_>,
         old: Doc<'_>,
@@ -433,7 +488,11 @@ impl<'s> WriteTxn<'s> {
                 self.update_keys(&collection, index, id, old, new)?;
             }
         }
-        self.change(at, &collection, id, (Some(old), Some(new)))
+        let changed = match how {
+            How::Modify => Changed::Modified(old, new),
+            How::Replace => Changed::Replaced(old, new),
+        };
+        self.change(at, &collection, id, changed)
     }
 
     /// Deletes the record `id`, whose content as read by this transaction is `old`.
@@ -451,7 +510,7 @@ impl<'s> WriteTxn<'s> {
         for index in collection.written_indexes() {
             self.delete_keys(index, id, old)?;
         }
-        self.change(at, &collection, id, (Some(old), None))
+        self.change(at, &collection, id, Changed::Deleted(old))
     }
 
     /// The hook for changes of documents, see `change`: updates the counters, the record cache and the change log.
@@ -460,8 +519,14 @@ impl<'s> WriteTxn<'s> {
         at: usize,
         collection: &Collection,
         record: RecordKey<'_>,
-        (before, after): (Option<Doc<'_>>, Option<Doc<'_>>),
+        changed: Changed<'_>,
     ) -> Result<()> {
+        let (before, after, replaced) = match changed {
+            Changed::Inserted(after) => (None, Some(after), false),
+            Changed::Modified(before, after) => (Some(before), Some(after), false),
+            Changed::Replaced(before, after) => (Some(before), Some(after), true),
+            Changed::Deleted(before) => (Some(before), None, false),
+        };
         let touched = &mut self.touched[at];
         let bytes = |doc: Option<Doc<'_>>| doc.map_or(0, |doc| doc.len() as i64);
         touched.count += i64::from(after.is_some()) - i64::from(before.is_some());
@@ -469,9 +534,9 @@ impl<'s> WriteTxn<'s> {
         if let Some(before) = before {
             self.forget(collection, before.get("_id"));
         }
-        let change = Change::Document { collection, record, before, after };
+        let change = Change::Document { collection, record, before, after, replaced };
         let txn = self.txn.as_mut().expect("taken by the commit only");
-        self.store.log_change(&mut **txn, &change)
+        self.store.log_change(&mut **txn, &change, &mut self.logged)
     }
 
     /// Removes a record that is not a valid document, and subtracts it from the counters. Its index keys cannot be
@@ -596,6 +661,7 @@ impl<'s> WriteTxn<'s> {
                 txn.add(Space::Counters, &key, &[touched.count, touched.bytes]).map_err(engine)?;
             }
         }
+        self.store.count_logged(&mut *txn, &self.logged)?;
         if let Some(cache) = &self.store.cache {
             self.changed.iter().for_each(|hash| cache.begin_write(*hash));
         }
@@ -607,6 +673,7 @@ impl<'s> WriteTxn<'s> {
             self.touched.iter().for_each(|touched| self.store.reload_counters(&touched.collection));
         }
         let stamp = result?;
+        self.store.logged(&self.logged);
         for touched in &self.touched {
             let state = &touched.collection.state;
             state.add_to_counters(touched.count, touched.bytes);

@@ -1,0 +1,219 @@
+//! The difference of two documents as an oplog update of version 2, the format of MongoDB 5.0 and later.
+//!
+//!   {d: {gone: false}, u: {changed: value}, i: {new: value}, s<field>: difference}      of a document
+//!   {a: true, l: length, u<index>: value, s<index>: difference}                         of an array
+//!
+//! Fields that keep their order are compared in it. A field that moved is removed and appended again, as applying the
+//! difference appends new fields. A difference that is not smaller than the value itself is replaced by the value.
+
+use nagi_bson::{Array, Doc, DocWriter, Value};
+
+/// The changes of a document.
+#[derive(Default)]
+struct DocDelta<'d> {
+    gone: Vec<&'d str>,
+    changed: Vec<(&'d str, Value<'d>)>,
+    new: Vec<(&'d str, Value<'d>)>,
+    inside: Vec<(&'d str, Delta<'d>)>,
+}
+
+/// The changes of an array.
+#[derive(Default)]
+struct ArrayDelta<'d> {
+    /// The new length, if the array became shorter.
+    length: Option<usize>,
+    items: Vec<(usize, Item<'d>)>,
+}
+
+enum Item<'d> {
+    Changed(Value<'d>),
+    Inside(Delta<'d>),
+}
+
+enum Delta<'d> {
+    Doc(DocDelta<'d>),
+    Array(ArrayDelta<'d>),
+}
+
+/// The least bytes of an element beside its name and value, and of a document.
+const ELEMENT_BYTES: usize = 2;
+const DOC_BYTES: usize = 5;
+
+/// Writes the difference of two documents. Recursion is as deep as the documents, whose depth is limited.
+pub(super) fn write(before: Doc<'_>, after: Doc<'_>, out: &mut DocWriter<'_>) {
+    DocDelta::of(before, after).write(out);
+}
+
+impl<'d> DocDelta<'d> {
+    fn of(before: Doc<'d>, after: Doc<'d>) -> DocDelta<'d> {
+        let mut delta = DocDelta::default();
+        let (mut olds, mut news) = (before.iter().peekable(), after.iter().peekable());
+        while let (Some(old), Some(new)) = (olds.peek(), news.peek()) {
+            if old.name() != new.name() {
+                delta.gone.push(old.name());
+                olds.next();
+                continue;
+            }
+            let (name, old, new) = (new.name(), old.value(), new.value());
+            match changed(old, new) {
+                None => {}
+                Some(Item::Changed(value)) => delta.changed.push((name, value)),
+                Some(Item::Inside(inner)) => delta.inside.push((name, inner)),
+            }
+            olds.next();
+            news.next();
+        }
+        delta.gone.extend(olds.map(|old| old.name()));
+        for new in news {
+            delta.gone.retain(|gone| *gone != new.name());
+            delta.new.push((new.name(), new.value()));
+        }
+        delta
+    }
+
+    fn write(&self, out: &mut DocWriter<'_>) {
+        if !self.gone.is_empty() {
+            out.doc("d", |out| self.gone.iter().for_each(|name| out.put(name, false)));
+        }
+        for (section, values) in [("u", &self.changed), ("i", &self.new)] {
+            if !values.is_empty() {
+                out.doc(section, |out| {
+                    values.iter().for_each(|(name, value)| out.put(name, *value))
+                });
+            }
+        }
+        for (name, inner) in &self.inside {
+            out.doc(&format!("s{name}"), |out| inner.write(out));
+        }
+    }
+
+    fn bytes(&self) -> usize {
+        let value =
+            |(name, value): &(&str, Value<'_>)| ELEMENT_BYTES + name.len() + bytes_of(*value);
+        DOC_BYTES
+            + self.gone.iter().map(|name| ELEMENT_BYTES + name.len() + 1).sum::<usize>()
+            + self.changed.iter().chain(&self.new).map(value).sum::<usize>()
+            + self.inside.iter().map(|(name, inner)| name.len() + inner.bytes()).sum::<usize>()
+    }
+}
+
+impl<'d> ArrayDelta<'d> {
+    fn of(before: Array<'d>, after: Array<'d>) -> ArrayDelta<'d> {
+        let (mut olds, mut items, mut count) = (before.iter(), Vec::new(), 0);
+        for new in after.iter() {
+            let change = match olds.next() {
+                Some(old) => changed(old, new),
+                None => Some(Item::Changed(new)),
+            };
+            items.extend(change.map(|change| (count, change)));
+            count += 1;
+        }
+        ArrayDelta { length: olds.next().map(|_| count), items }
+    }
+
+    fn write(&self, out: &mut DocWriter<'_>) {
+        out.put("a", true);
+        if let Some(length) = self.length {
+            out.put("l", length as i32);
+        }
+        for (at, item) in &self.items {
+            match item {
+                Item::Changed(value) => out.put(&format!("u{at}"), *value),
+                Item::Inside(inner) => out.doc(&format!("s{at}"), |out| inner.write(out)),
+            }
+        }
+    }
+
+    fn bytes(&self) -> usize {
+        let item = |(_, item): &(usize, Item<'_>)| match item {
+            Item::Changed(value) => ELEMENT_BYTES + 2 + bytes_of(*value),
+            Item::Inside(inner) => ELEMENT_BYTES + 2 + inner.bytes(),
+        };
+        2 * DOC_BYTES + self.items.iter().map(item).sum::<usize>()
+    }
+}
+
+impl Delta<'_> {
+    fn write(&self, out: &mut DocWriter<'_>) {
+        match self {
+            Delta::Doc(delta) => delta.write(out),
+            Delta::Array(delta) => delta.write(out),
+        }
+    }
+
+    fn bytes(&self) -> usize {
+        match self {
+            Delta::Doc(delta) => delta.bytes(),
+            Delta::Array(delta) => delta.bytes(),
+        }
+    }
+}
+
+/// How a value changed; none if it is the same to the byte.
+fn changed<'d>(old: Value<'d>, new: Value<'d>) -> Option<Item<'d>> {
+    if old.same_bytes(&new) {
+        return None;
+    }
+    let inner = match (old, new) {
+        (Value::Doc(old), Value::Doc(new)) => Delta::Doc(DocDelta::of(old, new)),
+        (Value::Array(old), Value::Array(new)) => Delta::Array(ArrayDelta::of(old, new)),
+        _ => return Some(Item::Changed(new)),
+    };
+    match inner.bytes() < bytes_of(new) {
+        true => Some(Item::Inside(inner)),
+        false => Some(Item::Changed(new)),
+    }
+}
+
+/// About the bytes of a value.
+fn bytes_of(value: Value<'_>) -> usize {
+    match value {
+        Value::Doc(doc) => doc.len(),
+        Value::Array(array) => array.as_bytes().len(),
+        Value::String(text) | Value::Symbol(text) | Value::Code(text) => DOC_BYTES + text.len(),
+        Value::Binary(binary) => DOC_BYTES + binary.bytes.len(),
+        _ => 8,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use nagi_bson::{DocBuf, json};
+
+    fn check(before: &str, after: &str, expect: &str) {
+        let [before, after] = [before, after].map(|text| json::parse(text).unwrap());
+        let delta = DocBuf::build(|out| write(before.as_doc(), after.as_doc(), out));
+        assert_eq!(delta.as_doc().to_string(), expect);
+    }
+
+    #[test]
+    fn differences_are_those_of_mongodb() {
+        check("{_id: 1, a: 1}", "{_id: 1, a: 1}", "{}");
+        check(
+            "{_id: 1, a: 1, b: 2}",
+            "{_id: 1, b: 3, c: 4}",
+            "{ d: { a: false }, u: { b: 3 }, i: { c: 4 } }",
+        );
+        check("{a: 1, b: 2, c: 3}", "{b: 2, a: 1, c: 3}", "{ i: { a: 1, c: 3 } }");
+        let long = "x".repeat(60);
+        check(
+            &format!("{{o: {{p: 1, q: '{long}'}}}}"),
+            &format!("{{o: {{p: 2, q: '{long}'}}}}"),
+            "{ so: { u: { p: 2 } } }",
+        );
+        check("{o: {p: 1}}", "{o: {p: 2}}", "{ u: { o: { p: 2 } } }");
+        check(
+            &format!("{{a: [1, '{long}', 3, 4]}}"),
+            &format!("{{a: [1, '{long}', 5]}}"),
+            "{ sa: { a: true, l: 3, u2: 5 } }",
+        );
+        check(
+            &format!("{{a: [{{x: 1, y: '{long}'}}]}}"),
+            &format!("{{a: [{{x: 2, y: '{long}'}}, 7]}}"),
+            "{ sa: { a: true, s0: { u: { x: 2 } }, u1: 7 } }",
+        );
+        // Numbers of another type are other bytes.
+        check("{a: 1}", "{a: NumberLong(1)}", "{ u: { a: 1 } }");
+    }
+}

@@ -1,0 +1,166 @@
+//! The change log of a replica set member: MongoDB's oplog.
+//!
+//! Each change appends an entry to `Space::Changes` in its own commit. The collection `local.oplog.rs` reads as the
+//! entries in the order of their stamps, which are its record keys:
+//!
+//! ```text
+//!   stamp | position     value                                             document of local.oplog.rs
+//!   (5,1) | 0            {op: "i", ...}                                    {op: "i", ..., ts: (5,1), t, v, wall}
+//!   (5,2) | 0            {op: "u", ...}                                    {op: "u", ..., ts: (5,2), t, v, wall}
+//!   (5,3) | 0, 1, 2      {lsid, txnNumber, op: "i", ...}, ...  joined      {lsid, ..., o: {applyOps: [...]}, ts: (5,3), ...}
+//! ```
+//!
+//! Changes of a client's transaction share a stamp, so the log shows them as one `applyOps`; beyond
+//! [`APPLY_OPS_BYTES_MAX`] as several, each of which refers to the one before. All other changes have stamps of their own,
+//! also if one commit makes several of them.
+//!
+//! A value is [`HEAD_BYTES`] bytes and a document: format, flags, term (little-endian) and wall-clock time in milliseconds
+//! since 1970 (little-endian). Time and term are not part of the document because its fields come in another order.
+
+mod catalog;
+mod delta;
+mod document;
+mod read;
+mod retain;
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicI64, Ordering::SeqCst};
+
+use nagi_bson::{Binary, Doc, DocWriter, Value};
+
+pub(crate) use read::LogReader;
+pub use retain::Trimmed;
+
+use crate::{
+    Catalog, Collection, Namespace, Uuid, clock,
+    record_key::Layout,
+    store::commit::{Change, ChangeLog, Client, Joins, Statement},
+};
+
+/// The collection that shows the log.
+pub const NAMESPACE: &str = "local.oplog.rs";
+
+/// The entries of one `applyOps`, with some room for its own fields.
+pub(crate) const APPLY_OPS_BYTES_MAX: usize = 15 << 20;
+
+/// The first byte of a value.
+const FORMAT: u8 = 1;
+/// A flag: a change of a client's transaction.
+const IN_TRANSACTION: u8 = 1;
+/// A flag: the first entry of its stamp, whose transaction has others at the stamp before.
+const CONTINUES: u8 = 2;
+const HEAD_BYTES: usize = 18;
+
+/// `stmtId` of statements in a transaction, which is not written.
+const WHOLE: i32 = -1;
+
+/// Makes MongoDB's oplog entries. See the module's header.
+#[derive(Default)]
+pub struct Oplog {
+    term: AtomicI64,
+}
+
+impl Oplog {
+    fn head(&self, in_transaction: bool, entry: &mut Vec<u8>) {
+        entry.extend_from_slice(&[FORMAT, if in_transaction { IN_TRANSACTION } else { 0 }]);
+        entry.extend_from_slice(&self.term.load(SeqCst).to_le_bytes());
+        entry.extend_from_slice(&clock::now_ms().to_le_bytes());
+    }
+}
+
+impl ChangeLog for Oplog {
+    fn entry(&self, change: &Change<'_>, by: &Client, entry: &mut Vec<u8>) -> Joins {
+        let statement = by.statement().filter(|statement| statement.number >= 0);
+        let in_transaction = statement.is_some_and(|statement| statement.id == WHOLE);
+        self.head(in_transaction, entry);
+        let mut out = DocWriter::new(entry);
+        put_statement(statement, &mut out);
+        let logged = match *change {
+            Change::Document { collection, .. } if !is_logged(&collection.namespace) => false,
+            Change::Document { collection, before, after, replaced, .. } => {
+                document::write(collection, (before, after), replaced, &mut out)
+            }
+            Change::Catalog { before, after, target } => {
+                catalog::write(before, after, target, &mut out)
+            }
+            Change::DatabaseDropped(database) => {
+                let logged = database != "local";
+                command(database, None, &mut out, |out| out.put("dropDatabase", 1));
+                logged
+            }
+        };
+        if logged && let Some(id) = statement.map(|statement| statement.id).filter(|id| *id >= 0) {
+            out.put("stmtId", id);
+        }
+        out.finish();
+        if !logged {
+            entry.clear();
+        }
+        if in_transaction { Joins::WithinTransaction } else { Joins::No }
+    }
+
+    fn note(&self, object: Doc<'_>, entry: &mut Vec<u8>) {
+        self.head(false, entry);
+        let mut out = DocWriter::new(entry);
+        out.put("op", "n");
+        out.put("ns", "");
+        out.put("o", object);
+        out.finish();
+    }
+
+    fn begin_term(&self, term: i64) {
+        self.term.store(term, SeqCst);
+    }
+}
+
+/// The first stamp that may have an entry, for readers of the collection.
+pub(crate) fn first_of(shown: &Collection) -> u64 {
+    shown.state.first_record.load(std::sync::atomic::Ordering::Relaxed) as u64
+}
+
+/// The collection of a catalog that shows the log.
+pub(crate) fn shown_in(catalog: &Catalog) -> Option<Arc<Collection>> {
+    let namespace = Namespace::parse(NAMESPACE).ok()?;
+    let shown = catalog.collection(&namespace)?;
+    (shown.layout == Layout::Stamps).then(|| Arc::clone(shown))
+}
+
+/// Marks an entry as one that continues the transaction of the stamp before.
+pub(crate) fn mark_continued(entry: &mut [u8]) {
+    if let Some(flags) = entry.get_mut(1) {
+        *flags |= CONTINUES;
+    }
+}
+
+/// Changes of `local` and of profiles belong to this server only.
+fn is_logged(namespace: &Namespace) -> bool {
+    namespace.database() != "local" && namespace.collection() != "system.profile"
+}
+
+fn put_statement(statement: Option<Statement>, out: &mut DocWriter<'_>) {
+    let Some(statement) = statement else { return };
+    out.doc("lsid", |out| {
+        out.put("id", uuid(&Uuid(statement.session)));
+        out.put("uid", Value::Binary(Binary { subtype: 0, bytes: &statement.user }));
+    });
+    out.put("txnNumber", statement.number);
+}
+
+fn uuid(uuid: &Uuid) -> Value<'_> {
+    Value::Binary(Binary { subtype: 4, bytes: &uuid.0 })
+}
+
+/// Writes an entry for a command of a database.
+fn command(
+    database: &str,
+    collection: Option<&Collection>,
+    out: &mut DocWriter<'_>,
+    fill: impl FnOnce(&mut DocWriter<'_>),
+) {
+    out.put("op", "c");
+    out.put("ns", &*format!("{database}.$cmd"));
+    if let Some(collection) = collection {
+        out.put("ui", uuid(&collection.uuid));
+    }
+    out.doc("o", fill);
+}

@@ -1,0 +1,240 @@
+//! The documents of `local.oplog.rs`: what each change is logged as, forward and backward, and how the log is trimmed.
+
+use std::sync::Arc;
+
+use nagi_bson::{Doc, DocBuf, Value, doc, json};
+use nagi_kv::Memory;
+use nagi_store::{
+    BuildOptions, CommitStamp, Durability, IndexSelector, Lifetime, Namespace, Oplog, Rename,
+    Statement, Store, StoreOptions, Transaction, WriteOptions,
+};
+
+fn open() -> Arc<Store> {
+    let change_log = Some(Arc::new(Oplog::default()) as _);
+    let options = StoreOptions { change_log, ..StoreOptions::default() };
+    let store = Store::open(Arc::new(Memory::new()), options).unwrap();
+    store.begin_term(3);
+    store.show_change_log(1 << 20).unwrap();
+    store
+}
+
+fn parse(text: &str) -> DocBuf {
+    json::parse(text).unwrap()
+}
+
+/// The documents of the log in its order; read backward they must be the same.
+fn logged(store: &Store) -> Vec<DocBuf> {
+    let shown = store.shown_change_log().unwrap();
+    let read = |forward| {
+        let snapshot = store.snapshot().unwrap();
+        let mut cursor = snapshot.reader().scan(&shown, forward).unwrap();
+        let mut docs = Vec::new();
+        while cursor.advance().unwrap() {
+            let Value::Timestamp(stamp) = cursor.doc().get("ts") else { panic!("no ts") };
+            assert_eq!(cursor.id().number(), Some(stamp as i64));
+            docs.push(cursor.doc().to_buf());
+        }
+        docs
+    };
+    let (forward, mut backward) = (read(true), read(false));
+    backward.reverse();
+    assert!(forward == backward, "{forward:?}\n{backward:?}");
+    assert_eq!(shown.count(), forward.len() as i64);
+    forward
+}
+
+/// `op`, `ns`, `o` and `o2` of each document.
+fn shown(docs: &[DocBuf]) -> Vec<String> {
+    let short = |doc: &DocBuf| {
+        let doc = doc.as_doc();
+        let text =
+            |name: &str| doc.element(name).map_or(String::new(), |e| format!(" {}", e.value()));
+        format!("{}{}{}{}", doc.get("op").as_str().unwrap(), text("ns"), text("o"), text("o2"))
+    };
+    docs.iter().map(short).collect()
+}
+
+fn insert(store: &Store, name: &str, docs: &[&str]) {
+    let collection = store.collection_or_create(&Namespace::parse(name).unwrap()).unwrap();
+    let docs: Vec<DocBuf> = docs.iter().map(|text| parse(text)).collect();
+    let written = store.write(WriteOptions::default(), &mut |txn| {
+        docs.iter().try_for_each(|doc| txn.insert(&collection, doc.as_doc()).map(drop))
+    });
+    written.unwrap();
+}
+
+/// Replaces or modifies the document of this `_id`, or deletes it if `new` is none.
+fn change(store: &Store, name: &str, id: i32, new: Option<&str>, replace: bool) {
+    let collection = store.collection(&Namespace::parse(name).unwrap()).unwrap();
+    let new = new.map(parse);
+    let written = store.write(WriteOptions::default(), &mut |txn| {
+        let mut buf = nagi_store::RecordBuf::default();
+        let (record, old) =
+            txn.reader().record_by_id(&collection, Value::Int32(id), &mut buf)?.unwrap();
+        let old = old.to_buf();
+        match &new {
+            Some(new) if replace => {
+                txn.replace(&collection, record.key(), old.as_doc(), new.as_doc())
+            }
+            Some(new) => txn.update(&collection, record.key(), old.as_doc(), new.as_doc()),
+            None => txn.delete(&collection, record.key(), old.as_doc()),
+        }
+    });
+    written.unwrap();
+}
+
+#[test]
+fn changes_of_documents_are_logged_as_by_mongodb() {
+    let store = open();
+    insert(&store, "d.c", &["{_id: 1, a: 1}", "{_id: 2}"]);
+    change(&store, "d.c", 1, Some("{_id: 1, a: 2, b: 3}"), false);
+    change(&store, "d.c", 1, Some("{_id: 1, z: 1}"), true);
+    change(&store, "d.c", 2, None, false);
+    insert(&store, "local.own", &["{_id: 1}"]);
+    store.append_note(doc! { "msg": "hello" }.as_doc()).unwrap();
+    let docs = logged(&store);
+    let create = r#"c d.$cmd { create: "c", idIndex: { v: 2, key: { _id: 1 }, name: "_id_" } }"#;
+    let expected = [
+        create.replace("c d.$cmd", r#"c "d.$cmd""#),
+        r#"i "d.c" { _id: 1, a: 1 } { _id: 1 }"#.to_owned(),
+        r#"i "d.c" { _id: 2 } { _id: 2 }"#.to_owned(),
+        r#"u "d.c" { $v: 2, diff: { u: { a: 2 }, i: { b: 3 } } } { _id: 1 }"#.to_owned(),
+        r#"u "d.c" { _id: 1, z: 1 } { _id: 1 }"#.to_owned(),
+        r#"d "d.c" { _id: 2 }"#.to_owned(),
+        r#"n "" { msg: "hello" }"#.to_owned(),
+    ];
+    assert_eq!(shown(&docs), expected);
+    // One commit, two stamps.
+    let stamp = |at: usize| match docs[at].get("ts") {
+        Value::Timestamp(stamp) => stamp,
+        other => panic!("{other}"),
+    };
+    assert_eq!(stamp(2), stamp(1) + 1);
+    assert!(
+        docs.iter().all(|doc| doc.get("t") == Value::Int64(3) && doc.get("v") == Value::Int64(2))
+    );
+    assert!(docs.iter().all(|doc| matches!(doc.get("wall"), Value::DateTime(ms) if ms > 0)));
+    assert_eq!(store.last_stamp().0, stamp(6));
+}
+
+#[test]
+fn changes_of_the_catalog_are_logged_as_commands() {
+    let store = open();
+    let names = ["d.a", "d.b", "e.c"].map(|name| Namespace::parse(name).unwrap());
+    store.create_collection(&names[0], parse("{capped: true, size: 4096}").as_doc()).unwrap();
+    store.create_collection(&names[1], Doc::EMPTY).unwrap();
+    let spec = |text: &str| parse(text);
+    let one = spec("{key: {x: 1}, name: 'x'}");
+    store.create_indexes(&names[1], &[one.as_doc()], BuildOptions::default()).unwrap();
+    store.drop_indexes(&names[1], IndexSelector::Name("x")).unwrap();
+    let how = Rename { drop_target: true, ..Rename::default() };
+    store.rename_collection(&names[1], &names[0], how, &|| Ok(())).unwrap();
+    store.create_collection(&names[2], Doc::EMPTY).unwrap();
+    store.drop_database("e").unwrap();
+    let found = shown(&logged(&store)).join("\n");
+    let expected = [
+        r#"c "d.$cmd" { create: "a", capped: true, size: 4096, idIndex"#,
+        r#"c "d.$cmd" { create: "b", idIndex"#,
+        r#"c "d.$cmd" { createIndexes: "b", v: 2, key: { x: 1 }, name: "x" }"#,
+        r#"c "d.$cmd" { dropIndexes: "b", index: "x" } { v: 2, key: { x: 1 }, name: "x" }"#,
+        r#"c "d.$cmd" { renameCollection: "d.b", to: "d.a", stayTemp: false, dropTarget: "#,
+        r#"c "e.$cmd" { create: "c", idIndex"#,
+        r#"c "e.$cmd" { drop: "c" } { numRecords: 0 }"#,
+        r#"c "e.$cmd" { dropDatabase: 1 }"#,
+    ];
+    let lines: Vec<&str> = found.lines().collect();
+    assert_eq!(lines.len(), expected.len(), "{found}");
+    for (line, expected) in lines.iter().zip(expected) {
+        assert!(line.starts_with(expected), "{line}\n{expected}");
+    }
+}
+
+/// A transaction of a client with one insert of so many bytes for each of `sizes`.
+fn transaction(store: &Store, number: i64, sizes: &[usize]) {
+    let handle = store.for_client();
+    let statement = Statement { session: [7; 16], user: [9; 32], number, id: -1 };
+    handle.client().set_statement(Some(statement));
+    let txn = Transaction::begin(&handle, Lifetime::Long).unwrap();
+    let collection = txn.store().collection(&Namespace::parse("d.c").unwrap()).unwrap();
+    for (at, size) in sizes.iter().enumerate() {
+        let text = "x".repeat(*size);
+        let doc = doc! { "_id": format!("{number}.{at}").as_str(), "s": text.as_str() };
+        let written = txn.store().write(WriteOptions::default(), &mut |txn| {
+            txn.insert(&collection, doc.as_doc()).map(drop)
+        });
+        written.unwrap();
+    }
+    txn.commit(Durability::Buffered).unwrap();
+}
+
+#[test]
+fn a_transaction_is_one_entry_unless_it_is_larger_than_a_document() {
+    let store = open();
+    insert(&store, "d.c", &[]);
+    transaction(&store, 1, &[10]);
+    insert(&store, "d.c", &["{_id: 1}"]);
+    transaction(&store, 2, &[10, 20, 30]);
+    transaction(&store, 3, &[6 << 20, 6 << 20, 6 << 20, 5]);
+    let docs = logged(&store);
+    let ops = |at: usize| {
+        let object = docs[at].get("o").as_doc().unwrap();
+        let count = object.get("applyOps").as_array().unwrap().count();
+        (
+            count,
+            object.get("partialTxn") == Value::Bool(true),
+            docs[at].get("txnNumber").to_string(),
+        )
+    };
+    assert_eq!(docs.len(), 6, "{:?}", shown(&docs[..3]));
+    assert_eq!(ops(1), (1, false, "1".to_owned()));
+    assert_eq!(ops(3), (3, false, "2".to_owned()));
+    assert_eq!(ops(4), (2, true, "3".to_owned()));
+    assert_eq!(ops(5), (2, false, "3".to_owned()));
+    let before = |at: usize| docs[at].get("prevOpTime").as_doc().unwrap().get("ts");
+    assert_eq!((before(3), before(4)), (Value::Timestamp(0), Value::Timestamp(0)));
+    assert_eq!(before(5), docs[4].get("ts"));
+    let first = docs[3].get("o").as_doc().unwrap().get("applyOps").as_array().unwrap().get(0);
+    let first = first.as_doc().unwrap();
+    assert!(first.element("lsid").is_none() && first.get("op").as_str() == Some("i"));
+    assert_eq!(docs[3].get("lsid").as_doc().unwrap().iter().count(), 2);
+}
+
+#[test]
+fn the_oldest_entries_are_removed_and_readers_begin_behind_them() {
+    let store = open();
+    let ever = CommitStamp(u64::MAX);
+    let trim = |kept| store.trim_change_log(kept, &mut || Ok(())).unwrap();
+    let text = format!("{{s: '{}'}}", "y".repeat(10_000));
+    for _ in 0..100 {
+        insert(&store, "d.c", &[&text]);
+    }
+    assert_eq!(trim(ever), None, "it is not full");
+    for _ in 0..30 {
+        insert(&store, "d.c", &[&text]);
+    }
+    let docs = logged(&store);
+    let Value::Timestamp(kept) = docs[0].get("ts") else { panic!("no ts") };
+    assert_eq!(trim(CommitStamp(kept)), None, "it is too young");
+    let trimmed = trim(ever).unwrap();
+    assert!(trimmed.bytes > 200_000 && trimmed.documents > 20, "{trimmed:?}");
+    let docs = logged(&store);
+    assert_eq!(docs.len() as i64, 131 - trimmed.documents);
+    assert!(store.shown_change_log().unwrap().data_bytes() <= 1 << 20);
+    assert_eq!(trim(ever), None);
+    // An entry that is larger than the log stays, for it is the newest.
+    let text = format!("{{s: '{}'}}", "y".repeat(3 << 20));
+    insert(&store, "d.c", &[&text]);
+    while trim(ever).is_some() {}
+    assert_eq!(logged(&store).len(), 1);
+}
+
+#[test]
+fn nothing_writes_into_it() {
+    let store = open();
+    let shown = store.shown_change_log().unwrap();
+    let document = doc! { "_id": 1 };
+    let write = store
+        .write(WriteOptions::default(), &mut |txn| txn.insert(&shown, document.as_doc()).map(drop));
+    assert_eq!(write.err().unwrap().code().0, 73);
+    assert!(logged(&store).is_empty());
+}
