@@ -344,12 +344,10 @@ impl Core {
         note_shared("clock", 1, 1);
         note_shared("newest stamp", 1, 3);
         let stamps = |prepared: &Prepared| prepared.overlay.lock().stamps();
-        let count = own.map_or(0, stamps)
-            + followers.iter().map(|waiter| stamps(&waiter.payload)).sum::<u64>();
-        let mut next = self.ledger.clock.take(count);
-        let mut own_stamp = next;
+        let others = followers.iter().map(|waiter| stamps(&waiter.payload)).sum::<u64>();
+        let mut next = self.ledger.clock.take(own.map_or(0, stamps) + others);
         committer.begin();
-        let mut group = self.synced_note(committer);
+        let (mut own_stamp, mut group) = (next, self.synced_note(committer));
         let all = own.map(|own| (own, None)).into_iter();
         for (prepared, waiter) in all.chain(followers.iter().map(|w| (&w.payload, Some(w)))) {
             let overlay = prepared.overlay.lock();
@@ -364,13 +362,9 @@ impl Core {
             };
             committer.stage(&self.db, batch, &overlay, next)?;
             next += overlay.stamps();
-            match waiter {
-                Some(waiter) => waiter.set_stamp(next - 1),
-                None => own_stamp = next - 1,
-            }
+            waiter.map_or_else(|| own_stamp = next - 1, |waiter| waiter.set_stamp(next - 1));
         }
-        let last = next - 1;
-        let Some(mut batch) = group else { return Ok(own_stamp) };
+        let (last, Some(mut batch)) = (next - 1, group) else { return Ok(own_stamp) };
         let active = &self.ledger.active;
         active.writing().begin(last, self.db.sequence());
         if let Err(error) = committer.write(&self.db, &mut batch) {

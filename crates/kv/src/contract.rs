@@ -293,9 +293,9 @@ pub trait Txn: Read {
     /// Appends a value to a log. Its key is a stamp (8 bytes, big-endian), followed by a position (4 bytes,
     /// big-endian). The transaction's own reads do not see it.
     ///
-    /// Each entry takes a stamp of its own at the commit, at position 0, unless it is to be `joined` to the entry before
-    /// it: then it has the stamp of that one, at the next position. The stamps of a commit are consecutive, and the last
-    /// of them is the stamp of the commit.
+    /// Each entry takes a stamp of its own at the commit, at position 0, unless it is to be `joined` to the entry
+    /// before it: then it has the stamp of that one, at the next position. The stamps of a commit are consecutive,
+    /// and the last of them is the stamp of the commit.
     fn append(&mut self, log: Space, value: &[u8], joined: bool) -> Result<()>;
 
     /// Its snapshot, without its own writes; takes it if nothing was read before. So the caller can compute what it

@@ -21,7 +21,6 @@ mod annotations;
 mod build;
 mod cache;
 mod catalog;
-mod change_log;
 mod clock;
 mod config_string;
 mod engine_error;
@@ -49,7 +48,6 @@ pub use catalog::{
     Arrivals, Catalog, CollMod, Collection, CollectionOptions, CollectionStats, CollectionVersion,
     CreatedIndexes, IndexSelector, Uuid, ValidationAction, ValidationLevel, ViewOptions,
 };
-pub use change_log::{NAMESPACE as OPLOG_NAMESPACE, Oplog, Trimmed};
 pub use config_string::{EngineConfig, TableConfig, engine_config, table_config};
 pub use index::{
     Geometry, Grid, Index, IndexKind, IndexSpec, KeyPart, KindFacts, PathField, hash_value,
@@ -65,6 +63,7 @@ pub use repair::validate::ValidateReport;
 pub use session_record::{SessionKey, SessionRecord};
 pub use spill::{NextEntry, Spill, SpillCursor, SpillFigures};
 pub use store::cache_partition::first_partition;
+pub use store::change_log::{NAMESPACE as OPLOG_NAMESPACE, Oplog, Trimmed};
 pub use store::commit::{Change, ChangeLog, Client, Joins, Stamp, Statement, Written};
 pub use store::near_records::NearRecords;
 pub use store::reader::{

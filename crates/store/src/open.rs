@@ -18,6 +18,7 @@ use crate::{
     store::{
         Shared,
         cache_partition::CachePartition,
+        change_log,
         commit::stamps::{self, Stamps},
         ddl::DdlState,
         reclaim::{self, Reclaimer},

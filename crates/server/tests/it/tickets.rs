@@ -1,4 +1,5 @@
-//! Tickets: an operation beyond their number waits, is reported as waiting, and runs when another one is finished or long.
+//! Tickets: an operation beyond their number waits, is reported as waiting, and runs when another one is finished or
+//! long.
 
 use std::time::{Duration, Instant};
 

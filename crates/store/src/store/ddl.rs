@@ -23,12 +23,12 @@ use crate::catalog::{
 use crate::{
     Index, IndexSpec, Namespace, Store,
     annotations::Annotations,
-    change_log,
     engine_error::engine,
     ident::{CatalogKey, Ident},
     index::{Bulk, Multikey},
     record_key::Layout,
     store::{
+        change_log,
         commit::change::{Change, Logged},
         reclaim::Job,
     },

@@ -53,6 +53,7 @@
 //! (cursors), `cache.rs` (the record cache); docs/format.md (keys), docs/transactions.md, decisions 008 and 046.
 
 pub(crate) mod cache_partition;
+pub(crate) mod change_log;
 pub(crate) mod commit;
 pub(crate) mod contended;
 pub(crate) mod ddl;

@@ -12,13 +12,15 @@ use nagi_kv::{Cursor, Read};
 
 use crate::{
     Collection, Index,
-    change_log::{LogReader, first_of},
     engine_error::engine,
     ident::Ident,
     index, keystring,
     record::{self, RecordBuf},
     record_key::{Layout, RecordId, RecordKey, StorageKey},
-    store::transaction::Bound,
+    store::{
+        change_log::{LogReader, first_of},
+        transaction::Bound,
+    },
 };
 
 /// A snapshot of the store for many reads; shareable between threads. It should be held for seconds at most.

@@ -42,15 +42,24 @@ const DOORS: &[Door] = &[
         files: &["store/txn/mod.rs"],
         instead: "WriteTxn::{insert, update, delete}",
     },
-    Door { call: "Change::Document {", files: &["store/txn/mod.rs"], instead: "WriteTxn::change" },
+    Door {
+        // The log matches on it.
+        call: "Change::Document {",
+        files: &["store/txn/mod.rs", "store/change_log/mod.rs"],
+        instead: "WriteTxn::change",
+    },
     Door {
         call: "Change::Catalog {",
-        files: &["store/ddl.rs", "store/transaction.rs"],
+        files: &["store/ddl.rs", "store/transaction.rs", "store/change_log/mod.rs"],
         instead: "Ddl::change",
     },
     Door {
         call: "Space::Changes",
-        files: &["store/commit/change.rs", "change_log/read.rs"],
+        files: &[
+            "store/commit/change.rs",
+            "store/change_log/read.rs",
+            "store/change_log/retain.rs",
+        ],
         instead: "Store::log_change, or LogReader",
     },
 ];

@@ -24,10 +24,12 @@ use nagi_kv::{CommitStamp, Durability, Space, Txn, TxnOptions};
 
 use crate::{
     Collection, RecordKey, Store, Uuid,
-    change_log::{self, APPLY_OPS_BYTES_MAX, Trimmed},
     engine_error::engine,
     record,
-    store::commit::Client,
+    store::{
+        change_log::{self, APPLY_OPS_BYTES_MAX, Trimmed},
+        commit::Client,
+    },
 };
 
 thread_local! {

@@ -7,15 +7,16 @@
 //!   stamp | position     value                                             document of local.oplog.rs
 //!   (5,1) | 0            {op: "i", ...}                                    {op: "i", ..., ts: (5,1), t, v, wall}
 //!   (5,2) | 0            {op: "u", ...}                                    {op: "u", ..., ts: (5,2), t, v, wall}
-//!   (5,3) | 0, 1, 2      {lsid, txnNumber, op: "i", ...}, ...  joined      {lsid, ..., o: {applyOps: [...]}, ts: (5,3), ...}
+//!   (5,3) | 0, 1, 2      {lsid, txnNumber, op: "i", ...}, ...       {lsid, ..., o: {applyOps: [...]}, ts: (5,3), ...}
 //! ```
 //!
 //! Changes of a client's transaction share a stamp, so the log shows them as one `applyOps`; beyond
-//! [`APPLY_OPS_BYTES_MAX`] as several, each of which refers to the one before. All other changes have stamps of their own,
-//! also if one commit makes several of them.
+//! [`APPLY_OPS_BYTES_MAX`] as several, each of which refers to the one before. All other changes have stamps of their
+//! own, also if one commit makes several of them.
 //!
-//! A value is [`HEAD_BYTES`] bytes and a document: format, flags, term (little-endian) and wall-clock time in milliseconds
-//! since 1970 (little-endian). Time and term are not part of the document because its fields come in another order.
+//! A value is [`HEAD_BYTES`] bytes and a document: format, flags, term (little-endian) and wall-clock time in
+//! milliseconds since 1970 (little-endian). Time and term are not part of the document because its fields come in
+//! another order.
 
 mod catalog;
 mod delta;
