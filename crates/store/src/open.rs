@@ -14,7 +14,7 @@ use crate::{
     build::Build,
     cache::Cache,
     catalog::{self},
-    change_log, clock,
+    clock,
     store::{
         Shared,
         cache_partition::CachePartition,

@@ -25,7 +25,7 @@ fn run(cx: &mut Context<'_>, req: &Request<'_>, _: &mut DocWriter<'_>) -> Result
     let args = Args::parse(req)?;
     let set = member_of(cx)?;
     set.initialized()?;
-    if let Some(hours) = args.hours.filter(|hours| !(*hours >= 0.0)) {
+    if let Some(hours) = args.hours.filter(|hours| hours.is_nan() || *hours < 0.0) {
         bail!(
             Code::Location(51024),
             "BSON field 'minRetentionHours' value must be >= 0, actual value '{hours}'"
