@@ -58,6 +58,7 @@ impl Store {
         if from == to {
             bail!(Code::ILLEGAL_OPERATION, "Can't rename a collection to itself");
         }
+        self.refuse_live_log(&source, "rename")?;
         source.refuse_while_building()?;
         if from.database() == to.database() {
             return self.rename_within(from, to, how);

@@ -80,6 +80,7 @@ impl<'s> Ddl<'s> {
 
     /// Stores a new collection, or a new version of one.
     pub(crate) fn put(&mut self, collection: CollectionVersion) -> Result<Arc<Collection>> {
+        self.store.refuse_live_log(&collection, "change")?;
         self.put_over(collection, None)
     }
 
@@ -108,12 +109,14 @@ impl<'s> Ddl<'s> {
 
     /// Removes a collection with its records, counters and indexes.
     pub(crate) fn remove(&mut self, collection: &Arc<Collection>) -> Result<()> {
+        self.store.refuse_live_log(collection, "drop")?;
         self.change(&Change::Catalog { before: Some(collection), after: None, target: None })?;
         self.replace(collection)
     }
 
     /// The same for a collection that a renamed one replaces, which is logged as a part of the renaming.
     pub(crate) fn replace(&mut self, collection: &Arc<Collection>) -> Result<()> {
+        self.store.refuse_live_log(collection, "drop")?;
         let key = collection.ident.catalog_key(CatalogKey::Collection);
         self.txn.delete(Space::Catalog, &key).map_err(engine)?;
         if !collection.is_view() {
@@ -349,6 +352,14 @@ pub(crate) fn create(
 }
 
 impl Store {
+    /// Refuses to change the collection that shows the change log while changes are logged (20).
+    pub(crate) fn refuse_live_log(&self, collection: &CollectionVersion, what: &str) -> Result<()> {
+        if self.has_change_log() && collection.layout == Layout::Stamps {
+            bail!(Code::ILLEGAL_OPERATION, "can't {what} live oplog while replicating");
+        }
+        Ok(())
+    }
+
     /// Creates the collection that shows the change log, or sets its size if there is one. `bytes_max`: the size that
     /// it lists.
     pub fn show_change_log(&self, bytes_max: i64) -> Result<Arc<Collection>> {
@@ -370,7 +381,7 @@ impl Store {
                 CollectionVersion { indexes: Box::default(), layout: Layout::Stamps, ..version }
             }
         };
-        let shown = ddl.put(version)?;
+        let shown = ddl.put_over(version, None)?;
         ddl.finish()?;
         self.log_shown.store(Some(Arc::clone(&shown)));
         Ok(shown)

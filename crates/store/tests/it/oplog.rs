@@ -229,12 +229,34 @@ fn the_oldest_entries_are_removed_and_readers_begin_behind_them() {
 }
 
 #[test]
-fn nothing_writes_into_it() {
+fn nothing_changes_it_but_the_log() {
     let store = open();
     let shown = store.shown_change_log().unwrap();
     let document = doc! { "_id": 1 };
     let write = store
         .write(WriteOptions::default(), &mut |txn| txn.insert(&shown, document.as_doc()).map(drop));
     assert_eq!(write.err().unwrap().code().0, 73);
+    let name = &shown.namespace;
+    let (other, elsewhere) =
+        (Namespace::parse("local.x").unwrap(), Namespace::parse("d.x").unwrap());
+    let capped = parse("{capped: true, size: 5000}");
+    let index = parse("{key: {x: 1}, name: 'x'}");
+    for refused in [
+        store.drop_collection(name).map(drop),
+        store.rename_collection(name, &other, Rename::default(), &|| Ok(())),
+        store.rename_collection(name, &elsewhere, Rename::default(), &|| Ok(())),
+        store.convert_to_capped(name, capped.as_doc(), &|| Ok(())),
+        store.create_indexes(name, &[index.as_doc()], BuildOptions::default()).map(drop),
+        store.drop_database("local").map(drop),
+    ] {
+        assert_eq!(refused.err().unwrap().code().0, 20);
+    }
+    store.create_collection(&other, Doc::EMPTY).unwrap();
+    let how = Rename { drop_target: true, ..Rename::default() };
+    assert_eq!(store.rename_collection(&other, name, how, &|| Ok(())).err().unwrap().code().0, 20);
     assert!(logged(&store).is_empty());
+    // Its size may change.
+    assert_eq!(store.show_change_log(2 << 20).unwrap().options.size_bytes_max, Some(2 << 20));
+    insert(&store, "d.c", &["{_id: 1}"]);
+    assert_eq!(logged(&store).len(), 2);
 }
