@@ -4,7 +4,7 @@ import uuid
 
 import pymongo
 from bson import SON, Binary, Int64, Timestamp
-from pymongo import MongoClient
+from pymongo import CursorType, MongoClient
 from pymongo.errors import OperationFailure
 from pymongo.read_concern import ReadConcern
 from pymongo.write_concern import WriteConcern
@@ -205,3 +205,45 @@ def steps_down(client):
         time.sleep(0.02)
     equal(client.test.stepped.insert_one({"_id": 1}).inserted_id, 1)
     client.test.stepped.drop()
+
+
+@probe("replica", "cs.oplog", "cmd.appendoplognote", "cmd.replsetresizeoplog", "mnt.oplog_resize")
+def oplog(client):
+    log = client.local["oplog.rs"]
+    c = fresh(client)
+    last = log.find().sort("$natural", -1).next()["ts"]
+    tail = log.find({"ts": {"$gt": last}}, cursor_type=CursorType.TAILABLE_AWAIT).max_await_time_ms(10_000)
+    c.insert_many([{"_id": 1, "s": "x" * 100, "a": [1, 2, 3]}, {"_id": 2}])
+    c.update_one({"_id": 1}, {"$set": {"a.1": 5}, "$unset": {"s": ""}})
+    c.replace_one({"_id": 2}, {"r": 1})
+    c.create_index("r")
+    with client.start_session() as session, session.start_transaction():
+        c.insert_one({"_id": 3}, session=session)
+        c.delete_one({"_id": 1}, session=session)
+    c.delete_one({"_id": 2})
+    c.rename("probed", dropTarget=True)
+    client.test.probed.drop()
+    client.admin.command("appendOplogNote", 1, data={"note": 1})
+    entries = []
+    while not entries or entries[-1]["op"] != "n":
+        entries.append(tail.next())
+    need(all(e["v"] == 2 and e["t"] > 0 and "wall" in e for e in entries), entries)
+    need([e["ts"] for e in entries] == sorted({e["ts"] for e in entries}), entries)
+    create, first, second, update, replace, index, txn, delete, rename, drop, note = entries
+    equal((create["ns"], create["o"]["create"], first["ns"], first["o2"]), ("test.$cmd", "probe", "test.probe", {"_id": 1}))
+    equal((second["op"], second["stmtId"], second["txnNumber"]), ("i", 1, first["txnNumber"]))
+    equal(update["o"], {"$v": 2, "diff": {"d": {"s": False}, "sa": {"a": True, "u1": 5}}})
+    equal((replace["op"], replace["o"], replace["o2"]), ("u", {"_id": 2, "r": 1}, {"_id": 2}))
+    equal((index["o"]["createIndexes"], index["o"]["name"], index["ui"]), ("probe", "r_1", first["ui"]))
+    equal([(op["op"], op["o"]) for op in txn["o"]["applyOps"]], [("i", {"_id": 3}), ("d", {"_id": 1})])
+    need("lsid" in txn and txn["prevOpTime"] == {"ts": Timestamp(0, 0), "t": -1}, txn)
+    equal((delete["op"], delete["o"]), ("d", {"_id": 2}))
+    equal((rename["o"]["renameCollection"], rename["o"]["to"]), ("test.probe", "test.probed"))
+    equal((drop["o"], note["o"]), ({"drop": "probed"}, {"note": 1}))
+    equal(log.count_documents({"ts": {"$gte": first["ts"], "$lt": update["ts"]}}), 2)
+    stats = client.local.command("collStats", "oplog.rs")
+    need(stats["capped"] and stats["count"] >= len(entries) and stats["maxSize"] >= 990 << 20, stats)
+    client.admin.command("replSetResizeOplog", 1, size=2000.0, minRetentionHours=1.0)
+    equal(client.local.command("collStats", "oplog.rs")["maxSize"], 2000 << 20)
+    equal(code_of(lambda: log.insert_one({"a": 1})), 73)
+    equal(code_of(log.drop), 20)

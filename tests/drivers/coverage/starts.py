@@ -92,6 +92,27 @@ def by_flags(start):
         equal(code_of(lambda: server.client.test.command("find", "c", readConcern={"level": "majority"})), None)
 
 
+@probe("start", "conf.repl.oplogsize", "conf.storage.oplogmin")
+def oplog_limits(start):
+    def fill(client):
+        """Logs twice the size, then waits until the oldest half is gone, or a while if nothing may go."""
+        for n in range(80):
+            client.test.c.insert_one({"_id": n, "s": os.urandom(25_000).hex()})
+        return client.local["oplog.rs"]
+
+    with start.server("oplog", "--replSet", "rs0", "--oplogSize", "2") as server:
+        log = fill(replica.initiate(server.client))
+        equal(server.client.local.command("collStats", "oplog.rs")["maxSize"], 2 << 20)
+        oldest = lambda: log.find({"op": "i"}).sort("$natural", 1).next()["o"]["_id"]
+        until(lambda: oldest() > 30)
+        equal(log.count_documents({"op": "i"}), 80 - oldest())
+        equal(server.client.test.c.count_documents({}), 80)
+    with start.server("oplog_hours", "--replSet", "rs0", "--oplogSize", "2", "--oplogMinRetentionHours", "0.5") as server:
+        log = fill(replica.initiate(server.client))
+        time.sleep(2.5)
+        equal(log.count_documents({"op": "i"}), 80)
+
+
 @probe("start", "conf.proc.fork", "ops.signals")
 def forked(start):
     with start.server("fork_seed") as seed:

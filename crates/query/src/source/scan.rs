@@ -3,9 +3,9 @@
 use std::sync::Arc;
 
 use bumpalo::Bump;
-use nagi_bson::{Doc, ValueBuf};
+use nagi_bson::{Doc, Value, ValueBuf};
 use nagi_error::{Code, Result, bail};
-use nagi_lang::filter::Filter;
+use nagi_lang::filter::{CompareOp, Filter, Pred};
 use nagi_store::{Collection, RecordBuf, RecordCursor, RecordId, RecordKey};
 
 use super::parallel_batch::RECORDS_MIN;
@@ -73,6 +73,39 @@ struct Part {
     up_to: Option<RecordId>,
 }
 
+impl Part {
+    /// The part of the change log, whose record keys are the stamps in `ts`, that can match a filter.
+    fn of_stamps(filter: &Filter, options: &ScanOptions) -> Part {
+        let mut part = Part::default();
+        part.narrow(filter);
+        if options.tailable {
+            part.up_to = None;
+        }
+        part
+    }
+
+    fn narrow(&mut self, filter: &Filter) {
+        let (path, op, value) = match filter {
+            Filter::And(all) => return all.iter().for_each(|one| self.narrow(one)),
+            Filter::Field { path, pred: Pred::Compare { op, value, .. } } => (path, op, value),
+            _ => return,
+        };
+        let Value::Timestamp(stamp) = value.value() else { return };
+        let Ok(stamp) = i64::try_from(stamp) else { return };
+        if path.as_str() != "ts" {
+            return;
+        }
+        if matches!(op, CompareOp::Eq | CompareOp::Gte | CompareOp::Gt) {
+            let behind = RecordId::Id(stamp - i64::from(*op != CompareOp::Gt));
+            self.behind = self.behind.take().max(Some(behind));
+        }
+        if matches!(op, CompareOp::Eq | CompareOp::Lte | CompareOp::Lt) {
+            let up_to = RecordId::Id(stamp);
+            self.up_to = Some(self.up_to.take().map_or(up_to.clone(), |other| other.min(up_to)));
+        }
+    }
+}
+
 /// What a fork has changed of a scan.
 struct Forked {
     /// The end of its part before the fork.
@@ -86,12 +119,16 @@ impl CollScan {
         filter: Option<Arc<Filter>>,
         options: ScanOptions,
     ) -> CollScan {
+        let part = match filter.as_deref().filter(|_| forward && collection.is_change_log()) {
+            Some(filter) => Part::of_stamps(filter, &options),
+            None => Part::default(),
+        };
         CollScan {
             collection,
             forward,
             filter,
             options,
-            part: Part::default(),
+            part,
             forked: None,
             cursor: None,
             pending: false,
@@ -173,11 +210,12 @@ impl CollScan {
         Ok(here.zip(last))
     }
 
-    /// At the end, a tailable scan that has seen a record waits after it.
+    /// At the end, a tailable scan that has seen a record, or begins behind one, waits after it.
     fn reach_end(&mut self, seen: Option<RecordId>) {
         let before = || self.last.take().or_else(|| self.options.resume_after.clone());
         self.last = seen.or_else(before);
-        self.done = !self.options.tailable || self.last.is_none();
+        let waits = self.last.is_some() || self.part.behind.is_some();
+        self.done = !self.options.tailable || !waits;
     }
 }
 

@@ -15,6 +15,7 @@ mod interrupted;
 mod legacy;
 mod limits;
 mod login;
+mod oplog;
 mod persisted;
 mod protocol;
 mod query_settings;

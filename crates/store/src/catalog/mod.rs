@@ -152,6 +152,11 @@ impl CollectionVersion {
         self.options.view.is_some()
     }
 
+    /// True for the collection that shows the change log: its record keys are stamps.
+    pub fn is_change_log(&self) -> bool {
+        self.layout == Layout::Stamps
+    }
+
     /// The index on `_id`; none for a view.
     pub fn id_index(&self) -> Option<&Arc<Index>> {
         self.indexes.iter().find(|index| index.spec.is_id())

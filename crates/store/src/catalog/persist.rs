@@ -23,7 +23,7 @@ use crate::{
 };
 
 /// Version of all formats in docs/format.md.
-const FORMAT: u32 = 3;
+const FORMAT: u32 = 4;
 /// Older versions that can be read; everything written afterwards has the newest version.
 const OLDER: &[u32] = &[1, 2];
 

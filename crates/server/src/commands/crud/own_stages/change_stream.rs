@@ -16,8 +16,8 @@ fn check(cx: &Context<'_>) -> Result<()> {
     match cx.server.replica.as_ref().is_some_and(ReplicaSet::is_member) {
         true => bail!(
             Code::COMMAND_NOT_SUPPORTED,
-            "Change streams ($changeStream) are not available on this server yet: it keeps no oplog \
-             that they could read"
+            "Change streams ($changeStream) are not available on this server yet; its changes can be \
+             read from local.oplog.rs"
         ),
         false => Ok(()),
     }

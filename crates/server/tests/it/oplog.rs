@@ -1,0 +1,106 @@
+//! `local.oplog.rs` through commands: what clients read of it, by time and at its end, and what they may not do.
+
+use nagi_bson::{DocBuf, Value, json};
+
+use crate::client::{Client, is_ok, member};
+
+fn run(client: &mut Client, db: &str, command: &str) -> DocBuf {
+    client.run(db, json::parse(command).unwrap().as_doc())
+}
+
+fn batch(reply: &DocBuf, name: &str) -> Vec<DocBuf> {
+    assert!(is_ok(reply), "{reply:?}");
+    let batch = reply.get("cursor").as_doc().unwrap().get(name);
+    batch.as_array().unwrap().iter().map(|doc| doc.as_doc().unwrap().to_buf()).collect()
+}
+
+fn stamp(doc: &DocBuf) -> String {
+    match doc.get("ts") {
+        Value::Timestamp(ts) => format!("Timestamp({}, {})", ts >> 32, ts & 0xFFFF_FFFF),
+        other => panic!("{other}"),
+    }
+}
+
+#[test]
+fn entries_are_found_by_time_without_reading_others() {
+    let server = member();
+    let mut client = Client::new(&server);
+    let docs: Vec<String> = (0..50).map(|n| format!("{{_id: {n}}}")).collect();
+    let insert = format!("{{insert: 'c', documents: [{}]}}", docs.join(", "));
+    assert!(is_ok(&client.shell(&insert)));
+    let all =
+        batch(&run(&mut client, "local", "{find: 'oplog.rs', batchSize: 1000}"), "firstBatch");
+    let inserts: Vec<&DocBuf> =
+        all.iter().filter(|doc| doc.get("op").as_str() == Some("i")).collect();
+    assert_eq!(inserts.len(), 50);
+    let (early, late) = (stamp(inserts[10]), stamp(inserts[19]));
+    for (filter, found, examined) in [
+        (format!("{{ts: {early}}}"), 1, 1),
+        (format!("{{ts: {{$gte: {early}, $lt: {late}}}}}"), 9, 10),
+        (format!("{{ts: {{$gt: {early}, $lte: {late}}}, 'o._id': {{$gt: 14}}}}"), 5, 9),
+        (format!("{{ts: {{$gt: {}}}}}", stamp(&all[all.len() - 1])), 0, 0),
+    ] {
+        let find = format!("{{find: 'oplog.rs', filter: {filter}}}");
+        assert_eq!(batch(&run(&mut client, "local", &find), "firstBatch").len(), found, "{filter}");
+        let explain = format!("{{explain: {find}, verbosity: 'executionStats'}}");
+        let stats = run(&mut client, "local", &explain);
+        let stats = stats.get("executionStats").as_doc().unwrap().get("totalDocsExamined");
+        assert_eq!(stats.to_string(), examined.to_string(), "{filter}");
+    }
+    let newest = "{find: 'oplog.rs', sort: {$natural: -1}, limit: 1}";
+    let newest = batch(&run(&mut client, "local", newest), "firstBatch");
+    assert!(newest == all[all.len() - 1..]);
+    let count = run(&mut client, "local", "{count: 'oplog.rs'}");
+    assert_eq!(count.get("n").to_string(), all.len().to_string());
+}
+
+#[test]
+fn a_tailable_cursor_is_woken_by_each_commit() {
+    let server = member();
+    let mut client = Client::new(&server);
+    let newest = "{find: 'oplog.rs', sort: {$natural: -1}, limit: 1}";
+    let newest = batch(&run(&mut client, "local", newest), "firstBatch").remove(0);
+    let tail = format!(
+        "{{find: 'oplog.rs', filter: {{ts: {{$gt: {}}}}}, tailable: true, awaitData: true}}",
+        stamp(&newest)
+    );
+    let opened = run(&mut client, "local", &tail);
+    assert!(batch(&opened, "firstBatch").is_empty());
+    let id = opened.get("cursor").as_doc().unwrap().get("id").to_string();
+    let more = format!("{{getMore: NumberLong({id}), collection: 'oplog.rs', maxTimeMS: 60000}}");
+    let mut found = Vec::new();
+    for n in 0..3 {
+        let mut writer = Client::new(&server);
+        std::thread::scope(|scope| {
+            let write = scope.spawn(move || {
+                is_ok(&writer.shell(&format!("{{insert: 'c', documents: [{{_id: {n}}}]}}")))
+            });
+            // It would wait for a minute.
+            while !found.iter().any(|doc: &DocBuf| {
+                doc.get("o").as_doc().is_some_and(|o| o.get("_id") == Value::Int32(n))
+            }) {
+                found.extend(batch(&run(&mut client, "local", &more), "nextBatch"));
+            }
+            assert!(write.join().unwrap());
+        });
+    }
+    let ops: Vec<_> = found.iter().map(|doc| doc.get("op").as_str().unwrap().to_owned()).collect();
+    assert_eq!(ops, ["c", "i", "i", "i"]);
+}
+
+#[test]
+fn statements_carry_their_sessions() {
+    let server = member();
+    let mut client = Client::new(&server);
+    let lsid = "lsid: {id: UUID('00112233-4455-6677-8899-aabbccddeeff')}";
+    let retryable = format!(
+        "{{insert: 'c', documents: [{{_id: 1}}, {{_id: 2}}], {lsid}, txnNumber: NumberLong(4)}}"
+    );
+    assert!(is_ok(&client.shell(&retryable)) && is_ok(&client.shell(&retryable)));
+    let logged = "{find: 'oplog.rs', filter: {op: 'i', txnNumber: 4}}";
+    let logged = batch(&run(&mut client, "local", logged), "firstBatch");
+    let ids: Vec<_> = logged.iter().map(|doc| doc.get("stmtId").to_string()).collect();
+    assert_eq!(ids, ["0", "1"], "{logged:?}");
+    let session = logged[0].get("lsid").as_doc().unwrap();
+    assert!(session.get("uid").to_string().contains("47DEQpj8HBSa") || session.count() == 2);
+}
