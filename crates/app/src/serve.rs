@@ -211,6 +211,9 @@ fn serve_store(
         let data = Path::new(&options.db_path);
         builder = builder.data_folder(data).map_err(|error| not_written(&error))?;
     }
+    if options.initiate {
+        builder = builder.initiate_replica_set().map_err(|error| not_written(&error))?;
+    }
     let server = builder.start().map_err(|error| bad_options(&error))?;
     warnings::at_start(options, limits.connections, log);
     say_what_the_journal_does(options);

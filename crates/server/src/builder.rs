@@ -4,7 +4,7 @@ use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
-use nagi_bson::DocBuf;
+use nagi_bson::{Doc, DocBuf};
 use nagi_error::Result;
 use nagi_js::Engines;
 use nagi_store::Store;
@@ -128,6 +128,19 @@ impl ServerBuilder {
     pub fn profile_level(self, level: i32) -> Self {
         self.server.settings.profile.set_default_level(level);
         self
+    }
+
+    /// Makes the server the only member of its replica set, as `replSetInitiate` without a configuration does, unless
+    /// it is a member already.
+    ///
+    /// # Errors
+    /// If the configuration cannot be written.
+    pub fn initiate_replica_set(self) -> Result<Self> {
+        match &self.server.replica {
+            Some(replica) if !replica.is_member() => replica.initiate(Doc::EMPTY)?,
+            _ => {}
+        }
+        Ok(self)
     }
 
     /// Restricts the compressors that clients may use, by name; without this call all may be used.

@@ -31,6 +31,8 @@ pub(crate) enum CatalogKey {
     Dropped = 5,
     /// A limit that no commit stamp exceeds, little-endian; one key.
     StampLimit = 6,
+    /// The first stamp of the change log, before which all was removed, little-endian; one key.
+    LogFirst = 7,
 }
 
 impl Ident {

@@ -64,7 +64,7 @@ pub use session_record::{SessionKey, SessionRecord};
 pub use spill::{NextEntry, Spill, SpillCursor, SpillFigures};
 pub use store::cache_partition::first_partition;
 pub use store::change_log::{NAMESPACE as OPLOG_NAMESPACE, Oplog, Trimmed};
-pub use store::commit::{Change, ChangeLog, Client, Joins, Stamp, Statement, Written};
+pub use store::commit::{Change, ChangeLog, Client, Joins, Replaced, Stamp, Statement, Written};
 pub use store::near_records::NearRecords;
 pub use store::reader::{
     IndexCursor, RECORDS_AT_ONCE, Reader, RecordCursor, SharedReader, Snapshot,

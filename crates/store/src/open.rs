@@ -40,11 +40,16 @@ impl Store {
         stamps::resume(&*engine)?;
         let random = clock::random().to_be_bytes();
         reclaim::drop_ranges(&*engine, &loaded.dropped)?;
+        let shown = change_log::shown_in(&loaded.catalog);
+        change_log::resume(&*engine, shown.as_deref())?;
+        if let Some(log) = &options.change_log {
+            log.begin_term(change_log::newest_term(&*engine, shown.as_deref())?);
+        }
         let shared = Shared {
             open: OpenTransactions::default(),
             stamps: Stamps::default(),
             change_log: options.change_log,
-            log_shown: ArcSwapOption::new(change_log::shown_in(&loaded.catalog)),
+            log_shown: ArcSwapOption::new(shown),
             spills: Arc::default(),
             reclaimer: Reclaimer::new(Arc::clone(&engine)),
             engine,

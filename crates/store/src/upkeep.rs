@@ -27,7 +27,12 @@ impl Place {
 /// The key range of the records first, then those of the indexes.
 fn places(collection: &Collection) -> impl Iterator<Item = Place> {
     let count = u64::try_from(collection.count()).unwrap_or(0);
-    let records = Place::new(collection.space, collection.ident, Some(count));
+    let records = match collection.is_change_log() {
+        true => {
+            Place { space: Space::Changes, start: [0; 4], end: [0xFF; 4], live_count: Some(count) }
+        }
+        false => Place::new(collection.space, collection.ident, Some(count)),
+    };
     let id_index = collection.id_index().map(|index| index.ident);
     let indexes = collection.indexes.iter().map(move |index| {
         // The number of keys of other indexes is unknown: zero to thousands per document.

@@ -92,6 +92,19 @@ def by_flags(start):
         equal(code_of(lambda: server.client.test.command("find", "c", readConcern={"level": "majority"})), None)
 
 
+@probe("start", "conf.repl.set")
+def a_set_that_initiates_itself(start):
+    for keep in (False, True):
+        with start.server("initiated", "--replSet", "rs0", "--initiate", keep=keep) as server:
+            with MongoClient(*server.client.address, replicaSet="rs0") as client:
+                with client.start_session() as session, session.start_transaction():
+                    client.test.c.insert_one({"n": 1}, session=session)
+                equal(client.test.c.count_documents({}), 2 if keep else 1)
+                equal(client.local["oplog.rs"].count_documents({"o.msg": "initiating set"}), 1)
+    refused = subprocess.run([start.nagi, "serve", "--dbpath", "/nonexistent", "--initiate"], stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, timeout=60)
+    need(refused.returncode == 2 and "add --replSet NAME" in refused.stdout, refused)
+
+
 @probe("start", "conf.repl.oplogsize", "conf.storage.oplogmin")
 def oplog_limits(start):
     def fill(client):

@@ -248,6 +248,7 @@ pub(super) static TABLE: &[Row] = &[
     yes("processManagement.timeZoneInfo", "timeZoneInfo", Text),
     switch("repair", "repair", "true"),
     only("replication.enableMajorityReadConcern", "enableMajorityReadConcern", Bool, TRUE),
+    switch("replication.initiate", "initiate", "true"),
     yes("replication.oplogSizeMB", "oplogSize", Int(1, 1 << 40)),
     no("replication.replSet", ""),
     yes("replication.replSetName", "replSet", Text),

@@ -101,6 +101,8 @@ pub(crate) struct Options {
     pub(crate) connection_count_max: i64,
     /// The name of the replica set that the server is a member of.
     pub(crate) replica_set: Option<String>,
+    /// Initiates the replica set, if that has not happened yet.
+    pub(crate) initiate: bool,
     pub(crate) oplog: OplogLimits,
     /// Clients must log in, and need privileges.
     pub(crate) authorization: bool,
@@ -179,6 +181,7 @@ pub(super) fn from_settings(settings: &Settings) -> Result<Options, String> {
         compression,
         connection_count_max: number("net.maxIncomingConnections").unwrap_or(CONNECTIONS_MAX),
         replica_set: replica_set(settings)?,
+        initiate: initiate(settings)?,
         oplog: oplog(settings),
         authorization: authorization(settings)?,
         javascript: settings.get("security.javascriptEnabled") != Some("false"),
@@ -203,6 +206,17 @@ pub(super) fn from_settings(settings: &Settings) -> Result<Options, String> {
         slow_sample_rate: real("operationProfiling.slowOpSampleRate"),
         parsed,
     })
+}
+
+fn initiate(settings: &Settings) -> Result<bool, String> {
+    let initiate = settings.is_on("replication.initiate");
+    match initiate && settings.get("replication.replSetName").is_none() {
+        true => {
+            Err("BadValue: --initiate needs the name of the replica set: add --replSet NAME"
+                .to_owned())
+        }
+        false => Ok(initiate),
+    }
 }
 
 /// The limits of the oplog. MongoDB takes 5 % of the free disk space unless told otherwise.

@@ -18,12 +18,16 @@ pub(crate) trait Absorber: Send {
 
     fn complete(&mut self, cx: &mut Cx<'_>) -> Result<()>;
 
+    /// The number of gathering sources above the one that it belongs to.
+    fn above(&mut self) -> &mut usize;
+
     fn into_any(self: Box<Self>) -> Box<dyn Any>;
 }
 
 struct Beside<G> {
     input: Box<dyn Source>,
     gathered: G,
+    above: usize,
 }
 
 impl<G: Gather + 'static> Absorber for Beside<G> {
@@ -35,27 +39,40 @@ impl<G: Gather + 'static> Absorber for Beside<G> {
         self.gathered.complete(cx)
     }
 
+    fn above(&mut self) -> &mut usize {
+        &mut self.above
+    }
+
     fn into_any(self: Box<Self>) -> Box<dyn Any> {
         self
     }
 }
 
-/// For [`Source::beside`] of a source that gathers its `input` in `own`.
+/// For [`Source::beside`] of a source that gathers its `input` in `own`, unless the input gathers the portions.
 pub(crate) fn beside<G: Gather + 'static>(
     input: &mut dyn Source,
     own: &mut G,
     cx: &mut Cx<'_>,
 ) -> Result<Option<Box<dyn Absorber>>> {
-    let divided = divide(input, own, cx)?;
-    Ok(divided.map(|(input, gathered)| Box::new(Beside { input, gathered }) as Box<dyn Absorber>))
+    if let Some(mut below) = input.beside(cx)? {
+        *below.above() += 1;
+        return Ok(Some(below));
+    }
+    let Some((input, gathered)) = divide(input, own, cx)? else { return Ok(None) };
+    Ok(Some(Box::new(Beside { input, gathered, above: 0 })))
 }
 
 /// For [`Source::join`] of the same source: appends what `later` has gathered, which [`beside`] returned.
 pub(crate) fn join<G: Gather + 'static>(
+    input: &mut dyn Source,
     own: &mut G,
-    later: Box<dyn Absorber>,
+    mut later: Box<dyn Absorber>,
     cx: &mut Cx<'_>,
 ) -> Result<()> {
+    if let Some(above) = later.above().checked_sub(1) {
+        *later.above() = above;
+        return input.join(later, cx);
+    }
     let later = later.into_any().downcast::<Beside<G>>();
     let later = later.map_err(|_| Error::bug("joined with a gatherer of another kind"))?;
     own.join(later.gathered, cx)
@@ -73,6 +90,8 @@ macro_rules! gathers_portions {
         }
 
         fn complete(&mut self, cx: &mut Cx<'_>) -> Result<()> {
+            // One of them has gathered nothing.
+            self.inputs[0].complete(cx)?;
             $crate::source::Gather::complete(&mut self.$gathered, cx)
         }
 
@@ -81,10 +100,11 @@ macro_rules! gathers_portions {
             later: Box<dyn $crate::source::Absorber>,
             cx: &mut Cx<'_>,
         ) -> Result<()> {
-            $crate::source::join(&mut self.$gathered, later, cx)
+            $crate::source::join(&mut *self.inputs[0], &mut self.$gathered, later, cx)
         }
 
         fn alone(&mut self) {
+            self.inputs[0].alone();
             $crate::source::Gather::alone(&mut self.$gathered);
         }
     };

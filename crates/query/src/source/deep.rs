@@ -9,7 +9,7 @@ use nagi_budget::meter;
 use nagi_error::Result;
 use nagi_store::{RecordId, RecordKey};
 
-use super::{Absorbed, Cx, Source, check_memory};
+use super::{Absorbed, Absorber, Cx, Source, check_memory};
 
 /// Stack in bytes that must be left until the next check: for the frames of the stages, and for nested expressions
 /// and documents.
@@ -77,6 +77,25 @@ impl Source for Deep {
     fn absorb(&mut self, cx: &mut Cx<'_>) -> Result<Absorbed> {
         check_value_memory()?;
         on_enough(|| self.input.absorb(cx))
+    }
+
+    fn beside(&mut self, cx: &mut Cx<'_>) -> Result<Option<Box<dyn Absorber>>> {
+        check_value_memory()?;
+        on_enough(|| self.input.beside(cx))
+    }
+
+    fn complete(&mut self, cx: &mut Cx<'_>) -> Result<()> {
+        check_value_memory()?;
+        on_enough(|| self.input.complete(cx))
+    }
+
+    fn join(&mut self, later: Box<dyn Absorber>, cx: &mut Cx<'_>) -> Result<()> {
+        check_value_memory()?;
+        on_enough(|| self.input.join(later, cx))
+    }
+
+    fn alone(&mut self) {
+        on_enough(|| self.input.alone());
     }
 
     fn doc(&self) -> Doc<'_> {

@@ -67,6 +67,8 @@ struct InSlot {
     portion: Option<Arc<Portion>>,
     /// That of the reader of later portions, once its own reader was split.
     later: Option<PortionSlot>,
+    /// There are no more portions.
+    ended: bool,
 }
 
 impl PortionSlot {
@@ -76,6 +78,11 @@ impl PortionSlot {
 
     pub(crate) fn put(&self, portion: Option<Arc<Portion>>) {
         self.lock().portion = portion;
+    }
+
+    /// No portion follows.
+    pub(crate) fn end(&self) {
+        self.lock().ended = true;
     }
 
     fn take(&self) -> Option<Arc<Portion>> {
@@ -128,8 +135,12 @@ impl Source for PortionReader {
 
     /// Another reader for later portions.
     fn split(&mut self, _: &Cx<'_>) -> Result<Option<Box<dyn Source>>> {
+        let mut slot = self.slot.lock();
+        if slot.ended {
+            return Ok(None);
+        }
         let later = PortionSlot::default();
-        self.slot.lock().later = Some(later.clone());
+        slot.later = Some(later.clone());
         Ok(Some(Box::new(PortionReader::new(later))))
     }
 

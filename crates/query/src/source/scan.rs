@@ -96,7 +96,8 @@ impl Part {
             return;
         }
         if matches!(op, CompareOp::Eq | CompareOp::Gte | CompareOp::Gt) {
-            let behind = RecordId::Id(stamp - i64::from(*op != CompareOp::Gt));
+            // No entry has the stamp 0.
+            let behind = RecordId::Id((stamp - i64::from(*op != CompareOp::Gt)).max(0));
             self.behind = self.behind.take().max(Some(behind));
         }
         if matches!(op, CompareOp::Eq | CompareOp::Lte | CompareOp::Lt) {

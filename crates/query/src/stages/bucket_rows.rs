@@ -193,6 +193,7 @@ impl Gathered {
         let pages = self.pages.0.len() as u32;
         self.pages.0.append(&mut later.pages.0);
         self.page_bytes += later.page_bytes;
+        later.held.keep(0);
         later.rows.iter_mut().for_each(|row| row.page += pages);
         if self.ordered && later.ordered {
             let pages = &self.pages;

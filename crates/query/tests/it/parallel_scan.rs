@@ -71,12 +71,14 @@ fn filled() -> &'static Fixture {
                 (first..first + 1000).try_for_each(|n| {
                     let k = (n * 7919) % 30_011;
                     let text = format!(
-                        "{{_id: {n}, k: {k}, g: {}, h: {}, d: {}.25, s: 'Word{}', a: [{}, {n}]}}",
+                        "{{_id: {n}, k: {k}, g: {}, h: {}, d: {}.25, s: 'Word{}', a: [{}, {n}], \
+                         p: NumberDecimal('{}.10')}}",
                         n % 7,
                         k % 3000,
                         k % 100,
                         k % 13,
                         k % 5,
+                        n % 100,
                     );
                     txn.insert(&collection, doc(&text).as_doc()).map(drop)
                 })
@@ -129,6 +131,7 @@ const KEYS: &[&str] = &["null", "'$g'", "'$h'", "'$k'", "'$s'", "{g: '$g', d: '$
 const ACCUMULATORS: &[&str] = &[
     "n: {$sum: 1}",
     "n: {$sum: '$d'}, avg: {$avg: '$k'}",
+    "n: {$sum: '$p'}, avg: {$avg: '$p'}",
     "first: {$first: '$_id'}, last: {$last: '$_id'}",
     "all: {$push: {$mod: ['$_id', 11]}}",
     "set: {$addToSet: '$g'}, most: {$max: '$s'}, least: {$min: '$a'}",
@@ -239,7 +242,9 @@ fn a_killed_operation_ends_both_threads() {
 fn two_threads_feed_the_branches_of_a_facet_that_gather() {
     let gathering = "g: [{$group: {_id: '$g'}}], m: [{$match: {g: 1}}, {$count: 'n'}], \
                      s: [{$set: {x: '$k'}}, {$sort: {x: 1}}, {$limit: 3}], \
-                     b: [{$bucketAuto: {groupBy: '$h', buckets: 4}}]";
+                     b: [{$bucketAuto: {groupBy: '$h', buckets: 4}}], t: [{$sortByCount: '$h'}], \
+                     u: [{$group: {_id: '$h'}}, {$sort: {_id: 1}}, {$limit: 2}], \
+                     v: [{$group: {_id: '$h'}}, {$group: {_id: null, n: {$sum: 1}}}]";
     for (others, shared) in [
         ("", true),
         (", l: [{$limit: 3}]", false),

@@ -18,7 +18,7 @@ use crate::clock;
 /// Much longer than most operations take, and than one waits for a processor while tickets are few.
 pub(super) const HELD_MAX: Duration = Duration::from_millis(50);
 /// Operations of each kind that run although their ticket was taken.
-pub(super) const WITHOUT_MAX: i64 = 10_000;
+pub(super) const WITHOUT_MAX: i64 = 2_000;
 
 /// The kind of the ticket that an operation holds, and since when.
 pub(crate) struct Held {

@@ -106,6 +106,52 @@ struct Waiter {
     woken: Condvar,
 }
 
+/// The place of a request in the queue. If it is dropped before the request has a ticket, the request leaves.
+struct Place<'p> {
+    pool: &'p Pool,
+    waiter: Arc<Waiter>,
+    /// The request has its ticket, and is not queued any more.
+    granted: bool,
+}
+
+impl Place<'_> {
+    /// Takes a ticket that was handed over, or a free one. `queue` is that of the pool.
+    fn take(&mut self, queue: &mut Queue) -> bool {
+        self.granted = self.waiter.granted.load(SeqCst);
+        if !self.granted && self.pool.try_take() {
+            self.granted = true;
+            self.leave(queue);
+        }
+        self.granted
+    }
+
+    fn leave(&self, queue: &mut Queue) {
+        let is_own = |other: &Arc<Waiter>| Arc::ptr_eq(other, &self.waiter);
+        // Mostly the first: the others are not woken.
+        match queue.front().is_some_and(is_own) {
+            true => drop(queue.pop_front()),
+            false => queue.retain(|other| !is_own(other)),
+        }
+    }
+}
+
+impl Drop for Place<'_> {
+    fn drop(&mut self) {
+        if self.granted {
+            return;
+        }
+        let mut queue = self.pool.lock();
+        if self.waiter.granted.load(SeqCst) {
+            drop(queue);
+            self.pool.give();
+        } else {
+            self.leave(&mut queue);
+            // The wake-up may have been meant for another waiter.
+            wake_first(queue);
+        }
+    }
+}
+
 /// The right to work on the storage; returned to the pool when dropped, unless another request has taken it.
 pub(crate) struct Ticket<'t> {
     pool: &'t Pool,
@@ -223,52 +269,42 @@ impl Pool {
             granted: AtomicBool::new(false),
             woken: Condvar::new(),
         });
-        let is_own = |other: &Arc<Waiter>| Arc::ptr_eq(other, &waiter);
-        // Mostly the first: the others are not woken.
-        let leave = |queue: &mut Queue| match queue.front().is_some_and(is_own) {
-            true => drop(queue.pop_front()),
-            false => queue.retain(|other| !is_own(other)),
-        };
         queue.push_back(waiter.clone());
-        let since = queue.front().map_or(waiter.since, |first| first.since);
+        let mut place = Place { pool: self, waiter, granted: false };
+        let first = queue.front().map_or(place.waiter.since, |first| first.since);
         if self.adjustment.is_some() {
             drop(queue);
-            self.adjust(since, clock::now());
+            self.adjust(first, clock::now());
             queue = self.lock();
         }
         // The first look for long operations comes as soon as there may be one.
         let mut time = HELD_MAX;
         loop {
-            if waiter.granted.load(SeqCst) {
+            if place.take(&mut queue) {
+                self.wake_more(queue);
                 return Ok(());
             }
-            if self.try_take() {
-                leave(&mut queue);
-                return Ok(());
-            }
-            let waiting = waiter.woken.wait_timeout(queue, time);
+            let waiting = place.waiter.woken.wait_timeout(queue, time);
             queue = waiting.unwrap_or_else(PoisonError::into_inner).0;
             time = LOOK_AROUND;
-            if waiter.granted.load(SeqCst) {
+            if place.take(&mut queue) {
+                self.wake_more(queue);
                 return Ok(());
             }
-            let since = queue.front().map_or(waiter.since, |first| first.since);
+            let first = queue.front().map_or(place.waiter.since, |first| first.since);
             drop(queue);
-            self.adjust(since, clock::now());
+            self.adjust(first, clock::now());
             self.take_over_long(holders);
-            let checked = check();
+            check()?;
             queue = self.lock();
-            if let Err(error) = checked {
-                if waiter.granted.load(SeqCst) {
-                    drop(queue);
-                    self.give();
-                } else {
-                    leave(&mut queue);
-                    // The wake-up may have been meant for another waiter.
-                    wake_first(queue);
-                }
-                return Err(error);
-            }
+        }
+    }
+
+    /// Wakes the first of the queue if there are more tickets: several may have been returned while the thread that was
+    /// woken for the first of them did not run.
+    fn wake_more(&self, queue: MutexGuard<'_, Queue>) {
+        if !queue.is_empty() && self.free() > 0 {
+            wake_first(queue);
         }
     }
 
@@ -281,7 +317,11 @@ impl Pool {
         {
             return;
         }
-        let most = self.waiting().min(WITHOUT_MAX - self.without.load(SeqCst));
+        let wanted = self.lock().len() as i64 - self.free();
+        let most = wanted.min(WITHOUT_MAX - self.without.load(SeqCst));
+        if most <= 0 {
+            return;
+        }
         let mut taken = 0;
         holders(&mut |held| {
             if taken < most && held.take_over(self.kind) {

@@ -47,6 +47,11 @@ fn entries_are_found_by_time_without_reading_others() {
         let stats = stats.get("executionStats").as_doc().unwrap().get("totalDocsExamined");
         assert_eq!(stats.to_string(), examined.to_string(), "{filter}");
     }
+    for filter in ["$gte: Timestamp(0, 0)", "$gt: Timestamp(0, 0)", "$gte: Timestamp(1, 1)"] {
+        let find = format!("{{find: 'oplog.rs', filter: {{ts: {{{filter}}}}}, batchSize: 1000}}");
+        let found = batch(&run(&mut client, "local", &find), "firstBatch");
+        assert_eq!(found.len(), all.len(), "{filter}");
+    }
     let newest = "{find: 'oplog.rs', sort: {$natural: -1}, limit: 1}";
     let newest = batch(&run(&mut client, "local", newest), "firstBatch");
     assert!(newest == all[all.len() - 1..]);

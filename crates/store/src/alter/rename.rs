@@ -9,6 +9,7 @@ use crate::{BuildOptions, Namespace, RecordId, Store, WriteOptions, clock};
 use crate::{
     catalog::{Collection, Uuid},
     store::{
+        commit::Replaced,
         ddl::{self, Ddl},
         frozen::Frozen,
     },
@@ -102,7 +103,7 @@ impl Store {
             }
             target.refuse_while_building()?;
             ddl.replace(&target)?;
-            replaced = Some(target.uuid);
+            replaced = Some(Replaced { uuid: target.uuid, count: target.count() });
         }
         let mut renamed = source.with_indexes(source.indexes.to_vec());
         renamed.namespace = to.clone();

@@ -25,7 +25,7 @@ use crate::{
 /// Version of all formats in docs/format.md.
 const FORMAT: u32 = 4;
 /// Older versions that can be read; everything written afterwards has the newest version.
-const OLDER: &[u32] = &[1, 2];
+const OLDER: &[u32] = &[1, 2, 3];
 
 /// The value of `layout` for a collection whose record keys are its ids.
 pub(crate) const LAYOUT_IDS: i64 = 2;

@@ -120,7 +120,10 @@ impl Store {
             })?;
             collection.state.add_to_counters(-count, -bytes);
         }
-        self.reindex(&collection.namespace, options)?;
+        // The change log has no indexes, and nothing else to repair.
+        if !collection.is_change_log() {
+            self.reindex(&collection.namespace, options)?;
+        }
         Ok(repaired)
     }
 }

@@ -12,14 +12,35 @@ use nagi_error::{Code, Result, bail};
 use nagi_kv::Space;
 
 use crate::{
-    Collection, Index, RecordId, RecordKey, Snapshot, Store, engine_error::engine,
-    index::keygen::KeySink, record, store::txn::fill_sink,
+    Collection, Index, RecordId, RecordKey, Snapshot, Store,
+    engine_error::engine,
+    index::keygen::KeySink,
+    record,
+    store::{change_log::LogReader, txn::fill_sink},
 };
 
 /// Upper limit of listed errors.
 const ERROR_COUNT_MAX: usize = 100;
 /// Records or keys between interrupt checks: a record may have many keys, each costing a `get`.
 const ASK_EACH: i64 = 32;
+
+/// Reads the change log, as far as it is not trimmed meanwhile.
+fn check_log(
+    shown: &Collection,
+    snapshot: &Snapshot,
+    interrupt: &dyn Fn() -> Result<()>,
+    report: &mut ValidateReport,
+) -> Result<()> {
+    let mut log = LogReader::open(snapshot.reader().read, true, &shown.state)?;
+    while log.skip()? {
+        report.record_count += 1;
+        report.data_bytes += log.entry_bytes();
+        if report.record_count % ASK_EACH == 0 {
+            interrupt()?;
+        }
+    }
+    Ok(())
+}
 
 /// The result of `validate`.
 #[derive(Clone, Debug, Default)]
@@ -117,7 +138,10 @@ impl Store {
         let mut report = ValidateReport::default();
         let mut expected: Vec<_> = indexes.iter().map(|index| (&***index, 0i64)).collect();
         let how = (conformance, interrupt);
-        self.check_records(collection, &snapshot, how, &mut expected, &mut report)?;
+        match collection.is_change_log() {
+            true => check_log(collection, &snapshot, interrupt, &mut report)?,
+            false => self.check_records(collection, &snapshot, how, &mut expected, &mut report)?,
+        }
         for (index, expected) in expected {
             if index.is_of_records() {
                 // Each record is its own entry and has been checked.

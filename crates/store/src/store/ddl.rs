@@ -29,7 +29,7 @@ use crate::{
     record_key::Layout,
     store::{
         change_log,
-        commit::change::{Change, Logged},
+        commit::change::{Change, Logged, Replaced},
         reclaim::Job,
     },
 };
@@ -88,7 +88,7 @@ impl<'s> Ddl<'s> {
     pub(crate) fn put_over(
         &mut self,
         collection: CollectionVersion,
-        target: Option<Uuid>,
+        target: Option<Replaced>,
     ) -> Result<Arc<Collection>> {
         let key = collection.ident.catalog_key(CatalogKey::Collection);
         let doc = collection.to_entry()?;
@@ -176,6 +176,9 @@ impl<'s> Ddl<'s> {
         }
         point();
         self.store.catalog.store(Arc::new(self.catalog));
+        if let Some(shown) = self.published.iter().find(|new| new.layout == Layout::Stamps) {
+            self.store.log_shown.store(Some(Arc::clone(shown)));
+        }
         drop(publishing);
         point();
         self.replaced.iter().for_each(|old| old.state.arrivals.announce());
@@ -352,9 +355,9 @@ pub(crate) fn create(
 }
 
 impl Store {
-    /// Refuses to change the collection that shows the change log while changes are logged (20).
+    /// Refuses to change the collection that shows the change log, and to drop it while changes are logged (20).
     pub(crate) fn refuse_live_log(&self, collection: &CollectionVersion, what: &str) -> Result<()> {
-        if self.has_change_log() && collection.layout == Layout::Stamps {
+        if collection.layout == Layout::Stamps && (self.has_change_log() || what != "drop") {
             bail!(Code::ILLEGAL_OPERATION, "can't {what} live oplog while replicating");
         }
         Ok(())
@@ -375,7 +378,9 @@ impl Store {
                 CollectionVersion { options, ..shown.with_indexes(Vec::new()) }
             }
             other => {
-                // An ordinary collection of the time when the server was not a member of a replica set.
+                // Entries of a log that was dropped while the server was not a member of a replica set.
+                self.engine.drop_range(Space::Changes, &[0], &[0xFF; 13]).map_err(engine)?;
+                // An ordinary collection of that time.
                 other.map_or(Ok(()), |other| ddl.remove(&other))?;
                 let version = made(&mut ddl, &namespace, options, None)?;
                 CollectionVersion { indexes: Box::default(), layout: Layout::Stamps, ..version }
@@ -383,7 +388,6 @@ impl Store {
         };
         let shown = ddl.put_over(version, None)?;
         ddl.finish()?;
-        self.log_shown.store(Some(Arc::clone(&shown)));
         Ok(shown)
     }
 }

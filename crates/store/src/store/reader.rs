@@ -17,10 +17,7 @@ use crate::{
     index, keystring,
     record::{self, RecordBuf},
     record_key::{Layout, RecordId, RecordKey, StorageKey},
-    store::{
-        change_log::{LogReader, first_of},
-        transaction::Bound,
-    },
+    store::{change_log::LogReader, transaction::Bound},
 };
 
 /// A snapshot of the store for many reads; shareable between threads. It should be held for seconds at most.
@@ -120,7 +117,7 @@ impl<'r> Reader<'r> {
         buf: &'b mut RecordBuf,
     ) -> Result<Option<Doc<'b>>> {
         let Some(stamp) = id.number().map(|number| number as u64) else { return Ok(None) };
-        let mut log = LogReader::open(self.read, true, first_of(collection))?;
+        let mut log = LogReader::open(self.read, true, &collection.state)?;
         log.resume_after(stamp.saturating_sub(1));
         let found = log.advance(&mut buf.doc)? && log.stamp == stamp;
         Ok(found.then(|| Doc::trusted(&buf.doc)))
@@ -210,7 +207,7 @@ impl<'r> Reader<'r> {
         let cursor = cursor.map_err(engine)?;
         let log = match layout {
             Layout::Stamps => {
-                Some(Box::new(LogReader::open(self.read, forward, first_of(collection))?))
+                Some(Box::new(LogReader::open(self.read, forward, &collection.state)?))
             }
             _ => None,
         };
@@ -312,7 +309,7 @@ impl RecordCursor {
     /// Places the cursor so that the next `advance` moves to the first record after `id` in the cursor's direction.
     pub fn resume_after(&mut self, id: RecordKey<'_>) {
         match (&mut self.log, id.number()) {
-            (Some(log), Some(stamp)) => log.resume_after(stamp as u64),
+            (Some(log), Some(stamp)) => log.resume_after(u64::try_from(stamp).unwrap_or(0)),
             _ => self.next = Next::To(id.to_id()),
         }
     }

@@ -556,19 +556,19 @@ fn a_folder_of_an_earlier_format_is_read_and_marked() {
         txn.put(Space::Catalog, &[1, 0, 0, 0, 0], &format.to_le_bytes()).unwrap();
         txn.commit(Durability::Buffered).unwrap();
     };
-    for earlier in [1, 2] {
+    for earlier in [1, 2, 3] {
         mark(&f, earlier);
         f.reopen();
         let mut buf = Vec::new();
         let found = f.engine.latest().get(Space::Catalog, &[1, 0, 0, 0, 0], &mut buf).unwrap();
-        assert_eq!(found, Some(&3_u32.to_le_bytes()[..]));
+        assert_eq!(found, Some(&4_u32.to_le_bytes()[..]));
     }
     assert_eq!(f.docs(), "{ _id: 2 } { _id: 1 }", "its records stay where they are");
     assert_eq!(f.ids("i"), "1 2");
     f.insert("{_id: 0}").unwrap();
     assert_eq!((f.ids("i").as_str(), key_count(&f, Space::Index)), ("0 1 2", 3));
     f.check_valid();
-    mark(&f, 4);
+    mark(&f, 5);
     let later = Store::open(Arc::clone(&f.engine), StoreOptions::default());
     assert!(error(later).starts_with("12: "));
 }

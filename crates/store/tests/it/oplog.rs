@@ -229,6 +229,60 @@ fn the_oldest_entries_are_removed_and_readers_begin_behind_them() {
 }
 
 #[test]
+fn a_trim_is_finished_and_the_counters_hold_after_a_restart() {
+    let engine: Arc<dyn nagi_kv::Engine> = Arc::new(Memory::new());
+    let open = || {
+        let change_log = Some(Arc::new(Oplog::default()) as _);
+        let options = StoreOptions { change_log, ..StoreOptions::default() };
+        Store::open(Arc::clone(&engine), options).unwrap()
+    };
+    let store = open();
+    store.begin_term(3);
+    store.show_change_log(1 << 20).unwrap();
+    let text = format!("{{s: '{}'}}", "y".repeat(10_000));
+    (0..200).for_each(|_| insert(&store, "d.c", &[&text]));
+    while store.trim_change_log(CommitStamp(u64::MAX), &mut || Ok(())).unwrap().is_some() {}
+    let before = logged(&store);
+    drop(store);
+    let store = open();
+    assert!(logged(&store) == before);
+    let shown = store.shown_change_log().unwrap();
+    let report = store.validate(&shown).unwrap();
+    assert!(report.errors.is_empty() && report.record_count == before.len() as i64, "{report:?}");
+    // The term continues until the next one begins.
+    insert(&store, "d.c", &["{_id: 1}"]);
+    assert_eq!(logged(&store).last().unwrap().get("t"), Value::Int64(3));
+    // Without a log it may be dropped, and a later one begins anew.
+    drop(store);
+    let store = Store::open(Arc::clone(&engine), StoreOptions::default()).unwrap();
+    store.drop_collection(&shown.namespace).unwrap();
+    drop(store);
+    let store = open();
+    store.show_change_log(1 << 20).unwrap();
+    assert!(logged(&store).is_empty());
+}
+
+#[test]
+fn what_a_failed_statement_logged_is_rolled_back() {
+    let store = open();
+    insert(&store, "d.c", &[]);
+    let collection = store.collection(&Namespace::parse("d.c").unwrap()).unwrap();
+    let docs = ["{_id: 1}", "{_id: 2}", "{_id: 3}"].map(parse);
+    let written = store.write(WriteOptions::default(), &mut |txn| {
+        txn.insert(&collection, docs[0].as_doc())?;
+        let failed = txn.attempt(|txn| {
+            txn.insert(&collection, docs[1].as_doc())?;
+            txn.insert(&collection, docs[0].as_doc()).map(drop)
+        });
+        assert!(failed.is_err());
+        txn.insert(&collection, docs[2].as_doc()).map(drop)
+    });
+    written.unwrap();
+    let ids: Vec<String> = logged(&store)[1..].iter().map(|doc| doc.get("o").to_string()).collect();
+    assert_eq!(ids, ["{ _id: 1 }", "{ _id: 3 }"]);
+}
+
+#[test]
 fn nothing_changes_it_but_the_log() {
     let store = open();
     let shown = store.shown_change_log().unwrap();

@@ -59,6 +59,8 @@ const DOORS: &[Door] = &[
             "store/commit/change.rs",
             "store/change_log/read.rs",
             "store/change_log/retain.rs",
+            "store/ddl.rs",
+            "upkeep.rs",
         ],
         instead: "Store::log_change, or LogReader",
     },

@@ -88,6 +88,7 @@ impl Branch {
 
     /// The documents that it has yielded so far, and the source of the others; no source if it could not be fed.
     pub(super) fn finish(self) -> (Vec<u8>, Option<Box<dyn Source>>) {
+        self.slot.end();
         let source = match self.consumer {
             Consumer::Pipeline(source) if self.takes != Absorbed::Unable => Some(source),
             _ => None,
@@ -178,9 +179,12 @@ impl Gather for Feed {
 
     fn join(&mut self, mut later: Feed, cx: &mut Cx<'_>) -> Result<()> {
         self.hand_out(cx)?;
-        later.hand_out(cx)?;
+        // A gatherer of later documents may refuse some, which only the worker may meet (decimals in a `$sum`).
+        let rest = mem::take(&mut later.next);
         let mut pairs = self.branches.iter_mut().zip(later.branches);
-        pairs.try_for_each(|(own, later)| own.join(later, cx))
+        pairs.try_for_each(|(own, later)| own.join(later, cx))?;
+        self.next = rest;
+        self.hand_out(cx)
     }
 
     fn alone(&mut self) {

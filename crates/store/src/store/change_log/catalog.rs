@@ -2,17 +2,17 @@
 
 use std::sync::Arc;
 
-use nagi_bson::{DocWriter, doc};
+use nagi_bson::{Doc, DocWriter, Value, doc};
 
 use super::{command, is_logged, uuid};
-use crate::{Collection, Index, Uuid};
+use crate::{Collection, Index, store::commit::Replaced};
 
 /// Writes the fields of an entry. Returns false if the change has none: views are logged as the documents of
 /// `system.views`, and an index when it is ready.
 pub(super) fn write(
     before: Option<&Collection>,
     after: Option<&Collection>,
-    target: Option<Uuid>,
+    target: Option<Replaced>,
     out: &mut DocWriter<'_>,
 ) -> bool {
     let Some(collection) = after.or(before) else { return false };
@@ -25,6 +25,7 @@ pub(super) fn write(
         (Some(before), Some(after)) if before.namespace != after.namespace => {
             rename(before, after, target, out);
         }
+        (Some(before), Some(after)) if before.uuid != after.uuid => convert(after, out),
         (Some(before), Some(after)) => return modify(before, after, out),
     }
     true
@@ -52,21 +53,34 @@ fn drop_collection(collection: &Collection, out: &mut DocWriter<'_>) {
     out.doc("o2", |out| out.put("numRecords", collection.count()));
 }
 
-fn rename(before: &Collection, after: &Collection, target: Option<Uuid>, out: &mut DocWriter<'_>) {
+fn rename(
+    before: &Collection,
+    after: &Collection,
+    target: Option<Replaced>,
+    out: &mut DocWriter<'_>,
+) {
     command(before.namespace.database(), Some(before), out, |out| {
         out.put("renameCollection", before.namespace.as_str());
         out.put("to", after.namespace.as_str());
         out.put("stayTemp", after.options.is_temporary());
         if let Some(target) = &target {
-            out.put("dropTarget", uuid(target));
+            out.put("dropTarget", uuid(&target.uuid));
         }
     });
-    if target.is_some() {
-        out.doc("o2", |out| out.put("numRecords", before.count()));
+    if let Some(target) = target {
+        out.doc("o2", |out| out.put("numRecords", target.count));
     }
 }
 
-/// Indexes that became ready, indexes that were dropped, or other options.
+/// `convertToCapped`, after which it is another collection of the same name.
+fn convert(after: &Collection, out: &mut DocWriter<'_>) {
+    command(after.namespace.database(), Some(after), out, |out| {
+        out.put("convertToCapped", after.namespace.collection());
+        out.put("size", after.options.doc.as_doc().get("size"));
+    });
+}
+
+/// Indexes that became ready, indexes that were dropped, or other options. A request makes one of these changes.
 fn modify(before: &Collection, after: &Collection, out: &mut DocWriter<'_>) -> bool {
     let has = |of: &Collection, index: &Index| {
         of.ready_indexes().any(|other| other.name() == index.name())
@@ -117,18 +131,16 @@ fn options(before: &Collection, after: &Collection, out: &mut DocWriter<'_>) -> 
     let (database, name) = (after.namespace.database(), after.namespace.collection());
     command(database, Some(after), out, |out| {
         out.put("collMod", name);
-        let changed = new.iter().filter(|element| {
-            old.element(element.name()).is_none_or(|old| !old.value().same_bytes(&element.value()))
-        });
-        changed.for_each(|element| out.put_element(element));
+        changed_options(old, new, out);
         if let Some((old, index)) = changed_index {
             out.doc("index", |out| {
                 out.put("name", index.name());
                 let (old, new) = (old.spec.doc.as_doc(), index.spec.doc.as_doc());
-                let differs = |name: &str| !old.get(name).same_bytes(&new.get(name));
                 for option in ["hidden", "expireAfterSeconds", "prepareUnique", "unique"] {
-                    if differs(option) {
-                        out.put(option, new.get(option));
+                    match (old.get(option), new.get(option)) {
+                        (old, new) if old.same_bytes(&new) => {}
+                        (_, Value::Missing) => out.put(option, false),
+                        (_, new) => out.put(option, new),
                     }
                 }
             });
@@ -138,4 +150,23 @@ fn options(before: &Collection, after: &Collection, out: &mut DocWriter<'_>) -> 
         out.put("collectionOptions_old", doc! { "uuid": (uuid(&before.uuid)) }.as_doc())
     });
     true
+}
+
+/// The changed options of a collection, as arguments of `collMod`.
+fn changed_options(old: Doc<'_>, new: Doc<'_>, out: &mut DocWriter<'_>) {
+    for element in new.iter().filter(|e| !old.get(e.name()).same_bytes(&e.value())) {
+        match element.name() {
+            "size" => out.put("cappedSize", element.value()),
+            "max" => out.put("cappedMax", element.value()),
+            _ => out.put_element(element),
+        }
+    }
+    for gone in old.iter().filter(|e| new.element(e.name()).is_none()) {
+        match gone.name() {
+            "expireAfterSeconds" => out.put("expireAfterSeconds", "off"),
+            "changeStreamPreAndPostImages" => out.doc(gone.name(), |out| out.put("enabled", false)),
+            "validator" => out.put("validator", Doc::EMPTY),
+            _ => {}
+        }
+    }
 }

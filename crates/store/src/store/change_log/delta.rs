@@ -6,6 +6,8 @@
 //! Fields that keep their order are compared in it. A field that moved is removed and appended again, as applying the
 //! difference appends new fields. A difference that is not smaller than the value itself is replaced by the value.
 
+use std::collections::HashSet;
+
 use nagi_bson::{Array, Doc, DocWriter, Value};
 
 /// The changes of a document.
@@ -38,10 +40,20 @@ enum Delta<'d> {
 /// The least bytes of an element beside its name and value, and of a document.
 const ELEMENT_BYTES: usize = 2;
 const DOC_BYTES: usize = 5;
+/// A difference may be so much longer than the document: `{a: 1}` to `{a: 2}` is still a difference.
+const ENVELOPE_BYTES: usize = 64;
 
-/// Writes the difference of two documents. Recursion is as deep as the documents, whose depth is limited.
+/// Writes `o` of an update: the difference of two documents, or the second one if that is not larger. Recursion is as
+/// deep as the documents, whose depth is limited.
 pub(super) fn write(before: Doc<'_>, after: Doc<'_>, out: &mut DocWriter<'_>) {
-    DocDelta::of(before, after).write(out);
+    let delta = DocDelta::of(before, after);
+    if delta.bytes() > after.len() + ENVELOPE_BYTES {
+        return out.put("o", after);
+    }
+    out.doc("o", |out| {
+        out.put("$v", 2);
+        out.doc("diff", |out| delta.write(out));
+    });
 }
 
 impl<'d> DocDelta<'d> {
@@ -64,9 +76,11 @@ impl<'d> DocDelta<'d> {
             news.next();
         }
         delta.gone.extend(olds.map(|old| old.name()));
-        for new in news {
-            delta.gone.retain(|gone| *gone != new.name());
-            delta.new.push((new.name(), new.value()));
+        delta.new.extend(news.map(|new| (new.name(), new.value())));
+        // What moved is only appended again.
+        if !delta.gone.is_empty() && !delta.new.is_empty() {
+            let new: HashSet<&str> = delta.new.iter().map(|(name, _)| *name).collect();
+            delta.gone.retain(|gone| !new.contains(gone));
         }
         delta
     }
@@ -183,8 +197,12 @@ mod tests {
 
     fn check(before: &str, after: &str, expect: &str) {
         let [before, after] = [before, after].map(|text| json::parse(text).unwrap());
-        let delta = DocBuf::build(|out| write(before.as_doc(), after.as_doc(), out));
-        assert_eq!(delta.as_doc().to_string(), expect);
+        let entry = DocBuf::build(|out| write(before.as_doc(), after.as_doc(), out));
+        let object = entry.get("o").as_doc().unwrap();
+        match object.get("diff") {
+            Value::Doc(diff) => assert_eq!(diff.to_string(), expect),
+            _ => assert_eq!(object.to_string(), expect),
+        }
     }
 
     #[test]
@@ -212,6 +230,15 @@ mod tests {
             &format!("{{a: [{{x: 1, y: '{long}'}}]}}"),
             &format!("{{a: [{{x: 2, y: '{long}'}}, 7]}}"),
             "{ sa: { a: true, s0: { u: { x: 2 } }, u1: 7 } }",
+        );
+        // All fields are others: the document is shorter.
+        let names = |prefix: &str| {
+            (0..50).map(|n| format!("{prefix}{n}: 1")).collect::<Vec<_>>().join(", ")
+        };
+        check(
+            &format!("{{_id: 1, {}}}", names("long_names_of_fields_before_the_change_")),
+            &format!("{{_id: 1, {}}}", names("b")),
+            &format!("{{ _id: 1, {} }}", names("b")),
         );
         // Numbers of another type are other bytes.
         check("{a: 1}", "{a: NumberLong(1)}", "{ u: { a: 1 } }");

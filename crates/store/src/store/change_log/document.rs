@@ -23,10 +23,7 @@ pub(super) fn write(
     out.put("ns", collection.namespace.as_str());
     out.put("ui", uuid(&collection.uuid));
     match (before, after) {
-        (Some(before), Some(after)) if !replaced => out.doc("o", |out| {
-            out.put("$v", 2);
-            out.doc("diff", |out| delta::write(before, after, out));
-        }),
+        (Some(before), Some(after)) if !replaced => delta::write(before, after, out),
         (_, Some(after)) => out.put("o", after),
         (Some(before), None) => out.doc("o", |out| id_of(before, out)),
         (None, None) => {}

@@ -31,9 +31,12 @@ use nagi_bson::{Binary, Doc, DocWriter, Value};
 
 pub(crate) use read::LogReader;
 pub use retain::Trimmed;
+pub(crate) use retain::{newest_term, resume};
 
 use crate::{
-    Catalog, Collection, Namespace, Uuid, clock,
+    Catalog, Collection, Namespace, Uuid,
+    catalog::CollectionState,
+    clock,
     record_key::Layout,
     store::commit::{Change, ChangeLog, Client, Joins, Statement},
 };
@@ -72,6 +75,9 @@ impl Oplog {
 impl ChangeLog for Oplog {
     fn entry(&self, change: &Change<'_>, by: &Client, entry: &mut Vec<u8>) -> Joins {
         let statement = by.statement().filter(|statement| statement.number >= 0);
+        // Collections that a statement creates are not changes of the statement, except in a transaction.
+        let of_statement = matches!(change, Change::Document { .. });
+        let statement = statement.filter(|s| of_statement || s.id == WHOLE);
         let in_transaction = statement.is_some_and(|statement| statement.id == WHOLE);
         self.head(in_transaction, entry);
         let mut out = DocWriter::new(entry);
@@ -115,8 +121,8 @@ impl ChangeLog for Oplog {
 }
 
 /// The first stamp that may have an entry, for readers of the collection.
-pub(crate) fn first_of(shown: &Collection) -> u64 {
-    shown.state.first_record.load(std::sync::atomic::Ordering::Relaxed) as u64
+pub(crate) fn first_of(shown: &CollectionState) -> u64 {
+    shown.first_record.load(SeqCst) as u64
 }
 
 /// The collection of a catalog that shows the log.

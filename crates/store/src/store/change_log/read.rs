@@ -1,11 +1,13 @@
 //! Reads the log as documents, forward or backward: one for each stamp.
 
+use std::sync::Arc;
+
 use nagi_bson::{Doc, DocWriter, Value};
 use nagi_error::{Code, Result, bail};
-use nagi_kv::{Cursor, Read, Space};
+use nagi_kv::{CommitStamp, Cursor, Read, Space};
 
-use super::{CONTINUES, FORMAT, HEAD_BYTES, IN_TRANSACTION};
-use crate::engine_error::engine;
+use super::{CONTINUES, FORMAT, HEAD_BYTES, IN_TRANSACTION, first_of};
+use crate::{catalog::CollectionState, engine_error::engine};
 
 /// Where a cursor goes next.
 enum Next {
@@ -21,8 +23,8 @@ enum Next {
 /// A cursor over the documents of the log.
 pub(crate) struct LogReader {
     cursor: Box<dyn Cursor>,
-    /// The least key.
-    first: [u8; 8],
+    /// The collection that shows the log: its first record tells what was removed.
+    shown: Arc<CollectionState>,
     forward: bool,
     next: Next,
     /// The stamp of the current document.
@@ -32,6 +34,8 @@ pub(crate) struct LogReader {
     ends: Vec<usize>,
     /// For a backward reader: the document behind the next one continues its transaction.
     continued: bool,
+    /// The next document continues the transaction of the current one.
+    is_continued: bool,
 }
 
 /// An entry of the engine.
@@ -78,18 +82,32 @@ fn stamp_of(key: &[u8]) -> u64 {
 const END: [u8; 13] = [0xFF; 13];
 
 impl LogReader {
-    /// `first`: all entries before this stamp were removed.
-    pub(crate) fn open(read: &dyn Read, forward: bool, first: u64) -> Result<LogReader> {
-        let first = first.to_be_bytes();
+    /// `shown`: the state of the collection that shows the log.
+    pub(crate) fn open(
+        read: &dyn Read,
+        forward: bool,
+        shown: &Arc<CollectionState>,
+    ) -> Result<LogReader> {
+        let (shown, first) = (Arc::clone(shown), first_of(shown).to_be_bytes());
         let cursor = read.cursor(Space::Changes, &first, &[]).map_err(engine)?;
         let (entries, ends) = (Vec::new(), Vec::new());
-        let (next, stamp, continued) = (Next::First, 0, false);
-        Ok(LogReader { cursor, first, forward, next, stamp, entries, ends, continued })
+        let (next, stamp, continued, is_continued) = (Next::First, 0, false, false);
+        Ok(LogReader {
+            cursor,
+            shown,
+            forward,
+            next,
+            stamp,
+            entries,
+            ends,
+            continued,
+            is_continued,
+        })
     }
 
     /// Makes the next `advance` move to the first document.
     pub(crate) fn begin_again(&mut self) {
-        self.next = Next::First;
+        (self.next, self.continued) = (Next::First, false);
     }
 
     /// Makes the next `advance` move beyond this stamp in the reader's direction.
@@ -99,18 +117,29 @@ impl LogReader {
 
     /// Moves to the next document, which is written to `out`. Returns false at the end.
     pub(crate) fn advance(&mut self, out: &mut Vec<u8>) -> Result<bool> {
+        let found = self.skip()?;
+        if found {
+            self.write(out)?;
+        }
+        Ok(found)
+    }
+
+    /// Moves to the next document. Returns false at the end.
+    pub(crate) fn skip(&mut self) -> Result<bool> {
+        let first = first_of(&self.shown).to_be_bytes();
         let found = match (std::mem::replace(&mut self.next, Next::Here), self.forward) {
             (Next::End, _) => false,
-            (Next::Here, _) => return self.read(out),
-            (Next::First, true) => self.cursor.seek(&self.first).map_err(engine)?,
+            (Next::Here, _) => return self.read().map(|()| true),
+            (Next::First, true) => self.cursor.seek(&first).map_err(engine)?,
             (Next::First, false) => self.cursor.seek_back(&END).map_err(engine)?,
             (Next::Beyond(stamp), true) => {
-                let after = stamp.saturating_add(1).to_be_bytes().max(self.first);
+                let after = stamp.saturating_add(1).to_be_bytes().max(first);
                 self.cursor.seek(&after).map_err(engine)?
             }
             (Next::Beyond(stamp), false) => {
-                let at = stamp.to_be_bytes().max(self.first);
-                self.continued = self.cursor.seek(&at).map_err(engine)? && self.begins_at(stamp)?;
+                let at = stamp.to_be_bytes().max(first);
+                self.continued =
+                    self.cursor.seek(&at).map_err(engine)? && self.continues_at(stamp)?;
                 self.cursor.seek_back(&at).map_err(engine)?
             }
         };
@@ -118,18 +147,18 @@ impl LogReader {
             self.next = Next::End;
             return Ok(false);
         }
-        self.read(out)
+        self.read().map(|()| true)
     }
 
     /// True if the cursor stands at an entry of this stamp that continues the transaction of the stamp before.
-    fn begins_at(&self, stamp: u64) -> Result<bool> {
+    fn continues_at(&self, stamp: u64) -> Result<bool> {
         let entry = Entry::parse(self.cursor.value())?;
         Ok(stamp_of(self.cursor.key()) == stamp && entry.continues)
     }
 
     /// Reads the document at whose first entry (in the reader's direction) the cursor stands.
-    fn read(&mut self, out: &mut Vec<u8>) -> Result<bool> {
-        self.stamp = stamp_of(self.cursor.key());
+    fn read(&mut self) -> Result<()> {
+        let before = std::mem::replace(&mut self.stamp, stamp_of(self.cursor.key()));
         self.entries.clear();
         self.ends.clear();
         loop {
@@ -148,15 +177,23 @@ impl LogReader {
                 break;
             }
         }
-        let is_continued = match self.forward {
-            true => matches!(self.next, Next::Here) && self.begins_at(self.stamp + 1)?,
+        // Entries that were removed meanwhile may have been passed over.
+        let first = first_of(&self.shown);
+        if self.forward && (first > self.stamp || before > 0 && first > before + 1) {
+            bail!(
+                Code::CAPPED_POSITION_LOST,
+                "entries of the oplog were removed before they were read; last seen: {}",
+                CommitStamp(before)
+            );
+        }
+        self.is_continued = match self.forward {
+            true => matches!(self.next, Next::Here) && self.continues_at(self.stamp + 1)?,
             false => {
                 let continues = self.entry(0)?.continues;
                 std::mem::replace(&mut self.continued, continues)
             }
         };
-        self.write(is_continued, out)?;
-        Ok(true)
+        Ok(())
     }
 
     /// Bytes of the entries of the current document, as the counters have them.
@@ -171,8 +208,8 @@ impl LogReader {
         Entry::parse(&self.entries[start..self.ends[at]])
     }
 
-    /// Writes the document of the entries that were read. `is_continued`: by the next document.
-    fn write(&self, is_continued: bool, out: &mut Vec<u8>) -> Result<()> {
+    /// Writes the document of the entries that were read.
+    fn write(&self, out: &mut Vec<u8>) -> Result<()> {
         out.clear();
         let first = self.entry(0)?;
         let mut doc = DocWriter::new(out);
@@ -194,7 +231,7 @@ impl LogReader {
                             Ok::<(), nagi_error::Error>(())
                         })
                     })?;
-                    if is_continued {
+                    if self.is_continued {
                         doc.put("partialTxn", true);
                     }
                     Ok::<(), nagi_error::Error>(())

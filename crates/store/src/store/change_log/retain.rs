@@ -1,12 +1,17 @@
 //! Removes the oldest entries of the log: beyond its size, and not before they have a certain age.
 
-use std::sync::atomic::Ordering::Relaxed;
+use std::sync::atomic::Ordering::SeqCst;
 
+use nagi_bson::Doc;
 use nagi_error::Result;
-use nagi_kv::{CommitStamp, Space, log_key};
+use nagi_kv::{CommitStamp, Engine, Space, log_key};
 
-use super::{first_of, read::LogReader};
-use crate::{Collection, Store, engine_error::engine};
+use super::read::LogReader;
+use crate::{
+    Collection, Store,
+    engine_error::engine,
+    ident::{CatalogKey, Ident},
+};
 
 /// A pass removes at most so many bytes, so that it takes milliseconds.
 const PASS_BYTES_MAX: i64 = 64 << 20;
@@ -38,12 +43,11 @@ impl Store {
         }
         let mut trimmed = Trimmed { documents: 0, bytes: 0, up_to: CommitStamp(0) };
         let snapshot = self.engine.snapshot().map_err(engine)?;
-        let mut doc = Vec::new();
-        let mut log = LogReader::open(&*snapshot, false, first_of(&shown))?;
+        let mut log = LogReader::open(&*snapshot, false, &shown.state)?;
         // The newest entry always stays: readers continue from it.
-        let newest = if log.advance(&mut doc)? { log.stamp } else { 0 };
-        let mut log = LogReader::open(&*snapshot, true, first_of(&shown))?;
-        while trimmed.bytes < excess.min(PASS_BYTES_MAX) && log.advance(&mut doc)? {
+        let newest = if log.skip()? { log.stamp } else { 0 };
+        let mut log = LogReader::open(&*snapshot, true, &shown.state)?;
+        while trimmed.bytes < excess.min(PASS_BYTES_MAX) && log.skip()? {
             go_on()?;
             if log.stamp >= kept_since.0.min(newest) {
                 break;
@@ -59,13 +63,38 @@ impl Store {
         Ok(Some(trimmed))
     }
 
+    /// The cut is stored together with the counters, so that a crash or an error in between repeats only the removal.
     fn remove_up_to(&self, shown: &Collection, trimmed: Trimmed) -> Result<()> {
         let first = trimmed.up_to.0 + 1;
-        let (start, end) = (log_key(0, 0), log_key(first, 0));
-        // Readers that begin do not step over what is removed.
-        let begin = &shown.state.first_record;
-        begin.fetch_max(first as i64, Relaxed);
-        self.engine.drop_range(Space::Changes, &start, &end).map_err(engine)?;
-        self.count_trimmed(shown, trimmed)
+        self.count_trimmed(shown, trimmed, first)?;
+        shown.state.first_record.fetch_max(first as i64, SeqCst);
+        remove_before(&*self.engine, first)
     }
+}
+
+fn remove_before(on: &dyn Engine, first: u64) -> Result<()> {
+    on.drop_range(Space::Changes, &log_key(0, 0), &log_key(first, 0)).map_err(engine)
+}
+
+/// At the start: finishes a removal, and tells readers where the log begins.
+pub(crate) fn resume(on: &dyn Engine, shown: Option<&Collection>) -> Result<()> {
+    let Some(shown) = shown else { return Ok(()) };
+    let key = Ident(0).catalog_key(CatalogKey::LogFirst);
+    let mut buf = Vec::new();
+    let kept = on.latest().get(Space::Catalog, &key, &mut buf).map_err(engine)?;
+    let first = kept.and_then(|first| first.first_chunk()).map_or(0, |f| u64::from_le_bytes(*f));
+    shown.state.first_record.fetch_max(first as i64, SeqCst);
+    match first {
+        0 => Ok(()),
+        first => remove_before(on, first),
+    }
+}
+
+/// The term of the newest entry.
+pub(crate) fn newest_term(on: &dyn Engine, shown: Option<&Collection>) -> Result<i64> {
+    let Some(shown) = shown else { return Ok(0) };
+    let mut log = LogReader::open(on.latest(), false, &shown.state)?;
+    let mut doc = Vec::new();
+    let term = |doc: &[u8]| nagi_bson::number::as_i64_exact(Doc::trusted(doc).get("t"));
+    Ok(if log.advance(&mut doc)? { term(&doc).unwrap_or(0) } else { 0 })
 }

@@ -10,7 +10,7 @@
 //!
 //! Invariants
 //! - A change is logged within its own transaction, before the commit: its log entry becomes visible together with
-//!   the change, at the same stamp, or not at all.
+//!   the change, at one of the commit's stamps, or not at all.
 //! - Rolling back a failed statement also rolls back its log entries.
 //!
 //! Changes that no client can see bypass the hook: index keys of builds, session records, invalid records that
@@ -19,18 +19,22 @@
 use std::{cell::RefCell, sync::Arc};
 
 use nagi_bson::Doc;
-use nagi_error::Result;
+use nagi_error::{Code, Result, bail};
 use nagi_kv::{CommitStamp, Durability, Space, Txn, TxnOptions};
 
 use crate::{
     Collection, RecordKey, Store, Uuid,
     engine_error::engine,
+    ident::{CatalogKey, Ident},
     record,
     store::{
         change_log::{self, APPLY_OPS_BYTES_MAX, Trimmed},
         commit::Client,
     },
 };
+
+/// A larger entry could not be sent to readers of the log, which get some fields more.
+const ENTRY_BYTES_MAX: usize = nagi_bson::DOC_BYTES_MAX + (15 << 10);
 
 thread_local! {
     static ENTRY: RefCell<Vec<u8>> = const { RefCell::new(Vec::new()) };
@@ -53,10 +57,18 @@ pub enum Change<'a> {
         before: Option<&'a Collection>,
         after: Option<&'a Collection>,
         /// The collection that a rename replaces; its drop is no change of its own.
-        target: Option<Uuid>,
+        target: Option<Replaced>,
     },
     /// A database with all its collections, whose drops are changes of their own.
     DatabaseDropped(&'a str),
+}
+
+/// A collection that a rename replaces.
+#[derive(Clone, Copy, Debug)]
+pub struct Replaced {
+    pub uuid: Uuid,
+    /// The number of its documents.
+    pub count: i64,
 }
 
 /// How the entry of a change is joined to others.
@@ -69,7 +81,7 @@ pub enum Joins {
 }
 
 /// The entries that a transaction has logged.
-#[derive(Default)]
+#[derive(Clone, Copy, Default)]
 pub(crate) struct Logged {
     /// Stamps that its entries will have.
     stamps: i64,
@@ -106,6 +118,13 @@ impl Store {
             let joins = log.entry(change, &self.client, entry);
             if entry.is_empty() {
                 return Ok(());
+            }
+            if entry.len() > ENTRY_BYTES_MAX {
+                bail!(
+                    Code::BSON_OBJECT_TOO_LARGE,
+                    "the oplog entry of this change has {} bytes, which is too large",
+                    entry.len()
+                );
             }
             let follows = joins == Joins::WithinTransaction && logged.stamps > 0;
             let joined = follows && logged.joined_bytes + entry.len() <= APPLY_OPS_BYTES_MAX;
@@ -163,14 +182,28 @@ impl Store {
         txn.add(Space::Counters, &shown.ident.bytes(), &added).map_err(engine)
     }
 
-    /// Subtracts what was removed from the log.
-    pub(crate) fn count_trimmed(&self, shown: &Collection, trimmed: Trimmed) -> Result<()> {
+    /// Subtracts what is to be removed from the log, and stores the stamp with which it begins from now on.
+    pub(crate) fn count_trimmed(
+        &self,
+        shown: &Collection,
+        trimmed: Trimmed,
+        first: u64,
+    ) -> Result<()> {
         let mut txn = self.engine.begin(TxnOptions::default()).map_err(engine)?;
         let removed = [-trimmed.documents, -trimmed.bytes];
         txn.add(Space::Counters, &shown.ident.bytes(), &removed).map_err(engine)?;
+        let key = Ident(0).catalog_key(CatalogKey::LogFirst);
+        txn.put(Space::Catalog, &key, &first.to_le_bytes()).map_err(engine)?;
         self.commit(txn, Durability::Buffered)?;
         shown.state.add_to_counters(-trimmed.documents, -trimmed.bytes);
         Ok(())
+    }
+
+    /// Reloads the counters of the log after a commit whose outcome is unknown.
+    pub(crate) fn reload_log_counters(&self) {
+        if let Some(shown) = self.shown_change_log() {
+            self.reload_counters(&shown);
+        }
     }
 
     /// Tells readers of the log that a transaction was committed.

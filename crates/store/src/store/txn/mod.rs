@@ -615,7 +615,7 @@ impl<'s> WriteTxn<'s> {
     /// Runs `f`; if it fails, its writes are rolled back and the transaction continues. Used for statements of a
     /// batch, which may fail individually. A conflict ends the whole transaction nevertheless.
     pub fn attempt<T>(&mut self, f: impl FnOnce(&mut Self) -> Result<T>) -> Result<T> {
-        let (savepoint, keys) = (self.txn().savepoint(), self.keys);
+        let (savepoint, keys, logged) = (self.txn().savepoint(), self.keys, self.logged);
         let sums: Vec<(i64, i64, i64)> =
             self.touched.iter().map(|t| (t.count, t.bytes, t.first_record)).collect();
         let multikey_count = self.multikey.len();
@@ -626,7 +626,7 @@ impl<'s> WriteTxn<'s> {
                 return result;
             }
             self.txn().rollback_to(savepoint);
-            self.keys = keys;
+            (self.keys, self.logged) = (keys, logged);
             // Their catalog keys are rolled back too and must not be considered stored.
             self.multikey.truncate(multikey_count);
             for (at, touched) in self.touched.iter_mut().enumerate() {
@@ -671,6 +671,7 @@ impl<'s> WriteTxn<'s> {
         }
         if result.as_ref().is_err_and(|error| error.code() == UNDETERMINED) {
             self.touched.iter().for_each(|touched| self.store.reload_counters(&touched.collection));
+            self.store.reload_log_counters();
         }
         let stamp = result?;
         self.store.logged(&self.logged);
