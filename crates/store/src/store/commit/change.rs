@@ -104,6 +104,25 @@ pub trait ChangeLog: Send + Sync {
     fn begin_term(&self, _term: i64) {}
 }
 
+fn append(txn: &mut dyn Txn, entry: &mut [u8], joins: Joins, logged: &mut Logged) -> Result<()> {
+    if entry.len() > ENTRY_BYTES_MAX {
+        bail!(
+            Code::BSON_OBJECT_TOO_LARGE,
+            "the oplog entry of this change has {} bytes, which is too large",
+            entry.len()
+        );
+    }
+    let follows = joins == Joins::WithinTransaction && logged.stamps > 0;
+    let joined = follows && logged.joined_bytes + entry.len() <= APPLY_OPS_BYTES_MAX;
+    if follows && !joined {
+        change_log::mark_continued(entry);
+    }
+    logged.joined_bytes = entry.len() + if joined { logged.joined_bytes } else { 0 };
+    logged.stamps += i64::from(!joined);
+    logged.bytes += entry.len() as i64;
+    txn.append(Space::Changes, entry, joined).map_err(engine)
+}
+
 impl Store {
     /// Appends the change to the log, if a log is configured. `logged`: what the transaction has logged so far.
     pub(crate) fn log_change(
@@ -113,33 +132,17 @@ impl Store {
         logged: &mut Logged,
     ) -> Result<()> {
         let Some(log) = &self.change_log else { return Ok(()) };
-        ENTRY.with_borrow_mut(|entry| {
-            entry.clear();
-            let joins = log.entry(change, &self.client, entry);
-            if entry.is_empty() {
-                return Ok(());
-            }
-            if entry.len() > ENTRY_BYTES_MAX {
-                bail!(
-                    Code::BSON_OBJECT_TOO_LARGE,
-                    "the oplog entry of this change has {} bytes, which is too large",
-                    entry.len()
-                );
-            }
-            let follows = joins == Joins::WithinTransaction && logged.stamps > 0;
-            let joined = follows && logged.joined_bytes + entry.len() <= APPLY_OPS_BYTES_MAX;
-            if follows && !joined {
-                change_log::mark_continued(entry);
-            }
-            logged.joined_bytes = entry.len() + if joined { logged.joined_bytes } else { 0 };
-            logged.stamps += i64::from(!joined);
-            logged.bytes += entry.len() as i64;
-            let appended = txn.append(Space::Changes, entry, joined).map_err(engine);
-            if entry.capacity() > record::SCRATCH_BYTES_MAX {
-                *entry = Vec::new();
-            }
-            appended
-        })
+        let mut entry = ENTRY.take();
+        entry.clear();
+        let joins = log.entry(change, &self.client, &mut entry);
+        let appended = match entry.is_empty() {
+            true => Ok(()),
+            false => append(txn, &mut entry, joins, logged),
+        };
+        if entry.capacity() <= record::SCRATCH_BYTES_MAX {
+            ENTRY.set(entry);
+        }
+        appended
     }
 
     /// Appends an entry that records no change, in a commit of its own. Returns its stamp, or that of the newest commit
