@@ -94,13 +94,16 @@ def by_flags(start):
 
 @probe("start", "conf.repl.set")
 def a_set_that_initiates_itself(start):
-    for keep in (False, True):
-        with start.server("initiated", "--replSet", "rs0", "--initiate", keep=keep) as server:
-            with MongoClient(*server.client.address, replicaSet="rs0") as client:
-                with client.start_session() as session, session.start_transaction():
-                    client.test.c.insert_one({"n": 1}, session=session)
-                equal(client.test.c.count_documents({}), 2 if keep else 1)
-                equal(client.local["oplog.rs"].count_documents({"o.msg": "initiating set"}), 1)
+    with start.server("initiated", "--replSet", "rs0", "--initiate") as server:
+        with MongoClient(*server.client.address, replicaSet="rs0") as client:
+            with client.start_session() as session, session.start_transaction():
+                client.test.c.insert_one({"n": 1}, session=session)
+            equal(client.test.c.count_documents({}), 1)
+    # It has another port now, and stays the member that it is.
+    with start.server("initiated", "--replSet", "rs0", "--initiate", keep=True) as server:
+        equal(server.client.test.c.count_documents({}), 1)
+        equal(server.client.local["oplog.rs"].count_documents({"o.msg": "initiating set"}), 1)
+        equal(server.client.admin.command("replSetGetConfig")["config"]["version"], 1)
     refused = subprocess.run([start.nagi, "serve", "--dbpath", "/nonexistent", "--initiate"], stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, timeout=60)
     need(refused.returncode == 2 and "add --replSet NAME" in refused.stdout, refused)
 
