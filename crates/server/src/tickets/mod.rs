@@ -56,7 +56,7 @@ use crate::request::Request;
 const LOOK_AROUND: Duration = Duration::from_millis(100);
 
 /// A request that has waited for longer gets the next ticket.
-const FAIR_AFTER: Duration = Duration::from_millis(50);
+const FAIR_AFTER: Duration = Duration::from_millis(20);
 /// The same while there are fewer tickets than an administrator has set.
 const FAIR_AFTER_FEW: Duration = Duration::from_millis(25);
 
