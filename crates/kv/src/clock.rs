@@ -41,7 +41,7 @@ impl Clock {
         }
     }
 
-    /// The first of `count` consecutive stamps, for as many commits.
+    /// The first of `count` consecutive stamps. A commit takes as many as its log entries need, and one at least.
     pub fn take(&self, count: u64) -> u64 {
         let now_ms = wall_ms();
         self.committed_ms.store(now_ms, SeqCst);

@@ -7,7 +7,7 @@
 //!   Transaction::begin --> store() --> find, insert, update ...   on the bound handle
 //!                                        reads:  one snapshot, plus the transaction's own writes
 //!                                        writes: staged; a failed statement is rolled back alone
-//!                      --> commit()    one commit, one stamp
+//!                      --> commit()    all writes together, at one stamp
 //!                      --> end(why)    aborted; a reason is kept for the next statement
 //! ```
 //!

@@ -179,8 +179,11 @@ impl Store {
 
     /// Adds the entries of a transaction to the stored counters of the collection that shows the log.
     pub(crate) fn count_logged(&self, txn: &mut dyn Txn, logged: &Logged) -> Result<()> {
+        if logged.stamps == 0 {
+            return Ok(());
+        }
         let shown = self.log_shown.load();
-        let Some(shown) = shown.as_ref().filter(|_| logged.stamps > 0) else { return Ok(()) };
+        let Some(shown) = shown.as_ref() else { return Ok(()) };
         let added = [logged.stamps, logged.bytes];
         txn.add(Space::Counters, &shown.ident.bytes(), &added).map_err(engine)
     }
@@ -211,8 +214,10 @@ impl Store {
 
     /// Tells readers of the log that a transaction was committed.
     pub(crate) fn logged(&self, logged: &Logged) {
-        let shown = self.log_shown.load();
-        if let Some(shown) = shown.as_ref().filter(|_| logged.stamps > 0) {
+        if logged.stamps == 0 {
+            return;
+        }
+        if let Some(shown) = self.log_shown.load().as_ref() {
             shown.state.add_to_counters(logged.stamps, logged.bytes);
             shown.state.arrivals.announce();
         }
