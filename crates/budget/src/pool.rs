@@ -3,6 +3,8 @@
 /// A purpose for which memory is charged.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Pool {
+    /// Entries of the oplog that change streams share.
+    ChangeStreams,
     /// Keys that the engine's conflict table remembers while older snapshots are open.
     Conflicts,
     /// Buffers and stacks of connections.
@@ -39,7 +41,8 @@ pub(crate) struct Row {
 
 impl Pool {
     /// All pools, sorted by name.
-    pub const ALL: [Pool; 11] = [
+    pub const ALL: [Pool; 12] = [
+        Pool::ChangeStreams,
         Pool::Conflicts,
         Pool::Connections,
         Pool::Cursors,
@@ -64,6 +67,7 @@ impl Pool {
 
     pub(crate) fn row(self) -> Row {
         let (name, percent, covers) = match self {
+            Pool::ChangeStreams => ("changeStreams", 5, true),
             Pool::Conflicts => ("conflicts", 8, false),
             Pool::Connections => ("connections", 25, false),
             Pool::Cursors => ("cursors", 20, true),

@@ -15,6 +15,7 @@
 //! The crate does not know commands, sessions, cursor ids, the format of replies, or the wall clock.
 
 mod access;
+mod change_stream;
 mod collating;
 mod explain;
 pub mod limits;
@@ -37,7 +38,8 @@ pub use plan::{
 };
 pub use query_shape::{has_query_shape, query_shape};
 pub use request::aggregate::{
-    AggregateRequest, aggregate, check_view, refused_in_transaction, touches, writes,
+    AggregateRequest, COLLECTIONLESS, aggregate, check_view, refused_in_transaction, touches,
+    writes,
 };
 pub use request::count::{CountRequest, Counted, count};
 pub use request::distinct::{DistinctRequest, DistinctStats, distinct};

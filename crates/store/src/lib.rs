@@ -63,7 +63,10 @@ pub use repair::validate::ValidateReport;
 pub use session_record::{SessionKey, SessionRecord};
 pub use spill::{NextEntry, Spill, SpillCursor, SpillFigures};
 pub use store::cache_partition::first_partition;
-pub use store::change_log::{NAMESPACE as OPLOG_NAMESPACE, Oplog, Trimmed};
+pub use store::change_log::{
+    ChangeScope, LogDocument, LogPosition, NAMESPACE as OPLOG_NAMESPACE, Oplog, Portion, Shown,
+    Trimmed, Watch, patch,
+};
 pub use store::commit::{Change, ChangeLog, Client, Joins, Replaced, Stamp, Statement, Written};
 pub use store::near_records::NearRecords;
 pub use store::reader::{

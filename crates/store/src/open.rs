@@ -50,6 +50,7 @@ impl Store {
             stamps: Stamps::default(),
             change_log: options.change_log,
             log_shown: ArcSwapOption::new(shown),
+            feed: change_log::Feed::new(&options.budget),
             spills: Arc::default(),
             reclaimer: Reclaimer::new(Arc::clone(&engine)),
             engine,

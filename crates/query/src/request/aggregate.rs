@@ -14,6 +14,7 @@ use nagi_lang::{
 use nagi_store::{Index, Namespace, Store};
 
 use crate::{
+    change_stream::Stream,
     collating,
     limits::QueryOptions,
     plan::{Hint, find::FindRequest},
@@ -102,6 +103,14 @@ pub(crate) fn of_find<'a>(request: &FindRequest<'a>) -> Result<(ArrayBuf, Option
     Ok((pipeline, request.hint))
 }
 
+/// The name of the collection of `aggregate: 1`, which no collection has.
+pub const COLLECTIONLESS: &str = "aggregate.collectionless";
+
+/// True for a pipeline of `aggregate: 1`.
+pub(crate) fn is_collectionless(namespace: &Namespace) -> bool {
+    namespace.collection() == COLLECTIONLESS
+}
+
 pub(crate) fn parse(
     request: &AggregateRequest<'_>,
     pipeline: Array<'_>,
@@ -154,6 +163,7 @@ pub fn aggregate(
     let (collection, stages) = resolve(&catalog, request.namespace, request.pipeline)?;
     let pipeline = parse(request, stages.as_array(), &lets, collation)?;
     pipeline.check_target(store)?;
+    let watch = pipeline.stream().map(|stream| store.watch_changes(stream.scope()));
     let snapshot = store.snapshot()?;
     let noted = Index::multikey_changes();
     let values = lets.values();
@@ -169,7 +179,16 @@ pub fn aggregate(
         true => crate::source::mark_plan(root),
         false => root,
     };
-    let root = pipeline.open(assembled.planned, root);
+    let (root, stream) = match (pipeline.stream(), watch) {
+        (Some(options), Some(watch)) => {
+            let splits = pipeline.stages.last().is_some_and(|stage| stage.splits_events());
+            Stream::check_split(options, splits)?;
+            let stream = Stream::open(options, watch, store, &cx.reader)?;
+            let state = Arc::clone(stream.state());
+            (pipeline.open_stream(stream), Some(state))
+        }
+        _ => (pipeline.open(assembled.planned, root), None),
+    };
     // A pipeline that writes may replace the collection that it reads. It is never parked in any case.
     let reads = match writes(stages.as_array()) {
         true => Vec::new(),
@@ -189,10 +208,11 @@ pub fn aggregate(
         summary: summary(&assembled.plan),
         blocking_sort: assembled.plan.root.has_blocking_sort(),
         planned: assembled.plan.planned(),
-        tailable: false,
+        tailable: stream.is_some(),
         wants_token: false,
         noted,
         shown,
+        stream,
     }))
 }
 

@@ -15,6 +15,7 @@ use nagi_store::{Arrivals, Collection, Index, RecordId, Snapshot, Store};
 
 use crate::{
     access::QuerySettings,
+    change_stream::{StreamState, Token},
     limits::DOC_BYTES_MAX,
     plan::{self, Planned, describe},
     source::{
@@ -69,6 +70,40 @@ pub struct Execution {
     /// The plan, if it is all of the execution and its stages are to be described.
     shown: Option<Arc<plan::Node>>,
     parallel: Option<ParallelBatch>,
+    stream: Option<RunningStream>,
+}
+
+/// The change stream that an execution runs.
+struct RunningStream {
+    state: Arc<StreamState>,
+    /// The token of its beginning.
+    begins: Token,
+    /// The token of the last event that was returned.
+    returned: Option<DocBuf>,
+}
+
+impl RunningStream {
+    fn note(&mut self, event: Doc<'_>) {
+        self.returned = event.get("_id").as_doc().map(|token| token.to_buf());
+    }
+
+    /// The token from which a stream continues as this one will.
+    fn token(&self) -> DocBuf {
+        let place = self.state.place();
+        let of = |token: Token| DocBuf::build(|out| token.put(out));
+        let returned = self.returned.clone();
+        match (returned, place.drained_at.map(|time| of(Token::high_water(time)))) {
+            (Some(returned), Some(drained)) => {
+                let text = |token: &DocBuf| token.as_doc().get("_data").as_str().map(str::to_owned);
+                if text(&returned) > text(&drained) { returned } else { drained }
+            }
+            (Some(token), None) => token,
+            (None, _) => {
+                let drained = place.drained_at.map(Token::high_water);
+                of(drained.map_or(self.begins, |drained| drained.max(self.begins)))
+            }
+        }
+    }
 }
 
 /// The parts of a new execution.
@@ -91,6 +126,7 @@ pub(crate) struct Parts {
     pub(crate) noted: u64,
     /// The plan, if its stages are to be described.
     pub(crate) shown: Option<Arc<plan::Node>>,
+    pub(crate) stream: Option<Arc<StreamState>>,
 }
 
 impl Execution {
@@ -117,6 +153,11 @@ impl Execution {
             position: None,
             noted: parts.noted,
             shown: parts.shown,
+            stream: parts.stream.map(|state| RunningStream {
+                begins: state.place().token,
+                state,
+                returned: None,
+            }),
         }
     }
 
@@ -148,6 +189,9 @@ impl Execution {
             let answer = take(Doc::trusted(&bytes))?;
             if answer != Take::Refused {
                 note(self.wants_token, &mut *self.root, &mut self.position);
+                if let Some(stream) = &mut self.stream {
+                    stream.note(Doc::trusted(&bytes));
+                }
             }
             match answer {
                 Take::More => {}
@@ -219,11 +263,18 @@ impl Execution {
             };
             if !advanced {
                 note(self.wants_token, &mut *self.root, &mut self.position);
-                return Ok(self.tailable && !self.root.is_at_end());
+                let ended = match &self.stream {
+                    Some(stream) => stream.state.place().ended,
+                    None => self.root.is_at_end(),
+                };
+                return Ok(self.tailable && !ended);
             }
             let answer = receiver.put(self.root.doc())?;
             if refused.borrow().is_none() {
                 note(self.wants_token, &mut *self.root, &mut self.position);
+                if let Some(stream) = &mut self.stream {
+                    stream.note(self.root.doc());
+                }
             }
             if answer == Answer::Full {
                 break;
@@ -237,6 +288,9 @@ impl Execution {
         if self.refused.is_some() {
             return Ok(true);
         }
+        if let Some(stream) = &self.stream {
+            return Ok(!stream.state.place().ended);
+        }
         if self.purpose == Purpose::Find {
             return Ok(!self.root.is_at_end());
         }
@@ -249,13 +303,20 @@ impl Execution {
     }
 
     /// The position at which a later `find` with `$_resumeAfter` can continue: after the last examined record.
+    /// For a change stream, the token of the place up to which it has delivered all events.
     pub fn resume_token(&self) -> Option<DocBuf> {
+        if let Some(stream) = &self.stream {
+            return Some(stream.token());
+        }
         let id = self.position.as_ref().map_or(Value::Null, |id| id.key().value());
         self.wants_token.then(|| DocBuf::build(|w| w.put("$recordId", id)))
     }
 
     /// The notifier of documents beyond the end at which a tailable cursor waits.
     pub fn arrivals(&self) -> Option<Arc<Arrivals>> {
+        if let Some(stream) = &self.stream {
+            return Some(Arc::clone(stream.state.watch().arrivals()));
+        }
         let (collection, _) = self.reads.first().filter(|_| self.tailable)?;
         Some(Arc::clone(collection.arrivals()))
     }
@@ -266,6 +327,11 @@ impl Execution {
             self.root.save();
             self.saved = true;
         }
+    }
+
+    /// True for a change stream.
+    pub fn is_change_stream(&self) -> bool {
+        self.stream.is_some()
     }
 
     /// The log's `planSummary`, such as `IXSCAN { a: 1 }`.

@@ -61,6 +61,7 @@ pub fn find(store: &Arc<Store>, request: &FindRequest<'_>, env: &Env<'_>) -> Res
         wants_token: request.request_token,
         noted,
         shown: env.interrupt().wants_stages().then(|| Arc::clone(&plan.root)),
+        stream: None,
     }))
 }
 

@@ -15,9 +15,18 @@ use super::{
     prelude::*,
 };
 
-pub(super) static ADD_FIELDS: StageSpec =
-    StageSpec { name: "$addFields", parse: parse_add_fields, ..StageSpec::ROW };
-pub(super) static SET: StageSpec = StageSpec { name: "$set", parse: parse_set, ..StageSpec::ROW };
+pub(super) static ADD_FIELDS: StageSpec = StageSpec {
+    name: "$addFields",
+    parse: parse_add_fields,
+    facts: StageFacts::OF_CHANGE_STREAM,
+    ..StageSpec::ROW
+};
+pub(super) static SET: StageSpec = StageSpec {
+    name: "$set",
+    parse: parse_set,
+    facts: StageFacts::OF_CHANGE_STREAM,
+    ..StageSpec::ROW
+};
 
 struct AddFields {
     fields: Arc<Fields>,

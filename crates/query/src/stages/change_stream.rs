@@ -1,20 +1,61 @@
-//! `$changeStream`: answered only by the server itself, on a member of a replica set.
+//! `$changeStream`: the events of changes, which [`crate::change_stream`] makes.
 
-use super::prelude::*;
+use std::sync::Arc;
+
+use super::{Use, Within, prelude::*};
+use crate::{change_stream::StreamOptions, request::aggregate::is_collectionless, source::Eof};
 
 pub(super) static CHANGE_STREAM: StageSpec = StageSpec {
     name: "$changeStream",
     place: Place::First,
-    parse: change_stream,
+    parse,
     facts: StageFacts {
         in_transaction: false,
         in_view: false,
+        rejectable: false,
         runs_on: RunsOn::Either,
         ..StageFacts::ORDINARY
     },
     ..StageSpec::ROW
 };
 
-fn change_stream(_: Value<'_>, _: &mut PipelineCx<'_>) -> Result<Box<dyn Stage>> {
-    bail!(Code::Location(40573), "The $changeStream stage is only supported on replica sets");
+struct ChangeStream(Arc<StreamOptions>);
+
+fn parse(spec: Value<'_>, cx: &mut PipelineCx<'_>) -> Result<Box<dyn Stage>> {
+    match cx.within {
+        Within::Top | Within::Facet => {}
+        Within::Lookup => bail!(
+            Code::Location(51047),
+            "$changeStream is not allowed within a $lookup's sub-pipeline"
+        ),
+        Within::UnionWith => bail!(
+            Code::Location(31441),
+            "$changeStream is not allowed within a $unionWith's sub-pipeline"
+        ),
+    }
+    let collectionless = is_collectionless(cx.namespace);
+    Ok(Box::new(ChangeStream(Arc::new(StreamOptions::parse(spec, cx.namespace, collectionless)?))))
+}
+
+impl Stage for ChangeStream {
+    fn begins_with(&self) -> Option<Use> {
+        Some(self.0.usage())
+    }
+
+    /// Explain runs it without events: a running stream has a state of its own, see [`crate::change_stream::Stream`].
+    fn open(&self, _: Box<dyn Source>) -> Box<dyn Source> {
+        Box::new(Eof)
+    }
+
+    fn explain(&self, out: &mut DocWriter<'_>) {
+        out.put("$changeStream", &self.0.text);
+    }
+
+    fn step(&self) -> Step<'_> {
+        Step::Begins
+    }
+
+    fn stream(&self) -> Option<&Arc<StreamOptions>> {
+        Some(&self.0)
+    }
 }

@@ -46,6 +46,8 @@ pub struct StageFacts {
     pub in_view: bool,
     /// Query settings may reject pipelines that begin with it, because it does not show the server itself.
     pub rejectable: bool,
+    /// Allowed behind `$changeStream`.
+    pub in_change_stream: bool,
     /// It writes its input.
     pub writes: bool,
     pub runs_on: RunsOn,
@@ -58,9 +60,14 @@ impl StageFacts {
         in_api: true,
         in_view: true,
         rejectable: true,
+        in_change_stream: false,
         writes: false,
         runs_on: RunsOn::Collection,
     };
+
+    /// The properties of stages that may follow `$changeStream`.
+    pub const OF_CHANGE_STREAM: StageFacts =
+        StageFacts { in_change_stream: true, ..StageFacts::ORDINARY };
 
     /// What most stages that show the server itself have in common.
     pub const OF_SERVER: StageFacts = StageFacts {

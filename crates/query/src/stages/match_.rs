@@ -10,8 +10,13 @@ use nagi_lang::{
 use super::prelude::*;
 use crate::source::Filtered;
 
-pub(super) static MATCH: StageSpec =
-    StageSpec { name: "$match", shape: How::Filter, parse, ..StageSpec::ROW };
+pub(super) static MATCH: StageSpec = StageSpec {
+    name: "$match",
+    shape: How::Filter,
+    parse,
+    facts: StageFacts::OF_CHANGE_STREAM,
+    ..StageSpec::ROW
+};
 
 /// A parsed `$match`.
 pub(crate) struct Match {

@@ -14,6 +14,7 @@ mod bucket;
 mod bucket_auto;
 mod bucket_rows;
 mod change_stream;
+mod change_stream_split_large_event;
 mod coll_stats;
 mod count;
 mod current_op;
@@ -79,7 +80,7 @@ use nagi_store::{Namespace, Store};
 
 pub(crate) use count::Counter;
 
-use crate::{limits::QueryOptions, source::Source};
+use crate::{change_stream::StreamOptions, limits::QueryOptions, source::Source};
 
 pub use coll_stats::write_coll_stats;
 pub(crate) use facts::{How, Part};
@@ -165,6 +166,16 @@ pub(crate) trait Stage: Send + Sync {
         Some(Use::Read)
     }
 
+    /// The options of a change stream.
+    fn stream(&self) -> Option<&Arc<StreamOptions>> {
+        None
+    }
+
+    /// True if it splits events of a change stream that are too large.
+    fn splits_events(&self) -> bool {
+        false
+    }
+
     /// The path, if it needs only the distinct values at that path, in any order.
     fn distinct_of(&self) -> Option<&str> {
         None
@@ -192,6 +203,10 @@ pub enum Use {
     IndexStats,
     /// Reads the cached plans.
     PlanCache,
+    /// Watches the changes of the collection, of its database, or of all databases.
+    Watch,
+    WatchDatabase,
+    WatchCluster,
     Insert,
     Update,
     Remove,
@@ -258,6 +273,7 @@ pub(crate) static STAGES: &[&StageSpec] = &[
     &bucket::BUCKET,
     &bucket_auto::BUCKET_AUTO,
     &change_stream::CHANGE_STREAM,
+    &change_stream_split_large_event::CHANGE_STREAM_SPLIT_LARGE_EVENT,
     &coll_stats::COLL_STATS,
     &count::COUNT,
     &current_op::CURRENT_OP,

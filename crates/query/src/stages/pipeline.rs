@@ -12,6 +12,7 @@ use super::{
     rewrite::rewrite, stage_spec,
 };
 use crate::{
+    change_stream::{Split, Stream, StreamOptions, TokenKept},
     limits::{PIPELINE_DEPTH_MAX, PIPELINE_STAGES_MAX},
     source::{Deep, Shallow, Source, Staged, Unwritten},
 };
@@ -117,6 +118,7 @@ impl Pipeline {
         for (at, row) in rows.iter().enumerate() {
             check_place(row, at, rows.len(), cx.within)?;
         }
+        check_change_stream(&rows, cx.within)?;
         cx.metas.set(around | wanted);
         let stages = if cx.rewrites { rewrite(stages) } else { stages };
         Ok(Pipeline { stages, wanted, required, growth })
@@ -170,6 +172,22 @@ impl Pipeline {
             out.push(Touch { namespace: namespace.clone(), usage });
         }
         self.stages.iter().for_each(|stage| stage.touches(out));
+    }
+
+    /// The options of the change stream that it begins with.
+    pub(crate) fn stream(&self) -> Option<&Arc<StreamOptions>> {
+        self.stages.first()?.stream()
+    }
+
+    /// Opens the pipeline of a change stream over its events.
+    pub(crate) fn open_stream(&self, stream: Stream) -> Box<dyn Source> {
+        let state = Arc::clone(stream.state());
+        let root = self.open(1, Box::new(stream));
+        let root = Box::new(TokenKept::new(root, Arc::clone(&state)));
+        match self.stages.last().is_some_and(|stage| stage.splits_events()) {
+            true => Box::new(Split::new(root, state)),
+            false => root,
+        }
     }
 
     /// The metadata that its first stage gives to documents.
@@ -301,6 +319,25 @@ fn check_length(stages: usize) -> Result<()> {
             Code::Location(7_749_501),
             "Pipeline length must be no longer than {PIPELINE_STAGES_MAX} stages."
         );
+    }
+    Ok(())
+}
+
+/// Checks the stages of a change stream's pipeline, and that its own stages are in no other.
+fn check_change_stream(rows: &[&StageSpec], within: Within) -> Result<()> {
+    const SPLIT: &str = "$changeStreamSplitLargeEvent";
+    let is_stream = rows.first().is_some_and(|row| row.name == "$changeStream");
+    for (at, row) in rows.iter().enumerate().skip(usize::from(is_stream)) {
+        let name = row.name;
+        if is_stream && !row.facts.in_change_stream {
+            bail!(Code::ILLEGAL_OPERATION, "{name} is not permitted in a $changeStream pipeline");
+        }
+        if name == SPLIT && !is_stream && within == Within::Top {
+            bail!(Code::ILLEGAL_OPERATION, "{SPLIT} can only be used in a $changeStream pipeline");
+        }
+        if name == SPLIT && at + 1 < rows.len() {
+            bail!(Code::Location(7_182_802), "{SPLIT} must be the last stage in the pipeline");
+        }
     }
     Ok(())
 }

@@ -16,8 +16,13 @@ use super::{
     shown,
 };
 
-pub(super) static PROJECT: StageSpec =
-    StageSpec { name: "$project", shape: How::Projection, parse, ..StageSpec::ROW };
+pub(super) static PROJECT: StageSpec = StageSpec {
+    name: "$project",
+    shape: How::Projection,
+    parse,
+    facts: StageFacts::OF_CHANGE_STREAM,
+    ..StageSpec::ROW
+};
 
 /// A parsed `$project` or `$unset`.
 pub(super) struct Project {

@@ -8,7 +8,8 @@ use nagi_lang::project::Redact;
 use super::prelude::*;
 use crate::source::Absorbed;
 
-pub(super) static REDACT: StageSpec = StageSpec { name: "$redact", parse, ..StageSpec::ROW };
+pub(super) static REDACT: StageSpec =
+    StageSpec { name: "$redact", parse, facts: StageFacts::OF_CHANGE_STREAM, ..StageSpec::ROW };
 
 struct RedactStage {
     redact: Arc<Redact>,

@@ -11,10 +11,18 @@ use super::{
     shown,
 };
 
-pub(super) static REPLACE_ROOT: StageSpec =
-    StageSpec { name: "$replaceRoot", parse: parse_root, ..StageSpec::ROW };
-pub(super) static REPLACE_WITH: StageSpec =
-    StageSpec { name: "$replaceWith", parse: parse_with, ..StageSpec::ROW };
+pub(super) static REPLACE_ROOT: StageSpec = StageSpec {
+    name: "$replaceRoot",
+    parse: parse_root,
+    facts: StageFacts::OF_CHANGE_STREAM,
+    ..StageSpec::ROW
+};
+pub(super) static REPLACE_WITH: StageSpec = StageSpec {
+    name: "$replaceWith",
+    parse: parse_with,
+    facts: StageFacts::OF_CHANGE_STREAM,
+    ..StageSpec::ROW
+};
 
 struct ReplaceRoot {
     root: Arc<Root>,

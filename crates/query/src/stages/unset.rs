@@ -10,8 +10,13 @@ use super::{
     project::{Project, Shape},
 };
 
-pub(super) static UNSET: StageSpec =
-    StageSpec { name: "$unset", shape: How::Same, parse, ..StageSpec::ROW };
+pub(super) static UNSET: StageSpec = StageSpec {
+    name: "$unset",
+    shape: How::Same,
+    parse,
+    facts: StageFacts::OF_CHANGE_STREAM,
+    ..StageSpec::ROW
+};
 
 fn parse(spec: Value<'_>, _: &mut PipelineCx<'_>) -> Result<Box<dyn Stage>> {
     let shape = AggProjection::parse_unset(spec)?;

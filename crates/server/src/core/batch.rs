@@ -353,7 +353,10 @@ pub(crate) fn reply_next(
     }
     let count_max = count.filter(|n| *n > 0).map_or(u64::MAX, |n| n as u64);
     let before = match &mut cursor.producer {
-        Producer::Query(execution) => execution.stats(),
+        Producer::Query(execution) => {
+            cx.done.change_stream = execution.is_change_stream();
+            execution.stats()
+        }
         Producer::List(_) => Default::default(),
     };
     let result = out.doc("cursor", |reply| -> Result<Filled> {

@@ -140,6 +140,8 @@ pub(crate) struct Done {
     pub(crate) originating: Option<nagi_bson::DocBuf>,
     /// The reply is one of an exhaust stream: net requests the next reply immediately.
     pub(crate) stream: bool,
+    /// The request reads a change stream.
+    pub(crate) change_stream: bool,
     /// The request spent its time waiting because the client requested it, so it is not a slow operation.
     pub(crate) waited: bool,
     /// Send no reply, as if the network had failed.

@@ -54,12 +54,16 @@ impl ClusterParams {
             kept: RwLock::new(kept.collect::<Result<_>>()?),
             ..ClusterParams::default()
         };
-        params.apply();
+        params.apply(store);
         Ok(params)
     }
 
-    fn apply(&self) {
+    fn apply(&self, store: &Store) {
         let kept = self.kept.read();
+        let streams = index_of("changeStreamOptions").and_then(|at| kept.get(at)?.as_ref());
+        let images = streams.and_then(|doc| doc.get("preAndPostImages").as_doc());
+        let seconds = images.and_then(|images| truncate(images.get("expireAfterSeconds")));
+        store.keep_pre_images(seconds.map_or(0, |seconds| seconds.max(0) as u64));
         let read_time = index_of("defaultMaxTimeMS").and_then(|at| kept.get(at)?.as_ref());
         let ms = read_time.and_then(|doc| truncate(doc.get("readOperations"))).unwrap_or(0);
         self.read_time_ms.store(ms, std::sync::atomic::Ordering::Relaxed);
@@ -94,7 +98,7 @@ impl ClusterParams {
         });
         persisted::write(store, COLLECTION, doc.as_doc())?;
         self.kept.write()[at] = Some(doc);
-        self.apply();
+        self.apply(store);
         Ok(())
     }
 

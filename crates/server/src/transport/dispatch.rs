@@ -362,7 +362,11 @@ fn run_with_faults(
     let app_name = cx.connection.client.as_ref().map_or("", |client| client.app_name.as_str());
     match cx.server.settings.fail_points.fault(request, app_name) {
         None => {
-            concerned_run(cx, request, out).map_err(|error| txn_number::add_labels(request, error))
+            let run = concerned_run(cx, request, out);
+            run.map_err(|error| {
+                let error = txn_number::add_labels(request, error);
+                txn_number::add_stream_labels(cx.done.change_stream, error)
+            })
         }
         Some(Fault::Error { error, labels_given: true }) => Err(error),
         Some(Fault::Error { error, .. }) => Err(txn_number::add_labels(request, error)),

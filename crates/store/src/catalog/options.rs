@@ -71,6 +71,8 @@ pub struct CollectionOptions {
     pub clustered: Option<Box<str>>,
     /// For a clustered collection: how long after the date in `_id` a document is deleted.
     pub expire_after_seconds: Option<i64>,
+    /// The change log has the documents before changes (`changeStreamPreAndPostImages`).
+    pub pre_images: bool,
     /// The version that `idIndex` requests; none is 2.
     pub(crate) id_index_version: Option<i32>,
 }
@@ -236,13 +238,10 @@ impl CollectionOptions {
                 "autoIndexId:false is not allowed for collections outside the local database"
             ),
             "collation" => self.collation = parse_collation(value)?,
-            "autoIndexId"
-            | "viewOn"
-            | "pipeline"
-            | "changeStreamPreAndPostImages"
-            | "recordIdsReplicated"
-            | "flags"
-            | "temp" => {}
+            "autoIndexId" | "viewOn" | "pipeline" | "recordIdsReplicated" | "flags" | "temp" => {}
+            "changeStreamPreAndPostImages" => {
+                self.pre_images = value.as_doc().is_some_and(|v| v.get("enabled").is_truthy());
+            }
             "encryptedFields" => {
                 self.encrypted_fields = value.as_doc().map(EncryptedFields::read);
             }

@@ -182,7 +182,8 @@ impl<'s> Ddl<'s> {
         drop(publishing);
         point();
         self.replaced.iter().for_each(|old| old.state.arrivals.announce());
-        self.store.logged(&self.logged);
+        self.store.logged(&self.logged, std::iter::empty());
+        self.store.feed.watches.announce_all();
         drop(self.state);
         // The sync runs without the publication lock: readers wait for that lock, and a sync may take long.
         let synced = match durability {

@@ -86,6 +86,7 @@ use crate::{
     record::{self, Packing},
     store::{
         cache_partition::CachePartition,
+        change_log::Feed,
         commit::{ChangeLog, Client, Stamp, Written, stamps::Stamps},
         contended::until_done,
         ddl::DdlState,
@@ -166,6 +167,8 @@ pub struct Shared {
     pub(crate) change_log: Option<Arc<dyn ChangeLog>>,
     /// The collection that shows the log, if there is one.
     pub(crate) log_shown: ArcSwapOption<Collection>,
+    /// The newest documents of the log, for change streams.
+    pub(crate) feed: Feed,
     /// Totals of the sorts and groups that spill to disk.
     pub(crate) spills: Arc<crate::spill::Totals>,
 }

@@ -8,7 +8,7 @@ use std::{cell::OnceCell, sync::Arc};
 
 use nagi_bson::{Doc, Value};
 use nagi_error::{Error, Result};
-use nagi_kv::{Cursor, Read};
+use nagi_kv::{CommitStamp, Cursor, Read};
 
 use crate::{
     Collection, Index,
@@ -83,6 +83,11 @@ impl<'r> Reader<'r> {
     /// Returns true if it reads a snapshot, which no write changes.
     pub(crate) fn is_snapshot(&self) -> bool {
         self.shared.is_some()
+    }
+
+    /// The newest commit that it sees, if it reads a snapshot.
+    pub fn stamp(&self) -> Option<CommitStamp> {
+        self.shared.map(|snapshot| snapshot.stamp())
     }
 
     /// A handle for another thread to read the same snapshot; `None` in a transaction, and for readers of the

@@ -192,8 +192,7 @@ fn check_replicated(cx: &Context<'_>, db: &str, args: &Args<'_>) -> Result<()> {
     }
 }
 
-/// Checks the option `changeStreamPreAndPostImages`. It is stored and listed, but no images are recorded,
-/// because the server has no change streams yet.
+/// Checks the option `changeStreamPreAndPostImages`.
 pub(super) fn check_images(cx: &Context<'_>, db: &str, images: Doc<'_>) -> Result<()> {
     if cx.server.replica.is_none() {
         bail!(

@@ -142,7 +142,7 @@ fn collectionless(db: &str, pipeline: Array<'_>) -> Result<Namespace> {
 
 /// A namespace that no collection has.
 fn nowhere(db: &str) -> Result<Namespace> {
-    Namespace::new(db, "aggregate.collectionless")
+    Namespace::new(db, nagi_query::COLLECTIONLESS)
 }
 
 /// Refuses the arguments that routers of a sharded cluster send to shards, and a resume token, which only the
@@ -168,7 +168,8 @@ fn check_internal(args: &Args<'_>) -> Result<()> {
 
 fn run(cx: &mut Context<'_>, req: &Request<'_>, out: &mut DocWriter<'_>) -> Result<()> {
     let args = Args::parse(req)?;
-    own_stages::check(cx, args.pipeline)?;
+    cx.done.change_stream = first_stage(args.pipeline) == "$changeStream";
+    own_stages::check(cx, req, &args)?;
     if args.explain == Some(Explain(true)) {
         return super::explain::explain_aggregate(cx, req, &args, out);
     }
@@ -220,7 +221,10 @@ fn run(cx: &mut Context<'_>, req: &Request<'_>, out: &mut DocWriter<'_>) -> Resu
         _ => format!("{}.$cmd.aggregate", req.db),
     };
     let metrics = args.query_stats == Some(StrictBool(true));
-    let how = FirstBatch { count: cursor.batch_size, metrics, ..FirstBatch::DEFAULT };
+    // A change stream waits for events as a tailable cursor of a capped collection does.
+    let (tailable, await_data) = (execution.is_change_stream(), execution.is_change_stream());
+    let count = cursor.batch_size;
+    let how = FirstBatch { count, metrics, tailable, await_data, ..FirstBatch::DEFAULT };
     batch::reply_first(cx, req, Producer::Query(Box::new(execution)), &shown, how, out)
 }
 
@@ -232,6 +236,7 @@ fn explain(
     out: &mut DocWriter<'_>,
 ) -> Result<()> {
     let args = Args::parse(req)?;
+    own_stages::check(cx, req, &args)?;
     let ns = args.namespace(req.db)?;
     let mut request = args.request(&ns)?;
     request.options = cx.server.query_options(args.allow_disk_use.map(|on| on.0));

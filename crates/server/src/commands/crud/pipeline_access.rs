@@ -4,6 +4,7 @@ use nagi_bson::ArrayBuf;
 use nagi_query::{AggregateRequest, Touch, Use};
 
 use super::{aggregate::Args, own_stages};
+use crate::auth::Target;
 use crate::core::command::prelude::*;
 
 /// The access check of `aggregate`.
@@ -45,6 +46,15 @@ fn allowed(asking: &Asking<'_>, request: &AggregateRequest<'_>, bypass: bool) ->
             Use::Read => may(Action::Find),
             Use::CollStats => may(Action::CollStats),
             Use::IndexStats => may(Action::IndexStats),
+            Use::Watch => may(Action::ChangeStream) && may(Action::Find),
+            Use::WatchDatabase => {
+                let on = |action| asking.on_database(namespace.database(), action);
+                on(Action::ChangeStream) && on(Action::Find)
+            }
+            Use::WatchCluster => {
+                let on = |action| asking.allows(Target::Everywhere, action);
+                on(Action::ChangeStream) && on(Action::Find)
+            }
             Use::PlanCache => may(Action::PlanCacheRead),
             Use::Insert => may(Action::Insert) && bypasses(),
             Use::Update => may(Action::Update) && bypasses(),

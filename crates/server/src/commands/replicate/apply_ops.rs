@@ -6,7 +6,6 @@
 use nagi_query::{DeleteStatement, UpdateStatement};
 use nagi_store::{Durability, Namespace, WriteOptions};
 
-use super::oplog_diff;
 use crate::commands;
 use crate::commands::crud::check_batch;
 use crate::core::access;
@@ -219,7 +218,7 @@ fn apply_diff(cx: &Context<'_>, entry: Entry<'_>) -> Result<()> {
         let found = txn.reader().record(&collection, id.key(), &mut buf)?.map(|doc| doc.to_buf());
         let Some(old) = found else { return Err(gone()) };
         let mut result = Ok(());
-        let new = DocBuf::build(|w| result = oplog_diff::apply(old.as_doc(), diff, w));
+        let new = DocBuf::build(|w| result = nagi_store::patch(old.as_doc(), diff, w));
         result?;
         txn.update(&collection, id.key(), old.as_doc(), new.as_doc())
     })

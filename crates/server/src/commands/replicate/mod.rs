@@ -2,7 +2,6 @@
 
 mod append_oplog_note;
 mod apply_ops;
-mod oplog_diff;
 mod repl_set_freeze;
 mod repl_set_get_config;
 mod repl_set_get_status;

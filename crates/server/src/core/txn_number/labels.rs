@@ -12,6 +12,13 @@ const RETRIABLE: &[i32] = &[
 /// Codes after which a driver may begin the whole transaction again. Sorted.
 const TRANSIENT: &[i32] = &[24, 112, 150, 239, 246, 249, 250, 251, 267, 272, 343, 13388];
 
+/// Codes after which a driver may resume a change stream, beside the retriable ones. Sorted.
+const RESUMABLE: &[i32] = &[63, 133, 150, 234, 13388];
+/// Codes after which a change stream cannot be resumed. Sorted.
+const NOT_RESUMABLE: &[i32] = &[280, 286];
+
+const RESUMABLE_CHANGE_STREAM_ERROR: &str = "ResumableChangeStreamError";
+const NON_RESUMABLE_CHANGE_STREAM_ERROR: &str = "NonResumableChangeStreamError";
 const TRANSIENT_TRANSACTION_ERROR: &str = "TransientTransactionError";
 const NO_WRITES_PERFORMED: &str = "NoWritesPerformed";
 const RETRYABLE_WRITE_ERROR: &str = "RetryableWriteError";
@@ -41,6 +48,19 @@ pub(crate) fn add_labels(request: &Request<'_>, error: Error) -> Error {
     }
 }
 
+/// Adds the label that tells if a change stream may be resumed after an error. `streams`: the request opens or reads one.
+pub(crate) fn add_stream_labels(streams: bool, error: Error) -> Error {
+    let code = error.code();
+    let label = if is_in(NOT_RESUMABLE, code) {
+        NON_RESUMABLE_CHANGE_STREAM_ERROR
+    } else if streams && (is_in(RETRIABLE, code) || is_in(RESUMABLE, code)) {
+        RESUMABLE_CHANGE_STREAM_ERROR
+    } else {
+        return error;
+    };
+    if error.labels().contains(&label) { error } else { error.with_label(label) }
+}
+
 /// As [`add_labels`], for a command that has not begun. The additional label tells the driver that nothing was written.
 pub(crate) fn add_labels_unstarted(request: &Request<'_>, error: Error) -> Error {
     let error = add_labels(request, error);
@@ -61,6 +81,8 @@ mod tests {
 
     #[test]
     fn codes_are_sorted() {
-        assert!(RETRIABLE.is_sorted() && TRANSIENT.is_sorted());
+        assert!(
+            [RETRIABLE, TRANSIENT, RESUMABLE, NOT_RESUMABLE].iter().all(|codes| codes.is_sorted())
+        );
     }
 }

@@ -80,7 +80,7 @@ use crate::clock;
 use crate::metrics::Latency;
 use crate::session::SessionId;
 
-pub(crate) use labels::{add_labels, add_labels_unstarted, write_concern_label};
+pub(crate) use labels::{add_labels, add_labels_unstarted, add_stream_labels, write_concern_label};
 pub(crate) use retry::check_statements;
 pub(crate) use retry::{
     Codec, Executed, any_executed, executed, is_retryable, once, recorded, statement, statement_id,

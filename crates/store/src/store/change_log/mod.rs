@@ -16,11 +16,13 @@
 //!
 //! A value is [`HEAD_BYTES`] bytes and a document: format, flags, term (little-endian) and wall-clock time in
 //! milliseconds since 1970 (little-endian). Time and term are not part of the document because its fields come in
-//! another order.
+//! another order. The pre-image of a change, if its collection records them, follows the document.
 
 mod catalog;
 mod delta;
 mod document;
+mod feed;
+mod patch;
 mod read;
 mod retain;
 
@@ -29,6 +31,9 @@ use std::sync::atomic::{AtomicI64, Ordering::SeqCst};
 
 use nagi_bson::{Binary, Doc, DocWriter, Value};
 
+pub(crate) use feed::Feed;
+pub use feed::{ChangeScope, LogDocument, LogPosition, Portion, Shown, Watch};
+pub use patch::patch;
 pub(crate) use read::LogReader;
 pub use retain::Trimmed;
 pub(crate) use retain::{newest_term, resume};
@@ -53,6 +58,8 @@ const FORMAT: u8 = 1;
 const IN_TRANSACTION: u8 = 1;
 /// A flag: the first entry of its stamp, whose transaction has others at the stamp before.
 const CONTINUES: u8 = 2;
+/// A flag: the document before the change follows the entry's document.
+const HAS_PRE_IMAGE: u8 = 4;
 const HEAD_BYTES: usize = 18;
 
 /// `stmtId` of statements in a transaction, which is not written.
@@ -100,8 +107,15 @@ impl ChangeLog for Oplog {
             out.put("stmtId", id);
         }
         out.finish();
-        if !logged {
-            entry.clear();
+        match *change {
+            _ if !logged => entry.clear(),
+            Change::Document { collection, before: Some(before), .. }
+                if collection.options.pre_images =>
+            {
+                entry[1] |= HAS_PRE_IMAGE;
+                entry.extend_from_slice(before.as_bytes());
+            }
+            _ => {}
         }
         if in_transaction { Joins::WithinTransaction } else { Joins::No }
     }
@@ -137,6 +151,17 @@ pub(crate) fn mark_continued(entry: &mut [u8]) {
     if let Some(flags) = entry.get_mut(1) {
         *flags |= CONTINUES;
     }
+}
+
+/// The document of an entry, and the bytes behind it. `bytes`: a value without its head.
+fn parts(bytes: &[u8]) -> (&[u8], &[u8]) {
+    let length = bytes.first_chunk().map_or(0, |length| u32::from_le_bytes(*length) as usize);
+    bytes.split_at(length.min(bytes.len()))
+}
+
+/// The bytes of an entry that readers of the log get.
+pub(crate) fn shown_bytes(entry: &[u8]) -> usize {
+    entry.get(HEAD_BYTES..).map_or(entry.len(), |rest| HEAD_BYTES + parts(rest).0.len())
 }
 
 /// Changes of `local` and of profiles belong to this server only.

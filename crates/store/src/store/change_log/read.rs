@@ -6,7 +6,7 @@ use nagi_bson::{Doc, DocWriter, Value};
 use nagi_error::{Code, Result, bail};
 use nagi_kv::{CommitStamp, Cursor, Read, Space};
 
-use super::{CONTINUES, FORMAT, HEAD_BYTES, IN_TRANSACTION, first_of};
+use super::{CONTINUES, FORMAT, HAS_PRE_IMAGE, HEAD_BYTES, IN_TRANSACTION, first_of, parts};
 use crate::{catalog::CollectionState, engine_error::engine};
 
 /// Where a cursor goes next.
@@ -45,6 +45,8 @@ struct Entry<'e> {
     term: i64,
     wall_ms: i64,
     doc: Doc<'e>,
+    /// The document before the change.
+    pre_image: Option<Doc<'e>>,
 }
 
 impl<'e> Entry<'e> {
@@ -59,12 +61,14 @@ impl<'e> Entry<'e> {
             let bytes = head[at..].first_chunk().copied().unwrap_or_default();
             i64::from_le_bytes(bytes)
         };
+        let (doc, image) = parts(doc);
         Ok(Entry {
             in_transaction: head[1] & IN_TRANSACTION != 0,
             continues: head[1] & CONTINUES != 0,
             term: number(2),
             wall_ms: number(10),
             doc: Doc::trusted(doc),
+            pre_image: (head[1] & HAS_PRE_IMAGE != 0).then(|| Doc::trusted(image)),
         })
     }
 
@@ -208,8 +212,31 @@ impl LogReader {
         Entry::parse(&self.entries[start..self.ends[at]])
     }
 
+    /// True if the next document continues the transaction of the current one; for a forward reader.
+    pub(crate) fn is_continued(&self) -> bool {
+        self.is_continued
+    }
+
+    /// The document before the change of an entry of the current document.
+    pub(crate) fn pre_image(&self, at: usize) -> Result<Option<Doc<'_>>> {
+        Ok(self.entry(at)?.pre_image)
+    }
+
+    /// The stamp of the first document of the transaction that has one at `stamp`; else `stamp`.
+    pub(crate) fn first_of_transaction(read: &dyn Read, stamp: u64) -> Result<u64> {
+        let mut cursor = read.cursor(Space::Changes, &[0], &[]).map_err(engine)?;
+        let mut first = stamp;
+        while cursor.seek(&first.to_be_bytes()).map_err(engine)?
+            && stamp_of(cursor.key()) == first
+            && Entry::parse(cursor.value())?.continues
+        {
+            first -= 1;
+        }
+        Ok(first)
+    }
+
     /// Writes the document of the entries that were read.
-    fn write(&self, out: &mut Vec<u8>) -> Result<()> {
+    pub(crate) fn write(&self, out: &mut Vec<u8>) -> Result<()> {
         out.clear();
         let first = self.entry(0)?;
         let mut doc = DocWriter::new(out);

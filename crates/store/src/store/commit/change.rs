@@ -23,7 +23,7 @@ use nagi_error::{Code, Result, bail};
 use nagi_kv::{CommitStamp, Durability, Space, Txn, TxnOptions};
 
 use crate::{
-    Collection, RecordKey, Store, Uuid,
+    Collection, Namespace, RecordKey, Store, Uuid,
     engine_error::engine,
     ident::{CatalogKey, Ident},
     record,
@@ -105,19 +105,19 @@ pub trait ChangeLog: Send + Sync {
 }
 
 fn append(txn: &mut dyn Txn, entry: &mut [u8], joins: Joins, logged: &mut Logged) -> Result<()> {
-    if entry.len() > ENTRY_BYTES_MAX {
+    let shown_bytes = change_log::shown_bytes(entry);
+    if shown_bytes > ENTRY_BYTES_MAX {
         bail!(
             Code::BSON_OBJECT_TOO_LARGE,
-            "the oplog entry of this change has {} bytes, which is too large",
-            entry.len()
+            "the oplog entry of this change has {shown_bytes} bytes, which is too large"
         );
     }
     let follows = joins == Joins::WithinTransaction && logged.stamps > 0;
-    let joined = follows && logged.joined_bytes + entry.len() <= APPLY_OPS_BYTES_MAX;
+    let joined = follows && logged.joined_bytes + shown_bytes <= APPLY_OPS_BYTES_MAX;
     if follows && !joined {
         change_log::mark_continued(entry);
     }
-    logged.joined_bytes = entry.len() + if joined { logged.joined_bytes } else { 0 };
+    logged.joined_bytes = shown_bytes + if joined { logged.joined_bytes } else { 0 };
     logged.stamps += i64::from(!joined);
     logged.bytes += entry.len() as i64;
     txn.append(Space::Changes, entry, joined).map_err(engine)
@@ -156,7 +156,7 @@ impl Store {
         let logged = Logged { stamps: 1, bytes: entry.len() as i64, joined_bytes: 0 };
         self.count_logged(&mut *txn, &logged)?;
         let stamp = self.commit(txn, Durability::Buffered)?;
-        self.logged(&logged);
+        self.logged(&logged, std::iter::empty());
         Ok(stamp)
     }
 
@@ -212,11 +212,12 @@ impl Store {
         }
     }
 
-    /// Tells readers of the log that a transaction was committed.
-    pub(crate) fn logged(&self, logged: &Logged) {
+    /// Tells readers of the log that a transaction with changes of these collections was committed.
+    pub(crate) fn logged<'n>(&self, logged: &Logged, changed: impl Iterator<Item = &'n Namespace>) {
         if logged.stamps == 0 {
             return;
         }
+        self.feed.watches.announce(changed);
         if let Some(shown) = self.log_shown.load().as_ref() {
             shown.state.add_to_counters(logged.stamps, logged.bytes);
             shown.state.arrivals.announce();

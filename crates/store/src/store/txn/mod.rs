@@ -674,7 +674,8 @@ impl<'s> WriteTxn<'s> {
             self.store.reload_log_counters();
         }
         let stamp = result?;
-        self.store.logged(&self.logged);
+        let changed = self.touched.iter().map(|touched| &touched.collection.namespace);
+        self.store.logged(&self.logged, changed);
         for touched in &self.touched {
             let state = &touched.collection.state;
             state.add_to_counters(touched.count, touched.bytes);

@@ -1,24 +1,29 @@
-//! `$changeStream` on a member of a replica set: refused, because this server has no change streams yet.
+//! `$changeStream`: what only the server can check. The stage itself is one of the query language's.
 
 use super::OwnStage;
+use crate::commands::crud::aggregate::Args;
 use crate::core::command::prelude::*;
 use crate::replica::ReplicaSet;
 
-pub(super) static CHANGE_STREAM: OwnStage = OwnStage {
-    name: "$changeStream",
-    // The parser of the stage reports that it requires a replica set.
-    applies: |_, _| false,
-    check,
-    ..OwnStage::ROW
-};
+pub(super) static CHANGE_STREAM: OwnStage =
+    OwnStage { name: "$changeStream", applies: |_, _| false, check, ..OwnStage::ROW };
 
-fn check(cx: &Context<'_>) -> Result<()> {
-    match cx.server.replica.as_ref().is_some_and(ReplicaSet::is_member) {
-        true => bail!(
-            Code::COMMAND_NOT_SUPPORTED,
-            "Change streams ($changeStream) are not available on this server yet; its changes can be \
-             read from local.oplog.rs"
-        ),
-        false => Ok(()),
+/// # Errors
+/// 40573 on a server that is no member of a replica set, 72 for a read concern other than `majority`, 166 on a view.
+fn check(cx: &Context<'_>, req: &Request<'_>, args: &Args<'_>) -> Result<()> {
+    if !cx.server.replica.as_ref().is_some_and(ReplicaSet::is_member) {
+        bail!(Code::Location(40573), "The $changeStream stage is only supported on replica sets");
     }
+    if let Some(level) = req.generic.read_concern.level.filter(|level| *level != "majority") {
+        bail!(
+            Code::INVALID_OPTIONS,
+            "Aggregation stage $changeStream cannot run with a readConcern other than 'majority'. \
+             Current readConcern: {level}"
+        );
+    }
+    let ns = args.namespace(req.db)?;
+    if cx.store().collection(&ns).is_some_and(|collection| collection.is_view()) {
+        bail!(Code::COMMAND_NOT_SUPPORTED_ON_VIEW, "Namespace {ns} is a view, not a collection");
+    }
+    Ok(())
 }

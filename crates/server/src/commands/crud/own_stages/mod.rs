@@ -29,7 +29,7 @@ pub(super) struct OwnStage {
     /// decide.
     access: Option<fn(&Asking<'_>, Value<'_>) -> bool>,
     /// Refuses the stage before any other check.
-    check: fn(&Context<'_>) -> Result<()>,
+    check: fn(&Context<'_>, &Request<'_>, &Args<'_>) -> Result<()>,
     /// Refuses a value that is not in the stable API (323).
     pub(super) check_api: fn(Value<'_>) -> Result<()>,
     /// Produces the documents of the stage.
@@ -43,7 +43,7 @@ impl OwnStage {
         is_on: |_| true,
         applies: |_, _| true,
         access: None,
-        check: |_| Ok(()),
+        check: |_, _, _| Ok(()),
         check_api: |_| Ok(()),
         docs: |_, _, _, _| Ok(Vec::new()),
     };
@@ -81,8 +81,8 @@ fn first<'a>(pipeline: Array<'a>) -> Option<(&'static OwnStage, Value<'a>)> {
 }
 
 /// Refuses a first stage that this server cannot answer.
-pub(super) fn check(cx: &Context<'_>, pipeline: Array<'_>) -> Result<()> {
-    first(pipeline).map_or(Ok(()), |(row, _)| (row.check)(cx))
+pub(super) fn check(cx: &Context<'_>, req: &Request<'_>, args: &Args<'_>) -> Result<()> {
+    first(args.pipeline).map_or(Ok(()), |(row, _)| (row.check)(cx, req, args))
 }
 
 /// Checks the privileges for the first stage. `None` if the stage has no check of its own.

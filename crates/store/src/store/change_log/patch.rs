@@ -1,4 +1,5 @@
-//! Oplog updates of version 2, the format of MongoDB 5.0 and later: the difference of two documents.
+//! Applies oplog updates of version 2, the format of MongoDB 5.0 and later: the difference of two documents. The
+//! inverse of `delta`.
 //!
 //!   {d: {gone: false}, u: {changed: value}, i: {new: value}, s<field>: difference}      of a document
 //!   {a: true, l: length, u<index>: value, s<index>: difference}                         of an array
@@ -12,7 +13,10 @@ use nagi_error::{Code, Result, bail};
 const ARRAY_COUNT_MAX: usize = 1_000_000;
 
 /// Writes `old` with `diff` applied. Recursion is as deep as `diff`, and the wire protocol limits that depth.
-pub(super) fn apply(old: Doc<'_>, diff: Doc<'_>, out: &mut DocWriter<'_>) -> Result<()> {
+///
+/// # Errors
+/// 4770503, 4770512 for unknown parts of a difference, 2 if it makes an array too long.
+pub fn patch(old: Doc<'_>, diff: Doc<'_>, out: &mut DocWriter<'_>) -> Result<()> {
     check_sections(diff)?;
     let part = |name: &str| diff.get(name).as_doc().unwrap_or(Doc::EMPTY);
     let (gone, changed, new) = (part("d"), part("u"), part("i"));
@@ -50,7 +54,7 @@ fn apply_inside(
 ) -> Result<()> {
     let diff = diff.as_doc().unwrap_or(Doc::EMPTY);
     match (old, diff.get("a") == Value::Bool(true)) {
-        (Value::Doc(old), false) => out.doc(name, |out| apply(old, diff, out)),
+        (Value::Doc(old), false) => out.doc(name, |out| patch(old, diff, out)),
         (Value::Array(old), true) => out.array(name, |out| apply_array(old, diff, out)),
         // The value has another type: a later entry, which was applied before, has replaced it.
         (other, _) => {
@@ -61,7 +65,7 @@ fn apply_inside(
 }
 
 fn apply_array(old: Array<'_>, diff: Doc<'_>, out: &mut ArrayWriter<'_>) -> Result<()> {
-    let length = crate::number::truncate(diff.get("l")).map(|n| n.max(0) as usize);
+    let length = nagi_bson::number::truncate_to_i64(diff.get("l")).map(|n| n.max(0) as usize);
     let index = |name: &str| name.get(1..).and_then(|digits| digits.parse::<usize>().ok());
     let changes = || diff.iter().filter(|e| !matches!(e.name(), "a" | "l"));
     let last = changes().filter_map(|e| index(e.name())).max().map_or(0, |at| at + 1);
@@ -78,7 +82,7 @@ fn apply_array(old: Array<'_>, diff: Doc<'_>, out: &mut ArrayWriter<'_>) -> Resu
             Some((Some(b'u'), new)) => out.push(new),
             Some((Some(b's'), Value::Doc(inner))) => {
                 match (value, inner.get("a") == Value::Bool(true)) {
-                    (Value::Doc(old), false) => out.doc(|out| apply(old, inner, out))?,
+                    (Value::Doc(old), false) => out.doc(|out| patch(old, inner, out))?,
                     (Value::Array(old), true) => out.array(|out| apply_array(old, inner, out))?,
                     (other, _) => out.push(other),
                 }
@@ -99,7 +103,7 @@ mod tests {
         let (old, diff) = (json::parse(old).unwrap(), json::parse(diff).unwrap());
         let once = |old: &DocBuf| {
             let mut result = Ok(());
-            let new = DocBuf::build(|w| result = apply(old.as_doc(), diff.as_doc(), w));
+            let new = DocBuf::build(|w| result = patch(old.as_doc(), diff.as_doc(), w));
             result.map(|()| new)
         };
         let new = match once(&old) {

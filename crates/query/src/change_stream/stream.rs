@@ -1,0 +1,318 @@
+//! The source of a stream's events.
+
+use std::{collections::VecDeque, sync::Arc};
+
+use nagi_bson::Doc;
+use nagi_error::{Code, Error, Result, bail, err};
+use nagi_store::{LogDocument, LogPosition, Reader, Shown, Store, Watch};
+use parking_lot::Mutex;
+
+use super::{
+    event::{Origin, token_of},
+    lookup,
+    operation::Operation,
+    options::{Start, StreamOptions, splits, token_text},
+    token::Token,
+};
+use crate::source::{Cx, Source, SourceStats};
+
+/// What a stream tells of itself while it runs.
+pub(crate) struct StreamState {
+    watch: Arc<Watch>,
+    place: Mutex<StreamPlace>,
+}
+
+#[derive(Clone, Copy)]
+pub(crate) struct StreamPlace {
+    /// The token of the current event; of the stream's beginning before the first.
+    pub(crate) token: Token,
+    /// The stream has read all up to this time, and waits.
+    pub(crate) drained_at: Option<u64>,
+    /// It was invalidated: no event follows the current one.
+    pub(crate) ended: bool,
+}
+
+impl StreamState {
+    pub(crate) fn watch(&self) -> &Arc<Watch> {
+        &self.watch
+    }
+
+    pub(crate) fn place(&self) -> StreamPlace {
+        *self.place.lock()
+    }
+}
+
+/// The event to be lent.
+enum Current {
+    None,
+    /// As all streams have it.
+    Shared(Arc<LogDocument>, usize),
+    /// In `own`.
+    Own,
+}
+
+/// See the module's header.
+pub(crate) struct Stream {
+    options: Arc<StreamOptions>,
+    state: Arc<StreamState>,
+    position: LogPosition,
+    documents: VecDeque<Arc<LogDocument>>,
+    /// The operation of the first document that comes next.
+    next_op: usize,
+    /// The token of the event behind which the stream begins, until that was met.
+    behind: Option<Token>,
+    /// Events of an earlier cluster time are passed over.
+    from: u64,
+    /// The document whose operation has ended the stream, and the token of the event that tells it.
+    invalidated: Option<(Arc<LogDocument>, Token)>,
+    ended: bool,
+    current: Current,
+    own: Vec<u8>,
+    stats: SourceStats,
+}
+
+fn lost(error: Error) -> Error {
+    match error.code() {
+        Code::CAPPED_POSITION_LOST => err!(
+            Code::CHANGE_STREAM_HISTORY_LOST,
+            "Resume of change stream was not possible, as the resume point may no longer be in the \
+             oplog."
+        ),
+        _ => error,
+    }
+}
+
+impl Stream {
+    /// Opens a stream. The scope has been watched since before the reader's snapshot.
+    ///
+    /// # Errors
+    /// 286 if the log no longer has the place to begin at.
+    pub(crate) fn open(
+        options: &Arc<StreamOptions>,
+        watch: Arc<Watch>,
+        store: &Store,
+        reader: &Reader<'_>,
+    ) -> Result<Stream> {
+        let now = reader.stamp().map_or(0, |stamp| stamp.0);
+        let (token, behind) = match options.start {
+            // The newest commit was before the stream.
+            Start::Now => (Token::high_water(now + 1), None),
+            Start::At(time) => (Token::high_water(time), None),
+            Start::Behind(token) => (token, (!token.is_high_water()).then_some(token)),
+        };
+        let from = token.cluster_time;
+        let position = store.log_position(reader, from).map_err(lost)?;
+        let place = StreamPlace { token, drained_at: None, ended: false };
+        let state = Arc::new(StreamState { watch, place: Mutex::new(place) });
+        Ok(Stream {
+            options: Arc::clone(options),
+            state,
+            position,
+            documents: VecDeque::new(),
+            next_op: 0,
+            behind,
+            from,
+            invalidated: None,
+            ended: false,
+            current: Current::None,
+            own: Vec::new(),
+            stats: SourceStats::default(),
+        })
+    }
+
+    pub(crate) fn state(&self) -> &Arc<StreamState> {
+        &self.state
+    }
+
+    /// Checks that a token of a fragment is followed by a pipeline that splits events.
+    ///
+    /// # Errors
+    /// 280.
+    pub(crate) fn check_split(options: &StreamOptions, pipeline_splits: bool) -> Result<()> {
+        if splits(&options.start) && !pipeline_splits {
+            bail!(
+                Code::CHANGE_STREAM_FATAL_ERROR,
+                "To resume from a split event, the resumed change stream must have a \
+                 $changeStreamSplitLargeEvent stage in its pipeline"
+            );
+        }
+        Ok(())
+    }
+
+    /// The next operation, with its document.
+    fn next_op(&mut self) -> Option<(Arc<LogDocument>, usize)> {
+        loop {
+            let document = self.documents.front()?;
+            if self.next_op < document.op_count() {
+                let at = self.next_op;
+                self.next_op += 1;
+                return Some((Arc::clone(document), at));
+            }
+            self.documents.pop_front();
+            self.next_op = 0;
+        }
+    }
+
+    /// Reads more of the log. Returns false at its end.
+    fn read(&mut self, cx: &Cx<'_>) -> Result<bool> {
+        cx.tick()?;
+        let mut tick = || cx.tick();
+        let portion =
+            cx.store.log_portion(&cx.reader, &self.state.watch, &mut self.position, &mut tick);
+        let portion = portion.map_err(lost)?;
+        if portion.drained {
+            self.state.place.lock().drained_at = Some(self.position.stamp());
+            return Ok(false);
+        }
+        self.documents = portion.documents.into();
+        Ok(true)
+    }
+
+    /// True if an event is to be delivered; false if it is one up to which the client has them.
+    fn passes(
+        &mut self,
+        token: &Token,
+        invalidates: bool,
+        document: &Arc<LogDocument>,
+    ) -> Result<bool> {
+        let Some(behind) = self.behind else { return Ok(true) };
+        let (here, wanted) = (token.op_of_time(), behind.op_of_time());
+        if here < wanted {
+            return Ok(false);
+        }
+        if here > wanted || token.uuid() != behind.uuid() {
+            bail!(
+                Code::CHANGE_STREAM_FATAL_ERROR,
+                "cannot resume stream; the resume token was not found. {}, found {}",
+                token_text(&behind),
+                token_text(token)
+            );
+        }
+        self.behind = None;
+        if behind.fragment().is_some() {
+            // Its later fragments were not delivered.
+            return Ok(true);
+        }
+        if invalidates && !behind.is_invalidate() {
+            self.invalidated = Some((Arc::clone(document), token.invalidating()));
+        }
+        Ok(false)
+    }
+
+    fn deliver(
+        &mut self,
+        (document, at): (Arc<LogDocument>, usize),
+        operation: &Operation<'_>,
+        token: Token,
+        cx: &Cx<'_>,
+    ) -> Result<()> {
+        let options = &self.options;
+        let shape = (options.expanded, options.raw_updates);
+        let make = || Origin::of(&document).event(at, operation, shape);
+        let shown = if options.expanded { Shown::Expanded } else { Shown::Plain };
+        let made;
+        let plain = match options.raw_updates {
+            true => {
+                made = make();
+                Some(Doc::trusted(&made))
+            }
+            false => document.event(at, shown, make),
+        };
+        let plain = plain.unwrap_or(Doc::EMPTY);
+        self.own.clear();
+        let extended =
+            lookup::extend(plain, (&document, at), operation, options, cx, &mut self.own)?;
+        if !extended && options.raw_updates {
+            self.own.extend_from_slice(plain.as_bytes());
+        }
+        self.current = match extended || options.raw_updates {
+            true => Current::Own,
+            false => Current::Shared(document, at),
+        };
+        let mut place = self.state.place.lock();
+        (place.token, place.drained_at) = (token, None);
+        Ok(())
+    }
+
+    fn deliver_invalidate(&mut self, document: &LogDocument, token: Token) {
+        self.own = Origin::of(document).invalidate(&token);
+        (self.current, self.ended) = (Current::Own, true);
+        let mut place = self.state.place.lock();
+        *place = StreamPlace { token, drained_at: None, ended: true };
+    }
+}
+
+impl Source for Stream {
+    fn advance(&mut self, cx: &mut Cx<'_>) -> Result<bool> {
+        self.current = Current::None;
+        loop {
+            if self.ended {
+                return Ok(false);
+            }
+            if let Some((document, token)) = self.invalidated.take() {
+                self.deliver_invalidate(&document, token);
+                return Ok(true);
+            }
+            let Some((document, at)) = self.next_op() else {
+                if !self.read(cx)? {
+                    return Ok(false);
+                }
+                continue;
+            };
+            cx.tick()?;
+            self.stats.docs_examined += 1;
+            if document.cluster_time < self.from {
+                continue;
+            }
+            let held = Arc::clone(&document);
+            let Some(operation) = Operation::parse(held.op(at)) else { continue };
+            let options = &self.options;
+            if !operation.is_shown(&options.scope, options.expanded, options.system) {
+                continue;
+            }
+            let token = token_of(&document, at, &operation, false);
+            let invalidates = operation.invalidates(&options.scope);
+            if !self.passes(&token, invalidates, &document)? {
+                continue;
+            }
+            if invalidates {
+                self.invalidated = Some((Arc::clone(&document), token.invalidating()));
+            }
+            self.deliver((document, at), &operation, token, cx)?;
+            return Ok(true);
+        }
+    }
+
+    fn doc(&self) -> Doc<'_> {
+        match &self.current {
+            Current::None => Doc::EMPTY,
+            Current::Own => Doc::trusted(&self.own),
+            Current::Shared(document, at) => {
+                let shown = if self.options.expanded { Shown::Expanded } else { Shown::Plain };
+                document.event(*at, shown, Vec::new).unwrap_or(Doc::EMPTY)
+            }
+        }
+    }
+
+    fn is_at_end(&self) -> bool {
+        self.ended
+    }
+
+    fn inputs(&mut self) -> &mut [Box<dyn Source>] {
+        &mut []
+    }
+
+    /// Documents that were not delivered are read again: a thousand parked streams should not hold a portion each.
+    fn save(&mut self) {
+        if let Some(document) = self.documents.front() {
+            self.position = document.position_before();
+        }
+        self.documents = VecDeque::new();
+        self.current = Current::None;
+        self.own = Vec::new();
+    }
+
+    fn stats(&self) -> SourceStats {
+        self.stats
+    }
+}

@@ -1,0 +1,150 @@
+//! A document of the log, decoded once for all change streams.
+
+use std::{ops::Range, sync::OnceLock};
+
+use nagi_bson::{Doc, Value};
+use nagi_error::Result;
+
+use super::{super::read::LogReader, LogPosition};
+
+/// Memory of a document and of an operation beside their bytes.
+const DOCUMENT_BYTES: usize = 160;
+const OP_BYTES: usize = 96;
+
+/// How an operation's event is shown: to streams with and without `showExpandedEvents`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Shown {
+    Plain,
+    Expanded,
+}
+
+/// A document of the log: one operation, or the operations of a transaction (or of a part of it).
+pub struct LogDocument {
+    /// The stamp at which the log has it.
+    pub stamp: u64,
+    /// The stamp of its transaction's last document: the cluster time of all events of the transaction.
+    pub cluster_time: u64,
+    /// The number of operations of its transaction in documents before it.
+    pub first_op: usize,
+    /// True if its operations are those of a client's transaction.
+    pub in_transaction: bool,
+    /// Other documents of its transaction follow.
+    continued: bool,
+    bytes: Vec<u8>,
+    ops: Vec<Op>,
+}
+
+struct Op {
+    at: Range<usize>,
+    pre_image: Option<Box<[u8]>>,
+    /// The event, once a stream has asked for it; without bytes if it has none.
+    events: [OnceLock<Box<[u8]>>; 2],
+}
+
+/// A transaction of which some documents were read.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Begun {
+    cluster_time: u64,
+    ops: usize,
+}
+
+impl LogDocument {
+    /// The document at which a reader stands. `begun`: the transaction that it continues; updated.
+    pub(super) fn read(
+        log: &mut LogReader,
+        begun: &mut Option<Begun>,
+        last_of: &mut dyn FnMut(u64) -> Result<u64>,
+    ) -> Result<LogDocument> {
+        let mut bytes = Vec::new();
+        log.write(&mut bytes)?;
+        let before = match begun.take() {
+            Some(before) => before,
+            None if log.is_continued() => Begun { cluster_time: last_of(log.stamp)?, ops: 0 },
+            None => Begun { cluster_time: log.stamp, ops: 0 },
+        };
+        let doc = Doc::trusted(&bytes);
+        let parts = match (doc.get("op"), doc.get("o")) {
+            (Value::String("c"), Value::Doc(o)) => o.get("applyOps").as_array(),
+            _ => None,
+        };
+        let base = bytes.as_ptr() as usize;
+        let within = |part: Doc<'_>| {
+            let at = part.as_bytes().as_ptr() as usize - base;
+            at..at + part.len()
+        };
+        let all: Vec<Range<usize>> = match parts {
+            Some(parts) => parts.iter().filter_map(|part| part.as_doc()).map(within).collect(),
+            None => vec![0..bytes.len()],
+        };
+        let in_transaction = parts.is_some();
+        let ops = all.into_iter().enumerate().map(|(number, at)| {
+            let pre_image = log.pre_image(number)?.map(|image| image.as_bytes().into());
+            Ok(Op { at, pre_image, events: Default::default() })
+        });
+        let ops = ops.collect::<Result<Vec<Op>>>()?;
+        let document = LogDocument {
+            stamp: log.stamp,
+            cluster_time: before.cluster_time,
+            first_op: before.ops,
+            in_transaction,
+            continued: log.is_continued(),
+            bytes,
+            ops,
+        };
+        *begun = document.begun();
+        Ok(document)
+    }
+
+    /// Its transaction, if that continues in the next document.
+    pub(super) fn begun(&self) -> Option<Begun> {
+        let ops = self.first_op + self.ops.len();
+        self.continued.then_some(Begun { cluster_time: self.cluster_time, ops })
+    }
+
+    /// The whole document.
+    pub fn doc(&self) -> Doc<'_> {
+        Doc::trusted(&self.bytes)
+    }
+
+    pub fn op_count(&self) -> usize {
+        self.ops.len()
+    }
+
+    /// An operation.
+    ///
+    /// # Panics
+    /// If it has fewer.
+    pub fn op(&self, at: usize) -> Doc<'_> {
+        Doc::trusted(&self.bytes[self.ops[at].at.clone()])
+    }
+
+    /// The document before an operation, if its collection records pre-images.
+    pub fn pre_image(&self, at: usize) -> Option<Doc<'_>> {
+        self.ops[at].pre_image.as_deref().map(Doc::trusted)
+    }
+
+    /// The event of an operation, which the first stream that needs it makes; `None` if it made no bytes.
+    pub fn event(
+        &self,
+        at: usize,
+        shown: Shown,
+        make: impl FnOnce() -> Vec<u8>,
+    ) -> Option<Doc<'_>> {
+        let event = self.ops[at].events[shown as usize].get_or_init(|| make().into());
+        (!event.is_empty()).then(|| Doc::trusted(event))
+    }
+
+    /// The position from which it is read next.
+    pub fn position_before(&self) -> LogPosition {
+        let (cluster_time, ops) = (self.cluster_time, self.first_op);
+        let begun = (ops > 0).then_some(Begun { cluster_time, ops });
+        LogPosition { after: self.stamp - 1, begun }
+    }
+
+    /// The memory that it takes, with the events that streams will probably ask for.
+    pub(super) fn memory_bytes(&self) -> usize {
+        let images: usize =
+            self.ops.iter().filter_map(|op| op.pre_image.as_ref()).map(|image| image.len()).sum();
+        DOCUMENT_BYTES + self.ops.len() * OP_BYTES + 2 * self.bytes.len() + images
+    }
+}

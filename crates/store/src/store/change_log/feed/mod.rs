@@ -1,0 +1,302 @@
+//! The feed of change streams: the newest documents of the log, decoded once for all streams.
+//!
+//! ```text
+//!   log     ... | 91 | 92 | 93 | 94 | 95 | 96 |          snapshot of a stream: 96
+//!   feed              [ 92 | 93 | 94 ]                   from 91, to 94; the stream that needs 95 reads it for all
+//!   streams       A: after 90     B: after 94            A reads 91 itself, B reads 95 and 96 through the feed
+//! ```
+//!
+//! Documents that enter the feed also mark the scopes that they touch. So a stream whose scope was not touched since its
+//! position continues at the feed's end without looking at the documents between.
+
+mod document;
+mod watch;
+
+use std::{
+    collections::VecDeque,
+    sync::{
+        Arc,
+        atomic::{AtomicU64, Ordering::SeqCst},
+    },
+};
+
+use nagi_bson::{Doc, Value};
+use nagi_budget::{Budget, Charge, Pool};
+use nagi_error::{Code, Result, bail};
+use nagi_kv::{CommitStamp, Read};
+use parking_lot::Mutex;
+
+use self::document::Begun;
+use super::{first_of, read::LogReader};
+use crate::{Collection, Store, clock, store::reader::Reader};
+
+pub use document::{LogDocument, Shown};
+pub(crate) use watch::Watches;
+pub use watch::{ChangeScope, Watch};
+
+/// Limits of the documents that a stream gets at once.
+const PORTION_DOCUMENTS_MAX: usize = 256;
+const PORTION_BYTES_MAX: usize = 2 << 20;
+/// Limit of the feed's documents.
+const FEED_BYTES_MAX: usize = 16 << 20;
+/// A feed that is so far behind a new stream begins anew: streams that nobody reads should not make others wait.
+const BEHIND_SECONDS_MAX: u64 = 2;
+
+/// See the module's header.
+pub(crate) struct Feed {
+    ring: Mutex<Ring>,
+    /// How long pre-images are kept, in seconds; 0 for as long as the log.
+    pre_image_seconds: AtomicU64,
+    pub(crate) watches: Arc<Watches>,
+}
+
+struct Ring {
+    documents: VecDeque<Arc<LogDocument>>,
+    /// It has the documents after `from`, up to `to`.
+    from: u64,
+    to: u64,
+    /// The documents after this stamp have marked the scopes that they touch.
+    marked_from: u64,
+    begun: Option<Begun>,
+    bytes: usize,
+    charge: Charge,
+}
+
+/// How far a stream has read.
+#[derive(Debug, Clone, Copy)]
+pub struct LogPosition {
+    /// All documents up to this stamp were read.
+    after: u64,
+    /// The transaction in whose middle it is.
+    begun: Option<Begun>,
+}
+
+/// The next documents for a stream.
+pub struct Portion {
+    pub documents: Vec<Arc<LogDocument>>,
+    /// The stream has read all that its snapshot has.
+    pub drained: bool,
+}
+
+impl LogPosition {
+    pub fn stamp(&self) -> u64 {
+        self.after
+    }
+}
+
+impl Feed {
+    pub(crate) fn new(budget: &Arc<Budget>) -> Feed {
+        let ring = Ring {
+            documents: VecDeque::new(),
+            from: 0,
+            to: 0,
+            marked_from: 0,
+            begun: None,
+            bytes: 0,
+            charge: Charge::empty(budget, Pool::ChangeStreams),
+        };
+        Feed {
+            ring: Mutex::new(ring),
+            pre_image_seconds: AtomicU64::new(0),
+            watches: Arc::default(),
+        }
+    }
+}
+
+/// The stamp of the last document of a transaction that begins at `stamp`.
+fn last_of_transaction(read: &dyn Read, shown: &Collection, stamp: u64) -> Result<u64> {
+    let mut log = LogReader::open(read, true, &shown.state)?;
+    log.resume_after(stamp - 1);
+    while log.skip()? && log.is_continued() {}
+    Ok(log.stamp)
+}
+
+/// Reads documents after `position` up to a stamp, and moves the position; to `up_to` if there are no more.
+fn read_some(
+    reader: &Reader<'_>,
+    shown: &Collection,
+    position: &mut LogPosition,
+    up_to: u64,
+    tick: &mut dyn FnMut() -> Result<()>,
+    put: &mut dyn FnMut(LogDocument),
+) -> Result<()> {
+    let mut log = LogReader::open(reader.read, true, &shown.state)?;
+    log.resume_after(position.after);
+    let (mut count, mut bytes) = (0, 0);
+    while count < PORTION_DOCUMENTS_MAX && bytes < PORTION_BYTES_MAX {
+        tick()?;
+        if !log.skip()? || log.stamp > up_to {
+            check_kept(shown, position.after)?;
+            position.after = up_to;
+            return Ok(());
+        }
+        check_kept(shown, position.after)?;
+        let last_of = &mut |stamp| last_of_transaction(reader.read, shown, stamp);
+        let document = LogDocument::read(&mut log, &mut position.begun, last_of)?;
+        position.after = document.stamp;
+        count += 1;
+        bytes += document.memory_bytes();
+        put(document);
+    }
+    Ok(())
+}
+
+/// Fails if documents after `after` were removed from the log.
+fn check_kept(shown: &Collection, after: u64) -> Result<()> {
+    if first_of(&shown.state) > after + 1 {
+        bail!(
+            Code::CAPPED_POSITION_LOST,
+            "entries of the oplog after {} were removed before they were read",
+            CommitStamp(after)
+        );
+    }
+    Ok(())
+}
+
+impl Ring {
+    fn begin_at(&mut self, stamp: u64) {
+        self.documents.clear();
+        (self.from, self.to, self.marked_from, self.begun) = (stamp, stamp, stamp, None);
+        self.bytes = 0;
+        self.charge.shrink_to(0);
+    }
+
+    fn push(&mut self, document: LogDocument, watches: &Watches) {
+        for at in 0..document.op_count() {
+            if let Value::String(namespace) = document.op(at).get("ns") {
+                watches.touch(namespace, document.stamp);
+            }
+        }
+        self.to = document.stamp;
+        self.bytes += document.memory_bytes();
+        self.documents.push_back(Arc::new(document));
+        while self.bytes > FEED_BYTES_MAX || !self.charge.cover(self.bytes as u64, 1) {
+            let Some(oldest) = self.documents.pop_front() else { break };
+            self.bytes -= oldest.memory_bytes();
+            self.from = oldest.stamp;
+        }
+        self.charge.shrink_to(self.bytes as u64);
+    }
+
+    /// Reads a portion more.
+    fn extend(
+        &mut self,
+        reader: &Reader<'_>,
+        shown: &Collection,
+        up_to: u64,
+        watches: &Watches,
+        tick: &mut dyn FnMut() -> Result<()>,
+    ) -> Result<()> {
+        let mut position = LogPosition { after: self.to, begun: self.begun };
+        let done = read_some(reader, shown, &mut position, up_to, tick, &mut |document| {
+            self.push(document, watches);
+        });
+        (self.to, self.begun) = (position.after, position.begun);
+        done
+    }
+
+    /// Its documents after a stamp, up to another.
+    fn portion(&self, after: u64, up_to: u64) -> Vec<Arc<LogDocument>> {
+        let first = self.documents.partition_point(|document| document.stamp <= after);
+        let mut bytes = 0;
+        let some = self.documents.iter().skip(first).take(PORTION_DOCUMENTS_MAX);
+        let some = some.take_while(|document| {
+            let fits = bytes < PORTION_BYTES_MAX && document.stamp <= up_to;
+            bytes += document.memory_bytes();
+            fits
+        });
+        some.cloned().collect()
+    }
+}
+
+impl Store {
+    /// Watches a scope for as long as the handle exists. To be called before the first snapshot of a stream is taken.
+    pub fn watch_changes(&self, scope: &ChangeScope) -> Arc<Watch> {
+        let feed = &self.feed;
+        let mut ring = feed.ring.lock();
+        if feed.watches.is_empty() {
+            ring.begin_at(self.last_stamp().0);
+        }
+        feed.watches.get(scope, ring.to)
+    }
+
+    /// Sets how long pre-images are kept after their changes; 0 for as long as the log.
+    pub fn keep_pre_images(&self, seconds: u64) {
+        self.feed.pre_image_seconds.store(seconds, SeqCst);
+    }
+
+    /// The document before an operation, if it was recorded and is not kept longer than wanted. It takes space until
+    /// the log is cut.
+    pub fn kept_pre_image<'d>(&self, document: &'d LogDocument, at: usize) -> Option<Doc<'d>> {
+        let image = document.pre_image(at)?;
+        let seconds = self.feed.pre_image_seconds.load(SeqCst);
+        let Value::DateTime(wall) = document.doc().get("wall") else { return None };
+        let age = clock::now_ms().saturating_sub(wall).max(0) as u64;
+        (seconds == 0 || age <= seconds.saturating_mul(1000)).then_some(image)
+    }
+
+    /// The position before the first document whose events have at least this cluster time.
+    ///
+    /// # Errors
+    /// 136 if such documents were removed from the log.
+    pub fn log_position(&self, reader: &Reader<'_>, cluster_time: u64) -> Result<LogPosition> {
+        let Some(shown) = self.shown_change_log() else { return Err(no_log()) };
+        let first = LogReader::first_of_transaction(reader.read, cluster_time)?;
+        let after = first.saturating_sub(1);
+        check_kept(&shown, after)?;
+        Ok(LogPosition { after, begun: None })
+    }
+
+    /// The next documents after a position, which it moves. `tick` is called for each document that is read.
+    ///
+    /// # Errors
+    /// 136 if documents after the position were removed from the log.
+    pub fn log_portion(
+        &self,
+        reader: &Reader<'_>,
+        watch: &Watch,
+        position: &mut LogPosition,
+        tick: &mut dyn FnMut() -> Result<()>,
+    ) -> Result<Portion> {
+        let Some(shown) = self.shown_change_log() else { return Err(no_log()) };
+        let Some(up_to) = reader.stamp() else { return Err(no_log()) };
+        let drained = Portion { documents: Vec::new(), drained: true };
+        if position.after >= up_to.0 {
+            return Ok(drained);
+        }
+        let mut ring = self.feed.ring.lock();
+        let behind = (position.after >> 32).saturating_sub(ring.to >> 32);
+        if behind > BEHIND_SECONDS_MAX && position.begun.is_none() {
+            ring.begin_at(position.after);
+        }
+        while ring.to <= position.after && ring.to < up_to.0 {
+            ring.extend(reader, &shown, up_to.0, &self.feed.watches, tick)?;
+        }
+        if position.after >= ring.from {
+            let marked = position.after >= ring.marked_from.max(watch.since);
+            let untouched = marked && watch.touched_at.load(SeqCst) <= position.after;
+            let documents = match untouched {
+                true => Vec::new(),
+                false => ring.portion(position.after, up_to.0),
+            };
+            *position = match documents.last() {
+                Some(last) => LogPosition { after: last.stamp, begun: last.begun() },
+                None if ring.to <= up_to.0 => LogPosition { after: ring.to, begun: ring.begun },
+                None => LogPosition { after: up_to.0, begun: None },
+            };
+            let drained = documents.is_empty() && position.after >= up_to.0;
+            return Ok(Portion { documents, drained });
+        }
+        drop(ring);
+        let mut documents = Vec::new();
+        read_some(reader, &shown, position, up_to.0, tick, &mut |document| {
+            documents.push(Arc::new(document));
+        })?;
+        let drained = documents.is_empty() && position.after >= up_to.0;
+        Ok(Portion { documents, drained })
+    }
+}
+
+fn no_log() -> nagi_error::Error {
+    nagi_error::err!(Code::INTERNAL_ERROR, "this server has no oplog")
+}

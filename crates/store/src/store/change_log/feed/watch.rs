@@ -1,0 +1,144 @@
+//! Who waits for changes of what: wakes the streams whose collections a commit has changed, and no others.
+
+use std::{
+    collections::HashMap,
+    sync::{
+        Arc, Weak,
+        atomic::{AtomicU64, AtomicUsize, Ordering::SeqCst},
+    },
+};
+
+use parking_lot::RwLock;
+
+use crate::{Arrivals, Namespace};
+
+/// The collections whose changes a stream shows.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum ChangeScope {
+    Collection(Namespace),
+    Database(Box<str>),
+    Cluster,
+}
+
+impl ChangeScope {
+    /// Database names have no dots, and names of collections follow one.
+    fn key(&self) -> &str {
+        match self {
+            ChangeScope::Collection(namespace) => namespace.as_str(),
+            ChangeScope::Database(name) => name,
+            ChangeScope::Cluster => "",
+        }
+    }
+}
+
+/// A scope that streams watch; shared by all streams of the scope.
+pub struct Watch {
+    pub(super) arrivals: Arc<Arrivals>,
+    /// The stamp of the last document of the log that touches the scope, as far as the feed has read.
+    pub(super) touched_at: AtomicU64,
+    /// `touched_at` considers documents after this stamp.
+    pub(super) since: u64,
+    key: Box<str>,
+    registry: Weak<Watches>,
+}
+
+impl Watch {
+    /// Announces the commits that change the scope.
+    pub fn arrivals(&self) -> &Arc<Arrivals> {
+        &self.arrivals
+    }
+}
+
+impl Drop for Watch {
+    fn drop(&mut self) {
+        if let Some(registry) = self.registry.upgrade() {
+            registry.remove(&self.key);
+        }
+    }
+}
+
+/// All watched scopes.
+#[derive(Default)]
+pub(crate) struct Watches {
+    count: AtomicUsize,
+    by_key: RwLock<HashMap<Box<str>, Weak<Watch>, foldhash::fast::RandomState>>,
+}
+
+impl Watches {
+    /// The watch of a scope; a new one considers documents after `since`.
+    pub(super) fn get(self: &Arc<Watches>, scope: &ChangeScope, since: u64) -> Arc<Watch> {
+        let mut by_key = self.by_key.write();
+        if let Some(watch) = by_key.get(scope.key()).and_then(Weak::upgrade) {
+            return watch;
+        }
+        let key: Box<str> = scope.key().into();
+        let watch = Arc::new(Watch {
+            arrivals: Arc::default(),
+            touched_at: AtomicU64::new(0),
+            since,
+            key: key.clone(),
+            registry: Arc::downgrade(self),
+        });
+        by_key.insert(key, Arc::downgrade(&watch));
+        self.count.store(by_key.len(), SeqCst);
+        watch
+    }
+
+    fn remove(&self, key: &str) {
+        let mut by_key = self.by_key.write();
+        // Another one may have taken its place.
+        if by_key.get(key).is_some_and(|watch| watch.strong_count() == 0) {
+            by_key.remove(key);
+            self.count.store(by_key.len(), SeqCst);
+        }
+    }
+
+    pub(super) fn is_empty(&self) -> bool {
+        self.count.load(SeqCst) == 0
+    }
+
+    fn visit(&self, keys: &[&str], visit: &mut dyn FnMut(&Watch)) {
+        let by_key = self.by_key.read();
+        let found = keys.iter().filter_map(|key| by_key.get(*key)?.upgrade());
+        let found: Vec<Arc<Watch>> = found.collect();
+        // The last handle may be dropped here, which takes the lock.
+        drop(by_key);
+        found.iter().for_each(|watch| visit(watch));
+    }
+
+    fn visit_all(&self, visit: &mut dyn FnMut(&Watch)) {
+        let all: Vec<Arc<Watch>> = self.by_key.read().values().filter_map(Weak::upgrade).collect();
+        all.iter().for_each(|watch| visit(watch));
+    }
+
+    /// Wakes the streams that show changes of one of these collections.
+    pub(crate) fn announce<'n>(&self, changed: impl Iterator<Item = &'n Namespace>) {
+        if self.is_empty() {
+            return;
+        }
+        let mut keys: Vec<&str> = changed.flat_map(|ns| [ns.as_str(), ns.database()]).collect();
+        keys.sort_unstable();
+        keys.dedup();
+        keys.push("");
+        self.visit(&keys, &mut |watch| watch.arrivals.announce());
+    }
+
+    /// Wakes all streams: a change of the catalog may end any of them.
+    pub(crate) fn announce_all(&self) {
+        if !self.is_empty() {
+            self.visit_all(&mut |watch| watch.arrivals.announce());
+        }
+    }
+
+    /// Notes that a document of the log has an operation on `namespace`.
+    pub(super) fn touch(&self, namespace: &str, stamp: u64) {
+        let note = &mut |watch: &Watch| {
+            watch.touched_at.fetch_max(stamp, SeqCst);
+        };
+        match namespace.split_once('.') {
+            // A command may change several collections, and their names.
+            Some((_, "$cmd")) | None => self.visit_all(note),
+            Some((database, _)) => self.visit(&[namespace, database, ""], note),
+        }
+    }
+}
