@@ -66,6 +66,8 @@ pub(crate) struct Stream {
     /// The document whose operation has ended the stream, and the token of the event that tells it.
     invalidated: Option<(Arc<LogDocument>, Token)>,
     ended: bool,
+    /// Commits up to this stamp are known to be durable.
+    durable_to: u64,
     current: Current,
     own: Vec<u8>,
     stats: SourceStats,
@@ -114,6 +116,7 @@ impl Stream {
             from,
             invalidated: None,
             ended: false,
+            durable_to: 0,
             current: Current::None,
             own: Vec::new(),
             stats: SourceStats::default(),
@@ -206,6 +209,11 @@ impl Stream {
         token: Token,
         cx: &Cx<'_>,
     ) -> Result<()> {
+        if document.cluster_time > self.durable_to {
+            let last = self.documents.back().map_or(&document, |last| last);
+            cx.store.make_durable(last)?;
+            self.durable_to = last.cluster_time;
+        }
         let options = &self.options;
         let shape = (options.expanded, options.raw_updates);
         let make = || Origin::of(&document).event(at, operation, shape);

@@ -5,6 +5,7 @@
 mod allocations;
 mod auth;
 mod booleans;
+mod change_streams;
 mod client;
 mod diagnostics;
 mod golden_access;

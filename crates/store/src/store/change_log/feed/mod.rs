@@ -28,7 +28,7 @@ use parking_lot::Mutex;
 
 use self::document::Begun;
 use super::{first_of, read::LogReader};
-use crate::{Collection, Store, clock, store::reader::Reader};
+use crate::{Collection, Store, clock, engine_error::engine, store::reader::Reader};
 
 pub use document::{LogDocument, Shown};
 pub(crate) use watch::Watches;
@@ -233,6 +233,11 @@ impl Store {
         let Value::DateTime(wall) = document.doc().get("wall") else { return None };
         let age = clock::now_ms().saturating_sub(wall).max(0) as u64;
         (seconds == 0 || age <= seconds.saturating_mul(1000)).then_some(image)
+    }
+
+    /// Returns once the commits up to a document are durable: a stream must not show what a crash may undo.
+    pub fn make_durable(&self, document: &LogDocument) -> Result<()> {
+        self.engine.sync(CommitStamp(document.cluster_time)).map_err(engine)
     }
 
     /// The position before the first document whose events have at least this cluster time.
