@@ -43,7 +43,7 @@ impl Store {
         }
         out.finish();
         if !changes.dry_run {
-            ddl.put(next)?;
+            ddl.put_modified(next)?;
             ddl.finish()?;
         }
         Ok(DocBuf::from_bytes(reply)?)

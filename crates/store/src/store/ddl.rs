@@ -81,7 +81,16 @@ impl<'s> Ddl<'s> {
     /// Stores a new collection, or a new version of one.
     pub(crate) fn put(&mut self, collection: CollectionVersion) -> Result<Arc<Collection>> {
         self.store.refuse_live_log(&collection, "change")?;
-        self.put_over(collection, None)
+        self.put_as(collection, None, false)
+    }
+
+    /// The same for a collection that `collMod` has changed.
+    pub(crate) fn put_modified(
+        &mut self,
+        collection: CollectionVersion,
+    ) -> Result<Arc<Collection>> {
+        self.store.refuse_live_log(&collection, "change")?;
+        self.put_as(collection, None, true)
     }
 
     /// The same for a renamed collection that replaces `target`.
@@ -90,13 +99,22 @@ impl<'s> Ddl<'s> {
         collection: CollectionVersion,
         target: Option<Replaced>,
     ) -> Result<Arc<Collection>> {
+        self.put_as(collection, target, false)
+    }
+
+    fn put_as(
+        &mut self,
+        collection: CollectionVersion,
+        target: Option<Replaced>,
+        by_coll_mod: bool,
+    ) -> Result<Arc<Collection>> {
         let key = collection.ident.catalog_key(CatalogKey::Collection);
         let doc = collection.to_entry()?;
         self.txn.put(Space::Catalog, &key, doc.as_bytes()).map_err(engine)?;
         let collection = Collection::new(collection);
         let older = self.catalog.names.put(&collection);
         let (before, after) = (older.as_deref(), Some(&*collection));
-        self.change(&Change::Catalog { before, after, target })?;
+        self.change(&Change::Catalog { before, after, target, by_coll_mod })?;
         self.replaced.extend(older);
         self.published.push(Arc::clone(&collection));
         Ok(collection)
@@ -110,7 +128,8 @@ impl<'s> Ddl<'s> {
     /// Removes a collection with its records, counters and indexes.
     pub(crate) fn remove(&mut self, collection: &Arc<Collection>) -> Result<()> {
         self.store.refuse_live_log(collection, "drop")?;
-        self.change(&Change::Catalog { before: Some(collection), after: None, target: None })?;
+        let (before, after) = (Some(&**collection), None);
+        self.change(&Change::Catalog { before, after, target: None, by_coll_mod: false })?;
         self.replace(collection)
     }
 

@@ -464,7 +464,8 @@ impl Bound {
         let mut names = self.names.lock();
         if let Some(work) = work.as_mut() {
             let before = names.created.get(collection.ident).map(Arc::as_ref);
-            let change = Change::Catalog { before, after: Some(&collection), target: None };
+            let (after, target, by_coll_mod) = (Some(&*collection), None, false);
+            let change = Change::Catalog { before, after, target, by_coll_mod };
             let mut logged = std::mem::take(&mut work.logged);
             let done = store.log_change(work.txn(), &change, &mut logged);
             work.logged = logged;

@@ -49,7 +49,7 @@ impl ChangeLog for Log {
                 after.into_iter().for_each(|doc| w.put("after", doc));
             }),
             Change::DatabaseDropped(_) => return Joins::No,
-            Change::Catalog { before, after, target } => DocBuf::build(|w| {
+            Change::Catalog { before, after, target, .. } => DocBuf::build(|w| {
                 w.put("replaces", target.is_some());
                 before.into_iter().for_each(|c| w.put("from", c.namespace.as_str()));
                 after.into_iter().for_each(|c| w.put("to", c.namespace.as_str()));

@@ -80,7 +80,7 @@ fn convert(after: &Collection, out: &mut DocWriter<'_>) {
     });
 }
 
-/// Indexes that became ready, indexes that were dropped, or other options. A request makes one of these changes.
+/// Indexes that became ready, or that were dropped; nothing else that a client sees.
 fn modify(before: &Collection, after: &Collection, out: &mut DocWriter<'_>) -> bool {
     let has = |of: &Collection, index: &Index| {
         of.ready_indexes().any(|other| other.name() == index.name())
@@ -89,7 +89,7 @@ fn modify(before: &Collection, after: &Collection, out: &mut DocWriter<'_>) -> b
     let gone: Vec<&Arc<Index>> = before.ready_indexes().filter(|i| !has(after, i)).collect();
     let (database, name) = (after.namespace.database(), after.namespace.collection());
     match (new.as_slice(), gone.as_slice()) {
-        ([], []) => return options(before, after, out),
+        ([], []) => return false,
         ([index], _) => command(database, Some(after), out, |out| {
             out.put("createIndexes", name);
             out.extend(index.spec.doc.as_doc());
@@ -122,39 +122,48 @@ fn modify(before: &Collection, after: &Collection, out: &mut DocWriter<'_>) -> b
     true
 }
 
-/// `collMod`: the options that changed, of the collection or of one of its indexes.
-fn options(before: &Collection, after: &Collection, out: &mut DocWriter<'_>) -> bool {
+/// Writes the fields of an entry for `collMod`: the options that changed, of the collection or of one of its indexes.
+/// Returns false for a view.
+pub(super) fn write_coll_mod(
+    before: &Collection,
+    after: &Collection,
+    out: &mut DocWriter<'_>,
+) -> bool {
+    if after.is_view() || !is_logged(&after.namespace) {
+        return false;
+    }
     let (old, new) = (before.options.doc.as_doc(), after.options.doc.as_doc());
     let changed_index = after.ready_indexes().find_map(|index| {
         let old = before.index(index.name())?;
         let same = old.spec.doc.as_doc().as_bytes() == index.spec.doc.as_doc().as_bytes();
         (!same && index.ready).then_some((old, index))
     });
-    if old.as_bytes() == new.as_bytes() && changed_index.is_none() {
-        return false;
-    }
     let (database, name) = (after.namespace.database(), after.namespace.collection());
     command(database, Some(after), out, |out| {
         out.put("collMod", name);
         changed_options(old, new, out);
         if let Some((old, index)) = changed_index {
-            out.doc("index", |out| {
-                out.put("name", index.name());
-                let (old, new) = (old.spec.doc.as_doc(), index.spec.doc.as_doc());
-                for option in ["hidden", "expireAfterSeconds", "prepareUnique", "unique"] {
-                    match (old.get(option), new.get(option)) {
-                        (old, new) if old.same_bytes(&new) => {}
-                        (_, Value::Missing) => out.put(option, false),
-                        (_, new) => out.put(option, new),
-                    }
-                }
-            });
+            put_index(old, index, out);
         }
     });
     out.doc("o2", |out| {
         out.put("collectionOptions_old", doc! { "uuid": (uuid(&before.uuid)) }.as_doc())
     });
     true
+}
+
+fn put_index(old: &Index, index: &Index, out: &mut DocWriter<'_>) {
+    out.doc("index", |out| {
+        out.put("name", index.name());
+        let (old, new) = (old.spec.doc.as_doc(), index.spec.doc.as_doc());
+        for option in ["hidden", "expireAfterSeconds", "prepareUnique", "unique"] {
+            match (old.get(option), new.get(option)) {
+                (old, new) if old.same_bytes(&new) => {}
+                (_, Value::Missing) => out.put(option, false),
+                (_, new) => out.put(option, new),
+            }
+        }
+    });
 }
 
 /// The changed options of a collection, as arguments of `collMod`.

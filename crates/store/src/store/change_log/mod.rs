@@ -94,7 +94,10 @@ impl ChangeLog for Oplog {
             Change::Document { collection, before, after, replaced, .. } => {
                 document::write(collection, (before, after), replaced, &mut out)
             }
-            Change::Catalog { before, after, target } => {
+            Change::Catalog {
+                before: Some(before), after: Some(after), by_coll_mod: true, ..
+            } => catalog::write_coll_mod(before, after, &mut out),
+            Change::Catalog { before, after, target, .. } => {
                 catalog::write(before, after, target, &mut out)
             }
             Change::DatabaseDropped(database) => {

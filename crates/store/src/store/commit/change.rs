@@ -58,6 +58,8 @@ pub enum Change<'a> {
         after: Option<&'a Collection>,
         /// The collection that a rename replaces; its drop is no change of its own.
         target: Option<Replaced>,
+        /// By `collMod`, which is a change also if all options are as before.
+        by_coll_mod: bool,
     },
     /// A database with all its collections, whose drops are changes of their own.
     DatabaseDropped(&'a str),
