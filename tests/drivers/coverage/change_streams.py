@@ -164,10 +164,10 @@ def pipelines(client):
         c.insert_one({})
         equal((code_of(without.next), code_of(changed.next)), (280, 280))
     images = dict(full_document="required", full_document_before_change="required")
-    with stream(c, batch_size=1, **images) as whole, stream(c, {"$changeStreamSplitLargeEvent": {}}, **images) as split:
+    with stream(c, **images) as whole, stream(c, {"$changeStreamSplitLargeEvent": {}}, **images) as split:
         c.insert_one({"_id": "big", "s": "x" * (9 << 20)})
-        c.update_one({"_id": "big"}, {"$set": {"a": 1}})
         whole.next()
+        c.update_one({"_id": "big"}, {"$set": {"a": 1}})
         equal(code_of(whole.next), 10334)
         seen = events(split, 3)
         equal([event.get("splitEvent") for event in seen], [None, {"fragment": 1, "of": 2}, {"fragment": 2, "of": 2}])
