@@ -201,8 +201,8 @@ impl<'s> Ddl<'s> {
         drop(publishing);
         point();
         self.replaced.iter().for_each(|old| old.state.arrivals.announce());
-        self.store.logged(&self.logged, std::iter::empty());
-        self.store.feed.watches.announce_all();
+        let changed = self.replaced.iter().chain(&self.published);
+        self.store.logged(&self.logged, changed.map(|collection| &collection.namespace));
         drop(self.state);
         // The sync runs without the publication lock: readers wait for that lock, and a sync may take long.
         let synced = match durability {

@@ -163,9 +163,7 @@ impl Ring {
 
     fn push(&mut self, document: LogDocument, watches: &Watches) {
         for at in 0..document.op_count() {
-            if let Value::String(namespace) = document.op(at).get("ns") {
-                watches.touch(namespace, document.stamp);
-            }
+            watches.touch(document.op(at), document.stamp);
         }
         self.to = document.stamp;
         self.bytes += document.memory_bytes();

@@ -8,6 +8,7 @@ use std::{
     },
 };
 
+use nagi_bson::{Doc, Value};
 use parking_lot::RwLock;
 
 use crate::{Arrivals, Namespace};
@@ -106,11 +107,6 @@ impl Watches {
         found.iter().for_each(|watch| visit(watch));
     }
 
-    fn visit_all(&self, visit: &mut dyn FnMut(&Watch)) {
-        let all: Vec<Arc<Watch>> = self.by_key.read().values().filter_map(Weak::upgrade).collect();
-        all.iter().for_each(|watch| visit(watch));
-    }
-
     /// Wakes the streams that show changes of one of these collections.
     pub(crate) fn announce<'n>(&self, changed: impl Iterator<Item = &'n Namespace>) {
         if self.is_empty() {
@@ -123,22 +119,29 @@ impl Watches {
         self.visit(&keys, &mut |watch| watch.arrivals.announce());
     }
 
-    /// Wakes all streams: a change of the catalog may end any of them.
-    pub(crate) fn announce_all(&self) {
-        if !self.is_empty() {
-            self.visit_all(&mut |watch| watch.arrivals.announce());
-        }
-    }
-
-    /// Notes that a document of the log has an operation on `namespace`.
-    pub(super) fn touch(&self, namespace: &str, stamp: u64) {
+    /// Notes that a document of the log has this operation.
+    pub(super) fn touch(&self, operation: Doc<'_>, stamp: u64) {
+        let Value::String(namespace) = operation.get("ns") else { return };
+        let Some((database, collection)) = namespace.split_once('.') else { return };
         let note = &mut |watch: &Watch| {
             watch.touched_at.fetch_max(stamp, SeqCst);
         };
-        match namespace.split_once('.') {
-            // A command may change several collections, and their names.
-            Some((_, "$cmd")) | None => self.visit_all(note),
-            Some((database, _)) => self.visit(&[namespace, database, ""], note),
+        if collection != "$cmd" {
+            return self.visit(&[namespace, database, ""], note);
+        }
+        let command = operation.get("o").as_doc().unwrap_or(Doc::EMPTY);
+        let first = command.first().map(|first| (first.name(), first.value()));
+        match (first, command.get("to")) {
+            (Some(("renameCollection", Value::String(from))), Value::String(to)) => {
+                let of = |name: &'_ str| {
+                    name.split_once('.').map_or("", |(database, _)| database).to_owned()
+                };
+                self.visit(&[from, to, &of(from), &of(to), ""], note);
+            }
+            (Some((_, Value::String(name))), _) => {
+                self.visit(&[&format!("{database}.{name}"), database, ""], note);
+            }
+            _ => self.visit(&[database, ""], note),
         }
     }
 }
