@@ -39,6 +39,7 @@ mod report;
 mod resident;
 mod spill;
 mod stall;
+mod streams;
 mod table;
 mod timeline;
 mod working_set;

@@ -4,7 +4,7 @@ use crate::{
     allocate, breadth, catalog, compression, contention, crash, disk, echo, jsonbench, limit,
     memory, mixed, neighbours,
 };
-use crate::{query, raw_engine, spill, stall, working_set};
+use crate::{query, raw_engine, spill, stall, streams, working_set};
 
 /// A subcommand of `nagi-bench`.
 pub(crate) struct Row {
@@ -172,6 +172,14 @@ pub(crate) static TABLE: &[Row] = &[
             "without --uri it first compares the server with the bare engine, which takes about a minute",
         ],
         run: stall::run,
+    },
+    Row {
+        name: "streams",
+        about: "how long after its commit an event reaches a change stream, with many streams open",
+        usage: &[
+            "[--nagi PATH] [--dbpath DIR] [--streams 1,100,1000] [--watch own,same] [--inserts N] [--rate N]",
+        ],
+        run: streams::run,
     },
     Row {
         name: "working-set",
