@@ -42,7 +42,7 @@ build: deps           # the server and the load generator
 run: deps
 	@cargo build --release --locked -p nagi
 	@mkdir -p $(DATA)
-	@exec $(NAGI) serve --dbpath $(DATA) $(ARGS)
+	@exec $(NAGI) serve --dbpath $(DATA) --replSet rs0 --initiate $(ARGS)
 
 # ---- tests: fastest first; the closing lines are the summary of tests/run --------------------------
 test: deps

@@ -54,12 +54,12 @@ pub(crate) const APPLY_OPS_BYTES_MAX: usize = 15 << 20;
 
 /// The first byte of a value.
 const FORMAT: u8 = 1;
+/// The same if the document before the change follows the entry's document.
+const FORMAT_WITH_PRE_IMAGE: u8 = 2;
 /// A flag: a change of a client's transaction.
 const IN_TRANSACTION: u8 = 1;
 /// A flag: the first entry of its stamp, whose transaction has others at the stamp before.
 const CONTINUES: u8 = 2;
-/// A flag: the document before the change follows the entry's document.
-const HAS_PRE_IMAGE: u8 = 4;
 const HEAD_BYTES: usize = 18;
 
 /// `stmtId` of statements in a transaction, which is not written.
@@ -115,7 +115,7 @@ impl ChangeLog for Oplog {
             Change::Document { collection, before: Some(before), .. }
                 if collection.options.pre_images =>
             {
-                entry[1] |= HAS_PRE_IMAGE;
+                entry[0] = FORMAT_WITH_PRE_IMAGE;
                 entry.extend_from_slice(before.as_bytes());
             }
             _ => {}

@@ -6,7 +6,9 @@ use nagi_bson::{Doc, DocWriter, Value};
 use nagi_error::{Code, Result, bail};
 use nagi_kv::{CommitStamp, Cursor, Read, Space};
 
-use super::{CONTINUES, FORMAT, HAS_PRE_IMAGE, HEAD_BYTES, IN_TRANSACTION, first_of, parts};
+use super::{
+    CONTINUES, FORMAT, FORMAT_WITH_PRE_IMAGE, HEAD_BYTES, IN_TRANSACTION, first_of, parts,
+};
 use crate::{catalog::CollectionState, engine_error::engine};
 
 /// Where a cursor goes next.
@@ -54,7 +56,7 @@ impl<'e> Entry<'e> {
         let Some((head, doc)) = value.split_first_chunk::<HEAD_BYTES>() else {
             bail!(Code::INTERNAL_ERROR, "an entry of the oplog is too short");
         };
-        if head[0] != FORMAT {
+        if !matches!(head[0], FORMAT | FORMAT_WITH_PRE_IMAGE) {
             bail!(Code::INTERNAL_ERROR, "an entry of the oplog has the unknown format {}", head[0]);
         }
         let number = |at: usize| {
@@ -68,7 +70,7 @@ impl<'e> Entry<'e> {
             term: number(2),
             wall_ms: number(10),
             doc: Doc::trusted(doc),
-            pre_image: (head[1] & HAS_PRE_IMAGE != 0).then(|| Doc::trusted(image)),
+            pre_image: (head[0] == FORMAT_WITH_PRE_IMAGE).then(|| Doc::trusted(image)),
         })
     }
 
