@@ -108,7 +108,7 @@ fn put_change(operation: &Operation<'_>, (expanded, raw): (bool, bool), out: &mu
         Kind::Update => {
             out.put("documentKey", o2);
             match o.get("diff").as_doc() {
-                Some(diff) if raw => out.put("rawUpdateDescription", diff),
+                Some(_) if raw => out.put("rawUpdateDescription", o),
                 Some(diff) => update::put(diff, expanded, out),
                 None => {}
             }
@@ -146,10 +146,7 @@ fn put_change(operation: &Operation<'_>, (expanded, raw): (bool, bool), out: &mu
             });
         }),
         Kind::DropIndexes => out.doc("operationDescription", |out| {
-            out.array("indexes", |out| match o2.get("indexes").as_array() {
-                Some(indexes) => indexes.iter().for_each(|index| out.push(index)),
-                None => out.push_doc(o2),
-            });
+            out.array("indexes", |out| out.push_doc(o2));
         }),
     }
 }
@@ -159,12 +156,7 @@ fn put_rest(o: Doc<'_>, out: &mut DocWriter<'_>) {
     o.iter().skip(1).for_each(|element| out.put_element(element));
 }
 
-/// Writes the definition of a view, or of its changed parts.
+/// Writes the definition of a view.
 fn put_view(o: Doc<'_>, out: &mut DocWriter<'_>) {
-    let changed = o.get("diff").as_doc().and_then(|diff| diff.get("u").as_doc()).unwrap_or(o);
-    for name in ["viewOn", "pipeline", "collation"] {
-        if let Some(element) = changed.element(name) {
-            out.put_element(element);
-        }
-    }
+    o.iter().filter(|element| element.name() != "_id").for_each(|element| out.put_element(element));
 }

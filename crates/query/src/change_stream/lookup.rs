@@ -61,10 +61,17 @@ fn put_or_null(name: &str, doc: Option<Doc<'_>>, out: &mut DocWriter<'_>) {
 }
 
 fn missing(what: &str, events: &str, event: Doc<'_>) -> Result<bool> {
+    // Without the documents, which may be large.
+    let named = DocBuf::build(|out| {
+        for name in ["_id", "operationType", "ns", "documentKey"] {
+            out.put(name, event.get(name));
+        }
+    });
     bail!(
         Code::NO_MATCHING_DOCUMENT,
         "Change stream was configured to require a {what} for all {events} events, but the {what} was \
-         not found for event: {event}"
+         not found for event: {}",
+        named.as_doc()
     )
 }
 

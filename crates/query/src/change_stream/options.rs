@@ -71,7 +71,6 @@ fn wrong_type(name: &str, value: Value<'_>, expected: &str) -> nagi_error::Error
 fn switch(name: &str, value: Value<'_>) -> Result<bool> {
     match value {
         Value::Bool(on) => Ok(on),
-        _ if value.is_number() => Ok(value.is_truthy()),
         _ => Err(wrong_type(name, value, "bool")),
     }
 }
@@ -162,6 +161,7 @@ impl StreamOptions {
         for element in spec {
             let (name, value) = (element.name(), element.value());
             match name {
+                name if value.is_nullish() && OPTIONS.contains(&name) => {}
                 "fullDocument" => options.full_document = one_of(name, value, FULL_DOCUMENT)?,
                 "fullDocumentBeforeChange" => {
                     options.before_change = one_of(name, value, BEFORE_CHANGE)?;
@@ -190,6 +190,21 @@ impl StreamOptions {
         Ok(options)
     }
 }
+
+/// All options. A null is as if the option were absent.
+const OPTIONS: [&str; 11] = [
+    "fullDocument",
+    "fullDocumentBeforeChange",
+    "resumeAfter",
+    "startAfter",
+    "startAtOperationTime",
+    "allChangesForCluster",
+    "showExpandedEvents",
+    "showSystemEvents",
+    "showRawUpdateDescription",
+    "matchCollectionUUIDForUpdateLookup",
+    "showMigrationEvents",
+];
 
 impl StreamOptions {
     pub(crate) fn scope(&self) -> &Scope {

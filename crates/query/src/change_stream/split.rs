@@ -113,8 +113,18 @@ impl Split {
             bytes
         });
         let mut fragments: Vec<Vec<u8>> = fragments.collect();
-        if let Some(resumed) = self.resumed_at.take() {
-            fragments.drain(..(resumed.fragment().unwrap_or(0) as usize + 1).min(count));
+        if let Some(resumed) =
+            self.resumed_at.take().filter(|resumed| resumed.is_same_event(&token))
+        {
+            let delivered = resumed.fragment().unwrap_or(0) as usize + 1;
+            if delivered >= count {
+                bail!(
+                    Code::CHANGE_STREAM_FATAL_ERROR,
+                    "Attempted to resume from a split event, but the resumed stream produced a different \
+                     split. Ensure that the pipeline used to resume is the same as the original"
+                );
+            }
+            fragments.drain(..delivered);
         }
         fragments.reverse();
         Ok(fragments)
@@ -132,7 +142,10 @@ impl Source for Split {
                 return Ok(false);
             }
             let large = self.input.doc().len() > DOC_BYTES_MAX;
-            if !large && self.resumed_at.is_none() {
+            let token = self.state.place().token;
+            let resumed = self.resumed_at.is_some_and(|resumed| resumed.is_same_event(&token));
+            if !large && !resumed {
+                self.resumed_at = None;
                 return Ok(true);
             }
             let event = self.input.doc().to_buf();

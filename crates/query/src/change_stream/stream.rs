@@ -135,8 +135,8 @@ impl Stream {
         if splits(&options.start) && !pipeline_splits {
             bail!(
                 Code::CHANGE_STREAM_FATAL_ERROR,
-                "To resume from a split event, the resumed change stream must have a \
-                 $changeStreamSplitLargeEvent stage in its pipeline"
+                "To resume from a split event, the $changeStream pipeline must include a \
+                 $changeStreamSplitLargeEvent stage"
             );
         }
         Ok(())
@@ -159,9 +159,10 @@ impl Stream {
     /// Reads more of the log. Returns false at its end.
     fn read(&mut self, cx: &Cx<'_>) -> Result<bool> {
         cx.tick()?;
-        let mut tick = || cx.tick();
+        let (mut tick, mut check) = (|| cx.tick(), || cx.env.interrupt().check());
+        let position = &mut self.position;
         let portion =
-            cx.store.log_portion(&cx.reader, &self.state.watch, &mut self.position, &mut tick);
+            cx.store.log_portion(&cx.reader, &self.state.watch, position, &mut tick, &mut check);
         let portion = portion.map_err(lost)?;
         if portion.drained {
             self.state.place.lock().drained_at = Some(self.position.stamp());
@@ -186,8 +187,7 @@ impl Stream {
         if here > wanted || token.uuid() != behind.uuid() {
             bail!(
                 Code::CHANGE_STREAM_FATAL_ERROR,
-                "cannot resume stream; the resume token was not found. {}, found {}",
-                token_text(&behind),
+                "cannot resume stream; the resume token was not found. {}",
                 token_text(token)
             );
         }
@@ -313,7 +313,12 @@ impl Source for Stream {
     /// Documents that were not delivered are read again: a thousand parked streams should not hold a portion each.
     fn save(&mut self) {
         if let Some(document) = self.documents.front() {
-            self.position = document.position_before();
+            let delivered = self.next_op == document.op_count();
+            self.position = match delivered {
+                true => document.position_behind(),
+                false => document.position_before(),
+            };
+            self.next_op = if delivered { 0 } else { self.next_op };
         }
         self.documents = VecDeque::new();
         self.current = Current::None;

@@ -100,6 +100,13 @@ impl Token {
         }
     }
 
+    /// True for a token of the same event, or of one of its fragments.
+    pub(super) fn is_same_event(&self, other: &Token) -> bool {
+        self.op_of_time() == other.op_of_time()
+            && self.uuid() == other.uuid()
+            && self.is_invalidate() == other.is_invalidate()
+    }
+
     pub(super) fn is_high_water(&self) -> bool {
         self.place == Place::HighWater
     }
@@ -149,9 +156,13 @@ impl Token {
         let Value::String(text) = token.get("_data") else {
             bail!(
                 Code::Location(40647),
-                "Bad resume token: _data of missing or of wrong type{token}"
+                "Bad resume token: _data of missing or of wrong type. Expected string, got {}",
+                token.get("_data").kind().name()
             );
         };
+        if !matches!(token.get("_typeBits"), Value::Missing | Value::Binary(_)) {
+            bail!(Code::Location(40648), "Bad resume token: _typeBits of wrong type {token}");
+        }
         let Some(bytes) = decode(text) else {
             bail!(Code::FAILED_TO_PARSE, "resume token string was not a valid hex string");
         };

@@ -313,7 +313,7 @@ impl Run<'_> {
     }
 
     fn aggregate(&self, request: &AggregateRequest<'_>, out: &mut DocWriter<'_>) -> Result<()> {
-        let collation = self.collation(request.namespace, request.collation)?;
+        let collation = aggregate::collation_of(self.store, request)?;
         let lets = LetVars::parse(request.let_vars, self.env.now_ms(), collation)?;
         aggregate::parse(request, request.pipeline, &lets, collation)?;
         let catalog = self.store.catalog();

@@ -149,13 +149,26 @@ pub fn check_view(namespace: &Namespace, pipeline: Array<'_>) -> Result<()> {
     parse(&request, pipeline, &LetVars::default(), None).map(drop)
 }
 
+/// The collation of a request. A change stream does not inherit that of its collection, which may be another collection
+/// at the time of an event.
+pub(crate) fn collation_of(
+    store: &Store,
+    request: &AggregateRequest<'_>,
+) -> Result<Option<&'static Collation>> {
+    let first = request.pipeline.iter().next().and_then(|stage| stage.as_doc()?.first());
+    match first.is_some_and(|stage| stage.name() == "$changeStream") {
+        true => Ok(request.collation.or(None)),
+        false => collating::by_name(store, request.namespace, request.collation),
+    }
+}
+
 /// Plans and opens an aggregation.
 pub fn aggregate(
     store: &Arc<Store>,
     request: &AggregateRequest<'_>,
     env: &Env<'_>,
 ) -> Result<Execution> {
-    let collation = collating::by_name(store, request.namespace, request.collation)?;
+    let collation = collation_of(store, request)?;
     let lets = LetVars::parse(request.let_vars, env.now_ms(), collation)?;
     // The client's own stages are parsed first, so that their errors do not depend on the stages of a view.
     parse(request, request.pipeline, &lets, collation)?;

@@ -90,6 +90,10 @@ impl RunningStream {
     /// The token from which a stream continues as this one will.
     fn token(&self) -> DocBuf {
         let place = self.state.place();
+        // Also if the client's stages have dropped the event that tells it.
+        if place.ended {
+            return DocBuf::build(|out| place.token.put(out));
+        }
         let of = |token: Token| DocBuf::build(|out| token.put(out));
         let returned = self.returned.clone();
         match (returned, place.drained_at.map(|time| of(Token::high_water(time)))) {

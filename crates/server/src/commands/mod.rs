@@ -33,7 +33,7 @@ use foldhash::fast::RandomState;
 
 use crate::core::command::Command;
 use crate::request::Facts;
-pub(crate) use crud::may_kill;
+pub(crate) use crud::{may_kill, opens_change_stream};
 pub use diagnose::COMPATIBLE_VERSION;
 pub(crate) use diagnose::write_build_info;
 

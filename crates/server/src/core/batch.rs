@@ -146,7 +146,7 @@ fn next(
     let Some(arrivals) = arrivals else {
         return fill(cx, &mut cursor.producer, count_max, false, out);
     };
-    let until = cx.deadline.take().unwrap_or_else(|| clock::now() + AWAIT_DATA);
+    let until = cx.await_until.take().unwrap_or_else(|| clock::now() + AWAIT_DATA);
     loop {
         let seen = arrivals.version();
         let filled = fill(cx, &mut cursor.producer, count_max, false, out)?;
@@ -157,10 +157,17 @@ fn next(
         cursor.producer.save();
         cx.ticket = None;
         cx.done.waited = true;
-        if !wait(cx, &arrivals, seen, until)? {
-            return Ok(filled);
-        }
+        let came = wait(cx, &arrivals, seen, until)?;
         cx.take_ticket()?;
+        if !came {
+            // The token of a change stream follows the log.
+            return match &cursor.producer {
+                Producer::Query(execution) if execution.is_change_stream() => {
+                    fill(cx, &mut cursor.producer, count_max, false, out)
+                }
+                _ => Ok(filled),
+            };
+        }
     }
 }
 
@@ -361,7 +368,9 @@ pub(crate) fn reply_next(
     };
     let result = out.doc("cursor", |reply| -> Result<Filled> {
         cx.server.settings.fail_points.get_more()?;
-        if cx.deadline.is_some() && cx.server.settings.fail_points.always_times_out() {
+        if (cx.deadline.is_some() || cx.await_until.is_some())
+            && cx.server.settings.fail_points.always_times_out()
+        {
             return Err(crate::interruption::interruption(nagi_error::Code::MAX_TIME_MS_EXPIRED));
         }
         // A small batch has no interrupt check of its own, and the time limit may have passed already.

@@ -82,6 +82,8 @@ pub(crate) struct Context<'c> {
     pub(crate) started: Instant,
     /// When `maxTimeMS` has passed.
     pub(crate) deadline: Option<Instant>,
+    /// The same for a getMore, which it limits only in its wait for data.
+    pub(crate) await_until: Option<Instant>,
     /// The pool of the request's ticket, and the ticket while the request holds one.
     pub(crate) pool: Option<&'c Pool>,
     pub(crate) ticket: Option<Ticket<'c>>,

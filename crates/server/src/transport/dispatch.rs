@@ -87,13 +87,17 @@ pub(crate) fn run(
     let active = server.metrics.active_clients(command.latency);
     active.map(Gauge::up);
     begin_op(server, &op, &request, started);
+    let limit = time_limit(server, started, &request);
+    // Other cursors refuse a limit.
+    let awaits = command.counts_as == OpKind::GetMore;
     let mut cx = Context {
         server,
         command: row,
         connection,
         op: &op,
         started,
-        deadline: deadline(server, started, &request),
+        deadline: limit.filter(|_| !awaits),
+        await_until: limit.filter(|_| awaits),
         pool: server.clients.tickets.pool(&request),
         ticket: None,
         done: Done::default(),
@@ -177,7 +181,8 @@ fn note_request(op: &crate::op::Op, request: &Request<'_>) {
     }
 }
 
-fn deadline(server: &Server, started: Instant, request: &Request<'_>) -> Option<Instant> {
+/// When the `maxTimeMS` of a request has passed.
+fn time_limit(server: &Server, started: Instant, request: &Request<'_>) -> Option<Instant> {
     let reads = request.command.latency == LatencyKind::Read
         && request.command.counts_as != OpKind::GetMore;
     let ms = match request.generic.max_time_ms {
@@ -369,7 +374,11 @@ fn run_with_faults(
             })
         }
         Some(Fault::Error { error, labels_given: true }) => Err(error),
-        Some(Fault::Error { error, .. }) => Err(txn_number::add_labels(request, error)),
+        Some(Fault::Error { error, .. }) => {
+            let streams = commands::opens_change_stream(request);
+            let error = txn_number::add_labels(request, error);
+            Err(txn_number::add_stream_labels(streams, error))
+        }
         Some(Fault::CloseConnection) => {
             cx.done.close = true;
             cx.done.unanswered = true;

@@ -26,6 +26,7 @@ pub(crate) fn spawn(server: &Arc<Server>) {
     if server.replica.is_some() {
         start(server, "transactionReaper", reap_transactions);
         start(server, "OplogTruncaterThread", trim_oplog);
+        start(server, "changeStreamFeed", refresh_feed);
     }
 }
 
@@ -117,6 +118,21 @@ fn trim_oplog(server: &Arc<Server>) -> Duration {
         }
         Err(error) => log::warn!(target: "STORAGE", id = 5_296_101, error = error.message();
             "Cannot truncate the oplog; the next pass tries it again"),
+    }
+    Duration::from_secs(1)
+}
+
+/// Reads the newest entries of the oplog for change streams that wait.
+fn refresh_feed(server: &Arc<Server>) -> Duration {
+    let check = &mut || match server.is_stopping() {
+        true => Err(interruption(Code::INTERRUPTED_AT_SHUTDOWN)),
+        false => Ok(()),
+    };
+    if let Err(error) = server.store.refresh_feed(check)
+        && !server.is_stopping()
+    {
+        log::debug!(target: "QUERY", id = 8_200_055, error = error.message();
+            "Change streams: cannot read ahead; they read the oplog themselves");
     }
     Duration::from_secs(1)
 }

@@ -52,7 +52,7 @@ impl Server {
             match shown {
                 Some(shown) if shown.as_bytes() == old.as_bytes() => Ok(()),
                 Some(shown) => {
-                    txn.update(&collection, record.key(), old.as_doc(), shown.as_doc()).map(drop)
+                    txn.replace(&collection, record.key(), old.as_doc(), shown.as_doc()).map(drop)
                 }
                 None => txn.delete(&collection, record.key(), old.as_doc()).map(drop),
             }

@@ -147,6 +147,7 @@ fn change(client: &mut Client) {
         "{createIndexes: 'c', indexes: [{key: {x: 1}, name: 'x_1'}, {key: {y: 1}, name: 'y_1'}]}",
         "{dropIndexes: 'c', index: ['x_1', 'y_1']}",
         "{create: 'v', viewOn: 'c', pipeline: []}",
+        "{collMod: 'v', viewOn: 'c', pipeline: [{$match: {a: 1}}]}",
         "{collMod: 'c', validationLevel: 'off'}",
         "{insert: 'other', documents: [{_id: 5}]}",
         "{drop: 'c'}",
@@ -229,7 +230,9 @@ fn databases_and_the_cluster_show_definitions_if_asked() {
         [
             "createIndexes",
             "dropIndexes",
+            "dropIndexes",
             "create",
+            "modify",
             "modify",
             "create",
             "insert",
@@ -242,9 +245,12 @@ fn databases_and_the_cluster_show_definitions_if_asked() {
     let described = |at: usize| details[at].get("operationDescription").to_string();
     assert_eq!(described(0), "{ idIndex: { v: 2, key: { _id: 1 }, name: \"_id_\" } }");
     let indexes = "{ indexes: [ { v: 2, key: { x: 1 }, name: \"x_1\" }, { v: 2, key: { y: 1 }, name: \"y_1\" } ] }";
-    assert_eq!((described(9).as_str(), described(10).as_str()), (indexes, indexes));
-    assert_eq!(described(11), "{ viewOn: \"c\", pipeline: [] }");
-    assert_eq!(described(12), "{ validationLevel: \"off\" }");
+    assert_eq!(described(9), indexes);
+    assert_eq!(described(10), "{ indexes: [ { v: 2, key: { x: 1 }, name: \"x_1\" } ] }");
+    assert_eq!(described(11), "{ indexes: [ { v: 2, key: { y: 1 }, name: \"y_1\" } ] }");
+    assert_eq!(described(12), "{ viewOn: \"c\", pipeline: [] }");
+    assert_eq!(described(13), "{ viewOn: \"c\", pipeline: [ { $match: { a: 1 } } ] }");
+    assert_eq!(described(14), "{ validationLevel: \"off\" }");
     let update = details[3].get("updateDescription").as_doc().unwrap();
     assert_eq!(update.get("disambiguatedPaths").to_string(), "{ b.c.1: [ \"b\", \"c\", 1 ] }");
     assert!(details[1..9].iter().all(|event| !event.get("collectionUUID").is_missing()));
@@ -504,7 +510,80 @@ fn large_events_are_split_if_asked() {
     let resumed = options.replace('@', &after);
     let rest = Stream::open(&server, ("test", "p"), &resumed, split).unwrap().all();
     assert!(rest == events[2..], "{}", rest.len());
+    // Without its document before the change, the event is no longer split.
+    let options = format!("{{fullDocument: 'required' {after}}}");
+    let refused = Stream::open(&server, ("test", "p"), &options, split).unwrap().more("");
+    assert_eq!(refused.unwrap_err().get("code"), Value::Int32(280));
+    // The fragment that was delivered is of another event than the first that passes.
+    let others = ", {$match: {'documentKey._id': 2}}, {$changeStreamSplitLargeEvent: {}}";
+    let rest = Stream::open(&server, ("test", "p"), &resumed, others).unwrap().all();
+    assert_eq!(kinds(&rest), ["insert"]);
     assert_eq!(code(&Stream::open(&server, ("test", "p"), &resumed, "")), 280);
+}
+
+#[test]
+fn what_differs_from_other_pipelines() {
+    let server = member();
+    let mut client = Client::new(&server);
+    done(&mut client, "test", "{create: 'c', collation: {locale: 'en', strength: 2}}");
+    let upper = ", {$match: {'fullDocument.a': 'X'}}";
+    let nulls = "{resumeAfter: null, fullDocument: null, startAtOperationTime: null}";
+    // The collation of a collection is not that of its streams.
+    let mut stream = Stream::open(&server, ("test", "c"), nulls, upper).unwrap();
+    done(&mut client, "test", "{insert: 'c', documents: [{a: 'x'}, {a: 'X'}]}");
+    let found = stream.all();
+    assert_eq!(found.len(), 1);
+    // The event that ends a stream does not pass its filter, but it ends, with a token of its own.
+    done(&mut client, "test", "{drop: 'c'}");
+    while stream.id != 0 {
+        assert!(stream.more("").unwrap().is_empty());
+    }
+    let token = stream.token.as_doc();
+    let again =
+        |how: &str| Stream::open(&server, ("test", "c"), &format!("{{{how}: {token}}}"), "");
+    assert_eq!(code(&again("resumeAfter")), 260);
+    let mut next = again("startAfter").unwrap();
+    done(&mut client, "test", "{insert: 'c', documents: [{a: 'x'}]}");
+    assert_eq!(kinds(&next.all()), ["insert"]);
+    let raw = "{showRawUpdateDescription: true}";
+    let mut stream = Stream::open(&server, ("test", "c"), raw, "").unwrap();
+    done(&mut client, "test", "{update: 'c', updates: [{q: {}, u: {$set: {a: 'y'}}}]}");
+    let update = stream.all().remove(0);
+    let raw = update.get("rawUpdateDescription").to_string();
+    assert_eq!(raw, "{ $v: 2, diff: { u: { a: \"y\" } } }");
+}
+
+#[test]
+fn transactions_larger_than_a_document_have_one_time() {
+    let server = member();
+    let mut client = Client::new(&server);
+    done(&mut client, "test", "{create: 'c'}");
+    let mut stream = Stream::open(&server, ("test", "c"), "{}", "").unwrap();
+    let session = "lsid: {id: UUID('00112233-4455-6677-8899-aabbccddeeff')}, txnNumber: NumberLong(1), autocommit: false";
+    let filler = "x".repeat(1 << 20);
+    for n in 0..40 {
+        let start = if n == 0 { ", startTransaction: true" } else { "" };
+        let insert =
+            format!("{{insert: 'c', documents: [{{_id: {n}, s: '{filler}'}}], {session}{start}}}");
+        done(&mut client, "test", &insert);
+    }
+    done(&mut client, "admin", &format!("{{commitTransaction: 1, {session}}}"));
+    let logged = "{count: 'oplog.rs', query: {'o.applyOps': {$exists: true}}}";
+    assert_eq!(run(&mut client, "local", logged).get("n"), Value::Int32(3));
+    let mut events = Vec::new();
+    while events.len() < 40 {
+        events.extend(stream.more(", batchSize: 3").unwrap());
+    }
+    assert!(stream.all().is_empty());
+    let times: Vec<Value<'_>> = events.iter().map(|event| event.get("clusterTime")).collect();
+    assert!(times.iter().all(|time| *time == times[0]));
+    for at in [0, 13, 14, 15, 28, 29, 30, 39] {
+        let options = format!("{{resumeAfter: {}}}", token_of(&events[at]).as_doc());
+        let rest = Stream::open(&server, ("test", "c"), &options, "").unwrap().all();
+        assert!(rest == events[at + 1..], "{at}");
+    }
+    let options = format!("{{startAtOperationTime: {}}}", times[0]);
+    assert!(Stream::open(&server, ("test", "c"), &options, "").unwrap().all() == events);
 }
 
 #[test]

@@ -12,6 +12,7 @@ use crate::client::{Client, member, server, server_on, server_without_scripts};
 
 /// Fields whose value changes between runs, at any depth.
 const VOLATILE: &[&str] = &[
+    "_data",
     "uuid",
     "uri",
     "uuids",

@@ -324,12 +324,13 @@ impl Store {
         if dropped.is_empty() {
             return Ok(before);
         }
-        let is_dropped = |index: &Arc<Index>| dropped.iter().any(|d| d.ident == index.ident);
-        let kept = collection.indexes.iter().filter(|index| !is_dropped(index)).cloned().collect();
+        let mut left = collection.indexes.to_vec();
+        // One version for each, because the log has an entry for each.
         for index in &dropped {
             ddl.remove_index(index)?;
+            left.retain(|other| other.ident != index.ident);
+            ddl.put(collection.with_indexes(left.clone()))?;
         }
-        ddl.put(collection.with_indexes(kept))?;
         ddl.finish()?;
         for index in &dropped {
             log::info!(target: "INDEX", id = 4715601, namespace = namespace.as_str(),

@@ -25,7 +25,11 @@ pub(in crate::commands) static AGGREGATE: Command = Command {
         on_collection: true,
         latency: LatencyKind::Read,
         in_transaction: true,
-        without_ticket: |body| body.first().is_some_and(|first| first.value().is_number()),
+        without_ticket: |body| {
+            let pipeline = body.get("pipeline").as_array().unwrap_or(Array::EMPTY);
+            body.first().is_some_and(|first| first.value().is_number())
+                && first_stage(pipeline) != CHANGE_STREAM
+        },
         ..Facts::ROW
     },
     access: Access::By(super::pipeline_access::access),
@@ -111,10 +115,18 @@ impl<'a> Args<'a> {
     }
 }
 
+const CHANGE_STREAM: &str = "$changeStream";
+
 /// The name of the first stage; empty if the pipeline is empty.
 fn first_stage(pipeline: Array<'_>) -> &str {
     let first = pipeline.iter().next().and_then(|stage| stage.as_doc()?.first());
     first.map_or("", |stage| stage.name())
+}
+
+/// True for an `aggregate` that opens a change stream.
+pub(crate) fn opens_change_stream(req: &Request<'_>) -> bool {
+    let pipeline = req.body.get("pipeline").as_array().unwrap_or(Array::EMPTY);
+    req.command.name == AGGREGATE.facts.name && first_stage(pipeline) == CHANGE_STREAM
 }
 
 fn runs_on(pipeline: Array<'_>) -> RunsOn {
@@ -168,7 +180,7 @@ fn check_internal(args: &Args<'_>) -> Result<()> {
 
 fn run(cx: &mut Context<'_>, req: &Request<'_>, out: &mut DocWriter<'_>) -> Result<()> {
     let args = Args::parse(req)?;
-    cx.done.change_stream = first_stage(args.pipeline) == "$changeStream";
+    cx.done.change_stream = first_stage(args.pipeline) == CHANGE_STREAM;
     own_stages::check(cx, req, &args)?;
     if args.explain == Some(Explain(true)) {
         return super::explain::explain_aggregate(cx, req, &args, out);

@@ -13,8 +13,10 @@ pub(in crate::commands) static GET_MORE: Command = Command {
         in_transaction: true,
         counts_as: OpKind::GetMore,
         latency: LatencyKind::Read,
+        // Cursors of `aggregate: 1` may be change streams, which read as much as others.
         without_ticket: |body| {
-            body.get("collection").as_str().is_some_and(|name| name.starts_with("$cmd."))
+            let name = body.get("collection").as_str().unwrap_or_default();
+            name.starts_with("$cmd.") && name != "$cmd.aggregate"
         },
         ..Facts::ROW
     },

@@ -45,6 +45,7 @@ mod update;
 mod writes;
 
 pub(super) use aggregate::AGGREGATE;
+pub(crate) use aggregate::opens_change_stream;
 pub(super) use bulk_write::BULK_WRITE;
 pub(super) use count::COUNT;
 pub(super) use delete::DELETE;

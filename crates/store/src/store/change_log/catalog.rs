@@ -109,13 +109,8 @@ fn modify(before: &Collection, after: &Collection, out: &mut DocWriter<'_>) -> b
                     _ => out.array("index", |out| gone.iter().for_each(|i| out.push(i.name()))),
                 }
             });
-            match rest {
-                [] => out.put("o2", first.spec.doc.as_doc()),
-                _ => out.doc("o2", |out| {
-                    out.array("indexes", |out| {
-                        gone.iter().for_each(|index| out.push_doc(index.spec.doc.as_doc()));
-                    });
-                }),
+            if rest.is_empty() {
+                out.put("o2", first.spec.doc.as_doc());
             }
         }
     }

@@ -237,6 +237,19 @@ impl LogReader {
         Ok(first)
     }
 
+    /// The stamp of the last document of the transaction that has one at `stamp`; else `stamp`.
+    pub(crate) fn last_of_transaction(read: &dyn Read, stamp: u64) -> Result<u64> {
+        let mut cursor = read.cursor(Space::Changes, &[0], &[]).map_err(engine)?;
+        let mut last = stamp;
+        while cursor.seek(&(last + 1).to_be_bytes()).map_err(engine)?
+            && stamp_of(cursor.key()) == last + 1
+            && Entry::parse(cursor.value())?.continues
+        {
+            last += 1;
+        }
+        Ok(last)
+    }
+
     /// Writes the document of the entries that were read.
     pub(crate) fn write(&self, out: &mut Vec<u8>) -> Result<()> {
         out.clear();

@@ -115,11 +115,11 @@ fn append(txn: &mut dyn Txn, entry: &mut [u8], joins: Joins, logged: &mut Logged
         );
     }
     let follows = joins == Joins::WithinTransaction && logged.stamps > 0;
-    let joined = follows && logged.joined_bytes + shown_bytes <= APPLY_OPS_BYTES_MAX;
+    let joined = follows && logged.joined_bytes + entry.len() <= APPLY_OPS_BYTES_MAX;
     if follows && !joined {
         change_log::mark_continued(entry);
     }
-    logged.joined_bytes = shown_bytes + if joined { logged.joined_bytes } else { 0 };
+    logged.joined_bytes = entry.len() + if joined { logged.joined_bytes } else { 0 };
     logged.stamps += i64::from(!joined);
     logged.bytes += entry.len() as i64;
     txn.append(Space::Changes, entry, joined).map_err(engine)

@@ -10,6 +10,8 @@ use super::{super::read::LogReader, LogPosition};
 /// Memory of a document and of an operation beside their bytes.
 const DOCUMENT_BYTES: usize = 160;
 const OP_BYTES: usize = 96;
+/// The fields that an event has in addition to its operation.
+const EVENT_BYTES: usize = 300;
 
 /// How an operation's event is shown: to streams with and without `showExpandedEvents`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -137,14 +139,19 @@ impl LogDocument {
     /// The position from which it is read next.
     pub fn position_before(&self) -> LogPosition {
         let (cluster_time, ops) = (self.cluster_time, self.first_op);
-        let begun = (ops > 0).then_some(Begun { cluster_time, ops });
+        let begun = (ops > 0 || self.continued).then_some(Begun { cluster_time, ops });
         LogPosition { after: self.stamp - 1, begun }
+    }
+
+    /// The position from which the document behind it is read next.
+    pub fn position_behind(&self) -> LogPosition {
+        LogPosition { after: self.stamp, begun: self.begun() }
     }
 
     /// The memory that it takes, with the events that streams will probably ask for.
     pub(super) fn memory_bytes(&self) -> usize {
         let images: usize =
             self.ops.iter().filter_map(|op| op.pre_image.as_ref()).map(|image| image.len()).sum();
-        DOCUMENT_BYTES + self.ops.len() * OP_BYTES + 2 * self.bytes.len() + images
+        DOCUMENT_BYTES + self.ops.len() * (OP_BYTES + EVENT_BYTES) + 2 * self.bytes.len() + images
     }
 }

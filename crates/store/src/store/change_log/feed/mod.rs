@@ -18,13 +18,14 @@ use std::{
         Arc,
         atomic::{AtomicU64, Ordering::SeqCst},
     },
+    time::Duration,
 };
 
 use nagi_bson::{Doc, Value};
 use nagi_budget::{Budget, Charge, Pool};
 use nagi_error::{Code, Result, bail};
-use nagi_kv::{CommitStamp, Read};
-use parking_lot::Mutex;
+use nagi_kv::CommitStamp;
+use parking_lot::{Mutex, MutexGuard};
 
 use self::document::Begun;
 use super::{first_of, read::LogReader};
@@ -38,9 +39,11 @@ pub use watch::{ChangeScope, Watch};
 const PORTION_DOCUMENTS_MAX: usize = 256;
 const PORTION_BYTES_MAX: usize = 2 << 20;
 /// Limit of the feed's documents.
-const FEED_BYTES_MAX: usize = 16 << 20;
-/// A feed that is so far behind a new stream begins anew: streams that nobody reads should not make others wait.
-const BEHIND_SECONDS_MAX: u64 = 2;
+const FEED_BYTES_MAX: usize = 40 << 20;
+/// A feed that is so far behind a new stream begins anew. [`Store::refresh_feed`] is to be called more often.
+const BEHIND_SECONDS_MAX: u64 = 10;
+/// How often a stream that waits for the feed looks if it is to stop.
+const LOCK_LOOK: Duration = Duration::from_millis(50);
 
 /// See the module's header.
 pub(crate) struct Feed {
@@ -103,14 +106,6 @@ impl Feed {
     }
 }
 
-/// The stamp of the last document of a transaction that begins at `stamp`.
-fn last_of_transaction(read: &dyn Read, shown: &Collection, stamp: u64) -> Result<u64> {
-    let mut log = LogReader::open(read, true, &shown.state)?;
-    log.resume_after(stamp - 1);
-    while log.skip()? && log.is_continued() {}
-    Ok(log.stamp)
-}
-
 /// Reads documents after `position` up to a stamp, and moves the position; to `up_to` if there are no more.
 fn read_some(
     reader: &Reader<'_>,
@@ -131,7 +126,7 @@ fn read_some(
             return Ok(());
         }
         check_kept(shown, position.after)?;
-        let last_of = &mut |stamp| last_of_transaction(reader.read, shown, stamp);
+        let last_of = &mut |stamp| LogReader::last_of_transaction(reader.read, stamp);
         let document = LogDocument::read(&mut log, &mut position.begun, last_of)?;
         position.after = document.stamp;
         count += 1;
@@ -250,7 +245,8 @@ impl Store {
         Ok(LogPosition { after, begun: None })
     }
 
-    /// The next documents after a position, which it moves. `tick` is called for each document that is read.
+    /// The next documents after a position, which it moves. `tick` is called for each document that is read, and `check`
+    /// while the feed is locked: it must not wait.
     ///
     /// # Errors
     /// 136 if documents after the position were removed from the log.
@@ -260,43 +256,84 @@ impl Store {
         watch: &Watch,
         position: &mut LogPosition,
         tick: &mut dyn FnMut() -> Result<()>,
+        check: &mut dyn FnMut() -> Result<()>,
     ) -> Result<Portion> {
         let Some(shown) = self.shown_change_log() else { return Err(no_log()) };
-        let Some(up_to) = reader.stamp() else { return Err(no_log()) };
-        let drained = Portion { documents: Vec::new(), drained: true };
-        if position.after >= up_to.0 {
-            return Ok(drained);
+        let Some(up_to) = reader.stamp().map(|stamp| stamp.0) else { return Err(no_log()) };
+        if position.after >= up_to {
+            return Ok(Portion { documents: Vec::new(), drained: true });
         }
-        let mut ring = self.feed.ring.lock();
+        let mut documents = Vec::new();
+        let mut ring = self.feed.lock(check)?;
         let behind = (position.after >> 32).saturating_sub(ring.to >> 32);
         if behind > BEHIND_SECONDS_MAX && position.begun.is_none() {
             ring.begin_at(position.after);
         }
-        while ring.to <= position.after && ring.to < up_to.0 {
-            ring.extend(reader, &shown, up_to.0, &self.feed.watches, tick)?;
+        while ring.to <= position.after && ring.to < up_to {
+            ring.extend(reader, &shown, up_to, &self.feed.watches, check)?;
+            // Others may need the feed meanwhile.
+            drop(ring);
+            tick()?;
+            ring = self.feed.lock(check)?;
         }
-        if position.after >= ring.from {
-            let marked = position.after >= ring.marked_from.max(watch.since);
-            let untouched = marked && watch.touched_at.load(SeqCst) <= position.after;
-            let documents = match untouched {
-                true => Vec::new(),
-                false => ring.portion(position.after, up_to.0),
+        let marked = position.after >= ring.marked_from.max(watch.since);
+        if marked && watch.touched_at.load(SeqCst) <= position.after {
+            *position = match ring.to <= up_to {
+                true => LogPosition { after: ring.to, begun: ring.begun },
+                false => LogPosition { after: up_to, begun: None },
             };
+        } else if position.after >= ring.from {
+            documents = ring.portion(position.after, up_to);
             *position = match documents.last() {
                 Some(last) => LogPosition { after: last.stamp, begun: last.begun() },
-                None if ring.to <= up_to.0 => LogPosition { after: ring.to, begun: ring.begun },
-                None => LogPosition { after: up_to.0, begun: None },
+                None if ring.to <= up_to => LogPosition { after: ring.to, begun: ring.begun },
+                None => LogPosition { after: up_to, begun: None },
             };
-            let drained = documents.is_empty() && position.after >= up_to.0;
-            return Ok(Portion { documents, drained });
+        } else {
+            drop(ring);
+            read_some(reader, &shown, position, up_to, tick, &mut |document| {
+                documents.push(Arc::new(document));
+            })?;
         }
-        drop(ring);
-        let mut documents = Vec::new();
-        read_some(reader, &shown, position, up_to.0, tick, &mut |document| {
-            documents.push(Arc::new(document));
-        })?;
-        let drained = documents.is_empty() && position.after >= up_to.0;
+        let drained = documents.is_empty() && position.after >= up_to;
         Ok(Portion { documents, drained })
+    }
+
+    /// Reads what was logged since the last call into the feed, so that the scopes of streams that wait are marked; empties
+    /// it if there are no streams.
+    pub fn refresh_feed(&self, check: &mut dyn FnMut() -> Result<()>) -> Result<()> {
+        let Some(shown) = self.shown_change_log() else { return Ok(()) };
+        if self.feed.watches.is_empty() {
+            let mut ring = self.feed.lock(check)?;
+            if !ring.documents.is_empty() {
+                let to = ring.to;
+                ring.begin_at(to);
+            }
+            return Ok(());
+        }
+        let snapshot = self.snapshot()?;
+        let reader = snapshot.reader();
+        let Some(up_to) = reader.stamp().map(|stamp| stamp.0) else { return Ok(()) };
+        loop {
+            check()?;
+            let mut ring = self.feed.lock(check)?;
+            if ring.to >= up_to {
+                return Ok(());
+            }
+            ring.extend(&reader, &shown, up_to, &self.feed.watches, check)?;
+        }
+    }
+}
+
+impl Feed {
+    /// Waits for the feed; the interrupt check runs meanwhile.
+    fn lock(&self, check: &mut dyn FnMut() -> Result<()>) -> Result<MutexGuard<'_, Ring>> {
+        loop {
+            if let Some(ring) = self.ring.try_lock_for(LOCK_LOOK) {
+                return Ok(ring);
+            }
+            check()?;
+        }
     }
 }
 
