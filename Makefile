@@ -22,7 +22,7 @@ PURE := --workspace --exclude nagi --exclude nagi-bench --exclude nagi-kv-rocks
 DATA ?= data
 ARGS ?=
 
-.PHONY: run build test unit schedules native wire bench bench-lang lint clean golden crash latency power-cut adversary drivers java seed mongosh tools ycsb fuzz \
+.PHONY: run build test unit schedules native wire bench bench-lang lint clean golden crash latency power-cut adversary drivers java seed mongosh tools ycsb streams fuzz \
 	fresh old-cpu \
 	coverage differential deny deps help
 
@@ -83,7 +83,7 @@ seed: build
 	@scripts/deps test
 	@tests/run $(NAGI) seed
 
-mongosh tools ycsb: build
+mongosh tools ycsb streams: build
 	@scripts/deps test
 	@FULL=1 tests/run $(NAGI) $@
 
