@@ -2,7 +2,7 @@
 #
 #   run test bench lint clean      the everyday targets
 #   golden                         the golden set (recorded answers of a real server) by area
-#   schedules fresh old-cpu crash latency power-cut adversary drivers java mongosh tools ycsb seed fuzz coverage differential plans deny    slow or special targets
+#   schedules fresh old-cpu crash latency power-cut adversary drivers java mongosh tools streams ycsb seed fuzz coverage differential plans deny    slow or special targets
 #
 # Build artefacts are outside the clone (NAGI_CACHE, ~/.cache/nagi), so that a second clone or a second CI run
 # compiles only what changed. `make clean` removes the artefacts of this workspace and keeps the RocksDB

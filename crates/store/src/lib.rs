@@ -67,7 +67,9 @@ pub use store::change_log::{
     ChangeScope, LogDocument, LogPosition, NAMESPACE as OPLOG_NAMESPACE, Oplog, Portion, Shown,
     Trimmed, Watch, patch,
 };
-pub use store::commit::{Change, ChangeLog, Client, Joins, Replaced, Stamp, Statement, Written};
+pub use store::commit::{
+    Change, ChangeLog, Client, EditKind, Joins, Replaced, Stamp, Statement, Written,
+};
 pub use store::near_records::NearRecords;
 pub use store::reader::{
     IndexCursor, RECORDS_AT_ONCE, Reader, RecordCursor, SharedReader, Snapshot,

@@ -9,7 +9,7 @@ use nagi_lang::{
     filter::MatchInfo,
     update::{Applied, Update, upsert_supplied},
 };
-use nagi_store::{Durability, Namespace, RecordKey, Store, WriteTxn};
+use nagi_store::{Durability, EditKind, Namespace, RecordKey, Store, WriteTxn};
 
 use super::{Change, How, Run, Selection, Tally, change_all, collation_of, on_collection, ordered};
 use crate::{
@@ -193,10 +193,12 @@ pub(super) fn edit(
     if modified {
         run.env.changing(new.len())?;
         let new = Doc::trusted(new);
-        match update.is_replacement() {
-            true => txn.replace(&run.collection, id, doc, new)?,
-            false => txn.update(&run.collection, id, doc, new)?,
-        }
+        let edit = match update {
+            _ if update.is_replacement() => EditKind::Replacement,
+            _ if update.is_pipeline() => EditKind::Pipeline,
+            _ => EditKind::Modifiers,
+        };
+        txn.update_by(edit, &run.collection, id, doc, new)?;
     }
     Ok(modified)
 }

@@ -10,6 +10,8 @@ use std::collections::HashSet;
 
 use nagi_bson::{Array, Doc, DocWriter, Value};
 
+use crate::EditKind;
+
 /// The changes of a document.
 #[derive(Default)]
 struct DocDelta<'d> {
@@ -45,8 +47,11 @@ const ENVELOPE_BYTES: usize = 64;
 
 /// Writes `o` of an update: the difference of two documents, or the second one if that is not larger. Recursion is as
 /// deep as the documents, whose depth is limited.
-pub(super) fn write(before: Doc<'_>, after: Doc<'_>, out: &mut DocWriter<'_>) {
-    let delta = DocDelta::of(before, after);
+///
+/// `edit`: modifiers name the paths that they change, so inner documents are compared field by field even if that is
+/// longer. Of a pipeline only the result is known, and the shorter form is logged, as MongoDB does.
+pub(super) fn write(before: Doc<'_>, after: Doc<'_>, edit: EditKind, out: &mut DocWriter<'_>) {
+    let delta = DocDelta::of(before, after, edit);
     if delta.bytes() > after.len() + ENVELOPE_BYTES {
         return out.put("o", after);
     }
@@ -57,7 +62,7 @@ pub(super) fn write(before: Doc<'_>, after: Doc<'_>, out: &mut DocWriter<'_>) {
 }
 
 impl<'d> DocDelta<'d> {
-    fn of(before: Doc<'d>, after: Doc<'d>) -> DocDelta<'d> {
+    fn of(before: Doc<'d>, after: Doc<'d>, edit: EditKind) -> DocDelta<'d> {
         let mut delta = DocDelta::default();
         let (mut olds, mut news) = (before.iter().peekable(), after.iter().peekable());
         while let (Some(old), Some(new)) = (olds.peek(), news.peek()) {
@@ -67,7 +72,7 @@ impl<'d> DocDelta<'d> {
                 continue;
             }
             let (name, old, new) = (new.name(), old.value(), new.value());
-            match changed(old, new) {
+            match changed(old, new, edit) {
                 None => {}
                 Some(Item::Changed(value)) => delta.changed.push((name, value)),
                 Some(Item::Inside(inner)) => delta.inside.push((name, inner)),
@@ -83,6 +88,11 @@ impl<'d> DocDelta<'d> {
             delta.gone.retain(|gone| !new.contains(gone));
         }
         delta
+    }
+
+    /// True if fields went and others came: the document was probably set as a whole.
+    fn exchanges_fields(&self) -> bool {
+        !self.gone.is_empty() && !(self.changed.is_empty() && self.new.is_empty())
     }
 
     fn write(&self, out: &mut DocWriter<'_>) {
@@ -112,11 +122,11 @@ impl<'d> DocDelta<'d> {
 }
 
 impl<'d> ArrayDelta<'d> {
-    fn of(before: Array<'d>, after: Array<'d>) -> ArrayDelta<'d> {
+    fn of(before: Array<'d>, after: Array<'d>, edit: EditKind) -> ArrayDelta<'d> {
         let (mut olds, mut items, mut count) = (before.iter(), Vec::new(), 0);
         for new in after.iter() {
             let change = match olds.next() {
-                Some(old) => changed(old, new),
+                Some(old) => changed(old, new, edit),
                 None => Some(Item::Changed(new)),
             };
             items.extend(change.map(|change| (count, change)));
@@ -164,16 +174,25 @@ impl Delta<'_> {
 }
 
 /// How a value changed; none if it is the same to the byte.
-fn changed<'d>(old: Value<'d>, new: Value<'d>) -> Option<Item<'d>> {
+fn changed<'d>(old: Value<'d>, new: Value<'d>, edit: EditKind) -> Option<Item<'d>> {
     if old.same_bytes(&new) {
         return None;
     }
-    let inner = match (old, new) {
-        (Value::Doc(old), Value::Doc(new)) => Delta::Doc(DocDelta::of(old, new)),
-        (Value::Array(old), Value::Array(new)) => Delta::Array(ArrayDelta::of(old, new)),
+    let (inner, exchanged) = match (old, new) {
+        (Value::Doc(old), Value::Doc(new)) => {
+            let inner = DocDelta::of(old, new, edit);
+            let exchanged = inner.exchanges_fields();
+            (Delta::Doc(inner), exchanged)
+        }
+        (Value::Array(old), Value::Array(new)) => {
+            let inner = ArrayDelta::of(old, new, edit);
+            let several = inner.items.len() + usize::from(inner.length.is_some()) > 1;
+            (Delta::Array(inner), several)
+        }
         _ => return Some(Item::Changed(new)),
     };
-    match inner.bytes() < bytes_of(new) {
+    let named = edit == EditKind::Modifiers && !exchanged;
+    match named || inner.bytes() < bytes_of(new) {
         true => Some(Item::Inside(inner)),
         false => Some(Item::Changed(new)),
     }
@@ -196,13 +215,29 @@ mod tests {
     use nagi_bson::{DocBuf, json};
 
     fn check(before: &str, after: &str, expect: &str) {
+        check_by(EditKind::Pipeline, before, after, expect);
+    }
+
+    fn check_by(edit: EditKind, before: &str, after: &str, expect: &str) {
         let [before, after] = [before, after].map(|text| json::parse(text).unwrap());
-        let entry = DocBuf::build(|out| write(before.as_doc(), after.as_doc(), out));
+        let entry = DocBuf::build(|out| write(before.as_doc(), after.as_doc(), edit, out));
         let object = entry.get("o").as_doc().unwrap();
         match object.get("diff") {
             Value::Doc(diff) => assert_eq!(diff.to_string(), expect),
             _ => assert_eq!(object.to_string(), expect),
         }
+    }
+
+    #[test]
+    fn modifiers_are_logged_by_path() {
+        let check = |before, after, expect| check_by(EditKind::Modifiers, before, after, expect);
+        check("{o: {p: 1}}", "{o: {p: 2}}", "{ so: { u: { p: 2 } } }");
+        check("{o: {p: 1}}", "{o: {}}", "{ so: { d: { p: false } } }");
+        check("{o: {}}", "{o: {p: 1}}", "{ so: { i: { p: 1 } } }");
+        check("{o: {p: 1}}", "{o: {q: 1}}", "{ u: { o: { q: 1 } } }");
+        check("{a: [{b: 1}]}", "{a: [{b: 2}]}", "{ sa: { a: true, s0: { u: { b: 2 } } } }");
+        check("{a: [1]}", "{a: [1, 2]}", "{ sa: { a: true, u1: 2 } }");
+        check("{a: [1, 2, 3]}", "{a: [2, 3]}", "{ u: { a: [ 2, 3 ] } }");
     }
 
     #[test]

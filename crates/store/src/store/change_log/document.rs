@@ -3,14 +3,14 @@
 use nagi_bson::{Doc, DocWriter};
 
 use super::{delta, uuid};
-use crate::Collection;
+use crate::{Collection, EditKind};
 
 /// Writes the fields of an entry. A replacement is logged whole, any other update as its difference. Returns false if
 /// nothing was changed.
 pub(super) fn write(
     collection: &Collection,
     (before, after): (Option<Doc<'_>>, Option<Doc<'_>>),
-    replaced: bool,
+    edit: EditKind,
     out: &mut DocWriter<'_>,
 ) -> bool {
     let op = match (before, after) {
@@ -23,7 +23,9 @@ pub(super) fn write(
     out.put("ns", collection.namespace.as_str());
     out.put("ui", uuid(&collection.uuid));
     match (before, after) {
-        (Some(before), Some(after)) if !replaced => delta::write(before, after, out),
+        (Some(before), Some(after)) if edit != EditKind::Replacement => {
+            delta::write(before, after, edit, out);
+        }
         (_, Some(after)) => out.put("o", after),
         (Some(before), None) => out.doc("o", |out| id_of(before, out)),
         (None, None) => {}

@@ -91,8 +91,8 @@ impl ChangeLog for Oplog {
         put_statement(statement, &mut out);
         let logged = match *change {
             Change::Document { collection, .. } if !is_logged(&collection.namespace) => false,
-            Change::Document { collection, before, after, replaced, .. } => {
-                document::write(collection, (before, after), replaced, &mut out)
+            Change::Document { collection, before, after, edit, .. } => {
+                document::write(collection, (before, after), edit, &mut out)
             }
             Change::Catalog {
                 before: Some(before), after: Some(after), by_coll_mod: true, ..

@@ -49,8 +49,8 @@ pub enum Change<'a> {
         record: RecordKey<'a>,
         before: Option<Doc<'a>>,
         after: Option<Doc<'a>>,
-        /// The update was a replacement.
-        replaced: bool,
+        /// Of an update: its kind.
+        edit: EditKind,
     },
     /// A collection or view with its indexes: created (no `before`), modified or renamed, or dropped (no `after`).
     Catalog {
@@ -63,6 +63,17 @@ pub enum Change<'a> {
     },
     /// A database with all its collections, whose drops are changes of their own.
     DatabaseDropped(&'a str),
+}
+
+/// The kinds of updates, which the log tells by how it writes them.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum EditKind {
+    /// `$set` and its kin: the log has the paths that changed.
+    Modifiers,
+    /// A pipeline: the log has what is shorter for each value, the value or its difference.
+    Pipeline,
+    /// The log has the document.
+    Replacement,
 }
 
 /// A collection that a rename replaces.

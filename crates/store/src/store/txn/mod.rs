@@ -34,7 +34,7 @@ use crate::{
     memory, record,
     record_key::Layout,
     store::{
-        commit::change::{Change, Logged},
+        commit::change::{Change, EditKind, Logged},
         contended::Contended,
         insert,
         written::KeysWritten,
@@ -113,19 +113,11 @@ pub(crate) enum PutBy {
     Drain,
 }
 
-/// Whether an update modifies a document or replaces it.
-#[derive(Clone, Copy)]
-enum How {
-    Modify,
-    Replace,
-}
-
 /// The change of a document, with its content before and after.
 #[derive(Clone, Copy)]
 enum Changed<'d> {
     Inserted(Doc<'d>),
-    Modified(Doc<'d>, Doc<'d>),
-    Replaced(Doc<'d>, Doc<'d>),
+    Updated(EditKind, Doc<'d>, Doc<'d>),
     Deleted(Doc<'d>),
 }
 
@@ -447,7 +439,7 @@ impl<'s> WriteTxn<'s> {
         old: Doc<'_>,
         new: Doc<'_>,
     ) -> Result<()> {
-        self.update_as(How::Modify, collection, id, old, new)
+        self.update_by(EditKind::Modifiers, collection, id, old, new)
     }
 
     /// As [`WriteTxn::update`], for an update that is a replacement: the log gets the document, not the difference.
@@ -458,12 +450,13 @@ impl<'s> WriteTxn<'s> {
         old: Doc<'_>,
         new: Doc<'_>,
     ) -> Result<()> {
-        self.update_as(How::Replace, collection, id, old, new)
+        self.update_by(EditKind::Replacement, collection, id, old, new)
     }
 
-    fn update_as(
+    /// As [`WriteTxn::update`], for an update of this kind.
+    pub fn update_by(
         &mut self,
-        how: How,
+        edit: EditKind,
         collection: &Collection,
         id: RecordKey<'_>,
         old: Doc<'_>,
@@ -488,10 +481,7 @@ impl<'s> WriteTxn<'s> {
                 self.update_keys(&collection, index, id, old, new)?;
             }
         }
-        let changed = match how {
-            How::Modify => Changed::Modified(old, new),
-            How::Replace => Changed::Replaced(old, new),
-        };
+        let changed = Changed::Updated(edit, old, new);
         self.change(at, &collection, id, changed)
     }
 
@@ -521,11 +511,10 @@ impl<'s> WriteTxn<'s> {
         record: RecordKey<'_>,
         changed: Changed<'_>,
     ) -> Result<()> {
-        let (before, after, replaced) = match changed {
-            Changed::Inserted(after) => (None, Some(after), false),
-            Changed::Modified(before, after) => (Some(before), Some(after), false),
-            Changed::Replaced(before, after) => (Some(before), Some(after), true),
-            Changed::Deleted(before) => (Some(before), None, false),
+        let (before, after, edit) = match changed {
+            Changed::Inserted(after) => (None, Some(after), EditKind::Replacement),
+            Changed::Updated(edit, before, after) => (Some(before), Some(after), edit),
+            Changed::Deleted(before) => (Some(before), None, EditKind::Replacement),
         };
         let touched = &mut self.touched[at];
         let bytes = |doc: Option<Doc<'_>>| doc.map_or(0, |doc| doc.len() as i64);
@@ -534,7 +523,7 @@ impl<'s> WriteTxn<'s> {
         if let Some(before) = before {
             self.forget(collection, before.get("_id"));
         }
-        let change = Change::Document { collection, record, before, after, replaced };
+        let change = Change::Document { collection, record, before, after, edit };
         let txn = self.txn.as_mut().expect("taken by the commit only");
         self.store.log_change(&mut **txn, &change, &mut self.logged)
     }
