@@ -82,6 +82,30 @@ check('operation time', session.operationTime && session.clusterTime);
 equal('reads its write', (await c.findOne({ _id: 9 }, { session, readConcern: { level: 'majority' } }))._id, 9);
 await session.endSession();
 
+// A change stream: events as they come, a resume behind the first, the end with its collection.
+const watched = db.collection('watched');
+const stream = watched.watch([{ $match: { operationType: { $ne: 'delete' } } }], { maxAwaitTimeMS: 100 });
+const seen = [];
+const reading = (async () => {
+  for await (const event of stream) {
+    seen.push(event);
+    if (event.operationType === 'invalidate') break;
+  }
+})().catch((error) => seen.push({ operationType: String(error) }));
+await stream.tryNext().catch(() => {});
+await watched.insertOne({ _id: 1 });
+await watched.updateOne({ _id: 1 }, { $set: { 'a.b': 1 } });
+await watched.deleteOne({ _id: 1 });
+await watched.drop();
+await reading;
+const kinds = seen.map((event) => event.operationType).filter((kind) => kind !== 'insert');
+equal('events', kinds, ['update', 'drop', 'invalidate']);
+const update = seen.find((event) => event.operationType === 'update');
+equal('paths of an update', Object.keys(update?.updateDescription?.updatedFields ?? {}), ['a']);
+const again = watched.watch([], { resumeAfter: update?._id });
+equal('resumed', (await again.next()).operationType, 'delete');
+await again.close();
+
 await db.dropDatabase();
 await client.close();
 console.log(`node ${need('mongodb/package.json').version}, replica set: ${passed} assertions passed, ${failed.length} failed`);
