@@ -38,8 +38,7 @@ pub use plan::{
 };
 pub use query_shape::{has_query_shape, query_shape};
 pub use request::aggregate::{
-    AggregateRequest, COLLECTIONLESS, aggregate, check_view, refused_in_transaction, touches,
-    writes,
+    AggregateRequest, aggregate, check_view, refused_in_transaction, touches, writes,
 };
 pub use request::count::{CountRequest, Counted, count};
 pub use request::distinct::{DistinctRequest, DistinctStats, distinct};
@@ -50,8 +49,8 @@ pub use source::ExecutionStats;
 pub use source::work::Work;
 pub use source::{Cx, Env, Interrupt, Room, on_worker_start};
 pub use stages::{
-    RunsOn, SEARCH_INDEXES_NOT_ENABLED, StageFacts, Touch, Use, inner_pipelines, stage_facts,
-    stage_names, write_coll_stats,
+    COLLECTIONLESS, InChangeStream, RunsOn, SEARCH_INDEXES_NOT_ENABLED, StageFacts, Touch, Use,
+    inner_pipelines, opens_change_stream, stage_facts, stage_names, write_coll_stats,
 };
 pub use storage_stats::{CollStatsSpec, write_no_storage_stats, write_storage_stats};
 pub use write::{

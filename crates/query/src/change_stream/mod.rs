@@ -21,7 +21,7 @@ mod stream;
 mod token;
 mod update;
 
-pub(crate) use options::StreamOptions;
+pub(crate) use options::{Scope, StreamOptions};
 pub(crate) use split::{Split, TokenKept};
 pub(crate) use stream::{Stream, StreamState};
 pub(crate) use token::Token;

@@ -2,11 +2,10 @@
 
 use nagi_bson::{Doc, DocBuf, Value};
 use nagi_error::{Code, Result, bail};
-pub(super) use nagi_store::ChangeScope as Scope;
+pub(crate) use nagi_store::ChangeScope as Scope;
 use nagi_store::Namespace;
 
 use super::token::Token;
-use crate::stages::Use;
 
 /// `fullDocument`: the document after an update, if it is wanted.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -209,15 +208,6 @@ const OPTIONS: [&str; 11] = [
 impl StreamOptions {
     pub(crate) fn scope(&self) -> &Scope {
         &self.scope
-    }
-
-    /// The action that privileges are checked for.
-    pub(crate) fn usage(&self) -> Use {
-        match self.scope {
-            Scope::Collection(_) => Use::Watch,
-            Scope::Database(_) => Use::WatchDatabase,
-            Scope::Cluster => Use::WatchCluster,
-        }
     }
 }
 

@@ -347,7 +347,7 @@ mod tests {
         assert_eq!(Token::parse(doc! { "_data": 1 }.as_doc()).unwrap_err().code().0, 40647);
         assert_eq!(code("xyz"), 9);
         assert_eq!(code("8"), 9);
-        assert_eq!(code("é"), 9);
+        assert_eq!(code("\u{e9}"), 9);
         assert_eq!(code(""), 40649);
         assert_eq!(code("82"), 50811);
         assert_eq!(code("8200000001000000022B0A"), 50795);

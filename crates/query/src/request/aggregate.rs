@@ -26,7 +26,7 @@ use crate::{
     stages::{
         Pipeline, PipelineCx, Touch, Within,
         assemble::{assemble, begins, resolve},
-        stage_facts,
+        opens_change_stream, stage_facts,
     },
 };
 
@@ -103,14 +103,6 @@ pub(crate) fn of_find<'a>(request: &FindRequest<'a>) -> Result<(ArrayBuf, Option
     Ok((pipeline, request.hint))
 }
 
-/// The name of the collection of `aggregate: 1`, which no collection has.
-pub const COLLECTIONLESS: &str = "aggregate.collectionless";
-
-/// True for a pipeline of `aggregate: 1`.
-pub(crate) fn is_collectionless(namespace: &Namespace) -> bool {
-    namespace.collection() == COLLECTIONLESS
-}
-
 pub(crate) fn parse(
     request: &AggregateRequest<'_>,
     pipeline: Array<'_>,
@@ -155,8 +147,7 @@ pub(crate) fn collation_of(
     store: &Store,
     request: &AggregateRequest<'_>,
 ) -> Result<Option<&'static Collation>> {
-    let first = request.pipeline.iter().next().and_then(|stage| stage.as_doc()?.first());
-    match first.is_some_and(|stage| stage.name() == "$changeStream") {
+    match opens_change_stream(request.pipeline) {
         true => Ok(request.collation.or(None)),
         false => collating::by_name(store, request.namespace, request.collation),
     }

@@ -15,9 +15,10 @@ use nagi_store::{Arrivals, Collection, Index, RecordId, Snapshot, Store};
 
 use crate::{
     access::QuerySettings,
-    change_stream::{StreamState, Token},
+    change_stream::StreamState,
     limits::DOC_BYTES_MAX,
     plan::{self, Planned, describe},
+    request::running_stream::RunningStream,
     source::{
         Answer, Cx, Env, ExecutionStats, Interrupt, ParallelBatch, Receiver, Room, Source,
         plan_root, sum_stats,
@@ -73,43 +74,6 @@ pub struct Execution {
     stream: Option<RunningStream>,
 }
 
-/// The change stream that an execution runs.
-struct RunningStream {
-    state: Arc<StreamState>,
-    /// The token of its beginning.
-    begins: Token,
-    /// The token of the last event that was returned.
-    returned: Option<DocBuf>,
-}
-
-impl RunningStream {
-    fn note(&mut self, event: Doc<'_>) {
-        self.returned = event.get("_id").as_doc().map(|token| token.to_buf());
-    }
-
-    /// The token from which a stream continues as this one will.
-    fn token(&self) -> DocBuf {
-        let place = self.state.place();
-        // Also if the client's stages have dropped the event that tells it.
-        if place.ended {
-            return DocBuf::build(|out| place.token.put(out));
-        }
-        let of = |token: Token| DocBuf::build(|out| token.put(out));
-        let returned = self.returned.clone();
-        match (returned, place.drained_at.map(|time| of(Token::high_water(time)))) {
-            (Some(returned), Some(drained)) => {
-                let text = |token: &DocBuf| token.as_doc().get("_data").as_str().map(str::to_owned);
-                if text(&returned) > text(&drained) { returned } else { drained }
-            }
-            (Some(token), None) => token,
-            (None, _) => {
-                let drained = place.drained_at.map(Token::high_water);
-                of(drained.map_or(self.begins, |drained| drained.max(self.begins)))
-            }
-        }
-    }
-}
-
 /// The parts of a new execution.
 pub(crate) struct Parts {
     pub(crate) store: Arc<Store>,
@@ -157,11 +121,7 @@ impl Execution {
             position: None,
             noted: parts.noted,
             shown: parts.shown,
-            stream: parts.stream.map(|state| RunningStream {
-                begins: state.place().token,
-                state,
-                returned: None,
-            }),
+            stream: parts.stream.map(RunningStream::new),
         }
     }
 
@@ -193,9 +153,7 @@ impl Execution {
             let answer = take(Doc::trusted(&bytes))?;
             if answer != Take::Refused {
                 note(self.wants_token, &mut *self.root, &mut self.position);
-                if let Some(stream) = &mut self.stream {
-                    stream.note(Doc::trusted(&bytes));
-                }
+                self.stream.iter_mut().for_each(|stream| stream.note(Doc::trusted(&bytes)));
             }
             match answer {
                 Take::More => {}
@@ -267,18 +225,12 @@ impl Execution {
             };
             if !advanced {
                 note(self.wants_token, &mut *self.root, &mut self.position);
-                let ended = match &self.stream {
-                    Some(stream) => stream.state.place().ended,
-                    None => self.root.is_at_end(),
-                };
-                return Ok(self.tailable && !ended);
+                return Ok(self.tailable && !self.has_ended());
             }
             let answer = receiver.put(self.root.doc())?;
             if refused.borrow().is_none() {
                 note(self.wants_token, &mut *self.root, &mut self.position);
-                if let Some(stream) = &mut self.stream {
-                    stream.note(self.root.doc());
-                }
+                self.stream.iter_mut().for_each(|stream| stream.note(self.root.doc()));
             }
             if answer == Answer::Full {
                 break;
@@ -292,11 +244,8 @@ impl Execution {
         if self.refused.is_some() {
             return Ok(true);
         }
-        if let Some(stream) = &self.stream {
-            return Ok(!stream.state.place().ended);
-        }
-        if self.purpose == Purpose::Find {
-            return Ok(!self.root.is_at_end());
+        if self.purpose == Purpose::Find || self.stream.is_some() {
+            return Ok(!self.has_ended());
         }
         // A pipeline is advanced once more, so that a full last batch closes the cursor.
         if self.root.advance(&mut cx)? {
@@ -304,6 +253,13 @@ impl Execution {
             return Ok(true);
         }
         Ok(false)
+    }
+
+    fn has_ended(&self) -> bool {
+        match &self.stream {
+            Some(stream) => stream.has_ended(),
+            None => self.root.is_at_end(),
+        }
     }
 
     /// The position at which a later `find` with `$_resumeAfter` can continue: after the last examined record.
@@ -319,7 +275,7 @@ impl Execution {
     /// The notifier of documents beyond the end at which a tailable cursor waits.
     pub fn arrivals(&self) -> Option<Arc<Arrivals>> {
         if let Some(stream) = &self.stream {
-            return Some(Arc::clone(stream.state.watch().arrivals()));
+            return Some(stream.arrivals());
         }
         let (collection, _) = self.reads.first().filter(|_| self.tailable)?;
         Some(Arc::clone(collection.arrivals()))

@@ -6,3 +6,4 @@ pub(crate) mod distinct;
 pub(crate) mod execution;
 pub(crate) mod find;
 pub(crate) mod map_reduce;
+mod running_stream;

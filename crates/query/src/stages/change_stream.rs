@@ -2,8 +2,11 @@
 
 use std::sync::Arc;
 
-use super::{Use, Within, prelude::*};
-use crate::{change_stream::StreamOptions, request::aggregate::is_collectionless, source::Eof};
+use super::{COLLECTIONLESS, InChangeStream, Use, Within, prelude::*};
+use crate::{
+    change_stream::{Scope, StreamOptions},
+    source::Eof,
+};
 
 pub(super) static CHANGE_STREAM: StageSpec = StageSpec {
     name: "$changeStream",
@@ -14,6 +17,7 @@ pub(super) static CHANGE_STREAM: StageSpec = StageSpec {
         in_view: false,
         rejectable: false,
         runs_on: RunsOn::Either,
+        in_change_stream: InChangeStream::Begins,
         ..StageFacts::ORDINARY
     },
     ..StageSpec::ROW
@@ -33,13 +37,17 @@ fn parse(spec: Value<'_>, cx: &mut PipelineCx<'_>) -> Result<Box<dyn Stage>> {
             "$changeStream is not allowed within a $unionWith's sub-pipeline"
         ),
     }
-    let collectionless = is_collectionless(cx.namespace);
+    let collectionless = cx.namespace.collection() == COLLECTIONLESS;
     Ok(Box::new(ChangeStream(Arc::new(StreamOptions::parse(spec, cx.namespace, collectionless)?))))
 }
 
 impl Stage for ChangeStream {
     fn begins_with(&self) -> Option<Use> {
-        Some(self.0.usage())
+        Some(match self.0.scope() {
+            Scope::Collection(_) => Use::Watch,
+            Scope::Database(_) => Use::WatchDatabase,
+            Scope::Cluster => Use::WatchCluster,
+        })
     }
 
     /// Explain runs it without events: a running stream has a state of its own, see [`crate::change_stream::Stream`].

@@ -5,7 +5,12 @@ use super::{Within, prelude::*};
 pub(super) static CHANGE_STREAM_SPLIT_LARGE_EVENT: StageSpec = StageSpec {
     name: "$changeStreamSplitLargeEvent",
     parse,
-    facts: StageFacts { in_transaction: false, in_view: false, ..StageFacts::OF_CHANGE_STREAM },
+    facts: StageFacts {
+        in_transaction: false,
+        in_view: false,
+        in_change_stream: super::InChangeStream::Ends,
+        ..StageFacts::ORDINARY
+    },
     ..StageSpec::ROW
 };
 

@@ -35,6 +35,27 @@ pub enum RunsOn {
     Either,
 }
 
+/// The place of a stage in the pipeline of a change stream.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum InChangeStream {
+    Refused,
+    /// It begins the pipeline.
+    Begins,
+    Allowed,
+    /// It ends the pipeline, and is in no other.
+    Ends,
+}
+
+/// The name of the collection of `aggregate: 1`, which no collection has.
+pub const COLLECTIONLESS: &str = "aggregate.collectionless";
+
+/// True if a pipeline opens a change stream.
+pub fn opens_change_stream(pipeline: Array<'_>) -> bool {
+    let first = pipeline.iter().next().and_then(|stage| stage.as_doc()?.first());
+    let facts = first.map(|stage| stage_facts(stage.name()));
+    facts.is_some_and(|facts| facts.in_change_stream == InChangeStream::Begins)
+}
+
 /// The places in which a stage is allowed, in addition to its position in a pipeline.
 #[derive(Debug, Clone, Copy)]
 pub struct StageFacts {
@@ -46,8 +67,7 @@ pub struct StageFacts {
     pub in_view: bool,
     /// Query settings may reject pipelines that begin with it, because it does not show the server itself.
     pub rejectable: bool,
-    /// Allowed behind `$changeStream`.
-    pub in_change_stream: bool,
+    pub in_change_stream: InChangeStream,
     /// It writes its input.
     pub writes: bool,
     pub runs_on: RunsOn,
@@ -60,14 +80,14 @@ impl StageFacts {
         in_api: true,
         in_view: true,
         rejectable: true,
-        in_change_stream: false,
+        in_change_stream: InChangeStream::Refused,
         writes: false,
         runs_on: RunsOn::Collection,
     };
 
     /// The properties of stages that may follow `$changeStream`.
     pub const OF_CHANGE_STREAM: StageFacts =
-        StageFacts { in_change_stream: true, ..StageFacts::ORDINARY };
+        StageFacts { in_change_stream: InChangeStream::Allowed, ..StageFacts::ORDINARY };
 
     /// What most stages that show the server itself have in common.
     pub const OF_SERVER: StageFacts = StageFacts {

@@ -83,8 +83,11 @@ pub(crate) use count::Counter;
 use crate::{change_stream::StreamOptions, limits::QueryOptions, source::Source};
 
 pub use coll_stats::write_coll_stats;
+pub use facts::{
+    COLLECTIONLESS, InChangeStream, RunsOn, StageFacts, inner_pipelines, opens_change_stream,
+    stage_facts,
+};
 pub(crate) use facts::{How, Part};
-pub use facts::{RunsOn, StageFacts, inner_pipelines, stage_facts};
 pub(crate) use geo_near::GeoNear;
 pub use list_search_indexes::SEARCH_INDEXES_NOT_ENABLED;
 pub(crate) use match_::Match;

@@ -8,7 +8,7 @@ use nagi_lang::{expr::MetaSet, filter::Filter, sort::SortSpec};
 use nagi_store::{Namespace, Store};
 
 use super::{
-    GeoNear, Match, PipelineCx, Place, Stage, StageSpec, Step, Touch, Use, Within,
+    GeoNear, InChangeStream, Match, PipelineCx, Place, Stage, StageSpec, Step, Touch, Use, Within,
     rewrite::rewrite, stage_spec,
 };
 use crate::{
@@ -325,18 +325,18 @@ fn check_length(stages: usize) -> Result<()> {
 
 /// Checks the stages of a change stream's pipeline, and that its own stages are in no other.
 fn check_change_stream(rows: &[&StageSpec], within: Within) -> Result<()> {
-    const SPLIT: &str = "$changeStreamSplitLargeEvent";
-    let is_stream = rows.first().is_some_and(|row| row.name == "$changeStream");
+    let place = |row: &StageSpec| row.facts.in_change_stream;
+    let is_stream = rows.first().is_some_and(|row| place(row) == InChangeStream::Begins);
     for (at, row) in rows.iter().enumerate().skip(usize::from(is_stream)) {
-        let name = row.name;
-        if is_stream && !row.facts.in_change_stream {
+        let (name, ends) = (row.name, place(row) == InChangeStream::Ends);
+        if is_stream && place(row) == InChangeStream::Refused {
             bail!(Code::ILLEGAL_OPERATION, "{name} is not permitted in a $changeStream pipeline");
         }
-        if name == SPLIT && !is_stream && within == Within::Top {
-            bail!(Code::ILLEGAL_OPERATION, "{SPLIT} can only be used in a $changeStream pipeline");
+        if ends && !is_stream && within == Within::Top {
+            bail!(Code::ILLEGAL_OPERATION, "{name} can only be used in a $changeStream pipeline");
         }
-        if name == SPLIT && at + 1 < rows.len() {
-            bail!(Code::Location(7_182_802), "{SPLIT} must be the last stage in the pipeline");
+        if ends && at + 1 < rows.len() {
+            bail!(Code::Location(7_182_802), "{name} must be the last stage in the pipeline");
         }
     }
     Ok(())

@@ -394,19 +394,23 @@ fn documents_before_and_after_a_change() {
         }
     };
     assert_eq!(refused.get("code"), Value::Int32(47));
-    // They expire, although the log has them still.
-    let expire = "{setClusterParameter: {changeStreamOptions: {preAndPostImages: {expireAfterSeconds: NumberLong(1)}}}}";
+    expire(&server, &token_of(&events[0]));
+}
+
+/// Pre-images expire, although the log has them still. Behind `token` there are four changes.
+fn expire(server: &Arc<Server>, token: &DocBuf) {
+    let mut client = Client::new(server);
+    let expire =
+        "{setClusterParameter: {changeStreamOptions: {preAndPostImages: {expireAfterSeconds: 1}}}}";
     done(&mut client, "admin", expire);
-    let from = format!(
-        "{{fullDocumentBeforeChange: 'whenAvailable', startAfter: {}}}",
-        token_of(&events[0]).as_doc()
-    );
+    let from =
+        format!("{{fullDocumentBeforeChange: 'whenAvailable', startAfter: {}}}", token.as_doc());
     let expired = || {
-        let later = Stream::open(&server, ("test", "p"), &from, "").unwrap().all();
+        let later = Stream::open(server, ("test", "p"), &from, "").unwrap().all();
         assert_eq!(later.len(), 4);
         later.iter().all(|event| event.get("fullDocumentBeforeChange") == Value::Null)
     };
-    let mut idle = Stream::open(&server, ("test", "idle"), "{}", "").unwrap();
+    let mut idle = Stream::open(server, ("test", "idle"), "{}", "").unwrap();
     // Each round waits for 100 ms.
     assert!((0..100).any(|_| expired() || !idle.wait(100).is_empty()));
 }
@@ -559,7 +563,8 @@ fn transactions_larger_than_a_document_have_one_time() {
     let mut client = Client::new(&server);
     done(&mut client, "test", "{create: 'c'}");
     let mut stream = Stream::open(&server, ("test", "c"), "{}", "").unwrap();
-    let session = "lsid: {id: UUID('00112233-4455-6677-8899-aabbccddeeff')}, txnNumber: NumberLong(1), autocommit: false";
+    let session = "lsid: {id: UUID('00112233-4455-6677-8899-aabbccddeeff')}, \
+                   txnNumber: NumberLong(1), autocommit: false";
     let filler = "x".repeat(1 << 20);
     for n in 0..40 {
         let start = if n == 0 { ", startTransaction: true" } else { "" };

@@ -28,7 +28,7 @@ pub(in crate::commands) static AGGREGATE: Command = Command {
         without_ticket: |body| {
             let pipeline = body.get("pipeline").as_array().unwrap_or(Array::EMPTY);
             body.first().is_some_and(|first| first.value().is_number())
-                && first_stage(pipeline) != CHANGE_STREAM
+                && !nagi_query::opens_change_stream(pipeline)
         },
         ..Facts::ROW
     },
@@ -115,8 +115,6 @@ impl<'a> Args<'a> {
     }
 }
 
-const CHANGE_STREAM: &str = "$changeStream";
-
 /// The name of the first stage; empty if the pipeline is empty.
 fn first_stage(pipeline: Array<'_>) -> &str {
     let first = pipeline.iter().next().and_then(|stage| stage.as_doc()?.first());
@@ -126,7 +124,7 @@ fn first_stage(pipeline: Array<'_>) -> &str {
 /// True for an `aggregate` that opens a change stream.
 pub(crate) fn opens_change_stream(req: &Request<'_>) -> bool {
     let pipeline = req.body.get("pipeline").as_array().unwrap_or(Array::EMPTY);
-    req.command.name == AGGREGATE.facts.name && first_stage(pipeline) == CHANGE_STREAM
+    req.command.name == AGGREGATE.facts.name && nagi_query::opens_change_stream(pipeline)
 }
 
 fn runs_on(pipeline: Array<'_>) -> RunsOn {
@@ -180,7 +178,7 @@ fn check_internal(args: &Args<'_>) -> Result<()> {
 
 fn run(cx: &mut Context<'_>, req: &Request<'_>, out: &mut DocWriter<'_>) -> Result<()> {
     let args = Args::parse(req)?;
-    cx.done.change_stream = first_stage(args.pipeline) == CHANGE_STREAM;
+    cx.done.change_stream = nagi_query::opens_change_stream(args.pipeline);
     own_stages::check(cx, req, &args)?;
     if args.explain == Some(Explain(true)) {
         return super::explain::explain_aggregate(cx, req, &args, out);

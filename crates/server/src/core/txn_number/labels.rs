@@ -48,7 +48,8 @@ pub(crate) fn add_labels(request: &Request<'_>, error: Error) -> Error {
     }
 }
 
-/// Adds the label that tells if a change stream may be resumed after an error. `streams`: the request opens or reads one.
+/// Adds the label that tells if a change stream may be resumed after an error. `streams`: the request opens or reads
+/// one.
 pub(crate) fn add_stream_labels(streams: bool, error: Error) -> Error {
     let code = error.code();
     let label = if is_in(NOT_RESUMABLE, code) {

@@ -92,7 +92,8 @@ impl<'d> DocDelta<'d> {
 
     /// True if fields went and others came: the document was probably set as a whole.
     fn exchanges_fields(&self) -> bool {
-        !self.gone.is_empty() && !(self.changed.is_empty() && self.new.is_empty())
+        let came = !self.changed.is_empty() || !self.new.is_empty();
+        came && !self.gone.is_empty()
     }
 
     fn write(&self, out: &mut DocWriter<'_>) {

@@ -76,7 +76,7 @@ impl LogDocument {
         };
         let all: Vec<Range<usize>> = match parts {
             Some(parts) => parts.iter().filter_map(|part| part.as_doc()).map(within).collect(),
-            None => vec![0..bytes.len()],
+            None => vec![within(doc)],
         };
         let in_transaction = parts.is_some();
         let ops = all.into_iter().enumerate().map(|(number, at)| {

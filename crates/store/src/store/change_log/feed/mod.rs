@@ -6,8 +6,8 @@
 //!   streams       A: after 90     B: after 94            A reads 91 itself, B reads 95 and 96 through the feed
 //! ```
 //!
-//! Documents that enter the feed also mark the scopes that they touch. So a stream whose scope was not touched since its
-//! position continues at the feed's end without looking at the documents between.
+//! Documents that enter the feed also mark the scopes that they touch. So a stream whose scope was not touched since
+//! its position continues at the feed's end without looking at the documents between.
 
 mod document;
 mod watch;
@@ -245,8 +245,8 @@ impl Store {
         Ok(LogPosition { after, begun: None })
     }
 
-    /// The next documents after a position, which it moves. `tick` is called for each document that is read, and `check`
-    /// while the feed is locked: it must not wait.
+    /// The next documents after a position, which it moves. `tick` is called for each document that is read, and
+    /// `check` while the feed is locked: it must not wait.
     ///
     /// # Errors
     /// 136 if documents after the position were removed from the log.
@@ -299,8 +299,8 @@ impl Store {
         Ok(Portion { documents, drained })
     }
 
-    /// Reads what was logged since the last call into the feed, so that the scopes of streams that wait are marked; empties
-    /// it if there are no streams.
+    /// Reads what was logged since the last call into the feed, so that the scopes of streams that wait are marked;
+    /// empties it if there are no streams.
     pub fn refresh_feed(&self, check: &mut dyn FnMut() -> Result<()>) -> Result<()> {
         let Some(shown) = self.shown_change_log() else { return Ok(()) };
         if self.feed.watches.is_empty() {
