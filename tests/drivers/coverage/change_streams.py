@@ -4,8 +4,10 @@ import threading
 import time
 
 from bson import Timestamp
+from pymongo import MongoClient
 from pymongo.errors import OperationFailure
 
+from access import login
 from probes import code_of, equal, fields, need, probe
 
 
@@ -205,3 +207,21 @@ def images(client):
     expire("off")
     equal(left, False)
     client.drop_database("streams")
+
+
+@probe("auth", "cs.open", "rbac.read", "rbac.readany")
+def who_may_watch(root):
+    root.shop.command("createUser", "reader", pwd="p", roles=["read"])
+    root.shop.command("createRole", "finder", privileges=[{"resource": {"db": "shop", "collection": "orders"}, "actions": ["find"]}], roles=[])
+    root.shop.command("createRole", "watcher", privileges=[{"resource": {"db": "shop", "collection": "orders"}, "actions": ["find", "changeStream"]}], roles=[])
+    root.shop.command("createUser", "finder", pwd="p", roles=["finder"])
+    root.shop.command("createUser", "watcher", pwd="p", roles=["watcher"])
+    root.admin.command("createUser", "any", pwd="p", roles=["readAnyDatabase"])
+    # Behind the check of privileges, this server is no member of a replica set.
+    allowed = 40573
+    for user, source, collection, database, cluster in (("reader", "shop", allowed, allowed, 13), ("finder", "shop", 13, 13, 13), ("watcher", "shop", allowed, 13, 13),
+                                                        ("any", "admin", allowed, allowed, allowed), (None, None, 13, 13, 13)):
+        one = login(root, user, "p", source) if user else MongoClient(*root.address, directConnection=True)
+        seen = code_of(lambda: one.shop.orders.watch()), code_of(lambda: one.shop.watch()), code_of(lambda: one.watch())
+        equal((user, seen), (user, (collection, database, cluster)))
+        equal(code_of(lambda: one.other.c.watch()), cluster)
