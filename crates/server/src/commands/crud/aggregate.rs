@@ -200,18 +200,20 @@ fn run(cx: &mut Context<'_>, req: &Request<'_>, out: &mut DocWriter<'_>) -> Resu
     pipeline_rules::check_concern(req, args.pipeline)?;
     pipeline_rules::check_api(req, args.pipeline)?;
     check_uuid_arg(cx, &ns, "aggregate", args.collection_uuid)?;
+    let own = own_stages::replace(cx, req, &args)?;
     let mut _writing = None;
     if nagi_query::writes(args.pipeline) {
         cx.op.watch_peer(false, cx.started);
         _writing = Some(cx.begin_write("admin")?);
-        for touch in nagi_query::touches(&args.request(&ns)?)? {
+        let pipeline = own.as_ref().map_or(args.pipeline, |own| own.as_array());
+        let request = AggregateRequest { pipeline, ..args.request(&ns)? };
+        for touch in nagi_query::touches(&request)? {
             if matches!(touch.usage, Use::Insert | Use::Update | Use::Remove) {
                 cx.check_write_block(touch.namespace.database())?;
             }
         }
     }
     let settings = cx.server.settings.query_settings.of_running(req)?;
-    let own = own_stages::replace(cx, req, &args)?;
     let execution = {
         // The server produces these documents itself, so the request reads no collection. `ns` could be a view,
         // whose pipeline would run first.
