@@ -172,6 +172,7 @@ codes! {
     AUTHENTICATION_RESTRICTION_UNMET = 214, "AuthenticationRestrictionUnmet";
     DATABASE_DROP_PENDING = 215, "DatabaseDropPending";
     INCOMPLETE_TRANSACTION_HISTORY = 217, "IncompleteTransactionHistory";
+    UPDATE_OPERATION_FAILED = 218, "UpdateOperationFailed";
     CLOSE_CHANGE_STREAM = 222, "CloseChangeStream";
     ILLEGAL_OP_MSG_FLAG = 223, "IllegalOpMsgFlag";
     QUERY_FEATURE_NOT_ALLOWED = 224, "QueryFeatureNotAllowed";

@@ -187,6 +187,8 @@ def limits_of_transactions(client):
 @probe("replica", "cmd.applyops", "cmd.setdefaultrwconcern", "cmd.getdefaultrwconcern")
 def defaults(client):
     fresh(client)
+    equal(code_of(lambda: client.admin.command("applyOps", [{"op": "i", "ns": "test.probe", "o": {"_id": 7}}])), 26)
+    client.test.create_collection("probe")
     client.admin.command("applyOps", [{"op": "i", "ns": "test.probe", "o": {"_id": 7}}])
     equal(client.test.probe.find_one(), {"_id": 7})
     client.admin.command("setDefaultRWConcern", 1, defaultReadConcern={"level": "local"}, defaultWriteConcern={"w": 1})

@@ -79,8 +79,6 @@ pub(crate) struct Facts {
     pub(crate) keeps_last_write: bool,
     /// Appended to the error when it is refused in a transaction.
     pub(crate) transaction_advice: &'static str,
-    /// May occur in an oplog: `applyOps` runs it.
-    pub(crate) in_oplog: bool,
 }
 
 impl Facts {
@@ -108,7 +106,6 @@ impl Facts {
         exempt_from_fail_points: false,
         keeps_last_write: false,
         transaction_advice: "",
-        in_oplog: false,
     };
 }
 

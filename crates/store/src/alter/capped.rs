@@ -21,6 +21,17 @@ impl Store {
         options: Doc<'_>,
         interrupt: &dyn Fn() -> Result<()>,
     ) -> Result<()> {
+        self.convert_to_capped_of(namespace, options, Uuid::random(), interrupt)
+    }
+
+    /// The same with the new UUID, as an entry of an oplog has it.
+    pub fn convert_to_capped_of(
+        &self,
+        namespace: &Namespace,
+        options: Doc<'_>,
+        uuid: Uuid,
+        interrupt: &dyn Fn() -> Result<()>,
+    ) -> Result<()> {
         let capped = CollectionOptions::parse(options, namespace)?;
         // The UUID changes, so for clients it becomes another collection.
         let (mut ddl, frozen) = Ddl::alone(self, &|catalog| {
@@ -38,7 +49,7 @@ impl Store {
         let kept = collection.indexes.iter().filter(|index| is_id(index)).cloned().collect();
         let mut next = collection.with_indexes(kept);
         next.options = merged(&collection.options, &capped, namespace)?;
-        next.uuid = Uuid::random();
+        next.uuid = uuid;
         let next = ddl.put(next)?;
         ddl.finish()?;
         drop(frozen);

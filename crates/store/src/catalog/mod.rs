@@ -315,7 +315,7 @@ impl fmt::Debug for Uuid {
 
 impl Uuid {
     /// A new random one (version 4).
-    pub(crate) fn random() -> Uuid {
+    pub fn random() -> Uuid {
         let mut bytes = [0; 16];
         bytes[..8].copy_from_slice(&crate::clock::random().to_be_bytes());
         bytes[8..].copy_from_slice(&crate::clock::random().to_be_bytes());

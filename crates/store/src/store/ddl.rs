@@ -255,6 +255,26 @@ impl Store {
         Ok(collection)
     }
 
+    /// `create` with a given UUID, as an entry of an oplog has it. The name and the UUID must be free (48).
+    pub fn create_collection_of(
+        &self,
+        namespace: &Namespace,
+        options: Doc<'_>,
+        uuid: Uuid,
+    ) -> Result<Arc<Collection>> {
+        let options = CollectionOptions::parse(options, namespace)?;
+        let mut ddl = Ddl::begin(self)?;
+        if ddl.collection(namespace).is_some() || ddl.catalog.by_uuid(uuid).is_some() {
+            bail!(Code::NAMESPACE_EXISTS, "Collection {namespace} already exists.");
+        }
+        let version = made(&mut ddl, namespace, options, None)?;
+        let collection = ddl.put(CollectionVersion { uuid, ..version })?;
+        ddl.finish()?;
+        log::info!(target: "STORAGE", id = 20320, namespace = namespace.as_str(), uuid:% = uuid;
+            "createCollection");
+        Ok(collection)
+    }
+
     /// Returns the collection, created if necessary, as the first insert does. It is as durable as that insert: the
     /// log contains the collection before its documents, so no sync is needed here.
     pub fn collection_or_create(&self, namespace: &Namespace) -> Result<Arc<Collection>> {

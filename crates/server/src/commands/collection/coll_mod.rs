@@ -13,7 +13,6 @@ pub(in crate::commands) static COLL_MOD: Command = Command {
         write: true,
         api_v1: true,
         on_collection: true,
-        in_oplog: true,
         ..Facts::ROW
     },
     access: Access::By(access),

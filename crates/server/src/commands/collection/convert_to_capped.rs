@@ -9,7 +9,6 @@ pub(in crate::commands) static CONVERT_TO_CAPPED: Command = Command {
         help: "Makes a collection capped; drops its indexes other than _id.",
         write: true,
         on_collection: true,
-        in_oplog: true,
         ..Facts::ROW
     },
     access: Access::Collection(&[Action::ConvertToCapped]),
@@ -32,7 +31,7 @@ fn run(cx: &mut Context<'_>, req: &Request<'_>, _: &mut DocWriter<'_>) -> Result
 }
 
 /// The options of a capped collection of `size` bytes (72 if the size is not positive).
-pub(super) fn capped_options(size: i64, temp: Option<bool>) -> Result<DocBuf> {
+pub(in crate::commands) fn capped_options(size: i64, temp: Option<bool>) -> Result<DocBuf> {
     if size <= 0 {
         bail!(Code::INVALID_OPTIONS, "Capped collection size must be greater than zero");
     }

@@ -15,7 +15,6 @@ pub(in crate::commands) static CREATE: Command = Command {
         api_v1: true,
         on_collection: true,
         in_transaction: true,
-        in_oplog: true,
         ..Facts::ROW
     },
     access: Access::By(access),
@@ -127,6 +126,12 @@ fn run(cx: &mut Context<'_>, req: &Request<'_>, out: &mut DocWriter<'_>) -> Resu
     Ok(())
 }
 
+/// The options in their stored form, of a request that an oplog contains: it may have `temp`.
+pub(in crate::commands) fn stored_options(request: Doc<'_>) -> Result<DocBuf> {
+    let args = Args::parse_doc(request)?;
+    Ok(DocBuf::build(|w| options(request, &args, w)))
+}
+
 /// The valid values of `validationLevel`.
 pub(super) const LEVELS: &[&str] = &["off", "strict", "moderate"];
 
@@ -194,7 +199,7 @@ fn check_replicated(cx: &Context<'_>, db: &str, args: &Args<'_>) -> Result<()> {
 
 /// Checks the option `changeStreamPreAndPostImages`.
 pub(super) fn check_images(cx: &Context<'_>, db: &str, images: Doc<'_>) -> Result<()> {
-    if cx.server.replica.is_none() {
+    if cx.server.replica.is_none() && !cx.applies_log() {
         bail!(
             Code::INVALID_OPTIONS,
             "BSON field changeStreamPreAndPostImages is only supported on replica sets"

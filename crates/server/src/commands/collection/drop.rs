@@ -12,7 +12,6 @@ pub(in crate::commands) static DROP: Command = Command {
         api_v1: true,
         on_collection: true,
         drops: true,
-        in_oplog: true,
         ..Facts::ROW
     },
     access: Access::Collection(&[Action::DropCollection]),

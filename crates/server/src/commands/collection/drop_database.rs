@@ -8,7 +8,6 @@ pub(in crate::commands) static DROP_DATABASE: Command = Command {
         help: "Drops a database with all its collections.",
         write: true,
         api_v1: true,
-        in_oplog: true,
         ..Facts::ROW
     },
     access: Access::Database(&[Action::DropDatabase]),

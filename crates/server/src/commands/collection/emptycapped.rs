@@ -10,7 +10,6 @@ pub(in crate::commands) static EMPTYCAPPED: Command = Command {
         write: true,
         test_only: true,
         on_collection: true,
-        in_oplog: true,
         ..Facts::ROW
     },
     access: Access::Collection(&[Action::Emptycapped]),

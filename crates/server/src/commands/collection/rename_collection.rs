@@ -10,7 +10,6 @@ pub(in crate::commands) static RENAME_COLLECTION: Command = Command {
         help: "Renames a collection.",
         admin_only: true,
         write: true,
-        in_oplog: true,
         ..Facts::ROW
     },
     access: Access::By(access),

@@ -16,7 +16,6 @@ pub(in crate::commands) static CREATE_INDEXES: Command = Command {
         api_v1: true,
         on_collection: true,
         in_transaction: true,
-        in_oplog: true,
         ..Facts::ROW
     },
     access: Access::Collection(&[Action::CreateIndex]),

@@ -1,0 +1,193 @@
+//! `applyOps`: applies oplog entries, as `mongorestore --oplogReplay` and `nagi restore --to` send them.
+//!
+//! | module         | purpose                                                       |
+//! |----------------|---------------------------------------------------------------|
+//! | `entry.rs`     | an entry, and the checks before the first one is applied      |
+//! | `documents.rs` | `i`, `u`, `d`: changes of a document                          |
+//! | `views.rs`     | the same of `system.views`, whose documents describe views    |
+//! | `catalog.rs`   | `c`: commands                                                 |
+//!
+//! An entry may fail in two ways, as in MongoDB: alone, which is a `false` in the reply, or so that the ones behind it
+//! are not applied, which is the error of the request.
+
+mod catalog;
+mod documents;
+mod entry;
+mod views;
+
+use nagi_error::Error;
+
+use crate::commands::crud::check_batch;
+use crate::core::access;
+use crate::core::command::prelude::*;
+use entry::{Demands, Entry, Kind};
+
+pub(in crate::commands) static APPLY_OPS: Command = Command {
+    facts: Facts {
+        name: "applyOps",
+        help: "Applies entries of an oplog.",
+        write: true,
+        ..Facts::ROW
+    },
+    access: Access::By(access),
+    run,
+    ..Command::ROW
+};
+
+/// The entries that were applied, and the error that stopped the rest.
+#[derive(Default)]
+struct Results {
+    applied: Vec<bool>,
+    stopped_by: Option<Error>,
+}
+
+impl Results {
+    fn write(&self, out: &mut DocWriter<'_>) {
+        out.put("applied", self.applied.len() as i32);
+        out.array("results", |list| self.applied.iter().for_each(|done| list.push(*done)));
+    }
+
+    fn error(&self) -> Option<Error> {
+        let error = match &self.stopped_by {
+            Some(error) => err!(error.code(), "{}", error.message()),
+            None if self.applied.contains(&false) => {
+                err!(Code::UNKNOWN_ERROR, "applyOps had one or more errors applying ops")
+            }
+            None => return None,
+        };
+        Some(error.with_info(DocBuf::build(|out| self.write(out))))
+    }
+}
+
+/// Requires the privilege for `applyOps` and those of each entry's operation.
+fn access(asking: &Asking<'_>, req: &Request<'_>) -> Result<bool> {
+    let entries = entry::operations(req.body)?;
+    let mut demands = Demands::default();
+    entry::check_nesting(&entries, 0, &mut demands)?;
+    // Only a user with every action on every resource has this one.
+    let is_superuser = asking.on_cluster(Action::Internal);
+    if !asking.on_cluster(Action::ApplyOps)
+        || demands.superuser && !is_superuser
+        || demands.use_uuid && !asking.on_cluster(Action::UseUUID)
+        || demands.force_uuid && !asking.on_cluster(Action::ForceUUID)
+    {
+        return Ok(false);
+    }
+    for doc in entries {
+        if doc.get("op").as_str() == Some("n") {
+            if !asking.on_cluster(Action::AppendOplogNote) {
+                return Ok(false);
+            }
+            continue;
+        }
+        if !access_of(asking, req, &Entry::parse(doc)?)? {
+            return Ok(false);
+        }
+    }
+    Ok(true)
+}
+
+fn access_of(asking: &Asking<'_>, req: &Request<'_>, entry: &Entry<'_>) -> Result<bool> {
+    // A UUID prevails over a name.
+    let catalog = asking.server.store.catalog();
+    let found = entry.uuid.and_then(|uuid| catalog.by_uuid(uuid));
+    let (db, collection) = match found.filter(|_| entry.kind != Kind::Command) {
+        Some(found) => (found.namespace.database(), found.namespace.collection()),
+        None => entry.ns.split_once('.').unwrap_or((entry.ns, "")),
+    };
+    let may = |action| asking.on_collection(db, collection, action);
+    match entry.kind {
+        Kind::Insert | Kind::Update => Ok(may(Action::Insert) && may(Action::Update)),
+        Kind::Delete => Ok(may(Action::Remove)),
+        Kind::Command => {
+            let first = entry.object.first().and_then(|first| first.value().as_str());
+            let name = found.map(|found| found.namespace.collection()).or(first).unwrap_or("");
+            match catalog::as_request(entry, name) {
+                Some((command, body)) => access::permits(
+                    asking,
+                    &command.access,
+                    &catalog::nested(req, command, db, body.as_doc()),
+                ),
+                // An entry without an effect.
+                None => Ok(true),
+            }
+        }
+    }
+}
+
+fn run(cx: &mut Context<'_>, req: &Request<'_>, out: &mut DocWriter<'_>) -> Result<()> {
+    let entries = entry::operations(req.body)?;
+    entry::check_nesting(&entries, 0, &mut Demands::default())?;
+    if !entries.is_empty() {
+        check_batch(entries.len())?;
+    }
+    for (at, doc) in entries.iter().enumerate() {
+        entry::check_head(at, *doc)?;
+    }
+    entry::check_mode(req.body)?;
+    let results = apply_all(cx, req, req.body, &entries)?;
+    if cx.write_concern(req).is_synced() {
+        cx.store().flush()?;
+    }
+    match results.error() {
+        Some(error) => Err(error),
+        None => {
+            results.write(out);
+            Ok(())
+        }
+    }
+}
+
+/// Applies the entries of `command`, which is the request or an entry within it.
+fn apply_all(
+    cx: &mut Context<'_>,
+    req: &Request<'_>,
+    command: Doc<'_>,
+    entries: &[Doc<'_>],
+) -> Result<Results> {
+    entry::check_options(command)?;
+    entry::check_commands(entries)?;
+    let mut results = Results::default();
+    for doc in entries.iter().filter(|doc| doc.get("op").as_str() != Some("n")) {
+        cx.check()?;
+        let ns = doc.get("ns").as_str().unwrap_or("");
+        let done = cx
+            .check_write_block(entry::database_of(ns))
+            .and_then(|()| apply(cx, req, &Entry::parse(*doc)?));
+        if ns.starts_with("admin.") {
+            // The entry may have changed a user or role.
+            cx.server.auth.changed();
+        }
+        let failed = match done {
+            Ok(None) => {
+                results.applied.push(true);
+                continue;
+            }
+            Ok(Some(error)) => error,
+            Err(error) => {
+                results.applied.push(false);
+                results.stopped_by = Some(error);
+                break;
+            }
+        };
+        log::warn!(target: "REPL", id = 21064, ns = ns, error = failed.message();
+            "applyOps error applying");
+        results.applied.push(false);
+    }
+    Ok(results)
+}
+
+fn apply(cx: &mut Context<'_>, req: &Request<'_>, entry: &Entry<'_>) -> Result<Option<Error>> {
+    if entry.kind != Kind::Command {
+        let bypass = req.body.get("bypassDocumentValidation").is_truthy();
+        return documents::apply(cx, entry, bypass);
+    }
+    if entry.command() != "applyOps" {
+        return catalog::apply(cx, req, entry).map(|()| None);
+    }
+    let entries = entry::operations(entry.object)?;
+    match apply_all(cx, req, entry.object, &entries)?.error() {
+        Some(error) => Err(error),
+        None => Ok(None),
+    }
+}
