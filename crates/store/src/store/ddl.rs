@@ -344,12 +344,12 @@ impl Store {
         if dropped.is_empty() {
             return Ok(before);
         }
-        let mut left = collection.indexes.to_vec();
-        // One version for each, because the log has an entry for each.
+        // One version for each, so that the log has an entry for each: the tools that read logs know no other form.
+        let mut latest = collection;
         for index in &dropped {
             ddl.remove_index(index)?;
-            left.retain(|other| other.ident != index.ident);
-            ddl.put(collection.with_indexes(left.clone()))?;
+            let kept = latest.indexes.iter().filter(|kept| kept.ident != index.ident).cloned();
+            latest = ddl.put(latest.with_indexes(kept.collect()))?;
         }
         ddl.finish()?;
         for index in &dropped {

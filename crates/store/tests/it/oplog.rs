@@ -127,6 +127,12 @@ fn changes_of_the_catalog_are_logged_as_commands() {
     let one = spec("{key: {x: 1}, name: 'x'}");
     store.create_indexes(&names[1], &[one.as_doc()], BuildOptions::default()).unwrap();
     store.drop_indexes(&names[1], IndexSelector::Name("x")).unwrap();
+    for (key, name) in [("y", "y1"), ("z", "z1")] {
+        let one = spec(&format!("{{key: {{{key}: 1}}, name: '{name}'}}"));
+        store.create_indexes(&names[1], &[one.as_doc()], BuildOptions::default()).unwrap();
+    }
+    // An entry for each: mongorestore reads no list of names.
+    store.drop_indexes(&names[1], IndexSelector::All).unwrap();
     let how = Rename { drop_target: true, ..Rename::default() };
     store.rename_collection(&names[1], &names[0], how, &|| Ok(())).unwrap();
     store.create_collection(&names[2], Doc::EMPTY).unwrap();
@@ -137,6 +143,10 @@ fn changes_of_the_catalog_are_logged_as_commands() {
         r#"c "d.$cmd" { create: "b", idIndex"#,
         r#"c "d.$cmd" { createIndexes: "b", v: 2, key: { x: 1 }, name: "x" }"#,
         r#"c "d.$cmd" { dropIndexes: "b", index: "x" } { v: 2, key: { x: 1 }, name: "x" }"#,
+        r#"c "d.$cmd" { createIndexes: "b", v: 2, key: { y: 1 }, name: "y1" }"#,
+        r#"c "d.$cmd" { createIndexes: "b", v: 2, key: { z: 1 }, name: "z1" }"#,
+        r#"c "d.$cmd" { dropIndexes: "b", index: "y1" } { v: 2, key: { y: 1 }, name: "y1" }"#,
+        r#"c "d.$cmd" { dropIndexes: "b", index: "z1" } { v: 2, key: { z: 1 }, name: "z1" }"#,
         r#"c "d.$cmd" { renameCollection: "d.b", to: "d.a", stayTemp: false, dropTarget: "#,
         r#"c "e.$cmd" { create: "c", idIndex"#,
         r#"c "e.$cmd" { drop: "c" } { numRecords: 0 }"#,

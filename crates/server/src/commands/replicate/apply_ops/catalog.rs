@@ -239,7 +239,10 @@ fn rename(cx: &Context<'_>, entry: &Entry<'_>) -> Result<()> {
     let (drops, doomed) = match entry.object.get("dropTarget") {
         Value::Binary(uuid) => {
             let uuid = uuid.bytes.try_into().map(Uuid).ok();
-            (true, uuid.and_then(|uuid| catalog.by_uuid(uuid)))
+            let known = uuid.and_then(|uuid| catalog.by_uuid(uuid));
+            // mongorestore removes the UUIDs of entries, but not this one, which then says nothing here.
+            let by_name = || catalog.collection(&to).filter(|_| entry.uuid.is_none());
+            (true, known.or_else(by_name))
         }
         given => (given.is_truthy(), catalog.collection(&to)),
     };

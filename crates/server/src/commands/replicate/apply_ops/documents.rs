@@ -68,6 +68,10 @@ pub(super) fn apply(cx: &Context<'_>, entry: &Entry<'_>, bypass: bool) -> Result
             )));
         }
     }
+    if ns.collection() == views_collection::NAME && entry.kind == Kind::Insert {
+        // A dump has the views of a database, and not this collection.
+        cx.store().collection_or_create(&ns)?;
+    }
     let Some(collection) = cx.store().collection(&ns) else {
         match entry.kind {
             Kind::Delete => return Ok(None),
