@@ -25,6 +25,7 @@ mod pid_file;
 mod record;
 mod repair;
 mod serve;
+mod server_config;
 mod signals;
 mod umask;
 mod warnings;

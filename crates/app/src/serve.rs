@@ -14,11 +14,11 @@ use std::process::ExitCode;
 use std::sync::Arc;
 use std::time::Duration;
 
-use nagi_bson::{DocBuf, DocWriter, doc, json};
+use nagi_bson::{DocBuf, doc, json};
 use nagi_budget::Budget;
 use nagi_net::NetConfig;
 use nagi_proc::{Process, machine};
-use nagi_server::{Log, LogDestination, Server, ServerBuilder, ServerConfig, Stamp};
+use nagi_server::{Log, LogDestination, Server, ServerBuilder, Stamp};
 use nagi_store::{Oplog, Store, StoreOptions};
 
 use crate::failure::{Failure, TERMINATING, exit, not_opened};
@@ -26,7 +26,7 @@ use crate::options::{self, EngineKind, Options, Request};
 use crate::pid_file::PidFile;
 use crate::{
     build, connections, engine, folder, fork, key_file, local_zone, lock, memory, paths, print,
-    record, repair, say, signals, umask, warnings,
+    record, repair, say, server_config, signals, umask, warnings,
 };
 
 /// The time that replies in progress have once the server stops.
@@ -195,7 +195,7 @@ fn serve_store(
     let watcher = memory::Watcher::start(store, options.engine);
     let limits = connections::Limits::of_process(options);
     limits.log(options);
-    let config = server_config(options, args, store.clone(), limits.connections, log);
+    let config = server_config::of_options(options, args, store.clone(), limits.connections, log);
     let bad_options = |error: &dyn std::fmt::Display| Failure {
         code: exit::BAD_OPTIONS,
         id: 20574,
@@ -294,82 +294,6 @@ fn raise_descriptor_limit() {
     }
 }
 
-fn server_config(
-    options: &Options,
-    args: &[String],
-    store: Arc<Store>,
-    connection_count_max: i64,
-    log: &Arc<Log>,
-) -> ServerConfig {
-    let mut argv = vec!["nagi".to_owned()];
-    argv.extend_from_slice(args);
-    ServerConfig {
-        store,
-        log: log.clone(),
-        storage_engine: options.engine.name().to_owned(),
-        persistent: options.engine != EngineKind::Memory,
-        argv,
-        parsed_options: parsed_options(options),
-        port: options.net.port,
-        replica_set: options.replica_set.clone().map(|name| (name, own_host(options))),
-        oplog: options.oplog,
-        connection_count_max,
-        memory_limit_bytes: nagi_proc::memory_bytes(),
-        authorization: options.authorization,
-        javascript: options.javascript,
-        parameters: options.parameters.clone(),
-        nagi_version: build::VERSION,
-        git_version: build::GIT_VERSION,
-    }
-}
-
-/// The host under which a default configuration of a replica set names this server: the host's name, or the first
-/// address if no other machine can reach the server.
-fn own_host(options: &Options) -> String {
-    let bound = &options.net.bind_ip;
-    let local = |name: &String| name == "localhost" || name == "::1" || name.starts_with("127.");
-    let host = match bound.iter().find(|name| !name.starts_with('/')) {
-        Some(first) if bound.iter().all(|n| n.starts_with('/') || local(n)) => first.clone(),
-        _ => machine::host_name().unwrap_or_else(|| "localhost".to_owned()),
-    };
-    match host.contains(':') {
-        true => format!("[{host}]:{}", options.net.port),
-        false => format!("{host}:{}", options.net.port),
-    }
-}
-
-/// Converts dotted keys to nested documents: the `parsed` field of `getCmdLineOpts`.
-fn parsed_options(options: &Options) -> DocBuf {
-    fn level(out: &mut DocWriter<'_>, pairs: &[(&str, &str)]) {
-        let mut rest = pairs;
-        while let Some((key, value)) = rest.first() {
-            let Some((section, _)) = key.split_once('.') else {
-                put_typed(out, key, value);
-                rest = &rest[1..];
-                continue;
-            };
-            let inside = |key: &str| key.split_once('.').is_some_and(|(s, _)| s == section);
-            let len = rest.iter().take_while(|(key, _)| inside(key)).count();
-            let inner: Vec<_> =
-                rest[..len].iter().map(|(k, v)| (&k[section.len() + 1..], *v)).collect();
-            out.doc(section, |out| level(out, &inner));
-            rest = &rest[len..];
-        }
-    }
-    let mut pairs: Vec<_> = options.parsed.iter().map(|(k, v)| (k.as_str(), v.as_str())).collect();
-    pairs.sort_unstable();
-    DocBuf::build(|out| level(out, &pairs))
-}
-
-fn put_typed(out: &mut DocWriter<'_>, key: &str, value: &str) {
-    match (value, value.parse::<i32>(), value.parse::<f64>()) {
-        ("true" | "false", ..) => out.put(key, value == "true"),
-        (_, Ok(n), _) => out.put(key, n),
-        (_, _, Ok(n)) => out.put(key, n),
-        _ => out.put(key, value),
-    }
-}
-
 /// Logs version, host and options at the start.
 fn announce(options: &Options, log: &Log) {
     use nagi_server::Severity::Info;
@@ -391,7 +315,7 @@ fn announce(options: &Options, log: &Log) {
         }
     } };
     log.write(Info, "CONTROL", 23_403, "Build Info", info.as_doc());
-    let parsed = parsed_options(options);
+    let parsed = server_config::parsed_options(options);
     let set = DocBuf::build(|w| w.put("options", &parsed));
     log.write(Info, "CONTROL", 21_951, "Options set by command line", set.as_doc());
     debug_assert!(!json::to_relaxed(parsed.as_doc()).is_empty());

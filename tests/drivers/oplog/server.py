@@ -3,6 +3,7 @@ import atexit
 import os
 import shutil
 import signal
+import socket
 import subprocess
 import sys
 
@@ -10,6 +11,12 @@ import pymongo
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "common"))
 from checks import require  # noqa: E402
+
+
+def free_port():
+    with socket.socket() as s:
+        s.bind(("127.0.0.1", 0))
+        return s.getsockname()[1]
 
 
 class Server:

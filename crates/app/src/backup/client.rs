@@ -18,6 +18,13 @@ const REPLY_BYTES_MAX: usize = 48_000_000;
 /// The read timeout: a checkpoint may take a while on a slow disk.
 const SILENCE_MAX: Duration = Duration::from_secs(300);
 
+/// Why a command has no reply.
+#[derive(Debug)]
+pub(super) enum Failure {
+    Connection(String),
+    Refused { code: i64, text: String },
+}
+
 pub(super) struct Client {
     stream: TcpStream,
     host: String,
@@ -127,12 +134,25 @@ impl Client {
 
     /// Runs a command; an error of the server is returned as text.
     pub(super) fn run(&mut self, body: Doc<'_>) -> Result<DocBuf, String> {
-        let reply = self.exchange(body).map_err(|error| format!("{}: {error}", self.host))?;
+        self.try_run(body).map_err(|failure| match failure {
+            Failure::Connection(text) | Failure::Refused { text, .. } => text,
+        })
+    }
+
+    /// The same, with an error that tells what happened.
+    pub(super) fn try_run(&mut self, body: Doc<'_>) -> Result<DocBuf, Failure> {
+        let reply = self
+            .exchange(body)
+            .map_err(|error| Failure::Connection(format!("{}: {error}", self.host)))?;
         if reply.get("ok").is_truthy() {
             return Ok(reply);
         }
         let text = reply.get("errmsg").as_str().unwrap_or("the command failed").to_owned();
-        Err(format!("{}: {text} ({})", self.host, reply.get("codeName").as_str().unwrap_or("")))
+        let name = reply.get("codeName").as_str().unwrap_or("");
+        Err(Failure::Refused {
+            code: nagi_bson::number::truncate_to_i64(reply.get("code")).unwrap_or(0),
+            text: format!("{}: {text} ({name})", self.host),
+        })
     }
 
     fn exchange(&mut self, body: Doc<'_>) -> std::io::Result<DocBuf> {

@@ -33,7 +33,7 @@ impl Pace {
     }
 
     /// Counts bytes that were read, and sleeps if that exceeds the rate.
-    fn spend(&mut self, bytes: usize) {
+    pub(super) fn spend(&mut self, bytes: usize) {
         self.done += bytes as u64;
         if let Some(rate) = self.rate_bytes {
             let due = Duration::from_secs_f64(self.done as f64 / rate as f64);
@@ -42,7 +42,7 @@ impl Pace {
     }
 
     /// Shows the progress on a terminal.
-    fn tell(&mut self, done: u64, total: u64) {
+    pub(super) fn tell(&mut self, done: u64, total: u64) {
         if self.told.elapsed() >= TELL_EACH && std::io::stderr().is_terminal() {
             self.told = Instant::now();
             let percent = done as f64 / total.max(1) as f64 * 100.0;
@@ -158,6 +158,7 @@ pub(super) fn back_up(
         engine: source.engine.clone(),
         nagi_version: source.nagi_version.clone(),
         created_ms: i64::try_from(now.as_millis()).unwrap_or(i64::MAX),
+        log: None,
         files,
     };
     Ok((manifest, reused))

@@ -8,9 +8,10 @@ use std::path::Path;
 
 use nagi_bson::{DocBuf, Value, json};
 
+use super::moment::Stamp;
 use super::{MARKER, failed, is_folder};
 
-const FILE: &str = "nagi.backup";
+pub(super) const FILE: &str = "nagi.backup";
 const FORMAT: i64 = 1;
 const FILE_COUNT_MAX: usize = 1_000_000;
 const BYTES_MAX: u64 = 256 << 20;
@@ -29,6 +30,8 @@ pub(super) struct Manifest {
     pub(super) engine: String,
     pub(super) nagi_version: String,
     pub(super) created_ms: i64,
+    /// In an archive: the stamps of the log's newest entries before and after the copy began.
+    pub(super) log: Option<(Stamp, Stamp)>,
     pub(super) files: Vec<ManifestFile>,
 }
 
@@ -37,12 +40,16 @@ impl Manifest {
         self.files.iter().map(|file| file.byte_count).sum()
     }
 
-    pub(super) fn write(&self, folder: &Path) -> Result<(), String> {
+    pub(super) fn to_text(&self) -> String {
         let doc = DocBuf::build(|w| {
             w.put("format", FORMAT);
             w.put("engine", self.engine.as_str());
             w.put("nagiVersion", self.nagi_version.as_str());
             w.put("createdAt", Value::DateTime(self.created_ms));
+            if let Some((from, to)) = self.log {
+                w.put("logFrom", Value::Timestamp(from.0));
+                w.put("logTo", Value::Timestamp(to.0));
+            }
             w.array("files", |list| {
                 for file in &self.files {
                     list.doc(|doc| {
@@ -53,9 +60,12 @@ impl Manifest {
                 }
             });
         });
-        let text = json::to_relaxed(doc.as_doc()).replace("{\"name\"", "\n{\"name\"");
+        json::to_relaxed(doc.as_doc()).replace("{\"name\"", "\n{\"name\"") + "\n"
+    }
+
+    pub(super) fn write(&self, folder: &Path) -> Result<(), String> {
         let (part, path) = (folder.join("nagi.backup.tmp"), folder.join(FILE));
-        let written = fs::write(&part, text + "\n")
+        let written = fs::write(&part, self.to_text())
             .and_then(|()| File::open(&part)?.sync_all())
             .and_then(|()| fs::rename(&part, &path))
             .and_then(|()| File::open(folder)?.sync_all());
@@ -91,7 +101,7 @@ impl Manifest {
         Manifest::parse(&text).map_err(|why| bad(&why))
     }
 
-    fn parse(text: &str) -> Result<Manifest, String> {
+    pub(super) fn parse(text: &str) -> Result<Manifest, String> {
         let doc = json::parse(text).map_err(|error| error.to_string())?;
         let format = nagi_bson::number::truncate_to_i64(doc.get("format"));
         if format != Some(FORMAT) {
@@ -121,6 +131,7 @@ impl Manifest {
                 Value::DateTime(ms) => ms,
                 _ => 0,
             },
+            log: Stamp::of(doc.get("logFrom")).zip(Stamp::of(doc.get("logTo"))),
             files,
         })
     }

@@ -3,35 +3,46 @@
 //! ```text
 //!   nagi backup --out DIR [--uri URI | --dbpath DIR] [--base OLD] [--rateMBps N]
 //!   nagi backup --verify DIR
+//!   nagi backup --archive URL [--uri URI] [--newBase | --once] [--segmentSeconds N]
 //!   nagi restore --from DIR --dbpath DIR [--rateMBps N]
+//!   nagi restore --from URL --to TIME --dbpath DIR
 //! ```
 //!
 //! | module        | purpose                                                                            |
 //! |---------------|------------------------------------------------------------------------------------|
 //! | `source.rs`   | the source of the bytes: a running server, or the directory of a stopped one       |
+//! | `flags.rs`    | the flags of both commands                                                         |
 //! | `address.rs`  | the syntax of `--uri`                                                              |
 //! | `client.rs`   | a connection to a server, with login                                               |
 //! | `password.rs` | the password, from a file, the environment or a prompt                             |
 //! | `manifest.rs` | `nagi.backup`: the list of files with checksums; written last                      |
 //! | `copy.rs`     | copies bytes from a source to a directory with checksums and a rate limit          |
 //! | `restore.rs`  | restores into an empty directory, which becomes a data directory only at the end   |
+//! | `archive/`    | base copies and the log of a running server, in a folder or an S3-compatible store |
+//! | `point/`      | restores a moment from an archive                                                  |
+//! | `moment.rs`   | times of the log as text                                                           |
 //!
 //! The formats are described in docs/format.md ("Backup"), the usage in docs/backup.md.
 
 mod address;
+mod archive;
 mod client;
 mod copy;
+mod flags;
 mod manifest;
+mod moment;
 mod password;
+mod point;
 mod restore;
 mod source;
 
 use std::fs;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::process::ExitCode;
 
-use crate::{options, print, say};
+use crate::{print, say};
 use copy::Pace;
+use flags::{Flags, HELP};
 use manifest::Manifest;
 use source::Source;
 
@@ -43,70 +54,6 @@ const DATA: &str = "data";
 const MARKER: &str = "nagi.storage";
 /// The server of a backup without `--uri` and `--dbpath`.
 const URI: &str = "mongodb://127.0.0.1:27017";
-
-const HELP: &str = "\
-nagi backup --out DIR [--uri URI [--passwordFile FILE] | --dbpath DIR] [--base OLD] [--rateMBps N]
-  --out DIR        new or empty directory for the backup
-  --uri URI        a running server: mongodb://[user[:password]@]host[:port][/?authSource=db];
-                   without --uri and --dbpath it is mongodb://127.0.0.1:27017
-  --passwordFile FILE
-                   the first line is the user's password; without it and without a password in the
-                   URI it is taken from NAGI_PASSWORD in the environment, or is requested at a prompt
-  --dbpath DIR     or the data directory of a server that is not running
-  --base OLD       an earlier backup, from which unchanged files are copied
-  --rateMBps N     read no more than N megabytes a second
-nagi backup --verify DIR
-  reads a backup and compares it with its checksums
-nagi restore --from DIR --dbpath DIR [--rateMBps N]
-  --from DIR       the backup
-  --dbpath DIR     new or empty directory that becomes a data directory";
-
-/// The flags of both commands.
-#[derive(Default)]
-struct Flags {
-    out: Option<PathBuf>,
-    uri: Option<String>,
-    password_file: Option<PathBuf>,
-    folder: Option<PathBuf>,
-    base: Option<PathBuf>,
-    verify: Option<PathBuf>,
-    from: Option<PathBuf>,
-    rate_bytes: Option<u64>,
-}
-
-fn parse(args: &[String], known: &[&str]) -> Result<Flags, String> {
-    let mut flags = Flags::default();
-    let mut args = args.iter();
-    while let Some(arg) = args.next() {
-        let (name, value) = match arg.split_once('=') {
-            Some((name, value)) => (name, Some(value.to_owned())),
-            None => (arg.as_str(), None),
-        };
-        if !known.contains(&name) {
-            let meant = options::meant_option(name, known);
-            return Err(format!("unrecognised option '{arg}'{meant}\n\n{HELP}"));
-        }
-        let value = value.or_else(|| args.next().cloned());
-        let value =
-            value.ok_or_else(|| format!("the required argument for option '{name}' is missing"))?;
-        match name {
-            "--out" => flags.out = Some(value.into()),
-            "--uri" => flags.uri = Some(value),
-            "--passwordFile" => flags.password_file = Some(value.into()),
-            "--dbpath" => flags.folder = Some(value.into()),
-            "--base" => flags.base = Some(value.into()),
-            "--verify" => flags.verify = Some(value.into()),
-            "--from" => flags.from = Some(value.into()),
-            _ => {
-                let rate = value.parse::<u64>().ok().filter(|rate| (1..=1_000_000).contains(rate));
-                let rate =
-                    rate.ok_or_else(|| format!("--rateMBps {value}: a number of 1 or more"))?;
-                flags.rate_bytes = Some(rate << 20);
-            }
-        }
-    }
-    Ok(flags)
-}
 
 fn finish(result: Result<String, String>) -> ExitCode {
     match result {
@@ -125,47 +72,71 @@ fn is_help(args: &[String]) -> bool {
     args.iter().any(|arg| arg == "--help" || arg == "-h")
 }
 
+/// A wrong usage.
+fn refuse(text: &str) -> ExitCode {
+    say(text);
+    ExitCode::from(2)
+}
+
 /// Runs `nagi backup ARGS...`.
 pub(crate) fn run(args: &[String]) -> ExitCode {
-    let known =
-        ["--out", "--uri", "--passwordFile", "--dbpath", "--base", "--verify", "--rateMBps"];
-    let flags = match parse(args, &known) {
+    let known = [
+        "--out",
+        "--uri",
+        "--passwordFile",
+        "--dbpath",
+        "--base",
+        "--verify",
+        "--rateMBps",
+        "--archive",
+        "--newBase",
+        "--once",
+        "--segmentSeconds",
+        "--endpoint",
+    ];
+    let flags = match Flags::parse(args, &known) {
         _ if is_help(args) => return finish(Ok(HELP.to_owned())),
         Ok(flags) => flags,
-        Err(text) => {
-            say(&text);
-            return ExitCode::from(2);
-        }
+        Err(text) => return refuse(&text),
     };
     if flags.uri.is_some() && flags.folder.is_some() {
-        say("--uri and --dbpath exclude each other");
-        return ExitCode::from(2);
+        return refuse("--uri and --dbpath exclude each other");
     }
-    finish(match (&flags.verify, &flags.out) {
-        (Some(folder), None) => verify(folder, flags.rate_bytes),
-        (None, Some(out)) => back_up(&flags, out),
-        _ => {
-            say(&format!("one of --out and --verify is needed\n\n{HELP}"));
-            return ExitCode::from(2);
+    if flags.new_base && flags.once {
+        return refuse("--newBase and --once exclude each other");
+    }
+    let of_archives =
+        flags.new_base || flags.once || flags.segment_seconds.is_some() || flags.endpoint.is_some();
+    match (&flags.verify, &flags.out, &flags.archive) {
+        (_, _, None) if of_archives => {
+            refuse("--newBase, --once, --segmentSeconds and --endpoint need --archive")
         }
-    })
+        (Some(folder), None, None) => finish(verify(folder, flags.rate_bytes)),
+        (None, Some(out), None) => finish(back_up(&flags, out)),
+        (None, None, Some(_)) if flags.folder.is_some() || flags.base.is_some() => {
+            refuse("--archive copies a running server (--uri), and takes no --dbpath and no --base")
+        }
+        (None, None, Some(url)) => finish(archive::run(url, &flags)),
+        _ => refuse(&format!("one of --out, --archive and --verify is needed\n\n{HELP}")),
+    }
 }
 
 /// Runs `nagi restore ARGS...`.
 pub(crate) fn run_restore(args: &[String]) -> ExitCode {
-    let flags = match parse(args, &["--from", "--dbpath", "--rateMBps"]) {
+    let known = ["--from", "--dbpath", "--rateMBps", "--to", "--endpoint"];
+    let flags = match Flags::parse(args, &known) {
         _ if is_help(args) => return finish(Ok(HELP.to_owned())),
         Ok(flags) => flags,
-        Err(text) => {
-            say(&text);
-            return ExitCode::from(2);
-        }
+        Err(text) => return refuse(&text),
     };
     let (Some(from), Some(folder)) = (&flags.from, &flags.folder) else {
-        say(&format!("--from and --dbpath are needed\n\n{HELP}"));
-        return ExitCode::from(2);
+        return refuse(&format!("--from and --dbpath are needed\n\n{HELP}"));
     };
-    finish(restore::restore(from, folder, &mut Pace::new(flags.rate_bytes)))
+    finish(match flags.to {
+        Some(to) => point::run(from, to, folder, &flags),
+        None if flags.endpoint.is_some() => return refuse("--endpoint needs --to"),
+        None => restore::restore(Path::new(from), folder, &mut Pace::new(flags.rate_bytes)),
+    })
 }
 
 fn back_up(flags: &Flags, out: &Path) -> Result<String, String> {

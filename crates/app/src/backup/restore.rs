@@ -43,7 +43,7 @@ pub(super) fn restore(from: &Path, folder: &Path, pace: &mut Pace) -> Result<Str
     ))
 }
 
-fn move_into_place(part: &Path, folder: &Path) -> std::io::Result<()> {
+pub(super) fn move_into_place(part: &Path, folder: &Path) -> std::io::Result<()> {
     let mut names = Vec::new();
     for entry in fs::read_dir(part)? {
         names.push(entry?.file_name());

@@ -256,12 +256,6 @@ impl<'c> Context<'c> {
         Ok(())
     }
 
-    /// True if the request's work is an entry of an oplog: what the server that wrote it has accepted is not checked
-    /// again.
-    pub(crate) fn applies_log(&self) -> bool {
-        self.command.name == "applyOps"
-    }
-
     /// The caller's privileges, for commands that check them themselves.
     pub(crate) fn asking(&self) -> Asking<'_> {
         Asking::new(self.connection)

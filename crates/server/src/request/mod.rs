@@ -71,6 +71,8 @@ pub(crate) struct Facts {
     /// Returns true if a request reads no collection and so needs no ticket: `$currentOp` must work while all requests
     /// wait.
     pub(crate) without_ticket: fn(Doc<'_>) -> bool,
+    /// Applies entries of an oplog: what the server that wrote them has accepted is not checked again.
+    pub(crate) applies_log: bool,
     /// The collection no longer exists after the command: `top` must not list it again.
     pub(crate) drops: bool,
     /// Fail points do not affect it, so that they can still be turned off.
@@ -102,6 +104,7 @@ impl Facts {
         on_collection: false,
         secret: Secret::No,
         without_ticket: |_| false,
+        applies_log: false,
         drops: false,
         exempt_from_fail_points: false,
         keeps_last_write: false,

@@ -22,9 +22,10 @@ const TABLES: &[Table] = &[
         within: "crates/server/src/",
         exempt: &[
             (
-                "commands/replicate/apply_ops.rs",
+                "commands/replicate/apply_ops/catalog.rs",
                 "entries of an oplog, some of which are no commands",
             ),
+            ("commands/replicate/apply_ops/entry.rs", "the same"),
             ("request/concern.rs", "fields of a write concern"),
             ("commands/crud/own_stages/coll_stats.rs", "a field of the stage"),
             ("commands/crud/bulk_write.rs", "the kinds of its operations"),

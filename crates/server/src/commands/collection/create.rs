@@ -199,7 +199,7 @@ fn check_replicated(cx: &Context<'_>, db: &str, args: &Args<'_>) -> Result<()> {
 
 /// Checks the option `changeStreamPreAndPostImages`.
 pub(super) fn check_images(cx: &Context<'_>, db: &str, images: Doc<'_>) -> Result<()> {
-    if cx.server.replica.is_none() && !cx.applies_log() {
+    if cx.server.replica.is_none() && !cx.command.applies_log {
         bail!(
             Code::INVALID_OPTIONS,
             "BSON field changeStreamPreAndPostImages is only supported on replica sets"

@@ -4,7 +4,7 @@
 
 use nagi_store::{Namespace, Rename, Uuid};
 
-use super::entry::Entry;
+use super::entry::{Entry, flag};
 use crate::commands::{self, collection};
 use crate::core::command::prelude::*;
 use crate::request::Generic;
@@ -244,7 +244,7 @@ fn rename(cx: &Context<'_>, entry: &Entry<'_>) -> Result<()> {
             let by_name = || catalog.collection(&to).filter(|_| entry.uuid.is_none());
             (true, known.or_else(by_name))
         }
-        given => (given.is_truthy(), catalog.collection(&to)),
+        _ => (flag(entry.object, "dropTarget")?, catalog.collection(&to)),
     };
     let _writing = cx.begin_write(to.database())?;
     let Some(source) = source else {
@@ -262,7 +262,7 @@ fn rename(cx: &Context<'_>, entry: &Entry<'_>) -> Result<()> {
     if in_the_way.is_some() && drops && !is_doomed {
         move_aside(cx, &to)?;
     }
-    let stay_temp = entry.object.get("stayTemp").is_truthy();
+    let stay_temp = flag(entry.object, "stayTemp")?;
     let how = Rename { drop_target: drops, stay_temp, target: None, source: Some(source.uuid) };
     cx.store().rename_collection(&source.namespace, &to, how, &|| cx.check())
 }

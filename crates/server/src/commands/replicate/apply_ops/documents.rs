@@ -6,7 +6,6 @@ use nagi_store::{Collection, Namespace, RecordBuf, WriteOptions, WriteTxn};
 
 use super::entry::{Entry, Kind};
 use super::views;
-use crate::commands::common::check_writable;
 use crate::core::command::prelude::*;
 use crate::upkeep::views_collection;
 
@@ -93,7 +92,6 @@ pub(super) fn apply(cx: &Context<'_>, entry: &Entry<'_>, bypass: bool) -> Result
             _ => New::parse(entry.object)?.of(old),
         });
     }
-    check_writable(&ns)?;
     let check = || cx.check();
     let options = WriteOptions {
         interrupt: Some(&check),

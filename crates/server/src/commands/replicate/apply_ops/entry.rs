@@ -2,6 +2,7 @@
 
 use nagi_store::Uuid;
 
+use crate::args::{self, Truthy};
 use crate::core::command::prelude::*;
 
 /// How deep `applyOps` may be nested.
@@ -90,7 +91,7 @@ impl<'a> Entry<'a> {
             uuid,
             object,
             target: doc.get("o2").as_doc().unwrap_or(Doc::EMPTY),
-            upsert: doc.get("b").is_truthy(),
+            upsert: flag(doc, "b")?,
             is_logged: !doc.get("ts").is_missing(),
             doc,
         })
@@ -104,6 +105,11 @@ impl<'a> Entry<'a> {
     pub(super) fn command(&self) -> &'a str {
         self.object.first().map_or("", |first| first.name())
     }
+}
+
+/// A flag whose type MongoDB does not check.
+pub(super) fn flag(doc: Doc<'_>, name: &'static str) -> Result<bool> {
+    Ok(args::read::<Truthy>(doc, "applyOps", name)?.0)
 }
 
 /// The database of a namespace that may be invalid.

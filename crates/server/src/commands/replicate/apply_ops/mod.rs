@@ -27,6 +27,7 @@ pub(in crate::commands) static APPLY_OPS: Command = Command {
         name: "applyOps",
         help: "Applies entries of an oplog.",
         write: true,
+        applies_log: true,
         ..Facts::ROW
     },
     access: Access::By(access),
@@ -179,7 +180,7 @@ fn apply_all(
 
 fn apply(cx: &mut Context<'_>, req: &Request<'_>, entry: &Entry<'_>) -> Result<Option<Error>> {
     if entry.kind != Kind::Command {
-        let bypass = req.body.get("bypassDocumentValidation").is_truthy();
+        let bypass = entry::flag(req.body, "bypassDocumentValidation")?;
         return documents::apply(cx, entry, bypass);
     }
     if entry.command() != "applyOps" {

@@ -1,0 +1,117 @@
+//! Base copies in an archive: `base/<stamp>/` has what a folder of `nagi backup --out` has.
+//!
+//! The copy is the server's state between two stamps that are taken before and after it began. The first one is where
+//! the log that belongs to it begins, the second one names it: later moments can be restored from it.
+
+use std::time::{SystemTime, UNIX_EPOCH};
+
+use nagi_bson::text::Hex;
+use sha2::{Digest, Sha256};
+
+use super::place::Place;
+use super::tail::{self, Ended};
+use crate::backup::DATA;
+use crate::backup::client::Client;
+use crate::backup::copy::Pace;
+use crate::backup::manifest::{self, Manifest, ManifestFile};
+use crate::backup::moment::Stamp;
+use crate::backup::source::Source;
+
+const FOLDER: &str = "base";
+
+/// A finished base copy.
+pub(crate) struct Base {
+    /// Its folder within the archive.
+    pub(crate) folder: String,
+    pub(crate) manifest: Manifest,
+    /// The log belongs to it from here on.
+    pub(crate) log_from: Stamp,
+    /// The first moment that can be restored from it.
+    pub(crate) log_to: Stamp,
+}
+
+/// The finished base copies, oldest first.
+pub(crate) fn list(place: &Place) -> Result<Vec<Base>, String> {
+    let mut bases = Vec::new();
+    for name in place.list(FOLDER)?.folders {
+        let folder = format!("{FOLDER}/{name}");
+        let path = format!("{folder}/{}", manifest::FILE);
+        // The list of files is written last: without it the copy was not finished.
+        let Some(text) = place.get(&path)? else { continue };
+        let bad = |why: &str| format!("{}: {why}", place.shown(&path));
+        let text = String::from_utf8(text).map_err(|_| bad("it is not UTF-8"))?;
+        let manifest = Manifest::parse(&text).map_err(|why| bad(&why))?;
+        let Some((log_from, log_to)) = manifest.log else {
+            return Err(bad("it does not say where its log begins"));
+        };
+        bases.push(Base { folder, manifest, log_from, log_to });
+    }
+    bases.sort_by_key(|base| base.log_to);
+    Ok(bases)
+}
+
+/// Copies a running server into the archive. `client` and `source` are connections to it.
+pub(crate) fn take(
+    place: &Place,
+    client: &mut Client,
+    source: impl FnOnce() -> Result<Source, String>,
+    pace: &mut Pace,
+) -> Result<Base, String> {
+    let stamp = |client: &mut Client| {
+        tail::newest(client).map_err(|ended| match ended {
+            Ended::Interrupted(text) | Ended::Failed(text) => text,
+            Ended::Gap => "the log is empty".to_owned(),
+        })
+    };
+    let log_from = stamp(client)?;
+    let mut source = source()?;
+    let log_to = stamp(client);
+    let copied = log_to.and_then(|log_to| {
+        let folder = format!("{FOLDER}/{}", log_to.name());
+        let files = copy(place, &mut source, &folder, pace)?;
+        Ok((folder, files, log_to))
+    });
+    let (engine, nagi_version) = (source.engine.clone(), source.nagi_version.clone());
+    // The source must be closed after a failure too: until then the server keeps removed files on disk.
+    let ended = source.end();
+    let (folder, files, log_to) = copied?;
+    ended?;
+    let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+    let manifest = Manifest {
+        engine,
+        nagi_version,
+        created_ms: i64::try_from(now.as_millis()).unwrap_or(i64::MAX),
+        log: Some((log_from, log_to)),
+        files,
+    };
+    place.put(&format!("{folder}/{}", manifest::FILE), manifest.to_text().into_bytes())?;
+    Ok(Base { folder, manifest, log_from, log_to })
+}
+
+fn copy(
+    place: &Place,
+    source: &mut Source,
+    folder: &str,
+    pace: &mut Pace,
+) -> Result<Vec<ManifestFile>, String> {
+    let names = source.files.clone();
+    let total = names.iter().map(|file| file.1).sum();
+    let (mut files, mut done) = (Vec::new(), 0);
+    for (name, byte_count) in names {
+        let mut upload = place.upload(&format!("{folder}/{DATA}/{name}"));
+        let mut hash = Sha256::new();
+        let mut offset = 0;
+        while offset < byte_count {
+            let piece = source.read(&name, offset, byte_count - offset)?;
+            hash.update(&piece);
+            upload.write(&piece)?;
+            offset += piece.len() as u64;
+            pace.spend(piece.len());
+            pace.tell(done + offset, total);
+        }
+        upload.finish()?;
+        done += byte_count;
+        files.push(ManifestFile { name, byte_count, sha256: Hex(&hash.finalize()).to_string() });
+    }
+    Ok(files)
+}

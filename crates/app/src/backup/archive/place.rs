@@ -1,0 +1,204 @@
+//! Where an archive is: a folder, or a prefix in an S3-compatible store.
+//!
+//! Objects appear as a whole. In a folder a file is written under another name, synced and renamed; the names of
+//! unfinished ones are never listed. The store's client is asynchronous: a runtime on this thread waits for it.
+
+use std::fs::{self, File};
+use std::io::Write;
+use std::path::Path;
+use std::sync::Arc;
+
+use object_store::aws::AmazonS3Builder;
+use object_store::local::LocalFileSystem;
+use object_store::path::Path as Key;
+use object_store::{Error, ObjectStore, ObjectStoreExt, WriteMultipart};
+use tokio::runtime::Runtime;
+
+/// Parts of large objects. S3 takes 10,000 parts of an object.
+const PART_BYTES: usize = 16 << 20;
+/// Parts on their way at the same time.
+const PARTS_MAX: usize = 2;
+
+pub(crate) struct Place {
+    store: Arc<dyn ObjectStore>,
+    root: Key,
+    runtime: Runtime,
+    shown: String,
+}
+
+/// Names below a folder of the archive.
+pub(crate) struct Listing {
+    pub(crate) files: Vec<String>,
+    pub(crate) folders: Vec<String>,
+}
+
+impl Place {
+    /// Opens an archive: a path, `file:///path`, or `s3://bucket/prefix`. `create`: a missing folder is created.
+    pub(crate) fn open(url: &str, endpoint: Option<&str>, create: bool) -> Result<Place, String> {
+        let failed = |error: &dyn std::fmt::Display| format!("{url}: {error}");
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
+        let runtime = runtime.map_err(|error| failed(&error))?;
+        let (store, root): (Arc<dyn ObjectStore>, Key) = match url.split_once("://") {
+            Some(("s3", place)) => {
+                let (bucket, prefix) = place.split_once('/').unwrap_or((place, ""));
+                let root = Key::parse(prefix).map_err(|error| failed(&error))?;
+                (Arc::new(bucket_of(bucket, endpoint).map_err(|error| failed(&error))?), root)
+            }
+            Some(("file", path)) => (Arc::new(folder(Path::new(path), create)?), Key::default()),
+            None => (Arc::new(folder(Path::new(url), create)?), Key::default()),
+            Some(_) => {
+                return Err(failed(&"expected a folder, file:///folder or s3://bucket/prefix"));
+            }
+        };
+        Ok(Place { store, root, runtime, shown: url.trim_end_matches('/').to_owned() })
+    }
+
+    /// The name of an object for messages.
+    pub(crate) fn shown(&self, name: &str) -> String {
+        format!("{}/{name}", self.shown)
+    }
+
+    fn key(&self, name: &str) -> Key {
+        name.split('/').fold(self.root.clone(), |key, part| key.join(part))
+    }
+
+    fn failed(&self, name: &str, error: &Error) -> String {
+        format!("{}: {error}", self.shown(name))
+    }
+
+    pub(crate) fn put(&self, name: &str, bytes: Vec<u8>) -> Result<(), String> {
+        let done = self.runtime.block_on(self.store.put(&self.key(name), bytes.into()));
+        done.map(drop).map_err(|error| self.failed(name, &error))
+    }
+
+    /// The bytes of an object; `None` if there is no such object.
+    pub(crate) fn get(&self, name: &str) -> Result<Option<Vec<u8>>, String> {
+        let read = async { self.store.get(&self.key(name)).await?.bytes().await };
+        match self.runtime.block_on(read) {
+            Ok(bytes) => Ok(Some(bytes.to_vec())),
+            Err(Error::NotFound { .. }) => Ok(None),
+            Err(error) => Err(self.failed(name, &error)),
+        }
+    }
+
+    /// Copies an object of a known size to a file, and calls `on_piece` with its bytes.
+    pub(crate) fn fetch(
+        &self,
+        name: &str,
+        byte_count: u64,
+        to: &mut File,
+        on_piece: &mut dyn FnMut(&[u8]),
+    ) -> Result<(), String> {
+        let key = self.key(name);
+        let mut at = 0;
+        while at < byte_count {
+            let end = byte_count.min(at + PART_BYTES as u64);
+            let piece = self.runtime.block_on(self.store.get_range(&key, at..end));
+            let piece = piece.map_err(|error| self.failed(name, &error))?;
+            if piece.len() as u64 != end - at {
+                return Err(format!("{}: it is shorter than {byte_count} bytes", self.shown(name)));
+            }
+            on_piece(&piece);
+            to.write_all(&piece).map_err(|error| format!("{}: {error}", self.shown(name)))?;
+            at = end;
+        }
+        Ok(())
+    }
+
+    /// The objects directly in a folder.
+    pub(crate) fn list(&self, folder: &str) -> Result<Listing, String> {
+        let listed = self.runtime.block_on(self.store.list_with_delimiter(Some(&self.key(folder))));
+        let listed = match listed {
+            Err(Error::NotFound { .. }) => return Ok(Listing { files: vec![], folders: vec![] }),
+            listed => listed.map_err(|error| self.failed(folder, &error))?,
+        };
+        let name = |key: &Key| key.filename().unwrap_or("").to_owned();
+        Ok(Listing {
+            files: listed.objects.iter().map(|object| name(&object.location)).collect(),
+            folders: listed.common_prefixes.iter().map(name).collect(),
+        })
+    }
+
+    /// Begins an object that is written piece by piece.
+    pub(crate) fn upload(&self, name: &str) -> Upload<'_> {
+        Upload { place: self, name: name.to_owned(), first: Vec::new(), parts: None }
+    }
+}
+
+/// An object that is being written. It exists once it is finished.
+pub(crate) struct Upload<'p> {
+    place: &'p Place,
+    name: String,
+    /// The bytes before the second part: a small object needs no parts.
+    first: Vec<u8>,
+    parts: Option<WriteMultipart>,
+}
+
+impl Upload<'_> {
+    pub(crate) fn write(&mut self, bytes: &[u8]) -> Result<(), String> {
+        let place = self.place;
+        if self.parts.is_none() {
+            self.first.extend_from_slice(bytes);
+            if self.first.len() < PART_BYTES {
+                return Ok(());
+            }
+        }
+        let parts = match &mut self.parts {
+            Some(parts) => {
+                let _inside = place.runtime.enter();
+                parts.write(bytes);
+                parts
+            }
+            none => {
+                let begun =
+                    place.runtime.block_on(place.store.put_multipart(&place.key(&self.name)));
+                let begun = begun.map_err(|error| place.failed(&self.name, &error))?;
+                let _inside = place.runtime.enter();
+                let parts = none.insert(WriteMultipart::new_with_chunk_size(begun, PART_BYTES));
+                parts.write(&std::mem::take(&mut self.first));
+                parts
+            }
+        };
+        let ready = place.runtime.block_on(parts.wait_for_capacity(PARTS_MAX));
+        ready.map_err(|error| place.failed(&self.name, &error))
+    }
+
+    pub(crate) fn finish(self) -> Result<(), String> {
+        match self.parts {
+            None => self.place.put(&self.name, self.first),
+            Some(parts) => {
+                let done = self.place.runtime.block_on(parts.finish());
+                done.map(drop).map_err(|error| self.place.failed(&self.name, &error))
+            }
+        }
+    }
+}
+
+fn folder(path: &Path, create: bool) -> Result<LocalFileSystem, String> {
+    let failed = |error: &dyn std::fmt::Display| format!("{}: {error}", path.display());
+    if create {
+        fs::create_dir_all(path).map_err(|error| failed(&error))?;
+    } else {
+        crate::backup::is_folder(path)?;
+    }
+    let store = LocalFileSystem::new_with_prefix(path).map_err(|error| failed(&error))?;
+    Ok(store.with_fsync(true))
+}
+
+/// The key, its secret and the region come from the environment (`AWS_ACCESS_KEY_ID` and so on), so that no other user
+/// of the machine sees them.
+fn bucket_of(
+    bucket: &str,
+    endpoint: Option<&str>,
+) -> object_store::Result<object_store::aws::AmazonS3> {
+    // Without a provider the client of the store cannot encrypt. It fails only if there is one already.
+    let _ = rustls::crypto::ring::default_provider().install_default();
+    let mut builder = AmazonS3Builder::from_env().with_bucket_name(bucket);
+    if let Some(endpoint) = endpoint {
+        builder = builder
+            .with_endpoint(endpoint)
+            .with_allow_http(endpoint.starts_with("http://"))
+            .with_virtual_hosted_style_request(false);
+    }
+    builder.build()
+}

@@ -1,0 +1,276 @@
+//! A segment: consecutive entries of the log in one file of the archive.
+//!
+//! ```text
+//!   0    "NAGI-LOG"
+//!   8    format, 4 bytes: 1
+//!   12   stamp after which the segment begins: the last entry of the one before
+//!   20   stamp of its first entry
+//!   28   stamp of its last entry
+//!   36   number of entries, 4 bytes
+//!   40   length of the entries
+//!   48   length of the body
+//!   56   SHA-256 of the bytes before and of the body
+//!   88   body: the entries one after the other, compressed with zstd
+//! ```
+//!
+//! Numbers are little-endian, of 8 bytes where nothing else is said. An entry is a document of `local.oplog.rs`, so it
+//! begins with its own length. The name tells the range: `log/<after>_<last>.nagilog`. A file is written as a whole, so
+//! what a killed program leaves has no such name.
+
+use nagi_bson::Doc;
+use sha2::{Digest, Sha256};
+
+use crate::backup::moment::Stamp;
+
+/// The folder of the segments.
+pub(crate) const FOLDER: &str = "log";
+const MAGIC: &[u8; 8] = b"NAGI-LOG";
+const FORMAT: u32 = 1;
+const SUMMED_BYTES: usize = 56;
+const HEADER_BYTES: usize = 88;
+/// Larger lengths are not believed: a segment ends at 16 MiB, and its last entry may be large too.
+const BODY_BYTES_MAX: u64 = 256 << 20;
+const ZSTD_LEVEL: i32 = 3;
+
+/// The range of a segment, as its name tells it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) struct Range {
+    pub(crate) after: Stamp,
+    pub(crate) last: Stamp,
+}
+
+impl Range {
+    pub(crate) fn name(self) -> String {
+        format!("{FOLDER}/{}_{}.nagilog", self.after.name(), self.last.name())
+    }
+
+    /// The range of a file in the folder; `None` for other files.
+    pub(crate) fn parse(name: &str) -> Option<Range> {
+        let (after, last) = name.strip_suffix(".nagilog")?.split_once('_')?;
+        let range = Range { after: Stamp::parse_name(after)?, last: Stamp::parse_name(last)? };
+        (range.after < range.last).then_some(range)
+    }
+}
+
+/// The end of the unbroken sequence of segments that begins at `from`.
+pub(crate) fn end_of_chain(ranges: &[Range], from: Stamp) -> Stamp {
+    let mut at = from;
+    while let Some(next) = next_of_chain(ranges, at) {
+        at = next.last;
+    }
+    at
+}
+
+/// The segment that continues at `at`. Segments may overlap: two programs may have archived the same entries.
+pub(crate) fn next_of_chain(ranges: &[Range], at: Stamp) -> Option<Range> {
+    let fits = |range: &&Range| range.after <= at && at < range.last;
+    ranges.iter().filter(fits).max_by_key(|range| range.last).copied()
+}
+
+/// Collects entries for a segment.
+pub(crate) struct Builder {
+    after: Stamp,
+    first: Option<Stamp>,
+    last: Stamp,
+    count: u32,
+    entries: Vec<u8>,
+}
+
+impl Builder {
+    pub(crate) fn new(after: Stamp) -> Builder {
+        Builder { after, first: None, last: after, count: 0, entries: Vec::new() }
+    }
+
+    pub(crate) fn is_empty(&self) -> bool {
+        self.count == 0
+    }
+
+    pub(crate) fn byte_count(&self) -> usize {
+        self.entries.len()
+    }
+
+    /// The stamp of the last entry, or the one after which the segment begins.
+    pub(crate) fn last(&self) -> Stamp {
+        self.last
+    }
+
+    pub(crate) fn range(&self) -> Range {
+        Range { after: self.after, last: self.last }
+    }
+
+    /// Adds an entry, which must be later than the ones before.
+    pub(crate) fn push(&mut self, entry: Doc<'_>) -> Result<(), String> {
+        let stamp = Stamp::of(entry.get("ts")).ok_or("an entry of the log has no ts")?;
+        if stamp <= self.last {
+            return Err(format!("the log is not in order: {stamp} after {}", self.last));
+        }
+        self.first.get_or_insert(stamp);
+        (self.last, self.count) = (stamp, self.count + 1);
+        self.entries.extend_from_slice(entry.as_bytes());
+        Ok(())
+    }
+
+    /// The bytes of the file.
+    pub(crate) fn finish(&self) -> Result<Vec<u8>, String> {
+        let body = zstd::bulk::compress(&self.entries, ZSTD_LEVEL)
+            .map_err(|error| format!("a segment cannot be compressed: {error}"))?;
+        let mut file = Vec::with_capacity(HEADER_BYTES + body.len());
+        file.extend_from_slice(MAGIC);
+        file.extend_from_slice(&FORMAT.to_le_bytes());
+        for stamp in [self.after, self.first.unwrap_or(self.last), self.last] {
+            file.extend_from_slice(&stamp.0.to_le_bytes());
+        }
+        file.extend_from_slice(&self.count.to_le_bytes());
+        for length in [self.entries.len(), body.len()] {
+            file.extend_from_slice(&(length as u64).to_le_bytes());
+        }
+        let sum = checksum(&file, &body);
+        file.extend_from_slice(&sum);
+        file.extend_from_slice(&body);
+        Ok(file)
+    }
+}
+
+fn checksum(head: &[u8], body: &[u8]) -> [u8; 32] {
+    let mut hash = Sha256::new();
+    hash.update(head);
+    hash.update(body);
+    hash.finalize().into()
+}
+
+/// Reads a file whose name tells `range`. Returns the entries one after the other.
+pub(crate) fn read(file: &[u8], range: Range) -> Result<Vec<u8>, String> {
+    let Some((head, body)) = file.split_at_checked(HEADER_BYTES) else {
+        return Err(format!("it is too short: {} bytes", file.len()));
+    };
+    let number = |at: usize| head[at..].first_chunk().map_or(0, |bytes| u64::from_le_bytes(*bytes));
+    let small = |at: usize| head[at..].first_chunk().map_or(0, |bytes| u32::from_le_bytes(*bytes));
+    if &head[..8] != MAGIC {
+        return Err("it is not a segment of a log".to_owned());
+    }
+    if small(8) != FORMAT {
+        return Err(format!("its format is {}, this version reads {FORMAT}", small(8)));
+    }
+    if number(48) != body.len() as u64 {
+        return Err(format!("its body has {} bytes instead of {}", body.len(), number(48)));
+    }
+    if head[SUMMED_BYTES..] != checksum(&head[..SUMMED_BYTES], body) {
+        return Err("it is damaged: the checksum does not match".to_owned());
+    }
+    let found = Range { after: Stamp(number(12)), last: Stamp(number(28)) };
+    if found != range {
+        return Err(format!("it has another name: {}", found.name()));
+    }
+    let length = number(40);
+    if length > BODY_BYTES_MAX {
+        return Err(format!("its entries have {length} bytes, which is too much"));
+    }
+    let entries = zstd::bulk::decompress(body, length as usize)
+        .map_err(|error| format!("its body cannot be decompressed: {error}"))?;
+    check_entries(&entries, found, small(36))?;
+    Ok(entries)
+}
+
+fn check_entries(entries: &[u8], range: Range, count: u32) -> Result<(), String> {
+    let (mut found, mut last) = (0, range.after);
+    for entry in Entries(entries) {
+        let stamp = Stamp::of(entry?.get("ts")).ok_or("an entry has no ts")?;
+        if stamp <= last {
+            return Err(format!("its entries are not in order: {stamp} after {last}"));
+        }
+        (found, last) = (found + 1, stamp);
+    }
+    match (found, last) == (count, range.last) {
+        true => Ok(()),
+        false => Err(format!(
+            "it has {found} entries up to {last} instead of {count} up to {}",
+            range.last
+        )),
+    }
+}
+
+/// Iterates over entries one after the other.
+pub(crate) struct Entries<'e>(pub(crate) &'e [u8]);
+
+impl<'e> Iterator for Entries<'e> {
+    type Item = Result<Doc<'e>, String>;
+
+    fn next(&mut self) -> Option<Self::Item> {
+        if self.0.is_empty() {
+            return None;
+        }
+        let length = self.0.first_chunk().map_or(0, |bytes| u32::from_le_bytes(*bytes) as usize);
+        let Some((entry, rest)) = self.0.split_at_checked(length.max(1)) else {
+            self.0 = &[];
+            return Some(Err("an entry is cut off".to_owned()));
+        };
+        self.0 = rest;
+        Some(Doc::parse(entry).map_err(|error| format!("an entry is no document: {error:?}")))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use nagi_bson::{DocBuf, Value};
+
+    use super::*;
+
+    fn stamp(number: u64) -> Stamp {
+        Stamp(5 << 32 | number)
+    }
+
+    fn entry(number: u64) -> DocBuf {
+        DocBuf::build(|w| {
+            w.put("op", "i");
+            w.put("ts", Value::Timestamp(stamp(number).0));
+        })
+    }
+
+    fn segment(after: u64, numbers: &[u64]) -> (Range, Vec<u8>) {
+        let mut builder = Builder::new(stamp(after));
+        assert!(builder.is_empty());
+        numbers.iter().for_each(|n| builder.push(entry(*n).as_doc()).unwrap());
+        (builder.range(), builder.finish().unwrap())
+    }
+
+    #[test]
+    fn what_is_written_is_read() {
+        let (range, file) = segment(1, &[2, 5, 6]);
+        assert_eq!(range, Range { after: stamp(1), last: stamp(6) });
+        assert_eq!(Range::parse(range.name().strip_prefix("log/").unwrap()), Some(range));
+        let entries = read(&file, range).unwrap();
+        let stamps: Vec<_> =
+            Entries(&entries).map(|e| Stamp::of(e.unwrap().get("ts")).unwrap().0).collect();
+        assert_eq!(stamps, [2, 5, 6].map(|n| stamp(n).0));
+        let mut builder = Builder::new(stamp(3));
+        assert!(builder.push(entry(3).as_doc()).is_err(), "not after the stamp before");
+    }
+
+    #[test]
+    fn every_changed_byte_is_noticed() {
+        let (range, file) = segment(1, &[2, 5, 6]);
+        for at in 0..file.len() {
+            let mut damaged = file.clone();
+            damaged[at] ^= 1;
+            assert!(read(&damaged, range).is_err(), "byte {at}");
+            assert!(read(&file[..at], range).is_err(), "cut at {at}");
+        }
+        let other = Range { after: stamp(0), ..range };
+        assert!(read(&file, other).unwrap_err().contains("another name"));
+    }
+
+    #[test]
+    fn chains_end_at_gaps_and_may_overlap() {
+        let range = |after, last| Range { after: stamp(after), last: stamp(last) };
+        let ranges = [range(1, 3), range(3, 6), range(4, 9), range(10, 12)];
+        assert_eq!(end_of_chain(&ranges, stamp(1)), stamp(9));
+        assert_eq!(end_of_chain(&ranges, stamp(2)), stamp(9));
+        assert_eq!(end_of_chain(&ranges, stamp(9)), stamp(9));
+        assert_eq!(end_of_chain(&ranges, stamp(10)), stamp(12));
+        assert_eq!(next_of_chain(&ranges, stamp(3)), Some(range(3, 6)));
+        assert_eq!(next_of_chain(&ranges, stamp(0)), None);
+        for bad in ["x", "a_b.nagilog", "0000000005-0000000002_0000000005-0000000002.nagilog"] {
+            assert_eq!(Range::parse(bad), None, "{bad}");
+        }
+    }
+}

@@ -1,0 +1,133 @@
+//! Reads the log of a running server with a tailable cursor.
+
+use nagi_bson::{Array, Doc, DocBuf, Value};
+
+use crate::backup::client::{Client, Failure};
+use crate::backup::moment::Stamp;
+
+/// A request waits so long for new entries.
+const WAIT_MS: i64 = 500;
+
+/// Why reading ends.
+#[derive(Debug)]
+pub(crate) enum Ended {
+    /// The server cannot be reached, or closed the cursor: the same position may be tried again.
+    Interrupted(String),
+    /// The log has no entry at the position any more.
+    Gap,
+    /// Trying again does not help.
+    Failed(String),
+}
+
+impl From<Failure> for Ended {
+    fn from(failure: Failure) -> Ended {
+        match failure {
+            Failure::Connection(text) => Ended::Interrupted(text),
+            // CursorNotFound, CappedPositionLost, CursorKilled, shutdowns: the position is looked for again.
+            Failure::Refused { code: 43 | 136 | 237 | 91 | 11_600 | 189, text } => {
+                Ended::Interrupted(text)
+            }
+            Failure::Refused { text, .. } => Ended::Failed(text),
+        }
+    }
+}
+
+/// A cursor behind a position in the log.
+pub(crate) struct Tail {
+    client: Client,
+    cursor: i64,
+    /// The entries of the first batch, behind the position.
+    first: Option<DocBuf>,
+}
+
+/// The newest entry's stamp.
+pub(crate) fn newest(client: &mut Client) -> Result<Stamp, Ended> {
+    let find = DocBuf::build(|w| {
+        w.put("find", "oplog.rs");
+        w.doc("sort", |w| w.put("$natural", -1));
+        w.put("limit", 1);
+        w.put("singleBatch", true);
+        w.put("$db", "local");
+    });
+    let reply = client.try_run(find.as_doc())?;
+    let entry = batch(reply.as_doc(), "firstBatch").iter().next();
+    let stamp = entry.and_then(|entry| Stamp::of(entry.as_doc()?.get("ts")));
+    stamp.ok_or_else(|| {
+        Ended::Failed(
+            "the server has no log to archive: it must be a member of a replica set (--replSet)"
+                .to_owned(),
+        )
+    })
+}
+
+impl Tail {
+    /// Opens a cursor behind the entry at `position`, which must still exist.
+    pub(crate) fn open(mut client: Client, position: Stamp) -> Result<Tail, Ended> {
+        let find = DocBuf::build(|w| {
+            w.put("find", "oplog.rs");
+            w.doc("filter", |w| w.doc("ts", |w| w.put("$gte", Value::Timestamp(position.0))));
+            w.put("tailable", true);
+            w.put("awaitData", true);
+            w.put("$db", "local");
+        });
+        let reply = client.try_run(find.as_doc())?;
+        let first = batch(reply.as_doc(), "firstBatch").iter().next();
+        let found = first.and_then(|entry| Stamp::of(entry.as_doc()?.get("ts")));
+        if found != Some(position) {
+            return Err(Ended::Gap);
+        }
+        let cursor = id_of(reply.as_doc());
+        Ok(Tail { client, cursor, first: Some(reply) })
+    }
+
+    /// Calls `on_entry` with the next entries, of which there may be none after half a second.
+    pub(crate) fn next(
+        &mut self,
+        on_entry: &mut dyn FnMut(Doc<'_>) -> Result<(), String>,
+    ) -> Result<usize, Ended> {
+        let (reply, name, skipped) = match self.first.take() {
+            Some(first) => (first, "firstBatch", 1),
+            None if self.cursor == 0 => {
+                return Err(Ended::Interrupted("the server has closed the cursor".to_owned()));
+            }
+            None => {
+                let more = DocBuf::build(|w| {
+                    w.put("getMore", self.cursor);
+                    w.put("collection", "oplog.rs");
+                    w.put("maxTimeMS", WAIT_MS);
+                    w.put("$db", "local");
+                });
+                let reply = self.client.try_run(more.as_doc())?;
+                self.cursor = id_of(reply.as_doc());
+                (reply, "nextBatch", 0)
+            }
+        };
+        let mut count = 0;
+        for entry in batch(reply.as_doc(), name).iter().skip(skipped) {
+            let entry = entry.as_doc().unwrap_or(Doc::EMPTY);
+            on_entry(entry).map_err(Ended::Failed)?;
+            count += 1;
+        }
+        Ok(count)
+    }
+
+    /// Writes a note into the log, so that the archived time advances while nothing changes.
+    pub(crate) fn note(&mut self) -> Result<(), Ended> {
+        let note = DocBuf::build(|w| {
+            w.put("appendOplogNote", 1);
+            w.doc("data", |w| w.put("msg", "nagi backup --archive: nothing has changed"));
+            w.put("$db", "admin");
+        });
+        Ok(self.client.try_run(note.as_doc()).map(drop)?)
+    }
+}
+
+fn batch<'d>(reply: Doc<'d>, name: &str) -> Array<'d> {
+    let cursor = reply.get("cursor").as_doc().unwrap_or(Doc::EMPTY);
+    cursor.get(name).as_array().unwrap_or(Array::EMPTY)
+}
+
+fn id_of(reply: Doc<'_>) -> i64 {
+    let cursor = reply.get("cursor").as_doc().unwrap_or(Doc::EMPTY);
+    nagi_bson::number::truncate_to_i64(cursor.get("id")).unwrap_or(0)
+}

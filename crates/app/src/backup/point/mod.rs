@@ -1,0 +1,157 @@
+//! `nagi restore --to TIME`: a base copy of an archive, and the log after it.
+//!
+//! The newest base copy before the moment is copied and verified, like any backup. The newest entry of the log in it
+//! tells exactly which changes it has. The archived entries from there up to the moment are applied by a server in this
+//! process, on files that are no data directory yet (apply.rs). Then they are moved to their places.
+
+mod apply;
+
+use std::fs::{self, File};
+use std::path::Path;
+
+use nagi_bson::text::Hex;
+use sha2::{Digest, Sha256};
+
+use super::archive::{self, Base, Place, Range};
+use super::copy::{Pace, sync_folders};
+use super::moment::{Moment, Stamp};
+use super::restore::{self, PART};
+use super::{DATA, Flags, MARKER, failed, make_empty};
+use crate::say;
+use apply::{Applier, Counts};
+
+/// Runs `nagi restore --from URL --to TIME --dbpath DIR`.
+pub(super) fn run(from: &str, to: Moment, folder: &Path, flags: &Flags) -> Result<String, String> {
+    let place = Place::open(from, flags.endpoint.as_deref(), false)?;
+    let bases = archive::bases(&place)?;
+    let ranges = archive::ranges(&place)?;
+    let base = choose(&place, &bases, to)?;
+    let segments = chain(&place, base, &ranges, to)?;
+    make_empty(folder)?;
+    let part = folder.join(PART);
+    fs::create_dir(&part).map_err(|error| failed(&part, &error))?;
+    fetch(&place, base, &part, &mut Pace::new(flags.rate_bytes))?;
+    say(&format!("base copy of {} verified; applying {} segments", base.log_to, segments.len()));
+    let mut applier = Applier::open(&part)?;
+    let applied = apply_all(&place, &segments, to, &mut applier);
+    // Also after a failure: the engine's files must be closed before anything else happens to them.
+    let closed = applier.close();
+    let (counts, last) = applied?;
+    closed?;
+    sync_folders(&part)?;
+    restore::move_into_place(&part, folder).map_err(|error| failed(folder, &error))?;
+    sync_folders(folder)?;
+    Ok(format!(
+        "restored {} in {}: the base copy of {}, {} changes in {} entries of the log after it, up to {last}",
+        to,
+        folder.display(),
+        base.log_to,
+        counts.changes,
+        counts.entries
+    ))
+}
+
+/// The newest base copy that was finished before the moment.
+fn choose<'b>(place: &Place, bases: &'b [Base], to: Moment) -> Result<&'b Base, String> {
+    let Some(oldest) = bases.first() else {
+        return Err(format!("{} contains no base copy", place.shown("").trim_end_matches('/')));
+    };
+    let found = bases.iter().rfind(|base| base.log_to <= to.last());
+    found.ok_or_else(|| {
+        format!("{to} is before the first moment that can be restored: {}", oldest.log_to)
+    })
+}
+
+/// The segments from the base copy to the moment, without a gap.
+fn chain(place: &Place, base: &Base, ranges: &[Range], to: Moment) -> Result<Vec<Range>, String> {
+    let (mut segments, mut at) = (Vec::new(), base.log_from);
+    while at <= to.last() {
+        let Some(next) = archive::next_of_chain(ranges, at) else { break };
+        segments.push(next);
+        at = next.last;
+    }
+    // A base copy has what happened up to the second stamp only together with the log.
+    if at < base.log_to {
+        return Err(format!(
+            "the log of the base copy of {} is not archived: it ends at {at}; {}",
+            base.log_to,
+            missing(place)
+        ));
+    }
+    let covered = match to {
+        Moment::Latest => true,
+        Moment::Stamp(stamp) => at >= stamp,
+        // Until a later second is seen, more entries of this one may come.
+        Moment::Second(second) => at.seconds() > second,
+    };
+    if covered {
+        return Ok(segments);
+    }
+    let later = ranges.iter().filter(|range| range.after > at).min();
+    Err(match later {
+        Some(later) => format!(
+            "{to} cannot be restored: the log between {at} and {} is not archived; {}",
+            later.after,
+            missing(place)
+        ),
+        None => format!("{to} is not archived yet: the log is archived up to {at}"),
+    })
+}
+
+fn missing(place: &Place) -> String {
+    format!("segments are missing in {}", place.shown(archive::LOG))
+}
+
+/// Copies the files of a base copy, and verifies them.
+fn fetch(place: &Place, base: &Base, part: &Path, pace: &mut Pace) -> Result<(), String> {
+    let files = &base.manifest.files;
+    if !files.iter().any(|file| file.name == MARKER) {
+        return Err(format!("{}: it is incomplete: it has no {MARKER}", place.shown(&base.folder)));
+    }
+    for file in files {
+        let (name, to) = (format!("{}/{DATA}/{}", base.folder, file.name), part.join(&file.name));
+        if let Some(parent) = to.parent() {
+            fs::create_dir_all(parent).map_err(|error| failed(parent, &error))?;
+        }
+        let mut target = File::create_new(&to).map_err(|error| failed(&to, &error))?;
+        let mut hash = Sha256::new();
+        place.fetch(&name, file.byte_count, &mut target, &mut |piece| {
+            hash.update(piece);
+            pace.spend(piece.len());
+        })?;
+        target.sync_all().map_err(|error| failed(&to, &error))?;
+        let sum = Hex(&hash.finalize()).to_string();
+        if sum != file.sha256 {
+            return Err(format!(
+                "{}: it is damaged: the checksum is {sum} instead of {}",
+                place.shown(&name),
+                file.sha256
+            ));
+        }
+    }
+    Ok(())
+}
+
+/// Applies the entries of the segments up to the moment.
+fn apply_all(
+    place: &Place,
+    segments: &[Range],
+    to: Moment,
+    applier: &mut Applier,
+) -> Result<(Counts, Stamp), String> {
+    for range in segments {
+        let name = range.name();
+        let bad = |why: String| format!("{}: {why}", place.shown(&name));
+        let file = place.get(&name)?.ok_or_else(|| bad("it has been removed".to_owned()))?;
+        let entries = archive::read(&file, *range).map_err(bad)?;
+        for entry in archive::Entries(&entries) {
+            let entry = entry?;
+            let stamp = Stamp::of(entry.get("ts")).ok_or("an entry has no ts")?;
+            if stamp > to.last() {
+                break;
+            }
+            applier.push(stamp, entry)?;
+        }
+    }
+    applier.finish()
+}
