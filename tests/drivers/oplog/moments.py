@@ -1,11 +1,13 @@
-"""Restores of moments: moments.py NAGI FOLDER PORT [MOMENTS] [ARCHIVE_URL ENDPOINT].
+"""Restores of moments: moments.py NAGI FOLDER PORT [MOMENTS] [bucket].
 
 A load changes documents and the catalog of a member of a replica set, and `nagi backup --archive` archives its log.
 The archiver is killed and started again, the server is killed once, and a second base copy is made. Then moments are
 restored: some at which the load was stopped for a moment, so that the server itself could be read, the others at
 random entries of the log. Each restored server must have exactly what the server had, or what the log says for this
-entry. Also tested: what is refused, damage, and the archive after the log was cut.
+entry. Also tested: what is refused, damage, and the archive after the log was cut. With `bucket` the archive is in a
+store that speaks S3 (bucket.py).
 """
+import atexit
 import os
 import random
 import shutil
@@ -22,10 +24,11 @@ from checks import check, equal, finish, require, wait_until  # noqa: E402
 
 NAGI, FOLDER, PORT = sys.argv[1], sys.argv[2], int(sys.argv[3])
 MOMENTS = int(sys.argv[4]) if len(sys.argv) > 4 else 4
-ARCHIVE = sys.argv[5] if len(sys.argv) > 5 else os.path.join(FOLDER, "archive")
-ENDPOINT = ["--endpoint", sys.argv[6]] if len(sys.argv) > 6 else []
+LOCAL = len(sys.argv) <= 5
+STORE_PORT = free_port()
+ARCHIVE = os.path.join(FOLDER, "archive") if LOCAL else "s3://bucket/some/prefix"
+ENDPOINT = [] if LOCAL else ["--endpoint", "http://127.0.0.1:%d" % STORE_PORT]
 OTHER_PORT = free_port()
-LOCAL = "://" not in ARCHIVE
 
 
 def path(name):
@@ -96,6 +99,7 @@ def run_load(source):
             archiver = Archiver(source.uri)
     load.stop()
     equal("only expected errors", load.errors, [])
+    large_transaction(source)
     newest = source.client.local["oplog.rs"].find().sort("$natural", -1).limit(1).next()["ts"]
     source.client.admin.command("appendOplogNote", 1, data={"msg": "end"})
     time.sleep(1)
@@ -103,6 +107,14 @@ def run_load(source):
     once = run(NAGI, "backup", "--archive", ARCHIVE, "--uri", source.uri.split("/?")[0], "--once", *ENDPOINT)
     check("what is left is archived", "log archived up to" in once, once)
     return first, quiet, newest
+
+
+def large_transaction(source):
+    """It is logged in several entries, because it does not fit into a document."""
+    big = source.client.load.big
+    with source.client.start_session() as session, session.start_transaction():
+        for i in range(20):
+            big.insert_one({"_id": i, "text": "x" * (1 << 20)}, session=session)
 
 
 def compare(what, to, expected):
@@ -123,11 +135,13 @@ def moments():
     db = source.client.load
     db.command("create", "capped", capped=True, size=4096, max=30)
     db.a.insert_many([{"_id": i, "k": i % 20, "n": 0, "a": [1, 2, 3], "d": {"x": 0, "p": "p" * 200}} for i in range(300)])
+    if not LOCAL:
+        db.large.insert_many([{"bytes": os.urandom(2 << 20)} for _ in range(20)])  # a file of several parts
     first, quiet, newest = run_load(source)
     entries = list(read_log(source.client))
     last = found(source.client)
     check("the log is the data", not differences(model_at(entries).state(), last), differences(model_at(entries).state(), last))
-    for at, state in random.sample(quiet, min(len(quiet), max(2, MOMENTS // 5))):
+    for at, state in random.sample(quiet, 1 if MOMENTS < 10 else len(quiet)):
         check("the model is the server", not differences(model_at(entries, at).state(), state))
         compare("a quiet moment", stamp(at), state)
     # An insert and the deletes that keep a capped collection within its limits are one commit, so there is no moment
@@ -140,6 +154,12 @@ def moments():
         model.apply(entry)
         if entry["ts"] in chosen:
             compare("entry", stamp(entry["ts"]), model.state())
+    parts = [at for at, entry in enumerate(entries) if entry["o"].get("partialTxn")]
+    require(parts, "a transaction in several entries")
+    within, end = parts[0], parts[-1] + 1
+    for at in [random.choice((within, end))] if MOMENTS < 10 else [within, end]:
+        time = entries[at]["ts"]
+        compare("a transaction as a whole or not at all", stamp(time), model_at(entries, time).state())
     compare("all", "latest", last)
     return source, entries, newest
 
@@ -181,11 +201,9 @@ def refusals(entries, newest):
         return
     log = os.path.join(ARCHIVE, "log")
     segments = sorted(os.listdir(log))
-    # What a killed archiver leaves has no such name.
+    # What a killed archiver leaves has no such name; the restores that follow ignore it.
     with open(os.path.join(log, segments[-1] + "#1"), "w") as file:
         file.write("half a segment")
-    restore("latest", "complete")
-    shutil.rmtree(path("complete"))
     damaged = os.path.join(log, segments[-1])
     with open(damaged, "r+b") as file:
         whole = file.read()
@@ -238,6 +256,10 @@ def member(source):
 
 
 os.makedirs(FOLDER, exist_ok=True)
+if not LOCAL:
+    os.environ.update(AWS_ACCESS_KEY_ID="key", AWS_SECRET_ACCESS_KEY="secret", AWS_REGION="somewhere")
+    store = subprocess.Popen([sys.executable, os.path.join(os.path.dirname(os.path.abspath(__file__)), "bucket.py"), str(STORE_PORT)])
+    atexit.register(store.kill)
 source, entries, newest = moments()
 refusals(entries, newest)
 seconds(source)

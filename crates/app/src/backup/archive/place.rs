@@ -202,3 +202,52 @@ fn bucket_of(
     }
     builder.build()
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn objects_of_a_folder_are_whole() {
+        let folder = std::env::temp_dir().join(format!("nagi-place-{}", std::process::id()));
+        let url = format!("file://{}", folder.display());
+        assert!(Place::open(&url, None, false).err().unwrap().contains("does not exist"));
+        let place = Place::open(&url, None, true).unwrap();
+        assert!(place.list("log").unwrap().files.is_empty());
+        place.put("log/a", b"one".to_vec()).unwrap();
+        place.put("log/b/c", b"two".to_vec()).unwrap();
+        assert_eq!(place.get("log/a").unwrap().as_deref(), Some(&b"one"[..]));
+        assert_eq!(place.get("log/x").unwrap(), None);
+        // Parts of several sizes, and an empty object.
+        let bytes: Vec<u8> =
+            (0..PART_BYTES as u32 * 2 / 4 + 3).flat_map(u32::to_le_bytes).collect();
+        let mut upload = place.upload("log/large");
+        bytes.chunks(5 << 20).for_each(|piece| upload.write(piece).unwrap());
+        // Nothing of it is seen before it is finished.
+        assert_eq!(place.list("log").unwrap().files, ["a"]);
+        upload.finish().unwrap();
+        place.upload("log/empty").finish().unwrap();
+        let mut listing = place.list("log").unwrap();
+        listing.files.sort();
+        assert_eq!(
+            (listing.files, listing.folders),
+            (vec!["a".into(), "empty".into(), "large".into()], vec!["b".to_owned()])
+        );
+        let mut copy = File::create(folder.join("copy")).unwrap();
+        let mut seen = 0;
+        place
+            .fetch("log/large", bytes.len() as u64, &mut copy, &mut |piece| seen += piece.len())
+            .unwrap();
+        assert_eq!(seen, bytes.len());
+        assert!(fs::read(folder.join("copy")).unwrap() == bytes, "the copy is the object");
+        let longer = bytes.len() as u64 + 1;
+        assert!(place.fetch("log/large", longer, &mut copy, &mut |_| {}).is_err());
+        fs::remove_dir_all(folder).unwrap();
+        for bad in ["http://x/y", "s3x://b"] {
+            assert!(
+                Place::open(bad, None, true).err().unwrap().contains("expected a folder"),
+                "{bad}"
+            );
+        }
+    }
+}
