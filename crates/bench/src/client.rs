@@ -149,7 +149,7 @@ pub(crate) fn complaint(reply: Doc<'_>) -> Option<String> {
     }
 }
 
-fn is_one(value: Value<'_>) -> bool {
+pub(crate) fn is_one(value: Value<'_>) -> bool {
     matches!(value, Value::Double(1.0) | Value::Int32(1) | Value::Int64(1) | Value::Bool(true))
 }
 

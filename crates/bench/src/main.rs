@@ -13,6 +13,7 @@ mod allocate;
 mod args;
 mod breadth;
 mod catalog;
+mod change_log;
 mod chart;
 mod client;
 mod compression;

@@ -1,8 +1,8 @@
 //! The subcommands: one row each, with one file or folder each.
 use crate::args::{Args, Outcome, did_you_mean};
 use crate::{
-    allocate, breadth, catalog, compression, contention, crash, disk, echo, jsonbench, limit,
-    memory, mixed, neighbours,
+    allocate, breadth, catalog, change_log, compression, contention, crash, disk, echo, jsonbench,
+    limit, memory, mixed, neighbours,
 };
 use crate::{query, raw_engine, spill, stall, streams, working_set};
 
@@ -42,6 +42,12 @@ pub(crate) static TABLE: &[Row] = &[
             "[--nagi PATH] [--peer-nagi PATH] [--dbpath DIR] [--collections 1000,12000,100000]",
         ],
         run: catalog::run,
+    },
+    Row {
+        name: "change-log",
+        about: "what the change log of a replica set member costs: CPU of inserts and updates, bytes on disk",
+        usage: &["[--nagi PATH] [--dbpath DIR] [--documents N] [--rounds N]"],
+        run: change_log::run,
     },
     Row {
         name: "compression",
