@@ -25,6 +25,19 @@ pub(super) enum Failure {
     Refused { code: i64, text: String },
 }
 
+impl Failure {
+    /// An error that has no code.
+    fn other(text: impl Into<String>) -> Failure {
+        Failure::Refused { code: 0, text: text.into() }
+    }
+
+    pub(super) fn into_text(self) -> String {
+        match self {
+            Failure::Connection(text) | Failure::Refused { text, .. } => text,
+        }
+    }
+}
+
 pub(super) struct Client {
     stream: TcpStream,
     host: String,
@@ -36,19 +49,34 @@ impl Client {
         address: &Address,
         password_file: Option<&Path>,
     ) -> Result<Client, String> {
+        Client::try_connect(address, password_file).map_err(Failure::into_text)
+    }
+
+    /// The same, with an error that tells what happened.
+    pub(super) fn try_connect(
+        address: &Address,
+        password_file: Option<&Path>,
+    ) -> Result<Client, Failure> {
         let login = match &address.login {
             Some((_, Some(_))) if password_file.is_some() => {
-                return Err("--uri has a password, and --passwordFile names another".to_owned());
+                return Err(Failure::other(
+                    "--uri has a password, and --passwordFile names another",
+                ));
             }
             Some((user, Some(password))) => Some((user, password.clone())),
-            Some((user, None)) => Some((user, password::find(user, password_file)?)),
+            Some((user, None)) => {
+                Some((user, password::find(user, password_file).map_err(Failure::other)?))
+            }
             None if password_file.is_some() => {
-                return Err("--passwordFile needs a user: --uri mongodb://user@host".to_owned());
+                return Err(Failure::other(
+                    "--passwordFile needs a user: --uri mongodb://user@host",
+                ));
             }
             None => None,
         };
         let host = address.host.clone();
-        let stream = open(address).map_err(|error| format!("{host}: {error}"))?;
+        let stream =
+            open(address).map_err(|error| Failure::Connection(format!("{host}: {error}")))?;
         let mut client = Client { stream, host };
         let offered = client.greet(address)?;
         if let Some((user, password)) = &login {
@@ -59,7 +87,7 @@ impl Client {
     }
 
     /// Sends the hello. Returns the login mechanism for the user: SCRAM-SHA-256, unless the user has only SCRAM-SHA-1.
-    fn greet(&mut self, address: &Address) -> Result<&'static str, String> {
+    fn greet(&mut self, address: &Address) -> Result<&'static str, Failure> {
         let hello = DocBuf::build(|w| {
             w.put("hello", 1);
             if let Some((user, _)) = &address.login {
@@ -77,15 +105,15 @@ impl Client {
             });
             w.put("$db", "admin");
         });
-        let reply = self.run(hello.as_doc())?;
+        let reply = self.try_run(hello.as_doc())?;
         if let Some(wanted) = &address.replica_set
             && reply.get("setName").as_str() != Some(wanted)
         {
             let found = reply.get("setName").as_str().unwrap_or("none");
-            return Err(format!(
+            return Err(Failure::other(format!(
                 "{}: it is a member of the replica set '{found}', not of '{wanted}'",
                 self.host
-            ));
+            )));
         }
         let list = reply.get("saslSupportedMechs").as_array();
         let has =
@@ -103,8 +131,8 @@ impl Client {
         user: &str,
         password: &str,
         db: &str,
-    ) -> Result<(), String> {
-        let mut login = LoginClient::new(mechanism, user, password)?;
+    ) -> Result<(), Failure> {
+        let mut login = LoginClient::new(mechanism, user, password).map_err(Failure::other)?;
         let first = login.first();
         let start = DocBuf::build(|w| {
             w.put("saslStart", 1);
@@ -113,30 +141,28 @@ impl Client {
             w.doc("options", |options| options.put("skipEmptyExchange", true));
             w.put("$db", db);
         });
-        let reply = self.run(start.as_doc())?;
-        let last = login.answer(payload(reply.as_doc()))?;
+        let reply = self.try_run(start.as_doc())?;
+        let last = login.answer(payload(reply.as_doc())).map_err(Failure::other)?;
         let next = DocBuf::build(|w| {
             w.put("saslContinue", 1);
             w.put("conversationId", reply.get("conversationId"));
             w.put("payload", Value::Binary(Binary { subtype: 0, bytes: &last }));
             w.put("$db", db);
         });
-        let reply = self.run(next.as_doc())?;
+        let reply = self.try_run(next.as_doc())?;
         match login.accepts(payload(reply.as_doc())) {
             true => Ok(()),
-            false => Err(format!(
+            false => Err(Failure::other(format!(
                 "{}: the server could not prove that it has the credentials of \
                                   {user}",
                 self.host
-            )),
+            ))),
         }
     }
 
     /// Runs a command; an error of the server is returned as text.
     pub(super) fn run(&mut self, body: Doc<'_>) -> Result<DocBuf, String> {
-        self.try_run(body).map_err(|failure| match failure {
-            Failure::Connection(text) | Failure::Refused { text, .. } => text,
-        })
+        self.try_run(body).map_err(Failure::into_text)
     }
 
     /// The same, with an error that tells what happened.

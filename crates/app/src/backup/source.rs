@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 
 use nagi_bson::{Doc, DocBuf, Value, number};
 
-use super::address;
+use super::address::{self, Address};
 use super::client::Client;
 use super::manifest::check_name;
 use super::{MARKER, failed, is_folder};
@@ -43,10 +43,12 @@ impl Source {
     /// Begins a backup on a running server.
     pub(super) fn server(uri: &str, password_file: Option<&Path>) -> Result<Source, String> {
         let address = address::parse(uri)?;
-        if matches!(address.login, Some((_, Some(_)))) {
-            crate::say(PASSWORD_SHOWN);
-        }
-        let mut client = Client::connect(&address, password_file)?;
+        warn_of_password(&address);
+        Source::of(Client::connect(&address, password_file)?)
+    }
+
+    /// The same with a connection.
+    pub(super) fn of(mut client: Client) -> Result<Source, String> {
         let begin = DocBuf::build(|w| {
             w.put("nagiBackup", "begin");
             w.put("$db", "admin");
@@ -151,6 +153,13 @@ impl Source {
                 client.run(end.as_doc()).map(drop)
             }
         }
+    }
+}
+
+/// Warns if the address on the command line has a password.
+pub(super) fn warn_of_password(address: &Address) {
+    if matches!(address.login, Some((_, Some(_)))) {
+        crate::say(PASSWORD_SHOWN);
     }
 }
 

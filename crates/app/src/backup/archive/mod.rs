@@ -27,8 +27,8 @@ use super::address::{self, Address};
 use super::client::Client;
 use super::copy::Pace;
 use super::moment::Stamp;
-use super::source::Source;
-use super::{Flags, URI};
+use super::source::{self, Source};
+use super::{Flags, URI, password};
 use crate::say;
 use segment::Builder;
 use tail::{Ended, Tail};
@@ -42,12 +42,24 @@ const RETRY_EACH: Duration = Duration::from_secs(1);
 /// Runs `nagi backup --archive URL`.
 pub(super) fn run(url: &str, flags: &Flags) -> Result<String, String> {
     let place = Place::open(url, flags.endpoint.as_deref(), true)?;
-    let address = address::parse(flags.uri.as_deref().unwrap_or(URI))?;
+    let mut address = address::parse(flags.uri.as_deref().unwrap_or(URI))?;
+    source::warn_of_password(&address);
+    let file = flags.password_file.as_deref();
+    match &mut address.login {
+        // Once: a prompt would stop the archiver when it connects again.
+        Some((user, password @ None)) => *password = Some(password::find(user, file)?),
+        _ if file.is_some() => {
+            return Err(
+                "--passwordFile needs a user without a password: --uri mongodb://user@host"
+                    .to_owned(),
+            );
+        }
+        _ => {}
+    }
     let bases = base::list(&place)?;
-    let mut text = String::new();
     if flags.new_base || bases.is_empty() {
         let base = take_base(&place, &address, flags)?;
-        text = format!(
+        let text = format!(
             "base copy of {} files, {} bytes in {}, for moments from {} on",
             base.manifest.files.len(),
             base.manifest.byte_count(),
@@ -60,14 +72,12 @@ pub(super) fn run(url: &str, flags: &Flags) -> Result<String, String> {
         say(&text);
     }
     let archived = Archiver::new(&place, &address, flags)?.run()?;
-    Ok(format!("{text}{}log archived up to {archived}", if text.is_empty() { "" } else { "\n" }))
+    Ok(format!("log archived up to {archived}"))
 }
 
 fn take_base(place: &Place, address: &Address, flags: &Flags) -> Result<Base, String> {
-    let password_file = flags.password_file.as_deref();
-    let mut client = Client::connect(address, password_file)?;
-    let uri = flags.uri.as_deref().unwrap_or(URI);
-    let source = || Source::server(uri, password_file);
+    let mut client = Client::connect(address, None)?;
+    let source = || Source::of(Client::connect(address, None)?);
     base::take(place, &mut client, source, &mut Pace::new(flags.rate_bytes))
 }
 
@@ -165,8 +175,7 @@ impl<'a> Archiver<'a> {
     }
 
     fn connect(&self) -> Result<Client, Ended> {
-        Client::connect(self.address, self.flags.password_file.as_deref())
-            .map_err(Ended::Interrupted)
+        Ok(Client::try_connect(self.address, None)?)
     }
 
     fn text_of(&self, ended: Ended) -> String {
