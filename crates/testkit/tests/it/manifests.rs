@@ -33,6 +33,7 @@ const ALLOWED: &[(&str, &[&str])] = &[
     ),
     ("store", &["bson", "budget", "error", "kv", "lang", "percore"]),
     ("testkit", &[]),
+    ("timeseries", &["bson", "error"]),
     ("wire", &["bson", "error"]),
 ];
 
