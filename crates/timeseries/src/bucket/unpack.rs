@@ -1,0 +1,150 @@
+//! The measurements of a bucket of any version.
+
+use nagi_bson::{Doc, DocWriter, Elements, Value};
+use nagi_error::{Code, Result, bail};
+
+use crate::{
+    column::{self, Decoder},
+    options::Options,
+};
+
+/// The most fields of a bucket: each has a state of some hundred bytes, and takes only a few bytes of the bucket.
+const FIELDS_MAX: usize = 200_000;
+
+/// What the unpacker must know of a collection.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Shape {
+    pub time_field: Box<str>,
+    pub meta_field: Option<Box<str>>,
+}
+
+impl Shape {
+    pub fn of(options: &Options) -> Shape {
+        Shape { time_field: options.time_field.clone(), meta_field: options.meta_field.clone() }
+    }
+}
+
+/// The values of one field.
+enum Values<'a> {
+    /// Version 1: positions and values, ascending.
+    Positions(Elements<'a>, Option<(&'a str, Value<'a>)>),
+    /// Versions 2 and 3.
+    Column(Box<Decoder<'a>>),
+}
+
+/// Iterates over the measurements of a bucket. They are made one by one, so a bucket that stands for very many costs
+/// no memory. The fields of a measurement: its time, its metadata, the others in the order of the bucket.
+pub struct Unpacker<'a> {
+    time_field: Box<str>,
+    meta: Option<(Box<str>, Value<'a>)>,
+    /// None if the bucket has no measurement.
+    times: Option<Values<'a>>,
+    fields: Vec<(&'a str, Values<'a>)>,
+}
+
+impl<'a> Unpacker<'a> {
+    /// # Errors
+    /// 5346510 if the document is no bucket.
+    pub fn new(bucket: Doc<'a>, shape: &Shape) -> Result<Unpacker<'a>> {
+        let control = bucket.get("control").as_doc().unwrap_or(Doc::EMPTY);
+        let version = nagi_bson::number::truncate_to_i64(control.get("version"));
+        let columnar = match version {
+            Some(1) => false,
+            Some(2 | 3) => true,
+            _ => bail!(Code::BAD_VALUE, "Invalid bucket version: {}", control.get("version")),
+        };
+        let Value::Doc(data) = bucket.get("data") else {
+            bail!(
+                Code::Location(5_346_510),
+                "An object with bucket data must be present in a bucket"
+            )
+        };
+        let (mut times, mut fields) = (None, Vec::new());
+        for field in data {
+            let values = Values::new(field.value(), columnar)?;
+            match field.name() == &*shape.time_field {
+                true => times = times.or(Some(values)),
+                false => fields.push((field.name(), values)),
+            }
+            if fields.len() > FIELDS_MAX {
+                bail!(Code::BAD_VALUE, "A bucket has more than {FIELDS_MAX} fields")
+            }
+        }
+        let meta = shape.meta_field.clone().map(|name| (name, bucket.get("meta")));
+        Ok(Unpacker { time_field: shape.time_field.clone(), meta, times, fields })
+    }
+
+    /// Replaces `out` with the next measurement. False at the end.
+    ///
+    /// # Errors
+    /// If a column is not valid.
+    pub fn advance(&mut self, out: &mut Vec<u8>) -> Result<bool> {
+        let Some(times) = &mut self.times else { return Ok(false) };
+        out.clear();
+        let mut writer = DocWriter::new(out);
+        let position = match times {
+            Values::Positions(..) => {
+                let Some((position, time)) = times.next_position() else { return Ok(false) };
+                writer.put(&self.time_field, time);
+                Some(position)
+            }
+            Values::Column(decoder) => {
+                let Some(time) = decoder.advance()? else { return Ok(false) };
+                writer.put(&self.time_field, time);
+                None
+            }
+        };
+        if let Some((name, meta)) = &self.meta {
+            writer.put(name, *meta);
+        }
+        for (name, values) in &mut self.fields {
+            match (values, position) {
+                (Values::Column(decoder), _) => {
+                    writer.put(name, decoder.advance()?.unwrap_or(Value::Missing));
+                }
+                (values, Some(position)) => writer.put(name, values.at(position)),
+                (Values::Positions(..), None) => {}
+            }
+        }
+        writer.finish();
+        Ok(true)
+    }
+}
+
+impl<'a> Values<'a> {
+    fn new(value: Value<'a>, columnar: bool) -> Result<Values<'a>> {
+        match value {
+            Value::Doc(values) if !columnar => {
+                let mut elements = values.iter();
+                let first = elements.next().map(|e| (e.name(), e.value()));
+                Ok(Values::Positions(elements, first))
+            }
+            Value::Binary(binary) if columnar && binary.subtype == column::SUBTYPE => {
+                Ok(Values::Column(Box::new(Decoder::new(binary.bytes))))
+            }
+            other => bail!(
+                Code::BAD_VALUE,
+                "A field of a bucket has the wrong type '{}'",
+                other.kind().name()
+            ),
+        }
+    }
+
+    /// Moves to the next position of version 1.
+    fn next_position(&mut self) -> Option<(&'a str, Value<'a>)> {
+        let Values::Positions(elements, next) = self else { return None };
+        let current = next.take();
+        *next = elements.next().map(|e| (e.name(), e.value()));
+        current
+    }
+
+    /// The value at a position of version 1, if it is the next one.
+    fn at(&mut self, position: &str) -> Value<'a> {
+        match self {
+            Values::Positions(_, Some((next, _))) if *next == position => {
+                self.next_position().map_or(Value::Missing, |(_, value)| value)
+            }
+            _ => Value::Missing,
+        }
+    }
+}

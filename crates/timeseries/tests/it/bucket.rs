@@ -1,0 +1,322 @@
+//! Buckets: those of MongoDB, limits, and round trips of any measurements.
+use nagi_bson::{Doc, DocBuf, Value, ValueBuf, doc, json, oid::Generator};
+use nagi_timeseries::Options;
+use nagi_timeseries::bucket::{Bucket, COUNT_MAX, Refused, Shape, Unpacker, time_of};
+use proptest::prelude::*;
+
+fn parse(text: &str) -> DocBuf {
+    json::parse(text).expect("valid JSON")
+}
+
+fn options(text: &str) -> Options {
+    Options::parse(parse(text).as_doc(), "db.c").expect("valid options")
+}
+
+fn ids() -> Generator {
+    Generator::new([1, 2, 3, 4, 5], 0)
+}
+
+fn unpack(bucket: Doc<'_>, shape: &Shape) -> Vec<DocBuf> {
+    let mut unpacker = Unpacker::new(bucket, shape).expect("a bucket");
+    let mut all = Vec::new();
+    let mut out = Vec::new();
+    while unpacker.advance(&mut out).expect("valid columns") {
+        all.push(Doc::trusted(&out).to_buf());
+    }
+    all
+}
+
+fn shown(bucket: &str, options: &Options) -> Vec<String> {
+    let measurements = unpack(parse(bucket).as_doc(), &Shape::of(options));
+    measurements.iter().map(|doc| doc.as_doc().to_string()).collect()
+}
+
+/// Collects measurements into one bucket.
+fn collect(measurements: &[DocBuf], options: &Options) -> Bucket {
+    let time = time_of(measurements[0].as_doc(), options).expect("a time");
+    let mut bucket = Bucket::new(time, None, options, &ids());
+    for measurement in measurements {
+        let time = time_of(measurement.as_doc(), options).expect("a time");
+        bucket.add(measurement.as_doc(), time, options).expect("accepted");
+    }
+    bucket
+}
+
+/// From MongoDB's public tests of validation: measurements of a stock.
+const STOCK: &str = r#"{
+    "_id": {"$oid": "61be04541ad72e8d5d257550"},
+    "control": {
+        "version": 2,
+        "min": {"_id": {"$oid": "6912089d8302f7b0ec8eef41"}, "date": {"$date": "2021-12-18T15:55:00Z"},
+            "close": 252.47, "volume": 27890.0},
+        "max": {"_id": {"$oid": "6912089d8302f7b0ec8eef45"}, "date": {"$date": "2021-12-18T15:59:00Z"},
+            "close": 254.03, "volume": 55046.0},
+        "count": 5
+    },
+    "meta": {"ticker": "MDB"},
+    "data": {
+        "_id": {"$binary": {"base64": "BwBpEgidgwL3sOyO70WAGwAAAAAAAAAA", "subType": "07"}},
+        "date": {"$binary": {"base64": "CQAg6EDOfQEAAIEMTB0AAAAAAA4AAAAAAAAAAA==", "subType": "07"}},
+        "close": {"$binary": {"base64": "AQApXI/C9cBvQLD7BBgAHAK2AAA=", "subType": "07"}},
+        "volume": {"$binary": {"base64": "AQAAAAAAwKnjQJB7C0YAo3jwqwA=", "subType": "07"}}
+    }
+}"#;
+
+#[test]
+fn a_bucket_of_mongodb_is_read_and_written() {
+    let options = options("{timeField: 'date', metaField: 'ticker'}");
+    let stock = parse(STOCK);
+    let measurements = unpack(stock.as_doc(), &Shape::of(&options));
+    assert_eq!(measurements.len(), 5);
+    assert_eq!(
+        measurements[0].as_doc().to_string(),
+        "{ date: new Date(1639842900000), ticker: { ticker: \"MDB\" }, _id: \
+         ObjectId('6912089d8302f7b0ec8eef45'), close: 254.03, volume: 40270.0 }"
+    );
+    // Read as an open bucket and written again, it is the same document.
+    let bucket = Bucket::open(stock.as_doc(), &options).unwrap().expect("open");
+    assert_eq!(bucket.to_doc(&options).as_doc().to_string(), stock.as_doc().to_string());
+}
+
+#[test]
+fn version_1_is_read() {
+    let options = options("{timeField: 't', metaField: 'm'}");
+    let bucket = r#"{"_id": {"$oid": "61be04541ad72e8d5d257550"},
+        "control": {"version": 1, "min": {"t": {"$date": "1970-01-01T00:00:00Z"}, "a": 1, "b": 5},
+            "max": {"t": {"$date": "1970-01-01T00:00:02Z"}, "a": 3, "b": 5}},
+        "meta": "x",
+        "data": {"a": {"0": 1, "2": 3}, "t": {"0": {"$date": "1970-01-01T00:00:02Z"},
+            "1": {"$date": "1970-01-01T00:00:00Z"}, "2": {"$date": "1970-01-01T00:00:01Z"}}, "b": {"1": 5}}}"#;
+    let all = [
+        "{ t: new Date(2000), m: \"x\", a: 1 }",
+        "{ t: new Date(0), m: \"x\", b: 5 }",
+        "{ t: new Date(1000), m: \"x\", a: 3 }",
+    ];
+    assert_eq!(shown(bucket, &options), all);
+    // It takes more measurements, and becomes version 2 in the order of time.
+    let mut open = Bucket::open(parse(bucket).as_doc(), &options).unwrap().expect("open");
+    let next = parse(r#"{"t": {"$date": {"$numberLong": "500"}}, "m": "x", "a": 9, "b": 6}"#);
+    open.add(next.as_doc(), 500, &options).unwrap();
+    let written = open.to_doc(&options);
+    let control = written.get("control").as_doc().unwrap();
+    assert_eq!(
+        control.to_string(),
+        "{ version: 2, min: { t: new Date(0), a: 1, b: 5 }, max: { t: new Date(2000), a: 9, b: 6 }, count: 4 }"
+    );
+    let times: Vec<String> = unpack(written.as_doc(), &Shape::of(&options))
+        .iter()
+        .map(|doc| doc.get("t").to_string())
+        .collect();
+    assert_eq!(times, ["new Date(0)", "new Date(500)", "new Date(1000)", "new Date(2000)"]);
+}
+
+#[test]
+fn version_3_is_read_in_its_order() {
+    let options = options("{timeField: 'date'}");
+    let bucket = r#"{"_id": {"$oid": "69690e4c8bee049fcc1c4d87"},
+        "control": {"version": 3, "count": 5,
+            "min": {"date": {"$date": "2026-01-15T15:57:00Z"}, "data": "a"},
+            "max": {"date": {"$date": "2026-01-15T15:57:32.636Z"}, "data": "d"}},
+        "data": {
+            "data": {"$binary": {"base64": "AgACAAAAYQCBLAAAAgAgAADOPwwAAAAAAAA=", "subType": "07"}},
+            "date": {"$binary": {"base64": "CQDpOGDCmwEAAICLLuFtJFWCTwA=", "subType": "07"}}}}"#;
+    let found = shown(bucket, &options);
+    assert_eq!(found[3], "{ date: new Date(1768492652636), data: \"d\" }");
+    assert_eq!(found[4], "{ date: new Date(1768492649000), data: \"bb\" }");
+}
+
+#[test]
+fn documents_that_are_no_buckets_are_refused() {
+    let options = options("{timeField: 't'}");
+    for text in [
+        "{}",
+        "{control: {version: 2}}",
+        "{control: {version: 4}, data: {}}",
+        "{control: {version: 1}, data: 1}",
+        "{control: {version: 1}, data: {t: 1}}",
+        "{control: {version: 2}, data: {t: {'0': 1}}}",
+        r#"{control: {version: 2}, data: {t: {"$binary": {"base64": "AA==", "subType": "00"}}}}"#,
+    ] {
+        assert!(Unpacker::new(parse(text).as_doc(), &Shape::of(&options)).is_err(), "{text}");
+    }
+    // Without a time field, there is no measurement.
+    assert!(shown("{control: {version: 1}, data: {a: {'0': 1}}}", &options).is_empty());
+    // No more measurements for a bucket that is closed, has two types in a field, or a field without a range.
+    for (from, to) in [
+        ("\"count\"", "\"closed\": true, \"count\""),
+        ("254.03", "\"text\""),
+        ("\"volume\": {", "\"other\": {"),
+    ] {
+        let changed = parse(&STOCK.replace(from, to));
+        let options = self::options("{timeField: 'date', metaField: 'ticker'}");
+        assert!(Bucket::open(changed.as_doc(), &options).unwrap().is_none(), "{to}");
+    }
+}
+
+#[test]
+fn buckets_have_limits() {
+    let options = options("{timeField: 't', metaField: 'm'}");
+    let measurement =
+        |time: i64, a: Value<'_>| doc! { "t": (Value::DateTime(time)), "m": 1, "a": (a) };
+    let mut bucket = Bucket::new(119_000, None, &options, &ids());
+    assert_eq!(bucket.id()[..4], 60_u32.to_be_bytes());
+    let mut add = |time, a| bucket.add(measurement(time, a).as_doc(), time, &options);
+    let one = Value::Int32(1);
+    assert_eq!(add(60_000 + 3_600_000 - 1, one), Ok(()));
+    assert_eq!(add(60_000, Value::Double(0.5)), Ok(()));
+    assert_eq!(add(59_999, one), Err(Refused::Earlier));
+    assert_eq!(add(60_000 + 3_600_000, one), Err(Refused::Later));
+    assert_eq!(add(60_000, Value::String("x")), Err(Refused::Schema));
+    for _ in 2..COUNT_MAX {
+        assert_eq!(add(60_000, one), Ok(()));
+    }
+    assert_eq!(add(60_000, one), Err(Refused::Count));
+
+    // Ten measurements are taken even if they are large, but not more than 12 MiB of them.
+    let large = "x".repeat(100_000);
+    let mut bucket = Bucket::new(60_000, None, &options, &ids());
+    let mut add = |text: &str| {
+        bucket.add(measurement(60_000, Value::String(text)).as_doc(), 60_000, &options)
+    };
+    for _ in 0..10 {
+        assert_eq!(add(&large), Ok(()));
+    }
+    assert_eq!(add(&large), Err(Refused::Size));
+    let mut bucket = Bucket::new(60_000, None, &options, &ids());
+    let mut add = |text: &str| {
+        bucket.add(measurement(60_000, Value::String(text)).as_doc(), 60_000, &options)
+    };
+    let huge = "x".repeat(7 << 20);
+    assert_eq!(add(&huge), Ok(()));
+    assert_eq!(add(&huge), Err(Refused::Size));
+}
+
+#[test]
+fn times_beyond_32_bits_are_taken() {
+    let options = options("{timeField: 't'}");
+    for time in [-1, -86_400_000, 4_102_444_800_000, 253_402_300_799_000, i64::MIN, i64::MAX] {
+        let measurements = [doc! { "t": (Value::DateTime(time)), "a": 1 }];
+        let bucket = collect(&measurements, &options);
+        let found = unpack(bucket.to_doc(&options).as_doc(), &Shape::of(&options));
+        assert_eq!(found, measurements, "{time}");
+    }
+    for wrong in ["{}", "{t: 1}", "{t: null}", "{t: '2020-01-01'}"] {
+        let error = time_of(parse(wrong).as_doc(), &options).unwrap_err();
+        let text = "'t' must be present and contain a valid BSON UTC datetime value";
+        assert_eq!((error.code().0, error.message()), (2, text));
+    }
+}
+
+/// A field's values are of one class, so that all fit into one bucket.
+fn measurements() -> impl Strategy<Value = Vec<DocBuf>> {
+    let numbers = prop_oneof![
+        any::<i32>().prop_map(|n| ValueBuf::new(Value::Int32(n))),
+        (-500..500_i32).prop_map(|n| ValueBuf::new(Value::Double(f64::from(n) / 10.0))),
+    ];
+    let one = (
+        0..3_600_000_i64,
+        proptest::option::of(numbers),
+        proptest::option::of("[a-d]{0,4}"),
+        proptest::option::of((any::<bool>(), 0..5_i32)),
+    );
+    let one = one.prop_map(|(time, number, text, nested)| {
+        DocBuf::build(|out| {
+            out.put("t", Value::DateTime(time));
+            if let Some(number) = &number {
+                out.put("n", number.value());
+            }
+            if let Some(text) = &text {
+                out.put("s", text.as_str());
+            }
+            if let Some((flag, n)) = nested {
+                out.doc("d", |out| {
+                    out.array("list", |out| out.push(n));
+                    out.put("flag", flag);
+                });
+            }
+        })
+    });
+    proptest::collection::vec(one, 1..60)
+}
+
+fn sorted_by_time(measurements: &[DocBuf]) -> Vec<DocBuf> {
+    let mut sorted = measurements.to_vec();
+    sorted.sort_by_key(|doc| match doc.get("t") {
+        Value::DateTime(time) => time,
+        other => panic!("{other}"),
+    });
+    sorted
+}
+
+/// The same fields, whatever their order.
+fn same(a: &[DocBuf], b: &[DocBuf]) -> bool {
+    let fields = |doc: &DocBuf| {
+        let mut fields: Vec<String> =
+            doc.as_doc().iter().map(|e| format!("{}: {}", e.name(), e.value())).collect();
+        fields.sort();
+        fields
+    };
+    a.len() == b.len() && a.iter().zip(b).all(|(a, b)| fields(a) == fields(b))
+}
+
+proptest! {
+    #[test]
+    fn any_measurements_come_back(measurements in measurements()) {
+        let options = options("{timeField: 't', bucketMaxSpanSeconds: 3600, bucketRoundingSeconds: 3600}");
+        let shape = Shape::of(&options);
+        let written = collect(&measurements, &options).to_doc(&options);
+        prop_assert!(Doc::parse(written.as_bytes()).is_ok());
+        let expected = sorted_by_time(&measurements);
+        prop_assert!(same(&unpack(written.as_doc(), &shape), &expected));
+
+        // In two parts: the bucket is stored, and opened again.
+        let (first, second) = measurements.split_at(measurements.len().div_ceil(2));
+        let stored = collect(first, &options).to_doc(&options);
+        let mut bucket = Bucket::open(stored.as_doc(), &options).unwrap().expect("open");
+        for measurement in second {
+            let time = time_of(measurement.as_doc(), &options).unwrap();
+            prop_assert_eq!(bucket.add(measurement.as_doc(), time, &options), Ok(()));
+        }
+        let again = bucket.to_doc(&options);
+        prop_assert_eq!(bucket.count(), measurements.len());
+        prop_assert_eq!(again.get("control").to_string(), written.get("control").to_string());
+        prop_assert_eq!(unpack(again.as_doc(), &shape).len(), measurements.len());
+    }
+
+    /// Every value is within the ranges of its bucket.
+    #[test]
+    fn ranges_contain_all_values(measurements in measurements()) {
+        let options = options("{timeField: 't', bucketMaxSpanSeconds: 3600, bucketRoundingSeconds: 3600}");
+        let written = collect(&measurements, &options).to_doc(&options);
+        let control = written.get("control").as_doc().unwrap();
+        let (min, max) = (control.get("min").as_doc().unwrap(), control.get("max").as_doc().unwrap());
+        for field in measurements.iter().flat_map(|doc| doc.as_doc()) {
+            if field.name() == "d" {
+                continue;
+            }
+            let low = nagi_bson::compare::values(min.get(field.name()), field.value());
+            let high = nagi_bson::compare::values(max.get(field.name()), field.value());
+            prop_assert!(low.is_le() && high.is_ge(), "{}", control);
+        }
+    }
+
+    #[test]
+    fn changed_buckets_are_survived(at in 0..600_usize, byte: u8) {
+        let mut bytes = parse(STOCK).into_bytes();
+        if let Some(place) = bytes.get_mut(at) {
+            *place = byte;
+        }
+        let options = options("{timeField: 'date', metaField: 'ticker'}");
+        if let Ok(bucket) = Doc::parse(&bytes) {
+            let _ = Bucket::open(bucket, &options);
+            let Ok(mut unpacker) = Unpacker::new(bucket, &Shape::of(&options)) else { return Ok(()) };
+            let mut out = Vec::new();
+            for _ in 0..3000 {
+                match unpacker.advance(&mut out) {
+                    Ok(true) => prop_assert!(Doc::parse(&out).is_ok()),
+                    _ => break,
+                }
+            }
+        }
+    }
+}
