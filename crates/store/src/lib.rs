@@ -74,6 +74,7 @@ pub use store::near_records::NearRecords;
 pub use store::reader::{
     IndexCursor, RECORDS_AT_ONCE, Reader, RecordCursor, SharedReader, Snapshot,
 };
+pub use store::time_series::listed_options;
 pub use store::transaction::{End, Lifetime, Transaction};
 pub use store::txn::WriteTxn;
 pub use store::written::KeysWritten;

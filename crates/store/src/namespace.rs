@@ -14,6 +14,9 @@ const NAMESPACE_BYTES_MAX: usize = 255;
 /// Longest database name in bytes.
 const DATABASE_BYTES_MAX: usize = 63;
 
+/// What the names of collections of buckets begin with.
+const BUCKETS_PREFIX: &str = "system.buckets.";
+
 /// A validated full name of a collection. Ordered by its text; clones share it.
 #[derive(Clone, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Namespace {
@@ -77,6 +80,22 @@ impl Namespace {
     /// `database.collection`.
     pub fn as_str(&self) -> &str {
         &self.text
+    }
+
+    /// The collection with the buckets of a time series collection of this name; code 73 if that name is too long.
+    pub fn buckets(&self) -> Result<Namespace> {
+        Namespace::new(self.database(), &format!("{BUCKETS_PREFIX}{}", self.collection()))
+    }
+
+    /// The time series collection whose buckets a collection of this name has; none for another name.
+    pub fn of_buckets(&self) -> Option<Namespace> {
+        let name = self.collection().strip_prefix(BUCKETS_PREFIX)?;
+        Namespace::new(self.database(), name).ok()
+    }
+
+    /// Returns true if it is the name of a collection of buckets.
+    pub fn is_buckets(&self) -> bool {
+        self.collection().strip_prefix(BUCKETS_PREFIX).is_some_and(|name| !name.is_empty())
     }
 
     /// Returns true if it is one of the server's own collections.

@@ -5,15 +5,19 @@
 //! small transactions; each document is read and checked again before its deletion. For an array of dates the
 //! earliest date counts. Values other than dates do not expire. The cost is proportional to the number of deleted
 //! documents.
+//!
+//! Buckets of a time series expire as a whole, when their last measurement has: by the begin in their ids, and then by
+//! `control.max`. Ids have 32 bits of seconds. The upper half of them is searched too, for buckets before 1970, and
+//! times before 1901 or after 2106 are found only if their bits happen to be in the range.
 
 use std::sync::Arc;
 
-use nagi_bson::Value;
+use nagi_bson::{Doc, Value};
 use nagi_error::Result;
 
 use crate::{
-    Collection, Index, RecordBuf, Store, WriteOptions, index::keygen::KeySink, keystring,
-    store::txn::fill_sink,
+    Collection, Index, RecordBuf, RecordKey, Store, WriteOptions, WriteTxn, index::keygen::KeySink,
+    keystring, store::txn::fill_sink,
 };
 
 /// Documents deleted per transaction.
@@ -26,6 +30,14 @@ impl Store {
         let mut deleted = 0;
         for collection in self.catalog().iter() {
             let clustered = collection.options.expire_after_seconds;
+            if let Some(series) = &collection.options.timeseries {
+                let cutoff_ms = clustered.map(|after| now_ms.saturating_sub(after * 1000));
+                if let (Some(cutoff_ms), Some(index)) = (cutoff_ms, collection.id_index()) {
+                    let buckets = Buckets { collection, index, time_field: &series.time_field };
+                    deleted += self.expire_buckets(&buckets, cutoff_ms, interrupt)?;
+                }
+                continue;
+            }
             for index in collection.ready_indexes() {
                 let of_collection = clustered.filter(|_| index.spec.is_id());
                 if let Some(seconds) = index.spec.expire_after_seconds.or(of_collection) {
@@ -81,10 +93,89 @@ impl Store {
         }
     }
 
+    fn expire_buckets(
+        &self,
+        buckets: &Buckets<'_>,
+        cutoff_ms: i64,
+        interrupt: &dyn Fn() -> Result<()>,
+    ) -> Result<u64> {
+        let seconds = u32::try_from(cutoff_ms.div_euclid(1000)).unwrap_or(0);
+        let before_1970 = 1 << 31;
+        let mut deleted = 0;
+        for (from, to) in [(0, seconds), (before_1970.max(seconds), u32::MAX)] {
+            let mut start = id_key(from, 0);
+            let end = id_key(to, 0xFF);
+            loop {
+                interrupt()?;
+                let mut ids = Vec::new();
+                let mut cursor = self.latest().index_cursor(buckets.index, true, &start, &end)?;
+                while ids.len() < BATCH_COUNT && cursor.advance()? {
+                    start.clear();
+                    start.extend_from_slice(cursor.key());
+                    ids.push(cursor.record_id().to_id());
+                }
+                drop(cursor);
+                if ids.is_empty() || !self.is_alive(buckets.collection, buckets.index) {
+                    break;
+                }
+                // Those that are not deleted are not met again.
+                start.push(keystring::AFTER);
+                let options =
+                    WriteOptions { interrupt: Some(interrupt), ..WriteOptions::default() };
+                deleted += self.write_value(options, &mut |txn| {
+                    ids.iter()
+                        .map(|id| buckets.delete_expired(txn, id.key(), cutoff_ms))
+                        .sum::<Result<u64>>()
+                })?;
+            }
+        }
+        Ok(deleted)
+    }
+
     fn is_alive(&self, collection: &Collection, index: &Index) -> bool {
         let newest = self.newest(collection);
         newest.is_some_and(|c| c.indexes.iter().any(|i| i.ident == index.ident && i.ready))
     }
+}
+
+/// The buckets of a time series that expire.
+struct Buckets<'b> {
+    collection: &'b Arc<Collection>,
+    index: &'b Index,
+    time_field: &'b str,
+}
+
+impl Buckets<'_> {
+    /// Deletes a bucket if its last measurement has expired; returns the number of deleted buckets.
+    fn delete_expired(
+        &self,
+        txn: &mut WriteTxn<'_>,
+        id: RecordKey<'_>,
+        cutoff_ms: i64,
+    ) -> Result<u64> {
+        txn.lock(self.collection, id)?;
+        let mut buf = RecordBuf::default();
+        let found = txn.reader().record(self.collection, id, &mut buf)?;
+        let Some(bucket) = found.map(|doc| doc.to_buf()) else { return Ok(0) };
+        let control = bucket.get("control").as_doc().unwrap_or(Doc::EMPTY);
+        let max = control.get("max").as_doc().unwrap_or(Doc::EMPTY);
+        match max.get(self.time_field) {
+            Value::DateTime(last) if last <= cutoff_ms => {
+                txn.delete(self.collection, id, bucket.as_doc())?;
+                Ok(1)
+            }
+            _ => Ok(0),
+        }
+    }
+}
+
+/// The key of an id with this time whose other bytes all are `rest`.
+fn id_key(seconds: u32, rest: u8) -> Vec<u8> {
+    let mut id = [rest; 12];
+    id[..4].copy_from_slice(&seconds.to_be_bytes());
+    let mut key = Vec::new();
+    keystring::append(Value::ObjectId(&id), false, &mut key);
+    key
 }
 
 /// Bounds of the keys that are dates up to the cutoff.

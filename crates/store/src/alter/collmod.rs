@@ -8,7 +8,10 @@ use nagi_error::{Code, Error, Result, bail};
 use crate::{Index, IndexSpec, Namespace, RecordId, Store, index::EXPIRE_SECONDS_MAX};
 use crate::{
     catalog::{CollMod, Collection, CollectionOptions, view_graph},
-    store::ddl::{Ddl, find_by_key},
+    store::{
+        ddl::{Ddl, find_by_key},
+        time_series,
+    },
 };
 
 /// Limit of the groups of documents with equal keys that are listed.
@@ -26,7 +29,11 @@ impl Store {
             bail!(Code::NAMESPACE_NOT_FOUND, "ns does not exist");
         };
         collection.refuse_while_building()?;
-        let options = change_options(&collection, &changes)?;
+        let mut options = change_options(&collection, &changes)?;
+        let longer = changed_series(&collection, changes.timeseries)?;
+        if let Some(longer) = &longer {
+            options = with_series(&options, longer, namespace)?;
+        }
         if let Some(view) = &options.view {
             view_graph::check(&ddl.catalog, namespace, view, options.collation)?;
         }
@@ -43,7 +50,12 @@ impl Store {
         }
         out.finish();
         if !changes.dry_run {
-            ddl.put_modified(next)?;
+            let buckets = ddl.put_modified(next)?;
+            if let (Some(longer), Some(view)) = (&longer, ddl.other_half(&buckets)) {
+                let mut next = view.with_indexes(view.indexes.to_vec());
+                next.options = time_series::changed_view(&view, longer)?;
+                ddl.put(next)?;
+            }
             ddl.finish()?;
         }
         Ok(DocBuf::from_bytes(reply)?)
@@ -72,6 +84,37 @@ impl Store {
         refuse_duplicates(self, &collection, &index, changes.interrupt)?;
         Ok(Some(index))
     }
+}
+
+/// The options of the time series after `collMod`; none if they stay the same.
+fn changed_series(
+    collection: &Collection,
+    changes: Option<Doc<'_>>,
+) -> Result<Option<nagi_timeseries::Options>> {
+    let Some(changes) = changes else { return Ok(None) };
+    match &collection.options.timeseries {
+        Some(series) => series.change(changes),
+        None => bail!(
+            Code::INVALID_OPTIONS,
+            "'timeseries' is only supported on a time-series collection"
+        ),
+    }
+}
+
+fn with_series(
+    options: &CollectionOptions,
+    series: &nagi_timeseries::Options,
+    namespace: &Namespace,
+) -> Result<CollectionOptions> {
+    let doc = DocBuf::build(|out| {
+        for element in options.doc.as_doc() {
+            match element.name() {
+                "timeseries" => out.put("timeseries", &series.to_doc()),
+                _ => out.put_element(element),
+            }
+        }
+    });
+    CollectionOptions::parse(doc.as_doc(), namespace)
 }
 
 fn change_options(collection: &Collection, changes: &CollMod<'_>) -> Result<CollectionOptions> {

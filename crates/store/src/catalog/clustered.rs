@@ -9,7 +9,7 @@ use nagi_error::{Code, Result, bail};
 
 use super::CollectionOptions;
 
-const DEFAULT_NAME: &str = "_id_";
+pub(super) const DEFAULT_NAME: &str = "_id_";
 /// Largest `expireAfterSeconds`.
 const EXPIRE_SECONDS_MAX: i64 = i32::MAX as i64;
 
@@ -135,7 +135,7 @@ impl CollectionOptions {
     pub(super) fn check_clustered(&self, options: Doc<'_>) -> Result<()> {
         let given = |name| !options.get(name).is_missing();
         if self.clustered.is_none() {
-            if given("expireAfterSeconds") {
+            if given("expireAfterSeconds") && self.timeseries.is_none() {
                 bail!(
                     Code::INVALID_OPTIONS,
                     "'expireAfterSeconds' is only supported on time-series collections or when the \

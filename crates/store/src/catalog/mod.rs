@@ -287,6 +287,8 @@ pub struct CollMod<'a> {
     pub pre_images: Option<Doc<'a>>,
     pub capped_size: Option<i64>,
     pub capped_max: Option<i64>,
+    /// `timeseries`, for the buckets of a time series collection.
+    pub timeseries: Option<Doc<'a>>,
     /// `expireAfterSeconds` of a clustered collection; [`Value::Missing`] turns it off.
     pub expire_after_seconds: Option<Value<'a>>,
     /// Checks everything, changes nothing.

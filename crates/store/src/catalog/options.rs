@@ -1,5 +1,7 @@
 //! Options of `create`, checked with MongoDB's error texts.
 
+use std::sync::Arc;
+
 use nagi_bson::{Array, ArrayBuf, Doc, DocBuf, DocWriter, Value, compare, number, text::doc_text};
 use nagi_error::{Code, Result, bail};
 use nagi_kv::{Compressor, Space};
@@ -69,7 +71,10 @@ pub struct CollectionOptions {
     pub collation: Option<&'static Collation>,
     /// For a clustered collection: the name of its clustered index.
     pub clustered: Option<Box<str>>,
-    /// For a clustered collection: how long after the date in `_id` a document is deleted.
+    /// For a time series collection, and for the collection with its buckets.
+    pub timeseries: Option<Arc<nagi_timeseries::Options>>,
+    /// For a clustered collection: how long after the date in `_id` a document is deleted; for buckets: how long after
+    /// the last time in the bucket.
     pub expire_after_seconds: Option<i64>,
     /// The change log has the documents before changes (`changeStreamPreAndPostImages`).
     pub pre_images: bool,
@@ -82,7 +87,7 @@ impl CollectionOptions {
     pub fn parse(options: Doc<'_>, namespace: &Namespace) -> Result<CollectionOptions> {
         let mut parsed = CollectionOptions::default();
         for element in options {
-            parsed.field(element.name(), element.value(), options)?;
+            parsed.field(element.name(), element.value(), (options, namespace))?;
         }
         parsed.check_clustered(options)?;
         parsed.check_capped(options)?;
@@ -92,6 +97,14 @@ impl CollectionOptions {
                 match element.name() {
                     // Defaults, and options that are stored elsewhere, are not listed.
                     "autoIndexId" | "idIndex" => {}
+                    "clusteredIndex" if parsed.is_buckets(namespace) => {
+                        w.put("clusteredIndex", true);
+                    }
+                    "timeseries" => {
+                        if let Some(timeseries) = &parsed.timeseries {
+                            w.put("timeseries", &timeseries.to_doc());
+                        }
+                    }
                     "clusteredIndex" => {
                         if let Some(name) = &parsed.clustered {
                             w.put("clusteredIndex", &clustered::listed(name));
@@ -116,6 +129,11 @@ impl CollectionOptions {
             }
         });
         Ok(parsed)
+    }
+
+    /// True if these are the options of a collection with buckets.
+    pub(crate) fn is_buckets(&self, namespace: &Namespace) -> bool {
+        self.timeseries.is_some() && namespace.is_buckets()
     }
 
     /// The space of a new collection's records, which may choose a compressor. Codes 2, 9, 14, 72, 115.
@@ -178,7 +196,7 @@ impl CollectionOptions {
         if self.validator.is_none() {
             return Ok(());
         }
-        if namespace.is_system() {
+        if namespace.is_system() && !self.is_buckets(namespace) {
             bail!(
                 Code::INVALID_OPTIONS,
                 "Document validators not allowed on system collection {namespace} with UUID {uuid}"
@@ -213,7 +231,12 @@ impl CollectionOptions {
             && a.iter().zip(&b).all(|(a, b)| a.0 == b.0 && compare::equal(a.1.value(), b.1.value()))
     }
 
-    fn field(&mut self, name: &str, value: Value<'_>, options: Doc<'_>) -> Result<()> {
+    fn field(
+        &mut self,
+        name: &str,
+        value: Value<'_>,
+        (options, namespace): (Doc<'_>, &Namespace),
+    ) -> Result<()> {
         match name {
             "capped" => {
                 if !matches!(value, Value::Bool(_)) && !value.is_number() {
@@ -245,12 +268,13 @@ impl CollectionOptions {
             "encryptedFields" => {
                 self.encrypted_fields = value.as_doc().map(EncryptedFields::read);
             }
+            // The form that clustered collections of the server's own have.
+            "clusteredIndex" if value == Value::Bool(true) && namespace.is_buckets() => {
+                self.clustered = Some(clustered::DEFAULT_NAME.into());
+            }
             "clusteredIndex" => self.clustered = clustered::parse(value)?,
             "expireAfterSeconds" => self.expire_after_seconds = clustered::expire_after(value)?,
-            "timeseries" => bail!(
-                Code::COMMAND_NOT_SUPPORTED,
-                "collection option '{name}' is not supported yet"
-            ),
+            "timeseries" => self.timeseries = Some(timeseries(value, namespace)?),
             _ => bail!(
                 Code::INVALID_OPTIONS,
                 "The field '{name}' is not a valid collection option. Options: {}",
@@ -334,6 +358,17 @@ pub(crate) fn table_options(engine: Doc<'_>) -> Result<TableConfig> {
         }
     }
     Ok(config)
+}
+
+fn timeseries(value: Value<'_>, namespace: &Namespace) -> Result<Arc<nagi_timeseries::Options>> {
+    let Value::Doc(options) = value else {
+        bail!(
+            Code::TYPE_MISMATCH,
+            "BSON field 'create.timeseries' is the wrong type '{}', expected type 'object'",
+            value.kind().name()
+        )
+    };
+    nagi_timeseries::Options::parse(options, namespace.as_str()).map(Arc::new)
 }
 
 fn check_index_defaults(value: Value<'_>) -> Result<()> {

@@ -31,6 +31,7 @@ use crate::{
         change_log,
         commit::change::{Change, Logged, Replaced},
         reclaim::Job,
+        time_series,
     },
 };
 
@@ -244,6 +245,9 @@ impl Store {
         if let Some(bound) = self.private() {
             return bound.create(self, namespace, options);
         }
+        if options.timeseries.is_some() && !namespace.is_buckets() {
+            return self.create_time_series(namespace, &options, durability);
+        }
         let mut ddl = Ddl::begin(self)?;
         if let Some(existing) = ddl.collection(namespace) {
             return same_options(existing, &options);
@@ -302,10 +306,15 @@ impl Store {
         expected: Option<Uuid>,
     ) -> Result<Option<Arc<Collection>>> {
         let (mut ddl, _frozen) = Ddl::alone(self, &|catalog| {
-            catalog.collection(namespace).cloned().into_iter().collect()
+            let collection = catalog.collection(namespace);
+            let other = collection.and_then(|found| time_series::other_half(catalog, found));
+            collection.cloned().into_iter().chain(other).collect()
         })?;
         ddl.catalog.check_uuid(namespace, expected)?;
         let Some(collection) = ddl.collection(namespace) else { return Ok(None) };
+        if let Some(other) = ddl.other_half(&collection) {
+            ddl.remove(&other)?;
+        }
         ddl.remove(&collection)?;
         ddl.finish()?;
         log::info!(target: "STORAGE", id = 20318, namespace = namespace.as_str(),

@@ -64,6 +64,7 @@ pub(crate) mod near_records;
 pub(crate) mod private;
 pub(crate) mod reader;
 pub(crate) mod reclaim;
+pub(crate) mod time_series;
 pub(crate) mod transaction;
 pub(crate) mod txn;
 pub(crate) mod written;

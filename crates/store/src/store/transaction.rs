@@ -447,7 +447,7 @@ impl Bound {
         if let Some(existing) = store.collection(namespace) {
             return ddl::same_options(existing, &options);
         }
-        if options.view.is_some() || options.capped {
+        if options.view.is_some() || options.capped || options.timeseries.is_some() {
             bail!(
                 Code::OPERATION_NOT_SUPPORTED_IN_TRANSACTION,
                 "Cannot create a view or a capped collection in a multi-document transaction."

@@ -22,4 +22,5 @@ mod rising;
 mod stamps;
 mod support;
 mod threads;
+mod time_series;
 mod transactions;

@@ -1,0 +1,187 @@
+//! Time series collections in the catalog: created, changed, dropped, and their buckets' expiry.
+
+use nagi_bson::{Doc, Value, doc};
+use nagi_error::Result;
+use nagi_store::{Catalog, CollMod, Namespace, Rename, WriteOptions, listed_options};
+
+use crate::support::{Fixture, error, parse};
+
+fn series() -> (Fixture, Namespace, Namespace) {
+    let namespace = Namespace::parse("d.s").unwrap();
+    let buckets = namespace.buckets().unwrap();
+    (Fixture::new(), namespace, buckets)
+}
+
+fn create(f: &Fixture, namespace: &Namespace, options: &str) -> Result<()> {
+    f.store.create_collection(namespace, parse(options).as_doc()).map(drop)
+}
+
+fn names(f: &Fixture) -> Vec<String> {
+    f.store.catalog().database("d").map(|c| c.namespace.to_string()).collect()
+}
+
+#[test]
+fn both_halves_are_created_stored_and_dropped() {
+    let (mut f, namespace, buckets) = series();
+    let options = "{timeseries: {timeField: 't', metaField: 'm'}, expireAfterSeconds: 60}";
+    create(&f, &namespace, options).unwrap();
+    create(&f, &namespace, options).unwrap();
+    assert_eq!(names(&f), ["d.c", "d.s", "d.system.buckets.s"]);
+    for _ in 0..2 {
+        let view = f.store.collection(&namespace).unwrap();
+        assert_eq!(
+            view.options.doc.as_doc().to_string(),
+            "{ viewOn: \"system.buckets.s\", pipeline: [ { $_internalUnpackBucket: { timeField: \"t\", \
+             metaField: \"m\", bucketMaxSpanSeconds: 3600 } } ] }"
+        );
+        let found = f.store.buckets_of(&namespace).unwrap();
+        assert_eq!(found.options.doc.get("clusteredIndex"), Value::Bool(true));
+        assert_eq!(
+            listed_options(&found).as_doc().to_string(),
+            "{ timeseries: { timeField: \"t\", metaField: \"m\", granularity: \"seconds\", \
+             bucketMaxSpanSeconds: 3600 }, expireAfterSeconds: 60 }"
+        );
+        let indexes: Vec<_> = found.indexes.iter().map(|index| index.name().to_owned()).collect();
+        assert_eq!(indexes, ["_id_", "m_1_t_1"]);
+        f.reopen();
+    }
+    for other in [
+        "{}",
+        "{timeseries: {timeField: 't'}}",
+        "{timeseries: {timeField: 't', metaField: 'm', granularity: 'hours'}, expireAfterSeconds: 60}",
+        "{viewOn: 'c', pipeline: []}",
+    ] {
+        assert!(error(create(&f, &namespace, other)).starts_with("48"), "{other}");
+    }
+    let c = Namespace::parse("d.c").unwrap();
+    assert!(error(create(&f, &c, options)).starts_with("48"));
+    assert_eq!(names(&f), ["d.c", "d.s", "d.system.buckets.s"], "nothing half created");
+    // Dropping either half drops both.
+    f.store.drop_collection(&namespace).unwrap().unwrap();
+    assert_eq!(names(&f), ["d.c"]);
+    create(&f, &namespace, options).unwrap();
+    f.store.drop_collection(&buckets).unwrap().unwrap();
+    assert_eq!(names(&f), ["d.c"]);
+    f.reopen();
+    assert_eq!(names(&f), ["d.c"]);
+    let long = Namespace::new("d", &"c".repeat(240)).unwrap();
+    assert!(error(create(&f, &long, options)).starts_with("73"));
+}
+
+#[test]
+fn a_view_on_foreign_buckets_is_no_time_series() {
+    let (f, namespace, _) = series();
+    create(&f, &namespace, "{timeseries: {timeField: 't'}}").unwrap();
+    let other = Namespace::parse("d.v").unwrap();
+    create(&f, &other, "{viewOn: 'system.buckets.s', pipeline: []}").unwrap();
+    assert!(f.store.buckets_of(&other).is_none());
+    assert!(f.store.buckets_of(&Namespace::parse("d.c").unwrap()).is_none());
+    assert!(Catalog::buckets_of(&f.store.catalog(), &namespace).is_some());
+}
+
+#[test]
+fn buckets_become_longer_by_coll_mod() {
+    let (mut f, namespace, buckets) = series();
+    create(&f, &namespace, "{timeseries: {timeField: 't'}}").unwrap();
+    let change = |f: &Fixture, to: &str| {
+        let to = parse(to);
+        f.store.coll_mod(&buckets, CollMod { timeseries: Some(to.as_doc()), ..CollMod::default() })
+    };
+    change(&f, "{granularity: 'minutes'}").unwrap();
+    assert!(error(change(&f, "{granularity: 'seconds'}")).starts_with("72"));
+    let later = CollMod { expire_after_seconds: Some(Value::Int32(5)), ..CollMod::default() };
+    f.store.coll_mod(&buckets, later).unwrap();
+    f.reopen();
+    let found = f.store.buckets_of(&namespace).unwrap();
+    let series = found.options.timeseries.clone().unwrap();
+    assert_eq!((series.span, series.rounding), (86_400, 3600));
+    assert_eq!(found.options.expire_after_seconds, Some(5));
+    let pipeline = f.store.collection(&namespace).unwrap().options.doc.get("pipeline").to_string();
+    assert!(pipeline.contains("bucketMaxSpanSeconds: 86400"), "{pipeline}");
+    // It still is the collection that its first options create.
+    create(
+        &f,
+        &namespace,
+        "{timeseries: {timeField: 't', granularity: 'minutes'}, expireAfterSeconds: 5}",
+    )
+    .unwrap();
+    let plain = f.namespace.clone();
+    let wrong = CollMod { timeseries: Some(Doc::EMPTY), ..CollMod::default() };
+    assert!(error(f.store.coll_mod(&plain, wrong)).starts_with("72"));
+}
+
+#[test]
+fn only_valid_buckets_are_stored() {
+    let (f, namespace, _) = series();
+    create(&f, &namespace, "{timeseries: {timeField: 't'}}").unwrap();
+    let buckets = f.store.buckets_of(&namespace).unwrap();
+    let insert = |doc: &str| {
+        let doc = parse(doc);
+        f.store.write(WriteOptions::default(), &mut |txn| txn.insert(&buckets, doc.as_doc()))
+    };
+    let date = r#"{"$date": "2020-01-01T00:00:00Z"}"#;
+    let bucket = |control: &str| format!("{{control: {control}, data: {{}}}}");
+    insert(&bucket(&format!("{{version: 2, min: {{t: {date}}}, max: {{t: {date}}}, count: 1}}")))
+        .unwrap();
+    for wrong in [
+        "{}".to_owned(),
+        bucket("{}"),
+        bucket(&format!("{{version: 'x', min: {{t: {date}}}, max: {{t: {date}}}}}")),
+        bucket(&format!("{{version: 2, min: {{t: 1}}, max: {{t: {date}}}}}")),
+        bucket(&format!("{{version: 2, min: {{t: {date}}}, max: {{t: {date}}}, x: 1}}")),
+    ] {
+        assert!(error(insert(&wrong)).starts_with("121"), "{wrong}");
+    }
+}
+
+#[test]
+fn buckets_expire_with_their_last_measurement() {
+    let (f, namespace, _) = series();
+    create(&f, &namespace, "{timeseries: {timeField: 't'}, expireAfterSeconds: 100}").unwrap();
+    let buckets = f.store.buckets_of(&namespace).unwrap();
+    let now = 1_700_000_000_i64;
+    let insert = |begin: i64, last: i64, n: u8| {
+        let mut id = [n; 12];
+        id[..4].copy_from_slice(&(begin as u32).to_be_bytes());
+        let (begin, last) = (Value::DateTime(begin * 1000), Value::DateTime(last * 1000));
+        let bucket = doc! {
+            "_id": (Value::ObjectId(&id)),
+            "control": { "version": 2, "min": { "t": begin }, "max": { "t": last }, "count": 1 },
+            "data": {},
+        };
+        f.store
+            .write(WriteOptions::default(), &mut |txn| txn.insert(&buckets, bucket.as_doc()))
+            .unwrap();
+    };
+    insert(now - 1000, now - 101, 1);
+    insert(now - 1000, now - 99, 2);
+    insert(-5000, -4000, 3);
+    // Its id begins with a time of long ago, because the seconds have more than 32 bits.
+    let later = (1 << 32) + 1000;
+    insert(later, later, 4);
+    // More than one batch that stays.
+    for n in 0..200 {
+        insert(now - 500, now, n);
+    }
+    for n in 0..200 {
+        insert(now - 400, now - 300, n);
+    }
+    assert_eq!(f.store.expire(now * 1000, &|| Ok(())).unwrap(), 202);
+    assert_eq!(f.store.expire(now * 1000, &|| Ok(())).unwrap(), 0);
+    assert_eq!(buckets.count(), 202);
+    assert_eq!(f.store.expire((now + 101) * 1000, &|| Ok(())).unwrap(), 201);
+}
+
+#[test]
+fn neither_half_is_renamed() {
+    let (f, namespace, _) = series();
+    create(&f, &namespace, "{timeseries: {timeField: 't'}}").unwrap();
+    let to = Namespace::parse("d.other").unwrap();
+    assert!(
+        error(f.store.rename_collection(&namespace, &to, Rename::default(), &|| Ok(())))
+            .starts_with("166")
+    );
+    let c = Namespace::parse("d.c").unwrap();
+    let over = Rename { drop_target: true, ..Rename::default() };
+    assert!(error(f.store.rename_collection(&c, &namespace, over, &|| Ok(()))).starts_with("48"));
+}
