@@ -64,6 +64,7 @@ mod skip;
 mod sort;
 mod sort_by_count;
 mod union_with;
+mod unpack_bucket;
 mod unset;
 mod unwind;
 mod windows;
@@ -75,6 +76,7 @@ use nagi_error::{Error, Result};
 use nagi_lang::{
     collation::Collation,
     expr::{Deps, MetaSet, ParseCx},
+    filter::Filter,
 };
 use nagi_store::{Namespace, Store};
 
@@ -124,6 +126,12 @@ pub(crate) trait Stage: Send + Sync {
         let changed = self.changes()?;
         let same = !changed.iter().any(|other| paths::overlap(path, other));
         same.then(|| path.to_owned())
+    }
+
+    /// A condition on its input that holds for each document of which a document of its output that matches `filter`
+    /// is made.
+    fn implied(&self, _filter: &Filter) -> Option<Filter> {
+        None
     }
 
     /// The parameters of an unwind, if the stage does nothing but unwind an array.
@@ -272,6 +280,7 @@ impl StageSpec {
 /// All known stages, sorted by name.
 pub(crate) static STAGES: &[&StageSpec] = &[
     &inhibit_optimization::INHIBIT_OPTIMIZATION,
+    &unpack_bucket::UNPACK_BUCKET,
     &add_fields::ADD_FIELDS,
     &bucket::BUCKET,
     &bucket_auto::BUCKET_AUTO,

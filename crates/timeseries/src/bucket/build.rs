@@ -110,13 +110,14 @@ impl Bucket {
         let (times, bytes) = (Vec::new(), 0);
         let mut bucket = Bucket { id: *id, begin, meta, times, columns, ranges, bytes };
         let mut measurement = Vec::new();
-        while unpacker.advance(&mut measurement)? {
-            let measurement = Doc::trusted(&measurement);
-            let Ok(time) = time_of(measurement, options) else { return Ok(None) };
+        while unpacker.append(&mut measurement)? {
+            let found = Doc::trusted(&measurement);
+            let Ok(time) = time_of(found, options) else { return Ok(None) };
             if bucket.times.len() >= COUNT_MAX || bucket.bytes > LARGE_BYTES_MAX {
                 return Ok(None);
             }
-            bucket.store(measurement, time, options);
+            bucket.store(found, time, options);
+            measurement.clear();
         }
         Ok((!bucket.times.is_empty()).then_some(bucket))
     }

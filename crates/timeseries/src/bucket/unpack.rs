@@ -74,39 +74,63 @@ impl<'a> Unpacker<'a> {
         Ok(Unpacker { time_field: shape.time_field.clone(), meta, times, fields })
     }
 
-    /// Replaces `out` with the next measurement. False at the end.
+    /// Appends the next measurement to `out`. False at the end.
     ///
     /// # Errors
     /// If a column is not valid.
-    pub fn advance(&mut self, out: &mut Vec<u8>) -> Result<bool> {
+    pub fn append(&mut self, out: &mut Vec<u8>) -> Result<bool> {
         let Some(times) = &mut self.times else { return Ok(false) };
-        out.clear();
+        let begin = out.len();
         let mut writer = DocWriter::new(out);
         let position = match times {
-            Values::Positions(..) => {
-                let Some((position, time)) = times.next_position() else { return Ok(false) };
+            Values::Positions(..) => times.next_position().map(|(position, time)| {
                 writer.put(&self.time_field, time);
-                Some(position)
-            }
-            Values::Column(decoder) => {
-                let Some(time) = decoder.advance()? else { return Ok(false) };
+                position
+            }),
+            Values::Column(decoder) => decoder.advance()?.map(|time| {
                 writer.put(&self.time_field, time);
-                None
-            }
+                ""
+            }),
+        };
+        let Some(position) = position else {
+            drop(writer);
+            out.truncate(begin);
+            return Ok(false);
         };
         if let Some((name, meta)) = &self.meta {
             writer.put(name, *meta);
         }
         for (name, values) in &mut self.fields {
-            match (values, position) {
-                (Values::Column(decoder), _) => {
+            match values {
+                Values::Column(decoder) => {
                     writer.put(name, decoder.advance()?.unwrap_or(Value::Missing));
                 }
-                (values, Some(position)) => writer.put(name, values.at(position)),
-                (Values::Positions(..), None) => {}
+                Values::Positions(..) => writer.put(name, values.at(position)),
             }
         }
         writer.finish();
+        Ok(true)
+    }
+}
+
+impl Unpacker<'_> {
+    /// Passes over the next measurement. False at the end.
+    ///
+    /// # Errors
+    /// If a column is not valid.
+    pub fn skip(&mut self) -> Result<bool> {
+        let position = match &mut self.times {
+            None => None,
+            Some(Values::Column(decoder)) => decoder.advance()?.map(|_| ""),
+            Some(times) => times.next_position().map(|(position, _)| position),
+        };
+        let Some(position) = position else { return Ok(false) };
+        for (_, values) in &mut self.fields {
+            match values {
+                Values::Column(decoder) => drop(decoder.advance()?),
+                Values::Positions(..) => drop(values.at(position)),
+            }
+        }
         Ok(true)
     }
 }

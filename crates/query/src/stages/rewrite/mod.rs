@@ -8,6 +8,7 @@
 //! the indexes. A rule may use only the traits of stages, never their names, and must not change the result. An
 //! error of a document that is no longer needed may disappear.
 
+mod implied;
 mod join;
 mod limit_first;
 mod match_first;
@@ -21,7 +22,7 @@ type Stages = Vec<Arc<dyn Stage>>;
 
 /// The rules, in the order in which they are applied.
 const RULES: &[fn(Stages) -> Stages] =
-    &[match_first::apply, limit_first::apply, join::apply, unwind_joined::apply];
+    &[match_first::apply, implied::apply, limit_first::apply, join::apply, unwind_joined::apply];
 
 /// The pipeline after all rules.
 pub(super) fn rewrite(stages: Stages) -> Stages {
