@@ -13,6 +13,7 @@
 
 pub mod bucket;
 pub mod column;
+mod index;
 mod options;
 mod simple8b;
 
