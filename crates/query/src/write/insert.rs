@@ -4,11 +4,17 @@
 //! that records its result in the same transaction (a retryable write) calls [`try_insert`] and [`prepare_target`]
 //! alternately; [`insert`] combines both for all other callers.
 
+use std::sync::Arc;
+
 use nagi_bson::Doc;
 use nagi_error::{Code, Error, Result, err};
-use nagi_store::{Durability, Namespace, Statement, Store, WriteTxn};
+use nagi_store::{Collection, Durability, Namespace, Statement, Store, WriteTxn};
 
-use super::{How, ends_command, with_txn};
+use super::{
+    How, ends_command,
+    measurements::{self, Opened, Series},
+    with_txn,
+};
 use crate::source::Env;
 
 /// Limits of documents and bytes of one transaction. More would save little, and what is staged would leave the
@@ -52,7 +58,7 @@ impl InsertStatement<'_> {
         full.unwrap_or(docs.len().min(CHUNK_COUNT_MAX)).max(1)
     }
 
-    fn is_done(&self, at: usize) -> bool {
+    pub(super) fn is_done(&self, at: usize) -> bool {
         self.done.get(at) == Some(&true)
     }
 
@@ -104,7 +110,41 @@ pub fn try_insert(
     if statement.statement.is_some() {
         store.client().set_statement(None);
     }
-    done
+    match done? {
+        Attempted::Done(outcome) => Ok(Some(outcome)),
+        Attempted::Absent => Ok(None),
+        Attempted::View => match store.buckets_of(namespace) {
+            Some(buckets) => insert_measurements(store, &buckets, statement, env).map(Some),
+            None => {
+                let errors = statement.tried().iter().enumerate();
+                let errors = errors.map(|(at, _)| (at, not_on_view(namespace))).collect();
+                Ok(Some(InsertOutcome { count: 0, errors }))
+            }
+        },
+    }
+}
+
+fn insert_measurements(
+    store: &Store,
+    buckets: &Arc<Collection>,
+    statement: &InsertStatement<'_>,
+    env: &Env<'_>,
+) -> Result<InsertOutcome> {
+    let Some(options) = &buckets.options.timeseries else {
+        return Err(Error::bug("buckets without a time series"));
+    };
+    let series = Series { buckets, options, env };
+    let mut opened = Opened::default();
+    let done = with_txn(store, statement.how(), env, &mut |txn| {
+        opened.clear();
+        measurements::attempt(txn, &series, statement, &mut opened)
+    });
+    if statement.statement.is_some() {
+        store.client().set_statement(None);
+    }
+    let done = done?;
+    opened.apply(buckets);
+    Ok(done)
 }
 
 /// Creates the collection, unless none of the documents can be stored; then returns their errors.
@@ -126,16 +166,23 @@ pub fn prepare_target(
     Ok(None)
 }
 
+/// What a transaction found.
+enum Attempted {
+    Done(InsertOutcome),
+    /// There is no such collection.
+    Absent,
+    /// A view, which may be a time series collection.
+    View,
+}
+
 fn attempt(
     txn: &mut WriteTxn<'_>,
     namespace: &Namespace,
     statement: &InsertStatement<'_>,
-) -> Result<Option<InsertOutcome>> {
-    let Some(collection) = txn.collection(namespace) else { return Ok(None) };
+) -> Result<Attempted> {
+    let Some(collection) = txn.collection(namespace) else { return Ok(Attempted::Absent) };
     if collection.is_view() {
-        let errors = statement.tried().iter().enumerate();
-        let errors = errors.map(|(at, _)| (at, not_on_view(namespace))).collect();
-        return Ok(Some(InsertOutcome { count: 0, errors }));
+        return Ok(Attempted::View);
     }
     let begin = |txn: &WriteTxn<'_>, at: usize| {
         if let Some(statement) = statement.statement {
@@ -145,7 +192,7 @@ fn attempt(
     if let [doc] = statement.docs {
         begin(txn, 0);
         txn.insert(&collection, *doc).map_err(anew)?;
-        return Ok(Some(InsertOutcome { count: 1, errors: Vec::new() }));
+        return Ok(Attempted::Done(InsertOutcome { count: 1, errors: Vec::new() }));
     }
     let mut outcome = InsertOutcome::default();
     for (at, doc) in statement.docs.iter().enumerate() {
@@ -165,7 +212,7 @@ fn attempt(
             }
         }
     }
-    Ok(Some(outcome))
+    Ok(Attempted::Done(outcome))
 }
 
 /// The collection was dropped after the lookup. The next attempt looks it up again, and creates it if required.

@@ -11,6 +11,8 @@ mod delete;
 mod find_and_modify;
 mod groups;
 mod insert;
+mod measurements;
+mod open_buckets;
 mod run;
 mod update;
 

@@ -208,6 +208,11 @@ impl CollectionVersion {
         &self.state.annotations
     }
 
+    /// The same for writes.
+    pub fn write_annotations(&self) -> &Annotations {
+        &self.state.write_annotations
+    }
+
     /// Notifies of inserts into a capped collection, and of its drop.
     pub fn arrivals(&self) -> &Arc<Arrivals> {
         &self.state.arrivals

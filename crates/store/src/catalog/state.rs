@@ -35,6 +35,8 @@ pub(crate) struct CollectionState {
     /// How many have frozen it: writers try again until none has, or the collection is gone.
     pub(crate) frozen: AtomicUsize,
     pub(crate) annotations: Annotations,
+    /// The same for writes: which buckets of a time series are open.
+    pub(crate) write_annotations: Annotations,
 }
 
 impl CollectionState {

@@ -223,6 +223,25 @@ impl Store {
         insert::prepare(doc, self, true, &mut Vec::new()).map(drop)
     }
 
+    /// A document as it would be inserted: with an `_id`, and without empty timestamps. `rewritten` is its memory if it
+    /// has to be changed.
+    ///
+    /// # Errors
+    /// Those of [`Store::check_insertable`].
+    pub fn prepared<'d>(
+        &self,
+        doc: Doc<'d>,
+        keep_empty_timestamps: bool,
+        rewritten: &'d mut Vec<u8>,
+    ) -> Result<Doc<'d>> {
+        insert::prepare(doc, self, keep_empty_timestamps, rewritten)
+    }
+
+    /// A new ObjectId with this time in seconds.
+    pub fn new_id(&self, seconds: u32) -> [u8; 12] {
+        self.ids.next(seconds)
+    }
+
     /// The newest version of the catalog.
     pub fn catalog(&self) -> Arc<Catalog> {
         match &self.bound {

@@ -1,6 +1,6 @@
 //! Collecting the measurements of one bucket.
 
-use nagi_bson::{Binary, Doc, DocBuf, DocWriter, KeptValue, Value, ValueBuf, oid};
+use nagi_bson::{Binary, Doc, DocBuf, DocWriter, KeptValue, Value, ValueBuf};
 use nagi_error::{Code, Result, bail};
 
 use super::{
@@ -66,11 +66,11 @@ impl Bucket {
         time: i64,
         meta: Option<ValueBuf>,
         options: &Options,
-        ids: &oid::Generator,
+        new_id: &dyn Fn(u32) -> [u8; 12],
     ) -> Bucket {
         let begin = options.begin(time);
         Bucket {
-            id: ids.next(begin.div_euclid(1000) as u32),
+            id: new_id(begin.div_euclid(1000) as u32),
             begin,
             meta,
             times: Vec::new(),
@@ -125,6 +125,11 @@ impl Bucket {
     /// The `_id`.
     pub const fn id(&self) -> &[u8; 12] {
         &self.id
+    }
+
+    /// The normalized metadata.
+    pub fn meta(&self) -> Option<&ValueBuf> {
+        self.meta.as_ref()
     }
 
     /// The number of measurements.

@@ -12,8 +12,8 @@ fn options(text: &str) -> Options {
     Options::parse(parse(text).as_doc(), "db.c").expect("valid options")
 }
 
-fn ids() -> Generator {
-    Generator::new([1, 2, 3, 4, 5], 0)
+fn new_id(seconds: u32) -> [u8; 12] {
+    Generator::new([1, 2, 3, 4, 5], 0).next(seconds)
 }
 
 fn unpack(bucket: Doc<'_>, shape: &Shape) -> Vec<DocBuf> {
@@ -42,7 +42,7 @@ fn shown(bucket: &str, options: &Options) -> Vec<String> {
 /// Collects measurements into one bucket.
 fn collect(measurements: &[DocBuf], options: &Options) -> Bucket {
     let time = time_of(measurements[0].as_doc(), options).expect("a time");
-    let mut bucket = Bucket::new(time, None, options, &ids());
+    let mut bucket = Bucket::new(time, None, options, &new_id);
     for measurement in measurements {
         let time = time_of(measurement.as_doc(), options).expect("a time");
         bucket.add(measurement.as_doc(), time, options).expect("accepted");
@@ -166,7 +166,7 @@ fn buckets_have_limits() {
     let options = options("{timeField: 't', metaField: 'm'}");
     let measurement =
         |time: i64, a: Value<'_>| doc! { "t": (Value::DateTime(time)), "m": 1, "a": (a) };
-    let mut bucket = Bucket::new(119_000, None, &options, &ids());
+    let mut bucket = Bucket::new(119_000, None, &options, &new_id);
     assert_eq!(bucket.id()[..4], 60_u32.to_be_bytes());
     let mut add = |time, a| bucket.add(measurement(time, a).as_doc(), time, &options);
     let one = Value::Int32(1);
@@ -182,7 +182,7 @@ fn buckets_have_limits() {
 
     // Ten measurements are taken even if they are large, but not more than 12 MiB of them.
     let large = "x".repeat(100_000);
-    let mut bucket = Bucket::new(60_000, None, &options, &ids());
+    let mut bucket = Bucket::new(60_000, None, &options, &new_id);
     let mut add = |text: &str| {
         bucket.add(measurement(60_000, Value::String(text)).as_doc(), 60_000, &options)
     };
@@ -190,7 +190,7 @@ fn buckets_have_limits() {
         assert_eq!(add(&large), Ok(()));
     }
     assert_eq!(add(&large), Err(Refused::Size));
-    let mut bucket = Bucket::new(60_000, None, &options, &ids());
+    let mut bucket = Bucket::new(60_000, None, &options, &new_id);
     let mut add = |text: &str| {
         bucket.add(measurement(60_000, Value::String(text)).as_doc(), 60_000, &options)
     };

@@ -59,7 +59,14 @@ fn access(asking: &Asking<'_>, req: &Request<'_>) -> Result<bool> {
 fn run(cx: &mut Context<'_>, req: &Request<'_>, out: &mut DocWriter<'_>) -> Result<()> {
     let args = Args::parse(req)?;
     let ns = namespace(req.db, args.collection.0)?;
-    if args.timeseries.is_some() {
+    if ns.is_buckets() {
+        bail!(
+            Code::INVALID_NAMESPACE,
+            "collMod on a time-series collection's underlying buckets collection is not supported."
+        );
+    }
+    let buckets = cx.store().buckets_of(&ns);
+    if args.timeseries.is_some() && buckets.is_none() {
         bail!(Code::INVALID_OPTIONS, "'timeseries' is only supported on a time-series collection");
     }
     let uuid = check_uuid_arg(cx, &ns, "collMod", args.collection_uuid)?;
@@ -74,10 +81,15 @@ fn run(cx: &mut Context<'_>, req: &Request<'_>, out: &mut DocWriter<'_>) -> Resu
         nagi_query::check_view(&ns, pipeline)?;
     }
     let check = || cx.check();
+    let index = match (&buckets, args.index) {
+        (Some(buckets), index) => super::time_series::check_changes(buckets, req.body, index)?,
+        (None, index) => index.map(|index| index.to_buf()),
+    };
     let changes = CollMod {
-        uuid,
+        uuid: uuid.filter(|_| buckets.is_none()),
         expire_after_seconds,
-        index: args.index,
+        timeseries: args.timeseries,
+        index: index.as_ref().map(DocBuf::as_doc),
         validator: args.validator,
         validation_level: args.validation_level,
         validation_action: args.validation_action,
@@ -90,8 +102,9 @@ fn run(cx: &mut Context<'_>, req: &Request<'_>, out: &mut DocWriter<'_>) -> Resu
         interrupt: Some(&check),
     };
     let _writing = cx.begin_write(req.db)?;
-    let changed = cx.store().coll_mod(&ns, changes)?;
-    if args.view_on.is_some() || args.pipeline.is_some() {
+    let target = buckets.as_ref().map_or(&ns, |buckets| &buckets.namespace);
+    let changed = cx.store().coll_mod(target, changes)?;
+    if args.timeseries.is_some() || args.view_on.is_some() || args.pipeline.is_some() {
         cx.server.mirror_view(&ns);
     }
     out.extend(changed.as_doc());

@@ -76,6 +76,9 @@ fn run(cx: &mut Context<'_>, req: &Request<'_>, out: &mut DocWriter<'_>) -> Resu
     }
     check_enum("create.validationLevel", args.validation_level, LEVELS)?;
     check_enum("create.validationAction", args.validation_action, ACTIONS)?;
+    if args.timeseries.is_some() {
+        super::time_series::check_options(cx, &ns, req.body)?;
+    }
     check_capped(&args)?;
     if args.temp == Some(true) {
         bail!(Code::INVALID_OPTIONS, "the 'temp' field is an invalid option");

@@ -33,7 +33,7 @@ fn run(cx: &mut Context<'_>, req: &Request<'_>, out: &mut DocWriter<'_>) -> Resu
     };
     check_uuid(cx, &ns, expected)?;
     let droppable = ["system.profile", "system.views", "system.js"];
-    if ns.is_system() && !droppable.contains(&ns.collection()) {
+    if ns.is_system() && !droppable.contains(&ns.collection()) && !ns.is_buckets() {
         bail!(Code::ILLEGAL_OPERATION, "can't drop system collection {ns}");
     }
     if ns.collection() == "system.profile" && cx.server.settings.profile.level(req.db) != 0 {
@@ -46,10 +46,15 @@ fn run(cx: &mut Context<'_>, req: &Request<'_>, out: &mut DocWriter<'_>) -> Resu
     if ns.collection() == views_collection::NAME && cx.store().collection(&ns).is_some() {
         cx.server.drop_views(req.db)?;
     }
+    // The view is dropped together with its buckets.
+    let view = ns.of_buckets().filter(|view| cx.store().buckets_of(view).is_some());
     if let Some(dropped) = cx.store().drop_collection_of(&ns, expected)? {
         if dropped.is_view() {
             cx.server.mirror_view(&ns);
         } else {
+            if let Some(view) = view {
+                cx.server.mirror_view(&view);
+            }
             cx.server.top.forget(|name| name == ns.as_str());
             out.put("nIndexesWas", dropped.indexes.len() as i32);
         }

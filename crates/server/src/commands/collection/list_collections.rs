@@ -55,7 +55,7 @@ fn run(cx: &mut Context<'_>, req: &Request<'_>, out: &mut DocWriter<'_>) -> Resu
         if !all && !asking.any_on_collection(req.db, collection.namespace.collection()) {
             continue;
         }
-        let doc = describe(collection, name_only);
+        let doc = describe(collection, catalog.buckets_of(&collection.namespace), name_only);
         if filtering::matches(filter.as_ref(), doc.as_doc())? {
             docs.push(doc);
         }
@@ -65,11 +65,28 @@ fn run(cx: &mut Context<'_>, req: &Request<'_>, out: &mut DocWriter<'_>) -> Resu
     batch::reply_first(cx, req, Producer::list(docs), &ns, how, out)
 }
 
-fn describe(collection: &Collection, name_only: bool) -> DocBuf {
+/// Describes a collection or a view. `buckets`: those of a time series collection.
+fn describe(
+    collection: &Collection,
+    buckets: Option<&std::sync::Arc<Collection>>,
+    name_only: bool,
+) -> DocBuf {
     DocBuf::build(|doc| {
         doc.put("name", collection.namespace.collection());
-        doc.put("type", if collection.is_view() { "view" } else { "collection" });
+        doc.put(
+            "type",
+            match (buckets.is_some(), collection.is_view()) {
+                (true, _) => "timeseries",
+                (false, true) => "view",
+                (false, false) => "collection",
+            },
+        );
         if name_only {
+            return;
+        }
+        if let Some(buckets) = buckets {
+            doc.put("options", &nagi_store::listed_options(buckets));
+            doc.doc("info", |info| info.put("readOnly", false));
             return;
         }
         doc.put("options", &collection.options.doc);

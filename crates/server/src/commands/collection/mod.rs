@@ -12,6 +12,7 @@ mod godinsert;
 mod list_collections;
 mod list_databases;
 mod rename_collection;
+pub(in crate::commands) mod time_series;
 
 pub(super) use captrunc::CAPTRUNC;
 pub(super) use clone_collection_as_capped::CLONE_COLLECTION_AS_CAPPED;

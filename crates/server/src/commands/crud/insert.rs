@@ -11,7 +11,9 @@ use nagi_query::{Env, InsertOutcome, InsertStatement, Verbosity, ends_command};
 use nagi_store::{Durability, Namespace, Statement, Store};
 
 use super::outcome::{Outcome, check_batch};
-use super::writes::{How, check_count, check_target, is_ordered, make_durable};
+use super::writes::{
+    How, check_count, check_target, is_ordered, make_durable, refuse_series_in_transaction,
+};
 use crate::clock;
 use crate::core::command::prelude::*;
 use crate::core::txn_number;
@@ -89,6 +91,7 @@ pub(super) fn insert_all(
     batch: Batch<'_, '_>,
     how: How,
 ) -> Result<Outcome> {
+    refuse_series_in_transaction(cx, ns)?;
     let mut outcome = Outcome::default();
     let docs = batch.docs;
     let mut at = 0;

@@ -44,9 +44,28 @@ pub(super) fn check_target(
     command: &str,
     (uuid, encryption): (Value<'_>, Value<'_>),
 ) -> Result<()> {
-    check_writable(ns)?;
+    // Buckets are restored, and repaired, like ordinary documents.
+    if !(ns.is_buckets() && is_series(cx, ns)) {
+        check_writable(ns)?;
+    }
     check_uuid_arg(cx, ns, command, uuid)?;
     refuse_encryption(encryption)
+}
+
+/// True for a collection of buckets.
+fn is_series(cx: &Context<'_>, ns: &Namespace) -> bool {
+    cx.store().collection(ns).is_some_and(|found| found.options.timeseries.is_some())
+}
+
+/// Refuses to insert into a time series collection in a transaction (263).
+pub(super) fn refuse_series_in_transaction(cx: &Context<'_>, ns: &Namespace) -> Result<()> {
+    if cx.in_transaction() && cx.store().buckets_of(ns).is_some() {
+        bail!(
+            Code::OPERATION_NOT_SUPPORTED_IN_TRANSACTION,
+            "Cannot insert into a time-series collection in a multi-document transaction: {ns}"
+        );
+    }
+    Ok(())
 }
 
 /// Refuses a count of statements that is zero or too large, or differs from the number of statement ids.

@@ -43,7 +43,10 @@ fn run(cx: &mut Context<'_>, req: &Request<'_>, out: &mut DocWriter<'_>) -> Resu
     if ns.is_system() && ns.collection() != "system.js" {
         bail!(Code::INVALID_NAMESPACE, "cannot write to '{ns}'");
     }
-    refuse_view(cx, &ns)?;
+    let buckets = cx.store().buckets_of(&ns);
+    if buckets.is_none() {
+        refuse_view(cx, &ns)?;
+    }
     if !args.commit_quorum.is_nullish() {
         if cx.server.replica.is_none() {
             bail!(Code::BAD_VALUE, "Standalones can't specify commitQuorum");
@@ -53,6 +56,18 @@ fn run(cx: &mut Context<'_>, req: &Request<'_>, out: &mut DocWriter<'_>) -> Resu
     if args.internal == Some(true) {
         bail!(Code::NAMESPACE_NOT_FOUND, "no time-series buckets collection {ns}");
     }
+    let of_buckets = match buckets.as_ref().and_then(|buckets| buckets.options.timeseries.clone()) {
+        Some(series) => {
+            specs.iter().map(|spec| series.index_of_buckets(*spec)).collect::<Result<Vec<_>>>()?
+        }
+        None => Vec::new(),
+    };
+    let (ns, specs) = match &buckets {
+        Some(buckets) => {
+            (buckets.namespace.clone(), of_buckets.iter().map(DocBuf::as_doc).collect())
+        }
+        None => (ns, specs),
+    };
     let _writing = cx.begin_write(req.db)?;
     let pace = Pace::new(&cx.server.metrics);
     let check = || {

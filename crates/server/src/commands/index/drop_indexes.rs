@@ -56,7 +56,20 @@ fn run(cx: &mut Context<'_>, req: &Request<'_>, out: &mut DocWriter<'_>) -> Resu
             other.kind().name()
         ),
     };
-    refuse_view(cx, &ns)?;
+    let buckets = cx.store().buckets_of(&ns);
+    let series = buckets.as_ref().and_then(|buckets| buckets.options.timeseries.clone());
+    let key = match (&series, &which) {
+        (Some(series), IndexSelector::Key(key)) => Some(series.key_of_buckets(*key)?),
+        _ => None,
+    };
+    let which = key.as_ref().map_or(which, |key| IndexSelector::Key(key.as_doc()));
+    let ns = match buckets {
+        Some(buckets) => buckets.namespace.clone(),
+        None => {
+            refuse_view(cx, &ns)?;
+            ns
+        }
+    };
     let _writing = cx.begin_write(req.db)?;
     let all = matches!(which, IndexSelector::All);
     let before = cx.store().drop_indexes(&ns, which)?;

@@ -57,7 +57,8 @@ fn run(cx: &mut Context<'_>, req: &Request<'_>, out: &mut DocWriter<'_>) -> Resu
         ),
     };
     let ns = &collection.namespace;
-    if collection.is_view() {
+    let buckets = cx.store().buckets_of(ns);
+    if collection.is_view() && buckets.is_none() {
         bail!(Code::COMMAND_NOT_SUPPORTED_ON_VIEW, "Namespace {ns} is a view, not a collection");
     }
     let (uuids, info) =
@@ -68,8 +69,15 @@ fn run(cx: &mut Context<'_>, req: &Request<'_>, out: &mut DocWriter<'_>) -> Resu
             "The 'includeBuildUUIDs' and 'includeIndexBuildInfo' options cannot both be true"
         );
     }
-    let shown = collection.named_indexes().filter(|index| index.ready || uuids || info);
-    let docs = shown.map(|index| describe(&collection, index, info)).collect();
+    let holder = buckets.as_ref().unwrap_or(&collection);
+    let shown = holder.named_indexes().filter(|index| index.ready || uuids || info);
+    let docs = match buckets.as_ref().and_then(|buckets| buckets.options.timeseries.as_ref()) {
+        Some(series) => {
+            let own = shown.filter(|index| !index.spec.is_id());
+            own.filter_map(|index| series.index_of_clients(index.spec.doc.as_doc())).collect()
+        }
+        None => shown.map(|index| describe(holder, index, info)).collect(),
+    };
     let how = FirstBatch { count: cursor.batch_size, ..FirstBatch::DEFAULT };
     batch::reply_first(cx, req, Producer::list(docs), ns.as_str(), how, out)
 }
