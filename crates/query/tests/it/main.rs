@@ -30,5 +30,6 @@ mod recorded;
 mod rewrites;
 mod spill;
 mod text;
+mod time_series;
 mod windows;
 mod writes;

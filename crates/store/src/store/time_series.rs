@@ -5,8 +5,8 @@
 //!   db.system.buckets.c   the buckets, clustered by _id, with an index on metadata and time
 //! ```
 //!
-//! Both are ordinary entries of the catalog, as in MongoDB before 8.2, and are created and dropped together. The options
-//! of the time series are stored with the buckets.
+//! Both are ordinary entries of the catalog, as in MongoDB before 8.2, and are created and dropped together. The
+//! options of the time series are stored with the buckets.
 
 use std::sync::Arc;
 

@@ -77,7 +77,7 @@ fn run(cx: &mut Context<'_>, req: &Request<'_>, out: &mut DocWriter<'_>) -> Resu
     check_enum("create.validationLevel", args.validation_level, LEVELS)?;
     check_enum("create.validationAction", args.validation_action, ACTIONS)?;
     if args.timeseries.is_some() {
-        super::time_series::check_options(cx, &ns, req.body)?;
+        super::time_series::check_options(cx, &ns, (req.body, args.capped))?;
     }
     check_capped(&args)?;
     if args.temp == Some(true) {

@@ -7,7 +7,11 @@ use crate::request::is_generic;
 
 /// Refuses `timeseries` together with other options of `create` (72), and in a transaction (263). A bucket collection
 /// that is restored brings its validator and its clustered index.
-pub(super) fn check_options(cx: &Context<'_>, ns: &Namespace, body: Doc<'_>) -> Result<()> {
+pub(super) fn check_options(
+    cx: &Context<'_>,
+    ns: &Namespace,
+    (body, capped): (Doc<'_>, Option<bool>),
+) -> Result<()> {
     const ALLOWED: &[&str] = &[
         "storageEngine",
         "indexOptionDefaults",
@@ -21,7 +25,7 @@ pub(super) fn check_options(cx: &Context<'_>, ns: &Namespace, body: Doc<'_>) -> 
         let name = element.name();
         let allowed = ALLOWED.contains(&name)
             || element.value().is_nullish()
-            || (name == "capped" && !element.value().is_truthy())
+            || (name == "capped" && capped != Some(true))
             || (ns.is_buckets() && OF_BUCKETS.contains(&name));
         if !allowed {
             bail!(Code::INVALID_OPTIONS, "{ns}: 'timeseries' is not allowed with '{name}'");

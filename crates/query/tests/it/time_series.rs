@@ -1,0 +1,368 @@
+//! A time series collection finds what an ordinary collection with the same documents finds, and inserts of several
+//! threads lose nothing.
+//!
+//! Measurements, buckets of other servers and queries are generated from a seed; a failure message has it.
+
+use std::sync::Arc;
+
+use nagi_bson::{Doc, DocBuf, Value};
+use nagi_query::{
+    AggregateRequest, Env, FindRequest, InsertOutcome, InsertStatement, aggregate, find, insert,
+};
+use nagi_store::{BuildOptions, Durability, Namespace, Store};
+
+use crate::{
+    any_plan::{Random, SCALARS, cases},
+    fixture::{Fixture, NOW_MS, doc, drain},
+};
+
+/// Values of the fields of measurements.
+const VALUES: &[&str] = &[
+    "1",
+    "2",
+    "3.5",
+    "-4",
+    "NumberLong(7)",
+    "'x'",
+    "'xy'",
+    "null",
+    "true",
+    "[]",
+    "[1, 5]",
+    "['a', 9]",
+    "[{x: 1}, 3]",
+    "{x: 1}",
+    "{x: 5, y: 'z'}",
+    "NaN",
+    "ISODate('2024-01-01T00:30:00Z')",
+    "ObjectId('000000000000000000000001')",
+];
+
+const METAS: &[&str] =
+    &["1", "'m'", "{a: 1, b: 2}", "{b: 2, a: 1}", "[1, 2]", "null", "{a: [1]}", "1.5"];
+
+const SERIES: &str = "series";
+
+fn name(text: &str) -> Namespace {
+    Namespace::new("test", text).unwrap()
+}
+
+fn date(random: &mut Random) -> String {
+    let (hour, minute) = (random.below(3), random.below(60));
+    format!("ISODate('2024-01-01T0{hour}:{minute:02}:{:02}Z')", random.below(60))
+}
+
+fn measurement(random: &mut Random, id: usize) -> String {
+    let mut fields = vec![format!("_id: {id}, t: {}", date(random))];
+    if random.chance(70) {
+        fields.push(format!("m: {}", random.one(METAS)));
+    }
+    for field in ["a", "b", "c"] {
+        if random.chance(60) {
+            fields.push(format!("{field}: {}", random.one(VALUES)));
+        }
+    }
+    format!("{{{}}}", fields.join(", "))
+}
+
+fn insert_into(store: &Store, to: &Namespace, docs: &[DocBuf], ordered: bool) -> InsertOutcome {
+    let docs: Vec<Doc<'_>> = docs.iter().map(DocBuf::as_doc).collect();
+    let statement = InsertStatement {
+        docs: &docs,
+        ordered,
+        done: &[],
+        statement: None,
+        durability: Durability::Buffered,
+        bypass_validation: false,
+        keep_empty_timestamps: false,
+    };
+    insert(store, to, &statement, &Env::new(&(), NOW_MS)).unwrap()
+}
+
+fn create(fixture: &Fixture, options: &str) {
+    let options = doc(options);
+    fixture.store.create_collection(&name(SERIES), options.as_doc()).unwrap();
+}
+
+/// A bucket of version 1 as an older server may have made it: a field has several types.
+fn old_bucket(random: &mut Random, id: usize) -> (String, Vec<String>) {
+    let (hour, other) = (random.below(3), random.one(&["'s'", "null", "[7]", "{x: 2}"]));
+    let time = |minute: usize| format!("ISODate('2024-01-01T0{hour}:{minute:02}:00Z')");
+    let bucket = format!(
+        "{{control: {{version: 1, min: {{t: {}, _id: {id}, a: 3}}, max: {{t: {}, _id: {}, a: {other}}}}}, meta: 9,
+          data: {{t: {{'0': {}, '1': {}}}, _id: {{'0': {id}, '1': {}}}, a: {{'0': {other}, '1': 3}}}}}}",
+        time(0), time(50), id + 1, time(50), time(3), id + 1
+    );
+    let one =
+        |at: usize, minute, a| format!("{{_id: {}, t: {}, m: 9, a: {a}}}", id + at, time(minute));
+    (bucket, vec![one(0, 50, other), one(1, 3, "3")])
+}
+
+fn condition(random: &mut Random) -> String {
+    let field = random.one(&["t", "m", "a", "b", "c", "m.a", "a.x", "_id", "b.0"]);
+    let value = match field {
+        "t" => date(random),
+        "m" | "m.a" => random.one(METAS).to_owned(),
+        "_id" => random.below(300).to_string(),
+        _ => match random.chance(50) {
+            true => random.one(VALUES).to_owned(),
+            false => random.one(SCALARS).to_owned(),
+        },
+    };
+    let test = match random.below(9) {
+        0 => format!("{{$in: [{value}, 2]}}"),
+        1 => format!("{{$ne: {value}}}"),
+        2 => "{$exists: false}".to_owned(),
+        3..=6 => format!("{{{}: {value}}}", random.one(&["$lt", "$lte", "$gt", "$gte"])),
+        _ => format!("{{$eq: {value}}}"),
+    };
+    format!("{{'{field}': {test}}}")
+}
+
+fn filter(random: &mut Random) -> String {
+    let (one, other) = (condition(random), condition(random));
+    match random.below(5) {
+        0 => format!("{{$or: [{one}, {other}]}}"),
+        1 | 2 => format!("{{$and: [{one}, {other}]}}"),
+        3 => format!("{{$nor: [{one}]}}"),
+        _ => one,
+    }
+}
+
+/// Each document as text, with its fields and those of its metadata sorted: a bucket has an order of its own.
+fn sorted(docs: &[DocBuf]) -> Vec<String> {
+    let mut all: Vec<String> = docs
+        .iter()
+        .map(|doc| {
+            let mut fields: Vec<String> = doc
+                .as_doc()
+                .iter()
+                .map(|e| match e.name() {
+                    "m" => {
+                        format!("m: {}", nagi_timeseries::bucket::normalized(e.value()).value())
+                    }
+                    name => format!("{name}: {}", e.value()),
+                })
+                .collect();
+            fields.sort();
+            fields.join(", ")
+        })
+        .collect();
+    all.sort();
+    all
+}
+
+fn found(store: &Arc<Store>, of: &Namespace, filter: &str) -> Vec<String> {
+    let filter = doc(filter);
+    let request = FindRequest { filter: filter.as_doc(), ..FindRequest::new(of) };
+    sorted(&drain(find(store, &request, &Env::new(&(), NOW_MS)).unwrap(), 7).unwrap())
+}
+
+fn grouped(store: &Arc<Store>, of: &Namespace, filter: &str) -> Vec<String> {
+    let pipeline = doc(&format!(
+        "{{p: [{{$match: {filter}}}, {{$group: {{_id: '$a', n: {{$sum: 1}}, last: {{$max: '$t'}}}}}}]}}"
+    ));
+    let request = AggregateRequest::new(of, pipeline.get("p").as_array().unwrap());
+    sorted(&drain(aggregate(store, &request, &Env::new(&(), NOW_MS)).unwrap(), 1000).unwrap())
+}
+
+#[test]
+fn a_time_series_finds_what_a_collection_finds() {
+    const QUERIES_EACH: u64 = 40;
+    for seed in 1..=cases().div_ceil(QUERIES_EACH) {
+        let mut random = Random(seed * 0x9E37_79B9);
+        let fixture = Fixture::new();
+        create(&fixture, "{timeseries: {timeField: 't', metaField: 'm'}}");
+        let buckets = fixture.store.buckets_of(&name(SERIES)).unwrap();
+        for (n, index) in [
+            "{key: {'control.min.t': 1, 'control.max.t': 1}, name: 't'}",
+            "{key: {'meta.a': 1}, name: 'a'}",
+        ]
+        .iter()
+        .enumerate()
+        {
+            if seed % 3 > n as u64 {
+                let spec = doc(index);
+                fixture
+                    .store
+                    .create_indexes(&buckets.namespace, &[spec.as_doc()], BuildOptions::default())
+                    .unwrap();
+            }
+        }
+        let docs: Vec<DocBuf> =
+            (0..random.below(200) + 1).map(|id| doc(&measurement(&mut random, id))).collect();
+        let (series, plain) = (name(SERIES), name("plain"));
+        for chunk in docs.chunks(random.below(60) + 1) {
+            let done = insert_into(&fixture.store, &series, chunk, random.chance(50));
+            assert_eq!((done.count, done.errors.len()), (chunk.len() as u64, 0), "seed {seed}");
+            insert_into(&fixture.store, &plain, chunk, true);
+        }
+        for n in 0..random.below(3) {
+            let (bucket, measurements) = old_bucket(&mut random, 1000 + 2 * n);
+            insert_into(&fixture.store, &buckets.namespace, &[doc(&bucket)], true);
+            let measurements: Vec<DocBuf> = measurements.iter().map(|text| doc(text)).collect();
+            insert_into(&fixture.store, &plain, &measurements, true);
+        }
+        for _ in 0..QUERIES_EACH {
+            let filter = filter(&mut random);
+            // Buckets have normalized metadata, so whole documents compare differently.
+            if filter.contains("a: 1, b: 2") || filter.contains("b: 2, a: 1") {
+                continue;
+            }
+            let expected = found(&fixture.store, &plain, &filter);
+            assert_eq!(found(&fixture.store, &series, &filter), expected, "seed {seed}: {filter}");
+            let groups = grouped(&fixture.store, &plain, &filter);
+            assert_eq!(grouped(&fixture.store, &series, &filter).len(), groups.len(), "{filter}");
+        }
+    }
+}
+
+fn stored(fixture: &Fixture) -> Vec<DocBuf> {
+    let buckets = name(SERIES).buckets().unwrap();
+    let request = FindRequest::new(&buckets);
+    drain(find(&fixture.store, &request, &Env::new(&(), NOW_MS)).unwrap(), 1000).unwrap()
+}
+
+fn counts(fixture: &Fixture) -> Vec<i32> {
+    let count = |bucket: &DocBuf| match bucket.get("control").as_doc().unwrap().get("count") {
+        Value::Int32(count) => count,
+        other => panic!("{other}"),
+    };
+    let mut all: Vec<i32> = stored(fixture).iter().map(count).collect();
+    all.sort_unstable();
+    all
+}
+
+fn at(second: usize, rest: &str) -> DocBuf {
+    let (minute, second) = (second / 60, second % 60);
+    doc(&format!("{{t: ISODate('2024-01-01T00:{minute:02}:{second:02}Z'), {rest}}}"))
+}
+
+#[test]
+fn a_bucket_takes_a_thousand_measurements() {
+    let fixture = Fixture::new();
+    create(&fixture, "{timeseries: {timeField: 't', metaField: 'm'}}");
+    for chunk in (0..2100).collect::<Vec<usize>>().chunks(70) {
+        let docs: Vec<DocBuf> = chunk.iter().map(|n| at(n % 3600, "m: 1, v: 1")).collect();
+        insert_into(&fixture.store, &name(SERIES), &docs, true);
+    }
+    assert_eq!(counts(&fixture), [100, 1000, 1000]);
+}
+
+#[test]
+fn late_measurements_go_to_their_bucket_again() {
+    let fixture = Fixture::new();
+    create(&fixture, "{timeseries: {timeField: 't', metaField: 'm'}}");
+    let series = name(SERIES);
+    let hour = |hour: usize, minute: usize| {
+        doc(&format!("{{t: ISODate('2024-01-01T{hour:02}:{minute:02}:00Z'), m: 1}}"))
+    };
+    // More hours than a metadata has buckets in memory: the others are found by the index.
+    for minute in 0..5 {
+        for h in 0..10 {
+            insert_into(&fixture.store, &series, &[hour(h, minute)], true);
+        }
+    }
+    assert_eq!(counts(&fixture), [5; 10]);
+    // A field of another type begins a bucket, and so does a measurement before the begin.
+    insert_into(&fixture.store, &series, &[at(0, "m: 2, v: 1"), at(1, "m: 2, v: 'x'")], true);
+    insert_into(
+        &fixture.store,
+        &series,
+        &[doc("{t: ISODate('2023-12-31T23:59:59Z'), m: 2}")],
+        true,
+    );
+    assert_eq!(counts(&fixture).len(), 13);
+}
+
+#[test]
+fn without_an_index_buckets_are_reopened_by_memory_only() {
+    let fixture = Fixture::new();
+    create(&fixture, "{timeseries: {timeField: 't'}}");
+    let series = name(SERIES);
+    for n in 0..20 {
+        insert_into(&fixture.store, &series, &[at(n, "v: 1")], true);
+    }
+    assert_eq!(counts(&fixture), [20]);
+}
+
+#[test]
+fn errors_are_those_of_their_measurements() {
+    let fixture = Fixture::new();
+    create(&fixture, "{timeseries: {timeField: 't', metaField: 'm'}}");
+    let mut deep = "1".to_owned();
+    for _ in 0..178 {
+        deep = format!("{{x: {deep}}}");
+    }
+    let docs =
+        [at(0, "v: 1"), doc("{t: 5}"), at(1, "v: 2"), at(2, &format!("d: {deep}")), at(3, "v: 3")];
+    let done = insert_into(&fixture.store, &name(SERIES), &docs, false);
+    let errors: Vec<_> = done.errors.iter().map(|(at, error)| (*at, error.code().0)).collect();
+    assert_eq!((done.count, errors), (3, vec![(1, 2), (3, 15)]));
+    let done = insert_into(&fixture.store, &name(SERIES), &docs, true);
+    let errors: Vec<_> = done.errors.iter().map(|(at, error)| (*at, error.code().0)).collect();
+    assert_eq!((done.count, errors), (1, vec![(1, 2)]));
+    // An index that cannot have a measurement: it is the error of that one, and the others are stored.
+    let index = doc("{key: {'control.min.a': 1, 'control.max.a': 1}, name: 'a'}");
+    let buckets = name(SERIES).buckets().unwrap();
+    fixture.store.create_indexes(&buckets, &[index.as_doc()], BuildOptions::default()).unwrap();
+    let docs = [at(5, "m: 5, a: 1"), at(6, "m: 6, a: [1, 2]"), at(7, "m: 7, a: 2")];
+    let done = insert_into(&fixture.store, &name(SERIES), &docs, false);
+    let errors: Vec<_> = done.errors.iter().map(|(at, error)| (*at, error.code().0)).collect();
+    assert_eq!((done.count, errors), (2, vec![(1, 171)]));
+    let done = insert_into(&fixture.store, &name(SERIES), &docs, true);
+    let errors: Vec<_> = done.errors.iter().map(|(at, error)| (*at, error.code().0)).collect();
+    assert_eq!((done.count, errors), (1, vec![(1, 171)]));
+}
+
+#[test]
+fn inserts_of_several_threads_lose_nothing() {
+    let fixture = Fixture::new();
+    create(&fixture, "{timeseries: {timeField: 't', metaField: 'm'}}");
+    let store = &fixture.store;
+    std::thread::scope(|scope| {
+        for thread in 0..4 {
+            scope.spawn(move || {
+                for n in 0..60 {
+                    let docs = [at(n, &format!("m: {}, n: {thread}", n % 3)), at(n, "m: 'all'")];
+                    assert_eq!(insert_into(store, &name(SERIES), &docs, true).count, 2);
+                }
+            });
+        }
+    });
+    assert_eq!(counts(&fixture).iter().sum::<i32>(), 4 * 60 * 2);
+    assert_eq!(found(store, &name(SERIES), "{m: 'all'}").len(), 4 * 60);
+    for thread in 0..4 {
+        assert_eq!(found(store, &name(SERIES), &format!("{{n: {thread}}}")).len(), 60);
+    }
+}
+
+/// Few bytes of a column stand for very many measurements: they are unpacked in parts.
+#[test]
+fn huge_buckets_are_unpacked_in_parts() {
+    let fixture = Fixture::new();
+    create(&fixture, "{timeseries: {timeField: 't'}}");
+    let mut column = vec![9, 0, 0, 0, 0, 0, 0, 0, 0, 0];
+    for _ in 0..3 {
+        column.push(0x80);
+        column.extend_from_slice(&0xFF_u64.to_le_bytes());
+    }
+    column.push(0);
+    let binary = Value::Binary(nagi_bson::Binary { subtype: 7, bytes: &column });
+    let zero = Value::DateTime(0);
+    let bucket = nagi_bson::doc! {
+        "control": { "version": 2, "min": { "t": zero }, "max": { "t": zero } },
+        "data": { "t": (binary) },
+    };
+    let buckets = name(SERIES).buckets().unwrap();
+    insert_into(&fixture.store, &buckets, &[bucket], true);
+    assert_eq!(found(&fixture.store, &name(SERIES), "{}").len(), 1 + 3 * 1920);
+    // It takes no more measurements.
+    insert_into(
+        &fixture.store,
+        &name(SERIES),
+        &[doc("{t: ISODate('1970-01-01T00:00:00Z')}")],
+        true,
+    );
+    assert_eq!(stored(&fixture).len(), 2);
+}
