@@ -95,6 +95,7 @@ pub use list_search_indexes::SEARCH_INDEXES_NOT_ENABLED;
 pub(crate) use match_::Match;
 pub(crate) use pipeline::Pipeline;
 pub(crate) use sort::Sort;
+pub(crate) use unpack_bucket::{on_buckets, on_meta};
 
 /// A parsed stage: immutable, shared between executions.
 pub(crate) trait Stage: Send + Sync {

@@ -16,9 +16,12 @@ use nagi_lang::{
     filter::{CompareOp, Filter, Pred, TypeSet},
     path::FieldPath,
 };
-use nagi_timeseries::bucket::{Shape, Unpacker};
+use nagi_timeseries::{
+    Options,
+    bucket::{Shape, Unpacker},
+};
 
-use super::prelude::*;
+use super::{prelude::*, rewrite::renamed};
 use crate::source::{Absorbed, splits_with_input};
 
 pub(super) static UNPACK_BUCKET: StageSpec = StageSpec {
@@ -145,6 +148,23 @@ impl Stage for UnpackBucket {
             _ => None,
         }
     }
+}
+
+/// The condition that a bucket fulfills if it has a measurement that matches `filter`.
+pub(crate) fn on_buckets(options: &Options, filter: &Filter) -> Filter {
+    let stage = UnpackBucket { shape: Arc::new(Shape::of(options)), span: None };
+    let parts = match filter {
+        Filter::And(parts) => &parts[..],
+        other => slice::from_ref(other),
+    };
+    let on_bucket = |part| on_meta(options, part).or_else(|| stage.implied(part));
+    let parts: Vec<_> = parts.iter().filter_map(on_bucket).collect();
+    if parts.is_empty() { Filter::AlwaysTrue } else { Filter::And(parts).normalize() }
+}
+
+/// The same condition on buckets, if it reads only metadata.
+pub(crate) fn on_meta(options: &Options, filter: &Filter) -> Option<Filter> {
+    renamed(filter, &mut |path, _| options.meta_path(path))
 }
 
 /// A condition on one end of the range that a bucket has for a field.

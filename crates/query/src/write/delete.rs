@@ -9,7 +9,10 @@ use nagi_lang::{
 };
 use nagi_store::{Collection, Durability, Namespace, RecordKey, Store, WriteTxn};
 
-use super::{Change, How, Run, Selection, Tally, change_all, collation_of, on_collection, ordered};
+use super::{
+    Change, How, Run, Selection, Tally, change_all, collation_of, on_collection, ordered, series,
+    series_delete,
+};
 use crate::{
     plan::Hint,
     source::{Env, document},
@@ -69,6 +72,10 @@ fn delete_in(
     let collation = collation_of(store, namespace, statement.collation);
     let selection = prepare(statement, collation, env)?;
     let how = How { durability, bypass_validation: true, keep_empty_timestamps: true };
+    if let Some(buckets) = series(store, namespace) {
+        let multi = statement.multi;
+        return series_delete::delete((store, env), &buckets, &selection, how, multi);
+    }
     on_collection((store, env), (namespace, false), &selection, how, |run| {
         let deleted = if statement.multi { many(run)? } else { one(run)? };
         run.show_delete(deleted);

@@ -14,6 +14,8 @@ mod insert;
 mod measurements;
 mod open_buckets;
 mod run;
+mod series_delete;
+mod series_update;
 mod update;
 
 use std::sync::Arc;
@@ -98,6 +100,12 @@ fn target(store: &Store, namespace: &Namespace) -> Result<Option<Arc<Collection>
         );
     }
     Ok(collection)
+}
+
+/// The buckets of a time series collection; none for anything else, after one lookup.
+fn series(store: &Store, namespace: &Namespace) -> Option<Arc<Collection>> {
+    store.collection(namespace).filter(|found| found.is_view())?;
+    store.buckets_of(namespace)
 }
 
 /// The parsed parts that all statements have in common.

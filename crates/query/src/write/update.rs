@@ -11,7 +11,10 @@ use nagi_lang::{
 };
 use nagi_store::{Durability, EditKind, Namespace, RecordKey, Store, WriteTxn};
 
-use super::{Change, How, Run, Selection, Tally, change_all, collation_of, on_collection, ordered};
+use super::{
+    Change, How, Run, Selection, Tally, change_all, collation_of, on_collection, ordered, series,
+    series_update,
+};
 use crate::{
     plan::Hint,
     source::{Env, document},
@@ -126,13 +129,16 @@ fn update_in(
     durability: Durability,
     env: &Env<'_>,
 ) -> Result<UpdateOutcome> {
-    let collation = collation_of(store, namespace, statement.collation);
-    let prepared = prepare(statement, collation, env)?;
     let how = How {
         durability,
         bypass_validation: statement.bypass_validation,
         keep_empty_timestamps: statement.keep_empty_timestamps,
     };
+    if let Some(buckets) = series(store, namespace) {
+        return series_update::update((store, env), &buckets, statement, how);
+    }
+    let collation = collation_of(store, namespace, statement.collation);
+    let prepared = prepare(statement, collation, env)?;
     let target = (namespace, statement.upsert);
     on_collection((store, env), target, &prepared.selection, how, |run| {
         attempts(run, &prepared, statement)
@@ -245,7 +251,7 @@ impl Prepared<'_> {
 }
 
 /// Updates every document that matches.
-fn many(run: &Run<'_>, prepared: &Prepared<'_>) -> Result<UpdateOutcome> {
+pub(super) fn many(run: &Run<'_>, prepared: &Prepared<'_>) -> Result<UpdateOutcome> {
     let tally = change_all(run, &mut Edit { run, update: &prepared.update, new: Vec::new() })?;
     Ok(UpdateOutcome { matched: tally.matched, modified: tally.modified, upserted: None })
 }

@@ -7,7 +7,8 @@ use std::sync::Arc;
 
 use nagi_bson::{Doc, DocBuf, Value};
 use nagi_query::{
-    AggregateRequest, Env, FindRequest, InsertOutcome, InsertStatement, aggregate, find, insert,
+    AggregateRequest, DeleteStatement, Env, FindRequest, InsertOutcome, InsertStatement,
+    UpdateStatement, aggregate, delete, find, insert, update,
 };
 use nagi_store::{BuildOptions, Durability, Namespace, Store};
 
@@ -365,4 +366,110 @@ fn huge_buckets_are_unpacked_in_parts() {
         true,
     );
     assert_eq!(stored(&fixture).len(), 2);
+}
+
+fn delete_from(store: &Store, from: &Namespace, filter: &str, multi: bool) -> u64 {
+    let filter = doc(filter);
+    let statement = DeleteStatement::new(filter.as_doc(), multi);
+    delete(store, from, &statement, Durability::Buffered, &Env::new(&(), NOW_MS)).unwrap()
+}
+
+#[test]
+fn deletes_leave_what_does_not_match() {
+    for seed in 1..=cases().div_ceil(40) {
+        let mut random = Random(seed * 0x51_7CC1);
+        let fixture = Fixture::new();
+        create(&fixture, "{timeseries: {timeField: 't', metaField: 'm'}}");
+        let (series, plain) = (name(SERIES), name("plain"));
+        let docs: Vec<DocBuf> =
+            (0..random.below(120) + 1).map(|id| doc(&measurement(&mut random, id))).collect();
+        insert_into(&fixture.store, &series, &docs, true);
+        insert_into(&fixture.store, &plain, &docs, true);
+        let (bucket, measurements) = old_bucket(&mut random, 1000);
+        insert_into(&fixture.store, &series.buckets().unwrap(), &[doc(&bucket)], true);
+        let measurements: Vec<DocBuf> = measurements.iter().map(|text| doc(text)).collect();
+        insert_into(&fixture.store, &plain, &measurements, true);
+        for _ in 0..8 {
+            let filter = filter(&mut random);
+            if filter.contains("a: 1, b: 2") || filter.contains("b: 2, a: 1") {
+                continue;
+            }
+            let multi = random.chance(70);
+            let left = found(&fixture.store, &plain, "{}").len();
+            let deleted = delete_from(&fixture.store, &series, &filter, multi);
+            if !multi {
+                // Which one is deleted is not defined.
+                let matching = found(&fixture.store, &plain, &filter);
+                assert_eq!(deleted, u64::from(!matching.is_empty()), "seed {seed}: {filter}");
+                let all = found(&fixture.store, &series, "{}");
+                let gone: Vec<_> = found(&fixture.store, &plain, "{}")
+                    .into_iter()
+                    .filter(|doc| all.binary_search(doc).is_err())
+                    .collect();
+                assert_eq!(gone.len() as u64, deleted, "seed {seed}: {filter}");
+                assert!(gone.iter().all(|doc| matching.contains(doc)), "seed {seed}: {filter}");
+                for doc in gone {
+                    let id = doc.split(", ").next().unwrap().to_owned();
+                    delete_from(&fixture.store, &plain, &format!("{{{id}}}"), false);
+                }
+                continue;
+            }
+            assert_eq!(deleted, delete_from(&fixture.store, &plain, &filter, true), "{filter}");
+            assert_eq!(
+                found(&fixture.store, &series, "{}"),
+                found(&fixture.store, &plain, "{}"),
+                "seed {seed}: {filter} of {left}"
+            );
+        }
+        delete_from(&fixture.store, &series, "{}", true);
+        assert!(stored(&fixture).is_empty());
+    }
+}
+
+#[test]
+fn updates_change_metadata_only() {
+    let fixture = Fixture::new();
+    create(&fixture, "{timeseries: {timeField: 't', metaField: 'm'}}");
+    let docs = [at(0, "m: {a: 1}, v: 1"), at(1, "m: {a: 1}, v: 2"), at(2, "m: {a: 2}, v: 3")];
+    insert_into(&fixture.store, &name(SERIES), &docs, true);
+    let run = |filter: &str, change: &str, multi: bool, upsert: bool| {
+        let (filter, change) = (doc(filter), doc(&format!("{{u: {change}}}")));
+        let statement = UpdateStatement {
+            multi,
+            upsert,
+            ..UpdateStatement::new(filter.as_doc(), change.get("u"))
+        };
+        let env = Env::new(&(), NOW_MS);
+        match update(&fixture.store, &name(SERIES), &statement, Durability::Buffered, &env) {
+            Ok(done) => format!("{} {}", done.matched, done.modified),
+            Err(error) => error.code().0.to_string(),
+        }
+    };
+    assert_eq!(run("{'m.a': 1}", "{$set: {'m.b': 5}}", true, false), "1 1");
+    assert_eq!(
+        run("{'m.a': {$gte: 1}}", "{$inc: {'m.a': 10}, $rename: {'m.b': 'm.c'}}", true, false),
+        "2 2"
+    );
+    assert_eq!(found(&fixture.store, &name(SERIES), "{m: {a: 11, c: 5}}").len(), 2);
+    assert_eq!(run("{m: {a: 12}}", "{$set: {m: 'x'}}", true, false), "1 1");
+    assert_eq!(run("{}", "{$unset: {m: 1}}", true, false), "2 2");
+    assert_eq!(found(&fixture.store, &name(SERIES), "{m: {$exists: false}}").len(), 3);
+    for (filter, change, multi, upsert) in [
+        ("{m: 1}", "{$set: {m: 1}}", false, false),
+        ("{m: 1}", "{$set: {m: 1}}", true, true),
+        ("{v: 1}", "{$set: {m: 1}}", true, false),
+        ("{$or: [{m: 1}, {t: 1}]}", "{$set: {m: 1}}", true, false),
+        ("{$expr: {$eq: ['$m', 1]}}", "{$set: {m: 1}}", true, false),
+        ("{m: 1}", "{$set: {v: 1}}", true, false),
+        ("{m: 1}", "{$set: {mm: 1}}", true, false),
+        ("{m: 1}", "{$rename: {'m.a': 'v'}}", true, false),
+        ("{m: 1}", "{m: 1}", true, false),
+        ("{m: 1}", "[{$set: {m: 1}}]", true, false),
+    ] {
+        assert_eq!(run(filter, change, multi, upsert), "72", "{filter} {change}");
+    }
+    assert_eq!(run("{m: 1}", "{$set: 5}", true, false), "9");
+    // Measurements with the new metadata do not get into buckets that had another one.
+    insert_into(&fixture.store, &name(SERIES), &[at(3, "m: {a: 1}")], true);
+    assert_eq!(found(&fixture.store, &name(SERIES), "{'m.a': 1}").len(), 1);
 }

@@ -69,15 +69,13 @@ impl Bucket {
         new_id: &dyn Fn(u32) -> [u8; 12],
     ) -> Bucket {
         let begin = options.begin(time);
-        Bucket {
-            id: new_id(begin.div_euclid(1000) as u32),
-            begin,
-            meta,
-            times: Vec::new(),
-            columns: Fields::new(),
-            ranges: Ranges::new(),
-            bytes: 0,
-        }
+        Bucket::renewed(new_id(begin.div_euclid(1000) as u32), begin, meta)
+    }
+
+    /// An empty bucket with the id and the begin of a stored one.
+    pub fn renewed(id: [u8; 12], begin: i64, meta: Option<ValueBuf>) -> Bucket {
+        let (times, columns, ranges, bytes) = (Vec::new(), Fields::new(), Ranges::new(), 0);
+        Bucket { id, begin, meta, times, columns, ranges, bytes }
     }
 
     /// Reads a stored bucket, so that it can take more measurements. None if it must not: it is closed, full, or its

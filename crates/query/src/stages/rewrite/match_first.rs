@@ -118,7 +118,7 @@ fn is_by_value(pred: &Pred) -> bool {
 
 /// The condition with the names that `source` gives; none if a path has no name, or if the condition may read other
 /// paths.
-fn renamed(
+pub(in crate::stages) fn renamed(
     filter: &Filter,
     source: &mut dyn FnMut(&str, &Pred) -> Option<String>,
 ) -> Option<Filter> {

@@ -18,6 +18,8 @@ use std::sync::Arc;
 
 use super::{Match, Stage, Step};
 
+pub(super) use match_first::renamed;
+
 type Stages = Vec<Arc<dyn Stage>>;
 
 /// The rules, in the order in which they are applied.

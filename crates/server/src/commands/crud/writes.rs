@@ -48,6 +48,7 @@ pub(super) fn check_target(
     if !(ns.is_buckets() && is_series(cx, ns)) {
         check_writable(ns)?;
     }
+    refuse_series_in_transaction(cx, ns)?;
     check_uuid_arg(cx, ns, command, uuid)?;
     refuse_encryption(encryption)
 }
@@ -57,12 +58,12 @@ fn is_series(cx: &Context<'_>, ns: &Namespace) -> bool {
     cx.store().collection(ns).is_some_and(|found| found.options.timeseries.is_some())
 }
 
-/// Refuses to insert into a time series collection in a transaction (263).
+/// Refuses writes to a time series collection in a transaction (263).
 pub(super) fn refuse_series_in_transaction(cx: &Context<'_>, ns: &Namespace) -> Result<()> {
     if cx.in_transaction() && cx.store().buckets_of(ns).is_some() {
         bail!(
             Code::OPERATION_NOT_SUPPORTED_IN_TRANSACTION,
-            "Cannot insert into a time-series collection in a multi-document transaction: {ns}"
+            "Cannot write to a time-series collection in a multi-document transaction: {ns}"
         );
     }
     Ok(())

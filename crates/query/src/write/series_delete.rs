@@ -1,0 +1,169 @@
+//! Deletes from a time series collection: measurements are removed from their buckets.
+//!
+//! A bucket that may have measurements that match is read, and packed again without them; a bucket without measurements
+//! is deleted. Each bucket is changed in a transaction of its own. Measurements that do not fit together (buckets of
+//! other servers may have several types in a field) are divided among new buckets.
+
+use std::sync::Arc;
+
+use bumpalo::Bump;
+use nagi_bson::{Doc, Value, ValueBuf};
+use nagi_error::{Code, Error, Result, bail};
+use nagi_lang::expr::Vars;
+use nagi_store::{Collection, RecordBuf, RecordId, Store, WriteTxn};
+use nagi_timeseries::{
+    Options,
+    bucket::{Bucket, Refused, Shape, Unpacker, time_of},
+};
+
+use super::{How, Run, Selection, rest};
+use crate::{
+    plan::{self, FindSpec},
+    source::{Cx, Env, renew},
+    stages::on_buckets,
+};
+
+/// The most measurements of a bucket that is packed again. Buckets have a thousand; a hostile one may have any number.
+const COUNT_MAX: usize = 100_000;
+
+/// Measurements between two interrupt checks.
+const CHECK_EACH: usize = 64;
+
+/// Deletes the measurements that match, or only the first one. Returns their number.
+pub(super) fn delete(
+    (store, env): (&Store, &Env<'_>),
+    buckets: &Arc<Collection>,
+    selection: &Selection<'_>,
+    how: How,
+    multi: bool,
+) -> Result<u64> {
+    let Some(options) = &buckets.options.timeseries else { return Ok(0) };
+    let values = selection.lets.values();
+    let vars = Vars::with_system(&values, env.system()).with_scripts(env.scripts()).with_pace(env);
+    let run = Run { store, collection: buckets.clone(), selection, vars: &vars, how, env };
+    let mut deleted = 0;
+    for id in candidates(&run, options)? {
+        env.interrupt().check()?;
+        deleted += run.with_txn(&mut |txn| without(txn, &run, options, &id, multi))?;
+        if deleted > 0 && !multi {
+            break;
+        }
+    }
+    run.show_delete(deleted);
+    Ok(deleted)
+}
+
+/// The buckets that may have measurements that match.
+fn candidates(run: &Run<'_>, options: &Options) -> Result<Vec<RecordId>> {
+    let Run { store, ref collection, vars, env, .. } = *run;
+    let filter = Arc::new(on_buckets(options, &run.selection.filter));
+    let snapshot = store.snapshot()?;
+    let mut cx = Cx { store, reader: snapshot.reader(), vars, env };
+    let spec = FindSpec::new(Some(collection.clone()), filter);
+    let spec = FindSpec { needed: Some(Vec::new()), ..spec };
+    let mut plan = plan::plan(&spec, &mut cx)?;
+    let mut source = plan.start_top(env);
+    let ids = rest(&mut *source, &mut cx);
+    env.note_run(&plan, &mut *source);
+    ids
+}
+
+/// Packs a bucket again without the measurements that match. Returns how many these are.
+fn without(
+    txn: &mut WriteTxn<'_>,
+    run: &Run<'_>,
+    options: &Options,
+    id: &RecordId,
+    multi: bool,
+) -> Result<u64> {
+    txn.lock(&run.collection, id.key())?;
+    let mut buf = RecordBuf::default();
+    let Some(found) = txn.reader().record(&run.collection, id.key(), &mut buf)? else {
+        return Ok(0);
+    };
+    run.env.changing(found.len())?;
+    let old = found.to_buf();
+    let mut packed = Packed::begin(old.as_doc(), options)?;
+    let mut unpacker = Unpacker::new(old.as_doc(), &Shape::of(options))?;
+    let (mut measurement, mut arena) = (Vec::new(), Bump::new());
+    let (mut deleted, mut count) = (0, 0);
+    while unpacker.append(&mut measurement)? {
+        count += 1;
+        if count % CHECK_EACH == 0 {
+            run.env.interrupt().check()?;
+        }
+        if count > COUNT_MAX {
+            bail!(Code::BAD_VALUE, "A bucket has more than {COUNT_MAX} measurements")
+        }
+        renew(&mut arena);
+        let doc = Doc::trusted(&measurement);
+        if (multi || deleted == 0) && run.matching(doc, &arena)?.is_some() {
+            deleted += 1;
+        } else {
+            packed.add(txn, doc, options)?;
+        }
+        measurement.clear();
+    }
+    if deleted > 0 {
+        packed.store(txn, run, (id, old.as_doc()), options)?;
+    }
+    Ok(deleted)
+}
+
+/// The measurements that stay. The first bucket has the place of the old one.
+struct Packed {
+    buckets: Vec<Bucket>,
+}
+
+impl Packed {
+    fn begin(old: Doc<'_>, options: &Options) -> Result<Packed> {
+        let control = old.get("control").as_doc().unwrap_or(Doc::EMPTY);
+        let min = control.get("min").as_doc().unwrap_or(Doc::EMPTY);
+        let (Value::ObjectId(id), Value::DateTime(begin)) =
+            (old.get("_id"), min.get(&options.time_field))
+        else {
+            bail!(Code::BAD_VALUE, "A bucket has no ObjectId, or no earliest time")
+        };
+        let meta = Some(old.get("meta")).filter(|meta| !meta.is_missing()).map(ValueBuf::new);
+        Ok(Packed { buckets: vec![Bucket::renewed(*id, begin, meta)] })
+    }
+
+    fn add(&mut self, txn: &WriteTxn<'_>, doc: Doc<'_>, options: &Options) -> Result<()> {
+        let time = time_of(doc, options)?;
+        let mut refused = Some(Refused::Count);
+        for bucket in &mut self.buckets {
+            refused = bucket.add(doc, time, options).err();
+            if refused.is_none() {
+                break;
+            }
+        }
+        if refused.is_some() {
+            let meta = self.buckets[0].meta().cloned();
+            let new_id = |seconds| txn.store().new_id(seconds);
+            let mut bucket = Bucket::new(time, meta, options, &new_id);
+            if bucket.add(doc, time, options).is_err() {
+                return Err(Error::bug("a new bucket refuses its first measurement"));
+            }
+            self.buckets.push(bucket);
+        }
+        Ok(())
+    }
+
+    fn store(
+        &self,
+        txn: &mut WriteTxn<'_>,
+        run: &Run<'_>,
+        (id, old): (&RecordId, Doc<'_>),
+        options: &Options,
+    ) -> Result<()> {
+        let (first, others) = (&self.buckets[0], &self.buckets[1..]);
+        match first.count() {
+            0 => txn.delete(&run.collection, id.key(), old)?,
+            _ => txn.update(&run.collection, id.key(), old, first.to_doc(options).as_doc())?,
+        }
+        for other in others {
+            txn.insert(&run.collection, other.to_doc(options).as_doc())?;
+        }
+        Ok(())
+    }
+}
