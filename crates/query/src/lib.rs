@@ -17,6 +17,7 @@
 mod access;
 mod change_stream;
 mod collating;
+mod conditions;
 mod explain;
 pub mod limits;
 mod plan;

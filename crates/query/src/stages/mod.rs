@@ -65,6 +65,7 @@ mod sort;
 mod sort_by_count;
 mod union_with;
 mod unpack_bucket;
+mod unpack_top;
 mod unset;
 mod unwind;
 mod windows;
@@ -95,7 +96,6 @@ pub use list_search_indexes::SEARCH_INDEXES_NOT_ENABLED;
 pub(crate) use match_::Match;
 pub(crate) use pipeline::Pipeline;
 pub(crate) use sort::Sort;
-pub(crate) use unpack_bucket::{on_buckets, on_meta};
 
 /// A parsed stage: immutable, shared between executions.
 pub(crate) trait Stage: Send + Sync {
@@ -132,6 +132,18 @@ pub(crate) trait Stage: Send + Sync {
     /// A condition on its input that holds for each document of which a document of its output that matches `filter`
     /// is made.
     fn implied(&self, _filter: &Filter) -> Option<Filter> {
+        None
+    }
+
+    /// The stages that yield what it yields, filtered, sorted and limited, and nothing more than that; none if that is
+    /// no cheaper. `before` are the stages before it.
+    fn first_of(
+        &self,
+        _before: &[Arc<dyn Stage>],
+        _filter: Option<Arc<Filter>>,
+        _sort: &Sort,
+        _count: u64,
+    ) -> Option<Vec<Arc<dyn Stage>>> {
         None
     }
 

@@ -84,6 +84,11 @@ impl Sort {
         }
     }
 
+    /// Another order, with the same limits.
+    pub(super) fn by(&self, order: Doc<'_>) -> Result<Sort> {
+        Ok(Sort { spec: Arc::new(SortSpec::parse(order)?), text: order.to_buf(), ..*self })
+    }
+
     /// Returns true if a plan may take it over.
     pub(crate) fn is_plannable(&self) -> bool {
         self.spec.metas() == MetaSet::NONE || self.spec.metas() == MetaSet::TEXT

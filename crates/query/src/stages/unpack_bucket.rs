@@ -12,17 +12,18 @@
 use std::sync::Arc;
 
 use nagi_bson::number;
-use nagi_lang::{
-    filter::{CompareOp, Filter, Pred, TypeSet},
-    path::FieldPath,
-};
-use nagi_timeseries::{
-    Options,
-    bucket::{Shape, Unpacker},
-};
+use nagi_lang::filter::{CompareOp, Filter, Pred};
+use nagi_timeseries::bucket::{Shape, Unpacker};
 
-use super::{prelude::*, rewrite::renamed};
-use crate::source::{Absorbed, splits_with_input};
+use super::{
+    Sort,
+    prelude::*,
+    unpack_top::{self, Top, UnpackTop},
+};
+use crate::{
+    conditions::buckets::implied,
+    source::{Absorbed, splits_with_input},
+};
 
 pub(super) static UNPACK_BUCKET: StageSpec = StageSpec {
     name: NAME,
@@ -32,7 +33,7 @@ pub(super) static UNPACK_BUCKET: StageSpec = StageSpec {
     ..StageSpec::ROW
 };
 
-const NAME: &str = "$_internalUnpackBucket";
+pub(super) const NAME: &str = "$_internalUnpackBucket";
 
 /// The size of a part, in bytes; it has at least one measurement.
 const PART_BYTES_MAX: usize = 1 << 20;
@@ -124,91 +125,54 @@ impl Stage for UnpackBucket {
         (rest.is_empty() || rest.starts_with('.')).then(|| format!("meta{rest}"))
     }
 
-    fn implied(&self, filter: &Filter) -> Option<Filter> {
-        match filter {
-            Filter::And(parts) => {
-                let parts: Vec<_> = parts.iter().filter_map(|part| self.implied(part)).collect();
-                (!parts.is_empty()).then_some(Filter::And(parts))
-            }
-            Filter::Or(parts) => {
-                parts.iter().map(|part| self.implied(part)).collect::<Option<_>>().map(Filter::Or)
-            }
-            Filter::Field { path, pred: Pred::Compare { op, value, collation: None } } => {
-                let name = path.as_str();
-                let meta = self.shape.meta_field.as_deref();
-                match value.value() {
-                    _ if name.contains('.') || Some(name) == meta => None,
-                    Value::DateTime(_) if name == &*self.shape.time_field => {
-                        Some(of_time(name, *op, value.value()))
-                    }
-                    other if is_plain(other) => Some(of_field(name, *op, other)),
-                    _ => None,
-                }
-            }
-            _ => None,
+    fn first_of(
+        &self,
+        before: &[Arc<dyn Stage>],
+        filter: Option<Arc<Filter>>,
+        sort: &Sort,
+        count: u64,
+    ) -> Option<Vec<Arc<dyn Stage>>> {
+        let [part] = sort.spec.parts() else { return None };
+        let by_time = part.meta.is_none() && part.path.as_str() == &*self.shape.time_field;
+        if !by_time || count > unpack_top::COUNT_MAX {
+            return None;
         }
+        let (shape, descending) = (self.shape.clone(), part.descending);
+        let one_meta = before.iter().any(|stage| match stage.step() {
+            Step::Match(matching) => is_of_one_meta(&matching.filter),
+            _ => false,
+        });
+        // Without an equality on the metadata, no index has the buckets in the order of time, and they are not sorted:
+        // it is cheaper to read them all.
+        let span = self.span.filter(|_| one_meta);
+        let mut stages: Vec<Arc<dyn Stage>> = Vec::new();
+        if span.is_some() {
+            let order = DocBuf::build(|out| {
+                let path = format!("control.min.{}", self.shape.time_field);
+                out.put(&path, if descending { -1 } else { 1 });
+            });
+            stages.push(Arc::new(sort.by(order.as_doc()).ok()?));
+        }
+        let ordered = span.map(|span| span.saturating_mul(1000));
+        let count = count as usize;
+        stages.push(Arc::new(UnpackTop(Top { shape, filter, descending, count, ordered })));
+        Some(stages)
+    }
+
+    fn implied(&self, filter: &Filter) -> Option<Filter> {
+        implied(&self.shape, filter)
     }
 }
 
-/// The condition that a bucket fulfills if it has a measurement that matches `filter`.
-pub(crate) fn on_buckets(options: &Options, filter: &Filter) -> Filter {
-    let stage = UnpackBucket { shape: Arc::new(Shape::of(options)), span: None };
-    let parts = match filter {
-        Filter::And(parts) => &parts[..],
-        other => slice::from_ref(other),
-    };
-    let on_bucket = |part| on_meta(options, part).or_else(|| stage.implied(part));
-    let parts: Vec<_> = parts.iter().filter_map(on_bucket).collect();
-    if parts.is_empty() { Filter::AlwaysTrue } else { Filter::And(parts).normalize() }
-}
-
-/// The same condition on buckets, if it reads only metadata.
-pub(crate) fn on_meta(options: &Options, filter: &Filter) -> Option<Filter> {
-    renamed(filter, &mut |path, _| options.meta_path(path))
-}
-
-/// A condition on one end of the range that a bucket has for a field.
-fn end(end: &str, field: &str, op: CompareOp, value: Value<'_>) -> Filter {
-    let pred = Pred::Compare { op, value: value.into(), collation: None };
-    Filter::Field { path: FieldPath::new(&format!("control.{end}.{field}")), pred }
-}
-
-/// The buckets that may have a measurement with such a time. All times are dates, and so are both ends.
-fn of_time(field: &str, op: CompareOp, value: Value<'_>) -> Filter {
-    match op {
-        CompareOp::Gt | CompareOp::Gte => end("max", field, op, value),
-        CompareOp::Lt | CompareOp::Lte => end("min", field, op, value),
-        CompareOp::Eq => Filter::And(vec![
-            end("min", field, CompareOp::Lte, value),
-            end("max", field, CompareOp::Gte, value),
-        ]),
+/// True if the condition on buckets admits only one metadata.
+fn is_of_one_meta(filter: &Filter) -> bool {
+    match filter {
+        Filter::And(parts) => parts.iter().any(is_of_one_meta),
+        Filter::Field { path, pred: Pred::Compare { op: CompareOp::Eq, .. } } => {
+            path.as_str() == "meta"
+        }
+        _ => false,
     }
-}
-
-/// Values whose order among values of their type is that of the ranges.
-fn is_plain(value: Value<'_>) -> bool {
-    match value {
-        Value::String(_) | Value::DateTime(_) | Value::ObjectId(_) | Value::Bool(_) => true,
-        value => value.is_number() && !number::is_nan(value),
-    }
-}
-
-/// The buckets that may have a measurement with such a value: all but those with an end of the same type on the wrong
-/// side of it. Buckets of other servers may have several types in a field; then an end has possibly another type. The
-/// ends of arrays are those of each element, which say nothing about a single one.
-fn of_field(field: &str, op: CompareOp, value: Value<'_>) -> Filter {
-    let excluded = |which: &str, op| {
-        let path = FieldPath::new(&format!("control.{which}.{field}"));
-        let array = Filter::Field { path, pred: Pred::Type(TypeSet::of(nagi_bson::Type::Array)) };
-        Filter::And(vec![end(which, field, op, value), Filter::Not(Box::new(array))])
-    };
-    Filter::Nor(match op {
-        CompareOp::Gt => vec![excluded("max", CompareOp::Lte)],
-        CompareOp::Gte => vec![excluded("max", CompareOp::Lt)],
-        CompareOp::Lt => vec![excluded("min", CompareOp::Gte)],
-        CompareOp::Lte => vec![excluded("min", CompareOp::Gt)],
-        CompareOp::Eq => vec![excluded("min", CompareOp::Gt), excluded("max", CompareOp::Lt)],
-    })
 }
 
 impl Running {

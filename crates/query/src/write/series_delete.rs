@@ -18,9 +18,9 @@ use nagi_timeseries::{
 
 use super::{How, Run, Selection, rest};
 use crate::{
+    conditions::buckets::on_buckets,
     plan::{self, FindSpec},
     source::{Cx, Env, renew},
-    stages::on_buckets,
 };
 
 /// The most measurements of a bucket that is packed again. Buckets have a thousand; a hostile one may have any number.

@@ -17,7 +17,7 @@ use super::{
     How, on_collection,
     update::{UpdateOutcome, UpdateStatement, many, prepare},
 };
-use crate::{source::Env, stages::on_meta};
+use crate::{conditions::buckets::on_meta, source::Env};
 
 /// Runs an update statement on the buckets.
 ///

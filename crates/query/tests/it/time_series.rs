@@ -7,8 +7,8 @@ use std::sync::Arc;
 
 use nagi_bson::{Doc, DocBuf, Value};
 use nagi_query::{
-    AggregateRequest, DeleteStatement, Env, FindRequest, InsertOutcome, InsertStatement,
-    UpdateStatement, aggregate, delete, find, insert, update,
+    AggregateRequest, DeleteStatement, Env, Explained, FindRequest, InsertOutcome, InsertStatement,
+    UpdateStatement, Verbosity, aggregate, delete, find, insert, update,
 };
 use nagi_store::{BuildOptions, Durability, Namespace, Store};
 
@@ -215,6 +215,89 @@ fn a_time_series_finds_what_a_collection_finds() {
             let groups = grouped(&fixture.store, &plain, &filter);
             assert_eq!(grouped(&fixture.store, &series, &filter).len(), groups.len(), "{filter}");
         }
+    }
+}
+
+/// The first measurements by time, of which only the times are compared: those of equal times may differ.
+fn first(
+    store: &Arc<Store>,
+    of: &Namespace,
+    filter: &str,
+    descending: bool,
+    limit: u64,
+) -> Vec<String> {
+    let filter = doc(filter);
+    let sort = doc(if descending { "{t: -1}" } else { "{t: 1}" });
+    let request = FindRequest {
+        filter: filter.as_doc(),
+        sort: sort.as_doc(),
+        limit: Some(limit),
+        ..FindRequest::new(of)
+    };
+    let found = drain(find(store, &request, &Env::new(&(), NOW_MS)).unwrap(), 3).unwrap();
+    found.iter().map(|doc| doc.get("t").to_string()).collect()
+}
+
+#[test]
+fn the_first_measurements_are_found_in_order() {
+    for seed in 1..=cases().div_ceil(40) {
+        let mut random = Random(seed * 0xA5_1B7D);
+        let fixture = Fixture::new();
+        create(&fixture, "{timeseries: {timeField: 't', metaField: 'm'}}");
+        let (series, plain) = (name(SERIES), name("plain"));
+        for chunk in 0..random.below(8) + 1 {
+            let docs: Vec<DocBuf> = (0..random.below(60) + 1)
+                .map(|id| doc(&measurement(&mut random, chunk * 100 + id)))
+                .collect();
+            insert_into(&fixture.store, &series, &docs, true);
+            insert_into(&fixture.store, &plain, &docs, true);
+        }
+        for _ in 0..30 {
+            let mut filter = match random.below(3) {
+                0 => "{}".to_owned(),
+                1 => format!("{{m: {}}}", random.one(&["1", "'m'", "null", "1.5", "2"])),
+                _ => format!("{{m: 1, a: {{$gt: {}}}}}", random.one(VALUES)),
+            };
+            if random.chance(30) {
+                filter = format!("{{$and: [{filter}, {}]}}", condition(&mut random));
+            }
+            if filter.contains("a: 1, b: 2") || filter.contains("b: 2, a: 1") {
+                continue;
+            }
+            let (descending, limit) = (random.chance(60), 1 + random.below(9) as u64);
+            assert_eq!(
+                first(&fixture.store, &series, &filter, descending, limit),
+                first(&fixture.store, &plain, &filter, descending, limit),
+                "seed {seed}: {filter} {descending} {limit}"
+            );
+        }
+    }
+}
+
+/// Reading stops where nothing later can follow.
+#[test]
+fn the_latest_measurement_is_in_the_last_bucket() {
+    let fixture = Fixture::new();
+    create(&fixture, "{timeseries: {timeField: 't', metaField: 'm'}}");
+    let series = name(SERIES);
+    for hour in 0..20 {
+        let docs = [doc(&format!("{{t: ISODate('2024-01-01T{hour:02}:00:00Z'), m: 1}}"))];
+        insert_into(&fixture.store, &series, &docs, true);
+    }
+    for (sort, at_most) in [("{t: -1}", 3), ("{t: 1}", 2)] {
+        let (filter, sort) = (doc("{m: 1}"), doc(sort));
+        let request = FindRequest {
+            filter: filter.as_doc(),
+            sort: sort.as_doc(),
+            limit: Some(1),
+            ..FindRequest::new(&series)
+        };
+        let shown =
+            fixture.try_explain(&Explained::Find(request), Verbosity::ExecutionStats).unwrap();
+        let text = shown.as_doc().to_string();
+        let examined = text.split("totalDocsExamined: ").nth(1).unwrap();
+        let examined: usize = examined.split([',', ' ']).next().unwrap().parse().unwrap();
+        assert!((1..=at_most).contains(&examined), "{text}");
     }
 }
 

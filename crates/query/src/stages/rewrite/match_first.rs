@@ -10,12 +10,10 @@
 use std::sync::Arc;
 
 use nagi_bson::Value;
-use nagi_lang::{
-    filter::{Filter, Pred},
-    path::FieldPath,
-};
+use nagi_lang::filter::{Filter, Pred};
 
 use super::{Match, Stage, Stages, Step};
+use crate::conditions::renamed;
 
 pub(super) fn apply(stages: Stages) -> Stages {
     let mut out = Stages::with_capacity(stages.len());
@@ -114,27 +112,4 @@ fn is_by_value(pred: &Pred) -> bool {
         Pred::In(list) => list.patterns().is_empty(),
         _ => false,
     }
-}
-
-/// The condition with the names that `source` gives; none if a path has no name, or if the condition may read other
-/// paths.
-pub(in crate::stages) fn renamed(
-    filter: &Filter,
-    source: &mut dyn FnMut(&str, &Pred) -> Option<String>,
-) -> Option<Filter> {
-    let mut all = |parts: &[Filter]| -> Option<Vec<Filter>> {
-        parts.iter().map(|part| renamed(part, source)).collect()
-    };
-    Some(match filter {
-        Filter::AlwaysTrue | Filter::AlwaysFalse => filter.clone(),
-        Filter::And(parts) => Filter::And(all(parts)?),
-        Filter::Or(parts) => Filter::Or(all(parts)?),
-        Filter::Nor(parts) => Filter::Nor(all(parts)?),
-        Filter::Not(inner) => Filter::Not(Box::new(renamed(inner, source)?)),
-        Filter::Field { path, pred } => {
-            let name = source(path.as_str(), pred)?;
-            Filter::Field { path: FieldPath::new(&name), pred: pred.clone() }
-        }
-        _ => return None,
-    })
 }

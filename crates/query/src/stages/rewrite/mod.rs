@@ -8,6 +8,7 @@
 //! the indexes. A rule may use only the traits of stages, never their names, and must not change the result. An
 //! error of a document that is no longer needed may disappear.
 
+mod first_of;
 mod implied;
 mod join;
 mod limit_first;
@@ -18,13 +19,17 @@ use std::sync::Arc;
 
 use super::{Match, Stage, Step};
 
-pub(super) use match_first::renamed;
-
 type Stages = Vec<Arc<dyn Stage>>;
 
 /// The rules, in the order in which they are applied.
-const RULES: &[fn(Stages) -> Stages] =
-    &[match_first::apply, implied::apply, limit_first::apply, join::apply, unwind_joined::apply];
+const RULES: &[fn(Stages) -> Stages] = &[
+    match_first::apply,
+    implied::apply,
+    limit_first::apply,
+    join::apply,
+    unwind_joined::apply,
+    first_of::apply,
+];
 
 /// The pipeline after all rules.
 pub(super) fn rewrite(stages: Stages) -> Stages {
