@@ -96,6 +96,13 @@ pub fn write_storage_stats(
     if stats.count > 0 {
         out.put("avgObjSize", stats.data_bytes / stats.count);
     }
+    if collection.options.timeseries.is_some() {
+        out.doc("timeseries", |out| {
+            out.put("bucketsNs", collection.namespace.as_str());
+            out.put("bucketCount", stats.count);
+            out.put("avgBucketSize", stats.data_bytes / stats.count.max(1));
+        });
+    }
     out.put("numOrphanDocs", 0);
     out.put("storageSize", stats.storage_bytes / scale);
     out.put("freeStorageSize", stats.free_bytes / scale);

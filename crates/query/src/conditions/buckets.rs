@@ -4,14 +4,17 @@
 //! `control.max`) tell that it has no measurement that matches. The result admits each bucket that has one, and may
 //! admit others.
 
-use nagi_bson::{Value, number};
+use nagi_bson::{DocBuf, Value, number};
+use nagi_error::Result;
 use nagi_lang::{
     filter::{CompareOp, Filter, Pred, TypeSet},
     path::FieldPath,
 };
+use nagi_store::{Catalog, Namespace};
 use nagi_timeseries::{Options, bucket::Shape};
 
 use super::renamed;
+use crate::plan::Hint;
 
 /// The condition that a bucket fulfills if it has a measurement that matches `filter`.
 pub(crate) fn on_buckets(options: &Options, filter: &Filter) -> Filter {
@@ -28,6 +31,23 @@ pub(crate) fn on_buckets(options: &Options, filter: &Filter) -> Filter {
 /// The same condition on buckets, if it reads only metadata.
 pub(crate) fn on_meta(options: &Options, filter: &Filter) -> Option<Filter> {
     renamed(filter, &mut |path, _| options.meta_path(path))
+}
+
+/// The key pattern of the buckets' index that a hint on a time series names by its own; none for any other hint.
+///
+/// # Errors
+/// 67, 72 for a key pattern that no index of a time series can have.
+pub(crate) fn hinted_key(
+    catalog: &Catalog,
+    namespace: &Namespace,
+    hint: Option<Hint<'_>>,
+) -> Result<Option<DocBuf>> {
+    let Some(Hint::Key(key)) = hint else { return Ok(None) };
+    let series = catalog.buckets_of(namespace).and_then(|found| found.options.timeseries.as_ref());
+    match series.filter(|_| key.get("$natural").is_missing()) {
+        Some(series) => series.key_of_buckets(key).map(Some),
+        None => Ok(None),
+    }
 }
 
 /// What the ranges of a bucket fulfill if it has a measurement that matches `filter`; none if nothing is known.

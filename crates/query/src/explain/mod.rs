@@ -22,7 +22,8 @@ use nagi_store::{Namespace, Store};
 
 use crate::{
     collating,
-    plan::{self, Node, Opener, Plan, Shape, find::FindRequest, hex},
+    conditions::buckets::hinted_key,
+    plan::{self, Hint, Node, Opener, Plan, Shape, find::FindRequest, hex},
     request::{
         aggregate::{self, AggregateRequest},
         count::{self, CountRequest},
@@ -322,8 +323,10 @@ impl Run<'_> {
         let pipeline = aggregate::parse(request, stages.as_array(), &lets, collation)?;
         pipeline.check_target(self.store)?;
         let filter = pipeline.head().filter;
+        let key = hinted_key(&catalog, request.namespace, request.hint)?;
+        let hint = key.as_ref().map(|key| Hint::Key(key.as_doc())).or(request.hint);
         let assembled = self.planned(&lets, |cx| {
-            assemble::assemble(collection, &pipeline, None, request.hint, request.options, cx)
+            assemble::assemble(collection, &pipeline, None, hint, request.options, cx)
         })?;
         let subject = Subject {
             namespace: request.namespace,

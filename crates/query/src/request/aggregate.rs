@@ -16,6 +16,7 @@ use nagi_store::{Index, Namespace, Store};
 use crate::{
     change_stream::Stream,
     collating,
+    conditions::buckets::hinted_key,
     limits::QueryOptions,
     plan::{Hint, find::FindRequest},
     request::{
@@ -173,8 +174,9 @@ pub fn aggregate(
     let values = lets.values();
     let vars = Vars::with_system(&values, env.system()).with_scripts(env.scripts()).with_pace(env);
     let mut cx = Cx { store, reader: snapshot.reader(), vars: &vars, env };
-    let mut assembled =
-        assemble(collection, &pipeline, None, request.hint, request.options, &mut cx)?;
+    let key = hinted_key(&catalog, request.namespace, request.hint)?;
+    let hint = key.as_ref().map(|key| Hint::Key(key.as_doc())).or(request.hint);
+    let mut assembled = assemble(collection, &pipeline, None, hint, request.options, &mut cx)?;
     let root = assembled.plan.start_top(env);
     let shown = (env.interrupt().wants_stages() && !begins(&pipeline))
         .then(|| Arc::clone(&assembled.plan.root));

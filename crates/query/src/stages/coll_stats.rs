@@ -81,7 +81,7 @@ pub fn write_coll_stats(
     asked: CollStatsSpec,
     out: &mut DocWriter<'_>,
 ) -> Result<()> {
-    let collection = store.collection(namespace);
+    let collection = store.buckets_of(namespace).or_else(|| store.collection(namespace));
     if collection.as_ref().is_some_and(|c| c.is_view())
         && (asked.storage_scale.is_some() || asked.count)
     {

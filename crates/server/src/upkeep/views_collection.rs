@@ -88,10 +88,14 @@ impl Server {
         Ok(ids)
     }
 
-    /// Drops all views of a database whose `system.views` is dropped.
+    /// Drops all views of a database whose `system.views` is dropped, except those of time series collections, with
+    /// which their buckets would be dropped. Their documents come back at the next start.
     pub(crate) fn drop_views(&self, db: &str) -> Result<()> {
         let catalog = self.store.catalog();
-        for view in catalog.database(db).filter(|found| found.is_view()) {
+        let plain = |found: &&std::sync::Arc<Collection>| {
+            found.is_view() && catalog.buckets_of(&found.namespace).is_none()
+        };
+        for view in catalog.database(db).filter(plain) {
             self.store.drop_collection_of(&view.namespace, Some(view.uuid))?;
         }
         Ok(())

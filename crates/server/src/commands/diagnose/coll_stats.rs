@@ -31,7 +31,8 @@ fn run(cx: &mut Context<'_>, req: &Request<'_>, out: &mut DocWriter<'_>) -> Resu
     let scale = args.scale.map_or(1, |scale| scale.0);
     let ns = namespace(req.db, name)?;
     out.put("ns", ns.as_str());
-    match cx.store().collection(&ns) {
+    let collection = cx.store().buckets_of(&ns).or_else(|| cx.store().collection(&ns));
+    match collection {
         Some(collection) if collection.is_view() => {
             bail!(Code::COMMAND_NOT_SUPPORTED_ON_VIEW, "Namespace {ns} is a view, not a collection")
         }

@@ -120,7 +120,8 @@ fn catalog_stats(server: &Server, out: &mut DocWriter<'_>) {
     out.put("collections", catalog.iter().count() as i32 - views - system);
     out.put("capped", capped);
     out.put("clustered", clustered);
-    out.put("timeseries", 0);
+    let series = catalog.iter().filter(|c| c.options.timeseries.is_some()).count() as i32;
+    out.put("timeseries", series);
     out.put("views", views);
     out.put("internalCollections", system);
     out.put("internalViews", 0);
