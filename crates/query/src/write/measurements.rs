@@ -29,7 +29,7 @@ use nagi_timeseries::{
 use super::{
     ends_command,
     insert::{InsertOutcome, InsertStatement},
-    open_buckets::OpenBuckets,
+    open_buckets::{OpenBuckets, Unpacked},
 };
 use crate::{
     plan::{self, FindSpec},
@@ -58,9 +58,17 @@ struct Work {
     closed: bool,
 }
 
+/// A bucket that a transaction has read or written.
+struct Seen {
+    meta: Option<ValueBuf>,
+    unpacked: Unpacked,
+    added: bool,
+    closed: bool,
+}
+
 /// The effect of a transaction on the open buckets, applied after its commit.
 #[derive(Default)]
-pub(super) struct Opened(Vec<(Option<ValueBuf>, [u8; 12], bool)>);
+pub(super) struct Opened(Vec<Seen>);
 
 impl Opened {
     pub(super) fn clear(&mut self) {
@@ -69,11 +77,16 @@ impl Opened {
 
     pub(super) fn apply(self, buckets: &Collection) {
         let open = buckets.write_annotations().get_or_make::<OpenBuckets>();
-        for (meta, id, closed) in &self.0 {
-            match closed {
-                true => open.forget(meta, *id),
-                false => open.note(meta, *id),
+        for seen in self.0 {
+            let id = *seen.unpacked.bucket.id();
+            if seen.closed {
+                open.forget(&seen.meta, id);
+                continue;
             }
+            if seen.added {
+                open.note(&seen.meta, id);
+            }
+            open.hold(seen.unpacked);
         }
     }
 }
@@ -222,10 +235,12 @@ fn store_all(
         }
     }
     for meta in metas {
-        for work in by_meta.remove(meta).into_iter().flatten().rev() {
-            write(txn, series, &work)?;
-            if work.added || work.closed {
-                opened.0.push((meta.clone(), *work.bucket.id(), work.closed));
+        for mut work in by_meta.remove(meta).into_iter().flatten().rev() {
+            let written = write(txn, series, &mut work)?;
+            let Work { bucket, stored, added, closed } = work;
+            if let Some(stored) = written.or(stored) {
+                let unpacked = Unpacked { bucket, stored };
+                opened.0.push(Seen { meta: meta.clone(), unpacked, added, closed });
             }
         }
     }
@@ -281,6 +296,13 @@ fn read(
         return Ok(None);
     };
     series.env.changing(found.len())?;
+    let known = series.buckets.write_annotations().get_or_make::<OpenBuckets>();
+    if let Some(Unpacked { bucket, stored }) = known.take(&id)
+        && stored.as_bytes() == found.as_bytes()
+        && bucket.meta() == one.meta.as_ref()
+    {
+        return Ok(Some(Work { bucket, stored: Some(stored), added: false, closed: false }));
+    }
     let stored = found.to_buf();
     // A bucket that cannot be read is left as it is.
     let Ok(Some(bucket)) = Bucket::open(stored.as_doc(), series.options) else { return Ok(None) };
@@ -327,7 +349,7 @@ fn reopened(
         let mut source = plan::plan(&spec, &mut cx)?.start_top(series.env);
         let mut found = None;
         while found.is_none() && source.advance(&mut cx)? {
-            found = candidate(source.doc(), works);
+            found = candidate(source.doc(), one, works);
         }
         found
     };
@@ -338,7 +360,12 @@ fn reopened(
 }
 
 /// The id of a stored bucket that may take more measurements.
-fn candidate(bucket: Doc<'_>, works: &[Work]) -> Option<[u8; 12]> {
+fn candidate(bucket: Doc<'_>, one: &Measurement, works: &[Work]) -> Option<[u8; 12]> {
+    // An array as metadata is found by its elements, too.
+    let meta = Some(bucket.get("meta")).filter(|meta| !meta.is_missing()).map(ValueBuf::new);
+    if meta != one.meta {
+        return None;
+    }
     let Value::ObjectId(id) = bucket.get("_id") else { return None };
     let control = bucket.get("control").as_doc()?;
     let count = nagi_bson::number::truncate_to_i64(control.get("count")).unwrap_or(0);
@@ -347,21 +374,23 @@ fn candidate(bucket: Doc<'_>, works: &[Work]) -> Option<[u8; 12]> {
     (!full && !known && !control.get("closed").is_truthy()).then_some(*id)
 }
 
-fn write(txn: &mut WriteTxn<'_>, series: &Series<'_>, work: &Work) -> Result<()> {
+/// Writes a bucket that has got measurements. Returns the document.
+fn write(txn: &mut WriteTxn<'_>, series: &Series<'_>, work: &mut Work) -> Result<Option<DocBuf>> {
     if !work.added {
-        return Ok(());
+        return Ok(None);
     }
-    let new = work.bucket.to_doc(series.options);
+    let new = work.bucket.to_doc(series.options)?;
     match &work.stored {
-        None => txn.insert(series.buckets, new.as_doc()).map(drop),
+        None => drop(txn.insert(series.buckets, new.as_doc())?),
         Some(old) => {
             let id = Value::ObjectId(work.bucket.id());
             match txn.reader().find_id(series.buckets, id)? {
                 Some(record) => {
-                    txn.update(series.buckets, record.key(), old.as_doc(), new.as_doc())
+                    txn.update(series.buckets, record.key(), old.as_doc(), new.as_doc())?;
                 }
-                None => Err(Error::bug("a locked bucket is gone")),
+                None => return Err(Error::bug("a locked bucket is gone")),
             }
         }
     }
+    Ok(Some(new))
 }

@@ -1,16 +1,29 @@
 //! Which buckets of a time series collection are open: for each metadata, the buckets that got measurements most
-//! recently. The documents themselves are read again by each insert, so an entry that is wrong costs only a lookup.
+//! recently; and some of these buckets, unpacked.
+//!
+//! The stored documents are read again by each insert. An id that is wrong costs only a lookup, and an unpacked bucket
+//! is used only if the document is the one that it was written as.
 //!
 //! The memory is bounded by two generations: entries that are used move to the young one, and when it is full, it
 //! becomes the old one and the entries of the old one are dropped.
 
 use std::collections::HashMap;
-use std::sync::{Mutex, PoisonError};
+use std::sync::{
+    Mutex, PoisonError,
+    atomic::{AtomicUsize, Ordering::Relaxed},
+};
 
-use nagi_bson::ValueBuf;
+use nagi_bson::{DocBuf, ValueBuf};
+use nagi_timeseries::bucket::Bucket;
 
-/// The size of one generation of a collection, in bytes.
+/// The size of one generation of a collection's ids, in bytes.
 const GENERATION_BYTES_MAX: usize = 2 << 20;
+
+/// The size of one generation of a collection's unpacked buckets, in bytes.
+const UNPACKED_BYTES_MAX: usize = 16 << 20;
+
+/// The size of the unpacked buckets of all collections, in bytes.
+const ALL_UNPACKED_BYTES_MAX: usize = 128 << 20;
 
 /// The most open buckets for one metadata. Several, because late measurements have another bucket than new ones.
 const BUCKETS_MAX: usize = 4;
@@ -18,16 +31,62 @@ const BUCKETS_MAX: usize = 4;
 /// The bytes of an entry beside its metadata.
 const ENTRY_OVERHEAD: usize = 96 + BUCKETS_MAX * 12;
 
+/// The present size of the unpacked buckets of all collections.
+static ALL_UNPACKED_BYTES: AtomicUsize = AtomicUsize::new(0);
+
 /// Metadata as a key; none for measurements without.
 type Meta = Option<ValueBuf>;
 
 type Ids = Vec<[u8; 12]>;
+
+/// A bucket, and the document that it is stored as.
+pub(super) struct Unpacked {
+    pub(super) bucket: Bucket,
+    pub(super) stored: DocBuf,
+}
+
+impl Unpacked {
+    fn bytes(&self) -> usize {
+        self.bucket.heap_bytes() + self.stored.as_bytes().len()
+    }
+}
+
+/// Unpacked buckets by their ids, with their sizes.
+#[derive(Default)]
+struct Held {
+    buckets: HashMap<[u8; 12], (Unpacked, usize)>,
+    bytes: usize,
+}
+
+impl Held {
+    fn take(&mut self, id: &[u8; 12]) -> Option<Unpacked> {
+        let (unpacked, bytes) = self.buckets.remove(id)?;
+        self.bytes -= bytes;
+        ALL_UNPACKED_BYTES.fetch_sub(bytes, Relaxed);
+        Some(unpacked)
+    }
+
+    fn put(&mut self, id: [u8; 12], unpacked: Unpacked, bytes: usize) {
+        drop(self.take(&id));
+        self.buckets.insert(id, (unpacked, bytes));
+        self.bytes += bytes;
+        ALL_UNPACKED_BYTES.fetch_add(bytes, Relaxed);
+    }
+}
+
+impl Drop for Held {
+    fn drop(&mut self) {
+        ALL_UNPACKED_BYTES.fetch_sub(self.bytes, Relaxed);
+    }
+}
 
 #[derive(Default)]
 struct Generations {
     young: HashMap<Meta, Ids>,
     young_bytes: usize,
     old: HashMap<Meta, Ids>,
+    young_held: Held,
+    old_held: Held,
 }
 
 /// The open buckets of one collection.
@@ -70,6 +129,25 @@ impl OpenBuckets {
             }
         }
     }
+
+    /// Takes an unpacked bucket out.
+    pub(super) fn take(&self, id: &[u8; 12]) -> Option<Unpacked> {
+        let mut all = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        all.young_held.take(id).or_else(|| all.old_held.take(id))
+    }
+
+    /// Keeps an unpacked bucket, if there is memory for it.
+    pub(super) fn hold(&self, unpacked: Unpacked) {
+        let (id, bytes) = (*unpacked.bucket.id(), unpacked.bytes());
+        let mut all = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let fits_all = |bytes| ALL_UNPACKED_BYTES.load(Relaxed) + bytes <= ALL_UNPACKED_BYTES_MAX;
+        if all.young_held.bytes + bytes > UNPACKED_BYTES_MAX || !fits_all(bytes) {
+            all.old_held = std::mem::take(&mut all.young_held);
+        }
+        if bytes <= UNPACKED_BYTES_MAX && fits_all(bytes) {
+            all.young_held.put(id, unpacked, bytes);
+        }
+    }
 }
 
 #[cfg(test)]
@@ -94,6 +172,37 @@ mod tests {
         assert!(open.of(&meta(2)).is_empty() && open.of(&None).is_empty());
         open.note(&None, [9; 12]);
         assert_eq!(open.of(&None), [[9; 12]]);
+    }
+
+    fn unpacked(n: u32, text: usize) -> Unpacked {
+        let options = nagi_bson::doc! { "timeField": "t" };
+        let options = nagi_timeseries::Options::parse(options.as_doc(), "d.c").unwrap();
+        let mut id = [7; 12];
+        id[..4].copy_from_slice(&n.to_be_bytes());
+        let mut bucket = Bucket::renewed(id, 0, None);
+        let text = "x".repeat(text);
+        let doc = nagi_bson::doc! { "t": (Value::DateTime(5)), "a": (text.as_str()) };
+        bucket.add(doc.as_doc(), 5, &options).unwrap();
+        let stored = bucket.to_doc(&options).unwrap();
+        Unpacked { bucket, stored }
+    }
+
+    #[test]
+    fn unpacked_buckets_are_bounded() {
+        let open = OpenBuckets::default();
+        for n in 0..600 {
+            open.hold(unpacked(n, 100_000));
+        }
+        let first = *unpacked(0, 1).bucket.id();
+        let last = *unpacked(599, 1).bucket.id();
+        assert!(open.take(&first).is_none());
+        assert!(open.take(&last).is_some() && open.take(&last).is_none());
+        let all = open.0.lock().unwrap();
+        let held = all.young_held.bytes + all.old_held.bytes;
+        assert!(held > UNPACKED_BYTES_MAX / 2 && held <= 2 * UNPACKED_BYTES_MAX);
+        drop(all);
+        open.hold(unpacked(1000, UNPACKED_BYTES_MAX));
+        assert!(open.take(unpacked(1000, 1).bucket.id()).is_none(), "larger than the limit");
     }
 
     #[test]

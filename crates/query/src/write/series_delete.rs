@@ -150,19 +150,22 @@ impl Packed {
     }
 
     fn store(
-        &self,
+        &mut self,
         txn: &mut WriteTxn<'_>,
         run: &Run<'_>,
         (id, old): (&RecordId, Doc<'_>),
         options: &Options,
     ) -> Result<()> {
-        let (first, others) = (&self.buckets[0], &self.buckets[1..]);
-        match first.count() {
-            0 => txn.delete(&run.collection, id.key(), old)?,
-            _ => txn.update(&run.collection, id.key(), old, first.to_doc(options).as_doc())?,
+        let mut buckets = self.buckets.iter_mut();
+        match buckets.next().filter(|first| first.count() > 0) {
+            None => txn.delete(&run.collection, id.key(), old)?,
+            Some(first) => {
+                let new = first.to_doc(options)?;
+                txn.update(&run.collection, id.key(), old, new.as_doc())?;
+            }
         }
-        for other in others {
-            txn.insert(&run.collection, other.to_doc(options).as_doc())?;
+        for other in buckets {
+            txn.insert(&run.collection, other.to_doc(options)?.as_doc())?;
         }
         Ok(())
     }

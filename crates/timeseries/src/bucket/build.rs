@@ -1,6 +1,6 @@
 //! Collecting the measurements of one bucket.
 
-use nagi_bson::{Binary, Doc, DocBuf, DocWriter, KeptValue, Value, ValueBuf};
+use nagi_bson::{Binary, Doc, DocBuf, DocWriter, Value, ValueBuf};
 use nagi_error::{Code, Result, bail};
 
 use super::{
@@ -8,10 +8,16 @@ use super::{
     fields::Fields,
     ranges::{End, Ranges},
 };
-use crate::{column, options::Options};
+use crate::{
+    column::{self, Encoder},
+    options::Options,
+};
 
 /// The bytes of a stored value beside itself: type, position, terminator. Its name counts in full, as in version 1.
 const VALUE_OVERHEAD: usize = 6;
+
+/// The memory of a column and of a range, beside names and what a column has allocated.
+const FIELD_OVERHEAD: usize = 512;
 
 /// Why a bucket does not take a measurement.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -28,17 +34,40 @@ pub enum Refused {
     Schema,
 }
 
-/// The values of one field: the positions of the measurements that have it, ascending.
-type Column = Vec<(u32, KeptValue)>;
+/// The values of one field.
+#[derive(Clone, Debug, Default)]
+struct Column {
+    values: Encoder,
+    /// The number of measurements that it has values for, missing ones included.
+    rows: usize,
+}
 
-/// A bucket in memory.
+impl Column {
+    /// Adds the value of a measurement. Of a name that occurs twice, the first value counts, as for `Doc::get`.
+    fn push(&mut self, row: usize, value: Value<'_>) {
+        if row < self.rows {
+            return;
+        }
+        (self.rows..row).for_each(|_| self.values.push(Value::Missing));
+        self.values.push(value);
+        self.rows = row + 1;
+    }
+}
+
+/// A bucket in memory. Measurements in the order of time become values of columns at once. Late ones are kept, and
+/// merged when the bucket is written.
 #[derive(Clone, Debug)]
 pub struct Bucket {
     id: [u8; 12],
     begin: i64,
     meta: Option<ValueBuf>,
-    times: Vec<i64>,
+    /// The number of measurements in the columns, and the times of the last and of the latest one of the bucket.
+    rows: usize,
+    last: i64,
+    max: i64,
     columns: Fields<Column>,
+    /// Measurements that are earlier than the last one in the columns, with their times.
+    late: Vec<(i64, DocBuf)>,
     ranges: Ranges,
     /// The size of the measurements before compression.
     bytes: usize,
@@ -74,8 +103,18 @@ impl Bucket {
 
     /// An empty bucket with the id and the begin of a stored one.
     pub fn renewed(id: [u8; 12], begin: i64, meta: Option<ValueBuf>) -> Bucket {
-        let (times, columns, ranges, bytes) = (Vec::new(), Fields::new(), Ranges::new(), 0);
-        Bucket { id, begin, meta, times, columns, ranges, bytes }
+        Bucket {
+            id,
+            begin,
+            meta,
+            rows: 0,
+            last: i64::MIN,
+            max: begin,
+            columns: Fields::new(),
+            late: Vec::new(),
+            ranges: Ranges::new(),
+            bytes: 0,
+        }
     }
 
     /// Reads a stored bucket, so that it can take more measurements. None if it must not: it is closed, full, or its
@@ -97,27 +136,25 @@ impl Bucket {
         }
         let meta = Some(doc.get("meta")).filter(|meta| !meta.is_missing()).map(ValueBuf::new);
         let mut unpacker = Unpacker::new(doc, &Shape::of(options))?;
-        let mut columns = Fields::new();
+        let mut bucket = Bucket { ranges, ..Bucket::renewed(*id, begin, meta) };
         for (at, field) in doc.get("data").as_doc().unwrap_or(Doc::EMPTY).iter().enumerate() {
             // Values outside of all ranges would not be found.
-            if !ranges.has(field.name(), at) {
+            if !bucket.ranges.has(field.name(), at) {
                 return Ok(None);
             }
-            columns.entry(field.name(), at, Vec::new);
+            bucket.columns.entry(field.name(), at, Column::default);
         }
-        let (times, bytes) = (Vec::new(), 0);
-        let mut bucket = Bucket { id: *id, begin, meta, times, columns, ranges, bytes };
         let mut measurement = Vec::new();
         while unpacker.append(&mut measurement)? {
             let found = Doc::trusted(&measurement);
             let Ok(time) = time_of(found, options) else { return Ok(None) };
-            if bucket.times.len() >= COUNT_MAX || bucket.bytes > LARGE_BYTES_MAX {
+            if bucket.count() >= COUNT_MAX || bucket.bytes > LARGE_BYTES_MAX {
                 return Ok(None);
             }
             bucket.store(found, time, options);
             measurement.clear();
         }
-        Ok((!bucket.times.is_empty()).then_some(bucket))
+        Ok((bucket.count() > 0).then_some(bucket))
     }
 
     /// The `_id`.
@@ -132,12 +169,23 @@ impl Bucket {
 
     /// The number of measurements.
     pub fn count(&self) -> usize {
-        self.times.len()
+        self.rows + self.late.len()
     }
 
     /// The size of the measurements before compression.
     pub const fn bytes(&self) -> usize {
         self.bytes
+    }
+
+    /// The memory that it uses, approximately.
+    pub fn heap_bytes(&self) -> usize {
+        let columns = self
+            .columns
+            .iter()
+            .map(|(name, column)| FIELD_OVERHEAD + 2 * name.len() + column.values.heap_bytes());
+        let late = self.late.iter().map(|(_, doc)| doc.as_bytes().len());
+        let meta = self.meta.as_ref().map_or(0, ValueBuf::heap_bytes);
+        size_of::<Bucket>() + columns.sum::<usize>() + late.sum::<usize>() + meta
     }
 
     /// The begin in milliseconds.
@@ -158,7 +206,7 @@ impl Bucket {
         if !options.spans(self.begin, time) {
             return Err(Refused::Later);
         }
-        let count = self.times.len();
+        let count = self.count();
         if count >= COUNT_MAX {
             return Err(Refused::Count);
         }
@@ -179,67 +227,80 @@ impl Bucket {
     }
 
     fn store(&mut self, measurement: Doc<'_>, time: i64, options: &Options) {
-        let row = self.times.len() as u32;
-        for (at, field) in fields(measurement, options).enumerate() {
-            let column = self.columns.entry(field.name(), at, Vec::new);
-            // Of a name that occurs twice, the first value counts, as for `Doc::get`.
-            if column.last().is_none_or(|last| last.0 != row) {
-                column.push((row, KeptValue::new(field.value())));
-            }
-        }
         self.bytes += size(measurement, options);
-        self.times.push(time);
+        self.max = if self.count() == 0 { time } else { self.max.max(time) };
+        match self.rows > 0 && time < self.last {
+            true => self.late.push((time, measurement.to_buf())),
+            false => self.append(measurement, time, options),
+        }
+    }
+
+    fn append(&mut self, measurement: Doc<'_>, time: i64, options: &Options) {
+        for (at, field) in fields(measurement, options).enumerate() {
+            let column = self.columns.entry(field.name(), at, Column::default);
+            column.push(self.rows, field.value());
+        }
+        self.rows += 1;
+        self.last = time;
     }
 
     /// The document, version 2.
-    pub fn to_doc(&self, options: &Options) -> DocBuf {
-        let order = self.order();
-        let last = self.times.iter().max().copied().unwrap_or(self.begin);
+    ///
+    /// # Errors
+    /// None, unless the bucket cannot read what it has written.
+    pub fn to_doc(&mut self, options: &Options) -> Result<DocBuf> {
+        if !self.late.is_empty() {
+            self.merge(options)?;
+        }
         let time = &*options.time_field;
-        DocBuf::build(|out| {
+        Ok(DocBuf::build(|out| {
             out.put("_id", &self.id);
             out.doc("control", |out| {
                 out.put("version", 2);
                 out.doc("min", |out| self.ranges.write(End::Min, time, self.begin, out));
-                out.doc("max", |out| self.ranges.write(End::Max, time, last, out));
-                out.put("count", self.times.len() as i32);
+                out.doc("max", |out| self.ranges.write(End::Max, time, self.max, out));
+                out.put("count", self.rows as i32);
             });
             if let Some(meta) = &self.meta {
                 out.put("meta", meta.value());
             }
-            out.doc("data", |out| self.write_columns(order.as_deref(), out));
-        })
+            out.doc("data", |out| self.write_columns(out));
+        }))
     }
 
-    /// The measurements by time; none if that is the order in which they were added.
-    fn order(&self) -> Option<Vec<u32>> {
-        if self.times.is_sorted() {
-            return None;
-        }
-        let mut order: Vec<u32> = (0..self.times.len() as u32).collect();
-        order.sort_by_key(|row| self.times[*row as usize]);
-        Some(order)
-    }
-
-    fn write_columns(&self, order: Option<&[u32]>, out: &mut DocWriter<'_>) {
-        let mut rows = vec![Value::Missing; self.times.len()];
+    fn write_columns(&self, out: &mut DocWriter<'_>) {
         for (name, column) in self.columns.iter() {
-            rows.fill(Value::Missing);
-            column.iter().for_each(|(row, value)| rows[*row as usize] = value.value());
-            // Values that are missing at the end need not be stored.
-            let bytes = match order {
-                None => {
-                    let end = column.last().map_or(0, |last| last.0 as usize + 1);
-                    column::encode(rows[..end].iter().copied())
-                }
-                Some(order) => {
-                    let end = order.iter().rposition(|row| !rows[*row as usize].is_missing());
-                    let order = &order[..end.map_or(0, |end| end + 1)];
-                    column::encode(order.iter().map(|row| rows[*row as usize]))
-                }
-            };
+            let bytes = column.values.so_far();
             out.put(name, Value::Binary(Binary { subtype: column::SUBTYPE, bytes: &bytes }));
         }
+    }
+
+    /// Puts late measurements into the columns, which are made again for that.
+    fn merge(&mut self, options: &Options) -> Result<()> {
+        let mut all = Vec::with_capacity(self.count());
+        let shape = Shape { meta_field: None, ..Shape::of(options) };
+        let written = DocBuf::build(|out| {
+            out.doc("control", |out| out.put("version", 2));
+            out.doc("data", |out| self.write_columns(out));
+        });
+        let mut unpacker = Unpacker::new(written.as_doc(), &shape)?;
+        let mut measurement = Vec::new();
+        while unpacker.append(&mut measurement)? {
+            let found = Doc::trusted(&measurement);
+            all.push((time_of(found, options)?, found.to_buf()));
+            measurement.clear();
+        }
+        all.append(&mut self.late);
+        all.sort_by_key(|(time, _)| *time);
+        let mut columns = Fields::new();
+        for (at, (name, _)) in self.columns.iter().enumerate() {
+            columns.entry(name, at, Column::default);
+        }
+        (self.columns, self.rows) = (columns, 0);
+        for (time, measurement) in &all {
+            self.append(measurement.as_doc(), *time, options);
+        }
+        Ok(())
     }
 }
 

@@ -2,6 +2,9 @@
 //!
 //! Values are collected into runs: a literal and the values that are stored as differences from it. A run ends where a
 //! value has another type, or a difference that does not fit a word. Documents and arrays are written as literals.
+//!
+//! An encoder may be kept, and asked for the column again after more values: what can no longer change is in its final
+//! form, so that does not cost the whole column.
 
 use nagi_bson::{Type, Value, append_payload, payload_value};
 
@@ -9,16 +12,25 @@ use super::{
     SCALE_CONTROL, UNSCALED, WORDS_MAX,
     number::{self, Kind, SCALES, kind},
 };
-use crate::simple8b::{Slot, fits, pack};
+use crate::simple8b::{Slot, fits, pack, pack_settled};
+
+/// The number of doubles from which a scale is chosen for them.
+const DOUBLES_MIN: usize = 64;
+
+/// The number of slots from which the first ones are packed, and then after each such number of slots.
+const SLOTS_STEP: usize = 64;
 
 /// Writes a column of the values. A `Missing` value stands for a measurement without the field.
 pub fn encode<'v>(values: impl IntoIterator<Item = Value<'v>>) -> Vec<u8> {
-    let mut encoder = Encoder::default();
+    let mut encoder = Encoder::new();
     values.into_iter().for_each(|value| encoder.push(value));
     encoder.finish()
 }
 
-struct Encoder {
+/// A column that grows.
+#[derive(Clone, Debug)]
+pub struct Encoder {
+    /// Finished literals and control bytes with their words.
     out: Vec<u8>,
     /// The type and the bytes of the last value.
     kind: Type,
@@ -26,14 +38,29 @@ struct Encoder {
     narrow: i64,
     difference: i64,
     wide: Option<i128>,
-    /// The differences that follow the literal; not used for doubles.
+    /// The words for the next control bytes, at this scale.
+    words: Vec<u64>,
+    scale: usize,
+    /// What a repetition would repeat.
+    repeated: Slot,
+    /// Differences that are not yet words.
     slots: Vec<Slot>,
-    /// The literal, then the doubles that follow it. Their scale is chosen when all are known.
+    /// Doubles whose scale is not yet chosen, and the double before them.
     doubles: Vec<Option<f64>>,
+    from: f64,
+    /// True if doubles get the scale of the ones before them.
+    chosen: bool,
 }
 
 impl Default for Encoder {
     fn default() -> Encoder {
+        Encoder::new()
+    }
+}
+
+impl Encoder {
+    /// An empty column.
+    pub fn new() -> Encoder {
         Encoder {
             out: Vec::new(),
             kind: Type::Missing,
@@ -41,18 +68,22 @@ impl Default for Encoder {
             narrow: 0,
             difference: 0,
             wide: None,
+            words: Vec::new(),
+            scale: UNSCALED,
+            repeated: Slot::Value(0),
             slots: Vec::new(),
             doubles: Vec::new(),
+            from: 0.0,
+            chosen: false,
         }
     }
-}
 
-impl Encoder {
-    fn push(&mut self, value: Value<'_>) {
+    /// Adds a value; `Missing` for a measurement without the field.
+    pub fn push(&mut self, value: Value<'_>) {
         if value.is_missing() {
             match self.kind {
-                Type::Double => self.doubles.push(None),
-                _ => self.slots.push(Slot::Missing),
+                Type::Double if !self.chosen => self.push_pending(None),
+                _ => self.push_slot(Slot::Missing),
             }
         } else if value.kind() != self.kind || !self.differs(value) {
             self.literal(value);
@@ -99,62 +130,109 @@ impl Encoder {
             },
         };
         match slot.filter(|slot| fits(*slot)) {
-            Some(slot) => self.slots.push(Slot::Value(slot)),
+            Some(slot) => self.push_slot(Slot::Value(slot)),
             None => return false,
         }
         true
     }
 
     fn push_double(&mut self, last: f64, n: f64) -> bool {
+        if self.chosen {
+            if let Some(slot) = double_slot(n, self.from, self.scale) {
+                self.from = n;
+                self.push_slot(slot);
+                return true;
+            }
+            self.chosen = false;
+        }
         let possible = common_scale(last, n).is_some() || fits(bits_between(last, n));
         if possible {
-            self.doubles.push(Some(n));
+            self.push_pending(Some(n));
         }
         possible
     }
 
+    fn push_pending(&mut self, n: Option<f64>) {
+        self.doubles.push(n);
+        if self.doubles.len() >= DOUBLES_MIN {
+            self.choose();
+        }
+    }
+
+    /// Chooses scales for the doubles that have none.
+    fn choose(&mut self) {
+        let doubles = std::mem::take(&mut self.doubles);
+        let mut rest = &doubles[..];
+        while !rest.is_empty() {
+            let (scale, count) = segment(self.from, rest);
+            if scale != self.scale {
+                self.write();
+                self.scale = scale;
+            }
+            let (now, after) = rest.split_at(count);
+            for n in now {
+                let slot = n.and_then(|n| double_slot(n, self.from, scale));
+                self.from = n.unwrap_or(self.from);
+                self.push_slot(slot.unwrap_or(Slot::Missing));
+            }
+            rest = after;
+            self.chosen = true;
+        }
+    }
+
+    fn push_slot(&mut self, slot: Slot) {
+        self.slots.push(slot);
+        if self.slots.len().is_multiple_of(SLOTS_STEP) {
+            pack_settled(&mut self.slots, &mut self.repeated, &mut self.words);
+        }
+    }
+
     fn literal(&mut self, value: Value<'_>) {
-        self.flush();
+        self.choose();
+        self.write();
         self.out.extend_from_slice(&[value.kind() as u8, 0]);
         append_payload(&mut self.out, value);
         self.kind = value.kind();
         self.difference = 0;
         self.narrow = number::narrow(value);
         self.wide = number::wide(value);
+        (self.scale, self.repeated, self.chosen) = (UNSCALED, Slot::Value(0), false);
         if let Value::Double(n) = value {
-            self.doubles.push(Some(n));
+            self.from = n;
         }
     }
 
-    /// Writes the differences of the run.
-    fn flush(&mut self) {
-        let mut last = Slot::Value(0);
-        let slots = std::mem::take(&mut self.slots);
-        self.write(&slots, UNSCALED, &mut last);
-        let doubles = std::mem::take(&mut self.doubles);
-        let Some(Some(mut from)) = doubles.first().copied() else { return };
-        let mut rest = &doubles[1..];
-        while !rest.is_empty() {
-            let (scale, count) = segment(from, rest);
-            let (now, after) = rest.split_at(count);
-            let slots: Vec<Slot> = now.iter().map(|n| double_slot(*n, &mut from, scale)).collect();
-            self.write(&slots, scale, &mut last);
-            rest = after;
+    /// Writes the differences of the present scale.
+    fn write(&mut self) {
+        pack(&self.slots, &mut self.repeated, &mut self.words);
+        self.slots.clear();
+        for words in self.words.chunks(WORDS_MAX) {
+            self.out.push(SCALE_CONTROL[self.scale] | (words.len() - 1) as u8);
+            words.iter().for_each(|word| self.out.extend_from_slice(&word.to_le_bytes()));
         }
+        self.words.clear();
     }
 
-    fn write(&mut self, slots: &[Slot], scale: usize, last: &mut Slot) {
-        let words = pack(slots, last);
-        for words in words.chunks(WORDS_MAX) {
-            self.out.push(SCALE_CONTROL[scale] | (words.len() - 1) as u8);
-            words.iter().for_each(|(word, _)| self.out.extend_from_slice(&word.to_le_bytes()));
-        }
-    }
-
-    fn finish(mut self) -> Vec<u8> {
-        self.flush();
+    /// The column.
+    pub fn finish(mut self) -> Vec<u8> {
+        self.choose();
+        self.write();
         self.out.push(0);
         self.out
+    }
+
+    /// The memory that it has allocated.
+    pub fn heap_bytes(&self) -> usize {
+        self.out.capacity()
+            + self.payload.capacity()
+            + self.words.capacity() * size_of::<u64>()
+            + self.slots.capacity() * size_of::<Slot>()
+            + self.doubles.capacity() * size_of::<Option<f64>>()
+    }
+
+    /// The column so far.
+    pub fn so_far(&self) -> Vec<u8> {
+        self.clone().finish()
     }
 }
 
@@ -186,7 +264,7 @@ fn bits_between(a: f64, b: f64) -> u128 {
     u128::from(number::zigzag((b.to_bits() as i64).wrapping_sub(a.to_bits() as i64)))
 }
 
-/// The scale of the doubles at the beginning of `rest`, which follow `from`, and how many of them have it.
+/// The scale of the doubles at the beginning of `rest`, which follow `from`, and how many of them have it: not none.
 fn segment(from: f64, rest: &[Option<f64>]) -> (usize, usize) {
     let Some(first) = rest.iter().flatten().next() else { return (UNSCALED, rest.len()) };
     let mut scale = common_scale(from, *first).unwrap_or(UNSCALED);
@@ -212,10 +290,9 @@ fn segment(from: f64, rest: &[Option<f64>]) -> (usize, usize) {
     (scale, rest.len())
 }
 
-fn double_slot(next: Option<f64>, last: &mut f64, scale: usize) -> Slot {
-    let Some(next) = next else { return Slot::Missing };
-    let number = |n| number::scaled(n, scale).unwrap_or(0);
-    let difference = number(next).wrapping_sub(number(*last));
-    *last = next;
-    Slot::Value(u128::from(number::zigzag(difference)))
+/// A double as a difference at a scale; none if it has none.
+fn double_slot(n: f64, last: f64, scale: usize) -> Option<Slot> {
+    let (to, from) = (number::scaled(n, scale)?, number::scaled(last, scale)?);
+    let slot = u128::from(number::zigzag(to.wrapping_sub(from)));
+    fits(slot).then_some(Slot::Value(slot))
 }

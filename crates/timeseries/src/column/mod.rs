@@ -27,7 +27,7 @@ mod number;
 mod stream;
 
 pub use decode::Decoder;
-pub use encode::encode;
+pub use encode::{Encoder, encode};
 
 /// The binary subtype of columns.
 pub const SUBTYPE: u8 = 7;

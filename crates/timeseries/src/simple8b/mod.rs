@@ -14,7 +14,7 @@
 mod pack;
 mod words;
 
-pub(crate) use pack::{fits, pack};
+pub(crate) use pack::{fits, pack, pack_settled};
 pub(crate) use words::Words;
 
 /// The selector of repetitions.

@@ -11,23 +11,40 @@ pub(crate) fn fits(value: u128) -> bool {
         .any(|row| row.encode(Slot::Value(value)).is_some())
 }
 
+/// The most slots that the choice of a word looks at, unless they are all the same.
+const LOOKAHEAD: usize = REPEAT_UNIT + 60;
+
 /// Packs all slots, whose values must fit. `last` is the slot that a repetition at the beginning repeats; after the
-/// call, the one that a repetition after these words would repeat. Returns each word with its number of slots.
-pub(crate) fn pack(mut slots: &[Slot], last: &mut Slot) -> Vec<(u64, usize)> {
-    let mut words = Vec::new();
+/// call, the one that a repetition after these words would repeat.
+pub(crate) fn pack(mut slots: &[Slot], last: &mut Slot, out: &mut Vec<u64>) {
     while !slots.is_empty() {
-        let same = slots.iter().take_while(|slot| *slot == last).count();
-        let units = (same / REPEAT_UNIT).min(REPEAT_UNITS_MAX);
-        let (word, count) = match units {
-            0 => fill(&slots[..before_repetition(slots)]),
-            _ => (REPEAT | (units as u64 - 1) << 4, units * REPEAT_UNIT),
-        };
-        words.push((word, count));
-        // The last slot of a repetition is `last` itself.
-        *last = slots[count - 1];
-        slots = &slots[count..];
+        slots = next(slots, last, out);
     }
-    words
+}
+
+/// Packs the first slots, as far as it does not matter which slots may follow, and removes them.
+pub(crate) fn pack_settled(slots: &mut Vec<Slot>, last: &mut Slot, out: &mut Vec<u64>) {
+    let mut rest = &slots[..];
+    // The length of a repetition must be known.
+    while rest.len() > LOOKAHEAD && rest.iter().any(|slot| *slot != rest[0]) {
+        rest = next(rest, last, out);
+    }
+    let packed = slots.len() - rest.len();
+    slots.drain(..packed);
+}
+
+/// Packs one word. Returns the slots after it.
+fn next<'s>(slots: &'s [Slot], last: &mut Slot, out: &mut Vec<u64>) -> &'s [Slot] {
+    let same = slots.iter().take_while(|slot| *slot == last).count();
+    let units = (same / REPEAT_UNIT).min(REPEAT_UNITS_MAX);
+    let (word, count) = match units {
+        0 => fill(&slots[..before_repetition(slots)]),
+        _ => (REPEAT | (units as u64 - 1) << 4, units * REPEAT_UNIT),
+    };
+    out.push(word);
+    // The last slot of a repetition is `last` itself.
+    *last = slots[count - 1];
+    &slots[count..]
 }
 
 /// The number of slots to store before a repetition of the first one: all if it is not repeated often enough.
@@ -64,8 +81,17 @@ mod tests {
     use crate::simple8b::Words;
 
     fn round_trip(slots: &[Slot]) -> usize {
-        let words = pack(slots, &mut Slot::Value(0));
-        let bytes: Vec<u8> = words.iter().flat_map(|(word, _)| word.to_le_bytes()).collect();
+        let mut words = Vec::new();
+        pack(slots, &mut Slot::Value(0), &mut words);
+        // Packed in steps, the words are the same.
+        let (mut steps, mut pending, mut last) = (Vec::new(), Vec::new(), Slot::Value(0));
+        for slot in slots {
+            pending.push(*slot);
+            pack_settled(&mut pending, &mut last, &mut steps);
+        }
+        pack(&pending, &mut last, &mut steps);
+        assert_eq!(steps, words);
+        let bytes: Vec<u8> = words.iter().flat_map(|word| word.to_le_bytes()).collect();
         let mut reader = Words::none();
         reader.feed(&bytes);
         for (i, slot) in slots.iter().enumerate() {

@@ -1,6 +1,6 @@
 //! Columns that MongoDB wrote (from buckets in its public tests), and columns of any values.
 use nagi_bson::{DocBuf, Value, ValueBuf, json};
-use nagi_timeseries::column::{Decoder, encode};
+use nagi_timeseries::column::{Decoder, Encoder, encode};
 use proptest::prelude::*;
 
 /// All values of a column.
@@ -167,7 +167,6 @@ fn check_round_trip(values: &[ValueBuf]) {
     let bytes = encode(values.iter().map(ValueBuf::value));
     let decoded = decode(&bytes);
     assert_eq!(decoded.len(), values.len());
-    // Values before the first one of a type are missing.
     for (i, (decoded, value)) in decoded.iter().zip(values).enumerate() {
         assert!(
             decoded.value().same_bytes(&value.value()),
@@ -178,17 +177,35 @@ fn check_round_trip(values: &[ValueBuf]) {
     }
 }
 
+/// A growing column is at any time the column of its values.
+fn check_growth(values: &[ValueBuf], each: usize) {
+    let mut encoder = Encoder::new();
+    for (i, value) in values.iter().enumerate() {
+        encoder.push(value.value());
+        if i % each == each - 1 {
+            let decoded = decode(&encoder.so_far());
+            assert_eq!(decoded.len(), i + 1);
+            for (decoded, value) in decoded.iter().zip(values) {
+                assert!(decoded.value().same_bytes(&value.value()), "{i}");
+            }
+        }
+    }
+    assert_eq!(decode(&encoder.finish()).len(), values.len());
+}
+
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(if cfg!(debug_assertions) { 300 } else { 3000 }))]
 
     #[test]
     fn any_values_come_back(values in proptest::collection::vec(any_value(), 0..60)) {
         check_round_trip(&values);
+        check_growth(&values, 3);
     }
 
     #[test]
     fn any_runs_come_back(values in runs()) {
         check_round_trip(&values);
+        check_growth(&values, 301);
     }
 
     /// Differences of one type: the range of each decides the selectors.
