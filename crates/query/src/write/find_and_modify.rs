@@ -12,7 +12,7 @@ use nagi_lang::{
 use nagi_store::{Durability, Namespace, Store, WriteTxn};
 
 use super::{
-    How, Run, collation_of, on_collection, ordered,
+    How, Run, collation_of, on_collection, ordered, series, series_delete,
     update::{Prepared, UpdateStatement, prepare},
 };
 use crate::{
@@ -142,11 +142,45 @@ fn modify_in(
         bypass_validation: request.bypass_validation,
         keep_empty_timestamps: request.keep_empty_timestamps,
     };
+    if let Some(buckets) = series(store, request.namespace) {
+        refuse_of_series(request)?;
+        let (mut value, projection) = (None, projection.as_ref());
+        let selection = &prepared.selection;
+        let n = series_delete::find_and_remove(
+            (store, env),
+            &buckets,
+            selection,
+            how,
+            &mut |run, doc| {
+                let modify = Modify { request, prepared: &prepared, projection, run };
+                value = Some(modify.project(doc, Doc::EMPTY)?);
+                Ok(())
+            },
+        )?;
+        return Ok(FoundAndModified { value, n, ..Default::default() });
+    }
     let target = (request.namespace, request.upsert);
     on_collection((store, env), target, &prepared.selection, how, |run| {
         let projection = projection.as_ref();
         Modify { request, prepared: &prepared, projection, run }.attempts()
     })
+}
+
+/// Only a measurement may be removed from a time series collection, and any that matches (72).
+fn refuse_of_series(request: &FindAndModifyRequest<'_>) -> Result<()> {
+    if !request.remove {
+        bail!(
+            Code::INVALID_OPTIONS,
+            "Cannot perform a findAndModify with an update on a time-series collection"
+        )
+    }
+    if !request.sort.is_empty() {
+        bail!(
+            Code::INVALID_OPTIONS,
+            "Cannot perform a findAndModify with a sort on a time-series collection"
+        )
+    }
+    Ok(())
 }
 
 /// Everything one attempt needs.

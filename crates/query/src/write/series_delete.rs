@@ -7,7 +7,7 @@
 use std::sync::Arc;
 
 use bumpalo::Bump;
-use nagi_bson::{Doc, Value, ValueBuf};
+use nagi_bson::{Doc, DocBuf, Value, ValueBuf};
 use nagi_error::{Code, Error, Result, bail};
 use nagi_lang::expr::Vars;
 use nagi_store::{Collection, RecordBuf, RecordId, Store, WriteTxn};
@@ -37,20 +37,61 @@ pub(super) fn delete(
     how: How,
     multi: bool,
 ) -> Result<u64> {
+    run((store, env), buckets, selection, how, &mut |run, options| {
+        let mut deleted = 0;
+        for id in candidates(run, options)? {
+            env.interrupt().check()?;
+            let mut first = None;
+            deleted +=
+                run.with_txn(&mut |txn| without(txn, run, (options, &id), multi, &mut first))?;
+            if deleted > 0 && !multi {
+                break;
+            }
+        }
+        run.show_delete(deleted);
+        Ok(deleted)
+    })
+}
+
+/// Deletes the first measurement that matches, and passes it to `show`.
+pub(super) fn find_and_remove(
+    (store, env): (&Store, &Env<'_>),
+    buckets: &Arc<Collection>,
+    selection: &Selection<'_>,
+    how: How,
+    show: &mut dyn FnMut(&Run<'_>, Doc<'_>) -> Result<()>,
+) -> Result<u64> {
+    run((store, env), buckets, selection, how, &mut |run, options| {
+        let mut first = None;
+        for id in candidates(run, options)? {
+            env.interrupt().check()?;
+            run.with_txn(&mut |txn| without(txn, run, (options, &id), false, &mut first))?;
+            if let Some(first) = &first {
+                show(run, first.as_doc())?;
+                break;
+            }
+        }
+        let deleted = u64::from(first.is_some());
+        run.show_delete(deleted);
+        Ok(deleted)
+    })
+}
+
+/// Runs a statement on buckets.
+fn run(
+    (store, env): (&Store, &Env<'_>),
+    buckets: &Arc<Collection>,
+    selection: &Selection<'_>,
+    how: How,
+    statement: &mut dyn FnMut(&Run<'_>, &Options) -> Result<u64>,
+) -> Result<u64> {
     let Some(options) = &buckets.options.timeseries else { return Ok(0) };
     let values = selection.lets.values();
     let vars = Vars::with_system(&values, env.system()).with_scripts(env.scripts()).with_pace(env);
-    let run = Run { store, collection: buckets.clone(), selection, vars: &vars, how, env };
-    let mut deleted = 0;
-    for id in candidates(&run, options)? {
-        env.interrupt().check()?;
-        deleted += run.with_txn(&mut |txn| without(txn, &run, options, &id, multi))?;
-        if deleted > 0 && !multi {
-            break;
-        }
-    }
-    run.show_delete(deleted);
-    Ok(deleted)
+    statement(
+        &Run { store, collection: buckets.clone(), selection, vars: &vars, how, env },
+        options,
+    )
 }
 
 /// The buckets that may have measurements that match.
@@ -68,14 +109,15 @@ fn candidates(run: &Run<'_>, options: &Options) -> Result<Vec<RecordId>> {
     ids
 }
 
-/// Packs a bucket again without the measurements that match. Returns how many these are.
+/// Packs a bucket again without the measurements that match. Returns how many these are, and `first` gets the first.
 fn without(
     txn: &mut WriteTxn<'_>,
     run: &Run<'_>,
-    options: &Options,
-    id: &RecordId,
+    (options, id): (&Options, &RecordId),
     multi: bool,
+    first: &mut Option<DocBuf>,
 ) -> Result<u64> {
+    *first = None;
     txn.lock(&run.collection, id.key())?;
     let mut buf = RecordBuf::default();
     let Some(found) = txn.reader().record(&run.collection, id.key(), &mut buf)? else {
@@ -99,6 +141,7 @@ fn without(
         let doc = Doc::trusted(&measurement);
         if (multi || deleted == 0) && run.matching(doc, &arena)?.is_some() {
             deleted += 1;
+            first.get_or_insert_with(|| doc.to_buf());
         } else {
             packed.add(txn, doc, options)?;
         }

@@ -5,7 +5,7 @@ use nagi_query::{Explained, FindAndModifyRequest, FoundAndModified, Hint, Verbos
 use nagi_store::{Durability, Namespace};
 
 use super::update::{array_filters, note_update};
-use super::writes::{in_env, make_durable};
+use super::writes::{in_env, make_durable, refuse_series_in_transaction};
 use crate::commands::common::{check_writable, namespace, refuse_encryption};
 use crate::core::command::prelude::*;
 use crate::core::txn_number::{self, Codec};
@@ -70,6 +70,7 @@ fn run(cx: &mut Context<'_>, req: &Request<'_>, out: &mut DocWriter<'_>) -> Resu
     let args = Args::parse(req)?;
     let ns = namespace(req.db, args.name())?;
     check_writable(&ns)?;
+    refuse_series_in_transaction(cx, &ns)?;
     refuse_encryption(args.encryption)?;
     txn_number::check_statements(req, 1)?;
     let _writing = cx.begin_write(req.db)?;
