@@ -4,10 +4,10 @@ use std::sync::Arc;
 
 use nagi_bson::{Array, ArrayBuf};
 use nagi_error::{Code, Result, bail};
-use nagi_lang::{expr::Deps, filter::Filter};
+use nagi_lang::filter::Filter;
 use nagi_store::{Catalog, Collection, Namespace};
 
-use super::{Pipeline, Step};
+use super::{Pipeline, Step, paths::needed};
 use crate::{
     limits::QueryOptions,
     plan::{self, FindSpec, Hint, Plan},
@@ -111,29 +111,12 @@ pub(crate) fn assemble(
         limit: head.limit,
         hint,
         options,
-        needed: needed(pipeline, head.stages),
+        needed: needed(&pipeline.stages[head.stages..]),
         metas: pipeline.wanted,
         ..FindSpec::new(collection.clone(), filter)
     };
     let plan = plan::plan(&spec, cx)?;
     Ok(Assembled { plan, planned: head.stages, collection })
-}
-
-/// The paths that the stages from `from` on read, if one of them replaces the whole document and the stages before
-/// it state the paths that they read.
-fn needed(pipeline: &Pipeline, from: usize) -> Option<Vec<String>> {
-    let stages = &pipeline.stages[from..];
-    for (at, stage) in stages.iter().enumerate() {
-        let mut deps = Deps::default();
-        if stage.needs(&mut deps) {
-            let all = stages[..at].iter().rev().all(|stage| stage.hands_on(&mut deps));
-            return (all && !deps.whole).then(|| deps.paths.into_iter().collect());
-        }
-        if !stage.hands_on(&mut Deps::default()) {
-            return None;
-        }
-    }
-    None
 }
 
 /// Returns true if the first stage yields documents of its own.

@@ -135,6 +135,11 @@ pub(crate) trait Stage: Send + Sync {
         None
     }
 
+    /// A cheaper stage, if later stages read only these paths of its output.
+    fn only(&self, _paths: &[String]) -> Option<Arc<dyn Stage>> {
+        None
+    }
+
     /// The stages that yield what it yields, filtered, sorted and limited, and nothing more than that; none if that is
     /// no cheaper. `before` are the stages before it.
     fn first_of(

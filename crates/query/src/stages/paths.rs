@@ -1,7 +1,9 @@
 //! Reads, replaces and creates values at dotted paths of plain objects.
 
+use std::sync::Arc;
+
 use nagi_lang::{
-    expr::Expr,
+    expr::{Deps, Expr},
     project::{Action, Mode, Node},
 };
 
@@ -97,4 +99,20 @@ fn includes(node: &Node, path: &str) -> bool {
         Some(Action::Nested(inner)) => includes(inner, rest),
         _ => false,
     }
+}
+
+/// The paths that stages read, if one of them replaces the whole document and the stages before it state the paths
+/// that they read.
+pub(super) fn needed(stages: &[Arc<dyn Stage>]) -> Option<Vec<String>> {
+    for (at, stage) in stages.iter().enumerate() {
+        let mut deps = Deps::default();
+        if stage.needs(&mut deps) {
+            let all = stages[..at].iter().rev().all(|stage| stage.hands_on(&mut deps));
+            return (all && !deps.whole).then(|| deps.paths.into_iter().collect());
+        }
+        if !stage.hands_on(&mut Deps::default()) {
+            return None;
+        }
+    }
+    None
 }

@@ -100,7 +100,10 @@ fn parse(spec: Value<'_>, _: &mut PipelineCx<'_>) -> Result<Box<dyn Stage>> {
     let Some(time_field) = time_field else {
         bail!(Code::Location(5_346_508), "The {NAME} stage requires a timeField parameter")
     };
-    Ok(Box::new(UnpackBucket { shape: Arc::new(Shape { time_field, meta_field }), span }))
+    Ok(Box::new(UnpackBucket {
+        shape: Arc::new(Shape { time_field, meta_field, only: None }),
+        span,
+    }))
 }
 
 impl Stage for UnpackBucket {
@@ -117,12 +120,24 @@ impl Stage for UnpackBucket {
             if let Some(span) = self.span {
                 out.put("bucketMaxSpanSeconds", span as i32);
             }
+            if let Some(only) = &self.shape.only {
+                out.array("include", |out| only.iter().for_each(|name| out.push(&**name)));
+            }
         });
     }
 
     fn source_of(&self, path: &str) -> Option<String> {
         let rest = path.strip_prefix(self.shape.meta_field.as_deref()?)?;
         (rest.is_empty() || rest.starts_with('.')).then(|| format!("meta{rest}"))
+    }
+
+    fn only(&self, paths: &[String]) -> Option<Arc<dyn Stage>> {
+        let mut names: Vec<Box<str>> =
+            paths.iter().map(|path| path.split('.').next().unwrap_or(path).into()).collect();
+        names.sort();
+        names.dedup();
+        let shape = Shape { only: Some(names.into()), ..(*self.shape).clone() };
+        Some(Arc::new(UnpackBucket { shape: Arc::new(shape), span: self.span }))
     }
 
     fn first_of(

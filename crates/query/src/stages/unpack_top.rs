@@ -62,6 +62,9 @@ impl Stage for UnpackTop {
             if let Some(meta) = &shape.meta_field {
                 out.put("metaField", &**meta);
             }
+            if let Some(only) = &shape.only {
+                out.array("include", |out| only.iter().for_each(|name| out.push(&**name)));
+            }
             if let Some(filter) = filter {
                 out.put("eventFilter", &filter.to_doc());
             }

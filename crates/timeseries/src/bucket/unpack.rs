@@ -16,11 +16,18 @@ const FIELDS_MAX: usize = 200_000;
 pub struct Shape {
     pub time_field: Box<str>,
     pub meta_field: Option<Box<str>>,
+    /// The fields that measurements get, in addition to the time; none: all.
+    pub only: Option<Box<[Box<str>]>>,
 }
 
 impl Shape {
     pub fn of(options: &Options) -> Shape {
-        Shape { time_field: options.time_field.clone(), meta_field: options.meta_field.clone() }
+        let (time_field, meta_field) = (options.time_field.clone(), options.meta_field.clone());
+        Shape { time_field, meta_field, only: None }
+    }
+
+    fn has(&self, field: &str) -> bool {
+        self.only.as_ref().is_none_or(|only| only.iter().any(|name| &**name == field))
     }
 }
 
@@ -64,13 +71,16 @@ impl<'a> Unpacker<'a> {
             let values = Values::new(field.value(), columnar)?;
             match field.name() == &*shape.time_field {
                 true => times = times.or(Some(values)),
+                // Columns that are not needed are not decoded.
+                false if !shape.has(field.name()) => {}
                 false => fields.push((field.name(), values)),
             }
             if fields.len() > FIELDS_MAX {
                 bail!(Code::BAD_VALUE, "A bucket has more than {FIELDS_MAX} fields")
             }
         }
-        let meta = shape.meta_field.clone().map(|name| (name, bucket.get("meta")));
+        let meta_field = shape.meta_field.clone().filter(|meta| shape.has(meta));
+        let meta = meta_field.map(|name| (name, bucket.get("meta")));
         Ok(Unpacker { time_field: shape.time_field.clone(), meta, times, fields })
     }
 

@@ -13,6 +13,7 @@ mod implied;
 mod join;
 mod limit_first;
 mod match_first;
+mod only;
 mod unwind_joined;
 
 use std::sync::Arc;
@@ -28,6 +29,7 @@ const RULES: &[fn(Stages) -> Stages] = &[
     limit_first::apply,
     join::apply,
     unwind_joined::apply,
+    only::apply,
     first_of::apply,
 ];
 
