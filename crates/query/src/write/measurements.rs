@@ -39,6 +39,9 @@ use crate::{
 /// The levels by which the ranges of a bucket nest deeper than its measurements.
 const CONTROL_DEPTH: usize = 2;
 
+/// The most stored buckets that are examined for one measurement. There are more only if most are full.
+const REOPENED_MAX: usize = 16;
+
 /// A measurement that is to be inserted.
 struct Measurement {
     /// Its position in the statement.
@@ -219,7 +222,12 @@ fn store_all(
         if add(works, one, series.options) {
             continue;
         }
-        let found = reopened(txn, series, one, works)?;
+        // Where a bucket has just been closed, the others are full, too.
+        let spans = |work: &Work| series.options.spans(work.bucket.begin(), one.time);
+        let found = match works.iter().any(|work| work.closed && spans(work)) {
+            true => None,
+            false => reopened(txn, series, one, works)?,
+        };
         if let Some(found) = found {
             works.insert(0, found);
             if add(works, one, series.options) {
@@ -347,8 +355,9 @@ fn reopened(
         let mut cx = Cx { store: txn.store(), reader, vars: &vars, env: series.env };
         let spec = FindSpec::new(Some(series.buckets.clone()), Arc::new(filter.normalize()));
         let mut source = plan::plan(&spec, &mut cx)?.start_top(series.env);
-        let mut found = None;
-        while found.is_none() && source.advance(&mut cx)? {
+        let (mut found, mut examined) = (None, 0);
+        while found.is_none() && examined < REOPENED_MAX && source.advance(&mut cx)? {
+            examined += 1;
             found = candidate(source.doc(), one, works);
         }
         found
