@@ -19,7 +19,7 @@ from checks import check, finish, wait_until  # noqa: E402
 import golden  # noqa: E402
 import inventory  # noqa: E402
 import probes  # noqa: E402
-import access, administration, change_streams, durable, indexes, reads_and_writes, replica, starts, statistics, wire  # noqa: E402,F401,E401
+import access, administration, change_streams, durable, indexes, reads_and_writes, replica, starts, statistics, time_series, wire  # noqa: E402,F401,E401
 
 NAGI, WORK = sys.argv[1:3]
 ONLY = sys.argv[3:]
