@@ -65,6 +65,7 @@ mod sort;
 mod sort_by_count;
 mod union_with;
 mod unpack_bucket;
+mod unpack_ranges;
 mod unpack_top;
 mod unset;
 mod unwind;
@@ -96,6 +97,7 @@ pub use list_search_indexes::SEARCH_INDEXES_NOT_ENABLED;
 pub(crate) use match_::Match;
 pub(crate) use pipeline::Pipeline;
 pub(crate) use sort::Sort;
+pub(crate) use unpack_ranges::Extreme;
 
 /// A parsed stage: immutable, shared between executions.
 pub(crate) trait Stage: Send + Sync {
@@ -137,6 +139,17 @@ pub(crate) trait Stage: Send + Sync {
 
     /// A cheaper stage, if later stages read only these paths of its output.
     fn only(&self, _paths: &[String]) -> Option<Arc<dyn Stage>> {
+        None
+    }
+
+    /// The paths of which it needs each distinct value, in any number, and the fields of which it needs an extreme.
+    /// None if it needs more.
+    fn extremes(&self) -> Option<(Vec<String>, Vec<Extreme>)> {
+        None
+    }
+
+    /// A cheaper stage, if the next one needs only these values of its output.
+    fn only_extremes(&self, _same: Vec<String>, _of: Vec<Extreme>) -> Option<Arc<dyn Stage>> {
         None
     }
 

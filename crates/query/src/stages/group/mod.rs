@@ -24,7 +24,7 @@ use nagi_lang::{
 };
 
 use self::groups::Groups;
-use super::prelude::*;
+use super::{Extreme, prelude::*};
 use crate::source::{Runs, SourceStats, drain, gathers_portions};
 
 pub(super) static GROUP: StageSpec = StageSpec { name: "$group", parse, ..StageSpec::ROW };
@@ -118,6 +118,22 @@ impl Stage for Group {
         // In expressions a number is not an array position.
         let is_number = |part: &str| part.bytes().all(|byte| byte.is_ascii_digit());
         (!path.split('.').any(is_number)).then_some(path)
+    }
+
+    fn extremes(&self) -> Option<(Vec<String>, Vec<Extreme>)> {
+        let Grouping { id, fields, collation, .. } = &*self.grouping;
+        let mut deps = Deps::default();
+        id.deps(&mut deps);
+        if collation.is_some() || deps.whole || deps.random {
+            return None;
+        }
+        let extreme = |accum: &AccumSpec| {
+            let Expr::Path(path) = accum.argument() else { return None };
+            let largest = accum.name() == "$max";
+            (largest || accum.name() == "$min").then(|| Extreme { path: path.dotted(), largest })
+        };
+        let extremes = fields.iter().map(|(_, accum)| extreme(accum)).collect::<Option<_>>()?;
+        Some((deps.paths.into_iter().collect(), extremes))
     }
 
     fn needs(&self, deps: &mut Deps) -> bool {
