@@ -171,7 +171,7 @@ RULES = [
      "4.4: 'pipeline' requires 'viewOn'"),
     ("wildcard indexes", r"^index/spec & \$\*\*", r"^67 ", r"^OK", "4.2: wildcard indexes"),
     ("options of create since", r"^command/create & (clusteredIndex|timeseries|expireAfterSeconds|changeStreamPreAndPostImages)", r"^72 The field",
-     r"^(115 collection option|48 Collection|OK)", "5.0 to 6.0: options of create of later versions; those not built yet are refused (115)"),
+     r"^(48 Collection|OK)", "5.0 to 6.0: options of create of later versions"),
     ("size without capped", r"^(command/create(\.again)?|error/create\.type)/", r"^(OK|2 size has to be|48 )",
      r"^(72 the '(capped' field needs to be true when|size' field is required|temp' field is an invalid option)|51024 BSON field 'size' value must be >= 1)",
      "5.0: create checks size, max and capped together before it looks for the collection, and refuses temp"),
