@@ -48,9 +48,15 @@ impl Column {
         if row < self.rows {
             return;
         }
-        (self.rows..row).for_each(|_| self.values.push(Value::Missing));
+        self.pad(row);
         self.values.push(value);
         self.rows = row + 1;
+    }
+
+    /// Makes it as long as `rows` measurements: the last of them have no such field.
+    fn pad(&mut self, rows: usize) {
+        (self.rows..rows).for_each(|_| self.values.push(Value::Missing));
+        self.rows = self.rows.max(rows);
     }
 }
 
@@ -252,6 +258,9 @@ impl Bucket {
         if !self.late.is_empty() {
             self.merge(options)?;
         }
+        // Other readers expect a value, or a missing one, of each measurement in each column.
+        let rows = self.rows;
+        self.columns.iter_mut().for_each(|column| column.pad(rows));
         let time = &*options.time_field;
         Ok(DocBuf::build(|out| {
             out.put("_id", &self.id);

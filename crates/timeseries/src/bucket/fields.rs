@@ -21,6 +21,10 @@ impl<T> Fields<T> {
         self.list.iter().map(|(name, value)| (&**name, value))
     }
 
+    pub(super) fn iter_mut(&mut self) -> impl Iterator<Item = &mut T> {
+        self.list.iter_mut().map(|(_, value)| value)
+    }
+
     fn find(&self, name: &str, hint: usize) -> Option<usize> {
         if self.list.get(hint).is_some_and(|field| &*field.0 == name) {
             return Some(hint);

@@ -2,6 +2,7 @@
 use nagi_bson::{Doc, DocBuf, Value, ValueBuf, doc, json, oid::Generator};
 use nagi_timeseries::Options;
 use nagi_timeseries::bucket::{Bucket, COUNT_MAX, Refused, Shape, Unpacker, time_of};
+use nagi_timeseries::column::Decoder;
 use proptest::prelude::*;
 
 fn parse(text: &str) -> DocBuf {
@@ -267,6 +268,42 @@ fn same(a: &[DocBuf], b: &[DocBuf]) -> bool {
     a.len() == b.len() && a.iter().zip(b).all(|(a, b)| fields(a) == fields(b))
 }
 
+/// Checks that each column has as many slots as the bucket has measurements.
+fn has_full_columns(bucket: Doc<'_>) -> bool {
+    let count = bucket.get("control").as_doc().unwrap().get("count");
+    bucket.get("data").as_doc().unwrap().iter().all(|field| {
+        let Value::Binary(column) = field.value() else { return false };
+        let mut decoder = Decoder::new(column.bytes);
+        let mut slots = 0;
+        while decoder.advance().expect("a column").is_some() {
+            slots += 1;
+        }
+        count == Value::Int32(slots)
+    })
+}
+
+#[test]
+fn columns_end_with_missing_values() {
+    let options = options("{timeField: 't'}");
+    let measurements = [
+        doc! { "t": (Value::DateTime(0)), "a": 1 },
+        doc! { "t": (Value::DateTime(1)) },
+        doc! { "t": (Value::DateTime(2)), "b": 1 },
+        doc! { "t": (Value::DateTime(2)) },
+    ];
+    let mut bucket = collect(&measurements, &options);
+    assert!(has_full_columns(bucket.to_doc(&options).unwrap().as_doc()));
+    let late = doc! { "t": (Value::DateTime(1)), "c": 1 };
+    bucket.add(late.as_doc(), 1, &options).unwrap();
+    assert!(has_full_columns(bucket.to_doc(&options).unwrap().as_doc()));
+    let next = doc! { "t": (Value::DateTime(9)), "a": 7 };
+    bucket.add(next.as_doc(), 9, &options).unwrap();
+    let written = bucket.to_doc(&options).unwrap();
+    assert!(has_full_columns(written.as_doc()));
+    let found = unpack(written.as_doc(), &Shape::of(&options));
+    assert!(same(&found[5..], &[next]));
+}
+
 proptest! {
     #[test]
     fn any_measurements_come_back(measurements in measurements()) {
@@ -274,6 +311,7 @@ proptest! {
         let shape = Shape::of(&options);
         let written = collect(&measurements, &options).to_doc(&options).unwrap();
         prop_assert!(Doc::parse(written.as_bytes()).is_ok());
+        prop_assert!(has_full_columns(written.as_doc()));
         let expected = sorted_by_time(&measurements);
         prop_assert!(same(&unpack(written.as_doc(), &shape), &expected));
 
@@ -286,6 +324,7 @@ proptest! {
             prop_assert_eq!(bucket.add(measurement.as_doc(), time, &options), Ok(()));
         }
         let again = bucket.to_doc(&options).unwrap();
+        prop_assert!(has_full_columns(again.as_doc()));
         prop_assert_eq!(bucket.count(), measurements.len());
         prop_assert_eq!(again.get("control").to_string(), written.get("control").to_string());
         prop_assert_eq!(unpack(again.as_doc(), &shape).len(), measurements.len());
