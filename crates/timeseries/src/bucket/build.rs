@@ -4,7 +4,7 @@ use nagi_bson::{Binary, Doc, DocBuf, DocWriter, Value, ValueBuf};
 use nagi_error::{Code, Result, bail};
 
 use super::{
-    BYTES_MAX, COUNT_MAX, COUNT_MIN, LARGE_BYTES_MAX, Shape, Unpacker,
+    BYTES_MAX, COUNT_MAX, COUNT_MIN, DOCUMENT_BYTES_MAX, LARGE_BYTES_MAX, Shape, Unpacker,
     fields::Fields,
     ranges::{End, Ranges},
 };
@@ -219,7 +219,7 @@ impl Bucket {
         let fields = || fields(measurement, options).enumerate();
         let added = self.bytes + size(measurement, options);
         let bytes_max = if count < COUNT_MIN { LARGE_BYTES_MAX } else { BYTES_MAX };
-        if count > 0 && added > bytes_max {
+        if count > 0 && (added > bytes_max || self.is_too_large(added, added - self.bytes)) {
             return Err(Refused::Size);
         }
         if !fields().all(|(at, field)| self.ranges.accepts(field.name(), at, field.value())) {
@@ -230,6 +230,15 @@ impl Bucket {
         }
         self.store(measurement, time, options);
         Ok(())
+    }
+
+    /// True if the document could become too large with one more measurement, so that there are `added` bytes of them:
+    /// its ranges have a copy of the least and of the greatest value of each field.
+    fn is_too_large(&self, added: usize, size: usize) -> bool {
+        let meta = self.meta.as_ref().map_or(0, ValueBuf::heap_bytes);
+        // All measurements together may have as much in the ranges twice.
+        3 * added + meta > DOCUMENT_BYTES_MAX
+            && added + self.ranges.bytes() + 2 * size + meta > DOCUMENT_BYTES_MAX
     }
 
     fn store(&mut self, measurement: Doc<'_>, time: i64, options: &Options) {

@@ -35,3 +35,7 @@ pub const COUNT_MIN: usize = 10;
 
 /// ... as long as all of them together are at most this large.
 pub const LARGE_BYTES_MAX: usize = 12 << 20;
+
+/// The size of measurements, ranges and metadata together with which a bucket takes no more measurements: well below
+/// that of the largest document, because compression may also fail to make anything smaller.
+pub const DOCUMENT_BYTES_MAX: usize = 14 << 20;

@@ -5,7 +5,7 @@
 //! (numbers, dates, documents, ...): a measurement with another class begins another bucket, which is called a change
 //! of schema.
 
-use nagi_bson::{Doc, DocWriter, Elements, KeptValue, Type, Value, ValueSlot, compare};
+use nagi_bson::{Doc, DocBuf, DocWriter, Elements, KeptValue, Type, Value, ValueSlot, compare};
 
 use super::fields::Fields;
 
@@ -165,6 +165,12 @@ impl Ranges {
         add(&mut self.0, name, at, value);
     }
 
+    /// The size of both ends as documents.
+    pub(super) fn bytes(&self) -> usize {
+        let end = |end| DocBuf::build(|out| self.write(end, "", 0, out)).as_bytes().len();
+        end(End::Min) + end(End::Max)
+    }
+
     /// Writes one end of each range, except that `time` is written for the field `time_field`.
     pub(super) fn write(&self, end: End, time_field: &str, time: i64, out: &mut DocWriter<'_>) {
         for (name, range) in self.0.iter() {
@@ -179,7 +185,7 @@ impl Ranges {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use nagi_bson::{DocBuf, json};
+    use nagi_bson::json;
 
     fn shown(ranges: &Ranges, end: End) -> String {
         DocBuf::build(|out| ranges.write(end, "", 0, out)).as_doc().to_string()

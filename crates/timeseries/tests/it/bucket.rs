@@ -198,6 +198,21 @@ fn buckets_have_limits() {
     let huge = "x".repeat(7 << 20);
     assert_eq!(add(&huge), Ok(()));
     assert_eq!(add(&huge), Err(Refused::Size));
+    // The ranges count, too: they have two more copies.
+    for size in [2_000_000, 4_000_000] {
+        let mut bucket = Bucket::new(60_000, None, &options, &new_id);
+        let mut count = 0;
+        let refused = loop {
+            let text = char::from(b'a' + count).to_string().repeat(size);
+            let measurement = measurement(60_000, Value::String(&text));
+            match bucket.add(measurement.as_doc(), 60_000, &options) {
+                Ok(()) => count += 1,
+                Err(refused) => break refused,
+            }
+        };
+        assert_eq!(refused, Refused::Size);
+        assert!(bucket.to_doc(&options).unwrap().as_bytes().len() < 15 << 20);
+    }
 }
 
 #[test]
