@@ -6,19 +6,21 @@
 //!
 //! A statement reads each bucket that it adds to, adds all measurements that belong there, and writes it once, in the
 //! transaction of the statement: two statements that add to the same bucket conflict, and one of them begins again. A
-//! bucket that refuses a measurement (it is full, or the type of a field has changed) is closed.
+//! bucket that refuses a measurement (it is full, or the type of a field has changed) is closed. Unless its count says
+//! it, the stored bucket says so (`control.closed`), as in MongoDB: it is not tried again.
 //!
-//! Stored buckets are found by the index on metadata and time, as in MongoDB; without it, a bucket that is not known
-//! as open gets no more measurements.
+//! Stored buckets are found by the index on metadata and time, as in MongoDB, the latest first; without it, a bucket
+//! that is not known as open gets no more measurements.
 
 use std::collections::HashMap;
 use std::sync::Arc;
 
 use nagi_bson::{Doc, DocBuf, Value, ValueBuf};
-use nagi_error::{Error, Result, err};
+use nagi_error::{Code, Error, Result, err};
 use nagi_lang::{
     filter::{CompareOp, Filter, Pred},
     path::FieldPath,
+    sort::SortSpec,
 };
 use nagi_store::{Collection, DOCUMENT_DEPTH_MAX, RecordBuf, WriteTxn};
 use nagi_timeseries::{
@@ -32,7 +34,7 @@ use super::{
     open_buckets::{OpenBuckets, Unpacked},
 };
 use crate::{
-    plan::{self, FindSpec},
+    plan::{self, FindSpec, Hint},
     source::{Cx, Env},
 };
 
@@ -59,6 +61,45 @@ struct Work {
     added: bool,
     /// True if it takes no more measurements.
     closed: bool,
+    /// True if the stored bucket has to say so.
+    sealed: bool,
+}
+
+impl Work {
+    fn new(bucket: Bucket, stored: Option<DocBuf>) -> Work {
+        Work { bucket, stored, added: false, closed: false, sealed: false }
+    }
+
+    /// Adds a measurement; false if it does not take it.
+    fn add(&mut self, one: &Measurement, options: &Options, into: Into) -> bool {
+        if self.closed {
+            return false;
+        }
+        let begin = self.bucket.begin();
+        let added = match into {
+            Into::New if self.stored.is_some() && one.time < begin => Err(Refused::Earlier),
+            Into::New if self.stored.is_some() && options.spans(begin, one.time) => {
+                Err(Refused::Size)
+            }
+            _ => self.bucket.add(one.doc.as_doc(), one.time, options),
+        };
+        match added {
+            Ok(()) => self.added = true,
+            // The bucket may still be the right one for other times.
+            Err(Refused::Earlier | Refused::Later) => {}
+            Err(Refused::Count) => self.closed = true,
+            Err(Refused::Size | Refused::Schema) => (self.closed, self.sealed) = (true, true),
+        }
+        added.is_ok()
+    }
+}
+
+/// Where measurements go.
+#[derive(Clone, Copy)]
+enum Into {
+    Any,
+    /// Stored buckets of their times are closed: one of them became too large.
+    New,
 }
 
 /// A bucket that a transaction has read or written.
@@ -129,13 +170,15 @@ pub(super) fn attempt(
         txn.store().client().set_statement(Some(statement(first.at)));
     }
     let mut done = Opened::default();
-    match txn.attempt(|txn| store_all(txn, series, &valid, &mut done)) {
+    match txn.attempt(|txn| store_all(txn, series, &valid, Into::Any, &mut done)) {
         Ok(()) => {
             outcome.count += valid.len() as u64;
             opened.0.append(&mut done.0);
         }
         Err(error) if ends_command(&error) => return Err(error),
-        Err(error) if valid.len() == 1 => outcome.errors.insert(0, (valid[0].at, error)),
+        Err(error) if valid.len() == 1 && error.code() != Code::BSON_OBJECT_TOO_LARGE => {
+            outcome.errors.insert(0, (valid[0].at, error));
+        }
         // A bucket cannot be stored: it is not known which measurement is the reason.
         Err(_) => one_by_one(txn, series, &valid, (statement.ordered, opened), &mut outcome)?,
     }
@@ -154,8 +197,14 @@ fn one_by_one(
     outcome: &mut InsertOutcome,
 ) -> Result<()> {
     for one in valid {
+        let one_only = std::slice::from_ref(one);
         let mut done = Opened::default();
-        match txn.attempt(|txn| store_all(txn, series, std::slice::from_ref(one), &mut done)) {
+        let mut stored = txn.attempt(|txn| store_all(txn, series, one_only, Into::Any, &mut done));
+        if stored.as_ref().is_err_and(|error| error.code() == Code::BSON_OBJECT_TOO_LARGE) {
+            done.clear();
+            stored = txn.attempt(|txn| store_all(txn, series, one_only, Into::New, &mut done));
+        }
+        match stored {
             Ok(()) => {
                 outcome.count += 1;
                 opened.0.append(&mut done.0);
@@ -193,7 +242,7 @@ fn measurement(
 
 fn too_deep() -> Error {
     err!(
-        nagi_error::Code::OVERFLOW,
+        Code::OVERFLOW,
         "cannot insert document because it exceeds {} levels of nesting",
         DOCUMENT_DEPTH_MAX - CONTROL_DEPTH
     )
@@ -204,6 +253,7 @@ fn store_all(
     txn: &mut WriteTxn<'_>,
     series: &Series<'_>,
     measurements: &[Measurement],
+    into: Into,
     opened: &mut Opened,
 ) -> Result<()> {
     let mut by_meta: HashMap<&Option<ValueBuf>, Vec<Work>> = HashMap::new();
@@ -219,33 +269,27 @@ fn store_all(
                 by_meta.entry(&one.meta).or_insert(open)
             }
         };
-        if add(works, one, series.options) {
+        if works.iter_mut().any(|work| work.add(one, series.options, into)) {
             continue;
         }
         // Where a bucket has just been closed, the others are full, too.
         let spans = |work: &Work| series.options.spans(work.bucket.begin(), one.time);
-        let found = match works.iter().any(|work| work.closed && spans(work)) {
-            true => None,
-            false => reopened(txn, series, one, works)?,
-        };
-        if let Some(found) = found {
-            works.insert(0, found);
-            if add(works, one, series.options) {
-                continue;
-            }
+        let is_closed = works.iter().any(|work| work.closed && spans(work));
+        if !is_closed && reopen(txn, series, one, (works, into))? {
+            continue;
         }
         let store = txn.store();
         let new_id = |seconds| store.new_id(seconds);
         let bucket = Bucket::new(one.time, one.meta.clone(), series.options, &new_id);
-        works.insert(0, Work { bucket, stored: None, added: false, closed: false });
-        if !add(works, one, series.options) {
+        works.insert(0, Work::new(bucket, None));
+        if !works[0].add(one, series.options, into) {
             return Err(Error::bug("a new bucket refuses its first measurement"));
         }
     }
     for meta in metas {
         for mut work in by_meta.remove(meta).into_iter().flatten().rev() {
             let written = write(txn, series, &mut work)?;
-            let Work { bucket, stored, added, closed } = work;
+            let Work { bucket, stored, added, closed, .. } = work;
             if let Some(stored) = written.or(stored) {
                 let unpacked = Unpacked { bucket, stored };
                 opened.0.push(Seen { meta: meta.clone(), unpacked, added, closed });
@@ -253,22 +297,6 @@ fn store_all(
         }
     }
     Ok(())
-}
-
-/// Adds a measurement to the first bucket that takes it.
-fn add(works: &mut [Work], one: &Measurement, options: &Options) -> bool {
-    for work in works.iter_mut().filter(|work| !work.closed) {
-        match work.bucket.add(one.doc.as_doc(), one.time, options) {
-            Ok(()) => {
-                work.added = true;
-                return true;
-            }
-            // The bucket may still be the right one for other times.
-            Err(Refused::Earlier | Refused::Later) => {}
-            Err(Refused::Count | Refused::Size | Refused::Schema) => work.closed = true,
-        }
-    }
-    false
 }
 
 /// Reads the buckets that are known to be open.
@@ -309,7 +337,7 @@ fn read(
         && stored.as_bytes() == found.as_bytes()
         && bucket.meta() == one.meta.as_ref()
     {
-        return Ok(Some(Work { bucket, stored: Some(stored), added: false, closed: false }));
+        return Ok(Some(Work::new(bucket, Some(stored))));
     }
     let stored = found.to_buf();
     // A bucket that cannot be read is left as it is.
@@ -317,16 +345,35 @@ fn read(
     if bucket.meta() != one.meta.as_ref() {
         return Ok(None);
     }
-    Ok(Some(Work { bucket, stored: Some(stored), added: false, closed: false }))
+    Ok(Some(Work::new(bucket, Some(stored))))
 }
 
-/// Finds the stored bucket for a measurement, if there is an index for that, and none of `works` is it.
-fn reopened(
+/// Adds a measurement to a stored bucket that is none of `works`, if there is one that takes it, and an index by which
+/// it is found. The buckets that are read become part of `works`.
+fn reopen(
+    txn: &mut WriteTxn<'_>,
+    series: &Series<'_>,
+    one: &Measurement,
+    (works, into): (&mut Vec<Work>, Into),
+) -> Result<bool> {
+    for id in candidates(txn, series, one, works)? {
+        if let Some(work) = read(txn, series, id, one)? {
+            works.insert(0, work);
+            if works[0].add(one, series.options, into) {
+                return Ok(true);
+            }
+        }
+    }
+    Ok(false)
+}
+
+/// The stored buckets that may take a measurement, except `works`: the latest first.
+fn candidates(
     txn: &mut WriteTxn<'_>,
     series: &Series<'_>,
     one: &Measurement,
     works: &[Work],
-) -> Result<Option<Work>> {
+) -> Result<Vec<[u8; 12]>> {
     let time = &*series.options.time_field;
     let path = format!("control.min.{time}");
     let serves = |index: &nagi_store::Index| {
@@ -334,12 +381,14 @@ fn reopened(
         let whole = index.spec.partial.is_none() && !index.spec.sparse && !index.spec.hidden;
         whole && fields == ["meta", &*path]
     };
-    if !series.buckets.ready_indexes().any(|index| serves(index)) {
-        return Ok(None);
-    }
+    let Some(index) = series.buckets.ready_indexes().find(|index| serves(index)) else {
+        return Ok(Vec::new());
+    };
+    // Metadata that only the collation takes for the same is sorted out later.
+    let collation = index.spec.collation;
     let compare = |path: &str, op, value: Value<'_>| Filter::Field {
         path: FieldPath::new(path),
-        pred: Pred::Compare { op, value: value.into(), collation: None },
+        pred: Pred::Compare { op, value: value.into(), collation },
     };
     let earliest = one.time.saturating_sub(i64::from(series.options.span) * 1000);
     let meta = one.meta.as_ref().map_or(Value::Null, ValueBuf::value);
@@ -348,24 +397,24 @@ fn reopened(
         compare(&path, CompareOp::Lte, Value::DateTime(one.time)),
         compare(&path, CompareOp::Gt, Value::DateTime(earliest)),
     ]);
-    let id = {
-        let lets = Vec::new();
-        let vars = nagi_lang::expr::Vars::with_system(&lets, series.env.system());
-        let reader = txn.reader();
-        let mut cx = Cx { store: txn.store(), reader, vars: &vars, env: series.env };
-        let spec = FindSpec::new(Some(series.buckets.clone()), Arc::new(filter.normalize()));
-        let mut source = plan::plan(&spec, &mut cx)?.start_top(series.env);
-        let (mut found, mut examined) = (None, 0);
-        while found.is_none() && examined < REOPENED_MAX && source.advance(&mut cx)? {
-            examined += 1;
-            found = candidate(source.doc(), one, works);
-        }
-        found
+    let latest_first = DocBuf::build(|out| out.put(&path, -1));
+    let sort = SortSpec::parse(latest_first.as_doc())?.collated(collation);
+    let lets = Vec::new();
+    let vars = nagi_lang::expr::Vars::with_system(&lets, series.env.system());
+    let reader = txn.reader();
+    let mut cx = Cx { store: txn.store(), reader, vars: &vars, env: series.env };
+    let spec = FindSpec {
+        sort: Some(Arc::new(sort)),
+        hint: Some(Hint::Name(index.name())),
+        ..FindSpec::new(Some(series.buckets.clone()), Arc::new(filter.normalize()))
     };
-    match id {
-        Some(id) => read(txn, series, id, one),
-        None => Ok(None),
+    let mut source = plan::plan(&spec, &mut cx)?.start_top(series.env);
+    let (mut found, mut examined) = (Vec::new(), 0);
+    while examined < REOPENED_MAX && source.advance(&mut cx)? {
+        examined += 1;
+        found.extend(candidate(source.doc(), one, works));
     }
+    Ok(found)
 }
 
 /// The id of a stored bucket that may take more measurements.
@@ -383,12 +432,16 @@ fn candidate(bucket: Doc<'_>, one: &Measurement, works: &[Work]) -> Option<[u8; 
     (!full && !known && !control.get("closed").is_truthy()).then_some(*id)
 }
 
-/// Writes a bucket that has got measurements. Returns the document.
+/// Writes a bucket that has got measurements, or has to be closed. Returns the document.
 fn write(txn: &mut WriteTxn<'_>, series: &Series<'_>, work: &mut Work) -> Result<Option<DocBuf>> {
-    if !work.added {
-        return Ok(None);
+    let mut new = match &work.stored {
+        Some(stored) if !work.added && work.sealed => stored.clone(),
+        _ if !work.added => return Ok(None),
+        _ => work.bucket.to_doc(series.options)?,
+    };
+    if work.sealed {
+        new = closed(new.as_doc());
     }
-    let new = work.bucket.to_doc(series.options)?;
     match &work.stored {
         None => drop(txn.insert(series.buckets, new.as_doc())?),
         Some(old) => {
@@ -402,4 +455,19 @@ fn write(txn: &mut WriteTxn<'_>, series: &Series<'_>, work: &mut Work) -> Result
         }
     }
     Ok(Some(new))
+}
+
+/// The bucket, closed.
+fn closed(bucket: Doc<'_>) -> DocBuf {
+    DocBuf::build(|out| {
+        for field in bucket {
+            match (field.name(), field.value()) {
+                ("control", Value::Doc(control)) => out.doc("control", |out| {
+                    out.extend(control);
+                    out.put("closed", true);
+                }),
+                (name, value) => out.put(name, value),
+            }
+        }
+    })
 }

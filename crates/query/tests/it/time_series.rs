@@ -6,11 +6,12 @@
 use std::sync::Arc;
 
 use nagi_bson::{Doc, DocBuf, Value};
+use nagi_kv::Engine;
 use nagi_query::{
     AggregateRequest, DeleteStatement, Env, Explained, FindRequest, InsertOutcome, InsertStatement,
     UpdateStatement, Verbosity, aggregate, delete, find, insert, update,
 };
-use nagi_store::{BuildOptions, Durability, Namespace, Store};
+use nagi_store::{BuildOptions, Durability, Namespace, Store, StoreOptions};
 
 use crate::{
     any_plan::{Random, SCALARS, cases},
@@ -412,6 +413,85 @@ fn late_measurements_go_to_their_bucket_again() {
         true,
     );
     assert_eq!(counts(&fixture).len(), 13);
+}
+
+/// The store, opened again: no bucket is known as open.
+fn reopened(engine: &Arc<dyn Engine>) -> Arc<Store> {
+    Store::open(Arc::clone(engine), StoreOptions::default()).unwrap()
+}
+
+#[test]
+fn large_measurements_do_not_fill_a_bucket_for_good() {
+    let engine: Arc<dyn Engine> = Arc::new(nagi_kv::Memory::new());
+    let store = reopened(&engine);
+    let options = doc("{timeseries: {timeField: 't', metaField: 'm'}}");
+    store.create_collection(&name(SERIES), options.as_doc()).unwrap();
+    let large = |store: &Store, n: usize| {
+        let text = char::from(b'a' + n as u8).to_string().repeat(4_000_000);
+        let measurement = nagi_bson::doc! {
+            "t": (Value::DateTime(NOW_MS + n as i64)), "m": 1, "s": (text.as_str())
+        };
+        let done = insert_into(store, &name(SERIES), &[measurement], true);
+        assert_eq!((done.count, done.errors.len()), (1, 0), "{n}: {:?}", done.errors);
+    };
+    (0..3).for_each(|n| large(&store, n));
+    drop(store);
+    let store = reopened(&engine);
+    (3..5).for_each(|n| large(&store, n));
+    assert_eq!(found(&store, &name(SERIES), "{}").len(), 5);
+
+    // A bucket of another server that has no place left: it is closed, and another one is made.
+    let buckets = name(SERIES).buckets().unwrap();
+    let id = [7; 12];
+    let (low, high) = ("a".repeat(5_000_000), "z".repeat(5_000_000));
+    let time = Value::DateTime(NOW_MS);
+    let full = DocBuf::build(|out| {
+        out.put("_id", &id);
+        out.doc("control", |out| {
+            out.put("version", 1);
+            for (end, text) in [("min", &low), ("max", &high)] {
+                out.doc(end, |out| {
+                    out.put("t", time);
+                    out.put("s", text.as_str());
+                });
+            }
+        });
+        out.put("meta", 2);
+        out.doc("data", |out| {
+            out.doc("t", |out| out.put("0", time));
+            out.doc("s", |out| out.put("0", low.as_str()));
+        });
+    });
+    assert_eq!(insert_into(&store, &buckets, &[full], true).count, 1);
+    let text = "m".repeat(3_000_000);
+    let one = nagi_bson::doc! { "t": (time), "m": 2, "s": (text.as_str()) };
+    assert_eq!(insert_into(&store, &name(SERIES), &[one], true).count, 1);
+    assert_eq!(found(&store, &buckets, "{'control.closed': true, meta: 2}").len(), 1);
+    assert_eq!(found(&store, &name(SERIES), "{m: 2}").len(), 2);
+}
+
+#[test]
+fn buckets_that_refuse_are_closed_and_others_found() {
+    let engine: Arc<dyn Engine> = Arc::new(nagi_kv::Memory::new());
+    let store = reopened(&engine);
+    let options = doc(
+        "{timeseries: {timeField: 't', metaField: 'm'}, collation: {locale: 'en', strength: 2}}",
+    );
+    store.create_collection(&name(SERIES), options.as_doc()).unwrap();
+    let insert_one = |store: &Store, second, rest: &str| {
+        assert_eq!(insert_into(store, &name(SERIES), &[at(second, rest)], true).count, 1);
+    };
+    insert_one(&store, 0, "m: 'x', v: 'text'");
+    insert_one(&store, 0, "m: 'X', v: 1");
+    for second in 1..6 {
+        let store = reopened(&engine);
+        insert_one(&store, 60 * second, "m: 'x', v: 1");
+    }
+    let store = reopened(&engine);
+    let buckets = name(SERIES).buckets().unwrap();
+    assert_eq!(found(&store, &buckets, "{}").len(), 3);
+    assert_eq!(found(&store, &buckets, "{'control.closed': true}").len(), 1);
+    assert_eq!(found(&store, &buckets, "{'control.count': 5}").len(), 1);
 }
 
 #[test]
