@@ -4,7 +4,7 @@
 //! `control.max`) tell that it has no measurement that matches. The result admits each bucket that has one, and may
 //! admit others.
 
-use nagi_bson::{DocBuf, Value, number};
+use nagi_bson::{DocBuf, Type, Value, number};
 use nagi_error::Result;
 use nagi_lang::{
     filter::{CompareOp, Filter, Pred, TypeSet},
@@ -19,12 +19,11 @@ use crate::plan::Hint;
 /// The condition that a bucket fulfills if it has a measurement that matches `filter`.
 pub(crate) fn on_buckets(options: &Options, filter: &Filter) -> Filter {
     let shape = Shape::of(options);
-    let parts = match filter {
-        Filter::And(parts) => &parts[..],
-        other => std::slice::from_ref(other),
-    };
-    let on_bucket = |part| on_meta(options, part).or_else(|| implied(&shape, part));
-    let parts: Vec<_> = parts.iter().filter_map(on_bucket).collect();
+    let span = Some(i64::from(options.span));
+    let all = parts(filter);
+    let on_bucket = |part| on_meta(options, part).or_else(|| implied(&shape, span, part));
+    let mut parts: Vec<_> = all.iter().filter_map(on_bucket).collect();
+    parts.extend(ids(&shape, span, all));
     if parts.is_empty() { Filter::AlwaysTrue } else { Filter::And(parts).normalize() }
 }
 
@@ -50,22 +49,37 @@ pub(crate) fn hinted_key(
     }
 }
 
-/// What the ranges of a bucket fulfill if it has a measurement that matches `filter`; none if nothing is known.
-pub(crate) fn implied(shape: &Shape, filter: &Filter) -> Option<Filter> {
+fn parts(filter: &Filter) -> &[Filter] {
     match filter {
-        Filter::And(parts) => {
-            let parts: Vec<_> = parts.iter().filter_map(|part| implied(shape, part)).collect();
-            (!parts.is_empty()).then_some(Filter::And(parts))
-        }
-        Filter::Or(parts) => {
-            parts.iter().map(|part| implied(shape, part)).collect::<Option<_>>().map(Filter::Or)
-        }
-        Filter::Field { path, pred: Pred::Compare { op, value, collation: None } } => {
+        Filter::And(parts) => parts,
+        other => std::slice::from_ref(other),
+    }
+}
+
+/// What a bucket fulfills if it has a measurement that matches `filter`; none if nothing is known. `span`: the span of
+/// buckets in seconds, if it is known.
+pub(crate) fn implied(shape: &Shape, span: Option<i64>, filter: &Filter) -> Option<Filter> {
+    let all = parts(filter);
+    let mut parts: Vec<_> =
+        all.iter().filter_map(|part| implied_by_part(shape, span, part)).collect();
+    parts.extend(ids(shape, span, all));
+    (!parts.is_empty()).then_some(Filter::And(parts))
+}
+
+fn implied_by_part(shape: &Shape, span: Option<i64>, filter: &Filter) -> Option<Filter> {
+    match filter {
+        Filter::And(_) => implied(shape, span, filter),
+        Filter::Or(parts) => parts
+            .iter()
+            .map(|part| implied(shape, span, part))
+            .collect::<Option<_>>()
+            .map(Filter::Or),
+        Filter::Field { path, pred: Pred::Compare { op, value, .. } } => {
             let name = path.as_str();
             match value.value() {
                 _ if name.contains('.') || Some(name) == shape.meta_field.as_deref() => None,
-                Value::DateTime(_) if name == &*shape.time_field => {
-                    Some(of_time(name, *op, value.value()))
+                Value::DateTime(time) if name == &*shape.time_field => {
+                    Some(of_time(name, *op, time, span))
                 }
                 other if is_plain(other) => Some(of_field(name, *op, other)),
                 _ => None,
@@ -75,40 +89,98 @@ pub(crate) fn implied(shape: &Shape, filter: &Filter) -> Option<Filter> {
     }
 }
 
+/// The last second that the ids of all servers express.
+const SECONDS_MAX: i64 = i32::MAX as i64;
+
+/// The range of the ids of buckets that may have a measurement in a range of times, by which a scan of the buckets is
+/// bounded: the time of an id is the begin of its bucket. Ids of other times than from 1970 to 2038 wrap, so both ends
+/// must be known: else there may be such a bucket in the open end.
+fn ids(shape: &Shape, span: Option<i64>, parts: &[Filter]) -> Vec<Filter> {
+    let bounds = || -> Option<(i64, i64)> {
+        let (mut first, mut last) = (None, None);
+        for part in parts {
+            let Filter::Field { path, pred: Pred::Compare { op, value, .. } } = part else {
+                continue;
+            };
+            let Value::DateTime(time) = value.value() else { continue };
+            if path.as_str() != &*shape.time_field {
+                continue;
+            }
+            if !matches!(op, CompareOp::Lt | CompareOp::Lte) {
+                first = first.max(Some(time));
+            }
+            if !matches!(op, CompareOp::Gt | CompareOp::Gte) {
+                last = Some(last.map_or(time, |last: i64| last.min(time)));
+            }
+        }
+        let (first, last) = (first?.div_euclid(1000).checked_sub(span?)?, last?.div_euclid(1000));
+        (first >= 0 && last <= SECONDS_MAX && first <= last).then_some((first, last))
+    };
+    let Some((first, last)) = bounds() else { return Vec::new() };
+    let id = |seconds: i64, rest: u8| {
+        let mut id = [rest; 12];
+        id[..4].copy_from_slice(&(seconds as u32).to_be_bytes());
+        id
+    };
+    let bound = |op, id: [u8; 12]| {
+        let pred = Pred::Compare { op, value: Value::ObjectId(&id).into(), collation: None };
+        Filter::Field { path: FieldPath::new("_id"), pred }
+    };
+    vec![bound(CompareOp::Gte, id(first, 0)), bound(CompareOp::Lte, id(last, 0xFF))]
+}
+
 /// A condition on one end of the range that a bucket has for a field.
 fn end(end: &str, field: &str, op: CompareOp, value: Value<'_>) -> Filter {
     let pred = Pred::Compare { op, value: value.into(), collation: None };
     Filter::Field { path: FieldPath::new(&format!("control.{end}.{field}")), pred }
 }
 
-/// The buckets that may have a measurement with such a time. All times are dates, and so are both ends.
-fn of_time(field: &str, op: CompareOp, value: Value<'_>) -> Filter {
-    match op {
-        CompareOp::Gt | CompareOp::Gte => end("max", field, op, value),
-        CompareOp::Lt | CompareOp::Lte => end("min", field, op, value),
-        CompareOp::Eq => Filter::And(vec![
-            end("min", field, CompareOp::Lte, value),
-            end("max", field, CompareOp::Gte, value),
-        ]),
-    }
+/// The buckets that may have a measurement with such a time. All times are dates, and so are both ends, which are less
+/// than the span apart: so both of them are bounded, and an index on either one serves.
+fn of_time(field: &str, op: CompareOp, time: i64, span: Option<i64>) -> Filter {
+    let span = span.and_then(|span| span.checked_mul(1000));
+    let bound = |which, op, time| end(which, field, op, Value::DateTime(time));
+    // Of the earliest and the latest times nothing more is known.
+    let begins_after = span.and_then(|span| time.checked_sub(span));
+    let begins_after = begins_after.map(|time| bound("min", CompareOp::Gt, time));
+    let ends_before = span.and_then(|span| time.checked_add(span));
+    let ends_before = ends_before.map(|time| bound("max", CompareOp::Lt, time));
+    let (to, from) = (CompareOp::Lte, CompareOp::Gte);
+    let parts = match op {
+        CompareOp::Gt | CompareOp::Gte => [Some(bound("max", op, time)), begins_after].into_iter(),
+        CompareOp::Lt | CompareOp::Lte => [Some(bound("min", op, time)), ends_before].into_iter(),
+        CompareOp::Eq => {
+            let known = [bound("min", to, time), bound("max", from, time)];
+            let more = [begins_after, ends_before].into_iter().flatten();
+            return Filter::And(known.into_iter().chain(more).collect());
+        }
+    };
+    Filter::And(parts.flatten().collect())
 }
 
-/// Values whose order among values of their type is that of the ranges.
+/// Values whose order among values of their type is that of the ranges. That of strings depends on the collation of
+/// the collection, by which other servers make the ranges.
 fn is_plain(value: Value<'_>) -> bool {
     match value {
-        Value::String(_) | Value::DateTime(_) | Value::ObjectId(_) | Value::Bool(_) => true,
+        Value::DateTime(_) | Value::ObjectId(_) | Value::Bool(_) => true,
         value => value.is_number() && !number::is_nan(value),
     }
 }
 
-/// The buckets that may have a measurement with such a value: all but those with an end of the same type on the wrong
-/// side of it. Buckets of other servers may have several types in a field; then an end has possibly another type. The
-/// ends of arrays are those of each element, which say nothing about a single one.
+/// The buckets that may have a measurement with such a value: all but those with an end on the wrong side of it. Both
+/// ends must be of the same type as the value: buckets of other servers may have several types in a field, and arrays
+/// among them, which have such values as elements.
 fn of_field(field: &str, op: CompareOp, value: Value<'_>) -> Filter {
-    let excluded = |which: &str, op| {
+    let has = |which: &str, types| {
         let path = FieldPath::new(&format!("control.{which}.{field}"));
-        let array = Filter::Field { path, pred: Pred::Type(TypeSet::of(nagi_bson::Type::Array)) };
-        Filter::And(vec![end(which, field, op, value), Filter::Not(Box::new(array))])
+        Filter::Field { path, pred: Pred::Type(types) }
+    };
+    let own = if value.is_number() { TypeSet::NUMBERS } else { TypeSet::of(value.kind()) };
+    let excluded = |which: &str, op| {
+        let other = if which == "min" { "max" } else { "min" };
+        let no_array = |which| Filter::Not(Box::new(has(which, TypeSet::of(Type::Array))));
+        let wrong = end(which, field, op, value);
+        Filter::And(vec![wrong, has(other, own), no_array(which), no_array(other)])
     };
     Filter::Nor(match op {
         CompareOp::Gt => vec![excluded("max", CompareOp::Lte)],

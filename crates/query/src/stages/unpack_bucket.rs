@@ -192,7 +192,7 @@ impl Stage for UnpackBucket {
     }
 
     fn implied(&self, filter: &Filter) -> Option<Filter> {
-        implied(&self.shape, filter)
+        implied(&self.shape, self.span, filter)
     }
 }
 

@@ -90,10 +90,11 @@ fn create(fixture: &Fixture, options: &str) {
 fn old_bucket(random: &mut Random, id: usize) -> (String, Vec<String>) {
     let (hour, other) = (random.below(3), random.one(&["'s'", "null", "[7]", "{x: 2}"]));
     let time = |minute: usize| format!("ISODate('2024-01-01T0{hour}:{minute:02}:00Z')");
+    let seconds = |hour: usize| format!("{:08x}", 1_704_067_200 + hour * 3600);
     let bucket = format!(
-        "{{control: {{version: 1, min: {{t: {}, _id: {id}, a: 3}}, max: {{t: {}, _id: {}, a: {other}}}}}, meta: 9,
+        "{{_id: ObjectId('{}{id:016x}'), control: {{version: 1, min: {{t: {}, _id: {id}, a: 3}}, max: {{t: {}, _id: {}, a: {other}}}}}, meta: 9,
           data: {{t: {{'0': {}, '1': {}}}, _id: {{'0': {id}, '1': {}}}, a: {{'0': {other}, '1': 3}}}}}}",
-        time(0), time(50), id + 1, time(50), time(3), id + 1
+        seconds(hour), time(0), time(50), id + 1, time(50), time(3), id + 1
     );
     let one =
         |at: usize, minute, a| format!("{{_id: {}, t: {}, m: 9, a: {a}}}", id + at, time(minute));
@@ -327,6 +328,110 @@ fn the_first_measurements_are_found_in_order() {
                 "seed {seed}: {filter} {descending} {limit}"
             );
         }
+    }
+}
+
+/// A date near the ends of what ids and dates express, or not.
+fn far_date(random: &mut Random) -> i64 {
+    let near = [0, i64::from(i32::MAX) * 1000, i64::from(u32::MAX) * 1000, NOW_MS, -NOW_MS];
+    match random.below(20) {
+        0 => i64::MIN,
+        1 => i64::MAX,
+        _ => near[random.below(near.len())] + random.below(4 * 3600) as i64 * 1000 - 7_200_000,
+    }
+}
+
+#[test]
+fn any_times_are_found() {
+    for seed in 1..=cases().div_ceil(40) {
+        let mut random = Random(seed * 0xB7_E151);
+        let fixture = Fixture::new();
+        create(&fixture, "{timeseries: {timeField: 't'}}");
+        let (series, plain) = (name(SERIES), name("plain"));
+        let docs: Vec<DocBuf> = (0..80)
+            .map(|id| nagi_bson::doc! { "_id": id, "t": (Value::DateTime(far_date(&mut random))) })
+            .collect();
+        assert_eq!(insert_into(&fixture.store, &series, &docs, true).count, 80);
+        insert_into(&fixture.store, &plain, &docs, true);
+        for _ in 0..60 {
+            let mut one = || {
+                let time = match random.chance(40) {
+                    true => docs[random.below(docs.len())].get("t").to_string(),
+                    false => format!("Date({})", far_date(&mut random)),
+                };
+                let time = time.replace("new Date(", "Date(");
+                let time = time.trim_start_matches("Date(").trim_end_matches(')').to_owned();
+                let op = random.one(&["$lt", "$lte", "$gt", "$gte", "$eq"]);
+                format!("{{t: {{{op}: {{$date: {{$numberLong: '{time}'}}}}}}}}")
+            };
+            let filter = format!("{{$and: [{}, {}]}}", one(), one());
+            let filter = if random.chance(30) { one_of(&filter) } else { filter };
+            assert_eq!(
+                found(&fixture.store, &series, &filter),
+                found(&fixture.store, &plain, &filter),
+                "seed {seed}: {filter}"
+            );
+        }
+    }
+}
+
+fn one_of(filter: &str) -> String {
+    filter.replace("$and", "$or")
+}
+
+/// Both ends of the range of times are bounded, by the index and by the ids of the buckets.
+#[test]
+fn buckets_of_other_times_are_not_read() {
+    for options in ["{timeField: 't'}", "{timeField: 't', metaField: 'm'}"] {
+        let fixture = Fixture::new();
+        create(&fixture, &format!("{{timeseries: {options}}}"));
+        let series = name(SERIES);
+        for hour in 0..20 {
+            let docs = [doc(&format!("{{t: ISODate('2024-01-01T{hour:02}:00:00Z'), m: 1}}"))];
+            insert_into(&fixture.store, &series, &docs, true);
+        }
+        let filters = [
+            ("{m: 1, t: {$gte: ISODate('2024-01-01T18:00:00Z')}}", options.contains("meta")),
+            ("{m: 1, t: {$lt: ISODate('2024-01-01T02:00:00Z')}}", options.contains("meta")),
+            (
+                "{t: {$gte: ISODate('2024-01-01T08:00:00Z'), $lt: ISODate('2024-01-01T10:00:00Z')}}",
+                true,
+            ),
+        ];
+        for (filter, _) in filters.into_iter().filter(|(_, bounded)| *bounded) {
+            let parsed = doc(filter);
+            let request = FindRequest { filter: parsed.as_doc(), ..FindRequest::new(&series) };
+            let shown =
+                fixture.try_explain(&Explained::Find(request), Verbosity::ExecutionStats).unwrap();
+            let text = shown.as_doc().to_string();
+            let examined = text.split("totalDocsExamined: ").nth(1).unwrap();
+            let examined: usize = examined.split([',', ' ']).next().unwrap().parse().unwrap();
+            assert!((2..=4).contains(&examined), "{filter}: {text}");
+            assert_eq!(found(&fixture.store, &series, filter).len(), 2);
+        }
+    }
+}
+
+/// Buckets of other servers may have several types in a field.
+#[test]
+fn ranges_with_arrays_exclude_nothing() {
+    let fixture = Fixture::new();
+    create(&fixture, "{timeseries: {timeField: 't', metaField: 'm'}}");
+    let buckets = name(SERIES).buckets().unwrap();
+    let time = "ISODate('2024-01-01T00:00:00Z')";
+    for (min, max, values) in [
+        ("5", "[7, 1]", "{'0': 5, '1': [7, 1]}"),
+        ("5", "true", "{'0': 5, '1': [7, 1], '2': true}"),
+        ("[1, 5]", "[1, 9]", "{'0': [1, 9], '1': [1, 5]}"),
+    ] {
+        let bucket = doc(&format!(
+            "{{control: {{version: 1, min: {{t: {time}, f: {min}}}, max: {{t: {time}, f: {max}}}}}, meta: 1,
+              data: {{t: {{'0': {time}, '1': {time}, '2': {time}}}, f: {values}}}}}"
+        ));
+        assert_eq!(insert_into(&fixture.store, &buckets, &[bucket], true).count, 1);
+    }
+    for (filter, count) in [("{f: 1}", 4), ("{f: {$lt: 2}}", 4), ("{f: {$gt: 8}}", 1)] {
+        assert_eq!(found(&fixture.store, &name(SERIES), filter).len(), count, "{filter}");
     }
 }
 
