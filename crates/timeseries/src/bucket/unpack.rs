@@ -4,12 +4,9 @@ use nagi_bson::{Doc, DocWriter, Elements, Value};
 use nagi_error::{Code, Result, bail};
 
 use crate::{
-    column::{self, Decoder},
+    column::{self, Decoder, LEAVES_MAX},
     options::Options,
 };
-
-/// The most fields of a bucket: each has a state of some hundred bytes, and takes only a few bytes of the bucket.
-const FIELDS_MAX: usize = 200_000;
 
 /// What the unpacker must know of a collection.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -47,6 +44,8 @@ pub struct Unpacker<'a> {
     /// None if the bucket has no measurement.
     times: Option<Values<'a>>,
     fields: Vec<(&'a str, Values<'a>)>,
+    /// The number of leaves that interleaved documents of the columns may still have.
+    budget: usize,
 }
 
 impl<'a> Unpacker<'a> {
@@ -75,13 +74,14 @@ impl<'a> Unpacker<'a> {
                 false if !shape.has(field.name()) => {}
                 false => fields.push((field.name(), values)),
             }
-            if fields.len() > FIELDS_MAX {
-                bail!(Code::BAD_VALUE, "A bucket has more than {FIELDS_MAX} fields")
+            if fields.len() > LEAVES_MAX {
+                bail!(Code::BAD_VALUE, "A bucket has more than {LEAVES_MAX} fields")
             }
         }
         let meta_field = shape.meta_field.clone().filter(|meta| shape.has(meta));
         let meta = meta_field.map(|name| (name, bucket.get("meta")));
-        Ok(Unpacker { time_field: shape.time_field.clone(), meta, times, fields })
+        let budget = LEAVES_MAX - fields.len();
+        Ok(Unpacker { time_field: shape.time_field.clone(), meta, times, fields, budget })
     }
 
     /// Appends the next measurement to `out`. False at the end.
@@ -97,7 +97,7 @@ impl<'a> Unpacker<'a> {
                 writer.put(&self.time_field, time);
                 position
             }),
-            Values::Column(decoder) => decoder.advance()?.map(|time| {
+            Values::Column(decoder) => decoder.advance_within(&mut self.budget)?.map(|time| {
                 writer.put(&self.time_field, time);
                 ""
             }),
@@ -113,7 +113,10 @@ impl<'a> Unpacker<'a> {
         for (name, values) in &mut self.fields {
             match values {
                 Values::Column(decoder) => {
-                    writer.put(name, decoder.advance()?.unwrap_or(Value::Missing));
+                    writer.put(
+                        name,
+                        decoder.advance_within(&mut self.budget)?.unwrap_or(Value::Missing),
+                    );
                 }
                 Values::Positions(..) => writer.put(name, values.at(position)),
             }
@@ -131,13 +134,13 @@ impl Unpacker<'_> {
     pub fn skip(&mut self) -> Result<bool> {
         let position = match &mut self.times {
             None => None,
-            Some(Values::Column(decoder)) => decoder.advance()?.map(|_| ""),
+            Some(Values::Column(decoder)) => decoder.advance_within(&mut self.budget)?.map(|_| ""),
             Some(times) => times.next_position().map(|(position, _)| position),
         };
         let Some(position) = position else { return Ok(false) };
         for (_, values) in &mut self.fields {
             match values {
-                Values::Column(decoder) => drop(decoder.advance()?),
+                Values::Column(decoder) => drop(decoder.advance_within(&mut self.budget)?),
                 Values::Positions(..) => drop(values.at(position)),
             }
         }

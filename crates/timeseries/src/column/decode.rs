@@ -4,6 +4,7 @@ use nagi_bson::Value;
 use nagi_error::{Code, Result, bail};
 
 use super::{
+    LEAVES_MAX,
     interleaved::{self, Interleaved},
     stream::Stream,
 };
@@ -29,6 +30,16 @@ impl<'a> Decoder<'a> {
     /// # Errors
     /// If the bytes are no column (22). The decoder must not be used after an error.
     pub fn advance(&mut self) -> Result<Option<Value<'_>>> {
+        let mut budget = LEAVES_MAX;
+        self.advance_within(&mut budget)
+    }
+
+    /// Like [`Decoder::advance`]. `budget`: the number of leaves of interleaved documents that may be added, which
+    /// several columns share; leaves of documents that are done come back.
+    ///
+    /// # Errors
+    /// If the bytes are no column (22). The decoder must not be used after an error.
+    pub fn advance_within(&mut self, budget: &mut usize) -> Result<Option<Value<'_>>> {
         if self.done {
             return Ok(None);
         }
@@ -39,6 +50,7 @@ impl<'a> Decoder<'a> {
             }
             // A repetition may follow the documents.
             self.values.set(documents.value());
+            *budget += documents.leaves();
             self.rest = &self.rest[1..];
         }
         if !self.values.is_done() {
@@ -54,7 +66,7 @@ impl<'a> Decoder<'a> {
                 bail!(Code::INVALID_BSON, "Final EOO found before reaching end of buffer")
             }
             Some((control, after)) if interleaved::begins(*control) => {
-                let (mut documents, rest) = Interleaved::begin(*control, after)?;
+                let (mut documents, rest) = Interleaved::begin(*control, after, budget)?;
                 let Some(rest) = documents.advance(rest)? else {
                     bail!(Code::INVALID_BSON, "BSON Column interleaved encoding has no object")
                 };

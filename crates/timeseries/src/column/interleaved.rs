@@ -5,10 +5,6 @@ use nagi_error::{Code, Result, bail};
 
 use super::{INTERLEAVED, INTERLEAVED_ARRAY, INTERLEAVED_OBJECTS, literal, stream::Stream};
 
-/// The most leaves of a reference document: each has a state of some hundred bytes, and takes only two bytes of the
-/// column.
-const LEAVES_MAX: usize = 100_000;
-
 /// The state of interleaved documents.
 #[derive(Debug)]
 pub(super) struct Interleaved<'a> {
@@ -30,8 +26,12 @@ pub(super) const fn begins(control: u8) -> bool {
 }
 
 impl<'a> Interleaved<'a> {
-    /// Reads the reference document behind `control`. Returns the bytes after it.
-    pub(super) fn begin(control: u8, after: &'a [u8]) -> Result<(Interleaved<'a>, &'a [u8])> {
+    /// Reads the reference document behind `control`, whose leaves are taken from `budget`. Returns the bytes after it.
+    pub(super) fn begin(
+        control: u8,
+        after: &'a [u8],
+        budget: &mut usize,
+    ) -> Result<(Interleaved<'a>, &'a [u8])> {
         let (reference, rest) = after.split_at(literal::check(Type::Object, after)?);
         let mut documents = Interleaved {
             reference: Doc::trusted(reference),
@@ -41,7 +41,7 @@ impl<'a> Interleaved<'a> {
             out: Vec::new(),
             nested: false,
         };
-        documents.add_leaves(documents.reference.iter())?;
+        documents.add_leaves(documents.reference.iter(), budget)?;
         if documents.leaves.is_empty() {
             bail!(
                 Code::INVALID_BSON,
@@ -57,6 +57,11 @@ impl<'a> Interleaved<'a> {
         Ok((documents, rest))
     }
 
+    /// The number of leaves.
+    pub(super) fn leaves(&self) -> usize {
+        self.leaves.len()
+    }
+
     /// The fields of a value that is no leaf.
     fn fields(&self, value: Value<'a>) -> Option<Elements<'a>> {
         match value {
@@ -66,15 +71,16 @@ impl<'a> Interleaved<'a> {
         }
     }
 
-    fn add_leaves(&mut self, elements: Elements<'a>) -> Result<()> {
+    fn add_leaves(&mut self, elements: Elements<'a>, budget: &mut usize) -> Result<()> {
         for element in elements {
             if let Some(fields) = self.fields(element.value()) {
-                self.add_leaves(fields)?;
+                self.add_leaves(fields, budget)?;
                 continue;
             }
-            if self.leaves.len() == LEAVES_MAX {
+            let Some(rest) = budget.checked_sub(1) else {
                 bail!(Code::INVALID_BSON, "A reference object in a BSONColumn has too many fields")
-            }
+            };
+            *budget = rest;
             let mut leaf = Stream::new();
             leaf.set(element.value());
             self.leaves.push(leaf);

@@ -32,6 +32,10 @@ pub use encode::{Encoder, encode};
 /// The binary subtype of columns.
 pub const SUBTYPE: u8 = 7;
 
+/// The most columns of a bucket, and leaves of the reference documents of all of them: each has a state of some hundred
+/// bytes, and takes only a few bytes of the bucket.
+pub(crate) const LEAVES_MAX: usize = 200_000;
+
 /// The bits of a control byte that say how doubles are scaled, for each index of [`number::SCALES`]; the last one
 /// means that their bits are the number. It is also that of all other types.
 const SCALE_CONTROL: [u8; 6] = [0x90, 0xA0, 0xB0, 0xC0, 0xD0, 0x80];

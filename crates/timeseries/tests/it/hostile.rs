@@ -1,6 +1,7 @@
 //! Bytes that are no column: the decoder must return an error, in bounded time and memory.
-use nagi_bson::{Value, doc};
-use nagi_timeseries::column::{Decoder, encode};
+use nagi_bson::{Binary, DocBuf, Value, doc};
+use nagi_timeseries::bucket::{Shape, Unpacker};
+use nagi_timeseries::column::{Decoder, SUBTYPE, encode};
 use proptest::prelude::*;
 
 /// The most values that a test reads of one column; a few bytes may stand for thousands.
@@ -140,4 +141,32 @@ fn literals_in_interleaved_documents_cannot_exceed_the_nesting() {
     };
     assert!(read(&column(20)));
     assert!(!read(&column(100)));
+}
+
+/// Each leaf of interleaved documents has a state: all columns of a bucket together have a bounded number of them.
+#[test]
+fn columns_share_the_number_of_leaves() {
+    let reference = DocBuf::build(|out| (0..60_000).for_each(|_| out.put("", Value::Null)));
+    let mut column = vec![0xF0];
+    column.extend_from_slice(reference.as_bytes());
+    // Each leaf repeats its value once.
+    (0..60_000).for_each(|_| column.extend_from_slice(&[0x80, 0x0E, 0, 0, 0, 0, 0, 0, 0]));
+    column.extend_from_slice(&[0, 0]);
+    let times = encode([Value::DateTime(0)]);
+    let unpacked = |columns: usize| {
+        let bucket = DocBuf::build(|out| {
+            out.doc("control", |out| out.put("version", 2));
+            out.doc("data", |out| {
+                out.put("t", Value::Binary(Binary { subtype: SUBTYPE, bytes: &times }));
+                for n in 0..columns {
+                    let value = Value::Binary(Binary { subtype: SUBTYPE, bytes: &column });
+                    out.put(&n.to_string(), value);
+                }
+            });
+        });
+        let shape = Shape { time_field: "t".into(), meta_field: None, only: None };
+        Unpacker::new(bucket.as_doc(), &shape).unwrap().append(&mut Vec::new())
+    };
+    assert!(unpacked(3).unwrap());
+    assert_eq!(unpacked(4).unwrap_err().code().0, 22);
 }
