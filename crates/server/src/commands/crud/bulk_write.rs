@@ -10,7 +10,8 @@ use super::insert::{Batch, insert_all};
 use super::statement::{self, Running};
 use super::together::{Group, Together};
 use super::writes::{
-    Change as _, How, Place, check_count, check_multi, is_ordered, make_durable, run_one,
+    Change as _, How, Place, check_count, check_multi, is_ordered, make_durable,
+    refuse_series_in_transaction, run_one,
 };
 use super::{delete, update};
 use crate::commands::common::{CursorOption, check_uuid_arg, check_writable, refuse_encryption};
@@ -284,6 +285,7 @@ fn run_all(
     let mut together = Together::default();
     while at < statements.len() && !(ordered && report.totals.errors > 0) {
         let ns = &namespaces[statements[at].ns_index];
+        refuse_series_in_transaction(cx, ns)?;
         if together.may(cx, ns, let_vars, at) {
             let how = How::new(args.bypass, args.bypass_ts);
             let count = run_together(cx, req, (statements, ns, at), (&mut together, how), report)?;

@@ -31,8 +31,10 @@ args! { "validate" => Args {
 
 fn run(cx: &mut Context<'_>, req: &Request<'_>, out: &mut DocWriter<'_>) -> Result<()> {
     let args = Args::parse(req)?;
-    let ns = namespace(req.db, args.collection.0)?;
+    let asked = namespace(req.db, args.collection.0)?;
     check(&args)?;
+    // Of a time series, the buckets are what is stored.
+    let ns = cx.store().buckets_of(&asked).map_or(asked, |buckets| buckets.namespace.clone());
     refuse_view(cx, &ns)?;
     let Some(mut collection) = cx.store().collection(&ns) else {
         bail!(Code::NAMESPACE_NOT_FOUND, "Collection '{ns}' does not exist to validate.");
