@@ -89,6 +89,16 @@ impl Sort {
         Ok(Sort { spec: Arc::new(SortSpec::parse(order)?), text: order.to_buf(), ..*self })
     }
 
+    /// The same order, with the same limits.
+    pub(super) fn same(&self) -> Sort {
+        Sort { spec: self.spec.clone(), text: self.text.clone(), ..*self }
+    }
+
+    /// The memory that it may use.
+    pub(super) const fn memory_bytes_max(&self) -> usize {
+        self.memory_bytes_max
+    }
+
     /// Returns true if a plan may take it over.
     pub(crate) fn is_plannable(&self) -> bool {
         self.spec.metas() == MetaSet::NONE || self.spec.metas() == MetaSet::TEXT

@@ -187,7 +187,14 @@ impl Stage for UnpackBucket {
         }
         let ordered = span.map(|span| span.saturating_mul(1000));
         let count = count as usize;
-        stages.push(Arc::new(UnpackTop(Top { shape, filter, descending, count, ordered })));
+        stages.push(Arc::new(UnpackTop(Top {
+            shape,
+            filter,
+            descending,
+            count,
+            ordered,
+            sort: Arc::new(sort.same()),
+        })));
         Some(stages)
     }
 
@@ -205,6 +212,15 @@ fn is_of_one_meta(filter: &Filter) -> bool {
         }
         _ => false,
     }
+}
+
+/// The measurements of a bucket behind the first `examined` ones, and of the buckets after it.
+pub(super) fn resumed(
+    input: Box<dyn Source>,
+    shape: Arc<Shape>,
+    (bucket, examined): (Vec<u8>, usize),
+) -> Box<dyn Source> {
+    Box::new(Running { bucket, unpacked: Some(examined), ..Running::new(input, shape, None) })
 }
 
 impl Running {

@@ -7,19 +7,24 @@
 //!
 //!   latest:    a bucket contains times up to its begin plus the span, and later buckets begin earlier
 //!   earliest:  a bucket contains no time before its begin, and later buckets begin later
+//!
+//! If the best ones need more memory than a sort may use, the sort is made after all, of them and of everything that
+//! has not been read: it may use the disk.
 
 use std::{cmp::Ordering, collections::BinaryHeap, sync::Arc};
 
 use nagi_lang::filter::Filter;
 use nagi_timeseries::bucket::{Shape, Unpacker};
 
-use super::{prelude::*, unpack_bucket::NAME};
+use super::{
+    Sort,
+    prelude::*,
+    unpack_bucket::{self, NAME},
+};
+use crate::source::{Eof, SourceStats};
 
 /// The most measurements that are kept; with more, the pipeline sorts.
 pub(super) const COUNT_MAX: u64 = 100;
-
-/// The most bytes of them.
-const BYTES_MAX: usize = 100 << 20;
 
 /// What is read.
 #[derive(Clone)]
@@ -32,6 +37,8 @@ pub(super) struct Top {
     pub(super) count: usize,
     /// The span of a bucket in milliseconds, if the buckets come in the order of their begin.
     pub(super) ordered: Option<i64>,
+    /// The sort, for more of them than fit into memory.
+    pub(super) sort: Arc<Sort>,
 }
 
 pub(super) struct UnpackTop(pub(super) Top);
@@ -43,16 +50,36 @@ struct Ranked {
 }
 
 struct Running {
+    /// The buckets, or the sort over the measurements.
     input: Box<dyn Source>,
+    sorts: bool,
     top: Top,
     /// The result, the next one last; none before the first call.
     found: Option<Vec<Vec<u8>>>,
     current: Vec<u8>,
 }
 
+/// What is sorted if the best measurements do not fit into memory: these, and those that were not examined.
+struct Unsorted {
+    best: Vec<Vec<u8>>,
+    /// Yields the measurements that were not examined.
+    rest: Box<dyn Source>,
+    /// True if the current measurement is one of them.
+    in_rest: bool,
+    filter: Option<Arc<Filter>>,
+    current: Vec<u8>,
+    arena: Bump,
+}
+
 impl Stage for UnpackTop {
     fn open(&self, input: Box<dyn Source>) -> Box<dyn Source> {
-        Box::new(Running { input, top: self.0.clone(), found: None, current: Vec::new() })
+        Box::new(Running {
+            input,
+            sorts: false,
+            top: self.0.clone(),
+            found: None,
+            current: Vec::new(),
+        })
     }
 
     fn explain(&self, out: &mut DocWriter<'_>) {
@@ -140,7 +167,7 @@ impl Best {
         self.heap.len() == self.count && self.heap.peek().is_none_or(|worst| rank >= worst.rank)
     }
 
-    fn add(&mut self, rank: i128, doc: &[u8]) -> Result<()> {
+    fn add(&mut self, rank: i128, doc: &[u8]) {
         self.bytes += doc.len();
         self.heap.push(Ranked { rank, doc: doc.to_vec() });
         if self.heap.len() > self.count
@@ -148,19 +175,17 @@ impl Best {
         {
             self.bytes -= worst.doc.len();
         }
-        if self.bytes > BYTES_MAX {
-            bail!(
-                Code::QUERY_EXCEEDED_MEMORY_LIMIT_NO_DISK_USE_ALLOWED,
-                "Sort exceeded memory limit of {BYTES_MAX} bytes: the first measurements of a time \
-                 series are sorted in memory"
-            )
-        }
-        Ok(())
+    }
+
+    /// The measurements, the best one last.
+    fn into_docs(self) -> Vec<Vec<u8>> {
+        self.heap.into_sorted_vec().into_iter().rev().map(|ranked| ranked.doc).collect()
     }
 }
 
 impl Running {
-    fn gather(&mut self, cx: &mut Cx<'_>) -> Result<Vec<Vec<u8>>> {
+    /// Gathers the best measurements. None if they are too large: then `input` is a sort.
+    fn gather(&mut self, cx: &mut Cx<'_>) -> Result<Option<Vec<Vec<u8>>>> {
         let mut best = Best { heap: BinaryHeap::new(), bytes: 0, count: self.top.count };
         let (mut bucket, mut arena) = (Vec::new(), Bump::new());
         while self.input.advance(cx)? {
@@ -174,25 +199,47 @@ impl Running {
             }
             bucket.clear();
             bucket.extend_from_slice(found.as_bytes());
-            self.top.unpack(Doc::trusted(&bucket), &mut best, &mut arena, cx)?;
+            let doc = Doc::trusted(&bucket);
+            if let Some(examined) = self.top.unpack(doc, &mut best, &mut arena, cx)? {
+                self.sort(best, (bucket, examined));
+                return Ok(None);
+            }
         }
-        let sorted = best.heap.into_sorted_vec();
-        Ok(sorted.into_iter().rev().map(|ranked| ranked.doc).collect())
+        Ok(Some(best.into_docs()))
+    }
+
+    /// Sorts instead. Of the current bucket, so many measurements have been examined.
+    fn sort(&mut self, best: Best, (bucket, examined): (Vec<u8>, usize)) {
+        let buckets = std::mem::replace(&mut self.input, Box::new(Eof));
+        let Top { shape, filter, sort, count, .. } = &self.top;
+        let unsorted = Unsorted {
+            best: best.into_docs(),
+            rest: unpack_bucket::resumed(buckets, shape.clone(), (bucket, examined)),
+            in_rest: false,
+            filter: filter.clone(),
+            current: Vec::new(),
+            arena: Bump::new(),
+        };
+        self.input = sort.open_limited(Box::new(unsorted), Some(*count as u64));
+        self.sorts = true;
     }
 }
 
 impl Top {
+    /// Adds the measurements of a bucket to the best ones. If these become too large, it ends, and returns the number
+    /// of measurements that it has examined.
     fn unpack(
         &self,
         bucket: Doc<'_>,
         best: &mut Best,
         arena: &mut Bump,
         cx: &mut Cx<'_>,
-    ) -> Result<()> {
+    ) -> Result<Option<usize>> {
         let mut unpacker = Unpacker::new(bucket, &self.shape)?;
-        let mut measurement = Vec::new();
+        let (mut measurement, mut examined) = (Vec::new(), 0);
         while unpacker.append(&mut measurement)? {
             cx.tick()?;
+            examined += 1;
             let doc = Doc::trusted(&measurement);
             // Only dates are in a bucket that this server has made; others come before all dates.
             let rank = match doc.get(&self.shape.time_field) {
@@ -208,18 +255,24 @@ impl Top {
                     None => true,
                 };
             if wanted {
-                best.add(rank, &measurement)?;
+                best.add(rank, &measurement);
+                if best.bytes > self.sort.memory_bytes_max() {
+                    return Ok(Some(examined));
+                }
             }
             measurement.clear();
         }
-        Ok(())
+        Ok(None)
     }
 }
 
 impl Source for Running {
     fn advance(&mut self, cx: &mut Cx<'_>) -> Result<bool> {
-        if self.found.is_none() {
-            self.found = Some(self.gather(cx)?);
+        if self.found.is_none() && !self.sorts {
+            self.found = self.gather(cx)?;
+        }
+        if self.sorts {
+            return self.input.advance(cx);
         }
         match self.found.as_mut().and_then(Vec::pop) {
             Some(doc) => {
@@ -231,10 +284,51 @@ impl Source for Running {
     }
 
     fn doc(&self) -> Doc<'_> {
-        Doc::trusted(&self.current)
+        if self.sorts { self.input.doc() } else { Doc::trusted(&self.current) }
+    }
+
+    fn stats(&self) -> SourceStats {
+        if self.sorts { self.input.stats() } else { SourceStats::default() }
     }
 
     fn inputs(&mut self) -> &mut [Box<dyn Source>] {
-        slice::from_mut(&mut self.input)
+        match self.sorts {
+            // The sources of the sort are none of the plan.
+            true => match self.input.inputs() {
+                [unsorted] => match unsorted.inputs() {
+                    [rest] => rest.inputs(),
+                    others => others,
+                },
+                others => others,
+            },
+            false => slice::from_mut(&mut self.input),
+        }
+    }
+}
+
+impl Source for Unsorted {
+    fn advance(&mut self, cx: &mut Cx<'_>) -> Result<bool> {
+        if let Some(doc) = self.best.pop() {
+            self.current = doc;
+            return Ok(true);
+        }
+        self.in_rest = true;
+        while self.rest.advance(cx)? {
+            cx.tick()?;
+            let Some(filter) = &self.filter else { return Ok(true) };
+            renew(&mut self.arena);
+            if filter.matches(self.rest.doc(), &cx.matching(&self.arena))? {
+                return Ok(true);
+            }
+        }
+        Ok(false)
+    }
+
+    fn doc(&self) -> Doc<'_> {
+        if self.in_rest { self.rest.doc() } else { Doc::trusted(&self.current) }
+    }
+
+    fn inputs(&mut self) -> &mut [Box<dyn Source>] {
+        slice::from_mut(&mut self.rest)
     }
 }

@@ -331,6 +331,38 @@ fn the_first_measurements_are_found_in_order() {
     }
 }
 
+/// If the first measurements do not fit into memory, they are sorted on disk.
+#[test]
+fn large_first_measurements_are_found_in_order() {
+    let mut fixture = Fixture::new();
+    create(&fixture, "{timeseries: {timeField: 't', metaField: 'm'}}");
+    fixture.ns = name(SERIES);
+    let text = "x".repeat(1000);
+    let docs: Vec<DocBuf> = (0..900)
+        .map(|n| {
+            let (time, m) = (NOW_MS + n * 7919 % 900 * 30_000, (n % 3) as i32);
+            nagi_bson::doc! { "t": (Value::DateTime(time)), "m": m, "s": (text.as_str()) }
+        })
+        .collect();
+    for chunk in docs.chunks(100) {
+        assert_eq!(insert_into(&fixture.store, &name(SERIES), chunk, true).count, 100);
+    }
+    for filter in ["{}", "{m: 1}", "{m: {$lt: 2}, s: /x/}"] {
+        for order in [1, -1] {
+            let pipeline =
+                format!("[{{$match: {filter}}}, {{$sort: {{t: {order}}}}}, {{$limit: 90}}]");
+            let all = fixture.aggregate(&pipeline).unwrap();
+            assert_eq!(all.len(), 90);
+            for memory in [5000, 50_000] {
+                let found = fixture.aggregate_in(&pipeline, memory).unwrap();
+                assert_eq!(sorted(&found), sorted(&all), "{pipeline} {memory}");
+                assert!(found.iter().zip(&all).all(|(a, b)| a.get("t") == b.get("t")));
+                assert!(fixture.aggregate_without_disk(&pipeline, memory).is_err());
+            }
+        }
+    }
+}
+
 /// A date near the ends of what ids and dates express, or not.
 fn far_date(random: &mut Random) -> i64 {
     let near = [0, i64::from(i32::MAX) * 1000, i64::from(u32::MAX) * 1000, NOW_MS, -NOW_MS];
