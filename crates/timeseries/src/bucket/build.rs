@@ -191,7 +191,11 @@ impl Bucket {
             .map(|(name, column)| FIELD_OVERHEAD + 2 * name.len() + column.values.heap_bytes());
         let late = self.late.iter().map(|(_, doc)| doc.as_bytes().len());
         let meta = self.meta.as_ref().map_or(0, ValueBuf::heap_bytes);
-        size_of::<Bucket>() + columns.sum::<usize>() + late.sum::<usize>() + meta
+        size_of::<Bucket>()
+            + columns.sum::<usize>()
+            + late.sum::<usize>()
+            + self.ranges.heap_bytes()
+            + meta
     }
 
     /// The begin in milliseconds.
@@ -216,18 +220,16 @@ impl Bucket {
         if count >= COUNT_MAX {
             return Err(Refused::Count);
         }
-        let fields = || fields(measurement, options).enumerate();
+        let fields = || fields(measurement, options);
         let added = self.bytes + size(measurement, options);
         let bytes_max = if count < COUNT_MIN { LARGE_BYTES_MAX } else { BYTES_MAX };
         if count > 0 && (added > bytes_max || self.is_too_large(added, added - self.bytes)) {
             return Err(Refused::Size);
         }
-        if !fields().all(|(at, field)| self.ranges.accepts(field.name(), at, field.value())) {
+        if !self.ranges.accept(fields()) {
             return Err(Refused::Schema);
         }
-        for (at, field) in fields() {
-            self.ranges.add(field.name(), at, field.value());
-        }
+        self.ranges.add(fields());
         self.store(measurement, time, options);
         Ok(())
     }

@@ -25,7 +25,8 @@ impl<T> Fields<T> {
         self.list.iter_mut().map(|(_, value)| value)
     }
 
-    fn find(&self, name: &str, hint: usize) -> Option<usize> {
+    /// The position of a name. `hint` is a position where it may be.
+    pub(super) fn find(&self, name: &str, hint: usize) -> Option<usize> {
         if self.list.get(hint).is_some_and(|field| &*field.0 == name) {
             return Some(hint);
         }
@@ -42,7 +43,23 @@ impl<T> Fields<T> {
 
     /// The value of a name, which is added if necessary.
     pub(super) fn entry(&mut self, name: &str, hint: usize, new: impl FnOnce() -> T) -> &mut T {
-        let at = self.find(name, hint).unwrap_or_else(|| {
+        let at = self.entry_at(name, hint, new);
+        self.at_mut(at)
+    }
+
+    /// The value at a position.
+    pub(super) fn at(&self, at: usize) -> &T {
+        &self.list[at].1
+    }
+
+    /// The value at a position.
+    pub(super) fn at_mut(&mut self, at: usize) -> &mut T {
+        &mut self.list[at].1
+    }
+
+    /// The position of a name, which is added if necessary.
+    pub(super) fn entry_at(&mut self, name: &str, hint: usize, new: impl FnOnce() -> T) -> usize {
+        self.find(name, hint).unwrap_or_else(|| {
             let at = self.list.len();
             self.list.push((name.into(), new()));
             if at + 1 == INDEXED_FROM {
@@ -52,8 +69,30 @@ impl<T> Fields<T> {
                 self.index.insert(name.into(), at);
             }
             at
-        });
-        &mut self.list[at].1
+        })
+    }
+}
+
+/// Tells which fields of one document have a name that no field before them has: only these count. Costs nothing as
+/// long as the fields come in the order of the map.
+#[derive(Default)]
+pub(super) struct Once {
+    /// The positions that fields have had; none: that of each field was its number.
+    seen: Option<Vec<bool>>,
+}
+
+impl Once {
+    /// `position`: that of the field's name, if the map has it; `at`: the number of the field in its document.
+    pub(super) fn is_first(&mut self, position: Option<usize>, at: usize) -> bool {
+        if self.seen.is_none() && position == Some(at) {
+            return true;
+        }
+        let seen = self.seen.get_or_insert_with(|| vec![true; at]);
+        let Some(position) = position else { return true };
+        if seen.len() <= position {
+            seen.resize(position + 1, false);
+        }
+        !std::mem::replace(&mut seen[position], true)
     }
 }
 
@@ -72,5 +111,24 @@ mod tests {
         assert!(fields.iter().enumerate().all(|(n, f)| f == (&*n.to_string(), &(2 * n))));
         assert_eq!(fields.get("99", 3), Some(&198));
         assert_eq!(fields.get("x", 3), None);
+    }
+
+    #[test]
+    fn repeated_names_are_told() {
+        let mut fields = Fields::new();
+        for name in ["a", "b", "c", "d"] {
+            fields.entry(name, 0, || ());
+        }
+        for names in ["abcd", "aab", "xab", "bxadcba", "ddd", "abxcabx", "dcba", "abca"] {
+            let mut once = Once::default();
+            for (at, name) in names.char_indices().filter(|(_, name)| *name != 'x') {
+                let position = fields.find(&name.to_string(), at);
+                let expected = names.find(name) == Some(at);
+                if names[..at].ends_with('x') {
+                    once.is_first(None, at - 1);
+                }
+                assert_eq!(once.is_first(position, at), expected, "{names} {at}");
+            }
+        }
     }
 }

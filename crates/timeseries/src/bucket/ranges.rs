@@ -5,9 +5,14 @@
 //! (numbers, dates, documents, ...): a measurement with another class begins another bucket, which is called a change
 //! of schema.
 
-use nagi_bson::{Doc, DocBuf, DocWriter, Elements, KeptValue, Type, Value, ValueSlot, compare};
+use nagi_bson::{
+    Doc, DocBuf, DocWriter, Element, Elements, KeptValue, Type, Value, ValueSlot, compare,
+};
 
-use super::fields::Fields;
+use super::fields::{Fields, Once};
+
+/// The memory of a field of documents, beside its names and what its range has allocated.
+const FIELD_OVERHEAD: usize = 256;
 
 /// The range of one path.
 #[derive(Clone, Debug)]
@@ -34,9 +39,7 @@ impl Range {
         match elements(value) {
             Some(elements) => {
                 let mut fields = Fields::new();
-                for (at, element) in elements.enumerate() {
-                    add(&mut fields, element.name(), at, element.value());
-                }
+                add(&mut fields, elements);
                 Range::Fields { kind: value.kind(), fields }
             }
             None => Range::Values { min: KeptValue::new(value), max: KeptValue::new(value) },
@@ -50,11 +53,7 @@ impl Range {
                 compare::class(min.value()) == compare::class(value)
             }
             (Range::Fields { kind, fields }, Some(elements)) => {
-                *kind == value.kind()
-                    && elements.enumerate().all(|(at, element)| {
-                        let range = fields.get(element.name(), at);
-                        range.is_none_or(|range| range.accepts(element.value()))
-                    })
+                *kind == value.kind() && accepts(fields, elements)
             }
             _ => false,
         }
@@ -70,13 +69,21 @@ impl Range {
                     *max = KeptValue::new(value);
                 }
             }
-            (Range::Fields { fields, .. }, Some(elements)) => {
-                for (at, element) in elements.enumerate() {
-                    add(fields, element.name(), at, element.value());
-                }
-            }
-            // Not accepted: a repeated name in one document.
+            (Range::Fields { fields, .. }, Some(elements)) => add(fields, elements),
+            // Not accepted.
             (Range::Fields { .. }, None) => {}
+        }
+    }
+
+    fn heap_bytes(&self) -> usize {
+        match self {
+            Range::Values { min, max } => min.heap_bytes() + max.heap_bytes(),
+            Range::Fields { fields, .. } => {
+                let inner = fields
+                    .iter()
+                    .map(|(name, range)| FIELD_OVERHEAD + 2 * name.len() + range.heap_bytes());
+                inner.sum()
+            }
         }
     }
 
@@ -108,15 +115,30 @@ impl Range {
     }
 }
 
-fn add(fields: &mut Fields<Range>, name: &str, at: usize, value: Value<'_>) {
-    let mut is_new = false;
-    let range = fields.entry(name, at, || {
-        is_new = true;
-        Range::new(value)
-    });
-    if !is_new {
-        range.add(value);
+/// Adds fields. Of a name that occurs twice, the first value counts, as for `Doc::get`.
+fn add<'a>(fields: &mut Fields<Range>, elements: impl Iterator<Item = Element<'a>>) {
+    let mut once = Once::default();
+    for (at, element) in elements.enumerate() {
+        let (name, value) = (element.name(), element.value());
+        let mut is_new = false;
+        let position = fields.entry_at(name, at, || {
+            is_new = true;
+            Range::new(value)
+        });
+        if once.is_first(Some(position), at) && !is_new {
+            fields.at_mut(position).add(value);
+        }
     }
+}
+
+/// True if each of the fields has the class of the values of its path.
+fn accepts<'a>(fields: &Fields<Range>, elements: impl Iterator<Item = Element<'a>>) -> bool {
+    let mut once = Once::default();
+    elements.enumerate().all(|(at, element)| {
+        let position = fields.find(element.name(), at);
+        let is_first = once.is_first(position, at);
+        position.is_none_or(|at| !is_first || fields.at(at).accepts(element.value()))
+    })
 }
 
 fn fields_between(mins: Elements<'_>, maxes: Elements<'_>) -> Option<Fields<Range>> {
@@ -156,13 +178,19 @@ impl Ranges {
         self.0.get(name, at).is_some()
     }
 
-    /// True if the value does not change the schema.
-    pub(super) fn accepts(&self, name: &str, at: usize, value: Value<'_>) -> bool {
-        self.0.get(name, at).is_none_or(|range| range.accepts(value))
+    /// True if the fields of a measurement do not change the schema.
+    pub(super) fn accept<'a>(&self, fields: impl Iterator<Item = Element<'a>>) -> bool {
+        accepts(&self.0, fields)
     }
 
-    pub(super) fn add(&mut self, name: &str, at: usize, value: Value<'_>) {
-        add(&mut self.0, name, at, value);
+    /// Adds the fields of a measurement.
+    pub(super) fn add<'a>(&mut self, fields: impl Iterator<Item = Element<'a>>) {
+        add(&mut self.0, fields);
+    }
+
+    /// The memory that they use, approximately, beside that of the fields of measurements themselves.
+    pub(super) fn heap_bytes(&self) -> usize {
+        self.0.iter().map(|(_, range)| range.heap_bytes()).sum()
     }
 
     /// The size of both ends as documents.
@@ -195,10 +223,8 @@ mod tests {
         let mut ranges = Ranges::new();
         for text in docs {
             let doc = json::parse(text).unwrap();
-            for (at, element) in doc.as_doc().iter().enumerate() {
-                assert!(ranges.accepts(element.name(), at, element.value()), "{text}");
-                ranges.add(element.name(), at, element.value());
-            }
+            assert!(ranges.accept(doc.as_doc().iter()), "{text}");
+            ranges.add(doc.as_doc().iter());
         }
         ranges
     }
@@ -228,11 +254,34 @@ mod tests {
     }
 
     #[test]
+    fn the_first_value_of_a_name_counts() {
+        let twice = |a: i32, b: Value<'_>| {
+            let inner = DocBuf::build(|out| {
+                out.put("x", a);
+                out.put("x", b);
+            });
+            DocBuf::build(|out| {
+                out.put("n", a);
+                out.put("d", &inner);
+                out.put("n", b);
+            })
+        };
+        let mut found = Ranges::new();
+        for (a, b) in [(3, Value::String("y")), (5, Value::Int32(9)), (4, Value::Null)] {
+            let doc = twice(a, b);
+            assert!(found.accept(doc.as_doc().iter()));
+            found.add(doc.as_doc().iter());
+        }
+        assert_eq!(shown(&found, End::Min), "{ n: 3, d: { x: 3 } }");
+        assert_eq!(shown(&found, End::Max), "{ n: 5, d: { x: 5 } }");
+    }
+
+    #[test]
     fn another_class_changes_the_schema() {
         let found = ranges(&["{a: 5, b: {c: 1}, d: [1]}"]);
         let accepts = |text: &str| {
             let doc = json::parse(text).unwrap();
-            doc.as_doc().iter().all(|e| found.accepts(e.name(), 0, e.value()))
+            found.accept(doc.as_doc().iter())
         };
         for same in ["{a: 1.5}", "{x: 'new'}", "{b: {}}", "{b: {c: 2, d: 'x'}}", "{d: [2, 'x']}"] {
             assert!(accepts(same), "{same}");
