@@ -5,12 +5,13 @@
 //! is used only if the document is the one that it was written as.
 //!
 //! The memory is bounded by two generations: entries that are used move to the young one, and when it is full, it
-//! becomes the old one and the entries of the old one are dropped.
+//! becomes the old one and the entries of the old one are dropped. If the unpacked buckets of all collections are too
+//! large, the collection that has not been used for the longest time gives up a generation.
 
 use std::collections::HashMap;
 use std::sync::{
-    Mutex, PoisonError,
-    atomic::{AtomicUsize, Ordering::Relaxed},
+    Arc, Mutex, MutexGuard, PoisonError, Weak,
+    atomic::{AtomicU64, AtomicUsize, Ordering::Relaxed},
 };
 
 use nagi_bson::{DocBuf, ValueBuf};
@@ -31,8 +32,8 @@ const BUCKETS_MAX: usize = 4;
 /// The bytes of an entry beside its metadata.
 const ENTRY_OVERHEAD: usize = 96 + BUCKETS_MAX * 12;
 
-/// The present size of the unpacked buckets of all collections.
-static ALL_UNPACKED_BYTES: AtomicUsize = AtomicUsize::new(0);
+/// The budget of all collections.
+static ALL: Budget = Budget::new(ALL_UNPACKED_BYTES_MAX);
 
 /// Metadata as a key; none for measurements without.
 type Meta = Option<ValueBuf>;
@@ -51,18 +52,68 @@ impl Unpacked {
     }
 }
 
+/// What unpacked buckets of several collections may use together.
+struct Budget {
+    bytes_max: usize,
+    bytes: AtomicUsize,
+    /// Counts the uses of collections.
+    clock: AtomicU64,
+    collections: Mutex<Vec<Weak<Shared>>>,
+}
+
+impl Budget {
+    const fn new(bytes_max: usize) -> Budget {
+        let (bytes, clock) = (AtomicUsize::new(0), AtomicU64::new(0));
+        Budget { bytes_max, bytes, clock, collections: Mutex::new(Vec::new()) }
+    }
+
+    fn fits(&self, bytes: usize) -> bool {
+        self.bytes.load(Relaxed) + bytes <= self.bytes_max
+    }
+
+    /// Makes room for a bucket of `except`, at the expense of the collections that have not been used for the longest
+    /// time. The caller must hold no lock.
+    fn make_room(&self, bytes: usize, except: &Arc<Shared>) {
+        if self.fits(bytes) {
+            return;
+        }
+        let others = {
+            let mut all = self.collections.lock().unwrap_or_else(PoisonError::into_inner);
+            all.retain(|weak| weak.strong_count() > 0);
+            let others = all.iter().filter_map(Weak::upgrade);
+            let mut others: Vec<_> = others.filter(|one| !Arc::ptr_eq(one, except)).collect();
+            others.sort_by_key(|one| one.used.load(Relaxed));
+            others
+        };
+        for other in &others {
+            for old in [true, false] {
+                let mut all = other.lock();
+                let held = if old { &mut all.old_held } else { &mut all.young_held };
+                *held = Held::new(held.budget);
+                if self.fits(bytes) {
+                    return;
+                }
+            }
+        }
+    }
+}
+
 /// Unpacked buckets by their ids, with their sizes.
-#[derive(Default)]
 struct Held {
     buckets: HashMap<[u8; 12], (Unpacked, usize)>,
     bytes: usize,
+    budget: &'static Budget,
 }
 
 impl Held {
+    fn new(budget: &'static Budget) -> Held {
+        Held { buckets: HashMap::new(), bytes: 0, budget }
+    }
+
     fn take(&mut self, id: &[u8; 12]) -> Option<Unpacked> {
         let (unpacked, bytes) = self.buckets.remove(id)?;
         self.bytes -= bytes;
-        ALL_UNPACKED_BYTES.fetch_sub(bytes, Relaxed);
+        self.budget.bytes.fetch_sub(bytes, Relaxed);
         Some(unpacked)
     }
 
@@ -70,17 +121,16 @@ impl Held {
         drop(self.take(&id));
         self.buckets.insert(id, (unpacked, bytes));
         self.bytes += bytes;
-        ALL_UNPACKED_BYTES.fetch_add(bytes, Relaxed);
+        self.budget.bytes.fetch_add(bytes, Relaxed);
     }
 }
 
 impl Drop for Held {
     fn drop(&mut self) {
-        ALL_UNPACKED_BYTES.fetch_sub(self.bytes, Relaxed);
+        self.budget.bytes.fetch_sub(self.bytes, Relaxed);
     }
 }
 
-#[derive(Default)]
 struct Generations {
     young: HashMap<Meta, Ids>,
     young_bytes: usize,
@@ -89,20 +139,57 @@ struct Generations {
     old_held: Held,
 }
 
+/// What the budget knows of a collection.
+struct Shared {
+    all: Mutex<Generations>,
+    /// The time of its last use, by the clock of the budget.
+    used: AtomicU64,
+}
+
+impl Shared {
+    fn lock(&self) -> MutexGuard<'_, Generations> {
+        self.all.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
 /// The open buckets of one collection.
-#[derive(Default)]
-pub(super) struct OpenBuckets(Mutex<Generations>);
+pub(super) struct OpenBuckets {
+    shared: Arc<Shared>,
+    budget: &'static Budget,
+}
+
+impl Default for OpenBuckets {
+    fn default() -> OpenBuckets {
+        OpenBuckets::within(&ALL)
+    }
+}
 
 impl OpenBuckets {
+    fn within(budget: &'static Budget) -> OpenBuckets {
+        let generations = Generations {
+            young: HashMap::new(),
+            young_bytes: 0,
+            old: HashMap::new(),
+            young_held: Held::new(budget),
+            old_held: Held::new(budget),
+        };
+        let shared = Arc::new(Shared { all: Mutex::new(generations), used: AtomicU64::new(0) });
+        let mut all = budget.collections.lock().unwrap_or_else(PoisonError::into_inner);
+        all.retain(|weak| weak.strong_count() > 0);
+        all.push(Arc::downgrade(&shared));
+        drop(all);
+        OpenBuckets { shared, budget }
+    }
+
     /// The ids of the open buckets for a metadata, the most recent first.
     pub(super) fn of(&self, meta: &Meta) -> Ids {
-        let all = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let all = self.shared.lock();
         all.young.get(meta).or_else(|| all.old.get(meta)).cloned().unwrap_or_default()
     }
 
     /// Makes a bucket the most recent one.
     pub(super) fn note(&self, meta: &Meta, id: [u8; 12]) {
-        let mut all = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut all = self.shared.lock();
         let all = &mut *all;
         if !all.young.contains_key(meta) {
             all.young_bytes += ENTRY_OVERHEAD + meta.as_ref().map_or(0, ValueBuf::heap_bytes);
@@ -121,7 +208,7 @@ impl OpenBuckets {
 
     /// Forgets a bucket that is full or gone.
     pub(super) fn forget(&self, meta: &Meta, id: [u8; 12]) {
-        let mut all = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut all = self.shared.lock();
         let all = &mut *all;
         for generation in [&mut all.young, &mut all.old] {
             if let Some(ids) = generation.get_mut(meta) {
@@ -132,19 +219,23 @@ impl OpenBuckets {
 
     /// Takes an unpacked bucket out.
     pub(super) fn take(&self, id: &[u8; 12]) -> Option<Unpacked> {
-        let mut all = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut all = self.shared.lock();
         all.young_held.take(id).or_else(|| all.old_held.take(id))
     }
 
     /// Keeps an unpacked bucket, if there is memory for it.
     pub(super) fn hold(&self, unpacked: Unpacked) {
         let (id, bytes) = (*unpacked.bucket.id(), unpacked.bytes());
-        let mut all = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        let fits_all = |bytes| ALL_UNPACKED_BYTES.load(Relaxed) + bytes <= ALL_UNPACKED_BYTES_MAX;
-        if all.young_held.bytes + bytes > UNPACKED_BYTES_MAX || !fits_all(bytes) {
-            all.old_held = std::mem::take(&mut all.young_held);
+        self.shared.used.store(self.budget.clock.fetch_add(1, Relaxed), Relaxed);
+        if bytes > UNPACKED_BYTES_MAX {
+            return;
         }
-        if bytes <= UNPACKED_BYTES_MAX && fits_all(bytes) {
+        self.budget.make_room(bytes, &self.shared);
+        let mut all = self.shared.lock();
+        if all.young_held.bytes + bytes > UNPACKED_BYTES_MAX || !self.budget.fits(bytes) {
+            all.old_held = std::mem::replace(&mut all.young_held, Held::new(self.budget));
+        }
+        if self.budget.fits(bytes) {
             all.young_held.put(id, unpacked, bytes);
         }
     }
@@ -197,12 +288,38 @@ mod tests {
         let last = *unpacked(599, 1).bucket.id();
         assert!(open.take(&first).is_none());
         assert!(open.take(&last).is_some() && open.take(&last).is_none());
-        let all = open.0.lock().unwrap();
+        let all = open.shared.lock();
         let held = all.young_held.bytes + all.old_held.bytes;
         assert!(held > UNPACKED_BYTES_MAX / 2 && held <= 2 * UNPACKED_BYTES_MAX);
         drop(all);
         open.hold(unpacked(1000, UNPACKED_BYTES_MAX));
         assert!(open.take(unpacked(1000, 1).bucket.id()).is_none(), "larger than the limit");
+    }
+
+    #[test]
+    fn idle_collections_give_up_their_buckets() {
+        // Two collections and a half.
+        let bytes_max = 10 * unpacked(0, 100_000).bytes();
+        let budget = Box::leak(Box::new(Budget::new(bytes_max)));
+        let all: Vec<_> = (0..4).map(|_| OpenBuckets::within(budget)).collect();
+        let held = |open: &OpenBuckets| {
+            let all = open.shared.lock();
+            all.young_held.bytes + all.old_held.bytes
+        };
+        for open in &all[..2] {
+            (0..4).for_each(|n| open.hold(unpacked(n, 100_000)));
+            assert!(held(open) > 1 << 20);
+        }
+        // The first one is used again, so the second one is idle for longer.
+        all[0].hold(unpacked(9, 100));
+        (0..4).for_each(|n| all[2].hold(unpacked(n, 100_000)));
+        assert!(held(&all[0]) > 1 << 20 && held(&all[1]) == 0 && held(&all[2]) > 1 << 20);
+        (0..4).for_each(|n| all[3].hold(unpacked(n, 100_000)));
+        assert!(held(&all[0]) == 0 && held(&all[2]) > 1 << 20 && held(&all[3]) > 1 << 20);
+        let sum: usize = all.iter().map(held).sum();
+        assert!(sum == budget.bytes.load(Relaxed) && budget.fits(0));
+        drop(all);
+        assert_eq!(budget.bytes.load(Relaxed), 0);
     }
 
     #[test]
@@ -212,7 +329,7 @@ mod tests {
             open.note(&meta(n), [1; 12]);
             open.note(&meta(-1), [2; 12]);
         }
-        let all = open.0.lock().unwrap();
+        let all = open.shared.lock();
         assert!(all.young.len() + all.old.len() < 2 * GENERATION_BYTES_MAX / ENTRY_OVERHEAD);
         drop(all);
         assert_eq!(open.of(&meta(-1)), [[2; 12]], "what is used stays");
