@@ -338,5 +338,8 @@ impl Feed {
 }
 
 fn no_log() -> nagi_error::Error {
-    nagi_error::err!(Code::INTERNAL_ERROR, "this server has no oplog")
+    nagi_error::err!(
+        Code::Location(40573),
+        "The $changeStream stage is only supported on replica sets"
+    )
 }
