@@ -300,6 +300,7 @@ fn every_stage_has_a_case_file() {
         language: true,
         always_fails: &[
             ("$changeStream", "no replica set is below this crate"),
+            ("$changeStreamSplitLargeEvent", "no replica set is below this crate"),
             ("$currentOp", "its answer is the server's: tests/golden/commands/currentOp.txt"),
             ("$listSearchIndexes", "needs a search node"),
             ("$listLocalSessions", "its answer is the server's"),
