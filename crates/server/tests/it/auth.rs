@@ -165,3 +165,131 @@ fn a_statement_of_a_transaction_is_checked() {
     assert!(is_ok(&root.run("admin", doc! { "endSessions": [] }.as_doc())));
     assert!(is_ok(&client.run("admin", statement(commit, false).as_doc())));
 }
+
+/// A user with all rights on database `a`, and the right to apply entries with UUIDs.
+fn applier(server: &Arc<Server>, root: &mut Client) -> Client {
+    let role = doc! {
+        "createRole": "applier",
+        "privileges": [{
+            "resource": { "cluster": true }, "actions": ["applyOps", "useUUID", "forceUUID"]
+        }],
+        "roles": [{ "role": "dbOwner", "db": "a" }]
+    };
+    assert!(is_ok(&root.run("admin", role.as_doc())));
+    let user = doc! { "createUser": "u", "pwd": "p", "roles": ["applier"] };
+    assert!(is_ok(&root.run("admin", user.as_doc())));
+    let mut client = Client::new(server);
+    assert!(is_ok(&log_in(&mut client, "admin", "u", "p")));
+    client
+}
+
+/// The UUID of a collection.
+fn uuid_of(root: &mut Client, db: &str, name: &str) -> [u8; 16] {
+    let list = root.run(db, doc! { "listCollections": 1, "filter": { "name": (name) } }.as_doc());
+    let cursor = list.get("cursor").as_doc().unwrap();
+    let first = cursor.get("firstBatch").as_array().unwrap().iter().next().unwrap();
+    match first.as_doc().unwrap().get("info").as_doc().unwrap().get("uuid") {
+        Value::Binary(uuid) => uuid.bytes.try_into().unwrap(),
+        other => panic!("{other:?}"),
+    }
+}
+
+/// The request `applyOps` with one command. `drop_target`: subtype and bytes of this option.
+fn applied_to(
+    ns: &str,
+    ui: Option<[u8; 16]>,
+    o: &DocBuf,
+    drop_target: Option<(u8, [u8; 16])>,
+) -> DocBuf {
+    let binary = |subtype, bytes| Value::Binary(nagi_bson::Binary { subtype, bytes });
+    DocBuf::build(|w| {
+        w.array("applyOps", |list| {
+            list.doc(|w| {
+                w.put("op", "c");
+                w.put("ns", ns);
+                if let Some(uuid) = &ui {
+                    w.put("ui", binary(4, uuid));
+                }
+                w.doc("o", |w| {
+                    w.extend(o.as_doc());
+                    if let Some((subtype, bytes)) = &drop_target {
+                        w.put("dropTarget", binary(*subtype, bytes));
+                    }
+                });
+            });
+        });
+    })
+}
+
+fn applied(ui: Option<[u8; 16]>, o: &DocBuf, drop_target: Option<(u8, [u8; 16])>) -> DocBuf {
+    applied_to("a.$cmd", ui, o, drop_target)
+}
+
+#[test]
+fn entries_need_rights_on_the_collection_of_their_uuid() {
+    let server = guarded();
+    let mut root = root(&server);
+    let mut client = applier(&server, &mut root);
+    for (db, name) in [("a", "secret"), ("a", "x"), ("b", "secret")] {
+        let insert = doc! { "insert": (name), "documents": [{ "_id": 1, "k": 1 }] };
+        assert!(is_ok(&root.run(db, insert.as_doc())));
+    }
+    let index = doc! { "createIndexes": "secret", "indexes": [{ "key": { "k": 1 }, "name": "k" }] };
+    assert!(is_ok(&root.run("b", index.as_doc())));
+    let secret = uuid_of(&mut root, "b", "secret");
+    let before = root.run("b", doc! { "listIndexes": "secret" }.as_doc());
+    for object in [
+        doc! { "drop": "x" },
+        doc! { "collMod": "x", "validationLevel": "off" },
+        doc! { "createIndexes": "x", "v": 2, "key": { "z": 1 }, "name": "z" },
+        doc! { "commitIndexBuild": "x", "indexes": [{ "v": 2, "key": { "z": 1 }, "name": "z" }] },
+        doc! { "dropIndexes": "x", "index": "k" },
+        doc! { "convertToCapped": "x", "size": 4096 },
+        doc! { "emptycapped": "x" },
+        doc! { "renameCollection": "a.x", "to": "a.y" },
+        doc! { "renameCollection": "a.x", "to": "a.secret", "dropTarget": true },
+    ] {
+        let reply = client.run("admin", applied(Some(secret), &object, None).as_doc());
+        assert_eq!(code(&reply), 13, "{object:?}: {reply:?}");
+    }
+    let create = doc! { "create": "stolen" };
+    let reply = client.run("admin", applied(Some(secret), &create, None).as_doc());
+    assert_eq!(code(&reply), 40_655, "{reply:?}");
+    // The source is missing, so that the target would be dropped.
+    let rename = doc! { "renameCollection": "a.none", "to": "a.y" };
+    let reply = client.run("admin", applied(None, &rename, Some((4, secret))).as_doc());
+    assert_eq!(code(&reply), 13, "{reply:?}");
+    let reply = client.run("admin", applied(None, &rename, Some((0, secret))).as_doc());
+    assert_eq!(code(&reply), 14, "{reply:?}");
+    assert_eq!(uuid_of(&mut root, "b", "secret"), secret, "still there");
+    assert_eq!(root.run("b", doc! { "listIndexes": "secret" }.as_doc()), before);
+    // A name of the system is not made by a rename.
+    let rename = doc! { "renameCollection": "a.x", "to": "a.system.js" };
+    assert_eq!(code(&client.run("admin", applied(None, &rename, None).as_doc())), 13);
+    // What the user has rights on goes by its UUID, whatever the entry calls it.
+    let own = uuid_of(&mut root, "a", "x");
+    let rename = doc! { "renameCollection": "b.secret", "to": "a.y" };
+    let reply = client.run("admin", applied(Some(own), &rename, None).as_doc());
+    assert!(is_ok(&reply), "{reply:?}");
+    let reply = client.run("admin", applied(Some(own), &doc! { "drop": "x" }, None).as_doc());
+    assert!(is_ok(&reply), "{reply:?}");
+    let left = root.run("a", doc! { "listCollections": 1, "filter": { "name": "y" } }.as_doc());
+    assert!(left.as_doc().to_string().contains("firstBatch: []"), "{left:?}");
+}
+
+#[test]
+fn the_write_block_covers_the_collection_of_a_uuid() {
+    let server = server_with(Arc::new(nagi_kv::Memory::new()), Some("rs"), false);
+    let mut client = Client::new(&server);
+    assert!(is_ok(&client.run("admin", doc! { "replSetInitiate": 1 }.as_doc())));
+    let insert = doc! { "insert": "secret", "documents": [{ "_id": 1 }] };
+    assert!(is_ok(&client.run("b", insert.as_doc())));
+    let secret = uuid_of(&mut client, "b", "secret");
+    let block = doc! { "setUserWriteBlockMode": 1, "global": true };
+    assert!(is_ok(&client.run("admin", block.as_doc())));
+    for object in [doc! { "drop": "x" }, doc! { "renameCollection": "admin.x", "to": "admin.y" }] {
+        let request = applied_to("admin.$cmd", Some(secret), &object, None);
+        let reply = client.run("admin", request.as_doc());
+        assert_eq!(code(&reply), 371, "{reply:?}");
+    }
+}

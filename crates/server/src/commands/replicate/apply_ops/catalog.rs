@@ -2,9 +2,10 @@
 //!
 //! A command that finds its work done already, as a log that is applied for the second time does, has no effect.
 
-use nagi_store::{Namespace, Rename, Uuid};
+use nagi_store::{Collection, Namespace, Rename, Uuid};
 
 use super::entry::{Entry, flag};
+use super::names::{Moved, Names};
 use crate::commands::{self, collection};
 use crate::core::command::prelude::*;
 use crate::request::Generic;
@@ -31,6 +32,8 @@ fn is_acceptable(command: &str, code: Code) -> bool {
 pub(super) fn apply(cx: &mut Context<'_>, req: &Request<'_>, entry: &Entry<'_>) -> Result<()> {
     Namespace::check_database(entry.database())?;
     let command = entry.command();
+    let names = Names::of(&cx.store().catalog(), entry)?;
+    names.databases().try_for_each(|db| cx.check_write_block(db))?;
     let done = match command {
         // A build is logged by its begin and its end; what counts is the end.
         "startIndexBuild" | "abortIndexBuild" | "dbCheck" => Ok(()),
@@ -47,29 +50,23 @@ pub(super) fn apply(cx: &mut Context<'_>, req: &Request<'_>, entry: &Entry<'_>) 
         "importCollection" => {
             bail!(Code::COMMAND_NOT_SUPPORTED, "importCollection is not supported")
         }
-        "create" => create(cx, entry),
-        "drop" => drop_collection(cx, entry),
-        "renameCollection" => rename(cx, entry),
-        "convertToCapped" if entry.uuid.is_some() => convert(cx, entry),
-        _ => run(cx, req, entry),
+        _ => match names {
+            Names::Create { ns, elsewhere } => create(cx, entry, &ns, elsewhere.as_deref()),
+            Names::Rename(moved) => rename(cx, entry, &moved),
+            Names::Collection { ns, found } => match (command, found, entry.uuid) {
+                ("convertToCapped", Some(old), Some(_)) => convert(cx, entry, &old),
+                ("convertToCapped", None, Some(uuid)) => convert_of(cx, entry, &ns, uuid),
+                // The build of an index would create the collection.
+                (_, None, _) => Err(err!(Code::NAMESPACE_NOT_FOUND, "applyOps: ns not found {ns}")),
+                ("drop", Some(doomed), _) => drop_collection(cx, &doomed),
+                _ => run(cx, req, entry, ns.database(), ns.collection()),
+            },
+            Names::Database => run(cx, req, entry, entry.database(), ""),
+        },
     };
     match done {
         Err(error) if is_acceptable(command, error.code()) => Ok(()),
         done => done,
-    }
-}
-
-/// The collection that an entry's command names: by its UUID, if there is one (26 if there is no such collection).
-fn named(cx: &Context<'_>, entry: &Entry<'_>) -> Result<Namespace> {
-    if let Some(uuid) = entry.uuid {
-        return match cx.store().catalog().by_uuid(uuid) {
-            Some(collection) => Ok(collection.namespace.clone()),
-            None => bail!(Code::NAMESPACE_NOT_FOUND, "No namespace with UUID {uuid}"),
-        };
-    }
-    match entry.object.first().map(|first| first.value()) {
-        Some(Value::String(name)) => Namespace::new(entry.database(), name),
-        _ => bail!(Code::INVALID_NAMESPACE, "collection name has invalid type"),
     }
 }
 
@@ -125,53 +122,53 @@ pub(super) fn nested<'a>(
     }
 }
 
-/// Runs the entry's command.
-fn run(cx: &mut Context<'_>, req: &Request<'_>, entry: &Entry<'_>) -> Result<()> {
-    let (db, name) = match entry.command() {
-        "dropDatabase" => (entry.database().to_owned(), String::new()),
-        _ => {
-            let ns = named(cx, entry)?;
-            // The build of an index would create the collection.
-            if cx.store().collection(&ns).is_none() {
-                bail!(Code::NAMESPACE_NOT_FOUND, "ns not found {ns}");
-            }
-            (ns.database().to_owned(), ns.collection().to_owned())
-        }
-    };
-    let Some((command, body)) = as_request(entry, &name) else {
+/// Runs the entry's command on a database, or on the collection `name` in it.
+fn run(
+    cx: &mut Context<'_>,
+    req: &Request<'_>,
+    entry: &Entry<'_>,
+    db: &str,
+    name: &str,
+) -> Result<()> {
+    let Some((command, body)) = as_request(entry, name) else {
         bail!(Code::FAILED_TO_PARSE, "applyOps does not take the command '{}'", entry.command());
     };
     let mut reply = Vec::new();
     let mut out = DocWriter::new(&mut reply);
-    (command.run)(cx, &nested(req, command, &db, body.as_doc()), &mut out)
+    (command.run)(cx, &nested(req, command, db, body.as_doc()), &mut out)
 }
 
 /// Creates a collection, with the entry's UUID if it has one. Another collection of this name is renamed, as in
 /// MongoDB: a later entry of the log renames or drops it.
-fn create(cx: &Context<'_>, entry: &Entry<'_>) -> Result<()> {
-    let name = entry.object.get("create").as_str().unwrap_or("");
-    let ns = Namespace::new(entry.database(), name)?;
+fn create(
+    cx: &Context<'_>,
+    entry: &Entry<'_>,
+    ns: &Namespace,
+    elsewhere: Option<&Collection>,
+) -> Result<()> {
     let _writing = cx.begin_write(ns.database())?;
     let options = collection::stored_options(entry.object)?;
     let Some(uuid) = entry.uuid else {
-        let created = cx.store().create_collection(&ns, options.as_doc())?;
+        let created = cx.store().create_collection(ns, options.as_doc())?;
         if created.is_view() {
-            cx.server.mirror_view(&ns);
+            cx.server.mirror_view(ns);
         }
         return Ok(());
     };
-    match cx.store().collection(&ns) {
+    match cx.store().collection(ns) {
         Some(existing) if existing.uuid == uuid => return Ok(()),
         Some(existing) if existing.is_view() => {
             bail!(Code::NAMESPACE_EXISTS, "a view already exists with that name: {ns}")
         }
-        Some(_) => move_aside(cx, &ns)?,
+        Some(_) => move_aside(cx, ns)?,
         None => {}
     }
-    let elsewhere = cx.store().catalog().by_uuid(uuid).map(|other| other.namespace.clone());
     match elsewhere {
-        Some(from) => cx.store().rename_collection(&from, &ns, Rename::default(), &|| cx.check()),
-        None => cx.store().create_collection_of(&ns, options.as_doc(), uuid).map(drop),
+        Some(other) => {
+            let how = Rename { source: Some(uuid), ..Rename::default() };
+            cx.store().rename_collection(&other.namespace, ns, how, &|| cx.check())
+        }
+        None => cx.store().create_collection_of(ns, options.as_doc(), uuid).map(drop),
     }
 }
 
@@ -187,35 +184,29 @@ fn move_aside(cx: &Context<'_>, ns: &Namespace) -> Result<()> {
     }
 }
 
-fn drop_collection(cx: &Context<'_>, entry: &Entry<'_>) -> Result<()> {
-    let ns = named(cx, entry)?;
+fn drop_collection(cx: &Context<'_>, doomed: &Collection) -> Result<()> {
+    let ns = &doomed.namespace;
     let _writing = cx.begin_write(ns.database())?;
-    let Some(doomed) = cx.store().collection(&ns) else { return Ok(()) };
     if ns.collection() == views_collection::NAME {
         cx.server.drop_views(ns.database())?;
     }
-    cx.store().drop_collection_of(&ns, Some(doomed.uuid))?;
+    cx.store().drop_collection_of(ns, Some(doomed.uuid))?;
     if doomed.is_view() {
-        cx.server.mirror_view(&ns);
+        cx.server.mirror_view(ns);
     } else {
         cx.server.top.forget(|name| name == ns.as_str());
     }
     Ok(())
 }
 
-fn convert(cx: &Context<'_>, entry: &Entry<'_>) -> Result<()> {
-    let Some(uuid) = entry.uuid else { return Ok(()) };
-    // MongoDB's entry names the old collection, this server's the one that it becomes.
-    if let Some(old) = cx.store().catalog().by_uuid(uuid) {
-        let (ns, capped) = (&old.namespace, old.options.capped);
-        let name = entry.object.get("convertToCapped").as_str();
-        if capped && name == Some(ns.collection()) {
-            return Ok(());
-        }
-        return convert_of(cx, entry, ns, Uuid::random());
+/// MongoDB's entry names the old collection, this server's the one that it becomes.
+fn convert(cx: &Context<'_>, entry: &Entry<'_>, old: &Collection) -> Result<()> {
+    let ns = &old.namespace;
+    let name = entry.object.get("convertToCapped").as_str();
+    if old.options.capped && name == Some(ns.collection()) {
+        return Ok(());
     }
-    let name = entry.object.get("convertToCapped").as_str().unwrap_or("");
-    convert_of(cx, entry, &Namespace::new(entry.database(), name)?, uuid)
+    convert_of(cx, entry, ns, Uuid::random())
 }
 
 fn convert_of(cx: &Context<'_>, entry: &Entry<'_>, ns: &Namespace, uuid: Uuid) -> Result<()> {
@@ -225,44 +216,25 @@ fn convert_of(cx: &Context<'_>, entry: &Entry<'_>, ns: &Namespace, uuid: Uuid) -
     cx.store().convert_to_capped_of(ns, options.as_doc(), uuid, &|| cx.check())
 }
 
-fn rename(cx: &Context<'_>, entry: &Entry<'_>) -> Result<()> {
-    let parse = |name: &str| match entry.object.get(name) {
-        Value::String(text) => Namespace::parse(text),
-        _ => bail!(Code::INVALID_NAMESPACE, "'{name}' must be of type String"),
-    };
-    let (from, to) = (parse("renameCollection")?, parse("to")?);
-    let catalog = cx.store().catalog();
-    let source = match entry.uuid {
-        Some(uuid) => catalog.by_uuid(uuid),
-        None => catalog.collection(&from),
-    };
-    let (drops, doomed) = match entry.object.get("dropTarget") {
-        Value::Binary(uuid) => {
-            let uuid = uuid.bytes.try_into().map(Uuid).ok();
-            let known = uuid.and_then(|uuid| catalog.by_uuid(uuid));
-            // mongorestore removes the UUIDs of entries, but not this one, which then says nothing here.
-            let by_name = || catalog.collection(&to).filter(|_| entry.uuid.is_none());
-            (true, known.or_else(by_name))
-        }
-        _ => (flag(entry.object, "dropTarget")?, catalog.collection(&to)),
-    };
+fn rename(cx: &Context<'_>, entry: &Entry<'_>, moved: &Moved) -> Result<()> {
+    let Moved { from, source, to, drops, doomed } = moved;
     let _writing = cx.begin_write(to.database())?;
     let Some(source) = source else {
         // It was renamed and dropped later: what remains is to drop the target.
-        if let Some(doomed) = doomed.filter(|_| drops) {
+        if let Some(doomed) = doomed {
             cx.store().drop_collection_of(&doomed.namespace, Some(doomed.uuid))?;
         }
         bail!(Code::NAMESPACE_NOT_FOUND, "Source collection {from} does not exist");
     };
-    if source.namespace == to {
+    if source.namespace == *to {
         return Ok(());
     }
-    let in_the_way = catalog.collection(&to).map(|target| target.uuid);
-    let is_doomed = in_the_way.is_some() && in_the_way == doomed.map(|doomed| doomed.uuid);
-    if in_the_way.is_some() && drops && !is_doomed {
-        move_aside(cx, &to)?;
+    let in_the_way = cx.store().collection(to).map(|target| target.uuid);
+    let is_doomed = in_the_way.is_some() && in_the_way == doomed.as_ref().map(|doomed| doomed.uuid);
+    if in_the_way.is_some() && *drops && !is_doomed {
+        move_aside(cx, to)?;
     }
     let stay_temp = flag(entry.object, "stayTemp")?;
-    let how = Rename { drop_target: drops, stay_temp, target: None, source: Some(source.uuid) };
-    cx.store().rename_collection(&source.namespace, &to, how, &|| cx.check())
+    let how = Rename { drop_target: *drops, stay_temp, target: None, source: Some(source.uuid) };
+    cx.store().rename_collection(from, to, how, &|| cx.check())
 }

@@ -6,6 +6,7 @@
 //! | `documents.rs` | `i`, `u`, `d`: changes of a document                          |
 //! | `views.rs`     | the same of `system.views`, whose documents describe views    |
 //! | `catalog.rs`   | `c`: commands                                                 |
+//! | `names.rs`     | the collections that a command is about                       |
 //!
 //! An entry may fail in two ways, as in MongoDB: alone, which is a `false` in the reply, or so that the ones behind it
 //! are not applied, which is the error of the request.
@@ -13,14 +14,18 @@
 mod catalog;
 mod documents;
 mod entry;
+mod names;
 mod views;
 
 use nagi_error::Error;
+use nagi_store::Namespace;
 
+use crate::commands::collection::RENAME_COLLECTION;
 use crate::commands::crud::check_batch;
 use crate::core::access;
 use crate::core::command::prelude::*;
 use entry::{Demands, Entry, Kind};
+use names::Names;
 
 pub(in crate::commands) static APPLY_OPS: Command = Command {
     facts: Facts {
@@ -89,30 +94,65 @@ fn access(asking: &Asking<'_>, req: &Request<'_>) -> Result<bool> {
 }
 
 fn access_of(asking: &Asking<'_>, req: &Request<'_>, entry: &Entry<'_>) -> Result<bool> {
-    // A UUID prevails over a name.
     let catalog = asking.server.store.catalog();
+    if entry.kind == Kind::Command {
+        return access_of_command(asking, req, entry, &Names::of(&catalog, entry)?);
+    }
+    // A UUID prevails over a name.
     let found = entry.uuid.and_then(|uuid| catalog.by_uuid(uuid));
-    let (db, collection) = match found.filter(|_| entry.kind != Kind::Command) {
+    let (db, collection) = match found {
         Some(found) => (found.namespace.database(), found.namespace.collection()),
         None => entry.ns.split_once('.').unwrap_or((entry.ns, "")),
     };
     let may = |action| asking.on_collection(db, collection, action);
-    match entry.kind {
-        Kind::Insert | Kind::Update => Ok(may(Action::Insert) && may(Action::Update)),
-        Kind::Delete => Ok(may(Action::Remove)),
-        Kind::Command => {
-            let first = entry.object.first().and_then(|first| first.value().as_str());
-            let name = found.map(|found| found.namespace.collection()).or(first).unwrap_or("");
-            match catalog::as_request(entry, name) {
-                Some((command, body)) => access::permits(
-                    asking,
-                    &command.access,
-                    &catalog::nested(req, command, db, body.as_doc()),
-                ),
-                // An entry without an effect.
-                None => Ok(true),
+    Ok(match entry.kind {
+        Kind::Delete => may(Action::Remove),
+        _ => may(Action::Insert) && may(Action::Update),
+    })
+}
+
+/// Requires what the command requires of a client that sends it for the collections that it is about.
+fn access_of_command(
+    asking: &Asking<'_>,
+    req: &Request<'_>,
+    entry: &Entry<'_>,
+    names: &Names,
+) -> Result<bool> {
+    let permits = |command: &'static Command, db: &str, body: Doc<'_>| {
+        access::permits(asking, &command.access, &catalog::nested(req, command, db, body))
+    };
+    let renames = |from: &Namespace, to: &Namespace, drops: bool| {
+        let body = DocBuf::build(|w| {
+            w.put("renameCollection", from.as_str());
+            w.put("to", to.as_str());
+            w.put("dropTarget", drops);
+        });
+        permits(&RENAME_COLLECTION, "admin", body.as_doc())
+    };
+    let (db, name) = match names {
+        Names::Database => (entry.database(), ""),
+        Names::Collection { ns, .. } => (ns.database(), ns.collection()),
+        Names::Create { ns, elsewhere } => {
+            if let Some(other) = elsewhere
+                && !renames(&other.namespace, ns, false)?
+            {
+                return Ok(false);
             }
+            (ns.database(), ns.collection())
         }
+        Names::Rename(moved) => {
+            let may_drop = moved.doomed.as_ref().is_none_or(|doomed| {
+                let ns = &doomed.namespace;
+                asking.on_collection(ns.database(), ns.collection(), Action::DropCollection)
+            });
+            let may_rename = !moved.is_internal() || asking.on_cluster(Action::Internal);
+            return Ok(may_drop && may_rename && renames(&moved.from, &moved.to, moved.drops)?);
+        }
+    };
+    match catalog::as_request(entry, name) {
+        Some((command, body)) => permits(command, db, body.as_doc()),
+        // An entry without an effect.
+        None => Ok(true),
     }
 }
 
