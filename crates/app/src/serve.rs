@@ -170,6 +170,7 @@ fn serve_data(options: &Options, args: &[String], log: &Arc<Log>) -> Result<(), 
         budget,
         zstd_level: options.compression.zstd_level.unwrap_or(StoreOptions::default().zstd_level),
         change_log: options.replica_set.as_ref().map(|_| Arc::new(Oplog::default()) as _),
+        keep_temporary: false,
     };
     let store = Store::open(engine, store_options).map_err(|error| Failure {
         code: exit::UNRECOVERABLE,

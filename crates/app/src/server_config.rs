@@ -35,6 +35,7 @@ pub(crate) fn of_options(
         authorization: options.authorization,
         javascript: options.javascript,
         parameters: options.parameters.clone(),
+        restores: false,
         nagi_version: build::VERSION,
         git_version: build::GIT_VERSION,
     }

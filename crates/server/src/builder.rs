@@ -47,6 +47,9 @@ pub struct ServerConfig {
     pub javascript: bool,
     /// `--setParameter name=value`, as typed.
     pub parameters: Vec<(String, String)>,
+    /// Applies the log of a copy from the entry on with which the copy ends, to restore a moment: what does not fit is
+    /// an error, and the copied write block does not count.
+    pub restores: bool,
     /// The release, "0.1.0".
     pub nagi_version: &'static str,
     pub git_version: &'static str,
@@ -94,6 +97,7 @@ impl ServerBuilder {
                 port: config.port,
                 connection_count_max: config.connection_count_max,
                 memory_limit_bytes: config.memory_limit_bytes,
+                restores: config.restores,
                 nagi_version: config.nagi_version,
                 git_version: config.git_version,
                 host: host_name(),

@@ -9,7 +9,7 @@ use nagi_kv::sync::{Condvar, Mutex};
 use nagi_kv::{Capabilities, Engine};
 
 use crate::{
-    Store, StoreOptions,
+    Collection, Store, StoreOptions,
     annotations::Annotations,
     build::Build,
     cache::Cache,
@@ -76,7 +76,8 @@ impl Store {
                 store.give_up(&Build::left_over(&collection))?;
             }
         }
-        for collection in store.catalog().iter().filter(|c| c.options.is_temporary()) {
+        let doomed = |c: &&Arc<Collection>| c.options.is_temporary() && !options.keep_temporary;
+        for collection in store.catalog().iter().filter(doomed) {
             log::info!(target: "STORAGE", id = 20_557, namespace = collection.namespace.as_str();
                 "Dropping a temporary collection of an earlier run");
             store.drop_collection(&collection.namespace)?;

@@ -7,6 +7,7 @@ mod engines;
 mod folders;
 mod full_disk;
 mod life;
+mod moments;
 mod private;
 mod process;
 mod usage;

@@ -35,6 +35,7 @@ pub(crate) fn start(name: &str, most: i64, change: impl FnOnce(&mut NetConfig)) 
         memory_limit_bytes: None,
         connection_count_max: most,
         parameters: Vec::new(),
+        restores: false,
         nagi_version: "0.1.0",
         git_version: "unknown",
     })

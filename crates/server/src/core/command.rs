@@ -297,7 +297,7 @@ impl<'c> Context<'c> {
     /// Refuses a write to `db` while user writes are blocked (371). Without authentication no client may bypass the
     /// block.
     pub(crate) fn check_write_block(&self, db: &str) -> Result<()> {
-        if !self.server.settings.write_block.covers(db) {
+        if !self.server.settings.write_block.covers(db) || self.server.config.restores {
             return Ok(());
         }
         let bypasses = self.server.auth.is_enabled()

@@ -41,6 +41,8 @@ pub(crate) struct Startup {
     pub(crate) port: u16,
     pub(crate) connection_count_max: i64,
     pub(crate) memory_limit_bytes: Option<u64>,
+    /// Applies the log of a copy: see [`crate::ServerConfig`].
+    pub(crate) restores: bool,
     pub(crate) nagi_version: &'static str,
     pub(crate) git_version: &'static str,
     pub(crate) host: String,

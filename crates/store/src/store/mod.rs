@@ -109,6 +109,8 @@ pub struct StoreOptions {
     pub budget: Arc<Budget>,
     /// Logs all changes in `Space::Changes`.
     pub change_log: Option<Arc<dyn ChangeLog>>,
+    /// Temporary collections of an earlier run stay: a log that is to be applied says what becomes of them.
+    pub keep_temporary: bool,
 }
 
 /// The default of zstd too: a higher level costs more time than its space savings are worth.
@@ -121,6 +123,7 @@ impl Default for StoreOptions {
             zstd_level: ZSTD_LEVEL,
             budget: Budget::unlimited(),
             change_log: None,
+            keep_temporary: false,
         }
     }
 }

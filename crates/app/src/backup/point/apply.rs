@@ -8,7 +8,7 @@ use std::path::Path;
 use std::sync::Arc;
 
 use nagi_bson::{Doc, DocBuf, Value};
-use nagi_server::{Connection, Log, LogDestination, Peer, Server, ServerBuilder};
+use nagi_server::{Connection, Log, LogDestination, Peer, Server, ServerBuilder, ServerConfig};
 use nagi_store::{Store, StoreOptions};
 
 use crate::backup::failed;
@@ -56,9 +56,11 @@ impl Applier {
         };
         let options = engine::settle(&options).map_err(|error| fail(&error))?;
         let engine = engine::open(&options, CACHE_BYTES).map_err(|error| fail(&error))?;
-        let store = Store::open(engine, StoreOptions::default()).map_err(|error| fail(&error))?;
+        let kept = StoreOptions { keep_temporary: true, ..StoreOptions::default() };
+        let store = Store::open(engine, kept).map_err(|error| fail(&error))?;
         let log = Log::open(LogDestination::Nowhere).map_err(|error| fail(&error))?;
         let config = server_config::of_options(&options, &[], store.clone(), 1, &log);
+        let config = ServerConfig { restores: true, ..config };
         let server = ServerBuilder::new(config).and_then(ServerBuilder::start);
         let server = server.map_err(|error| fail(&error))?;
         let peer = Peer { address: "nagi restore".to_owned(), unix_socket: true, local: None };

@@ -11,8 +11,14 @@ use crate::core::command::prelude::*;
 use crate::request::Generic;
 use crate::upkeep::views_collection;
 
-/// The errors that a command may meet because it has been applied before.
-fn is_acceptable(command: &str, code: Code) -> bool {
+/// The errors that a command may meet because it has been applied before. In a restore none has been: what is missing,
+/// or is there already, means that the log does not fit the copy.
+fn is_acceptable(cx: &Context<'_>, command: &str, code: Code) -> bool {
+    if cx.server.config.restores
+        && matches!(code, Code::NAMESPACE_NOT_FOUND | Code::NAMESPACE_EXISTS)
+    {
+        return false;
+    }
     let codes: &[Code] = match command {
         "create" => &[Code::NAMESPACE_EXISTS],
         "createIndexes" | "commitIndexBuild" => {
@@ -65,7 +71,7 @@ pub(super) fn apply(cx: &mut Context<'_>, req: &Request<'_>, entry: &Entry<'_>) 
         },
     };
     match done {
-        Err(error) if is_acceptable(command, error.code()) => Ok(()),
+        Err(error) if is_acceptable(cx, command, error.code()) => Ok(()),
         done => done,
     }
 }
@@ -221,7 +227,7 @@ fn rename(cx: &Context<'_>, entry: &Entry<'_>, moved: &Moved) -> Result<()> {
     let _writing = cx.begin_write(to.database())?;
     let Some(source) = source else {
         // It was renamed and dropped later: what remains is to drop the target.
-        if let Some(doomed) = doomed {
+        if let Some(doomed) = doomed.as_ref().filter(|_| !cx.server.config.restores) {
             cx.store().drop_collection_of(&doomed.namespace, Some(doomed.uuid))?;
         }
         bail!(Code::NAMESPACE_NOT_FOUND, "Source collection {from} does not exist");

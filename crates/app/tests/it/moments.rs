@@ -1,0 +1,111 @@
+//! Restores of moments, as far as they depend on what happened while the base copy was made.
+
+use std::path::PathBuf;
+use std::process::Output;
+
+use nagi_bson::{DocBuf, Value};
+
+use crate::process::{Client, Folder, Server, ended};
+
+/// A member of a replica set, and an archive of its log.
+struct Member {
+    folder: Folder,
+    server: Server,
+    client: Client,
+}
+
+impl Member {
+    fn start(name: &str) -> Member {
+        let folder = Folder::new(name);
+        let server = Server::start_with(&folder.data(), &["--replSet", "rs"]);
+        let client = server.client();
+        let mut member = Member { folder, server, client };
+        member.admin("{replSetInitiate: 1}");
+        member
+    }
+
+    fn admin(&mut self, command: &str) -> DocBuf {
+        done(self.client.try_run_on("admin", command).unwrap())
+    }
+
+    fn run(&mut self, command: &str) -> DocBuf {
+        done(self.client.run(command))
+    }
+
+    fn insert(&mut self, name: &str, id: i32) {
+        self.run(&format!("{{insert: '{name}', documents: [{{_id: {id}}}]}}"));
+    }
+
+    fn archive(&self) -> PathBuf {
+        self.folder.path().join("archive")
+    }
+
+    /// Runs `nagi backup --archive` with a flag.
+    fn back_up(&self, flag: &str) -> Output {
+        let (archive, uri) = (self.archive(), format!("mongodb://127.0.0.1:{}", self.server.port));
+        ended(&["backup", "--archive", &archive.display().to_string(), "--uri", &uri, flag])
+    }
+
+    fn restore(&self, to: &str, name: &str) -> Output {
+        let (from, folder) = (self.archive(), self.folder.path().join(name));
+        let (from, folder) = (from.display().to_string(), folder.display().to_string());
+        ended(&["restore", "--from", &from, "--to", to, "--dbpath", &folder])
+    }
+
+    fn restored(&self, name: &str) -> (Server, Client) {
+        let server = Server::start(&self.folder.path().join(name));
+        let client = server.client();
+        (server, client)
+    }
+
+    /// The files in a folder of the archive, sorted.
+    fn files(&self, folder: &str) -> Vec<PathBuf> {
+        let Ok(list) = std::fs::read_dir(self.archive().join(folder)) else { return Vec::new() };
+        let mut files: Vec<_> = list.map(|entry| entry.unwrap().path()).collect();
+        files.sort();
+        files
+    }
+}
+
+fn done(reply: DocBuf) -> DocBuf {
+    assert!(reply.get("ok").is_truthy(), "{reply:?}");
+    reply
+}
+
+#[track_caller]
+fn succeeds(output: &Output) -> String {
+    assert!(output.status.success(), "{output:?}");
+    String::from_utf8_lossy(&output.stdout).into_owned()
+}
+
+#[track_caller]
+fn refused(output: &Output, text: &str) {
+    assert_eq!(output.status.code(), Some(1), "{output:?}");
+    let said = String::from_utf8_lossy(&output.stderr).into_owned();
+    assert!(said.contains(text), "{said}");
+}
+
+fn insert_entry(ns: &str, id: i32) -> String {
+    format!("{{op: 'i', ns: '{ns}', o: {{_id: {id}}}}}")
+}
+
+#[test]
+fn a_temporary_collection_of_the_base_copy_is_renamed() {
+    let mut member = Member::start("temporary");
+    member.insert("out", 1);
+    // As $out makes one: it is filled, and then takes the place of the target.
+    member.admin("{applyOps: [{op: 'c', ns: 'test.$cmd', o: {create: 'tmp.x', temp: true}}]}");
+    member.admin(&format!("{{applyOps: [{}]}}", insert_entry("test.tmp.x", 2)));
+    member.admin("{setUserWriteBlockMode: 1, global: true}");
+    succeeds(&member.back_up("--newBase"));
+    member.admin("{setUserWriteBlockMode: 1, global: false}");
+    member.admin(&format!("{{applyOps: [{}]}}", insert_entry("test.tmp.x", 3)));
+    member.admin("{renameCollection: 'test.tmp.x', to: 'test.out', dropTarget: true}");
+    succeeds(&member.back_up("--once"));
+    succeeds(&member.restore("latest", "restored"));
+    let (_server, mut client) = member.restored("restored");
+    assert_eq!(client.count("out"), 2);
+    let found = client.run("{find: 'out', filter: {_id: {$in: [2, 3]}}}");
+    assert!(found.as_doc().to_string().contains("_id: 3"), "{found:?}");
+    assert_eq!(client.run("{count: 'tmp.x'}").get("n"), Value::Int32(0));
+}
