@@ -85,6 +85,25 @@ fn refused(output: &Output, text: &str) {
     assert!(said.contains(text), "{said}");
 }
 
+#[test]
+fn a_missing_segment_is_noticed_in_any_case() {
+    let mut member = Member::start("missing");
+    succeeds(&member.back_up("--newBase"));
+    for id in 0..3 {
+        member.insert("c", id);
+        succeeds(&member.back_up("--once"));
+    }
+    let segments = member.files("log");
+    std::fs::remove_file(&segments[segments.len() - 2]).unwrap();
+    refused(&member.restore("latest", "restored"), "is not archived");
+    // What is before the gap is restored by its time.
+    let name = segments[0].file_stem().unwrap().to_str().unwrap().to_owned();
+    let last = name.split_once('_').unwrap().1.split_once('-').unwrap();
+    let number = |text: &str| text.parse::<u32>().unwrap();
+    let to = format!("{},{}", number(last.0), number(last.1));
+    succeeds(&member.restore(&to, "restored"));
+}
+
 fn insert_entry(ns: &str, id: i32) -> String {
     format!("{{op: 'i', ns: '{ns}', o: {{_id: {id}}}}}")
 }

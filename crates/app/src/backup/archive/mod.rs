@@ -21,7 +21,7 @@ use std::time::{Duration, Instant};
 pub(super) use base::Base;
 pub(super) use base::list as bases;
 pub(super) use place::Place;
-pub(super) use segment::{Entries, FOLDER as LOG, Range, end_of_chain, next_of_chain, read};
+pub(super) use segment::{Entries, FOLDER as LOG, Range, chain, end_of_chain, read};
 
 use super::address::{self, Address};
 use super::client::Client;

@@ -54,17 +54,27 @@ impl Range {
 
 /// The end of the unbroken sequence of segments that begins at `from`.
 pub(crate) fn end_of_chain(ranges: &[Range], from: Stamp) -> Stamp {
-    let mut at = from;
-    while let Some(next) = next_of_chain(ranges, at) {
-        at = next.last;
-    }
-    at
+    chain(ranges, from, Stamp(u64::MAX)).last().map_or(from, |range| range.last)
 }
 
-/// The segment that continues at `at`. Segments may overlap: two programs may have archived the same entries.
-pub(crate) fn next_of_chain(ranges: &[Range], at: Stamp) -> Option<Range> {
-    let fits = |range: &&Range| range.after <= at && at < range.last;
-    ranges.iter().filter(fits).max_by_key(|range| range.last).copied()
+/// The unbroken sequence of segments that begins at `from`, until one ends behind `to`. Segments may overlap: two
+/// programs may have archived the same entries.
+pub(crate) fn chain(ranges: &[Range], from: Stamp, to: Stamp) -> Vec<Range> {
+    let mut sorted = ranges.to_vec();
+    sorted.sort_unstable();
+    let mut rest = sorted.into_iter().peekable();
+    let (mut chain, mut at) = (Vec::new(), from);
+    while at <= to {
+        let fitting = std::iter::from_fn(|| rest.next_if(|range| range.after <= at));
+        match fitting.max_by_key(|range| range.last) {
+            Some(next) if next.last > at => {
+                at = next.last;
+                chain.push(next);
+            }
+            _ => break,
+        }
+    }
+    chain
 }
 
 /// Collects entries for a segment.
@@ -267,8 +277,11 @@ mod tests {
         assert_eq!(end_of_chain(&ranges, stamp(2)), stamp(9));
         assert_eq!(end_of_chain(&ranges, stamp(9)), stamp(9));
         assert_eq!(end_of_chain(&ranges, stamp(10)), stamp(12));
-        assert_eq!(next_of_chain(&ranges, stamp(3)), Some(range(3, 6)));
-        assert_eq!(next_of_chain(&ranges, stamp(0)), None);
+        assert_eq!(chain(&ranges, stamp(3), stamp(20)), [range(3, 6), range(4, 9)]);
+        assert_eq!(chain(&ranges, stamp(3), stamp(5)), [range(3, 6)]);
+        assert_eq!(chain(&ranges, stamp(0), stamp(20)), []);
+        let nested = [range(2, 3), range(1, 9), range(9, 10), range(4, 5)];
+        assert_eq!(chain(&nested, stamp(1), stamp(20)), [range(1, 9), range(9, 10)]);
         for bad in ["x", "a_b.nagilog", "0000000005-0000000002_0000000005-0000000002.nagilog"] {
             assert_eq!(Range::parse(bad), None, "{bad}");
         }

@@ -64,12 +64,8 @@ fn choose<'b>(place: &Place, bases: &'b [Base], to: Moment) -> Result<&'b Base, 
 
 /// The segments from the base copy to the moment, without a gap.
 fn chain(place: &Place, base: &Base, ranges: &[Range], to: Moment) -> Result<Vec<Range>, String> {
-    let (mut segments, mut at) = (Vec::new(), base.log_from);
-    while at <= to.last() {
-        let Some(next) = archive::next_of_chain(ranges, at) else { break };
-        segments.push(next);
-        at = next.last;
-    }
+    let segments = archive::chain(ranges, base.log_from, to.last());
+    let at = segments.last().map_or(base.log_from, |range| range.last);
     // A base copy has what happened up to the second stamp only together with the log.
     if at < base.log_to {
         return Err(format!(
@@ -79,7 +75,8 @@ fn chain(place: &Place, base: &Base, ranges: &[Range], to: Moment) -> Result<Vec
         ));
     }
     let covered = match to {
-        Moment::Latest => true,
+        // A segment behind a gap tells that more has happened.
+        Moment::Latest => ranges.iter().all(|range| range.last <= at),
         Moment::Stamp(stamp) => at >= stamp,
         // Until a later second is seen, more entries of this one may come.
         Moment::Second(second) => at.seconds() > second,
