@@ -14,7 +14,7 @@ use super::{MARKER, failed, is_folder};
 pub(super) const FILE: &str = "nagi.backup";
 const FORMAT: i64 = 1;
 const FILE_COUNT_MAX: usize = 1_000_000;
-const BYTES_MAX: u64 = 256 << 20;
+pub(super) const BYTES_MAX: u64 = 256 << 20;
 
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct ManifestFile {

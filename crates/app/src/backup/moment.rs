@@ -43,12 +43,18 @@ impl Stamp {
 
 impl std::fmt::Display for Stamp {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        let (year, month, day) = date_of((self.seconds() / 86_400) as i64);
-        let time = self.seconds() % 86_400;
-        let (hour, minute, second) = (time / 3600, time / 60 % 60, time % 60);
-        write!(f, "{},{}", self.seconds(), self.number())?;
-        write!(f, " ({year:04}-{month:02}-{day:02}T{hour:02}:{minute:02}:{second:02}Z)")
+        let date = date(self.seconds() as i64 * 1000);
+        write!(f, "{},{} ({date})", self.seconds(), self.number())
     }
+}
+
+/// A time in milliseconds since 1970 as text, in whole seconds.
+pub(super) fn date(ms: i64) -> String {
+    let seconds = ms.div_euclid(1000);
+    let (year, month, day) = date_of(seconds.div_euclid(86_400));
+    let time = seconds.rem_euclid(86_400);
+    let (hour, minute, second) = (time / 3600, time / 60 % 60, time % 60);
+    format!("{year:04}-{month:02}-{day:02}T{hour:02}:{minute:02}:{second:02}Z")
 }
 
 /// What `--to` asks for.

@@ -104,6 +104,40 @@ fn a_missing_segment_is_noticed_in_any_case() {
     succeeds(&member.restore(&to, "restored"));
 }
 
+#[test]
+fn base_copies_stay_as_they_are() {
+    let mut member = Member::start("bases");
+    succeeds(&member.back_up("--newBase"));
+    refused(&member.back_up("--newBase"), "a base copy of this moment exists already");
+    member.insert("c", 1);
+    succeeds(&member.back_up("--once"));
+    succeeds(&member.back_up("--newBase"));
+    member.insert("c", 2);
+    let said = succeeds(&member.back_up("--once"));
+    assert!(said.contains("log archived up to"), "{said}");
+    // One that cannot be read leaves the others.
+    let bases = member.files("base");
+    assert_eq!(bases.len(), 2);
+    let manifest = bases[1].join("nagi.backup");
+    let text = std::fs::read_to_string(&manifest).unwrap();
+    std::fs::write(&manifest, "{").unwrap();
+    let output = member.restore("latest", "first");
+    assert!(String::from_utf8_lossy(&output.stderr).contains("cannot be used"), "{output:?}");
+    let said = succeeds(&output);
+    assert!(said.contains(", written at 20"), "{said}");
+    // One whose files are of another time is refused.
+    let first = std::fs::read_to_string(bases[0].join("nagi.backup")).unwrap();
+    let field = |text: &str, name: &str| {
+        let at = text.find(&format!("\"{name}\":")).unwrap();
+        text[at..].split_once("}}").unwrap().0.to_owned()
+    };
+    let text = text.replace(&field(&text, "logTo"), &field(&first, "logTo"));
+    let text = text.replace(&field(&text, "logFrom"), &field(&first, "logFrom"));
+    std::fs::write(&manifest, text).unwrap();
+    std::fs::remove_dir_all(&bases[0]).unwrap();
+    refused(&member.restore("latest", "second"), "does not fit its log");
+}
+
 fn insert_entry(ns: &str, id: i32) -> String {
     format!("{{op: 'i', ns: '{ns}', o: {{_id: {id}}}}}")
 }

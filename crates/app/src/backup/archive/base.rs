@@ -16,6 +16,7 @@ use crate::backup::copy::Pace;
 use crate::backup::manifest::{self, Manifest, ManifestFile};
 use crate::backup::moment::Stamp;
 use crate::backup::source::Source;
+use crate::say;
 
 const FOLDER: &str = "base";
 
@@ -30,24 +31,32 @@ pub(crate) struct Base {
     pub(crate) log_to: Stamp,
 }
 
-/// The finished base copies, oldest first.
+/// The finished base copies, oldest first. Ones that cannot be read are reported and left out: the others are as good
+/// as before.
 pub(crate) fn list(place: &Place) -> Result<Vec<Base>, String> {
     let mut bases = Vec::new();
     for name in place.list(FOLDER)?.folders {
-        let folder = format!("{FOLDER}/{name}");
-        let path = format!("{folder}/{}", manifest::FILE);
-        // The list of files is written last: without it the copy was not finished.
-        let Some(text) = place.get(&path)? else { continue };
-        let bad = |why: &str| format!("{}: {why}", place.shown(&path));
-        let text = String::from_utf8(text).map_err(|_| bad("it is not UTF-8"))?;
-        let manifest = Manifest::parse(&text).map_err(|why| bad(&why))?;
-        let Some((log_from, log_to)) = manifest.log else {
-            return Err(bad("it does not say where its log begins"));
-        };
-        bases.push(Base { folder, manifest, log_from, log_to });
+        match read(place, format!("{FOLDER}/{name}")) {
+            Ok(base) => bases.extend(base),
+            Err(text) => say(&format!("a base copy cannot be used: {text}")),
+        }
     }
     bases.sort_by_key(|base| base.log_to);
     Ok(bases)
+}
+
+/// Reads what is known of a base copy; `None` if it is not finished.
+fn read(place: &Place, folder: String) -> Result<Option<Base>, String> {
+    let path = format!("{folder}/{}", manifest::FILE);
+    // The list of files is written last: without it the copy was not finished.
+    let Some(text) = place.get(&path, manifest::BYTES_MAX)? else { return Ok(None) };
+    let bad = |why: &str| format!("{}: {why}", place.shown(&path));
+    let text = String::from_utf8(text).map_err(|_| bad("it is not UTF-8"))?;
+    let manifest = Manifest::parse(&text).map_err(|why| bad(&why))?;
+    match manifest.log {
+        Some((log_from, log_to)) => Ok(Some(Base { folder, manifest, log_from, log_to })),
+        None => Err(bad("it does not say where its log begins")),
+    }
 }
 
 /// Copies a running server into the archive. `client` and `source` are connections to it.
@@ -68,6 +77,12 @@ pub(crate) fn take(
     let log_to = stamp(client);
     let copied = log_to.and_then(|log_to| {
         let folder = format!("{FOLDER}/{}", log_to.name());
+        if place.exists(&format!("{folder}/{}", manifest::FILE))? {
+            return Err(format!(
+                "a base copy of this moment exists already: {}",
+                place.shown(&folder)
+            ));
+        }
         let files = copy(place, &mut source, &folder, pace)?;
         Ok((folder, files, log_to))
     });

@@ -21,10 +21,12 @@ use std::time::{Duration, Instant};
 pub(super) use base::Base;
 pub(super) use base::list as bases;
 pub(super) use place::Place;
-pub(super) use segment::{Entries, FOLDER as LOG, Range, chain, end_of_chain, read};
+pub(super) use segment::{
+    Entries, FILE_BYTES_MAX, FOLDER as LOG, Range, chain, end_of_chain, read,
+};
 
 use super::address::{self, Address};
-use super::client::Client;
+use super::client::{Client, Failure};
 use super::copy::Pace;
 use super::moment::Stamp;
 use super::source::{self, Source};
@@ -37,6 +39,8 @@ use tail::{Ended, Tail};
 const SEGMENT_BYTES: usize = 16 << 20;
 /// A server whose log does not grow gets a note after this time.
 const IDLE_MAX: Duration = Duration::from_secs(60);
+/// The code of a request that the user has no right to.
+const UNAUTHORIZED: i64 = 13;
 const RETRY_EACH: Duration = Duration::from_secs(1);
 
 /// Runs `nagi backup --archive URL`.
@@ -225,7 +229,8 @@ impl<'a> Archiver<'a> {
             }
             if self.grown.elapsed() >= IDLE_MAX && !self.silent {
                 self.grown = Instant::now();
-                if let Err(Ended::Failed(text)) = tail.note() {
+                // Other refusals pass: the server may have stepped down for a while.
+                if let Err(Failure::Refused { code: UNAUTHORIZED, text }) = tail.note() {
                     self.silent = true;
                     say(&format!("{text}; the archived time stands still while nothing changes"));
                 }

@@ -71,12 +71,29 @@ impl Place {
         done.map(drop).map_err(|error| self.failed(name, &error))
     }
 
-    /// The bytes of an object; `None` if there is no such object.
-    pub(crate) fn get(&self, name: &str) -> Result<Option<Vec<u8>>, String> {
-        let read = async { self.store.get(&self.key(name)).await?.bytes().await };
+    /// The bytes of an object; `None` if there is no such object. One of more than `most` bytes is not read.
+    pub(crate) fn get(&self, name: &str, most: u64) -> Result<Option<Vec<u8>>, String> {
+        let read = async {
+            let found = self.store.get(&self.key(name)).await?;
+            match found.meta.size {
+                size if size > most => Ok(Err(size)),
+                _ => found.bytes().await.map(Ok),
+            }
+        };
         match self.runtime.block_on(read) {
-            Ok(bytes) => Ok(Some(bytes.to_vec())),
+            Ok(Ok(bytes)) => Ok(Some(bytes.to_vec())),
+            Ok(Err(size)) => {
+                Err(format!("{}: it has {size} bytes, which is too much", self.shown(name)))
+            }
             Err(Error::NotFound { .. }) => Ok(None),
+            Err(error) => Err(self.failed(name, &error)),
+        }
+    }
+
+    pub(crate) fn exists(&self, name: &str) -> Result<bool, String> {
+        match self.runtime.block_on(self.store.head(&self.key(name))) {
+            Ok(_) => Ok(true),
+            Err(Error::NotFound { .. }) => Ok(false),
             Err(error) => Err(self.failed(name, &error)),
         }
     }
@@ -216,8 +233,11 @@ mod tests {
         assert!(place.list("log").unwrap().files.is_empty());
         place.put("log/a", b"one".to_vec()).unwrap();
         place.put("log/b/c", b"two".to_vec()).unwrap();
-        assert_eq!(place.get("log/a").unwrap().as_deref(), Some(&b"one"[..]));
-        assert_eq!(place.get("log/x").unwrap(), None);
+        assert_eq!(place.get("log/a", 3).unwrap().as_deref(), Some(&b"one"[..]));
+        assert!(place.get("log/a", 2).unwrap_err().contains("3 bytes, which is too much"));
+        assert_eq!(place.get("log/x", 9).unwrap(), None);
+        assert_eq!(place.exists("log/a"), Ok(true));
+        assert_eq!(place.exists("log/x"), Ok(false));
         // Parts of several sizes, and an empty object.
         let bytes: Vec<u8> =
             (0..PART_BYTES as u32 * 2 / 4 + 3).flat_map(u32::to_le_bytes).collect();

@@ -30,6 +30,8 @@ const SUMMED_BYTES: usize = 56;
 const HEADER_BYTES: usize = 88;
 /// Larger lengths are not believed: a segment ends at 16 MiB, and its last entry may be large too.
 const BODY_BYTES_MAX: u64 = 256 << 20;
+/// Larger files are not read: what cannot be compressed becomes a little longer.
+pub(crate) const FILE_BYTES_MAX: u64 = BODY_BYTES_MAX + (1 << 20);
 const ZSTD_LEVEL: i32 = 3;
 
 /// The range of a segment, as its name tells it.

@@ -23,8 +23,9 @@ impl From<Failure> for Ended {
     fn from(failure: Failure) -> Ended {
         match failure {
             Failure::Connection(text) => Ended::Interrupted(text),
-            // CursorNotFound, CappedPositionLost, CursorKilled, shutdowns: the position is looked for again.
-            Failure::Refused { code: 43 | 136 | 237 | 91 | 11_600 | 189, text } => {
+            // CursorNotFound, CappedPositionLost, CursorKilled, Interrupted, shutdowns, a step-down: the position is
+            // looked for again.
+            Failure::Refused { code: 43 | 136 | 237 | 91 | 11_600 | 11_601 | 189, text } => {
                 Ended::Interrupted(text)
             }
             Failure::Refused { text, .. } => Ended::Failed(text),
@@ -112,13 +113,13 @@ impl Tail {
     }
 
     /// Writes a note into the log, so that the archived time advances while nothing changes.
-    pub(crate) fn note(&mut self) -> Result<(), Ended> {
+    pub(crate) fn note(&mut self) -> Result<(), Failure> {
         let note = DocBuf::build(|w| {
             w.put("appendOplogNote", 1);
             w.doc("data", |w| w.put("msg", "nagi backup --archive: nothing has changed"));
             w.put("$db", "admin");
         });
-        Ok(self.client.try_run(note.as_doc()).map(drop)?)
+        self.client.try_run(note.as_doc()).map(drop)
     }
 }
 

@@ -25,24 +25,26 @@ const BODY_AT: usize = 21;
 const OP_MSG: i32 = 2013;
 
 /// What was applied.
-#[derive(Debug, Clone, Copy, Default)]
-pub(super) struct Counts {
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Applied {
     pub(super) entries: u64,
     pub(super) changes: u64,
+    /// The newest entry that the copy has, and then the last one applied.
+    pub(super) last: Stamp,
+    /// The time on the server's clock when the last one applied was written.
+    pub(super) wall_ms: Option<i64>,
 }
 
 pub(super) struct Applier {
     store: Arc<Store>,
     server: Arc<Server>,
     connection: Connection,
-    /// The newest entry that the copy has, and then the last one applied.
-    last: Stamp,
     /// Changes that are not sent yet.
     batch: Vec<DocBuf>,
     batch_bytes: usize,
     /// Parts of a transaction whose end has not come yet.
     parts: Vec<DocBuf>,
-    counts: Counts,
+    applied: Applied,
 }
 
 impl Applier {
@@ -69,14 +71,18 @@ impl Applier {
             store,
             server,
             connection,
-            last: Stamp(0),
             batch: Vec::new(),
             batch_bytes: 0,
             parts: Vec::new(),
-            counts: Counts::default(),
+            applied: Applied { entries: 0, changes: 0, last: Stamp(0), wall_ms: None },
         };
-        applier.last = applier.newest()?;
+        applier.applied.last = applier.newest()?;
         Ok(applier)
+    }
+
+    /// The newest entry that the copy has, and then the last one applied.
+    pub(super) fn last(&self) -> Stamp {
+        self.applied.last
     }
 
     /// The newest entry of the log that was copied: what the copy has.
@@ -96,11 +102,14 @@ impl Applier {
 
     /// Applies an entry later, unless the copy has it.
     pub(super) fn push(&mut self, stamp: Stamp, entry: Doc<'_>) -> Result<(), String> {
-        if stamp <= self.last {
+        if stamp <= self.applied.last {
             return Ok(());
         }
-        self.last = stamp;
-        self.counts.entries += 1;
+        self.applied.last = stamp;
+        self.applied.entries += 1;
+        if let Value::DateTime(ms) = entry.get("wall") {
+            self.applied.wall_ms = Some(ms);
+        }
         let object = entry.get("o").as_doc().unwrap_or(Doc::EMPTY);
         match object.get("applyOps") {
             Value::Array(parts) if entry.get("op").as_str() == Some("c") => {
@@ -138,7 +147,7 @@ impl Applier {
         if batch.is_empty() {
             return Ok(());
         }
-        self.counts.changes += batch.len() as u64;
+        self.applied.changes += batch.len() as u64;
         let apply = DocBuf::build(|w| {
             w.array("applyOps", |ops| {
                 batch.iter().for_each(|change| ops.push_doc(change.as_doc()))
@@ -161,15 +170,15 @@ impl Applier {
         ))
     }
 
-    /// Sends the rest. Returns what was applied, and the last stamp.
-    pub(super) fn finish(&mut self) -> Result<(Counts, Stamp), String> {
+    /// Sends the rest. Returns what was applied.
+    pub(super) fn finish(&mut self) -> Result<Applied, String> {
         self.send()?;
         let drop = DocBuf::build(|w| {
             w.put("drop", "oplog.rs");
             w.put("$db", "local");
         });
         self.run(drop.as_doc())?;
-        Ok((self.counts, self.last))
+        Ok(self.applied)
     }
 
     /// Closes the files.

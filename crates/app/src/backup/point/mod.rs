@@ -14,11 +14,11 @@ use sha2::{Digest, Sha256};
 
 use super::archive::{self, Base, Place, Range};
 use super::copy::{Pace, sync_folders};
-use super::moment::{Moment, Stamp};
+use super::moment::{Moment, Stamp, date};
 use super::restore::{self, PART};
 use super::{DATA, Flags, MARKER, failed, make_empty};
 use crate::say;
-use apply::{Applier, Counts};
+use apply::{Applied, Applier};
 
 /// Runs `nagi restore --from URL --to TIME --dbpath DIR`.
 pub(super) fn run(from: &str, to: Moment, folder: &Path, flags: &Flags) -> Result<String, String> {
@@ -33,22 +33,36 @@ pub(super) fn run(from: &str, to: Moment, folder: &Path, flags: &Flags) -> Resul
     fetch(&place, base, &part, &mut Pace::new(flags.rate_bytes))?;
     say(&format!("base copy of {} verified; applying {} segments", base.log_to, segments.len()));
     let mut applier = Applier::open(&part)?;
-    let applied = apply_all(&place, &segments, to, &mut applier);
+    let applied = check_end(base, applier.last())
+        .and_then(|()| apply_all(&place, &segments, to, &mut applier));
     // Also after a failure: the engine's files must be closed before anything else happens to them.
     let closed = applier.close();
-    let (counts, last) = applied?;
+    let applied = applied?;
     closed?;
     sync_folders(&part)?;
     restore::move_into_place(&part, folder).map_err(|error| failed(folder, &error))?;
     sync_folders(folder)?;
     Ok(format!(
-        "restored {} in {}: the base copy of {}, {} changes in {} entries of the log after it, up to {last}",
+        "restored {} in {}: the base copy of {}, {} changes in {} entries of the log after it, up to {}{}",
         to,
         folder.display(),
         base.log_to,
-        counts.changes,
-        counts.entries
+        applied.changes,
+        applied.entries,
+        applied.last,
+        applied.wall_ms.map(|ms| format!(", written at {}", date(ms))).unwrap_or_default()
     ))
+}
+
+/// Refuses a copy whose own log does not end where the manifest says: entries would be missing or come twice.
+fn check_end(base: &Base, end: Stamp) -> Result<(), String> {
+    match base.log_from <= end && end <= base.log_to {
+        true => Ok(()),
+        false => Err(format!(
+            "the base copy of {} does not fit its log: it ends at {end}, not between {} and {}",
+            base.log_to, base.log_from, base.log_to
+        )),
+    }
 }
 
 /// The newest base copy that was finished before the moment.
@@ -135,11 +149,13 @@ fn apply_all(
     segments: &[Range],
     to: Moment,
     applier: &mut Applier,
-) -> Result<(Counts, Stamp), String> {
+) -> Result<Applied, String> {
     for range in segments {
         let name = range.name();
         let bad = |why: String| format!("{}: {why}", place.shown(&name));
-        let file = place.get(&name)?.ok_or_else(|| bad("it has been removed".to_owned()))?;
+        let file = place
+            .get(&name, archive::FILE_BYTES_MAX)?
+            .ok_or_else(|| bad("it has been removed".to_owned()))?;
         let entries = archive::read(&file, *range).map_err(bad)?;
         for entry in archive::Entries(&entries) {
             let entry = entry?;
