@@ -159,6 +159,7 @@ pub(super) fn back_up(
         nagi_version: source.nagi_version.clone(),
         created_ms: i64::try_from(now.as_millis()).unwrap_or(i64::MAX),
         log: None,
+        set: None,
         files,
     };
     Ok((manifest, reused))

@@ -8,11 +8,13 @@ use std::path::Path;
 
 use nagi_bson::{DocBuf, Value, json};
 
-use super::moment::Stamp;
+use super::moment::{SetId, Stamp};
 use super::{MARKER, failed, is_folder};
 
 pub(super) const FILE: &str = "nagi.backup";
 const FORMAT: i64 = 1;
+/// The format in an archive.
+const FORMAT_WITH_LOG: i64 = 2;
 const FILE_COUNT_MAX: usize = 1_000_000;
 pub(super) const BYTES_MAX: u64 = 256 << 20;
 
@@ -32,6 +34,8 @@ pub(super) struct Manifest {
     pub(super) created_ms: i64,
     /// In an archive: the stamps of the log's newest entries before and after the copy began.
     pub(super) log: Option<(Stamp, Stamp)>,
+    /// In an archive: the replica set whose log it is.
+    pub(super) set: Option<SetId>,
     pub(super) files: Vec<ManifestFile>,
 }
 
@@ -42,13 +46,16 @@ impl Manifest {
 
     pub(super) fn to_text(&self) -> String {
         let doc = DocBuf::build(|w| {
-            w.put("format", FORMAT);
+            w.put("format", if self.log.is_some() { FORMAT_WITH_LOG } else { FORMAT });
             w.put("engine", self.engine.as_str());
             w.put("nagiVersion", self.nagi_version.as_str());
             w.put("createdAt", Value::DateTime(self.created_ms));
             if let Some((from, to)) = self.log {
                 w.put("logFrom", Value::Timestamp(from.0));
                 w.put("logTo", Value::Timestamp(to.0));
+            }
+            if let Some(set) = &self.set {
+                w.put("replicaSetId", &set.0);
             }
             w.array("files", |list| {
                 for file in &self.files {
@@ -104,9 +111,10 @@ impl Manifest {
     pub(super) fn parse(text: &str) -> Result<Manifest, String> {
         let doc = json::parse(text).map_err(|error| error.to_string())?;
         let format = nagi_bson::number::truncate_to_i64(doc.get("format"));
-        if format != Some(FORMAT) {
+        let wanted = if doc.get("logFrom").is_missing() { FORMAT } else { FORMAT_WITH_LOG };
+        if format != Some(wanted) {
             return Err(format!(
-                "its format is {}, this version reads {FORMAT}",
+                "its format is {}, this version reads {wanted}",
                 doc.get("format")
             ));
         }
@@ -132,6 +140,7 @@ impl Manifest {
                 _ => 0,
             },
             log: Stamp::of(doc.get("logFrom")).zip(Stamp::of(doc.get("logTo"))),
+            set: SetId::of(doc.get("replicaSetId")),
             files,
         })
     }

@@ -4,6 +4,7 @@
 //! `Timestamp` has. As text it is `seconds,number`.
 
 use nagi_bson::Value;
+use nagi_bson::text::Hex;
 
 /// A time of the log.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
@@ -55,6 +56,27 @@ pub(super) fn date(ms: i64) -> String {
     let time = seconds.rem_euclid(86_400);
     let (hour, minute, second) = (time / 3600, time / 60 % 60, time % 60);
     format!("{year:04}-{month:02}-{day:02}T{hour:02}:{minute:02}:{second:02}Z")
+}
+
+/// The id of a replica set (`settings.replicaSetId`), which ties an archive to it: the times of another set's log mean
+/// nothing here.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct SetId(pub(super) [u8; 12]);
+
+impl SetId {
+    /// The id in a configuration or in a manifest.
+    pub(super) fn of(value: Value<'_>) -> Option<SetId> {
+        match value {
+            Value::ObjectId(id) => Some(SetId(*id)),
+            _ => None,
+        }
+    }
+}
+
+impl std::fmt::Display for SetId {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "{}", Hex(&self.0))
+    }
 }
 
 /// What `--to` asks for.

@@ -138,6 +138,20 @@ fn base_copies_stay_as_they_are() {
     refused(&member.restore("latest", "second"), "does not fit its log");
 }
 
+#[test]
+fn an_archive_is_of_one_replica_set() {
+    let first = Member::start("one-set");
+    succeeds(&first.back_up("--newBase"));
+    succeeds(&first.back_up("--once"));
+    let second = Member::start("other-set");
+    let archive = first.archive().display().to_string();
+    let uri = format!("mongodb://127.0.0.1:{}", second.server.port);
+    for flag in ["--once", "--newBase"] {
+        let output = ended(&["backup", "--archive", &archive, "--uri", &uri, flag]);
+        refused(&output, "the server belongs to another one");
+    }
+}
+
 fn insert_entry(ns: &str, id: i32) -> String {
     format!("{{op: 'i', ns: '{ns}', o: {{_id: {id}}}}}")
 }

@@ -14,7 +14,7 @@ use crate::backup::DATA;
 use crate::backup::client::Client;
 use crate::backup::copy::Pace;
 use crate::backup::manifest::{self, Manifest, ManifestFile};
-use crate::backup::moment::Stamp;
+use crate::backup::moment::{SetId, Stamp};
 use crate::backup::source::Source;
 use crate::say;
 
@@ -25,6 +25,7 @@ pub(crate) struct Base {
     /// Its folder within the archive.
     pub(crate) folder: String,
     pub(crate) manifest: Manifest,
+    pub(crate) set: SetId,
     /// The log belongs to it from here on.
     pub(crate) log_from: Stamp,
     /// The first moment that can be restored from it.
@@ -53,25 +54,29 @@ fn read(place: &Place, folder: String) -> Result<Option<Base>, String> {
     let bad = |why: &str| format!("{}: {why}", place.shown(&path));
     let text = String::from_utf8(text).map_err(|_| bad("it is not UTF-8"))?;
     let manifest = Manifest::parse(&text).map_err(|why| bad(&why))?;
-    match manifest.log {
-        Some((log_from, log_to)) => Ok(Some(Base { folder, manifest, log_from, log_to })),
-        None => Err(bad("it does not say where its log begins")),
+    match manifest.log.zip(manifest.set) {
+        Some(((log_from, log_to), set)) => {
+            Ok(Some(Base { folder, manifest, set, log_from, log_to }))
+        }
+        None => Err(bad("it does not say which log belongs to it")),
     }
 }
 
-/// Copies a running server into the archive. `client` and `source` are connections to it.
+/// Copies a running server into the archive. `client` and `source` are connections to it. `known`: the replica set that
+/// the archive is of, if it has a base copy already.
 pub(crate) fn take(
     place: &Place,
+    known: Option<SetId>,
     client: &mut Client,
     source: impl FnOnce() -> Result<Source, String>,
     pace: &mut Pace,
 ) -> Result<Base, String> {
-    let stamp = |client: &mut Client| {
-        tail::newest(client).map_err(|ended| match ended {
-            Ended::Interrupted(text) | Ended::Failed(text) => text,
-            Ended::Gap => "the log is empty".to_owned(),
-        })
+    let text = |ended| match ended {
+        Ended::Interrupted(text) | Ended::Failed(text) => text,
+        Ended::Gap => "the log is empty".to_owned(),
     };
+    let stamp = |client: &mut Client| tail::newest(client).map_err(text);
+    let set = tail::set_of(client, known).map_err(text)?;
     let log_from = stamp(client)?;
     let mut source = source()?;
     let log_to = stamp(client);
@@ -97,10 +102,11 @@ pub(crate) fn take(
         nagi_version,
         created_ms: i64::try_from(now.as_millis()).unwrap_or(i64::MAX),
         log: Some((log_from, log_to)),
+        set: Some(set),
         files,
     };
     place.put(&format!("{folder}/{}", manifest::FILE), manifest.to_text().into_bytes())?;
-    Ok(Base { folder, manifest, log_from, log_to })
+    Ok(Base { folder, manifest, set, log_from, log_to })
 }
 
 fn copy(

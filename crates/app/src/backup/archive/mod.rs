@@ -28,7 +28,7 @@ pub(super) use segment::{
 use super::address::{self, Address};
 use super::client::{Client, Failure};
 use super::copy::Pace;
-use super::moment::Stamp;
+use super::moment::{SetId, Stamp};
 use super::source::{self, Source};
 use super::{Flags, URI, password};
 use crate::say;
@@ -61,8 +61,10 @@ pub(super) fn run(url: &str, flags: &Flags) -> Result<String, String> {
         _ => {}
     }
     let bases = base::list(&place)?;
+    let mut known = bases.last().map(|base| base.set);
     if flags.new_base || bases.is_empty() {
-        let base = take_base(&place, &address, flags)?;
+        let base = take_base(&place, known, &address, flags)?;
+        known = Some(base.set);
         let text = format!(
             "base copy of {} files, {} bytes in {}, for moments from {} on",
             base.manifest.files.len(),
@@ -75,14 +77,20 @@ pub(super) fn run(url: &str, flags: &Flags) -> Result<String, String> {
         }
         say(&text);
     }
-    let archived = Archiver::new(&place, &address, flags)?.run()?;
+    let set = known.ok_or("the archive has no base copy")?;
+    let archived = Archiver::new(&place, set, &address, flags)?.run()?;
     Ok(format!("log archived up to {archived}"))
 }
 
-fn take_base(place: &Place, address: &Address, flags: &Flags) -> Result<Base, String> {
+fn take_base(
+    place: &Place,
+    known: Option<SetId>,
+    address: &Address,
+    flags: &Flags,
+) -> Result<Base, String> {
     let mut client = Client::connect(address, None)?;
     let source = || Source::of(Client::connect(address, None)?);
-    base::take(place, &mut client, source, &mut Pace::new(flags.rate_bytes))
+    base::take(place, known, &mut client, source, &mut Pace::new(flags.rate_bytes))
 }
 
 /// The ranges of all segments.
@@ -93,6 +101,8 @@ pub(super) fn ranges(place: &Place) -> Result<Vec<Range>, String> {
 
 struct Archiver<'a> {
     place: &'a Place,
+    /// The replica set that the archive is of.
+    set: SetId,
     address: &'a Address,
     flags: &'a Flags,
     /// Entries that are not in the archive yet.
@@ -107,6 +117,7 @@ struct Archiver<'a> {
 impl<'a> Archiver<'a> {
     fn new(
         place: &'a Place,
+        set: SetId,
         address: &'a Address,
         flags: &'a Flags,
     ) -> Result<Archiver<'a>, String> {
@@ -116,8 +127,8 @@ impl<'a> Archiver<'a> {
                 .map_err(|error| format!("signals cannot be watched: {error}"))?;
         }
         let (begun, grown) = (Instant::now(), Instant::now());
-        let segment = Builder::new(Stamp(0));
-        Ok(Archiver { place, address, flags, segment, begun, grown, silent: false, stopped })
+        let segment = Builder::new(set, Stamp(0));
+        Ok(Archiver { place, set, address, flags, segment, begun, grown, silent: false, stopped })
     }
 
     /// Archives until a signal, or with `--once` until the newest entry. Returns the last archived stamp.
@@ -169,7 +180,7 @@ impl<'a> Archiver<'a> {
     fn open(&mut self, positions: &[Stamp]) -> Result<Tail, Ended> {
         let mut ended = Ended::Gap;
         for position in positions {
-            self.segment = Builder::new(*position);
+            self.segment = Builder::new(self.set, *position);
             match Tail::open(self.connect()?, *position) {
                 Err(Ended::Gap) => ended = Ended::Gap,
                 other => return other,
@@ -179,7 +190,9 @@ impl<'a> Archiver<'a> {
     }
 
     fn connect(&self) -> Result<Client, Ended> {
-        Ok(Client::try_connect(self.address, None)?)
+        let mut client = Client::try_connect(self.address, None)?;
+        tail::set_of(&mut client, Some(self.set))?;
+        Ok(client)
     }
 
     fn text_of(&self, ended: Ended) -> String {
@@ -242,7 +255,7 @@ impl<'a> Archiver<'a> {
     fn write(&mut self) -> Result<(), String> {
         if !self.segment.is_empty() {
             self.place.put(&self.segment.range().name(), self.segment.finish()?)?;
-            self.segment = Builder::new(self.segment.last());
+            self.segment = Builder::new(self.set, self.segment.last());
         }
         Ok(())
     }

@@ -2,15 +2,16 @@
 //!
 //! ```text
 //!   0    "NAGI-LOG"
-//!   8    format, 4 bytes: 1
-//!   12   stamp after which the segment begins: the last entry of the one before
-//!   20   stamp of its first entry
-//!   28   stamp of its last entry
-//!   36   number of entries, 4 bytes
-//!   40   length of the entries
-//!   48   length of the body
-//!   56   SHA-256 of the bytes before and of the body
-//!   88   body: the entries one after the other, compressed with zstd
+//!   8    format, 4 bytes: 2
+//!   12   id of the replica set whose log it is, 12 bytes
+//!   24   stamp after which the segment begins: the last entry of the one before
+//!   32   stamp of its first entry
+//!   40   stamp of its last entry
+//!   48   number of entries, 4 bytes
+//!   52   length of the entries
+//!   60   length of the body
+//!   68   SHA-256 of the bytes before and of the body
+//!   100  body: the entries one after the other, compressed with zstd
 //! ```
 //!
 //! Numbers are little-endian, of 8 bytes where nothing else is said. An entry is a document of `local.oplog.rs`, so it
@@ -20,14 +21,14 @@
 use nagi_bson::Doc;
 use sha2::{Digest, Sha256};
 
-use crate::backup::moment::Stamp;
+use crate::backup::moment::{SetId, Stamp};
 
 /// The folder of the segments.
 pub(crate) const FOLDER: &str = "log";
 const MAGIC: &[u8; 8] = b"NAGI-LOG";
-const FORMAT: u32 = 1;
-const SUMMED_BYTES: usize = 56;
-const HEADER_BYTES: usize = 88;
+const FORMAT: u32 = 2;
+const SUMMED_BYTES: usize = 68;
+const HEADER_BYTES: usize = 100;
 /// Larger lengths are not believed: a segment ends at 16 MiB, and its last entry may be large too.
 const BODY_BYTES_MAX: u64 = 256 << 20;
 /// Larger files are not read: what cannot be compressed becomes a little longer.
@@ -81,6 +82,7 @@ pub(crate) fn chain(ranges: &[Range], from: Stamp, to: Stamp) -> Vec<Range> {
 
 /// Collects entries for a segment.
 pub(crate) struct Builder {
+    set: SetId,
     after: Stamp,
     first: Option<Stamp>,
     last: Stamp,
@@ -89,8 +91,8 @@ pub(crate) struct Builder {
 }
 
 impl Builder {
-    pub(crate) fn new(after: Stamp) -> Builder {
-        Builder { after, first: None, last: after, count: 0, entries: Vec::new() }
+    pub(crate) fn new(set: SetId, after: Stamp) -> Builder {
+        Builder { set, after, first: None, last: after, count: 0, entries: Vec::new() }
     }
 
     pub(crate) fn is_empty(&self) -> bool {
@@ -129,6 +131,7 @@ impl Builder {
         let mut file = Vec::with_capacity(HEADER_BYTES + body.len());
         file.extend_from_slice(MAGIC);
         file.extend_from_slice(&FORMAT.to_le_bytes());
+        file.extend_from_slice(&self.set.0);
         for stamp in [self.after, self.first.unwrap_or(self.last), self.last] {
             file.extend_from_slice(&stamp.0.to_le_bytes());
         }
@@ -150,8 +153,8 @@ fn checksum(head: &[u8], body: &[u8]) -> [u8; 32] {
     hash.finalize().into()
 }
 
-/// Reads a file whose name tells `range`. Returns the entries one after the other.
-pub(crate) fn read(file: &[u8], range: Range) -> Result<Vec<u8>, String> {
+/// Reads a file whose name tells `range`, of the log of a replica set. Returns the entries one after the other.
+pub(crate) fn read(file: &[u8], set: SetId, range: Range) -> Result<Vec<u8>, String> {
     let Some((head, body)) = file.split_at_checked(HEADER_BYTES) else {
         return Err(format!("it is too short: {} bytes", file.len()));
     };
@@ -163,23 +166,29 @@ pub(crate) fn read(file: &[u8], range: Range) -> Result<Vec<u8>, String> {
     if small(8) != FORMAT {
         return Err(format!("its format is {}, this version reads {FORMAT}", small(8)));
     }
-    if number(48) != body.len() as u64 {
-        return Err(format!("its body has {} bytes instead of {}", body.len(), number(48)));
+    if number(60) != body.len() as u64 {
+        return Err(format!("its body has {} bytes instead of {}", body.len(), number(60)));
     }
     if head[SUMMED_BYTES..] != checksum(&head[..SUMMED_BYTES], body) {
         return Err("it is damaged: the checksum does not match".to_owned());
     }
-    let found = Range { after: Stamp(number(12)), last: Stamp(number(28)) };
+    let of = SetId(head[12..].first_chunk().map_or([0; 12], |id| *id));
+    if of != set {
+        return Err(format!(
+            "it is of the replica set with the id {of}, and the base copy of {set}"
+        ));
+    }
+    let found = Range { after: Stamp(number(24)), last: Stamp(number(40)) };
     if found != range {
         return Err(format!("it has another name: {}", found.name()));
     }
-    let length = number(40);
+    let length = number(52);
     if length > BODY_BYTES_MAX {
         return Err(format!("its entries have {length} bytes, which is too much"));
     }
     let entries = zstd::bulk::decompress(body, length as usize)
         .map_err(|error| format!("its body cannot be decompressed: {error}"))?;
-    check_entries(&entries, found, small(36))?;
+    check_entries(&entries, found, small(48))?;
     Ok(entries)
 }
 
@@ -227,6 +236,8 @@ mod tests {
 
     use super::*;
 
+    const SET: SetId = SetId([7; 12]);
+
     fn stamp(number: u64) -> Stamp {
         Stamp(5 << 32 | number)
     }
@@ -239,7 +250,7 @@ mod tests {
     }
 
     fn segment(after: u64, numbers: &[u64]) -> (Range, Vec<u8>) {
-        let mut builder = Builder::new(stamp(after));
+        let mut builder = Builder::new(SET, stamp(after));
         assert!(builder.is_empty());
         numbers.iter().for_each(|n| builder.push(entry(*n).as_doc()).unwrap());
         (builder.range(), builder.finish().unwrap())
@@ -250,11 +261,11 @@ mod tests {
         let (range, file) = segment(1, &[2, 5, 6]);
         assert_eq!(range, Range { after: stamp(1), last: stamp(6) });
         assert_eq!(Range::parse(range.name().strip_prefix("log/").unwrap()), Some(range));
-        let entries = read(&file, range).unwrap();
+        let entries = read(&file, SET, range).unwrap();
         let stamps: Vec<_> =
             Entries(&entries).map(|e| Stamp::of(e.unwrap().get("ts")).unwrap().0).collect();
         assert_eq!(stamps, [2, 5, 6].map(|n| stamp(n).0));
-        let mut builder = Builder::new(stamp(3));
+        let mut builder = Builder::new(SET, stamp(3));
         assert!(builder.push(entry(3).as_doc()).is_err(), "not after the stamp before");
     }
 
@@ -264,11 +275,12 @@ mod tests {
         for at in 0..file.len() {
             let mut damaged = file.clone();
             damaged[at] ^= 1;
-            assert!(read(&damaged, range).is_err(), "byte {at}");
-            assert!(read(&file[..at], range).is_err(), "cut at {at}");
+            assert!(read(&damaged, SET, range).is_err(), "byte {at}");
+            assert!(read(&file[..at], SET, range).is_err(), "cut at {at}");
         }
         let other = Range { after: stamp(0), ..range };
-        assert!(read(&file, other).unwrap_err().contains("another name"));
+        assert!(read(&file, SET, other).unwrap_err().contains("another name"));
+        assert!(read(&file, SetId([8; 12]), range).unwrap_err().contains("of the replica set"));
     }
 
     #[test]

@@ -3,10 +3,13 @@
 use nagi_bson::{Array, Doc, DocBuf, Value};
 
 use crate::backup::client::{Client, Failure};
-use crate::backup::moment::Stamp;
+use crate::backup::moment::{SetId, Stamp};
 
 /// A request waits so long for new entries.
 const WAIT_MS: i64 = 500;
+
+const NO_MEMBER: &str =
+    "the server has no log to archive: it must be a member of a replica set (--replSet)";
 
 /// Why reading ends.
 #[derive(Debug)]
@@ -53,12 +56,31 @@ pub(crate) fn newest(client: &mut Client) -> Result<Stamp, Ended> {
     let reply = client.try_run(find.as_doc())?;
     let entry = batch(reply.as_doc(), "firstBatch").iter().next();
     let stamp = entry.and_then(|entry| Stamp::of(entry.as_doc()?.get("ts")));
-    stamp.ok_or_else(|| {
-        Ended::Failed(
-            "the server has no log to archive: it must be a member of a replica set (--replSet)"
-                .to_owned(),
-        )
-    })
+    stamp.ok_or_else(|| Ended::Failed(NO_MEMBER.to_owned()))
+}
+
+/// The replica set of a server. `known`: the one that the archive is of.
+pub(crate) fn set_of(client: &mut Client, known: Option<SetId>) -> Result<SetId, Ended> {
+    let find = DocBuf::build(|w| {
+        w.put("find", "system.replset");
+        w.put("limit", 1);
+        w.put("singleBatch", true);
+        w.put("$db", "local");
+    });
+    let reply = client.try_run(find.as_doc())?;
+    let config =
+        batch(reply.as_doc(), "firstBatch").iter().next().and_then(|config| config.as_doc());
+    let settings = config.and_then(|config| config.get("settings").as_doc());
+    let Some(found) = settings.and_then(|settings| SetId::of(settings.get("replicaSetId"))) else {
+        return Err(Ended::Failed(NO_MEMBER.to_owned()));
+    };
+    match known {
+        Some(known) if known != found => Err(Ended::Failed(format!(
+            "the archive is of the replica set with the id {known}, and the server belongs to another one, {found}: \
+             use another archive, or the server that this one was begun with"
+        ))),
+        _ => Ok(found),
+    }
 }
 
 impl Tail {

@@ -14,7 +14,7 @@ use sha2::{Digest, Sha256};
 
 use super::archive::{self, Base, Place, Range};
 use super::copy::{Pace, sync_folders};
-use super::moment::{Moment, Stamp, date};
+use super::moment::{Moment, SetId, Stamp, date};
 use super::restore::{self, PART};
 use super::{DATA, Flags, MARKER, failed, make_empty};
 use crate::say;
@@ -34,7 +34,7 @@ pub(super) fn run(from: &str, to: Moment, folder: &Path, flags: &Flags) -> Resul
     say(&format!("base copy of {} verified; applying {} segments", base.log_to, segments.len()));
     let mut applier = Applier::open(&part)?;
     let applied = check_end(base, applier.last())
-        .and_then(|()| apply_all(&place, &segments, to, &mut applier));
+        .and_then(|()| apply_all(&place, base.set, &segments, to, &mut applier));
     // Also after a failure: the engine's files must be closed before anything else happens to them.
     let closed = applier.close();
     let applied = applied?;
@@ -146,6 +146,7 @@ fn fetch(place: &Place, base: &Base, part: &Path, pace: &mut Pace) -> Result<(),
 /// Applies the entries of the segments up to the moment.
 fn apply_all(
     place: &Place,
+    set: SetId,
     segments: &[Range],
     to: Moment,
     applier: &mut Applier,
@@ -156,7 +157,7 @@ fn apply_all(
         let file = place
             .get(&name, archive::FILE_BYTES_MAX)?
             .ok_or_else(|| bad("it has been removed".to_owned()))?;
-        let entries = archive::read(&file, *range).map_err(bad)?;
+        let entries = archive::read(&file, set, *range).map_err(bad)?;
         for entry in archive::Entries(&entries) {
             let entry = entry?;
             let stamp = Stamp::of(entry.get("ts")).ok_or("an entry has no ts")?;
