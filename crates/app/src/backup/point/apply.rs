@@ -162,11 +162,13 @@ impl Applier {
         }
         let results = reply.get("results").as_array();
         let at = results.and_then(|list| list.iter().position(|done| done == Value::Bool(false)));
-        let change = at.and_then(|at| batch.get(at)).map(|change| change.as_doc().to_string());
+        let change = at.and_then(|at| batch.get(at)).map(|change| told(change.as_doc()));
         Err(format!(
-            "the log cannot be applied to the base copy: {}: {}",
+            "the log up to {} cannot be applied to the base copy: {} ({}): {}",
+            self.applied.last,
             reply.get("errmsg").as_str().unwrap_or(""),
-            change.unwrap_or_default().chars().take(1000).collect::<String>()
+            reply.get("codeName").as_str().unwrap_or(""),
+            change.unwrap_or_default()
         ))
     }
 
@@ -210,6 +212,24 @@ impl Applier {
         let doc = reply.get(BODY_AT..).unwrap_or_default().to_vec();
         DocBuf::from_bytes(doc).map_err(|_| "the server's reply is not valid".to_owned())
     }
+}
+
+/// What a failing change was about, without documents: they may be secret, and large.
+fn told(change: Doc<'_>) -> String {
+    let object = change.get("o").as_doc().unwrap_or(Doc::EMPTY);
+    let id = [change.get("o2").as_doc().unwrap_or(Doc::EMPTY), object]
+        .iter()
+        .find_map(|doc| doc.element("_id"))
+        .filter(|_| change.get("op").as_str() != Some("c"));
+    let doc = DocBuf::build(|w| {
+        w.put("op", change.get("op"));
+        w.put("ns", change.get("ns"));
+        match id {
+            Some(id) => w.put_element(id),
+            None => w.put("command", object.first().map_or("", |first| first.name())),
+        }
+    });
+    doc.as_doc().to_string().chars().take(1000).collect()
 }
 
 /// The part of an entry that says what to change. Without its `ts` it must find its document.

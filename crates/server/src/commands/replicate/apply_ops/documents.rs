@@ -77,7 +77,7 @@ pub(super) fn apply(cx: &Context<'_>, entry: &Entry<'_>, bypass: bool) -> Result
             _ => bail!(
                 Code::NAMESPACE_NOT_FOUND,
                 "cannot apply insert or update operation on a non-existent namespace {ns}: {}",
-                entry.doc
+                entry.told()
             ),
         }
     };
@@ -124,7 +124,7 @@ fn document_id<'a>(entry: &Entry<'a>) -> Result<Value<'a>> {
     };
     match holder.get("_id") {
         Value::Missing => {
-            bail!(Code::NO_SUCH_KEY, "Failed to apply {what} due to missing _id: {}", entry.doc)
+            bail!(Code::NO_SUCH_KEY, "Failed to apply {what} due to missing _id: {}", entry.told())
         }
         id => Ok(id),
     }
@@ -166,7 +166,7 @@ impl Write<'_> {
                 return Ok(Some(err!(
                     Code::UPDATE_OPERATION_FAILED,
                     "Failed to apply update: {}",
-                    self.entry.doc
+                    self.entry.told()
                 )));
             }
         }

@@ -52,8 +52,8 @@ pub(super) struct Entry<'a> {
     pub(super) upsert: bool,
     /// The entry was read from a log. A later entry of that log then explains why its document is gone.
     pub(super) is_logged: bool,
-    /// The whole entry, for error texts.
-    pub(super) doc: Doc<'a>,
+    /// The whole entry.
+    doc: Doc<'a>,
 }
 
 impl<'a> Entry<'a> {
@@ -97,6 +97,11 @@ impl<'a> Entry<'a> {
         })
     }
 
+    /// What names the entry in error texts, which may be logged: not the documents.
+    pub(super) fn told(&self) -> String {
+        told(self.doc)
+    }
+
     pub(super) fn database(&self) -> &'a str {
         database_of(self.ns)
     }
@@ -105,6 +110,25 @@ impl<'a> Entry<'a> {
     pub(super) fn command(&self) -> &'a str {
         self.object.first().map_or("", |first| first.name())
     }
+}
+
+/// The kind, namespace and time of an entry, and the `_id` of the document that it changes.
+fn told(entry: Doc<'_>) -> String {
+    let told = DocBuf::build(|w| {
+        for field in entry {
+            match (field.name(), field.value()) {
+                ("op" | "ns" | "ui" | "ts", _) => w.put_element(field),
+                (name @ ("o" | "o2"), Value::Doc(object)) => {
+                    let id = object.element("_id");
+                    if let Some(id) = id {
+                        w.doc(name, |w| w.put_element(id));
+                    }
+                }
+                _ => {}
+            }
+        }
+    });
+    told.as_doc().to_string()
 }
 
 /// A flag whose type MongoDB does not check.

@@ -204,8 +204,9 @@ fn apply_all(
                 results.applied.push(true);
                 continue;
             }
-            Ok(Some(error)) => error,
-            Err(error) => {
+            Ok(Some(error)) if !cx.server.config.restores => error,
+            // A restore has no use for a part of the entries.
+            Ok(Some(error)) | Err(error) => {
                 results.applied.push(false);
                 results.stopped_by = Some(error);
                 break;
