@@ -190,6 +190,9 @@ impl Server {
                     STARTED_WITHOUT_SET,
                     DocBuf::new().as_doc(),
                 );
+                if !self.config.restores {
+                    crate::replica::note_unlogged(&self.store)?;
+                }
             }
             return Ok(());
         };

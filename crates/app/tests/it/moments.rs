@@ -10,7 +10,7 @@ use crate::process::{Client, Folder, Server, ended};
 /// A member of a replica set, and an archive of its log.
 struct Member {
     folder: Folder,
-    server: Server,
+    server: Option<Server>,
     client: Client,
 }
 
@@ -19,9 +19,22 @@ impl Member {
         let folder = Folder::new(name);
         let server = Server::start_with(&folder.data(), &["--replSet", "rs"]);
         let client = server.client();
-        let mut member = Member { folder, server, client };
+        let mut member = Member { folder, server: Some(server), client };
         member.admin("{replSetInitiate: 1}");
         member
+    }
+
+    fn restart(&mut self, options: &[&str]) {
+        let server = self.server.take().unwrap();
+        server.signal("-TERM");
+        assert_eq!(server.wait(), Some(0));
+        let server = Server::start_with(&self.folder.data(), options);
+        self.client = server.client();
+        self.server = Some(server);
+    }
+
+    fn uri(&self) -> String {
+        format!("mongodb://127.0.0.1:{}", self.server.as_ref().unwrap().port)
     }
 
     fn admin(&mut self, command: &str) -> DocBuf {
@@ -42,7 +55,7 @@ impl Member {
 
     /// Runs `nagi backup --archive` with a flag.
     fn back_up(&self, flag: &str) -> Output {
-        let (archive, uri) = (self.archive(), format!("mongodb://127.0.0.1:{}", self.server.port));
+        let (archive, uri) = (self.archive(), self.uri());
         ended(&["backup", "--archive", &archive.display().to_string(), "--uri", &uri, flag])
     }
 
@@ -145,11 +158,28 @@ fn an_archive_is_of_one_replica_set() {
     succeeds(&first.back_up("--once"));
     let second = Member::start("other-set");
     let archive = first.archive().display().to_string();
-    let uri = format!("mongodb://127.0.0.1:{}", second.server.port);
+    let uri = second.uri();
     for flag in ["--once", "--newBase"] {
         let output = ended(&["backup", "--archive", &archive, "--uri", &uri, flag]);
         refused(&output, "the server belongs to another one");
     }
+}
+
+#[test]
+fn a_run_without_the_set_is_a_gap() {
+    let mut member = Member::start("unlogged");
+    succeeds(&member.back_up("--newBase"));
+    member.insert("c", 1);
+    succeeds(&member.back_up("--once"));
+    for options in [&[][..], &["--replSet", "rs"]] {
+        member.restart(options);
+        member.insert("c", if options.is_empty() { 2 } else { 3 });
+    }
+    refused(&member.back_up("--once"), "A new base copy is needed");
+    succeeds(&member.back_up("--newBase"));
+    succeeds(&member.back_up("--once"));
+    succeeds(&member.restore("latest", "restored"));
+    assert_eq!(member.restored("restored").1.count("c"), 3);
 }
 
 fn insert_entry(ns: &str, id: i32) -> String {

@@ -40,6 +40,9 @@ const ELECTION_NAMESPACE: &str = "local.replset.election";
 /// Where earlier versions stored a cluster time ahead of the wall clock.
 const CLOCK_NAMESPACE: &str = "local.replset.clock";
 
+/// Has a document if the server ran as no member: what it wrote then is not in the log.
+const UNLOGGED_NAMESPACE: &str = "local.replset.unlogged";
+
 /// The membership of this server in a replica set.
 pub(crate) struct ReplicaSet {
     pub(crate) name: String,
@@ -121,11 +124,24 @@ impl ReplicaSet {
                     set.name
                 );
             }
+            set.end_log_if_unlogged()?;
             let term = crate::number::truncate(stored.get("term")).unwrap_or(1);
             let config = config::complete(stored, &set.name, term)?;
             set.elect(config)?;
         }
         Ok(set)
+    }
+
+    /// Begins the log anew after a run as no member: a log with an unnoticed gap would make change streams and archives
+    /// wrong.
+    fn end_log_if_unlogged(&self) -> Result<()> {
+        if read_one(&self.store, UNLOGGED_NAMESPACE)?.is_none() {
+            return Ok(());
+        }
+        log::warn!(target: "REPL", id = 9_000_071;
+            "The server ran without --replSet, and what it wrote then is not in the oplog: the oplog begins anew");
+        self.store.cut_change_log()?;
+        self.store.drop_collection(&Namespace::parse(UNLOGGED_NAMESPACE)?).map(drop)
     }
 
     /// Returns the host of the configuration found at the start if it is not an address of this server.
@@ -330,6 +346,14 @@ impl ReplicaSet {
 /// Returns true if the data directory belongs to a member of a replica set.
 pub(crate) fn is_stored(store: &Store) -> Result<bool> {
     Ok(read_one(store, CONFIG_NAMESPACE)?.is_some())
+}
+
+/// Notes that the server runs as no member of the set whose log the data has.
+pub(crate) fn note_unlogged(store: &Store) -> Result<()> {
+    if store.shown_change_log().is_none() {
+        return Ok(());
+    }
+    write_one(store, UNLOGGED_NAMESPACE, doc! { "_id": "unlogged" }.as_doc()).map(drop)
 }
 
 /// The configuration with a new id of the set among its settings.

@@ -629,3 +629,35 @@ impl ElementCount for DocBuf {
         self.as_doc().count()
     }
 }
+
+#[test]
+fn a_run_without_the_set_ends_the_log() {
+    let engine = Arc::new(nagi_kv::Memory::new());
+    let server = crate::client::server_on(engine.clone(), Some("rs"));
+    let mut client = Client::new(&server);
+    done(&mut client, "admin", "{replSetInitiate: 1}");
+    done(&mut client, "test", "{insert: 'c', documents: [{_id: 1}]}");
+    let token = Stream::open(&server, ("test", "c"), "{}", "").unwrap().token;
+    drop((client, server));
+    // Nothing was missed so far.
+    let server = crate::client::server_on(engine.clone(), Some("rs"));
+    let resume = format!("{{resumeAfter: {}}}", token.as_doc());
+    let token = Stream::open(&server, ("test", "c"), &resume, "").unwrap().token;
+    drop(server);
+    let server = crate::client::server_on(engine.clone(), None);
+    let mut client = Client::new(&server);
+    done(&mut client, "test", "{insert: 'c', documents: [{_id: 2}]}");
+    drop((client, server));
+    for _ in 0..2 {
+        let server = crate::client::server_on(engine.clone(), Some("rs"));
+        let resume = format!("{{resumeAfter: {}}}", token.as_doc());
+        assert_eq!(code(&Stream::open(&server, ("test", "c"), &resume, "")), 286);
+        let mut client = Client::new(&server);
+        let log = run(&mut client, "local", "{find: 'oplog.rs'}");
+        assert!(log.as_doc().to_string().contains("new primary"), "{log:?}");
+        let count = run(&mut client, "local", "{count: 'oplog.rs'}");
+        let found = log.get("cursor").as_doc().unwrap().get("firstBatch").as_array().unwrap();
+        assert_eq!(count.get("n"), Value::Int32(i32::try_from(found.iter().count()).unwrap()));
+        assert!(Stream::open(&server, ("test", "c"), "{}", "").is_ok());
+    }
+}

@@ -63,6 +63,13 @@ impl Store {
         Ok(Some(trimmed))
     }
 
+    /// Removes all entries, because changes after them were not logged: readers that come from before now are told.
+    pub fn cut_change_log(&self) -> Result<()> {
+        let Some(shown) = self.log_shown.load_full() else { return Ok(()) };
+        let (documents, bytes) = shown.state.counters();
+        self.remove_up_to(&shown, Trimmed { documents, bytes, up_to: self.last_stamp() })
+    }
+
     /// The cut is stored together with the counters, so that a crash or an error in between repeats only the removal.
     fn remove_up_to(&self, shown: &Collection, trimmed: Trimmed) -> Result<()> {
         let first = trimmed.up_to.0 + 1;
