@@ -39,6 +39,10 @@ pub(super) fn apply(cx: &mut Context<'_>, req: &Request<'_>, entry: &Entry<'_>) 
     Namespace::check_database(entry.database())?;
     let command = entry.command();
     let names = Names::of(&cx.store().catalog(), entry)?;
+    // Again: collections may have got other names since the request was checked, by an entry before this one too.
+    if !super::access_of_command(&cx.asking(), req, entry, &names)? {
+        bail!(Code::UNAUTHORIZED, "not authorized on {} to apply {command}", entry.database());
+    }
     names.databases().try_for_each(|db| cx.check_write_block(db))?;
     let done = match command {
         // A build is logged by its begin and its end; what counts is the end.
