@@ -71,7 +71,7 @@ impl Budget {
         self.bytes.load(Relaxed) + bytes <= self.bytes_max
     }
 
-    /// Makes room for a bucket of `except`, at the expense of the collections that have not been used for the longest
+    /// Frees memory for a bucket of `except`, at the expense of the collections that have not been used for the longest
     /// time. The caller must hold no lock.
     fn make_room(&self, bytes: usize, except: &Arc<Shared>) {
         if self.fits(bytes) {

@@ -26,6 +26,7 @@ const TABLES: &[Table] = &[
                 "entries of an oplog, some of which are no commands",
             ),
             ("commands/replicate/apply_ops/entry.rs", "the same"),
+            ("commands/replicate/apply_ops/names.rs", "the same"),
             ("request/concern.rs", "fields of a write concern"),
             ("commands/crud/own_stages/coll_stats.rs", "a field of the stage"),
             ("commands/crud/bulk_write.rs", "the kinds of its operations"),
