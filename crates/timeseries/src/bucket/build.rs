@@ -289,8 +289,10 @@ impl Bucket {
     }
 
     fn write_columns(&self, out: &mut DocWriter<'_>) {
+        let mut bytes = Vec::new();
         for (name, column) in self.columns.iter() {
-            let bytes = column.values.so_far();
+            bytes.clear();
+            column.values.append_to(&mut bytes);
             out.put(name, Value::Binary(Binary { subtype: column::SUBTYPE, bytes: &bytes }));
         }
     }

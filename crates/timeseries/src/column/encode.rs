@@ -12,13 +12,13 @@ use super::{
     SCALE_CONTROL, UNSCALED, WORDS_MAX,
     number::{self, Kind, SCALES, kind},
 };
-use crate::simple8b::{Slot, fits, pack, pack_settled};
+use crate::simple8b::{Slot, fits, pack, pack_run, pack_settled};
 
 /// The number of doubles from which a scale is chosen for them.
 const DOUBLES_MIN: usize = 64;
 
 /// The number of slots from which the first ones are packed, and then after each such number of slots.
-const SLOTS_STEP: usize = 64;
+const SLOTS_STEP: usize = 16;
 
 /// Writes a column of the values. A `Missing` value stands for a measurement without the field.
 pub fn encode<'v>(values: impl IntoIterator<Item = Value<'v>>) -> Vec<u8> {
@@ -43,7 +43,9 @@ pub struct Encoder {
     scale: usize,
     /// What a repetition would repeat.
     repeated: Slot,
-    /// Differences that are not yet words.
+    /// Differences that are not yet words: the same one several times, or different ones.
+    run: Slot,
+    run_len: usize,
     slots: Vec<Slot>,
     /// Doubles whose scale is not yet chosen, and the double before them.
     doubles: Vec<Option<f64>>,
@@ -71,6 +73,8 @@ impl Encoder {
             words: Vec::new(),
             scale: UNSCALED,
             repeated: Slot::Value(0),
+            run: Slot::Missing,
+            run_len: 0,
             slots: Vec::new(),
             doubles: Vec::new(),
             from: 0.0,
@@ -181,8 +185,14 @@ impl Encoder {
     }
 
     fn push_slot(&mut self, slot: Slot) {
+        if self.slots.is_empty() && (self.run_len == 0 || slot == self.run) {
+            (self.run, self.run_len) = (slot, self.run_len + 1);
+            return;
+        }
+        let run = std::mem::take(&mut self.run_len);
+        self.slots.extend(std::iter::repeat_n(self.run, run));
         self.slots.push(slot);
-        if self.slots.len().is_multiple_of(SLOTS_STEP) {
+        if run > 0 || self.slots.len().is_multiple_of(SLOTS_STEP) {
             pack_settled(&mut self.slots, &mut self.repeated, &mut self.words);
         }
     }
@@ -204,12 +214,11 @@ impl Encoder {
 
     /// Writes the differences of the present scale.
     fn write(&mut self) {
+        pack_run(self.run, self.run_len, &mut self.repeated, &mut self.words);
         pack(&self.slots, &mut self.repeated, &mut self.words);
+        self.run_len = 0;
         self.slots.clear();
-        for words in self.words.chunks(WORDS_MAX) {
-            self.out.push(SCALE_CONTROL[self.scale] | (words.len() - 1) as u8);
-            words.iter().for_each(|word| self.out.extend_from_slice(&word.to_le_bytes()));
-        }
+        append_words(&self.words, self.scale, &mut self.out);
         self.words.clear();
     }
 
@@ -230,9 +239,27 @@ impl Encoder {
             + self.doubles.capacity() * size_of::<Option<f64>>()
     }
 
-    /// The column so far.
-    pub fn so_far(&self) -> Vec<u8> {
-        self.clone().finish()
+    /// Appends the column so far.
+    pub fn append_to(&self, out: &mut Vec<u8>) {
+        if !self.doubles.is_empty() {
+            // They get a scale, or several.
+            out.extend_from_slice(&self.clone().finish());
+            return;
+        }
+        out.extend_from_slice(&self.out);
+        let (mut words, mut repeated) = (self.words.clone(), self.repeated);
+        pack_run(self.run, self.run_len, &mut repeated, &mut words);
+        pack(&self.slots, &mut repeated, &mut words);
+        append_words(&words, self.scale, out);
+        out.push(0);
+    }
+}
+
+/// Appends words with their control bytes.
+fn append_words(words: &[u64], scale: usize, out: &mut Vec<u8>) {
+    for words in words.chunks(WORDS_MAX) {
+        out.push(SCALE_CONTROL[scale] | (words.len() - 1) as u8);
+        words.iter().for_each(|word| out.extend_from_slice(&word.to_le_bytes()));
     }
 }
 

@@ -14,7 +14,7 @@
 mod pack;
 mod words;
 
-pub(crate) use pack::{fits, pack, pack_settled};
+pub(crate) use pack::{fits, pack, pack_run, pack_settled};
 pub(crate) use words::Words;
 
 /// The selector of repetitions.
@@ -130,6 +130,7 @@ impl Row {
     }
 
     /// The bits of a slot; none if the value does not fit.
+    #[inline]
     fn encode(&self, slot: Slot) -> Option<u64> {
         let Slot::Value(value) = slot else { return Some(self.missing()) };
         let zeros = if value == 0 { 0 } else { value.trailing_zeros() };

@@ -11,56 +11,94 @@ pub(crate) fn fits(value: u128) -> bool {
         .any(|row| row.encode(Slot::Value(value)).is_some())
 }
 
-/// The most slots that the choice of a word looks at, unless they are all the same.
-const LOOKAHEAD: usize = REPEAT_UNIT + 60;
-
 /// Packs all slots, whose values must fit. `last` is the slot that a repetition at the beginning repeats; after the
 /// call, the one that a repetition after these words would repeat.
 pub(crate) fn pack(mut slots: &[Slot], last: &mut Slot, out: &mut Vec<u64>) {
     while !slots.is_empty() {
-        slots = next(slots, last, out);
+        let packed = pack_one(slots, last, out);
+        slots = &slots[packed..];
     }
+}
+
+/// Packs one word. Returns the number of its slots.
+fn pack_one(slots: &[Slot], last: &mut Slot, out: &mut Vec<u64>) -> usize {
+    let Some((word, count)) = next(slots, last, End::Known) else {
+        unreachable!("values are tested by `fits` before they are packed")
+    };
+    out.push(word);
+    // The last slot of a repetition is `last` itself.
+    *last = slots[count - 1];
+    count
+}
+
+const fn repetition(units: usize) -> u64 {
+    REPEAT | (units as u64 - 1) << 4
+}
+
+/// The number of slots of a run to store before its repetition: all if it is not repeated often enough.
+const fn before_repetition(run: usize) -> usize {
+    if run > REPEAT_UNIT { (run - 1) % REPEAT_UNIT + 1 } else { run }
 }
 
 /// Packs the first slots, as far as it does not matter which slots may follow, and removes them.
 pub(crate) fn pack_settled(slots: &mut Vec<Slot>, last: &mut Slot, out: &mut Vec<u64>) {
     let mut rest = &slots[..];
-    // The length of a repetition must be known.
-    while rest.len() > LOOKAHEAD && rest.iter().any(|slot| *slot != rest[0]) {
-        rest = next(rest, last, out);
+    while let Some((word, count)) = next(rest, last, End::Open) {
+        out.push(word);
+        *last = rest[count - 1];
+        rest = &rest[count..];
     }
     let packed = slots.len() - rest.len();
     slots.drain(..packed);
 }
 
-/// Packs one word. Returns the slots after it.
-fn next<'s>(slots: &'s [Slot], last: &mut Slot, out: &mut Vec<u64>) -> &'s [Slot] {
-    let same = slots.iter().take_while(|slot| *slot == last).count();
-    let units = (same / REPEAT_UNIT).min(REPEAT_UNITS_MAX);
-    let (word, count) = match units {
-        0 => fill(&slots[..before_repetition(slots)]),
-        _ => (REPEAT | (units as u64 - 1) << 4, units * REPEAT_UNIT),
-    };
-    out.push(word);
-    // The last slot of a repetition is `last` itself.
-    *last = slots[count - 1];
-    &slots[count..]
+/// Packs `count` slots that are all the same, as [`pack`] does.
+pub(crate) fn pack_run(slot: Slot, mut count: usize, last: &mut Slot, out: &mut Vec<u64>) {
+    let few = [slot; REPEAT_UNIT];
+    while count > 0 {
+        let units = if slot == *last { (count / REPEAT_UNIT).min(REPEAT_UNITS_MAX) } else { 0 };
+        if units > 0 {
+            out.push(repetition(units));
+            count -= units * REPEAT_UNIT;
+        } else {
+            count -= pack_one(&few[..before_repetition(count)], last, out);
+        }
+    }
 }
 
-/// The number of slots to store before a repetition of the first one: all if it is not repeated often enough.
-fn before_repetition(slots: &[Slot]) -> usize {
-    let same = slots.iter().take_while(|slot| **slot == slots[0]).count();
-    if same > REPEAT_UNIT { (same - 1) % REPEAT_UNIT + 1 } else { slots.len() }
+/// Whether more slots may follow.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum End {
+    Known,
+    Open,
+}
+
+/// The first word and the number of its slots; none if it depends on what follows.
+fn next(slots: &[Slot], last: &Slot, end: End) -> Option<(u64, usize)> {
+    let first = slots.first()?;
+    let same = slots.iter().take_while(|slot| *slot == first).count();
+    // The length of a repetition must be known.
+    if end == End::Open && same == slots.len() {
+        return None;
+    }
+    let units = if first == last { (same / REPEAT_UNIT).min(REPEAT_UNITS_MAX) } else { 0 };
+    if units > 0 {
+        return Some((repetition(units), units * REPEAT_UNIT));
+    }
+    let before = before_repetition(same);
+    if before < same { fill(&slots[..before], End::Known) } else { fill(slots, end) }
 }
 
 /// The word that stores the most slots. Every slot of a word counts, so a word that would not be full is not used.
-fn fill(slots: &[Slot]) -> (u64, usize) {
+fn fill(slots: &[Slot], end: End) -> Option<(u64, usize)> {
     for row in ROWS {
         let count = row.slots() as usize;
-        let Some(slots) = slots.get(..count) else { continue };
+        if slots.len() < count && end == End::Known {
+            continue;
+        }
         let mut word = row.header();
         let mut at = row.shift();
-        let full = slots.iter().all(|slot| match row.encode(*slot) {
+        let fit = slots.iter().take(count).all(|slot| match row.encode(*slot) {
             Some(bits) => {
                 word |= bits << at;
                 at += row.slot_bits();
@@ -68,11 +106,11 @@ fn fill(slots: &[Slot]) -> (u64, usize) {
             }
             None => false,
         });
-        if full {
-            return (word, count);
+        if fit {
+            return (slots.len() >= count).then_some((word, count));
         }
     }
-    unreachable!("values are tested by `fits` before they are packed")
+    None
 }
 
 #[cfg(test)]
@@ -83,6 +121,11 @@ mod tests {
     fn round_trip(slots: &[Slot]) -> usize {
         let mut words = Vec::new();
         pack(slots, &mut Slot::Value(0), &mut words);
+        if slots.iter().all(|slot| *slot == slots[0]) {
+            let mut run = Vec::new();
+            pack_run(slots[0], slots.len(), &mut Slot::Value(0), &mut run);
+            assert_eq!(run, words);
+        }
         // Packed in steps, the words are the same.
         let (mut steps, mut pending, mut last) = (Vec::new(), Vec::new(), Slot::Value(0));
         for slot in slots {
@@ -116,6 +159,15 @@ mod tests {
         assert!(!fits((1 << 60) - 1), "the pattern of a missing value");
         assert!(fits((1 << 60) - 2));
         assert!(!fits(u128::MAX));
+    }
+
+    #[test]
+    fn runs_of_any_length_are_packed_as_slots() {
+        for slot in [Slot::Value(0), Slot::Value(1), Slot::Value(1 << 40), Slot::Missing] {
+            for count in (1..300).chain([1919, 1920, 1921, 1980, 2039, 2040, 2041, 4000]) {
+                round_trip(&vec![slot; count]);
+            }
+        }
     }
 
     #[test]

@@ -183,7 +183,9 @@ fn check_growth(values: &[ValueBuf], each: usize) {
     for (i, value) in values.iter().enumerate() {
         encoder.push(value.value());
         if i % each == each - 1 {
-            let decoded = decode(&encoder.so_far());
+            let mut so_far = Vec::new();
+            encoder.append_to(&mut so_far);
+            let decoded = decode(&so_far);
             assert_eq!(decoded.len(), i + 1);
             for (decoded, value) in decoded.iter().zip(values) {
                 assert!(decoded.value().same_bytes(&value.value()), "{i}");
