@@ -94,6 +94,20 @@ pub trait States: Send {
     /// The errors of [`Accumulator::add_in`].
     fn add(&mut self, at: usize, value: Value<'_>, vars: &Vars<'_>) -> Result<()>;
 
+    /// Adds the argument's value for `count` documents of the group that all have it.
+    ///
+    /// # Errors
+    /// The errors of [`States::add`].
+    fn add_many(
+        &mut self,
+        at: usize,
+        value: Value<'_>,
+        count: usize,
+        vars: &Vars<'_>,
+    ) -> Result<()> {
+        (0..count).try_for_each(|_| self.add(at, value, vars))
+    }
+
     /// Merges a state that `partial` wrote for the same group.
     ///
     /// # Errors

@@ -38,6 +38,7 @@ mod path;
 pub(crate) mod print;
 mod registry;
 mod scratch;
+mod stepwise;
 
 pub(crate) use comparisons::Logic;
 pub use comparisons::Relation;
@@ -53,6 +54,9 @@ pub use registry::{Args, EvalFn, Nulls, Operator, operator_names};
 use nagi_bson::{Value, ValueBuf};
 
 use forms::Form;
+
+/// The operator that replaces missing by null in the key of a group.
+pub(crate) const MISSING_TO_NULL: &str = "$_internalMissingToNull";
 
 /// A parsed expression.
 #[derive(Debug, Clone)]

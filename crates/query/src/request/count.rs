@@ -109,10 +109,10 @@ pub fn count(store: &Arc<Store>, request: &CountRequest<'_>, env: &Env<'_>) -> R
     let mut source = plan.start_top(env);
     let stats = ExecutionStats::of(plan.planned());
     let mut out = Counted { count: 0, plan_summary: find::summary(&plan), stats };
-    let mut counter = Counter(0);
+    let mut counter = Counter::default();
     let helper = source::drain(&mut *source, &mut counter, &mut cx)?;
     env.note_stages(&plan, &mut *source);
-    out.count = counter.0;
+    out.count = counter.count;
     for source in [Some(source), helper].iter_mut().flatten() {
         sum_stats(&mut **source, &mut out.stats);
     }

@@ -1,8 +1,14 @@
 //! `$count`: one document with the number of input documents; none without input.
 
-use nagi_lang::expr::Deps;
+use std::sync::Arc;
 
-use super::prelude::*;
+use nagi_lang::expr::Deps;
+use nagi_timeseries::bucket::Columns;
+
+use super::{
+    prelude::*,
+    unpack_columns::{ByColumns, Times},
+};
 use crate::source::{Gather, drain, gathers_portions};
 
 pub(super) static COUNT: StageSpec =
@@ -45,13 +51,7 @@ fn parse(spec: Value<'_>, _: &mut PipelineCx<'_>) -> Result<Box<dyn Stage>> {
 
 impl Stage for Count {
     fn open(&self, input: Box<dyn Source>) -> Box<dyn Source> {
-        Box::new(Running {
-            inputs: vec![input],
-            field: self.field.clone(),
-            counter: Counter(0),
-            out: DocBuf::new(),
-            done: false,
-        })
+        Box::new(Running::new(input, self.field.clone(), Counter::default()))
     }
 
     fn keeps_meta(&self) -> bool {
@@ -62,26 +62,102 @@ impl Stage for Count {
         true
     }
 
+    fn over_columns(&self, by: ByColumns, replaced: &[Arc<dyn Stage>]) -> Option<Arc<dyn Stage>> {
+        let (field, by) = (self.field.clone(), Arc::new(by));
+        Some(Arc::new(CountBuckets { field, by, replaced: replaced.into() }))
+    }
+
     fn explain(&self, out: &mut DocWriter<'_>) {
         out.put("$count", &*self.field);
     }
 }
 
-/// Counts the documents of a source.
-pub(crate) struct Counter(pub(crate) i64);
+/// A `$count` whose input are buckets.
+struct CountBuckets {
+    field: Box<str>,
+    by: Arc<ByColumns>,
+    /// The stages that it makes unnecessary, for explain.
+    replaced: Box<[Arc<dyn Stage>]>,
+}
+
+impl Stage for CountBuckets {
+    fn open(&self, input: Box<dyn Source>) -> Box<dyn Source> {
+        let counter = Counter { count: 0, by: Some(self.by.clone()) };
+        Box::new(Running::new(input, self.field.clone(), counter))
+    }
+
+    fn keeps_meta(&self) -> bool {
+        false
+    }
+
+    fn explain(&self, out: &mut DocWriter<'_>) {
+        self.replaced.iter().for_each(|stage| stage.explain(out));
+        out.put("$count", &*self.field);
+    }
+}
+
+impl Running {
+    fn new(input: Box<dyn Source>, field: Box<str>, counter: Counter) -> Running {
+        Running { inputs: vec![input], field, counter, out: DocBuf::new(), done: false }
+    }
+}
+
+/// Counts the documents of a source, or the measurements of its buckets.
+#[derive(Default)]
+pub(crate) struct Counter {
+    pub(crate) count: i64,
+    by: Option<Arc<ByColumns>>,
+}
+
+impl Counter {
+    fn unpack(
+        &mut self,
+        bucket: Doc<'_>,
+        by: &ByColumns,
+        passed: usize,
+        cx: &mut Cx<'_>,
+    ) -> Result<()> {
+        by.unpack(bucket, passed, cx, &mut |_, _| {
+            self.count += 1;
+            Ok(())
+        })
+    }
+
+    fn take_bucket(&mut self, bucket: Doc<'_>, by: &ByColumns, cx: &mut Cx<'_>) -> Result<()> {
+        let is_readable = |columns: &Columns<'_>| columns.column(by.time_field()).is_some();
+        let Some(mut columns) = Columns::of(bucket).filter(is_readable) else {
+            return self.unpack(bucket, by, 0, cx);
+        };
+        if let Some(count) = by.whole(&columns) {
+            self.count += count as i64;
+            return Ok(());
+        }
+        let mut times = Times::new(by, &columns);
+        while times.advance(&mut columns, cx)? {
+            self.count += times.block.iter().filter(|time| by.has(**time)).count() as i64;
+        }
+        match times.odd {
+            true => self.unpack(bucket, by, times.before, cx),
+            false => Ok(()),
+        }
+    }
+}
 
 impl Gather for Counter {
-    fn take(&mut self, _: &dyn Source, _: &mut Cx<'_>) -> Result<()> {
-        self.0 += 1;
+    fn take(&mut self, input: &dyn Source, cx: &mut Cx<'_>) -> Result<()> {
+        if let Some(by) = self.by.clone() {
+            return self.take_bucket(input.doc(), &by, cx);
+        }
+        self.count += 1;
         Ok(())
     }
 
     fn beside(&mut self, _: &mut Cx<'_>) -> Result<Option<Counter>> {
-        Ok(Some(Counter(0)))
+        Ok(Some(Counter { count: 0, by: self.by.clone() }))
     }
 
     fn join(&mut self, later: Counter, _: &mut Cx<'_>) -> Result<()> {
-        self.0 += later.0;
+        self.count += later.count;
         Ok(())
     }
 }
@@ -93,7 +169,7 @@ impl Source for Running {
         }
         let helper = drain(&mut *self.inputs[0], &mut self.counter, cx)?;
         self.inputs.extend(helper);
-        let count = self.counter.0;
+        let count = self.counter.count;
         let value = match i32::try_from(count) {
             Ok(small) => Value::Int32(small),
             Err(_) => Value::Int64(count),

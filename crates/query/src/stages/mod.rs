@@ -65,7 +65,7 @@ mod sort;
 mod sort_by_count;
 mod union_with;
 mod unpack_bucket;
-mod unpack_ranges;
+mod unpack_columns;
 mod unpack_top;
 mod unset;
 mod unwind;
@@ -81,6 +81,7 @@ use nagi_lang::{
     filter::Filter,
 };
 use nagi_store::{Namespace, Store};
+use nagi_timeseries::bucket::Shape;
 
 pub(crate) use count::Counter;
 
@@ -97,7 +98,7 @@ pub use list_search_indexes::SEARCH_INDEXES_NOT_ENABLED;
 pub(crate) use match_::Match;
 pub(crate) use pipeline::Pipeline;
 pub(crate) use sort::Sort;
-pub(crate) use unpack_ranges::Extreme;
+pub(crate) use unpack_columns::ByColumns;
 
 /// A parsed stage: immutable, shared between executions.
 pub(crate) trait Stage: Send + Sync {
@@ -142,14 +143,13 @@ pub(crate) trait Stage: Send + Sync {
         None
     }
 
-    /// The paths of which it needs each distinct value, in any number, and the fields of which it needs an extreme.
-    /// None if it needs more.
-    fn extremes(&self) -> Option<(Vec<String>, Vec<Extreme>)> {
+    /// The shape of the buckets that it unpacks, if it does nothing else.
+    fn unpacks(&self) -> Option<&Arc<Shape>> {
         None
     }
 
-    /// A cheaper stage, if the next one needs only these values of its output.
-    fn only_extremes(&self, _same: Vec<String>, _of: Vec<Extreme>) -> Option<Arc<dyn Stage>> {
+    /// A stage that does the same with the buckets of which `replaced` makes its input; none if that is not possible.
+    fn over_columns(&self, _by: ByColumns, _replaced: &[Arc<dyn Stage>]) -> Option<Arc<dyn Stage>> {
         None
     }
 

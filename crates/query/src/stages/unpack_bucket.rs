@@ -18,7 +18,6 @@ use nagi_timeseries::bucket::{Shape, Unpacker};
 use super::{
     Sort,
     prelude::*,
-    unpack_ranges::{self, Extreme},
     unpack_top::{self, Top, UnpackTop},
 };
 use crate::{
@@ -45,14 +44,11 @@ const PART_COUNT_MAX: usize = 4096;
 struct UnpackBucket {
     shape: Arc<Shape>,
     span: Option<i64>,
-    /// Only these extremes of each bucket are needed.
-    extremes: Option<Arc<[Extreme]>>,
 }
 
 struct Running {
     input: Box<dyn Source>,
     shape: Arc<Shape>,
-    extremes: Option<Arc<[Extreme]>>,
     /// A copy of the bucket, because its output spans several calls.
     bucket: Vec<u8>,
     /// The number of its measurements that have been unpacked; none if these are all.
@@ -107,13 +103,12 @@ fn parse(spec: Value<'_>, _: &mut PipelineCx<'_>) -> Result<Box<dyn Stage>> {
     Ok(Box::new(UnpackBucket {
         shape: Arc::new(Shape { time_field, meta_field, only: None }),
         span,
-        extremes: None,
     }))
 }
 
 impl Stage for UnpackBucket {
     fn open(&self, input: Box<dyn Source>) -> Box<dyn Source> {
-        Box::new(Running::new(input, self.shape.clone(), self.extremes.clone()))
+        Box::new(Running::new(input, self.shape.clone()))
     }
 
     fn explain(&self, out: &mut DocWriter<'_>) {
@@ -127,13 +122,6 @@ impl Stage for UnpackBucket {
             }
             if let Some(only) = &self.shape.only {
                 out.array("include", |out| only.iter().for_each(|name| out.push(&**name)));
-            }
-            if let Some(extremes) = &self.extremes {
-                out.array("extremes", |out| {
-                    for Extreme { path, largest } in &**extremes {
-                        out.doc(|out| out.put(if *largest { "max" } else { "min" }, &**path));
-                    }
-                });
             }
         });
     }
@@ -149,12 +137,11 @@ impl Stage for UnpackBucket {
         names.sort();
         names.dedup();
         let shape = Shape { only: Some(names.into()), ..(*self.shape).clone() };
-        Some(Arc::new(UnpackBucket { shape: Arc::new(shape), span: self.span, extremes: None }))
+        Some(Arc::new(UnpackBucket { shape: Arc::new(shape), span: self.span }))
     }
 
-    fn only_extremes(&self, same: Vec<String>, of: Vec<Extreme>) -> Option<Arc<dyn Stage>> {
-        let extremes = Some(unpack_ranges::by_ranges(&self.shape, same, of)?.into());
-        Some(Arc::new(UnpackBucket { shape: self.shape.clone(), span: self.span, extremes }))
+    fn unpacks(&self) -> Option<&Arc<Shape>> {
+        Some(&self.shape)
     }
 
     fn first_of(
@@ -220,18 +207,18 @@ pub(super) fn resumed(
     shape: Arc<Shape>,
     (bucket, examined): (Vec<u8>, usize),
 ) -> Box<dyn Source> {
-    Box::new(Running { bucket, unpacked: Some(examined), ..Running::new(input, shape, None) })
+    Box::new(Running { bucket, unpacked: Some(examined), ..Running::new(input, shape) })
 }
 
 impl Running {
-    fn new(input: Box<dyn Source>, shape: Arc<Shape>, extremes: Option<Arc<[Extreme]>>) -> Running {
+    fn new(input: Box<dyn Source>, shape: Arc<Shape>) -> Running {
         let (bucket, part) = (Vec::new(), Vec::new());
-        Running { input, shape, extremes, bucket, unpacked: None, part, at: 0 }
+        Running { input, shape, bucket, unpacked: None, part, at: 0 }
     }
 
     /// The same over another input; only before the first document.
     fn over(&self, input: Box<dyn Source>) -> Running {
-        Running::new(input, self.shape.clone(), self.extremes.clone())
+        Running::new(input, self.shape.clone())
     }
 
     /// Unpacks the next part of the bucket.
@@ -240,12 +227,6 @@ impl Running {
         self.at = 0;
         self.unpacked = None;
         let bucket = Doc::trusted(&self.bucket);
-        if let Some(extremes) = &self.extremes
-            && before == 0
-            && unpack_ranges::append(bucket, &self.shape, extremes, &mut self.part)?
-        {
-            return Ok(());
-        }
         let mut unpacker = Unpacker::new(bucket, &self.shape)?;
         for _ in 0..before {
             cx.tick()?;

@@ -7,13 +7,14 @@ mod writes;
 
 use std::sync::Arc;
 
-use nagi_bson::{Doc, DocBuf, Value};
+use nagi_bson::{Binary, Doc, DocBuf, Value, ValueBuf};
 use nagi_kv::Engine;
 use nagi_query::{
     AggregateRequest, DeleteStatement, Env, Explained, FindRequest, InsertOutcome, InsertStatement,
     UpdateStatement, Verbosity, aggregate, delete, find, insert, update,
 };
 use nagi_store::{BuildOptions, Durability, Namespace, Store, StoreOptions};
+use nagi_timeseries::column;
 
 use crate::{
     any_plan::{Random, SCALARS, cases},
@@ -173,7 +174,9 @@ fn found(store: &Arc<Store>, of: &Namespace, filter: &str) -> Vec<String> {
 }
 
 /// The results of pipelines that need only some fields.
-fn grouped(store: &Arc<Store>, of: &Namespace, filter: &str, n: usize) -> Vec<String> {
+fn grouped(store: &Arc<Store>, of: &Namespace, filter: &str, seed: u64) -> Vec<String> {
+    let random = &mut Random(seed);
+    let n = random.below(100);
     let rest = [
         "{$group: {_id: {$type: '$a'}, n: {$sum: 1}, last: {$max: '$t'}}}",
         "{$count: 'n'}",
@@ -185,12 +188,66 @@ fn grouped(store: &Arc<Store>, of: &Namespace, filter: &str, n: usize) -> Vec<St
         "{$sort: {_id: 1}}, {$limit: 7}, {$project: {m: 1, c: 1}}",
         "{$unwind: '$a'}, {$group: {_id: {$type: '$a'}, n: {$sum: 1}}}",
         "{$addFields: {d: '$b'}}, {$project: {d: 1}}",
+        "{$group: {_id: {$dateTrunc: {date: '$t', unit: 'minute', binSize: 7}}, n: {$sum: 1}, a: {$avg: '$a'}}}",
+        "{$group: {_id: {t: {$hour: '$t'}, m: {$type: '$m'}}, n: {$count: {}}, a: {$sum: '$a'}, t: {$min: '$t'}}}",
+        "{$group: {_id: {$dateToString: {date: '$t', format: '%Y %H:%M %m %d'}}, a: {$max: '$b'}, m: {$max: '$m.a'}}}",
     ];
-    // Without a condition, ranges of buckets may answer.
-    let filter = if n < 50 { filter } else { "{}" };
+    // Without a condition, or with one on the time, buckets are grouped by their columns.
+    let time = format!("{{t: {{$gte: {}, $lte: {}}}}}", date(random), date(random));
+    let filter = [filter, "{}", &time][random.below(3)];
     let pipeline = doc(&format!("{{p: [{{$match: {filter}}}, {}]}}", rest[n % rest.len()]));
     let request = AggregateRequest::new(of, pipeline.get("p").as_array().unwrap());
     sorted(&drain(aggregate(store, &request, &Env::new(&(), NOW_MS)).unwrap(), 1000).unwrap())
+}
+
+/// Groups by columns are those of the unpacked measurements, also those that depend on their order.
+fn by_columns_is_by_rows(fixture: &Fixture, random: &mut Random, seed: u64) {
+    let filter = match random.chance(30) {
+        true => "{}".to_owned(),
+        false => format!(
+            "{{t: {{{}: {}, {}: {}}}}}",
+            random.one(&["$gt", "$gte"]),
+            date(random),
+            random.one(&["$lt", "$lte"]),
+            date(random)
+        ),
+    };
+    let key = random.one(&[
+        "null",
+        "'$m'",
+        "'$t'",
+        "{$type: '$m.a'}",
+        "{a: {$year: '$t'}}",
+        "{$minute: '$t'}",
+        "{$dateTrunc: {date: '$t', unit: 'minute', binSize: 13}}",
+        "{t: {$dateTrunc: {date: '$t', unit: 'second'}}, m: '$m'}",
+        "{$dateToString: {date: '$t', format: '%d.%m.%Y %H'}}",
+    ]);
+    let accums: Vec<String> = (0..random.below(5))
+        .map(|n| {
+            let of = random.one(&["'$a'", "'$b'", "'$c'", "'$t'", "'$m'", "'$m.a'", "3", "'$_id'"]);
+            let name = random.one(&[
+                "$sum",
+                "$avg",
+                "$min",
+                "$max",
+                "$first",
+                "$last",
+                "$stdDevPop",
+                "$stdDevSamp",
+            ]);
+            format!(", f{n}: {{{name}: {of}}}")
+        })
+        .collect();
+    let group = format!("{{$group: {{_id: {key}{}}}}}", accums.concat());
+    let run = |between: &str| {
+        let pipeline = format!("{{p: [{{$match: {filter}}}, {between}{group}]}}");
+        let (pipeline, of) = (doc(&pipeline), name(SERIES));
+        let request = AggregateRequest::new(&of, pipeline.get("p").as_array().unwrap());
+        drain(aggregate(&fixture.store, &request, &Env::new(&(), NOW_MS)).unwrap(), 1000).unwrap()
+    };
+    let by_rows = run("{$_internalInhibitOptimization: {}}, ");
+    assert_eq!(sorted(&run("")), sorted(&by_rows), "seed {seed}: {filter} {group}");
 }
 
 #[test]
@@ -238,9 +295,10 @@ fn a_time_series_finds_what_a_collection_finds() {
             }
             let expected = found(&fixture.store, &plain, &filter);
             assert_eq!(found(&fixture.store, &series, &filter), expected, "seed {seed}: {filter}");
-            let n = random.below(100);
+            let n = 1 + random.below(1 << 30) as u64;
             let groups = grouped(&fixture.store, &plain, &filter, n);
             assert_eq!(grouped(&fixture.store, &series, &filter, n), groups, "{filter} {n}");
+            by_columns_is_by_rows(&fixture, &mut random, seed);
         }
     }
 }
@@ -263,11 +321,24 @@ fn ranges_of_nulls_and_objects_are_no_extremes() {
     .enumerate()
     {
         let third = if id == 0 { max } else { first };
-        let bucket = doc(&format!(
-            "{{control: {{version: 1, min: {{t: {time}, a: {min}}}, max: {{t: {time}, a: {max}}}}}, meta: {id},
-              data: {{t: {{'0': {time}, '1': {time}, '2': {time}}},
-                     a: {{'0': {first}, '1': {second}, '2': {third}}}}}}}"
+        let control = doc(&format!(
+            "{{version: 2, min: {{t: {time}, a: {min}}}, max: {{t: {time}, a: {max}}}, count: 3}}"
         ));
+        let values = doc(&format!("{{t: {time}, v: [{first}, {second}, {third}]}}"));
+        let column = |values: &mut dyn Iterator<Item = Value<'_>>| {
+            let (subtype, bytes) = (column::SUBTYPE, column::encode(values));
+            ValueBuf::new(Value::Binary(Binary { subtype, bytes: &bytes }))
+        };
+        let times = column(&mut (0..3).map(|_| values.get("t")));
+        let values = column(&mut values.get("v").as_array().unwrap().iter());
+        let bucket = DocBuf::build(|out| {
+            out.put("control", &control);
+            out.put("meta", id as i32);
+            out.doc("data", |out| {
+                out.put("t", times.value());
+                out.put("a", values.value());
+            });
+        });
         assert_eq!(insert_into(&fixture.store, &buckets, &[bucket], true).count, 1);
     }
     let pipeline = doc("{p: [{$group: {_id: '$m', a: {$min: '$a'}, b: {$max: '$a'}}}]}");

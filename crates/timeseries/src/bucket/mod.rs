@@ -11,15 +11,17 @@
 //! the measurements are in the order of time; in version 3 they need not be. This crate reads all versions and writes
 //! version 2: a bucket is written as a whole, so its measurements can be sorted.
 //!
-//! [`Bucket`] collects measurements, [`Unpacker`] returns them.
+//! [`Bucket`] collects measurements, [`Unpacker`] returns them, [`Columns`] returns the values of single fields.
 
 mod build;
+mod columns;
 mod fields;
 mod meta;
 mod ranges;
 mod unpack;
 
 pub use build::{Bucket, Refused, time_of};
+pub use columns::Columns;
 pub use meta::normalized;
 pub use unpack::{Shape, Unpacker};
 

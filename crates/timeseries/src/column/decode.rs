@@ -80,4 +80,29 @@ impl<'a> Decoder<'a> {
             }
         }
     }
+
+    /// Calls `f` with the next `count` values, `Missing` included. Returns their number, which is less only at the end.
+    /// This is several times as fast as [`Decoder::advance_within`] for numbers and dates.
+    ///
+    /// # Errors
+    /// If the bytes are no column (22), and those of `f`. The decoder must not be used after an error.
+    pub fn each(
+        &mut self,
+        count: usize,
+        budget: &mut usize,
+        f: &mut impl FnMut(Value<'_>) -> Result<()>,
+    ) -> Result<usize> {
+        let mut done = 0;
+        while done < count {
+            if self.documents.is_none() && !self.values.is_done() {
+                done += self.values.each(count - done, f)?;
+            } else if let Some(value) = self.advance_within(budget)? {
+                f(value)?;
+                done += 1;
+            } else {
+                break;
+            }
+        }
+        Ok(done)
+    }
 }

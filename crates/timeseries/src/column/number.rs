@@ -107,6 +107,11 @@ pub(super) fn unscaled(number: i64, scale: usize) -> f64 {
     }
 }
 
+/// What the integers of a scale are divided by; none if there is no scale.
+pub(super) fn factor(scale: usize) -> Option<f64> {
+    SCALES.get(scale).copied()
+}
+
 pub(super) const fn zigzag(n: i64) -> u64 {
     (n << 1 ^ n >> 63) as u64
 }

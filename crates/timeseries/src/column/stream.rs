@@ -141,6 +141,75 @@ impl<'a> Stream<'a> {
         Ok(Some(self.value()))
     }
 
+    /// Calls `f` with the next values of the current words, `Missing` included, at most `max`. Returns their number.
+    ///
+    /// # Errors
+    /// Those of [`Stream::next`] and of `f`. It must not be used after an error.
+    #[inline]
+    pub(super) fn each(
+        &mut self,
+        max: usize,
+        f: &mut impl FnMut(Value<'_>) -> Result<()>,
+    ) -> Result<usize> {
+        match (self.kind, number::factor(self.scale)) {
+            (Type::Double, Some(factor)) => {
+                self.each_narrow(max, f, |n| Value::Double(n as f64 / factor))
+            }
+            (Type::Double, None) => {
+                self.each_narrow(max, f, |n| Value::Double(f64::from_bits(n as u64)))
+            }
+            (Type::Int, _) => self.each_narrow(max, f, |n| Value::Int32(n as i32)),
+            (Type::Long, _) => self.each_narrow(max, f, Value::Int64),
+            (Type::Date, _) => self.each_date(max, f),
+            _ => {
+                let mut done = 0;
+                while done < max
+                    && let Some(value) = self.next()?
+                {
+                    f(value)?;
+                    done += 1;
+                }
+                Ok(done)
+            }
+        }
+    }
+
+    #[inline]
+    fn each_narrow(
+        &mut self,
+        max: usize,
+        f: &mut impl FnMut(Value<'_>) -> Result<()>,
+        value: impl Fn(i64) -> Value<'static>,
+    ) -> Result<usize> {
+        let mut n = self.narrow;
+        let done = self.words.each(max, |slot| {
+            let Some(difference) = slot else { return f(Value::Missing) };
+            n = n.wrapping_add(number::unzigzag(difference));
+            f(value(n))
+        })?;
+        self.narrow = n;
+        self.write_narrow();
+        Ok(done)
+    }
+
+    #[inline]
+    fn each_date(
+        &mut self,
+        max: usize,
+        f: &mut impl FnMut(Value<'_>) -> Result<()>,
+    ) -> Result<usize> {
+        let (mut n, mut difference) = (self.narrow, self.difference);
+        let done = self.words.each(max, |slot| {
+            let Some(change) = slot else { return f(Value::Missing) };
+            difference = difference.wrapping_add(number::unzigzag(change));
+            n = n.wrapping_add(difference);
+            f(Value::DateTime(n))
+        })?;
+        (self.narrow, self.difference) = (n, difference);
+        self.write_narrow();
+        Ok(done)
+    }
+
     fn write_narrow(&mut self) {
         let n = self.narrow;
         match self.kind {

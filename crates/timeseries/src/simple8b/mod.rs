@@ -33,6 +33,16 @@ pub(crate) enum Slot {
     Value(u128),
 }
 
+impl Slot {
+    /// The lowest 64 bits of the value.
+    const fn low(self) -> Option<u64> {
+        match self {
+            Slot::Missing => None,
+            Slot::Value(value) => Some(value as u64),
+        }
+    }
+}
+
 /// A layout of the slots of a word.
 #[derive(Debug)]
 struct Row {
@@ -152,6 +162,18 @@ impl Row {
         // At most 31 * 4 zeros, so the shift is in range.
         Slot::Value(u128::from(bits >> self.zero_bits) << (count * self.zeros_unit))
     }
+
+    /// The lowest 64 bits of the value of a slot's bits.
+    #[inline]
+    const fn low(&self, bits: u64) -> Option<u64> {
+        if bits == self.missing() {
+            return None;
+        }
+        let count = bits as u32 & ((1 << self.zero_bits) - 1);
+        let shift = count * self.zeros_unit;
+        let value = bits >> self.zero_bits;
+        Some(if shift < u64::BITS { value << shift } else { 0 })
+    }
 }
 
 #[cfg(test)]
@@ -180,6 +202,7 @@ mod tests {
                     let slot = Slot::Value(value << shift);
                     if let Some(bits) = row.encode(slot) {
                         assert_eq!(row.decode(bits), slot, "{row:?}");
+                        assert_eq!(row.low(bits), slot.low(), "{row:?}");
                     }
                 }
             }

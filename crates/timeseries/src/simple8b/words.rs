@@ -53,6 +53,45 @@ impl<'a> Words<'a> {
         Ok(Some(self.last))
     }
 
+    /// Calls `f` with the next slots, at most `max`: the lowest 64 bits of their values. Returns their number, which is
+    /// less only at the end.
+    ///
+    /// # Errors
+    /// For a word whose selector has no meaning, and those of `f`. It must not be used after an error.
+    #[inline]
+    pub(crate) fn each(
+        &mut self,
+        max: usize,
+        mut f: impl FnMut(Option<u64>) -> Result<()>,
+    ) -> Result<usize> {
+        let mut done = 0;
+        while done < max {
+            if self.left == 0 {
+                let Some((word, rest)) = self.rest.split_first_chunk() else { break };
+                self.rest = rest;
+                self.open(u64::from_le_bytes(*word))?;
+            }
+            let count = self.left.min(max - done);
+            self.left -= count;
+            done += count;
+            let Some(row) = self.row else {
+                let same = self.last.low();
+                (0..count).try_for_each(|_| f(same))?;
+                continue;
+            };
+            let (missing, slot_bits, mut bits) = (row.missing(), row.slot_bits(), self.bits);
+            let mut slot = 0;
+            for _ in 0..count {
+                slot = bits & missing;
+                bits >>= slot_bits;
+                f(row.low(slot))?;
+            }
+            self.bits = bits;
+            self.last = row.decode(slot);
+        }
+        Ok(done)
+    }
+
     fn open(&mut self, word: u64) -> Result<()> {
         if word & 15 == REPEAT {
             self.row = None;

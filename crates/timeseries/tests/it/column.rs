@@ -10,6 +10,16 @@ fn decode(column: &[u8]) -> Vec<ValueBuf> {
     while let Some(value) = decoder.advance().expect("a valid column") {
         values.push(ValueBuf::new(value));
     }
+    for step in [1, 7, usize::MAX] {
+        let (mut decoder, mut budget, mut at) = (Decoder::new(column), 1000, 0);
+        let mut check = |value: Value<'_>| {
+            assert!(values[at].value().same_bytes(&value), "{at}");
+            at += 1;
+            Ok(())
+        };
+        while decoder.each(step, &mut budget, &mut check).expect("a valid column") == step {}
+        assert_eq!(at, values.len());
+    }
     values
 }
 

@@ -9,12 +9,26 @@ const VALUES_MAX: usize = 5000;
 
 /// Reads a column to its end. Every value must be valid BSON.
 fn read(bytes: &[u8]) -> bool {
+    let mut values = Vec::new();
+    let valid = read_one_by_one(bytes, &mut values);
+    let (mut budget, mut at) = (1000, 0);
+    let each = Decoder::new(bytes).each(VALUES_MAX, &mut budget, &mut |value| {
+        assert!(values[at].get("v").same_bytes(&value), "{at}");
+        at += 1;
+        Ok(())
+    });
+    assert_eq!((each.is_ok(), at), (valid, values.len()));
+    valid
+}
+
+fn read_one_by_one(bytes: &[u8], values: &mut Vec<DocBuf>) -> bool {
     let mut decoder = Decoder::new(bytes);
     for _ in 0..VALUES_MAX {
         match decoder.advance() {
             Ok(Some(value)) => {
                 let doc = doc! { "v": (value) };
                 assert!(nagi_bson::Doc::parse(doc.as_bytes()).is_ok(), "{value:?}");
+                values.push(doc);
             }
             Ok(None) => return true,
             Err(error) => {

@@ -11,15 +11,17 @@ use std::cmp::Ordering;
 use std::sync::Arc;
 
 use nagi_bson::{Type, append_payload, payload_value};
+use nagi_error::Error;
 use nagi_lang::accum::{AccumSpec, States};
 use nagi_lang::collation;
 use nagi_lang::ordered;
 use nagi_store::Spill;
 
 use super::super::prelude::*;
+use super::columns::Plan;
 use super::table::{Table, hash_of};
 use super::{Grouping, key_value};
-use crate::source::{Gather, Held, Runs, SourceStats};
+use crate::source::{Gather, Held, Runs, SourceStats, read_meta};
 
 /// Limit of groups in memory, whatever the limit in bytes, because group numbers have 32 bits.
 const GROUPS_MAX: usize = 1 << 31;
@@ -28,18 +30,20 @@ const GROUPS_MAX: usize = 1 << 31;
 const INDIVISIBLE: [&str; 5] =
     ["$accumulator", "$median", "$percentile", "$stdDevPop", "$stdDevSamp"];
 /// As soon as these meet a decimal, their results are rounded at each document, in its order.
-const SUMS: [&str; 2] = ["$sum", "$avg"];
+pub(super) const SUMS: [&str; 2] = ["$sum", "$avg"];
 /// Bytes of hash and type in a run's key.
 const HEAD_BYTES: usize = 5;
 
 pub(super) struct Groups {
     pub(super) grouping: Arc<Grouping>,
-    memory_bytes_max: usize,
+    /// How it reads an input of buckets.
+    plan: Option<Arc<Plan>>,
+    pub(super) memory_bytes_max: usize,
     /// True if it has the later documents, to be joined to the earlier ones.
-    later: bool,
-    table: Table,
+    pub(super) later: bool,
+    pub(super) table: Table,
     /// The accumulator states of each field, by group number.
-    states: Vec<Box<dyn States>>,
+    pub(super) states: Vec<Box<dyn States>>,
     pub(super) held: Held,
     /// Spills, in the order of their documents.
     spills: Vec<Spill>,
@@ -47,39 +51,16 @@ pub(super) struct Groups {
     pub(super) stats: SourceStats,
     /// Peak memory of the accumulators of each field.
     pub(super) fields_held: Vec<u64>,
-    arena: Bump,
+    pub(super) arena: Bump,
     partial: Vec<u8>,
 }
 
 impl Gather for Groups {
     fn take(&mut self, input: &dyn Source, cx: &mut Cx<'_>) -> Result<()> {
-        let eval = cx.eval_current(input, &self.arena);
-        let key = match self.grouping.id.eval(&eval)? {
-            Value::Missing => Value::Null,
-            key => key,
-        };
-        let own = self.grouping.collation;
-        let (at, is_new) = self.table.find(key, hash_of(key, own), own);
-        if is_new {
-            for states in &mut self.states {
-                states.push();
-                states.start(at, key, cx.vars, cx.env.now_ms())?;
-            }
+        if let Some(plan) = self.plan.clone() {
+            return self.take_bucket(&plan, input.doc(), cx);
         }
-        for ((_, accum), states) in self.grouping.fields.iter().zip(&mut self.states) {
-            let value = accum.argument().eval(&eval)?;
-            if self.later && matches!(value, Value::Decimal128(_)) && SUMS.contains(&accum.name()) {
-                return Err(nagi_error::Error::bug(
-                    "decimals are added in the order of their documents",
-                ));
-            }
-            states.add(at, value, cx.vars)?;
-        }
-        renew(&mut self.arena);
-        match is_new || self.states.iter().any(|states| states.grows()) {
-            true => self.fit(cx),
-            false => Ok(()),
-        }
+        self.take_doc((input.doc(), input.meta()), cx)
     }
 
     /// The memory is halved. Groups beyond it are spilled, so spilling must be allowed.
@@ -91,7 +72,7 @@ impl Gather for Groups {
             return Ok(None);
         }
         self.memory_bytes_max = self.grouping.memory_bytes_max / 2;
-        let beside = Groups::new(self.grouping.clone());
+        let beside = Groups::new(self.grouping.clone(), self.plan.clone());
         Ok(Some(Groups { memory_bytes_max: self.memory_bytes_max, later: true, ..beside }))
     }
 
@@ -113,9 +94,35 @@ impl Gather for Groups {
     }
 }
 
+/// The number of a key, and true if it is new.
+#[inline]
+pub(super) fn number_of(
+    table: &mut Table,
+    states: &mut [Box<dyn States>],
+    (key, own): (Value<'_>, Option<&'static collation::Collation>),
+    cx: &Cx<'_>,
+) -> Result<(usize, bool)> {
+    let key = if key.is_missing() { Value::Null } else { key };
+    let (at, is_new) = table.find(key, hash_of(key, own), own);
+    if is_new {
+        for states in states {
+            states.push();
+            states.start(at, key, cx.vars, cx.env.now_ms())?;
+        }
+    }
+    Ok((at, is_new))
+}
+
+/// The error of a thread that has later documents and meets a decimal. Its part is read again in order.
+pub(super) fn out_of_order() -> Error {
+    Error::bug("decimals are added in the order of their documents")
+}
+
 impl Groups {
-    pub(super) fn new(grouping: Arc<Grouping>) -> Groups {
+    /// `plan`: for an input of buckets.
+    pub(super) fn new(grouping: Arc<Grouping>, plan: Option<Arc<Plan>>) -> Groups {
         Groups {
+            plan,
             memory_bytes_max: grouping.memory_bytes_max,
             later: false,
             table: Table::default(),
@@ -130,19 +137,45 @@ impl Groups {
         }
     }
 
+    /// Takes a document with its metadata.
+    #[inline]
+    pub(super) fn take_doc(
+        &mut self,
+        (doc, meta): (Doc<'_>, Doc<'_>),
+        cx: &mut Cx<'_>,
+    ) -> Result<()> {
+        let mut eval = cx.eval(doc, &self.arena);
+        eval.meta = read_meta(meta, &self.arena);
+        let key = self.grouping.id.eval(&eval)?;
+        let own = self.grouping.collation;
+        let (at, is_new) = number_of(&mut self.table, &mut self.states, (key, own), cx)?;
+        for ((_, accum), states) in self.grouping.fields.iter().zip(&mut self.states) {
+            let value = accum.argument().eval(&eval)?;
+            if self.later && matches!(value, Value::Decimal128(_)) && SUMS.contains(&accum.name()) {
+                return Err(out_of_order());
+            }
+            states.add(at, value, cx.vars)?;
+        }
+        renew(&mut self.arena);
+        match is_new || self.states.iter().any(|states| states.grows()) {
+            true => self.fit(cx),
+            false => Ok(()),
+        }
+    }
+
     /// Number of groups in memory.
     pub(super) fn len(&self) -> usize {
         self.table.len()
     }
 
     #[inline]
-    fn bytes(&self) -> usize {
+    pub(super) fn bytes(&self) -> usize {
         self.table.bytes() + self.states.iter().map(|states| states.bytes()).sum::<usize>()
     }
 
     /// Spills if the memory exceeds its limit.
     #[inline]
-    fn fit(&mut self, cx: &Cx<'_>) -> Result<()> {
+    pub(super) fn fit(&mut self, cx: &Cx<'_>) -> Result<()> {
         let bytes = self.bytes();
         if bytes <= self.memory_bytes_max
             && self.held.fits_as_one(cx, bytes)

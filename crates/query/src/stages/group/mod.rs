@@ -12,6 +12,7 @@
 //! seen. When memory is full, all groups are written to a run ordered by hash, with partial states (`groups`); at
 //! the end the runs are merged.
 
+mod columns;
 mod groups;
 mod table;
 
@@ -23,8 +24,8 @@ use nagi_lang::{
     expr::{Deps, Expr},
 };
 
-use self::groups::Groups;
-use super::{Extreme, prelude::*};
+use self::{columns::Plan, groups::Groups};
+use super::{prelude::*, unpack_columns::ByColumns};
 use crate::source::{Runs, SourceStats, drain, gathers_portions};
 
 pub(super) static GROUP: StageSpec = StageSpec { name: "$group", parse, ..StageSpec::ROW };
@@ -81,13 +82,7 @@ fn parse(spec: Value<'_>, cx: &mut PipelineCx<'_>) -> Result<Box<dyn Stage>> {
 
 impl Stage for Group {
     fn open(&self, input: Box<dyn Source>) -> Box<dyn Source> {
-        Box::new(Running {
-            inputs: vec![input],
-            gathered: Groups::new(self.grouping.clone()),
-            output: Output::Unread,
-            out: Vec::new(),
-            bytes_out: 0,
-        })
+        Box::new(Running::new(input, Groups::new(self.grouping.clone(), None)))
     }
 
     fn keeps_meta(&self) -> bool {
@@ -120,26 +115,45 @@ impl Stage for Group {
         (!path.split('.').any(is_number)).then_some(path)
     }
 
-    fn extremes(&self) -> Option<(Vec<String>, Vec<Extreme>)> {
-        let Grouping { id, fields, collation, .. } = &*self.grouping;
-        let mut deps = Deps::default();
-        id.deps(&mut deps);
-        if collation.is_some() || deps.whole || deps.random {
-            return None;
-        }
-        let extreme = |accum: &AccumSpec| {
-            let Expr::Path(path) = accum.argument() else { return None };
-            let largest = accum.name() == "$max";
-            (largest || accum.name() == "$min").then(|| Extreme { path: path.dotted(), largest })
-        };
-        let extremes = fields.iter().map(|(_, accum)| extreme(accum)).collect::<Option<_>>()?;
-        Some((deps.paths.into_iter().collect(), extremes))
+    fn over_columns(&self, by: ByColumns, replaced: &[Arc<dyn Stage>]) -> Option<Arc<dyn Stage>> {
+        let plan = Arc::new(Plan::new(&self.grouping, by)?);
+        let (grouping, text) = (self.grouping.clone(), self.text.clone());
+        let group = Group { grouping, text };
+        Some(Arc::new(GroupBuckets { group, plan, replaced: replaced.into() }))
     }
 
     fn needs(&self, deps: &mut Deps) -> bool {
         self.grouping.id.deps(deps);
         self.grouping.fields.iter().for_each(|(_, accum)| accum.deps(deps));
         true
+    }
+}
+
+/// A `$group` whose input are buckets.
+struct GroupBuckets {
+    group: Group,
+    plan: Arc<Plan>,
+    /// The stages that it makes unnecessary, for explain.
+    replaced: Box<[Arc<dyn Stage>]>,
+}
+
+impl Stage for GroupBuckets {
+    fn open(&self, input: Box<dyn Source>) -> Box<dyn Source> {
+        let groups = Groups::new(self.group.grouping.clone(), Some(self.plan.clone()));
+        Box::new(Running::new(input, groups))
+    }
+
+    fn keeps_meta(&self) -> bool {
+        false
+    }
+
+    fn makes_equal_one(&self) -> bool {
+        true
+    }
+
+    fn explain(&self, out: &mut DocWriter<'_>) {
+        self.replaced.iter().for_each(|stage| stage.explain(out));
+        self.group.explain(out);
     }
 }
 
@@ -164,6 +178,11 @@ enum Output {
 }
 
 impl Running {
+    fn new(input: Box<dyn Source>, gathered: Groups) -> Running {
+        let (output, out) = (Output::Unread, Vec::new());
+        Running { inputs: vec![input], gathered, output, out, bytes_out: 0 }
+    }
+
     fn fill(&mut self, cx: &mut Cx<'_>) -> Result<()> {
         let helper = drain(&mut *self.inputs[0], &mut self.gathered, cx)?;
         self.inputs.extend(helper);

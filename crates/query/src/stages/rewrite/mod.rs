@@ -8,7 +8,7 @@
 //! the indexes. A rule may use only the traits of stages, never their names, and must not change the result. An
 //! error of a document that is no longer needed may disappear.
 
-mod extremes;
+mod by_columns;
 mod first_of;
 mod implied;
 mod join;
@@ -31,7 +31,7 @@ const RULES: &[fn(Stages) -> Stages] = &[
     join::apply,
     unwind_joined::apply,
     only::apply,
-    extremes::apply,
+    by_columns::apply,
     first_of::apply,
 ];
 
