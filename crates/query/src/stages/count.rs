@@ -124,8 +124,8 @@ impl Counter {
     }
 
     fn take_bucket(&mut self, bucket: Doc<'_>, by: &ByColumns, cx: &mut Cx<'_>) -> Result<()> {
-        let is_readable = |columns: &Columns<'_>| columns.column(by.time_field()).is_some();
-        let Some(mut columns) = Columns::of(bucket).filter(is_readable) else {
+        let columns = Columns::of(bucket).filter(|columns| by.is_readable(columns));
+        let Some(mut columns) = columns else {
             return self.unpack(bucket, by, 0, cx);
         };
         if let Some(count) = by.whole(&columns) {

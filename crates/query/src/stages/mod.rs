@@ -66,6 +66,7 @@ mod sort_by_count;
 mod union_with;
 mod unpack_bucket;
 mod unpack_columns;
+mod unpack_ends;
 mod unpack_top;
 mod unset;
 mod unwind;
@@ -150,6 +151,23 @@ pub(crate) trait Stage: Send + Sync {
 
     /// A stage that does the same with the buckets of which `replaced` makes its input; none if that is not possible.
     fn over_columns(&self, _by: ByColumns, _replaced: &[Arc<dyn Stage>]) -> Option<Arc<dyn Stage>> {
+        None
+    }
+
+    /// A stage that yields only the earliest or the latest measurement of each bucket that `by` wants, instead of
+    /// `replaced`.
+    fn only_ends(
+        &self,
+        _by: ByColumns,
+        _latest: bool,
+        _replaced: &[Arc<dyn Stage>],
+    ) -> Option<Arc<dyn Stage>> {
+        None
+    }
+
+    /// If only the first document of all with the same values at some paths matters, or only the last one: these paths,
+    /// and true for the last one.
+    fn takes_one(&self) -> Option<(Vec<String>, bool)> {
         None
     }
 

@@ -18,6 +18,8 @@ use nagi_timeseries::bucket::{Shape, Unpacker};
 use super::{
     Sort,
     prelude::*,
+    unpack_columns::ByColumns,
+    unpack_ends::UnpackEnds,
     unpack_top::{self, Top, UnpackTop},
 };
 use crate::{
@@ -142,6 +144,15 @@ impl Stage for UnpackBucket {
 
     fn unpacks(&self) -> Option<&Arc<Shape>> {
         Some(&self.shape)
+    }
+
+    fn only_ends(
+        &self,
+        by: ByColumns,
+        latest: bool,
+        replaced: &[Arc<dyn Stage>],
+    ) -> Option<Arc<dyn Stage>> {
+        Some(Arc::new(UnpackEnds { by: Arc::new(by), latest, replaced: replaced.into() }))
     }
 
     fn first_of(

@@ -82,6 +82,21 @@ impl ByColumns {
         }
     }
 
+    /// True if the bucket has a column of times.
+    pub(super) fn is_readable(&self, bucket: &Columns<'_>) -> bool {
+        bucket.column(&self.shape.time_field).is_some()
+    }
+
+    /// Writes one measurement, of which the number and the time are known.
+    pub(super) fn measurement(
+        &self,
+        bucket: Doc<'_>,
+        (row, time): (usize, i64),
+        out: &mut Vec<u8>,
+    ) -> Result<()> {
+        Columns::write(bucket, &self.shape, (row, Value::DateTime(time)), DocWriter::new(out))
+    }
+
     /// Unpacks the bucket, and calls `f` with each measurement that is wanted, after the first `passed` ones.
     pub(super) fn unpack(
         &self,

@@ -7,7 +7,7 @@ mod writes;
 
 use std::sync::Arc;
 
-use nagi_bson::{Binary, Doc, DocBuf, Value, ValueBuf};
+use nagi_bson::{Binary, Doc, DocBuf, Value, ValueBuf, doc as bson};
 use nagi_kv::Engine;
 use nagi_query::{
     AggregateRequest, DeleteStatement, Env, Explained, FindRequest, InsertOutcome, InsertStatement,
@@ -248,6 +248,35 @@ fn by_columns_is_by_rows(fixture: &Fixture, random: &mut Random, seed: u64) {
     };
     let by_rows = run("{$_internalInhibitOptimization: {}}, ");
     assert_eq!(sorted(&run("")), sorted(&by_rows), "seed {seed}: {filter} {group}");
+    ends_are_those_of_rows(fixture, random, &filter, seed);
+}
+
+/// Of each metadata, the first or last measurement by time: of several with that time, any may be it.
+fn ends_are_those_of_rows(fixture: &Fixture, random: &mut Random, filter: &str, seed: u64) {
+    let (accum, order) = (random.one(&["$first", "$last"]), random.one(&["1", "-1"]));
+    let sort = random.one(&["", "m: 1, ", "'m.a': -1, "]);
+    let id = random.one(&["'$m'", "{a: '$m.a'}", "null"]);
+    let group = format!("{{$group: {{_id: {id}, t: {{{accum}: '$t'}}, a: {{{accum}: '$_id'}}}}}}");
+    let run = |inhibit: &str| {
+        let between = format!("{inhibit}{{$sort: {{{sort}t: {order}}}}}, ");
+        let pipeline = format!("{{p: [{{$match: {filter}}}, {between}{group}]}}");
+        let (pipeline, of) = (doc(&pipeline), name(SERIES));
+        let request = AggregateRequest::new(&of, pipeline.get("p").as_array().unwrap());
+        drain(aggregate(&fixture.store, &request, &Env::new(&(), NOW_MS)).unwrap(), 1000).unwrap()
+    };
+    let (by_rows, by_ends) = (run("{$_internalInhibitOptimization: {}}, "), run(""));
+    let times = |docs: &[DocBuf]| {
+        let time = |doc: &DocBuf| bson! { "_id": (doc.get("_id")), "t": (doc.get("t")) };
+        sorted(&docs.iter().map(time).collect::<Vec<_>>())
+    };
+    let about = format!("seed {seed}: {filter} {group} {sort} {order}");
+    assert_eq!(times(&by_ends), times(&by_rows), "{about}");
+    for one in by_ends.iter().take(2) {
+        let (filter, of) = (bson! { "_id": (one.get("a")), "t": (one.get("t")) }, name(SERIES));
+        let request = FindRequest { filter: filter.as_doc(), ..FindRequest::new(&of) };
+        let cursor = find(&fixture.store, &request, &Env::new(&(), NOW_MS)).unwrap();
+        assert_eq!(drain(cursor, 7).unwrap().len(), 1, "{about}");
+    }
 }
 
 #[test]

@@ -1,8 +1,9 @@
 //! Single columns of a bucket, for readers that need no whole measurements.
 
-use nagi_bson::{Doc, Value, number};
-use nagi_error::Result;
+use nagi_bson::{Doc, DocWriter, Value, number};
+use nagi_error::{Code, Result, bail};
 
+use super::Shape;
 use crate::column::{self, Decoder, LEAVES_MAX};
 
 /// The most measurements that a bucket is believed to have without counting them: far more than servers put into one.
@@ -43,12 +44,7 @@ impl<'a> Columns<'a> {
 
     /// The column of a field. None if no measurement has it, or what is there is no column.
     pub fn column(&self, field: &str) -> Option<Decoder<'a>> {
-        match self.data.get(field) {
-            Value::Binary(binary) if binary.subtype == column::SUBTYPE => {
-                Some(Decoder::new(binary.bytes))
-            }
-            _ => None,
-        }
+        column_of(self.data.get(field)).ok()
     }
 
     /// Calls `f` with the next `count` values of a column; see [`Decoder::each`].
@@ -62,5 +58,51 @@ impl<'a> Columns<'a> {
         f: &mut impl FnMut(Value<'_>) -> Result<()>,
     ) -> Result<usize> {
         column.each(count, &mut self.budget, f)
+    }
+
+    /// Writes the measurement of a number, whose time is known, with the fields that the shape wants.
+    ///
+    /// # Errors
+    /// If a column is not valid.
+    pub fn write(
+        bucket: Doc<'a>,
+        shape: &Shape,
+        (row, time): (usize, Value<'_>),
+        mut out: DocWriter<'_>,
+    ) -> Result<()> {
+        out.put(&shape.time_field, time);
+        if let Some(meta) = shape.meta_field.as_deref().filter(|meta| shape.has(meta)) {
+            out.put(meta, bucket.get("meta"));
+        }
+        let mut budget = LEAVES_MAX;
+        for field in bucket.get("data").as_doc().unwrap_or(Doc::EMPTY) {
+            let name = field.name();
+            if name == &*shape.time_field || !shape.has(name) {
+                continue;
+            }
+            let mut column = column_of(field.value())?;
+            column.each(row, &mut budget, &mut |_| Ok(()))?;
+            column.each(1, &mut budget, &mut |value| {
+                out.put(name, value);
+                Ok(())
+            })?;
+        }
+        out.finish();
+        Ok(())
+    }
+}
+
+/// # Errors
+/// 2 for a value that is no column.
+fn column_of(value: Value<'_>) -> Result<Decoder<'_>> {
+    match value {
+        Value::Binary(binary) if binary.subtype == column::SUBTYPE => {
+            Ok(Decoder::new(binary.bytes))
+        }
+        other => bail!(
+            Code::BAD_VALUE,
+            "A field of a bucket has the wrong type '{}'",
+            other.kind().name()
+        ),
     }
 }

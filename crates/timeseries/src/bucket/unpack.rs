@@ -23,7 +23,7 @@ impl Shape {
         Shape { time_field, meta_field, only: None }
     }
 
-    fn has(&self, field: &str) -> bool {
+    pub(super) fn has(&self, field: &str) -> bool {
         self.only.as_ref().is_none_or(|only| only.iter().any(|name| &**name == field))
     }
 }

@@ -73,7 +73,7 @@ impl Plan {
     /// True if each column that is read is there or is missing.
     fn is_readable(&self, bucket: &Columns<'_>) -> bool {
         let is_column = |name: &str| !bucket.has(name) || bucket.column(name).is_some();
-        bucket.column(self.by.time_field()).is_some()
+        self.by.is_readable(bucket)
             && self.args.iter().all(|arg| match arg {
                 Arg::Field(name) => is_column(name),
                 Arg::Bucket | Arg::Time => true,

@@ -115,6 +115,19 @@ impl Stage for Group {
         (!path.split('.').any(is_number)).then_some(path)
     }
 
+    fn takes_one(&self) -> Option<(Vec<String>, bool)> {
+        let mut deps = Deps::default();
+        self.grouping.id.deps(&mut deps);
+        let all = |name| self.grouping.fields.iter().all(|(_, accum)| accum.name() == name);
+        let last = match () {
+            () if all("$first") => false,
+            () if all("$last") => true,
+            () => return None,
+        };
+        let known = !deps.whole && !deps.random;
+        known.then(|| (deps.paths.into_iter().collect(), last))
+    }
+
     fn over_columns(&self, by: ByColumns, replaced: &[Arc<dyn Stage>]) -> Option<Arc<dyn Stage>> {
         let plan = Arc::new(Plan::new(&self.grouping, by)?);
         let (grouping, text) = (self.grouping.clone(), self.text.clone());

@@ -9,6 +9,7 @@
 //! error of a document that is no longer needed may disappear.
 
 mod by_columns;
+mod ends;
 mod first_of;
 mod implied;
 mod join;
@@ -19,7 +20,7 @@ mod unwind_joined;
 
 use std::sync::Arc;
 
-use super::{Match, Stage, Step};
+use super::{ByColumns, Match, Stage, Step};
 
 type Stages = Vec<Arc<dyn Stage>>;
 
@@ -32,10 +33,22 @@ const RULES: &[fn(Stages) -> Stages] = &[
     unwind_joined::apply,
     only::apply,
     by_columns::apply,
+    ends::apply,
     first_of::apply,
 ];
 
 /// The pipeline after all rules.
 pub(super) fn rewrite(stages: Stages) -> Stages {
     RULES.iter().fold(stages, |stages, rule| rule(stages))
+}
+
+/// If the stage at `at` unpacks buckets: which measurements stay after a condition on them, if that is a range of times,
+/// and the position after it.
+fn unpacked_range(stages: &[Arc<dyn Stage>], at: usize) -> Option<(ByColumns, usize)> {
+    let shape = stages.get(at)?.unpacks()?.clone();
+    let (filter, next) = match stages.get(at + 1).map(|stage| stage.step()) {
+        Some(Step::Match(matching)) => (Some(matching.filter.clone()), at + 2),
+        _ => (None, at + 1),
+    };
+    Some((ByColumns::new(shape, filter)?, next))
 }
