@@ -42,6 +42,7 @@ mod spill;
 mod stall;
 mod streams;
 mod table;
+mod time_series;
 mod timeline;
 mod working_set;
 mod ycsb;

@@ -4,7 +4,7 @@ use crate::{
     allocate, breadth, catalog, change_log, compression, contention, crash, disk, echo, jsonbench,
     limit, memory, mixed, neighbours,
 };
-use crate::{query, raw_engine, spill, stall, streams, working_set};
+use crate::{query, raw_engine, spill, stall, streams, time_series, working_set};
 
 /// A subcommand of `nagi-bench`.
 pub(crate) struct Row {
@@ -186,6 +186,14 @@ pub(crate) static TABLE: &[Row] = &[
             "[--nagi PATH] [--dbpath DIR] [--streams 1,100,1000] [--watch own,same] [--inserts N] [--rate N]",
         ],
         run: streams::run,
+    },
+    Row {
+        name: "time-series",
+        about: "a time series beside a plain collection: inserts, bytes on disk, aggregations",
+        usage: &[
+            "[--nagi PATH] [--dbpath DIR] [--measurements N] [--sensors 5,100,1000] [--clients N] [--rounds N]",
+        ],
+        run: time_series::run,
     },
     Row {
         name: "working-set",

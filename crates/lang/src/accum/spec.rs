@@ -107,7 +107,7 @@ impl AccumSpec {
 
 /// Replaces missing by null in a group key with one field, as it is done for a key that is not a document.
 static MISSING_TO_NULL: Operator = Operator {
-    name: crate::expr::MISSING_TO_NULL,
+    name: "$_internalMissingToNull",
     args: Args::Exactly(1),
     nulls: Nulls::Pass,
     pure: true,

@@ -28,6 +28,7 @@ mod deps;
 mod eval;
 mod fold;
 mod forms;
+mod granule;
 pub mod memory;
 mod metadata;
 mod named;
@@ -38,13 +39,13 @@ mod path;
 pub(crate) mod print;
 mod registry;
 mod scratch;
-mod stepwise;
 
 pub(crate) use comparisons::Logic;
 pub use comparisons::Relation;
 pub use cx::{LetVars, ParseCx};
 pub use deps::Deps;
 pub use eval::{Eval, Pace, System, Vars};
+pub use granule::Granule;
 pub use metadata::{MetaKind, MetaSet, Metadata};
 pub use names::{check_field_name, check_variable_write, parse_field_path};
 pub use path::ExprPath;
@@ -54,9 +55,6 @@ pub use registry::{Args, EvalFn, Nulls, Operator, operator_names};
 use nagi_bson::{Value, ValueBuf};
 
 use forms::Form;
-
-/// The operator that replaces missing by null in the key of a group.
-pub(crate) const MISSING_TO_NULL: &str = "$_internalMissingToNull";
 
 /// A parsed expression.
 #[derive(Debug, Clone)]

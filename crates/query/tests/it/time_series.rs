@@ -219,6 +219,7 @@ fn by_columns_is_by_rows(fixture: &Fixture, random: &mut Random, seed: u64) {
         "{$type: '$m.a'}",
         "{a: {$year: '$t'}}",
         "{$minute: '$t'}",
+        "{$cond: [{$lt: [{$hour: {date: '$t', timezone: 'Asia/Kolkata'}}, 6]}, {$hour: '$t'}, '$m']}",
         "{$dateTrunc: {date: '$t', unit: 'minute', binSize: 13}}",
         "{t: {$dateTrunc: {date: '$t', unit: 'second'}}, m: '$m'}",
         "{$dateToString: {date: '$t', format: '%d.%m.%Y %H'}}",

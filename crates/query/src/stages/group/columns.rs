@@ -13,7 +13,7 @@ use std::sync::Arc;
 
 use nagi_bson::ValueBuf;
 use nagi_lang::accum::{AccumSpec, States};
-use nagi_lang::expr::{Deps, Expr};
+use nagi_lang::expr::{Deps, Expr, Granule};
 use nagi_timeseries::bucket::Columns;
 use nagi_timeseries::column::Decoder;
 
@@ -29,18 +29,9 @@ const COLUMNAR: [&str; 9] =
 /// How a group reads buckets.
 pub(super) struct Plan {
     by: ByColumns,
-    key: Key,
+    /// How long the key stays the same; none if all measurements of a bucket have the same.
+    key: Option<Granule>,
     args: Vec<Arg>,
-}
-
-/// How the key depends on the time.
-#[derive(Clone, Copy, PartialEq, Eq)]
-enum Key {
-    /// All measurements of a bucket have the same.
-    Bucket,
-    /// Dates with the same key have no other one between them.
-    Steps,
-    Any,
 }
 
 /// What an accumulator takes.
@@ -67,7 +58,7 @@ impl Plan {
     }
 
     fn reads_times(&self) -> bool {
-        self.key != Key::Bucket || self.args.iter().any(|arg| matches!(arg, Arg::Time))
+        self.key.is_some() || self.args.iter().any(|arg| matches!(arg, Arg::Time))
     }
 
     /// True if each column that is read is there or is missing.
@@ -81,21 +72,15 @@ impl Plan {
     }
 }
 
-fn key_of(id: &Expr, by: &ByColumns) -> Option<Key> {
+/// How the key depends on the time; none if it depends on more than time and metadata.
+fn key_of(id: &Expr, by: &ByColumns) -> Option<Option<Granule>> {
     let mut deps = Deps::default();
     id.deps(&mut deps);
-    if deps.whole || deps.random {
-        return None;
-    }
     let first = |path: &String| path.split('.').next().map(str::to_owned);
     deps.paths.retain(|path| first(path).as_deref() != by.meta_field());
     let reads_time = deps.paths.remove(by.time_field());
-    match (deps.paths.is_empty(), reads_time) {
-        (false, _) => None,
-        (true, false) => Some(Key::Bucket),
-        (true, true) if id.is_stepwise_in(by.time_field()) => Some(Key::Steps),
-        (true, true) => Some(Key::Any),
-    }
+    let known = deps.paths.is_empty() && !deps.whole && !deps.random;
+    known.then(|| reads_time.then(|| id.granule(by.time_field())))
 }
 
 fn arg_of(accum: &AccumSpec, by: &ByColumns) -> Option<Arg> {
@@ -239,7 +224,6 @@ impl Groups {
     ) -> Result<usize> {
         let Reading { plan, known, runs, .. } = reading;
         runs.clear();
-        let sorted = plan.key == Key::Steps && times.is_sorted();
         let mut at = 0;
         while at < times.len() {
             let wanted = plan.by.has(times[at]);
@@ -253,9 +237,12 @@ impl Groups {
             while at < end {
                 let (group, is_full) = self.group_at(known, times[at], cx)?;
                 let rows = match plan.key {
-                    Key::Bucket => end - at,
-                    Key::Steps if sorted => self.step(known, &times[at..end], cx)?,
-                    Key::Steps | Key::Any => 1,
+                    None => end - at,
+                    Some(granule) => {
+                        let (from, to) = granule.around(times[at]);
+                        let same = |time: &&i64| from <= **time && **time < to;
+                        times[at..end].iter().take_while(same).count().max(1)
+                    }
                 };
                 runs.push(Run { rows, group: Some(group) });
                 at += rows;
@@ -265,34 +252,6 @@ impl Groups {
             }
         }
         Ok(at)
-    }
-
-    /// The number of the first times, which are ascending, that have the same key.
-    fn step(&mut self, known: &mut Known, times: &[i64], cx: &Cx<'_>) -> Result<usize> {
-        let first = self.key_at(known, times[0], cx)?;
-        let mut is_same = |at: usize| -> Result<bool> {
-            Ok(self.key_at(known, times[at], cx)?.value().same_bytes(&first.value()))
-        };
-        // The last one that is known to be the same, and the first one that is known not to be.
-        let (mut same, mut other, mut next) = (0, times.len(), 1);
-        while next < times.len() {
-            if !is_same(next)? {
-                other = next;
-                break;
-            }
-            (same, next) = (next, next * 2);
-        }
-        while other - same > 1 {
-            let middle = same + (other - same) / 2;
-            if is_same(middle)? { same = middle } else { other = middle }
-        }
-        Ok(other)
-    }
-
-    fn key_at(&mut self, known: &mut Known, time: i64, cx: &Cx<'_>) -> Result<ValueBuf> {
-        let key = ValueBuf::new(self.grouping.id.eval(&cx.eval(known.at(time), &self.arena))?);
-        renew(&mut self.arena);
-        Ok(key)
     }
 
     /// The group of a time, and true if memory may be full.
