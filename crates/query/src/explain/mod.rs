@@ -336,11 +336,11 @@ impl Run<'_> {
             lets,
             collation,
         };
-        if assembled.planned == pipeline.stages.len() {
+        if assembled.rest.from == pipeline.stages.len() {
             self.write(&subject, out);
             return Ok(());
         }
-        self.stages(&subject, &pipeline, assembled.planned, out)
+        self.stages(&subject, &pipeline, assembled.rest, out)
     }
 }
 

@@ -9,7 +9,10 @@ use super::{Ran, Run, Subject, Verbosity, drain, execution_stats, query_planner}
 use crate::{
     plan::{self, Opener},
     source::{CURSOR, Source, SourceStats, mark_plan, plan_root},
-    stages::{Pipeline, Stage, assemble::begins},
+    stages::{
+        Pipeline, Stage,
+        assemble::{Rest, begins},
+    },
 };
 
 impl Run<'_> {
@@ -20,13 +23,13 @@ impl Run<'_> {
         &self,
         subject: &Subject<'_>,
         pipeline: &Pipeline,
-        planned: usize,
+        rest: Rest,
         out: &mut DocWriter<'_>,
     ) -> Result<()> {
-        let stages = &pipeline.stages[planned..];
+        let stages = &pipeline.stages[rest.from..];
         let mut shown = match self.verbosity {
             Verbosity::QueryPlanner => Shown::planned(stages),
-            _ => self.ran(subject, pipeline, planned)?,
+            _ => self.ran(subject, pipeline, rest)?,
         };
         out.array("stages", |out| {
             if !begins(pipeline) {
@@ -61,12 +64,12 @@ impl Run<'_> {
         }
     }
 
-    fn ran(&self, subject: &Subject<'_>, pipeline: &Pipeline, planned: usize) -> Result<Shown> {
-        let stages = &pipeline.stages[planned..];
+    fn ran(&self, subject: &Subject<'_>, pipeline: &Pipeline, rest: Rest) -> Result<Shown> {
+        let stages = &pipeline.stages[rest.from..];
         let mut shown = Shown::planned(stages);
         let root = plan::open(&subject.plan.root, &Opener::SHOWN);
         let below = mark_plan(root);
-        let mut source = pipeline.open_counted(planned, below);
+        let mut source = rest.open_counted(pipeline, below);
         let begin = (self.clock_ms)();
         let read = self.plan_with(&subject.lets, |cx| drain(&mut *source, u64::MAX, cx))?;
         shown.ran = Some(Ran { outcome: Ok(read), time_ms: (self.clock_ms)() - begin });
@@ -76,7 +79,7 @@ impl Run<'_> {
                 Some(CURSOR) => shown.cursor = Some(source.stats()),
                 Some(place) => {
                     let more = DocBuf::build(|out| source.show_run(out));
-                    if let Some(slot) = shown.stages.get_mut(place.wrapping_sub(planned)) {
+                    if let Some(slot) = shown.stages.get_mut(place.wrapping_sub(rest.from)) {
                         *slot = Some((source.stats(), more));
                     }
                 }

@@ -181,7 +181,7 @@ pub fn aggregate(
     let shown = (env.interrupt().wants_stages() && !begins(&pipeline))
         .then(|| Arc::clone(&assembled.plan.root));
     // The plan is marked, so that it can be found again below the stages above it.
-    let root = match shown.is_some() && assembled.planned < pipeline.stages.len() {
+    let root = match shown.is_some() && assembled.rest.from < pipeline.stages.len() {
         true => crate::source::mark_plan(root),
         false => root,
     };
@@ -193,7 +193,7 @@ pub fn aggregate(
             let state = Arc::clone(stream.state());
             (pipeline.open_stream(stream), Some(state))
         }
-        _ => (pipeline.open(assembled.planned, root), None),
+        _ => (assembled.rest.open(&pipeline, root), None),
     };
     // A pipeline that writes may replace the collection that it reads. It is never parked in any case.
     let reads = match writes(stages.as_array()) {

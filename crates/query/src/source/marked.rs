@@ -1,6 +1,10 @@
 //! Marks the plan below the stages of a pipeline, so that it can be found again.
 
-use super::{Pass, Source, Staged};
+use nagi_bson::Doc;
+use nagi_error::Result;
+use nagi_store::RecordKey;
+
+use super::{Cx, Pass, Source, Staged};
 
 /// The position that marks the plan below a pipeline's stages.
 pub(crate) const CURSOR: usize = usize::MAX;
@@ -22,4 +26,31 @@ pub(crate) fn plan_root(source: &mut dyn Source) -> Option<&mut dyn Source> {
         }
         at = &mut **input;
     }
+}
+
+/// A plan of which it is known that it yields its documents in the order that the stage above wants.
+pub(crate) struct InOrder {
+    input: Box<dyn Source>,
+}
+
+impl InOrder {
+    pub(crate) fn boxed(input: Box<dyn Source>) -> Box<dyn Source> {
+        Box::new(InOrder { input })
+    }
+}
+
+impl Source for InOrder {
+    fn advance(&mut self, cx: &mut Cx<'_>) -> Result<bool> {
+        self.input.advance(cx)
+    }
+
+    fn doc(&self) -> Doc<'_> {
+        self.input.doc()
+    }
+
+    fn is_in_wanted_order(&mut self) -> bool {
+        true
+    }
+
+    over_input!();
 }

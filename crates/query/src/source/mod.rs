@@ -152,7 +152,7 @@ pub(crate) use index_scan::IndexScan;
 pub(crate) use intersection::AndSorted;
 pub(crate) use kept::{Kept, KeptDocs};
 pub(crate) use limit::{Limit, Skip};
-pub(crate) use marked::{CURSOR, mark_plan, plan_root};
+pub(crate) use marked::{CURSOR, InOrder, mark_plan, plan_root};
 pub(crate) use memory::Documents;
 pub(crate) use nearest::Nearest;
 pub use parallel_batch::Room;
@@ -286,6 +286,15 @@ pub(crate) trait Source: Send {
     /// in the meantime, and misses none. An index scan may meet a changed document a second time, under its new key.
     fn is_steady(&self) -> bool {
         false
+    }
+
+    /// True if it yields its documents in the order that the stage above wants, because the plan does. Sources between
+    /// the plan and that stage change nothing.
+    fn is_in_wanted_order(&mut self) -> bool {
+        match self.inputs() {
+            [input] => input.is_in_wanted_order(),
+            _ => false,
+        }
     }
 
     /// Splits the source: it keeps its first part and returns the later part, for another thread. None if that does

@@ -11,7 +11,7 @@ use super::{Pipeline, Step, paths::needed};
 use crate::{
     limits::QueryOptions,
     plan::{self, FindSpec, Hint, Plan},
-    source::Cx,
+    source::{Cx, InOrder, Source},
 };
 
 /// Limit of views upon views, as in MongoDB.
@@ -20,9 +20,43 @@ const VIEW_DEPTH_MAX: usize = 20;
 /// A pipeline with its plan, ready to run.
 pub(crate) struct Assembled {
     pub(crate) plan: Plan,
-    /// Number of stages that the plan replaces.
-    pub(crate) planned: usize,
+    pub(crate) rest: Rest,
     pub(crate) collection: Option<Arc<Collection>>,
+}
+
+/// The stages that a plan does not replace.
+#[derive(Clone, Copy)]
+pub(crate) struct Rest {
+    /// Number of stages that the plan replaces.
+    pub(crate) from: usize,
+    /// True if the plan has the order that the first stage after it makes use of.
+    in_wanted_order: bool,
+}
+
+impl Rest {
+    /// Opens the stages over the source of the plan.
+    pub(crate) fn open(self, pipeline: &Pipeline, source: Box<dyn Source>) -> Box<dyn Source> {
+        pipeline.open(self.from, self.noted(source))
+    }
+
+    /// Like `open`, with counters around each stage, for explain.
+    pub(crate) fn open_counted(
+        self,
+        pipeline: &Pipeline,
+        source: Box<dyn Source>,
+    ) -> Box<dyn Source> {
+        pipeline.open_counted(self.from, self.noted(source))
+    }
+
+    fn noted(self, source: Box<dyn Source>) -> Box<dyn Source> {
+        if self.in_wanted_order { InOrder::boxed(source) } else { source }
+    }
+}
+
+impl Assembled {
+    fn of(plan: Plan, planned: usize, collection: Option<Arc<Collection>>) -> Assembled {
+        Assembled { plan, rest: Rest { from: planned, in_wanted_order: false }, collection }
+    }
 }
 
 /// Resolves a name to a collection (or none) and, for a view, the view's pipeline before the caller's.
@@ -67,7 +101,7 @@ pub(crate) fn assemble(
     pipeline.check_metas(pipeline.available())?;
     let head = pipeline.head();
     if begins(pipeline) {
-        return Ok(Assembled { plan: plan::nothing(), planned: 0, collection: None });
+        return Ok(Assembled::of(plan::nothing(), 0, None));
     }
     let filter = match (extra, &*head.filter) {
         (None, _) => head.filter.clone(),
@@ -82,14 +116,13 @@ pub(crate) fn assemble(
             );
         };
         let plan = plan::nearest(&collection, &stage.spec, &filter, hint, pipeline.wanted)?;
-        return Ok(Assembled { plan, planned: 1, collection: Some(collection) });
+        return Ok(Assembled::of(plan, 1, Some(collection)));
     }
     if let (Some(collection), Some(Step::Sample(size)), Filter::AlwaysTrue, None) =
         (&collection, pipeline.stages.first().map(|stage| stage.step()), &*filter, hint)
         && let Some(plan) = plan::pick(collection, size, cx)?
     {
-        let collection = Some(collection.clone());
-        return Ok(Assembled { plan, planned: 0, collection });
+        return Ok(Assembled::of(plan, 0, Some(collection.clone())));
     }
     let settings = cx.env.settings();
     let allowed =
@@ -102,11 +135,13 @@ pub(crate) fn assemble(
     if let (Some(collection), Some(path), true) = (&collection, distinct, plain)
         && let Some(plan) = plan::distinct_scan(collection, path, &filter, true, allowed)
     {
-        let collection = Some(collection.clone());
-        return Ok(Assembled { plan, planned: head.stages, collection });
+        return Ok(Assembled::of(plan, head.stages, Some(collection.clone())));
     }
-    let spec = FindSpec {
-        sort: head.sort,
+    let untouched = head.sort.is_none() && head.skip == 0 && head.limit.is_none();
+    let wanted = pipeline.stages.get(head.stages).and_then(|stage| stage.wanted_order());
+    let wanted = wanted.filter(|_| untouched && collection.is_some());
+    let mut spec = FindSpec {
+        sort: head.sort.or(wanted.cloned()),
         skip: head.skip,
         limit: head.limit,
         hint,
@@ -115,8 +150,14 @@ pub(crate) fn assemble(
         metas: pipeline.wanted,
         ..FindSpec::new(collection.clone(), filter)
     };
-    let plan = plan::plan(&spec, cx)?;
-    Ok(Assembled { plan, planned: head.stages, collection })
+    let mut plan = plan::plan(&spec, cx)?;
+    let in_wanted_order = wanted.is_some() && !plan.root.has_blocking_sort();
+    if wanted.is_some() && !in_wanted_order {
+        spec.sort = None;
+        plan = plan::plan(&spec, cx)?;
+    }
+    let rest = Rest { from: head.stages, in_wanted_order };
+    Ok(Assembled { plan, rest, collection })
 }
 
 /// Returns true if the first stage yields documents of its own.

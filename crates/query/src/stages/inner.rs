@@ -157,7 +157,8 @@ impl Inner {
     ) -> Result<Box<dyn Source>> {
         let mut own = assemble::assemble(collection, pipeline, extra, None, self.options, cx)?;
         used.note(&own.plan, cx);
-        Ok(pipeline.open(own.planned, own.plan.start()))
+        let source = own.plan.start();
+        Ok(own.rest.open(pipeline, source))
     }
 
     /// Returns true if its result is the same for every document, not considering a view.

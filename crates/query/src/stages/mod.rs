@@ -80,6 +80,7 @@ use nagi_lang::{
     collation::Collation,
     expr::{Deps, MetaSet, ParseCx},
     filter::Filter,
+    sort::SortSpec,
 };
 use nagi_store::{Namespace, Store};
 use nagi_timeseries::bucket::Shape;
@@ -171,15 +172,19 @@ pub(crate) trait Stage: Send + Sync {
         None
     }
 
-    /// The stages that yield what it yields, filtered, sorted and limited, and nothing more than that; none if that is
-    /// no cheaper. `before` are the stages before it.
+    /// A stage that yields what it yields, filtered, sorted and limited, and nothing more than that; none if that is no
+    /// cheaper.
     fn first_of(
         &self,
-        _before: &[Arc<dyn Stage>],
         _filter: Option<Arc<Filter>>,
         _sort: &Sort,
         _count: u64,
-    ) -> Option<Vec<Arc<dyn Stage>>> {
+    ) -> Option<Arc<dyn Stage>> {
+        None
+    }
+
+    /// The order of its input that it makes use of, if an index has it.
+    fn wanted_order(&self) -> Option<&Arc<SortSpec>> {
         None
     }
 

@@ -84,11 +84,6 @@ impl Sort {
         }
     }
 
-    /// Another order, with the same limits.
-    pub(super) fn by(&self, order: Doc<'_>) -> Result<Sort> {
-        Ok(Sort { spec: Arc::new(SortSpec::parse(order)?), text: order.to_buf(), ..*self })
-    }
-
     /// The same order, with the same limits.
     pub(super) fn same(&self) -> Sort {
         Sort { spec: self.spec.clone(), text: self.text.clone(), ..*self }

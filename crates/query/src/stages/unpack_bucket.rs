@@ -12,7 +12,7 @@
 use std::sync::Arc;
 
 use nagi_bson::number;
-use nagi_lang::filter::{CompareOp, Filter, Pred};
+use nagi_lang::{filter::Filter, sort::SortSpec};
 use nagi_timeseries::bucket::{Shape, Unpacker};
 
 use super::{
@@ -20,7 +20,7 @@ use super::{
     prelude::*,
     unpack_columns::ByColumns,
     unpack_ends::UnpackEnds,
-    unpack_top::{self, Top, UnpackTop},
+    unpack_top::{self, Ordered, Top, UnpackTop},
 };
 use crate::{
     conditions::buckets::implied,
@@ -157,58 +157,30 @@ impl Stage for UnpackBucket {
 
     fn first_of(
         &self,
-        before: &[Arc<dyn Stage>],
         filter: Option<Arc<Filter>>,
         sort: &Sort,
         count: u64,
-    ) -> Option<Vec<Arc<dyn Stage>>> {
+    ) -> Option<Arc<dyn Stage>> {
         let [part] = sort.spec.parts() else { return None };
         let by_time = part.meta.is_none() && part.path.as_str() == &*self.shape.time_field;
         if !by_time || count > unpack_top::COUNT_MAX {
             return None;
         }
         let (shape, descending) = (self.shape.clone(), part.descending);
-        let one_meta = before.iter().any(|stage| match stage.step() {
-            Step::Match(matching) => is_of_one_meta(&matching.filter),
-            _ => false,
+        let order = DocBuf::build(|out| {
+            let path = format!("control.min.{}", self.shape.time_field);
+            out.put(&path, if descending { -1 } else { 1 });
         });
-        // Without an equality on the metadata, no index has the buckets in the order of time, and they are not sorted:
-        // it is cheaper to read them all.
-        let span = self.span.filter(|_| one_meta);
-        let mut stages: Vec<Arc<dyn Stage>> = Vec::new();
-        if span.is_some() {
-            let order = DocBuf::build(|out| {
-                let path = format!("control.min.{}", self.shape.time_field);
-                out.put(&path, if descending { -1 } else { 1 });
-            });
-            stages.push(Arc::new(sort.by(order.as_doc()).ok()?));
-        }
-        let ordered = span.map(|span| span.saturating_mul(1000));
-        let count = count as usize;
-        stages.push(Arc::new(UnpackTop(Top {
-            shape,
-            filter,
-            descending,
-            count,
-            ordered,
-            sort: Arc::new(sort.same()),
-        })));
-        Some(stages)
+        let ordered = Ordered {
+            span: self.span?.saturating_mul(1000),
+            order: Arc::new(SortSpec::parse(order.as_doc()).ok()?),
+        };
+        let (count, sort) = (count as usize, Arc::new(sort.same()));
+        Some(Arc::new(UnpackTop(Top { shape, filter, descending, count, ordered, sort })))
     }
 
     fn implied(&self, filter: &Filter) -> Option<Filter> {
         implied(&self.shape, self.span, filter)
-    }
-}
-
-/// True if the condition on buckets admits only one metadata.
-fn is_of_one_meta(filter: &Filter) -> bool {
-    match filter {
-        Filter::And(parts) => parts.iter().any(is_of_one_meta),
-        Filter::Field { path, pred: Pred::Compare { op: CompareOp::Eq, .. } } => {
-            path.as_str() == "meta"
-        }
-        _ => false,
     }
 }
 

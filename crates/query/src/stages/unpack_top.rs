@@ -2,8 +2,8 @@
 //! pipeline makes of `$_internalUnpackBucket`, `$sort` by time and `$limit`.
 //!
 //! The best measurements so far are kept. A bucket whose range of times has none that is better is not unpacked. If the
-//! buckets come in the order of their begin, which an index on metadata and time provides for one metadata, reading
-//! stops at the first bucket after which nothing better can follow:
+//! plan reads the buckets in the order of their begin, by an index on metadata and time for one metadata, reading stops
+//! at the first bucket after which nothing better can follow:
 //!
 //!   latest:    a bucket contains times up to its begin plus the span, and later buckets begin earlier
 //!   earliest:  a bucket contains no time before its begin, and later buckets begin later
@@ -13,7 +13,7 @@
 
 use std::{cmp::Ordering, collections::BinaryHeap, sync::Arc};
 
-use nagi_lang::filter::Filter;
+use nagi_lang::{filter::Filter, sort::SortSpec};
 use nagi_timeseries::bucket::{Shape, Unpacker};
 
 use super::{
@@ -35,10 +35,17 @@ pub(super) struct Top {
     /// True for the latest ones.
     pub(super) descending: bool,
     pub(super) count: usize,
-    /// The span of a bucket in milliseconds, if the buckets come in the order of their begin.
-    pub(super) ordered: Option<i64>,
+    pub(super) ordered: Ordered,
     /// The sort, for more of them than fit into memory.
     pub(super) sort: Arc<Sort>,
+}
+
+/// What is known if the buckets come in the order of their begin.
+#[derive(Clone)]
+pub(super) struct Ordered {
+    /// The span of a bucket in milliseconds.
+    pub(super) span: i64,
+    pub(super) order: Arc<SortSpec>,
 }
 
 pub(super) struct UnpackTop(pub(super) Top);
@@ -80,6 +87,10 @@ impl Stage for UnpackTop {
             found: None,
             current: Vec::new(),
         })
+    }
+
+    fn wanted_order(&self) -> Option<&Arc<SortSpec>> {
+        Some(&self.0.ordered.order)
     }
 
     fn explain(&self, out: &mut DocWriter<'_>) {
@@ -144,12 +155,12 @@ impl Top {
 
     /// The least rank that a measurement of this bucket and the ones after it may have.
     fn best_from(&self, bucket: Doc<'_>) -> i128 {
-        match (self.ordered, self.end(bucket, "min")) {
-            (Some(span), Some(begin)) if self.descending => {
-                self.rank(begin).saturating_sub(i128::from(span))
+        match self.end(bucket, "min") {
+            Some(begin) if self.descending => {
+                self.rank(begin).saturating_sub(i128::from(self.ordered.span))
             }
-            (Some(_), Some(begin)) => self.rank(begin),
-            _ => i128::MIN,
+            Some(begin) => self.rank(begin),
+            None => i128::MIN,
         }
     }
 }
@@ -188,10 +199,11 @@ impl Running {
     fn gather(&mut self, cx: &mut Cx<'_>) -> Result<Option<Vec<Vec<u8>>>> {
         let mut best = Best { heap: BinaryHeap::new(), bytes: 0, count: self.top.count };
         let (mut bucket, mut arena) = (Vec::new(), Bump::new());
+        let is_ordered = self.input.is_in_wanted_order();
         while self.input.advance(cx)? {
             cx.tick()?;
             let found = self.input.doc();
-            if best.is_beaten(self.top.best_from(found)) {
+            if is_ordered && best.is_beaten(self.top.best_from(found)) {
                 break;
             }
             if best.is_beaten(self.top.best_in(found)) {

@@ -16,17 +16,14 @@ pub(super) fn apply(mut stages: Stages) -> Stages {
         };
         let combined = match (step(sort), step(sort + 1)) {
             (Some(Step::Sort(order)), Some(Step::Limit(count))) => {
-                stages[at].first_of(&stages[..at], filter, order, count)
+                stages[at].first_of(filter, order, count)
             }
             _ => None,
         };
         if let Some(combined) = combined {
-            let next = at + combined.len();
-            stages.splice(at..=sort, combined);
-            at = next;
-        } else {
-            at += 1;
+            stages.splice(at..=sort, [combined]);
         }
+        at += 1;
     }
     stages
 }
