@@ -20,6 +20,30 @@ impl Pred {
         }
     }
 
+    /// True if the predicate is a comparison with a value of a type that missing values and arrays never equal.
+    pub fn is_plain_comparison(&self) -> bool {
+        match self {
+            Pred::Compare { value, .. } => match value.value() {
+                Value::String(_) | Value::ObjectId(_) | Value::Bool(_) | Value::DateTime(_) => true,
+                value => value.is_number(),
+            },
+            _ => false,
+        }
+    }
+
+    /// The result of a comparison for the value of a top-level field; none for an array, whose elements count, too, and
+    /// for other predicates.
+    #[inline]
+    pub fn compares(&self, value: Value<'_>) -> Option<bool> {
+        match (self, value) {
+            (Pred::Compare { .. }, Value::Array(_)) => None,
+            (Pred::Compare { op, value: operand, collation }, value) => {
+                Some(compares(*op, value, operand.value(), *collation))
+            }
+            _ => None,
+        }
+    }
+
     /// Returns true if the value satisfies the predicate. Arrays are not traversed.
     pub(super) fn matches<'a>(
         &'a self,

@@ -134,7 +134,7 @@ impl Counter {
         }
         let mut times = Times::new(by, &columns);
         while times.advance(&mut columns, cx)? {
-            self.count += times.block.iter().filter(|time| by.has(**time)).count() as i64;
+            self.count += times.wanted.iter().filter(|wanted| **wanted).count() as i64;
         }
         match times.odd {
             true => self.unpack(bucket, by, times.before, cx),

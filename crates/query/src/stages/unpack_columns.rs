@@ -8,28 +8,40 @@
 //!   bucket at an end of it:    `t` is decoded as well, to know which values count
 //! ```
 //!
-//! Buckets without columns (version 1) are unpacked as ever.
+//! Comparisons of other fields are tested column by column. Buckets without columns (version 1), and arrays in a column
+//! of a condition, are unpacked as ever.
 
 use std::sync::Arc;
 
 use nagi_lang::filter::{CompareOp, Filter, Pred};
-use nagi_timeseries::bucket::{Columns, Shape, Unpacker};
+use nagi_timeseries::{
+    bucket::{Columns, Shape, Unpacker},
+    column::Decoder,
+};
 
 use super::prelude::*;
 
-/// Which measurements of buckets are wanted: those of a range of times.
+/// Which measurements of buckets are wanted: those of a range of times that fulfill some comparisons.
 pub(crate) struct ByColumns {
     shape: Arc<Shape>,
     filter: Option<Arc<Filter>>,
+    conditions: Vec<Condition>,
     /// Both ends are in the range.
     from: i64,
     to: i64,
 }
 
+/// A comparison of a top-level field.
+struct Condition {
+    field: Box<str>,
+    pred: Pred,
+}
+
 impl ByColumns {
-    /// Measurements of buckets of this shape that match the filter. None unless it is a range of times.
+    /// Measurements of buckets of this shape that match the filter. None unless it consists of comparisons.
     pub(super) fn new(shape: Arc<Shape>, filter: Option<Arc<Filter>>) -> Option<ByColumns> {
-        let mut all = ByColumns { shape, filter: filter.clone(), from: i64::MIN, to: i64::MAX };
+        let (own, conditions) = (filter.clone(), Vec::new());
+        let mut all = ByColumns { shape, filter: own, conditions, from: i64::MIN, to: i64::MAX };
         if let Some(filter) = filter {
             all.narrow(&filter)?;
         }
@@ -55,6 +67,14 @@ impl ByColumns {
                 (self.from, self.to) = (self.from.max(from), self.to.min(to));
                 Some(())
             }
+            Filter::Field { path, pred } => {
+                let field = path.as_str();
+                let known = !field.contains('.') && Some(field) != self.meta_field();
+                let known = known && field != self.time_field() && pred.is_plain_comparison();
+                known.then(|| {
+                    self.conditions.push(Condition { field: field.into(), pred: pred.clone() });
+                })
+            }
             _ => None,
         }
     }
@@ -68,12 +88,15 @@ impl ByColumns {
     }
 
     #[inline]
-    pub(super) fn has(&self, time: i64) -> bool {
+    fn has(&self, time: i64) -> bool {
         self.from <= time && time <= self.to
     }
 
     /// The number of measurements, if the bucket says it and all of them are wanted.
     pub(super) fn whole(&self, bucket: &Columns<'_>) -> Option<usize> {
+        if !self.conditions.is_empty() {
+            return None;
+        }
         match bucket.range(&self.shape.time_field) {
             (Value::DateTime(first), Value::DateTime(last)) => {
                 bucket.count().filter(|_| self.has(first) && self.has(last))
@@ -82,9 +105,10 @@ impl ByColumns {
         }
     }
 
-    /// True if the bucket has a column of times.
+    /// True if the bucket has a column of times, and no other values where columns are.
     pub(super) fn is_readable(&self, bucket: &Columns<'_>) -> bool {
         bucket.column(&self.shape.time_field).is_some()
+            && self.conditions.iter().all(|one| bucket.is_column_or_missing(&one.field))
     }
 
     /// Writes one measurement, of which the number and the time are known.
@@ -128,24 +152,29 @@ impl ByColumns {
     }
 }
 
-/// Reads the times of a bucket in blocks.
-pub(super) struct Times<'b> {
-    column: Option<nagi_timeseries::column::Decoder<'b>>,
+/// Reads the times of a bucket in blocks, and which of its measurements are wanted.
+pub(super) struct Times<'b, 'p> {
+    by: &'p ByColumns,
+    column: Option<Decoder<'b>>,
+    conditions: Vec<Option<Decoder<'b>>>,
     /// The present block.
     pub(super) block: Vec<i64>,
+    pub(super) wanted: Vec<bool>,
     /// The number of measurements before it.
     pub(super) before: usize,
-    /// True if a value that is no date follows the block.
+    /// True if a value that must be unpacked follows the block.
     pub(super) odd: bool,
 }
 
 /// The most measurements of a block.
 const BLOCK_MAX: usize = 4096;
 
-impl<'b> Times<'b> {
-    pub(super) fn new(by: &ByColumns, bucket: &Columns<'b>) -> Times<'b> {
+impl<'b, 'p> Times<'b, 'p> {
+    pub(super) fn new(by: &'p ByColumns, bucket: &Columns<'b>) -> Times<'b, 'p> {
         let column = bucket.column(&by.shape.time_field);
-        Times { column, block: Vec::new(), before: 0, odd: false }
+        let conditions = by.conditions.iter().map(|one| bucket.column(&one.field)).collect();
+        let (block, wanted) = (Vec::new(), Vec::new());
+        Times { by, column, conditions, block, wanted, before: 0, odd: false }
     }
 
     /// Reads the next block. False at the end, or if it is empty.
@@ -153,6 +182,7 @@ impl<'b> Times<'b> {
         cx.tick()?;
         self.before += self.block.len();
         self.block.clear();
+        self.wanted.clear();
         let (Some(column), false) = (&mut self.column, self.odd) else { return Ok(false) };
         let (block, odd) = (&mut self.block, &mut self.odd);
         bucket.each(column, BLOCK_MAX, &mut |time| {
@@ -162,6 +192,34 @@ impl<'b> Times<'b> {
             }
             Ok(())
         })?;
+        self.wanted.extend(self.block.iter().map(|time| self.by.has(*time)));
+        self.test(bucket)?;
         Ok(!self.block.is_empty())
+    }
+
+    /// Tests the conditions on the block.
+    fn test(&mut self, bucket: &mut Columns<'b>) -> Result<()> {
+        for (condition, column) in self.by.conditions.iter().zip(&mut self.conditions) {
+            let (mut rows, mut array) = (0, None);
+            if let Some(column) = column {
+                let wanted = &mut self.wanted;
+                rows = bucket.each(column, self.block.len(), &mut |value| {
+                    match condition.pred.compares(value) {
+                        Some(holds) => wanted[rows] &= holds,
+                        None => array = array.or(Some(rows)),
+                    }
+                    rows += 1;
+                    Ok(())
+                })?;
+            }
+            // A missing value fulfills none of them.
+            self.wanted[rows..].fill(false);
+            if let Some(first) = array {
+                self.odd = true;
+                self.block.truncate(first);
+                self.wanted.truncate(first);
+            }
+        }
+        Ok(())
     }
 }

@@ -63,7 +63,7 @@ impl Running {
             let mut best: Option<(usize, i64)> = None;
             while times.advance(&mut columns, cx)? {
                 for (at, time) in times.block.iter().enumerate() {
-                    if by.has(*time) && better(*time, best.map(|(_, time)| time)) {
+                    if times.wanted[at] && better(*time, best.map(|(_, time)| time)) {
                         best = Some((times.before + at, *time));
                     }
                 }

@@ -212,6 +212,11 @@ fn by_columns_is_by_rows(fixture: &Fixture, random: &mut Random, seed: u64) {
             date(random)
         ),
     };
+    let condition = match random.chance(40) {
+        true => condition(random),
+        false => "{}".to_owned(),
+    };
+    let filter = format!("{{$and: [{filter}, {condition}]}}");
     let key = random.one(&[
         "null",
         "'$m'",

@@ -47,6 +47,11 @@ impl<'a> Columns<'a> {
         column_of(self.data.get(field)).ok()
     }
 
+    /// False if what is there for a field is no column.
+    pub fn is_column_or_missing(&self, field: &str) -> bool {
+        !self.has(field) || self.column(field).is_some()
+    }
+
     /// Calls `f` with the next `count` values of a column; see [`Decoder::each`].
     ///
     /// # Errors

@@ -19,7 +19,7 @@ use nagi_timeseries::column::Decoder;
 
 use super::super::prelude::*;
 use super::Grouping;
-use super::groups::{Groups, SUMS, number_of};
+use super::groups::{Groups, SUMS, number_of, out_of_order};
 use crate::stages::unpack_columns::{ByColumns, Times};
 
 /// Accumulators that take one value after another and keep a bounded number of them.
@@ -63,10 +63,9 @@ impl Plan {
 
     /// True if each column that is read is there or is missing.
     fn is_readable(&self, bucket: &Columns<'_>) -> bool {
-        let is_column = |name: &str| !bucket.has(name) || bucket.column(name).is_some();
         self.by.is_readable(bucket)
             && self.args.iter().all(|arg| match arg {
-                Arg::Field(name) => is_column(name),
+                Arg::Field(name) => bucket.is_column_or_missing(name),
                 Arg::Bucket | Arg::Time => true,
             })
     }
@@ -167,12 +166,12 @@ impl Groups {
         }
         let mut times = Times::new(&plan.by, &reading.bucket);
         while times.advance(&mut reading.bucket, cx)? {
-            let mut rest = &times.block[..];
+            let (mut rest, mut wanted) = (&times.block[..], &times.wanted[..]);
             while !rest.is_empty() {
-                let rows = self.divide(&mut reading, rest, cx)?;
+                let rows = self.divide(&mut reading, rest, wanted, cx)?;
                 self.add_runs(&mut reading, &rest[..rows], false, cx)?;
                 self.fit(cx)?;
-                rest = &rest[rows..];
+                (rest, wanted) = (&rest[rows..], &wanted[rows..]);
             }
         }
         if times.odd {
@@ -220,15 +219,15 @@ impl Groups {
         &mut self,
         reading: &mut Reading<'_, '_>,
         times: &[i64],
+        wanted: &[bool],
         cx: &Cx<'_>,
     ) -> Result<usize> {
         let Reading { plan, known, runs, .. } = reading;
         runs.clear();
         let mut at = 0;
         while at < times.len() {
-            let wanted = plan.by.has(times[at]);
-            let same = times[at..].iter().take_while(|time| plan.by.has(**time) == wanted).count();
-            if !wanted {
+            let same = wanted[at..].iter().take_while(|one| **one == wanted[at]).count();
+            if !wanted[at] {
                 runs.push(Run { rows: same, group: None });
                 at += same;
                 continue;
@@ -284,17 +283,8 @@ impl Groups {
                         states.add(*group, value, cx.vars)?;
                         continue;
                     }
-                    let divided = later && SUMS.contains(&accum.name());
-                    add_column(
-                        states,
-                        reading,
-                        at,
-                        &mut |value| match value {
-                            Value::Decimal128(_) if divided => Err(super::groups::out_of_order()),
-                            _ => Ok(()),
-                        },
-                        cx,
-                    )?;
+                    let ordered = later && SUMS.contains(&accum.name());
+                    add_column(states, reading, (at, ordered), cx)?;
                 }
             }
         }
@@ -325,8 +315,7 @@ fn add_times(states: &mut dyn States, runs: &[Run], times: &[i64], cx: &Cx<'_>) 
 fn add_column(
     states: &mut dyn States,
     reading: &mut Reading<'_, '_>,
-    at: usize,
-    check: &mut dyn FnMut(Value<'_>) -> Result<()>,
+    (at, ordered): (usize, bool),
     cx: &Cx<'_>,
 ) -> Result<()> {
     let Reading { bucket, columns, runs, .. } = reading;
@@ -335,7 +324,9 @@ fn add_column(
             (None, _) => 0,
             (Some(column), None) => bucket.each(column, run.rows, &mut |_| Ok(()))?,
             (Some(column), Some(group)) => bucket.each(column, run.rows, &mut |value| {
-                check(value)?;
+                if ordered && matches!(value, Value::Decimal128(_)) {
+                    return Err(out_of_order());
+                }
                 states.add(group, value, cx.vars)
             })?,
         };
