@@ -22,7 +22,7 @@ use nagi_lang::{
     path::FieldPath,
     sort::SortSpec,
 };
-use nagi_store::{Collection, DOCUMENT_DEPTH_MAX, RecordBuf, WriteTxn};
+use nagi_store::{Collection, DOCUMENT_DEPTH_MAX, RecordBuf, RecordId, WriteTxn};
 use nagi_timeseries::{
     Options,
     bucket::{Bucket, Refused, normalized, time_of},
@@ -56,8 +56,8 @@ struct Measurement {
 /// A bucket that a statement adds to.
 struct Work {
     bucket: Bucket,
-    /// The document as it is stored; none for a new bucket.
-    stored: Option<DocBuf>,
+    /// The record and the document as it is stored; none for a new bucket.
+    stored: Option<(RecordId, DocBuf)>,
     added: bool,
     /// True if it takes no more measurements.
     closed: bool,
@@ -66,7 +66,7 @@ struct Work {
 }
 
 impl Work {
-    fn new(bucket: Bucket, stored: Option<DocBuf>) -> Work {
+    fn new(bucket: Bucket, stored: Option<(RecordId, DocBuf)>) -> Work {
         Work { bucket, stored, added: false, closed: false, sealed: false }
     }
 
@@ -290,8 +290,8 @@ fn store_all(
         for mut work in by_meta.remove(meta).into_iter().flatten().rev() {
             let written = write(txn, series, &mut work)?;
             let Work { bucket, stored, added, closed, .. } = work;
-            if let Some(stored) = written.or(stored) {
-                let unpacked = Unpacked { bucket, stored };
+            if let Some((record, stored)) = written.or(stored) {
+                let unpacked = Unpacked { bucket, record, stored };
                 opened.0.push(Seen { meta: meta.clone(), unpacked, added, closed });
             }
         }
@@ -323,29 +323,33 @@ fn read(
     id: [u8; 12],
     one: &Measurement,
 ) -> Result<Option<Work>> {
+    let known = series.buckets.write_annotations().get_or_make::<OpenBuckets>();
+    let mut buf = RecordBuf::default();
+    if let Some(Unpacked { bucket, record, stored }) = known.take(&id) {
+        txn.lock(series.buckets, record.key())?;
+        let found = txn.reader().record(series.buckets, record.key(), &mut buf)?;
+        if found.is_some_and(|found| found.as_bytes() == stored.as_bytes())
+            && bucket.meta() == one.meta.as_ref()
+        {
+            series.env.changing(stored.as_bytes().len())?;
+            return Ok(Some(Work::new(bucket, Some((record, stored)))));
+        }
+    }
     let Some(record) = txn.reader().find_id(series.buckets, Value::ObjectId(&id))? else {
         return Ok(None);
     };
     txn.lock(series.buckets, record.key())?;
-    let mut buf = RecordBuf::default();
     let Some(found) = txn.reader().record(series.buckets, record.key(), &mut buf)? else {
         return Ok(None);
     };
     series.env.changing(found.len())?;
-    let known = series.buckets.write_annotations().get_or_make::<OpenBuckets>();
-    if let Some(Unpacked { bucket, stored }) = known.take(&id)
-        && stored.as_bytes() == found.as_bytes()
-        && bucket.meta() == one.meta.as_ref()
-    {
-        return Ok(Some(Work::new(bucket, Some(stored))));
-    }
     let stored = found.to_buf();
     // A bucket that cannot be read is left as it is.
     let Ok(Some(bucket)) = Bucket::open(stored.as_doc(), series.options) else { return Ok(None) };
     if bucket.meta() != one.meta.as_ref() {
         return Ok(None);
     }
-    Ok(Some(Work::new(bucket, Some(stored))))
+    Ok(Some(Work::new(bucket, Some((record, stored)))))
 }
 
 /// Adds a measurement to a stored bucket that is none of `works`, if there is one that takes it, and an index by which
@@ -432,29 +436,28 @@ fn candidate(bucket: Doc<'_>, one: &Measurement, works: &[Work]) -> Option<[u8; 
     (!full && !known && !control.get("closed").is_truthy()).then_some(*id)
 }
 
-/// Writes a bucket that has got measurements, or has to be closed. Returns the document.
-fn write(txn: &mut WriteTxn<'_>, series: &Series<'_>, work: &mut Work) -> Result<Option<DocBuf>> {
+/// Writes a bucket that has got measurements, or has to be closed. Returns its record and the document.
+fn write(
+    txn: &mut WriteTxn<'_>,
+    series: &Series<'_>,
+    work: &mut Work,
+) -> Result<Option<(RecordId, DocBuf)>> {
     let mut new = match &work.stored {
-        Some(stored) if !work.added && work.sealed => stored.clone(),
+        Some((_, stored)) if !work.added && work.sealed => stored.clone(),
         _ if !work.added => return Ok(None),
         _ => work.bucket.to_doc(series.options)?,
     };
     if work.sealed {
         new = closed(new.as_doc());
     }
-    match &work.stored {
-        None => drop(txn.insert(series.buckets, new.as_doc())?),
-        Some(old) => {
-            let id = Value::ObjectId(work.bucket.id());
-            match txn.reader().find_id(series.buckets, id)? {
-                Some(record) => {
-                    txn.update(series.buckets, record.key(), old.as_doc(), new.as_doc())?;
-                }
-                None => return Err(Error::bug("a locked bucket is gone")),
-            }
+    let record = match &work.stored {
+        None => txn.insert(series.buckets, new.as_doc())?,
+        Some((record, old)) => {
+            txn.update(series.buckets, record.key(), old.as_doc(), new.as_doc())?;
+            record.clone()
         }
-    }
-    Ok(Some(new))
+    };
+    Ok(Some((record, new)))
 }
 
 /// The bucket, closed.

@@ -15,6 +15,7 @@ use std::sync::{
 };
 
 use nagi_bson::{DocBuf, ValueBuf};
+use nagi_store::RecordId;
 use nagi_timeseries::bucket::Bucket;
 
 /// The size of one generation of a collection's ids, in bytes.
@@ -40,9 +41,10 @@ type Meta = Option<ValueBuf>;
 
 type Ids = Vec<[u8; 12]>;
 
-/// A bucket, and the document that it is stored as.
+/// A bucket, and the record and the document that it is stored as.
 pub(super) struct Unpacked {
     pub(super) bucket: Bucket,
+    pub(super) record: RecordId,
     pub(super) stored: DocBuf,
 }
 
@@ -275,7 +277,7 @@ mod tests {
         let doc = nagi_bson::doc! { "t": (Value::DateTime(5)), "a": (text.as_str()) };
         bucket.add(doc.as_doc(), 5, &options).unwrap();
         let stored = bucket.to_doc(&options).unwrap();
-        Unpacked { bucket, stored }
+        Unpacked { bucket, record: RecordId::Id(1), stored }
     }
 
     #[test]
