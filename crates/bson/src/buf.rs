@@ -30,6 +30,13 @@ impl DocBuf {
         DocBuf(bytes)
     }
 
+    /// Like [`DocBuf::build`], for a document of which the size is known approximately.
+    pub fn build_sized(bytes: usize, fill: impl FnOnce(&mut DocWriter<'_>)) -> DocBuf {
+        let mut out = Vec::with_capacity(bytes);
+        fill(&mut DocWriter::new(&mut out));
+        DocBuf(out)
+    }
+
     pub fn from_doc(doc: Doc<'_>) -> DocBuf {
         DocBuf(doc.as_bytes().to_vec())
     }

@@ -12,9 +12,9 @@
 //! Stored buckets are found by the index on metadata and time, as in MongoDB, the latest first; without it, a bucket
 //! that is not known as open gets no more measurements.
 
-use std::collections::HashMap;
 use std::sync::Arc;
 
+use foldhash::HashMap;
 use nagi_bson::{Doc, DocBuf, Value, ValueBuf};
 use nagi_error::{Code, Error, Result, err};
 use nagi_lang::{
@@ -256,7 +256,7 @@ fn store_all(
     into: Into,
     opened: &mut Opened,
 ) -> Result<()> {
-    let mut by_meta: HashMap<&Option<ValueBuf>, Vec<Work>> = HashMap::new();
+    let mut by_meta: HashMap<&Option<ValueBuf>, Vec<Work>> = HashMap::default();
     // The order of the first measurements, so that equal statements write in an equal order.
     let mut metas = Vec::new();
     for one in measurements {

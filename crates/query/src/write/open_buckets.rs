@@ -8,12 +8,12 @@
 //! becomes the old one and the entries of the old one are dropped. If the unpacked buckets of all collections are too
 //! large, the collection that has not been used for the longest time gives up a generation.
 
-use std::collections::HashMap;
 use std::sync::{
     Arc, Mutex, MutexGuard, PoisonError, Weak,
     atomic::{AtomicU64, AtomicUsize, Ordering::Relaxed},
 };
 
+use foldhash::HashMap;
 use nagi_bson::{DocBuf, ValueBuf};
 use nagi_store::RecordId;
 use nagi_timeseries::bucket::Bucket;
@@ -109,7 +109,7 @@ struct Held {
 
 impl Held {
     fn new(budget: &'static Budget) -> Held {
-        Held { buckets: HashMap::new(), bytes: 0, budget }
+        Held { buckets: HashMap::default(), bytes: 0, budget }
     }
 
     fn take(&mut self, id: &[u8; 12]) -> Option<Unpacked> {
@@ -169,9 +169,9 @@ impl Default for OpenBuckets {
 impl OpenBuckets {
     fn within(budget: &'static Budget) -> OpenBuckets {
         let generations = Generations {
-            young: HashMap::new(),
+            young: HashMap::default(),
             young_bytes: 0,
-            old: HashMap::new(),
+            old: HashMap::default(),
             young_held: Held::new(budget),
             old_held: Held::new(budget),
         };

@@ -19,6 +19,11 @@ const VALUE_OVERHEAD: usize = 6;
 /// The memory of a column and of a range, beside names and what a column has allocated.
 const FIELD_OVERHEAD: usize = 512;
 
+/// The size of a column and of its ranges in the document, and that of the rest of the document, as far as they are not
+/// counted: enough for numbers and small metadata.
+const COLUMN_OVERHEAD: usize = 48;
+const BUCKET_OVERHEAD: usize = 256;
+
 /// Why a bucket does not take a measurement.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Refused {
@@ -273,7 +278,12 @@ impl Bucket {
         let rows = self.rows;
         self.columns.iter_mut().for_each(|column| column.pad(rows));
         let time = &*options.time_field;
-        Ok(DocBuf::build(|out| {
+        let columns = self.columns.iter().map(|(name, column)| {
+            // The name is also in both ranges.
+            column.values.bytes() + COLUMN_OVERHEAD + 3 * name.len()
+        });
+        let bytes = columns.sum::<usize>() + BUCKET_OVERHEAD;
+        Ok(DocBuf::build_sized(bytes, |out| {
             out.put("_id", &self.id);
             out.doc("control", |out| {
                 out.put("version", 2);

@@ -239,6 +239,12 @@ impl Encoder {
             + self.doubles.capacity() * size_of::<Option<f64>>()
     }
 
+    /// The size of the column so far, if what is not yet packed needs as much as can be expected.
+    pub fn bytes(&self) -> usize {
+        let waiting = self.slots.len() + self.doubles.len();
+        self.out.len() + (self.words.len() + waiting / 2 + 2) * size_of::<u64>()
+    }
+
     /// Appends the column so far.
     pub fn append_to(&self, out: &mut Vec<u8>) {
         if !self.doubles.is_empty() {
