@@ -9,7 +9,7 @@ use super::{
     ranges::{End, Ranges},
 };
 use crate::{
-    column::{self, Encoder},
+    column::{self, Encoder, WRITTEN_LEAVES_MAX},
     options::Options,
 };
 
@@ -49,18 +49,18 @@ struct Column {
 
 impl Column {
     /// Adds the value of a measurement. Of a name that occurs twice, the first value counts, as for `Doc::get`.
-    fn push(&mut self, row: usize, value: Value<'_>) {
+    fn push(&mut self, row: usize, value: Value<'_>, leaves: &mut usize) {
         if row < self.rows {
             return;
         }
-        self.pad(row);
-        self.values.push(value);
+        self.pad(row, leaves);
+        self.values.push_within(value, leaves);
         self.rows = row + 1;
     }
 
     /// Makes it as long as `rows` measurements: the last of them have no such field.
-    fn pad(&mut self, rows: usize) {
-        (self.rows..rows).for_each(|_| self.values.push(Value::Missing));
+    fn pad(&mut self, rows: usize, leaves: &mut usize) {
+        (self.rows..rows).for_each(|_| self.values.push_within(Value::Missing, leaves));
         self.rows = self.rows.max(rows);
     }
 }
@@ -77,6 +77,8 @@ pub struct Bucket {
     last: i64,
     max: i64,
     columns: Fields<Column>,
+    /// The number of leaves that documents in the columns may still have.
+    leaves: usize,
     /// Measurements that are earlier than the last one in the columns, with their times.
     late: Vec<(i64, DocBuf)>,
     ranges: Ranges,
@@ -122,6 +124,7 @@ impl Bucket {
             last: i64::MIN,
             max: begin,
             columns: Fields::new(),
+            leaves: WRITTEN_LEAVES_MAX,
             late: Vec::new(),
             ranges: Ranges::new(),
             bytes: 0,
@@ -260,7 +263,7 @@ impl Bucket {
     fn append(&mut self, measurement: Doc<'_>, time: i64, options: &Options) {
         for (at, field) in fields(measurement, options).enumerate() {
             let column = self.columns.entry(field.name(), at, Column::default);
-            column.push(self.rows, field.value());
+            column.push(self.rows, field.value(), &mut self.leaves);
         }
         self.rows += 1;
         self.last = time;
@@ -276,7 +279,7 @@ impl Bucket {
         }
         // Other readers expect a value, or a missing one, of each measurement in each column.
         let rows = self.rows;
-        self.columns.iter_mut().for_each(|column| column.pad(rows));
+        self.columns.iter_mut().for_each(|column| column.pad(rows, &mut self.leaves));
         let time = &*options.time_field;
         let columns = self.columns.iter().map(|(name, column)| {
             // The name is also in both ranges.
@@ -328,7 +331,7 @@ impl Bucket {
         for (at, (name, _)) in self.columns.iter().enumerate() {
             columns.entry(name, at, Column::default);
         }
-        (self.columns, self.rows) = (columns, 0);
+        (self.columns, self.rows, self.leaves) = (columns, 0, WRITTEN_LEAVES_MAX);
         for (time, measurement) in &all {
             self.append(measurement.as_doc(), *time, options);
         }

@@ -1,15 +1,17 @@
 //! Writing a column.
 //!
 //! Values are collected into runs: a literal and the values that are stored as differences from it. A run ends where a
-//! value has another type, or a difference that does not fit a word. Documents and arrays are written as literals.
+//! value has another type, or a difference that does not fit a word. Arrays are written as literals, and a document if it
+//! has fields that the one before it has not; else each of its leaves is a column (`interleave`).
 //!
 //! An encoder may be kept, and asked for the column again after more values: what can no longer change is in its final
 //! form, so that does not cost the whole column.
 
-use nagi_bson::{Type, Value, append_payload, payload_value};
+use nagi_bson::{Doc, Type, Value, append_payload, payload_value};
 
 use super::{
-    SCALE_CONTROL, UNSCALED, WORDS_MAX,
+    SCALE_CONTROL, UNSCALED, WORDS_MAX, WRITTEN_LEAVES_MAX,
+    interleave::Interleaver,
     number::{self, Kind, SCALES, kind},
 };
 use crate::simple8b::{Slot, fits, pack, pack_run, pack_settled};
@@ -52,6 +54,8 @@ pub struct Encoder {
     from: f64,
     /// True if doubles get the scale of the ones before them.
     chosen: bool,
+    /// Documents whose leaves are columns: all values so far behind `out`.
+    documents: Option<Box<Interleaver>>,
 }
 
 impl Default for Encoder {
@@ -79,11 +83,39 @@ impl Encoder {
             doubles: Vec::new(),
             from: 0.0,
             chosen: false,
+            documents: None,
         }
+    }
+
+    /// An empty column whose first value may be a difference from this one.
+    pub(super) fn behind(value: Value<'_>) -> Encoder {
+        let mut encoder = Encoder::new();
+        encoder.follow(value);
+        append_payload(&mut encoder.payload, value);
+        encoder
     }
 
     /// Adds a value; `Missing` for a measurement without the field.
     pub fn push(&mut self, value: Value<'_>) {
+        let mut budget = WRITTEN_LEAVES_MAX - self.documents.as_ref().map_or(0, |it| it.leaves());
+        self.push_within(value, &mut budget);
+    }
+
+    /// Like [`Encoder::push`]. `budget`: the number of leaves of documents that may be added, which several columns
+    /// share; leaves of documents that end come back.
+    pub fn push_within(&mut self, value: Value<'_>, budget: &mut usize) {
+        if let Some(documents) = &mut self.documents {
+            if documents.push(value) {
+                return;
+            }
+            *budget += documents.leaves();
+            self.end_documents();
+        } else if let (Type::Object, Value::Doc(doc)) = (self.kind, value)
+            && self.begin_documents(doc, *budget)
+        {
+            *budget -= self.documents.as_ref().map_or(0, |documents| documents.leaves());
+            return;
+        }
         if value.is_missing() {
             match self.kind {
                 Type::Double if !self.chosen => self.push_pending(None),
@@ -96,6 +128,30 @@ impl Encoder {
         if !value.is_missing() {
             self.payload.clear();
             append_payload(&mut self.payload, value);
+        }
+    }
+
+    /// Adds a document that has only fields of the last one, which is not the same; false if there is none.
+    fn begin_documents(&mut self, doc: Doc<'_>, leaves_max: usize) -> bool {
+        let Value::Doc(last) = payload_value(self.kind, &self.payload) else { return false };
+        if last.as_bytes() == doc.as_bytes() {
+            return false;
+        }
+        let Some(mut documents) = Interleaver::new(last, leaves_max) else { return false };
+        if !documents.push(Value::Doc(doc)) {
+            return false;
+        }
+        self.write();
+        self.documents = Some(Box::new(documents));
+        true
+    }
+
+    /// Writes the documents. The value after them is a literal, or missing.
+    fn end_documents(&mut self) {
+        if let Some(documents) = self.documents.take() {
+            documents.append_to(&mut self.out);
+            self.payload.clear();
+            self.follow(Value::Missing);
         }
     }
 
@@ -202,6 +258,11 @@ impl Encoder {
         self.write();
         self.out.extend_from_slice(&[value.kind() as u8, 0]);
         append_payload(&mut self.out, value);
+        self.follow(value);
+    }
+
+    /// The state behind a value, without its payload.
+    fn follow(&mut self, value: Value<'_>) {
         self.kind = value.kind();
         self.difference = 0;
         self.narrow = number::narrow(value);
@@ -224,6 +285,7 @@ impl Encoder {
 
     /// The column.
     pub fn finish(mut self) -> Vec<u8> {
+        self.end_documents();
         self.choose();
         self.write();
         self.out.push(0);
@@ -237,12 +299,14 @@ impl Encoder {
             + self.words.capacity() * size_of::<u64>()
             + self.slots.capacity() * size_of::<Slot>()
             + self.doubles.capacity() * size_of::<Option<f64>>()
+            + self.documents.as_ref().map_or(0, |documents| documents.heap_bytes())
     }
 
     /// The size of the column so far, if what is not yet packed needs as much as can be expected.
     pub fn bytes(&self) -> usize {
         let waiting = self.slots.len() + self.doubles.len();
-        self.out.len() + (self.words.len() + waiting / 2 + 2) * size_of::<u64>()
+        let documents = self.documents.as_ref().map_or(0, |documents| documents.bytes());
+        documents + self.out.len() + (self.words.len() + waiting / 2 + 2) * size_of::<u64>()
     }
 
     /// Appends the column so far.
@@ -253,6 +317,9 @@ impl Encoder {
             return;
         }
         out.extend_from_slice(&self.out);
+        if let Some(documents) = &self.documents {
+            documents.append_to(out);
+        }
         let (mut words, mut repeated) = (self.words.clone(), self.repeated);
         pack_run(self.run, self.run_len, &mut repeated, &mut words);
         pack(&self.slots, &mut repeated, &mut words);

@@ -24,7 +24,7 @@ fn truncated() -> nagi_error::Error {
 }
 
 /// The length of a value according to its first bytes.
-fn length(kind: Type, bytes: &[u8]) -> Option<usize> {
+pub(super) fn length(kind: Type, bytes: &[u8]) -> Option<usize> {
     let int32 = || {
         let len = i32::from_le_bytes(*bytes.first_chunk()?);
         usize::try_from(len).ok()

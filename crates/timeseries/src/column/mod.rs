@@ -21,6 +21,7 @@
 
 mod decode;
 mod encode;
+mod interleave;
 mod interleaved;
 mod literal;
 mod number;
@@ -35,6 +36,10 @@ pub const SUBTYPE: u8 = 7;
 /// The most columns of a bucket, and leaves of the reference documents of all of them: each has a state of some hundred
 /// bytes, and takes only a few bytes of the bucket.
 pub(crate) const LEAVES_MAX: usize = 200_000;
+
+/// The most leaves that documents of one bucket are written with at a time: a reader may count those that end as well as
+/// those that begin.
+pub(crate) const WRITTEN_LEAVES_MAX: usize = LEAVES_MAX / 4;
 
 /// The bits of a control byte that say how doubles are scaled, for each index of [`number::SCALES`]; the last one
 /// means that their bits are the number. It is also that of all other types.

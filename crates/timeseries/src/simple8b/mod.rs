@@ -26,6 +26,14 @@ const REPEAT_UNIT: usize = 120;
 /// The most units of one word.
 const REPEAT_UNITS_MAX: usize = 16;
 
+/// The number of slots of a word that was written; none for a word that is not valid.
+pub(crate) fn slots_of(word: u64) -> usize {
+    match word & 15 {
+        REPEAT => ((word >> 4 & 15) as usize + 1) * REPEAT_UNIT,
+        _ => Row::of(word).map_or(0, |row| row.slots() as usize),
+    }
+}
+
 /// One slot.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Slot {

@@ -1,5 +1,5 @@
 //! Columns that MongoDB wrote (from buckets in its public tests), and columns of any values.
-use nagi_bson::{DocBuf, Value, ValueBuf, json};
+use nagi_bson::{Doc, DocBuf, Value, ValueBuf, json};
 use nagi_timeseries::column::{Decoder, Encoder, encode};
 use proptest::prelude::*;
 
@@ -82,7 +82,7 @@ fn columns_of_mongodb_are_read_and_written() {
     same("CQDolzLxggEAAID+fAAAAAAAAAA=", &dates(&[1_661_904_001_000, 1_661_904_000_000]));
 }
 
-/// Interleaved columns are written by hand after the format: this crate writes documents as literals.
+/// Interleaved columns, written by hand after the format.
 #[test]
 fn interleaved_documents_are_read() {
     let word = |selector: u64, value: u64| (selector | value << 4).to_le_bytes();
@@ -164,6 +164,73 @@ fn any_value() -> impl Strategy<Value = ValueBuf> {
     ]
 }
 
+/// A document of few fields, of which each may be missing, and which may contain others.
+fn any_document(depth: u32) -> BoxedStrategy<DocBuf> {
+    let inner = match depth {
+        0 => Just(None).boxed(),
+        _ => any_document(depth - 1).prop_map(|doc| Some(ValueBuf::new(Value::from(&doc)))).boxed(),
+    };
+    let field = prop_oneof![
+        4 => any_value().prop_map(Some),
+        4 => (0..50_i32).prop_map(|n| Some(ValueBuf::new(Value::Int32(n)))),
+        4 => inner,
+        2 => Just(None),
+    ];
+    (proptest::collection::vec(field, 0..4), prop_oneof![9 => Just(false), 1 => Just(true)])
+        .prop_map(|(fields, reversed)| {
+            let mut fields: Vec<_> = ["a", "b", "c"].iter().zip(fields).collect();
+            if reversed {
+                fields.reverse();
+            }
+            DocBuf::build(|out| {
+                for (name, value) in fields {
+                    if let Some(value) = value.filter(|value| !value.value().is_missing()) {
+                        out.put(name, value.value());
+                    }
+                }
+            })
+        })
+        .boxed()
+}
+
+/// Documents, most of which have the fields of one of them.
+fn documents() -> impl Strategy<Value = Vec<ValueBuf>> {
+    let base = proptest::collection::vec((any_document(2), 0..30_usize), 1..5);
+    (base, any::<u64>()).prop_map(|(bases, seed)| {
+        let mut random = seed | 1;
+        let mut below = |n: u64| {
+            random = random.wrapping_mul(0x5851_F42D_4C95_7F2D).wrapping_add(0x1405_7B7E_F767_814F);
+            (random >> 33) % n
+        };
+        let mut all = Vec::new();
+        for (base, count) in bases {
+            for _ in 0..=count {
+                let doc = varied(base.as_doc(), &mut below);
+                all.push(match below(12) {
+                    0 => ValueBuf::new(Value::Missing),
+                    _ => ValueBuf::new(Value::from(&doc)),
+                });
+            }
+        }
+        all
+    })
+}
+
+/// The document with other numbers, and without some fields.
+fn varied(base: Doc<'_>, below: &mut dyn FnMut(u64) -> u64) -> DocBuf {
+    DocBuf::build(|out| {
+        for field in base {
+            match field.value() {
+                _ if below(15) == 0 => {}
+                Value::Doc(inner) => out.put(field.name(), &varied(inner, below)),
+                Value::Int32(n) => out.put(field.name(), n + below(3) as i32),
+                Value::Double(n) if below(4) == 0 => out.put(field.name(), n + 0.25),
+                other => out.put(field.name(), other),
+            }
+        }
+    })
+}
+
 /// Values that stay the same for a while.
 fn runs() -> impl Strategy<Value = Vec<ValueBuf>> {
     let run =
@@ -215,6 +282,12 @@ proptest! {
     }
 
     #[test]
+    fn any_documents_come_back(values in documents()) {
+        check_round_trip(&values);
+        check_growth(&values, 7);
+    }
+
+    #[test]
     fn any_runs_come_back(values in runs()) {
         check_round_trip(&values);
         check_growth(&values, 301);
@@ -249,6 +322,13 @@ fn regular_series_are_small() {
     assert!(encode(dates).len() < 60);
     let doubles = (0..1000).map(|n| Value::Double(f64::from(n % 7) / 10.0 + 20.0));
     assert!(encode(doubles).len() < 1000);
+    let documents: Vec<DocBuf> = (0..1000)
+        .map(|n| {
+            let at = nagi_bson::doc! { "lat": (52.5 + f64::from(n % 9) / 1000.0), "lon": 13.4 };
+            nagi_bson::doc! { "at": (at.as_doc()), "ok": true, "n": n }
+        })
+        .collect();
+    assert!(encode(documents.iter().map(Value::from)).len() < 2500);
     let same = (0..1000).map(|_| Value::String("always the same, and longer than sixteen bytes"));
     assert!(encode(same).len() < 100);
 }
