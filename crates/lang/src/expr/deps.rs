@@ -15,6 +15,8 @@ pub struct Deps {
     pub lets: bool,
     /// True if the value may differ between two evaluations on the same document.
     pub random: bool,
+    /// True if a function of the client is called, whose value may differ as well.
+    pub scripted: bool,
     /// True if the order of the document's fields matters, because the fields are output and not only read.
     pub ordered: bool,
 }
@@ -48,6 +50,7 @@ impl Expr {
             Expr::Var(Variable::Let(_), _) => deps.lets = true,
             Expr::Call(operator, _) if operator.name == "$rand" => deps.random = true,
             Expr::Form(form) if form.is_random() => deps.random = true,
+            Expr::Form(form) if !form.is_pure() => deps.scripted = true,
             _ => {}
         }
         self.for_each_child(&mut |child| child.deps(deps));

@@ -78,7 +78,12 @@ impl Granule {
         let zone = if date >= WHOLE_MINUTES_SINCE * SECOND { MINUTE } else { SECOND };
         let ms = if self.zoned { self.ms.min(zone) } else { self.ms };
         let begin = date.saturating_sub(date.rem_euclid(ms));
-        (begin, begin.saturating_add(ms))
+        let end = begin.saturating_add(ms);
+        match self.zoned && date >= WHOLE_MINUTES_SINCE * SECOND {
+            // The first of the whole minutes did not begin at one.
+            true => (begin.max(WHOLE_MINUTES_SINCE * SECOND), end),
+            false => (begin, end),
+        }
     }
 }
 

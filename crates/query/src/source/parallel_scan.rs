@@ -52,6 +52,11 @@ pub(crate) trait Gather: Send + Sized {
     /// Called when there is no other one any more.
     fn alone(&mut self) {}
 
+    /// How many times as long as usual it takes for a document.
+    fn weight(&self) -> u64 {
+        1
+    }
+
     /// True if it takes no more documents now.
     fn is_full(&self) -> bool {
         false
@@ -64,7 +69,7 @@ pub(crate) fn drain<G: Gather>(
     into: &mut G,
     cx: &mut Cx<'_>,
 ) -> Result<Option<Box<dyn Source>>> {
-    if input.splits_late() && !some(input, into, LATE_DOCS, cx)? {
+    if input.splits_late() && !some(input, into, LATE_DOCS / into.weight(), cx)? {
         return Ok(None);
     }
     let Some(shared) = cx.reader.share() else { return all(input, into, cx).map(|()| None) };
@@ -273,9 +278,10 @@ impl Job<'_> {
         let reader = self.shared.reader();
         let mut cx = Cx { store: self.store, reader, vars: &vars, env: &env };
         // An index scan does not continue after an error, so its slices end with documents that it yields.
+        let slice = SLICE / beside.weight();
         let (entries, docs) = match later.splits_late() {
-            true => (None, SLICE),
-            false => (Some(SLICE), u64::MAX),
+            true => (None, slice),
+            false => (Some(slice), u64::MAX),
         };
         loop {
             env.set_budget(entries);

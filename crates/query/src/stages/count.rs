@@ -7,7 +7,7 @@ use nagi_timeseries::bucket::Columns;
 
 use super::{
     prelude::*,
-    unpack_columns::{ByColumns, Times},
+    unpack_columns::{BUCKET_WEIGHT, ByColumns, Times},
 };
 use crate::source::{Gather, drain, gathers_portions};
 
@@ -150,6 +150,10 @@ impl Gather for Counter {
         }
         self.count += 1;
         Ok(())
+    }
+
+    fn weight(&self) -> u64 {
+        if self.by.is_some() { BUCKET_WEIGHT } else { 1 }
     }
 
     fn beside(&mut self, _: &mut Cx<'_>) -> Result<Option<Counter>> {

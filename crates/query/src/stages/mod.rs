@@ -101,6 +101,7 @@ pub(crate) use match_::Match;
 pub(crate) use pipeline::Pipeline;
 pub(crate) use sort::Sort;
 pub(crate) use unpack_columns::ByColumns;
+pub(crate) use unpack_ends::Ends;
 
 /// A parsed stage: immutable, shared between executions.
 pub(crate) trait Stage: Send + Sync {
@@ -155,12 +156,11 @@ pub(crate) trait Stage: Send + Sync {
         None
     }
 
-    /// A stage that yields only the earliest or the latest measurement of each bucket that `by` wants, instead of
-    /// `replaced`.
+    /// A stage that yields only one measurement of each bucket of those that `by` wants, instead of `replaced`.
     fn only_ends(
         &self,
         _by: ByColumns,
-        _latest: bool,
+        _ends: Ends,
         _replaced: &[Arc<dyn Stage>],
     ) -> Option<Arc<dyn Stage>> {
         None

@@ -19,7 +19,7 @@ use super::{
     Sort,
     prelude::*,
     unpack_columns::ByColumns,
-    unpack_ends::UnpackEnds,
+    unpack_ends::{Ends, UnpackEnds},
     unpack_top::{self, Ordered, Top, UnpackTop},
 };
 use crate::{
@@ -149,10 +149,10 @@ impl Stage for UnpackBucket {
     fn only_ends(
         &self,
         by: ByColumns,
-        latest: bool,
+        ends: Ends,
         replaced: &[Arc<dyn Stage>],
     ) -> Option<Arc<dyn Stage>> {
-        Some(Arc::new(UnpackEnds { by: Arc::new(by), latest, replaced: replaced.into() }))
+        Some(Arc::new(UnpackEnds { by: Arc::new(by), ends, replaced: replaced.into() }))
     }
 
     fn first_of(
@@ -211,14 +211,15 @@ impl Running {
         self.unpacked = None;
         let bucket = Doc::trusted(&self.bucket);
         let mut unpacker = Unpacker::new(bucket, &self.shape)?;
+        // Not `tick`: if a budget of entries ended here, the rest of the part would be lost.
         for _ in 0..before {
-            cx.tick()?;
+            cx.pass()?;
             unpacker.skip()?;
         }
         let mut count = 0;
         while unpacker.append(&mut self.part)? {
             count += 1;
-            cx.tick()?;
+            cx.pass()?;
             if self.part.len() >= PART_BYTES_MAX || count == PART_COUNT_MAX {
                 self.unpacked = Some(before + count);
                 break;

@@ -31,6 +31,9 @@ pub(crate) struct ByColumns {
     to: i64,
 }
 
+/// A bucket takes about so many times as long as a document.
+pub(super) const BUCKET_WEIGHT: u64 = 64;
+
 /// A comparison of a top-level field.
 struct Condition {
     field: Box<str>,
@@ -40,6 +43,9 @@ struct Condition {
 impl ByColumns {
     /// Measurements of buckets of this shape that match the filter. None unless it consists of comparisons.
     pub(super) fn new(shape: Arc<Shape>, filter: Option<Arc<Filter>>) -> Option<ByColumns> {
+        if shape.meta_field.as_deref() == Some(&*shape.time_field) {
+            return None;
+        }
         let (own, conditions) = (filter.clone(), Vec::new());
         let mut all = ByColumns { shape, filter: own, conditions, from: i64::MIN, to: i64::MAX };
         if let Some(filter) = filter {
@@ -105,9 +111,10 @@ impl ByColumns {
         }
     }
 
-    /// True if the bucket has a column of times, and no other values where columns are.
+    /// True if the bucket has a column of times, no other values where columns are, and none for the metadata.
     pub(super) fn is_readable(&self, bucket: &Columns<'_>) -> bool {
         bucket.column(&self.shape.time_field).is_some()
+            && !self.meta_field().is_some_and(|meta| bucket.has(meta))
             && self.conditions.iter().all(|one| bucket.is_column_or_missing(&one.field))
     }
 
@@ -117,11 +124,13 @@ impl ByColumns {
         bucket: Doc<'_>,
         (row, time): (usize, i64),
         out: &mut Vec<u8>,
+        cx: &Cx<'_>,
     ) -> Result<()> {
-        Columns::write(bucket, &self.shape, (row, Value::DateTime(time)), DocWriter::new(out))
+        let time = Value::DateTime(time);
+        Columns::write(bucket, &self.shape, (row, time), DocWriter::new(out), &|| cx.pass())
     }
 
-    /// Unpacks the bucket, and calls `f` with each measurement that is wanted, after the first `passed` ones.
+    /// Unpacks the bucket, which is one entry for a budget of entries, because it is not continued in its middle. Calls `f` with each measurement that is wanted, after the first `passed` ones.
     pub(super) fn unpack(
         &self,
         bucket: Doc<'_>,
@@ -131,12 +140,12 @@ impl ByColumns {
     ) -> Result<()> {
         let mut unpacker = Unpacker::new(bucket, &self.shape)?;
         for _ in 0..passed {
-            cx.tick()?;
+            cx.pass()?;
             unpacker.skip()?;
         }
         let (mut measurement, mut arena) = (Vec::new(), Bump::new());
         while unpacker.append(&mut measurement)? {
-            cx.tick()?;
+            cx.pass()?;
             let doc = Doc::trusted(&measurement);
             let wanted = match &self.filter {
                 Some(filter) => filter.matches(doc, &cx.matching(&arena))?,
@@ -166,7 +175,7 @@ pub(super) struct Times<'b, 'p> {
     pub(super) odd: bool,
 }
 
-/// The most measurements of a block.
+/// The most measurements of a block: what is between two looks at the interrupt.
 const BLOCK_MAX: usize = 4096;
 
 impl<'b, 'p> Times<'b, 'p> {
@@ -179,7 +188,7 @@ impl<'b, 'p> Times<'b, 'p> {
 
     /// Reads the next block. False at the end, or if it is empty.
     pub(super) fn advance(&mut self, bucket: &mut Columns<'b>, cx: &Cx<'_>) -> Result<bool> {
-        cx.tick()?;
+        cx.pass()?;
         self.before += self.block.len();
         self.block.clear();
         self.wanted.clear();

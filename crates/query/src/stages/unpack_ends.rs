@@ -16,9 +16,18 @@ use super::{
 };
 use crate::source::{Absorbed, splits_with_input};
 
+/// Which measurement of a bucket is wanted.
+#[derive(Clone, Copy)]
+pub(crate) struct Ends {
+    /// That with the latest time, not the earliest.
+    pub(crate) latest: bool,
+    /// Of several with the same time the last one.
+    pub(crate) last: bool,
+}
+
 pub(super) struct UnpackEnds {
     pub(super) by: Arc<ByColumns>,
-    pub(super) latest: bool,
+    pub(super) ends: Ends,
     /// The stages that it makes unnecessary, for explain.
     pub(super) replaced: Box<[Arc<dyn Stage>]>,
 }
@@ -26,34 +35,35 @@ pub(super) struct UnpackEnds {
 struct Running {
     input: Box<dyn Source>,
     by: Arc<ByColumns>,
-    latest: bool,
+    ends: Ends,
     found: Vec<u8>,
 }
 
 impl Stage for UnpackEnds {
     fn open(&self, input: Box<dyn Source>) -> Box<dyn Source> {
-        Box::new(Running { input, by: self.by.clone(), latest: self.latest, found: Vec::new() })
+        Box::new(Running { input, by: self.by.clone(), ends: self.ends, found: Vec::new() })
     }
 
     fn explain(&self, out: &mut DocWriter<'_>) {
         self.replaced.iter().for_each(|stage| stage.explain(out));
-        out.put("only", if self.latest { "latest" } else { "earliest" });
+        out.put("only", if self.ends.latest { "latest" } else { "earliest" });
     }
 }
 
 impl Running {
     /// The same over another input; only before the first document.
     fn over(&self, input: Box<dyn Source>) -> Running {
-        Running { input, by: self.by.clone(), latest: self.latest, found: Vec::new() }
+        Running { input, by: self.by.clone(), ends: self.ends, found: Vec::new() }
     }
 
     /// Reads the wanted measurement of the current bucket into `found`; false if it has none.
     fn take(&mut self, cx: &mut Cx<'_>) -> Result<bool> {
-        let Running { input, by, latest, found } = self;
+        let Running { input, by, ends, found } = self;
         let bucket = input.doc();
         found.clear();
         let better = |time: i64, than: Option<i64>| match than {
-            Some(best) if *latest => time > best,
+            Some(best) if time == best => ends.last,
+            Some(best) if ends.latest => time > best,
             Some(best) => time < best,
             None => true,
         };
@@ -70,7 +80,7 @@ impl Running {
             }
             if !times.odd {
                 let Some((row, time)) = best else { return Ok(false) };
-                by.measurement(bucket, (row, time), found)?;
+                by.measurement(bucket, (row, time), found, cx)?;
                 return Ok(true);
             }
         }

@@ -201,7 +201,7 @@ impl Running {
         let (mut bucket, mut arena) = (Vec::new(), Bump::new());
         let is_ordered = self.input.is_in_wanted_order();
         while self.input.advance(cx)? {
-            cx.tick()?;
+            cx.pass()?;
             let found = self.input.doc();
             if is_ordered && best.is_beaten(self.top.best_from(found)) {
                 break;
@@ -250,7 +250,7 @@ impl Top {
         let mut unpacker = Unpacker::new(bucket, &self.shape)?;
         let (mut measurement, mut examined) = (Vec::new(), 0);
         while unpacker.append(&mut measurement)? {
-            cx.tick()?;
+            cx.pass()?;
             examined += 1;
             let doc = Doc::trusted(&measurement);
             // Only dates are in a bucket that this server has made; others come before all dates.

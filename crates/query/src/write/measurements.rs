@@ -16,7 +16,7 @@ use std::sync::Arc;
 
 use foldhash::HashMap;
 use nagi_bson::{Doc, DocBuf, Value, ValueBuf};
-use nagi_error::{Code, Error, Result, err};
+use nagi_error::{Code, Error, Result, bail, err};
 use nagi_lang::{
     filter::{CompareOp, Filter, Pred},
     path::FieldPath,
@@ -25,7 +25,7 @@ use nagi_lang::{
 use nagi_store::{Collection, DOCUMENT_DEPTH_MAX, RecordBuf, RecordId, WriteTxn};
 use nagi_timeseries::{
     Options,
-    bucket::{Bucket, Refused, normalized, time_of},
+    bucket::{Bucket, FIELDS_MAX, Refused, normalized, time_of},
 };
 
 use super::{
@@ -233,6 +233,9 @@ fn measurement(
     let time = time_of(doc, options)?;
     if doc.is_deeper_than(DOCUMENT_DEPTH_MAX - CONTROL_DEPTH) {
         return Err(too_deep());
+    }
+    if doc.len() > FIELDS_MAX && doc.iter().count() > FIELDS_MAX {
+        bail!(Code::BAD_VALUE, "A measurement must not have more than {FIELDS_MAX} fields");
     }
     let meta = options.meta_field.as_deref().map_or(Value::Missing, |name| doc.get(name));
     let meta = (!meta.is_missing()).then(|| normalized(meta));

@@ -4,7 +4,8 @@ use nagi_bson::{Binary, Doc, DocBuf, DocWriter, Value, ValueBuf};
 use nagi_error::{Code, Result, bail};
 
 use super::{
-    BYTES_MAX, COUNT_MAX, COUNT_MIN, DOCUMENT_BYTES_MAX, LARGE_BYTES_MAX, Shape, Unpacker,
+    BYTES_MAX, COUNT_MAX, COUNT_MIN, DOCUMENT_BYTES_MAX, FIELDS_MAX, LARGE_BYTES_MAX, Shape,
+    Unpacker,
     fields::Fields,
     ranges::{End, Ranges},
 };
@@ -234,12 +235,23 @@ impl Bucket {
         if count > 0 && (added > bytes_max || self.is_too_large(added, added - self.bytes)) {
             return Err(Refused::Size);
         }
+        if count > 0 && self.has_too_many_fields(measurement) {
+            return Err(Refused::Size);
+        }
         if !self.ranges.accept(fields()) {
             return Err(Refused::Schema);
         }
         self.ranges.add(fields());
         self.store(measurement, time, options);
         Ok(())
+    }
+
+    /// True if there could be more fields than readers accept.
+    fn has_too_many_fields(&self, measurement: Doc<'_>) -> bool {
+        let known = self.ranges.len();
+        // A field takes three bytes at least, so few bytes need not be counted.
+        known + measurement.len() / 3 > FIELDS_MAX
+            && known + measurement.iter().count() > FIELDS_MAX
     }
 
     /// True if the document could become too large with one more measurement, so that there are `added` bytes of them:

@@ -9,6 +9,9 @@ use crate::column::{self, Decoder, LEAVES_MAX};
 /// The most measurements that a bucket is believed to have without counting them: far more than servers put into one.
 const COUNT_MAX: i64 = 100_000;
 
+/// The most values between two calls of `pass`.
+const PASSED_MAX: usize = 4096;
+
 /// A bucket of version 2 or 3, whose columns are read one by one.
 pub struct Columns<'a> {
     control: Doc<'a>,
@@ -65,15 +68,17 @@ impl<'a> Columns<'a> {
         column.each(count, &mut self.budget, f)
     }
 
-    /// Writes the measurement of a number, whose time is known, with the fields that the shape wants.
+    /// Writes the measurement of a number, whose time is known, with the fields that the shape wants. Calls `pass` again
+    /// and again, because columns of few bytes may have very many values.
     ///
     /// # Errors
-    /// If a column is not valid.
+    /// If a column is not valid, and those of `pass`.
     pub fn write(
         bucket: Doc<'a>,
         shape: &Shape,
         (row, time): (usize, Value<'_>),
         mut out: DocWriter<'_>,
+        pass: &dyn Fn() -> Result<()>,
     ) -> Result<()> {
         out.put(&shape.time_field, time);
         if let Some(meta) = shape.meta_field.as_deref().filter(|meta| shape.has(meta)) {
@@ -86,7 +91,13 @@ impl<'a> Columns<'a> {
                 continue;
             }
             let mut column = column_of(field.value())?;
-            column.each(row, &mut budget, &mut |_| Ok(()))?;
+            let mut passed = 0;
+            while passed < row {
+                pass()?;
+                let next = (row - passed).min(PASSED_MAX);
+                column.each(next, &mut budget, &mut |_| Ok(()))?;
+                passed += next;
+            }
             column.each(1, &mut budget, &mut |value| {
                 out.put(name, value);
                 Ok(())

@@ -17,6 +17,10 @@ impl<T> Fields<T> {
         Fields { list: Vec::new(), index: HashMap::new() }
     }
 
+    pub(super) fn len(&self) -> usize {
+        self.list.len()
+    }
+
     pub(super) fn iter(&self) -> impl Iterator<Item = (&str, &T)> {
         self.list.iter().map(|(name, value)| (&**name, value))
     }

@@ -25,6 +25,8 @@ pub use columns::Columns;
 pub use meta::normalized;
 pub use unpack::{Shape, Unpacker};
 
+use crate::column::LEAVES_MAX;
+
 /// The most measurements of a bucket (MongoDB's `timeseriesBucketMaxCount`).
 pub const COUNT_MAX: usize = 1000;
 
@@ -41,3 +43,7 @@ pub const LARGE_BYTES_MAX: usize = 12 << 20;
 /// The size of measurements, ranges and metadata together with which a bucket takes no more measurements: well below
 /// that of the largest document, because compression may also fail to make anything smaller.
 pub const DOCUMENT_BYTES_MAX: usize = 14 << 20;
+
+/// The most fields of a measurement, and of those of a bucket together: half of what readers accept, because the documents
+/// in fields count as well.
+pub const FIELDS_MAX: usize = LEAVES_MAX / 2;

@@ -173,6 +173,11 @@ impl Ranges {
         fields_between(min.iter(), max.iter()).map(Ranges)
     }
 
+    /// The number of fields of measurements.
+    pub(super) fn len(&self) -> usize {
+        self.0.len()
+    }
+
     /// True if the field has a range.
     pub(super) fn has(&self, name: &str, at: usize) -> bool {
         self.0.get(name, at).is_some()

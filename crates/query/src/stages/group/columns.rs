@@ -26,20 +26,29 @@ use crate::stages::unpack_columns::{ByColumns, Times};
 const COLUMNAR: [&str; 9] =
     ["$avg", "$count", "$first", "$last", "$max", "$min", "$stdDevPop", "$stdDevSamp", "$sum"];
 
+/// Accumulators that keep one of their values.
+const KEEPING: [&str; 4] = ["$first", "$last", "$max", "$min"];
+
 /// How a group reads buckets.
 pub(super) struct Plan {
     by: ByColumns,
     /// How long the key stays the same; none if all measurements of a bucket have the same.
     key: Option<Granule>,
     args: Vec<Arg>,
+    /// The fields of which columns are read.
+    fields: Vec<Box<str>>,
+    /// How many of the accumulators keep a value.
+    keeping: usize,
 }
 
 /// What an accumulator takes.
+#[derive(Clone, Copy, PartialEq, Eq)]
 enum Arg {
     /// The same value for all measurements of a bucket.
     Bucket,
     Time,
-    Field(Box<str>),
+    /// One of the fields of the plan.
+    Field(usize),
 }
 
 /// Measurements, one after another, of one group; none if they are not wanted.
@@ -52,22 +61,22 @@ impl Plan {
     /// None if the group needs more than single columns.
     pub(super) fn new(grouping: &Grouping, by: ByColumns) -> Option<Plan> {
         let key = key_of(&grouping.id, &by)?;
-        let args = grouping.fields.iter().map(|(_, accum)| arg_of(accum, &by));
+        let mut fields = Vec::new();
+        let args = grouping.fields.iter().map(|(_, accum)| arg_of(accum, &by, &mut fields));
         let args = args.collect::<Option<_>>()?;
-        Some(Plan { by, key, args })
+        let keeps = |(_, accum): &&(Box<str>, AccumSpec)| KEEPING.contains(&accum.name());
+        let keeping = grouping.fields.iter().filter(keeps).count();
+        Some(Plan { by, key, args, fields, keeping })
     }
 
     fn reads_times(&self) -> bool {
-        self.key.is_some() || self.args.iter().any(|arg| matches!(arg, Arg::Time))
+        self.key.is_some() || self.args.contains(&Arg::Time)
     }
 
     /// True if each column that is read is there or is missing.
     fn is_readable(&self, bucket: &Columns<'_>) -> bool {
         self.by.is_readable(bucket)
-            && self.args.iter().all(|arg| match arg {
-                Arg::Field(name) => bucket.is_column_or_missing(name),
-                Arg::Bucket | Arg::Time => true,
-            })
+            && self.fields.iter().all(|name| bucket.is_column_or_missing(name))
     }
 }
 
@@ -78,24 +87,35 @@ fn key_of(id: &Expr, by: &ByColumns) -> Option<Option<Granule>> {
     let first = |path: &String| path.split('.').next().map(str::to_owned);
     deps.paths.retain(|path| first(path).as_deref() != by.meta_field());
     let reads_time = deps.paths.remove(by.time_field());
-    let known = deps.paths.is_empty() && !deps.whole && !deps.random;
+    let known = deps.paths.is_empty() && is_known(&deps);
     known.then(|| reads_time.then(|| id.granule(by.time_field())))
 }
 
-fn arg_of(accum: &AccumSpec, by: &ByColumns) -> Option<Arg> {
+/// True if the value depends only on the paths, and is the same each time.
+fn is_known(deps: &Deps) -> bool {
+    !deps.whole && !deps.random && !deps.scripted
+}
+
+fn arg_of(accum: &AccumSpec, by: &ByColumns, fields: &mut Vec<Box<str>>) -> Option<Arg> {
     if !COLUMNAR.contains(&accum.name()) {
         return None;
     }
     let mut deps = Deps::default();
     accum.deps(&mut deps);
     let of_meta = |path: &String| path.split('.').next() == by.meta_field();
-    if !deps.whole && !deps.random && deps.paths.iter().all(of_meta) {
+    if is_known(&deps) && deps.paths.iter().all(of_meta) {
         return Some(Arg::Bucket);
     }
     match accum.argument() {
         Expr::Path(path) => match path.parts() {
             [(_, name)] if &**name == by.time_field() => Some(Arg::Time),
-            [(_, name)] => Some(Arg::Field(name.clone())),
+            [(_, name)] => {
+                let known = fields.iter().position(|field| field == name);
+                Some(Arg::Field(known.unwrap_or_else(|| {
+                    fields.push(name.clone());
+                    fields.len() - 1
+                })))
+            }
             _ => None,
         },
         _ => None,
@@ -132,11 +152,22 @@ impl Known {
 struct Reading<'b, 'p> {
     plan: &'p Plan,
     bucket: Columns<'b>,
+    /// The size of the document.
+    bytes: usize,
     known: Known,
-    /// For each accumulator, its column or its only value.
+    /// The column of each field of the plan; none if no measurement has it.
     columns: Vec<Option<Decoder<'b>>>,
-    values: Vec<ValueBuf>,
+    /// The value of each accumulator that takes one of the bucket, once a measurement is wanted.
+    values: Option<Vec<ValueBuf>>,
     runs: Vec<Run>,
+}
+
+impl<'b, 'p> Reading<'b, 'p> {
+    fn new(plan: &'p Plan, bucket: Columns<'b>, doc: Doc<'b>) -> Reading<'b, 'p> {
+        let columns = plan.fields.iter().map(|name| bucket.column(name)).collect();
+        let (known, bytes) = (Known::new(&plan.by, doc), doc.len());
+        Reading { plan, bucket, bytes, known, columns, values: None, runs: Vec::new() }
+    }
 }
 
 impl Groups {
@@ -153,13 +184,13 @@ impl Groups {
                 .by
                 .unpack(bucket, 0, cx, &mut |doc, cx| self.take_doc((doc, Doc::EMPTY), cx));
         };
-        let mut reading = self.open(plan, columns, bucket, cx)?;
+        let mut reading = Reading::new(plan, columns, bucket);
         let whole = plan.by.whole(&reading.bucket).filter(|_| !plan.reads_times());
         if let Some(rows) = whole {
             if rows == 0 {
                 return Ok(());
             }
-            let (group, _) = self.group_at(&mut reading.known, 0, cx)?;
+            let group = self.group_at(&mut reading.known, 0, cx)?;
             reading.runs.push(Run { rows, group: Some(group) });
             self.add_runs(&mut reading, &[], true, cx)?;
             return self.fit(cx);
@@ -182,39 +213,8 @@ impl Groups {
         Ok(())
     }
 
-    fn open<'b, 'p>(
-        &mut self,
-        plan: &'p Plan,
-        bucket: Columns<'b>,
-        doc: Doc<'b>,
-        cx: &Cx<'_>,
-    ) -> Result<Reading<'b, 'p>> {
-        let known = Known::new(&plan.by, doc);
-        let mut reading = Reading {
-            plan,
-            bucket,
-            known,
-            columns: Vec::new(),
-            values: Vec::new(),
-            runs: Vec::new(),
-        };
-        for (arg, (_, accum)) in plan.args.iter().zip(&self.grouping.fields) {
-            let (column, value) = match arg {
-                Arg::Bucket => {
-                    let eval = cx.eval(reading.known.at(0), &self.arena);
-                    (None, ValueBuf::new(accum.argument().eval(&eval)?))
-                }
-                Arg::Time => (None, ValueBuf::new(Value::Missing)),
-                Arg::Field(name) => (reading.bucket.column(name), ValueBuf::new(Value::Missing)),
-            };
-            reading.columns.push(column);
-            reading.values.push(value);
-            renew(&mut self.arena);
-        }
-        Ok(reading)
-    }
-
-    /// Divides measurements into runs of one group, until memory is full. Returns how many it has divided.
+    /// Divides measurements into runs of one group, until memory may be full with what their accumulators keep. Returns
+    /// how many it has divided.
     fn divide(
         &mut self,
         reading: &mut Reading<'_, '_>,
@@ -222,8 +222,10 @@ impl Groups {
         wanted: &[bool],
         cx: &Cx<'_>,
     ) -> Result<usize> {
-        let Reading { plan, known, runs, .. } = reading;
+        let Reading { plan, known, runs, bytes, .. } = reading;
         runs.clear();
+        // A value of a bucket is hardly larger than the bucket.
+        let (kept, mut pending) = (plan.keeping * *bytes, 0);
         let mut at = 0;
         while at < times.len() {
             let same = wanted[at..].iter().take_while(|one| **one == wanted[at]).count();
@@ -234,7 +236,8 @@ impl Groups {
             }
             let end = at + same;
             while at < end {
-                let (group, is_full) = self.group_at(known, times[at], cx)?;
+                let group = self.group_at(known, times[at], cx)?;
+                pending += kept;
                 let rows = match plan.key {
                     None => end - at,
                     Some(granule) => {
@@ -245,7 +248,7 @@ impl Groups {
                 };
                 runs.push(Run { rows, group: Some(group) });
                 at += rows;
-                if is_full {
+                if self.bytes() + pending > self.memory_bytes_max {
                     return Ok(at);
                 }
             }
@@ -253,13 +256,28 @@ impl Groups {
         Ok(at)
     }
 
-    /// The group of a time, and true if memory may be full.
-    fn group_at(&mut self, known: &mut Known, time: i64, cx: &Cx<'_>) -> Result<(usize, bool)> {
+    /// The group of a time.
+    fn group_at(&mut self, known: &mut Known, time: i64, cx: &Cx<'_>) -> Result<usize> {
         let key = self.grouping.id.eval(&cx.eval(known.at(time), &self.arena))?;
         let own = self.grouping.collation;
-        let (group, is_new) = number_of(&mut self.table, &mut self.states, (key, own), cx)?;
+        let (group, _) = number_of(&mut self.table, &mut self.states, (key, own), cx)?;
         renew(&mut self.arena);
-        Ok((group, is_new && self.bytes() > self.memory_bytes_max))
+        Ok(group)
+    }
+
+    /// Evaluates the arguments that are the same for the whole bucket. Without a wanted measurement nothing may fail.
+    fn values(&mut self, reading: &mut Reading<'_, '_>, cx: &Cx<'_>) -> Result<()> {
+        let mut values = Vec::new();
+        for (arg, (_, accum)) in reading.plan.args.iter().zip(&self.grouping.fields) {
+            let eval = cx.eval(reading.known.at(0), &self.arena);
+            values.push(match arg {
+                Arg::Bucket => ValueBuf::new(accum.argument().eval(&eval)?),
+                Arg::Time | Arg::Field(_) => ValueBuf::new(Value::Missing),
+            });
+            renew(&mut self.arena);
+        }
+        reading.values = Some(values);
+        Ok(())
     }
 
     /// Adds the values of the runs to their groups.
@@ -270,35 +288,84 @@ impl Groups {
         whole: bool,
         cx: &Cx<'_>,
     ) -> Result<()> {
+        if reading.values.is_none() && reading.runs.iter().any(|run| run.group.is_some()) {
+            self.values(reading, cx)?;
+        }
         let later = self.later;
+        let mut takers: Vec<Vec<Taker<'_>>> = Vec::new();
+        takers.resize_with(reading.plan.fields.len(), Vec::new);
         let fields = self.grouping.fields.iter().zip(&mut self.states).enumerate();
         for (at, ((_, accum), states)) in fields {
             let states = &mut **states;
-            match &reading.plan.args[at] {
-                Arg::Bucket => add_same(states, &reading.runs, reading.values[at].value(), cx)?,
-                Arg::Time => add_times(states, &reading.runs, times, cx)?,
-                Arg::Field(name) => {
-                    let end = whole.then(|| extreme(accum.name(), name, &reading.bucket)).flatten();
-                    if let ([Run { group: Some(group), .. }], Some(value)) = (&*reading.runs, end) {
-                        states.add(*group, value, cx.vars)?;
-                        continue;
-                    }
-                    let ordered = later && SUMS.contains(&accum.name());
-                    add_column(states, reading, (at, ordered), cx)?;
+            let ordered = later && SUMS.contains(&accum.name());
+            match reading.plan.args[at] {
+                Arg::Bucket => {
+                    let Some(values) = &reading.values else { continue };
+                    let once = KEEPING.contains(&accum.name());
+                    Taker { states, ordered }.add_same(
+                        &reading.runs,
+                        (values[at].value(), once),
+                        cx,
+                    )?;
                 }
+                Arg::Time => add_times(states, &reading.runs, times, cx)?,
+                Arg::Field(field) => {
+                    let name = &reading.plan.fields[field];
+                    let end = whole.then(|| extreme(accum.name(), name, &reading.bucket)).flatten();
+                    match (&*reading.runs, end) {
+                        ([Run { group: Some(group), .. }], Some(value)) => {
+                            states.add(*group, value, cx.vars)?;
+                        }
+                        _ => takers[field].push(Taker { states, ordered }),
+                    }
+                }
+            }
+        }
+        for (field, takers) in takers.iter_mut().enumerate() {
+            // A column that is not read in one block must not be read in the next.
+            if !takers.is_empty() {
+                add_column(takers, reading, field, cx)?;
             }
         }
         Ok(())
     }
 }
 
-fn add_same(states: &mut dyn States, runs: &[Run], value: Value<'_>, cx: &Cx<'_>) -> Result<()> {
-    for run in runs {
-        if let Some(group) = run.group {
-            states.add_many(group, value, run.rows, cx.vars)?;
+/// What takes the values of a column.
+struct Taker<'s> {
+    states: &'s mut dyn States,
+    /// True if decimals must be added in the order of the documents, and this thread has later ones.
+    ordered: bool,
+}
+
+impl Taker<'_> {
+    #[inline]
+    fn add(&mut self, group: usize, value: Value<'_>, cx: &Cx<'_>) -> Result<()> {
+        if self.ordered && matches!(value, Value::Decimal128(_)) {
+            return Err(out_of_order());
         }
+        self.states.add(group, value, cx.vars)
     }
-    Ok(())
+
+    /// `once`: it does not matter how often the value is added.
+    fn add_same(
+        &mut self,
+        runs: &[Run],
+        (value, once): (Value<'_>, bool),
+        cx: &Cx<'_>,
+    ) -> Result<()> {
+        if self.ordered && matches!(value, Value::Decimal128(_)) {
+            return Err(out_of_order());
+        }
+        for run in runs {
+            if let Some(group) = run.group {
+                cx.pass()?;
+                let times = if once { 1 } else { run.rows };
+                self.states.add_many(group, value, times, cx.vars)?;
+            }
+        }
+        Ok(())
+    }
 }
 
 fn add_times(states: &mut dyn States, runs: &[Run], times: &[i64], cx: &Cx<'_>) -> Result<()> {
@@ -313,29 +380,45 @@ fn add_times(states: &mut dyn States, runs: &[Run], times: &[i64], cx: &Cx<'_>) 
 }
 
 fn add_column(
-    states: &mut dyn States,
+    takers: &mut [Taker<'_>],
     reading: &mut Reading<'_, '_>,
-    (at, ordered): (usize, bool),
+    field: usize,
     cx: &Cx<'_>,
 ) -> Result<()> {
     let Reading { bucket, columns, runs, .. } = reading;
     for run in runs {
-        let read = match (&mut columns[at], run.group) {
-            (None, _) => 0,
-            (Some(column), None) => bucket.each(column, run.rows, &mut |_| Ok(()))?,
-            (Some(column), Some(group)) => bucket.each(column, run.rows, &mut |value| {
-                if ordered && matches!(value, Value::Decimal128(_)) {
-                    return Err(out_of_order());
-                }
-                states.add(group, value, cx.vars)
+        let read = match (&mut columns[field], run.group, &mut *takers) {
+            (None, ..) => 0,
+            (Some(column), None, _) => bucket.each(column, run.rows, &mut |_| Ok(()))?,
+            (Some(column), Some(group), [taker]) => {
+                bucket.each(column, run.rows, &mut |value| {
+                    look(value, cx)?;
+                    taker.add(group, value, cx)
+                })?
+            }
+            (Some(column), Some(group), takers) => bucket.each(column, run.rows, &mut |value| {
+                look(value, cx)?;
+                takers.iter_mut().try_for_each(|taker| taker.add(group, value, cx))
             })?,
         };
         // A column may be shorter than that of the times.
         if let Some(group) = run.group {
-            states.add_many(group, Value::Missing, run.rows - read, cx.vars)?;
+            let missing = run.rows - read;
+            takers.iter_mut().try_for_each(|taker| {
+                taker.states.add_many(group, Value::Missing, missing, cx.vars)
+            })?;
         }
     }
     Ok(())
+}
+
+/// Looks at the interrupt for values that may be large.
+#[inline]
+fn look(value: Value<'_>, cx: &Cx<'_>) -> Result<()> {
+    match value {
+        Value::Doc(_) | Value::Array(_) | Value::String(_) | Value::Binary(_) => cx.pass(),
+        _ => Ok(()),
+    }
 }
 
 /// The smallest or largest value of a field, if the accumulator wants it and the range of the bucket has it.

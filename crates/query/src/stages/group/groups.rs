@@ -18,6 +18,7 @@ use nagi_lang::ordered;
 use nagi_store::Spill;
 
 use super::super::prelude::*;
+use super::super::unpack_columns::BUCKET_WEIGHT;
 use super::columns::Plan;
 use super::table::{Table, hash_of};
 use super::{Grouping, key_value};
@@ -61,6 +62,10 @@ impl Gather for Groups {
             return self.take_bucket(&plan, input.doc(), cx);
         }
         self.take_doc((input.doc(), input.meta()), cx)
+    }
+
+    fn weight(&self) -> u64 {
+        if self.plan.is_some() { BUCKET_WEIGHT } else { 1 }
     }
 
     /// The memory is halved. Groups beyond it are spilled, so spilling must be allowed.

@@ -124,7 +124,7 @@ impl Stage for Group {
             () if all("$last") => true,
             () => return None,
         };
-        let known = !deps.whole && !deps.random;
+        let known = !deps.whole && !deps.random && !deps.scripted;
         known.then(|| (deps.paths.into_iter().collect(), last))
     }
 

@@ -5,6 +5,7 @@
 //! The sort stays, over one measurement of each bucket.
 
 use super::{Stages, Step, unpacked_range};
+use crate::stages::Ends;
 
 pub(super) fn apply(mut stages: Stages) -> Stages {
     for at in 0..stages.len() {
@@ -22,8 +23,8 @@ pub(super) fn apply(mut stages: Stages) -> Stages {
             metas.iter().all(|part| part.meta.is_none() && of_meta(part.path.as_str()))
                 && key.iter().all(|path| of_meta(path));
         if by_time && same_in_bucket {
-            let latest = time.descending != last;
-            if let Some(ends) = stages[at].only_ends(by, latest, &stages[at..sort]) {
+            let wanted = Ends { latest: time.descending != last, last };
+            if let Some(ends) = stages[at].only_ends(by, wanted, &stages[at..sort]) {
                 stages.splice(at..sort, [ends]);
             }
         }
