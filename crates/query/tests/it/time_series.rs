@@ -478,6 +478,56 @@ fn large_first_measurements_are_found_in_order() {
     }
 }
 
+/// Groups that do not fit into memory are the same on disk, and an error without it.
+#[test]
+fn groups_by_columns_use_the_disk() {
+    let mut fixture = Fixture::new();
+    create(&fixture, "{timeseries: {timeField: 't', metaField: 'm'}}");
+    fixture.ns = name(SERIES);
+    let text = "x".repeat(500);
+    let docs: Vec<DocBuf> = (0..900)
+        .map(|n| {
+            let (time, v) = (Value::DateTime(NOW_MS + n * 1000), (n % 7) as i32);
+            let meta = bson! { "n": (n % 3), "text": (text.as_str()) };
+            bson! { "t": time, "m": (meta.as_doc()), "v": v, "s": (format!("{text}{n}").as_str()) }
+        })
+        .collect();
+    for chunk in docs.chunks(300) {
+        assert_eq!(insert_into(&fixture.store, &name(SERIES), chunk, true).count, 300);
+    }
+    for group in [
+        "{_id: '$t', m: {$first: '$m'}}",
+        "{_id: '$t', s: {$last: '$s'}, m: {$max: '$m.text'}}",
+        "{_id: {m: '$m', t: {$minute: '$t'}}, v: {$sum: '$v'}, n: {$sum: 1}}",
+    ] {
+        let pipeline = format!("[{{$match: {{v: {{$lt: 6}}}}}}, {{$group: {group}}}]");
+        let all = fixture.aggregate(&pipeline).unwrap();
+        for memory in [3000, 50_000] {
+            let found = fixture.aggregate_in(&pipeline, memory).unwrap();
+            assert_eq!(sorted(&found), sorted(&all), "{pipeline} {memory}");
+            let limited = fixture.aggregate_without_disk(&pipeline, 3000);
+            assert!(limited.is_err(), "{pipeline}");
+        }
+    }
+}
+
+/// What is the same for a bucket is not evaluated for measurements that are not wanted.
+#[test]
+fn nothing_fails_for_measurements_that_are_not_wanted() {
+    let mut fixture = Fixture::new();
+    create(&fixture, "{timeseries: {timeField: 't', metaField: 'm'}}");
+    fixture.ns = name(SERIES);
+    let one = |v: i32| bson! { "t": (Value::DateTime(NOW_MS)), "m": 0, "v": v };
+    insert_into(&fixture.store, &name(SERIES), &[one(0), one(10)], true);
+    let pipeline = |filter: &str| {
+        format!(
+            "[{{$match: {filter}}}, {{$group: {{_id: null, s: {{$sum: {{$divide: [1, '$m']}}}}}}}}]"
+        )
+    };
+    assert!(fixture.aggregate(&pipeline("{v: 5}")).unwrap().is_empty());
+    assert!(fixture.aggregate(&pipeline("{v: 10}")).is_err());
+}
+
 /// A date near the ends of what ids and dates express, or not.
 fn far_date(random: &mut Random) -> i64 {
     let near = [0, i64::from(i32::MAX) * 1000, i64::from(u32::MAX) * 1000, NOW_MS, -NOW_MS];
