@@ -45,12 +45,14 @@ impl Store {
         if let Some(log) = &options.change_log {
             log.begin_term(change_log::newest_term(&*engine, shown.as_deref())?);
         }
+        let feed = change_log::Feed::new(&options.budget);
+        change_log::connect(&loaded.catalog, &feed.image_age);
         let shared = Shared {
             open: OpenTransactions::default(),
             stamps: Stamps::default(),
             change_log: options.change_log,
             log_shown: ArcSwapOption::new(shown),
-            feed: change_log::Feed::new(&options.budget),
+            feed,
             spills: Arc::default(),
             reclaimer: Reclaimer::new(Arc::clone(&engine)),
             engine,

@@ -50,6 +50,8 @@ pub(crate) enum Layout {
     Ids,
     /// For the collection that shows the change log: stamps, as numbers.
     Stamps,
+    /// For the collection that shows the pre-images in the change log: stamps and positions.
+    PreImages,
 }
 
 /// A record's key in the engine. Inline for numbers and for usual ids.
@@ -213,7 +215,7 @@ impl Layout {
     pub(crate) fn of_stored(self, key: &[u8]) -> RecordKey<'_> {
         match self {
             Layout::Numbers => number_at_end(key),
-            Layout::Ids => RecordKey::Key(key.get(4..).unwrap_or_default()),
+            Layout::Ids | Layout::PreImages => RecordKey::Key(key.get(4..).unwrap_or_default()),
             Layout::Stamps => {
                 let stamp = key.first_chunk().map_or(0, |stamp| i64::from_be_bytes(*stamp));
                 RecordKey::Id(stamp)

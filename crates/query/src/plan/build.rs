@@ -115,6 +115,7 @@ fn plan_for(spec: &FindSpec<'_>, collection: &Arc<Collection>, cx: &mut Cx<'_>) 
     let settings = cx.env.settings();
     let allowed = settings.and_then(|settings| settings.allowed(&collection.namespace));
     if let Some(id) = spec.filter.exact_id(collection.options.collation)
+        && collection.id_index().is_some()
         && !spec.return_key
         && spec.hint.is_none()
         && allowed.is_none()

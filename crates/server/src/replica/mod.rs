@@ -307,6 +307,9 @@ impl ReplicaSet {
         if self.store.has_change_log() && self.store.shown_change_log().is_none() {
             self.store.show_change_log(self.oplog.bytes_max)?;
         }
+        if self.store.has_change_log() {
+            self.store.show_pre_images()?;
+        }
         let note = doc! { "msg": "new primary" };
         self.store.append_note(note.as_doc())?;
         self.publish(config, term, (wall_ms(), elected.0));

@@ -18,6 +18,7 @@ mod limits;
 mod login;
 mod oplog;
 mod persisted;
+mod pre_images;
 mod protocol;
 mod query_settings;
 mod quiesce;

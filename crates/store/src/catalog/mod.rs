@@ -157,6 +157,16 @@ impl CollectionVersion {
         self.layout == Layout::Stamps
     }
 
+    /// True for the collection that shows the pre-images in the change log.
+    pub fn is_pre_images(&self) -> bool {
+        self.layout == Layout::PreImages
+    }
+
+    /// True if its records are those of the change log.
+    pub(crate) fn shows_log(&self) -> bool {
+        self.is_change_log() || self.is_pre_images()
+    }
+
     /// The index on `_id`; none for a view.
     pub fn id_index(&self) -> Option<&Arc<Index>> {
         self.indexes.iter().find(|index| index.spec.is_id())

@@ -31,6 +31,8 @@ const OLDER: &[u32] = &[1, 2, 3];
 pub(crate) const LAYOUT_IDS: i64 = 2;
 /// The same for the collection that shows the change log.
 const LAYOUT_STAMPS: i64 = 3;
+/// The same for the collection that shows the pre-images in the change log.
+const LAYOUT_PRE_IMAGES: i64 = 4;
 
 /// The catalog found at start.
 pub(crate) struct Loaded {
@@ -163,8 +165,12 @@ fn load_collection(read: &dyn Read, ident: Ident, doc: Doc<'_>, into: &mut Loade
     let Value::Binary(uuid) = doc.get("uuid") else { return Err(corrupt()) };
     let options = doc.get("options").as_doc().ok_or_else(corrupt)?;
     Collation::keep(options.get("collation"));
-    let options = CollectionOptions::parse(options, &namespace)?;
+    let mut options = CollectionOptions::parse(options, &namespace)?;
     let (space, layout) = (load_space(doc)?, load_layout(doc, &options)?);
+    if layout == Layout::PreImages {
+        // It only lists its clustered index.
+        options.clustered = None;
+    }
     let mut indexes = Vec::new();
     for index in doc.get("indexes").as_array().ok_or_else(corrupt)?.iter() {
         let index = index.as_doc().ok_or_else(corrupt)?;
@@ -225,6 +231,9 @@ fn load_layout(doc: Doc<'_>, options: &CollectionOptions) -> Result<Layout> {
             Ok(Layout::Ids)
         }
         layout if number::truncate_to_i64(layout) == Some(LAYOUT_STAMPS) => Ok(Layout::Stamps),
+        layout if number::truncate_to_i64(layout) == Some(LAYOUT_PRE_IMAGES) => {
+            Ok(Layout::PreImages)
+        }
         _ => Err(corrupt()),
     }
 }
@@ -276,6 +285,7 @@ impl CollectionVersion {
                 Layout::Numbers => {}
                 Layout::Ids => w.put("layout", LAYOUT_IDS as i32),
                 Layout::Stamps => w.put("layout", LAYOUT_STAMPS as i32),
+                Layout::PreImages => w.put("layout", LAYOUT_PRE_IMAGES as i32),
             }
             w.array("indexes", |w| {
                 for index in &self.indexes {

@@ -1,6 +1,6 @@
 //! What all versions of a collection share: counters, the next record number, which version is the newest.
 
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 
 use arc_swap::ArcSwapOption;
 use nagi_kv::sync::{
@@ -13,7 +13,7 @@ use super::{
     cells::Cells,
     gate::{Gate, Pass},
 };
-use crate::annotations::Annotations;
+use crate::{annotations::Annotations, store::change_log::ImageSource};
 
 /// See the module's header.
 #[derive(Default)]
@@ -28,6 +28,8 @@ pub(crate) struct CollectionState {
     current: ArcSwapOption<Collection>,
     /// Records of a capped collection below this id are gone: where trimming begins to look.
     pub(crate) first_record: AtomicI64,
+    /// For the collection of pre-images: what it shows.
+    pub(crate) images: OnceLock<ImageSource>,
     /// Wakes tailable cursors.
     pub(crate) arrivals: Arc<Arrivals>,
     gate: Gate,

@@ -121,7 +121,7 @@ impl Store {
             collection.state.add_to_counters(-count, -bytes);
         }
         // The change log has no indexes, and nothing else to repair.
-        if !collection.is_change_log() {
+        if !collection.shows_log() {
             self.reindex(&collection.namespace, options)?;
         }
         Ok(repaired)

@@ -407,9 +407,31 @@ pub(crate) fn create(
 impl Store {
     /// Refuses to change the collection that shows the change log, and to drop it while changes are logged (20).
     pub(crate) fn refuse_live_log(&self, collection: &CollectionVersion, what: &str) -> Result<()> {
-        if collection.layout == Layout::Stamps && (self.has_change_log() || what != "drop") {
-            bail!(Code::ILLEGAL_OPERATION, "can't {what} live oplog while replicating");
+        if !collection.shows_log() || what == "drop" && !self.has_change_log() {
+            return Ok(());
         }
+        if collection.is_pre_images() {
+            bail!(Code::ILLEGAL_OPERATION, "can't {what} {}", collection.namespace);
+        }
+        bail!(Code::ILLEGAL_OPERATION, "can't {what} live oplog while replicating")
+    }
+
+    /// Creates the collection that shows the pre-images in the log, if there is none.
+    pub fn show_pre_images(&self) -> Result<()> {
+        let namespace = Namespace::parse(change_log::PRE_IMAGES_NAMESPACE)?;
+        let mut ddl = Ddl::begin(self)?;
+        let other = ddl.collection(&namespace);
+        if !other.as_ref().is_some_and(|shown| shown.is_pre_images()) {
+            other.map_or(Ok(()), |other| ddl.remove(&other))?;
+            let given = change_log::image_options();
+            let options = CollectionOptions::parse(given.as_doc(), &namespace)?;
+            let options = CollectionOptions { clustered: None, ..options };
+            let version = made(&mut ddl, &namespace, options, None)?;
+            let (indexes, layout) = (Box::default(), Layout::PreImages);
+            ddl.put_over(CollectionVersion { indexes, layout, ..version }, None)?;
+            ddl.finish()?;
+        }
+        change_log::connect(&self.catalog(), &self.feed.image_age);
         Ok(())
     }
 

@@ -17,7 +17,10 @@ use crate::{
     index, keystring,
     record::{self, RecordBuf},
     record_key::{Layout, RecordId, RecordKey, StorageKey},
-    store::{change_log::LogReader, transaction::Bound},
+    store::{
+        change_log::{LogReader, PreImages, image_at},
+        transaction::Bound,
+    },
 };
 
 /// A snapshot of the store for many reads; shareable between threads. It should be held for seconds at most.
@@ -106,7 +109,7 @@ impl<'r> Reader<'r> {
     where
         'r: 'b,
     {
-        if collection.layout == Layout::Stamps {
+        if collection.shows_log() {
             return self.logged(collection, id, buf);
         }
         let key = id.stored(collection.ident);
@@ -114,13 +117,17 @@ impl<'r> Reader<'r> {
         found.map(|value| record::decode(value, &mut buf.doc)).transpose()
     }
 
-    /// The document of the change log at a stamp.
+    /// The document of the change log at a stamp, or the pre-image with a key.
     fn logged<'b>(
         &self,
         collection: &Collection,
         id: RecordKey<'_>,
         buf: &'b mut RecordBuf,
     ) -> Result<Option<Doc<'b>>> {
+        if let RecordKey::Key(key) = id {
+            let found = image_at(self.read, &collection.state, key, &mut buf.doc)?;
+            return Ok(found.then(|| Doc::trusted(&buf.doc)));
+        }
         let Some(stamp) = id.number().map(|number| number as u64) else { return Ok(None) };
         let mut log = LogReader::open(self.read, true, &collection.state)?;
         log.resume_after(stamp.saturating_sub(1));
@@ -138,7 +145,7 @@ impl<'r> Reader<'r> {
         buf: &mut RecordBuf,
         visit: &mut dyn FnMut(usize, Option<Doc<'_>>),
     ) -> Result<()> {
-        if collection.layout == Layout::Stamps {
+        if collection.shows_log() {
             for (at, id) in ids.iter().enumerate() {
                 visit(at, self.logged(collection, id.key(), buf)?);
             }
@@ -212,10 +219,14 @@ impl<'r> Reader<'r> {
         let cursor = cursor.map_err(engine)?;
         let log = match layout {
             Layout::Stamps => {
-                Some(Box::new(LogReader::open(self.read, forward, &collection.state)?))
+                Some(Log::Entries(LogReader::open(self.read, forward, &collection.state)?))
             }
-            _ => None,
+            Layout::PreImages => {
+                PreImages::open(self.read, forward, &collection.state)?.map(Log::Images)
+            }
+            Layout::Numbers | Layout::Ids => None,
         };
+        let log = log.map(Box::new);
         let (next, unpacked) = (Next::First, Vec::new());
         Ok(RecordCursor { cursor, ident, layout, forward, next, packed: false, unpacked, log })
     }
@@ -276,7 +287,13 @@ pub struct RecordCursor {
     packed: bool,
     unpacked: Vec<u8>,
     /// Reads the change log instead of records.
-    log: Option<Box<LogReader>>,
+    log: Option<Box<Log>>,
+}
+
+/// What is read of the change log.
+enum Log {
+    Entries(LogReader),
+    Images(PreImages),
 }
 
 impl RecordCursor {
@@ -284,7 +301,10 @@ impl RecordCursor {
     pub fn advance(&mut self) -> Result<bool> {
         if let Some(log) = &mut self.log {
             self.packed = true;
-            return log.advance(&mut self.unpacked);
+            return match &mut **log {
+                Log::Entries(log) => log.advance(&mut self.unpacked),
+                Log::Images(images) => images.advance(&mut self.unpacked),
+            };
         }
         let moved = match (&self.next, self.forward) {
             (Next::Step, true) => self.cursor.next(),
@@ -313,24 +333,29 @@ impl RecordCursor {
 
     /// Places the cursor so that the next `advance` moves to the first record after `id` in the cursor's direction.
     pub fn resume_after(&mut self, id: RecordKey<'_>) {
-        match (&mut self.log, id.number()) {
-            (Some(log), Some(stamp)) => log.resume_after(u64::try_from(stamp).unwrap_or(0)),
+        match (self.log.as_deref_mut(), id) {
+            (Some(Log::Entries(log)), RecordKey::Id(stamp)) => {
+                log.resume_after(u64::try_from(stamp).unwrap_or(0));
+            }
+            (Some(Log::Images(images)), RecordKey::Key(key)) => images.resume_after(key),
             _ => self.next = Next::To(id.to_id()),
         }
     }
 
     /// Makes the next `advance` move to the first record.
     pub(crate) fn begin_again(&mut self) {
-        match &mut self.log {
-            Some(log) => log.begin_again(),
+        match self.log.as_deref_mut() {
+            Some(Log::Entries(log)) => log.begin_again(),
+            Some(Log::Images(images)) => images.begin_again(),
             None => self.next = Next::First,
         }
     }
 
     /// The current record's key.
     pub fn id(&self) -> RecordKey<'_> {
-        match &self.log {
-            Some(log) => RecordKey::Id(log.stamp as i64),
+        match self.log.as_deref() {
+            Some(Log::Entries(log)) => RecordKey::Id(log.stamp as i64),
+            Some(Log::Images(images)) => RecordKey::Key(images.key()),
             None => self.layout.of_stored(self.cursor.key()),
         }
     }

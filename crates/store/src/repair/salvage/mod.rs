@@ -78,7 +78,7 @@ impl Store {
     ) -> Result<()> {
         let mut report = self.validate(collection)?;
         let name = collection.namespace.as_str();
-        if report.errors.is_empty() && (!rebuild || collection.is_change_log()) {
+        if report.errors.is_empty() && (!rebuild || collection.shows_log()) {
             return Ok(());
         }
         if !report.errors.is_empty() {

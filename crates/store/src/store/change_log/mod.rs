@@ -23,6 +23,7 @@ mod delta;
 mod document;
 mod feed;
 mod patch;
+mod pre_images;
 mod read;
 mod retain;
 
@@ -34,6 +35,10 @@ use nagi_bson::{Binary, Doc, DocWriter, Value};
 pub(crate) use feed::Feed;
 pub use feed::{ChangeScope, LogDocument, LogPosition, Portion, Shown, Watch};
 pub use patch::patch;
+pub(crate) use pre_images::{
+    ImageAge, ImageSource, PRE_IMAGES_NAMESPACE, PreImages, connect, image_at,
+    options as image_options,
+};
 pub(crate) use read::LogReader;
 pub use retain::Trimmed;
 pub(crate) use retain::{newest_term, resume};
@@ -167,9 +172,11 @@ pub(crate) fn shown_bytes(entry: &[u8]) -> usize {
     entry.get(HEAD_BYTES..).map_or(entry.len(), |rest| HEAD_BYTES + parts(rest).0.len())
 }
 
-/// Changes of `local` and of profiles belong to this server only.
+/// Changes of `local`, of profiles and of what shows the log itself belong to this server only.
 fn is_logged(namespace: &Namespace) -> bool {
-    namespace.database() != "local" && namespace.collection() != "system.profile"
+    namespace.database() != "local"
+        && namespace.collection() != "system.profile"
+        && namespace.as_str() != PRE_IMAGES_NAMESPACE
 }
 
 fn put_statement(statement: Option<Statement>, out: &mut DocWriter<'_>) {

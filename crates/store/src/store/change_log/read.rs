@@ -8,6 +8,7 @@ use nagi_kv::{CommitStamp, Cursor, Read, Space};
 
 use super::{
     CONTINUES, FORMAT, FORMAT_WITH_PRE_IMAGE, HEAD_BYTES, IN_TRANSACTION, first_of, parts,
+    pre_images::ShownImage,
 };
 use crate::{catalog::CollectionState, engine_error::engine};
 
@@ -222,6 +223,19 @@ impl LogReader {
     /// The document before the change of an entry of the current document.
     pub(crate) fn pre_image(&self, at: usize) -> Result<Option<Doc<'_>>> {
         Ok(self.entry(at)?.pre_image)
+    }
+
+    /// Number of entries of the current document.
+    pub(super) fn op_count(&self) -> usize {
+        self.ends.len()
+    }
+
+    /// The same, with what the collection of pre-images shows beside it.
+    pub(super) fn shown_image(&self, at: usize) -> Result<Option<ShownImage<'_>>> {
+        let Entry { doc, pre_image, .. } = self.entry(at)?;
+        // The time that the document of a transaction has.
+        let wall_ms = self.entry(0)?.wall_ms;
+        Ok(pre_image.map(|image| ShownImage { uuid: doc.get("ui"), wall_ms, image }))
     }
 
     /// The stamp of the first document of the transaction that has one at `stamp`; else `stamp`.

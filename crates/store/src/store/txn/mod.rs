@@ -308,7 +308,7 @@ impl<'s> WriteTxn<'s> {
                 current.namespace
             );
         }
-        if current.layout == Layout::Stamps {
+        if current.shows_log() {
             bail!(
                 Code::INVALID_NAMESPACE,
                 "cannot write to '{}': it shows the changes of the other collections",
@@ -361,7 +361,9 @@ impl<'s> WriteTxn<'s> {
         }
         let id = match collection.layout {
             Layout::Ids => self.claim_id(&collection, doc)?,
-            Layout::Numbers | Layout::Stamps => RecordId::Id(self.next_record_number(&collection)?),
+            Layout::Numbers | Layout::Stamps | Layout::PreImages => {
+                RecordId::Id(self.next_record_number(&collection)?)
+            }
         };
         // The number is new, or the key is locked.
         self.put_record(&collection, id.key(), doc, Put::Exclusive)?;

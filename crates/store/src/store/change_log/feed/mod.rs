@@ -14,10 +14,7 @@ mod watch;
 
 use std::{
     collections::VecDeque,
-    sync::{
-        Arc,
-        atomic::{AtomicU64, Ordering::SeqCst},
-    },
+    sync::{Arc, atomic::Ordering::SeqCst},
     time::Duration,
 };
 
@@ -28,8 +25,8 @@ use nagi_kv::CommitStamp;
 use parking_lot::{Mutex, MutexGuard};
 
 use self::document::Begun;
-use super::{first_of, read::LogReader};
-use crate::{Collection, Store, clock, engine_error::engine, store::reader::Reader};
+use super::{ImageAge, first_of, read::LogReader};
+use crate::{Collection, Store, engine_error::engine, store::reader::Reader};
 
 pub use document::{LogDocument, Shown};
 pub(crate) use watch::Watches;
@@ -48,8 +45,8 @@ const LOCK_LOOK: Duration = Duration::from_millis(50);
 /// See the module's header.
 pub(crate) struct Feed {
     ring: Mutex<Ring>,
-    /// How long pre-images are kept, in seconds; 0 for as long as the log.
-    pre_image_seconds: AtomicU64,
+    /// How long pre-images are kept.
+    pub(crate) image_age: ImageAge,
     pub(crate) watches: Arc<Watches>,
 }
 
@@ -98,11 +95,7 @@ impl Feed {
             bytes: 0,
             charge: Charge::empty(budget, Pool::ChangeStreams),
         };
-        Feed {
-            ring: Mutex::new(ring),
-            pre_image_seconds: AtomicU64::new(0),
-            watches: Arc::default(),
-        }
+        Feed { ring: Mutex::new(ring), image_age: ImageAge::default(), watches: Arc::default() }
     }
 }
 
@@ -215,17 +208,15 @@ impl Store {
 
     /// Sets how long pre-images are kept after their changes; 0 for as long as the log.
     pub fn keep_pre_images(&self, seconds: u64) {
-        self.feed.pre_image_seconds.store(seconds, SeqCst);
+        self.feed.image_age.set(seconds);
     }
 
     /// The document before an operation, if it was recorded and is not kept longer than wanted. It takes space until
     /// the log is cut.
     pub fn kept_pre_image<'d>(&self, document: &'d LogDocument, at: usize) -> Option<Doc<'d>> {
         let image = document.pre_image(at)?;
-        let seconds = self.feed.pre_image_seconds.load(SeqCst);
         let Value::DateTime(wall) = document.doc().get("wall") else { return None };
-        let age = clock::now_ms().saturating_sub(wall).max(0) as u64;
-        (seconds == 0 || age <= seconds.saturating_mul(1000)).then_some(image)
+        self.feed.image_age.keeps(wall).then_some(image)
     }
 
     /// Returns once the commits up to a document are durable: a stream must not show what a crash may undo.
