@@ -84,6 +84,24 @@ impl Part {
         part
     }
 
+    /// Where a scan of it begins: beyond this record in the scan's direction.
+    fn beyond(&self, forward: bool) -> Option<RecordId> {
+        match (forward, &self.up_to) {
+            (true, _) => self.behind.clone(),
+            (false, Some(RecordId::Id(last))) => last.checked_add(1).map(RecordId::Id),
+            // Only numbers are counted down from.
+            (false, _) => None,
+        }
+    }
+
+    /// True if a scan has left it at this record.
+    fn ends_before(&self, here: RecordKey<'_>, forward: bool) -> bool {
+        match forward {
+            true => self.up_to.as_ref().is_some_and(|up_to| here > up_to.key()),
+            false => self.behind.as_ref().is_some_and(|behind| here <= behind.key()),
+        }
+    }
+
     fn narrow(&mut self, filter: &Filter) {
         let (path, op, value) = match filter {
             Filter::And(all) => return all.iter().for_each(|one| self.narrow(one)),
@@ -120,7 +138,7 @@ impl CollScan {
         filter: Option<Arc<Filter>>,
         options: ScanOptions,
     ) -> CollScan {
-        let part = match filter.as_deref().filter(|_| forward && collection.is_change_log()) {
+        let part = match filter.as_deref().filter(|_| collection.is_change_log()) {
             Some(filter) => Part::of_stamps(filter, &options),
             None => Part::default(),
         };
@@ -146,8 +164,8 @@ impl CollScan {
         if let Some(last) = self.last.as_ref().or(self.options.resume_after.as_ref()) {
             self.check_place(last.key(), cx)?;
             cursor.resume_after(last.key());
-        } else if let Some(behind) = &self.part.behind {
-            cursor.resume_after(behind.key());
+        } else if let Some(beyond) = self.part.beyond(self.forward) {
+            cursor.resume_after(beyond.key());
         }
         Ok(cursor)
     }
@@ -232,7 +250,7 @@ impl Source for CollScan {
         }
         let Some(cursor) = &mut self.cursor else { return Ok(false) };
         while std::mem::take(&mut self.pending) || cursor.advance()? {
-            if self.part.up_to.as_ref().is_some_and(|up_to| cursor.id() > up_to.key()) {
+            if self.part.ends_before(cursor.id(), self.forward) {
                 break;
             }
             let doc = cursor.doc();

@@ -47,6 +47,7 @@ fn entries_are_found_by_time_without_reading_others() {
         let stats = stats.get("executionStats").as_doc().unwrap().get("totalDocsExamined");
         assert_eq!(stats.to_string(), examined.to_string(), "{filter}");
     }
+    backward(&mut client, (&early, &late), (&inserts[10..20], &all));
     for filter in ["$gte: Timestamp(0, 0)", "$gt: Timestamp(0, 0)", "$gte: Timestamp(1, 1)"] {
         let find = format!("{{find: 'oplog.rs', filter: {{ts: {{{filter}}}}}, batchSize: 1000}}");
         let found = batch(&run(&mut client, "local", &find), "firstBatch");
@@ -57,6 +58,35 @@ fn entries_are_found_by_time_without_reading_others() {
     assert!(newest == all[all.len() - 1..]);
     let count = run(&mut client, "local", "{count: 'oplog.rs'}");
     assert_eq!(count.get("n").to_string(), all.len().to_string());
+}
+
+/// Backward scans are narrowed as well. `some`: the entries from `early` to `late`; `all`: of the log.
+fn backward(
+    client: &mut Client,
+    (early, late): (&str, &str),
+    (some, all): (&[&DocBuf], &[DocBuf]),
+) {
+    for (filter, found, examined) in [
+        (format!("{{ts: {early}}}"), 1, 1),
+        (format!("{{ts: {{$gte: {early}, $lt: {late}}}}}"), 9, 10),
+        (format!("{{ts: {{$gt: {early}, $lte: {late}}}}}"), 9, 9),
+        (format!("{{ts: {{$lt: Timestamp(1, 1)}}}}"), 0, 0),
+        ("{ts: {$gte: Timestamp(0, 0)}}".to_owned(), all.len(), all.len()),
+    ] {
+        let find = format!(
+            "{{find: 'oplog.rs', filter: {filter}, sort: {{$natural: -1}}, batchSize: 1000}}"
+        );
+        let batch = batch(&run(client, "local", &find), "firstBatch");
+        assert_eq!(batch.len(), found, "{filter}");
+        if found == 9 {
+            let newest = some.iter().rposition(|one| **one == batch[0]).unwrap();
+            assert!((0..9).all(|at| batch[at] == *some[newest - at]), "{filter}");
+        }
+        let explain = format!("{{explain: {find}, verbosity: 'executionStats'}}");
+        let stats = run(client, "local", &explain);
+        let stats = stats.get("executionStats").as_doc().unwrap().get("totalDocsExamined");
+        assert_eq!(stats.to_string(), examined.to_string(), "{filter}");
+    }
 }
 
 #[test]
