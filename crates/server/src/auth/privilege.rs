@@ -212,14 +212,21 @@ impl Scope {
 
     fn is_empty(&self) -> bool {
         self.normal.is_empty()
-            && self.buckets.is_empty()
             && self.collections.values().all(ActionSet::is_empty)
-            && self.buckets_of.values().all(ActionSet::is_empty)
+            && !self.any_on_buckets()
     }
 
     fn any_on(&self, collection: &str, normal: bool) -> bool {
         (normal && !self.normal.is_empty())
             || self.collections.get(collection).is_some_and(|actions| !actions.is_empty())
+            || collection.strip_prefix("system.buckets.").is_some_and(|name| {
+                !self.buckets.is_empty()
+                    || self.buckets_of.get(name).is_some_and(|actions| !actions.is_empty())
+            })
+    }
+
+    fn any_on_buckets(&self) -> bool {
+        !self.buckets.is_empty() || self.buckets_of.values().any(|actions| !actions.is_empty())
     }
 }
 
@@ -290,6 +297,7 @@ impl PrivilegeSet {
         !self.any.is_empty()
             || (!is_special(db) && !self.everywhere.normal.is_empty())
             || !self.everywhere.collections.is_empty()
+            || self.everywhere.any_on_buckets()
             || self.databases.get(db).is_some_and(|scope| !scope.is_empty())
     }
 
@@ -327,6 +335,21 @@ mod tests {
         assert!(!all.allows(Target::Collection("a", "c"), Action::Insert));
         assert!(all.allows(Target::Database("a"), Action::Find));
         assert!(!all.allows(Target::Cluster, Action::Find));
+    }
+
+    #[test]
+    fn privileges_on_buckets_are_privileges_in_their_database() {
+        let one = set(r#"[{resource: {db: "a", system_buckets: "m"}, actions: ["find"]}]"#);
+        assert!(one.any_in_database("a") && !one.any_in_database("b"));
+        assert!(one.any_on_collection("a", "system.buckets.m"));
+        assert!(
+            !one.any_on_collection("a", "system.buckets.n") && !one.any_on_collection("a", "m")
+        );
+        let everywhere = set(r#"[{resource: {system_buckets: "m"}, actions: ["find"]}]"#);
+        assert!(everywhere.any_in_database("b"));
+        assert!(everywhere.any_on_collection("b", "system.buckets.m"));
+        let all = set(r#"[{resource: {db: "a", system_buckets: ""}, actions: ["find"]}]"#);
+        assert!(all.any_on_collection("a", "system.buckets.n"));
     }
 
     #[test]
