@@ -55,7 +55,9 @@ def scopes_and_events(client):
     for refused, code in ((client.admin, 73), (client.local.c, 73), (client.config, 73), (client.streams["system.js"], 73)):
         equal(code_of(lambda: refused.watch()), code)
     client.streams.command("create", "v", viewOn="c", pipeline=[])
-    equal(code_of(lambda: client.streams.v.watch()), 166)
+    client.streams.command("create", "m", timeseries={"timeField": "t"})
+    for refused in (client.streams.v, client.streams.m):
+        equal(code_of(lambda: refused.watch()), 166)
     client.drop_database("streams")
     client.drop_database("elsewhere")
 
@@ -90,6 +92,7 @@ def definitions(client):
         equal(seen[1]["operationDescription"], {"indexes": [{"v": 2, "key": {"x": 1}, "name": "x_1"}]})
         equal(seen[3]["operationDescription"], {"validationLevel": "moderate"})
         need(all.alive is False and "collectionUUID" in seen[0], seen[0])
+        equal([event.get("nsType") for event in seen[:6]], ["collection", None, None, None, "view", "collection"])
 
 
 @probe("replica", "cs.token", "cs.resume", "cs.pbrt", "cs.opts", "cs.txn")

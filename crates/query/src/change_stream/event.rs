@@ -58,8 +58,8 @@ impl<'d> Origin<'d> {
         let doc = self.document.doc();
         out.put("wallTime", doc.get("wall"));
         if self.document.in_transaction {
-            out.put("lsid", doc.get("lsid"));
             out.put("txnNumber", doc.get("txnNumber"));
+            out.put("lsid", doc.get("lsid"));
         }
         if matches!(operation.kind, Kind::Insert | Kind::Replace) {
             out.put("fullDocument", operation.o);
@@ -91,8 +91,21 @@ fn put_names(operation: &Operation<'_>, out: &mut DocWriter<'_>) {
         });
     };
     put("ns", (operation.database, operation.collection), out);
+    if operation.kind == Kind::Create {
+        out.put("nsType", type_of(operation));
+    }
     if let Some(to) = operation.to {
         put("to", to, out);
+    }
+}
+
+/// What was created.
+fn type_of(operation: &Operation<'_>) -> &'static str {
+    let on = operation.o.get("viewOn").as_str().unwrap_or("");
+    match operation.of_view {
+        false => "collection",
+        true if on.starts_with("system.buckets.") => "timeseries",
+        true => "view",
     }
 }
 

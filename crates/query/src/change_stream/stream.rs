@@ -55,6 +55,8 @@ enum Current {
 pub(crate) struct Stream {
     options: Arc<StreamOptions>,
     state: Arc<StreamState>,
+    /// The log does not have its beginning.
+    is_lost: bool,
     position: LogPosition,
     documents: VecDeque<Arc<LogDocument>>,
     /// The operation of the first document that comes next.
@@ -73,22 +75,24 @@ pub(crate) struct Stream {
     stats: SourceStats,
 }
 
+fn history_lost() -> Error {
+    err!(
+        Code::CHANGE_STREAM_HISTORY_LOST,
+        "Resume of change stream was not possible, as the resume point may no longer be in the \
+         oplog."
+    )
+}
+
 fn lost(error: Error) -> Error {
     match error.code() {
-        Code::CAPPED_POSITION_LOST => err!(
-            Code::CHANGE_STREAM_HISTORY_LOST,
-            "Resume of change stream was not possible, as the resume point may no longer be in the \
-             oplog."
-        ),
+        Code::CAPPED_POSITION_LOST => history_lost(),
         _ => error,
     }
 }
 
 impl Stream {
-    /// Opens a stream. The scope has been watched since before the reader's snapshot.
-    ///
-    /// # Errors
-    /// 286 if the log no longer has the place to begin at.
+    /// Opens a stream. The scope has been watched since before the reader's snapshot. If the log no longer has the
+    /// place to begin at, the first request for events fails (286).
     pub(crate) fn open(
         options: &Arc<StreamOptions>,
         watch: Arc<Watch>,
@@ -103,12 +107,19 @@ impl Stream {
             Start::Behind(token) => (token, (!token.is_high_water()).then_some(token)),
         };
         let from = token.cluster_time;
-        let position = store.log_position(reader, from).map_err(lost)?;
+        let (position, is_lost) = match store.log_position(reader, from) {
+            Ok(position) => (position, false),
+            Err(error) if error.code() == Code::CAPPED_POSITION_LOST => {
+                (LogPosition::default(), true)
+            }
+            Err(error) => return Err(error),
+        };
         let place = StreamPlace { token, drained_at: None, ended: false };
         let state = Arc::new(StreamState { watch, place: Mutex::new(place) });
         Ok(Stream {
             options: Arc::clone(options),
             state,
+            is_lost,
             position,
             documents: VecDeque::new(),
             next_op: 0,
@@ -253,6 +264,9 @@ impl Stream {
 impl Source for Stream {
     fn advance(&mut self, cx: &mut Cx<'_>) -> Result<bool> {
         self.current = Current::None;
+        if self.is_lost {
+            return Err(history_lost());
+        }
         loop {
             if self.ended {
                 return Ok(false);

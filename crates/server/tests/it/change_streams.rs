@@ -200,6 +200,10 @@ fn a_collection_shows_its_events_and_ends_with_it() {
     let times: Vec<Value<'_>> = events.iter().map(|event| event.get("clusterTime")).collect();
     assert!(times[5] == times[6] && times[6] == times[7], "a transaction has one time");
     assert!(events[5].get("txnNumber") == Value::Int64(1) && !events[5].get("lsid").is_missing());
+    let names: Vec<&str> = events[5].as_doc().iter().map(|e| e.name()).collect();
+    let (number, session) =
+        (names.iter().position(|n| *n == "txnNumber"), names.iter().position(|n| *n == "lsid"));
+    assert!(number.is_some() && number < session, "{names:?}");
     let tokens: Vec<String> = events.iter().map(|event| text(&token_of(event))).collect();
     assert!(tokens.is_sorted() && tokens.windows(2).all(|pair| pair[0] != pair[1]), "{tokens:?}");
 }
@@ -251,6 +255,15 @@ fn databases_and_the_cluster_show_definitions_if_asked() {
     assert_eq!(described(12), "{ viewOn: \"c\", pipeline: [] }");
     assert_eq!(described(13), "{ viewOn: \"c\", pipeline: [ { $match: { a: 1 } } ] }");
     assert_eq!(described(14), "{ validationLevel: \"off\" }");
+    let types: Vec<String> = details.iter().map(|e| e.get("nsType").to_string()).collect();
+    for (at, (kind, named)) in kinds_of.iter().zip(&types).enumerate() {
+        let expected = match (kind.as_str(), at) {
+            ("create", 12) => "\"view\"",
+            ("create", _) => "\"collection\"",
+            _ => "MISSING",
+        };
+        assert_eq!(named, expected, "{at}");
+    }
     let update = details[3].get("updateDescription").as_doc().unwrap();
     assert_eq!(update.get("disambiguatedPaths").to_string(), "{ b.c.1: [ \"b\", \"c\", 1 ] }");
     assert!(details[1..9].iter().all(|event| !event.get("collectionUUID").is_missing()));
@@ -258,6 +271,50 @@ fn databases_and_the_cluster_show_definitions_if_asked() {
     assert_eq!(cluster_kinds[..kinds_of.len() - 1], kinds_of[..kinds_of.len() - 1]);
     assert_eq!(cluster_kinds[kinds_of.len() - 1..], ["create", "insert", "rename"]);
     assert_ne!(cluster.id, 0);
+}
+
+#[test]
+fn time_series_are_not_watched() {
+    let server = member();
+    let expanded = "{showExpandedEvents: true}";
+    let system = "{showExpandedEvents: true, showSystemEvents: true}";
+    let mut database = Stream::open(&server, ("test", ""), expanded, "").unwrap();
+    let mut internal = Stream::open(&server, ("test", ""), system, "").unwrap();
+    let mut before = Stream::open(&server, ("test", "m"), expanded, "").unwrap();
+    let mut client = Client::new(&server);
+    done(&mut client, "test", "{create: 'm', timeseries: {timeField: 't'}}");
+    done(
+        &mut client,
+        "test",
+        "{insert: 'm', documents: [{t: ISODate('2026-01-01T00:00:00Z'), a: 1}]}",
+    );
+    let of = |events: &[DocBuf]| -> Vec<String> {
+        let shown = |event: &DocBuf| {
+            let named = |name: &str| event.get(name).as_str().unwrap_or("-").to_owned();
+            let ns = event.get("ns").as_doc().unwrap().get("coll").to_string();
+            format!("{} {ns} {}", named("operationType"), named("nsType"))
+        };
+        events.iter().map(shown).collect()
+    };
+    assert_eq!(of(&database.all()), ["create \"m\" timeseries"]);
+    let mut internal = of(&internal.all());
+    internal.sort_unstable();
+    assert_eq!(
+        internal,
+        [
+            "create \"m\" timeseries",
+            "create \"system.buckets.m\" collection",
+            "create \"system.views\" collection",
+            "insert \"system.buckets.m\" -"
+        ]
+    );
+    assert!(before.all().is_empty());
+    let refused = Stream::open(&server, ("test", "m"), "{}", "").err().unwrap();
+    assert_eq!(refused.get("code"), Value::Int32(166));
+    let text = "Namespace test.m is a timeseries collection";
+    assert_eq!(refused.get("errmsg").as_str(), Some(text));
+    let buckets = ("test", "system.buckets.m");
+    assert_eq!(code(&Stream::open(&server, buckets, "{}", "")), 73);
 }
 
 #[test]
@@ -651,8 +708,16 @@ fn a_run_without_the_set_ends_the_log() {
     for _ in 0..2 {
         let server = crate::client::server_on(engine.clone(), Some("rs"));
         let resume = format!("{{resumeAfter: {}}}", token.as_doc());
-        assert_eq!(code(&Stream::open(&server, ("test", "c"), &resume, "")), 286);
+        // The error comes with the first request for events.
+        let mut lost = Stream::open(&server, ("test", "c"), &resume, "").unwrap();
+        let refused = lost.more("").unwrap_err();
+        assert_eq!(refused.get("code"), Value::Int32(286));
+        assert!(refused.get("errorLabels").to_string().contains("NonResumableChangeStreamError"));
         let mut client = Client::new(&server);
+        let at_once =
+            format!("{{aggregate: 'c', pipeline: [{{$changeStream: {resume}}}], cursor: {{}}}}");
+        let refused = run(&mut client, "test", &at_once);
+        assert_eq!(refused.get("code"), Value::Int32(286), "{refused:?}");
         let log = run(&mut client, "local", "{find: 'oplog.rs'}");
         assert!(log.as_doc().to_string().contains("new primary"), "{log:?}");
         let count = run(&mut client, "local", "{count: 'oplog.rs'}");

@@ -9,7 +9,7 @@ pub(super) static CHANGE_STREAM: OwnStage =
     OwnStage { name: "$changeStream", applies: |_, _| false, check, ..OwnStage::ROW };
 
 /// # Errors
-/// 40573 on a server that is no member of a replica set, 72 for a read concern other than `majority`, 166 on a view.
+/// 40573 on a server that is no member of a replica set, 72 for a read concern other than `majority`, 166 on a view and on a time series.
 fn check(cx: &Context<'_>, req: &Request<'_>, args: &Args<'_>) -> Result<()> {
     if !cx.server.replica.as_ref().is_some_and(ReplicaSet::is_member) {
         bail!(Code::Location(40573), "The $changeStream stage is only supported on replica sets");
@@ -22,8 +22,14 @@ fn check(cx: &Context<'_>, req: &Request<'_>, args: &Args<'_>) -> Result<()> {
         );
     }
     let ns = args.namespace(req.db)?;
-    if cx.store().collection(&ns).is_some_and(|collection| collection.is_view()) {
-        bail!(Code::COMMAND_NOT_SUPPORTED_ON_VIEW, "Namespace {ns} is a view, not a collection");
+    let found = cx.store().collection(&ns);
+    match found.as_ref().and_then(|found| found.options.view.as_ref()) {
+        Some(view) if view.on.is_buckets() => {
+            bail!(Code::COMMAND_NOT_SUPPORTED_ON_VIEW, "Namespace {ns} is a timeseries collection")
+        }
+        Some(_) => {
+            bail!(Code::COMMAND_NOT_SUPPORTED_ON_VIEW, "Namespace {ns} is a view, not a collection")
+        }
+        None => Ok(()),
     }
-    Ok(())
 }

@@ -63,7 +63,7 @@ struct Ring {
 }
 
 /// How far a stream has read.
-#[derive(Debug, Clone, Copy)]
+#[derive(Debug, Clone, Copy, Default)]
 pub struct LogPosition {
     /// All documents up to this stamp were read.
     after: u64,
