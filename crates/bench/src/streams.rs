@@ -1,9 +1,11 @@
 //! `nagi-bench streams`: how long after its commit an event reaches a change stream, with many streams open.
 //!
 //! Each stream has a connection and a thread. Streams watch one collection each (`own`), so that an insert has one
-//! reader, or all the same (`same`), so that every insert has all of them. One client inserts at a steady rate and
-//! writes the time into each document; the lag is measured when a stream's reply was read. Before the load the CPU time
-//! of the server is measured while nothing happens.
+//! reader, or all the same (`same`), so that every insert has all of them. All watch the same also with `id` and
+//! `field`, and each wants one document: by `documentKey._id`, or by a field of `fullDocument`. So every insert has one
+//! reader that must be found among all. One client inserts at a steady rate and writes the time into each document; the
+//! lag is measured when a stream's reply was read. Before the load the CPU time of the server is measured while nothing
+//! happens.
 use crate::args::{Args, Outcome, Problem, failed};
 use crate::client::{Connection, complaint, integer};
 use crate::histogram::Histogram;
@@ -28,13 +30,54 @@ const STACK_BYTES: usize = 256 << 10;
 /// The figures of one number of streams.
 struct Found {
     streams: u64,
-    same: bool,
+    watch: Watch,
     idle: f64,
     memory_mb: u64,
     lag: Histogram,
     insert: Histogram,
     cpu_us: u64,
     events: u64,
+}
+
+/// What the streams watch.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Watch {
+    Own,
+    Same,
+    Id,
+    Field,
+}
+
+const WATCHES: [(&str, Watch); 4] =
+    [("own", Watch::Own), ("same", Watch::Same), ("id", Watch::Id), ("field", Watch::Field)];
+
+impl Watch {
+    fn name(self) -> &'static str {
+        WATCHES.iter().find(|(_, watch)| *watch == self).map_or("", |(name, _)| name)
+    }
+
+    fn collection(self, number: u64) -> String {
+        if self == Watch::Own { format!("c{number}") } else { "c".to_owned() }
+    }
+
+    /// The field of an event by which a stream finds its document.
+    fn path(self) -> Option<&'static str> {
+        match self {
+            Watch::Own | Watch::Same => None,
+            Watch::Id => Some("documentKey._id"),
+            Watch::Field => Some("fullDocument.number"),
+        }
+    }
+
+    /// The number of events of all streams after so many inserts.
+    fn events(self, streams: u64, inserts: u64) -> u64 {
+        match self {
+            Watch::Own => inserts,
+            Watch::Same => inserts * streams,
+            // Document n is wanted by stream n.
+            Watch::Id | Watch::Field => inserts.min(streams),
+        }
+    }
 }
 
 /// What the threads of the streams share.
@@ -54,28 +97,28 @@ pub(crate) fn run(args: &Args) -> Outcome {
     let inserts: u64 = args.number_in("inserts", 2000, 1..=10_000_000)?;
     let rate: u64 = args.number_in("rate", 200, 1..=100_000)?;
     let mut all = Vec::new();
-    for kind in args.words("watch", &["own", "same"])? {
+    for kind in args.words("watch", &WATCHES.map(|(name, _)| name))? {
+        let watch =
+            WATCHES.iter().find(|(name, _)| *name == kind).map_or(Watch::Own, |found| found.1);
         for count in &counts {
             let scratch = Scratch::new(args)?;
             let data = scratch.path.join("data");
             let server = Server::nagi_with(&program, &data, &["--replSet", "rs0", "--initiate"])?;
-            all.push(measure(&server, *count, kind == "same", (inserts, rate))?);
+            all.push(measure(&server, *count, watch, (inserts, rate))?);
         }
     }
     report::say(&report::columns(&table(&all)));
     Ok(())
 }
 
-fn collection(same: bool, number: u64) -> String {
-    if same { "c".to_owned() } else { format!("c{number}") }
-}
-
-fn measure(server: &Server, streams: u64, same: bool, load: (u64, u64)) -> Outcome<Found> {
+fn measure(server: &Server, streams: u64, watch: Watch, load: (u64, u64)) -> Outcome<Found> {
     let mut writer = Connection::open(&server.address)?;
     await_primary(&mut writer)?;
-    let collections = if same { 1 } else { streams };
+    let collections = if watch == Watch::Own { streams } else { 1 };
+    // Of an earlier measurement in the same directory.
+    writer.expect(doc! { "dropDatabase": 1, "$db": DATABASE }.as_doc())?;
     for number in 0..collections {
-        let name = collection(same, number);
+        let name = watch.collection(number);
         writer.expect(doc! { "create": (name.as_str()), "$db": DATABASE }.as_doc())?;
     }
     let shared = Shared {
@@ -89,11 +132,10 @@ fn measure(server: &Server, streams: u64, same: bool, load: (u64, u64)) -> Outco
     };
     let found = thread::scope(|scope| -> Outcome<Found> {
         for number in 0..streams {
-            let name = collection(same, number);
             let shared = &shared;
             let builder = thread::Builder::new().stack_size(STACK_BYTES);
             let stream = move || {
-                if let Err(problem) = follow(shared, &name) {
+                if let Err(problem) = follow(shared, watch, number) {
                     shared.stop.store(true, Ordering::Relaxed);
                     lock(&shared.problem).get_or_insert(problem);
                 }
@@ -103,8 +145,11 @@ fn measure(server: &Server, streams: u64, same: bool, load: (u64, u64)) -> Outco
         shared.opened.wait();
         let idle = idle_cpu(server);
         let memory_mb = resident_bytes(server.id()).unwrap_or(0) >> 20;
-        let (insert, cpu_us) = write(&mut writer, server, &shared, (collections, same), load)?;
-        let expected = load.0 * if same { streams } else { 1 };
+        let written = write(&mut writer, server, &shared, (collections, watch), load);
+        // Otherwise the streams would wait for more.
+        let (insert, cpu_us) =
+            written.inspect_err(|_| shared.stop.store(true, Ordering::Relaxed))?;
+        let expected = watch.events(streams, load.0);
         let until = Instant::now() + DRAIN_MAX;
         let missing = || shared.events.load(Ordering::Relaxed) < expected;
         while missing() && Instant::now() < until && !shared.stop.load(Ordering::Relaxed) {
@@ -113,13 +158,13 @@ fn measure(server: &Server, streams: u64, same: bool, load: (u64, u64)) -> Outco
         shared.stop.store(true, Ordering::Relaxed);
         let events = shared.events.load(Ordering::Relaxed);
         let lag = Histogram::new();
-        Ok(Found { streams, same, idle, memory_mb, lag, insert, cpu_us, events })
+        Ok(Found { streams, watch, idle, memory_mb, lag, insert, cpu_us, events })
     });
     if let Some(problem) = lock(&shared.problem).take() {
         return Err(problem);
     }
     let mut found = found?;
-    let expected = load.0 * if same { streams } else { 1 };
+    let expected = watch.events(streams, load.0);
     if found.events != expected {
         let text = format!("{} of {expected} events came", found.events);
         return Err(Problem::Failed(text));
@@ -157,20 +202,21 @@ fn write(
     writer: &mut Connection,
     server: &Server,
     shared: &Shared,
-    (collections, same): (u64, bool),
+    (collections, watch): (u64, Watch),
     (inserts, rate): (u64, u64),
 ) -> Outcome<(Histogram, u64)> {
     let (mut insert, before, begin) = (Histogram::new(), server.cpu_us(), Instant::now());
     for number in 0..inserts {
         let due = begin + Duration::from_nanos(number * 1_000_000_000 / rate);
         thread::sleep(due.saturating_duration_since(Instant::now()));
-        let name = collection(same, number % collections);
+        let name = watch.collection(number % collections);
         let sent = shared.begin.elapsed().as_nanos() as i64;
+        let document = doc! { "_id": (number as i64), "number": (number as i64), "sent": sent };
         let started = Instant::now();
         writer.expect(
             DocBuf::build(|out| {
                 out.put("insert", name.as_str());
-                out.array("documents", |list| list.push_doc(doc! { "sent": sent }.as_doc()));
+                out.array("documents", |list| list.push_doc(document.as_doc()));
                 out.doc("writeConcern", |out| out.put("w", 1));
                 out.put("$db", DATABASE);
             })
@@ -182,12 +228,18 @@ fn write(
 }
 
 /// Reads a stream until the end of the measurement.
-fn follow(shared: &Shared, name: &str) -> Outcome {
+fn follow(shared: &Shared, watch: Watch, number: u64) -> Outcome {
+    let name = &*watch.collection(number);
     let opened = Connection::open(&shared.address).and_then(|mut connection| {
         connection.be_patient(SILENCE_MAX)?;
         let open = DocBuf::build(|out| {
             out.put("aggregate", name);
-            out.array("pipeline", |out| out.doc(|out| out.doc("$changeStream", |_| ())));
+            out.array("pipeline", |out| {
+                out.doc(|out| out.doc("$changeStream", |_| ()));
+                if let Some(path) = watch.path() {
+                    out.doc(|out| out.doc("$match", |out| out.put(path, number as i64)));
+                }
+            });
             out.doc("cursor", |out| out.put("batchSize", 0));
             out.put("$db", DATABASE);
         });
@@ -241,7 +293,7 @@ fn table(all: &[Found]) -> Vec<Vec<String>> {
     for found in all {
         rows.push(vec![
             found.streams.to_string(),
-            if found.same { "same" } else { "own" }.to_owned(),
+            found.watch.name().to_owned(),
             format!("{:.1}", found.idle),
             found.memory_mb.to_string(),
             ms(found.lag.quantile(0.5)),

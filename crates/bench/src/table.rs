@@ -183,7 +183,7 @@ pub(crate) static TABLE: &[Row] = &[
         name: "streams",
         about: "how long after its commit an event reaches a change stream, with many streams open",
         usage: &[
-            "[--nagi PATH] [--dbpath DIR] [--streams 1,100,1000] [--watch own,same] [--inserts N] [--rate N]",
+            "[--nagi PATH] [--dbpath DIR] [--streams 1,100,1000] [--watch own,same,id,field] [--inserts N] [--rate N]",
         ],
         run: streams::run,
     },

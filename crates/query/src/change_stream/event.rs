@@ -81,21 +81,23 @@ impl<'d> Origin<'d> {
     }
 }
 
+/// Writes the names of a database and, unless that is empty, of a collection.
+pub(super) fn put_name(name: &str, at: (&str, &str), out: &mut DocWriter<'_>) {
+    out.doc(name, |out| {
+        out.put("db", at.0);
+        if !at.1.is_empty() {
+            out.put("coll", at.1);
+        }
+    });
+}
+
 fn put_names(operation: &Operation<'_>, out: &mut DocWriter<'_>) {
-    let put = |name: &str, at: (&str, &str), out: &mut DocWriter<'_>| {
-        out.doc(name, |out| {
-            out.put("db", at.0);
-            if !at.1.is_empty() {
-                out.put("coll", at.1);
-            }
-        });
-    };
-    put("ns", (operation.database, operation.collection), out);
+    put_name("ns", (operation.database, operation.collection), out);
     if operation.kind == Kind::Create {
         out.put("nsType", type_of(operation));
     }
     if let Some(to) = operation.to {
-        put("to", to, out);
+        put_name("to", to, out);
     }
 }
 

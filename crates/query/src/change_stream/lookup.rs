@@ -7,7 +7,7 @@ use nagi_error::{Code, Result, bail};
 use nagi_store::{LogDocument, Namespace, RecordBuf, patch};
 
 use super::{
-    operation::{Kind, Operation},
+    operation::Operation,
     options::{BeforeChange, FullDocument, StreamOptions},
 };
 use crate::source::Cx;
@@ -24,9 +24,8 @@ pub(super) fn extend(
     cx: &Cx<'_>,
     out: &mut Vec<u8>,
 ) -> Result<bool> {
-    let after = operation.kind == Kind::Update && options.full_document != FullDocument::Default;
-    let changes = matches!(operation.kind, Kind::Update | Kind::Replace | Kind::Delete);
-    let before = changes && options.before_change != BeforeChange::Off;
+    let (after, before) =
+        (options.wants_after(operation.kind), options.wants_before(operation.kind));
     if !after && !before {
         return Ok(false);
     }

@@ -1,8 +1,8 @@
 //! Change streams: the events of `$changeStream`, made from the log of changes.
 //!
 //! ```text
-//!   log --> Operation --> event --> lookups --> stages of the client --> TokenKept --> Split
-//!           operation.rs  event.rs  lookup.rs                            split.rs
+//!   log --> Operation --> event --> conditions --> lookups --> stages of the client --> TokenKept --> Split
+//!           operation.rs  event.rs  filter.rs      lookup.rs                            split.rs
 //! ```
 //!
 //! Operations are classified and their events are made once for all streams (`nagi_store::LogDocument`); a stream adds
@@ -13,6 +13,7 @@
 //! - The token of a batch stands for a place up to which all events were delivered or not wanted.
 
 mod event;
+mod filter;
 mod lookup;
 mod operation;
 mod options;
@@ -21,6 +22,7 @@ mod stream;
 mod token;
 mod update;
 
+pub(crate) use filter::wanted_id;
 pub(crate) use options::{Scope, StreamOptions};
 pub(crate) use split::{Split, TokenKept};
 pub(crate) use stream::{Stream, StreamState};

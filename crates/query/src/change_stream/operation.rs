@@ -21,6 +21,20 @@ pub(super) enum Kind {
 }
 
 impl Kind {
+    pub(super) const ALL: [Kind; 11] = [
+        Kind::Insert,
+        Kind::Update,
+        Kind::Replace,
+        Kind::Delete,
+        Kind::Create,
+        Kind::CreateIndexes,
+        Kind::DropIndexes,
+        Kind::Modify,
+        Kind::Drop,
+        Kind::Rename,
+        Kind::DropDatabase,
+    ];
+
     /// The event's `operationType`.
     pub(super) fn name(self) -> &'static str {
         match self {

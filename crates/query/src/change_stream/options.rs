@@ -5,7 +5,7 @@ use nagi_error::{Code, Result, bail};
 pub(crate) use nagi_store::ChangeScope as Scope;
 use nagi_store::Namespace;
 
-use super::token::Token;
+use super::{operation::Kind, token::Token};
 
 /// `fullDocument`: the document after an update, if it is wanted.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -206,6 +206,22 @@ const OPTIONS: [&str; 11] = [
 ];
 
 impl StreamOptions {
+    /// True if events of this kind get the document after the change.
+    pub(super) fn wants_after(&self, kind: Kind) -> bool {
+        kind == Kind::Update && self.full_document != FullDocument::Default
+    }
+
+    /// True if events of this kind get the document before the change.
+    pub(super) fn wants_before(&self, kind: Kind) -> bool {
+        let changes = matches!(kind, Kind::Update | Kind::Replace | Kind::Delete);
+        changes && self.before_change != BeforeChange::Off
+    }
+
+    /// True if events of this kind get documents that are looked up.
+    pub(super) fn looks_up(&self, kind: Kind) -> bool {
+        self.wants_after(kind) || self.wants_before(kind)
+    }
+
     pub(crate) fn scope(&self) -> &Scope {
         &self.scope
     }

@@ -4,11 +4,13 @@ use std::{collections::VecDeque, sync::Arc};
 
 use nagi_bson::Doc;
 use nagi_error::{Code, Error, Result, bail, err};
-use nagi_store::{LogDocument, LogPosition, Reader, Shown, Store, Watch};
+use nagi_lang::filter::Filter;
+use nagi_store::{LogDocument, LogPosition, Shown, Watch};
 use parking_lot::Mutex;
 
 use super::{
     event::{Origin, token_of},
+    filter::StreamFilter,
     lookup,
     operation::Operation,
     options::{Start, StreamOptions, splits, token_text},
@@ -55,6 +57,8 @@ enum Current {
 pub(crate) struct Stream {
     options: Arc<StreamOptions>,
     state: Arc<StreamState>,
+    /// The conditions of the client, as far as they can be tested here.
+    filter: Option<StreamFilter>,
     /// The log does not have its beginning.
     is_lost: bool,
     position: LogPosition,
@@ -91,14 +95,16 @@ fn lost(error: Error) -> Error {
 }
 
 impl Stream {
-    /// Opens a stream. The scope has been watched since before the reader's snapshot. If the log no longer has the
+    /// Opens a stream with the conditions directly behind it. What it shows of the scope, or of the document in it that
+    /// the conditions name, has been watched since before the reader's snapshot. If the log no longer has the
     /// place to begin at, the first request for events fails (286).
-    pub(crate) fn open(
+    pub(crate) fn open<'f>(
         options: &Arc<StreamOptions>,
         watch: Arc<Watch>,
-        store: &Store,
-        reader: &Reader<'_>,
+        filters: impl Iterator<Item = &'f Filter>,
+        cx: &Cx<'_>,
     ) -> Result<Stream> {
+        let (store, reader) = (cx.store, &cx.reader);
         let now = reader.stamp().map_or(0, |stamp| stamp.0);
         let (token, behind) = match options.start {
             // The newest commit was before the stream.
@@ -119,6 +125,7 @@ impl Stream {
         Ok(Stream {
             options: Arc::clone(options),
             state,
+            filter: StreamFilter::new(filters, cx)?,
             is_lost,
             position,
             documents: VecDeque::new(),
@@ -153,14 +160,18 @@ impl Stream {
         Ok(())
     }
 
-    /// The next operation, with its document.
+    /// The next operation that may be wanted, with its document.
     fn next_op(&mut self) -> Option<(Arc<LogDocument>, usize)> {
+        let filter = self.filter.as_ref().filter(|_| self.behind.is_none());
         loop {
             let document = self.documents.front()?;
-            if self.next_op < document.op_count() {
+            while self.next_op < document.op_count() {
                 let at = self.next_op;
                 self.next_op += 1;
-                return Some((Arc::clone(document), at));
+                let scope = &self.options.scope;
+                if filter.is_none_or(|filter| filter.may_match(document.head(at), scope)) {
+                    return Some((Arc::clone(document), at));
+                }
             }
             self.documents.pop_front();
             self.next_op = 0;
@@ -172,8 +183,13 @@ impl Stream {
         cx.tick()?;
         let (mut tick, mut check) = (|| cx.tick(), || cx.env.interrupt().check());
         let position = &mut self.position;
-        let portion =
-            cx.store.log_portion(&cx.reader, &self.state.watch, position, &mut tick, &mut check);
+        let (filter, scope) = (self.filter.as_ref(), &self.options.scope);
+        let wanted =
+            |document: &LogDocument| filter.is_none_or(|filter| filter.wants(document, scope));
+        // The event behind which it begins is looked for among all.
+        let all = self.behind.is_some();
+        let look = (!all).then_some((&*self.state.watch, &wanted as &dyn Fn(&LogDocument) -> bool));
+        let portion = cx.store.log_portion(&cx.reader, look, position, &mut tick, &mut check);
         let portion = portion.map_err(lost)?;
         if portion.drained {
             self.state.place.lock().drained_at = Some(self.position.stamp());
@@ -213,17 +229,28 @@ impl Stream {
         Ok(false)
     }
 
+    /// Returns once all that was read up to a document is durable.
+    fn make_durable(&mut self, document: &LogDocument, cx: &Cx<'_>) -> Result<()> {
+        if document.cluster_time > self.durable_to {
+            let last = self.documents.back().map_or(document, |last| last);
+            cx.store.make_durable(last)?;
+            self.durable_to = last.cluster_time;
+        }
+        Ok(())
+    }
+
+    /// Delivers the event of an operation, unless the conditions of the client exclude it.
     fn deliver(
         &mut self,
         (document, at): (Arc<LogDocument>, usize),
         operation: &Operation<'_>,
         token: Token,
         cx: &Cx<'_>,
-    ) -> Result<()> {
-        if document.cluster_time > self.durable_to {
-            let last = self.documents.back().map_or(&document, |last| last);
-            cx.store.make_durable(last)?;
-            self.durable_to = last.cluster_time;
+    ) -> Result<bool> {
+        if let Some(filter) = &self.filter
+            && !filter.matches_operation(operation, cx)?
+        {
+            return Ok(false);
         }
         let options = &self.options;
         let shape = (options.expanded, options.raw_updates);
@@ -238,6 +265,13 @@ impl Stream {
             false => document.event(at, shown, make),
         };
         let plain = plain.unwrap_or(Doc::EMPTY);
+        if let Some(filter) = &mut self.filter
+            && !filter.matches_event(plain, operation.kind, options, cx)?
+        {
+            return Ok(false);
+        }
+        self.make_durable(&document, cx)?;
+        let options = &self.options;
         self.own.clear();
         let extended =
             lookup::extend(plain, (&document, at), operation, options, cx, &mut self.own)?;
@@ -250,7 +284,7 @@ impl Stream {
         };
         let mut place = self.state.place.lock();
         (place.token, place.drained_at) = (token, None);
-        Ok(())
+        Ok(true)
     }
 
     fn deliver_invalidate(&mut self, document: &LogDocument, token: Token) {
@@ -272,6 +306,7 @@ impl Source for Stream {
                 return Ok(false);
             }
             if let Some((document, token)) = self.invalidated.take() {
+                self.make_durable(&document, cx)?;
                 self.deliver_invalidate(&document, token);
                 return Ok(true);
             }
@@ -300,8 +335,9 @@ impl Source for Stream {
             if invalidates {
                 self.invalidated = Some((Arc::clone(&document), token.invalidating()));
             }
-            self.deliver((document, at), &operation, token, cx)?;
-            return Ok(true);
+            if self.deliver((document, at), &operation, token, cx)? {
+                return Ok(true);
+            }
         }
     }
 

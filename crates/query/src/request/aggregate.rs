@@ -14,7 +14,7 @@ use nagi_lang::{
 use nagi_store::{Index, Namespace, Store};
 
 use crate::{
-    change_stream::Stream,
+    change_stream::{Stream, wanted_id},
     collating,
     conditions::buckets::hinted_key,
     limits::QueryOptions,
@@ -168,7 +168,9 @@ pub fn aggregate(
     let (collection, stages) = resolve(&catalog, request.namespace, request.pipeline)?;
     let pipeline = parse(request, stages.as_array(), &lets, collation)?;
     pipeline.check_target(store)?;
-    let watch = pipeline.stream().map(|stream| store.watch_changes(stream.scope()));
+    let watch = pipeline
+        .stream()
+        .map(|stream| store.watch_changes(stream.scope(), wanted_id(pipeline.stream_filters())));
     let snapshot = store.snapshot()?;
     let noted = Index::multikey_changes();
     let values = lets.values();
@@ -189,7 +191,7 @@ pub fn aggregate(
         (Some(options), Some(watch)) => {
             let splits = pipeline.stages.last().is_some_and(|stage| stage.splits_events());
             Stream::check_split(options, splits)?;
-            let stream = Stream::open(options, watch, store, &cx.reader)?;
+            let stream = Stream::open(options, watch, pipeline.stream_filters(), &cx)?;
             let state = Arc::clone(stream.state());
             (pipeline.open_stream(stream), Some(state))
         }

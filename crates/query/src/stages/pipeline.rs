@@ -179,6 +179,14 @@ impl Pipeline {
         self.stages.first()?.stream()
     }
 
+    /// The conditions directly behind its change stream.
+    pub(crate) fn stream_filters(&self) -> impl Iterator<Item = &Filter> {
+        self.stages.iter().skip(1).map_while(|stage| match stage.step() {
+            Step::Match(matching) => Some(&*matching.filter),
+            _ => None,
+        })
+    }
+
     /// Opens the pipeline of a change stream over its events.
     pub(crate) fn open_stream(&self, stream: Stream) -> Box<dyn Source> {
         let state = Arc::clone(stream.state());

@@ -7,27 +7,27 @@ use nagi_server::Server;
 
 use crate::client::{Client, is_ok, member, server};
 
-fn run(client: &mut Client, db: &str, command: &str) -> DocBuf {
+pub(crate) fn run(client: &mut Client, db: &str, command: &str) -> DocBuf {
     client.run(db, json::parse(command).unwrap().as_doc())
 }
 
-fn done(client: &mut Client, db: &str, command: &str) {
+pub(crate) fn done(client: &mut Client, db: &str, command: &str) {
     let reply = run(client, db, command);
     assert!(is_ok(&reply), "{command}: {reply:?}");
 }
 
 /// An open change stream.
-struct Stream {
-    client: Client,
+pub(crate) struct Stream {
+    pub(crate) client: Client,
     db: String,
-    collection: String,
-    id: i64,
-    token: DocBuf,
+    pub(crate) collection: String,
+    pub(crate) id: i64,
+    pub(crate) token: DocBuf,
 }
 
 impl Stream {
     /// Opens a stream on `db.collection`, or on the database. `options`: of the stage; `rest`: the stages behind it.
-    fn open(
+    pub(crate) fn open(
         server: &Arc<Server>,
         (db, collection): (&str, &str),
         options: &str,
@@ -46,7 +46,11 @@ impl Stream {
         let Value::Int64(id) = cursor.get("id") else { panic!("{reply:?}") };
         let namespace = cursor.get("ns").as_str().unwrap();
         let collection = namespace.split_once('.').unwrap().1.to_owned();
-        let token = cursor.get("postBatchResumeToken").as_doc().unwrap().to_buf();
+        let token = cursor
+            .get("postBatchResumeToken")
+            .as_doc()
+            .unwrap_or_else(|| panic!("{command}: {reply:?}"))
+            .to_buf();
         Ok(Stream { client, db: db.to_owned(), collection, id, token })
     }
 
@@ -56,7 +60,7 @@ impl Stream {
     }
 
     /// The next batch without waiting.
-    fn more(&mut self, arguments: &str) -> Result<Vec<DocBuf>, DocBuf> {
+    pub(crate) fn more(&mut self, arguments: &str) -> Result<Vec<DocBuf>, DocBuf> {
         self.next(1, arguments)
     }
 
@@ -79,7 +83,7 @@ impl Stream {
     }
 
     /// All events that there are.
-    fn all(&mut self) -> Vec<DocBuf> {
+    pub(crate) fn all(&mut self) -> Vec<DocBuf> {
         let mut all = Vec::new();
         while self.id != 0 {
             let batch = self.more("").unwrap();
@@ -96,7 +100,7 @@ fn text(token: &DocBuf) -> String {
     token.get("_data").as_str().unwrap().to_owned()
 }
 
-fn token_of(event: &DocBuf) -> DocBuf {
+pub(crate) fn token_of(event: &DocBuf) -> DocBuf {
     event.get("_id").as_doc().unwrap().to_buf()
 }
 
@@ -112,7 +116,7 @@ fn short(event: &DocBuf) -> String {
     Doc::trusted(&bytes).to_string()
 }
 
-fn kinds(events: &[DocBuf]) -> Vec<String> {
+pub(crate) fn kinds(events: &[DocBuf]) -> Vec<String> {
     events.iter().map(|e| e.get("operationType").as_str().unwrap().to_owned()).collect()
 }
 
@@ -124,7 +128,7 @@ fn code(reply: &Result<Stream, DocBuf>) -> i32 {
 }
 
 /// Changes of all kinds in `test.c`, which is dropped at the end.
-fn change(client: &mut Client) {
+pub(crate) fn change(client: &mut Client) {
     for command in [
         "{insert: 'c', documents: [{_id: 1, a: 1, b: {c: [1, 2, 3]}}, {_id: 2}]}",
         "{update: 'c', updates: [{q: {_id: 1}, u: {$set: {a: 2, 'b.c.1': 9}}}]}",

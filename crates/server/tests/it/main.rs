@@ -24,6 +24,7 @@ mod query_settings;
 mod quiesce;
 mod secrets;
 mod startup_log;
+mod stream_filters;
 mod tailable;
 mod tickets;
 mod times;

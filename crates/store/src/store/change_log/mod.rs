@@ -32,8 +32,8 @@ use std::sync::atomic::{AtomicI64, Ordering::SeqCst};
 
 use nagi_bson::{Binary, Doc, DocWriter, Value};
 
-pub(crate) use feed::Feed;
-pub use feed::{ChangeScope, LogDocument, LogPosition, Portion, Shown, Watch};
+pub use feed::{ChangeScope, IdHash, LogDocument, LogPosition, OpHead, Portion, Shown, Watch};
+pub(crate) use feed::{ChangedIds, Feed};
 pub use patch::patch;
 pub(crate) use pre_images::{
     ImageAge, ImageSource, PRE_IMAGES_NAMESPACE, PreImages, connect, image_at,

@@ -28,7 +28,7 @@ use crate::{
     ident::{CatalogKey, Ident},
     record,
     store::{
-        change_log::{self, APPLY_OPS_BYTES_MAX, Trimmed},
+        change_log::{self, APPLY_OPS_BYTES_MAX, ChangedIds, IdHash, Trimmed},
         commit::Client,
     },
 };
@@ -102,6 +102,8 @@ pub(crate) struct Logged {
     bytes: i64,
     /// Bytes of the entries that are joined so far.
     joined_bytes: usize,
+    /// The documents that it has changed.
+    ids: ChangedIds,
 }
 
 /// A log of all changes, stored in `Space::Changes` within the commits that make them.
@@ -150,12 +152,26 @@ impl Store {
         let joins = log.entry(change, &self.client, &mut entry);
         let appended = match entry.is_empty() {
             true => Ok(()),
-            false => append(txn, &mut entry, joins, logged),
+            false => {
+                self.note_id(change, &mut logged.ids);
+                append(txn, &mut entry, joins, logged)
+            }
         };
         if entry.capacity() <= record::SCRATCH_BYTES_MAX {
             ENTRY.set(entry);
         }
         appended
+    }
+
+    /// Notes which document is changed, for the streams that watch documents. If there are none now, it is not looked at.
+    fn note_id(&self, change: &Change<'_>, ids: &mut ChangedIds) {
+        match change {
+            Change::Document { before, after, .. } if self.feed.watches.has_ids() => {
+                let doc = after.or(*before).unwrap_or(Doc::EMPTY);
+                ids.add(IdHash::of(doc.get("_id")));
+            }
+            _ => ids.add_others(),
+        }
     }
 
     /// Appends an entry that records no change, in a commit of its own. Returns its stamp, or that of the newest commit
@@ -166,7 +182,7 @@ impl Store {
         log.note(object, &mut entry);
         let mut txn = self.engine.begin(TxnOptions::default()).map_err(engine)?;
         txn.append(Space::Changes, &entry, false).map_err(engine)?;
-        let logged = Logged { stamps: 1, bytes: entry.len() as i64, joined_bytes: 0 };
+        let logged = Logged { stamps: 1, bytes: entry.len() as i64, ..Logged::default() };
         self.count_logged(&mut *txn, &logged)?;
         let stamp = self.commit(txn, Durability::Buffered)?;
         self.logged(&logged, std::iter::empty());
@@ -230,7 +246,7 @@ impl Store {
         if logged.stamps == 0 {
             return;
         }
-        self.feed.watches.announce(changed);
+        self.feed.watches.announce(changed, &logged.ids);
         if let Some(shown) = self.log_shown.load().as_ref() {
             shown.state.add_to_counters(logged.stamps, logged.bytes);
             shown.state.arrivals.announce();

@@ -5,7 +5,7 @@ use std::{ops::Range, sync::OnceLock};
 use nagi_bson::{Doc, Value};
 use nagi_error::Result;
 
-use super::{super::read::LogReader, LogPosition};
+use super::{super::read::LogReader, LogPosition, ids::IdHash};
 
 /// Memory of a document and of an operation beside their bytes.
 const DOCUMENT_BYTES: usize = 160;
@@ -38,9 +38,40 @@ pub struct LogDocument {
 
 struct Op {
     at: Range<usize>,
+    head: Head,
     pre_image: Option<Box<[u8]>>,
     /// The event, once a stream has asked for it; without bytes if it has none.
     events: [OnceLock<Box<[u8]>>; 2],
+}
+
+/// What streams look at first.
+#[derive(Debug, Clone, Copy)]
+struct Head {
+    letter: u8,
+    id: Option<IdHash>,
+}
+
+impl Head {
+    fn of(op: Doc<'_>) -> Head {
+        let letter = op.get("op").as_str().and_then(|name| name.bytes().next()).unwrap_or(0);
+        let within = |name: &str| op.get(name).as_doc().unwrap_or(Doc::EMPTY).get("_id");
+        let id = match letter {
+            b'i' | b'd' => Some(within("o")),
+            b'u' => Some(within("o2")),
+            _ => None,
+        };
+        Head { letter, id: id.map(IdHash::of) }
+    }
+}
+
+/// What streams look at first: an operation, before it is read.
+#[derive(Debug, Clone, Copy)]
+pub struct OpHead<'d> {
+    /// `op`.
+    pub letter: u8,
+    /// The `_id` of the document that it changes, if it changes one.
+    pub id: Option<IdHash>,
+    pub namespace: &'d str,
 }
 
 /// A transaction of which some documents were read.
@@ -81,7 +112,8 @@ impl LogDocument {
         let in_transaction = parts.is_some();
         let ops = all.into_iter().enumerate().map(|(number, at)| {
             let pre_image = log.pre_image(number)?.map(|image| image.as_bytes().into());
-            Ok(Op { at, pre_image, events: Default::default() })
+            let head = Head::of(Doc::trusted(&bytes[at.clone()]));
+            Ok(Op { at, head, pre_image, events: Default::default() })
         });
         let ops = ops.collect::<Result<Vec<Op>>>()?;
         let document = LogDocument {
@@ -118,6 +150,16 @@ impl LogDocument {
     /// If it has fewer.
     pub fn op(&self, at: usize) -> Doc<'_> {
         Doc::trusted(&self.bytes[self.ops[at].at.clone()])
+    }
+
+    /// What streams look at first.
+    ///
+    /// # Panics
+    /// If it has fewer operations.
+    pub fn head(&self, at: usize) -> OpHead<'_> {
+        let Head { letter, id } = self.ops[at].head;
+        let namespace = self.op(at).get("ns").as_str().unwrap_or("");
+        OpHead { letter, id, namespace }
     }
 
     /// The document before an operation, if its collection records pre-images.

@@ -10,6 +10,7 @@
 //! its position continues at the feed's end without looking at the documents between.
 
 mod document;
+mod ids;
 mod watch;
 
 use std::{
@@ -28,13 +29,17 @@ use self::document::Begun;
 use super::{ImageAge, first_of, read::LogReader};
 use crate::{Collection, Store, engine_error::engine, store::reader::Reader};
 
-pub use document::{LogDocument, Shown};
+pub use document::{LogDocument, OpHead, Shown};
+pub(crate) use ids::ChangedIds;
+pub use ids::IdHash;
 pub(crate) use watch::Watches;
 pub use watch::{ChangeScope, Watch};
 
 /// Limits of the documents that a stream gets at once.
 const PORTION_DOCUMENTS_MAX: usize = 256;
 const PORTION_BYTES_MAX: usize = 2 << 20;
+/// Limit of the documents that a stream looks at while it has the feed for itself.
+const LOOKED_AT_MAX: usize = 4096;
 /// Limit of the feed's documents.
 const FEED_BYTES_MAX: usize = 40 << 20;
 /// A feed that is so far behind a new stream begins anew. [`Store::refresh_feed`] is to be called more often.
@@ -151,7 +156,7 @@ impl Ring {
 
     fn push(&mut self, document: LogDocument, watches: &Watches) {
         for at in 0..document.op_count() {
-            watches.touch(document.op(at), document.stamp);
+            watches.touch(document.op(at), document.head(at).id, document.stamp);
         }
         self.to = document.stamp;
         self.bytes += document.memory_bytes();
@@ -181,29 +186,44 @@ impl Ring {
         done
     }
 
-    /// Its documents after a stamp, up to another.
-    fn portion(&self, after: u64, up_to: u64) -> Vec<Arc<LogDocument>> {
+    /// Its wanted documents after a position, up to a stamp, and how far it has looked.
+    fn portion(
+        &self,
+        after: u64,
+        up_to: u64,
+        wanted: &dyn Fn(&LogDocument) -> bool,
+    ) -> (Vec<Arc<LogDocument>>, LogPosition) {
         let first = self.documents.partition_point(|document| document.stamp <= after);
-        let mut bytes = 0;
-        let some = self.documents.iter().skip(first).take(PORTION_DOCUMENTS_MAX);
-        let some = some.take_while(|document| {
-            let fits = bytes < PORTION_BYTES_MAX && document.stamp <= up_to;
-            bytes += document.memory_bytes();
-            fits
-        });
-        some.cloned().collect()
+        let end = match self.to <= up_to {
+            true => LogPosition { after: self.to, begun: self.begun },
+            false => LogPosition { after: up_to, begun: None },
+        };
+        let (mut some, mut bytes) = (Vec::new(), 0);
+        let rest = self.documents.range(first..).take_while(|document| document.stamp <= up_to);
+        for (looked_at, document) in rest.enumerate() {
+            let full = some.len() == PORTION_DOCUMENTS_MAX || bytes >= PORTION_BYTES_MAX;
+            if full || looked_at == LOOKED_AT_MAX {
+                return (some, document.position_before());
+            }
+            if wanted(document) {
+                bytes += document.memory_bytes();
+                some.push(Arc::clone(document));
+            }
+        }
+        (some, end)
     }
 }
 
 impl Store {
-    /// Watches a scope for as long as the handle exists. To be called before the first snapshot of a stream is taken.
-    pub fn watch_changes(&self, scope: &ChangeScope) -> Arc<Watch> {
+    /// Watches a scope, or the document in it with an id, for as long as the handle exists. To be called before the
+    /// first snapshot of a stream is taken.
+    pub fn watch_changes(&self, scope: &ChangeScope, id: Option<IdHash>) -> Arc<Watch> {
         let feed = &self.feed;
         let mut ring = feed.ring.lock();
         if feed.watches.is_empty() {
             ring.begin_at(self.last_stamp().0);
         }
-        feed.watches.get(scope, ring.to)
+        feed.watches.get(scope, id, ring.to)
     }
 
     /// Sets how long pre-images are kept after their changes; 0 for as long as the log.
@@ -236,7 +256,8 @@ impl Store {
         Ok(LogPosition { after, begun: None })
     }
 
-    /// The next documents after a position, which it moves. `tick` is called for each document that is read, and
+    /// The next documents after a position, which it moves, as far as they are wanted. `look`: the watch, and which
+    /// documents are wanted; without it all are. `tick` is called for each document that is read, and
     /// `check` while the feed is locked: it must not wait.
     ///
     /// # Errors
@@ -244,7 +265,7 @@ impl Store {
     pub fn log_portion(
         &self,
         reader: &Reader<'_>,
-        watch: &Watch,
+        look: Option<(&Watch, &dyn Fn(&LogDocument) -> bool)>,
         position: &mut LogPosition,
         tick: &mut dyn FnMut() -> Result<()>,
         check: &mut dyn FnMut() -> Result<()>,
@@ -255,6 +276,7 @@ impl Store {
             return Ok(Portion { documents: Vec::new(), drained: true });
         }
         let mut documents = Vec::new();
+        let all = |_: &LogDocument| true;
         let mut ring = self.feed.lock(check)?;
         let behind = (position.after >> 32).saturating_sub(ring.to >> 32);
         if behind > BEHIND_SECONDS_MAX && position.begun.is_none() {
@@ -267,19 +289,18 @@ impl Store {
             tick()?;
             ring = self.feed.lock(check)?;
         }
-        let marked = position.after >= ring.marked_from.max(watch.since);
-        if marked && watch.touched_at.load(SeqCst) <= position.after {
+        let untouched = look.is_some_and(|(watch, _)| {
+            position.after >= ring.marked_from.max(watch.since)
+                && watch.touched_at.load(SeqCst) <= position.after
+        });
+        if untouched {
             *position = match ring.to <= up_to {
                 true => LogPosition { after: ring.to, begun: ring.begun },
                 false => LogPosition { after: up_to, begun: None },
             };
         } else if position.after >= ring.from {
-            documents = ring.portion(position.after, up_to);
-            *position = match documents.last() {
-                Some(last) => LogPosition { after: last.stamp, begun: last.begun() },
-                None if ring.to <= up_to => LogPosition { after: ring.to, begun: ring.begun },
-                None => LogPosition { after: up_to, begun: None },
-            };
+            let wanted = look.map_or(&all as &dyn Fn(&LogDocument) -> bool, |(_, wanted)| wanted);
+            (documents, *position) = ring.portion(position.after, up_to, wanted);
         } else {
             drop(ring);
             read_some(reader, &shown, position, up_to, tick, &mut |document| {
