@@ -85,8 +85,9 @@ fn passes(filter: &Filter, stage: &dyn Stage) -> Passage {
     if let Step::Sort(_) = stage.step() {
         return Passage::Same;
     }
-    let mut changed = false;
+    let (mut changed, mut asked) = (false, false);
     let mut source = |path: &str, pred: &Pred| {
+        asked = true;
         // Before the group it is not known which of several equal values the group shows.
         if stage.makes_equal_one() && !is_by_value(pred) {
             return None;
@@ -95,7 +96,12 @@ fn passes(filter: &Filter, stage: &dyn Stage) -> Passage {
         changed |= source != path;
         Some(source)
     };
-    match renamed(filter, &mut source) {
+    let moved = renamed(filter, &mut source);
+    // A condition that reads nothing must not keep input from a stage that has output without it.
+    if !asked && stage.changes().is_none() {
+        return Passage::No;
+    }
+    match moved {
         None => Passage::No,
         Some(_) if !changed => Passage::Same,
         Some(filter) => Passage::Renamed(filter),
