@@ -62,6 +62,11 @@ fn salvage(options: &Options, found: &Repair) -> Result<Salvaged, String> {
         || found.lost.iter().any(|lost| lost.space == nagi_kv::Space::Catalog);
     let salvaged = Store::salvage(opened, store_options, catalog_lost);
     let (store, salvaged) = salvaged.map_err(|error| error.to_string())?;
+    if found.kept.is_some() || salvaged != Salvaged::default() {
+        // What was lost or restored is in no entry, and entries may be lost: change streams and archives must not
+        // continue as if nothing had happened.
+        store.cut_change_log().map_err(|error| error.to_string())?;
+    }
     store.close().map_err(|error| error.to_string())?;
     Ok(salvaged)
 }

@@ -22,8 +22,8 @@ def free_port():
 class Server:
     """A server on `folder`; with `member` the only member of a replica set."""
 
-    def __init__(self, nagi, folder, port, member=True):
-        self.nagi, self.folder, self.port, self.member = nagi, folder, port, member
+    def __init__(self, nagi, folder, port, member=True, more=()):
+        self.nagi, self.folder, self.port, self.member, self.more = nagi, folder, port, member, more
         self.uri = "mongodb://127.0.0.1:%d/?directConnection=true" % port
         self.start()
 
@@ -32,7 +32,7 @@ class Server:
         options = ["--replSet", "rs0", "--initiate"] if self.member else []
         self.process = subprocess.Popen(
             [self.nagi, "serve", "--dbpath", self.folder, "--port", str(self.port), "--bind_ip", "127.0.0.1", "--logappend",
-             "--logpath", self.folder + ".log", *options], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+             "--logpath", self.folder + ".log", *options, *self.more], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
         atexit.register(self.process.kill)  # without an effect on a process that has ended
         self.client = pymongo.MongoClient(self.uri, serverSelectionTimeoutMS=30000, retryWrites=False)
         self.client.admin.command("ping")

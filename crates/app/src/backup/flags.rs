@@ -23,12 +23,18 @@ nagi backup --archive URL [--uri URI [--passwordFile FILE]] [--newBase | --once]
             [--segmentSeconds N] [--rateMBps N] [--endpoint URL]
   archives the log of a member of a replica set until it is stopped by a signal, for restores of moments
   --archive URL    a folder, file:///folder or s3://bucket/prefix; the first run begins with a base copy
-  --newBase        only makes another base copy, and may run beside the command that archives the log
+  --newBase        only makes another base copy, and archives the log meanwhile; may run beside the command that
+                   archives the log
   --once           stops when all is archived that the log has now
   --segmentSeconds N
                    a file of the log is written at least every N seconds while the log grows (10)
   --endpoint URL   address of an S3-compatible store; keys and region come from AWS_ACCESS_KEY_ID,
                    AWS_SECRET_ACCESS_KEY and AWS_REGION in the environment
+nagi backup --prune URL [--keepHours N] [--keepBases N] [--dryRun] [--endpoint URL]
+  removes base copies and parts of the log from an archive; may run beside the command that archives the log
+  --keepHours N    the moments of the last N hours can still be restored
+  --keepBases N    the newest N base copies are kept, with the log after them; with both flags what either keeps
+  --dryRun         only tells what would be removed
 nagi restore --from DIR --dbpath DIR [--rateMBps N]
   --from DIR       the backup
   --dbpath DIR     new or empty directory that becomes a data directory
@@ -58,6 +64,10 @@ pub(super) struct Flags {
     pub(super) segment_seconds: Option<u64>,
     pub(super) new_base: bool,
     pub(super) once: bool,
+    pub(super) prune: Option<String>,
+    pub(super) keep_hours: Option<u64>,
+    pub(super) keep_bases: Option<usize>,
+    pub(super) dry_run: bool,
 }
 
 impl Flags {
@@ -81,7 +91,8 @@ impl Flags {
             match (name, value) {
                 ("--newBase", None) => flags.new_base = true,
                 ("--once", None) => flags.once = true,
-                ("--newBase" | "--once", Some(_)) => {
+                ("--dryRun", None) => flags.dry_run = true,
+                ("--newBase" | "--once" | "--dryRun", Some(_)) => {
                     return Err(format!("the option '{name}' takes no value"));
                 }
                 (_, value) => match value.or_else(|| args.next().cloned()) {
@@ -114,6 +125,11 @@ impl Flags {
             "--archive" => self.archive = Some(value),
             "--endpoint" => self.endpoint = Some(value),
             "--to" => self.to = Some(Moment::parse(&value)?),
+            "--prune" => self.prune = Some(value),
+            "--keepHours" => self.keep_hours = Some(number(&value)?),
+            "--keepBases" => {
+                self.keep_bases = Some(usize::try_from(number(&value)?).unwrap_or(usize::MAX));
+            }
             "--segmentSeconds" => self.segment_seconds = Some(number(&value)?),
             _ => self.rate_bytes = Some(number(&value)? << 20),
         }

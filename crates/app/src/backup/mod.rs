@@ -4,6 +4,7 @@
 //!   nagi backup --out DIR [--uri URI | --dbpath DIR] [--base OLD] [--rateMBps N]
 //!   nagi backup --verify DIR
 //!   nagi backup --archive URL [--uri URI] [--newBase | --once] [--segmentSeconds N]
+//!   nagi backup --prune URL [--keepHours N] [--keepBases N]
 //!   nagi restore --from DIR --dbpath DIR [--rateMBps N]
 //!   nagi restore --from URL --to TIME --dbpath DIR
 //! ```
@@ -93,6 +94,10 @@ pub(crate) fn run(args: &[String]) -> ExitCode {
         "--once",
         "--segmentSeconds",
         "--endpoint",
+        "--prune",
+        "--keepHours",
+        "--keepBases",
+        "--dryRun",
     ];
     let flags = match Flags::parse(args, &known) {
         _ if is_help(args) => return finish(Ok(HELP.to_owned())),
@@ -104,6 +109,12 @@ pub(crate) fn run(args: &[String]) -> ExitCode {
     }
     if flags.new_base && flags.once {
         return refuse("--newBase and --once exclude each other");
+    }
+    if let Some(url) = &flags.prune {
+        return prune(url, &flags);
+    }
+    if flags.keep_hours.is_some() || flags.keep_bases.is_some() || flags.dry_run {
+        return refuse("--keepHours, --keepBases and --dryRun need --prune");
     }
     let of_archives =
         flags.new_base || flags.once || flags.segment_seconds.is_some() || flags.endpoint.is_some();
@@ -117,8 +128,19 @@ pub(crate) fn run(args: &[String]) -> ExitCode {
             refuse("--archive copies a running server (--uri), and takes no --dbpath and no --base")
         }
         (None, None, Some(url)) => finish(archive::run(url, &flags)),
-        _ => refuse(&format!("one of --out, --archive and --verify is needed\n\n{HELP}")),
+        _ => refuse(&format!("one of --out, --archive, --prune and --verify is needed\n\n{HELP}")),
     }
+}
+
+fn prune(url: &str, flags: &Flags) -> ExitCode {
+    let others = flags.out.is_some() || flags.verify.is_some() || flags.archive.is_some();
+    if others || flags.uri.is_some() || flags.folder.is_some() || flags.new_base || flags.once {
+        return refuse("--prune takes only --keepHours, --keepBases, --dryRun and --endpoint");
+    }
+    if flags.keep_hours.is_none() && flags.keep_bases.is_none() {
+        return refuse("--prune needs --keepHours or --keepBases");
+    }
+    finish(archive::prune(url, flags))
 }
 
 /// Runs `nagi restore ARGS...`.

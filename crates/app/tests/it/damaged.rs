@@ -21,7 +21,12 @@ fn field(doc: &DocBuf, path: &[&str]) -> i64 {
 
 /// Fills three collections with two indexes each, in table files.
 fn fill(folder: &Folder) {
-    let server = Server::start(&folder.data());
+    fill_as(folder, &[]);
+}
+
+/// The same on a server with these options.
+fn fill_as(folder: &Folder, options: &[&str]) {
+    let server = Server::start_with(&folder.data(), options);
     let mut client = server.client();
     let mut seed = 0x2545_F491_4F6C_DD1D_u64;
     for name in COLLECTIONS {
@@ -130,6 +135,35 @@ fn a_damaged_block_costs_its_documents_and_nothing_else() {
     // An index on an array field is still marked as multikey.
     let reply = client.run("{count: 'a', query: {t: 1}, hint: 't_1'}");
     assert_eq!(field(&reply, &["n"]), client.count("a"));
+}
+
+/// Inserts that the log of a member has.
+fn logged_inserts(folder: &Folder) -> usize {
+    let server = Server::start_with(&folder.data(), &["--replSet", "rs0"]);
+    let mut client = server.client();
+    let find = "{find: 'oplog.rs', filter: {op: 'i'}, limit: 5}";
+    let reply = client.try_run_on("local", find).unwrap();
+    let Value::Doc(cursor) = reply.get("cursor") else { panic!("{reply:?}") };
+    let count = cursor.get("firstBatch").as_array().unwrap().count();
+    drop(client);
+    server.signal("-TERM");
+    assert_eq!(server.wait(), Some(0));
+    count
+}
+
+#[test]
+fn a_repair_that_has_changed_something_ends_the_log() {
+    let folder = Folder::new("log");
+    fill_as(&folder, &["--replSet", "rs0", "--initiate"]);
+    repair(&folder);
+    assert_eq!(logged_inserts(&folder), 5, "nothing was damaged");
+    let largest = tables(&folder.data()).pop().unwrap();
+    let mut bytes = std::fs::read(&largest).unwrap();
+    let middle = bytes.len() / 2;
+    bytes[middle] ^= 0x40;
+    std::fs::write(&largest, bytes).unwrap();
+    repair(&folder);
+    assert_eq!(logged_inserts(&folder), 0);
 }
 
 #[test]

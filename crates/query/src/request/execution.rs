@@ -72,6 +72,8 @@ pub struct Execution {
     shown: Option<Arc<plan::Node>>,
     parallel: Option<ParallelBatch>,
     stream: Option<RunningStream>,
+    /// It shows only what is durable.
+    durable: bool,
 }
 
 /// The parts of a new execution.
@@ -122,7 +124,15 @@ impl Execution {
             noted: parts.noted,
             shown: parts.shown,
             stream: parts.stream.map(RunningStream::new),
+            durable: false,
         }
+    }
+
+    /// Of the change log it shows only what a crash cannot undo any more: readers that copy it must not be ahead of it.
+    /// Each batch then waits for the sync of what was committed before it. Other collections are read as ever.
+    pub fn show_durable_log(&mut self) {
+        let of_log = |reads: &Collection| reads.is_change_log() || reads.is_pre_images();
+        self.durable = self.reads.iter().any(|(collection, _)| of_log(collection));
     }
 
     /// As [`Execution::batch_of`], for a receiver that takes all documents.
@@ -207,6 +217,9 @@ impl Execution {
             self.root.restore(&mut cx)?;
         }
         self.snapshot = Some(snapshot.clone());
+        if let Some(newest) = cx.reader.stamp().filter(|_| self.durable) {
+            self.store.sync_commits(newest)?;
+        }
         let refused = RefCell::new(None);
         let mut take = |doc: Doc<'_>| offer(doc, take, &refused);
         let mut receiver = Receiver::new(room, &mut take);

@@ -278,6 +278,11 @@ impl<'a> ReadConcern<'a> {
         Ok(concern)
     }
 
+    /// True if nothing may be read that is undone by a crash.
+    pub(crate) fn is_of_durable(&self) -> bool {
+        matches!(self.level, Some("majority" | "linearizable"))
+    }
+
     /// Refuses a read concern that this command or a standalone does not support.
     pub(crate) fn check(&self, command: &Facts, replicated: bool) -> Result<()> {
         let supported = command.read_concern;

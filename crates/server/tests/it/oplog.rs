@@ -1,8 +1,11 @@
 //! `local.oplog.rs` through commands: what clients read of it, by time and at its end, and what they may not do.
 
-use nagi_bson::{DocBuf, Value, json};
+use std::sync::Arc;
 
-use crate::client::{Client, is_ok, member};
+use nagi_bson::{DocBuf, Value, json};
+use nagi_kv::{Engine, Faults, Faulty, Memory, Point};
+
+use crate::client::{Client, is_ok, member, server_on};
 
 fn run(client: &mut Client, db: &str, command: &str) -> DocBuf {
     client.run(db, json::parse(command).unwrap().as_doc())
@@ -121,6 +124,43 @@ fn a_tailable_cursor_is_woken_by_each_commit() {
     }
     let ops: Vec<_> = found.iter().map(|doc| doc.get("op").as_str().unwrap().to_owned()).collect();
     assert_eq!(ops, ["c", "i", "i", "i"]);
+}
+
+/// A reader that copies the log must not be ahead of what a power cut leaves.
+#[test]
+fn entries_are_durable_before_a_majority_reads_them() {
+    let faults = Faults::default();
+    let engine: Arc<dyn Engine> = Arc::new(Faulty::new(Arc::new(Memory::new()), faults.clone()));
+    let server = server_on(engine, Some("rs"));
+    let mut client = Client::new(&server);
+    assert!(is_ok(&run(&mut client, "admin", "{replSetInitiate: 1}")));
+    let insert = "{insert: 'c', documents: [{}], writeConcern: {w: 1}}";
+    assert!(is_ok(&client.shell(insert)));
+    let majority = "readConcern: {level: 'majority'}";
+    let tail = format!("{{find: 'oplog.rs', tailable: true, awaitData: true, {majority}}}");
+    let opened = run(&mut client, "local", &tail);
+    let id = opened.get("cursor").as_doc().unwrap().get("id").to_string();
+    let more = format!("{{getMore: NumberLong({id}), collection: 'oplog.rs', maxTimeMS: 1}}");
+    assert!(!batch(&opened, "firstBatch").is_empty());
+    assert!(is_ok(&client.shell(insert)));
+    // No sync succeeds.
+    faults.arm(Point::Maintain, 0, u64::MAX, || nagi_kv::Error::other("no sync".to_owned()));
+    for (command, allowed) in [
+        ("{find: 'oplog.rs'}".to_owned(), true),
+        ("{find: 'oplog.rs', readConcern: {level: 'local'}}".to_owned(), true),
+        (format!("{{find: 'oplog.rs', {majority}}}"), false),
+        (format!("{{find: 'oplog.rs', sort: {{$natural: -1}}, limit: 1, {majority}}}"), false),
+        (format!("{{aggregate: 'oplog.rs', pipeline: [], cursor: {{}}, {majority}}}"), false),
+        (more, false),
+    ] {
+        let reply = run(&mut client, "local", &command);
+        assert_eq!(is_ok(&reply), allowed, "{command}: {reply:?}");
+    }
+    // Other collections do not wait.
+    assert!(is_ok(&client.shell(&format!("{{find: 'c', {majority}}}"))));
+    faults.disarm();
+    let newest = format!("{{find: 'oplog.rs', sort: {{$natural: -1}}, limit: 1, {majority}}}");
+    assert_eq!(batch(&run(&mut client, "local", &newest), "firstBatch").len(), 1);
 }
 
 #[test]

@@ -3,6 +3,7 @@
 //! The copy is the server's state between two stamps that are taken before and after it began. The first one is where
 //! the log that belongs to it begins, the second one names it: later moments can be restored from it.
 
+use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::time::{SystemTime, UNIX_EPOCH};
 
 use nagi_bson::text::Hex;
@@ -37,13 +38,29 @@ pub(crate) struct Base {
 pub(crate) fn list(place: &Place) -> Result<Vec<Base>, String> {
     let mut bases = Vec::new();
     for name in place.list(FOLDER)?.folders {
-        match read(place, format!("{FOLDER}/{name}")) {
+        match read(place, folder(&name)) {
             Ok(base) => bases.extend(base),
             Err(text) => say(&format!("a base copy cannot be used: {text}")),
         }
     }
     bases.sort_by_key(|base| base.log_to);
     Ok(bases)
+}
+
+/// The folder of a base copy.
+pub(super) fn folder(name: &str) -> String {
+    format!("{FOLDER}/{name}")
+}
+
+/// The names of the base copies that are not finished.
+pub(super) fn unfinished(place: &Place) -> Result<Vec<String>, String> {
+    let mut names = place.list(FOLDER)?.folders;
+    let mut failed = None;
+    names.retain(|name| {
+        let exists = place.exists(&format!("{}/{}", folder(name), manifest::FILE));
+        exists.map_err(|text| failed.get_or_insert(text).clone()) == Ok(false)
+    });
+    failed.map_or(Ok(names), Err)
 }
 
 /// Reads what is known of a base copy; `None` if it is not finished.
@@ -62,33 +79,29 @@ fn read(place: &Place, folder: String) -> Result<Option<Base>, String> {
     }
 }
 
-/// Copies a running server into the archive. `client` and `source` are connections to it. `known`: the replica set that
-/// the archive is of, if it has a base copy already.
+/// Copies a running server into the archive. `client` and `source` are connections to it. `set`: the replica set that
+/// the archive is of. Ends with an error once `cancelled` is set.
 pub(crate) fn take(
     place: &Place,
-    known: Option<SetId>,
+    set: SetId,
     client: &mut Client,
     source: impl FnOnce() -> Result<Source, String>,
-    pace: &mut Pace,
+    (pace, cancelled): (&mut Pace, &AtomicBool),
 ) -> Result<Base, String> {
-    let text = |ended| match ended {
-        Ended::Interrupted(text) | Ended::Failed(text) => text,
-        Ended::Gap => "the log is empty".to_owned(),
-    };
-    let stamp = |client: &mut Client| tail::newest(client).map_err(text);
-    let set = tail::set_of(client, known).map_err(text)?;
+    let stamp = |client: &mut Client| tail::newest(client).map_err(Ended::into_text);
+    tail::set_of(client, Some(set)).map_err(Ended::into_text)?;
     let log_from = stamp(client)?;
     let mut source = source()?;
     let log_to = stamp(client);
     let copied = log_to.and_then(|log_to| {
-        let folder = format!("{FOLDER}/{}", log_to.name());
+        let folder = folder(&log_to.name());
         if place.exists(&format!("{folder}/{}", manifest::FILE))? {
             return Err(format!(
                 "a base copy of this moment exists already: {}",
                 place.shown(&folder)
             ));
         }
-        let files = copy(place, &mut source, &folder, pace)?;
+        let files = copy(place, &mut source, &folder, (pace, cancelled))?;
         Ok((folder, files, log_to))
     });
     let (engine, nagi_version) = (source.engine.clone(), source.nagi_version.clone());
@@ -113,7 +126,7 @@ fn copy(
     place: &Place,
     source: &mut Source,
     folder: &str,
-    pace: &mut Pace,
+    (pace, cancelled): (&mut Pace, &AtomicBool),
 ) -> Result<Vec<ManifestFile>, String> {
     let names = source.files.clone();
     let total = names.iter().map(|file| file.1).sum();
@@ -123,6 +136,9 @@ fn copy(
         let mut hash = Sha256::new();
         let mut offset = 0;
         while offset < byte_count {
+            if cancelled.load(Relaxed) {
+                return Err("stopped before the base copy was finished".to_owned());
+            }
             let piece = source.read(&name, offset, byte_count - offset)?;
             hash.update(&piece);
             upload.write(&piece)?;

@@ -136,6 +136,26 @@ impl Place {
         })
     }
 
+    /// The names of all objects below a folder.
+    pub(crate) fn list_all(&self, folder: &str) -> Result<Vec<String>, String> {
+        let (mut folders, mut files) = (vec![folder.to_owned()], Vec::new());
+        while let Some(folder) = folders.pop() {
+            let found = self.list(&folder)?;
+            let within = |name: &String| format!("{folder}/{name}");
+            files.extend(found.files.iter().map(within));
+            folders.extend(found.folders.iter().map(within));
+        }
+        Ok(files)
+    }
+
+    /// Removes an object, and folders that become empty. One that is gone already is as well.
+    pub(crate) fn remove(&self, name: &str) -> Result<(), String> {
+        match self.runtime.block_on(self.store.delete(&self.key(name))) {
+            Ok(()) | Err(Error::NotFound { .. }) => Ok(()),
+            Err(error) => Err(self.failed(name, &error)),
+        }
+    }
+
     /// Begins an object that is written piece by piece.
     pub(crate) fn upload(&self, name: &str) -> Upload<'_> {
         Upload { place: self, name: name.to_owned(), first: Vec::new(), parts: None }
@@ -199,7 +219,7 @@ fn folder(path: &Path, create: bool) -> Result<LocalFileSystem, String> {
         crate::backup::is_folder(path)?;
     }
     let store = LocalFileSystem::new_with_prefix(path).map_err(|error| failed(&error))?;
-    Ok(store.with_fsync(true))
+    Ok(store.with_fsync(true).with_automatic_cleanup(true))
 }
 
 /// The key, its secret and the region come from the environment (`AWS_ACCESS_KEY_ID` and so on), so that no other user

@@ -1,6 +1,6 @@
 //! Reads the log of a running server with a tailable cursor.
 
-use nagi_bson::{Array, Doc, DocBuf, Value};
+use nagi_bson::{Array, Doc, DocBuf, DocWriter, Value};
 
 use crate::backup::client::{Client, Failure};
 use crate::backup::moment::{SetId, Stamp};
@@ -20,6 +20,16 @@ pub(crate) enum Ended {
     Gap,
     /// Trying again does not help.
     Failed(String),
+}
+
+impl Ended {
+    /// The reason, where a position cannot be missing.
+    pub(super) fn into_text(self) -> String {
+        match self {
+            Ended::Interrupted(text) | Ended::Failed(text) => text,
+            Ended::Gap => "the log is empty".to_owned(),
+        }
+    }
 }
 
 impl From<Failure> for Ended {
@@ -44,13 +54,19 @@ pub(crate) struct Tail {
     first: Option<DocBuf>,
 }
 
-/// The newest entry's stamp.
+/// Entries that the server could lose in a power cut must not be archived: others would take their place.
+fn durable_only(find: &mut DocWriter<'_>) {
+    find.doc("readConcern", |w| w.put("level", "majority"));
+}
+
+/// The newest entry's stamp. The server does not lose it, and none before it.
 pub(crate) fn newest(client: &mut Client) -> Result<Stamp, Ended> {
     let find = DocBuf::build(|w| {
         w.put("find", "oplog.rs");
         w.doc("sort", |w| w.put("$natural", -1));
         w.put("limit", 1);
         w.put("singleBatch", true);
+        durable_only(w);
         w.put("$db", "local");
     });
     let reply = client.try_run(find.as_doc())?;
@@ -91,6 +107,7 @@ impl Tail {
             w.doc("filter", |w| w.doc("ts", |w| w.put("$gte", Value::Timestamp(position.0))));
             w.put("tailable", true);
             w.put("awaitData", true);
+            durable_only(w);
             w.put("$db", "local");
         });
         let reply = client.try_run(find.as_doc())?;

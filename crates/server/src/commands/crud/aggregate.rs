@@ -214,7 +214,7 @@ fn run(cx: &mut Context<'_>, req: &Request<'_>, out: &mut DocWriter<'_>) -> Resu
         }
     }
     let settings = cx.server.settings.query_settings.of_running(req)?;
-    let execution = {
+    let mut execution = {
         // The server produces these documents itself, so the request reads no collection. `ns` could be a view,
         // whose pipeline would run first.
         let nowhere = nowhere(req.db)?;
@@ -228,6 +228,9 @@ fn run(cx: &mut Context<'_>, req: &Request<'_>, out: &mut DocWriter<'_>) -> Resu
         let watch = cx.watch();
         nagi_query::aggregate(cx.store(), &request, &cx.env(&watch).with_settings(settings))?
     };
+    if req.generic.read_concern.is_of_durable() {
+        execution.show_durable_log();
+    }
     let shown = match args.collection {
         Value::String(_) => ns.as_str().to_owned(),
         _ => format!("{}.$cmd.aggregate", req.db),

@@ -153,10 +153,13 @@ fn run_on(
     }
     request.options = cx.server.query_options(args.allow_disk_use.map(|on| on.0));
     let settings = cx.server.settings.query_settings.of_running(req)?;
-    let execution = {
+    let mut execution = {
         let watch = cx.watch();
         nagi_query::find(cx.store(), &request, &cx.env(&watch).with_settings(settings))?
     };
+    if req.generic.read_concern.is_of_durable() {
+        execution.show_durable_log();
+    }
     let how = FirstBatch {
         count: args.batch_size.or(args.ntoreturn).map(|n| n.0),
         single: args.single_batch == Some(Switch(true)),

@@ -33,7 +33,7 @@ use crate::{
 const ORPHANS_DATABASE: &str = "local";
 
 /// A report of what was repaired.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Salvaged {
     /// Namespaces assigned to records whose collection is missing in the catalog.
     pub orphans: Vec<String>,

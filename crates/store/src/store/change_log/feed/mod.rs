@@ -241,7 +241,12 @@ impl Store {
 
     /// Returns once the commits up to a document are durable: a stream must not show what a crash may undo.
     pub fn make_durable(&self, document: &LogDocument) -> Result<()> {
-        self.engine.sync(CommitStamp(document.cluster_time)).map_err(engine)
+        self.sync_commits(CommitStamp(document.cluster_time))
+    }
+
+    /// Returns once the commits up to a stamp are durable. Costs nothing if they are.
+    pub fn sync_commits(&self, up_to: CommitStamp) -> Result<()> {
+        self.engine.sync(up_to).map_err(engine)
     }
 
     /// The position before the first document whose events have at least this cluster time.

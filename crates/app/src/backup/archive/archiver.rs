@@ -1,0 +1,237 @@
+//! Tails the log of a server and writes segments.
+
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
+use std::time::{Duration, Instant};
+
+use super::place::Place;
+use super::segment::Builder;
+use super::tail::{self, Ended, Tail};
+use crate::backup::Flags;
+use crate::backup::address::Address;
+use crate::backup::client::{Client, Failure};
+use crate::backup::moment::{SetId, Stamp};
+use crate::say;
+
+/// A segment ends at so many bytes, even if it is not due yet.
+const SEGMENT_BYTES: usize = 16 << 20;
+/// A server whose log does not grow gets a note after this time.
+const IDLE_MAX: Duration = Duration::from_secs(60);
+/// The code of a request that the user has no right to.
+const UNAUTHORIZED: i64 = 13;
+const RETRY_EACH: Duration = Duration::from_secs(1);
+
+/// A base copy that is made while the log is archived.
+#[derive(Default)]
+pub(super) struct Copying {
+    /// The stamp up to which the copy needs the log, once it is finished; else zero.
+    log_to: AtomicU64,
+    failed: AtomicBool,
+    /// The copy is to end without a result.
+    pub(super) cancelled: AtomicBool,
+}
+
+impl Copying {
+    /// Notes the end of the copy, with the stamp up to which it needs the log, or a failure.
+    pub(super) fn end(&self, log_to: Option<Stamp>) {
+        match log_to {
+            Some(stamp) => self.log_to.store(stamp.0, Relaxed),
+            None => self.failed.store(true, Relaxed),
+        }
+    }
+
+    fn has_failed(&self) -> bool {
+        self.failed.load(Relaxed)
+    }
+
+    fn has_ended(&self) -> bool {
+        self.has_failed() || self.log_to.load(Relaxed) > 0
+    }
+
+    /// True if the copy is finished, and the log that it needs is archived.
+    fn is_covered(&self, archived: Stamp) -> bool {
+        let needed = self.log_to.load(Relaxed);
+        needed > 0 && archived.0 >= needed
+    }
+}
+
+pub(super) struct Archiver<'a> {
+    place: &'a Place,
+    /// The replica set that the archive is of.
+    set: SetId,
+    address: &'a Address,
+    flags: &'a Flags,
+    /// Entries that are not in the archive yet.
+    segment: Builder,
+    begun: Instant,
+    grown: Instant,
+    /// May not write notes.
+    silent: bool,
+    stopped: &'a AtomicBool,
+    copying: Option<&'a Copying>,
+}
+
+impl<'a> Archiver<'a> {
+    /// `copying`: the base copy that is made meanwhile.
+    pub(super) fn new(
+        place: &'a Place,
+        set: SetId,
+        address: &'a Address,
+        flags: &'a Flags,
+        (stopped, copying): (&'a AtomicBool, Option<&'a Copying>),
+    ) -> Archiver<'a> {
+        let (begun, grown) = (Instant::now(), Instant::now());
+        let segment = Builder::new(set, Stamp(0));
+        Archiver {
+            place,
+            set,
+            address,
+            flags,
+            segment,
+            begun,
+            grown,
+            silent: false,
+            stopped,
+            copying,
+        }
+    }
+
+    /// Archives from the first of the positions that the log has, until a signal, or with `--once` until the newest
+    /// entry. Returns the last archived stamp.
+    pub(super) fn run(mut self, positions: &[Stamp]) -> Result<Stamp, String> {
+        let mut told = false;
+        let mut tail = loop {
+            match self.open(positions) {
+                Ok(tail) => break tail,
+                Err(Ended::Interrupted(text)) => self.interrupted(&text, &mut told)?,
+                Err(ended) => return Err(self.text_of(ended)),
+            }
+            if self.is_stopped() {
+                return Ok(self.segment.last());
+            }
+        };
+        loop {
+            match self.follow(&mut tail) {
+                Ok(()) => return Ok(self.segment.last()),
+                Err(Ended::Interrupted(text)) => self.interrupted(&text, &mut told)?,
+                Err(ended) => return Err(self.text_of(ended)),
+            }
+            while !self.is_stopped() {
+                match self.connect().and_then(|client| Tail::open(client, self.segment.last())) {
+                    Ok(again) => {
+                        (tail, told) = (again, false);
+                        break;
+                    }
+                    Err(Ended::Interrupted(text)) => self.interrupted(&text, &mut told)?,
+                    Err(ended) => return Err(self.text_of(ended)),
+                }
+            }
+            if self.is_stopped() {
+                self.write()?;
+                return Ok(self.segment.last());
+            }
+        }
+    }
+
+    /// True after a signal, or if the base copy has failed.
+    fn is_stopped(&self) -> bool {
+        self.stopped.load(Relaxed) || self.copying.is_some_and(Copying::has_failed)
+    }
+
+    /// True if nothing more is to be archived after a request that brought so many entries.
+    fn is_done(&self, count: usize) -> bool {
+        let copied = self.copying.is_none_or(|copying| copying.is_covered(self.segment.last()));
+        match self.flags.new_base {
+            true => copied,
+            false => self.flags.once && count == 0 && copied,
+        }
+    }
+
+    fn open(&mut self, positions: &[Stamp]) -> Result<Tail, Ended> {
+        let mut ended = Ended::Gap;
+        for position in positions {
+            self.segment = Builder::new(self.set, *position);
+            match Tail::open(self.connect()?, *position) {
+                Err(Ended::Gap) => ended = Ended::Gap,
+                other => return other,
+            }
+        }
+        Err(ended)
+    }
+
+    fn connect(&self) -> Result<Client, Ended> {
+        let mut client = Client::try_connect(self.address, None)?;
+        tail::set_of(&mut client, Some(self.set))?;
+        Ok(client)
+    }
+
+    fn text_of(&self, ended: Ended) -> String {
+        match ended {
+            Ended::Interrupted(text) | Ended::Failed(text) => text,
+            Ended::Gap if self.copying.is_some_and(|copying| !copying.has_ended()) => format!(
+                "the log of the server was cut behind {}, up to which it is archived, while the base copy was made, \
+                 which is abandoned: make the log larger (replSetResizeOplog), or look for what delays writing to {}",
+                self.segment.last(),
+                self.place.shown("").trim_end_matches('/')
+            ),
+            Ended::Gap => format!(
+                "the log of the server has no entry at {} any more, up to which it is archived: entries after it may \
+                 be missing. Moments up to it can be restored. A new base copy is needed for later ones: nagi backup \
+                 --archive {} --newBase, and then this command again",
+                self.segment.range().after.max(self.segment.last()),
+                self.place.shown("").trim_end_matches('/')
+            ),
+        }
+    }
+
+    /// Reports that the server is gone, once, and waits. With `--once` that is an error.
+    fn interrupted(&mut self, text: &str, told: &mut bool) -> Result<(), String> {
+        self.write()?;
+        if self.flags.once {
+            return Err(text.to_owned());
+        }
+        if !*told {
+            say(&format!("{text}; trying again every second"));
+            *told = true;
+        }
+        std::thread::sleep(RETRY_EACH);
+        Ok(())
+    }
+
+    fn follow(&mut self, tail: &mut Tail) -> Result<(), Ended> {
+        loop {
+            let segment = &mut self.segment;
+            if segment.is_empty() {
+                self.begun = Instant::now();
+            }
+            let count = tail.next(&mut |entry| segment.push(entry))?;
+            if count > 0 {
+                self.grown = Instant::now();
+            }
+            let stopping = self.is_stopped() || self.is_done(count);
+            let due = self.begun.elapsed() >= self.flags.segment_time();
+            if stopping || due || self.segment.byte_count() >= SEGMENT_BYTES {
+                self.write().map_err(Ended::Failed)?;
+            }
+            if stopping {
+                return Ok(());
+            }
+            if self.grown.elapsed() >= IDLE_MAX && !self.silent {
+                self.grown = Instant::now();
+                // Other refusals pass: the server may have stepped down for a while.
+                if let Err(Failure::Refused { code: UNAUTHORIZED, text }) = tail.note() {
+                    self.silent = true;
+                    say(&format!("{text}; the archived time stands still while nothing changes"));
+                }
+            }
+        }
+    }
+
+    /// Writes the segment, if it has entries, and begins the next one.
+    fn write(&mut self) -> Result<(), String> {
+        if !self.segment.is_empty() {
+            self.place.put(&self.segment.range().name(), self.segment.finish()?)?;
+            self.segment = Builder::new(self.set, self.segment.last());
+        }
+        Ok(())
+    }
+}
