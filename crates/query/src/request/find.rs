@@ -79,6 +79,9 @@ fn index_names(node: &Node, out: &mut Vec<String>) {
     if let Node::IndexScan(access) | Node::Express { access, .. } = node {
         out.push(access.index.name().to_owned());
     }
+    if let Node::IdLookup { collection, .. } = node {
+        out.extend(collection.id_index().map(|index| index.name().to_owned()));
+    }
     node.inputs().into_iter().for_each(|input| index_names(input, out));
 }
 

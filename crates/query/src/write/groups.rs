@@ -142,17 +142,20 @@ impl Groups<'_, '_> {
         let ids = rest(&mut *source, &mut cx);
         env.note_run(&plan, &mut *source);
         drop((source, snapshot));
+        self.run.check_whole(Some(&plan))?;
         self.by_ids(&ids?)
     }
 
     /// Goes through a scan, with a new snapshot for each group.
     fn by_scan(&mut self, source: &mut dyn Source) -> Result<()> {
-        let Run { store, vars, env, .. } = *self.run;
+        let run = self.run;
+        let Run { store, vars, env, .. } = *run;
         let mut fill = |snapshot: &Snapshot, group: &mut Group| {
             let mut cx = Cx { store, reader: snapshot.reader(), vars, env };
             source.restore(&mut cx)?;
             let more = gather(source, group, &mut cx);
             source.save();
+            run.check_whole(None)?;
             more
         };
         while self.next(&mut fill)? {}
@@ -180,6 +183,7 @@ impl Groups<'_, '_> {
                     });
                 })?;
                 env.note_reread(examined, read);
+                run.check_whole(None)?;
                 done.map(|()| false)
             })?;
         }
@@ -200,10 +204,6 @@ impl Groups<'_, '_> {
             Err(error) if error.code() == Code::WRITE_CONFLICT => {
                 env.note_attempt(true, KeysWritten::default());
                 let ids = std::mem::take(&mut self.group.ids);
-                if ids.is_empty() {
-                    // A scan of a dropped collection finds nothing, which is not the end of it.
-                    self.run.with_txn(&mut |txn| txn.enter(&self.run.collection))?;
-                }
                 self.again(&ids)?;
                 more
             }

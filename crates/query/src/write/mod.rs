@@ -40,7 +40,8 @@ use self::{
     run::{Run, on_collection},
 };
 use crate::{
-    plan::{self, FindSpec, Hint, find::parse_sort},
+    plan::{self, FindSpec, Hint, Plan, find::parse_sort},
+    request::{execution::check_still_there, find::reads},
     source::{Cx, Env, Source, carry, renew},
 };
 
@@ -175,7 +176,9 @@ impl Run<'_> {
         let mut source = plan.start_top(env);
         let more = source.advance(&mut cx);
         env.note_run(&plan, &mut *source);
-        if !more? {
+        let more = more?;
+        self.check_whole(Some(&plan))?;
+        if !more {
             return Ok(None);
         }
         env.changing(source.doc().len())?;
@@ -195,7 +198,25 @@ impl Run<'_> {
         let mut source = plan.start_top(env);
         let ids = rest(&mut *source, &mut cx);
         env.note_run(&plan, &mut *source);
+        self.check_whole(Some(&plan))?;
         ids
+    }
+
+    /// Checks what was read of the collection, and of the indexes of a plan: what was dropped meanwhile has perhaps been
+    /// read in part.
+    ///
+    /// # Errors
+    /// 175.
+    fn check_whole(&self, plan: Option<&Plan>) -> Result<()> {
+        if self.store.is_newest(&self.collection) {
+            return Ok(());
+        }
+        let collection = Some(self.collection.clone());
+        let read = match plan {
+            Some(plan) => reads(collection, plan),
+            None => collection.map(|collection| (collection, Vec::new())).into_iter().collect(),
+        };
+        check_still_there(self.store, &read)
     }
 
     /// How `doc` matches, if it does.
@@ -328,6 +349,8 @@ fn chunk(
 ) -> Result<(usize, Tally, Option<Error>)> {
     let Run { collection, env, .. } = run;
     let (mut done, mut bytes, mut tally) = (0, 0, Tally::default());
+    // The records of a dropped collection are gone, which does not mean that they were deleted.
+    txn.enter(collection)?;
     for id in ids.iter().take(CHUNK_RECORDS) {
         env.interrupt().check()?;
         done += 1;

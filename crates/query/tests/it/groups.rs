@@ -146,8 +146,13 @@ fn deletes_in_groups_count_what_they_removed() {
     assert_eq!(values(&fixture, "n").len() as i64, DOCS / 7 * 2);
 }
 
-/// Drops the collection when the statement has committed its first group.
-struct Drops<'f>(&'f Fixture, AtomicBool);
+/// Drops the collection when the statement has committed its first group; with `gone`, the records are removed as well
+/// before the statement continues.
+struct Drops<'f> {
+    fixture: &'f Fixture,
+    done: AtomicBool,
+    gone: bool,
+}
 
 impl Interrupt for Drops<'_> {
     fn check(&self) -> nagi_error::Result<()> {
@@ -155,22 +160,36 @@ impl Interrupt for Drops<'_> {
     }
 
     fn yielded(&self, _: bool) {
-        if !self.1.swap(true, SeqCst) {
-            self.0.store.drop_collection(&self.0.ns).unwrap();
+        let Fixture { store, ns, .. } = self.fixture;
+        if self.done.swap(true, SeqCst) {
+            return;
+        }
+        let old = store.collection(ns).unwrap();
+        store.drop_collection(ns).unwrap();
+        let has_records = || {
+            let snapshot = store.snapshot().unwrap();
+            snapshot.reader().scan(&old, true).unwrap().advance().unwrap()
+        };
+        while self.gone && has_records() {
+            thread::yield_now();
         }
     }
 }
 
 #[test]
 fn a_drop_in_the_middle_is_an_error() {
-    let fixture = filled(0);
-    let drops = Drops(&fixture, AtomicBool::new(false));
-    let change = doc("{$inc: {n: 1}}");
-    let statement =
-        UpdateStatement { multi: true, ..UpdateStatement::new(Doc::EMPTY, change.as_doc().into()) };
-    let env = Env::new(&drops, NOW_MS);
-    let done = update(&fixture.store, &fixture.ns, &statement, Durability::Buffered, &env);
-    assert_eq!(done.unwrap_err().code(), Code::QUERY_PLAN_KILLED);
+    for (gone, filter) in [(false, "{}"), (true, "{}"), (true, "{_id: {$gte: 0}}")] {
+        let fixture = filled(0);
+        let drops = Drops { fixture: &fixture, done: AtomicBool::new(false), gone };
+        let (filter, change) = (doc(filter), doc("{$inc: {n: 1}}"));
+        let statement = UpdateStatement {
+            multi: true,
+            ..UpdateStatement::new(filter.as_doc(), change.as_doc().into())
+        };
+        let env = Env::new(&drops, NOW_MS);
+        let done = update(&fixture.store, &fixture.ns, &statement, Durability::Buffered, &env);
+        assert_eq!(done.unwrap_err().code(), Code::QUERY_PLAN_KILLED, "{gone}");
+    }
 }
 
 #[test]

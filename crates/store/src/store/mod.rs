@@ -291,7 +291,7 @@ impl Store {
 
     /// Like [`Store::find_by_id`] for a collection given by name, without taking a reference on the collection:
     /// many clients that read one collection then write no shared memory. `None` if the collection does not exist,
-    /// is a view, or the handle is bound to a transaction.
+    /// is a view, or was changed meanwhile, or if the handle is bound to a transaction.
     pub fn point_read<'b>(
         &self,
         namespace: &Namespace,
@@ -304,10 +304,19 @@ impl Store {
         let catalog = self.catalog.load();
         match catalog.collection(namespace) {
             Some(collection) if !collection.is_view() => {
-                self.find_by_id(collection, id, buf).map(Some)
+                let found = self.find_by_id(collection, id, buf)?;
+                // An index that was replaced meanwhile is perhaps empty already.
+                let whole = found.is_some() || collection.state.is_current(collection);
+                Ok(whole.then_some(found))
             }
             _ => Ok(None),
         }
+    }
+
+    /// True if no other version of the collection was published, and it was not dropped. What was read of it and its
+    /// indexes before the call is then whole.
+    pub fn is_newest(&self, collection: &Collection) -> bool {
+        collection.state.is_current(collection)
     }
 
     /// The document with this `_id` as of the newest commit, copied into `buf`. Served from the record cache, or

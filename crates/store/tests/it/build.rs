@@ -136,6 +136,8 @@ fn write_one(f: &Fixture, random: &mut Random) {
     let new = parse(&format!("{{_id: {id}, a: {}, t: [1, {}]}}", random.below(9), id % 5));
     f.store
         .write(WriteOptions::default(), &mut |txn| {
+            // The indexes of the version that it has entered are there until it ends.
+            txn.enter(&txn.collection(&f.namespace).unwrap())?;
             let collection = txn.collection(&f.namespace).unwrap();
             let Some(record) = txn.reader().find_id(&collection, id.into())? else {
                 return txn.insert(&collection, new.as_doc()).map(drop);
