@@ -1,7 +1,8 @@
 """Rebuilds collections from the events of a change stream and compares them with the collections.
 
-model.py NAGI DIR PORT SECONDS KILL_EACH: writers change collections at random for SECONDS: documents, transactions and
-definitions (indexes, renames, $out, $merge, capped and TTL collections, drops). A reader applies the events of the
+model.py NAGI DIR PORT SECONDS KILL_EACH [EVENTS]: writers change collections at random for SECONDS, or until there were
+EVENTS if that is earlier: documents, transactions and definitions (indexes, renames, $out, $merge, capped and TTL
+collections, drops). A reader applies the events of the
 cluster to a model and is stopped at random places, from where it resumes; the server is killed each KILL_EACH seconds
 (0: never). Every event has to fit to the model as the events before left it: none is missing, repeated or out of order.
 """
@@ -262,10 +263,10 @@ def definitions(r, db):
     ])()
 
 
-def write(port, number, until, counts):
+def write(port, number, over, counts):
     r = random.Random(number)
     client = connect(port)
-    while time.monotonic() < until:
+    while not over():
         try:
             what = r.random()
             if what < 0.01:
@@ -295,6 +296,7 @@ def actual(client):
 
 def main():
     nagi, folder, port, seconds, kill_each = sys.argv[1], sys.argv[2], int(sys.argv[3]), float(sys.argv[4]), float(sys.argv[5])
+    most = int(sys.argv[6]) if len(sys.argv) > 6 else float("inf")
     server = Server(nagi, folder, port)
     try:
         client = connect(port)
@@ -305,16 +307,22 @@ def main():
             token = stream.resume_token
         reader = Reader(port, token)
         reader.start()
-        until, counts = time.monotonic() + seconds, [0] * WRITERS
-        writers = [threading.Thread(target=write, args=(port, n, until, counts), daemon=True) for n in range(WRITERS)]
+        begun, counts = time.monotonic(), [0] * WRITERS
+        over = lambda: time.monotonic() > begun + seconds or reader.model.events >= most or reader.error is not None
+        writers = [threading.Thread(target=write, args=(port, n, over, counts), daemon=True) for n in range(WRITERS)]
         [w.start() for w in writers]
         kills = 0
         while any(w.is_alive() for w in writers):
-            time.sleep(min(kill_each or 1, max(0.1, until - time.monotonic())))
-            if kill_each and time.monotonic() < until - 1:
+            next_kill = time.monotonic() + (kill_each or seconds)
+            while time.monotonic() < next_kill and not over():
+                time.sleep(0.1)
+            if kill_each and not over():
                 server.kill()
                 server.start()
                 kills += 1
+            elif over():
+                time.sleep(0.1)
+        seconds = time.monotonic() - begun
         client.m.end.insert_one({"_id": 1})
         reader.join(120)
         model = reader.model
@@ -335,7 +343,7 @@ def main():
         split = [n for n, times in model.transactions.items() if len(set(times)) > 1]
         equal("transactions at several times", split, [])
         check("something happened", model.events > 100 * seconds and model.images > 0, model.events)
-        print("%d events of %d operations, %d resumed, %d kills, %d images, %s" % (model.events, sum(counts), reader.resumed, kills, model.images, model.kinds))
+        print("%d events of %d operations in %d s, %d resumed, %d kills, %d images, %s" % (model.events, sum(counts), seconds, reader.resumed, kills, model.images, model.kinds))
     finally:
         server.process.terminate()
         server.process.wait()
