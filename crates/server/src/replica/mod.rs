@@ -270,24 +270,47 @@ impl ReplicaSet {
         }
     }
 
-    /// Runs `replSetStepDown` with `force`: the server is a secondary for `seconds`.
-    pub(crate) fn step_down(&self, seconds: i64) -> Result<()> {
+    /// Runs `replSetStepDown` with `force`: the server is a secondary for `seconds`. Returns false if it is no primary.
+    pub(crate) fn step_down(&self, seconds: i64) -> Result<bool> {
+        self.be_secondary(Role::Primary, seconds)
+    }
+
+    /// Runs `replSetFreeze`: the server stays a secondary for `seconds`. Returns false if it is none.
+    pub(crate) fn freeze(&self, seconds: i64) -> Result<bool> {
+        self.be_secondary(Role::Secondary, seconds)
+    }
+
+    /// The role cannot change in between: a step up that is in progress ends before.
+    fn be_secondary(&self, from: Role, seconds: i64) -> Result<bool> {
+        let _one = self.changing.lock();
         self.initialized()?;
-        self.stepped_down_until_ms.store(wall_ms() + seconds.max(1) * 1000, SeqCst);
-        Ok(())
+        let is = self.role() == from;
+        if is {
+            self.stepped_down_until_ms.store(wall_ms() + seconds.max(1) * 1000, SeqCst);
+        }
+        Ok(is)
     }
 
     /// Returns from secondary to primary.
     pub(crate) fn step_up(&self) -> Result<()> {
+        self.step_up_if(|| true).map(drop)
+    }
+
+    /// The same if the step-down time has passed. Returns true if it was a secondary until now.
+    pub(crate) fn step_up_if_due(&self) -> Result<bool> {
+        self.step_up_if(|| self.is_to_step_up())
+    }
+
+    fn step_up_if(&self, is_due: impl FnOnce() -> bool) -> Result<bool> {
         let _one = self.changing.lock();
-        if self.stepped_down_until_ms.load(SeqCst) == 0 {
-            return Ok(());
+        if self.stepped_down_until_ms.load(SeqCst) == 0 || !is_due() {
+            return Ok(false);
         }
         let member = self.initialized()?;
         let config = config::complete(member.config.as_doc(), &self.name, member.term)?;
         self.elect(config)?;
         self.stepped_down_until_ms.store(0, SeqCst);
-        Ok(())
+        Ok(true)
     }
 
     /// Returns true if the step-down time has passed.
@@ -432,10 +455,14 @@ mod tests {
     fn stepping_down_lasts_until_somebody_ends_it() {
         let set = open(&Arc::new(Memory::new()), "rs").unwrap();
         set.initiate(Doc::EMPTY).unwrap();
-        set.step_down(60).unwrap();
+        assert!(!set.freeze(60).unwrap() && set.role() == Role::Primary, "a primary cannot freeze");
+        assert!(set.step_down(60).unwrap());
         assert_eq!(set.role(), Role::Secondary);
+        assert!(!set.step_down(1).unwrap() && set.freeze(60).unwrap());
+        assert!(!set.step_up_if_due().unwrap(), "the minute has not passed");
         set.step_up().unwrap();
         assert_eq!((set.role(), set.member().unwrap().term), (Role::Primary, 2));
+        assert!(!set.step_up_if_due().unwrap());
     }
 
     #[test]

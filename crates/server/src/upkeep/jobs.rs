@@ -80,8 +80,9 @@ fn reap_transactions(server: &Arc<Server>) -> Duration {
     let window = server.settings.params.int("minSnapshotHistoryWindowInSeconds").max(1) as u64;
     server.clients.snapshots.expire(Duration::from_secs(window));
     if let Some(replica) = server.replica.as_ref().filter(|replica| replica.is_to_step_up()) {
-        match replica.step_up() {
-            Ok(()) => server.identity.topology.advance(),
+        match replica.step_up_if_due() {
+            Ok(true) => server.identity.topology.advance(),
+            Ok(false) => {}
             Err(error) => log::warn!(target: "REPL", id = 21_333, error = error.message();
                 "Cannot become primary again"),
         }

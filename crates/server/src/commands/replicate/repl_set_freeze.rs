@@ -27,11 +27,14 @@ fn run(cx: &mut Context<'_>, req: &Request<'_>, out: &mut DocWriter<'_>) -> Resu
     let args = Args::parse(req)?;
     let set = member_of(cx)?;
     set.initialized()?;
-    if set.role() != Role::Secondary {
-        bail!(
+    let no_secondary = || {
+        err!(
             Code::NOT_SECONDARY,
             "cannot freeze node when primary or running for election. state: Primary"
-        );
+        )
+    };
+    if set.role() != Role::Secondary {
+        return Err(no_secondary());
     }
     match args.seconds.0 {
         0 => {
@@ -39,7 +42,9 @@ fn run(cx: &mut Context<'_>, req: &Request<'_>, out: &mut DocWriter<'_>) -> Resu
             out.put("info", "unfreezing");
         }
         seconds if (1..=SECONDS_MAX).contains(&seconds) => {
-            set.step_down(seconds)?;
+            if !set.freeze(seconds)? {
+                return Err(no_secondary());
+            }
             if seconds == 1 {
                 out.put("warning", "you really want to freeze for only 1 second?");
             }

@@ -43,8 +43,9 @@ fn run(cx: &mut Context<'_>, req: &Request<'_>, _: &mut DocWriter<'_>) -> Result
     if seconds < catch_up {
         bail!(Code::BAD_VALUE, "stepdown period must be longer than secondaryCatchUpPeriodSecs");
     }
+    let no_primary = || err!(Code::NOT_WRITABLE_PRIMARY, "not primary so can't step down");
     if set.role() != Role::Primary {
-        bail!(Code::NOT_WRITABLE_PRIMARY, "not primary so can't step down");
+        return Err(no_primary());
     }
     if args.force != Some(true) {
         bail!(
@@ -53,7 +54,9 @@ fn run(cx: &mut Context<'_>, req: &Request<'_>, _: &mut DocWriter<'_>) -> Result
              argument {{force: true}} to force node to step down."
         );
     }
-    set.step_down(seconds)?;
+    if !set.step_down(seconds)? {
+        return Err(no_primary());
+    }
     cx.server.identity.topology.advance();
     Ok(())
 }
