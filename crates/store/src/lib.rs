@@ -64,8 +64,8 @@ pub use session_record::{SessionKey, SessionRecord};
 pub use spill::{NextEntry, Spill, SpillCursor, SpillFigures};
 pub use store::cache_partition::first_partition;
 pub use store::change_log::{
-    ChangeScope, IdHash, LogDocument, LogPosition, NAMESPACE as OPLOG_NAMESPACE, OpHead, Oplog,
-    Portion, Shown, Trimmed, Watch, patch,
+    ChangeScope, IdHash, LogDocument, LogPosition, Look, NAMESPACE as OPLOG_NAMESPACE, OpHead,
+    Oplog, Portion, Shown, Trimmed, Watch, patch,
 };
 pub use store::commit::{
     Change, ChangeLog, Client, EditKind, Joins, Replaced, Stamp, Statement, Written,

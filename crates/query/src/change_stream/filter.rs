@@ -41,12 +41,18 @@ pub(super) struct StreamFilter {
     /// The kinds of events that can match, one bit each.
     kinds: u32,
     names: Vec<Filter>,
-    /// The names that were tested last, and whether they match.
-    tested: RefCell<Option<(Box<str>, Box<str>, bool)>>,
+    tested: RefCell<Option<TestedNames>>,
     event: Vec<Filter>,
     looked_up: Vec<Filter>,
     id: Option<IdHash>,
     arena: Bump,
+}
+
+/// The names that were tested last.
+struct TestedNames {
+    database: Box<str>,
+    collection: Box<str>,
+    matched: bool,
 }
 
 /// What a condition reads of an event; `None` if that is unknown.
@@ -186,17 +192,18 @@ impl StreamFilter {
         }
         let (database, collection) = (operation.database, operation.collection);
         let tested = &mut *self.tested.borrow_mut();
-        if let Some((db, coll, matched)) = tested
-            && (&**db, &**coll) == (database, collection)
+        if let Some(tested) = tested
+            && (&*tested.database, &*tested.collection) == (database, collection)
         {
-            return Ok(*matched);
+            return Ok(tested.matched);
         }
         let mut event = Vec::new();
         let mut out = DocWriter::new(&mut event);
         event::put_name("ns", (database, collection), &mut out);
         out.finish();
         let matched = self.all(&self.names, Doc::trusted(&event), cx)?;
-        *tested = Some((database.into(), collection.into(), matched));
+        let (database, collection) = (database.into(), collection.into());
+        *tested = Some(TestedNames { database, collection, matched });
         Ok(matched)
     }
 

@@ -5,7 +5,7 @@ use std::{collections::VecDeque, sync::Arc};
 use nagi_bson::Doc;
 use nagi_error::{Code, Error, Result, bail, err};
 use nagi_lang::filter::Filter;
-use nagi_store::{LogDocument, LogPosition, Shown, Watch};
+use nagi_store::{LogDocument, LogPosition, Look, Shown, Watch};
 use parking_lot::Mutex;
 
 use super::{
@@ -188,7 +188,7 @@ impl Stream {
             |document: &LogDocument| filter.is_none_or(|filter| filter.wants(document, scope));
         // The event behind which it begins is looked for among all.
         let all = self.behind.is_some();
-        let look = (!all).then_some((&*self.state.watch, &wanted as &dyn Fn(&LogDocument) -> bool));
+        let look = (!all).then_some(Look { watch: &self.state.watch, wanted: &wanted });
         let portion = cx.store.log_portion(&cx.reader, look, position, &mut tick, &mut check);
         let portion = portion.map_err(lost)?;
         if portion.drained {

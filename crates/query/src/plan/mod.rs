@@ -90,6 +90,7 @@ mod node;
 mod noted;
 mod open;
 mod order;
+mod still_there;
 mod text;
 mod usable;
 
@@ -103,5 +104,6 @@ pub(crate) use distinct::distinct_scan;
 pub use hint::Hint;
 pub(crate) use node::{Node, Plan, Planned};
 pub(crate) use open::{Opener, open};
+pub(crate) use still_there::{check_still_there, reads};
 
 use crate::access::{GeoNearSpec, IndexAccess, MetaSource};

@@ -21,7 +21,7 @@ use crate::{
     plan::{Hint, find::FindRequest},
     request::{
         execution::{Execution, Parts, Purpose},
-        find::{reads, summary},
+        find::summary,
     },
     source::{Cx, Env},
     stages::{
@@ -200,7 +200,7 @@ pub fn aggregate(
     // A pipeline that writes may replace the collection that it reads. It is never parked in any case.
     let reads = match writes(stages.as_array()) {
         true => Vec::new(),
-        false => reads(assembled.collection, &assembled.plan),
+        false => crate::plan::reads(assembled.collection, &assembled.plan),
     };
     drop(values);
     Ok(Execution::new(Parts {

@@ -13,7 +13,7 @@ use crate::{
     plan::{self, FindSpec, Hint, Plan, find::FindRequest},
     request::{
         aggregate::{self, AggregateRequest},
-        execution::{Take, check_still_there},
+        execution::Take,
         find::{self},
     },
     source::{self, Cx, Env, ExecutionStats, sum_stats},
@@ -117,7 +117,7 @@ pub fn count(store: &Arc<Store>, request: &CountRequest<'_>, env: &Env<'_>) -> R
     for source in [Some(source), helper].iter_mut().flatten() {
         sum_stats(&mut **source, &mut out.stats);
     }
-    check_still_there(store, &find::reads(Some(collection), &plan))?;
+    plan::check_still_there(store, &plan::reads(Some(collection), &plan))?;
     Ok(out)
 }
 

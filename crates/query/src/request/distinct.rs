@@ -19,7 +19,7 @@ use crate::{
     plan::{self, FindSpec, Hint, Plan, find::FindRequest},
     request::{
         aggregate::{self, AggregateRequest},
-        execution::{Take, check_still_there},
+        execution::Take,
         find::{self},
     },
     source::{Cx, Env, ExecutionStats, Gather, Source, drain, sum_stats},
@@ -199,7 +199,7 @@ pub fn distinct(
             sum_stats(&mut **source, &mut stats.stats);
         }
         let collection = store.collection(request.namespace);
-        check_still_there(store, &find::reads(collection, &plan))?;
+        plan::check_still_there(store, &plan::reads(collection, &plan))?;
     }
     seen.values.iter().for_each(|(value, _)| out.push(value.value()));
     Ok(stats)

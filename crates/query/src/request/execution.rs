@@ -180,9 +180,23 @@ impl Execution {
         let more = self.pull(interrupt, room, take);
         let more = more.map_err(|error| self.explain_error(error))?;
         // A collection or index that was dropped in the meantime may have been read in part.
-        check_still_there(&self.store, &self.reads)?;
+        plan::check_still_there(&self.store, &self.reads)?;
         self.done = !more && self.refused.is_none();
         Ok(more)
+    }
+
+    fn snapshot_of_batch(&self) -> Result<Snapshot> {
+        let snapshot = match &self.snapshot {
+            Some(snapshot) => snapshot.clone(),
+            None => {
+                plan::check_still_there(&self.store, &self.reads)?;
+                self.store.snapshot()?
+            }
+        };
+        if let Some(newest) = snapshot.reader().stamp().filter(|_| self.durable) {
+            self.store.sync_commits(newest)?;
+        }
+        Ok(snapshot)
     }
 
     fn pull(
@@ -191,13 +205,7 @@ impl Execution {
         room: Room,
         take: &mut dyn FnMut(Doc<'_>) -> Result<Take>,
     ) -> Result<bool> {
-        let snapshot = match &self.snapshot {
-            Some(snapshot) => snapshot.clone(),
-            None => {
-                check_still_there(&self.store, &self.reads)?;
-                self.store.snapshot()?
-            }
-        };
+        let snapshot = self.snapshot_of_batch()?;
         let values = self.lets.values();
         let env = Env::new(interrupt, self.now_ms)
             .with_system(self.system.clone())
@@ -217,9 +225,6 @@ impl Execution {
             self.root.restore(&mut cx)?;
         }
         self.snapshot = Some(snapshot.clone());
-        if let Some(newest) = cx.reader.stamp().filter(|_| self.durable) {
-            self.store.sync_commits(newest)?;
-        }
         let refused = RefCell::new(None);
         let mut take = |doc: Doc<'_>| offer(doc, take, &refused);
         let mut receiver = Receiver::new(room, &mut take);
@@ -368,36 +373,6 @@ fn note(wanted: bool, root: &mut dyn Source, position: &mut Option<RecordId>) {
     if wanted {
         *position = root.position().or(position.take());
     }
-}
-
-/// Collections, with the names of their indexes that a plan reads.
-pub(crate) type Reads = [(Arc<Collection>, Vec<String>)];
-
-/// Fails if a collection or an index that is being read does not exist any more.
-pub(crate) fn check_still_there(store: &Store, reads: &Reads) -> Result<()> {
-    for (collection, indexes) in reads {
-        let now = store.collection(&collection.namespace);
-        let Some(now) = now.filter(|now| now.uuid == collection.uuid) else {
-            return Err(err!(
-                Code::QUERY_PLAN_KILLED,
-                "collection dropped. UUID {}",
-                collection.uuid
-            ));
-        };
-        // An index that was rebuilt under the same name is another index.
-        let is_gone = |name: &&String| {
-            let (then, now_there) = (collection.index(name), now.index(name));
-            now_there.map(|index| now.build_uuid(index))
-                != then.map(|index| collection.build_uuid(index))
-        };
-        if let Some(gone) = indexes.iter().find(is_gone) {
-            return Err(err!(
-                Code::QUERY_PLAN_KILLED,
-                "query plan killed :: index '{gone}' dropped"
-            ));
-        }
-    }
-    Ok(())
 }
 
 /// A pipeline may build documents larger than a client accepts.

@@ -4,12 +4,12 @@ use std::sync::Arc;
 
 use nagi_error::Result;
 use nagi_lang::expr::Vars;
-use nagi_store::{Collection, Index, Store};
+use nagi_store::{Index, Store};
 
 use crate::{
     collating,
     plan::{
-        self, Node, Plan,
+        self, Plan,
         find::{FindRequest, parse, spec},
     },
     request::{
@@ -53,7 +53,7 @@ pub fn find(store: &Arc<Store>, request: &FindRequest<'_>, env: &Env<'_>) -> Res
         system: env.system().clone(),
         settings: env.settings().cloned(),
         purpose: Purpose::Find,
-        reads: reads(collection, &plan),
+        reads: plan::reads(collection, &plan),
         summary: summary(&plan),
         blocking_sort: plan.root.has_blocking_sort(),
         planned: plan.planned(),
@@ -63,26 +63,6 @@ pub fn find(store: &Arc<Store>, request: &FindRequest<'_>, env: &Env<'_>) -> Res
         shown: env.interrupt().wants_stages().then(|| Arc::clone(&plan.root)),
         stream: None,
     }))
-}
-
-/// The collection, with the names of its indexes that the plan reads.
-pub(crate) fn reads(
-    collection: Option<Arc<Collection>>,
-    plan: &Plan,
-) -> Vec<(Arc<Collection>, Vec<String>)> {
-    let mut names = Vec::new();
-    index_names(&plan.root, &mut names);
-    collection.map(|collection| (collection, names)).into_iter().collect()
-}
-
-fn index_names(node: &Node, out: &mut Vec<String>) {
-    if let Node::IndexScan(access) | Node::Express { access, .. } = node {
-        out.push(access.index.name().to_owned());
-    }
-    if let Node::IdLookup { collection, .. } = node {
-        out.extend(collection.id_index().map(|index| index.name().to_owned()));
-    }
-    node.inputs().into_iter().for_each(|input| index_names(input, out));
 }
 
 pub(crate) fn summary(plan: &Plan) -> String {

@@ -41,7 +41,6 @@ use self::{
 };
 use crate::{
     plan::{self, FindSpec, Hint, Plan, find::parse_sort},
-    request::{execution::check_still_there, find::reads},
     source::{Cx, Env, Source, carry, renew},
 };
 
@@ -202,7 +201,7 @@ impl Run<'_> {
         ids
     }
 
-    /// Checks what was read of the collection, and of the indexes of a plan: what was dropped meanwhile has perhaps been
+    /// Checks what was read of the collection, and of the indexes of a plan: what was dropped meanwhile was perhaps
     /// read in part.
     ///
     /// # Errors
@@ -213,10 +212,10 @@ impl Run<'_> {
         }
         let collection = Some(self.collection.clone());
         let read = match plan {
-            Some(plan) => reads(collection, plan),
+            Some(plan) => plan::reads(collection, plan),
             None => collection.map(|collection| (collection, Vec::new())).into_iter().collect(),
         };
-        check_still_there(self.store, &read)
+        plan::check_still_there(self.store, &read)
     }
 
     /// How `doc` matches, if it does.

@@ -6,7 +6,7 @@ use std::sync::{
 };
 use std::thread;
 
-use nagi_bson::{Doc, Value};
+use nagi_bson::Value;
 use nagi_error::Code;
 use nagi_query::{
     ById, ByIds, DeleteStatement, Env, FindRequest, Interrupt, UpdateStatement, change_by_ids,

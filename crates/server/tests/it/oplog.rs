@@ -73,7 +73,7 @@ fn backward(
         (format!("{{ts: {early}}}"), 1, 1),
         (format!("{{ts: {{$gte: {early}, $lt: {late}}}}}"), 9, 10),
         (format!("{{ts: {{$gt: {early}, $lte: {late}}}}}"), 9, 9),
-        (format!("{{ts: {{$lt: Timestamp(1, 1)}}}}"), 0, 0),
+        ("{ts: {$lt: Timestamp(1, 1)}}".to_owned(), 0, 0),
         ("{ts: {$gte: Timestamp(0, 0)}}".to_owned(), all.len(), all.len()),
     ] {
         let find = format!(

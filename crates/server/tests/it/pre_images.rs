@@ -36,7 +36,8 @@ fn shown(images: &[DocBuf]) -> Vec<String> {
 
 /// Writes that leave five images, of which two are of one transaction.
 fn change(client: &mut Client) {
-    let within = "lsid: {id: UUID('00112233-4455-6677-8899-aabbccddeeff')}, txnNumber: NumberLong(1), autocommit: false";
+    let within = "lsid: {id: UUID('00112233-4455-6677-8899-aabbccddeeff')}, txnNumber: NumberLong(1), \
+        autocommit: false";
     for (db, command) in [
         ("test", "{create: 'p', changeStreamPreAndPostImages: {enabled: true}}".to_owned()),
         ("test", "{insert: 'p', documents: [{_id: 1, a: 1}, {_id: 2, a: 2}, {_id: 3}]}".to_owned()),

@@ -151,7 +151,8 @@ fn a_stream_of_one_document_is_woken_by_its_changes() {
     let mut any = Stream::open(&server, ("test", "c"), "{}", only).unwrap();
     let only = ", {$match: {'documentKey._id': 'x'}}";
     let mut one = Stream::open(&server, ("test", "c"), "{}", only).unwrap();
-    let within = "lsid: {id: UUID('00112233-4455-6677-8899-aabbccddeeff')}, txnNumber: NumberLong(1), autocommit: false";
+    let within = "lsid: {id: UUID('00112233-4455-6677-8899-aabbccddeeff')}, txnNumber: NumberLong(1), \
+        autocommit: false";
     let many: Vec<String> = (0..300).map(|n| format!("{{_id: {n}}}")).collect();
     let many = format!("{{insert: 'c', documents: [{}]}}", many.join(", "));
     let writes: [&[(&str, String)]; 4] = [

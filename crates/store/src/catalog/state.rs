@@ -12,8 +12,9 @@ use super::{
     Arrivals, Collection,
     cells::Cells,
     gate::{Gate, Pass},
+    images::ImageSource,
 };
-use crate::{annotations::Annotations, store::change_log::ImageSource};
+use crate::annotations::Annotations;
 
 /// See the module's header.
 #[derive(Default)]

@@ -5,9 +5,10 @@
 //!   log/<after>_<last>.nagilog             a segment of the log (segment.rs)
 //! ```
 //!
-//! The program tails the log (tail.rs) and writes a segment every few seconds (archiver.rs). It has no state besides the archive, so
-//! after a kill it continues behind the last segment: a segment exists as a whole or not at all. The entry at that
-//! position must still be in the server's log. Otherwise entries may be missing, and a new base copy is needed.
+//! The program tails the log (tail.rs) and writes a segment every few seconds (archiver.rs). It has no state besides
+//! the archive, so after a kill it continues behind the last segment: a segment exists as a whole or not at all. The
+//! entry at that position must still be in the server's log. Otherwise entries may be missing, and a new base copy is
+//! needed. What is not needed any more is removed by another command (prune.rs).
 
 mod archiver;
 mod base;

@@ -1,13 +1,13 @@
 //! `nagi backup --prune`: removes base copies and segments that are not needed for the moments to keep.
 //!
 //! ```text
-//!   base copies      A            B             C                         kept: from B on
-//!   segments         |----|----|----|----|-------|------|------>          what ends before the log of B begins is removed
-//!   --keepHours                          |<------ all moments ------->|
+//!   base copies      A            B             C                 kept: from B on
+//!   segments         |----|----|----|----|-------|------|---->    removed: what ends before the log of B begins
+//!   --keepHours                          |<-- all moments -->|
 //! ```
 //!
-//! A base copy is first made unfinished by removing its list of files, then its files are removed, then segments, oldest
-//! first. So at any time what remains restores what it restored before, or says what is missing.
+//! A base copy is first made unfinished by removing its list of files, then its files are removed, then segments,
+//! oldest first. So at any time what remains restores what it restored before, or says what is missing.
 
 use std::time::{SystemTime, UNIX_EPOCH};
 

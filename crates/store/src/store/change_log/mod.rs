@@ -32,12 +32,13 @@ use std::sync::atomic::{AtomicI64, Ordering::SeqCst};
 
 use nagi_bson::{Binary, Doc, DocWriter, Value};
 
-pub use feed::{ChangeScope, IdHash, LogDocument, LogPosition, OpHead, Portion, Shown, Watch};
+pub use feed::{
+    ChangeScope, IdHash, LogDocument, LogPosition, Look, OpHead, Portion, Shown, Watch,
+};
 pub(crate) use feed::{ChangedIds, Feed};
 pub use patch::patch;
 pub(crate) use pre_images::{
-    ImageAge, ImageSource, PRE_IMAGES_NAMESPACE, PreImages, connect, image_at,
-    options as image_options,
+    PRE_IMAGES_NAMESPACE, PreImages, connect, image_at, options as image_options,
 };
 pub(crate) use read::LogReader;
 pub use retain::Trimmed;
@@ -139,6 +140,14 @@ impl ChangeLog for Oplog {
 
     fn begin_term(&self, term: i64) {
         self.term.store(term, SeqCst);
+    }
+}
+
+/// The `_id` of the document that a change is of.
+pub(crate) fn changed_id<'c>(change: &Change<'c>) -> Option<Value<'c>> {
+    match *change {
+        Change::Document { before, after, .. } => Some(after.or(before)?.get("_id")),
+        _ => None,
     }
 }
 

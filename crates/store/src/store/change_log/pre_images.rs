@@ -9,10 +9,7 @@
 //! A record key is the stamp and the position in the transaction, 12 bytes in big-endian order. Reading the
 //! collection reads the whole log.
 
-use std::sync::{
-    Arc,
-    atomic::{AtomicU64, Ordering::SeqCst},
-};
+use std::sync::Arc;
 
 use nagi_bson::{Doc, DocBuf, DocWriter, Value, doc};
 use nagi_error::Result;
@@ -20,7 +17,9 @@ use nagi_kv::Read;
 
 use super::LogReader;
 use crate::{
-    Catalog, Collection, Namespace, catalog::CollectionState, clock, record_key::Layout,
+    Catalog, Collection, Namespace,
+    catalog::{CollectionState, ImageAge, ImageSource},
+    record_key::Layout,
     store::change_log::shown_in,
 };
 
@@ -36,30 +35,6 @@ pub(crate) fn options() -> DocBuf {
             "v": 2, "key": (doc! { "_id": 1 }.as_doc()), "name": "_id_", "unique": true
         }.as_doc())
     }
-}
-
-/// How long pre-images are kept after their changes, in seconds; 0 for as long as the log.
-#[derive(Debug, Clone, Default)]
-pub(crate) struct ImageAge(Arc<AtomicU64>);
-
-impl ImageAge {
-    pub(crate) fn set(&self, seconds: u64) {
-        self.0.store(seconds, SeqCst);
-    }
-
-    /// True if readers are shown the image of a change of this time on the clock.
-    pub(crate) fn keeps(&self, wall_ms: i64) -> bool {
-        let seconds = self.0.load(SeqCst);
-        let age = clock::now_ms().saturating_sub(wall_ms).max(0) as u64;
-        seconds == 0 || age <= seconds.saturating_mul(1000)
-    }
-}
-
-/// What the collection shows.
-#[derive(Clone)]
-pub(crate) struct ImageSource {
-    pub(crate) log: Arc<CollectionState>,
-    pub(crate) age: ImageAge,
 }
 
 /// The collection of a catalog that shows the pre-images.

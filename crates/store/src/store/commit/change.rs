@@ -163,14 +163,13 @@ impl Store {
         appended
     }
 
-    /// Notes which document is changed, for the streams that watch documents. If there are none now, it is not looked at.
+    /// Notes which document is changed, for the streams that watch documents. If there are none now, it is not looked
+    /// at.
     fn note_id(&self, change: &Change<'_>, ids: &mut ChangedIds) {
-        match change {
-            Change::Document { before, after, .. } if self.feed.watches.has_ids() => {
-                let doc = after.or(*before).unwrap_or(Doc::EMPTY);
-                ids.add(IdHash::of(doc.get("_id")));
-            }
-            _ => ids.add_others(),
+        let watched = self.feed.watches.has_ids();
+        match watched.then(|| change_log::changed_id(change)).flatten() {
+            Some(id) => ids.add(IdHash::of(id)),
+            None => ids.add_others(),
         }
     }
 

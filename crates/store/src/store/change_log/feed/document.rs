@@ -9,7 +9,7 @@ use super::{super::read::LogReader, LogPosition, ids::IdHash};
 
 /// Memory of a document and of an operation beside their bytes.
 const DOCUMENT_BYTES: usize = 160;
-const OP_BYTES: usize = 96;
+const OP_BYTES: usize = 120;
 /// The fields that an event has in addition to its operation.
 const EVENT_BYTES: usize = 300;
 

@@ -26,8 +26,8 @@ use nagi_kv::CommitStamp;
 use parking_lot::{Mutex, MutexGuard};
 
 use self::document::Begun;
-use super::{ImageAge, first_of, read::LogReader};
-use crate::{Collection, Store, engine_error::engine, store::reader::Reader};
+use super::{first_of, read::LogReader};
+use crate::{Collection, Store, catalog::ImageAge, engine_error::engine, store::reader::Reader};
 
 pub use document::{LogDocument, OpHead, Shown};
 pub(crate) use ids::ChangedIds;
@@ -74,6 +74,13 @@ pub struct LogPosition {
     after: u64,
     /// The transaction in whose middle it is.
     begun: Option<Begun>,
+}
+
+/// What a stream looks for in the log.
+pub struct Look<'l> {
+    pub watch: &'l Watch,
+    /// False for documents that it need not see.
+    pub wanted: &'l dyn Fn(&LogDocument) -> bool,
 }
 
 /// The next documents for a stream.
@@ -261,16 +268,15 @@ impl Store {
         Ok(LogPosition { after, begun: None })
     }
 
-    /// The next documents after a position, which it moves, as far as they are wanted. `look`: the watch, and which
-    /// documents are wanted; without it all are. `tick` is called for each document that is read, and
-    /// `check` while the feed is locked: it must not wait.
+    /// The next documents after a position, which it moves, as far as they are wanted; without `look` all are. `tick`
+    /// is called for each document that is read, and `check` while the feed is locked: it must not wait.
     ///
     /// # Errors
     /// 136 if documents after the position were removed from the log.
     pub fn log_portion(
         &self,
         reader: &Reader<'_>,
-        look: Option<(&Watch, &dyn Fn(&LogDocument) -> bool)>,
+        look: Option<Look<'_>>,
         position: &mut LogPosition,
         tick: &mut dyn FnMut() -> Result<()>,
         check: &mut dyn FnMut() -> Result<()>,
@@ -294,7 +300,7 @@ impl Store {
             tick()?;
             ring = self.feed.lock(check)?;
         }
-        let untouched = look.is_some_and(|(watch, _)| {
+        let untouched = look.as_ref().is_some_and(|Look { watch, .. }| {
             position.after >= ring.marked_from.max(watch.since)
                 && watch.touched_at.load(SeqCst) <= position.after
         });
@@ -304,7 +310,7 @@ impl Store {
                 false => LogPosition { after: up_to, begun: None },
             };
         } else if position.after >= ring.from {
-            let wanted = look.map_or(&all as &dyn Fn(&LogDocument) -> bool, |(_, wanted)| wanted);
+            let wanted = look.map_or(&all as &dyn Fn(&LogDocument) -> bool, |look| look.wanted);
             (documents, *position) = ring.portion(position.after, up_to, wanted);
         } else {
             drop(ring);
