@@ -200,6 +200,11 @@ def images(client):
     with stream(db.without, full_document="required", batch_size=1, start_at_operation_time=seen[0]["clusterTime"]) as required:
         required.next()
         equal(code_of(required.next), 47)
+    uuid = db.command("listCollections", filter={"name": "images"})["cursor"]["firstBatch"][0]["info"]["uuid"]
+    stored = lambda: list(client.config["system.preimages"].find({"_id.nsUUID": uuid}))
+    equal([(doc["preImage"]["n"], doc["_id"]["ts"], doc["_id"]["applyOpsIndex"]) for doc in stored()],
+          [(n, event["clusterTime"], 0) for n, event in zip(([1, 2], [1, 3], [1, 3]), seen[1:])])
+    equal([doc["operationTime"] for doc in stored()], [event["wallTime"] for event in seen[1:]])
     expire = lambda value: client.admin.command("setClusterParameter", {"changeStreamOptions": {"preAndPostImages": {"expireAfterSeconds": value}}})
     expire(1)
     until = time.monotonic() + 10
@@ -207,8 +212,8 @@ def images(client):
     while left and time.monotonic() < until:
         with stream(c, full_document_before_change="whenAvailable", start_after=seen[0]["_id"]) as later:
             left = any(e["fullDocumentBeforeChange"] for e in events(later, 3))
+    equal((left, stored()), (False, []))
     expire("off")
-    equal(left, False)
     client.drop_database("streams")
 
 
