@@ -178,4 +178,26 @@ fn statements_carry_their_sessions() {
     assert_eq!(ids, ["0", "1"], "{logged:?}");
     let session = logged[0].get("lsid").as_doc().unwrap();
     assert!(session.get("uid").to_string().contains("47DEQpj8HBSa") || session.count() == 2);
+    let several = format!(
+        "{{update: 'c', updates: [{{q: {{_id: 1}}, u: {{$set: {{a: 1}}}}}}, {{q: {{_id: 9}}, u: {{a: 1}}}}, \
+          {{q: {{_id: 1}}, u: {{$set: {{a: 1}}}}}}, \
+          {{q: {{_id: 2}}, u: {{$set: {{a: 1}}}}}}, {{q: {{_id: 1}}, u: {{b: 1}}}}], {lsid}, txnNumber: NumberLong(5)}}"
+    );
+    assert!(is_ok(&client.shell(&several)));
+    for number in [4, 5] {
+        let logged = format!("{{find: 'oplog.rs', filter: {{txnNumber: {number}}}}}");
+        let logged = batch(&run(&mut client, "local", &logged), "firstBatch");
+        assert_eq!(logged.len(), number - 2);
+        let mut before = "{ ts: Timestamp(0, 0), t: -1 }".to_owned();
+        for entry in &logged {
+            let (name, last) = entry
+                .as_doc()
+                .iter()
+                .last()
+                .map(|e| (e.name().to_owned(), e.value().to_string()))
+                .unwrap();
+            assert_eq!((name.as_str(), last), ("prevOpTime", before), "{entry:?}");
+            before = format!("{{ ts: {}, t: {} }}", stamp(entry), entry.get("t"));
+        }
+    }
 }

@@ -162,7 +162,7 @@ fn changes_of_the_catalog_are_logged_as_commands() {
 /// A transaction of a client with one insert of so many bytes for each of `sizes`.
 fn transaction(store: &Store, number: i64, sizes: &[usize]) {
     let handle = store.for_client();
-    let statement = Statement { session: [7; 16], user: [9; 32], number, id: -1 };
+    let statement = Statement { session: [7; 16], user: [9; 32], number, id: -1, before: 0 };
     handle.client().set_statement(Some(statement));
     let txn = Transaction::begin(&handle, Lifetime::Long).unwrap();
     let collection = txn.store().collection(&Namespace::parse("d.c").unwrap()).unwrap();

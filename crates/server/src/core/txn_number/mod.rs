@@ -140,6 +140,8 @@ struct State {
     phase: Phase,
     /// Keys of the session's records in the store, of the current number and of older ones.
     records: Vec<SessionKey>,
+    /// The number and the stamp of the last retryable write; none after a start.
+    last: Option<(i64, u64)>,
 }
 
 enum Phase {
@@ -152,7 +154,7 @@ enum Phase {
 
 impl Default for State {
     fn default() -> State {
-        State { loaded: false, number: -1, phase: Phase::Writes, records: Vec::new() }
+        State { loaded: false, number: -1, phase: Phase::Writes, records: Vec::new(), last: None }
     }
 }
 

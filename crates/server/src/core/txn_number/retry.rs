@@ -65,7 +65,9 @@ pub(crate) fn statement_id(request: &Request<'_>, index: usize) -> i32 {
 pub(crate) fn statement(cx: &Context<'_>) -> Statement {
     let scope = cx.scope.as_ref();
     let (session, number) = scope.map_or(([0; 16], -1), |scope| (scope.session, scope.number));
-    Statement { session, user: cx.connection.user_digest(), number, id: 0 }
+    let last = scope.and_then(|scope| scope.state.last.filter(|last| last.0 == number));
+    let before = last.map_or(0, |last| last.1);
+    Statement { session, user: cx.connection.user_digest(), number, id: 0, before }
 }
 
 /// Reads which statements an earlier attempt with this number executed.
@@ -185,6 +187,7 @@ pub(crate) fn recorded<T>(
         scope.state.records.retain(|old| old.number == scope.number);
         server.clients.txn_sessions.record_writes.fetch_add(kept.len() as i64, Relaxed);
         scope.state.records.append(&mut kept);
+        scope.state.last = written.stamp.get().map(|stamp| (scope.number, stamp.0));
     }
     Ok(written.value)
 }

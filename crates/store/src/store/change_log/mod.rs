@@ -66,6 +66,8 @@ const FORMAT_WITH_PRE_IMAGE: u8 = 2;
 const IN_TRANSACTION: u8 = 1;
 /// A flag: the first entry of its stamp, whose transaction has others at the stamp before.
 const CONTINUES: u8 = 2;
+/// A flag: an entry of a retryable write whose session has made the entry at the stamp before as well.
+const FOLLOWS: u8 = 4;
 const HEAD_BYTES: usize = 18;
 
 /// `stmtId` of statements in a transaction, which is not written.
@@ -112,8 +114,11 @@ impl ChangeLog for Oplog {
                 logged
             }
         };
-        if logged && let Some(id) = statement.map(|statement| statement.id).filter(|id| *id >= 0) {
-            out.put("stmtId", id);
+        if let Some(statement) = statement.filter(|statement| logged && statement.id >= 0) {
+            out.put("stmtId", statement.id);
+            if statement.before > 0 {
+                put_op_time((statement.before, self.term.load(SeqCst)), &mut out);
+            }
         }
         out.finish();
         match *change {
@@ -170,6 +175,13 @@ pub(crate) fn mark_continued(entry: &mut [u8]) {
     }
 }
 
+/// Marks an entry of a retryable write as one that follows another of its session at the stamp before.
+pub(crate) fn mark_following(entry: &mut [u8]) {
+    if let Some(flags) = entry.get_mut(1) {
+        *flags |= FOLLOWS;
+    }
+}
+
 /// The document of an entry, and the bytes behind it. `bytes`: a value without its head.
 fn parts(bytes: &[u8]) -> (&[u8], &[u8]) {
     let length = bytes.first_chunk().map_or(0, |length| u32::from_le_bytes(*length) as usize);
@@ -186,6 +198,16 @@ fn is_logged(namespace: &Namespace) -> bool {
     namespace.database() != "local"
         && namespace.collection() != "system.profile"
         && namespace.as_str() != PRE_IMAGES_NAMESPACE
+}
+
+/// The field that refers to the session's entry before.
+const OP_TIME_BEFORE: &str = "prevOpTime";
+
+fn put_op_time((stamp, term): (u64, i64), out: &mut DocWriter<'_>) {
+    out.doc(OP_TIME_BEFORE, |out| {
+        out.put("ts", Value::Timestamp(stamp));
+        out.put("t", term);
+    });
 }
 
 fn put_statement(statement: Option<Statement>, out: &mut DocWriter<'_>) {

@@ -7,8 +7,8 @@ use nagi_error::{Code, Result, bail};
 use nagi_kv::{CommitStamp, Cursor, Read, Space};
 
 use super::{
-    CONTINUES, FORMAT, FORMAT_WITH_PRE_IMAGE, HEAD_BYTES, IN_TRANSACTION, first_of, parts,
-    pre_images::ShownImage,
+    CONTINUES, FOLLOWS, FORMAT, FORMAT_WITH_PRE_IMAGE, HEAD_BYTES, IN_TRANSACTION, OP_TIME_BEFORE,
+    first_of, parts, pre_images::ShownImage, put_op_time,
 };
 use crate::{catalog::CollectionState, engine_error::engine};
 
@@ -45,6 +45,7 @@ pub(crate) struct LogReader {
 struct Entry<'e> {
     in_transaction: bool,
     continues: bool,
+    follows: bool,
     term: i64,
     wall_ms: i64,
     doc: Doc<'e>,
@@ -68,6 +69,7 @@ impl<'e> Entry<'e> {
         Ok(Entry {
             in_transaction: head[1] & IN_TRANSACTION != 0,
             continues: head[1] & CONTINUES != 0,
+            follows: head[1] & FOLLOWS != 0,
             term: number(2),
             wall_ms: number(10),
             doc: Doc::trusted(doc),
@@ -293,19 +295,24 @@ impl LogReader {
                     Ok::<(), nagi_error::Error>(())
                 })?;
             }
-            None => doc.extend(first.doc),
+            None => {
+                // It comes last.
+                let own = first.doc.iter().filter(|field| field.name() != OP_TIME_BEFORE);
+                own.for_each(|field| doc.put_element(field));
+            }
         }
         doc.put("ts", Value::Timestamp(self.stamp));
         doc.put("t", first.term);
         doc.put("v", 2_i64);
         doc.put("wall", Value::DateTime(first.wall_ms));
         if first.doc.element("txnNumber").is_some() {
-            let (before, term) =
-                if first.continues { (self.stamp - 1, first.term) } else { (0, -1) };
-            doc.doc("prevOpTime", |doc| {
-                doc.put("ts", Value::Timestamp(before));
-                doc.put("t", term);
-            });
+            match first.doc.element(OP_TIME_BEFORE) {
+                _ if first.continues || first.follows => {
+                    put_op_time((self.stamp - 1, first.term), &mut doc);
+                }
+                Some(before) => doc.put_element(before),
+                None => put_op_time((0, -1), &mut doc),
+            }
         }
         doc.finish();
         Ok(())

@@ -104,6 +104,8 @@ pub(crate) struct Logged {
     joined_bytes: usize,
     /// The documents that it has changed.
     ids: ChangedIds,
+    /// The last entry is of a retryable write.
+    of_statement: bool,
 }
 
 /// A log of all changes, stored in `Space::Changes` within the commits that make them.
@@ -154,6 +156,7 @@ impl Store {
             true => Ok(()),
             false => {
                 self.note_id(change, &mut logged.ids);
+                self.link(change, &mut entry, logged);
                 append(txn, &mut entry, joins, logged)
             }
         };
@@ -161,6 +164,16 @@ impl Store {
             ENTRY.set(entry);
         }
         appended
+    }
+
+    /// Links the entry to the one before in the same commit, if both are of a retryable write.
+    fn link(&self, change: &Change<'_>, entry: &mut [u8], logged: &mut Logged) {
+        let retryable = self.client.statement().is_some_and(|s| s.number >= 0 && s.id >= 0);
+        let of_statement = retryable && change_log::changed_id(change).is_some();
+        if of_statement && logged.of_statement {
+            change_log::mark_following(entry);
+        }
+        logged.of_statement = of_statement;
     }
 
     /// Notes which document is changed, for the streams that watch documents. If there are none now, it is not looked

@@ -29,6 +29,8 @@ pub struct Statement {
     pub number: i64,
     /// `stmtId`; -1 in a transaction.
     pub id: i32,
+    /// Of a retryable write: the stamp of the session's entry before, of the same number; 0 if there is none.
+    pub before: u64,
 }
 
 impl Client {
