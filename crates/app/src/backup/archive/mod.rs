@@ -64,7 +64,7 @@ pub(super) fn run(url: &str, flags: &Flags) -> Result<String, String> {
     match bases.last() {
         Some(newest) if !flags.new_base => {
             let archiver = Archiver::new(&place, newest.set, &address, flags, (&stopped, None));
-            let archived = archiver.run(&positions(&place, newest)?)?;
+            let archived = archiver.run(&positions(&bases, &ranges(&place)?))?;
             Ok(format!("log archived up to {archived}"))
         }
         newest => {
@@ -74,13 +74,15 @@ pub(super) fn run(url: &str, flags: &Flags) -> Result<String, String> {
     }
 }
 
-/// Where the log may be continued: behind the last segment, so that no older base copy loses its log, or at least where
-/// the newest base copy needs it.
-fn positions(place: &Place, newest: &Base) -> Result<Vec<Stamp>, String> {
-    let ranges = ranges(place)?;
-    let needed = end_of_chain(&ranges, newest.log_from);
-    let furthest = ranges.iter().map(|range| range.last).max();
-    Ok(furthest.into_iter().filter(|last| *last < needed).chain([needed]).collect())
+/// Where the log may be continued, best first: where an older base copy needs it, so that none loses its log, or at least
+/// where the newest one does. Beyond the first position there may be segments already, of a process that has made a base
+/// copy meanwhile.
+fn positions(bases: &[Base], ranges: &[Range]) -> Vec<Stamp> {
+    let mut ends: Vec<Stamp> =
+        bases.iter().map(|base| end_of_chain(ranges, base.log_from)).collect();
+    ends.sort_unstable();
+    ends.dedup();
+    ends
 }
 
 /// Makes a base copy and archives the log meanwhile, so that the server may cut it. Without `--newBase` archiving
@@ -145,4 +147,37 @@ fn take_base(
 pub(super) fn ranges(place: &Place) -> Result<Vec<Range>, String> {
     let names = place.list(LOG)?.files;
     Ok(names.iter().filter_map(|name| Range::parse(name)).collect())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::backup::manifest::Manifest;
+
+    #[test]
+    fn the_log_continues_where_the_oldest_gap_begins() {
+        let stamp = |number: u64| Stamp(5 << 32 | number);
+        let base = |from: u64| Base {
+            folder: String::new(),
+            manifest: Manifest {
+                engine: String::new(),
+                nagi_version: String::new(),
+                created_ms: 0,
+                log: None,
+                set: None,
+                files: Vec::new(),
+            },
+            set: SetId([1; 12]),
+            log_from: stamp(from),
+            log_to: stamp(from + 1),
+        };
+        let range = |after, last| Range { after: stamp(after), last: stamp(last) };
+        let bases = [base(1), base(20)];
+        let ranges = [range(1, 5), range(5, 9), range(19, 30)];
+        assert_eq!(positions(&bases, &ranges), [stamp(9), stamp(30)]);
+        // Without a gap there is one end.
+        let ranges = [range(1, 5), range(5, 21), range(19, 30)];
+        assert_eq!(positions(&bases, &ranges), [stamp(30)]);
+        assert_eq!(positions(&bases[1..], &[]), [stamp(20)]);
+    }
 }
