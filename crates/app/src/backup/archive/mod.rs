@@ -74,9 +74,9 @@ pub(super) fn run(url: &str, flags: &Flags) -> Result<String, String> {
     }
 }
 
-/// Where the log may be continued, best first: where an older base copy needs it, so that none loses its log, or at least
-/// where the newest one does. Beyond the first position there may be segments already, of a process that has made a base
-/// copy meanwhile.
+/// Where the log may be continued, best first: where an older base copy needs it, so that none loses its log, or at
+/// least where the newest one does. Beyond the first position there may be segments already, of a process that has made
+/// a base copy meanwhile.
 fn positions(bases: &[Base], ranges: &[Range]) -> Vec<Stamp> {
     let mut ends: Vec<Stamp> =
         bases.iter().map(|base| end_of_chain(ranges, base.log_from)).collect();
