@@ -83,9 +83,14 @@ class Handler(BaseHTTPRequestHandler):
         self.reply(200, text.encode())
 
     def do_DELETE(self):
-        _, _, query = self.parts()
+        if self.busy():
+            return
+        _, key, query = self.parts()
         with lock:
-            uploads.pop(query.get("uploadId"), None)
+            if "uploadId" in query:
+                uploads.pop(query["uploadId"], None)
+            else:
+                objects.pop(key, None)
         self.reply(204)
 
     def do_HEAD(self):

@@ -221,7 +221,7 @@ def refusals(entries, newest):
         file.write(whole)
 
 
-def cut(source):
+def cut(source, first):
     """The server's log is cut while nobody archives it."""
     source.client.admin.command("replSetResizeOplog", 1, size=990.0)
     source.stop()
@@ -240,7 +240,11 @@ def cut(source):
     source.client.load.after_the_cut.insert_one({"_id": 2})
     run(NAGI, "backup", "--archive", ARCHIVE, "--uri", uri, "--once", *ENDPOINT)
     compare("after a gap", "latest", found(source.client))
-    return uri
+    text = run(NAGI, "backup", "--prune", ARCHIVE, "--keepBases", "1", *ENDPOINT)
+    check("older base copies are removed", text.strip().split(" base copies")[0].split()[-1] != "0" and " removed" in text, text)
+    compare("after older ones were removed", "latest", found(source.client))
+    text = restore(stamp(first), "none", expect=1)
+    check("their moments are gone", "before the first moment that can be restored" in text, text)
 
 
 def member(source):
@@ -264,6 +268,6 @@ source, entries, newest = moments()
 refusals(entries, newest)
 seconds(source)
 member(source)
-cut(source)
+cut(source, newest)
 source.stop()
 finish("restores of moments")

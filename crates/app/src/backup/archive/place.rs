@@ -230,7 +230,9 @@ fn bucket_of(
 ) -> object_store::Result<object_store::aws::AmazonS3> {
     // Without a provider the client of the store cannot encrypt. It fails only if there is one already.
     let _ = rustls::crypto::ring::default_provider().install_default();
-    let mut builder = AmazonS3Builder::from_env().with_bucket_name(bucket);
+    // Not every store can remove several objects with one request.
+    let mut builder =
+        AmazonS3Builder::from_env().with_bucket_name(bucket).with_disable_bulk_delete(true);
     if let Some(endpoint) = endpoint {
         builder = builder
             .with_endpoint(endpoint)
