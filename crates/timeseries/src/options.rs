@@ -83,20 +83,28 @@ impl Options {
     /// # Errors
     /// 2, 14, 72, 40414, 40415.
     pub fn parse(options: Doc<'_>, namespace: &str) -> Result<Options> {
+        Options::parse_in("create", options, namespace)
+    }
+
+    /// The same for an option of something else, whose name errors have: `$out`.
+    ///
+    /// # Errors
+    /// Those of [`Options::parse`].
+    pub fn parse_in(what: &str, options: Doc<'_>, namespace: &str) -> Result<Options> {
         let (mut time, mut meta) = (None, None);
         let mut bucketing = Bucketing::default();
         for element in options {
             match element.name() {
-                "timeField" => time = Some(text("timeField", element.value())?),
+                "timeField" => time = Some(text(what, "timeField", element.value())?),
                 "metaField" if element.value().is_nullish() => {}
-                "metaField" => meta = Some(text("metaField", element.value())?),
-                name => bucketing.field("create", name, element.value())?,
+                "metaField" => meta = Some(text(what, "metaField", element.value())?),
+                name => bucketing.field(what, name, element.value())?,
             }
         }
         let Some(time) = time else {
             bail!(
                 Code::IDL_FAILED_TO_PARSE,
-                "BSON field 'create.timeseries.timeField' is missing but a required field"
+                "BSON field '{what}.timeseries.timeField' is missing but a required field"
             )
         };
         check_fields(time, meta, namespace)?;
@@ -244,13 +252,13 @@ fn wrong_type(command: &str, name: &str, found: Type, expected: &str) -> nagi_er
     )
 }
 
-fn text<'a>(name: &str, value: Value<'a>) -> Result<&'a str> {
+fn text<'a>(what: &str, name: &str, value: Value<'a>) -> Result<&'a str> {
     match value {
         Value::String(text) if text.contains('\0') => {
             bail!(Code::BAD_VALUE, "The '{name}' of a time-series collection contains a null byte")
         }
         Value::String(text) => Ok(text),
-        other => Err(wrong_type("create", name, other.kind(), " 'string'")),
+        other => Err(wrong_type(what, name, other.kind(), " 'string'")),
     }
 }
 

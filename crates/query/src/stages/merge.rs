@@ -226,6 +226,7 @@ struct Shared(Arc<Merge>);
 
 impl Stage for Shared {
     fn check_target(&self, store: &Store) -> Result<()> {
+        self.0.refuse_series(store)?;
         match store.collection(&self.0.into) {
             // The write reports that error.
             Some(target) if target.is_view() => Ok(()),
@@ -263,8 +264,21 @@ struct Running {
 }
 
 impl Merge {
+    /// Measurements are not replaced.
+    fn refuse_series(&self, store: &Store) -> Result<()> {
+        match store.buckets_of(&self.into) {
+            None => Ok(()),
+            Some(_) => bail!(
+                Code::Location(1_074_330),
+                "$merge does not support time-series collections as the output collection: {}",
+                self.into
+            ),
+        }
+    }
+
     /// The target, created if required; checks that the `on` fields identify a document.
     fn target(&self, cx: &Cx<'_>) -> Result<Arc<Collection>> {
+        self.refuse_series(cx.store)?;
         let collection = cx.store.collection_or_create(&self.into)?;
         if collection.is_view() {
             bail!(

@@ -2,11 +2,18 @@
 //!
 //! They are written to a temporary collection with the target's options and indexes, which is then renamed over the
 //! target. So readers see either the old collection or the complete new one.
+//!
+//! If the target is a time series collection, or becomes one by the option `timeseries`, then the temporary collection
+//! is one of buckets, which takes the place of the target's buckets.
+
+use std::sync::Arc;
 
 use nagi_bson::ValueBuf;
-use nagi_store::{BuildOptions, Collection, Namespace, Rename, Store, WriteOptions};
+use nagi_store::{BuildOptions, Collection, Durability, Namespace, Rename, Store, WriteOptions};
+use nagi_timeseries::Options;
 
 use super::prelude::*;
+use crate::write::{InsertStatement, insert_measurements};
 
 pub(super) static OUT: StageSpec = StageSpec {
     name: "$out",
@@ -29,16 +36,17 @@ const BATCH_BYTES: usize = 1 << 20;
 #[derive(Clone)]
 struct Out {
     target: Namespace,
+    series: Option<Arc<Options>>,
     bypass_validation: bool,
     text: ValueBuf,
 }
 
 fn parse(spec: Value<'_>, cx: &mut PipelineCx<'_>) -> Result<Box<dyn Stage>> {
-    let (database, collection) = match spec {
-        Value::String(name) => (cx.namespace.database(), name),
+    let (database, collection, series) = match spec {
+        Value::String(name) => (cx.namespace.database(), name, Value::Missing),
         Value::Doc(doc) => {
             for element in doc {
-                if !matches!(element.name(), "db" | "coll") {
+                if !matches!(element.name(), "db" | "coll" | "timeseries") {
                     bail!(
                         Code::IDL_UNKNOWN_FIELD,
                         "BSON field '$out.{}' is an unknown field.",
@@ -52,7 +60,7 @@ fn parse(spec: Value<'_>, cx: &mut PipelineCx<'_>) -> Result<Box<dyn Stage>> {
                     "If an object is passed to $out it must have exactly 2 fields: 'db' and 'coll'"
                 );
             };
-            (db, coll)
+            (db, coll, doc.get("timeseries"))
         }
         _ => bail!(
             Code::Location(16990),
@@ -65,8 +73,17 @@ fn parse(spec: Value<'_>, cx: &mut PipelineCx<'_>) -> Result<Box<dyn Stage>> {
     if target.is_system() {
         bail!(Code::Location(17385), "Can't $out to special collection: {collection}");
     }
+    let series = match series {
+        Value::Missing => None,
+        Value::Doc(series) => Some(Arc::new(Options::parse_in("$out", series, target.as_str())?)),
+        other => bail!(
+            Code::TYPE_MISMATCH,
+            "BSON field '$out.timeseries' is the wrong type '{}', expected type 'object'",
+            other.kind().name()
+        ),
+    };
     let bypass_validation = cx.bypass_validation;
-    Ok(Box::new(Out { target, bypass_validation, text: ValueBuf::new(spec) }))
+    Ok(Box::new(Out { target, series, bypass_validation, text: ValueBuf::new(spec) }))
 }
 
 /// Refuses the server's internal databases.
@@ -79,7 +96,43 @@ pub(super) fn refuse_internal(what: &str, target: &Namespace, code: Code) -> Res
     }
 }
 
+impl Out {
+    /// The options of the time series that the target is, or is going to be; none for an ordinary collection.
+    ///
+    /// # Errors
+    /// 7268700, 7268703, 7406103 if the target exists, and the option `timeseries` is not that of the target.
+    fn series(&self, store: &Store) -> Result<Option<Arc<Options>>> {
+        let present = store.buckets_of(&self.target);
+        let present = present.and_then(|buckets| buckets.options.timeseries.clone());
+        let Some(asked) = &self.series else { return Ok(present) };
+        match (&present, store.collection(&self.target)) {
+            (Some(present), _) if present != asked => bail!(
+                Code::Location(7_406_103),
+                "Time series options inputted must match the existing time series collection. Received: {} \
+                 Found: {}",
+                asked.to_doc().as_doc(),
+                present.to_doc().as_doc()
+            ),
+            (None, Some(view)) if view.is_view() => bail!(
+                Code::Location(7_268_703),
+                "Cannot create a time series collection from a view: {}",
+                self.target
+            ),
+            (None, Some(_)) => bail!(
+                Code::Location(7_268_700),
+                "Cannot create a time series collection from a non time series collection: {}",
+                self.target
+            ),
+            _ => Ok(Some(Arc::clone(asked))),
+        }
+    }
+}
+
 impl Stage for Out {
+    fn check_target(&self, store: &Store) -> Result<()> {
+        self.series(store).map(drop)
+    }
+
     fn touches(&self, out: &mut Vec<super::Touch>) {
         for usage in [super::Use::Insert, super::Use::Remove] {
             out.push(super::Touch { namespace: self.target.clone(), usage });
@@ -87,8 +140,7 @@ impl Stage for Out {
     }
 
     fn open(&self, input: Box<dyn Source>) -> Box<dyn Source> {
-        let bypass_validation = self.bypass_validation;
-        Box::new(Running { input, target: self.target.clone(), bypass_validation, done: false })
+        Box::new(Running { input, out: self.clone(), done: false })
     }
 
     fn writes(&self) -> bool {
@@ -102,8 +154,7 @@ impl Stage for Out {
 
 struct Running {
     input: Box<dyn Source>,
-    target: Namespace,
-    bypass_validation: bool,
+    out: Out,
     done: bool,
 }
 
@@ -124,36 +175,61 @@ pub(super) fn insert_all(
     Ok(())
 }
 
+/// Inserts measurements in one transaction.
+fn insert_all_measurements(
+    buckets: &Arc<Collection>,
+    docs: &[DocBuf],
+    bypass_validation: bool,
+    cx: &Cx<'_>,
+) -> Result<()> {
+    let docs: Vec<Doc<'_>> = docs.iter().map(DocBuf::as_doc).collect();
+    let statement = InsertStatement {
+        docs: &docs,
+        ordered: true,
+        done: &[],
+        statement: None,
+        durability: Durability::Buffered,
+        bypass_validation,
+        keep_empty_timestamps: false,
+    };
+    let outcome = insert_measurements(cx.store, buckets, &statement, cx.env)?;
+    outcome.errors.into_iter().next().map_or(Ok(()), |(_, error)| Err(error))
+}
+
 impl Running {
+    /// The name of the temporary collection.
+    fn temporary(&self, cx: &Cx<'_>) -> Result<Namespace> {
+        let id = cx.store.new_object_id();
+        let mut name = String::from("tmp.agg_out.");
+        id.iter().for_each(|byte| name.push_str(&format!("{byte:02x}")));
+        Namespace::new(self.out.target.database(), &name)
+    }
+
     /// Creates the temporary collection.
-    fn prepare(&self, cx: &Cx<'_>) -> Result<Namespace> {
-        let target = cx.store.collection(&self.target);
+    fn prepare(&self, temporary: &Namespace, cx: &Cx<'_>) -> Result<()> {
+        let target = cx.store.collection(&self.out.target);
         if let Some(target) = &target {
             if target.is_view() {
                 bail!(
                     Code::COMMAND_NOT_SUPPORTED_ON_VIEW,
                     "Namespace {} is a view, not a collection",
-                    self.target
+                    self.out.target
                 );
             }
             if target.options.capped {
                 bail!(
                     Code::Location(17152),
                     "namespace '{}' is capped so it can't be used for $out",
-                    self.target
+                    self.out.target
                 );
             }
         }
-        let id = cx.store.new_object_id();
-        let mut name = String::from("tmp.agg_out.");
-        id.iter().for_each(|byte| name.push_str(&format!("{byte:02x}")));
-        let temporary = Namespace::new(self.target.database(), &name)?;
         let options = target.as_ref().map_or(Doc::EMPTY, |c| c.options.doc.as_doc());
         let options = DocBuf::build(|w| {
             w.extend(options);
             w.put("temp", true);
         });
-        cx.store.create_collection(&temporary, options.as_doc())?;
+        cx.store.create_collection(temporary, options.as_doc())?;
         let specs: Vec<Doc<'_>> = target
             .iter()
             .flat_map(|c| c.indexes.iter())
@@ -161,13 +237,17 @@ impl Running {
             .map(|index| index.spec.doc.as_doc())
             .collect();
         if !specs.is_empty() {
-            cx.store.create_indexes(&temporary, &specs, BuildOptions::default())?;
+            cx.store.create_indexes(temporary, &specs, BuildOptions::default())?;
         }
-        Ok(temporary)
+        Ok(())
     }
 
-    fn fill(&mut self, temporary: &Namespace, cx: &mut Cx<'_>) -> Result<()> {
-        let collection = cx.store.collection_or_create(temporary)?;
+    /// Passes all documents to `insert`, those of one transaction at a time.
+    fn drain(
+        &mut self,
+        cx: &mut Cx<'_>,
+        insert: &dyn Fn(&[DocBuf], &Cx<'_>) -> Result<()>,
+    ) -> Result<()> {
         let mut docs: Vec<DocBuf> = Vec::new();
         let mut bytes = 0;
         while self.input.advance(cx)? {
@@ -175,18 +255,34 @@ impl Running {
             bytes += doc.as_bytes().len();
             docs.push(doc);
             if docs.len() >= BATCH_COUNT || bytes >= BATCH_BYTES {
-                insert_all(cx.store, &collection, &docs, self.bypass_validation, cx)?;
+                insert(&docs, cx)?;
                 docs.clear();
                 bytes = 0;
             }
         }
-        insert_all(cx.store, &collection, &docs, self.bypass_validation, cx)?;
-        cx.store.rename_collection(
-            temporary,
-            &self.target,
-            Rename { drop_target: true, ..Rename::default() },
-            &|| Ok(()),
-        )
+        insert(&docs, cx)
+    }
+
+    fn fill(&mut self, temporary: &Namespace, cx: &mut Cx<'_>) -> Result<()> {
+        self.prepare(temporary, cx)?;
+        let collection = cx.store.collection_or_create(temporary)?;
+        let bypass = self.out.bypass_validation;
+        self.drain(cx, &|docs, cx| insert_all(cx.store, &collection, docs, bypass, cx))?;
+        let how = Rename { drop_target: true, ..Rename::default() };
+        cx.store.rename_collection(temporary, &self.out.target, how, &|| Ok(()))
+    }
+
+    /// The same for a time series.
+    fn fill_buckets(
+        &mut self,
+        temporary: &Namespace,
+        series: &Options,
+        cx: &mut Cx<'_>,
+    ) -> Result<()> {
+        let buckets = cx.store.spare_buckets(&self.out.target, temporary, series)?;
+        let bypass = self.out.bypass_validation;
+        self.drain(cx, &|docs, cx| insert_all_measurements(&buckets, docs, bypass, cx))?;
+        cx.store.replace_buckets(temporary, &self.out.target)
     }
 }
 
@@ -195,8 +291,15 @@ impl Source for Running {
         if std::mem::replace(&mut self.done, true) {
             return Ok(false);
         }
-        let temporary = self.prepare(cx)?;
-        if let Err(error) = self.fill(&temporary, cx) {
+        let mut temporary = self.temporary(cx)?;
+        let filled = match self.out.series(cx.store)? {
+            Some(series) => {
+                temporary = temporary.buckets()?;
+                self.fill_buckets(&temporary, &series, cx)
+            }
+            None => self.fill(&temporary, cx),
+        };
+        if let Err(error) = filled {
             // This error is more informative than one of the clean-up.
             let _ = cx.store.drop_collection(&temporary);
             return Err(error);

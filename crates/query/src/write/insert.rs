@@ -124,7 +124,11 @@ pub fn try_insert(
     }
 }
 
-fn insert_measurements(
+/// Inserts into the collection with the buckets of a time series, in one transaction.
+///
+/// # Errors
+/// The same as for [`insert`].
+pub(crate) fn insert_measurements(
     store: &Store,
     buckets: &Arc<Collection>,
     statement: &InsertStatement<'_>,

@@ -1,5 +1,6 @@
-//! Statements that change an existing collection: collMod, rename, convertToCapped.
+//! Statements that change an existing collection: collMod, rename, convertToCapped, the replacement of a time series.
 
 pub(crate) mod capped;
 pub(crate) mod collmod;
 pub(crate) mod rename;
+mod replace_series;

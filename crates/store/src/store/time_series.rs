@@ -104,17 +104,7 @@ fn with_index(
     buckets: CollectionVersion,
     options: &Options,
 ) -> Result<CollectionVersion> {
-    let Some(meta) = &options.meta_field else { return Ok(buckets) };
-    let time = &options.time_field;
-    let spec = DocBuf::build(|out| {
-        out.put("v", 2);
-        out.doc("key", |out| {
-            out.put("meta", 1);
-            out.put(&format!("control.min.{time}"), 1);
-            out.put(&format!("control.max.{time}"), 1);
-        });
-        out.put("name", &format!("{meta}_1_{time}_1"));
-    });
+    let Some(spec) = first_index(options) else { return Ok(buckets) };
     let collation = buckets.options.collation;
     let spec = IndexSpec::parse_with(spec.as_doc(), &buckets.namespace, false, collation)?;
     let multikey = Arc::new(Multikey::new(multikey_words(&spec)));
@@ -124,8 +114,22 @@ fn with_index(
     Ok(CollectionVersion { indexes, ..buckets })
 }
 
+/// The index on metadata and time that a new collection has.
+pub(crate) fn first_index(options: &Options) -> Option<DocBuf> {
+    let (meta, time) = (options.meta_field.as_ref()?, &options.time_field);
+    Some(DocBuf::build(|out| {
+        out.put("v", 2);
+        out.doc("key", |out| {
+            out.put("meta", 1);
+            out.put(&format!("control.min.{time}"), 1);
+            out.put(&format!("control.max.{time}"), 1);
+        });
+        out.put("name", &format!("{meta}_1_{time}_1"));
+    }))
+}
+
 /// The options of the buckets: those given, and what makes them buckets.
-fn buckets_options(given: Doc<'_>, options: &Options) -> DocBuf {
+pub(crate) fn buckets_options(given: Doc<'_>, options: &Options) -> DocBuf {
     DocBuf::build(|out| {
         out.put("validator", &validator(&options.time_field));
         out.put("clusteredIndex", true);
@@ -135,7 +139,8 @@ fn buckets_options(given: Doc<'_>, options: &Options) -> DocBuf {
     })
 }
 
-fn view_options(given: Doc<'_>, options: &Options, buckets: &Namespace) -> DocBuf {
+/// The options of the view on `buckets`.
+pub(crate) fn view_options(given: Doc<'_>, options: &Options, buckets: &Namespace) -> DocBuf {
     DocBuf::build(|out| {
         out.put("viewOn", buckets.collection());
         out.put("pipeline", Value::Array(view_pipeline(options).as_array()));

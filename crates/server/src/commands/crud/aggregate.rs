@@ -202,6 +202,7 @@ fn run(cx: &mut Context<'_>, req: &Request<'_>, out: &mut DocWriter<'_>) -> Resu
     check_uuid_arg(cx, &ns, "aggregate", args.collection_uuid)?;
     let own = own_stages::replace(cx, req, &args)?;
     let mut _writing = None;
+    let mut targets = Vec::new();
     if nagi_query::writes(args.pipeline) {
         cx.op.watch_peer(false, cx.started);
         _writing = Some(cx.begin_write("admin")?);
@@ -210,6 +211,7 @@ fn run(cx: &mut Context<'_>, req: &Request<'_>, out: &mut DocWriter<'_>) -> Resu
         for touch in nagi_query::touches(&request)? {
             if matches!(touch.usage, Use::Insert | Use::Update | Use::Remove) {
                 cx.check_write_block(touch.namespace.database())?;
+                targets.push(touch.namespace);
             }
         }
     }
@@ -240,7 +242,11 @@ fn run(cx: &mut Context<'_>, req: &Request<'_>, out: &mut DocWriter<'_>) -> Resu
     let (tailable, await_data) = (execution.is_change_stream(), execution.is_change_stream());
     let count = cursor.batch_size;
     let how = FirstBatch { count, metrics, tailable, await_data, ..FirstBatch::DEFAULT };
-    batch::reply_first(cx, req, Producer::Query(Box::new(execution)), &shown, how, out)
+    batch::reply_first(cx, req, Producer::Query(Box::new(execution)), &shown, how, out)?;
+    // A time series collection that was created is a view, too.
+    let series = targets.iter().find(|target| cx.store().buckets_of(target).is_some());
+    series.into_iter().for_each(|series| cx.server.mirror_view(series));
+    Ok(())
 }
 
 /// Writes the `explain` reply.
