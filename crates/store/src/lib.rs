@@ -50,8 +50,8 @@ pub use catalog::{
 };
 pub use config_string::{EngineConfig, TableConfig, engine_config, table_config};
 pub use index::{
-    Geometry, Grid, Index, IndexKind, IndexSpec, KeyPart, KindFacts, PathField, hash_value,
-    key_term,
+    Geometry, Grid, Index, IndexKind, IndexSpec, KeyPart, KindFacts, PathField,
+    given as given_filter, hash_value, key_term,
 };
 pub use nagi_kv::{CommitStamp, Durability};
 pub use namespace::Namespace;

@@ -8,7 +8,8 @@
 //!
 //! Buckets of a time series expire as a whole, when their last measurement has: by the begin in their ids, and then by
 //! `control.max`. Ids have 32 bits of seconds. The upper half of them is searched too, for buckets before 1970, and
-//! times before 1901 or after 2106 are found only if their bits happen to be in the range.
+//! times before 1901 or after 2106 are found only if their bits happen to be in the range. An index on the time with
+//! metadata as its condition is scanned by the begins, for the buckets that it has.
 
 use std::sync::Arc;
 
@@ -32,9 +33,16 @@ impl Store {
             let clustered = collection.options.expire_after_seconds;
             if let Some(series) = &collection.options.timeseries {
                 let cutoff_ms = clustered.map(|after| now_ms.saturating_sub(after * 1000));
+                let time_field = &*series.time_field;
                 if let (Some(cutoff_ms), Some(index)) = (cutoff_ms, collection.id_index()) {
-                    let buckets = Buckets { collection, index, time_field: &series.time_field };
+                    let buckets = Buckets { collection, index, time_field };
                     deleted += self.expire_buckets(&buckets, cutoff_ms, interrupt)?;
+                }
+                for index in collection.ready_indexes() {
+                    let Some(seconds) = index.spec.expire_after_seconds else { continue };
+                    let buckets = Buckets { collection, index, time_field };
+                    let cutoff_ms = now_ms.saturating_sub(seconds.saturating_mul(1000));
+                    deleted += self.expire_buckets_in(&buckets, cutoff_ms, interrupt)?;
                 }
                 continue;
             }
@@ -103,33 +111,57 @@ impl Store {
         let before_1970 = 1 << 31;
         let mut deleted = 0;
         for (from, to) in [(0, seconds), (before_1970.max(seconds), u32::MAX)] {
-            let mut start = id_key(from, 0);
-            let end = id_key(to, 0xFF);
-            loop {
-                interrupt()?;
-                let mut ids = Vec::new();
-                let mut cursor = self.latest().index_cursor(buckets.index, true, &start, &end)?;
-                while ids.len() < BATCH_COUNT && cursor.advance()? {
-                    start.clear();
-                    start.extend_from_slice(cursor.key());
-                    ids.push(cursor.record_id().to_id());
-                }
-                drop(cursor);
-                if ids.is_empty() || !self.is_alive(buckets.collection, buckets.index) {
-                    break;
-                }
-                // Those that are not deleted are not met again.
-                start.push(keystring::AFTER);
-                let options =
-                    WriteOptions { interrupt: Some(interrupt), ..WriteOptions::default() };
-                deleted += self.write_value(options, &mut |txn| {
-                    ids.iter()
-                        .map(|id| buckets.delete_expired(txn, id.key(), cutoff_ms))
-                        .sum::<Result<u64>>()
-                })?;
-            }
+            let range = (id_key(from, 0), id_key(to, 0xFF));
+            deleted += self.expire_range(buckets, range, cutoff_ms, interrupt)?;
         }
         Ok(deleted)
+    }
+
+    /// The same for the buckets of an index on the time.
+    fn expire_buckets_in(
+        &self,
+        buckets: &Buckets<'_>,
+        cutoff_ms: i64,
+        interrupt: &dyn Fn() -> Result<()>,
+    ) -> Result<u64> {
+        // Neither end of an expired bucket is later than the cutoff, and the index has both.
+        self.expire_range(buckets, dates_up_to(buckets.index, cutoff_ms), cutoff_ms, interrupt)
+    }
+
+    /// Deletes the expired buckets among those with keys in a range.
+    fn expire_range(
+        &self,
+        buckets: &Buckets<'_>,
+        (mut start, end): (Vec<u8>, Vec<u8>),
+        cutoff_ms: i64,
+        interrupt: &dyn Fn() -> Result<()>,
+    ) -> Result<u64> {
+        let mut deleted = 0;
+        loop {
+            interrupt()?;
+            let mut ids = Vec::new();
+            let mut cursor = self.latest().index_cursor(buckets.index, true, &start, &end)?;
+            while ids.len() < BATCH_COUNT && cursor.advance()? {
+                start.clear();
+                start.extend_from_slice(cursor.key());
+                ids.push(cursor.record_id().to_id());
+            }
+            drop(cursor);
+            if ids.is_empty() || !self.is_alive(buckets.collection, buckets.index) {
+                return Ok(deleted);
+            }
+            let options = WriteOptions { interrupt: Some(interrupt), ..WriteOptions::default() };
+            let count = self.write_value(options, &mut |txn| {
+                ids.iter()
+                    .map(|id| buckets.delete_expired(txn, id.key(), cutoff_ms))
+                    .sum::<Result<u64>>()
+            })?;
+            deleted += count;
+            if count == 0 {
+                // Those that stay are not met again. Buckets with equal keys stay together.
+                start.push(keystring::AFTER);
+            }
+        }
     }
 
     fn is_alive(&self, collection: &Collection, index: &Index) -> bool {
@@ -157,6 +189,10 @@ impl Buckets<'_> {
         let mut buf = RecordBuf::default();
         let found = txn.reader().record(self.collection, id, &mut buf)?;
         let Some(bucket) = found.map(|doc| doc.to_buf()) else { return Ok(0) };
+        // Its metadata may have been changed since it was found in a partial index.
+        if !self.index.covers(bucket.as_doc())? {
+            return Ok(0);
+        }
         let control = bucket.get("control").as_doc().unwrap_or(Doc::EMPTY);
         let max = control.get("max").as_doc().unwrap_or(Doc::EMPTY);
         match max.get(self.time_field) {

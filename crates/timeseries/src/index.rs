@@ -7,34 +7,45 @@
 //!   { t: -1 }    <-->  { control.max.t: -1, control.min.t: -1 }
 //! ```
 //!
-//! Fields of measurements are treated as the time is.
+//! Fields of measurements are treated as the time is. An index whose partial filter is on measurements, or on
+//! geometries in them, has the client's specification in `originalSpec`.
 
 use nagi_bson::{Doc, DocBuf, Value, number};
 use nagi_error::{Code, Result, bail};
 
 use crate::options::Options;
 
+/// The option of an index of buckets that has the client's specification, if the others do not say it.
+const ORIGINAL: &str = "originalSpec";
+
+/// What the key pattern has for geometries in measurements.
+const GEO_OF_BUCKETS: Value<'_> = Value::String("2dsphere_bucket");
+
 impl Options {
-    /// The specification for the buckets of an index that a client creates.
+    /// The specification for the buckets of an index that a client creates. `partial` converts a condition on
+    /// measurements to one on buckets.
     ///
     /// # Errors
-    /// 67, 72 for indexes that a time series collection cannot have.
-    pub fn index_of_buckets(&self, spec: Doc<'_>) -> Result<DocBuf> {
+    /// 67, 72, 197 for indexes that a time series collection cannot have; the errors of `partial`.
+    pub fn index_of_buckets(
+        &self,
+        spec: Doc<'_>,
+        partial: &dyn Fn(Doc<'_>) -> Result<DocBuf>,
+    ) -> Result<DocBuf> {
         let refused = [
             ("unique", "Unique indexes are not supported on time-series collections"),
             ("prepareUnique", "'prepareUnique' is not supported on time-series collections"),
-            ("expireAfterSeconds", "TTL indexes are not supported on time-series collections"),
-            (
-                "partialFilterExpression",
-                "Partial indexes are not supported on time-series collections by this server",
-            ),
         ];
         for (name, text) in refused {
-            let value = spec.get(name);
-            // An expiry of zero seconds is one, too.
-            if value.is_truthy() || (name == "expireAfterSeconds" && !value.is_nullish()) {
+            if spec.get(name).is_truthy() {
                 bail!(Code::INVALID_OPTIONS, "{text}")
             }
+        }
+        if !spec.get(ORIGINAL).is_missing() {
+            bail!(
+                Code::INVALID_INDEX_SPECIFICATION_OPTION,
+                "The field '{ORIGINAL}' is not valid for an index specification. Specification: {spec}"
+            )
         }
         let Value::Doc(key) = spec.get("key") else { return Ok(spec.to_buf()) };
         if spec.get("sparse").is_truthy() && key.iter().any(|e| self.meta_path(e.name()).is_none())
@@ -44,15 +55,72 @@ impl Options {
                 "Sparse indexes on time-series collections are only supported on the metaField"
             )
         }
+        if !spec.get("expireAfterSeconds").is_nullish() {
+            self.check_expiry(spec, key)?;
+        }
         let key = self.key_of_buckets(key)?;
+        let filter = match spec.get("partialFilterExpression") {
+            Value::Doc(filter) => Some(partial(filter)?),
+            _ => None,
+        };
+        // What cannot be told from the specification for buckets.
+        let original = filter.is_some() || key.as_doc().iter().any(|e| e.value() == GEO_OF_BUCKETS);
         Ok(DocBuf::build(|out| {
             for element in spec {
-                match element.name() {
-                    "key" => out.put("key", &key),
+                match (element.name(), &filter) {
+                    ("key", _) => out.put("key", &key),
+                    (name @ "partialFilterExpression", Some(filter)) => out.put(name, filter),
                     _ => out.put_element(element),
                 }
             }
+            if original {
+                out.put(ORIGINAL, spec);
+            }
         }))
+    }
+
+    /// Measurements expire by an index on the time that is only of buckets of some metadata; those of all metadata do
+    /// by the option of the collection.
+    fn check_expiry(&self, spec: Doc<'_>, key: Doc<'_>) -> Result<()> {
+        if key.count() > 1 {
+            bail!(
+                Code::CANNOT_CREATE_INDEX,
+                "TTL indexes are single-field indexes, compound indexes do not support TTL. Index spec: {spec}"
+            )
+        }
+        let Value::Doc(filter) = spec.get("partialFilterExpression") else {
+            bail!(
+                Code::INVALID_OPTIONS,
+                "TTL indexes are not supported on time-series collections without a \
+                 partialFilterExpression on the metaField"
+            )
+        };
+        if !key.iter().all(|e| e.name() == &*self.time_field && e.value().is_number()) {
+            bail!(
+                Code::INVALID_OPTIONS,
+                "TTL indexes on time-series collections are only supported on the timeField"
+            )
+        }
+        if !self.is_on_meta(filter) {
+            bail!(
+                Code::INVALID_OPTIONS,
+                "The partialFilterExpression of a TTL index on a time-series collection must only \
+                 refer to the metaField"
+            )
+        }
+        Ok(())
+    }
+
+    /// True for a condition that names nothing but metadata, at least once.
+    fn is_on_meta(&self, filter: Doc<'_>) -> bool {
+        let all = |parts: nagi_bson::Array<'_>| {
+            parts.iter().all(|part| part.as_doc().is_some_and(|part| self.is_on_meta(part)))
+        };
+        !filter.is_empty()
+            && filter.iter().all(|element| match (element.name(), element.value()) {
+                ("$and" | "$or", Value::Array(parts)) => all(parts),
+                (name, _) => self.meta_path(name).is_some(),
+            })
     }
 
     /// The key pattern for the buckets of a client's key pattern.
@@ -73,6 +141,10 @@ impl Options {
                 fields.push((path, value));
                 continue;
             }
+            if value == Value::String("2dsphere") {
+                fields.push((format!("data.{name}"), GEO_OF_BUCKETS));
+                continue;
+            }
             let direction = number::as_f64(value).filter(|n| *n != 0.0 && !n.is_nan());
             let Some(direction) = direction.filter(|_| !name.contains("$**")) else {
                 bail!(
@@ -90,6 +162,9 @@ impl Options {
 
     /// The specification that clients see; none for an index of the buckets that no client's specification creates.
     pub fn index_of_clients(&self, spec: Doc<'_>) -> Option<DocBuf> {
+        if let Value::Doc(original) = spec.get(ORIGINAL) {
+            return Some(with_changes(original, spec));
+        }
         let key = self.key_of_clients(spec.get("key").as_doc()?)?;
         Some(DocBuf::build(|out| {
             for element in spec {
@@ -133,6 +208,17 @@ impl Options {
     }
 }
 
+/// The client's specification, with the options of the buckets' index that `collMod` changes.
+fn with_changes(original: Doc<'_>, spec: Doc<'_>) -> DocBuf {
+    const CHANGED: &[&str] = &["hidden", "expireAfterSeconds"];
+    DocBuf::build(|out| {
+        out.put("v", spec.get("v"));
+        let kept = |name| name != "v" && !CHANGED.contains(&name);
+        original.iter().filter(|e| kept(e.name())).for_each(|e| out.put_element(e));
+        spec.iter().filter(|e| CHANGED.contains(&e.name())).for_each(|e| out.put_element(e));
+    })
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -141,6 +227,34 @@ mod tests {
     fn options() -> Options {
         let options = json::parse("{timeField: 't', metaField: 'm'}").unwrap();
         Options::parse(options.as_doc(), "db.c").unwrap()
+    }
+
+    fn same(partial: Doc<'_>) -> Result<DocBuf> {
+        Ok(partial.to_buf())
+    }
+
+    #[test]
+    fn specifications_are_kept_where_buckets_do_not_tell_them() {
+        let spec = json::parse(
+            "{key: {t: 1}, name: 'x', expireAfterSeconds: 5, partialFilterExpression: {'m.a': 1}}",
+        )
+        .unwrap();
+        let kept = options().index_of_buckets(spec.as_doc(), &same).unwrap();
+        assert_eq!(kept.get("key").to_string(), "{ control.min.t: 1, control.max.t: 1 }");
+        let hidden = nagi_bson::doc! {
+            "v": 2, "key": (kept.get("key")), "hidden": true, "expireAfterSeconds": 7,
+            "originalSpec": (kept.get("originalSpec"))
+        };
+        assert_eq!(
+            options().index_of_clients(hidden.as_doc()).unwrap().as_doc().to_string(),
+            "{ v: 2, key: { t: 1 }, name: \"x\", partialFilterExpression: { m.a: 1 }, hidden: true, \
+             expireAfterSeconds: 7 }"
+        );
+        let geo = json::parse("{key: {'a.b': '2dsphere', m: 1}, name: 'y'}").unwrap();
+        let geo = options().index_of_buckets(geo.as_doc(), &same).unwrap();
+        assert_eq!(geo.get("key").to_string(), "{ data.a.b: \"2dsphere_bucket\", meta: 1 }");
+        let back = options().index_of_clients(geo.as_doc()).unwrap();
+        assert_eq!(back.get("key").to_string(), "{ a.b: \"2dsphere\", m: 1 }");
     }
 
     #[test]
@@ -179,21 +293,29 @@ mod tests {
             ("{key: {t: 1}, unique: true}", 72),
             ("{key: {t: 1}, expireAfterSeconds: 0}", 72),
             ("{key: {t: 1}, sparse: true}", 72),
-            ("{key: {m: 1}, partialFilterExpression: {m: 1}}", 72),
+            ("{key: {t: 1}, originalSpec: {}}", 197),
+            ("{key: {t: 1, m: 1}, expireAfterSeconds: 5, partialFilterExpression: {m: 1}}", 67),
+            ("{key: {m: 1}, expireAfterSeconds: 5, partialFilterExpression: {m: 1}}", 72),
+            ("{key: {t: 1}, expireAfterSeconds: 5, partialFilterExpression: {m: 1, t: 5}}", 72),
+            (
+                "{key: {t: 1}, expireAfterSeconds: 5, partialFilterExpression: {$or: [{m: 1}, {a: 5}]}}",
+                72,
+            ),
+            ("{key: {t: 1}, expireAfterSeconds: 5, partialFilterExpression: {}}", 72),
             ("{key: {a: 'text'}}", 72),
             ("{key: {t: 'hashed'}}", 67),
-            ("{key: {a: '2dsphere'}}", 67),
+            ("{key: {a: '2d'}}", 67),
             ("{key: {'$**': 1}}", 67),
             ("{key: {mm: 0}}", 67),
         ];
         for (spec, code) in cases {
             let spec = json::parse(spec).unwrap();
-            let error = options().index_of_buckets(spec.as_doc()).unwrap_err();
+            let error = options().index_of_buckets(spec.as_doc(), &same).unwrap_err();
             assert_eq!(error.code().0, code, "{}", spec.as_doc());
         }
         let kept =
             json::parse("{v: 2, key: {m: 1}, name: 'x', sparse: true, unique: false}").unwrap();
-        let kept = options().index_of_buckets(kept.as_doc()).unwrap();
+        let kept = options().index_of_buckets(kept.as_doc(), &same).unwrap();
         assert_eq!(
             kept.as_doc().to_string(),
             "{ v: 2, key: { meta: 1 }, name: \"x\", sparse: true, unique: false }"

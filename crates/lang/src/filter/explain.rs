@@ -14,8 +14,12 @@ impl Filter {
     /// Writes the fields of [`Filter::to_doc`].
     pub fn write(&self, out: &mut DocWriter<'_>) {
         match self {
-            Filter::AlwaysTrue => {}
+            Filter::AlwaysTrue | Filter::Given(_) => {}
             Filter::AlwaysFalse => out.put("$alwaysFalse", 1),
+            Filter::And(parts) if parts.iter().any(|part| matches!(part, Filter::Given(_))) => {
+                let shown = parts.iter().filter(|part| !matches!(part, Filter::Given(_)));
+                Filter::And(shown.cloned().collect()).normalize().write(out);
+            }
             Filter::And(parts) => list(out, "$and", parts),
             Filter::Or(parts) => list(out, "$or", parts),
             Filter::Nor(parts) => list(out, "$nor", parts),

@@ -89,7 +89,7 @@ impl Filter {
         position: &mut Position,
     ) -> Result<bool> {
         match self {
-            Filter::AlwaysTrue => Ok(true),
+            Filter::AlwaysTrue | Filter::Given(_) => Ok(true),
             Filter::AlwaysFalse => Ok(false),
             Filter::And(all) => {
                 let mut fields = Fields::new(doc, all);

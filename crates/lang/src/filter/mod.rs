@@ -91,6 +91,9 @@ pub enum Filter {
     Text(Arc<TextFilter>),
     /// A JavaScript function returns true for the document.
     Where(Box<WhereFilter>),
+    /// What is asked of something that the document stands for, like the measurements in a bucket. Each document
+    /// matches; only an index that knows how to read it makes use of it. No text means it.
+    Given(Box<Filter>),
 }
 
 /// A condition on one value.
@@ -159,6 +162,26 @@ impl Filter {
             Filter::And(all) if all.len() == 1 => all[0].exact_id(own),
             _ => None,
         }
+    }
+
+    /// The condition with the names that `source` gives to paths; none if a path has no name, or if the condition may
+    /// read other paths.
+    pub fn renamed(&self, source: &mut dyn FnMut(&str, &Pred) -> Option<String>) -> Option<Filter> {
+        let mut all = |parts: &[Filter]| -> Option<Vec<Filter>> {
+            parts.iter().map(|part| part.renamed(source)).collect()
+        };
+        Some(match self {
+            Filter::AlwaysTrue | Filter::AlwaysFalse => self.clone(),
+            Filter::And(parts) => Filter::And(all(parts)?),
+            Filter::Or(parts) => Filter::Or(all(parts)?),
+            Filter::Nor(parts) => Filter::Nor(all(parts)?),
+            Filter::Not(inner) => Filter::Not(Box::new(inner.renamed(source)?)),
+            Filter::Field { path, pred } => {
+                let name = source(path.as_str(), pred)?;
+                Filter::Field { path: FieldPath::new(&name), pred: pred.clone() }
+            }
+            _ => return None,
+        })
     }
 
     /// Calls `visit` with the path of every leaf.

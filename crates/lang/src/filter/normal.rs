@@ -174,5 +174,6 @@ fn rank(filter: &Filter) -> u8 {
         Filter::Schema(_) => 24,
         Filter::Where(_) => 25,
         Filter::Text(_) => 27,
+        Filter::Given(_) => 28,
     }
 }

@@ -13,7 +13,6 @@ use nagi_lang::{
 use nagi_store::{Catalog, Namespace};
 use nagi_timeseries::{Options, bucket::Shape};
 
-use super::renamed;
 use crate::plan::Hint;
 
 /// The condition that a bucket fulfills if it has a measurement that matches `filter`.
@@ -27,9 +26,17 @@ pub(crate) fn on_buckets(options: &Options, filter: &Filter) -> Filter {
     if parts.is_empty() { Filter::AlwaysTrue } else { Filter::And(parts).normalize() }
 }
 
+/// The same without a condition on the ids of buckets.
+pub(super) fn on_buckets_only(options: &Options, filter: &Filter) -> Filter {
+    let shape = Shape::of(options);
+    let span = Some(i64::from(options.span));
+    let on_bucket = |part| on_meta(options, part).or_else(|| implied_by_part(&shape, span, part));
+    Filter::And(parts(filter).iter().filter_map(on_bucket).collect()).normalize()
+}
+
 /// The same condition on buckets, if it reads only metadata.
 pub(crate) fn on_meta(options: &Options, filter: &Filter) -> Option<Filter> {
-    renamed(filter, &mut |path, _| options.meta_path(path))
+    filter.renamed(&mut |path, _| options.meta_path(path))
 }
 
 /// The key pattern of the buckets' index that a hint on a time series names by its own; none for any other hint.
@@ -41,15 +48,24 @@ pub(crate) fn hinted_key(
     namespace: &Namespace,
     hint: Option<Hint<'_>>,
 ) -> Result<Option<DocBuf>> {
-    let Some(Hint::Key(key)) = hint else { return Ok(None) };
     let series = catalog.buckets_of(namespace).and_then(|found| found.options.timeseries.as_ref());
-    match series.filter(|_| key.get("$natural").is_missing()) {
-        Some(series) => series.key_of_buckets(key).map(Some),
-        None => Ok(None),
+    series.map_or(Ok(None), |series| hinted_key_of(series, hint))
+}
+
+/// The same for a known time series.
+///
+/// # Errors
+/// 67, 72 for a key pattern that no index of a time series can have.
+pub(crate) fn hinted_key_of(series: &Options, hint: Option<Hint<'_>>) -> Result<Option<DocBuf>> {
+    match hint {
+        Some(Hint::Key(key)) if key.get("$natural").is_missing() => {
+            series.key_of_buckets(key).map(Some)
+        }
+        _ => Ok(None),
     }
 }
 
-fn parts(filter: &Filter) -> &[Filter] {
+pub(super) fn parts(filter: &Filter) -> &[Filter] {
     match filter {
         Filter::And(parts) => parts,
         other => std::slice::from_ref(other),

@@ -5,6 +5,7 @@
 //! documents that their plan finds are counted.
 
 mod check_query;
+mod series;
 mod stages;
 
 pub use check_query::check_query;
@@ -74,14 +75,36 @@ pub enum Explained<'a> {
     MapReduce(MapReduceRequest<'a>),
 }
 
+impl<'a> Explained<'a> {
+    /// The collection that a write changes.
+    fn written(&self) -> Option<&'a Namespace> {
+        match self {
+            Explained::Update(namespace, _) | Explained::Delete(namespace, _) => Some(namespace),
+            Explained::FindAndModify(request) => Some(request.namespace),
+            _ => None,
+        }
+    }
+}
+
 /// The stage above the plan of a command that is no find.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Top {
     None,
     FastCount,
     Count,
-    Update { multi: bool, upsert: bool, express: bool },
-    Delete { multi: bool, express: bool },
+    Update {
+        multi: bool,
+        upsert: bool,
+        express: bool,
+    },
+    Delete {
+        multi: bool,
+        express: bool,
+    },
+    /// Of measurements.
+    SeriesDelete {
+        multi: bool,
+    },
 }
 
 impl Top {
@@ -106,6 +129,8 @@ struct Subject<'a> {
     plan: Plan,
     lets: LetVars,
     collation: Option<&'static Collation>,
+    /// For a write to measurements: what it looks for in them.
+    measured: Option<series::Measured>,
 }
 
 /// Writes `explainVersion`, `queryPlanner` (or `stages`) and, depending on `verbosity`, `executionStats`.
@@ -142,8 +167,22 @@ pub fn explain(
             };
             run.aggregate(&on_view, out)
         }
+        Explained::Count(request) if on_view(request.namespace) => {
+            let pipeline = request.pipeline();
+            run.aggregate(&request.on_view(&pipeline), out)
+        }
+        Explained::Distinct(request) if on_view(request.namespace) => {
+            let pipeline = request.pipeline();
+            run.aggregate(&request.on_view(&pipeline), out)
+        }
         other => {
-            let subject = run.subject(other)?;
+            let buckets = other.written().and_then(|namespace| store.buckets_of(namespace));
+            let of_series =
+                buckets.as_ref().map(|buckets| run.series(other, buckets)).transpose()?;
+            let subject = match of_series.flatten() {
+                Some(subject) => subject,
+                None => run.subject(other)?,
+            };
             run.write(&subject, out);
             Ok(())
         }
@@ -202,7 +241,7 @@ impl Run<'_> {
         let filter = selection.filter.clone();
         drop(spec);
         let (lets, collation) = (selection.lets, selection.collation);
-        Ok(Subject { namespace, filter, top, plan, lets, collation })
+        Ok(Subject { namespace, filter, top, plan, lets, collation, measured: None })
     }
 
     fn find<'a>(&self, request: &FindRequest<'a>) -> Result<Subject<'a>> {
@@ -217,6 +256,7 @@ impl Run<'_> {
             plan,
             lets: parsed.lets,
             collation,
+            measured: None,
         })
     }
 
@@ -233,6 +273,7 @@ impl Run<'_> {
             plan,
             lets: LetVars::default(),
             collation,
+            measured: None,
         })
     }
 
@@ -247,6 +288,7 @@ impl Run<'_> {
             })?,
             lets: LetVars::default(),
             collation,
+            measured: None,
         })
     }
 
@@ -307,10 +349,18 @@ impl Run<'_> {
             Top::FastCount => 0,
             _ => u64::MAX,
         };
-        let outcome = self.plan_with(&subject.lets, |cx| drain(&mut *source, limit, cx));
+        let mut unpacked = 0;
+        let outcome = self.plan_with(&subject.lets, |cx| match (&subject.measured, subject.top) {
+            (Some(measured), Top::SeriesDelete { multi }) => {
+                let found = series::count(&mut *source, measured, multi, cx)?;
+                unpacked = found.buckets;
+                Ok(found.matched)
+            }
+            _ => drain(&mut *source, limit, cx),
+        });
         let ran = Ran { outcome, time_ms: (self.clock_ms)() - started };
         let returned = *ran.outcome.as_ref().unwrap_or(&0);
-        execution_stats(subject, &mut *source, &ran, returned, self.verbosity, out);
+        execution_stats(subject, &mut *source, &ran, (returned, unpacked), self.verbosity, out);
     }
 
     fn aggregate(&self, request: &AggregateRequest<'_>, out: &mut DocWriter<'_>) -> Result<()> {
@@ -323,18 +373,22 @@ impl Run<'_> {
         let pipeline = aggregate::parse(request, stages.as_array(), &lets, collation)?;
         pipeline.check_target(self.store)?;
         let filter = pipeline.head().filter;
+        // That below a view.
+        let read = collection.clone();
+        let namespace = read.as_ref().map_or(request.namespace, |read| &read.namespace);
         let key = hinted_key(&catalog, request.namespace, request.hint)?;
         let hint = key.as_ref().map(|key| Hint::Key(key.as_doc())).or(request.hint);
         let assembled = self.planned(&lets, |cx| {
             assemble::assemble(collection, &pipeline, None, hint, request.options, cx)
         })?;
         let subject = Subject {
-            namespace: request.namespace,
+            namespace,
             filter,
             top: Top::None,
             plan: assembled.plan,
             lets,
             collation,
+            measured: None,
         };
         if assembled.rest.from == pipeline.stages.len() {
             self.write(&subject, out);
@@ -372,8 +426,7 @@ fn drain(source: &mut dyn Source, limit: u64, cx: &mut Cx<'_>) -> Result<u64> {
 }
 
 fn query_planner(run: &Run<'_>, subject: &Subject<'_>, out: &mut DocWriter<'_>) {
-    let Subject { namespace, plan, top, filter, .. } = subject;
-    let top = *top;
+    let Subject { namespace, plan, filter, .. } = subject;
     out.doc("queryPlanner", |out| {
         out.put("namespace", namespace.as_str());
         out.put("parsedQuery", &filter.to_doc());
@@ -397,13 +450,13 @@ fn query_planner(run: &Run<'_>, subject: &Subject<'_>, out: &mut DocWriter<'_>) 
         out.put("prunedSimilarIndexes", false);
         out.doc("winningPlan", |out| {
             out.put("isCached", plan.choice.is_cached(0));
-            write_top(top, &plan.root, None, out);
+            write_top(subject, &plan.root, None, out);
         });
         out.array("rejectedPlans", |out| {
             for (at, rejected) in plan.rejected.iter().enumerate() {
                 out.doc(|out| {
                     out.put("isCached", plan.choice.is_cached(at + 1));
-                    write_top(top, rejected, None, out);
+                    write_top(subject, rejected, None, out);
                     if let Some(reason) = plan.choice.reason(at + 1) {
                         out.put("reason", reason.as_str());
                     }
@@ -413,13 +466,21 @@ fn query_planner(run: &Run<'_>, subject: &Subject<'_>, out: &mut DocWriter<'_>) 
     });
 }
 
-/// Writes the plan and the stage above it. `ran` has the opened sources after the run.
-fn write_top(top: Top, root: &Node, ran: Option<(&mut dyn Source, u64)>, out: &mut DocWriter<'_>) {
+/// Writes the plan and the stage above it. `ran` has the opened sources after the run, the number of documents, and of
+/// buckets that were unpacked for these.
+fn write_top(
+    subject: &Subject<'_>,
+    root: &Node,
+    ran: Option<(&mut dyn Source, (u64, u64))>,
+    out: &mut DocWriter<'_>,
+) {
+    let top = subject.top;
     let name = match top {
         Top::None => {
             let counting = plan::describe::is_counted(root);
             return plan::describe::write(root, ran.map(|(source, _)| source), counting, out);
         }
+        Top::SeriesDelete { .. } => "TS_MODIFY",
         Top::FastCount => "RECORD_STORE_FAST_COUNT",
         Top::Count => "COUNT",
         Top::Update { express: true, .. } => "EXPRESS_UPDATE",
@@ -428,9 +489,14 @@ fn write_top(top: Top, root: &Node, ran: Option<(&mut dyn Source, u64)>, out: &m
         Top::Delete { .. } => "DELETE",
     };
     out.put("stage", name);
+    if let (Some(measured), Top::SeriesDelete { multi }) = (&subject.measured, top) {
+        out.put("opType", if multi { "deleteMany" } else { "deleteOne" });
+        out.put("bucketFilter", &subject.filter.to_doc());
+        out.put("residualFilter", &measured.filter.to_doc());
+    }
     let source = match ran {
         None => None,
-        Some((source, returned)) => {
+        Some((source, (returned, unpacked))) => {
             plan::describe::write_counters(&top_counters(&*source, returned), out);
             let n = i32::try_from(returned).unwrap_or(i32::MAX);
             match top {
@@ -442,6 +508,11 @@ fn write_top(top: Top, root: &Node, ran: Option<(&mut dyn Source, u64)>, out: &m
                     out.put("nMatched", n);
                     out.put("nWouldModify", n);
                     out.put("nWouldUpsert", i32::from(upsert && n == 0));
+                }
+                Top::SeriesDelete { .. } => {
+                    out.put("nBucketsUnpacked", i32::try_from(unpacked).unwrap_or(i32::MAX));
+                    out.put("nMeasurementsMatched", n);
+                    out.put("nMeasurementsDeleted", n);
                 }
                 _ => out.put("nWouldDelete", n),
             }
@@ -467,7 +538,7 @@ fn execution_stats(
     subject: &Subject<'_>,
     source: &mut dyn Source,
     ran: &Ran,
-    returned: u64,
+    (returned, unpacked): (u64, u64),
     verbosity: Verbosity,
     out: &mut DocWriter<'_>,
 ) {
@@ -486,7 +557,7 @@ fn execution_stats(
         out.put("totalDocsExamined", int(stats.docs_examined as i64));
         out.doc("executionStages", |out| {
             out.put("isCached", subject.plan.choice.is_cached(0));
-            write_top(subject.top, &subject.plan.root, Some((source, returned)), out);
+            write_top(subject, &subject.plan.root, Some((source, (returned, unpacked))), out);
         });
         if verbosity == Verbosity::AllPlansExecution {
             out.array("allPlansExecution", |out| {

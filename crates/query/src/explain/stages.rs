@@ -60,7 +60,7 @@ impl Run<'_> {
             && let Some(root) = plan_root(&mut **source)
         {
             let returned = shown.cursor.map_or(0, |stats| stats.advanced);
-            execution_stats(subject, root, ran, returned, self.verbosity, out);
+            execution_stats(subject, root, ran, (returned, 0), self.verbosity, out);
         }
     }
 

@@ -35,6 +35,8 @@ pub(crate) struct Item<'f> {
     element: Option<(usize, usize)>,
     /// True if the item is its whole conjunct.
     whole: bool,
+    /// It is asked of what the document stands for, so it bounds only geometries of buckets.
+    given: bool,
 }
 
 #[derive(Debug)]
@@ -132,6 +134,7 @@ fn collect<'f>(
                         conjunct,
                         element,
                         whole: false,
+                        given: false,
                     });
                 }
                 _ => out.push(Item {
@@ -140,6 +143,7 @@ fn collect<'f>(
                     conjunct,
                     element,
                     whole: false,
+                    given: false,
                 }),
             }
         }
@@ -150,7 +154,13 @@ fn collect<'f>(
                 conjunct,
                 element: None,
                 whole: false,
+                given: false,
             }));
+        }
+        Filter::Given(inner) if prefix.is_empty() => {
+            let first = out.len();
+            collect(inner, "", conjunct, None, elements, out);
+            out[first..].iter_mut().for_each(|item| item.given = true);
         }
         Filter::Not(inner) => out.extend(negated(inner, prefix, conjunct, element)),
         Filter::Nor(none) => {
@@ -173,7 +183,8 @@ fn negated<'f>(
         return None;
     }
     let path = join(prefix, path);
-    Some(Item { path, source: Source::IsNot(pred), conjunct, element, whole: false })
+    let source = Source::IsNot(pred);
+    Some(Item { path, source, conjunct, element, whole: false, given: false })
 }
 
 impl<'f> Item<'f> {
@@ -183,6 +194,11 @@ impl<'f> Item<'f> {
             Source::Is(pred) => Some(pred),
             Source::IsNot(_) | Source::Known(_) => None,
         }
+    }
+
+    /// True if it is asked of something else than the document.
+    pub(super) fn is_given(&self) -> bool {
+        self.given
     }
 
     /// True if it comes from an `$expr`.
@@ -313,6 +329,7 @@ pub(crate) fn assign_beside(
         let mut candidates: Vec<(&Item<'_>, Bounds)> = items
             .iter()
             .filter(|item| *item.path == *part.path && near != Some(field))
+            .filter(|item| !item.given || part.is_geometry())
             // A document without the path has no key here, not even null.
             .filter(|item| is_plain(field) || item.excludes_missing())
             .filter_map(|item| match part.is_geometry() {

@@ -68,6 +68,15 @@ fn in_sparse(index: &Index, items: &[Item<'_>]) -> bool {
 
 pub(super) fn in_partial(index: &Index, items: &[Item<'_>], filter: &Filter) -> bool {
     let keys = Keys::Index(index.spec.collation);
+    if let Some(needed) = index.given_filter() {
+        return access::conjuncts(filter).iter().any(|conjunct| match conjunct {
+            Filter::Given(given) => {
+                let items = access::items(access::conjuncts(given));
+                implies(given, &items, needed, keys)
+            }
+            _ => false,
+        });
+    }
     index.partial_filter().is_none_or(|partial| implies(filter, items, partial, keys))
 }
 
@@ -97,6 +106,9 @@ fn implies(filter: &Filter, items: &[Item<'_>], needed: &Filter, keys: Keys) -> 
 impl Item<'_> {
     /// Returns true if a document without the field does not satisfy the condition.
     pub(super) fn excludes_missing(&self) -> bool {
+        if self.is_given() {
+            return false;
+        }
         if let Some(Pred::Exists | Pred::Geo(_) | Pred::Near(_)) = self.pred() {
             return true;
         }
@@ -109,7 +121,7 @@ impl Item<'_> {
 
     /// Returns true if the condition implies `pred` on `path`.
     fn implies(&self, path: &str, pred: &Pred, keys: Keys) -> bool {
-        if self.path != path {
+        if self.path != path || self.is_given() {
             return false;
         }
         if let Pred::Exists = pred {

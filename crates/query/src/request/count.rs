@@ -121,24 +121,38 @@ pub fn count(store: &Arc<Store>, request: &CountRequest<'_>, env: &Env<'_>) -> R
     Ok(out)
 }
 
+impl<'a> CountRequest<'a> {
+    /// The pipeline that counts the documents of a view.
+    pub(crate) fn pipeline(&self) -> ArrayBuf {
+        ArrayBuf::build(|out| {
+            out.doc(|out| out.put("$match", self.filter));
+            if self.skip > 0 {
+                out.doc(|out| out.put("$skip", self.skip as i64));
+            }
+            if let Some(limit) = self.limit {
+                out.doc(|out| out.put("$limit", limit as i64));
+            }
+            out.doc(|out| out.put("$count", "count"));
+        })
+    }
+
+    /// The request with that pipeline.
+    pub(crate) fn on_view<'r>(&self, pipeline: &'r ArrayBuf) -> AggregateRequest<'r>
+    where
+        'a: 'r,
+    {
+        AggregateRequest {
+            hint: self.hint,
+            collation: self.collation,
+            options: self.options,
+            ..AggregateRequest::new(self.namespace, pipeline.as_array())
+        }
+    }
+}
+
 fn count_view(store: &Arc<Store>, request: &CountRequest<'_>, env: &Env<'_>) -> Result<Counted> {
-    let pipeline = ArrayBuf::build(|out| {
-        out.doc(|out| out.put("$match", request.filter));
-        if request.skip > 0 {
-            out.doc(|out| out.put("$skip", request.skip as i64));
-        }
-        if let Some(limit) = request.limit {
-            out.doc(|out| out.put("$limit", limit as i64));
-        }
-        out.doc(|out| out.put("$count", "count"));
-    });
-    let on_view = AggregateRequest {
-        hint: request.hint,
-        collation: request.collation,
-        options: request.options,
-        ..AggregateRequest::new(request.namespace, pipeline.as_array())
-    };
-    let mut execution = aggregate::aggregate(store, &on_view, env)?;
+    let pipeline = request.pipeline();
+    let mut execution = aggregate::aggregate(store, &request.on_view(&pipeline), env)?;
     let mut out =
         Counted { plan_summary: execution.plan_summary().to_owned(), ..Counted::default() };
     execution.batch(env.interrupt(), &mut |doc| {

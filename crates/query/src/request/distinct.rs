@@ -51,6 +51,39 @@ impl<'a> DistinctRequest<'a> {
     }
 }
 
+impl<'a> DistinctRequest<'a> {
+    /// The pipeline that yields the documents of a view, or what has the values in them.
+    pub(crate) fn pipeline(&self) -> ArrayBuf {
+        let top = self.key.split('.').next().unwrap_or_default();
+        ArrayBuf::build(|out| {
+            out.doc(|out| out.put("$match", self.filter));
+            if !top.is_empty() && !top.starts_with('$') {
+                out.doc(|out| {
+                    out.doc("$project", |out| {
+                        out.put(top, 1);
+                        if top != "_id" {
+                            out.put("_id", 0);
+                        }
+                    });
+                });
+            }
+        })
+    }
+
+    /// The request with that pipeline.
+    pub(crate) fn on_view<'r>(&self, pipeline: &'r ArrayBuf) -> AggregateRequest<'r>
+    where
+        'a: 'r,
+    {
+        AggregateRequest {
+            hint: self.hint,
+            collation: self.collation,
+            options: self.options,
+            ..AggregateRequest::new(self.namespace, pipeline.as_array())
+        }
+    }
+}
+
 /// The cost of a `distinct`, for the log.
 #[derive(Debug, Clone, Default)]
 pub struct DistinctStats {
@@ -169,16 +202,8 @@ pub fn distinct(
     let mut seen = Seen::new(&path, collation);
     let mut stats = DistinctStats::default();
     if store.collection(request.namespace).is_some_and(|c| c.is_view()) {
-        let pipeline = ArrayBuf::build(|out| {
-            out.doc(|out| out.put("$match", request.filter));
-        });
-        let on_view = AggregateRequest {
-            hint: request.hint,
-            collation: request.collation,
-            options: request.options,
-            ..AggregateRequest::new(request.namespace, pipeline.as_array())
-        };
-        let mut execution = aggregate::aggregate(store, &on_view, env)?;
+        let pipeline = request.pipeline();
+        let mut execution = aggregate::aggregate(store, &request.on_view(&pipeline), env)?;
         execution.batch(env.interrupt(), &mut |doc| {
             seen.collect(doc, env)?;
             Ok(Take::More)

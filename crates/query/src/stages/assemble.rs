@@ -9,6 +9,7 @@ use nagi_store::{Catalog, Collection, Namespace};
 
 use super::{Pipeline, Step, paths::needed};
 use crate::{
+    conditions::series_index::{asked, is_of_use, with_given},
     limits::QueryOptions,
     plan::{self, FindSpec, Hint, Plan},
     source::{Cx, InOrder, Source},
@@ -108,6 +109,10 @@ pub(crate) fn assemble(
         (Some(extra), Filter::AlwaysTrue) => Arc::new(extra),
         (Some(extra), own) => Arc::new(Filter::And(vec![extra, own.clone()]).normalize()),
     };
+    let filter = match &collection {
+        Some(collection) => with_asked(collection, pipeline, head.stages, filter),
+        None => filter,
+    };
     if let Some(stage) = head.near {
         let Some(collection) = collection else {
             bail!(
@@ -158,6 +163,30 @@ pub(crate) fn assemble(
     }
     let rest = Rest { from: head.stages, in_wanted_order };
     Ok(Assembled { plan, rest, collection })
+}
+
+/// The filter of a plan over buckets, with what the pipeline asks of their measurements.
+fn with_asked(
+    collection: &Collection,
+    pipeline: &Pipeline,
+    planned: usize,
+    filter: Arc<Filter>,
+) -> Arc<Filter> {
+    let Some(options) = &collection.options.timeseries else { return filter };
+    let mut stages = pipeline.stages[planned..].iter();
+    let Some(first) = stages.next().filter(|_| is_of_use(collection)) else { return filter };
+    let next = stages.next().map(|stage| stage.step());
+    let next = match &next {
+        Some(Step::Match(matching)) => Some(&*matching.filter),
+        _ => None,
+    };
+    match first.asks(next) {
+        Some(later) => {
+            let asked = asked(options, &filter, later);
+            Arc::new(with_given(collection, (*filter).clone(), asked))
+        }
+        None => filter,
+    }
 }
 
 /// Returns true if the first stage yields documents of its own.

@@ -141,6 +141,11 @@ pub(crate) trait Stage: Send + Sync {
         None
     }
 
+    /// If its input are buckets of measurements: the condition on these, of which `next` is the one of the next stage.
+    fn asks<'f>(&'f self, _next: Option<&'f Filter>) -> Option<Option<&'f Filter>> {
+        None
+    }
+
     /// A cheaper stage, if later stages read only these paths of its output.
     fn only(&self, _paths: &[String]) -> Option<Arc<dyn Stage>> {
         None

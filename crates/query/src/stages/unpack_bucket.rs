@@ -179,6 +179,10 @@ impl Stage for UnpackBucket {
         Some(Arc::new(UnpackTop(Top { shape, filter, descending, count, ordered, sort })))
     }
 
+    fn asks<'f>(&'f self, next: Option<&'f Filter>) -> Option<Option<&'f Filter>> {
+        Some(next)
+    }
+
     fn implied(&self, filter: &Filter) -> Option<Filter> {
         implied(&self.shape, self.span, filter)
     }

@@ -93,6 +93,10 @@ impl Stage for UnpackTop {
         Some(&self.0.ordered.order)
     }
 
+    fn asks<'f>(&'f self, _: Option<&'f Filter>) -> Option<Option<&'f Filter>> {
+        Some(self.0.filter.as_deref())
+    }
+
     fn explain(&self, out: &mut DocWriter<'_>) {
         let Top { shape, filter, descending, count, .. } = &self.0;
         out.doc(NAME, |out| {

@@ -167,7 +167,7 @@ fn modify_in(
 }
 
 /// Only a measurement may be removed from a time series collection, and any that matches (72).
-fn refuse_of_series(request: &FindAndModifyRequest<'_>) -> Result<()> {
+pub(crate) fn refuse_of_series(request: &FindAndModifyRequest<'_>) -> Result<()> {
     if !request.remove {
         bail!(
             Code::INVALID_OPTIONS,

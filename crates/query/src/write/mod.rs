@@ -47,9 +47,12 @@ use crate::{
 pub use by_ids::{BY_IDS_MAX, ById, ByIdOutcome, ByIds, change_by_ids};
 pub(crate) use delete::prepare as prepare_delete;
 pub use delete::{DeleteStatement, delete};
+pub(crate) use find_and_modify::refuse_of_series;
 pub use find_and_modify::{FindAndModifyRequest, FoundAndModified, find_and_modify};
 pub(crate) use insert::insert_measurements;
 pub use insert::{InsertOutcome, InsertStatement, insert, prepare_target, try_insert};
+pub(crate) use series_delete::filter_of as filter_of_series;
+pub(crate) use series_update::with_prepared as with_series_update;
 pub(crate) use update::prepare as prepare_update;
 pub use update::{UpdateOutcome, UpdateStatement, update};
 

@@ -9,7 +9,7 @@ use std::sync::Arc;
 use bumpalo::Bump;
 use nagi_bson::{Doc, DocBuf, Value, ValueBuf};
 use nagi_error::{Code, Error, Result, bail};
-use nagi_lang::expr::Vars;
+use nagi_lang::{expr::Vars, filter::Filter};
 use nagi_store::{Collection, RecordBuf, RecordId, Store, WriteTxn};
 use nagi_timeseries::{
     Options,
@@ -18,8 +18,11 @@ use nagi_timeseries::{
 
 use super::{How, Run, Selection, rest};
 use crate::{
-    conditions::buckets::on_buckets,
-    plan::{self, FindSpec},
+    conditions::{
+        buckets::{hinted_key_of, on_buckets},
+        series_index::with_given,
+    },
+    plan::{self, FindSpec, Hint},
     source::{Cx, Env, renew},
 };
 
@@ -94,14 +97,21 @@ fn run(
     )
 }
 
+/// The condition on the buckets that may have measurements that match.
+pub(crate) fn filter_of(buckets: &Collection, options: &Options, filter: &Filter) -> Filter {
+    with_given(buckets, on_buckets(options, filter), filter.clone())
+}
+
 /// The buckets that may have measurements that match.
 fn candidates(run: &Run<'_>, options: &Options) -> Result<Vec<RecordId>> {
     let Run { store, ref collection, vars, env, .. } = *run;
-    let filter = Arc::new(on_buckets(options, &run.selection.filter));
+    let filter = Arc::new(filter_of(collection, options, &run.selection.filter));
     let snapshot = store.snapshot()?;
     let mut cx = Cx { store, reader: snapshot.reader(), vars, env };
+    let key = hinted_key_of(options, run.selection.hint)?;
+    let hint = key.as_ref().map(|key| Hint::Key(key.as_doc())).or(run.selection.hint);
     let spec = FindSpec::new(Some(collection.clone()), filter);
-    let spec = FindSpec { needed: Some(Vec::new()), ..spec };
+    let spec = FindSpec { needed: Some(Vec::new()), hint, ..spec };
     let mut plan = plan::plan(&spec, &mut cx)?;
     let mut source = plan.start_top(env);
     let ids = rest(&mut *source, &mut cx);

@@ -9,15 +9,22 @@
 use std::sync::Arc;
 
 use nagi_bson::{Doc, DocBuf, Value};
-use nagi_error::{Code, Result, bail};
+use nagi_error::{Code, Error, Result, bail};
 use nagi_store::{Collection, Store};
 use nagi_timeseries::Options;
 
 use super::{
     How, on_collection,
-    update::{UpdateOutcome, UpdateStatement, many, prepare},
+    update::{Prepared, UpdateOutcome, UpdateStatement, many, prepare},
 };
-use crate::{conditions::buckets::on_meta, source::Env};
+use crate::{
+    conditions::{
+        buckets::{hinted_key_of, on_meta},
+        series_index::with_given,
+    },
+    plan::Hint,
+    source::Env,
+};
 
 /// Runs an update statement on the buckets.
 ///
@@ -29,7 +36,28 @@ pub(super) fn update(
     statement: &UpdateStatement<'_>,
     how: How,
 ) -> Result<UpdateOutcome> {
-    let Some(options) = &buckets.options.timeseries else { return Ok(UpdateOutcome::default()) };
+    with_prepared(buckets, statement, env, &mut |prepared| {
+        on_collection((store, env), (&buckets.namespace, false), &prepared.selection, how, |run| {
+            let outcome = many(run, &prepared)?;
+            run.show_update(outcome.matched, outcome.modified, 0);
+            Ok(outcome)
+        })
+    })
+}
+
+/// Calls `then` with the statement on the buckets.
+///
+/// # Errors
+/// 72 for an update that a time series collection does not allow; the errors of parsing, and of `then`.
+pub(crate) fn with_prepared<T>(
+    buckets: &Collection,
+    statement: &UpdateStatement<'_>,
+    env: &Env<'_>,
+    then: &mut dyn FnMut(Prepared<'_>) -> Result<T>,
+) -> Result<T> {
+    let Some(options) = &buckets.options.timeseries else {
+        return Err(Error::bug("buckets without a time series"));
+    };
     let Some(meta) = &options.meta_field else {
         bail!(
             Code::INVALID_OPTIONS,
@@ -46,7 +74,9 @@ pub(super) fn update(
         bail!(Code::INVALID_OPTIONS, "Cannot perform an upsert on a time-series collection")
     }
     let update = translated(statement.update, options, meta)?;
-    let on_buckets = UpdateStatement { update: update.as_doc().into(), hint: None, ..*statement };
+    let key = hinted_key_of(options, statement.hint)?;
+    let hint = key.as_ref().map(|key| Hint::Key(key.as_doc())).or(statement.hint);
+    let on_buckets = UpdateStatement { update: update.as_doc().into(), hint, ..*statement };
     let mut prepared = prepare(&on_buckets, buckets.options.collation, env)?;
     let Some(filter) = on_meta(options, &prepared.selection.filter) else {
         bail!(
@@ -55,12 +85,10 @@ pub(super) fn update(
              not the metaField '{meta}'"
         )
     };
-    prepared.selection.filter = Arc::new(filter.normalize());
-    on_collection((store, env), (&buckets.namespace, false), &prepared.selection, how, |run| {
-        let outcome = many(run, &prepared)?;
-        run.show_update(outcome.matched, outcome.modified, 0);
-        Ok(outcome)
-    })
+    let asked = (*prepared.selection.filter).clone();
+    let filter = with_given(buckets, filter.normalize(), asked);
+    prepared.selection.filter = Arc::new(filter);
+    then(prepared)
 }
 
 /// The update with the paths of buckets.

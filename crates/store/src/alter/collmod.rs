@@ -260,7 +260,10 @@ fn change_option(
     match option.name() {
         "expireAfterSeconds" => {
             let seconds = expire_after(value)?;
-            if index.spec.key.len() != 1 || index.spec.is_id() {
+            // That of buckets has both ends of the time.
+            let of_series =
+                index.spec.expire_after_seconds.is_some() && index.spec.original.is_some();
+            if (index.spec.key.len() != 1 && !of_series) || index.spec.is_id() {
                 bail!(Code::INVALID_OPTIONS, "TTL indexes are single-field indexes");
             }
             if let Some(old) = spec.expire_after_seconds {

@@ -89,7 +89,11 @@ fn shared(index: Result<Index>) -> Result<Arc<Index>> {
 /// Checks a specification beyond its syntax: its partial filter must parse.
 pub(super) fn checked(spec: IndexSpec) -> Result<IndexSpec> {
     if let Some(partial) = &spec.partial {
-        crate::index::precondition::Precondition::partial(partial.as_doc(), spec.collation)?;
+        crate::index::precondition::Precondition::partial(
+            partial.as_doc(),
+            spec.collation,
+            spec.original.is_some(),
+        )?;
     }
     Ok(spec)
 }

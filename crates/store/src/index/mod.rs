@@ -10,19 +10,21 @@ mod spec;
 
 use std::sync::{Arc, OnceLock};
 
-use nagi_bson::{Value, ValueBuf};
+use nagi_bson::{DocBuf, Value, ValueBuf};
 use nagi_error::Result;
 use nagi_kv::Space;
 use nagi_kv::sync::{
     Mutex,
     atomic::{AtomicU64, Ordering},
 };
+use nagi_lang::{expr::ParseCx, filter::Filter};
 use nagi_percore::PerCore;
 
 pub(crate) use bulk::Bulk;
 use ceiling::Ceiling;
 pub use kind::{IndexKind, KindFacts, PathField};
 pub use kinds::{Geometry, Grid, hash_value, key_term};
+pub use precondition::given;
 pub(crate) use spec::EXPIRE_SECONDS_MAX;
 pub use spec::{IndexSpec, KeyPart};
 
@@ -40,6 +42,8 @@ pub struct Index {
     pub(crate) ident: Ident,
     pub(crate) multikey: Arc<Multikey>,
     pub(crate) partial: Option<Precondition>,
+    /// For a partial index on buckets: the condition on measurements from which `partial` was made.
+    pub(crate) given: Option<Filter>,
     /// True if the engine's key is the index key alone, with the record id in the value. That holds for every index
     /// created unique; an index made unique later has the record id in its keys.
     pub(crate) keyed_alone: bool,
@@ -137,8 +141,18 @@ impl Index {
         ident: Ident,
         multikey: Arc<Multikey>,
     ) -> Result<Index> {
-        let partial =
-            spec.partial.as_ref().map(|doc| Precondition::partial(doc.as_doc(), spec.collation));
+        let of_buckets = spec.original.is_some();
+        let parsed = |doc: &DocBuf| Precondition::partial(doc.as_doc(), spec.collation, of_buckets);
+        let partial = spec.partial.as_ref().map(parsed);
+        let original = spec.original.as_ref().map(|doc| doc.get("partialFilterExpression"));
+        let given = match original {
+            Some(Value::Doc(asked)) => {
+                let asked = Filter::parse(asked, &mut ParseCx::new().collated(spec.collation))?;
+                // One that cannot be given is one that no query implies.
+                Some(given(&asked.normalize()).unwrap_or(Filter::AlwaysFalse))
+            }
+            _ => None,
+        };
         let keyed_alone = spec.unique;
         let deferred = (keyed_alone && !ready).then(Arc::default);
         let ceiling = (keyed_alone && ready && spec.is_id()).then(Arc::default);
@@ -146,6 +160,7 @@ impl Index {
         let usage = Arc::new(Usage { counts: OnceLock::new(), since_ms: clock::now_ms() });
         Ok(Index {
             partial,
+            given,
             spec,
             ready,
             ident,
@@ -191,6 +206,7 @@ impl Index {
             ident: self.ident,
             multikey: Arc::new(multikey),
             partial: self.partial.clone(),
+            given: self.given.clone(),
             keyed_alone: self.keyed_alone,
             deferred: self.deferred.clone(),
             building: self.building,

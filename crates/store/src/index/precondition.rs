@@ -36,13 +36,14 @@ impl Precondition {
     }
 
     /// The filter of a partial index: equality, ranges, `$exists: true`, `$type`, `$in`, `$and`, `$or`; 67 for any
-    /// other operator.
+    /// other operator. That of the buckets of a time series may have negations, too.
     pub(crate) fn partial(
         doc: Doc<'_>,
         collation: Option<&'static Collation>,
+        of_buckets: bool,
     ) -> Result<Precondition> {
         let filter = Filter::parse(doc, &mut ParseCx::new().collated(collation))?;
-        if !fits_partial(&filter) || says_always(doc) {
+        if !fits_partial(&filter, of_buckets) || says_always(doc) {
             bail!(
                 Code::CANNOT_CREATE_INDEX,
                 "unsupported expression in partial index: {}",
@@ -60,10 +61,14 @@ impl Precondition {
     }
 }
 
-fn fits_partial(filter: &Filter) -> bool {
+fn fits_partial(filter: &Filter, of_buckets: bool) -> bool {
     match filter {
         Filter::AlwaysTrue => true,
-        Filter::And(parts) | Filter::Or(parts) => parts.iter().all(fits_partial),
+        Filter::And(parts) | Filter::Or(parts) => {
+            parts.iter().all(|part| fits_partial(part, of_buckets))
+        }
+        Filter::Nor(parts) => of_buckets && parts.iter().all(|part| fits_partial(part, true)),
+        Filter::Not(inner) => of_buckets && fits_partial(inner, true),
         Filter::Field { pred, .. } => match pred {
             Pred::Compare { .. } | Pred::Exists | Pred::Type(_) => true,
             Pred::In(list) => list.patterns().is_empty(),
@@ -93,7 +98,22 @@ fn mentions(value: Value<'_>, name: &str) -> bool {
     }
 }
 
+/// What the paths of a condition on measurements begin with, where a condition is on buckets otherwise.
+const GIVEN: &str = "data.";
+
+/// A condition on the measurements of a bucket, as a plan is given it: with `data.` before each path. None for
+/// conditions that no index of buckets could use.
+pub fn given(filter: &Filter) -> Option<Filter> {
+    filter.renamed(&mut |path, _| Some(format!("{GIVEN}{path}")))
+}
+
 impl Index {
+    /// For a partial index on the buckets of a time series: what must be known of the measurements that are searched
+    /// for, so that their buckets are in the index.
+    pub fn given_filter(&self) -> Option<&Filter> {
+        self.given.as_ref()
+    }
+
     /// The condition under which a partial index contains a document; none for other indexes.
     pub fn partial_filter(&self) -> Option<&Filter> {
         self.partial.as_ref().map(|condition| &condition.filter)

@@ -67,6 +67,8 @@ pub struct IndexSpec {
     pub hidden: bool,
     pub prepare_unique: bool,
     pub partial: Option<DocBuf>,
+    /// For an index on buckets: what the client of the time series asked for, if the key pattern does not say it.
+    pub original: Option<DocBuf>,
     pub expire_after_seconds: Option<i64>,
     /// What the kind parsed from its options.
     details: Option<Arc<dyn Details>>,
@@ -98,12 +100,16 @@ static OPTIONS: &[(&str, Shape)] = &[
     ("expireAfterSeconds", Shape::Number),
     ("hidden", Shape::Flag),
     ("ns", Shape::Ignored),
+    (ORIGINAL, Shape::Document),
     ("partialFilterExpression", Shape::Document),
     ("prepareUnique", Shape::Flag),
     ("sparse", Shape::Flag),
     ("storageEngine", Shape::Document),
     ("unique", Shape::Flag),
 ];
+
+/// An option that only indexes on buckets have.
+const ORIGINAL: &str = "originalSpec";
 
 impl IndexSpec {
     /// The index that every collection has.
@@ -130,6 +136,7 @@ impl IndexSpec {
             hidden: false,
             prepare_unique: false,
             partial: None,
+            original: None,
             expire_after_seconds: None,
             details: None,
             collation,
@@ -190,6 +197,7 @@ impl IndexSpec {
             );
         };
         let given = pattern;
+        let original_key = spec.get(ORIGINAL).as_doc().and_then(|doc| doc.get("key").as_doc());
         let completed = complete(spec, pattern)?;
         let pattern = completed.as_ref().map_or(pattern, |completed| completed.key.as_doc());
         let key = parse_pattern(pattern)?;
@@ -217,7 +225,8 @@ impl IndexSpec {
             hidden: spec.get("hidden").is_truthy(),
             prepare_unique: spec.get("prepareUnique").is_truthy(),
             partial: spec.get("partialFilterExpression").as_doc().map(|doc| doc.to_buf()),
-            expire_after_seconds: expire_after(spec, given)?,
+            expire_after_seconds: expire_after(spec, original_key.unwrap_or(given))?,
+            original: spec.get(ORIGINAL).as_doc().map(|doc| doc.to_buf()),
             collation,
             doc,
         };
@@ -275,8 +284,15 @@ impl IndexSpec {
             && self.unique == other.unique
             && self.sparse == other.sparse
             && same_filter(self.partial.as_ref(), other.partial.as_ref())
+            && same_filter(self.original_filter().as_ref(), other.original_filter().as_ref())
             && self.collation == other.collation
             && self.same_details(other, <dyn Details>::same_signature)
+    }
+
+    /// The partial filter that the client of a time series asked for.
+    fn original_filter(&self) -> Option<DocBuf> {
+        let filter = self.original.as_ref()?.get("partialFilterExpression").as_doc()?;
+        Some(filter.to_buf())
     }
 
     /// Name and direction of each value in a key; in a wildcard index the path precedes its value.
@@ -383,7 +399,7 @@ fn check_options(
             "name" => expect_type(name, value, Shape::Text)?,
             "v" => check_version_number(value)?,
             "ns" => check_ns(value, namespace)?,
-            _ => match option(name) {
+            _ => match option(name).filter(|_| name != ORIGINAL || namespace.is_buckets()) {
                 Some(shape) => expect_type(name, value, shape)?,
                 None if ignore_unknown => {}
                 None => bail!(
@@ -401,7 +417,12 @@ fn check_options(
         w.put("key", spec.get("key"));
         w.put("name", spec.get("name"));
         for element in spec {
-            let Some(shape) = option(element.name()) else { continue };
+            let known = option(element.name());
+            let Some(shape) =
+                known.filter(|_| element.name() != ORIGINAL || namespace.is_buckets())
+            else {
+                continue;
+            };
             match shape {
                 Shape::Ignored => {}
                 // Written in full, and last; the simple collation is omitted.

@@ -2,7 +2,7 @@
 
 use nagi_bson::{Doc, Value, doc};
 use nagi_error::Result;
-use nagi_store::{Catalog, CollMod, Namespace, Rename, WriteOptions, listed_options};
+use nagi_store::{BuildOptions, Catalog, CollMod, Namespace, Rename, WriteOptions, listed_options};
 
 use crate::support::{Fixture, error, parse};
 
@@ -170,6 +170,46 @@ fn buckets_expire_with_their_last_measurement() {
     assert_eq!(f.store.expire(now * 1000, &|| Ok(())).unwrap(), 0);
     assert_eq!(buckets.count(), 202);
     assert_eq!(f.store.expire((now + 101) * 1000, &|| Ok(())).unwrap(), 201);
+}
+
+#[test]
+fn buckets_of_some_metadata_expire_by_an_index() {
+    let (f, namespace, name) = series();
+    create(&f, &namespace, "{timeseries: {timeField: 't', metaField: 'm'}}").unwrap();
+    let spec = parse(
+        "{key: {'control.max.t': -1, 'control.min.t': -1}, name: 'x', expireAfterSeconds: 100,
+          partialFilterExpression: {meta: 1},
+          originalSpec: {key: {t: -1}, partialFilterExpression: {m: 1}}}",
+    );
+    f.store.create_indexes(&name, &[spec.as_doc()], BuildOptions::default()).unwrap();
+    let buckets = f.store.buckets_of(&namespace).unwrap();
+    let now = 1_700_000_000_i64;
+    let mut n = 0;
+    let mut insert = |meta: i32, begin: i64, last: i64| {
+        n += 1;
+        let mut id = [n; 12];
+        id[..4].copy_from_slice(&(begin as u32).to_be_bytes());
+        let (begin, last) = (Value::DateTime(begin * 1000), Value::DateTime(last * 1000));
+        let bucket = doc! {
+            "_id": (Value::ObjectId(&id)),
+            "control": { "version": 2, "min": { "t": begin }, "max": { "t": last }, "count": 1 },
+            "meta": meta,
+            "data": {},
+        };
+        f.store
+            .write(WriteOptions::default(), &mut |txn| txn.insert(&buckets, bucket.as_doc()))
+            .unwrap();
+    };
+    // More than one transaction deletes, with one key.
+    (0..150).for_each(|_| insert(1, now - 200, now - 100));
+    insert(1, now - 200, now - 99);
+    insert(1, -500, -400);
+    insert(2, now - 200, now - 150);
+    assert_eq!(f.store.expire(now * 1000, &|| Ok(())).unwrap(), 151);
+    assert_eq!(f.store.expire(now * 1000, &|| Ok(())).unwrap(), 0);
+    assert_eq!(buckets.count(), 2);
+    let elsewhere = f.store.create_indexes(&f.namespace, &[spec.as_doc()], BuildOptions::default());
+    assert!(error(elsewhere).starts_with("197"), "only indexes on buckets have it");
 }
 
 #[test]

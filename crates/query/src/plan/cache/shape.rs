@@ -151,6 +151,7 @@ fn of_filter(filter: &Filter) -> u64 {
         Filter::Schema(_) => hash.text("schema"),
         Filter::Text(_) => hash.text("text"),
         Filter::Where(_) => hash.text("where"),
+        Filter::Given(inner) => return of_list("given", std::slice::from_ref(&**inner)),
     }
     hash.finish()
 }

@@ -13,7 +13,6 @@ use nagi_bson::Value;
 use nagi_lang::filter::{Filter, Pred};
 
 use super::{Match, Stage, Stages, Step};
-use crate::conditions::renamed;
 
 pub(super) fn apply(stages: Stages) -> Stages {
     let mut out = Stages::with_capacity(stages.len());
@@ -96,7 +95,7 @@ fn passes(filter: &Filter, stage: &dyn Stage) -> Passage {
         changed |= source != path;
         Some(source)
     };
-    let moved = renamed(filter, &mut source);
+    let moved = filter.renamed(&mut source);
     // A condition that reads nothing must not keep input from a stage that has output without it.
     if !asked && stage.changes().is_none() {
         return Passage::No;

@@ -59,13 +59,26 @@ pub(super) fn check_changes(
         }
     }
     let (Some(index), Some(series)) = (index, &buckets.options.timeseries) else { return Ok(None) };
-    for name in ["expireAfterSeconds", "unique", "prepareUnique"] {
+    for name in ["unique", "prepareUnique"] {
         if !index.get(name).is_nullish() {
             bail!(
                 Code::INVALID_OPTIONS,
                 "option '{name}' is not supported for an index of a time-series collection"
             );
         }
+    }
+    let expires = buckets.named_indexes().any(|found| {
+        let key = index.get("keyPattern").as_doc().and_then(|key| series.key_of_buckets(key).ok());
+        let named = index.get("name").as_str() == Some(found.name());
+        let same = key.is_some_and(|key| key == found.spec.key_pattern);
+        (named || same) && found.spec.expire_after_seconds.is_some()
+    });
+    if !index.get("expireAfterSeconds").is_nullish() && !expires {
+        bail!(
+            Code::INVALID_OPTIONS,
+            "TTL indexes are not supported for time-series collections. Please refer to the documentation and use \
+             the top-level 'expireAfterSeconds' option instead"
+        );
     }
     // The clustered index of the buckets is not one of the time series.
     if index.get("name").as_str() == Some("_id_") {

@@ -58,7 +58,9 @@ fn run(cx: &mut Context<'_>, req: &Request<'_>, out: &mut DocWriter<'_>) -> Resu
     }
     let of_buckets = match buckets.as_ref().and_then(|buckets| buckets.options.timeseries.clone()) {
         Some(series) => {
-            specs.iter().map(|spec| series.index_of_buckets(*spec)).collect::<Result<Vec<_>>>()?
+            let collation = buckets.as_ref().and_then(|buckets| buckets.options.collation);
+            let converted = |spec: &Doc<'_>| nagi_query::series_index(&series, collation, *spec);
+            specs.iter().map(converted).collect::<Result<Vec<_>>>()?
         }
         None => Vec::new(),
     };
