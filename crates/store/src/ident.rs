@@ -33,6 +33,8 @@ pub(crate) enum CatalogKey {
     StampLimit = 6,
     /// The first stamp of the change log, before which all was removed, little-endian; one key.
     LogFirst = 7,
+    /// What is known of all buckets, one byte; by the ident of their collection.
+    BucketFacts = 8,
 }
 
 impl Ident {

@@ -62,6 +62,7 @@ pub use repair::salvage::{LostRange, Salvaged};
 pub use repair::validate::ValidateReport;
 pub use session_record::{SessionKey, SessionRecord};
 pub use spill::{NextEntry, Spill, SpillCursor, SpillFigures};
+pub use store::bucket_facts::BucketFacts;
 pub use store::cache_partition::first_partition;
 pub use store::change_log::{
     ChangeScope, IdHash, LogDocument, LogPosition, Look, NAMESPACE as OPLOG_NAMESPACE, OpHead,

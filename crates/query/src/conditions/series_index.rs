@@ -17,7 +17,11 @@ use nagi_lang::{
 use nagi_store::{Collection, given_filter};
 use nagi_timeseries::Options;
 
-use super::buckets::{on_buckets_only, on_meta, parts};
+use super::{
+    bucket_ids::with_id_range,
+    buckets::{on_buckets, on_meta, parts},
+    ranges::{of_uniform, without_strings},
+};
 
 /// The specification of the buckets' index for a client's specification of an index on a time series. `default` is the
 /// collation of the collection.
@@ -49,7 +53,12 @@ fn partial_of_buckets(
             "Error translating partialFilterExpression of a time-series collection to buckets: {partial}"
         );
     }
-    Ok(on_buckets_only(options, &filter).to_doc())
+    let on_buckets = on_buckets(options, &filter);
+    let on_buckets = match collation {
+        Some(_) => without_strings(on_buckets),
+        None => on_buckets,
+    };
+    Ok(on_buckets.to_doc())
 }
 
 /// True if an index may have such a filter: one on metadata, or one by values that ranges of buckets could tell.
@@ -81,22 +90,36 @@ fn is_expressible(options: &Options, filter: &Filter) -> bool {
     }
 }
 
-/// The condition on buckets, with the condition on their measurements for the indexes that know how to use it.
-pub(crate) fn with_given(collection: &Collection, on_buckets: Filter, asked: Filter) -> Filter {
-    if !is_of_use(collection) {
-        return on_buckets;
+/// The condition on buckets for a plan: with what follows from the condition on their measurements by what is known of
+/// the collection, and with that condition itself for the indexes that know how to use it.
+pub(crate) fn for_plan(collection: &Collection, on_buckets: Filter, asked: &Filter) -> Filter {
+    let on_buckets = match collection.options.collation {
+        Some(_) => without_strings(on_buckets),
+        None => on_buckets,
+    };
+    let mut all = vec![with_id_range(collection, on_buckets)];
+    if collection.bucket_facts().are_uniform() && collection.options.collation.is_none() {
+        all.extend(of_uniform(asked, &|field| is_indexed(collection, field)));
     }
-    let given: Vec<Filter> = parts(&asked).iter().filter_map(given_filter).collect();
-    if given.is_empty() {
-        return on_buckets;
+    if collection.ready_indexes().any(|index| index.given_filter().is_some()) {
+        let given: Vec<Filter> = parts(asked).iter().filter_map(given_filter).collect();
+        let given = Filter::And(given).normalize();
+        all.push(Filter::Given(Box::new(given)));
     }
-    let given = Filter::Given(Box::new(Filter::And(given).normalize()));
-    Filter::And(vec![on_buckets, given]).normalize()
+    Filter::And(all).normalize()
 }
 
-/// True if some index makes use of a condition on measurements.
-pub(crate) fn is_of_use(collection: &Collection) -> bool {
-    collection.ready_indexes().any(|index| index.given_filter().is_some())
+/// True if some index begins with an end of the range of a field of measurements.
+fn is_indexed(collection: &Collection, field: &str) -> bool {
+    let time = collection.options.timeseries.as_ref().map(|options| &*options.time_field);
+    let is_end = |path: &str| {
+        let path = path.strip_prefix("control.min.").or_else(|| path.strip_prefix("control.max."));
+        path == Some(field)
+    };
+    Some(field) != time
+        && collection
+            .ready_indexes()
+            .any(|index| index.spec.key.iter().any(|key| is_end(&key.path)))
 }
 
 /// The condition on measurements: `later` ones, and those on metadata among the conditions on buckets.

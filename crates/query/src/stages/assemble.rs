@@ -9,7 +9,7 @@ use nagi_store::{Catalog, Collection, Namespace};
 
 use super::{Pipeline, Step, paths::needed};
 use crate::{
-    conditions::series_index::{asked, is_of_use, with_given},
+    conditions::series_index::{asked, for_plan},
     limits::QueryOptions,
     plan::{self, FindSpec, Hint, Plan},
     source::{Cx, InOrder, Source},
@@ -110,8 +110,10 @@ pub(crate) fn assemble(
         (Some(extra), own) => Arc::new(Filter::And(vec![extra, own.clone()]).normalize()),
     };
     let filter = match &collection {
-        Some(collection) => with_asked(collection, pipeline, head.stages, filter),
-        None => filter,
+        Some(collection) if collection.options.timeseries.is_some() => {
+            with_asked(collection, pipeline, head.stages, filter)
+        }
+        _ => filter,
     };
     if let Some(stage) = head.near {
         let Some(collection) = collection else {
@@ -174,7 +176,7 @@ fn with_asked(
 ) -> Arc<Filter> {
     let Some(options) = &collection.options.timeseries else { return filter };
     let mut stages = pipeline.stages[planned..].iter();
-    let Some(first) = stages.next().filter(|_| is_of_use(collection)) else { return filter };
+    let Some(first) = stages.next() else { return filter };
     let next = stages.next().map(|stage| stage.step());
     let next = match &next {
         Some(Step::Match(matching)) => Some(&*matching.filter),
@@ -183,7 +185,7 @@ fn with_asked(
     match first.asks(next) {
         Some(later) => {
             let asked = asked(options, &filter, later);
-            Arc::new(with_given(collection, (*filter).clone(), asked))
+            Arc::new(for_plan(collection, (*filter).clone(), &asked))
         }
         None => filter,
     }

@@ -20,7 +20,7 @@ use super::{How, Run, Selection, rest};
 use crate::{
     conditions::{
         buckets::{hinted_key_of, on_buckets},
-        series_index::with_given,
+        series_index::for_plan,
     },
     plan::{self, FindSpec, Hint},
     source::{Cx, Env, renew},
@@ -99,7 +99,7 @@ fn run(
 
 /// The condition on the buckets that may have measurements that match.
 pub(crate) fn filter_of(buckets: &Collection, options: &Options, filter: &Filter) -> Filter {
-    with_given(buckets, on_buckets(options, filter), filter.clone())
+    for_plan(buckets, on_buckets(options, filter), filter)
 }
 
 /// The buckets that may have measurements that match.

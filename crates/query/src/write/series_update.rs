@@ -20,7 +20,7 @@ use super::{
 use crate::{
     conditions::{
         buckets::{hinted_key_of, on_meta},
-        series_index::with_given,
+        series_index::for_plan,
     },
     plan::Hint,
     source::Env,
@@ -85,8 +85,7 @@ pub(crate) fn with_prepared<T>(
              not the metaField '{meta}'"
         )
     };
-    let asked = (*prepared.selection.filter).clone();
-    let filter = with_given(buckets, filter.normalize(), asked);
+    let filter = for_plan(buckets, filter.normalize(), &prepared.selection.filter);
     prepared.selection.filter = Arc::new(filter);
     then(prepared)
 }

@@ -11,7 +11,7 @@ use nagi_bson::{Binary, Doc, DocBuf, Value, ValueBuf, doc as bson};
 use nagi_kv::Engine;
 use nagi_query::{
     AggregateRequest, DeleteStatement, Env, Explained, FindRequest, InsertOutcome, InsertStatement,
-    UpdateStatement, Verbosity, aggregate, delete, find, insert, update,
+    UpdateStatement, Verbosity, aggregate, delete, find, insert, series_index, update,
 };
 use nagi_store::{BuildOptions, Durability, Namespace, Store, StoreOptions};
 use nagi_timeseries::column;
@@ -43,6 +43,9 @@ const VALUES: &[&str] = &[
     "ObjectId('000000000000000000000001')",
 ];
 
+/// Values of a field that is indexed.
+const INDEXED: &[&str] = &["1", "2.5", "-4", "70", "'x'", "'yz'", "null", "true", "{x: 1}"];
+
 const METAS: &[&str] =
     &["1", "'m'", "{a: 1, b: 2}", "{b: 2, a: 1}", "[1, 2]", "null", "{a: [1]}", "1.5"];
 
@@ -66,6 +69,9 @@ fn measurement(random: &mut Random, id: usize) -> String {
         if random.chance(60) {
             fields.push(format!("{field}: {}", random.one(VALUES)));
         }
+    }
+    if random.chance(60) {
+        fields.push(format!("d: {}", random.one(INDEXED)));
     }
     format!("{{{}}}", fields.join(", "))
 }
@@ -112,20 +118,28 @@ fn old_bucket(random: &mut Random, id: usize) -> (String, Vec<String>) {
 }
 
 fn condition(random: &mut Random) -> String {
-    let field = random.one(&["t", "m", "a", "b", "c", "m.a", "a.x", "_id", "b.0"]);
+    let field = random.one(&["t", "m", "a", "b", "c", "d", "d", "m.a", "a.x", "_id", "b.0", "c.x"]);
     let value = match field {
         "t" => date(random),
         "m" | "m.a" => random.one(METAS).to_owned(),
         "_id" => random.below(300).to_string(),
+        "d" => random.one(INDEXED).to_owned(),
         _ => match random.chance(50) {
             true => random.one(VALUES).to_owned(),
             false => random.one(SCALARS).to_owned(),
         },
     };
-    let test = match random.below(9) {
+    let test = match random.below(13) {
         0 => format!("{{$in: [{value}, 2]}}"),
         1 => format!("{{$ne: {value}}}"),
         2 => "{$exists: false}".to_owned(),
+        9 => "{$exists: true}".to_owned(),
+        10 => random.one(&["{$regex: 'y'}", "{$type: 'string'}", "{$size: 2}"]).to_owned(),
+        11 => {
+            let all: Vec<String> = (0..12).map(|n| (n * 9 % 70 - 5).to_string()).collect();
+            format!("{{$in: [{value}, {}]}}", all.join(", "))
+        }
+        12 => format!("{{$in: [{value}, {}]}}", random.one(INDEXED)),
         3..=6 => format!("{{{}: {value}}}", random.one(&["$lt", "$lte", "$gt", "$gte"])),
         _ => format!("{{$eq: {value}}}"),
     };
@@ -294,14 +308,18 @@ fn a_time_series_finds_what_a_collection_finds() {
         create(&fixture, "{timeseries: {timeField: 't', metaField: 'm'}}");
         let buckets = fixture.store.buckets_of(&name(SERIES)).unwrap();
         for (n, index) in [
-            "{key: {'control.min.t': 1, 'control.max.t': 1}, name: 't'}",
-            "{key: {'meta.a': 1}, name: 'a'}",
+            "{key: {t: 1}, name: 't'}",
+            "{key: {'m.a': 1}, name: 'a'}",
+            "{key: {d: 1}, name: 'd'}",
+            "{key: {d: -1}, name: 'e', partialFilterExpression: {b: {$gt: 1}}}",
+            "{key: {'m.a': 1}, name: 'f', partialFilterExpression: {$or: [{d: {$lt: 3}}, {d: 'x'}]}}",
         ]
         .iter()
         .enumerate()
         {
-            if seed % 3 > n as u64 {
-                let spec = doc(index);
+            if seed % 6 > n as u64 {
+                let options = buckets.options.timeseries.as_ref().unwrap();
+                let spec = series_index(options, None, doc(index).as_doc()).unwrap();
                 fixture
                     .store
                     .create_indexes(&buckets.namespace, &[spec.as_doc()], BuildOptions::default())
@@ -529,11 +547,12 @@ fn nothing_fails_for_measurements_that_are_not_wanted() {
 }
 
 /// A date near the ends of what ids and dates express, or not.
-fn far_date(random: &mut Random) -> i64 {
-    let near = [0, i64::from(i32::MAX) * 1000, i64::from(u32::MAX) * 1000, NOW_MS, -NOW_MS];
+fn far_date(random: &mut Random, kind: u64) -> i64 {
+    let near = [NOW_MS, i64::from(i32::MAX) * 1000, -NOW_MS, 0, i64::from(u32::MAX) * 1000];
+    let near = &near[..[1, 2, 4, 5][kind as usize % 4]];
     match random.below(20) {
-        0 => i64::MIN,
-        1 => i64::MAX,
+        0 if kind % 4 == 3 => i64::MIN,
+        1 if kind % 4 == 3 => i64::MAX,
         _ => near[random.below(near.len())] + random.below(4 * 3600) as i64 * 1000 - 7_200_000,
     }
 }
@@ -546,7 +565,7 @@ fn any_times_are_found() {
         create(&fixture, "{timeseries: {timeField: 't'}}");
         let (series, plain) = (name(SERIES), name("plain"));
         let docs: Vec<DocBuf> = (0..80)
-            .map(|id| nagi_bson::doc! { "_id": id, "t": (Value::DateTime(far_date(&mut random))) })
+            .map(|id| nagi_bson::doc! { "_id": id, "t": (Value::DateTime(far_date(&mut random, seed))) })
             .collect();
         assert_eq!(insert_into(&fixture.store, &series, &docs, true).count, 80);
         insert_into(&fixture.store, &plain, &docs, true);
@@ -554,7 +573,7 @@ fn any_times_are_found() {
             let mut one = || {
                 let time = match random.chance(40) {
                     true => docs[random.below(docs.len())].get("t").to_string(),
-                    false => format!("Date({})", far_date(&mut random)),
+                    false => format!("Date({})", far_date(&mut random, 3)),
                 };
                 let time = time.replace("new Date(", "Date(");
                 let time = time.trim_start_matches("Date(").trim_end_matches(')').to_owned();
@@ -588,14 +607,14 @@ fn buckets_of_other_times_are_not_read() {
             insert_into(&fixture.store, &series, &docs, true);
         }
         let filters = [
-            ("{m: 1, t: {$gte: ISODate('2024-01-01T18:00:00Z')}}", options.contains("meta")),
-            ("{m: 1, t: {$lt: ISODate('2024-01-01T02:00:00Z')}}", options.contains("meta")),
-            (
-                "{t: {$gte: ISODate('2024-01-01T08:00:00Z'), $lt: ISODate('2024-01-01T10:00:00Z')}}",
-                true,
-            ),
+            "{m: 1, t: {$gte: ISODate('2024-01-01T18:00:00Z')}}",
+            "{m: 1, t: {$lt: ISODate('2024-01-01T02:00:00Z')}}",
+            "{t: {$gte: ISODate('2024-01-01T18:00:00Z')}}",
+            "{t: {$lt: ISODate('2024-01-01T02:00:00Z')}}",
+            "{t: {$gte: ISODate('2024-01-01T08:00:00Z'), $lt: ISODate('2024-01-01T10:00:00Z')}}",
+            "{t: {$in: [ISODate('2024-01-01T08:00:00Z'), ISODate('2024-01-01T11:00:00Z')]}}",
         ];
-        for (filter, _) in filters.into_iter().filter(|(_, bounded)| *bounded) {
+        for filter in filters {
             let parsed = doc(filter);
             let request = FindRequest { filter: parsed.as_doc(), ..FindRequest::new(&series) };
             let shown =
@@ -605,6 +624,71 @@ fn buckets_of_other_times_are_not_read() {
             let examined: usize = examined.split([',', ' ']).next().unwrap().parse().unwrap();
             assert!((2..=4).contains(&examined), "{filter}: {text}");
             assert_eq!(found(&fixture.store, &series, filter).len(), 2);
+        }
+    }
+}
+
+/// The number of buckets that are unpacked, and of those that are read.
+fn buckets_read(fixture: &Fixture, filter: &str) -> (usize, usize) {
+    let (parsed, series) = (doc(filter), name(SERIES));
+    let request = FindRequest { filter: parsed.as_doc(), ..FindRequest::new(&series) };
+    let shown = fixture.try_explain(&Explained::Find(request), Verbosity::ExecutionStats).unwrap();
+    let text = shown.as_doc().to_string();
+    let number = |name: &str| -> usize {
+        let after = text.split(&format!("{name}: ")).nth(1).unwrap();
+        after.split([',', ' ']).next().unwrap().parse().unwrap()
+    };
+    (number("nReturned"), number("totalDocsExamined"))
+}
+
+/// Ranges of values of fields exclude buckets, and an index on them serves.
+#[test]
+fn buckets_of_other_values_are_not_unpacked() {
+    for (indexed, collation) in [(false, ""), (true, ""), (false, ", collation: {locale: 'en'}")] {
+        let fixture = Fixture::new();
+        create(&fixture, &format!("{{timeseries: {{timeField: 't', metaField: 'm'}}{collation}}}"));
+        let series = name(SERIES);
+        let buckets = fixture.store.buckets_of(&series).unwrap();
+        if indexed {
+            let options = buckets.options.timeseries.as_ref().unwrap();
+            for key in ["{key: {n: -1}, name: 'n'}", "{key: {s: 1}, name: 's'}"] {
+                let spec = series_index(options, None, doc(key).as_doc()).unwrap();
+                let of = &buckets.namespace;
+                fixture
+                    .store
+                    .create_indexes(of, &[spec.as_doc()], BuildOptions::default())
+                    .unwrap();
+            }
+        }
+        for hour in 0..20 {
+            let more = if hour == 3 { ", x: /r/, y: {z: 5}" } else { "" };
+            let docs = [doc(&format!(
+                "{{t: ISODate('2024-01-01T{hour:02}:00:00Z'), m: 1, n: {hour}, s: 's{hour:02}', o: {{p: {hour}}}{more}}}"
+            ))];
+            insert_into(&fixture.store, &series, &docs, true);
+        }
+        let collated = !collation.is_empty();
+        for (filter, unpacked, by_index) in [
+            ("{n: {$gt: 16}}", 3, true),
+            ("{n: {$in: [3, 5, 99]}}", 2, false),
+            ("{n: {$in: [3, 4, 5, 6, 7, 8, 9, 10, 3]}}", 8, false),
+            ("{s: {$lt: 's03'}}", if collated { 20 } else { 3 }, true),
+            ("{s: 's03'}", if collated { 20 } else { 1 }, true),
+            ("{s: {$in: ['s03', 's05']}}", if collated { 20 } else { 2 }, true),
+            ("{'o.p': 7}", 1, false),
+            ("{'y.z': {$gte: 5}}", 1, false),
+            ("{x: {$exists: true}}", 1, false),
+            ("{x: /r/}", 1, false),
+            ("{y: {z: 5}}", 1, false),
+            ("{n: null}", 20, false),
+            ("{x: {$exists: false}}", 20, false),
+            ("{n: {$ne: 3}}", 20, false),
+            ("{$or: [{n: 3}, {s: {$gt: 's18'}}]}", if collated { 20 } else { 2 }, false),
+        ] {
+            let (found, read) = buckets_read(&fixture, filter);
+            assert_eq!(found, unpacked, "{filter} {indexed} {collation}");
+            let expected = if by_index && indexed { unpacked..=unpacked + 1 } else { 0..=20 };
+            assert!(expected.contains(&read), "{filter} {indexed}: {read}");
         }
     }
 }

@@ -20,6 +20,7 @@ use crate::{
     ident::{CatalogKey, Ident},
     index::{Bulk, Multikey, multikey_words},
     record_key::Layout,
+    store::bucket_facts::StoredFacts,
 };
 
 /// Version of all formats in docs/format.md.
@@ -193,6 +194,7 @@ fn load_collection(read: &dyn Read, ident: Ident, doc: Doc<'_>, into: &mut Loade
         indexes.push(Arc::new(loaded));
     }
     let (count, data_bytes) = load_counters(read, ident)?;
+    let bucket_facts = StoredFacts::load(read, ident)?;
     let uuid = Uuid({ uuid.bytes }.try_into().map_err(|_| corrupt())?);
     let collection = Collection::new(CollectionVersion {
         uuid,
@@ -203,7 +205,7 @@ fn load_collection(read: &dyn Read, ident: Ident, doc: Doc<'_>, into: &mut Loade
         ident,
         space,
         layout,
-        state: Arc::new(CollectionState::stored(count, data_bytes)),
+        state: Arc::new(CollectionState::stored(count, data_bytes, bucket_facts)),
         version_annotations: Annotations::default(),
     });
     collection.state.set_current(Some(Arc::clone(&collection)));

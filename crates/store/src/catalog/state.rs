@@ -14,7 +14,7 @@ use super::{
     gate::{Gate, Pass},
     images::ImageSource,
 };
-use crate::annotations::Annotations;
+use crate::{annotations::Annotations, store::bucket_facts::StoredFacts};
 
 /// See the module's header.
 #[derive(Default)]
@@ -40,6 +40,8 @@ pub(crate) struct CollectionState {
     pub(crate) annotations: Annotations,
     /// The same for writes: which buckets of a time series are open.
     pub(crate) write_annotations: Annotations,
+    /// For a collection of buckets.
+    pub(crate) bucket_facts: StoredFacts,
 }
 
 impl CollectionState {
@@ -49,9 +51,13 @@ impl CollectionState {
     }
 
     /// Of a stored collection, with its number of documents and the sum of their sizes.
-    pub(crate) fn stored(count: i64, data_bytes: i64) -> CollectionState {
+    pub(crate) fn stored(
+        count: i64,
+        data_bytes: i64,
+        bucket_facts: StoredFacts,
+    ) -> CollectionState {
         let (count, data_bytes) = (AtomicI64::new(count), AtomicI64::new(data_bytes));
-        CollectionState { count, data_bytes, ..CollectionState::default() }
+        CollectionState { count, data_bytes, bucket_facts, ..CollectionState::default() }
     }
 
     /// Number of documents and sum of their sizes, exact as of the newest commit.

@@ -28,6 +28,7 @@ use crate::{
     index::{Bulk, Multikey},
     record_key::Layout,
     store::{
+        bucket_facts::StoredFacts,
         change_log,
         commit::change::{Change, Logged, Replaced},
         reclaim::Job,
@@ -493,6 +494,10 @@ pub(crate) fn made(
         let index = Index::new_empty(spec, ddl.ident()?, Multikey::new(1))?;
         indexes.push(Arc::new(index.of_records(layout, (space, ident))));
     }
+    let mut state = CollectionState::of_nothing();
+    if options.timeseries.is_some() && namespace.is_buckets() {
+        state.bucket_facts = StoredFacts::of_nothing(ident, &mut *ddl.txn)?;
+    }
     Ok(CollectionVersion {
         uuid,
         namespace: namespace.clone(),
@@ -502,7 +507,7 @@ pub(crate) fn made(
         ident,
         space,
         layout,
-        state: Arc::new(CollectionState::of_nothing()),
+        state: Arc::new(state),
         version_annotations: Annotations::default(),
     })
 }

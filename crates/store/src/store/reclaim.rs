@@ -99,6 +99,8 @@ pub(crate) fn drop_ranges(on: &dyn Engine, ranges: &[(Space, Ident)]) -> Result<
         txn.delete(Space::Catalog, &key).map_err(engine)?;
         if space.is_records() {
             txn.delete(Space::Counters, &ident.bytes()).map_err(engine)?;
+            let key = ident.catalog_key(CatalogKey::BucketFacts);
+            txn.delete(Space::Catalog, &key).map_err(engine)?;
         } else {
             let key = ident.catalog_key(CatalogKey::Multikey);
             txn.delete(Space::Catalog, &key).map_err(engine)?;

@@ -213,6 +213,55 @@ fn buckets_of_some_metadata_expire_by_an_index() {
 }
 
 #[test]
+fn what_is_known_of_buckets_is_stored() {
+    let (mut f, namespace, _) = series();
+    create(&f, &namespace, "{timeseries: {timeField: 't'}}").unwrap();
+    let facts = |f: &Fixture| {
+        let facts = f.store.buckets_of(&namespace).unwrap().bucket_facts();
+        (facts.id_range(None, Some(7)), facts.id_range(Some(7), None), facts.are_uniform())
+    };
+    let (from, to) = (Some((7, u32::MAX)), Some((0, 7)));
+    let insert = |f: &Fixture, seconds: i64, high: Value<'_>, keep: bool| {
+        let buckets = f.store.buckets_of(&namespace).unwrap();
+        let mut id = [1; 12];
+        id[..4].copy_from_slice(&(seconds as u32).to_be_bytes());
+        let time = Value::DateTime(seconds * 1000);
+        let bucket = doc! {
+            "_id": (Value::ObjectId(&id)),
+            "control": {
+                "version": 2, "min": { "t": time, "a": 1 }, "max": { "t": time, "a": high }, "count": 1
+            },
+            "data": {},
+        };
+        f.store.write(WriteOptions::default(), &mut |txn| {
+            txn.insert(&buckets, bucket.as_doc())?;
+            if keep { Ok(()) } else { nagi_error::bail!(nagi_error::Code::BAD_VALUE, "undone") }
+        })
+    };
+    insert(&f, 1_700_000_000, Value::Int32(5), true).unwrap();
+    f.reopen();
+    assert_eq!(facts(&f), (to, from, true));
+    assert!(insert(&f, -5, Value::Int32(5), false).is_err());
+    assert_eq!(facts(&f), (None, from, true), "a write that is undone costs only this");
+    f.reopen();
+    assert_eq!(facts(&f), (to, from, true));
+    assert!(insert(&f, -5, Value::Int32(5), false).is_err());
+    insert(&f, -5, Value::Int32(5), true).unwrap();
+    f.reopen();
+    assert_eq!(facts(&f), (None, from, true));
+    insert(&f, 1_700_000_001, Value::String("x"), true).unwrap();
+    insert(&f, 1 << 32, Value::Int32(5), true).unwrap();
+    for _ in 0..2 {
+        assert_eq!(facts(&f), (None, None, false));
+        f.reopen();
+    }
+    // Of another collection of the name, everything is known again.
+    f.store.drop_collection(&namespace).unwrap().unwrap();
+    create(&f, &namespace, "{timeseries: {timeField: 't'}}").unwrap();
+    assert_eq!(facts(&f), (to, from, true));
+}
+
+#[test]
 fn neither_half_is_renamed() {
     let (f, namespace, _) = series();
     create(&f, &namespace, "{timeseries: {timeField: 't'}}").unwrap();

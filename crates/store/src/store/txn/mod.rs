@@ -367,6 +367,7 @@ impl<'s> WriteTxn<'s> {
         };
         // The number is new, or the key is locked.
         self.put_record(&collection, id.key(), doc, Put::Exclusive)?;
+        self.note_facts(&collection, doc)?;
         for index in collection.written_indexes() {
             self.insert_keys(&collection, index, id.key(), doc)?;
         }
@@ -478,6 +479,7 @@ impl<'s> WriteTxn<'s> {
             );
         }
         self.put_record(&collection, id, new, Put::Over(old))?;
+        self.note_facts(&collection, new)?;
         for index in collection.written_indexes() {
             if insert::keys_may_differ(&index.spec, old, new) {
                 self.update_keys(&collection, index, id, old, new)?;
