@@ -9,7 +9,10 @@ use nagi_store::{Catalog, Collection, Namespace};
 
 use super::{Pipeline, Step, paths::needed};
 use crate::{
-    conditions::series_index::{asked, for_plan},
+    conditions::{
+        bucket_ids::with_id_range,
+        series_index::{asked, for_plan},
+    },
     limits::QueryOptions,
     plan::{self, FindSpec, Hint, Plan},
     source::{Cx, InOrder, Source},
@@ -175,7 +178,9 @@ fn with_asked(
     filter: Arc<Filter>,
 ) -> Arc<Filter> {
     let Some(options) = &collection.options.timeseries else { return filter };
-    let mut stages = pipeline.stages[planned..].iter();
+    let rest = &pipeline.stages[planned..];
+    let combined = rest.first().map(|first| first.replaces()).unwrap_or_default();
+    let mut stages = combined.iter().chain(&rest[usize::from(!combined.is_empty())..]);
     let Some(first) = stages.next() else { return filter };
     let next = stages.next().map(|stage| stage.step());
     let next = match &next {
@@ -187,7 +192,7 @@ fn with_asked(
             let asked = asked(options, &filter, later);
             Arc::new(for_plan(collection, (*filter).clone(), &asked))
         }
-        None => filter,
+        None => Arc::new(with_id_range(collection, (*filter).clone())),
     }
 }
 

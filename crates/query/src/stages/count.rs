@@ -81,6 +81,10 @@ struct CountBuckets {
 }
 
 impl Stage for CountBuckets {
+    fn replaces(&self) -> &[Arc<dyn Stage>] {
+        &self.replaced
+    }
+
     fn open(&self, input: Box<dyn Source>) -> Box<dyn Source> {
         let counter = Counter { count: 0, by: Some(self.by.clone()) };
         Box::new(Running::new(input, self.field.clone(), counter))

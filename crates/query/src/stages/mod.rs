@@ -146,6 +146,11 @@ pub(crate) trait Stage: Send + Sync {
         None
     }
 
+    /// The stages that it stands for, if it is combined of several.
+    fn replaces(&self) -> &[Arc<dyn Stage>] {
+        &[]
+    }
+
     /// A cheaper stage, if later stages read only these paths of its output.
     fn only(&self, _paths: &[String]) -> Option<Arc<dyn Stage>> {
         None

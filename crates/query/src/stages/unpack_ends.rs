@@ -40,6 +40,10 @@ struct Running {
 }
 
 impl Stage for UnpackEnds {
+    fn replaces(&self) -> &[Arc<dyn Stage>] {
+        &self.replaced
+    }
+
     fn open(&self, input: Box<dyn Source>) -> Box<dyn Source> {
         Box::new(Running { input, by: self.by.clone(), ends: self.ends, found: Vec::new() })
     }

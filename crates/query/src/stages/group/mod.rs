@@ -151,6 +151,10 @@ struct GroupBuckets {
 }
 
 impl Stage for GroupBuckets {
+    fn replaces(&self) -> &[Arc<dyn Stage>] {
+        &self.replaced
+    }
+
     fn open(&self, input: Box<dyn Source>) -> Box<dyn Source> {
         let groups = Groups::new(self.group.grouping.clone(), Some(self.plan.clone()));
         Box::new(Running::new(input, groups))
