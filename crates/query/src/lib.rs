@@ -59,4 +59,5 @@ pub use write::{
     BY_IDS_MAX, ById, ByIdOutcome, ByIds, DeleteStatement, FindAndModifyRequest, FoundAndModified,
     InsertOutcome, InsertStatement, UpdateOutcome, UpdateStatement, change_by_ids, delete,
     ends_command, find_and_modify, insert, prepare_target, try_insert, update,
+    write_bucket_catalog,
 };

@@ -92,16 +92,20 @@ pub fn write_storage_stats(
 ) -> Result<()> {
     let stats = store.stats(collection)?;
     out.put("size", stats.data_bytes / scale);
-    out.put("count", stats.count);
-    if stats.count > 0 {
-        out.put("avgObjSize", stats.data_bytes / stats.count);
-    }
     if collection.options.timeseries.is_some() {
         out.doc("timeseries", |out| {
             out.put("bucketsNs", collection.namespace.as_str());
             out.put("bucketCount", stats.count);
-            out.put("avgBucketSize", stats.data_bytes / stats.count.max(1));
+            if stats.count > 0 {
+                out.put("avgBucketSize", stats.data_bytes / stats.count);
+            }
+            crate::write::write_counts(collection, out);
         });
+    } else {
+        out.put("count", stats.count);
+        if stats.count > 0 {
+            out.put("avgObjSize", stats.data_bytes / stats.count);
+        }
     }
     out.put("numOrphanDocs", 0);
     out.put("storageSize", stats.storage_bytes / scale);

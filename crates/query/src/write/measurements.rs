@@ -25,13 +25,14 @@ use nagi_lang::{
 use nagi_store::{Collection, DOCUMENT_DEPTH_MAX, RecordBuf, RecordId, WriteTxn};
 use nagi_timeseries::{
     Options,
-    bucket::{Bucket, FIELDS_MAX, Refused, normalized, time_of},
+    bucket::{BYTES_MAX, Bucket, COUNT_MIN, FIELDS_MAX, Refused, normalized, time_of},
 };
 
 use super::{
     ends_command,
     insert::{InsertOutcome, InsertStatement},
     open_buckets::{OpenBuckets, Unpacked},
+    series_counts::{Event, Tally, count, count_one},
 };
 use crate::{
     plan::{self, FindSpec, Hint},
@@ -63,11 +64,15 @@ struct Work {
     closed: bool,
     /// True if the stored bucket has to say so.
     sealed: bool,
+    /// Why it did not take the last measurement.
+    refused: Option<Refused>,
+    /// The measurements that it took.
+    taken: u64,
 }
 
 impl Work {
     fn new(bucket: Bucket, stored: Option<(RecordId, DocBuf)>) -> Work {
-        Work { bucket, stored, added: false, closed: false, sealed: false }
+        Work { bucket, stored, added: false, closed: false, sealed: false, refused: None, taken: 0 }
     }
 
     /// Adds a measurement; false if it does not take it.
@@ -83,14 +88,30 @@ impl Work {
             }
             _ => self.bucket.add(one.doc.as_doc(), one.time, options),
         };
+        self.refused = added.err();
         match added {
-            Ok(()) => self.added = true,
+            Ok(()) => (self.added, self.taken) = (true, self.taken + 1),
             // The bucket may still be the right one for other times.
             Err(Refused::Earlier | Refused::Later) => {}
             Err(Refused::Count) => self.closed = true,
             Err(Refused::Size | Refused::Schema) => (self.closed, self.sealed) = (true, true),
         }
         added.is_ok()
+    }
+
+    /// Counts what was written.
+    fn tell(&self, tally: &mut Tally) {
+        if !self.added {
+            return;
+        }
+        let stored = if self.stored.is_some() { Event::Updated } else { Event::Inserted };
+        tally.add(stored, 1);
+        tally.add(Event::Committed, 1);
+        tally.add(Event::Measured, self.taken);
+        let large = self.bucket.bytes() > BYTES_MAX && self.bucket.count() < COUNT_MIN;
+        if large && !self.closed {
+            tally.add(Event::KeptForLargeMeasurements, 1);
+        }
     }
 }
 
@@ -112,14 +133,21 @@ struct Seen {
 
 /// The effect of a transaction on the open buckets, applied after its commit.
 #[derive(Default)]
-pub(super) struct Opened(Vec<Seen>);
+pub(super) struct Opened(Vec<Seen>, Tally);
 
 impl Opened {
     pub(super) fn clear(&mut self) {
         self.0.clear();
+        self.1.clear();
+    }
+
+    fn append(&mut self, mut other: Opened) {
+        self.0.append(&mut other.0);
+        self.1.append(other.1);
     }
 
     pub(super) fn apply(self, buckets: &Collection) {
+        count(buckets, &self.1);
         let open = buckets.write_annotations().get_or_make::<OpenBuckets>();
         for seen in self.0 {
             let id = *seen.unpacked.bucket.id();
@@ -173,7 +201,7 @@ pub(super) fn attempt(
     match txn.attempt(|txn| store_all(txn, series, &valid, Into::Any, &mut done)) {
         Ok(()) => {
             outcome.count += valid.len() as u64;
-            opened.0.append(&mut done.0);
+            opened.append(done);
         }
         Err(error) if ends_command(&error) => return Err(error),
         Err(error) if valid.len() == 1 && error.code() != Code::BSON_OBJECT_TOO_LARGE => {
@@ -207,7 +235,7 @@ fn one_by_one(
         match stored {
             Ok(()) => {
                 outcome.count += 1;
-                opened.0.append(&mut done.0);
+                opened.append(done);
             }
             Err(error) if ends_command(&error) => return Err(error),
             Err(error) => {
@@ -281,6 +309,7 @@ fn store_all(
         if !is_closed && reopen(txn, series, one, (works, into))? {
             continue;
         }
+        opened.1.add_begun(works.iter().filter_map(|work| work.refused));
         let store = txn.store();
         let new_id = |seconds| store.new_id(seconds);
         let bucket = Bucket::new(one.time, one.meta.clone(), series.options, &new_id);
@@ -292,6 +321,7 @@ fn store_all(
     for meta in metas {
         for mut work in by_meta.remove(meta).into_iter().flatten().rev() {
             let written = write(txn, series, &mut work)?;
+            work.tell(&mut opened.1);
             let Work { bucket, stored, added, closed, .. } = work;
             if let Some((record, stored)) = written.or(stored) {
                 let unpacked = Unpacked { bucket, record, stored };
@@ -339,6 +369,7 @@ fn read(
         }
     }
     let Some(record) = txn.reader().find_id(series.buckets, Value::ObjectId(&id))? else {
+        count_one(series.buckets, Event::FetchFailed);
         return Ok(None);
     };
     txn.lock(series.buckets, record.key())?;
@@ -347,8 +378,12 @@ fn read(
     };
     series.env.changing(found.len())?;
     let stored = found.to_buf();
+    count_one(series.buckets, Event::Fetched);
     // A bucket that cannot be read is left as it is.
-    let Ok(Some(bucket)) = Bucket::open(stored.as_doc(), series.options) else { return Ok(None) };
+    let Ok(Some(bucket)) = Bucket::open(stored.as_doc(), series.options) else {
+        count_one(series.buckets, Event::ReopeningFailed);
+        return Ok(None);
+    };
     if bucket.meta() != one.meta.as_ref() {
         return Ok(None);
     }
@@ -363,10 +398,14 @@ fn reopen(
     one: &Measurement,
     (works, into): (&mut Vec<Work>, Into),
 ) -> Result<bool> {
-    for id in candidates(txn, series, one, works)? {
+    let found = candidates(txn, series, one, works)?;
+    let event = if found.is_empty() { Event::QueryFailed } else { Event::Queried };
+    count_one(series.buckets, event);
+    for id in found {
         if let Some(work) = read(txn, series, id, one)? {
             works.insert(0, work);
             if works[0].add(one, series.options, into) {
+                count_one(series.buckets, Event::Reopened);
                 return Ok(true);
             }
         }

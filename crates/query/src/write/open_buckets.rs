@@ -18,6 +18,8 @@ use nagi_bson::{DocBuf, ValueBuf};
 use nagi_store::RecordId;
 use nagi_timeseries::bucket::Bucket;
 
+use super::series_counts::Counts;
+
 /// The size of one generation of a collection's ids, in bytes.
 const GENERATION_BYTES_MAX: usize = 2 << 20;
 
@@ -52,6 +54,17 @@ impl Unpacked {
     fn bytes(&self) -> usize {
         self.bucket.heap_bytes() + self.stored.as_bytes().len()
     }
+}
+
+/// See [`OpenBuckets::figures`].
+#[derive(Default)]
+pub(super) struct Figures {
+    /// Buckets that are known to be open.
+    pub(super) known: usize,
+    /// Buckets that are kept unpacked.
+    pub(super) unpacked: usize,
+    /// Their memory, and that of the ids.
+    pub(super) bytes: usize,
 }
 
 /// What unpacked buckets of several collections may use together.
@@ -158,6 +171,7 @@ impl Shared {
 pub(super) struct OpenBuckets {
     shared: Arc<Shared>,
     budget: &'static Budget,
+    pub(super) counts: Counts,
 }
 
 impl Default for OpenBuckets {
@@ -180,7 +194,24 @@ impl OpenBuckets {
         all.retain(|weak| weak.strong_count() > 0);
         all.push(Arc::downgrade(&shared));
         drop(all);
-        OpenBuckets { shared, budget }
+        OpenBuckets { shared, budget, counts: Counts::default() }
+    }
+
+    /// What is in memory, of all collections.
+    pub(super) fn figures() -> Figures {
+        let all: Vec<_> = {
+            let all = ALL.collections.lock().unwrap_or_else(PoisonError::into_inner);
+            all.iter().filter_map(Weak::upgrade).collect()
+        };
+        let mut figures = Figures { bytes: ALL.bytes.load(Relaxed), ..Figures::default() };
+        for shared in all {
+            let all = shared.lock();
+            figures.known +=
+                all.young.values().chain(all.old.values()).map(Vec::len).sum::<usize>();
+            figures.unpacked += all.young_held.buckets.len() + all.old_held.buckets.len();
+            figures.bytes += all.young_bytes;
+        }
+        figures
     }
 
     /// The ids of the open buckets for a metadata, the most recent first.

@@ -76,6 +76,12 @@ fn run(cx: &mut Context<'_>, req: &Request<'_>, out: &mut DocWriter<'_>) -> Resu
     }
     check_enum("create.validationLevel", args.validation_level, LEVELS)?;
     check_enum("create.validationAction", args.validation_action, ACTIONS)?;
+    if ns.is_buckets() && args.timeseries.is_none() {
+        bail!(
+            Code::ILLEGAL_OPERATION,
+            "Creation of a timeseries bucket collection without timeseries options is not allowed"
+        );
+    }
     if args.timeseries.is_some() {
         super::time_series::check_options(cx, &ns, (req.body, args.capped))?;
     }

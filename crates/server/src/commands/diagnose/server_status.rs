@@ -24,6 +24,7 @@ type Section = (&'static str, fn(&Server, &mut DocWriter<'_>));
 static SECTIONS: &[Section] = &[
     ("asserts", asserts),
     ("backgroundFlushing", background_flushing),
+    ("bucketCatalog", |_, out| nagi_query::write_bucket_catalog(out)),
     ("catalogStats", catalog_stats),
     ("connections", connections),
     ("defaultRWConcern", default_rw_concern),
@@ -66,6 +67,7 @@ fn run(cx: &mut Context<'_>, req: &Request<'_>, out: &mut DocWriter<'_>) -> Resu
     for (name, write) in SECTIONS {
         let absent = match *name {
             "repl" => server.replica.is_none(),
+            "bucketCatalog" => !has_series(server),
             // Tools take this section as the sign of an engine with a cache.
             "wiredTiger" => server.config.storage_engine == "mmapv1",
             "sharedWrites" => nagi_percore::shared_writes().is_empty(),
@@ -113,18 +115,26 @@ fn background_flushing(server: &Server, out: &mut DocWriter<'_>) {
 
 fn catalog_stats(server: &Server, out: &mut DocWriter<'_>) {
     let catalog = server.store.catalog();
+    let series = catalog.iter().filter(|c| c.options.timeseries.is_some()).count() as i32;
     let views = catalog.iter().filter(|c| c.is_view()).count() as i32;
     let system = catalog.iter().filter(|c| !c.is_view() && c.namespace.is_system()).count() as i32;
     let capped = catalog.iter().filter(|c| c.options.capped).count() as i32;
-    let clustered = catalog.iter().filter(|c| c.options.clustered.is_some()).count() as i32;
+    let is_clustered = |c: &&std::sync::Arc<nagi_store::Collection>| {
+        c.options.clustered.is_some() && !c.namespace.is_buckets()
+    };
+    let clustered = catalog.iter().filter(is_clustered).count() as i32;
     out.put("collections", catalog.iter().count() as i32 - views - system);
     out.put("capped", capped);
     out.put("clustered", clustered);
-    let series = catalog.iter().filter(|c| c.options.timeseries.is_some()).count() as i32;
     out.put("timeseries", series);
-    out.put("views", views);
+    // Each time series is a view, too.
+    out.put("views", views - series);
     out.put("internalCollections", system);
     out.put("internalViews", 0);
+}
+
+fn has_series(server: &Server) -> bool {
+    server.store.catalog().iter().any(|c| c.options.timeseries.is_some())
 }
 
 fn connections(server: &Server, out: &mut DocWriter<'_>) {
