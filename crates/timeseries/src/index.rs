@@ -22,7 +22,7 @@ const ORIGINAL: &str = "originalSpec";
 const GEO_OF_BUCKETS: Value<'_> = Value::String("2dsphere_bucket");
 
 impl Options {
-    /// The specification for the buckets of an index that a client creates. `partial` converts a condition on
+    /// The specification for the buckets of an index that a client creates, without a namespace. `partial` converts a condition on
     /// measurements to one on buckets.
     ///
     /// # Errors
@@ -68,13 +68,17 @@ impl Options {
         Ok(DocBuf::build(|out| {
             for element in spec {
                 match (element.name(), &filter) {
+                    // That of the client's collection.
+                    ("ns", _) => {}
                     ("key", _) => out.put("key", &key),
                     (name @ "partialFilterExpression", Some(filter)) => out.put(name, filter),
                     _ => out.put_element(element),
                 }
             }
             if original {
-                out.put(ORIGINAL, spec);
+                out.doc(ORIGINAL, |out| {
+                    spec.iter().filter(|e| e.name() != "ns").for_each(|e| out.put_element(e));
+                });
             }
         }))
     }

@@ -59,7 +59,10 @@ fn run(cx: &mut Context<'_>, req: &Request<'_>, out: &mut DocWriter<'_>) -> Resu
     let of_buckets = match buckets.as_ref().and_then(|buckets| buckets.options.timeseries.clone()) {
         Some(series) => {
             let collation = buckets.as_ref().and_then(|buckets| buckets.options.collation);
-            let converted = |spec: &Doc<'_>| nagi_query::series_index(&series, collation, *spec);
+            let converted = |spec: &Doc<'_>| {
+                check_ns(spec.get("ns"), &ns)?;
+                nagi_query::series_index(&series, collation, *spec)
+            };
             specs.iter().map(converted).collect::<Result<Vec<_>>>()?
         }
         None => Vec::new(),
@@ -100,6 +103,17 @@ fn run(cx: &mut Context<'_>, req: &Request<'_>, out: &mut DocWriter<'_>) -> Resu
         }
     }
     Ok(())
+}
+
+/// Refuses the name of another collection in a specification. That for the buckets has none.
+fn check_ns(given: Value<'_>, ns: &nagi_store::Namespace) -> Result<()> {
+    match given {
+        Value::String(given) if !given.is_empty() && given != ns.as_str() => bail!(
+            Code::BAD_VALUE,
+            "The value of the field 'ns' ({given}) doesn't match the namespace '{ns}'"
+        ),
+        _ => Ok(()),
+    }
 }
 
 /// Refuses a specification that contains a field twice, because it would be ambiguous.
