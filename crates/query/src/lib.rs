@@ -30,7 +30,7 @@ mod storage_stats;
 mod write;
 
 pub use access::QuerySettings;
-pub use conditions::series_index::series_index;
+pub use conditions::series_index::{bucket_index, series_index};
 pub use explain::check_query;
 pub use explain::{Explained, Verbosity, explain};
 pub use plan::find::{FindRequest, lone_id};

@@ -41,6 +41,31 @@ pub fn series_index(
     options.index_of_buckets(spec, &|partial| partial_of_buckets(options, collation, partial))
 }
 
+/// The specification for an index that is created on the buckets themselves, as logs and restores do. One that tells
+/// what a client asked for is made of that: other servers have other conditions on buckets.
+///
+/// # Errors
+/// Those of [`series_index`].
+pub fn bucket_index(
+    options: &Options,
+    default: Option<&'static Collation>,
+    spec: Doc<'_>,
+) -> Result<DocBuf> {
+    let Value::Doc(original) = spec.get("originalSpec") else { return Ok(spec.to_buf()) };
+    let client = DocBuf::build(|out| {
+        let kept = |name| matches!(name, "v" | "name" | "hidden" | "expireAfterSeconds");
+        for element in original {
+            match kept(element.name()) {
+                true => out.put(element.name(), spec.get(element.name())),
+                false => out.put_element(element),
+            }
+        }
+        let added = |name| kept(name) && original.element(name).is_none();
+        spec.iter().filter(|e| added(e.name())).for_each(|e| out.put_element(e));
+    });
+    series_index(options, default, client.as_doc())
+}
+
 fn partial_of_buckets(
     options: &Options,
     collation: Option<&'static Collation>,

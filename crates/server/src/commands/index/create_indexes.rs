@@ -40,10 +40,15 @@ fn run(cx: &mut Context<'_>, req: &Request<'_>, out: &mut DocWriter<'_>) -> Resu
     if specs.is_empty() {
         bail!(Code::BAD_VALUE, "Must specify at least one index to create");
     }
-    if ns.is_system() && ns.collection() != "system.js" {
+    let own = cx.store().collection(&ns).filter(|_| ns.is_buckets());
+    let direct = own.is_some_and(|own| own.options.timeseries.is_some());
+    if ns.is_system() && ns.collection() != "system.js" && !direct {
         bail!(Code::INVALID_NAMESPACE, "cannot write to '{ns}'");
     }
-    let buckets = cx.store().buckets_of(&ns);
+    let buckets = match direct {
+        true => cx.store().collection(&ns),
+        false => cx.store().buckets_of(&ns),
+    };
     if buckets.is_none() {
         refuse_view(cx, &ns)?;
     }
@@ -61,7 +66,10 @@ fn run(cx: &mut Context<'_>, req: &Request<'_>, out: &mut DocWriter<'_>) -> Resu
             let collation = buckets.as_ref().and_then(|buckets| buckets.options.collation);
             let converted = |spec: &Doc<'_>| {
                 check_ns(spec.get("ns"), &ns)?;
-                nagi_query::series_index(&series, collation, *spec)
+                match direct {
+                    true => nagi_query::bucket_index(&series, collation, *spec),
+                    false => nagi_query::series_index(&series, collation, *spec),
+                }
             };
             specs.iter().map(converted).collect::<Result<Vec<_>>>()?
         }

@@ -69,6 +69,9 @@ pub(super) fn apply(cx: &mut Context<'_>, req: &Request<'_>, entry: &Entry<'_>) 
                 // The build of an index would create the collection.
                 (_, None, _) => Err(err!(Code::NAMESPACE_NOT_FOUND, "applyOps: ns not found {ns}")),
                 ("drop", Some(doomed), _) => drop_collection(cx, &doomed),
+                ("collMod", Some(found), _) if found.options.timeseries.is_some() => {
+                    modify_buckets(cx, entry, &found)
+                }
                 _ => run(cx, req, entry, ns.database(), ns.collection()),
             },
             Names::Database => run(cx, req, entry, entry.database(), ""),
@@ -205,6 +208,35 @@ fn drop_collection(cx: &Context<'_>, doomed: &Collection) -> Result<()> {
         cx.server.mirror_view(ns);
     } else {
         cx.server.top.forget(|name| name == ns.as_str());
+    }
+    Ok(())
+}
+
+/// Changes of a time series are logged as those of its buckets.
+fn modify_buckets(cx: &Context<'_>, entry: &Entry<'_>, buckets: &Collection) -> Result<()> {
+    let object = entry.object;
+    // The other options of the time series stay as they are.
+    let series = object.get("timeseries").as_doc().map(|series| {
+        DocBuf::build(|out| {
+            let fixed = |name| matches!(name, "timeField" | "metaField");
+            series.iter().filter(|e| !fixed(e.name())).for_each(|e| out.put_element(e));
+        })
+    });
+    let expires = match object.get("expireAfterSeconds") {
+        Value::Missing => None,
+        Value::String("off") => Some(Value::Missing),
+        value => Some(value),
+    };
+    let changes = nagi_store::CollMod {
+        timeseries: series.as_ref().map(DocBuf::as_doc),
+        expire_after_seconds: expires,
+        index: object.get("index").as_doc(),
+        ..nagi_store::CollMod::default()
+    };
+    let _writing = cx.begin_write(buckets.namespace.database())?;
+    cx.store().coll_mod(&buckets.namespace, changes)?;
+    if let Some(view) = buckets.namespace.of_buckets() {
+        cx.server.mirror_view(&view);
     }
     Ok(())
 }
