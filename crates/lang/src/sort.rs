@@ -77,6 +77,13 @@ impl SortSpec {
         Ok(SortSpec { parts: parts.into(), collation: None })
     }
 
+    /// The order of distances that documents have as metadata, the nearest first.
+    pub fn nearest_first() -> SortSpec {
+        let meta = Some(MetaKind::GeoDistance);
+        let part = SortPart { path: FieldPath::new("distance"), descending: false, meta };
+        SortSpec { parts: [part].into(), collation: None }
+    }
+
     /// Sets the collation by which strings compare.
     #[must_use]
     pub fn collated(self, collation: Option<&'static Collation>) -> SortSpec {

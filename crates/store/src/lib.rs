@@ -45,8 +45,9 @@ pub use alter::rename::Rename;
 pub use annotations::Annotations;
 pub use build::BuildOptions;
 pub use catalog::{
-    Arrivals, Catalog, CollMod, Collection, CollectionOptions, CollectionStats, CollectionVersion,
-    CreatedIndexes, IndexSelector, Uuid, ValidationAction, ValidationLevel, ViewOptions,
+    Arrivals, BucketFacts, Catalog, CollMod, Collection, CollectionOptions, CollectionStats,
+    CollectionVersion, CreatedIndexes, IndexSelector, Uuid, ValidationAction, ValidationLevel,
+    ViewOptions,
 };
 pub use config_string::{EngineConfig, TableConfig, engine_config, table_config};
 pub use index::{
@@ -62,7 +63,6 @@ pub use repair::salvage::{LostRange, Salvaged};
 pub use repair::validate::ValidateReport;
 pub use session_record::{SessionKey, SessionRecord};
 pub use spill::{NextEntry, Spill, SpillCursor, SpillFigures};
-pub use store::bucket_facts::BucketFacts;
 pub use store::cache_partition::first_partition;
 pub use store::change_log::{
     ChangeScope, IdHash, LogDocument, LogPosition, Look, NAMESPACE as OPLOG_NAMESPACE, OpHead,

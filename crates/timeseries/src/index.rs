@@ -22,8 +22,8 @@ const ORIGINAL: &str = "originalSpec";
 const GEO_OF_BUCKETS: Value<'_> = Value::String("2dsphere_bucket");
 
 impl Options {
-    /// The specification for the buckets of an index that a client creates, without a namespace. `partial` converts a condition on
-    /// measurements to one on buckets.
+    /// The specification for the buckets of an index that a client creates, without a namespace. `partial` converts a
+    /// condition on measurements to one on buckets.
     ///
     /// # Errors
     /// 67, 72, 197 for indexes that a time series collection cannot have; the errors of `partial`.
@@ -212,9 +212,10 @@ impl Options {
     }
 }
 
-/// The client's specification, with the options of the buckets' index that `collMod` changes.
+/// The client's specification, with the options of the buckets' index that `collMod` changes, or that it has by
+/// default.
 fn with_changes(original: Doc<'_>, spec: Doc<'_>) -> DocBuf {
-    const CHANGED: &[&str] = &["hidden", "expireAfterSeconds"];
+    const CHANGED: &[&str] = &["hidden", "expireAfterSeconds", "2dsphereIndexVersion"];
     DocBuf::build(|out| {
         out.put("v", spec.get("v"));
         let kept = |name| name != "v" && !CHANGED.contains(&name);

@@ -91,7 +91,7 @@ pub enum Filter {
     Text(Arc<TextFilter>),
     /// A JavaScript function returns true for the document.
     Where(Box<WhereFilter>),
-    /// What is asked of something that the document stands for, like the measurements in a bucket. Each document
+    /// A condition on something that the document stands for, like the measurements in a bucket. Each document
     /// matches; only an index that knows how to read it makes use of it. No text means it.
     Given(Box<Filter>),
 }

@@ -111,6 +111,29 @@ impl Near {
         sphere::point_at(self.x, self.y)
     }
 
+    /// The operators of a filter that finds each point within the limit, and may find others; none on the plane, and if
+    /// that is no limit.
+    pub fn around(&self) -> Option<DocBuf> {
+        // For rounding.
+        const SLACK: f64 = 1e-9;
+        let radius = match self.measure {
+            Measure::Plane => return None,
+            Measure::Metres => self.max / EARTH_RADIUS_M,
+            Measure::Radians => self.max,
+        };
+        let radius = radius * (1.0 + SLACK) + SLACK;
+        (radius < std::f64::consts::PI).then(|| {
+            DocBuf::build(|out| {
+                out.doc("$geoWithin", |out| {
+                    out.array("$centerSphere", |out| {
+                        out.array(|out| [self.x, self.y].iter().for_each(|at| out.push(*at)));
+                        out.push(radius);
+                    });
+                });
+            })
+        })
+    }
+
     pub fn is_spherical(&self) -> bool {
         self.measure != Measure::Plane
     }

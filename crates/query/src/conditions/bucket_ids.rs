@@ -2,8 +2,8 @@
 //!
 //!   {"control.min.t": {$gt: 10:00, $lte: 12:00}}        _id from ObjectId(10:00, 00..) to ObjectId(12:00, ff..)
 //!
-//! The first four bytes of an id are the begin of its bucket, and so is `control.min` of the time, unless the collection
-//! has other ids ([`nagi_store::BucketFacts`]).
+//! The first four bytes of an id are the begin of its bucket, and so is `control.min` of the time, unless the
+//! collection has other ids ([`nagi_store::BucketFacts`]).
 
 use nagi_bson::Value;
 use nagi_lang::{

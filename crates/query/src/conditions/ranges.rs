@@ -61,8 +61,8 @@ fn wanted(pred: &Pred) -> Option<Wanted<'_>> {
     }
 }
 
-/// Values whose order among values of their type is that of the ranges. The ranges of strings are by their bytes, unless
-/// the collection has a collation.
+/// Values whose order among values of their type is that of the ranges. The ranges of strings are by their bytes,
+/// unless the collection has a collation.
 fn is_plain(value: Value<'_>, collation: Option<&'static Collation>) -> bool {
     match value {
         Value::DateTime(_) | Value::ObjectId(_) | Value::Bool(_) => true,

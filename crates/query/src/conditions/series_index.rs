@@ -14,7 +14,7 @@ use nagi_lang::{
     expr::ParseCx,
     filter::{Filter, Pred},
 };
-use nagi_store::{Collection, given_filter};
+use nagi_store::{Collection, Index, given_filter};
 use nagi_timeseries::Options;
 
 use super::{
@@ -126,7 +126,12 @@ pub(crate) fn for_plan(collection: &Collection, on_buckets: Filter, asked: &Filt
     if collection.bucket_facts().are_uniform() && collection.options.collation.is_none() {
         all.extend(of_uniform(asked, &|field| is_indexed(collection, field)));
     }
-    if collection.ready_indexes().any(|index| index.given_filter().is_some()) {
+    let uses = |index: &Index| {
+        let of_column =
+            |part: &nagi_store::KeyPart| part.is_geometry() && part.path.starts_with("data.");
+        index.given_filter().is_some() || index.spec.key.iter().any(of_column)
+    };
+    if collection.ready_indexes().any(|index| uses(index)) {
         let given: Vec<Filter> = parts(asked).iter().filter_map(given_filter).collect();
         let given = Filter::And(given).normalize();
         all.push(Filter::Given(Box::new(given)));

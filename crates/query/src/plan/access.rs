@@ -35,7 +35,7 @@ pub(crate) struct Item<'f> {
     element: Option<(usize, usize)>,
     /// True if the item is its whole conjunct.
     whole: bool,
-    /// It is asked of what the document stands for, so it bounds only geometries of buckets.
+    /// It is a condition on what the document stands for, so it bounds only geometries of buckets.
     given: bool,
 }
 
@@ -196,7 +196,7 @@ impl<'f> Item<'f> {
         }
     }
 
-    /// True if it is asked of something else than the document.
+    /// True for a condition on something else than the document.
     pub(super) fn is_given(&self) -> bool {
         self.given
     }

@@ -154,7 +154,7 @@ pub(crate) use kept::{Kept, KeptDocs};
 pub(crate) use limit::{Limit, Skip};
 pub(crate) use marked::{CURSOR, InOrder, mark_plan, plan_root};
 pub(crate) use memory::Documents;
-pub(crate) use nearest::Nearest;
+pub(crate) use nearest::{Nearest, geo_metadata};
 pub use parallel_batch::Room;
 pub(crate) use parallel_batch::{Answer, Fork, ParallelBatch, Placed, Receiver};
 pub(crate) use parallel_scan::{Gather, absorb, drain};

@@ -91,7 +91,12 @@ fn nearest_value<'d>(doc: Doc<'d>, path: &FieldPath, near: &Near) -> Option<(f64
 }
 
 /// The `$meta` values of a document found by nearness.
-fn geo_metadata<'a>(doc: Doc<'_>, path: &FieldPath, near: &Near, arena: &'a Bump) -> Metadata<'a> {
+pub(crate) fn geo_metadata<'a>(
+    doc: Doc<'_>,
+    path: &FieldPath,
+    near: &Near,
+    arena: &'a Bump,
+) -> Metadata<'a> {
     let mut meta = Metadata::default();
     let Some((distance, value)) = nearest_value(doc, path, near) else { return meta };
     meta.geo_distance = Some(distance);

@@ -7,7 +7,7 @@ use nagi_error::{Code, Result, bail};
 use nagi_lang::filter::Filter;
 use nagi_store::{Catalog, Collection, Namespace};
 
-use super::{Pipeline, Step, paths::needed};
+use super::{Pipeline, Step, paths::needed, stage_facts};
 use crate::{
     conditions::{
         bucket_ids::with_id_range,
@@ -69,6 +69,12 @@ pub(crate) fn resolve(
     namespace: &Namespace,
     pipeline: Array<'_>,
 ) -> Result<(Option<Arc<Collection>>, ArrayBuf)> {
+    let first = pipeline.iter().next().and_then(|stage| stage.as_doc()?.first());
+    if first.is_some_and(|stage| stage_facts(stage.name()).of_buckets)
+        && let Some(buckets) = catalog.buckets_of(namespace)
+    {
+        return Ok((Some(Arc::clone(buckets)), pipeline.to_buf()));
+    }
     let mut pipelines = vec![pipeline.to_buf()];
     let mut at = namespace.clone();
     for _ in 0..VIEW_DEPTH_MAX {

@@ -71,6 +71,8 @@ pub struct StageFacts {
     /// It writes its input.
     pub writes: bool,
     pub runs_on: RunsOn,
+    /// As the first stage on a time series, it is one on the collection of its buckets.
+    pub of_buckets: bool,
 }
 
 impl StageFacts {
@@ -83,6 +85,7 @@ impl StageFacts {
         in_change_stream: InChangeStream::Refused,
         writes: false,
         runs_on: RunsOn::Collection,
+        of_buckets: false,
     };
 
     /// The properties of stages that may follow `$changeStream`.

@@ -1,20 +1,25 @@
 //! `$geoNear`: the documents of the collection by distance, with the distance in a field.
 //!
-//! The stage is planned like a find with a nearness condition; it runs nothing itself.
+//! The stage is planned like a find with a nearness condition; it runs nothing itself. On a time series, whose
+//! measurements have no index of their own, distances are computed after unpacking, and sorted.
 
 use std::sync::Arc;
 
 use nagi_bson::number;
 use nagi_lang::{
-    expr::parse_field_path,
+    expr::{MetaSet, parse_field_path},
     filter::Filter,
     geo::{self, GeoNear as Condition, Measure},
     path::FieldPath,
     project::AddFields,
+    sort::SortSpec,
 };
 
-use super::prelude::*;
-use crate::access::{GeoNearSpec, Shown};
+use super::{Match, Sort, add_fields, prelude::*};
+use crate::{
+    access::{GeoNearSpec, Shown},
+    source::geo_metadata,
+};
 
 pub(super) static GEO_NEAR: StageSpec = StageSpec {
     name: "$geoNear",
@@ -24,7 +29,7 @@ pub(super) static GEO_NEAR: StageSpec = StageSpec {
         ("key", How::Same),
         ("query", How::Filter),
     ]),
-    place: Place::First,
+    place: Place::FirstUnpacked,
     parse,
     ..StageSpec::ROW
 };
@@ -33,6 +38,8 @@ pub(super) static GEO_NEAR: StageSpec = StageSpec {
 pub(crate) struct GeoNear {
     pub(crate) spec: GeoNearSpec,
     text: DocBuf,
+    /// The fields that show the distance and the location, as computed fields.
+    fields: DocBuf,
 }
 
 fn parse(spec: Value<'_>, cx: &mut PipelineCx<'_>) -> Result<Box<dyn Stage>> {
@@ -55,7 +62,7 @@ fn parse(spec: Value<'_>, cx: &mut PipelineCx<'_>) -> Result<Box<dyn Stage>> {
             );
         }
     }
-    let shown = shown(doc, cx)?;
+    let (shown, fields) = shown(doc, cx)?;
     let key = match doc.get("key") {
         Value::Missing => None,
         Value::String("") => {
@@ -85,7 +92,7 @@ fn parse(spec: Value<'_>, cx: &mut PipelineCx<'_>) -> Result<Box<dyn Stage>> {
     let max = distance(doc, "maxDistance")?.unwrap_or(f64::MAX);
     let near = Condition::new(center, measure, (min, max), source(doc, measure));
     let spec = GeoNearSpec { near, query: Arc::new(query), key, shown: Arc::new(shown) };
-    Ok(Box::new(GeoNear { spec, text: doc.to_buf() }))
+    Ok(Box::new(GeoNear { spec, text: doc.to_buf(), fields }))
 }
 
 /// The condition as a filter would contain it, for explain.
@@ -129,7 +136,7 @@ fn distance(doc: Doc<'_>, name: &str) -> Result<Option<f64>> {
 }
 
 /// The fields `distanceField` and `includeLocs`, as computed fields.
-fn shown(doc: Doc<'_>, cx: &PipelineCx<'_>) -> Result<Shown> {
+fn shown(doc: Doc<'_>, cx: &PipelineCx<'_>) -> Result<(Shown, DocBuf)> {
     let multiplier = match doc.get("distanceMultiplier") {
         Value::Missing => None,
         value if value.is_number() && number::as_f64(value).is_some_and(|m| m >= 0.0) => {
@@ -176,10 +183,10 @@ fn shown(doc: Doc<'_>, cx: &PipelineCx<'_>) -> Result<Shown> {
         }
     });
     if fields.as_doc().is_empty() {
-        return Ok(Shown(None));
+        return Ok((Shown(None), fields));
     }
-    let fields = AddFields::parse(Value::Doc(fields.as_doc()), "$geoNear", &mut cx.lang())?;
-    Ok(Shown(Some(fields)))
+    let parsed = AddFields::parse(Value::Doc(fields.as_doc()), "$geoNear", &mut cx.lang())?;
+    Ok((Shown(Some(parsed)), fields))
 }
 
 impl Stage for GeoNear {
@@ -192,7 +199,89 @@ impl Stage for GeoNear {
         out.put("$geoNear", &self.text);
     }
 
+    fn after_unpacking(&self, cx: &PipelineCx<'_>) -> Result<Option<Vec<Arc<dyn Stage>>>> {
+        let Some(path) = self.spec.key.clone() else {
+            bail!(
+                Code::Location(5_860_206),
+                "$geoNear requires the 'key' option on a time-series collection"
+            )
+        };
+        let mut stages: Vec<Arc<dyn Stage>> =
+            vec![Arc::new(Match::part((*self.spec.query).clone()))];
+        if let Some(disc) = self.spec.near.around() {
+            let filter = DocBuf::build(|out| out.put(path.as_str(), &disc));
+            let filter = Filter::parse(filter.as_doc(), &mut cx.lang())?;
+            stages.push(Arc::new(Match::part(filter.normalize())));
+        }
+        let near = self.spec.near.clone();
+        stages.push(Arc::new(Distances { text: self.text.clone(), by: Arc::new((path, near)) }));
+        let shown = nagi_bson::doc! { "distance": { "$meta": "geoNearDistance" } };
+        stages.push(Arc::new(Sort::new(Arc::new(SortSpec::nearest_first()), shown, cx)));
+        if !self.fields.as_doc().is_empty() {
+            let fields = Value::Doc(self.fields.as_doc());
+            stages.push(add_fields::parse("$addFields", fields, cx)?.into());
+        }
+        Ok(Some(stages))
+    }
+
     fn step(&self) -> Step<'_> {
         Step::GeoNear(self)
+    }
+}
+
+/// Gives each document the distance of its location as metadata, and drops those that are too near or too far.
+struct Distances {
+    text: DocBuf,
+    by: Arc<(FieldPath, Condition)>,
+}
+
+struct Measuring {
+    input: Box<dyn Source>,
+    by: Arc<(FieldPath, Condition)>,
+    meta: Vec<u8>,
+    arena: Bump,
+}
+
+impl Stage for Distances {
+    fn open(&self, input: Box<dyn Source>) -> Box<dyn Source> {
+        let by = self.by.clone();
+        Box::new(Measuring { input, by, meta: Vec::new(), arena: Bump::new() })
+    }
+
+    fn gives(&self) -> MetaSet {
+        MetaSet::GEO
+    }
+
+    fn explain(&self, out: &mut DocWriter<'_>) {
+        out.put("$geoNear", &self.text);
+    }
+}
+
+impl Source for Measuring {
+    fn advance(&mut self, cx: &mut Cx<'_>) -> Result<bool> {
+        while self.input.advance(cx)? {
+            cx.tick()?;
+            renew(&mut self.arena);
+            let (path, near) = &*self.by;
+            let found = geo_metadata(self.input.doc(), path, near, &self.arena);
+            if found.geo_distance.is_some_and(|distance| near.accepts(distance)) {
+                self.meta.clear();
+                found.write(MetaSet::GEO, &mut DocWriter::new(&mut self.meta));
+                return Ok(true);
+            }
+        }
+        Ok(false)
+    }
+
+    fn doc(&self) -> Doc<'_> {
+        self.input.doc()
+    }
+
+    fn meta(&self) -> Doc<'_> {
+        Doc::trusted(&self.meta)
+    }
+
+    fn inputs(&mut self) -> &mut [Box<dyn Source>] {
+        slice::from_mut(&mut self.input)
     }
 }

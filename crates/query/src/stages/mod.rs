@@ -218,6 +218,19 @@ pub(crate) trait Stage: Send + Sync {
         true
     }
 
+    /// The stages that do the same with documents that an earlier stage made.
+    ///
+    /// # Errors
+    /// If that is not possible.
+    fn after_unpacking(&self, _cx: &PipelineCx<'_>) -> Result<Option<Vec<Arc<dyn Stage>>>> {
+        Ok(None)
+    }
+
+    /// The metadata that it gives to documents.
+    fn gives(&self) -> MetaSet {
+        MetaSet::NONE
+    }
+
     /// The stages that it consists of, if it is an abbreviation of several.
     fn parts(&self) -> Option<Vec<Arc<dyn Stage>>> {
         None
@@ -314,6 +327,8 @@ pub(crate) enum Place {
     Anywhere,
     /// Only as the first stage, and not inside `$facet` (40602, 40600).
     First,
+    /// The same, but it may follow the stage that unpacks the buckets of a time series.
+    FirstUnpacked,
     /// Only as the last stage, and not in inner pipelines (40601, 40600, 51047).
     Last,
     /// Anywhere but inside `$facet` (40600).

@@ -101,12 +101,21 @@ impl Pipeline {
                 );
             }
             let noted = cx.metas.take();
-            wanted = wanted | noted;
-            if !lost {
+            let unpacked = match stages.first() {
+                Some(first) if first.unpacks().is_some() => stage.after_unpacking(cx)?,
+                _ => None,
+            };
+            // The stages for it take care of their metadata themselves.
+            if unpacked.is_some() {
+                cx.metas.take();
+            } else {
+                wanted = wanted | noted;
+            }
+            if !lost && unpacked.is_none() {
                 required = required | noted;
             }
             let before = stages.len();
-            match stage.parts() {
+            match unpacked.or_else(|| stage.parts()) {
                 Some(parts) => stages.extend(parts),
                 None => stages.push(stage),
             }
@@ -115,8 +124,10 @@ impl Pipeline {
             growth += Value::Doc(spec).depth();
             check_length(stages.len())?;
         }
+        let unpacks = stages.first().is_some_and(|first| first.unpacks().is_some());
         for (at, row) in rows.iter().enumerate() {
-            check_place(row, at, rows.len(), cx.within)?;
+            let unpacked = unpacks && at == 1 && row.place == Place::FirstUnpacked;
+            check_place(row, if unpacked { 0 } else { at }, rows.len(), cx.within)?;
         }
         check_change_stream(&rows, cx.within)?;
         cx.metas.set(around | wanted);
@@ -198,13 +209,14 @@ impl Pipeline {
         }
     }
 
-    /// The metadata that its first stage gives to documents.
+    /// The metadata that its stages give to documents.
     pub(crate) fn available(&self) -> MetaSet {
-        match self.stages.first().map(|stage| stage.step()) {
+        let first = match self.stages.first().map(|stage| stage.step()) {
             Some(Step::GeoNear(_)) => MetaSet::GEO,
             Some(Step::Match(matching)) => matching.filter.metas(),
             _ => MetaSet::NONE,
-        }
+        };
+        self.stages.iter().fold(first, |all, stage| all | stage.gives())
     }
 
     /// Refuses the use of metadata that only a search provides, if there is no search.
@@ -356,7 +368,7 @@ fn check_place(row: &StageSpec, at: usize, count: usize, within: Within) -> Resu
         bail!(Code::Location(40600), "{name} is not allowed to be used within a $facet stage");
     }
     match row.place {
-        Place::First if at > 0 => {
+        Place::First | Place::FirstUnpacked if at > 0 => {
             bail!(Code::Location(40602), "{name} is only valid as the first stage in a pipeline.")
         }
         Place::Last if within == Within::Lookup => {

@@ -3,6 +3,7 @@
 //!
 //! Measurements, buckets of other servers and queries are generated from a seed; a failure message has it.
 
+mod geometries;
 mod writes;
 
 use std::sync::Arc;
@@ -663,7 +664,8 @@ fn buckets_of_other_values_are_not_unpacked() {
         for hour in 0..20 {
             let more = if hour == 3 { ", x: /r/, y: {z: 5}" } else { "" };
             let docs = [doc(&format!(
-                "{{t: ISODate('2024-01-01T{hour:02}:00:00Z'), m: 1, n: {hour}, s: 's{hour:02}', o: {{p: {hour}}}{more}}}"
+                "{{t: ISODate('2024-01-01T{hour:02}:00:00Z'), m: 1, n: {hour}, s: 's{hour:02}',
+                   o: {{p: {hour}}}{more}}}"
             ))];
             insert_into(&fixture.store, &series, &docs, true);
         }

@@ -1,6 +1,7 @@
 //! The catalog: databases, collections, indexes. A version is immutable; a request uses one version.
 
 mod arrivals;
+mod bucket_facts;
 mod cells;
 mod clustered;
 mod gate;
@@ -19,6 +20,8 @@ use nagi_error::{Code, Result, bail, err};
 use nagi_kv::Space;
 
 pub use arrivals::Arrivals;
+pub use bucket_facts::BucketFacts;
+pub(crate) use bucket_facts::StoredFacts;
 pub(crate) use clustered::{listed as clustered_listed, without_clustered};
 pub(crate) use gate::Pass;
 pub(crate) use images::{ImageAge, ImageSource};

@@ -12,7 +12,10 @@ use nagi_error::{Code, Error, Result, bail};
 use nagi_kv::{Engine, Read, Space, sync::atomic::Ordering};
 use nagi_lang::collation::Collation;
 
-use super::{Catalog, Collection, CollectionOptions, CollectionState, CollectionVersion, Uuid};
+use super::{
+    Catalog, Collection, CollectionOptions, CollectionState, CollectionVersion, Uuid,
+    bucket_facts::StoredFacts,
+};
 use crate::{
     Index, IndexSpec, Namespace,
     annotations::Annotations,
@@ -20,7 +23,6 @@ use crate::{
     ident::{CatalogKey, Ident},
     index::{Bulk, Multikey, multikey_words},
     record_key::Layout,
-    store::bucket_facts::StoredFacts,
 };
 
 /// Version of all formats in docs/format.md.

@@ -8,13 +8,14 @@ use nagi_kv::sync::{
     atomic::{AtomicI64, AtomicUsize, Ordering::Relaxed},
 };
 
+use super::bucket_facts::StoredFacts;
 use super::{
     Arrivals, Collection,
     cells::Cells,
     gate::{Gate, Pass},
     images::ImageSource,
 };
-use crate::{annotations::Annotations, store::bucket_facts::StoredFacts};
+use crate::annotations::Annotations;
 
 /// See the module's header.
 #[derive(Default)]

@@ -15,6 +15,7 @@ use nagi_lang::collation::{self, Collation};
 use super::{
     IndexKind, PathField,
     kind::{self, Completed, Content, Details, NamedBy, PATH_FIELD},
+    kinds,
 };
 use crate::Namespace;
 
@@ -340,6 +341,7 @@ impl IndexSpec {
         self.kind.facts().by_path
             || self.details.as_deref().is_some_and(|details| details.depends_on(differs))
             || self.key.iter().any(|part| differs(&part.path))
+            || self.key.iter().any(|part| kinds::column_of(part).is_some_and(differs))
     }
 
     /// The specification with a changed option; `None` removes it.

@@ -18,7 +18,7 @@ use nagi_kv::{Durability, Space, Txn, TxnOptions};
 
 use crate::catalog::{
     Catalog, Collection, CollectionOptions, CollectionState, CollectionVersion, IndexSelector,
-    Uuid, view_graph,
+    StoredFacts, Uuid, view_graph,
 };
 use crate::{
     Index, IndexSpec, Namespace, Store,
@@ -28,7 +28,6 @@ use crate::{
     index::{Bulk, Multikey},
     record_key::Layout,
     store::{
-        bucket_facts::StoredFacts,
         change_log,
         commit::change::{Change, Logged, Replaced},
         reclaim::Job,

@@ -52,7 +52,6 @@
 //! `transaction.rs` (bound handles), `ddl.rs`, `frozen.rs` and `catalog/gate.rs` (schema changes), `reader.rs`
 //! (cursors), `cache.rs` (the record cache); docs/format.md (keys), docs/transactions.md, decisions 008 and 046.
 
-pub(crate) mod bucket_facts;
 pub(crate) mod cache_partition;
 pub(crate) mod change_log;
 pub(crate) mod commit;

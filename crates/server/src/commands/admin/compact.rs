@@ -36,7 +36,8 @@ fn run(cx: &mut Context<'_>, req: &Request<'_>, out: &mut DocWriter<'_>) -> Resu
              running operations. use force:true to force"
         );
     }
-    let Some(collection) = cx.store().collection(&ns) else {
+    let collection = cx.store().buckets_of(&ns).or_else(|| cx.store().collection(&ns));
+    let Some(collection) = collection else {
         bail!(Code::NAMESPACE_NOT_FOUND, "collection does not exist");
     };
     if collection.is_view() {

@@ -24,6 +24,10 @@ use crate::index::{
 const CELL_COUNT_MAX: usize = 50;
 /// The only key layout; indexes of older versions are created with it, too.
 const VERSION: i64 = 3;
+/// What the path of a column in a bucket begins with.
+const COLUMNS: &str = "data.";
+/// The most values of a column that are indexed: a hostile column of few bytes may stand for any number.
+const VALUES_MAX: usize = 100_000;
 /// The option for the version.
 const VERSION_OPTION: &str = "2dsphereIndexVersion";
 
@@ -38,6 +42,18 @@ pub(super) static TWO_D_SPHERE: KindFacts = KindFacts {
     ],
     listed: Some((VERSION_OPTION, VERSION as i32)),
     parse,
+    keys,
+    ..KindFacts::ROW
+};
+
+/// The same for geometries in the measurements of a time series: a bucket has the keys of all of its measurements. The
+/// key pattern has the path of the column: `{"data.loc": "2dsphere_bucket"}`.
+pub(super) static OF_BUCKETS: KindFacts = KindFacts {
+    name: "2dsphere_bucket",
+    named_by: NamedBy::Value,
+    content: Content::Cells,
+    listed: Some((VERSION_OPTION, VERSION as i32)),
+    parse: parse_of_buckets,
     keys,
     ..KindFacts::ROW
 };
@@ -72,6 +88,18 @@ impl IndexSpec {
     pub fn geometry(&self) -> Option<&Geometry> {
         self.details()
     }
+}
+
+/// Only the conversion of indexes of time series makes such an index.
+fn parse_of_buckets(spec: Doc<'_>, key: &[KeyPart]) -> Result<Parsed> {
+    let of_columns = |part: &KeyPart| !part.is_geometry() || part.path.starts_with(COLUMNS);
+    if spec.get("originalSpec").is_missing() || !key.iter().all(of_columns) {
+        bail!(
+            Code::CANNOT_CREATE_INDEX,
+            "2dsphere_bucket indexes are only supported on the buckets of time-series collections"
+        );
+    }
+    parse(spec, key)
 }
 
 /// Checks version and levels.
@@ -117,6 +145,17 @@ pub(super) fn keys(spec: &IndexSpec, doc: Doc<'_>, sink: &mut KeySink) -> Result
     for (field, part) in spec.key.iter().enumerate() {
         let mut found = Found::default();
         collect(Value::Doc(doc), &part.path, 0, !part.is_geometry(), &mut found)?;
+        if part.is_geometry() && spec.kind.facts().name == OF_BUCKETS.name {
+            let cells = column_cells(geometry, doc, &part.path)?;
+            has_geometry |= !cells.is_empty();
+            sink.multikey[field] = if cells.len() > 1 { bit(1) } else { 0 };
+            let mut cells: Vec<_> = cells.into_iter().map(Value::Int64).collect();
+            if cells.is_empty() {
+                cells.push(Value::Null);
+            }
+            columns.push(cells);
+            continue;
+        }
         if part.is_geometry() {
             let mut cells = Vec::new();
             for value in &found.values {
@@ -153,6 +192,65 @@ pub(super) fn keys(spec: &IndexSpec, doc: Doc<'_>, sink: &mut KeySink) -> Result
     combine(spec, &columns, sink)?;
     sink.sort();
     Ok(())
+}
+
+/// For geometries in measurements: the path of the column that has them.
+pub(in crate::index) fn column_of(part: &KeyPart) -> Option<&str> {
+    let inner = part.path.strip_prefix(COLUMNS).filter(|_| part.is_geometry())?;
+    let column = COLUMNS.len() + inner.find('.').unwrap_or(inner.len());
+    part.path.get(..column)
+}
+
+/// The cells of all geometries at a path of measurements, sorted.
+///
+/// # Errors
+/// 16755 for an invalid geometry; those of a column that cannot be read.
+fn column_cells(geometry: &Geometry, bucket: Doc<'_>, path: &str) -> Result<Vec<i64>> {
+    let path = path.strip_prefix(COLUMNS).unwrap_or(path);
+    let (top, rest) = path.split_once('.').unwrap_or((path, ""));
+    let data = bucket.get("data").as_doc().unwrap_or(Doc::EMPTY);
+    let mut cells = Vec::new();
+    let mut add = |value: Value<'_>| -> Result<()> {
+        let mut found = Found::default();
+        match value {
+            Value::Array(array) if !rest.is_empty() => enter(array, rest, 1, false, &mut found)?,
+            value => collect(value, rest, 1, false, &mut found)?,
+        }
+        for value in found.values {
+            if let Some(reason) = on_sphere(geometry, value, &mut cells) {
+                bail!(
+                    Code::Location(16755),
+                    "Can't extract geo keys: {}  {reason}{}",
+                    text::value_text(value),
+                    shown(path, value)
+                );
+            }
+        }
+        Ok(())
+    };
+    match data.get(top) {
+        Value::Doc(values) => {
+            values.iter().take(VALUES_MAX).try_for_each(|element| add(element.value()))?;
+        }
+        Value::Binary(column) => {
+            let mut decoder = nagi_timeseries::column::Decoder::new(column.bytes);
+            let mut count = 0;
+            while let Some(value) = decoder.advance()? {
+                count += 1;
+                if count > VALUES_MAX {
+                    bail!(
+                        Code::CANNOT_CREATE_INDEX,
+                        "A bucket has more than {VALUES_MAX} measurements"
+                    );
+                }
+                add(value)?;
+            }
+        }
+        _ => {}
+    }
+    cells.sort_unstable();
+    cells.dedup();
+    Ok(cells)
 }
 
 /// The text of a value in messages: scalars are named; arrays and documents are part of the document shown before.

@@ -8,6 +8,7 @@ mod text;
 mod wildcard;
 
 pub use geo::Geometry;
+pub(super) use geo::column_of;
 pub use grid::Grid;
 pub use hashed::hash_value;
 pub use text::key_term;
@@ -19,6 +20,7 @@ pub(super) static KINDS: &[&KindFacts] = &[
     &btree::BTREE,
     &grid::TWO_D,
     &geo::TWO_D_SPHERE,
+    &geo::OF_BUCKETS,
     &hashed::HASHED,
     &text::TEXT,
     &wildcard::WILDCARD,

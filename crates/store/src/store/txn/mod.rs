@@ -9,6 +9,7 @@
 //! added once, at commit. Buffers belong to the thread and are reused: an insert allocates only what the engine
 //! allocates.
 
+mod bucket;
 mod by_ids;
 pub(crate) mod capped;
 mod keys;

@@ -1,8 +1,9 @@
-//! What is known of all buckets of a collection, so that conditions on measurements become conditions on buckets that an
-//! index serves. Kept with the collection.
+//! What is known of all buckets of a collection, so that conditions on measurements become conditions on buckets that
+//! an index serves. Kept with the collection.
 //!
-//! An id begins with the begin of its bucket, in 32 bits of seconds. That is enough from 1970 to 2106, and other servers
-//! take the upper half of it for times before 1970. For other times the bits wrap, so such a bucket is anywhere.
+//! An id begins with the begin of its bucket, in 32 bits of seconds. That is enough from 1970 to 2106, and other
+//! servers take the upper half of it for times before 1970. For other times the bits wrap, so such a bucket is
+//! anywhere.
 //!
 //! ```text
 //!   1970         2038        2106
@@ -13,8 +14,8 @@
 //! The values of a field in a bucket are of one class (numbers, strings, ..), except in buckets of earlier versions of
 //! other servers.
 //!
-//! The bits are set in memory before the write that needs them commits, and stored by it. They are never cleared. Nothing
-//! is known of collections that an older version created.
+//! The bits are set in memory before the write that needs them commits, and stored by it. They are never cleared.
+//! Nothing is known of collections that an older version created.
 
 use nagi_bson::{Doc, Element, Value, compare};
 use nagi_error::Result;
@@ -23,11 +24,10 @@ use nagi_kv::{
     sync::atomic::{AtomicU8, Ordering::Relaxed},
 };
 
+use super::Collection;
 use crate::{
-    catalog::Collection,
     engine_error::engine,
     ident::{CatalogKey, Ident},
-    store::txn::WriteTxn,
 };
 
 /// Some bucket begins before 1970 or after 2038, and its id is in the upper half.
@@ -153,29 +153,31 @@ fn of_id(bucket: Doc<'_>, min: Doc<'_>, time_field: &str) -> u8 {
     if wraps { IN_UPPER_HALF } else { ELSEWHERE }
 }
 
-impl WriteTxn<'_> {
-    /// Stores what a bucket that is written says about its collection.
-    pub(super) fn note_facts(&mut self, collection: &Collection, doc: Doc<'_>) -> Result<()> {
-        let Some(series) = &collection.options.timeseries else { return Ok(()) };
-        if !collection.namespace.is_buckets() {
-            return Ok(());
+impl Collection {
+    /// What a bucket that is written adds to what is known: the bits of this collection, if they are not all set in
+    /// `stored`. They are set in memory at once. None for another collection.
+    pub(crate) fn note_bucket(
+        &self,
+        bucket: Doc<'_>,
+        stored: &dyn Fn() -> Result<Option<u8>>,
+    ) -> Result<Option<u8>> {
+        let Some(series) = self.options.timeseries.as_ref() else { return Ok(None) };
+        if !self.namespace.is_buckets() {
+            return Ok(None);
         }
-        let bits = of_bucket(doc, &series.time_field);
-        let known = &collection.state.bucket_facts.0;
+        let bits = of_bucket(bucket, &series.time_field);
+        let known = &self.state.bucket_facts.0;
         if bits == 0 || known.load(Relaxed) & UNKNOWN != 0 {
-            return Ok(());
+            return Ok(None);
         }
         known.fetch_or(bits, Relaxed);
-        let key = collection.ident.catalog_key(CatalogKey::BucketFacts);
-        let mut buf = Vec::new();
-        let stored = self.txn().get(Space::Catalog, &key, &mut buf).map_err(engine)?;
-        if stored.and_then(|stored| stored.first()).is_some_and(|stored| stored & bits == bits) {
-            return Ok(());
-        }
-        // Locked before the bits are read, so that newer bits are not overwritten.
-        self.txn().lock(Space::Catalog, &key).map_err(engine)?;
-        let all = known.load(Relaxed);
-        self.txn().put(Space::Catalog, &key, &[all]).map_err(engine)
+        let is_stored = stored()?.is_some_and(|stored| stored & bits == bits);
+        Ok((!is_stored).then_some(bits))
+    }
+
+    /// All bits that are known now.
+    pub(crate) fn bucket_bits(&self) -> u8 {
+        self.state.bucket_facts.0.load(Relaxed)
     }
 }
 
