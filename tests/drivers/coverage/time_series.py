@@ -76,6 +76,19 @@ def queried(client):
     groups = c.aggregate([{"$group": {"_id": "$sensor.id", "n": {"$sum": 1}, "most": {"$max": "$v"}}}, {"$sort": {"_id": 1}}])
     equal(list(groups), [{"_id": 0, "n": 200, "most": 298.5}, {"_id": 1, "n": 200, "most": 299.0}, {"_id": 2, "n": 200, "most": 299.5}])
     equal(sorted(c.distinct("sensor.id")), [0, 1, 2])
+    # Into another time series, whose options stay.
+    into = {"db": "test", "coll": "probe_out", "timeseries": {"timeField": "at", "metaField": "sensor"}}
+    client.test.drop_collection("probe_out")
+    for pipeline, count in [([{"$out": into}], 600), ([{"$match": {"v": {"$lt": 10}}}, {"$out": "probe_out"}], 20)]:
+        c.aggregate(pipeline)
+        equal(client.test.probe_out.count_documents({}), count)
+        equal(listed(client, "probe_out")["type"], "timeseries")
+    equal(code_of(lambda: c.aggregate([{"$out": {**into, "timeseries": {"timeField": "at"}}}])), 7406103)
+    equal(code_of(lambda: c.aggregate([{"$merge": "probe_out"}])), 1074330)
+    stats = client.test.command("collStats", "probe_series")["timeseries"]
+    equal((stats["bucketsNs"], stats["numMeasurementsCommitted"]), ("test.system.buckets.probe_series", 600))
+    equal(client.admin.command("serverStatus")["bucketCatalog"]["numMeasurementsCommitted"] >= 600, True)
+    client.test.drop_collection("probe_out")
     shown = client.test.command("explain", {"aggregate": "probe_series", "pipeline": [{"$match": {"v": 1}}], "cursor": {}})
     need("$_internalUnpackBucket" in str(shown), shown)
 
@@ -89,8 +102,26 @@ def indexed(client):
     equal(keys, {"sensor_1_at_1": [("sensor", 1), ("at", 1)], "sensor.id_1_at_-1": [("sensor.id", 1), ("at", -1)]})
     for hint in ["sensor.id_1_at_-1", [("sensor.id", 1), ("at", -1)]]:
         equal(len(list(c.find({"sensor.id": 1}).hint(hint))), 10)
+    equal(c.update_many({"sensor.id": 1}, {"$set": {"sensor.x": 1}}, hint=[("sensor.id", 1), ("at", -1)]).modified_count, 1)
+    equal(c.delete_many({"_id": 29}, hint="sensor.id_1_at_-1").deleted_count, 1)
+    for change in [lambda: c.delete_many({"_id": 28}, hint="none"), lambda: c.update_many({"sensor.id": 1}, {"$set": {"sensor.x": 2}}, hint="none")]:
+        equal(code_of(change), 2)
     c.drop_index([("sensor.id", 1), ("at", -1)])
     equal(len(c.index_information()), 1)
+    # Partial and TTL indexes, and one on locations.
+    c.insert_many([{"at": at(n), "sensor": {"id": 5 + n % 2}, "v": n, "place": {"type": "Point", "coordinates": [n, n]}} for n in range(20)])
+    c.create_index([("v", 1)], partialFilterExpression={"sensor.id": 6, "v": {"$gte": 10}})
+    c.create_index("at", expireAfterSeconds=10**9, partialFilterExpression={"sensor.id": 6})
+    c.create_index([("place", "2dsphere")])
+    info = c.index_information()
+    equal((info["v_1"]["partialFilterExpression"], info["at_1"]["expireAfterSeconds"]), ({"sensor.id": 6, "v": {"$gte": 10}}, 10**9))
+    equal(len(list(c.find({"sensor.id": 6, "v": {"$gt": 10}}).hint("v_1"))), 5)
+    near = {"near": {"type": "Point", "coordinates": [3, 3]}, "key": "place", "distanceField": "d", "maxDistance": 200000}
+    equal([doc["v"] for doc in c.aggregate([{"$geoNear": near}])][0], 3)
+    equal(sorted(doc["v"] for doc in c.find({"place": {"$geoWithin": {"$centerSphere": [[3, 3], 0.03]}}}).hint("place_2dsphere")), [2, 3, 4])
+    for wrong, code in [({"expireAfterSeconds": 5}, 72), ({"expireAfterSeconds": 5, "partialFilterExpression": {"v": 1}}, 72),
+                        ({"partialFilterExpression": {"v": None}}, 5916301), ({"unique": True}, 72)]:
+        equal(code_of(lambda: c.create_index("at", name="wrong", **wrong)), code)
 
 
 @probe("standalone", "ts.restrict")

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use nagi_bson::{Array, Value};
+use nagi_bson::{Array, Doc, Element, Value};
 use nagi_error::{Code, Result, bail};
 use nagi_lang::{expr::MetaSet, filter::Filter, sort::SortSpec};
 use nagi_store::{Namespace, Store};
@@ -76,20 +76,7 @@ impl Pipeline {
                     "Each element of the 'pipeline' array must be an object"
                 );
             };
-            let mut fields = spec.iter();
-            let (Some(field), None) = (fields.next(), fields.next()) else {
-                bail!(
-                    Code::Location(40323),
-                    "A pipeline stage specification object must contain exactly one field."
-                );
-            };
-            let Some(row) = stage_spec(field.name()) else {
-                bail!(
-                    Code::Location(40324),
-                    "Unrecognized pipeline stage name: '{}'",
-                    field.name()
-                );
-            };
+            let (field, row) = row_of(spec)?;
             let stage: Arc<dyn Stage> = (row.parse)(field.value(), cx)?.into();
             if let Step::Match(matching) = stage.step()
                 && matching.filter.text().is_some()
@@ -360,6 +347,23 @@ fn check_change_stream(rows: &[&StageSpec], within: Within) -> Result<()> {
         }
     }
     Ok(())
+}
+
+/// The stage of a specification, and its row.
+fn row_of(spec: Doc<'_>) -> Result<(Element<'_>, &'static StageSpec)> {
+    let mut fields = spec.iter();
+    let (Some(field), None) = (fields.next(), fields.next()) else {
+        bail!(
+            Code::Location(40323),
+            "A pipeline stage specification object must contain exactly one field."
+        );
+    };
+    match stage_spec(field.name()) {
+        Some(row) => Ok((field, row)),
+        None => {
+            bail!(Code::Location(40324), "Unrecognized pipeline stage name: '{}'", field.name())
+        }
+    }
 }
 
 fn check_place(row: &StageSpec, at: usize, count: usize, within: Within) -> Result<()> {

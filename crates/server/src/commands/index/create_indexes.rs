@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 
-use nagi_store::BuildOptions;
+use nagi_store::{BuildOptions, Collection, Namespace};
 
 use crate::commands::common::{namespace, refuse_view};
 use crate::core::command::prelude::*;
@@ -61,18 +61,8 @@ fn run(cx: &mut Context<'_>, req: &Request<'_>, out: &mut DocWriter<'_>) -> Resu
     if args.internal == Some(true) {
         bail!(Code::NAMESPACE_NOT_FOUND, "no time-series buckets collection {ns}");
     }
-    let of_buckets = match buckets.as_ref().and_then(|buckets| buckets.options.timeseries.clone()) {
-        Some(series) => {
-            let collation = buckets.as_ref().and_then(|buckets| buckets.options.collation);
-            let converted = |spec: &Doc<'_>| {
-                check_ns(spec.get("ns"), &ns)?;
-                match direct {
-                    true => nagi_query::bucket_index(&series, collation, *spec),
-                    false => nagi_query::series_index(&series, collation, *spec),
-                }
-            };
-            specs.iter().map(converted).collect::<Result<Vec<_>>>()?
-        }
+    let of_buckets = match &buckets {
+        Some(buckets) => converted(buckets, (&ns, direct), &specs)?,
         None => Vec::new(),
     };
     let (ns, specs) = match &buckets {
@@ -113,8 +103,26 @@ fn run(cx: &mut Context<'_>, req: &Request<'_>, out: &mut DocWriter<'_>) -> Resu
     Ok(())
 }
 
+/// The specifications for the buckets of a time series; `direct`: these are given.
+fn converted(
+    buckets: &Collection,
+    (ns, direct): (&Namespace, bool),
+    specs: &[Doc<'_>],
+) -> Result<Vec<DocBuf>> {
+    let Some(series) = &buckets.options.timeseries else { return Ok(Vec::new()) };
+    let collation = buckets.options.collation;
+    let one = |spec: &Doc<'_>| {
+        check_ns(spec.get("ns"), ns)?;
+        match direct {
+            true => nagi_query::bucket_index(series, collation, *spec),
+            false => nagi_query::series_index(series, collation, *spec),
+        }
+    };
+    specs.iter().map(one).collect()
+}
+
 /// Refuses the name of another collection in a specification. That for the buckets has none.
-fn check_ns(given: Value<'_>, ns: &nagi_store::Namespace) -> Result<()> {
+fn check_ns(given: Value<'_>, ns: &Namespace) -> Result<()> {
     match given {
         Value::String(given) if !given.is_empty() && given != ns.as_str() => bail!(
             Code::BAD_VALUE,
