@@ -105,8 +105,9 @@ pub(crate) fn filter_of(buckets: &Collection, options: &Options, filter: &Filter
 /// The buckets that may have measurements that match.
 fn candidates(run: &Run<'_>, options: &Options) -> Result<Vec<RecordId>> {
     let Run { store, ref collection, vars, env, .. } = *run;
-    let filter = Arc::new(filter_of(collection, options, &run.selection.filter));
+    // The snapshot first: what is known of its buckets must not be older.
     let snapshot = store.snapshot()?;
+    let filter = Arc::new(filter_of(collection, options, &run.selection.filter));
     let mut cx = Cx { store, reader: snapshot.reader(), vars, env };
     let key = hinted_key_of(options, run.selection.hint)?;
     let hint = key.as_ref().map(|key| Hint::Key(key.as_doc())).or(run.selection.hint);

@@ -17,6 +17,8 @@ enum On {
     EveryCollection(&'static str),
     /// The normal collections of all databases.
     Everywhere,
+    /// The buckets of all time series.
+    EveryBuckets,
     /// One collection of a database; with an empty name, its normal collections.
     Exactly(&'static str, &'static str),
     Cluster,
@@ -188,6 +190,7 @@ static BACKUP: BuiltinRole = BuiltinRole {
             ],
         ),
         (On::Everywhere, &[Find]),
+        (On::EveryBuckets, &[Find]),
         (On::EveryCollection("system.js"), &[Find]),
         (On::EveryCollection("system.profile"), &[Find]),
         (On::EveryCollection("system.views"), &[Find]),
@@ -440,6 +443,7 @@ static RESTORE: BuiltinRole = BuiltinRole {
         (On::Cluster, &[BypassWriteBlockingMode, ForceUUID, GetParameter, UseUUID]),
         (On::Everywhere, RESTORE_ACTIONS),
         (On::Everywhere, RESTORE_USERS_ACTIONS),
+        (On::EveryBuckets, RESTORE_ACTIONS),
         (On::EveryCollection("system.js"), RESTORE_ACTIONS),
         (On::EveryCollection("system.views"), RESTORE_SYSTEM_ACTIONS),
         (On::Exactly("admin", "system.backup_users"), RESTORE_SYSTEM_ACTIONS),
@@ -536,6 +540,7 @@ impl BuiltinRole {
                 On::Collection(name) => Resource::on(db, name),
                 On::EveryCollection(name) => Resource::on("", name),
                 On::Everywhere => Resource::on("", ""),
+                On::EveryBuckets => Resource::Buckets { db: "".into(), collection: "".into() },
                 On::Exactly(db, name) => Resource::on(db, name),
                 On::Cluster => Resource::Cluster,
                 On::Anything => Resource::Any,

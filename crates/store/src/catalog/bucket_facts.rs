@@ -72,7 +72,7 @@ impl StoredFacts {
 pub struct BucketFacts(u8);
 
 impl Collection {
-    /// What is known of a collection of buckets.
+    /// What is known of a collection of buckets: of those in snapshots that were taken before.
     pub fn bucket_facts(&self) -> BucketFacts {
         BucketFacts(self.state.bucket_facts.0.load(Relaxed))
     }
