@@ -6,8 +6,11 @@
 
 use std::fmt::Write;
 
-use nagi_bson::{DocBuf, Value, json, text::doc_text};
-use nagi_store::keystring::{self, TypeBits};
+use nagi_bson::{Doc, DocBuf, Value, json, text::doc_text};
+use nagi_store::{
+    Namespace,
+    keystring::{self, TypeBits},
+};
 
 use crate::support::Fixture;
 
@@ -44,13 +47,18 @@ fn encode(input: &str, descending: bool) -> String {
 
 fn keys(input: &str) -> nagi_error::Result<String> {
     let is_wild = input.contains("$**") || input.contains("wildcard");
+    let of_buckets = input.contains("originalSpec");
     let input = json::parse_value(input).unwrap();
     let Value::Array(parts) = input.value() else { return Ok("not an array".into()) };
-    let f = Fixture::new();
+    let mut f = Fixture::new();
+    if of_buckets {
+        f.namespace = Namespace::parse("d.system.buckets.c")?;
+        f.store.create_collection(&f.namespace, Doc::EMPTY)?;
+    }
     // The shell's text form has no quotes around `$**` and dotted names.
     let text = |at| {
         let doc = parts.get(at).as_doc().unwrap();
-        if is_wild { json::to_relaxed(doc) } else { doc_text(doc) }
+        if is_wild || of_buckets { json::to_relaxed(doc) } else { doc_text(doc) }
     };
     f.index(&text(0))?;
     f.insert(&text(1))?;
