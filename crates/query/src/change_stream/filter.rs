@@ -79,7 +79,11 @@ fn reads(filter: &Filter) -> Option<Reads> {
         Filter::Not(inner) => reads(inner),
         Filter::Field { pred: Pred::Near(_), .. } => None,
         Filter::Field { path, .. } => Some(of_path(path.as_str())),
-        Filter::Expr(_) | Filter::Schema(_) | Filter::Text(_) | Filter::Where(_) => None,
+        Filter::Expr(_)
+        | Filter::Given(_)
+        | Filter::Schema(_)
+        | Filter::Text(_)
+        | Filter::Where(_) => None,
     }
 }
 
