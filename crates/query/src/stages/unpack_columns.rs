@@ -130,7 +130,8 @@ impl ByColumns {
         Columns::write(bucket, &self.shape, (row, time), DocWriter::new(out), &|| cx.pass())
     }
 
-    /// Unpacks the bucket, which is one entry for a budget of entries, because it is not continued in its middle. Calls `f` with each measurement that is wanted, after the first `passed` ones.
+    /// Unpacks the bucket, and calls `f` with each measurement that is wanted, after the first `passed` ones. For a
+    /// budget of entries it is one, because it is not continued in its middle.
     pub(super) fn unpack(
         &self,
         bucket: Doc<'_>,

@@ -68,8 +68,8 @@ impl<'a> Columns<'a> {
         column.each(count, &mut self.budget, f)
     }
 
-    /// Writes the measurement of a number, whose time is known, with the fields that the shape wants. Calls `pass` again
-    /// and again, because columns of few bytes may have very many values.
+    /// Writes the measurement of a number, whose time is known, with the fields that the shape wants. Calls `pass`
+    /// again and again: few bytes may stand for very many values.
     ///
     /// # Errors
     /// If a column is not valid, and those of `pass`.

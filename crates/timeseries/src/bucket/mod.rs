@@ -44,6 +44,6 @@ pub const LARGE_BYTES_MAX: usize = 12 << 20;
 /// that of the largest document, because compression may also fail to make anything smaller.
 pub const DOCUMENT_BYTES_MAX: usize = 14 << 20;
 
-/// The most fields of a measurement, and of those of a bucket together: half of what readers accept, because the documents
-/// in fields count as well.
+/// The most fields of a measurement, and of those of a bucket together: half of what readers accept, because the
+/// documents in fields count as well.
 pub const FIELDS_MAX: usize = LEAVES_MAX / 2;

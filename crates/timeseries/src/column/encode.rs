@@ -1,8 +1,8 @@
 //! Writing a column.
 //!
 //! Values are collected into runs: a literal and the values that are stored as differences from it. A run ends where a
-//! value has another type, or a difference that does not fit a word. Arrays are written as literals, and a document if it
-//! has fields that the one before it has not; else each of its leaves is a column (`interleave`).
+//! value has another type, or a difference that does not fit a word. Arrays are written as literals, and a document if
+//! it has fields that the one before it has not; else each of its leaves is a column (`interleave`).
 //!
 //! An encoder may be kept, and asked for the column again after more values: what can no longer change is in its final
 //! form, so that does not cost the whole column.

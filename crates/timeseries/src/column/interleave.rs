@@ -111,8 +111,8 @@ fn add_leaves(
     Some(())
 }
 
-/// Appends the value of each leaf of the reference. None if the document cannot be made of the reference; true if it has
-/// any field of it: a document without would be read as missing.
+/// Appends the value of each leaf of the reference. None if the document cannot be made of the reference; true if it
+/// has any field of it: a document without would be read as missing.
 fn divide<'d>(reference: Doc<'_>, doc: Doc<'d>, values: &mut Vec<Value<'d>>) -> Option<bool> {
     let mut fields = doc.iter().peekable();
     let mut has_any = false;

@@ -37,8 +37,8 @@ pub const SUBTYPE: u8 = 7;
 /// bytes, and takes only a few bytes of the bucket.
 pub(crate) const LEAVES_MAX: usize = 200_000;
 
-/// The most leaves that documents of one bucket are written with at a time: a reader may count those that end as well as
-/// those that begin.
+/// The most leaves that documents of one bucket are written with at a time: a reader may count those that end as well
+/// as those that begin.
 pub(crate) const WRITTEN_LEAVES_MAX: usize = LEAVES_MAX / 4;
 
 /// The bits of a control byte that say how doubles are scaled, for each index of [`number::SCALES`]; the last one

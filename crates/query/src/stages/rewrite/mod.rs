@@ -42,7 +42,7 @@ pub(super) fn rewrite(stages: Stages) -> Stages {
     RULES.iter().fold(stages, |stages, rule| rule(stages))
 }
 
-/// If the stage at `at` unpacks buckets: which measurements stay after a condition on them, if that is a range of times,
+/// If the stage at `at` unpacks buckets: which measurements stay after a condition on them, if columns can answer it,
 /// and the position after it.
 fn unpacked_range(stages: &[Arc<dyn Stage>], at: usize) -> Option<(ByColumns, usize)> {
     let shape = stages.get(at)?.unpacks()?.clone();
