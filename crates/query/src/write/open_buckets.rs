@@ -24,7 +24,7 @@ use super::series_counts::Counts;
 const GENERATION_BYTES_MAX: usize = 2 << 20;
 
 /// The size of one generation of a collection's unpacked buckets, in bytes.
-const UNPACKED_BYTES_MAX: usize = 16 << 20;
+const UNPACKED_BYTES_MAX: usize = ALL_UNPACKED_BYTES_MAX / 2;
 
 /// The size of the unpacked buckets of all collections, in bytes.
 const ALL_UNPACKED_BYTES_MAX: usize = 128 << 20;
@@ -257,7 +257,8 @@ impl OpenBuckets {
     }
 
     /// Keeps an unpacked bucket, if there is memory for it.
-    pub(super) fn hold(&self, unpacked: Unpacked) {
+    pub(super) fn hold(&self, mut unpacked: Unpacked) {
+        unpacked.bucket.shrink();
         let (id, bytes) = (*unpacked.bucket.id(), unpacked.bytes());
         self.shared.used.store(self.budget.clock.fetch_add(1, Relaxed), Relaxed);
         if bytes > UNPACKED_BYTES_MAX {

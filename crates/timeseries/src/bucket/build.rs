@@ -15,7 +15,7 @@ use crate::{
 };
 
 /// The bytes of a stored value beside itself: type, position, terminator. Its name counts in full, as in version 1.
-const VALUE_OVERHEAD: usize = 6;
+pub(super) const VALUE_OVERHEAD: usize = 6;
 
 /// The memory of a column and of a range, beside names and what a column has allocated.
 const FIELD_OVERHEAD: usize = 512;
@@ -42,15 +42,15 @@ pub enum Refused {
 
 /// The values of one field.
 #[derive(Clone, Debug, Default)]
-struct Column {
+pub(super) struct Column {
     values: Encoder,
     /// The number of measurements that it has values for, missing ones included.
-    rows: usize,
+    pub(super) rows: usize,
 }
 
 impl Column {
     /// Adds the value of a measurement. Of a name that occurs twice, the first value counts, as for `Doc::get`.
-    fn push(&mut self, row: usize, value: Value<'_>, leaves: &mut usize) {
+    pub(super) fn push(&mut self, row: usize, value: Value<'_>, leaves: &mut usize) {
         if row < self.rows {
             return;
         }
@@ -70,21 +70,21 @@ impl Column {
 /// merged when the bucket is written.
 #[derive(Clone, Debug)]
 pub struct Bucket {
-    id: [u8; 12],
-    begin: i64,
-    meta: Option<ValueBuf>,
+    pub(super) id: [u8; 12],
+    pub(super) begin: i64,
+    pub(super) meta: Option<ValueBuf>,
     /// The number of measurements in the columns, and the times of the last and of the latest one of the bucket.
-    rows: usize,
-    last: i64,
-    max: i64,
-    columns: Fields<Column>,
+    pub(super) rows: usize,
+    pub(super) last: i64,
+    pub(super) max: i64,
+    pub(super) columns: Fields<Column>,
     /// The number of leaves that documents in the columns may still have.
-    leaves: usize,
+    pub(super) leaves: usize,
     /// Measurements that are earlier than the last one in the columns, with their times.
-    late: Vec<(i64, DocBuf)>,
-    ranges: Ranges,
+    pub(super) late: Vec<(i64, DocBuf)>,
+    pub(super) ranges: Ranges,
     /// The size of the measurements before compression.
-    bytes: usize,
+    pub(super) bytes: usize,
 }
 
 /// The time of a measurement in milliseconds.
@@ -132,46 +132,6 @@ impl Bucket {
         }
     }
 
-    /// Reads a stored bucket, so that it can take more measurements. None if it must not: it is closed, full, or its
-    /// fields have more than one type.
-    ///
-    /// # Errors
-    /// If the document is no bucket.
-    pub fn open(doc: Doc<'_>, options: &Options) -> Result<Option<Bucket>> {
-        let control = doc.get("control").as_doc().unwrap_or(Doc::EMPTY);
-        let (Value::Doc(min), Value::Doc(max), Value::ObjectId(id)) =
-            (control.get("min"), control.get("max"), doc.get("_id"))
-        else {
-            return Ok(None);
-        };
-        let Value::DateTime(begin) = min.get(&options.time_field) else { return Ok(None) };
-        let Some(ranges) = Ranges::between(min, max) else { return Ok(None) };
-        if control.get("closed").is_truthy() {
-            return Ok(None);
-        }
-        let meta = Some(doc.get("meta")).filter(|meta| !meta.is_missing()).map(ValueBuf::new);
-        let mut unpacker = Unpacker::new(doc, &Shape::of(options))?;
-        let mut bucket = Bucket { ranges, ..Bucket::renewed(*id, begin, meta) };
-        for (at, field) in doc.get("data").as_doc().unwrap_or(Doc::EMPTY).iter().enumerate() {
-            // Values outside of all ranges would not be found.
-            if !bucket.ranges.has(field.name(), at) {
-                return Ok(None);
-            }
-            bucket.columns.entry(field.name(), at, Column::default);
-        }
-        let mut measurement = Vec::new();
-        while unpacker.append(&mut measurement)? {
-            let found = Doc::trusted(&measurement);
-            let Ok(time) = time_of(found, options) else { return Ok(None) };
-            if bucket.count() >= COUNT_MAX || bucket.bytes > LARGE_BYTES_MAX {
-                return Ok(None);
-            }
-            bucket.store(found, time, options);
-            measurement.clear();
-        }
-        Ok((bucket.count() > 0).then_some(bucket))
-    }
-
     /// The `_id`.
     pub const fn id(&self) -> &[u8; 12] {
         &self.id
@@ -190,6 +150,11 @@ impl Bucket {
     /// The size of the measurements before compression.
     pub const fn bytes(&self) -> usize {
         self.bytes
+    }
+
+    /// Gives back memory that the next measurements do not need.
+    pub fn shrink(&mut self) {
+        self.columns.iter_mut().for_each(|column| column.values.shrink());
     }
 
     /// The memory that it uses, approximately.
@@ -263,7 +228,7 @@ impl Bucket {
             && added + self.ranges.bytes() + 2 * size + meta > DOCUMENT_BYTES_MAX
     }
 
-    fn store(&mut self, measurement: Doc<'_>, time: i64, options: &Options) {
+    pub(super) fn store(&mut self, measurement: Doc<'_>, time: i64, options: &Options) {
         self.bytes += size(measurement, options);
         self.max = if self.count() == 0 { time } else { self.max.max(time) };
         match self.rows > 0 && time < self.last {

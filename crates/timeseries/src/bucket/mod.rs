@@ -18,6 +18,7 @@ mod columns;
 mod fields;
 mod meta;
 mod ranges;
+mod reopen;
 mod unpack;
 
 pub use build::{Bucket, Refused, time_of};

@@ -292,6 +292,14 @@ impl Encoder {
         self.out
     }
 
+    /// Gives back memory that the next values do not need.
+    pub fn shrink(&mut self) {
+        self.slots.shrink_to(SLOTS_STEP);
+        self.doubles.shrink_to_fit();
+        self.out.shrink_to(self.out.len() + self.out.len() / 8);
+        self.words.shrink_to(self.words.len() + self.words.len() / 8 + 1);
+    }
+
     /// The memory that it has allocated.
     pub fn heap_bytes(&self) -> usize {
         self.out.capacity()

@@ -332,8 +332,10 @@ proptest! {
 
         // In two parts: the bucket is stored, and opened again.
         let (first, second) = measurements.split_at(measurements.len().div_ceil(2));
-        let stored = collect(first, &options).to_doc(&options).unwrap();
+        let mut collected = collect(first, &options);
+        let stored = collected.to_doc(&options).unwrap();
         let mut bucket = Bucket::open(stored.as_doc(), &options).unwrap().expect("open");
+        prop_assert_eq!(bucket.bytes(), collected.bytes());
         for measurement in second {
             let time = time_of(measurement.as_doc(), &options).unwrap();
             prop_assert_eq!(bucket.add(measurement.as_doc(), time, &options), Ok(()));
