@@ -18,6 +18,8 @@ pub(super) fn apply(stages: Stages) -> Stages {
     let mut out = Stages::with_capacity(stages.len());
     for stage in stages {
         match stage.step() {
+            // It would stand between stages that are combined.
+            Step::Match(matching) if matches!(*matching.filter, Filter::AlwaysTrue) => {}
             Step::Match(matching) => place(&mut out, matching, &stage),
             _ => out.push(stage),
         }
