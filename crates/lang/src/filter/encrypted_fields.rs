@@ -23,6 +23,35 @@ const STORED_KINDS: [u8; 7] = [6, 7, 9, 14, 15, 16, 17];
 #[derive(Debug, Clone, Default)]
 pub struct EncryptedFields {
     root: Branch,
+    /// `escCollection`, `ecocCollection`: the names of the state collections, if they are not the default ones.
+    esc: Option<Box<str>>,
+    ecoc: Option<Box<str>>,
+}
+
+/// The encrypted fields below a path.
+#[derive(Debug, Clone, Copy)]
+pub struct EncryptedBelow<'f>(&'f Branch);
+
+/// What a name leads to.
+#[derive(Debug, Clone, Copy)]
+pub enum EncryptedStep<'f> {
+    /// An encrypted field.
+    Field,
+    /// A document that contains encrypted fields.
+    Below(EncryptedBelow<'f>),
+    /// No encrypted field.
+    Other,
+}
+
+impl<'f> EncryptedBelow<'f> {
+    /// What the field `name` of a document is.
+    pub fn step(self, name: &str) -> EncryptedStep<'f> {
+        match self.0.iter().find(|(own, _)| **own == *name) {
+            Some((_, Step::Field(_))) => EncryptedStep::Field,
+            Some((_, Step::Below(below))) => EncryptedStep::Below(EncryptedBelow(below)),
+            None => EncryptedStep::Other,
+        }
+    }
 }
 
 type Branch = Vec<(Box<str>, Step)>;
@@ -83,7 +112,9 @@ impl EncryptedFields {
     /// Parses the stored option. It skips what [`EncryptedFields::check`] would reject, because a data directory must
     /// open.
     pub fn read(config: Doc<'_>) -> EncryptedFields {
-        let mut tree = EncryptedFields::default();
+        let name = |field: &str| config.get(field).as_str().map(Box::from);
+        let (esc, ecoc) = (name("escCollection"), name("ecocCollection"));
+        let mut tree = EncryptedFields { esc, ecoc, ..EncryptedFields::default() };
         for field in config.get("fields").as_array().unwrap_or(Array::EMPTY).iter() {
             let Value::Doc(field) = field else { continue };
             let Some(path) = field.get("path").as_str().filter(|path| !path.is_empty()) else {
@@ -93,6 +124,21 @@ impl EncryptedFields {
             insert(&mut tree.root, path, types);
         }
         tree
+    }
+
+    /// The encrypted fields of a whole document.
+    pub fn top(&self) -> EncryptedBelow<'_> {
+        EncryptedBelow(&self.root)
+    }
+
+    /// The name of the state collection ESC of the collection `name`.
+    pub fn esc(&self, name: &str) -> String {
+        self.esc.as_deref().map_or_else(|| format!("enxcol_.{name}.esc"), str::to_owned)
+    }
+
+    /// The name of the state collection ECOC of the collection `name`.
+    pub fn ecoc(&self, name: &str) -> String {
+        self.ecoc.as_deref().map_or_else(|| format!("enxcol_.{name}.ecoc"), str::to_owned)
     }
 
     /// Returns true if every encrypted field of the document is encrypted. It does not allocate.

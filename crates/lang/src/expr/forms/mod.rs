@@ -6,6 +6,7 @@ mod collated;
 mod cond;
 mod enc_str;
 mod filter;
+mod fle;
 mod fresh;
 mod function;
 mod if_null;
@@ -41,6 +42,7 @@ pub enum Form {
     Cond(Box<[Expr; 3]>),
     EncStr(enc_str::EncStr),
     Filter(filter::Filter),
+    Fle(fle::Fle),
     Fresh(fresh::Fresh),
     Function(function::Function),
     IfNull(Box<[Expr]>),
@@ -63,6 +65,8 @@ pub(super) struct FormRow {
 }
 
 pub(super) static FORMS: &[FormRow] = &[
+    FormRow { name: "$_internalFleBetween", parse: fle::parse_between },
+    FormRow { name: "$_internalFleEq", parse: fle::parse_eq },
     FormRow { name: "$_internalJsEmit", parse: js_emit::parse },
     FormRow { name: "$and", parse: logic::parse_and },
     FormRow { name: "$cond", parse: cond::parse },
@@ -108,6 +112,7 @@ impl Form {
             Form::Cond(args) => cond::eval(args, cx),
             Form::EncStr(form) => form.eval(cx),
             Form::Filter(form) => form.eval(cx),
+            Form::Fle(form) => form.eval(cx),
             Form::Fresh(fresh) => Ok(fresh.eval(cx)),
             Form::Function(form) => form.eval(cx),
             Form::IfNull(args) => if_null::eval(args, cx),
@@ -159,6 +164,7 @@ impl Form {
             Form::Cond(args) => args.iter().for_each(visit),
             Form::EncStr(form) => visit(&form.input),
             Form::Filter(form) => form.children().iter().for_each(visit),
+            Form::Fle(form) => visit(&form.field),
             Form::Function(form) => visit(&form.args),
             Form::JsEmit(form) => visit(&form.this),
             Form::Let(form) => form.children().for_each(visit),
@@ -184,6 +190,7 @@ impl Form {
             Form::Cond(args) => args.iter_mut().try_for_each(visit),
             Form::EncStr(form) => visit(&mut form.input),
             Form::Filter(form) => form.children_mut().iter_mut().try_for_each(visit),
+            Form::Fle(form) => visit(&mut form.field),
             Form::Function(form) => visit(&mut form.args),
             Form::JsEmit(form) => visit(&mut form.this),
             Form::Let(form) => form.children_mut().try_for_each(visit),

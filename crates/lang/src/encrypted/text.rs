@@ -1,43 +1,29 @@
-//! The values of Queryable Encryption that a server can test without a key: BinData of subtype 6.
+//! Text-indexed values: kind 17, and the payloads of queries for them: kind 18.
 //!
-//! A client encrypts a string with its own keys. It also derives tokens from the string and, depending on the
-//! declared queries, from its prefixes, suffixes or substrings. For each token a stored value contains a block of 96
-//! bytes. Without the token a block reveals nothing. The payload of a query contains the token of the text to find. A
-//! key derived from that token decrypts exactly the blocks of that text to zeros.
+//! A client derives tokens from a string and, depending on the declared queries, from its prefixes, suffixes or
+//! substrings. For each token a stored value contains a block of 96 bytes. Without the token a block reveals nothing.
+//! The payload of a query contains the token of the text to find. A key derived from that token decrypts exactly the
+//! blocks of that text to zeros.
 //!
 //! ```text
 //!   stored:  17 (1) | key id (16) | BSON type (1)
 //!            | blocks (4) | of them substrings (4) | of them suffixes (4)      little endian
 //!            | ciphertext (17 at least) | the blocks: exact, substrings, suffixes, prefixes
-//!   block:   encrypted count (32) | tag (32) | encrypted zeros (32): IV (16) | zeros by AES-256-CTR (16)
 //!   query:   18 (1) | BSON {ts: {e | s | u | p: {d, s, l: token (32)}}, cm, cf, df, ss, fs, ps}
 //! ```
-//!
-//! This module does not know expressions, does not decrypt the ciphertext, and does not create stored values.
 
 use aes::{Aes256, Block, cipher::BlockCipherEncrypt, cipher::KeyInit as _};
-use hmac::{Hmac, Mac};
 use nagi_bson::{Doc, Value};
 use nagi_error::{Code, Error, Result, bail};
-use sha2::Sha256;
 
-/// The binary subtype of all encrypted data.
-pub const SUBTYPE: u8 = 6;
-/// The first byte of a value that the client marks for encryption, before the client library processes it.
-pub const PLACEHOLDER: u8 = 3;
-/// The first byte of a stored text-indexed value.
-const TEXT_VALUE: u8 = 17;
-/// The first byte of the payload of a text query.
-pub const FIND_TEXT: u8 = 18;
+use super::{BLOCK_BYTES, TEXT_VALUE, TOKEN_BYTES, Token, derive};
 
 /// One byte, the id of a key, a type, three counts.
 const HEADER_BYTES: usize = 30;
 /// An IV and at least one byte.
 const CIPHERTEXT_BYTES_MIN: usize = 17;
-const BLOCK_BYTES: usize = 96;
 /// The position of the encrypted zeros in a block.
 const ZEROS_AT: usize = 64;
-const TOKEN_BYTES: usize = 32;
 /// The number that is hashed with a token to derive the key of the zeros.
 const ZEROS_LEVEL: u64 = 2;
 
@@ -86,6 +72,11 @@ impl<'v> TextValue<'v> {
             }
             _ => Err(invalid()),
         }
+    }
+
+    /// All blocks.
+    pub fn all(&self) -> &'v [[u8; BLOCK_BYTES]] {
+        self.blocks
     }
 
     /// The blocks of one kind.
@@ -148,10 +139,13 @@ impl ZerosKey {
     }
 
     /// Derives the key from the server's token of a text.
-    pub fn of_token(token: &[u8; TOKEN_BYTES]) -> ZerosKey {
-        let mut mac = <Hmac<Sha256>>::new_from_slice(token).expect("HMAC takes keys of any length");
-        mac.update(&ZEROS_LEVEL.to_le_bytes());
-        ZerosKey(Aes256::new(&mac.finalize().into_bytes()))
+    pub fn of_token(token: &Token) -> ZerosKey {
+        ZerosKey::new(&derive(token, ZEROS_LEVEL))
+    }
+
+    /// The key itself.
+    pub fn new(key: &Token) -> ZerosKey {
+        ZerosKey(Aes256::new(&(*key).into()))
     }
 
     /// Returns true if the block belongs to the text.
