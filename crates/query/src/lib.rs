@@ -18,6 +18,7 @@ mod access;
 mod change_stream;
 mod collating;
 mod conditions;
+mod encrypted;
 mod explain;
 pub mod limits;
 mod plan;
@@ -31,6 +32,7 @@ mod write;
 
 pub use access::QuerySettings;
 pub use conditions::series_index::{bucket_index, series_index};
+pub use encrypted::{Compacted, Compaction, Encryption, EncryptionOptions, FieldTokens, compact};
 pub use explain::check_query;
 pub use explain::{Explained, Verbosity, explain};
 pub use plan::find::{FindRequest, lone_id};

@@ -186,7 +186,7 @@ impl<'a> Changes<'_, 'a> {
         }
         let Some((_, update)) = &self.parsed else { return Ok(ByIdOutcome::default()) };
         let found = (id.key(), doc, MatchInfo::default());
-        let modified = edit(update, self.run, txn, found, &self.arena, &mut self.new)?;
+        let modified = edit((update, None), self.run, txn, found, &self.arena, &mut self.new)?;
         Ok(ByIdOutcome { matched: true, modified })
     }
 }

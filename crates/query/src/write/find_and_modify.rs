@@ -16,6 +16,7 @@ use super::{
     update::{Prepared, UpdateStatement, prepare},
 };
 use crate::{
+    encrypted::Encryption,
     plan::Hint,
     projection::Projection,
     source::{Env, document, metadata},
@@ -42,6 +43,8 @@ pub struct FindAndModifyRequest<'a> {
     pub bypass_validation: bool,
     pub keep_empty_timestamps: bool,
     pub collation: Asked,
+    /// As in [`UpdateStatement`].
+    pub encryption: Option<&'a Encryption>,
 }
 
 impl<'a> FindAndModifyRequest<'a> {
@@ -61,6 +64,7 @@ impl<'a> FindAndModifyRequest<'a> {
             bypass_validation: false,
             keep_empty_timestamps: false,
             collation: Asked::Inherited,
+            encryption: None,
         }
     }
 
@@ -75,6 +79,7 @@ impl<'a> FindAndModifyRequest<'a> {
             let_vars: self.let_vars,
             keep_empty_timestamps: self.keep_empty_timestamps,
             collation: self.collation,
+            encryption: self.encryption,
             ..UpdateStatement::new(self.filter, if self.remove { nothing } else { self.update })
         }
     }

@@ -15,7 +15,7 @@ use super::{
     measurements::{self, Opened, Series},
     with_txn,
 };
-use crate::source::Env;
+use crate::{encrypted::Encryption, source::Env};
 
 /// Limits of documents and bytes of one transaction. More would save little, and what is staged would leave the
 /// processor's second-level cache.
@@ -36,6 +36,8 @@ pub struct InsertStatement<'a> {
     pub bypass_validation: bool,
     /// Empty timestamps at the top level are stored as they are.
     pub keep_empty_timestamps: bool,
+    /// Converts the insert payloads of encrypted fields. Its state collections exist.
+    pub encryption: Option<&'a Encryption>,
 }
 
 /// The outcome of an insert.
@@ -106,7 +108,8 @@ pub fn try_insert(
     statement: &InsertStatement<'_>,
     env: &Env<'_>,
 ) -> Result<Option<InsertOutcome>> {
-    let done = with_txn(store, statement.how(), env, &mut |txn| attempt(txn, namespace, statement));
+    let done =
+        with_txn(store, statement.how(), env, &mut |txn| attempt(txn, namespace, statement, env));
     if statement.statement.is_some() {
         store.client().set_statement(None);
     }
@@ -183,6 +186,7 @@ fn attempt(
     txn: &mut WriteTxn<'_>,
     namespace: &Namespace,
     statement: &InsertStatement<'_>,
+    env: &Env<'_>,
 ) -> Result<Attempted> {
     let Some(collection) = txn.collection(namespace) else { return Ok(Attempted::Absent) };
     if collection.is_view() {
@@ -195,7 +199,7 @@ fn attempt(
     };
     if let [doc] = statement.docs {
         begin(txn, 0);
-        txn.insert(&collection, *doc).map_err(anew)?;
+        insert_one(txn, &collection, *doc, statement, env)?;
         return Ok(Attempted::Done(InsertOutcome { count: 1, errors: Vec::new() }));
     }
     let mut outcome = InsertOutcome::default();
@@ -205,7 +209,7 @@ fn attempt(
             continue;
         }
         begin(txn, at);
-        match txn.attempt(|txn| txn.insert(&collection, *doc).map_err(anew)) {
+        match txn.attempt(|txn| insert_one(txn, &collection, *doc, statement, env)) {
             Ok(_) => outcome.count += 1,
             Err(error) if ends_command(&error) => return Err(error),
             Err(error) => {
@@ -217,6 +221,32 @@ fn attempt(
         }
     }
     Ok(Attempted::Done(outcome))
+}
+
+/// Inserts a document, converted if the statement has encrypted values.
+fn insert_one(
+    txn: &mut WriteTxn<'_>,
+    collection: &Collection,
+    doc: Doc<'_>,
+    statement: &InsertStatement<'_>,
+    env: &Env<'_>,
+) -> Result<()> {
+    let mut converted = Vec::new();
+    let doc = match statement.encryption {
+        Some(encryption)
+            if encryption.convert_new(
+                txn,
+                collection,
+                doc,
+                &|| env.interrupt().check(),
+                &mut converted,
+            )? =>
+        {
+            Doc::trusted(&converted)
+        }
+        _ => doc,
+    };
+    txn.insert(collection, doc).map(drop).map_err(anew)
 }
 
 /// The collection was dropped after the lookup. The next attempt looks it up again, and creates it if required.

@@ -16,6 +16,7 @@ use super::{
     series_update,
 };
 use crate::{
+    encrypted::Encryption,
     plan::Hint,
     source::{Env, document},
 };
@@ -41,6 +42,8 @@ pub struct UpdateStatement<'a> {
     /// Empty timestamps at the top level of the stored document stay empty.
     pub keep_empty_timestamps: bool,
     pub collation: Asked,
+    /// Converts the insert payloads of encrypted fields. Its state collections exist.
+    pub encryption: Option<&'a Encryption>,
 }
 
 impl<'a> UpdateStatement<'a> {
@@ -58,6 +61,7 @@ impl<'a> UpdateStatement<'a> {
             bypass_validation: false,
             keep_empty_timestamps: false,
             collation: Asked::Inherited,
+            encryption: None,
         }
     }
 }
@@ -76,6 +80,7 @@ pub(crate) struct Prepared<'a> {
     pub(crate) selection: Selection<'a>,
     update: Update,
     supplied: Option<Doc<'a>>,
+    encryption: Option<&'a Encryption>,
 }
 
 pub(crate) fn prepare<'a>(
@@ -105,7 +110,8 @@ pub(crate) fn prepare<'a>(
     if statement.multi && selection.sort.is_some() {
         bail!(Code::FAILED_TO_PARSE, "Cannot specify sort with multi=true");
     }
-    Ok(Prepared { selection, update, supplied: statement.supplied })
+    let UpdateStatement { supplied, encryption, .. } = *statement;
+    Ok(Prepared { selection, update, supplied, encryption })
 }
 
 /// Runs one update statement.
@@ -185,7 +191,7 @@ fn one(run: &Run<'_>, prepared: &Prepared<'_>) -> Result<UpdateOutcome> {
 
 /// Updates a document that matches as `info` says; whether that changes it. `new` gets the result.
 pub(super) fn edit(
-    update: &Update,
+    (update, encryption): (&Update, Option<&Encryption>),
     run: &Run<'_>,
     txn: &mut WriteTxn<'_>,
     (id, doc, info): (RecordKey<'_>, Doc<'_>, MatchInfo),
@@ -197,6 +203,7 @@ pub(super) fn edit(
     let applied = update.apply(doc, info, &run.update_cx(arena, &timestamp), new)?;
     let modified = applied == Applied::Modified;
     if modified {
+        convert(encryption, run, txn, new)?;
         run.env.changing(new.len())?;
         let new = Doc::trusted(new);
         let edit = match update {
@@ -207,6 +214,22 @@ pub(super) fn edit(
         txn.update_by(edit, &run.collection, id, doc, new)?;
     }
     Ok(modified)
+}
+
+/// Converts the encrypted values of a document that is to be stored.
+fn convert(
+    encryption: Option<&Encryption>,
+    run: &Run<'_>,
+    txn: &mut WriteTxn<'_>,
+    new: &mut Vec<u8>,
+) -> Result<()> {
+    let Some(encryption) = encryption else { return Ok(()) };
+    let mut converted = Vec::new();
+    let check = || run.env.interrupt().check();
+    if encryption.convert(txn, &run.collection, Doc::trusted(new), &check, &mut converted)? {
+        *new = converted;
+    }
+    Ok(())
 }
 
 impl Prepared<'_> {
@@ -224,7 +247,7 @@ impl Prepared<'_> {
             true => run.matching(doc, &arena)?.unwrap_or_default(),
             false => MatchInfo::default(),
         };
-        edit(&self.update, run, txn, (id, doc, info), &arena, new)
+        edit((&self.update, self.encryption), run, txn, (id, doc, info), &arena, new)
     }
 
     /// Inserts the document of the upsert. Returns its `_id`.
@@ -244,6 +267,7 @@ impl Prepared<'_> {
             Some(supplied) => upsert_supplied(supplied, filter, &new_id, &cx, new)?,
             None => self.update.upsert_document(filter, &new_id, &cx, new)?,
         }
+        convert(self.encryption, run, txn, new)?;
         let doc = Doc::trusted(new);
         txn.insert_made(&run.collection, doc)?;
         Ok(ValueBuf::new(doc.get("_id")))
@@ -252,19 +276,19 @@ impl Prepared<'_> {
 
 /// Updates every document that matches.
 pub(super) fn many(run: &Run<'_>, prepared: &Prepared<'_>) -> Result<UpdateOutcome> {
-    let tally = change_all(run, &mut Edit { run, update: &prepared.update, new: Vec::new() })?;
+    let tally = change_all(run, &mut Edit { run, prepared, new: Vec::new() })?;
     Ok(UpdateOutcome { matched: tally.matched, modified: tally.modified, upserted: None })
 }
 
 struct Edit<'e, 'r> {
     run: &'e Run<'r>,
-    update: &'e Update,
+    prepared: &'e Prepared<'e>,
     new: Vec<u8>,
 }
 
 impl Change for Edit<'_, '_> {
     fn needs_position(&self) -> bool {
-        self.update.needs_position()
+        self.prepared.update.needs_position()
     }
 
     fn change(
@@ -273,7 +297,8 @@ impl Change for Edit<'_, '_> {
         found: (RecordKey<'_>, Doc<'_>, MatchInfo),
         arena: &Bump,
     ) -> Result<Tally> {
-        let modified = edit(self.update, self.run, txn, found, arena, &mut self.new)?;
+        let of = (&self.prepared.update, self.prepared.encryption);
+        let modified = edit(of, self.run, txn, found, arena, &mut self.new)?;
         Ok(Tally { matched: 1, modified: u64::from(modified) })
     }
 }

@@ -87,6 +87,7 @@ fn insert_into(store: &Store, to: &Namespace, docs: &[DocBuf], ordered: bool) ->
         durability: Durability::Buffered,
         bypass_validation: false,
         keep_empty_timestamps: false,
+        encryption: None,
     };
     insert(store, to, &statement, &Env::new(&(), NOW_MS)).unwrap()
 }

@@ -175,6 +175,7 @@ fn writes_beside_drops_have_an_order() {
                             durability: Durability::Buffered,
                             bypass_validation: false,
                             keep_empty_timestamps: false,
+                            encryption: None,
                         };
                         let store = &fixture.store;
                         let inserted = insert(store, &fixture.ns, &statement, &env);

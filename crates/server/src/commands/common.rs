@@ -63,18 +63,6 @@ pub(crate) fn refuse_term(given: bool) -> Result<()> {
     }
 }
 
-/// Refuses `encryptionInformation` (20), which clients with Queryable Encryption send: the server does not
-/// rewrite queries to tags.
-pub(crate) fn refuse_encryption(information: Value<'_>) -> Result<()> {
-    if information.is_nullish() {
-        return Ok(());
-    }
-    bail!(
-        Code::ILLEGAL_OPERATION,
-        "Queryable Encryption is only supported on replica sets and sharded clusters"
-    );
-}
-
 /// The argument `cursor: {batchSize: n}`.
 #[derive(Debug, Clone, Copy, Default)]
 pub(crate) struct CursorOption {

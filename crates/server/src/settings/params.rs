@@ -102,6 +102,8 @@ pub(crate) static PARAMETERS: &[Param] = &[
     row("internalLookupStageIntermediateDocumentMaxSizeBytes", Both, Int(104_857_600, 16_777_216, MAX), Live),
     row("internalQueryExecYieldIterations", Both, Int(1000, -1, MAX), Told(NO_YIELDS)),
     row("internalQueryExecYieldPeriodMS", Both, Int(10, 0, MAX), Told(NO_YIELDS)),
+    row("internalQueryFLEAlwaysUseEncryptedCollScanMode", Both, Bool(false), Live),
+    row("internalQueryFLERewriteMemoryLimit", Both, Int(14_680_064, 1, MAX), Live),
     row("internalQueryFacetBufferSizeBytes", Both, Int(104_857_600, 1, MAX), Live),
     row("internalQueryForceClassicEngine", Both, Bool(true), Told(ONE_EXECUTOR)),
     row("internalQueryFrameworkControl", Both, Word("forceClassicEngine", FRAMEWORKS), Told(ONE_EXECUTOR)),

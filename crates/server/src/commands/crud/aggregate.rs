@@ -6,7 +6,7 @@ use nagi_query::{AggregateRequest, Explained, Hint, RunsOn, Use, Verbosity};
 use nagi_store::Namespace;
 
 use super::representative::{self, refuse_own};
-use super::{own_stages, pipeline_rules};
+use super::{encryption, own_stages, pipeline_rules};
 use crate::args::Field;
 use crate::commands::common::{CursorOption, check_uuid_arg, namespace};
 use crate::core::batch::{self, FirstBatch};
@@ -51,6 +51,7 @@ args! { "aggregate" => Args {
     needs_merge:     Option<Switch>     = "needsMerge",
     from_mongos:     Option<Switch>     = "fromMongos",
     collection_uuid: Value<'a>        = "collectionUUID",
+    encryption:      Value<'a>        = "encryptionInformation",
     exchange:        Option<Doc<'a>>  = "exchange",
     request_token:   Option<Switch>     = "$_requestResumeToken",
     query_stats:     Option<StrictBool>     = "includeQueryStatsMetrics",
@@ -201,6 +202,8 @@ fn run(cx: &mut Context<'_>, req: &Request<'_>, out: &mut DocWriter<'_>) -> Resu
     pipeline_rules::check_api(req, args.pipeline)?;
     check_uuid_arg(cx, &ns, "aggregate", args.collection_uuid)?;
     let own = own_stages::replace(cx, req, &args)?;
+    let encryption = encryption::parse(cx, &ns, args.encryption)?;
+    let rewritten = encryption::pipeline(cx, encryption.as_ref(), &ns, args.pipeline)?;
     let mut _writing = None;
     let mut targets = Vec::new();
     if nagi_query::writes(args.pipeline) {
@@ -224,8 +227,8 @@ fn run(cx: &mut Context<'_>, req: &Request<'_>, out: &mut DocWriter<'_>) -> Resu
         let host = cx.server.host_and_port();
         request.host = &host;
         request.options = cx.server.query_options(args.allow_disk_use.map(|on| on.0));
-        if let Some(own) = &own {
-            request.pipeline = own.as_array();
+        if let Some(pipeline) = own.as_ref().or(rewritten.as_ref()) {
+            request.pipeline = pipeline.as_array();
         }
         let watch = cx.watch();
         nagi_query::aggregate(cx.store(), &request, &cx.env(&watch).with_settings(settings))?
@@ -259,7 +262,12 @@ fn explain(
     let args = Args::parse(req)?;
     own_stages::check(cx, req, &args)?;
     let ns = args.namespace(req.db)?;
+    let encryption = encryption::parse(cx, &ns, args.encryption)?;
+    let rewritten = encryption::pipeline(cx, encryption.as_ref(), &ns, args.pipeline)?;
     let mut request = args.request(&ns)?;
+    if let Some(pipeline) = &rewritten {
+        request.pipeline = pipeline.as_array();
+    }
     request.options = cx.server.query_options(args.allow_disk_use.map(|on| on.0));
     super::explain::write(cx, req, &Explained::Aggregate(request), verbosity, out)
 }

@@ -3,7 +3,7 @@
 //! The reply is a cursor with one document per statement. Consecutive inserts into the same collection are
 //! handed to the chunks of the insert command as one batch.
 
-use nagi_query::{BY_IDS_MAX, ById};
+use nagi_query::{BY_IDS_MAX, ById, Encryption};
 use nagi_store::Namespace;
 
 use super::insert::{Batch, insert_all};
@@ -13,8 +13,8 @@ use super::writes::{
     Change as _, How, Place, check_count, check_multi, is_ordered, make_durable,
     refuse_series_in_transaction, run_one,
 };
-use super::{delete, update};
-use crate::commands::common::{CursorOption, check_uuid_arg, check_writable, refuse_encryption};
+use super::{delete, encryption, update};
+use crate::commands::common::{CursorOption, check_uuid_arg, check_writable};
 use crate::core::batch::{self, FirstBatch};
 use crate::core::command::prelude::*;
 use crate::core::producer::Producer;
@@ -159,10 +159,12 @@ fn run(cx: &mut Context<'_>, req: &Request<'_>, out: &mut DocWriter<'_>) -> Resu
         let info = NsInfo::parse_doc(doc?)?;
         let ns = Namespace::parse(info.ns)?;
         check_uuid_arg(cx, &ns, "bulkWrite.nsInfo", info.uuid)?;
-        refuse_encryption(info.encryption)?;
-        check_writable(&ns).map(|()| ns)
+        check_writable(&ns)?;
+        let encryption = encryption::parse(cx, &ns, info.encryption)?;
+        Ok((ns, encryption))
     });
-    let namespaces = namespaces.collect::<Result<Vec<_>>>()?;
+    let targets = namespaces.collect::<Result<Vec<_>>>()?;
+    let (namespaces, encryptions): (Vec<_>, Vec<_>) = targets.into_iter().unzip();
     check_count(req, args.ops.count())?;
     let statements = args.ops.iter().enumerate().map(|(at, doc)| {
         let statement = parse(doc?)?;
@@ -174,6 +176,9 @@ fn run(cx: &mut Context<'_>, req: &Request<'_>, out: &mut DocWriter<'_>) -> Resu
     let statements = statements.collect::<Result<Vec<_>>>()?;
     let _writing = cx.begin_write(req.db)?;
     namespaces.iter().try_for_each(|ns| cx.check_write_block(ns.database()))?;
+    for (ns, encryption) in namespaces.iter().zip(&encryptions) {
+        encryption::prepare(cx, encryption.as_ref(), ns)?;
+    }
     let is_multi = |s: &Statement<'_>| match &s.op {
         Op::Insert(_) => false,
         Op::Update(update) => update.multi == Some(StrictBool(true)),
@@ -190,7 +195,8 @@ fn run(cx: &mut Context<'_>, req: &Request<'_>, out: &mut DocWriter<'_>) -> Resu
     // Entries go to the profiles of the databases that are written.
     let profile = &cx.server.settings.profile;
     cx.op.set_profiled(namespaces.iter().any(|ns| profile.level(ns.database()) > 0));
-    let done = run_all(cx, req, &args, &namespaces, &statements, &mut report);
+    let targets = (&*namespaces, &*encryptions);
+    let done = run_all(cx, req, &args, targets, &statements, &mut report);
     if namespaces.iter().any(|ns| ns.database() == "admin" && ns.is_system()) {
         cx.server.auth.changed();
     }
@@ -275,7 +281,7 @@ fn run_all(
     cx: &mut Context<'_>,
     req: &Request<'_>,
     args: &Args<'_>,
-    namespaces: &[Namespace],
+    (namespaces, encryptions): (&[Namespace], &[Option<Encryption>]),
     statements: &[Statement<'_>],
     report: &mut Report,
 ) -> Result<()> {
@@ -285,8 +291,9 @@ fn run_all(
     let mut together = Together::default();
     while at < statements.len() && !(ordered && report.totals.errors > 0) {
         let ns = &namespaces[statements[at].ns_index];
+        let encryption = encryptions[statements[at].ns_index].as_ref();
         refuse_series_in_transaction(cx, ns)?;
-        if together.may(cx, ns, let_vars, at) {
+        if encryption.is_none() && together.may(cx, ns, let_vars, at) {
             let how = How::new(args.bypass, args.bypass_ts);
             let count = run_together(cx, req, (statements, ns, at), (&mut together, how), report)?;
             at += count;
@@ -302,13 +309,14 @@ fn run_all(
                 _ => None,
             });
             let docs = docs.collect::<Vec<_>>();
-            let batch = Batch { docs: &docs, first: at, ordered };
+            let batch = Batch { docs: &docs, first: at, ordered, encryption };
             run_inserts(cx, req, ns, (batch, statements[at].source), how, report)?;
             at += run_len;
             continue;
         }
         let how = How::new(args.bypass, args.bypass_ts);
-        run_change(cx, req, &statements[at].op, (ns, at, let_vars), how, report)?;
+        let place = (ns, at, let_vars, encryption);
+        run_change(cx, req, &statements[at].op, place, how, report)?;
         at += 1;
     }
     Ok(())
@@ -396,12 +404,12 @@ fn run_change(
     cx: &mut Context<'_>,
     req: &Request<'_>,
     op: &Op<'_>,
-    (ns, at, let_vars): (&Namespace, usize, Doc<'_>),
+    (ns, at, let_vars, encryption): (&Namespace, usize, Doc<'_>, Option<&Encryption>),
     how: How,
     report: &mut Report,
 ) -> Result<()> {
     let id = txn_number::statement_id(req, at);
-    let place = |kind| Place { ns, at, id, let_vars, kind };
+    let place = |kind| Place { ns, at, id, let_vars, kind, encryption };
     let result = match op {
         Op::Insert(_) => return Ok(()),
         Op::Update(update) => {

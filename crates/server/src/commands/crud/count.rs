@@ -5,6 +5,7 @@ use nagi_lang::collation::Asked;
 use nagi_query::{CountRequest, Explained, Hint, Verbosity};
 use nagi_store::Namespace;
 
+use super::encryption;
 use crate::args::Field;
 use crate::commands::common::{check_uuid_arg, namespace};
 use crate::core::command::prelude::*;
@@ -36,6 +37,7 @@ args! { "count" => Args {
     collation:       Option<Doc<'a>>     = "collation",
     fields:          Value<'a>           = "fields",
     collection_uuid: Value<'a>           = "collectionUUID",
+    encryption:      Value<'a>           = "encryptionInformation",
 }}
 
 /// The argument `limit`: the largest result; 0 means no limit. A negative limit stands for its absolute value.
@@ -79,9 +81,13 @@ fn run(cx: &mut Context<'_>, req: &Request<'_>, out: &mut DocWriter<'_>) -> Resu
     let args = Args::parse(req)?;
     let ns = namespace(req.db, args.collection.0)?;
     check_uuid_arg(cx, &ns, "count", args.collection_uuid)?;
+    let encryption = encryption::parse(cx, &ns, args.encryption)?;
+    let filter =
+        encryption::filter(cx, encryption.as_ref(), &ns, args.query.unwrap_or(Doc::EMPTY))?;
     let counted = {
         let watch = cx.watch();
         let mut request = to_request(&args, &ns)?;
+        request.filter = filter.as_ref().map_or(request.filter, |filter| filter.as_doc());
         request.options = cx.server.query_options(None);
         let env = cx.env(&watch);
         let counted = nagi_query::count(cx.store(), &request, &env);
@@ -117,5 +123,10 @@ fn explain(
 ) -> Result<()> {
     let args = Args::parse(req)?;
     let ns = namespace(req.db, args.collection.0)?;
-    super::explain::write(cx, req, &Explained::Count(to_request(&args, &ns)?), verbosity, out)
+    let encryption = encryption::parse(cx, &ns, args.encryption)?;
+    let filter =
+        encryption::filter(cx, encryption.as_ref(), &ns, args.query.unwrap_or(Doc::EMPTY))?;
+    let mut request = to_request(&args, &ns)?;
+    request.filter = filter.as_ref().map_or(request.filter, |filter| filter.as_doc());
+    super::explain::write(cx, req, &Explained::Count(request), verbosity, out)
 }

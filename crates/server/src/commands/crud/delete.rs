@@ -4,6 +4,7 @@ use nagi_lang::collation::Asked;
 use nagi_query::{ById, ByIdOutcome, DeleteStatement, Explained, Hint, Verbosity, lone_id};
 use nagi_store::Durability;
 
+use super::encryption;
 use super::outcome::Outcome;
 use super::statement;
 use super::writes::{
@@ -75,7 +76,8 @@ impl<'a> FromArg<'a> for Multi {
 fn run(cx: &mut Context<'_>, req: &Request<'_>, out: &mut DocWriter<'_>) -> Result<()> {
     let args = Args::parse(req)?;
     let ns = namespace(req.db, args.collection.0)?;
-    check_target(cx, &ns, "delete", (args.collection_uuid, args.encryption))?;
+    check_target(cx, &ns, "delete", args.collection_uuid)?;
+    let encryption = encryption::parse(cx, &ns, args.encryption)?;
     check_count(req, args.deletes.count())?;
     let _writing = cx.begin_write(req.db)?;
     let statements = args.deletes.iter().map(|doc| Statement::parse_doc(doc?));
@@ -89,6 +91,7 @@ fn run(cx: &mut Context<'_>, req: &Request<'_>, out: &mut DocWriter<'_>) -> Resu
         ordered: args.ordered,
         bypasses: (None, None),
         kind: &statement::DELETE,
+        encryption: encryption.as_ref(),
     };
     run_all(cx, req, &statements, &mut outcome)?;
     cx.done.deleted = Some(outcome.count);
@@ -120,7 +123,9 @@ impl Change for Statement<'_> {
 
     fn once(&self, cx: &mut Context<'_>, place: &Place<'_>, _: How) -> Result<u64> {
         txn_number::once(cx, place.id, &DELETED, &mut |cx| {
-            let delete = to_statement(self, place.let_vars)?;
+            let filter = encryption::filter(cx, place.encryption, place.ns, self.filter)?;
+            let mut delete = to_statement(self, place.let_vars)?;
+            delete.filter = filter.as_ref().map_or(delete.filter, |filter| filter.as_doc());
             in_env(cx, |store, env| {
                 nagi_query::delete(store, place.ns, &delete, Durability::Buffered, env)
             })
@@ -160,6 +165,9 @@ fn explain(
     let args = Args::parse(req)?;
     let ns = namespace(req.db, args.collection.0)?;
     let statement = Statement::parse_doc(super::explain::only(args.deletes)?)?;
-    let delete = to_statement(&statement, args.let_vars.unwrap_or(Doc::EMPTY))?;
+    let encryption = encryption::parse(cx, &ns, args.encryption)?;
+    let filter = encryption::filter(cx, encryption.as_ref(), &ns, statement.filter)?;
+    let mut delete = to_statement(&statement, args.let_vars.unwrap_or(Doc::EMPTY))?;
+    delete.filter = filter.as_ref().map_or(delete.filter, |filter| filter.as_doc());
     super::explain::write(cx, req, &Explained::Delete(&ns, delete), verbosity, out)
 }

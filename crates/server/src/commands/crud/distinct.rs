@@ -4,6 +4,7 @@ use nagi_lang::collation::Asked;
 use nagi_query::{DistinctRequest, Explained, Hint, Verbosity};
 use nagi_store::Namespace;
 
+use super::encryption;
 use super::representative::{self, refuse_own};
 use crate::commands::common::{check_uuid_arg, namespace};
 use crate::core::command::prelude::*;
@@ -32,13 +33,18 @@ args! { "distinct" => Args {
     collation:       Option<Doc<'a>> = "collation",
     hint:            Value<'a>       = "hint",
     collection_uuid: Value<'a>       = "collectionUUID",
+    encryption:      Value<'a>       = "encryptionInformation",
 }}
 
 fn run(cx: &mut Context<'_>, req: &Request<'_>, out: &mut DocWriter<'_>) -> Result<()> {
     let args = Args::parse(req)?;
     let ns = namespace(req.db, args.collection.0)?;
     check_uuid_arg(cx, &ns, "distinct", args.collection_uuid)?;
+    let encryption = encryption::parse(cx, &ns, args.encryption)?;
+    let filter =
+        encryption::filter(cx, encryption.as_ref(), &ns, args.query.unwrap_or(Doc::EMPTY))?;
     let mut request = to_request(&args, &ns)?;
+    request.filter = filter.as_ref().map_or(request.filter, |filter| filter.as_doc());
     request.options = cx.server.query_options(None);
     let settings = cx.server.settings.query_settings.of_running(req)?;
     let stats = out.array("values", |values| {
@@ -74,7 +80,12 @@ fn explain(
 ) -> Result<()> {
     let args = Args::parse(req)?;
     let ns = namespace(req.db, args.collection.0)?;
-    super::explain::write(cx, req, &Explained::Distinct(to_request(&args, &ns)?), verbosity, out)
+    let encryption = encryption::parse(cx, &ns, args.encryption)?;
+    let filter =
+        encryption::filter(cx, encryption.as_ref(), &ns, args.query.unwrap_or(Doc::EMPTY))?;
+    let mut request = to_request(&args, &ns)?;
+    request.filter = filter.as_ref().map_or(request.filter, |filter| filter.as_doc());
+    super::explain::write(cx, req, &Explained::Distinct(request), verbosity, out)
 }
 
 /// Checks a query by which query settings are set: see [`super::representative`].

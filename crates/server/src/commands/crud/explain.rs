@@ -2,7 +2,7 @@
 
 use nagi_query::{Explained, Verbosity};
 
-use super::aggregate;
+use super::{aggregate, encryption};
 use crate::clock;
 use crate::commands::{self, COMPATIBLE_VERSION};
 use crate::core::command::prelude::*;
@@ -95,7 +95,12 @@ pub(super) fn explain_aggregate(
         );
     }
     let ns = args.namespace(req.db)?;
+    let encryption = encryption::parse(cx, &ns, args.encryption)?;
+    let rewritten = encryption::pipeline(cx, encryption.as_ref(), &ns, args.pipeline)?;
     let mut request = args.request(&ns)?;
+    if let Some(pipeline) = &rewritten {
+        request.pipeline = pipeline.as_array();
+    }
     request.options = cx.server.query_options(args.allow_disk_use.map(|on| on.0));
     write(cx, req, &Explained::Aggregate(request), Verbosity::QueryPlanner, out)
 }

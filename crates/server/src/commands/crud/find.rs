@@ -8,6 +8,7 @@ use nagi_lang::collation::Asked;
 use nagi_query::{Explained, FindRequest, Hint, Verbosity};
 use nagi_store::{Namespace, RecordKey, Store};
 
+use super::encryption;
 use super::representative::{self, refuse_own};
 use crate::commands::common::{check_uuid_arg, namespace, refuse_term};
 use crate::core::batch::{self, FirstBatch};
@@ -62,6 +63,7 @@ args! { "find" => Args {
     term:             Option<Long>        = "term",
     read_once:        Option<Switch>        = "readOnce",
     collection_uuid:  Value<'a>           = "collectionUUID",
+    encryption:       Value<'a>           = "encryptionInformation",
 }}
 
 /// A client that names the collection by UUID also needs the privilege `useUUID`.
@@ -143,7 +145,11 @@ fn run_on(
 ) -> Result<()> {
     check(args)?;
     check_uuid_arg(cx, ns, "find", args.collection_uuid)?;
+    let encryption = encryption::parse(cx, ns, args.encryption)?;
+    let filter =
+        encryption::filter(cx, encryption.as_ref(), ns, args.filter.unwrap_or(Doc::EMPTY))?;
     let mut request = to_request(args, ns)?;
+    request.filter = filter.as_ref().map_or(request.filter, |filter| filter.as_doc());
     if args.batch_size != Some(Within(0))
         && args.query_stats != Some(StrictBool(true))
         && let Some(id) = request.point()
@@ -270,7 +276,11 @@ fn explain(
 ) -> Result<()> {
     let args = Args::parse(req)?;
     let ns = namespace(req.db, args.collection.as_str().unwrap_or(""))?;
+    let encryption = encryption::parse(cx, &ns, args.encryption)?;
+    let filter =
+        encryption::filter(cx, encryption.as_ref(), &ns, args.filter.unwrap_or(Doc::EMPTY))?;
     let mut request = to_request(&args, &ns)?;
+    request.filter = filter.as_ref().map_or(request.filter, |filter| filter.as_doc());
     request.options = cx.server.query_options(args.allow_disk_use.map(|on| on.0));
     super::explain::write(cx, req, &Explained::Find(request), verbosity, out)
 }

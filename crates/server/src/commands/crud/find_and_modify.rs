@@ -4,9 +4,10 @@ use nagi_lang::collation::Asked;
 use nagi_query::{Explained, FindAndModifyRequest, FoundAndModified, Hint, Verbosity};
 use nagi_store::{Durability, Namespace};
 
+use super::encryption;
 use super::update::{array_filters, note_update};
 use super::writes::{in_env, make_durable, refuse_series_in_transaction};
-use crate::commands::common::{check_writable, namespace, refuse_encryption};
+use crate::commands::common::{check_writable, namespace};
 use crate::core::command::prelude::*;
 use crate::core::txn_number::{self, Codec};
 
@@ -71,14 +72,19 @@ fn run(cx: &mut Context<'_>, req: &Request<'_>, out: &mut DocWriter<'_>) -> Resu
     let ns = namespace(req.db, args.name())?;
     check_writable(&ns)?;
     refuse_series_in_transaction(cx, &ns)?;
-    refuse_encryption(args.encryption)?;
+    let encryption = encryption::parse(cx, &ns, args.encryption)?;
     txn_number::check_statements(req, 1)?;
     let _writing = cx.begin_write(req.db)?;
     let concern = cx.write_concern(req);
     let filters = array_filters(args.array_filters)?;
+    encryption::prepare(cx, encryption.as_ref(), &ns)?;
     let request = to_request(&args, &ns, &filters)?;
+    let encryption = encryption.as_ref();
     let id = txn_number::statement_id(req, 0);
     let found = txn_number::once(cx, id, &FOUND, &mut |cx| {
+        let filter = encryption::filter(cx, encryption, &ns, request.filter)?;
+        let filter = filter.as_ref().map_or(request.filter, |filter| filter.as_doc());
+        let request = FindAndModifyRequest { filter, encryption, ..request };
         in_env(cx, |store, env| {
             nagi_query::find_and_modify(store, &request, Durability::Buffered, env)
         })
@@ -168,6 +174,10 @@ fn explain(
     let args = Args::parse(req)?;
     let ns = namespace(req.db, args.name())?;
     let filters = array_filters(args.array_filters)?;
-    let request = to_request(&args, &ns, &filters)?;
+    let encryption = encryption::parse(cx, &ns, args.encryption)?;
+    let filter =
+        encryption::filter(cx, encryption.as_ref(), &ns, args.query.unwrap_or(Doc::EMPTY))?;
+    let mut request = to_request(&args, &ns, &filters)?;
+    request.filter = filter.as_ref().map_or(request.filter, |filter| filter.as_doc());
     super::explain::write(cx, req, &Explained::FindAndModify(request), verbosity, out)
 }

@@ -7,9 +7,10 @@
 //!   first attempt    0 .. 999 committed with their record; the connection breaks
 //!   second attempt   0 .. 999 are in the record: counted, not inserted; 1000 .. 2499 are inserted
 
-use nagi_query::{Env, InsertOutcome, InsertStatement, Verbosity, ends_command};
+use nagi_query::{Encryption, Env, InsertOutcome, InsertStatement, Verbosity, ends_command};
 use nagi_store::{Durability, Namespace, Statement, Store};
 
+use super::encryption;
 use super::outcome::{Outcome, check_batch};
 use super::writes::{
     How, check_count, check_target, is_ordered, make_durable, refuse_series_in_transaction,
@@ -58,14 +59,17 @@ fn access(asking: &Asking<'_>, req: &Request<'_>) -> Result<bool> {
 fn run(cx: &mut Context<'_>, req: &Request<'_>, out: &mut DocWriter<'_>) -> Result<()> {
     let args = Args::parse(req)?;
     let ns = cx.connection.namespace(req.db, args.collection.0)?;
-    check_target(cx, &ns, "insert", (args.collection_uuid, args.encryption))?;
+    check_target(cx, &ns, "insert", args.collection_uuid)?;
+    let encryption = encryption::parse(cx, &ns, args.encryption)?;
     let docs = args.documents.iter().collect::<Result<Vec<_>>>()?;
     check_count(req, docs.len())?;
     let _writing = cx.begin_write(req.db)?;
+    encryption::prepare(cx, encryption.as_ref(), &ns)?;
     let concern = cx.write_concern(req);
     let how = How::new(args.bypass, args.bypass_ts);
     let ordered = is_ordered(cx, args.ordered);
-    let outcome = insert_all(cx, req, &ns, Batch { docs: &docs, first: 0, ordered }, how)?;
+    let batch = Batch { docs: &docs, first: 0, ordered, encryption: encryption.as_ref() };
+    let outcome = insert_all(cx, req, &ns, batch, how)?;
     make_durable(cx, &concern)?;
     cx.done.inserted = Some(outcome.count);
     outcome.write(cx, req, out);
@@ -81,6 +85,8 @@ pub(super) struct Batch<'b, 'd> {
     pub(super) first: usize,
     /// True if the batch stops at its first error.
     pub(super) ordered: bool,
+    /// For encrypted values, which are stored in another form.
+    pub(super) encryption: Option<&'b Encryption>,
 }
 
 /// Inserts a batch chunk by chunk. An error of a single document becomes part of the outcome.
@@ -105,6 +111,7 @@ pub(super) fn insert_all(
             durability: Durability::Buffered,
             bypass_validation: how.bypass,
             keep_empty_timestamps: how.keep_empty_timestamps,
+            encryption: batch.encryption,
         };
         let inserted = match txn_number::is_retryable(cx) {
             true => insert_once(cx, req, ns, batch.first + at, &statement),

@@ -27,6 +27,7 @@ mod bulk_write;
 mod count;
 mod delete;
 mod distinct;
+mod encryption;
 mod explain;
 mod find;
 mod find_and_modify;

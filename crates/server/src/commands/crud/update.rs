@@ -10,6 +10,7 @@ use nagi_query::{
 };
 use nagi_store::Durability;
 
+use super::encryption;
 use super::outcome::Outcome;
 use super::statement;
 use super::writes::{
@@ -79,9 +80,11 @@ fn access(asking: &Asking<'_>, req: &Request<'_>) -> Result<bool> {
 fn run(cx: &mut Context<'_>, req: &Request<'_>, out: &mut DocWriter<'_>) -> Result<()> {
     let args = Args::parse(req)?;
     let ns = namespace(req.db, args.collection.0)?;
-    check_target(cx, &ns, "update", (args.collection_uuid, args.encryption))?;
+    check_target(cx, &ns, "update", args.collection_uuid)?;
+    let encryption = encryption::parse(cx, &ns, args.encryption)?;
     check_count(req, args.updates.count())?;
     let _writing = cx.begin_write(req.db)?;
+    encryption::prepare(cx, encryption.as_ref(), &ns)?;
     let statements = args.updates.iter().map(|doc| Statement::parse_doc(doc?));
     let statements = statements.collect::<Result<Vec<_>>>()?;
     statements.iter().try_for_each(check_update)?;
@@ -102,6 +105,7 @@ fn run(cx: &mut Context<'_>, req: &Request<'_>, out: &mut DocWriter<'_>) -> Resu
         ordered: args.ordered,
         bypasses: (args.bypass, args.bypass_ts),
         kind: &statement::UPDATE,
+        encryption: encryption.as_ref(),
     };
     run_all(cx, req, &statements, &mut outcome)?;
     let modified = outcome.modified.unwrap_or(0);
@@ -221,7 +225,10 @@ fn update_one(
 ) -> Result<UpdateOutcome> {
     let filters = array_filters(statement.array_filters)?;
     with_statement(statement, place.let_vars, &filters, &mut |update| {
+        let filter = encryption::filter(cx, place.encryption, place.ns, update.filter)?;
         let update = UpdateStatement {
+            filter: filter.as_ref().map_or(update.filter, |filter| filter.as_doc()),
+            encryption: place.encryption,
             bypass_validation: how.bypass,
             keep_empty_timestamps: how.keep_empty_timestamps,
             ..*update
@@ -341,7 +348,11 @@ fn explain(
     let statement = Statement::parse_doc(super::explain::only(args.updates)?)?;
     let filters = array_filters(statement.array_filters)?;
     let let_vars = args.let_vars.unwrap_or(Doc::EMPTY);
+    let encryption = encryption::parse(cx, &ns, args.encryption)?;
+    let filter = encryption::filter(cx, encryption.as_ref(), &ns, statement.filter)?;
     with_statement(&statement, let_vars, &filters, &mut |update| {
-        super::explain::write(cx, req, &Explained::Update(&ns, *update), verbosity, out)
+        let filter = filter.as_ref().map_or(update.filter, |filter| filter.as_doc());
+        let update = UpdateStatement { filter, ..*update };
+        super::explain::write(cx, req, &Explained::Update(&ns, update), verbosity, out)
     })
 }

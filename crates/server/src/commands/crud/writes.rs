@@ -1,13 +1,13 @@
 //! What the commands that write documents share: the checks before, how their statements commit, and the statements
 //! of `update` and `delete`, which `bulkWrite` has too.
 
-use nagi_query::{BY_IDS_MAX, ById, ByIdOutcome, Env};
+use nagi_query::{BY_IDS_MAX, ById, ByIdOutcome, Encryption, Env};
 use nagi_store::{Namespace, Store};
 
 use super::outcome::{Outcome, check_batch};
 use super::statement::{Kind, Running};
 use super::together::{Group, Together};
-use crate::commands::common::{check_uuid_arg, check_writable, refuse_encryption};
+use crate::commands::common::{check_uuid_arg, check_writable};
 use crate::core::command::Done;
 use crate::core::command::prelude::*;
 use crate::core::txn_number;
@@ -42,15 +42,14 @@ pub(super) fn check_target(
     cx: &Context<'_>,
     ns: &Namespace,
     command: &str,
-    (uuid, encryption): (Value<'_>, Value<'_>),
+    uuid: Value<'_>,
 ) -> Result<()> {
     // Buckets are restored, and repaired, like ordinary documents.
     if !(ns.is_buckets() && is_series(cx, ns)) {
         check_writable(ns)?;
     }
     refuse_series_in_transaction(cx, ns)?;
-    check_uuid_arg(cx, ns, command, uuid)?;
-    refuse_encryption(encryption)
+    check_uuid_arg(cx, ns, command, uuid).map(drop)
 }
 
 /// True for a collection of buckets.
@@ -137,6 +136,8 @@ pub(super) struct Place<'p> {
     /// The command's `let`.
     pub(super) let_vars: Doc<'p>,
     pub(super) kind: &'static Kind,
+    /// For encrypted values, which are stored and searched in another form.
+    pub(super) encryption: Option<&'p Encryption>,
 }
 
 /// Runs a statement and writes its entry of the profile.
@@ -163,6 +164,7 @@ pub(super) struct Statements<'s, S> {
     /// `bypassDocumentValidation` and `bypassEmptyTsReplacement`.
     pub(super) bypasses: (Option<bool>, Option<bool>),
     pub(super) kind: &'static Kind,
+    pub(super) encryption: Option<&'s Encryption>,
 }
 
 /// Runs the statements one after another, and adds what they did to `outcome`.
@@ -175,7 +177,7 @@ pub(super) fn run_all<S: Change>(
     statements: &Statements<'_, S>,
     outcome: &mut Outcome,
 ) -> Result<()> {
-    let Statements { ns, list, bypasses: (bypass, bypass_ts), kind, .. } = *statements;
+    let Statements { ns, list, bypasses: (bypass, bypass_ts), kind, encryption, .. } = *statements;
     let ordered = is_ordered(cx, statements.ordered);
     let let_vars = statements.let_vars.unwrap_or(Doc::EMPTY);
     let concern = cx.write_concern(req);
@@ -183,7 +185,7 @@ pub(super) fn run_all<S: Change>(
     let mut at = 0;
     while let Some(statement) = list.get(at) {
         let how = How::new(bypass, bypass_ts);
-        if together.may(cx, ns, let_vars, at) {
+        if encryption.is_none() && together.may(cx, ns, let_vars, at) {
             let by_ids = list[at..].iter().take(BY_IDS_MAX).map_while(S::by_id).collect::<Vec<_>>();
             let shown = &|at: usize| (kind, list[at].source());
             let group = Group { ns, statements: by_ids, at, shown };
@@ -198,7 +200,8 @@ pub(super) fn run_all<S: Change>(
             }
         }
         S::counter(&cx.server.metrics.ops).increment();
-        let place = Place { ns, at, id: txn_number::statement_id(req, at), let_vars, kind };
+        let id = txn_number::statement_id(req, at);
+        let place = Place { ns, at, id, let_vars, kind, encryption };
         match run_one(cx, req, statement, &place, how) {
             Ok(done) => S::add(outcome, at, done),
             Err(error) if nagi_query::ends_command(&error) => return Err(error),
