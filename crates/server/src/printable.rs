@@ -28,6 +28,21 @@ pub(crate) fn printable(command: Doc<'_>, secret: Secret) -> DocBuf {
     hide_secrets(command, secret)
 }
 
+/// The name of a command and its target, without its arguments.
+pub(crate) fn without_arguments(command: Doc<'_>) -> DocBuf {
+    DocBuf::build(|out| {
+        if let Some(first) = command.first() {
+            match first.value() {
+                Value::Doc(_) | Value::Array(_) => out.put(first.name(), "xxx"),
+                _ => out.put_element(first),
+            }
+        }
+        if let Some(db) = command.element("$db") {
+            out.put_element(db);
+        }
+    })
+}
+
 fn hide_secrets(command: Doc<'_>, secret: Secret) -> DocBuf {
     if matches!(secret, Secret::No) {
         return command.to_buf();

@@ -119,6 +119,44 @@ mod tests {
         assert_eq!(out[16..], sealed);
     }
 
+    /// libmongocrypt's test data (`tokens/mc.json`), from the tokens of a client on.
+    #[test]
+    fn tokens_are_those_of_libmongocrypt() {
+        let token = |hex: &str| <Token>::try_from(bytes(hex)).expect("32 bytes");
+        let (edc, esc, server) = (
+            token("53eaa4c23a3ff65e6b7c7dbc4b1389cf0a6151b1ede5383a0673ff9c67855ff9"),
+            token("acb3fab332131bbeaf112814f29ae0f2b10e97dc94b62db56c594661248e7467"),
+            token("4a671dbf25d68b6c040a077dabb4e63869e03f4d466803609233b16356ec6d66"),
+        );
+        let contention = 1234567890;
+        let with_factor = derive(&edc, contention);
+        assert_eq!(
+            with_factor,
+            token("70fb9a3f760996f2f1438c5bf2a4d52bcba01b0badc3596276f49ffb2f0b136e")
+        );
+        assert_eq!(
+            derive(&with_factor, 1),
+            token("3643fd370e2719c03234cdeec787dfdc7d8fceecafa8a992e3c1f9d4d53449fe")
+        );
+        let tokens = EscTokens::of(&derive(&esc, contention));
+        assert_eq!(
+            tokens.tag,
+            token("c73bc4ff5e70222c653140b2b4998b4d62db973f20f116f66ff811a9a907a78f")
+        );
+        assert_eq!(
+            tokens.value,
+            token("34150c6f5ab56dc39ddb935accb7f53e5276322fa937650b76a4dda9723d6fba")
+        );
+        assert_eq!(
+            derive(&server, 1),
+            token("a8c4a477e5518a527f718a5a1530919f2dad13b1f3559833e17b479711cbdbb9")
+        );
+        assert_eq!(
+            derive(&server, 2),
+            token("95fda1e139ef1dc84260d4d3ebaab7627a9676f4af7aeb1b596c7c14a0b3a2ea")
+        );
+    }
+
     #[test]
     fn what_is_sealed_can_be_opened() {
         let (token, iv) = ([7; 32], [0xFF; 16]);

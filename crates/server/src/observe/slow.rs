@@ -99,6 +99,8 @@ impl Finished<'_> {
 ///
 /// The log gets the slow requests of the sample, or with a filter those that match, whatever the level.
 ///
+/// Commands with `encryptionInformation` have no entry.
+///
 /// `bulkWrite` and commands with updates or deletes have one entry per statement instead of their own, and one log line
 /// per statement in addition to their own.
 pub(crate) fn observe(server: &Arc<Server>, finished: &Finished<'_>) {
@@ -116,6 +118,9 @@ pub(crate) fn observe(server: &Arc<Server>, finished: &Finished<'_>) {
             is_slow && !finished.done.waited && profile.sampled()
         }
     };
+    if (level > 0 || chosen) && finished.request.is_encrypted() {
+        return;
+    }
     if !finished.is_frame() && (level > 1 || (level == 1 && chosen)) {
         profile_entries::write(server, finished.db(), &profile_entries::describe(finished));
     }

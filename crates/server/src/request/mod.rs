@@ -68,6 +68,8 @@ pub(crate) struct Facts {
     /// The first field's value is a collection name (for log and currentOp).
     pub(crate) on_collection: bool,
     pub(crate) secret: Secret,
+    /// The argument whose documents may contain `encryptionInformation`; empty: the command itself may.
+    pub(crate) encryption_in: &'static str,
     /// Returns true if a request reads no collection and so needs no ticket: `$currentOp` must work while all requests
     /// wait.
     pub(crate) without_ticket: fn(Doc<'_>) -> bool,
@@ -103,6 +105,7 @@ impl Facts {
         retryable: false,
         on_collection: false,
         secret: Secret::No,
+        encryption_in: "",
         without_ticket: |_| false,
         applies_log: false,
         drops: false,
@@ -134,6 +137,28 @@ pub(crate) struct Request<'a> {
     pub(crate) exhaust_allowed: bool,
 }
 
+impl Request<'_> {
+    /// True if a client with Queryable Encryption sent it: its payloads are neither logged nor shown, because they are
+    /// the keys by which values can be found.
+    pub(crate) fn is_encrypted(&self) -> bool {
+        let carries = |value: Value<'_>| {
+            value.as_doc().is_some_and(|doc| doc.element(ENCRYPTION_INFORMATION).is_some())
+        };
+        let within = self.command.encryption_in;
+        self.generic.encrypted
+            || !within.is_empty()
+                && (match self.body.get(within) {
+                    Value::Array(list) => list.iter().any(carries),
+                    value => carries(value),
+                } || self.sequences.iter().any(|sequence| {
+                    sequence.name == within && sequence.iter().any(|doc| carries(Value::Doc(doc)))
+                }))
+    }
+}
+
+/// The argument of clients with Queryable Encryption.
+const ENCRYPTION_INFORMATION: &str = "encryptionInformation";
+
 /// The arguments that every command may carry.
 #[derive(Default, Clone, Copy)]
 pub(crate) struct Generic<'a> {
@@ -155,6 +180,8 @@ pub(crate) struct Generic<'a> {
     pub(crate) api_version: Option<&'a str>,
     pub(crate) api_strict: bool,
     pub(crate) api_deprecation_errors: bool,
+    /// The command has `encryptionInformation`.
+    pub(crate) encrypted: bool,
 }
 
 /// Returns true if `name` is an argument that every command accepts. The compiler compares lengths first, which costs
@@ -213,6 +240,9 @@ impl<'a> Generic<'a> {
             let name = element.name();
             if name == own {
                 return Err(duplicate(command, name));
+            }
+            if name == ENCRYPTION_INFORMATION {
+                generic.encrypted |= !element.value().is_nullish();
             }
             // A cheap test of the first letter excludes most other arguments.
             if !matches!(

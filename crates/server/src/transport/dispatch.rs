@@ -42,7 +42,7 @@ use crate::interruption::interruption;
 use crate::message_memory::Before;
 use crate::metrics::{Gauge, LatencyKind, Metrics, OpKind};
 use crate::observe::slow::{self, Finished};
-use crate::printable::{Secret, printable};
+use crate::printable::{Secret, printable, without_arguments};
 use crate::replica::{ReplicaSet, Role};
 use crate::request::{Generic, Protocol, Request, Sequence};
 use crate::settings::params;
@@ -160,8 +160,11 @@ fn end_reply(
 /// Registers the request for currentOp, the log of slow operations and the profile.
 fn begin_op(server: &Server, op: &crate::op::Op, request: &Request<'_>, started: Instant) {
     let command = request.command;
-    let secretless =
-        (!matches!(command.secret, Secret::No)).then(|| printable(request.body, command.secret));
+    let secretless = match command.secret {
+        _ if request.is_encrypted() => Some(without_arguments(request.body)),
+        Secret::No => None,
+        secret => Some(printable(request.body, secret)),
+    };
     let shown = secretless.as_ref().map_or(request.body, |doc| doc.as_doc());
     op.begin(server.clients.ops.next_id(), started, slow::op_name(command), shown);
     note_request(op, request);

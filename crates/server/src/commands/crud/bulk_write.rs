@@ -25,6 +25,7 @@ pub(in crate::commands) static BULK_WRITE: Command = Command {
         name: "bulkWrite",
         help: "Runs inserts, updates and deletes on several collections.",
         admin_only: true,
+        encryption_in: "nsInfo",
         write: true,
         api_v1: true,
         latency: LatencyKind::Write,

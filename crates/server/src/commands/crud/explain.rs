@@ -15,6 +15,7 @@ pub(in crate::commands) static EXPLAIN: Command = Command {
         help: "Explains how a command is run.",
         read_concern: true,
         secret: Secret::Carried("explain", secret_of),
+        encryption_in: "explain",
         api_v1: true,
         ..Facts::ROW
     },
