@@ -46,7 +46,7 @@ impl Encryption {
         out: &mut Vec<u8>,
     ) -> Result<bool> {
         let Some(target) = self.target(&collection.namespace) else { return Ok(false) };
-        let Some(fields) = &target.collection.options.encrypted_fields else { return Ok(false) };
+        let Some(fields) = &collection.options.encrypted_fields else { return Ok(false) };
         let mut stored = Stored::default();
         let mut path = String::new();
         let convert = Convert { encryption: self, target, check };

@@ -9,6 +9,7 @@ mod any_plan_kinds;
 mod any_plan_writes;
 mod bounded;
 mod clustered;
+mod encrypted;
 mod facets;
 mod fills;
 mod finds;
