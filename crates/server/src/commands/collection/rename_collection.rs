@@ -71,11 +71,21 @@ fn run(cx: &mut Context<'_>, req: &Request<'_>, _: &mut DocWriter<'_>) -> Result
     crate::commands::common::check_uuid(cx, &from, expected)?;
     let (drop_target, target) = drop_target(args.drop_target)?;
     crate::commands::common::check_uuid(cx, &to, target)?;
+    refuse_encrypted(cx, &from)?;
     let _writing = cx.begin_write(from.database())?;
     cx.check_write_block(to.database())?;
     let how =
         Rename { drop_target, target, source: expected, stay_temp: args.stay_temp == Some(true) };
     cx.store().rename_collection(&from, &to, how, &|| cx.check())
+}
+
+/// Refuses a collection with encrypted fields: its state collections belong to its name.
+fn refuse_encrypted(cx: &Context<'_>, ns: &Namespace) -> Result<()> {
+    let found = cx.store().collection(ns);
+    if found.is_some_and(|found| found.options.encrypted_fields.is_some()) {
+        bail!(Code::ILLEGAL_OPERATION, "Cannot rename an encrypted collection");
+    }
+    Ok(())
 }
 
 /// Returns true if the target may be replaced. A UUID restricts this to the collection that has it.
