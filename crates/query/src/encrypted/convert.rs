@@ -22,6 +22,7 @@ use super::{
     information::{Encryption, Target},
     state::{Esc, id_value},
 };
+use crate::source::check_memory;
 
 /// The stored values of a document in the order of its fields, and their tags.
 #[derive(Default)]
@@ -47,6 +48,7 @@ impl Encryption {
     ) -> Result<bool> {
         let Some(target) = self.target(&collection.namespace) else { return Ok(false) };
         let Some(fields) = &collection.options.encrypted_fields else { return Ok(false) };
+        check_memory(4 * doc.len())?;
         let mut stored = Stored::default();
         let mut path = String::new();
         let convert = Convert { encryption: self, target, check };

@@ -155,6 +155,7 @@ impl Rewriter<'_> {
         expression: Value<'_>,
         out: &mut DocWriter<'_>,
     ) -> Result<()> {
+        self.enter(expression)?;
         if !has_query(expression) || matches!(operator(expression), Some((Meaning::Literal, _))) {
             out.put(name, expression);
             return Ok(());

@@ -69,6 +69,7 @@ impl Rewriter<'_> {
     }
 
     fn condition(&mut self, filter: Doc<'_>) -> Result<Condition> {
+        self.enter(Value::Doc(filter))?;
         if !has_query(Value::Doc(filter)) {
             return Ok(Self::plain(filter));
         }

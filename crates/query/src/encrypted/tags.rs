@@ -17,6 +17,7 @@ use super::{
     information::{Encryption, Target},
     state::Esc,
 };
+use crate::source::check_memory;
 
 /// The bytes of a tag in an array: its type, its name, its length and subtype, and the tag.
 const TAG_BYTES: usize = 45;
@@ -42,6 +43,8 @@ pub(super) struct Rewriter<'r> {
     check: &'r dyn Fn() -> Result<()>,
     /// How many more tags the query may have.
     tags_left: usize,
+    /// How many more values may be looked up in the state collection, whether they have tags or not.
+    lookups_left: u64,
 }
 
 /// True for BinData that is the payload of a query of any kind.
@@ -70,14 +73,34 @@ impl<'r> Rewriter<'r> {
     ) -> Rewriter<'r> {
         let tags_left = encryption.options.tags_bytes_max / TAG_BYTES;
         let database = namespace.database();
-        let mut out =
-            Rewriter { encryption, reader, esc: None, lookup, database, check, tags_left };
+        let lookups_left = tags_left as u64;
+        let mut out = Rewriter {
+            encryption,
+            reader,
+            esc: None,
+            lookup,
+            database,
+            check,
+            tags_left,
+            lookups_left,
+        };
         out.esc = out.esc_of(namespace);
         out
     }
 
     fn esc_of(&self, namespace: &Namespace) -> Option<Arc<Collection>> {
         self.encryption.target(namespace).and_then(|target: &Target| (self.lookup)(&target.esc))
+    }
+
+    /// Called before a part of the request is copied: it may be large, and within many others.
+    pub(super) fn enter(&self, part: Value<'_>) -> Result<()> {
+        let len = match part {
+            Value::Doc(doc) => doc.len(),
+            Value::Array(array) => array.as_bytes().len(),
+            _ => 0,
+        };
+        check_memory(2 * len)?;
+        (self.check)()
     }
 
     /// Runs `f` for the documents of another collection of the same database.
@@ -120,12 +143,13 @@ impl<'r> Rewriter<'r> {
     }
 
     /// None if there are too many.
-    fn tags(&self, payload: &FindPayload<'_>) -> Result<Option<Vec<Token>>> {
+    fn tags(&mut self, payload: &FindPayload<'_>) -> Result<Option<Vec<Token>>> {
         let factors = payload.contention_max.saturating_add(1);
         let lookups = factors.saturating_mul(payload.sets.len() as u64);
-        if self.encryption.options.always_test_values || lookups > self.tags_left as u64 {
+        if self.encryption.options.always_test_values || lookups > self.lookups_left {
             return Ok(None);
         }
+        self.lookups_left -= lookups;
         let mut tags = Vec::new();
         let Some(esc) = &self.esc else { return Ok(Some(tags)) };
         let mut esc = Esc::new(self.reader, esc);
@@ -137,6 +161,8 @@ impl<'r> Rewriter<'r> {
                 if last > left {
                     return Ok(None);
                 }
+                // The tags, and the filter with them.
+                check_memory(last as usize * 4 * TAG_BYTES)?;
                 let key = set.tags(factor);
                 for position in 1..=last {
                     if position % 1024 == 0 {

@@ -16,7 +16,8 @@ use crate::fixture::{Fixture, NOW_MS, doc};
 
 const ECOC: Token = [77; 32];
 const FIELDS: &str = "{encryptedFields: {fields: [{path: 'n', keyId: {$binary: {base64: \
-                      'EdWLigxsTWmgvQAAAAAAAQ==', subType: '04'}}, bsonType: 'int', queries: {queryType: 'equality'}}]}}";
+                      'EdWLigxsTWmgvQAAAAAAAQ==', subType: '04'}}, bsonType: 'int', \
+                      queries: {queryType: 'equality'}}]}}";
 
 /// Bytes that are used once; nothing here depends on their secrecy.
 fn random() -> Result<[u8; 16]> {
