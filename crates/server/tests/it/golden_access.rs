@@ -47,6 +47,8 @@ const REQUESTS: &[(&str, &str)] = &[
     ("test", "{validateDBMetadata: 1, apiParameters: {version: '1'}, db: 'test'}"),
     ("test", "{validateDBMetadata: 1, apiParameters: {version: '1'}, db: 'test', collection: 'c'}"),
     ("test", "{compact: 'c'}"),
+    ("test", "{compactStructuredEncryptionData: 'c', compactionTokens: {}}"),
+    ("test", "{cleanupStructuredEncryptionData: 'c', cleanupTokens: {}}"),
     ("test", "{planCacheClear: 'c'}"),
     ("test", "{profile: -1}"),
     ("test", "{listCollections: 1}"),
