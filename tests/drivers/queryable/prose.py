@@ -51,6 +51,11 @@ def indexed(value, contention=0, query=False, key="a"):
                         contention_factor=contention)
 
 
+def information(name):
+    options = raw.command("listCollections", filter={"name": name})["cursor"]["firstBatch"][0]["options"]
+    return {"type": 1, "schema": {"queryable." + name: options["encryptedFields"]}}
+
+
 def compact(name, command="compactStructuredEncryptionData"):
     """With the tokens that libmongocrypt appends."""
     return db.command(command, name)["stats"]
@@ -206,6 +211,10 @@ def writes():
     equal("an expression", [doc["is"] for doc in shown], [True, False])
     equal("joined", [doc["found"][0]["_id"] for doc in coll.aggregate([
         {"$match": {"_id": 0}}, {"$lookup": {"from": "writes", "pipeline": [{"$match": {"ssn": ssn("z", True)}}], "as": "found"}}])], [2])
+    raw.plain_side.insert_one({"_id": 0})
+    joined = {"aggregate": "plain_side", "cursor": {}, "encryptionInformation": information("writes"), "pipeline": [
+        {"$lookup": {"from": "writes", "pipeline": [{"$match": {"ssn": ssn("z", True)}}], "as": "found"}}]}
+    equal("joined with a plain collection", raw.command(joined)["cursor"]["firstBatch"][0]["found"][0]["_id"], 2)
     plan = coll.find({"ssn": ssn("x", True)}).explain()["queryPlanner"]["winningPlan"]
     check("the index of tags", SAFE in str(plan) and "IXSCAN" in str(plan), plan)
     coll.update_many({"_id": {"$gte": 0}}, {"$set": {"n": 5}})
@@ -216,7 +225,7 @@ def writes():
     equal("bulk", (many.inserted_count, len(ids("many"))), (680, 680))
     coll.delete_many({"ssn": ssn("many", True)})
     equal("bulk deleted", ids("many"), [])
-    schema = {"type": 1, "schema": {"queryable.writes": raw.command("listCollections", filter={"name": "writes"})["cursor"]["firstBatch"][0]["options"]["encryptedFields"]}}
+    schema = information("writes")
     mixed = plain.admin.command({"bulkWrite": 1, "nsInfo": [{"ns": "queryable.writes", "encryptionInformation": schema}], "ops": [
         {"insert": 0, "document": {"_id": 1000, "ssn": ssn("bulk")}}, {"insert": 0, "document": {"_id": 1001, "ssn": ssn("bulk")}},
         {"update": 0, "filter": {"ssn": ssn("bulk", True)}, "updateMods": {"$set": {"ssn": ssn("other")}}},

@@ -67,14 +67,15 @@ impl Target {
 }
 
 impl Encryption {
-    /// Parses the argument of a command on `namespace`.
+    /// Parses the argument of a command. The schema has to contain `required`, the collection of the command, unless
+    /// that may be joined with encrypted ones.
     ///
     /// # Errors
     /// 14, 40414, 40415 for its fields; 2 for an unknown type and for too many collections; 6371205 to 6371208 for a
     /// schema that does not contain the collection, or differs from its option.
     pub fn parse(
         store: &Store,
-        namespace: &Namespace,
+        required: Option<&Namespace>,
         argument: Value<'_>,
         options: EncryptionOptions,
     ) -> Result<Encryption> {
@@ -86,7 +87,9 @@ impl Encryption {
             );
         };
         let schema = check_fields(information)?;
-        if schema.element(namespace.as_str()).is_none() {
+        if let Some(namespace) = required
+            && schema.element(namespace.as_str()).is_none()
+        {
             bail!(
                 Code::Location(6_371_205),
                 "Expected to find the namespace {namespace} in the schema of encryptionInformation"

@@ -38,7 +38,7 @@ fn fixture() -> Fixture {
 fn encryption(fixture: &Fixture, options: EncryptionOptions) -> Encryption {
     let information = doc("{type: 1, schema: {'test.c': {}}}");
     let information = Value::Doc(information.as_doc());
-    Encryption::parse(&fixture.store, &fixture.ns, information, options).unwrap()
+    Encryption::parse(&fixture.store, Some(&fixture.ns), information, options).unwrap()
 }
 
 fn put(out: &mut DocWriter<'_>, name: &str, bytes: &[u8]) {

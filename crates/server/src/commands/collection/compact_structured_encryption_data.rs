@@ -33,7 +33,7 @@ fn run(cx: &mut Context<'_>, req: &Request<'_>, out: &mut DocWriter<'_>) -> Resu
     if !args.encryption.is_nullish() {
         let ns = namespace(req.db, args.collection.0)?;
         let options = EncryptionOptions::new(random_bytes);
-        Encryption::parse(cx.store(), &ns, args.encryption, options)?;
+        Encryption::parse(cx.store(), Some(&ns), args.encryption, options)?;
     }
     let done = compact(cx, req, args.collection.0, args.tokens, false)?;
     write(&done, out);

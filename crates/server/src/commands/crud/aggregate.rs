@@ -202,7 +202,7 @@ fn run(cx: &mut Context<'_>, req: &Request<'_>, out: &mut DocWriter<'_>) -> Resu
     pipeline_rules::check_api(req, args.pipeline)?;
     check_uuid_arg(cx, &ns, "aggregate", args.collection_uuid)?;
     let own = own_stages::replace(cx, req, &args)?;
-    let encryption = encryption::parse(cx, &ns, args.encryption)?;
+    let encryption = encryption::parse_joined(cx, args.encryption)?;
     let rewritten = encryption::pipeline(cx, encryption.as_ref(), &ns, args.pipeline)?;
     let mut _writing = None;
     let mut targets = Vec::new();
@@ -262,7 +262,7 @@ fn explain(
     let args = Args::parse(req)?;
     own_stages::check(cx, req, &args)?;
     let ns = args.namespace(req.db)?;
-    let encryption = encryption::parse(cx, &ns, args.encryption)?;
+    let encryption = encryption::parse_joined(cx, args.encryption)?;
     let rewritten = encryption::pipeline(cx, encryption.as_ref(), &ns, args.pipeline)?;
     let mut request = args.request(&ns)?;
     if let Some(pipeline) = &rewritten {

@@ -17,6 +17,19 @@ pub(super) fn parse(
     ns: &Namespace,
     argument: Value<'_>,
 ) -> Result<Option<Encryption>> {
+    parse_for(cx, Some(ns), argument)
+}
+
+/// The same for a pipeline, whose own collection may have no encrypted fields.
+pub(super) fn parse_joined(cx: &Context<'_>, argument: Value<'_>) -> Result<Option<Encryption>> {
+    parse_for(cx, None, argument)
+}
+
+fn parse_for(
+    cx: &Context<'_>,
+    required: Option<&Namespace>,
+    argument: Value<'_>,
+) -> Result<Option<Encryption>> {
     const TAGS_BYTES: usize = params::position("internalQueryFLERewriteMemoryLimit");
     const ALWAYS_TEST: usize = params::position("internalQueryFLEAlwaysUseEncryptedCollScanMode");
     if argument.is_nullish() {
@@ -34,7 +47,7 @@ pub(super) fn parse(
         always_test_values: params.number(ALWAYS_TEST) != 0,
         ..EncryptionOptions::new(random_bytes)
     };
-    Encryption::parse(cx.store(), ns, argument, options).map(Some)
+    Encryption::parse(cx.store(), required, argument, options).map(Some)
 }
 
 /// Creates the state collections that do not exist, before a write.

@@ -96,7 +96,7 @@ pub(super) fn explain_aggregate(
         );
     }
     let ns = args.namespace(req.db)?;
-    let encryption = encryption::parse(cx, &ns, args.encryption)?;
+    let encryption = encryption::parse_joined(cx, args.encryption)?;
     let rewritten = encryption::pipeline(cx, encryption.as_ref(), &ns, args.pipeline)?;
     let mut request = args.request(&ns)?;
     if let Some(pipeline) = &rewritten {
