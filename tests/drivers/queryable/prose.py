@@ -5,6 +5,7 @@ specification, and the commands that these leave out: updates, deletes, bulk wri
 and libmongocrypt encrypt; with `bypass_query_analysis` the driver sends `encryptionInformation`, and decrypts replies.
 Prints one line with a count; the exit status is 0 if every assertion held.
 """
+import base64
 import datetime
 import os
 import sys
@@ -302,6 +303,46 @@ def automatic_keys():
     equal("created again", state("created"), (1, 1))
 
 
+RECORDED_MASTER = "Mng0NCt4ZHVUYUJCa1kxNkVyNUR1QURhZ2h2UzR2d2RrZzh0cFBwM3R6NmdWMDFBMUN3YkQ5aXRRMkhGRGdQV09wOGVNYUMxT2k3NjZKelhaQmRCZGJkTXVyZG9uSjFk"
+RECORDED_KEY = "EjRWeBI0mHYSNBI0VniQEg=="
+RECORDED_MATERIAL = "sHe0kz57YW7v8g9VP9sf/+K1ex4JqKc5rf/URX3n3p8XdZ6+15uXPaSayC6adWbNxkFskuMCOifDoTT+rkqMtFkDclOy884RuGGtUysq3X7zkAWYTKi8QAfKkajvVbZl2y23UqgVasdQu3OVBQCrH/xY00nNAs/52e958nVjBuzQkSb1T8pKJAyjZsHJ60+FtnfafDZSTAIBJYn7UWBCwQ=="
+RECORDED_EQUALITY = ["31eCYlbQoVboc5zwC8IoyJVSkag9PxREka8dkmbXJeY="]
+RECORDED_RANGE = [
+    "25j9sQXZCihCmHKvTHgaBsAVZFcGPn7JjHdrCGlwyyw=",
+    "FA74j21GUEJb1DJBOpR9nVnjaDZnd8yAQNuaW9Qi26g=",
+    "kJv//KVkbrobIBf+QeWC5jxn20mx/P0R1N6aCSMgKM8=",
+    "zB+Whi9IUUGxfLEe+lGuIzLX4LFbIhaIAm5lRk65QTc=",
+    "ybO1QU3CgvhO8JgRXH+HxKszWcpl5aGDYYVa75fHa1g=",
+    "X3Y3eSAbbMg//JgiHHiFpYOpV61t8kkDexI+CQyitH4=",
+    "SlNHXyqVFGDPrX/2ppwog6l4pwj3PKda2TkZbqgfSfA=",
+    "McjV8xwTF3xI7863DYOBdyvIv6UpzThl6v9vBRk05bI=",
+]
+
+
+def recorded():
+    """The tags of the first values, as the drivers' specification has recorded them from a MongoDB server: they follow
+    from the keys and the values."""
+    key = Binary(base64.b64decode(RECORDED_KEY), 4)
+    plain.keyvault.recorded.insert_one({
+        "_id": key, "keyMaterial": base64.b64decode(RECORDED_MATERIAL), "status": 0, "masterKey": {"provider": "local"},
+        "creationDate": datetime.datetime.now(), "updateDate": datetime.datetime.now()})
+    own = ClientEncryption({"local": {"key": base64.b64decode(RECORDED_MASTER)}}, "keyvault.recorded", plain, bson.CodecOptions())
+    limits = {"min": 0, "max": 200}
+    indexes = {"string": equality(), "int": {"queryType": "range", "contention": Int64(0), "trimFactor": 1, "sparsity": Int64(1), **limits}}
+    options = RangeOpts(trim_factor=1, sparsity=1, **limits)
+    payloads = {
+        "string": [own.encrypt("123", Algorithm.INDEXED, key, contention_factor=0)],
+        "int": [own.encrypt(n, Algorithm.RANGE, key, contention_factor=0, range_opts=options) for n in (0, 1)],
+    }
+    for kind, tags in (("string", RECORDED_EQUALITY), ("int", RECORDED_RANGE)):
+        name = "recorded_" + kind
+        raw.create_collection(name, encryptedFields={"fields": [{"path": "v", "keyId": key, "bsonType": kind, "queries": indexes[kind]}]})
+        for payload in payloads[kind]:
+            raw.command({"insert": name, "documents": [{"v": payload}], "encryptionInformation": information(name)})
+        last = list(raw[name].find())[-1]
+        equal("the tags of " + kind, [base64.b64encode(tag).decode() for tag in last[SAFE]], tags)
+
+
 def refused():
     fields = {"fields": [field("ssn", "a", "string", equality())]}
     create("refused", *fields["fields"])
@@ -337,5 +378,6 @@ section(writes)
 section(transactions)
 section(compaction)
 section(automatic_keys)
+section(recorded)
 section(refused)
 finish("queryable encryption")
