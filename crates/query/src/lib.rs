@@ -32,7 +32,9 @@ mod write;
 
 pub use access::QuerySettings;
 pub use conditions::series_index::{bucket_index, series_index};
-pub use encrypted::{Compacted, Compaction, Encryption, EncryptionOptions, FieldTokens, compact};
+pub use encrypted::{
+    Compacted, Compaction, Encryption, EncryptionOptions, FieldTokens, Rewritten, Searched, compact,
+};
 pub use explain::check_query;
 pub use explain::{Explained, Verbosity, explain};
 pub use plan::find::{FindRequest, lone_id};

@@ -3,7 +3,8 @@
 Writers insert, update, replace and delete documents with an equality and a range field, one by one, in bulks and in
 transactions, while compactions and cleanups run and the server is killed each KILL_EACH seconds (0: never). After each
 kill, and at the end, a search for each value must find exactly the documents that have it: by tags, and by tests of all
-values. The tags of each document must be those of its stored values.
+values. The tags of each document must be those of its stored values. Some documents get their value again all the time:
+every search finds all of them.
 """
 import os
 import random
@@ -27,6 +28,7 @@ NAGI, FOLDER, PORT, SECONDS, KILL_EACH = sys.argv[1], sys.argv[2], int(sys.argv[
 URI = "mongodb://127.0.0.1:%d/?replicaSet=rs0" % PORT
 KMS = {"local": {"key": bytes(range(96))}}
 WRITERS, IDS, CONTENTION = 4, 40, 3
+STEADY = range(10000, 10005)
 NAMES = ["ada", "bob", "cid", "dan", "eve"]
 NUMBERS = RangeOpts(min=0, max=31, sparsity=2, trim_factor=1)
 SAFE = "__safeContent__"
@@ -110,7 +112,7 @@ class Gate:
             self.condition.notify_all()
 
 
-gate, counts = Gate(), {"writes": 0, "unknown": 0, "compactions": 0, "conflicts": 0, "kills": 0, "compared": 0}
+gate, counts = Gate(), {"writes": 0, "unknown": 0, "compactions": 0, "conflicts": 0, "kills": 0, "searches": 0, "compared": 0}
 
 
 class Writer(threading.Thread):
@@ -245,9 +247,34 @@ class Compactor(threading.Thread):
             time.sleep(self.random.random() / 5)
 
 
+class Steady(threading.Thread):
+    """Stores the same value again in some documents, or searches it."""
+
+    def __init__(self, searches):
+        super().__init__(daemon=True)
+        self.client, self.searches, self.errors = connect(), searches, []
+
+    def run(self):
+        at = 0
+        while not gate.over:
+            gate.enter()
+            try:
+                if self.searches:
+                    found = sorted(document["_id"] for document in self.client.model.c.find(by_name("steady")))
+                    equal("a search beside writes", found, list(STEADY))
+                    counts["searches"] += 1
+                else:
+                    self.client.model.c.update_one({"_id": STEADY[at % len(STEADY)]}, {"$set": encrypted({"name": "steady"})})
+                    at += 1
+            except PyMongoError:
+                pass
+            finally:
+                gate.leave()
+
+
 def compare(writers, client):
     documents = {identifier: document for writer in writers for identifier, document in writer.documents.items()}
-    stored = {document["_id"]: visible(document) for document in client.model.c.find()}
+    stored = {document["_id"]: visible(document) for document in client.model.c.find({"_id": {"$lt": STEADY[0]}})}
     equal("documents", stored, documents)
     for scan in (False, True):
         plain.admin.command("setParameter", 1, internalQueryFLEAlwaysUseEncryptedCollScanMode=scan)
@@ -274,7 +301,9 @@ def compare(writers, client):
 def main():
     writers = [Writer(at) for at in range(WRITERS)]
     compactor, client = Compactor(), connect()
-    for thread in [*writers, compactor]:
+    client.model.c.insert_many([encrypted({"_id": at, "name": "steady"}) for at in STEADY])
+    others = [compactor, Steady(False), Steady(True)]
+    for thread in [*writers, *others]:
         thread.start()
     end = time.monotonic() + SECONDS
     while time.monotonic() < end and not gate.over:
@@ -290,7 +319,7 @@ def main():
     gate.close()
     gate.over = True
     gate.reopen()
-    for thread in [*writers, compactor]:
+    for thread in [*writers, *others]:
         thread.join(30)
         equal("errors", thread.errors, [])
     client.model.command("cleanupStructuredEncryptionData", "c")

@@ -29,6 +29,7 @@ mod tags;
 
 pub use compact::{Compacted, Compaction, FieldTokens, compact};
 pub use information::{Encryption, EncryptionOptions};
+pub use tags::{Rewritten, Searched};
 
 /// The limit of the memory of tags in a query: the default of `internalQueryFLERewriteMemoryLimit`.
 const TAGS_BYTES_MAX: usize = 14 << 20;

@@ -6,12 +6,12 @@
 
 use std::sync::Arc;
 
-use nagi_bson::{DocBuf, Value};
+use nagi_bson::{Array, Doc, Value, ValueBuf};
 use nagi_error::Result;
 use nagi_lang::encrypted::{
     EscTokens, FIND_TEXT, FindPayload, FindSet, SUBTYPE, Token, derive, is_find_payload,
 };
-use nagi_store::{Collection, Namespace, Reader};
+use nagi_store::{Collection, Namespace, Reader, Store};
 
 use super::{
     information::{Encryption, Target},
@@ -45,6 +45,12 @@ pub(super) struct Rewriter<'r> {
     tags_left: usize,
     /// How many more values may be looked up in the state collection, whether they have tags or not.
     lookups_left: u64,
+    /// The sum of the positions in use that were found. Positions only grow, so an equal sum means equal positions.
+    positions: u64,
+    /// Tags are only counted.
+    counts_only: bool,
+    /// Tags of positions that are not in use yet: some may be when the documents are read.
+    margin: u64,
 }
 
 /// True for BinData that is the payload of a query of any kind.
@@ -83,6 +89,9 @@ impl<'r> Rewriter<'r> {
             check,
             tags_left,
             lookups_left,
+            positions: 0,
+            counts_only: false,
+            margin: 0,
         };
         out.esc = out.esc_of(namespace);
         out
@@ -127,10 +136,7 @@ impl<'r> Rewriter<'r> {
             return Ok(Found::Stub);
         }
         match self.tags(&payload)? {
-            Some(tags) => {
-                self.tags_left -= tags.len();
-                Ok(Found::Tags(tags))
-            }
+            Some(tags) => Ok(Found::Tags(tags)),
             None => Ok(Found::Zeros(payload.sets.iter().map(FindSet::zeros).collect())),
         }
     }
@@ -150,16 +156,24 @@ impl<'r> Rewriter<'r> {
             return Ok(None);
         }
         self.lookups_left -= lookups;
+        let mut left = self.tags_left as u64;
         let mut tags = Vec::new();
-        let Some(esc) = &self.esc else { return Ok(Some(tags)) };
-        let mut esc = Esc::new(self.reader, esc);
+        let mut esc = self.esc.as_ref().map(|esc| Esc::new(self.reader, esc));
         for set in &payload.sets {
             for factor in 0..factors {
                 let tokens = EscTokens::of(&set.esc(factor));
-                let last = esc.positions(&tokens, self.check)?.last;
-                let left = (self.tags_left - tags.len()) as u64;
-                if last > left {
-                    return Ok(None);
+                let last = match &mut esc {
+                    Some(esc) => esc.positions(&tokens, self.check)?.last,
+                    None => 0,
+                };
+                self.positions = self.positions.wrapping_add(last);
+                let last = last.saturating_add(self.margin);
+                match left.checked_sub(last) {
+                    Some(less) => left = less,
+                    None => return Ok(None),
+                }
+                if self.counts_only {
+                    continue;
                 }
                 // The tags, and the filter with them.
                 check_memory(last as usize * 4 * TAG_BYTES)?;
@@ -172,49 +186,100 @@ impl<'r> Rewriter<'r> {
                 }
             }
         }
+        self.tags_left = left as usize;
         Ok(Some(tags))
     }
 }
 
+/// A filter or a pipeline with payloads.
+#[derive(Debug, Clone, Copy)]
+pub enum Searched<'a> {
+    Filter(Doc<'a>),
+    Pipeline(Array<'a>),
+}
+
+impl<'a> Searched<'a> {
+    fn value(self) -> Value<'a> {
+        match self {
+            Searched::Filter(filter) => Value::Doc(filter),
+            Searched::Pipeline(pipeline) => Value::Array(pipeline),
+        }
+    }
+}
+
+/// The same without payloads.
+#[derive(Debug)]
+pub struct Rewritten {
+    value: ValueBuf,
+    positions: u64,
+    margin: u64,
+}
+
+impl Rewritten {
+    /// The rewritten filter.
+    pub fn filter(&self) -> Doc<'_> {
+        self.value.value().as_doc().unwrap_or(Doc::EMPTY)
+    }
+
+    /// The rewritten pipeline.
+    pub fn pipeline(&self) -> Array<'_> {
+        self.value.value().as_array().unwrap_or(Array::EMPTY)
+    }
+}
+
 impl Encryption {
-    /// The filter with conditions on tags instead of payloads; none if it contains no payload. `store` may be bound to
-    /// a transaction, whose snapshot is read then.
+    /// Replaces payloads by conditions on tags; none if there are no payloads. `store` may be bound to a transaction,
+    /// whose snapshot is read then. The conditions have the tags of the next `margin` positions too.
     ///
     /// # Errors
     /// Those of malformed payloads; those of `check`, which is polled.
-    pub fn rewrite_filter(
+    pub fn rewrite(
         &self,
-        store: &nagi_store::Store,
+        store: &Store,
         namespace: &Namespace,
-        filter: nagi_bson::Doc<'_>,
+        searched: Searched<'_>,
+        margin: u64,
         check: &dyn Fn() -> Result<()>,
-    ) -> Result<Option<DocBuf>> {
-        if !has_query(Value::Doc(filter)) {
+    ) -> Result<Option<Rewritten>> {
+        if !has_query(searched.value()) {
             return Ok(None);
         }
-        let snapshot = store.snapshot()?;
-        let lookup = |ns: &Namespace| store.collection(ns);
-        let mut rewriter = Rewriter::new(self, snapshot.reader(), namespace, &lookup, check);
-        rewriter.filter(filter).map(Some)
+        self.run(store, namespace, searched, (check, false, margin)).map(Some)
     }
 
-    /// The same for a pipeline.
+    /// How often searched values were stored since it was rewritten. If it is no more than the margin, documents read
+    /// in between are exactly those that have the values: none of them has another tag.
     ///
     /// # Errors
-    /// As [`Encryption::rewrite_filter`].
-    pub fn rewrite_pipeline(
+    /// As [`Encryption::rewrite`].
+    pub fn stored_since(
         &self,
-        store: &nagi_store::Store,
+        store: &Store,
         namespace: &Namespace,
-        pipeline: nagi_bson::Array<'_>,
+        (searched, rewritten): (Searched<'_>, &Rewritten),
         check: &dyn Fn() -> Result<()>,
-    ) -> Result<Option<nagi_bson::ArrayBuf>> {
-        if !has_query(Value::Array(pipeline)) {
-            return Ok(None);
-        }
+    ) -> Result<u64> {
+        let now = self.run(store, namespace, searched, (check, true, rewritten.margin))?;
+        Ok(now.positions.wrapping_sub(rewritten.positions))
+    }
+
+    fn run(
+        &self,
+        store: &Store,
+        namespace: &Namespace,
+        searched: Searched<'_>,
+        (check, counts_only, margin): (&dyn Fn() -> Result<()>, bool, u64),
+    ) -> Result<Rewritten> {
         let snapshot = store.snapshot()?;
         let lookup = |ns: &Namespace| store.collection(ns);
         let mut rewriter = Rewriter::new(self, snapshot.reader(), namespace, &lookup, check);
-        rewriter.pipeline(pipeline).map(Some)
+        (rewriter.counts_only, rewriter.margin) = (counts_only, margin);
+        let value = match searched {
+            Searched::Filter(filter) => ValueBuf::new(rewriter.filter(filter)?.as_doc().into()),
+            Searched::Pipeline(stages) => {
+                ValueBuf::new(rewriter.pipeline(stages)?.as_array().into())
+            }
+        };
+        Ok(Rewritten { value, positions: rewriter.positions, margin })
     }
 }

@@ -184,6 +184,7 @@ fn insert_all_measurements(
 ) -> Result<()> {
     let docs: Vec<Doc<'_>> = docs.iter().map(DocBuf::as_doc).collect();
     let statement = InsertStatement {
+        encryption: None,
         docs: &docs,
         ordered: true,
         done: &[],

@@ -8,7 +8,7 @@ use nagi_error::{Code, Result, err};
 use nagi_lang::encrypted::{FIND_EQUALITY, INSERT, SAFE_CONTENT, SUBTYPE, Token, derive, seal};
 use nagi_query::{
     Compacted, Compaction, Encryption, EncryptionOptions, Env, FieldTokens, FindRequest,
-    InsertStatement, Interrupt, UpdateStatement, compact, insert, update,
+    InsertStatement, Interrupt, Searched, UpdateStatement, compact, insert, update,
 };
 use nagi_store::Durability;
 
@@ -109,10 +109,10 @@ fn store_values(fixture: &Fixture, encryption: &Encryption, ids: &[i32], n: u8, 
 fn found(fixture: &Fixture, encryption: &Encryption, n: u8) -> Vec<i32> {
     let payload = find_payload(n);
     let filter = DocBuf::build(|out| out.put("n", encrypted(&payload)));
-    let filter =
-        encryption.rewrite_filter(&fixture.store, &fixture.ns, filter.as_doc(), &|| Ok(()));
-    let filter = filter.unwrap().expect("a payload");
-    let request = FindRequest { filter: filter.as_doc(), ..FindRequest::new(&fixture.ns) };
+    let searched = Searched::Filter(filter.as_doc());
+    let rewritten = encryption.rewrite(&fixture.store, &fixture.ns, searched, 0, &|| Ok(()));
+    let rewritten = rewritten.unwrap().expect("a payload");
+    let request = FindRequest { filter: rewritten.filter(), ..FindRequest::new(&fixture.ns) };
     let id = |doc: &DocBuf| match doc.get("_id") {
         Value::Int32(id) => id,
         other => panic!("{other:?}"),
@@ -233,11 +233,10 @@ fn too_many_tags_are_replaced_by_tests_of_values() {
         let limited = encryption(&fixture, options);
         let payload = find_payload(1);
         let filter = DocBuf::build(|out| out.put("n", encrypted(&payload)));
-        let rewritten = limited
-            .rewrite_filter(&fixture.store, &fixture.ns, filter.as_doc(), &|| Ok(()))
-            .unwrap()
-            .unwrap();
-        let by_tags = !rewritten.get(SAFE_CONTENT).is_missing();
+        let searched = Searched::Filter(filter.as_doc());
+        let rewritten = limited.rewrite(&fixture.store, &fixture.ns, searched, 0, &|| Ok(()));
+        let rewritten = rewritten.unwrap().unwrap();
+        let by_tags = !rewritten.filter().get(SAFE_CONTENT).is_missing();
         assert_eq!(by_tags, tags >= 4, "{tags} tags are allowed");
         assert_eq!(found(&fixture, &limited, 1), [1, 2, 3, 4]);
         assert_eq!(found(&fixture, &limited, 2), [5]);
@@ -271,4 +270,34 @@ fn a_failed_update_leaves_no_positions() {
         (found(&fixture, &encryption, 1).len(), found(&fixture, &encryption, 2)),
         (0, vec![1])
     );
+}
+
+#[test]
+fn a_search_knows_how_often_its_value_was_stored_since() {
+    let fixture = fixture();
+    let encryption = encryption(&fixture, EncryptionOptions::new(random));
+    store_values(&fixture, &encryption, &[1, 2], 1, 0);
+    let payload = find_payload(1);
+    let filter = DocBuf::build(|out| out.put("n", encrypted(&payload)));
+    let searched = Searched::Filter(filter.as_doc());
+    let check = || Ok(());
+    let rewritten = encryption.rewrite(&fixture.store, &fixture.ns, searched, 2, &check);
+    let rewritten = rewritten.unwrap().unwrap();
+    let stored = || {
+        let of = (searched, &rewritten);
+        encryption.stored_since(&fixture.store, &fixture.ns, of, &check).unwrap()
+    };
+    let found = || {
+        let request = FindRequest { filter: rewritten.filter(), ..FindRequest::new(&fixture.ns) };
+        fixture.find(&request).unwrap().len()
+    };
+    assert_eq!((stored(), found()), (0, 2));
+    store_values(&fixture, &encryption, &[3], 2, 0);
+    compact_with(&fixture, true, &()).unwrap();
+    assert_eq!((stored(), found()), (0, 2), "another value, and a compaction");
+    store_values(&fixture, &encryption, &[4], 1, 1);
+    store_values(&fixture, &encryption, &[5], 1, 0);
+    assert_eq!((stored(), found()), (2, 4), "within the margin all are found");
+    store_values(&fixture, &encryption, &[6, 7], 1, 0);
+    assert_eq!((stored(), found()), (4, 5));
 }

@@ -2,7 +2,7 @@
 //! 1`).
 
 use nagi_lang::collation::Asked;
-use nagi_query::{AggregateRequest, Explained, Hint, RunsOn, Use, Verbosity};
+use nagi_query::{AggregateRequest, Explained, Hint, RunsOn, Searched, Use, Verbosity};
 use nagi_store::Namespace;
 
 use super::representative::{self, refuse_own};
@@ -203,10 +203,10 @@ fn run(cx: &mut Context<'_>, req: &Request<'_>, out: &mut DocWriter<'_>) -> Resu
     check_uuid_arg(cx, &ns, "aggregate", args.collection_uuid)?;
     let own = own_stages::replace(cx, req, &args)?;
     let encryption = encryption::parse_joined(cx, args.encryption)?;
-    let rewritten = encryption::pipeline(cx, encryption.as_ref(), &ns, args.pipeline)?;
     let mut _writing = None;
     let mut targets = Vec::new();
-    if nagi_query::writes(args.pipeline) {
+    let writes = nagi_query::writes(args.pipeline);
+    if writes {
         cx.op.watch_peer(false, cx.started);
         _writing = Some(cx.begin_write("admin")?);
         let pipeline = own.as_ref().map_or(args.pipeline, |own| own.as_array());
@@ -219,7 +219,10 @@ fn run(cx: &mut Context<'_>, req: &Request<'_>, out: &mut DocWriter<'_>) -> Resu
         }
     }
     let settings = cx.server.settings.query_settings.of_running(req)?;
-    let mut execution = {
+    let of = (encryption.as_ref(), &ns);
+    let pipeline = own.as_ref().map_or(args.pipeline, |own| own.as_array());
+    let searched = Searched::Pipeline(pipeline);
+    let mut execution = encryption::search(cx, of, searched, &|_| !writes, &mut |cx, searched| {
         // The server produces these documents itself, so the request reads no collection. `ns` could be a view,
         // whose pipeline would run first.
         let nowhere = nowhere(req.db)?;
@@ -227,12 +230,11 @@ fn run(cx: &mut Context<'_>, req: &Request<'_>, out: &mut DocWriter<'_>) -> Resu
         let host = cx.server.host_and_port();
         request.host = &host;
         request.options = cx.server.query_options(args.allow_disk_use.map(|on| on.0));
-        if let Some(pipeline) = own.as_ref().or(rewritten.as_ref()) {
-            request.pipeline = pipeline.as_array();
-        }
+        request.pipeline = encryption::pipeline_of(searched);
         let watch = cx.watch();
-        nagi_query::aggregate(cx.store(), &request, &cx.env(&watch).with_settings(settings))?
-    };
+        let env = cx.env(&watch).with_settings(settings.clone());
+        nagi_query::aggregate(cx.store(), &request, &env)
+    })?;
     if req.generic.read_concern.is_of_durable() {
         execution.show_durable_log();
     }

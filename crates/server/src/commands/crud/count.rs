@@ -2,7 +2,7 @@
 
 use nagi_bson::number::{self, NotInteger};
 use nagi_lang::collation::Asked;
-use nagi_query::{CountRequest, Explained, Hint, Verbosity};
+use nagi_query::{CountRequest, Explained, Hint, Searched, Verbosity};
 use nagi_store::Namespace;
 
 use super::encryption;
@@ -82,18 +82,18 @@ fn run(cx: &mut Context<'_>, req: &Request<'_>, out: &mut DocWriter<'_>) -> Resu
     let ns = namespace(req.db, args.collection.0)?;
     check_uuid_arg(cx, &ns, "count", args.collection_uuid)?;
     let encryption = encryption::parse(cx, &ns, args.encryption)?;
-    let filter =
-        encryption::filter(cx, encryption.as_ref(), &ns, args.query.unwrap_or(Doc::EMPTY))?;
-    let counted = {
+    let mut request = to_request(&args, &ns)?;
+    request.options = cx.server.query_options(None);
+    let of = (encryption.as_ref(), &ns);
+    let searched = Searched::Filter(request.filter);
+    let counted = encryption::search(cx, of, searched, &|_| true, &mut |cx, searched| {
+        let request = CountRequest { filter: encryption::filter_of(searched), ..request };
         let watch = cx.watch();
-        let mut request = to_request(&args, &ns)?;
-        request.filter = filter.as_ref().map_or(request.filter, |filter| filter.as_doc());
-        request.options = cx.server.query_options(None);
         let env = cx.env(&watch);
         let counted = nagi_query::count(cx.store(), &request, &env);
         cx.effects.note(&env);
-        counted?
-    };
+        counted
+    })?;
     cx.op.set_plan_summary(&counted.plan_summary);
     cx.done.note(&counted.stats);
     match i32::try_from(counted.count) {

@@ -1,7 +1,9 @@
 //! `delete`: removes the documents that match.
 
 use nagi_lang::collation::Asked;
-use nagi_query::{ById, ByIdOutcome, DeleteStatement, Explained, Hint, Verbosity, lone_id};
+use nagi_query::{
+    ById, ByIdOutcome, DeleteStatement, Explained, Hint, Searched, Verbosity, lone_id,
+};
 use nagi_store::Durability;
 
 use super::encryption;
@@ -123,11 +125,15 @@ impl Change for Statement<'_> {
 
     fn once(&self, cx: &mut Context<'_>, place: &Place<'_>, _: How) -> Result<u64> {
         txn_number::once(cx, place.id, &DELETED, &mut |cx| {
-            let filter = encryption::filter(cx, place.encryption, place.ns, self.filter)?;
-            let mut delete = to_statement(self, place.let_vars)?;
-            delete.filter = filter.as_ref().map_or(delete.filter, |filter| filter.as_doc());
-            in_env(cx, |store, env| {
-                nagi_query::delete(store, place.ns, &delete, Durability::Buffered, env)
+            let delete = to_statement(self, place.let_vars)?;
+            let of = (place.encryption, place.ns);
+            let searched = Searched::Filter(delete.filter);
+            encryption::search(cx, of, searched, &|count| *count == 0, &mut |cx, searched| {
+                let filter = encryption::filter_of(searched);
+                let delete = DeleteStatement { filter, ..delete };
+                in_env(cx, |store, env| {
+                    nagi_query::delete(store, place.ns, &delete, Durability::Buffered, env)
+                })
             })
         })
     }

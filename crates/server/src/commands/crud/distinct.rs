@@ -1,7 +1,7 @@
 //! `distinct`: the distinct values of a field.
 
 use nagi_lang::collation::Asked;
-use nagi_query::{DistinctRequest, Explained, Hint, Verbosity};
+use nagi_query::{DistinctRequest, Explained, Hint, Searched, Verbosity};
 use nagi_store::Namespace;
 
 use super::encryption;
@@ -41,18 +41,22 @@ fn run(cx: &mut Context<'_>, req: &Request<'_>, out: &mut DocWriter<'_>) -> Resu
     let ns = namespace(req.db, args.collection.0)?;
     check_uuid_arg(cx, &ns, "distinct", args.collection_uuid)?;
     let encryption = encryption::parse(cx, &ns, args.encryption)?;
-    let filter =
-        encryption::filter(cx, encryption.as_ref(), &ns, args.query.unwrap_or(Doc::EMPTY))?;
     let mut request = to_request(&args, &ns)?;
-    request.filter = filter.as_ref().map_or(request.filter, |filter| filter.as_doc());
     request.options = cx.server.query_options(None);
     let settings = cx.server.settings.query_settings.of_running(req)?;
-    let stats = out.array("values", |values| {
-        let watch = cx.watch();
-        let env = cx.env(&watch).with_settings(settings);
-        let stats = nagi_query::distinct(cx.store(), &request, &env, values);
-        cx.effects.note(&env);
-        stats
+    let of = (encryption.as_ref(), &ns);
+    let searched = Searched::Filter(request.filter);
+    let start = out.mark();
+    let stats = encryption::search(cx, of, searched, &|_| true, &mut |cx, searched| {
+        out.truncate(start);
+        out.array("values", |values| {
+            let request = DistinctRequest { filter: encryption::filter_of(searched), ..request };
+            let watch = cx.watch();
+            let env = cx.env(&watch).with_settings(settings.clone());
+            let stats = nagi_query::distinct(cx.store(), &request, &env, values);
+            cx.effects.note(&env);
+            stats
+        })
     })?;
     if let Some(time) = cx.at_cluster_time {
         out.put("atClusterTime", Value::Timestamp(time));

@@ -1,7 +1,7 @@
 //! The argument `encryptionInformation`, which clients with Queryable Encryption send: its commands store the values of
 //! insert payloads, and search by tags (`nagi_query`, module `encrypted`).
 
-use nagi_query::{Encryption, EncryptionOptions};
+use nagi_query::{Encryption, EncryptionOptions, Rewritten, Searched};
 use nagi_store::Namespace;
 
 use crate::core::command::prelude::*;
@@ -59,7 +59,69 @@ pub(super) fn prepare(
     encryption.map_or(Ok(()), |encryption| encryption.prepare(cx.store(), ns))
 }
 
-/// The filter with conditions on tags instead of payloads; none if it has no payloads.
+/// How often a search is repeated because values that it searches were stored meanwhile.
+const REPEATS: u32 = 8;
+/// Limit of the tags of each value that a repeated search adds for what may be stored meanwhile.
+const MARGIN_MAX: u64 = 1000;
+
+/// Runs `search` with a filter or a pipeline whose payloads are replaced by conditions on tags.
+///
+/// The tags of a value are read before the documents. If in between a document gets its value again, by an update to the
+/// same value, its tag is a new one and the search misses it. So a search is repeated if its values were stored
+/// meanwhile, with tags for the next times that they are, unless `may_repeat` forbids it.
+///
+/// # Errors
+/// Those of malformed payloads, and those of `search`.
+pub(super) fn search<T>(
+    cx: &mut Context<'_>,
+    (encryption, ns): (Option<&Encryption>, &Namespace),
+    searched: Searched<'_>,
+    may_repeat: &dyn Fn(&T) -> bool,
+    search: &mut dyn FnMut(&mut Context<'_>, Searched<'_>) -> Result<T>,
+) -> Result<T> {
+    let Some(encryption) = encryption else { return search(cx, searched) };
+    let (mut repeats, mut margin) = (0, 0);
+    loop {
+        let rewritten = encryption.rewrite(cx.store(), ns, searched, margin, &|| cx.check())?;
+        let Some(rewritten) = rewritten else { return search(cx, searched) };
+        let done = search(cx, without_payloads(&rewritten, searched))?;
+        if !may_repeat(&done) || repeats == REPEATS {
+            return Ok(done);
+        }
+        let of = (searched, &rewritten);
+        let stored = encryption.stored_since(cx.store(), ns, of, &|| cx.check())?;
+        if stored <= margin {
+            return Ok(done);
+        }
+        repeats += 1;
+        margin = stored.saturating_mul(2).saturating_add(4).min(MARGIN_MAX);
+    }
+}
+
+fn without_payloads<'r>(rewritten: &'r Rewritten, searched: Searched<'_>) -> Searched<'r> {
+    match searched {
+        Searched::Filter(_) => Searched::Filter(rewritten.filter()),
+        Searched::Pipeline(_) => Searched::Pipeline(rewritten.pipeline()),
+    }
+}
+
+/// The filter of a search.
+pub(super) fn filter_of(searched: Searched<'_>) -> Doc<'_> {
+    match searched {
+        Searched::Filter(filter) => filter,
+        Searched::Pipeline(_) => Doc::EMPTY,
+    }
+}
+
+/// The pipeline of a search.
+pub(super) fn pipeline_of(searched: Searched<'_>) -> Array<'_> {
+    match searched {
+        Searched::Pipeline(pipeline) => pipeline,
+        Searched::Filter(_) => Array::EMPTY,
+    }
+}
+
+/// The filter with conditions on tags instead of payloads, for `explain`; none if it has no payloads.
 pub(super) fn filter(
     cx: &Context<'_>,
     encryption: Option<&Encryption>,
@@ -67,7 +129,9 @@ pub(super) fn filter(
     filter: Doc<'_>,
 ) -> Result<Option<DocBuf>> {
     let Some(encryption) = encryption else { return Ok(None) };
-    encryption.rewrite_filter(cx.store(), ns, filter, &|| cx.check())
+    let searched = Searched::Filter(filter);
+    let rewritten = encryption.rewrite(cx.store(), ns, searched, 0, &|| cx.check())?;
+    Ok(rewritten.map(|rewritten| rewritten.filter().to_buf()))
 }
 
 /// The same for a pipeline.
@@ -78,5 +142,7 @@ pub(super) fn pipeline(
     pipeline: Array<'_>,
 ) -> Result<Option<nagi_bson::ArrayBuf>> {
     let Some(encryption) = encryption else { return Ok(None) };
-    encryption.rewrite_pipeline(cx.store(), ns, pipeline, &|| cx.check())
+    let searched = Searched::Pipeline(pipeline);
+    let rewritten = encryption.rewrite(cx.store(), ns, searched, 0, &|| cx.check())?;
+    Ok(rewritten.map(|rewritten| nagi_bson::ArrayBuf::from_array(rewritten.pipeline())))
 }

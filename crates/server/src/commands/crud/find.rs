@@ -5,7 +5,7 @@
 //! `nagi_query::find`.
 
 use nagi_lang::collation::Asked;
-use nagi_query::{Explained, FindRequest, Hint, Verbosity};
+use nagi_query::{Explained, FindRequest, Hint, Searched, Verbosity};
 use nagi_store::{Namespace, RecordKey, Store};
 
 use super::encryption;
@@ -146,10 +146,7 @@ fn run_on(
     check(args)?;
     check_uuid_arg(cx, ns, "find", args.collection_uuid)?;
     let encryption = encryption::parse(cx, ns, args.encryption)?;
-    let filter =
-        encryption::filter(cx, encryption.as_ref(), ns, args.filter.unwrap_or(Doc::EMPTY))?;
     let mut request = to_request(args, ns)?;
-    request.filter = filter.as_ref().map_or(request.filter, |filter| filter.as_doc());
     if args.batch_size != Some(Within(0))
         && args.query_stats != Some(StrictBool(true))
         && let Some(id) = request.point()
@@ -159,10 +156,14 @@ fn run_on(
     }
     request.options = cx.server.query_options(args.allow_disk_use.map(|on| on.0));
     let settings = cx.server.settings.query_settings.of_running(req)?;
-    let mut execution = {
+    let of = (encryption.as_ref(), ns);
+    let searched = Searched::Filter(request.filter);
+    let mut execution = encryption::search(cx, of, searched, &|_| true, &mut |cx, searched| {
+        let request = FindRequest { filter: encryption::filter_of(searched), ..request };
         let watch = cx.watch();
-        nagi_query::find(cx.store(), &request, &cx.env(&watch).with_settings(settings))?
-    };
+        let env = cx.env(&watch).with_settings(settings.clone());
+        nagi_query::find(cx.store(), &request, &env)
+    })?;
     if req.generic.read_concern.is_of_durable() {
         execution.show_durable_log();
     }

@@ -1,7 +1,7 @@
 //! `findAndModify`: changes or removes one document and returns it.
 
 use nagi_lang::collation::Asked;
-use nagi_query::{Explained, FindAndModifyRequest, FoundAndModified, Hint, Verbosity};
+use nagi_query::{Explained, FindAndModifyRequest, FoundAndModified, Hint, Searched, Verbosity};
 use nagi_store::{Durability, Namespace};
 
 use super::encryption;
@@ -82,11 +82,14 @@ fn run(cx: &mut Context<'_>, req: &Request<'_>, out: &mut DocWriter<'_>) -> Resu
     let encryption = encryption.as_ref();
     let id = txn_number::statement_id(req, 0);
     let found = txn_number::once(cx, id, &FOUND, &mut |cx| {
-        let filter = encryption::filter(cx, encryption, &ns, request.filter)?;
-        let filter = filter.as_ref().map_or(request.filter, |filter| filter.as_doc());
-        let request = FindAndModifyRequest { filter, encryption, ..request };
-        in_env(cx, |store, env| {
-            nagi_query::find_and_modify(store, &request, Durability::Buffered, env)
+        let searched = Searched::Filter(request.filter);
+        let nothing = |found: &FoundAndModified| found.n == 0;
+        encryption::search(cx, (encryption, &ns), searched, &nothing, &mut |cx, searched| {
+            let filter = encryption::filter_of(searched);
+            let request = FindAndModifyRequest { filter, encryption, ..request };
+            in_env(cx, |store, env| {
+                nagi_query::find_and_modify(store, &request, Durability::Buffered, env)
+            })
         })
     })?;
     let removed = args.remove == Some(true);

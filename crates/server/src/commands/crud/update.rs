@@ -6,7 +6,8 @@
 
 use nagi_lang::collation::Asked;
 use nagi_query::{
-    ById, ByIdOutcome, Explained, Hint, UpdateOutcome, UpdateStatement, Verbosity, lone_id,
+    ById, ByIdOutcome, Explained, Hint, Searched, UpdateOutcome, UpdateStatement, Verbosity,
+    lone_id,
 };
 use nagi_store::Durability;
 
@@ -218,23 +219,27 @@ impl Change for Statement<'_> {
 
 /// Runs one statement.
 fn update_one(
-    cx: &Context<'_>,
+    cx: &mut Context<'_>,
     place: &Place<'_>,
     statement: &Statement<'_>,
     how: How,
 ) -> Result<UpdateOutcome> {
     let filters = array_filters(statement.array_filters)?;
     with_statement(statement, place.let_vars, &filters, &mut |update| {
-        let filter = encryption::filter(cx, place.encryption, place.ns, update.filter)?;
-        let update = UpdateStatement {
-            filter: filter.as_ref().map_or(update.filter, |filter| filter.as_doc()),
-            encryption: place.encryption,
-            bypass_validation: how.bypass,
-            keep_empty_timestamps: how.keep_empty_timestamps,
-            ..*update
-        };
-        in_env(cx, |store, env| {
-            nagi_query::update(store, place.ns, &update, Durability::Buffered, env)
+        let of = (place.encryption, place.ns);
+        let searched = Searched::Filter(update.filter);
+        let nothing = |done: &UpdateOutcome| done.matched == 0 && done.upserted.is_none();
+        encryption::search(cx, of, searched, &nothing, &mut |cx, searched| {
+            let update = UpdateStatement {
+                filter: encryption::filter_of(searched),
+                encryption: place.encryption,
+                bypass_validation: how.bypass,
+                keep_empty_timestamps: how.keep_empty_timestamps,
+                ..*update
+            };
+            in_env(cx, |store, env| {
+                nagi_query::update(store, place.ns, &update, Durability::Buffered, env)
+            })
         })
     })
 }
