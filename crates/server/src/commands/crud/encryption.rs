@@ -66,8 +66,8 @@ const MARGIN_MAX: u64 = 1000;
 
 /// Runs `search` with a filter or a pipeline whose payloads are replaced by conditions on tags.
 ///
-/// The tags of a value are read before the documents. If in between a document gets its value again, by an update to the
-/// same value, its tag is a new one and the search misses it. So a search is repeated if its values were stored
+/// The tags of a value are read before the documents. If in between a document gets its value again, by an update to
+/// the same value, its tag is a new one and the search misses it. So a search is repeated if its values were stored
 /// meanwhile, with tags for the next times that they are, unless `may_repeat` forbids it.
 ///
 /// # Errors
