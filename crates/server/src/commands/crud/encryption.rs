@@ -61,6 +61,8 @@ pub(super) fn prepare(
 
 /// How often a search is repeated because values that it searches were stored meanwhile.
 const REPEATS: u32 = 8;
+/// Limit of the bytes of an explained query without payloads.
+const EXPLAINED_BYTES_MAX: usize = 2 << 20;
 /// Limit of the tags of each value that a repeated search adds for what may be stored meanwhile.
 const MARGIN_MAX: u64 = 1000;
 
@@ -131,7 +133,9 @@ pub(super) fn filter(
     let Some(encryption) = encryption else { return Ok(None) };
     let searched = Searched::Filter(filter);
     let rewritten = encryption.rewrite(cx.store(), ns, searched, 0, &|| cx.check())?;
-    Ok(rewritten.map(|rewritten| rewritten.filter().to_buf()))
+    let Some(rewritten) = rewritten else { return Ok(None) };
+    check_explainable(rewritten.filter().len())?;
+    Ok(Some(rewritten.filter().to_buf()))
 }
 
 /// The same for a pipeline.
@@ -144,5 +148,18 @@ pub(super) fn pipeline(
     let Some(encryption) = encryption else { return Ok(None) };
     let searched = Searched::Pipeline(pipeline);
     let rewritten = encryption.rewrite(cx.store(), ns, searched, 0, &|| cx.check())?;
-    Ok(rewritten.map(|rewritten| nagi_bson::ArrayBuf::from_array(rewritten.pipeline())))
+    let Some(rewritten) = rewritten else { return Ok(None) };
+    check_explainable(rewritten.pipeline().as_bytes().len())?;
+    Ok(Some(nagi_bson::ArrayBuf::from_array(rewritten.pipeline())))
+}
+
+/// Refuses to explain a query with so many tags that the reply, which repeats them several times, would be too large.
+fn check_explainable(len: usize) -> Result<()> {
+    if len > EXPLAINED_BYTES_MAX {
+        bail!(
+            Code::BSON_OBJECT_TOO_LARGE,
+            "The tags of the explained query take {len} bytes, more than {EXPLAINED_BYTES_MAX}"
+        );
+    }
+    Ok(())
 }
