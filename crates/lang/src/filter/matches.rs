@@ -7,6 +7,7 @@ use nagi_error::Result;
 use super::fields::Fields;
 use super::pred::compares;
 use super::{Filter, Pred};
+use crate::encrypted::SAFE_CONTENT;
 use crate::expr::{Metadata, Vars};
 use crate::path::{self, FieldPath};
 
@@ -128,9 +129,7 @@ impl Filter {
                 if let Some(matched) = test_scalar(pred, first, path) {
                     return Ok(matched);
                 }
-                path::any_from(first, path, pred.leaf(), &mut |value, index| {
-                    test_one(pred, value, index, cx, position)
-                })
+                test_values(pred, first, path, cx, position)
             }
             other => other.test(doc, cx, position),
         }
@@ -208,6 +207,20 @@ fn test_field<'a>(
     if let Some(matched) = test_scalar(pred, first, path) {
         return Ok(matched);
     }
+    test_values(pred, first, path, cx, position)
+}
+
+/// Tests the values at a path, whose first name has the value `first`.
+fn test_values<'a>(
+    pred: &'a Pred,
+    first: Value<'a>,
+    path: &'a FieldPath,
+    cx: &MatchCx<'a>,
+    position: &mut Position,
+) -> Result<bool> {
+    // A condition on tags replaces one on an encrypted value, which is not an array and has no position.
+    let mut ignored = Position::Ignored;
+    let position = if path.as_str() == SAFE_CONTENT { &mut ignored } else { position };
     path::any_from(first, path, pred.leaf(), &mut |value, index| {
         test_one(pred, value, index, cx, position)
     })

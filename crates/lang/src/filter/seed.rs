@@ -1,7 +1,8 @@
 //! The seed of an upsert: the fields of a new document that follow from the filter.
 //!
 //! Equalities that hold for every matching document become fields: `{a: 1}`, `$eq`, and `$in` or `$all` with one
-//! value, also inside of `$and` and of an `$or` with one branch. All other conditions are ignored.
+//! value, also inside of `$and` and of an `$or` with one branch. All other conditions are ignored, and those on tags of
+//! encrypted values: the tags of the new document follow from the values that it gets.
 
 use std::collections::BTreeMap;
 use std::ops::Bound;
@@ -10,6 +11,7 @@ use nagi_bson::{Value, ValueBuf};
 use nagi_error::{Code, Result, bail};
 
 use super::{CompareOp, Filter, Pred};
+use crate::encrypted::SAFE_CONTENT;
 
 /// A path and the value that the filter requires for it.
 pub type Equality<'f> = (&'f str, Value<'f>);
@@ -84,6 +86,9 @@ impl<'f> Seed<'f> {
     }
 
     fn add(&mut self, path: &'f str, value: &'f ValueBuf) -> Result<()> {
+        if path == SAFE_CONTENT {
+            return Ok(());
+        }
         if self.only_id && path != "_id" && !below_of(path, "_id") {
             return Ok(());
         }

@@ -14,6 +14,8 @@ use nagi_store::Durability;
 
 use crate::fixture::{Fixture, NOW_MS, doc};
 
+mod statements;
+
 const ECOC: Token = [77; 32];
 const FIELDS: &str = "{encryptedFields: {fields: [{path: 'n', keyId: {$binary: {base64: \
                       'EdWLigxsTWmgvQAAAAAAAQ==', subType: '04'}}, bsonType: 'int', \

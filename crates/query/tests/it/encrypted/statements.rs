@@ -1,0 +1,72 @@
+//! Updates whose filters have conditions on tags.
+
+use super::*;
+
+/// The filter that a client's filter becomes, whose fields `n` and `m` have the values `values`; others are `rest`.
+fn rewritten(
+    fixture: &Fixture,
+    encryption: &Encryption,
+    rest: &str,
+    values: &[(&str, u8)],
+) -> DocBuf {
+    let rest = doc(rest);
+    let filter = DocBuf::build(|out| {
+        out.extend(rest.as_doc());
+        for (name, n) in values {
+            out.put(name, encrypted(&find_payload(*n)));
+        }
+    });
+    let searched = Searched::Filter(filter.as_doc());
+    let rewritten = encryption.rewrite(&fixture.store, &fixture.ns, searched, 0, &|| Ok(()));
+    rewritten.unwrap().expect("a payload").filter().to_buf()
+}
+
+fn update_where(
+    fixture: &Fixture,
+    encryption: &Encryption,
+    statement: UpdateStatement<'_>,
+) -> Result<nagi_query::UpdateOutcome> {
+    let statement = UpdateStatement { encryption: Some(encryption), ..statement };
+    update(&fixture.store, &fixture.ns, &statement, Durability::Buffered, &Env::new(&(), NOW_MS))
+}
+
+#[test]
+fn a_condition_on_tags_sets_no_array_position() {
+    for condition in ["{arr: 5}", "{arr: {$elemMatch: {$gt: 4}}}"] {
+        let fixture = fixture();
+        let encryption = encryption(&fixture, EncryptionOptions::new(random));
+        store_values(&fixture, &encryption, &[2, 1], 1, 0);
+        let arr = doc("{$set: {arr: [1, 5]}}");
+        let first = doc("{_id: 1}");
+        let set = UpdateStatement::new(first.as_doc(), Value::Doc(arr.as_doc()));
+        update_where(&fixture, &encryption, set).unwrap();
+        let filter = rewritten(&fixture, &encryption, condition, &[("n", 1)]);
+        let change = doc("{$set: {'arr.$': 9}}");
+        let statement = UpdateStatement::new(filter.as_doc(), Value::Doc(change.as_doc()));
+        assert_eq!(update_where(&fixture, &encryption, statement).unwrap().modified, 1);
+        let request = FindRequest { filter: first.as_doc(), ..FindRequest::new(&fixture.ns) };
+        let found = fixture.find(&request).unwrap();
+        assert_eq!(found[0].get("arr").to_string(), "[ 1, 9 ]", "{condition}");
+    }
+}
+
+#[test]
+fn an_upsert_takes_nothing_from_conditions_on_tags() {
+    let fixture = fixture();
+    let encryption = encryption(&fixture, EncryptionOptions::new(random));
+    store_values(&fixture, &encryption, &[1], 1, 0);
+    store_values(&fixture, &encryption, &[2], 2, 0);
+    let filter = rewritten(&fixture, &encryption, "{_id: 9, a: 7}", &[("n", 1), ("m", 2)]);
+    let payload = insert_payload(3, 0);
+    let change = DocBuf::build(|out| out.doc("$set", |out| out.put("n", encrypted(&payload))));
+    let statement = UpdateStatement {
+        upsert: true,
+        ..UpdateStatement::new(filter.as_doc(), Value::Doc(change.as_doc()))
+    };
+    assert!(update_where(&fixture, &encryption, statement).unwrap().upserted.is_some());
+    let seventh = doc("{a: 7}");
+    let request = FindRequest { filter: seventh.as_doc(), ..FindRequest::new(&fixture.ns) };
+    let document = &fixture.find(&request).unwrap()[0];
+    assert_eq!(document.get(SAFE_CONTENT).as_array().map(|tags| tags.count()), Some(1));
+    assert_eq!(found(&fixture, &encryption, 3), [9]);
+}
