@@ -5,7 +5,15 @@ use nagi_bson::{Doc, DocBuf, DocWriter, Value};
 use crate::limits::OP_COMMAND_BYTES_MAX;
 
 /// Arguments that hold secrets, in commands whose rows declare them.
-const SECRETS: &[&str] = &["key", "nonce", "payload", "pwd", "speculativeAuthenticate"];
+const SECRETS: &[&str] = &[
+    "cleanupTokens",
+    "compactionTokens",
+    "key",
+    "nonce",
+    "payload",
+    "pwd",
+    "speculativeAuthenticate",
+];
 
 /// Tells if a command's arguments hold secrets, which are never logged or shown.
 #[derive(Clone, Copy)]

@@ -10,6 +10,7 @@ use nagi_error::{Code, Error, Result, bail, err};
 
 use crate::core::connection::Connection;
 use crate::core::server::Server;
+use crate::printable::Secret;
 use crate::request::Request;
 use crate::session::SessionId;
 use crate::{
@@ -181,7 +182,7 @@ pub(crate) fn collection<'a>(request: &Request<'a>) -> Option<&'a str> {
 /// Logs and returns the error of a request that is not allowed. It shows the request without secrets, truncated if it
 /// is large.
 pub(crate) fn refusal(request: &Request<'_>) -> Error {
-    let shown = crate::printable::printable(request.body, request.command.secret);
+    let shown = crate::printable::printable(request.shown().as_doc(), Secret::No);
     let shown = match shown.as_doc().element("$db") {
         Some(_) => shown,
         None => DocBuf::build(|doc| {

@@ -1,12 +1,12 @@
 //! A request: the facts of its command, database, body, document sequences, generic arguments.
 
 pub(crate) mod concern;
-use nagi_bson::{Array, Doc, Value};
+use nagi_bson::{Array, Doc, DocBuf, Value};
 use nagi_error::{Code, Error, Result, bail, err};
 
 use crate::metrics::{LatencyKind, OpKind};
 use crate::number::truncate;
-use crate::printable::Secret;
+use crate::printable::{Secret, printable, without_arguments};
 use crate::request::concern::{ReadConcern, WriteConcern};
 use crate::session::{SessionId, parse_lsid};
 
@@ -70,6 +70,8 @@ pub(crate) struct Facts {
     pub(crate) secret: Secret,
     /// The argument whose documents may contain `encryptionInformation`; empty: the command itself may.
     pub(crate) encryption_in: &'static str,
+    /// Only clients with Queryable Encryption send it.
+    pub(crate) encrypted: bool,
     /// Returns true if a request reads no collection and so needs no ticket: `$currentOp` must work while all requests
     /// wait.
     pub(crate) without_ticket: fn(Doc<'_>) -> bool,
@@ -106,6 +108,7 @@ impl Facts {
         on_collection: false,
         secret: Secret::No,
         encryption_in: "",
+        encrypted: false,
         without_ticket: |_| false,
         applies_log: false,
         drops: false,
@@ -145,7 +148,8 @@ impl Request<'_> {
             value.as_doc().is_some_and(|doc| doc.element(ENCRYPTION_INFORMATION).is_some())
         };
         let within = self.command.encryption_in;
-        self.generic.encrypted
+        self.command.encrypted
+            || self.generic.encrypted
             || !within.is_empty()
                 && (match self.body.get(within) {
                     Value::Array(list) => list.iter().any(carries),
@@ -153,6 +157,31 @@ impl Request<'_> {
                 } || self.sequences.iter().any(|sequence| {
                     sequence.name == within && sequence.iter().any(|doc| carries(Value::Doc(doc)))
                 }))
+    }
+
+    /// The command as logs, errors and currentOp may show it.
+    pub(crate) fn shown(&self) -> Shown<'_> {
+        match self.command.secret {
+            _ if self.is_encrypted() => Shown::Copy(without_arguments(self.body)),
+            Secret::No => Shown::Whole(self.body),
+            secret => Shown::Copy(printable(self.body, secret)),
+        }
+    }
+}
+
+/// A command as it may be shown.
+pub(crate) enum Shown<'a> {
+    /// It has no secrets. It may be large.
+    Whole(Doc<'a>),
+    Copy(DocBuf),
+}
+
+impl Shown<'_> {
+    pub(crate) fn as_doc(&self) -> Doc<'_> {
+        match self {
+            Shown::Whole(doc) => *doc,
+            Shown::Copy(doc) => doc.as_doc(),
+        }
     }
 }
 

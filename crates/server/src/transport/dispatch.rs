@@ -42,7 +42,6 @@ use crate::interruption::interruption;
 use crate::message_memory::Before;
 use crate::metrics::{Gauge, LatencyKind, Metrics, OpKind};
 use crate::observe::slow::{self, Finished};
-use crate::printable::{Secret, printable, without_arguments};
 use crate::replica::{ReplicaSet, Role};
 use crate::request::{Generic, Protocol, Request, Sequence};
 use crate::settings::params;
@@ -160,13 +159,8 @@ fn end_reply(
 /// Registers the request for currentOp, the log of slow operations and the profile.
 fn begin_op(server: &Server, op: &crate::op::Op, request: &Request<'_>, started: Instant) {
     let command = request.command;
-    let secretless = match command.secret {
-        _ if request.is_encrypted() => Some(without_arguments(request.body)),
-        Secret::No => None,
-        secret => Some(printable(request.body, secret)),
-    };
-    let shown = secretless.as_ref().map_or(request.body, |doc| doc.as_doc());
-    op.begin(server.clients.ops.next_id(), started, slow::op_name(command), shown);
+    let shown = request.shown();
+    op.begin(server.clients.ops.next_id(), started, slow::op_name(command), shown.as_doc());
     note_request(op, request);
     op.set_profiled(server.settings.profile.level(request.db) > 0);
     // The result of a read is useless once its client has disconnected; a write takes effect regardless.

@@ -1,8 +1,10 @@
-//! Passwords and login payloads do not appear in the log and in profiles, even if their command is explained.
+//! Passwords, login payloads and the tokens of encrypted collections do not appear in the log and in profiles, even if
+//! their command is explained or refused.
 
 use nagi_bson::{Array, doc, json};
 
 use crate::client::{Client, is_ok, server};
+use crate::login::{guarded, log_in};
 
 const SECRET: &str = "swordfish";
 
@@ -54,4 +56,74 @@ fn secrets_of_explained_commands_are_not_told() {
     }
     assert!(lines.iter().all(|line| !line.contains(SECRET)), "{lines:?}");
     assert!(entries.iter().all(|entry| !entry.contains(SECRET)), "{entries:?}");
+}
+
+/// A token, and the commands that may contain one.
+const TOKEN: &str = "c3dvcmRmaXNoc3dvcmRmaXNoc3dvcmRmaXNoc3dvcmQ=";
+
+fn token_commands() -> Vec<String> {
+    let token = format!("{{$binary: {{base64: '{TOKEN}', subType: '00'}}}}");
+    let compact =
+        format!("{{compactStructuredEncryptionData: 'c', compactionTokens: {{n: {token}}}}}");
+    let cleanup = format!(
+        "{{cleanupStructuredEncryptionData: 'c', cleanupTokens: {{n: {{ecoc: {token}}}}}}}"
+    );
+    let find = format!(
+        "{{find: 'c', filter: {{n: {token}}}, encryptionInformation: {{type: 1, schema: {{}}}}}}"
+    );
+    let explained = [&compact, &cleanup, &find].map(|command| format!("{{explain: {command}}}"));
+    [compact, cleanup, find].into_iter().chain(explained).collect()
+}
+
+/// The log, and the profile of the database `test`.
+fn told(client: &mut Client) -> String {
+    let log = client.run("admin", doc! { "getLog": "global" }.as_doc());
+    let profile = client.shell("{find: 'system.profile', batchSize: 1000}");
+    format!("{}{}", json::to_relaxed(log.as_doc()), json::to_relaxed(profile.as_doc()))
+}
+
+#[test]
+fn tokens_are_neither_logged_nor_profiled_nor_in_errors() {
+    let server = guarded();
+    let mut client = Client::new(&server);
+    log_in(&mut client, "admin", "root", "pwd");
+    assert!(is_ok(&client.shell("{profile: 2, slowms: 0}")));
+    assert!(is_ok(&client.shell("{createUser: 'u', pwd: 'p', roles: []}")));
+    let mut user = Client::new(&server);
+    assert!(is_ok(&log_in(&mut user, "test", "u", "p")));
+    for command in token_commands() {
+        client.shell(&command);
+        let refused = json::to_relaxed(user.shell(&command).as_doc());
+        assert!(refused.contains("not authorized"), "{refused}");
+        assert!(!refused.contains(TOKEN), "{refused}");
+    }
+    let told = told(&mut client);
+    assert!(!told.contains(TOKEN), "{told}");
+}
+
+#[test]
+fn tokens_of_running_commands_are_not_shown() {
+    let server = server();
+    let mut client = Client::new(&server);
+    client.shell("{insert: 'c', documents: [{_id: 1}]}");
+    for command in &token_commands()[..2] {
+        // The command waits for the lock.
+        assert!(is_ok(&client.run("admin", doc! { "fsync": 1, "lock": true }.as_doc())));
+        let name = command[1..].split(':').next().unwrap();
+        std::thread::scope(|threads| {
+            let server = &server;
+            threads.spawn(move || Client::new(server).shell(command));
+            let shown = loop {
+                let stage = json::parse("{aggregate: 1, pipeline: [{$currentOp: {}}], cursor: {}}");
+                let reply = client.run("admin", stage.unwrap().as_doc());
+                let shown = json::to_relaxed(reply.as_doc());
+                if shown.contains(name) {
+                    break shown;
+                }
+                std::thread::yield_now();
+            };
+            assert!(is_ok(&client.run("admin", doc! { "fsyncUnlock": 1 }.as_doc())));
+            assert!(!shown.contains(TOKEN), "{shown}");
+        });
+    }
 }

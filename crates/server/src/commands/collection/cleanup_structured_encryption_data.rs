@@ -10,6 +10,8 @@ pub(in crate::commands) static CLEANUP_STRUCTURED_ENCRYPTION_DATA: Command = Com
         help: "Shortens the state collections of an encrypted collection, and removes old anchors.",
         write: true,
         on_collection: true,
+        secret: Secret::Yes,
+        encrypted: true,
         ..Facts::ROW
     },
     access: Access::Collection(&[Action::CleanupStructuredEncryptionData]),

@@ -15,6 +15,8 @@ pub(in crate::commands) static COMPACT_STRUCTURED_ENCRYPTION_DATA: Command = Com
         help: "Shortens the state collections of an encrypted collection.",
         write: true,
         on_collection: true,
+        secret: Secret::Yes,
+        encrypted: true,
         ..Facts::ROW
     },
     access: Access::Collection(&[Action::CompactStructuredEncryptionData]),
