@@ -5,8 +5,9 @@ use nagi_error::{Code, Error, Result, bail};
 
 use super::{FIND_EQUALITY, FIND_RANGE, FIND_TEXT, SUBTYPE, TOKEN_BYTES, Token, derive};
 
-/// Limit of the token sets of a range: a cover of a range of 128 bits has at most two edges for each bit.
-const EDGES_MAX: usize = 1 << 10;
+/// Limit of the token sets of a range. A cover has two edges for each bit without a trim factor, but up to half of all
+/// edges of the lowest level that is left with one: thousands.
+const EDGES_MAX: usize = 1 << 17;
 
 /// True for the payload of an equality or a range query.
 pub fn is_find_payload(value: Value<'_>) -> bool {

@@ -102,6 +102,10 @@ impl<'p> InsertPayload<'p> {
             }
             (other, _) => return Err(wrong_type("g", other, "array")),
         };
+        let value = binary(doc, "v")?;
+        if value.is_empty() {
+            bail!(Code::BAD_VALUE, "The ciphertext of an encrypted value must not be empty");
+        }
         if sets.is_empty() {
             bail!(Code::BAD_VALUE, "An encrypted range value must have edges");
         }
@@ -109,7 +113,7 @@ impl<'p> InsertPayload<'p> {
             kind,
             key_id,
             bson_type,
-            value: binary(doc, "v")?,
+            value,
             value_key: token(doc, "e")?,
             contention,
             sets,

@@ -244,6 +244,12 @@ mod tests {
     }
 
     #[test]
+    fn a_query_of_a_range_may_have_thousands_of_edges() {
+        let bytes = query(FIND_RANGE, &[10; 5000]);
+        assert_eq!(FindPayload::read(&bytes).map(|payload| payload.sets.len()).ok(), Some(5000));
+    }
+
+    #[test]
     fn a_range_has_no_more_edges_than_its_count_can_tell() {
         assert!(InsertPayload::read(&payload(&[10; 255])).is_ok());
         assert!(InsertPayload::read(&payload(&[10; 256])).is_err());

@@ -14,6 +14,9 @@ use crate::expr::{Eval, Expr, ParseCx};
 /// Tokens after which a loop is interruptible.
 const TOKENS_PER_STEP: usize = 256;
 
+/// Limit of the tokens of one predicate: the edges of a range.
+const TOKENS_MAX: usize = 1 << 17;
+
 /// A parsed predicate.
 #[derive(Debug, Clone)]
 pub struct Fle {
@@ -37,6 +40,9 @@ pub(super) fn parse_between(argument: Value<'_>, cx: &mut ParseCx<'_>) -> Result
             server.kind().name()
         );
     };
+    if tokens.iter().nth(TOKENS_MAX).is_some() {
+        bail!(Code::BAD_VALUE, "{NAME} has more than {TOKENS_MAX} tokens");
+    }
     let keys = tokens.iter().map(key).collect::<Result<_>>()?;
     form(Form::Fle(Fle { field: Expr::parse(field, cx)?, keys }))
 }
