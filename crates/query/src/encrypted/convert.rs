@@ -218,11 +218,15 @@ impl Convert<'_> {
     }
 }
 
-/// Another client has stored the same value in this position. The retry takes the next one.
+/// Another client has stored the same value in this position. The retry takes the next one. A duplicate key of another
+/// unique index would be one in each retry.
 #[cold]
 fn taken(error: Error) -> Error {
+    let is_id = |info: &DocBuf| {
+        info.get("keyPattern").as_doc().is_some_and(|key| key.element("_id").is_some())
+    };
     match error.code() {
-        Code::DUPLICATE_KEY => err!(
+        Code::DUPLICATE_KEY if error.info().is_some_and(is_id) => err!(
             Code::WRITE_CONFLICT,
             "Another client stores an encrypted value with the same contention factor"
         ),

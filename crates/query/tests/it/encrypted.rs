@@ -82,6 +82,12 @@ fn encrypted(bytes: &[u8]) -> Value<'_> {
 }
 
 fn store_values(fixture: &Fixture, encryption: &Encryption, ids: &[i32], n: u8, k: u64) {
+    let errors = try_store(fixture, encryption, ids, n, k);
+    assert!(errors.is_empty(), "{errors:?}");
+}
+
+/// The codes of errors.
+fn try_store(fixture: &Fixture, encryption: &Encryption, ids: &[i32], n: u8, k: u64) -> Vec<i32> {
     let payload = insert_payload(n, k);
     let docs: Vec<DocBuf> = ids
         .iter()
@@ -104,7 +110,7 @@ fn store_values(fixture: &Fixture, encryption: &Encryption, ids: &[i32], n: u8, 
         encryption: Some(encryption),
     };
     let done = insert(&fixture.store, &fixture.ns, &statement, &Env::new(&(), NOW_MS)).unwrap();
-    assert!(done.errors.is_empty(), "{:?}", done.errors);
+    done.errors.iter().map(|(_, error)| error.code().0).collect()
 }
 
 /// The ids of the documents with the value `n`, in order.

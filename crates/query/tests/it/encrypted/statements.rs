@@ -1,4 +1,4 @@
-//! Updates whose filters have conditions on tags.
+//! Statements whose filters have conditions on tags.
 
 use super::*;
 
@@ -69,4 +69,34 @@ fn an_upsert_takes_nothing_from_conditions_on_tags() {
     let document = &fixture.find(&request).unwrap()[0];
     assert_eq!(document.get(SAFE_CONTENT).as_array().map(|tags| tags.count()), Some(1));
     assert_eq!(found(&fixture, &encryption, 3), [9]);
+}
+
+#[test]
+fn cached_plans_of_conditions_on_tags_are_not_shown() {
+    let fixture = fixture();
+    let encryption = encryption(&fixture, EncryptionOptions::new(random));
+    fixture.index("{key: {a: 1}, name: 'a'}");
+    fixture.index("{key: {b: 1}, name: 'b'}");
+    store_values(&fixture, &encryption, &[1, 2, 3], 1, 0);
+    let cached = || {
+        let stats = fixture.aggregate("[{$planCacheStats: {}}]").unwrap();
+        stats.iter().map(|entry| entry.get("createdFromQuery").to_string()).collect::<Vec<_>>()
+    };
+    let filter = rewritten(&fixture, &encryption, "{a: null}", &[("n", 1)]);
+    let request = FindRequest { filter: filter.as_doc(), ..FindRequest::new(&fixture.ns) };
+    assert_eq!(fixture.find(&request).unwrap().len(), 3);
+    assert_eq!(cached(), [""; 0]);
+    let plain = doc("{a: null, b: null}");
+    fixture.find(&FindRequest { filter: plain.as_doc(), ..request }).unwrap();
+    assert_eq!(cached().len(), 1, "other entries are shown");
+}
+
+#[test]
+fn a_duplicate_key_of_another_index_is_no_conflict() {
+    let fixture = fixture();
+    let encryption = encryption(&fixture, EncryptionOptions::new(random));
+    let ns = nagi_store::Namespace::new("test", "enxcol_.c.esc").unwrap();
+    let esc = Fixture { store: fixture.store.clone(), ns };
+    esc.index("{key: {x: 1}, name: 'x', unique: true}");
+    assert_eq!(try_store(&fixture, &encryption, &[1, 2], 1, 0), [11_000], "not repeated for ever");
 }
