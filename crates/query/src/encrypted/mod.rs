@@ -29,6 +29,7 @@ mod tags;
 
 pub use compact::{Compacted, Compaction, FieldTokens, compact};
 pub use information::{Encryption, EncryptionOptions};
+pub(crate) use tags::has_secrets;
 pub use tags::{Rewritten, Searched};
 
 /// The limit of the memory of tags in a query: the default of `internalQueryFLERewriteMemoryLimit`.

@@ -9,7 +9,8 @@ use std::sync::Arc;
 use nagi_bson::{Array, Doc, Value, ValueBuf};
 use nagi_error::Result;
 use nagi_lang::encrypted::{
-    EscTokens, FIND_TEXT, FindPayload, FindSet, SUBTYPE, Token, derive, is_find_payload,
+    EscTokens, FIND_TEXT, FindPayload, FindSet, SAFE_CONTENT, SUBTYPE, Token, derive,
+    is_find_payload,
 };
 use nagi_store::{Collection, Namespace, Reader, Store};
 
@@ -21,6 +22,8 @@ use crate::source::check_memory;
 
 /// The bytes of a tag in an array: its type, its name, its length and subtype, and the tag.
 const TAG_BYTES: usize = 45;
+/// The bytes of a parsed key of zeros, and of its forms in a filter.
+const KEY_BYTES: usize = 1 << 10;
 
 /// What a payload stands for.
 pub(super) enum Found {
@@ -67,6 +70,19 @@ pub(super) fn has_query(value: Value<'_>) -> bool {
         Value::Array(array) => array.iter().any(has_query),
         value => is_query(value),
     }
+}
+
+/// True for a query or a part of one with conditions on tags, or with payloads or tokens.
+pub(crate) fn has_secrets(part: Doc<'_>) -> bool {
+    fn within(value: Value<'_>) -> bool {
+        match value {
+            Value::Doc(doc) => has_secrets(doc),
+            Value::Array(array) => array.iter().any(within),
+            Value::Binary(data) => data.subtype == SUBTYPE,
+            _ => false,
+        }
+    }
+    part.iter().any(|element| element.name() == SAFE_CONTENT || within(element.value()))
 }
 
 impl<'r> Rewriter<'r> {
@@ -137,7 +153,11 @@ impl<'r> Rewriter<'r> {
         }
         match self.tags(&payload)? {
             Some(tags) => Ok(Found::Tags(tags)),
-            None => Ok(Found::Zeros(payload.sets.iter().map(FindSet::zeros).collect())),
+            None => {
+                // The filter with the keys, and the expanded keys.
+                check_memory(payload.sets.len() * KEY_BYTES)?;
+                Ok(Found::Zeros(payload.sets.iter().map(FindSet::zeros).collect()))
+            }
         }
     }
 

@@ -40,6 +40,7 @@ use super::{
 };
 use crate::access::Intervals;
 use crate::{
+    encrypted::has_secrets,
     limits::TRIAL_RESULTS,
     source::{Cx, ExecutionStats, Returned, Source, Started, sum_stats},
 };
@@ -218,7 +219,8 @@ fn report(node: &Node, trial: &mut Trial) -> Tried {
     }
 }
 
-/// The query and its trial, as the cache stores them.
+/// The query and its trial, as the cache stores them. Nothing is stored of a query with tags or tokens: a reader of
+/// the cache could find values by them.
 fn origin(spec: &FindSpec<'_>, plan: &Plan, created_ms: i64) -> Origin {
     let query = DocBuf::build(|out| {
         out.put("query", &spec.filter.to_doc());
@@ -234,14 +236,26 @@ fn origin(spec: &FindSpec<'_>, plan: &Plan, created_ms: i64) -> Origin {
         let order = spec.sort.as_ref().and_then(|sort| sort.collation());
         collation::put(order, "collation", out);
     });
+    let filtered = plan.choice.filtered;
+    if has_secrets(query.as_doc()) {
+        return Origin {
+            query: DocBuf::new(),
+            plan: DocBuf::new(),
+            trials: ArrayBuf::build(|_| {}),
+            created_ms,
+            filtered,
+            is_hidden: true,
+        };
+    }
     Origin {
         query,
+        is_hidden: false,
         plan: DocBuf::build(|out| describe::write_node(&plan.root, None, out)),
         trials: ArrayBuf::build(|out| {
             plan.choice.tried.iter().for_each(|tried| out.doc(|out| tried.write(out)));
         }),
         created_ms,
-        filtered: plan.choice.filtered,
+        filtered,
     }
 }
 

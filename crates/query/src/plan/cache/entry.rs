@@ -35,6 +35,8 @@ pub(crate) struct Origin {
     pub(crate) created_ms: i64,
     /// True if an index filter restricted the indexes.
     pub(crate) filtered: bool,
+    /// `$planCacheStats` does not show the entry.
+    pub(crate) is_hidden: bool,
 }
 
 impl Origin {

@@ -222,11 +222,12 @@ impl PlanCache {
         }
     }
 
-    /// All entries, in no particular order.
+    /// All entries that may be shown, in no particular order.
     pub(crate) fn entries(&self) -> Vec<Arc<Entry>> {
+        let shown = |entry: &&Arc<Entry>| !entry.origin.is_hidden;
         self.shards
             .iter()
-            .flat_map(|shard| shard.read().values().cloned().collect::<Vec<_>>())
+            .flat_map(|shard| shard.read().values().filter(shown).cloned().collect::<Vec<_>>())
             .collect()
     }
 }
