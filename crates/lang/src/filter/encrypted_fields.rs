@@ -14,6 +14,7 @@ use nagi_error::{Code, Error, Result, bail, err};
 use super::TypeSet;
 use super::schema_encrypt::{ENCRYPTED, HEAD_BYTES, UUID};
 use crate::apart::ApartPaths;
+use crate::encrypted::SAFE_CONTENT;
 
 /// The allowed first bytes of a stored value: equality, unindexed and range of version 1, the same of version 2, and
 /// text.
@@ -23,9 +24,35 @@ const STORED_KINDS: [u8; 7] = [6, 7, 9, 14, 15, 16, 17];
 #[derive(Debug, Clone, Default)]
 pub struct EncryptedFields {
     root: Branch,
-    /// `escCollection`, `ecocCollection`: the names of the state collections, if they are not the default ones.
+    /// `escCollection`, `ecocCollection`: the names of the state collections, if they are given.
     esc: Option<Box<str>>,
     ecoc: Option<Box<str>>,
+}
+
+/// A state collection.
+#[derive(Debug, Clone, Copy)]
+enum StateKind {
+    Esc,
+    Ecoc,
+}
+
+impl StateKind {
+    /// Its name for the collection `name`; an error if another one was given.
+    fn checked(self, name: &str, given: Option<&str>) -> Result<String> {
+        let (code, which, ending) = match self {
+            StateKind::Esc => (7_406_900, "State", "esc"),
+            StateKind::Ecoc => (7_406_902, "Compaction", "ecoc"),
+        };
+        let own = format!("enxcol_.{name}.{ending}");
+        if given.is_some_and(|given| given != own) {
+            bail!(
+                Code::Location(code),
+                "Encrypted {which} Collection name should follow enxcol_.<collection>.{ending} naming \
+                 pattern"
+            );
+        }
+        Ok(own)
+    }
 }
 
 /// The encrypted fields below a path.
@@ -73,12 +100,24 @@ enum Fault {
 }
 
 impl EncryptedFields {
-    /// Checks the option of `create`.
+    /// Checks the option of `create` for the collection `name`.
     ///
     /// # Errors
-    /// 40414 for a missing field, 14 for a wrong type, 2 for an unknown BSON type, 6316402 and 6316403 for paths with
-    /// an empty component, 6338401 to 6338403 for duplicate keys and for duplicate or conflicting paths.
-    pub fn check(config: Doc<'_>) -> Result<()> {
+    /// 40414 for a missing field, 14 for a wrong type, 2 for an unknown BSON type and for paths that cannot be
+    /// encrypted, 6316402 and 6316403 for paths with an empty component, 6338401 to 6338403 for duplicate keys and for
+    /// duplicate or conflicting paths, 7406900 and 7406902 for state collections with other names than the default.
+    pub fn check(config: Doc<'_>, name: &str) -> Result<()> {
+        for (field, kind) in
+            [("escCollection", StateKind::Esc), ("ecocCollection", StateKind::Ecoc)]
+        {
+            match config.get(field) {
+                Value::Missing => {}
+                Value::String(given) => drop(kind.checked(name, Some(given))?),
+                other => {
+                    return Err(wrong_type(&format!("encryptedFields.{field}"), other, "string"));
+                }
+            }
+        }
         let fields = match config.get("fields") {
             Value::Array(fields) => fields,
             Value::Missing => return Err(missing("encryptedFields.fields")),
@@ -132,13 +171,25 @@ impl EncryptedFields {
     }
 
     /// The name of the state collection ESC of the collection `name`.
-    pub fn esc(&self, name: &str) -> String {
-        self.esc.as_deref().map_or_else(|| format!("enxcol_.{name}.esc"), str::to_owned)
+    ///
+    /// # Errors
+    /// 7406900 if the option has another name: it could be that of any collection of other users.
+    pub fn esc(&self, name: &str) -> Result<String> {
+        StateKind::Esc.checked(name, self.esc.as_deref())
     }
 
     /// The name of the state collection ECOC of the collection `name`.
-    pub fn ecoc(&self, name: &str) -> String {
-        self.ecoc.as_deref().map_or_else(|| format!("enxcol_.{name}.ecoc"), str::to_owned)
+    ///
+    /// # Errors
+    /// 7406902 if the option has another name.
+    pub fn ecoc(&self, name: &str) -> Result<String> {
+        StateKind::Ecoc.checked(name, self.ecoc.as_deref())
+    }
+
+    /// The collection to which a state collection of this name belongs, if it is such a name.
+    pub fn owner_of_state(name: &str) -> Option<&str> {
+        let rest = name.strip_prefix("enxcol_.")?;
+        [".esc", ".ecoc", ".ecoc.compact"].iter().find_map(|ending| rest.strip_suffix(ending))
     }
 
     /// Returns true if every encrypted field of the document is encrypted. It does not allocate.
@@ -253,6 +304,10 @@ fn wrong_type(field: &str, found: Value<'_>, expected: &str) -> Error {
     )
 }
 
+fn first_name(path: &str) -> &str {
+    path.split_once('.').map_or(path, |(first, _)| first)
+}
+
 fn path_of(field: Doc<'_>) -> Result<&str> {
     const NAME: &str = "encryptedFields.fields.path";
     match field.get("path") {
@@ -263,6 +318,9 @@ fn path_of(field: Doc<'_>) -> Result<&str> {
             Code::Location(6_316_403),
             "Encrypted path '{path}' must not have an empty part between dots"
         ),
+        Value::String(path) if matches!(first_name(path), "_id" | SAFE_CONTENT) => {
+            bail!(Code::BAD_VALUE, "Cannot encrypt the field '{path}'")
+        }
         Value::String(path) => Ok(path),
         Value::Missing => Err(missing(NAME)),
         other => Err(wrong_type(NAME, other, "string")),

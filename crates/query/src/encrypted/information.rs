@@ -60,8 +60,8 @@ impl Target {
     pub(super) fn of(collection: Arc<Collection>) -> Result<Option<Target>> {
         let Some(fields) = &collection.options.encrypted_fields else { return Ok(None) };
         let ns = &collection.namespace;
-        let esc = Namespace::new(ns.database(), &fields.esc(ns.collection()))?;
-        let ecoc = Namespace::new(ns.database(), &fields.ecoc(ns.collection()))?;
+        let esc = Namespace::new(ns.database(), &fields.esc(ns.collection())?)?;
+        let ecoc = Namespace::new(ns.database(), &fields.ecoc(ns.collection())?)?;
         Ok(Some(Target { collection, esc, ecoc }))
     }
 }

@@ -42,6 +42,12 @@ impl Store {
         };
         refuse_view(&collection)?;
         collection.refuse_while_building()?;
+        if collection.options.encrypted_fields.is_some() {
+            bail!(
+                Code::Location(6_367_301),
+                "Encrypted fields cannot be used with capped collections"
+            );
+        }
         let is_id = |index: &Arc<crate::Index>| index.spec.is_id();
         for index in collection.indexes.iter().filter(|index| !is_id(index)) {
             ddl.remove_index(index)?;

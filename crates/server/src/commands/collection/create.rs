@@ -258,7 +258,7 @@ fn check_encrypted(cx: &Context<'_>, args: &Args<'_>) -> Result<()> {
     if cx.server.replica.is_none() {
         bail!(Code::Location(6_346_402), "Encrypted collections are not supported on standalone");
     }
-    EncryptedFields::check(config)
+    EncryptedFields::check(config, args.collection.0)
 }
 
 /// Writes the options in their stored form: without those that have no meaning for this kind of collection.

@@ -1,5 +1,6 @@
 //! `renameCollection`: within a database a change of the catalog, across databases a copy.
 
+use nagi_lang::filter::EncryptedFields;
 use nagi_store::{Namespace, Rename, Uuid};
 
 use crate::core::command::prelude::*;
@@ -72,6 +73,7 @@ fn run(cx: &mut Context<'_>, req: &Request<'_>, _: &mut DocWriter<'_>) -> Result
     let (drop_target, target) = drop_target(args.drop_target)?;
     crate::commands::common::check_uuid(cx, &to, target)?;
     refuse_encrypted(cx, &from)?;
+    refuse_encrypted(cx, &to)?;
     let _writing = cx.begin_write(from.database())?;
     cx.check_write_block(to.database())?;
     let how =
@@ -79,11 +81,23 @@ fn run(cx: &mut Context<'_>, req: &Request<'_>, _: &mut DocWriter<'_>) -> Result
     cx.store().rename_collection(&from, &to, how, &|| cx.check())
 }
 
-/// Refuses a collection with encrypted fields: its state collections belong to its name.
+/// Refuses a collection with encrypted fields, because its state collections belong to its name, and these state
+/// collections.
 fn refuse_encrypted(cx: &Context<'_>, ns: &Namespace) -> Result<()> {
-    let found = cx.store().collection(ns);
-    if found.is_some_and(|found| found.options.encrypted_fields.is_some()) {
+    let is_encrypted = |ns: &Namespace| {
+        let found = cx.store().collection(ns);
+        found.is_some_and(|found| found.options.encrypted_fields.is_some())
+    };
+    if is_encrypted(ns) {
         bail!(Code::ILLEGAL_OPERATION, "Cannot rename an encrypted collection");
+    }
+    let owner = EncryptedFields::owner_of_state(ns.collection());
+    let owner = owner.and_then(|name| Namespace::new(ns.database(), name).ok());
+    if owner.is_some_and(|owner| is_encrypted(&owner)) {
+        bail!(
+            Code::ILLEGAL_OPERATION,
+            "Cannot rename a state collection of an encrypted collection"
+        );
     }
     Ok(())
 }
