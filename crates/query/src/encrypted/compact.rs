@@ -98,7 +98,7 @@ impl Drop for Turn {
 /// Compacts the state collections of a collection.
 ///
 /// # Errors
-/// 26 if it does not exist; 6346807 if it has no encrypted fields; 6371210 for malformed documents, 6346806 for a field
+/// 26 if it does not exist, or has documents but no ESC; 6346807 if it has no encrypted fields; 6371210 for malformed documents, 6346806 for a field
 /// without a token; the errors of the interrupt. What was done before an error stays done.
 pub fn compact(store: &Store, of: &Compaction<'_>, env: &Env<'_>) -> Result<Compacted> {
     let Some(collection) = store.collection(of.namespace) else {
@@ -109,7 +109,12 @@ pub fn compact(store: &Store, of: &Compaction<'_>, env: &Env<'_>) -> Result<Comp
     };
     let _turn = Turn::take(&target.esc, env)?;
     let mut done = Compacted::default();
-    let Some(esc) = store.collection(&target.esc) else { return Ok(done) };
+    let Some(esc) = store.collection(&target.esc) else {
+        return match target.has_documents(store.snapshot()?.reader())? {
+            true => Err(target.without_esc()),
+            false => Ok(done),
+        };
+    };
     let left =
         Namespace::new(of.namespace.database(), &format!("{}.compact", target.ecoc.collection()))?;
     let left = store.collection(&left);

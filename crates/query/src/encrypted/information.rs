@@ -6,9 +6,9 @@
 
 use std::sync::Arc;
 
-use nagi_bson::{Doc, Value};
-use nagi_error::{Code, Result, bail};
-use nagi_store::{Collection, Namespace, Store};
+use nagi_bson::{Doc, DocBuf, Value};
+use nagi_error::{Code, Error, Result, bail, err};
+use nagi_store::{Collection, Namespace, Reader, Store};
 
 use super::TAGS_BYTES_MAX;
 
@@ -56,13 +56,28 @@ impl std::fmt::Debug for Encryption {
 }
 
 impl Target {
-    /// None if the collection has no encrypted fields.
+    /// None if the collection has no encrypted fields, or is a view.
     pub(super) fn of(collection: Arc<Collection>) -> Result<Option<Target>> {
         let Some(fields) = &collection.options.encrypted_fields else { return Ok(None) };
         let ns = &collection.namespace;
         let esc = Namespace::new(ns.database(), &fields.esc(ns.collection())?)?;
         let ecoc = Namespace::new(ns.database(), &fields.ecoc(ns.collection())?)?;
         Ok(Some(Target { collection, esc, ecoc }))
+    }
+
+    pub(super) fn has_documents(&self, reader: Reader<'_>) -> Result<bool> {
+        reader.scan(&self.collection, true)?.advance()
+    }
+
+    /// The collection has documents, but ESC is missing: their tags are unknown, and the numbers of new ones too.
+    #[cold]
+    pub(super) fn without_esc(&self) -> Error {
+        err!(
+            Code::NAMESPACE_NOT_FOUND,
+            "The state collection {} of the encrypted collection {} does not exist",
+            self.esc,
+            self.collection.namespace
+        )
     }
 }
 
@@ -108,8 +123,16 @@ impl Encryption {
                 );
             };
             let ns = Namespace::parse(element.name())?;
-            let collection = store.collection(&ns).filter(|found| !found.is_view());
-            let Some(target) = collection.map(Target::of).transpose()?.flatten() else { continue };
+            let Some(collection) = store.collection(&ns) else { continue };
+            let Some(target) = Target::of(collection)? else {
+                // A client may list collections that are joined, without fields.
+                let is_plain =
+                    config.get("fields").as_array().is_none_or(|fields| fields.is_empty());
+                match is_plain && required != Some(&ns) {
+                    true => continue,
+                    false => return Err(not_encrypted(&ns)),
+                }
+            };
             check_name(config, "escCollection", &target.esc)?;
             check_name(config, "ecocCollection", &target.ecoc)?;
             targets.push(target);
@@ -125,19 +148,47 @@ impl Encryption {
     /// Creates the state collections of `namespace` that do not exist, before a write.
     ///
     /// # Errors
-    /// 6371209 if the collection has no encrypted fields; those of creating a collection.
+    /// 6371209 if the collection has no encrypted fields; 26 if it has documents but no ESC; those of creating a
+    /// collection.
     pub fn prepare(&self, store: &Store, namespace: &Namespace) -> Result<()> {
         let Some(target) = self.target(namespace) else {
-            bail!(
-                Code::Location(6_371_209),
-                "Expected {namespace} to be a collection with encryptedFields, because the command has \
-                 encryptionInformation"
-            );
+            return Err(not_encrypted(namespace));
         };
-        store.collection_or_create(&target.esc)?;
-        store.collection_or_create(&target.ecoc)?;
-        Ok(())
+        if store.collection(&target.esc).is_none() {
+            if target.has_documents(store.snapshot()?.reader())? {
+                return Err(target.without_esc());
+            }
+            create_state(store, &target.esc)?;
+        }
+        match store.collection(&target.ecoc) {
+            Some(_) => Ok(()),
+            None => create_state(store, &target.ecoc),
+        }
     }
+}
+
+/// Creates a state collection as drivers do.
+fn create_state(store: &Store, namespace: &Namespace) -> Result<()> {
+    let options = DocBuf::build(|out| {
+        out.doc("clusteredIndex", |out| {
+            out.doc("key", |out| out.put("_id", 1));
+            out.put("unique", true);
+        });
+    });
+    match store.create_collection(namespace, options.as_doc()) {
+        // Another client was first.
+        Err(_) if store.collection(namespace).is_some() => Ok(()),
+        done => done.map(drop),
+    }
+}
+
+#[cold]
+fn not_encrypted(namespace: &Namespace) -> Error {
+    err!(
+        Code::Location(6_371_209),
+        "Expected {namespace} to be a collection with encryptedFields, because the command has \
+         encryptionInformation"
+    )
 }
 
 /// Checks the fields of the argument; returns the schema.

@@ -14,10 +14,7 @@ use nagi_lang::encrypted::{
 };
 use nagi_store::{Collection, Namespace, Reader, Store};
 
-use super::{
-    information::{Encryption, Target},
-    state::Esc,
-};
+use super::{information::Encryption, state::Esc};
 use crate::source::check_memory;
 
 /// The bytes of a tag in an array: its type, its name, its length and subtype, and the tag.
@@ -92,7 +89,7 @@ impl<'r> Rewriter<'r> {
         namespace: &'r Namespace,
         lookup: &'r dyn Fn(&Namespace) -> Option<Arc<Collection>>,
         check: &'r dyn Fn() -> Result<()>,
-    ) -> Rewriter<'r> {
+    ) -> Result<Rewriter<'r>> {
         let tags_left = encryption.options.tags_bytes_max / TAG_BYTES;
         let database = namespace.database();
         let lookups_left = tags_left as u64;
@@ -109,12 +106,17 @@ impl<'r> Rewriter<'r> {
             counts_only: false,
             margin: 0,
         };
-        out.esc = out.esc_of(namespace);
-        out
+        out.esc = out.esc_of(namespace)?;
+        Ok(out)
     }
 
-    fn esc_of(&self, namespace: &Namespace) -> Option<Arc<Collection>> {
-        self.encryption.target(namespace).and_then(|target: &Target| (self.lookup)(&target.esc))
+    /// None for a collection without encrypted fields, and for one without documents.
+    fn esc_of(&self, namespace: &Namespace) -> Result<Option<Arc<Collection>>> {
+        let Some(target) = self.encryption.target(namespace) else { return Ok(None) };
+        match (self.lookup)(&target.esc) {
+            None if target.has_documents(self.reader)? => Err(target.without_esc()),
+            esc => Ok(esc),
+        }
     }
 
     /// Called before a part of the request is copied: it may be large, and within many others.
@@ -135,7 +137,11 @@ impl<'r> Rewriter<'r> {
         f: impl FnOnce(&mut Self) -> Result<T>,
     ) -> Result<T> {
         let Some(name) = collection else { return f(self) };
-        let inner = Namespace::new(self.database, name).ok().and_then(|ns| self.esc_of(&ns));
+        let inner = match Namespace::new(self.database, name) {
+            Ok(ns) => self.esc_of(&ns)?,
+            // The stage refuses the name.
+            Err(_) => None,
+        };
         let outer = std::mem::replace(&mut self.esc, inner);
         let done = f(self);
         self.esc = outer;
@@ -292,7 +298,7 @@ impl Encryption {
     ) -> Result<Rewritten> {
         let snapshot = store.snapshot()?;
         let lookup = |ns: &Namespace| store.collection(ns);
-        let mut rewriter = Rewriter::new(self, snapshot.reader(), namespace, &lookup, check);
+        let mut rewriter = Rewriter::new(self, snapshot.reader(), namespace, &lookup, check)?;
         (rewriter.counts_only, rewriter.margin) = (counts_only, margin);
         let value = match searched {
             Searched::Filter(filter) => ValueBuf::new(rewriter.filter(filter)?.as_doc().into()),

@@ -100,3 +100,35 @@ fn a_duplicate_key_of_another_index_is_no_conflict() {
     esc.index("{key: {x: 1}, name: 'x', unique: true}");
     assert_eq!(try_store(&fixture, &encryption, &[1, 2], 1, 0), [11_000], "not repeated for ever");
 }
+
+#[test]
+fn a_missing_state_collection_is_an_error_if_there_are_documents() {
+    let fixture = fixture();
+    let encryption = encryption(&fixture, EncryptionOptions::new(random));
+    store_values(&fixture, &encryption, &[1], 1, 0);
+    let esc = nagi_store::Namespace::new("test", "enxcol_.c.esc").unwrap();
+    fixture.store.drop_collection(&esc).unwrap();
+    let payload = find_payload(1);
+    let filter = DocBuf::build(|out| out.put("n", encrypted(&payload)));
+    let search = || {
+        let searched = Searched::Filter(filter.as_doc());
+        encryption.rewrite(&fixture.store, &fixture.ns, searched, 0, &|| Ok(()))
+    };
+    let missing = |error: nagi_error::Error| assert_eq!(error.code(), Code::NAMESPACE_NOT_FOUND);
+    missing(search().unwrap_err());
+    missing(encryption.prepare(&fixture.store, &fixture.ns).unwrap_err());
+    missing(compact_with(&fixture, false, &()).unwrap_err());
+    let collection = fixture.store.collection(&fixture.ns).unwrap();
+    let emptied = fixture.store.write(nagi_store::WriteOptions::default(), &mut |txn| {
+        let mut buf = nagi_store::RecordBuf::default();
+        let found = txn.reader().record_by_id(&collection, Value::Int32(1), &mut buf)?;
+        let (id, doc) = found.map(|(id, doc)| (id, doc.to_buf())).expect("it was stored");
+        txn.delete(&collection, id.key(), doc.as_doc())
+    });
+    emptied.unwrap();
+    search().unwrap();
+    encryption.prepare(&fixture.store, &fixture.ns).unwrap();
+    assert!(fixture.store.collection(&esc).unwrap().options.clustered.is_some());
+    store_values(&fixture, &encryption, &[2], 1, 0);
+    assert_eq!(found(&fixture, &encryption, 1), [2]);
+}
