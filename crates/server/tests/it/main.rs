@@ -8,6 +8,7 @@ mod booleans;
 mod change_streams;
 mod client;
 mod diagnostics;
+mod encrypted;
 mod golden_access;
 mod golden_commands;
 mod golden_numbers;

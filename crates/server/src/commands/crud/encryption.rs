@@ -5,6 +5,7 @@ use nagi_query::{Encryption, EncryptionOptions, Rewritten, Searched};
 use nagi_store::Namespace;
 
 use crate::core::command::prelude::*;
+use crate::core::txn_number;
 use crate::random::random_bytes;
 use crate::settings::params;
 
@@ -97,6 +98,22 @@ pub(super) fn search<T>(
         }
         repeats += 1;
         margin = stored.saturating_mul(2).saturating_add(4).min(MARGIN_MAX);
+    }
+}
+
+/// Runs `f`; for an upsert of encrypted values in one snapshot. The tags of its filter are read before the documents: a
+/// document that another client has inserted in between would be inserted again.
+///
+/// # Errors
+/// Those of `f`.
+pub(super) fn with_upsert<T>(
+    cx: &mut Context<'_>,
+    (encryption, upsert): (Option<&Encryption>, bool),
+    f: &mut dyn FnMut(&mut Context<'_>) -> Result<T>,
+) -> Result<T> {
+    match encryption.is_some() && upsert {
+        true => txn_number::in_one_snapshot(cx, f),
+        false => f(cx),
     }
 }
 

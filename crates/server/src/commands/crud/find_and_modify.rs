@@ -84,12 +84,15 @@ fn run(cx: &mut Context<'_>, req: &Request<'_>, out: &mut DocWriter<'_>) -> Resu
     let found = txn_number::once(cx, id, &FOUND, &mut |cx| {
         let searched = Searched::Filter(request.filter);
         let nothing = |found: &FoundAndModified| found.n == 0;
-        encryption::search(cx, (encryption, &ns), searched, &nothing, &mut |cx, searched| {
+        let modify_in = &mut |cx: &mut Context<'_>, searched: Searched<'_>| {
             let filter = encryption::filter_of(searched);
             let request = FindAndModifyRequest { filter, encryption, ..request };
             in_env(cx, |store, env| {
                 nagi_query::find_and_modify(store, &request, Durability::Buffered, env)
             })
+        };
+        encryption::with_upsert(cx, (encryption, request.upsert), &mut |cx| {
+            encryption::search(cx, (encryption, &ns), searched, &nothing, modify_in)
         })
     })?;
     let removed = args.remove == Some(true);

@@ -229,7 +229,7 @@ fn update_one(
         let of = (place.encryption, place.ns);
         let searched = Searched::Filter(update.filter);
         let nothing = |done: &UpdateOutcome| done.matched == 0 && done.upserted.is_none();
-        encryption::search(cx, of, searched, &nothing, &mut |cx, searched| {
+        let update_in = &mut |cx: &mut Context<'_>, searched: Searched<'_>| {
             let update = UpdateStatement {
                 filter: encryption::filter_of(searched),
                 encryption: place.encryption,
@@ -240,6 +240,9 @@ fn update_one(
             in_env(cx, |store, env| {
                 nagi_query::update(store, place.ns, &update, Durability::Buffered, env)
             })
+        };
+        encryption::with_upsert(cx, (place.encryption, update.upsert), &mut |cx| {
+            encryption::search(cx, of, searched, &nothing, update_in)
         })
     })
 }

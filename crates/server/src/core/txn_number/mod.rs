@@ -83,8 +83,8 @@ use crate::session::SessionId;
 pub(crate) use labels::{add_labels, add_labels_unstarted, add_stream_labels, write_concern_label};
 pub(crate) use retry::check_statements;
 pub(crate) use retry::{
-    Codec, Executed, any_executed, executed, is_retryable, once, recorded, statement, statement_id,
-    write_retried, write_retried_one,
+    Codec, Executed, any_executed, executed, in_one_snapshot, is_retryable, once, recorded,
+    statement, statement_id, write_retried, write_retried_one,
 };
 pub(crate) use rules::check;
 pub(crate) use run::{abort, commit, run};

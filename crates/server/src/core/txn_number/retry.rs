@@ -143,6 +143,18 @@ pub(crate) fn once<T>(
     done
 }
 
+/// Runs `f`, whose reads and writes see one snapshot: that of the transaction to which the command is bound, or of one
+/// that is repeated after conflicts.
+pub(crate) fn in_one_snapshot<T>(
+    cx: &mut Context<'_>,
+    f: &mut dyn FnMut(&mut Context<'_>) -> Result<T>,
+) -> Result<T> {
+    match cx.bound.is_some() {
+        true => f(cx),
+        false => recorded(cx, &|_| Vec::new(), f),
+    }
+}
+
 /// Executed statements: their ids, and the result that each of them had, if it is kept.
 pub(crate) type Executed = (Vec<i32>, Option<DocBuf>);
 
