@@ -12,15 +12,15 @@
 //! the work can stop after any step: the documents of ECOC that are left are processed by the next command. Positions
 //! are deleted in ascending order after their anchor was committed; if the last of them is missing, all are.
 //!
-//! MongoDB renames ECOC before it reads it. Here one snapshot of it is processed, and what is in it is deleted. A
-//! collection `<ecoc>.compact`, which a compaction of MongoDB has left in restored data, is processed in the same way.
+//! MongoDB renames ECOC before it reads it. Here it is processed in batches, each from a snapshot of its own, until as
+//! many documents were read as it had in the beginning. Documents that cannot be decrypted stay in it. A collection `<ecoc>.compact`, which a compaction of MongoDB has left in restored data, is processed in the same way.
 
 use std::collections::HashSet;
 use std::sync::Arc;
 
 use foldhash::fast::RandomState;
 use nagi_bson::{Binary, DocBuf, Value};
-use nagi_error::{Code, Result, bail};
+use nagi_error::{Code, Result, bail, err};
 use nagi_lang::encrypted::{EscTokens, Token, anchor_id, derive, open_token, seal_numbers};
 use nagi_store::{
     Collection, Durability, Namespace, RecordBuf, RecordId, RecordKey, Store, WriteOptions,
@@ -55,6 +55,8 @@ pub struct Compaction<'a> {
     /// Replaces anchors too.
     pub cleanup: bool,
     pub random: fn() -> Result<[u8; 16]>,
+    /// Runs a transaction, while writes are allowed. A compaction takes long, and must not hold up a lock for writes.
+    pub write: &'a dyn Fn(&mut dyn FnMut() -> Result<()>) -> Result<()>,
 }
 
 /// How many documents were read and changed.
@@ -98,8 +100,9 @@ impl Drop for Turn {
 /// Compacts the state collections of a collection.
 ///
 /// # Errors
-/// 26 if it does not exist, or has documents but no ESC; 6346807 if it has no encrypted fields; 6371210 for malformed documents, 6346806 for a field
-/// without a token; the errors of the interrupt. What was done before an error stays done.
+/// 26 if it does not exist, or has documents but no ESC; 6346807 if it has no encrypted fields; 6371210 for malformed
+/// documents in ESC, 6346806 for a field without a token; the errors of the interrupt. What was done before an error
+/// stays done.
 pub fn compact(store: &Store, of: &Compaction<'_>, env: &Env<'_>) -> Result<Compacted> {
     let Some(collection) = store.collection(of.namespace) else {
         bail!(Code::NAMESPACE_NOT_FOUND, "Collection {} does not exist", of.namespace);
@@ -115,18 +118,14 @@ pub fn compact(store: &Store, of: &Compaction<'_>, env: &Env<'_>) -> Result<Comp
             false => Ok(done),
         };
     };
-    let left =
-        Namespace::new(of.namespace.database(), &format!("{}.compact", target.ecoc.collection()))?;
-    let left = store.collection(&left);
-    let is_left = left.is_some();
-    for ecoc in left.into_iter().chain(store.collection(&target.ecoc)) {
-        let mut pass = Pass { store, env, of, esc: &esc, ecoc: &ecoc, done: &mut done };
-        pass.run()?;
+    let name = format!("{}.compact", target.ecoc.collection());
+    let name = Namespace::new(of.namespace.database(), &name)?;
+    let left = store.collection(&name);
+    for ecoc in left.iter().chain(&store.collection(&target.ecoc)) {
+        Pass { store, env, of, esc: &esc, ecoc, done: &mut done }.run()?;
     }
-    if is_left {
-        // It is empty now.
-        let name = format!("{}.compact", target.ecoc.collection());
-        store.drop_collection(&Namespace::new(of.namespace.database(), &name)?)?;
+    if left.is_some_and(|left| left.count() == 0) {
+        (of.write)(&mut || store.drop_collection(&name).map(drop))?;
     }
     Ok(done)
 }
@@ -148,56 +147,81 @@ struct Pass<'p> {
     done: &'p mut Compacted,
 }
 
+/// Documents of ECOC.
+struct Batch {
+    read: usize,
+    /// Those that are well-formed, and their tokens.
+    ids: Vec<RecordId>,
+    tokens: Vec<Token>,
+}
+
 impl Pass<'_> {
     fn run(&mut self) -> Result<()> {
-        let snapshot = self.store.snapshot()?;
-        let mut cursor = snapshot.reader().scan(self.ecoc, true)?;
         let mut seen = HashSet::<Token, RandomState>::default();
-        let mut more = true;
-        while more {
-            let (mut ids, mut tokens) = (Vec::new(), Vec::new());
-            while ids.len() < BATCH_RECORDS {
-                self.env.interrupt().check()?;
-                more = cursor.advance()?;
-                if !more {
-                    break;
-                }
-                self.done.ecoc_read += 1;
-                ids.push(cursor.id().to_id());
-                let token = self.token(cursor.doc())?;
+        let mut left = usize::try_from(self.ecoc.count()).unwrap_or(0);
+        let (mut last, mut malformed) = (None, 0_u64);
+        while left > 0 {
+            let batch = self.read(&mut last, left.min(BATCH_RECORDS))?;
+            if batch.read == 0 {
+                break;
+            }
+            left -= batch.read;
+            malformed += (batch.read - batch.ids.len()) as u64;
+            for token in batch.tokens {
                 if seen.insert(token) {
-                    tokens.push(token);
+                    self.compact(&EscTokens::of(&token))?;
                 }
             }
-            for token in &tokens {
-                self.compact(&EscTokens::of(token))?;
-            }
-            for chunk in ids.chunks(CHUNK_RECORDS as usize) {
+            for chunk in batch.ids.chunks(CHUNK_RECORDS as usize) {
                 self.done.ecoc_deleted += self.delete_from_ecoc(chunk)?;
             }
             if seen.len() > TOKENS_REMEMBERED {
                 seen.clear();
             }
         }
+        if malformed > 0 {
+            let namespace = self.ecoc.namespace.as_str();
+            log::warn!(target: "QUERY", id = 7_702_093, namespace = namespace, count = malformed;
+                "A compaction has left malformed documents in a state collection");
+        }
         Ok(())
     }
 
-    /// The token in a document of ECOC.
-    fn token(&self, doc: nagi_bson::Doc<'_>) -> Result<Token> {
-        let path = doc.get("fieldName").as_str().unwrap_or("");
+    /// Reads at most `count` documents of ECOC after the one at `last`, which is moved.
+    fn read(&mut self, last: &mut Option<RecordId>, count: usize) -> Result<Batch> {
+        let snapshot = self.store.snapshot()?;
+        let mut cursor = snapshot.reader().scan(self.ecoc, true)?;
+        if let Some(last) = &*last {
+            cursor.resume_after(last.key());
+        }
+        let mut batch = Batch { read: 0, ids: Vec::new(), tokens: Vec::new() };
+        while batch.read < count {
+            self.env.interrupt().check()?;
+            if !cursor.advance()? {
+                break;
+            }
+            batch.read += 1;
+            self.done.ecoc_read += 1;
+            let id = cursor.id().to_id();
+            *last = Some(id.clone());
+            if let Some(token) = self.token(cursor.doc())? {
+                batch.ids.push(id);
+                batch.tokens.push(token);
+            }
+        }
+        Ok(batch)
+    }
+
+    /// The token in a document of ECOC; none if it is malformed.
+    fn token(&self, doc: nagi_bson::Doc<'_>) -> Result<Option<Token>> {
+        let (Value::String(path), Value::Binary(sealed)) = (doc.get("fieldName"), doc.get("value"))
+        else {
+            return Ok(None);
+        };
         let Some(field) = self.of.tokens.iter().find(|field| field.path == path) else {
             bail!(Code::Location(6_346_806), "There is no compaction token for the field '{path}'");
         };
-        let sealed = match doc.get("value") {
-            Value::Binary(data) => data.bytes,
-            _ => &[],
-        };
-        open_token(&field.ecoc, sealed).ok_or_else(|| {
-            nagi_error::err!(
-                Code::Location(6_371_210),
-                "A document of the state collection of an encrypted collection is malformed"
-            )
-        })
+        Ok(open_token(&field.ecoc, sealed.bytes))
     }
 
     fn compact(&mut self, tokens: &EscTokens) -> Result<()> {
@@ -362,6 +386,11 @@ impl Pass<'_> {
             bypass_validation: true,
             keep_empty_timestamps: false,
         };
-        self.store.write(options, &mut |txn| f(self, txn)).map(|written| written.value)
+        let mut value = None;
+        (self.of.write)(&mut || {
+            value = Some(self.store.write(options, &mut |txn| f(self, txn))?.value);
+            Ok(())
+        })?;
+        value.ok_or_else(|| err!(Code::INTERNAL_ERROR, "a transaction was not run"))
     }
 }

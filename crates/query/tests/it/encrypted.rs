@@ -14,6 +14,7 @@ use nagi_store::Durability;
 
 use crate::fixture::{Fixture, NOW_MS, doc};
 
+mod compaction;
 mod statements;
 
 const ECOC: Token = [77; 32];
@@ -132,7 +133,8 @@ fn found(fixture: &Fixture, encryption: &Encryption, n: u8) -> Vec<i32> {
 
 fn compact_with(fixture: &Fixture, cleanup: bool, interrupt: &dyn Interrupt) -> Result<Compacted> {
     let tokens = vec![FieldTokens { path: "n".into(), ecoc: ECOC }];
-    let of = Compaction { namespace: &fixture.ns, tokens, cleanup, random };
+    let write: &dyn Fn(&mut dyn FnMut() -> Result<()>) -> Result<()> = &|txn| txn();
+    let of = Compaction { namespace: &fixture.ns, tokens, cleanup, random, write };
     compact(&fixture.store, &of, &Env::new(interrupt, NOW_MS))
 }
 

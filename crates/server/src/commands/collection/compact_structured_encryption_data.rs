@@ -57,8 +57,13 @@ pub(super) fn compact(
     refuse_view(cx, &ns)?;
     let tokens = read_tokens(tokens)?;
     let concern = cx.write_concern(req);
-    let _writing = cx.begin_write(req.db)?;
-    let of = Compaction { namespace: &ns, tokens, cleanup, random: random_bytes };
+    drop(cx.begin_write(req.db)?);
+    let cx = &*cx;
+    let write = &|txn: &mut dyn FnMut() -> Result<()>| {
+        let _writing = cx.begin_write(req.db)?;
+        txn()
+    };
+    let of = Compaction { namespace: &ns, tokens, cleanup, random: random_bytes, write };
     let watch = cx.watch();
     let env = Env::new(&watch, crate::clock::wall_ms());
     let done = nagi_query::compact(cx.store(), &of, &env)?;
