@@ -1,6 +1,6 @@
 //! The payload with which a client sends an indexed value: kind 11.
 
-use nagi_bson::{Array, Doc, Value};
+use nagi_bson::{Array, Doc, Value, compare};
 use nagi_error::{Code, Error, Result, bail};
 
 use super::{INSERT, SUBTYPE, TOKEN_BYTES, Token};
@@ -58,7 +58,12 @@ pub struct InsertPayload<'p> {
     pub contention: u64,
     /// One for each block.
     pub sets: Vec<TokenSet<'p>>,
+    doc: Doc<'p>,
 }
+
+/// The parameters of a range, in a payload and in `encryptedFields`.
+const RANGE_PARAMETERS: [(&str, &str); 5] =
+    [("sp", "sparsity"), ("pn", "precision"), ("tf", "trimFactor"), ("mn", "min"), ("mx", "max")];
 
 impl<'p> InsertPayload<'p> {
     /// Parses BinData of kind 11.
@@ -117,7 +122,18 @@ impl<'p> InsertPayload<'p> {
             value_key: token(doc, "e")?,
             contention,
             sets,
+            doc,
         })
+    }
+
+    /// A parameter by which the edges of the value were made, if it is another one than in `range`, the range index of
+    /// the field. Queries could not find the value.
+    pub fn other_parameter(&self, range: Doc<'_>) -> Option<&'static str> {
+        let differs = |(own, name): &(&str, &str)| {
+            let (own, listed) = (self.doc.get(own), range.get(name));
+            !own.is_missing() && !listed.is_missing() && !compare::equal(own, listed)
+        };
+        RANGE_PARAMETERS.iter().find(|names| differs(names)).map(|(_, name)| *name)
     }
 }
 

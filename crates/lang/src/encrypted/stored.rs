@@ -244,6 +244,30 @@ mod tests {
     }
 
     #[test]
+    fn other_parameters_of_a_range_are_told() {
+        let edges = payload(&[10]);
+        let doc = nagi_bson::Doc::parse(&edges[1..]).expect("well-formed");
+        let doc = DocBuf::build(|out| {
+            out.extend(doc);
+            out.put("sp", 2_i64);
+            out.put("mn", 5);
+        });
+        let bytes = [&[INSERT], doc.as_bytes()].concat();
+        let payload = InsertPayload::read(&bytes).expect("well-formed");
+        let other = |sparsity: i32, min: f64, trim: i32| {
+            let range = DocBuf::build(|out| {
+                out.put("sparsity", sparsity);
+                out.put("min", min);
+                out.put("trimFactor", trim);
+            });
+            payload.other_parameter(range.as_doc())
+        };
+        assert_eq!(other(2, 5.0, 6), None, "numbers are compared, and missing ones ignored");
+        assert_eq!(other(1, 5.0, 6), Some("sparsity"));
+        assert_eq!(other(2, 5.5, 6), Some("min"));
+    }
+
+    #[test]
     fn a_query_of_a_range_may_have_thousands_of_edges() {
         let bytes = query(FIND_RANGE, &[10; 5000]);
         assert_eq!(FindPayload::read(&bytes).map(|payload| payload.sets.len()).ok(), Some(5000));

@@ -8,7 +8,7 @@
 use std::collections::HashSet;
 
 use foldhash::fast::RandomState;
-use nagi_bson::{Array, Doc, DocWriter, Type, Value};
+use nagi_bson::{Array, Doc, DocBuf, DocWriter, Type, Value};
 use nagi_error::{Code, Error, Result, bail, err};
 
 use super::TypeSet;
@@ -62,8 +62,8 @@ pub struct EncryptedBelow<'f>(&'f Branch);
 /// What a name leads to.
 #[derive(Debug, Clone, Copy)]
 pub enum EncryptedStep<'f> {
-    /// An encrypted field.
-    Field,
+    /// An encrypted field, and the parameters of its range index, if it has one.
+    Field(Option<Doc<'f>>),
     /// A document that contains encrypted fields.
     Below(EncryptedBelow<'f>),
     /// No encrypted field.
@@ -74,7 +74,9 @@ impl<'f> EncryptedBelow<'f> {
     /// What the field `name` of a document is.
     pub fn step(self, name: &str) -> EncryptedStep<'f> {
         match self.0.iter().find(|(own, _)| **own == *name) {
-            Some((_, Step::Field(_))) => EncryptedStep::Field,
+            Some((_, Step::Field(_, range))) => {
+                EncryptedStep::Field(range.as_ref().map(|range| range.as_doc()))
+            }
             Some((_, Step::Below(below))) => EncryptedStep::Below(EncryptedBelow(below)),
             None => EncryptedStep::Other,
         }
@@ -85,8 +87,8 @@ type Branch = Vec<(Box<str>, Step)>;
 
 #[derive(Debug, Clone)]
 enum Step {
-    /// An encrypted field, of any type if no type is listed.
-    Field(Option<TypeSet>),
+    /// An encrypted field, of any type if no type is listed, and its element of `queries` for ranges.
+    Field(Option<TypeSet>, Option<DocBuf>),
     /// A document that contains encrypted fields.
     Below(Branch),
 }
@@ -160,7 +162,7 @@ impl EncryptedFields {
                 continue;
             };
             let types = field.get("bsonType").as_str().and_then(TypeSet::by_name);
-            insert(&mut tree.root, path, types);
+            insert(&mut tree.root, path, (types, range_of(field.get("queries"))));
         }
         tree
     }
@@ -204,19 +206,30 @@ impl EncryptedFields {
     }
 }
 
-fn insert(branch: &mut Branch, path: &str, types: Option<TypeSet>) {
+/// The element of `queries`, one or a list, that describes a range index.
+fn range_of(queries: Value<'_>) -> Option<DocBuf> {
+    let is_range = |query: &Doc<'_>| query.get("queryType").as_str() == Some("range");
+    match queries {
+        Value::Doc(query) => Some(query).filter(is_range),
+        Value::Array(list) => list.iter().filter_map(|query| query.as_doc()).find(is_range),
+        _ => None,
+    }
+    .map(|query| query.to_buf())
+}
+
+fn insert(branch: &mut Branch, path: &str, field: (Option<TypeSet>, Option<DocBuf>)) {
     let (name, rest) = path.split_once('.').map_or((path, None), |(name, rest)| (name, Some(rest)));
     let at = branch.iter().position(|(own, _)| **own == *name);
     match (at, rest) {
-        (None, None) => branch.push((name.into(), Step::Field(types))),
+        (None, None) => branch.push((name.into(), Step::Field(field.0, field.1))),
         (None, Some(rest)) => {
             let mut below = Branch::new();
-            insert(&mut below, rest, types);
+            insert(&mut below, rest, field);
             branch.push((name.into(), Step::Below(below)));
         }
         (Some(at), Some(rest)) => {
             if let Step::Below(below) = &mut branch[at].1 {
-                insert(below, rest, types);
+                insert(below, rest, field);
             }
         }
         (Some(_), None) => {}
@@ -226,7 +239,7 @@ fn insert(branch: &mut Branch, path: &str, types: Option<TypeSet>) {
 fn holds(branch: &Branch, doc: Doc<'_>) -> bool {
     branch.iter().all(|(name, step)| match (step, doc.get(name)) {
         (_, Value::Missing) => true,
-        (Step::Field(types), value) => fault(*types, value).is_none(),
+        (Step::Field(types, _), value) => fault(*types, value).is_none(),
         (Step::Below(below), Value::Doc(doc)) => holds(below, doc),
         (Step::Below(_), value) => !matches!(value, Value::Array(_)),
     })
@@ -253,7 +266,7 @@ fn explain_branch(branch: &Branch, doc: Doc<'_>, list: &str, out: &mut DocWriter
                     let value = doc.get(name);
                     let fault = match (step, value) {
                         (_, Value::Missing) => None,
-                        (Step::Field(types), value) => fault(*types, value),
+                        (Step::Field(types, _), value) => fault(*types, value),
                         (Step::Below(_), Value::Array(_)) => Some(Fault::Array),
                         (Step::Below(below), Value::Doc(inner)) if !holds(below, inner) => {
                             list.doc(|property| {

@@ -13,7 +13,8 @@
 //! are deleted in ascending order after their anchor was committed; if the last of them is missing, all are.
 //!
 //! MongoDB renames ECOC before it reads it. Here it is processed in batches, each from a snapshot of its own, until as
-//! many documents were read as it had in the beginning. Documents that cannot be decrypted stay in it. A collection `<ecoc>.compact`, which a compaction of MongoDB has left in restored data, is processed in the same way.
+//! many documents were read as it had in the beginning. Documents that cannot be decrypted stay in it. A collection
+//! `<ecoc>.compact`, which a compaction of MongoDB has left in restored data, is processed in the same way.
 
 use std::collections::HashSet;
 use std::sync::Arc;

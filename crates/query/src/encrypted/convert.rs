@@ -36,8 +36,9 @@ impl Encryption {
     /// false, and writes nothing, if the collection has no encrypted fields. `check` is polled while they are read.
     ///
     /// # Errors
-    /// Those of malformed payloads; 6666200 for a document with `__safeContent__` of the client's, 6371211 for a
-    /// payload that is not the value of an encrypted field; 112 if another client stores the same value.
+    /// Those of malformed payloads; 2 for a range with other parameters than those of the field; 6666200 for a document
+    /// with `__safeContent__` of the client's, 6371211 for a payload that is not the value of an encrypted field; 112
+    /// if another client stores the same value.
     pub(crate) fn convert(
         &self,
         txn: &mut WriteTxn<'_>,
@@ -121,7 +122,7 @@ fn write<'s>(
     out: &mut DocWriter<'_>,
 ) {
     match (step, value) {
-        (EncryptedStep::Field, payload) if is_insert_payload(payload) => {
+        (EncryptedStep::Field(_), payload) if is_insert_payload(payload) => {
             let bytes = values.next().map_or(&[][..], Vec::as_slice);
             out.put(name, Value::Binary(Binary { subtype: SUBTYPE, bytes }));
         }
@@ -157,9 +158,9 @@ impl Convert<'_> {
             }
             path.push_str(element.name());
             match (below.step(element.name()), element.value()) {
-                (EncryptedStep::Field, Value::Binary(data)) if data.subtype == SUBTYPE => {
+                (EncryptedStep::Field(range), Value::Binary(data)) if data.subtype == SUBTYPE => {
                     if is_insert_payload(element.value()) {
-                        stored.values.push(self.store(txn, path, data.bytes)?);
+                        stored.values.push(self.store(txn, (path, range), data.bytes)?);
                     }
                     let value = match is_insert_payload(element.value()) {
                         true => stored.values.last().map_or(&[][..], Vec::as_slice),
@@ -178,8 +179,19 @@ impl Convert<'_> {
     }
 
     /// The stored value for a payload; inserts its documents of the state collections.
-    fn store(&self, txn: &mut WriteTxn<'_>, path: &str, bytes: &[u8]) -> Result<Vec<u8>> {
+    fn store(
+        &self,
+        txn: &mut WriteTxn<'_>,
+        (path, range): (&str, Option<Doc<'_>>),
+        bytes: &[u8],
+    ) -> Result<Vec<u8>> {
         let payload = InsertPayload::read(bytes)?;
+        if let Some(name) = range.and_then(|range| payload.other_parameter(range)) {
+            bail!(
+                Code::BAD_VALUE,
+                "The encrypted value of '{path}' has another {name} than encryptedFields of the collection"
+            );
+        }
         let (esc, ecoc) = (self.state(txn, true)?, self.state(txn, false)?);
         let mut positions = Vec::with_capacity(payload.sets.len());
         for set in &payload.sets {

@@ -132,3 +132,28 @@ fn a_missing_state_collection_is_an_error_if_there_are_documents() {
     store_values(&fixture, &encryption, &[2], 1, 0);
     assert_eq!(found(&fixture, &encryption, 1), [2]);
 }
+
+#[test]
+fn a_range_with_other_parameters_than_its_field_is_refused() {
+    let fixture = Fixture::new();
+    let fields = FIELDS.replace("queryType: 'equality'", "queryType: 'range', sparsity: 1");
+    fixture.create("c", doc(&fields).as_doc()).unwrap();
+    let encryption = encryption(&fixture, EncryptionOptions::new(random));
+    encryption.prepare(&fixture.store, &fixture.ns).unwrap();
+    let store = |sparsity: i64| {
+        let payload = insert_payload(1, 0);
+        let payload = DocBuf::build(|out| {
+            out.extend(nagi_bson::Doc::parse(&payload[1..]).unwrap());
+            out.put("sp", sparsity);
+        });
+        let payload = [&[INSERT], payload.as_bytes()].concat();
+        let change = DocBuf::build(|out| out.put("n", encrypted(&payload)));
+        let statement = UpdateStatement {
+            upsert: true,
+            ..UpdateStatement::new(nagi_bson::Doc::EMPTY, Value::Doc(change.as_doc()))
+        };
+        update_where(&fixture, &encryption, statement).map_err(|error| error.code())
+    };
+    assert_eq!(store(2).unwrap_err(), Code::BAD_VALUE);
+    assert!(store(1).unwrap().upserted.is_some());
+}
