@@ -33,7 +33,8 @@ mod write;
 pub use access::QuerySettings;
 pub use conditions::series_index::{bucket_index, series_index};
 pub use encrypted::{
-    Compacted, Compaction, Encryption, EncryptionOptions, FieldTokens, Rewritten, Searched, compact,
+    Compacted, Compaction, Encryption, EncryptionOptions, FieldTokens, Rewritten, RunTransaction,
+    Searched, compact,
 };
 pub use explain::check_query;
 pub use explain::{Explained, Verbosity, explain};

@@ -49,6 +49,9 @@ pub struct FieldTokens {
     pub ecoc: Token,
 }
 
+/// Runs a transaction.
+pub type RunTransaction<'a> = dyn Fn(&mut dyn FnMut() -> Result<()>) -> Result<()> + 'a;
+
 /// What to do.
 pub struct Compaction<'a> {
     pub namespace: &'a Namespace,
@@ -57,7 +60,7 @@ pub struct Compaction<'a> {
     pub cleanup: bool,
     pub random: fn() -> Result<[u8; 16]>,
     /// Runs a transaction, while writes are allowed. A compaction takes long, and must not hold up a lock for writes.
-    pub write: &'a dyn Fn(&mut dyn FnMut() -> Result<()>) -> Result<()>,
+    pub write: &'a RunTransaction<'a>,
 }
 
 /// How many documents were read and changed.

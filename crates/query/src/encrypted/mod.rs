@@ -27,7 +27,7 @@ mod pipeline;
 mod state;
 mod tags;
 
-pub use compact::{Compacted, Compaction, FieldTokens, compact};
+pub use compact::{Compacted, Compaction, FieldTokens, RunTransaction, compact};
 pub use information::{Encryption, EncryptionOptions};
 pub(crate) use tags::has_secrets;
 pub use tags::{Rewritten, Searched};

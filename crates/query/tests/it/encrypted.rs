@@ -8,7 +8,7 @@ use nagi_error::{Code, Result, err};
 use nagi_lang::encrypted::{FIND_EQUALITY, INSERT, SAFE_CONTENT, SUBTYPE, Token, derive, seal};
 use nagi_query::{
     Compacted, Compaction, Encryption, EncryptionOptions, Env, FieldTokens, FindRequest,
-    InsertStatement, Interrupt, Searched, UpdateStatement, compact, insert, update,
+    InsertStatement, Interrupt, RunTransaction, Searched, UpdateStatement, compact, insert, update,
 };
 use nagi_store::Durability;
 
@@ -133,7 +133,7 @@ fn found(fixture: &Fixture, encryption: &Encryption, n: u8) -> Vec<i32> {
 
 fn compact_with(fixture: &Fixture, cleanup: bool, interrupt: &dyn Interrupt) -> Result<Compacted> {
     let tokens = vec![FieldTokens { path: "n".into(), ecoc: ECOC }];
-    let write: &dyn Fn(&mut dyn FnMut() -> Result<()>) -> Result<()> = &|txn| txn();
+    let write: &RunTransaction<'_> = &|txn| txn();
     let of = Compaction { namespace: &fixture.ns, tokens, cleanup, random, write };
     compact(&fixture.store, &of, &Env::new(interrupt, NOW_MS))
 }

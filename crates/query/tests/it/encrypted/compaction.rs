@@ -28,7 +28,7 @@ fn a_compaction_writes_in_short_pieces() {
     let encryption = encryption(&fixture, EncryptionOptions::new(random));
     store_values(&fixture, &encryption, &(0..1200).collect::<Vec<_>>(), 1, 0);
     let pieces = Cell::new(0);
-    let write: &dyn Fn(&mut dyn FnMut() -> Result<()>) -> Result<()> = &|txn| {
+    let write: &RunTransaction<'_> = &|txn| {
         pieces.set(pieces.get() + 1);
         txn()
     };
