@@ -157,3 +157,18 @@ fn a_range_with_other_parameters_than_its_field_is_refused() {
     assert_eq!(store(2).unwrap_err(), Code::BAD_VALUE);
     assert!(store(1).unwrap().upserted.is_some());
 }
+
+#[test]
+fn a_stored_option_with_other_state_collections_is_not_trusted() {
+    let fixture = Fixture::new();
+    for (name, code) in [("escCollection", 7_406_900), ("ecocCollection", 7_406_902)] {
+        let fields = FIELDS.replace("{fields:", &format!("{{{name}: 'users', fields:"));
+        let ns = nagi_store::Namespace::new("test", name).unwrap();
+        fixture.create(name, doc(&fields).as_doc()).unwrap();
+        let information = doc(&format!("{{type: 1, schema: {{'test.{name}': {{}}}}}}"));
+        let information = Value::Doc(information.as_doc());
+        let options = EncryptionOptions::new(random);
+        let error = Encryption::parse(&fixture.store, Some(&ns), information, options).unwrap_err();
+        assert_eq!(error.code().0, code);
+    }
+}
