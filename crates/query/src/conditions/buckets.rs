@@ -15,8 +15,16 @@ use crate::plan::Hint;
 
 /// The condition that a bucket fulfills if it has a measurement that matches `filter`.
 pub(crate) fn on_buckets(options: &Options, filter: &Filter) -> Filter {
+    on_buckets_of(options, Some(i64::from(options.span)), filter)
+}
+
+/// The same for buckets of any span, which `collMod` may change.
+pub(super) fn on_buckets_of_any_span(options: &Options, filter: &Filter) -> Filter {
+    on_buckets_of(options, None, filter)
+}
+
+fn on_buckets_of(options: &Options, span: Option<i64>, filter: &Filter) -> Filter {
     let shape = Shape::of(options);
-    let span = Some(i64::from(options.span));
     let all = parts(filter);
     let on_bucket = |part| on_meta(options, part).or_else(|| implied(&shape, span, part));
     let parts: Vec<_> = all.iter().filter_map(on_bucket).collect();

@@ -19,7 +19,7 @@ use nagi_timeseries::Options;
 
 use super::{
     bucket_ids::with_id_range,
-    buckets::{on_buckets, on_meta, parts},
+    buckets::{on_buckets_of_any_span, on_meta, parts},
     ranges::{of_uniform, without_strings},
 };
 
@@ -38,7 +38,8 @@ pub fn series_index(
         Value::Doc(given) => Collation::parse(given)?,
         _ => default,
     };
-    options.index_of_buckets(spec, &|partial| partial_of_buckets(options, collation, partial))
+    let collations = (collation, default);
+    options.index_of_buckets(spec, &|partial| partial_of_buckets(options, collations, partial))
 }
 
 /// The specification for an index that is created on the buckets themselves, as logs and restores do. One that tells
@@ -68,7 +69,7 @@ pub fn bucket_index(
 
 fn partial_of_buckets(
     options: &Options,
-    collation: Option<&'static Collation>,
+    (collation, default): (Option<&'static Collation>, Option<&'static Collation>),
     partial: Doc<'_>,
 ) -> Result<DocBuf> {
     let filter = Filter::parse(partial, &mut ParseCx::new().collated(collation))?;
@@ -78,8 +79,9 @@ fn partial_of_buckets(
             "Error translating partialFilterExpression of a time-series collection to buckets: {partial}"
         );
     }
-    let on_buckets = on_buckets(options, &filter);
-    let on_buckets = match collation {
+    let on_buckets = on_buckets_of_any_span(options, &filter);
+    // Other servers make the ranges of strings by the collation of the collection.
+    let on_buckets = match collation.or(default) {
         Some(_) => without_strings(on_buckets),
         None => on_buckets,
     };
@@ -141,15 +143,16 @@ pub(crate) fn for_plan(collection: &Collection, on_buckets: Filter, asked: &Filt
 
 /// True if some index begins with an end of the range of a field of measurements.
 fn is_indexed(collection: &Collection, field: &str) -> bool {
-    let time = collection.options.timeseries.as_ref().map(|options| &*options.time_field);
+    let Some(options) = &collection.options.timeseries else { return false };
+    // Of the metadata there is no range.
+    if field == &*options.time_field || options.meta_path(field).is_some() {
+        return false;
+    }
     let is_end = |path: &str| {
         let path = path.strip_prefix("control.min.").or_else(|| path.strip_prefix("control.max."));
         path == Some(field)
     };
-    Some(field) != time
-        && collection
-            .ready_indexes()
-            .any(|index| index.spec.key.iter().any(|key| is_end(&key.path)))
+    collection.ready_indexes().any(|index| index.spec.key.iter().any(|key| is_end(&key.path)))
 }
 
 /// The condition on measurements: `later` ones, and those on metadata among the conditions on buckets.

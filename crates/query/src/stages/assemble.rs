@@ -119,7 +119,12 @@ pub(crate) fn assemble(
         (Some(extra), own) => Arc::new(Filter::And(vec![extra, own.clone()]).normalize()),
     };
     let filter = match &collection {
-        Some(collection) if collection.options.timeseries.is_some() => {
+        // Behind a limit, later conditions must not choose other buckets.
+        Some(collection)
+            if collection.options.timeseries.is_some()
+                && head.skip == 0
+                && head.limit.is_none() =>
+        {
             with_asked(collection, pipeline, head.stages, filter)
         }
         _ => filter,

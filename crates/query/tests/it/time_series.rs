@@ -72,7 +72,9 @@ fn measurement(random: &mut Random, id: usize) -> String {
         }
     }
     if random.chance(60) {
-        fields.push(format!("d: {}", random.one(INDEXED)));
+        // Not a number is in no range of numbers. It is rare, because it takes much from what is known of the buckets.
+        let value = if random.chance(1) { "NaN" } else { random.one(INDEXED) };
+        fields.push(format!("d: {value}"));
     }
     format!("{{{}}}", fields.join(", "))
 }

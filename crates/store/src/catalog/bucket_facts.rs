@@ -17,7 +17,9 @@
 //! The bits are set in memory before the write that needs them commits, and stored by it. They are never cleared.
 //! Nothing is known of collections that an older version created.
 
-use nagi_bson::{Doc, Element, Value, compare};
+use std::collections::HashSet;
+
+use nagi_bson::{Doc, Element, Value, compare, number};
 use nagi_error::Result;
 use nagi_kv::{
     Space, Txn,
@@ -34,7 +36,7 @@ use crate::{
 const IN_UPPER_HALF: u8 = 1;
 /// The id of some bucket is not its begin: it was made so, or the begin has more than 32 bits.
 const ELSEWHERE: u8 = 2;
-/// The ends of the range of some field are of different classes.
+/// The ends of the range of some field are of different classes, or one of them is no number, or a field has none.
 const MIXED: u8 = 4;
 /// Nothing is known.
 const UNKNOWN: u8 = 0x80;
@@ -112,8 +114,23 @@ fn of_bucket(bucket: Doc<'_>, time_field: &str) -> u8 {
     let control = bucket.get("control").as_doc().unwrap_or(Doc::EMPTY);
     let end = |end| control.get(end).as_doc().unwrap_or(Doc::EMPTY);
     let (min, max) = (end("min"), end("max"));
-    let mixed = if are_uniform(min.iter(), max.iter()) { 0 } else { MIXED };
+    let data = bucket.get("data").as_doc().unwrap_or(Doc::EMPTY);
+    let uniform = are_uniform(min.iter(), max.iter()) && have_ranges(data, min);
+    let mixed = if uniform { 0 } else { MIXED };
     mixed | of_id(bucket, min, time_field)
+}
+
+/// True if all columns have a range.
+fn have_ranges(data: Doc<'_>, min: Doc<'_>) -> bool {
+    let same_order = || {
+        let mut names = min.iter().map(|end| end.name());
+        data.iter().all(|column| names.any(|name| name == column.name()))
+    };
+    let any_order = || {
+        let names: HashSet<&str> = min.iter().map(|end| end.name()).collect();
+        data.iter().all(|column| names.contains(column.name()))
+    };
+    same_order() || any_order()
 }
 
 /// True if the two ends have the same fields, of the same classes.
@@ -130,7 +147,11 @@ fn are_uniform<'d>(
         let same = match (low, high) {
             (Value::Doc(low), Value::Doc(high)) => are_uniform(low.iter(), high.iter()),
             (Value::Array(low), Value::Array(high)) => are_uniform(low.elements(), high.elements()),
-            (low, high) => compare::class(low) == compare::class(high),
+            // Not a number is less than all numbers, but in no range of numbers.
+            (low, high) => {
+                compare::class(low) == compare::class(high)
+                    && number::is_nan(low) == number::is_nan(high)
+            }
         };
         if !same {
             return false;
@@ -227,9 +248,16 @@ mod tests {
             ("{a: {b: 1}}", "{a: {b: true}}"),
             ("{a: {b: 1}}", "{a: [1]}"),
             ("{a: [1]}", "{a: [1, 2]}"),
+            ("{a: NaN}", "{a: 1}"),
         ] {
             assert!(!uniform(min, max), "{min} {max}");
         }
+        let have = |data: &str, min: &str| {
+            let [data, min] = [data, min].map(|text| nagi_bson::json::parse(text).unwrap());
+            have_ranges(data.as_doc(), min.as_doc())
+        };
+        assert!(have("{t: 1, a: 1}", "{t: 1, x: 1, a: 1}") && have("{a: 1, t: 1}", "{t: 1, a: 1}"));
+        assert!(!have("{t: 1, a: 1}", "{t: 1}"));
     }
 
     #[test]

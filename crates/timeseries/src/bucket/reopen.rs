@@ -73,8 +73,8 @@ impl Bucket {
             let Bucket { columns: own, leaves, bytes, .. } = self;
             let column = own.entry(field.name(), at, Column::default);
             if column.rows > 0 {
-                // Of a name that occurs twice, the first column counts.
-                continue;
+                // A name occurs twice. Readers see the second column where the first one has no value.
+                return Ok(false);
             }
             let mut row = 0;
             columns.each(&mut values, times.len(), &mut |value| {
