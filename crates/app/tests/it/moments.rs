@@ -206,3 +206,28 @@ fn a_temporary_collection_of_the_base_copy_is_renamed() {
     assert!(found.as_doc().to_string().contains("_id: 3"), "{found:?}");
     assert_eq!(client.run("{count: 'tmp.x'}").get("n"), Value::Int32(0));
 }
+
+#[test]
+fn base_copies_without_their_log_do_not_count() {
+    let mut member = Member::start("unlogged-base");
+    succeeds(&member.back_up("--newBase"));
+    member.insert("c", 1);
+    succeeds(&member.back_up("--once"));
+    succeeds(&member.back_up("--newBase"));
+    // As if the log of the second one had not been archived: it says that it needs more than there is.
+    let bases = member.files("base");
+    let manifest = bases[1].join("nagi.backup");
+    let text = std::fs::read_to_string(&manifest).unwrap();
+    let (head, rest) = text.split_once("\"logTo\":").unwrap();
+    let (stamp, tail) = rest.split_once("}}").unwrap();
+    let (_, number) = stamp.rsplit_once("\"i\":").unwrap();
+    let later = stamp.replace(&format!("\"i\":{number}"), "\"i\":4000000000");
+    std::fs::write(&manifest, format!("{head}\"logTo\":{later}}}}}{tail}")).unwrap();
+    let archive = member.archive().display().to_string();
+    succeeds(&ended(&["backup", "--prune", &archive, "--keepBases", "1"]));
+    assert_eq!(member.files("base"), bases, "the first one is the newest that can be restored");
+    let output = member.restore("latest", "restored");
+    succeeds(&output);
+    assert!(String::from_utf8_lossy(&output.stderr).contains("cannot be used"), "{output:?}");
+    assert_eq!(member.restored("restored").1.count("c"), 1);
+}

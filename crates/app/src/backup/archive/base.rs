@@ -10,6 +10,7 @@ use nagi_bson::text::Hex;
 use sha2::{Digest, Sha256};
 
 use super::place::Place;
+use super::segment::{Range, end_of_chain};
 use super::tail::{self, Ended};
 use crate::backup::DATA;
 use crate::backup::client::Client;
@@ -31,6 +32,14 @@ pub(crate) struct Base {
     pub(crate) log_from: Stamp,
     /// The first moment that can be restored from it.
     pub(crate) log_to: Stamp,
+}
+
+impl Base {
+    /// True if the log that belongs to it is archived: without it the copy has only a part of what happened meanwhile.
+    /// `ranges`: those of all segments.
+    pub(crate) fn is_restorable(&self, ranges: &[Range]) -> bool {
+        end_of_chain(ranges, self.log_from) >= self.log_to
+    }
 }
 
 /// The finished base copies, oldest first. Ones that cannot be read are reported and left out: the others are as good

@@ -116,10 +116,24 @@ fn with_base(
     // A copy that was ended by the archiver's failure is no reason of its own.
     let archived = archived?;
     let base = copied?;
+    check_log(&base, &ranges(place)?)?;
     Ok(match flags.new_base {
         true => format!("the base copy of {} is complete", base.log_to),
         false => format!("log archived up to {archived}"),
     })
+}
+
+/// Refuses a base copy whose log is not archived, as after a signal.
+fn check_log(base: &Base, ranges: &[Range]) -> Result<(), String> {
+    match base.is_restorable(ranges) {
+        true => Ok(()),
+        false => Err(format!(
+            "stopped before the log that belongs to the base copy of {} was archived, up to {}: until it is, the copy \
+             cannot be restored",
+            base.log_to,
+            end_of_chain(ranges, base.log_from)
+        )),
+    }
 }
 
 fn take_base(
@@ -179,5 +193,7 @@ mod tests {
         let ranges = [range(1, 5), range(5, 21), range(19, 30)];
         assert_eq!(positions(&bases, &ranges), [stamp(30)]);
         assert_eq!(positions(&bases[1..], &[]), [stamp(20)]);
+        check_log(&bases[1], &ranges).unwrap();
+        assert!(check_log(&bases[1], &ranges[..1]).unwrap_err().contains("cannot be restored"));
     }
 }

@@ -12,7 +12,7 @@
 use std::time::{SystemTime, UNIX_EPOCH};
 
 use super::base::{self, Base};
-use super::{LOG, Place, ranges};
+use super::{LOG, Place, Range, ranges};
 use crate::backup::Flags;
 use crate::backup::manifest;
 use crate::say;
@@ -21,10 +21,14 @@ use crate::say;
 pub(crate) fn run(url: &str, flags: &Flags) -> Result<String, String> {
     let place = Place::open(url, flags.endpoint.as_deref(), false)?;
     let bases = base::list(&place)?;
+    let mut unneeded = ranges(&place)?;
     let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default().as_secs();
     let since = flags.keep_hours.map(|hours| now.saturating_sub(hours * 3600));
-    let Some(kept) = first_kept(&bases, since, flags.keep_bases) else {
-        return Err(format!("{} contains no base copy", place.shown("").trim_end_matches('/')));
+    let Some(kept) = first_kept(&bases, &unneeded, since, flags.keep_bases) else {
+        return Err(format!(
+            "{} contains no base copy whose log is archived",
+            place.shown("").trim_end_matches('/')
+        ));
     };
     let (old, kept) = (&bases[..kept], &bases[kept..]);
     let oldest = &kept[0];
@@ -38,7 +42,6 @@ pub(crate) fn run(url: &str, flags: &Flags) -> Result<String, String> {
             files += remove_base(&place, &base::folder(&name), flags.dry_run)?;
         }
     }
-    let mut unneeded = ranges(&place)?;
     unneeded.retain(|range| range.last <= oldest.log_from);
     unneeded.sort_unstable();
     for range in &unneeded {
@@ -57,15 +60,23 @@ pub(crate) fn run(url: &str, flags: &Flags) -> Result<String, String> {
 }
 
 /// The oldest base copy that is kept. `since`: all moments since this second are to be restorable, as far as they are
-/// now. `count`: so many base copies are kept, with the log after them. Both: what either keeps. `None`: there is none.
-fn first_kept(bases: &[Base], since: Option<u64>, count: Option<usize>) -> Option<usize> {
-    let newest = bases.len().checked_sub(1)?;
+/// now. `count`: so many base copies are kept, with the log after them. Both: what either keeps. Only those count that
+/// can be restored with the segments of `ranges`. `None`: there is none.
+fn first_kept(
+    bases: &[Base],
+    ranges: &[Range],
+    since: Option<u64>,
+    count: Option<usize>,
+) -> Option<usize> {
+    let usable: Vec<usize> =
+        (0..bases.len()).filter(|at| bases[*at].is_restorable(ranges)).collect();
+    let newest = usable.len().checked_sub(1)?;
     let by_time = since.map(|since| {
         // One that ends within the second does not serve all of it.
-        bases.iter().rposition(|base| base.log_to.seconds() < since).unwrap_or(0)
+        usable.iter().rposition(|at| bases[*at].log_to.seconds() < since).unwrap_or(0)
     });
-    let by_count = count.map(|count| bases.len().saturating_sub(count));
-    Some(by_time.into_iter().chain(by_count).min().unwrap_or(0).min(newest))
+    let by_count = count.map(|count| usable.len().saturating_sub(count));
+    Some(usable[by_time.into_iter().chain(by_count).min().unwrap_or(0).min(newest)])
 }
 
 /// Removes a base copy, and returns the number of its files.
@@ -112,6 +123,8 @@ mod tests {
     #[test]
     fn all_wanted_moments_have_a_base_copy_before_them() {
         let all = bases(&[100, 200, 300]);
+        let ranges: Vec<Range> =
+            all.iter().map(|base| Range { after: base.log_from, last: base.log_to }).collect();
         for (since, count, kept) in [
             (Some(250), None, 1),
             (Some(300), None, 1),
@@ -124,8 +137,12 @@ mod tests {
             (Some(301), Some(2), 1),
             (Some(250), Some(1), 1),
         ] {
-            assert_eq!(first_kept(&all, since, count), Some(kept), "{since:?} {count:?}");
+            assert_eq!(first_kept(&all, &ranges, since, count), Some(kept), "{since:?} {count:?}");
         }
-        assert_eq!(first_kept(&[], Some(1), Some(1)), None);
+        assert_eq!(first_kept(&[], &ranges, Some(1), Some(1)), None);
+        // Without the log of the newest ones the oldest one is all that can be restored.
+        assert_eq!(first_kept(&all, &ranges[..1], Some(5000), Some(1)), Some(0));
+        assert_eq!(first_kept(&all, &[ranges[0], ranges[2]], None, Some(2)), Some(0));
+        assert_eq!(first_kept(&all, &[], Some(5000), Some(1)), None);
     }
 }

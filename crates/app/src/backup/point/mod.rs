@@ -25,7 +25,7 @@ pub(super) fn run(from: &str, to: Moment, folder: &Path, flags: &Flags) -> Resul
     let place = Place::open(from, flags.endpoint.as_deref(), false)?;
     let bases = archive::bases(&place)?;
     let ranges = archive::ranges(&place)?;
-    let base = choose(&place, &bases, to)?;
+    let base = choose(&place, &bases, &ranges, to)?;
     let segments = chain(&place, base, &ranges, to)?;
     make_empty(folder)?;
     let part = folder.join(PART);
@@ -65,15 +65,29 @@ fn check_end(base: &Base, end: Stamp) -> Result<(), String> {
     }
 }
 
-/// The newest base copy that was finished before the moment.
-fn choose<'b>(place: &Place, bases: &'b [Base], to: Moment) -> Result<&'b Base, String> {
+/// The newest base copy that was finished before the moment, and whose log is archived.
+fn choose<'b>(
+    place: &Place,
+    bases: &'b [Base],
+    ranges: &[Range],
+    to: Moment,
+) -> Result<&'b Base, String> {
     let Some(oldest) = bases.first() else {
         return Err(format!("{} contains no base copy", place.shown("").trim_end_matches('/')));
     };
-    let found = bases.iter().rfind(|base| base.log_to <= to.last());
-    found.ok_or_else(|| {
+    let before = || bases.iter().rev().filter(|base| base.log_to <= to.last());
+    let newest = before().next().ok_or_else(|| {
         format!("{to} is before the first moment that can be restored: {}", oldest.log_to)
-    })
+    })?;
+    // If there is none, the newest one tells what is missing.
+    let Some(found) = before().find(|base| base.is_restorable(ranges)) else { return Ok(newest) };
+    if found.log_to < newest.log_to {
+        say(&format!(
+            "the base copy of {} cannot be used: the log that belongs to it is not archived",
+            newest.log_to
+        ));
+    }
+    Ok(found)
 }
 
 /// The segments from the base copy to the moment, without a gap.
