@@ -138,6 +138,12 @@ fn base_copies_stay_as_they_are() {
     assert!(String::from_utf8_lossy(&output.stderr).contains("cannot be used"), "{output:?}");
     let said = succeeds(&output);
     assert!(said.contains(", written at 20"), "{said}");
+    // An error of reading tells nothing about the copy: only a restore does with the others.
+    std::fs::File::create(&manifest).unwrap().set_len(257 << 20).unwrap();
+    let archive = member.archive().display().to_string();
+    refused(&ended(&["backup", "--prune", &archive, "--keepBases", "1"]), "which is too much");
+    refused(&member.back_up("--once"), "which is too much");
+    succeeds(&member.restore("latest", "other"));
     // One whose files are of another time is refused.
     let first = std::fs::read_to_string(bases[0].join("nagi.backup")).unwrap();
     let field = |text: &str, name: &str| {
@@ -159,9 +165,14 @@ fn an_archive_is_of_one_replica_set() {
     let second = Member::start("other-set");
     let archive = first.archive().display().to_string();
     let uri = second.uri();
+    let back_up = |flag| ended(&["backup", "--archive", &archive, "--uri", &uri, flag]);
     for flag in ["--once", "--newBase"] {
-        let output = ended(&["backup", "--archive", &archive, "--uri", &uri, flag]);
-        refused(&output, "the server belongs to another one");
+        refused(&back_up(flag), "the server belongs to another one");
+    }
+    // Nor is it accepted if the archive does not tell its set.
+    std::fs::write(first.files("base")[0].join("nagi.backup"), "{").unwrap();
+    for flag in ["--once", "--newBase"] {
+        refused(&back_up(flag), "it is not known which replica set it is of");
     }
 }
 

@@ -42,17 +42,55 @@ impl Base {
     }
 }
 
-/// The finished base copies, oldest first. Ones that cannot be read are reported and left out: the others are as good
-/// as before.
-pub(crate) fn list(place: &Place) -> Result<Vec<Base>, String> {
-    let mut bases = Vec::new();
+/// The base copies of an archive.
+#[derive(Default)]
+pub(crate) struct Bases {
+    /// The finished ones, oldest first.
+    pub(crate) finished: Vec<Base>,
+    /// The names of those without a list of files: they are in progress, or were given up.
+    pub(super) unfinished: Vec<String>,
+    /// The names of those whose list of files this version does not understand.
+    pub(super) unknown: Vec<String>,
+}
+
+/// The base copies of an archive. Lists of files that this version does not understand are reported: the other copies
+/// are as good as before. An error of reading one is an error: it tells nothing about the copy.
+pub(super) fn list(place: &Place) -> Result<Bases, String> {
+    find(place, &|name| place.get(name, manifest::BYTES_MAX))
+}
+
+/// The same for a restore, which does with what it can read: errors of reading are reported, too.
+pub(crate) fn readable(place: &Place) -> Result<Bases, String> {
+    find(place, &|name| {
+        place.get(name, manifest::BYTES_MAX).or_else(|text| {
+            say(&format!("a base copy cannot be used: {text}"));
+            Ok(None)
+        })
+    })
+}
+
+/// Reads a list of files; `None` if there is none.
+type Get<'a> = &'a dyn Fn(&str) -> Result<Option<Vec<u8>>, String>;
+
+fn find(place: &Place, get: Get<'_>) -> Result<Bases, String> {
+    let mut bases = Bases::default();
     for name in place.list(FOLDER)?.folders {
-        match read(place, folder(&name)) {
-            Ok(base) => bases.extend(base),
-            Err(text) => say(&format!("a base copy cannot be used: {text}")),
+        let folder = folder(&name);
+        let path = format!("{folder}/{}", manifest::FILE);
+        // The list of files is written last: without it the copy was not finished.
+        let Some(text) = get(&path)? else {
+            bases.unfinished.push(name);
+            continue;
+        };
+        match parse(folder, text) {
+            Ok(base) => bases.finished.push(base),
+            Err(why) => {
+                say(&format!("a base copy cannot be used: {}: {why}", place.shown(&path)));
+                bases.unknown.push(name);
+            }
         }
     }
-    bases.sort_by_key(|base| base.log_to);
+    bases.finished.sort_by_key(|base| base.log_to);
     Ok(bases)
 }
 
@@ -61,30 +99,13 @@ pub(super) fn folder(name: &str) -> String {
     format!("{FOLDER}/{name}")
 }
 
-/// The names of the base copies that are not finished.
-pub(super) fn unfinished(place: &Place) -> Result<Vec<String>, String> {
-    let mut names = place.list(FOLDER)?.folders;
-    let mut failed = None;
-    names.retain(|name| {
-        let exists = place.exists(&format!("{}/{}", folder(name), manifest::FILE));
-        exists.map_err(|text| failed.get_or_insert(text).clone()) == Ok(false)
-    });
-    failed.map_or(Ok(names), Err)
-}
-
-/// Reads what is known of a base copy; `None` if it is not finished.
-fn read(place: &Place, folder: String) -> Result<Option<Base>, String> {
-    let path = format!("{folder}/{}", manifest::FILE);
-    // The list of files is written last: without it the copy was not finished.
-    let Some(text) = place.get(&path, manifest::BYTES_MAX)? else { return Ok(None) };
-    let bad = |why: &str| format!("{}: {why}", place.shown(&path));
-    let text = String::from_utf8(text).map_err(|_| bad("it is not UTF-8"))?;
-    let manifest = Manifest::parse(&text).map_err(|why| bad(&why))?;
+/// What the list of files of a base copy tells.
+fn parse(folder: String, text: Vec<u8>) -> Result<Base, String> {
+    let text = String::from_utf8(text).map_err(|_| "it is not UTF-8")?;
+    let manifest = Manifest::parse(&text)?;
     match manifest.log.zip(manifest.set) {
-        Some(((log_from, log_to), set)) => {
-            Ok(Some(Base { folder, manifest, set, log_from, log_to }))
-        }
-        None => Err(bad("it does not say which log belongs to it")),
+        Some(((log_from, log_to), set)) => Ok(Base { folder, manifest, set, log_from, log_to }),
+        None => Err("it does not say which log belongs to it".to_owned()),
     }
 }
 

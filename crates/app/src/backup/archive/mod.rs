@@ -21,7 +21,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 
 pub(super) use base::Base;
-pub(super) use base::list as bases;
+pub(super) use base::readable as bases;
 pub(super) use place::Place;
 pub(super) use prune::run as prune;
 pub(super) use segment::{
@@ -60,7 +60,15 @@ pub(super) fn run(url: &str, flags: &Flags) -> Result<String, String> {
         signal_hook::flag::register(signal, stopped.clone())
             .map_err(|error| format!("signals cannot be watched: {error}"))?;
     }
-    let bases = base::list(&place)?;
+    let base::Bases { finished: bases, unknown, .. } = base::list(&place)?;
+    // The server's set is compared with that of a base copy.
+    if let (None, Some(name)) = (bases.last(), unknown.first()) {
+        return Err(format!(
+            "{} has only base copies that this version cannot read, so it is not known which replica set it is of: use \
+             another archive",
+            place.shown(&base::folder(name))
+        ));
+    }
     match bases.last() {
         Some(newest) if !flags.new_base => {
             let archiver = Archiver::new(&place, newest.set, &address, flags, (&stopped, None));

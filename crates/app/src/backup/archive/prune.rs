@@ -20,7 +20,7 @@ use crate::say;
 /// Runs `nagi backup --prune URL`.
 pub(crate) fn run(url: &str, flags: &Flags) -> Result<String, String> {
     let place = Place::open(url, flags.endpoint.as_deref(), false)?;
-    let bases = base::list(&place)?;
+    let base::Bases { finished: bases, unfinished, .. } = base::list(&place)?;
     let mut unneeded = ranges(&place)?;
     let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default().as_secs();
     let since = flags.keep_hours.map(|hours| now.saturating_sub(hours * 3600));
@@ -36,7 +36,7 @@ pub(crate) fn run(url: &str, flags: &Flags) -> Result<String, String> {
     for base in old {
         files += remove_base(&place, &base.folder, flags.dry_run)?;
     }
-    for name in base::unfinished(&place)? {
+    for name in unfinished {
         // A later one may be in progress.
         if name < oldest.log_to.name() {
             files += remove_base(&place, &base::folder(&name), flags.dry_run)?;

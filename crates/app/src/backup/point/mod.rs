@@ -23,7 +23,7 @@ use apply::{Applied, Applier};
 /// Runs `nagi restore --from URL --to TIME --dbpath DIR`.
 pub(super) fn run(from: &str, to: Moment, folder: &Path, flags: &Flags) -> Result<String, String> {
     let place = Place::open(from, flags.endpoint.as_deref(), false)?;
-    let bases = archive::bases(&place)?;
+    let bases = archive::bases(&place)?.finished;
     let ranges = archive::ranges(&place)?;
     let base = choose(&place, &bases, &ranges, to)?;
     let segments = chain(&place, base, &ranges, to)?;
