@@ -219,6 +219,39 @@ fn a_temporary_collection_of_the_base_copy_is_renamed() {
 }
 
 #[test]
+fn a_copy_in_progress_keeps_its_files_and_its_log() {
+    let mut member = Member::start("in-progress");
+    for id in 0..2 {
+        succeeds(&member.back_up("--newBase"));
+        member.insert("c", id);
+        succeeds(&member.back_up("--once"));
+    }
+    succeeds(&member.back_up("--newBase"));
+    // The second one is in progress: it has no list of files yet.
+    let (bases, segments) = (member.files("base"), member.files("log"));
+    std::fs::remove_file(bases[1].join("nagi.backup")).unwrap();
+    let archive = member.archive().display().to_string();
+    let prune = || succeeds(&ended(&["backup", "--prune", &archive, "--keepBases", "1"]));
+    prune();
+    assert_eq!(member.files("base"), bases[1..]);
+    assert_eq!(member.files("log"), segments[1..], "the second one needs the rest");
+    let old = std::time::SystemTime::now() - std::time::Duration::from_secs(25 * 3600);
+    let mut folders = vec![bases[1].clone()];
+    while let Some(folder) = folders.pop() {
+        for entry in std::fs::read_dir(folder).unwrap() {
+            let path = entry.unwrap().path();
+            match path.is_dir() {
+                true => folders.push(path),
+                false => std::fs::File::open(path).unwrap().set_modified(old).unwrap(),
+            }
+        }
+    }
+    prune();
+    assert_eq!(member.files("base"), bases[2..], "nothing was written to it for a day");
+    assert!(member.files("log").is_empty());
+}
+
+#[test]
 fn base_copies_without_their_log_do_not_count() {
     let mut member = Member::start("unlogged-base");
     succeeds(&member.back_up("--newBase"));

@@ -3,6 +3,7 @@
 //! The copy is the server's state between two stamps that are taken before and after it began. The first one is where
 //! the log that belongs to it begins, the second one names it: later moments can be restored from it.
 
+use std::collections::HashMap;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::time::{SystemTime, UNIX_EPOCH};
 
@@ -21,6 +22,9 @@ use crate::backup::source::Source;
 use crate::say;
 
 const FOLDER: &str = "base";
+/// The name of the stamp from which on an unfinished copy needs the log: written before its files.
+const BEGUN: &str = "nagi.begun";
+const BEGUN_BYTES_MAX: u64 = 64;
 
 /// A finished base copy.
 pub(crate) struct Base {
@@ -99,6 +103,13 @@ pub(super) fn folder(name: &str) -> String {
     format!("{FOLDER}/{name}")
 }
 
+/// Where the log begins that an unfinished copy needs. All of it may be needed by one that does not tell.
+pub(super) fn log_of_unfinished(place: &Place, name: &str) -> Result<Stamp, String> {
+    let text = place.get(&format!("{}/{BEGUN}", folder(name)), BEGUN_BYTES_MAX)?;
+    let stamp = text.and_then(|text| Stamp::parse_name(str::from_utf8(&text).ok()?));
+    Ok(stamp.unwrap_or(Stamp(0)))
+}
+
 /// What the list of files of a base copy tells.
 fn parse(folder: String, text: Vec<u8>) -> Result<Base, String> {
     let text = String::from_utf8(text).map_err(|_| "it is not UTF-8")?;
@@ -131,6 +142,7 @@ pub(crate) fn take(
                 place.shown(&folder)
             ));
         }
+        place.put(&format!("{folder}/{BEGUN}"), log_from.name().into_bytes())?;
         let files = copy(place, &mut source, &folder, (pace, cancelled))?;
         Ok((folder, files, log_to))
     });
@@ -139,6 +151,7 @@ pub(crate) fn take(
     let ended = source.end();
     let (folder, files, log_to) = copied?;
     ended?;
+    check_files(place, &folder, &files)?;
     let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
     let manifest = Manifest {
         engine,
@@ -150,6 +163,23 @@ pub(crate) fn take(
     };
     place.put(&format!("{folder}/{}", manifest::FILE), manifest.to_text().into_bytes())?;
     Ok(Base { folder, manifest, set, log_from, log_to })
+}
+
+/// Checks that all files of a copy exist: `--prune` removes those of a copy that makes no progress for long.
+fn check_files(place: &Place, folder: &str, files: &[ManifestFile]) -> Result<(), String> {
+    let objects = place.list_all(folder)?;
+    let found: HashMap<&str, u64> =
+        objects.iter().map(|object| (object.name.as_str(), object.byte_count)).collect();
+    for file in files {
+        let name = format!("{folder}/{DATA}/{}", file.name);
+        if found.get(name.as_str()) != Some(&file.byte_count) {
+            return Err(format!(
+                "{}: it was removed or changed while the base copy was made",
+                place.shown(&name)
+            ));
+        }
+    }
+    Ok(())
 }
 
 fn copy(
@@ -181,4 +211,31 @@ fn copy(
         files.push(ManifestFile { name, byte_count, sha256: Hex(&hash.finalize()).to_string() });
     }
     Ok(files)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_copy_whose_files_were_removed_is_refused() {
+        let folder = std::env::temp_dir().join(format!("nagi-base-{}", std::process::id()));
+        let place = Place::open(&folder.display().to_string(), None, true).unwrap();
+        place.put("base/x/data/a/b", b"one".to_vec()).unwrap();
+        let file = |name: &str, byte_count| ManifestFile {
+            name: name.to_owned(),
+            byte_count,
+            sha256: String::new(),
+        };
+        check_files(&place, "base/x", &[file("a/b", 3)]).unwrap();
+        for missing in [file("a/b", 4), file("a/c", 3)] {
+            let files = [file("a/b", 3), missing];
+            assert!(check_files(&place, "base/x", &files).unwrap_err().contains("was removed"));
+        }
+        // What an unfinished copy does not tell may be all.
+        place.put("base/x/nagi.begun", b"0000000005-0000000002".to_vec()).unwrap();
+        assert_eq!(log_of_unfinished(&place, "x"), Ok(Stamp(5 << 32 | 2)));
+        assert_eq!(log_of_unfinished(&place, "y"), Ok(Stamp(0)));
+        std::fs::remove_dir_all(folder).unwrap();
+    }
 }

@@ -11,7 +11,7 @@ use std::sync::Arc;
 use object_store::aws::AmazonS3Builder;
 use object_store::local::LocalFileSystem;
 use object_store::path::Path as Key;
-use object_store::{Error, ObjectStore, ObjectStoreExt, WriteMultipart};
+use object_store::{Error, ListResult, ObjectStore, ObjectStoreExt, WriteMultipart};
 use tokio::runtime::Runtime;
 
 /// Parts of large objects. S3 takes 10,000 parts of an object.
@@ -30,6 +30,14 @@ pub(crate) struct Place {
 pub(crate) struct Listing {
     pub(crate) files: Vec<String>,
     pub(crate) folders: Vec<String>,
+}
+
+/// An object of the archive.
+pub(crate) struct Object {
+    pub(crate) name: String,
+    pub(crate) byte_count: u64,
+    /// When it was written, in seconds since 1970.
+    pub(crate) written: i64,
 }
 
 impl Place {
@@ -122,13 +130,21 @@ impl Place {
         Ok(())
     }
 
+    fn listed(&self, folder: &str) -> Result<ListResult, String> {
+        let listed = self.runtime.block_on(self.store.list_with_delimiter(Some(&self.key(folder))));
+        match listed {
+            Err(Error::NotFound { .. }) => Ok(ListResult {
+                common_prefixes: vec![],
+                objects: vec![],
+                extensions: Default::default(),
+            }),
+            listed => listed.map_err(|error| self.failed(folder, &error)),
+        }
+    }
+
     /// The objects directly in a folder.
     pub(crate) fn list(&self, folder: &str) -> Result<Listing, String> {
-        let listed = self.runtime.block_on(self.store.list_with_delimiter(Some(&self.key(folder))));
-        let listed = match listed {
-            Err(Error::NotFound { .. }) => return Ok(Listing { files: vec![], folders: vec![] }),
-            listed => listed.map_err(|error| self.failed(folder, &error))?,
-        };
+        let listed = self.listed(folder)?;
         let name = |key: &Key| key.filename().unwrap_or("").to_owned();
         Ok(Listing {
             files: listed.objects.iter().map(|object| name(&object.location)).collect(),
@@ -136,16 +152,20 @@ impl Place {
         })
     }
 
-    /// The names of all objects below a folder.
-    pub(crate) fn list_all(&self, folder: &str) -> Result<Vec<String>, String> {
-        let (mut folders, mut files) = (vec![folder.to_owned()], Vec::new());
+    /// All objects below a folder.
+    pub(crate) fn list_all(&self, folder: &str) -> Result<Vec<Object>, String> {
+        let (mut folders, mut objects) = (vec![folder.to_owned()], Vec::new());
         while let Some(folder) = folders.pop() {
-            let found = self.list(&folder)?;
-            let within = |name: &String| format!("{folder}/{name}");
-            files.extend(found.files.iter().map(within));
-            folders.extend(found.folders.iter().map(within));
+            let found = self.listed(&folder)?;
+            let within = |key: &Key| format!("{folder}/{}", key.filename().unwrap_or(""));
+            objects.extend(found.objects.iter().map(|meta| Object {
+                name: within(&meta.location),
+                byte_count: meta.size,
+                written: meta.last_modified.timestamp(),
+            }));
+            folders.extend(found.common_prefixes.iter().map(within));
         }
-        Ok(files)
+        Ok(objects)
     }
 
     /// Removes an object, and folders that become empty. One that is gone already is as well.

@@ -6,25 +6,31 @@
 //!   --keepHours                          |<-- all moments -->|
 //! ```
 //!
+//! A copy in progress needs its files and its log, too. One is given up only if nothing was written to it for a day.
 //! A base copy is first made unfinished by removing its list of files, then its files are removed, then segments,
 //! oldest first. So at any time what remains restores what it restored before, or says what is missing.
 
 use std::time::{SystemTime, UNIX_EPOCH};
 
 use super::base::{self, Base};
+use super::place::Object;
 use super::{LOG, Place, Range, ranges};
 use crate::backup::Flags;
 use crate::backup::manifest;
+use crate::backup::moment::Stamp;
 use crate::say;
+
+/// Without a new object for so long a copy is not in progress any more.
+const GIVEN_UP_SECONDS: u64 = 24 * 3600;
 
 /// Runs `nagi backup --prune URL`.
 pub(crate) fn run(url: &str, flags: &Flags) -> Result<String, String> {
     let place = Place::open(url, flags.endpoint.as_deref(), false)?;
     let base::Bases { finished: bases, unfinished, .. } = base::list(&place)?;
-    let mut unneeded = ranges(&place)?;
+    let ranges = ranges(&place)?;
     let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default().as_secs();
     let since = flags.keep_hours.map(|hours| now.saturating_sub(hours * 3600));
-    let Some(kept) = first_kept(&bases, &unneeded, since, flags.keep_bases) else {
+    let Some(kept) = first_kept(&bases, &ranges, since, flags.keep_bases) else {
         return Err(format!(
             "{} contains no base copy whose log is archived",
             place.shown("").trim_end_matches('/')
@@ -32,17 +38,33 @@ pub(crate) fn run(url: &str, flags: &Flags) -> Result<String, String> {
     };
     let (old, kept) = (&bases[..kept], &bases[kept..]);
     let oldest = &kept[0];
-    let mut files = 0;
+    // Copies may overlap: a later one may need the log from an earlier entry on.
+    let mut log_from = kept.iter().map(|base| base.log_from).min().unwrap_or(Stamp(0));
+    let (mut files, mut count) = (0, 0);
+    let mut remove = |objects: &[Object], folder: &str| {
+        (files, count) = (files + objects.len(), count + 1);
+        remove_base(&place, folder, objects, flags.dry_run)
+    };
     for base in old {
-        files += remove_base(&place, &base.folder, flags.dry_run)?;
-    }
-    for name in unfinished {
-        // A later one may be in progress.
-        if name < oldest.log_to.name() {
-            files += remove_base(&place, &base::folder(&name), flags.dry_run)?;
+        let objects = place.list_all(&base.folder)?;
+        // The log of a new one may not be archived yet.
+        if base.is_restorable(&ranges) || is_given_up(&objects, now) {
+            remove(&objects, &base.folder)?;
+        } else {
+            log_from = log_from.min(base.log_from);
         }
     }
-    unneeded.retain(|range| range.last <= oldest.log_from);
+    for name in unfinished {
+        let folder = base::folder(&name);
+        let objects = place.list_all(&folder)?;
+        if is_given_up(&objects, now) {
+            remove(&objects, &folder)?;
+        } else {
+            log_from = log_from.min(base::log_of_unfinished(&place, &name)?);
+        }
+    }
+    let mut unneeded = ranges;
+    unneeded.retain(|range| range.last <= log_from);
     unneeded.sort_unstable();
     for range in &unneeded {
         if !flags.dry_run {
@@ -50,8 +72,7 @@ pub(crate) fn run(url: &str, flags: &Flags) -> Result<String, String> {
         }
     }
     Ok(format!(
-        "{} base copies, {files} files of them and {} segments in {} {}; moments from {} on can be restored",
-        old.len(),
+        "{count} base copies, {files} files of them and {} segments in {} {}; moments from {} on can be restored",
         unneeded.len(),
         place.shown(LOG),
         if flags.dry_run { "would be removed" } else { "removed" },
@@ -79,9 +100,21 @@ fn first_kept(
     Some(usable[by_time.into_iter().chain(by_count).min().unwrap_or(0).min(newest)])
 }
 
-/// Removes a base copy, and returns the number of its files.
-fn remove_base(place: &Place, folder: &str, dry_run: bool) -> Result<usize, String> {
-    let mut files = place.list_all(folder)?;
+/// True if the newest object of an unfinished copy is so old that no program can be at work on it. `now`: seconds since
+/// 1970.
+fn is_given_up(objects: &[Object], now: u64) -> bool {
+    let before = i64::try_from(now.saturating_sub(GIVEN_UP_SECONDS)).unwrap_or(i64::MAX);
+    objects.iter().all(|object| object.written < before)
+}
+
+/// Removes the objects of a base copy.
+fn remove_base(
+    place: &Place,
+    folder: &str,
+    objects: &[Object],
+    dry_run: bool,
+) -> Result<(), String> {
+    let mut files: Vec<&str> = objects.iter().map(|object| object.name.as_str()).collect();
     say(&format!(
         "{}: {} files{}",
         place.shown(folder),
@@ -94,14 +127,14 @@ fn remove_base(place: &Place, folder: &str, dry_run: bool) -> Result<usize, Stri
     if !dry_run {
         files.iter().try_for_each(|name| place.remove(name))?;
     }
-    Ok(files.len())
+    Ok(())
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
     use crate::backup::manifest::Manifest;
-    use crate::backup::moment::{SetId, Stamp};
+    use crate::backup::moment::SetId;
 
     fn bases(seconds: &[u64]) -> Vec<Base> {
         let base = |second: &u64| {
@@ -144,5 +177,15 @@ mod tests {
         assert_eq!(first_kept(&all, &ranges[..1], Some(5000), Some(1)), Some(0));
         assert_eq!(first_kept(&all, &[ranges[0], ranges[2]], None, Some(2)), Some(0));
         assert_eq!(first_kept(&all, &[], Some(5000), Some(1)), None);
+    }
+
+    #[test]
+    fn a_copy_is_given_up_after_a_day_without_a_new_object() {
+        let object = |written| Object { name: String::new(), byte_count: 1, written };
+        let now = 1_000_000;
+        let (old, recent) = (object(now as i64 - 86_401), object(now as i64 - 86_400));
+        assert!(is_given_up(&[], now) && is_given_up(&[old], now));
+        assert!(!is_given_up(&[object(5), recent], now));
+        assert!(!is_given_up(&[object(now as i64 + 9)], now), "a clock behind the store's");
     }
 }
