@@ -19,6 +19,8 @@ const IDLE_MAX: Duration = Duration::from_secs(60);
 /// The code of a request that the user has no right to.
 const UNAUTHORIZED: i64 = 13;
 const RETRY_EACH: Duration = Duration::from_secs(1);
+/// So many refusals in a row that may pass, such as those during a change of the primary, are no failure.
+const REFUSALS_MAX: u32 = 30;
 
 /// A base copy that is made while the log is archived.
 #[derive(Default)]
@@ -66,6 +68,10 @@ pub(super) struct Archiver<'a> {
     grown: Instant,
     /// May not write notes.
     silent: bool,
+    /// It was said that the server is gone.
+    told: bool,
+    /// How often the server has refused a request since the last entry.
+    refusals: u32,
     stopped: &'a AtomicBool,
     copying: Option<&'a Copying>,
 }
@@ -90,6 +96,8 @@ impl<'a> Archiver<'a> {
             begun,
             grown,
             silent: false,
+            told: false,
+            refusals: 0,
             stopped,
             copying,
         }
@@ -98,36 +106,21 @@ impl<'a> Archiver<'a> {
     /// Archives from the first of the positions that the log has, until a signal, or with `--once` until the newest
     /// entry. Returns the last archived stamp.
     pub(super) fn run(mut self, positions: &[Stamp]) -> Result<Stamp, String> {
-        let mut told = false;
-        let mut tail = loop {
-            match self.open(positions) {
-                Ok(tail) => break tail,
-                Err(Ended::Interrupted(text)) => self.interrupted(&text, &mut told)?,
-                Err(ended) => return Err(self.text_of(ended)),
-            }
-            if self.is_stopped() {
-                return Ok(self.segment.last());
-            }
-        };
+        let ended = self.archive(positions);
+        // Also after a failure: the server may not have these entries any more at the next run.
+        let written = self.write();
+        ended.and(written).map(|()| self.segment.last())
+    }
+
+    fn archive(&mut self, positions: &[Stamp]) -> Result<(), String> {
         loop {
-            match self.follow(&mut tail) {
-                Ok(()) => return Ok(self.segment.last()),
-                Err(Ended::Interrupted(text)) => self.interrupted(&text, &mut told)?,
-                Err(ended) => return Err(self.text_of(ended)),
-            }
-            while !self.is_stopped() {
-                match self.connect().and_then(|client| Tail::open(client, self.segment.last())) {
-                    Ok(again) => {
-                        (tail, told) = (again, false);
-                        break;
-                    }
-                    Err(Ended::Interrupted(text)) => self.interrupted(&text, &mut told)?,
-                    Err(ended) => return Err(self.text_of(ended)),
-                }
-            }
+            let ended = match self.open(positions).and_then(|mut tail| self.follow(&mut tail)) {
+                Ok(()) => return Ok(()),
+                Err(ended) => ended,
+            };
+            self.wait(ended)?;
             if self.is_stopped() {
-                self.write()?;
-                return Ok(self.segment.last());
+                return Ok(());
             }
         }
     }
@@ -146,16 +139,55 @@ impl<'a> Archiver<'a> {
         }
     }
 
+    /// Opens the log behind the last archived entry, or else at a later position. `positions`: those at the start.
     fn open(&mut self, positions: &[Stamp]) -> Result<Tail, Ended> {
-        let mut ended = Ended::Gap;
+        let last = self.segment.last();
+        let opened = match last {
+            Stamp(0) => self.open_at(positions),
+            _ => match self.open_at(&[last]) {
+                Err(Ended::Gap) if !self.is_needed() => {
+                    self.write().map_err(Ended::Failed)?;
+                    // Another process may have made a base copy meanwhile.
+                    let now = super::positions_of(self.place).map_err(Ended::Failed)?;
+                    self.open_at(later(&now, last))
+                }
+                opened => opened,
+            },
+        };
+        self.told &= opened.is_err();
+        opened
+    }
+
+    /// True if a gap makes a base copy useless, which is being made.
+    fn is_needed(&self) -> bool {
+        self.copying.is_some_and(|copying| !copying.is_covered(self.segment.last()))
+    }
+
+    fn open_at(&mut self, positions: &[Stamp]) -> Result<Tail, Ended> {
+        let last = self.segment.last();
         for position in positions {
-            self.segment = Builder::new(self.set, *position);
             match Tail::open(self.connect()?, *position) {
-                Err(Ended::Gap) => ended = Ended::Gap,
-                other => return other,
+                Err(Ended::Gap) => {}
+                Ok(tail) => {
+                    if *position != last {
+                        self.segment = Builder::new(self.set, *position);
+                    }
+                    if Some(position) != positions.first() || (last > Stamp(0) && *position > last)
+                    {
+                        say(&format!(
+                            "a part of the log is missing; archiving continues at {position}"
+                        ));
+                    }
+                    return Ok(tail);
+                }
+                Err(ended) => return Err(ended),
             }
         }
-        Err(ended)
+        // For the message.
+        if let (Stamp(0), Some(newest)) = (last, positions.last()) {
+            self.segment = Builder::new(self.set, *newest);
+        }
+        Err(Ended::Gap)
     }
 
     fn connect(&self) -> Result<Client, Ended> {
@@ -166,7 +198,7 @@ impl<'a> Archiver<'a> {
 
     fn text_of(&self, ended: Ended) -> String {
         match ended {
-            Ended::Interrupted(text) | Ended::Failed(text) => text,
+            Ended::Interrupted(text) | Ended::Refused(text) | Ended::Failed(text) => text,
             Ended::Gap if self.copying.is_some_and(|copying| !copying.has_ended()) => format!(
                 "the log of the server was cut behind {}, up to which it is archived, while the base copy was made, \
                  which is abandoned: make the log larger (replSetResizeOplog), or look for what delays writing to {}",
@@ -183,15 +215,23 @@ impl<'a> Archiver<'a> {
         }
     }
 
-    /// Reports that the server is gone, once, and waits. With `--once` that is an error.
-    fn interrupted(&mut self, text: &str, told: &mut bool) -> Result<(), String> {
+    /// Reports that the server is gone, once, and waits. An error if trying again does not help, and with `--once`.
+    fn wait(&mut self, ended: Ended) -> Result<(), String> {
         self.write()?;
+        let text = match ended {
+            Ended::Interrupted(text) => text,
+            Ended::Refused(text) if self.refusals < REFUSALS_MAX => {
+                self.refusals += 1;
+                text
+            }
+            ended => return Err(self.text_of(ended)),
+        };
         if self.flags.once {
-            return Err(text.to_owned());
+            return Err(text);
         }
-        if !*told {
+        if !self.told {
             say(&format!("{text}; trying again every second"));
-            *told = true;
+            self.told = true;
         }
         std::thread::sleep(RETRY_EACH);
         Ok(())
@@ -205,6 +245,7 @@ impl<'a> Archiver<'a> {
             }
             let count = tail.next(&mut |entry| segment.push(entry))?;
             if count > 0 {
+                self.refusals = 0;
                 self.grown = Instant::now();
             }
             let stopping = self.is_stopped() || self.is_done(count);
@@ -233,5 +274,23 @@ impl<'a> Archiver<'a> {
             self.segment = Builder::new(self.set, self.segment.last());
         }
         Ok(())
+    }
+}
+
+/// Those of the sorted positions that are later than the last archived one.
+fn later(positions: &[Stamp], last: Stamp) -> &[Stamp] {
+    &positions[positions.partition_point(|position| *position <= last)..]
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn archiving_continues_only_behind_what_is_archived() {
+        let positions = [3, 7, 9].map(Stamp);
+        assert_eq!(later(&positions, Stamp(2)), positions);
+        assert_eq!(later(&positions, Stamp(7)), [Stamp(9)]);
+        assert_eq!(later(&positions, Stamp(9)), []);
     }
 }

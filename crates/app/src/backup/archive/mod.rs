@@ -93,6 +93,11 @@ fn positions(bases: &[Base], ranges: &[Range]) -> Vec<Stamp> {
     ends
 }
 
+/// The same of an archive as it is now.
+fn positions_of(place: &Place) -> Result<Vec<Stamp>, String> {
+    Ok(positions(&base::list(place)?.finished, &ranges(place)?))
+}
+
 /// Makes a base copy and archives the log meanwhile, so that the server may cut it. Without `--newBase` archiving
 /// continues after the copy.
 fn with_base(

@@ -16,6 +16,8 @@ const NO_MEMBER: &str =
 pub(crate) enum Ended {
     /// The server cannot be reached, or closed the cursor: the same position may be tried again.
     Interrupted(String),
+    /// The server refused a request for a reason that may pass: a few more attempts may help.
+    Refused(String),
     /// The log has no entry at the position any more.
     Gap,
     /// Trying again does not help.
@@ -26,7 +28,7 @@ impl Ended {
     /// The reason, where a position cannot be missing.
     pub(super) fn into_text(self) -> String {
         match self {
-            Ended::Interrupted(text) | Ended::Failed(text) => text,
+            Ended::Interrupted(text) | Ended::Refused(text) | Ended::Failed(text) => text,
             Ended::Gap => "the log is empty".to_owned(),
         }
     }
@@ -41,7 +43,9 @@ impl From<Failure> for Ended {
             Failure::Refused { code: 43 | 136 | 237 | 91 | 11_600 | 11_601 | 189, text } => {
                 Ended::Interrupted(text)
             }
-            Failure::Refused { text, .. } => Ended::Failed(text),
+            // No rights, a wrong password, and what has no code: the address does not fit the server.
+            Failure::Refused { code: 0 | 13 | 18, text } => Ended::Failed(text),
+            Failure::Refused { text, .. } => Ended::Refused(text),
         }
     }
 }
@@ -170,4 +174,23 @@ fn batch<'d>(reply: Doc<'d>, name: &str) -> Array<'d> {
 fn id_of(reply: Doc<'_>) -> i64 {
     let cursor = reply.get("cursor").as_doc().unwrap_or(Doc::EMPTY);
     nagi_bson::number::truncate_to_i64(cursor.get("id")).unwrap_or(0)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn refusals_that_may_pass_are_tried_again() {
+        let ended = |code| Ended::from(Failure::Refused { code, text: String::new() });
+        for code in [0, 13, 18] {
+            assert!(matches!(ended(code), Ended::Failed(_)), "{code}");
+        }
+        for code in [43, 136, 189, 237, 11_600] {
+            assert!(matches!(ended(code), Ended::Interrupted(_)), "{code}");
+        }
+        for code in [1, 10_107, 13_436] {
+            assert!(matches!(ended(code), Ended::Refused(_)), "{code}");
+        }
+    }
 }
