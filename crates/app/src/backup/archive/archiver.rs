@@ -56,6 +56,17 @@ impl Copying {
     }
 }
 
+/// Ends the copy without a result if its thread panics: the archiver would wait for it for ever.
+pub(super) struct EndOnPanic<'c>(pub(super) &'c Copying);
+
+impl Drop for EndOnPanic<'_> {
+    fn drop(&mut self) {
+        if std::thread::panicking() {
+            self.0.end(None);
+        }
+    }
+}
+
 pub(super) struct Archiver<'a> {
     place: &'a Place,
     /// The replica set that the archive is of.
@@ -285,6 +296,21 @@ fn later(positions: &[Stamp], last: Stamp) -> &[Stamp] {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_copy_that_panics_has_failed() {
+        let copying = Copying::default();
+        drop(EndOnPanic(&copying));
+        assert!(!copying.has_ended());
+        let copy = std::thread::scope(|scope| {
+            let copy = scope.spawn(|| {
+                let _guard = EndOnPanic(&copying);
+                panic!("of a test");
+            });
+            copy.join()
+        });
+        assert!(copy.is_err() && copying.has_failed());
+    }
 
     #[test]
     fn archiving_continues_only_behind_what_is_archived() {

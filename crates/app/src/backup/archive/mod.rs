@@ -35,7 +35,7 @@ use super::moment::{SetId, Stamp};
 use super::source::{self, Source};
 use super::{Flags, URI, password};
 use crate::say;
-use archiver::{Archiver, Copying};
+use archiver::{Archiver, Copying, EndOnPanic};
 use tail::Ended;
 
 /// Runs `nagi backup --archive URL`.
@@ -114,6 +114,7 @@ fn with_base(
     let copying = Copying::default();
     let (archived, copied) = std::thread::scope(|scope| {
         let copy = scope.spawn(|| {
+            let _guard = EndOnPanic(&copying);
             // A place of its own: each has one thread.
             let place = Place::open(url, flags.endpoint.as_deref(), true);
             let copied = place.and_then(|place| take_base(&place, set, address, flags, &copying));

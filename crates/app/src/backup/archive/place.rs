@@ -14,6 +14,8 @@ use object_store::path::Path as Key;
 use object_store::{Error, ListResult, ObjectStore, ObjectStoreExt, WriteMultipart};
 use tokio::runtime::Runtime;
 
+use crate::say;
+
 /// Parts of large objects. S3 takes 10,000 parts of an object.
 const PART_BYTES: usize = 16 << 20;
 /// Parts on their way at the same time.
@@ -182,7 +184,8 @@ impl Place {
     }
 }
 
-/// An object that is being written. It exists once it is finished.
+/// An object that is being written. It exists once it is finished. If it never is, its parts are removed: a store keeps
+/// them otherwise, unseen and paid for.
 pub(crate) struct Upload<'p> {
     place: &'p Place,
     name: String,
@@ -220,13 +223,24 @@ impl Upload<'_> {
         ready.map_err(|error| place.failed(&self.name, &error))
     }
 
-    pub(crate) fn finish(self) -> Result<(), String> {
-        match self.parts {
-            None => self.place.put(&self.name, self.first),
+    pub(crate) fn finish(mut self) -> Result<(), String> {
+        match self.parts.take() {
+            None => self.place.put(&self.name, std::mem::take(&mut self.first)),
             Some(parts) => {
                 let done = self.place.runtime.block_on(parts.finish());
                 done.map(drop).map_err(|error| self.place.failed(&self.name, &error))
             }
+        }
+    }
+}
+
+impl Drop for Upload<'_> {
+    fn drop(&mut self) {
+        if let Some(parts) = self.parts.take()
+            && let Err(error) = self.place.runtime.block_on(parts.abort())
+        {
+            let why = self.place.failed(&self.name, &error);
+            say(&format!("the parts of an unfinished object may remain: {why}"));
         }
     }
 }
@@ -264,7 +278,59 @@ fn bucket_of(
 
 #[cfg(test)]
 mod tests {
+    use std::pin::Pin;
+    use std::sync::atomic::{AtomicU32, Ordering::Relaxed};
+
+    use object_store::{MultipartUpload, PutPayload, PutResult, UploadPart};
+
     use super::*;
+
+    /// Counts how uploads end.
+    #[derive(Debug, Default, Clone)]
+    struct Ends {
+        complete: Arc<AtomicU32>,
+        aborted: Arc<AtomicU32>,
+    }
+
+    type Reply<'f, T> = Pin<Box<dyn Future<Output = object_store::Result<T>> + Send + 'f>>;
+
+    impl MultipartUpload for Ends {
+        fn put_part(&mut self, _: PutPayload) -> UploadPart {
+            Box::pin(async { Ok(()) })
+        }
+
+        fn complete<'s: 'f, 'f>(&'s mut self) -> Reply<'f, PutResult> {
+            self.complete.fetch_add(1, Relaxed);
+            Box::pin(async {
+                Err(Error::NotImplemented { operation: String::new(), implementer: String::new() })
+            })
+        }
+
+        fn abort<'s: 'f, 'f>(&'s mut self) -> Reply<'f, ()> {
+            self.aborted.fetch_add(1, Relaxed);
+            Box::pin(async { Ok(()) })
+        }
+    }
+
+    #[test]
+    fn an_upload_that_ends_early_is_aborted() {
+        let folder = std::env::temp_dir().join(format!("nagi-abort-{}", std::process::id()));
+        let place = Place::open(&folder.display().to_string(), None, true).unwrap();
+        let ends = Ends::default();
+        let upload = || {
+            let mut upload = place.upload("x");
+            upload.parts = Some(WriteMultipart::new_with_chunk_size(Box::new(ends.clone()), 2));
+            upload.write(b"parts").unwrap();
+            upload
+        };
+        let counts = || (ends.complete.load(Relaxed), ends.aborted.load(Relaxed));
+        drop(upload());
+        assert_eq!(counts(), (0, 1));
+        // An upload that cannot be completed is aborted once.
+        assert!(upload().finish().is_err());
+        assert_eq!(counts(), (1, 2));
+        fs::remove_dir_all(folder).unwrap();
+    }
 
     #[test]
     fn objects_of_a_folder_are_whole() {

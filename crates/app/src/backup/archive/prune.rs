@@ -29,7 +29,7 @@ pub(crate) fn run(url: &str, flags: &Flags) -> Result<String, String> {
     let base::Bases { finished: bases, unfinished, .. } = base::list(&place)?;
     let ranges = ranges(&place)?;
     let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default().as_secs();
-    let since = flags.keep_hours.map(|hours| now.saturating_sub(hours * 3600));
+    let since = flags.keep_hours.map(|hours| since(hours, now, &ranges));
     let Some(kept) = first_kept(&bases, &ranges, since, flags.keep_bases) else {
         return Err(format!(
             "{} contains no base copy whose log is archived",
@@ -78,6 +78,13 @@ pub(crate) fn run(url: &str, flags: &Flags) -> Result<String, String> {
         if flags.dry_run { "would be removed" } else { "removed" },
         oldest.log_to
     ))
+}
+
+/// The second from which on moments are kept. A clock that is ahead must not remove what is archived: no later time
+/// counts than that of the newest archived entry. `now`: seconds since 1970.
+fn since(hours: u64, now: u64, ranges: &[Range]) -> u64 {
+    let newest = ranges.iter().map(|range| range.last.seconds()).max().unwrap_or(0);
+    now.min(newest).saturating_sub(hours.saturating_mul(3600))
 }
 
 /// The oldest base copy that is kept. `since`: all moments since this second are to be restorable, as far as they are
@@ -177,6 +184,16 @@ mod tests {
         assert_eq!(first_kept(&all, &ranges[..1], Some(5000), Some(1)), Some(0));
         assert_eq!(first_kept(&all, &[ranges[0], ranges[2]], None, Some(2)), Some(0));
         assert_eq!(first_kept(&all, &[], Some(5000), Some(1)), None);
+    }
+
+    #[test]
+    fn hours_count_from_the_newest_archived_entry() {
+        let range = |last: u64| Range { after: Stamp(0), last: Stamp(last << 32) };
+        let ranges = [range(10_000), range(9000)];
+        assert_eq!(since(1, 1 << 40, &ranges), 6400);
+        assert_eq!(since(1, 8000, &ranges), 4400, "a clock that is behind keeps more");
+        assert_eq!(since(u64::MAX, 8000, &ranges), 0);
+        assert_eq!(since(1, 8000, &[]), 0);
     }
 
     #[test]
