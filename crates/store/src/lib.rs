@@ -42,6 +42,7 @@ mod ttl;
 mod upkeep;
 
 pub use alter::rename::Rename;
+pub use alter::target::TargetFacts;
 pub use annotations::Annotations;
 pub use build::BuildOptions;
 pub use catalog::{

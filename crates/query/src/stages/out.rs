@@ -9,7 +9,9 @@
 use std::sync::Arc;
 
 use nagi_bson::ValueBuf;
-use nagi_store::{BuildOptions, Collection, Durability, Namespace, Rename, Store, WriteOptions};
+use nagi_store::{
+    BuildOptions, Collection, Durability, Namespace, Store, TargetFacts, WriteOptions,
+};
 use nagi_timeseries::Options;
 
 use super::prelude::*;
@@ -206,8 +208,8 @@ impl Running {
         Namespace::new(self.out.target.database(), &name)
     }
 
-    /// Creates the temporary collection.
-    fn prepare(&self, temporary: &Namespace, cx: &Cx<'_>) -> Result<()> {
+    /// Creates the temporary collection. Returns what the target is.
+    fn prepare(&self, temporary: &Namespace, cx: &Cx<'_>) -> Result<TargetFacts> {
         let target = cx.store.collection(&self.out.target);
         if let Some(target) = &target {
             if target.is_view() {
@@ -225,22 +227,17 @@ impl Running {
                 );
             }
         }
-        let options = target.as_ref().map_or(Doc::EMPTY, |c| c.options.doc.as_doc());
+        let facts = TargetFacts::of(target.as_deref());
         let options = DocBuf::build(|w| {
-            w.extend(options);
+            w.extend(facts.options());
             w.put("temp", true);
         });
         cx.store.create_collection(temporary, options.as_doc())?;
-        let specs: Vec<Doc<'_>> = target
-            .iter()
-            .flat_map(|c| c.indexes.iter())
-            .filter(|index| !index.spec.is_id())
-            .map(|index| index.spec.doc.as_doc())
-            .collect();
+        let specs: Vec<Doc<'_>> = facts.indexes().collect();
         if !specs.is_empty() {
             cx.store.create_indexes(temporary, &specs, BuildOptions::default())?;
         }
-        Ok(())
+        Ok(facts)
     }
 
     /// Passes all documents to `insert`, those of one transaction at a time.
@@ -265,12 +262,11 @@ impl Running {
     }
 
     fn fill(&mut self, temporary: &Namespace, cx: &mut Cx<'_>) -> Result<()> {
-        self.prepare(temporary, cx)?;
+        let facts = self.prepare(temporary, cx)?;
         let collection = cx.store.collection_or_create(temporary)?;
         let bypass = self.out.bypass_validation;
         self.drain(cx, &|docs, cx| insert_all(cx.store, &collection, docs, bypass, cx))?;
-        let how = Rename { drop_target: true, ..Rename::default() };
-        cx.store.rename_collection(temporary, &self.out.target, how, &|| Ok(()))
+        cx.store.replace_collection(temporary, &self.out.target, &facts)
     }
 
     /// The same for a time series.
@@ -280,10 +276,10 @@ impl Running {
         series: &Options,
         cx: &mut Cx<'_>,
     ) -> Result<()> {
-        let buckets = cx.store.spare_buckets(&self.out.target, temporary, series)?;
+        let (buckets, facts) = cx.store.spare_buckets(&self.out.target, temporary, series)?;
         let bypass = self.out.bypass_validation;
         self.drain(cx, &|docs, cx| insert_all_measurements(&buckets, docs, bypass, cx))?;
-        cx.store.replace_buckets(temporary, &self.out.target)
+        cx.store.replace_buckets(temporary, &self.out.target, &facts)
     }
 }
 

@@ -4,3 +4,4 @@ pub(crate) mod capped;
 pub(crate) mod collmod;
 pub(crate) mod rename;
 mod replace_series;
+pub(crate) mod target;

@@ -5,6 +5,7 @@ use std::sync::Arc;
 use nagi_bson::Doc;
 use nagi_error::{Code, Result, bail};
 
+use super::target::TargetFacts;
 use crate::{BuildOptions, Namespace, RecordId, Store, WriteOptions, clock};
 use crate::{
     catalog::{Collection, Uuid},
@@ -62,7 +63,7 @@ impl Store {
         self.refuse_live_log(&source, "rename")?;
         source.refuse_while_building()?;
         if from.database() == to.database() {
-            return self.rename_within(from, to, how);
+            return self.rename_within(from, to, how, None);
         }
         if !how.drop_target && self.collection(to).is_some() {
             bail!(Code::NAMESPACE_EXISTS, "target namespace exists");
@@ -71,8 +72,9 @@ impl Store {
         let temporary = Namespace::new(to.database(), &name)?;
         let _frozen = Frozen::begin(self, &source);
         let copied = self.copy(&source, &temporary, interrupt);
-        let renamed = copied
-            .and_then(|()| self.rename_within(&temporary, to, Rename { source: None, ..how }));
+        let renamed = copied.and_then(|()| {
+            self.rename_within(&temporary, to, Rename { source: None, ..how }, None)
+        });
         if let Err(error) = renamed {
             self.drop_collection(&temporary)?;
             return Err(error);
@@ -83,7 +85,28 @@ impl Store {
         }
     }
 
-    fn rename_within(&self, from: &Namespace, to: &Namespace, how: Rename) -> Result<()> {
+    /// Renames a collection over another one of the same database, or to a free name. `facts`: what the other one was
+    /// when the writing of the first began.
+    ///
+    /// # Errors
+    /// 125 if options or indexes of the other one have changed since; 26, 48.
+    pub fn replace_collection(
+        &self,
+        from: &Namespace,
+        to: &Namespace,
+        facts: &TargetFacts,
+    ) -> Result<()> {
+        let how = Rename { drop_target: true, ..Rename::default() };
+        self.rename_within(from, to, how, Some(facts))
+    }
+
+    fn rename_within(
+        &self,
+        from: &Namespace,
+        to: &Namespace,
+        how: Rename,
+        facts: Option<&TargetFacts>,
+    ) -> Result<()> {
         let (mut ddl, _frozen) = Ddl::alone(self, &|catalog| {
             [from, to].iter().filter_map(|name| catalog.collection(name).cloned()).collect()
         })?;
@@ -94,7 +117,11 @@ impl Store {
         };
         source.refuse_while_building()?;
         let mut replaced = None;
-        if let Some(target) = ddl.collection(to) {
+        let target = ddl.collection(to);
+        if let (Some(facts), false) = (facts, target.as_ref().is_some_and(|c| c.is_view())) {
+            facts.check(to, target.as_deref())?;
+        }
+        if let Some(target) = target {
             if !how.drop_target {
                 bail!(Code::NAMESPACE_EXISTS, "target namespace exists");
             }

@@ -13,6 +13,7 @@ use nagi_bson::{Doc, DocBuf, doc};
 use nagi_error::{Code, Result, bail};
 use nagi_timeseries::Options;
 
+use super::target::TargetFacts;
 use crate::{
     BuildOptions, Namespace, Store,
     catalog::{Collection, CollectionOptions},
@@ -26,6 +27,7 @@ use crate::{
 impl Store {
     /// Creates an empty temporary collection `spare` for the buckets of the time series collection `namespace`. Its
     /// options and indexes are those of the present buckets; without such, those of a new collection with `options`.
+    /// The second part is for [`Store::replace_buckets`].
     ///
     /// # Errors
     /// Those of creating a collection and indexes; 73 for a name that is too long for buckets.
@@ -34,10 +36,11 @@ impl Store {
         namespace: &Namespace,
         spare: &Namespace,
         options: &Options,
-    ) -> Result<Arc<Collection>> {
+    ) -> Result<(Arc<Collection>, TargetFacts)> {
         let present = self.buckets_of(namespace);
+        let facts = TargetFacts::of(present.as_deref());
         let given = match &present {
-            Some(present) => present.options.doc.clone(),
+            Some(_) => facts.options().to_buf(),
             None => {
                 let given = doc! { "timeseries": (&options.to_doc()) };
                 time_series::buckets_options(given.as_doc(), options)
@@ -49,22 +52,26 @@ impl Store {
         });
         let created = self.create_collection(spare, given.as_doc())?;
         let first = time_series::first_index(options).filter(|_| present.is_none());
-        let own = present.iter().flat_map(|present| present.ready_indexes());
-        let own = own.filter(|index| !index.spec.is_id()).map(|index| index.spec.doc.as_doc());
+        let own = facts.indexes();
         let specs: Vec<Doc<'_>> = own.chain(first.as_ref().map(DocBuf::as_doc)).collect();
         if !specs.is_empty() {
             self.create_indexes(spare, &specs, BuildOptions::default())?;
         }
-        Ok(self.collection(spare).unwrap_or(created))
+        Ok((self.collection(spare).unwrap_or(created), facts))
     }
 
     /// Makes a collection of [`Store::spare_buckets`] the buckets of the time series collection `namespace`, in one
-    /// step. That collection is created if there is none.
+    /// step. That collection is created if there is none. `facts`: what the old buckets were.
     ///
     /// # Errors
-    /// 26 if the spare collection is gone; 48 if another collection or view has got the name meanwhile, or the time
-    /// series collection other options.
-    pub fn replace_buckets(&self, spare: &Namespace, namespace: &Namespace) -> Result<()> {
+    /// 26 if the spare collection is gone; 48 if another collection or view has got the name meanwhile; 125 if options
+    /// or indexes of the buckets have changed meanwhile.
+    pub fn replace_buckets(
+        &self,
+        spare: &Namespace,
+        namespace: &Namespace,
+        facts: &TargetFacts,
+    ) -> Result<()> {
         let name = namespace.buckets()?;
         let (mut ddl, _frozen) = Ddl::alone(self, &|catalog| {
             [spare, &name].iter().filter_map(|name| catalog.collection(name).cloned()).collect()
@@ -75,11 +82,11 @@ impl Store {
         new.refuse_while_building()?;
         let view = ddl.collection(namespace);
         let old = ddl.collection(&name);
-        let own = |old: &Collection| old.options.timeseries == new.options.timeseries;
         let is_series = ddl.catalog.buckets_of(namespace).is_some();
-        if view.is_some() != is_series || !old.as_deref().is_none_or(own) {
+        if view.is_some() != is_series {
             bail!(Code::NAMESPACE_EXISTS, "Collection {namespace} already exists.");
         }
+        facts.check(namespace, old.as_deref())?;
         let mut replaced = None;
         if let Some(old) = &old {
             old.refuse_while_building()?;

@@ -4,7 +4,9 @@ use std::cell::Cell;
 use std::sync::atomic::{AtomicUsize, Ordering::SeqCst};
 
 use nagi_error::{Code, Result, err};
-use nagi_store::{CollMod, Namespace, Rename, WriteOptions};
+use nagi_store::{
+    BuildOptions, CollMod, IndexSelector, Namespace, Rename, TargetFacts, WriteOptions,
+};
 
 use crate::support::{Fixture, parse};
 
@@ -115,4 +117,50 @@ fn another_collection_in_the_place_of_the_one_that_is_meant_stays() {
     let how = Rename { source: Some(source), ..Rename::default() };
     f.store.rename_collection(&f.namespace, &there, how, &|| Ok(())).unwrap();
     assert!(f.store.drop_collection_of(&there, Some(source)).unwrap().is_some());
+}
+
+/// What is written over a collection has the options and indexes that this had before; changes made meanwhile are not
+/// lost with the old collection.
+#[test]
+fn a_collection_is_replaced_only_if_nothing_of_it_has_changed() {
+    let f = Fixture::new();
+    let [from, to] = ["d.from", "d.to"].map(|name| Namespace::parse(name).unwrap());
+    let replace = |facts: &TargetFacts| f.store.replace_collection(&from, &to, facts);
+    let facts = || TargetFacts::of(f.store.collection(&to).as_deref());
+    let refused = |facts: &TargetFacts, what: &str| {
+        f.store.collection_or_create(&from).unwrap();
+        let refused = replace(facts).unwrap_err();
+        assert_eq!(refused.code(), Code::COMMAND_FAILED);
+        assert!(refused.to_string().contains(what), "{refused}");
+    };
+    let none = facts();
+    f.store.collection_or_create(&to).unwrap();
+    refused(&none, "indexes of target collection d.to changed");
+    let plain = facts();
+    let index = parse("{name: 'a_1', key: {a: 1}}");
+    f.store.create_indexes(&to, &[index.as_doc()], BuildOptions::default()).unwrap();
+    refused(&plain, "indexes of target collection d.to changed");
+    let indexed = facts();
+    let validator = parse("{validator: {a: 1}}");
+    f.store.drop_collection(&to).unwrap();
+    f.store.create_collection(&to, validator.as_doc()).unwrap();
+    refused(&indexed, "collection options of target collection d.to changed");
+    // Another collection with the same options and indexes is no change.
+    let same = facts();
+    f.store.drop_collection(&to).unwrap();
+    f.store.create_collection(&to, validator.as_doc()).unwrap();
+    replace(&same).unwrap();
+
+    let series = Namespace::parse("d.s").unwrap();
+    let options = parse("{timeseries: {timeField: 't', metaField: 'm'}}");
+    f.store.create_collection(&series, options.as_doc()).unwrap();
+    let spare = Namespace::parse("d.system.buckets.tmp.x").unwrap();
+    let buckets = f.store.buckets_of(&series).unwrap();
+    let own = buckets.options.timeseries.clone().unwrap();
+    let (_, facts) = f.store.spare_buckets(&series, &spare, &own).unwrap();
+    f.store.create_indexes(&buckets.namespace, &[index.as_doc()], BuildOptions::default()).unwrap();
+    let refused = f.store.replace_buckets(&spare, &series, &facts).unwrap_err();
+    assert_eq!(refused.code(), Code::COMMAND_FAILED);
+    f.store.drop_indexes(&buckets.namespace, IndexSelector::Name("a_1")).unwrap();
+    f.store.replace_buckets(&spare, &series, &facts).unwrap();
 }
