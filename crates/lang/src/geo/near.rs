@@ -15,7 +15,7 @@ use nagi_error::{Code, Result, bail};
 use super::{
     flat,
     parse::{self, Parse},
-    query::fault,
+    query::{GeoTest, fault},
     sphere::{self, EARTH_RADIUS_M, Point},
 };
 
@@ -111,9 +111,9 @@ impl Near {
         sphere::point_at(self.x, self.y)
     }
 
-    /// The operators of a filter that finds each point within the limit, and may find others; none on the plane, and if
-    /// that is no limit.
-    pub fn around(&self) -> Option<DocBuf> {
+    /// A test that each geometry within the limit passes, and a few others by rounding; none on the plane, and if that
+    /// is no limit.
+    pub fn around(&self) -> Option<GeoTest> {
         // For rounding.
         const SLACK: f64 = 1e-9;
         let radius = match self.measure {
@@ -122,16 +122,7 @@ impl Near {
             Measure::Radians => self.max,
         };
         let radius = radius * (1.0 + SLACK) + SLACK;
-        (radius < std::f64::consts::PI).then(|| {
-            DocBuf::build(|out| {
-                out.doc("$geoWithin", |out| {
-                    out.array("$centerSphere", |out| {
-                        out.array(|out| [self.x, self.y].iter().for_each(|at| out.push(*at)));
-                        out.push(radius);
-                    });
-                });
-            })
-        })
+        (radius < std::f64::consts::PI).then(|| GeoTest::near((self.x, self.y), radius))
     }
 
     pub fn is_spherical(&self) -> bool {

@@ -7,7 +7,8 @@ use nagi_error::{Code, Result, bail};
 
 use super::{
     parse::{self, Region},
-    shape::{Shape, Stored},
+    shape::{Disc, Shape, Stored},
+    sphere,
 };
 
 /// A parsed test; clones share it.
@@ -78,6 +79,21 @@ impl GeoTest {
         Ok(GeoTest(Arc::new(Inner { relation, region, source })))
     }
 
+    /// A test for geometries of which some point is within `radius` radians of the centre. Clients have no operator for
+    /// it; it is shown as `$geoIntersects` with the disc.
+    pub(super) fn near((x, y): (f64, f64), radius: f64) -> GeoTest {
+        let source = DocBuf::build(|out| {
+            out.doc("$geoIntersects", |out| {
+                out.array("$centerSphere", |out| {
+                    out.array(|out| [x, y].iter().for_each(|at| out.push(*at)));
+                    out.push(radius);
+                });
+            });
+        });
+        let region = Region::Disc(Disc { center: sphere::point_at(x, y), radius });
+        GeoTest(Arc::new(Inner { relation: Relation::Intersects, region, source }))
+    }
+
     pub fn region(&self) -> &Region {
         &self.0.region
     }
@@ -104,7 +120,8 @@ impl GeoTest {
             |test: &dyn Fn(&Shape) -> bool| stored.on_sphere().is_some_and(|shape| test(&shape));
         match (&self.0.region, self.0.relation) {
             (Region::Flat(flat), _) => stored.in_plane().is_some_and(|p| flat.contains(p)),
-            (Region::Disc(disc), _) => on_sphere(&|shape| disc.contains(shape)),
+            (Region::Disc(disc), Relation::Within) => on_sphere(&|shape| disc.contains(shape)),
+            (Region::Disc(disc), Relation::Intersects) => on_sphere(&|shape| disc.meets(shape)),
             (Region::Shape(own), Relation::Within) => on_sphere(&|shape| own.contains(shape)),
             (Region::Shape(own), Relation::Intersects) => on_sphere(&|shape| own.intersects(shape)),
         }

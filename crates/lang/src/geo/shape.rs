@@ -157,4 +157,9 @@ impl Disc {
         let opposite = Point(self.center.0 * -1.0);
         shape.distance(&opposite) >= std::f64::consts::PI - self.radius
     }
+
+    /// Returns true if some point of the shape is within the radius.
+    pub(super) fn meets(&self, shape: &Shape) -> bool {
+        shape.distance(&self.center) <= self.radius
+    }
 }

@@ -8,7 +8,7 @@ use std::sync::Arc;
 use nagi_bson::number;
 use nagi_lang::{
     expr::{MetaSet, parse_field_path},
-    filter::Filter,
+    filter::{Filter, Pred},
     geo::{self, GeoNear as Condition, Measure},
     path::FieldPath,
     project::AddFields,
@@ -208,10 +208,10 @@ impl Stage for GeoNear {
         };
         let mut stages: Vec<Arc<dyn Stage>> =
             vec![Arc::new(Match::part((*self.spec.query).clone()))];
+        // For indexes: of the measurements, only those within the limit remain in any case.
         if let Some(disc) = self.spec.near.around() {
-            let filter = DocBuf::build(|out| out.put(path.as_str(), &disc));
-            let filter = Filter::parse(filter.as_doc(), &mut cx.lang())?;
-            stages.push(Arc::new(Match::part(filter.normalize())));
+            let filter = Filter::Field { path: path.clone(), pred: Pred::Geo(disc) };
+            stages.push(Arc::new(Match::part(filter)));
         }
         let near = self.spec.near.clone();
         stages.push(Arc::new(Distances { text: self.text.clone(), by: Arc::new((path, near)) }));

@@ -2,13 +2,19 @@
 
 use super::*;
 
-fn point(random: &mut Random) -> String {
+/// A geometry, or null.
+fn place(random: &mut Random) -> String {
     let at =
         |reach: usize, random: &mut Random| random.below(20 * reach) as f64 / 10.0 - reach as f64;
     let (lng, lat) = (at(180, random), at(90, random));
-    match random.below(5) {
+    match random.below(6) {
         0 => format!("[{lng}, {lat}]"),
         1 => "null".to_owned(),
+        2 => format!(
+            "{{type: 'LineString', coordinates: [[{lng}, {lat}], [{}, {}]]}}",
+            lng / 2.0,
+            lat / 2.0 + 1.0
+        ),
         _ => format!("{{type: 'Point', coordinates: [{lng}, {lat}]}}"),
     }
 }
@@ -42,11 +48,11 @@ fn geometries_are_found_with_and_without_indexes() {
             let options = BuildOptions::default();
             fixture.store.create_indexes(&plain, &[spec.as_doc()], options).unwrap();
         }
-        let metas: Vec<String> = (0..6).map(|_| point(&mut random)).collect();
+        let metas: Vec<String> = (0..6).map(|_| place(&mut random)).collect();
         let docs: Vec<DocBuf> = (0..150)
             .map(|id| {
                 let (time, loc, inner) =
-                    (date(&mut random), point(&mut random), point(&mut random));
+                    (date(&mut random), place(&mut random), place(&mut random));
                 let meta = &metas[random.below(6)];
                 doc(&format!(
                     "{{_id: {id}, t: {time}, m: {{loc: {meta}}}, loc: {loc}, o: {{loc: {inner}}}}}"
