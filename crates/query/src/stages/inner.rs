@@ -104,7 +104,7 @@ impl Inner {
     /// Resolves its namespace in the current catalog.
     ///
     /// # Errors
-    /// 167 for a view with another collation, 7749501; errors of the view's stages, and of the pipeline's stages
+    /// 167 for a view with another collation, 7749501, 40602 for `$geoNear` on a view that is no time series; errors of the view's stages, and of the pipeline's stages
     /// after them.
     pub(super) fn target(&self, cx: &Cx<'_>) -> Result<Target> {
         let collection = cx.store.collection(&self.namespace);
@@ -121,6 +121,16 @@ impl Inner {
         let catalog = cx.store.catalog();
         let (collection, text) = assemble::resolve(&catalog, &self.namespace, Array::EMPTY)?;
         let pipeline = self.parse_again(text.as_array(), Within::Top)?;
+        if self.pipeline.begins_near() {
+            // It depends on the view, if and how the stage can be done with what the view gives.
+            let own = self.text.as_array();
+            let both = ArrayBuf::build(|out| {
+                text.as_array().iter().chain(own.iter()).for_each(|stage| out.push(stage));
+            });
+            let whole = self.parse_again(both.as_array(), self.within)?;
+            whole.check_metas(whole.available())?;
+            return Ok(Target { collection, view: Some(View { text, pipeline, whole }) });
+        }
         self.pipeline.check_metas(pipeline.available())?;
         self.pipeline.check_behind(&pipeline)?;
         let whole = self.pipeline.behind(&pipeline, None, self.rewrites);
@@ -139,6 +149,10 @@ impl Inner {
         match (&target.view, extra) {
             (None, extra) => self.open_planned(collection, &self.pipeline, extra, used, cx),
             (Some(view), None) => self.open_planned(collection, &view.whole, None, used, cx),
+            (Some(view), Some(extra)) if self.pipeline.begins_near() => {
+                let pipeline = view.whole.with_second(extra, self.rewrites);
+                self.open_planned(collection, &pipeline, None, used, cx)
+            }
             (Some(view), extra) => {
                 let pipeline = self.pipeline.behind(&view.pipeline, extra, self.rewrites);
                 self.open_planned(collection, &pipeline, None, used, cx)
@@ -167,12 +181,17 @@ impl Inner {
     }
 
     /// Divides it into two parts; none if the view's stages have a different result each time. `at_once`: the
-    /// condition of the surrounding stage comes first, so the first part is only the view's stages.
+    /// condition of the surrounding stage comes first, so the first part is only the view's stages. None also for a
+    /// second part that would begin with `$geoNear`.
     pub(super) fn halves(&self, target: &Target, at_once: bool) -> Result<Option<Halves>> {
         let count = if at_once { 0 } else { self.independent };
         let own = self.text.as_array();
         let view = target.view.as_ref().map_or(Array::EMPTY, |view| view.text.as_array());
         if independent(view, &[]) < view.count() {
+            return Ok(None);
+        }
+        // It does nothing by itself with rows of the first part.
+        if count == 0 && self.pipeline.begins_near() {
             return Ok(None);
         }
         let first = ArrayBuf::build(|out| {

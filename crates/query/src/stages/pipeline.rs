@@ -148,6 +148,20 @@ impl Pipeline {
         }
     }
 
+    /// True if it reads its collection by distance.
+    pub(crate) fn begins_near(&self) -> bool {
+        matches!(self.stages.first().map(|stage| stage.step()), Some(Step::GeoNear(_)))
+    }
+
+    /// This pipeline over a time series with another condition on the measurements.
+    pub(crate) fn with_second(&self, condition: Filter, rewrites: bool) -> Pipeline {
+        let mut stages = self.stages.clone();
+        let unpacked = stages.iter().position(|stage| stage.unpacks().is_some());
+        let at = unpacked.map_or(stages.len(), |at| at + 1);
+        stages.insert(at, Arc::new(Match::part(condition)));
+        Pipeline { stages: if rewrites { rewrite(stages) } else { stages }, ..self.clone() }
+    }
+
     /// The conjunction of the conditions at its beginning, and their number of stages.
     pub(crate) fn conditions(&self) -> (Option<Arc<Filter>>, usize) {
         let mut filters = self.stages.iter().map_while(|stage| match stage.step() {

@@ -89,3 +89,45 @@ fn geometries_are_found_with_and_without_indexes() {
         }
     }
 }
+
+#[test]
+fn pipelines_inside_of_stages_find_what_is_near() {
+    let fixture = Fixture::new();
+    create(&fixture, "{timeseries: {timeField: 't', metaField: 'm'}}");
+    let (series, outer) = (name(SERIES), name("outer"));
+    let docs: Vec<DocBuf> = (0..9)
+        .map(|id| doc(&format!("{{_id: {id}, t: {{$date: {id}}}, m: {}, loc: [{id}, 0]}}", id % 2)))
+        .collect();
+    assert!(insert_into(&fixture.store, &series, &docs, true).errors.is_empty());
+    insert_into(&fixture.store, &outer, &[doc("{_id: 1}")], true);
+    let near =
+        "{$geoNear: {near: {type: 'Point', coordinates: [0, 0]}, key: 'loc', maxDistance: 350000,
+        distanceField: 'd'}}";
+    let run = |of: &Namespace, stages: &str| {
+        let stages = doc(&format!("{{p: [{stages}]}}"));
+        let request = AggregateRequest::new(of, stages.get("p").as_array().unwrap());
+        let found = aggregate(&fixture.store, &request, &Env::new(&(), NOW_MS))?;
+        Ok::<Vec<String>, nagi_error::Error>(
+            drain(found, 100)?.iter().map(|doc| doc.as_doc().to_string()).collect(),
+        )
+    };
+    let ids = "{$project: {_id: 1}}";
+    let union =
+        format!("{{$unionWith: {{coll: '{SERIES}', pipeline: [{near}, {ids}]}}}}, {{$skip: 1}}");
+    let expected = ["{ _id: 0 }", "{ _id: 1 }", "{ _id: 2 }", "{ _id: 3 }"];
+    assert_eq!(run(&outer, &union).unwrap(), expected);
+    let lookup = |fields: &str| {
+        format!(
+            "{{$lookup: {{from: '{SERIES}', {fields} pipeline: [{near}, {ids}], as: 'a'}}}},
+             {{$project: {{_id: 0, a: '$a._id'}}}}"
+        )
+    };
+    assert_eq!(run(&outer, &lookup("")).unwrap(), ["{ a: [ 0, 1, 2, 3 ] }"]);
+    let equal = lookup("localField: '_id', foreignField: 'm',");
+    assert_eq!(run(&outer, &equal).unwrap(), ["{ a: [ 1, 3 ] }"]);
+    // A view that changes what it reads has no order by distance.
+    let view = doc(&format!("{{viewOn: '{SERIES}', pipeline: [{{$match: {{m: 1}}}}]}}"));
+    fixture.store.create_collection(&name("view"), view.as_doc()).unwrap();
+    let refused = run(&outer, &union.replace(SERIES, "view")).unwrap_err();
+    assert_eq!(refused.code().0, 40602);
+}
