@@ -11,14 +11,22 @@
 //! buffers have grown.
 
 use nagi_bson::{Array, Doc, Value, ValueBuf};
-use nagi_error::{Code, Result, bail};
+use nagi_error::{Code, Error, Result, bail, err};
 
 use super::{IndexSpec, KeyPart, hash_value};
 use crate::keystring::{self, TypeBits};
 use crate::memory;
 
 /// Limit of the keys of a document in an index.
-const KEY_COUNT_MAX: usize = 100_000;
+pub(super) const KEY_COUNT_MAX: usize = 100_000;
+
+/// The error of a document that has more.
+pub(super) fn too_many_keys() -> Error {
+    err!(
+        Code::CANNOT_BUILD_INDEX_KEYS,
+        "Index keys cannot exceed {KEY_COUNT_MAX} for a single document"
+    )
+}
 
 /// The keys of one document in one index: sorted, distinct, without record ids.
 #[derive(Default)]
@@ -104,10 +112,7 @@ impl KeySink {
 
     fn begin(&mut self) -> Result<u32> {
         if self.keys.len() == KEY_COUNT_MAX {
-            bail!(
-                Code::CANNOT_BUILD_INDEX_KEYS,
-                "Index keys cannot exceed {KEY_COUNT_MAX} for a single document"
-            );
+            return Err(too_many_keys());
         }
         // A buffer that grows is copied to one of twice its length.
         memory::check(2 * self.bytes.len(), "the index keys of one document")?;

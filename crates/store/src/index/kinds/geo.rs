@@ -8,14 +8,14 @@
 
 use std::sync::Arc;
 
-use nagi_bson::{Array, Doc, Type, Value, number, text};
+use nagi_bson::{Array, Doc, Type, Value, ValueBuf, number, text};
 use nagi_error::{Code, Result, bail};
 use nagi_lang::geo;
 
 use super::grid::Grid;
 use crate::index::{
     IndexSpec, KeyPart,
-    keygen::{KeySink, position},
+    keygen::{KEY_COUNT_MAX, KeySink, position, too_many_keys},
     kind::{Content, Details, KindFacts, NamedBy, Parsed},
     spec::Shape,
 };
@@ -204,19 +204,31 @@ pub(in crate::index) fn column_of(part: &KeyPart) -> Option<&str> {
 /// The cells of all geometries at a path of measurements, sorted.
 ///
 /// # Errors
-/// 16755 for an invalid geometry; those of a column that cannot be read.
+/// 16755 for an invalid geometry, 201 for too many values or cells; those of a column that cannot be read.
 fn column_cells(geometry: &Geometry, bucket: Doc<'_>, path: &str) -> Result<Vec<i64>> {
     let path = path.strip_prefix(COLUMNS).unwrap_or(path);
     let (top, rest) = path.split_once('.').unwrap_or((path, ""));
     let data = bucket.get("data").as_doc().unwrap_or(Doc::EMPTY);
-    let mut cells = Vec::new();
+    let (mut cells, mut count) = (Vec::new(), 0);
+    // The geometry before: a column often has the same one many times.
+    let mut before: Option<ValueBuf> = None;
     let mut add = |value: Value<'_>| -> Result<()> {
+        count += 1;
+        if count > VALUES_MAX {
+            bail!(
+                Code::CANNOT_BUILD_INDEX_KEYS,
+                "A bucket has more than {VALUES_MAX} measurements"
+            );
+        }
         let mut found = Found::default();
         match value {
             Value::Array(array) if !rest.is_empty() => enter(array, rest, 1, false, &mut found)?,
             value => collect(value, rest, 1, false, &mut found)?,
         }
         for value in found.values {
+            if before.as_ref().is_some_and(|before| before.value().same_bytes(&value)) {
+                continue;
+            }
             if let Some(reason) = on_sphere(geometry, value, &mut cells) {
                 bail!(
                     Code::Location(16755),
@@ -225,32 +237,40 @@ fn column_cells(geometry: &Geometry, bucket: Doc<'_>, path: &str) -> Result<Vec<
                     shown(path, value)
                 );
             }
+            before = Some(ValueBuf::new(value));
+            if cells.len() > 2 * KEY_COUNT_MAX {
+                distinct(&mut cells)?;
+            }
         }
         Ok(())
     };
     match data.get(top) {
         Value::Doc(values) => {
-            values.iter().take(VALUES_MAX).try_for_each(|element| add(element.value()))?;
+            values.iter().try_for_each(|element| add(element.value()))?;
         }
         Value::Binary(column) => {
             let mut decoder = nagi_timeseries::column::Decoder::new(column.bytes);
-            let mut count = 0;
             while let Some(value) = decoder.advance()? {
-                count += 1;
-                if count > VALUES_MAX {
-                    bail!(
-                        Code::CANNOT_CREATE_INDEX,
-                        "A bucket has more than {VALUES_MAX} measurements"
-                    );
-                }
                 add(value)?;
             }
         }
         _ => {}
     }
+    distinct(&mut cells)?;
+    Ok(cells)
+}
+
+/// Sorts cells and leaves one of each.
+///
+/// # Errors
+/// 201 for more than a document may have keys.
+fn distinct(cells: &mut Vec<i64>) -> Result<()> {
     cells.sort_unstable();
     cells.dedup();
-    Ok(cells)
+    match cells.len() > KEY_COUNT_MAX {
+        true => Err(too_many_keys()),
+        false => Ok(()),
+    }
 }
 
 /// The text of a value in messages: scalars are named; arrays and documents are part of the document shown before.
@@ -423,5 +443,36 @@ fn square(grid: &Grid, value: Value<'_>) -> Result<i64> {
             grid.max,
             text::value_text(value)
         ),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use nagi_bson::{DocBuf, doc};
+
+    use super::*;
+
+    #[test]
+    fn cells_of_a_column_are_limited() {
+        let geometry = Geometry::Sphere { coarsest: 0, finest: 23 };
+        let cells = |count: usize, at: &dyn Fn(usize) -> (f64, f64)| {
+            let values = DocBuf::build(|out| {
+                for n in 0..count {
+                    let (lng, lat) = at(n);
+                    let value = doc! { "type": "Point", "coordinates": [lng, lat] };
+                    out.put(&n.to_string(), &value);
+                }
+            });
+            let bucket = doc! { "data": (&doc! { "loc": (&values) }) };
+            let found = column_cells(&geometry, bucket.as_doc(), "data.loc");
+            found.map(|cells| cells.len()).map_err(|error| error.code())
+        };
+        assert_eq!(cells(1000, &|_| (1.0, 2.0)), Ok(1));
+        assert_eq!(cells(1000, &|n| ((n % 7) as f64, 2.0)), Ok(7));
+        assert_eq!(cells(VALUES_MAX, &|n| (n as f64 / 1000.0, 2.0)), Ok(VALUES_MAX));
+        let refused = Err(Code::CANNOT_BUILD_INDEX_KEYS);
+        assert_eq!(cells(VALUES_MAX + 1, &|_| (1.0, 2.0)), refused, "none is left out");
+        let mut many = (0..=KEY_COUNT_MAX as i64).collect::<Vec<_>>();
+        assert!(distinct(&mut many).is_err());
     }
 }
