@@ -70,15 +70,17 @@ impl Running {
         out.put("ns", namespace.as_str());
         out.put("host", &**host);
         out.put("localTime", Value::DateTime(cx.env.now_ms()));
-        write_coll_stats(cx.store, namespace, *asked, &mut out)
+        write_coll_stats(cx.store, namespace, *asked, &|| cx.env.interrupt().check(), &mut out)
     }
 }
 
-/// Writes `storageStats` and `count`, if they are requested.
+/// Writes `storageStats` and `count`, if they are requested. `check` is called while documents are counted that no
+/// counter has; that costs a scan.
 pub fn write_coll_stats(
     store: &nagi_store::Store,
     namespace: &Namespace,
     asked: CollStatsSpec,
+    check: &dyn Fn() -> Result<()>,
     out: &mut DocWriter<'_>,
 ) -> Result<()> {
     let collection = store.buckets_of(namespace).or_else(|| store.collection(namespace));
@@ -106,12 +108,32 @@ pub fn write_coll_stats(
                 "Unable to retrieve count in $collStats stage: Collection [{namespace}] not found."
             );
         };
-        match i32::try_from(collection.count()) {
+        let count = match collection.is_pre_images() {
+            true => scanned(store, collection, check)?,
+            false => collection.count(),
+        };
+        match i32::try_from(count) {
             Ok(count) => out.put("count", count),
-            Err(_) => out.put("count", collection.count()),
+            Err(_) => out.put("count", count),
         }
     }
     Ok(())
+}
+
+/// Counts documents by a scan.
+fn scanned(
+    store: &nagi_store::Store,
+    collection: &nagi_store::Collection,
+    check: &dyn Fn() -> Result<()>,
+) -> Result<i64> {
+    let snapshot = store.snapshot()?;
+    let mut cursor = snapshot.reader().scan(collection, true)?;
+    let mut count = 0;
+    while cursor.advance()? {
+        check()?;
+        count += 1;
+    }
+    Ok(count)
 }
 
 impl Source for Running {

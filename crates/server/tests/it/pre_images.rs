@@ -76,6 +76,9 @@ fn images_are_documents_with_the_place_of_their_change() {
     let all = images(&mut client);
     assert_eq!(shown(&all), IMAGES);
     let log = found(&mut client, "local", "{find: 'oplog.rs', batchSize: 1000}");
+    let stats =
+        "{aggregate: 'system.preimages', pipeline: [{$collStats: {count: {}}}], cursor: {}}";
+    assert_eq!(found(&mut client, "config", stats)[0].get("count"), Value::Int32(5));
     let positions = [0, 0, 1, 2, 0];
     for (image, position) in all.iter().zip(positions) {
         let names: Vec<String> = image.as_doc().iter().map(|e| e.name().to_owned()).collect();

@@ -238,6 +238,49 @@ fn the_oldest_entries_are_removed_and_readers_begin_behind_them() {
     assert_eq!(logged(&store).len(), 1);
 }
 
+/// Pre-images vanish as documents of an ordinary collection do: a reader finds those that are left.
+#[test]
+fn readers_of_pre_images_continue_behind_what_was_removed() {
+    let store = open();
+    store.show_pre_images().unwrap();
+    let name = Namespace::parse("d.c").unwrap();
+    let options = parse("{changeStreamPreAndPostImages: {enabled: true}}");
+    let collection = store.create_collection(&name, options.as_doc()).unwrap();
+    let change = |count: usize| {
+        for id in 0..count {
+            let doc = parse(&format!("{{_id: {id}, s: '{}'}}", "y".repeat(10_000)));
+            let written = store.write(WriteOptions::default(), &mut |txn| {
+                let id = txn.insert(&collection, doc.as_doc())?;
+                txn.delete(&collection, id.key(), doc.as_doc()).map(drop)
+            });
+            written.unwrap();
+        }
+    };
+    change(40);
+    let images = store.collection(&Namespace::parse("config.system.preimages").unwrap()).unwrap();
+    let left = || {
+        let snapshot = store.snapshot().unwrap();
+        let mut cursor = snapshot.reader().scan(&images, true).unwrap();
+        std::iter::from_fn(|| cursor.advance().unwrap().then(|| cursor.doc().to_buf()))
+            .collect::<Vec<_>>()
+    };
+    let all = left();
+    assert_eq!(all.len(), 40);
+    let snapshot = store.snapshot().unwrap();
+    let mut cursor = snapshot.reader().scan(&images, true).unwrap();
+    assert!(cursor.advance().unwrap());
+    assert!(cursor.doc() == all[0].as_doc());
+    change(60);
+    while store.trim_change_log(CommitStamp(u64::MAX), &mut || Ok(())).unwrap().is_some() {}
+    let kept = left();
+    assert!(kept.len() < 100 && kept[0] != all[0], "{}", kept.len());
+    let mut rest = 0;
+    while cursor.advance().unwrap() {
+        rest += 1;
+    }
+    assert!(rest < 40, "{rest}");
+}
+
 #[test]
 fn a_trim_is_finished_and_the_counters_hold_after_a_restart() {
     let engine: Arc<dyn nagi_kv::Engine> = Arc::new(Memory::new());

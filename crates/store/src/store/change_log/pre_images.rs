@@ -53,7 +53,8 @@ pub(crate) fn connect(catalog: &Catalog, age: &ImageAge) {
     }
 }
 
-/// A cursor over the pre-images, forward or backward.
+/// A cursor over the pre-images, forward or backward. Images that were removed before they were read are passed over,
+/// as expired documents are.
 pub(crate) struct PreImages {
     log: LogReader,
     age: ImageAge,
@@ -81,7 +82,7 @@ impl PreImages {
         shown: &CollectionState,
     ) -> Result<Option<PreImages>> {
         let Some(source) = shown.images.get() else { return Ok(None) };
-        let log = LogReader::open(read, forward, &source.log)?;
+        let log = LogReader::open(read, forward, &source.log)?.passing_over();
         let (age, key) = (source.age.clone(), [0; KEY_BYTES]);
         Ok(Some(PreImages { log, age, forward, key, next: None, beyond: None }))
     }

@@ -39,6 +39,8 @@ pub(crate) struct LogReader {
     continued: bool,
     /// The next document continues the transaction of the current one.
     is_continued: bool,
+    /// Passes over entries that were removed before it has read them.
+    passes_over: bool,
 }
 
 /// An entry of the engine.
@@ -111,7 +113,14 @@ impl LogReader {
             ends,
             continued,
             is_continued,
+            passes_over: false,
         })
+    }
+
+    /// Makes a forward reader continue at the oldest entry if entries were removed before it has read them, instead of
+    /// the error for that.
+    pub(super) fn passing_over(self) -> LogReader {
+        LogReader { passes_over: true, ..self }
     }
 
     /// Makes the next `advance` move to the first document.
@@ -135,10 +144,21 @@ impl LogReader {
 
     /// Moves to the next document. Returns false at the end.
     pub(crate) fn skip(&mut self) -> Result<bool> {
+        while self.seek()? {
+            if self.read()? {
+                return Ok(true);
+            }
+            self.next = Next::First;
+        }
+        Ok(false)
+    }
+
+    /// Moves to the first entry of the next document. Returns false at the end.
+    fn seek(&mut self) -> Result<bool> {
         let first = first_of(&self.shown).to_be_bytes();
         let found = match (std::mem::replace(&mut self.next, Next::Here), self.forward) {
             (Next::End, _) => false,
-            (Next::Here, _) => return self.read().map(|()| true),
+            (Next::Here, _) => true,
             (Next::First, true) => self.cursor.seek(&first).map_err(engine)?,
             (Next::First, false) => self.cursor.seek_back(&END).map_err(engine)?,
             (Next::Beyond(stamp), true) => {
@@ -154,9 +174,8 @@ impl LogReader {
         };
         if !found {
             self.next = Next::End;
-            return Ok(false);
         }
-        self.read().map(|()| true)
+        Ok(found)
     }
 
     /// True if the cursor stands at an entry of this stamp that continues the transaction of the stamp before.
@@ -165,8 +184,9 @@ impl LogReader {
         Ok(stamp_of(self.cursor.key()) == stamp && entry.continues)
     }
 
-    /// Reads the document at whose first entry (in the reader's direction) the cursor stands.
-    fn read(&mut self) -> Result<()> {
+    /// Reads the document at whose first entry (in the reader's direction) the cursor stands. Returns false if it was
+    /// removed meanwhile, so that entries may be missing.
+    fn read(&mut self) -> Result<bool> {
         let before = std::mem::replace(&mut self.stamp, stamp_of(self.cursor.key()));
         self.entries.clear();
         self.ends.clear();
@@ -188,7 +208,11 @@ impl LogReader {
         }
         // Entries that were removed meanwhile may have been passed over.
         let first = first_of(&self.shown);
-        if self.forward && (first > self.stamp || before > 0 && first > before + 1) {
+        if self.passes_over && self.forward && first > self.stamp {
+            return Ok(false);
+        }
+        let lost = first > self.stamp || before > 0 && first > before + 1;
+        if self.forward && lost && !self.passes_over {
             bail!(
                 Code::CAPPED_POSITION_LOST,
                 "entries of the oplog were removed before they were read; last seen: {}",
@@ -202,7 +226,7 @@ impl LogReader {
                 std::mem::replace(&mut self.continued, continues)
             }
         };
-        Ok(())
+        Ok(true)
     }
 
     /// Bytes of the entries of the current document, as the counters have them.

@@ -52,7 +52,7 @@ fn coll_stats(
         let (db, collection) = (ns.database(), ns.collection());
         out.doc("latencyStats", |doc| cx.server.top.write_latency(db, collection, histograms, doc));
     }
-    nagi_query::write_coll_stats(cx.store(), &ns, asked, &mut out)?;
+    nagi_query::write_coll_stats(cx.store(), &ns, asked, &|| cx.check(), &mut out)?;
     if asked.exec {
         let scans = cx.server.top.collection_scans(ns.database(), ns.collection());
         out.doc("queryExecStats", |doc| {
