@@ -162,7 +162,7 @@ fn changes_of_the_catalog_are_logged_as_commands() {
 /// A transaction of a client with one insert of so many bytes for each of `sizes`.
 fn transaction(store: &Store, number: i64, sizes: &[usize]) {
     let handle = store.for_client();
-    let statement = Statement { session: [7; 16], user: [9; 32], number, id: -1, before: 0 };
+    let statement = Statement { session: [7; 16], user: [9; 32], number, id: -1, before: None };
     handle.client().set_statement(Some(statement));
     let txn = Transaction::begin(&handle, Lifetime::Long).unwrap();
     let collection = txn.store().collection(&Namespace::parse("d.c").unwrap()).unwrap();
@@ -207,6 +207,31 @@ fn a_transaction_is_one_entry_unless_it_is_larger_than_a_document() {
     let first = first.as_doc().unwrap();
     assert!(first.element("lsid").is_none() && first.get("op").as_str() == Some("i"));
     assert_eq!(docs[3].get("lsid").as_doc().unwrap().iter().count(), 2);
+}
+
+#[test]
+fn entries_refer_to_those_before_with_their_term() {
+    let store = open();
+    insert(&store, "d.c", &[]);
+    let collection = store.collection(&Namespace::parse("d.c").unwrap()).unwrap();
+    let handle = store.for_client();
+    let mut before = None;
+    for term in [3, 4] {
+        store.begin_term(term);
+        let statement = Statement { session: [7; 16], user: [9; 32], number: 1, id: 0, before };
+        handle.client().set_statement(Some(statement));
+        let written = handle.write(WriteOptions::default(), &mut |txn| {
+            txn.insert(&collection, doc! { "_id": term }.as_doc()).map(drop)
+        });
+        written.unwrap();
+        let stamp = handle.client().committed().unwrap();
+        before = Some((stamp.0, handle.client().logged_term()));
+    }
+    let docs = logged(&store);
+    let [first, second] = &docs[docs.len() - 2..] else { panic!("{docs:?}") };
+    assert_eq!((first.get("t"), second.get("t")), (Value::Int64(3), Value::Int64(4)));
+    let before = second.get("prevOpTime").as_doc().unwrap();
+    assert_eq!((before.get("ts"), before.get("t")), (first.get("ts"), Value::Int64(3)));
 }
 
 #[test]

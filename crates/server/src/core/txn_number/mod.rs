@@ -140,8 +140,8 @@ struct State {
     phase: Phase,
     /// Keys of the session's records in the store, of the current number and of older ones.
     records: Vec<SessionKey>,
-    /// The number and the stamp of the last retryable write; none after a start.
-    last: Option<(i64, u64)>,
+    /// The number of the last retryable write, and the stamp and term of its entry in the log; none after a start.
+    last: Option<(i64, (u64, i64))>,
 }
 
 enum Phase {

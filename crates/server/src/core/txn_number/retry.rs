@@ -66,7 +66,7 @@ pub(crate) fn statement(cx: &Context<'_>) -> Statement {
     let scope = cx.scope.as_ref();
     let (session, number) = scope.map_or(([0; 16], -1), |scope| (scope.session, scope.number));
     let last = scope.and_then(|scope| scope.state.last.filter(|last| last.0 == number));
-    let before = last.map_or(0, |last| last.1);
+    let before = last.map(|last| last.1);
     Statement { session, user: cx.connection.user_digest(), number, id: 0, before }
 }
 
@@ -197,9 +197,10 @@ pub(crate) fn recorded<T>(
     let written = written?;
     if let (false, Some(scope)) = (kept.is_empty(), &mut cx.scope) {
         scope.state.records.retain(|old| old.number == scope.number);
+        let term = store.client().logged_term();
         server.clients.txn_sessions.record_writes.fetch_add(kept.len() as i64, Relaxed);
         scope.state.records.append(&mut kept);
-        scope.state.last = written.stamp.get().map(|stamp| (scope.number, stamp.0));
+        scope.state.last = written.stamp.get().map(|stamp| (scope.number, (stamp.0, term)));
     }
     Ok(written.value)
 }

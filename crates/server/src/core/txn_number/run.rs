@@ -222,7 +222,13 @@ fn start(cx: &Context<'_>, scope: &mut Scope) -> Result<Arc<Transaction>> {
     let store = cx.server.store.for_client();
     let (session, number) = (scope.session, scope.number);
     let user = cx.connection.user_digest();
-    store.client().set_statement(Some(Statement { session, user, number, id: WHOLE, before: 0 }));
+    store.client().set_statement(Some(Statement {
+        session,
+        user,
+        number,
+        id: WHOLE,
+        before: None,
+    }));
     let txn = Arc::new(Transaction::begin(&store, Lifetime::Long)?);
     let (number, since) = (scope.number, clock::now());
     *scope.slot.open.lock() = Some(Open { txn: Arc::clone(&txn), number, since });

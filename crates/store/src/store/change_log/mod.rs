@@ -80,10 +80,13 @@ pub struct Oplog {
 }
 
 impl Oplog {
-    fn head(&self, in_transaction: bool, entry: &mut Vec<u8>) {
+    /// Writes the head of an entry. Returns its term.
+    fn head(&self, in_transaction: bool, entry: &mut Vec<u8>) -> i64 {
+        let term = self.term.load(SeqCst);
         entry.extend_from_slice(&[FORMAT, if in_transaction { IN_TRANSACTION } else { 0 }]);
-        entry.extend_from_slice(&self.term.load(SeqCst).to_le_bytes());
+        entry.extend_from_slice(&term.to_le_bytes());
         entry.extend_from_slice(&clock::now_ms().to_le_bytes());
+        term
     }
 }
 
@@ -94,7 +97,10 @@ impl ChangeLog for Oplog {
         let of_statement = matches!(change, Change::Document { .. });
         let statement = statement.filter(|s| of_statement || s.id == WHOLE);
         let in_transaction = statement.is_some_and(|statement| statement.id == WHOLE);
-        self.head(in_transaction, entry);
+        let term = self.head(in_transaction, entry);
+        if statement.is_some() {
+            by.note_logged_term(term);
+        }
         let mut out = DocWriter::new(entry);
         put_statement(statement, &mut out);
         let logged = match *change {
@@ -116,8 +122,8 @@ impl ChangeLog for Oplog {
         };
         if let Some(statement) = statement.filter(|statement| logged && statement.id >= 0) {
             out.put("stmtId", statement.id);
-            if statement.before > 0 {
-                put_op_time((statement.before, self.term.load(SeqCst)), &mut out);
+            if let Some(before) = statement.before {
+                put_op_time(before, &mut out);
             }
         }
         out.finish();

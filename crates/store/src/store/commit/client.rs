@@ -5,7 +5,7 @@ use std::sync::Arc;
 use nagi_kv::CommitStamp;
 use nagi_kv::sync::{
     Mutex,
-    atomic::{AtomicU64, Ordering::SeqCst},
+    atomic::{AtomicI64, AtomicU64, Ordering::SeqCst},
 };
 
 use crate::Store;
@@ -16,6 +16,8 @@ pub struct Client {
     /// The stamp of the newest commit of the current request; zero before the first commit.
     committed: AtomicU64,
     statement: Mutex<Option<Statement>>,
+    /// The term of the newest entry of a statement in the change log.
+    logged_term: AtomicI64,
 }
 
 /// The statement of a session that is being executed: a retryable write, or a statement of a transaction.
@@ -29,8 +31,8 @@ pub struct Statement {
     pub number: i64,
     /// `stmtId`; -1 in a transaction.
     pub id: i32,
-    /// Of a retryable write: the stamp of the session's entry before, of the same number; 0 if there is none.
-    pub before: u64,
+    /// Of a retryable write: stamp and term of the session's entry before, of the same number.
+    pub before: Option<(u64, i64)>,
 }
 
 impl Client {
@@ -52,6 +54,15 @@ impl Client {
     /// The statement that is being executed; `None` outside retryable writes and transactions.
     pub fn statement(&self) -> Option<Statement> {
         *self.statement.lock()
+    }
+
+    /// The term of the newest entry that a statement of this client has in the change log; 0 before the first.
+    pub fn logged_term(&self) -> i64 {
+        self.logged_term.load(SeqCst)
+    }
+
+    pub(crate) fn note_logged_term(&self, term: i64) {
+        self.logged_term.store(term, SeqCst);
     }
 
     pub fn set_statement(&self, statement: Option<Statement>) {
