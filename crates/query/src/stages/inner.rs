@@ -104,8 +104,8 @@ impl Inner {
     /// Resolves its namespace in the current catalog.
     ///
     /// # Errors
-    /// 167 for a view with another collation, 7749501, 40602 for `$geoNear` on a view that is no time series; errors of the view's stages, and of the pipeline's stages
-    /// after them.
+    /// 167 for a view with another collation, 7749501, 40602 for `$geoNear` on a view that is no time series; errors of
+    /// the view's stages, and of the pipeline's stages after them.
     pub(super) fn target(&self, cx: &Cx<'_>) -> Result<Target> {
         let collection = cx.store.collection(&self.namespace);
         let Some(view) = collection.as_ref().filter(|c| c.is_view()) else {
