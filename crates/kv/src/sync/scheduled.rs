@@ -18,7 +18,7 @@ pub use shuttle::sync::mpsc::{Sender, channel};
 
 pub mod atomic {
     pub use shuttle::sync::atomic::{
-        AtomicBool, AtomicI64, AtomicU32, AtomicU64, AtomicUsize, Ordering,
+        AtomicBool, AtomicI64, AtomicU8, AtomicU32, AtomicU64, AtomicUsize, Ordering,
     };
 }
 
