@@ -108,7 +108,7 @@ time.sleep(2)
 require(archiver.poll() is None, "the archiver runs: %s" % said())
 restored("latest", state)
 
-# What is not needed is removed.
+# What is not needed is removed. A copy that was not finished keeps its log for a day.
 before = segments()
 prune = [NAGI, "backup", "--prune", ARCHIVE]
 for wrong in ([], ["--keepHours", "0"], ["--keepHours", "1", "--out", "x"]):
@@ -117,8 +117,16 @@ text = run(*prune, "--keepBases", "1", "--dryRun")
 check("a dry run removes nothing", "would be removed" in text and (segments(), len(bases())) == (before, 2), text)
 text = run(*prune, "--keepHours", "1")
 check("all is younger than an hour", "0 base copies" in text and bases()[0] == first[0], text)
+aged = []
+for folder, _, files in os.walk(os.path.join(ARCHIVE, "base")):
+    if os.path.relpath(folder, os.path.join(ARCHIVE, "base")).split(os.sep)[0] not in bases():
+        for name in files:
+            aged.append(os.path.join(folder, name))
+            os.utime(aged[-1], (time.time() - 2 * 86400,) * 2)
+check("the stopped copy left files", aged, bases())
 text = run(*prune, "--keepBases", "1")
 check("the older base copy is removed", len(bases()) == 1 and bases()[0] > first[0], (text, bases()))
+check("and the files of the stopped copy", not any(os.path.exists(name) for name in aged), aged)
 check("with its log", segments() and len(segments()) < len(before), (text, before, segments()))
 check("and its files", not os.path.exists(os.path.join(ARCHIVE, "base", first[0])))
 restored("latest", state)
