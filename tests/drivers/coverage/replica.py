@@ -203,8 +203,11 @@ def steps_down(client):
     need(not client.admin.command("hello")["isWritablePrimary"])
     equal(client.admin.command("replSetFreeze", 0)["ok"], 1)
     until = time.monotonic() + 30
-    while time.monotonic() < until and not client.admin.command("hello")["isWritablePrimary"]:
+    # The client must have seen it, too: to anything but a primary it sends writes that are not retryable.
+    seen = lambda: [server.server_type_name for server in client.topology_description.server_descriptions().values()]
+    while time.monotonic() < until and not (client.admin.command("hello")["isWritablePrimary"] and seen() == ["RSPrimary"]):
         time.sleep(0.02)
+    equal(seen(), ["RSPrimary"])
     equal(client.test.stepped.insert_one({"_id": 1}).inserted_id, 1)
     client.test.stepped.drop()
 
