@@ -96,6 +96,7 @@ check("the log was cut behind the beginning of the copy", oldest() > begun, (old
 first = bases()
 time.sleep(2)
 middle = newest()
+require(wait_until(lambda: newest() > middle), "the next base copy begins after this moment")
 
 # Another base copy beside the archiver.
 text = run(*archive("--newBase", "--rateMBps", "2"))

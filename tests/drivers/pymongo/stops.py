@@ -96,7 +96,8 @@ def leaving(client, db):
     peers = [socket.create_connection((host, port), 10) for _ in range(20)]
     for peer in peers:
         peer.sendall(struct.pack("<iiiiIB", 21 + len(body), 1, 0, 2013, 0, 0) + body)
-    check("hellos that wait", wait_until(lambda: connections("awaitingTopologyChanges") == waiting + 20, 10), waiting)
+    # Monitors of clients of earlier tests may end meanwhile, so the sum is not known.
+    check("hellos that wait", wait_until(lambda: connections("awaitingTopologyChanges") >= 20, 10), waiting)
     for peer in peers:
         peer.close()
     check("they end when their clients have left", wait_until(lambda: connections("current") <= before + 2, 10), connections("current"))
