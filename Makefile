@@ -18,7 +18,7 @@ export PATH := $(HOME)/.cargo/bin:$(PATH)
 
 NAGI := $(CARGO_TARGET_DIR)/release/nagi
 BENCH := $(NAGI)-bench
-PURE := --workspace --exclude nagi --exclude nagi-bench --exclude nagi-kv-rocks
+PURE := --workspace --exclude nagi-app --exclude nagi-bench --exclude nagi-kv-rocks
 DATA ?= data
 ARGS ?=
 
@@ -37,10 +37,10 @@ deps:
 		find crates -name '*.rs' -exec touch {} +; mkdir -p "$(CARGO_TARGET_DIR)"; echo "$(CURDIR)" >"$$stamp"; }
 
 build: deps           # the server and the load generator
-	@cargo build --release --locked -p nagi -p nagi-bench
+	@cargo build --release --locked -p nagi-app -p nagi-bench
 
 run: deps
-	@cargo build --release --locked -p nagi
+	@cargo build --release --locked -p nagi-app
 	@mkdir -p $(DATA)
 	@exec $(NAGI) serve --dbpath $(DATA) --replSet rs0 --initiate $(ARGS)
 
@@ -60,7 +60,7 @@ schedules: deps       # interleavings of builds, DDL, writers, transactions and 
 	@NAGI_SCHEDULES=$${NAGI_SCHEDULES:-100000} cargo test --locked --release -p nagi-store --features shuttle --test schedules
 
 native: deps          # the engine's own tests, and those of the binaries
-	@cargo test --locked --release -p nagi-kv-rocks -p nagi -p nagi-bench
+	@cargo test --locked --release -p nagi-kv-rocks -p nagi-app -p nagi-bench
 
 wire: build           # only the tests over the wire
 	@scripts/deps test

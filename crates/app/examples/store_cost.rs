@@ -1,6 +1,6 @@
 //! Measures the CPU time of the store, without wire protocol and planner.
 //!
-//!   cargo run --release -p nagi --example store_cost -- [memory|rocks] [documents] [folder]
+//!   cargo run --release -p nagi-app --example store_cost -- [memory|rocks] [documents] [folder]
 //!
 //! Prints microseconds of process CPU time and of wall-clock time per operation: inserts of 1 KB documents with one
 //! secondary index, with one document and with 32 documents per commit; point reads by `_id` from the record cache and

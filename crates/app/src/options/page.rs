@@ -1,6 +1,6 @@
 //! Generates `docs/configuration.md`: every option of the table with its values and its effect.
 //!
-//! `UPDATE_DOCS=1 cargo test -p nagi configuration_page` writes the page; the test fails if it is out of date.
+//! `UPDATE_DOCS=1 cargo test -p nagi-app configuration_page` writes the page; the test fails if it is out of date.
 
 use std::fmt::Write as _;
 use std::{env, fs};
@@ -120,7 +120,7 @@ fn configuration_page_is_current() {
     let written = fs::read_to_string(PAGE).unwrap_or_default();
     assert!(
         written == page,
-        "docs/configuration.md is stale: UPDATE_DOCS=1 cargo test -p nagi configuration_page"
+        "docs/configuration.md is stale: UPDATE_DOCS=1 cargo test -p nagi-app configuration_page"
     );
 }
 
