@@ -5,7 +5,7 @@ use nagi_error::Result;
 
 use super::spec::single;
 use super::{Accumulator, NumberSum, Parsed};
-use crate::expr::ParseCx;
+use crate::expr::{ParseCx, Vars};
 use crate::window::{Fold, Folded};
 
 /// Sum and count of the numbers.
@@ -22,6 +22,12 @@ pub(super) fn parse(name: &'static str, value: Value<'_>, cx: &mut ParseCx<'_>) 
 impl Accumulator for Average {
     fn add(&mut self, value: Value<'_>) -> Result<()> {
         self.count += i64::from(self.sum.add(value));
+        Ok(())
+    }
+
+    fn add_doubles(&mut self, values: &[f64], _: &Vars<'_>) -> Result<()> {
+        self.sum.add_doubles(values);
+        self.count += values.len() as i64;
         Ok(())
     }
 

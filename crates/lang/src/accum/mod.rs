@@ -58,6 +58,14 @@ pub trait Accumulator: Send {
         Ok(())
     }
 
+    /// Like `add` for one double after another.
+    ///
+    /// # Errors
+    /// The errors of `add_in`.
+    fn add_doubles(&mut self, values: &[f64], vars: &Vars<'_>) -> Result<()> {
+        values.iter().try_for_each(|value| self.add_in(Value::Double(*value), vars))
+    }
+
     /// Like `add`, for accumulators that call scripts.
     fn add_in(&mut self, value: Value<'_>, _vars: &Vars<'_>) -> Result<()> {
         self.add(value)

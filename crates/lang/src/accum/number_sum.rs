@@ -28,7 +28,7 @@ impl Default for NumberSum {
     fn default() -> Self {
         NumberSum {
             integers: 0,
-            doubles: DoubleDouble { sum: 0.0, rest: 0.0, plain: 0.0 },
+            doubles: DoubleDouble::ZERO,
             decimals: Decimal128::ZERO,
             widest: Type::Int,
         }
@@ -55,6 +55,30 @@ impl NumberSum {
             _ => return false,
         }
         true
+    }
+
+    /// Adds doubles. Faster than one after another, because four sums do not wait for each other.
+    pub fn add_doubles(&mut self, values: &[f64]) {
+        if values.is_empty() {
+            return;
+        }
+        self.widen(Type::Double);
+        let mut lanes = [DoubleDouble::ZERO; LANES];
+        let mut chunks = values.chunks_exact(LANES);
+        // If any order of additions overflows, the result depends on the order: then it is that of the documents.
+        let mut bound = self.doubles.plain.abs() + self.doubles.sum.abs();
+        for chunk in &mut chunks {
+            for (lane, value) in lanes.iter_mut().zip(chunk) {
+                lane.add(*value);
+            }
+            bound += chunk.iter().map(|value| value.abs()).sum::<f64>();
+        }
+        if bound < f64::MAX / 4.0 {
+            lanes.iter().for_each(|lane| self.doubles.merge(lane));
+            chunks.remainder().iter().for_each(|value| self.doubles.add(*value));
+        } else {
+            values.iter().for_each(|value| self.doubles.add(*value));
+        }
     }
 
     /// Adds an integer without widening the type of the result (the milliseconds of a date).
@@ -151,7 +175,12 @@ impl NumberSum {
     }
 }
 
+/// How many sums `add_doubles` has at a time.
+const LANES: usize = 4;
+
 impl DoubleDouble {
+    const ZERO: DoubleDouble = DoubleDouble { sum: 0.0, rest: 0.0, plain: 0.0 };
+
     fn add(&mut self, value: f64) {
         self.plain += value;
         let (high, low) = two_sum(self.rest, value);
@@ -237,5 +266,51 @@ impl NumberSum {
             sum.decimals = n;
         }
         sum
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn one_by_one(start: f64, values: &[f64]) -> NumberSum {
+        let mut sum = NumberSum::default();
+        for value in std::iter::once(&start).chain(values) {
+            sum.add(Value::Double(*value));
+        }
+        sum
+    }
+
+    /// Values of all sizes, and lists of which some orders overflow.
+    #[test]
+    fn doubles_together_are_doubles_one_by_one() {
+        let mut state = 7u64;
+        let mut next = || {
+            state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);
+            (state >> 33) as u32
+        };
+        let odd = [f64::INFINITY, f64::NEG_INFINITY, f64::NAN, f64::MAX, -f64::MAX, -0.0, 5e-324];
+        for round in 0..3000 {
+            let one = |n: u32, kind: u32| match kind {
+                0 => odd[n as usize % odd.len()],
+                1 => f64::from(n as i32) * 1e300,
+                _ => f64::from(n as i32) / 1000.0,
+            };
+            let kinds = if round % 3 == 0 { 3 } else { 1 };
+            let start = one(next(), 2);
+            let values: Vec<f64> = (0..next() % 40)
+                .map(|_| one(next(), if kinds == 1 { 2 } else { next() % 30 }))
+                .collect();
+            let expected = one_by_one(start, &values).value();
+            let mut sum = one_by_one(start, &[]);
+            sum.add_doubles(&values);
+            let same = match (sum.value(), expected) {
+                (Value::Double(a), Value::Double(b)) => {
+                    a.to_bits() == b.to_bits() || a.is_nan() && b.is_nan()
+                }
+                _ => false,
+            };
+            assert!(same, "{:?} is not {expected:?}: {values:?}", sum.value());
+        }
     }
 }

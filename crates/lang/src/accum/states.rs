@@ -108,6 +108,14 @@ pub trait States: Send {
         (0..count).try_for_each(|_| self.add(at, value, vars))
     }
 
+    /// Adds doubles, the values of one document after another.
+    ///
+    /// # Errors
+    /// The errors of [`States::add`].
+    fn add_doubles(&mut self, at: usize, values: &[f64], vars: &Vars<'_>) -> Result<()> {
+        values.iter().try_for_each(|value| self.add(at, Value::Double(*value), vars))
+    }
+
     /// Merges a state that `partial` wrote for the same group.
     ///
     /// # Errors
@@ -172,6 +180,10 @@ impl<A: Accumulator, N: Fn() -> A + Send> States for Flat<A, N> {
 
     fn add(&mut self, at: usize, value: Value<'_>, vars: &Vars<'_>) -> Result<()> {
         self.change(at, |state| state.add_in(value, vars))
+    }
+
+    fn add_doubles(&mut self, at: usize, values: &[f64], vars: &Vars<'_>) -> Result<()> {
+        self.change(at, |state| state.add_doubles(values, vars))
     }
 
     fn merge(&mut self, at: usize, part: Value<'_>, vars: &Vars<'_>) -> Result<()> {

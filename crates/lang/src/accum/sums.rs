@@ -6,7 +6,7 @@ use nagi_error::{Code, Result, bail};
 use super::spec::{parsed, single};
 use super::whole::WholeSums;
 use super::{Accumulator, NumberSum, Parsed};
-use crate::expr::{Expr, ParseCx};
+use crate::expr::{Expr, ParseCx, Vars};
 use crate::window::{Counter, Fold, Folded};
 
 /// Adds numbers and ignores all other values.
@@ -41,6 +41,11 @@ pub(super) fn parse_count(
 impl Accumulator for Sum {
     fn add(&mut self, value: Value<'_>) -> Result<()> {
         self.0.add(value);
+        Ok(())
+    }
+
+    fn add_doubles(&mut self, values: &[f64], _: &Vars<'_>) -> Result<()> {
+        self.0.add_doubles(values);
         Ok(())
     }
 

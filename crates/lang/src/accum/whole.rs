@@ -105,6 +105,13 @@ impl States for WholeSums {
         Ok(())
     }
 
+    fn add_doubles(&mut self, at: usize, values: &[f64], _: &Vars<'_>) -> Result<()> {
+        if !values.is_empty() {
+            self.widen().at_mut(at).add_doubles(values);
+        }
+        Ok(())
+    }
+
     fn merge(&mut self, at: usize, part: Value<'_>, vars: &Vars<'_>) -> Result<()> {
         if !matches!(part, Value::Array(_)) {
             return self.add(at, part, vars);

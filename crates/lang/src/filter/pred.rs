@@ -107,11 +107,23 @@ pub(super) fn compares(
 ) -> bool {
     match (value, operand) {
         (Value::Int32(a), Value::Int32(b)) => op.accepts(a.cmp(&b)),
+        (Value::Double(a), Value::Double(b)) => compares_doubles(op, a, b),
+        (Value::Double(a), Value::Int32(b)) => compares_doubles(op, a, f64::from(b)),
+        (Value::Int32(a), Value::Double(b)) => compares_doubles(op, f64::from(a), b),
         (Value::String(a), Value::String(b)) if collation.is_none() => match op {
             CompareOp::Eq => a == b,
             _ => op.accepts(a.as_bytes().cmp(b.as_bytes())),
         },
         _ => compares_any(op, value, operand, collation),
+    }
+}
+
+/// NaN equals NaN, and has no order among other numbers.
+#[inline]
+fn compares_doubles(op: CompareOp, a: f64, b: f64) -> bool {
+    match a.partial_cmp(&b) {
+        Some(order) => op.accepts(order),
+        None => a.is_nan() && b.is_nan() && op.accepts(Ordering::Equal),
     }
 }
 

@@ -379,6 +379,26 @@ fn add_times(states: &mut dyn States, runs: &[Run], times: &[i64], cx: &Cx<'_>) 
     Ok(())
 }
 
+/// How many doubles are added to an accumulator at a time.
+const DOUBLES_MAX: usize = 256;
+
+/// Adds the doubles that were read since the last other value, so that all values are added in their order.
+#[inline]
+fn add_doubles(
+    takers: &mut [Taker<'_>],
+    group: usize,
+    doubles: &mut Vec<f64>,
+    cx: &Cx<'_>,
+) -> Result<()> {
+    if !doubles.is_empty() {
+        for taker in takers {
+            taker.states.add_doubles(group, doubles, cx.vars)?;
+        }
+        doubles.clear();
+    }
+    Ok(())
+}
+
 fn add_column(
     takers: &mut [Taker<'_>],
     reading: &mut Reading<'_, '_>,
@@ -386,20 +406,27 @@ fn add_column(
     cx: &Cx<'_>,
 ) -> Result<()> {
     let Reading { bucket, columns, runs, .. } = reading;
+    let mut doubles = Vec::with_capacity(DOUBLES_MAX);
     for run in runs {
-        let read = match (&mut columns[field], run.group, &mut *takers) {
-            (None, ..) => 0,
-            (Some(column), None, _) => bucket.each(column, run.rows, &mut |_| Ok(()))?,
-            (Some(column), Some(group), [taker]) => {
-                bucket.each(column, run.rows, &mut |value| {
+        let read = match (&mut columns[field], run.group) {
+            (None, _) => 0,
+            (Some(column), None) => bucket.each(column, run.rows, &mut |_| Ok(()))?,
+            (Some(column), Some(group)) => {
+                let read = bucket.each(column, run.rows, &mut |value| {
+                    if let Value::Double(double) = value {
+                        doubles.push(double);
+                        if doubles.len() < DOUBLES_MAX {
+                            return Ok(());
+                        }
+                        return add_doubles(takers, group, &mut doubles, cx);
+                    }
                     look(value, cx)?;
-                    taker.add(group, value, cx)
-                })?
+                    add_doubles(takers, group, &mut doubles, cx)?;
+                    takers.iter_mut().try_for_each(|taker| taker.add(group, value, cx))
+                })?;
+                add_doubles(takers, group, &mut doubles, cx)?;
+                read
             }
-            (Some(column), Some(group), takers) => bucket.each(column, run.rows, &mut |value| {
-                look(value, cx)?;
-                takers.iter_mut().try_for_each(|taker| taker.add(group, value, cx))
-            })?,
         };
         // A column may be shorter than that of the times.
         if let Some(group) = run.group {
