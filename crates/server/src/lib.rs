@@ -63,6 +63,7 @@ pub use logging::{
 pub use message_memory::{FREE_BYTES, admit_message, message_cost};
 pub use nagi_lang::time::Zone;
 pub use replica::OplogLimits;
+pub use settings::about::{ParameterAbout, about_parameters};
 pub use settings::params::{
     check_parameters, other_parameter_name, parameter_names, parameter_values, similar_parameter,
 };

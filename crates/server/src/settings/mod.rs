@@ -1,6 +1,7 @@
 //! Settings that administrators change at run time: parameters, cluster parameters, query settings, default
 //! concerns, the write block.
 
+pub(crate) mod about;
 pub(crate) mod cluster_params;
 pub(crate) mod params;
 pub(crate) mod persisted;

@@ -359,7 +359,7 @@ pub(crate) fn is_default(kind: Kind, value: Value<'_>) -> bool {
 }
 
 /// The values of a parameter, for a message.
-fn expected(kind: Kind) -> String {
+pub(crate) fn expected(kind: Kind) -> String {
     match kind {
         Bool(_) => "true or false".to_owned(),
         Int(_, i64::MIN, i64::MAX) => "an integer".to_owned(),
