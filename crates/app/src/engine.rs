@@ -119,18 +119,30 @@ const ENGINE_OPTIONS: &[(&str, &[EngineKind])] = {
     ]
 };
 
+/// The engines that use an option; `None` if all do.
+fn engines_of(key: &str) -> Option<&'static [EngineKind]> {
+    let fitting = ENGINE_OPTIONS.iter().filter(|(beginning, _)| key.starts_with(beginning));
+    fitting.max_by_key(|(beginning, _)| beginning.len()).map(|(_, engines)| *engines)
+}
+
+/// The names of the engines that use an option, for the help; `None` if all do.
+pub(crate) fn users_of(key: &str) -> Option<String> {
+    engines_of(key).map(names)
+}
+
+fn names(engines: &[EngineKind]) -> String {
+    engines.iter().map(|engine| engine.name()).collect::<Vec<_>>().join(", ")
+}
+
 /// The specified options that the selected engine does not use, grouped by the engines that use them.
 fn unused(options: &Options) -> Vec<(String, String)> {
     let mut found: Vec<(String, Vec<&str>)> = Vec::new();
     for (key, _) in &options.parsed {
-        let fitting = ENGINE_OPTIONS.iter().filter(|(beginning, _)| key.starts_with(beginning));
-        let Some((_, engines)) = fitting.max_by_key(|(beginning, _)| beginning.len()) else {
-            continue;
-        };
+        let Some(engines) = engines_of(key) else { continue };
         if engines.contains(&options.engine) {
             continue;
         }
-        let names = engines.iter().map(|engine| engine.name()).collect::<Vec<_>>().join(", ");
+        let names = names(engines);
         match found.iter_mut().find(|(engines, _)| *engines == names) {
             Some((_, keys)) => keys.push(key),
             None => found.push((names, vec![key])),

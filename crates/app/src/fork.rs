@@ -13,6 +13,8 @@ use std::io::{self, BufRead, BufReader, Write};
 use std::path::{Path, PathBuf};
 use std::process::{Command, ExitCode, Stdio};
 
+use crate::failure::exit;
+
 /// The environment variable that marks the child process.
 const MARK: &str = "NAGI_FORKED";
 const READY: &str = "ready";
@@ -41,7 +43,7 @@ pub(crate) fn start(args: &[String]) -> ExitCode {
         Ok(spawned) => spawned,
         Err(error) => {
             crate::say(&format!("cannot start the child process: {error}"));
-            return ExitCode::from(1);
+            return ExitCode::from(exit::FAILURE);
         }
     };
     crate::print(&format!("forked process: {}", child.id()));
@@ -63,7 +65,7 @@ pub(crate) fn start(args: &[String]) -> ExitCode {
     crate::say(
         "To see additional information in this output, start without the \"--fork\" option.",
     );
-    ExitCode::from(u8::try_from(code).unwrap_or(1))
+    ExitCode::from(u8::try_from(code).unwrap_or(exit::FAILURE))
 }
 
 /// The path of this program: the path that it was called by, if it contains one. A link named `mongod` then determines

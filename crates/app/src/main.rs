@@ -2,7 +2,8 @@
 //!
 //! ```text
 //!   nagi [serve] [mongod's options]      nagi doctor ...      nagi version
-//!   nagi backup ...                      nagi restore ...      nagi help
+//!   nagi backup ...                      nagi restore ...      nagi help ...
+//!   nagi generate ...
 //! ```
 //!
 //! This crate knows neither commands nor documents nor frames.
@@ -13,8 +14,10 @@ mod connections;
 mod doctor;
 mod engine;
 mod failure;
+mod flag;
 mod folder;
 mod fork;
+mod help;
 mod key_file;
 mod local_zone;
 mod lock;
@@ -32,6 +35,7 @@ mod warnings;
 
 use std::process::ExitCode;
 
+use failure::exit;
 use nagi_budget::Metered;
 use tikv_jemallocator::Jemalloc;
 
@@ -45,60 +49,46 @@ fn main() -> ExitCode {
     if matches!(command, Some("backup" | "restore" | "doctor")) {
         umask::close();
     }
+    if let Some(name @ ("backup" | "restore" | "doctor" | "generate" | "version")) = command
+        && args[1..].iter().any(|arg| arg == "--help" || arg == "-h")
+    {
+        return help::command(name);
+    }
     match command {
         Some("backup") => backup::run(&args[1..]),
         Some("restore") => backup::run_restore(&args[1..]),
         Some("doctor") => doctor::run(&args[1..]),
-        Some("help") => help(&args[1..]),
+        Some("generate") => help::generate(&args[1..]),
+        Some("help") => help::run(&args[1..]),
         Some("version") => version(&args[1..]),
         Some("serve") => serve::run(&args[1..]),
+        Some("--help" | "-h") => help::overview(),
         None => serve::run(&[]),
         Some(flag) if flag.starts_with('-') => serve::run(&args),
         Some(other) => unknown(other),
     }
 }
 
-/// Runs `nagi help [COMMAND]`.
-fn help(args: &[String]) -> ExitCode {
-    let flag = ["--help".to_owned()];
-    match args {
-        [] => serve::run(&flag),
-        [one] => match one.as_str() {
-            "backup" => backup::run(&flag),
-            "restore" => backup::run_restore(&flag),
-            "doctor" => doctor::run(&flag),
-            "version" => version(&flag),
-            "serve" | "help" | "--help" | "-h" => serve::run(&flag),
-            other => unknown(other),
-        },
-        [_, more, ..] => {
-            say(&format!("nagi help takes the name of one command, not '{more}' as well"));
-            ExitCode::from(2)
-        }
-    }
-}
-
 /// Runs `nagi version`.
 fn version(args: &[String]) -> ExitCode {
-    match args.first().map(String::as_str) {
-        None => build::print_version(),
-        Some("--help" | "-h") => print(
-            "nagi version\n  prints the version of nagi, and MongoDB's that it is compatible with",
-        ),
+    match args.first() {
+        None => {
+            build::print_version();
+            ExitCode::SUCCESS
+        }
         Some(more) => {
             say(&format!("nagi version takes no arguments, not '{more}'"));
-            return ExitCode::from(2);
+            ExitCode::from(exit::BAD_OPTIONS)
         }
     }
-    ExitCode::SUCCESS
 }
 
 fn unknown(command: &str) -> ExitCode {
     say(&format!(
         "unknown command '{command}'{}; nagi help lists the commands and options",
-        options::meant_command(command)
+        help::meant_command(command)
     ));
-    ExitCode::from(2)
+    ExitCode::from(exit::BAD_OPTIONS)
 }
 
 /// Prints one line to standard error, for messages before there is a log.

@@ -11,6 +11,7 @@ use std::path::{Path, PathBuf};
 use nagi_server::LogDestination;
 use rustix::fs::Access;
 
+use crate::failure::exit;
 use crate::options::{EngineKind, Options};
 
 /// The reason why the server does not start: exit code and text.
@@ -20,9 +21,6 @@ pub(crate) struct Refused {
     pub(crate) text: String,
 }
 
-const FAILURE: u8 = 1;
-const BAD_OPTIONS: u8 = 2;
-
 /// Checks the paths of the log and of the process id file, and that no two options name the same file.
 pub(crate) fn check(options: &Options) -> Result<(), Refused> {
     let log = match &options.log {
@@ -31,13 +29,13 @@ pub(crate) fn check(options: &Options) -> Result<(), Refused> {
     };
     if let Some(path) = log {
         nagi_server::check_log_path(path).map_err(|error| Refused {
-            code: FAILURE,
+            code: exit::FAILURE,
             text: format!("Error during global initialization: FileNotOpen: {error}"),
         })?;
     }
     if let Some(path) = &options.pid_file {
         let refused = |why: &str| Refused {
-            code: FAILURE,
+            code: exit::FAILURE,
             text: format!("Cannot write pid file to {}: {why}", path.display()),
         };
         match fs::metadata(path) {
@@ -125,7 +123,7 @@ fn different(named: &[(&str, Option<&Path>)]) -> Result<(), Refused> {
             {
                 let text =
                     format!("BadValue: {other} and {name} name the same file: {}", path.display());
-                return Err(Refused { code: BAD_OPTIONS, text });
+                return Err(Refused { code: exit::BAD_OPTIONS, text });
             }
         }
     }

@@ -4,7 +4,7 @@ use std::fs::{self, Permissions};
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 
-use crate::failure::Failure;
+use crate::failure::{Failure, exit};
 
 /// The written file, if one is configured.
 pub(crate) struct PidFile(Option<PathBuf>);
@@ -18,7 +18,7 @@ impl PidFile {
         match written {
             Ok(()) => Ok(PidFile(Some(path.to_owned()))),
             Err(error) => Err(Failure {
-                code: 1,
+                code: exit::FAILURE,
                 id: 23_329,
                 message: "Cannot write pid file to path",
                 error: format!("{}: {error}", path.display()),

@@ -25,8 +25,8 @@ use crate::failure::{Failure, TERMINATING, exit, not_opened};
 use crate::options::{self, EngineKind, Options, Request};
 use crate::pid_file::PidFile;
 use crate::{
-    build, connections, engine, folder, fork, key_file, local_zone, lock, memory, paths, print,
-    record, repair, say, server_config, signals, umask, warnings,
+    build, connections, engine, folder, fork, help, key_file, local_zone, lock, memory, paths,
+    print, record, repair, say, server_config, signals, umask, warnings,
 };
 
 /// The time that replies in progress have once the server stops.
@@ -37,10 +37,7 @@ pub(crate) fn run(args: &[String]) -> ExitCode {
     let options = match options::read(args) {
         Ok(Request::Serve(options)) => options,
         Ok(Request::Shutdown(options)) => return shutdown_other(&options),
-        Ok(Request::Help) => {
-            print(&options::help());
-            return ExitCode::SUCCESS;
-        }
+        Ok(Request::Help) => return help::command("serve"),
         Ok(Request::Version) => {
             build::print_version();
             return ExitCode::SUCCESS;
@@ -82,7 +79,7 @@ pub(crate) fn run(args: &[String]) -> ExitCode {
             say(&format!(
                 "Error during global initialization: Can't initialize {what} :: caused by :: {error}"
             ));
-            return ExitCode::from(1);
+            return ExitCode::from(exit::FAILURE);
         }
     };
     log.install();
@@ -117,7 +114,7 @@ fn serve(
     raise_descriptor_limit();
     if let Some(path) = &options.key_file {
         key_file::check(path).map_err(|error| Failure {
-            code: 1,
+            code: exit::FAILURE,
             id: 20254,
             message: "Unable to acquire security key[s]",
             error,
@@ -221,7 +218,7 @@ fn serve_store(
     let record = record::Record::start(options);
     server.record_start(&local_zone::find());
     signals::watch(server.clone(), log.clone()).map_err(|error| Failure {
-        code: 1,
+        code: exit::FAILURE,
         id: 8_200_002,
         message: "Signals cannot be watched",
         error: error.to_string(),
@@ -348,12 +345,12 @@ fn shutdown_other(options: &Options) -> ExitCode {
             "There doesn't seem to be a server running with dbpath: {}",
             folder.display()
         ));
-        return ExitCode::from(1);
+        return ExitCode::from(exit::FAILURE);
     };
     print(&format!("killing process with pid: {}", pid.as_raw_nonzero()));
     if let Err(error) = rustix::process::kill_process(pid, rustix::process::Signal::TERM) {
         say(&format!("failed to terminate the process: {error}"));
-        return ExitCode::from(1);
+        return ExitCode::from(exit::FAILURE);
     }
     // There is no time limit, as in mongod: the caller usually starts the next server immediately.
     while is_running(pid) {

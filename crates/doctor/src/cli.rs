@@ -3,21 +3,43 @@
 use std::io::Write as _;
 use std::path::PathBuf;
 
-use crate::checks::CHECKS;
 use crate::report::Report;
 use crate::{json, read, report};
 
-const USAGE: &str = "\
-nagi doctor [-f FILE] [--dbpath DIR] [--json] [--quick] [--maxConns N]
+/// An option of `nagi doctor`.
+#[derive(Debug, Clone, Copy)]
+pub struct Flag {
+    /// With dashes.
+    pub name: &'static str,
+    /// The short form with its dash; empty if there is none.
+    pub short: &'static str,
+    /// The placeholder of the value; empty for an option without a value.
+    pub value: &'static str,
+    /// What applies without the option.
+    pub default: &'static str,
+    /// What it does.
+    pub meaning: &'static str,
+}
 
-  -f FILE        the server's configuration file, which has the data directory, connections and memory
-  --dbpath DIR   the data directory (/data/db)
-  --json         one JSON document instead of tables
-  --quick        without the test of the disk, which takes a few seconds
-  --maxConns N   connections the server must support (65536)
+const fn flag(
+    name: &'static str,
+    value: &'static str,
+    default: &'static str,
+    meaning: &'static str,
+) -> Flag {
+    Flag { name, short: "", value, default, meaning }
+}
 
-Exit code: 0 no finding or notes only, 1 warnings, 3 a critical finding, 2 wrong usage.
-";
+/// The options.
+#[rustfmt::skip]
+pub static FLAGS: &[Flag] = &[
+    Flag { short: "-f", ..flag("--config", "file", "none", "configuration file of the server: data directory, connections, memory") },
+    flag("--dbpath", "directory", "that of --config, or /data/db", "data directory"),
+    flag("--json", "", "off", "print one JSON document instead of tables"),
+    flag("--quick", "", "off", "leave out the test of the disk, which takes a few seconds"),
+    flag("--maxConns", "connections", "that of --config, or 65536", "connections that the server must support"),
+    Flag { short: "-h", ..flag("--help", "", "off", "print the help and exit") },
+];
 
 /// The server's defaults, which apply if no option overrides them.
 #[derive(Debug, Clone)]
@@ -41,20 +63,14 @@ struct Arguments {
 /// Exit code for wrong usage.
 const WRONG_USAGE: u8 = 2;
 
-/// The options, for suggestions.
-const OPTIONS: &[&str] = &["--config", "--dbpath", "--json", "--quick", "--maxConns", "--help"];
-
 /// Runs `nagi doctor ARGS...` and returns the exit code. `read_config` returns the defaults, from the
-/// configuration file if one is named. `meant` returns a text that suggests the most similar of the known names.
+/// configuration file if one is named. `meant` returns a text that suggests the most similar of the known names. The
+/// program prints the help, from [`FLAGS`].
 pub fn run(
     args: &[String],
     read_config: impl Fn(Option<&str>) -> Result<Defaults, String>,
     meant: impl Fn(&str, &[&str]) -> String,
 ) -> u8 {
-    if args.iter().any(|arg| arg == "--help" || arg == "-h") {
-        write_out(&help());
-        return 0;
-    }
     let arguments = match parse(args, &read_config, &meant) {
         Ok(arguments) => arguments,
         Err(problem) => {
@@ -79,15 +95,6 @@ pub fn run(
     report.exit_code()
 }
 
-/// The usage and the list of checks.
-fn help() -> String {
-    let mut text = format!("{USAGE}\nChecks:\n");
-    for check in CHECKS {
-        text.push_str(&format!("  {:<24}{}\n", check.name, check.title));
-    }
-    text
-}
-
 fn write_out(text: &str) {
     // A closed pipe is not an error.
     let _ = std::io::stdout().write_all(text.as_bytes());
@@ -98,8 +105,7 @@ fn parse(
     read_config: &dyn Fn(Option<&str>) -> Result<Defaults, String>,
     meant: &dyn Fn(&str, &[&str]) -> String,
 ) -> Result<Arguments, String> {
-    let wrong =
-        |problem: String| format!("{problem}\ntry 'nagi doctor --help' for more information");
+    let wrong = |problem: String| format!("{problem}\ntry 'nagi help doctor' for more information");
     let (mut as_json, mut is_quick) = (false, false);
     let (mut config, mut folder, mut connections) = (None, None, None);
     let mut args = args.iter();
@@ -120,12 +126,17 @@ fn parse(
             ("--maxConns", _) => {
                 let value = needed()?;
                 let count = value.parse().ok().filter(|n| (1..=1_000_000).contains(n));
-                let problem = || wrong(format!("'{value}' is not a number of connections"));
+                let problem = || {
+                    wrong(format!(
+                        "{name} has the bad value '{value}': expected an integer from 1 to 1000000"
+                    ))
+                };
                 connections = Some(count.ok_or_else(problem)?);
             }
             ("--json" | "--quick", Some(_)) => return Err(wrong(format!("{name} takes no value"))),
             _ => {
-                let meant = meant(name, OPTIONS);
+                let names: Vec<&str> = FLAGS.iter().map(|flag| flag.name).collect();
+                let meant = meant(name, &names);
                 return Err(wrong(format!("unrecognised argument '{arg}'{meant}")));
             }
         }
@@ -169,10 +180,7 @@ mod tests {
         assert_eq!(missing.as_deref(), Some("Error opening config file"));
         for wrong in [&["-f"][..], &["--dbpath"], &["x"], &["--json=1"], &["--maxConns", "0"]] {
             let problem = parse(wrong).err().unwrap_or_default();
-            assert!(
-                problem.ends_with("try 'nagi doctor --help' for more information"),
-                "{problem}"
-            );
+            assert!(problem.ends_with("try 'nagi help doctor' for more information"), "{problem}");
         }
         let unknown = parse(&["--quik"]).err().unwrap_or_default();
         assert!(unknown.starts_with("unrecognised argument '--quik'; meant\n"), "{unknown}");

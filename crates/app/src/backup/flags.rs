@@ -3,51 +3,55 @@
 use std::path::PathBuf;
 use std::time::Duration;
 
+use super::address;
 use super::moment::Moment;
+use crate::flag::{Flag, switch, takes};
 use crate::options;
 
-pub(super) const HELP: &str = "\
-nagi backup --out DIR [--uri URI [--passwordFile FILE] | --dbpath DIR] [--base OLD] [--rateMBps N]
-  --out DIR        new or empty directory for the backup
-  --uri URI        a running server: mongodb://[user[:password]@]host[:port][/?authSource=db];
-                   without --uri and --dbpath it is mongodb://127.0.0.1:27017
-  --passwordFile FILE
-                   the first line is the user's password; without it and without a password in the
-                   URI it is taken from NAGI_PASSWORD in the environment, or is requested at a prompt
-  --dbpath DIR     or the data directory of a server that is not running
-  --base OLD       an earlier backup, from which unchanged files are copied
-  --rateMBps N     read no more than N megabytes a second
-nagi backup --verify DIR
-  reads a backup and compares it with its checksums
-nagi backup --archive URL [--uri URI [--passwordFile FILE]] [--newBase | --once]
-            [--segmentSeconds N] [--rateMBps N] [--endpoint URL]
-  archives the log of a member of a replica set until it is stopped by a signal, for restores of moments
-  --archive URL    a folder, file:///folder or s3://bucket/prefix; the first run begins with a base copy
-  --newBase        only makes another base copy, and archives the log meanwhile; may run beside the command that
-                   archives the log
-  --once           stops when all is archived that the log has now
-  --segmentSeconds N
-                   a file of the log is written at least every N seconds while the log grows (10)
-  --endpoint URL   address of an S3-compatible store; keys and region come from AWS_ACCESS_KEY_ID,
-                   AWS_SECRET_ACCESS_KEY and AWS_REGION in the environment
-nagi backup --prune URL [--keepHours N] [--keepBases N] [--dryRun] [--endpoint URL]
-  removes base copies and parts of the log from an archive; may run beside the command that archives the log
-  --keepHours N    the moments of the last N hours can still be restored
-  --keepBases N    the newest N base copies are kept, with the log after them; with both flags what either keeps
-  --dryRun         only tells what would be removed
-nagi restore --from DIR --dbpath DIR [--rateMBps N]
-  --from DIR       the backup
-  --dbpath DIR     new or empty directory that becomes a data directory
-nagi restore --from URL --to TIME --dbpath DIR [--rateMBps N] [--endpoint URL]
-  --from URL       an archive
-  --to TIME        the moment: 2026-11-26T09:30:00Z (the end of that second), a time of the log
-                   (seconds,number), or latest";
+/// The flags of `nagi backup`.
+#[rustfmt::skip]
+pub(crate) static BACKUP: &[Flag] = &[
+    takes("--out", "directory", "none", "new or empty directory for the copy"),
+    takes("--uri", "uri", "mongodb://127.0.0.1:27017",
+        "running server: mongodb://[user[:password]@]host[:port][/?authSource=db]"),
+    takes("--passwordFile", "file", "NAGI_PASSWORD, or a prompt",
+        "file whose first line is the password of the user of --uri; only its owner may read it"),
+    takes("--dbpath", "directory", "none", "data directory of a server that is not running, instead of --uri"),
+    takes("--base", "directory", "none", "earlier copy, from which unchanged files are linked or copied"),
+    takes("--rateMBps", "MB/s", "no limit", "largest amount of data that is read in a second"),
+    takes("--verify", "directory", "none", "copy that is read and compared with its checksums"),
+    takes("--archive", "url", "none",
+        "archive to which the log is written until a signal stops the command; the first run begins with a base copy"),
+    switch("--newBase",
+        "only make another base copy and archive the log meanwhile; may run beside the command that archives the log"),
+    switch("--once", "stop when all is archived that the log has now"),
+    takes("--segmentSeconds", "seconds", "10", "a file of the log is written at least so often while the log grows"),
+    takes("--endpoint", "url", "that of AWS", "address of an S3-compatible store"),
+    takes("--prune", "url", "none",
+        "archive from which base copies and parts of the log are removed; may run beside the command that archives"),
+    takes("--keepHours", "hours", "not limited by time", "moments of the last hours that can still be restored"),
+    takes("--keepBases", "copies", "not limited by number",
+        "newest base copies that are kept, with the log after them; with --keepHours what either keeps"),
+    switch("--dryRun", "only tell what --prune would remove"),
+];
+
+/// The flags of `nagi restore`.
+#[rustfmt::skip]
+pub(crate) static RESTORE: &[Flag] = &[
+    takes("--from", "url", "none",
+        "directory of a copy, or an archive: a directory, file:///directory or s3://bucket/prefix"),
+    takes("--dbpath", "directory", "none", "new or empty directory that becomes a data directory"),
+    takes("--to", "time", "none, if --from is a copy", "moment to restore: 2026-11-26T09:30:00Z (the end of that \
+        second), a time of the log (seconds,number), or latest"),
+    takes("--rateMBps", "MB/s", "no limit", "largest amount of data that is read in a second"),
+    takes("--endpoint", "url", "that of AWS", "address of an S3-compatible store"),
+];
 
 /// `--segmentSeconds`, unless specified.
 const SEGMENT_SECONDS: u64 = 10;
 
 /// The flags of both commands.
-#[derive(Default)]
+#[derive(Debug, Default)]
 pub(super) struct Flags {
     pub(super) out: Option<PathBuf>,
     pub(super) uri: Option<String>,
@@ -76,7 +80,7 @@ impl Flags {
     }
 
     /// Parses the arguments of a command that knows the flags `known`.
-    pub(super) fn parse(args: &[String], known: &[&str]) -> Result<Flags, String> {
+    pub(super) fn parse(args: &[String], known: &[Flag]) -> Result<Flags, String> {
         let mut flags = Flags::default();
         let mut args = args.iter();
         while let Some(arg) = args.next() {
@@ -84,22 +88,20 @@ impl Flags {
                 Some((name, value)) => (name, Some(value.to_owned())),
                 None => (arg.as_str(), None),
             };
-            if !known.contains(&name) {
-                let meant = options::meant_option(name, known);
-                return Err(format!("unrecognised option '{arg}'{meant}\n\n{HELP}"));
-            }
-            match (name, value) {
-                ("--newBase", None) => flags.new_base = true,
-                ("--once", None) => flags.once = true,
-                ("--dryRun", None) => flags.dry_run = true,
-                ("--newBase" | "--once" | "--dryRun", Some(_)) => {
-                    return Err(format!("the option '{name}' takes no value"));
-                }
-                (_, value) => match value.or_else(|| args.next().cloned()) {
+            let Some(flag) = known.iter().find(|flag| flag.name == name) else {
+                let names: Vec<&str> = known.iter().map(|flag| flag.name).collect();
+                let meant = options::meant_option(name, &names);
+                return Err(format!("unrecognised option '{arg}'{meant}"));
+            };
+            match (flag.value.is_empty(), value) {
+                (true, None) => flags.turn_on(name),
+                (true, Some(_)) => return Err(format!("the option '{name}' takes no value")),
+                (false, value) => match value.or_else(|| args.next().cloned()) {
                     Some(value) => flags.take(name, value)?,
                     None => {
                         return Err(format!(
-                            "the required argument for option '{name}' is missing"
+                            "the required argument for option '{name}' is missing: {name} <{}>",
+                            flag.value
                         ));
                     }
                 },
@@ -108,15 +110,30 @@ impl Flags {
         Ok(flags)
     }
 
+    /// Stores a flag without a value.
+    fn turn_on(&mut self, name: &str) {
+        match name {
+            "--newBase" => self.new_base = true,
+            "--once" => self.once = true,
+            _ => self.dry_run = true,
+        }
+    }
+
     /// Stores the value of a flag.
     fn take(&mut self, name: &str, value: String) -> Result<(), String> {
         let number = |text: &str| {
             let number = text.parse::<u64>().ok().filter(|n| (1..=1_000_000).contains(n));
-            number.ok_or_else(|| format!("{name} {text}: a number of 1 or more"))
+            number.ok_or_else(|| {
+                format!("{name} has the bad value '{text}': expected an integer from 1 to 1000000")
+            })
         };
         match name {
             "--out" => self.out = Some(value.into()),
-            "--uri" => self.uri = Some(value),
+            "--uri" => {
+                // A wrong address is a wrong usage, whatever else happens.
+                address::parse(&value)?;
+                self.uri = Some(value);
+            }
             "--passwordFile" => self.password_file = Some(value.into()),
             "--dbpath" => self.folder = Some(value.into()),
             "--base" => self.base = Some(value.into()),
@@ -134,5 +151,37 @@ impl Flags {
             _ => self.rate_bytes = Some(number(&value)? << 20),
         }
         Ok(())
+    }
+}
+
+#[test]
+fn every_flag_is_stored() {
+    for flag in BACKUP.iter().chain(RESTORE) {
+        let value = match flag.name {
+            "--uri" => "mongodb://h",
+            "--to" => "latest",
+            _ => "7",
+        };
+        let arg = match flag.value {
+            "" => flag.name.to_owned(),
+            _ => format!("{}={value}", flag.name),
+        };
+        let parsed = Flags::parse(&[arg], &[*flag]).unwrap();
+        let changed = format!("{parsed:?}") != format!("{:?}", Flags::default());
+        assert!(changed, "{}", flag.name);
+    }
+    let parse = |args: &[&str]| {
+        let args: Vec<String> = args.iter().map(|arg| (*arg).to_owned()).collect();
+        Flags::parse(&args, BACKUP).err().unwrap_or_default()
+    };
+    for (args, text) in [
+        (&["--verfy", "x"][..], "unrecognised option '--verfy'; did you mean '--verify'?"),
+        (&["--out"], "the required argument for option '--out' is missing: --out <directory>"),
+        (&["--once=1"], "the option '--once' takes no value"),
+        (&["--keepHours", "x"], "--keepHours has the bad value 'x': expected an integer from 1"),
+        (&["--uri", "localhost"], "it must begin with mongodb://"),
+        (&["stray"], "unrecognised option 'stray'"),
+    ] {
+        assert!(parse(args).contains(text), "{}", parse(args));
     }
 }

@@ -41,9 +41,11 @@ use std::fs;
 use std::path::Path;
 use std::process::ExitCode;
 
+use crate::failure::exit;
 use crate::{print, say};
 use copy::Pace;
-use flags::{Flags, HELP};
+use flags::Flags;
+pub(crate) use flags::{BACKUP as FLAGS, RESTORE as RESTORE_FLAGS};
 use manifest::Manifest;
 use source::Source;
 
@@ -64,43 +66,21 @@ fn finish(result: Result<String, String>) -> ExitCode {
         }
         Err(text) => {
             say(&text);
-            ExitCode::from(1)
+            ExitCode::from(exit::FAILURE)
         }
     }
 }
 
-fn is_help(args: &[String]) -> bool {
-    args.iter().any(|arg| arg == "--help" || arg == "-h")
-}
-
-/// A wrong usage.
-fn refuse(text: &str) -> ExitCode {
-    say(text);
-    ExitCode::from(2)
+/// A wrong usage of a command.
+fn refuse(command: &str, text: &str) -> ExitCode {
+    say(&format!("nagi {command}: {text}\ntry 'nagi help {command}' for more information"));
+    ExitCode::from(exit::BAD_OPTIONS)
 }
 
 /// Runs `nagi backup ARGS...`.
 pub(crate) fn run(args: &[String]) -> ExitCode {
-    let known = [
-        "--out",
-        "--uri",
-        "--passwordFile",
-        "--dbpath",
-        "--base",
-        "--verify",
-        "--rateMBps",
-        "--archive",
-        "--newBase",
-        "--once",
-        "--segmentSeconds",
-        "--endpoint",
-        "--prune",
-        "--keepHours",
-        "--keepBases",
-        "--dryRun",
-    ];
-    let flags = match Flags::parse(args, &known) {
-        _ if is_help(args) => return finish(Ok(HELP.to_owned())),
+    let refuse = |text: &str| refuse("backup", text);
+    let flags = match Flags::parse(args, FLAGS) {
         Ok(flags) => flags,
         Err(text) => return refuse(&text),
     };
@@ -128,11 +108,12 @@ pub(crate) fn run(args: &[String]) -> ExitCode {
             refuse("--archive copies a running server (--uri), and takes no --dbpath and no --base")
         }
         (None, None, Some(url)) => finish(archive::run(url, &flags)),
-        _ => refuse(&format!("one of --out, --archive, --prune and --verify is needed\n\n{HELP}")),
+        _ => refuse("one of --out, --archive, --prune and --verify is needed"),
     }
 }
 
 fn prune(url: &str, flags: &Flags) -> ExitCode {
+    let refuse = |text: &str| refuse("backup", text);
     let others = flags.out.is_some() || flags.verify.is_some() || flags.archive.is_some();
     if others || flags.uri.is_some() || flags.folder.is_some() || flags.new_base || flags.once {
         return refuse("--prune takes only --keepHours, --keepBases, --dryRun and --endpoint");
@@ -145,14 +126,13 @@ fn prune(url: &str, flags: &Flags) -> ExitCode {
 
 /// Runs `nagi restore ARGS...`.
 pub(crate) fn run_restore(args: &[String]) -> ExitCode {
-    let known = ["--from", "--dbpath", "--rateMBps", "--to", "--endpoint"];
-    let flags = match Flags::parse(args, &known) {
-        _ if is_help(args) => return finish(Ok(HELP.to_owned())),
+    let refuse = |text: &str| refuse("restore", text);
+    let flags = match Flags::parse(args, RESTORE_FLAGS) {
         Ok(flags) => flags,
         Err(text) => return refuse(&text),
     };
     let (Some(from), Some(folder)) = (&flags.from, &flags.folder) else {
-        return refuse(&format!("--from and --dbpath are needed\n\n{HELP}"));
+        return refuse("--from and --dbpath are needed");
     };
     finish(match flags.to {
         Some(to) => point::run(from, to, folder, &flags),

@@ -123,7 +123,7 @@ fn take(key: &str, value: &Yaml, settings: &mut Settings) -> Result<(), String> 
         (Yaml::Hash(_) | Yaml::Null, section) if !section.is_empty() => section,
         (_, section) => Some(nearest::key(key)).filter(|key| !key.is_empty()).unwrap_or(section),
     };
-    Err(format!("Unrecognized option: {key}{meant}\ntry 'nagi --help' for more information"))
+    Err(format!("Unrecognized option: {key}{meant}\ntry 'nagi help serve' for more information"))
 }
 
 fn no_section(key: &str) -> String {

@@ -1,7 +1,7 @@
 //! The command line: `--name value`, `--name=value`, `-f file`, `-vvv`.
 
 use super::Settings;
-use super::help::SHORT;
+use super::about::SHORT;
 use super::nearest;
 use super::table::{Row, TABLE};
 
@@ -66,7 +66,7 @@ pub(super) fn take(row: &'static Row, value: &str, settings: &mut Settings) -> R
 }
 
 fn unknown(what: &str) -> String {
-    format!("Error parsing command line: {what}\ntry 'nagi --help' for more information")
+    format!("Error parsing command line: {what}\ntry 'nagi help serve' for more information")
 }
 
 /// The number of letters in `-v`, `-vv`, ...; the table limits it to five.

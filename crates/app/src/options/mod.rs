@@ -9,26 +9,24 @@
 //! An option of MongoDB that Nagi does not honour is refused, unless its value is what Nagi does anyway. The command
 //! line takes precedence over the file.
 
+mod about;
 mod cache;
 mod compression;
 mod file;
-mod help;
 mod line;
 mod lines;
 mod nearest;
 mod notes;
-#[cfg(test)]
-mod page;
 mod table;
 mod typed;
 
+pub(crate) use about::{About, SHORT, about, more};
 pub(crate) use compression::Compression;
-pub(crate) use help::text as help;
+pub(crate) use notes::refusal;
+pub(crate) use table::{Honoured, Kind, Row, TABLE};
 pub(crate) use typed::{EngineKind, MappedOptions, Options};
 
 use std::collections::BTreeMap;
-
-use table::{Honoured, Row, TABLE};
 
 /// Values by YAML key, as text, and parameters by name.
 #[derive(Debug, Default, Clone)]
@@ -51,14 +49,14 @@ pub(crate) enum Request {
     Version,
 }
 
-/// "; did you mean 'serve'?" for an unknown command; empty if no command is similar.
-pub(crate) fn meant_command(name: &str) -> String {
-    nearest::command(name)
-}
-
 /// "; did you mean '--quick'?" for an unknown option of a command other than `serve`.
 pub(crate) fn meant_option(name: &str, known: &[&str]) -> String {
     nearest::option(name, known)
+}
+
+/// The flag of `serve` that is most similar to a name without dashes, or to a key.
+pub(crate) fn nearest_option(name: &str) -> Option<String> {
+    nearest::flag_of(name)
 }
 
 /// Checks the values of server parameters. The error is a text for the user.

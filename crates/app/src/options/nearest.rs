@@ -6,9 +6,14 @@ use super::table::{Honoured, Row, TABLE};
 
 /// "; did you mean '--port'?" for a flag without dashes; empty if no name is similar.
 pub(super) fn flag(name: &str) -> String {
+    question(flag_of(name))
+}
+
+/// The most similar flag, with its dashes.
+pub(super) fn flag_of(name: &str) -> Option<String> {
     let known = TABLE.iter().filter(|row| is_taken(row) && !row.flag.is_empty());
     let names = known.flat_map(|row| [(row.flag, row), (row.key, row)]);
-    question(nearest(name, names).map(|row| format!("--{}", row.flag)))
+    nearest(name, names).map(|row| format!("--{}", row.flag))
 }
 
 /// "; did you mean 'net.port'?" for a key of a file; empty if no name is similar.
@@ -33,25 +38,6 @@ pub(super) fn section(name: &str, known: &[&'static str]) -> String {
     };
     let similar = nearest(name, known.iter().map(|section| (*section, *section)));
     question(similar.or_else(|| known.iter().find(begins).copied()).map(str::to_owned))
-}
-
-/// What another program calls a command, and what it is here.
-const ELSEWHERE: &[(&str, &str)] = &[
-    ("repair", "nagi serve --repair --dbpath DIR repairs a data directory"),
-    ("shutdown", "nagi serve --shutdown --dbpath DIR stops a server"),
-    ("stop", "nagi serve --shutdown --dbpath DIR stops a server"),
-    ("start", "nagi serve --dbpath DIR starts a server"),
-    ("bench", "nagi-bench, a program of its own that 'make build' builds, measures the server"),
-    ("verify", "nagi backup --verify DIR verifies a backup"),
-];
-
-/// "; did you mean 'serve'?" for a command, or what to call instead.
-pub(super) fn command(name: &str) -> String {
-    if let Some((_, instead)) = ELSEWHERE.iter().find(|(known, _)| *known == name) {
-        return format!("; {instead}");
-    }
-    let commands = super::help::command_names().map(|name| (name, name));
-    question(nearest(name, commands).map(str::to_owned))
 }
 
 /// "; did you mean '--quick'?" for an option of another command than `serve`.
@@ -115,12 +101,7 @@ fn nearest_names() {
         assert_eq!(section(name, &sections), format!("; did you mean '{known}'?"), "{name}");
     }
     assert_eq!(section("users", &sections), "");
-    assert_eq!(command("serv"), "; did you mean 'serve'?");
-    assert_eq!(command("dance"), "");
     assert_eq!(option("--quik", &["--json", "--quick"]), "; did you mean '--quick'?");
-    let repair = "; nagi serve --repair --dbpath DIR repairs a data directory";
-    assert_eq!(command("repair"), repair);
-    assert!(command("bench").starts_with("; nagi-bench, a program"));
     assert_eq!(parameter("ttlMonitorEnable"), "; did you mean 'ttlMonitorEnabled'?");
     for name in ["entirely", "x", &"y".repeat(1000)] {
         assert_eq!((flag(name), key(name)), (String::new(), String::new()), "{name}");

@@ -57,7 +57,7 @@ pub(super) fn advice(why: &str) -> String {
 }
 
 /// The reason why an option is refused; `None` if there is no text for it.
-pub(super) fn refusal(key: &str) -> Option<&'static str> {
+pub(crate) fn refusal(key: &str) -> Option<&'static str> {
     let fitting = REFUSED.iter().filter(|(beginning, _)| key.starts_with(beginning));
     fitting.max_by_key(|(beginning, _)| beginning.len()).map(|(_, why)| *why)
 }

@@ -5,7 +5,7 @@ use super::notes;
 
 /// The values of an option.
 #[derive(Debug, Clone, Copy, PartialEq)]
-pub(super) enum Kind {
+pub(crate) enum Kind {
     Bool,
     Int(i64, i64),
     Float(f64, f64),
@@ -15,7 +15,7 @@ pub(super) enum Kind {
 
 /// How Nagi treats an option.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Honoured {
+pub(crate) enum Honoured {
     Yes,
     /// Only these values are accepted, because they are what Nagi does.
     Only(&'static [&'static str]),
@@ -29,19 +29,19 @@ pub(super) enum Honoured {
 
 /// An option.
 #[derive(Debug)]
-pub(super) struct Row {
-    pub(super) key: &'static str,
+pub(crate) struct Row {
+    pub(crate) key: &'static str,
     /// The flag without dashes; empty if there is none.
-    pub(super) flag: &'static str,
-    pub(super) kind: Kind,
+    pub(crate) flag: &'static str,
+    pub(crate) kind: Kind,
     /// The flag takes no argument and has this value.
-    pub(super) implied: Option<&'static str>,
-    pub(super) honoured: Honoured,
+    pub(crate) implied: Option<&'static str>,
+    pub(crate) honoured: Honoured,
 }
 
 impl Kind {
     /// Returns the value in its canonical form, or a text with the expected values.
-    pub(super) fn check(self, value: &str) -> Result<String, String> {
+    pub(crate) fn check(self, value: &str) -> Result<String, String> {
         let value = value.trim();
         match self {
             Kind::Text => Ok(value.to_owned()),
@@ -72,7 +72,7 @@ impl Kind {
     }
 
     /// The accepted values, for messages.
-    pub(super) fn accepted(self) -> String {
+    pub(crate) fn accepted(self) -> String {
         match self {
             Kind::Text => "text".into(),
             Kind::Bool => "true or false".into(),
@@ -85,7 +85,7 @@ impl Kind {
 
 impl Row {
     /// The names of the option, for messages.
-    pub(super) fn names(&self) -> String {
+    pub(crate) fn names(&self) -> String {
         match (self.flag, self.in_file()) {
             ("", _) => format!("'{}'", self.key),
             (flag, true) => format!("'{}' (--{flag})", self.key),
@@ -94,7 +94,7 @@ impl Row {
     }
 
     /// Returns true if the option may be in a configuration file.
-    pub(super) fn in_file(&self) -> bool {
+    pub(crate) fn in_file(&self) -> bool {
         self.key.contains('.')
     }
 }
@@ -173,7 +173,7 @@ const TLS_MODES: Kind = OneOf(&[
 ]);
 
 #[rustfmt::skip]
-pub(super) static TABLE: &[Row] = &[
+pub(crate) static TABLE: &[Row] = &[
     no("auditLog.destination", "auditDestination"),
     no("auditLog.filter", "auditFilter"),
     no("auditLog.format", "auditFormat"),

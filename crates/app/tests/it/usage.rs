@@ -29,23 +29,99 @@ fn names(folder: &Path) -> Vec<String> {
 
 #[test]
 fn every_command_has_help() {
-    for (command, begins) in [
-        ("serve", "nagi COMMAND [options]"),
+    for (command, says_also) in [
+        ("serve", "--wiredTigerIndexPrefixCompression"),
         ("doctor", "nagi doctor ["),
         ("backup", "nagi backup --out"),
-        ("restore", "nagi backup --out"),
-        ("version", "nagi version\n"),
-        ("help", "nagi COMMAND [options]"),
+        ("restore", "nagi restore --from"),
+        ("generate", "nagi generate man|bash"),
+        ("version", "nagi version"),
     ] {
         let help = ended(&["help", command]);
-        says(&help, 0, &[begins]);
-        if command != "help" {
-            assert_eq!(ended(&[command, "--help"]).stdout, help.stdout, "{command}");
-        }
+        says(&help, 0, &[&format!("nagi {command}: "), says_also]);
+        assert_eq!(ended(&[command, "--help"]).stdout, help.stdout, "{command}");
     }
-    says(&ended(&["help", "foo"]), 2, &["unknown command 'foo'"]);
+    let short = ended(&["--help"]);
+    says(&short, 0, &["Usage\n    nagi [serve] [options]", "--cacheSizeGB", "nagi help serve"]);
+    for args in [&["help"][..], &["-h"], &["help", "help"], &["help", "--help"]] {
+        assert_eq!(ended(args).stdout, short.stdout, "{args:?}");
+    }
+    // A pipe is no terminal: no escape sequences, and 80 columns unless COLUMNS says otherwise.
+    let wide = nagi().args(["help", "serve"]).env("COLUMNS", "110").output().unwrap();
+    let width = |output: &Output| {
+        let text = String::from_utf8(output.stdout.clone()).unwrap();
+        assert!(!text.contains('\u{1b}'), "{text}");
+        text.lines().map(str::len).max().unwrap()
+    };
+    let usual = nagi().args(["help", "serve"]).env_remove("COLUMNS").output().unwrap();
+    assert!(width(&usual) <= 80 && (100..=110).contains(&width(&wide)));
+    says(&ended(&["help", "cacheSizeGB"]), 0, &["storage.cacheSizeGB", "in GiB"]);
+    says(&ended(&["help", "backup", "--prune"]), 0, &["nagi backup --prune <url>"]);
+    says(&ended(&["help", "parameters"]), 0, &["ttlMonitorSleepSecs", "Default: 60."]);
+    says(&ended(&["help", "exit-codes"]), 0, &["  48   Serve: the server cannot listen"]);
+}
+
+/// A mistake names what was expected, or the nearest name, and exits with 2.
+#[test]
+fn mistakes_of_spelling() {
+    for (args, texts) in [
+        (&["sevre"][..], &["unknown command 'sevre'; did you mean 'serve'?"][..]),
+        (&["serve", "--dbpaht", "x"], &["'--dbpaht'; did you mean '--dbpath'?", "nagi help serve"]),
+        (&["serve", "--port"], &["the required argument for option '--port' is missing"]),
+        (&["serve", "--port", "many"], &["bad value 'many': expected an integer from 0 to 65535"]),
+        (&["serve", "--setParameter", "quite=1"], &["'quite'; did you mean 'quiet'?"]),
+        (&["backup", "--verfy", "x"], &["did you mean '--verify'?", "nagi help backup"]),
+        (&["backup", "--out"], &["'--out' is missing: --out <directory>"]),
+        (
+            &["backup", "--rateMBps", "x"],
+            &["--rateMBps has the bad value 'x': expected an integer"],
+        ),
+        (&["backup", "--out", "x", "--uri", "localhost"], &["it must begin with mongodb://"]),
+        (&["backup", "--out", "x", "--uri", "mongodb://h/?x=1"], &["'x' is not supported"]),
+        (&["backup"], &["one of --out, --archive, --prune and --verify is needed"]),
+        (&["restore", "--frm", "x"], &["did you mean '--from'?", "nagi help restore"]),
+        (&["restore", "--from", "x"], &["--from and --dbpath are needed"]),
+        (&["restore", "--to", "soon"], &["--to soon: expected a time such as"]),
+        (&["doctor", "--quik"], &["did you mean '--quick'?", "nagi help doctor"]),
+        (
+            &["doctor", "--maxConns", "x"],
+            &["--maxConns has the bad value 'x': expected an integer"],
+        ),
+        (&["generate", "mann"], &["unknown kind 'mann'; did you mean 'man'?: expected man, bash"]),
+        (&["generate"], &["the kind is missing: expected man, bash, zsh, fish"]),
+        (&["help", "--dbpaht"], &["did you mean '--dbpath'?"]),
+        (&["help", "backup", "--prun"], &["did you mean '--prune'?"]),
+        (&["version", "x"], &["nagi version takes no arguments"]),
+    ] {
+        says(&ended(args), 2, texts);
+    }
+}
+
+/// The manual page is free of warnings of the programs that render it, where they are installed.
+#[test]
+fn the_manual_page_is_well_formed() {
+    let page = ended(&["generate", "man"]);
+    says(&page, 0, &[".TH NAGI 1"]);
+    let folder = Folder::new("usage-man");
+    let file = folder.path().join("nagi.1");
+    std::fs::write(&file, &page.stdout).unwrap();
+    for (program, args) in
+        [("mandoc", &["-Tlint", "-W", "warning"][..]), ("groff", &["-man", "-Tutf8", "-ww", "-z"])]
+    {
+        let Ok(output) = std::process::Command::new(program).args(args).arg(&file).output() else {
+            eprintln!("skipped: {program} is not installed");
+            continue;
+        };
+        says(&output, 0, &[]);
+        assert!(output.stdout.is_empty() && output.stderr.is_empty(), "{program}: {output:?}");
+    }
+}
+
+#[test]
+fn commands_of_help_and_options() {
+    says(&ended(&["help", "foo"]), 2, &["nothing is known of 'foo'"]);
     says(&ended(&["help", "docter"]), 2, &["did you mean 'doctor'?"]);
-    says(&ended(&["help", "serve", "doctor"]), 2, &["the name of one command"]);
+    says(&ended(&["help", "serve", "doctor"]), 2, &["nagi help takes one topic"]);
     says(&ended(&["repair"]), 2, &["nagi serve --repair --dbpath DIR"]);
     says(&ended(&["doctor", "--quik"]), 2, &["did you mean '--quick'?"]);
     says(&ended(&["backup", "--verfy", "x"]), 2, &["did you mean '--verify'?"]);
