@@ -5,14 +5,15 @@ use std::process::ExitCode;
 use nagi_doctor::Defaults;
 
 use crate::memory;
-use crate::options::{self, Request};
+use crate::options::{self, EngineKind, Request};
 
 /// Runs `nagi doctor ARGS...`.
 pub(crate) fn run(args: &[String]) -> ExitCode {
     ExitCode::from(nagi_doctor::run(args, config, options::meant_option))
 }
 
-/// Data directory, connections and memory budget of a configuration file, or the defaults of a server without one.
+/// Data directory, connections, memory budget and way of reading of a configuration file, or the defaults of a server
+/// without one.
 fn config(file: Option<&str>) -> Result<Defaults, String> {
     let args = file.map(|file| vec!["--config".to_owned(), file.to_owned()]).unwrap_or_default();
     match options::read(&args)? {
@@ -20,6 +21,11 @@ fn config(file: Option<&str>) -> Result<Defaults, String> {
             folder: options.db_path.clone().into(),
             connection_count_max: u64::try_from(options.connection_count_max).unwrap_or(0),
             budget_bytes: memory::budget_bytes(&options),
+            reads_through_cache: match options.engine {
+                EngineKind::Embedded => !options.direct_io,
+                EngineKind::Mapped => true,
+                EngineKind::Memory => false,
+            },
         }),
         Request::Help | Request::Version => Err("a configuration file is needed".into()),
     }

@@ -33,7 +33,8 @@ const fn flag(
 /// The options.
 #[rustfmt::skip]
 pub static FLAGS: &[Flag] = &[
-    Flag { short: "-f", ..flag("--config", "file", "none", "configuration file of the server: data directory, connections, memory") },
+    Flag { short: "-f", ..flag("--config", "file", "none",
+        "configuration file of the server: data directory, connections, memory, direct I/O") },
     flag("--dbpath", "directory", "that of --config, or /data/db", "data directory"),
     flag("--json", "", "off", "print one JSON document instead of tables"),
     flag("--quick", "", "off", "leave out the test of the disk, which takes a few seconds"),
@@ -50,6 +51,8 @@ pub struct Defaults {
     pub connection_count_max: u64,
     /// Memory budget of the server.
     pub budget_bytes: u64,
+    /// The server reads data files through the page cache: `storage.directIO: false`, or a mapped file.
+    pub reads_through_cache: bool,
 }
 
 struct Arguments {
@@ -58,6 +61,7 @@ struct Arguments {
     is_quick: bool,
     connection_count_max: u64,
     budget_bytes: u64,
+    reads_through_cache: bool,
 }
 
 /// Exit code for wrong usage.
@@ -84,6 +88,7 @@ pub fn run(
         arguments.connection_count_max,
         arguments.budget_bytes,
     );
+    facts.reads_through_cache = arguments.reads_through_cache;
     if !arguments.is_quick {
         read::measure(&mut facts);
     }
@@ -148,6 +153,7 @@ fn parse(
         is_quick,
         connection_count_max: connections.unwrap_or(defaults.connection_count_max),
         budget_bytes: defaults.budget_bytes,
+        reads_through_cache: defaults.reads_through_cache,
     })
 }
 
@@ -161,7 +167,12 @@ mod tests {
             Some("missing") => Err("Error opening config file".to_owned()),
             file => {
                 let folder = file.map_or("/data/db", |_| "/from/file").into();
-                Ok(Defaults { folder, connection_count_max: 7, budget_bytes: 0 })
+                Ok(Defaults {
+                    folder,
+                    connection_count_max: 7,
+                    budget_bytes: 0,
+                    reads_through_cache: false,
+                })
             }
         };
         let parse = |args: &[&str]| {

@@ -25,6 +25,8 @@ pub struct Facts {
     pub connection_count_max: u64,
     /// Memory budget of the server; 0 if it is unknown.
     pub budget_bytes: u64,
+    /// The server reads data files through the page cache: `storage.directIO: false`, or a mapped file.
+    pub reads_through_cache: bool,
     /// Process id of the server that runs on the data directory.
     pub server_pid: Option<u32>,
 }

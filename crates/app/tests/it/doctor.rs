@@ -54,6 +54,28 @@ fn a_missing_folder_is_critical_and_wrong_usage_is_2() {
     assert_eq!(ended(&["doctor", "now"]).status.code(), Some(2));
 }
 
+/// The configuration decides whether the disk's read-ahead matters.
+#[test]
+fn the_setting_of_direct_io_is_read() {
+    let folder = Folder::new("direct");
+    let data = folder.data().display().to_string();
+    let config = folder.path().join("mongod.conf");
+    let found = |setting: &str| {
+        std::fs::write(&config, format!("storage:\n  dbPath: {data}\n  {setting}\n")).unwrap();
+        let (_, report) = report(&["--quick", "-f", config.to_str().unwrap()]);
+        format!("{:?}", report.get("good").as_doc().map(|good| good.get("read_ahead")))
+            + &format!("{:?}", report.get("findings"))
+    };
+    let (direct, cached) = (found("directIO: true"), found("directIO: false"));
+    if direct.contains("reads nothing ahead") {
+        assert!(cached.contains("through the page cache"), "{cached}");
+    } else {
+        // The disk reads little ahead, or is not known.
+        assert_eq!(direct, cached);
+    }
+    assert_eq!(found("engine: mmapv1"), cached);
+}
+
 #[test]
 fn the_test_of_the_disk_leaves_nothing_even_when_killed() {
     let folder = Folder::new("measured");

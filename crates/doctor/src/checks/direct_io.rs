@@ -12,11 +12,17 @@ fn run(facts: &Facts) -> Verdict {
     if let Some(problem) = &measured.problem {
         return Err(NotKnown(problem.clone()));
     }
+    let what = match facts.reads_through_cache {
+        true => "flushes and compactions",
+        false => "reads, flushes and compactions",
+    };
     found(
         Note,
         "The file system refuses O_DIRECT",
-        "flushes and compactions go through the page cache, where they evict the data of other \
-         programs; the disk could not be measured either",
+        format!(
+            "{what} go through the page cache, where they evict the data of other programs; the disk could \
+             not be measured either"
+        ),
         "move the data directory to ext4 or XFS on a local disk",
     )
     .verdict()

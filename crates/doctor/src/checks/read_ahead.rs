@@ -1,4 +1,4 @@
-//! The kernel's read-ahead on the block device: a note only, because reads with `O_DIRECT`, the default, have none.
+//! The kernel's read-ahead on the block device. Reads with `O_DIRECT`, the default, have none.
 use super::prelude::*;
 
 pub(super) static READ_AHEAD: Check = Check {
@@ -18,12 +18,17 @@ fn run(facts: &Facts) -> Verdict {
     if kib <= DEFAULT_KIB {
         return good(format!("{kib} KB"));
     }
+    if !facts.reads_through_cache {
+        return good(format!(
+            "{kib} KB; the server reads with O_DIRECT, which reads nothing ahead"
+        ));
+    }
     found(
-        Note,
+        Warning,
         format!("The disk reads {kib} KB ahead"),
-        "it matters to a server with storage.directIO: false or the engine mmapv1: lookups in an \
-         index read a few KB at random places, and the data read ahead costs bandwidth and fills \
-         the page cache; a server with direct I/O, the default, reads nothing ahead",
+        "the server reads data files through the page cache (storage.directIO: false, or the engine mmapv1): \
+         lookups in an index read a few KB at random places, and the data read ahead costs bandwidth and \
+         fills the page cache",
         format!("echo 32 > {path}   (keep it by a udev rule)"),
     )
     .verdict()

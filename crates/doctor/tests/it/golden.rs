@@ -6,7 +6,8 @@
 //!   ---
 //!   warning: ...
 //!
-//! Besides paths, `== data`, `== history`, `== measured`, `== budget` and `== server` give the other facts, as
+//! Besides paths, `== data`, `== history`, `== measured`, `== budget`, `== through_cache` and `== server` give the
+//! other facts, as
 //! `name=value` or as lines of numbers.
 
 use std::collections::BTreeMap;
@@ -62,6 +63,7 @@ fn facts(input: &str) -> Facts {
             "data" => facts.data = Some(data(text)),
             "history" => facts.history = text.lines().map(sample).collect(),
             "measured" => facts.measured = Some(measured(text)),
+            "through_cache" => facts.reads_through_cache = true,
             "budget" => facts.budget_bytes = text.trim().parse().unwrap(),
             "server" => facts.server_pid = Some(text.trim().parse().unwrap()),
             path => {
