@@ -67,7 +67,7 @@ fn run(facts: &Facts) -> Verdict {
             Warning,
             kind,
             "has no journal or is not a native Linux file system",
-            "after a power cut files may be missing or torn in ways no write-ahead log can repair",
+            "after a power cut files may be missing or torn in ways no journal can repair",
             MOVE,
             8_210_010,
         ),
