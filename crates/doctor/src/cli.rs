@@ -121,7 +121,11 @@ fn parse(
         };
         let mut needed = || {
             let value = value.or_else(|| args.next().map(String::as_str));
-            value.filter(|v| !v.is_empty()).ok_or_else(|| wrong(format!("{name} needs a value")))
+            value.filter(|v| !v.is_empty()).ok_or_else(|| {
+                let flag = FLAGS.iter().find(|flag| flag.name == name || flag.short == name);
+                let value = flag.map_or("value", |flag| flag.value);
+                wrong(format!("{name} needs a value: {name} <{value}>"))
+            })
         };
         match (name, value) {
             ("--json", None) => as_json = true,

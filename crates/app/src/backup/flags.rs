@@ -4,6 +4,7 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use super::address;
+use super::archive::check_address;
 use super::moment::Moment;
 use crate::flag::{Flag, switch, takes};
 use crate::options;
@@ -139,10 +140,16 @@ impl Flags {
             "--base" => self.base = Some(value.into()),
             "--verify" => self.verify = Some(value.into()),
             "--from" => self.from = Some(value),
-            "--archive" => self.archive = Some(value),
+            "--archive" => {
+                check_address(&value)?;
+                self.archive = Some(value);
+            }
             "--endpoint" => self.endpoint = Some(value),
             "--to" => self.to = Some(Moment::parse(&value)?),
-            "--prune" => self.prune = Some(value),
+            "--prune" => {
+                check_address(&value)?;
+                self.prune = Some(value);
+            }
             "--keepHours" => self.keep_hours = Some(number(&value)?),
             "--keepBases" => {
                 self.keep_bases = Some(usize::try_from(number(&value)?).unwrap_or(usize::MAX));
@@ -180,6 +187,7 @@ fn every_flag_is_stored() {
         (&["--once=1"], "the option '--once' takes no value"),
         (&["--keepHours", "x"], "--keepHours has the bad value 'x': expected an integer from 1"),
         (&["--uri", "localhost"], "it must begin with mongodb://"),
+        (&["--archive", "ftp://h"], "expected a folder, file:///folder or s3://bucket/prefix"),
         (&["stray"], "unrecognised option 'stray'"),
     ] {
         assert!(parse(args).contains(text), "{}", parse(args));

@@ -134,6 +134,9 @@ pub(crate) fn run_restore(args: &[String]) -> ExitCode {
     let (Some(from), Some(folder)) = (&flags.from, &flags.folder) else {
         return refuse("--from and --dbpath are needed");
     };
+    if let (Some(_), Err(text)) = (flags.to, archive::check_address(from)) {
+        return refuse(&text);
+    }
     finish(match flags.to {
         Some(to) => point::run(from, to, folder, &flags),
         None if flags.endpoint.is_some() => return refuse("--endpoint needs --to"),

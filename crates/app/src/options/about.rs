@@ -238,8 +238,8 @@ static ABOUT: &[About] = &[
 #[rustfmt::skip]
 static MORE: &[(&str, &str)] = &[
     ("auth", "\
-        Without it everyone who reaches the port may read and write everything. As long as there is no user, a client \
-        on this machine may create the first one. docs/users.md explains users and roles."),
+        Without it, everyone who reaches the port may read and write everything. With it, a client on this machine may \
+        create the first user as long as there is none. docs/users.md explains users and roles."),
     ("bind_ip", "\
         Listen at other addresses than localhost only together with --auth: there is no TLS, so use an encrypted \
         network, a tunnel or a TLS proxy."),

@@ -1,9 +1,9 @@
 //! The command line: `--name value`, `--name=value`, `-f file`, `-vvv`.
 
 use super::Settings;
-use super::about::SHORT;
+use super::about::{SHORT, about};
 use super::nearest;
-use super::table::{Row, TABLE};
+use super::table::{Kind, Row, TABLE};
 
 /// Reads all arguments.
 pub(super) fn read(args: &[String], settings: &mut Settings) -> Result<(), String> {
@@ -41,7 +41,13 @@ pub(super) fn read(args: &[String], settings: &mut Settings) -> Result<(), Strin
             value = Some(implied.to_owned());
         }
         let Some(value) = value else {
-            return Err(unknown(&format!("the required argument for option '{name}' is missing")));
+            let expected = match row.kind {
+                Kind::Text => format!("<{}>", about(row).value),
+                kind => kind.accepted(),
+            };
+            return Err(unknown(&format!(
+                "the required argument for option '{name}' is missing; expected {expected}"
+            )));
         };
         take(row, &value, settings)?;
     }

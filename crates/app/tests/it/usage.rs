@@ -67,7 +67,10 @@ fn mistakes_of_spelling() {
     for (args, texts) in [
         (&["sevre"][..], &["unknown command 'sevre'; did you mean 'serve'?"][..]),
         (&["serve", "--dbpaht", "x"], &["'--dbpaht'; did you mean '--dbpath'?", "nagi help serve"]),
-        (&["serve", "--port"], &["the required argument for option '--port' is missing"]),
+        (
+            &["serve", "--port"],
+            &["option '--port' is missing; expected an integer from 0 to 65535"],
+        ),
         (&["serve", "--port", "many"], &["bad value 'many': expected an integer from 0 to 65535"]),
         (&["serve", "--setParameter", "quite=1"], &["'quite'; did you mean 'quiet'?"]),
         (&["backup", "--verfy", "x"], &["did you mean '--verify'?", "nagi help backup"]),
@@ -82,6 +85,8 @@ fn mistakes_of_spelling() {
         (&["restore", "--frm", "x"], &["did you mean '--from'?", "nagi help restore"]),
         (&["restore", "--from", "x"], &["--from and --dbpath are needed"]),
         (&["restore", "--to", "soon"], &["--to soon: expected a time such as"]),
+        (&["serve", "--dbpath"], &["option '--dbpath' is missing; expected <directory>"]),
+        (&["doctor", "-f"], &["-f needs a value: -f <file>"]),
         (&["doctor", "--quik"], &["did you mean '--quick'?", "nagi help doctor"]),
         (
             &["doctor", "--maxConns", "x"],

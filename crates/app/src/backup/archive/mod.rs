@@ -22,7 +22,7 @@ use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 
 pub(super) use base::Base;
 pub(super) use base::readable as bases;
-pub(super) use place::Place;
+pub(super) use place::{Place, check_address};
 pub(super) use prune::run as prune;
 pub(super) use segment::{
     Entries, FILE_BYTES_MAX, FOLDER as LOG, Range, chain, end_of_chain, read,

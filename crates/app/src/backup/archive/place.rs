@@ -42,9 +42,18 @@ pub(crate) struct Object {
     pub(crate) written: i64,
 }
 
+/// Refuses what is no address of an archive, before anything is opened.
+pub(crate) fn check_address(url: &str) -> Result<(), String> {
+    match url.split_once("://") {
+        None | Some(("s3" | "file", _)) => Ok(()),
+        Some(_) => Err(format!("{url}: expected a folder, file:///folder or s3://bucket/prefix")),
+    }
+}
+
 impl Place {
     /// Opens an archive: a path, `file:///path`, or `s3://bucket/prefix`. `create`: a missing folder is created.
     pub(crate) fn open(url: &str, endpoint: Option<&str>, create: bool) -> Result<Place, String> {
+        check_address(url)?;
         let failed = |error: &dyn std::fmt::Display| format!("{url}: {error}");
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
         let runtime = runtime.map_err(|error| failed(&error))?;
@@ -55,10 +64,7 @@ impl Place {
                 (Arc::new(bucket_of(bucket, endpoint).map_err(|error| failed(&error))?), root)
             }
             Some(("file", path)) => (Arc::new(folder(Path::new(path), create)?), Key::default()),
-            None => (Arc::new(folder(Path::new(url), create)?), Key::default()),
-            Some(_) => {
-                return Err(failed(&"expected a folder, file:///folder or s3://bucket/prefix"));
-            }
+            _ => (Arc::new(folder(Path::new(url), create)?), Key::default()),
         };
         Ok(Place { store, root, runtime, shown: url.trim_end_matches('/').to_owned() })
     }

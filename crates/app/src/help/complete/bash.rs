@@ -65,7 +65,7 @@ pub(in crate::help) fn script() -> String {
     out.push_str("  esac\n  case $command in\n");
     for command in COMMANDS {
         let offers = offers(command);
-        let options = offers.iter().map(|offer| offer.name.as_str());
+        let options = offers.iter().map(|offer| offer.name.as_ref());
         let own = words(command);
         let all: Vec<&str> = own.iter().map(|(word, _)| *word).chain(options).collect();
         out.push_str(&format!("    {}) _nagi_words \"{}\" ;;\n", command.name, all.join(" ")));

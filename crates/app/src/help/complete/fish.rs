@@ -37,7 +37,10 @@ pub(in crate::help) fn script() -> String {
 }
 
 fn line(condition: &str, offer: &Offer) -> String {
-    let long = offer.name.trim_start_matches('-');
+    let name = match offer.name.strip_prefix("--") {
+        Some(long) => format!("-l {long}"),
+        None => format!("-s {}", offer.name.trim_start_matches('-')),
+    };
     let short = match offer.short.trim_start_matches('-') {
         "" => String::new(),
         short => format!(" -s {short}"),
@@ -51,7 +54,7 @@ fn line(condition: &str, offer: &Offer) -> String {
         Takes::Other(_) => " -x".to_owned(),
     };
     format!(
-        "complete -c nagi -n {} -l {long}{short}{value} -d {}\n",
+        "complete -c nagi -n {} {name}{short}{value} -d {}\n",
         quoted(condition),
         quoted(offer.meaning)
     )

@@ -14,6 +14,8 @@ pub(super) use bash::script as bash;
 pub(super) use fish::script as fish;
 pub(super) use zsh::script as zsh;
 
+use std::borrow::Cow;
+
 use nagi_server::parameter_names;
 
 use super::commands::{COMMANDS, Command};
@@ -24,7 +26,7 @@ use crate::options::{Kind, Row, SHORT, about};
 /// An option that is offered.
 struct Offer {
     /// With its dashes.
-    name: String,
+    name: Cow<'static, str>,
     /// The short form with its dash; empty if there is none.
     short: &'static str,
     takes: Takes,
@@ -48,23 +50,41 @@ enum Takes {
 /// The options of a command.
 fn offers(command: &Command) -> Vec<Offer> {
     let flags = (command.flags)().into_iter().map(|flag| Offer {
-        name: flag.name.to_owned(),
+        name: Cow::Borrowed(flag.name),
         short: flag.short,
         takes: by_placeholder(flag.value),
         meaning: flag.meaning,
         repeats: false,
     });
+    let of_serve = || sections::accepted().filter(|row| !row.flag.is_empty()).map(of_row);
     match command.name {
-        "serve" => sections::accepted().filter(|row| !row.flag.is_empty()).map(of_row).collect(),
+        "serve" => of_serve().chain([VERBOSE]).collect(),
+        // The names of options, which help explains.
+        "help" => {
+            let names = of_serve().map(|offer| Offer { takes: Takes::Nothing, short: "", ..offer });
+            names.filter(|offer| offer.name != "--help").chain(flags).collect()
+        }
         _ => flags.collect(),
     }
 }
 
+/// The short form of `--verbose`, which takes no value but may be repeated.
+const VERBOSE: Offer = Offer {
+    name: Cow::Borrowed("-v"),
+    short: "",
+    takes: Takes::Nothing,
+    meaning: "raise the verbosity of the log; -vv is 2",
+    repeats: true,
+};
+
 fn of_row(row: &'static Row) -> Offer {
     let about = about(row);
     Offer {
-        name: format!("--{}", row.flag),
-        short: SHORT.iter().find(|(flag, _)| *flag == row.flag).map_or("", |(_, short)| short),
+        name: Cow::Owned(format!("--{}", row.flag)),
+        short: match SHORT.iter().find(|(flag, _)| *flag == row.flag) {
+            Some((_, "-v")) | None => "",
+            Some((_, short)) => short,
+        },
         takes: match (row.implied, row.kind) {
             (Some(_), _) => Takes::Nothing,
             (None, Kind::Bool) => Takes::Words(vec!["true", "false"]),

@@ -45,7 +45,7 @@ fn function(command: &Command) -> String {
     }
     out.push_str("  _arguments -s");
     for offer in offers(command) {
-        for name in [offer.name.as_str(), offer.short].into_iter().filter(|name| !name.is_empty()) {
+        for name in [offer.name.as_ref(), offer.short].into_iter().filter(|name| !name.is_empty()) {
             out.push_str(&format!(" \\\n    {}", quoted(&spec(&offer, name))));
         }
     }
