@@ -21,7 +21,7 @@ use nagi_server::parameter_names;
 use super::commands::{COMMANDS, Command};
 use super::generate::KINDS;
 use super::{TOPICS, sections};
-use crate::options::{Kind, Row, SHORT, about};
+use crate::options::{Honoured, Kind, Row, SHORT, about};
 
 /// An option that is offered.
 struct Offer {
@@ -87,6 +87,10 @@ fn of_row(row: &'static Row) -> Offer {
         },
         takes: match (row.implied, row.kind) {
             (Some(_), _) => Takes::Nothing,
+            // Other values are refused.
+            (None, _) if let Honoured::Only(accepted) = row.honoured => {
+                Takes::Words(accepted.to_vec())
+            }
             (None, Kind::Bool) => Takes::Words(vec!["true", "false"]),
             (None, Kind::OneOf(names)) => Takes::Words(names.to_vec()),
             (None, _) if row.key == "setParameter" => Takes::Parameter,

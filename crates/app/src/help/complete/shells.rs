@@ -64,6 +64,7 @@ const CASES: &[(&str, &[&str], &[&str])] = &[
     ("nagi backup --ver", &["--verify"], &["--version"]),
     ("nagi generate ", &["man", "bash", "zsh", "fish"], &["serve"]),
     ("nagi help para", &["parameters"], &["serve"]),
+    ("nagi serve --tlsMode ", &["disabled"], &["requireTLS"]),
     ("nagi help --storageE", &["--storageEngine"], &[]),
     ("nagi serve -v --stor", &["--storageEngine"], &[]),
     ("nagi serve --tlsCAF", &[], &["--tlsCAFile"]),
