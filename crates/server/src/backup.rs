@@ -100,8 +100,8 @@ impl Backups {
             if state.open.is_some() || state.beginning {
                 bail!(
                     Code::CONFLICTING_OPERATION_IN_PROGRESS,
-                    "another backup is in progress; cancel it, or wait until it has been idle for \
-                     ten minutes"
+                    "another backup is in progress; stop its nagi backup, or wait until it has been \
+                     idle for ten minutes"
                 );
             }
             state.beginning = true;

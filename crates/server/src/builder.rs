@@ -191,7 +191,7 @@ impl Server {
                     DocBuf::new().as_doc(),
                 );
                 if !self.config.restores {
-                    crate::replica::note_unlogged(&self.store)?;
+                    self.store.count_unlogged_changes();
                 }
             }
             return Ok(());

@@ -6,7 +6,7 @@
 //!   Records    ident (4 bytes, big-endian) | record key: a number (8 bytes, big-endian, sign bit flipped) or the
 //!              key string of `_id`
 //!   Index      ident | key string [| record key]         record key in the key unless unique
-//!   Counters   ident                                     of the collection
+//!   Counters   ident                                     of the collection; of changes without a log entry
 //!   Catalog    kind (1 byte) | ident
 //!
 //! See docs/format.md.
@@ -40,6 +40,8 @@ pub(crate) enum CatalogKey {
 impl Ident {
     /// The ident of session records in `Space::Records`.
     pub(crate) const SESSIONS: Ident = Ident(u32::MAX - 1);
+    /// The ident of the counter of changes that the log of a replica set does not have, in `Space::Counters`.
+    pub(crate) const UNLOGGED: Ident = Ident(u32::MAX - 2);
 
     pub(crate) fn bytes(self) -> [u8; 4] {
         self.0.to_be_bytes()

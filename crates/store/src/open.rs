@@ -1,6 +1,6 @@
 //! Opens a store: reads the catalog and completes operations that a crash interrupted.
 
-use std::sync::Arc;
+use std::sync::{Arc, atomic::AtomicBool};
 
 use arc_swap::{ArcSwap, ArcSwapOption};
 use nagi_bson::oid::Generator;
@@ -52,6 +52,7 @@ impl Store {
             stamps: Stamps::default(),
             change_log: options.change_log,
             log_shown: ArcSwapOption::new(shown),
+            counts_unlogged: AtomicBool::new(false),
             feed,
             spills: Arc::default(),
             reclaimer: Reclaimer::new(Arc::clone(&engine)),

@@ -182,6 +182,10 @@ fn a_run_without_the_set_is_a_gap() {
     succeeds(&member.back_up("--newBase"));
     member.insert("c", 1);
     succeeds(&member.back_up("--once"));
+    // A run that writes nothing is none.
+    member.restart(&[]);
+    member.restart(&["--replSet", "rs"]);
+    succeeds(&member.back_up("--once"));
     for options in [&[][..], &["--replSet", "rs"]] {
         member.restart(options);
         member.insert("c", if options.is_empty() { 2 } else { 3 });

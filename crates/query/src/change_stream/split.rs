@@ -117,7 +117,8 @@ impl Split {
             self.resumed_at.take().filter(|resumed| resumed.is_same_event(&token))
         {
             let delivered = resumed.fragment().unwrap_or(0) as usize + 1;
-            if delivered >= count {
+            // All may have been delivered: then the next event follows.
+            if delivered > count {
                 bail!(
                     Code::CHANGE_STREAM_FATAL_ERROR,
                     "Attempted to resume from a split event, but the resumed stream produced a different \

@@ -3,12 +3,14 @@
 //! With authorization off every command is allowed. With authorization on, a command that needs no login is allowed;
 //! any other command needs a login (or the localhost exception) and the privileges that its row requires.
 
+use std::cell::RefCell;
 use std::sync::{Arc, LazyLock};
 
 use nagi_bson::{DocBuf, Value};
 use nagi_error::{Code, Error, Result, bail, err};
 
 use crate::core::connection::Connection;
+use crate::core::needs::Need;
 use crate::core::server::Server;
 use crate::printable::Secret;
 use crate::request::Request;
@@ -39,6 +41,8 @@ pub(crate) struct Asking<'c> {
     pub(crate) server: &'c Server,
     pub(crate) user: Option<&'c Arc<User>>,
     set: &'c PrivilegeSet,
+    /// Where privileges are noted that were asked for and are there.
+    noted: Option<&'c RefCell<Vec<Need>>>,
 }
 
 /// The privileges of the localhost exception: to create the first user or role, and to initiate the replica set.
@@ -60,7 +64,19 @@ impl<'c> Asking<'c> {
     pub(crate) fn new(connection: &'c Connection) -> Asking<'c> {
         let user = connection.login.as_ref().map(|login| &login.user);
         let set = user.map_or_else(|| &*NOTHING, |user| &user.set);
-        Asking { server: &connection.server, user, set }
+        Asking { server: &connection.server, user, set, noted: None }
+    }
+
+    /// The same caller, of whom the privileges that are used are noted.
+    pub(super) fn noting(self, noted: &'c RefCell<Vec<Need>>) -> Asking<'c> {
+        Asking { noted: Some(noted), ..self }
+    }
+
+    fn note(&self, allowed: bool, need: impl FnOnce() -> Need) -> bool {
+        if allowed && let Some(noted) = self.noted {
+            noted.borrow_mut().push(need());
+        }
+        allowed
     }
 
     /// Returns true if authorization is off, so that everything is allowed.
@@ -69,7 +85,8 @@ impl<'c> Asking<'c> {
     }
 
     pub(crate) fn allows(&self, target: Target<'_>, action: Action) -> bool {
-        self.is_open() || self.set.allows(target, action)
+        let allowed = self.is_open() || self.set.allows(target, action);
+        self.note(allowed, || Need::of(target, action))
     }
 
     pub(crate) fn on_cluster(&self, action: Action) -> bool {
@@ -85,7 +102,8 @@ impl<'c> Asking<'c> {
     }
 
     pub(crate) fn any_in_database(&self, db: &str) -> bool {
-        self.is_open() || self.set.any_in_database(db)
+        let allowed = self.is_open() || self.set.any_in_database(db);
+        self.note(allowed, || Need::AnyInDatabase(db.into()))
     }
 
     pub(crate) fn any_on_collection(&self, db: &str, collection: &str) -> bool {

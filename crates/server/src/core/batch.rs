@@ -17,6 +17,7 @@ use nagi_store::Arrivals;
 use crate::clock;
 use crate::core::command::Context;
 use crate::core::cursors::{Api, OpenCursor};
+use crate::core::needs::Needs;
 use crate::core::producer::Producer;
 use crate::limits::{AWAIT_DATA, BATCH_BYTES_MAX, FIRST_BATCH_COUNT, IDLE_PEER_LOOK};
 use crate::message_memory::{FREE_BYTES, MemoryCharge};
@@ -315,6 +316,7 @@ fn park(
         session: generic.lsid,
         txn_number: generic.transaction(),
         owner: cx.connection.user().cloned(),
+        needs: Needs::of(cx.connection, &cx.command.access, request)?,
         no_timeout: how.no_timeout,
         tailable: how.tailable,
         await_data: how.await_data,

@@ -31,6 +31,7 @@ use parking_lot::Mutex;
 
 use crate::clock;
 use crate::core::access::Asking;
+use crate::core::needs::Needs;
 use crate::core::producer::Producer;
 use crate::limits::{CURSOR_BYTES_MIN, CURSOR_COUNT_MAX, CURSOR_IDLE_MIN_MS};
 use crate::names::UserName;
@@ -52,6 +53,8 @@ pub(crate) struct OpenCursor {
     pub(crate) txn_number: Option<i64>,
     /// The user that opened it; only that user may continue it.
     pub(crate) owner: Option<UserName>,
+    /// The privileges with which it was opened.
+    pub(crate) needs: Needs,
     pub(crate) no_timeout: bool,
     pub(crate) tailable: bool,
     pub(crate) await_data: bool,

@@ -40,9 +40,6 @@ const ELECTION_NAMESPACE: &str = "local.replset.election";
 /// Where earlier versions stored a cluster time ahead of the wall clock.
 const CLOCK_NAMESPACE: &str = "local.replset.clock";
 
-/// Has a document if the server ran as no member: what it wrote then is not in the log.
-const UNLOGGED_NAMESPACE: &str = "local.replset.unlogged";
-
 /// The membership of this server in a replica set.
 pub(crate) struct ReplicaSet {
     pub(crate) name: String,
@@ -124,24 +121,29 @@ impl ReplicaSet {
                     set.name
                 );
             }
-            set.end_log_if_unlogged()?;
             let term = crate::number::truncate(stored.get("term")).unwrap_or(1);
             let config = config::complete(stored, &set.name, term)?;
-            set.elect(config)?;
+            set.elect(config, true)?;
         }
         Ok(set)
     }
 
-    /// Begins the log anew after a run as no member: a log with an unnoticed gap would make change streams and archives
-    /// wrong.
-    fn end_log_if_unlogged(&self) -> Result<()> {
-        if read_one(&self.store, UNLOGGED_NAMESPACE)?.is_none() {
+    /// Shows the log. It begins anew if changes were not logged in a run as no member, and if it was dropped there: a log
+    /// with an unnoticed gap would make change streams and archives wrong. `known`: the set is not a new one.
+    fn begin_log(&self, known: bool) -> Result<()> {
+        if !self.store.has_change_log() {
             return Ok(());
         }
-        log::warn!(target: "REPL", id = 9_000_071;
-            "The server ran without --replSet, and what it wrote then is not in the oplog: the oplog begins anew");
-        self.store.cut_change_log()?;
-        self.store.drop_collection(&Namespace::parse(UNLOGGED_NAMESPACE)?).map(drop)
+        let is_new = self.store.shown_change_log().is_none();
+        if is_new {
+            self.store.show_change_log(self.oplog.bytes_max)?;
+        }
+        if self.store.has_unlogged_changes()? || (is_new && known) {
+            log::warn!(target: "REPL", id = 9_000_071;
+                "The oplog was dropped, or has not what the server wrote without --replSet: it begins anew");
+            self.store.cut_change_log()?;
+        }
+        self.store.show_pre_images()
     }
 
     /// Returns the host of the configuration found at the start if it is not an address of this server.
@@ -215,7 +217,7 @@ impl ReplicaSet {
         let config = config::complete(with_id.as_doc(), &self.name, 1)?;
         config::check_values(given)?;
         write_one(&self.store, CONFIG_NAMESPACE, config.doc.as_doc())?;
-        self.elect(config)?;
+        self.elect(config, false)?;
         self.store.append_note(doc! { "msg": "initiating set" }.as_doc())?;
         log::info!(target: "REPL", id = 21331, setName = self.name.as_str();
             "Transition to primary complete; database writes are now permitted");
@@ -308,7 +310,7 @@ impl ReplicaSet {
         }
         let member = self.initialized()?;
         let config = config::complete(member.config.as_doc(), &self.name, member.term)?;
-        self.elect(config)?;
+        self.elect(config, true)?;
         self.stepped_down_until_ms.store(0, SeqCst);
         Ok(true)
     }
@@ -319,20 +321,15 @@ impl ReplicaSet {
         until > 0 && wall_ms() >= until
     }
 
-    /// Becomes primary in the next term.
-    fn elect(&self, config: Config) -> Result<()> {
+    /// Becomes primary in the next term. `known`: the set existed before.
+    fn elect(&self, config: Config, known: bool) -> Result<()> {
         let last = read_one(&self.store, ELECTION_NAMESPACE)?;
         let last = last.and_then(|doc| crate::number::truncate(doc.get("term"))).unwrap_or(0);
         let term = last + 1;
         let vote = doc! { "_id": "lastVote", "term": term, "candidateIndex": 0_i64 };
         let elected = write_one(&self.store, ELECTION_NAMESPACE, vote.as_doc())?;
         self.store.begin_term(term);
-        if self.store.has_change_log() && self.store.shown_change_log().is_none() {
-            self.store.show_change_log(self.oplog.bytes_max)?;
-        }
-        if self.store.has_change_log() {
-            self.store.show_pre_images()?;
-        }
+        self.begin_log(known)?;
         let note = doc! { "msg": "new primary" };
         self.store.append_note(note.as_doc())?;
         self.publish(config, term, (wall_ms(), elected.0));
@@ -372,14 +369,6 @@ impl ReplicaSet {
 /// Returns true if the data directory belongs to a member of a replica set.
 pub(crate) fn is_stored(store: &Store) -> Result<bool> {
     Ok(read_one(store, CONFIG_NAMESPACE)?.is_some())
-}
-
-/// Notes that the server runs as no member of the set whose log the data has.
-pub(crate) fn note_unlogged(store: &Store) -> Result<()> {
-    if store.shown_change_log().is_none() {
-        return Ok(());
-    }
-    write_one(store, UNLOGGED_NAMESPACE, doc! { "_id": "unlogged" }.as_doc()).map(drop)
 }
 
 /// The configuration with a new id of the set among its settings.

@@ -29,9 +29,10 @@ use nagi_bson::{Doc, DocBuf, DocWriter, Value};
 use nagi_budget::{Metering, meter};
 use nagi_error::{Code, Error, Result, bail, err};
 
+use crate::auth::Action;
 use crate::clock;
 use crate::commands;
-use crate::core::access;
+use crate::core::access::{self, Asking};
 use crate::core::command::{Command, Context, Done, Effects};
 use crate::core::connection::Connection;
 use crate::core::server::Server;
@@ -284,17 +285,29 @@ fn check(
         return Err(interruption(Code::INTERRUPTED_AT_SHUTDOWN));
     }
     match &server.replica {
-        Some(replica) => check_member(replica, request),
+        Some(replica) => {
+            gossip(connection, replica, request)?;
+            check_member(replica, request)
+        }
         None => Ok(()),
     }
 }
 
-/// Checks that apply only to members of a replica set: their role, and the cluster times that clients send.
+/// Adopts the cluster time that a client has seen. With authorization only privileged clients may move the time forward:
+/// it never goes back, so one of them could make the times of all later changes meaningless. What the server itself has
+/// told its clients is never ahead.
+fn gossip(connection: &Connection, replica: &ReplicaSet, request: &Request<'_>) -> Result<()> {
+    match request.generic.cluster_time {
+        Some(time) if Asking::new(connection).on_cluster(Action::AdvanceClusterTime) => {
+            replica.clock.observe(time)
+        }
+        _ => Ok(()),
+    }
+}
+
+/// Checks that apply only to members of a replica set: their role, and times that clients wait for.
 fn check_member(replica: &ReplicaSet, request: &Request<'_>) -> Result<()> {
     let (command, generic) = (request.command, &request.generic);
-    if let Some(time) = generic.cluster_time {
-        replica.clock.observe(time)?;
-    }
     if let Some(time) = generic.read_concern.after_cluster_time {
         replica.read_after(time)?;
     }

@@ -8,7 +8,7 @@ use nagi_server::Server;
 
 use crate::client::{Client, is_ok, server_with};
 use crate::legacy;
-use crate::login::{guarded, log_in};
+use crate::login::{guarded, guarded_member, log_in};
 
 fn code(reply: &DocBuf) -> i32 {
     match reply.get("code") {
@@ -292,4 +292,111 @@ fn the_write_block_covers_the_collection_of_a_uuid() {
         let reply = client.run("admin", request.as_doc());
         assert_eq!(code(&reply), 371, "{reply:?}");
     }
+}
+
+fn cluster_time(reply: &DocBuf) -> u64 {
+    match reply.get("$clusterTime").as_doc().map(|times| times.get("clusterTime")) {
+        Some(Value::Timestamp(time)) => time,
+        other => panic!("{other:?}"),
+    }
+}
+
+#[test]
+fn clients_do_not_move_the_time_ahead() {
+    let server = guarded_member();
+    let mut root = root(&server);
+    let now = cluster_time(&root.run("admin", doc! { "ping": 1 }.as_doc()));
+    let ahead = now + (1000 << 32);
+    let told = |name: &str| {
+        doc! {
+            (name): 1, "$clusterTime": {
+                "clusterTime": (Value::Timestamp(ahead)),
+                "signature": { "hash": (Value::Binary(nagi_bson::Binary { subtype: 0, bytes: &[0; 20] })), "keyId": 0_i64 }
+            }
+        }
+    };
+    let mut nobody = Client::new(&server);
+    for name in ["hello", "ping", "isMaster", "saslStart"] {
+        nobody.run("admin", told(name).as_doc());
+    }
+    assert!(is_ok(&root.run("admin", told("ping").as_doc())));
+    assert!(cluster_time(&root.run("admin", doc! { "ping": 1 }.as_doc())) < ahead);
+    // A user with the privilege, such as another member of a cluster.
+    let role = doc! {
+        "createRole": "clock", "roles": [],
+        "privileges": [{ "resource": { "cluster": true }, "actions": ["advanceClusterTime"] }]
+    };
+    assert!(is_ok(&root.run("admin", role.as_doc())));
+    let grant = doc! { "grantRolesToUser": "root", "roles": ["clock"] };
+    assert!(is_ok(&root.run("admin", grant.as_doc())));
+    assert!(is_ok(&root.run("admin", told("ping").as_doc())));
+    assert!(cluster_time(&root.run("admin", doc! { "ping": 1 }.as_doc())) >= ahead);
+}
+
+#[test]
+fn a_revoked_right_ends_cursors_that_read_with_it() {
+    let server = guarded_member();
+    let mut root = root(&server);
+    for command in [
+        "{insert: 'a', documents: [{_id: 1}, {_id: 2}]}",
+        "{create: 'b'}",
+        "{create: 'c'}",
+        "{create: 'd'}",
+        "{create: 'e'}",
+        "{createRole: 'reader', roles: [], privileges: [{resource: {db: 'test', collection: ''}, \
+          actions: ['find', 'changeStream', 'listCollections']}]}",
+        "{createUser: 'u', pwd: 'p', roles: [{role: 'reader', db: 'test'}, {role: 'read', db: 'test'}]}",
+        "{grantRolesToUser: 'u', roles: [{role: 'root', db: 'admin'}]}",
+    ] {
+        let reply = root.run("test", nagi_bson::json::parse(command).unwrap().as_doc());
+        assert!(is_ok(&reply), "{reply:?}");
+    }
+    let mut user = Client::new(&server);
+    assert!(is_ok(&log_in(&mut user, "test", "u", "p")));
+    let stream = "pipeline: [{$changeStream: {@}}], cursor: {}}";
+    let all = stream.replace('@', "allChangesForCluster: true");
+    let own = stream.replace('@', "");
+    let opened: Vec<(&str, &str, i64)> = [
+        ("test", "a", format!("{{aggregate: 'a', {own}")),
+        ("test", "$cmd.aggregate", format!("{{aggregate: 1, {own}")),
+        ("admin", "$cmd.aggregate", format!("{{aggregate: 1, {all}")),
+        (
+            "admin",
+            "$cmd.aggregate",
+            "{aggregate: 1, pipeline: [{$currentOp: {allUsers: true}}], cursor: {batchSize: 0}}"
+                .to_owned(),
+        ),
+        ("test", "$cmd.listCollections", "{listCollections: 1, cursor: {batchSize: 1}}".to_owned()),
+    ]
+    .into_iter()
+    .map(|(db, name, command)| {
+        let reply = user.run(db, nagi_bson::json::parse(&command).unwrap().as_doc());
+        match reply.get("cursor").as_doc().map(|cursor| cursor.get("id")) {
+            Some(Value::Int64(id)) if id != 0 => (db, name, id),
+            _ => panic!("{reply:?}"),
+        }
+    })
+    .collect();
+    let more = |user: &mut Client, (db, name, id): (&str, &str, i64)| {
+        let command = doc! { "getMore": (id), "collection": (name), "batchSize": 1 };
+        code(&user.run(db, command.as_doc()))
+    };
+    let change = |root: &mut Client, command: &str| {
+        let reply = root.run("test", nagi_bson::json::parse(command).unwrap().as_doc());
+        assert!(is_ok(&reply), "{reply:?}");
+    };
+    // Only the streams need this right, and none but the first one is of the database.
+    change(&mut root, "{revokeRolesFromUser: 'u', roles: [{role: 'root', db: 'admin'}]}");
+    let codes: Vec<i32> = opened.iter().map(|cursor| more(&mut user, *cursor)).collect();
+    assert_eq!(codes, [0, 0, 13, 13, 0]);
+    change(&mut root, "{revokeRolesFromUser: 'u', roles: ['read']}");
+    change(
+        &mut root,
+        "{updateRole: 'reader', privileges: [{resource: {db: 'test', collection: ''}, actions: ['find']}]}",
+    );
+    let codes: Vec<i32> = opened.iter().map(|cursor| more(&mut user, *cursor)).collect();
+    assert_eq!(codes, [13, 13, 13, 13, 13]);
+    change(&mut root, "{grantRolesToUser: 'u', roles: [{role: 'root', db: 'admin'}]}");
+    let codes: Vec<i32> = opened.iter().map(|cursor| more(&mut user, *cursor)).collect();
+    assert_eq!(codes, [0, 0, 0, 0, 0]);
 }

@@ -575,8 +575,16 @@ fn large_events_are_split_if_asked() {
     let resumed = options.replace('@', &after);
     let rest = Stream::open(&server, ("test", "p"), &resumed, split).unwrap().all();
     assert!(rest == events[2..], "{}", rest.len());
+    // Behind the last fragment the next event follows.
+    for start in ["resumeAfter", "startAfter"] {
+        let behind = format!(", {start}: {}", token_of(&events[2]).as_doc());
+        let behind = options.replace('@', &behind);
+        let rest = Stream::open(&server, ("test", "p"), &behind, split).unwrap().all();
+        assert!(rest == events[3..], "{}", rest.len());
+    }
     // Without its document before the change, the event is no longer split.
-    let options = format!("{{fullDocument: 'required' {after}}}");
+    let second = format!(", resumeAfter: {}", token_of(&events[2]).as_doc());
+    let options = format!("{{fullDocument: 'required' {second}}}");
     let refused = Stream::open(&server, ("test", "p"), &options, split).unwrap().more("");
     assert_eq!(refused.unwrap_err().get("code"), Value::Int32(280));
     // The fragment that was delivered is of another event than the first that passes.

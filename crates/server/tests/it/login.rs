@@ -10,7 +10,19 @@ use crate::client::{Client, is_ok, server_with};
 
 /// A server with authorization and a root user with password "pwd".
 pub(crate) fn guarded() -> Arc<nagi_server::Server> {
-    let server = server_with(Arc::new(nagi_kv::Memory::new()), None, true);
+    with_root(server_with(Arc::new(nagi_kv::Memory::new()), None, true))
+}
+
+/// The same as a member of a replica set.
+pub(crate) fn guarded_member() -> Arc<nagi_server::Server> {
+    let server = server_with(Arc::new(nagi_kv::Memory::new()), Some("rs"), true);
+    let initiate = nagi_bson::doc! { "replSetInitiate": {} };
+    let reply = Client::new(&server).run("admin", initiate.as_doc());
+    assert!(is_ok(&reply), "{reply:?}");
+    with_root(server)
+}
+
+fn with_root(server: Arc<nagi_server::Server>) -> Arc<nagi_server::Server> {
     let reply = Client::new(&server).run(
         "admin",
         nagi_bson::doc! { "createUser": "root", "pwd": "pwd", "roles": ["root"],

@@ -68,7 +68,7 @@ pub(crate) mod time_series;
 pub(crate) mod transaction;
 pub(crate) mod txn;
 pub(crate) mod written;
-use std::sync::Arc;
+use std::sync::{Arc, atomic::AtomicBool};
 
 use arc_swap::{ArcSwap, ArcSwapOption};
 use nagi_bson::{Doc, Value, oid::Generator};
@@ -171,6 +171,8 @@ pub struct Shared {
     pub(crate) change_log: Option<Arc<dyn ChangeLog>>,
     /// The collection that shows the log, if there is one.
     pub(crate) log_shown: ArcSwapOption<Collection>,
+    /// The log of a replica set is there, but the server is no member of it.
+    pub(crate) counts_unlogged: AtomicBool,
     /// The newest documents of the log, for change streams.
     pub(crate) feed: Feed,
     /// Totals of the sorts and groups that spill to disk.

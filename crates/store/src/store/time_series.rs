@@ -69,9 +69,12 @@ impl Store {
             };
         }
         if buckets.is_none() {
+            // Two changes, so that the log has the index, too.
             let buckets = made(&mut ddl, &name, of_buckets, None)?;
-            let buckets = with_index(&mut ddl, buckets, options)?;
-            ddl.put(buckets)?;
+            let buckets = ddl.put(buckets)?;
+            if let Some(buckets) = with_index(&mut ddl, &buckets, options)? {
+                ddl.put(buckets)?;
+            }
         }
         let view = create(&mut ddl, namespace, of_view, None)?;
         ddl.finish_with(durability)?;
@@ -101,17 +104,17 @@ pub(super) fn other_half(catalog: &Catalog, collection: &Collection) -> Option<A
 /// Adds the index that finds the bucket for a measurement, if there is metadata.
 fn with_index(
     ddl: &mut Ddl<'_>,
-    buckets: CollectionVersion,
+    buckets: &Collection,
     options: &Options,
-) -> Result<CollectionVersion> {
-    let Some(spec) = first_index(options) else { return Ok(buckets) };
+) -> Result<Option<CollectionVersion>> {
+    let Some(spec) = first_index(options) else { return Ok(None) };
     let collation = buckets.options.collation;
     let spec = IndexSpec::parse_with(spec.as_doc(), &buckets.namespace, false, collation)?;
     let multikey = Arc::new(Multikey::new(multikey_words(&spec)));
     let index = Index::new(spec, true, ddl.ident()?, multikey)?;
     let index = index.of_records(buckets.layout, (buckets.space, buckets.ident));
     let indexes = buckets.indexes.iter().cloned().chain([Arc::new(index)]).collect();
-    Ok(CollectionVersion { indexes, ..buckets })
+    Ok(Some(buckets.with_indexes(indexes)))
 }
 
 /// The index on metadata and time that a new collection has.

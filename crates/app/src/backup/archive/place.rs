@@ -262,12 +262,34 @@ fn folder(path: &Path, create: bool) -> Result<LocalFileSystem, String> {
     Ok(store.with_fsync(true).with_automatic_cleanup(true))
 }
 
+/// One of these must be set: without any, the client would ask an address of the cloud's machines for the rights of this
+/// machine. The last but one asks for that, the last is for stores that want no key.
+const CREDENTIALS: [&str; 6] = [
+    "AWS_ACCESS_KEY_ID",
+    "AWS_WEB_IDENTITY_TOKEN_FILE",
+    "AWS_CONTAINER_CREDENTIALS_RELATIVE_URI",
+    "AWS_CONTAINER_CREDENTIALS_FULL_URI",
+    "AWS_METADATA_ENDPOINT",
+    "AWS_SKIP_SIGNATURE",
+];
+
 /// The key, its secret and the region come from the environment (`AWS_ACCESS_KEY_ID` and so on), so that no other user
 /// of the machine sees them.
 fn bucket_of(
     bucket: &str,
     endpoint: Option<&str>,
 ) -> object_store::Result<object_store::aws::AmazonS3> {
+    if !CREDENTIALS.iter().any(|name| std::env::var_os(name).is_some_and(|value| !value.is_empty()))
+    {
+        let names = CREDENTIALS.join(", ");
+        return Err(Error::Generic {
+            store: "S3",
+            source: format!(
+                "no credentials in the environment: set AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY (looked for: {names})"
+            )
+            .into(),
+        });
+    }
     // Without a provider the client of the store cannot encrypt. It fails only if there is one already.
     let _ = rustls::crypto::ring::default_provider().install_default();
     // Not every store can remove several objects with one request.

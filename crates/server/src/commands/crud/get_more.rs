@@ -1,9 +1,9 @@
 //! `getMore`: the next batch of a cursor.
 
 use crate::commands::common::refuse_term;
-use crate::core::batch;
 use crate::core::command::prelude::*;
 use crate::core::cursors::Api;
+use crate::core::{access, batch};
 
 pub(in crate::commands) static GET_MORE: Command = Command {
     facts: Facts {
@@ -62,7 +62,11 @@ fn run(cx: &mut Context<'_>, req: &Request<'_>, out: &mut DocWriter<'_>) -> Resu
     let namespace = cx.op.namespace();
     let id = args.id.0;
     let owner = (req.generic.lsid, req.generic.transaction());
-    let cursor = cx.server.clients.cursors.take(id, &namespace, owner, &cx.asking(), cx.op)?;
+    let mut cursor = cx.server.clients.cursors.take(id, &namespace, owner, &cx.asking(), cx.op)?;
+    if !cursor.needs.are_met(cx.connection) {
+        cx.server.clients.cursors.put_back(cursor);
+        return Err(access::refusal(req));
+    }
     if let Err(error) = check(req, &cursor.api, cursor.tailable && cursor.await_data) {
         cx.server.clients.cursors.put_back(cursor);
         return Err(error);

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use nagi_bson::{Doc, DocWriter, Value, doc};
+use nagi_bson::{Doc, DocWriter, Value};
 
 use super::{command, is_logged, uuid};
 use crate::{Collection, Index, store::commit::Replaced};
@@ -142,16 +142,37 @@ pub(super) fn write_coll_mod(
         }
     });
     out.doc("o2", |out| {
-        out.put("collectionOptions_old", doc! { "uuid": (uuid(&before.uuid)) }.as_doc())
+        out.doc("collectionOptions_old", |out| {
+            out.put("uuid", uuid(&before.uuid));
+            old.iter().filter(|e| e.name() != "idIndex").for_each(|e| out.put_element(e));
+        });
+        if let Some((old, index)) = changed_index {
+            out.doc("indexOptions_old", |out| put_old_options(old, index, out));
+        }
     });
     true
+}
+
+/// The options of an index that `collMod` changes.
+const INDEX_OPTIONS: [&str; 4] = ["hidden", "expireAfterSeconds", "prepareUnique", "unique"];
+
+/// The values that changed options had before.
+fn put_old_options(old: &Index, index: &Index, out: &mut DocWriter<'_>) {
+    let (old, new) = (old.spec.doc.as_doc(), index.spec.doc.as_doc());
+    for option in INDEX_OPTIONS {
+        match (old.get(option), new.get(option)) {
+            (old, new) if old.same_bytes(&new) => {}
+            (Value::Missing, Value::Bool(_)) => out.put(option, false),
+            (old, _) => out.put(option, old),
+        }
+    }
 }
 
 fn put_index(old: &Index, index: &Index, out: &mut DocWriter<'_>) {
     out.doc("index", |out| {
         out.put("name", index.name());
         let (old, new) = (old.spec.doc.as_doc(), index.spec.doc.as_doc());
-        for option in ["hidden", "expireAfterSeconds", "prepareUnique", "unique"] {
+        for option in INDEX_OPTIONS {
             match (old.get(option), new.get(option)) {
                 (old, new) if old.same_bytes(&new) => {}
                 (_, Value::Missing) => out.put(option, false),

@@ -44,6 +44,8 @@ const ELEMENT_BYTES: usize = 2;
 const DOC_BYTES: usize = 5;
 /// A difference may be so much longer than the document: `{a: 1}` to `{a: 2}` is still a difference.
 const ENVELOPE_BYTES: usize = 64;
+/// So many names are compared one by one.
+const COMPARED_MAX: usize = 8;
 
 /// Writes `o` of an update: the difference of two documents, or the second one if that is not larger. Recursion is as
 /// deep as the documents, whose depth is limited.
@@ -52,7 +54,7 @@ const ENVELOPE_BYTES: usize = 64;
 /// longer. Of a pipeline only the result is known, and the shorter form is logged, as MongoDB does.
 pub(super) fn write(before: Doc<'_>, after: Doc<'_>, edit: EditKind, out: &mut DocWriter<'_>) {
     let delta = DocDelta::of(before, after, edit);
-    if delta.bytes() > after.len() + ENVELOPE_BYTES {
+    if delta.is_ambiguous([before, after]) || delta.bytes() > after.len() + ENVELOPE_BYTES {
         return out.put("o", after);
     }
     out.doc("o", |out| {
@@ -88,6 +90,29 @@ impl<'d> DocDelta<'d> {
             delta.gone.retain(|gone| !new.contains(gone));
         }
         delta
+    }
+
+    /// True if one of the documents has a changed field more than once: names do not tell which of them is meant.
+    fn is_ambiguous(&self, documents: [Doc<'_>; 2]) -> bool {
+        let names = self.gone.iter().copied();
+        let names = names.chain(self.changed.iter().chain(&self.new).map(|(name, _)| *name));
+        let names: Vec<&str> = names.chain(self.inside.iter().map(|(name, _)| *name)).collect();
+        // Most updates change few fields.
+        let set: HashSet<&str> = match names.len() {
+            0..=COMPARED_MAX => HashSet::new(),
+            _ => names.iter().copied().collect(),
+        };
+        let is_changed = |name: &str| match set.is_empty() {
+            true => names.contains(&name),
+            false => set.contains(name),
+        };
+        let mut seen = Vec::with_capacity(names.len());
+        documents.into_iter().any(|document| {
+            seen.clear();
+            seen.extend(document.iter().map(|field| field.name()).filter(|name| is_changed(name)));
+            seen.sort_unstable();
+            seen.windows(2).any(|pair| pair[0] == pair[1])
+        })
     }
 
     /// True if fields went and others came: the document was probably set as a whole.
@@ -182,6 +207,9 @@ fn changed<'d>(old: Value<'d>, new: Value<'d>, edit: EditKind) -> Option<Item<'d
     let (inner, exchanged) = match (old, new) {
         (Value::Doc(old), Value::Doc(new)) => {
             let inner = DocDelta::of(old, new, edit);
+            if inner.is_ambiguous([old, new]) {
+                return Some(Item::Changed(Value::Doc(new)));
+            }
             let exchanged = inner.exchanges_fields();
             (Delta::Doc(inner), exchanged)
         }
@@ -239,6 +267,19 @@ mod tests {
         check("{a: [{b: 1}]}", "{a: [{b: 2}]}", "{ sa: { a: true, s0: { u: { b: 2 } } } }");
         check("{a: [1]}", "{a: [1, 2]}", "{ sa: { a: true, u1: 2 } }");
         check("{a: [1, 2, 3]}", "{a: [2, 3]}", "{ u: { a: [ 2, 3 ] } }");
+    }
+
+    #[test]
+    fn fields_of_which_there_are_two_are_logged_as_a_whole() {
+        let check = |before, after, expect| check_by(EditKind::Modifiers, before, after, expect);
+        check("{_id: 1, a: 1, a: 2}", "{_id: 1, a: 2}", "{ _id: 1, a: 2 }");
+        check("{_id: 1, a: 1, b: 1, a: 2}", "{_id: 1, a: 2, b: 1}", "{ _id: 1, a: 2, b: 1 }");
+        check("{_id: 1, a: 1, a: 2, q: 1}", "{_id: 1, a: 1, a: 2, q: 2}", "{ u: { q: 2 } }");
+        check(
+            "{_id: 1, o: {a: 1, a: 2}, q: 1}",
+            "{_id: 1, o: {a: 2}, q: 1}",
+            "{ u: { o: { a: 2 } } }",
+        );
     }
 
     #[test]

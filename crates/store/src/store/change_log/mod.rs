@@ -206,6 +206,17 @@ fn is_logged(namespace: &Namespace) -> bool {
         && namespace.as_str() != PRE_IMAGES_NAMESPACE
 }
 
+/// True if a change of this kind has an entry in the log.
+pub(crate) fn belongs_to_log(change: &Change<'_>) -> bool {
+    match *change {
+        Change::Document { collection, .. } => is_logged(&collection.namespace),
+        Change::Catalog { before, after, .. } => {
+            after.or(before).is_some_and(|changed| is_logged(&changed.namespace))
+        }
+        Change::DatabaseDropped(database) => database != "local",
+    }
+}
+
 /// The field that refers to the session's entry before.
 const OP_TIME_BEFORE: &str = "prevOpTime";
 

@@ -4,11 +4,12 @@ use std::sync::atomic::Ordering::SeqCst;
 
 use nagi_bson::Doc;
 use nagi_error::Result;
-use nagi_kv::{CommitStamp, Engine, Space, log_key};
+use nagi_kv::{CommitStamp, Durability, Engine, Space, TxnOptions, log_key};
 
 use super::read::LogReader;
 use crate::{
     Collection, Store,
+    catalog::load_counters,
     engine_error::engine,
     ident::{CatalogKey, Ident},
 };
@@ -66,8 +67,16 @@ impl Store {
     /// Removes all entries, because changes after them were not logged: readers that come from before now are told.
     pub fn cut_change_log(&self) -> Result<()> {
         let Some(shown) = self.log_shown.load_full() else { return Ok(()) };
+        let unlogged = load_counters(self.engine.latest(), Ident::UNLOGGED)?.0;
         let (documents, bytes) = shown.state.counters();
-        self.remove_up_to(&shown, Trimmed { documents, bytes, up_to: self.last_stamp() })
+        self.remove_up_to(&shown, Trimmed { documents, bytes, up_to: self.last_stamp() })?;
+        if unlogged > 0 {
+            let mut txn = self.engine.begin(TxnOptions::default()).map_err(engine)?;
+            let none = [-unlogged, 0];
+            txn.add(Space::Counters, &Ident::UNLOGGED.bytes(), &none).map_err(engine)?;
+            self.commit(txn, Durability::Buffered)?;
+        }
+        Ok(())
     }
 
     /// The cut is stored together with the counters, so that a crash or an error in between repeats only the removal.

@@ -16,7 +16,7 @@
 //! Changes that no client can see bypass the hook: index keys of builds, session records, invalid records that
 //! repair removes, and the key ranges of dropped collections.
 
-use std::{cell::RefCell, sync::Arc};
+use std::{cell::RefCell, sync::Arc, sync::atomic::Ordering::Relaxed};
 
 use nagi_bson::Doc;
 use nagi_error::{Code, Result, bail};
@@ -24,6 +24,7 @@ use nagi_kv::{CommitStamp, Durability, Space, Txn, TxnOptions};
 
 use crate::{
     Collection, Namespace, RecordKey, Store, Uuid,
+    catalog::load_counters,
     engine_error::engine,
     ident::{CatalogKey, Ident},
     record,
@@ -148,7 +149,7 @@ impl Store {
         change: &Change<'_>,
         logged: &mut Logged,
     ) -> Result<()> {
-        let Some(log) = &self.change_log else { return Ok(()) };
+        let Some(log) = &self.change_log else { return self.count_unlogged(txn, change) };
         let mut entry = ENTRY.take();
         entry.clear();
         let joins = log.entry(change, &self.client, &mut entry);
@@ -164,6 +165,25 @@ impl Store {
             ENTRY.set(entry);
         }
         appended
+    }
+
+    /// Counts a change that the log of a replica set should have, but does not get, because the server runs as no
+    /// member of it.
+    fn count_unlogged(&self, txn: &mut dyn Txn, change: &Change<'_>) -> Result<()> {
+        if !self.counts_unlogged.load(Relaxed) || !change_log::belongs_to_log(change) {
+            return Ok(());
+        }
+        txn.add(Space::Counters, &Ident::UNLOGGED.bytes(), &[1, 0]).map_err(engine)
+    }
+
+    /// From now on, changes that are not logged are counted, see [`Store::has_unlogged_changes`].
+    pub fn count_unlogged_changes(&self) {
+        self.counts_unlogged.store(true, Relaxed);
+    }
+
+    /// True if something was changed since the log was cut that the log does not have.
+    pub fn has_unlogged_changes(&self) -> Result<bool> {
+        Ok(load_counters(self.engine.latest(), Ident::UNLOGGED)?.0 > 0)
     }
 
     /// Links the entry to the one before in the same commit, if both are of a retryable write.
