@@ -193,7 +193,18 @@ fn serve_store(
     let watcher = memory::Watcher::start(store, options.engine);
     let limits = connections::Limits::of_process(options);
     limits.log(options);
-    let config = server_config::of_options(options, args, store.clone(), limits.connections, log);
+    let port_in_use = |error: std::io::Error| Failure {
+        code: exit::PORT_IN_USE,
+        id: 20568,
+        message: "Error setting up listener",
+        error: error.to_string(),
+    };
+    let net = NetConfig { descriptors_max: limits.descriptors, ..options.net.clone() };
+    // Bound before the replica set is initiated, whose configuration has the port also if the system selects it.
+    let addresses = nagi_net::bind(net).map_err(port_in_use)?;
+    let port = addresses.port();
+    let config =
+        server_config::of_options(options, args, store.clone(), limits.connections, port, log);
     let bad_options = |error: &dyn std::fmt::Display| Failure {
         code: exit::BAD_OPTIONS,
         id: 20574,
@@ -217,19 +228,18 @@ fn serve_store(
     say_what_the_journal_does(options);
     let record = record::Record::start(options);
     server.record_start(&local_zone::find());
-    signals::watch(server.clone(), log.clone()).map_err(|error| Failure {
-        code: exit::FAILURE,
-        id: 8_200_002,
-        message: "Signals cannot be watched",
-        error: error.to_string(),
-    })?;
-    let net = NetConfig { descriptors_max: limits.descriptors, ..options.net.clone() };
-    let listeners = nagi_net::serve(&server, net).map_err(|error| Failure {
-        code: exit::PORT_IN_USE,
-        id: 20568,
-        message: "Error setting up listener",
-        error: error.to_string(),
-    })?;
+    signals::watch(server.clone(), log.clone())
+        .and_then(|()| match options.stop_at_end_of_input {
+            true => signals::watch_input(server.clone()),
+            false => Ok(()),
+        })
+        .map_err(|error| Failure {
+            code: exit::FAILURE,
+            id: 8_200_002,
+            message: "Signals cannot be watched",
+            error: error.to_string(),
+        })?;
+    let listeners = nagi_net::serve(&server, addresses).map_err(port_in_use)?;
     if options.fork {
         fork::ready();
     }

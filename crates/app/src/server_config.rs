@@ -10,12 +10,13 @@ use nagi_store::Store;
 use crate::build;
 use crate::options::{EngineKind, Options};
 
-/// The configuration of a server on an open store.
+/// The configuration of a server on an open store. `port` is the bound port, also if the system selected it.
 pub(crate) fn of_options(
     options: &Options,
     args: &[String],
     store: Arc<Store>,
     connection_count_max: i64,
+    port: u16,
     log: &Arc<Log>,
 ) -> ServerConfig {
     let mut argv = vec!["nagi".to_owned()];
@@ -27,8 +28,8 @@ pub(crate) fn of_options(
         persistent: options.engine != EngineKind::Memory,
         argv,
         parsed_options: parsed_options(options),
-        port: options.net.port,
-        replica_set: options.replica_set.clone().map(|name| (name, own_host(options))),
+        port,
+        replica_set: options.replica_set.clone().map(|name| (name, own_host(options, port))),
         oplog: options.oplog,
         connection_count_max,
         memory_limit_bytes: nagi_proc::memory_bytes(),
@@ -43,7 +44,7 @@ pub(crate) fn of_options(
 
 /// The host under which a default configuration of a replica set names this server: the host's name, or the first
 /// address if no other machine can reach the server.
-fn own_host(options: &Options) -> String {
+fn own_host(options: &Options, port: u16) -> String {
     let bound = &options.net.bind_ip;
     let local = |name: &String| name == "localhost" || name == "::1" || name.starts_with("127.");
     let host = match bound.iter().find(|name| !name.starts_with('/')) {
@@ -51,8 +52,8 @@ fn own_host(options: &Options) -> String {
         _ => machine::host_name().unwrap_or_else(|| "localhost".to_owned()),
     };
     match host.contains(':') {
-        true => format!("[{host}]:{}", options.net.port),
-        false => format!("{host}:{}", options.net.port),
+        true => format!("[{host}]:{port}"),
+        false => format!("{host}:{port}"),
     }
 }
 

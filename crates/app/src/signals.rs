@@ -1,5 +1,6 @@
-//! Signals: clean shutdown (SIGINT, SIGTERM, SIGHUP) and log rotation (SIGUSR1).
+//! Signals: clean shutdown (SIGINT, SIGTERM, SIGHUP) and log rotation (SIGUSR1); and the end of standard input.
 
+use std::io::{ErrorKind, Read};
 use std::sync::Arc;
 
 use nagi_server::{Log, Server};
@@ -30,6 +31,28 @@ pub(crate) fn watch(server: Arc<Server>, log: Arc<Log>) -> std::io::Result<()> {
     };
     std::thread::Builder::new().name("signals".into()).spawn(body)?;
     Ok(())
+}
+
+/// Shuts down when standard input ends, on a thread of its own.
+///
+/// A program that starts a server keeps the other end of a pipe open. The kernel closes it with the program, also if it
+/// is killed. (`PR_SET_PDEATHSIG` would signal the end of the program's thread that started the server.)
+pub(crate) fn watch_input(server: Arc<Server>) -> std::io::Result<()> {
+    let body = move || {
+        nagi_server::set_log_context("StandardInput");
+        let (mut input, mut unused) = (std::io::stdin().lock(), [0; 512]);
+        loop {
+            match input.read(&mut unused) {
+                Ok(count) if count > 0 => {}
+                Err(error) if error.kind() == ErrorKind::Interrupted => {}
+                _ => break,
+            }
+        }
+        log::info!(target: "CONTROL", id = 8_200_056; "Standard input ended; shutting down");
+        // The program whose operations would be waited for has ended.
+        server.request_shutdown();
+    };
+    std::thread::Builder::new().name("input".into()).spawn(body).map(drop)
 }
 
 /// Shuts down on a separate thread, so that further signals are handled while operations finish.

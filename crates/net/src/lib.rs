@@ -27,4 +27,4 @@ mod stranger;
 mod stream;
 
 pub use config::NetConfig;
-pub use serve::{Listeners, serve};
+pub use serve::{Addresses, Listeners, bind, serve};

@@ -19,15 +19,33 @@ pub(crate) enum Door {
     Unix(UnixListener, PathBuf),
 }
 
-/// Opens all configured addresses. Returns them with the port, which for port 0 is the one the system selected.
-pub(crate) fn open(config: &NetConfig) -> io::Result<(Vec<Door>, u16)> {
-    let mut doors = Vec::new();
-    let mut port = config.port;
+/// TCP addresses that belong to this process and to which nothing can connect yet.
+#[derive(Debug)]
+pub(crate) struct Bound {
+    sockets: Vec<(Socket, SocketAddr)>,
+    /// The TCP port, also if the system selected it.
+    pub(crate) port: u16,
+}
+
+/// Binds all configured TCP addresses.
+pub(crate) fn bind(config: &NetConfig) -> io::Result<Bound> {
+    let mut bound = Bound { sockets: Vec::new(), port: config.port };
     for mut address in addresses(config)? {
-        address.set_port(port);
-        let listener = tcp(address, config.backlog).map_err(|e| said(&e, &address))?;
-        port = listener.local_addr()?.port();
-        doors.push(Door::Tcp(listener));
+        address.set_port(bound.port);
+        let (socket, port) = tcp(address).map_err(|e| said(&e, &address))?;
+        bound.port = port;
+        bound.sockets.push((socket, address));
+    }
+    Ok(bound)
+}
+
+/// Opens the bound addresses and the Unix sockets.
+pub(crate) fn open(bound: Bound, config: &NetConfig) -> io::Result<Vec<Door>> {
+    let (mut doors, port) = (Vec::new(), bound.port);
+    for (socket, address) in bound.sockets {
+        // Two processes can bind the same address; only one of them can listen.
+        socket.listen(config.backlog).map_err(|e| said(&e, &address))?;
+        doors.push(Door::Tcp(socket.into()));
     }
     let own = config.unix_socket_dir.as_ref().map(|d| d.join(format!("mongodb-{port}.sock")));
     let named = config.bind_ip.iter().filter(|name| name.starts_with('/')).map(PathBuf::from);
@@ -35,7 +53,7 @@ pub(crate) fn open(config: &NetConfig) -> io::Result<(Vec<Door>, u16)> {
         let listener = unix(&path, config).map_err(|e| said(&e, &path.display()))?;
         doors.push(Door::Unix(listener, path));
     }
-    Ok((doors, port))
+    Ok(doors)
 }
 
 fn said(error: &io::Error, place: &dyn std::fmt::Display) -> io::Error {
@@ -69,15 +87,15 @@ fn resolve(name: &str, port: u16, ipv6: bool) -> io::Result<Vec<SocketAddr>> {
     Ok(found)
 }
 
-fn tcp(address: SocketAddr, backlog: i32) -> io::Result<TcpListener> {
+fn tcp(address: SocketAddr) -> io::Result<(Socket, u16)> {
     let socket = Socket::new(Domain::for_address(address), Type::STREAM, None)?;
     socket.set_reuse_address(true)?;
     if address.is_ipv6() {
         socket.set_only_v6(true)?;
     }
     socket.bind(&address.into())?;
-    socket.listen(backlog)?;
-    Ok(socket.into())
+    let port = socket.local_addr()?.as_socket().map_or(0, |bound| bound.port());
+    Ok((socket, port))
 }
 
 /// Opens a Unix socket. An existing socket file to which no connection is possible remains from a crashed server and is

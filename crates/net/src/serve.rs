@@ -11,7 +11,7 @@ use parking_lot::Mutex;
 
 use crate::NetConfig;
 use crate::connection::{self, End, Visit};
-use crate::listen::{self, Door};
+use crate::listen::{self, Bound, Door};
 use crate::parking::Parking;
 use crate::registry::Registry;
 use crate::stream::Stream;
@@ -36,10 +36,34 @@ struct Shared {
 /// The pause after a failed accept (no file descriptors left), so that the thread does not spin.
 const ACCEPT_PAUSE: Duration = Duration::from_millis(100);
 
+/// The addresses of a server that is not built yet: its port is known, and no connection is possible.
+#[derive(Debug)]
+pub struct Addresses {
+    bound: Bound,
+    config: NetConfig,
+}
+
+/// Binds the TCP addresses.
+///
+/// # Errors
+/// If a name has no address, or an address is in use or may not be used.
+pub fn bind(config: NetConfig) -> io::Result<Addresses> {
+    Ok(Addresses { bound: listen::bind(&config)?, config })
+}
+
+impl Addresses {
+    /// The TCP port, also if the system selected it.
+    pub fn port(&self) -> u16 {
+        self.bound.port
+    }
+}
+
 /// Opens all addresses and begins to accept connections. Returns immediately. If an address cannot be opened, it fails
 /// before any connection is accepted.
-pub fn serve(server: &Arc<Server>, config: NetConfig) -> io::Result<Listeners> {
-    let (doors, port) = listen::open(&config)?;
+pub fn serve(server: &Arc<Server>, addresses: Addresses) -> io::Result<Listeners> {
+    let Addresses { bound, config } = addresses;
+    let port = bound.port;
+    let doors = listen::open(bound, &config)?;
     let registry = Arc::new(Registry::default());
     let (parking, stopping) = (Parking::open()?, AtomicBool::new(false));
     let shared = Arc::new(Shared { doors, registry, parking, config, stopping });

@@ -161,7 +161,8 @@ const TRUE: &[&str] = &["true"];
 const AUTHORIZATION: Kind = OneOf(&["disabled", "enabled"]);
 const COMPRESSORS: Kind = OneOf(&["lz4", "none", "snappy", "zlib", "zstd"]);
 const JOURNAL_COMPRESSORS: Kind = OneOf(&["none", "snappy", "zlib", "zstd"]);
-const ENGINES: Kind = OneOf(&["inMemory", "lmdb", "mmapv1", "rocks", "wiredTiger"]);
+const ENGINES: Kind =
+    OneOf(&["ephemeralForTest", "inMemory", "lmdb", "mmapv1", "rocks", "wiredTiger"]);
 const TLS_MODES: Kind = OneOf(&[
     "allowSSL",
     "allowTLS",
@@ -287,6 +288,7 @@ pub(crate) static TABLE: &[Row] = &[
     no("snmp.disabled", ""),
     no("snmp.master", "snmp-master"),
     no("snmp.subagent", "snmp-subagent"),
+    switch("stopAtEndOfInput", "stopAtEndOfInput", "true"),
     yes("storage.cacheCompressor", "cacheCompressor", OneOf(&["lz4", "none", "zstd"])),
     yes("storage.cacheSizeGB", "cacheSizeGB", Float(0.25, 10_000.0)),
     yes("storage.cacheWarmUp", "cacheWarmUp", Bool),

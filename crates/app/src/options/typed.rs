@@ -44,7 +44,8 @@ impl EngineKind {
 
     fn by_option(value: &str) -> EngineKind {
         match value {
-            "inMemory" => EngineKind::Memory,
+            // The second is MongoDB's name before 7.0, which programs for tests still pass.
+            "inMemory" | "ephemeralForTest" => EngineKind::Memory,
             "lmdb" | "mmapv1" => EngineKind::Mapped,
             _ => EngineKind::Embedded,
         }
@@ -113,6 +114,8 @@ pub(crate) struct Options {
     /// Repair the data, then exit.
     pub(crate) repair: bool,
     pub(crate) fork: bool,
+    /// The server stops when its standard input ends.
+    pub(crate) stop_at_end_of_input: bool,
     pub(crate) pid_file: Option<PathBuf>,
     /// Server parameters, including options that are parameters under another name, such as the verbosity.
     pub(crate) parameters: Vec<(String, String)>,
@@ -150,6 +153,12 @@ pub(super) fn from_settings(settings: &Settings) -> Result<Options, String> {
     let log = log_destination(settings)?;
     if fork && matches!(log, LogDestination::Stdout) {
         return Err("BadValue: --fork has to be used with --logpath or --syslog".into());
+    }
+    let stop_at_end_of_input = settings.is_on("stopAtEndOfInput");
+    if fork && stop_at_end_of_input {
+        return Err("BadValue: --stopAtEndOfInput cannot be used with --fork, which closes the \
+                    standard input"
+            .into());
     }
     if settings.is_on("storage.journal.enabled") && settings.is_on("nojournal") {
         return Err("BadValue: Can't specify both --journal and --nojournal options.".into());
@@ -189,6 +198,7 @@ pub(super) fn from_settings(settings: &Settings) -> Result<Options, String> {
         log,
         repair: settings.is_on("repair"),
         fork,
+        stop_at_end_of_input,
         pid_file: settings.get("processManagement.pidFilePath").map(PathBuf::from),
         parameters: parameters(settings),
         parameter_lines: parameter_lines(settings),

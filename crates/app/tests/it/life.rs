@@ -67,6 +67,38 @@ fn what_was_written_is_there_after_every_kind_of_end() {
     assert_eq!(server.wait(), Some(0));
 }
 
+/// What a program does that starts a server for its tests: the server's port is in its configuration though the system
+/// selected it, and the server ends with the program.
+#[test]
+fn a_server_for_tests_has_a_port_and_ends_with_its_input() {
+    let folder = Folder::new("input");
+    let options = [
+        "--storageEngine",
+        "ephemeralForTest",
+        "--replSet",
+        "rs",
+        "--initiate",
+        "--bind_ip",
+        "127.0.0.1",
+    ];
+    let mut server =
+        Server::start_with(&folder.data(), &[&options[..], &["--stopAtEndOfInput"]].concat());
+    let mut client = server.client();
+    let hello = client.run("{hello: 1}");
+    let primary = format!("127.0.0.1:{}", server.port);
+    assert_eq!(hello.get("primary").as_str(), Some(primary.as_str()), "{hello:?}");
+    assert_eq!(client.run("{insert: 'c', documents: [{_id: 1}]}").get("n"), Value::Int32(1));
+    server.end_input();
+    assert_eq!(server.wait(), Some(0));
+    assert_eq!(
+        std::fs::read_dir(folder.data()).unwrap().count(),
+        0,
+        "files of an engine in memory"
+    );
+    let output = ended(&["--stopAtEndOfInput", "--fork", "--syslog"]);
+    assert_eq!(output.status.code(), Some(2), "{output:?}");
+}
+
 /// The parent process prints why the child did not start, and exits with its exit code.
 #[test]
 fn a_forked_start_that_fails_says_why() {

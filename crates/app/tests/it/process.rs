@@ -72,6 +72,7 @@ impl Server {
             .args(more)
             .arg("--dbpath")
             .arg(data)
+            .stdin(Stdio::piped())
             .stdout(Stdio::piped())
             .spawn()
             .unwrap();
@@ -100,6 +101,11 @@ impl Server {
         // The shell's builtin, because a small system has no `kill` program.
         let kill = format!("kill {name} {}", self.child.id());
         assert!(Command::new("sh").args(["-c", &kill]).status().unwrap().success());
+    }
+
+    /// Ends the server's standard input.
+    pub(crate) fn end_input(&mut self) {
+        drop(self.child.stdin.take());
     }
 
     /// Waits until the server exits and returns its exit code.

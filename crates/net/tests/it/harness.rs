@@ -50,7 +50,7 @@ pub(crate) fn start(name: &str, most: i64, change: impl FnOnce(&mut NetConfig)) 
         ..NetConfig::default()
     };
     change(&mut config);
-    let listeners = nagi_net::serve(&server, config).unwrap();
+    let listeners = nagi_net::serve(&server, nagi_net::bind(config).unwrap()).unwrap();
     Running { server, listeners, folder }
 }
 

@@ -61,7 +61,8 @@ impl Applier {
         let kept = StoreOptions { keep_temporary: true, ..StoreOptions::default() };
         let store = Store::open(engine, kept).map_err(|error| fail(&error))?;
         let log = Log::open(LogDestination::Nowhere).map_err(|error| fail(&error))?;
-        let config = server_config::of_options(&options, &[], store.clone(), 1, &log);
+        let config =
+            server_config::of_options(&options, &[], store.clone(), 1, options.net.port, &log);
         let config = ServerConfig { restores: true, ..config };
         let server = ServerBuilder::new(config).and_then(ServerBuilder::start);
         let server = server.map_err(|error| fail(&error))?;
