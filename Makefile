@@ -1,6 +1,7 @@
 # Entry points for developers and CI machines. `make run` on a fresh Debian or Ubuntu builds and starts a server.
 #
 #   run test bench lint clean      the everyday targets
+#   wheel npm                      packages for tests in other projects (docs/test-servers.md)
 #   golden                         the golden set (recorded answers of a real server) by area
 #   schedules fresh old-cpu crash latency power-cut adversary drivers java mongosh tools oplog streams debezium ycsb seed fuzz coverage differential plans deny    slow or special targets
 #
@@ -20,14 +21,15 @@ NAGI := $(CARGO_TARGET_DIR)/release/nagi
 BENCH := $(NAGI)-bench
 PURE := --workspace --exclude nagi-app --exclude nagi-bench --exclude nagi-kv-rocks
 DATA ?= data
+PACKAGES ?= target/packages
 ARGS ?=
 
 .PHONY: run build test unit schedules native wire bench bench-lang lint clean golden crash latency power-cut adversary drivers java seed mongosh tools oplog ycsb streams debezium fuzz \
-	fresh old-cpu \
+	fresh old-cpu wheel npm \
 	coverage differential deny deps help
 
 help:
-	@sed -n '2,6p' Makefile | sed 's/^# \{0,1\}//'
+	@sed -n '2,7p' Makefile | sed 's/^# \{0,1\}//'
 
 # All clones share the target folder, and cargo compares only modification times. A clone that finds the
 # artefacts of another clone therefore touches its sources; otherwise it would run the other clone's code.
@@ -43,6 +45,12 @@ run: deps
 	@cargo build --release --locked -p nagi-app
 	@mkdir -p $(DATA)
 	@exec $(NAGI) serve --dbpath $(DATA) --replSet rs0 --initiate $(ARGS)
+
+wheel: build          # the Python package nagi_server with the program inside, for tests in other projects
+	@packages/python/build.py $(NAGI) $(PACKAGES)
+
+npm: build            # the same for Node.js
+	@packages/node/build.py $(NAGI) $(PACKAGES)
 
 # ---- tests: fastest first; the closing lines are the summary of tests/run --------------------------
 test: deps
