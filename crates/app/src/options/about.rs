@@ -166,7 +166,7 @@ static ABOUT: &[About] = &[
     refused("sslPEMKeyPassword", "password", "older name of --tlsCertificateKeyFilePassword"),
     is("storage.mmapv1.journal.commitIntervalMs", "milliseconds", "100",
         "older name of storage.journal.commitIntervalMs"),
-    is("stopAtEndOfInput", "", "no", "stop when standard input ends, as when the process that writes to it does"),
+    is("stopAtEndOfInput", "", "false", "stop when standard input ends, as when the process that writes to it does"),
     is("storageEngine", "name", "wiredTiger, or the engine of the data directory", "storage engine"),
     is("syncdelay", "seconds", "60", "longest time for which a commit of mmapv1 is in the journal only"),
     is("syslog", "", "standard output",
