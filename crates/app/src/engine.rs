@@ -78,11 +78,17 @@ fn rocks_options(options: &Options, block_cache_bytes: u64) -> nagi_kv_rocks::Op
     }
 }
 
+/// With this period, only full layers and a shutdown write the data file.
+const UNLIMITED: Duration = Duration::from_secs(u32::MAX as u64);
+
 fn mapped(options: &Options) -> nagi_kv_lmdb::Options {
     let MappedOptions { prealloc, small_files, .. } = options.mapped;
     nagi_kv_lmdb::Options {
         commit_interval_ms: options.commit_interval_ms,
-        sync_period: Duration::from_secs(options.mapped.sync_period_secs),
+        sync_period: match options.mapped.sync_period_secs {
+            0 => UNLIMITED,
+            seconds => Duration::from_secs(seconds),
+        },
         growth: match (prealloc, small_files) {
             (true, false) => Growth::Ahead,
             (true, true) => Growth::AheadSmall,

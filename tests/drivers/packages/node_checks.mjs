@@ -48,6 +48,7 @@ async function withClient(uri, body) {
 if (process.argv[2] === "parent") {
   const server = await start();
   process.send({ pid: server.pid });
+  setInterval(() => {}, 1000); // keeps this process running
 } else if (process.argv[2] === "careless") {
   const server = await start();
   await withClient(server.uri, (client) => client.db("shop").collection("orders").findOne());

@@ -307,7 +307,7 @@ pub(crate) static TABLE: &[Row] = &[
     no("storage.mmapv1.quota.maxFilesPerDB", "quotaFiles"),
     switch("storage.mmapv1.smallFiles", "smallfiles", "true"),
     yes("storage.oplogMinRetentionHours", "oplogMinRetentionHours", Float(0.0, 1e9)),
-    yes("storage.syncPeriodSecs", "syncdelay", Int(1, 86_400)),
+    yes("storage.syncPeriodSecs", "syncdelay", Int(0, 86_400)),
     yes(
         "storage.wiredTiger.collectionConfig.blockCompressor", "wiredTigerCollectionBlockCompressor",
         COMPRESSORS,

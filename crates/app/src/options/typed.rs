@@ -60,7 +60,7 @@ pub(crate) struct MappedOptions {
     pub(crate) small_files: bool,
     /// Accepted from old configurations; there are no namespace files.
     pub(crate) ns_size_mb: Option<i64>,
-    /// The maximum time for which a commit may be in the write-ahead log only.
+    /// The maximum time for which a commit may be in the write-ahead log only; 0: no maximum.
     pub(crate) sync_period_secs: u64,
 }
 

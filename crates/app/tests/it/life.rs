@@ -99,6 +99,24 @@ fn a_server_for_tests_has_a_port_and_ends_with_its_input() {
     assert_eq!(output.status.code(), Some(2), "{output:?}");
 }
 
+/// Options that libraries pass which start a server for tests, on each engine.
+#[test]
+fn the_options_of_libraries_for_tests_are_taken() {
+    for engine in ["wiredTiger", "mmapv1", "inMemory"] {
+        let folder = Folder::new(&format!("libraries-{engine}"));
+        let options = ["--storageEngine", engine, "--noauth", "--syncdelay=0", "--nojournal"];
+        let server = Server::start_with(&folder.data(), &options);
+        let mut client = server.client();
+        client.run("{insert: 'c', documents: [{_id: 1}]}");
+        assert_eq!(client.count("c"), 1);
+        server.signal("-INT");
+        assert_eq!(server.wait(), Some(0), "{engine}");
+        if engine != "inMemory" {
+            assert_eq!(Server::start(&folder.data()).client().count("c"), 1, "{engine}");
+        }
+    }
+}
+
 /// The parent process prints why the child did not start, and exits with its exit code.
 #[test]
 fn a_forked_start_that_fails_says_why() {
