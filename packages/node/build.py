@@ -14,6 +14,7 @@ import tempfile
 HERE = os.path.dirname(os.path.abspath(__file__))
 sys.path.insert(0, os.path.dirname(HERE))
 import elf  # noqa: E402
+import notices  # noqa: E402
 
 CPUS = {"x86_64": "x64", "aarch64": "arm64"}
 
@@ -24,8 +25,11 @@ def main(program, folder):
     package.update(os=["linux"], cpu=[CPUS[elf.machine(program)]], libc=["glibc"])
     os.makedirs(folder, exist_ok=True)
     with tempfile.TemporaryDirectory() as stage:
-        for name in ["index.js", "index.d.ts", "cli.js", "README.md", "../../LICENSE"]:
+        for name in ["index.js", "index.d.ts", "cli.js", "README.md"]:
             shutil.copy(os.path.join(HERE, name), stage)
+        for name, data in notices.files().items():
+            with open(os.path.join(stage, name), "wb") as f:
+                f.write(data)
         os.mkdir(os.path.join(stage, "bin"))
         subprocess.run(["strip", "-s", "-o", os.path.join(stage, "bin", "nagi"), program], check=True)
         os.chmod(os.path.join(stage, "bin", "nagi"), 0o755)

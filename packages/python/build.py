@@ -16,6 +16,7 @@ import zipfile
 HERE = os.path.dirname(os.path.abspath(__file__))
 sys.path.insert(0, os.path.dirname(HERE))
 import elf  # noqa: E402
+import notices  # noqa: E402
 
 MODULES = ["__init__.py", "__main__.py", "_process.py", "pytest_plugin.py", "py.typed"]
 METADATA = """Metadata-Version: 2.1
@@ -55,7 +56,7 @@ def main(program, folder):
     files[info + "/METADATA"] = METADATA.format(version=version, readme=text("README.md")).encode()
     files[info + "/WHEEL"] = WHEEL.format(platform=platform).encode()
     files[info + "/entry_points.txt"] = ENTRY_POINTS.encode()
-    files[info + "/LICENSE"] = text("..", "..", "LICENSE").encode()
+    files.update((info + "/" + name, data) for name, data in notices.files().items())
     record = ""
     for name, data in files.items():
         digest = base64.urlsafe_b64encode(hashlib.sha256(data).digest()).rstrip(b"=").decode()

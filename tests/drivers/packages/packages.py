@@ -14,12 +14,13 @@ import os
 import shutil
 import subprocess
 import sys
-import threading
+import time
 import zipfile
+from concurrent.futures import ThreadPoolExecutor
 
 HERE = os.path.dirname(os.path.abspath(__file__))
 sys.path.insert(0, os.path.join(HERE, "..", "common"))
-from checks import Running, check, equal, finish, require, section, wait_until  # noqa: E402
+from checks import check, equal, finish, require, section, wait_until  # noqa: E402
 import page  # noqa: E402
 
 NAGI, WORK, SITE, NODE, MODULES = map(os.path.abspath, sys.argv[1:])
@@ -119,26 +120,35 @@ def node_part():
         os.remove(os.path.join(PROJECT, name))
 
 
+def timed(what, part, *args):
+    """Runs a part of the program, and prints how long it took."""
+    begin, cpu = time.monotonic(), sum(os.times()[:4])
+    section(part, *args)
+    print("%s: %.1f s, %.1f s of them on processors" % (what, time.monotonic() - begin, sum(os.times()[:4]) - cpu))
+
+
 def main():
-    project()
-    packing = Running(lambda: built("node"))
-    wheel = built("python")
-    packing.join()
-    package = packing.result
-    require(isinstance(package, str), package)
-    print("wheel %s: %.1f MiB; npm package: %.1f MiB; program in them: %.1f MiB" % (
-        os.path.basename(wheel), os.path.getsize(wheel) / MIB, os.path.getsize(package) / MIB, contents_of(wheel) / MIB))
-    for path in (wheel, package):
-        shutil.copy(path, PROJECT)
-    section(page.run, os.path.join(HERE, "..", "..", "..", "docs", "test-servers.md"), PROJECT, ENVIRONMENT)
-    section(python_part)
-    section(node_part)
+    timed("packages", packed)
+    page_path = os.path.join(HERE, "..", "..", "..", "docs", "test-servers.md")
+    timed("page", page.run, page_path, PROJECT, ENVIRONMENT)
+    timed("Python", python_part)
+    timed("Node.js", node_part)
     servers = lambda: subprocess.run(["pgrep", "-f", WORK + "/.*nagi serve"], capture_output=True, text=True).stdout
     check("no server remains", wait_until(lambda: not servers()), servers())
     of_runners = ("jest_", "node-compile-cache", "pytest-of-")
     remains = [name for name in os.listdir(TEMPORARY) if not name.startswith(of_runners)]
     equal("files that remain in the folder for temporary files", remains, [])
     finish("packages")
+
+
+def packed():
+    project()
+    with ThreadPoolExecutor() as pool:
+        wheel, package = pool.map(built, ("python", "node"))
+    print("wheel %s: %.1f MiB; npm package: %.1f MiB; program in them: %.1f MiB" % (
+        os.path.basename(wheel), os.path.getsize(wheel) / MIB, os.path.getsize(package) / MIB, contents_of(wheel) / MIB))
+    for path in (wheel, package):
+        shutil.copy(path, PROJECT)
 
 
 main()
