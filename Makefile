@@ -47,9 +47,11 @@ run: deps
 	@exec $(NAGI) serve --dbpath $(DATA) --replSet rs0 --initiate $(ARGS)
 
 wheel: build          # the Python package nagi_server with the program inside, for tests in other projects
+	@scripts/deps test
 	@packages/python/build.py $(NAGI) $(PACKAGES)
 
 npm: build            # the same for Node.js
+	@scripts/deps test
 	@packages/node/build.py $(NAGI) $(PACKAGES)
 
 # ---- tests: fastest first; the closing lines are the summary of tests/run --------------------------

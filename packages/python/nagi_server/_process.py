@@ -6,12 +6,15 @@
 - Its log is a file without a name, so nothing remains, and the server never waits for somebody who reads a pipe.
 - It selects its port itself, and its log says which: no other process can take it in between.
 """
+from __future__ import annotations
+
 import json
 import os
 import subprocess
 import tempfile
 import time
 import weakref
+from typing import List, Optional, Sequence, Union
 
 SET_NAME = "rs0"
 # Options that would take from us what we need: the log, and the process itself.
@@ -24,12 +27,20 @@ class StartError(RuntimeError):
     """The server did not start; the message has the last lines of its log."""
 
 
-def binary_path():
+def binary_path() -> str:
     """The path of the server's program, for other tools that start it."""
     return os.path.join(os.path.dirname(os.path.abspath(__file__)), "bin", "nagi")
 
 
-def start(*, replset=True, port=0, cache_mb=None, args=(), timeout=30, binary=None):
+def start(
+    *,
+    replset: Union[bool, str] = True,
+    port: int = 0,
+    cache_mb: Optional[float] = None,
+    args: Sequence[str] = (),
+    timeout: float = 30,
+    binary: Optional[str] = None,
+) -> Server:
     """Starts a server on 127.0.0.1 and returns a `Server` that accepts connections.
 
     replset   a replica set of one, with transactions and change streams; its name if it is a text ("rs0").
@@ -58,11 +69,13 @@ def start(*, replset=True, port=0, cache_mb=None, args=(), timeout=30, binary=No
     return server
 
 
-def _set_name(replset):
+def _set_name(replset: Union[bool, str]) -> Optional[str]:
     return SET_NAME if replset is True else replset or None
 
 
-def _command(binary, replset, port, cache_mb, args):
+def _command(
+    binary: str, replset: Union[bool, str], port: int, cache_mb: Optional[float], args: List[str]
+) -> List[str]:
     given = {arg.split("=", 1)[0] for arg in args if arg.startswith("--")}
     for option in _REFUSED:
         if option in given:
@@ -76,8 +89,9 @@ def _command(binary, replset, port, cache_mb, args):
             ours.append(("--inMemorySizeGB", repr(cache_mb / 1024)))
     elif cache_mb is not None:
         ours.append(("--cacheSizeGB", repr(cache_mb / 1024)))
-    if replset:
-        ours += [("--replSet", _set_name(replset)), ("--initiate",), ("--oplogSize", "64")]
+    set_name = _set_name(replset)
+    if set_name:
+        ours += [("--replSet", set_name), ("--initiate",), ("--oplogSize", "64")]
     return [binary, "serve"] + [word for option in ours if option[0] not in given for word in option] + args
 
 
@@ -89,31 +103,32 @@ class Server:
     pid   the process id
     """
 
-    def __init__(self, process, log, set_name):
+    def __init__(self, process: subprocess.Popen[bytes], log: int, set_name: Optional[str]) -> None:
         self._process, self._log, self._set_name = process, log, set_name
         weakref.finalize(self, os.close, log)
         self.pid = process.pid
-        self.port = None
+        self.port = 0
 
     @property
-    def uri(self):
+    def uri(self) -> str:
         return "mongodb://127.0.0.1:%d/%s" % (self.port, "?replicaSet=" + self._set_name if self._set_name else "")
 
-    def log(self, lines=None):
+    def log(self, lines: Optional[int] = None) -> str:
         """The server's log, also after its end; the last lines if their number is given."""
         text = self._read(0).decode("utf-8", "replace")
         return text if lines is None else "".join(text.splitlines(True)[-lines:])
 
-    def is_running(self):
+    def is_running(self) -> bool:
         return self._process.poll() is None
 
-    def wait(self, timeout=None):
+    def wait(self, timeout: Optional[float] = None) -> int:
         """Waits until the server has ended; returns its exit code."""
         return self._process.wait(timeout)
 
-    def stop(self, timeout=10):
+    def stop(self, timeout: float = 10) -> None:
         """Stops the server; kills it if it has not ended after `timeout` seconds. May be called again."""
-        self._process.stdin.close()
+        if self._process.stdin:
+            self._process.stdin.close()
         # Its input has not ended if a fork of this process still has the pipe.
         self._process.terminate()
         try:
@@ -122,15 +137,15 @@ class Server:
             self._process.kill()
             self._process.wait()
 
-    def __enter__(self):
+    def __enter__(self) -> Server:
         return self
 
-    def __exit__(self, *_):
+    def __exit__(self, *_: object) -> None:
         self.stop()
 
-    def _read(self, offset):
+    def _read(self, offset: int) -> bytes:
         """The log from `offset` on. Positioned reads: the server shares the file's position."""
-        parts = []
+        parts: List[bytes] = []
         while True:
             part = os.pread(self._log, 1 << 20, offset)
             if not part:
@@ -138,14 +153,14 @@ class Server:
             parts.append(part)
             offset += len(part)
 
-    def _wait_until_ready(self, timeout):
+    def _wait_until_ready(self, timeout: float) -> None:
         until, seen = time.monotonic() + timeout, 0
         while True:
             ended = self._process.poll()
             new = self._read(seen)
             lines, newline, _ = new.rpartition(b"\n")
             seen += len(lines) + len(newline)
-            self.port = next(filter(None, map(_port, lines.split(b"\n"))), None)
+            self.port = next(filter(None, map(_port, lines.split(b"\n"))), 0)
             if self.port:
                 return
             if ended is not None:
@@ -155,11 +170,11 @@ class Server:
             time.sleep(0.001)
 
 
-def _port(line):
-    """The port in the log's line that says that the server accepts connections; None for other lines."""
+def _port(line: bytes) -> int:
+    """The port in the log's line that says that the server accepts connections; 0 for other lines."""
     if b'"id":%d' % _WAITING_FOR_CONNECTIONS not in line:
-        return None
+        return 0
     try:
-        return json.loads(line.decode())["attr"]["port"]
+        return int(json.loads(line.decode())["attr"]["port"])
     except (ValueError, KeyError):
-        return None
+        return 0

@@ -120,6 +120,20 @@ def node_part():
         os.remove(os.path.join(PROJECT, name))
 
 
+def servers():
+    """The command lines of the packages' servers that run."""
+    found = []
+    for path in glob.glob("/proc/[0-9]*/cmdline"):
+        try:
+            with open(path, "rb") as f:
+                words = f.read().decode(errors="replace").split("\0")
+        except OSError:
+            continue  # it has ended
+        if words[0].startswith((VENV, PROJECT)) and words[0].endswith("/bin/nagi"):
+            found.append(" ".join(words))
+    return found
+
+
 def timed(what, part, *args):
     """Runs a part of the program, and prints how long it took."""
     begin, cpu = time.monotonic(), sum(os.times()[:4])
@@ -133,7 +147,6 @@ def main():
     timed("page", page.run, page_path, PROJECT, ENVIRONMENT)
     timed("Python", python_part)
     timed("Node.js", node_part)
-    servers = lambda: subprocess.run(["pgrep", "-f", WORK + "/.*nagi serve"], capture_output=True, text=True).stdout
     check("no server remains", wait_until(lambda: not servers()), servers())
     of_runners = ("jest_", "node-compile-cache", "pytest-of-")
     remains = [name for name in os.listdir(TEMPORARY) if not name.startswith(of_runners)]
