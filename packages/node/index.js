@@ -7,7 +7,7 @@
 //
 // - The server's standard input is a pipe whose other end only this process has: the kernel closes it with this
 //   process, also if it is killed, and the server stops (--stopAtEndOfInput).
-// - Its log is a file that is unlinked at once, so nothing remains, and the server never waits for this process to read.
+// - Its log is a file that is unlinked at once: nothing remains, and the server never waits for this process to read.
 // - It selects its port itself, and its log says which: no other process can take it in between.
 "use strict";
 

@@ -158,8 +158,8 @@ def packed():
     project()
     with ThreadPoolExecutor() as pool:
         wheel, package = pool.map(built, ("python", "node"))
-    print("wheel %s: %.1f MiB; npm package: %.1f MiB; program in them: %.1f MiB" % (
-        os.path.basename(wheel), os.path.getsize(wheel) / MIB, os.path.getsize(package) / MIB, contents_of(wheel) / MIB))
+    sizes = [size / MIB for size in (os.path.getsize(wheel), os.path.getsize(package), contents_of(wheel))]
+    print(os.path.basename(wheel), "%.1f MiB; npm package: %.1f MiB; program in them: %.1f MiB" % tuple(sizes))
     for path in (wheel, package):
         shutil.copy(path, PROJECT)
 

@@ -2,7 +2,7 @@
 
     ```sh               a command; it must succeed
     ```sh until Ctrl-C  a command that is interrupted once it has printed a line
-    ```python NAME      a file
+    ```python           a file, whose name is the remark in its first line
 """
 import os
 import re
@@ -21,7 +21,7 @@ def run(page, folder, environment):
     lines = ["set -e"]
     for kind, name, text in blocks:
         if kind != "sh":
-            path = os.path.join(folder, name)
+            path = os.path.join(folder, text.partition("\n")[0].lstrip("#/ "))
             os.makedirs(os.path.dirname(path), exist_ok=True)
             with open(path, "w", encoding="utf-8") as f:
                 f.write(text)
@@ -30,8 +30,8 @@ def run(page, folder, environment):
         else:
             # What a block exports is there for the next ones.
             exported = [line for line in text.splitlines() if line.startswith("export ")]
-            ended = subprocess.run(["bash", "-c", "\n".join(lines + [text])], cwd=folder, env=environment, timeout=SECONDS,
-                                   stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
+            ended = subprocess.run(["bash", "-c", "\n".join(lines + [text])], cwd=folder, env=environment,
+                                   timeout=SECONDS, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
             check("of the page: " + text, ended.returncode == 0, ended.stdout)
             lines += exported
     commands = sum(kind == "sh" for kind, _, _ in blocks)
