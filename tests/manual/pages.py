@@ -1,0 +1,90 @@
+"""The blocks of the manual's pages: every fenced block has a language and says what is done with it.
+
+    ```sh                      a shell script; the block after it may show its output:
+    ```text output             compared with the output; `...` stands for any text in a line, or for any lines
+    ```js                      statements for mongosh, typed into one session for each page
+    ```yaml file=nagi.conf     written to that file (python, go, java, xml ... likewise); a later block uses it
+    ```sh not-run=needs-root   not run, with the reason
+    ```text                    nothing that could be run
+
+Further words: `exit=N` (the exit code of a script), `error` (mongosh prints an error), `background` (the script runs until
+the page ends), `as=USER` (mongosh logs in as this user, with the password "secret"), `js session` (a new session).
+Only the first word matters to renderers, so that the pages look the same everywhere.
+"""
+import collections
+import re
+
+Block = collections.namedtuple("Block", "page line language words text output")
+RUN = ("sh", "js")
+FILES = ("yaml", "python", "go", "java", "xml", "js", "text", "sh", "ini", "toml")
+WORDS = re.compile(r"^(not-run=[A-Za-z0-9-]+|file=[\w./-]+|exit=\d+|as=\w+|error|background|session|output)$")
+
+
+class Untagged(Exception):
+    pass
+
+
+def parse(page, text):
+    """The blocks of a page in order, with the output that is shown for each. Raises Untagged for a block without a
+    known language, and for a block that is only indented."""
+    found, fence, start, info, lines = [], None, 0, "", []
+    list_indent, blank = None, True
+    for number, line in enumerate(text.split("\n"), 1):
+        opened = re.match(r"^( *)(```+)(.*)$", line)
+        if fence:
+            if opened and opened.group(2).startswith(fence) and not opened.group(3).strip():
+                add(found, page, start, info, "\n".join(lines))
+                fence, blank = None, False
+            else:
+                lines.append(line)
+            continue
+        if opened:
+            fence, start, info, lines = opened.group(2), number, opened.group(3).strip(), []
+            continue
+        item = re.match(r"^( *)([-*]|\d+\.) ", line)
+        if item:
+            list_indent = len(item.group(0))
+        elif re.match(r"^\S", line):
+            list_indent = None
+        indent = len(line) - len(line.lstrip(" "))
+        if line.strip() and blank and not item and indent >= 4 + (list_indent or 0):
+            raise Untagged("%s:%d: an indented block; a fenced one says its language" % (page, number))
+        blank = not line.strip()
+    if fence:
+        raise Untagged("%s:%d: a block without an end" % (page, start))
+    return found
+
+
+def add(found, page, line, info, text):
+    language, *words = info.split()  or [""]
+    wrong = [w for w in words if not WORDS.match(w)]
+    if language not in FILES or wrong:
+        raise Untagged("%s:%d: ```%s: unknown language or word" % (page, line, info))
+    value = dict(w.partition("=")[::2] for w in words)
+    block = Block(page, line, language, value, text, None)
+    if "output" in value:
+        if not found or found[-1].line + found[-1].text.count("\n") + 10 < line:
+            raise Untagged("%s:%d: output of no block" % (page, line))
+        found[-1] = found[-1]._replace(output=text)
+        return
+    if language not in RUN and language != "text" and not {"file", "not-run"} & set(value):
+        raise Untagged("%s:%d: ```%s: a file or a reason why it is not run" % (page, line, info))
+    found.append(block)
+
+
+def matches(shown, real):
+    """Whether `real` is what a page shows: `...` stands for any text, a line of only `...` for any lines."""
+    parts = []
+    for line in shown.strip("\n").split("\n"):
+        line = line.rstrip()
+        if line.strip() == "...":
+            parts.append(r"(?:[^\n]*\n)*?")
+        else:
+            words = r"[^\n]*".join(spaced(p) for p in line.split("..."))
+            parts.append(words + r"[ ]*\n")
+    return re.fullmatch("".join(parts), "\n".join(l.rstrip() for l in real.strip("\n").split("\n")) + "\n") is not None
+
+
+def spaced(text):
+    """Columns may have other widths: any run of spaces stands for any run of spaces."""
+    return r"\s+".join(re.escape(p) for p in re.split(r"  +", text)) if "  " in text else re.escape(text)
