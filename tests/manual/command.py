@@ -79,6 +79,8 @@ def main():
         if args[:1] == ["serve"]:
             sys.exit(serve(args[1:]))
         os.execv(NAGI, [NAGI] + args)
+    if name == "nagi-bench":
+        os.execv(NAGI + "-bench", [name] + args)
     if name == "mongosh":
         if not any(a.startswith("mongodb://") or a == "--port" or a == "--help" for a in args):
             args = ["--host", "127.0.0.1", "--port", PORT] + args

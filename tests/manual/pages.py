@@ -27,7 +27,7 @@ class Untagged(Exception):
 def parse(page, text):
     """The blocks of a page in order, with the output that is shown for each. Raises Untagged for a block without a
     known language, and for a block that is only indented."""
-    found, fence, start, info, lines = [], None, 0, "", []
+    found, fence, start, info, lines, inside = [], None, 0, "", [], 0
     list_indent, blank = None, True
     for number, line in enumerate(text.split("\n"), 1):
         opened = re.match(r"^( *)(```+)(.*)$", line)
@@ -36,10 +36,11 @@ def parse(page, text):
                 add(found, page, start, info, "\n".join(lines))
                 fence, blank = None, False
             else:
-                lines.append(line)
+                lines.append(line[min(inside, len(line) - len(line.lstrip(" "))):])
             continue
         if opened:
             fence, start, info, lines = opened.group(2), number, opened.group(3).strip(), []
+            inside = len(opened.group(1))
             continue
         item = re.match(r"^( *)([-*]|\d+\.) ", line)
         if item:
@@ -74,7 +75,7 @@ def add(found, page, line, info, text):
 
 def matches(shown, real):
     """Whether `real` is what a page shows: `...` stands for any text, a line of only `...` for any lines."""
-    parts = []
+    parts, shown, real = [], shown.replace("\t", " "), real.replace("\t", " ")
     for line in shown.strip("\n").split("\n"):
         line = line.rstrip()
         if line.strip() == "...":
@@ -86,5 +87,5 @@ def matches(shown, real):
 
 
 def spaced(text):
-    """Columns may have other widths: any run of spaces stands for any run of spaces."""
-    return r"\s+".join(re.escape(p) for p in re.split(r"  +", text)) if "  " in text else re.escape(text)
+    """Columns may have other widths: spaces stand for any number of spaces."""
+    return " +".join(re.escape(p) for p in re.split(" +", text))

@@ -3,7 +3,7 @@ import os
 import signal
 import time
 
-NAMES = ["nagi", "mongosh", "mongodump", "mongorestore", "mongostat", "mongotop"]
+NAMES = ["nagi", "nagi-bench", "mongosh", "mongodump", "mongorestore", "mongostat", "mongotop"]
 
 
 def alive(pid):
