@@ -50,7 +50,7 @@ class Shell:
 
     def read(self):
         for line in self.process.stdout:
-            self.lines.put(line.decode(errors="replace"))
+            self.lines.put(line.decode(errors="replace").replace("\r", ""))
         self.lines.put(None)
 
     def run(self, text):
