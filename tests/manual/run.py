@@ -217,6 +217,30 @@ def summary_pages():
     return [os.path.join(ROOT, "README.md")] + [os.path.join(ROOT, "docs", n) for n in dict.fromkeys(named)]
 
 
+def versions():
+    """The versions of clients that docs/coming-from-mongodb.md and the quick start name are those that the tests use."""
+    def read(path):
+        with open(os.path.join(ROOT, path)) as f:
+            return f.read()
+
+    def version(path, pattern):
+        return re.search(pattern, read("tests/drivers/" + path)).group(1)
+
+    wanted = {
+        "pymongo": version("pymongo/requirements.txt", r"pymongo==(\S+)"),
+        "mongodb (Node)": version("node/package.json", r'"mongodb": "([^"]+)"'),
+        "mongo-driver (Go)": version("go/go.mod", r"mongo-driver/v2 (\S+)"),
+        "mongodb-driver-sync (Java)": version("java/pom.xml", r"mongodb-driver-sync</artifactId>\s*<version>([^<]+)"),
+        "mongosh": version("mongosh/package.json", r'"mongosh": "([^"]+)"'),
+        "mongodump, mongorestore, mongostat, mongotop": "mongo-tools " + version("tools/go.mod", r"mongo-tools (\S+)"),
+    }
+    table = dict(re.findall(r"^\| ([^|]+) \| ([^|]+) \|$", read("docs/coming-from-mongodb.md"), re.M))
+    wrong = ["%s is %s, not %s" % (name, v, table.get(name)) for name, v in wanted.items() if not table.get(name, "").startswith(v)]
+    start = read("docs/quick-start.md")
+    wrong += ["docs/quick-start.md: %s" % v for v in list(wanted.values())[:4] if v not in start]
+    return wrong
+
+
 def main():
     parser = argparse.ArgumentParser()
     for name in ("nagi", "work", "tools", "mongosh", "node-modules", "jars", "gocache", "gopath"):
@@ -230,6 +254,9 @@ def main():
     for name in processes.NAMES:
         if not os.path.exists(os.path.join(args.bin, name)):
             os.symlink(os.path.join(HERE, "command.py"), os.path.join(args.bin, name))
+    wrong = versions()
+    if wrong:
+        sys.exit("FAILED: docs/coming-from-mongodb.md: %s" % "; ".join(wrong))
     try:
         chosen = [Page(args, path) for path in summary_pages() if not args.page or os.path.relpath(path, ROOT) in args.page]
     except pages.Untagged as error:
