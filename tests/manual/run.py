@@ -172,15 +172,25 @@ class Page:
         if not re.search(r"\bnagi serve\b", text):
             self.ensure_server()
         if "background" in block.words:
-            self.backgrounds.append(subprocess.Popen(["bash", "-c", text], cwd=self.folder, env=self.env, start_new_session=True,
-                                                     stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL))
-            return ""
+            return self.background(text)
         code, output = self.script(text)
         if "nagi serve" in text:
             open(self.folder + "/.run/own", "w").close()
         if code != int(block.words.get("exit", 0)):
             self.failures.append("%s:%d: exit code %d\n%s" % (block.page, block.line, code, self.shown(output)))
         return output
+
+    def background(self, text):
+        """Starts a script that runs until the page ends; returns its first output, which tells that it works."""
+        path = "%s/.run/background-%d" % (self.folder, len(self.backgrounds))
+        with open(path, "wb") as out:
+            process = subprocess.Popen(["bash", "-c", text], cwd=self.folder, env=self.env, start_new_session=True,
+                                       stdin=subprocess.DEVNULL, stdout=out, stderr=out)
+        self.backgrounds.append(process)
+        if not processes.wait(lambda: os.path.getsize(path) or process.poll() is not None, BLOCK_SECONDS) or process.poll():
+            raise RuntimeError("the background script has not begun: %s" % process.poll())
+        with open(path) as f:
+            return f.read()
 
     def js(self, block, text):
         self.ensure_server()
