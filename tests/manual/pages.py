@@ -2,6 +2,7 @@
 
     ```sh                      a shell script; the block after it may show its output:
     ```text output             compared with the output; `...` stands for any text in a line, or for any lines
+    ```text output numbers     the same, but for the numbers: those of this run may be others
     ```js                      statements for mongosh, typed into one session for each page
     ```yaml file=nagi.conf     written to that file (python, go, java, xml ... likewise); a later block uses it
     ```sh not-run=needs-root   not run, with the reason
@@ -15,9 +16,10 @@ import collections
 import re
 
 Block = collections.namedtuple("Block", "page line language words text output")
+Output = collections.namedtuple("Output", "text numbers")
 RUN = ("sh", "js")
 FILES = ("yaml", "python", "go", "java", "xml", "js", "text", "sh", "ini", "toml")
-WORDS = re.compile(r"^(not-run=[A-Za-z0-9-]+|file=[\w./-]+|exit=\d+|as=\w+|error|background|session|output)$")
+WORDS = re.compile(r"^(not-run=[A-Za-z0-9-]+|file=[\w./-]+|exit=\d+|as=\w+|error|background|session|output|numbers)$")
 
 
 class Untagged(Exception):
@@ -66,26 +68,31 @@ def add(found, page, line, info, text):
     if "output" in value:
         if not found or found[-1].line + found[-1].text.count("\n") + 10 < line:
             raise Untagged("%s:%d: output of no block" % (page, line))
-        found[-1] = found[-1]._replace(output=text)
+        found[-1] = found[-1]._replace(output=Output(text, "numbers" in value))
         return
     if language not in RUN and language != "text" and not {"file", "not-run"} & set(value):
         raise Untagged("%s:%d: ```%s: a file or a reason why it is not run" % (page, line, info))
     found.append(block)
 
 
-def matches(shown, real):
+def matches(output, real):
     """Whether `real` is what a page shows: `...` stands for any text, a line of only `...` for any lines."""
-    parts, shown, real = [], shown.replace("\t", " "), real.replace("\t", " ")
+    parts, shown, real = [], output.text.replace("\t", " "), real.replace("\t", " ")
     for line in shown.strip("\n").split("\n"):
         line = line.rstrip()
         if line.strip() == "...":
             parts.append(r"(?:[^\n]*\n)*?")
         else:
-            words = r"[^\n]*".join(spaced(p) for p in line.split("..."))
+            words = r"[^\n]*".join(spaced(p, output.numbers) for p in line.split("..."))
             parts.append(words + r"[ ]*\n")
     return re.fullmatch("".join(parts), "\n".join(l.rstrip() for l in real.strip("\n").split("\n")) + "\n") is not None
 
 
-def spaced(text):
-    """Columns may have other widths: spaces stand for any number of spaces."""
-    return " +".join(re.escape(p) for p in re.split(" +", text))
+def spaced(text, numbers):
+    """Columns may have other widths: spaces stand for any number of spaces. With `numbers`, each number stands for any,
+    and the plural after it also for the singular."""
+    pattern = " +".join(re.escape(p) for p in re.split(" +", text))
+    if numbers:
+        pattern = re.sub(r"(\d \+[a-z]+)s\b", r"\1s?", pattern)
+        pattern = re.sub(r"\d+(?:(?:\\\.|,)\d+)*", r"\\d+(?:[.,]\\d+)*", pattern)
+    return pattern
