@@ -96,3 +96,23 @@ def spaced(text, numbers):
         pattern = re.sub(r"(\d \+[a-z]+)s\b", r"\1s?", pattern)
         pattern = re.sub(r"\d+(?:(?:\\\.|,)\d+)*", r"\\d+(?:[.,]\\d+)*", pattern)
     return pattern
+
+
+def check():
+    """What the rules above say, on small examples."""
+    summary = "0 critical, 2 warnings, 20 good"
+    assert matches(Output(summary, True), "0 critical, 1 warning, 3 good")
+    assert not matches(Output(summary, False), "0 critical, 1 warning, 3 good")
+    assert matches(Output("a 1.5 ms\n...\nb", True), "a  20 ms\nx\ny\nb") and not matches(Output("a\n...\nb", True), "a\nx\nc")
+    blocks = parse("x.md", "- item\n\n  ```sh exit=1\n  a\n    b\n  ```\n  ```text output\n  out\n  ```\n")
+    assert [(b.language, b.words, b.text, b.output.text) for b in blocks] == [("sh", {"exit": "1"}, "a\n  b", "out")]
+    for wrong in ("```\na\n```", "```perl\na\n```", "text\n\n    indented", "```sh not-run\na\n```", "```go\na\n```", "```sh\na"):
+        try:
+            parse("x.md", wrong)
+        except Untagged:
+            continue
+        raise AssertionError(wrong)
+
+
+if __name__ == "__main__":
+    check()

@@ -9,7 +9,7 @@ TIERS = ["T0", "T1", "T2", "T3"]
 TIER_NAMES = {"T0": "every driver", "T1": "common", "T2": "rare", "T3": "beyond"}
 # Topic -> kinds of rows with their titles.
 TOPICS = [
-    ("Protocol", [("wire", "Messages"), ("protocol", "Connections"), ("wire-version", "Wire versions that drivers ask for"),
+    ("Protocol", [("wire", "Messages"), ("protocol", "Connections"), ("wire-version", "What drivers of a release use (its wire version)"),
                   ("reply-field", "Fields of the reply to `hello`"), ("behaviour", "Behaviour common to commands")]),
     ("Commands", [("command", "Commands and their arguments")]),
     ("Queries and updates", [("query-operator", "Query operators"), ("query-semantics", "Rules of comparison"),
@@ -47,9 +47,17 @@ How much of what is there; each feature is of one of four groups:
 """
 
 
+# The releases of wire versions.
+RELEASES = {"0": "up to 2.4", "1, 2": "2.6", "3": "3.0", "4": "3.2", "5": "3.4", "6": "3.6", "7": "4.0", "8": "4.2", "9": "4.4",
+            "13": "5.0", "14, 15, 16": "5.1 to 5.3", "17": "6.0", "18, 19, 20": "6.1 to 6.3", "21": "7.0",
+            "22, 23, 24": "7.1 to 7.3", "25": "8.0", "26, 27, 28": "8.1 to 8.3"}
+
+
 def shown(row):
     """The name of a row; code in backticks."""
     name = row.name.replace("`", "")
+    if row.kind == "wire-version":
+        name = "MongoDB %s (%s)" % (RELEASES.get(name, "?"), name)
     code = re.search(r"[$*_<>{}\[\]|]|^[a-z]+[A-Z.]\S*$", name) or (row.kind == "command" and " " not in name)
     return ("`%s`" % name if code else name) + (" (in part)" if row.part else "")
 
