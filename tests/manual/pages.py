@@ -10,6 +10,9 @@
 
 Further words: `exit=N` (the exit code of a script), `error` (mongosh prints an error), `background` (the script runs until
 the page ends), `as=USER` (mongosh logs in as this user, with the password "secret"), `js session` (a new session).
+A page whose blocks another test runs says so in a sentence, "Every block of this page is run by ...", or in a comment
+`<!-- run by: ... -->`; its blocks are not looked at here.
+
 Only the first word matters to renderers, so that the pages look the same everywhere.
 """
 import collections
@@ -20,6 +23,13 @@ Output = collections.namedtuple("Output", "text numbers")
 RUN = ("sh", "js")
 FILES = ("yaml", "python", "go", "java", "xml", "js", "text", "sh", "ini", "toml")
 WORDS = re.compile(r"^(not-run=[A-Za-z0-9-]+|file=[\w./-]+|exit=\d+|as=\w+|error|background|session|output|numbers)$")
+ELSEWHERE = re.compile(r"Every block of this page is run by ([^.]*)\.|<!-- run by: (.*?) -->", re.S)
+
+
+def elsewhere(text):
+    """Which other test runs the blocks of a page, or None."""
+    found = ELSEWHERE.search(text)
+    return found and " ".join((found.group(1) or found.group(2)).split())
 
 
 class Untagged(Exception):

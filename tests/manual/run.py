@@ -83,7 +83,9 @@ class Page:
     def __init__(self, args, path):
         self.name = os.path.relpath(path, ROOT)
         with open(path) as f:
-            self.blocks = pages.parse(self.name, f.read())
+            text = f.read()
+        self.elsewhere = pages.elsewhere(text)
+        self.blocks = [] if self.elsewhere else pages.parse(self.name, text)
         self.folder = os.path.join(args.work, re.sub(r"\W", "-", self.name))
         self.bin = args.bin
         self.port, self.other = free_ports(2)
@@ -280,6 +282,9 @@ def report(done):
     for page in done:
         if page.run_count or page.not_run:
             print("%-34s %3d run, %2d not run, %.1f s" % (page.name, page.run_count, len(page.not_run), page.seconds))
+    for page in done:
+        if page.elsewhere:
+            print("%-34s run by %s" % (page.name, page.elsewhere))
     print("\nnot run:")
     for page in done:
         for line, reason in page.not_run:
