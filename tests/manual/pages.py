@@ -21,7 +21,7 @@ import re
 Block = collections.namedtuple("Block", "page line language words text output")
 Output = collections.namedtuple("Output", "text numbers")
 RUN = ("sh", "js")
-FILES = ("yaml", "python", "go", "java", "xml", "js", "text", "sh", "ini", "toml")
+FILES = ("dockerfile", "go", "ini", "java", "js", "json", "python", "rust", "sh", "text", "toml", "xml", "yaml")
 WORDS = re.compile(r"^(not-run=[A-Za-z0-9-]+|file=[\w./-]+|exit=\d+|as=\w+|error|background|session|output|numbers)$")
 ELSEWHERE = re.compile(r"Every block of this page is run by ([^.]*)\.|<!-- run by: (.*?) -->", re.S)
 
