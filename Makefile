@@ -139,6 +139,7 @@ plans: deps           # every plan returns the result of a collection scan: 100,
 	@NAGI_CASES=100000 cargo test --locked --release -p nagi-query --test it any_plan
 
 site:                 # the manual as a site with search, in $(NAGI_CACHE)/site: make site SITE=DIR
+	@scripts/deps build
 	@scripts/site $(SITE)
 
 deny:
