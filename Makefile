@@ -3,7 +3,7 @@
 #   run test bench lint clean      the everyday targets
 #   wheel npm                      packages for tests in other projects (docs/test-servers.md)
 #   golden                         the golden set (recorded answers of a real server) by area
-#   schedules fresh old-cpu crash latency power-cut adversary drivers java mongosh tools oplog streams debezium ycsb seed fuzz coverage differential plans deny    slow or special targets
+#   schedules fresh old-cpu crash latency power-cut adversary drivers java mongosh tools oplog streams debezium ycsb seed fuzz coverage differential plans site manual deny    slow or special targets
 #
 # Build artefacts are outside the clone (NAGI_CACHE, ~/.cache/nagi), so that a second clone or a second CI run
 # compiles only what changed. `make clean` removes the artefacts of this workspace and keeps the RocksDB
@@ -26,7 +26,7 @@ ARGS ?=
 
 .PHONY: run build test unit schedules native wire bench bench-lang lint clean golden crash latency power-cut adversary drivers java seed mongosh tools oplog ycsb streams debezium fuzz \
 	fresh old-cpu wheel npm \
-	coverage differential deny deps help
+	coverage differential deny deps help site manual
 
 help:
 	@sed -n '2,7p' Makefile | sed 's/^# \{0,1\}//'
@@ -93,6 +93,10 @@ seed: build
 	@scripts/deps test
 	@tests/run $(NAGI) seed
 
+manual: build         # every block of the manual's pages: make manual MANUAL_ARGS="--page docs/backup.md"
+	@scripts/deps test
+	@tests/run $(NAGI) manual
+
 mongosh tools oplog ycsb streams debezium: build
 	@scripts/deps test
 	@FULL=1 tests/run $(NAGI) $@
@@ -143,6 +147,10 @@ differential: deps    # pairs of equivalent requests, 50,000 cases each (2,000 i
 
 plans: deps           # every plan returns the result of a collection scan: 100,000 queries (2,000 in `make test`)
 	@NAGI_CASES=100000 cargo test --locked --release -p nagi-query --test it any_plan
+
+site:                 # the manual as a site with search, in $(NAGI_CACHE)/site: make site SITE=DIR
+	@scripts/deps build
+	@scripts/site $(SITE)
 
 deny:
 	@cargo deny check

@@ -81,7 +81,7 @@ impl Store {
         }
         let doomed = |c: &&Arc<Collection>| c.options.is_temporary() && !options.keep_temporary;
         for collection in store.catalog().iter().filter(doomed) {
-            log::info!(target: "STORAGE", id = 20_557, namespace = collection.namespace.as_str();
+            log::info!(target: "STORAGE", id = 9_000_072, namespace = collection.namespace.as_str();
                 "Dropping a temporary collection of an earlier run");
             store.drop_collection(&collection.namespace)?;
         }

@@ -32,9 +32,11 @@ A server parameter is set in one of three ways, and `db.adminCommand({getParamet
 - with the flag `--setParameter NAME=VALUE`, which may be repeated;
 - in the configuration file, as a line of the section `setParameter`:
 
-      setParameter:
-        cursorTimeoutMillis: 300000
-        ttlMonitorEnabled: false
+  ```yaml file=parameters.conf
+  setParameter:
+    cursorTimeoutMillis: 300000
+    ttlMonitorEnabled: false
+  ```
 
 - at run time, with `db.adminCommand({setParameter: 1, NAME: VALUE})`, unless it can be set at the start only.
 

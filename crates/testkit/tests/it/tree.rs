@@ -46,23 +46,64 @@ fn documents_are_present() {
     breaches.finish("documents");
 }
 
-/// Links between the project's documents have existing targets.
+/// Links between the project's documents have existing targets: files, and headings in them.
 #[test]
 fn links_between_documents_hold() {
     let mut breaches = Breaches::default();
     for source in sources(|p| p.ends_with(".md") && !p.starts_with("third_party/")) {
         let folder = source.path.rsplit_once('/').map_or("", |(folder, _)| folder);
         for (index, line) in source.text.lines().enumerate() {
-            for target in line.split("](").skip(1).filter_map(|rest| rest.split(')').next()) {
-                let target = target.split('#').next().unwrap_or("");
-                let outside = target.is_empty() || target.contains(':');
-                if !outside && !root().join(folder).join(target).exists() {
-                    breaches.add(&source.path, Some(index + 1), format!("no file `{target}`"));
+            for link in line.split("](").skip(1).filter_map(|rest| rest.split(')').next()) {
+                let (file, heading) = link.split_once('#').unwrap_or((link, ""));
+                if file.contains(':') {
+                    continue;
+                }
+                let path = root().join(folder).join(file);
+                if !file.is_empty() && !path.exists() {
+                    breaches.add(&source.path, Some(index + 1), format!("no file `{file}`"));
+                } else if !heading.is_empty() {
+                    let text = match file {
+                        "" => source.text.clone(),
+                        _ => fs::read_to_string(&path).unwrap_or_default(),
+                    };
+                    if !text.lines().any(|line| anchor(line).is_some_and(|a| a == heading)) {
+                        breaches.add(&source.path, Some(index + 1), format!("no heading `{link}`"));
+                    }
                 }
             }
         }
     }
     breaches.finish("links");
+}
+
+/// The anchor of a heading, as renderers make it: its letters, digits, `-` and `_`, spaces as `-`.
+fn anchor(line: &str) -> Option<String> {
+    let title = line.strip_prefix('#')?.trim_start_matches('#').trim();
+    let kept = title.chars().filter(|c| c.is_alphanumeric() || matches!(c, ' ' | '-' | '_'));
+    Some(kept.collect::<String>().to_lowercase().replace(' ', "-"))
+}
+
+#[test]
+fn anchors_are_those_of_renderers() {
+    assert_eq!(anchor("## \"It is slow\" - why?").unwrap(), "it-is-slow---why");
+    assert_eq!(anchor("### Fields of `hello`").unwrap(), "fields-of-hello");
+    assert_eq!(anchor("text"), None);
+}
+
+/// The table of contents of the manual names every page of `docs`.
+#[test]
+fn every_page_is_in_the_summary() {
+    let summary = read("docs/SUMMARY.md").expect("the manual has a table of contents");
+    let mut breaches = Breaches::default();
+    for page in
+        sources(|p| p.ends_with(".md") && p.starts_with("docs/") && p.matches('/').count() == 1)
+    {
+        let name = &page.path["docs/".len()..];
+        if name != "SUMMARY.md" && !summary.contains(&format!("]({name})")) {
+            breaches.add(&page.path, None, "not in docs/SUMMARY.md");
+        }
+    }
+    breaches.finish("pages");
 }
 
 /// Paths in backticks exist: those that begin at the root (`crates/...`, `docs/...`, `tests/...`) and those that begin
