@@ -12,8 +12,8 @@ use std::{
 };
 
 use nagi_kv::{
-    Clock, CommitStamp, Compressor, Cursor, Engine, Error, KeyRange, Maintenance, Next, RangeSize,
-    Read, Result, Scratch, Snapshot, Space, Tuning, Txn, TxnOptions, Watch,
+    CachedSize, Clock, CommitStamp, Compressor, Cursor, Engine, Error, KeyRange, Maintenance, Next,
+    RangeSize, Read, Result, Scratch, Snapshot, Space, Tuning, Txn, TxnOptions, Watch,
     overlay::{Base, Ledger, Op, Overlay, SharedOverlay, Staged},
 };
 use nagi_kv_disk::{
@@ -731,6 +731,21 @@ impl Maintenance for Rocks {
             Ok(layout::size(&files, range, file_bytes, bytes))
         };
         ranges.iter().map(size).collect()
+    }
+
+    fn cached_sizes(&self, ranges: &[KeyRange<'_>]) -> Result<Option<Vec<CachedSize>>> {
+        let db = &self.core.db;
+        let files = db.live_files();
+        let size = |range: &KeyRange<'_>| {
+            let file_bytes = db.approximate_file_size(range.space, range.start, range.end)?;
+            let tables = db.cached_tables(range.space, range.start, range.end)?;
+            let all = self.approximate_size(range.space, range.start, range.end)?;
+            Ok(CachedSize {
+                file_bytes: layout::cached(&files, range, file_bytes, &tables),
+                unwritten_bytes: all.saturating_sub(file_bytes),
+            })
+        };
+        ranges.iter().map(size).collect::<Result<_>>().map(Some)
     }
 
     fn compact(&self, space: Space, start: &[u8], end: &[u8]) -> Result<()> {
