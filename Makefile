@@ -2,7 +2,7 @@
 #
 #   run test bench lint clean      the everyday targets
 #   golden                         the golden set (recorded answers of a real server) by area
-#   schedules fresh old-cpu crash latency power-cut adversary drivers java mongosh tools oplog streams debezium ycsb seed fuzz coverage differential plans deny    slow or special targets
+#   schedules fresh old-cpu crash latency power-cut adversary drivers java mongosh tools oplog streams debezium ycsb seed seeds fuzz coverage differential plans deny    slow or special targets
 #
 # Build artefacts are outside the clone (NAGI_CACHE, ~/.cache/nagi), so that a second clone or a second CI run
 # compiles only what changed. `make clean` removes the artefacts of this workspace and keeps the RocksDB
@@ -22,7 +22,7 @@ PURE := --workspace --exclude nagi-app --exclude nagi-bench --exclude nagi-kv-ro
 DATA ?= data
 ARGS ?=
 
-.PHONY: run build test unit schedules native wire bench bench-lang lint clean golden crash latency power-cut adversary drivers java seed mongosh tools oplog ycsb streams debezium fuzz \
+.PHONY: run build test unit schedules native wire bench bench-lang lint clean golden crash latency power-cut adversary drivers java seed seeds mongosh tools oplog ycsb streams debezium fuzz \
 	fresh old-cpu \
 	coverage differential deny deps help
 
@@ -83,7 +83,7 @@ seed: build
 	@scripts/deps test
 	@tests/run $(NAGI) seed
 
-mongosh tools oplog ycsb streams debezium: build
+mongosh tools oplog ycsb streams debezium seeds: build
 	@scripts/deps test
 	@FULL=1 tests/run $(NAGI) $@
 
