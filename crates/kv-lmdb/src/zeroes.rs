@@ -1,8 +1,9 @@
 //! Allocates space of a file by writing zeroes behind its end, for file systems without `fallocate` (ext3).
 //!
-//! MongoDB 2 did the same with large writes into the page cache. ext3 writes such data in the middle of its next journal
-//! commit, so that every sync of the machine waited for seconds. Here the zeroes are written in pieces of a megabyte,
-//! past the page cache, and the thread rests three quarters of the time. So a sync waits for one piece at most.
+//! MongoDB 2 did the same with large writes into the page cache. ext3 writes such data in the middle of its next
+//! journal commit, so that every sync of the machine waited for seconds. Here the zeroes are written in pieces of a
+//! megabyte, past the page cache, and the thread rests three quarters of the time. So a sync waits for one piece at
+//! most.
 
 use std::{
     fs::{self, File},
@@ -22,9 +23,10 @@ const BLOCK_BYTES: usize = 4096;
 const REST: u32 = 3;
 const REST_MAX: Duration = Duration::from_millis(500);
 
-/// Appends at least `bytes` zeroes to the file at `path`. Each piece is written at the end that the file has then, while
-/// the value of `lock` lives: it must keep others from writing behind that end. `pause` is called between the pieces;
-/// if it returns false, the rest is not written, and the result is false. Takes four times as long as the writes.
+/// Appends at least `bytes` zeroes to the file at `path`. Each piece is written at the end that the file has then,
+/// while the value of `lock` lives: it must keep others from writing behind that end. `pause` is called between the
+/// pieces; if it returns false, the rest is not written, and the result is false. Takes four times as long as the
+/// writes.
 ///
 /// # Errors
 /// `Full` or `Io` if a piece cannot be written; earlier ones stay.

@@ -1,7 +1,7 @@
 //! The line of the log about memory, which operators know since MongoDB 1.6: `mem (MB) res:501 virt:2219 mapped:976`.
 //!
-//! `res` and `virt` are what Linux says of the process (VmRSS, VmSize). `mapped` is the size of mapped data files, and is
-//! absent with engines that map none. A line appears at most once a minute, and only if a figure has changed by an
+//! `res` and `virt` are what Linux says of the process (VmRSS, VmSize). `mapped` is the size of mapped data files, and
+//! is absent with engines that map none. A line appears at most once a minute, and only if a figure has changed by an
 //! eighth; every five minutes otherwise.
 
 use nagi_proc::Process;

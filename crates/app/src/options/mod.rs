@@ -308,9 +308,9 @@ mod tests {
     /// The file of an article of 2015, as it is printed there.
     #[test]
     fn a_file_with_remarks_of_javascript() {
-        let text = "storage:\n   dbPath: data             //directory\n   engine: wiredTiger       //engine\n   \
-                    journal:\n      enabled: false        //write-ahead log\n   wiredTiger:\n      engineConfig:\n         \
-                    cacheSizeGB: 1     //limit\n";
+        let text = "storage:\n   dbPath: data      //directory\n   engine: wiredTiger   //engine\n   \
+                    journal:\n      enabled: false   //write-ahead log\n   wiredTiger:\n      \
+                    engineConfig:\n         cacheSizeGB: 1   //limit\n";
         let mut settings = Settings::default();
         file::parse(text, &mut settings).unwrap();
         assert_eq!(settings.remark_lines, [2, 3, 5, 8]);

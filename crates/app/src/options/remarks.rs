@@ -1,11 +1,11 @@
 //! Remarks that begin with `//` in a configuration file.
 //!
 //! YAML's remarks begin with `#`. Articles about MongoDB explain its configuration with `//` behind the values, as in
-//! JavaScript, and readers copy such files. For YAML such a remark is a part of the value, so mongod refuses the file if
-//! the value is a number, a word or true or false, and takes a directory of that name otherwise.
+//! JavaScript, and readers copy such files. For YAML such a remark is a part of the value, so mongod refuses the file
+//! if the value is a number, a word or true or false, and takes a directory of that name otherwise. Decision 066.
 
-/// The text without its `//` remarks, with the same lines, and the numbers of the lines that had one; `None` if there is
-/// none. A remark begins at the start of a line or behind a space, outside quotes: the `//` of an address
+/// The text without its `//` remarks, with the same lines, and the numbers of the lines that had one; `None` if there
+/// is none. A remark begins at the start of a line or behind a space, outside quotes: the `//` of an address
 /// (`http://host`) or of a path (`/data//db`) begins none.
 pub(super) fn removed(text: &str) -> Option<(String, Vec<usize>)> {
     let (mut out, mut found) = (String::with_capacity(text.len()), Vec::new());
