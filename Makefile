@@ -3,7 +3,7 @@
 #   run test bench lint clean      the everyday targets
 #   wheel npm                      packages for tests in other projects (docs/test-servers.md)
 #   golden                         the golden set (recorded answers of a real server) by area
-#   schedules fresh old-cpu crash latency power-cut adversary drivers java mongosh tools oplog streams debezium ycsb seed fuzz coverage differential plans site manual deny    slow or special targets
+#   schedules fresh old-cpu crash latency power-cut adversary drivers java mongosh tools oplog streams debezium ycsb seed seeds fuzz coverage differential plans site manual deny    slow or special targets
 #
 # Build artefacts are outside the clone (NAGI_CACHE, ~/.cache/nagi), so that a second clone or a second CI run
 # compiles only what changed. `make clean` removes the artefacts of this workspace and keeps the RocksDB
@@ -24,7 +24,7 @@ DATA ?= data
 PACKAGES ?= target/packages
 ARGS ?=
 
-.PHONY: run build test unit schedules native wire bench bench-lang lint clean golden crash latency power-cut adversary drivers java seed mongosh tools oplog ycsb streams debezium fuzz \
+.PHONY: run build test unit schedules native wire bench bench-lang lint clean golden crash latency power-cut adversary drivers java seed seeds mongosh tools oplog ycsb streams debezium fuzz \
 	fresh old-cpu wheel npm \
 	coverage differential deny deps help site manual
 
@@ -97,7 +97,7 @@ manual: build         # every block of the manual's pages: make manual MANUAL_AR
 	@scripts/deps test
 	@tests/run $(NAGI) manual
 
-mongosh tools oplog ycsb streams debezium: build
+mongosh tools oplog ycsb streams debezium seeds: build
 	@scripts/deps test
 	@FULL=1 tests/run $(NAGI) $@
 

@@ -8,6 +8,7 @@ use std::{env, fs, path::Path};
 const FILES: &[&str] = &[
     "batch.cc",
     "cache.cc",
+    "census.cc",
     "cursor.cc",
     "damage.cc",
     "governor.cc",

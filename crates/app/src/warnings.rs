@@ -22,6 +22,17 @@ pub(crate) fn at_start(options: &Options, connection_count_max: i64, log: &Log) 
     if rustix::process::geteuid().is_root() {
         plain(22_138, "You are running this process as the root user, which is not recommended");
     }
+    if !options.remark_lines.is_empty() {
+        let lines: Vec<String> = options.remark_lines.iter().map(usize::to_string).collect();
+        let attr = DocBuf::build(|doc| doc.put("lines", lines.join(", ").as_str()));
+        log.startup_warning(
+            "CONTROL",
+            8_200_061,
+            "The configuration file is not YAML: remarks begin with '#', not with '//'. It was read without them; \
+             mongod would refuse it",
+            attr.as_doc(),
+        );
+    }
     for (option, note) in &options.notes {
         let attr = DocBuf::build(|doc| doc.put("option", option.as_str()));
         log.startup_warning("CONTROL", 8_200_041, note, attr.as_doc());

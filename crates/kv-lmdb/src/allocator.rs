@@ -1,9 +1,10 @@
 //! The `FileAllocator` thread: allocates disk space for the data file ahead of need, and spare segments for the
 //! log.
 //!
-//! It works only where the file system can allocate without writing (`fallocate` on ext4, xfs, btrfs, tmpfs).
-//! Elsewhere (ext3) nothing is filled with zeroes: the data file grows as the background thread writes it, and log
-//! segments are reused. Each step is logged with file, size and time, as mongod's FileAllocator did.
+//! Where the file system can allocate without writing (`fallocate` on ext4, xfs, btrfs, tmpfs), a step takes
+//! microseconds. Elsewhere (ext3) the thread writes zeroes behind the end of the file (`zeroes.rs`), slowly enough that
+//! clients do not notice it; no operation waits for it, and if writes outrun it, the file grows as it is written. Each
+//! step is logged with file, size and time, in the words of mongod's FileAllocator.
 
 use std::{
     fs,
@@ -24,7 +25,7 @@ use rustix::{
     io::Errno,
 };
 
-use crate::{db::Env, log::Spares};
+use crate::{db::Env, log::Spares, zeroes};
 
 const LOOK_EACH: Duration = Duration::from_secs(5);
 const MIB: u64 = 1 << 20;
@@ -95,10 +96,10 @@ impl Allocator {
     }
 
     fn run(&self) {
-        let mut can_allocate = true;
+        let mut how = How::Reserve;
         loop {
             descriptors::keep();
-            if let Err(error) = self.go(&mut can_allocate) {
+            if let Err(error) = self.go(&mut how) {
                 log::warn!(target: "STORAGE", id = 7_703_003, error:% = error;
                     "FileAllocator: cannot allocate ahead");
             }
@@ -115,22 +116,30 @@ impl Allocator {
         }
     }
 
-    fn go(&self, can_allocate: &mut bool) -> Result<()> {
+    /// Waits; returns false if the thread is to end.
+    fn rest(&self, pause: Duration) -> bool {
+        let mut state = self.state.lock();
+        if !state.stopped {
+            self.wake.wait_for(&mut state, pause);
+        }
+        !state.stopped
+    }
+
+    fn go(&self, how: &mut How) -> Result<()> {
         let file = fs::OpenOptions::new().write(true).open(&self.path)?;
         let bytes = file.metadata()?.len();
         let used = self.env.info()?.used_bytes;
         self.file_bytes.store(bytes, Relaxed);
         self.ahead.store(bytes.saturating_sub(used), Relaxed);
-        if !*can_allocate {
-            return Ok(());
-        }
         if let Some(step) = self.step(bytes, used) {
-            *can_allocate = self.grow(&file, &self.path, bytes, step)?;
-            self.file_bytes.store(bytes + step, Relaxed);
-            self.ahead.store((bytes + step).saturating_sub(used), Relaxed);
+            self.grow_data(&file, bytes, step, how)?;
+            let bytes = file.metadata()?.len();
+            let used = self.env.info()?.used_bytes;
+            self.file_bytes.store(bytes, Relaxed);
+            self.ahead.store(bytes.saturating_sub(used), Relaxed);
         }
-        if *can_allocate && self.steps.is_some() && self.spares.count() == 0 {
-            *can_allocate = self.make_spare()?;
+        if self.steps.is_some() && self.spares.count() == 0 {
+            self.make_spare(how)?;
         }
         Ok(())
     }
@@ -149,39 +158,95 @@ impl Allocator {
         (step >= STEP_BYTES_MIN).then_some(step)
     }
 
-    /// Allocates `step` bytes at `from`. Returns false if this file system cannot allocate without writing.
-    fn grow(&self, file: &fs::File, path: &Path, from: u64, step: u64) -> Result<bool> {
-        let name = path.display().to_string();
-        let size = step / MIB;
-        log::info!(target: "STORAGE", id = 7_703_004, file = name, sizeMB = size;
-            "FileAllocator: allocating ahead");
+    /// Enlarges the data file by `step` bytes.
+    fn grow_data(&self, file: &fs::File, from: u64, step: u64, how: &mut How) -> Result<()> {
+        let name = self.path.display().to_string();
         let start = Instant::now();
-        match fallocate(file, FallocateFlags::empty(), from, step) {
-            Ok(()) => {
-                let seconds = start.elapsed().as_secs_f64();
-                log::info!(target: "STORAGE", id = 7_703_005, file = name, sizeMB = size,
-                    seconds = seconds; "FileAllocator: done allocating");
-                Ok(true)
-            }
-            Err(Errno::OPNOTSUPP | Errno::NOSYS) => {
-                log::info!(target: "STORAGE", id = 7_703_006, file = name;
-                    "FileAllocator: this file system has no fallocate; files grow as they are written");
-                Ok(false)
-            }
-            Err(error) => Err(std::io::Error::from(error).into()),
+        if *how == How::Reserve {
+            say_begin("datafile", &name, step, How::Reserve);
+            *how = reserve(file, &name, from, step)?;
         }
+        if *how == How::Zeroes {
+            say_begin("datafile", &name, step, How::Zeroes);
+            // Pages are written within write transactions only. So while there is none, everything behind the end of
+            // the file is unused.
+            let mut pause = |duration| self.rest(duration);
+            let lock = || self.env.write();
+            if !zeroes::append(&self.path, step, lock, &mut pause)? {
+                return Ok(());
+            }
+        }
+        say_done("datafile", &name, step, start, *how);
+        Ok(())
     }
 
-    fn make_spare(&self) -> Result<bool> {
+    /// Makes a spare segment of the log.
+    fn make_spare(&self, how: &mut How) -> Result<()> {
         let path = self.spares.unfinished();
+        let bytes = self.segment_bytes.max(STEP_BYTES_MIN);
         let file = fs::File::create(&path)?;
-        let made = self.grow(&file, &path, 0, self.segment_bytes.max(STEP_BYTES_MIN))?;
-        match made {
-            true => self.spares.add(&path)?,
-            false => fs::remove_file(&path)?,
+        let name = self.spares.next_path().display().to_string();
+        let start = Instant::now();
+        if *how == How::Reserve {
+            say_begin("journal file", &name, bytes, How::Reserve);
+            *how = reserve(&file, &name, 0, bytes)?;
         }
-        Ok(made)
+        if *how == How::Zeroes {
+            say_begin("journal file", &name, bytes, How::Zeroes);
+            let mut pause = |duration| self.rest(duration);
+            if !zeroes::append(&path, bytes, || Ok(()), &mut pause)? {
+                return Ok(fs::remove_file(&path)?);
+            }
+        }
+        self.spares.add(&path)?;
+        say_done("journal file", &name, bytes, start, *how);
+        Ok(())
     }
+}
+
+/// How space is allocated.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+enum How {
+    /// The file system reserves blocks without writing them.
+    Reserve,
+    /// Zeroes are written.
+    Zeroes,
+}
+
+impl How {
+    fn text(self) -> &'static str {
+        match self {
+            How::Reserve => "reserving blocks with fallocate",
+            How::Zeroes => "filling with zeroes",
+        }
+    }
+}
+
+/// Reserves blocks; returns how to allocate from now on: this file system may not be able to reserve them.
+fn reserve(file: &fs::File, name: &str, from: u64, bytes: u64) -> Result<How> {
+    match fallocate(file, FallocateFlags::empty(), from, bytes) {
+        Ok(()) => Ok(How::Reserve),
+        Err(Errno::OPNOTSUPP | Errno::NOSYS) => {
+            log::info!(target: "STORAGE", id = 7_703_006, file = name;
+                "FileAllocator: this file system has no fallocate; files are filled with zeroes in the background");
+            Ok(How::Zeroes)
+        }
+        Err(error) => Err(std::io::Error::from(error).into()),
+    }
+}
+
+/// The lines that operators of MongoDB 2 know from its log (`grep "done all"`), with the same figures as attributes.
+fn say_begin(kind: &str, name: &str, bytes: u64, how: How) {
+    log::info!(target: "STORAGE", id = 7_703_004, file = name, sizeMB = bytes / MIB;
+        "allocating {kind} {name}, {}...", how.text());
+}
+
+fn say_done(kind: &str, name: &str, bytes: u64, start: Instant, how: How) {
+    let seconds = start.elapsed().as_secs_f64();
+    let rounded = (seconds * 1000.0).round() / 1000.0;
+    let size = bytes / MIB;
+    log::info!(target: "STORAGE", id = 7_703_005, file = name, sizeMB = size, seconds = seconds, method = how.text();
+        "done allocating {kind} {name}, size: {size}MB,  took {rounded} secs");
 }
 
 /// The next of the steps 64, 128, 256 ... MB for a file that has grown by such steps so far.

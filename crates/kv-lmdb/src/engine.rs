@@ -108,6 +108,7 @@ pub(crate) fn open_with(
         layer_bytes: options.layer(dir),
         hook,
     }));
+    core.say_files(&file, &journal_dir);
     let given_up = core.recover(&journal_dir, applied, options.salvage)?;
     if marker.fresh {
         marker::update(dir, ENGINE, Marker { fresh: false, ..marker })?;
@@ -139,6 +140,17 @@ impl Drop for Lmdb {
 }
 
 impl Core {
+    /// Logs the files that were found, in the words of MongoDB 2.
+    fn say_files(&self, data: &Path, journal: &Path) {
+        let (size_mb, used) = (|bytes: u64| bytes >> 20, self.data.info());
+        let used_mb = size_mb(used.map_or(0, |info| info.used_bytes));
+        let bytes = fs::metadata(data).map_or(0, |file| file.len());
+        let (data, journal) = (data.display().to_string(), journal.display().to_string());
+        log::info!(target: "STORAGE", id = 7_703_014, file = data, sizeMB = size_mb(bytes), usedMB = used_mb;
+            "datafile {data}, size: {}MB, used: {used_mb}MB", size_mb(bytes));
+        log::info!(target: "STORAGE", id = 7_703_015, dir = journal; "journal dir={journal}");
+    }
+
     /// Replays the records of the log that the data file does not contain.
     fn recover(&self, journal_dir: &Path, applied: u64, salvage: bool) -> Result<Option<String>> {
         let mut record_count = 0_u64;
@@ -173,6 +185,9 @@ impl Core {
         if record_count > 0 {
             log::info!(target: "STORAGE", id = 7_703_008, records = record_count, stamp = newest;
                 "Recovered commits from the journal");
+        } else {
+            log::info!(target: "STORAGE", id = 7_703_016;
+                "recover : no commits in the journal beyond the data file, no recovery needed");
         }
         self.commit.lock().log.begin(newest)?;
         self.give_back(newest)?;

@@ -18,6 +18,7 @@
 //!   load.rs    bulk loads, which bypass log and layers
 //!   check.rs   reads every entry, removes damaged ones
 //!   allocator.rs  grows the file and makes log segments ahead of need
+//!   zeroes.rs  allocates by writing zeroes, where the file system cannot reserve blocks
 //!   db/        LMDB: the only `unsafe` code; long keys, checksums
 //!
 //! Invariant: at any moment, and so after a power cut, file and log together contain every commit that was synced,
@@ -41,6 +42,7 @@ mod power_cut;
 mod stats;
 mod step;
 mod view;
+mod zeroes;
 
 pub use check::{Repair, repair};
 pub use engine::{Lmdb, open};

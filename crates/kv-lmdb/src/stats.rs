@@ -16,10 +16,11 @@ pub(crate) fn visit(core: &Core, visit: &mut dyn FnMut(&'static str, i64)) {
     let info = core.data.info().ok();
     let layers: usize = view.layers.iter().map(|layer| layer.table.byte_count()).sum();
     let drops: usize = view.layers.iter().map(|layer| layer.drops().len()).sum();
+    let file_bytes = core.allocator.file_bytes().max(info.map_or(0, |info| info.used_bytes));
     let gauges = [
         ("applying", Some(u64::from(view.frozen().is_some()))),
         ("checkpoints", Some(core.applier.finished_count())),
-        ("disk_bytes", Some(core.allocator.file_bytes().max(info.map_or(0, |i| i.used_bytes)))),
+        ("disk_bytes", Some(file_bytes)),
         ("disk_free_bytes", Some(free)),
         ("disk_live_bytes", files.as_ref().ok().map(|stat| stat.bytes)),
         ("disk_total_bytes", Some(total)),
@@ -27,6 +28,7 @@ pub(crate) fn visit(core: &Core, visit: &mut dyn FnMut(&'static str, i64)) {
         ("journal_bytes", Some(log_bytes)),
         ("keys_estimate", files.as_ref().ok().map(|stat| stat.entries)),
         ("map_bytes", info.map(|info| info.map_bytes)),
+        ("mapped_bytes", Some(file_bytes + core.spill.info().map_or(0, |info| info.used_bytes))),
         ("memtable_bytes", Some(layers as u64)),
         ("memtable_bytes_max", Some(core.layer_bytes as u64 * 4)),
         ("ranges_to_reclaim", Some(drops as u64)),

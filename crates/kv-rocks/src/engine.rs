@@ -12,8 +12,8 @@ use std::{
 };
 
 use nagi_kv::{
-    Clock, CommitStamp, Compressor, Cursor, Engine, Error, KeyRange, Maintenance, Next, RangeSize,
-    Read, Result, Scratch, Snapshot, Space, Tuning, Txn, TxnOptions, Watch,
+    CachedSize, Clock, CommitStamp, Compressor, Cursor, Engine, Error, KeyRange, Maintenance, Next,
+    RangeSize, Read, Result, Scratch, Snapshot, Space, Tuning, Txn, TxnOptions, Watch,
     overlay::{Base, Ledger, Op, Overlay, SharedOverlay, Staged},
 };
 use nagi_kv_disk::{
@@ -32,8 +32,8 @@ use crate::{
     commit::{Committer, stage_plain},
     db::{Batch, Db, RocksCursor, System, Ticker},
     governor::{self, Governor},
-    layout,
     load::{Ascending, Piece, SMALL_BYTES},
+    range_sizes,
     reclaim::{self, Reclaim},
     repair, rewrite,
     ring_buffer::{self, RingBuffer},
@@ -723,14 +723,13 @@ impl Maintenance for Rocks {
     }
 
     fn range_sizes(&self, ranges: &[KeyRange<'_>]) -> Result<Vec<RangeSize>> {
-        let db = &self.core.db;
-        let files = db.live_files();
-        let size = |range: &KeyRange<'_>| {
-            let file_bytes = db.approximate_file_size(range.space, range.start, range.end)?;
-            let bytes = self.approximate_size(range.space, range.start, range.end)?;
-            Ok(layout::size(&files, range, file_bytes, bytes))
-        };
-        ranges.iter().map(size).collect()
+        let all = |range: &KeyRange<'_>| self.approximate_size(range.space, range.start, range.end);
+        range_sizes::on_disk(&self.core.db, &all, ranges)
+    }
+
+    fn cached_sizes(&self, ranges: &[KeyRange<'_>]) -> Result<Option<Vec<CachedSize>>> {
+        let all = |range: &KeyRange<'_>| self.approximate_size(range.space, range.start, range.end);
+        range_sizes::in_memory(&self.core.db, &all, ranges).map(Some)
     }
 
     fn compact(&self, space: Space, start: &[u8], end: &[u8]) -> Result<()> {

@@ -7,6 +7,8 @@
 //! Reclaimable bytes: of the entries in a range's files, `puts` are values. If `live` keys exist, the other puts
 //! were replaced or removed. Without that number, each deletion is assumed to remove one put.
 
+use std::collections::HashMap;
+
 use nagi_kv::{KeyRange, RangeSize};
 
 use crate::db::LiveFile;
@@ -60,6 +62,26 @@ pub(crate) fn size(
         reclaimable_bytes: (file_bytes as f64 * waste) as u64,
         file_count: overlapping().count() as u64,
     }
+}
+
+/// The bytes of a range in the cache, of which `tables` has the bytes by file. Of a file that is not within the range,
+/// the range has the same share as of the file's bytes.
+pub(crate) fn cached(
+    files: &[LiveFile],
+    range: &KeyRange<'_>,
+    file_bytes: u64,
+    tables: &HashMap<String, u64>,
+) -> u64 {
+    let (mut whole, mut partial, mut cached, mut shared) = (0, 0, 0, 0);
+    for file in files.iter().filter(|file| overlaps(file, range)) {
+        let bytes = tables.get(&file.name).copied().unwrap_or(0);
+        match is_within(file, range) {
+            true => (whole, cached) = (whole + file.byte_count, cached + bytes),
+            false => (partial, shared) = (partial + file.byte_count, shared + bytes),
+        }
+    }
+    let of_partial = file_bytes.saturating_sub(whole).min(partial) as f64 / partial.max(1) as f64;
+    cached + (shared as f64 * of_partial) as u64
 }
 
 /// Divides a range at the boundaries of files of the deepest level, so that no two pieces rewrite one of these
@@ -134,6 +156,17 @@ mod tests {
         assert_eq!(unknown.reclaimable_bytes, 30 << 20);
         assert_eq!(unknown.file_count, 2);
         assert_eq!(size(&[], &all, 0, 77), RangeSize { bytes: 77, ..RangeSize::default() });
+    }
+
+    #[test]
+    fn a_shared_file_is_in_the_cache_for_all_its_ranges() {
+        let named = |name: &str, file: LiveFile| LiveFile { name: name.to_owned(), ..file };
+        let files = [named("a", file(6, 1, 4, 60, 9)), named("b", file(6, 5, 9, 60, 9))];
+        let tables = HashMap::from([("a".to_owned(), 1000), ("b".to_owned(), 500)]);
+        // The range has the file `a`, and half of `b`.
+        assert_eq!(cached(&files, &range(&[1], &[7], None), 90 << 20, &tables), 1250);
+        assert_eq!(cached(&files, &range(&[5], &[10], None), 60 << 20, &tables), 500);
+        assert_eq!(cached(&files, &range(&[10], &[11], None), 0, &tables), 0);
     }
 
     #[test]

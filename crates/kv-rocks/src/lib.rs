@@ -15,7 +15,8 @@
 //! - `reclaim.rs`: a thread that rewrites dropped ranges to release their space
 //! - `upkeep.rs`: a thread that decides which new blocks are cached, and flushes deletions
 //! - `warm_up.rs`: a thread that fills the cache after a start, and when data that fits into it is not in it
-//! - `layout.rs`, `rewrite.rs`: the size of ranges on disk, and rewriting them with progress and cancellation
+//! - `layout.rs`, `range_sizes.rs`, `rewrite.rs`: the size of ranges on disk and in the cache, and rewriting them with
+//!   progress and cancellation
 //! - `load.rs`: bulk loads as table files, which bypass log and memtables
 //! - `capacity/`: limits of the machine (files, direct I/O, disk size); opening on a full disk
 //! - `governor.rs`: limits background work, and slows commits down before RocksDB would stop them
@@ -44,6 +45,7 @@ mod layout;
 mod load;
 mod options;
 mod quarantine;
+mod range_sizes;
 mod reclaim;
 mod repair;
 mod rewrite;

@@ -30,8 +30,8 @@
 use std::{path::Path, sync::Arc};
 
 use crate::{
-    Batch, Capabilities, Clock, CommitStamp, Compressor, Durability, KeyRange, Limits, Next,
-    RangeSize, Result, Savepoint, Scratch, Space, TxnOptions, Watch,
+    Batch, CachedSize, Capabilities, Clock, CommitStamp, Compressor, Durability, KeyRange, Limits,
+    Next, RangeSize, Result, Savepoint, Scratch, Space, TxnOptions, Watch,
 };
 
 /// A store of ordered bytes. It is shared by all threads; every method of it and of its two supertraits may be
@@ -115,6 +115,12 @@ pub trait Maintenance: Send + Sync {
             Ok(RangeSize { bytes, ..RangeSize::default() })
         };
         ranges.iter().map(size).collect()
+    }
+
+    /// What of each range is in memory; `None` if the engine has no cache of its own. May take milliseconds for each
+    /// gigabyte of the cache.
+    fn cached_sizes(&self, _: &[KeyRange<'_>]) -> Result<Option<Vec<CachedSize>>> {
+        Ok(None)
     }
 
     /// Rewrites the range so that the space of removed and old versions is released. May take long.

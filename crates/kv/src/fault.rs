@@ -7,9 +7,9 @@ use std::{path::Path, sync::Arc};
 use parking_lot::Mutex;
 
 use crate::{
-    Batch, Capabilities, Clock, CommitStamp, Compressor, Cursor, Durability, Engine, Error,
-    KeyRange, Limits, Maintenance, Next, RangeSize, Read, Result, Savepoint, Scratch, Snapshot,
-    Space, Tuning, Txn, TxnOptions, Watch,
+    Batch, CachedSize, Capabilities, Clock, CommitStamp, Compressor, Cursor, Durability, Engine,
+    Error, KeyRange, Limits, Maintenance, Next, RangeSize, Read, Result, Savepoint, Scratch,
+    Snapshot, Space, Tuning, Txn, TxnOptions, Watch,
 };
 
 /// The calls at which an error can be injected.
@@ -363,6 +363,10 @@ impl Maintenance for Faulty {
 
     fn range_sizes(&self, ranges: &[KeyRange<'_>]) -> Result<Vec<RangeSize>> {
         self.inner.range_sizes(ranges)
+    }
+
+    fn cached_sizes(&self, ranges: &[KeyRange<'_>]) -> Result<Option<Vec<CachedSize>>> {
+        self.inner.cached_sizes(ranges)
     }
 
     fn compact(&self, space: Space, start: &[u8], end: &[u8]) -> Result<()> {

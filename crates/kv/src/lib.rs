@@ -48,6 +48,6 @@ pub use fault::{Faults, Faulty, Point};
 pub use memory::Memory;
 pub use scratch::Scratch;
 pub use types::{
-    CommitStamp, Durability, KeyRange, Limits, LogKeys, Next, RangeSize, Savepoint, Space,
-    TxnOptions, Watch, log_key,
+    CachedSize, CommitStamp, Durability, KeyRange, Limits, LogKeys, Next, RangeSize, Savepoint,
+    Space, TxnOptions, Watch, log_key,
 };

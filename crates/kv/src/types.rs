@@ -248,5 +248,15 @@ pub struct RangeSize {
     pub file_count: u64,
 }
 
+/// What an engine with a cache of its own has in memory of a range of keys.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct CachedSize {
+    /// Bytes of the cache for parts of files. A part of a file that belongs to several ranges is divided among them by
+    /// their sizes.
+    pub file_bytes: u64,
+    /// Estimated bytes of writes that are not in files yet.
+    pub unwritten_bytes: u64,
+}
+
 /// The callback of long work, with the bytes done and the total bytes. Returns false to cancel the work.
 pub type Watch<'w> = dyn FnMut(u64, u64) -> bool + 'w;

@@ -2,7 +2,7 @@
 
 use nagi_bson::{DocWriter, Value};
 use nagi_error::{Code, Result, bail};
-use nagi_store::{Collection, CollectionStats, Store};
+use nagi_store::{CachedStats, Collection, CollectionStats, Store};
 
 /// The requested parts of `$collStats`.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
@@ -117,11 +117,13 @@ pub fn write_storage_stats(
     }
     let creation = store.creation_string(collection);
     let uri = format!("statistics:table:collection-{}", hex(&collection.uuid.0));
+    let cached = store.cached(collection)?.unwrap_or_default();
+    let (records, indexes) = cached.split_first().unzip();
     out.doc("wiredTiger", |table| {
-        write_table(table, &creation, &uri, (stats.storage_bytes, stats.free_bytes));
+        write_table(table, &creation, &uri, (stats.storage_bytes, stats.free_bytes), records);
     });
     out.put("nindexes", collection.indexes.len() as i32);
-    write_indexes(store, collection, &stats, scale, out);
+    write_indexes(store, collection, (&stats, indexes.unwrap_or_default()), scale, out);
     out.put("scaleFactor", scale as i32);
     Ok(())
 }
@@ -129,15 +131,17 @@ pub fn write_storage_stats(
 fn write_indexes(
     store: &Store,
     collection: &Collection,
-    stats: &CollectionStats,
+    (stats, cached): (&CollectionStats, &[CachedStats]),
     scale: i64,
     out: &mut DocWriter<'_>,
 ) {
     let creation = store.index_creation_string();
     out.doc("indexDetails", |details| {
-        for ((name, bytes), free) in stats.index_bytes.iter().zip(&stats.index_free_bytes) {
+        let sizes = stats.index_bytes.iter().zip(&stats.index_free_bytes);
+        for (at, ((name, bytes), free)) in sizes.enumerate() {
             let uri = format!("statistics:table:index-{}-{name}", hex(&collection.uuid.0));
-            details.doc(name, |table| write_table(table, &creation, &uri, (*bytes, *free)));
+            let sizes = (*bytes, *free);
+            details.doc(name, |table| write_table(table, &creation, &uri, sizes, cached.get(at)));
         }
     });
     out.array("indexBuilds", |builds| {
@@ -155,7 +159,13 @@ fn write_indexes(
 }
 
 /// The part of WiredTiger's table description that is true here as well. Not scaled, as in MongoDB.
-fn write_table(out: &mut DocWriter<'_>, creation: &str, uri: &str, (bytes, free): (i64, i64)) {
+fn write_table(
+    out: &mut DocWriter<'_>,
+    creation: &str,
+    uri: &str,
+    (bytes, free): (i64, i64),
+    cached: Option<&CachedStats>,
+) {
     out.doc("metadata", |metadata| metadata.put("formatVersion", 1));
     out.put("creationString", creation);
     out.put("type", "file");
@@ -164,6 +174,12 @@ fn write_table(out: &mut DocWriter<'_>, creation: &str, uri: &str, (bytes, free)
         blocks.put("file bytes available for reuse", free);
         blocks.put("file size in bytes", bytes);
     });
+    if let Some(cached) = cached {
+        out.doc("cache", |cache| {
+            cache.put("bytes currently in the cache", cached.bytes);
+            cache.put("tracked dirty bytes in the cache", cached.dirty_bytes);
+        });
+    }
 }
 
 /// Writes the `storageStats` of a collection that does not exist.

@@ -28,6 +28,7 @@ mod helpers;
 mod interruption;
 mod limits;
 mod logging;
+mod memory_line;
 mod message_memory;
 mod metrics;
 mod names;

@@ -46,9 +46,9 @@ pub use alter::target::TargetFacts;
 pub use annotations::Annotations;
 pub use build::BuildOptions;
 pub use catalog::{
-    Arrivals, BucketFacts, Catalog, CollMod, Collection, CollectionOptions, CollectionStats,
-    CollectionVersion, CreatedIndexes, IndexSelector, Uuid, ValidationAction, ValidationLevel,
-    ViewOptions,
+    Arrivals, BucketFacts, CachedStats, Catalog, CollMod, Collection, CollectionOptions,
+    CollectionStats, CollectionVersion, CreatedIndexes, IndexSelector, Uuid, ValidationAction,
+    ValidationLevel, ViewOptions,
 };
 pub use config_string::{EngineConfig, TableConfig, engine_config, table_config};
 pub use index::{

@@ -3,7 +3,7 @@
 use nagi_error::Result;
 use nagi_kv::{KeyRange, Space};
 
-use crate::{Collection, CollectionStats, Store, engine_error::engine, ident::Ident};
+use crate::{CachedStats, Collection, CollectionStats, Store, engine_error::engine, ident::Ident};
 
 /// The key range of a collection or an index; bounds of a [`KeyRange`].
 struct Place {
@@ -113,6 +113,26 @@ impl Store {
             stats
         });
         Ok(stats.collect())
+    }
+
+    /// What of a collection's documents, and then of each of its indexes, is in the caches; `None` if the engine has no
+    /// cache of its own. May take milliseconds for each gigabyte of the caches.
+    pub fn cached(&self, collection: &Collection) -> Result<Option<Vec<CachedStats>>> {
+        let places: Vec<_> = places(collection).collect();
+        let ranges: Vec<_> = places.iter().map(Place::range).collect();
+        let Some(sizes) = self.engine.cached_sizes(&ranges).map_err(engine)? else {
+            return Ok(None);
+        };
+        let signed = |bytes: u64| i64::try_from(bytes).unwrap_or(i64::MAX);
+        let stats = sizes.iter().map(|size| CachedStats {
+            bytes: signed(size.file_bytes.saturating_add(size.unwritten_bytes)),
+            dirty_bytes: signed(size.unwritten_bytes),
+        });
+        let mut stats: Vec<_> = stats.collect();
+        if let (Some(cache), Some(records)) = (&self.cache, stats.first_mut()) {
+            records.bytes += signed(cache.bytes_of(collection.ident) as u64);
+        }
+        Ok(Some(stats))
     }
 
     /// Rewrites a collection and its indexes so that the space of deleted documents is freed. May take long; reads

@@ -10,6 +10,7 @@ use super::line;
 use super::lines;
 use super::nearest;
 use super::notes;
+use super::remarks;
 use super::table::{Row, TABLE};
 
 /// The size limit; real configurations have a few kilobytes.
@@ -39,6 +40,18 @@ pub(super) fn parse(text: &str, settings: &mut Settings) -> Result<(), String> {
     if is_old_format(text) {
         return parse_old(text, settings);
     }
+    let before = settings.clone();
+    let Err(error) = parse_yaml(text, settings) else { return Ok(()) };
+    // As mongod reads it, a remark that begins with `//` is a part of the value before it. Only a file that is refused
+    // for that is read without its remarks, so a file that mongod accepts has the same meaning here.
+    let Some((without, lines)) = remarks::removed(text) else { return Err(error) };
+    *settings = before;
+    parse_yaml(&without, settings)?;
+    settings.remark_lines = lines;
+    Ok(())
+}
+
+fn parse_yaml(text: &str, settings: &mut Settings) -> Result<(), String> {
     let lines = lines::of(text);
     let documents = YamlLoader::load_from_str(text).map_err(|error| match &lines.duplicate {
         // The library's text has the key in a debug format, and another line.

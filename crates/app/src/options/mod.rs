@@ -17,6 +17,7 @@ mod line;
 mod lines;
 mod nearest;
 mod notes;
+mod remarks;
 mod table;
 mod typed;
 
@@ -35,6 +36,8 @@ pub(crate) struct Settings {
     parameters: BTreeMap<String, String>,
     /// The lines of dotted keys in the configuration file, for messages.
     lines: BTreeMap<String, usize>,
+    /// The lines of the configuration file whose `//` remarks were skipped.
+    remark_lines: Vec<usize>,
     /// The flag that set a key: `--auth` and `--noauth` set the same key.
     flags: BTreeMap<&'static str, &'static str>,
 }
@@ -171,6 +174,7 @@ impl Settings {
     /// Adds the settings of the configuration file that the command line does not have.
     fn add_missing(&mut self, other: Settings) {
         self.lines = other.lines;
+        self.remark_lines = other.remark_lines;
         for (key, value) in other.values {
             if let Some(set) = self.values.get(key) {
                 // The message must not blame the file for a value of the command line.
@@ -297,6 +301,27 @@ mod tests {
         assert!(all.direct_io && !options(&["--directIO", "false"]).unwrap().direct_io);
         assert!(!all.authorization && options(&["--auth"]).unwrap().authorization);
         assert!(options(&["--keyFile", "x"]).unwrap().authorization);
+    }
+
+    /// The file of an article of 2015, as it is printed there.
+    #[test]
+    fn a_file_with_remarks_of_javascript() {
+        let text = "storage:\n   dbPath: data      //directory\n   engine: wiredTiger   //engine\n   \
+                    journal:\n      enabled: false   //write-ahead log\n   wiredTiger:\n      \
+                    engineConfig:\n         cacheSizeGB: 1   //limit\n";
+        let mut settings = Settings::default();
+        file::parse(text, &mut settings).unwrap();
+        assert_eq!(settings.remark_lines, [2, 3, 5, 8]);
+        assert_eq!(settings.get("storage.dbPath"), Some("data"));
+        assert_eq!(settings.get("storage.wiredTiger.engineConfig.cacheSizeGB"), Some("1"));
+        // mongod accepts this one, so it means the same here.
+        let mut settings = Settings::default();
+        file::parse("storage:\n  dbPath: /data //x\n", &mut settings).unwrap();
+        assert_eq!(settings.get("storage.dbPath"), Some("/data //x"));
+        assert!(settings.remark_lines.is_empty());
+        let error = file::parse("storage: //x\n  engine: rock //y\n", &mut Settings::default())
+            .unwrap_err();
+        assert!(error.contains("bad value 'rock'") && error.contains("(line 2 of"), "{error}");
     }
 
     #[test]

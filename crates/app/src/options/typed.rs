@@ -133,6 +133,8 @@ pub(crate) struct Options {
     pub(crate) component_verbosity: Vec<(String, i32)>,
     /// Options with values that have no effect, and what applies instead.
     pub(crate) notes: Vec<(String, &'static str)>,
+    /// The lines of the configuration file whose `//` remarks were skipped.
+    pub(crate) remark_lines: Vec<usize>,
     /// The threshold of slow operations, if it is configured.
     pub(crate) slow_ms: Option<i64>,
     pub(crate) slow_sample_rate: Option<f64>,
@@ -212,6 +214,7 @@ pub(super) fn from_settings(settings: &Settings) -> Result<Options, String> {
         stamps_in_utc: settings.get("systemLog.timeStampFormat") == Some("iso8601-utc"),
         component_verbosity: component_verbosity(settings),
         notes: settings.notes(),
+        remark_lines: settings.remark_lines.clone(),
         slow_ms: number("operationProfiling.slowOpThresholdMs"),
         slow_sample_rate: real("operationProfiling.slowOpSampleRate"),
         parsed,

@@ -10,8 +10,8 @@
 //!   replay.rs   reads all records after a start
 //!   mod.rs      appending, syncing, releasing segments
 //!
-//! Segments are files of one size. Where the file system can allocate without writing zeroes, another thread
-//! allocates them ahead of need. A segment is reused once everything in it is in the data file.
+//! Segments are files of one size. Another thread allocates them ahead of need. A segment is reused once everything
+//! in it is in the data file.
 
 mod record;
 mod replay;
@@ -88,11 +88,20 @@ impl Spares {
             drop(ready);
             return Ok(fs::remove_file(path)?);
         }
-        let spare = self.dir.join(format!("{SPARE_PREFIX}{}", ready.0));
+        let spare = self.path_of(ready.0);
         fs::rename(path, &spare)?;
         ready.0 += 1;
         ready.1.push(spare);
         Ok(())
+    }
+
+    fn path_of(&self, number: u64) -> PathBuf {
+        self.dir.join(format!("{SPARE_PREFIX}{number}"))
+    }
+
+    /// The path that the next spare gets, for messages: it is another one if a segment is reused first.
+    pub(crate) fn next_path(&self) -> PathBuf {
+        self.path_of(self.ready.lock().0)
     }
 
     /// The path under which a spare is made, until it is complete.

@@ -19,6 +19,7 @@ use nagi_kv::{Error, Result, Space};
 use nagi_rocksdb_sys as ffi;
 use parking_lot::Mutex;
 
+use super::census::LastCensus;
 use super::data::Data;
 use super::native::{nagi_batch_append, nagi_batch_reserve, nagi_cache_set_share};
 use super::setup::{Setup, System, names, pointers};
@@ -73,6 +74,7 @@ pub(crate) struct Db {
     /// The last value given to `set_warm`, which applies to spaces created later.
     flushed_only: AtomicBool,
     pub(crate) data: Data,
+    pub(super) last_census: LastCensus,
     reads: *mut ffi::rocksdb_readoptions_t,
     writes: *mut ffi::rocksdb_writeoptions_t,
     setup: Setup,
@@ -167,6 +169,7 @@ impl Db {
                 setup,
                 interrupt_count: AtomicU64::new(0),
                 ingests_begun: AtomicU64::new(0),
+                last_census: LastCensus::default(),
                 ingests_ended: AtomicU64::new(0),
             })
         }
@@ -626,6 +629,10 @@ impl Db {
                 ffi::rocksdb_free(text.cast());
             }
         }
+    }
+
+    pub(super) fn cache(&self) -> *mut ffi::rocksdb_cache_t {
+        self.setup.cache
     }
 
     /// Bytes of the cache in use.

@@ -5,6 +5,7 @@
 //!   files/ffi.rs     lists and rewrites table files
 //!   file_list.rs     checks the MANIFEST before it is read
 //!   data.rs          the amount of data, and if it fits into the cache
+//!   census/ffi.rs    the bytes of the cache by table file
 //!   cursor/raw.rs    the iterator, which owns its bounds, its snapshot and the database
 //!   snapshot/ffi.rs  a snapshot for several reads
 //!   table/ffi.rs     writes tables that become part of the database
@@ -15,6 +16,7 @@
 //!   native/ffi.rs    declarations of this crate's C++ files
 
 mod cache;
+mod census;
 mod cursor;
 mod data;
 mod ffi;

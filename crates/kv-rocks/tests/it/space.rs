@@ -6,7 +6,7 @@ use std::{
     time::{Duration, Instant},
 };
 
-use nagi_kv::{Durability, Engine, KeyRange, RangeSize, Space, TxnOptions};
+use nagi_kv::{CachedSize, Durability, Engine, KeyRange, RangeSize, Space, TxnOptions};
 
 use crate::{
     Scratch, open_at,
@@ -43,6 +43,12 @@ fn size(engine: &Arc<dyn Engine>, ident: u8, live_count: Option<u64>) -> RangeSi
     engine.range_sizes(&[range]).expect("sizes")[0]
 }
 
+fn cached(engine: &Arc<dyn Engine>, ident: u8) -> CachedSize {
+    let (start, end) = ([ident], [ident + 1]);
+    let range = KeyRange { space: Space::Records, start: &start, end: &end, live_count: None };
+    engine.cached_sizes(&[range]).expect("sizes").expect("it has a cache")[0]
+}
+
 /// Returns once no range waits to be reclaimed.
 fn settle(engine: &Arc<dyn Engine>) {
     let until = Instant::now() + Duration::from_secs(60);
@@ -68,6 +74,34 @@ fn a_load_after_a_drop_takes_no_more_disk() {
     let last = gauge(&engine, "disk_live_bytes") + gauge(&engine, "memtable_bytes");
     assert!(last < first * 5 / 4, "{first} bytes after the first load, {last} after the fourth");
     assert_eq!(count(&engine, Space::Records), 4000);
+}
+
+#[test]
+fn what_is_in_memory_is_counted_by_range() {
+    let scratch = Scratch::new();
+    let engine = open_at(scratch.path());
+    fill(&engine, &[1], 600);
+    fill(&engine, &[2], 600);
+    let all = (600 * VALUE_BYTES) as u64;
+    let written = cached(&engine, 1);
+    assert!(written.file_bytes + written.unwritten_bytes > all / 2, "{written:?}");
+    engine.close().expect("closes");
+    drop(engine);
+    let engine = open_at(scratch.path());
+    let mut cursor = engine.latest().cursor(Space::Records, &[1], &[2]).expect("opens");
+    let mut more = cursor.seek(&[1]).expect("reads");
+    while more {
+        more = cursor.next().expect("reads");
+    }
+    // A census is used for a moment after it was taken.
+    let until = Instant::now() + Duration::from_secs(60);
+    while cached(&engine, 1).file_bytes < all * 7 / 10 {
+        assert!(Instant::now() < until, "{:?}", cached(&engine, 1));
+        thread::yield_now();
+    }
+    let read = cached(&engine, 1);
+    assert!(read.file_bytes < all * 3 / 2 && read.unwritten_bytes == 0, "{read:?}");
+    assert_eq!(cached(&engine, 9), CachedSize::default());
 }
 
 /// A search for the neighbours of the range would skip each of its entries in a memtable.

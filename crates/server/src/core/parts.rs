@@ -20,6 +20,7 @@ use crate::fail_points::FailPoints;
 use crate::fsync::FsyncLock;
 use crate::helpers::Helpers;
 use crate::limits::{READ_TICKETS, WRITE_TICKETS};
+use crate::memory_line::MemoryLine;
 use crate::op::Ops;
 use crate::profile::Profiles;
 use crate::random::random_bytes;
@@ -142,6 +143,7 @@ pub(crate) struct Upkeep {
     pub(crate) ttl_last_ms: AtomicI64,
     /// When the records of old sessions were last swept.
     pub(crate) records_swept_ms: AtomicI64,
+    pub(crate) memory_line: Mutex<MemoryLine>,
     /// Locked while a document of a `system.views` collection is updated.
     pub(crate) views_mirrored: Mutex<()>,
     pub(crate) shutdown: Shutdown,
@@ -156,6 +158,7 @@ impl Upkeep {
             signal: Arc::new(Signal::default()),
             ttl_last_ms: AtomicI64::new(clock::wall_ms()),
             records_swept_ms: AtomicI64::new(clock::wall_ms()),
+            memory_line: Mutex::new(MemoryLine::new(clock::wall_ms())),
             views_mirrored: Mutex::new(()),
             shutdown: Shutdown::default(),
         }

@@ -69,6 +69,8 @@ impl Server {
         self.metrics.connections_created.increment();
         let op = self.new_op(format!("conn{id}"), id, peer.address.clone());
         if !self.is_quiet() {
+            // The connection's thread has this context from its first request on.
+            crate::logging::set_log_context("listener");
             log::info!(target: "NETWORK", id = 22943, remote = peer.address.as_str(),
                 connectionId = id, connectionCount = open_count; "Connection accepted");
         }

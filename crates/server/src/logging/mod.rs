@@ -62,7 +62,7 @@ fn attributes(attr: Doc<'_>) -> String {
 }
 
 thread_local! {
-    /// The `ctx` of lines that this thread writes.
+    /// The `ctx` of lines that this thread writes; the thread's name if it is empty.
     static CONTEXT: RefCell<String> = const { RefCell::new(String::new()) };
 }
 
@@ -161,7 +161,10 @@ impl Log {
         let tags: &[&str] = if startup_warning { &["startupWarnings"] } else { &[] };
         let mut text = String::with_capacity(160 + attributes.len());
         CONTEXT.with_borrow(|context| {
-            let context = if context.is_empty() { "-" } else { context.as_str() };
+            // Threads of the lower crates, such as engines, have only a name.
+            let thread = std::thread::current();
+            let name = thread.name().unwrap_or("-");
+            let context = if context.is_empty() { name } else { context.as_str() };
             let head = line::Head { severity, component, id, context, message };
             line::write(&mut text, self.stamp.get(), &head, attributes, tags);
         });

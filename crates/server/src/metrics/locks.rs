@@ -44,7 +44,8 @@ impl LockCounters {
         }
     }
 
-    /// Appends the fields of `serverStatus.locks`.
+    /// Appends the fields of `serverStatus.locks`. The global lock is always there: mongostat takes a server without
+    /// one for a server of MongoDB 2, and shows a column of its locks.
     pub(crate) fn write(&self, out: &mut DocWriter<'_>) {
         let used = LockUse {
             global_count: self.global_count.get() as u64,
@@ -52,7 +53,11 @@ impl LockCounters {
             wait_micros: self.wait_micros.get() as u64,
             collection_count: self.collection_count.get() as u64,
         };
-        used.write_with(self.exclusive_count.get() as u64, out);
+        let exclusive_count = self.exclusive_count.get() as u64;
+        if used.global_count == 0 && exclusive_count == 0 {
+            out.doc("Global", |lock| lock.doc("acquireCount", |counts| counts.put("w", 0_i64)));
+        }
+        used.write_with(exclusive_count, out);
     }
 }
 

@@ -59,13 +59,20 @@ pub(crate) fn catalog_docs(
     for entry in batch(reply.as_doc()).iter().filter_map(|v| v.as_doc()) {
         let Value::String(name) = entry.get("name") else { continue };
         let namespace = format!("{db}.{name}");
+        let indexes = index_docs(connection, db, name, &namespace);
         if collection == "system.namespaces" {
             docs.push(DocBuf::build(|w| {
                 w.put("name", &namespace);
                 w.put("options", entry.get("options"));
             }));
+            // As in the `.ns` files of MMAPv1, an index is a namespace as well.
+            for index in indexes {
+                let name = index.as_doc().get("name").as_str().unwrap_or("").to_owned();
+                let name = format!("{namespace}.${name}");
+                docs.push(DocBuf::build(|w| w.put("name", &name)));
+            }
         } else {
-            docs.extend(index_docs(connection, db, name, &namespace));
+            docs.extend(indexes);
         }
     }
     docs.retain(|doc| agrees(doc.as_doc(), filter));

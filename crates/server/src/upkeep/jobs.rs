@@ -58,6 +58,7 @@ fn reap(server: &Arc<Server>) -> Duration {
         log::info!(target: "QUERY", id = 20529, cursorCount = ended; "Cursors timed out");
     }
     server.upkeep.backups.expire(now);
+    server.upkeep.memory_line.lock().log_if_due(&server.store, now);
     let session_ms = server.settings.params.int("localLogicalSessionTimeoutMinutes") * 60_000;
     for session in server.clients.sessions.expire(now - session_ms) {
         server.clients.txn_sessions.end(&session);

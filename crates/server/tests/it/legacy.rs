@@ -138,7 +138,8 @@ fn indexes_are_inserted_and_listed_as_they_were() {
     let names = indexes.iter().map(|i| i.get("name").as_str().unwrap()).collect::<Vec<_>>();
     assert_eq!(names, ["_id_", "a_1"]);
     let (_, _, namespaces) = query(&mut client, "test.system.namespaces", 0, &DocBuf::new());
-    assert_eq!(namespaces[0].get("name").as_str(), Some("test.c"));
+    let names = namespaces.iter().map(|one| one.get("name").as_str().unwrap()).collect::<Vec<_>>();
+    assert_eq!(names, ["test.c", "test.c.$_id_", "test.c.$a_1"]);
     let (_, _, ops) = query(&mut client, "admin.$cmd.sys.inprog", -1, &DocBuf::new());
     assert!(ops[0].get("inprog").as_array().is_some());
 }

@@ -263,6 +263,15 @@ pub struct CollectionStats {
     pub index_free_bytes: Vec<i64>,
 }
 
+/// What of a collection or an index is in the caches.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct CachedStats {
+    /// Blocks of files, documents, and unwritten changes.
+    pub bytes: i64,
+    /// The part of `bytes` that is not in files yet; an estimate.
+    pub dirty_bytes: i64,
+}
+
 impl CollectionStats {
     /// Bytes of all indexes.
     pub fn indexes_bytes(&self) -> i64 {

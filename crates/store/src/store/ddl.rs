@@ -254,8 +254,7 @@ impl Store {
         }
         let collection = create(&mut ddl, namespace, options, None)?;
         ddl.finish_with(durability)?;
-        log::info!(target: "STORAGE", id = 20320, namespace = namespace.as_str(),
-            uuid:% = collection.uuid; "createCollection");
+        say_created(&collection);
         Ok(collection)
     }
 
@@ -274,8 +273,7 @@ impl Store {
         let version = made(&mut ddl, namespace, options, None)?;
         let collection = ddl.put(CollectionVersion { uuid, ..version })?;
         ddl.finish()?;
-        log::info!(target: "STORAGE", id = 20320, namespace = namespace.as_str(), uuid:% = uuid;
-            "createCollection");
+        say_created(&collection);
         Ok(collection)
     }
 
@@ -402,6 +400,16 @@ pub(crate) fn create(
 ) -> Result<Arc<Collection>> {
     let collection = made(ddl, namespace, options, space)?;
     ddl.put(collection)
+}
+
+fn say_created(collection: &Collection) {
+    let namespace = collection.namespace.as_str();
+    log::info!(target: "STORAGE", id = 20320, namespace = namespace, uuid:% = collection.uuid;
+        "createCollection");
+    for index in &collection.indexes {
+        log::info!(target: "INDEX", id = 20345, namespace = namespace, index = index.name();
+            "Index build: done building");
+    }
 }
 
 impl Store {

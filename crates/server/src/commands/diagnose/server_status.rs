@@ -8,6 +8,7 @@ use crate::clock;
 use crate::commands::COMMANDS;
 use crate::core::command::prelude::*;
 use crate::core::server::Server;
+use crate::memory_line::Memory;
 use crate::metrics::Metrics;
 use std::sync::atomic::{AtomicI64, Ordering};
 
@@ -376,11 +377,15 @@ fn repl(server: &Server, out: &mut DocWriter<'_>) {
     out.put("userWriteBlockMode", 1 + i32::from(server.settings.write_block.is_on()));
 }
 
-fn memory(_: &Server, out: &mut DocWriter<'_>) {
-    let (resident_kb, virtual_kb, _) = status::process();
+fn memory(server: &Server, out: &mut DocWriter<'_>) {
+    let memory = Memory::of(&server.store);
+    let int = |mb: i64| i32::try_from(mb).unwrap_or(i32::MAX);
     out.put("bits", usize::BITS as i32);
-    out.put("resident", (resident_kb / 1024) as i32);
-    out.put("virtual", (virtual_kb / 1024) as i32);
+    out.put("resident", int(memory.resident_mb));
+    out.put("virtual", int(memory.virtual_mb));
+    if let Some(mapped_mb) = memory.mapped_mb {
+        out.put("mapped", int(mapped_mb));
+    }
     out.put("supported", true);
 }
 
