@@ -7,6 +7,7 @@
 //!
 //! This crate knows neither commands nor documents nor frames.
 
+mod allocator;
 mod backup;
 mod build;
 mod connections;
@@ -17,7 +18,6 @@ mod folder;
 mod fork;
 mod key_file;
 mod local_zone;
-mod lock;
 mod memory;
 mod options;
 mod paths;

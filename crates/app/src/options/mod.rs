@@ -24,7 +24,7 @@ mod typed;
 
 pub(crate) use compression::Compression;
 pub(crate) use help::text as help;
-pub(crate) use typed::{EngineKind, MappedOptions, Options};
+pub(crate) use typed::{MappedOptions, Options};
 
 use std::collections::BTreeMap;
 
@@ -251,6 +251,7 @@ impl Settings {
 
 #[cfg(test)]
 mod tests {
+    use nagi_host::EngineKind;
     use nagi_server::LogDestination;
 
     use super::*;
