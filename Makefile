@@ -60,8 +60,7 @@ schedules: deps       # interleavings of builds, DDL, writers, transactions and 
 	@NAGI_SCHEDULES=$${NAGI_SCHEDULES:-100000} cargo test --locked --release -p nagi-store --features shuttle --test schedules
 
 native: deps          # the engine's own tests, and those of the binaries and of the library
-	@cargo test --locked --release -p nagi-kv-rocks -p nagi-host -p nagi-app -p nagi-bench
-	@cargo test --locked --release -p nagi --features bson
+	@cargo test --locked --release -p nagi-kv-rocks -p nagi-host -p nagi -p nagi-app -p nagi-bench --features nagi/bson
 
 wire: build           # only the tests over the wire
 	@scripts/deps test

@@ -8,9 +8,14 @@ use nagi_error::Code;
 use crate::scope::Scope;
 use crate::{Error, ErrorKind, Result};
 
+/// Documents of a batch after the first one, unless the query says otherwise. A batch costs some microseconds here, so
+/// there is no reason to hold as many as a client at the end of a network would.
+const BATCH_SIZE: i64 = 1000;
+
 /// The documents of a query, as an iterator.
 ///
-/// It holds one batch of at most 16 MB; the next one is fetched when it is needed. Between two batches it holds no
+/// It holds one batch: 101 documents, then 1000, or `batchSize`, and at most 16 MB. The next one is fetched when it is
+/// needed. Between two batches it holds no
 /// snapshot. Dropping the cursor frees what the query still holds. A cursor keeps its database open, but not against
 /// [`crate::Database::close`].
 ///
@@ -36,7 +41,7 @@ pub struct Cursor {
     collection: String,
     /// The id for the next batch; 0 if there is none.
     id: i64,
-    batch_size: Option<i64>,
+    batch_size: i64,
     reply: DocBuf,
     /// The offset of the next document in the batch.
     offset: Option<usize>,
@@ -53,7 +58,7 @@ impl Cursor {
             db: db.to_owned(),
             collection: String::new(),
             id: 0,
-            batch_size: batch_size.filter(|size| *size > 0),
+            batch_size: batch_size.filter(|size| *size > 0).unwrap_or(BATCH_SIZE),
             reply,
             offset: None,
         };
@@ -132,9 +137,7 @@ impl Cursor {
         let fetched = self.scope.read(&self.db, |out| {
             out.put("getMore", id);
             out.put("collection", collection);
-            if let Some(size) = batch_size {
-                out.put("batchSize", size);
-            }
+            out.put("batchSize", batch_size);
             if let Some(ms) = wait_ms {
                 out.put("maxTimeMS", ms);
             }

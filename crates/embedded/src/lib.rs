@@ -36,8 +36,8 @@
 //! [`Options::cache_mb`] is the budget of one database. Caches and memtables, sorts and groups, open cursors, staged
 //! writes of transactions and index builds are charged to it. They spill to disk, wait or fail with
 //! `ExceededMemoryLimit` (146) when it is used up, and caches shrink for the others. Not within the budget are: replies
-//! and documents that the application holds, what the allocator loses, and about 40 MB of fixed memory (code, threads,
-//! stacks).
+//! and documents that the application holds, what the allocator loses, and fixed memory (code, threads, stacks): some
+//! 60 MB together in a test with the smallest budget and glibc's `malloc`.
 //!
 //! In a server two more mechanisms watch the process. They belong to the process, not to a library, so here:
 //! - Values that the expressions of one request build are counted only if the application's allocator is [`Metered`].

@@ -148,6 +148,20 @@ fn transactions_are_atomic_and_aborted_when_dropped() {
         })
         .unwrap();
     assert_eq!(c.count(doc! {}).unwrap(), 2);
+    // A cursor that is dropped in the middle does not disturb it.
+    c.insert_many((100..150).map(|n| doc! { "_id": n })).unwrap();
+    session
+        .with_transaction(|transaction| {
+            let c = transaction.database("d").collection("c");
+            let mut cursor = c.find_with(doc! {}, doc! { "batchSize": 2 })?;
+            assert_eq!(cursor.by_ref().take(5).count(), 5);
+            drop(cursor);
+            c.insert_one(doc! { "_id": 10 })?;
+            Ok(())
+        })
+        .unwrap();
+    assert_eq!(c.count(doc! { "_id": 10 }).unwrap(), 1);
+    assert_eq!(open_cursors(&db), 0);
     // Without a replica set there are none.
     let plain = memory();
     let mut session = plain.start_session();
