@@ -3,7 +3,7 @@
 #   run test bench lint clean      the everyday targets
 #   wheel npm                      packages for tests in other projects (docs/test-servers.md)
 #   golden                         the golden set (recorded answers of a real server) by area
-#   schedules fresh old-cpu crash latency power-cut adversary drivers java mongosh tools oplog streams debezium ycsb seed seeds fuzz coverage differential plans site manual deny    slow or special targets
+#   schedules fresh old-cpu embedded crash latency power-cut adversary drivers java mongosh tools oplog streams debezium ycsb seed seeds fuzz coverage differential plans site manual deny    slow or special targets
 #
 # Build artefacts are outside the clone (NAGI_CACHE, ~/.cache/nagi), so that a second clone or a second CI run
 # compiles only what changed. `make clean` removes the artefacts of this workspace and keeps the RocksDB
@@ -19,13 +19,13 @@ export PATH := $(HOME)/.cargo/bin:$(PATH)
 
 NAGI := $(CARGO_TARGET_DIR)/release/nagi
 BENCH := $(NAGI)-bench
-PURE := --workspace --exclude nagi-app --exclude nagi-bench --exclude nagi-kv-rocks
+PURE := --workspace --exclude nagi --exclude nagi-app --exclude nagi-bench --exclude nagi-host --exclude nagi-kv-rocks
 DATA ?= data
 PACKAGES ?= target/packages
 ARGS ?=
 
 .PHONY: run build test unit schedules native wire bench bench-lang lint clean golden crash latency power-cut adversary drivers java seed seeds mongosh tools oplog ycsb streams debezium fuzz \
-	fresh old-cpu wheel npm \
+	fresh old-cpu embedded wheel npm \
 	coverage differential deny deps help site manual
 
 help:
@@ -69,8 +69,8 @@ unit: deps            # the crates that do not link RocksDB
 schedules: deps       # interleavings of builds, DDL, writers, transactions and cursors in the store: 100,000 (300 in `make test`)
 	@NAGI_SCHEDULES=$${NAGI_SCHEDULES:-100000} cargo test --locked --release -p nagi-store --features shuttle --test schedules
 
-native: deps          # the engine's own tests, and those of the binaries
-	@cargo test --locked --release -p nagi-kv-rocks -p nagi-app -p nagi-bench
+native: deps          # the engine's own tests, and those of the binaries and of the library
+	@cargo test --locked --release -p nagi-kv-rocks -p nagi-host -p nagi -p nagi-app -p nagi-bench --features nagi/bson
 
 wire: build           # only the tests over the wire
 	@scripts/deps test
@@ -114,6 +114,9 @@ power-cut: build      # power cuts on ext4, xfs and ext3 (root: FUSE, loop devic
 fresh: deps           # the README's two commands in a bare Debian, timed, twice (root, debootstrap; an hour)
 	@tests/fresh
 	@tests/fresh libclang-cpp14
+
+embedded: deps        # an application outside of the workspace that contains the library: built, run, measured
+	@tests/embedded
 
 old-cpu: build        # a start on an emulated x86-64 of 2008 (qemu), to find instructions that it lacks
 	@command -v qemu-x86_64-static >/dev/null || { apt-get update -qq && apt-get install -y -qq qemu-user-static >/dev/null; }

@@ -10,6 +10,7 @@
 use std::{path::Path, sync::Arc, time::Instant};
 
 use nagi_bson::{Doc, DocBuf, Value};
+use nagi_host::{EngineSettings, RocksOptions};
 use nagi_kv::{Engine, Memory};
 use nagi_store::{BuildOptions, Namespace, Store, StoreOptions, WriteOptions};
 
@@ -20,8 +21,8 @@ fn main() {
     let folder = args.next().unwrap_or_else(|| "/tmp/nagi-store-cost".into());
     let engine: Arc<dyn Engine> = match engine.as_str() {
         "rocks" => {
-            let options = nagi_kv_rocks::Options::default();
-            nagi_kv_rocks::open(Path::new(&folder), &options).unwrap()
+            let settings = EngineSettings::Embedded(RocksOptions::default());
+            nagi_host::open(Path::new(&folder), &settings).unwrap()
         }
         _ => Arc::new(Memory::new()),
     };

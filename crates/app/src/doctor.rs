@@ -3,9 +3,10 @@
 use std::process::ExitCode;
 
 use nagi_doctor::Defaults;
+use nagi_host::EngineKind;
 
 use crate::memory;
-use crate::options::{self, EngineKind, Request};
+use crate::options::{self, Request};
 
 /// Runs `nagi doctor ARGS...`.
 pub(crate) fn run(args: &[String]) -> ExitCode {

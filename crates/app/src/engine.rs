@@ -1,70 +1,39 @@
-//! The only module that names storage engines: opens, repairs and selects them.
+//! From the options to the storage engine: its settings, and the engine of a data directory.
 
 use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
+use nagi_host::{EngineKind, EngineSettings, Growth, Repair};
 use nagi_kv::{Compressor, Engine};
-use nagi_kv_lmdb::Growth;
 
-use crate::options::{EngineKind, MappedOptions, Options};
+use crate::options::{MappedOptions, Options};
 use crate::paths;
 
 /// Opens the selected storage engine with `block_cache_bytes` of memory for blocks and memtables.
 pub(crate) fn open(options: &Options, block_cache_bytes: u64) -> nagi_kv::Result<Arc<dyn Engine>> {
-    match options.engine {
-        EngineKind::Memory => {
-            let bytes_max = usize::try_from(in_memory_bytes(options)).unwrap_or(usize::MAX);
-            Ok(Arc::new(nagi_kv::Memory::with_limit(bytes_max)))
-        }
-        EngineKind::Mapped => {
-            explain_mapped(&options.mapped);
-            nagi_kv_lmdb::open(Path::new(&options.db_path), &mapped(options))
-        }
-        EngineKind::Embedded => {
-            let engine_options = rocks_options(options, block_cache_bytes);
-            let engine = nagi_kv_rocks::open(Path::new(&options.db_path), &engine_options)?;
-            Ok(engine)
-        }
+    if options.engine == EngineKind::Mapped {
+        explain_mapped(&options.mapped);
     }
+    nagi_host::open(Path::new(&options.db_path), &settings(options, block_cache_bytes))
 }
 
 /// Repairs a damaged data directory as far as its data is readable; `None` if the engine has no repair.
-pub(crate) fn repair(
-    options: &Options,
-    block_cache_bytes: u64,
-) -> nagi_kv::Result<Option<nagi_kv_rocks::Repair>> {
+pub(crate) fn repair(options: &Options, block_cache_bytes: u64) -> nagi_kv::Result<Option<Repair>> {
+    nagi_host::repair(Path::new(&options.db_path), &settings(options, block_cache_bytes))
+}
+
+fn settings(options: &Options, block_cache_bytes: u64) -> EngineSettings {
     match options.engine {
-        EngineKind::Embedded => {
-            let folder = Path::new(&options.db_path);
-            nagi_kv_rocks::repair(folder, &rocks_options(options, block_cache_bytes)).map(Some)
-        }
-        EngineKind::Mapped => {
-            let found = nagi_kv_lmdb::repair(Path::new(&options.db_path), &mapped(options))?;
-            Ok(Some(as_ranges(found)))
-        }
-        EngineKind::Memory => Ok(None),
+        EngineKind::Memory => EngineSettings::Memory { bytes_max: in_memory_bytes(options) },
+        EngineKind::Mapped => EngineSettings::Mapped(mapped(options)),
+        EngineKind::Embedded => EngineSettings::Embedded(rocks_options(options, block_cache_bytes)),
     }
 }
 
-/// Converts single lost keys to ranges from each key to the next possible one.
-fn as_ranges(found: nagi_kv_lmdb::Repair) -> nagi_kv_rocks::Repair {
-    let lost = found.lost.into_iter().map(|(space, from, error)| {
-        let to = Some([from.as_slice(), &[0]].concat());
-        nagi_kv_rocks::Lost { space, from, to, saved: 0, error }
-    });
-    nagi_kv_rocks::Repair {
-        findings: found.findings,
-        file_list_rebuilt: false,
-        kept: found.kept,
-        lost: lost.collect(),
-        entries: found.entries,
-    }
-}
-
-fn rocks_options(options: &Options, block_cache_bytes: u64) -> nagi_kv_rocks::Options {
-    let (chosen, defaults) = (&options.compression, nagi_kv_rocks::Options::default());
-    nagi_kv_rocks::Options {
+fn rocks_options(options: &Options, block_cache_bytes: u64) -> nagi_host::RocksOptions {
+    let (chosen, defaults) = (&options.compression, nagi_host::RocksOptions::default());
+    nagi_host::RocksOptions {
         cache_bytes: block_cache_bytes,
         commit_interval_ms: options.commit_interval_ms,
         cache_compression: compression(options.cache_compressor.as_deref()),
@@ -81,9 +50,9 @@ fn rocks_options(options: &Options, block_cache_bytes: u64) -> nagi_kv_rocks::Op
 /// With this period, only full layers and a shutdown write the data file.
 const UNLIMITED: Duration = Duration::from_secs(u32::MAX as u64);
 
-fn mapped(options: &Options) -> nagi_kv_lmdb::Options {
+fn mapped(options: &Options) -> nagi_host::MappedOptions {
     let MappedOptions { prealloc, small_files, .. } = options.mapped;
-    nagi_kv_lmdb::Options {
+    nagi_host::MappedOptions {
         commit_interval_ms: options.commit_interval_ms,
         sync_period: match options.mapped.sync_period_secs {
             0 => UNLIMITED,
@@ -94,7 +63,7 @@ fn mapped(options: &Options) -> nagi_kv_lmdb::Options {
             (true, true) => Growth::AheadSmall,
             (false, small) => Growth::AsWritten { small },
         },
-        ..nagi_kv_lmdb::Options::default()
+        ..nagi_host::MappedOptions::default()
     }
 }
 
@@ -172,11 +141,8 @@ fn explain_unused(options: &Options) {
 /// If the directory contains data of another engine than the specified one.
 pub(crate) fn settle(options: &Options) -> Result<Options, String> {
     let mut options = options.clone();
-    let found = nagi_kv_disk::marker::engine_of(Path::new(&options.db_path))
+    let found = nagi_host::found_in(Path::new(&options.db_path))
         .map_err(|error| paths::named(error.to_string(), &options))?;
-    let found = found
-        .as_deref()
-        .and_then(|name| EngineKind::ALL.into_iter().find(|engine| engine.marker() == Some(name)));
     if let Some(found) = found.filter(|found| *found != options.engine) {
         if options.engine_chosen {
             let said = options.parsed.iter().find(|(key, _)| key == "storage.engine");
@@ -204,13 +170,9 @@ fn compression(name: Option<&str>) -> Compressor {
     name.and_then(Compressor::by_name).unwrap_or(Compressor::Lz4)
 }
 
-/// The maximum data of the in-memory engine. The default is mongod's: half of the memory beyond one gigabyte. The limit
-/// of a control group counts as the memory.
+/// The maximum data of the in-memory engine.
 pub(crate) fn in_memory_bytes(options: &Options) -> u64 {
-    const GIB: u64 = 1 << 30;
-    options.in_memory_bytes.unwrap_or_else(|| {
-        (nagi_proc::memory_bytes().unwrap_or(2 * GIB).saturating_sub(GIB) / 2).max(GIB / 100)
-    })
+    options.in_memory_bytes.unwrap_or_else(nagi_host::in_memory_bytes_default)
 }
 
 #[cfg(test)]

@@ -3,22 +3,19 @@
 //! A directory that is refused stays as it was: nothing is written before the checks.
 
 use std::fs;
-use std::io::ErrorKind;
 use std::os::unix::fs::MetadataExt;
 use std::path::Path;
 
+use nagi_host::{Lock, Problem};
 use nagi_kv_disk::marker;
 
 use crate::failure::{Failure, TERMINATING, exit, not_opened};
-use crate::lock::Lock;
 use crate::options::Options;
 
 /// Locks the data directory of the options.
 pub(crate) fn take(options: &Options) -> Result<Lock, Failure> {
     let folder = Path::new(&options.db_path);
-    check(folder).map_err(refused)?;
-    marker::refuse_foreign(folder)
-        .map_err(|error| not_opened(error.to_string(), exit::DATA_FOLDER))?;
+    nagi_host::check(folder).map_err(|problem| unusable(folder, problem))?;
     if options.repair && !marker::may_hold_data(folder) {
         return Err(refused(format!(
             "NoDataToRepair: There is nothing to repair in {}: it holds no data of a server; --dbpath \
@@ -26,7 +23,8 @@ pub(crate) fn take(options: &Options) -> Result<Lock, Failure> {
             folder.display()
         )));
     }
-    let lock = Lock::take(folder).map_err(|error| refused(not_locked(folder, &error)))?;
+    let lock =
+        Lock::take(folder).map_err(|error| unusable(folder, nagi_host::lock_problem(error)))?;
     if lock.unclean {
         let file = folder.join("mongod.lock").display().to_string();
         log::warn!(target: "STORAGE", id = 22271, lockFile = file;
@@ -39,31 +37,41 @@ fn refused(error: String) -> Failure {
     Failure { code: exit::DATA_FOLDER, id: 20557, message: TERMINATING, error }
 }
 
-/// Checks that the path is a directory, in which no restore is unfinished.
-fn check(folder: &Path) -> Result<(), String> {
+/// The failure for a directory that cannot be used.
+fn unusable(folder: &Path, problem: Problem) -> Failure {
     let path = folder.display();
-    match fs::metadata(folder) {
-        Ok(found) if found.is_dir() => {}
-        Ok(_) => {
-            return Err(format!(
-                "NotADirectory: --dbpath (storage.dbPath) {path} is a file, not a directory"
-            ));
+    refused(match problem {
+        Problem::Foreign(text) => return not_opened(text, exit::DATA_FOLDER),
+        Problem::NotADirectory => {
+            format!("NotADirectory: --dbpath (storage.dbPath) {path} is a file, not a directory")
         }
-        Err(error) if error.kind() == ErrorKind::NotFound => {
-            return Err(format!(
-                "NonExistentPath: Data directory {path} not found. Create the missing directory or specify \
-                 another path using (1) the --dbpath command line option, or (2) by adding the \
-                 'storage.dbPath' option in the configuration file."
-            ));
-        }
-        Err(error) => return Err(not_reached(folder, &error)),
-    }
-    if folder.join(crate::backup::RESTORING).exists() {
-        return Err(format!(
+        Problem::NotFound => format!(
+            "NonExistentPath: Data directory {path} not found. Create the missing directory or specify \
+             another path using (1) the --dbpath command line option, or (2) by adding the \
+             'storage.dbPath' option in the configuration file."
+        ),
+        Problem::Unreachable(error) => not_reached(folder, &error),
+        Problem::UnfinishedRestore => format!(
             "{path} holds an unfinished restore; remove what it contains and run nagi restore again"
-        ));
-    }
-    Ok(())
+        ),
+        Problem::InUse => format!(
+            "DBPathInUse: Unable to lock the lock file: {path}/mongod.lock. Another mongod instance \
+             is already running on the {path} directory"
+        ),
+        Problem::ReadOnly => format!(
+            "IllegalOperation: Attempted to create a lock file on a read-only directory: {path}"
+        ),
+        Problem::Full(error) => format!(
+            "OutOfDiskSpace: Unable to write the process id to the lock file: {path}/mongod.lock \
+             ({error})"
+        ),
+        Problem::NotLocked(error) => format!(
+            "IllegalOperation: Unable to create/open the lock file: {path}/mongod.lock ({error}). \
+             Ensure that the user who runs the server owns the lock file and has the \
+             appropriate permissions, and that no other mongod instance runs on the {path} \
+             directory"
+        ),
+    })
 }
 
 /// The text for a path that exists for other users perhaps.
@@ -80,27 +88,4 @@ fn not_reached(folder: &Path, error: &std::io::Error) -> String {
         owner.unwrap_or_else(|error| error.to_string()),
         rustix::process::geteuid().as_raw()
     )
-}
-
-fn not_locked(folder: &Path, error: &std::io::Error) -> String {
-    let path = folder.display();
-    match error.kind() {
-        ErrorKind::AddrInUse => format!(
-            "DBPathInUse: Unable to lock the lock file: {path}/mongod.lock. Another mongod instance \
-             is already running on the {path} directory"
-        ),
-        ErrorKind::ReadOnlyFilesystem => format!(
-            "IllegalOperation: Attempted to create a lock file on a read-only directory: {path}"
-        ),
-        ErrorKind::StorageFull | ErrorKind::QuotaExceeded => format!(
-            "OutOfDiskSpace: Unable to write the process id to the lock file: {path}/mongod.lock \
-             ({error})"
-        ),
-        _ => format!(
-            "IllegalOperation: Unable to create/open the lock file: {path}/mongod.lock ({error}). \
-             Ensure that the user who runs the server owns the lock file and has the \
-             appropriate permissions, and that no other mongod instance runs on the {path} \
-             directory"
-        ),
-    }
 }

@@ -8,6 +8,7 @@
 //!
 //! This crate knows neither commands nor documents nor frames.
 
+mod allocator;
 mod backup;
 mod build;
 mod connections;
@@ -20,7 +21,6 @@ mod fork;
 mod help;
 mod key_file;
 mod local_zone;
-mod lock;
 mod memory;
 mod options;
 mod paths;

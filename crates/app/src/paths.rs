@@ -8,11 +8,12 @@ use std::fs;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
+use nagi_host::EngineKind;
 use nagi_server::LogDestination;
 use rustix::fs::Access;
 
 use crate::failure::exit;
-use crate::options::{EngineKind, Options};
+use crate::options::Options;
 
 /// The reason why the server does not start: exit code and text.
 #[derive(Debug, PartialEq, Eq)]

@@ -4,7 +4,9 @@ use std::path::PathBuf;
 use std::sync::mpsc::{self, Sender};
 use std::thread::{Builder, JoinHandle};
 
-use crate::options::{EngineKind, Options};
+use nagi_host::EngineKind;
+
+use crate::options::Options;
 
 /// The thread. Dropping it stops and joins the thread, so that nothing is written after the lock of the data directory
 /// is released.

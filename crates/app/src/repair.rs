@@ -6,7 +6,7 @@
 
 use std::fmt::Write as _;
 
-use nagi_kv_rocks::Repair;
+use nagi_host::{Lost, Repair};
 use nagi_store::{LostRange, Salvaged, Store, StoreOptions};
 
 use crate::options::Options;
@@ -71,7 +71,7 @@ fn salvage(options: &Options, found: &Repair) -> Result<Salvaged, String> {
     Ok(salvaged)
 }
 
-fn range(lost: &nagi_kv_rocks::Lost) -> String {
+fn range(lost: &Lost) -> String {
     LostRange { space: lost.space, from: &lost.from, to: lost.to.as_deref() }.to_string()
 }
 

@@ -16,16 +16,17 @@ use std::time::Duration;
 
 use nagi_bson::{DocBuf, doc, json};
 use nagi_budget::Budget;
+use nagi_host::{EngineKind, Watched, Watcher};
 use nagi_net::NetConfig;
 use nagi_proc::{Process, machine};
 use nagi_server::{Log, LogDestination, Server, ServerBuilder, Stamp};
 use nagi_store::{Oplog, Store, StoreOptions};
 
 use crate::failure::{Failure, TERMINATING, exit, not_opened};
-use crate::options::{self, EngineKind, Options, Request};
+use crate::options::{self, Options, Request};
 use crate::pid_file::PidFile;
 use crate::{
-    build, connections, engine, folder, fork, help, key_file, local_zone, lock, memory, paths,
+    allocator, build, connections, engine, folder, fork, help, key_file, local_zone, memory, paths,
     print, record, repair, say, server_config, signals, umask, warnings,
 };
 
@@ -190,7 +191,7 @@ fn serve_store(
     store: &Arc<Store>,
     log: &Arc<Log>,
 ) -> Result<(), Failure> {
-    let watcher = memory::Watcher::start(store, options.engine);
+    let watcher = Watcher::start(store, options.engine, Watched::Process(allocator::ALLOCATOR));
     let limits = connections::Limits::of_process(options);
     limits.log(options);
     let port_in_use = |error: std::io::Error| Failure {
@@ -349,7 +350,7 @@ fn close_to_others(umask: umask::Wanted, folder: &Path) {
 /// Runs `--shutdown`: stops the server of a data directory, and returns when it has stopped.
 fn shutdown_other(options: &Options) -> ExitCode {
     let folder = Path::new(&options.db_path);
-    let pid = lock::holder(folder).and_then(rustix::process::Pid::from_raw);
+    let pid = nagi_host::holder(folder).and_then(rustix::process::Pid::from_raw);
     let Some(pid) = pid else {
         say(&format!(
             "There doesn't seem to be a server running with dbpath: {}",

@@ -3,12 +3,13 @@
 use std::sync::Arc;
 
 use nagi_bson::{DocBuf, DocWriter};
+use nagi_host::EngineKind;
 use nagi_proc::machine;
 use nagi_server::{Log, ServerConfig};
 use nagi_store::Store;
 
 use crate::build;
-use crate::options::{EngineKind, Options};
+use crate::options::Options;
 
 /// The configuration of a server on an open store. `port` is the bound port, also if the system selected it.
 pub(crate) fn of_options(
@@ -36,6 +37,7 @@ pub(crate) fn of_options(
         authorization: options.authorization,
         javascript: options.javascript,
         parameters: options.parameters.clone(),
+        own_threads: true,
         restores: false,
         nagi_version: build::VERSION,
         git_version: build::GIT_VERSION,

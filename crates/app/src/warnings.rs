@@ -3,9 +3,10 @@
 use std::path::Path;
 
 use nagi_bson::DocBuf;
+use nagi_host::EngineKind;
 use nagi_server::Log;
 
-use crate::options::{EngineKind, Options};
+use crate::options::Options;
 
 /// Logs the warnings about the configuration, then those of the doctor about the machine.
 pub(crate) fn at_start(options: &Options, connection_count_max: i64, log: &Log) {

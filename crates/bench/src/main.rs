@@ -2,12 +2,10 @@
 //!
 //! The subcommands are listed in a table ([`table`]); each has one file or folder.
 //!
-//! The program can measure any server that speaks MongoDB's wire protocol. Of Nagi's server it links only the
-//! storage engine, for `raw-engine`. It uses blocking sockets, one thread per connection and fixed-size
-//! histograms of latencies.
+//! The program can measure any server that speaks MongoDB's wire protocol. Of Nagi it links only the storage
+//! engine, for `raw-engine`, and the library, for `embedded`. It uses blocking sockets, one thread per connection and
+//! fixed-size histograms of latencies.
 //!
-//! It does not depend on the server's code or its engines (apart from `raw-engine`), or on commands beyond the
-//! few it sends.
 //! Does not know about: commands beyond the few it sends, engines, the server's code.
 mod allocate;
 mod args;
@@ -21,6 +19,7 @@ mod contention;
 mod crash;
 mod disk;
 mod echo;
+mod embedded;
 mod histogram;
 mod html;
 mod inserts;

@@ -1,8 +1,8 @@
 //! The subcommands: one row each, with one file or folder each.
 use crate::args::{Args, Outcome, did_you_mean};
 use crate::{
-    allocate, breadth, catalog, change_log, compression, contention, crash, disk, echo, jsonbench,
-    limit, memory, mixed, neighbours,
+    allocate, breadth, catalog, change_log, compression, contention, crash, disk, echo, embedded,
+    jsonbench, limit, memory, mixed, neighbours,
 };
 use crate::{query, raw_engine, spill, stall, streams, time_series, working_set};
 
@@ -87,6 +87,12 @@ pub(crate) static TABLE: &[Row] = &[
         about: "the bare echo that others start as a process of its own",
         usage: &["--port N --reply BYTES --mode threads|epoll"],
         run: echo::serve,
+    },
+    Row {
+        name: "embedded",
+        about: "point reads and inserts through a socket and in the library, and their ratio",
+        usage: &["[--nagi PATH] [--dbpath DIR] [--documents N] [--operations N] [--rounds N]"],
+        run: embedded::run,
     },
     Row {
         name: "jsonbench",

@@ -22,7 +22,7 @@
 //!   megabyte to [`Pool::Evaluation`]. So operators without charges of their own are limited, too.
 //! - The watcher ([`Watch`]) corrects the account. It compares resident memory with [`bound`], and so sees memory
 //!   that has no charge: code, stacks, free pages that the allocator keeps. First it has the allocator purge free
-//!   pages; then it squeezes the caches by the excess. The thread is in `nagi-app`.
+//!   pages; then it squeezes the caches by the excess. The thread is in `nagi-host`.
 //!
 //! # Example
 //!

@@ -45,6 +45,9 @@ pub struct ServerConfig {
     pub authorization: bool,
     /// Requests may run JavaScript.
     pub javascript: bool,
+    /// Requests run on threads of the server, which may change the time slices of these threads. False if they run on
+    /// threads of an application.
+    pub own_threads: bool,
     /// `--setParameter name=value`, as typed.
     pub parameters: Vec<(String, String)>,
     /// Applies the log of a copy from the entry on with which the copy ends, to restore a moment: what does not fit is
@@ -98,6 +101,7 @@ impl ServerBuilder {
                 connection_count_max: config.connection_count_max,
                 memory_limit_bytes: config.memory_limit_bytes,
                 restores: config.restores,
+                own_threads: config.own_threads,
                 nagi_version: config.nagi_version,
                 git_version: config.git_version,
                 host: host_name(),

@@ -49,6 +49,8 @@ pub(crate) struct Op {
     user: Mutex<Option<UserName>>,
     /// Its ticket.
     pub(crate) held: Held,
+    /// Requests set the time slice of their thread.
+    sets_slices: bool,
     /// The request may be recorded in a profile.
     profiled: AtomicBool,
     examined: Examined,
@@ -122,7 +124,13 @@ pub(crate) struct OpView {
 }
 
 impl Op {
-    pub(crate) fn new(description: String, connection_id: i64, remote: String) -> Arc<Op> {
+    /// `sets_slices`: requests set the time slice of the thread on which they run.
+    pub(crate) fn new(
+        description: String,
+        connection_id: i64,
+        remote: String,
+        sets_slices: bool,
+    ) -> Arc<Op> {
         Arc::new(Op {
             id: AtomicU64::new(0),
             kill_code: AtomicI32::new(0),
@@ -152,6 +160,7 @@ impl Op {
             profiled: AtomicBool::new(false),
             examined: Examined::default(),
             held: Held::new(),
+            sets_slices,
         })
     }
 
@@ -175,12 +184,16 @@ impl Op {
         text.queued_micros = 0;
         self.kill_code.store(0, Ordering::Relaxed);
         self.id.store(id, Ordering::Relaxed);
-        timeslice::begin(started);
+        if self.sets_slices {
+            timeslice::begin(started);
+        }
     }
 
     /// Deregisters the request. Must be called by the thread that called [`Op::begin`].
     pub(crate) fn end(&self) {
-        timeslice::end();
+        if self.sets_slices {
+            timeslice::end();
+        }
         self.id.store(0, Ordering::Relaxed);
         self.kill_code.store(0, Ordering::Relaxed);
     }

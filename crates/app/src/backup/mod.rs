@@ -49,8 +49,6 @@ pub(crate) use flags::{BACKUP as FLAGS, RESTORE as RESTORE_FLAGS};
 use manifest::Manifest;
 use source::Source;
 
-/// Exists in a data directory that is being restored, until the restore is complete.
-pub(crate) const RESTORING: &str = restore::PART;
 /// The directory of the files within a backup.
 const DATA: &str = "data";
 /// The file that marks a data directory.

@@ -10,7 +10,7 @@ use super::copy::{Pace, copy_file, sync_folders};
 use super::manifest::Manifest;
 use super::{DATA, MARKER, failed, make_empty};
 
-pub(super) const PART: &str = "nagi.restoring";
+pub(super) const PART: &str = nagi_host::RESTORING;
 
 pub(super) fn restore(from: &Path, folder: &Path, pace: &mut Pace) -> Result<String, String> {
     let manifest = Manifest::read(from)?;

@@ -6,13 +6,13 @@ use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
 
 use nagi_bson::{Doc, DocBuf, Value, number};
+use nagi_host::Lock;
 
 use super::address::{self, Address};
 use super::client::Client;
 use super::manifest::check_name;
 use super::{MARKER, failed, is_folder};
 use crate::engine;
-use crate::lock::Lock;
 use crate::options::{self, Request};
 
 /// The maximum number of bytes per request.

@@ -25,7 +25,7 @@ pub(crate) use about::{About, SHORT, about, more};
 pub(crate) use compression::Compression;
 pub(crate) use notes::refusal;
 pub(crate) use table::{Honoured, Kind, Row, TABLE};
-pub(crate) use typed::{EngineKind, MappedOptions, Options};
+pub(crate) use typed::{MappedOptions, Options};
 
 use std::collections::BTreeMap;
 
@@ -253,6 +253,7 @@ impl Settings {
 
 #[cfg(test)]
 mod tests {
+    use nagi_host::EngineKind;
     use nagi_server::LogDestination;
 
     use super::*;

@@ -3,52 +3,19 @@
 use std::collections::BTreeMap;
 use std::path::PathBuf;
 
+use nagi_host::EngineKind;
 use nagi_net::NetConfig;
 use nagi_server::{LogDestination, LogRotate, OplogLimits, SYSLOG_FACILITIES};
 
 use super::{Compression, Settings, cache, compression};
 
-/// The storage engines.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum EngineKind {
-    /// On disk; `wiredTiger` in an old configuration selects it.
-    Embedded,
-    /// On disk, mapped into memory.
-    Mapped,
-    /// In memory only.
-    Memory,
-}
-
-impl EngineKind {
-    /// Every engine.
-    pub(crate) const ALL: [EngineKind; 3] =
-        [EngineKind::Embedded, EngineKind::Mapped, EngineKind::Memory];
-
-    /// MongoDB's name for it.
-    pub(crate) fn name(self) -> &'static str {
-        match self {
-            EngineKind::Embedded => "wiredTiger",
-            EngineKind::Mapped => "mmapv1",
-            EngineKind::Memory => "inMemory",
-        }
-    }
-
-    /// The name in the marker of a data directory; `None` if the engine has no data directory.
-    pub(crate) fn marker(self) -> Option<&'static str> {
-        match self {
-            EngineKind::Embedded => Some("rocksdb"),
-            EngineKind::Mapped => Some("lmdb"),
-            EngineKind::Memory => None,
-        }
-    }
-
-    fn by_option(value: &str) -> EngineKind {
-        match value {
-            // The second is MongoDB's name before 7.0, which programs for tests still pass.
-            "inMemory" | "ephemeralForTest" => EngineKind::Memory,
-            "lmdb" | "mmapv1" => EngineKind::Mapped,
-            _ => EngineKind::Embedded,
-        }
+/// The engine that a value of `storage.engine` names.
+fn engine_by_option(value: &str) -> EngineKind {
+    match value {
+        // The second is MongoDB's name before 7.0, which programs for tests still pass.
+        "inMemory" | "ephemeralForTest" => EngineKind::Memory,
+        "lmdb" | "mmapv1" => EngineKind::Mapped,
+        _ => EngineKind::Embedded,
     }
 }
 
@@ -167,7 +134,7 @@ pub(super) fn from_settings(settings: &Settings) -> Result<Options, String> {
     }
     let cache = cache::bytes(settings, nagi_proc::memory_bytes)?;
     let compression = compression::from_settings(settings)?;
-    let engine = settings.get("storage.engine").map(EngineKind::by_option);
+    let engine = settings.get("storage.engine").map(engine_by_option);
     let bytes = |gigabytes: f64| (gigabytes * f64::from(1 << 30)) as u64;
     let mut parsed: Vec<_> =
         settings.values.iter().map(|(key, value)| ((*key).to_owned(), value.clone())).collect();

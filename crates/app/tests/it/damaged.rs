@@ -230,8 +230,9 @@ fn a_lost_file_list_is_no_empty_database() {
 /// Overwrites records that contain `mark` with invalid documents, while no server runs.
 fn garble(folder: &Folder, mark: &[u8]) {
     use nagi_kv::{Durability, Space, TxnOptions};
-    let options = nagi_kv_rocks::Options { cache_bytes: 64 << 20, ..Default::default() };
-    let engine = nagi_kv_rocks::open(&folder.data(), &options).unwrap();
+    let options = nagi_host::RocksOptions { cache_bytes: 64 << 20, ..Default::default() };
+    let settings = nagi_host::EngineSettings::Embedded(options);
+    let engine = nagi_host::open(&folder.data(), &settings).unwrap();
     let mut txn = engine.begin(TxnOptions::default()).unwrap();
     let mut found = Vec::new();
     for space in Space::ALL.into_iter().filter(|space| space.is_records()) {

@@ -3,6 +3,7 @@
 
 mod damaged;
 mod doctor;
+mod embedded;
 mod engines;
 mod folders;
 mod full_disk;

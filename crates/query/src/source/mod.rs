@@ -173,7 +173,7 @@ pub use stats::ExecutionStats;
 pub(crate) use stats::sum_stats;
 pub(crate) use text::{TextMatch, TextOr};
 pub(crate) use unwritten::Unwritten;
-pub use workers::on_worker_start;
+pub use workers::{end_idle_workers, on_worker_start};
 
 /// An iterator over documents.
 pub(crate) trait Source: Send {

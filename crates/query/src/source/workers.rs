@@ -1,8 +1,8 @@
 //! The threads that help requests: one piece of work beside that of the request's own thread.
 //!
-//! They live as long as the process, and begin on another processor than that of the request. Without both, the work
-//! would wait beside idle processors: Linux starts a new thread on the processor of its parent, and where processors
-//! share no cache it wakes a sleeping one there as well, until the next tick moves it (2 ms).
+//! They live until [`end_idle_workers`] is called, if ever, and begin on another processor than that of the request.
+//! Without both, the work would wait beside idle processors: Linux starts a new thread on the processor of its parent,
+//! and where processors share no cache it wakes a sleeping one there as well, until the next tick moves it (2 ms).
 
 use std::sync::OnceLock;
 use std::thread::available_parallelism;
@@ -26,11 +26,18 @@ struct Workers {
 }
 
 static START: OnceLock<fn()> = OnceLock::new();
+static WORKERS: OnceLock<Workers> = OnceLock::new();
 
 /// Sets what each worker calls when it starts: a thread inherits the time slice of the request that starts it, and
 /// lives longer. Only the first call counts.
 pub fn on_worker_start(run: fn()) {
     let _ = START.set(run);
+}
+
+/// Ends the threads of workers that have no work. The next parallel scan starts new ones.
+pub fn end_idle_workers() {
+    let idle = WORKERS.get().map(|workers| std::mem::take(&mut *workers.idle.lock()));
+    drop(idle);
 }
 
 /// Runs `own` on this thread and `other` on another one, and waits for both. If no thread can be started, `other` does
@@ -39,7 +46,6 @@ pub(super) fn beside<T, R: Send>(
     own: impl FnOnce() -> T,
     other: impl FnOnce() -> R + Send,
 ) -> (T, Option<R>) {
-    static WORKERS: OnceLock<Workers> = OnceLock::new();
     let workers = WORKERS.get_or_init(Workers::default);
     let Some(worker) = workers.take() else { return (own(), None) };
     let mut result = None;

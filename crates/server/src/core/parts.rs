@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicI64, AtomicU8, AtomicU64};
+use std::thread::JoinHandle;
 use std::time::Instant;
 
 use nagi_bson::{DocBuf, DocWriter, oid};
@@ -44,6 +45,7 @@ pub(crate) struct Startup {
     pub(crate) memory_limit_bytes: Option<u64>,
     /// Applies the log of a copy: see [`crate::ServerConfig`].
     pub(crate) restores: bool,
+    pub(crate) own_threads: bool,
     pub(crate) nagi_version: &'static str,
     pub(crate) git_version: &'static str,
     pub(crate) host: String,
@@ -147,6 +149,8 @@ pub(crate) struct Upkeep {
     /// Locked while a document of a `system.views` collection is updated.
     pub(crate) views_mirrored: Mutex<()>,
     pub(crate) shutdown: Shutdown,
+    /// The threads of the background jobs.
+    pub(crate) threads: Mutex<Vec<JoinHandle<()>>>,
 }
 
 impl Upkeep {
@@ -161,6 +165,7 @@ impl Upkeep {
             memory_line: Mutex::new(MemoryLine::new(clock::wall_ms())),
             views_mirrored: Mutex::new(()),
             shutdown: Shutdown::default(),
+            threads: Mutex::default(),
         }
     }
 }

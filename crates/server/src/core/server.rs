@@ -97,7 +97,7 @@ impl Server {
         connection_id: i64,
         remote: String,
     ) -> Arc<Op> {
-        let op = Op::new(description, connection_id, remote);
+        let op = Op::new(description, connection_id, remote, self.config.own_threads);
         if self.settings.params.bool("enableTestCommands") {
             op.set_fail_points(self.settings.fail_points.clone());
         }

@@ -29,6 +29,16 @@ impl Severity {
         }
     }
 
+    pub(super) fn level(self) -> log::Level {
+        match self {
+            Severity::Fatal | Severity::Error => log::Level::Error,
+            Severity::Warning => log::Level::Warn,
+            Severity::Debug(1 | 2) => log::Level::Debug,
+            Severity::Debug(_) => log::Level::Trace,
+            _ => log::Level::Info,
+        }
+    }
+
     fn text(self) -> &'static str {
         match self {
             Severity::Fatal => "F",

@@ -18,7 +18,7 @@ mod sink;
 mod syslog;
 
 use std::cell::RefCell;
-use std::sync::atomic::{AtomicI32, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicI32, Ordering};
 use std::sync::{Arc, OnceLock};
 
 use nagi_bson::Doc;
@@ -88,6 +88,10 @@ pub struct Log {
     sink: Mutex<Sink>,
     global: Mutex<RamLog>,
     warnings: Mutex<RamLog>,
+    /// It is the destination of crate `log`.
+    installed: AtomicBool,
+    /// Its destination is crate `log`.
+    forwards: bool,
     /// Default verbosity (0-5).
     verbosity: AtomicI32,
     /// The form of the time in log lines.
@@ -99,10 +103,13 @@ pub struct Log {
 impl Log {
     /// Opens the destination. Fails if the file or the socket cannot be opened.
     pub fn open(destination: LogDestination) -> std::io::Result<Arc<Log>> {
+        let sink = Sink::open(destination)?;
         Ok(Arc::new(Log {
-            sink: Mutex::new(Sink::open(destination)?),
+            forwards: sink.is_application(),
+            sink: Mutex::new(sink),
             global: Mutex::new(RamLog::default()),
             warnings: Mutex::new(RamLog::default()),
+            installed: AtomicBool::new(false),
             verbosity: AtomicI32::new(0),
             stamp: OnceLock::new(),
             components: [const { AtomicI32::new(-1) }; 16],
@@ -112,6 +119,7 @@ impl Log {
     /// Makes it the destination of crate `log`. A second call in a process does nothing.
     pub fn install(self: &Arc<Log>) {
         if log::set_boxed_logger(Box::new(Installed(self.clone()))).is_ok() {
+            self.installed.store(true, Ordering::Relaxed);
             self.apply_max_level();
         }
     }
@@ -172,6 +180,11 @@ impl Log {
         if startup_warning {
             self.warnings.lock().push(&text);
         }
+        if self.forwards {
+            let level = severity.level();
+            log::log!(target: component, level, id = id, attr = attributes; "{message}");
+            return;
+        }
         text.push('\n');
         self.sink.lock().write(text.as_bytes());
     }
@@ -230,6 +243,10 @@ impl Log {
     }
 
     fn apply_max_level(&self) {
+        // The level of crate `log` belongs to the application otherwise.
+        if !self.installed.load(Ordering::Relaxed) {
+            return;
+        }
         let most = (0..COMPONENTS.len()).map(|i| self.component_verbosity(i)).max().unwrap_or(0);
         log::set_max_level(match most.max(self.verbosity()) {
             ..=0 => log::LevelFilter::Info,

@@ -14,6 +14,8 @@ pub enum LogDestination {
     Stdout,
     /// None (tests); lines are still kept for `getLog`.
     Nowhere,
+    /// The logger that the application has installed in crate `log`. Such a log must not be installed itself.
+    Application,
     /// The system's log: its socket and the number of the facility.
     Syslog { socket: PathBuf, facility: u8 },
     /// A file. Without `append` an existing file is renamed first, as `mongod` does.
@@ -55,6 +57,10 @@ impl Sink {
         Ok(Sink { destination, file, syslog })
     }
 
+    pub(super) fn is_application(&self) -> bool {
+        matches!(self.destination, LogDestination::Application)
+    }
+
     /// Writes whole lines. Errors are ignored, because they could only be logged.
     pub(super) fn write(&mut self, bytes: &[u8]) {
         if let Some(syslog) = &mut self.syslog {
@@ -62,16 +68,17 @@ impl Sink {
         }
         let _ = match (&mut self.file, &self.destination) {
             (Some(file), _) => file.write_all(bytes),
-            (None, LogDestination::Nowhere) => Ok(()),
+            (None, LogDestination::Nowhere | LogDestination::Application) => Ok(()),
             (None, _) => io::stdout().lock().write_all(bytes),
         };
     }
 
     pub(super) fn flush(&mut self) {
-        let _ = match &mut self.file {
-            Some(file) => file.sync_data(),
-            None if self.syslog.is_some() => Ok(()),
-            None => io::stdout().lock().flush(),
+        let _ = match (&mut self.file, &self.destination) {
+            (Some(file), _) => file.sync_data(),
+            (None, LogDestination::Application) => Ok(()),
+            (None, _) if self.syslog.is_some() => Ok(()),
+            (None, _) => io::stdout().lock().flush(),
         };
     }
 

@@ -30,6 +30,18 @@ pub(crate) fn spawn(server: &Arc<Server>) {
     }
 }
 
+impl Server {
+    /// Waits for the threads of the background jobs after [`Server::stop`], and ends idle threads of parallel scans.
+    pub fn join_jobs(&self) {
+        let threads = std::mem::take(&mut *self.upkeep.threads.lock());
+        for thread in threads {
+            // A panic of a job was already reported.
+            let _ = thread.join();
+        }
+        nagi_query::end_idle_workers();
+    }
+}
+
 fn start(server: &Arc<Server>, name: &'static str, work: Work) {
     let weak: Weak<Server> = Arc::downgrade(server);
     let signal = server.upkeep.signal.clone();
@@ -42,9 +54,10 @@ fn start(server: &Arc<Server>, name: &'static str, work: Work) {
         }
     };
     let builder = std::thread::Builder::new().name(name.to_owned()).stack_size(1 << 20);
-    if let Err(error) = builder.spawn(body) {
-        log::warn!(target: "CONTROL", id = 9_000_010, thread = name, error = error.to_string();
-            "Cannot start a background thread");
+    match builder.spawn(body) {
+        Ok(thread) => server.upkeep.threads.lock().push(thread),
+        Err(error) => log::warn!(target: "CONTROL", id = 9_000_010, thread = name,
+            error = error.to_string(); "Cannot start a background thread"),
     }
 }
 

@@ -86,6 +86,7 @@ pub(crate) fn server_over(
         authorization,
         javascript,
         parameters: parameters.iter().map(|(n, v)| ((*n).to_owned(), (*v).to_owned())).collect(),
+        own_threads: true,
         restores: false,
         nagi_version: "0.1.0",
         git_version: "unknown",

@@ -6,15 +6,17 @@ const ALLOWED: &[(&str, &[&str])] = &[
     (
         "app",
         &[
-            "bson", "budget", "doctor", "error", "js", "kv", "kv-disk", "kv-lmdb", "kv-rocks",
-            "lang", "net", "percore", "proc", "query", "server", "store", "wire",
+            "bson", "budget", "doctor", "error", "host", "js", "kv", "kv-disk", "lang", "net",
+            "percore", "proc", "query", "server", "store", "wire",
         ],
     ),
-    ("bench", &["bson", "budget", "error", "kv", "kv-rocks", "proc"]),
+    ("bench", &["bson", "budget", "embedded", "error", "kv", "kv-rocks", "proc"]),
     ("bson", &[]),
     ("budget", &["proc"]),
     ("doctor", &["bson", "proc"]),
+    ("embedded", &["bson", "budget", "error", "host", "kv", "server", "store"]),
     ("error", &["bson"]),
+    ("host", &["budget", "kv", "kv-disk", "kv-lmdb", "kv-rocks", "proc", "store"]),
     ("js", &["bson", "budget", "error", "lang"]),
     ("kv", &["percore"]),
     ("kv-disk", &["kv", "percore"]),
@@ -62,8 +64,23 @@ const BANNED: &[&str] = &[
     "tokio",
 ];
 
-/// What the binary alone may use: `object_store`, which `nagi backup --archive` needs, runs on it.
-const ONLY_IN_APP: &[&str] = &["tokio"];
+/// What one crate alone may use: `object_store`, which `nagi backup --archive` needs, runs on tokio; applications that
+/// contain the library convert their types by serde.
+const EXCEPTIONS: &[(&str, &str)] = &[("app", "tokio"), ("embedded", "serde")];
+
+/// The crates with cargo features. The library has one for the types of applications.
+const WITH_FEATURES: &[&str] = &["app", "embedded", "percore"];
+
+/// The package of the library has the name by which applications know it.
+const LIBRARY: &str = "nagi";
+
+/// The crate of the workspace that a dependency names.
+fn own_crate(dependency: &str) -> Option<&str> {
+    match dependency {
+        LIBRARY => Some("embedded"),
+        other => other.strip_prefix("nagi-"),
+    }
+}
 
 /// The feature that lets a test control the schedule; no build of the server enables it (decision 045).
 const TEST_FEATURE: &str = "shuttle";
@@ -92,20 +109,20 @@ fn dependencies_point_downwards() {
             continue;
         };
         for dep in manifest_keys(&text, "dependencies") {
-            if let Some(dep) = dep.strip_prefix("nagi-").filter(|dep| !allowed.contains(dep)) {
+            if let Some(dep) = own_crate(&dep).filter(|dep| !allowed.contains(dep)) {
                 breaches.add(&path, None, format!("`{name}` may not use `{dep}`"));
             }
         }
         for dep in manifest_keys(&text, "dev-dependencies") {
             if ["nagi-kv-lmdb", "nagi-kv-rocks", "nagi-rocksdb-sys"].contains(&dep.as_str())
-                && name != "app"
+                && name != "host"
             {
-                breaches.add(&path, None, "only `app` names an engine; test on the memory engine");
+                breaches.add(&path, None, "only `host` names an engine; test on the memory engine");
             }
         }
         for feature in manifest_keys(&text, "features") {
-            if !["app", "percore"].contains(&name) && feature != TEST_FEATURE {
-                breaches.add(&path, None, "only `app` and `percore` have cargo features");
+            if !WITH_FEATURES.contains(&name) && feature != TEST_FEATURE {
+                breaches.add(&path, None, format!("only {WITH_FEATURES:?} have cargo features"));
             }
         }
         if !text.contains("[lints]\nworkspace = true") {
@@ -128,10 +145,10 @@ fn every_dependency_has_its_three_lines() {
     for (path, text) in manifests() {
         for table in ["dependencies", "dev-dependencies", "build-dependencies"] {
             for dep in manifest_keys(&text, table) {
-                let allowed = crate_of(&path) == "app" && ONLY_IN_APP.contains(&dep.as_str());
+                let allowed = EXCEPTIONS.contains(&(crate_of(&path), dep.as_str()));
                 if BANNED.contains(&dep.as_str()) && !allowed {
                     breaches.add(&path, None, format!("`{dep}` is not used in this workspace"));
-                } else if !dep.starts_with("nagi-")
+                } else if own_crate(&dep).is_none()
                     && !documented.contains(&format!("\n## {dep}\n"))
                 {
                     breaches.add(&path, None, format!("`{dep}` is not in docs/dependencies.md"));

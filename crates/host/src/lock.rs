@@ -8,15 +8,18 @@ use std::path::Path;
 use rustix::fs::{FlockOperation, OFlags, flock};
 
 /// The lock; released when dropped, and by the system if the process dies.
-pub(crate) struct Lock {
+pub struct Lock {
     file: File,
     /// The file contained a process id: the last server did not shut down cleanly.
-    pub(crate) unclean: bool,
+    pub unclean: bool,
 }
 
 impl Lock {
-    /// Locks the data directory and writes our process id into the file. `AddrInUse`: another process holds the lock.
-    pub(crate) fn take(folder: &Path) -> io::Result<Lock> {
+    /// Locks the data directory and writes our process id into the file.
+    ///
+    /// # Errors
+    /// `AddrInUse` if another process, or this one, holds the lock; otherwise the error of the file system.
+    pub fn take(folder: &Path) -> io::Result<Lock> {
         let path = folder.join("mongod.lock");
         let mut options = OpenOptions::new();
         options.read(true).write(true).create(true).truncate(false);
@@ -41,7 +44,10 @@ impl Lock {
     }
 
     /// Marks a clean shutdown: the file is truncated.
-    pub(crate) fn release(self) -> io::Result<()> {
+    ///
+    /// # Errors
+    /// If the file cannot be written.
+    pub fn release(self) -> io::Result<()> {
         self.file.set_len(0)?;
         self.file.sync_all()
     }
@@ -49,7 +55,7 @@ impl Lock {
 
 /// The process that holds the lock of a data directory, for `--shutdown`. Without a held lock the process id in the
 /// file is ignored: a killed server left it, and it may belong to an unrelated process by now.
-pub(crate) fn holder(folder: &Path) -> Option<i32> {
+pub fn holder(folder: &Path) -> Option<i32> {
     if !is_held(folder) {
         return None;
     }
@@ -57,7 +63,7 @@ pub(crate) fn holder(folder: &Path) -> Option<i32> {
 }
 
 /// Returns true if a process holds the lock at this moment.
-pub(crate) fn is_held(folder: &Path) -> bool {
+pub fn is_held(folder: &Path) -> bool {
     let path = folder.join("mongod.lock");
     if !std::fs::symlink_metadata(&path).is_ok_and(|found| found.is_file()) {
         return false;

@@ -4,25 +4,17 @@
 use std::ffi::CStr;
 use std::ptr;
 
+use nagi_host::Figures;
 use tikv_jemalloc_sys::mallctl;
 
-/// The allocator's memory, in bytes.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(crate) struct Allocator {
-    /// Allocated to the program.
-    pub(crate) allocated: u64,
-    /// Resident: allocated memory, pages kept for further allocations, and bookkeeping.
-    pub(crate) resident: u64,
-}
-
 /// Reads the current statistics. Takes some microseconds; locks each arena briefly.
-pub(crate) fn figures() -> Allocator {
+pub(super) fn figures() -> Figures {
     refresh();
-    Allocator { allocated: number(c"stats.allocated"), resident: number(c"stats.resident") }
+    Figures { allocated: number(c"stats.allocated"), resident: number(c"stats.resident") }
 }
 
 /// Returns all free pages to the system.
-pub(crate) fn purge() {
+pub(super) fn purge() {
     // 4096 means all arenas. SAFETY: the operation has neither an input nor an output value.
     unsafe {
         mallctl(c"arena.4096.purge".as_ptr(), ptr::null_mut(), ptr::null_mut(), ptr::null_mut(), 0);

@@ -1,0 +1,11 @@
+//! The library as applications use it.
+#![allow(clippy::unwrap_used)] // test helpers may unwrap
+
+mod crash;
+mod data;
+mod disk;
+mod life;
+mod memory;
+mod packaging;
+mod streams;
+mod threads;

@@ -1,0 +1,119 @@
+//! Opens, repairs and recognizes storage engines.
+
+use std::path::Path;
+use std::sync::Arc;
+
+use nagi_kv::Engine;
+use nagi_kv_lmdb::Options as MappedOptions;
+use nagi_kv_rocks::{Lost, Options as RocksOptions, Repair};
+
+/// The storage engines.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum EngineKind {
+    /// On disk; `wiredTiger` in an old configuration selects it.
+    Embedded,
+    /// On disk, mapped into memory.
+    Mapped,
+    /// In memory only.
+    Memory,
+}
+
+impl EngineKind {
+    /// Every engine.
+    pub const ALL: [EngineKind; 3] = [EngineKind::Embedded, EngineKind::Mapped, EngineKind::Memory];
+
+    /// MongoDB's name for it.
+    pub fn name(self) -> &'static str {
+        match self {
+            EngineKind::Embedded => "wiredTiger",
+            EngineKind::Mapped => "mmapv1",
+            EngineKind::Memory => "inMemory",
+        }
+    }
+
+    /// The name in the marker of a data directory; `None` if the engine has no data directory.
+    pub fn marker(self) -> Option<&'static str> {
+        match self {
+            EngineKind::Embedded => Some("rocksdb"),
+            EngineKind::Mapped => Some("lmdb"),
+            EngineKind::Memory => None,
+        }
+    }
+}
+
+/// An engine with its settings.
+#[derive(Debug, Clone)]
+pub enum EngineSettings {
+    /// RocksDB.
+    Embedded(RocksOptions),
+    /// LMDB.
+    Mapped(MappedOptions),
+    /// The memory engine, with the maximum size of its data in bytes.
+    Memory { bytes_max: u64 },
+}
+
+/// Opens the engine in a data directory, which the memory engine ignores. The caller holds its [`crate::Lock`].
+///
+/// # Errors
+/// `Corrupt` if the data is damaged, `Full` if the disk is, `Io` if the directory belongs to another program, another
+/// engine or a newer format, or cannot be read.
+pub fn open(folder: &Path, settings: &EngineSettings) -> nagi_kv::Result<Arc<dyn Engine>> {
+    match settings {
+        EngineSettings::Memory { bytes_max } => {
+            let bytes_max = usize::try_from(*bytes_max).unwrap_or(usize::MAX);
+            Ok(Arc::new(nagi_kv::Memory::with_limit(bytes_max)))
+        }
+        EngineSettings::Mapped(options) => nagi_kv_lmdb::open(folder, options),
+        EngineSettings::Embedded(options) => {
+            let engine = nagi_kv_rocks::open(folder, options)?;
+            Ok(engine)
+        }
+    }
+}
+
+/// Repairs a damaged data directory as far as its data is readable; `None` if the engine has no repair.
+///
+/// # Errors
+/// If the directory cannot be read or written.
+pub fn repair(folder: &Path, settings: &EngineSettings) -> nagi_kv::Result<Option<Repair>> {
+    match settings {
+        EngineSettings::Embedded(options) => nagi_kv_rocks::repair(folder, options).map(Some),
+        EngineSettings::Mapped(options) => {
+            nagi_kv_lmdb::repair(folder, options).map(|found| Some(as_ranges(found)))
+        }
+        EngineSettings::Memory { .. } => Ok(None),
+    }
+}
+
+/// Converts single lost keys to ranges from each key to the next possible one.
+fn as_ranges(found: nagi_kv_lmdb::Repair) -> Repair {
+    let lost = found.lost.into_iter().map(|(space, from, error)| {
+        let to = Some([from.as_slice(), &[0]].concat());
+        Lost { space, from, to, saved: 0, error }
+    });
+    Repair {
+        findings: found.findings,
+        file_list_rebuilt: false,
+        kept: found.kept,
+        lost: lost.collect(),
+        entries: found.entries,
+    }
+}
+
+/// The engine whose data a directory contains; `None` if it contains no data of an engine.
+///
+/// # Errors
+/// `Io` if the marker cannot be read.
+pub fn found_in(folder: &Path) -> nagi_kv::Result<Option<EngineKind>> {
+    let found = nagi_kv_disk::marker::engine_of(folder)?;
+    Ok(found
+        .as_deref()
+        .and_then(|name| EngineKind::ALL.into_iter().find(|engine| engine.marker() == Some(name))))
+}
+
+/// The default maximum of the in-memory engine's data, which is mongod's: half of the memory beyond one gigabyte. The
+/// limit of a control group counts as the memory.
+pub fn in_memory_bytes_default() -> u64 {
+    const GIB: u64 = 1 << 30;
+    (nagi_proc::memory_bytes().unwrap_or(2 * GIB).saturating_sub(GIB) / 2).max(GIB / 100)
+}
