@@ -3,6 +3,7 @@
 //! ```text
 //!   nagi [serve] [mongod's options]      nagi doctor ...      nagi version
 //!   nagi backup ...                      nagi restore ...      nagi help
+//!   nagi ping ...
 //! ```
 //!
 //! This crate knows neither commands nor documents nor frames.
@@ -19,6 +20,7 @@ mod key_file;
 mod local_zone;
 mod lock;
 mod memory;
+mod notify;
 mod options;
 mod paths;
 mod pid_file;
@@ -49,6 +51,7 @@ fn main() -> ExitCode {
         Some("backup") => backup::run(&args[1..]),
         Some("restore") => backup::run_restore(&args[1..]),
         Some("doctor") => doctor::run(&args[1..]),
+        Some("ping") => backup::run_ping(&args[1..]),
         Some("help") => help(&args[1..]),
         Some("version") => version(&args[1..]),
         Some("serve") => serve::run(&args[1..]),
@@ -67,6 +70,7 @@ fn help(args: &[String]) -> ExitCode {
             "backup" => backup::run(&flag),
             "restore" => backup::run_restore(&flag),
             "doctor" => doctor::run(&flag),
+            "ping" => backup::run_ping(&flag),
             "version" => version(&flag),
             "serve" | "help" | "--help" | "-h" => serve::run(&flag),
             other => unknown(other),

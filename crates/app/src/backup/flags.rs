@@ -1,4 +1,4 @@
-//! The flags of `nagi backup` and `nagi restore`.
+//! The flags of `nagi backup`, `nagi restore` and `nagi ping`.
 
 use std::path::PathBuf;
 use std::time::Duration;
@@ -46,7 +46,7 @@ nagi restore --from URL --to TIME --dbpath DIR [--rateMBps N] [--endpoint URL]
 /// `--segmentSeconds`, unless specified.
 const SEGMENT_SECONDS: u64 = 10;
 
-/// The flags of both commands.
+/// The flags of the commands.
 #[derive(Default)]
 pub(super) struct Flags {
     pub(super) out: Option<PathBuf>,
@@ -68,6 +68,7 @@ pub(super) struct Flags {
     pub(super) keep_hours: Option<u64>,
     pub(super) keep_bases: Option<usize>,
     pub(super) dry_run: bool,
+    pub(super) timeout: Option<Duration>,
 }
 
 impl Flags {
@@ -75,8 +76,8 @@ impl Flags {
         Duration::from_secs(self.segment_seconds.unwrap_or(SEGMENT_SECONDS))
     }
 
-    /// Parses the arguments of a command that knows the flags `known`.
-    pub(super) fn parse(args: &[String], known: &[&str]) -> Result<Flags, String> {
+    /// Parses the arguments of a command that knows the flags `known` and has the help `help`.
+    pub(super) fn parse(args: &[String], known: &[&str], help: &str) -> Result<Flags, String> {
         let mut flags = Flags::default();
         let mut args = args.iter();
         while let Some(arg) = args.next() {
@@ -86,7 +87,7 @@ impl Flags {
             };
             if !known.contains(&name) {
                 let meant = options::meant_option(name, known);
-                return Err(format!("unrecognised option '{arg}'{meant}\n\n{HELP}"));
+                return Err(format!("unrecognised option '{arg}'{meant}\n\n{help}"));
             }
             match (name, value) {
                 ("--newBase", None) => flags.new_base = true,
@@ -130,6 +131,7 @@ impl Flags {
             "--keepBases" => {
                 self.keep_bases = Some(usize::try_from(number(&value)?).unwrap_or(usize::MAX));
             }
+            "--timeoutSeconds" => self.timeout = Some(Duration::from_secs(number(&value)?)),
             "--segmentSeconds" => self.segment_seconds = Some(number(&value)?),
             _ => self.rate_bytes = Some(number(&value)? << 20),
         }

@@ -22,6 +22,7 @@
 //! | `archive/`    | base copies and the log of a running server, in a folder or an S3-compatible store |
 //! | `point/`      | restores a moment from an archive                                                  |
 //! | `moment.rs`   | times of the log as text                                                           |
+//! | `ping.rs`     | `nagi ping`: checks that a server answers, with the same client                    |
 //!
 //! The formats are described in docs/format.md ("Backup"), the usage in docs/backup.md.
 
@@ -33,6 +34,7 @@ mod flags;
 mod manifest;
 mod moment;
 mod password;
+mod ping;
 mod point;
 mod restore;
 mod source;
@@ -42,9 +44,11 @@ use std::path::Path;
 use std::process::ExitCode;
 
 use crate::{print, say};
+pub(crate) use client::{BODY_AT, message};
 use copy::Pace;
 use flags::{Flags, HELP};
 use manifest::Manifest;
+pub(crate) use ping::run as run_ping;
 use source::Source;
 
 /// Exists in a data directory that is being restored, until the restore is complete.
@@ -53,7 +57,7 @@ pub(crate) const RESTORING: &str = restore::PART;
 const DATA: &str = "data";
 /// The file that marks a data directory.
 const MARKER: &str = "nagi.storage";
-/// The server of a backup without `--uri` and `--dbpath`.
+/// The server of a command without `--uri` and `--dbpath`.
 const URI: &str = "mongodb://127.0.0.1:27017";
 
 fn finish(result: Result<String, String>) -> ExitCode {
@@ -99,7 +103,7 @@ pub(crate) fn run(args: &[String]) -> ExitCode {
         "--keepBases",
         "--dryRun",
     ];
-    let flags = match Flags::parse(args, &known) {
+    let flags = match Flags::parse(args, &known, HELP) {
         _ if is_help(args) => return finish(Ok(HELP.to_owned())),
         Ok(flags) => flags,
         Err(text) => return refuse(&text),
@@ -146,7 +150,7 @@ fn prune(url: &str, flags: &Flags) -> ExitCode {
 /// Runs `nagi restore ARGS...`.
 pub(crate) fn run_restore(args: &[String]) -> ExitCode {
     let known = ["--from", "--dbpath", "--rateMBps", "--to", "--endpoint"];
-    let flags = match Flags::parse(args, &known) {
+    let flags = match Flags::parse(args, &known, HELP) {
         _ if is_help(args) => return finish(Ok(HELP.to_owned())),
         Ok(flags) => flags,
         Err(text) => return refuse(&text),

@@ -8,6 +8,7 @@ const COMMANDS: &[(&str, &str)] = &[
     ("doctor [options]", "checks the machine and the data directory; doctor --help"),
     ("backup [options]", "copies a running server's data; backup --help"),
     ("restore [options]", "makes a data directory of a backup; restore --help"),
+    ("ping [options]", "checks that a server answers; ping --help"),
     ("version", "prints the version"),
     ("help [COMMAND]", "prints this text, or the help of a command"),
 ];
