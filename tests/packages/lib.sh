@@ -27,6 +27,12 @@ query() { # query COMMAND...: sent in the network of the process `network` or of
   fi
 }
 
+discard() { # discard FOLDER: what an interrupted debootstrap left, without what it had mounted
+  local mount
+  for mount in proc sys dev; do umount -l "$1/$mount" 2>/dev/null || true; done
+  rm -rf --one-file-system "$1"
+}
+
 # system NAME FOLDER [PACKAGE,...]: a minimal Debian or Ubuntu, installed once and then copied
 system() {
   local mirror=http://deb.debian.org/debian check=() kept=$cache/roots/$1-$(echo "${3:-}" | md5sum | cut -c1-8)
@@ -40,7 +46,7 @@ system() {
     mkdir -p "$cache/roots"
     local done=0 _
     for _ in 1 2 3; do # a mirror may be busy
-      rm -rf "$kept.part"
+      discard "$kept.part"
       debootstrap --variant=minbase "${check[@]}" ${3:+--include="$3"} "$1" "$kept.part" "$mirror" \
         >"$work/debootstrap.log" 2>&1 && done=1 && break
     done
