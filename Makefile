@@ -2,6 +2,7 @@
 #
 #   run test bench lint clean      the everyday targets
 #   wheel npm                      packages for tests in other projects (docs/test-servers.md)
+#   deb tarball image              packages, in PACKAGES (target/packages); packages-test installs and runs them (root)
 #   golden                         the golden set (recorded answers of a real server) by area
 #   schedules fresh old-cpu embedded crash latency power-cut adversary drivers java mongosh tools oplog streams debezium ycsb seed seeds fuzz coverage differential plans site manual deny    slow or special targets
 #
@@ -21,15 +22,17 @@ NAGI := $(CARGO_TARGET_DIR)/release/nagi
 BENCH := $(NAGI)-bench
 PURE := --workspace --exclude nagi --exclude nagi-app --exclude nagi-bench --exclude nagi-host --exclude nagi-kv-rocks
 DATA ?= data
-PACKAGES ?= target/packages
+PACKAGES ?= $(CARGO_TARGET_DIR)/packages
 ARGS ?=
+# A Debian package of the program of `make tarball`, for older releases: make deb PORTABLE=1
+PORTABLE ?=
 
 .PHONY: run build test unit schedules native wire bench bench-lang lint clean golden crash latency power-cut adversary drivers java seed seeds mongosh tools oplog ycsb streams debezium fuzz \
-	fresh old-cpu embedded wheel npm \
+	fresh old-cpu embedded wheel npm deb tarball image portable packages-test \
 	coverage differential deny deps help site manual
 
 help:
-	@sed -n '2,7p' Makefile | sed 's/^# \{0,1\}//'
+	@sed -n '2,8p' Makefile | sed 's/^# \{0,1\}//'
 
 # All clones share the target folder, and cargo compares only modification times. A clone that finds the
 # artefacts of another clone therefore touches its sources; otherwise it would run the other clone's code.
@@ -126,6 +129,22 @@ old-cpu: build        # a start on an emulated x86-64 of 2008 (qemu), to find in
 adversary: build      # requests that exhaust memory, damaged folders, exhausted file descriptors, at full length
 	@scripts/deps test
 	@FULL=1 tests/run $(NAGI) memory ddl damage descriptors config
+
+# ---- packages -------------------------------------------------------------------------------------
+deb: $(if $(PORTABLE),portable,build)   # a Debian package; PORTABLE=1: one that Debian 11 and Ubuntu 20.04 can install
+	@packaging/build-deb $(if $(PORTABLE),$(PACKAGES)/nagi,$(NAGI)) $(PACKAGES)
+
+portable: deps        # the program for systems with glibc 2.28 and later
+	@packaging/build-portable $(PACKAGES)/nagi
+
+tarball: portable     # an archive that runs on Debian 11, Ubuntu 20.04, RHEL 8 and later
+	@packaging/build-tarball $(PACKAGES)/nagi $(PACKAGES)
+
+image: build          # a container image (root or sudo: debootstrap, buildah): podman load -i FILE
+	@packaging/build-image $(NAGI) $(PACKAGES)/nagi-image.tar
+
+packages-test: build  # all packages, installed and run (root, debootstrap, systemd-nspawn, podman; 20 minutes)
+	@tests/packages/run $(NAGI) $(PACKAGES)
 
 # ---- measuring ------------------------------------------------------------------------------------
 bench: build

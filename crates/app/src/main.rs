@@ -3,7 +3,7 @@
 //! ```text
 //!   nagi [serve] [mongod's options]      nagi doctor ...      nagi version
 //!   nagi backup ...                      nagi restore ...      nagi help ...
-//!   nagi generate ...
+//!   nagi generate ...                    nagi ping ...
 //! ```
 //!
 //! This crate knows neither commands nor documents nor frames.
@@ -22,6 +22,7 @@ mod help;
 mod key_file;
 mod local_zone;
 mod memory;
+mod notify;
 mod options;
 mod paths;
 mod pid_file;
@@ -60,6 +61,7 @@ fn main() -> ExitCode {
         Some("doctor") => doctor::run(&args[1..]),
         Some("generate") => help::generate(&args[1..]),
         Some("help") => help::run(&args[1..]),
+        Some("ping") => backup::run_ping(&args[1..]),
         Some("version") => version(&args[1..]),
         Some("serve") => serve::run(&args[1..]),
         Some("--help" | "-h") => help::overview(),

@@ -23,6 +23,7 @@ use nagi_server::{Log, LogDestination, Server, ServerBuilder, Stamp};
 use nagi_store::{Oplog, Store, StoreOptions};
 
 use crate::failure::{Failure, TERMINATING, exit, not_opened};
+use crate::notify::Notifier;
 use crate::options::{self, Options, Request};
 use crate::pid_file::PidFile;
 use crate::{
@@ -86,9 +87,11 @@ pub(crate) fn run(args: &[String]) -> ExitCode {
     log.install();
     configure_log(&log, &options);
     nagi_server::set_log_context("initandlisten");
-    let code = match serve(&options, args, umask, &log) {
+    let notifier = Notifier::start(options.fork);
+    let code = match serve(&options, args, umask, &log, &notifier) {
         Ok(()) => 0,
         Err(failure) => {
+            notifier.failed(&format!("{}: {}", failure.message, failure.error));
             log::error!(target: "CONTROL", id = failure.id, error = failure.error;
                 "{}", failure.message);
             if options.fork {
@@ -98,6 +101,11 @@ pub(crate) fn run(args: &[String]) -> ExitCode {
             failure.code
         }
     };
+    exiting(&log, code)
+}
+
+/// Logs the end of the process.
+fn exiting(log: &Log, code: u8) -> ExitCode {
     log::info!(target: "CONTROL", id = 20565; "Now exiting");
     log::info!(target: "CONTROL", id = 23138, exitCode = code; "Shutting down");
     log.flush();
@@ -110,6 +118,7 @@ fn serve(
     args: &[String],
     umask: umask::Wanted,
     log: &Arc<Log>,
+    notifier: &Notifier,
 ) -> Result<(), Failure> {
     announce(options, log);
     raise_descriptor_limit();
@@ -126,7 +135,7 @@ fn serve(
     if options.engine == EngineKind::Memory {
         let _pid_file = PidFile::write(options.pid_file.as_deref())?;
         // An operator who specifies a data directory with data expects to see them.
-        return serve_data(&engine::settle(options).map_err(refused)?, args, log);
+        return serve_data(&engine::settle(options).map_err(refused)?, args, log, notifier);
     }
     let folder_lock = folder::take(options)?;
     // Written under the lock, so that the file of a running server is not overwritten.
@@ -138,9 +147,12 @@ fn serve(
             close_to_others(umask, folder);
         }
         match options.repair {
-            true => repair::run(&options)
-                .map_err(|error| not_opened(paths::named(error, &options), exit::UNRECOVERABLE)),
-            false => serve_data(&options, args, log),
+            true => {
+                notifier.step("Repairing the data directory");
+                repair::run(&options)
+                    .map_err(|error| not_opened(paths::named(error, &options), exit::UNRECOVERABLE))
+            }
+            false => serve_data(&options, args, log, notifier),
         }
     });
     log::info!(target: "STORAGE", id = 22279; "shutdown: removing fs lock...");
@@ -149,7 +161,12 @@ fn serve(
 }
 
 /// Opens engine and store, and serves until the shutdown.
-fn serve_data(options: &Options, args: &[String], log: &Arc<Log>) -> Result<(), Failure> {
+fn serve_data(
+    options: &Options,
+    args: &[String],
+    log: &Arc<Log>,
+    notifier: &Notifier,
+) -> Result<(), Failure> {
     let budget = Budget::new(memory::budget_bytes(options));
     let (blocks, records) = memory::cache_bytes(options);
     log::info!(target: "STORAGE", id = 8200045, budgetBytes = memory::budget_bytes(options),
@@ -176,7 +193,7 @@ fn serve_data(options: &Options, args: &[String], log: &Arc<Log>) -> Result<(), 
         message: TERMINATING,
         error: paths::named(error.to_string(), options),
     })?;
-    let served = serve_store(options, args, &store, log);
+    let served = serve_store(options, args, &store, log, notifier);
     if served.is_err() {
         // Nothing was served: close the data directory as after a clean shutdown.
         let _ = store.close();
@@ -190,6 +207,7 @@ fn serve_store(
     args: &[String],
     store: &Arc<Store>,
     log: &Arc<Log>,
+    notifier: &Notifier,
 ) -> Result<(), Failure> {
     let watcher = Watcher::start(store, options.engine, Watched::Process(allocator::ALLOCATOR));
     let limits = connections::Limits::of_process(options);
@@ -244,7 +262,9 @@ fn serve_store(
     if options.fork {
         fork::ready();
     }
+    notifier.ready(&server, store, listeners.port());
     server.wait_for_shutdown();
+    notifier.stopping();
     drop((record, watcher));
     stop(&server, listeners, store)
 }

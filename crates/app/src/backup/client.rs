@@ -12,7 +12,8 @@ use super::address::Address;
 use super::password;
 
 const HEADER_BYTES: usize = 16;
-const BODY_AT: usize = 21;
+/// The offset of the body in a message that [`message`] builds, and in its reply.
+pub(crate) const BODY_AT: usize = 21;
 const OP_MSG: i32 = 2013;
 const REPLY_BYTES_MAX: usize = 48_000_000;
 /// The read timeout: a checkpoint may take a while on a slow disk.
@@ -183,14 +184,7 @@ impl Client {
 
     fn exchange(&mut self, body: Doc<'_>) -> std::io::Result<DocBuf> {
         let invalid = || std::io::Error::from(std::io::ErrorKind::InvalidData);
-        let body = body.as_bytes();
-        let mut frame = Vec::with_capacity(BODY_AT + body.len());
-        for number in [(BODY_AT + body.len()) as i32, 1, 0, OP_MSG, 0] {
-            frame.extend_from_slice(&number.to_le_bytes());
-        }
-        frame.push(0);
-        frame.extend_from_slice(body);
-        self.stream.write_all(&frame)?;
+        self.stream.write_all(&message(body))?;
         let mut header = [0; HEADER_BYTES];
         self.stream.read_exact(&mut header)?;
         let length = header.first_chunk::<4>().map_or(0, |bytes| u32::from_le_bytes(*bytes));
@@ -202,6 +196,18 @@ impl Client {
         self.stream.read_exact(&mut reply)?;
         DocBuf::from_bytes(reply.split_off(BODY_AT - HEADER_BYTES)).map_err(|_| invalid())
     }
+}
+
+/// A message with a command.
+pub(crate) fn message(body: Doc<'_>) -> Vec<u8> {
+    let body = body.as_bytes();
+    let mut message = Vec::with_capacity(BODY_AT + body.len());
+    for number in [(BODY_AT + body.len()) as i32, 1, 0, OP_MSG, 0] {
+        message.extend_from_slice(&number.to_le_bytes());
+    }
+    message.push(0);
+    message.extend_from_slice(body);
+    message
 }
 
 /// Connects to the first of the host's addresses that accepts a connection.

@@ -1,4 +1,4 @@
-//! The flags of `nagi backup` and `nagi restore`.
+//! The flags of `nagi backup`, `nagi restore` and `nagi ping`.
 
 use std::path::PathBuf;
 use std::time::Duration;
@@ -48,10 +48,20 @@ pub(crate) static RESTORE: &[Flag] = &[
     takes("--endpoint", "url", "that of AWS", "address of an S3-compatible store"),
 ];
 
+/// The flags of `nagi ping`.
+#[rustfmt::skip]
+pub(crate) static PING: &[Flag] = &[
+    takes("--uri", "uri", "mongodb://127.0.0.1:27017",
+        "server: mongodb://[user[:password]@]host[:port][/?authSource=db]; no user is needed"),
+    takes("--passwordFile", "file", "NAGI_PASSWORD, or a prompt",
+        "file whose first line is the password of the user of --uri; only its owner may read it"),
+    takes("--timeoutSeconds", "seconds", "5", "longest time for connecting, and for each reply"),
+];
+
 /// `--segmentSeconds`, unless specified.
 const SEGMENT_SECONDS: u64 = 10;
 
-/// The flags of both commands.
+/// The flags of the commands.
 #[derive(Debug, Default)]
 pub(super) struct Flags {
     pub(super) out: Option<PathBuf>,
@@ -73,6 +83,7 @@ pub(super) struct Flags {
     pub(super) keep_hours: Option<u64>,
     pub(super) keep_bases: Option<usize>,
     pub(super) dry_run: bool,
+    pub(super) timeout: Option<Duration>,
 }
 
 impl Flags {
@@ -154,6 +165,7 @@ impl Flags {
             "--keepBases" => {
                 self.keep_bases = Some(usize::try_from(number(&value)?).unwrap_or(usize::MAX));
             }
+            "--timeoutSeconds" => self.timeout = Some(Duration::from_secs(number(&value)?)),
             "--segmentSeconds" => self.segment_seconds = Some(number(&value)?),
             _ => self.rate_bytes = Some(number(&value)? << 20),
         }

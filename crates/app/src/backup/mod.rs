@@ -22,6 +22,7 @@
 //! | `archive/`    | base copies and the log of a running server, in a folder or an S3-compatible store |
 //! | `point/`      | restores a moment from an archive                                                  |
 //! | `moment.rs`   | times of the log as text                                                           |
+//! | `ping.rs`     | `nagi ping`: checks that a server answers, with the same client                    |
 //!
 //! The formats are described in docs/format.md ("Backup"), the usage in docs/backup.md.
 
@@ -33,6 +34,7 @@ mod flags;
 mod manifest;
 mod moment;
 mod password;
+mod ping;
 mod point;
 mod restore;
 mod source;
@@ -43,17 +45,19 @@ use std::process::ExitCode;
 
 use crate::failure::exit;
 use crate::{print, say};
+pub(crate) use client::{BODY_AT, message};
 use copy::Pace;
 use flags::Flags;
-pub(crate) use flags::{BACKUP as FLAGS, RESTORE as RESTORE_FLAGS};
+pub(crate) use flags::{BACKUP as FLAGS, PING as PING_FLAGS, RESTORE as RESTORE_FLAGS};
 use manifest::Manifest;
+pub(crate) use ping::run as run_ping;
 use source::Source;
 
 /// The directory of the files within a backup.
 const DATA: &str = "data";
 /// The file that marks a data directory.
 const MARKER: &str = "nagi.storage";
-/// The server of a backup without `--uri` and `--dbpath`.
+/// The server of a command without `--uri` and `--dbpath`.
 const URI: &str = "mongodb://127.0.0.1:27017";
 
 fn finish(result: Result<String, String>) -> ExitCode {

@@ -99,6 +99,15 @@ pub(crate) static COMMANDS: &[Command] = &[
         examples: &["nagi doctor --config /etc/nagi.conf"],
     },
     Command {
+        name: "ping",
+        meaning: "checks that a server answers",
+        usages: &["nagi ping [--uri <uri> [--passwordFile <file>]] [--timeoutSeconds <seconds>]"],
+        about: &["It connects, sends a ping, and exits with 0 if the server answers, otherwise with 1: for health \
+                  checks of containers and for scripts."],
+        flags: || with_help(backup::PING_FLAGS),
+        examples: &["nagi ping --uri mongodb://127.0.0.1:27018 --timeoutSeconds 1"],
+    },
+    Command {
         name: "generate",
         meaning: "prints the manual page or the completions of a shell",
         usages: &["nagi generate man|bash|zsh|fish"],

@@ -9,6 +9,7 @@ mod folders;
 mod full_disk;
 mod life;
 mod moments;
+mod notify;
 mod private;
 mod process;
 mod usage;

@@ -66,7 +66,8 @@ impl Server {
         Server::spawn(&mut shell, data, more)
     }
 
-    fn spawn(command: &mut Command, data: &Path, more: &[&str]) -> Server {
+    /// Starts a server by this command, to which the options are added.
+    pub(crate) fn spawn(command: &mut Command, data: &Path, more: &[&str]) -> Server {
         let mut child = command
             .args(["serve", "--port", "0", "--nounixsocket", "--wiredTigerCacheSizeGB", "0.25"])
             .args(more)
