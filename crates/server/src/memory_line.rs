@@ -81,7 +81,7 @@ impl MemoryLine {
         }
         let memory = Memory::of(store);
         if self.due(now_ms, &memory) {
-            log::info!(target: "CONTROL", id = 8_200_060; "{}", memory.text());
+            log::info!(target: "CONTROL", id = 8_200_063; "{}", memory.text());
         }
     }
 }

@@ -36,6 +36,7 @@ pub(crate) fn start(name: &str, most: i64, change: impl FnOnce(&mut NetConfig)) 
         connection_count_max: most,
         parameters: Vec::new(),
         restores: false,
+        own_threads: true,
         nagi_version: "0.1.0",
         git_version: "unknown",
     })

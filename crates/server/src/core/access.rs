@@ -67,7 +67,7 @@ impl<'c> Asking<'c> {
         Asking { server: &connection.server, user, set, noted: None }
     }
 
-    /// The same caller, of whom the privileges that are used are noted.
+    /// The same caller; the privileges that it uses are noted.
     pub(super) fn noting(self, noted: &'c RefCell<Vec<Need>>) -> Asking<'c> {
         Asking { noted: Some(noted), ..self }
     }

@@ -128,8 +128,8 @@ impl ReplicaSet {
         Ok(set)
     }
 
-    /// Shows the log. It begins anew if changes were not logged in a run as no member, and if it was dropped there: a log
-    /// with an unnoticed gap would make change streams and archives wrong. `known`: the set is not a new one.
+    /// Shows the log. It begins anew if changes were not logged in a run as no member, and if it was dropped there: a
+    /// log with an unnoticed gap would make change streams and archives wrong. `known`: the set is not a new one.
     fn begin_log(&self, known: bool) -> Result<()> {
         if !self.store.has_change_log() {
             return Ok(());

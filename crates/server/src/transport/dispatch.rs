@@ -293,9 +293,9 @@ fn check(
     }
 }
 
-/// Adopts the cluster time that a client has seen. With authorization only privileged clients may move the time forward:
-/// it never goes back, so one of them could make the times of all later changes meaningless. What the server itself has
-/// told its clients is never ahead.
+/// Adopts the cluster time that a client has seen. With authorization only privileged clients may move the time
+/// forward: it never goes back, so one of them could make the times of all later changes meaningless. What the server
+/// itself has told its clients is never ahead.
 fn gossip(connection: &Connection, replica: &ReplicaSet, request: &Request<'_>) -> Result<()> {
     match request.generic.cluster_time {
         Some(time) if Asking::new(connection).on_cluster(Action::AdvanceClusterTime) => {

@@ -307,11 +307,12 @@ fn clients_do_not_move_the_time_ahead() {
     let mut root = root(&server);
     let now = cluster_time(&root.run("admin", doc! { "ping": 1 }.as_doc()));
     let ahead = now + (1000 << 32);
+    let hash = Value::Binary(nagi_bson::Binary { subtype: 0, bytes: &[0; 20] });
     let told = |name: &str| {
         doc! {
             (name): 1, "$clusterTime": {
                 "clusterTime": (Value::Timestamp(ahead)),
-                "signature": { "hash": (Value::Binary(nagi_bson::Binary { subtype: 0, bytes: &[0; 20] })), "keyId": 0_i64 }
+                "signature": { "hash": (hash), "keyId": 0_i64 }
             }
         }
     };

@@ -262,8 +262,8 @@ fn folder(path: &Path, create: bool) -> Result<LocalFileSystem, String> {
     Ok(store.with_fsync(true).with_automatic_cleanup(true))
 }
 
-/// One of these must be set: without any, the client would ask an address of the cloud's machines for the rights of this
-/// machine. The last but one asks for that, the last is for stores that want no key.
+/// One of these must be set: without any, the client would ask an address of the cloud's machines for the rights of
+/// this machine. The last but one asks for that, the last is for stores that want no key.
 const CREDENTIALS: [&str; 6] = [
     "AWS_ACCESS_KEY_ID",
     "AWS_WEB_IDENTITY_TOKEN_FILE",
@@ -285,7 +285,8 @@ fn bucket_of(
         return Err(Error::Generic {
             store: "S3",
             source: format!(
-                "no credentials in the environment: set AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY (looked for: {names})"
+                "no credentials in the environment: set AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY \
+                 (looked for: {names})"
             )
             .into(),
         });

@@ -4,7 +4,7 @@ use std::sync::atomic::Ordering::SeqCst;
 
 use nagi_bson::Doc;
 use nagi_error::Result;
-use nagi_kv::{CommitStamp, Durability, Engine, Space, TxnOptions, log_key};
+use nagi_kv::{CommitStamp, Engine, Space, log_key};
 
 use super::read::LogReader;
 use crate::{
@@ -60,7 +60,7 @@ impl Store {
         if trimmed.documents == 0 {
             return Ok(None);
         }
-        self.remove_up_to(&shown, trimmed)?;
+        self.remove_up_to(&shown, trimmed, 0)?;
         Ok(Some(trimmed))
     }
 
@@ -69,20 +69,15 @@ impl Store {
         let Some(shown) = self.log_shown.load_full() else { return Ok(()) };
         let unlogged = load_counters(self.engine.latest(), Ident::UNLOGGED)?.0;
         let (documents, bytes) = shown.state.counters();
-        self.remove_up_to(&shown, Trimmed { documents, bytes, up_to: self.last_stamp() })?;
-        if unlogged > 0 {
-            let mut txn = self.engine.begin(TxnOptions::default()).map_err(engine)?;
-            let none = [-unlogged, 0];
-            txn.add(Space::Counters, &Ident::UNLOGGED.bytes(), &none).map_err(engine)?;
-            self.commit(txn, Durability::Buffered)?;
-        }
-        Ok(())
+        let trimmed = Trimmed { documents, bytes, up_to: self.last_stamp() };
+        self.remove_up_to(&shown, trimmed, unlogged)
     }
 
     /// The cut is stored together with the counters, so that a crash or an error in between repeats only the removal.
-    fn remove_up_to(&self, shown: &Collection, trimmed: Trimmed) -> Result<()> {
+    /// `unlogged`: so many changes without a log entry are no longer to be reported.
+    fn remove_up_to(&self, shown: &Collection, trimmed: Trimmed, unlogged: i64) -> Result<()> {
         let first = trimmed.up_to.0 + 1;
-        self.count_trimmed(shown, trimmed, first)?;
+        self.count_trimmed(shown, trimmed, (first, unlogged))?;
         shown.state.first_record.fetch_max(first as i64, SeqCst);
         remove_before(&*self.engine, first)
     }

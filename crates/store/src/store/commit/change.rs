@@ -249,16 +249,21 @@ impl Store {
         txn.add(Space::Counters, &shown.ident.bytes(), &added).map_err(engine)
     }
 
-    /// Subtracts what is to be removed from the log, and stores the stamp with which it begins from now on.
+    /// Subtracts what is to be removed from the log, and the changes that it does not have, and stores the stamp with
+    /// which it begins from now on.
     pub(crate) fn count_trimmed(
         &self,
         shown: &Collection,
         trimmed: Trimmed,
-        first: u64,
+        (first, unlogged): (u64, i64),
     ) -> Result<()> {
         let mut txn = self.engine.begin(TxnOptions::default()).map_err(engine)?;
         let removed = [-trimmed.documents, -trimmed.bytes];
         txn.add(Space::Counters, &shown.ident.bytes(), &removed).map_err(engine)?;
+        if unlogged > 0 {
+            let reported = [-unlogged, 0];
+            txn.add(Space::Counters, &Ident::UNLOGGED.bytes(), &reported).map_err(engine)?;
+        }
         let key = Ident(0).catalog_key(CatalogKey::LogFirst);
         txn.put(Space::Catalog, &key, &first.to_le_bytes()).map_err(engine)?;
         self.commit(txn, Durability::Buffered)?;
