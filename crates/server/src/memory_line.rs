@@ -51,9 +51,10 @@ impl Memory {
             || changed(self.mapped_mb.unwrap_or(0), before.mapped_mb.unwrap_or(0))
     }
 
+    /// The figures as that line has them.
     fn text(&self) -> String {
         let mapped = self.mapped_mb.map(|mb| format!(" mapped:{mb}")).unwrap_or_default();
-        format!("mem (MB) res:{} virt:{}{mapped}", self.resident_mb, self.virtual_mb)
+        format!("res:{} virt:{}{mapped}", self.resident_mb, self.virtual_mb)
     }
 }
 
@@ -81,7 +82,7 @@ impl MemoryLine {
         }
         let memory = Memory::of(store);
         if self.due(now_ms, &memory) {
-            log::info!(target: "CONTROL", id = 8_200_063; "{}", memory.text());
+            log::info!(target: "CONTROL", id = 8_200_063; "mem (MB) {}", memory.text());
         }
     }
 }
@@ -96,9 +97,9 @@ mod tests {
 
     #[test]
     fn the_text_is_that_of_2012() {
-        assert_eq!(mapped(501, 976).text(), "mem (MB) res:501 virt:2219 mapped:976");
+        assert_eq!(mapped(501, 976).text(), "res:501 virt:2219 mapped:976");
         let own_cache = Memory { mapped_mb: None, ..mapped(501, 0) };
-        assert_eq!(own_cache.text(), "mem (MB) res:501 virt:2219");
+        assert_eq!(own_cache.text(), "res:501 virt:2219");
     }
 
     #[test]
