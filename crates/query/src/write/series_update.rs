@@ -11,7 +11,7 @@ use std::sync::Arc;
 use nagi_bson::{Doc, DocBuf, Value};
 use nagi_error::{Code, Error, Result, bail};
 use nagi_store::{Collection, Store};
-use nagi_timeseries::Options;
+use nagi_timeseries::{Options, bucket::normalized};
 
 use super::{
     How, on_collection,
@@ -87,7 +87,23 @@ pub(crate) fn with_prepared<T>(
     };
     let filter = for_plan(buckets, filter.normalize(), &prepared.selection.filter);
     prepared.selection.filter = Arc::new(filter);
+    prepared.of_metadata = true;
     then(prepared)
+}
+
+/// Brings the metadata of a changed bucket into the form that inserts give it, by which they find the bucket.
+pub(super) fn normalize_meta(bucket: &mut Vec<u8>) {
+    let old = Doc::trusted(bucket);
+    let normal = DocBuf::build(|out| {
+        for element in old {
+            match element.name() {
+                "meta" => out.put("meta", normalized(element.value()).value()),
+                _ => out.put_element(element),
+            }
+        }
+    });
+    bucket.clear();
+    bucket.extend_from_slice(normal.as_doc().as_bytes());
 }
 
 /// The update with the paths of buckets.

@@ -337,6 +337,17 @@ fn updates_change_metadata_only() {
         assert_eq!(run(filter, change, multi, upsert), "72", "{filter} {change}");
     }
     assert_eq!(run("{m: 1}", "{$set: 5}", true, false), "9");
+    // The fields of metadata are sorted by name, as those of inserts are, at any depth.
+    let sorted = "{ a: 2, z: { d: [ { x: 2, y: 1 } ], e: 1 } }";
+    let given = "{z: {e: 1, d: [{y: 1, x: 2}]}, a: 2}";
+    assert_eq!(run("{}", &format!("{{$set: {{m: {given}}}}}"), true, false), "2 2");
+    assert_eq!(run("{}", &format!("{{$set: {{m: {given}}}}}"), true, false), "2 0");
+    insert_into(&fixture.store, &name(SERIES), &[at(4, &format!("m: {given}"))], true);
+    assert_eq!(stored(&fixture).len(), 2);
+    assert_eq!(found(&fixture.store, &name(SERIES), &format!("{{m: {sorted}}}")).len(), 4);
+    assert_eq!(run("{}", "{$set: {'m.b': 1}, $unset: {'m.z': 1}}", true, false), "2 2");
+    assert_eq!(found(&fixture.store, &name(SERIES), "{m: {a: 2, b: 1}}").len(), 4);
+    assert_eq!(run("{}", "{$unset: {m: 1}}", true, false), "2 2");
     // Measurements with the new metadata do not get into buckets that had another one.
     insert_into(&fixture.store, &name(SERIES), &[at(3, "m: {a: 1}")], true);
     assert_eq!(found(&fixture.store, &name(SERIES), "{'m.a': 1}").len(), 1);
