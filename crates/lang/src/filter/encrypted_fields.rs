@@ -11,7 +11,6 @@ use foldhash::fast::RandomState;
 use nagi_bson::{Array, Doc, DocBuf, DocWriter, Type, Value};
 use nagi_error::{Code, Error, Result, bail, err};
 
-use super::TypeSet;
 use super::schema_encrypt::{ENCRYPTED, HEAD_BYTES, UUID};
 use crate::apart::ApartPaths;
 use crate::encrypted::SAFE_CONTENT;
@@ -62,8 +61,8 @@ pub struct EncryptedBelow<'f>(&'f Branch);
 /// What a name leads to.
 #[derive(Debug, Clone, Copy)]
 pub enum EncryptedStep<'f> {
-    /// An encrypted field, and the parameters of its range index, if it has one.
-    Field(Option<Doc<'f>>),
+    /// An encrypted field.
+    Field(&'f EncryptedField),
     /// A document that contains encrypted fields.
     Below(EncryptedBelow<'f>),
     /// No encrypted field.
@@ -74,21 +73,60 @@ impl<'f> EncryptedBelow<'f> {
     /// What the field `name` of a document is.
     pub fn step(self, name: &str) -> EncryptedStep<'f> {
         match self.0.iter().find(|(own, _)| **own == *name) {
-            Some((_, Step::Field(_, range))) => {
-                EncryptedStep::Field(range.as_ref().map(|range| range.as_doc()))
-            }
+            Some((_, Step::Field(field))) => EncryptedStep::Field(field),
             Some((_, Step::Below(below))) => EncryptedStep::Below(EncryptedBelow(below)),
             None => EncryptedStep::Other,
         }
     }
 }
 
+impl EncryptedBelow<'_> {
+    /// Returns true if there is an encrypted field with this path.
+    pub fn has_field(self, path: &str) -> bool {
+        let (name, rest) =
+            path.split_once('.').map_or((path, None), |(name, rest)| (name, Some(rest)));
+        match (self.step(name), rest) {
+            (EncryptedStep::Field(_), None) => true,
+            (EncryptedStep::Below(below), Some(rest)) => below.has_field(rest),
+            _ => false,
+        }
+    }
+}
+
 type Branch = Vec<(Box<str>, Step)>;
+
+/// What the option tells of an encrypted field.
+#[derive(Debug, Clone)]
+pub struct EncryptedField {
+    /// None: values of any type.
+    types: Option<TypeSet>,
+    /// `keyId`
+    key: Box<[u8]>,
+    /// It can be searched.
+    indexed: bool,
+    /// The element of `queries` for ranges.
+    range: Option<DocBuf>,
+}
+
+impl EncryptedField {
+    /// The parameters of its range index, if it has one.
+    pub fn range(&self) -> Option<Doc<'_>> {
+        self.range.as_ref().map(|range| range.as_doc())
+    }
+
+    /// Returns true if the stored value was encrypted for another field, and by one of the two can be searched: its
+    /// tags, if it has any, are not those of this field.
+    pub fn is_foreign(&self, stored: &[u8]) -> bool {
+        const UNINDEXED: [u8; 2] = [6, 16];
+        let indexed = stored.first().is_some_and(|kind| !UNINDEXED.contains(kind));
+        let key = stored.get(1..HEAD_BYTES - 1).unwrap_or(&[]);
+        (indexed || self.indexed) && *key != *self.key
+    }
+}
 
 #[derive(Debug, Clone)]
 enum Step {
-    /// An encrypted field, of any type if no type is listed, and its element of `queries` for ranges.
-    Field(Option<TypeSet>, Option<DocBuf>),
+    Field(EncryptedField),
     /// A document that contains encrypted fields.
     Below(Branch),
 }
@@ -161,8 +199,15 @@ impl EncryptedFields {
             let Some(path) = field.get("path").as_str().filter(|path| !path.is_empty()) else {
                 continue;
             };
+            let key = match field.get("keyId") {
+                Value::Binary(data) => data.bytes.into(),
+                _ => Box::default(),
+            };
+            let queries = field.get("queries");
+            let indexed = !matches!(queries, Value::Missing);
             let types = field.get("bsonType").as_str().and_then(TypeSet::by_name);
-            insert(&mut tree.root, path, (types, range_of(field.get("queries"))));
+            let field = EncryptedField { types, key, indexed, range: range_of(queries) };
+            insert(&mut tree.root, path, field);
         }
         tree
     }
@@ -217,11 +262,11 @@ fn range_of(queries: Value<'_>) -> Option<DocBuf> {
     .map(|query| query.to_buf())
 }
 
-fn insert(branch: &mut Branch, path: &str, field: (Option<TypeSet>, Option<DocBuf>)) {
+fn insert(branch: &mut Branch, path: &str, field: EncryptedField) {
     let (name, rest) = path.split_once('.').map_or((path, None), |(name, rest)| (name, Some(rest)));
     let at = branch.iter().position(|(own, _)| **own == *name);
     match (at, rest) {
-        (None, None) => branch.push((name.into(), Step::Field(field.0, field.1))),
+        (None, None) => branch.push((name.into(), Step::Field(field))),
         (None, Some(rest)) => {
             let mut below = Branch::new();
             insert(&mut below, rest, field);
@@ -239,7 +284,7 @@ fn insert(branch: &mut Branch, path: &str, field: (Option<TypeSet>, Option<DocBu
 fn holds(branch: &Branch, doc: Doc<'_>) -> bool {
     branch.iter().all(|(name, step)| match (step, doc.get(name)) {
         (_, Value::Missing) => true,
-        (Step::Field(types, _), value) => fault(*types, value).is_none(),
+        (Step::Field(field), value) => fault(field.types, value).is_none(),
         (Step::Below(below), Value::Doc(doc)) => holds(below, doc),
         (Step::Below(_), value) => !matches!(value, Value::Array(_)),
     })
@@ -266,7 +311,7 @@ fn explain_branch(branch: &Branch, doc: Doc<'_>, list: &str, out: &mut DocWriter
                     let value = doc.get(name);
                     let fault = match (step, value) {
                         (_, Value::Missing) => None,
-                        (Step::Field(types, _), value) => fault(*types, value),
+                        (Step::Field(field), value) => fault(field.types, value),
                         (Step::Below(_), Value::Array(_)) => Some(Fault::Array),
                         (Step::Below(below), Value::Doc(inner)) if !holds(below, inner) => {
                             list.doc(|property| {

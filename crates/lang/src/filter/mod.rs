@@ -57,7 +57,7 @@ use crate::regex::Pattern;
 
 pub use bits::{BitTest, Bits};
 pub use elem::{ExprFilter, WhereFilter};
-pub use encrypted_fields::{EncryptedBelow, EncryptedFields, EncryptedStep};
+pub use encrypted_fields::{EncryptedBelow, EncryptedField, EncryptedFields, EncryptedStep};
 pub use equalities::ExprEquality;
 pub use inlist::InList;
 pub use known::Known;

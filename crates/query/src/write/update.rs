@@ -217,7 +217,7 @@ pub(super) fn edit(
         modified = new[..] != *doc.as_bytes();
     }
     if modified {
-        convert(encryption, run, txn, new)?;
+        convert(encryption, run, txn, (doc, new))?;
         run.env.changing(new.len())?;
         let new = Doc::trusted(new);
         let edit = match update {
@@ -230,17 +230,18 @@ pub(super) fn edit(
     Ok(modified)
 }
 
-/// Converts the encrypted values of a document that is to be stored.
+/// Converts the encrypted values of `new`, which is to be stored instead of `old`.
 fn convert(
     encryption: Option<&Encryption>,
     run: &Run<'_>,
     txn: &mut WriteTxn<'_>,
-    new: &mut Vec<u8>,
+    (old, new): (Doc<'_>, &mut Vec<u8>),
 ) -> Result<()> {
     let Some(encryption) = encryption else { return Ok(()) };
     let mut converted = Vec::new();
     let check = || run.env.interrupt().check();
-    if encryption.convert(txn, &run.collection, Doc::trusted(new), &check, &mut converted)? {
+    let docs = (old, Doc::trusted(new));
+    if encryption.convert(txn, &run.collection, docs, &check, &mut converted)? {
         *new = converted;
     }
     Ok(())
@@ -285,7 +286,7 @@ impl Prepared<'_> {
             Some(supplied) => upsert_supplied(supplied, filter, &new_id, &cx, new)?,
             None => self.update.upsert_document(filter, &new_id, &cx, new)?,
         }
-        convert(self.encryption, run, txn, new)?;
+        convert(self.encryption, run, txn, (Doc::EMPTY, new))?;
         let doc = Doc::trusted(new);
         txn.insert_made(&run.collection, doc)?;
         Ok(ValueBuf::new(doc.get("_id")))
