@@ -63,6 +63,7 @@ fn run(cx: &mut Context<'_>, req: &Request<'_>, out: &mut DocWriter<'_>) -> Resu
     let id = args.id.0;
     let owner = (req.generic.lsid, req.generic.transaction());
     let cursor = cx.server.clients.cursors.take(id, &namespace, owner, &cx.asking(), cx.op)?;
+    cx.done.encrypted = cursor.encrypted;
     if let Err(error) = check(req, &cursor.api, cursor.tailable && cursor.await_data) {
         cx.server.clients.cursors.put_back(cursor);
         return Err(error);
