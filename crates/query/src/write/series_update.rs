@@ -77,7 +77,8 @@ pub(crate) fn with_prepared<T>(
     let key = hinted_key_of(options, statement.hint)?;
     let hint = key.as_ref().map(|key| Hint::Key(key.as_doc())).or(statement.hint);
     let on_buckets = UpdateStatement { update: update.as_doc().into(), hint, ..*statement };
-    let mut prepared = prepare(&on_buckets, buckets.options.collation, env)?;
+    let mut prepared =
+        prepare(&on_buckets, statement.collation.or(buckets.options.collation), env)?;
     let Some(filter) = on_meta(options, &prepared.selection.filter) else {
         bail!(
             Code::INVALID_OPTIONS,
