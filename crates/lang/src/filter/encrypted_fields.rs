@@ -12,6 +12,7 @@ use nagi_bson::{Array, Doc, DocBuf, DocWriter, Type, Value};
 use nagi_error::{Code, Error, Result, bail, err};
 
 use super::schema_encrypt::{ENCRYPTED, HEAD_BYTES, UUID};
+use super::{TypeSet, encrypted_queries};
 use crate::apart::ApartPaths;
 use crate::encrypted::SAFE_CONTENT;
 
@@ -145,7 +146,8 @@ impl EncryptedFields {
     /// # Errors
     /// 40414 for a missing field, 14 for a wrong type, 2 for an unknown BSON type and for paths that cannot be
     /// encrypted, 6316402 and 6316403 for paths with an empty component, 6338401 to 6338403 for duplicate keys and for
-    /// duplicate or conflicting paths, 7406900 and 7406902 for state collections with other names than the default.
+    /// duplicate or conflicting paths, those of its queries (`encrypted_queries`), 7406900 and 7406902 for state
+    /// collections with other names than the default.
     pub fn check(config: Doc<'_>, name: &str) -> Result<()> {
         for (field, kind) in
             [("escCollection", StateKind::Esc), ("ecocCollection", StateKind::Ecoc)]
@@ -172,6 +174,7 @@ impl EncryptedFields {
             };
             let (path, key) = (path_of(field)?, key_of(field)?);
             check_type(field.get("bsonType"))?;
+            encrypted_queries::check(field)?;
             if !keys.insert(key) {
                 bail!(Code::Location(6_338_401), "Duplicate key ids are not allowed");
             }
@@ -237,6 +240,27 @@ impl EncryptedFields {
     pub fn owner_of_state(name: &str) -> Option<&str> {
         let rest = name.strip_prefix("enxcol_.")?;
         [".esc", ".ecoc", ".ecoc.compact"].iter().find_map(|ending| rest.strip_suffix(ending))
+    }
+
+    /// The encrypted field that an index on `path` would contain: one with this path, or one above or below it.
+    pub fn covered_by_index(&self, path: &str) -> Option<String> {
+        let (mut below, mut rest, mut found) = (&self.root, Some(path), String::new());
+        loop {
+            // Below the path of the index any encrypted field is contained.
+            let (own, step) = match rest.map(|rest| rest.split_once('.').unwrap_or((rest, ""))) {
+                Some((name, deeper)) => {
+                    rest = Some(deeper).filter(|deeper| !deeper.is_empty());
+                    below.iter().find(|(own, _)| **own == *name)?
+                }
+                None => below.first()?,
+            };
+            found.push_str(own);
+            match step {
+                Step::Field(_) => return Some(found),
+                Step::Below(inner) => below = inner,
+            }
+            found.push('.');
+        }
     }
 
     /// Returns true if every encrypted field of the document is encrypted. It does not allocate.
@@ -354,7 +378,7 @@ fn missing(field: &str) -> Error {
     err!(Code::IDL_FAILED_TO_PARSE, "BSON field 'create.{field}' is missing but a required field")
 }
 
-fn wrong_type(field: &str, found: Value<'_>, expected: &str) -> Error {
+pub(super) fn wrong_type(field: &str, found: Value<'_>, expected: &str) -> Error {
     err!(
         Code::TYPE_MISMATCH,
         "BSON field 'create.{field}' is the wrong type '{}', expected type '{expected}'",

@@ -24,6 +24,7 @@
 mod bits;
 mod elem;
 mod encrypted_fields;
+mod encrypted_queries;
 mod equalities;
 mod explain;
 mod fields;

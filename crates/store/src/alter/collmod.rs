@@ -203,6 +203,11 @@ fn change_index(
     out: &mut DocWriter<'_>,
 ) -> Result<Box<[Arc<Index>]>> {
     let index = find_index(collection, change)?;
+    if collection.options.encrypted_fields.is_some()
+        && !change.get("expireAfterSeconds").is_nullish()
+    {
+        return Err(IndexSpec::ttl_of_encrypted());
+    }
     let is_checked = checked.is_some_and(|checked| Arc::ptr_eq(checked, &index));
     let mut spec = index.spec.clone();
     let mut any = false;
