@@ -327,7 +327,13 @@ fn updates_change_metadata_only() {
         ("{m: 1}", "{$set: {m: 1}}", true, true),
         ("{v: 1}", "{$set: {m: 1}}", true, false),
         ("{$or: [{m: 1}, {t: 1}]}", "{$set: {m: 1}}", true, false),
-        ("{$expr: {$eq: ['$m', 1]}}", "{$set: {m: 1}}", true, false),
+        ("{$expr: {$eq: ['$v', 1]}}", "{$set: {m: 1}}", true, false),
+        ("{$expr: {$eq: ['$$ROOT.m', 1]}}", "{$set: {m: 1}}", true, false),
+        ("{$expr: {$getField: 'm'}}", "{$set: {m: 1}}", true, false),
+        ("{$jsonSchema: {required: ['v']}}", "{$set: {m: 1}}", true, false),
+        ("{$jsonSchema: {properties: {m: {}, v: {}}}}", "{$set: {m: 1}}", true, false),
+        ("{$jsonSchema: {minProperties: 1}}", "{$set: {m: 1}}", true, false),
+        ("{$jsonSchema: {not: {required: ['m', 'v']}}}", "{$set: {m: 1}}", true, false),
         ("{m: 1}", "{$set: {v: 1}}", true, false),
         ("{m: 1}", "{$set: {mm: 1}}", true, false),
         ("{m: 1}", "{$rename: {'m.a': 'v'}}", true, false),
@@ -337,6 +343,21 @@ fn updates_change_metadata_only() {
         assert_eq!(run(filter, change, multi, upsert), "72", "{filter} {change}");
     }
     assert_eq!(run("{m: 1}", "{$set: 5}", true, false), "9");
+    // Of one metadata here, of none at the end.
+    assert_eq!(run("{}", "{$set: {m: {a: 7}}}", true, false), "2 2");
+    for (filter, expected) in [
+        ("{$expr: {$gt: ['$m.a', 6]}}", "2 2"),
+        ("{$expr: {$eq: [{$literal: '$v'}, '$m.a']}}", "0 0"),
+        ("{$expr: {$let: {vars: {x: '$m'}, in: {$eq: ['$$x.a', 7]}}}, 'm.a': 7}", "2 2"),
+        ("{$jsonSchema: {required: ['m'], properties: {m: {required: ['a']}}}}", "2 2"),
+        ("{$jsonSchema: {properties: {m: {bsonType: 'string'}}}}", "0 0"),
+        ("{$jsonSchema: {not: {anyOf: [{properties: {m: {required: ['z']}}}]}}}", "2 2"),
+        ("{$jsonSchema: {required: ['m']}, 'm.a': 8}", "0 0"),
+    ] {
+        assert_eq!(run(filter, "{$inc: {'m.n': 1}}", true, false), expected, "{filter}");
+    }
+    assert_eq!(run("{$jsonSchema: {bsonType: 5}}", "{$set: {m: 1}}", true, false), "14");
+    assert_eq!(run("{}", "{$unset: {m: 1}}", true, false), "2 2");
     // The fields of metadata are sorted by name, as those of inserts are, at any depth.
     let sorted = "{ a: 2, z: { d: [ { x: 2, y: 1 } ], e: 1 } }";
     let given = "{z: {e: 1, d: [{y: 1, x: 2}]}, a: 2}";
