@@ -32,13 +32,14 @@ struct Stored {
 }
 
 impl Encryption {
-    /// Writes to `out` the document to store for `doc`, which replaces `old`, and inserts the documents of the state collections. Returns
-    /// false, and writes nothing, if the collection has no encrypted fields. `check` is polled while they are read.
+    /// Writes to `out` the document to store for `doc`, which replaces `old`, and inserts the documents of the state
+    /// collections. Returns false, and writes nothing, if the collection has no encrypted fields. `check` is polled
+    /// while they are read.
     ///
     /// # Errors
     /// Those of malformed payloads; 2 for a range with other parameters than those of the field; 6666200 for a document
-    /// with `__safeContent__` of the client's, 6371211 for a payload that is not the value of an encrypted field, and for
-    /// the value of another encrypted field; 112 if another client stores the same value.
+    /// with `__safeContent__` of the client's, 6371211 for a payload that is not the value of an encrypted field, and
+    /// for the value of another encrypted field; 112 if another client stores the same value.
     pub(crate) fn convert(
         &self,
         txn: &mut WriteTxn<'_>,

@@ -432,7 +432,7 @@ fn buckets_that_lie_are_told() {
             "error: A field of a bucket",
         ),
         ("AQAAAAAAwKnjQJB7C0YAo3jwqwA=", "AQAAAAAAwKnjQJB7C0YAo3jwqw==", "error: "),
-        ("AQAAAAAAwKnjQJB7C0YAo3jwqwA=", "AQAAAAAAwKnjQAA=", "error: control.max is not"),
+        ("AQAAAAAAwKnjQJB7C0YAo3jwqwA=", "AQAAAAAAwKnjQAA=", "error: control.min is not"),
     ] {
         let told = with(from, to);
         assert!(
