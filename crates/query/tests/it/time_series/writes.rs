@@ -85,6 +85,13 @@ fn large_measurements_do_not_fill_a_bucket_for_good() {
     (3..5).for_each(|n| large(&store, n));
     assert_eq!(found(&store, &name(SERIES), "{}").len(), 5);
 
+    // A measurement whose bucket would not be a document.
+    let text = "x".repeat(6_000_000);
+    let one = nagi_bson::doc! { "t": (Value::DateTime(NOW_MS)), "m": 1, "s": (text.as_str()) };
+    let done = insert_into(&store, &name(SERIES), &[one], true);
+    assert_eq!((done.count, done.errors[0].1.code().0), (0, 2));
+    assert!(done.errors[0].1.message().starts_with("The measurement is too large"));
+
     // A bucket of another server that has no place left: it is closed, and another one is made.
     let buckets = name(SERIES).buckets().unwrap();
     let id = [7; 12];
