@@ -146,6 +146,11 @@ fn change_options(collection: &Collection, changes: &CollMod<'_>) -> Result<Coll
              collection"
         );
     }
+    if changes.expire_after_seconds.is_some_and(|seconds| seconds.is_number())
+        && collection.options.encrypted_fields.is_some()
+    {
+        return Err(IndexSpec::ttl_of_encrypted());
+    }
     let images = changes.pre_images.map(|doc| match doc.get("enabled").is_truthy() {
         true => Value::Doc(doc),
         false => Value::Missing,
