@@ -7,14 +7,14 @@ use nagi_store::{Collection, Namespace, Store};
 /// The collation of an operation on a collection, a view or nothing.
 ///
 /// # Errors
-/// 167 if it names another collation than the view's.
+/// 167 if it names another collation than the view's. A time series may be read by any collation.
 pub(crate) fn of(
     collection: Option<&Collection>,
     asked: Asked,
 ) -> Result<Option<&'static Collation>> {
     let Some(collection) = collection else { return Ok(asked.or(None)) };
     let own = collection.options.collation;
-    if collection.is_view() && asked.or(own) != own {
+    if collection.is_view() && !collection.shows_series() && asked.or(own) != own {
         bail!(Code::OPTION_NOT_SUPPORTED_ON_VIEW, "Cannot override a view's default collation");
     }
     Ok(asked.or(own))

@@ -215,7 +215,7 @@ impl Options {
 /// The client's specification, with the options of the buckets' index that `collMod` changes, or that it has by
 /// default.
 fn with_changes(original: Doc<'_>, spec: Doc<'_>) -> DocBuf {
-    const CHANGED: &[&str] = &["hidden", "expireAfterSeconds", "2dsphereIndexVersion"];
+    const CHANGED: &[&str] = &["hidden", "expireAfterSeconds", "2dsphereIndexVersion", "collation"];
     DocBuf::build(|out| {
         out.put("v", spec.get("v"));
         let kept = |name| name != "v" && !CHANGED.contains(&name);
@@ -260,6 +260,19 @@ mod tests {
         assert_eq!(geo.get("key").to_string(), "{ data.a.b: \"2dsphere_bucket\", meta: 1 }");
         let back = options().index_of_clients(geo.as_doc()).unwrap();
         assert_eq!(back.get("key").to_string(), "{ a.b: \"2dsphere\", m: 1 }");
+    }
+
+    #[test]
+    fn the_default_collation_of_buckets_is_told() {
+        let partial = json::parse("{key: {a: 1}, name: 'x', partialFilterExpression: {a: 1}}");
+        let kept = options().index_of_buckets(partial.unwrap().as_doc(), &same).unwrap();
+        let collated = DocBuf::build(|out| {
+            kept.as_doc().iter().for_each(|element| out.put_element(element));
+            out.doc("collation", |out| out.put("locale", "en"));
+        });
+        let shown = options().index_of_clients(collated.as_doc()).unwrap();
+        assert_eq!(shown.get("collation").to_string(), "{ locale: \"en\" }");
+        assert!(options().index_of_clients(kept.as_doc()).unwrap().get("collation").is_missing());
     }
 
     #[test]

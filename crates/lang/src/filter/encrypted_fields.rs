@@ -11,8 +11,8 @@ use foldhash::fast::RandomState;
 use nagi_bson::{Array, Doc, DocBuf, DocWriter, Type, Value};
 use nagi_error::{Code, Error, Result, bail, err};
 
-use super::TypeSet;
 use super::schema_encrypt::{ENCRYPTED, HEAD_BYTES, UUID};
+use super::{TypeSet, encrypted_queries};
 use crate::apart::ApartPaths;
 use crate::encrypted::SAFE_CONTENT;
 
@@ -62,8 +62,8 @@ pub struct EncryptedBelow<'f>(&'f Branch);
 /// What a name leads to.
 #[derive(Debug, Clone, Copy)]
 pub enum EncryptedStep<'f> {
-    /// An encrypted field, and the parameters of its range index, if it has one.
-    Field(Option<Doc<'f>>),
+    /// An encrypted field.
+    Field(&'f EncryptedField),
     /// A document that contains encrypted fields.
     Below(EncryptedBelow<'f>),
     /// No encrypted field.
@@ -74,21 +74,60 @@ impl<'f> EncryptedBelow<'f> {
     /// What the field `name` of a document is.
     pub fn step(self, name: &str) -> EncryptedStep<'f> {
         match self.0.iter().find(|(own, _)| **own == *name) {
-            Some((_, Step::Field(_, range))) => {
-                EncryptedStep::Field(range.as_ref().map(|range| range.as_doc()))
-            }
+            Some((_, Step::Field(field))) => EncryptedStep::Field(field),
             Some((_, Step::Below(below))) => EncryptedStep::Below(EncryptedBelow(below)),
             None => EncryptedStep::Other,
         }
     }
 }
 
+impl EncryptedBelow<'_> {
+    /// Returns true if there is an encrypted field with this path.
+    pub fn has_field(self, path: &str) -> bool {
+        let (name, rest) =
+            path.split_once('.').map_or((path, None), |(name, rest)| (name, Some(rest)));
+        match (self.step(name), rest) {
+            (EncryptedStep::Field(_), None) => true,
+            (EncryptedStep::Below(below), Some(rest)) => below.has_field(rest),
+            _ => false,
+        }
+    }
+}
+
 type Branch = Vec<(Box<str>, Step)>;
+
+/// What the option tells of an encrypted field.
+#[derive(Debug, Clone)]
+pub struct EncryptedField {
+    /// None: values of any type.
+    types: Option<TypeSet>,
+    /// `keyId`
+    key: Box<[u8]>,
+    /// It can be searched.
+    indexed: bool,
+    /// The element of `queries` for ranges.
+    range: Option<DocBuf>,
+}
+
+impl EncryptedField {
+    /// The parameters of its range index, if it has one.
+    pub fn range(&self) -> Option<Doc<'_>> {
+        self.range.as_ref().map(|range| range.as_doc())
+    }
+
+    /// Returns true if the stored value was encrypted for another field, and by one of the two can be searched: its
+    /// tags, if it has any, are not those of this field.
+    pub fn is_foreign(&self, stored: &[u8]) -> bool {
+        const UNINDEXED: [u8; 2] = [6, 16];
+        let indexed = stored.first().is_some_and(|kind| !UNINDEXED.contains(kind));
+        let key = stored.get(1..HEAD_BYTES - 1).unwrap_or(&[]);
+        (indexed || self.indexed) && *key != *self.key
+    }
+}
 
 #[derive(Debug, Clone)]
 enum Step {
-    /// An encrypted field, of any type if no type is listed, and its element of `queries` for ranges.
-    Field(Option<TypeSet>, Option<DocBuf>),
+    Field(EncryptedField),
     /// A document that contains encrypted fields.
     Below(Branch),
 }
@@ -107,7 +146,8 @@ impl EncryptedFields {
     /// # Errors
     /// 40414 for a missing field, 14 for a wrong type, 2 for an unknown BSON type and for paths that cannot be
     /// encrypted, 6316402 and 6316403 for paths with an empty component, 6338401 to 6338403 for duplicate keys and for
-    /// duplicate or conflicting paths, 7406900 and 7406902 for state collections with other names than the default.
+    /// duplicate or conflicting paths, those of its queries (`encrypted_queries`), 7406900 and 7406902 for state
+    /// collections with other names than the default.
     pub fn check(config: Doc<'_>, name: &str) -> Result<()> {
         for (field, kind) in
             [("escCollection", StateKind::Esc), ("ecocCollection", StateKind::Ecoc)]
@@ -134,6 +174,7 @@ impl EncryptedFields {
             };
             let (path, key) = (path_of(field)?, key_of(field)?);
             check_type(field.get("bsonType"))?;
+            encrypted_queries::check(field)?;
             if !keys.insert(key) {
                 bail!(Code::Location(6_338_401), "Duplicate key ids are not allowed");
             }
@@ -161,8 +202,15 @@ impl EncryptedFields {
             let Some(path) = field.get("path").as_str().filter(|path| !path.is_empty()) else {
                 continue;
             };
+            let key = match field.get("keyId") {
+                Value::Binary(data) => data.bytes.into(),
+                _ => Box::default(),
+            };
+            let queries = field.get("queries");
+            let indexed = !matches!(queries, Value::Missing);
             let types = field.get("bsonType").as_str().and_then(TypeSet::by_name);
-            insert(&mut tree.root, path, (types, range_of(field.get("queries"))));
+            let field = EncryptedField { types, key, indexed, range: range_of(queries) };
+            insert(&mut tree.root, path, field);
         }
         tree
     }
@@ -194,6 +242,27 @@ impl EncryptedFields {
         [".esc", ".ecoc", ".ecoc.compact"].iter().find_map(|ending| rest.strip_suffix(ending))
     }
 
+    /// The encrypted field that an index on `path` would contain: one with this path, or one above or below it.
+    pub fn covered_by_index(&self, path: &str) -> Option<String> {
+        let (mut below, mut rest, mut found) = (&self.root, Some(path), String::new());
+        loop {
+            // Below the path of the index any encrypted field is contained.
+            let (own, step) = match rest.map(|rest| rest.split_once('.').unwrap_or((rest, ""))) {
+                Some((name, deeper)) => {
+                    rest = Some(deeper).filter(|deeper| !deeper.is_empty());
+                    below.iter().find(|(own, _)| **own == *name)?
+                }
+                None => below.first()?,
+            };
+            found.push_str(own);
+            match step {
+                Step::Field(_) => return Some(found),
+                Step::Below(inner) => below = inner,
+            }
+            found.push('.');
+        }
+    }
+
     /// Returns true if every encrypted field of the document is encrypted. It does not allocate.
     pub fn hold(&self, doc: Doc<'_>) -> bool {
         holds(&self.root, doc)
@@ -217,11 +286,11 @@ fn range_of(queries: Value<'_>) -> Option<DocBuf> {
     .map(|query| query.to_buf())
 }
 
-fn insert(branch: &mut Branch, path: &str, field: (Option<TypeSet>, Option<DocBuf>)) {
+fn insert(branch: &mut Branch, path: &str, field: EncryptedField) {
     let (name, rest) = path.split_once('.').map_or((path, None), |(name, rest)| (name, Some(rest)));
     let at = branch.iter().position(|(own, _)| **own == *name);
     match (at, rest) {
-        (None, None) => branch.push((name.into(), Step::Field(field.0, field.1))),
+        (None, None) => branch.push((name.into(), Step::Field(field))),
         (None, Some(rest)) => {
             let mut below = Branch::new();
             insert(&mut below, rest, field);
@@ -239,7 +308,7 @@ fn insert(branch: &mut Branch, path: &str, field: (Option<TypeSet>, Option<DocBu
 fn holds(branch: &Branch, doc: Doc<'_>) -> bool {
     branch.iter().all(|(name, step)| match (step, doc.get(name)) {
         (_, Value::Missing) => true,
-        (Step::Field(types, _), value) => fault(*types, value).is_none(),
+        (Step::Field(field), value) => fault(field.types, value).is_none(),
         (Step::Below(below), Value::Doc(doc)) => holds(below, doc),
         (Step::Below(_), value) => !matches!(value, Value::Array(_)),
     })
@@ -266,7 +335,7 @@ fn explain_branch(branch: &Branch, doc: Doc<'_>, list: &str, out: &mut DocWriter
                     let value = doc.get(name);
                     let fault = match (step, value) {
                         (_, Value::Missing) => None,
-                        (Step::Field(types, _), value) => fault(*types, value),
+                        (Step::Field(field), value) => fault(field.types, value),
                         (Step::Below(_), Value::Array(_)) => Some(Fault::Array),
                         (Step::Below(below), Value::Doc(inner)) if !holds(below, inner) => {
                             list.doc(|property| {
@@ -309,7 +378,7 @@ fn missing(field: &str) -> Error {
     err!(Code::IDL_FAILED_TO_PARSE, "BSON field 'create.{field}' is missing but a required field")
 }
 
-fn wrong_type(field: &str, found: Value<'_>, expected: &str) -> Error {
+pub(super) fn wrong_type(field: &str, found: Value<'_>, expected: &str) -> Error {
     err!(
         Code::TYPE_MISMATCH,
         "BSON field 'create.{field}' is the wrong type '{}', expected type '{expected}'",

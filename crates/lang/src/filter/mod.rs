@@ -24,6 +24,7 @@
 mod bits;
 mod elem;
 mod encrypted_fields;
+mod encrypted_queries;
 mod equalities;
 mod explain;
 mod fields;
@@ -57,7 +58,7 @@ use crate::regex::Pattern;
 
 pub use bits::{BitTest, Bits};
 pub use elem::{ExprFilter, WhereFilter};
-pub use encrypted_fields::{EncryptedBelow, EncryptedFields, EncryptedStep};
+pub use encrypted_fields::{EncryptedBelow, EncryptedField, EncryptedFields, EncryptedStep};
 pub use equalities::ExprEquality;
 pub use inlist::InList;
 pub use known::Known;

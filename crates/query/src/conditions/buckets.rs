@@ -5,7 +5,7 @@
 //! admit others.
 
 use nagi_bson::{DocBuf, Value};
-use nagi_error::Result;
+use nagi_error::{Code, Result, bail};
 use nagi_lang::filter::{CompareOp, Filter, Pred};
 use nagi_store::{Catalog, Namespace};
 use nagi_timeseries::{Options, bucket::Shape};
@@ -39,7 +39,7 @@ pub(crate) fn on_meta(options: &Options, filter: &Filter) -> Option<Filter> {
 /// The key pattern of the buckets' index that a hint on a time series names by its own; none for any other hint.
 ///
 /// # Errors
-/// 67, 72 for a key pattern that no index of a time series can have.
+/// 67, 72 for a key pattern that no index of a time series can have, 2 for the name of the clustered index.
 pub(crate) fn hinted_key(
     catalog: &Catalog,
     namespace: &Namespace,
@@ -52,11 +52,15 @@ pub(crate) fn hinted_key(
 /// The same for a known time series.
 ///
 /// # Errors
-/// 67, 72 for a key pattern that no index of a time series can have.
+/// 67, 72 for a key pattern that no index of a time series can have, 2 for the name of the clustered index.
 pub(crate) fn hinted_key_of(series: &Options, hint: Option<Hint<'_>>) -> Result<Option<DocBuf>> {
     match hint {
         Some(Hint::Key(key)) if key.get("$natural").is_missing() => {
             series.key_of_buckets(key).map(Some)
+        }
+        // The clustered index of the buckets is not one of the time series.
+        Some(Hint::Name("_id_")) => {
+            bail!(Code::BAD_VALUE, "hint provided does not correspond to an existing index: _id_")
         }
         _ => Ok(None),
     }

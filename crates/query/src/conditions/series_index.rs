@@ -54,7 +54,12 @@ pub fn bucket_index(
 ) -> Result<DocBuf> {
     let Value::Doc(original) = spec.get("originalSpec") else { return Ok(spec.to_buf()) };
     let client = DocBuf::build(|out| {
-        let kept = |name| matches!(name, "v" | "name" | "hidden" | "expireAfterSeconds");
+        // The default of the collection is only in the specification for buckets.
+        let collated = spec.element("collation").is_some();
+        let kept = |name| {
+            matches!(name, "v" | "name" | "hidden" | "expireAfterSeconds")
+                || (name == "collation" && collated)
+        };
         for element in original {
             match kept(element.name()) {
                 true => out.put(element.name(), spec.get(element.name())),

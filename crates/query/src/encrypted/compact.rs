@@ -23,6 +23,7 @@ use foldhash::fast::RandomState;
 use nagi_bson::{Binary, DocBuf, Value};
 use nagi_error::{Code, Result, bail, err};
 use nagi_lang::encrypted::{EscTokens, Token, anchor_id, derive, open_token, seal_numbers};
+use nagi_lang::filter::EncryptedBelow;
 use nagi_store::{
     Collection, Durability, Namespace, RecordBuf, RecordId, RecordKey, Store, WriteOptions,
     WriteTxn,
@@ -122,11 +123,13 @@ pub fn compact(store: &Store, of: &Compaction<'_>, env: &Env<'_>) -> Result<Comp
             false => Ok(done),
         };
     };
+    let fields = target.collection.options.encrypted_fields.as_ref();
+    let fields = fields.map(|fields| fields.top());
     let name = format!("{}.compact", target.ecoc.collection());
     let name = Namespace::new(of.namespace.database(), &name)?;
     let left = store.collection(&name);
     for ecoc in left.iter().chain(&store.collection(&target.ecoc)) {
-        Pass { store, env, of, esc: &esc, ecoc, done: &mut done }.run()?;
+        Pass { store, env, of, esc: &esc, ecoc, fields, done: &mut done }.run()?;
     }
     if left.is_some_and(|left| left.count() == 0) {
         (of.write)(&mut || store.drop_collection(&name).map(drop))?;
@@ -148,6 +151,7 @@ struct Pass<'p> {
     of: &'p Compaction<'p>,
     esc: &'p Arc<Collection>,
     ecoc: &'p Arc<Collection>,
+    fields: Option<EncryptedBelow<'p>>,
     done: &'p mut Compacted,
 }
 
@@ -216,12 +220,16 @@ impl Pass<'_> {
         Ok(batch)
     }
 
-    /// The token in a document of ECOC; none if it is malformed.
+    /// The token in a document of ECOC; none if it is malformed or of no encrypted field of the collection. Anybody
+    /// who may write to ECOC can add such documents; they must not stop the compaction.
     fn token(&self, doc: nagi_bson::Doc<'_>) -> Result<Option<Token>> {
         let (Value::String(path), Value::Binary(sealed)) = (doc.get("fieldName"), doc.get("value"))
         else {
             return Ok(None);
         };
+        if !self.fields.is_some_and(|fields| fields.has_field(path)) {
+            return Ok(None);
+        }
         let Some(field) = self.of.tokens.iter().find(|field| field.path == path) else {
             bail!(Code::Location(6_346_806), "There is no compaction token for the field '{path}'");
         };

@@ -32,18 +32,19 @@ struct Stored {
 }
 
 impl Encryption {
-    /// Writes to `out` the document to store for `doc`, and inserts the documents of the state collections. Returns
-    /// false, and writes nothing, if the collection has no encrypted fields. `check` is polled while they are read.
+    /// Writes to `out` the document to store for `doc`, which replaces `old`, and inserts the documents of the state
+    /// collections. Returns false, and writes nothing, if the collection has no encrypted fields. `check` is polled
+    /// while they are read.
     ///
     /// # Errors
     /// Those of malformed payloads; 2 for a range with other parameters than those of the field; 6666200 for a document
-    /// with `__safeContent__` of the client's, 6371211 for a payload that is not the value of an encrypted field; 112
-    /// if another client stores the same value.
+    /// with `__safeContent__` of the client's, 6371211 for a payload that is not the value of an encrypted field, and
+    /// for the value of another encrypted field; 112 if another client stores the same value.
     pub(crate) fn convert(
         &self,
         txn: &mut WriteTxn<'_>,
         collection: &Collection,
-        doc: Doc<'_>,
+        (old, doc): (Doc<'_>, Doc<'_>),
         check: &dyn Fn() -> Result<()>,
         out: &mut Vec<u8>,
     ) -> Result<bool> {
@@ -53,7 +54,7 @@ impl Encryption {
         let mut stored = Stored::default();
         let mut path = String::new();
         let convert = Convert { encryption: self, target, check };
-        convert.collect(txn, fields.top(), doc, &mut path, &mut stored)?;
+        convert.collect(txn, fields.top(), (old, doc), &mut path, &mut stored)?;
         out.clear();
         let mut writer = DocWriter::new(out);
         let mut values = stored.values.iter();
@@ -91,7 +92,7 @@ impl Encryption {
                 "Cannot insert a document with field name {SAFE_CONTENT}"
             );
         }
-        self.convert(txn, collection, doc, check, out)
+        self.convert(txn, collection, (Doc::EMPTY, doc), check, out)
     }
 }
 
@@ -147,7 +148,7 @@ impl Convert<'_> {
         &self,
         txn: &mut WriteTxn<'_>,
         below: EncryptedBelow<'_>,
-        doc: Doc<'_>,
+        (old, doc): (Doc<'_>, Doc<'_>),
         path: &mut String,
         stored: &mut Stored,
     ) -> Result<()> {
@@ -158,9 +159,15 @@ impl Convert<'_> {
             }
             path.push_str(element.name());
             match (below.step(element.name()), element.value()) {
-                (EncryptedStep::Field(range), Value::Binary(data)) if data.subtype == SUBTYPE => {
+                (EncryptedStep::Field(field), Value::Binary(data)) if data.subtype == SUBTYPE => {
                     if is_insert_payload(element.value()) {
-                        stored.values.push(self.store(txn, (path, range), data.bytes)?);
+                        let value = self.store(txn, (path, field.range()), data.bytes)?;
+                        stored.values.push(value);
+                    } else if !element.value().same_bytes(&old.get(element.name()))
+                        && field.is_foreign(data.bytes)
+                    {
+                        // An update has moved or copied it.
+                        return Err(foreign(path));
                     }
                     let value = match is_insert_payload(element.value()) {
                         true => stored.values.last().map_or(&[][..], Vec::as_slice),
@@ -169,7 +176,8 @@ impl Convert<'_> {
                     stored.tags.extend(blocks(value).map(|block| *block.tag()));
                 }
                 (EncryptedStep::Below(inner), Value::Doc(doc)) => {
-                    self.collect(txn, inner, doc, path, stored)?;
+                    let old = old.get(element.name()).as_doc().unwrap_or(Doc::EMPTY);
+                    self.collect(txn, inner, (old, doc), path, stored)?;
                 }
                 (_, value) => refuse_payloads(value, path)?,
             }
@@ -244,6 +252,14 @@ fn taken(error: Error) -> Error {
         ),
         _ => error,
     }
+}
+
+#[cold]
+fn foreign(path: &str) -> Error {
+    err!(
+        Code::Location(6_371_211),
+        "The value of '{path}' was encrypted for another field: queries could not find it"
+    )
 }
 
 /// Refuses insert payloads outside of encrypted fields: no query could find them.

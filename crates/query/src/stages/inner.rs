@@ -111,7 +111,7 @@ impl Inner {
         let Some(view) = collection.as_ref().filter(|c| c.is_view()) else {
             return Ok(Target { collection, view: None });
         };
-        if view.options.collation != self.collation {
+        if view.options.collation != self.collation && !view.shows_series() {
             bail!(
                 Code::OPTION_NOT_SUPPORTED_ON_VIEW,
                 "Cannot override a view's default collation: {}",

@@ -15,7 +15,10 @@ use nagi_lang::{
 };
 use nagi_store::{Durability, KeysWritten, Namespace, RecordId, Statement, Store, WriteTxn};
 
-use super::{How, Run, Selection, collation_of, ends_command, on_collection, update::edit};
+use super::{
+    How, Run, Selection, collation_of, ends_command, on_collection,
+    update::{Edited, edit},
+};
 use crate::source::{Env, renew};
 
 /// Statements that share a transaction.
@@ -185,8 +188,9 @@ impl<'a> Changes<'_, 'a> {
             self.parsed = Some((update, parsed));
         }
         let Some((_, update)) = &self.parsed else { return Ok(ByIdOutcome::default()) };
+        let edited = Edited { update, encryption: None, of_metadata: false };
         let found = (id.key(), doc, MatchInfo::default());
-        let modified = edit((update, None), self.run, txn, found, &self.arena, &mut self.new)?;
+        let modified = edit(edited, self.run, txn, found, &self.arena, &mut self.new)?;
         Ok(ByIdOutcome { matched: true, modified })
     }
 }

@@ -478,6 +478,21 @@ fn candidate(bucket: Doc<'_>, one: &Measurement, works: &[Work]) -> Option<[u8; 
     (!full && !known && !control.get("closed").is_truthy()).then_some(*id)
 }
 
+/// Refuses a new bucket that is too large to be stored: it has one measurement, and a client does not know the size of
+/// the bucket.
+fn check_size(bucket: Doc<'_>) -> Result<()> {
+    let len = bucket.len();
+    if len > nagi_bson::DOC_BYTES_MAX {
+        bail!(
+            Code::BAD_VALUE,
+            "The measurement is too large for a time series: its bucket contains each value three times and would have \
+             {len} bytes, more than {}",
+            nagi_bson::DOC_BYTES_MAX
+        );
+    }
+    Ok(())
+}
+
 /// Writes a bucket that has got measurements, or has to be closed. Returns its record and the document.
 fn write(
     txn: &mut WriteTxn<'_>,
@@ -493,7 +508,10 @@ fn write(
         new = closed(new.as_doc());
     }
     let record = match &work.stored {
-        None => txn.insert(series.buckets, new.as_doc())?,
+        None => {
+            check_size(new.as_doc())?;
+            txn.insert(series.buckets, new.as_doc())?
+        }
         Some((record, old)) => {
             txn.update(series.buckets, record.key(), old.as_doc(), new.as_doc())?;
             record.clone()

@@ -16,6 +16,7 @@ mod open_buckets;
 mod run;
 mod series_counts;
 mod series_delete;
+mod series_filter;
 mod series_update;
 mod update;
 

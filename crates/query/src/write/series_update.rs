@@ -10,11 +10,12 @@ use std::sync::Arc;
 
 use nagi_bson::{Doc, DocBuf, Value};
 use nagi_error::{Code, Error, Result, bail};
+use nagi_lang::{expr::ParseCx, filter::Filter};
 use nagi_store::{Collection, Store};
-use nagi_timeseries::Options;
+use nagi_timeseries::{Options, bucket::normalized};
 
 use super::{
-    How, on_collection,
+    How, on_collection, series_filter,
     update::{Prepared, UpdateOutcome, UpdateStatement, many, prepare},
 };
 use crate::{
@@ -76,8 +77,11 @@ pub(crate) fn with_prepared<T>(
     let update = translated(statement.update, options, meta)?;
     let key = hinted_key_of(options, statement.hint)?;
     let hint = key.as_ref().map(|key| Hint::Key(key.as_doc())).or(statement.hint);
-    let on_buckets = UpdateStatement { update: update.as_doc().into(), hint, ..*statement };
-    let mut prepared = prepare(&on_buckets, buckets.options.collation, env)?;
+    let collation = statement.collation.or(buckets.options.collation);
+    let (filter, translated) = series_filter::divided(options, statement.filter);
+    let (filter, update) = (filter.as_doc(), update.as_doc().into());
+    let on_buckets = UpdateStatement { filter, update, hint, ..*statement };
+    let mut prepared = prepare(&on_buckets, collation, env)?;
     let Some(filter) = on_meta(options, &prepared.selection.filter) else {
         bail!(
             Code::INVALID_OPTIONS,
@@ -85,9 +89,28 @@ pub(crate) fn with_prepared<T>(
              not the metaField '{meta}'"
         )
     };
-    let filter = for_plan(buckets, filter.normalize(), &prepared.selection.filter);
+    let mut cx = ParseCx::with_let(prepared.selection.lets.names()).collated(collation);
+    let translated = Filter::parse(translated.as_doc(), &mut cx)?;
+    let filter = Filter::And(vec![filter, translated]).normalize();
+    let filter = for_plan(buckets, filter, &prepared.selection.filter);
     prepared.selection.filter = Arc::new(filter);
+    prepared.of_metadata = true;
     then(prepared)
+}
+
+/// Brings the metadata of a changed bucket into the form that inserts give it, by which they find the bucket.
+pub(super) fn normalize_meta(bucket: &mut Vec<u8>) {
+    let old = Doc::trusted(bucket);
+    let normal = DocBuf::build(|out| {
+        for element in old {
+            match element.name() {
+                "meta" => out.put("meta", normalized(element.value()).value()),
+                _ => out.put_element(element),
+            }
+        }
+    });
+    bucket.clear();
+    bucket.extend_from_slice(normal.as_doc().as_bytes());
 }
 
 /// The update with the paths of buckets.

@@ -81,6 +81,8 @@ pub(crate) struct Prepared<'a> {
     update: Update,
     supplied: Option<Doc<'a>>,
     encryption: Option<&'a Encryption>,
+    /// The documents are the buckets of a time series, and the update is of its metadata.
+    pub(super) of_metadata: bool,
 }
 
 pub(crate) fn prepare<'a>(
@@ -111,7 +113,7 @@ pub(crate) fn prepare<'a>(
         bail!(Code::FAILED_TO_PARSE, "Cannot specify sort with multi=true");
     }
     let UpdateStatement { supplied, encryption, .. } = *statement;
-    Ok(Prepared { selection, update, supplied, encryption })
+    Ok(Prepared { selection, update, supplied, encryption, of_metadata: false })
 }
 
 /// Runs one update statement.
@@ -189,9 +191,17 @@ fn one(run: &Run<'_>, prepared: &Prepared<'_>) -> Result<UpdateOutcome> {
     })
 }
 
+/// The update of a document, and what is done with its result before that is stored.
+#[derive(Clone, Copy)]
+pub(super) struct Edited<'e> {
+    pub(super) update: &'e Update,
+    pub(super) encryption: Option<&'e Encryption>,
+    pub(super) of_metadata: bool,
+}
+
 /// Updates a document that matches as `info` says; whether that changes it. `new` gets the result.
 pub(super) fn edit(
-    (update, encryption): (&Update, Option<&Encryption>),
+    Edited { update, encryption, of_metadata }: Edited<'_>,
     run: &Run<'_>,
     txn: &mut WriteTxn<'_>,
     (id, doc, info): (RecordKey<'_>, Doc<'_>, MatchInfo),
@@ -201,9 +211,13 @@ pub(super) fn edit(
     let timestamp = || run.store.next_timestamp();
     new.clear();
     let applied = update.apply(doc, info, &run.update_cx(arena, &timestamp), new)?;
-    let modified = applied == Applied::Modified;
+    let mut modified = applied == Applied::Modified;
+    if modified && of_metadata {
+        series_update::normalize_meta(new);
+        modified = new[..] != *doc.as_bytes();
+    }
     if modified {
-        convert(encryption, run, txn, new)?;
+        convert(encryption, run, txn, (doc, new))?;
         run.env.changing(new.len())?;
         let new = Doc::trusted(new);
         let edit = match update {
@@ -216,23 +230,28 @@ pub(super) fn edit(
     Ok(modified)
 }
 
-/// Converts the encrypted values of a document that is to be stored.
+/// Converts the encrypted values of `new`, which is to be stored instead of `old`.
 fn convert(
     encryption: Option<&Encryption>,
     run: &Run<'_>,
     txn: &mut WriteTxn<'_>,
-    new: &mut Vec<u8>,
+    (old, new): (Doc<'_>, &mut Vec<u8>),
 ) -> Result<()> {
     let Some(encryption) = encryption else { return Ok(()) };
     let mut converted = Vec::new();
     let check = || run.env.interrupt().check();
-    if encryption.convert(txn, &run.collection, Doc::trusted(new), &check, &mut converted)? {
+    let docs = (old, Doc::trusted(new));
+    if encryption.convert(txn, &run.collection, docs, &check, &mut converted)? {
         *new = converted;
     }
     Ok(())
 }
 
 impl Prepared<'_> {
+    fn edited(&self) -> Edited<'_> {
+        Edited { update: &self.update, encryption: self.encryption, of_metadata: self.of_metadata }
+    }
+
     /// Updates the document that [`Run::first`] found; whether that changes it. `new` gets the result.
     pub(super) fn change_found(
         &self,
@@ -247,7 +266,7 @@ impl Prepared<'_> {
             true => run.matching(doc, &arena)?.unwrap_or_default(),
             false => MatchInfo::default(),
         };
-        edit((&self.update, self.encryption), run, txn, (id, doc, info), &arena, new)
+        edit(self.edited(), run, txn, (id, doc, info), &arena, new)
     }
 
     /// Inserts the document of the upsert. Returns its `_id`.
@@ -267,7 +286,7 @@ impl Prepared<'_> {
             Some(supplied) => upsert_supplied(supplied, filter, &new_id, &cx, new)?,
             None => self.update.upsert_document(filter, &new_id, &cx, new)?,
         }
-        convert(self.encryption, run, txn, new)?;
+        convert(self.encryption, run, txn, (Doc::EMPTY, new))?;
         let doc = Doc::trusted(new);
         txn.insert_made(&run.collection, doc)?;
         Ok(ValueBuf::new(doc.get("_id")))
@@ -297,8 +316,7 @@ impl Change for Edit<'_, '_> {
         found: (RecordKey<'_>, Doc<'_>, MatchInfo),
         arena: &Bump,
     ) -> Result<Tally> {
-        let of = (&self.prepared.update, self.prepared.encryption);
-        let modified = edit(of, self.run, txn, found, arena, &mut self.new)?;
+        let modified = edit(self.prepared.edited(), self.run, txn, found, arena, &mut self.new)?;
         Ok(Tally { matched: 1, modified: u64::from(modified) })
     }
 }

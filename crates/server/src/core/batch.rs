@@ -325,6 +325,7 @@ fn park(
         created_ms: crate::clock::wall_ms(),
         originating: cx.op.command(),
         plan_summary: cx.op.plan_summary(),
+        encrypted: request.is_encrypted(),
         time_left: time_left(cx),
         api: Api {
             version: generic.api_version.map(str::to_owned),

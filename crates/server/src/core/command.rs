@@ -140,6 +140,8 @@ pub(crate) struct Done {
     pub(crate) plan_summary: &'static str,
     /// The command whose cursor the getMore continued.
     pub(crate) originating: Option<nagi_bson::DocBuf>,
+    /// The getMore continued a cursor of a client with Queryable Encryption.
+    pub(crate) encrypted: bool,
     /// The reply is one of an exhaust stream: net requests the next reply immediately.
     pub(crate) stream: bool,
     /// The request reads a change stream.

@@ -64,6 +64,8 @@ pub(crate) struct OpenCursor {
     /// The command that opened it, for currentOp and the log of slow operations.
     pub(crate) originating: DocBuf,
     pub(crate) plan_summary: String,
+    /// A client with Queryable Encryption opened it: no getMore of it is logged or profiled.
+    pub(crate) encrypted: bool,
     /// The remaining part of the `maxTimeMS` of the command that opened it.
     pub(crate) time_left: Option<Duration>,
     /// The Stable API arguments that it was opened with; a getMore must have the same.

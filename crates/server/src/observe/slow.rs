@@ -99,7 +99,7 @@ impl Finished<'_> {
 ///
 /// The log gets the slow requests of the sample, or with a filter those that match, whatever the level.
 ///
-/// Commands with `encryptionInformation` have no entry.
+/// Commands with `encryptionInformation` have no entry, and neither has a getMore of a cursor of theirs.
 ///
 /// `bulkWrite` and commands with updates or deletes have one entry per statement instead of their own, and one log line
 /// per statement in addition to their own.
@@ -118,7 +118,7 @@ pub(crate) fn observe(server: &Arc<Server>, finished: &Finished<'_>) {
             is_slow && !finished.done.waited && profile.sampled()
         }
     };
-    if (level > 0 || chosen) && finished.request.is_encrypted() {
+    if (level > 0 || chosen) && (finished.done.encrypted || finished.request.is_encrypted()) {
         return;
     }
     if !finished.is_frame() && (level > 1 || (level == 1 && chosen)) {

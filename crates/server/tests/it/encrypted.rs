@@ -56,6 +56,43 @@ fn put_change((query, update): (&str, &str), n: u8, out: &mut DocWriter<'_>) {
     out.put("upsert", true);
 }
 
+/// The entries of the profile and the lines of the log that name the collection `c`.
+fn told(client: &mut Client) -> Vec<String> {
+    let log = client.run("admin", nagi_bson::doc! { "getLog": "global" }.as_doc());
+    let profile = client.shell("{find: 'system.profile', filter: {ns: 'test.c'}}");
+    let profile = profile.get("cursor").as_doc().unwrap().get("firstBatch").as_array().unwrap();
+    let slow = |line: &str| line.contains("Slow query") && line.contains("\"test.c\"");
+    let lines = log.get("log").as_array().unwrap();
+    let lines = lines.iter().filter_map(|line| line.as_str()).filter(|line| slow(line));
+    lines.map(str::to_owned).chain(profile.iter().map(|entry| entry.to_string())).collect()
+}
+
+#[test]
+fn batches_of_encrypted_queries_are_neither_logged_nor_profiled() {
+    let server = member();
+    let mut client = Client::new(&server);
+    assert!(is_ok(&client.shell(CREATE)));
+    client.shell("{insert: 'c', documents: [{_id: 1}, {_id: 2}, {_id: 3}]}");
+    assert!(is_ok(&client.shell("{profile: 2, slowms: 0}")));
+    let information = "encryptionInformation: {type: 1, schema: {'test.c': {}}}";
+    for (information, entries) in [(information, false), ("comment: 1", true)] {
+        for opening in [
+            "{find: 'c', batchSize: 1, ",
+            "{aggregate: 'c', pipeline: [{$match: {_id: {$gt: 0}}}], cursor: {batchSize: 1}, ",
+        ] {
+            let reply = client.shell(&format!("{opening}{information}}}"));
+            let Value::Int64(id) = reply.get("cursor").as_doc().unwrap().get("id") else {
+                panic!("{reply:?}")
+            };
+            let next = format!("{{getMore: {{$numberLong: '{id}'}}, collection: 'c', batchSize: 1");
+            assert!(!is_ok(&client.shell(&format!("{next}, apiVersion: '1'}}"))), "another API");
+            assert!(is_ok(&client.shell(&format!("{next}}}"))));
+            assert!(is_ok(&client.shell(&format!("{next}, comment: 2}}"))));
+        }
+        assert_eq!(!told(&mut client).is_empty(), entries);
+    }
+}
+
 fn upsert(server: &Arc<Server>, n: u8, find_and_modify: bool) {
     let information = json::parse("{type: 1, schema: {'test.c': {}}}").unwrap();
     let command = DocBuf::build(|out| {

@@ -146,6 +146,11 @@ fn change_options(collection: &Collection, changes: &CollMod<'_>) -> Result<Coll
              collection"
         );
     }
+    if changes.expire_after_seconds.is_some_and(|seconds| seconds.is_number())
+        && collection.options.encrypted_fields.is_some()
+    {
+        return Err(IndexSpec::ttl_of_encrypted());
+    }
     let images = changes.pre_images.map(|doc| match doc.get("enabled").is_truthy() {
         true => Value::Doc(doc),
         false => Value::Missing,
@@ -203,6 +208,11 @@ fn change_index(
     out: &mut DocWriter<'_>,
 ) -> Result<Box<[Arc<Index>]>> {
     let index = find_index(collection, change)?;
+    if collection.options.encrypted_fields.is_some()
+        && !change.get("expireAfterSeconds").is_nullish()
+    {
+        return Err(IndexSpec::ttl_of_encrypted());
+    }
     let is_checked = checked.is_some_and(|checked| Arc::ptr_eq(checked, &index));
     let mut spec = index.spec.clone();
     let mut any = false;

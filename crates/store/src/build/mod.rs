@@ -111,7 +111,7 @@ impl Store {
         }
         let existing = self.collection(namespace);
         let default = existing.as_ref().and_then(|c| c.options.collation);
-        let is_clustered = existing.is_some_and(|c| c.options.clustered.is_some());
+        let is_clustered = existing.as_ref().is_some_and(|c| c.options.clustered.is_some());
         let parse = |spec: &Doc<'_>| {
             let spec = catalog::without_clustered(*spec, is_clustered)?;
             IndexSpec::parse_with(spec.as_doc(), namespace, options.ignore_unknown, default)
@@ -119,6 +119,9 @@ impl Store {
         };
         let specs = specs.iter().map(parse).collect::<Result<Vec<_>>>()?;
         specs.iter().try_for_each(|spec| self.check_compressor(spec))?;
+        if let Some(fields) = existing.as_ref().and_then(|c| c.options.encrypted_fields.as_ref()) {
+            specs.iter().try_for_each(|spec| spec.check_encrypted(fields))?;
+        }
         if let Some(bound) = self.private() {
             return self.create_private_indexes(bound, namespace, &specs);
         }

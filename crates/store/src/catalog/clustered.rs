@@ -113,7 +113,7 @@ pub(super) fn expire_after(value: Value<'_>) -> Result<Option<i64>> {
         bail!(
             Code::TYPE_MISMATCH,
             "BSON field 'create.expireAfterSeconds' is the wrong type '{}', expected types \
-             '[string, decimal, double, long, int]'",
+             '[decimal, double, long, int]'",
             value.kind().name()
         );
     };

@@ -157,6 +157,14 @@ impl CollectionVersion {
         self.options.view.is_some()
     }
 
+    /// True for a view of the name and on the buckets of a time series.
+    pub fn shows_series(&self) -> bool {
+        self.options.view.as_ref().is_some_and(|view| {
+            let of_buckets = view.on.collection().strip_prefix("system.buckets.");
+            of_buckets == Some(self.namespace.collection())
+        })
+    }
+
     /// True for the collection that shows the change log: its record keys are stamps.
     pub fn is_change_log(&self) -> bool {
         self.layout == Layout::Stamps

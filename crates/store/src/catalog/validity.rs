@@ -34,6 +34,11 @@ impl Collection {
         self.check_valid(new)
     }
 
+    /// Whether a stored document would be accepted. One for which the validator fails is not.
+    pub(crate) fn is_valid_now(&self, doc: Doc<'_>) -> bool {
+        self.options.validation_level == ValidationLevel::Off || self.is_valid(doc).unwrap_or(false)
+    }
+
     fn is_valid(&self, doc: Doc<'_>) -> Result<bool> {
         Ok(self.has_encrypted(doc)
             && self.validator.as_ref().map_or(Ok(true), |v| v.matches(doc))?)

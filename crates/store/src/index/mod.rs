@@ -2,6 +2,7 @@
 
 mod bulk;
 mod ceiling;
+mod encrypted;
 pub(crate) mod keygen;
 mod kind;
 mod kinds;

@@ -1,4 +1,5 @@
-//! The full check of a collection: records against index keys against counters.
+//! The full check of a collection: records against index keys against counters, documents against the validator,
+//! buckets of a time series against their measurements.
 //!
 //! Runs on one snapshot. First every record is read: each of its keys must be in its index. Then the entries of
 //! every index are counted: if there are as many entries as the records have keys, no entry is superfluous. So all
@@ -21,6 +22,8 @@ use crate::{
 
 /// Upper limit of listed errors.
 const ERROR_COUNT_MAX: usize = 100;
+/// Upper limit of log messages of each kind.
+const LOGGED_MAX: i64 = 20;
 /// Records or keys between interrupt checks: a record may have many keys, each costing a `get`.
 const ASK_EACH: i64 = 32;
 
@@ -58,6 +61,12 @@ pub struct ValidateReport {
     pub wrong_indexes: Vec<Box<str>>,
     /// Documents with a duplicate field name in one object; counted only on request.
     pub non_compliant_count: i64,
+    /// Documents that do not match the validator of the collection, or have plain values in encrypted fields.
+    pub invalid_by_schema: i64,
+    /// Buckets of a time series that are not as they should be, and those of them for which queries fail or may return
+    /// something else than their measurements.
+    pub faulty_buckets: i64,
+    pub wrong_buckets: i64,
     /// Records stored under another `_id` than their own.
     pub misplaced_count: i64,
     /// Index and record of each missing key.
@@ -213,6 +222,7 @@ impl Store {
                 report.error(format!("record {id} is not valid BSON: {error}"));
             }
             if let Ok(doc) = doc {
+                check_content(collection, (id, doc), interrupt, report)?;
                 if conformance && has_name_twice(doc) {
                     report.non_compliant_count += 1;
                 }
@@ -225,6 +235,41 @@ impl Store {
         }
         Ok(())
     }
+}
+
+/// Checks a document against the validator, and a bucket against what it says of itself.
+fn check_content(
+    collection: &Collection,
+    (id, doc): (RecordKey<'_>, Doc<'_>),
+    interrupt: &dyn Fn() -> Result<()>,
+    report: &mut ValidateReport,
+) -> Result<()> {
+    let namespace = collection.namespace.as_str();
+    if !collection.is_valid_now(doc) {
+        report.invalid_by_schema += 1;
+        if report.invalid_by_schema <= LOGGED_MAX {
+            log::warn!(target: "STORAGE", id = 5_363_500, namespace = namespace, record:% = id;
+                "Document is not compliant with the collection's schema");
+        }
+    }
+    let Some(options) = &collection.options.timeseries else { return Ok(()) };
+    let collated = collection.options.collation.is_some();
+    let mut measurements = 0;
+    let pass = &mut || {
+        measurements += 1;
+        if measurements % ASK_EACH == 0 { interrupt() } else { Ok(()) }
+    };
+    let Some(fault) = nagi_timeseries::bucket::check(doc, options, collated, pass)? else {
+        return Ok(());
+    };
+    report.faulty_buckets += 1;
+    report.wrong_buckets += i64::from(fault.is_error);
+    if report.faulty_buckets <= LOGGED_MAX {
+        log::warn!(target: "STORAGE", id = 6_698_300, namespace = namespace, record:% = id,
+            reason = fault.text.as_str();
+            "Document is not compliant with time-series specifications");
+    }
+    Ok(())
 }
 
 /// Returns true if an object of the document, at any depth, has a duplicate field name.

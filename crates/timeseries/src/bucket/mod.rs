@@ -11,9 +11,11 @@
 //! the measurements are in the order of time; in version 3 they need not be. This crate reads all versions and writes
 //! version 2: a bucket is written as a whole, so its measurements can be sorted.
 //!
-//! [`Bucket`] collects measurements, [`Unpacker`] returns them, [`Columns`] returns the values of single fields.
+//! [`Bucket`] collects measurements, [`Unpacker`] returns them, [`Columns`] returns the values of single fields,
+//! and [`check`] compares a stored bucket with what it says of itself.
 
 mod build;
+mod check;
 mod columns;
 mod fields;
 mod meta;
@@ -22,6 +24,7 @@ mod reopen;
 mod unpack;
 
 pub use build::{Bucket, Refused, time_of};
+pub use check::{Fault, check};
 pub use columns::Columns;
 pub use meta::normalized;
 pub use unpack::{Shape, Unpacker};

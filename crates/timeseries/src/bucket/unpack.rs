@@ -127,6 +127,21 @@ impl<'a> Unpacker<'a> {
 }
 
 impl Unpacker<'_> {
+    /// True if no column has a value after those of the measurements, all of which have been read.
+    ///
+    /// # Errors
+    /// If a column is not valid.
+    pub(super) fn is_exhausted(&mut self) -> Result<bool> {
+        for (_, values) in &mut self.fields {
+            if let Values::Column(decoder) = values
+                && decoder.advance_within(&mut self.budget)?.is_some()
+            {
+                return Ok(false);
+            }
+        }
+        Ok(true)
+    }
+
     /// Passes over the next measurement. False at the end.
     ///
     /// # Errors

@@ -1,7 +1,7 @@
 //! Buckets: those of MongoDB, limits, and round trips of any measurements.
 use nagi_bson::{Doc, DocBuf, Value, ValueBuf, doc, json, oid::Generator};
 use nagi_timeseries::Options;
-use nagi_timeseries::bucket::{Bucket, COUNT_MAX, Refused, Shape, Unpacker, time_of};
+use nagi_timeseries::bucket::{Bucket, COUNT_MAX, Refused, Shape, Unpacker, check, time_of};
 use nagi_timeseries::column::Decoder;
 use proptest::prelude::*;
 
@@ -342,6 +342,8 @@ proptest! {
         }
         let again = bucket.to_doc(&options).unwrap();
         prop_assert!(has_full_columns(again.as_doc()));
+        prop_assert_eq!(fault(&written, &options), "");
+        prop_assert_eq!(fault(&again, &options), "");
         prop_assert_eq!(bucket.count(), measurements.len());
         prop_assert_eq!(again.get("control").to_string(), written.get("control").to_string());
         prop_assert_eq!(unpack(again.as_doc(), &shape).len(), measurements.len());
@@ -384,4 +386,81 @@ proptest! {
             }
         }
     }
+}
+
+/// What is wrong with a bucket: nothing, "error" or "warning" with its reason.
+fn fault(bucket: &DocBuf, options: &Options) -> String {
+    let fault = check(bucket.as_doc(), options, false, &mut || Ok(())).expect("no interrupt");
+    fault.map_or(String::new(), |fault| {
+        format!("{}: {}", if fault.is_error { "error" } else { "warning" }, fault.text)
+    })
+}
+
+#[test]
+fn buckets_that_lie_are_told() {
+    let options = options("{timeField: 'date', metaField: 'ticker'}");
+    let stock = parse(STOCK);
+    // MongoDB's test cases change one thing each.
+    let count = stock.get("control").as_doc().unwrap().get("count").to_string();
+    assert_eq!(count, "5");
+    let with = |from: &str, to: &str| {
+        assert!(STOCK.contains(from), "{from}");
+        fault(&parse(&STOCK.replace(from, to)), &options)
+    };
+    assert!(with("6912089d8302f7b0ec8eef41", "6912089d8302f7b0ec8eef40").contains("control.min"));
+    assert!(with("\"max\": {\"_id\"", "\"max\": {\"other\"").contains("control.max is not"));
+    for (from, to, expected) in [
+        ("\"count\": 5", "\"count\": 5.0", ""),
+        ("\"_id\": {\"$oid\": \"61be", "\"_id\": {\"$oid\": \"51be", "warning: The time of _id"),
+        ("\"count\": 5", "\"count\": 4", "error: The bucket has more measurements"),
+        ("\"count\": 5", "\"count\": 6", "error: control.count is 6, the bucket has 5"),
+        ("\"count\": 5", "\"closed\": false", "error: control.count is "),
+        ("\"version\": 2", "\"version\": 1", "error: A field of a bucket has the wrong type"),
+        ("\"version\": 2", "\"version\": 9", "error: Invalid bucket version"),
+        ("\"version\": 2", "\"version\": 3", ""),
+        ("\"close\": 254.03", "\"close\": 255.03", "error: control.max is not"),
+        ("\"close\": 252.47", "\"close\": 252.48", "error: control.min is not"),
+        ("\"volume\": 55046.0", "\"other\": 55046.0", "error: control.max is not"),
+        ("15:59:00Z", "15:58:00Z", "error: control.max of the time field"),
+        ("15:55:00Z", "15:56:00Z", "error: A measurement is before"),
+        ("\"data\"", "\"other\"", "error: An object with bucket data"),
+        ("\"control\"", "\"other\"", "error: control.min and control.max must be objects"),
+        ("\"min\": {\"_id\"", "\"min\": 5, \"x\": {\"_id\"", "error: control.min and control.max"),
+        (
+            "\"subType\": \"07\"}}\n    }",
+            "\"subType\": \"00\"}}\n    }",
+            "error: A field of a bucket",
+        ),
+        ("AQAAAAAAwKnjQJB7C0YAo3jwqwA=", "AQAAAAAAwKnjQJB7C0YAo3jwqw==", "error: "),
+        ("AQAAAAAAwKnjQJB7C0YAo3jwqwA=", "AQAAAAAAwKnjQAA=", "error: control.min is not"),
+    ] {
+        let told = with(from, to);
+        assert!(
+            told.starts_with(expected) && told.is_empty() == expected.is_empty(),
+            "{to}: {told}"
+        );
+    }
+    let hours = Options::parse(
+        parse("{timeField: 'date', bucketMaxSpanSeconds: 60, bucketRoundingSeconds: 60}").as_doc(),
+        "db.c",
+    );
+    assert!(fault(&stock, &hours.unwrap()).starts_with("warning: The control.max of the time"));
+    assert_eq!(fault(&stock, &options), "");
+}
+
+#[test]
+fn buckets_of_version_1_are_checked() {
+    let options = options("{timeField: 't'}");
+    let bucket = |rest: &str| {
+        parse(&format!(
+            "{{_id: ObjectId('000000000000000000000000'), control: {{version: 1, min: \
+             {{t: ISODate('1970-01-01T00:00:00Z'), a: 1}}, max: \
+             {{t: ISODate('1970-01-01T00:00:05Z'), a: 3}}}}, data: {{t: {{'0': \
+             ISODate('1970-01-01T00:00:05Z'), '1': ISODate('1970-01-01T00:00:01Z')}}, a: {{{rest}}}}}}}"
+        ))
+    };
+    assert_eq!(fault(&bucket("'0': 3, '1': 1"), &options), "");
+    assert!(fault(&bucket("'0': 3"), &options).contains("control.min"));
+    assert!(fault(&bucket("'0': 3, '1': 1, '2': 2"), &options).contains("no measurement"));
+    assert!(fault(&bucket("'1': 1, '0': 3"), &options).contains("no measurement"));
 }

@@ -172,3 +172,45 @@ fn a_stored_option_with_other_state_collections_is_not_trusted() {
         assert_eq!(error.code().0, code);
     }
 }
+
+const TWO_FIELDS: &str = "{encryptedFields: {fields: [\
+    {path: 'n', keyId: {$binary: {base64: 'CQkJCQkJCQkJCQkJCQkJCQ==', subType: '04'}}, bsonType: 'int', \
+     queries: {queryType: 'equality'}}, \
+    {path: 'o.m', keyId: {$binary: {base64: 'EdWLigxsTWmgvQAAAAAAAQ==', subType: '04'}}, bsonType: 'int', \
+     queries: {queryType: 'equality'}}]}}";
+
+/// A value has the tags of the field that it was encrypted for.
+#[test]
+fn a_value_cannot_move_to_another_encrypted_field() {
+    let fixture = Fixture::new();
+    fixture.create("c", doc(TWO_FIELDS).as_doc()).unwrap();
+    let encryption = encryption(&fixture, EncryptionOptions::new(random));
+    encryption.prepare(&fixture.store, &fixture.ns).unwrap();
+    // The payloads have the key of `n`.
+    store_values(&fixture, &encryption, &[1], 1, 0);
+    let all = doc("{}");
+    let run = |change: &str| {
+        let change = doc(&format!("{{u: {change}}}"));
+        let statement = UpdateStatement::new(all.as_doc(), change.get("u"));
+        match update_where(&fixture, &encryption, statement) {
+            Ok(done) => done.modified as i32,
+            Err(error) => error.code().0,
+        }
+    };
+    assert_eq!(run("[{$set: {'o.m': '$n'}}]"), 6_371_211, "copied");
+    assert_eq!(run("{$rename: {n: 'o.m'}}"), 6_371_211, "moved");
+    assert_eq!(run("[{$replaceWith: {o: {m: '$n'}}}]"), 6_371_211, "in a new document");
+    assert_eq!(run("{$set: {plain: 1}}"), 1);
+    assert_eq!(run("[{$set: {n: '$n', other: 1}}]"), 1, "the same field");
+    assert_eq!(found(&fixture, &encryption, 1), [1]);
+    assert_eq!(run("{$rename: {n: 'kept'}}"), 1, "to a plain field");
+    assert_eq!(found(&fixture, &encryption, 1), []);
+    assert_eq!(run("{$rename: {kept: 'n'}}"), 1, "and back");
+    assert_eq!(found(&fixture, &encryption, 1), [1]);
+    // A value of another key stays where it is, whatever stored it there.
+    let payload = insert_payload(2, 0);
+    let own = DocBuf::build(|out| out.doc("$set", |out| out.put("o.m", encrypted(&payload))));
+    let statement = UpdateStatement::new(all.as_doc(), Value::Doc(own.as_doc()));
+    assert_eq!(update_where(&fixture, &encryption, statement).unwrap().modified, 1);
+    assert_eq!(run("{$set: {plain: 2}}"), 1);
+}

@@ -85,6 +85,13 @@ fn large_measurements_do_not_fill_a_bucket_for_good() {
     (3..5).for_each(|n| large(&store, n));
     assert_eq!(found(&store, &name(SERIES), "{}").len(), 5);
 
+    // A measurement whose bucket would not be a document.
+    let text = "x".repeat(6_000_000);
+    let one = nagi_bson::doc! { "t": (Value::DateTime(NOW_MS)), "m": 1, "s": (text.as_str()) };
+    let done = insert_into(&store, &name(SERIES), &[one], true);
+    assert_eq!((done.count, done.errors[0].1.code().0), (0, 2));
+    assert!(done.errors[0].1.message().starts_with("The measurement is too large"));
+
     // A bucket of another server that has no place left: it is closed, and another one is made.
     let buckets = name(SERIES).buckets().unwrap();
     let id = [7; 12];
@@ -294,6 +301,39 @@ fn deletes_leave_what_does_not_match() {
     }
 }
 
+/// The counts of an update, or the code of its error.
+fn updated(fixture: &Fixture, (filter, change): (&str, &str), multi: bool, upsert: bool) -> String {
+    let (filter, change) = (doc(filter), doc(&format!("{{u: {change}}}")));
+    let statement =
+        UpdateStatement { multi, upsert, ..UpdateStatement::new(filter.as_doc(), change.get("u")) };
+    let env = Env::new(&(), NOW_MS);
+    match update(&fixture.store, &name(SERIES), &statement, Durability::Buffered, &env) {
+        Ok(done) => format!("{} {}", done.matched, done.modified),
+        Err(error) => error.code().0.to_string(),
+    }
+}
+
+#[test]
+fn updates_may_test_metadata_by_schemas_and_expressions() {
+    let fixture = Fixture::new();
+    create(&fixture, "{timeseries: {timeField: 't', metaField: 'm'}}");
+    let docs = [at(0, "m: {a: 7}, v: 1"), at(1, "m: {a: 7, b: 1}, v: 2")];
+    insert_into(&fixture.store, &name(SERIES), &docs, true);
+    let run = |filter: &str, change: &str| updated(&fixture, (filter, change), true, false);
+    for (filter, expected) in [
+        ("{$expr: {$gt: ['$m.a', 6]}}", "2 2"),
+        ("{$expr: {$eq: [{$literal: '$v'}, '$m.a']}}", "0 0"),
+        ("{$expr: {$let: {vars: {x: '$m'}, in: {$eq: ['$$x.a', 7]}}}, 'm.a': 7}", "2 2"),
+        ("{$jsonSchema: {required: ['m'], properties: {m: {required: ['a']}}}}", "2 2"),
+        ("{$jsonSchema: {properties: {m: {bsonType: 'string'}}}}", "0 0"),
+        ("{$jsonSchema: {not: {anyOf: [{properties: {m: {required: ['z']}}}]}}}", "2 2"),
+        ("{$jsonSchema: {required: ['m']}, 'm.a': 8}", "0 0"),
+    ] {
+        assert_eq!(run(filter, "{$inc: {'m.n': 1}}"), expected, "{filter}");
+    }
+    assert_eq!(run("{$jsonSchema: {bsonType: 5}}", "{$set: {m: 1}}"), "14");
+}
+
 #[test]
 fn updates_change_metadata_only() {
     let fixture = Fixture::new();
@@ -301,17 +341,7 @@ fn updates_change_metadata_only() {
     let docs = [at(0, "m: {a: 1}, v: 1"), at(1, "m: {a: 1}, v: 2"), at(2, "m: {a: 2}, v: 3")];
     insert_into(&fixture.store, &name(SERIES), &docs, true);
     let run = |filter: &str, change: &str, multi: bool, upsert: bool| {
-        let (filter, change) = (doc(filter), doc(&format!("{{u: {change}}}")));
-        let statement = UpdateStatement {
-            multi,
-            upsert,
-            ..UpdateStatement::new(filter.as_doc(), change.get("u"))
-        };
-        let env = Env::new(&(), NOW_MS);
-        match update(&fixture.store, &name(SERIES), &statement, Durability::Buffered, &env) {
-            Ok(done) => format!("{} {}", done.matched, done.modified),
-            Err(error) => error.code().0.to_string(),
-        }
+        updated(&fixture, (filter, change), multi, upsert)
     };
     assert_eq!(run("{'m.a': 1}", "{$set: {'m.b': 5}}", true, false), "1 1");
     assert_eq!(
@@ -327,7 +357,13 @@ fn updates_change_metadata_only() {
         ("{m: 1}", "{$set: {m: 1}}", true, true),
         ("{v: 1}", "{$set: {m: 1}}", true, false),
         ("{$or: [{m: 1}, {t: 1}]}", "{$set: {m: 1}}", true, false),
-        ("{$expr: {$eq: ['$m', 1]}}", "{$set: {m: 1}}", true, false),
+        ("{$expr: {$eq: ['$v', 1]}}", "{$set: {m: 1}}", true, false),
+        ("{$expr: {$eq: ['$$ROOT.m', 1]}}", "{$set: {m: 1}}", true, false),
+        ("{$expr: {$getField: 'm'}}", "{$set: {m: 1}}", true, false),
+        ("{$jsonSchema: {required: ['v']}}", "{$set: {m: 1}}", true, false),
+        ("{$jsonSchema: {properties: {m: {}, v: {}}}}", "{$set: {m: 1}}", true, false),
+        ("{$jsonSchema: {minProperties: 1}}", "{$set: {m: 1}}", true, false),
+        ("{$jsonSchema: {not: {required: ['m', 'v']}}}", "{$set: {m: 1}}", true, false),
         ("{m: 1}", "{$set: {v: 1}}", true, false),
         ("{m: 1}", "{$set: {mm: 1}}", true, false),
         ("{m: 1}", "{$rename: {'m.a': 'v'}}", true, false),
@@ -337,6 +373,17 @@ fn updates_change_metadata_only() {
         assert_eq!(run(filter, change, multi, upsert), "72", "{filter} {change}");
     }
     assert_eq!(run("{m: 1}", "{$set: 5}", true, false), "9");
+    // The fields of metadata are sorted by name, as those of inserts are, at any depth.
+    let sorted = "{ a: 2, z: { d: [ { x: 2, y: 1 } ], e: 1 } }";
+    let given = "{z: {e: 1, d: [{y: 1, x: 2}]}, a: 2}";
+    assert_eq!(run("{}", &format!("{{$set: {{m: {given}}}}}"), true, false), "2 2");
+    assert_eq!(run("{}", &format!("{{$set: {{m: {given}}}}}"), true, false), "2 0");
+    insert_into(&fixture.store, &name(SERIES), &[at(4, &format!("m: {given}"))], true);
+    assert_eq!(stored(&fixture).len(), 2);
+    assert_eq!(found(&fixture.store, &name(SERIES), &format!("{{m: {sorted}}}")).len(), 4);
+    assert_eq!(run("{}", "{$set: {'m.b': 1}, $unset: {'m.z': 1}}", true, false), "2 2");
+    assert_eq!(found(&fixture.store, &name(SERIES), "{m: {a: 2, b: 1}}").len(), 4);
+    assert_eq!(run("{}", "{$unset: {m: 1}}", true, false), "2 2");
     // Measurements with the new metadata do not get into buckets that had another one.
     insert_into(&fixture.store, &name(SERIES), &[at(3, "m: {a: 1}")], true);
     assert_eq!(found(&fixture.store, &name(SERIES), "{'m.a': 1}").len(), 1);

@@ -249,6 +249,10 @@ fn check_encrypted(cx: &Context<'_>, args: &Args<'_>) -> Result<()> {
     if args.capped == Some(true) {
         bail!(Code::Location(6_367_301), "Encrypted fields cannot be used with capped collections");
     }
+    // As by an index: documents that expire leave their tags in the state collections.
+    if args.timeseries.is_none() && !args.expire_after_seconds.is_nullish() {
+        bail!(Code::Location(6_346_501), "TTL indexes are not allowed on encrypted collections");
+    }
     if args.view_on.is_some() || args.timeseries.is_some() {
         bail!(
             Code::Location(6_346_401),

@@ -67,12 +67,13 @@ pub(super) fn check_changes(
             );
         }
     }
-    let expires = buckets.named_indexes().any(|found| {
+    let changed = buckets.named_indexes().find(|found| {
         let key = index.get("keyPattern").as_doc().and_then(|key| series.key_of_buckets(key).ok());
         let named = index.get("name").as_str() == Some(found.name());
-        let same = key.is_some_and(|key| key == found.spec.key_pattern);
-        (named || same) && found.spec.expire_after_seconds.is_some()
+        named || key.is_some_and(|key| key == found.spec.key_pattern)
     });
+    // One that does not exist is an error of the change itself.
+    let expires = changed.is_none_or(|found| found.spec.expire_after_seconds.is_some());
     if !index.get("expireAfterSeconds").is_nullish() && !expires {
         bail!(
             Code::INVALID_OPTIONS,

@@ -67,6 +67,7 @@ fn run(cx: &mut Context<'_>, req: &Request<'_>, out: &mut DocWriter<'_>) -> Resu
         cx.server.clients.cursors.put_back(cursor);
         return Err(access::refusal(req));
     }
+    cx.done.encrypted = cursor.encrypted;
     if let Err(error) = check(req, &cursor.api, cursor.tailable && cursor.await_data) {
         cx.server.clients.cursors.put_back(cursor);
         return Err(error);

@@ -40,6 +40,8 @@ fn run(cx: &mut Context<'_>, req: &Request<'_>, out: &mut DocWriter<'_>) -> Resu
     let args = Args::parse(req)?;
     cx.end_with_client();
     let ns = Namespace::parse(args.namespace.or(args.old_name).unwrap_or(""))?;
+    // Of a time series, the buckets are what is stored.
+    let ns = cx.store().buckets_of(&ns).map_or(ns, |buckets| buckets.namespace.clone());
     let collection = cx.store().collection(&ns);
     let whole = collection.as_ref().map_or((0, 0), |c| (c.data_bytes(), c.count()));
     let range = args.min.is_some() || args.max.is_some();

@@ -70,7 +70,9 @@ fn run(cx: &mut Context<'_>, req: &Request<'_>, out: &mut DocWriter<'_>) -> Resu
     out.put("ns", ns.as_str());
     put_uuid(&collection, out);
     out.put("nInvalidDocuments", report.invalid_count);
-    out.put("nNonCompliantDocuments", report.non_compliant_count);
+    let non_compliant =
+        report.non_compliant_count + report.invalid_by_schema + report.faulty_buckets;
+    out.put("nNonCompliantDocuments", non_compliant);
     out.put("nrecords", report.record_count);
     out.put("nIndexes", collection.indexes.len() as i32);
     out.doc("keysPerIndex", |doc| {
@@ -84,11 +86,15 @@ fn run(cx: &mut Context<'_>, req: &Request<'_>, out: &mut DocWriter<'_>) -> Resu
             doc.doc(name, |index| index.put("valid", valid));
         }
     });
-    out.put("valid", report.errors.is_empty());
+    out.put("valid", report.errors.is_empty() && report.wrong_buckets == 0);
     out.put("repaired", repaired.any);
     write_findings(&collection, &report, repaired, out);
     Ok(())
 }
+
+const FAULTY_BUCKETS: &str = "Detected one or more documents in this collection incompatible with \
+                              time-series specifications. For more info, see logs with log id \
+                              6698300.";
 
 fn write_findings(
     collection: &Collection,
@@ -107,8 +113,22 @@ fn write_findings(
         if report.non_compliant_count > 0 {
             list.push("Detected one or more documents not compliant with BSON specifications.");
         }
+        if report.invalid_by_schema > 0 {
+            list.push(
+                "Detected one or more documents not compliant with the collection's schema. Check \
+                 logs for log id 5363500.",
+            );
+        }
+        if report.faulty_buckets > report.wrong_buckets {
+            list.push(FAULTY_BUCKETS);
+        }
     });
-    out.array("errors", |list| report.errors.iter().for_each(|error| list.push(error)));
+    out.array("errors", |list| {
+        report.errors.iter().for_each(|error| list.push(error));
+        if report.wrong_buckets > 0 {
+            list.push(FAULTY_BUCKETS);
+        }
+    });
     out.put("extraIndexEntries", Array::EMPTY);
     out.array("missingIndexEntries", |list| {
         for (index, record) in &report.missing_entries {
