@@ -169,5 +169,5 @@ fn ping_tells_whether_a_server_answers() {
     assert_eq!(refused.status.code(), Some(1), "{refused:?}");
     let wrong = ended(&["ping", "--url", &uri]);
     assert_eq!(wrong.status.code(), Some(2), "{wrong:?}");
-    assert!(String::from_utf8_lossy(&wrong.stderr).contains("nagi ping [--uri URI"));
+    assert!(String::from_utf8_lossy(&wrong.stderr).contains("try 'nagi help ping'"));
 }
