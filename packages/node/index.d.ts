@@ -8,7 +8,7 @@ export interface StartOptions {
   replSet?: boolean | string;
   /** 0, the default, selects a free port. */
   port?: number;
-  /** The most data in MiB; by default half of the machine's memory. */
+  /** The most data in MiB; by default half of the machine's memory beyond one GiB. */
   cacheMb?: number;
   /** Further options of `nagi serve`. One that is given here replaces ours. */
   args?: readonly string[];

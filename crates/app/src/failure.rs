@@ -42,6 +42,7 @@ pub(crate) mod exit {
             names."),
         status(FAILURE, "backup, restore", "the copy could not be made, or a file is damaged", "Read the message; a \
             damaged file is named with its path."),
+        status(FAILURE, "ping", "the server does not answer", "Read the message, and the server's log."),
         status(FAILURE, "doctor", "there are warnings, but no critical finding",
             "Run the command under \"fix\" of each finding."),
         status(BAD_OPTIONS, "all", "wrong usage: an unknown command or option, a bad value, options that exclude each \

@@ -50,7 +50,8 @@ fn main() -> ExitCode {
     if matches!(command, Some("backup" | "restore" | "doctor")) {
         umask::close();
     }
-    if let Some(name @ ("backup" | "restore" | "doctor" | "generate" | "version")) = command
+    if let Some(name @ ("backup" | "restore" | "doctor" | "generate" | "ping" | "version")) =
+        command
         && args[1..].iter().any(|arg| arg == "--help" || arg == "-h")
     {
         return help::command(name);
@@ -103,6 +104,11 @@ fn say(text: &str) {
 /// Prints text that a flag requested to standard output.
 fn print(text: &str) {
     use std::io::Write;
-    // A closed pipe means that the reader does not want more.
-    let _ = writeln!(std::io::stdout(), "{text}");
+    if let Err(error) = writeln!(std::io::stdout(), "{text}")
+        // A closed pipe means that the reader does not want more.
+        && error.kind() != std::io::ErrorKind::BrokenPipe
+    {
+        say(&format!("standard output: {error}"));
+        std::process::exit(i32::from(exit::FAILURE));
+    }
 }

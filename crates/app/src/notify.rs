@@ -78,7 +78,12 @@ impl Notifier {
             return Notifier(None);
         };
         let made = address(name.as_bytes())
-            .and_then(|address| Ok((address, UnixDatagram::unbound()?)))
+            .and_then(|address| {
+                let socket = UnixDatagram::unbound()?;
+                // A service manager that reads nothing must delay neither the start nor the end.
+                socket.set_nonblocking(true)?;
+                Ok((address, socket))
+            })
             .map(|(address, socket)| {
                 let watchdog = watchdog_interval(
                     std::env::var("WATCHDOG_USEC").ok().as_deref(),

@@ -78,7 +78,8 @@ pub fn refuse_foreign(dir: &Path) -> Result<()> {
     }
     let is_there = |file: &str| fs::symlink_metadata(dir.join(file)).is_ok();
     let advice = "use an empty directory";
-    if let Some(file) = OF_MONGODB.iter().find(|file| is_there(file)) {
+    let of_mongodb = OF_MONGODB.iter().find(|file| is_there(file)).map(|file| (*file).to_owned());
+    if let Some(file) = of_mongodb.or_else(|| namespaces(dir)) {
         return Err(refused(format!(
             "{} contains data of another server (found '{file}'); {advice}, and copy the data with \
              mongodump from that server and mongorestore to this one",
@@ -89,6 +90,20 @@ pub fn refuse_foreign(dir: &Path) -> Result<()> {
     let found = found.map(|(file, what)| (format!("'{file}'"), *what));
     let Some((files, what)) = found.or_else(|| tables(dir)) else { return Ok(()) };
     Err(refused(format!("{} contains {what} (found {files}); {advice}", dir.display())))
+}
+
+/// A file of namespaces beside the first data file, as MongoDB's mapped engine has them for each database.
+fn namespaces(dir: &Path) -> Option<String> {
+    let pair = |dir: &Path, stem: &str| {
+        let is_there = |end: &str| fs::symlink_metadata(dir.join(format!("{stem}.{end}"))).is_ok();
+        is_there("ns") && is_there("0")
+    };
+    if pair(&dir.join("local"), "local") {
+        return Some("local/local.ns".to_owned());
+    }
+    let names = fs::read_dir(dir).ok()?.flatten();
+    let mut names = names.map(|entry| entry.file_name().to_string_lossy().into_owned());
+    names.find(|name| name.strip_suffix(".ns").is_some_and(|stem| pair(dir, stem)))
 }
 
 /// The files that identify a RocksDB or LevelDB database at the top of a folder; ours is in a folder of its own.
@@ -225,6 +240,10 @@ mod tests {
                 &["WiredTiger"][..],
                 "another server (found 'WiredTiger'); use an empty directory, and",
             ),
+            (
+                &["test.0", "test.ns"],
+                "another server (found 'test.ns'); use an empty directory, and",
+            ),
             (&["PG_VERSION", "base/"], "the data of PostgreSQL (found 'PG_VERSION'); use an empty"),
             (&["ibdata1"], "the data of MySQL or MariaDB"),
             (&["data.mdb"], "an LMDB database"),
@@ -233,7 +252,8 @@ mod tests {
             with("foreign", entries, |dir| {
                 let error = claim(dir, "rocksdb").unwrap_err().to_string();
                 assert!(error.contains(text), "{error}");
-                assert_eq!(error.contains("mongodump"), entries[0] == "WiredTiger", "{error}");
+                let of_mongodb = matches!(entries[0], "WiredTiger" | "test.0");
+                assert_eq!(error.contains("mongodump"), of_mongodb, "{error}");
                 assert_eq!(fs::read_dir(dir).unwrap().count(), entries.len(), "nothing is written");
             });
         }

@@ -46,7 +46,7 @@ def start(
     replset   a replica set of one, with transactions and change streams; its name if it is a text ("rs0").
               False: a standalone server.
     port      0 selects a free port.
-    cache_mb  the most data in MiB; by default half of the machine's memory.
+    cache_mb  the most data in MiB; by default half of the machine's memory beyond one GiB.
     args      further options of `nagi serve`. One that is given here replaces ours.
     timeout   seconds to wait for the start.
     binary    another program than the one of this package.

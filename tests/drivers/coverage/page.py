@@ -76,8 +76,9 @@ def counts(title, rows, there):
 
 def missing(kinds, there):
     """The features of the first two groups that are missing, by kind."""
-    out = ["## Missing", "", "Features that every driver or common applications use, and that are missing or there in part only. Those of the",
-           "other two groups are listed below, topic by topic.", ""]
+    out = ["## Missing, or not shown by a test", "", "Features that every driver or common applications use, and that no test shows as a whole: they are missing, or a part",
+           "of them is, or they are there and no test names them yet (a list of options or commands counts only if all of it is",
+           "there). Those of the other two groups are listed below, topic by topic.", ""]
     for _, of_topic in TOPICS:
         for kind, title in of_topic:
             rows = [r for r in kinds[kind] if r.id not in there and r.tier in TIERS[:2]]
@@ -102,8 +103,8 @@ def text(all_rows, there):
         for kind, title in of_topic:
             rows = kinds[kind]
             out += ["", "### " + title]
-            for words, is_there, tiers in [("There", True, TIERS), ("Missing, used by every driver or commonly", False, TIERS[:2]),
-                                           ("Missing, rare or beyond", False, TIERS[2:])]:
+            for words, is_there, tiers in [("There", True, TIERS), ("Not shown by a test, used by every driver or commonly", False, TIERS[:2]),
+                                           ("Not shown by a test, rare or beyond", False, TIERS[2:])]:
                 chosen = [r for r in rows if (r.id in there) == is_there and r.tier in tiers]
                 if chosen:
                     out += ["", "%s (%d): %s" % (words, len(chosen), listing(chosen))]

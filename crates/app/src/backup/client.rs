@@ -170,7 +170,7 @@ impl Client {
     pub(super) fn try_run(&mut self, body: Doc<'_>) -> Result<DocBuf, Failure> {
         let reply = self
             .exchange(body)
-            .map_err(|error| Failure::Connection(format!("{}: {error}", self.host)))?;
+            .map_err(|error| Failure::Connection(format!("{}: {}", self.host, told(&error))))?;
         if reply.get("ok").is_truthy() {
             return Ok(reply);
         }
@@ -208,6 +208,16 @@ pub(crate) fn message(body: Doc<'_>) -> Vec<u8> {
     message.push(0);
     message.extend_from_slice(body);
     message
+}
+
+/// An error of a connection for the user: that of a timeout has the words of no timeout.
+fn told(error: &std::io::Error) -> String {
+    match error.kind() {
+        std::io::ErrorKind::WouldBlock | std::io::ErrorKind::TimedOut => {
+            "the server has not answered in time".to_owned()
+        }
+        _ => error.to_string(),
+    }
 }
 
 /// Connects to the first of the host's addresses that accepts a connection.

@@ -88,7 +88,7 @@ impl Manifest {
         if !found.as_ref().is_ok_and(fs::Metadata::is_file) && folder.join(MARKER).exists() {
             return Err(format!(
                 "{} is a data directory, not a backup: nagi backup creates a backup of a running \
-                 server; the data directory of a stopped server can be copied as it is",
+                 server; the data directory of a server that was stopped in order (not killed) can be copied as it is",
                 folder.display()
             ));
         }

@@ -52,7 +52,9 @@ pub(crate) fn run(args: &[String]) -> ExitCode {
     let found = match args[..] {
         [] | ["help" | "--help" | "-h"] => Ok(overview::blocks()),
         [topic] => topic_blocks(topic),
-        [command, flag] if flag.starts_with('-') => lookup::of_command(command, flag),
+        [command, flag] if flag.starts_with('-') || commands::find(command).is_some() => {
+            lookup::of_command(command, flag)
+        }
         [_, more, ..] => Err(format!("nagi help takes one topic, not '{more}' as well")),
     };
     match found {

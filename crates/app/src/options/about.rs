@@ -130,7 +130,7 @@ static ABOUT: &[About] = &[
     is("oplogMinRetentionHours", "hours", "0", "time for which entries of the oplog are kept at least"),
     is("oplogSize", "MB", "5 % of the free disk space, at least 990 and at most 51200", "size of a new oplog"),
     is("pidfilepath", "file", "none", "file for the process id, which is removed at a clean shutdown"),
-    is("port", "number", "27017", "TCP port; 0 chooses a free one"),
+    is("port", "number", "27017", "TCP port; 0 chooses a free one, another at each start"),
     is("profile", "", "off", "profiler of all databases: 0 or off, 1 or slowOp for slow operations, 2 or all"),
     is("quiet", "", "false", "log less: no connections, logins and drops"),
     is("quota", "", "false", "limit of the number of files of a database"),
