@@ -18,8 +18,9 @@ const os = require("node:os");
 const path = require("node:path");
 
 const SET_NAME = "rs0";
-// Options that would take from us what we need: the log, and the process itself.
-const REFUSED = ["--logpath", "--syslog", "--fork", "--shutdown", "--repair"];
+// Options that would take from us what we need: the log, the address, the name of the set, and the process itself.
+const REFUSED = ["--logpath", "--syslog", "--fork", "--shutdown", "--repair", "--config", "-f", "--replSet", "--bind_ip",
+  "--bind_ip_all"];
 const WAITING_FOR_CONNECTIONS = 23016;
 const TAIL_LINES = 20;
 const CHUNK = 1 << 20;
@@ -50,7 +51,7 @@ async function start(options = {}) {
 }
 
 function commandLine(binary, setName, port, cacheMb, args) {
-  const given = new Set(args.filter((arg) => arg.startsWith("--")).map((arg) => arg.split("=", 1)[0]));
+  const given = new Set(args.filter((arg) => arg.startsWith("-")).map((arg) => arg.split("=", 1)[0]));
   for (const option of REFUSED) {
     if (given.has(option)) throw new TypeError(`${option} cannot be used for a server for tests`);
   }

@@ -17,8 +17,11 @@ import weakref
 from typing import List, Optional, Sequence, Union
 
 SET_NAME = "rs0"
-# Options that would take from us what we need: the log, and the process itself.
-_REFUSED = ("--logpath", "--syslog", "--fork", "--shutdown", "--repair")
+# Options that would take from us what we need: the log, the address, the name of the set, and the process itself.
+_REFUSED = (
+    "--logpath", "--syslog", "--fork", "--shutdown", "--repair", "--config", "-f", "--replSet", "--bind_ip",
+    "--bind_ip_all",
+)
 _WAITING_FOR_CONNECTIONS = 23016
 _TAIL_LINES = 20
 
@@ -76,7 +79,7 @@ def _set_name(replset: Union[bool, str]) -> Optional[str]:
 def _command(
     binary: str, replset: Union[bool, str], port: int, cache_mb: Optional[float], args: List[str]
 ) -> List[str]:
-    given = {arg.split("=", 1)[0] for arg in args if arg.startswith("--")}
+    given = {arg.split("=", 1)[0] for arg in args if arg.startswith("-")}
     for option in _REFUSED:
         if option in given:
             raise ValueError("%s cannot be used for a server for tests" % option)

@@ -130,11 +130,12 @@ def refused():
             except nagi_server.StartError as error:
                 check("refused: %s" % options, says in str(error), error)
             check("refused at once: %s" % options, time.perf_counter() - begin < 5)
-        try:
-            nagi_server.start(args=["--logpath=/dev/null"])
-            check("--logpath", False)
-        except ValueError:
-            check("--logpath", True)
+        for refused in ("--logpath=/dev/null", "--replSet=other", "--bind_ip=127.0.0.2", "--config=nagi.conf", "-f"):
+            try:
+                nagi_server.start(args=[refused])
+                check(refused, False)
+            except ValueError:
+                check(refused, True)
 
 
 def killed_parent():
