@@ -31,6 +31,9 @@ MIB = 1 << 20
 ENVIRONMENT = dict(
     os.environ,
     HOME=os.path.join(WORK, "home"),
+    # The list of the libraries' licenses comes from cargo, which looks for these in the home.
+    CARGO_HOME=os.environ.get("CARGO_HOME", os.path.expanduser("~/.cargo")),
+    RUSTUP_HOME=os.environ.get("RUSTUP_HOME", os.path.expanduser("~/.rustup")),
     NAGI_PACK_LEVEL="1",
     PATH=os.pathsep.join([VENV + "/bin", os.path.dirname(NODE), os.environ["PATH"]]),
     PIP_NO_INDEX="1",
