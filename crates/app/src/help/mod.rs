@@ -52,7 +52,7 @@ pub(crate) fn run(args: &[String]) -> ExitCode {
     let found = match args[..] {
         [] | ["help" | "--help" | "-h"] => Ok(overview::blocks()),
         [topic] => topic_blocks(topic),
-        [command, flag] if flag.starts_with('-') || commands::find(command).is_some() => {
+        [command, flag] if flag.starts_with('-') || is_option_of(command, flag) => {
             lookup::of_command(command, flag)
         }
         [_, more, ..] => Err(format!("nagi help takes one topic, not '{more}' as well")),
@@ -64,6 +64,11 @@ pub(crate) fn run(args: &[String]) -> ExitCode {
             ExitCode::from(exit::BAD_OPTIONS)
         }
     }
+}
+
+/// True if the first is a command and the second is none, so that it is meant as an option.
+fn is_option_of(command: &str, flag: &str) -> bool {
+    commands::find(command).is_some() && commands::find(flag).is_none()
 }
 
 /// Prints the short help: `nagi --help`.
