@@ -1,4 +1,4 @@
-"""Runs the steps of the articles: run.py NAGI WORK PORT MONGOSTAT SHELL... (see seed.py). FULL=1: in their sizes.
+"""Runs the steps of the articles: run.py NAGI WORK MONGOSTAT SHELL... (see seed.py). FULL=1: in their sizes.
 
 ONLY=NAME,... runs some steps, besides those of the server that many use.
 """
@@ -13,7 +13,7 @@ import engines  # noqa: E402,F401
 import neighbours  # noqa: E402,F401
 import working_set  # noqa: E402,F401
 
-nagi, work, port, mongostat, *shell = sys.argv[1:]
+nagi, work, mongostat, *shell = sys.argv[1:]
 os.makedirs(work, exist_ok=True)
 seed.step("000", "[clientcursormon] mem (MB) res:501 virt:2219 mapped:976")(stall.end_mapped)
 only = os.environ.get("ONLY")
@@ -22,7 +22,7 @@ if only:
     seed.STEPS[:] = [row for row in seed.STEPS if row[2].__name__ in wanted]
 seed.look_up()
 try:
-    seed.run_all(seed.Bench(nagi, work, int(port), mongostat, shell))
+    seed.run_all(seed.Bench(nagi, work, mongostat, shell))
 finally:
     server = stall.STATE.get("server")
     if server is not None and server.process.poll() is None:

@@ -16,6 +16,7 @@ import json
 import os
 import re
 import shutil
+import socket
 import subprocess
 import sys
 import time
@@ -77,13 +78,15 @@ def run_all(bench):
 class Bench:
     """The programs and the folder of a run."""
 
-    def __init__(self, nagi, work, port, mongostat, shell):
-        self.nagi, self.work, self.port, self.mongostat, self.shell_command = nagi, work, port, mongostat, shell
-        self.count = 0
+    def __init__(self, nagi, work, mongostat, shell):
+        self.nagi, self.work, self.mongostat, self.shell_command = nagi, work, mongostat, shell
 
     def server(self, name, *args, **more):
-        self.count += 1
-        return Server(self, name, self.port + self.count % 80, args, **more)
+        # The one next to the last may be that of a client's connection by now.
+        with socket.socket() as probe:
+            probe.bind(("127.0.0.1", 0))
+            port = probe.getsockname()[1]
+        return Server(self, name, port, args, **more)
 
     def shell(self, server, text, database="test"):
         """Runs lines of the old shell through mongosh; returns the lines that it prints."""
