@@ -201,3 +201,43 @@ fn statements_carry_their_sessions() {
         }
     }
 }
+
+/// Whether the log still has an entry of before after a run as no member, in which the commands ran on `local` and
+/// `test`.
+fn is_kept_after(local: &[&str], own: &[&str]) -> bool {
+    let engine = Arc::new(Memory::new());
+    let mut client = Client::new(&server_on(engine.clone(), Some("rs")));
+    assert!(is_ok(&run(&mut client, "admin", "{replSetInitiate: 1}")));
+    assert!(is_ok(&client.shell("{insert: 'c', documents: [{_id: 'before'}]}")));
+    drop(client);
+    let mut alone = Client::new(&server_on(engine.clone(), None));
+    for (database, commands) in [("local", local), ("test", own)] {
+        for command in commands {
+            assert!(is_ok(&run(&mut alone, database, command)), "{command}");
+        }
+    }
+    // Without the configuration, the next start could not know that the changes are missing in the log.
+    for command in
+        ["{drop: 'system.replset'}", "{delete: 'system.replset', deletes: [{q: {}, limit: 0}]}"]
+    {
+        assert!(!is_ok(&run(&mut alone, "local", command)), "{command}");
+    }
+    drop(alone);
+    let mut client = Client::new(&server_on(engine, Some("rs")));
+    let find = "{find: 'oplog.rs', filter: {'o._id': 'before'}}";
+    !batch(&run(&mut client, "local", find), "firstBatch").is_empty()
+}
+
+#[test]
+fn a_log_with_a_gap_begins_anew() {
+    assert!(is_kept_after(&[], &[]));
+    assert!(is_kept_after(&["{insert: 'own', documents: [{_id: 1}]}"], &["{find: 'c'}"]));
+    for change in [
+        "{insert: 'c', documents: [{_id: 'alone'}]}",
+        "{createIndexes: 'c', indexes: [{key: {a: 1}, name: 'a'}]}",
+        "{dropDatabase: 1}",
+    ] {
+        assert!(!is_kept_after(&[], &[change]), "{change}");
+    }
+    assert!(!is_kept_after(&["{drop: 'oplog.rs'}"], &[]));
+}
