@@ -23,6 +23,10 @@ pub(crate) fn open(options: &Options, block_cache_bytes: u64) -> nagi_kv::Result
         }
         EngineKind::Embedded => {
             let engine_options = rocks_options(options, block_cache_bytes);
+            nagi_kv_rocks::attach_large_reads(nagi_kv_rocks::Gate {
+                read: nagi_budget::meter::read_large,
+                hold: nagi_budget::meter::hold_large,
+            });
             let engine = nagi_kv_rocks::open(Path::new(&options.db_path), &engine_options)?;
             Ok(engine)
         }
