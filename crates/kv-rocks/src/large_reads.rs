@@ -29,6 +29,11 @@ pub(crate) fn may_read(bytes: usize, waits: bool) -> bool {
     GATE.get().is_none_or(|gate| (gate.read)(bytes, waits))
 }
 
+/// Returns true if the thread may hold a value of `bytes`; waits for that.
+pub(crate) fn wait_to_hold(bytes: usize) -> bool {
+    bytes <= LARGE_BYTES || may_hold(bytes, false) || may_hold(bytes, true)
+}
+
 pub(crate) fn may_hold(bytes: usize, waits: bool) -> bool {
     GATE.get().is_none_or(|gate| (gate.hold)(bytes, waits))
 }

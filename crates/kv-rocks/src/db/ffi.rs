@@ -23,13 +23,7 @@ use super::data::Data;
 use super::native::{nagi_batch_append, nagi_batch_reserve, nagi_cache_set_share};
 use super::setup::{Setup, System, names, pointers};
 use super::snapshot::SnapshotHandle;
-use crate::{
-    damage,
-    large_reads::{self, LARGE_BYTES},
-    options::Options,
-    quarantine::Damaged,
-    tier::Sizes,
-};
+use crate::{damage, large_reads, options::Options, quarantine::Damaged, tier::Sizes};
 
 /// Calls `run` with a pointer for an error string.
 pub(super) fn checked<T>(run: impl FnOnce(*mut *mut c_char) -> T) -> Result<T> {
@@ -261,10 +255,7 @@ impl Db {
                 }
             }
             // RocksDB does not hold it meanwhile.
-            if length > LARGE_BYTES
-                && !large_reads::may_hold(length, false)
-                && !large_reads::may_hold(length, true)
-            {
+            if !large_reads::wait_to_hold(length) {
                 return Err(Error::NoMemory);
             }
             buf.reserve(length);

@@ -1,8 +1,8 @@
 //! Batches: copies documents from a producer into the reply and parks the remaining cursor.
 //!
 //! A batch is full after its number of documents or at 16 MiB, whichever comes first. A document that would exceed the
-//! size is left for the next batch, unless it is the first of its batch. A batch of large documents also ends when other
-//! requests wait for memory: one that holds a large reply should not wait for more.
+//! size is left for the next batch, unless it is the first of its batch. A batch of large documents also ends when
+//! other requests wait for memory: one that holds a large reply should not wait for more.
 //!
 //! `find`, `aggregate` and the listing commands call [`reply_first`], `getMore` calls [`reply_next`].
 
