@@ -102,6 +102,11 @@ impl<'b> DocWriter<'b> {
         self.out.len() - self.start
     }
 
+    /// Makes the buffer large enough for exactly `additional` bytes more.
+    pub fn reserve_exact(&mut self, additional: usize) {
+        self.out.reserve_exact(additional);
+    }
+
     /// The capacity of the whole buffer in bytes.
     pub fn capacity(&self) -> usize {
         self.out.capacity()

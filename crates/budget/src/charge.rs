@@ -44,6 +44,11 @@ impl Charge {
         taken
     }
 
+    /// Like [`Charge::try_grow_strictly`], but does not overtake requests that wait.
+    pub(crate) fn try_grow_in_turn(&mut self, bytes: u64) -> bool {
+        !self.budget.has_waiting() && self.try_grow_strictly(bytes)
+    }
+
     /// Like [`Charge::try_grow_strictly`], but waits in the queue. Returns false if there was no capacity in time, if
     /// `go_on` returned false, or if the charge is not empty and others have held memory for longer. See
     /// [`crate::line`].

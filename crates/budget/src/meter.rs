@@ -15,7 +15,7 @@
 use std::{
     cell::{Cell, RefCell},
     marker::PhantomData,
-    sync::Arc,
+    sync::{Arc, OnceLock},
 };
 
 use crate::{Budget, Charge, Pool};
@@ -25,6 +25,10 @@ pub const FREE_BYTES: i64 = 1 << 20;
 const STEP: u64 = 1 << 20;
 /// The charge is reduced when it is too large by this much.
 const EASE_BYTES: i64 = 4 << 20;
+/// A large value that the engine reads from disk exists twice: in the buffer of the file and as a block.
+const READ_COPIES: usize = 2;
+/// A request that only reads makes up to this many copies of a large value at the same time.
+const OWN_COPIES: usize = 3;
 
 thread_local! {
     static UNCOVERED: Cell<i64> = const { Cell::new(0) };
@@ -32,6 +36,98 @@ thread_local! {
     static LIMIT: Cell<i64> = const { Cell::new(i64::MAX) };
     static CHARGE: RefCell<Option<Charge>> = const { RefCell::new(None) };
     static REFUSAL: Cell<Refusal> = const { Cell::new(Refusal::None) };
+    static COPIES: Cell<usize> = const { Cell::new(OWN_COPIES) };
+    static READ: Cell<Read> = const { Cell::new(Read { bytes: 0, is_old: false }) };
+}
+
+/// The large value that the engine holds for the request of this thread, as far as it is known: the one that was read
+/// last.
+#[derive(Clone, Copy)]
+struct Read {
+    /// Counted for it.
+    bytes: i64,
+    /// [`ease`] was called since then.
+    is_old: bool,
+}
+
+/// Returns false if the request of the current thread was interrupted.
+static GO_ON: OnceLock<fn() -> bool> = OnceLock::new();
+
+/// Sets the interrupt check of requests that wait without one of their own. The first call counts.
+pub fn attach_interrupt(go_on: fn() -> bool) {
+    // Another server in this process has the same function.
+    let _ = GO_ON.set(go_on);
+}
+
+/// The engine is about to read `bytes` from disk for one large value, or for several at once. Returns true if the
+/// request of this thread may hold them, with the copies that it will make of them; with `waits`, it waits for that.
+/// Otherwise the read must fail. The memory is counted until the next large read, and otherwise until some hundred
+/// steps later: the engine keeps a block until its cursor moves.
+///
+/// Threads without a request (flushes, compactions) read at once.
+#[must_use]
+pub fn read_large(bytes: usize, waits: bool) -> bool {
+    if LIMIT.get() == i64::MAX {
+        return true;
+    }
+    forget_read();
+    let read = bytes.saturating_mul(READ_COPIES);
+    if !has(read) {
+        // With an empty charge it waits in the queue; otherwise only the oldest request waits.
+        give_back();
+        let step = bytes.saturating_mul(READ_COPIES + COPIES.get());
+        let granted = match waits {
+            true => fits_in_time(step, None) || fits_in_time(read, None),
+            false => fits_in_turn(step),
+        };
+        if !granted {
+            return false;
+        }
+    }
+    let held = i64::try_from(read).unwrap_or(i64::MAX);
+    note(held);
+    READ.set(Read { bytes: held, is_old: false });
+    true
+}
+
+/// Like [`read_large`], for a value of `bytes` that was found in memory, where the request keeps it from eviction.
+/// Returns true if that is the value that was read last.
+#[must_use]
+pub fn hold_large(bytes: usize, waits: bool) -> bool {
+    let counted = usize::try_from(READ.get().bytes).unwrap_or(0);
+    counted >= bytes.saturating_mul(READ_COPIES) || read_large(bytes, waits)
+}
+
+fn fits_in_turn(more: usize) -> bool {
+    if has(more) {
+        return true;
+    }
+    if check_refused() {
+        return false;
+    }
+    let Some(bytes) = missing(more) else { return true };
+    with_charge(|charge| charge.try_grow_in_turn(bytes)).unwrap_or(true)
+}
+
+/// The request of this thread will make up to `copies` copies of a large document that it reads. It should not have to
+/// wait for them when it holds the document.
+pub fn expect_copies(copies: usize) {
+    if LIMIT.get() != i64::MAX {
+        COPIES.set(copies.max(OWN_COPIES));
+    }
+}
+
+/// The engine holds no large value for the request of this thread any more. Releases the charge for it.
+pub fn release_read() {
+    if READ.get().bytes != 0 {
+        forget_read();
+        give_back();
+    }
+}
+
+fn forget_read() {
+    let read = READ.replace(Read { bytes: 0, is_old: false });
+    note(-read.bytes);
 }
 
 /// The state of a refusal by [`must_fit`] on this thread.
@@ -123,8 +219,8 @@ pub fn has(more: usize) -> bool {
 }
 
 /// Like [`fits`], but waits in the queue if there is no capacity. Returns false if there was none in time, if `go_on`
-/// returned false, or if the request holds memory and others have held theirs for longer. Without `go_on` the wait
-/// is short.
+/// returned false, or if the request holds memory and others have held theirs for longer. Without `go_on` the attached
+/// check is called ([`attach_interrupt`]); without one the wait is short.
 #[cold]
 #[must_use]
 pub fn fits_in_time(more: usize, go_on: Option<&mut dyn FnMut() -> bool>) -> bool {
@@ -135,7 +231,12 @@ pub fn fits_in_time(more: usize, go_on: Option<&mut dyn FnMut() -> bool>) -> boo
         return false;
     }
     let Some(bytes) = missing(more) else { return true };
-    with_charge(|charge| charge.grow_in_line(bytes, go_on)).unwrap_or(true)
+    let attached = GO_ON.get().copied();
+    let granted = with_charge(|charge| match (go_on, attached) {
+        (None, Some(attached)) => charge.grow_in_line(bytes, Some(&mut || attached())),
+        (go_on, _) => charge.grow_in_line(bytes, go_on),
+    });
+    granted.unwrap_or(true)
 }
 
 /// The bytes to charge for `more` bytes, in whole steps; none if no charge is required.
@@ -155,24 +256,45 @@ fn with_charge<T>(work: impl FnOnce(&mut Charge) -> T) -> Option<T> {
 /// Releases the part of the charge whose memory has been freed.
 #[inline]
 pub fn ease() {
+    if READ.get().bytes != 0 && !age_read() {
+        return;
+    }
     if UNCOVERED.get() < LIMIT.get().saturating_sub(FREE_BYTES + EASE_BYTES) {
         give_back();
     }
 }
 
+/// Forgets the large value at the second call after it was read, because the cursor has moved meanwhile, and returns
+/// true. Until then the charge is kept for the copies.
+#[cold]
+fn age_read() -> bool {
+    let read = READ.get();
+    match read.is_old {
+        true => forget_read(),
+        false => READ.set(Read { is_old: true, ..read }),
+    }
+    read.is_old
+}
+
 #[cold]
 fn give_back() {
     let spare = LIMIT.get().saturating_sub(FREE_BYTES + UNCOVERED.get());
+    // The first megabyte needs no charge.
     with_charge(|charge| {
-        let spare = u64::try_from(spare).unwrap_or(0);
-        charge.shrink_to(charge.bytes().saturating_sub(spare));
+        let is_free = UNCOVERED.get().saturating_add(charge.bytes() as i64) <= LIMIT.get();
+        let spare = if is_free { charge.bytes() } else { u64::try_from(spare).unwrap_or(0) };
+        if spare > 0 {
+            charge.purge_if_large();
+            charge.shrink_to(charge.bytes().saturating_sub(spare));
+        }
     });
 }
 
 /// Bytes that this thread holds without any charge but the request's own. Only differences of this value are
 /// meaningful.
 pub fn held() -> i64 {
-    UNCOVERED.get().saturating_add(with_charge(|charge| charge.bytes()).unwrap_or(0) as i64)
+    let own = UNCOVERED.get().saturating_sub(READ.get().bytes);
+    own.saturating_add(with_charge(|charge| charge.bytes()).unwrap_or(0) as i64)
 }
 
 /// A request of this thread. When it is dropped, its charge is released, after free pages were returned to the
@@ -207,6 +329,8 @@ impl Drop for Metering {
         }
         LIMIT.set(i64::MAX);
         REFUSAL.set(Refusal::None);
+        COPIES.set(OWN_COPIES);
+        forget_read();
         with_charge(|charge| {
             if charge.bytes() > 0 {
                 charge.purge_if_large();
@@ -280,6 +404,72 @@ mod tests {
         assert_eq!(budget.demand(), 0);
         let _next = Metering::begin(&budget);
         assert!(fits(MIB) && !check_refused());
+    }
+
+    #[test]
+    fn a_large_read_is_charged_once_for_a_whole_step() {
+        let budget = Budget::new(800 * MIB as u64);
+        // In whole megabytes, so one more or less.
+        let used = |budget: &Budget, megabytes: usize| {
+            budget.pool(Pool::Evaluation).used.abs_diff((megabytes * MIB) as u64) <= MIB as u64
+        };
+        assert!(read_large(1000 * MIB, true), "not in a request");
+        let request = Metering::begin(&budget);
+        let before = held();
+        assert!(read_large(10 * MIB, false));
+        assert!(used(&budget, 49), "the first megabyte is free");
+        assert!(held() - before < 64 << 10, "it is not kept by a cursor");
+        // The copies of the request, and the next read after they were freed.
+        let copies = Vec::<u8>::with_capacity(29 * MIB);
+        assert!(has(0) && !has(2 * MIB));
+        drop(copies);
+        assert!(read_large(10 * MIB, false));
+        assert!(hold_large(9 * MIB, false));
+        assert!(used(&budget, 49));
+        // A larger one, for which the charge for the smaller one is released first.
+        assert!(read_large(30 * MIB, false));
+        assert!(used(&budget, 149));
+        release_read();
+        assert!(used(&budget, 0));
+        assert!(read_large(10 * MIB, false));
+        ease();
+        assert!(used(&budget, 49), "the cursor may still be on it");
+        ease();
+        assert!(used(&budget, 0));
+        expect_copies(5);
+        assert!(read_large(10 * MIB, false));
+        assert!(used(&budget, 69));
+        assert!(!read_large(800 * MIB, true), "more than there is");
+        drop(request);
+        assert_eq!(budget.demand(), 0);
+    }
+
+    #[test]
+    fn large_reads_wait_for_each_other() {
+        let budget = Budget::new(100 * MIB as u64);
+        let (read, seen) = std::sync::mpsc::channel();
+        let (go, told) = std::sync::mpsc::channel::<()>();
+        std::thread::scope(|scope| {
+            let budget = &budget;
+            scope.spawn(move || {
+                let _request = Metering::begin(budget);
+                assert!(read_large(10 * MIB, true));
+                read.send(()).unwrap();
+                told.recv().unwrap();
+            });
+            seen.recv().unwrap();
+            let waiting = scope.spawn(move || {
+                let _request = Metering::begin(budget);
+                assert!(!read_large(10 * MIB, false), "it would have to wait");
+                read_large(10 * MIB, true)
+            });
+            while !budget.has_waiting() {
+                std::thread::yield_now();
+            }
+            go.send(()).unwrap();
+            assert!(waiting.join().unwrap());
+        });
+        assert_eq!(budget.demand(), 0);
     }
 
     #[test]

@@ -35,7 +35,8 @@ pub(crate) struct Row {
     /// Limit in percent of the budget.
     pub(crate) percent: u64,
     /// True if the memory comes from this program's allocator and is allocated and freed by the thread that charges
-    /// it. Then the thread's meter does not count it again. False for stacks and for memory kept by the engine.
+    /// it. Then the thread's meter does not count it again. False for stacks and for memory kept by the engine, and
+    /// for memory that threads share, which is taken out of their meters where it is allocated.
     pub(crate) covers: bool,
 }
 
@@ -67,7 +68,7 @@ impl Pool {
 
     pub(crate) fn row(self) -> Row {
         let (name, percent, covers) = match self {
-            Pool::ChangeStreams => ("changeStreams", 5, true),
+            Pool::ChangeStreams => ("changeStreams", 5, false),
             Pool::Conflicts => ("conflicts", 8, false),
             Pool::Connections => ("connections", 25, false),
             Pool::Cursors => ("cursors", 20, true),

@@ -65,6 +65,10 @@ pub fn open(folder: &Path, settings: &EngineSettings) -> nagi_kv::Result<Arc<dyn
         }
         EngineSettings::Mapped(options) => nagi_kv_lmdb::open(folder, options),
         EngineSettings::Embedded(options) => {
+            nagi_kv_rocks::attach_large_reads(nagi_kv_rocks::Gate {
+                read: nagi_budget::meter::read_large,
+                hold: nagi_budget::meter::hold_large,
+            });
             let engine = nagi_kv_rocks::open(folder, options)?;
             Ok(engine)
         }

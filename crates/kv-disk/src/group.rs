@@ -293,6 +293,7 @@ fn copy(error: &Error) -> Error {
         Error::SnapshotTooOld => Error::SnapshotTooOld,
         Error::Full => Error::Full,
         Error::MemoryFull => Error::MemoryFull,
+        Error::NoMemory => Error::NoMemory,
         Error::Undetermined => Error::Undetermined,
         Error::Corrupt(what) => Error::Corrupt(what.clone()),
         Error::Io(error) => Error::other(error.to_string()),

@@ -15,11 +15,15 @@
 // fatal. So the unreadable pages of a table file are replaced by a pattern: the checksum of their block then
 // reports damage, and only that block is lost. Neighbouring blocks that are read in the same large request are read
 // as usual. The engine is notified of the place.
+//
+// A large read waits for memory: RocksDB holds the buffer of the file and the block beside the cache. The buffer has
+// been allocated by then, so its pages are returned to the system before a wait.
 
 #include <rocksdb/env.h>
 #include <rocksdb/file_system.h>
 #include <rocksdb/options.h>
 
+#include <sys/mman.h>
 #include <sys/stat.h>
 
 #include <algorithm>
@@ -37,6 +41,9 @@
 // src/db/native/ffi.rs
 extern "C" void nagi_unreadable(const char* file, size_t file_length, uint64_t offset, const char* text,
                                 size_t text_length);
+
+// src/db/native/ffi.rs. Returns zero if there is no memory for a read; waits for it if `waits`.
+extern "C" unsigned char nagi_read_large(size_t bytes, unsigned char waits);
 
 #include "handles.h"
 
@@ -56,6 +63,8 @@ constexpr size_t kStreams = 16;
 constexpr int kReadsOfARun = 3;
 // With more unreadable pages in one request, the whole request fails.
 constexpr int kUnreadableMax = 64;
+// Reads of more than this wait for memory: their buffers are not part of the cache.
+constexpr size_t kLarge = 256 << 10;
 // The pattern for a page that cannot be read.
 constexpr char kPattern = '\x5a';
 
@@ -238,6 +247,7 @@ class ReadBackFile : public FSRandomAccessFileOwnerWrapper {
 
   IOStatus Read(uint64_t offset, size_t n, const IOOptions& options, Slice* result, char* scratch,
                 IODebugContext* dbg) const override {
+    if (n > kLarge && !MayRead(n, [&] { Empty(scratch, n); })) return NoMemory();
     IOStatus status = ReadAhead(offset, n, options, result, scratch, dbg);
     if (status.ok() || !IsUnreadable(status)) return status;
     return Rescue(offset, n, options, result, scratch, dbg, status);
@@ -245,6 +255,15 @@ class ReadBackFile : public FSRandomAccessFileOwnerWrapper {
 
   IOStatus MultiRead(FSReadRequest* reqs, size_t count, const IOOptions& options,
                      IODebugContext* dbg) override {
+    size_t bytes = 0;
+    for (size_t i = 0; i < count; ++i) bytes += reqs[i].len;
+    const auto empty = [&] {
+      for (size_t i = 0; i < count; ++i) Empty(reqs[i].scratch, reqs[i].len);
+    };
+    if (bytes > kLarge && !MayRead(bytes, empty)) {
+      for (size_t i = 0; i < count; ++i) reqs[i].status = NoMemory();
+      return NoMemory();
+    }
     IOStatus status = target()->MultiRead(reqs, count, options, dbg);
     for (size_t i = 0; i < count; ++i) {
       FSReadRequest& r = reqs[i];
@@ -256,6 +275,27 @@ class ReadBackFile : public FSRandomAccessFileOwnerWrapper {
   }
 
  private:
+  // Waits for the memory of a large read. The buffers of the read exist already; `empty` releases their pages before a
+  // wait.
+  template <class F>
+  static bool MayRead(size_t bytes, const F& empty) {
+    if (nagi_read_large(bytes, 0) != 0) return true;
+    empty();
+    return nagi_read_large(bytes, 1) != 0;
+  }
+
+  // Returns the whole pages of a buffer, whose content is not needed, to the system. They come back as zeros.
+  static void Empty(char* scratch, size_t n) {
+    if (scratch == nullptr || n < kLarge) return;
+    const auto begin = (reinterpret_cast<uintptr_t>(scratch) + kAlignment - 1) / kAlignment * kAlignment;
+    const auto end = (reinterpret_cast<uintptr_t>(scratch) + n) / kAlignment * kAlignment;
+    // A failure leaves the pages where they are.
+    if (begin < end) (void)madvise(reinterpret_cast<void*>(begin), end - begin, MADV_DONTNEED);
+  }
+
+  // src/db/ffi.rs recognizes the text.
+  static IOStatus NoMemory() { return IOStatus::Aborted("no memory for a large read"); }
+
   IOStatus Error(uint64_t offset) const {
     return IOStatus::IOError("While pread offset " + std::to_string(offset) + ": " + name_, std::strerror(EIO));
   }

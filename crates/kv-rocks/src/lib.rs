@@ -41,6 +41,7 @@ mod damage;
 mod db;
 mod engine;
 mod governor;
+mod large_reads;
 mod layout;
 mod load;
 mod options;
@@ -60,5 +61,6 @@ mod warm_up;
 #[doc(hidden)]
 pub use db::make_unreadable;
 pub use engine::{Rocks, open};
+pub use large_reads::{Gate, attach_large_reads};
 pub use options::Options;
 pub use repair::{Lost, Repair, repair};

@@ -17,6 +17,8 @@ pub enum Error {
     /// An engine in memory has reached its limit. Nothing was written, and reads continue; writes succeed again
     /// after deletions.
     MemoryFull,
+    /// There is no memory for a large value, or the request was interrupted while it waited for it. Nothing was read.
+    NoMemory,
     /// The outcome of the commit is unknown: it may or may not have taken effect. The caller has to read the keys
     /// it wrote, or repeat the write in a form that is correct in both cases.
     Undetermined,
@@ -42,6 +44,7 @@ impl fmt::Display for Error {
             Error::MemoryFull => {
                 f.write_str("-31807: WT_CACHE_FULL: operation would overflow cache")
             }
+            Error::NoMemory => f.write_str("no memory to read a large value"),
             Error::Undetermined => f.write_str("the outcome of the commit is unknown"),
             Error::Corrupt(what) => write!(f, "corruption: {what}"),
             Error::Io(error) => error.fmt(f),

@@ -14,7 +14,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use nagi_budget::Charge;
-use nagi_server::{Connection, Outcome, Server, admit_message, message_cost};
+use nagi_server::{Connection, FREE_BYTES, Outcome, Server, admit_message, message_cost};
 
 use crate::NetConfig;
 use crate::buffer::{Buffer, recycle};
@@ -49,8 +49,10 @@ pub(crate) enum End {
 /// A message is charged once this much of it has arrived: an announced length alone must not take capacity from other
 /// connections.
 const CHARGED_FROM: usize = 16 * 1024;
-/// The maximum pause in the middle of a charged message while other requests wait for memory.
+/// The maximum pause in the middle of a charged message or reply while other requests wait for memory.
 const CROWDED_GAP_MAX: Duration = Duration::from_secs(5);
+/// How often it is checked, while a large reply is sent, if others wait.
+const CROWDED_LOOK: Duration = Duration::from_secs(1);
 
 struct Life<'n> {
     server: &'n Arc<Server>,
@@ -207,10 +209,7 @@ impl Life<'_> {
         self.buffer.consume(len);
         loop {
             if !self.out.is_empty() {
-                self.stream.write_all(&self.out).map_err(|error| match is_timeout(&error) {
-                    true => End::TimedOut("writing a reply"),
-                    false => failed(error),
-                })?;
+                self.send()?;
             }
             match outcome {
                 Outcome::Reply | Outcome::NoReply => return Ok(()),
@@ -221,6 +220,41 @@ impl Life<'_> {
                 }
             }
         }
+    }
+
+    /// Sends the reply.
+    fn send(&self) -> Result<(), End> {
+        let sent = match self.out.len() > FREE_BYTES {
+            true => self.send_large(),
+            false => self.stream.write_all(&self.out),
+        };
+        sent.map_err(|error| match is_timeout(&error) {
+            true => End::TimedOut("writing a reply"),
+            false => failed(error),
+        })
+    }
+
+    /// Sends a reply that holds capacity which other requests may wait for. Then the peer must accept some of it every
+    /// [`CROWDED_GAP_MAX`].
+    fn send_large(&self) -> io::Result<()> {
+        let gap_max = self.config.write_gap_max;
+        self.stream.set_write_timeout(gap_max.min(CROWDED_LOOK))?;
+        let (mut rest, mut moved) = (&*self.out, Instant::now());
+        while !rest.is_empty() {
+            match self.stream.write(rest) {
+                Ok(0) => return Err(ErrorKind::WriteZero.into()),
+                Ok(len) => (rest, moved) = (&rest[len..], Instant::now()),
+                Err(error) if is_timeout(&error) => {
+                    let crowded = self.server.budget().has_waiting();
+                    let max = if crowded { gap_max.min(CROWDED_GAP_MAX) } else { gap_max };
+                    if moved.elapsed() >= max {
+                        return Err(error);
+                    }
+                }
+                Err(error) => return Err(error),
+            }
+        }
+        self.stream.set_write_timeout(gap_max)
     }
 }
 

@@ -109,6 +109,27 @@ impl Stream {
         }
     }
 
+    pub(crate) fn set_write_timeout(&self, timeout: Duration) -> io::Result<()> {
+        match self {
+            Stream::Tcp(s) => s.set_write_timeout(Some(timeout)),
+            Stream::Unix(s) => s.set_write_timeout(Some(timeout)),
+        }
+    }
+
+    /// Writes some of the bytes. Interrupted calls are repeated.
+    pub(crate) fn write(&self, bytes: &[u8]) -> io::Result<usize> {
+        loop {
+            let written = match self {
+                Stream::Tcp(s) => (&*s).write(bytes),
+                Stream::Unix(s) => (&*s).write(bytes),
+            };
+            match written {
+                Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+                written => return written,
+            }
+        }
+    }
+
     pub(crate) fn write_all(&self, bytes: &[u8]) -> io::Result<()> {
         match self {
             Stream::Tcp(s) => (&*s).write_all(bytes),

@@ -54,7 +54,7 @@ pub use request::find::find;
 pub use request::map_reduce::{MapReduceOut, MapReduceRequest, map_reduce};
 pub use source::ExecutionStats;
 pub use source::work::Work;
-pub use source::{Cx, Env, Interrupt, Room, end_idle_workers, on_worker_start};
+pub use source::{CHANGE_COPIES, Cx, Env, Interrupt, Room, end_idle_workers, on_worker_start};
 pub use stages::{
     COLLECTIONLESS, InChangeStream, RunsOn, SEARCH_INDEXES_NOT_ENABLED, StageFacts, Touch, Use,
     inner_pipelines, opens_change_stream, stage_facts, stage_names, write_coll_stats,

@@ -75,6 +75,7 @@ impl ServerBuilder {
         let replica = config
             .replica_set
             .map(|names| ReplicaSet::open(config.store.clone(), names, config.oplog));
+        nagi_budget::meter::attach_interrupt(crate::op::may_wait);
         let server = Server {
             identity: Identity::new()?,
             clients: Clients::new(&params),

@@ -56,7 +56,7 @@ impl MemoryCharge {
         self.reply.lock().cover(bytes as u64, STEP)
     }
 
-    /// Waits until the reply may grow to `bytes`.
+    /// Waits until `bytes` are charged for the reply, in total.
     ///
     /// # Errors
     /// 146 if there is no memory within [`WAIT`], or the error of `check`.
@@ -65,7 +65,7 @@ impl MemoryCharge {
         bytes: usize,
         check: &mut dyn FnMut() -> Result<()>,
     ) -> Result<()> {
-        if self.reply_fits(bytes) {
+        if self.covers(bytes) {
             return Ok(());
         }
         let mut stopped = Ok(());
@@ -73,7 +73,7 @@ impl MemoryCharge {
             stopped = check();
             stopped.is_ok()
         };
-        if self.reply.lock().cover_within(doubled(bytes) as u64, WAIT, &mut go_on) {
+        if self.reply.lock().cover_within(bytes as u64, WAIT, &mut go_on) {
             return Ok(());
         }
         stopped?;
@@ -84,9 +84,19 @@ impl MemoryCharge {
         );
     }
 
+    /// Charges exactly the `bytes` that the buffers of a complete reply have until it is sent, whatever they are. No
+    /// command allocates them without a charge: this moves it from other pools and releases the excess.
+    pub(crate) fn settle_reply(&mut self, bytes: usize) {
+        let (charge, bytes) = (self.reply.get_mut(), bytes as u64);
+        match bytes.checked_sub(charge.bytes()) {
+            Some(more) if more > 0 => charge.force(more),
+            _ => charge.shrink_to(bytes),
+        }
+    }
+
     /// Releases the charge of the reply once it has been sent.
-    pub(crate) fn reply_sent(&self) {
-        self.reply.lock().shrink_to(0);
+    pub(crate) fn reply_sent(&mut self) {
+        self.reply.get_mut().shrink_to(0);
     }
 }
 
@@ -112,7 +122,7 @@ impl Before {
 }
 
 /// A growing buffer may have a capacity of twice its contents.
-fn doubled(bytes: usize) -> usize {
+pub(crate) fn doubled(bytes: usize) -> usize {
     bytes.saturating_mul(2)
 }
 
@@ -175,20 +185,24 @@ mod tests {
     #[test]
     fn a_reply_that_finds_no_room_ends_or_fails() {
         let budget = Budget::new(64 << 20);
-        let charge = MemoryCharge::for_connection(&budget).unwrap();
-        let other = MemoryCharge::for_connection(&budget).unwrap();
+        let mut charge = MemoryCharge::for_connection(&budget).unwrap();
+        let mut other = MemoryCharge::for_connection(&budget).unwrap();
         assert!(other.reply_fits(2 << 20));
         assert!(charge.reply_fits(FREE_BYTES) && charge.reply_fits(4 << 20));
         assert_eq!(budget.pool(Pool::Requests).used, 12 << 20);
         assert!(!charge.reply_fits(12 << 20));
         let mut stop = || bail!(Code::INTERRUPTED, "enough");
-        let stopped = charge.wait_for_reply(12 << 20, &mut stop).unwrap_err();
+        let stopped = charge.wait_for_reply(24 << 20, &mut stop).unwrap_err();
         assert_eq!(stopped.code(), Code::INTERRUPTED);
         charge.reply_sent();
         other.reply_sent();
         assert_eq!(budget.pool(Pool::Requests).used, 0);
         // A reply larger than the pool is admitted when it is the only one.
-        assert!(charge.wait_for_reply(16 << 20, &mut || Ok(())).is_ok());
+        assert!(charge.wait_for_reply(32 << 20, &mut || Ok(())).is_ok());
+        charge.settle_reply(17 << 20);
+        assert_eq!(budget.pool(Pool::Requests).used, 17 << 20);
+        charge.settle_reply(20 << 20);
+        assert_eq!(budget.pool(Pool::Requests).used, 20 << 20);
     }
 
     #[test]

@@ -6,8 +6,9 @@
 //! A kill only stores an error code. The operation's own thread reads it at its next interrupt check ([`Op::check`])
 //! and fails with it.
 
+use std::cell::RefCell;
 use std::sync::atomic::{AtomicBool, AtomicI32, AtomicU64, Ordering};
-use std::sync::{Arc, OnceLock};
+use std::sync::{Arc, OnceLock, Weak};
 use std::time::Instant;
 
 use nagi_bson::{Doc, DocBuf};
@@ -72,6 +73,25 @@ impl Examined {
             counter.store(0, Ordering::Relaxed);
         }
     }
+}
+
+/// The operation whose request the thread runs.
+struct Waiting {
+    op: Weak<Op>,
+    deadline: Option<Instant>,
+}
+
+thread_local! {
+    static WAITING: RefCell<Waiting> = const { RefCell::new(Waiting { op: Weak::new(), deadline: None }) };
+}
+
+/// Returns false if the request of the calling thread was killed, timed out or lost its client.
+pub(crate) fn may_wait() -> bool {
+    WAITING.with_borrow(|waiting| {
+        let Some(op) = waiting.op.upgrade().filter(|op| op.id() != 0) else { return true };
+        let is_late = waiting.deadline.is_some_and(|deadline| clock::now() >= deadline);
+        !is_late && op.check().is_ok() && op.check_peer().is_ok()
+    })
 }
 
 /// Returns true if the client is still connected. Costs a system call.
@@ -162,6 +182,17 @@ impl Op {
             held: Held::new(),
             sets_slices,
         })
+    }
+
+    /// Makes waits for memory that have no interrupt check of their own check this operation, on the calling thread.
+    pub(crate) fn watch_waits(self: &Arc<Op>, deadline: Option<Instant>) {
+        WAITING.with_borrow_mut(|waiting| {
+            // A thread has few connections one after the other, so the reference rarely changes.
+            if !std::ptr::eq(waiting.op.as_ptr(), Arc::as_ptr(self)) {
+                waiting.op = Arc::downgrade(self);
+            }
+            waiting.deadline = deadline;
+        });
     }
 
     /// Registers a request of the calling thread. `id` is unique for the life of the server (modulo 2^31).

@@ -25,6 +25,10 @@ pub(crate) fn engine(error: nagi_kv::Error) -> Error {
         full @ nagi_kv::Error::MemoryFull => {
             Error::new(Code::EXCEEDED_MEMORY_LIMIT, full.to_string())
         }
+        nagi_kv::Error::NoMemory => Error::new(
+            Code::EXCEEDED_MEMORY_LIMIT,
+            "Exceeded memory limit: no memory to read a large document, because other requests use all of it",
+        ),
         unknown @ nagi_kv::Error::Undetermined => Error::new(
             UNDETERMINED,
             format!("{unknown}; retry it as a retryable write to find out"),

@@ -31,6 +31,69 @@ TEXT = doubled(22, "ab", "$concat")
 EACH = {"_id": None, "l": {"$push": "$$ROOT"}}
 
 
+def insert_large(db, count=10):
+    """Documents of 14 MB that cannot be compressed."""
+    for i in range(count):
+        db.large.replace_one({"_id": i}, {"_id": i, "b": random.Random(i).randbytes(7 << 20), "c": random.Random(-i).randbytes(7 << 20)}, upsert=True)
+
+
+def fill_large(db):
+    """What the kinds of LARGE need, in a replica set."""
+    db.client.admin.command("ping")
+    insert_large(db)
+
+
+def large_find(query, **options):
+    return lambda db: sum(1 for _ in db.large.find(query, **options).max_time_ms(2 * TIME))
+
+
+def large_log(db):
+    return sum(1 for _ in db.client.local["oplog.rs"].find({"op": "i", "ns": db.name + ".large"}).max_time_ms(2 * TIME))
+
+
+def large_stream(stages):
+    """Reads the events of all documents, as a client does that begins at an old time."""
+    def run(db):
+        begin = db.client.local["oplog.rs"].find_one({"ns": db.name + ".large"}, {"ts": 1}, sort=[("$natural", 1)])["ts"]
+        spec = {"$changeStream": {"startAtOperationTime": begin}}
+        reply = db.command("aggregate", "large", pipeline=[spec] + stages, cursor={}, maxTimeMS=2 * TIME)["cursor"]
+        seen = len(reply["firstBatch"])
+        while seen < 10:
+            reply = db.command("getMore", reply["id"], collection="large", maxTimeMS=1000)["cursor"]
+            seen += len(reply["nextBatch"])
+        db.command("killCursors", "large", cursors=[reply["id"]])
+    return run
+
+
+def large_insert(db):
+    db.inserted.insert_one({"b": random.randbytes(14 << 20)})
+
+
+def large_modify(db):
+    return db.large.find_one_and_update({"_id": random.randrange(10)}, {"$inc": {"n": 1}}, max_time_ms=2 * TIME)
+
+
+def large_packed(db):
+    host, port = db.client.address
+    with MongoClient(host, port, compressors="zlib", directConnection=True, socketTimeoutMS=180_000) as client:
+        return sum(1 for _ in client[db.name].large.find().limit(3).max_time_ms(2 * TIME))
+
+
+# Documents of 14 MB, with a bound of 345 MiB for 24 clients. All of them wait for each other, none fails.
+LARGE = [
+    ("large: find by key", large_find({"_id": {"$lt": 5}})),
+    ("large: scan", large_find({"n": {"$ne": -1}})),
+    ("large: limit", large_find({"_id": {"$gte": 0}}, limit=8)),
+    ("large: aggregate", lambda db: sum(1 for _ in db.large.aggregate([{"$set": {"x": 1}}], maxTimeMS=2 * TIME))),
+    ("large: oplog", large_log),
+    ("large: stream", large_stream([])),
+    ("large: projected stream", large_stream([{"$project": {"operationType": 1}}])),
+    ("large: insert", large_insert),
+    ("large: findAndModify", large_modify),
+    ("large: packed", large_packed),
+]
+
+
 def fill(db):
     db.c.insert_many([{"_id": i, "k": i % 100, "s": "x" * 50, "a": list(range(20))} for i in range(5000)])
     for start in range(0, 200, 20):

@@ -24,7 +24,7 @@ use super::data::Data;
 use super::native::{nagi_batch_append, nagi_batch_reserve, nagi_cache_set_share};
 use super::setup::{Setup, System, names, pointers};
 use super::snapshot::SnapshotHandle;
-use crate::{damage, options::Options, quarantine::Damaged, tier::Sizes};
+use crate::{damage, large_reads, options::Options, quarantine::Damaged, tier::Sizes};
 
 /// Calls `run` with a pointer for an error string.
 pub(super) fn checked<T>(run: impl FnOnce(*mut *mut c_char) -> T) -> Result<T> {
@@ -45,6 +45,8 @@ pub(super) fn checked<T>(run: impl FnOnce(*mut *mut c_char) -> T) -> Result<T> {
 fn translate(text: String) -> Error {
     if text.contains("No space left on device") || text.contains("Space limit reached") {
         Error::Full
+    } else if text.contains("no memory for a large read") {
+        Error::NoMemory
     } else if text.starts_with("Corruption") || is_missing_table(&text) {
         let text = damage::explained(text);
         damage::note(&text);
@@ -254,6 +256,10 @@ impl Db {
                     buf.set_len(length);
                     return Ok(true);
                 }
+            }
+            // RocksDB does not hold it meanwhile.
+            if !large_reads::wait_to_hold(length) {
+                return Err(Error::NoMemory);
             }
             buf.reserve(length);
         }

@@ -6,7 +6,10 @@
 //!
 //! Between requests it holds no snapshot. So a getMore sees later writes, as in MongoDB.
 
-use std::{cell::RefCell, sync::Arc};
+use std::{
+    cell::{Cell, RefCell},
+    sync::Arc,
+};
 
 use nagi_bson::{Doc, DocBuf, Value};
 use nagi_error::{Code, Result, err};
@@ -32,6 +35,9 @@ pub enum Take {
     More,
     /// The document was taken; the batch is full.
     Last,
+    /// The document was taken; there is no space for another one like it. Unlike [`Take::Last`], no further document
+    /// is read to find out if there is one.
+    Full,
     /// The document was not taken, because the batch is full. It comes first in the next batch.
     Refused,
 }
@@ -167,7 +173,7 @@ impl Execution {
             }
             match answer {
                 Take::More => {}
-                Take::Last => return Ok(!self.done),
+                Take::Last | Take::Full => return Ok(!self.done),
                 Take::Refused => {
                     self.refused = Some(bytes);
                     return Ok(true);
@@ -225,8 +231,8 @@ impl Execution {
             self.root.restore(&mut cx)?;
         }
         self.snapshot = Some(snapshot.clone());
-        let refused = RefCell::new(None);
-        let mut take = |doc: Doc<'_>| offer(doc, take, &refused);
+        let (refused, is_full) = (RefCell::new(None), Cell::new(false));
+        let mut take = |doc: Doc<'_>| offer(doc, take, (&refused, &is_full));
         let mut receiver = Receiver::new(room, &mut take);
         if let Some(parallel) = &mut self.parallel {
             parallel.begin(&env);
@@ -262,7 +268,7 @@ impl Execution {
         if self.refused.is_some() {
             return Ok(true);
         }
-        if self.purpose == Purpose::Find || self.stream.is_some() {
+        if self.purpose == Purpose::Find || self.stream.is_some() || is_full.get() {
             return Ok(!self.has_ended());
         }
         // A pipeline is advanced once more, so that a full last batch closes the cursor.
@@ -353,16 +359,17 @@ impl Execution {
     }
 }
 
-/// Offers a document to the receiver; keeps it in `refused` if it is not taken.
+/// Offers a document to the receiver; keeps it in `refused` if it is not taken. `is_full`: no other one is wanted.
 fn offer(
     doc: Doc<'_>,
     take: &mut dyn FnMut(Doc<'_>) -> Result<Take>,
-    refused: &RefCell<Option<Vec<u8>>>,
+    (refused, is_full): (&RefCell<Option<Vec<u8>>>, &Cell<bool>),
 ) -> Result<Answer> {
     check_size(doc)?;
     match take(doc)? {
         Take::More => return Ok(Answer::More),
         Take::Last => {}
+        Take::Full => is_full.set(true),
         Take::Refused => *refused.borrow_mut() = Some(doc.as_bytes().to_vec()),
     }
     Ok(Answer::Full)

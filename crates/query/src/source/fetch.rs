@@ -197,7 +197,7 @@ impl Source for Fetch {
     fn save(&mut self) {
         self.ahead.forget_state();
         self.at = At::Lent;
-        self.lent.clear();
+        self.lent = Vec::new();
         self.input.save();
     }
 

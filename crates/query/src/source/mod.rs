@@ -140,7 +140,7 @@ pub(crate) use ahead::{Ahead, Place, Taken};
 pub(crate) use beside::{Absorber, beside, gathers_portions, join};
 pub(crate) use carried::{carry, document, metadata};
 pub(crate) use counted::{Counted, Pass, Staged};
-pub use cx::{Cx, Env, Interrupt};
+pub use cx::{CHANGE_COPIES, Cx, Env, Interrupt};
 pub(crate) use cx::{check_memory, read_meta, renew};
 pub(crate) use deep::Deep;
 pub(crate) use fetch::{Fetch, SortMerge, Union};

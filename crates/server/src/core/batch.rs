@@ -1,7 +1,8 @@
 //! Batches: copies documents from a producer into the reply and parks the remaining cursor.
 //!
 //! A batch is full after its number of documents or at 16 MiB, whichever comes first. A document that would exceed the
-//! size is left for the next batch, unless it is the first of its batch.
+//! size is left for the next batch, unless it is the first of its batch. A batch of large documents also ends when
+//! other requests wait for memory: one that holds a large reply should not wait for more.
 //!
 //! `find`, `aggregate` and the listing commands call [`reply_first`], `getMore` calls [`reply_next`].
 
@@ -20,11 +21,13 @@ use crate::core::cursors::{Api, OpenCursor};
 use crate::core::needs::Needs;
 use crate::core::producer::Producer;
 use crate::limits::{AWAIT_DATA, BATCH_BYTES_MAX, FIRST_BATCH_COUNT, IDLE_PEER_LOOK};
-use crate::message_memory::{FREE_BYTES, MemoryCharge};
+use crate::message_memory::{FREE_BYTES, MemoryCharge, doubled};
 use crate::request::Request;
 
 /// The factor by which the buffer of a large reply grows.
 const REPLY_GROWTH: usize = 8;
+/// A larger document is not read to find out if it fits into a batch.
+const KEPT_BYTES_MAX: usize = 1 << 20;
 /// Space for the fields of a reply behind its documents.
 const REPLY_TAIL_BYTES: usize = 4 << 10;
 
@@ -81,21 +84,40 @@ fn fill(
             return Ok(Take::Refused);
         }
         if bytes > space.bytes {
-            if !charge.reply_fits(bytes) {
+            // It may be the only one of its batch, whose buffer then has its size.
+            let is_alone = count == 0 && doc.len() > KEPT_BYTES_MAX;
+            if is_alone {
+                charge.wait_for_reply(bytes + REPLY_TAIL_BYTES, &mut || watch.check())?;
+                out.reserve_exact(doc.len() + REPLY_TAIL_BYTES);
+            } else if !charge.reply_fits(bytes) {
                 // The rest of the documents go into the next batch. If there is no next batch, the request waits for
                 // memory.
                 if count > 0 && !single {
                     return Ok(Take::Refused);
                 }
-                charge.wait_for_reply(bytes, &mut || watch.check())?;
+                charge.wait_for_reply(doubled(bytes), &mut || watch.check())?;
             }
-            space.grow(charge, bytes, (count, count_max), out);
+            match is_alone {
+                true => space.bytes = bytes,
+                false => space.grow(charge, bytes, (count, count_max), out),
+            }
         }
         out.push_doc(doc);
         count += 1;
-        Ok(if count == count_max { Take::Last } else { Take::More })
+        let is_crowded = || !single && cx.server.store.budget().has_waiting();
+        Ok(match count == count_max {
+            true => Take::Last,
+            false if doc.len() > FREE_BYTES && (is_filled(doc, out) || is_crowded()) => Take::Full,
+            false => Take::More,
+        })
     })?;
     Ok(Filled { count, exhausted: !more })
+}
+
+/// Returns true if a batch that ends with a large document has no space for another one like it. The cursor would have
+/// to keep a copy of that until the next batch.
+fn is_filled(doc: Doc<'_>, out: &ArrayWriter<'_>) -> bool {
+    doc.len() > KEPT_BYTES_MAX && out.len() + doc.len() + 16 > BATCH_BYTES_MAX
 }
 
 /// The space of a reply: a large one grows in few steps, because each step copies what it has so far.
@@ -274,7 +296,9 @@ pub(crate) fn reply_point(
         && doc.len() > FREE_BYTES
     {
         let watch = cx.watch();
-        cx.connection.charge.wait_for_reply(doc.len(), &mut || watch.check())?;
+        let bytes = doc.len() + REPLY_TAIL_BYTES;
+        cx.connection.charge.wait_for_reply(bytes, &mut || watch.check())?;
+        out.reserve_exact(bytes);
     }
     let count = u64::from(found.is_some());
     out.doc("cursor", |cursor| {
@@ -360,6 +384,7 @@ pub(crate) fn reply_next(
     let carries_time = !(cursor.tailable && cursor.await_data);
     if carries_time && !cx.server.settings.fail_points.never_times_out() {
         cx.deadline = cursor.time_left.map(|left| clock::now() + left);
+        cx.op.watch_waits(cx.deadline);
     }
     let count_max = count.filter(|n| *n > 0).map_or(u64::MAX, |n| n as u64);
     let before = match &mut cursor.producer {

@@ -137,6 +137,23 @@ impl Connection {
         }
     }
 
+    /// Charges the buffers of a complete reply, if they are large, until it is sent.
+    pub(crate) fn settle_reply(&mut self, out: &Vec<u8>) {
+        if self.plain.capacity() > FREE_BYTES {
+            self.plain = Vec::new();
+        }
+        if out.capacity() > FREE_BYTES {
+            self.charge.settle_reply(out.capacity());
+        }
+    }
+
+    /// Returns true if the reply may be compressed: a large one only if there is memory for the result as well. Clients
+    /// accept replies that are not compressed.
+    pub(crate) fn may_compress(&mut self, out: &Vec<u8>) -> bool {
+        let bound = out.len() + out.len() / 64 + FREE_BYTES;
+        out.len() <= FREE_BYTES || self.charge.covers(out.capacity() + bound)
+    }
+
     /// Releases the charge of the reply and the buffers that grew large; net calls it once the reply is sent.
     pub fn reply_sent(&mut self) {
         for buffer in [&mut self.inflated, &mut self.plain, &mut self.record] {

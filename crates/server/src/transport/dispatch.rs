@@ -90,6 +90,10 @@ pub(crate) fn run(
     let limit = time_limit(server, started, &request);
     // Other cursors refuse a limit.
     let awaits = command.counts_as == OpKind::GetMore;
+    op.watch_waits(limit.filter(|_| !awaits));
+    if command.latency == LatencyKind::Write {
+        meter::expect_copies(nagi_query::CHANGE_COPIES + 1);
+    }
     let mut cx = Context {
         server,
         command: row,
@@ -502,6 +506,11 @@ fn guarded_run(cx: &mut Context<'_>, request: &Request<'_>, out: &mut DocWriter<
     let result = catch_unwind(AssertUnwindSafe(|| run(cx, request, out)));
     cx.ticket = None;
     match result {
+        Ok(Err(error)) if error.code() == Code::EXCEEDED_MEMORY_LIMIT => {
+            // A wait for memory may have been interrupted where only the engine could report it.
+            cx.check()?;
+            Err(error)
+        }
         Ok(result) => result.and_then(|()| not_refused()),
         // A comparison of texts was refused memory and returned an arbitrary order; contradictory orders may cause a
         // panic.

@@ -52,6 +52,7 @@ impl Server {
             }
             _ => self.handle_plain(connection, frame, 0, None, out),
         };
+        connection.settle_reply(out);
         self.metrics.physical_bytes_out.add((out.len() - start) as u64);
         outcome
     }
@@ -72,6 +73,7 @@ impl Server {
         if outcome != Outcome::Stream {
             connection.stream = None;
         }
+        connection.settle_reply(out);
         self.metrics.physical_bytes_out.add((out.len() - start) as u64);
         outcome
     }
@@ -123,6 +125,7 @@ impl Server {
         if let Some(compressor) = Compressor::by_id(compressor)
             && compressor != Compressor::Noop
             && out.len() > start
+            && connection.may_compress(out)
         {
             let plain_bytes = out.len() - start;
             nagi_wire::compress(out, start, compressor, &mut connection.plain);

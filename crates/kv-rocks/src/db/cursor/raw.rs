@@ -15,7 +15,7 @@
 
 use std::{ffi::c_int, ptr, sync::Arc};
 
-use nagi_kv::{Cursor, Result, Space};
+use nagi_kv::{Cursor, Error, Result, Space};
 use nagi_rocksdb_sys as ffi;
 
 use super::super::{
@@ -24,6 +24,7 @@ use super::super::{
     snapshot::SnapshotHandle,
 };
 use super::scan::Scan;
+use crate::large_reads::{self, LARGE_BYTES};
 
 /// The direction of a step, as `nagi_iterator_step` expects it.
 const FORWARD: c_int = 1;
@@ -246,6 +247,27 @@ impl RocksCursor {
         self.step(NONE)
     }
 
+    /// Waits until this thread may hold the value, if it is large. The block is not held meanwhile: it is searched
+    /// again.
+    fn hold(&mut self, found: bool) -> Result<bool> {
+        let length = self.entry.value_length;
+        if !found || length <= LARGE_BYTES || large_reads::may_hold(length, false) {
+            return Ok(found);
+        }
+        let (key, backward) = (self.key().to_vec(), self.is_public && self.snapshot.is_some());
+        self.free();
+        if !large_reads::may_hold(length, true) {
+            return Err(Error::NoMemory);
+        }
+        if !backward {
+            return self.search(&key);
+        }
+        let raw = self.public();
+        // SAFETY: the iterator is live; the key is read during the call.
+        unsafe { ffi::rocksdb_iter_seek_for_prev(raw, bytes(&key), key.len()) };
+        self.step(NONE)
+    }
+
     /// Frees the iterator that is not used, once the cursor seems to stay in its direction. It is not renewed while
     /// it is not moved, and keeps old memtables and files.
     fn leave_other(&mut self) {
@@ -290,9 +312,11 @@ impl Cursor for RocksCursor {
         }
         if key < &*self.start {
             let start = self.start.clone();
-            return self.search(&start);
+            let found = self.search(&start)?;
+            return self.hold(found);
         }
-        self.search(key)
+        let found = self.search(key)?;
+        self.hold(found)
     }
 
     fn seek_back(&mut self, key: &[u8]) -> Result<bool> {
@@ -311,18 +335,21 @@ impl Cursor for RocksCursor {
         }
         let found = self.step(NONE)?;
         let bound = if beyond { &*self.end } else { key };
-        if found && self.key() == bound {
-            return self.step(BACKWARD);
-        }
-        Ok(found)
+        let found = match found && self.key() == bound {
+            true => self.step(BACKWARD)?,
+            false => found,
+        };
+        self.hold(found)
     }
 
     fn next(&mut self) -> Result<bool> {
-        self.advance(FORWARD)
+        let found = self.advance(FORWARD)?;
+        self.hold(found)
     }
 
     fn prev(&mut self) -> Result<bool> {
-        self.advance(BACKWARD)
+        let found = self.advance(BACKWARD)?;
+        self.hold(found)
     }
 
     #[inline]

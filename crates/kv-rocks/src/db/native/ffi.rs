@@ -11,7 +11,7 @@ use nagi_kv::{Error, Result};
 use nagi_rocksdb_sys as ffi;
 
 use super::super::ffi::c_path;
-use crate::damage;
+use crate::{damage, large_reads};
 
 /// The file remover of a database.
 #[repr(C)]
@@ -169,4 +169,9 @@ unsafe extern "C" fn nagi_unreadable(
         )
     };
     damage::unreadable(&String::from_utf8_lossy(file), offset, &String::from_utf8_lossy(text));
+}
+
+#[unsafe(no_mangle)]
+extern "C" fn nagi_read_large(bytes: usize, waits: c_uchar) -> c_uchar {
+    c_uchar::from(large_reads::may_read(bytes, waits != 0))
 }

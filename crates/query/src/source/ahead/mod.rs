@@ -196,6 +196,10 @@ impl Ahead {
         };
         bytes.truncate(self.end);
         bytes.extend_from_slice(doc.as_bytes());
+        if doc.len() > BYTES_MAX {
+            // One copy is enough.
+            *buf = Default::default();
+        }
         Ok(Taken::At(Place { part: 0, range: self.end..bytes.len() }))
     }
 

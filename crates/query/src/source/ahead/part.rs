@@ -3,7 +3,7 @@
 use std::ops::Range;
 
 use nagi_bson::Doc;
-use nagi_error::Result;
+use nagi_error::{Code, Result};
 use nagi_store::{Collection, NearRecords, RECORDS_AT_ONCE, Reader, RecordBuf, RecordId};
 
 use crate::source::Interrupt;
@@ -61,7 +61,14 @@ impl Part {
                     }
                 });
             };
-            self.near.records(reader, collection, part, &mut self.buf, visit)?;
+            match self.near.records(reader, collection, part, &mut self.buf, visit) {
+                // Not for all of them at once; each is read when it is requested.
+                Err(error) if error.code() == Code::EXCEEDED_MEMORY_LIMIT => {
+                    interrupt.check()?;
+                    break;
+                }
+                read => read?,
+            }
             if self.bytes.len() > bytes_max {
                 break;
             }
@@ -89,5 +96,6 @@ impl Part {
         self.clear();
         self.near.forget();
         self.bytes = Vec::new();
+        self.buf = RecordBuf::default();
     }
 }

@@ -10,13 +10,15 @@ use super::{
     CONTINUES, FOLLOWS, FORMAT, FORMAT_WITH_PRE_IMAGE, HEAD_BYTES, IN_TRANSACTION, OP_TIME_BEFORE,
     first_of, parts, pre_images::ShownImage, put_op_time,
 };
-use crate::{catalog::CollectionState, engine_error::engine};
+use crate::{catalog::CollectionState, engine_error::engine, memory};
 
 /// Where a cursor goes next.
 enum Next {
     First,
     /// The cursor stands at the first entry that was not read.
     Here,
+    /// The cursor stands at the only entry of the current document.
+    Behind,
     /// The same, but there is none.
     End,
     /// To the first document after this stamp in the reader's direction.
@@ -32,7 +34,8 @@ pub(crate) struct LogReader {
     next: Next,
     /// The stamp of the current document.
     pub(crate) stamp: u64,
-    /// The entries of the current document one after the other, and the end of each.
+    /// The entries of the current document one after the other, and the end of each. Empty for a document that is no
+    /// transaction: it has one entry, at which the cursor stands.
     entries: Vec<u8>,
     ends: Vec<usize>,
     /// For a backward reader: the document behind the next one continues its transaction.
@@ -88,6 +91,11 @@ impl<'e> Entry<'e> {
 fn stamp_of(key: &[u8]) -> u64 {
     key.first_chunk().map_or(0, |stamp| u64::from_be_bytes(*stamp))
 }
+
+/// Documents of more entry bytes than this are written into a buffer of their size.
+const LARGE_BYTES: usize = 256 << 10;
+/// What the fields of a document take beside its entries.
+const FIELDS_BYTES: usize = 4 << 10;
 
 /// Greater than every key.
 const END: [u8; 13] = [0xFF; 13];
@@ -159,6 +167,8 @@ impl LogReader {
         let found = match (std::mem::replace(&mut self.next, Next::Here), self.forward) {
             (Next::End, _) => false,
             (Next::Here, _) => true,
+            (Next::Behind, true) => self.cursor.next().map_err(engine)?,
+            (Next::Behind, false) => self.cursor.prev().map_err(engine)?,
             (Next::First, true) => self.cursor.seek(&first).map_err(engine)?,
             (Next::First, false) => self.cursor.seek_back(&END).map_err(engine)?,
             (Next::Beyond(stamp), true) => {
@@ -188,9 +198,14 @@ impl LogReader {
     /// removed meanwhile, so that entries may be missing.
     fn read(&mut self) -> Result<bool> {
         let before = std::mem::replace(&mut self.stamp, stamp_of(self.cursor.key()));
-        self.entries.clear();
+        memory::renew(&mut self.entries);
         self.ends.clear();
-        loop {
+        let alone = !Entry::parse(self.cursor.value())?.in_transaction;
+        if alone {
+            self.next = Next::Behind;
+        }
+        while !alone {
+            memory::wait(self.cursor.value().len(), "the operations of a transaction")?;
             self.entries.extend_from_slice(self.cursor.value());
             self.ends.push(self.entries.len());
             let more = match self.forward {
@@ -231,10 +246,16 @@ impl LogReader {
 
     /// Bytes of the entries of the current document, as the counters have them.
     pub(crate) fn entry_bytes(&self) -> i64 {
-        self.entries.len() as i64
+        match self.ends.is_empty() {
+            true => self.cursor.value().len() as i64,
+            false => self.entries.len() as i64,
+        }
     }
 
     fn entry(&self, at: usize) -> Result<Entry<'_>> {
+        if self.ends.is_empty() {
+            return Entry::parse(self.cursor.value());
+        }
         // A backward reader met the last entry first.
         let at = if self.forward { at } else { self.ends.len() - 1 - at };
         let start = at.checked_sub(1).map_or(0, |before| self.ends[before]);
@@ -253,7 +274,7 @@ impl LogReader {
 
     /// Number of entries of the current document.
     pub(super) fn op_count(&self) -> usize {
-        self.ends.len()
+        self.ends.len().max(1)
     }
 
     /// The same, with what the collection of pre-images shows beside it.
@@ -293,6 +314,12 @@ impl LogReader {
     /// Writes the document of the entries that were read.
     pub(crate) fn write(&self, out: &mut Vec<u8>) -> Result<()> {
         out.clear();
+        let bytes = self.entry_bytes() as usize;
+        if bytes > LARGE_BYTES {
+            // Otherwise the buffer would grow by doubling.
+            memory::wait(bytes.saturating_sub(out.capacity()), "a document of the oplog")?;
+            out.reserve_exact(bytes + FIELDS_BYTES);
+        }
         let first = self.entry(0)?;
         let mut doc = DocWriter::new(out);
         match first.transaction() {

@@ -3,6 +3,7 @@
 use std::{ops::Range, sync::OnceLock};
 
 use nagi_bson::{Doc, Value};
+use nagi_budget::meter;
 use nagi_error::Result;
 
 use super::{super::read::LogReader, LogPosition, ids::IdHash};
@@ -32,6 +33,8 @@ pub struct LogDocument {
     pub in_transaction: bool,
     /// Other documents of its transaction follow.
     continued: bool,
+    /// The feed has it and is charged for it, so the meters of the threads that have it do not count it.
+    shared: bool,
     bytes: Vec<u8>,
     ops: Vec<Op>,
 }
@@ -122,6 +125,7 @@ impl LogDocument {
             first_op: before.ops,
             in_transaction,
             continued: log.is_continued(),
+            shared: false,
             bytes,
             ops,
         };
@@ -133,6 +137,21 @@ impl LogDocument {
     pub(super) fn begun(&self) -> Option<Begun> {
         let ops = self.first_op + self.ops.len();
         self.continued.then_some(Begun { cluster_time: self.cluster_time, ops })
+    }
+
+    /// The feed is charged for it from now on, not the request that has read it.
+    pub(super) fn share(&mut self) {
+        self.shared = true;
+        meter::count(-self.counted_bytes());
+    }
+
+    /// The bytes that the meters have counted where they were allocated, as far as they depend on the document.
+    fn counted_bytes(&self) -> i64 {
+        let parts = self.ops.iter().flat_map(|op| {
+            let events = op.events.iter().filter_map(|event| event.get());
+            events.chain(&op.pre_image).map(|bytes| bytes.len())
+        });
+        (self.bytes.capacity() + parts.sum::<usize>()) as i64
     }
 
     /// The whole document.
@@ -174,7 +193,13 @@ impl LogDocument {
         shown: Shown,
         make: impl FnOnce() -> Vec<u8>,
     ) -> Option<Doc<'_>> {
-        let event = self.ops[at].events[shown as usize].get_or_init(|| make().into());
+        let event = self.ops[at].events[shown as usize].get_or_init(|| {
+            let event: Box<[u8]> = make().into();
+            if self.shared {
+                meter::count(-(event.len() as i64));
+            }
+            event
+        });
         (!event.is_empty()).then(|| Doc::trusted(event))
     }
 
@@ -195,5 +220,14 @@ impl LogDocument {
         let images: usize =
             self.ops.iter().filter_map(|op| op.pre_image.as_ref()).map(|image| image.len()).sum();
         DOCUMENT_BYTES + self.ops.len() * (OP_BYTES + EVENT_BYTES) + 2 * self.bytes.len() + images
+    }
+}
+
+impl Drop for LogDocument {
+    fn drop(&mut self) {
+        if self.shared {
+            // The thread that frees it is rarely the one that has read it.
+            meter::count(self.counted_bytes());
+        }
     }
 }

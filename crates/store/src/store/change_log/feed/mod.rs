@@ -20,7 +20,7 @@ use std::{
 };
 
 use nagi_bson::{Doc, Value};
-use nagi_budget::{Budget, Charge, Pool};
+use nagi_budget::{Budget, Charge, Pool, meter};
 use nagi_error::{Code, Result, bail};
 use nagi_kv::CommitStamp;
 use parking_lot::{Mutex, MutexGuard};
@@ -161,12 +161,13 @@ impl Ring {
         self.charge.shrink_to(0);
     }
 
-    fn push(&mut self, document: LogDocument, watches: &Watches) {
+    fn push(&mut self, mut document: LogDocument, watches: &Watches) {
         for at in 0..document.op_count() {
             watches.touch(document.op(at), document.head(at).id, document.stamp);
         }
         self.to = document.stamp;
         self.bytes += document.memory_bytes();
+        document.share();
         self.documents.push_back(Arc::new(document));
         while self.bytes > FEED_BYTES_MAX || !self.charge.cover(self.bytes as u64, 1) {
             let Some(oldest) = self.documents.pop_front() else { break };
@@ -288,6 +289,8 @@ impl Store {
         }
         let mut documents = Vec::new();
         let all = |_: &LogDocument| true;
+        // Others may wait for that memory while they have the feed.
+        meter::release_read();
         let mut ring = self.feed.lock(check)?;
         let behind = (position.after >> 32).saturating_sub(ring.to >> 32);
         if behind > BEHIND_SECONDS_MAX && position.begun.is_none() {

@@ -1,0 +1,39 @@
+//! The gate for large values, whose memory is not part of the cache: before their blocks are read from disk, and when a
+//! request keeps a cached one from eviction. The engine does not know the budget: the process attaches the functions
+//! that wait for memory.
+
+use std::sync::OnceLock;
+
+/// Larger values pass the gate.
+pub(crate) const LARGE_BYTES: usize = 256 << 10;
+
+/// Functions that are called on the reading thread with a number of bytes. They return true if the thread may hold
+/// them. Each is called without a wait at first, and then with `true`: it may wait.
+#[derive(Clone, Copy)]
+pub struct Gate {
+    /// Before so much is read from disk at once.
+    pub read: fn(usize, bool) -> bool,
+    /// Before the thread continues with a value that was found in memory.
+    pub hold: fn(usize, bool) -> bool,
+}
+
+static GATE: OnceLock<Gate> = OnceLock::new();
+
+/// Sets the gate. A read that it refuses fails with [`nagi_kv::Error::NoMemory`]. The first call counts.
+pub fn attach_large_reads(gate: Gate) {
+    // A process has one budget for each thread, and one function that knows it.
+    let _ = GATE.set(gate);
+}
+
+pub(crate) fn may_read(bytes: usize, waits: bool) -> bool {
+    GATE.get().is_none_or(|gate| (gate.read)(bytes, waits))
+}
+
+/// Returns true if the thread may hold a value of `bytes`; waits for that.
+pub(crate) fn wait_to_hold(bytes: usize) -> bool {
+    bytes <= LARGE_BYTES || may_hold(bytes, false) || may_hold(bytes, true)
+}
+
+pub(crate) fn may_hold(bytes: usize, waits: bool) -> bool {
+    GATE.get().is_none_or(|gate| (gate.hold)(bytes, waits))
+}
