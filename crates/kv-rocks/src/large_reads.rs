@@ -29,7 +29,7 @@ pub(crate) fn may_read(bytes: usize, waits: bool) -> bool {
     GATE.get().is_none_or(|gate| (gate.read)(bytes, waits))
 }
 
-/// Returns true if the thread may hold a value of `bytes`; waits for that.
+/// Returns true if the thread may hold a value of `bytes`, which the engine does not hold meanwhile; waits for that.
 pub(crate) fn wait_to_hold(bytes: usize) -> bool {
     bytes <= LARGE_BYTES || may_hold(bytes, false) || may_hold(bytes, true)
 }

@@ -92,6 +92,10 @@ unsafe extern "C" {
         opt: *mut rocksdb_block_based_table_options_t,
         v: libc::c_int,
     );
+    pub fn rocksdb_block_based_options_set_index_type(
+        opt: *mut rocksdb_block_based_table_options_t,
+        v: libc::c_int,
+    );
     pub fn rocksdb_block_based_options_set_block_size(
         opt: *mut rocksdb_block_based_table_options_t,
         v: usize,

@@ -257,7 +257,6 @@ impl Db {
                     return Ok(true);
                 }
             }
-            // RocksDB does not hold it meanwhile.
             if !large_reads::wait_to_hold(length) {
                 return Err(Error::NoMemory);
             }

@@ -326,16 +326,19 @@ struct Blocks {
     bytes: usize,
     /// Entries between two whole keys: the number that a read of one key steps over at most.
     entries_per_key: c_int,
+    /// The index has the first key of each block. A cursor that moves forward then reads a block of a file when it
+    /// arrives there; otherwise it holds a block of each file in which it will continue.
+    first_keys: bool,
 }
 
 impl Blocks {
-    const DEFAULT: Blocks = Blocks { bytes: 16 << 10, entries_per_key: 16 };
+    const DEFAULT: Blocks = Blocks { bytes: 16 << 10, entries_per_key: 16, first_keys: false };
 }
 
 /// A scan finds, pins and releases each block in the cache, so it needs a quarter more time with blocks of 4 KB. Keys
 /// are short beside documents, so a whole key for every fourth costs little, and a point read steps over no more
 /// documents than in a small block.
-const RECORD_BLOCKS: Blocks = Blocks { bytes: 8 << 10, entries_per_key: 4 };
+const RECORD_BLOCKS: Blocks = Blocks { bytes: 8 << 10, entries_per_key: 4, first_keys: false };
 
 /// SAFETY: `cache` is a live cache.
 unsafe fn space_options(
@@ -356,7 +359,9 @@ unsafe fn space_options(
             _ => (whole, RECORD_BLOCKS),
         },
         Space::Index => (whole / 2, Blocks { bytes: 4 << 10, ..Blocks::DEFAULT }),
-        Space::Changes | Space::Spill => (whole / 2, Blocks::DEFAULT),
+        // Files of its level 0 follow each other.
+        Space::Changes => (whole / 2, Blocks { first_keys: true, ..Blocks::DEFAULT }),
+        Space::Spill => (whole / 2, Blocks::DEFAULT),
         Space::Catalog | Space::Counters => {
             (whole / 8, Blocks { bytes: 4 << 10, ..Blocks::DEFAULT })
         }
@@ -438,6 +443,9 @@ unsafe fn set_compression(
     }
 }
 
+/// RocksDB's `kBinarySearchWithFirstKey`, for which its C interface has no name.
+const FIRST_KEYS: c_int = 3;
+
 /// RocksDB's number of a compressor.
 fn code(compression: Compressor) -> c_int {
     let code = match compression {
@@ -461,6 +469,9 @@ unsafe fn table_options(
         ffi::rocksdb_block_based_options_set_block_cache(table, cache);
         ffi::rocksdb_block_based_options_set_block_size(table, blocks.bytes);
         ffi::rocksdb_block_based_options_set_block_restart_interval(table, blocks.entries_per_key);
+        if blocks.first_keys {
+            ffi::rocksdb_block_based_options_set_index_type(table, FIRST_KEYS);
+        }
         ffi::rocksdb_block_based_options_set_format_version(table, 7);
         ffi::rocksdb_block_based_options_set_filter_policy(
             table,

@@ -1,13 +1,18 @@
 //! A document of the log, decoded once for all change streams.
 
-use std::{ops::Range, sync::OnceLock};
+use std::{
+    ops::Range,
+    sync::{Arc, OnceLock},
+};
 
 use nagi_bson::{Doc, Value};
-use nagi_budget::meter;
+use nagi_budget::{Budget, Charge, Pool, meter};
 use nagi_error::Result;
 
 use super::{super::read::LogReader, LogPosition, ids::IdHash};
 
+/// Larger documents have a charge of their own.
+const LARGE_BYTES: usize = 256 << 10;
 /// Memory of a document and of an operation beside their bytes.
 const DOCUMENT_BYTES: usize = 160;
 const OP_BYTES: usize = 120;
@@ -37,6 +42,8 @@ pub struct LogDocument {
     shared: bool,
     bytes: Vec<u8>,
     ops: Vec<Op>,
+    /// For a large document that the feed has: streams may hold it when the feed has removed it.
+    charge: Option<Charge>,
 }
 
 struct Op {
@@ -128,6 +135,7 @@ impl LogDocument {
             shared: false,
             bytes,
             ops,
+            charge: None,
         };
         *begun = document.begun();
         Ok(document)
@@ -139,7 +147,20 @@ impl LogDocument {
         self.continued.then_some(Begun { cluster_time: self.cluster_time, ops })
     }
 
-    /// The feed is charged for it from now on, not the request that has read it.
+    /// It has a charge of its own while the feed or a stream holds it.
+    pub(super) fn is_large(&self) -> bool {
+        self.memory_bytes() > LARGE_BYTES
+    }
+
+    /// Charges a large document for as long as anyone holds it. Returns false if there is no capacity.
+    pub(super) fn charge(&mut self, budget: &Arc<Budget>) -> bool {
+        let mut charge = Charge::empty(budget, Pool::ChangeStreams);
+        let charged = charge.try_grow(self.memory_bytes() as u64);
+        self.charge = charged.then_some(charge);
+        charged
+    }
+
+    /// The feed or its own charge covers it from now on, not the request that has read it.
     pub(super) fn share(&mut self) {
         self.shared = true;
         meter::count(-self.counted_bytes());

@@ -64,7 +64,10 @@ struct Ring {
     marked_from: u64,
     begun: Option<Begun>,
     bytes: usize,
+    /// The part of `bytes` whose documents have no charge of their own.
+    small_bytes: usize,
     charge: Charge,
+    budget: Arc<Budget>,
 }
 
 /// How far a stream has read.
@@ -105,7 +108,9 @@ impl Feed {
             marked_from: 0,
             begun: None,
             bytes: 0,
+            small_bytes: 0,
             charge: Charge::empty(budget, Pool::ChangeStreams),
+            budget: Arc::clone(budget),
         };
         Feed { ring: Mutex::new(ring), image_age: ImageAge::default(), watches: Arc::default() }
     }
@@ -157,7 +162,7 @@ impl Ring {
     fn begin_at(&mut self, stamp: u64) {
         self.documents.clear();
         (self.from, self.to, self.marked_from, self.begun) = (stamp, stamp, stamp, None);
-        self.bytes = 0;
+        (self.bytes, self.small_bytes) = (0, 0);
         self.charge.shrink_to(0);
     }
 
@@ -166,15 +171,37 @@ impl Ring {
             watches.touch(document.op(at), document.head(at).id, document.stamp);
         }
         self.to = document.stamp;
+        if document.is_large() {
+            while !document.charge(&self.budget) {
+                if !self.pop_oldest() {
+                    // Each stream reads it for itself, and waits for that memory.
+                    self.from = document.stamp;
+                    return;
+                }
+            }
+        } else {
+            self.small_bytes += document.memory_bytes();
+        }
         self.bytes += document.memory_bytes();
         document.share();
         self.documents.push_back(Arc::new(document));
-        while self.bytes > FEED_BYTES_MAX || !self.charge.cover(self.bytes as u64, 1) {
-            let Some(oldest) = self.documents.pop_front() else { break };
-            self.bytes -= oldest.memory_bytes();
-            self.from = oldest.stamp;
+        while self.bytes > FEED_BYTES_MAX || !self.charge.cover(self.small_bytes as u64, 1) {
+            if !self.pop_oldest() {
+                break;
+            }
         }
-        self.charge.shrink_to(self.bytes as u64);
+        self.charge.shrink_to(self.small_bytes as u64);
+    }
+
+    /// Returns false if there is none.
+    fn pop_oldest(&mut self) -> bool {
+        let Some(oldest) = self.documents.pop_front() else { return false };
+        self.bytes -= oldest.memory_bytes();
+        if !oldest.is_large() {
+            self.small_bytes -= oldest.memory_bytes();
+        }
+        self.from = oldest.stamp;
+        true
     }
 
     /// Reads a portion more.
