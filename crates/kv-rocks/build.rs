@@ -7,6 +7,7 @@ use std::{env, fs, path::Path};
 
 const FILES: &[&str] = &[
     "batch.cc",
+    "blocks.cc",
     "cache.cc",
     "census.cc",
     "cursor.cc",

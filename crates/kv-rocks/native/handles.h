@@ -6,6 +6,7 @@
 #include <rocksdb/iterator.h>
 #include <rocksdb/options.h>
 #include <rocksdb/rate_limiter.h>
+#include <rocksdb/table.h>
 #include <rocksdb/write_batch.h>
 
 #include <memory>
@@ -28,6 +29,10 @@ struct rocksdb_iterator_t {
 };
 struct rocksdb_options_t {
   rocksdb::Options rep;
+};
+// With more members behind this one; never created here.
+struct rocksdb_block_based_table_options_t {
+  rocksdb::BlockBasedTableOptions rep;
 };
 struct rocksdb_writebatch_t {
   rocksdb::WriteBatch rep;

@@ -70,7 +70,7 @@ def large_insert(db):
 
 
 def large_modify(db):
-    return db.large.find_one_and_update({"_id": random.randrange(10)}, {"$inc": {"n": 1}}, max_time_ms=2 * TIME)
+    return db.large.find_one_and_update({"_id": random.randrange(10)}, {"$inc": {"n": 1}}, maxTimeMS=2 * TIME)
 
 
 def large_packed(db):
@@ -79,7 +79,7 @@ def large_packed(db):
         return sum(1 for _ in client[db.name].large.find().limit(3).max_time_ms(2 * TIME))
 
 
-# Documents of 14 MB, with a bound of 345 MiB for 24 clients. All of them wait for each other, none fails.
+# Documents of 14 MB, with a bound of 345 MiB for 24 clients. They wait for each other.
 LARGE = [
     ("large: find by key", large_find({"_id": {"$lt": 5}})),
     ("large: scan", large_find({"n": {"$ne": -1}})),
@@ -88,9 +88,13 @@ LARGE = [
     ("large: oplog", large_log),
     ("large: stream", large_stream([])),
     ("large: projected stream", large_stream([{"$project": {"operationType": 1}}])),
+    ("large: packed", large_packed),
+]
+
+# Flushes and compactions of such documents are outside of the budget (docs/memory.md, "Limitations").
+LARGE_WRITES = [
     ("large: insert", large_insert),
     ("large: findAndModify", large_modify),
-    ("large: packed", large_packed),
 ]
 
 

@@ -66,6 +66,8 @@ unsafe extern "C" {
     pub(crate) fn nagi_batch_reserve(batch: *mut ffi::rocksdb_writebatch_t, bytes: usize);
     /// Lets records be stored as differences to older versions.
     pub(crate) fn nagi_options_merge_differences(options: *mut ffi::rocksdb_options_t);
+    /// Gives each large entry a data block of its own.
+    pub(crate) fn nagi_table_large_alone(table: *mut ffi::rocksdb_block_based_table_options_t);
     /// Makes memtables remember the last insertion of each prefix of this length.
     pub(crate) fn nagi_options_insert_near_last(
         options: *mut ffi::rocksdb_options_t,

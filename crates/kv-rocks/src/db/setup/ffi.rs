@@ -338,7 +338,7 @@ impl Blocks {
 /// A scan finds, pins and releases each block in the cache, so it needs a quarter more time with blocks of 4 KB. Keys
 /// are short beside documents, so a whole key for every fourth costs little, and a point read steps over no more
 /// documents than in a small block.
-const RECORD_BLOCKS: Blocks = Blocks { bytes: 8 << 10, entries_per_key: 4, first_keys: false };
+const RECORD_BLOCKS: Blocks = Blocks { bytes: 8 << 10, entries_per_key: 4, first_keys: true };
 
 /// SAFETY: `cache` is a live cache.
 unsafe fn space_options(
@@ -469,6 +469,7 @@ unsafe fn table_options(
         ffi::rocksdb_block_based_options_set_block_cache(table, cache);
         ffi::rocksdb_block_based_options_set_block_size(table, blocks.bytes);
         ffi::rocksdb_block_based_options_set_block_restart_interval(table, blocks.entries_per_key);
+        native::nagi_table_large_alone(table);
         if blocks.first_keys {
             ffi::rocksdb_block_based_options_set_index_type(table, FIRST_KEYS);
         }
