@@ -291,9 +291,13 @@ mod tests {
             assert!(error.contains("need more than 32 MB"), "{error}");
         }
         let mut settings = Settings::default();
-        let shared = "net: &n {port: 1, ipv6: true}\nstorage: {dbPath: &d /x}\nsystemLog: {path: *d}\n";
+        let shared =
+            "net: &n {port: 1, ipv6: true}\nstorage: {dbPath: &d /x}\nsystemLog: {path: *d}\n";
         parse(shared, &mut settings).unwrap();
-        assert_eq!((settings.get("systemLog.path"), settings.get("net.port")), (Some("/x"), Some("1")));
+        assert_eq!(
+            (settings.get("systemLog.path"), settings.get("net.port")),
+            (Some("/x"), Some("1"))
+        );
     }
 
     /// What the parser would skip without a word.
