@@ -46,6 +46,7 @@ use tikv_jemallocator::Jemalloc;
 static ALLOCATOR: Metered<Jemalloc> = Metered(Jemalloc);
 
 fn main() -> ExitCode {
+    signals::note_rotation();
     let args: Vec<String> = std::env::args().skip(1).collect();
     let command = args.first().map(String::as_str);
     if matches!(command, Some("backup" | "restore" | "doctor")) {
