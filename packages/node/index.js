@@ -24,6 +24,11 @@ const REFUSED = ["--logpath", "--syslog", "--fork", "--shutdown", "--repair", "-
 const WAITING_FOR_CONNECTIONS = 23016;
 const TAIL_LINES = 20;
 const CHUNK = 1 << 20;
+// The log of a start has some kilobytes. What is written to a full folder is lost, and with it the server's port.
+const LOG_RESERVE = 256 << 10;
+// Fields of a program's head (ELF): where its processor is, and the number of each that Node.js knows.
+const MACHINE_AT = 18;
+const MACHINES = { x64: 62, arm64: 183 };
 
 class StartError extends Error {
   name = "StartError";
@@ -37,10 +42,9 @@ async function start(options = {}) {
   const { replSet = true, port = 0, cacheMb, args = [], timeoutMs = 30_000, binary = binaryPath() } = options;
   const setName = replSet === true ? SET_NAME : replSet || undefined;
   const command = commandLine(binary, setName, port, cacheMb, args.map(String));
+  checkMachine(binary);
   const log = openLog();
-  // A session of its own, so that Ctrl-C in a terminal ends the tests first and then the server.
-  const child = spawn(binary, command, { stdio: ["pipe", log, log], detached: true });
-  const server = new Server(child, log, setName);
+  const server = new Server(spawned(binary, command, log), log, setName);
   try {
     await server._untilReady(timeoutMs);
   } catch (error) {
@@ -67,12 +71,56 @@ function commandLine(binary, setName, port, cacheMb, args) {
   return ["serve", ...ours.filter(([option]) => !given.has(option)).flat(), ...args];
 }
 
-// An open file that has no name any more.
+function spawned(binary, command, log) {
+  try {
+    // A session of its own, so that Ctrl-C in a terminal ends the tests first and then the server.
+    return spawn(binary, command, { stdio: ["pipe", log, log], detached: true });
+  } catch (error) {
+    fs.closeSync(log);
+    // Others are mistakes in the arguments.
+    throw error.syscall ? new StartError(`the server cannot be started: ${error.message}`) : error;
+  }
+}
+
+// The system gives a program of another processor to the shell, which says nothing of use.
+function checkMachine(binary) {
+  const head = Buffer.alloc(MACHINE_AT + 2);
+  let file;
+  try {
+    file = fs.openSync(binary, "r");
+    fs.readSync(file, head, 0, head.length, 0);
+  } catch {
+    return; // `spawn` says what is wrong.
+  } finally {
+    if (file !== undefined) fs.closeSync(file);
+  }
+  const machine = head.readUInt16LE(MACHINE_AT);
+  if (head.toString("latin1", 0, 4) === "\x7fELF" && machine !== (MACHINES[process.arch] ?? machine)) {
+    throw new StartError(`the server cannot be started: ${binary} is a program for another processor`);
+  }
+}
+
+// An open file that has no name any more, in the first folder with some free space.
 function openLog() {
-  const file = path.join(os.tmpdir(), `nagi-server-${randomBytes(12).toString("hex")}.log`);
-  const log = fs.openSync(file, "wx+", 0o600);
-  fs.unlinkSync(file);
-  return log;
+  const folders = [...new Set([os.tmpdir(), "/tmp", "/var/tmp", "/dev/shm", process.cwd()])];
+  const failures = [];
+  for (const folder of folders) {
+    const file = path.join(folder, `nagi-server-${randomBytes(12).toString("hex")}.log`);
+    let log;
+    try {
+      log = fs.openSync(file, "wx+", 0o600);
+      fs.unlinkSync(file);
+      if (fs.writeSync(log, Buffer.alloc(LOG_RESERVE), 0, LOG_RESERVE, 0) < LOG_RESERVE) {
+        throw new Error(`no space left on device, write '${file}'`);
+      }
+      fs.ftruncateSync(log);
+      return log;
+    } catch (error) {
+      if (log !== undefined) fs.closeSync(log);
+      failures.push(error.message);
+    }
+  }
+  throw new StartError(`the server's log cannot be written:\n${failures.join("\n")}`);
 }
 
 const closeLog = new FinalizationRegistry((log) => fs.close(log, () => {}));
@@ -111,7 +159,8 @@ class Server {
 
   log(lines) {
     const text = this.#read(0).toString();
-    return lines === undefined ? text : text.split(/(?<=\n)/).slice(-lines).join("");
+    if (lines === undefined) return text;
+    return lines > 0 ? text.split(/(?<=\n)/).slice(-lines).join("") : "";
   }
 
   async stop({ timeoutMs = 10_000 } = {}) {

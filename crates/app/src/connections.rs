@@ -4,6 +4,8 @@
 //! Connections therefore get four fifths of the limit, as in mongod, and a connection with one of the last descriptors
 //! is closed, no matter what the other descriptors are used for.
 
+use std::os::fd::AsRawFd;
+
 use rustix::process::{Resource, getrlimit};
 
 use crate::options::Options;
@@ -43,6 +45,23 @@ impl Limits {
         }
     }
 
+    /// Checks that a connection can have a descriptor. Must be called when everything else is open.
+    ///
+    /// # Errors
+    /// If all connections would be closed at once: the text says which limit is too low.
+    pub(crate) fn check(&self) -> std::io::Result<()> {
+        let next = std::fs::File::open("/dev/null")?.as_raw_fd();
+        let used = u64::try_from(next).unwrap_or(0);
+        match self.soft {
+            Some(files) if used >= self.descriptors => Err(std::io::Error::other(format!(
+                "no connection would be accepted: {files} open files are allowed (ulimit -n), {used} are in use, and \
+                 {} are reserved for the storage engine",
+                files - self.descriptors
+            ))),
+            _ => Ok(()),
+        }
+    }
+
     /// Logs the limits, and a warning if more connections were configured.
     pub(crate) fn log(&self, options: &Options) {
         let shown = |limit: Option<u64>| limit.map_or(-1, |n| i64::try_from(n).unwrap_or(i64::MAX));
@@ -72,5 +91,13 @@ mod tests {
         assert_eq!(of(Some(1), 65_536), (1, 0));
         assert_eq!(of(Some(1 << 20), 65_536), (65_536, (1 << 20) - 1024));
         assert_eq!(of(None, 65_536), (65_536, u64::MAX));
+    }
+
+    #[test]
+    fn a_limit_without_a_descriptor_for_connections_is_refused() {
+        assert!(Limits::new(Some(1 << 20), None, 10).check().is_ok());
+        assert!(Limits::new(None, None, 10).check().is_ok());
+        let error = Limits::new(Some(32), None, 10).check().unwrap_err().to_string();
+        assert!(error.contains("32 open files are allowed (ulimit -n)"), "{error}");
     }
 }

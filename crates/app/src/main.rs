@@ -30,6 +30,7 @@ mod record;
 mod repair;
 mod serve;
 mod server_config;
+mod shown;
 mod signals;
 mod umask;
 mod warnings;
@@ -45,6 +46,7 @@ use tikv_jemallocator::Jemalloc;
 static ALLOCATOR: Metered<Jemalloc> = Metered(Jemalloc);
 
 fn main() -> ExitCode {
+    signals::note_rotation();
     let args: Vec<String> = std::env::args().skip(1).collect();
     let command = args.first().map(String::as_str);
     if matches!(command, Some("backup" | "restore" | "doctor")) {
@@ -94,11 +96,11 @@ fn unknown(command: &str) -> ExitCode {
     ExitCode::from(exit::BAD_OPTIONS)
 }
 
-/// Prints one line to standard error, for messages before there is a log.
+/// Prints a message to standard error, for messages before there is a log.
 fn say(text: &str) {
     use std::io::Write;
     // A failure cannot be reported anywhere.
-    let _ = writeln!(std::io::stderr(), "{text}");
+    let _ = writeln!(std::io::stderr(), "{}", shown::of(text));
 }
 
 /// Prints text that a flag requested to standard output.

@@ -221,6 +221,7 @@ fn serve_store(
     let net = NetConfig { descriptors_max: limits.descriptors, ..options.net.clone() };
     // Bound before the replica set is initiated, whose configuration has the port also if the system selects it.
     let addresses = nagi_net::bind(net).map_err(port_in_use)?;
+    limits.check().map_err(port_in_use)?;
     let port = addresses.port();
     let config =
         server_config::of_options(options, args, store.clone(), limits.connections, port, log);

@@ -1,23 +1,35 @@
 //! Signals: clean shutdown (SIGINT, SIGTERM, SIGHUP) and log rotation (SIGUSR1); and the end of standard input.
 
 use std::io::{ErrorKind, Read};
-use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, OnceLock};
 
 use nagi_server::{Log, Server};
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM, SIGUSR1};
 use signal_hook::iterator::Signals;
+
+/// True if SIGUSR1 arrived before [`watch`].
+static ROTATION: OnceLock<Arc<AtomicBool>> = OnceLock::new();
+
+/// Notes SIGUSR1 from now on. By default it ends a process: logrotate sends it also to a server that still recovers
+/// its data, and without a service manager to all processes of this program.
+pub(crate) fn note_rotation() {
+    let noted = ROTATION.get_or_init(Arc::default);
+    // This fails for signals that cannot be handled, of which this is none.
+    let _ = signal_hook::flag::register(SIGUSR1, Arc::clone(noted));
+}
 
 /// Handles signals on a thread of their own until the process exits.
 pub(crate) fn watch(server: Arc<Server>, log: Arc<Log>) -> std::io::Result<()> {
     let mut signals = Signals::new([SIGINT, SIGTERM, SIGHUP, SIGUSR1])?;
     let body = move || {
         nagi_server::set_log_context("SignalHandler");
+        if ROTATION.get().is_some_and(|noted| noted.load(Ordering::Relaxed)) {
+            rotate(&log);
+        }
         for signal in signals.forever() {
             if signal == SIGUSR1 {
-                if let Err(error) = log.rotate() {
-                    log::error!(target: "CONTROL", id = 23168, error = error.to_string();
-                        "Log rotation failed");
-                }
+                rotate(&log);
                 continue;
             }
             log::info!(target: "CONTROL", id = 23377, signal = signal, error = name(signal);
@@ -31,6 +43,13 @@ pub(crate) fn watch(server: Arc<Server>, log: Arc<Log>) -> std::io::Result<()> {
     };
     std::thread::Builder::new().name("signals".into()).spawn(body)?;
     Ok(())
+}
+
+fn rotate(log: &Log) {
+    if let Err(error) = log.rotate() {
+        log::error!(target: "CONTROL", id = 23168, error = error.to_string();
+            "Log rotation failed");
+    }
 }
 
 /// Shuts down when standard input ends, on a thread of its own.

@@ -45,6 +45,8 @@ pub(crate) struct Inner {
     changed: Condvar,
     pub(crate) oids: oid::Generator,
     pub(crate) journaled: bool,
+    /// The process that opened it. Memory, files and locks are shared with a forked child; the threads are not there.
+    process: u32,
 }
 
 struct State {
@@ -122,6 +124,7 @@ impl Database {
             changed: Condvar::new(),
             oids: oid::Generator::new([a, b, c, d, e], u32::from_le_bytes(start)),
             journaled: options.journaled,
+            process: std::process::id(),
         }))
     }
 
@@ -141,7 +144,7 @@ impl Database {
     /// - [`ErrorKind::Command`] if the reply has `ok: 0`. Writes that failed one by one are in a reply with `ok: 1`, as
     ///   with a server: [`crate::Collection`] makes errors of them.
     /// - [`ErrorKind::Document`] if the command is no valid document or larger than 48 MB.
-    /// - [`ErrorKind::Closed`] if the database is closed.
+    /// - [`ErrorKind::Closed`] if the database is closed, or was opened before this process was forked.
     pub fn run_command(&self, db: &str, command: impl Document) -> Result<DocBuf> {
         let parsed = command.document()?;
         self.run(db, parsed.as_doc(), None)
@@ -286,6 +289,7 @@ impl Drop for Held<'_> {
 impl Inner {
     /// Takes a connection for a command.
     fn take(&self) -> Result<Held<'_>> {
+        self.check_process()?;
         let mut state = self.state.lock();
         let Some(opened) = &state.opened else { return Err(Error::closed()) };
         let server = opened.server.clone();
@@ -312,7 +316,22 @@ impl Inner {
         Ok(held)
     }
 
+    /// # Errors
+    /// In a process that was forked from the one that opened the database. Nothing may be locked before: a thread of
+    /// the other process may have held the lock at that moment.
+    fn check_process(&self) -> Result<()> {
+        match std::process::id() == self.process {
+            true => Ok(()),
+            false => Err(Error::new(
+                ErrorKind::Closed,
+                Code::ILLEGAL_OPERATION,
+                "the database was opened by another process, from which this one was forked",
+            )),
+        }
+    }
+
     fn close(&self) -> Result<()> {
+        self.check_process()?;
         let mut state = self.state.lock();
         let Some(opened) = state.opened.take() else {
             while !state.closed {
@@ -338,6 +357,12 @@ impl Inner {
 
 impl Drop for Inner {
     fn drop(&mut self) {
+        if self.check_process().is_err() {
+            // Closing would write to files that the other process uses, and wait for threads that are not here.
+            let state = self.state.get_mut();
+            std::mem::forget((state.opened.take(), std::mem::take(&mut state.idle)));
+            return;
+        }
         if let Err(error) = self.close() {
             log::error!(target: "STORAGE", id = 8_200_003, error = error.message();
                 "The data could not be written at shutdown");

@@ -106,7 +106,8 @@ impl Error {
     pub(crate) fn core(what: &str, error: &nagi_error::Error) -> Error {
         let kind = match error.code() {
             Code::DATA_CORRUPTION_DETECTED => ErrorKind::Corrupt,
-            Code::OUT_OF_DISK_SPACE => ErrorKind::Io,
+            // Internal errors are those of the storage engine.
+            Code::OUT_OF_DISK_SPACE | Code::INTERNAL_ERROR => ErrorKind::Io,
             _ => ErrorKind::Options,
         };
         let mut made = Error::new(kind, error.code(), format!("{what}: {}", error.message()));

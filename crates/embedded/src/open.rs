@@ -12,7 +12,8 @@ use std::sync::Arc;
 use nagi_budget::{Budget, Division};
 use nagi_error::Code;
 use nagi_host::{
-    EngineKind, EngineSettings, Lock, MappedOptions, Problem, RocksOptions, Watched, Watcher,
+    EngineKind, EngineSettings, Lock, MappedOptions, OnFatal, Problem, RocksOptions, Watched,
+    Watcher,
 };
 use nagi_server::{
     Log, LogDestination, OplogLimits, Server, ServerBuilder, ServerConfig, check_parameters,
@@ -178,13 +179,18 @@ fn settings(kind: EngineKind, blocks: u64, options: &Options) -> EngineSettings 
     match kind {
         EngineKind::Memory => EngineSettings::Memory { bytes_max: in_memory_bytes(options) },
         EngineKind::Mapped => {
-            let mut chosen = MappedOptions::default();
+            let mut chosen =
+                MappedOptions { on_fatal: OnFatal::Refuse, ..MappedOptions::default() };
             chosen.commit_interval_ms =
                 options.commit_interval_ms.unwrap_or(chosen.commit_interval_ms);
             EngineSettings::Mapped(chosen)
         }
         EngineKind::Embedded => {
-            let mut chosen = RocksOptions { cache_bytes: blocks, ..RocksOptions::default() };
+            let mut chosen = RocksOptions {
+                cache_bytes: blocks,
+                on_fatal: OnFatal::Refuse,
+                ..RocksOptions::default()
+            };
             chosen.commit_interval_ms =
                 options.commit_interval_ms.unwrap_or(chosen.commit_interval_ms);
             EngineSettings::Embedded(chosen)

@@ -24,5 +24,6 @@ pub use engine::{EngineKind, EngineSettings, found_in, in_memory_bytes_default, 
 pub use folder::{Problem, RESTORING, check, lock_problem};
 pub use lock::{Lock, holder, is_held};
 pub use memory::{Allocator, Figures, Watched, Watcher, in_memory_budget};
+pub use nagi_kv_disk::fatal::OnFatal;
 pub use nagi_kv_lmdb::{Growth, Options as MappedOptions};
 pub use nagi_kv_rocks::{Lost, Options as RocksOptions, Repair};

@@ -7,6 +7,9 @@ use std::path::Path;
 
 use rustix::fs::{FlockOperation, OFlags, flock};
 
+/// What is read of the file, which has a process id: any program may have written it.
+const CONTENT_BYTES_MAX: u64 = 64;
+
 /// The lock; released when dropped, and by the system if the process dies.
 pub struct Lock {
     file: File,
@@ -34,13 +37,13 @@ impl Lock {
             Err(rustix::io::Errno::WOULDBLOCK) => return Err(io::ErrorKind::AddrInUse.into()),
             Err(error) => return Err(error.into()),
         }
-        let mut before = String::new();
-        file.read_to_string(&mut before)?;
+        let mut before = Vec::new();
+        (&file).take(CONTENT_BYTES_MAX).read_to_end(&mut before)?;
         file.set_len(0)?;
         file.rewind()?;
         writeln!(file, "{}", std::process::id())?;
         file.sync_all()?;
-        Ok(Lock { file, unclean: !before.trim().is_empty() })
+        Ok(Lock { file, unclean: !before.trim_ascii().is_empty() })
     }
 
     /// Marks a clean shutdown: the file is truncated.
@@ -49,7 +52,9 @@ impl Lock {
     /// If the file cannot be written.
     pub fn release(self) -> io::Result<()> {
         self.file.set_len(0)?;
-        self.file.sync_all()
+        self.file.sync_all()?;
+        // Closing the file is not enough if a child process that was forked meanwhile still has it.
+        Ok(flock(&self.file, FlockOperation::Unlock)?)
     }
 }
 
@@ -59,7 +64,10 @@ pub fn holder(folder: &Path) -> Option<i32> {
     if !is_held(folder) {
         return None;
     }
-    std::fs::read_to_string(folder.join("mongod.lock")).ok()?.trim().parse().ok()
+    let mut text = String::new();
+    let file = File::open(folder.join("mongod.lock")).ok()?;
+    file.take(CONTENT_BYTES_MAX).read_to_string(&mut text).ok()?;
+    text.trim().parse().ok()
 }
 
 /// Returns true if a process holds the lock at this moment.

@@ -9,7 +9,7 @@
 //!
 //! A sync that fails because the disk is full is retried after an interval. Its waiters keep waiting, for at most
 //! half a minute: their commits are applied and visible, so an error would be wrong, and a client that repeats the
-//! write would apply it twice. Any other failure ends the process: see `fatal`.
+//! write would apply it twice. After any other failure the log is not trusted any more: see `fatal`.
 
 use std::{
     sync::{Arc, Weak},
@@ -21,7 +21,7 @@ use parking_lot::{Condvar, Mutex};
 
 use nagi_kv::{Error, Result};
 
-use crate::fatal;
+use crate::fatal::{self, OnFatal, Trust};
 
 /// How long a commit waits while the disk is too full for a sync. New commits are refused meanwhile, before they
 /// change anything.
@@ -68,24 +68,31 @@ pub struct Journal {
     state: Mutex<State>,
     wake: Condvar,
     done: Condvar,
+    trust: Arc<Trust>,
 }
 
 impl Journal {
-    pub fn new(newest: u64) -> Journal {
-        let journal = Journal::default();
+    pub fn new(newest: u64, on_fatal: OnFatal) -> Journal {
+        let journal = Journal { trust: Arc::new(Trust::new(on_fatal)), ..Journal::default() };
         journal.state.lock().synced = newest;
         journal
+    }
+
+    /// Whether the log is trusted.
+    pub fn trust(&self) -> &Arc<Trust> {
+        &self.trust
     }
 
     /// Returns once `stamp` is durable.
     ///
     /// # Errors
-    /// `Full` if the disk stayed full for long; the commit stays applied.
+    /// `Full` if the disk stayed full for long; the commit stays applied. Another error if the log is not trusted.
     pub fn wait(&self, stamp: u64) -> Result<()> {
         let mut state = self.state.lock();
         if state.synced >= stamp {
             return Ok(());
         }
+        self.trust.check()?;
         // An attempt in progress may have begun before this commit; the next one has not.
         let (first, begin) = (state.attempt_count, Instant::now());
         state.wanted = state.wanted.max(stamp);
@@ -98,6 +105,7 @@ impl Journal {
             if state.synced >= stamp {
                 return Ok(());
             }
+            self.trust.check()?;
             if state.attempt_count > first + 1
                 && let Some(failure) = &state.failure
                 && (!matches!(failure, Failure::Full) || begin.elapsed() > FULL_WAIT_MAX)
@@ -125,6 +133,10 @@ impl Journal {
             if state.stopped {
                 return;
             }
+            if self.trust.check().is_err() {
+                self.done.notify_all();
+                return;
+            }
             let Some(log) = log.upgrade() else { return };
             let newest = log.newest();
             if newest == state.synced && state.wanted <= state.synced {
@@ -146,7 +158,11 @@ impl Journal {
                     state.synced = newest;
                     None
                 }
-                Err(error) if fatal::is_fatal(&error) => fatal::end("sync", &error),
+                Err(error) if fatal::is_fatal(&error) => {
+                    let _ = self.trust.lose("sync", &error);
+                    self.done.notify_all();
+                    return;
+                }
                 Err(error) => {
                     if state.failure.is_none() {
                         log::error!(target: "STORAGE", id = 7_702_004, error:% = error;
@@ -180,6 +196,37 @@ mod tests {
 
     use super::*;
 
+    /// A log that cannot be synced for another reason than a full disk.
+    struct Broken(AtomicU64);
+
+    impl Log for Broken {
+        fn newest(&self) -> u64 {
+            7
+        }
+
+        fn sync_log(&self) -> Result<()> {
+            match self.0.fetch_add(1, Ordering::SeqCst) {
+                0 => Err(Error::other("an I/O error")),
+                _ => Ok(()),
+            }
+        }
+    }
+
+    /// A later sync that succeeds proves nothing: the pages of the failed one may be gone.
+    #[test]
+    fn no_sync_is_tried_again_after_a_failed_one() {
+        let journal = Arc::new(Journal::new(0, OnFatal::Refuse));
+        let log = Arc::new(Broken(AtomicU64::new(0)));
+        let thread = start(&journal, Arc::downgrade(&log), Duration::from_millis(1)).unwrap();
+        for _ in 0..2 {
+            let error = journal.wait(7).unwrap_err();
+            assert!(error.to_string().contains("an I/O error"), "{error}");
+        }
+        assert!(journal.trust().check().is_err());
+        thread.join().unwrap();
+        assert_eq!(log.0.load(Ordering::SeqCst), 1);
+    }
+
     /// A log whose first syncs fail because the disk is full.
     struct Cramped {
         attempts: AtomicU64,
@@ -202,7 +249,7 @@ mod tests {
     #[test]
     fn a_commit_waits_for_room_and_is_told_nothing_wrong() {
         let log = Arc::new(Cramped { attempts: AtomicU64::new(0), full_until: 20 });
-        let journal = Arc::new(Journal::new(0));
+        let journal = Arc::new(Journal::new(0, OnFatal::Exit));
         let interval = Duration::from_millis(1);
         let thread = start(&journal, Arc::downgrade(&log), interval).unwrap();
         assert!(journal.wait(7).is_ok());

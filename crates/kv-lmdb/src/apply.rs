@@ -115,6 +115,7 @@ impl Core {
     /// On return every earlier commit is in the data file and durable.
     pub(crate) fn checkpoint(&self) -> Result<()> {
         let _files = self.files.lock();
+        self.journal.trust().check()?;
         // A layer that an earlier attempt left frozen goes first.
         self.apply_frozen()?;
         self.freeze();

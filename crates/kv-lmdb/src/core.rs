@@ -11,6 +11,7 @@ use nagi_kv::{
 };
 use nagi_kv_disk::{
     capacity::{Capacity, Kind},
+    fatal::OnFatal,
     group::{Group, Waiter},
     journal::{self, Journal},
 };
@@ -77,7 +78,7 @@ impl Core {
             data: parts.data,
             spill: parts.spill,
             files: Mutex::new(()),
-            journal: Arc::new(Journal::new(parts.newest)),
+            journal: Arc::new(Journal::new(parts.newest, parts.on_fatal)),
             applier: Arc::new(Applier::default()),
             allocator: parts.allocator,
             capacity: parts.capacity,
@@ -304,6 +305,7 @@ pub(crate) struct Parts {
     pub(crate) capacity: Capacity,
     pub(crate) layer_bytes: usize,
     pub(crate) hook: Hook,
+    pub(crate) on_fatal: OnFatal,
 }
 
 impl Seam for Core {
@@ -324,6 +326,7 @@ impl Seam for Core {
     fn write(&self, overlay: &SharedOverlay) -> Result<u64> {
         let bytes = {
             let overlay = overlay.lock();
+            self.journal.trust().check()?;
             self.check_capacity(&overlay)?;
             overlay.staged_bytes()
         };
@@ -351,7 +354,7 @@ impl journal::Log for Core {
     fn idle(&self) {
         let mut writer = self.commit.lock();
         let Writer { log, record, sync_failed, covered, .. } = &mut *writer;
-        if *sync_failed {
+        if *sync_failed || self.journal.trust().check().is_err() {
             return;
         }
         record.begin(*covered);

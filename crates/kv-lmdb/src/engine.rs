@@ -107,6 +107,7 @@ pub(crate) fn open_with(
         capacity: Capacity::new(dir, segment_bytes, options.reserve_bytes),
         layer_bytes: options.layer(dir),
         hook,
+        on_fatal: options.on_fatal,
     }));
     core.say_files(&file, &journal_dir);
     let given_up = core.recover(&journal_dir, applied, options.salvage)?;

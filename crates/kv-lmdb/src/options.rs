@@ -2,6 +2,8 @@
 
 use std::{path::Path, time::Duration};
 
+use nagi_kv_disk::fatal::OnFatal;
+
 /// The growth of the data file.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Growth {
@@ -34,6 +36,8 @@ pub struct Options {
     pub reserve_bytes: Option<u64>,
     /// Opens a data directory whose log is damaged; records after the damage are given up.
     pub salvage: bool,
+    /// What happens when the log cannot be written for another reason than a full disk.
+    pub on_fatal: OnFatal,
 }
 
 impl Default for Options {
@@ -47,6 +51,7 @@ impl Default for Options {
             map_bytes: None,
             reserve_bytes: None,
             salvage: false,
+            on_fatal: OnFatal::Exit,
         }
     }
 }

@@ -1,13 +1,13 @@
 //! The steps of a commit under the commit lock: counters are summed and the batch is written.
 
-use std::collections::HashMap;
+use std::{collections::HashMap, sync::Arc};
 
 use foldhash::fast::RandomState;
 use nagi_kv::{
     Error, LogKeys, Result, Space,
     overlay::{Op, Overlay, Write, add_counters},
 };
-use nagi_kv_disk::fatal;
+use nagi_kv_disk::fatal::{self, Trust};
 
 use crate::{
     db::{Batch, Db},
@@ -32,9 +32,14 @@ pub(crate) struct Committer {
     mark: Option<Mark>,
     /// The newest log when the last mark was written.
     marked_log: u64,
+    trust: Arc<Trust>,
 }
 
 impl Committer {
+    pub(crate) fn new(trust: &Arc<Trust>) -> Committer {
+        Committer { trust: Arc::clone(trust), ..Committer::default() }
+    }
+
     /// Called before the first transaction of a batch. Sums are dropped only here, because those staged in a batch
     /// are not yet in the database.
     pub(crate) fn begin(&mut self) {
@@ -99,11 +104,15 @@ impl Committer {
 
     /// Writes the batch. If that fails, the cached sums differ from the database and are dropped.
     pub(crate) fn write(&mut self, db: &Db, batch: &mut Batch) -> Result<()> {
+        self.trust.check()?;
         let mut result = db.write(batch);
         match &result {
             // The disk is still full, even if RocksDB's error text differs.
             Err(error) if self.log_failed && fatal::is_fatal(error) => result = Err(Error::Full),
-            Err(error) if fatal::is_fatal(error) => fatal::end("write", error),
+            Err(error) if fatal::is_fatal(error) => {
+                let lost = self.trust.lose("write", error);
+                result = Err(lost);
+            }
             _ => {}
         }
         self.log_failed = matches!(result, Err(Error::Full));

@@ -141,11 +141,11 @@ pub fn open(dir: &Path, options: &Options) -> Result<Arc<dyn Engine>> {
     }
     let newest = last_logged(&db)?.max(db.sequence() + marked.stamps_from);
     let ledger = Ledger::new(newest);
-    let newest = ledger.active.newest();
+    let journal = Arc::new(Journal::new(ledger.active.newest(), options.on_fatal));
     let core = Arc::new(Core {
         ledger,
-        commit: Group::new(Committer::default()),
-        journal: Arc::new(Journal::new(newest)),
+        commit: Group::new(Committer::new(journal.trust())),
+        journal,
         governor: Arc::default(),
         reclaim: Arc::new(Reclaim::load(&files)),
         upkeep: Arc::default(),
@@ -284,7 +284,8 @@ impl Rocks {
         if core.closed.swap(true, Ordering::AcqRel) {
             return Ok(());
         }
-        core.sync_log()?;
+        // After a failure nothing is written, and the ring buffer stays, as after a kill.
+        core.journal.trust().check().and_then(|()| core.sync_log())?;
         // Without the record the next start replays the log, as after a crash: nothing is lost.
         let noted = core.db.flush_memtables().and_then(|()| {
             core.db.stop_background();
@@ -310,7 +311,7 @@ impl Core {
     fn check_open(&self) -> Result<()> {
         match self.closed.load(Ordering::Acquire) {
             true => Err(Error::other("the storage engine is shutting down")),
-            false => Ok(()),
+            false => self.journal.trust().check(),
         }
     }
 
@@ -564,7 +565,7 @@ impl Log for Core {
     fn idle(&self) {
         let mut committer = self.commit.lock();
         let Some(mut batch) = self.synced_note(&mut committer) else { return };
-        // On a full disk no mark is written; a fatal error ends the process in `write`.
+        // On a full disk no mark is written; after a fatal error `write` refuses every other write.
         let _ = committer.write(&self.db, &mut batch);
         drop(committer);
         self.give_back(batch);

@@ -1,6 +1,7 @@
 //! Settings of the operator, and the sizes derived from them.
 
 use nagi_kv::{Compressor, Space};
+use nagi_kv_disk::fatal::OnFatal;
 
 use crate::tier;
 
@@ -38,6 +39,8 @@ pub struct Options {
     pub write_buffer_bytes: Option<u64>,
     /// Disk space that stays free; none: derived from the file system's size.
     pub reserve_bytes: Option<u64>,
+    /// What happens when the log cannot be written for another reason than a full disk.
+    pub on_fatal: OnFatal,
 }
 
 impl Default for Options {
@@ -56,6 +59,7 @@ impl Default for Options {
             warm_up: false,
             write_buffer_bytes: None,
             reserve_bytes: None,
+            on_fatal: OnFatal::Exit,
         }
     }
 }

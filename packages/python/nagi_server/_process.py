@@ -14,7 +14,7 @@ import subprocess
 import tempfile
 import time
 import weakref
-from typing import List, Optional, Sequence, Union
+from typing import IO, List, Optional, Sequence, Union
 
 SET_NAME = "rs0"
 # Options that would take from us what we need: the log, the address, the name of the set, and the process itself.
@@ -24,6 +24,8 @@ _REFUSED = (
 )
 _WAITING_FOR_CONNECTIONS = 23016
 _TAIL_LINES = 20
+# The log of a start has some kilobytes. What is written to a full folder is lost, and with it the server's port.
+_LOG_RESERVE = 256 << 10
 
 
 class StartError(RuntimeError):
@@ -57,7 +59,7 @@ def start(
     Raises StartError if the server does not start.
     """
     command = _command(binary or binary_path(), replset, port, cache_mb, list(map(str, args)))
-    with tempfile.TemporaryFile() as log:
+    with _open_log() as log:
         try:
             # A session of its own, so that Ctrl-C in a terminal ends the tests first and then the server.
             process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=log, stderr=log, start_new_session=True)
@@ -70,6 +72,22 @@ def start(
         server.stop()
         raise
     return server
+
+
+def _open_log() -> IO[bytes]:
+    """A file without a name: in the folder for temporary files, or in memory if that has no free space."""
+    try:
+        log = tempfile.TemporaryFile()
+        try:
+            if os.pwrite(log.fileno(), bytes(_LOG_RESERVE), 0) == _LOG_RESERVE:
+                os.ftruncate(log.fileno(), 0)
+                return log
+        except OSError:
+            pass
+        log.close()
+    except OSError:
+        pass
+    return os.fdopen(os.memfd_create("nagi-server.log"), "w+b")
 
 
 def _set_name(replset: Union[bool, str]) -> Optional[str]:
@@ -109,6 +127,7 @@ class Server:
     def __init__(self, process: subprocess.Popen[bytes], log: int, set_name: Optional[str]) -> None:
         self._process, self._log, self._set_name = process, log, set_name
         weakref.finalize(self, os.close, log)
+        self._owner = os.getpid()
         self.pid = process.pid
         self.port = 0
 
@@ -119,7 +138,7 @@ class Server:
     def log(self, lines: Optional[int] = None) -> str:
         """The server's log, also after its end; the last lines if their number is given."""
         text = self._read(0).decode("utf-8", "replace")
-        return text if lines is None else "".join(text.splitlines(True)[-lines:])
+        return text if lines is None else "".join(text.splitlines(True)[-lines:] if lines > 0 else [])
 
     def is_running(self) -> bool:
         return self._process.poll() is None
@@ -129,9 +148,14 @@ class Server:
         return self._process.wait(timeout)
 
     def stop(self, timeout: float = 10) -> None:
-        """Stops the server; kills it if it has not ended after `timeout` seconds. May be called again."""
+        """Stops the server; kills it if it has not ended after `timeout` seconds. May be called again.
+
+        In a process that was forked from the one that started the server it does nothing: the server is still used.
+        """
         if self._process.stdin:
             self._process.stdin.close()
+        if os.getpid() != self._owner:
+            return
         # Its input has not ended if a fork of this process still has the pipe.
         self._process.terminate()
         try:

@@ -1,6 +1,6 @@
 // Tests the package nagi-server as a project does that has installed it. Run in the project's folder.
 import { fork, spawn } from "node:child_process";
-import { existsSync, readFileSync } from "node:fs";
+import { copyFileSync, existsSync, openSync, readFileSync, unlinkSync, writeSync } from "node:fs";
 import { createRequire } from "node:module";
 import { MongoClient } from "mongodb";
 import { Server, StartError, binaryPath, start } from "nagi-server";
@@ -59,7 +59,7 @@ if (process.argv[2] === "parent") {
 }
 
 async function main() {
-  for (const part of [replicaSet, required, starts, severalAtOnce, refused, ends]) {
+  for (const part of [replicaSet, required, starts, severalAtOnce, refused, noPlaceForTheLog, ends]) {
     try {
       await part();
     } catch (error) {
@@ -154,7 +154,31 @@ async function refused() {
     check(`refused: ${JSON.stringify(options)}`, error instanceof StartError && error.message.includes(says), error);
     check("refused at once", performance.now() - begin < 5000);
   }
+  // A copy whose head names a processor of 1985.
+  const foreign = `${process.cwd()}/foreign`;
+  copyFileSync(binaryPath(), foreign);
+  writeSync(openSync(foreign, "r+"), Buffer.from([3, 0]), 0, 2, 18);
+  for (const [options, says] of [
+    [{ binary: foreign }, "another processor"],
+    [{ args: ["x".repeat(1 << 18)] }, "E2BIG"],
+  ]) {
+    const error = await start(options).catch((error) => error);
+    check(`refused: ${says}`, error instanceof StartError && error.message.includes(says), error);
+  }
+  unlinkSync(foreign);
   check("--fork", (await start({ args: ["--fork"] }).catch((error) => error)) instanceof TypeError);
+  await server.stop();
+}
+
+// A folder for temporary files that does not exist: the log is in another one.
+async function noPlaceForTheLog() {
+  const before = process.env.TMPDIR;
+  process.env.TMPDIR = "/no/such/folder";
+  const server = await start();
+  if (before === undefined) delete process.env.TMPDIR;
+  else process.env.TMPDIR = before;
+  equal("no lines", server.log(0), "");
+  equal("one line", server.log(1).split("\n").length, 2);
   await server.stop();
 }
 

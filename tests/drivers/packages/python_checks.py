@@ -1,10 +1,12 @@
 """Tests the package nagi_server as a project does that has installed it: python_checks.py FOLDER."""
 import asyncio
 import os
+import resource
 import signal
 import statistics
 import subprocess
 import sys
+import tempfile
 import time
 from concurrent.futures import ThreadPoolExecutor
 
@@ -153,8 +155,14 @@ def killed_parent():
 
 
 def forked():
-    """`stop` also works while a fork of the program still has the pipe."""
+    """A fork of the program does not stop its server; `stop` also works while a fork still has the pipe."""
     server = nagi_server.start()
+    child = os.fork()
+    if child == 0:
+        server.stop()
+        os._exit(0)
+    os.waitpid(child, 0)
+    pymongo.MongoClient(server.uri).admin.command("ping")
     child = os.fork()
     if child == 0:
         time.sleep(600)
@@ -164,6 +172,22 @@ def forked():
     check("stopped despite a fork", not alive(server.pid) and time.perf_counter() - begin < 5)
     os.kill(child, signal.SIGKILL)
     os.waitpid(child, 0)
+
+
+def no_place_for_the_log():
+    """A folder for temporary files that is missing, or has no free space, as far as this process may write."""
+    hard = resource.getrlimit(resource.RLIMIT_FSIZE)[1]
+    tempfile.tempdir = "/no/such/folder"
+    for name, most in (("a missing folder", hard), ("no space", 100_000)):
+        resource.setrlimit(resource.RLIMIT_FSIZE, (most, hard))
+        try:
+            with nagi_server.start() as server:
+                check("starts with %s" % name, pymongo.MongoClient(server.uri).admin.command("ping")["ok"] == 1)
+                equal("no lines", server.log(0), "")
+                equal("one line", server.log(1).count("\n"), 1)
+        finally:
+            resource.setrlimit(resource.RLIMIT_FSIZE, (hard, hard))
+            tempfile.tempdir = None
 
 
 def plugin():
@@ -180,6 +204,6 @@ def plugin():
         check("stopped with the session", not any(alive(int(pid)) for pid in os.listdir(seen)))
 
 
-for part in (replica_set, standalone, starts, several_at_once, refused, killed_parent, forked, plugin):
+for part in (replica_set, standalone, starts, several_at_once, refused, killed_parent, forked, no_place_for_the_log, plugin):
     section(part)
 finish("Python")

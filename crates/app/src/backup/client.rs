@@ -210,11 +210,14 @@ pub(crate) fn message(body: Doc<'_>) -> Vec<u8> {
     message
 }
 
-/// An error of a connection for the user: that of a timeout has the words of no timeout.
+/// An error of a connection for the user: the system's texts name neither a timeout nor a foreign protocol.
 fn told(error: &std::io::Error) -> String {
     match error.kind() {
         std::io::ErrorKind::WouldBlock | std::io::ErrorKind::TimedOut => {
             "the server has not answered in time".to_owned()
+        }
+        std::io::ErrorKind::InvalidData => {
+            "what answers there is no server with MongoDB's protocol".to_owned()
         }
         _ => error.to_string(),
     }

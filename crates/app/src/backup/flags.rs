@@ -55,7 +55,7 @@ pub(crate) static PING: &[Flag] = &[
         "server: mongodb://[user[:password]@]host[:port][/?authSource=db]; no user is needed"),
     takes("--passwordFile", "file", "NAGI_PASSWORD, or a prompt",
         "file whose first line is the password of the user of --uri; only its owner may read it"),
-    takes("--timeoutSeconds", "seconds", "5", "longest time for connecting, and for each reply"),
+    takes("--timeoutSeconds", "seconds", "5", "longest time until the last reply, with connecting"),
 ];
 
 /// `--segmentSeconds`, unless specified.

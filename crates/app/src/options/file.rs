@@ -15,6 +15,8 @@ use super::table::{Row, TABLE};
 
 /// The size limit; real configurations have a few kilobytes.
 const BYTES_MAX: u64 = 16 << 20;
+/// The limit of all values in memory, with those that aliases repeat.
+const EXPANDED_BYTES_MAX: u64 = 32 << 20;
 
 /// Reads the file at `path`.
 pub(super) fn read(path: &str, settings: &mut Settings) -> Result<(), String> {
@@ -37,6 +39,11 @@ pub(super) fn read(path: &str, settings: &mut Settings) -> Result<(), String> {
 pub(super) fn parse(text: &str, settings: &mut Settings) -> Result<(), String> {
     // Editors of other systems may add a byte order mark.
     let text = text.strip_prefix('\u{FEFF}').unwrap_or(text);
+    // For the parser of YAML, a NUL byte is the end of the text: what follows would be ignored.
+    if let Some(at) = text.find('\0') {
+        let line = text[..at].matches('\n').count() + 1;
+        return Err(with_line("Error reading config file: it contains a NUL byte", Some(line)));
+    }
     if is_old_format(text) {
         return parse_old(text, settings);
     }
@@ -53,6 +60,12 @@ pub(super) fn parse(text: &str, settings: &mut Settings) -> Result<(), String> {
 
 fn parse_yaml(text: &str, settings: &mut Settings) -> Result<(), String> {
     let lines = lines::of(text);
+    if lines.expanded_bytes > EXPANDED_BYTES_MAX {
+        let most = EXPANDED_BYTES_MAX >> 20;
+        return Err(format!(
+            "Error parsing YAML config file: its values, with those that its aliases repeat, need more than {most} MB"
+        ));
+    }
     let documents = YamlLoader::load_from_str(text).map_err(|error| match &lines.duplicate {
         // The library's text has the key in a debug format, and another line.
         Some((key, line)) => {
@@ -61,6 +74,11 @@ fn parse_yaml(text: &str, settings: &mut Settings) -> Result<(), String> {
         }
         None => format!("Error parsing YAML config file: {error}"),
     })?;
+    if documents.iter().skip(1).any(|document| *document != Yaml::Null) {
+        let text = "Error parsing YAML config file: a second document begins behind '---'; \
+                    write all settings into one";
+        return Err(with_line(text, lines.second_document));
+    }
     match documents.first() {
         None | Some(Yaml::Null) => Ok(()),
         Some(root @ Yaml::Hash(_)) => {
@@ -239,4 +257,63 @@ fn take_old(line: &str, settings: &mut Settings) -> Result<String, String> {
         Some((name, _)) => format!("{}.{}", row.key, name),
         None => row.key.to_owned(),
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use std::fmt::Write;
+
+    use super::*;
+
+    fn error(text: &str) -> String {
+        parse(text, &mut Settings::default()).unwrap_err()
+    }
+
+    /// Nine aliases in each of ten lists: 3.5 billion values.
+    #[test]
+    fn aliases_that_repeat_aliases_are_not_expanded() {
+        let mut bomb = "a0: &a0 [x, x, x, x, x, x, x, x, x]\n".to_owned();
+        for level in 1..10 {
+            let again = vec![format!("*a{}", level - 1); 9].join(", ");
+            writeln!(bomb, "a{level}: &a{level} [{again}]").unwrap();
+        }
+        let maps = bomb.replace('[', "{a: 1, b: [").replace(']', "]}");
+        let mut texts = format!("a: &a '{}'\nb: [", "x".repeat(1 << 20));
+        texts.push_str(&"*a, ".repeat(1 << 10));
+        texts.push_str("]\n");
+        // The parser copies a value with a name once more, at each level.
+        let nested = (0..200).fold(format!("'{}'", "x".repeat(1 << 18)), |inner, level| {
+            format!("&n{level} [{inner}]")
+        });
+        let later = format!("net: {{port: 1}}\n---\n{bomb}");
+        for text in [&bomb, &maps, &texts, &format!("a: {nested}\n"), &later] {
+            let error = error(text);
+            assert!(error.contains("need more than 32 MB"), "{error}");
+        }
+        let mut settings = Settings::default();
+        let shared =
+            "net: &n {port: 1, ipv6: true}\nstorage: {dbPath: &d /x}\nsystemLog: {path: *d}\n";
+        parse(shared, &mut settings).unwrap();
+        assert_eq!(
+            (settings.get("systemLog.path"), settings.get("net.port")),
+            (Some("/x"), Some("1"))
+        );
+    }
+
+    /// What the parser would skip without a word.
+    #[test]
+    fn settings_behind_the_end_of_the_document_are_refused() {
+        for (text, line) in [
+            ("net:\n  port: 1\n\0security:\n  authorization: enabled\n", 3),
+            ("port=1\n\0auth=true\n", 2),
+            ("net:\n  port: 1\n---\nsecurity:\n  authorization: enabled\n", 3),
+            ("net:\n  port: 1\n...\n---\nsecurity: {authorization: enabled}\n", 4),
+        ] {
+            let error = error(text);
+            assert!(error.contains(&format!("(line {line} of")), "{error}");
+        }
+        for text in ["---\nnet:\n  port: 1\n...\n", "net: {port: 1}\n---\n", "# x\n---\n"] {
+            parse(text, &mut Settings::default()).unwrap();
+        }
+    }
 }

@@ -6,6 +6,8 @@ use yaml_rust2::Event;
 use yaml_rust2::parser::{MarkedEventReceiver, Parser};
 use yaml_rust2::scanner::Marker;
 
+use super::expansion::Expansion;
+
 /// Where the keys of a YAML text are.
 #[derive(Default)]
 pub(super) struct Lines {
@@ -13,14 +15,18 @@ pub(super) struct Lines {
     pub(super) keys: BTreeMap<String, usize>,
     /// The first key that its map already has: dotted, with the line of the second one.
     pub(super) duplicate: Option<(String, usize)>,
+    /// The line where a second document begins, behind `---`.
+    pub(super) second_document: Option<usize>,
+    /// The memory of all values once aliases are replaced, in bytes.
+    pub(super) expanded_bytes: u64,
 }
 
 /// The lines of all keys of a text; of those before an error if it is not YAML.
 pub(super) fn of(text: &str) -> Lines {
     let mut finder = Finder::default();
     // The caller reports the error.
-    let _ = Parser::new_from_str(text).load(&mut finder, false);
-    finder.lines
+    let _ = Parser::new_from_str(text).load(&mut finder, true);
+    Lines { expanded_bytes: finder.expansion.bytes, ..finder.lines }
 }
 
 /// A map or list that is being read.
@@ -38,6 +44,8 @@ struct Open {
 struct Finder {
     open: Vec<Open>,
     lines: Lines,
+    expansion: Expansion,
+    document_count: usize,
 }
 
 impl Finder {
@@ -74,7 +82,16 @@ impl Finder {
 
 impl MarkedEventReceiver for Finder {
     fn on_event(&mut self, event: Event, mark: Marker) {
+        self.expansion.on_event(&event);
         match event {
+            Event::DocumentStart => {
+                self.document_count += 1;
+                if self.document_count == 2 {
+                    self.lines.second_document = Some(mark.line());
+                }
+            }
+            // Keys of later documents have no lines: such a file is refused.
+            _ if self.document_count > 1 => {}
             Event::MappingStart(..) => self.enter(true),
             Event::SequenceStart(..) => self.enter(false),
             Event::MappingEnd | Event::SequenceEnd => {

@@ -12,6 +12,7 @@
 mod about;
 mod cache;
 mod compression;
+mod expansion;
 mod file;
 mod line;
 mod lines;

@@ -1,8 +1,12 @@
 //! Start and shutdown.
 
+use std::io::Write;
+use std::process::Command;
+use std::time::{Duration, Instant};
+
 use nagi_bson::{Value, json};
 
-use crate::process::{Folder, Server, ended};
+use crate::process::{Folder, Server, ended, nagi};
 
 #[test]
 fn bad_options_are_refused() {
@@ -185,4 +189,44 @@ fn a_forked_server_has_the_name_it_was_called_by() {
     let nobody = ended(&["--shutdown", "--dbpath", &folder.data().display().to_string()]);
     assert_eq!(nobody.status.code(), Some(1), "{nobody:?}");
     assert!(String::from_utf8_lossy(&nobody.stderr).contains("doesn't seem to be a server"));
+}
+
+/// logrotate knows nothing of a server that starts: SIGUSR1 must not end it. The server waits for its configuration,
+/// a pipe, when the signal arrives.
+#[test]
+fn a_rotation_during_the_start_takes_place_after_it() {
+    let folder = Folder::new("rotation-at-start");
+    let path = |name: &str| folder.path().join(name);
+    assert!(Command::new("mkfifo").arg(path("config")).status().unwrap().success());
+    let mut child = nagi().args(["serve", "--config"]).arg(path("config")).spawn().unwrap();
+    // Returns when the server has opened the other end.
+    let mut config = std::fs::OpenOptions::new().write(true).open(path("config")).unwrap();
+    let signal = |name: &str| {
+        // The shell's builtin, because a small system has no `kill` program.
+        let kill = format!("kill {name} {}", child.id());
+        assert!(Command::new("sh").args(["-c", &kill]).status().unwrap().success());
+    };
+    signal("-USR1");
+    let (data, log) = (folder.data(), path("log"));
+    let text = format!(
+        "storage: {{dbPath: {}, engine: inMemory}}\nsystemLog: {{destination: file, path: {}}}\n\
+         net: {{port: 0, unixDomainSocket: {{enabled: false}}}}\n",
+        data.display(),
+        log.display()
+    );
+    config.write_all(text.as_bytes()).unwrap();
+    drop(config);
+    let texts = || {
+        let entries = std::fs::read_dir(folder.path()).unwrap().flatten();
+        let logs = entries.filter(|entry| entry.file_name().to_string_lossy().starts_with("log"));
+        logs.filter_map(|entry| std::fs::read_to_string(entry.path()).ok()).collect::<Vec<_>>()
+    };
+    let is_ready = || texts().iter().any(|text| text.contains("Waiting for connections"));
+    let until = Instant::now() + Duration::from_secs(60);
+    while (!is_ready() || texts().len() < 2) && Instant::now() < until {
+        std::thread::yield_now();
+    }
+    signal("-TERM");
+    assert_eq!(child.wait().unwrap().code(), Some(0));
+    assert_eq!(texts().len(), 2);
 }
