@@ -1,4 +1,4 @@
-//! `convertToCapped`: makes a collection capped in place.
+//! `convertToCapped`: replaces a collection by a capped copy.
 
 use crate::commands::common::namespace;
 use crate::core::command::prelude::*;
