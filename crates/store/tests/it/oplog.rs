@@ -230,6 +230,10 @@ fn a_transaction_is_one_entry_unless_it_is_larger_than_a_document() {
     assert_eq!(ops(3), (3, false, "2".to_owned()));
     assert_eq!(ops(4), (2, true, "3".to_owned()));
     assert_eq!(ops(5), (2, false, "3".to_owned()));
+    let total = |at: usize| docs[at].get("o").as_doc().unwrap().get("count");
+    assert_eq!((total(3), total(4), total(5)), (Value::Missing, Value::Missing, Value::Int64(4)));
+    let ops = docs[5].get("o").as_doc().unwrap().get("applyOps").to_string();
+    assert!(!ops.contains("opsBefore"));
     let before = |at: usize| docs[at].get("prevOpTime").as_doc().unwrap().get("ts");
     assert_eq!((before(3), before(4)), (Value::Timestamp(0), Value::Timestamp(0)));
     assert_eq!(before(5), docs[4].get("ts"));
