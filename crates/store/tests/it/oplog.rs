@@ -414,6 +414,8 @@ fn nothing_changes_it_but_the_log() {
         store.convert_to_capped(name, capped.as_doc(), &|| Ok(())),
         store.create_indexes(name, &[index.as_doc()], BuildOptions::default()).map(drop),
         store.drop_database("local").map(drop),
+        store.drop_indexes(name, IndexSelector::All).map(drop),
+        store.drop_indexes(name, IndexSelector::Name("x")).map(drop),
     ] {
         assert_eq!(refused.err().unwrap().code().0, 20);
     }
