@@ -367,20 +367,24 @@ fn close_to_others(umask: umask::Wanted, folder: &Path) {
     }
 }
 
-/// Runs `--shutdown`: stops the server of a data directory, and returns when it has stopped.
+/// `--shutdown`: terminates the server that runs on the data directory, and waits for its end.
 fn shutdown_other(options: &Options) -> ExitCode {
     let folder = Path::new(&options.db_path);
-    let pid = nagi_host::holder(folder).and_then(rustix::process::Pid::from_raw);
-    let Some(pid) = pid else {
-        say(&format!(
-            "There doesn't seem to be a server running with dbpath: {}",
-            folder.display()
-        ));
-        return ExitCode::from(exit::FAILURE);
+    let pid = match holder(folder) {
+        Ok(pid) => pid,
+        Err(why) => {
+            say(&why);
+            return ExitCode::from(exit::FAILURE);
+        }
     };
     print(&format!("killing process with pid: {}", pid.as_raw_nonzero()));
     if let Err(error) = rustix::process::kill_process(pid, rustix::process::Signal::TERM) {
-        say(&format!("failed to terminate the process: {error}"));
+        let process = std::path::PathBuf::from(format!("/proc/{}", pid.as_raw_nonzero()));
+        let owner = match error {
+            rustix::io::Errno::PERM => format!(" ({})", paths::owner(&process)),
+            _ => String::new(),
+        };
+        say(&format!("failed to terminate the process: {error}{owner}"));
         return ExitCode::from(exit::FAILURE);
     }
     // There is no time limit, as in mongod: the caller usually starts the next server immediately.
@@ -388,6 +392,43 @@ fn shutdown_other(options: &Options) -> ExitCode {
         std::thread::sleep(std::time::Duration::from_millis(20));
     }
     ExitCode::SUCCESS
+}
+
+/// The process that holds the lock of a data directory, or why it is not known.
+fn holder(folder: &Path) -> Result<rustix::process::Pid, String> {
+    use std::io::ErrorKind;
+    let path = folder.display();
+    if let Err(error) = std::fs::metadata(folder) {
+        return Err(match error.kind() {
+            ErrorKind::NotFound => format!("NonExistentPath: Data directory {path} not found"),
+            _ => folder::not_reached(folder, &error),
+        });
+    }
+    let file = folder.join("mongod.lock");
+    // A pipe in its place would block.
+    let opened = match std::fs::symlink_metadata(&file) {
+        Ok(found) if found.is_file() => std::fs::File::open(&file).map(drop),
+        Ok(_) => Ok(()),
+        Err(error) => Err(error),
+    };
+    match opened {
+        Err(error) if error.kind() != ErrorKind::NotFound => {
+            let denied = match error.kind() {
+                ErrorKind::PermissionDenied if !file.exists() => folder,
+                _ => &file,
+            };
+            let owner = paths::owner(denied);
+            return Err(format!(
+                "IllegalOperation: Unable to open the lock file: {}: {error}: {}: {owner}",
+                file.display(),
+                denied.display()
+            ));
+        }
+        _ => {}
+    }
+    nagi_host::holder(folder)
+        .and_then(rustix::process::Pid::from_raw)
+        .ok_or_else(|| format!("There doesn't seem to be a server running with dbpath: {path}"))
 }
 
 /// Returns true if a process runs. A zombie, whose parent has not waited for it, does not.
