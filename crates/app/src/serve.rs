@@ -241,6 +241,9 @@ fn serve_store(
     }
     if options.initiate {
         builder = builder.initiate_replica_set().map_err(|error| not_written(&error))?;
+        if options.net.port == 0 {
+            builder = builder.follow_port().map_err(|error| not_written(&error))?;
+        }
     }
     let server = builder.start().map_err(|error| bad_options(&error))?;
     warnings::at_start(options, limits.connections, log);

@@ -99,6 +99,33 @@ fn a_server_for_tests_has_a_port_and_ends_with_its_input() {
     assert_eq!(output.status.code(), Some(2), "{output:?}");
 }
 
+/// The system selects another port at each start, and the only member's configuration follows. A port that was given is
+/// left alone: the configuration may name another one on purpose.
+#[test]
+fn the_only_member_follows_the_port_that_the_system_selects() {
+    let folder = Folder::new("follows");
+    let options = ["--replSet", "rs", "--initiate", "--bind_ip", "127.0.0.1"];
+    let mut versions = Vec::new();
+    for _ in 0..3 {
+        let server = Server::start_with(&folder.data(), &options);
+        let mut client = server.client();
+        let hello = client.run("{hello: 1}");
+        let own = format!("127.0.0.1:{}", server.port);
+        for name in ["primary", "me"] {
+            assert_eq!(hello.get(name).as_str(), Some(&*own), "{hello:?}");
+        }
+        assert!(
+            matches!(hello.get("hosts"), Value::Array(hosts) if hosts.get(0).as_str() == Some(&*own))
+        );
+        versions.push(hello.get("setVersion").to_string());
+        server.signal("-TERM");
+        assert_eq!(server.wait(), Some(0));
+    }
+    let server = Server::start_with(&folder.data(), &options[..2]);
+    let hello = server.client().run("{hello: 1}");
+    assert_eq!(hello.get("setVersion").to_string(), versions[2], "without --initiate");
+}
+
 /// Options that libraries pass which start a server for tests, on each engine.
 #[test]
 fn the_options_of_libraries_for_tests_are_taken() {
