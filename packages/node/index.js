@@ -18,12 +18,15 @@ const os = require("node:os");
 const path = require("node:path");
 
 const SET_NAME = "rs0";
+const OPTIONS = ["replSet", "port", "cacheMb", "args", "timeoutMs", "binary"];
 // Options that would take from us what we need: the log, the address, the name of the set, and the process itself.
 const REFUSED = ["--logpath", "--syslog", "--fork", "--shutdown", "--repair", "--config", "-f", "--replSet", "--bind_ip",
   "--bind_ip_all"];
 const WAITING_FOR_CONNECTIONS = 23016;
 const TAIL_LINES = 20;
 const CHUNK = 1 << 20;
+// More than the log of a start has.
+const LOG_BYTES = 64 << 10;
 
 class StartError extends Error {
   name = "StartError";
@@ -34,6 +37,8 @@ function binaryPath() {
 }
 
 async function start(options = {}) {
+  const unknown = Object.keys(options).find((name) => !OPTIONS.includes(name));
+  if (unknown) throw new TypeError(`start() has no option '${unknown}'; it takes ${OPTIONS.join(", ")}`);
   const { replSet = true, port = 0, cacheMb, args = [], timeoutMs = 30_000, binary = binaryPath() } = options;
   const setName = replSet === true ? SET_NAME : replSet || undefined;
   const command = commandLine(binary, setName, port, cacheMb, args.map(String));
@@ -70,9 +75,20 @@ function commandLine(binary, setName, port, cacheMb, args) {
 // An open file that has no name any more.
 function openLog() {
   const file = path.join(os.tmpdir(), `nagi-server-${randomBytes(12).toString("hex")}.log`);
-  const log = fs.openSync(file, "wx+", 0o600);
-  fs.unlinkSync(file);
-  return log;
+  let log;
+  try {
+    log = fs.openSync(file, "wx+", 0o600);
+    fs.unlinkSync(file);
+    // Without space the server could not log its port.
+    for (let written = 0; written < LOG_BYTES; ) {
+      written += fs.writeSync(log, Buffer.alloc(LOG_BYTES - written), 0, LOG_BYTES - written, written);
+    }
+    fs.ftruncateSync(log);
+    return log;
+  } catch (error) {
+    if (log !== undefined) fs.closeSync(log);
+    throw new StartError(`the log of the server cannot be written in ${os.tmpdir()} (TMPDIR): ${error.message}`);
+  }
 }
 
 const closeLog = new FinalizationRegistry((log) => fs.close(log, () => {}));

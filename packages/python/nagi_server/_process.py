@@ -14,7 +14,7 @@ import subprocess
 import tempfile
 import time
 import weakref
-from typing import List, Optional, Sequence, Union
+from typing import IO, List, Optional, Sequence, Union
 
 SET_NAME = "rs0"
 # Options that would take from us what we need: the log, the address, the name of the set, and the process itself.
@@ -24,6 +24,7 @@ _REFUSED = (
 )
 _WAITING_FOR_CONNECTIONS = 23016
 _TAIL_LINES = 20
+_LOG_BYTES = 64 << 10  # more than the log of a start has
 
 
 class StartError(RuntimeError):
@@ -57,7 +58,7 @@ def start(
     Raises StartError if the server does not start.
     """
     command = _command(binary or binary_path(), replset, port, cache_mb, list(map(str, args)))
-    with tempfile.TemporaryFile() as log:
+    with _open_log() as log:
         try:
             # A session of its own, so that Ctrl-C in a terminal ends the tests first and then the server.
             process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=log, stderr=log, start_new_session=True)
@@ -70,6 +71,24 @@ def start(
         server.stop()
         raise
     return server
+
+
+def _open_log() -> IO[bytes]:
+    """A file without a name, with space for the log of a start: without it the server could not log its port."""
+    try:
+        log = tempfile.TemporaryFile()
+        try:
+            written = 0
+            while written < _LOG_BYTES:
+                written += os.pwrite(log.fileno(), bytes(_LOG_BYTES - written), written)
+            os.ftruncate(log.fileno(), 0)
+        except BaseException:
+            log.close()
+            raise
+    except OSError as error:
+        raise StartError("the log of the server cannot be written to the folder for temporary files (TMPDIR): %s"
+                         % error) from error
+    return log
 
 
 def _set_name(replset: Union[bool, str]) -> Optional[str]:

@@ -155,6 +155,14 @@ async function refused() {
     check("refused at once", performance.now() - begin < 5000);
   }
   check("--fork", (await start({ args: ["--fork"] }).catch((error) => error)) instanceof TypeError);
+  const unknown = await start({ replset: true }).catch((error) => error);
+  check("an unknown option", unknown instanceof TypeError && unknown.message.includes("'replset'"), unknown);
+  const folder = process.env.TMPDIR;
+  process.env.TMPDIR = "/no/such/folder";
+  const homeless = await start().catch((error) => error);
+  process.env.TMPDIR = folder;
+  const says = "the log of the server cannot be written in /no/such/folder";
+  check("no place for the log", homeless instanceof StartError && homeless.message.includes(says), homeless);
   await server.stop();
 }
 

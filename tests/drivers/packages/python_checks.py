@@ -136,6 +136,11 @@ def refused():
                 check(refused, False)
             except ValueError:
                 check(refused, True)
+    # A file that may not grow is as one on a full disk.
+    program = "import nagi_server\ntry: nagi_server.start()\nexcept nagi_server.StartError as error: print(error)"
+    limited = subprocess.run(["sh", "-c", 'ulimit -f 0; exec "$0" "$@"', sys.executable, "-c", program],
+                             stdout=subprocess.PIPE, text=True)
+    check("no space for the log", "the log of the server cannot be written" in limited.stdout, limited)
 
 
 def killed_parent():
