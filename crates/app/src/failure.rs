@@ -12,6 +12,14 @@ pub(crate) mod exit {
     /// Of a panic in the main thread, by Rust's convention.
     pub(crate) const PANIC: u8 = 101;
 
+    /// The status if the store cannot be opened: data of a newer version is not damaged.
+    pub(crate) fn of_store(error: &nagi_error::Error) -> u8 {
+        match error.code() {
+            nagi_error::Code::UNSUPPORTED_FORMAT => DATA_FOLDER,
+            _ => UNRECOVERABLE,
+        }
+    }
+
     /// An exit status.
     pub(crate) struct Status {
         pub(crate) code: u8,
@@ -56,7 +64,7 @@ pub(crate) mod exit {
         status(PORT_IN_USE, "serve", "the server cannot listen at an address or a Unix socket, usually because \
             another process uses the port", "Choose another --port, or stop the other process: ss -ltnp shows it."),
         status(DATA_FOLDER, "serve", "the data directory is missing, not accessible, in use by another server, of \
-            another storage engine or another program, or its disk is full", "Read the message: it has the path and \
+            another storage engine, another program or a newer version, or its disk is full", "Read the message: it has the path and \
             the reason."),
         status(PANIC, "all", "an error in the program", "Please report it with the log."),
     ];

@@ -149,8 +149,9 @@ fn serve(
         match options.repair {
             true => {
                 notifier.step("Repairing the data directory");
-                repair::run(&options)
-                    .map_err(|error| not_opened(paths::named(error, &options), exit::UNRECOVERABLE))
+                repair::run(&options).map_err(|refused| {
+                    not_opened(paths::named(refused.error, &options), refused.code)
+                })
             }
             false => serve_data(&options, args, log, notifier),
         }
@@ -188,7 +189,7 @@ fn serve_data(
         keep_temporary: false,
     };
     let store = Store::open(engine, store_options).map_err(|error| Failure {
-        code: exit::UNRECOVERABLE,
+        code: exit::of_store(&error),
         id: 20557,
         message: TERMINATING,
         error: paths::named(error.to_string(), options),

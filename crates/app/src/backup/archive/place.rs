@@ -106,14 +106,6 @@ impl Place {
         }
     }
 
-    pub(crate) fn exists(&self, name: &str) -> Result<bool, String> {
-        match self.runtime.block_on(self.store.head(&self.key(name))) {
-            Ok(_) => Ok(true),
-            Err(Error::NotFound { .. }) => Ok(false),
-            Err(error) => Err(self.failed(name, &error)),
-        }
-    }
-
     /// Copies an object of a known size to a file, and calls `on_piece` with its bytes.
     pub(crate) fn fetch(
         &self,
