@@ -95,7 +95,7 @@ fn make_directory(folder: Option<&Path>) -> Result<(), String> {
     })
 }
 
-/// Tells to whom a file belongs that this process may not use.
+/// The owner of a file that this process may not use, and the user of this process.
 pub(crate) fn owner(path: &Path) -> String {
     let owner = match fs::symlink_metadata(path) {
         Ok(found) => format!("it belongs to user {}", found.uid()),

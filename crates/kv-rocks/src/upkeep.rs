@@ -137,7 +137,8 @@ fn keep_warm(db: &Db, sizes: Sizes, warm: Warm) -> Warm {
     wanted
 }
 
-/// Starts the thread. `ring`: dangling if there is none. `tier`: the share of compressed blocks in the cache, if it adapts to the data.
+/// Starts the thread. `ring`: dangling if there is none. `tier`: the share of compressed blocks in the cache, if it
+/// adapts to the data.
 pub(crate) fn start(
     upkeep: &Arc<Upkeep>,
     (db, ring): (Weak<Db>, Weak<RingBuffer>),

@@ -1,4 +1,4 @@
-//! Files and processes of other users: messages say to whom they belong. As root only, which may become another user.
+//! Files and processes of other users: messages name their owner. As root only, which may become another user.
 
 use std::os::unix::fs::chown;
 use std::os::unix::process::CommandExt;

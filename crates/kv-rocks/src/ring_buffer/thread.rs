@@ -204,7 +204,7 @@ impl RingBuffer {
         if !is_removed || self.removal_told.swap(true, Ordering::Relaxed) {
             return false;
         }
-        log::warn!(target: "STORAGE", id = 7_702_020, ring = ring.display().to_string();
+        log::warn!(target: "STORAGE", id = 7_702_021, ring = ring.display().to_string();
             "The ring buffer of the journal was removed by another program: if this process is killed, the commits \
              of the last moments that wait in it are lost. Restart the server, in order, which loses nothing, and \
              find what removes the file, such as RemoveIPC=yes of systemd-logind, or a cleaner of temporary files");

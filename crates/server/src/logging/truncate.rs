@@ -122,7 +122,7 @@ fn write_parts<'v>(
             inner => inner,
         };
         if let Some(inner) = inner {
-            missing = Some(DocBuf::build(|w| w.put(&*name, Value::Doc(inner.as_doc()))));
+            missing = Some(DocBuf::build(|w| w.put(&name, Value::Doc(inner.as_doc()))));
             break;
         }
     }
@@ -184,7 +184,8 @@ mod tests {
     #[test]
     fn characters_and_nested_documents_stay_whole() {
         for bytes_max in 1..60 {
-            let doc = "{a: [{b: 'äöü€'}, {c: {d: [[1.5, true], {$oid: '0123456789abcdef01234567'}]}}], e: 5}";
+            let doc = "{a: [{b: '\u{e4}\u{f6}\u{20ac}'}, {c: {d: [[1.5, true], \
+                       {$oid: '0123456789abcdef01234567'}]}}], e: 5}";
             let (text, said) = cut(doc, bytes_max);
             assert!(text.len() < bytes_max * 2 + 40, "{bytes_max}: {text}");
             assert!(said.is_some() == (bytes_max < 80), "{bytes_max}: {text}");

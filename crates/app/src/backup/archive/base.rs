@@ -135,8 +135,8 @@ impl Taken {
     }
 }
 
-/// Copies a running server into the archive, unless a copy of this moment is there. `client` and `source` are connections to it. `set`: the replica set that
-/// the archive is of. Ends with an error once `cancelled` is set.
+/// Copies a running server into the archive, unless a copy of this moment is there. `client` and `source` are
+/// connections to it. `set`: the replica set that the archive is of. Ends with an error once `cancelled` is set.
 pub(crate) fn take(
     place: &Place,
     set: SetId,
