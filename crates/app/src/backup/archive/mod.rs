@@ -132,7 +132,11 @@ fn with_base(
     let archived = archived?;
     let taken = copied?;
     let base = taken.base();
-    check_log(base, &ranges(place)?)?;
+    // `--prune` may have removed it meanwhile, with its log.
+    let bases = base::list(place)?.finished;
+    if bases.iter().any(|other| other.folder == base.folder) {
+        check_log(base, &ranges(place)?)?;
+    }
     Ok(match flags.new_base {
         true if matches!(taken, Taken::Exists(_)) => format!(
             "nothing has changed since the base copy of {}, {}: no other one was made",
