@@ -43,7 +43,13 @@ pub(crate) fn check(options: &Options) -> Result<(), Refused> {
             Ok(found) if !found.is_file() => return Err(refused("it is not a regular file")),
             Ok(_) => {}
             Err(error) if error.kind() == std::io::ErrorKind::NotFound => {
-                make_directory(path.parent()).map_err(|why| refused(&why))?;
+                let parent = path.parent().filter(|parent| !parent.as_os_str().is_empty());
+                if let Some(parent) = parent.filter(|parent| !parent.is_dir()) {
+                    return Err(refused(&format!(
+                        "No such file or directory: {} is no directory",
+                        parent.display()
+                    )));
+                }
             }
             Err(error) => return Err(refused(&error.to_string())),
         }
