@@ -18,6 +18,7 @@ const os = require("node:os");
 const path = require("node:path");
 
 const SET_NAME = "rs0";
+const OPTIONS = ["replSet", "port", "cacheMb", "args", "timeoutMs", "binary"];
 // Options that would take from us what we need: the log, the address, the name of the set, and the process itself.
 const REFUSED = ["--logpath", "--syslog", "--fork", "--shutdown", "--repair", "--config", "-f", "--replSet", "--bind_ip",
   "--bind_ip_all"];
@@ -39,6 +40,8 @@ function binaryPath() {
 }
 
 async function start(options = {}) {
+  const unknown = Object.keys(options).find((name) => !OPTIONS.includes(name));
+  if (unknown) throw new TypeError(`start() has no option '${unknown}'; it takes ${OPTIONS.join(", ")}`);
   const { replSet = true, port = 0, cacheMb, args = [], timeoutMs = 30_000, binary = binaryPath() } = options;
   const setName = replSet === true ? SET_NAME : replSet || undefined;
   const command = commandLine(binary, setName, port, cacheMb, args.map(String));

@@ -12,6 +12,14 @@ pub(crate) mod exit {
     /// Of a panic in the main thread, by Rust's convention.
     pub(crate) const PANIC: u8 = 101;
 
+    /// The status if the store cannot be opened: data of a newer version is not damaged.
+    pub(crate) fn of_store(error: &nagi_error::Error) -> u8 {
+        match error.code() {
+            nagi_error::Code::UNSUPPORTED_FORMAT => DATA_FOLDER,
+            _ => UNRECOVERABLE,
+        }
+    }
+
     /// An exit status.
     pub(crate) struct Status {
         pub(crate) code: u8,
@@ -37,9 +45,9 @@ pub(crate) mod exit {
     pub(crate) static STATUSES: &[Status] = &[
         status(SUCCESS, "all", "success; of a server: a clean shutdown by a signal or the command shutdown", ""),
         status(SUCCESS, "doctor", "no finding, or notes only", ""),
-        status(FAILURE, "serve", "the log file, the file of the process id or the key file cannot be used; with \
-            --shutdown: no server runs on the data directory", "Check the path and the permissions that the message \
-            names."),
+        status(FAILURE, "serve", "the log file, the file of the process id, the key file or the directory of a Unix \
+            socket cannot be used; with --shutdown: no server runs on the data directory, or it may not be stopped",
+            "Check the path and the permissions that the message names."),
         status(FAILURE, "backup, restore", "the copy could not be made, or a file is damaged", "Read the message; a \
             damaged file is named with its path."),
         status(FAILURE, "ping", "the server does not answer", "Read the message, and the server's log."),
@@ -56,8 +64,8 @@ pub(crate) mod exit {
         status(PORT_IN_USE, "serve", "the server cannot listen at an address or a Unix socket, usually because \
             another process uses the port", "Choose another --port, or stop the other process: ss -ltnp shows it."),
         status(DATA_FOLDER, "serve", "the data directory is missing, not accessible, in use by another server, of \
-            another storage engine or another program, or its disk is full", "Read the message: it has the path and \
-            the reason."),
+            another storage engine, another program or a newer version, or its disk is full",
+            "Read the message: it has the path and the reason."),
         status(PANIC, "all", "an error in the program", "Please report it with the log."),
     ];
 

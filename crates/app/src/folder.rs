@@ -2,8 +2,6 @@
 //!
 //! A directory that is refused stays as it was: nothing is written before the checks.
 
-use std::fs;
-use std::os::unix::fs::MetadataExt;
 use std::path::Path;
 
 use nagi_host::{Lock, Problem};
@@ -65,27 +63,30 @@ fn unusable(folder: &Path, problem: Problem) -> Failure {
             "OutOfDiskSpace: Unable to write the process id to the lock file: {path}/mongod.lock \
              ({error})"
         ),
-        Problem::NotLocked(error) => format!(
-            "IllegalOperation: Unable to create/open the lock file: {path}/mongod.lock ({error}). \
-             Ensure that the user who runs the server owns the lock file and has the \
-             appropriate permissions, and that no other mongod instance runs on the {path} \
-             directory"
-        ),
+        Problem::NotLocked(error) => {
+            let file = folder.join("mongod.lock");
+            let denied = if file.exists() { &*file } else { folder };
+            let owner = crate::paths::owner(denied);
+            format!(
+                "IllegalOperation: Unable to create/open the lock file: {path}/mongod.lock ({error}: \
+                 {}: {owner}). Ensure that the user who runs the server owns the lock file and has the \
+                 appropriate permissions, and that no other mongod instance runs on the {path} \
+                 directory",
+                denied.display()
+            )
+        }
     })
 }
 
 /// The text for a path that exists for other users perhaps.
-fn not_reached(folder: &Path, error: &std::io::Error) -> String {
+pub(crate) fn not_reached(folder: &Path, error: &std::io::Error) -> String {
     let path = folder.display();
     let Some(closed) = nagi_doctor::closed_ancestor(folder) else {
         return format!("IllegalOperation: Data directory {path} cannot be reached: {error}");
     };
-    let owner = fs::metadata(&closed).map(|found| format!("it belongs to user {}", found.uid()));
     format!(
-        "IllegalOperation: Data directory {path} cannot be reached: {error}: this user may not enter {} \
-         ({}; the server runs as user {})",
+        "IllegalOperation: Data directory {path} cannot be reached: {error}: this user may not enter {} ({})",
         closed.display(),
-        owner.unwrap_or_else(|error| error.to_string()),
-        rustix::process::geteuid().as_raw()
+        crate::paths::owner(&closed)
     )
 }

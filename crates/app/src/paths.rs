@@ -2,10 +2,10 @@
 //!
 //! A path of the wrong kind (a directory for the log, for example) is refused with MongoDB's text and exit code, and
 //! whatever is there stays unchanged. The data directory is checked when it is locked, the path of a Unix socket when
-//! it is bound, the key file when it is read.
+//! it is bound (its directory is created here if it is missing), the key file when it is read.
 
 use std::fs;
-use std::os::unix::fs::MetadataExt;
+use std::os::unix::fs::{DirBuilderExt, MetadataExt};
 use std::path::{Path, PathBuf};
 
 use nagi_host::EngineKind;
@@ -44,13 +44,17 @@ pub(crate) fn check(options: &Options) -> Result<(), Refused> {
             Ok(_) => {}
             Err(error) if error.kind() == std::io::ErrorKind::NotFound => {
                 let parent = path.parent().filter(|parent| !parent.as_os_str().is_empty());
-                if !parent.is_none_or(Path::is_dir) {
-                    return Err(refused("No such file or directory"));
+                if let Some(parent) = parent.filter(|parent| !parent.is_dir()) {
+                    return Err(refused(&format!(
+                        "No such file or directory: {} is no directory",
+                        parent.display()
+                    )));
                 }
             }
             Err(error) => return Err(refused(&error.to_string())),
         }
     }
+    check_sockets(options)?;
     let config = options.parsed.iter().find(|(key, _)| key == "config").map(|(_, path)| path);
     different(&[
         ("systemLog.path", log),
@@ -58,6 +62,52 @@ pub(crate) fn check(options: &Options) -> Result<(), Refused> {
         ("security.keyFile", options.key_file.as_deref()),
         ("config", config.map(Path::new)),
     ])
+}
+
+/// Makes sure that the directories of the Unix sockets exist.
+fn check_sockets(options: &Options) -> Result<(), Refused> {
+    let named = options.net.bind_ip.iter().filter(|name| name.starts_with('/'));
+    let named = named.filter_map(|name| Some(("net.bindIp", Path::new(name).parent()?)));
+    let own = options.net.unix_socket_dir.as_deref();
+    let own = own.map(|folder| ("net.unixDomainSocket.pathPrefix", folder));
+    for (option, folder) in named.chain(own) {
+        make_directory(Some(folder)).map_err(|why| Refused {
+            code: exit::FAILURE,
+            text: format!("Cannot use the directory of a Unix socket ({option}): {why}"),
+        })?;
+    }
+    Ok(())
+}
+
+/// Creates a directory for run-time files, such as `/run/nagi`, which the service manager has not created for a server
+/// that is started by hand. Its parent must exist. Returns the reason why it cannot be used.
+fn make_directory(folder: Option<&Path>) -> Result<(), String> {
+    let Some(folder) = folder.filter(|folder| !folder.as_os_str().is_empty()) else {
+        return Ok(());
+    };
+    match fs::metadata(folder) {
+        Ok(found) if found.is_dir() => return Ok(()),
+        Ok(_) => return Err(format!("{} is not a directory", folder.display())),
+        Err(error) if error.kind() == std::io::ErrorKind::NotFound => {}
+        Err(error) => return Err(format!("{}: {error}", folder.display())),
+    }
+    fs::DirBuilder::new().mode(0o755).create(folder).map_err(|error| {
+        format!(
+            "the directory {0} does not exist, and cannot be created: {error}. Create it for user {1}: mkdir {0} && \
+             chown {1} {0}",
+            folder.display(),
+            rustix::process::geteuid().as_raw()
+        )
+    })
+}
+
+/// The owner of a file that this process may not use, and the user of this process.
+pub(crate) fn owner(path: &Path) -> String {
+    let owner = match fs::symlink_metadata(path) {
+        Ok(found) => format!("it belongs to user {}", found.uid()),
+        Err(error) => error.to_string(),
+    };
+    format!("{owner}; this process runs as user {}", rustix::process::geteuid().as_raw())
 }
 
 /// The maximum number of entries that are checked in a data directory.
@@ -69,20 +119,17 @@ pub(crate) fn named(error: String, options: &Options) -> String {
     let begins = |error: &str| {
         error.strip_prefix(&options.db_path).is_some_and(|rest| rest.starts_with([' ', ':']))
     };
-    if options.engine == EngineKind::Memory || error.contains('/') || begins(&error) {
+    if options.engine == EngineKind::Memory {
         return error;
     }
     let folder = Path::new(&options.db_path);
-    let denied = denied(folder, &mut 0);
-    match denied {
+    let has_path = error.contains('/') || begins(&error);
+    match denied(folder, &mut 0).filter(|_| !has_path || error.contains("ermission denied")) {
+        None if has_path => error,
         None => format!("{}: {error}", folder.display()),
         Some(path) => {
-            let owner = match fs::symlink_metadata(&path) {
-                Ok(found) => format!("it belongs to user {}", found.uid()),
-                Err(error) => error.to_string(),
-            };
-            let own = rustix::process::geteuid().as_raw();
-            format!("{}: {error} ({owner}; the server runs as user {own})", path.display())
+            let advice = format!("chown -R --reference={0} {0}", folder.display());
+            format!("{}: {error} ({}; {advice})", path.display(), owner(&path))
         }
     }
 }
@@ -129,6 +176,23 @@ fn different(named: &[(&str, Option<&Path>)]) -> Result<(), Refused> {
         }
     }
     Ok(())
+}
+
+#[test]
+fn directories_for_sockets_are_created() {
+    let folder = std::env::temp_dir().join(format!("nagi-sockets-{}", std::process::id()));
+    fs::create_dir_all(&folder).unwrap();
+    let new = folder.join("run");
+    make_directory(Some(&new)).unwrap();
+    assert_eq!(fs::metadata(&new).unwrap().mode() & 0o700, 0o700);
+    make_directory(Some(&new)).unwrap();
+    make_directory(Some(Path::new(""))).unwrap();
+    let deep = make_directory(Some(&folder.join("none/run"))).unwrap_err();
+    assert!(deep.contains("none/run does not exist, and cannot be created"), "{deep}");
+    fs::write(folder.join("file"), b"").unwrap();
+    let file = make_directory(Some(&folder.join("file"))).unwrap_err();
+    assert!(file.ends_with("is not a directory"), "{file}");
+    fs::remove_dir_all(folder).unwrap();
 }
 
 #[test]

@@ -5,24 +5,52 @@
 //! ```
 
 use std::fmt::Write as _;
+use std::io::ErrorKind;
 
 use nagi_host::{Lost, Repair};
 use nagi_store::{LostRange, Salvaged, Store, StoreOptions};
 
+use crate::failure::exit;
 use crate::options::Options;
 use crate::{engine, memory};
 
 const REPORT: &str = "report.txt";
 
-/// Repairs the data directory of the options, which this process has locked. The error is a text for the log.
-pub(crate) fn run(options: &Options) -> Result<(), String> {
-    let Some(found) =
-        engine::repair(options, blocks(options)).map_err(|error| error.to_string())?
-    else {
-        return Err(format!(
+/// Why a data directory was not repaired: the exit status, and a text for the log.
+pub(crate) struct Refused {
+    pub(crate) code: u8,
+    pub(crate) error: String,
+}
+
+impl From<String> for Refused {
+    fn from(error: String) -> Refused {
+        Refused { code: exit::UNRECOVERABLE, error }
+    }
+}
+
+impl From<nagi_kv::Error> for Refused {
+    fn from(error: nagi_kv::Error) -> Refused {
+        // The engine refuses so what is not its own, or is of a newer version.
+        let foreign =
+            matches!(&error, nagi_kv::Error::Io(error) if error.kind() == ErrorKind::InvalidData);
+        let code = if foreign { exit::DATA_FOLDER } else { exit::UNRECOVERABLE };
+        Refused { code, error: error.to_string() }
+    }
+}
+
+impl From<nagi_error::Error> for Refused {
+    fn from(error: nagi_error::Error) -> Refused {
+        Refused { code: exit::of_store(&error), error: error.to_string() }
+    }
+}
+
+/// Repairs the data directory of the options, which this process has locked.
+pub(crate) fn run(options: &Options) -> Result<(), Refused> {
+    let Some(found) = engine::repair(options, blocks(options))? else {
+        return Err(Refused::from(format!(
             "--repair is not supported by the storage engine {}",
             options.engine.name()
-        ));
+        )));
     };
     for finding in &found.findings {
         log::warn!(target: "STORAGE", id = 8_200_010, finding = finding.as_str();
@@ -55,19 +83,18 @@ fn blocks(options: &Options) -> u64 {
     memory::cache_bytes(options).0
 }
 
-fn salvage(options: &Options, found: &Repair) -> Result<Salvaged, String> {
-    let opened = engine::open(options, blocks(options)).map_err(|error| error.to_string())?;
+fn salvage(options: &Options, found: &Repair) -> Result<Salvaged, Refused> {
+    let opened = engine::open(options, blocks(options))?;
     let store_options = StoreOptions { record_cache_bytes: 0, ..StoreOptions::default() };
     let catalog_lost = found.file_list_rebuilt
         || found.lost.iter().any(|lost| lost.space == nagi_kv::Space::Catalog);
-    let salvaged = Store::salvage(opened, store_options, catalog_lost);
-    let (store, salvaged) = salvaged.map_err(|error| error.to_string())?;
+    let (store, salvaged) = Store::salvage(opened, store_options, catalog_lost)?;
     if found.kept.is_some() || salvaged != Salvaged::default() {
         // What was lost or restored is in no entry, and entries may be lost: change streams and archives must not
         // continue as if nothing had happened.
-        store.cut_change_log().map_err(|error| error.to_string())?;
+        store.cut_change_log()?;
     }
-    store.close().map_err(|error| error.to_string())?;
+    store.close()?;
     Ok(salvaged)
 }
 

@@ -149,8 +149,9 @@ fn serve(
         match options.repair {
             true => {
                 notifier.step("Repairing the data directory");
-                repair::run(&options)
-                    .map_err(|error| not_opened(paths::named(error, &options), exit::UNRECOVERABLE))
+                repair::run(&options).map_err(|refused| {
+                    not_opened(paths::named(refused.error, &options), refused.code)
+                })
             }
             false => serve_data(&options, args, log, notifier),
         }
@@ -188,7 +189,7 @@ fn serve_data(
         keep_temporary: false,
     };
     let store = Store::open(engine, store_options).map_err(|error| Failure {
-        code: exit::UNRECOVERABLE,
+        code: exit::of_store(&error),
         id: 20557,
         message: TERMINATING,
         error: paths::named(error.to_string(), options),
@@ -242,6 +243,9 @@ fn serve_store(
     }
     if options.initiate {
         builder = builder.initiate_replica_set().map_err(|error| not_written(&error))?;
+        if options.net.port == 0 {
+            builder = builder.follow_port().map_err(|error| not_written(&error))?;
+        }
     }
     let server = builder.start().map_err(|error| bad_options(&error))?;
     warnings::at_start(options, limits.connections, log);
@@ -368,20 +372,24 @@ fn close_to_others(umask: umask::Wanted, folder: &Path) {
     }
 }
 
-/// Runs `--shutdown`: stops the server of a data directory, and returns when it has stopped.
+/// `--shutdown`: terminates the server that runs on the data directory, and waits for its end.
 fn shutdown_other(options: &Options) -> ExitCode {
     let folder = Path::new(&options.db_path);
-    let pid = nagi_host::holder(folder).and_then(rustix::process::Pid::from_raw);
-    let Some(pid) = pid else {
-        say(&format!(
-            "There doesn't seem to be a server running with dbpath: {}",
-            folder.display()
-        ));
-        return ExitCode::from(exit::FAILURE);
+    let pid = match holder(folder) {
+        Ok(pid) => pid,
+        Err(why) => {
+            say(&why);
+            return ExitCode::from(exit::FAILURE);
+        }
     };
     print(&format!("killing process with pid: {}", pid.as_raw_nonzero()));
     if let Err(error) = rustix::process::kill_process(pid, rustix::process::Signal::TERM) {
-        say(&format!("failed to terminate the process: {error}"));
+        let process = std::path::PathBuf::from(format!("/proc/{}", pid.as_raw_nonzero()));
+        let owner = match error {
+            rustix::io::Errno::PERM => format!(" ({})", paths::owner(&process)),
+            _ => String::new(),
+        };
+        say(&format!("failed to terminate the process: {error}{owner}"));
         return ExitCode::from(exit::FAILURE);
     }
     // There is no time limit, as in mongod: the caller usually starts the next server immediately.
@@ -389,6 +397,43 @@ fn shutdown_other(options: &Options) -> ExitCode {
         std::thread::sleep(std::time::Duration::from_millis(20));
     }
     ExitCode::SUCCESS
+}
+
+/// The process that holds the lock of a data directory, or why it is not known.
+fn holder(folder: &Path) -> Result<rustix::process::Pid, String> {
+    use std::io::ErrorKind;
+    let path = folder.display();
+    if let Err(error) = std::fs::metadata(folder) {
+        return Err(match error.kind() {
+            ErrorKind::NotFound => format!("NonExistentPath: Data directory {path} not found"),
+            _ => folder::not_reached(folder, &error),
+        });
+    }
+    let file = folder.join("mongod.lock");
+    // A pipe in its place would block.
+    let opened = match std::fs::symlink_metadata(&file) {
+        Ok(found) if found.is_file() => std::fs::File::open(&file).map(drop),
+        Ok(_) => Ok(()),
+        Err(error) => Err(error),
+    };
+    match opened {
+        Err(error) if error.kind() != ErrorKind::NotFound => {
+            let denied = match error.kind() {
+                ErrorKind::PermissionDenied if !file.exists() => folder,
+                _ => &file,
+            };
+            let owner = paths::owner(denied);
+            return Err(format!(
+                "IllegalOperation: Unable to open the lock file: {}: {error}: {}: {owner}",
+                file.display(),
+                denied.display()
+            ));
+        }
+        _ => {}
+    }
+    nagi_host::holder(folder)
+        .and_then(rustix::process::Pid::from_raw)
+        .ok_or_else(|| format!("There doesn't seem to be a server running with dbpath: {path}"))
 }
 
 /// Returns true if a process runs. A zombie, whose parent has not waited for it, does not.

@@ -1,5 +1,6 @@
 //! Warnings at the start, which the log contains and every shell shows when it connects.
 
+use std::os::unix::fs::MetadataExt;
 use std::path::Path;
 
 use nagi_bson::DocBuf;
@@ -28,7 +29,7 @@ pub(crate) fn at_start(options: &Options, connection_count_max: i64, log: &Log) 
         let attr = DocBuf::build(|doc| doc.put("lines", lines.join(", ").as_str()));
         log.startup_warning(
             "CONTROL",
-            8_200_061,
+            8_200_065,
             "The configuration file is not YAML: remarks begin with '#', not with '//'. It was read without them; \
              mongod would refuse it",
             attr.as_doc(),
@@ -57,9 +58,34 @@ pub(crate) fn at_start(options: &Options, connection_count_max: i64, log: &Log) 
         );
     }
     let folder = (options.engine != EngineKind::Memory).then(|| Path::new(&options.db_path));
+    if let Some(folder) = folder {
+        warn_of_other_owner(folder, log);
+    }
     let connections = u64::try_from(connection_count_max).unwrap_or(0);
     let budget_bytes = crate::memory::budget_bytes(options);
     for line in nagi_doctor::startup_warnings(folder, connections, budget_bytes) {
         log.startup_warning(line.component, line.id, &line.message, line.attr.as_doc());
     }
+}
+
+/// Warns if the data directory belongs to another user: that user's server cannot open the files that this one creates.
+fn warn_of_other_owner(folder: &Path, log: &Log) {
+    let Ok(found) = std::fs::metadata(folder) else { return };
+    let (owner, own) = (found.uid(), rustix::process::geteuid().as_raw());
+    if owner == own {
+        return;
+    }
+    let attr = DocBuf::build(|doc| {
+        doc.put("dbPath", folder.display().to_string().as_str());
+        doc.put("owner", i64::from(owner));
+        doc.put("user", i64::from(own));
+        doc.put("fix", format!("chown -R --reference={0} {0}", folder.display()).as_str());
+    });
+    log.startup_warning(
+        "CONTROL",
+        8_200_064,
+        "The data directory belongs to another user than the one who runs this server. A server of the owner, such \
+         as the service, cannot open the files that this one creates, until their owner is set after the shutdown",
+        attr.as_doc(),
+    );
 }

@@ -165,12 +165,13 @@ pub fn open(dir: &Path, options: &Options) -> Result<Arc<dyn Engine>> {
         ring_buffer,
     });
     let interval = Duration::from_millis(options.commit_interval_ms.max(1).into());
+    let ring = core.ring_buffer.as_ref().map_or_else(std::sync::Weak::new, Arc::downgrade);
     let tier = options.tier_percent().filter(|_| options.tier_adapts());
     let mut threads = vec![
         journal::start(&core.journal, Arc::downgrade(&core), interval)?,
         governor::start(&core.governor, Arc::downgrade(&core.db), options.memtables_max())?,
         reclaim::start(&core.reclaim, Arc::downgrade(&core.db))?,
-        upkeep::start(&core.upkeep, Arc::downgrade(&core.db), &core.reclaim, tier)?,
+        upkeep::start(&core.upkeep, (Arc::downgrade(&core.db), ring), &core.reclaim, tier)?,
     ];
     core.drop_range(Space::Spill, &[], &[])?;
     if options.warm_up {

@@ -4,7 +4,8 @@
 //! find no cold blocks, and scans of any size add their blocks; otherwise part of the cache is given to compressed
 //! blocks. What was dropped does not count, although it stays in files for a while.
 //!
-//! It flushes memtables with many deletions, and suspends compactions of spaces in which damage was met.
+//! It flushes memtables with many deletions, suspends compactions of spaces in which damage was met, and notices when
+//! another program has removed the write-ahead ring buffer.
 
 use std::{
     sync::{Arc, Weak},
@@ -18,6 +19,7 @@ use parking_lot::{Condvar, Mutex};
 use crate::{
     db::{Db, Warm},
     reclaim::Reclaim,
+    ring_buffer::RingBuffer,
     tier::{self, Sizes},
 };
 
@@ -45,7 +47,7 @@ impl Upkeep {
         self.wake.notify_all();
     }
 
-    fn run(&self, db: &Weak<Db>, reclaim: &Reclaim, tier: Option<u32>) {
+    fn run(&self, db: &Weak<Db>, ring: &Weak<RingBuffer>, reclaim: &Reclaim, tier: Option<u32>) {
         let (mut warm, mut tier) = (Warm::All, tier);
         loop {
             let mut stopped = self.stopped.lock();
@@ -57,6 +59,9 @@ impl Upkeep {
             }
             drop(stopped);
             let Some(db) = db.upgrade() else { return };
+            if let Some(ring) = ring.upgrade() {
+                ring.warn_if_removed();
+            }
             db.damaged().settle(&db);
             flush_deletions(&db);
             let sizes = cached_sizes(&db, reclaim);
@@ -132,14 +137,15 @@ fn keep_warm(db: &Db, sizes: Sizes, warm: Warm) -> Warm {
     wanted
 }
 
-/// Starts the thread. `tier`: the share of compressed blocks in the cache, if it adapts to the data.
+/// Starts the thread. `ring`: dangling if there is none. `tier`: the share of compressed blocks in the cache, if it
+/// adapts to the data.
 pub(crate) fn start(
     upkeep: &Arc<Upkeep>,
-    db: Weak<Db>,
+    (db, ring): (Weak<Db>, Weak<RingBuffer>),
     reclaim: &Arc<Reclaim>,
     tier: Option<u32>,
 ) -> Result<JoinHandle<()>> {
     let (upkeep, reclaim) = (Arc::clone(upkeep), Arc::clone(reclaim));
     let thread = std::thread::Builder::new().name("upkeep".to_owned());
-    Ok(thread.spawn(move || upkeep.run(&db, &reclaim, tier))?)
+    Ok(thread.spawn(move || upkeep.run(&db, &ring, &reclaim, tier))?)
 }

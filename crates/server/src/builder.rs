@@ -152,6 +152,18 @@ impl ServerBuilder {
         Ok(self)
     }
 
+    /// Changes the port of the set's only member to that of this server, for a server whose port the system selects at
+    /// each start: clients that discover the set would look for it at the port of an earlier start.
+    ///
+    /// # Errors
+    /// If the configuration cannot be written.
+    pub fn follow_port(self) -> Result<Self> {
+        if let Some(replica) = &self.server.replica {
+            replica.follow_port(self.server.config.port)?;
+        }
+        Ok(self)
+    }
+
     /// Restricts the compressors that clients may use, by name; without this call all may be used.
     #[must_use]
     pub fn compressors(self, names: &[String]) -> Self {

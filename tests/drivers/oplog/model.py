@@ -107,10 +107,6 @@ class Model:
             del self.collections[ns]["indexes"][o["index"]]
         elif name == "collMod":
             self.modify(self.collections[ns], rest)
-        elif name == "convertToCapped":
-            into = self.collections[ns]
-            into["indexes"] = {k: v for k, v in into["indexes"].items() if k == "_id_"}
-            into["options"].update(capped=True, size=o["size"])
         else:
             assert name == "dropDatabase", "an unknown command: %r" % o
 

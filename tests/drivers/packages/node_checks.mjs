@@ -167,6 +167,8 @@ async function refused() {
   }
   unlinkSync(foreign);
   check("--fork", (await start({ args: ["--fork"] }).catch((error) => error)) instanceof TypeError);
+  const unknown = await start({ replset: true }).catch((error) => error);
+  check("an unknown option", unknown instanceof TypeError && unknown.message.includes("'replset'"), unknown);
   await server.stop();
 }
 

@@ -25,6 +25,9 @@ pub(super) fn blocks(name: &str) -> Result<Vec<Block>, String> {
     if found.is_empty() {
         found = section(name);
     }
+    if found.is_empty() && similar(name, bare).is_none() {
+        found = search(name);
+    }
     match found.is_empty() {
         false => Ok(found),
         true => Err(unknown(name, bare)),
@@ -63,6 +66,9 @@ fn rows(name: &str, bare: &str) -> Vec<&'static Row> {
     let by = |is_it: fn(&str, &str) -> bool| {
         TABLE.iter().filter(|row| is_it(row.flag, bare) || is_it(row.key, bare)).collect::<Vec<_>>()
     };
+    if bare.is_empty() {
+        return Vec::new();
+    }
     let exact = by(|known, name| known == name);
     match exact.is_empty() {
         true => by(|known, name| known.eq_ignore_ascii_case(name)),
@@ -163,18 +169,68 @@ fn section(name: &str) -> Vec<Block> {
     }
 }
 
+/// Commands, options and server parameters whose names contain a word, or whose descriptions have a word that begins
+/// with it.
+fn search(wanted: &str) -> Vec<Block> {
+    let word = wanted.to_lowercase();
+    if word.len() < SEARCHED_MIN || word.starts_with('-') {
+        return Vec::new();
+    }
+    let has = |names: &[&str], meaning: &str| {
+        let meaning = meaning.to_lowercase();
+        let mut words = meaning.split(|c: char| !c.is_alphanumeric());
+        names.iter().any(|name| name.to_lowercase().contains(&word))
+            || words.any(|other| other.starts_with(&word))
+    };
+    let commands = COMMANDS.iter().filter(|command| has(&[command.name], command.meaning));
+    let options = TABLE.iter().filter(|row| has(&[row.flag, row.key], about(row).meaning));
+    let found = commands
+        .map(|command| Block::entry(format!("nagi {}", command.name), command.meaning))
+        .chain(options.map(sections::entry))
+        .chain(flags_with(&has))
+        .chain(parameters::entries(&|about| has(&[about.name], about.meaning)));
+    let found: Vec<Block> = found.collect();
+    match found.is_empty() {
+        true => found,
+        false => {
+            let title =
+                Block::title(format!("Nothing is called '{wanted}'; these have to do with it"));
+            std::iter::once(title).chain(found).collect()
+        }
+    }
+}
+
+/// Shorter words are in most descriptions.
+const SEARCHED_MIN: usize = 3;
+
+/// The options of commands other than `serve` whose names or descriptions are searched for.
+fn flags_with(has: &dyn Fn(&[&str], &str) -> bool) -> Vec<Block> {
+    let mut found = Vec::new();
+    for command in COMMANDS {
+        for flag in (command.flags)().iter().filter(|flag| has(&[flag.name], flag.meaning)) {
+            if let Block::Entry(term, text) = commands::entry(flag) {
+                found.push(Block::Entry(format!("nagi {} {term}", command.name), text));
+            }
+        }
+    }
+    found
+}
+
 fn unknown(name: &str, bare: &str) -> String {
+    let meant =
+        similar(name, bare).map(|meant| format!("; did you mean '{meant}'?")).unwrap_or_default();
+    format!("nothing is known of '{name}'{meant}; nagi help lists the topics")
+}
+
+/// The most similar name of a command, topic, option or parameter.
+fn similar(name: &str, bare: &str) -> Option<String> {
     let commands = COMMANDS.iter().map(|command| command.name);
     let topics = TOPICS.iter().map(|(topic, _)| *topic);
     let known = commands.chain(topics).map(|name| (name, name.to_owned()));
     let word = nagi_error::nearest(name, known).filter(|_| !name.starts_with('-'));
-    let meant = word
-        .or_else(|| nearest_option(bare))
+    word.or_else(|| nearest_option(bare))
         .or_else(|| nagi_server::similar_parameter(bare).map(str::to_owned))
         .or_else(|| nearest_flag(bare))
-        .map(|meant| format!("; did you mean '{meant}'?"))
-        .unwrap_or_default();
-    format!("nothing is known of '{name}'{meant}; nagi help lists the topics")
 }
 
 /// The most similar flag of a command other than `serve`.
@@ -203,6 +259,25 @@ mod tests {
                     assert!(text(&name).starts_with(&sections::term(row)), "{name}");
                 }
             }
+        }
+    }
+
+    #[test]
+    fn words_are_searched_in_names_and_descriptions() {
+        for (word, found) in [
+            ("tls", "--tlsMode"),
+            ("log", "--logpath"),
+            ("memory", "--cacheSizeGB"),
+            ("MEMORY", "--cacheSizeGB"),
+            ("ttl", "ttlMonitorEnabled"),
+            ("prune", "nagi backup --prune"),
+        ] {
+            let shown = text(word);
+            assert!(shown.contains(found), "{word}: {shown}");
+        }
+        for nothing in ["-", "--", "qqq", "it"] {
+            let error = blocks(nothing).unwrap_err();
+            assert!(error.contains(&format!("nothing is known of '{nothing}'")), "{error}");
         }
     }
 

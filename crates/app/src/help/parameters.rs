@@ -33,6 +33,12 @@ pub(super) fn of(name: &str) -> Vec<Block> {
     blocks
 }
 
+/// An entry for each of those that `wanted` selects.
+pub(super) fn entries(wanted: &dyn Fn(&ParameterAbout) -> bool) -> Vec<Block> {
+    let found = about_parameters().filter(|about| wanted(about));
+    found.map(|about| Block::entry(about.name, text(&about))).collect()
+}
+
 /// One line: meaning, values, default, when it may be set.
 fn text(about: &ParameterAbout) -> String {
     let mut text = format!(

@@ -26,7 +26,7 @@ pub(crate) use about::{About, SHORT, about, more};
 pub(crate) use compression::Compression;
 pub(crate) use notes::refusal;
 pub(crate) use table::{Honoured, Kind, Row, TABLE};
-pub(crate) use typed::{MappedOptions, Options};
+pub(crate) use typed::{COMPRESSORS_KEY, MESSAGE_COMPRESSORS, MappedOptions, Options};
 
 use std::collections::BTreeMap;
 

@@ -303,23 +303,25 @@ fn log_destination(settings: &Settings) -> Result<LogDestination, String> {
 /// The socket of the system's log.
 const SYSLOG: &str = "/dev/log";
 
+/// The key of the compressors of messages.
+pub(crate) const COMPRESSORS_KEY: &str = "net.compression.compressors";
 /// The compressors that the list may contain.
-const COMPRESSORS: [&str; 3] = ["snappy", "zstd", "zlib"];
+pub(crate) const MESSAGE_COMPRESSORS: [&str; 3] = ["snappy", "zstd", "zlib"];
 
 /// The compressors of messages: a list in order of preference, or `disabled`.
 fn compressors(settings: &Settings) -> Result<Vec<String>, String> {
-    let list = settings.get("net.compression.compressors").unwrap_or("snappy,zstd,zlib");
+    let list = settings.get(COMPRESSORS_KEY).unwrap_or("snappy,zstd,zlib");
     if list == "disabled" {
         return Ok(Vec::new());
     }
     let names = list.split(',').map(str::trim).map(str::to_owned);
     names
-        .map(|name| match COMPRESSORS.contains(&name.as_str()) {
+        .map(|name| match MESSAGE_COMPRESSORS.contains(&name.as_str()) {
             true => Ok(name),
             false => Err(format!(
                 "BadValue: Invalid network message compressor specified in configuration: '{name}' \
                  (there are: {}, or 'disabled' alone)",
-                COMPRESSORS.join(", ")
+                MESSAGE_COMPRESSORS.join(", ")
             )),
         })
         .collect()

@@ -119,3 +119,47 @@ fn a_full_memory_refuses_inserts_until_something_is_deleted() {
     assert_eq!(client.run(&insert).get("n"), Value::Int32(1));
     assert_eq!(client.count("c"), 1);
 }
+
+/// Data of a newer version is refused with one status, whichever format is newer, and is not damaged for --repair.
+#[test]
+fn data_of_a_newer_version_has_one_status() {
+    use nagi_kv::{Durability, Space, TxnOptions};
+    let check = |folder: &Folder, text: &str| {
+        let data = folder.data().display().to_string();
+        for more in [&[][..], &["--repair"]] {
+            let args = [&["--dbpath", &*data, "--port", "0", "--nounixsocket"], more].concat();
+            let output = ended(&args);
+            let said = String::from_utf8_lossy(&output.stdout);
+            assert_eq!(output.status.code(), Some(100), "{more:?}: {said}");
+            assert!(said.contains(text), "{more:?}: {said}");
+        }
+    };
+    let folder = Folder::new("newer-engine");
+    drop(Server::start(&folder.data()));
+    let marker = folder.data().join("nagi.storage");
+    let text = std::fs::read_to_string(&marker).unwrap();
+    std::fs::write(&marker, text.replace("format: 2", "format: 99")).unwrap();
+    check(&folder, "has storage format 99, this version reads up to 2");
+    let folder = Folder::new("newer-catalog");
+    drop(Server::start(&folder.data()));
+    let options = nagi_host::RocksOptions { cache_bytes: 64 << 20, ..Default::default() };
+    let settings = nagi_host::EngineSettings::Embedded(options);
+    let engine = nagi_host::open(&folder.data(), &settings).unwrap();
+    let mut formats = Vec::new();
+    let mut cursor = engine.latest().cursor(Space::Catalog, &[], &[]).unwrap();
+    let mut there = cursor.seek(&[]).unwrap();
+    while there {
+        if cursor.value() == 4_u32.to_le_bytes() {
+            formats.push(cursor.key().to_vec());
+        }
+        there = cursor.next().unwrap();
+    }
+    drop(cursor);
+    assert_eq!(formats.len(), 1);
+    let mut txn = engine.begin(TxnOptions::default()).unwrap();
+    txn.put(Space::Catalog, &formats[0], &99_u32.to_le_bytes()).unwrap();
+    txn.commit(Durability::Synced).unwrap();
+    engine.close().unwrap();
+    drop(engine);
+    check(&folder, "The data files have format 99, this server reads format 4");
+}

@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 
 use nagi_bson::{Value, json};
 
-use crate::process::{Folder, Server, ended, nagi};
+use crate::process::{Client, Folder, Server, ended, nagi};
 
 #[test]
 fn bad_options_are_refused() {
@@ -101,6 +101,94 @@ fn a_server_for_tests_has_a_port_and_ends_with_its_input() {
     );
     let output = ended(&["--stopAtEndOfInput", "--fork", "--syslog"]);
     assert_eq!(output.status.code(), Some(2), "{output:?}");
+}
+
+/// `maxLogSizeKB` limits each attribute of a log line; the line says what is missing.
+#[test]
+fn long_attributes_of_log_lines_are_cut() {
+    let folder = Folder::new("cut");
+    let log = folder.path().join("log");
+    let data = folder.data().display().to_string();
+    let started = ended(
+        &[
+            &[
+                "--fork",
+                "--port",
+                "0",
+                "--nounixsocket",
+                "--wiredTigerCacheSizeGB",
+                "0.25",
+                "--slowms",
+                "0",
+            ][..],
+            &[
+                "--logpath",
+                &log.display().to_string(),
+                "--dbpath",
+                &data,
+                "--setParameter",
+                "maxLogSizeKB=1",
+            ],
+        ]
+        .concat(),
+    );
+    assert!(started.status.success(), "{started:?}");
+    let lines = || {
+        let text = std::fs::read_to_string(&log).unwrap();
+        text.lines().map(|line| json::parse(line).unwrap()).collect::<Vec<_>>()
+    };
+    let port = lines().iter().find(|line| line.get("id") == Value::Int32(23016)).map(|line| {
+        nagi_bson::number::as_i64_exact(line.get("attr").as_doc().unwrap().get("port")).unwrap()
+    });
+    let mut client = Client::to(u16::try_from(port.unwrap()).unwrap());
+    let list: Vec<String> = (0..300).map(|n| n.to_string()).collect();
+    for kib in ["1", "0", "10"] {
+        let set = format!("{{setParameter: 1, maxLogSizeKB: {kib}}}");
+        assert_eq!(client.try_run_on("admin", &set).unwrap().get("ok"), Value::Double(1.0));
+        client.run(&format!("{{find: 'c', filter: {{a: {{$in: [{}]}}}}}}", list.join(", ")));
+    }
+    assert!(ended(&["--shutdown", "--dbpath", &data]).status.success());
+    let lines = lines();
+    let is_find = |line: &&nagi_bson::DocBuf| {
+        let command = line.get("attr").as_doc().map(|attr| attr.get("command"));
+        command.is_some_and(|command| command.as_doc().is_some_and(|c| c.element("find").is_some()))
+    };
+    let finds: Vec<_> = lines.iter().filter(is_find).collect();
+    assert_eq!(finds.len(), 3);
+    assert!(finds[1..].iter().all(|line| line.get("truncated").is_missing()));
+    let size = finds[0].get("size").as_doc().unwrap().get("command");
+    assert!(nagi_bson::number::as_i64_exact(size).is_some_and(|size| size > 2000), "{size}");
+    let truncated = finds[0].get("truncated").as_doc().unwrap().to_string();
+    assert!(truncated.starts_with("{ command: { filter: { a: { $in: { "), "{truncated}");
+    let command = json::to_relaxed(finds[0].get("attr").as_doc().unwrap());
+    assert!(command.contains("\"$in\":[0,1,2,") && !command.contains(",299"), "{command}");
+}
+
+/// The system selects another port at each start, and the only member's configuration follows. A port that was given is
+/// left alone: the configuration may name another one on purpose.
+#[test]
+fn the_only_member_follows_the_port_that_the_system_selects() {
+    let folder = Folder::new("follows");
+    let options = ["--replSet", "rs", "--initiate", "--bind_ip", "127.0.0.1"];
+    let mut versions = Vec::new();
+    for _ in 0..3 {
+        let server = Server::start_with(&folder.data(), &options);
+        let mut client = server.client();
+        let hello = client.run("{hello: 1}");
+        let own = format!("127.0.0.1:{}", server.port);
+        for name in ["primary", "me"] {
+            assert_eq!(hello.get(name).as_str(), Some(&*own), "{hello:?}");
+        }
+        assert!(
+            matches!(hello.get("hosts"), Value::Array(hosts) if hosts.get(0).as_str() == Some(&*own))
+        );
+        versions.push(hello.get("setVersion").to_string());
+        server.signal("-TERM");
+        assert_eq!(server.wait(), Some(0));
+    }
+    let server = Server::start_with(&folder.data(), &options[..2]);
+    let hello = server.client().run("{hello: 1}");
+    assert_eq!(hello.get("setVersion").to_string(), versions[2], "without --initiate");
 }
 
 /// Options that libraries pass which start a server for tests, on each engine.

@@ -10,6 +10,7 @@ mod full_disk;
 mod life;
 mod moments;
 mod notify;
+mod owners;
 mod ping;
 mod private;
 mod process;

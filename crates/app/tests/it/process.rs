@@ -95,7 +95,7 @@ impl Server {
     }
 
     pub(crate) fn client(&self) -> Client {
-        Client(TcpStream::connect(("127.0.0.1", self.port)).unwrap())
+        Client::to(self.port)
     }
 
     pub(crate) fn signal(&self, name: &str) {
@@ -126,6 +126,10 @@ impl Drop for Server {
 pub(crate) struct Client(TcpStream);
 
 impl Client {
+    pub(crate) fn to(port: u16) -> Client {
+        Client(TcpStream::connect(("127.0.0.1", port)).unwrap())
+    }
+
     /// Sends a command in shell notation; `None` if the server closes the connection without a reply.
     pub(crate) fn try_run(&mut self, command: &str) -> Option<DocBuf> {
         self.try_run_on("test", command)

@@ -193,6 +193,27 @@ fn logs_are_written_by_the_thread_and_nothing_stays_behind() {
 }
 
 #[test]
+fn the_removal_of_a_ring_is_told_once() {
+    let dir = Scratch::new("removed");
+    let Some(ring_buffer) = open(dir.path(), 64 << 10).unwrap() else { return };
+    assert!(!ring_buffer.warn_if_removed());
+    let ring = ring_of(dir.path());
+    fs::remove_file(&ring).unwrap();
+    assert!(ring_buffer.warn_if_removed());
+    assert!(!ring_buffer.warn_if_removed(), "once");
+    drop(ring_buffer);
+    // An end in order is no removal.
+    let ring_buffer = open(dir.path(), 64 << 10).unwrap().unwrap();
+    ring_buffer.retire();
+    assert!(!names_a_ring(dir.path()) && !ring_buffer.warn_if_removed());
+}
+
+/// True if the folder names a ring.
+fn names_a_ring(folder: &Path) -> bool {
+    folder.join("SPOOL").exists()
+}
+
+#[test]
 fn the_ring_of_a_removed_folder_is_removed_by_the_next_start() {
     let (gone, dir) = (Scratch::new("gone"), Scratch::new("next"));
     let Some(ring_buffer) = open(gone.path(), 64 << 10).unwrap() else { return };

@@ -4,6 +4,7 @@ use std::{
     collections::HashMap,
     fs::File,
     io,
+    os::unix::fs::MetadataExt,
     path::{Path, PathBuf},
     sync::{
         Arc,
@@ -54,7 +55,9 @@ pub(crate) struct RingBuffer {
     /// The file that names the ring, and the ring; removed once, at an orderly shutdown.
     litter: Mutex<Vec<PathBuf>>,
     /// Holds the ring's lock.
-    _ring_file: File,
+    ring_file: File,
+    /// The removal of the ring's name was logged.
+    removal_told: AtomicBool,
 }
 
 /// An open log.
@@ -147,7 +150,8 @@ impl RingBuffer {
             inner,
             thread: Some(thread),
             litter: Mutex::new(litter),
-            _ring_file: ring_file,
+            ring_file,
+            removal_told: AtomicBool::new(false),
         })
     }
 
@@ -188,6 +192,23 @@ impl RingBuffer {
                 let _ = std::fs::remove_file(path);
             }
         }
+    }
+
+    /// Warns, once, if something has removed the ring's file: this process works on with it, but the next one cannot
+    /// find it. Returns true if it has warned. Costs a system call.
+    pub(crate) fn warn_if_removed(&self) -> bool {
+        // Without names it is removed in order.
+        let litter = self.litter.lock();
+        let Some(ring) = litter.last() else { return false };
+        let is_removed = self.ring_file.metadata().is_ok_and(|found| found.nlink() == 0);
+        if !is_removed || self.removal_told.swap(true, Ordering::Relaxed) {
+            return false;
+        }
+        log::warn!(target: "STORAGE", id = 7_702_021, ring = ring.display().to_string();
+            "The ring buffer of the journal was removed by another program: if this process is killed, the commits \
+             of the last moments that wait in it are lost. Restart the server, in order, which loses nothing, and \
+             find what removes the file, such as RemoveIPC=yes of systemd-logind, or a cleaner of temporary files");
+        true
     }
 
     /// Number of logs that could not be written so far.

@@ -101,8 +101,18 @@ impl CursorOption {
     }
 }
 
-/// Refuses client writes to system collections (73), except those that clients may write.
-pub(crate) fn check_writable(ns: &Namespace) -> Result<()> {
+/// Refuses client writes to system collections, except those that clients may write, and to those that show the change
+/// log (73).
+pub(crate) fn check_writable(cx: &Context<'_>, ns: &Namespace) -> Result<()> {
+    let may_show_log = matches!(ns.database(), "local" | "config");
+    if may_show_log && cx.store().collection(ns).is_some_and(|found| found.shows_log()) {
+        bail!(Code::INVALID_NAMESPACE, "cannot write to '{ns}'");
+    }
+    check_system(ns)
+}
+
+/// Refuses the names of system collections that clients may not write (73).
+pub(crate) fn check_system(ns: &Namespace) -> Result<()> {
     const SYSTEM: &[&str] = &[
         "system.backup_users",
         "system.js",

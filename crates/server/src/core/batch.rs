@@ -347,8 +347,8 @@ fn park(
         returned_count,
         batch_count: 1,
         created_ms: crate::clock::wall_ms(),
-        originating: cx.op.command(),
-        plan_summary: cx.op.plan_summary(),
+        originating: Arc::new(cx.op.command()),
+        plan_summary: cx.op.plan_summary().into(),
         encrypted: request.is_encrypted(),
         time_left: time_left(cx),
         api: Api {
@@ -416,7 +416,7 @@ pub(crate) fn reply_next(
         Ok(filled)
     });
     cx.op.set_plan_summary(&cursor.plan_summary);
-    cx.done.originating = Some(cursor.originating.clone());
+    cx.done.originating = Some(Arc::clone(&cursor.originating));
     let filled = result.inspect_err(|_| cx.server.clients.cursors.finish(id))?;
     note_batch(cx, filled.count, id, filled.exhausted);
     cursor.returned_count += filled.count;

@@ -139,7 +139,7 @@ pub(crate) struct Done {
     /// The summary of a plan that is too simple to be copied into the operation.
     pub(crate) plan_summary: &'static str,
     /// The command whose cursor the getMore continued.
-    pub(crate) originating: Option<nagi_bson::DocBuf>,
+    pub(crate) originating: Option<Arc<nagi_bson::DocBuf>>,
     /// The getMore continued a cursor of a client with Queryable Encryption.
     pub(crate) encrypted: bool,
     /// The reply is one of an exhaust stream: net requests the next reply immediately.

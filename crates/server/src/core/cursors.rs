@@ -62,8 +62,8 @@ pub(crate) struct OpenCursor {
     pub(crate) batch_count: u64,
     pub(crate) created_ms: i64,
     /// The command that opened it, for currentOp and the log of slow operations.
-    pub(crate) originating: DocBuf,
-    pub(crate) plan_summary: String,
+    pub(crate) originating: Arc<DocBuf>,
+    pub(crate) plan_summary: Arc<str>,
     /// A client with Queryable Encryption opened it: no getMore of it is logged or profiled.
     pub(crate) encrypted: bool,
     /// The remaining part of the `maxTimeMS` of the command that opened it.
@@ -72,6 +72,36 @@ pub(crate) struct OpenCursor {
     pub(crate) api: Api,
     /// The memory that it keeps between two requests.
     pub(crate) charge: Charge,
+}
+
+/// What currentOp tells of a cursor.
+#[derive(Debug, Clone)]
+pub(crate) struct CursorFacts {
+    pub(crate) id: i64,
+    pub(crate) created_ms: i64,
+    pub(crate) returned_count: u64,
+    pub(crate) batch_count: u64,
+    pub(crate) no_timeout: bool,
+    pub(crate) tailable: bool,
+    pub(crate) await_data: bool,
+    pub(crate) originating: Arc<DocBuf>,
+    pub(crate) plan_summary: Arc<str>,
+}
+
+impl OpenCursor {
+    pub(crate) fn facts(&self) -> CursorFacts {
+        CursorFacts {
+            id: self.id,
+            created_ms: self.created_ms,
+            returned_count: self.returned_count,
+            batch_count: self.batch_count,
+            no_timeout: self.no_timeout,
+            tailable: self.tailable,
+            await_data: self.await_data,
+            originating: Arc::clone(&self.originating),
+            plan_summary: Arc::clone(&self.plan_summary),
+        }
+    }
 }
 
 /// Stable API arguments, as stored with a cursor.
@@ -96,7 +126,12 @@ struct Entry {
 
 enum State {
     Idle(Box<OpenCursor>),
-    Busy { op: Arc<Op>, killed: bool },
+    /// `facts`: of the cursor when it was checked out.
+    Busy {
+        op: Arc<Op>,
+        killed: bool,
+        facts: CursorFacts,
+    },
 }
 
 /// The outcome of a kill.
@@ -225,13 +260,13 @@ impl Cursors {
         check_session(id, entry.session, session)?;
         check_transaction(id, entry.txn_number, txn_number)?;
         entry.last_used_ms = clock::wall_ms();
-        let busy = State::Busy { op: op.clone(), killed: false };
+        let State::Idle(cursor) = &entry.state else {
+            bail!(Code::CURSOR_IN_USE, "cursor id {id} is already in use")
+        };
+        let busy = State::Busy { op: op.clone(), killed: false, facts: cursor.facts() };
         match std::mem::replace(&mut entry.state, busy) {
             State::Idle(cursor) => Ok(cursor),
-            before => {
-                entry.state = before;
-                bail!(Code::CURSOR_IN_USE, "cursor id {id} is already in use")
-            }
+            State::Busy { .. } => bail!(Code::INTERNAL_ERROR, "cursor id {id} is in use"),
         }
     }
 
@@ -270,7 +305,7 @@ impl Cursors {
         let mut shard = self.shard(id).lock();
         match shard.get_mut(&id) {
             Some(entry) if namespace.is_none_or(|ns| ns == entry.namespace) => {
-                if let State::Busy { op, killed } = &mut entry.state {
+                if let State::Busy { op, killed, .. } = &mut entry.state {
                     *killed = true;
                     op.kill(Code::CURSOR_KILLED);
                 } else {
@@ -294,7 +329,7 @@ impl Cursors {
                 count += 1;
                 match &mut entry.state {
                     State::Idle(_) => false,
-                    State::Busy { op, killed } => {
+                    State::Busy { op, killed, .. } => {
                         *killed = true;
                         op.kill(code);
                         true
@@ -363,6 +398,19 @@ impl Cursors {
                 }
             }
         }
+    }
+
+    /// The cursors that operations have checked out, and when they did.
+    pub(crate) fn busy(&self) -> Vec<(Arc<Op>, CursorFacts, i64)> {
+        let mut found = Vec::new();
+        for shard in &self.shards {
+            for entry in shard.lock().values() {
+                if let State::Busy { op, facts, .. } = &entry.state {
+                    found.push((op.clone(), facts.clone(), entry.last_used_ms));
+                }
+            }
+        }
+        found
     }
 }
 

@@ -71,6 +71,7 @@ impl Parameters {
                 }
             }
             "logLevel" => server.log.set_verbosity(self.int(name) as i32),
+            "maxLogSizeKB" => server.log.set_attribute_kib_max(self.int(name)),
             "storageEngineConcurrentReadTransactions" | "wiredTigerConcurrentReadTransactions" => {
                 server.clients.tickets.read.resize(self.int(name));
             }

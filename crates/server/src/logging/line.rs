@@ -2,9 +2,11 @@
 
 use std::fmt::Write;
 
-use nagi_bson::json::{JsonWriter, Spacing, write_string};
+use nagi_bson::Value;
+use nagi_bson::json::{JsonWriter, Spacing, write_relaxed, write_string};
 
 use super::Stamp;
+use super::truncate::Attributes;
 use crate::clock;
 
 /// The severity, field `s` of a line.
@@ -68,7 +70,7 @@ pub(super) fn write(
     out: &mut String,
     stamp: Option<&Stamp>,
     head: &Head<'_>,
-    attributes: &str,
+    attributes: &Attributes,
     tags: &[&str],
 ) {
     out.push_str("{\"t\":{\"$date\":\"");
@@ -81,13 +83,19 @@ pub(super) fn write(
     write_string(out, head.context);
     out.push_str(",\"msg\":");
     write_string(out, head.message);
-    if !attributes.is_empty() {
+    if !attributes.text.is_empty() {
         out.push_str(",\"attr\":");
-        out.push_str(attributes);
+        out.push_str(&attributes.text);
     }
     if !tags.is_empty() {
         out.push_str(",\"tags\":");
         JsonWriter::new(out, Spacing::Spaced).array(|w| tags.iter().for_each(|tag| w.string(tag)));
+    }
+    if let Some((truncated, sizes)) = &attributes.cut {
+        for (name, doc) in [("truncated", truncated), ("size", sizes)] {
+            let _ = write!(out, ",\"{name}\":");
+            write_relaxed(out, Value::Doc(doc.as_doc()));
+        }
     }
     out.push('}');
 }
@@ -110,14 +118,16 @@ fn write_time(out: &mut String, stamp: Option<&Stamp>, ms: i64) {
     }
 }
 
-/// Takes the keys of a `log` record: `id` apart, the rest as fields of a JSON object.
-pub(super) struct Attributes<'w, 'o> {
+/// Takes the keys of a `log` record: `id` apart, the rest as attributes of the line.
+pub(super) struct Keys {
     pub(super) id: i64,
     pub(super) startup_warning: bool,
-    pub(super) fields: &'w mut JsonWriter<'o>,
+    pub(super) attributes: Attributes,
+    /// The limit of the text of an attribute; 0 for none.
+    pub(super) bytes_max: usize,
 }
 
-impl<'kvs> log::kv::VisitSource<'kvs> for Attributes<'_, '_> {
+impl<'kvs> log::kv::VisitSource<'kvs> for Keys {
     fn visit_pair(
         &mut self,
         key: log::kv::Key<'kvs>,
@@ -126,23 +136,20 @@ impl<'kvs> log::kv::VisitSource<'kvs> for Attributes<'_, '_> {
         match key.as_str() {
             "id" => self.id = value.to_i64().unwrap_or(0),
             "startup_warning" => self.startup_warning = true,
-            name => write_value(self.fields.key(name), &value),
+            name => {
+                let mut put = |value| self.attributes.put(name, value, self.bytes_max);
+                if let Some(b) = value.to_bool() {
+                    put(Value::Bool(b));
+                } else if let Some(n) = value.to_i64() {
+                    put(Value::Int64(n));
+                } else if let Some(n) = value.to_f64().filter(|n| n.is_finite()) {
+                    put(Value::Double(n));
+                } else {
+                    put(Value::String(&value.to_string()));
+                }
+            }
         }
         Ok(())
-    }
-}
-
-fn write_value(out: &mut JsonWriter<'_>, value: &log::kv::Value<'_>) {
-    if let Some(b) = value.to_bool() {
-        out.literal(b);
-    } else if let Some(n) = value.to_i64() {
-        out.literal(n);
-    } else if let Some(n) = value.to_u64() {
-        out.literal(n);
-    } else if let Some(n) = value.to_f64().filter(|n| n.is_finite()) {
-        out.literal(format_args!("{n:?}"));
-    } else {
-        out.string(&value.to_string());
     }
 }
 
@@ -174,7 +181,8 @@ mod tests {
             message: "Connection \"accepted\"",
         };
         let mut out = String::new();
-        write(&mut out, None, &head, "{\"n\":1}", &["startupWarnings"]);
+        let attributes = Attributes { text: "{\"n\":1}".to_owned(), cut: None };
+        write(&mut out, None, &head, &attributes, &["startupWarnings"]);
         let tail = out.split_once("\"},").map(|(_, tail)| tail).unwrap();
         assert_eq!(
             tail,

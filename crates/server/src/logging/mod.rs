@@ -16,13 +16,13 @@ mod line;
 mod ram;
 mod sink;
 mod syslog;
+mod truncate;
 
 use std::cell::RefCell;
-use std::sync::atomic::{AtomicBool, AtomicI32, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicI32, AtomicUsize, Ordering};
 use std::sync::{Arc, OnceLock};
 
 use nagi_bson::Doc;
-use nagi_bson::json::{JsonWriter, Spacing};
 use nagi_lang::time::Zone;
 use parking_lot::Mutex;
 
@@ -31,6 +31,10 @@ use ram::RamLog;
 use sink::Sink;
 pub use sink::{LogDestination, LogRotate, check_log_path};
 pub use syslog::FACILITIES as SYSLOG_FACILITIES;
+use truncate::Attributes;
+
+/// The maximum length of an attribute's text, unless the parameter `maxLogSizeKB` sets another one.
+const ATTRIBUTE_BYTES_MAX: usize = 10 << 10;
 
 /// The components that have their own verbosity: target and name in `logComponentVerbosity`.
 pub(crate) static COMPONENTS: &[(&str, &str)] = &[
@@ -51,15 +55,6 @@ pub(crate) static COMPONENTS: &[(&str, &str)] = &[
     ("TXN", "transaction"),
     ("WRITE", "write"),
 ];
-
-/// Converts a document to the attributes of a line: relaxed Extended JSON, or "" if it is empty.
-fn attributes(attr: Doc<'_>) -> String {
-    let mut text = String::new();
-    if !attr.is_empty() {
-        nagi_bson::json::write_relaxed(&mut text, nagi_bson::Value::Doc(attr));
-    }
-    text
-}
 
 thread_local! {
     /// The `ctx` of lines that this thread writes; the thread's name if it is empty.
@@ -94,6 +89,8 @@ pub struct Log {
     forwards: bool,
     /// Default verbosity (0-5).
     verbosity: AtomicI32,
+    /// The maximum length of an attribute's text; 0 for no limit.
+    attribute_bytes_max: AtomicUsize,
     /// The form of the time in log lines.
     stamp: OnceLock<Stamp>,
     /// Verbosity by component, -1 for the default; indexed as [`COMPONENTS`].
@@ -111,6 +108,7 @@ impl Log {
             warnings: Mutex::new(RamLog::default()),
             installed: AtomicBool::new(false),
             verbosity: AtomicI32::new(0),
+            attribute_bytes_max: AtomicUsize::new(ATTRIBUTE_BYTES_MAX),
             stamp: OnceLock::new(),
             components: [const { AtomicI32::new(-1) }; 16],
         }))
@@ -149,12 +147,16 @@ impl Log {
         message: &str,
         attr: Doc<'_>,
     ) {
-        self.emit(severity, component, id, message, &attributes(attr), false);
+        self.emit(severity, component, id, message, &self.attributes(attr), false);
     }
 
     /// Writes a line that `getLog startupWarnings` returns, which shells show when they connect.
     pub fn startup_warning(&self, component: &str, id: i64, message: &str, attr: Doc<'_>) {
-        self.emit(Severity::Warning, component, id, message, &attributes(attr), true);
+        self.emit(Severity::Warning, component, id, message, &self.attributes(attr), true);
+    }
+
+    fn attributes(&self, attr: Doc<'_>) -> Attributes {
+        Attributes::of(attr, self.attribute_bytes_max.load(Ordering::Relaxed))
     }
 
     fn emit(
@@ -163,11 +165,11 @@ impl Log {
         component: &str,
         id: i64,
         message: &str,
-        attributes: &str,
+        attributes: &Attributes,
         startup_warning: bool,
     ) {
         let tags: &[&str] = if startup_warning { &["startupWarnings"] } else { &[] };
-        let mut text = String::with_capacity(160 + attributes.len());
+        let mut text = String::with_capacity(160 + attributes.text.len());
         CONTEXT.with_borrow(|context| {
             // Threads of the lower crates, such as engines, have only a name.
             let thread = std::thread::current();
@@ -182,7 +184,7 @@ impl Log {
         }
         if self.forwards {
             let level = severity.level();
-            log::log!(target: component, level, id = id, attr = attributes; "{message}");
+            log::log!(target: component, level, id = id, attr = attributes.text; "{message}");
             return;
         }
         text.push('\n');
@@ -211,6 +213,12 @@ impl Log {
     /// Syncs the file to disk, or flushes standard output.
     pub fn flush(&self) {
         self.sink.lock().flush();
+    }
+
+    /// Sets the maximum length of an attribute in KiB; 0 for no limit.
+    pub(crate) fn set_attribute_kib_max(&self, kib: i64) {
+        let bytes = usize::try_from(kib).unwrap_or(usize::MAX).saturating_mul(1024);
+        self.attribute_bytes_max.store(bytes, Ordering::Relaxed);
     }
 
     pub(crate) fn verbosity(&self) -> i32 {
@@ -273,19 +281,17 @@ impl log::Log for Installed {
         if !self.enabled(record.metadata()) {
             return;
         }
-        let mut json = String::new();
-        let (id, startup_warning) = JsonWriter::new(&mut json, Spacing::Compact).object(|fields| {
-            let mut attributes = line::Attributes { id: 0, startup_warning: false, fields };
-            let _ = record.key_values().visit(&mut attributes);
-            (attributes.id, attributes.startup_warning)
-        });
-        let attributes = if json == "{}" { "" } else { json.as_str() };
+        let bytes_max = self.0.attribute_bytes_max.load(Ordering::Relaxed);
+        let attributes = Attributes::default();
+        let mut keys = line::Keys { id: 0, startup_warning: false, attributes, bytes_max };
+        let _ = record.key_values().visit(&mut keys);
+        keys.attributes.end();
         let message = record.args().to_string();
         let severity = Severity::from_level(record.level());
         // Dependencies log under their module path, which is no component of MongoDB's.
         let target = record.target();
         let component = if target.contains("::") || target.is_empty() { "-" } else { target };
-        self.0.emit(severity, component, id, &message, attributes, startup_warning);
+        self.0.emit(severity, component, keys.id, &message, &keys.attributes, keys.startup_warning);
     }
 
     fn flush(&self) {

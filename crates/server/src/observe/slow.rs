@@ -241,7 +241,7 @@ fn describe_request(finished: &Finished<'_>, place: Place, doc: &mut DocWriter<'
         None => doc.put("command", &op.command()),
     }
     if let Some(command) = &done.originating {
-        doc.put("originatingCommand", command);
+        doc.put("originatingCommand", &**command);
     }
 }
 

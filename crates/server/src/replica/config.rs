@@ -50,6 +50,39 @@ pub(super) fn default(name: &str, host: &str) -> DocBuf {
     }
 }
 
+/// The host with another port.
+pub(super) fn with_port(host: &str, port: u16) -> String {
+    let name = match host.rsplit_once(':') {
+        Some((name, old)) if old.parse::<u16>().is_ok() => name,
+        _ => host,
+    };
+    format!("{name}:{port}")
+}
+
+/// The configuration with another host of its only member, and another version.
+pub(super) fn moved(config: Doc<'_>, host: &str, version: i64) -> DocBuf {
+    DocBuf::build(|w| {
+        for element in config {
+            match (element.name(), element.value()) {
+                ("version", _) => w.put("version", version),
+                ("members", Value::Array(members)) => w.array("members", |list| {
+                    for member in members.iter().filter_map(|member| member.as_doc()) {
+                        list.doc(|w| {
+                            for field in member {
+                                match field.name() {
+                                    "host" => w.put("host", host),
+                                    _ => w.put_element(field),
+                                }
+                            }
+                        });
+                    }
+                }),
+                _ => w.put_element(element),
+            }
+        }
+    })
+}
+
 /// Checks a configuration and adds the omitted fields. Codes 93, 103, 40415.
 pub(super) fn complete(doc: Doc<'_>, name: &str, term: i64) -> Result<Config> {
     refuse_unknown(doc, FIELDS, "ReplSetConfig")?;

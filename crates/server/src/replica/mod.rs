@@ -264,6 +264,23 @@ impl ReplicaSet {
         Ok(())
     }
 
+    /// Changes the port in the configuration of a member, if it is another one.
+    pub(crate) fn follow_port(&self, port: u16) -> Result<()> {
+        let _one = self.changing.lock();
+        let Some(member) = self.member() else { return Ok(()) };
+        let host = config::with_port(&member.host, port);
+        if host == member.host {
+            return Ok(());
+        }
+        let moved = config::moved(member.config.as_doc(), &host, member.version + 1);
+        let config = config::complete(moved.as_doc(), &self.name, member.term)?;
+        write_one(&self.store, CONFIG_NAMESPACE, config.doc.as_doc())?;
+        log::info!(target: "REPL", id = 9_000_074, from = member.host.as_str(), to = host.as_str();
+            "The configuration of the replica set follows the port that the system selected");
+        self.publish(config, member.term, (member.elected_ms, member.elected_at));
+        Ok(())
+    }
+
     /// Runs `replSetResizeOplog`.
     pub(crate) fn resize_oplog(&self, bytes_max: i64) -> Result<()> {
         match self.store.has_change_log() {

@@ -119,7 +119,7 @@ pub(crate) static PARAMETERS: &[Param] = &[
     row("logicalSessionRefreshMillis", Startup, Int(300_000, 1, MAX), Live),
     row("maxBSONDepth", Startup, Int(200, 5, 200), Kept),
     row("maxIndexBuildMemoryUsageMegabytes", Both, Int(200, 50, MAX), Live),
-    row("maxLogSizeKB", Both, Int(10, 0, MAX), Told(WHOLE_LINES)),
+    row("maxLogSizeKB", Both, Int(10, 0, MAX), Applied),
     row("maxNumActiveUserIndexBuilds", Both, Int(3, 0, MAX), Live),
     row("maxSessions", Startup, Int(1_000_000, 1, MAX), Live),
     row("maxTransactionLockRequestTimeoutMillis", Both, Int(5, -1, MAX), Told(NO_LOCK_WAIT)),
@@ -332,8 +332,6 @@ const NO_POOLS: &str =
 const NO_YIELDS: &str = "Reads use a snapshot and do not block writers, so they need not yield: \
      this parameter has no effect";
 const ONE_EXECUTOR: &str = "There is one executor of queries, so this parameter has no effect";
-const WHOLE_LINES: &str =
-    "Attributes in the log are not shortened, so this parameter has no effect";
 const NO_LOCK_WAIT: &str = "\
      Transactions do not queue for locks of collections: they fail at a conflict, so this parameter has no effect";
 const NO_NOOPS: &str = "The oplog contains writes only, so this parameter has no effect";

@@ -277,6 +277,24 @@ fn databases_and_the_cluster_show_definitions_if_asked() {
     assert_ne!(cluster.id, 0);
 }
 
+/// The capped copy replaces the collection, whose streams therefore end.
+#[test]
+fn a_conversion_to_capped_is_a_rename_over_the_collection() {
+    let server = member();
+    let mut client = Client::new(&server);
+    done(&mut client, "test", "{insert: 'c', documents: [{_id: 1}]}");
+    let expanded = "{showExpandedEvents: true}";
+    let mut database = Stream::open(&server, ("test", ""), expanded, "").unwrap();
+    let mut collection = Stream::open(&server, ("test", "c"), expanded, "").unwrap();
+    done(&mut client, "test", "{convertToCapped: 'c', size: 4096}");
+    let events = database.all();
+    assert_eq!(kinds(&events), ["create", "insert", "rename"]);
+    let described = events[2].get("operationDescription").as_doc().unwrap();
+    assert_eq!(described.get("to").to_string(), "{ db: \"test\", coll: \"c\" }");
+    assert!(matches!(described.get("dropTarget"), Value::Binary(_)), "{described}");
+    assert_eq!(kinds(&collection.all()), ["rename", "invalidate"]);
+}
+
 #[test]
 fn time_series_are_not_watched() {
     let server = member();

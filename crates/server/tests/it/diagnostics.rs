@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use nagi_bson::{Array, Doc, DocBuf, Value, doc};
 use nagi_server::Server;
 
-use crate::client::{Client, is_ok, server};
+use crate::client::{Client, is_ok, member, server};
 
 const LSID: &str = "lsid: {id: UUID(\"00112233-4455-6677-8899-aabbccddeeff\")}";
 
@@ -219,6 +219,72 @@ fn what_happens_is_counted() {
     let totals = top.get("totals").as_doc().unwrap().get("test.c").as_doc().unwrap();
     assert_eq!(number(&totals.to_buf(), &["queries", "count"]), 1);
     assert_eq!(number(&totals.to_buf(), &["total", "count"]), 4);
+}
+
+/// Statements count when they are tried: those that fail do, those behind the end of an ordered command and those that
+/// an earlier attempt executed do not.
+#[test]
+fn statements_are_counted_when_they_are_tried() {
+    let server = member();
+    let mut client = Client::new(&server);
+    client.shell("{insert: 'c', documents: [{_id: 1}]}");
+    let mut before = [1, 0, 0];
+    let retried = |command: &str| {
+        format!(
+            "{{{command}, lsid: {{id: {{$binary: {{base64: 'ABEiM0RVZneImaq7zN3u/w==', subType: '04'}}}}}}"
+        )
+    };
+    let bulk = |ops: &str, more: &str| {
+        format!("{{bulkWrite: 1, nsInfo: [{{ns: 'test.c'}}], ops: [{ops}] {more}}}")
+    };
+    let (insert, bad_update) =
+        ("{insert: 0, document: {_id: 2}}", "{update: 0, filter: {}, updateMods: {$foo: 1}}");
+    let bad_delete = "{delete: 0, filter: {$foo: 1}}";
+    for (command, tried) in [
+        ("{insert: 'c', documents: [{_id: 1}, {_id: 2}]}".to_owned(), [1, 0, 0]),
+        ("{insert: 'c', documents: [{_id: 2}, {_id: 1}, {_id: 3}]}".to_owned(), [2, 0, 0]),
+        ("{insert: 'c', documents: [{_id: 1}, {_id: 4}], ordered: false}".to_owned(), [2, 0, 0]),
+        (
+            retried("insert: 'c', documents: [{_id: 5}, {_id: 6}]") + ", txnNumber: NumberLong(1)}",
+            [2, 0, 0],
+        ),
+        (
+            retried("insert: 'c', documents: [{_id: 5}, {_id: 6}]") + ", txnNumber: NumberLong(1)}",
+            [0, 0, 0],
+        ),
+        (
+            "{update: 'c', updates: [{q: {}, u: {$foo: 1}}, {q: {}, u: {$set: {a: 1}}}]}"
+                .to_owned(),
+            [0, 1, 0],
+        ),
+        (
+            retried("update: 'c', updates: [{q: {}, u: {$set: {b: 1}}}]")
+                + ", txnNumber: NumberLong(2)}",
+            [0, 1, 0],
+        ),
+        (
+            retried("update: 'c', updates: [{q: {}, u: {$set: {b: 1}}}]")
+                + ", txnNumber: NumberLong(2)}",
+            [0, 0, 0],
+        ),
+        (
+            "{delete: 'c', deletes: [{q: {$foo: 1}, limit: 1}, {q: {}, limit: 1}], ordered: false}"
+                .to_owned(),
+            [0, 0, 2],
+        ),
+        (bulk(&format!("{insert}, {insert}"), ""), [1, 0, 0]),
+        (bulk(&format!("{insert}, {insert}"), ", ordered: false"), [2, 0, 0]),
+        (bulk(&format!("{bad_update}, {bad_update}, {bad_delete}"), ", ordered: false"), [0, 2, 1]),
+        (bulk(&format!("{bad_delete}, {bad_update}"), ""), [0, 0, 1]),
+    ] {
+        let db = if command.starts_with("{bulk") { "admin" } else { "test" };
+        let reply = client.run(db, nagi_bson::json::parse(&command).unwrap().as_doc());
+        let status = client.shell("{serverStatus: 1}");
+        let now = ["insert", "update", "delete"].map(|kind| number(&status, &["opcounters", kind]));
+        let difference = [now[0] - before[0], now[1] - before[1], now[2] - before[2]];
+        assert_eq!(difference, tried, "{command}: {reply:?}");
+        before = now;
+    }
 }
 
 #[test]

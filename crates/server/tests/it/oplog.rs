@@ -92,6 +92,41 @@ fn backward(
     }
 }
 
+/// Each command that would write the log is refused as a whole, also if no entry matches; its definition cannot change.
+#[test]
+fn clients_do_not_write_it() {
+    let server = member();
+    let mut client = Client::new(&server);
+    for (db, name) in [("local", "oplog.rs"), ("config", "system.preimages")] {
+        for (code, command) in [
+            (73, "insert: NAME, documents: [{_id: 1}]"),
+            (73, "update: NAME, updates: [{q: {_id: 1}, u: {$set: {a: 1}}}]"),
+            (73, "delete: NAME, deletes: [{q: {_id: 1}, limit: 1}]"),
+            (73, "findAndModify: NAME, query: {_id: 1}, remove: true"),
+            (20, "dropIndexes: NAME, index: '*'"),
+            (20, "drop: NAME"),
+        ] {
+            let command = format!("{{{}}}", command.replace("NAME", &format!("'{name}'")));
+            let reply = run(&mut client, db, &command);
+            assert_eq!(reply.get("code"), Value::Int32(code), "{command}: {reply:?}");
+        }
+        let bulk = format!(
+            "{{bulkWrite: 1, ops: [{{delete: 0, filter: {{}}}}], nsInfo: [{{ns: '{db}.{name}'}}]}}"
+        );
+        let reply = run(&mut client, "admin", &bulk);
+        assert_eq!(reply.get("code"), Value::Int32(73), "{reply:?}");
+    }
+    for (code, command) in [
+        (20, "{createIndexes: 'oplog.rs', indexes: [{key: {a: 1}, name: 'a'}]}"),
+        (20, "{convertToCapped: 'oplog.rs', size: 4096}"),
+        (20, "{collMod: 'oplog.rs', validationLevel: 'off'}"),
+        (73, "{convertToCapped: 'system.replset', size: 4096}"),
+    ] {
+        let reply = run(&mut client, "local", command);
+        assert_eq!(reply.get("code"), Value::Int32(code), "{command}: {reply:?}");
+    }
+}
+
 #[test]
 fn a_tailable_cursor_is_woken_by_each_commit() {
     let server = member();

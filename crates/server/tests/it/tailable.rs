@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::time::Instant;
 
-use nagi_bson::{DocBuf, Value};
+use nagi_bson::{Doc, DocBuf, Value};
 use nagi_server::Server;
 
 use crate::client::{Client, is_ok, server};
@@ -36,11 +36,14 @@ fn while_waiting(act: impl FnOnce(&Arc<Server>, &mut Client, i64)) -> DocBuf {
         loop {
             let ops = client.run("admin", nagi_bson::json::parse(running).unwrap().as_doc());
             let batch = ops.get("cursor").as_doc().unwrap().get("firstBatch");
-            let waits = batch.as_array().unwrap().iter().any(|op| {
+            let waiting = batch.as_array().unwrap().iter().find(|op| {
                 let command = op.as_doc().unwrap().get("command");
                 command.as_doc().is_some_and(|c| !c.get("getMore").is_missing())
             });
-            if waits {
+            // Before it has checked out the cursor the operation has none.
+            let cursor = waiting.map_or(Value::Missing, |op| op.as_doc().unwrap().get("cursor"));
+            if let (Some(op), Value::Doc(cursor)) = (waiting, cursor) {
+                check_cursor(op.as_doc().unwrap(), cursor, id);
                 break;
             }
             std::thread::yield_now();
@@ -50,6 +53,19 @@ fn while_waiting(act: impl FnOnce(&Arc<Server>, &mut Client, i64)) -> DocBuf {
     });
     assert!(begun.elapsed().as_millis() < u128::from(PATIENCE_MS));
     reply
+}
+
+/// Checks what currentOp tells of the cursor for which an operation waits.
+fn check_cursor(op: Doc<'_>, cursor: Doc<'_>, id: i64) {
+    let names: Vec<&str> = cursor.iter().map(|field| field.name()).collect();
+    let expected = "cursorId createdDate lastAccessDate nDocsReturned nBatchesReturned noCursorTimeout tailable \
+                    awaitData originatingCommand planSummary operationUsingCursorId";
+    assert_eq!(names.join(" "), expected);
+    assert_eq!(cursor.get("cursorId"), Value::Int64(id));
+    assert_eq!(cursor.get("awaitData"), Value::Bool(true));
+    assert_eq!(cursor.get("operationUsingCursorId").to_string(), op.get("opid").to_string());
+    let command = cursor.get("originatingCommand").as_doc().unwrap();
+    assert_eq!(command.get("find").as_str(), Some("c"), "{cursor}");
 }
 
 #[test]

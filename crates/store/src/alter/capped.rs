@@ -1,20 +1,26 @@
-//! `convertToCapped`, and the removal of the newest documents of a capped collection.
+//! `convertToCapped`, copies into capped collections, and the removal of the newest documents of one.
 
 use std::sync::Arc;
 
 use nagi_bson::Doc;
 use nagi_error::{Code, Result, bail};
 
+use super::{rename::Rename, target::TargetFacts};
 use crate::{
     Collection, CollectionOptions, Namespace, RecordKey, Store, WriteOptions,
     catalog::Uuid,
-    store::ddl::{Ddl, refuse_view},
-    store::txn::capped::CAPPED_BATCH_COUNT,
+    clock,
+    store::{ddl::refuse_view, frozen::Frozen, txn::capped::CAPPED_BATCH_COUNT},
 };
 
+/// Limits of documents and bytes in one transaction of a copy.
+const CHUNK_COUNT_MAX: usize = 500;
+const CHUNK_BYTES_MAX: usize = 4 << 20;
+
 impl Store {
-    /// `convertToCapped`: converts in place, because records are in insertion order in any case. Other indexes are
-    /// dropped, the collection gets a new UUID, and documents beyond the limits are removed. Code 26.
+    /// `convertToCapped`: copies the newest documents into a temporary capped collection, which then replaces the
+    /// original, as the oplog and change streams of MongoDB show it. Writers of the collection wait. Other indexes
+    /// than that of `_id` are dropped. An error of `interrupt` cancels and undoes the copy. Codes 20, 26, 166.
     pub fn convert_to_capped(
         &self,
         namespace: &Namespace,
@@ -33,51 +39,80 @@ impl Store {
         interrupt: &dyn Fn() -> Result<()>,
     ) -> Result<()> {
         let capped = CollectionOptions::parse(options, namespace)?;
-        // The UUID changes, so for clients it becomes another collection.
-        let (mut ddl, frozen) = Ddl::alone(self, &|catalog| {
-            catalog.collection(namespace).cloned().into_iter().collect()
-        })?;
-        let Some(collection) = ddl.collection(namespace) else {
+        let Some(source) = self.collection(namespace) else {
             bail!(Code::NAMESPACE_NOT_FOUND, "source collection {namespace} does not exist");
         };
-        refuse_view(&collection)?;
-        collection.refuse_while_building()?;
-        if collection.options.encrypted_fields.is_some() {
+        refuse_view(&source)?;
+        source.refuse_while_building()?;
+        self.refuse_live_log(&source, "change")?;
+        if source.options.encrypted_fields.is_some() {
             bail!(
                 Code::Location(6_367_301),
                 "Encrypted fields cannot be used with capped collections"
             );
         }
-        let is_id = |index: &Arc<crate::Index>| index.spec.is_id();
-        for index in collection.indexes.iter().filter(|index| !is_id(index)) {
-            ddl.remove_index(index)?;
+        let mut options = merged(&source.options, &capped, namespace)?;
+        let how = Rename {
+            drop_target: true,
+            stay_temp: options.is_temporary(),
+            source: Some(uuid),
+            target: Some(source.uuid),
+        };
+        options.set_temporary(true);
+        let name = format!(
+            "tmp{:05}.convertToCapped.{}",
+            clock::random() % 100_000,
+            namespace.collection()
+        );
+        let temporary = Namespace::new(namespace.database(), &name)?;
+        let facts = TargetFacts::of(Some(&source));
+        let _frozen = Frozen::begin(self, &source);
+        let target = self.create_collection_of(&temporary, options.doc.as_doc(), uuid)?;
+        let copied = self.copy_to_capped(&source, &target, interrupt);
+        let replaced =
+            copied.and_then(|()| self.rename_within(&temporary, namespace, how, Some(&facts)));
+        if replaced.is_err() {
+            self.drop_collection_of(&temporary, Some(uuid))?;
         }
-        let kept = collection.indexes.iter().filter(|index| is_id(index)).cloned().collect();
-        let mut next = collection.with_indexes(kept);
-        next.options = merged(&collection.options, &capped, namespace)?;
-        next.uuid = uuid;
-        let next = ddl.put(next)?;
-        ddl.finish()?;
-        drop(frozen);
-        self.trim_now(&next, interrupt)
+        replaced
     }
 
-    /// Removes the documents beyond the limits, in transactions of bounded size.
-    fn trim_now(
+    /// Copies the documents that the capped collection `target` would keep: the oldest ones beyond its size are
+    /// skipped. They are not validated. An error of `interrupt` ends the copy, which is then incomplete.
+    pub fn copy_to_capped(
         &self,
-        collection: &Arc<Collection>,
+        source: &Arc<Collection>,
+        target: &Arc<Collection>,
         interrupt: &dyn Fn() -> Result<()>,
     ) -> Result<()> {
-        let options = WriteOptions { interrupt: Some(interrupt), ..WriteOptions::default() };
+        let options = WriteOptions {
+            bypass_validation: true,
+            interrupt: Some(interrupt),
+            ..WriteOptions::default()
+        };
+        let charge = target.options.capped_bytes_max();
+        let mut excess = source.data_bytes() - charge;
+        let snapshot = self.snapshot()?;
+        let mut scan = snapshot.reader().scan(source, true)?;
+        let (mut chunk, mut bytes) = (Vec::new(), 0);
         loop {
             interrupt()?;
-            let removed = self.write_value(options, &mut |txn| {
-                let at = txn.touch(collection)?;
-                txn.lock_capped(collection)?;
-                txn.trim_capped(collection, at)?;
-                Ok(txn.touched[at].count)
-            })?;
-            if removed == 0 {
+            let more = scan.advance()?;
+            if more {
+                excess -= scan.doc().len() as i64;
+                if excess >= 0 || scan.doc().len() as i64 > charge {
+                    continue;
+                }
+                bytes += scan.doc().len();
+                chunk.push(scan.doc().to_buf());
+            }
+            if !more || chunk.len() == CHUNK_COUNT_MAX || bytes > CHUNK_BYTES_MAX {
+                self.write(options, &mut |txn| {
+                    chunk.iter().try_for_each(|doc| txn.insert(target, doc.as_doc()).map(drop))
+                })?;
+                (chunk, bytes) = (Vec::new(), 0);
+            }
+            if !more {
                 return Ok(());
             }
         }

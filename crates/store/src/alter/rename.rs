@@ -100,7 +100,7 @@ impl Store {
         self.rename_within(from, to, how, Some(facts))
     }
 
-    fn rename_within(
+    pub(super) fn rename_within(
         &self,
         from: &Namespace,
         to: &Namespace,

@@ -176,7 +176,7 @@ impl CollectionVersion {
     }
 
     /// True if its records are those of the change log.
-    pub(crate) fn shows_log(&self) -> bool {
+    pub fn shows_log(&self) -> bool {
         self.is_change_log() || self.is_pre_images()
     }
 

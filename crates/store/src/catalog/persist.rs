@@ -99,7 +99,11 @@ fn check_format(on: &dyn Engine) -> Result<()> {
         Some(found) if OLDER.iter().any(|older| *found == older.to_le_bytes()) => {}
         Some(found) => bail!(
             Code::UNSUPPORTED_FORMAT,
-            "The data files have format {found:?}, this server reads format {FORMAT}"
+            "The data files have format {}, this server reads format {FORMAT}: they were opened by a newer version",
+            found.first_chunk().map_or_else(
+                || format!("{found:?}"),
+                |bytes| u32::from_le_bytes(*bytes).to_string()
+            )
         ),
         None => {}
     }

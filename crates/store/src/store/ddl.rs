@@ -338,13 +338,14 @@ impl Store {
     }
 
     /// Drops indexes and returns the previous number of indexes. The builds of unfinished indexes are aborted.
-    /// Codes 26, 27, 72, 166, 181; 12587 for a part of the indexes of one build.
+    /// Codes 20, 26, 27, 72, 166, 181; 12587 for a part of the indexes of one build.
     pub fn drop_indexes(&self, namespace: &Namespace, which: IndexSelector<'_>) -> Result<usize> {
         let mut ddl = Ddl::begin(self)?;
         let Some(collection) = ddl.collection(namespace) else {
             bail!(Code::NAMESPACE_NOT_FOUND, "ns not found {namespace}");
         };
         refuse_view(&collection)?;
+        self.refuse_live_log(&collection, "change")?;
         let dropped = select_indexes(&collection, &which)?;
         refuse_part_of_build(&collection, &dropped)?;
         let before = collection.named_indexes().count();

@@ -160,6 +160,36 @@ fn changes_of_the_catalog_are_logged_as_commands() {
 }
 
 /// A transaction of a client with one insert of so many bytes for each of `sizes`.
+#[test]
+fn a_conversion_is_logged_as_a_copy_that_replaces_the_collection() {
+    let store = open();
+    let name = Namespace::parse("d.c").unwrap();
+    insert(&store, "d.c", &["{_id: 1}", "{_id: 2}"]);
+    let before = store.collection(&name).unwrap().uuid;
+    let capped = parse("{capped: true, size: 5000}");
+    store.convert_to_capped(&name, capped.as_doc(), &|| Ok(())).unwrap();
+    let entries = logged(&store).split_off(3);
+    let ops: Vec<&str> = entries.iter().map(|entry| entry.get("op").as_str().unwrap()).collect();
+    assert_eq!(ops, ["c", "i", "i", "c"]);
+    let create = entries[0].get("o").as_doc().unwrap();
+    let temporary = create.get("create").as_str().unwrap();
+    assert!(temporary.starts_with("tmp") && temporary.ends_with(".convertToCapped.c"));
+    assert_eq!(create.get("temp"), Value::Bool(true));
+    assert_eq!(create.get("capped"), Value::Bool(true));
+    assert_eq!(entries[2].get("ns").as_str(), Some(&*format!("d.{temporary}")));
+    let rename = entries[3].get("o").as_doc().unwrap().to_string();
+    let uuid =
+        nagi_bson::doc! { "id": Value::Binary(nagi_bson::Binary { subtype: 4, bytes: &before.0 }) };
+    let uuid = uuid.get("id").to_string();
+    let expected = format!(
+        "{{ renameCollection: \"d.{temporary}\", to: \"d.c\", stayTemp: false, dropTarget: {uuid} }}"
+    );
+    assert_eq!(rename, expected);
+    let ui = entries[3].get("ui").to_string();
+    assert!(entries[..3].iter().all(|entry| entry.get("ui").to_string() == ui) && ui != uuid);
+    assert!(!store.collection(&name).unwrap().options.is_temporary());
+}
+
 fn transaction(store: &Store, number: i64, sizes: &[usize]) {
     let handle = store.for_client();
     let statement = Statement { session: [7; 16], user: [9; 32], number, id: -1, before: None };
@@ -200,6 +230,10 @@ fn a_transaction_is_one_entry_unless_it_is_larger_than_a_document() {
     assert_eq!(ops(3), (3, false, "2".to_owned()));
     assert_eq!(ops(4), (2, true, "3".to_owned()));
     assert_eq!(ops(5), (2, false, "3".to_owned()));
+    let total = |at: usize| docs[at].get("o").as_doc().unwrap().get("count");
+    assert_eq!((total(3), total(4), total(5)), (Value::Missing, Value::Missing, Value::Int64(4)));
+    let ops = docs[5].get("o").as_doc().unwrap().get("applyOps").to_string();
+    assert!(!ops.contains("opsBefore"));
     let before = |at: usize| docs[at].get("prevOpTime").as_doc().unwrap().get("ts");
     assert_eq!((before(3), before(4)), (Value::Timestamp(0), Value::Timestamp(0)));
     assert_eq!(before(5), docs[4].get("ts"));
@@ -380,6 +414,8 @@ fn nothing_changes_it_but_the_log() {
         store.convert_to_capped(name, capped.as_doc(), &|| Ok(())),
         store.create_indexes(name, &[index.as_doc()], BuildOptions::default()).map(drop),
         store.drop_database("local").map(drop),
+        store.drop_indexes(name, IndexSelector::All).map(drop),
+        store.drop_indexes(name, IndexSelector::Name("x")).map(drop),
     ] {
         assert_eq!(refused.err().unwrap().code().0, 20);
     }

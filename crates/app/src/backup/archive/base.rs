@@ -120,15 +120,30 @@ fn parse(folder: String, text: Vec<u8>) -> Result<Base, String> {
     }
 }
 
-/// Copies a running server into the archive. `client` and `source` are connections to it. `set`: the replica set that
-/// the archive is of. Ends with an error once `cancelled` is set.
+/// A copy in the archive.
+pub(crate) enum Taken {
+    New(Base),
+    /// Nothing has been written since this one was made.
+    Exists(Base),
+}
+
+impl Taken {
+    pub(crate) fn base(&self) -> &Base {
+        match self {
+            Taken::New(base) | Taken::Exists(base) => base,
+        }
+    }
+}
+
+/// Copies a running server into the archive, unless a copy of this moment is there. `client` and `source` are
+/// connections to it. `set`: the replica set that the archive is of. Ends with an error once `cancelled` is set.
 pub(crate) fn take(
     place: &Place,
     set: SetId,
     client: &mut Client,
     source: impl FnOnce() -> Result<Source, String>,
     (pace, cancelled): (&mut Pace, &AtomicBool),
-) -> Result<Base, String> {
+) -> Result<Taken, String> {
     let stamp = |client: &mut Client| tail::newest(client).map_err(Ended::into_text);
     tail::set_of(client, Some(set)).map_err(Ended::into_text)?;
     let log_from = stamp(client)?;
@@ -136,21 +151,29 @@ pub(crate) fn take(
     let log_to = stamp(client);
     let copied = log_to.and_then(|log_to| {
         let folder = folder(&log_to.name());
-        if place.exists(&format!("{folder}/{}", manifest::FILE))? {
-            return Err(format!(
-                "a base copy of this moment exists already: {}",
-                place.shown(&folder)
-            ));
+        let list = format!("{folder}/{}", manifest::FILE);
+        if let Some(text) = place.get(&list, manifest::BYTES_MAX)? {
+            return match parse(folder, text) {
+                Ok(base) => Ok(Err(base)),
+                Err(why) => Err(format!(
+                    "the base copy of this moment exists already, and cannot be used: {}: {why}",
+                    place.shown(&list)
+                )),
+            };
         }
         place.put(&format!("{folder}/{BEGUN}"), log_from.name().into_bytes())?;
         let files = copy(place, &mut source, &folder, (pace, cancelled))?;
-        Ok((folder, files, log_to))
+        Ok(Ok((folder, files, log_to)))
     });
     let (engine, nagi_version) = (source.engine.clone(), source.nagi_version.clone());
     // The source must be closed after a failure too: until then the server keeps removed files on disk.
     let ended = source.end();
-    let (folder, files, log_to) = copied?;
+    let copied = copied?;
     ended?;
+    let (folder, files, log_to) = match copied {
+        Ok(made) => made,
+        Err(existing) => return Ok(Taken::Exists(existing)),
+    };
     check_files(place, &folder, &files)?;
     let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
     let manifest = Manifest {
@@ -162,7 +185,7 @@ pub(crate) fn take(
         files,
     };
     place.put(&format!("{folder}/{}", manifest::FILE), manifest.to_text().into_bytes())?;
-    Ok(Base { folder, manifest, set, log_from, log_to })
+    Ok(Taken::New(Base { folder, manifest, set, log_from, log_to }))
 }
 
 /// Checks that all files of a copy exist: `--prune` removes those of a copy that makes no progress for long.

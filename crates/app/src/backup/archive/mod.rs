@@ -36,6 +36,7 @@ use super::source::{self, Source};
 use super::{Flags, URI, password};
 use crate::say;
 use archiver::{Archiver, Copying, EndOnPanic};
+use base::Taken;
 use tail::Ended;
 
 /// Runs `nagi backup --archive URL`.
@@ -118,7 +119,7 @@ fn with_base(
             // A place of its own: each has one thread.
             let place = Place::open(url, flags.endpoint.as_deref(), true);
             let copied = place.and_then(|place| take_base(&place, set, address, flags, &copying));
-            copying.end(copied.as_ref().ok().map(|base| base.log_to));
+            copying.end(copied.as_ref().ok().map(|taken| taken.base().log_to));
             copied
         });
         let both = (stopped, Some(&copying));
@@ -129,9 +130,19 @@ fn with_base(
     });
     // A copy that was ended by the archiver's failure is no reason of its own.
     let archived = archived?;
-    let base = copied?;
-    check_log(&base, &ranges(place)?)?;
+    let taken = copied?;
+    let base = taken.base();
+    // `--prune` may have removed it meanwhile, with its log.
+    let bases = base::list(place)?.finished;
+    if bases.iter().any(|other| other.folder == base.folder) {
+        check_log(base, &ranges(place)?)?;
+    }
     Ok(match flags.new_base {
+        true if matches!(taken, Taken::Exists(_)) => format!(
+            "nothing has changed since the base copy of {}, {}: no other one was made",
+            base.log_to,
+            place.shown(&base.folder)
+        ),
         true => format!("the base copy of {} is complete", base.log_to),
         false => format!("log archived up to {archived}"),
     })
@@ -156,11 +167,12 @@ fn take_base(
     address: &Address,
     flags: &Flags,
     copying: &Copying,
-) -> Result<Base, String> {
+) -> Result<Taken, String> {
     let mut client = Client::connect(address, None)?;
     let source = || Source::of(Client::connect(address, None)?);
     let pace = &mut Pace::new(flags.rate_bytes);
-    let base = base::take(place, set, &mut client, source, (pace, &copying.cancelled))?;
+    let taken = base::take(place, set, &mut client, source, (pace, &copying.cancelled))?;
+    let Taken::New(base) = &taken else { return Ok(taken) };
     say(&format!(
         "base copy of {} files, {} bytes in {}, for moments from {} on",
         base.manifest.files.len(),
@@ -168,7 +180,7 @@ fn take_base(
         place.shown(&base.folder),
         base.log_to
     ));
-    Ok(base)
+    Ok(taken)
 }
 
 /// The ranges of all segments.

@@ -106,14 +106,6 @@ impl Place {
         }
     }
 
-    pub(crate) fn exists(&self, name: &str) -> Result<bool, String> {
-        match self.runtime.block_on(self.store.head(&self.key(name))) {
-            Ok(_) => Ok(true),
-            Err(Error::NotFound { .. }) => Ok(false),
-            Err(error) => Err(self.failed(name, &error)),
-        }
-    }
-
     /// Copies an object of a known size to a file, and calls `on_piece` with its bytes.
     pub(crate) fn fetch(
         &self,
@@ -373,8 +365,6 @@ mod tests {
         assert_eq!(place.get("log/a", 3).unwrap().as_deref(), Some(&b"one"[..]));
         assert!(place.get("log/a", 2).unwrap_err().contains("3 bytes, which is too much"));
         assert_eq!(place.get("log/x", 9).unwrap(), None);
-        assert_eq!(place.exists("log/a"), Ok(true));
-        assert_eq!(place.exists("log/x"), Ok(false));
         // Parts of several sizes, and an empty object.
         let bytes: Vec<u8> =
             (0..PART_BYTES as u32 * 2 / 4 + 3).flat_map(u32::to_le_bytes).collect();

@@ -14,6 +14,18 @@ _nagi_words() {
   [ -z "$2" ] || compopt -o nospace 2>/dev/null
 }
 
+# Offers words of a list with commas, without those that it has.
+_nagi_list() {
+  local before= word words=
+  case $cur in *,*) before=${cur%,*}, ;; esac
+  for word in $1; do
+    case ,$before in *,$word,*) ;; *) words="$words $word" ;; esac
+  done
+  local IFS=$' \t\n'
+  COMPREPLY=($(compgen -P "$before" -W "$words" -- "${cur##*,}"))
+  compopt -o nospace 2>/dev/null
+}
+
 # Offers files, or directories with -d.
 _nagi_files() {
   local IFS=$'\n'
@@ -51,6 +63,7 @@ pub(in crate::help) fn script() -> String {
                 Takes::File => "_nagi_files -f".to_owned(),
                 Takes::Directory => "_nagi_files -d".to_owned(),
                 Takes::Words(words) => format!("_nagi_words \"{}\"", words.join(" ")),
+                Takes::List(words) => format!("_nagi_list \"{}\"", words.join(" ")),
                 Takes::Parameter => format!("_nagi_words \"{}\" nospace", parameters().join(" ")),
                 Takes::Other(_) => ":".to_owned(),
             };

@@ -50,6 +50,10 @@ fn line(condition: &str, offer: &Offer) -> String {
         Takes::File => " -r -F".to_owned(),
         Takes::Directory => " -x -a '(__fish_complete_directories)'".to_owned(),
         Takes::Words(words) => format!(" -x -a {}", quoted(&words.join(" "))),
+        Takes::List(words) => {
+            let list = format!("(__fish_complete_list , \"string split , {}\")", words.join(","));
+            format!(" -x -a {}", quoted(&list))
+        }
         Takes::Parameter => format!(" -x -a {}", quoted(&parameters().join(" "))),
         Takes::Other(_) => " -x".to_owned(),
     };

@@ -21,7 +21,7 @@ use nagi_server::parameter_names;
 use super::commands::{COMMANDS, Command};
 use super::generate::KINDS;
 use super::{TOPICS, sections};
-use crate::options::{Honoured, Kind, Row, SHORT, about};
+use crate::options::{COMPRESSORS_KEY, Honoured, Kind, MESSAGE_COMPRESSORS, Row, SHORT, about};
 
 /// An option that is offered.
 struct Offer {
@@ -41,6 +41,8 @@ enum Takes {
     File,
     Directory,
     Words(Vec<&'static str>),
+    /// Several words, separated by commas.
+    List(Vec<&'static str>),
     /// The beginning `name=` of a server parameter.
     Parameter,
     /// Something that cannot be completed, by its placeholder.
@@ -94,6 +96,7 @@ fn of_row(row: &'static Row) -> Offer {
             (None, Kind::Bool) => Takes::Words(vec!["true", "false"]),
             (None, Kind::OneOf(names)) => Takes::Words(names.to_vec()),
             (None, _) if row.key == "setParameter" => Takes::Parameter,
+            (None, _) if row.key == COMPRESSORS_KEY => Takes::List(MESSAGE_COMPRESSORS.to_vec()),
             (None, _) => by_placeholder(about.value),
         },
         meaning: about.meaning,

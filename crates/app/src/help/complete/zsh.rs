@@ -65,6 +65,7 @@ fn spec(offer: &Offer, name: &str) -> String {
         Takes::File => ("file", "_files".to_owned()),
         Takes::Directory => ("directory", "_files -/".to_owned()),
         Takes::Words(words) => ("value", format!("({})", words.join(" "))),
+        Takes::List(words) => ("value", format!("_values -s , value {}", words.join(" "))),
         Takes::Parameter => ("parameter", "_nagi_parameters".to_owned()),
         Takes::Other(value) => (*value, " ".to_owned()),
     };

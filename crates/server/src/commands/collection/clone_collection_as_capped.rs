@@ -1,8 +1,6 @@
 //! `cloneCollectionAsCapped`: copies the newest documents of a collection to a new capped one.
 
-use std::sync::Arc;
-
-use nagi_store::{Collection, WriteOptions};
+use nagi_store::Collection;
 
 use super::convert_to_capped::capped_options;
 use crate::commands::common::{namespace, refuse_view};
@@ -27,10 +25,6 @@ args! { "cloneCollectionAsCapped" => Args {
     size: Truncated          = "size",
     temp: Option<bool> = "temp",
 }}
-
-/// Limits of documents and bytes in one transaction of the copy.
-const CHUNK_COUNT_MAX: usize = 500;
-const CHUNK_BYTES_MAX: usize = 4 << 20;
 
 fn access(asking: &Asking<'_>, req: &Request<'_>) -> Result<bool> {
     let args = Args::parse(req)?;
@@ -64,39 +58,8 @@ fn run(cx: &mut Context<'_>, req: &Request<'_>, _: &mut DocWriter<'_>) -> Result
     });
     let _writing = cx.begin_write(req.db)?;
     let target = cx.store().create_collection(&to, options.as_doc())?;
-    copy(cx, &source, &target).inspect_err(|_| give_up(cx, &target))
-}
-
-/// Copies the documents that the capped collection would keep: the oldest ones beyond its size are skipped.
-fn copy(cx: &Context<'_>, source: &Arc<Collection>, target: &Arc<Collection>) -> Result<()> {
-    let check = || cx.check();
-    let write = WriteOptions { interrupt: Some(&check), ..WriteOptions::default() };
-    let charge = target.options.capped_bytes_max();
-    let mut excess = source.data_bytes() - charge;
-    let snapshot = cx.store().snapshot()?;
-    let mut scan = snapshot.reader().scan(source, true)?;
-    let (mut chunk, mut bytes) = (Vec::new(), 0);
-    loop {
-        cx.check()?;
-        let more = scan.advance()?;
-        if more {
-            excess -= scan.doc().len() as i64;
-            if excess >= 0 || scan.doc().len() as i64 > charge {
-                continue;
-            }
-            bytes += scan.doc().len();
-            chunk.push(scan.doc().to_buf());
-        }
-        if !more || chunk.len() == CHUNK_COUNT_MAX || bytes > CHUNK_BYTES_MAX {
-            cx.store().write(write, &mut |txn| {
-                chunk.iter().try_for_each(|doc| txn.insert(target, doc.as_doc()).map(drop))
-            })?;
-            (chunk, bytes) = (Vec::new(), 0);
-        }
-        if !more {
-            return Ok(());
-        }
-    }
+    let copied = cx.store().copy_to_capped(&source, &target, &|| cx.check());
+    copied.inspect_err(|_| give_up(cx, &target))
 }
 
 /// Drops an incomplete copy, unless its name belongs to another collection by now.

@@ -1,4 +1,4 @@
-//! `convertToCapped`: makes a collection capped in place.
+//! `convertToCapped`: replaces a collection by a capped copy.
 
 use crate::commands::common::namespace;
 use crate::core::command::prelude::*;
@@ -25,6 +25,9 @@ args! { "convertToCapped" => Args {
 fn run(cx: &mut Context<'_>, req: &Request<'_>, _: &mut DocWriter<'_>) -> Result<()> {
     let args = Args::parse(req)?;
     let ns = namespace(req.db, args.collection.0)?;
+    if ns.is_system() && !ns.is_buckets() {
+        bail!(Code::INVALID_NAMESPACE, "cannot write to '{ns}'");
+    }
     let options = capped_options(args.size.0, args.temp)?;
     let _writing = cx.begin_write(req.db)?;
     cx.store().convert_to_capped(&ns, options.as_doc(), &|| cx.check())

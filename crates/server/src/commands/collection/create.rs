@@ -3,7 +3,7 @@
 use nagi_lang::filter::EncryptedFields;
 use nagi_store::Namespace;
 
-use crate::commands::common::{check_writable, namespace};
+use crate::commands::common::{check_system, namespace};
 use crate::core::command::prelude::*;
 use crate::request::is_generic;
 
@@ -180,7 +180,7 @@ fn check_capped(args: &Args<'_>) -> Result<()> {
 fn check_creatable(ns: &Namespace) -> Result<()> {
     let allowed = matches!(ns.collection(), "system.js" | "system.profile" | "system.views")
         || ns.collection().starts_with("system.buckets.")
-        || check_writable(ns).is_ok();
+        || check_system(ns).is_ok();
     if !allowed {
         bail!(Code::INVALID_NAMESPACE, "Invalid system namespace: {ns}");
     }

@@ -160,7 +160,7 @@ fn run(cx: &mut Context<'_>, req: &Request<'_>, out: &mut DocWriter<'_>) -> Resu
         let info = NsInfo::parse_doc(doc?)?;
         let ns = Namespace::parse(info.ns)?;
         check_uuid_arg(cx, &ns, "bulkWrite.nsInfo", info.uuid)?;
-        check_writable(&ns)?;
+        check_writable(cx, &ns)?;
         let encryption = encryption::parse(cx, &ns, info.encryption)?;
         Ok((ns, encryption))
     });
@@ -411,6 +411,15 @@ fn run_change(
 ) -> Result<()> {
     let id = txn_number::statement_id(req, at);
     let place = |kind| Place { ns, at, id, let_vars, kind, encryption };
+    // A statement counts when it is tried; one that an earlier attempt executed is not tried again.
+    if !txn_number::any_executed(cx, &[id]) {
+        let ops = &cx.server.metrics.ops;
+        match op {
+            Op::Insert(_) => {}
+            Op::Update(_) => ops.update.increment(),
+            Op::Delete(_) => ops.delete.increment(),
+        }
+    }
     let result = match op {
         Op::Insert(_) => return Ok(()),
         Op::Update(update) => {
@@ -422,7 +431,6 @@ fn run_change(
                 report.totals.upserted += upserted;
                 let new = done.upserted.as_ref().map(|id| id.value());
                 report.succeed(at, done.matched + upserted, Some(done.modified), new);
-                cx.server.metrics.ops.update.increment();
             })
         }
         Op::Delete(delete) => {
@@ -430,7 +438,6 @@ fn run_change(
             done.map(|count| {
                 report.totals.deleted += count;
                 report.succeed(at, count, None, None);
-                cx.server.metrics.ops.delete.increment();
             })
         }
     };

@@ -70,7 +70,7 @@ fn access(asking: &Asking<'_>, req: &Request<'_>) -> Result<bool> {
 fn run(cx: &mut Context<'_>, req: &Request<'_>, out: &mut DocWriter<'_>) -> Result<()> {
     let args = Args::parse(req)?;
     let ns = namespace(req.db, args.name())?;
-    check_writable(&ns)?;
+    check_writable(cx, &ns)?;
     refuse_series_in_transaction(cx, &ns)?;
     let encryption = encryption::parse(cx, &ns, args.encryption)?;
     txn_number::check_statements(req, 1)?;

@@ -115,7 +115,8 @@ pub(super) fn insert_all(
         };
         let inserted = match txn_number::is_retryable(cx) {
             true => insert_once(cx, req, ns, batch.first + at, &statement),
-            false => insert_chunk(cx, |store, env| nagi_query::insert(store, ns, &statement, env)),
+            false => insert_chunk(cx, |store, env| nagi_query::insert(store, ns, &statement, env))
+                .inspect(|done| count_tries(cx, &statement, done)),
         };
         match inserted {
             Ok(done) => {
@@ -123,13 +124,24 @@ pub(super) fn insert_all(
                 done.errors.into_iter().for_each(|(index, error)| outcome.fail(at + index, error));
             }
             // The chunk has one document, so the error belongs to that document.
-            Err(error) if end == at + 1 && !ends_command(&error) => outcome.fail(at, error),
+            Err(error) if end == at + 1 && !ends_command(&error) => {
+                cx.server.metrics.ops.insert.increment();
+                outcome.fail(at, error);
+            }
             Err(error) => return Err(error),
         }
         at = end;
     }
-    cx.server.metrics.ops.insert.add(docs.len() as u64);
     Ok(outcome)
+}
+
+/// Counts the documents of a statement that were tried, whether they were inserted or refused: an ordered statement
+/// stops at the first error, and documents that an earlier attempt inserted are not tried again.
+fn count_tries(cx: &Context<'_>, statement: &InsertStatement<'_>, outcome: &InsertOutcome) {
+    let stopped = outcome.errors.first().filter(|_| statement.ordered);
+    let reached = stopped.map_or(statement.docs.len(), |(at, _)| at + 1);
+    let earlier = statement.done.iter().take(reached).filter(|done| **done).count();
+    cx.server.metrics.ops.insert.add((reached - earlier) as u64);
 }
 
 /// Runs one chunk with the interrupt checks and the clock of the request, and adds its work to the request.
@@ -173,11 +185,13 @@ fn insert_once(
             insert_chunk(cx, |store, env| nagi_query::try_insert(store, ns, &statement, env))
         })?;
         if let Some(outcome) = written {
+            count_tries(cx, &statement, &outcome);
             return Ok(outcome);
         }
         let refused =
             insert_chunk(cx, |store, env| nagi_query::prepare_target(store, ns, &statement, env))?;
         if let Some(refused) = refused {
+            count_tries(cx, &statement, &refused);
             return Ok(refused);
         }
     }

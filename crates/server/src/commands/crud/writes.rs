@@ -46,7 +46,7 @@ pub(super) fn check_target(
 ) -> Result<()> {
     // Buckets are restored, and repaired, like ordinary documents.
     if !(ns.is_buckets() && is_series(cx, ns)) {
-        check_writable(ns)?;
+        check_writable(cx, ns)?;
     }
     refuse_series_in_transaction(cx, ns)?;
     check_uuid_arg(cx, ns, command, uuid).map(drop)
@@ -199,8 +199,10 @@ pub(super) fn run_all<S: Change>(
                 continue;
             }
         }
-        S::counter(&cx.server.metrics.ops).increment();
         let id = txn_number::statement_id(req, at);
+        if !txn_number::any_executed(cx, &[id]) {
+            S::counter(&cx.server.metrics.ops).increment();
+        }
         let place = Place { ns, at, id, let_vars, kind, encryption };
         match run_one(cx, req, statement, &place, how) {
             Ok(done) => S::add(outcome, at, done),

@@ -8,7 +8,7 @@ use nagi_lang::filter::Filter;
 
 use crate::clock;
 use crate::core::command::prelude::*;
-use crate::core::cursors::OpenCursor;
+use crate::core::cursors::{CursorFacts, OpenCursor};
 use crate::core::server::Server;
 use crate::core::txn_number::OpenView;
 use crate::observe::filtering;
@@ -107,6 +107,7 @@ pub(crate) fn describe_ops(asking: &Asking<'_>, shown: Shown) -> Vec<DocBuf> {
     let host = server.host_and_port();
     let mut docs = Vec::new();
     let mut open = server.clients.txn_sessions.open_transactions();
+    let cursors = server.clients.cursors.busy();
     for op in server.clients.ops.all() {
         if own_only && !asking.owns(op.user().as_ref()) {
             continue;
@@ -116,9 +117,12 @@ pub(crate) fn describe_ops(asking: &Asking<'_>, shown: Shown) -> Vec<DocBuf> {
                 let same = |txn: &OpenView| Some(txn.session) == view.lsid;
                 let at = open.iter().position(same);
                 let txn = at.map(|at| open.swap_remove(at));
-                docs.push(describe(&host, &op, Some((&view, shown)), txn.as_ref()));
+                let of_op = cursors.iter().find(|(user, ..)| Arc::ptr_eq(user, &op));
+                let cursor = of_op.map(|(_, facts, used_ms)| (facts, *used_ms));
+                let running = Running { view: &view, shown, txn: txn.as_ref(), cursor };
+                docs.push(describe(&host, &op, Some(running)));
             }
-            None if shown.idle_connections => docs.push(describe(&host, &op, None, None)),
+            None if shown.idle_connections => docs.push(describe(&host, &op, None)),
             None => {}
         }
     }
@@ -143,14 +147,17 @@ fn describe_cursor(host: &str, cursor: &OpenCursor, last_used_ms: i64) -> DocBuf
         w.put("type", "idleCursor");
         w.put("host", host);
         w.put("ns", cursor.namespace.as_str());
+        if let Some(session) = &cursor.session {
+            write_lsid(session, w);
+        }
         w.doc("cursor", |c| {
             c.put("cursorId", cursor.id);
-            write_cursor(cursor, last_used_ms, c);
+            write_cursor(&cursor.facts(), last_used_ms, c);
         });
     })
 }
 
-fn write_cursor(cursor: &OpenCursor, last_used_ms: i64, out: &mut DocWriter<'_>) {
+fn write_cursor(cursor: &CursorFacts, last_used_ms: i64, out: &mut DocWriter<'_>) {
     out.put("createdDate", Value::DateTime(cursor.created_ms));
     out.put("lastAccessDate", Value::DateTime(last_used_ms));
     out.put("nDocsReturned", cursor.returned_count as i64);
@@ -158,8 +165,8 @@ fn write_cursor(cursor: &OpenCursor, last_used_ms: i64, out: &mut DocWriter<'_>)
     out.put("noCursorTimeout", cursor.no_timeout);
     out.put("tailable", cursor.tailable);
     out.put("awaitData", cursor.await_data);
-    out.put("originatingCommand", &cursor.originating);
-    out.put("planSummary", cursor.plan_summary.as_str());
+    out.put("originatingCommand", &*cursor.originating);
+    out.put("planSummary", &*cursor.plan_summary);
 }
 
 /// One document per idle cursor, of all users.
@@ -172,7 +179,7 @@ pub(crate) fn list_cursors(server: &Server) -> Vec<DocBuf> {
             if let Some(session) = &cursor.session {
                 write_lsid(session, w);
             }
-            write_cursor(cursor, last_used_ms, w);
+            write_cursor(&cursor.facts(), last_used_ms, w);
         }));
     });
     docs
@@ -211,12 +218,17 @@ fn write_transaction(txn: &OpenView, w: &mut DocWriter<'_>) {
     });
 }
 
-fn describe(
-    host: &str,
-    op: &Arc<Op>,
-    running: Option<(&OpView, Shown)>,
-    txn: Option<&OpenView>,
-) -> DocBuf {
+/// What an operation in progress has.
+struct Running<'a> {
+    view: &'a OpView,
+    shown: Shown,
+    /// The transaction that it belongs to.
+    txn: Option<&'a OpenView>,
+    /// The cursor whose next batch it fills, and when it began.
+    cursor: Option<(&'a CursorFacts, i64)>,
+}
+
+fn describe(host: &str, op: &Arc<Op>, running: Option<Running<'_>>) -> DocBuf {
     DocBuf::build(|w| {
         w.put("type", "op");
         w.put("host", host);
@@ -230,20 +242,15 @@ fn describe(
             w.put("clientMetadata", &client.doc);
         }
         w.put("active", running.is_some());
-        if let Some((view, shown)) = running {
-            write_running(op, view, shown, txn, w);
+        if let Some(running) = running {
+            write_running(op, &running, w);
         }
     })
 }
 
 /// Writes the fields that an operation has and an idle connection does not have.
-fn write_running(
-    op: &Op,
-    view: &OpView,
-    shown: Shown,
-    txn: Option<&OpenView>,
-    w: &mut DocWriter<'_>,
-) {
+fn write_running(op: &Op, running: &Running<'_>, w: &mut DocWriter<'_>) {
+    let Running { view, shown, txn, .. } = *running;
     let mut started = String::new();
     clock::write_iso(&mut started, view.started_ms);
     w.put("currentOpTime", started.as_str());
@@ -280,6 +287,9 @@ fn write_running(
     {
         w.put("queryShapeHash", hash.hex().as_str());
     }
+    if let Some((cursor, used_ms)) = running.cursor {
+        write_used_cursor(cursor, used_ms, view.id, w);
+    }
     if !view.plan_summary.is_empty() {
         w.put("planSummary", view.plan_summary.as_str());
     }
@@ -310,6 +320,15 @@ fn write_running(
         }),
         None => w.put("currentQueue", Value::Null),
     }
+}
+
+/// Writes the cursor whose next batch the operation `id` fills.
+fn write_used_cursor(cursor: &CursorFacts, used_ms: i64, id: u64, w: &mut DocWriter<'_>) {
+    w.doc("cursor", |w| {
+        w.put("cursorId", cursor.id);
+        write_cursor(cursor, used_ms, w);
+        w.put("operationUsingCursorId", id as i64);
+    });
 }
 
 /// A long command as truncated text. Its comment stays complete.

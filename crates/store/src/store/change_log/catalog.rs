@@ -25,7 +25,6 @@ pub(super) fn write(
         (Some(before), Some(after)) if before.namespace != after.namespace => {
             rename(before, after, target, out);
         }
-        (Some(before), Some(after)) if before.uuid != after.uuid => convert(after, out),
         (Some(before), Some(after)) => return modify(before, after, out),
     }
     true
@@ -70,14 +69,6 @@ fn rename(
     if let Some(target) = target {
         out.doc("o2", |out| out.put("numRecords", target.count));
     }
-}
-
-/// `convertToCapped`, after which it is another collection of the same name.
-fn convert(after: &Collection, out: &mut DocWriter<'_>) {
-    command(after.namespace.database(), Some(after), out, |out| {
-        out.put("convertToCapped", after.namespace.collection());
-        out.put("size", after.options.doc.as_doc().get("size"));
-    });
 }
 
 /// Indexes that became ready, or that were dropped; nothing else that a client sees.

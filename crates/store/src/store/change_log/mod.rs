@@ -30,7 +30,7 @@ mod retain;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicI64, Ordering::SeqCst};
 
-use nagi_bson::{Binary, Doc, DocWriter, Value};
+use nagi_bson::{Binary, Doc, DocBuf, DocWriter, Value};
 
 pub use feed::{
     ChangeScope, IdHash, LogDocument, LogPosition, Look, OpHead, Portion, Shown, Watch,
@@ -174,11 +174,22 @@ pub(crate) fn shown_in(catalog: &Catalog) -> Option<Arc<Collection>> {
     (shown.layout == Layout::Stamps).then(|| Arc::clone(shown))
 }
 
-/// Marks an entry as one that continues the transaction of the stamp before.
-pub(crate) fn mark_continued(entry: &mut [u8]) {
+/// Marks an entry as one that continues the transaction of the stamp before, which has `ops` entries there and
+/// earlier. The number becomes a field of its document, which readers do not show.
+pub(crate) fn mark_continued(entry: &mut Vec<u8>, ops: i64) {
     if let Some(flags) = entry.get_mut(1) {
         *flags |= CONTINUES;
     }
+    let Some(rest) = entry.get(HEAD_BYTES..) else { return };
+    let (doc, behind) = parts(rest);
+    let (doc, behind) = (Doc::trusted(doc), behind.to_vec());
+    let marked = DocBuf::build(|out| {
+        out.put(OPS_BEFORE, ops);
+        out.extend(doc);
+    });
+    entry.truncate(HEAD_BYTES);
+    entry.extend_from_slice(marked.as_bytes());
+    entry.extend_from_slice(&behind);
 }
 
 /// Marks an entry of a retryable write as one that follows another of its session at the stamp before.
@@ -216,6 +227,9 @@ pub(crate) fn belongs_to_log(change: &Change<'_>) -> bool {
         Change::DatabaseDropped(database) => database != "local",
     }
 }
+
+/// The field of an entry that continues a transaction: the number of the transaction's entries before it.
+const OPS_BEFORE: &str = "opsBefore";
 
 /// The field that refers to the session's entry before.
 const OP_TIME_BEFORE: &str = "prevOpTime";

@@ -8,7 +8,7 @@ use nagi_kv::{CommitStamp, Cursor, Read, Space};
 
 use super::{
     CONTINUES, FOLLOWS, FORMAT, FORMAT_WITH_PRE_IMAGE, HEAD_BYTES, IN_TRANSACTION, OP_TIME_BEFORE,
-    first_of, parts, pre_images::ShownImage, put_op_time,
+    OPS_BEFORE, first_of, parts, pre_images::ShownImage, put_op_time,
 };
 use crate::{catalog::CollectionState, engine_error::engine, memory};
 
@@ -333,15 +333,18 @@ impl LogReader {
                         (0..self.ends.len()).try_for_each(|at| {
                             let entry = self.entry(at)?;
                             ops.doc(|op| {
-                                let own = |name: &str| !matches!(name, "lsid" | "txnNumber");
+                                let own =
+                                    |name: &str| !matches!(name, "lsid" | "txnNumber" | OPS_BEFORE);
                                 let fields = entry.doc.iter().filter(|field| own(field.name()));
                                 fields.for_each(|field| op.put_element(field));
                             });
                             Ok::<(), nagi_error::Error>(())
                         })
                     })?;
-                    if self.is_continued {
-                        doc.put("partialTxn", true);
+                    match first.doc.get(OPS_BEFORE) {
+                        _ if self.is_continued => doc.put("partialTxn", true),
+                        Value::Int64(before) => doc.put("count", before + self.ends.len() as i64),
+                        _ => {}
                     }
                     Ok::<(), nagi_error::Error>(())
                 })?;

@@ -103,6 +103,8 @@ pub(crate) struct Logged {
     bytes: i64,
     /// Bytes of the entries that are joined so far.
     joined_bytes: usize,
+    /// Number of the entries within a client's transaction.
+    ops: i64,
     /// The documents that it has changed.
     ids: ChangedIds,
     /// The last entry is of a retryable write.
@@ -122,7 +124,7 @@ pub trait ChangeLog: Send + Sync {
     fn begin_term(&self, _term: i64) {}
 }
 
-fn append(txn: &mut dyn Txn, entry: &mut [u8], joins: Joins, logged: &mut Logged) -> Result<()> {
+fn append(txn: &mut dyn Txn, entry: &mut Vec<u8>, joins: Joins, logged: &mut Logged) -> Result<()> {
     let shown_bytes = change_log::shown_bytes(entry);
     if shown_bytes > ENTRY_BYTES_MAX {
         bail!(
@@ -133,8 +135,9 @@ fn append(txn: &mut dyn Txn, entry: &mut [u8], joins: Joins, logged: &mut Logged
     let follows = joins == Joins::WithinTransaction && logged.stamps > 0;
     let joined = follows && logged.joined_bytes + entry.len() <= APPLY_OPS_BYTES_MAX;
     if follows && !joined {
-        change_log::mark_continued(entry);
+        change_log::mark_continued(entry, logged.ops);
     }
+    logged.ops += i64::from(joins == Joins::WithinTransaction);
     logged.joined_bytes = entry.len() + if joined { logged.joined_bytes } else { 0 };
     logged.stamps += i64::from(!joined);
     logged.bytes += entry.len() as i64;

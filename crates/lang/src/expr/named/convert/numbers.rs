@@ -125,6 +125,13 @@ fn parse_double(text: &str) -> std::result::Result<f64, &'static str> {
     if text.starts_with(|c: char| c.is_ascii_whitespace() || c == '\x0B') {
         return Err("Leading whitespace");
     }
+    if let Some((n, length)) = hexadecimal_double(text.as_bytes()) {
+        return match n {
+            _ if n.is_infinite() || n != 0.0 && n.abs() < f64::MIN_POSITIVE => Err("Out of range"),
+            _ if length < text.len() => Err("Did not consume whole string."),
+            _ => Ok(n),
+        };
+    }
     let length = double_length(text.as_bytes());
     // The part that was read is ASCII.
     let (read, rest) = text.split_at(length);
@@ -171,6 +178,55 @@ fn double_length(text: &[u8]) -> usize {
         }
     }
     end
+}
+
+/// Reads a hexadecimal number at the beginning of the text, such as `-0x1A` or `0X1.8p3`, and its length; `None` if the
+/// text does not begin with one.
+fn hexadecimal_double(text: &[u8]) -> Option<(f64, usize)> {
+    let sign = usize::from(matches!(text.first(), Some(b'-' | b'+')));
+    if !matches!(text.get(sign..sign + 2), Some([b'0', b'x' | b'X'])) {
+        return None;
+    }
+    let (mut mantissa, mut exponent, mut any, mut fraction) = (0_u64, 0_i64, false, false);
+    let mut at = sign + 2;
+    while let Some(&byte) = text.get(at) {
+        match char::from(byte).to_digit(16) {
+            Some(digit) => {
+                any = true;
+                exponent -= if fraction { 4 } else { 0 };
+                if mantissa >> 60 == 0 {
+                    mantissa = mantissa << 4 | u64::from(digit);
+                } else {
+                    // The last bit tells for the rounding that there were more digits.
+                    mantissa |= u64::from(digit != 0);
+                    exponent += 4;
+                }
+            }
+            None if byte == b'.' && !fraction => fraction = true,
+            None => break,
+        }
+        at += 1;
+    }
+    if !any {
+        return None;
+    }
+    if matches!(text.get(at), Some(b'p' | b'P')) {
+        let signed = usize::from(matches!(text.get(at + 1), Some(b'-' | b'+')));
+        let digits = text.iter().skip(at + 1 + signed).take_while(|byte| byte.is_ascii_digit());
+        let (count, given) = digits.fold((0, 0_i64), |(count, n), digit| {
+            (count + 1, n.saturating_mul(10).saturating_add(i64::from(digit - b'0')))
+        });
+        if count > 0 {
+            let negative = text.get(at + 1) == Some(&b'-');
+            exponent = exponent.saturating_add(if negative { -given } else { given });
+            at += 1 + signed + count;
+        }
+    }
+    // In two steps, because the power alone may be out of range.
+    let exponent = exponent.clamp(-2200, 2200) as i32;
+    let half = exponent / 2;
+    let n = mantissa as f64 * 2_f64.powi(half) * 2_f64.powi(exponent - half);
+    Some((if text.first() == Some(&b'-') { -n } else { n }, at))
 }
 
 fn bad_length(data: Binary<'_>, kind: Type) -> Error {

@@ -2,6 +2,7 @@
 
 use nagi_store::Uuid;
 
+use super::fields;
 use crate::args::{self, Truthy};
 use crate::core::command::prelude::*;
 
@@ -69,20 +70,10 @@ impl<'a> Entry<'a> {
                 "Enumeration value '{other}' for field 'OplogEntryBase.op' is not a valid value."
             ),
         };
-        let object = match doc.get("o") {
-            Value::Doc(object) => object,
-            Value::Missing => bail!(
-                Code::IDL_FAILED_TO_PARSE,
-                "BSON field 'OplogEntryBase.o' is missing but a required field"
-            ),
-            other => bail!(
-                Code::TYPE_MISMATCH,
-                "BSON field 'OplogEntryBase.o' is the wrong type '{}', expected type 'object'",
-                other.kind().name()
-            ),
-        };
+        fields::check(doc)?;
+        let object = doc.get("o").as_doc().unwrap_or(Doc::EMPTY);
         let uuid = match doc.get("ui") {
-            Value::Missing => None,
+            absent if absent.is_nullish() => None,
             given => Some(crate::commands::common::uuid("OplogEntryBase.ui", given)?),
         };
         Ok(Entry {
@@ -91,7 +82,7 @@ impl<'a> Entry<'a> {
             uuid,
             object,
             target: doc.get("o2").as_doc().unwrap_or(Doc::EMPTY),
-            upsert: flag(doc, "b")?,
+            upsert: doc.get("b") == Value::Bool(true),
             is_logged: !doc.get("ts").is_missing(),
             doc,
         })

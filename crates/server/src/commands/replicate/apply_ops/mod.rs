@@ -3,6 +3,7 @@
 //! | module         | purpose                                                       |
 //! |----------------|---------------------------------------------------------------|
 //! | `entry.rs`     | an entry, and the checks before the first one is applied      |
+//! | `fields.rs`    | the types of an entry's fields                                |
 //! | `documents.rs` | `i`, `u`, `d`: changes of a document                          |
 //! | `views.rs`     | the same of `system.views`, whose documents describe views    |
 //! | `catalog.rs`   | `c`: commands                                                 |
@@ -14,6 +15,7 @@
 mod catalog;
 mod documents;
 mod entry;
+mod fields;
 mod names;
 mod views;
 
