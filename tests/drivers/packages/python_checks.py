@@ -139,6 +139,7 @@ def refused():
             except ValueError:
                 check(refused, True)
 
+
 def killed_parent():
     parent = subprocess.Popen([sys.executable, "-c", PARENT], stdout=subprocess.PIPE, text=True)
     pid, uri = parent.stdout.readline().split()
