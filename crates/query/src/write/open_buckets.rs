@@ -51,6 +51,12 @@ pub(super) struct Unpacked {
 }
 
 impl Unpacked {
+    /// Gives back memory that it does not need. Returns what it uses.
+    pub(super) fn shrink(&mut self) -> usize {
+        self.bucket.shrink();
+        self.bytes()
+    }
+
     fn bytes(&self) -> usize {
         self.bucket.heap_bytes() + self.stored.as_bytes().len()
     }
@@ -258,8 +264,7 @@ impl OpenBuckets {
 
     /// Keeps an unpacked bucket, if there is memory for it.
     pub(super) fn hold(&self, mut unpacked: Unpacked) {
-        unpacked.bucket.shrink();
-        let (id, bytes) = (*unpacked.bucket.id(), unpacked.bytes());
+        let (id, bytes) = (*unpacked.bucket.id(), unpacked.shrink());
         self.shared.used.store(self.budget.clock.fetch_add(1, Relaxed), Relaxed);
         if bytes > UNPACKED_BYTES_MAX {
             return;
