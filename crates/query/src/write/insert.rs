@@ -128,7 +128,10 @@ pub fn try_insert(
     }
     match done? {
         Attempted::Done(outcome) => Ok(Some(outcome)),
-        Attempted::Absent => Ok(None),
+        Attempted::Absent => match store.written_buckets_of(namespace) {
+            Some(buckets) => insert_measurements(store, &buckets, statement, env).map(Some),
+            None => Ok(None),
+        },
         Attempted::View => match store.buckets_of(namespace) {
             Some(buckets) => insert_measurements(store, &buckets, statement, env).map(Some),
             None => {

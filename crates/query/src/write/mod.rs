@@ -110,10 +110,9 @@ fn target(store: &Store, namespace: &Namespace) -> Result<Option<Arc<Collection>
     Ok(collection)
 }
 
-/// The buckets of a time series collection; none for anything else, after one lookup.
+/// The buckets of a time series collection; none for anything else.
 fn series(store: &Store, namespace: &Namespace) -> Option<Arc<Collection>> {
-    store.collection(namespace).filter(|found| found.is_view())?;
-    store.buckets_of(namespace)
+    store.written_buckets_of(namespace)
 }
 
 /// The parsed parts that all statements have in common.

@@ -147,6 +147,20 @@ fn buckets_that_refuse_are_closed_and_others_found() {
 }
 
 #[test]
+fn lone_buckets_get_measurements() {
+    let fixture = Fixture::new();
+    let buckets = name(SERIES).buckets().unwrap();
+    let options = doc("{timeseries: {timeField: 't', metaField: 'm'}}");
+    fixture.store.create_collection(&buckets, options.as_doc()).unwrap();
+    let docs = [at(0, "m: 1"), at(1, "m: 1"), at(2, "m: 2")];
+    assert_eq!(insert_into(&fixture.store, &name(SERIES), &docs, true).count, 3);
+    assert!(fixture.store.collection(&name(SERIES)).is_none(), "no collection is created");
+    assert_eq!(counts(&fixture), [1, 2]);
+    assert_eq!(delete_from(&fixture.store, &name(SERIES), "{m: 2}", true), 1);
+    assert_eq!(counts(&fixture), [2]);
+}
+
+#[test]
 fn a_statement_writes_each_bucket_once() {
     let fixture = Fixture::new();
     create(&fixture, "{timeseries: {timeField: 't', metaField: 'm'}}");

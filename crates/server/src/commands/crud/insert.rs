@@ -100,7 +100,7 @@ pub(super) fn insert_all(
     refuse_series_in_transaction(cx, ns)?;
     let mut outcome = Outcome::default();
     let docs = batch.docs;
-    let buckets = cx.store().buckets_of(ns);
+    let buckets = cx.store().written_buckets_of(ns);
     let series = buckets.as_ref().and_then(|found| found.options.timeseries.as_deref());
     let mut at = 0;
     while at < docs.len() && (!batch.ordered || outcome.errors.is_empty()) {
