@@ -15,6 +15,8 @@ use nagi_timeseries::Options;
 use super::{
     How, ends_command,
     measurements::{self, Opened, Series},
+    open_buckets::OpenBuckets,
+    turns::{Lanes, Turns},
     with_txn,
 };
 use crate::{encrypted::Encryption, source::Env};
@@ -160,6 +162,11 @@ pub(crate) fn insert_measurements(
     let mut opened = Opened::default();
     // Buckets that are made here are what the validator of buckets wants.
     let how = How { bypass_validation: true, ..statement.how() };
+    let open = buckets.write_annotations().get_or_make::<OpenBuckets>();
+    // Until what was written is known in memory.
+    let _turn = open
+        .turns
+        .take(lanes(&open.turns, statement.docs, options), &|| env.interrupt().check())?;
     let done = with_txn(store, how, env, &mut |txn| {
         opened.clear();
         measurements::attempt(txn, &series, statement, &mut opened)
@@ -170,6 +177,16 @@ pub(crate) fn insert_measurements(
     let done = done?;
     opened.apply(buckets);
     Ok(done)
+}
+
+/// The lanes of the metadata of some measurements.
+fn lanes(turns: &Turns, docs: &[Doc<'_>], options: &Options) -> Lanes {
+    let Some(meta_field) = options.meta_field.as_deref() else { return turns.lane(&[]) };
+    let of = |doc: &Doc<'_>| {
+        let meta = doc.element(meta_field);
+        turns.lane(meta.as_ref().map_or(&[], |meta| meta.value_bytes()))
+    };
+    docs.iter().map(of).fold(0, |all, one| all | one)
 }
 
 /// Creates the collection, unless none of the documents can be stored; then returns their errors.

@@ -18,6 +18,7 @@ mod series_counts;
 mod series_delete;
 mod series_filter;
 mod series_update;
+mod turns;
 mod update;
 
 use std::sync::Arc;

@@ -18,7 +18,7 @@ use nagi_bson::{DocBuf, ValueBuf};
 use nagi_store::RecordId;
 use nagi_timeseries::bucket::Bucket;
 
-use super::series_counts::Counts;
+use super::{series_counts::Counts, turns::Turns};
 
 /// The size of one generation of a collection's ids, in bytes.
 const GENERATION_BYTES_MAX: usize = 2 << 20;
@@ -178,6 +178,8 @@ pub(super) struct OpenBuckets {
     shared: Arc<Shared>,
     budget: &'static Budget,
     pub(super) counts: Counts,
+    /// Of the statements that add to them.
+    pub(super) turns: Turns,
 }
 
 impl Default for OpenBuckets {
@@ -200,7 +202,7 @@ impl OpenBuckets {
         all.retain(|weak| weak.strong_count() > 0);
         all.push(Arc::downgrade(&shared));
         drop(all);
-        OpenBuckets { shared, budget, counts: Counts::default() }
+        OpenBuckets { shared, budget, counts: Counts::default(), turns: Turns::default() }
     }
 
     /// What is in memory, of all collections.
