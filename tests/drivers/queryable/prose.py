@@ -346,6 +346,52 @@ def recorded():
         equal("the tags of " + kind, [base64.b64encode(tag).decode() for tag in last[SAFE]], tags)
 
 
+def mapped():
+    """Fields that the client knows by itself: the driver creates the collection with its state, and drops all of it."""
+    fields = {"fields": [field("ssn", "a", "string", equality()), field("note", "b", "string")]}
+    options = AutoEncryptionOpts(KMS, "keyvault.datakeys", bypass_query_analysis=True, encrypted_fields_map={"queryable.mapped": fields})
+    with pymongo.MongoClient(URI, serverSelectionTimeoutMS=10000, auto_encryption_opts=options) as own:
+        coll = own.queryable.create_collection("mapped")
+        names = sorted(name for name in raw.list_collection_names() if "mapped" in name)
+        equal("created by the driver", names, ["enxcol_.mapped.ecoc", "enxcol_.mapped.esc", "mapped"])
+        check("the index of tags", any(SAFE in index["key"] for index in raw.mapped.list_indexes()))
+        note = keys.encrypt("a note", Algorithm.UNINDEXED, KEY["b"])
+        coll.insert_many([{"_id": at, "ssn": indexed("s%d" % (at % 2)), "note": note} for at in range(6)])
+        equal("found", [doc["_id"] for doc in coll.find({"ssn": indexed("s1", query=True)}).sort("_id")], [1, 3, 5])
+        equal("updated", coll.update_many({"_id": {"$lt": 2}}, {"$set": {"n": 1}}).modified_count, 2)
+        equal("changed", coll.update_one({"ssn": indexed("s0", query=True), "_id": 0}, {"$set": {"ssn": indexed("s1")}}).modified_count, 1)
+        equal("replaced", coll.find_one_and_replace({"ssn": indexed("s1", query=True), "_id": 3}, {"ssn": indexed("s3")})["note"], "a note")
+        equal("deleted", coll.delete_one({"ssn": indexed("s3", query=True)}).deleted_count, 1)
+        with pymongo.MongoClient(URI, auto_encryption_opts=AutoEncryptionOpts(KMS, "keyvault.datakeys", bypass_auto_encryption=True)) as reader:
+            seen = [(doc["_id"], doc["ssn"], doc["note"]) for doc in reader.queryable.mapped.find().sort("_id")]
+        equal("decrypted by a client that does not encrypt", seen, [(at, "s1" if at in (0, 1, 5) else "s0", "a note") for at in (0, 1, 2, 4, 5)])
+        coll.drop()
+        equal("dropped with its state", [name for name in raw.list_collection_names() if "mapped" in name], [])
+
+
+def field_level():
+    """Client-side field level encryption: the server stores values that it cannot tell from others."""
+    def value(text, algorithm):
+        return keys.encrypt(text, algorithm, KEY["a"])
+
+    fixed, random = Algorithm.AEAD_AES_256_CBC_HMAC_SHA_512_Deterministic, Algorithm.AEAD_AES_256_CBC_HMAC_SHA_512_Random
+    raw.drop_collection("fields")
+    raw.create_collection("fields", validator={"$jsonSchema": {"properties": {"ssn": {"encrypt": {
+        "bsonType": "string", "algorithm": fixed, "keyId": [KEY["a"]]}}}}})
+    with pymongo.MongoClient(URI, auto_encryption_opts=AutoEncryptionOpts(KMS, "keyvault.datakeys", bypass_auto_encryption=True)) as own:
+        coll = own.queryable.fields
+        coll.insert_many([{"_id": at, "ssn": value("s%d" % (at % 2), fixed), "note": value("n%d" % at, random)} for at in range(4)])
+        fails("a plain value", 121, lambda: coll.insert_one({"ssn": "s1"}))
+        equal("found", [(doc["_id"], doc["ssn"], doc["note"]) for doc in coll.find({"ssn": value("s1", fixed)}).sort("_id")], [(1, "s1", "n1"), (3, "s1", "n3")])
+        equal("not found", coll.count_documents({"note": value("n1", random)}), 0)
+        equal("updated", coll.update_one({"ssn": value("s0", fixed)}, {"$set": {"ssn": value("s2", fixed)}}).modified_count, 1)
+        fails("updated to a plain value", 121, lambda: coll.update_one({"_id": 2}, {"$set": {"ssn": "plain"}}))
+        equal("found and changed", coll.find_one_and_update({"ssn": value("s2", fixed)}, {"$unset": {"note": 1}}, return_document=True), {"_id": 0, "ssn": "s2"})
+        equal("grouped", sorted((doc["_id"], doc["n"]) for doc in coll.aggregate([{"$group": {"_id": "$ssn", "n": {"$sum": 1}}}])), [("s0", 1), ("s1", 2), ("s2", 1)])
+        equal("deleted", coll.delete_many({"ssn": {"$in": [value("s1", fixed), value("s2", fixed)]}}).deleted_count, 3)
+        equal("left", [doc["_id"] for doc in coll.find()], [2])
+
+
 def refused():
     fields = {"fields": [field("ssn", "a", "string", equality())]}
     create("refused", *fields["fields"])
@@ -381,6 +427,8 @@ section(writes)
 section(transactions)
 section(compaction)
 section(automatic_keys)
+section(mapped)
+section(field_level)
 section(recorded)
 section(refused)
 finish("queryable encryption")

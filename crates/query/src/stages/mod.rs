@@ -141,6 +141,12 @@ pub(crate) trait Stage: Send + Sync {
         None
     }
 
+    /// The same stage, which may leave out documents that do not match `filter`, because the next stage does; none if
+    /// it cannot.
+    fn narrowed(&self, _filter: &Filter) -> Option<Arc<dyn Stage>> {
+        None
+    }
+
     /// If its input are buckets of measurements: the condition on these, of which `next` is the one of the next stage.
     fn asks<'f>(&'f self, _next: Option<&'f Filter>) -> Option<Option<&'f Filter>> {
         None
@@ -360,6 +366,7 @@ impl StageSpec {
 pub(crate) static STAGES: &[&StageSpec] = &[
     &inhibit_optimization::INHIBIT_OPTIMIZATION,
     &unpack_bucket::UNPACK_BUCKET,
+    &unpack_bucket::EXTERNAL_UNPACK_BUCKET,
     &add_fields::ADD_FIELDS,
     &bucket::BUCKET,
     &bucket_auto::BUCKET_AUTO,

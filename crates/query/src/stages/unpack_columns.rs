@@ -40,6 +40,21 @@ struct Condition {
     pred: Pred,
 }
 
+/// The first and the last date that fulfill a comparison with a date. None for other predicates, and at the last date
+/// of all, because nothing is beyond it.
+pub(super) fn dates_compared(pred: &Pred) -> Option<(i64, i64)> {
+    let Pred::Compare { op, value, .. } = pred else { return None };
+    let Value::DateTime(time) = value.value() else { return None };
+    let (after, before) = (time.checked_add(1)?, time.checked_sub(1)?);
+    Some(match op {
+        CompareOp::Eq => (time, time),
+        CompareOp::Gt => (after, i64::MAX),
+        CompareOp::Gte => (time, i64::MAX),
+        CompareOp::Lt => (i64::MIN, before),
+        CompareOp::Lte => (i64::MIN, time),
+    })
+}
+
 impl ByColumns {
     /// Measurements of buckets of this shape that match the filter. None unless it consists of comparisons.
     pub(super) fn new(shape: Arc<Shape>, filter: Option<Arc<Filter>>) -> Option<ByColumns> {
@@ -57,19 +72,10 @@ impl ByColumns {
     fn narrow(&mut self, filter: &Filter) -> Option<()> {
         match filter {
             Filter::And(parts) => parts.iter().try_for_each(|part| self.narrow(part)),
-            Filter::Field { path, pred: Pred::Compare { op, value, .. } }
+            Filter::Field { path, pred: pred @ Pred::Compare { .. } }
                 if path.as_str() == &*self.shape.time_field =>
             {
-                let Value::DateTime(time) = value.value() else { return None };
-                // None at the last date of all: nothing is beyond it.
-                let (after, before) = (time.checked_add(1)?, time.checked_sub(1)?);
-                let (from, to) = match op {
-                    CompareOp::Eq => (time, time),
-                    CompareOp::Gt => (after, i64::MAX),
-                    CompareOp::Gte => (time, i64::MAX),
-                    CompareOp::Lt => (i64::MIN, before),
-                    CompareOp::Lte => (i64::MIN, time),
-                };
+                let (from, to) = dates_compared(pred)?;
                 (self.from, self.to) = (self.from.max(from), self.to.min(to));
                 Some(())
             }

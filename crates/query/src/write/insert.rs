@@ -1,26 +1,36 @@
-//! `insert`: stores documents, in transactions of at most 500 documents or 128 KiB.
+//! `insert`: stores documents, in transactions of at most 500 documents or 128 KiB, those of measurements larger.
 //!
 //! In a transaction each document is an attempt of its own, so a duplicate key leaves the others in place. A caller
 //! that records its result in the same transaction (a retryable write) calls [`try_insert`] and [`prepare_target`]
 //! alternately; [`insert`] combines both for all other callers.
 
-use std::sync::Arc;
+use std::{cell::RefCell, sync::Arc};
 
+use foldhash::HashSet;
 use nagi_bson::Doc;
 use nagi_error::{Code, Error, Result, err};
 use nagi_store::{Collection, Durability, Namespace, Statement, Store, WriteTxn};
+use nagi_timeseries::Options;
 
 use super::{
     How, ends_command,
     measurements::{self, Opened, Series},
+    open_buckets::OpenBuckets,
+    turns::{Lanes, Turns},
     with_txn,
 };
 use crate::{encrypted::Encryption, source::Env};
 
 /// Limits of documents and bytes of one transaction. More would save little, and what is staged would leave the
 /// processor's second-level cache.
-const CHUNK_COUNT_MAX: usize = 500;
-const CHUNK_BYTES_MAX: usize = 128 << 10;
+const CHUNK_MAX: (usize, usize) = (500, 128 << 10);
+
+/// The same for measurements: each transaction writes the buckets that it adds to as a whole, so the more measurements
+/// it has of the same metadata, the less each of them costs.
+const SERIES_CHUNK_MAX: (usize, usize) = (10_000, 4 << 20);
+
+/// The most different metadata in one transaction, whose buckets are staged until it is committed.
+const METAS_MAX: usize = 1000;
 
 /// The documents of one transaction, and how to insert them.
 #[derive(Clone, Copy)]
@@ -50,14 +60,19 @@ pub struct InsertOutcome {
 }
 
 impl InsertStatement<'_> {
-    /// The number of these documents that make up one statement.
-    pub fn chunk_count(docs: &[Doc<'_>]) -> usize {
-        let mut bytes = 0;
-        let full = docs.iter().take(CHUNK_COUNT_MAX).position(|doc| {
+    /// The number of these documents that make up one statement. `series`: they are measurements of this time series.
+    pub fn chunk_count(docs: &[Doc<'_>], series: Option<&Options>) -> usize {
+        let (count_max, bytes_max) = if series.is_some() { SERIES_CHUNK_MAX } else { CHUNK_MAX };
+        let (mut bytes, mut metas) = (0, HashSet::<&[u8]>::default());
+        let meta_field = series.and_then(|series| series.meta_field.as_deref());
+        let full = docs.iter().take(count_max).position(|doc| {
             bytes += doc.len();
-            bytes > CHUNK_BYTES_MAX
+            if let Some(meta) = meta_field.and_then(|name| doc.element(name)) {
+                metas.insert(meta.value_bytes());
+            }
+            bytes > bytes_max || metas.len() > METAS_MAX
         });
-        full.unwrap_or(docs.len().min(CHUNK_COUNT_MAX)).max(1)
+        full.unwrap_or(docs.len().min(count_max)).max(1)
     }
 
     pub(super) fn is_done(&self, at: usize) -> bool {
@@ -115,7 +130,10 @@ pub fn try_insert(
     }
     match done? {
         Attempted::Done(outcome) => Ok(Some(outcome)),
-        Attempted::Absent => Ok(None),
+        Attempted::Absent => match store.written_buckets_of(namespace) {
+            Some(buckets) => insert_measurements(store, &buckets, statement, env).map(Some),
+            None => Ok(None),
+        },
         Attempted::View => match store.buckets_of(namespace) {
             Some(buckets) => insert_measurements(store, &buckets, statement, env).map(Some),
             None => {
@@ -140,9 +158,16 @@ pub(crate) fn insert_measurements(
     let Some(options) = &buckets.options.timeseries else {
         return Err(Error::bug("buckets without a time series"));
     };
-    let series = Series { buckets, options, env };
+    let series = Series { buckets, options, env, buf: RefCell::default() };
     let mut opened = Opened::default();
-    let done = with_txn(store, statement.how(), env, &mut |txn| {
+    // Buckets that are made here are what the validator of buckets wants.
+    let how = How { bypass_validation: true, ..statement.how() };
+    let open = buckets.write_annotations().get_or_make::<OpenBuckets>();
+    // Until what was written is known in memory.
+    let _turn = open
+        .turns
+        .take(lanes(&open.turns, statement.docs, options), &|| env.interrupt().check())?;
+    let done = with_txn(store, how, env, &mut |txn| {
         opened.clear();
         measurements::attempt(txn, &series, statement, &mut opened)
     });
@@ -152,6 +177,16 @@ pub(crate) fn insert_measurements(
     let done = done?;
     opened.apply(buckets);
     Ok(done)
+}
+
+/// The lanes of the metadata of some measurements.
+fn lanes(turns: &Turns, docs: &[Doc<'_>], options: &Options) -> Lanes {
+    let Some(meta_field) = options.meta_field.as_deref() else { return turns.lane(&[]) };
+    let of = |doc: &Doc<'_>| {
+        let meta = doc.element(meta_field);
+        turns.lane(meta.as_ref().map_or(&[], |meta| meta.value_bytes()))
+    };
+    docs.iter().map(of).fold(0, |all, one| all | one)
 }
 
 /// Creates the collection, unless none of the documents can be stored; then returns their errors.

@@ -4,15 +4,16 @@
 //!   measurement -> normalized metadata -> bucket of this statement | open bucket | stored bucket | new bucket
 //! ```
 //!
-//! A statement reads each bucket that it adds to, adds all measurements that belong there, and writes it once, in the
-//! transaction of the statement: two statements that add to the same bucket conflict, and one of them begins again. A
+//! A statement groups its measurements by their metadata. For each group it reads the open buckets of the metadata,
+//! the latest first and no more than it needs, adds the measurements, and writes each bucket once, in the transaction
+//! of the statement: two statements that add to the same bucket conflict, and one of them begins again. A
 //! bucket that refuses a measurement (it is full, or the type of a field has changed) is closed. Unless its count says
 //! it, the stored bucket says so (`control.closed`), as in MongoDB: it is not tried again.
 //!
 //! Stored buckets are found by the index on metadata and time, as in MongoDB, the latest first; without it, a bucket
 //! that is not known as open gets no more measurements.
 
-use std::sync::Arc;
+use std::{cell::RefCell, sync::Arc};
 
 use foldhash::HashMap;
 use nagi_bson::{Doc, DocBuf, Value, ValueBuf};
@@ -44,6 +45,9 @@ const CONTROL_DEPTH: usize = 2;
 
 /// The most stored buckets that are examined for one measurement. There are more only if most are full.
 const REOPENED_MAX: usize = 16;
+
+/// The memory of the buckets that one transaction keeps unpacked for those after it.
+const UNPACKED_BYTES_MAX: usize = 32 << 20;
 
 /// A measurement that is to be inserted.
 struct Measurement {
@@ -126,39 +130,63 @@ enum Into {
 /// A bucket that a transaction has read or written.
 struct Seen {
     meta: Option<ValueBuf>,
-    unpacked: Unpacked,
+    id: [u8; 12],
+    /// None if the transaction has too many.
+    unpacked: Option<Unpacked>,
     added: bool,
     closed: bool,
 }
 
 /// The effect of a transaction on the open buckets, applied after its commit.
 #[derive(Default)]
-pub(super) struct Opened(Vec<Seen>, Tally);
+pub(super) struct Opened {
+    seen: Vec<Seen>,
+    /// The memory of the unpacked ones.
+    unpacked_bytes: usize,
+    tally: Tally,
+}
 
 impl Opened {
     pub(super) fn clear(&mut self) {
-        self.0.clear();
-        self.1.clear();
+        self.seen.clear();
+        self.unpacked_bytes = 0;
+        self.tally.clear();
     }
 
     fn append(&mut self, mut other: Opened) {
-        self.0.append(&mut other.0);
-        self.1.append(other.1);
+        self.seen.append(&mut other.seen);
+        self.unpacked_bytes += other.unpacked_bytes;
+        self.tally.append(other.tally);
+    }
+
+    /// Notes a bucket as it is stored after the transaction.
+    fn see(&mut self, meta: Option<&ValueBuf>, work: Work, record: RecordId, stored: DocBuf) {
+        let Work { bucket, added, closed, .. } = work;
+        let id = *bucket.id();
+        let mut unpacked = (!closed).then_some(Unpacked { bucket, record, stored });
+        let bytes = unpacked.as_mut().map_or(0, Unpacked::shrink);
+        if self.unpacked_bytes + bytes > UNPACKED_BYTES_MAX {
+            unpacked = None;
+        } else {
+            self.unpacked_bytes += bytes;
+        }
+        self.seen.push(Seen { meta: meta.cloned(), id, unpacked, added, closed });
     }
 
     pub(super) fn apply(self, buckets: &Collection) {
-        count(buckets, &self.1);
+        count(buckets, &self.tally);
         let open = buckets.write_annotations().get_or_make::<OpenBuckets>();
-        for seen in self.0 {
-            let id = *seen.unpacked.bucket.id();
+        for seen in self.seen {
             if seen.closed {
-                open.forget(&seen.meta, id);
+                open.forget(&seen.meta, seen.id);
                 continue;
             }
             if seen.added {
-                open.note(&seen.meta, id);
+                open.note(&seen.meta, seen.id);
             }
-            open.hold(seen.unpacked);
+            if let Some(unpacked) = seen.unpacked {
+                open.hold(unpacked);
+            }
         }
     }
 }
@@ -168,6 +196,8 @@ pub(super) struct Series<'s> {
     pub(super) buckets: &'s Arc<Collection>,
     pub(super) options: &'s Options,
     pub(super) env: &'s Env<'s>,
+    /// For buckets that are read: as large as the largest one, because the engine reads again what does not fit.
+    pub(super) buf: RefCell<RecordBuf>,
 }
 
 /// Inserts the documents of a statement, as one attempt of its transaction.
@@ -287,63 +317,73 @@ fn store_all(
     into: Into,
     opened: &mut Opened,
 ) -> Result<()> {
-    let mut by_meta: HashMap<&Option<ValueBuf>, Vec<Work>> = HashMap::default();
-    // The order of the first measurements, so that equal statements write in an equal order.
-    let mut metas = Vec::new();
-    for one in measurements {
+    for group in &by_metadata(measurements) {
         series.env.interrupt().check()?;
-        let works = match by_meta.get_mut(&one.meta) {
-            Some(works) => works,
-            None => {
-                metas.push(&one.meta);
-                let open = open_buckets(txn, series, one)?;
-                by_meta.entry(&one.meta).or_insert(open)
-            }
-        };
-        if works.iter_mut().any(|work| work.add(one, series.options, into)) {
-            continue;
-        }
-        // Where a bucket has just been closed, the others are full, too.
-        let spans = |work: &Work| series.options.spans(work.bucket.begin(), one.time);
-        let is_closed = works.iter().any(|work| work.closed && spans(work));
-        if !is_closed && reopen(txn, series, one, (works, into))? {
-            continue;
-        }
-        opened.1.add_begun(works.iter().filter_map(|work| work.refused));
-        let store = txn.store();
-        let new_id = |seconds| store.new_id(seconds);
-        let bucket = Bucket::new(one.time, one.meta.clone(), series.options, &new_id);
-        works.insert(0, Work::new(bucket, None));
-        if !works[0].add(one, series.options, into) {
-            return Err(Error::bug("a new bucket refuses its first measurement"));
-        }
-    }
-    for meta in metas {
-        for mut work in by_meta.remove(meta).into_iter().flatten().rev() {
+        let works = place(txn, series, group, into, &mut opened.tally)?;
+        for mut work in works.into_iter().rev() {
             let written = write(txn, series, &mut work)?;
-            work.tell(&mut opened.1);
-            let Work { bucket, stored, added, closed, .. } = work;
-            if let Some((record, stored)) = written.or(stored) {
-                let unpacked = Unpacked { bucket, record, stored };
-                opened.0.push(Seen { meta: meta.clone(), unpacked, added, closed });
+            work.tell(&mut opened.tally);
+            if let Some((record, stored)) = written.or_else(|| work.stored.take()) {
+                opened.see(group[0].meta.as_ref(), work, record, stored);
             }
         }
     }
     Ok(())
 }
 
-/// Reads the buckets that are known to be open.
-fn open_buckets(
+/// Measurements with equal metadata together: groups in the order of their first ones, so that equal statements write
+/// in an equal order. None is empty.
+fn by_metadata(measurements: &[Measurement]) -> Vec<Vec<&Measurement>> {
+    let mut groups: Vec<Vec<&Measurement>> = Vec::new();
+    let mut places: HashMap<&Option<ValueBuf>, usize> = HashMap::default();
+    for one in measurements {
+        let place = *places.entry(&one.meta).or_insert_with(|| {
+            groups.push(Vec::new());
+            groups.len() - 1
+        });
+        groups[place].push(one);
+    }
+    groups
+}
+
+/// Adds measurements with the same metadata to buckets.
+fn place(
     txn: &mut WriteTxn<'_>,
     series: &Series<'_>,
-    one: &Measurement,
+    group: &[&Measurement],
+    into: Into,
+    tally: &mut Tally,
 ) -> Result<Vec<Work>> {
+    let mut works: Vec<Work> = Vec::new();
     let known = series.buckets.write_annotations().get_or_make::<OpenBuckets>();
-    let mut works = Vec::new();
-    for id in known.of(&one.meta) {
-        match read(txn, series, id, one)? {
-            Some(work) => works.push(work),
-            None => known.forget(&one.meta, id),
+    let mut unread = group.first().map_or(Vec::new(), |one| known.of(&one.meta)).into_iter();
+    for one in group {
+        if works.iter_mut().any(|work| work.add(one, series.options, into)) {
+            continue;
+        }
+        let mut added = false;
+        while !added && let Some(id) = unread.next() {
+            match read(txn, series, id, one)? {
+                Some(mut work) => {
+                    added = work.add(one, series.options, into);
+                    works.push(work);
+                }
+                None => known.forget(&one.meta, id),
+            }
+        }
+        // Where a bucket has just been closed, the others are full, too.
+        let spans = |work: &Work| series.options.spans(work.bucket.begin(), one.time);
+        let is_closed = works.iter().any(|work| work.closed && spans(work));
+        if added || !is_closed && reopen(txn, series, one, (&mut works, into))? {
+            continue;
+        }
+        tally.add_begun(works.iter().filter_map(|work| work.refused));
+        let store = txn.store();
+        let new_id = |seconds| store.new_id(seconds);
+        let bucket = Bucket::new(one.time, one.meta.clone(), series.options, &new_id);
+        works.insert(0, Work::new(bucket, None));
+        if !works[0].add(one, series.options, into) {
+            return Err(Error::bug("a new bucket refuses its first measurement"));
         }
     }
     Ok(works)
@@ -357,7 +397,7 @@ fn read(
     one: &Measurement,
 ) -> Result<Option<Work>> {
     let known = series.buckets.write_annotations().get_or_make::<OpenBuckets>();
-    let mut buf = RecordBuf::default();
+    let mut buf = series.buf.borrow_mut();
     if let Some(Unpacked { bucket, record, stored }) = known.take(&id) {
         txn.lock(series.buckets, record.key())?;
         let found = txn.reader().record(series.buckets, record.key(), &mut buf)?;

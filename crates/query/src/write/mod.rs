@@ -18,6 +18,7 @@ mod series_counts;
 mod series_delete;
 mod series_filter;
 mod series_update;
+mod turns;
 mod update;
 
 use std::sync::Arc;
@@ -110,10 +111,9 @@ fn target(store: &Store, namespace: &Namespace) -> Result<Option<Arc<Collection>
     Ok(collection)
 }
 
-/// The buckets of a time series collection; none for anything else, after one lookup.
+/// The buckets of a time series collection; none for anything else.
 fn series(store: &Store, namespace: &Namespace) -> Option<Arc<Collection>> {
-    store.collection(namespace).filter(|found| found.is_view())?;
-    store.buckets_of(namespace)
+    store.written_buckets_of(namespace)
 }
 
 /// The parsed parts that all statements have in common.

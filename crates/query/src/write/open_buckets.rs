@@ -18,7 +18,7 @@ use nagi_bson::{DocBuf, ValueBuf};
 use nagi_store::RecordId;
 use nagi_timeseries::bucket::Bucket;
 
-use super::series_counts::Counts;
+use super::{series_counts::Counts, turns::Turns};
 
 /// The size of one generation of a collection's ids, in bytes.
 const GENERATION_BYTES_MAX: usize = 2 << 20;
@@ -51,6 +51,12 @@ pub(super) struct Unpacked {
 }
 
 impl Unpacked {
+    /// Gives back memory that it does not need. Returns what it uses.
+    pub(super) fn shrink(&mut self) -> usize {
+        self.bucket.shrink();
+        self.bytes()
+    }
+
     fn bytes(&self) -> usize {
         self.bucket.heap_bytes() + self.stored.as_bytes().len()
     }
@@ -172,6 +178,8 @@ pub(super) struct OpenBuckets {
     shared: Arc<Shared>,
     budget: &'static Budget,
     pub(super) counts: Counts,
+    /// Of the statements that add to them.
+    pub(super) turns: Turns,
 }
 
 impl Default for OpenBuckets {
@@ -194,7 +202,7 @@ impl OpenBuckets {
         all.retain(|weak| weak.strong_count() > 0);
         all.push(Arc::downgrade(&shared));
         drop(all);
-        OpenBuckets { shared, budget, counts: Counts::default() }
+        OpenBuckets { shared, budget, counts: Counts::default(), turns: Turns::default() }
     }
 
     /// What is in memory, of all collections.
@@ -258,8 +266,7 @@ impl OpenBuckets {
 
     /// Keeps an unpacked bucket, if there is memory for it.
     pub(super) fn hold(&self, mut unpacked: Unpacked) {
-        unpacked.bucket.shrink();
-        let (id, bytes) = (*unpacked.bucket.id(), unpacked.bytes());
+        let (id, bytes) = (*unpacked.bucket.id(), unpacked.shrink());
         self.shared.used.store(self.budget.clock.fetch_add(1, Relaxed), Relaxed);
         if bytes > UNPACKED_BYTES_MAX {
             return;

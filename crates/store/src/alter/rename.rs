@@ -117,6 +117,7 @@ impl Store {
         };
         source.refuse_while_building()?;
         let mut replaced = None;
+        ddl.catalog.refuse_beside_buckets(to)?;
         let target = ddl.collection(to);
         if let (Some(facts), false) = (facts, target.as_ref().is_some_and(|c| c.is_view())) {
             facts.check(to, target.as_deref())?;

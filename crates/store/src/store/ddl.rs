@@ -245,7 +245,9 @@ impl Store {
         if let Some(bound) = self.private() {
             return bound.create(self, namespace, options);
         }
-        if options.timeseries.is_some() && !namespace.is_buckets() {
+        // With all their options, buckets are created as any collection: so they are in dumps and logs.
+        let is_whole = namespace.is_buckets() && options.clustered.is_some();
+        if options.timeseries.is_some() && !is_whole {
             return self.create_time_series(namespace, &options, durability);
         }
         let mut ddl = Ddl::begin(self)?;
@@ -283,6 +285,7 @@ impl Store {
         match self.collection(namespace) {
             Some(collection) => Ok(collection),
             None => {
+                self.refuse_beside_buckets(namespace)?;
                 self.create_with(namespace, Doc::EMPTY, Durability::Buffered).or_else(|error| {
                     // Another client created it first, with other options.
                     self.collection(namespace).ok_or(error)
@@ -291,8 +294,8 @@ impl Store {
         }
     }
 
-    /// Drops a collection or view. Returns the dropped collection, or `None` if it did not exist. Takes
-    /// milliseconds, independent of its size.
+    /// Drops a collection or view, or the buckets of a time series whose view is missing. Returns the dropped
+    /// collection, or `None` if it did not exist. Takes milliseconds, independent of its size.
     pub fn drop_collection(&self, namespace: &Namespace) -> Result<Option<Arc<Collection>>> {
         self.drop_collection_of(namespace, None)
     }
@@ -304,12 +307,12 @@ impl Store {
         expected: Option<Uuid>,
     ) -> Result<Option<Arc<Collection>>> {
         let (mut ddl, _frozen) = Ddl::alone(self, &|catalog| {
-            let collection = catalog.collection(namespace);
+            let collection = named(catalog, namespace);
             let other = collection.and_then(|found| time_series::other_half(catalog, found));
             collection.cloned().into_iter().chain(other).collect()
         })?;
         ddl.catalog.check_uuid(namespace, expected)?;
-        let Some(collection) = ddl.collection(namespace) else { return Ok(None) };
+        let Some(collection) = named(&ddl.catalog, namespace).cloned() else { return Ok(None) };
         if let Some(other) = ddl.other_half(&collection) {
             ddl.remove(&other)?;
         }
@@ -543,6 +546,11 @@ impl Collection {
             version_annotations: Annotations::default(),
         }
     }
+}
+
+/// What is dropped by this name.
+fn named<'c>(catalog: &'c Catalog, namespace: &Namespace) -> Option<&'c Arc<Collection>> {
+    catalog.collection(namespace).or_else(|| catalog.lone_buckets_of(namespace))
 }
 
 pub(crate) fn refuse_view(collection: &Collection) -> Result<()> {

@@ -11,7 +11,7 @@
 use std::sync::Arc;
 
 use nagi_bson::{Array, Doc, DocBuf, DocWriter, Value};
-use nagi_error::{Code, Result, bail};
+use nagi_error::{Code, Error, Result, bail};
 use nagi_kv::Durability;
 use nagi_timeseries::Options;
 
@@ -31,6 +31,28 @@ impl Catalog {
             view.on.collection().strip_prefix("system.buckets.") == Some(namespace.collection());
         self.collection(&view.on).filter(|buckets| is_own && buckets.options.timeseries.is_some())
     }
+
+    /// The buckets of a time series whose view is missing: they were created by their own name, or restored. None for
+    /// a name that something has.
+    pub(super) fn lone_buckets_of(&self, namespace: &Namespace) -> Option<&Arc<Collection>> {
+        if self.collection(namespace).is_some() || namespace.is_buckets() {
+            return None;
+        }
+        let name = namespace.buckets().ok()?;
+        self.collection(&name).filter(|buckets| buckets.options.timeseries.is_some())
+    }
+
+    /// Refuses a name for anything but a time series if there are its buckets (48).
+    pub(crate) fn refuse_beside_buckets(&self, namespace: &Namespace) -> Result<()> {
+        match self.lone_buckets_of(namespace) {
+            None => Ok(()),
+            Some(buckets) => bail!(
+                Code::NAMESPACE_EXISTS,
+                "Conflicting namespace already exists :: caused by :: Collection {} already exists.",
+                buckets.namespace
+            ),
+        }
+    }
 }
 
 impl Store {
@@ -40,7 +62,25 @@ impl Store {
         self.catalog().buckets_of(&view.namespace).cloned()
     }
 
-    /// Creates a time series collection; `given` are all its options. Returns the view.
+    /// The buckets that writes to a name change: those of a time series collection, and those whose view is missing.
+    pub fn written_buckets_of(&self, namespace: &Namespace) -> Option<Arc<Collection>> {
+        match self.collection(namespace) {
+            Some(found) if found.is_view() => self.buckets_of(namespace),
+            Some(_) => None,
+            None => self.catalog().lone_buckets_of(namespace).cloned(),
+        }
+    }
+
+    /// Refuses to create anything but a time series where the buckets of one are.
+    ///
+    /// # Errors
+    /// 48.
+    pub fn refuse_beside_buckets(&self, namespace: &Namespace) -> Result<()> {
+        self.catalog().refuse_beside_buckets(namespace)
+    }
+
+    /// Creates a time series collection; `given` are all its options. Returns the view. For the name of its buckets,
+    /// only these are created and returned.
     ///
     /// # Errors
     /// 48 if there is something else of that name, 73 if the name is too long for the buckets.
@@ -51,6 +91,9 @@ impl Store {
         durability: Durability,
     ) -> Result<Arc<Collection>> {
         let Some(options) = &given.timeseries else { bail!(Code::BAD_VALUE, "no time series") };
+        if namespace.is_buckets() {
+            return self.create_lone_buckets(namespace, (given, options), durability);
+        }
         let name = namespace.buckets()?;
         let given = given.doc.as_doc();
         let of_buckets = CollectionOptions::parse(buckets_options(given, options).as_doc(), &name)?;
@@ -69,12 +112,7 @@ impl Store {
             };
         }
         if buckets.is_none() {
-            // Two changes, so that the log has the index, too.
-            let buckets = made(&mut ddl, &name, of_buckets, None)?;
-            let buckets = ddl.put(buckets)?;
-            if let Some(buckets) = with_index(&mut ddl, &buckets, options)? {
-                ddl.put(buckets)?;
-            }
+            create_buckets(&mut ddl, &name, of_buckets, options)?;
         }
         let view = create(&mut ddl, namespace, of_view, None)?;
         ddl.finish_with(durability)?;
@@ -82,6 +120,39 @@ impl Store {
             uuid:% = view.uuid; "createCollection");
         Ok(view)
     }
+
+    /// Creates buckets as they are below a time series collection, which can be added later.
+    fn create_lone_buckets(
+        &self,
+        namespace: &Namespace,
+        (given, options): (&CollectionOptions, &Options),
+        durability: Durability,
+    ) -> Result<Arc<Collection>> {
+        let all = buckets_options(given.doc.as_doc(), options);
+        let all = CollectionOptions::parse(all.as_doc(), namespace)?;
+        let mut ddl = Ddl::begin(self)?;
+        if let Some(existing) = ddl.collection(namespace) {
+            return same_options(existing, &all);
+        }
+        create_buckets(&mut ddl, namespace, all, options)?;
+        ddl.finish_with(durability)?;
+        self.collection(namespace).ok_or_else(|| Error::bug("created buckets are missing"))
+    }
+}
+
+/// Two changes, so that the log has the index, too.
+fn create_buckets(
+    ddl: &mut Ddl<'_>,
+    name: &Namespace,
+    all: CollectionOptions,
+    options: &Options,
+) -> Result<()> {
+    let buckets = made(ddl, name, all, None)?;
+    let buckets = ddl.put(buckets)?;
+    if let Some(buckets) = with_index(ddl, &buckets, options)? {
+        ddl.put(buckets)?;
+    }
+    Ok(())
 }
 
 impl Ddl<'_> {

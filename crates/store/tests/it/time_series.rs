@@ -69,6 +69,37 @@ fn both_halves_are_created_stored_and_dropped() {
 }
 
 #[test]
+fn lone_buckets_keep_their_name() {
+    let (mut f, namespace, buckets) = series();
+    create(&f, &buckets, "{timeseries: {timeField: 't', metaField: 'm'}}").unwrap();
+    assert_eq!(names(&f), ["d.c", "d.system.buckets.s"]);
+    let c = Namespace::parse("d.c").unwrap();
+    for _ in 0..2 {
+        assert!(f.store.buckets_of(&namespace).is_none());
+        assert!(f.store.written_buckets_of(&namespace).is_some());
+        assert!(f.store.written_buckets_of(&buckets).is_none());
+        assert!(f.store.written_buckets_of(&c).is_none());
+        let conflict = "48: Conflicting namespace already exists :: caused by :: \
+                        Collection d.system.buckets.s already exists.";
+        assert_eq!(error(f.store.collection_or_create(&namespace).map(drop)), conflict);
+        assert_eq!(error(f.store.refuse_beside_buckets(&namespace)), conflict);
+        let renamed = f.store.rename_collection(&c, &namespace, Rename::default(), &|| Ok(()));
+        assert_eq!(error(renamed), conflict);
+        f.reopen();
+    }
+    f.store.drop_collection(&namespace).unwrap().unwrap();
+    assert_eq!(names(&f), ["d.c"]);
+    create(&f, &buckets, "{timeseries: {timeField: 't', metaField: 'm'}}").unwrap();
+    // The other half is added by the same options only.
+    assert!(error(create(&f, &namespace, "{timeseries: {timeField: 'u'}}")).starts_with("48"));
+    assert_eq!(names(&f), ["d.c", "d.system.buckets.s"]);
+    create(&f, &namespace, "{timeseries: {timeField: 't', metaField: 'm'}}").unwrap();
+    let found = f.store.buckets_of(&namespace).unwrap();
+    let indexes: Vec<_> = found.indexes.iter().map(|index| index.name().to_owned()).collect();
+    assert_eq!(indexes, ["_id_", "m_1_t_1"]);
+}
+
+#[test]
 fn a_view_on_foreign_buckets_is_no_time_series() {
     let (f, namespace, _) = series();
     create(&f, &namespace, "{timeseries: {timeField: 't'}}").unwrap();

@@ -279,7 +279,8 @@ impl Bucket {
     }
 
     fn write_columns(&self, out: &mut DocWriter<'_>) {
-        let mut bytes = Vec::new();
+        let longest = self.columns.iter().map(|(_, column)| column.values.bytes()).max();
+        let mut bytes = Vec::with_capacity(longest.unwrap_or(0));
         for (name, column) in self.columns.iter() {
             bytes.clear();
             column.values.append_to(&mut bytes);

@@ -27,7 +27,7 @@ pub use build::{Bucket, Refused, time_of};
 pub use check::{Fault, check};
 pub use columns::Columns;
 pub use meta::normalized;
-pub use unpack::{Shape, Unpacker};
+pub use unpack::{Shape, Unpacked, Unpacker};
 
 use crate::column::LEAVES_MAX;
 

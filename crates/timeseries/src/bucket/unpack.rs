@@ -1,5 +1,7 @@
 //! The measurements of a bucket of any version.
 
+use std::ops::RangeInclusive;
+
 use nagi_bson::{Doc, DocWriter, Elements, Value};
 use nagi_error::{Code, Result, bail};
 
@@ -46,6 +48,21 @@ pub struct Unpacker<'a> {
     fields: Vec<(&'a str, Values<'a>)>,
     /// The number of leaves that interleaved documents of the columns may still have.
     budget: usize,
+    /// The number of measurements by which the columns of `fields` are behind that of the times.
+    lag: usize,
+}
+
+/// The most measurements that are decoded in one call: more than buckets of servers have.
+const LAG_MAX: usize = 4096;
+
+/// What became of a measurement.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Unpacked {
+    Appended,
+    /// Its time is not wanted.
+    Passed,
+    /// There is none.
+    End,
 }
 
 impl<'a> Unpacker<'a> {
@@ -81,7 +98,8 @@ impl<'a> Unpacker<'a> {
         let meta_field = shape.meta_field.clone().filter(|meta| shape.has(meta));
         let meta = meta_field.map(|name| (name, bucket.get("meta")));
         let budget = LEAVES_MAX - fields.len();
-        Ok(Unpacker { time_field: shape.time_field.clone(), meta, times, fields, budget })
+        let time_field = shape.time_field.clone();
+        Ok(Unpacker { time_field, meta, times, fields, budget, lag: 0 })
     }
 
     /// Appends the next measurement to `out`. False at the end.
@@ -89,40 +107,51 @@ impl<'a> Unpacker<'a> {
     /// # Errors
     /// If a column is not valid.
     pub fn append(&mut self, out: &mut Vec<u8>) -> Result<bool> {
-        let Some(times) = &mut self.times else { return Ok(false) };
-        let begin = out.len();
+        self.append_between(i64::MIN..=i64::MAX, out).map(|done| done != Unpacked::End)
+    }
+
+    /// Appends the next measurement to `out`, unless its time is a date outside of the range. Behind the last one that
+    /// is appended, only the times are decoded.
+    ///
+    /// # Errors
+    /// If a column is not valid.
+    pub fn append_between(
+        &mut self,
+        wanted: RangeInclusive<i64>,
+        out: &mut Vec<u8>,
+    ) -> Result<Unpacked> {
+        let (position, time) = match &mut self.times {
+            None => return Ok(Unpacked::End),
+            Some(Values::Column(decoder)) => match decoder.advance_within(&mut self.budget)? {
+                None => return Ok(Unpacked::End),
+                Some(time) => ("", time),
+            },
+            Some(times) => match times.next_position() {
+                None => return Ok(Unpacked::End),
+                Some(next) => next,
+            },
+        };
+        if matches!(time, Value::DateTime(time) if !wanted.contains(&time)) {
+            self.pass(position)?;
+            return Ok(Unpacked::Passed);
+        }
+        catch_up(&mut self.fields, &mut self.lag, &mut self.budget)?;
         let mut writer = DocWriter::new(out);
-        let position = match times {
-            Values::Positions(..) => times.next_position().map(|(position, time)| {
-                writer.put(&self.time_field, time);
-                position
-            }),
-            Values::Column(decoder) => decoder.advance_within(&mut self.budget)?.map(|time| {
-                writer.put(&self.time_field, time);
-                ""
-            }),
-        };
-        let Some(position) = position else {
-            drop(writer);
-            out.truncate(begin);
-            return Ok(false);
-        };
+        writer.put(&self.time_field, time);
         if let Some((name, meta)) = &self.meta {
             writer.put(name, *meta);
         }
         for (name, values) in &mut self.fields {
             match values {
                 Values::Column(decoder) => {
-                    writer.put(
-                        name,
-                        decoder.advance_within(&mut self.budget)?.unwrap_or(Value::Missing),
-                    );
+                    let value = decoder.advance_within(&mut self.budget)?;
+                    writer.put(name, value.unwrap_or(Value::Missing));
                 }
                 Values::Positions(..) => writer.put(name, values.at(position)),
             }
         }
         writer.finish();
-        Ok(true)
+        Ok(Unpacked::Appended)
     }
 }
 
@@ -132,6 +161,7 @@ impl Unpacker<'_> {
     /// # Errors
     /// If a column is not valid.
     pub(super) fn is_exhausted(&mut self) -> Result<bool> {
+        debug_assert_eq!(self.lag, 0, "after measurements that were left out");
         for (_, values) in &mut self.fields {
             if let Values::Column(decoder) = values
                 && decoder.advance_within(&mut self.budget)?.is_some()
@@ -152,15 +182,38 @@ impl Unpacker<'_> {
             Some(Values::Column(decoder)) => decoder.advance_within(&mut self.budget)?.map(|_| ""),
             Some(times) => times.next_position().map(|(position, _)| position),
         };
-        let Some(position) = position else { return Ok(false) };
+        if let Some(position) = position {
+            self.pass(position)?;
+        }
+        Ok(position.is_some())
+    }
+
+    /// Leaves out the values of a measurement.
+    fn pass(&mut self, position: &str) -> Result<()> {
         for (_, values) in &mut self.fields {
-            match values {
-                Values::Column(decoder) => drop(decoder.advance_within(&mut self.budget)?),
-                Values::Positions(..) => drop(values.at(position)),
+            if let Values::Positions(..) = values {
+                values.at(position);
             }
         }
-        Ok(true)
+        self.lag += 1;
+        match self.lag == LAG_MAX {
+            true => catch_up(&mut self.fields, &mut self.lag, &mut self.budget),
+            false => Ok(()),
+        }
     }
+}
+
+/// Moves the columns to the measurement of the last time.
+fn catch_up(fields: &mut [(&str, Values<'_>)], lag: &mut usize, budget: &mut usize) -> Result<()> {
+    let lag = std::mem::take(lag);
+    for (_, values) in fields.iter_mut().filter(|_| lag > 0) {
+        if let Values::Column(decoder) = values {
+            for _ in 0..lag {
+                decoder.advance_within(budget)?;
+            }
+        }
+    }
+    Ok(())
 }
 
 impl<'a> Values<'a> {

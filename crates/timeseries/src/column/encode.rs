@@ -22,6 +22,9 @@ const DOUBLES_MIN: usize = 64;
 /// The number of slots from which the first ones are packed, and then after each such number of slots.
 const SLOTS_STEP: usize = 16;
 
+/// The unused entries of a vector that are not worth a copy of it.
+const SHRUNK_FROM: usize = 128;
+
 /// Writes a column of the values. A `Missing` value stands for a measurement without the field.
 pub fn encode<'v>(values: impl IntoIterator<Item = Value<'v>>) -> Vec<u8> {
     let mut encoder = Encoder::new();
@@ -279,7 +282,7 @@ impl Encoder {
         pack(&self.slots, &mut self.repeated, &mut self.words);
         self.run_len = 0;
         self.slots.clear();
-        append_words(&self.words, self.scale, &mut self.out);
+        append_words([&self.words, &[]], self.scale, &mut self.out);
         self.words.clear();
     }
 
@@ -292,12 +295,18 @@ impl Encoder {
         self.out
     }
 
-    /// Gives back memory that the next values do not need.
+    /// Gives back memory that the next values do not need, where that is much: a vector that is made smaller after each
+    /// value would be copied for each.
     pub fn shrink(&mut self) {
-        self.slots.shrink_to(SLOTS_STEP);
-        self.doubles.shrink_to_fit();
-        self.out.shrink_to(self.out.len() + self.out.len() / 8);
-        self.words.shrink_to(self.words.len() + self.words.len() / 8 + 1);
+        if self.slots.capacity() > 4 * SLOTS_STEP {
+            self.slots.shrink_to(SLOTS_STEP);
+        }
+        if self.out.capacity() > SHRUNK_FROM + 2 * self.out.len() {
+            self.out.shrink_to(self.out.len() + self.out.len() / 8);
+        }
+        if self.words.capacity() > SHRUNK_FROM + 2 * self.words.len() {
+            self.words.shrink_to(self.words.len() + self.words.len() / 8 + 1);
+        }
     }
 
     /// The memory that it has allocated.
@@ -319,28 +328,46 @@ impl Encoder {
 
     /// Appends the column so far.
     pub fn append_to(&self, out: &mut Vec<u8>) {
+        out.reserve(self.bytes());
+        out.extend_from_slice(&self.out);
         if !self.doubles.is_empty() {
             // They get a scale, or several.
-            out.extend_from_slice(&self.clone().finish());
+            out.extend_from_slice(&self.unwritten().finish());
             return;
         }
-        out.extend_from_slice(&self.out);
         if let Some(documents) = &self.documents {
             documents.append_to(out);
         }
-        let (mut words, mut repeated) = (self.words.clone(), self.repeated);
-        pack_run(self.run, self.run_len, &mut repeated, &mut words);
-        pack(&self.slots, &mut repeated, &mut words);
-        append_words(&words, self.scale, out);
+        let (mut last, mut repeated) = (Vec::new(), self.repeated);
+        pack_run(self.run, self.run_len, &mut repeated, &mut last);
+        pack(&self.slots, &mut repeated, &mut last);
+        append_words([&self.words, &last], self.scale, out);
         out.push(0);
+    }
+
+    /// The part of a column of doubles that is not in `out`.
+    fn unwritten(&self) -> Encoder {
+        Encoder {
+            out: Vec::new(),
+            payload: self.payload.clone(),
+            words: self.words.clone(),
+            slots: self.slots.clone(),
+            doubles: self.doubles.clone(),
+            documents: None,
+            ..*self
+        }
     }
 }
 
-/// Appends words with their control bytes.
-fn append_words(words: &[u64], scale: usize, out: &mut Vec<u8>) {
-    for words in words.chunks(WORDS_MAX) {
-        out.push(SCALE_CONTROL[scale] | (words.len() - 1) as u8);
-        words.iter().for_each(|word| out.extend_from_slice(&word.to_le_bytes()));
+/// Appends words, which are in two parts, with their control bytes.
+fn append_words(parts: [&[u64]; 2], scale: usize, out: &mut Vec<u8>) {
+    let count = parts[0].len() + parts[1].len();
+    let bytes = parts.into_iter().flatten().map(|word| word.to_le_bytes());
+    for (at, word) in bytes.enumerate() {
+        if at.is_multiple_of(WORDS_MAX) {
+            out.push(SCALE_CONTROL[scale] | ((count - at).min(WORDS_MAX) - 1) as u8);
+        }
+        out.extend_from_slice(&word);
     }
 }
 

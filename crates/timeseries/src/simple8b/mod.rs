@@ -151,6 +151,9 @@ impl Row {
     #[inline]
     fn encode(&self, slot: Slot) -> Option<u64> {
         let Slot::Value(value) = slot else { return Some(self.missing()) };
+        if self.zero_bits == 0 {
+            return (value < u128::from(self.missing())).then_some(value as u64);
+        }
         let zeros = if value == 0 { 0 } else { value.trailing_zeros() };
         let count = (zeros / self.zeros_unit).min((1 << self.zero_bits) - 1);
         let rest = value >> (count * self.zeros_unit);

@@ -91,23 +91,29 @@ fn next(slots: &[Slot], last: &Slot, end: End) -> Option<(u64, usize)> {
 
 /// The word that stores the most slots. Every slot of a word counts, so a word that would not be full is not used.
 fn fill(slots: &[Slot], end: End) -> Option<(u64, usize)> {
+    // The slot that did not fit the last row: most often it does not fit the next one.
+    let mut hard = 0;
     for row in ROWS {
         let count = row.slots() as usize;
         if slots.len() < count && end == End::Known {
             continue;
         }
+        if hard < count && row.encode(slots[hard]).is_none() {
+            continue;
+        }
         let mut word = row.header();
         let mut at = row.shift();
-        let fit = slots.iter().take(count).all(|slot| match row.encode(*slot) {
+        let refused = slots.iter().take(count).position(|slot| match row.encode(*slot) {
             Some(bits) => {
                 word |= bits << at;
                 at += row.slot_bits();
-                true
+                false
             }
-            None => false,
+            None => true,
         });
-        if fit {
-            return (slots.len() >= count).then_some((word, count));
+        match refused {
+            Some(refused) => hard = refused,
+            None => return (slots.len() >= count).then_some((word, count)),
         }
     }
     None

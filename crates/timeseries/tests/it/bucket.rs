@@ -1,7 +1,9 @@
 //! Buckets: those of MongoDB, limits, and round trips of any measurements.
 use nagi_bson::{Doc, DocBuf, Value, ValueBuf, doc, json, oid::Generator};
 use nagi_timeseries::Options;
-use nagi_timeseries::bucket::{Bucket, COUNT_MAX, Refused, Shape, Unpacker, check, time_of};
+use nagi_timeseries::bucket::{
+    Bucket, COUNT_MAX, Refused, Shape, Unpacked, Unpacker, check, time_of,
+};
 use nagi_timeseries::column::Decoder;
 use proptest::prelude::*;
 
@@ -32,7 +34,33 @@ fn unpack(bucket: Doc<'_>, shape: &Shape) -> Vec<DocBuf> {
         assert!(unpacker.skip().unwrap() && unpacker.append(&mut out).unwrap());
         assert_eq!(out, all[1].as_bytes());
     }
+    for part in [0, all.len() / 3, all.len() / 2] {
+        wanted_times_are_unpacked(bucket, shape, &all, part);
+    }
     all
+}
+
+/// Measurements with the times of those from the `part`-th one to the last but `part`.
+fn wanted_times_are_unpacked(bucket: Doc<'_>, shape: &Shape, all: &[DocBuf], part: usize) {
+    let time = |doc: &DocBuf| match doc.get(&shape.time_field) {
+        Value::DateTime(time) => time,
+        other => panic!("{other}"),
+    };
+    let mut times: Vec<i64> = all.iter().map(time).collect();
+    times.sort_unstable();
+    let Some(wanted) = times.get(part).zip(times.iter().rev().nth(part)) else { return };
+    let wanted = *wanted.0..=*wanted.1;
+    let mut unpacker = Unpacker::new(bucket, shape).expect("a bucket");
+    let mut out = Vec::new();
+    for one in all {
+        let done = unpacker.append_between(wanted.clone(), &mut out).expect("valid columns");
+        match wanted.contains(&time(one)) {
+            true => assert_eq!((done, &*out), (Unpacked::Appended, one.as_bytes())),
+            false => assert_eq!((done, &*out), (Unpacked::Passed, &[][..])),
+        }
+        out.clear();
+    }
+    assert_eq!(unpacker.append_between(wanted, &mut out).unwrap(), Unpacked::End);
 }
 
 fn shown(bucket: &str, options: &Options) -> Vec<String> {

@@ -147,6 +147,63 @@ fn buckets_that_refuse_are_closed_and_others_found() {
 }
 
 #[test]
+fn lone_buckets_get_measurements() {
+    let fixture = Fixture::new();
+    let buckets = name(SERIES).buckets().unwrap();
+    let options = doc("{timeseries: {timeField: 't', metaField: 'm'}}");
+    fixture.store.create_collection(&buckets, options.as_doc()).unwrap();
+    let docs = [at(0, "m: 1"), at(1, "m: 1"), at(2, "m: 2")];
+    assert_eq!(insert_into(&fixture.store, &name(SERIES), &docs, true).count, 3);
+    assert!(fixture.store.collection(&name(SERIES)).is_none(), "no collection is created");
+    assert_eq!(counts(&fixture), [1, 2]);
+    assert_eq!(delete_from(&fixture.store, &name(SERIES), "{m: 2}", true), 1);
+    assert_eq!(counts(&fixture), [2]);
+}
+
+#[test]
+fn a_statement_writes_each_bucket_once() {
+    let fixture = Fixture::new();
+    create(&fixture, "{timeseries: {timeField: 't', metaField: 'm'}}");
+    let docs: Vec<DocBuf> =
+        (0..3000).map(|n| at(n / 100, &format!("m: {}, v: {n}", n % 100))).collect();
+    let borrowed: Vec<Doc<'_>> = docs.iter().map(DocBuf::as_doc).collect();
+    let buckets = fixture.store.buckets_of(&name(SERIES)).unwrap();
+    let series = buckets.options.timeseries.as_deref();
+    assert_eq!(InsertStatement::chunk_count(&borrowed, series), 3000);
+    assert_eq!(InsertStatement::chunk_count(&borrowed, None), 500);
+    let many: Vec<DocBuf> = (0..3000).map(|n| at(0, &format!("m: {{a: {n}}}"))).collect();
+    let borrowed: Vec<Doc<'_>> = many.iter().map(DocBuf::as_doc).collect();
+    assert_eq!(InsertStatement::chunk_count(&borrowed, series), 1000, "metadata");
+    for part in docs.chunks(1500) {
+        assert_eq!(insert_into(&fixture.store, &name(SERIES), part, false).count, 1500);
+    }
+    assert_eq!(counts(&fixture), vec![30; 100]);
+    assert_eq!(found(&fixture.store, &name(SERIES), "{m: 7, v: {$gte: 1500}}").len(), 15);
+}
+
+#[test]
+fn open_buckets_are_read_as_far_as_necessary() {
+    let engine: Arc<dyn Engine> = Arc::new(nagi_kv::Memory::new());
+    let store = reopened(&engine);
+    let options = doc("{timeseries: {timeField: 't', metaField: 'm'}}");
+    store.create_collection(&name(SERIES), options.as_doc()).unwrap();
+    let hour = |hour: usize, minute: usize| {
+        doc(&format!("{{t: ISODate('2024-01-01T{hour:02}:{minute:02}:00Z'), m: 1}}"))
+    };
+    // A bucket of each hour is open.
+    (0..3).for_each(|h| drop(insert_into(&store, &name(SERIES), &[hour(h, 0)], true)));
+    // Late, latest, late, and all in one statement.
+    for h in [1, 2, 0] {
+        assert_eq!(insert_into(&store, &name(SERIES), &[hour(h, 1)], true).count, 1);
+    }
+    let all: Vec<DocBuf> = (0..3).rev().map(|h| hour(h, 2)).collect();
+    assert_eq!(insert_into(&store, &name(SERIES), &all, true).count, 3);
+    let buckets = name(SERIES).buckets().unwrap();
+    assert_eq!(found(&store, &buckets, "{'control.count': 3}").len(), 3);
+    assert_eq!(found(&store, &name(SERIES), "{}").len(), 9);
+}
+
+#[test]
 fn without_an_index_buckets_are_reopened_by_memory_only() {
     let fixture = Fixture::new();
     create(&fixture, "{timeseries: {timeField: 't'}}");

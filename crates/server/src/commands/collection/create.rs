@@ -124,6 +124,9 @@ fn run(cx: &mut Context<'_>, req: &Request<'_>, out: &mut DocWriter<'_>) -> Resu
     }
     let _writing = cx.begin_write(req.db)?;
     let options = DocBuf::build(|w| options(req.body, &args, w));
+    if args.timeseries.is_none() {
+        cx.store().refuse_beside_buckets(&ns)?;
+    }
     let created = cx.store().create_collection(&ns, options.as_doc())?;
     if created.is_view() {
         cx.server.mirror_view(&ns);

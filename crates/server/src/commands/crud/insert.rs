@@ -100,9 +100,11 @@ pub(super) fn insert_all(
     refuse_series_in_transaction(cx, ns)?;
     let mut outcome = Outcome::default();
     let docs = batch.docs;
+    let buckets = cx.store().written_buckets_of(ns);
+    let series = buckets.as_ref().and_then(|found| found.options.timeseries.as_deref());
     let mut at = 0;
     while at < docs.len() && (!batch.ordered || outcome.errors.is_empty()) {
-        let end = at + InsertStatement::chunk_count(&docs[at..]);
+        let end = at + InsertStatement::chunk_count(&docs[at..], series);
         let statement = InsertStatement {
             docs: &docs[at..end],
             ordered: batch.ordered,

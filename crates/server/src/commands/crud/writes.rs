@@ -59,7 +59,7 @@ fn is_series(cx: &Context<'_>, ns: &Namespace) -> bool {
 
 /// Refuses writes to a time series collection in a transaction (263).
 pub(super) fn refuse_series_in_transaction(cx: &Context<'_>, ns: &Namespace) -> Result<()> {
-    if cx.in_transaction() && cx.store().buckets_of(ns).is_some() {
+    if cx.in_transaction() && cx.store().written_buckets_of(ns).is_some() {
         bail!(
             Code::OPERATION_NOT_SUPPORTED_IN_TRANSACTION,
             "Cannot write to a time-series collection in a multi-document transaction: {ns}"
