@@ -90,17 +90,15 @@ pub(crate) fn run(
     let limit = time_limit(server, started, &request);
     // Other cursors refuse a limit.
     let awaits = command.counts_as == OpKind::GetMore;
-    op.watch_waits(limit.filter(|_| !awaits));
-    if command.latency == LatencyKind::Write {
-        meter::expect_copies(nagi_query::CHANGE_COPIES + 1);
-    }
+    let deadline = limit.filter(|_| !awaits);
+    prepare_waits(&op, command, deadline);
     let mut cx = Context {
         server,
         command: row,
         connection,
         op: &op,
         started,
-        deadline: limit.filter(|_| !awaits),
+        deadline,
         await_until: limit.filter(|_| awaits),
         pool: server.clients.tickets.pool(&request),
         ticket: None,
@@ -142,6 +140,14 @@ pub(crate) fn run(
     }
     op.end();
     done
+}
+
+/// Waits for memory, also those of the engine, end with the operation, and writes wait once for all copies of a document.
+fn prepare_waits(op: &Arc<crate::op::Op>, command: &Command, deadline: Option<Instant>) {
+    op.watch_waits(deadline);
+    if command.latency == LatencyKind::Write {
+        meter::expect_copies(nagi_query::CHANGE_COPIES + 1);
+    }
 }
 
 /// Writes the end of every reply: `ok` or the error, and the cluster times.

@@ -194,17 +194,9 @@ impl LogReader {
         Ok(stamp_of(self.cursor.key()) == stamp && entry.continues)
     }
 
-    /// Reads the document at whose first entry (in the reader's direction) the cursor stands. Returns false if it was
-    /// removed meanwhile, so that entries may be missing.
-    fn read(&mut self) -> Result<bool> {
-        let before = std::mem::replace(&mut self.stamp, stamp_of(self.cursor.key()));
-        memory::renew(&mut self.entries);
-        self.ends.clear();
-        let alone = !Entry::parse(self.cursor.value())?.in_transaction;
-        if alone {
-            self.next = Next::Behind;
-        }
-        while !alone {
+    /// Copies the entries of the current stamp, the first of which the cursor has, and moves behind them.
+    fn read_entries(&mut self) -> Result<()> {
+        loop {
             memory::wait(self.cursor.value().len(), "the operations of a transaction")?;
             self.entries.extend_from_slice(self.cursor.value());
             self.ends.push(self.entries.len());
@@ -214,12 +206,24 @@ impl LogReader {
             };
             if !more.map_err(engine)? {
                 self.next = Next::End;
-                break;
+                return Ok(());
             }
             if stamp_of(self.cursor.key()) != self.stamp {
                 self.next = Next::Here;
-                break;
+                return Ok(());
             }
+        }
+    }
+
+    /// Reads the document at whose first entry (in the reader's direction) the cursor stands. Returns false if it was
+    /// removed meanwhile, so that entries may be missing.
+    fn read(&mut self) -> Result<bool> {
+        let before = std::mem::replace(&mut self.stamp, stamp_of(self.cursor.key()));
+        memory::renew(&mut self.entries);
+        self.ends.clear();
+        match Entry::parse(self.cursor.value())?.in_transaction {
+            true => self.read_entries()?,
+            false => self.next = Next::Behind,
         }
         // Entries that were removed meanwhile may have been passed over.
         let first = first_of(&self.shown);
