@@ -31,6 +31,7 @@ mod repair;
 mod serve;
 mod server_config;
 mod signals;
+mod transport;
 mod umask;
 mod warnings;
 

@@ -1,4 +1,5 @@
-//! Signals: clean shutdown (SIGINT, SIGTERM, SIGHUP) and log rotation (SIGUSR1); and the end of standard input.
+//! Signals: clean shutdown (SIGINT, SIGTERM), log rotation (SIGUSR1), and SIGHUP, by which a server with TLS reads its
+//! certificates again and others shut down; and the end of standard input.
 
 use std::io::{ErrorKind, Read};
 use std::sync::Arc;
@@ -18,6 +19,11 @@ pub(crate) fn watch(server: Arc<Server>, log: Arc<Log>) -> std::io::Result<()> {
                     log::error!(target: "CONTROL", id = 23168, error = error.to_string();
                         "Log rotation failed");
                 }
+                continue;
+            }
+            if signal == SIGHUP && server.has_tls() {
+                // An error is logged, and the old certificates stay.
+                let _ = server.rotate_certificates("SIGHUP");
                 continue;
             }
             log::info!(target: "CONTROL", id = 23377, signal = signal, error = name(signal);

@@ -2,6 +2,7 @@
 //!
 //! ```text
 //!             +--> next_frame: read until a frame is complete
+//!             |      a handshake of TLS              -> secure: the session decrypts from now on
 //!             |      16 KiB of a large frame are here -> admit: charge its memory, or wait for it
 //!             |      silence between frames           -> rest: free the buffers, block without a timeout
 //!             |      silence within a frame           -> End::TimedOut
@@ -14,10 +15,15 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use nagi_budget::Charge;
-use nagi_server::{Connection, Outcome, Server, admit_message, message_cost};
+use nagi_server::{
+    Connection, Outcome, Server, TlsMode, TransportSecurity, admit_message, message_cost,
+};
+use nagi_tls::Session;
+use nagi_wire::HEADER_BYTES;
 
 use crate::NetConfig;
 use crate::buffer::{Buffer, recycle};
+use crate::handshake::Handshakes;
 use crate::registry::Member;
 use crate::stranger::Stranger;
 use crate::stream::Stream;
@@ -29,6 +35,8 @@ pub(crate) struct Visit {
     pub(crate) member: Member,
     /// A whole message has arrived, so the peer is known to speak the protocol.
     pub(crate) acquainted: bool,
+    /// TLS, if the peer began with its handshake.
+    pub(crate) session: Option<Box<Session>>,
 }
 
 /// Why a thread stops serving a connection.
@@ -54,8 +62,10 @@ const CROWDED_GAP_MAX: Duration = Duration::from_secs(5);
 
 struct Life<'n> {
     server: &'n Arc<Server>,
-    stream: &'n Stream,
+    stream: &'n Arc<Stream>,
     config: &'n NetConfig,
+    handshakes: &'n Arc<Handshakes>,
+    session: &'n mut Option<Box<Session>>,
     buffer: Buffer,
     out: Vec<u8>,
     /// The memory charge of the current message, if it is large.
@@ -76,12 +86,20 @@ struct Pace {
 }
 
 /// Serves a connection until it ends or is idle. If `stays`, it is never idle, but blocks this thread.
-pub(crate) fn run(server: &Arc<Server>, config: &NetConfig, visit: &mut Visit, stays: bool) -> End {
-    let Visit { stream, connection, acquainted, .. } = visit;
+pub(crate) fn run(
+    server: &Arc<Server>,
+    config: &NetConfig,
+    handshakes: &Arc<Handshakes>,
+    visit: &mut Visit,
+    stays: bool,
+) -> End {
+    let Visit { stream, connection, acquainted, session, .. } = visit;
     let mut life = Life {
         server,
         stream,
         config,
+        handshakes,
+        session,
         buffer: Buffer::new(),
         out: Vec::new(),
         charge: None,
@@ -111,11 +129,8 @@ impl Life<'_> {
         }
         let mut pace: Option<Pace> = None;
         loop {
-            if !*self.acquainted
-                && let Some(stranger) = Stranger::recognise(self.buffer.front())
-            {
-                stranger.answer(self.stream);
-                return Err(End::Broken(stranger.reason().to_owned()));
+            if !*self.acquainted {
+                self.meet(connection)?;
             }
             match self.buffer.complete() {
                 Ok(Some(len)) => {
@@ -127,21 +142,56 @@ impl Life<'_> {
                 Ok(None) => {}
                 Err(fault) => return Err(End::Broken(fault.error.message().to_owned())),
             }
-            if !self.buffer.is_empty() {
+            let within_record = self.session.as_ref().is_some_and(|s| s.is_within_record());
+            let within = within_record || !self.buffer.is_empty();
+            if within {
                 if !self.watching {
                     self.watch()?;
                 }
                 self.check_pace(&mut pace)?;
             }
-            match self.stream.read(self.buffer.free_space()) {
+            let place = self.buffer.free_space();
+            let read = match self.session {
+                Some(session) => session.read(&mut &**self.stream, place),
+                None => self.stream.read(place),
+            };
+            match read {
                 Ok(0) => return Err(End::Closed),
                 Ok(len) => self.buffer.filled(len),
-                Err(error) if is_timeout(&error) && self.buffer.is_empty() => {
-                    self.rest(connection)?;
-                }
+                Err(error) if is_timeout(&error) && !within => self.rest(connection)?,
                 Err(error) if is_timeout(&error) => {}
                 Err(error) => return Err(failed(error)),
             }
+        }
+    }
+
+    /// Decides by the first bytes which protocol the peer speaks, and if it may.
+    fn meet(&mut self, connection: &mut Connection) -> Result<(), End> {
+        if self.session.is_some() {
+            return Ok(());
+        }
+        let mode = self.config.tls.as_ref().map_or(TlsMode::Disabled, |tls| tls.mode());
+        match (Stranger::recognise(self.buffer.front()), &self.config.tls) {
+            (Some(Stranger::Tls), Some(tls)) if mode != TlsMode::Disabled => {
+                let first = self.buffer.take();
+                let session =
+                    self.handshakes.run(tls, self.config, self.stream, connection, &first)?;
+                *self.session = Some(Box::new(session));
+                self.watch()
+            }
+            (Some(stranger), _) => {
+                stranger.answer(self.stream);
+                Err(End::Broken(stranger.reason().to_owned()))
+            }
+            // Whoever may open a Unix socket is on this machine: nothing can be overheard.
+            (None, _) if mode == TlsMode::Require && !connection.peer().unix_socket => {
+                if self.buffer.len() < HEADER_BYTES {
+                    return Ok(());
+                }
+                connection.refuse_handshake(TLS_ONLY);
+                Err(End::Refused)
+            }
+            (None, _) => Ok(()),
         }
     }
 
@@ -152,7 +202,10 @@ impl Life<'_> {
             return Ok(());
         }
         let Some(cost) = message_cost(self.buffer.front()) else { return Ok(()) };
-        let mut go_on = || self.stream.is_open();
+        let mut go_on = || match self.session {
+            Some(_) => self.stream.is_open_both_ways(),
+            None => self.stream.is_open(),
+        };
         match admit_message(self.server.budget(), cost, &mut go_on) {
             Some(charge) => self.charge = Some(charge),
             None => return Err(End::TimedOut("waiting for memory for a message")),
@@ -185,6 +238,9 @@ impl Life<'_> {
     fn rest(&mut self, connection: &mut Connection) -> Result<(), End> {
         self.buffer.shrink();
         self.out = Vec::new();
+        if let Some(session) = self.session {
+            session.shrink();
+        }
         connection.shrink();
         if !self.stays {
             return Err(End::Idle);
@@ -207,7 +263,11 @@ impl Life<'_> {
         self.buffer.consume(len);
         loop {
             if !self.out.is_empty() {
-                self.stream.write_all(&self.out).map_err(|error| match is_timeout(&error) {
+                let written = match self.session {
+                    Some(session) => session.write_all(&mut &**self.stream, &self.out),
+                    None => self.stream.write_all(&self.out),
+                };
+                written.map_err(|error| match is_timeout(&error) {
                     true => End::TimedOut("writing a reply"),
                     false => failed(error),
                 })?;
@@ -224,13 +284,17 @@ impl Life<'_> {
     }
 }
 
-fn is_timeout(error: &io::Error) -> bool {
+/// MongoDB's text.
+const TLS_ONLY: &str = "The server is configured to only allow SSL connections";
+
+pub(crate) fn is_timeout(error: &io::Error) -> bool {
     matches!(error.kind(), ErrorKind::WouldBlock | ErrorKind::TimedOut)
 }
 
-fn failed(error: io::Error) -> End {
+pub(crate) fn failed(error: io::Error) -> End {
     match error.kind() {
         ErrorKind::ConnectionReset | ErrorKind::BrokenPipe | ErrorKind::NotConnected => End::Closed,
+        ErrorKind::InvalidData => End::Broken(error.to_string()),
         _ => End::Failed(error),
     }
 }

@@ -19,12 +19,14 @@ mod nearest;
 mod notes;
 mod remarks;
 mod table;
+mod tls;
 mod typed;
 
 pub(crate) use about::{About, SHORT, about, more};
 pub(crate) use compression::Compression;
 pub(crate) use notes::refusal;
 pub(crate) use table::{Honoured, Kind, Row, TABLE};
+pub(crate) use tls::{HIDDEN, PASSWORD_FLAGS};
 pub(crate) use typed::{MappedOptions, Options};
 
 use std::collections::BTreeMap;

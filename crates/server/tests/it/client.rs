@@ -47,6 +47,7 @@ fn server_made(
     engine: Arc<dyn nagi_kv::Engine>,
     set: Option<&str>,
     authorization: bool,
+    tls: None,
     javascript: bool,
 ) -> Arc<Server> {
     let change_log = set.map(|_| Arc::new(Oplog::default()) as _);
