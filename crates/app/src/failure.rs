@@ -37,7 +37,7 @@ pub(crate) mod exit {
     pub(crate) static STATUSES: &[Status] = &[
         status(SUCCESS, "all", "success; of a server: a clean shutdown by a signal or the command shutdown", ""),
         status(SUCCESS, "doctor", "no finding, or notes only", ""),
-        status(FAILURE, "serve", "the log file, the file of the process id or the key file cannot be used; with \
+        status(FAILURE, "serve", "the log file, the file of the process id, the key file or a file of TLS cannot be used; with \
             --shutdown: no server runs on the data directory", "Check the path and the permissions that the message \
             names."),
         status(FAILURE, "backup, restore", "the copy could not be made, or a file is damaged", "Read the message; a \
