@@ -10,7 +10,6 @@
 //!             +--- recycle the buffers
 //! ```
 
-use std::io::{self, ErrorKind};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
@@ -23,6 +22,7 @@ use nagi_wire::HEADER_BYTES;
 
 use crate::NetConfig;
 use crate::buffer::{Buffer, recycle};
+use crate::end::{End, failed, is_timeout};
 use crate::handshake::Handshakes;
 use crate::registry::Member;
 use crate::stranger::Stranger;
@@ -37,21 +37,6 @@ pub(crate) struct Visit {
     pub(crate) acquainted: bool,
     /// TLS, if the peer began with its handshake.
     pub(crate) session: Option<Box<Session>>,
-}
-
-/// Why a thread stops serving a connection.
-pub(crate) enum End {
-    /// The peer was silent between two frames for [`NetConfig::idle_after`]; the connection goes on.
-    Idle,
-    /// The peer disconnected, or the server shuts down.
-    Closed,
-    /// The server closed it.
-    Refused,
-    /// The bytes are not valid in the protocol.
-    Broken(String),
-    /// The peer stopped in the middle of a frame, or did not accept its reply.
-    TimedOut(&'static str),
-    Failed(io::Error),
 }
 
 /// A message is charged once this much of it has arrived: an announced length alone must not take capacity from other
@@ -286,15 +271,3 @@ impl Life<'_> {
 
 /// MongoDB's text.
 const TLS_ONLY: &str = "The server is configured to only allow SSL connections";
-
-pub(crate) fn is_timeout(error: &io::Error) -> bool {
-    matches!(error.kind(), ErrorKind::WouldBlock | ErrorKind::TimedOut)
-}
-
-pub(crate) fn failed(error: io::Error) -> End {
-    match error.kind() {
-        ErrorKind::ConnectionReset | ErrorKind::BrokenPipe | ErrorKind::NotConnected => End::Closed,
-        ErrorKind::InvalidData => End::Broken(error.to_string()),
-        _ => End::Failed(error),
-    }
-}

@@ -14,7 +14,7 @@ use nagi_tls::{Handshake, Session, Tls};
 use parking_lot::Mutex;
 
 use crate::NetConfig;
-use crate::connection::{End, failed, is_timeout};
+use crate::end::{End, failed, is_timeout};
 use crate::stream::Stream;
 
 /// The handshakes that have begun and not ended.

@@ -20,6 +20,7 @@
 mod buffer;
 mod config;
 mod connection;
+mod end;
 mod handshake;
 mod listen;
 mod parking;

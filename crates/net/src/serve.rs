@@ -10,7 +10,8 @@ use nagi_server::{Peer, Server};
 use parking_lot::Mutex;
 
 use crate::NetConfig;
-use crate::connection::{self, End, Visit};
+use crate::connection::{self, Visit};
+use crate::end::End;
 use crate::handshake::Handshakes;
 use crate::listen::{self, Bound, Door};
 use crate::parking::Parking;

@@ -118,8 +118,8 @@ impl Stream {
         }
     }
 
-    /// As [`Stream::is_open`], but a disconnect is noticed also behind unread bytes: a peer with TLS says goodbye before
-    /// it closes. A peer that closed only its sending direction counts as disconnected.
+    /// As [`Stream::is_open`], but a disconnect is noticed also behind unread bytes: a peer with TLS sends an alert
+    /// before it closes. A peer that closed only its sending direction counts as disconnected.
     pub(crate) fn is_open_both_ways(&self) -> bool {
         let mut watched = [PollFd::new(self, PollFlags::RDHUP)];
         let gone = PollFlags::RDHUP | PollFlags::HUP | PollFlags::ERR;

@@ -5,6 +5,7 @@ use std::io::Read;
 use std::os::unix::fs::MetadataExt;
 use std::path::Path;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{SystemTime, UNIX_EPOCH};
 
 use nagi_server::OwnCertificate;
@@ -37,6 +38,22 @@ pub(crate) struct Material {
     pub(crate) own_attributes: Attributes,
     /// Texts for the log.
     pub(crate) warnings: Vec<String>,
+    pub(crate) options: Arc<TlsOptions>,
+    pub(crate) counts: Arc<Counts>,
+}
+
+/// Handshakes that succeeded, with 1.2 and with 1.3.
+#[derive(Default)]
+pub(crate) struct Counts([AtomicU64; 2]);
+
+impl Counts {
+    pub(crate) fn add(&self, is_13: bool) {
+        self.0[usize::from(is_13)].fetch_add(1, Ordering::Relaxed);
+    }
+
+    pub(crate) fn get(&self) -> [u64; 2] {
+        [0, 1].map(|index: usize| self.0[index].load(Ordering::Relaxed))
+    }
 }
 
 /// A certificate chain and its key.
@@ -50,7 +67,10 @@ impl Material {
     ///
     /// # Errors
     /// A text that names the option and the file.
-    pub(crate) fn read(options: &TlsOptions) -> Result<Material, String> {
+    pub(crate) fn read(
+        options: &Arc<TlsOptions>,
+        counts: &Arc<Counts>,
+    ) -> Result<Material, String> {
         let mut warnings = Vec::new();
         let provider = ciphers::select(
             rustls::crypto::ring::default_provider(),
@@ -83,7 +103,15 @@ impl Material {
             expires_ms: own.facts.expires_ms,
         };
         let config = configuration(options, provider, own.certified, verifier.as_ref())?;
-        Ok(Material { config, verifier, own: facts, own_attributes: member, warnings })
+        Ok(Material {
+            config,
+            verifier,
+            own: facts,
+            own_attributes: member,
+            warnings,
+            options: options.clone(),
+            counts: counts.clone(),
+        })
     }
 }
 
@@ -233,7 +261,8 @@ fn warn_of_file(path: &Path, facts: &Facts, options: &TlsOptions, warnings: &mut
     }
     if !facts.has_alternative_names {
         warnings.push(format!(
-            "Server certificate has no compatible Subject Alternative Name. This may prevent TLS clients from connecting: {shown}"
+            "Server certificate has no compatible Subject Alternative Name. This may prevent TLS clients from \
+             connecting: {shown}"
         ));
     }
 }

@@ -16,14 +16,12 @@ use rustls::{HandshakeKind, ProtocolVersion, ServerConnection};
 use crate::certificate::Facts;
 use crate::material::{Material, now_ms};
 use crate::reason;
-use crate::tls::Tls;
 
 /// What one call of the kernel may return: a record of the largest size, with its header and tag.
 const INCOMING_BYTES: usize = 16 * 1024 + 512;
 
 /// The server's side of a connection with TLS.
 pub struct Session {
-    tls: Arc<Tls>,
     material: Arc<Material>,
     connection: ServerConnection,
     /// Encrypted bytes that were read and not yet handled: `incoming[start..end]`. Empty while the connection is idle.
@@ -77,11 +75,11 @@ impl Records {
 }
 
 impl Session {
-    pub(crate) fn new(tls: Arc<Tls>, material: Arc<Material>) -> Result<Session, String> {
+    pub(crate) fn new(material: Arc<Material>) -> Result<Session, String> {
         let connection = ServerConnection::new(material.config.clone());
         let connection = connection.map_err(|error| error.to_string())?;
         let (incoming, records) = (Vec::new(), Records::default());
-        Ok(Session { tls, material, connection, incoming, start: 0, end: 0, records })
+        Ok(Session { material, connection, incoming, start: 0, end: 0, records })
     }
 
     /// Handles bytes of the handshake that were read from the peer, and writes what answers them.
@@ -128,23 +126,23 @@ impl Session {
                     Err(error) => return Handshake::Failed(reason::text(&error)),
                 }
             }
-            (Some(_), None) if !self.tls.options.quiet_without_certificate => {
+            (Some(_), None) if !self.material.options.quiet_without_certificate => {
                 log::warn!(target: "NETWORK", id = 23234; "No SSL certificate provided by peer");
             }
             _ => {}
         }
-        self.tls.count(is_13);
+        self.material.counts.add(is_13);
         Handshake::Done(peer)
     }
 
     /// Returns true if connections of this version are to be logged.
     pub fn is_logged(&self, peer: &TlsPeer) -> bool {
-        self.tls.options.logged[usize::from(peer.version == "1.3")]
+        self.material.options.logged[usize::from(peer.version == "1.3")]
     }
 
     fn warn_of_expiry(&self, facts: &Facts) {
         let days = (facts.expires_ms - now_ms()) / 86_400_000;
-        if days < i64::from(self.tls.options.expiry_warning_days) {
+        if days < i64::from(self.material.options.expiry_warning_days) {
             log::warn!(target: "NETWORK", id = 23221, peerSubject = facts.subject.as_str(), days = days;
                 "Peer certificate expires soon");
         }

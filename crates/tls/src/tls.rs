@@ -2,7 +2,7 @@
 
 use std::fmt;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU8, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicU8, Ordering};
 
 use arc_swap::ArcSwap;
 use nagi_server::{OwnCertificate, TlsMode, TransportSecurity};
@@ -15,13 +15,10 @@ use crate::session::Session;
 
 /// TLS of a server.
 pub struct Tls {
-    pub(crate) options: TlsOptions,
     mode: AtomicU8,
     material: ArcSwap<Material>,
     /// Held while files are read again.
     rotating: Mutex<()>,
-    /// Handshakes with 1.2 and with 1.3.
-    accepted: [AtomicU64; 2],
 }
 
 const MODES: [TlsMode; 4] = [TlsMode::Disabled, TlsMode::Allow, TlsMode::Prefer, TlsMode::Require];
@@ -32,14 +29,10 @@ impl Tls {
     /// # Errors
     /// A text that names the option and the file that is unusable.
     pub fn open(options: TlsOptions) -> Result<Arc<Tls>, String> {
-        let material = Material::read(&options)?;
-        Ok(Arc::new(Tls {
-            mode: AtomicU8::new(options.mode as u8),
-            options,
-            material: ArcSwap::from_pointee(material),
-            rotating: Mutex::new(()),
-            accepted: Default::default(),
-        }))
+        let mode = AtomicU8::new(options.mode as u8);
+        let material = Material::read(&Arc::new(options), &Arc::default())?;
+        let (material, rotating) = (ArcSwap::from_pointee(material), Mutex::new(()));
+        Ok(Arc::new(Tls { mode, material, rotating }))
     }
 
     /// Texts about the files for the log: keys that others may read, certificates that expire soon.
@@ -51,12 +44,8 @@ impl Tls {
     ///
     /// # Errors
     /// A text for the log.
-    pub fn accept(self: &Arc<Tls>) -> Result<Session, String> {
-        Session::new(self.clone(), self.material.load_full())
-    }
-
-    pub(crate) fn count(&self, is_13: bool) {
-        self.accepted[usize::from(is_13)].fetch_add(1, Ordering::Relaxed);
+    pub fn accept(&self) -> Result<Session, String> {
+        Session::new(self.material.load_full())
     }
 }
 
@@ -77,9 +66,11 @@ impl TransportSecurity for Tls {
 
     fn rotate(&self) -> Result<(), String> {
         let _one = self.rotating.lock();
-        let material = Material::read(&self.options)?;
+        let now = self.material.load();
+        let material = Material::read(&now.options, &now.counts)?;
         for warning in &material.warnings {
-            log::warn!(target: "NETWORK", id = 8_200_160; "{warning}");
+            log::warn!(target: "NETWORK", id = 8_200_160, reason = warning.as_str();
+                "Warning about the files of TLS");
         }
         self.material.store(Arc::new(material));
         Ok(())
@@ -96,6 +87,6 @@ impl TransportSecurity for Tls {
     }
 
     fn accepted_counts(&self) -> [u64; 2] {
-        [0, 1].map(|index: usize| self.accepted[index].load(Ordering::Relaxed))
+        self.material.load().counts.get()
     }
 }

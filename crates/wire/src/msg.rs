@@ -40,7 +40,8 @@ pub struct Sequence<'a> {
 pub struct Sequences<'a>(Reader<'a>);
 
 impl<'a> Msg<'a> {
-    /// `body` is the frame without its header; the checksum covers the whole frame. Unless `verified`, it is not compared.
+    /// `body` is the frame without its header; the checksum covers the whole frame. Unless `verified`, it is not
+    /// compared.
     pub(crate) fn parse(frame: &[u8], body: &'a [u8], verified: bool) -> Result<Msg<'a>> {
         let mut reader = Reader::new(body);
         let flags = reader.uint32()?;

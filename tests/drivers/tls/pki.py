@@ -1,5 +1,6 @@
 """Certificates for tests, made by openssl: authorities, servers, clients, and lists of revoked ones."""
 import os
+import shutil
 import subprocess
 
 EC = ["-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:P-256"]
@@ -22,11 +23,18 @@ def openssl(*args, cwd=None, text=""):
 class Authority:
     """An authority in a folder of its own, which signs certificates and lists those that it revokes."""
 
-    def __init__(self, folder, subject):
+    def __init__(self, folder, subject, parent=None):
+        """With a parent: one whose own certificate that authority has signed."""
         self.folder = folder
         os.makedirs(folder)
-        openssl("req", "-x509", *EC, "-nodes", "-keyout", "ca.key", "-out", "ca.pem", "-days", "3650", "-subj", subject,
-                cwd=folder)
+        if parent:
+            name = os.path.basename(folder)
+            parent.sign(name, subject, "basicConstraints=critical,CA:TRUE\nkeyUsage=keyCertSign,cRLSign")
+            shutil.copy(parent.path(name + ".crt"), self.path("ca.pem"))
+            shutil.copy(parent.path(name + ".key"), self.path("ca.key"))
+        else:
+            openssl("req", "-x509", *EC, "-nodes", "-keyout", "ca.key", "-out", "ca.pem", "-days", "3650", "-subj", subject,
+                    cwd=folder)
         for name, text in (("index", ""), ("index.attr", "unique_subject = no\n"), ("serial", "01\n"), ("number", "01\n")):
             self.write(name, text)
         self.write("config", "\n".join([

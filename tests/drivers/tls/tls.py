@@ -161,6 +161,29 @@ def keys():
             starts_not("%s, password %s" % (kind, name), says, *flags, *password)
 
 
+def chains():
+    between = pki.Authority(os.path.join(WORK, "between"), "/O=Nagi/CN=between", ca)
+    leaf = between.sign("chained", SERVER, pki.LOCAL)
+    user = between.sign("chained-user", "/O=Nagi/OU=Clients/CN=chained", CLIENT)
+    chain = os.path.join(WORK, "chain.pem")
+    user_chain = os.path.join(WORK, "user-chain.pem")
+    for path, own in ((chain, leaf), (user_chain, user)):
+        with open(path, "w") as f:
+            f.write(open(own).read() + open(between.file).read())
+    sealed = os.path.join(WORK, "cluster.pem")
+    with open(sealed, "w") as f:
+        f.write(open(ca.path("server.crt")).read() +
+                pki.openssl("pkcs8", "-topk8", "-passout", "pass:secret", "-in", ca.path("server.key")))
+    cluster = ["--tlsClusterFile", sealed, "--tlsClusterPassword"]
+    with Server("--tlsMode", "requireTLS", "--tlsCertificateKeyFile", chain, "--tlsCAFile", ca.file, *cluster, "secret"):
+        equal("both send their chain", ping(tlsCertificateKeyFile=user_chain), 1)
+        refused("the client sends no chain", tlsCertificateKeyFile=user)
+    with Server("--tlsMode", "requireTLS", "--tlsCertificateKeyFile", leaf):
+        check("the server sends no chain", "verify failed" in refused("no chain"))
+    starts_not("cluster password", "Can not set up cluster file.", "--tlsMode", "requireTLS", "--tlsCertificateKeyFile", chain,
+               *cluster, "wrong")
+
+
 def starts_not(name, says, *flags, status=1):
     """A start that is refused."""
 
@@ -489,7 +512,7 @@ def tools():
         check("mongosh", done.stdout.strip() == "100", done.stdout + done.stderr)
 
 
-for part in (modes, keys, bad_files, protocols, resumption, client_certificates, x509, rotation, large_messages, disconnects,
+for part in (modes, keys, chains, bad_files, protocols, resumption, client_certificates, x509, rotation, large_messages, disconnects,
              hostile, tools):
     if not os.environ.get("ONLY") or part.__name__ in os.environ["ONLY"].split():
         section(part)

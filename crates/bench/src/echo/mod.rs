@@ -2,7 +2,8 @@
 //!
 //! A request is a frame with its length in the first four bytes; the reply is a frame of the fixed size given
 //! in the arguments. There are three modes: `threads` (one thread per connection, as the server has), `epoll`
-//! (two threads, each with its own poll on the shared listener), the fastest known mode, and `tls`: `threads` with rustls.
+//! (two threads, each with its own poll on the shared listener), the fastest known mode, and `tls`: `threads` with
+//! rustls.
 mod raw;
 
 use crate::args::{Args, Outcome, failed};

@@ -1,8 +1,8 @@
 //! MONGODB-X509: a login with the certificate that the client showed in its TLS handshake.
 //!
 //! The user is the certificate's subject on the database `$external`. The handshake has proved that the client has the
-//! key, so there is nothing to exchange. Roles that the authority wrote into the certificate replace those of the user's
-//! document.
+//! key, so there is nothing to exchange. Roles that the authority wrote into the certificate replace those of the
+//! user's document.
 
 use nagi_error::{Code, Error, Result, bail, err};
 

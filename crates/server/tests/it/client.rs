@@ -47,7 +47,6 @@ fn server_made(
     engine: Arc<dyn nagi_kv::Engine>,
     set: Option<&str>,
     authorization: bool,
-    tls: None,
     javascript: bool,
 ) -> Arc<Server> {
     let change_log = set.map(|_| Arc::new(Oplog::default()) as _);
@@ -85,6 +84,7 @@ pub(crate) fn server_over(
         memory_limit_bytes: None,
         connection_count_max: 100,
         authorization,
+        tls: None,
         javascript,
         parameters: parameters.iter().map(|(n, v)| ((*n).to_owned(), (*v).to_owned())).collect(),
         own_threads: true,
