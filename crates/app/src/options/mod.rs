@@ -426,11 +426,6 @@ mod tests {
             (&["--syslog", "--syslogFacility", "loud"], "not 'loud': auth, authpriv, cron"),
             (&["--timeStampFormat", "ctime"], "expected one of iso8601-local, iso8601-utc"),
             (&["--profile", "3"], "expected one of 0, 1, 2, all, off, slowOp"),
-            (&["--tlsMode", "requireTLS"], "need tlsCertificateKeyFile"),
-            (&["--tlsCAFile", "a.pem"], "need to enable TLS via the sslMode/tlsMode flag"),
-            (&["--tlsFIPSMode", "true"], "(supported: false): the cryptographic library is not"),
-            (&["--sslMode", "allowSSL", "--tlsMode", "requireTLS"], "have different values"),
-            (&["--sslMode", "allowSSL", "--sslOnNormalPorts"], "both sslMode and sslOnNormalPorts"),
             (&["--shardsvr"], "remove it to start: this server is not part of a sharded cluster"),
             (&["--wiredTigerJournalCompressor", "lz4"], "bad value 'lz4'"),
             (&["--zstdDefaultCompressionLevel", "23"], "bad value '23'"),
@@ -439,6 +434,33 @@ mod tests {
             let error = options(args).unwrap_err();
             assert!(error.contains(text), "{error}");
         }
+    }
+
+    #[test]
+    fn options_of_tls_belong_together() {
+        for (args, text) in [
+            (&["--tlsMode", "requireTLS"][..], "need tlsCertificateKeyFile"),
+            (&["--tlsCAFile", "a.pem"], "need to enable TLS via the sslMode/tlsMode flag"),
+            (&["--tlsFIPSMode", "true"], "(supported: false): the cryptographic library is not"),
+            (&["--sslMode", "allowSSL", "--tlsMode", "requireTLS"], "have different values"),
+            (&["--sslMode", "allowSSL", "--sslOnNormalPorts"], "both sslMode and sslOnNormalPorts"),
+        ] {
+            let error = options(args).unwrap_err();
+            assert!(error.contains(text), "{error}");
+        }
+        let old = options(&[
+            "--sslOnNormalPorts",
+            "--sslPEMKeyFile",
+            "a.pem",
+            "--sslPEMKeyPassword",
+            "x",
+        ]);
+        let old = old.unwrap();
+        let shown =
+            |key: &str| old.parsed.iter().find(|(known, _)| known == key).unwrap().1.clone();
+        assert_eq!(shown("net.ssl.PEMKeyPassword"), HIDDEN);
+        assert_eq!(old.tls.unwrap().mode, nagi_server::TlsMode::Require);
+        assert!(options(&["--tlsMode", "disabled"]).unwrap().tls.is_none());
     }
 
     /// Common options that change nothing here: the server starts and logs a warning.

@@ -139,12 +139,6 @@ pub(super) fn from_settings(settings: &Settings) -> Result<Options, String> {
     let compression = compression::from_settings(settings)?;
     let engine = settings.get("storage.engine").map(engine_by_option);
     let bytes = |gigabytes: f64| (gigabytes * f64::from(1 << 30)) as u64;
-    let shown =
-        |(key, value): (&&str, &String)| ((*key).to_owned(), tls::shown(key, value).to_owned());
-    let mut parsed: Vec<_> = settings.values.iter().map(shown).collect();
-    for (name, value) in &settings.parameters {
-        parsed.push((format!("setParameter.{name}"), value.clone()));
-    }
     Ok(Options {
         net: net(settings)?,
         tls: tls::from_settings(settings)?,
@@ -189,8 +183,19 @@ pub(super) fn from_settings(settings: &Settings) -> Result<Options, String> {
         remark_lines: settings.remark_lines.clone(),
         slow_ms: number("operationProfiling.slowOpThresholdMs"),
         slow_sample_rate: real("operationProfiling.slowOpSampleRate"),
-        parsed,
+        parsed: parsed(settings),
     })
+}
+
+/// All settings and parameters by dotted key, without passwords.
+fn parsed(settings: &Settings) -> Vec<(String, String)> {
+    let shown =
+        |(key, value): (&&str, &String)| ((*key).to_owned(), tls::shown(key, value).to_owned());
+    let mut parsed: Vec<_> = settings.values.iter().map(shown).collect();
+    for (name, value) in &settings.parameters {
+        parsed.push((format!("setParameter.{name}"), value.clone()));
+    }
+    parsed
 }
 
 fn initiate(settings: &Settings) -> Result<bool, String> {
