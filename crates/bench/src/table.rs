@@ -85,7 +85,7 @@ pub(crate) static TABLE: &[Row] = &[
     Row {
         name: "echo",
         about: "the bare echo that others start as a process of its own",
-        usage: &["--port N --reply BYTES --mode threads|epoll"],
+        usage: &["--port N --reply BYTES --mode threads|epoll|tls [--certificate FILE]"],
         run: echo::serve,
     },
     Row {
