@@ -20,6 +20,7 @@ MADE = {
     8200041: ("W", "CONTROL", "An option of the start has no effect; the message says what holds"),
     8200043: ("W", "CONTROL", "A server parameter of the start has no effect; the message says what holds"),
     8200044: ("W", "CONTROL", "A server parameter set at run time has no effect; the message says what holds"),
+    8200163: ("W", "NETWORK", "Others can read a key, a certificate expires soon or has no names, or there is no authority"),
     8210005: ("W", "STORAGE", "The disk is full, or will be in some days at the present rate"),
     8210012: ("W", "STORAGE", "Only a small part of the file system is free"),
     20547: ("W", "CONTROL", "The data belongs to a member of a replica set, and the server was started without --replSet"),

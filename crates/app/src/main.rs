@@ -32,6 +32,7 @@ mod serve;
 mod server_config;
 mod shown;
 mod signals;
+mod transport;
 mod umask;
 mod warnings;
 

@@ -28,7 +28,7 @@ use crate::options::{self, Options, Request};
 use crate::pid_file::PidFile;
 use crate::{
     allocator, build, connections, engine, folder, fork, help, key_file, local_zone, memory, paths,
-    print, record, repair, say, server_config, signals, umask, warnings,
+    print, record, repair, say, server_config, signals, transport, umask, warnings,
 };
 
 /// The time that replies in progress have once the server stops.
@@ -219,13 +219,16 @@ fn serve_store(
         message: "Error setting up listener",
         error: error.to_string(),
     };
-    let net = NetConfig { descriptors_max: limits.descriptors, ..options.net.clone() };
+    let tls = transport::open(options, log)?;
+    let net =
+        NetConfig { descriptors_max: limits.descriptors, tls: tls.clone(), ..options.net.clone() };
     // Bound before the replica set is initiated, whose configuration has the port also if the system selects it.
     let addresses = nagi_net::bind(net).map_err(port_in_use)?;
     limits.check().map_err(port_in_use)?;
     let port = addresses.port();
-    let config =
+    let mut config =
         server_config::of_options(options, args, store.clone(), limits.connections, port, log);
+    config.tls = tls.map(|tls| tls as _);
     let bad_options = |error: &dyn std::fmt::Display| Failure {
         code: exit::BAD_OPTIONS,
         id: 20574,

@@ -9,7 +9,7 @@ use nagi_server::{Log, ServerConfig};
 use nagi_store::Store;
 
 use crate::build;
-use crate::options::Options;
+use crate::options::{HIDDEN, Options, PASSWORD_FLAGS};
 
 /// The configuration of a server on an open store. `port` is the bound port, also if the system selected it.
 pub(crate) fn of_options(
@@ -21,7 +21,7 @@ pub(crate) fn of_options(
     log: &Arc<Log>,
 ) -> ServerConfig {
     let mut argv = vec!["nagi".to_owned()];
-    argv.extend_from_slice(args);
+    argv.extend(without_passwords(args));
     ServerConfig {
         store,
         log: log.clone(),
@@ -35,6 +35,7 @@ pub(crate) fn of_options(
         connection_count_max,
         memory_limit_bytes: nagi_proc::memory_bytes(),
         authorization: options.authorization,
+        tls: None,
         javascript: options.javascript,
         parameters: options.parameters.clone(),
         own_threads: true,
@@ -42,6 +43,23 @@ pub(crate) fn of_options(
         nagi_version: build::VERSION,
         git_version: build::GIT_VERSION,
     }
+}
+
+/// The command line, with each password replaced.
+fn without_passwords(args: &[String]) -> impl Iterator<Item = String> {
+    let is_password = |text: &str| {
+        let flag = text.trim_start_matches('-');
+        text.starts_with('-') && PASSWORD_FLAGS.contains(&flag)
+    };
+    let mut follows = false;
+    args.iter().map(move |arg| {
+        let hide = std::mem::replace(&mut follows, is_password(arg));
+        match arg.split_once('=') {
+            _ if hide => HIDDEN.to_owned(),
+            Some((flag, _)) if is_password(flag) => format!("{flag}={HIDDEN}"),
+            _ => arg.clone(),
+        }
+    })
 }
 
 /// The host under which a default configuration of a replica set names this server: the host's name, or the first

@@ -1,4 +1,5 @@
-//! Signals: clean shutdown (SIGINT, SIGTERM, SIGHUP) and log rotation (SIGUSR1); and the end of standard input.
+//! Signals: clean shutdown (SIGINT, SIGTERM), log rotation (SIGUSR1), and SIGHUP, by which a server with TLS reads its
+//! certificates again and others shut down; and the end of standard input.
 
 use std::io::{ErrorKind, Read};
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -30,6 +31,11 @@ pub(crate) fn watch(server: Arc<Server>, log: Arc<Log>) -> std::io::Result<()> {
         for signal in signals.forever() {
             if signal == SIGUSR1 {
                 rotate(&log);
+                continue;
+            }
+            if signal == SIGHUP && server.has_tls() {
+                // An error is logged, and the old certificates stay.
+                let _ = server.rotate_certificates("SIGHUP");
                 continue;
             }
             log::info!(target: "CONTROL", id = 23377, signal = signal, error = name(signal);

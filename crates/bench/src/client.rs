@@ -4,8 +4,11 @@
 //! that change (request id, `_id`) in place and sends the frame with one write.
 use crate::args::{Outcome, Problem, failed};
 use nagi_bson::{Doc, DocBuf, Value, doc};
+use rustls::pki_types::ServerName;
+use rustls::{ClientConfig, ClientConnection, StreamOwned};
 use std::io::{Read, Write};
 use std::net::TcpStream;
+use std::sync::Arc;
 use std::time::Duration;
 
 const HEADER_BYTES: usize = 16;
@@ -40,8 +43,22 @@ pub(crate) fn frame(body: Doc<'_>) -> Vec<u8> {
 }
 
 pub(crate) struct Connection {
-    stream: TcpStream,
+    stream: Stream,
     buffer: Vec<u8>,
+}
+
+enum Stream {
+    Plain(TcpStream),
+    Tls(Box<StreamOwned<ClientConnection, TcpStream>>),
+}
+
+impl Stream {
+    fn socket(&self) -> &TcpStream {
+        match self {
+            Stream::Plain(stream) => stream,
+            Stream::Tls(stream) => &stream.sock,
+        }
+    }
 }
 
 impl Connection {
@@ -49,20 +66,39 @@ impl Connection {
         let stream = TcpStream::connect(address).map_err(failed(address))?;
         stream.set_nodelay(true).map_err(failed("TCP_NODELAY"))?;
         stream.set_read_timeout(Some(SILENCE_MAX)).map_err(failed("read timeout"))?;
-        Ok(Connection { stream, buffer: vec![0; 64 << 10] })
+        Ok(Connection { stream: Stream::Plain(stream), buffer: vec![0; 64 << 10] })
+    }
+
+    /// Opens a connection with TLS.
+    pub(crate) fn open_tls(address: &str, config: &Arc<ClientConfig>) -> Outcome<Connection> {
+        let plain = Connection::open(address)?;
+        let Connection { stream: Stream::Plain(socket), buffer } = plain else {
+            return Ok(plain);
+        };
+        let name = ServerName::try_from("localhost").map_err(failed("the server's name"))?;
+        let tls = ClientConnection::new(config.clone(), name).map_err(failed("TLS"))?;
+        let stream = Stream::Tls(Box::new(StreamOwned::new(tls, socket)));
+        Ok(Connection { stream, buffer })
     }
 
     /// Sets a longer read timeout, for commands that run for minutes before they reply.
     pub(crate) fn be_patient(&self, silence_max: Duration) -> Outcome {
-        self.stream.set_read_timeout(Some(silence_max)).map_err(failed("read timeout"))
+        self.stream.socket().set_read_timeout(Some(silence_max)).map_err(failed("read timeout"))
     }
 
     /// Sends a whole frame and returns the whole reply frame, which is borrowed until the next call.
     pub(crate) fn call(&mut self, frame: &[u8]) -> std::io::Result<&[u8]> {
-        self.stream.write_all(frame)?;
+        match &mut self.stream {
+            Stream::Plain(stream) => stream.write_all(frame)?,
+            Stream::Tls(stream) => stream.write_all(frame)?,
+        }
         let mut have = 0;
         loop {
-            let got = self.stream.read(&mut self.buffer[have..])?;
+            let place = &mut self.buffer[have..];
+            let got = match &mut self.stream {
+                Stream::Plain(stream) => stream.read(place)?,
+                Stream::Tls(stream) => stream.read(place)?,
+            };
             if got == 0 {
                 return Err(std::io::ErrorKind::UnexpectedEof.into());
             }

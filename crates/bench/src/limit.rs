@@ -15,7 +15,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicI64, Ordering};
 use std::time::Duration;
 
-const DATABASE: &str = "nagi_bench";
+pub(crate) const DATABASE: &str = "nagi_bench";
 const BASELINE: &str = "echo epoll";
 /// FerretDB's point reads scan the collection, so it gets a small one; the other servers get all documents.
 const FERRETDB_DOCUMENTS_MAX: i64 = 2_000;
@@ -102,7 +102,8 @@ fn document(id: i64, variant: i64) -> DocBuf {
     })
 }
 
-fn fill(address: &str, documents: i64) -> Outcome {
+/// Replaces the collection by this many documents.
+pub(crate) fn fill(address: &str, documents: i64) -> Outcome {
     const BATCH: i64 = 1000;
     let mut connection = Connection::open(address)?;
     connection.expect(doc! { "dropDatabase": 1, "$db": DATABASE }.as_doc())?;
@@ -135,13 +136,13 @@ fn insert_body(id: i64, variant: i64) -> DocBuf {
 }
 
 /// The sizes in bytes of the request and the reply.
-struct Sizes {
-    read: (usize, usize),
+pub(crate) struct Sizes {
+    pub(crate) read: (usize, usize),
     insert: (usize, usize),
 }
 
 impl Sizes {
-    fn measure(address: &str) -> Outcome<Sizes> {
+    pub(crate) fn measure(address: &str) -> Outcome<Sizes> {
         let mut connection = Connection::open(address)?;
         let mut exchange = |body: DocBuf| -> Outcome<(usize, usize)> {
             connection.expect(body.as_doc())?; // an error is reported here instead of showing as an unexpected size
@@ -269,37 +270,47 @@ fn sender(
     reply_bytes: usize,
     next_id: &Arc<AtomicI64>,
 ) -> Box<dyn Requests> {
-    Box::new(if operation == "read" {
-        // Half the usual size is enough to distinguish a document from an empty batch.
-        let ids = Ids::Random(Random::new(n + 1), documents);
-        Patched::new(vec![read_body(MARK)], reply_bytes / 2, ids)
-    } else {
-        let bodies = (0..INSERT_VARIANTS).map(|v| insert_body(MARK, n as i64 * 1000 + v)).collect();
-        Patched::new(bodies, 0, Ids::Next(Arc::clone(next_id)))
-    })
+    if operation == "read" {
+        return reader(n, documents, reply_bytes);
+    }
+    let bodies = (0..INSERT_VARIANTS).map(|v| insert_body(MARK, n as i64 * 1000 + v)).collect();
+    Box::new(Patched::new(bodies, 0, Ids::Next(Arc::clone(next_id))))
+}
+
+/// Point reads of random documents; `n` is the number of the connection.
+pub(crate) fn reader(n: u64, documents: i64, reply_bytes: usize) -> Box<dyn Requests> {
+    // Half the usual size is enough to distinguish a document from an empty batch.
+    let ids = Ids::Random(Random::new(n + 1), documents);
+    Box::new(Patched::new(vec![read_body(MARK)], reply_bytes / 2, ids))
+}
+
+/// Frames for an echo, for each of the connections.
+pub(crate) fn echoed(
+    (request, reply): (usize, usize),
+    connections: usize,
+) -> Vec<Box<dyn Requests>> {
+    let mut bytes = vec![0; request];
+    bytes[..4].copy_from_slice(&(request as u32).to_le_bytes());
+    let sender = |_| -> Box<dyn Requests> {
+        let frames = vec![(bytes.clone(), 0)];
+        Box::new(Patched { frames, turn: 0, reply_bytes_min: reply, ids: Ids::None })
+    };
+    (0..connections).map(sender).collect()
 }
 
 fn echo(
     program: &Path,
     mode: &str,
-    (request, reply): (usize, usize),
+    size: (usize, usize),
     connections: usize,
     time: Duration,
 ) -> Outcome<Measured> {
-    let server = Server::echo(program, mode, reply)?;
-    let mut bytes = vec![0; request];
-    bytes[..4].copy_from_slice(&(request as u32).to_le_bytes());
-    let senders = (0..connections)
-        .map(|_| -> Box<dyn Requests> {
-            let frames = vec![(bytes.clone(), 0)];
-            Box::new(Patched { frames, turn: 0, reply_bytes_min: reply, ids: Ids::None })
-        })
-        .collect();
-    load::run(&server.address, senders, time, &|| Some(server.cpu_us()))
+    let server = Server::echo(program, mode, size.1)?;
+    load::run(&server.address, echoed(size, connections), time, &|| Some(server.cpu_us()))
 }
 
 /// The run with the median rate.
-fn median(mut runs: Vec<Measured>) -> Measured {
+pub(crate) fn median(mut runs: Vec<Measured>) -> Measured {
     runs.sort_by(|a, b| a.ops_per_second().total_cmp(&b.ops_per_second()));
     let middle = runs.len() / 2;
     runs.swap_remove(middle)

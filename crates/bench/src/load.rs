@@ -40,11 +40,21 @@ pub(crate) fn run(
     time: Duration,
     cpu_us: &dyn Fn() -> Option<u64>,
 ) -> Outcome<Measured> {
+    run_on(&|| Connection::open(address), senders, time, cpu_us)
+}
+
+/// As [`run`], on connections that `open` opens.
+pub(crate) fn run_on(
+    open: &dyn Fn() -> Outcome<Connection>,
+    senders: Vec<Box<dyn Requests>>,
+    time: Duration,
+    cpu_us: &dyn Fn() -> Option<u64>,
+) -> Outcome<Measured> {
     let (stop, barrier) = (AtomicBool::new(false), Barrier::new(senders.len() + 1));
     thread::scope(|scope| {
         let mut workers = Vec::new();
         for sender in senders {
-            let connection = Connection::open(address)?;
+            let connection = open()?;
             let (stop, barrier) = (&stop, &barrier);
             workers.push(scope.spawn(move || worker(connection, sender, stop, barrier)));
         }
@@ -56,7 +66,7 @@ pub(crate) fn run(
         let mut latencies = Histogram::new();
         for worker in workers {
             let part = worker.join().map_err(|_| Problem::Failed("a client panicked".into()))?;
-            latencies.merge(&part.map_err(|e| Problem::Failed(format!("{address}: {e}")))?);
+            latencies.merge(&part.map_err(|e| Problem::Failed(format!("a connection: {e}")))?);
         }
         let cpu_us = before.zip(after).map(|(before, after)| after.saturating_sub(before));
         Ok(Measured { seconds, latencies, cpu_us })

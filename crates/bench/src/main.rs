@@ -43,6 +43,7 @@ mod streams;
 mod table;
 mod time_series;
 mod timeline;
+mod tls;
 mod working_set;
 mod ycsb;
 

@@ -92,6 +92,19 @@ impl Server {
         Server::start(program, &args, port)
     }
 
+    /// Starts a bare echo behind rustls, with the certificate and key of a file.
+    pub(crate) fn echo_tls(
+        program: &Path,
+        certificate: &Path,
+        reply_bytes: usize,
+    ) -> Outcome<Server> {
+        let port = free_port()?;
+        let (port_text, reply_text) = (port.to_string(), reply_bytes.to_string());
+        let file = certificate.to_string_lossy();
+        let args = ["echo", "--port", &port_text, "--reply", &reply_text, "--mode", "tls"];
+        Server::start(program, &[&args[..], &["--certificate", &file]].concat(), port)
+    }
+
     /// Starts Nagi's storage engine behind a bare socket: it stores each frame and replies `ok`.
     pub(crate) fn raw_engine(dbpath: &Path) -> Outcome<Server> {
         fs::create_dir_all(dbpath).map_err(failed("creating the data directory"))?;

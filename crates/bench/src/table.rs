@@ -4,7 +4,7 @@ use crate::{
     allocate, breadth, catalog, change_log, compression, contention, crash, disk, echo, embedded,
     jsonbench, limit, memory, mixed, neighbours,
 };
-use crate::{query, raw_engine, spill, stall, streams, time_series, working_set};
+use crate::{query, raw_engine, spill, stall, streams, time_series, tls, working_set};
 
 /// A subcommand of `nagi-bench`.
 pub(crate) struct Row {
@@ -85,7 +85,7 @@ pub(crate) static TABLE: &[Row] = &[
     Row {
         name: "echo",
         about: "the bare echo that others start as a process of its own",
-        usage: &["--port N --reply BYTES --mode threads|epoll"],
+        usage: &["--port N --reply BYTES --mode threads|epoll|tls [--certificate FILE]"],
         run: echo::serve,
     },
     Row {
@@ -200,6 +200,15 @@ pub(crate) static TABLE: &[Row] = &[
             "[--nagi PATH] [--dbpath DIR] [--measurements N] [--sensors 5,100,1000] [--clients N] [--rounds N]",
         ],
         run: time_series::run,
+    },
+    Row {
+        name: "tls",
+        about: "point reads over TLS beside plain ones, and beside a bare echo with and without TLS",
+        usage: &[
+            "[--nagi PATH] [--dbpath DIR] [--seconds N] [--rounds N] [--documents N] [--connections 1,16]",
+            "[--json FILE]",
+        ],
+        run: tls::run,
     },
     Row {
         name: "working-set",

@@ -223,6 +223,7 @@ fn build(
         connection_count_max: i64::MAX,
         memory_limit_bytes: None,
         authorization: false,
+        tls: None,
         javascript: options.javascript,
         own_threads: false,
         parameters,

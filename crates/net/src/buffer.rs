@@ -53,6 +53,13 @@ impl Buffer {
         }
     }
 
+    /// Removes all bytes that were read.
+    pub(crate) fn take(&mut self) -> Vec<u8> {
+        let taken = self.front().to_vec();
+        self.consume(taken.len());
+        taken
+    }
+
     /// The first `len` bytes.
     pub(crate) fn frame(&self, len: usize) -> &[u8] {
         &self.bytes[self.start..self.start + len]

@@ -1,7 +1,10 @@
 //! The network configuration.
 
 use std::path::PathBuf;
+use std::sync::Arc;
 use std::time::Duration;
+
+use nagi_tls::Tls;
 
 /// Addresses and limits. The names follow mongod's options.
 #[derive(Debug, Clone)]
@@ -31,6 +34,12 @@ pub struct NetConfig {
     pub write_gap_max: Duration,
     /// The time without requests after which a connection frees its buffers.
     pub idle_after: Duration,
+    /// Certificates and modes (`net.tls`); `None`: clients with TLS are refused.
+    pub tls: Option<Arc<Tls>>,
+    /// The maximum time of a TLS handshake.
+    pub handshake_time_max: Duration,
+    /// The number of TLS handshakes at a time. One more ends the oldest of them.
+    pub handshake_count_max: usize,
 }
 
 impl Default for NetConfig {
@@ -49,6 +58,9 @@ impl Default for NetConfig {
             frame_time_max: Duration::from_secs(600),
             write_gap_max: Duration::from_secs(300),
             idle_after: Duration::from_secs(10),
+            tls: None,
+            handshake_time_max: Duration::from_secs(10),
+            handshake_count_max: 1000,
         }
     }
 }

@@ -2,6 +2,7 @@
 //!
 //! ```text
 //!             +--> next_frame: read until a frame is complete
+//!             |      a handshake of TLS              -> secure: the session decrypts from now on
 //!             |      16 KiB of a large frame are here -> admit: charge its memory, or wait for it
 //!             |      silence between frames           -> rest: free the buffers, block without a timeout
 //!             |      silence within a frame           -> End::TimedOut
@@ -9,15 +10,23 @@
 //!             +--- recycle the buffers
 //! ```
 
-use std::io::{self, ErrorKind};
+use std::io::{self, Write};
 use std::sync::Arc;
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
 use nagi_budget::Charge;
-use nagi_server::{Connection, FREE_BYTES, Outcome, Server, admit_message, message_cost};
+use nagi_server::{
+    Connection, FREE_BYTES, Outcome, Server, TlsMode, TransportSecurity, admit_message,
+    message_cost,
+};
+use nagi_tls::Session;
+use nagi_wire::HEADER_BYTES;
 
 use crate::NetConfig;
 use crate::buffer::{Buffer, recycle};
+use crate::crowded::{CROWDED_GAP_MAX, Crowded};
+use crate::end::{End, failed, is_timeout};
+use crate::handshake::Handshakes;
 use crate::registry::Member;
 use crate::stranger::Stranger;
 use crate::stream::Stream;
@@ -29,35 +38,20 @@ pub(crate) struct Visit {
     pub(crate) member: Member,
     /// A whole message has arrived, so the peer is known to speak the protocol.
     pub(crate) acquainted: bool,
-}
-
-/// Why a thread stops serving a connection.
-pub(crate) enum End {
-    /// The peer was silent between two frames for [`NetConfig::idle_after`]; the connection goes on.
-    Idle,
-    /// The peer disconnected, or the server shuts down.
-    Closed,
-    /// The server closed it.
-    Refused,
-    /// The bytes are not valid in the protocol.
-    Broken(String),
-    /// The peer stopped in the middle of a frame, or did not accept its reply.
-    TimedOut(&'static str),
-    Failed(io::Error),
+    /// TLS, if the peer began with its handshake.
+    pub(crate) session: Option<Box<Session>>,
 }
 
 /// A message is charged once this much of it has arrived: an announced length alone must not take capacity from other
 /// connections.
 const CHARGED_FROM: usize = 16 * 1024;
-/// The maximum pause in the middle of a charged message or reply while other requests wait for memory.
-const CROWDED_GAP_MAX: Duration = Duration::from_secs(5);
-/// How often it is checked, while a large reply is sent, if others wait.
-const CROWDED_LOOK: Duration = Duration::from_secs(1);
 
 struct Life<'n> {
     server: &'n Arc<Server>,
-    stream: &'n Stream,
+    stream: &'n Arc<Stream>,
     config: &'n NetConfig,
+    handshakes: &'n Arc<Handshakes>,
+    session: &'n mut Option<Box<Session>>,
     buffer: Buffer,
     out: Vec<u8>,
     /// The memory charge of the current message, if it is large.
@@ -78,12 +72,20 @@ struct Pace {
 }
 
 /// Serves a connection until it ends or is idle. If `stays`, it is never idle, but blocks this thread.
-pub(crate) fn run(server: &Arc<Server>, config: &NetConfig, visit: &mut Visit, stays: bool) -> End {
-    let Visit { stream, connection, acquainted, .. } = visit;
+pub(crate) fn run(
+    server: &Arc<Server>,
+    config: &NetConfig,
+    handshakes: &Arc<Handshakes>,
+    visit: &mut Visit,
+    stays: bool,
+) -> End {
+    let Visit { stream, connection, acquainted, session, .. } = visit;
     let mut life = Life {
         server,
         stream,
         config,
+        handshakes,
+        session,
         buffer: Buffer::new(),
         out: Vec::new(),
         charge: None,
@@ -113,11 +115,8 @@ impl Life<'_> {
         }
         let mut pace: Option<Pace> = None;
         loop {
-            if !*self.acquainted
-                && let Some(stranger) = Stranger::recognise(self.buffer.front())
-            {
-                stranger.answer(self.stream);
-                return Err(End::Broken(stranger.reason().to_owned()));
+            if !*self.acquainted {
+                self.meet(connection)?;
             }
             match self.buffer.complete() {
                 Ok(Some(len)) => {
@@ -129,21 +128,56 @@ impl Life<'_> {
                 Ok(None) => {}
                 Err(fault) => return Err(End::Broken(fault.error.message().to_owned())),
             }
-            if !self.buffer.is_empty() {
+            let within_record = self.session.as_ref().is_some_and(|s| s.is_within_record());
+            let within = within_record || !self.buffer.is_empty();
+            if within {
                 if !self.watching {
                     self.watch()?;
                 }
                 self.check_pace(&mut pace)?;
             }
-            match self.stream.read(self.buffer.free_space()) {
+            let place = self.buffer.free_space();
+            let read = match self.session {
+                Some(session) => session.read(&mut &**self.stream, place),
+                None => self.stream.read(place),
+            };
+            match read {
                 Ok(0) => return Err(End::Closed),
                 Ok(len) => self.buffer.filled(len),
-                Err(error) if is_timeout(&error) && self.buffer.is_empty() => {
-                    self.rest(connection)?;
-                }
+                Err(error) if is_timeout(&error) && !within => self.rest(connection)?,
                 Err(error) if is_timeout(&error) => {}
                 Err(error) => return Err(failed(error)),
             }
+        }
+    }
+
+    /// Decides by the first bytes which protocol the peer speaks, and if it may.
+    fn meet(&mut self, connection: &mut Connection) -> Result<(), End> {
+        if self.session.is_some() {
+            return Ok(());
+        }
+        let mode = self.config.tls.as_ref().map_or(TlsMode::Disabled, |tls| tls.mode());
+        match (Stranger::recognise(self.buffer.front()), &self.config.tls) {
+            (Some(Stranger::Tls), Some(tls)) if mode != TlsMode::Disabled => {
+                let first = self.buffer.take();
+                let session =
+                    self.handshakes.run(tls, self.config, self.stream, connection, &first)?;
+                *self.session = Some(Box::new(session));
+                self.watch()
+            }
+            (Some(stranger), _) => {
+                stranger.answer(self.stream);
+                Err(End::Broken(stranger.reason().to_owned()))
+            }
+            // Whoever may open a Unix socket is on this machine: nothing can be overheard.
+            (None, _) if mode == TlsMode::Require && !connection.peer().unix_socket => {
+                if self.buffer.len() < HEADER_BYTES {
+                    return Ok(());
+                }
+                connection.refuse_handshake(TLS_ONLY);
+                Err(End::Refused)
+            }
+            (None, _) => Ok(()),
         }
     }
 
@@ -154,7 +188,10 @@ impl Life<'_> {
             return Ok(());
         }
         let Some(cost) = message_cost(self.buffer.front()) else { return Ok(()) };
-        let mut go_on = || self.stream.is_open();
+        let mut go_on = || match self.session {
+            Some(_) => self.stream.is_open_both_ways(),
+            None => self.stream.is_open(),
+        };
         match admit_message(self.server.budget(), cost, &mut go_on) {
             Some(charge) => self.charge = Some(charge),
             None => return Err(End::TimedOut("waiting for memory for a message")),
@@ -187,6 +224,9 @@ impl Life<'_> {
     fn rest(&mut self, connection: &mut Connection) -> Result<(), End> {
         self.buffer.shrink();
         self.out = Vec::new();
+        if let Some(session) = self.session {
+            session.shrink();
+        }
         connection.shrink();
         if !self.stays {
             return Err(End::Idle);
@@ -223,48 +263,35 @@ impl Life<'_> {
     }
 
     /// Sends the reply.
-    fn send(&self) -> Result<(), End> {
-        let sent = match self.out.len() > FREE_BYTES {
+    fn send(&mut self) -> Result<(), End> {
+        let written = match self.out.len() > FREE_BYTES {
             true => self.send_large(),
-            false => self.stream.write_all(&self.out),
+            false => write(self.session, &mut &**self.stream, &self.out),
         };
-        sent.map_err(|error| match is_timeout(&error) {
+        written.map_err(|error| match is_timeout(&error) {
             true => End::TimedOut("writing a reply"),
             false => failed(error),
         })
     }
 
-    /// Sends a reply that holds capacity which other requests may wait for. Then the peer must accept some of it every
-    /// [`CROWDED_GAP_MAX`].
-    fn send_large(&self) -> io::Result<()> {
+    fn send_large(&mut self) -> io::Result<()> {
         let gap_max = self.config.write_gap_max;
-        self.stream.set_write_timeout(gap_max.min(CROWDED_LOOK))?;
-        let (mut rest, mut moved) = (&*self.out, Instant::now());
-        while !rest.is_empty() {
-            match self.stream.write(rest) {
-                Ok(0) => return Err(ErrorKind::WriteZero.into()),
-                Ok(len) => (rest, moved) = (&rest[len..], Instant::now()),
-                Err(error) if is_timeout(&error) => {
-                    let crowded = self.server.budget().has_waiting();
-                    let max = if crowded { gap_max.min(CROWDED_GAP_MAX) } else { gap_max };
-                    if moved.elapsed() >= max {
-                        return Err(error);
-                    }
-                }
-                Err(error) => return Err(error),
-            }
-        }
-        self.stream.set_write_timeout(gap_max)
+        let mut socket = Crowded::begin(self.stream, self.server.budget(), gap_max)?;
+        write(self.session, &mut socket, &self.out)?;
+        socket.end()
     }
 }
 
-fn is_timeout(error: &io::Error) -> bool {
-    matches!(error.kind(), ErrorKind::WouldBlock | ErrorKind::TimedOut)
-}
-
-fn failed(error: io::Error) -> End {
-    match error.kind() {
-        ErrorKind::ConnectionReset | ErrorKind::BrokenPipe | ErrorKind::NotConnected => End::Closed,
-        _ => End::Failed(error),
+fn write(
+    session: &mut Option<Box<Session>>,
+    socket: &mut dyn Write,
+    bytes: &[u8],
+) -> io::Result<()> {
+    match session {
+        Some(session) => session.write_all(socket, bytes),
+        None => socket.write_all(bytes),
     }
 }
+
+/// MongoDB's text.
+const TLS_ONLY: &str = "The server is configured to only allow SSL connections";

@@ -13,12 +13,16 @@
 //! - Memory for a frame is allocated as its bytes arrive, never by the length that its header announces.
 //! - A peer that stops in the middle of a frame, or does not accept its reply, is disconnected within a bounded time. A
 //!   peer that is idle between frames may stay; TCP keep-alive detects dead ones.
+//! - TLS handshakes are bounded in time and count, and run on the thread of their connection.
 //!
 //! This crate knows neither commands nor documents, and of a frame only its length.
 
 mod buffer;
 mod config;
 mod connection;
+mod crowded;
+mod end;
+mod handshake;
 mod listen;
 mod parking;
 mod registry;

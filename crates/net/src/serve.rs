@@ -10,7 +10,9 @@ use nagi_server::{Peer, Server};
 use parking_lot::Mutex;
 
 use crate::NetConfig;
-use crate::connection::{self, End, Visit};
+use crate::connection::{self, Visit};
+use crate::end::End;
+use crate::handshake::Handshakes;
 use crate::listen::{self, Bound, Door};
 use crate::parking::Parking;
 use crate::registry::Registry;
@@ -29,12 +31,16 @@ struct Shared {
     doors: Vec<Door>,
     registry: Arc<Registry>,
     parking: Parking,
+    handshakes: Arc<Handshakes>,
     config: NetConfig,
     stopping: AtomicBool,
 }
 
 /// The pause after a failed accept (no file descriptors left), so that the thread does not spin.
 const ACCEPT_PAUSE: Duration = Duration::from_millis(100);
+
+/// How long the end of a connection with TLS waits for a peer that reads nothing.
+const GOODBYE_TIME_MAX: Duration = Duration::from_millis(200);
 
 /// The addresses of a server that is not built yet: its port is known, and no connection is possible.
 #[derive(Debug)]
@@ -66,7 +72,9 @@ pub fn serve(server: &Arc<Server>, addresses: Addresses) -> io::Result<Listeners
     let doors = listen::open(bound, &config)?;
     let registry = Arc::new(Registry::default());
     let (parking, stopping) = (Parking::open()?, AtomicBool::new(false));
-    let shared = Arc::new(Shared { doors, registry, parking, config, stopping });
+    let handshakes = Arc::new(Handshakes::default());
+    let ssl = if config.tls.is_some() { "on" } else { "off" };
+    let shared = Arc::new(Shared { doors, registry, parking, handshakes, config, stopping });
     let waker = {
         let (server, shared) = (server.clone(), shared.clone());
         let builder = Builder::new().name("parking".into()).stack_size(256 * 1024);
@@ -80,7 +88,7 @@ pub fn serve(server: &Arc<Server>, addresses: Addresses) -> io::Result<Listeners
         let builder = Builder::new().name("listener".into()).stack_size(256 * 1024);
         threads.push(builder.spawn(move || accept_loop(&server, &shared, index))?);
     }
-    log::info!(target: "NETWORK", id = 23016, port = port, ssl = "off"; "Waiting for connections");
+    log::info!(target: "NETWORK", id = 23016, port = port, ssl = ssl; "Waiting for connections");
     Ok(Listeners { port, shared, threads, waker })
 }
 
@@ -145,7 +153,8 @@ fn admit(server: &Arc<Server>, shared: &Arc<Shared>, stream: Arc<Stream>, peer: 
             let Some(mut connection) = server.connect(peer) else { return };
             let watched = stream.clone();
             connection.set_probe(move || watched.is_open());
-            live(server, shared, Box::new(Visit { stream, connection, member, acquainted: false }));
+            let visit = Visit { stream, connection, member, acquainted: false, session: None };
+            live(server, shared, Box::new(visit));
         })
     {
         log::warn!(target: "NETWORK", id = 22948, error = error.to_string();
@@ -200,7 +209,7 @@ fn live(server: &Arc<Server>, shared: &Shared, mut visit: Box<Visit>) {
     nagi_server::set_log_context(&format!("conn{}", visit.connection.id()));
     let mut stays = false;
     loop {
-        match connection::run(server, &shared.config, &mut visit, stays) {
+        match connection::run(server, &shared.config, &shared.handshakes, &mut visit, stays) {
             End::Idle => match shared.parking.park(visit) {
                 Ok(()) => return,
                 Err(refused) => (visit, stays) = (refused, true),
@@ -211,7 +220,7 @@ fn live(server: &Arc<Server>, shared: &Shared, mut visit: Box<Visit>) {
 }
 
 fn end(end: End, visit: Box<Visit>) {
-    let Visit { stream, connection, member, .. } = *visit;
+    let Visit { stream, connection, member, session, .. } = *visit;
     let reason = match end {
         End::Closed | End::Refused | End::Idle => None,
         End::Broken(what) => Some(what),
@@ -221,6 +230,11 @@ fn end(end: End, visit: Box<Visit>) {
     if let Some(error) = reason {
         log::info!(target: "NETWORK", id = 22989, remote = connection.peer().address.as_str(), error = error;
             "Error sending or receiving a message; ending connection");
+    }
+    if let Some(mut session) = session
+        && stream.set_write_timeout(GOODBYE_TIME_MAX).is_ok()
+    {
+        session.close(&mut &*stream);
     }
     // The peer sees the connection closed before the server deregisters it.
     stream.shutdown(std::net::Shutdown::Both);

@@ -7,6 +7,7 @@ use std::os::fd::{AsFd, AsRawFd, BorrowedFd};
 use std::os::unix::net::UnixStream;
 use std::time::Duration;
 
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use socket2::{SockRef, TcpKeepalive};
 
 #[derive(Debug)]
@@ -52,6 +53,14 @@ impl Stream {
                 s.set_write_timeout(Some(write_gap_max))
             }
             Stream::Unix(s) => s.set_write_timeout(Some(write_gap_max)),
+        }
+    }
+
+    /// Sets how long a write may wait for the peer.
+    pub(crate) fn set_write_timeout(&self, timeout: Duration) -> io::Result<()> {
+        match self {
+            Stream::Tcp(s) => s.set_write_timeout(Some(timeout)),
+            Stream::Unix(s) => s.set_write_timeout(Some(timeout)),
         }
     }
 
@@ -109,24 +118,14 @@ impl Stream {
         }
     }
 
-    pub(crate) fn set_write_timeout(&self, timeout: Duration) -> io::Result<()> {
-        match self {
-            Stream::Tcp(s) => s.set_write_timeout(Some(timeout)),
-            Stream::Unix(s) => s.set_write_timeout(Some(timeout)),
-        }
-    }
-
-    /// Writes some of the bytes. Interrupted calls are repeated.
-    pub(crate) fn write(&self, bytes: &[u8]) -> io::Result<usize> {
-        loop {
-            let written = match self {
-                Stream::Tcp(s) => (&*s).write(bytes),
-                Stream::Unix(s) => (&*s).write(bytes),
-            };
-            match written {
-                Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
-                written => return written,
-            }
+    /// As [`Stream::is_open`], but a disconnect is noticed also behind unread bytes: a peer with TLS sends an alert
+    /// before it closes. A peer that closed only its sending direction counts as disconnected.
+    pub(crate) fn is_open_both_ways(&self) -> bool {
+        let mut watched = [PollFd::new(self, PollFlags::RDHUP)];
+        let gone = PollFlags::RDHUP | PollFlags::HUP | PollFlags::ERR;
+        match poll(&mut watched, Some(&Timespec { tv_sec: 0, tv_nsec: 0 })) {
+            Ok(_) => !watched[0].revents().intersects(gone),
+            Err(_) => true,
         }
     }
 
@@ -135,6 +134,33 @@ impl Stream {
             Stream::Tcp(s) => (&*s).write_all(bytes),
             Stream::Unix(s) => (&*s).write_all(bytes),
         }
+    }
+}
+
+/// For TLS, which reads and writes through traits.
+impl Read for &Stream {
+    fn read(&mut self, place: &mut [u8]) -> io::Result<usize> {
+        Stream::read(self, place)
+    }
+}
+
+impl Write for &Stream {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        match self {
+            Stream::Tcp(s) => (&*s).write(bytes),
+            Stream::Unix(s) => (&*s).write(bytes),
+        }
+    }
+
+    fn write_vectored(&mut self, parts: &[io::IoSlice<'_>]) -> io::Result<usize> {
+        match self {
+            Stream::Tcp(s) => (&*s).write_vectored(parts),
+            Stream::Unix(s) => (&*s).write_vectored(parts),
+        }
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        Ok(())
     }
 }
 

@@ -21,6 +21,7 @@ use crate::random::random_bytes;
 use crate::replica::{OplogLimits, ReplicaSet};
 use crate::settings::params::Parameters;
 use crate::top::Top;
+use crate::transport_security::TransportSecurity;
 
 /// The configuration that `app` passes.
 pub struct ServerConfig {
@@ -43,6 +44,8 @@ pub struct ServerConfig {
     pub memory_limit_bytes: Option<u64>,
     /// Requests need privileges (`--auth`).
     pub authorization: bool,
+    /// Certificates and mode of TLS (`net.tls`); `None` without it.
+    pub tls: Option<Arc<dyn TransportSecurity>>,
     /// Requests may run JavaScript.
     pub javascript: bool,
     /// Requests run on threads of the server, which may change the time slices of these threads. False if they run on
@@ -89,6 +92,7 @@ impl ServerBuilder {
             upkeep: Upkeep::new(),
             replica: replica.transpose()?,
             engines,
+            tls: config.tls,
             metrics: Metrics::new(COMMANDS.len()),
             top: Top::default(),
             store: config.store,

@@ -48,6 +48,7 @@ mod tickets;
 mod timeslice;
 mod top;
 mod transport;
+mod transport_security;
 mod upkeep;
 
 pub use auth::LoginClient;
@@ -69,3 +70,6 @@ pub use settings::params::{
     check_parameters, other_parameter_name, parameter_names, parameter_values, similar_parameter,
 };
 pub use transport::handle::Outcome;
+pub use transport_security::{
+    ClientCertificate, OwnCertificate, TlsMode, TlsPeer, TransportSecurity,
+};

@@ -21,6 +21,8 @@ use parking_lot::Mutex;
 pub const FREE_BYTES: usize = 256 * 1024;
 /// The memory of an idle connection: its buffers and the used part of its thread's stack.
 pub(crate) const CONNECTION_BYTES: u64 = 48 * 1024;
+/// The memory of TLS: the state of the session, and the buffers of its records and of its handshake.
+const TLS_BYTES: u64 = 48 * 1024;
 /// How long a message or a reply waits for memory.
 const WAIT: Duration = Duration::from_secs(30);
 /// The step in which the charge of a reply grows.
@@ -37,13 +39,22 @@ pub(crate) struct MemoryCharge {
     reply: Mutex<Charge>,
     /// The charge of the connection itself.
     _own: Charge,
+    /// That of its TLS.
+    tls: Option<Charge>,
 }
 
 impl MemoryCharge {
     /// Charges a new connection; `None` if the budget of connections is used up.
     pub(crate) fn for_connection(budget: &Arc<Budget>) -> Option<MemoryCharge> {
         let own = budget.try_charge(Pool::Connections, CONNECTION_BYTES)?;
-        Some(MemoryCharge { reply: Mutex::new(Charge::empty(budget, Pool::Requests)), _own: own })
+        let reply = Mutex::new(Charge::empty(budget, Pool::Requests));
+        Some(MemoryCharge { reply, _own: own, tls: None })
+    }
+
+    /// Charges the TLS of the connection. Returns false if the budget of connections is used up.
+    pub(crate) fn charge_tls(&mut self, budget: &Arc<Budget>) -> bool {
+        self.tls = budget.try_charge(Pool::Connections, TLS_BYTES);
+        self.tls.is_some()
     }
 
     /// Returns true if the reply may grow to `bytes`; does not wait.

@@ -22,9 +22,14 @@ impl<'a> Message<'a> {
     /// If the contents of an OP_MSG are invalid, the fault is answered with the header of [`Header::split`], provided
     /// that [`Msg::wants_reply`].
     pub fn parse(frame: &'a [u8]) -> Result<(Header, Message<'a>)> {
+        Message::parse_verified(frame, true)
+    }
+
+    /// As [`Message::parse`]; with `false` the checksum of an OP_MSG is not compared: TLS has verified the bytes.
+    pub fn parse_verified(frame: &'a [u8], verified: bool) -> Result<(Header, Message<'a>)> {
         let (header, body) = Header::split(frame)?;
         let message = match header.opcode {
-            opcode::MSG => Message::Msg(Msg::parse(frame, body)?),
+            opcode::MSG => Message::Msg(Msg::parse(frame, body, verified)?),
             opcode::QUERY => Message::Query(Query::parse(body)?),
             opcode::GET_MORE => Message::GetMore(GetMore::parse(body)?),
             opcode::INSERT => Message::Insert(Insert::parse(body)?),

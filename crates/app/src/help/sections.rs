@@ -226,9 +226,7 @@ mod tests {
             "Time between syncs of the journal to the disk. 1 to 500 milliseconds. Default: 100. Key: \
              storage.journal.commitIntervalMs. Engine: wiredTiger, mmapv1."
         );
-        assert!(
-            text("tlsMode").contains(" Only disabled is accepted: connections are not encrypted")
-        );
+        assert!(text("tlsFIPSMode").contains(" Only false is accepted: the cryptographic library"));
         assert!(text("nojournal").contains(" Accepted, no effect. Writes are always journaled"));
         assert!(text("port").contains(" 0 to 65535. Default: 27017. Key: net.port."));
     }

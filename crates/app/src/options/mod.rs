@@ -20,12 +20,14 @@ mod nearest;
 mod notes;
 mod remarks;
 mod table;
+mod tls;
 mod typed;
 
 pub(crate) use about::{About, SHORT, about, more};
 pub(crate) use compression::Compression;
 pub(crate) use notes::refusal;
 pub(crate) use table::{Honoured, Kind, Row, TABLE};
+pub(crate) use tls::{HIDDEN, PASSWORD_FLAGS};
 pub(crate) use typed::{COMPRESSORS_KEY, MESSAGE_COMPRESSORS, MappedOptions, Options};
 
 use std::collections::BTreeMap;
@@ -425,7 +427,6 @@ mod tests {
             (&["--syslog", "--syslogFacility", "loud"], "not 'loud': auth, authpriv, cron"),
             (&["--timeStampFormat", "ctime"], "expected one of iso8601-local, iso8601-utc"),
             (&["--profile", "3"], "expected one of 0, 1, 2, all, off, slowOp"),
-            (&["--tlsMode", "requireTLS"], "(supported: disabled): connections are not encrypted"),
             (&["--shardsvr"], "remove it to start: this server is not part of a sharded cluster"),
             (&["--wiredTigerJournalCompressor", "lz4"], "bad value 'lz4'"),
             (&["--zstdDefaultCompressionLevel", "23"], "bad value '23'"),
@@ -434,6 +435,33 @@ mod tests {
             let error = options(args).unwrap_err();
             assert!(error.contains(text), "{error}");
         }
+    }
+
+    #[test]
+    fn options_of_tls_belong_together() {
+        for (args, text) in [
+            (&["--tlsMode", "requireTLS"][..], "need tlsCertificateKeyFile"),
+            (&["--tlsCAFile", "a.pem"], "need to enable TLS via the sslMode/tlsMode flag"),
+            (&["--tlsFIPSMode", "true"], "(supported: false): the cryptographic library is not"),
+            (&["--sslMode", "allowSSL", "--tlsMode", "requireTLS"], "have different values"),
+            (&["--sslMode", "allowSSL", "--sslOnNormalPorts"], "both sslMode and sslOnNormalPorts"),
+        ] {
+            let error = options(args).unwrap_err();
+            assert!(error.contains(text), "{error}");
+        }
+        let old = options(&[
+            "--sslOnNormalPorts",
+            "--sslPEMKeyFile",
+            "a.pem",
+            "--sslPEMKeyPassword",
+            "x",
+        ]);
+        let old = old.unwrap();
+        let shown =
+            |key: &str| old.parsed.iter().find(|(known, _)| known == key).unwrap().1.clone();
+        assert_eq!(shown("net.ssl.PEMKeyPassword"), HIDDEN);
+        assert_eq!(old.tls.unwrap().mode, nagi_server::TlsMode::Require);
+        assert!(options(&["--tlsMode", "disabled"]).unwrap().tls.is_none());
     }
 
     /// Common options that change nothing here: the server starts and logs a warning.
@@ -491,7 +519,7 @@ mod tests {
         for (key, why) in [
             ("security.ldap.bind.method", "SCRAM only"),
             ("security.kmip.port", "encrypted volume"),
-            ("net.tls.certificateKeyFile", "TLS proxy"),
+            ("net.tls.certificateSelector", "certificates are in files"),
             ("net.http.enabled", "removed its HTTP interface"),
             ("sharding.clusterRole", "not part of a sharded cluster"),
             ("auditLog.path", "no audit log"),

@@ -13,6 +13,9 @@ pub(super) const PREFIXES: &str = "\
      Index keys are always stored as the difference from the key before; prefix compression cannot be \
      turned off";
 
+pub(super) const HOST_NAMES: &str = "\
+     This server connects to no other members, so it compares no host names with certificates";
+
 /// The reasons why options are refused, by the prefix of their keys. The longest matching prefix applies.
 #[rustfmt::skip]
 const REFUSED: &[(&str, &str)] = &[
@@ -21,8 +24,11 @@ const REFUSED: &[(&str, &str)] = &[
     ("configsvr", SHARDING),
     ("net.http.", "MongoDB removed its HTTP interface in version 3.6"),
     ("net.maxIncomingConnectionsOverride", "no address is exempt from net.maxIncomingConnections"),
-    ("net.ssl.", TLS),
-    ("net.tls.", TLS),
+    ("net.ssl.FIPSMode", FIPS),
+    ("net.tls.FIPSMode", FIPS),
+    ("net.tls.certificateSelector", "certificates are in files: use net.tls.certificateKeyFile"),
+    ("net.tls.clusterAuthX509.", "a replica set has one member, so no other one logs in"),
+    ("net.tls.clusterCertificateSelector", "certificates are in files: use net.tls.clusterFile"),
     ("operationProfiling.filter", "set it with the command profile: {profile: 1, filter: {...}}"),
     ("processManagement.windowsService.", "it is for Windows"),
     ("replication.localPingThresholdMs", "it is an option of mongos"),
@@ -44,8 +50,7 @@ const REFUSED: &[(&str, &str)] = &[
     ("upgrade", "there are no data files of earlier releases to upgrade"),
 ];
 
-const TLS: &str =
-    "connections are not encrypted; remove net.tls, and use an encrypted network or a TLS proxy";
+const FIPS: &str = "the cryptographic library is not certified by FIPS 140";
 const SHARDING: &str = "this server is not part of a sharded cluster";
 
 /// What to do about a refused option, and why.

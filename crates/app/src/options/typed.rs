@@ -6,8 +6,9 @@ use std::path::PathBuf;
 use nagi_host::EngineKind;
 use nagi_net::NetConfig;
 use nagi_server::{LogDestination, LogRotate, OplogLimits, SYSLOG_FACILITIES};
+use nagi_tls::TlsOptions;
 
-use super::{Compression, Settings, cache, compression};
+use super::{Compression, Settings, cache, compression, tls};
 
 /// The engine that a value of `storage.engine` names.
 fn engine_by_option(value: &str) -> EngineKind {
@@ -49,6 +50,8 @@ impl MappedOptions {
 #[derive(Debug, Clone)]
 pub(crate) struct Options {
     pub(crate) net: NetConfig,
+    /// `None`: connections are not encrypted.
+    pub(crate) tls: Option<TlsOptions>,
     pub(crate) db_path: String,
     /// The configured engine or the default; the contents of the data directory may still change it.
     pub(crate) engine: EngineKind,
@@ -136,13 +139,9 @@ pub(super) fn from_settings(settings: &Settings) -> Result<Options, String> {
     let compression = compression::from_settings(settings)?;
     let engine = settings.get("storage.engine").map(engine_by_option);
     let bytes = |gigabytes: f64| (gigabytes * f64::from(1 << 30)) as u64;
-    let mut parsed: Vec<_> =
-        settings.values.iter().map(|(key, value)| ((*key).to_owned(), value.clone())).collect();
-    for (name, value) in &settings.parameters {
-        parsed.push((format!("setParameter.{name}"), value.clone()));
-    }
     Ok(Options {
         net: net(settings)?,
+        tls: tls::from_settings(settings)?,
         db_path: settings.get("storage.dbPath").unwrap_or(DB_PATH).to_owned(),
         engine: engine.unwrap_or(EngineKind::Embedded),
         engine_chosen: engine.is_some(),
@@ -184,8 +183,19 @@ pub(super) fn from_settings(settings: &Settings) -> Result<Options, String> {
         remark_lines: settings.remark_lines.clone(),
         slow_ms: number("operationProfiling.slowOpThresholdMs"),
         slow_sample_rate: real("operationProfiling.slowOpSampleRate"),
-        parsed,
+        parsed: parsed(settings),
     })
+}
+
+/// All settings and parameters by dotted key, without passwords.
+fn parsed(settings: &Settings) -> Vec<(String, String)> {
+    let shown =
+        |(key, value): (&&str, &String)| ((*key).to_owned(), tls::shown(key, value).to_owned());
+    let mut parsed: Vec<_> = settings.values.iter().map(shown).collect();
+    for (name, value) in &settings.parameters {
+        parsed.push((format!("setParameter.{name}"), value.clone()));
+    }
+    parsed
 }
 
 fn initiate(settings: &Settings) -> Result<bool, String> {

@@ -1,42 +1,55 @@
 //! A bare echo server: the upper bound that the machine's loopback sets, with no work behind it.
 //!
 //! A request is a frame with its length in the first four bytes; the reply is a frame of the fixed size given
-//! in the arguments. There are two modes: `threads` (one thread per connection, as the server has) and `epoll`
-//! (two threads, each with its own poll on the shared listener), the fastest known mode.
+//! in the arguments. There are three modes: `threads` (one thread per connection, as the server has), `epoll`
+//! (two threads, each with its own poll on the shared listener), the fastest known mode, and `tls`: `threads` with
+//! rustls.
 mod raw;
 
 use crate::args::{Args, Outcome, failed};
+use rustls::{ServerConfig, ServerConnection, StreamOwned};
 use std::io::{Read, Write};
-use std::net::{TcpListener, TcpStream};
+use std::net::TcpListener;
+use std::path::Path;
+use std::sync::Arc;
 use std::thread;
 
 const EPOLL_THREADS: usize = 2;
 
-/// `nagi-bench echo --port N --reply BYTES --mode threads|epoll`: runs until it is killed.
+/// `nagi-bench echo --port N --reply BYTES --mode threads|epoll|tls [--certificate FILE]`: runs until it is killed.
 pub(crate) fn serve(args: &Args) -> Outcome {
     let port: u16 = args.number("port", 0)?;
     let reply_bytes: usize = args.number("reply", 1300)?;
-    let mode = args.word("mode", "threads", &["threads", "epoll"])?;
+    let mode = args.word("mode", "threads", &["threads", "epoll", "tls"])?;
     let listener = TcpListener::bind(("127.0.0.1", port)).map_err(failed("listening"))?;
     match mode {
         "epoll" => raw::serve(&listener, reply_bytes, EPOLL_THREADS).map_err(failed("epoll")),
-        _ => threads(&listener, reply_bytes),
+        "tls" => {
+            let file = args.text("certificate").unwrap_or_default();
+            let config = crate::tls::server_config(Path::new(file))?;
+            threads(&listener, reply_bytes, Some(&config))
+        }
+        _ => threads(&listener, reply_bytes, None),
     }
 }
 
-fn threads(listener: &TcpListener, reply_bytes: usize) -> Outcome {
+fn threads(listener: &TcpListener, reply_bytes: usize, tls: Option<&Arc<ServerConfig>>) -> Outcome {
     for stream in listener.incoming() {
         let stream = stream.map_err(failed("accepting"))?;
+        let tls = tls.cloned().map(ServerConnection::new).transpose().map_err(failed("TLS"))?;
         thread::spawn(move || {
             let _ = stream.set_nodelay(true);
             // When a client disconnects, its thread finishes.
-            let _ = echo(stream, reply_bytes);
+            let _ = match tls {
+                Some(tls) => echo(StreamOwned::new(tls, stream), reply_bytes),
+                None => echo(stream, reply_bytes),
+            };
         });
     }
     Ok(())
 }
 
-fn echo(mut stream: TcpStream, reply_bytes: usize) -> std::io::Result<()> {
+fn echo(mut stream: impl Read + Write, reply_bytes: usize) -> std::io::Result<()> {
     let mut requests = Requests::new(reply_bytes);
     loop {
         let got = stream.read(requests.space())?;

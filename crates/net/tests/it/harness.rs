@@ -31,6 +31,7 @@ pub(crate) fn start(name: &str, most: i64, change: impl FnOnce(&mut NetConfig)) 
         replica_set: None,
         oplog: OplogLimits::default(),
         authorization: false,
+        tls: None,
         javascript: true,
         memory_limit_bytes: None,
         connection_count_max: most,

@@ -2,8 +2,35 @@
 
 use nagi_bson::DocWriter;
 
-use super::scram::{MECHANISMS, Mechanism};
+use super::scram::Mechanism;
 use crate::metrics::Counter;
+
+/// The mechanism of a login.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum By {
+    Scram(Mechanism),
+    /// MONGODB-X509.
+    Certificate,
+}
+
+/// The mechanism of certificates.
+pub(crate) const X509: &str = "MONGODB-X509";
+
+impl By {
+    const ALL: [By; 3] =
+        [By::Certificate, By::Scram(Mechanism::Sha1), By::Scram(Mechanism::Sha256)];
+
+    pub(crate) fn name(self) -> &'static str {
+        match self {
+            By::Scram(mechanism) => mechanism.name(),
+            By::Certificate => X509,
+        }
+    }
+
+    fn position(self) -> usize {
+        By::ALL.iter().position(|by| *by == self).unwrap_or(0)
+    }
+}
 
 /// The logins with one mechanism.
 #[derive(Default)]
@@ -17,26 +44,23 @@ struct Tried {
 pub(crate) struct Logins {
     /// Requests of `hello` for the mechanisms of a user.
     pub(crate) mechanisms_asked: Counter,
-    /// Indexed by position in [`MECHANISMS`].
-    plain: [Tried; 2],
-    speculative: [Tried; 2],
+    /// Indexed by position in [`By::ALL`].
+    plain: [Tried; 3],
+    speculative: [Tried; 3],
 }
 
 impl Logins {
-    fn tried(&self, mechanism: Mechanism, speculative: bool) -> &Tried {
+    fn tried(&self, by: By, speculative: bool) -> &Tried {
         let all = if speculative { &self.speculative } else { &self.plain };
-        match mechanism {
-            Mechanism::Sha1 => &all[0],
-            Mechanism::Sha256 => &all[1],
-        }
+        &all[by.position()]
     }
 
-    pub(crate) fn receive(&self, mechanism: Mechanism, speculative: bool) {
-        self.tried(mechanism, speculative).received.increment();
+    pub(crate) fn receive(&self, by: By, speculative: bool) {
+        self.tried(by, speculative).received.increment();
     }
 
-    pub(crate) fn succeed(&self, mechanism: Mechanism, speculative: bool) {
-        self.tried(mechanism, speculative).successful.increment();
+    pub(crate) fn succeed(&self, by: By, speculative: bool) {
+        self.tried(by, speculative).successful.increment();
     }
 
     /// Writes the section of `serverStatus`. A speculative login also counts as a login, as in MongoDB.
@@ -44,12 +68,11 @@ impl Logins {
         out.doc("authentication", |out| {
             out.put("saslSupportedMechsReceived", self.mechanisms_asked.get());
             out.doc("mechanisms", |out| {
-                for mechanism in MECHANISMS {
-                    let (plain, speculative) =
-                        (self.tried(mechanism, false), self.tried(mechanism, true));
+                for by in By::ALL {
+                    let (plain, speculative) = (self.tried(by, false), self.tried(by, true));
                     let sum =
                         |pick: fn(&Tried) -> &Counter| pick(plain).get() + pick(speculative).get();
-                    out.doc(mechanism.name(), |out| {
+                    out.doc(by.name(), |out| {
                         let mut pair = |name: &str, received: i64, successful: i64| {
                             out.doc(name, |out| {
                                 out.put("received", received);

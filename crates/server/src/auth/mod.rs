@@ -1,6 +1,7 @@
 //! Authentication and authorization: users, roles and privileges, and the logins of connections.
 //!
 //!   saslStart, saslContinue --> Conversation (scram) --> Login in the connection
+//!   authenticate            --> certificate of the TLS handshake --> Login in the connection
 //!   each command: row's Access --> Asking --> PrivilegeSet of the login          (crate::core::access)
 //!   createUser, ... --> documents in admin.system.users, admin.system.roles --> generation + 1
 //!
@@ -47,9 +48,10 @@ use nagi_error::Result;
 use nagi_store::Store;
 use parking_lot::{Mutex, MutexGuard};
 
-pub(crate) use crate::names::{UserName, parse_roles, write_roles};
+pub(crate) use crate::names::{RoleName, UserName, parse_roles, write_roles};
 use crate::settings::params::Parameters;
 pub(crate) use action::{Action, ActionSet};
+pub(crate) use counters::{By, X509};
 use decoys::Decoys;
 pub use login_client::LoginClient;
 pub(crate) use privilege::{
@@ -165,6 +167,12 @@ impl Auth {
             cache.users.insert(name.clone(), user.clone());
         }
         Ok(Some(user))
+    }
+
+    /// A user with the roles of its certificate instead of those of its document, which need not exist. Not cached:
+    /// each certificate may have others.
+    pub(crate) fn user_with_roles(&self, name: &UserName, roles: &[RoleName]) -> Result<Arc<User>> {
+        users::with_roles(&self.store, name, roles).map(Arc::new)
     }
 
     /// Returns true if there is any user or role. Reads one document of each until the first one is seen, then

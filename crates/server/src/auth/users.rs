@@ -45,15 +45,21 @@ pub(crate) fn not_found(name: &UserName) -> Error {
 pub(crate) fn resolve(store: &Store, name: &UserName) -> Result<Option<User>> {
     let Some(doc) = documents::read(store, Kind::Users, &name.id())? else { return Ok(None) };
     let doc = doc.as_doc();
-    let closure = roles::closure(store, &roles_of(doc)?)?;
     let id = match doc.get("userId") {
         Value::Binary(Binary { subtype: 4, bytes }) => bytes.try_into().ok(),
         _ => None,
     };
-    let mut restrictions = closure.restrictions.clone();
+    let mut user = User { id, ..with_roles(store, name, &roles_of(doc)?)? };
     if let Value::Array(own) = doc.get("authenticationRestrictions") {
-        restrictions.push(Restrictions::parse(own)?);
+        user.restrictions.push(Restrictions::parse(own)?);
     }
+    Ok(Some(user))
+}
+
+/// A user that has these roles, and no document. Reads the documents of the roles.
+pub(crate) fn with_roles(store: &Store, name: &UserName, roles: &[RoleName]) -> Result<User> {
+    let closure = roles::closure(store, roles)?;
+    let restrictions = closure.restrictions.clone();
     let set = PrivilegeSet::new(&closure.privileges);
     let role_list = Arc::new(ArrayBuf::build(|out| {
         for role in &closure.roles {
@@ -63,7 +69,7 @@ pub(crate) fn resolve(store: &Store, name: &UserName) -> Result<Option<User>> {
             });
         }
     }));
-    Ok(Some(User { name: name.clone(), id, closure, set, restrictions, role_list }))
+    Ok(User { name: name.clone(), id: None, closure, set, restrictions, role_list })
 }
 
 /// The roles in the document of a user or role.

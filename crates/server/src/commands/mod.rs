@@ -146,6 +146,7 @@ pub(crate) static COMMANDS: &[&Command] = &[
     &users::REVOKE_ROLES_FROM_ROLE,
     &users::REVOKE_ROLES_FROM_USER,
     &users::ROLES_INFO,
+    &admin::ROTATE_CERTIFICATES,
     &auth::SASL_CONTINUE,
     &auth::SASL_START,
     &diagnose::SERVER_STATUS,

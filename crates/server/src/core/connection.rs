@@ -6,13 +6,14 @@ use std::net::{IpAddr, SocketAddr};
 use std::sync::Arc;
 
 use nagi_bson::DocBuf;
-use nagi_error::Result;
+use nagi_error::{Code, Result};
 use nagi_store::{Namespace, Store};
 
 use crate::core::server::Server;
 use crate::message_memory::{FREE_BYTES, MemoryCharge};
 use crate::op::{ClientMetadata, Op};
 use crate::session::SessionId;
+use crate::transport_security::TlsPeer;
 use crate::{auth::sasl::Conversation, core::login::Login, names::UserName};
 
 /// SHA-256 of nothing.
@@ -47,6 +48,8 @@ pub struct Connection {
     pub(crate) id: i64,
     pub(crate) peer: Peer,
     pub(crate) op: Arc<Op>,
+    /// What the TLS handshake found out; `None` without TLS.
+    pub(crate) tls: Option<TlsPeer>,
     pub(crate) client: Option<Arc<ClientMetadata>>,
     pub(crate) hello_seen: bool,
     /// The login; `None` before the client has logged in.
@@ -129,6 +132,46 @@ impl Connection {
         self.op.set_probe(Box::new(is_there));
     }
 
+    /// Charges the memory of TLS to the budget. Returns false if there is none.
+    pub fn charge_tls(&mut self) -> bool {
+        self.charge.charge_tls(self.server.budget())
+    }
+
+    /// Records the peer of a handshake that succeeded; `logged`: its version is configured to be logged.
+    pub fn secured(&mut self, peer: TlsPeer, logged: bool) {
+        if logged {
+            log::info!(target: "NETWORK", id = 23218, tlsVersion = peer.version,
+                remoteHost = self.peer.address.as_str(); "Accepted connection with TLS");
+        }
+        self.tls = Some(peer);
+    }
+
+    /// Logs why net closes the connection during its TLS handshake, or for the lack of one.
+    pub fn refuse_handshake(&self, reason: &str) {
+        let attr = DocBuf::build(|attr| {
+            attr.doc("error", |error| {
+                error.put("code", Code::SSL_HANDSHAKE_FAILED.0);
+                error.put("codeName", &*Code::SSL_HANDSHAKE_FAILED.name());
+                error.put("errmsg", reason);
+            });
+            attr.put("remote", self.peer.address.as_str());
+            attr.put("connectionId", self.id);
+        });
+        let text = "Error receiving request from client. Ending connection from remote";
+        self.server.log.write(
+            crate::logging::Severity::Info,
+            "NETWORK",
+            22988,
+            text,
+            attr.as_doc(),
+        );
+    }
+
+    /// Returns true if the connection has TLS.
+    pub(crate) fn has_tls(&self) -> bool {
+        self.tls.is_some()
+    }
+
     /// Frees the memory of buffers that a large request left behind; net calls it when the connection is idle.
     pub fn shrink(&mut self) {
         for buffer in [&mut self.inflated, &mut self.plain, &mut self.record] {
@@ -182,6 +225,7 @@ impl Connection {
             id,
             peer,
             op,
+            tls: None,
             client: None,
             hello_seen: false,
             login: None,

@@ -7,14 +7,16 @@ use std::time::Duration;
 use nagi_error::{Code, Error, Result};
 use sha2::{Digest, Sha256};
 
+use crate::auth::By;
 use crate::auth::sasl::{Answer, Conversation};
 use crate::auth::users::User;
 use crate::clock;
 use crate::core::connection::Connection;
 use crate::core::server::Server;
+use crate::names::{RoleName, UserName};
 
 /// The connection is already logged in as another user.
-const ALREADY: Code = Code(5_626_701);
+pub(super) const ALREADY: Code = Code(5_626_701);
 
 /// The login of a connection.
 pub(crate) struct Login {
@@ -23,12 +25,29 @@ pub(crate) struct Login {
     pub(crate) generation: u64,
     /// SHA-256 of `user@db`.
     pub(crate) digest: [u8; 32],
+    /// The roles that a certificate has; they replace those of the user's document, which need not exist.
+    roles: Option<Vec<RoleName>>,
 }
 
 impl Login {
-    fn new(user: Arc<User>, generation: u64) -> Login {
+    fn new(user: Arc<User>, generation: u64, roles: Option<Vec<RoleName>>) -> Login {
         let digest = Sha256::digest(user.name.to_string().as_bytes()).into();
-        Login { user, generation, digest }
+        Login { user, generation, digest, roles }
+    }
+}
+
+/// A login that is tried.
+pub(super) struct Attempt<'a> {
+    pub(super) by: By,
+    pub(super) speculative: bool,
+    /// The user, once it is known.
+    pub(super) user: Option<&'a UserName>,
+}
+
+impl Conversation {
+    fn attempt(&self) -> Attempt<'_> {
+        let (by, user) = (By::Scram(self.mechanism), self.user.as_ref());
+        Attempt { by, speculative: self.speculative, user }
     }
 }
 
@@ -55,7 +74,7 @@ pub(crate) fn step(
         true => Err(Error::new(Code::AUTHENTICATION_FAILED, CROWDED)),
         false => conversation.step(&server.auth, payload).and_then(|answer| {
             if answer.done {
-                log_in(connection, &conversation)?;
+                log_in(connection, &conversation.attempt(), None)?;
             }
             Ok(answer)
         }),
@@ -68,7 +87,7 @@ pub(crate) fn step(
             Ok(answer)
         }
         Err(error) => {
-            log_failure(connection, &conversation, &error);
+            log_failure(connection, &conversation.attempt(), &error);
             // The password was not checked, so the refusal reveals nothing and need not be delayed.
             if !crowded {
                 delay(&server, source);
@@ -92,7 +111,7 @@ fn limit(server: &Server) -> Option<Duration> {
 }
 
 /// Delays a refusal, to slow down the guessing of passwords.
-fn delay(server: &Server, source: Option<IpAddr>) {
+pub(super) fn delay(server: &Server, source: Option<IpAddr>) {
     let every = u64::try_from(server.settings.params.int("authFailedDelayMs")).unwrap_or(0);
     let mut most = Duration::from_millis(every);
     let waiting = source.zip(limit(server));
@@ -115,11 +134,19 @@ fn delay(server: &Server, source: Option<IpAddr>) {
 /// Interval at which a delayed refusal checks for a shutdown of the server.
 const STOP_NOTICED_WITHIN: Duration = Duration::from_millis(100);
 
-fn log_in(connection: &mut Connection, conversation: &Conversation) -> Result<()> {
+/// Logs the connection in as a user whose identity is proved. `roles`: those of its certificate.
+pub(super) fn log_in(
+    connection: &mut Connection,
+    attempt: &Attempt<'_>,
+    roles: Option<Vec<RoleName>>,
+) -> Result<()> {
     let server = connection.server.clone();
-    let Some(name) = &conversation.user else { return Err(refusal()) };
+    let Some(name) = attempt.user else { return Err(refusal()) };
     let generation = server.auth.generation();
-    let user = server.auth.user(name)?.ok_or_else(refusal)?;
+    let user = match &roles {
+        Some(roles) => server.auth.user_with_roles(name, roles)?,
+        None => server.auth.user(name)?.ok_or_else(|| crate::auth::users::not_found(name))?,
+    };
     let (client, own) = addresses(connection);
     if !user.restrictions.iter().all(|list| list.allow(client, own)) {
         return Err(Error::new(
@@ -132,21 +159,21 @@ fn log_in(connection: &mut Connection, conversation: &Conversation) -> Result<()
     {
         return Err(Error::new(ALREADY, "Each client connection may only be authenticated once"));
     }
-    server.auth.logins.succeed(conversation.mechanism, conversation.speculative);
+    server.auth.logins.succeed(attempt.by, attempt.speculative);
     connection.op.set_user(Some(name.clone()));
-    connection.login = Some(Login::new(user, generation));
+    connection.login = Some(Login::new(user, generation, roles));
     if !server.is_quiet() {
         log::info!(target: "ACCESS", id = 5_286_306, client = connection.peer.address.as_str(),
-            isSpeculative = conversation.speculative, mechanism = conversation.mechanism.name(),
+            isSpeculative = attempt.speculative, mechanism = attempt.by.name(),
             user = &*name.name, db = &*name.db, result = 0; "Successfully authenticated");
     }
     Ok(())
 }
 
-fn log_failure(connection: &Connection, conversation: &Conversation, error: &Error) {
-    let (user, db) = conversation.user.as_ref().map_or(("", ""), |name| (&*name.name, &*name.db));
+pub(super) fn log_failure(connection: &Connection, attempt: &Attempt<'_>, error: &Error) {
+    let (user, db) = attempt.user.map_or(("", ""), |name| (&*name.name, &*name.db));
     log::info!(target: "ACCESS", id = 5_286_307, client = connection.peer.address.as_str(),
-        isSpeculative = conversation.speculative, mechanism = conversation.mechanism.name(),
+        isSpeculative = attempt.speculative, mechanism = attempt.by.name(),
         user = user, db = db, error = error.message(), result = error.code().0;
         "Failed to authenticate");
 }
@@ -173,12 +200,16 @@ pub(crate) fn refresh(server: &Server, connection: &mut Connection) -> Result<()
         return Ok(());
     }
     let same = |user: &Arc<User>| user.id == login.user.id;
-    let newest = server.auth.user(&login.user.name)?.filter(same);
+    let newest = match &login.roles {
+        Some(roles) => Some(server.auth.user_with_roles(&login.user.name, roles)?),
+        None => server.auth.user(&login.user.name)?.filter(same),
+    };
     if newest.is_none() {
         log::info!(target: "ACCESS", id = 20_245, user = login.user.name.to_string();
             "Removed deleted user from session cache of user information");
         connection.op.set_user(None);
     }
-    connection.login = newest.map(|user| Login::new(user, generation));
+    let roles = login.roles.clone();
+    connection.login = newest.map(|user| Login::new(user, generation, roles));
     Ok(())
 }

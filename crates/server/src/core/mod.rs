@@ -7,6 +7,7 @@ pub(crate) mod command;
 pub(crate) mod connection;
 pub(crate) mod cursors;
 pub(crate) mod login;
+pub(crate) mod login_by_certificate;
 pub(crate) mod needs;
 pub(crate) mod parameters;
 pub(crate) mod parts;

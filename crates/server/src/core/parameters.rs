@@ -4,18 +4,19 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
 
 use nagi_bson::{DocBuf, DocWriter, Value, json};
-use nagi_error::Result;
+use nagi_error::{Code, Result, bail};
 
 use crate::core::server::Server;
 use crate::logging::{COMPONENTS, Severity};
 use crate::settings::params::{
     Checked,
     Effect::Told,
-    Kind::{Bool, Double, Int, List, Special, Text, Word},
+    Kind::{Bool, Double, Int, List, Mode, Special, Text, Word},
     PARAMETERS, Parameters,
-    SetAt::{Both, Startup},
+    SetAt::{Both, Running, Startup},
     find, is_default, set_verbosity,
 };
+use crate::transport_security::TlsMode;
 
 impl Parameters {
     /// Appends the parameter `name` if there is one.
@@ -41,6 +42,7 @@ impl Parameters {
                 out.array(param.name, |list| texts[index].split(',').for_each(|t| list.push(t)));
             }
             Text(_) | Word(..) => out.put(param.name, self.texts.read()[index].as_str()),
+            Mode(old) => out.put(param.name, mode(server).name(old)),
             Special => special(server, param.name, out),
         }
     }
@@ -49,6 +51,9 @@ impl Parameters {
     pub(crate) fn set(&self, server: &Arc<Server>, index: usize, value: Checked) -> Result<()> {
         if let Checked::Verbosity(spec) = value {
             return set_verbosity(Some(&server.log), "", spec.as_doc());
+        }
+        if let Checked::Mode(mode) = value {
+            return set_mode(server, index, mode);
         }
         self.store(index, value);
         self.apply(server, index, false);
@@ -100,7 +105,7 @@ impl Parameters {
             Int(..) => Value::Int64(self.number(index)),
             Double(..) => Value::Double(f64::from_bits(self.number(index) as u64)),
             Text(_) | Word(..) | List(..) => Value::String(&texts[index]),
-            Special => return,
+            Mode(_) | Special => return,
         };
         if !is_default(param.kind, value) {
             let text = format!("{}: {instead}", param.name);
@@ -117,6 +122,31 @@ impl Parameters {
     pub(crate) fn apply_all(&self, server: &Arc<Server>) {
         (0..PARAMETERS.len()).for_each(|index| self.apply(server, index, true));
     }
+}
+
+fn mode(server: &Server) -> TlsMode {
+    server.tls.as_ref().map_or(TlsMode::Disabled, |tls| tls.mode())
+}
+
+/// Changes the mode of TLS to the next stricter one, as a set is moved to TLS without a restart.
+fn set_mode(server: &Server, index: usize, wanted: TlsMode) -> Result<()> {
+    let now = mode(server);
+    match (&server.tls, now, wanted) {
+        (Some(tls), TlsMode::Allow, TlsMode::Prefer) => tls.set_mode(wanted),
+        (Some(tls), TlsMode::Prefer, TlsMode::Require) => tls.set_mode(wanted),
+        _ => {
+            let param = &PARAMETERS[index];
+            let old = matches!(param.kind, Mode(true));
+            bail!(
+                Code::BAD_VALUE,
+                "Illegal state transition for {}, attempt to change from {} to {}",
+                param.name,
+                now.name(old),
+                wanted.name(old)
+            );
+        }
+    }
+    Ok(())
 }
 
 /// Writes a parameter whose value is not stored in the table of parameters.
@@ -147,7 +177,7 @@ pub(crate) fn write_details(server: &Server, index: usize, out: &mut DocWriter<'
     let param = &PARAMETERS[index];
     out.doc(param.name, |doc| {
         doc.put("value", value.as_doc().first().map_or(Value::Missing, |e| e.value()));
-        doc.put("settableAtRuntime", param.set_at == Both);
+        doc.put("settableAtRuntime", matches!(param.set_at, Both | Running));
         doc.put("settableAtStartup", matches!(param.set_at, Startup | Both));
     });
 }

@@ -11,7 +11,7 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
 use nagi_budget::Budget;
-use nagi_error::Code;
+use nagi_error::{Code, Result, bail};
 use nagi_js::Engines;
 use nagi_query::limits::{QueryOptions, StageMemory};
 use nagi_store::Store;
@@ -28,6 +28,7 @@ use crate::replica::ReplicaSet;
 use crate::request::concern::WriteConcern;
 use crate::settings::params::{self};
 use crate::top::Top;
+use crate::transport_security::TransportSecurity;
 
 /// The shared state of all connections, grouped into parts that own related state.
 pub struct Server {
@@ -43,6 +44,8 @@ pub struct Server {
     pub(crate) replica: Option<ReplicaSet>,
     /// Runs JavaScript; `None` if it is switched off.
     pub(crate) engines: Option<Arc<Engines>>,
+    /// `None` without TLS.
+    pub(crate) tls: Option<Arc<dyn TransportSecurity>>,
     pub(crate) metrics: Metrics,
     pub(crate) top: Top,
 }
@@ -118,6 +121,38 @@ impl Server {
     /// True if the log omits the messages that every connection, login and collection command would cause.
     pub(crate) fn is_quiet(&self) -> bool {
         self.settings.params.number(const { params::position("quiet") }) != 0
+    }
+
+    /// Reads the files of TLS again, for new connections; open ones stay. `message` is logged.
+    ///
+    /// # Errors
+    /// If there is no TLS, or a file is unusable; then the old certificates stay.
+    pub fn rotate_certificates(&self, message: &str) -> Result<()> {
+        let Some(tls) = &self.tls else {
+            bail!(
+                Code::ILLEGAL_OPERATION,
+                "TLS is not configured: there are no certificates to rotate"
+            );
+        };
+        log::info!(target: "NETWORK", id = 8_200_162, message = message;
+            "Beginning certificate rotation");
+        match tls.rotate() {
+            Ok(()) => {
+                log::info!(target: "NETWORK", id = 4_913_400, message = message;
+                    "Successfully rotated X509 certificates");
+                Ok(())
+            }
+            Err(error) => {
+                log::error!(target: "NETWORK", id = 8_200_161, error = error.as_str();
+                    "The certificates could not be rotated; the old ones stay in use");
+                bail!(Code::INVALID_SSL_CONFIGURATION, "{error}")
+            }
+        }
+    }
+
+    /// Returns true if there is TLS.
+    pub fn has_tls(&self) -> bool {
+        self.tls.is_some()
     }
 
     /// Returns true if clients may use a compressor.

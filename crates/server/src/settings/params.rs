@@ -14,15 +14,18 @@ use parking_lot::RwLock;
 use crate::limits::{READ_TICKETS, TICKETS_MAX, WRITE_TICKETS};
 use crate::logging::{COMPONENTS, Log};
 use crate::number::truncate;
+use crate::transport_security::TlsMode;
 
 /// The names of the authentication mechanisms, for the parameter that enables them.
-pub(crate) const MECHANISM_NAMES: &[&str] = &["SCRAM-SHA-1", "SCRAM-SHA-256"];
+pub(crate) const MECHANISM_NAMES: &[&str] = &["MONGODB-X509", "SCRAM-SHA-1", "SCRAM-SHA-256"];
 
 /// When a parameter may be set.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(crate) enum SetAt {
     Startup,
     Both,
+    /// At run time only: an option sets it at the start.
+    Running,
     /// Read only.
     Never,
 }
@@ -39,6 +42,8 @@ pub(crate) enum Kind {
     Word(&'static str, &'static [&'static str]),
     /// A comma-separated list, which is never empty: the default, and the allowed names.
     List(&'static str, &'static [&'static str]),
+    /// The mode of TLS, which is stored elsewhere; true: with the names of options before 4.2.
+    Mode(bool),
     /// The value is stored elsewhere: see [`special`].
     Special,
 }
@@ -69,8 +74,8 @@ const fn row(name: &'static str, set_at: SetAt, kind: Kind, effect: Effect) -> P
 }
 
 use Effect::{Applied, Kept, Live, Told};
-use Kind::{Bool, Double, Int, List, Special, Text, Word};
-use SetAt::{Both, Never, Startup};
+use Kind::{Bool, Double, Int, List, Mode, Special, Text, Word};
+use SetAt::{Both, Never, Running, Startup};
 
 const MAX: i64 = i64::MAX;
 
@@ -81,7 +86,7 @@ pub(crate) static PARAMETERS: &[Param] = &[
     row("authFailedDelayMaxMs", Both, Int(2000, 0, 10_000), Live),
     row("authFailedDelayMs", Startup, Int(0, 0, 5000), Live),
     row("authSchemaVersion", Never, Int(5, 5, 5), Live),
-    row("authenticationMechanisms", Startup, List("SCRAM-SHA-1,SCRAM-SHA-256", MECHANISM_NAMES), Live),
+    row("authenticationMechanisms", Startup, List("MONGODB-X509,SCRAM-SHA-1,SCRAM-SHA-256", MECHANISM_NAMES), Live),
     row("clientCursorMonitorFrequencySecs", Both, Int(4, 1, 3600), Live),
     row("connPoolMaxConnsPerHost", Startup, Int(200, 1, MAX), Told(NO_POOLS)),
     row("cursorTimeoutMillis", Both, Int(600_000, 1, MAX), Live),
@@ -90,6 +95,7 @@ pub(crate) static PARAMETERS: &[Param] = &[
     row("diagnosticDataCollectionPeriodMillis", Both, Int(1000, 100, MAX), Told(NO_DIAGNOSTIC_DATA)),
     row("enableLocalhostAuthBypass", Startup, Bool(true), Live),
     row("enableTestCommands", Startup, Bool(false), Live),
+    row("enforceUserClusterSeparation", Startup, Bool(true), Live),
     row("featureCompatibilityVersion", Never, Special, Live),
     row("honorSystemUmask", Startup, Bool(false), Live),
     row("indexMaxNumGeneratedKeysPerDocument", Both, Int(100_000, 1, MAX), Kept),
@@ -125,6 +131,8 @@ pub(crate) static PARAMETERS: &[Param] = &[
     row("maxTransactionLockRequestTimeoutMillis", Both, Int(5, -1, MAX), Told(NO_LOCK_WAIT)),
     row("minSnapshotHistoryWindowInSeconds", Both, Int(300, 0, MAX), Live),
     row("notablescan", Both, Bool(false), Live),
+    row("opensslCipherConfig", Startup, Text(""), Live),
+    row("opensslCipherSuiteConfig", Startup, Text(""), Live),
     row("periodicNoopIntervalSecs", Both, Int(10, 1, MAX), Told(NO_NOOPS)),
     row("processUmask", Startup, Text(""), Live),
     row("quiet", Both, Bool(false), Live),
@@ -133,10 +141,16 @@ pub(crate) static PARAMETERS: &[Param] = &[
     row("scramIterationCount", Both, Int(10_000, 5000, 100_000_000), Live),
     row("scramSHA256IterationCount", Both, Int(15_000, 5000, 100_000_000), Live),
     row("shutdownTimeoutMillisForSignaledShutdown", Both, Int(15_000, 0, MAX), Live),
+    row("sslMode", Running, Mode(true), Live),
     row("storageEngineConcurrencyAdjustmentAlgorithm", Both, Word("throughputProbing", ADJUSTMENTS), Applied),
     row("storageEngineConcurrentReadTransactions", Both, Int(READ_TICKETS, 5, TICKETS_MAX), Applied),
     row("storageEngineConcurrentWriteTransactions", Both, Int(WRITE_TICKETS, 5, TICKETS_MAX), Applied),
+    row("suppressNoTLSPeerCertificateWarning", Startup, Bool(false), Live),
     row("syncdelay", Both, Double(60.0, 0.0, 9_000_000.0), Told(SYNC_PERIOD)),
+    row("tlsCipherConfig", Startup, Text(""), Live),
+    row("tlsMode", Running, Mode(false), Live),
+    row("tlsWithholdClientCertificate", Startup, Bool(false), Told(NO_POOLS)),
+    row("tlsX509ExpirationWarningThresholdDays", Startup, Int(30, 0, 36_500), Live),
     row("transactionLifetimeLimitSeconds", Both, Int(60, 1, MAX), Live),
     row("ttlMonitorEnabled", Both, Bool(true), Live),
     row("ttlMonitorSleepSecs", Both, Int(60, 1, MAX), Live),
@@ -154,7 +168,7 @@ pub(crate) fn find(name: &str) -> Option<usize> {
 pub(crate) fn check_run_time(index: usize) -> Result<()> {
     let param = &PARAMETERS[index];
     match param.set_at {
-        Both => Ok(()),
+        Both | Running => Ok(()),
         Startup | Never => {
             bail!(Code::ILLEGAL_OPERATION, "not allowed to change [{}] at runtime", param.name)
         }
@@ -232,7 +246,7 @@ impl Parameters {
             Bool(b) => i64::from(b),
             Int(n, _, _) => n,
             Double(d, _, _) => d.to_bits() as i64,
-            Text(_) | Word(..) | List(..) | Special => 0,
+            Text(_) | Word(..) | List(..) | Mode(_) | Special => 0,
         };
         let text = |param: &Param| match param.kind {
             Text(text) | Word(text, _) | List(text, _) => text.to_owned(),
@@ -253,7 +267,7 @@ impl Parameters {
             bail!(Code::BAD_VALUE, "Unknown --setParameter '{name}'");
         };
         let param = &PARAMETERS[index];
-        if param.set_at == Never {
+        if matches!(param.set_at, Never | Running) {
             bail!(Code::BAD_VALUE, "Cannot use --setParameter to set '{name}' at startup");
         }
         let parsed = match (param.kind, text) {
@@ -263,6 +277,7 @@ impl Parameters {
             (Text(_) | Word(..) | List(..), text) => Value::String(text),
             (Int(..), text) => text.parse().map_or(Value::Missing, Value::Int64),
             (Double(..), text) => text.parse().map_or(Value::Missing, Value::Double),
+            (Mode(_), _) => Value::Missing,
             (Special, text) => return self.set_verbosity_at_start(index, text),
         };
         if parsed.is_missing() {
@@ -298,8 +313,8 @@ impl Parameters {
                 }
             }
             Checked::Text(text) => self.texts.write()[index] = text,
-            // The log has it.
-            Checked::Verbosity(_) => {}
+            // The log has it, or TLS.
+            Checked::Verbosity(_) | Checked::Mode(_) => {}
         }
     }
 
@@ -372,6 +387,9 @@ pub(crate) fn expected(kind: Kind) -> String {
         Text(_) => "text".to_owned(),
         Word(_, known) => format!("one of {}", known.join(", ")),
         List(_, known) => format!("one or more of {}, separated by commas", known.join(", ")),
+        Mode(old) => {
+            format!("{} or {}", TlsMode::Prefer.name(old), TlsMode::Require.name(old))
+        }
         Special => {
             "a document (as text in a configuration file: '{query: {verbosity: 2}}')".to_owned()
         }
@@ -385,6 +403,7 @@ pub(crate) enum Checked {
     Text(String),
     /// A document of verbosities.
     Verbosity(DocBuf),
+    Mode(TlsMode),
 }
 
 /// Checks a value, but does not store it.
@@ -420,6 +439,16 @@ pub(crate) fn check(index: usize, value: Value<'_>) -> Result<Checked> {
         },
         List(_, known) => match value.as_str() {
             Some(text) => Some(Checked::Text(listed(name, text, known)?)),
+            None => None,
+        },
+        Mode(_) => match value.as_str() {
+            Some(text) => match TlsMode::by_name(text) {
+                Some(mode) => Some(Checked::Mode(mode)),
+                None => bail!(
+                    Code::BAD_VALUE,
+                    "Invalid value for {name} via setParameter command: {text}"
+                ),
+            },
             None => None,
         },
         Special => match (name, value) {
@@ -526,7 +555,7 @@ mod tests {
         assert!(set("noSuchThing", "1").is_err());
         assert!(set("maxBSONDepth", "100").is_err());
         assert!(set("maxBSONDepth", "200").is_ok());
-        for bad in ["", "PLAIN", "scram-sha-256", "SCRAM-SHA-256,", "SCRAM-SHA-1,MONGODB-X509"] {
+        for bad in ["", "PLAIN", "scram-sha-256", "SCRAM-SHA-256,", "SCRAM-SHA-1,GSSAPI"] {
             let error = set("authenticationMechanisms", bad).err().unwrap();
             assert!(
                 error.message().ends_with("SCRAM-SHA-1, SCRAM-SHA-256, separated by commas"),
@@ -548,6 +577,7 @@ mod tests {
             ("internalQueryExecYieldIterations", "-1", "x"),
             ("internalQueryExecYieldPeriodMS", "0", "-1"),
             ("connPoolMaxConnsPerHost", "500", "0"),
+            ("tlsX509ExpirationWarningThresholdDays", "0", "-1"),
         ] {
             assert!(set(name, good).is_ok(), "{name}: {good}");
             assert!(set(name, bad).is_err(), "{name}: {bad}");
@@ -584,6 +614,8 @@ mod tests {
     fn texts_are_free_only_where_they_are_checked_elsewhere() {
         let free = |row: &&Param| matches!(row.kind, Text(_)) && row.effect != Kept;
         let names: Vec<_> = PARAMETERS.iter().filter(free).map(|row| row.name).collect();
-        assert_eq!(names, ["processUmask"]);
+        // The crate of TLS checks lists of ciphers.
+        let ciphers = ["opensslCipherConfig", "opensslCipherSuiteConfig"];
+        assert_eq!(names, [ciphers[0], ciphers[1], "processUmask", "tlsCipherConfig"]);
     }
 }

@@ -44,7 +44,7 @@ use crate::message_memory::Before;
 use crate::metrics::{Gauge, LatencyKind, Metrics, OpKind};
 use crate::observe::slow::{self, Finished};
 use crate::replica::{ReplicaSet, Role};
-use crate::request::{Generic, Protocol, Request, Sequence};
+use crate::request::{Facts, Generic, Protocol, Request, Sequence};
 use crate::settings::params;
 
 /// A command as it was read from the wire.
@@ -143,7 +143,7 @@ pub(crate) fn run(
 }
 
 /// Waits for memory, also those of the engine, end with the operation, and writes wait once for all copies of a document.
-fn prepare_waits(op: &Arc<crate::op::Op>, command: &Command, deadline: Option<Instant>) {
+fn prepare_waits(op: &Arc<crate::op::Op>, command: &Facts, deadline: Option<Instant>) {
     op.watch_waits(deadline);
     if command.latency == LatencyKind::Write {
         meter::expect_copies(nagi_query::CHANGE_COPIES + 1);

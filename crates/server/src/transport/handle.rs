@@ -113,7 +113,7 @@ impl Server {
     ) -> Outcome {
         self.metrics.bytes_in.add(frame.len() as u64);
         let start = out.len();
-        let outcome = match Message::parse(frame) {
+        let outcome = match Message::parse_verified(frame, !connection.has_tls()) {
             Ok((header, Message::Msg(msg))) => {
                 let response_to = previous.unwrap_or(header.request_id);
                 self.handle_msg(connection, &msg, response_to, frame, compressor, out)
@@ -159,7 +159,8 @@ impl Server {
             exhaust_allowed: msg.exhaust_allowed() && !msg.more_to_come(),
         };
         let reply_id = connection.reply_id();
-        let checksum = if msg.has_checksum() { flags::CHECKSUM_PRESENT } else { 0 };
+        let wants_checksum = msg.has_checksum() && !connection.has_tls();
+        let checksum = if wants_checksum { flags::CHECKSUM_PRESENT } else { 0 };
         let start = nagi_wire::begin_msg(out, reply_id, response_to, checksum);
         let mut writer = nagi_bson::DocWriter::new(out);
         let done = dispatch::run(self, connection, &incoming, &mut writer);

@@ -84,6 +84,7 @@ pub(crate) fn server_over(
         memory_limit_bytes: None,
         connection_count_max: 100,
         authorization,
+        tls: None,
         javascript,
         parameters: parameters.iter().map(|(n, v)| ((*n).to_owned(), (*v).to_owned())).collect(),
         own_threads: true,

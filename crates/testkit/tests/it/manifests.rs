@@ -7,7 +7,7 @@ const ALLOWED: &[(&str, &[&str])] = &[
         "app",
         &[
             "bson", "budget", "doctor", "error", "host", "js", "kv", "kv-disk", "lang", "net",
-            "percore", "proc", "query", "server", "store", "wire",
+            "percore", "proc", "query", "server", "store", "tls", "wire",
         ],
     ),
     ("bench", &["bson", "budget", "embedded", "error", "kv", "kv-rocks", "proc"]),
@@ -23,7 +23,7 @@ const ALLOWED: &[(&str, &[&str])] = &[
     ("kv-lmdb", &["kv", "kv-disk", "proc"]),
     ("kv-rocks", &["kv", "kv-disk", "percore", "rocksdb-sys"]),
     ("lang", &["bson", "budget", "error"]),
-    ("net", &["budget", "server", "wire"]),
+    ("net", &["budget", "server", "tls", "wire"]),
     ("percore", &[]),
     ("proc", &[]),
     ("query", &["bson", "budget", "error", "lang", "store", "timeseries"]),
@@ -48,6 +48,7 @@ const ALLOWED: &[(&str, &[&str])] = &[
     ("store", &["bson", "budget", "error", "kv", "lang", "percore", "timeseries"]),
     ("testkit", &[]),
     ("timeseries", &["bson", "error"]),
+    ("tls", &["bson", "server"]),
     ("wire", &["bson", "error"]),
 ];
 

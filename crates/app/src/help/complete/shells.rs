@@ -67,10 +67,11 @@ const CASES: &[(&str, &[&str], &[&str])] = &[
     ("nagi backup --ver", &["--verify"], &["--version"]),
     ("nagi generate ", &["man", "bash", "zsh", "fish"], &["serve"]),
     ("nagi help para", &["parameters"], &["serve"]),
-    ("nagi serve --tlsMode ", &["disabled"], &["requireTLS"]),
+    ("nagi serve --tlsMode ", &["disabled", "requireTLS"], &["some.conf"]),
+    ("nagi serve --tlsFIPSMode ", &["false"], &["true"]),
     ("nagi help --storageE", &["--storageEngine"], &[]),
     ("nagi serve -v --stor", &["--storageEngine"], &[]),
-    ("nagi serve --tlsCAF", &[], &["--tlsCAFile"]),
+    ("nagi serve --tlsCertificateS", &[], &["--tlsCertificateSelector"]),
 ];
 
 fn check(shell: &str, typed: &str, offered: &str, expected: &[&str], others: &[&str]) {

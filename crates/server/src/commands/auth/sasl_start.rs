@@ -2,6 +2,8 @@
 
 use nagi_bson::{Binary, json};
 
+use super::authenticate::{AUTHENTICATE, log_in_speculatively};
+use crate::auth::By;
 use crate::auth::sasl::{Answer, Conversation};
 use crate::auth::scram::Mechanism;
 use crate::core::command::prelude::*;
@@ -52,7 +54,7 @@ fn start(
             args.mechanism
         );
     };
-    connection.server.auth.logins.receive(mechanism, speculative);
+    connection.server.auth.logins.receive(By::Scram(mechanism), speculative);
     let skip = match args.options {
         Some(options) => args::read::<Truthy>(options, "saslStart.options", "skipEmptyExchange")?.0,
         None => false,
@@ -67,11 +69,17 @@ pub(in crate::commands) fn start_speculatively(
     connection: &mut Connection,
     spec: Doc<'_>,
 ) -> Option<DocBuf> {
-    let Some("saslStart") = spec.first().map(|first| first.name()) else { return None };
+    let command = spec.first().map(|first| first.name())?;
     let db = spec.get("db").as_str()?;
     let plain = DocBuf::build(|doc| {
         spec.iter().filter(|e| e.name() != "db").for_each(|element| doc.put_element(element));
     });
+    if command == AUTHENTICATE.facts.name {
+        return log_in_speculatively(connection, plain.as_doc(), db);
+    }
+    if command != SASL_START.facts.name {
+        return None;
+    }
     let args = Args::parse_doc(plain.as_doc()).ok()?;
     let answer = start(connection, &args, db, true).ok()?;
     Some(DocBuf::build(|doc| write(&answer, doc)))

@@ -40,15 +40,34 @@ static SECTIONS: &[Section] = &[
     ("querySettings", |server, out| server.settings.query_settings.write_status(out)),
     ("queues", queues),
     ("repl", repl),
-    ("security", |server, out| server.auth.logins.write(out)),
+    ("security", security),
     ("sharedWrites", shared_writes),
     ("storageEngine", storage_engine),
     ("transactions", transactions),
+    ("transportSecurity", transport_security),
     ("wiredTiger", wired_tiger),
     ("mem", memory),
     ("metrics", metrics),
     ("nagi", nagi),
 ];
+
+fn security(server: &Server, out: &mut DocWriter<'_>) {
+    server.auth.logins.write(out);
+    if let Some(tls) = &server.tls {
+        let own = tls.own_certificate();
+        out.put("SSLServerSubjectName", &own.subject);
+        out.put("SSLServerHasCertificateAuthority", own.has_authority);
+        out.put("SSLServerCertificateExpirationDate", Value::DateTime(own.expires_ms));
+    }
+}
+
+/// Handshakes by version of the protocol. Versions before 1.2 are not supported.
+fn transport_security(server: &Server, out: &mut DocWriter<'_>) {
+    let [v12, v13] = server.tls.as_ref().map_or([0; 2], |tls| tls.accepted_counts());
+    for (version, count) in [("1.0", 0), ("1.1", 0), ("1.2", v12), ("1.3", v13), ("unknown", 0)] {
+        out.put(version, i64::try_from(count).unwrap_or(i64::MAX));
+    }
+}
 
 fn run(cx: &mut Context<'_>, req: &Request<'_>, out: &mut DocWriter<'_>) -> Result<()> {
     let server = cx.server;

@@ -4,6 +4,7 @@ use crate::auth::documents::{self, Kind};
 use crate::auth::restrictions::Restrictions;
 use crate::auth::users::Password;
 use crate::core::command::prelude::*;
+use crate::core::login_by_certificate::{EXTERNAL, is_members};
 use crate::{
     auth::{parse_roles, roles},
     names::UserName,
@@ -46,6 +47,13 @@ fn run(cx: &mut Context<'_>, req: &Request<'_>, _: &mut DocWriter<'_>) -> Result
     let args = Args::parse(req)?;
     let name = UserName::new(args.name, req.db);
     check_name(&name)?;
+    if &*name.db == EXTERNAL && is_members(cx.server, &name.name) {
+        bail!(
+            Code::BAD_VALUE,
+            "Cannot create an x.509 user with a subjectname that would be recognized as an internal \
+             cluster member"
+        );
+    }
     if let Some(list) = args.restrictions {
         Restrictions::parse(list)?;
     }
@@ -87,7 +95,7 @@ fn check_name(name: &UserName) -> Result<()> {
 }
 
 fn credentials(cx: &Context<'_>, args: &Args<'_>, db: &str) -> Result<DocBuf> {
-    match (args.pwd, db == "$external") {
+    match (args.pwd, db == EXTERNAL) {
         (Some(_), true) => bail!(
             Code::BAD_VALUE,
             "Cannot set the password for users defined on the '$external' database"

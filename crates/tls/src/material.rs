@@ -1,0 +1,274 @@
+//! Everything that is read from files, checked as a whole: the configuration of new connections.
+
+use std::fs;
+use std::io::Read;
+use std::os::unix::fs::MetadataExt;
+use std::path::Path;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::{SystemTime, UNIX_EPOCH};
+
+use nagi_server::OwnCertificate;
+use rustls::crypto::CryptoProvider;
+use rustls::pki_types::{CertificateDer, CertificateRevocationListDer};
+use rustls::server::{ServerSessionMemoryCache, WebPkiClientVerifier};
+use rustls::sign::CertifiedKey;
+use rustls::{RootCertStore, ServerConfig, SupportedProtocolVersion};
+
+use crate::certificate::Facts;
+use crate::members::{self, Attributes};
+use crate::options::TlsOptions;
+use crate::pem::{self, Section};
+use crate::verify::Verifier;
+use crate::{ciphers, key};
+
+/// The sessions of TLS 1.2 that clients may resume without a ticket. One takes some hundred bytes, and those of the
+/// client's certificates.
+const SESSIONS_MAX: usize = 4096;
+
+const DAY_MS: i64 = 86_400_000;
+
+/// The configuration of new connections.
+pub(crate) struct Material {
+    pub(crate) config: Arc<ServerConfig>,
+    /// `None`: clients are not asked for certificates.
+    pub(crate) verifier: Option<Arc<Verifier>>,
+    pub(crate) own: OwnCertificate,
+    /// What the subjects of other members have in common with this server's.
+    pub(crate) own_attributes: Attributes,
+    /// Texts for the log.
+    pub(crate) warnings: Vec<String>,
+    pub(crate) options: Arc<TlsOptions>,
+    pub(crate) counts: Arc<Counts>,
+}
+
+/// Handshakes that succeeded, with 1.2 and with 1.3.
+#[derive(Default)]
+pub(crate) struct Counts([AtomicU64; 2]);
+
+impl Counts {
+    pub(crate) fn add(&self, is_13: bool) {
+        self.0[usize::from(is_13)].fetch_add(1, Ordering::Relaxed);
+    }
+
+    pub(crate) fn get(&self) -> [u64; 2] {
+        [0, 1].map(|index: usize| self.0[index].load(Ordering::Relaxed))
+    }
+}
+
+/// A certificate chain and its key.
+struct Identity {
+    certified: CertifiedKey,
+    facts: Facts,
+}
+
+impl Material {
+    /// Reads all files.
+    ///
+    /// # Errors
+    /// A text that names the option and the file.
+    pub(crate) fn read(
+        options: &Arc<TlsOptions>,
+        counts: &Arc<Counts>,
+    ) -> Result<Material, String> {
+        let mut warnings = Vec::new();
+        let provider = ciphers::select(
+            rustls::crypto::ring::default_provider(),
+            options.ciphers.as_deref(),
+            options.cipher_suites.as_deref(),
+        )?;
+        let provider = Arc::new(provider);
+        let path = options.certificate_key_file.as_deref();
+        let path =
+            path.ok_or("need tlsCertificateKeyFile or certificateSelector when TLS is enabled")?;
+        let password = options.certificate_key_password.as_ref().map(|text| text.as_str());
+        let own = identity(path, password, &provider)
+            .map_err(|why| format!("Can not set up PEM key file. {}: {why}", path.display()))?;
+        warn_of_file(path, &own.facts, options, &mut warnings);
+        let mut member = members::attributes(&own.facts.subject);
+        if let Some(path) = options.cluster_file.as_deref() {
+            let password = options.cluster_password.as_ref().map(|text| text.as_str());
+            let cluster = identity(path, password, &provider)
+                .map_err(|why| format!("Can not set up cluster file. {}: {why}", path.display()))?;
+            warn_of_file(path, &cluster.facts, options, &mut warnings);
+            member = members::attributes(&cluster.facts.subject);
+        }
+        let verifier = verifier(options, &provider)?;
+        if verifier.is_none() {
+            warnings.push(NO_AUTHORITY.to_owned());
+        }
+        let facts = OwnCertificate {
+            subject: own.facts.subject,
+            has_authority: verifier.is_some(),
+            expires_ms: own.facts.expires_ms,
+        };
+        let config = configuration(options, provider, own.certified, verifier.as_ref())?;
+        Ok(Material {
+            config,
+            verifier,
+            own: facts,
+            own_attributes: member,
+            warnings,
+            options: options.clone(),
+            counts: counts.clone(),
+        })
+    }
+}
+
+const NO_AUTHORITY: &str = "No client certificate validation can be performed since no CA file has been provided. \
+    Please specify an sslCAFile parameter";
+
+fn configuration(
+    options: &TlsOptions,
+    provider: Arc<CryptoProvider>,
+    own: CertifiedKey,
+    verifier: Option<&Arc<Verifier>>,
+) -> Result<Arc<ServerConfig>, String> {
+    let mut versions: Vec<&'static SupportedProtocolVersion> = Vec::new();
+    for (version, disabled) in
+        [&rustls::version::TLS12, &rustls::version::TLS13].into_iter().zip(options.disabled)
+    {
+        if !disabled {
+            versions.push(version);
+        }
+    }
+    if versions.is_empty() {
+        return Err("All supported TLS protocols have been disabled.".to_owned());
+    }
+    let builder = ServerConfig::builder_with_provider(provider)
+        .with_protocol_versions(&versions)
+        .map_err(|error| error.to_string())?;
+    let builder = match verifier {
+        Some(verifier) => builder.with_client_cert_verifier(verifier.clone()),
+        None => builder.with_no_client_auth(),
+    };
+    let mut config =
+        builder.with_cert_resolver(Arc::new(rustls::sign::SingleCertAndKey::from(own)));
+    // Keys of tickets are replaced every six hours, and with each new configuration: a client that was verified by old
+    // files is verified again.
+    config.ticketer = rustls::crypto::ring::Ticketer::new().map_err(|error| error.to_string())?;
+    config.session_storage = ServerSessionMemoryCache::new(SESSIONS_MAX);
+    Ok(Arc::new(config))
+}
+
+/// Reads the chain and the key of a file, and checks that they fit and are valid now.
+fn identity(
+    path: &Path,
+    password: Option<&str>,
+    provider: &CryptoProvider,
+) -> Result<Identity, String> {
+    let sections = read(path)?;
+    let chain = certificates(&sections);
+    let first = chain.first().ok_or("the file has no certificate")?;
+    let facts = Facts::read(first)?;
+    let key = key::find(&sections, password)?.ok_or("the file has no private key")?;
+    let key = provider
+        .key_provider
+        .load_private_key(key)
+        .map_err(|error| format!("the private key cannot be used: {error}"))?;
+    if key.public_key().is_some_and(|public| public.as_ref() != facts.public_key) {
+        return Err("the private key does not fit the first certificate".to_owned());
+    }
+    let now = now_ms();
+    if now < facts.begins_ms || now > facts.expires_ms {
+        return Err("The provided SSL certificate is expired or not yet valid.".to_owned());
+    }
+    Ok(Identity { certified: CertifiedKey::new(chain, key), facts })
+}
+
+/// The verifier of client certificates; `None` without a file of authorities.
+fn verifier(
+    options: &TlsOptions,
+    provider: &Arc<CryptoProvider>,
+) -> Result<Option<Arc<Verifier>>, String> {
+    let Some(path) = options.cluster_ca_file.as_deref().or(options.ca_file.as_deref()) else {
+        return match &options.crl_file {
+            Some(_) => Err("need tlsCAFile with tlsCRLFile".to_owned()),
+            None => Ok(None),
+        };
+    };
+    let roots = authorities(path)
+        .map_err(|why| format!("Can not set up CA file. {}: {why}", path.display()))?;
+    // The other file is checked, too, though no connection uses it.
+    if let (Some(_), Some(path)) = (&options.cluster_ca_file, &options.ca_file) {
+        authorities(path)
+            .map_err(|why| format!("Can not set up CA file. {}: {why}", path.display()))?;
+    }
+    let mut builder =
+        WebPkiClientVerifier::builder_with_provider(Arc::new(roots), provider.clone());
+    if let Some(path) = &options.crl_file {
+        let unusable = |why: String| format!("Can not set up CRL file. {}: {why}", path.display());
+        let lists = read(path).map_err(unusable)?;
+        let lists = lists.iter().filter(|section| section.label == "X509 CRL");
+        let lists: Vec<_> =
+            lists.map(|list| CertificateRevocationListDer::from(list.bytes.to_vec())).collect();
+        if lists.is_empty() {
+            return Err(unusable("the file has no revocation list".to_owned()));
+        }
+        builder = builder
+            .with_crls(lists)
+            .only_check_end_entity_revocation()
+            .enforce_revocation_expiration();
+    }
+    let strict = builder.build().map_err(|error| format!("Can not set up CRL file. {error}"))?;
+    Ok(Some(Arc::new(Verifier {
+        strict,
+        optional: options.allow_connections_without_certificates,
+        lenient: options.allow_invalid_certificates,
+    })))
+}
+
+fn authorities(path: &Path) -> Result<RootCertStore, String> {
+    let mut roots = RootCertStore::empty();
+    for certificate in certificates(&read(path)?) {
+        roots.add(certificate).map_err(|error| format!("a certificate cannot be used: {error}"))?;
+    }
+    match roots.is_empty() {
+        true => Err("the file has no certificate".to_owned()),
+        false => Ok(roots),
+    }
+}
+
+fn certificates(sections: &[Section]) -> Vec<CertificateDer<'static>> {
+    let is_certificate =
+        |section: &&Section| ["CERTIFICATE", "X509 CERTIFICATE"].contains(&section.label.as_str());
+    let found = sections.iter().filter(is_certificate);
+    found.map(|section| CertificateDer::from(section.bytes.to_vec())).collect()
+}
+
+fn read(path: &Path) -> Result<Vec<Section>, String> {
+    let file = fs::File::open(path).map_err(|error| error.to_string())?;
+    if !file.metadata().is_ok_and(|about| about.is_file()) {
+        return Err("it is not a file".to_owned());
+    }
+    let mut text = zeroize::Zeroizing::new(String::new());
+    let read = file.take(pem::FILE_BYTES_MAX).read_to_string(&mut text);
+    read.map_err(|error| error.to_string())?;
+    pem::sections(&text)
+}
+
+/// Warns of a key that others may read, and of a certificate that expires soon or that clients will refuse.
+fn warn_of_file(path: &Path, facts: &Facts, options: &TlsOptions, warnings: &mut Vec<String>) {
+    let shown = path.display();
+    if fs::metadata(path).is_ok_and(|about| about.mode() & 0o007 != 0) {
+        warnings.push(format!(
+            "The file {shown} with a private key is readable by all users of this machine"
+        ));
+    }
+    let days = (facts.expires_ms - now_ms()) / DAY_MS;
+    if days < i64::from(options.expiry_warning_days) {
+        warnings.push(format!("The certificate in {shown} expires in {days} days"));
+    }
+    if !facts.has_alternative_names {
+        warnings.push(format!(
+            "Server certificate has no compatible Subject Alternative Name. This may prevent TLS clients from \
+             connecting: {shown}"
+        ));
+    }
+}
+
+/// Milliseconds since 1970.
+pub(crate) fn now_ms() -> i64 {
+    let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+    i64::try_from(since.as_millis()).unwrap_or(i64::MAX)
+}
