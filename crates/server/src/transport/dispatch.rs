@@ -90,8 +90,7 @@ pub(crate) fn run(
     let limit = time_limit(server, started, &request);
     // Other cursors refuse a limit.
     let awaits = command.counts_as == OpKind::GetMore;
-    let deadline = limit.filter(|_| !awaits);
-    prepare_waits(&op, command, deadline);
+    let deadline = prepare_waits(&op, command, limit.filter(|_| !awaits));
     let mut cx = Context {
         server,
         command: row,
@@ -142,12 +141,18 @@ pub(crate) fn run(
     done
 }
 
-/// Waits for memory, also those of the engine, end with the operation, and writes wait once for all copies of a document.
-fn prepare_waits(op: &Arc<crate::op::Op>, command: &Facts, deadline: Option<Instant>) {
+/// Waits for memory, also those of the engine, end with the operation at its deadline, which is returned. Writes wait
+/// once for all copies of a document.
+fn prepare_waits(
+    op: &Arc<crate::op::Op>,
+    command: &Facts,
+    deadline: Option<Instant>,
+) -> Option<Instant> {
     op.watch_waits(deadline);
     if command.latency == LatencyKind::Write {
         meter::expect_copies(nagi_query::CHANGE_COPIES + 1);
     }
+    deadline
 }
 
 /// Writes the end of every reply: `ok` or the error, and the cluster times.
