@@ -27,10 +27,10 @@ use nagi_percore::{PerCore, note_shared};
 use parking_lot::{Mutex, RwLock};
 
 use crate::{
-    Options, capacity,
-    closed::{self, Closed},
+    Options, capacity, closed,
     commit::{Committer, stage_plain},
     db::{Batch, Db, RocksCursor, System, Ticker},
+    found::{PIECE_SUFFIX, check_files, check_log, check_sequence, remove_pieces},
     governor::{self, Governor},
     load::{Ascending, Piece, SMALL_BYTES},
     range_sizes,
@@ -51,7 +51,6 @@ const RECLAIM_BYTES_MIN: u64 = 8 << 20;
 const STEPPED_OVER_BYTES_MAX: u64 = 1 << 20;
 /// The engine's name in the data directory's marker, and the name of its own folder.
 pub(crate) const ENGINE: &str = "rocksdb";
-const PIECE_SUFFIX: &str = ".piece";
 /// With more level-0 files, where commits begin to slow down, a drop does not add another file.
 const FLUSHED_FILES_MAX: u64 = 16;
 /// A commit of at least this size waits for flushes if too much data is waiting to be flushed.
@@ -204,59 +203,6 @@ fn last_logged(db: &Arc<Db>) -> Result<u64> {
     let mut cursor = RocksCursor::new(db, None, Space::Changes, &[], &[]);
     cursor.seek_back(&[])?;
     Ok(cursor.key().first_chunk().map_or(0, |stamp| u64::from_be_bytes(*stamp)))
-}
-
-/// Compares the files with the record of the last orderly shutdown, and removes the record.
-fn check_files(dir: &Path, files: &Path, fresh: bool) -> Result<Closed> {
-    if !fresh && !files.join("CURRENT").exists() {
-        return Err(Error::Corrupt(format!("{} is missing", files.join("CURRENT").display())));
-    }
-    let closed = closed::check(dir, files)?;
-    if let Closed::Damaged(damaged) = &closed {
-        return Err(Error::Corrupt(damaged.join("; ")));
-    }
-    closed::forget(dir)?;
-    Ok(closed)
-}
-
-/// After a crash, every position that is known to have been synced must be in the log.
-fn check_log(dir: &Path, files: &Path, closed: &Closed, options: &Options) -> Result<()> {
-    if matches!(closed, Closed::Whole(_)) {
-        return Ok(());
-    }
-    match repair::damaged_logs(dir, files, options)? {
-        damaged if damaged.is_empty() => Ok(()),
-        damaged => Err(Error::Corrupt(damaged.join("; "))),
-    }
-}
-
-/// After an orderly shutdown nothing may be missing; after a crash the end of the log may be torn.
-fn check_sequence(files: &Path, closed: &Closed, found: u64) -> Result<()> {
-    match closed {
-        Closed::Whole(sequence) if found < *sequence => Err(Error::Corrupt(format!(
-            "{} ends with change {found}, had {sequence} when it was closed",
-            files.display()
-        ))),
-        Closed::Unknown => {
-            for line in repair::dropped_from_journal(files) {
-                log::warn!(target: "STORAGE", id = 7_702_040, line = line.as_str();
-                    "The journal's end was torn by a crash; the records after it were not used");
-            }
-            Ok(())
-        }
-        _ => Ok(()),
-    }
-}
-
-/// Removes table files that were not part of the database yet when the process crashed.
-pub(crate) fn remove_pieces(files: &Path) -> Result<()> {
-    for entry in fs::read_dir(files)? {
-        let path = entry?.path();
-        if path.to_string_lossy().ends_with(PIECE_SUFFIX) {
-            fs::remove_file(path)?;
-        }
-    }
-    Ok(())
 }
 
 impl Drop for Rocks {

@@ -40,6 +40,7 @@ mod commit;
 mod damage;
 mod db;
 mod engine;
+mod found;
 mod governor;
 mod large_reads;
 mod layout;

@@ -33,6 +33,7 @@ use crate::{
     closed::{self, Closed},
     db::{Db, System, first_needed_log, repair_file_list},
     engine::{self, ENGINE},
+    found::remove_pieces,
     ring_buffer, wal,
 };
 use copy::Salvage;
@@ -82,7 +83,7 @@ pub fn repair(dir: &Path, options: &Options) -> Result<Repair> {
     if found.fresh || !files.is_dir() {
         return Err(Error::other(format!("{} holds no data to repair", dir.display())));
     }
-    engine::remove_pieces(&files)?;
+    remove_pieces(&files)?;
     // The content of a killed server's ring buffer belongs to the log files.
     drop(ring_buffer::open(&files, options.ring_bytes())?);
     files::remove(&dir.join(WORK))?;
