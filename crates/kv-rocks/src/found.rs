@@ -1,6 +1,6 @@
 //! What is found in a data directory at the start: files that a shutdown or a crash has left.
 
-use std::{fs, path::Path};
+use std::path::Path;
 
 use nagi_kv::{Error, Result};
 
@@ -9,9 +9,6 @@ use crate::{
     closed::{self, Closed},
     repair,
 };
-
-/// The end of the names of table files that are not part of the database yet.
-pub(crate) const PIECE_SUFFIX: &str = ".piece";
 
 /// Compares the files with the record of the last orderly shutdown, and removes the record.
 pub(crate) fn check_files(dir: &Path, files: &Path, fresh: bool) -> Result<Closed> {
@@ -58,15 +55,4 @@ pub(crate) fn check_sequence(files: &Path, closed: &Closed, found: u64) -> Resul
         }
         _ => Ok(()),
     }
-}
-
-/// Removes table files that were not part of the database yet when the process crashed.
-pub(crate) fn remove_pieces(files: &Path) -> Result<()> {
-    for entry in fs::read_dir(files)? {
-        let path = entry?.path();
-        if path.to_string_lossy().ends_with(PIECE_SUFFIX) {
-            fs::remove_file(path)?;
-        }
-    }
-    Ok(())
 }

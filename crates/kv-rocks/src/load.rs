@@ -15,6 +15,20 @@ use crate::db::{Batch, Db, TableFile};
 
 /// Entries that are collected before it is decided if they go to a file.
 pub(crate) const SMALL_BYTES: usize = 256 << 10;
+/// The end of the names of table files that are not part of the database yet.
+pub(crate) const PIECE_SUFFIX: &str = ".piece";
+
+/// Removes table files that were not part of the database yet when the process crashed.
+pub(crate) fn remove_pieces(files: &Path) -> Result<()> {
+    for entry in fs::read_dir(files)? {
+        let path = entry?.path();
+        if path.to_string_lossy().ends_with(PIECE_SUFFIX) {
+            fs::remove_file(path)?;
+        }
+    }
+    Ok(())
+}
+
 /// Limit of a file of ascending entries. Files are synced one by one, and other syncs wait meanwhile.
 const FILE_BYTES: usize = 32 << 20;
 

@@ -33,7 +33,7 @@ use crate::{
     closed::{self, Closed},
     db::{Db, System, first_needed_log, repair_file_list},
     engine::{self, ENGINE},
-    found::remove_pieces,
+    load::remove_pieces,
     ring_buffer, wal,
 };
 use copy::Salvage;

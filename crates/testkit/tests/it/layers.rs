@@ -24,7 +24,11 @@ const MUTUAL: &[(&str, &[&str], &str)] = &[
         &["capacity", "closed", "db", "quarantine"],
         "callbacks of the library under the handle that owns it",
     ),
-    ("kv-rocks", &["engine", "repair", "state"], "repair opens the engine that it repairs"),
+    (
+        "kv-rocks",
+        &["engine", "found", "repair", "state"],
+        "repair opens the engine that it repairs, and a start compares the files as repair does",
+    ),
     (
         "lang",
         &["accum", "expr", "sort", "window"],
