@@ -140,6 +140,7 @@ fn log_in(connection: &mut Connection, conversation: &Conversation) -> Result<()
             isSpeculative = conversation.speculative, mechanism = conversation.mechanism.name(),
             user = &*name.name, db = &*name.db, result = 0; "Successfully authenticated");
     }
+    connection.audit_login(&name.name, &name.db, conversation.mechanism.name(), Code::OK);
     Ok(())
 }
 
@@ -149,6 +150,7 @@ fn log_failure(connection: &Connection, conversation: &Conversation, error: &Err
         isSpeculative = conversation.speculative, mechanism = conversation.mechanism.name(),
         user = user, db = db, error = error.message(), result = error.code().0;
         "Failed to authenticate");
+    connection.audit_login(user, db, conversation.mechanism.name(), error.code());
 }
 
 /// The addresses of client and server, where they are known.
@@ -160,6 +162,7 @@ fn addresses(connection: &Connection) -> (Option<IpAddr>, Option<IpAddr>) {
 /// Logs the connection out, if it logged in on the database `db`.
 pub(crate) fn log_out(connection: &mut Connection, db: &str) {
     if connection.login.as_ref().is_some_and(|login| &*login.user.name.db == db) {
+        connection.audit_logout(&format!("Explicit logout from {db}"));
         connection.login = None;
         connection.op.set_user(None);
     }

@@ -29,6 +29,8 @@ use parking_lot::Mutex;
 pub use line::Severity;
 use ram::RamLog;
 use sink::Sink;
+pub(crate) use sink::{open_append, set_aside};
+pub(crate) use syslog::Syslog;
 pub use sink::{LogDestination, LogRotate, check_log_path};
 pub use syslog::FACILITIES as SYSLOG_FACILITIES;
 

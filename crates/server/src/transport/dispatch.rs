@@ -42,6 +42,7 @@ use crate::fail_points::Fault;
 use crate::interruption::interruption;
 use crate::message_memory::Before;
 use crate::metrics::{Gauge, LatencyKind, Metrics, OpKind};
+use crate::observe::audited::{self, Outcome};
 use crate::observe::slow::{self, Finished};
 use crate::replica::{ReplicaSet, Role};
 use crate::request::{Generic, Protocol, Request, Sequence};
@@ -108,10 +109,17 @@ pub(crate) fn run(
         effects: Effects::default(),
         before: Before::begin(out),
     };
+    let ran = begin_error.is_none();
     let result = match begin_error {
         Some(error) => Err(txn_number::add_labels_unstarted(&request, error)),
         None => run_with_faults(&mut cx, &request, out),
     };
+    if server.audit.is_some() {
+        let error = result.as_ref().err();
+        let on_users = command.on_collection && is_on_users(&request);
+        let outcome = Outcome { request: &request, row, error, ran, on_users };
+        audited::observe(cx.connection, &outcome);
+    }
     let mut done = std::mem::take(&mut cx.done);
     cx.effects.settle(&mut done);
     // An error is the last reply of an exhaust stream.
