@@ -5,9 +5,9 @@ use std::path::PathBuf;
 
 use nagi_host::EngineKind;
 use nagi_net::NetConfig;
-use nagi_server::{LogDestination, LogRotate, OplogLimits, SYSLOG_FACILITIES};
+use nagi_server::{AuditOptions, LogDestination, LogRotate, OplogLimits, SYSLOG_FACILITIES};
 
-use super::{Compression, Settings, cache, compression};
+use super::{Compression, Settings, audit, cache, compression};
 
 /// The engine that a value of `storage.engine` names.
 fn engine_by_option(value: &str) -> EngineKind {
@@ -78,6 +78,7 @@ pub(crate) struct Options {
     pub(crate) javascript: bool,
     pub(crate) key_file: Option<PathBuf>,
     pub(crate) log: LogDestination,
+    pub(crate) audit: Option<AuditOptions>,
     /// Repair the data, then exit.
     pub(crate) repair: bool,
     pub(crate) fork: bool,
@@ -164,6 +165,7 @@ pub(super) fn from_settings(settings: &Settings) -> Result<Options, String> {
         authorization: authorization(settings)?,
         javascript: settings.get("security.javascriptEnabled") != Some("false"),
         key_file: settings.get("security.keyFile").map(PathBuf::from),
+        audit: audit::from_settings(settings, &log)?,
         log,
         repair: settings.is_on("repair"),
         fork,
@@ -301,7 +303,7 @@ fn log_destination(settings: &Settings) -> Result<LogDestination, String> {
 }
 
 /// The socket of the system's log.
-const SYSLOG: &str = "/dev/log";
+pub(super) const SYSLOG: &str = "/dev/log";
 
 /// The compressors that the list may contain.
 const COMPRESSORS: [&str; 3] = ["snappy", "zstd", "zlib"];

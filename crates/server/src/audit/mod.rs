@@ -41,6 +41,9 @@ use crate::clock;
 /// The minimum time between two lines of the log about lost messages.
 const TOLD_EVERY_MS: i64 = 10_000;
 
+/// How long a rotation waits for the messages before it. A file that cannot be written must not prevent its rotation.
+const ROTATION_WAIT_MAX: Duration = Duration::from_secs(1);
+
 /// What is recorded: changed by `setAuditConfig`.
 struct Rules {
     /// `None` if every message is recorded.
@@ -148,7 +151,7 @@ impl AuditLog {
         }
         let started = clock::now();
         let pushed = self.queue.push(message, wait);
-        if pushed != Pushed::AtOnce {
+        if pushed != Pushed::AtOnce && !wait.is_zero() {
             self.counts.waits.fetch_add(1, Relaxed);
             self.counts.wait_micros.fetch_add(clock::micros_since(started), Relaxed);
         }
@@ -175,11 +178,12 @@ impl AuditLog {
         !self.shutdown_told.swap(true, Relaxed)
     }
 
-    /// Renames or reopens the file. Returns its new name, if there is one.
+    /// Renames or reopens the file, after the messages before have been written. Returns its new name, if there is one.
     ///
     /// # Errors
     /// Those of the file system; the old file is then still written.
     pub(crate) fn rotate(&self) -> io::Result<Option<String>> {
+        self.queue.wait_empty(ROTATION_WAIT_MAX);
         self.sink.lock().rotate()
     }
 

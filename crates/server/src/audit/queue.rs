@@ -41,7 +41,8 @@ impl Queue {
     pub(super) fn push(&self, message: DocBuf, wait: Duration) -> Pushed {
         let size = message.as_doc().len();
         let mut state = self.state.lock();
-        let has_room = |state: &State| state.bytes == 0 || state.bytes + size <= AUDIT_QUEUE_BYTES_MAX;
+        let has_room =
+            |state: &State| state.bytes == 0 || state.bytes + size <= AUDIT_QUEUE_BYTES_MAX;
         let mut pushed = Pushed::AtOnce;
         if !state.closed && !has_room(&state) && !wait.is_zero() {
             let until = clock::now() + wait;
@@ -99,6 +100,13 @@ impl Queue {
             }
         }
         state.closed
+    }
+
+    /// Waits until all messages are written, at most for `time`.
+    pub(super) fn wait_empty(&self, time: Duration) {
+        let mut state = self.state.lock();
+        let until = clock::now() + time;
+        while state.bytes > 0 && !self.drained.wait_until(&mut state, until).timed_out() {}
     }
 
     pub(super) fn close(&self) {

@@ -22,12 +22,7 @@ use crate::settings::params;
 
 impl Connection {
     /// Records an audit message about this client, if there is an audit log. `param` writes the details.
-    pub(crate) fn audit(
-        &self,
-        atype: &str,
-        result: Code,
-        param: impl FnOnce(&mut DocWriter<'_>),
-    ) {
+    pub(crate) fn audit(&self, atype: &str, result: Code, param: impl FnOnce(&mut DocWriter<'_>)) {
         let Some(audit) = &self.server.audit else { return };
         let param = DocBuf::build(param);
         let message = DocBuf::build(|out| {
@@ -187,6 +182,13 @@ impl Server {
             });
         });
         Ok(())
+    }
+
+    /// Writes what the queue of the audit log still has, and closes it: nothing is recorded any more.
+    pub fn close_audit_log(&self) {
+        if let Some(audit) = &self.audit {
+            audit.close();
+        }
     }
 
     fn write_local(&self, peer: &Peer, out: &mut DocWriter<'_>) {

@@ -29,10 +29,10 @@ use parking_lot::Mutex;
 pub use line::Severity;
 use ram::RamLog;
 use sink::Sink;
-pub(crate) use sink::{open_append, set_aside};
-pub(crate) use syslog::Syslog;
 pub use sink::{LogDestination, LogRotate, check_log_path};
+pub(crate) use sink::{open_append, set_aside};
 pub use syslog::FACILITIES as SYSLOG_FACILITIES;
+pub(crate) use syslog::Syslog;
 
 /// The components that have their own verbosity: target and name in `logComponentVerbosity`.
 pub(crate) static COMPONENTS: &[(&str, &str)] = &[

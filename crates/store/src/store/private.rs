@@ -89,8 +89,7 @@ pub(crate) fn commit_private(
         let key = collection.ident.catalog_key(CatalogKey::Collection);
         let doc = collection.to_entry()?;
         txn.txn().put(Space::Catalog, &key, doc.as_bytes()).map_err(engine)?;
-        let is_first =
-            ddl.catalog.database(collection.namespace.database()).next().is_none();
+        let is_first = ddl.catalog.database(collection.namespace.database()).next().is_none();
         ddl.catalog.names.put(collection);
         let after = Some(Arc::clone(collection));
         noted.push(CatalogChange::Collection { before: None, after, is_first });

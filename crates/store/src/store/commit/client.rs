@@ -95,7 +95,8 @@ impl Client {
         self.catalog_changes.lock().is_some()
     }
 
-    pub(crate) fn note_catalog(&self, changes: Vec<CatalogChange>) {
+    /// Adds changes that were committed through another handle. They are dropped if this client's are not noted.
+    pub fn note_catalog(&self, changes: Vec<CatalogChange>) {
         if let Some(noted) = &mut *self.catalog_changes.lock() {
             noted.extend(changes);
         }
