@@ -155,8 +155,10 @@ impl AuditLog {
             self.counts.waits.fetch_add(1, Relaxed);
             self.counts.wait_micros.fetch_add(clock::micros_since(started), Relaxed);
         }
-        if pushed == Pushed::Refused {
+        if matches!(pushed, Pushed::Refused | Pushed::Closed) {
             self.counts.dropped.fetch_add(1, Relaxed);
+        }
+        if pushed == Pushed::Refused {
             self.tell_dropped();
         }
     }

@@ -32,8 +32,10 @@ struct State {
 pub(super) enum Pushed {
     AtOnce,
     AfterWait,
-    /// There was no room, or the queue is closed.
+    /// There was no room.
     Refused,
+    /// The server ends.
+    Closed,
 }
 
 impl Queue {
@@ -53,7 +55,10 @@ impl Queue {
                 }
             }
         }
-        if state.closed || !has_room(&state) {
+        if state.closed {
+            return Pushed::Closed;
+        }
+        if !has_room(&state) {
             return Pushed::Refused;
         }
         state.bytes += size;
