@@ -24,7 +24,8 @@ pub(super) fn from_settings(
     log: &LogDestination,
 ) -> Result<Option<AuditOptions>, String> {
     let Some(destination) = settings.get("auditLog.destination") else {
-        let given = DEPENDENT.iter().find(|key| settings.get(key).is_some_and(|v| v != "false"));
+        let is_set = |value| !["false", "JSON", "mongo"].contains(&value);
+        let given = DEPENDENT.iter().find(|key| settings.get(key).is_some_and(is_set));
         return match given {
             Some(key) => Err(format!("BadValue: {key} needs auditLog.destination")),
             None => Ok(None),

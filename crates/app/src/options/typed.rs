@@ -174,11 +174,7 @@ pub(super) fn from_settings(settings: &Settings) -> Result<Options, String> {
         parameters: parameters(settings),
         parameter_lines: parameter_lines(settings),
         compressors: compressors(settings)?,
-        profile_level: match settings.get("operationProfiling.mode") {
-            Some("slowOp" | "1") => 1,
-            Some("all" | "2") => 2,
-            _ => 0,
-        },
+        profile_level: profile_level(settings),
         time_zones: time_zones(settings)?,
         stamps_in_utc: settings.get("systemLog.timeStampFormat") == Some("iso8601-utc"),
         component_verbosity: component_verbosity(settings),
@@ -188,6 +184,14 @@ pub(super) fn from_settings(settings: &Settings) -> Result<Options, String> {
         slow_sample_rate: real("operationProfiling.slowOpSampleRate"),
         parsed,
     })
+}
+
+fn profile_level(settings: &Settings) -> i32 {
+    match settings.get("operationProfiling.mode") {
+        Some("slowOp" | "1") => 1,
+        Some("all" | "2") => 2,
+        _ => 0,
+    }
 }
 
 fn initiate(settings: &Settings) -> Result<bool, String> {
