@@ -4,12 +4,13 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
 
 use nagi_bson::{DocBuf, DocWriter, Value, json};
-use nagi_error::Result;
+use nagi_error::{Code, Result, bail};
 
+use crate::audit::AuditLog;
 use crate::core::server::Server;
 use crate::logging::{COMPONENTS, Severity};
 use crate::settings::params::{
-    Checked,
+    self, Checked,
     Effect::Told,
     Kind::{Bool, Double, Int, List, Special, Text, Word},
     PARAMETERS, Parameters,
@@ -43,6 +44,23 @@ impl Parameters {
             Text(_) | Word(..) => out.put(param.name, self.texts.read()[index].as_str()),
             Special => special(server, param.name, out),
         }
+    }
+
+    /// Checks that `setParameter` may set a parameter on this server.
+    ///
+    /// # Errors
+    /// 20 for one that can only be set at the start, 2 for one that `setAuditConfig` sets instead.
+    pub(crate) fn check_settable(&self, server: &Server, index: usize) -> Result<()> {
+        const SUCCESSES: usize = params::position("auditAuthorizationSuccess");
+        params::check_run_time(index)?;
+        if index == SUCCESSES && server.audit.as_ref().is_some_and(AuditLog::is_runtime) {
+            bail!(
+                Code::BAD_VALUE,
+                "auditAuthorizationSuccess may not be changed via setParameter while the audit log is \
+                 configured at run time: use setAuditConfig"
+            );
+        }
+        Ok(())
     }
 
     /// Runs `setParameter`: stores and applies a value that was checked.

@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use nagi_bson::{Doc, DocBuf, Value, json};
-use nagi_server::{AuditDestination, AuditFormat, AuditOptions, Server};
+use nagi_server::{AuditDestination, AuditFormat, AuditOptions, Peer, Server};
 use nagi_store::{Oplog, Store, StoreOptions};
 use nagi_testkit::Scratch;
 
@@ -146,6 +146,21 @@ fn a_message_has_mongodbs_fields() {
          \"roles\" : [{\"role\":\"root\",\"db\":\"admin\"}], \
          \"param\" : {\"msg\":\"one \u{e4}\"}, \"result\" : 0 }"
     );
+}
+
+#[test]
+fn a_client_on_a_unix_socket() {
+    let (_scratch, path) = scratch();
+    let server = audited(&options(&path), None, false);
+    let mut client = Client::new(&server);
+    let address = "anonymous unix socket".to_owned();
+    client.connection = server.connect(Peer { address, unix_socket: true, local: None }).unwrap();
+    admin(&mut client, "{logApplicationMessage: 'x'}");
+    server.close_audit_log();
+    let text = fs::read_to_string(&path).unwrap();
+    let shown =
+        "\"local\" : {\"unix\":\"/tmp/mongodb-27017.sock\"}, \"remote\" : {\"unix\":\"anonymous\"}";
+    assert!(text.lines().last().unwrap().contains(shown), "{text}");
 }
 
 #[test]
@@ -380,6 +395,7 @@ fn the_configuration_changes_at_run_time() {
     client.shell("{create: 'c'}");
     assert!(is_ok(&admin(&mut client, "{logApplicationMessage: 'two'}")));
     for bad in [
+        "{setParameter: 1, auditAuthorizationSuccess: false}",
         "{setAuditConfig: 1, filter: {a: {$foo: 1}}, auditAuthorizationSuccess: true}",
         "{setAuditConfig: 1, filter: {}, auditAuthorizationSuccess: 1}",
         "{setAuditConfig: 1, filter: {}}",
