@@ -244,6 +244,9 @@ fn serve_store(
         let data = Path::new(&options.db_path);
         builder = builder.data_folder(data).map_err(|error| not_written(&error))?;
     }
+    if let Some(audit) = &options.audit {
+        builder = builder.audit(audit).map_err(|error| bad_options(&error))?;
+    }
     if options.initiate {
         builder = builder.initiate_replica_set().map_err(|error| not_written(&error))?;
         if options.net.port == 0 {
@@ -308,6 +311,7 @@ fn stop(
     log::info!(target: "NETWORK", id = 20562; "Shutdown: going to close listening sockets");
     server.stop();
     listeners.stop(GRACE);
+    server.close_audit_log();
     store.close().map_err(|error| not_written(&error))
 }
 

@@ -26,11 +26,11 @@ pub(crate) fn watch(server: Arc<Server>, log: Arc<Log>) -> std::io::Result<()> {
     let body = move || {
         nagi_server::set_log_context("SignalHandler");
         if ROTATION.get().is_some_and(|noted| noted.load(Ordering::Relaxed)) {
-            rotate(&log);
+            rotate(&server, &log);
         }
         for signal in signals.forever() {
             if signal == SIGUSR1 {
-                rotate(&log);
+                rotate(&server, &log);
                 continue;
             }
             if signal == SIGHUP && server.has_tls() {
@@ -51,8 +51,9 @@ pub(crate) fn watch(server: Arc<Server>, log: Arc<Log>) -> std::io::Result<()> {
     Ok(())
 }
 
-fn rotate(log: &Log) {
-    if let Err(error) = log.rotate() {
+fn rotate(server: &Server, log: &Log) {
+    let audit = server.rotate_audit_log();
+    if let Err(error) = log.rotate().and(audit) {
         log::error!(target: "CONTROL", id = 23168, error = error.to_string();
             "Log rotation failed");
     }

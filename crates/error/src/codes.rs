@@ -219,12 +219,15 @@ codes! {
     API_STRICT_ERROR = 323, "APIStrictError";
     API_DEPRECATION_ERROR = 324, "APIDeprecationError";
     MECHANISM_UNAVAILABLE = 334, "MechanismUnavailable";
+    AUTHENTICATION_ABANDONED = 337, "AuthenticationAbandoned";
     RESHARD_COLLECTION_IN_PROGRESS = 338, "ReshardCollectionInProgress";
     NO_SUCH_RESHARD_COLLECTION = 339, "NoSuchReshardCollection";
     RESHARD_COLLECTION_COMMITTED = 340, "ReshardCollectionCommitted";
     RESHARD_COLLECTION_ABORTED = 341, "ReshardCollectionAborted";
     RESHARDING_CRITICAL_SECTION_TIMEOUT = 342, "ReshardingCriticalSectionTimeout";
     SHARD_CANNOT_REFRESH_DUE_TO_LOCKS_HELD = 343, "ShardCannotRefreshDueToLocksHeld";
+    AUDITING_NOT_ENABLED = 344, "AuditingNotEnabled";
+    RUNTIME_AUDIT_CONFIGURATION_NOT_ENABLED = 345, "RuntimeAuditConfigurationNotEnabled";
     API_MISMATCH_ERROR = 347, "APIMismatchError";
     UNSUPPORTED_OP_QUERY_COMMAND = 352, "UnsupportedOpQueryCommand";
     LOAD_BALANCER_SUPPORT_MISMATCH = 354, "LoadBalancerSupportMismatch";

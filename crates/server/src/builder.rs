@@ -5,11 +5,12 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
 use nagi_bson::{Doc, DocBuf};
-use nagi_error::Result;
+use nagi_error::{Code, Result, bail, err};
 use nagi_js::Engines;
 use nagi_store::Store;
 use nagi_wire::Compressor;
 
+use crate::audit::{AuditLog, AuditOptions};
 use crate::auth::Auth;
 use crate::commands::COMMANDS;
 use crate::core::parts::{Clients, Identity, Settings, Startup, Upkeep};
@@ -93,6 +94,7 @@ impl ServerBuilder {
             replica: replica.transpose()?,
             engines,
             tls: config.tls,
+            audit: None,
             metrics: Metrics::new(COMMANDS.len()),
             top: Top::default(),
             store: config.store,
@@ -168,6 +170,28 @@ impl ServerBuilder {
         Ok(self)
     }
 
+    /// Switches the audit log on.
+    ///
+    /// # Errors
+    /// 2 for options that exclude each other; if the destination cannot be opened, or the stored configuration
+    /// cannot be read.
+    pub fn audit(mut self, options: &AuditOptions) -> Result<Self> {
+        let successes = self.server.settings.params.bool("auditAuthorizationSuccess");
+        if options.runtime && (successes || !options.filter.as_doc().is_empty()) {
+            bail!(
+                Code::BAD_VALUE,
+                "auditLog.filter and auditAuthorizationSuccess cannot be set at the start together with \
+                 auditLog.runtimeConfiguration: use the command setAuditConfig"
+            );
+        }
+        let log = AuditLog::open(options).map_err(|error| {
+            err!(Code::OPERATION_FAILED, "The audit log cannot be opened: {error}")
+        })?;
+        self.server.audit = Some(log);
+        self.server.apply_audit_config()?;
+        Ok(self)
+    }
+
     /// Restricts the compressors that clients may use, by name; without this call all may be used.
     #[must_use]
     pub fn compressors(self, names: &[String]) -> Self {
@@ -187,6 +211,7 @@ impl ServerBuilder {
         server.settings.params.apply_all(&server);
         server.warn_of_replica_data()?;
         server.mirror_all_views()?;
+        server.audit_startup()?;
         crate::upkeep::jobs::spawn(&server);
         Ok(server)
     }

@@ -15,6 +15,7 @@
 //! - It knows neither sockets nor TLS, engines or configuration files.
 
 mod args;
+mod audit;
 mod auth;
 mod backup;
 mod builder;
@@ -51,6 +52,7 @@ mod transport;
 mod transport_security;
 mod upkeep;
 
+pub use audit::{AuditDestination, AuditFormat, AuditOptions, check_audit_filter};
 pub use auth::LoginClient;
 pub use builder::{ServerBuilder, ServerConfig};
 pub use clock::wall_ms;

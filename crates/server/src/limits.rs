@@ -29,6 +29,12 @@ pub(crate) const WRITE_ERROR_TEXT_BYTES_MAX: usize = 1024 * 1024;
 pub(crate) const WRITE_ERROR_INFO_BYTES_MAX: usize = 8 * 1024 * 1024;
 /// The size up to which `currentOp` keeps the body of a running operation; a larger one is truncated.
 pub(crate) const OP_COMMAND_BYTES_MAX: usize = 4096;
+/// The bytes of audit messages that are not written yet; further ones wait, or are counted as lost.
+pub(crate) const AUDIT_QUEUE_BYTES_MAX: usize = 16 << 20;
+/// The size up to which the details of an audit message are recorded in full; larger ones are truncated.
+pub(crate) const AUDIT_PARAM_BYTES_MAX: usize = 64 << 10;
+/// The maximum length of the text of `logApplicationMessage` (MongoDB's own limit).
+pub(crate) const APPLICATION_MESSAGE_BYTES_MAX: usize = 1024;
 /// How far a client's cluster time may be ahead of the wall clock (MongoDB's default, a year).
 pub(crate) const CLUSTER_TIME_DRIFT_SECONDS_MAX: i64 = 31_536_000;
 /// The maximum number of snapshots kept for reads outside transactions; beyond it the oldest is dropped.

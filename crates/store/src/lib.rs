@@ -70,7 +70,7 @@ pub use store::change_log::{
     Oplog, Portion, Shown, Trimmed, Watch, patch,
 };
 pub use store::commit::{
-    Change, ChangeLog, Client, EditKind, Joins, Replaced, Stamp, Statement, Written,
+    CatalogChange, Change, ChangeLog, Client, EditKind, Joins, Replaced, Stamp, Statement, Written,
 };
 pub use store::near_records::NearRecords;
 pub use store::reader::{

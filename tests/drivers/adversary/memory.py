@@ -190,7 +190,7 @@ def large_documents(given):
         fill_large(server.client.bombs)
         for name, run in kinds:
             # Its processors are busy with copies: others are slower, but they must not wait for memory.
-            server.bound_times = 2 if (name, run) in LARGE_WRITES else 1
+            server.bound_times = 3 if (name, run) in LARGE_WRITES else 1
             run_kind(server, watch, name, run, 24, 0, watch.end())
     finally:
         watch.close()

@@ -11,6 +11,7 @@ const SECTIONS: &[(&str, &str)] = &[
     ("Network", "net"),
     ("Storage", "storage"),
     ("Log", "systemLog"),
+    ("Audit log", "auditLog"),
     ("Security", "security"),
     ("Replication", "replication"),
     ("Profiler", "operationProfiling"),

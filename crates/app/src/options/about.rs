@@ -65,11 +65,15 @@ use about_row as is;
 /// Sorted by name, ignoring case.
 #[rustfmt::skip]
 static ABOUT: &[About] = &[
-    refused("auditDestination", "destination", "destination of the audit log"),
-    refused("auditFilter", "document", "events that the audit log records"),
-    refused("auditFormat", "format", "format of the audit log's file"),
-    refused("auditLog.runtimeConfiguration", "", "audit filters that are changed at run time"),
-    refused("auditPath", "file", "file of the audit log"),
+    refused("auditCompressionMode", "mode", "compressor of the audit log's file"),
+    is("auditDestination", "", "none: no audit log", "destination of the audit log"),
+    refused("auditEncryptionKeyUID", "key", "key on a KMIP server that encrypts the audit log"),
+    is("auditFilter", "document", "{}: all", "messages that the audit log records"),
+    is("auditFormat", "", "JSON", "format of the audit log's file"),
+    refused("auditLocalKeyFile", "file", "key that encrypts the audit log"),
+    is("auditPath", "file", "none", "file of the audit log"),
+    is("auditRuntimeConfiguration", "", "false", "let the command setAuditConfig set what the audit log records"),
+    is("auditSchema", "", "mongo", "fields of the audit log's messages: MongoDB's or those of OCSF"),
     is("auth", "", "disabled; enabled with --keyFile", "clients must log in and need privileges"),
     is("bind_ip", "address,...", "localhost",
         "addresses and paths of Unix sockets to listen at; * is every IPv4 address"),

@@ -10,6 +10,7 @@
 //! line takes precedence over the file.
 
 mod about;
+mod audit;
 mod cache;
 mod compression;
 mod expansion;
@@ -522,7 +523,7 @@ mod tests {
             ("net.tls.certificateSelector", "certificates are in files"),
             ("net.http.enabled", "removed its HTTP interface"),
             ("sharding.clusterRole", "not part of a sharded cluster"),
-            ("auditLog.path", "no audit log"),
+            ("auditLog.compressionMode", "encrypted volume"),
             ("replication.replSet", "replication.replSetName"),
         ] {
             let mut settings = Settings::default();

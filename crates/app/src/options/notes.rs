@@ -19,7 +19,8 @@ pub(super) const HOST_NAMES: &str = "\
 /// The reasons why options are refused, by the prefix of their keys. The longest matching prefix applies.
 #[rustfmt::skip]
 const REFUSED: &[(&str, &str)] = &[
-    ("auditLog.", "there is no audit log; logins and slow operations are in the log"),
+    ("auditLog.", "the file of the audit log is not compressed or encrypted by the server; put it on an encrypted \
+                   volume, and compress it after its rotation"),
     ("cloud.monitoring.", "MongoDB's free monitoring has ended, and nothing is sent anywhere"),
     ("configsvr", SHARDING),
     ("net.http.", "MongoDB removed its HTTP interface in version 3.6"),

@@ -175,11 +175,15 @@ const TLS_MODES: Kind = OneOf(&[
 
 #[rustfmt::skip]
 pub(crate) static TABLE: &[Row] = &[
-    no("auditLog.destination", "auditDestination"),
-    no("auditLog.filter", "auditFilter"),
-    no("auditLog.format", "auditFormat"),
-    no("auditLog.path", "auditPath"),
-    no("auditLog.runtimeConfiguration", ""),
+    no("auditLog.auditEncryptionKeyIdentifier", "auditEncryptionKeyUID"),
+    no("auditLog.compressionMode", "auditCompressionMode"),
+    yes("auditLog.destination", "auditDestination", OneOf(&["console", "file", "syslog"])),
+    yes("auditLog.filter", "auditFilter", Text),
+    yes("auditLog.format", "auditFormat", OneOf(&["BSON", "JSON"])),
+    no("auditLog.localAuditKeyFile", "auditLocalKeyFile"),
+    yes("auditLog.path", "auditPath", Text),
+    switch("auditLog.runtimeConfiguration", "auditRuntimeConfiguration", "true"),
+    yes("auditLog.schema", "auditSchema", OneOf(&["OCSF", "mongo"])),
     only(
         "cloud.monitoring.free.state", "enableFreeMonitoring",
         OneOf(&["off", "on", "runtime"]), &["off", "runtime"],

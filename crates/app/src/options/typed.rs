@@ -5,10 +5,10 @@ use std::path::PathBuf;
 
 use nagi_host::EngineKind;
 use nagi_net::NetConfig;
-use nagi_server::{LogDestination, LogRotate, OplogLimits, SYSLOG_FACILITIES};
+use nagi_server::{AuditOptions, LogDestination, LogRotate, OplogLimits, SYSLOG_FACILITIES};
 use nagi_tls::TlsOptions;
 
-use super::{Compression, Settings, cache, compression, tls};
+use super::{Compression, Settings, audit, cache, compression, tls};
 
 /// The engine that a value of `storage.engine` names.
 fn engine_by_option(value: &str) -> EngineKind {
@@ -81,6 +81,7 @@ pub(crate) struct Options {
     pub(crate) javascript: bool,
     pub(crate) key_file: Option<PathBuf>,
     pub(crate) log: LogDestination,
+    pub(crate) audit: Option<AuditOptions>,
     /// Repair the data, then exit.
     pub(crate) repair: bool,
     pub(crate) fork: bool,
@@ -163,6 +164,7 @@ pub(super) fn from_settings(settings: &Settings) -> Result<Options, String> {
         authorization: authorization(settings)?,
         javascript: settings.get("security.javascriptEnabled") != Some("false"),
         key_file: settings.get("security.keyFile").map(PathBuf::from),
+        audit: audit::from_settings(settings, &log)?,
         log,
         repair: settings.is_on("repair"),
         fork,
@@ -171,11 +173,7 @@ pub(super) fn from_settings(settings: &Settings) -> Result<Options, String> {
         parameters: parameters(settings),
         parameter_lines: parameter_lines(settings),
         compressors: compressors(settings)?,
-        profile_level: match settings.get("operationProfiling.mode") {
-            Some("slowOp" | "1") => 1,
-            Some("all" | "2") => 2,
-            _ => 0,
-        },
+        profile_level: profile_level(settings),
         time_zones: time_zones(settings)?,
         stamps_in_utc: settings.get("systemLog.timeStampFormat") == Some("iso8601-utc"),
         component_verbosity: component_verbosity(settings),
@@ -196,6 +194,14 @@ fn parsed(settings: &Settings) -> Vec<(String, String)> {
         parsed.push((format!("setParameter.{name}"), value.clone()));
     }
     parsed
+}
+
+fn profile_level(settings: &Settings) -> i32 {
+    match settings.get("operationProfiling.mode") {
+        Some("slowOp" | "1") => 1,
+        Some("all" | "2") => 2,
+        _ => 0,
+    }
 }
 
 fn initiate(settings: &Settings) -> Result<bool, String> {
@@ -311,7 +317,7 @@ fn log_destination(settings: &Settings) -> Result<LogDestination, String> {
 }
 
 /// The socket of the system's log.
-const SYSLOG: &str = "/dev/log";
+pub(super) const SYSLOG: &str = "/dev/log";
 
 /// The key of the compressors of messages.
 pub(crate) const COMPRESSORS_KEY: &str = "net.compression.compressors";

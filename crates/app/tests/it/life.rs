@@ -11,7 +11,7 @@ use crate::process::{Client, Folder, Server, ended, nagi};
 #[test]
 fn bad_options_are_refused() {
     for (args, text) in [
-        (&["--auditDestination", "file"][..], "--auditDestination"),
+        (&["--auditCompressionMode", "zstd"][..], "--auditCompressionMode"),
         (&["--nonsense"], "unrecognised option '--nonsense'"),
         (&["serve", "-f", "/does/not/exist"], "Error opening config file"),
         (&["dance"], "unknown command 'dance'"),

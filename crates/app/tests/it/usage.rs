@@ -235,8 +235,12 @@ fn errors_in_a_configuration_file_have_a_line() {
         ("operationprofiling:\n  mode: off\n", 1, "did you mean 'operationProfiling'?"),
         ("setparameter:\n  quiet: true\n", 1, "did you mean 'setParameter'?"),
         ("replication:\n  replSet: rs\n", 2, "; rename it to replication.replSetName"),
-        ("auditLog:\n  destination: file\n", 2, "; remove it to start: there is no audit log"),
-        ("port=1\nauditDestination=file\n", 2, "there is no audit log"),
+        (
+            "auditLog:\n  compressionMode: zstd\n",
+            2,
+            "; remove it to start: the file of the audit log",
+        ),
+        ("port=1\nauditCompressionMode=zstd\n", 2, "the file of the audit log"),
         ("# x\nsetParameter:\n  foo: 1\n", 3, "Unknown parameter in setParameter: 'foo'"),
         (
             "setParameter:\n  notablescan: 5\n",

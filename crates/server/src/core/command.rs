@@ -47,6 +47,9 @@ pub(crate) struct Command {
     pub(crate) run: fn(&mut Context<'_>, &Request<'_>, &mut DocWriter<'_>) -> Result<()>,
     /// Explains a request of this command; `None` where there is nothing to explain.
     pub(crate) explain: Option<Explain>,
+    /// Writes the details of the audit message that records each run, under the command's name; `None` where runs are
+    /// not recorded so.
+    pub(crate) audited: Option<fn(&Request<'_>, &mut DocWriter<'_>)>,
     /// Checks a request that query settings are being set for; `None` where the command has no query settings.
     pub(crate) check_settings: Option<fn(&Context<'_>, &Request<'_>) -> Result<()>>,
 }
@@ -60,6 +63,7 @@ impl Command {
             bail!(Code::NOT_IMPLEMENTED, "command {} has no function", request.command.name)
         },
         explain: None,
+        audited: None,
         check_settings: None,
     };
 }

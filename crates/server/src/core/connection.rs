@@ -219,8 +219,12 @@ impl Connection {
         op: Arc<Op>,
         charge: MemoryCharge,
     ) -> Connection {
+        let store = server.store.for_client();
+        if server.audit.is_some() {
+            store.client().note_catalog_changes();
+        }
         Connection {
-            store: server.store.for_client(),
+            store,
             server,
             id,
             peer,

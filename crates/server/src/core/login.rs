@@ -167,6 +167,7 @@ pub(super) fn log_in(
             isSpeculative = attempt.speculative, mechanism = attempt.by.name(),
             user = &*name.name, db = &*name.db, result = 0; "Successfully authenticated");
     }
+    connection.audit_login(&name.name, &name.db, attempt.by.name(), Code::OK);
     Ok(())
 }
 
@@ -176,6 +177,7 @@ pub(super) fn log_failure(connection: &Connection, attempt: &Attempt<'_>, error:
         isSpeculative = attempt.speculative, mechanism = attempt.by.name(),
         user = user, db = db, error = error.message(), result = error.code().0;
         "Failed to authenticate");
+    connection.audit_login(user, db, attempt.by.name(), error.code());
 }
 
 /// The addresses of client and server, where they are known.
@@ -187,6 +189,7 @@ fn addresses(connection: &Connection) -> (Option<IpAddr>, Option<IpAddr>) {
 /// Logs the connection out, if it logged in on the database `db`.
 pub(crate) fn log_out(connection: &mut Connection, db: &str) {
     if connection.login.as_ref().is_some_and(|login| &*login.user.name.db == db) {
+        connection.audit_logout(&format!("Explicit logout from {db}"));
         connection.login = None;
         connection.op.set_user(None);
     }

@@ -2,6 +2,7 @@
 //! checks, cursors.
 
 pub(crate) mod access;
+pub(crate) mod audited;
 pub(crate) mod batch;
 pub(crate) mod command;
 pub(crate) mod connection;

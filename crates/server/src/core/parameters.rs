@@ -6,10 +6,11 @@ use std::sync::atomic::Ordering::Relaxed;
 use nagi_bson::{DocBuf, DocWriter, Value, json};
 use nagi_error::{Code, Result, bail};
 
+use crate::audit::AuditLog;
 use crate::core::server::Server;
 use crate::logging::{COMPONENTS, Severity};
 use crate::settings::params::{
-    Checked,
+    self, Checked,
     Effect::Told,
     Kind::{Bool, Double, Int, List, Mode, Special, Text, Word},
     PARAMETERS, Parameters,
@@ -45,6 +46,23 @@ impl Parameters {
             Mode(old) => out.put(param.name, mode(server).name(old)),
             Special => special(server, param.name, out),
         }
+    }
+
+    /// Checks that `setParameter` may set a parameter on this server.
+    ///
+    /// # Errors
+    /// 20 for one that can only be set at the start, 2 for one that `setAuditConfig` sets instead.
+    pub(crate) fn check_settable(&self, server: &Server, index: usize) -> Result<()> {
+        const SUCCESSES: usize = params::position("auditAuthorizationSuccess");
+        params::check_run_time(index)?;
+        if index == SUCCESSES && server.audit.as_ref().is_some_and(AuditLog::is_runtime) {
+            bail!(
+                Code::BAD_VALUE,
+                "auditAuthorizationSuccess may not be changed via setParameter while the audit log is \
+                 configured at run time: use setAuditConfig"
+            );
+        }
+        Ok(())
     }
 
     /// Runs `setParameter`: stores and applies a value that was checked.

@@ -17,6 +17,7 @@ use nagi_query::limits::{QueryOptions, StageMemory};
 use nagi_store::Store;
 use nagi_wire::Compressor;
 
+use crate::audit::AuditLog;
 use crate::auth::Auth;
 use crate::core::connection::{Connection, Peer};
 use crate::core::parts::{Clients, Identity, Settings, Startup, Upkeep};
@@ -40,6 +41,8 @@ pub struct Server {
     pub(crate) settings: Settings,
     pub(crate) upkeep: Upkeep,
     pub(crate) auth: Auth,
+    /// The audit log; `None` if it is switched off.
+    pub(crate) audit: Option<AuditLog>,
     /// `None` on a standalone.
     pub(crate) replica: Option<ReplicaSet>,
     /// Runs JavaScript; `None` if it is switched off.
@@ -109,6 +112,8 @@ impl Server {
     }
 
     pub(crate) fn disconnected(&self, connection: &Connection) {
+        connection.audit_abandoned();
+        connection.audit_logout("Implicit logout due to client connection closure");
         self.metrics.connections.down();
         self.clients.ops.forget(&connection.op);
         if !self.is_quiet() {
@@ -181,6 +186,7 @@ impl Server {
 
     /// Begins to stop: new commands fail with 11600, running ones are interrupted, waiting hellos are woken.
     pub fn stop(&self) {
+        self.audit_shutdown();
         self.clients.ops.stopping.store(true, Ordering::SeqCst);
         self.identity.topology.advance();
         self.clients.ops.kill_all(Code::INTERRUPTED_AT_SHUTDOWN, None);

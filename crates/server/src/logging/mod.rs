@@ -30,7 +30,9 @@ pub use line::Severity;
 use ram::RamLog;
 use sink::Sink;
 pub use sink::{LogDestination, LogRotate, check_log_path};
+pub(crate) use sink::{open_append, set_aside};
 pub use syslog::FACILITIES as SYSLOG_FACILITIES;
+pub(crate) use syslog::Syslog;
 use truncate::Attributes;
 
 /// The maximum length of an attribute's text, unless the parameter `maxLogSizeKB` sets another one.

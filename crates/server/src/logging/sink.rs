@@ -113,15 +113,15 @@ pub fn check_log_path(path: &Path) -> Result<(), String> {
     }
 }
 
-fn open_append(path: &Path) -> io::Result<File> {
+pub(crate) fn open_append(path: &Path) -> io::Result<File> {
     let named = |error: io::Error| {
         io::Error::new(error.kind(), format!("Failed to open {}: {error}", path.display()))
     };
     OpenOptions::new().create(true).append(true).open(path).map_err(named)
 }
 
-/// Renames `nagi.log` to `nagi.log.2026-11-21T21-50-39`; never overwrites an existing file.
-fn set_aside(path: &Path) -> io::Result<()> {
+/// Renames `nagi.log` to `nagi.log.2026-11-21T21-50-39`, and returns the new name; never overwrites an existing file.
+pub(crate) fn set_aside(path: &Path) -> io::Result<PathBuf> {
     let suffix = clock::file_suffix(clock::wall_ms());
     let aside = |text: &str| PathBuf::from(format!("{}.{text}", path.display()));
     let mut target = aside(&suffix);
@@ -134,7 +134,8 @@ fn set_aside(path: &Path) -> io::Result<()> {
     fs::rename(path, &target).map_err(|error| {
         let (from, to) = (path.display(), target.display());
         io::Error::new(error.kind(), format!("Failed to rename {from} to {to}: {error}"))
-    })
+    })?;
+    Ok(target)
 }
 
 #[cfg(test)]

@@ -37,7 +37,7 @@ pub const FACILITIES: &[(&str, u8)] = &[
 /// must not wait.
 const WRITE_TIME_MAX: Duration = Duration::from_millis(250);
 
-pub(super) struct Syslog {
+pub(crate) struct Syslog {
     path: PathBuf,
     facility: u8,
     socket: Option<UnixDatagram>,
@@ -45,7 +45,7 @@ pub(super) struct Syslog {
 }
 
 impl Syslog {
-    pub(super) fn open(path: &Path, facility: u8) -> io::Result<Syslog> {
+    pub(crate) fn open(path: &Path, facility: u8) -> io::Result<Syslog> {
         let named = |error: io::Error| {
             io::Error::new(error.kind(), format!("Failed to open {}: {error}", path.display()))
         };
@@ -69,23 +69,30 @@ impl Syslog {
         }
     }
 
-    /// Sends a message; reconnects once if necessary. Returns true if the receiver accepted it.
+    /// Sends a message; returns true if the receiver accepted it.
     fn send(&mut self, text: &[u8], severity: u8) -> bool {
+        self.try_send(text, severity).is_ok()
+    }
+
+    /// Sends a message; reconnects once if necessary.
+    pub(crate) fn try_send(&mut self, text: &[u8], severity: u8) -> io::Result<()> {
         let mut message =
             format!("<{}>nagi[{}]: ", self.facility << 3 | severity, std::process::id())
                 .into_bytes();
         message.extend_from_slice(text);
+        let mut refused = io::Error::from(io::ErrorKind::NotConnected);
         for _ in 0..2 {
-            if self.socket.is_none() {
-                self.socket = connect(&self.path).ok();
-            }
-            match self.socket.as_ref().map(|socket| socket.send(&message)) {
-                Some(Ok(_)) => return true,
-                Some(Err(error)) if error.kind() == io::ErrorKind::WouldBlock => return false,
-                Some(Err(_)) | None => self.socket = None,
+            let sent = match self.socket.take().map_or_else(|| connect(&self.path), Ok) {
+                Ok(socket) => self.socket.insert(socket).send(&message),
+                Err(error) => Err(error),
+            };
+            match sent {
+                Ok(_) => return Ok(()),
+                Err(error) if error.kind() == io::ErrorKind::WouldBlock => return Err(error),
+                Err(error) => (self.socket, refused) = (None, error),
             }
         }
-        false
+        Err(refused)
     }
 }
 

@@ -1,5 +1,6 @@
-//! Reports of finished operations: the log of slow operations and the profiler.
+//! Reports of finished operations: the log of slow operations, the profiler and the audit log.
 
+pub(crate) mod audited;
 pub(crate) mod filtering;
 pub(crate) mod profile_entries;
 pub(crate) mod slow;

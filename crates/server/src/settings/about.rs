@@ -62,6 +62,9 @@ fn of(param: &Param, unit: &'static str, meaning: &'static str) -> ParameterAbou
 #[rustfmt::skip]
 static MEANINGS: &[(&str, &str, &str)] = &[
     ("allowDiskUseByDefault", "", "aggregations may write temporary files if their command does not say"),
+    ("auditAuthorizationSuccess", "", "the audit log also records commands that were allowed"),
+    ("auditQueueFullAction", "", "wait for room in a full queue of the audit log, or only count the lost message"),
+    ("auditQueueWaitMaxMs", "milliseconds", "longest wait for room in the queue of the audit log"),
     ("authFailedDelayMaxMs", "milliseconds",
         "longest delay of the refusal after many failed logins of an address; 0 is no delay"),
     ("authFailedDelayMs", "milliseconds", "delay of the refusal of each failed login"),

@@ -11,6 +11,9 @@ use parking_lot::{Mutex, RwLock};
 use crate::number::truncate;
 use crate::settings::persisted;
 
+/// What the audit log records, where that may change at run time.
+pub(crate) const AUDIT_CONFIG: &str = "auditConfig";
+
 const COLLECTION: &str = "clusterParameters";
 
 /// A parameter: its name, its default fields, and the check of a new value.
@@ -23,6 +26,14 @@ struct Row {
 
 /// Sorted by name.
 static ROWS: &[Row] = &[
+    Row {
+        name: AUDIT_CONFIG,
+        default: |out| {
+            out.put("filter", Doc::EMPTY);
+            out.put("auditAuthorizationSuccess", false);
+        },
+        check: Some(audit_config),
+    },
     Row {
         name: "changeStreamOptions",
         default: |out| {
@@ -142,6 +153,29 @@ fn only(doc: Doc<'_>, name: &str, field: &str) -> Result<()> {
             other.name()
         ),
     }
+}
+
+fn audit_config(given: Doc<'_>, out: &mut DocWriter<'_>) -> Result<()> {
+    let fields = ["filter", "auditAuthorizationSuccess"];
+    if let Some(other) = given.iter().find(|element| !fields.contains(&element.name())) {
+        bail!(
+            Code::IDL_UNKNOWN_FIELD,
+            "BSON field 'auditConfig.{}' is an unknown field.",
+            other.name()
+        );
+    }
+    let (Value::Doc(filter), Value::Bool(successes)) = (given.get(fields[0]), given.get(fields[1]))
+    else {
+        bail!(
+            Code::BAD_VALUE,
+            "auditConfig needs the fields 'filter', a document, and 'auditAuthorizationSuccess', a \
+             boolean"
+        );
+    };
+    crate::audit::parse(filter)?;
+    out.put(fields[0], filter);
+    out.put(fields[1], successes);
+    Ok(())
 }
 
 fn change_stream_options(given: Doc<'_>, out: &mut DocWriter<'_>) -> Result<()> {

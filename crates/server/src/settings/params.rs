@@ -83,6 +83,9 @@ const MAX: i64 = i64::MAX;
 #[rustfmt::skip]
 pub(crate) static PARAMETERS: &[Param] = &[
     row("allowDiskUseByDefault", Both, Bool(true), Live),
+    row("auditAuthorizationSuccess", Both, Bool(false), Live),
+    row("auditQueueFullAction", Both, Word("block", QUEUE_ACTIONS), Live),
+    row("auditQueueWaitMaxMs", Both, Int(1000, 0, 60_000), Live),
     row("authFailedDelayMaxMs", Both, Int(2000, 0, 10_000), Live),
     row("authFailedDelayMs", Startup, Int(0, 0, 5000), Live),
     row("authSchemaVersion", Never, Int(5, 5, 5), Live),
@@ -355,6 +358,9 @@ const SYNC_PERIOD: &str = "storage.syncPeriodSecs sets when the mapped engine wr
 
 /// Whether the number of tickets for writes is adjusted (`tickets/adjustment.rs`).
 const ADJUSTMENTS: &[&str] = &["fixedConcurrentTransactions", "throughputProbing"];
+
+/// What a request does while the queue of the audit log is full.
+const QUEUE_ACTIONS: &[&str] = &["block", "count"];
 
 const FRAMEWORKS: &[&str] = &["forceClassicEngine", "trySbeEngine", "trySbeRestricted"];
 

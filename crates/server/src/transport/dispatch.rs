@@ -42,6 +42,7 @@ use crate::fail_points::Fault;
 use crate::interruption::interruption;
 use crate::message_memory::Before;
 use crate::metrics::{Gauge, LatencyKind, Metrics, OpKind};
+use crate::observe::audited::{self, Outcome};
 use crate::observe::slow::{self, Finished};
 use crate::replica::{ReplicaSet, Role};
 use crate::request::{Facts, Generic, Protocol, Request, Sequence};
@@ -109,10 +110,7 @@ pub(crate) fn run(
         effects: Effects::default(),
         before: Before::begin(out),
     };
-    let result = match begin_error {
-        Some(error) => Err(txn_number::add_labels_unstarted(&request, error)),
-        None => run_with_faults(&mut cx, &request, out),
-    };
+    let result = run_audited(&mut cx, &request, begin_error, out);
     let mut done = std::mem::take(&mut cx.done);
     cx.effects.settle(&mut done);
     // An error is the last reply of an exhaust stream.
@@ -153,6 +151,27 @@ fn prepare_waits(
         meter::expect_copies(nagi_query::CHANGE_COPIES + 1);
     }
     deadline
+}
+
+/// Runs the command, unless a check has failed, and records the request if there is an audit log.
+fn run_audited(
+    cx: &mut Context<'_>,
+    request: &Request<'_>,
+    refused: Option<Error>,
+    out: &mut DocWriter<'_>,
+) -> Result<()> {
+    let ran = refused.is_none();
+    let result = match refused {
+        Some(error) => Err(txn_number::add_labels_unstarted(request, error)),
+        None => run_with_faults(cx, request, out),
+    };
+    if cx.server.audit.is_some() {
+        let error = result.as_ref().err();
+        let on_users = request.command.on_collection && is_on_users(request);
+        let outcome = Outcome { request, row: cx.command, error, ran, on_users };
+        audited::observe(cx.connection, &outcome);
+    }
+    result
 }
 
 /// Writes the end of every reply: `ok` or the error, and the cluster times.

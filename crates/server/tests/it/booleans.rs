@@ -45,6 +45,11 @@ const TABLE: &[(&str, Kind, &str)] = &[
         Number,
         "{setFeatureCompatibilityVersion: '8.0', fromConfigServer: @}",
     ),
+    (
+        "setAuditConfig.auditAuthorizationSuccess",
+        Strict,
+        "{setAuditConfig: 1, filter: {}, auditAuthorizationSuccess: @}",
+    ),
     ("setUserWriteBlockMode.global", Strict, "{setUserWriteBlockMode: 1, global: @}"),
     ("shutdown.force", Number, ""),
     ("captrunc.inc", Number, "{captrunc: 'c', n: 1, inc: @}"),

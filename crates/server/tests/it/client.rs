@@ -65,6 +65,16 @@ pub(crate) fn server_over(
     authorization: bool,
     javascript: bool,
 ) -> Arc<Server> {
+    builder_over(store, set, authorization, javascript).start().unwrap()
+}
+
+/// The same, before its start.
+pub(crate) fn builder_over(
+    store: Arc<Store>,
+    set: Option<&str>,
+    authorization: bool,
+    javascript: bool,
+) -> ServerBuilder {
     let log = Log::open(LogDestination::Nowhere).unwrap();
     let parameters = [
         ("enableTestCommands", "1"),
@@ -92,7 +102,6 @@ pub(crate) fn server_over(
         nagi_version: "0.1.0",
         git_version: "unknown",
     })
-    .and_then(ServerBuilder::start)
     .unwrap()
 }
 

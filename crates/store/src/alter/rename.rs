@@ -131,6 +131,7 @@ impl Store {
             }
             target.refuse_while_building()?;
             ddl.replace(&target)?;
+            ddl.note(Some(Arc::clone(&target)), None, false);
             replaced = Some(Replaced { uuid: target.uuid, count: target.count() });
         }
         let mut renamed = source.with_indexes(source.indexes.to_vec());

@@ -29,7 +29,10 @@ use crate::{
     record_key::Layout,
     store::{
         change_log,
-        commit::change::{Change, Logged, Replaced},
+        commit::{
+            change::{Change, Logged, Replaced},
+            client::CatalogChange,
+        },
         reclaim::Job,
         time_series,
     },
@@ -53,6 +56,8 @@ pub(crate) struct Ddl<'s> {
     /// Builds of the dropped indexes.
     builds: Vec<Arc<Bulk>>,
     logged: Logged,
+    /// The changes, if the client's are noted.
+    noted: Option<Vec<CatalogChange>>,
 }
 
 impl<'s> Ddl<'s> {
@@ -63,7 +68,8 @@ impl<'s> Ddl<'s> {
         let (replaced, published) = (Vec::new(), Vec::new());
         let (dropped, builds) = (Vec::new(), Vec::new());
         let logged = Logged::default();
-        Ok(Ddl { store, state, txn, catalog, replaced, published, dropped, builds, logged })
+        let noted = store.client.notes_catalog_changes().then(Vec::new);
+        Ok(Ddl { store, state, txn, catalog, replaced, published, dropped, builds, logged, noted })
     }
 
     pub(crate) fn collection(&self, namespace: &Namespace) -> Option<Arc<Collection>> {
@@ -113,12 +119,32 @@ impl<'s> Ddl<'s> {
         let doc = collection.to_entry()?;
         self.txn.put(Space::Catalog, &key, doc.as_bytes()).map_err(engine)?;
         let collection = Collection::new(collection);
+        let is_first = self.noted.is_some() && self.is_first(&collection.namespace);
         let older = self.catalog.names.put(&collection);
         let (before, after) = (older.as_deref(), Some(&*collection));
         self.change(&Change::Catalog { before, after, target, by_coll_mod })?;
+        self.note(older.clone(), Some(&collection), is_first);
         self.replaced.extend(older);
         self.published.push(Arc::clone(&collection));
         Ok(collection)
+    }
+
+    /// Returns true if the database of `namespace` has no collection yet.
+    fn is_first(&self, namespace: &Namespace) -> bool {
+        self.catalog.database(namespace.database()).next().is_none()
+    }
+
+    /// Notes a change for the client, if its changes are noted.
+    pub(crate) fn note(
+        &mut self,
+        before: Option<Arc<Collection>>,
+        after: Option<&Arc<Collection>>,
+        is_first: bool,
+    ) {
+        if let Some(noted) = &mut self.noted {
+            let after = after.cloned();
+            noted.push(CatalogChange::Collection { before, after, is_first });
+        }
     }
 
     /// The hook for catalog changes, see `change`.
@@ -131,6 +157,7 @@ impl<'s> Ddl<'s> {
         self.store.refuse_live_log(collection, "drop")?;
         let (before, after) = (Some(&**collection), None);
         self.change(&Change::Catalog { before, after, target: None, by_coll_mod: false })?;
+        self.note(Some(Arc::clone(collection)), None, false);
         self.replace(collection)
     }
 
@@ -201,6 +228,9 @@ impl<'s> Ddl<'s> {
         }
         drop(publishing);
         point();
+        if let Some(noted) = self.noted {
+            self.store.client.note_catalog(noted);
+        }
         self.replaced.iter().for_each(|old| old.state.arrivals.announce());
         let changed = self.replaced.iter().chain(&self.published);
         self.store.logged(&self.logged, changed.map(|collection| &collection.namespace));
@@ -335,6 +365,9 @@ impl Store {
             return Ok(false);
         }
         ddl.change(&Change::DatabaseDropped(database))?;
+        if let Some(noted) = &mut ddl.noted {
+            noted.push(CatalogChange::DatabaseDropped(database.to_owned()));
+        }
         ddl.finish()?;
         log::info!(target: "COMMAND", id = 20336, db = database; "dropDatabase");
         Ok(true)

@@ -12,7 +12,10 @@ use crate::{
 };
 use crate::{
     catalog::{Catalog, Collection, CollectionOptions},
-    store::ddl::{Ddl, check_case, made},
+    store::{
+        commit::client::CatalogChange,
+        ddl::{Ddl, check_case, made},
+    },
 };
 
 /// The collections that a transaction has created. A collection and its state reference each other, so unpublished
@@ -77,6 +80,7 @@ pub(crate) fn commit_private(
     mut created: Private,
 ) -> Result<CommitStamp> {
     let mut ddl = Ddl::begin(store)?;
+    let mut noted = Vec::new();
     for collection in &created.0 {
         if ddl.collection(&collection.namespace).is_some() {
             return Err(engine(nagi_kv::Error::Conflict));
@@ -85,10 +89,14 @@ pub(crate) fn commit_private(
         let key = collection.ident.catalog_key(CatalogKey::Collection);
         let doc = collection.to_entry()?;
         txn.txn().put(Space::Catalog, &key, doc.as_bytes()).map_err(engine)?;
+        let is_first = ddl.catalog.database(collection.namespace.database()).next().is_none();
         ddl.catalog.names.put(collection);
+        let after = Some(Arc::clone(collection));
+        noted.push(CatalogChange::Collection { before: None, after, is_first });
     }
     let publishing = store.stamps.publish();
     let stamp = txn.commit(Durability::Buffered)?;
+    store.client.note_catalog(noted);
     created.0.clear();
     store.catalog.store(Arc::new(ddl.catalog));
     drop(publishing);

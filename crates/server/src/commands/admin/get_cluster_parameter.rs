@@ -12,6 +12,9 @@ pub(in crate::commands) static GET_CLUSTER_PARAMETER: Command = Command {
     },
     access: Access::Cluster(&[Action::GetClusterParameter]),
     run,
+    audited: Some(|req, out| {
+        out.put("requestedClusterServerParameters", req.body.get("getClusterParameter"));
+    }),
     ..Command::ROW
 };
 
@@ -30,7 +33,9 @@ fn run(cx: &mut Context<'_>, req: &Request<'_>, out: &mut DocWriter<'_>) -> Resu
         )
     };
     let names: Vec<&str> = match args.wanted {
-        Value::String("*") => cluster_params::names().collect(),
+        Value::String("*") => cluster_params::names()
+            .filter(|name| cx.server.audit.is_some() || *name != cluster_params::AUDIT_CONFIG)
+            .collect(),
         Value::String(name) => vec![name],
         Value::Array(list) => {
             list.iter().map(|v| v.as_str().ok_or_else(|| wrong(v))).collect::<Result<_>>()?

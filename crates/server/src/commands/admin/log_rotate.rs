@@ -1,4 +1,4 @@
-//! `logRotate`: starts a new log file.
+//! `logRotate`: starts a new file of the log, of the audit log, or of both.
 
 use crate::core::command::prelude::*;
 
@@ -20,13 +20,16 @@ args! { "logRotate" => Args {
 
 fn run(cx: &mut Context<'_>, req: &Request<'_>, _: &mut DocWriter<'_>) -> Result<()> {
     let args = Args::parse(req)?;
-    match args.which {
-        Value::String("server") => {}
+    let server = cx.server;
+    let (log, audit) = match args.which {
+        Value::String("server") => (true, false),
+        Value::String("audit") if server.audit.is_some() => (false, true),
         Value::String("audit") => bail!(Code::BAD_VALUE, "there is no audit log to rotate"),
         Value::String(other) => bail!(Code::NO_SUCH_KEY, "Unknown log type for rotate: {other}"),
-        _ => {}
-    }
-    match cx.server.log.rotate() {
+        _ => (true, true),
+    };
+    let rotated = if log { server.log.rotate() } else { Ok(()) };
+    match rotated.and_then(|()| if audit { server.rotate_audit_log() } else { Ok(()) }) {
         Ok(()) => Ok(()),
         Err(error) => bail!(Code::OPERATION_FAILED, "Log rotation failed due to {error}"),
     }

@@ -2,6 +2,7 @@
 
 use crate::clock;
 use crate::core::command::prelude::*;
+use crate::settings::cluster_params;
 
 pub(in crate::commands) static SET_CLUSTER_PARAMETER: Command = Command {
     facts: Facts {
@@ -13,6 +14,9 @@ pub(in crate::commands) static SET_CLUSTER_PARAMETER: Command = Command {
     },
     access: Access::Cluster(&[Action::SetClusterParameter]),
     run,
+    audited: Some(|req, out| {
+        out.put("updatedClusterServerParameter", req.body.get("setClusterParameter"));
+    }),
     ..Command::ROW
 };
 
@@ -29,6 +33,9 @@ fn run(cx: &mut Context<'_>, req: &Request<'_>, _: &mut DocWriter<'_>) -> Result
     let Value::Doc(value) = field.value() else {
         bail!(Code::BAD_VALUE, "Cluster parameter value must be an object");
     };
+    if field.name() == cluster_params::AUDIT_CONFIG {
+        return super::set_audit_config::store(cx, value);
+    }
     let _writing = cx.begin_write("config")?;
     let server = cx.server;
     let wall = (clock::wall_seconds() as u64) << 32 | 1;

@@ -31,7 +31,7 @@ fn run(cx: &mut Context<'_>, req: &Request<'_>, out: &mut DocWriter<'_>) -> Resu
                 meant.map(|meant| format!("(did you mean '{meant}'?)")).unwrap_or_default()
             );
         };
-        params::check_run_time(index)?;
+        params.check_settable(cx.server, index)?;
         rows.push(index);
     }
     if rows.is_empty() {

@@ -5,6 +5,7 @@
 
 use std::time::Duration;
 
+use crate::audit::AuditLog;
 use crate::clock;
 use crate::core::command::prelude::*;
 
@@ -44,6 +45,9 @@ fn run(cx: &mut Context<'_>, req: &Request<'_>, _: &mut DocWriter<'_>) -> Result
         cx.server.let_finish(clock::now() + most, &mut || cx.check())?;
     }
     cx.done.close = true;
+    if cx.server.audit.as_ref().is_some_and(AuditLog::begin_shutdown) {
+        cx.connection.audit("shutdown", Code::OK, |_| ());
+    }
     cx.server.request_shutdown();
     Ok(())
 }

@@ -11,6 +11,7 @@ pub(in crate::commands) static LOGOUT: Command = Command {
         ..Facts::ROW
     },
     run: |cx, req, _| {
+        cx.connection.audit_abandoned();
         cx.connection.conversation = None;
         login::log_out(cx.connection, req.db);
         Ok(())

@@ -44,10 +44,12 @@ fn start(
     db: &str,
     speculative: bool,
 ) -> Result<Answer> {
+    connection.audit_abandoned();
     connection.conversation = None;
     let payload = payload("saslStart", args.payload)?;
     let params = &connection.server.settings.params;
     let Some(mechanism) = Mechanism::parse(args.mechanism).filter(|m| m.is_enabled(params)) else {
+        connection.audit_login("", db, args.mechanism, Code::MECHANISM_UNAVAILABLE);
         bail!(
             Code::MECHANISM_UNAVAILABLE,
             "Received authentication for mechanism {} which is not enabled",

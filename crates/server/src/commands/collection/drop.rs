@@ -62,6 +62,9 @@ fn run(cx: &mut Context<'_>, req: &Request<'_>, out: &mut DocWriter<'_>) -> Resu
         if !cx.server.is_quiet() {
             log::info!(target: "COMMAND", id = 518_070, namespace = ns.as_str(); "CMD: drop");
         }
+    } else {
+        let missing = Code::NAMESPACE_NOT_FOUND;
+        cx.connection.audit("dropCollection", missing, |out| out.put("ns", ns.as_str()));
     }
     Ok(())
 }

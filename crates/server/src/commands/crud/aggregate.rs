@@ -35,6 +35,7 @@ pub(in crate::commands) static AGGREGATE: Command = Command {
     access: Access::By(super::pipeline_access::access),
     run,
     explain: Some(explain),
+    audited: None,
     check_settings: Some(check_settings),
 };
 

@@ -23,6 +23,7 @@ pub(in crate::commands) static DISTINCT: Command = Command {
     access: Access::Collection(&[Action::Find]),
     run,
     explain: Some(explain),
+    audited: None,
     check_settings: Some(check_settings),
 };
 

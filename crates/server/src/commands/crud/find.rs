@@ -31,6 +31,7 @@ pub(in crate::commands) static FIND: Command = Command {
     access: Access::By(access),
     run,
     explain: Some(explain),
+    audited: None,
     check_settings: Some(check_settings),
 };
 

@@ -470,6 +470,9 @@ fn metrics(server: &Server, out: &mut DocWriter<'_>) {
 
 fn nagi(server: &Server, out: &mut DocWriter<'_>) {
     out.put("version", server.config.nagi_version);
+    if let Some(audit) = &server.audit {
+        out.doc("audit", |doc| audit.write_status(doc));
+    }
     out.doc("memory", |doc| super::memory::write(server, doc));
     out.doc("storage", |doc| {
         server.store.engine().stats(&mut |name, value| doc.put(name, value));

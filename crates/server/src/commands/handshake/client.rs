@@ -37,6 +37,10 @@ pub(super) fn receive(cx: &mut Context<'_>, value: Value<'_>) -> Result<()> {
     cx.server.log.write(severity, "NETWORK", 51800, "client metadata", attr.as_doc());
     cx.op.set_client(client.clone());
     cx.connection.client = Some(client);
+    cx.connection.audit("clientMetadata", Code::OK, |out| {
+        out.doc("localEndpoint", |out| cx.connection.write_local(out));
+        out.put("clientMetadata", doc);
+    });
     Ok(())
 }
 

@@ -28,7 +28,16 @@ fn run(cx: &mut Context<'_>, req: &Request<'_>, _: &mut DocWriter<'_>) -> Result
     let force = args.force == Some(true);
     let own = (cx.server.config.port, cx.server.identity.topology.process_id);
     set.check_hosts(given, own, Asks::Reconfigure)?;
+    let old = set.initialized().ok();
     set.reconfigure(given, force)?;
+    cx.connection.audit("replSetReconfig", Code::OK, |out| {
+        if let Some(old) = &old {
+            out.put("old", &old.config);
+        }
+        if let Ok(new) = set.initialized() {
+            out.put("new", &new.config);
+        }
+    });
     cx.server.identity.topology.advance();
     Ok(())
 }

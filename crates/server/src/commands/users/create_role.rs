@@ -8,6 +8,7 @@ use crate::{
     names::RoleName,
 };
 
+use super::audited;
 use super::common::{
     change, check_contained, check_privileges, may_grant, may_handle, privileges_array, roles_array,
 };
@@ -16,6 +17,7 @@ pub(in crate::commands) static CREATE_ROLE: Command = Command {
     facts: Facts { name: "createRole", help: "Creates a role.", write: true, ..Facts::ROW },
     access: Access::By(access),
     run,
+    audited: Some(audited::role),
     ..Command::ROW
 };
 

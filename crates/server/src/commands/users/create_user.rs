@@ -10,6 +10,7 @@ use crate::{
     names::UserName,
 };
 
+use super::audited;
 use super::common::{change, may_grant, roles_array};
 
 pub(in crate::commands) static CREATE_USER: Command = Command {
@@ -22,6 +23,7 @@ pub(in crate::commands) static CREATE_USER: Command = Command {
     },
     access: Access::By(access),
     run,
+    audited: Some(audited::user),
     ..Command::ROW
 };
 

@@ -5,6 +5,7 @@ use crate::auth::documents::{self, Kind};
 use crate::core::command::prelude::*;
 use crate::names::RoleName;
 
+use super::audited;
 use super::common::{change, forget_roles};
 
 pub(in crate::commands) static DROP_ALL_ROLES_FROM_DATABASE: Command = Command {
@@ -16,6 +17,7 @@ pub(in crate::commands) static DROP_ALL_ROLES_FROM_DATABASE: Command = Command {
     },
     access: Access::Database(&[Action::DropRole]),
     run,
+    audited: Some(audited::database),
     ..Command::ROW
 };
 

@@ -3,6 +3,7 @@
 use crate::auth::documents::{self, Kind};
 use crate::core::command::prelude::*;
 
+use super::audited;
 use super::common::change;
 
 pub(in crate::commands) static DROP_ALL_USERS_FROM_DATABASE: Command = Command {
@@ -14,6 +15,7 @@ pub(in crate::commands) static DROP_ALL_USERS_FROM_DATABASE: Command = Command {
     },
     access: Access::Database(&[Action::DropUser]),
     run,
+    audited: Some(audited::database),
     ..Command::ROW
 };
 

@@ -4,12 +4,14 @@ use crate::auth::documents::{self, Kind};
 use crate::core::command::prelude::*;
 use crate::{auth::roles, names::RoleName};
 
+use super::audited;
 use super::common::{change, check_not_built_in, forget_roles};
 
 pub(in crate::commands) static DROP_ROLE: Command = Command {
     facts: Facts { name: "dropRole", help: "Removes a role.", write: true, ..Facts::ROW },
     access: Access::Database(&[Action::DropRole]),
     run,
+    audited: Some(audited::role),
     ..Command::ROW
 };
 

@@ -4,12 +4,14 @@ use crate::auth::documents::{self, Kind};
 use crate::core::command::prelude::*;
 use crate::{auth::users, names::UserName};
 
+use super::audited;
 use super::common::change;
 
 pub(in crate::commands) static DROP_USER: Command = Command {
     facts: Facts { name: "dropUser", help: "Removes a user.", write: true, ..Facts::ROW },
     access: Access::Database(&[Action::DropUser]),
     run,
+    audited: Some(audited::user),
     ..Command::ROW
 };
 

@@ -3,6 +3,7 @@
 use crate::auth::{Privileges, parse_privileges};
 use crate::core::command::prelude::*;
 
+use super::audited;
 use super::common::{change_privileges, may_handle};
 
 pub(in crate::commands) static GRANT_PRIVILEGES_TO_ROLE: Command = Command {
@@ -14,6 +15,7 @@ pub(in crate::commands) static GRANT_PRIVILEGES_TO_ROLE: Command = Command {
     },
     access: Access::By(access),
     run,
+    audited: Some(audited::role),
     ..Command::ROW
 };
 

@@ -3,6 +3,7 @@
 use crate::core::command::prelude::*;
 use crate::{auth::parse_roles, names::RoleName};
 
+use super::audited;
 use super::common::{
     change, change_roles_of_role, check_contained, check_not_built_in, may_grant, some_roles,
 };
@@ -16,6 +17,7 @@ pub(in crate::commands) static GRANT_ROLES_TO_ROLE: Command = Command {
     },
     access: Access::By(access),
     run,
+    audited: Some(audited::role),
     ..Command::ROW
 };
 

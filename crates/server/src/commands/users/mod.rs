@@ -1,5 +1,6 @@
 //! Commands on users and roles. Their state lives in `crate::auth`.
 
+mod audited;
 mod common;
 mod create_role;
 mod create_user;

@@ -6,6 +6,7 @@ use crate::{
     names::RoleName,
 };
 
+use super::audited;
 use super::common::{change, change_roles_of_role, check_not_built_in, may_revoke, some_roles};
 
 pub(in crate::commands) static REVOKE_ROLES_FROM_ROLE: Command = Command {
@@ -17,6 +18,7 @@ pub(in crate::commands) static REVOKE_ROLES_FROM_ROLE: Command = Command {
     },
     access: Access::By(access),
     run,
+    audited: Some(audited::role),
     ..Command::ROW
 };
 

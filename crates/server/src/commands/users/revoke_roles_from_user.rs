@@ -6,6 +6,7 @@ use crate::{
     names::UserName,
 };
 
+use super::audited;
 use super::common::{change, change_roles_of_user, may_revoke, some_roles};
 
 pub(in crate::commands) static REVOKE_ROLES_FROM_USER: Command = Command {
@@ -17,6 +18,7 @@ pub(in crate::commands) static REVOKE_ROLES_FROM_USER: Command = Command {
     },
     access: Access::By(access),
     run,
+    audited: Some(audited::user),
     ..Command::ROW
 };
 

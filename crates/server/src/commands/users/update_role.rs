@@ -7,6 +7,7 @@ use crate::{
     names::RoleName,
 };
 
+use super::audited;
 use super::common::{
     change, check_contained, check_not_built_in, check_privileges, may_grant, may_handle,
     privileges_array, replace_role, roles_array, with_fields,
@@ -16,6 +17,7 @@ pub(in crate::commands) static UPDATE_ROLE: Command = Command {
     facts: Facts { name: "updateRole", help: "Changes a role.", write: true, ..Facts::ROW },
     access: Access::By(access),
     run,
+    audited: Some(audited::role),
     ..Command::ROW
 };
 

@@ -8,6 +8,7 @@ use crate::{
     names::UserName,
 };
 
+use super::audited;
 use super::common::{change, may_grant, replace_user, roles_array, with_fields};
 
 pub(in crate::commands) static UPDATE_USER: Command = Command {
@@ -20,6 +21,7 @@ pub(in crate::commands) static UPDATE_USER: Command = Command {
     },
     access: Access::By(access),
     run,
+    audited: Some(audited::updated_user),
     ..Command::ROW
 };
 

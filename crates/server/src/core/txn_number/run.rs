@@ -220,6 +220,9 @@ fn start(cx: &Context<'_>, scope: &mut Scope) -> Result<Arc<Transaction>> {
     leave(cx, scope);
     // The transaction has a client handle of its own because its statements may arrive over several connections.
     let store = cx.server.store.for_client();
+    if cx.server.audit.is_some() {
+        store.client().note_catalog_changes();
+    }
     let (session, number) = (scope.session, scope.number);
     let user = cx.connection.user_digest();
     store.client().set_statement(Some(Statement {
@@ -318,7 +321,9 @@ fn commit_scope(cx: &Context<'_>, scope: &mut Scope, durability: Durability) -> 
     }
     match txn.commit(durability) {
         Ok(stamp) => {
-            cx.connection.store.client().note_commit(stamp);
+            let client = cx.connection.store.client();
+            client.note_commit(stamp);
+            client.note_catalog(txn.store().client().take_catalog_changes());
             cx.server.clients.txn_sessions.committed(&scope.slot);
             scope.state.phase = Phase::Committed;
             cx.server.clients.cursors.end_transaction(&scope.session, scope.number);

@@ -8,7 +8,7 @@ use nagi_kv::sync::{
     atomic::{AtomicI64, AtomicU64, Ordering::SeqCst},
 };
 
-use crate::Store;
+use crate::{Collection, Store};
 
 /// The store's view of a client.
 #[derive(Default)]
@@ -18,6 +18,22 @@ pub struct Client {
     statement: Mutex<Option<Statement>>,
     /// The term of the newest entry of a statement in the change log.
     logged_term: AtomicI64,
+    /// Its changes of the catalog since they were last taken; `None` if they are not noted.
+    catalog_changes: Mutex<Option<Vec<CatalogChange>>>,
+}
+
+/// A committed change of the catalog, as the audit log needs it.
+#[derive(Clone)]
+pub enum CatalogChange {
+    /// A collection or view with its indexes: created (no `before`), modified or renamed, or dropped (no `after`).
+    Collection {
+        before: Option<Arc<Collection>>,
+        after: Option<Arc<Collection>>,
+        /// It is the first one of its database.
+        is_first: bool,
+    },
+    /// A database, after all its collections.
+    DatabaseDropped(String),
 }
 
 /// The statement of a session that is being executed: a retryable write, or a statement of a transaction.
@@ -63,6 +79,27 @@ impl Client {
 
     pub(crate) fn note_logged_term(&self, term: i64) {
         self.logged_term.store(term, SeqCst);
+    }
+
+    /// Notes the client's changes of the catalog from now on. Each is kept until [`Client::take_catalog_changes`].
+    pub fn note_catalog_changes(&self) {
+        self.catalog_changes.lock().get_or_insert_default();
+    }
+
+    /// The noted changes since the last call, in the order of their commits. It takes an uncontended lock.
+    pub fn take_catalog_changes(&self) -> Vec<CatalogChange> {
+        self.catalog_changes.lock().as_mut().map(std::mem::take).unwrap_or_default()
+    }
+
+    pub(crate) fn notes_catalog_changes(&self) -> bool {
+        self.catalog_changes.lock().is_some()
+    }
+
+    /// Adds changes that were committed through another handle. They are dropped if this client's are not noted.
+    pub fn note_catalog(&self, changes: Vec<CatalogChange>) {
+        if let Some(noted) = &mut *self.catalog_changes.lock() {
+            noted.extend(changes);
+        }
     }
 
     pub fn set_statement(&self, statement: Option<Statement>) {

@@ -6,5 +6,5 @@ pub(crate) mod client;
 pub(crate) mod stamps;
 
 pub use change::{Change, ChangeLog, EditKind, Joins, Replaced};
-pub use client::{Client, Statement};
+pub use client::{CatalogChange, Client, Statement};
 pub use stamps::{Stamp, Written};
