@@ -32,6 +32,7 @@ mod memory_line;
 mod message_memory;
 mod metrics;
 mod names;
+mod networks;
 mod number;
 mod observe;
 mod op;
@@ -64,6 +65,7 @@ pub use logging::{
 };
 pub use message_memory::{FREE_BYTES, admit_message, message_cost};
 pub use nagi_lang::time::Zone;
+pub use networks::Networks;
 pub use replica::OplogLimits;
 pub use settings::about::{ParameterAbout, about_parameters};
 pub use settings::params::{
