@@ -45,16 +45,17 @@ pub(crate) mod exit {
     pub(crate) static STATUSES: &[Status] = &[
         status(SUCCESS, "all", "success; of a server: a clean shutdown by a signal or the command shutdown", ""),
         status(SUCCESS, "doctor", "no finding, or notes only", ""),
-        status(FAILURE, "serve", "the log file, the file of the process id, the key file, a file of TLS or the directory \
-            of a Unix socket cannot be used; with --shutdown: no server runs on the data directory, or it may not be \
-            stopped", "Check the path and the permissions that the message names."),
+        status(FAILURE, "serve", "the log file, the file of the process id, the key file, a file of TLS or the \
+            directory of a Unix socket cannot be used; with --shutdown: no server runs on the data directory, or it may \
+            not be stopped", "Check the path and the permissions that the message names."),
         status(FAILURE, "backup, restore", "the copy could not be made, or a file is damaged", "Read the message; a \
             damaged file is named with its path."),
         status(FAILURE, "ping", "the server does not answer", "Read the message, and the server's log."),
         status(FAILURE, "doctor", "there are warnings, but no critical finding",
             "Run the command under \"fix\" of each finding."),
         status(BAD_OPTIONS, "all", "wrong usage: an unknown command or option, a bad value, options that exclude each \
-            other, an error in the configuration file, an unknown server parameter", "The message names the option, \
+            other, an error in the configuration file, an unknown server parameter; a server that other machines \
+            could use without a login (--allowUnsafe)", "The message names the option, \
             the expected values and the nearest name, and for a file the line."),
         status(CRITICAL, "doctor", "there is a critical finding",
             "Fix it before the server is used; it is first in the list."),
