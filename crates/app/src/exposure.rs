@@ -17,8 +17,9 @@ use crate::options::{Options, PASSWORD_FLAGS};
 /// cannot be opened either; [`check_bound`] repeats the check for the bound address.
 pub(crate) fn check(options: &Options) -> Result<(), String> {
     match beyond_loopback(options) {
-        Some(name) => refusal(options, &name),
-        None => Ok(()),
+        // A repair listens nowhere.
+        Some(name) if !options.repair => refusal(options, &name),
+        _ => Ok(()),
     }
 }
 
@@ -44,17 +45,18 @@ fn refusal(options: &Options, name: &str) -> Result<(), String> {
 
 /// The first name to listen at that is not an address of this machine only; Unix sockets are files.
 fn beyond_loopback(options: &Options) -> Option<String> {
-    let names = options.net.bind_ip.iter().filter(|name| !name.starts_with('/'));
-    names.cloned().find(|name| name != "localhost" && !is_loopback(name))
+    let mut names = options.net.bind_ip.iter().filter(|name| !name.starts_with('/'));
+    names.find(|name| *name != "localhost" && !is_loopback(name)).cloned()
 }
 
 fn is_loopback(name: &str) -> bool {
     if let Ok(address) = name.parse::<IpAddr>() {
         return address.to_canonical().is_loopback();
     }
-    let resolved = (name, 0).to_socket_addrs();
-    resolved.is_ok_and(|mut all| all.all(|address| address.ip().to_canonical().is_loopback()))
-        || (name, 0).to_socket_addrs().is_err()
+    match (name, 0).to_socket_addrs() {
+        Ok(mut all) => all.all(|address| address.ip().to_canonical().is_loopback()),
+        Err(_) => true,
+    }
 }
 
 /// An open door: what is logged at the start, and what closes it.

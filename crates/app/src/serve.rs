@@ -56,20 +56,14 @@ pub(crate) fn run(args: &[String]) -> ExitCode {
             return ExitCode::from(exit::BAD_OPTIONS);
         }
     };
-    if let Err(error) = options::check_parameters(&options) {
+    let checked = options::check_parameters(&options).and_then(|()| exposure::check(&options));
+    if let Err(error) = checked {
         say(&error);
         return ExitCode::from(exit::BAD_OPTIONS);
     }
     if let Err(refused) = paths::check(&options) {
         say(&refused.text);
         return ExitCode::from(refused.code);
-    }
-    let serves = !options.repair;
-    if let Err(error) = exposure::check(&options)
-        && serves
-    {
-        say(&error);
-        return ExitCode::from(exit::BAD_OPTIONS);
     }
     if options.fork && !fork::is_child() {
         return fork::start(args);
