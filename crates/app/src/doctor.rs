@@ -5,8 +5,8 @@ use std::process::ExitCode;
 use nagi_doctor::Defaults;
 use nagi_host::EngineKind;
 
-use crate::memory;
 use crate::options::{self, Request};
+use crate::{exposure, memory};
 
 /// Runs `nagi doctor ARGS...`.
 pub(crate) fn run(args: &[String]) -> ExitCode {
@@ -27,6 +27,7 @@ fn config(file: Option<&str>) -> Result<Defaults, String> {
                 EngineKind::Mapped => true,
                 EngineKind::Memory => false,
             },
+            exposure: file.map(|_| exposure::for_doctor(&options)),
         }),
         Request::Help | Request::Version => Err("a configuration file is needed".into()),
     }

@@ -54,7 +54,8 @@ pub(crate) mod exit {
         status(FAILURE, "doctor", "there are warnings, but no critical finding",
             "Run the command under \"fix\" of each finding."),
         status(BAD_OPTIONS, "all", "wrong usage: an unknown command or option, a bad value, options that exclude each \
-            other, an error in the configuration file, an unknown server parameter", "The message names the option, \
+            other, an error in the configuration file, an unknown server parameter; a server that other machines \
+            could use without a login (--allowUnsafe)", "The message names the option, \
             the expected values and the nearest name, and for a file the line."),
         status(CRITICAL, "doctor", "there is a critical finding",
             "Fix it before the server is used; it is first in the list."),

@@ -7,6 +7,8 @@ use std::fs;
 use std::os::unix::fs::MetadataExt;
 use std::path::Path;
 
+use zeroize::Zeroizing;
+
 /// The allowed length of a key in characters.
 const LENGTHS: std::ops::RangeInclusive<usize> = 6..=1024;
 /// The size limit of the file, which may contain several keys for rotation.
@@ -23,13 +25,14 @@ pub(crate) fn check(path: &Path) -> Result<(), String> {
         return Err(format!("permissions on {shown} are too open"));
     }
     let text = fs::read_to_string(path).map_err(|e| format!("error reading file: {shown}: {e}"))?;
+    let text = Zeroizing::new(text);
     let keys = keys(&text);
     if keys.is_empty() {
         return Err(format!(
             "security key in {shown} has length 0, must be between 6 and 1024 chars"
         ));
     }
-    for key in keys {
+    for key in &keys {
         if let Some(bad) = key.chars().find(|c| !is_base64(*c)) {
             return Err(format!("invalid char in key file {shown}: {bad}"));
         }
@@ -48,17 +51,18 @@ fn is_base64(c: char) -> bool {
 }
 
 /// Reads the keys: one key from all lines without white space, or a YAML list with one key per line.
-fn keys(text: &str) -> Vec<String> {
+fn keys(text: &str) -> Vec<Zeroizing<String>> {
     let list: Vec<_> = text
         .lines()
         .filter_map(|line| line.trim().strip_prefix("- "))
         .map(|key| key.trim().trim_matches(['"', '\'']).to_owned())
+        .map(Zeroizing::new)
         .collect();
     if !list.is_empty() {
         return list;
     }
     let key: String = text.split_whitespace().collect();
-    if key.is_empty() { Vec::new() } else { vec![key] }
+    if key.is_empty() { Vec::new() } else { vec![Zeroizing::new(key)] }
 }
 
 #[cfg(test)]

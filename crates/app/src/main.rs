@@ -14,6 +14,7 @@ mod build;
 mod connections;
 mod doctor;
 mod engine;
+mod exposure;
 mod failure;
 mod flag;
 mod folder;

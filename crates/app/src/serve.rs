@@ -27,8 +27,8 @@ use crate::notify::Notifier;
 use crate::options::{self, Options, Request};
 use crate::pid_file::PidFile;
 use crate::{
-    allocator, build, connections, engine, folder, fork, help, key_file, local_zone, memory, paths,
-    print, record, repair, say, server_config, signals, transport, umask, warnings,
+    allocator, build, connections, engine, exposure, folder, fork, help, key_file, local_zone,
+    memory, paths, print, record, repair, say, server_config, signals, transport, umask, warnings,
 };
 
 /// The time that replies in progress have once the server stops.
@@ -56,7 +56,8 @@ pub(crate) fn run(args: &[String]) -> ExitCode {
             return ExitCode::from(exit::BAD_OPTIONS);
         }
     };
-    if let Err(error) = options::check_parameters(&options) {
+    let checked = options::check_parameters(&options).and_then(|()| exposure::check(&options));
+    if let Err(error) = checked {
         say(&error);
         return ExitCode::from(exit::BAD_OPTIONS);
     }
@@ -122,6 +123,7 @@ fn serve(
 ) -> Result<(), Failure> {
     announce(options, log);
     raise_descriptor_limit();
+    exposure::without_core_dumps(options);
     if let Some(path) = &options.key_file {
         key_file::check(path).map_err(|error| Failure {
             code: exit::FAILURE,
@@ -219,22 +221,23 @@ fn serve_store(
         message: "Error setting up listener",
         error: error.to_string(),
     };
-    let tls = transport::open(options, log)?;
-    let net =
-        NetConfig { descriptors_max: limits.descriptors, tls: tls.clone(), ..options.net.clone() };
-    // Bound before the replica set is initiated, whose configuration has the port also if the system selects it.
-    let addresses = nagi_net::bind(net).map_err(port_in_use)?;
-    limits.check().map_err(port_in_use)?;
-    let port = addresses.port();
-    let mut config =
-        server_config::of_options(options, args, store.clone(), limits.connections, port, log);
-    config.tls = tls.map(|tls| tls as _);
     let bad_options = |error: &dyn std::fmt::Display| Failure {
         code: exit::BAD_OPTIONS,
         id: 20574,
         message: "Error during global initialization",
         error: error.to_string(),
     };
+    let tls = transport::open(options, log)?;
+    let net =
+        NetConfig { descriptors_max: limits.descriptors, tls: tls.clone(), ..options.net.clone() };
+    // Bound before the replica set is initiated, whose configuration has the port also if the system selects it.
+    let addresses = nagi_net::bind(net).map_err(port_in_use)?;
+    exposure::check_bound(options, addresses.beyond_loopback()).map_err(|e| bad_options(&e))?;
+    limits.check().map_err(port_in_use)?;
+    let port = addresses.port();
+    let mut config =
+        server_config::of_options(options, args, store.clone(), limits.connections, port, log);
+    config.tls = tls.map(|tls| tls as _);
     let mut builder = ServerBuilder::new(config)
         .map_err(|error| bad_options(&error))?
         .slow_operations(options.slow_ms, options.slow_sample_rate)
@@ -255,6 +258,7 @@ fn serve_store(
     }
     let server = builder.start().map_err(|error| bad_options(&error))?;
     warnings::at_start(options, limits.connections, log);
+    exposure::warn(options, args, &server, log);
     say_what_the_journal_does(options);
     let record = record::Record::start(options);
     server.record_start(&local_zone::find());

@@ -3,6 +3,7 @@
 use std::io::Write as _;
 use std::path::PathBuf;
 
+use crate::exposure::Exposure;
 use crate::report::Report;
 use crate::{json, read, report};
 
@@ -53,6 +54,8 @@ pub struct Defaults {
     pub budget_bytes: u64,
     /// The server reads data files through the page cache: `storage.directIO: false`, or a mapped file.
     pub reads_through_cache: bool,
+    /// Access to the server; none without a configuration file.
+    pub exposure: Option<Exposure>,
 }
 
 struct Arguments {
@@ -62,6 +65,7 @@ struct Arguments {
     connection_count_max: u64,
     budget_bytes: u64,
     reads_through_cache: bool,
+    exposure: Option<Exposure>,
 }
 
 /// Exit code for wrong usage.
@@ -89,6 +93,7 @@ pub fn run(
         arguments.budget_bytes,
     );
     facts.reads_through_cache = arguments.reads_through_cache;
+    facts.exposure = arguments.exposure;
     if !arguments.is_quick {
         read::measure(&mut facts);
     }
@@ -158,6 +163,7 @@ fn parse(
         connection_count_max: connections.unwrap_or(defaults.connection_count_max),
         budget_bytes: defaults.budget_bytes,
         reads_through_cache: defaults.reads_through_cache,
+        exposure: defaults.exposure,
     })
 }
 
@@ -176,6 +182,7 @@ mod tests {
                     connection_count_max: 7,
                     budget_bytes: 0,
                     reads_through_cache: false,
+                    exposure: None,
                 })
             }
         };

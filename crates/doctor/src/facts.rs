@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 use nagi_proc::fields;
 use nagi_proc::mounts::{self, Mount};
 
+use crate::exposure::Exposure;
 use crate::finding::NotKnown;
 use crate::history::Sample;
 use crate::measure::Measured;
@@ -27,6 +28,8 @@ pub struct Facts {
     pub budget_bytes: u64,
     /// The server reads data files through the page cache: `storage.directIO: false`, or a mapped file.
     pub reads_through_cache: bool,
+    /// Access to the server; none without a configuration file.
+    pub exposure: Option<Exposure>,
     /// Process id of the server that runs on the data directory.
     pub server_pid: Option<u32>,
 }
@@ -102,6 +105,11 @@ impl Facts {
             None if !text.is_empty() && !text.contains(' ') => Ok(text),
             None => Err(NotKnown(format!("{path} marks no choice"))),
         }
+    }
+
+    /// Access to the configured server.
+    pub(crate) fn exposure(&self) -> Result<&Exposure, NotKnown> {
+        self.exposure.as_ref().ok_or_else(|| NotKnown("no configuration file is given".into()))
     }
 
     /// The data directory.

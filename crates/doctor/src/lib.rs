@@ -15,13 +15,13 @@
 //! - The disk test is bounded in bytes and time. Its file has no name while the test runs, so that no file
 //!   remains however the process terminates.
 //!
-//! This crate does not know the engines, the log, or options of the server other than the data directory, the
-//! number of connections and the memory budget.
+//! This crate does not know the engines, the log, or options of the server other than those in [`Defaults`].
 
 mod access;
 mod cgroup;
 mod checks;
 mod cli;
+mod exposure;
 mod facts;
 mod finding;
 mod history;
@@ -36,6 +36,7 @@ mod units;
 pub use access::closed_ancestor;
 pub use checks::{CHECKS, Check};
 pub use cli::{Defaults, FLAGS, Flag, run};
+pub use exposure::Exposure;
 pub use facts::{Access, DataFolder, Facts};
 pub use finding::{Finding, NotKnown, Outcome, Severity, StartupLine, Verdict};
 pub use history::{FILE as HISTORY_FILE, Sample, days_until_full, keep_record};

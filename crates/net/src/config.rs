@@ -4,6 +4,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
+use nagi_server::{Networks, Peer};
 use nagi_tls::Tls;
 
 /// Addresses and limits. The names follow mongod's options.
@@ -15,6 +16,8 @@ pub struct NetConfig {
     pub bind_ip: Vec<String>,
     /// True if names may resolve to IPv6 addresses (`net.ipv6`).
     pub ipv6: bool,
+    /// The networks from which clients may connect (`net.ipAllowlist`); `None`: all. Unix sockets are not concerned.
+    pub allowed: Option<Networks>,
     /// The directory of `mongodb-<port>.sock`; `None`: no such socket.
     pub unix_socket_dir: Option<PathBuf>,
     /// The file mode of Unix sockets.
@@ -48,6 +51,7 @@ impl Default for NetConfig {
             port: 27017,
             bind_ip: vec!["localhost".into()],
             ipv6: false,
+            allowed: None,
             unix_socket_dir: Some("/tmp".into()),
             unix_socket_mode: 0o700,
             backlog: 4096,
@@ -61,6 +65,16 @@ impl Default for NetConfig {
             tls: None,
             handshake_time_max: Duration::from_secs(10),
             handshake_count_max: 1000,
+        }
+    }
+}
+
+impl NetConfig {
+    /// Returns true if this client may connect.
+    pub(crate) fn admits(&self, peer: &Peer) -> bool {
+        match &self.allowed {
+            Some(networks) if !peer.unix_socket => peer.ip().is_some_and(|ip| networks.contain(ip)),
+            _ => true,
         }
     }
 }

@@ -27,6 +27,14 @@ pub(crate) struct Bound {
     pub(crate) port: u16,
 }
 
+impl Bound {
+    /// The first address that other machines can reach.
+    pub(crate) fn beyond_loopback(&self) -> Option<SocketAddr> {
+        let mut addresses = self.sockets.iter().map(|(_, address)| *address);
+        addresses.find(|address| !address.ip().to_canonical().is_loopback())
+    }
+}
+
 /// Binds all configured TCP addresses.
 pub(crate) fn bind(config: &NetConfig) -> io::Result<Bound> {
     let mut bound = Bound { sockets: Vec::new(), port: config.port };

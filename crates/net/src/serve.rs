@@ -1,6 +1,7 @@
 //! Listeners, and the threads that accept and serve connections.
 
 use std::io;
+use std::net::SocketAddr;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread::{Builder, JoinHandle};
@@ -58,6 +59,11 @@ pub fn bind(config: NetConfig) -> io::Result<Addresses> {
 }
 
 impl Addresses {
+    /// The first bound address that other machines can reach.
+    pub fn beyond_loopback(&self) -> Option<SocketAddr> {
+        self.bound.beyond_loopback()
+    }
+
     /// The TCP port, also if the system selected it.
     pub fn port(&self) -> u16 {
         self.bound.port
@@ -137,6 +143,11 @@ fn accept_loop(server: &Arc<Server>, shared: &Arc<Shared>, index: usize) {
 
 /// Starts the thread of a new connection. A refused connection is closed without a reply.
 fn admit(server: &Arc<Server>, shared: &Arc<Shared>, stream: Arc<Stream>, peer: Peer) {
+    if !shared.config.admits(&peer) {
+        // Closed before anything is read, or answered in the clear or with TLS.
+        server.refuse_address(&peer);
+        return;
+    }
     // Refused before a thread is started, so that a flood of connections uses one file descriptor at a time.
     let is_last = stream.descriptor() >= shared.config.descriptors_max;
     if is_last || shared.registry.count() >= server.connection_count_max() {

@@ -33,6 +33,7 @@ mod memory_line;
 mod message_memory;
 mod metrics;
 mod names;
+mod networks;
 mod number;
 mod observe;
 mod op;
@@ -66,6 +67,7 @@ pub use logging::{
 };
 pub use message_memory::{FREE_BYTES, admit_message, message_cost};
 pub use nagi_lang::time::Zone;
+pub use networks::Networks;
 pub use replica::OplogLimits;
 pub use settings::about::{ParameterAbout, about_parameters};
 pub use settings::params::{

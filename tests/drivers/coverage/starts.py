@@ -81,7 +81,7 @@ setParameter: {{ttlMonitorSleepSecs: 17}}
 @probe("start", "conf.net.bindall", "conf.net.ipv6", "conf.wt.cachepct", "conf.wt.zstd", "conf.storage.sync", "conf.storage.journal", "conf.storage.commitinterval",
        "conf.repl.majority", "conf.wt.configstring", "conf.storage.directio", "conf.storage.cachecompressor", "conf.storage.cachewarmup")
 def by_flags(start):
-    with start.server("flags", "--bind_ip_all", "--ipv6", "--zstdDefaultCompressionLevel", "9", "--syncdelay", "30", "--journal", "--journalCommitInterval", "50",
+    with start.server("flags", "--bind_ip_all", "--allowUnsafe", "--ipv6", "--zstdDefaultCompressionLevel", "9", "--syncdelay", "30", "--journal", "--journalCommitInterval", "50",
                       "--enableMajorityReadConcern", "true", "--directIO", "true", "--cacheCompressor", "zstd", "--cacheWarmUp", "true", "--wiredTigerCollectionConfigString", "block_compressor=zlib", "--wiredTigerCacheSizePct", "10") as server:
         with MongoClient("[::1]:%d" % server.port, directConnection=True) as six:
             equal(six.admin.command("ping")["ok"], 1)
@@ -91,6 +91,28 @@ def by_flags(start):
         need("block_compressor=zlib" in server.client.test.command("collStats", "c")["wiredTiger"]["creationString"])
         fields(parsed, "net.ipv6 storage.syncPeriodSecs")
         equal(code_of(lambda: server.client.test.command("find", "c", readConcern={"level": "majority"})), None)
+
+
+@probe("start", "conf.sec.redact", "x.redaction", "conf.sec.allowlist", "par.localhost")
+def for_strangers(start):
+    with start.server("strangers", "--redactClientLogData", "--slowms", "0", "--ipAllowlist", "127.0.0.0/8", "--clusterIpSourceAllowlist", "10.0.0.0/8,::1") as server:
+        def logged():
+            return " ".join(server.client.admin.command("getLog", "global")["log"])
+        server.client.test.command("profile", 0, slowms=-1)
+        server.client.test.c.create_index("a", unique=True)
+        server.client.test.c.insert_one({"a": "hidden one"})
+        equal(code_of(lambda: server.client.test.c.insert_one({"a": "hidden one"})), 11000)
+        equal(server.client.test.c.count_documents({"a": "hidden one"}), 1)
+        need("hidden one" not in logged() and '"a":"###"' in logged(), logged()[-3000:])
+        server.client.admin.command("setParameter", 1, redactClientLogData=False)
+        server.client.test.c.find_one({"a": "hidden one"})
+        need("hidden one" in logged())
+        equal(server.client.admin.command("serverStatus")["connections"]["rejectedByAddress"], 0)
+        need("No other member" in str(server.client.admin.command("getLog", "startupWarnings")))
+    with start.server("bypass", "--auth", "--setParameter", "enableLocalhostAuthBypass=false") as server:
+        equal(code_of(lambda: server.client.admin.command("createUser", "a", pwd="p", roles=["root"])), 13)
+    refused = subprocess.run([start.nagi, "serve", "--bind_ip_all", "--dbpath", start.work], stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True)
+    need(refused.returncode == 2 and "--allowUnsafe" in refused.stderr, refused)
 
 
 @probe("start", "conf.repl.set")

@@ -65,6 +65,7 @@ use about_row as is;
 /// Sorted by name, ignoring case.
 #[rustfmt::skip]
 static ABOUT: &[About] = &[
+    is("allowUnsafe", "", "false", "start though other machines can use the server without a login"),
     refused("auditCompressionMode", "mode", "compressor of the audit log's file"),
     is("auditDestination", "", "none: no audit log", "destination of the audit log"),
     refused("auditEncryptionKeyUID", "key", "key on a KMIP server that encrypts the audit log"),
@@ -83,12 +84,13 @@ static ABOUT: &[About] = &[
        "memory of the whole server, not only of its caches"),
     is("cacheWarmUp", "", "true", "fill the cache in the background after the start"),
     is("clusterAuthMode", "", "keyFile", "how members of a replica set log in to each other"),
-    refused("clusterIpSourceAllowlist", "address,...", "addresses from which other members may connect"),
-    refused("clusterIpSourceWhitelist", "address,...", "older name of --clusterIpSourceAllowlist"),
+    is("clusterIpSourceAllowlist", "address,...", "none", "addresses from which other members may log in"),
+    is("clusterIpSourceWhitelist", "address,...", "none", "older name of --clusterIpSourceAllowlist"),
     is("config", "file", "none", "configuration file: YAML, or lines name=value"),
     refused("configdb", "set/host,...", "config servers of a sharded cluster"),
     is("configExpand", "", "none", "expansion of values in the configuration file"),
     refused("configsvr", "", "run a config server of a sharded cluster"),
+    is("coreDumps", "", "false", "write core dumps although the memory has keys and passwords, to examine a crash"),
     is("dbpath", "directory", "/data/db", "data directory"),
     is("directIO", "", "true", "read data files with O_DIRECT, without the page cache"),
     is("directoryperdb", "", "false", "a directory for the files of each database"),
@@ -104,6 +106,8 @@ static ABOUT: &[About] = &[
     is("initiate", "", "false", "at the first start, initiate the replica set with this server as its only member"),
     is("inMemorySizeGB", "GiB", "half of the memory beyond 1 GiB",
         "largest amount of data of --storageEngine inMemory"),
+    is("ipAllowlist", "address,...", "none",
+       "addresses and networks (CIDR) from which clients may connect; Unix sockets are not concerned"),
     is("ipv6", "", "false", "also listen at IPv6 addresses"),
     is("journal", "", "true", "write the journal, which recovers writes after a crash"),
     is("journalCommitInterval", "milliseconds", "100", "time between syncs of the journal to the disk"),
@@ -250,12 +254,15 @@ static ABOUT: &[About] = &[
 /// Longer explanations, by the name in [`ABOUT`]. An empty line separates paragraphs.
 #[rustfmt::skip]
 static MORE: &[(&str, &str)] = &[
+    ("allowUnsafe", "\
+        Without a login everyone who reaches the port may read and erase everything. docs/security.md has the reasons \
+        and the alternatives."),
     ("auth", "\
         Without it, everyone who reaches the port may read and write everything. With it, a client on this machine may \
         create the first user as long as there is none. docs/users.md explains users and roles."),
     ("bind_ip", "\
-        Listen at other addresses than localhost only together with --auth: there is no TLS, so use an encrypted \
-        network, a tunnel or a TLS proxy."),
+        A server that other machines can reach and that needs no login does not start: add --auth, or --allowUnsafe if \
+        a firewall or a container keeps others away. Use --tlsMode requireTLS for clients on other machines."),
     ("cacheSizeGB", "\
         In MongoDB this is the size of a cache, to which all other memory is added. Here it is the budget of the whole \
         process: caches, requests, sorts, cursors, connections, index builds. Resident memory stays below the budget \
@@ -381,8 +388,14 @@ mod tests {
             let is_passed =
                 ["cacheCompressor", "slowms", "slowOpSampleRate", "zstdDefaultCompressionLevel"];
             let is_passed = is_passed.contains(&row.flag)
-                || ["quiet", "notablescan", "verbose", "oplogMinRetentionHours"]
-                    .contains(&row.flag)
+                || [
+                    "quiet",
+                    "notablescan",
+                    "verbose",
+                    "oplogMinRetentionHours",
+                    "redactClientLogData",
+                ]
+                .contains(&row.flag)
                 || row.flag.starts_with("wiredTiger");
             if is_literal && !is_passed {
                 assert_eq!(with(Some((row, default))), with(None), "--{}", row.flag);

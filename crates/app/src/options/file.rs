@@ -130,7 +130,8 @@ fn take(key: &str, value: &Yaml, settings: &mut Settings) -> Result<(), String> 
         return settings.set_parameter(parameter, &value);
     }
     if let Some(row) = TABLE.iter().find(|row| row.key == key && row.in_file()) {
-        let value = scalar(value).ok_or_else(|| bad_kind(key, value, row.kind.accepted()))?;
+        let text = scalar(value).or_else(|| list_of_networks(key, value));
+        let value = text.ok_or_else(|| bad_kind(key, value, row.kind.accepted()))?;
         return settings.set(row, &value);
     }
     if is_section(key) {
@@ -176,6 +177,16 @@ fn no_section(key: &str) -> String {
 
 /// Options that are lists, written as one text.
 const LISTS: [&str; 2] = ["net.bindIp", "net.compression.compressors"];
+
+/// Options that are lists in YAML, as in mongod, and one text with commas on the command line.
+const NETWORKS: [&str; 3] =
+    ["net.ipAllowlist", "security.clusterIpSourceAllowlist", "security.clusterIpSourceWhitelist"];
+
+fn list_of_networks(key: &str, value: &Yaml) -> Option<String> {
+    let Yaml::Array(values) = value else { return None };
+    let items: Option<Vec<String>> = values.iter().map(scalar).collect();
+    items.filter(|_| NETWORKS.contains(&key)).map(|items| items.join(","))
+}
 
 fn bad_kind(key: &str, value: &Yaml, accepted: String) -> String {
     let (what, accepted) = match value {

@@ -33,6 +33,8 @@ pub(crate) use typed::{COMPRESSORS_KEY, MESSAGE_COMPRESSORS, MappedOptions, Opti
 
 use std::collections::BTreeMap;
 
+use zeroize::Zeroize;
+
 /// Values by YAML key, as text, and parameters by name.
 #[derive(Debug, Default, Clone)]
 pub(crate) struct Settings {
@@ -44,6 +46,16 @@ pub(crate) struct Settings {
     remark_lines: Vec<usize>,
     /// The flag that set a key: `--auth` and `--noauth` set the same key.
     flags: BTreeMap<&'static str, &'static str>,
+}
+
+impl Drop for Settings {
+    fn drop(&mut self) {
+        // The typed options have copies that are zeroed, too.
+        self.values
+            .iter_mut()
+            .filter(|(key, _)| tls::is_secret(key))
+            .for_each(|(_, v)| v.zeroize());
+    }
 }
 
 /// The request of the command line.
@@ -176,10 +188,10 @@ impl Settings {
     }
 
     /// Adds the settings of the configuration file that the command line does not have.
-    fn add_missing(&mut self, other: Settings) {
-        self.lines = other.lines;
-        self.remark_lines = other.remark_lines;
-        for (key, value) in other.values {
+    fn add_missing(&mut self, mut other: Settings) {
+        self.lines = std::mem::take(&mut other.lines);
+        self.remark_lines = std::mem::take(&mut other.remark_lines);
+        for (key, value) in std::mem::take(&mut other.values) {
             if let Some(set) = self.values.get(key) {
                 // The message must not blame the file for a value of the command line.
                 if *set != value {
@@ -189,7 +201,7 @@ impl Settings {
             }
             self.values.insert(key, value);
         }
-        for (name, value) in other.parameters {
+        for (name, value) in std::mem::take(&mut other.parameters) {
             if self.parameters.get(&name).is_some_and(|set| *set != value) {
                 self.lines.remove(&format!("setParameter.{name}"));
             }

@@ -16,6 +16,10 @@ pub(super) const PREFIXES: &str = "\
 pub(super) const HOST_NAMES: &str = "\
      This server connects to no other members, so it compares no host names with certificates";
 
+pub(super) const MEMBERS: &str = "\
+     No other member of a replica set can log in to this server, from any address; net.ipAllowlist limits \
+     the addresses of all clients";
+
 /// The reasons why options are refused, by the prefix of their keys. The longest matching prefix applies.
 #[rustfmt::skip]
 const REFUSED: &[(&str, &str)] = &[
@@ -35,7 +39,6 @@ const REFUSED: &[(&str, &str)] = &[
     ("replication.localPingThresholdMs", "it is an option of mongos"),
     ("replication.replSet", "rename it to replication.replSetName"),
     ("replication.secondaryIndexPrefetch", "MongoDB removed it with its engine MMAPv1"),
-    ("security.clusterIpSource", "a replica set has one member, so no other one connects"),
     ("security.encryption", "data are not encrypted by the server; put storage.dbPath on an encrypted volume"),
     ("security.kmip.", "data are not encrypted by the server; put storage.dbPath on an encrypted volume"),
     ("security.ldap.", "users log in with SCRAM only"),

@@ -26,9 +26,14 @@ pub(crate) const PASSWORD_FLAGS: [&str; 4] = [
     "tlsClusterPassword",
 ];
 
+/// Returns true if the value of a key is a password.
+pub(super) fn is_secret(key: &str) -> bool {
+    PASSWORDS.contains(&key)
+}
+
 /// The value of a setting as it may be shown.
 pub(super) fn shown<'v>(key: &str, value: &'v str) -> &'v str {
-    if PASSWORDS.contains(&key) { HIDDEN } else { value }
+    if is_secret(key) { HIDDEN } else { value }
 }
 
 /// The options of TLS; `None` if it is disabled.

@@ -5,7 +5,9 @@ use std::path::PathBuf;
 
 use nagi_host::EngineKind;
 use nagi_net::NetConfig;
-use nagi_server::{AuditOptions, LogDestination, LogRotate, OplogLimits, SYSLOG_FACILITIES};
+use nagi_server::{
+    AuditOptions, LogDestination, LogRotate, Networks, OplogLimits, SYSLOG_FACILITIES,
+};
 use nagi_tls::TlsOptions;
 
 use super::{Compression, Settings, audit, cache, compression, tls};
@@ -77,6 +79,10 @@ pub(crate) struct Options {
     pub(crate) oplog: OplogLimits,
     /// Clients must log in, and need privileges.
     pub(crate) authorization: bool,
+    /// The server may start though other machines can use it without a login.
+    pub(crate) allow_unsafe: bool,
+    /// Core dumps are written although the memory has secrets.
+    pub(crate) core_dumps: bool,
     /// Requests may run JavaScript.
     pub(crate) javascript: bool,
     pub(crate) key_file: Option<PathBuf>,
@@ -162,6 +168,8 @@ pub(super) fn from_settings(settings: &Settings) -> Result<Options, String> {
         initiate: initiate(settings)?,
         oplog: oplog(settings),
         authorization: authorization(settings)?,
+        allow_unsafe: settings.is_on("security.allowUnsafe"),
+        core_dumps: settings.is_on("security.coreDumps"),
         javascript: settings.get("security.javascriptEnabled") != Some("false"),
         key_file: settings.get("security.keyFile").map(PathBuf::from),
         audit: audit::from_settings(settings, &log)?,
@@ -265,6 +273,7 @@ fn parameters(settings: &Settings) -> Vec<(String, String)> {
         ("systemLog.verbosity", "logLevel"),
         ("systemLog.quiet", "quiet"),
         ("notablescan", "notablescan"),
+        ("security.redactClientLogData", "redactClientLogData"),
     ] {
         if let Some(value) = settings.get(key) {
             all.push((name.to_owned(), value.to_owned()));
@@ -365,12 +374,24 @@ fn component_verbosity(settings: &Settings) -> Vec<(String, i32)> {
     settings.values.iter().filter_map(level).collect()
 }
 
+/// A list of addresses and networks.
+fn networks(settings: &Settings, key: &str) -> Result<Option<Networks>, String> {
+    let list = settings.get(key).map(|list| {
+        Networks::parse(list).map_err(|error| format!("BadValue: bad value for {key}: {error}"))
+    });
+    list.transpose()
+}
+
 fn net(settings: &Settings) -> Result<NetConfig, String> {
     let mut net = NetConfig::default();
     if let Some(port) = settings.get("net.port").and_then(|p| p.parse().ok()) {
         net.port = port;
     }
     net.ipv6 = settings.is_on("net.ipv6");
+    net.allowed = networks(settings, "net.ipAllowlist")?;
+    // The lists of members are without effect, but a wrong one would be found only by another server.
+    networks(settings, "security.clusterIpSourceAllowlist")?;
+    networks(settings, "security.clusterIpSourceWhitelist")?;
     let all = settings.is_on("net.bindIpAll");
     match settings.get("net.bindIp") {
         Some(_) if all => {

@@ -98,6 +98,11 @@ impl Server {
         Client::to(self.port)
     }
 
+    /// The process id.
+    pub(crate) fn id(&self) -> u32 {
+        self.child.id()
+    }
+
     pub(crate) fn signal(&self, name: &str) {
         // The shell's builtin, because a small system has no `kill` program.
         let kill = format!("kill {name} {}", self.child.id());

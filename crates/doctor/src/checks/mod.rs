@@ -11,10 +11,12 @@ mod days_until_full;
 mod direct_io;
 mod disk_reads;
 mod disk_syncs;
+mod encryption;
 mod file_size;
 mod file_system;
 mod free_space;
 mod kernel;
+mod logins;
 mod max_map_count;
 mod memory;
 mod memory_budget;
@@ -26,8 +28,10 @@ mod permissions;
 mod processes;
 mod read_ahead;
 mod scheduler;
+mod secrets;
 mod swap;
 mod swappiness;
+mod test_commands;
 mod transparent_huge_pages;
 
 use crate::facts::Facts;
@@ -60,10 +64,12 @@ pub static CHECKS: &[&Check] = &[
     &direct_io::DIRECT_IO,
     &disk_reads::DISK_READS,
     &disk_syncs::DISK_SYNCS,
+    &encryption::ENCRYPTION,
     &file_size::FILE_SIZE,
     &file_system::FILE_SYSTEM,
     &free_space::FREE_SPACE,
     &kernel::KERNEL,
+    &logins::LOGINS,
     &max_map_count::MAX_MAP_COUNT,
     &memory::MEMORY,
     &memory_budget::MEMORY_BUDGET,
@@ -75,8 +81,10 @@ pub static CHECKS: &[&Check] = &[
     &processes::PROCESSES,
     &read_ahead::READ_AHEAD,
     &scheduler::SCHEDULER,
+    &secrets::SECRETS,
     &swap::SWAP,
     &swappiness::SWAPPINESS,
+    &test_commands::TEST_COMMANDS,
     &transparent_huge_pages::TRANSPARENT_HUGE_PAGES,
 ];
 

@@ -6,16 +6,15 @@
 //!   ---
 //!   warning: ...
 //!
-//! Besides paths, `== data`, `== history`, `== measured`, `== budget`, `== through_cache` and `== server` give the
-//! other facts, as
-//! `name=value` or as lines of numbers.
+//! Besides paths, `== data`, `== history`, `== measured`, `== budget`, `== through_cache`, `== exposure` and
+//! `== server` give the other facts, as `name=value` or as lines of numbers.
 
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
 
 use nagi_doctor::{
-    Access, Allocation, BlockFigures, CHECKS, DataFolder, Facts, Latencies, Measured, Outcome,
-    Sample, Verdict,
+    Access, Allocation, BlockFigures, CHECKS, DataFolder, Exposure, Facts, Latencies, Measured,
+    Outcome, Sample, Verdict,
 };
 use nagi_testkit::golden;
 
@@ -63,6 +62,7 @@ fn facts(input: &str) -> Facts {
             "data" => facts.data = Some(data(text)),
             "history" => facts.history = text.lines().map(sample).collect(),
             "measured" => facts.measured = Some(measured(text)),
+            "exposure" => facts.exposure = Some(exposure(text)),
             "through_cache" => facts.reads_through_cache = true,
             "budget" => facts.budget_bytes = text.trim().parse().unwrap(),
             "server" => facts.server_pid = Some(text.trim().parse().unwrap()),
@@ -72,6 +72,17 @@ fn facts(input: &str) -> Facts {
         }
     }
     facts
+}
+
+fn exposure(text: &str) -> Exposure {
+    let pairs = pairs(text);
+    Exposure {
+        reachable_at: pairs.get("reachable").map(|place| place.to_string()),
+        has_logins: pairs.contains_key("logins"),
+        requires_tls: pairs.contains_key("tls"),
+        open_files: pairs.get("open").map(|file| file.to_string()).into_iter().collect(),
+        has_test_commands: pairs.contains_key("test"),
+    }
 }
 
 fn pairs(text: &str) -> BTreeMap<&str, &str> {

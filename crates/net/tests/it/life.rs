@@ -1,9 +1,13 @@
 //! Connections of correct clients.
 
-use std::io::Write;
+use std::io::{Read, Write};
+use std::net::{SocketAddr, TcpStream};
 use std::os::unix::fs::PermissionsExt;
 use std::os::unix::net::UnixStream;
 use std::time::Duration;
+
+use nagi_server::Networks;
+use socket2::{Domain, Socket, Type};
 
 use crate::harness::{is_closed, ping, reply, send_pieces, start};
 
@@ -35,6 +39,38 @@ fn names_of_one_address_are_one_door() {
     let mut stream = running.connect();
     stream.write_all(&ping(1)).unwrap();
     assert_eq!(reply(&mut stream), (1, 1.0));
+    running.stop();
+}
+
+/// A connection from another address of this machine.
+fn from(address: [u8; 4], port: u16) -> TcpStream {
+    let socket = Socket::new(Domain::IPV4, Type::STREAM, None).unwrap();
+    socket.bind(&SocketAddr::from((address, 0)).into()).unwrap();
+    socket.connect(&SocketAddr::from(([127, 0, 0, 1], port)).into()).unwrap();
+    socket.into()
+}
+
+#[test]
+fn other_addresses_are_closed_without_a_byte() {
+    let running = start("allowlist", 10, |config| {
+        config.allowed = Some(Networks::parse("127.0.0.2/31, 10.0.0.0/8").unwrap());
+    });
+    let port = running.listeners.port();
+    for _ in 0..3 {
+        let mut stream = from([127, 0, 0, 1], port);
+        // The server may have closed it already.
+        let _ = stream.write_all(&ping(1));
+        let mut bytes = Vec::new();
+        let _ = stream.read_to_end(&mut bytes);
+        assert!(bytes.is_empty());
+    }
+    let mut stream = from([127, 0, 0, 3], port);
+    stream.write_all(&ping(1)).unwrap();
+    assert_eq!(reply(&mut stream), (1, 1.0));
+    let path = running.folder.join(format!("mongodb-{port}.sock"));
+    let mut stream = UnixStream::connect(path).unwrap();
+    stream.write_all(&ping(2)).unwrap();
+    assert_eq!(reply(&mut stream), (2, 1.0));
     running.stop();
 }
 

@@ -9,6 +9,8 @@ use std::net::IpAddr;
 use nagi_bson::{Array, Value};
 use nagi_error::{Code, Result, bail, err};
 
+use crate::networks::Network;
+
 /// Alternative restrictions; one of them must be satisfied.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Restrictions(Vec<Restriction>);
@@ -17,41 +19,6 @@ pub(crate) struct Restrictions(Vec<Restriction>);
 struct Restriction {
     clients: Vec<Network>,
     servers: Vec<Network>,
-}
-
-/// An address and the length of its network prefix in bits.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-struct Network {
-    address: IpAddr,
-    bits: u32,
-}
-
-impl Network {
-    fn parse(text: &str) -> Option<Network> {
-        let (address, bits) = match text.split_once('/') {
-            Some((address, bits)) => (address, Some(bits.parse().ok()?)),
-            None => (text, None),
-        };
-        let address: IpAddr = address.parse().ok()?;
-        let most = if address.is_ipv4() { 32 } else { 128 };
-        Some(Network { address, bits: bits.unwrap_or(most) }).filter(|n| n.bits <= most)
-    }
-
-    fn contains(&self, address: IpAddr) -> bool {
-        let kept = |all: u128, width: u32| {
-            let dropped = width - self.bits;
-            if dropped >= 128 { 0 } else { all >> dropped }
-        };
-        match (self.address, address.to_canonical()) {
-            (IpAddr::V4(own), IpAddr::V4(given)) => {
-                kept(u32::from(own).into(), 32) == kept(u32::from(given).into(), 32)
-            }
-            (IpAddr::V6(own), IpAddr::V6(given)) => {
-                kept(own.into(), 128) == kept(given.into(), 128)
-            }
-            _ => false,
-        }
-    }
 }
 
 impl Restrictions {

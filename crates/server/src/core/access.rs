@@ -168,6 +168,15 @@ fn is_exempt(server: &Server, connection: &Connection) -> Result<bool> {
         && !server.auth.has_users()?)
 }
 
+impl Server {
+    /// Returns true if the localhost exception is open: clients on this machine may create the first user. An error of
+    /// the storage is reported by the first login.
+    pub fn is_first_user_awaited(&self) -> bool {
+        self.settings.params.bool("enableLocalhostAuthBypass")
+            && self.auth.has_users().is_ok_and(|has_users| !has_users)
+    }
+}
+
 /// Returns true if the caller may run the request's command.
 pub(crate) fn permits(asking: &Asking<'_>, access: &Access, request: &Request<'_>) -> Result<bool> {
     let all = |target: Target<'_>, actions: &[Action]| {

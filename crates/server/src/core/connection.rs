@@ -35,7 +35,7 @@ pub struct Peer {
 
 impl Peer {
     /// The client's address; `None` on a Unix socket.
-    pub(crate) fn ip(&self) -> Option<IpAddr> {
+    pub fn ip(&self) -> Option<IpAddr> {
         self.address.parse::<SocketAddr>().ok().map(|address| address.ip().to_canonical())
     }
 }

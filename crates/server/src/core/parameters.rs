@@ -95,6 +95,7 @@ impl Parameters {
             }
             "logLevel" => server.log.set_verbosity(self.int(name) as i32),
             "maxLogSizeKB" => server.log.set_attribute_kib_max(self.int(name)),
+            "redactClientLogData" => server.log.set_redaction(self.int(name) != 0),
             "storageEngineConcurrentReadTransactions" | "wiredTigerConcurrentReadTransactions" => {
                 server.clients.tickets.read.resize(self.int(name));
             }

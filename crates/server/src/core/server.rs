@@ -96,6 +96,13 @@ impl Server {
             "Connection refused because there are too many open connections");
     }
 
+    /// Counts and logs a connection from an address that is not allowed to connect.
+    pub fn refuse_address(&self, peer: &Peer) {
+        self.metrics.connections_not_allowed.increment();
+        log::info!(target: "NETWORK", id = 8_200_180, remote = peer.address.as_str();
+            "Connection refused because its address is not in net.ipAllowlist");
+    }
+
     /// Registers an operation that currentOp shows, of a connection or of a background job (connection id 0).
     pub(crate) fn new_op(
         &self,

@@ -6,7 +6,7 @@ use nagi_bson::Value;
 use nagi_bson::json::{JsonWriter, Spacing, write_relaxed, write_string};
 
 use super::Stamp;
-use super::truncate::Attributes;
+use super::truncate::{Attributes, Limits};
 use crate::clock;
 
 /// The severity, field `s` of a line.
@@ -123,8 +123,7 @@ pub(super) struct Keys {
     pub(super) id: i64,
     pub(super) startup_warning: bool,
     pub(super) attributes: Attributes,
-    /// The limit of the text of an attribute; 0 for none.
-    pub(super) bytes_max: usize,
+    pub(super) limits: Limits,
 }
 
 impl<'kvs> log::kv::VisitSource<'kvs> for Keys {
@@ -137,7 +136,7 @@ impl<'kvs> log::kv::VisitSource<'kvs> for Keys {
             "id" => self.id = value.to_i64().unwrap_or(0),
             "startup_warning" => self.startup_warning = true,
             name => {
-                let mut put = |value| self.attributes.put(name, value, self.bytes_max);
+                let mut put = |value| self.attributes.put(name, value, self.limits);
                 if let Some(b) = value.to_bool() {
                     put(Value::Bool(b));
                 } else if let Some(n) = value.to_i64() {

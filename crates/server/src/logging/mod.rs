@@ -14,6 +14,7 @@
 
 mod line;
 mod ram;
+mod redact;
 mod sink;
 mod syslog;
 mod truncate;
@@ -33,7 +34,7 @@ pub use sink::{LogDestination, LogRotate, check_log_path};
 pub(crate) use sink::{open_append, set_aside};
 pub use syslog::FACILITIES as SYSLOG_FACILITIES;
 pub(crate) use syslog::Syslog;
-use truncate::Attributes;
+use truncate::{Attributes, Limits};
 
 /// The maximum length of an attribute's text, unless the parameter `maxLogSizeKB` sets another one.
 const ATTRIBUTE_BYTES_MAX: usize = 10 << 10;
@@ -93,6 +94,8 @@ pub struct Log {
     verbosity: AtomicI32,
     /// The maximum length of an attribute's text; 0 for no limit.
     attribute_bytes_max: AtomicUsize,
+    /// Values of clients are replaced.
+    redacts: AtomicBool,
     /// The form of the time in log lines.
     stamp: OnceLock<Stamp>,
     /// Verbosity by component, -1 for the default; indexed as [`COMPONENTS`].
@@ -111,6 +114,7 @@ impl Log {
             installed: AtomicBool::new(false),
             verbosity: AtomicI32::new(0),
             attribute_bytes_max: AtomicUsize::new(ATTRIBUTE_BYTES_MAX),
+            redacts: AtomicBool::new(false),
             stamp: OnceLock::new(),
             components: [const { AtomicI32::new(-1) }; 16],
         }))
@@ -149,16 +153,22 @@ impl Log {
         message: &str,
         attr: Doc<'_>,
     ) {
-        self.emit(severity, component, id, message, &self.attributes(attr), false);
+        let attributes = Attributes::of(attr, self.limits(component, id));
+        self.emit(severity, component, id, message, &attributes, false);
     }
 
     /// Writes a line that `getLog startupWarnings` returns, which shells show when they connect.
     pub fn startup_warning(&self, component: &str, id: i64, message: &str, attr: Doc<'_>) {
-        self.emit(Severity::Warning, component, id, message, &self.attributes(attr), true);
+        // About the configuration and the stored data as a whole: never redacted.
+        let limits = Limits { redacted: false, ..self.limits(component, id) };
+        self.emit(Severity::Warning, component, id, message, &Attributes::of(attr, limits), true);
     }
 
-    fn attributes(&self, attr: Doc<'_>) -> Attributes {
-        Attributes::of(attr, self.attribute_bytes_max.load(Ordering::Relaxed))
+    fn limits(&self, component: &str, id: i64) -> Limits {
+        Limits {
+            bytes_max: self.attribute_bytes_max.load(Ordering::Relaxed),
+            redacted: self.redacts.load(Ordering::Relaxed) && !redact::keeps(component, id),
+        }
     }
 
     fn emit(
@@ -223,6 +233,11 @@ impl Log {
         self.attribute_bytes_max.store(bytes, Ordering::Relaxed);
     }
 
+    /// Replaces the values of clients in all further lines, or ceases to.
+    pub fn set_redaction(&self, on: bool) {
+        self.redacts.store(on, Ordering::Relaxed);
+    }
+
     pub(crate) fn verbosity(&self) -> i32 {
         self.verbosity.load(Ordering::Relaxed)
     }
@@ -283,16 +298,22 @@ impl log::Log for Installed {
         if !self.enabled(record.metadata()) {
             return;
         }
-        let bytes_max = self.0.attribute_bytes_max.load(Ordering::Relaxed);
-        let attributes = Attributes::default();
-        let mut keys = line::Keys { id: 0, startup_warning: false, attributes, bytes_max };
-        let _ = record.key_values().visit(&mut keys);
-        keys.attributes.end();
-        let message = record.args().to_string();
-        let severity = Severity::from_level(record.level());
         // Dependencies log under their module path, which is no component of MongoDB's.
         let target = record.target();
-        let component = if target.contains("::") || target.is_empty() { "-" } else { target };
+        let foreign = target.contains("::") || target.is_empty();
+        let component = if foreign { "-" } else { target };
+        let id = record.key_values().get("id".into()).and_then(|id| id.to_i64()).unwrap_or(0);
+        let limits = self.0.limits(component, id);
+        let attributes = Attributes::default();
+        let mut keys = line::Keys { id, startup_warning: false, attributes, limits };
+        let _ = record.key_values().visit(&mut keys);
+        keys.attributes.end();
+        // What another crate writes is unknown.
+        let message = match foreign && limits.redacted {
+            true => redact::REDACTED.to_owned(),
+            false => record.args().to_string(),
+        };
+        let severity = Severity::from_level(record.level());
         self.0.emit(severity, component, keys.id, &message, &keys.attributes, keys.startup_warning);
     }
 

@@ -13,6 +13,8 @@
 use nagi_bson::json::{write_relaxed, write_string};
 use nagi_bson::{Array, Doc, DocBuf, Value};
 
+use super::redact;
+
 /// The attributes of a line as text, and what was cut.
 #[derive(Default)]
 pub(super) struct Attributes {
@@ -22,17 +24,32 @@ pub(super) struct Attributes {
     pub(super) cut: Option<(DocBuf, DocBuf)>,
 }
 
+/// What applies to the attributes of a line.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Limits {
+    /// The maximum length of the text of each attribute; 0 for no limit.
+    pub(super) bytes_max: usize,
+    /// Values of clients are replaced.
+    pub(super) redacted: bool,
+}
+
 impl Attributes {
-    /// The fields of a document. `bytes_max`: of the text of each field; 0 for no limit.
-    pub(super) fn of(doc: Doc<'_>, bytes_max: usize) -> Attributes {
+    /// The fields of a document.
+    pub(super) fn of(doc: Doc<'_>, limits: Limits) -> Attributes {
         let mut attributes = Attributes::default();
-        doc.iter().for_each(|field| attributes.put(field.name(), field.value(), bytes_max));
+        doc.iter().for_each(|field| attributes.put(field.name(), field.value(), limits));
         attributes.end();
         attributes
     }
 
     /// Adds an attribute.
-    pub(super) fn put(&mut self, name: &str, value: Value<'_>, bytes_max: usize) {
+    pub(super) fn put(&mut self, name: &str, value: Value<'_>, limits: Limits) {
+        let shown = if limits.redacted { redact::apply(name, value) } else { None };
+        let shown = shown.as_ref().and_then(|doc| doc.as_doc().first());
+        self.put_as_is(name, shown.map_or(value, |field| field.value()), limits.bytes_max);
+    }
+
+    fn put_as_is(&mut self, name: &str, value: Value<'_>, bytes_max: usize) {
         self.text.push(if self.text.is_empty() { '{' } else { ',' });
         write_string(&mut self.text, name);
         self.text.push(':');
@@ -154,7 +171,8 @@ mod tests {
 
     fn cut(doc: &str, bytes_max: usize) -> (String, Option<(String, String)>) {
         let doc = json::parse(doc).unwrap();
-        let found = Attributes::of(doc.as_doc(), bytes_max);
+        let limits = Limits { bytes_max, redacted: false };
+        let found = Attributes::of(doc.as_doc(), limits);
         json::parse(&found.text).unwrap();
         let text = |doc: DocBuf| json::to_relaxed(doc.as_doc());
         (found.text, found.cut.map(|(truncated, sizes)| (text(truncated), text(sizes))))
@@ -165,7 +183,8 @@ mod tests {
         let doc = "{\"a\":[1,{\"b\":\"x\"}],\"c\":null}";
         assert_eq!(cut(doc, 100), (doc.to_owned(), None));
         assert_eq!(cut(doc, 0), (doc.to_owned(), None));
-        assert_eq!(Attributes::of(Doc::EMPTY, 10).text, "");
+        let limits = Limits { bytes_max: 10, redacted: true };
+        assert_eq!(Attributes::of(Doc::EMPTY, limits).text, "");
     }
 
     #[test]

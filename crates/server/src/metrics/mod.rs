@@ -162,6 +162,8 @@ pub(crate) struct Metrics {
     pub(crate) connections: ExactGauge,
     pub(crate) connections_created: Counter,
     pub(crate) connections_rejected: Counter,
+    /// Of addresses that `net.ipAllowlist` does not contain.
+    pub(crate) connections_not_allowed: Counter,
     pub(crate) active_requests: Gauge,
     pub(crate) active_readers: Gauge,
     pub(crate) active_writers: Gauge,

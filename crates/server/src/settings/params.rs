@@ -139,7 +139,7 @@ pub(crate) static PARAMETERS: &[Param] = &[
     row("periodicNoopIntervalSecs", Both, Int(10, 1, MAX), Told(NO_NOOPS)),
     row("processUmask", Startup, Text(""), Live),
     row("quiet", Both, Bool(false), Live),
-    row("redactClientLogData", Both, Bool(false), Kept),
+    row("redactClientLogData", Both, Bool(false), Applied),
     row("requireApiVersion", Both, Bool(false), Live),
     row("scramIterationCount", Both, Int(10_000, 5000, 100_000_000), Live),
     row("scramSHA256IterationCount", Both, Int(15_000, 5000, 100_000_000), Live),

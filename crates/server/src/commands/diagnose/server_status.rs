@@ -164,6 +164,7 @@ fn connections(server: &Server, out: &mut DocWriter<'_>) {
     out.put("available", (server.config.connection_count_max - current).max(0) as i32);
     out.put("totalCreated", metrics.connections_created.get());
     out.put("rejected", metrics.connections_rejected.get());
+    out.put("rejectedByAddress", metrics.connections_not_allowed.get());
     out.put("active", metrics.active_requests.get() as i32);
     out.put("threaded", current as i32);
     out.put("exhaustIsMaster", 0);
