@@ -191,7 +191,7 @@ RULES = [
     ("availableQueryOptions", GONE % "availableQueryOptions", GONE_REPLY, r"^59 no such command", "6.1: availableQueryOptions is gone (SERVER-60892)"),
     ("commands of clusters", GONE % "getShardMap|moveChunk|shardingState", GONE_REPLY, r"^59 no such command",
      "none: a server that is no member of a cluster does not have the commands of clusters"),
-    ("commands since", r"^command/known", r"^59 no such command", r"^(OK|2|4|9|13|14|73|31082|40414|51300) ", "4.4 to 8.0: setIndexCommitQuorum and getDefaultRWConcern (4.4), getClusterParameter (6.0), createSearchIndexes (7.0), bulkWrite (8.0)"),
+    ("commands since", r"^command/known", r"^59 no such command", r"^(OK|2|4|9|13|14|20|73|344|31082|40414|51300) ", "4.4 to 8.0: setIndexCommitQuorum and getDefaultRWConcern (4.4), rotateCertificates and setAuditConfig (5.0), getClusterParameter (6.0), createSearchIndexes (7.0), bulkWrite (8.0)"),
     ("collStats of nothing", r"^command/namespace & collStats", r"^None Database", r"^OK", "4.2: collStats of what does not exist says zero"),
     ("collStats", r"^command/stats & collStats", r"\"size\": \{\"\$numberInt\"", r"\"size\": \{\"\$numberLong\"", "4.4: sizes are int64; more fields"),
     ("parameters", r"^command/args & getParameter", r"^OK", r"^OK", "none: the reply to * lists what the server has, which changes with each version"),

@@ -1,6 +1,6 @@
 // Tests the package nagi-server as a project does that has installed it. Run in the project's folder.
 import { fork, spawn } from "node:child_process";
-import { copyFileSync, existsSync, openSync, readFileSync, unlinkSync, writeSync } from "node:fs";
+import { copyFileSync, existsSync, openSync, readFileSync, unlinkSync, writeFileSync, writeSync } from "node:fs";
 import { createRequire } from "node:module";
 import { MongoClient } from "mongodb";
 import { Server, StartError, binaryPath, start } from "nagi-server";
@@ -143,11 +143,14 @@ async function severalAtOnce() {
 
 async function refused() {
   const server = await start();
+  // A program that is never ready; the real one can be ready at the first look.
+  const idle = `${process.cwd()}/idle`;
+  writeFileSync(idle, "#!/bin/sh\nexec cat >/dev/null\n", { mode: 0o700 });
   for (const [options, says] of [
     [{ port: server.port }, "Address already in use"],
     [{ args: ["--nonsense"] }, "unrecognised option '--nonsense'"],
     [{ binary: "/no/such/program" }, "ENOENT"],
-    [{ timeoutMs: 0 }, "did not start in 0 ms"],
+    [{ binary: idle, timeoutMs: 500 }, "did not start in 500 ms"],
   ]) {
     const begin = performance.now();
     const error = await start(options).catch((error) => error);

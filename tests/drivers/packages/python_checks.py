@@ -118,12 +118,17 @@ def several_at_once():
 
 
 def refused():
+    # A program that is never ready; the real one can be ready at the first look.
+    idle = os.path.abspath("idle")
+    with open(idle, "w") as file:
+        file.write("#!/bin/sh\nexec cat >/dev/null\n")
+    os.chmod(idle, 0o700)
     with nagi_server.start() as server:
         for options, says in [
             ({"port": server.port}, "Address already in use"),
             ({"args": ["--nonsense"]}, "unrecognised option '--nonsense'"),
             ({"binary": "/no/such/program"}, "No such file"),
-            ({"timeout": 0}, "did not start in 0 seconds"),
+            ({"binary": idle, "timeout": 0.5}, "did not start in 0.5 seconds"),
         ]:
             begin = time.perf_counter()
             try:
