@@ -119,7 +119,7 @@ def several_at_once():
 
 def refused():
     # A program that is never ready; the real one can be ready at the first look.
-    idle = os.path.abspath("idle")
+    idle = os.path.join(tempfile.mkdtemp(dir=FOLDER), "idle")
     with open(idle, "w") as file:
         file.write("#!/bin/sh\nexec cat >/dev/null\n")
     os.chmod(idle, 0o700)
