@@ -91,7 +91,8 @@ LARGE = [
     ("large: packed", large_packed),
 ]
 
-# Flushes and compactions of such documents are outside of the budget (docs/memory.md, "Limitations").
+# Not in `make test`: they exceed the bound, because flushes and compactions of such documents are not in the budget
+# (docs/memory.md, "Limitations").
 LARGE_WRITES = [
     ("large: insert", large_insert),
     ("large: findAndModify", large_modify),

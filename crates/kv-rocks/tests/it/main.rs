@@ -10,6 +10,7 @@ mod folder;
 mod full;
 mod governor;
 mod journal;
+mod large;
 mod reading;
 mod reopen;
 mod scale;
