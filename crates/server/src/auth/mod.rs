@@ -1,6 +1,6 @@
 //! Authentication and authorization: users, roles and privileges, and the logins of connections.
 //!
-//!   saslStart, saslContinue --> Conversation (scram) --> Login in the connection
+//!   saslStart, saslContinue --> Conversation (sasl)  --> Login in the connection
 //!   authenticate            --> certificate of the TLS handshake --> Login in the connection
 //!   each command: row's Access --> Asking --> PrivilegeSet of the login          (crate::core::access)
 //!   createUser, ... --> documents in admin.system.users, admin.system.roles --> generation + 1

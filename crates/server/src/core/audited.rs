@@ -67,9 +67,9 @@ impl Connection {
     /// Records that a login which had begun is not completed.
     pub(crate) fn audit_abandoned(&self) {
         if let Some(conversation) = &self.conversation {
-            let user = conversation.user.as_ref();
+            let user = conversation.exchange.user();
             let (name, db) = user.map_or(("", ""), |user| (&*user.name, &*user.db));
-            let mechanism = conversation.mechanism.name();
+            let mechanism = conversation.by.name();
             self.audit_login(name, db, mechanism, Code::AUTHENTICATION_ABANDONED);
         }
     }

@@ -46,8 +46,7 @@ pub(super) struct Attempt<'a> {
 
 impl Conversation {
     fn attempt(&self) -> Attempt<'_> {
-        let (by, user) = (By::Scram(self.mechanism), self.user.as_ref());
-        Attempt { by, speculative: self.speculative, user }
+        Attempt { by: self.by, speculative: self.speculative, user: self.exchange.user() }
     }
 }
 
@@ -67,14 +66,15 @@ pub(crate) fn step(
 ) -> Result<Answer> {
     let server = connection.server.clone();
     let source = connection.peer.ip();
-    let crowded = conversation.shows_password()
+    let crowded = conversation.exchange.shows_secret()
         && limit(&server).is_some()
         && source.is_some_and(|source| !server.auth.failures.may_try(source));
     let stepped = match crowded {
         true => Err(Error::new(Code::AUTHENTICATION_FAILED, CROWDED)),
-        false => conversation.step(&server.auth, payload).and_then(|answer| {
+        false => conversation.exchange.step(&server.auth, payload).and_then(|answer| {
             if answer.done {
-                log_in(connection, &conversation.attempt(), None)?;
+                let roles = conversation.exchange.roles();
+                log_in(connection, &conversation.attempt(), roles)?;
             }
             Ok(answer)
         }),

@@ -3,9 +3,7 @@
 use nagi_bson::{Binary, json};
 
 use super::authenticate::{AUTHENTICATE, log_in_speculatively};
-use crate::auth::By;
-use crate::auth::sasl::{Answer, Conversation};
-use crate::auth::scram::Mechanism;
+use crate::auth::sasl::{Answer, Conversation, Mechanism, Start};
 use crate::core::command::prelude::*;
 use crate::core::connection::Connection;
 use crate::core::login;
@@ -48,7 +46,7 @@ fn start(
     connection.conversation = None;
     let payload = payload("saslStart", args.payload)?;
     let params = &connection.server.settings.params;
-    let Some(mechanism) = Mechanism::parse(args.mechanism).filter(|m| m.is_enabled(params)) else {
+    let Some(mechanism) = Mechanism::enabled(args.mechanism, params) else {
         connection.audit_login("", db, args.mechanism, Code::MECHANISM_UNAVAILABLE);
         bail!(
             Code::MECHANISM_UNAVAILABLE,
@@ -56,13 +54,13 @@ fn start(
             args.mechanism
         );
     };
-    connection.server.auth.logins.receive(By::Scram(mechanism), speculative);
+    connection.server.auth.logins.receive(mechanism.by, speculative);
     let skip = match args.options {
         Some(options) => args::read::<Truthy>(options, "saslStart.options", "skipEmptyExchange")?.0,
         None => false,
     };
-    let mut conversation = Conversation::new(mechanism, db, skip);
-    conversation.speculative = speculative;
+    let begun = Start { db, skip_empty_exchange: skip };
+    let conversation = Conversation::new(mechanism, &begun, speculative);
     login::step(connection, Box::new(conversation), &payload)
 }
 

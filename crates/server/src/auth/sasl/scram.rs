@@ -1,18 +1,18 @@
-//! The server side of a SASL conversation with SCRAM, step by step.
+//! SCRAM-SHA-1 and SCRAM-SHA-256: the server's side of the conversation, step by step.
 //!
 //!   client-first  "n,,n=user,r=nonce"        -> server-first "r=noncemore,s=salt,i=count"
 //!   client-final  "c=biws,r=noncemore,p=..." -> server-final "v=signature"
 //!   (empty)                                  -> (empty), unless the client skips that exchange
 //!
-//! Reasons of failures are written to the log only; the client gets "Authentication failed.". For a user that
-//! does not exist a credential is made up (`decoys`), so that neither the replies nor their timing reveal this.
+//! For a user that does not exist a credential is made up (`decoys`), so that neither the replies nor their timing
+//! reveal this.
 
 use nagi_bson::json::{base64_decode, base64_encode};
-use nagi_error::{Code, Error, Result, bail, err};
+use nagi_error::{Code, Result, bail};
 
-use super::Auth;
-use super::scram::{Credential, Mechanism};
-use super::users;
+use super::{Answer, Exchange, Start, failed};
+use crate::auth::scram::{Credential, Mechanism};
+use crate::auth::{Auth, users};
 use crate::names::UserName;
 use crate::random::random_bytes;
 
@@ -20,11 +20,10 @@ use crate::random::random_bytes;
 const PAYLOAD_BYTES_MAX: usize = 8 * 1024;
 
 /// A conversation in progress.
-pub(crate) struct Conversation {
-    pub(crate) mechanism: Mechanism,
-    pub(crate) speculative: bool,
+struct Scram {
+    mechanism: Mechanism,
     /// The user; known after the first message.
-    pub(crate) user: Option<UserName>,
+    user: Option<UserName>,
     db: Box<str>,
     skip_empty_exchange: bool,
     step: Step,
@@ -49,36 +48,24 @@ struct Challenge {
     credential: Credential,
 }
 
-/// The reply of a step.
-#[derive(Debug)]
-pub(crate) struct Answer {
-    pub(crate) payload: Vec<u8>,
-    pub(crate) done: bool,
+pub(super) fn start_sha1(start: &Start<'_>) -> Box<dyn Exchange> {
+    Box::new(Scram::new(Mechanism::Sha1, start))
 }
 
-fn failed(reason: &str) -> Error {
-    err!(Code::AUTHENTICATION_FAILED, "{reason}")
+pub(super) fn start_sha256(start: &Start<'_>) -> Box<dyn Exchange> {
+    Box::new(Scram::new(Mechanism::Sha256, start))
 }
 
-impl Conversation {
-    pub(crate) fn new(mechanism: Mechanism, db: &str, skip_empty_exchange: bool) -> Conversation {
-        Conversation {
-            mechanism,
-            speculative: false,
-            user: None,
-            db: db.into(),
-            skip_empty_exchange,
-            step: Step::First,
-        }
+impl Exchange for Scram {
+    fn user(&self) -> Option<&UserName> {
+        self.user.as_ref()
     }
 
-    /// Returns true if the next message proves knowledge of the password.
-    pub(crate) fn shows_password(&self) -> bool {
+    fn shows_secret(&self) -> bool {
         matches!(self.step, Step::Final(_))
     }
 
-    /// Handles the next message of the client. An error ends the conversation; its text is for the log only.
-    pub(crate) fn step(&mut self, auth: &Auth, payload: &[u8]) -> Result<Answer> {
+    fn step(&mut self, auth: &Auth, payload: &[u8]) -> Result<Answer> {
         if payload.len() > PAYLOAD_BYTES_MAX {
             return Err(failed("SCRAM message is too long"));
         }
@@ -87,6 +74,18 @@ impl Conversation {
             Step::Final(challenge) => self.last(&challenge, text(payload)?),
             Step::Empty if payload.is_empty() => Ok(Answer { payload: Vec::new(), done: true }),
             Step::Empty => Err(failed("Unexpected payload after the SCRAM conversation")),
+        }
+    }
+}
+
+impl Scram {
+    fn new(mechanism: Mechanism, start: &Start<'_>) -> Scram {
+        Scram {
+            mechanism,
+            user: None,
+            db: start.db.into(),
+            skip_empty_exchange: start.skip_empty_exchange,
+            step: Step::First,
         }
     }
 
