@@ -71,6 +71,7 @@ struct Door {
 /// Logs the open doors as warnings of the start, which shells show when they connect.
 pub(crate) fn warn(options: &Options, args: &[String], server: &Server, log: &Log) {
     let mut doors = of_options(options, args);
+    doors.extend(of_ldap(options));
     if options.authorization && server.is_first_user_awaited() {
         doors.push(Door {
             id: 8_200_183,
@@ -86,6 +87,58 @@ pub(crate) fn warn(options: &Options, args: &[String], server: &Server, log: &Lo
         });
         log.startup_warning("CONTROL", door.id, door.text, attr.as_doc());
     }
+}
+
+/// The doors of logins by LDAP.
+fn of_ldap(options: &Options) -> Vec<Door> {
+    let mut doors = Vec::new();
+    let mut add = |id, text, place: &str, fix| {
+        doors.push(Door { id, text, place: place.to_owned(), fix });
+    };
+    if sends_passwords(options) {
+        add(
+            8_200_221,
+            "Passwords of PLAIN logins can be read on connections without TLS",
+            "authenticationMechanisms",
+            "--tlsMode requireTLS",
+        );
+    }
+    if let Some(server) = clear_ldap_server(options) {
+        add(
+            8_200_222,
+            "Passwords are sent to an LDAP server without encryption",
+            &server,
+            "security.ldap.transportSecurity: tls",
+        );
+    }
+    if enables_plain(options) && options.ldap.is_none() {
+        add(
+            8_200_224,
+            "The mechanism PLAIN is enabled, but no LDAP server checks its passwords: these logins fail",
+            "authenticationMechanisms",
+            "set security.ldap.servers, or remove PLAIN",
+        );
+    }
+    doors
+}
+
+fn enables_plain(options: &Options) -> bool {
+    let listed = options.parameters.iter().rfind(|(name, _)| name == "authenticationMechanisms");
+    listed.is_some_and(|(_, list)| list.split(',').any(|name| name.trim() == "PLAIN"))
+}
+
+/// Returns true if clients may send passwords, by PLAIN, on connections that are not encrypted.
+fn sends_passwords(options: &Options) -> bool {
+    enables_plain(options)
+        && options.ldap.is_some()
+        && options.tls.as_ref().is_none_or(|tls| tls.mode != TlsMode::Require)
+}
+
+/// The first LDAP server on another machine, if connections to it are not encrypted.
+fn clear_ldap_server(options: &Options) -> Option<String> {
+    let ldap = options.ldap.as_ref().filter(|ldap| !ldap.options.tls)?;
+    let mut hosts = ldap.options.hosts().into_iter();
+    hosts.find(|host| host != "localhost" && !is_loopback(host))
 }
 
 fn of_options(options: &Options, args: &[String]) -> Vec<Door> {
@@ -198,7 +251,10 @@ pub(crate) fn without_core_dumps(options: &Options) {
 }
 
 fn has_secrets(options: &Options) -> bool {
-    options.authorization || options.key_file.is_some() || options.tls.is_some()
+    options.authorization
+        || options.key_file.is_some()
+        || options.tls.is_some()
+        || options.ldap.is_some()
 }
 
 #[cfg(test)]

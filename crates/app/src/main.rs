@@ -21,6 +21,7 @@ mod folder;
 mod fork;
 mod help;
 mod key_file;
+mod ldap;
 mod local_zone;
 mod memory;
 mod notify;

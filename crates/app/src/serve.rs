@@ -27,8 +27,8 @@ use crate::notify::Notifier;
 use crate::options::{self, Options, Request};
 use crate::pid_file::PidFile;
 use crate::{
-    allocator, build, connections, engine, exposure, folder, fork, help, key_file, local_zone,
-    memory, paths, print, record, repair, say, server_config, signals, transport, umask, warnings,
+    allocator, build, connections, engine, exposure, folder, fork, help, key_file, ldap,
+    local_zone, memory, paths, print, record, repair, say, server_config, signals, transport, umask, warnings,
 };
 
 /// The time that replies in progress have once the server stops.
@@ -228,6 +228,7 @@ fn serve_store(
         error: error.to_string(),
     };
     let tls = transport::open(options, log)?;
+    let ldap = ldap::open(options)?;
     let net =
         NetConfig { descriptors_max: limits.descriptors, tls: tls.clone(), ..options.net.clone() };
     // Bound before the replica set is initiated, whose configuration has the port also if the system selects it.
@@ -238,6 +239,7 @@ fn serve_store(
     let mut config =
         server_config::of_options(options, args, store.clone(), limits.connections, port, log);
     config.tls = tls.map(|tls| tls as _);
+    config.directory = ldap.map(|ldap| ldap as _);
     let mut builder = ServerBuilder::new(config)
         .map_err(|error| bad_options(&error))?
         .slow_operations(options.slow_ms, options.slow_sample_rate)

@@ -16,6 +16,7 @@ use crate::commands::COMMANDS;
 use crate::core::parts::{Clients, Identity, Settings, Startup, Upkeep};
 use crate::core::scripting::ENGINES_MAX;
 use crate::core::server::Server;
+use crate::directory::Directory;
 use crate::logging::Log;
 use crate::metrics::Metrics;
 use crate::random::random_bytes;
@@ -47,6 +48,8 @@ pub struct ServerConfig {
     pub authorization: bool,
     /// Certificates and mode of TLS (`net.tls`); `None` without it.
     pub tls: Option<Arc<dyn TransportSecurity>>,
+    /// Checks passwords and knows groups (`security.ldap`); `None` without it.
+    pub directory: Option<Arc<dyn Directory>>,
     /// Requests may run JavaScript.
     pub javascript: bool,
     /// Requests run on threads of the server, which may change the time slices of these threads. False if they run on
@@ -88,6 +91,7 @@ impl ServerBuilder {
                 config.store.clone(),
                 params.clone(),
                 random_bytes()?,
+                config.directory,
             ),
             settings: Settings::open(params, &config.store)?,
             upkeep: Upkeep::new(),

@@ -23,6 +23,7 @@ mod clock;
 mod commands;
 mod compactions;
 mod core;
+mod directory;
 mod fail_points;
 mod fsync;
 mod helpers;
@@ -60,6 +61,9 @@ pub use clock::wall_ms;
 pub use commands::COMPATIBLE_VERSION;
 pub use core::connection::{Connection, Peer};
 pub use core::server::Server;
+pub use directory::{
+    Directory, DirectoryError, DirectoryServer, DirectorySetting, DirectoryStatus,
+};
 pub use limits::MESSAGE_BYTES_MAX;
 pub use logging::{
     Log, LogDestination, LogRotate, SYSLOG_FACILITIES, Severity, Stamp, check_log_path,

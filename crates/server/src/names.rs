@@ -5,6 +5,9 @@ use std::fmt;
 use nagi_bson::{ArrayWriter, DocWriter, Value};
 use nagi_error::{Code, Result, bail};
 
+/// The database of users that are not stored with a password.
+pub(crate) const EXTERNAL: &str = "$external";
+
 /// A name in a database.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub(crate) struct Named {

@@ -9,6 +9,7 @@ const SECRETS: &[&str] = &[
     "cleanupTokens",
     "compactionTokens",
     "key",
+    "ldapQueryPassword",
     "nonce",
     "payload",
     "pwd",

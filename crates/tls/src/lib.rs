@@ -19,6 +19,7 @@
 
 mod certificate;
 mod ciphers;
+mod client;
 mod key;
 mod material;
 mod members;
@@ -31,6 +32,7 @@ mod tls;
 mod traditional;
 mod verify;
 
+pub use client::{ClientStream, ClientTls};
 pub use options::{LoggedVersions, TlsOptions};
 pub use session::{Handshake, Session};
 pub use tls::Tls;

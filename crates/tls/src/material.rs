@@ -218,7 +218,8 @@ fn verifier(
     })))
 }
 
-fn authorities(path: &Path) -> Result<RootCertStore, String> {
+/// The authorities in a file.
+pub(crate) fn authorities(path: &Path) -> Result<RootCertStore, String> {
     let mut roots = RootCertStore::empty();
     for certificate in certificates(&read(path)?) {
         roots.add(certificate).map_err(|error| format!("a certificate cannot be used: {error}"))?;

@@ -15,6 +15,7 @@ mod cache;
 mod compression;
 mod expansion;
 mod file;
+mod ldap;
 mod line;
 mod lines;
 mod nearest;
@@ -530,7 +531,7 @@ mod tests {
     #[test]
     fn refusals_say_why() {
         for (key, why) in [
-            ("security.ldap.bind.method", "SCRAM only"),
+            ("security.ldap.bind.method", "simple binds"),
             ("security.kmip.port", "encrypted volume"),
             ("net.tls.certificateSelector", "certificates are in files"),
             ("net.http.enabled", "removed its HTTP interface"),

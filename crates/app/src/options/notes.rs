@@ -16,6 +16,9 @@ pub(super) const PREFIXES: &str = "\
 pub(super) const HOST_NAMES: &str = "\
      This server connects to no other members, so it compares no host names with certificates";
 
+pub(super) const SASL_BINDS: &str = "\
+     The server logs in to LDAP servers by simple binds, so it uses no SASL mechanism";
+
 pub(super) const MEMBERS: &str = "\
      No other member of a replica set can log in to this server, from any address; net.ipAllowlist limits \
      the addresses of all clients";
@@ -41,8 +44,9 @@ const REFUSED: &[(&str, &str)] = &[
     ("replication.secondaryIndexPrefetch", "MongoDB removed it with its engine MMAPv1"),
     ("security.encryption", "data are not encrypted by the server; put storage.dbPath on an encrypted volume"),
     ("security.kmip.", "data are not encrypted by the server; put storage.dbPath on an encrypted volume"),
-    ("security.ldap.", "users log in with SCRAM only"),
-    ("security.sasl.", "users log in with SCRAM only"),
+    ("security.ldap.bind.method", "the server logs in to LDAP servers by simple binds, over TLS"),
+    ("security.ldap.bind.useOSDefaults", "it is for Windows"),
+    ("security.sasl.", "passwords are checked by LDAP servers directly, not by saslauthd; Kerberos is not supported"),
     ("security.vault.", "data are not encrypted by the server; put storage.dbPath on an encrypted volume"),
     ("sharding.", SHARDING),
     ("shardsvr", SHARDING),

@@ -10,7 +10,8 @@ use nagi_server::{
 };
 use nagi_tls::TlsOptions;
 
-use super::{Compression, Settings, audit, cache, compression, tls};
+use super::ldap::LdapSettings;
+use super::{Compression, Settings, audit, cache, compression, ldap, tls};
 
 /// The engine that a value of `storage.engine` names.
 fn engine_by_option(value: &str) -> EngineKind {
@@ -54,6 +55,8 @@ pub(crate) struct Options {
     pub(crate) net: NetConfig,
     /// `None`: connections are not encrypted.
     pub(crate) tls: Option<TlsOptions>,
+    /// `None`: no directory checks passwords.
+    pub(crate) ldap: Option<LdapSettings>,
     pub(crate) db_path: String,
     /// The configured engine or the default; the contents of the data directory may still change it.
     pub(crate) engine: EngineKind,
@@ -149,6 +152,7 @@ pub(super) fn from_settings(settings: &Settings) -> Result<Options, String> {
     Ok(Options {
         net: net(settings)?,
         tls: tls::from_settings(settings)?,
+        ldap: ldap::from_settings(settings)?,
         db_path: settings.get("storage.dbPath").unwrap_or(DB_PATH).to_owned(),
         engine: engine.unwrap_or(EngineKind::Embedded),
         engine_chosen: engine.is_some(),
@@ -273,6 +277,7 @@ fn parameters(settings: &Settings) -> Vec<(String, String)> {
         ("systemLog.verbosity", "logLevel"),
         ("systemLog.quiet", "quiet"),
         ("notablescan", "notablescan"),
+        ("security.ldap.retryCount", "ldapRetryCount"),
         ("security.redactClientLogData", "redactClientLogData"),
     ] {
         if let Some(value) = settings.get(key) {

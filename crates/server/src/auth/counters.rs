@@ -11,19 +11,24 @@ pub(crate) enum By {
     Scram(Mechanism),
     /// MONGODB-X509.
     Certificate,
+    /// PLAIN: LDAP checks the password.
+    Plain,
 }
 
 /// The mechanism of certificates.
 pub(crate) const X509: &str = "MONGODB-X509";
+/// The mechanism of passwords that a directory checks.
+const PLAIN: &str = "PLAIN";
 
 impl By {
-    const ALL: [By; 3] =
-        [By::Certificate, By::Scram(Mechanism::Sha1), By::Scram(Mechanism::Sha256)];
+    const ALL: [By; 4] =
+        [By::Certificate, By::Plain, By::Scram(Mechanism::Sha1), By::Scram(Mechanism::Sha256)];
 
     pub(crate) fn name(self) -> &'static str {
         match self {
             By::Scram(mechanism) => mechanism.name(),
             By::Certificate => X509,
+            By::Plain => PLAIN,
         }
     }
 
@@ -45,8 +50,8 @@ pub(crate) struct Logins {
     /// Requests of `hello` for the mechanisms of a user.
     pub(crate) mechanisms_asked: Counter,
     /// Indexed by position in [`By::ALL`].
-    plain: [Tried; 3],
-    speculative: [Tried; 3],
+    plain: [Tried; By::ALL.len()],
+    speculative: [Tried; By::ALL.len()],
 }
 
 impl Logins {

@@ -2,6 +2,7 @@
 //!
 //!   saslStart, saslContinue --> Conversation (sasl)  --> Login in the connection
 //!   authenticate            --> certificate of the TLS handshake --> Login in the connection
+//!   users of a directory    --> roles by their groups            --> Login in the connection  (directory_users)
 //!   each command: row's Access --> Asking --> PrivilegeSet of the login          (crate::core::access)
 //!   createUser, ... --> documents in admin.system.users, admin.system.roles --> generation + 1
 //!
@@ -29,6 +30,7 @@ mod action;
 pub(crate) mod builtin;
 mod counters;
 mod decoys;
+mod directory_users;
 pub(crate) mod documents;
 pub(crate) mod failures;
 mod login_client;
@@ -49,9 +51,11 @@ use nagi_store::Store;
 use parking_lot::{Mutex, MutexGuard};
 
 pub(crate) use crate::names::{RoleName, UserName, parse_roles, write_roles};
+use crate::directory::Directory;
 use crate::settings::params::Parameters;
 pub(crate) use action::{Action, ActionSet};
 pub(crate) use counters::{By, X509};
+pub(crate) use directory_users::{DirectoryUser, DirectoryUsers};
 use decoys::Decoys;
 pub use login_client::LoginClient;
 pub(crate) use privilege::{
@@ -78,6 +82,8 @@ pub(crate) struct Auth {
     decoys: Mutex<Option<Arc<Decoys>>>,
     pub(crate) failures: failures::Failures,
     pub(crate) logins: counters::Logins,
+    /// The users of a directory (LDAP).
+    pub(crate) directory: DirectoryUsers,
     /// Held by commands that change users or roles, so that their checks and writes are atomic.
     changing: Mutex<()>,
 }
@@ -94,8 +100,10 @@ impl Auth {
         store: Arc<Store>,
         params: Arc<Parameters>,
         secret: [u8; 16],
+        directory: Option<Arc<dyn Directory>>,
     ) -> Auth {
         Auth {
+            directory: DirectoryUsers::new(params.clone(), directory),
             enabled,
             store,
             params,
@@ -169,8 +177,8 @@ impl Auth {
         Ok(Some(user))
     }
 
-    /// A user with the roles of its certificate instead of those of its document, which need not exist. Not cached:
-    /// each certificate may have others.
+    /// A user with the roles of its certificate or its groups instead of those of its document, which need not exist.
+    /// Not cached: each certificate may have others.
     pub(crate) fn user_with_roles(&self, name: &UserName, roles: &[RoleName]) -> Result<Arc<User>> {
         users::with_roles(&self.store, name, roles).map(Arc::new)
     }

@@ -7,7 +7,7 @@ use std::time::Duration;
 use nagi_error::{Code, Error, Result};
 use sha2::{Digest, Sha256};
 
-use crate::auth::By;
+use crate::auth::{Auth, By, DirectoryUser};
 use crate::auth::sasl::{Answer, Conversation};
 use crate::auth::users::User;
 use crate::clock;
@@ -25,14 +25,38 @@ pub(crate) struct Login {
     pub(crate) generation: u64,
     /// SHA-256 of `user@db`.
     pub(crate) digest: [u8; 32],
-    /// The roles that a certificate has; they replace those of the user's document, which need not exist.
-    roles: Option<Vec<RoleName>>,
+    roles: Roles,
 }
 
 impl Login {
-    fn new(user: Arc<User>, generation: u64, roles: Option<Vec<RoleName>>) -> Login {
+    fn new(user: Arc<User>, generation: u64, roles: Roles) -> Login {
         let digest = Sha256::digest(user.name.to_string().as_bytes()).into();
         Login { user, generation, digest, roles }
+    }
+}
+
+/// Where the roles of a login come from.
+#[derive(Clone)]
+enum Roles {
+    /// The user's document.
+    Stored,
+    /// A certificate or a token; the user's document need not exist.
+    Given(Vec<RoleName>),
+    /// The user's groups in a directory.
+    Groups(Arc<DirectoryUser>),
+}
+
+impl Roles {
+    /// The user with these roles; `None` if it does not exist, or no longer.
+    fn resolve(&self, auth: &Auth, name: &UserName) -> Result<Option<Arc<User>>> {
+        match self {
+            Roles::Stored => auth.user(name),
+            Roles::Given(roles) => auth.user_with_roles(name, roles).map(Some),
+            Roles::Groups(user) => match auth.directory.roles(name, user) {
+                Some(roles) => auth.user_with_roles(name, &roles).map(Some),
+                None => Ok(None),
+            },
+        }
     }
 }
 
@@ -89,7 +113,7 @@ pub(crate) fn step(
         Err(error) => {
             log_failure(connection, &conversation.attempt(), &error);
             // The password was not checked, so the refusal reveals nothing and need not be delayed.
-            if !crowded {
+            if !crowded && error.code() != Code::OPERATION_FAILED {
                 delay(&server, source);
             }
             match error.code() == ALREADY {
@@ -134,7 +158,7 @@ pub(super) fn delay(server: &Server, source: Option<IpAddr>) {
 /// Interval at which a delayed refusal checks for a shutdown of the server.
 const STOP_NOTICED_WITHIN: Duration = Duration::from_millis(100);
 
-/// Logs the connection in as a user whose identity is proved. `roles`: those of its certificate.
+/// Logs the connection in as a user whose identity is proved. `roles`: those that came with the proof.
 pub(super) fn log_in(
     connection: &mut Connection,
     attempt: &Attempt<'_>,
@@ -143,10 +167,15 @@ pub(super) fn log_in(
     let server = connection.server.clone();
     let Some(name) = attempt.user else { return Err(refusal()) };
     let generation = server.auth.generation();
-    let user = match &roles {
-        Some(roles) => server.auth.user_with_roles(name, roles)?,
-        None => server.auth.user(name)?.ok_or_else(|| crate::auth::users::not_found(name))?,
+    let roles = match roles {
+        Some(roles) => Roles::Given(roles),
+        None if server.auth.directory.has(name) => {
+            Roles::Groups(server.auth.directory.log_in(name)?)
+        }
+        None => Roles::Stored,
     };
+    let user = roles.resolve(&server.auth, name)?;
+    let user = user.ok_or_else(|| crate::auth::users::not_found(name))?;
     let (client, own) = addresses(connection);
     if !user.restrictions.iter().all(|list| list.allow(client, own)) {
         return Err(Error::new(
@@ -202,11 +231,9 @@ pub(crate) fn refresh(server: &Server, connection: &mut Connection) -> Result<()
     if login.generation == generation {
         return Ok(());
     }
+    // A user that was dropped and created again is another one.
     let same = |user: &Arc<User>| user.id == login.user.id;
-    let newest = match &login.roles {
-        Some(roles) => Some(server.auth.user_with_roles(&login.user.name, roles)?),
-        None => server.auth.user(&login.user.name)?.filter(same),
-    };
+    let newest = login.roles.resolve(&server.auth, &login.user.name)?.filter(same);
     if newest.is_none() {
         log::info!(target: "ACCESS", id = 20_245, user = login.user.name.to_string();
             "Removed deleted user from session cache of user information");

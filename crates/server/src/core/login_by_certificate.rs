@@ -11,10 +11,7 @@ use crate::clock;
 use crate::core::connection::Connection;
 use crate::core::login::{ALREADY, Attempt, delay, log_failure, log_in, refusal};
 use crate::core::server::Server;
-use crate::names::{RoleName, UserName};
-
-/// The database of users that are not stored with a password.
-pub(crate) const EXTERNAL: &str = "$external";
+use crate::names::{EXTERNAL, RoleName, UserName};
 
 /// Logs the connection in. `wanted`: the user that the client names, if it does. Returns the user.
 ///

@@ -5,6 +5,7 @@ use std::sync::atomic::Ordering::Relaxed;
 
 use nagi_bson::{DocBuf, DocWriter, Value, json};
 use nagi_error::{Code, Result, bail};
+use zeroize::Zeroize;
 
 use crate::audit::AuditLog;
 use crate::core::server::Server;
@@ -12,11 +13,12 @@ use crate::logging::{COMPONENTS, Severity};
 use crate::settings::params::{
     self, Checked,
     Effect::Told,
-    Kind::{Bool, Double, Int, List, Mode, Special, Text, Word},
+    Kind::{Bool, Directory, Double, Int, List, Mode, Special, Text, Word},
     PARAMETERS, Parameters,
     SetAt::{Both, Running, Startup},
     find, is_default, set_verbosity,
 };
+use crate::directory::DirectorySetting;
 use crate::transport_security::TlsMode;
 
 impl Parameters {
@@ -44,6 +46,7 @@ impl Parameters {
             }
             Text(_) | Word(..) => out.put(param.name, self.texts.read()[index].as_str()),
             Mode(old) => out.put(param.name, mode(server).name(old)),
+            Directory(setting) => write_directory(server, param.name, setting, out),
             Special => special(server, param.name, out),
         }
     }
@@ -69,6 +72,9 @@ impl Parameters {
     pub(crate) fn set(&self, server: &Arc<Server>, index: usize, value: Checked) -> Result<()> {
         if let Checked::Verbosity(spec) = value {
             return set_verbosity(Some(&server.log), "", spec.as_doc());
+        }
+        if let Checked::Directory(setting, text) = value {
+            return set_directory(server, PARAMETERS[index].name, setting, text);
         }
         if let Checked::Mode(mode) = value {
             return set_mode(server, index, mode);
@@ -124,7 +130,7 @@ impl Parameters {
             Int(..) => Value::Int64(self.number(index)),
             Double(..) => Value::Double(f64::from_bits(self.number(index) as u64)),
             Text(_) | Word(..) | List(..) => Value::String(&texts[index]),
-            Mode(_) | Special => return,
+            Mode(_) | Directory(_) | Special => return,
         };
         if !is_default(param.kind, value) {
             let text = format!("{}: {instead}", param.name);
@@ -165,6 +171,44 @@ fn set_mode(server: &Server, index: usize, wanted: TlsMode) -> Result<()> {
             );
         }
     }
+    Ok(())
+}
+
+/// Writes a setting of the directory; without one it is empty.
+fn write_directory(
+    server: &Server,
+    name: &str,
+    setting: DirectorySetting,
+    out: &mut DocWriter<'_>,
+) {
+    let text = server.auth.directory.directory().map(|d| d.shown(setting)).unwrap_or_default();
+    match (setting, text.parse::<i32>()) {
+        (DirectorySetting::TimeoutMs, Ok(ms)) => out.put(name, ms),
+        (DirectorySetting::TimeoutMs, Err(_)) => out.put(name, 10_000),
+        _ => out.put(name, text.as_str()),
+    }
+}
+
+/// Changes a setting of the directory. Users are read again: they may be others, or have other roles.
+fn set_directory(
+    server: &Server,
+    name: &str,
+    setting: DirectorySetting,
+    mut text: String,
+) -> Result<()> {
+    let Some(directory) = server.auth.directory.directory() else {
+        bail!(
+            Code::BAD_VALUE,
+            "Invalid value for parameter {name}: LDAP is not configured (security.ldap.servers)"
+        );
+    };
+    let done = directory.set(setting, &text);
+    text.zeroize();
+    if let Err(why) = done {
+        bail!(Code::BAD_VALUE, "Invalid value for parameter {name}: {why}");
+    }
+    server.auth.directory.invalidate();
+    server.auth.changed();
     Ok(())
 }
 

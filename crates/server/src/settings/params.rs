@@ -11,13 +11,14 @@ use nagi_bson::{Doc, DocBuf, Value, json, number};
 use nagi_error::{Code, Result, bail, err};
 use parking_lot::RwLock;
 
+use crate::directory::DirectorySetting;
 use crate::limits::{READ_TICKETS, TICKETS_MAX, WRITE_TICKETS};
 use crate::logging::{COMPONENTS, Log};
 use crate::number::truncate;
 use crate::transport_security::TlsMode;
 
 /// The names of the authentication mechanisms, for the parameter that enables them.
-pub(crate) const MECHANISM_NAMES: &[&str] = &["MONGODB-X509", "SCRAM-SHA-1", "SCRAM-SHA-256"];
+pub(crate) const MECHANISM_NAMES: &[&str] = &["MONGODB-X509", "PLAIN", "SCRAM-SHA-1", "SCRAM-SHA-256"];
 
 /// When a parameter may be set.
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -44,6 +45,8 @@ pub(crate) enum Kind {
     List(&'static str, &'static [&'static str]),
     /// The mode of TLS, which is stored elsewhere; true: with the names of options before 4.2.
     Mode(bool),
+    /// A setting of the directory (LDAP), which stores it.
+    Directory(DirectorySetting),
     /// The value is stored elsewhere: see [`special`].
     Special,
 }
@@ -74,7 +77,8 @@ const fn row(name: &'static str, set_at: SetAt, kind: Kind, effect: Effect) -> P
 }
 
 use Effect::{Applied, Kept, Live, Told};
-use Kind::{Bool, Double, Int, List, Mode, Special, Text, Word};
+use DirectorySetting::{AuthzQueryTemplate, QueryPassword, QueryUser, Servers, TimeoutMs, UserToDnMapping};
+use Kind::{Bool, Directory, Double, Int, List, Mode, Special, Text, Word};
 use SetAt::{Both, Never, Running, Startup};
 
 const MAX: i64 = i64::MAX;
@@ -122,6 +126,26 @@ pub(crate) static PARAMETERS: &[Param] = &[
     row("internalQueryRecordsAhead", Both, Int(256, 1, 256), Live),
     row("internalTextOrStageMaxMemoryBytes", Both, Int(104_857_600, 1, MAX), Live),
     row("jsHeapLimitMB", Both, Int(1100, 0, 1 << 40), Applied),
+    row("ldapAuthzQueryTemplate", Running, Directory(AuthzQueryTemplate), Live),
+    row("ldapConcurrentRequestsMax", Startup, Int(64, 1, 1024), Live),
+    row("ldapConnectionPoolHostRefreshIntervalMillis", Startup, Int(60_000, 1, MAX), Told(NO_LDAP_PROBES)),
+    row("ldapConnectionPoolIdleHostTimeoutSecs", Startup, Int(300, 0, 86_400), Live),
+    row("ldapConnectionPoolMaximumConnectionsInProgressPerHost", Startup, Int(2, 1, MAX), Told(LDAP_CONNECTIONS)),
+    row("ldapConnectionPoolMaximumConnectionsPerHost", Startup, Int(2_147_483_647, 1, MAX), Told(LDAP_CONNECTIONS)),
+    row("ldapConnectionPoolMinimumConnectionsPerHost", Startup, Int(1, 0, MAX), Told(LDAP_CONNECTIONS)),
+    row("ldapConnectionPoolUseLatencyForHostPriority", Startup, Bool(true), Told(NO_LDAP_PROBES)),
+    row("ldapForceMultiThreadMode", Startup, Bool(false), Told(LDAP_THREADS)),
+    row("ldapQueryPassword", Running, Directory(QueryPassword), Live),
+    row("ldapQueryUser", Running, Directory(QueryUser), Live),
+    row("ldapRetryCount", Startup, Int(0, 0, 100), Live),
+    row("ldapServers", Running, Directory(Servers), Live),
+    row("ldapShouldRefreshUserCacheEntries", Both, Bool(true), Live),
+    row("ldapTimeoutMS", Running, Directory(TimeoutMs), Live),
+    row("ldapUseConnectionPool", Startup, Bool(true), Live),
+    row("ldapUserCacheInvalidationInterval", Both, Int(30, 1, 86_400), Live),
+    row("ldapUserCacheRefreshInterval", Both, Int(30, 1, 86_400), Live),
+    row("ldapUserCacheStalenessInterval", Both, Int(90, 1, 86_400), Live),
+    row("ldapUserToDNMapping", Running, Directory(UserToDnMapping), Live),
     row("localLogicalSessionTimeoutMinutes", Startup, Int(30, 1, 1440), Live),
     row("logComponentVerbosity", Both, Special, Applied),
     row("logLevel", Both, Int(0, 0, 5), Applied),
@@ -176,6 +200,11 @@ pub(crate) fn check_run_time(index: usize) -> Result<()> {
             bail!(Code::ILLEGAL_OPERATION, "not allowed to change [{}] at runtime", param.name)
         }
     }
+}
+
+/// Returns true if the value is a password, which is never shown.
+pub(crate) fn is_secret(index: usize) -> bool {
+    matches!(PARAMETERS[index].kind, Directory(DirectorySetting::QueryPassword))
 }
 
 /// The position of `name`, computed at compile time, for parameters that every request reads.
@@ -249,7 +278,7 @@ impl Parameters {
             Bool(b) => i64::from(b),
             Int(n, _, _) => n,
             Double(d, _, _) => d.to_bits() as i64,
-            Text(_) | Word(..) | List(..) | Mode(_) | Special => 0,
+            Text(_) | Word(..) | List(..) | Mode(_) | Directory(_) | Special => 0,
         };
         let text = |param: &Param| match param.kind {
             Text(text) | Word(text, _) | List(text, _) => text.to_owned(),
@@ -280,7 +309,7 @@ impl Parameters {
             (Text(_) | Word(..) | List(..), text) => Value::String(text),
             (Int(..), text) => text.parse().map_or(Value::Missing, Value::Int64),
             (Double(..), text) => text.parse().map_or(Value::Missing, Value::Double),
-            (Mode(_), _) => Value::Missing,
+            (Mode(_) | Directory(_), _) => Value::Missing,
             (Special, text) => return self.set_verbosity_at_start(index, text),
         };
         if parsed.is_missing() {
@@ -316,8 +345,8 @@ impl Parameters {
                 }
             }
             Checked::Text(text) => self.texts.write()[index] = text,
-            // The log has it, or TLS.
-            Checked::Verbosity(_) | Checked::Mode(_) => {}
+            // The log has it, or TLS, or the directory.
+            Checked::Verbosity(_) | Checked::Mode(_) | Checked::Directory(..) => {}
         }
     }
 
@@ -355,6 +384,16 @@ const NO_LOCK_WAIT: &str = "\
 const NO_NOOPS: &str = "The oplog contains writes only, so this parameter has no effect";
 const SYNC_PERIOD: &str = "storage.syncPeriodSecs sets when the mapped engine writes its file, \
      other engines write their files when memory is full: this parameter has no effect";
+
+const NO_LDAP_PROBES: &str = "\
+     LDAP servers are tried in the order of security.ldap.servers, and after a failure last for 30 seconds, so this \
+     parameter has no effect";
+const LDAP_CONNECTIONS: &str = "\
+     ldapConcurrentRequestsMax limits the connections to LDAP servers, so this parameter has no effect";
+const LDAP_THREADS: &str = "Requests to LDAP servers always run at the same time, so this parameter has no effect";
+
+/// The longest timeout of LDAP: an hour.
+const TIMEOUT_MS_MAX: i64 = 3_600_000;
 
 /// Whether the number of tickets for writes is adjusted (`tickets/adjustment.rs`).
 const ADJUSTMENTS: &[&str] = &["fixedConcurrentTransactions", "throughputProbing"];
@@ -396,6 +435,8 @@ pub(crate) fn expected(kind: Kind) -> String {
         Mode(old) => {
             format!("{} or {}", TlsMode::Prefer.name(old), TlsMode::Require.name(old))
         }
+        Directory(DirectorySetting::TimeoutMs) => "a number of milliseconds from 0 to 3600000".to_owned(),
+        Directory(_) => "text".to_owned(),
         Special => {
             "a document (as text in a configuration file: '{query: {verbosity: 2}}')".to_owned()
         }
@@ -410,6 +451,7 @@ pub(crate) enum Checked {
     /// A document of verbosities.
     Verbosity(DocBuf),
     Mode(TlsMode),
+    Directory(DirectorySetting, String),
 }
 
 /// Checks a value, but does not store it.
@@ -457,6 +499,16 @@ pub(crate) fn check(index: usize, value: Value<'_>) -> Result<Checked> {
             },
             None => None,
         },
+        Directory(DirectorySetting::TimeoutMs) => match integer(value)? {
+            Some(ms) => {
+                let ms = within(name, ms, 0, TIMEOUT_MS_MAX)?;
+                Some(Checked::Directory(DirectorySetting::TimeoutMs, ms.to_string()))
+            }
+            None => None,
+        },
+        Directory(setting) => {
+            value.as_str().map(|text| Checked::Directory(setting, text.to_owned()))
+        }
         Special => match (name, value) {
             ("logComponentVerbosity", Value::Doc(spec)) => {
                 set_verbosity(None, "", spec)?;

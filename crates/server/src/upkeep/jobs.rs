@@ -23,6 +23,9 @@ pub(crate) fn spawn(server: &Arc<Server>) {
     start(server, "clientcursormon", reap);
     start(server, "TTLMonitor", expire);
     start(server, "autoCompact", crate::upkeep::compaction::pass);
+    if server.auth.directory.directory().is_some() {
+        start(server, "LDAPCachePoller", refresh_directory);
+    }
     if server.replica.is_some() {
         start(server, "transactionReaper", reap_transactions);
         start(server, "OplogTruncaterThread", trim_oplog);
@@ -113,6 +116,14 @@ fn reap_transactions(server: &Arc<Server>) -> Duration {
             log::warn!(target: "CONTROL", id = 20711, error = error.message();
                 "Failed to reap transaction table");
         }
+    }
+    Duration::from_secs(1)
+}
+
+/// Reads the groups of the directory's users again. The interval may change, so it is compared every second.
+fn refresh_directory(server: &Arc<Server>) -> Duration {
+    if server.auth.directory.pass(&|| server.is_stopping()) {
+        server.auth.changed();
     }
     Duration::from_secs(1)
 }

@@ -95,6 +95,7 @@ pub(crate) fn builder_over(
         connection_count_max: 100,
         authorization,
         tls: None,
+        directory: None,
         javascript,
         parameters: parameters.iter().map(|(n, v)| ((*n).to_owned(), (*v).to_owned())).collect(),
         own_threads: true,

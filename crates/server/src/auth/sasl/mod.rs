@@ -7,6 +7,7 @@
 //! Each mechanism is one file and one row. Reasons of failures are written to the log only; the client gets
 //! "Authentication failed.".
 
+mod plain;
 mod scram;
 
 use nagi_error::{Code, Error, Result, err};
@@ -32,6 +33,7 @@ pub(crate) struct Start<'a> {
 
 /// The mechanisms, by name.
 static MECHANISMS: &[Mechanism] = &[
+    Mechanism { by: By::Plain, start: plain::start },
     Mechanism { by: By::Scram(Hash::Sha1), start: scram::start_sha1 },
     Mechanism { by: By::Scram(Hash::Sha256), start: scram::start_sha256 },
 ];

@@ -9,6 +9,7 @@ pub(in crate::commands) static SET_PARAMETER: Command = Command {
         name: "setParameter",
         help: "Sets server parameters.",
         admin_only: true,
+        secret: Secret::Yes,
         ..Facts::ROW
     },
     access: Access::Cluster(&[Action::SetParameter]),
@@ -47,8 +48,12 @@ fn run(cx: &mut Context<'_>, req: &Request<'_>, out: &mut DocWriter<'_>) -> Resu
         if only {
             out.put("was", before.as_doc().first().map_or(Value::Missing, |e| e.value()));
         }
-        log::info!(target: "COMMAND", id = 23_435, parameter = setting.name(),
-            newValue = setting.value().to_string(); "Successfully set parameter");
+        let after = match params::is_secret(index) {
+            true => "###".to_owned(),
+            false => setting.value().to_string(),
+        };
+        log::info!(target: "COMMAND", id = 23_435, parameter = setting.name(), newValue = after;
+            "Successfully set parameter");
     }
     Ok(())
 }

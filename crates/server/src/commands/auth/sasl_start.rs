@@ -1,6 +1,7 @@
 //! `saslStart`: begins a login. The same step within `hello` saves a round trip.
 
 use nagi_bson::{Binary, json};
+use zeroize::Zeroizing;
 
 use super::authenticate::{AUTHENTICATE, log_in_speculatively};
 use crate::auth::sasl::{Answer, Conversation, Mechanism, Start};
@@ -85,11 +86,12 @@ pub(in crate::commands) fn start_speculatively(
     Some(DocBuf::build(|doc| write(&answer, doc)))
 }
 
-/// The bytes of a payload, which is binary or a string in base64.
-pub(super) fn payload(command: &str, value: Value<'_>) -> Result<Vec<u8>> {
+/// The bytes of a payload, which is binary or a string in base64. They may be a password, so they are zeroed.
+pub(super) fn payload(command: &str, value: Value<'_>) -> Result<Zeroizing<Vec<u8>>> {
     match value {
-        Value::Binary(Binary { bytes, .. }) => Ok(bytes.to_vec()),
+        Value::Binary(Binary { bytes, .. }) => Ok(Zeroizing::new(bytes.to_vec())),
         Value::String(text) => json::base64_decode(text)
+            .map(Zeroizing::new)
             .ok_or_else(|| err!(Code::FAILED_TO_PARSE, "payload is not base64")),
         Value::Missing | Value::Null | Value::Undefined => bail!(
             Code::IDL_FAILED_TO_PARSE,

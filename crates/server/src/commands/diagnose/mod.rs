@@ -15,6 +15,7 @@ mod get_free_monitoring_status;
 mod get_log;
 mod host_info;
 mod kill_op;
+mod ldap_status;
 mod list_commands;
 mod lock_info;
 mod memory;

@@ -3,7 +3,7 @@
 //! Each section is a row; `{section: 0}` omits one. Sections of subsystems that this server does not have are
 //! absent rather than filled with zeroes.
 
-use super::status;
+use super::{ldap_status, status};
 use crate::clock;
 use crate::commands::COMMANDS;
 use crate::core::command::prelude::*;
@@ -31,6 +31,8 @@ static SECTIONS: &[Section] = &[
     ("defaultRWConcern", default_rw_concern),
     ("extra_info", extra_info),
     ("globalLock", global_lock),
+    ("ldapConnPool", ldap_status::connections),
+    ("ldapOperations", ldap_status::operations),
     ("locks", |server, out| server.metrics.locks.write(out)),
     ("logicalSessionRecordCache", session_cache),
     ("network", network),
@@ -88,6 +90,7 @@ fn run(cx: &mut Context<'_>, req: &Request<'_>, out: &mut DocWriter<'_>) -> Resu
         let absent = match *name {
             "repl" => server.replica.is_none(),
             "bucketCatalog" => !has_series(server),
+            "ldapConnPool" | "ldapOperations" => server.auth.directory.directory().is_none(),
             // Tools take this section as the sign of an engine with a cache.
             "wiredTiger" => server.config.storage_engine == "mmapv1",
             "sharedWrites" => nagi_percore::shared_writes().is_empty(),

@@ -4,7 +4,7 @@ use crate::auth::documents::{self, Kind};
 use crate::auth::restrictions::Restrictions;
 use crate::auth::users::Password;
 use crate::core::command::prelude::*;
-use crate::core::login_by_certificate::{EXTERNAL, is_members};
+use crate::core::login_by_certificate::is_members;
 use crate::{
     auth::{parse_roles, roles},
     names::UserName,

@@ -20,6 +20,7 @@ args! { "invalidateUserCache" => Args {
 
 fn run(cx: &mut Context<'_>, req: &Request<'_>, _: &mut DocWriter<'_>) -> Result<()> {
     Args::parse(req)?;
+    cx.server.auth.directory.invalidate();
     cx.server.auth.changed();
     Ok(())
 }
