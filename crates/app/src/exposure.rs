@@ -232,6 +232,8 @@ pub(crate) fn for_doctor(options: &Options) -> nagi_doctor::Exposure {
         has_logins: options.authorization,
         requires_tls: tls.is_some_and(|tls| tls.mode == TlsMode::Require),
         open_files,
+        has_plain_logins: enables_plain(options) && options.ldap.is_some(),
+        clear_ldap_server: clear_ldap_server(options),
         has_test_commands: is_on(options, "enableTestCommands"),
     }
 }

@@ -11,6 +11,10 @@ pub struct Exposure {
     pub requires_tls: bool,
     /// Files with passwords or keys that other users of the machine can read.
     pub open_files: Vec<String>,
+    /// Clients may send their passwords (PLAIN), which LDAP servers check.
+    pub has_plain_logins: bool,
+    /// The first LDAP server on another machine to which passwords are sent without encryption.
+    pub clear_ldap_server: Option<String>,
     /// Commands for tests are enabled.
     pub has_test_commands: bool,
 }

@@ -12,7 +12,6 @@
 //! ```
 //! All of it has one deadline. A server that does not answer gets its share of the time, so that others have theirs.
 
-use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
@@ -91,7 +90,7 @@ impl Ldap {
     /// A text that names the option.
     pub fn new(options: LdapOptions) -> Result<Ldap, String> {
         let tls = match options.tls {
-            true => Some(ClientTls::new(options.ca_file.as_deref().map(Path::new))?),
+            true => Some(ClientTls::new(options.ca_file.as_deref())?),
             false => None,
         };
         let (slots, pool) = (Slots::new(options.concurrent_max), Pool::new(options.idle_time));

@@ -53,7 +53,7 @@ impl Mapping {
             return Ok(Mapping::default());
         }
         let parsed = json::parse_value(text).map_err(|why| format!("it is not JSON: {why}"))?;
-        let Value::Array(list) = parsed.as_value() else {
+        let Value::Array(list) = parsed.value() else {
             return Err("it is not an array of documents".to_owned());
         };
         let mut rules = Vec::new();

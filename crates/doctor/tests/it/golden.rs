@@ -81,6 +81,8 @@ fn exposure(text: &str) -> Exposure {
         has_logins: pairs.contains_key("logins"),
         requires_tls: pairs.contains_key("tls"),
         open_files: pairs.get("open").map(|file| file.to_string()).into_iter().collect(),
+        has_plain_logins: pairs.contains_key("plain"),
+        clear_ldap_server: pairs.get("ldap").map(|server| server.to_string()),
         has_test_commands: pairs.contains_key("test"),
     }
 }

@@ -7,7 +7,7 @@ const ALLOWED: &[(&str, &[&str])] = &[
         "app",
         &[
             "bson", "budget", "doctor", "error", "host", "js", "kv", "kv-disk", "lang", "net",
-            "percore", "proc", "query", "server", "store", "tls", "wire",
+            "ldap", "percore", "proc", "query", "server", "store", "tls", "wire",
         ],
     ),
     ("bench", &["bson", "budget", "embedded", "error", "kv", "kv-rocks", "proc"]),
@@ -23,6 +23,7 @@ const ALLOWED: &[(&str, &[&str])] = &[
     ("kv-lmdb", &["kv", "kv-disk", "proc"]),
     ("kv-rocks", &["kv", "kv-disk", "percore", "rocksdb-sys"]),
     ("lang", &["bson", "budget", "error"]),
+    ("ldap", &["bson", "lang", "server", "tls"]),
     ("net", &["budget", "server", "tls", "wire"]),
     ("percore", &[]),
     ("proc", &[]),

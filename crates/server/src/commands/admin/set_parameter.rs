@@ -52,7 +52,7 @@ fn run(cx: &mut Context<'_>, req: &Request<'_>, out: &mut DocWriter<'_>) -> Resu
             true => "###".to_owned(),
             false => setting.value().to_string(),
         };
-        log::info!(target: "COMMAND", id = 23_435, parameter = setting.name(), newValue = after;
+        log::info!(target: "COMMAND", id = 23_435, parameter = setting.name(), newValue = after.as_str();
             "Successfully set parameter");
     }
     Ok(())

@@ -5,6 +5,7 @@ use crate::auth::restrictions::Restrictions;
 use crate::auth::users::Password;
 use crate::core::command::prelude::*;
 use crate::core::login_by_certificate::is_members;
+use crate::names::EXTERNAL;
 use crate::{
     auth::{parse_roles, roles},
     names::UserName,
