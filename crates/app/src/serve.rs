@@ -28,7 +28,8 @@ use crate::options::{self, Options, Request};
 use crate::pid_file::PidFile;
 use crate::{
     allocator, build, connections, engine, exposure, folder, fork, help, key_file, ldap,
-    local_zone, memory, paths, print, record, repair, say, server_config, signals, transport, umask, warnings,
+    local_zone, memory, paths, print, record, repair, say, server_config, signals, transport,
+    umask, warnings,
 };
 
 /// The time that replies in progress have once the server stops.

@@ -141,7 +141,11 @@ impl Connection {
     }
 
     /// Runs a search. References to other servers are skipped.
-    pub(crate) fn search(&mut self, search: &Search, time: Duration) -> Result<Vec<Entry>, Failure> {
+    pub(crate) fn search(
+        &mut self,
+        search: &Search,
+        time: Duration,
+    ) -> Result<Vec<Entry>, Failure> {
         let id = self.next_id();
         let seconds = u32::try_from(time.as_secs()).unwrap_or(0).max(1);
         self.send(&message::search(id, search, VALUES_MAX as u32, seconds))?;

@@ -178,8 +178,9 @@ impl Parser<'_> {
 
 /// Reads `attribute=value` and the other comparisons.
 fn item(text: &str, names: Names<'_>) -> Result<Filter, String> {
-    let (left, right) =
-        text.split_once('=').ok_or_else(|| format!("'{text}' is not a comparison in the filter"))?;
+    let (left, right) = text
+        .split_once('=')
+        .ok_or_else(|| format!("'{text}' is not a comparison in the filter"))?;
     let (tag, left) = match left.as_bytes().last() {
         Some(b'>') => (GREATER, &left[..left.len() - 1]),
         Some(b'<') => (LESS, &left[..left.len() - 1]),
@@ -310,8 +311,21 @@ mod tests {
             assert!(Filter::parse(good, &names).is_ok(), "{good}");
         }
         for bad in [
-            "", "(", ")", "(cn)", "(cn=a", "(cn=a))", "(=a)", "(c n=a)", "(!(cn=a)(cn=b))", "(cn={9})", r"(cn=\2)",
-            "(:=x)", "(cn={USER)", "(a:dn:r:x:=1)", "({0}=a)",
+            "",
+            "(",
+            ")",
+            "(cn)",
+            "(cn=a",
+            "(cn=a))",
+            "(=a)",
+            "(c n=a)",
+            "(!(cn=a)(cn=b))",
+            "(cn={9})",
+            r"(cn=\2)",
+            "(:=x)",
+            "(cn={USER)",
+            "(a:dn:r:x:=1)",
+            "({0}=a)",
         ] {
             assert!(Filter::parse(bad, &names).is_err(), "{bad}");
         }

@@ -78,7 +78,10 @@ impl Host {
     ///
     /// The system's resolver has timeouts of its own, which may be longer than the request's, so it is called on a
     /// thread; one a server, however many requests wait.
-    pub(crate) fn addresses(self: &Arc<Host>, deadline: Instant) -> Result<Vec<SocketAddr>, Failure> {
+    pub(crate) fn addresses(
+        self: &Arc<Host>,
+        deadline: Instant,
+    ) -> Result<Vec<SocketAddr>, Failure> {
         if let Ok(ip) = self.address.host.parse() {
             return Ok(vec![SocketAddr::new(ip, self.address.port)]);
         }
@@ -88,8 +91,8 @@ impl Host {
         let mut state = self.state.lock();
         let mut has_waited = false;
         loop {
-            let is_fresh = state.resolving
-                || state.resolved_at.is_some_and(|at| at.elapsed() < RESOLVED_FOR);
+            let is_fresh =
+                state.resolving || state.resolved_at.is_some_and(|at| at.elapsed() < RESOLVED_FOR);
             if is_fresh && !state.addresses.is_empty() {
                 return Ok(state.addresses.clone());
             }
@@ -143,8 +146,8 @@ mod tests {
 
     #[test]
     fn servers_that_failed_come_last() {
-        let hosts = ["a", "b", "c"]
-            .map(|host| Host::new(Address { host: host.to_owned(), port: 1 }));
+        let hosts =
+            ["a", "b", "c"].map(|host| Host::new(Address { host: host.to_owned(), port: 1 }));
         let names = || -> String {
             in_order(&hosts).iter().map(|host| host.address.host.as_str()).collect()
         };

@@ -180,18 +180,15 @@ impl Ldap {
         host.opened();
         let options = &current.settings.options;
         if purpose == Purpose::Query && !options.query_user.is_empty() {
-            self.binds
-                .time(|| fresh.bind(&options.query_user, &options.query_password))
-                .map_err(|failure| match failure {
-                    Failure::Answer(outcome) if !is_network(outcome.code) => {
-                        Failure::TooMuch(format!(
-                            "the login of the user of queries failed: {}",
-                            described(&outcome)
-                        ))
-                    }
+            self.binds.time(|| fresh.bind(&options.query_user, &options.query_password)).map_err(
+                |failure| match failure {
+                    Failure::Answer(outcome) if !is_network(outcome.code) => Failure::TooMuch(
+                        format!("the login of the user of queries failed: {}", described(&outcome)),
+                    ),
                     Failure::Answer(outcome) => Failure::Network(described(&outcome)),
                     other => other,
-                })?;
+                },
+            )?;
         }
         let done = request(&mut fresh);
         self.keep(host, purpose, fresh, &done);
@@ -348,7 +345,9 @@ impl Directory for Ldap {
 
 impl std::fmt::Debug for Ldap {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Ldap").field("options", &self.current().settings.options).finish_non_exhaustive()
+        f.debug_struct("Ldap")
+            .field("options", &self.current().settings.options)
+            .finish_non_exhaustive()
     }
 }
 

@@ -122,7 +122,7 @@ impl Rule {
             (None, Some(query)) => Target::Query(Query::parse(query, &names)?),
             _ => {
                 return Err(
-                    "a document must have one of the fields 'substitution' and 'ldapQuery'".into()
+                    "a document must have one of the fields 'substitution' and 'ldapQuery'".into(),
                 );
             }
         };

@@ -193,7 +193,9 @@ fn address(text: &str, tls: bool) -> Result<Address, String> {
         return bad("servers are not looked up by SRV records: write host:port");
     }
     if text.contains("://") {
-        return bad("write host:port without ldap:// or ldaps://, and set security.ldap.transportSecurity");
+        return bad(
+            "write host:port without ldap:// or ldaps://, and set security.ldap.transportSecurity",
+        );
     }
     let (host, port) = match text.strip_prefix('[') {
         Some(inner) => match inner.split_once(']') {
@@ -239,7 +241,9 @@ mod tests {
             settings.map(|s| s.servers.iter().map(Address::shown).collect::<Vec<_>>())
         };
         assert_eq!(all("a, b:1,[::1]:2,::1,a").unwrap(), ["a:636", "b:1", "[::1]:2", "[::1]:636"]);
-        for bad in ["", ",", "a:0", "a:x", "a b", "srv:x", "srv_raw:x", "ldap://a", "[::1", "[::1]x"] {
+        for bad in
+            ["", ",", "a:0", "a:x", "a b", "srv:x", "srv_raw:x", "ldap://a", "[::1", "[::1]x"]
+        {
             assert!(all(bad).is_err(), "{bad}");
         }
         let plain = LdapOptions { tls: false, ..options("a") };

@@ -73,7 +73,8 @@ mod tests {
         assert!(first.is_some() && second.is_some() && slots.take(soon()).is_none());
         assert_eq!(slots.counts(), (2, 0, 1));
         std::thread::scope(|scope| {
-            let waits = scope.spawn(|| slots.take(Instant::now() + Duration::from_secs(60)).is_some());
+            let waits =
+                scope.spawn(|| slots.take(Instant::now() + Duration::from_secs(60)).is_some());
             drop(first);
             assert!(waits.join().unwrap());
         });

@@ -64,7 +64,9 @@ fn of_system() -> Result<RootCertStore, String> {
     // Distributions contain certificates that webpki does not accept; they would not be needed.
     roots.add_parsable_certificates(found.certs);
     match roots.is_empty() {
-        true => Err("the system has no certificates of authorities (package ca-certificates)".into()),
+        true => {
+            Err("the system has no certificates of authorities (package ca-certificates)".into())
+        }
         false => Ok(roots),
     }
 }

@@ -23,7 +23,9 @@ fn run(facts: &Facts) -> Verdict {
     match (&exposure.reachable_at, exposure.has_plain_logins && !exposure.requires_tls) {
         (Some(place), true) => found(
             Warning,
-            format!("clients of other machines may send passwords to {place} without encryption (PLAIN)"),
+            format!(
+                "clients of other machines may send passwords to {place} without encryption (PLAIN)"
+            ),
             "everyone who sees the packets can log in as the users, here and elsewhere",
             "net.tls.mode: requireTLS with net.tls.certificateKeyFile",
         )

@@ -214,9 +214,10 @@ impl DirectoryUsers {
         match directory.groups(&name.name) {
             Ok(groups) => Ok(groups
                 .map(|groups| groups.iter().map(|group| RoleName::new(group, "admin")).collect())),
-            Err(DirectoryError::Refused(why) | DirectoryError::Unavailable(why)) => {
-                Err(err!(Code::OPERATION_FAILED, "the roles of '{name}' could not be read from LDAP: {why}"))
-            }
+            Err(DirectoryError::Refused(why) | DirectoryError::Unavailable(why)) => Err(err!(
+                Code::OPERATION_FAILED,
+                "the roles of '{name}' could not be read from LDAP: {why}"
+            )),
         }
     }
 }

@@ -50,13 +50,13 @@ use nagi_error::Result;
 use nagi_store::Store;
 use parking_lot::{Mutex, MutexGuard};
 
-pub(crate) use crate::names::{RoleName, UserName, parse_roles, write_roles};
 use crate::directory::Directory;
+pub(crate) use crate::names::{RoleName, UserName, parse_roles, write_roles};
 use crate::settings::params::Parameters;
 pub(crate) use action::{Action, ActionSet};
 pub(crate) use counters::{By, X509};
-pub(crate) use directory_users::{DirectoryUser, DirectoryUsers};
 use decoys::Decoys;
+pub(crate) use directory_users::{DirectoryUser, DirectoryUsers};
 pub use login_client::LoginClient;
 pub(crate) use privilege::{
     PrivilegeSet, Privileges, Resource, Target, parse_all as parse_privileges,

@@ -7,9 +7,9 @@ use std::time::Duration;
 use nagi_error::{Code, Error, Result};
 use sha2::{Digest, Sha256};
 
-use crate::auth::{Auth, By, DirectoryUser};
 use crate::auth::sasl::{Answer, Conversation};
 use crate::auth::users::User;
+use crate::auth::{Auth, By, DirectoryUser};
 use crate::clock;
 use crate::core::connection::Connection;
 use crate::core::server::Server;

@@ -9,6 +9,7 @@ use zeroize::Zeroize;
 
 use crate::audit::AuditLog;
 use crate::core::server::Server;
+use crate::directory::DirectorySetting;
 use crate::logging::{COMPONENTS, Severity};
 use crate::settings::params::{
     self, Checked,
@@ -18,7 +19,6 @@ use crate::settings::params::{
     SetAt::{Both, Running, Startup},
     find, is_default, set_verbosity,
 };
-use crate::directory::DirectorySetting;
 use crate::transport_security::TlsMode;
 
 impl Parameters {

@@ -18,7 +18,8 @@ use crate::number::truncate;
 use crate::transport_security::TlsMode;
 
 /// The names of the authentication mechanisms, for the parameter that enables them.
-pub(crate) const MECHANISM_NAMES: &[&str] = &["MONGODB-X509", "PLAIN", "SCRAM-SHA-1", "SCRAM-SHA-256"];
+pub(crate) const MECHANISM_NAMES: &[&str] =
+    &["MONGODB-X509", "PLAIN", "SCRAM-SHA-1", "SCRAM-SHA-256"];
 
 /// When a parameter may be set.
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -76,8 +77,10 @@ const fn row(name: &'static str, set_at: SetAt, kind: Kind, effect: Effect) -> P
     Param { name, set_at, kind, effect }
 }
 
+use DirectorySetting::{
+    AuthzQueryTemplate, QueryPassword, QueryUser, Servers, TimeoutMs, UserToDnMapping,
+};
 use Effect::{Applied, Kept, Live, Told};
-use DirectorySetting::{AuthzQueryTemplate, QueryPassword, QueryUser, Servers, TimeoutMs, UserToDnMapping};
 use Kind::{Bool, Directory, Double, Int, List, Mode, Special, Text, Word};
 use SetAt::{Both, Never, Running, Startup};
 
@@ -390,7 +393,8 @@ const NO_LDAP_PROBES: &str = "\
      parameter has no effect";
 const LDAP_CONNECTIONS: &str = "\
      ldapConcurrentRequestsMax limits the connections to LDAP servers, so this parameter has no effect";
-const LDAP_THREADS: &str = "Requests to LDAP servers always run at the same time, so this parameter has no effect";
+const LDAP_THREADS: &str =
+    "Requests to LDAP servers always run at the same time, so this parameter has no effect";
 
 /// The longest timeout of LDAP: an hour.
 const TIMEOUT_MS_MAX: i64 = 3_600_000;
@@ -435,7 +439,9 @@ pub(crate) fn expected(kind: Kind) -> String {
         Mode(old) => {
             format!("{} or {}", TlsMode::Prefer.name(old), TlsMode::Require.name(old))
         }
-        Directory(DirectorySetting::TimeoutMs) => "a number of milliseconds from 0 to 3600000".to_owned(),
+        Directory(DirectorySetting::TimeoutMs) => {
+            "a number of milliseconds from 0 to 3600000".to_owned()
+        }
         Directory(_) => "text".to_owned(),
         Special => {
             "a document (as text in a configuration file: '{query: {verbosity: 2}}')".to_owned()

@@ -44,7 +44,9 @@ impl Exchange for Plain {
             return Err(failed("PLAIN authentication must use the $external database"));
         }
         let Some(directory) = auth.directory.directory() else {
-            return Err(failed("PLAIN authentication needs LDAP: security.ldap.servers is not set"));
+            return Err(failed(
+                "PLAIN authentication needs LDAP: security.ldap.servers is not set",
+            ));
         };
         match directory.authenticate(user, password) {
             Ok(()) => Ok(Answer { payload: Vec::new(), done: true }),
@@ -61,8 +63,7 @@ fn parse(payload: &[u8]) -> Result<(&str, &str)> {
     if payload.len() > PAYLOAD_BYTES_MAX {
         return Err(failed("PLAIN message is too long"));
     }
-    let text =
-        std::str::from_utf8(payload).map_err(|_| failed("PLAIN message is not UTF-8"))?;
+    let text = std::str::from_utf8(payload).map_err(|_| failed("PLAIN message is not UTF-8"))?;
     let mut parts = text.split('\0');
     let (Some(identity), Some(user), Some(password), None) =
         (parts.next(), parts.next(), parts.next(), parts.next())
