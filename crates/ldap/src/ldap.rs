@@ -324,8 +324,11 @@ impl Directory for Ldap {
         self.current.read().settings.shown(setting)
     }
 
-    fn status(&self) -> DirectoryStatus {
+    fn close_unused(&self) {
         self.pool.expire();
+    }
+
+    fn status(&self) -> DirectoryStatus {
         let (running_count, waiting_count, crowded_out_count) = self.slots.counts();
         let (bind_count, bind_micros) = self.binds.get();
         let (search_count, search_micros) = self.searches.get();

@@ -84,6 +84,9 @@ pub trait Directory: Send + Sync {
     /// The value of a setting as it may be shown.
     fn shown(&self, setting: DirectorySetting) -> String;
 
+    /// Closes connections that were not used for long. Called every second.
+    fn close_unused(&self);
+
     /// Figures about its use.
     fn status(&self) -> DirectoryStatus;
 }

@@ -35,7 +35,8 @@ SECRETS = [b"-secret-7"]
 class Server:
     """A server with LDAP. `settings`: keys below security.ldap, and server parameters."""
 
-    def __init__(self, name, servers, parameters=(), options=(), auth=True, env=None, **settings):
+    def __init__(self, name, servers, parameters=(), options=(), auth=True, env=None,
+                 mechanisms="PLAIN,SCRAM-SHA-256", **settings):
         self.folder = os.path.join(WORK, name)
         shutil.rmtree(self.folder, ignore_errors=True)
         os.makedirs(self.folder + "/data")
@@ -53,7 +54,7 @@ class Server:
         lines += ["    %s: '%s'" % pair for pair in settings.items()]
         if auth:
             lines.append("  authorization: enabled")
-        lines += ["setParameter:", "  authenticationMechanisms: 'PLAIN,SCRAM-SHA-256'", "  authFailedDelayMaxMs: 0",
+        lines += ["setParameter:", "  authenticationMechanisms: '%s'" % mechanisms, "  authFailedDelayMaxMs: 0",
                   *("  %s: '%s'" % pair for pair in parameters)]
         self.config = self.folder + "/nagi.conf"
         with open(self.config, "w") as f:
@@ -441,6 +442,28 @@ def stored(directory):
         check("PLAIN without TLS is told", '"id":8200221' in text)
 
 
+def certificates(directory, authority):
+    """A user with a certificate has the roles of its groups, too."""
+    rules = '[{match: "CN=([^,]+),O=Users", substitution: "uid={0},%s"}]' % PEOPLE
+    own = authority.sign("nagi", "/O=Example/OU=Servers/CN=nagi", "subjectAltName=DNS:localhost,IP:127.0.0.1")
+    options = ("--tlsMode", "allowTLS", "--tlsCertificateKeyFile", own, "--tlsCAFile", authority.file,
+               "--tlsAllowConnectionsWithoutCertificates")
+    settings = plainly(directory, userToDNMapping=rules, queryTemplate=MEMBER_OF)
+    with Server("certificates", options=options, mechanisms="MONGODB-X509,PLAIN,SCRAM-SHA-256", **settings) as server:
+        def client(name, *more):
+            file = authority.sign(name, "/O=Users/CN=" + name, "extendedKeyUsage=clientAuth")
+            return server.client(None, None, authMechanism="MONGODB-X509", tls=True, tlsCAFile=authority.file,
+                                 tlsCertificateKeyFile=file)
+
+        bob = client("bob")
+        equal("reads by its group", bob.test.c.count_documents({}), 1)
+        equal("the user", bob.admin.command("connectionStatus")["authInfo"]["authenticatedUsers"],
+              [{"user": "CN=bob,O=Users", "db": "$external"}])
+        fails("and does not write", 13, lambda: bob.test.c.insert_one({}))
+        fails("a certificate of nobody in the directory", 18, lambda: client("nobody").admin.command("ping"))
+        equal("the name of a certificate with a password", plain(PORT, "CN=bob,O=Users", "bob-secret-7"), 0)
+
+
 def starts(directory, authority, other):
     """Configurations with which the server does not start, and why."""
     good = plainly(directory, userToDNMapping=BY_NAME)
@@ -478,6 +501,7 @@ def main():
         section(changes, directory, authority)
         section(outages, directory, authority)
         section(stored, directory)
+        section(certificates, directory, authority)
         section(starts, directory, authority, other)
         section(hostile)
         section(crowd)

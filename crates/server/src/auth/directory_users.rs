@@ -246,6 +246,7 @@ mod tests {
         fn shown(&self, _: DirectorySetting) -> String {
             String::new()
         }
+        fn close_unused(&self) {}
         fn status(&self) -> DirectoryStatus {
             DirectoryStatus::default()
         }

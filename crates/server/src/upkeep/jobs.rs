@@ -122,6 +122,9 @@ fn reap_transactions(server: &Arc<Server>) -> Duration {
 
 /// Reads the groups of the directory's users again. The interval may change, so it is compared every second.
 fn refresh_directory(server: &Arc<Server>) -> Duration {
+    if let Some(directory) = server.auth.directory.directory() {
+        directory.close_unused();
+    }
     if server.auth.directory.pass(&|| server.is_stopping()) {
         server.auth.changed();
     }
