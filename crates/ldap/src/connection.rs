@@ -127,8 +127,8 @@ impl Connection {
         }
     }
 
-    /// Checks a password by a simple bind. The name and the password must not be empty: that would be an anonymous bind,
-    /// which succeeds without a check.
+    /// Checks a password by a simple bind. The name and the password must not be empty: that would be an anonymous
+    /// bind, which succeeds without a check.
     pub(crate) fn bind(&mut self, name: &str, password: &str) -> Result<(), Failure> {
         assert!(!name.is_empty() && !password.is_empty(), "an anonymous bind proves nothing");
         let id = self.next_id();

@@ -1,6 +1,6 @@
 //! Distinguished names as text (RFC 4514): values of users within templates.
 //!
-//! A template such as `uid={0},ou=people` puts a user's text after an equals sign, where it is escaped, so that it stays
+//! A template such as `uid={0},ou=people` puts a text of a user after an equals sign, where it is escaped, so it stays
 //! one value. A template that begins a name with the text, such as `{USER}`, takes it as a whole name.
 
 /// A part of a template.

@@ -120,8 +120,8 @@ impl DirectoryUsers {
         Ok(user)
     }
 
-    /// The roles of a user that is logged in; `None` if the directory told that it is gone. Asks the directory only after
-    /// an invalidation; if it does not answer, the last known roles stay.
+    /// The roles of a user that is logged in; `None` if the directory told that it is gone. Asks the directory only
+    /// after an invalidation; if it does not answer, the last known roles stay.
     pub(crate) fn roles(&self, name: &UserName, user: &DirectoryUser) -> Option<Arc<[RoleName]>> {
         if user.is_invalid.swap(false, Ordering::Relaxed) {
             match self.ask(name) {
