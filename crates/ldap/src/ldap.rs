@@ -78,8 +78,12 @@ impl Current {
         Arc::new(Current { settings, hosts })
     }
 
+    fn timeout(&self) -> Duration {
+        Duration::from_millis(self.settings.options.timeout_ms)
+    }
+
     fn deadline(&self) -> Instant {
-        Instant::now() + Duration::from_millis(self.settings.options.timeout_ms)
+        Instant::now() + self.timeout()
     }
 }
 
@@ -139,7 +143,10 @@ impl Ldap {
                 let until = Instant::now() + share;
                 match self.on_host(current, host, purpose, until, request) {
                     Err(Failure::Network(why)) => {
-                        host.failed();
+                        // It may be sound if this request had waited for others and had little time left.
+                        if left * 2 >= current.timeout() {
+                            host.failed();
+                        }
                         log::warn!(target: "ACCESS", id = 8_200_220, host = host.address.shown(),
                             error = why.as_str(); "An LDAP server did not answer as it should");
                         last = Failure::Network(format!("{}: {why}", host.address.shown()));

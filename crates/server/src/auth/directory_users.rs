@@ -224,6 +224,8 @@ impl DirectoryUsers {
 
 #[cfg(test)]
 mod tests {
+    use std::result::Result;
+
     use super::*;
     use crate::directory::{DirectorySetting, DirectoryStatus};
 
