@@ -403,6 +403,7 @@ mod tests {
                 ["cacheCompressor", "slowms", "slowOpSampleRate", "zstdDefaultCompressionLevel"];
             let is_passed = is_passed.contains(&row.flag)
                 || [
+                    "ldapRetryCount",
                     "quiet",
                     "notablescan",
                     "verbose",

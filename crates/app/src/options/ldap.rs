@@ -11,6 +11,15 @@ use super::Settings;
 /// The key of the option without which there is no LDAP.
 const SERVERS: &str = "security.ldap.servers";
 
+/// Options that mean nothing without servers.
+const DEPENDENT: &[&str] = &[
+    "security.ldap.authz.queryTemplate",
+    "security.ldap.bind.queryPassword",
+    "security.ldap.bind.queryUser",
+    "security.ldap.tlsCAFile",
+    "security.ldap.userToDNMapping",
+];
+
 /// LDAP as it is configured.
 #[derive(Debug, Clone)]
 pub(crate) struct LdapSettings {
@@ -23,11 +32,8 @@ pub(crate) struct LdapSettings {
 pub(super) fn from_settings(settings: &Settings) -> Result<Option<LdapSettings>, String> {
     let text = |key: &str| settings.get(key).unwrap_or("").to_owned();
     if text(SERVERS).is_empty() {
-        let is_set = |value: &str| !["false", "true", "simple", "tls"].contains(&value);
-        let mut keys = settings.values.iter();
-        let stray = keys.find(|(key, value)| key.starts_with("security.ldap.") && is_set(value));
-        return match stray {
-            Some((key, _)) => Err(format!("BadValue: {key} needs {SERVERS}")),
+        return match DEPENDENT.iter().find(|key| settings.get(key).is_some_and(|v| !v.is_empty())) {
+            Some(key) => Err(format!("BadValue: {key} needs {SERVERS}")),
             None => Ok(None),
         };
     }

@@ -531,7 +531,7 @@ mod tests {
     #[test]
     fn refusals_say_why() {
         for (key, why) in [
-            ("security.ldap.bind.method", "simple binds"),
+            ("security.sasl.hostName", "not by saslauthd"),
             ("security.kmip.port", "encrypted volume"),
             ("net.tls.certificateSelector", "certificates are in files"),
             ("net.http.enabled", "removed its HTTP interface"),

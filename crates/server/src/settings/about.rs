@@ -121,7 +121,7 @@ static MEANINGS: &[(&str, &str, &str)] = &[
     ("ldapForceMultiThreadMode", "", "call OpenLDAP's library on several threads at the same time"),
     ("ldapQueryPassword", "", "password of ldapQueryUser, as --ldapQueryPassword; it is never shown"),
     ("ldapQueryUser", "", "distinguished name by which the server logs in to LDAP, as --ldapQueryUser"),
-    ("ldapRetryCount", "", "how often LDAP servers are tried again after a network error, as --ldapRetryCount"),
+    ("ldapRetryCount", "retries", "how often LDAP servers are tried again after a network error, as --ldapRetryCount"),
     ("ldapServers", "", "LDAP servers that check the users' passwords, as --ldapServers"),
     ("ldapShouldRefreshUserCacheEntries", "", "refresh the groups of LDAP users, instead of forgetting them"),
     ("ldapTimeoutMS", "milliseconds", "longest time for a request to the LDAP servers, as --ldapTimeoutMS"),
