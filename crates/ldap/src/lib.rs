@@ -9,7 +9,7 @@
 //! - A text of a client is never parsed as a part of a filter or of a query: it is a value in a parsed filter, and in a
 //!   distinguished name it is escaped.
 //! - Answers of servers are bounded in bytes, values and time, and reading them does not recurse.
-//! - A user without a password, or without a name, is refused before a server is asked.
+//! - A user without a password, or without a name, is refused without a request to a server.
 //! - Passwords are in memory that is zeroed, and in no message.
 //! - Referrals and aliases are not followed.
 

@@ -1,8 +1,8 @@
 //! Users of `$external` whose roles are their groups in a directory (LDAP).
 //!
 //! ```text
-//!   login      --> known and fresh, or the directory is asked --> DirectoryUser, held by the connection's login
-//!   every 30 s --> the directory is asked about each known user --> roles differ: generation + 1
+//!   login      --> known and fresh, or read from the directory --> DirectoryUser, held by the connection's login
+//!   every 30 s --> each known user is read from the directory   --> roles differ: generation + 1
 //!   request    --> generation differs --> the login is resolved again, from the known roles
 //! ```
 //!

@@ -6,8 +6,8 @@ const ALLOWED: &[(&str, &[&str])] = &[
     (
         "app",
         &[
-            "bson", "budget", "doctor", "error", "host", "js", "kv", "kv-disk", "lang", "net",
-            "ldap", "percore", "proc", "query", "server", "store", "tls", "wire",
+            "bson", "budget", "doctor", "error", "host", "js", "kv", "kv-disk", "lang", "ldap",
+            "net", "percore", "proc", "query", "server", "store", "tls", "wire",
         ],
     ),
     ("bench", &["bson", "budget", "embedded", "error", "kv", "kv-rocks", "proc"]),
