@@ -238,6 +238,7 @@ fn serve_store(
     let mut config =
         server_config::of_options(options, args, store.clone(), limits.connections, port, log);
     config.tls = tls.map(|tls| tls as _);
+    config.tokens = Some(nagi_oidc::Trust::new());
     let mut builder = ServerBuilder::new(config)
         .map_err(|error| bad_options(&error))?
         .slow_operations(options.slow_ms, options.slow_sample_rate)

@@ -36,6 +36,7 @@ pub(crate) fn of_options(
         memory_limit_bytes: nagi_proc::memory_bytes(),
         authorization: options.authorization,
         tls: None,
+        tokens: None,
         javascript: options.javascript,
         parameters: options.parameters.clone(),
         own_threads: true,

@@ -224,6 +224,7 @@ fn build(
         memory_limit_bytes: None,
         authorization: false,
         tls: None,
+        tokens: None,
         javascript: options.javascript,
         own_threads: false,
         parameters,

@@ -32,6 +32,7 @@ pub(crate) fn start(name: &str, most: i64, change: impl FnOnce(&mut NetConfig)) 
         oplog: OplogLimits::default(),
         authorization: false,
         tls: None,
+        tokens: None,
         javascript: true,
         memory_limit_bytes: None,
         connection_count_max: most,

@@ -11,19 +11,27 @@ pub(crate) enum By {
     Scram(Mechanism),
     /// MONGODB-X509.
     Certificate,
+    /// MONGODB-OIDC.
+    Token,
 }
 
 /// The mechanism of certificates.
 pub(crate) const X509: &str = "MONGODB-X509";
 
+/// The mechanism of tokens.
+const OIDC: &str = "MONGODB-OIDC";
+
 impl By {
-    const ALL: [By; 3] =
-        [By::Certificate, By::Scram(Mechanism::Sha1), By::Scram(Mechanism::Sha256)];
+    const COUNT: usize = 4;
+
+    const ALL: [By; By::COUNT] =
+        [By::Token, By::Certificate, By::Scram(Mechanism::Sha1), By::Scram(Mechanism::Sha256)];
 
     pub(crate) fn name(self) -> &'static str {
         match self {
             By::Scram(mechanism) => mechanism.name(),
             By::Certificate => X509,
+            By::Token => OIDC,
         }
     }
 
@@ -45,8 +53,8 @@ pub(crate) struct Logins {
     /// Requests of `hello` for the mechanisms of a user.
     pub(crate) mechanisms_asked: Counter,
     /// Indexed by position in [`By::ALL`].
-    plain: [Tried; 3],
-    speculative: [Tried; 3],
+    plain: [Tried; By::COUNT],
+    speculative: [Tried; By::COUNT],
 }
 
 impl Logins {

@@ -2,6 +2,7 @@
 //!
 //!   saslStart, saslContinue --> Conversation (sasl)  --> Login in the connection
 //!   authenticate            --> certificate of the TLS handshake --> Login in the connection
+//!   a token's Login         --> ends when the token does: 391, until the client logs in again  (tokens)
 //!   each command: row's Access --> Asking --> PrivilegeSet of the login          (crate::core::access)
 //!   createUser, ... --> documents in admin.system.users, admin.system.roles --> generation + 1
 //!
@@ -37,6 +38,7 @@ pub(crate) mod restrictions;
 pub(crate) mod roles;
 pub(crate) mod sasl;
 pub(crate) mod scram;
+pub(crate) mod tokens;
 pub(crate) mod users;
 
 use std::collections::HashMap;
@@ -78,6 +80,7 @@ pub(crate) struct Auth {
     decoys: Mutex<Option<Arc<Decoys>>>,
     pub(crate) failures: failures::Failures,
     pub(crate) logins: counters::Logins,
+    pub(crate) tokens: tokens::Tokens,
     /// Held by commands that change users or roles, so that their checks and writes are atomic.
     changing: Mutex<()>,
 }
@@ -94,6 +97,7 @@ impl Auth {
         store: Arc<Store>,
         params: Arc<Parameters>,
         secret: [u8; 16],
+        tokens: tokens::Tokens,
     ) -> Auth {
         Auth {
             enabled,
@@ -106,6 +110,7 @@ impl Auth {
             decoys: Mutex::default(),
             failures: failures::Failures::default(),
             logins: counters::Logins::default(),
+            tokens,
             changing: Mutex::new(()),
         }
     }
@@ -169,8 +174,8 @@ impl Auth {
         Ok(Some(user))
     }
 
-    /// A user with the roles of its certificate instead of those of its document, which need not exist. Not cached:
-    /// each certificate may have others.
+    /// A user with the roles of its certificate or token instead of those of its document, which need not exist. Not cached:
+    /// each may have others.
     pub(crate) fn user_with_roles(&self, name: &UserName, roles: &[RoleName]) -> Result<Arc<User>> {
         users::with_roles(&self.store, name, roles).map(Arc::new)
     }

@@ -14,10 +14,11 @@ use parking_lot::RwLock;
 use crate::limits::{READ_TICKETS, TICKETS_MAX, WRITE_TICKETS};
 use crate::logging::{COMPONENTS, Log};
 use crate::number::truncate;
+use crate::settings::identity_providers::{self, Provider};
 use crate::transport_security::TlsMode;
 
 /// The names of the authentication mechanisms, for the parameter that enables them.
-pub(crate) const MECHANISM_NAMES: &[&str] = &["MONGODB-X509", "SCRAM-SHA-1", "SCRAM-SHA-256"];
+pub(crate) const MECHANISM_NAMES: &[&str] = &["MONGODB-OIDC", "MONGODB-X509", "SCRAM-SHA-1", "SCRAM-SHA-256"];
 
 /// When a parameter may be set.
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -44,6 +45,8 @@ pub(crate) enum Kind {
     List(&'static str, &'static [&'static str]),
     /// The mode of TLS, which is stored elsewhere; true: with the names of options before 4.2.
     Mode(bool),
+    /// Identity providers, which are stored elsewhere.
+    Providers,
     /// The value is stored elsewhere: see [`special`].
     Special,
 }
@@ -82,6 +85,7 @@ const MAX: i64 = i64::MAX;
 /// Sorted by name.
 #[rustfmt::skip]
 pub(crate) static PARAMETERS: &[Param] = &[
+    row("JWKSMinimumQuiescePeriodSecs", Both, Int(10, 0, 86_400), Live),
     row("allowDiskUseByDefault", Both, Bool(true), Live),
     row("auditAuthorizationSuccess", Both, Bool(false), Live),
     row("auditQueueFullAction", Both, Word("block", QUEUE_ACTIONS), Live),
@@ -134,6 +138,7 @@ pub(crate) static PARAMETERS: &[Param] = &[
     row("maxTransactionLockRequestTimeoutMillis", Both, Int(5, -1, MAX), Told(NO_LOCK_WAIT)),
     row("minSnapshotHistoryWindowInSeconds", Both, Int(300, 0, MAX), Live),
     row("notablescan", Both, Bool(false), Live),
+    row("oidcIdentityProviders", Both, Kind::Providers, Applied),
     row("opensslCipherConfig", Startup, Text(""), Live),
     row("opensslCipherSuiteConfig", Startup, Text(""), Live),
     row("periodicNoopIntervalSecs", Both, Int(10, 1, MAX), Told(NO_NOOPS)),
@@ -249,7 +254,7 @@ impl Parameters {
             Bool(b) => i64::from(b),
             Int(n, _, _) => n,
             Double(d, _, _) => d.to_bits() as i64,
-            Text(_) | Word(..) | List(..) | Mode(_) | Special => 0,
+            Text(_) | Word(..) | List(..) | Mode(_) | Kind::Providers | Special => 0,
         };
         let text = |param: &Param| match param.kind {
             Text(text) | Word(text, _) | List(text, _) => text.to_owned(),
@@ -281,6 +286,11 @@ impl Parameters {
             (Int(..), text) => text.parse().map_or(Value::Missing, Value::Int64),
             (Double(..), text) => text.parse().map_or(Value::Missing, Value::Double),
             (Mode(_), _) => Value::Missing,
+            (Kind::Providers, text) => {
+                identity_providers::parse(Value::String(text))?;
+                text.clone_into(&mut self.texts.write()[index]);
+                return Ok(());
+            }
             (Special, text) => return self.set_verbosity_at_start(index, text),
         };
         if parsed.is_missing() {
@@ -316,8 +326,8 @@ impl Parameters {
                 }
             }
             Checked::Text(text) => self.texts.write()[index] = text,
-            // The log has it, or TLS.
-            Checked::Verbosity(_) | Checked::Mode(_) => {}
+            // The log has it, or TLS, or who verifies tokens.
+            Checked::Verbosity(_) | Checked::Mode(_) | Checked::Providers(_) => {}
         }
     }
 
@@ -396,6 +406,7 @@ pub(crate) fn expected(kind: Kind) -> String {
         Mode(old) => {
             format!("{} or {}", TlsMode::Prefer.name(old), TlsMode::Require.name(old))
         }
+        Kind::Providers => "an array of documents, as text in a configuration file".to_owned(),
         Special => {
             "a document (as text in a configuration file: '{query: {verbosity: 2}}')".to_owned()
         }
@@ -410,6 +421,7 @@ pub(crate) enum Checked {
     /// A document of verbosities.
     Verbosity(DocBuf),
     Mode(TlsMode),
+    Providers(Vec<Provider>),
 }
 
 /// Checks a value, but does not store it.
@@ -457,6 +469,7 @@ pub(crate) fn check(index: usize, value: Value<'_>) -> Result<Checked> {
             },
             None => None,
         },
+        Kind::Providers => Some(Checked::Providers(identity_providers::parse(value)?)),
         Special => match (name, value) {
             ("logComponentVerbosity", Value::Doc(spec)) => {
                 set_verbosity(None, "", spec)?;

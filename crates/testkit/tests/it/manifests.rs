@@ -7,7 +7,7 @@ const ALLOWED: &[(&str, &[&str])] = &[
         "app",
         &[
             "bson", "budget", "doctor", "error", "host", "js", "kv", "kv-disk", "lang", "net",
-            "percore", "proc", "query", "server", "store", "tls", "wire",
+            "oidc", "percore", "proc", "query", "server", "store", "tls", "wire",
         ],
     ),
     ("bench", &["bson", "budget", "embedded", "error", "kv", "kv-rocks", "proc"]),
@@ -24,6 +24,7 @@ const ALLOWED: &[(&str, &[&str])] = &[
     ("kv-rocks", &["kv", "kv-disk", "percore", "rocksdb-sys"]),
     ("lang", &["bson", "budget", "error"]),
     ("net", &["budget", "server", "tls", "wire"]),
+    ("oidc", &["bson", "server"]),
     ("percore", &[]),
     ("proc", &[]),
     ("query", &["bson", "budget", "error", "lang", "store", "timeseries"]),
