@@ -134,7 +134,8 @@ impl Source {
         let before = self.keys();
         let next = || self.shared.numbers.fetch_add(1, Relaxed);
         // A panic of a library must not leave the fetch under way for ever.
-        let fetched = std::panic::catch_unwind(|| fetch::key_set(&self.place));
+        let place = &self.place;
+        let fetched = std::panic::catch_unwind(|| fetch::key_set(place));
         let fetched = fetched.unwrap_or_else(|_| Err("the fetch ended unexpectedly".to_owned()));
         self.land(fetched.and_then(|text| KeySet::parse(&text, &before, next)));
     }

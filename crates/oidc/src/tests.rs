@@ -50,12 +50,12 @@ impl Signer {
 }
 
 fn set(signers: &[&Signer]) -> String {
-    let keys: Vec<_> = signers.iter().map(|signer| {
+    let jwk = |signer: &&Signer| {
         let point = signer.pair.public_key().as_ref();
         let (x, y) = (coded(&point[1..33]), coded(&point[33..]));
         format!(r#"{{"kid":"{}","kty":"EC","crv":"P-256","x":"{x}","y":"{y}"}}"#, signer.id)
-    });
-    let keys: Vec<_> = keys.collect();
+    };
+    let keys: Vec<_> = signers.iter().map(jwk).collect();
     format!(r#"{{"keys":[{}]}}"#, keys.join(","))
 }
 

@@ -8,7 +8,6 @@ use nagi_bson::{DocBuf, DocWriter};
 use nagi_error::{Code, Error, Result, err};
 use parking_lot::Mutex;
 
-use super::sasl::failed;
 use crate::clock;
 use crate::names::{RoleName, UserName};
 use crate::settings::identity_providers::Provider;
@@ -160,6 +159,11 @@ impl Tokens {
             }
         });
     }
+}
+
+/// The error of a failed login (18). `reason` is for the log.
+fn failed(reason: &str) -> Error {
+    err!(Code::AUTHENTICATION_FAILED, "{reason}")
 }
 
 /// The error for a command on a connection whose token has ended.

@@ -96,6 +96,6 @@ pub(crate) struct Answer {
 }
 
 /// The error of a failed login (18). `reason` is for the log.
-pub(super) fn failed(reason: &str) -> Error {
+fn failed(reason: &str) -> Error {
     err!(Code::AUTHENTICATION_FAILED, "{reason}")
 }
