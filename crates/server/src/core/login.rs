@@ -196,8 +196,13 @@ fn log_success(connection: &Connection, attempt: &Attempt<'_>, name: &UserName) 
             attr.doc("extraInfo", |extra| extra.put("claims", claims));
         }
     });
-    let text = "Successfully authenticated";
-    connection.server.log.write(Severity::Info, "ACCESS", 5_286_306, text, attr.as_doc());
+    connection.server.log.write(
+        Severity::Info,
+        "ACCESS",
+        5_286_306,
+        "Successfully authenticated",
+        attr.as_doc(),
+    );
 }
 
 pub(super) fn log_failure(connection: &Connection, attempt: &Attempt<'_>, error: &Error) {
