@@ -61,7 +61,8 @@ mod tests {
 
     #[test]
     fn no_algorithm_goes_without_a_public_key() {
-        for name in ["none", "None", "NONE", "", "HS256", "HS384", "HS512", "rs256", "RS1", "EdDSA"] {
+        for name in ["none", "None", "NONE", "", "HS256", "HS384", "HS512", "rs256", "RS1", "EdDSA"]
+        {
             assert!(find(name).is_none(), "{name}");
         }
         assert_eq!(find("ES384").map(|found| found.family), Some(Family::P384));

@@ -1,4 +1,4 @@
-//! What a token says: whom it is from and for, when it counts, and its user and roles (RFC 7519, section 4).
+//! What a token says: its issuer and audience, when it counts, and its user and roles (RFC 7519, section 4).
 
 use nagi_bson::{Doc, DocBuf, Value, number};
 use nagi_server::IdentityProvider;
@@ -171,7 +171,11 @@ pub(crate) mod tests {
 
     #[test]
     fn a_provider_is_found_by_issuer_and_audience() {
-        let all = [provider_of("https://a", "x"), provider_of("https://a", "y"), provider_of("https://b", "x")];
+        let all = [
+            provider_of("https://a", "x"),
+            provider_of("https://a", "y"),
+            provider_of("https://b", "x"),
+        ];
         let find = |text: &str| {
             let claims = doc(text);
             let found = provider(claims.as_doc(), &all).ok()?;
@@ -225,7 +229,14 @@ pub(crate) mod tests {
         assert_eq!(roles_of("{groups: 'a'}").unwrap().unwrap(), ["corp/a"]);
         assert_eq!(roles_of("{groups: ['a', '../b']}").unwrap().unwrap(), ["corp/a", "corp/../b"]);
         assert_eq!(roles_of("{groups: []}").unwrap().unwrap(), Vec::<String>::new());
-        for bad in ["{}", "{groups: 1}", "{groups: [1]}", "{groups: ['']}", "{groups: {}}", "{groups: null}"] {
+        for bad in [
+            "{}",
+            "{groups: 1}",
+            "{groups: [1]}",
+            "{groups: ['']}",
+            "{groups: {}}",
+            "{groups: null}",
+        ] {
             assert!(roles_of(bad).is_err(), "{bad}");
         }
         for bad in ["{}", "{sub: ''}", "{sub: 1}", "{sub: 'a\\u0000b'}", "{sub: ['a']}"] {
@@ -239,7 +250,10 @@ pub(crate) mod tests {
     fn claims_to_log_are_short() {
         let corp = provider_of("https://a", "x");
         let claims = doc("{sub: 'ann', aud: ['x'], secret: 1}");
-        assert_eq!(logged(claims.as_doc(), &corp).as_doc().to_string(), doc("{sub: 'ann', aud: ['x']}").as_doc().to_string());
+        assert_eq!(
+            logged(claims.as_doc(), &corp).as_doc().to_string(),
+            doc("{sub: 'ann', aud: ['x']}").as_doc().to_string()
+        );
         let long = doc(&format!("{{sub: '{}'}}", "a".repeat(4000)));
         assert!(logged(long.as_doc(), &corp).as_doc().is_empty());
     }

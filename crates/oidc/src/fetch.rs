@@ -47,7 +47,8 @@ pub(crate) fn key_set(place: &Place) -> Result<Vec<u8>, String> {
     if let Some(uri) = &place.uri {
         return get(&agent, uri, until);
     }
-    let address = format!("{}/.well-known/openid-configuration", place.issuer.trim_end_matches('/'));
+    let address =
+        format!("{}/.well-known/openid-configuration", place.issuer.trim_end_matches('/'));
     let document = object("The discovery document", &get(&agent, &address, until)?)?;
     let field = |name: &str| document.as_doc().get(name);
     if field("issuer").as_str() != Some(&place.issuer) {
@@ -174,7 +175,9 @@ mod tests {
         assert_eq!(absolute(from, "/keys"), "https://id.example.com:8443/keys");
         assert_eq!(absolute("https://id.example.com", "/keys"), "https://id.example.com/keys");
         assert_eq!(absolute(from, "https://x/y"), "https://x/y");
-        for bad in ["//evil.example.com/keys", "keys", "http://id.example.com/", "file:///etc/passwd"] {
+        for bad in
+            ["//evil.example.com/keys", "keys", "http://id.example.com/", "file:///etc/passwd"]
+        {
             assert!(check_key_address(&absolute(from, bad), false).is_err(), "{bad}");
         }
     }

@@ -13,10 +13,12 @@ pub(crate) fn object(what: &str, bytes: &[u8]) -> Result<DocBuf, String> {
     let text = std::str::from_utf8(bytes).map_err(|_| format!("{what} is not UTF-8"))?;
     let mut out = Vec::new();
     let mut writer = DocWriter::new(&mut out);
-    json::parse_plain(text, '{', writer.slot("")).map_err(|why| format!("{what} is not JSON: {why}"))?;
+    json::parse_plain(text, '{', writer.slot(""))
+        .map_err(|why| format!("{what} is not JSON: {why}"))?;
     writer.finish();
     let whole = DocBuf::from_bytes(out).map_err(|_| format!("{what} is not an object"))?;
-    let object = whole.as_doc().get("").as_doc().ok_or_else(|| format!("{what} is not an object"))?;
+    let object =
+        whole.as_doc().get("").as_doc().ok_or_else(|| format!("{what} is not an object"))?;
     check_names(what, object, 1)?;
     Ok(DocBuf::from_doc(object))
 }
@@ -39,9 +41,7 @@ fn check_value(what: &str, value: Value<'_>, depth: usize) -> Result<(), String>
     }
     match value {
         Value::Doc(doc) => check_names(what, doc, depth),
-        Value::Array(list) => {
-            list.iter().try_for_each(|value| check_value(what, value, depth + 1))
-        }
+        Value::Array(list) => list.iter().try_for_each(|value| check_value(what, value, depth + 1)),
         _ => Ok(()),
     }
 }
@@ -69,7 +69,8 @@ mod tests {
 
     #[test]
     fn accepts_json_only() {
-        let parsed = object("it", br#" {"a": {"$oid": "x"}, "b": [1, {"a": 1}, {"a": 2}]} "#).unwrap();
+        let parsed =
+            object("it", br#" {"a": {"$oid": "x"}, "b": [1, {"a": 1}, {"a": 2}]} "#).unwrap();
         assert_eq!(parsed.as_doc().get("a").as_doc().unwrap().get("$oid").as_str(), Some("x"));
         for bad in [
             "",

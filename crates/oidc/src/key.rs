@@ -26,7 +26,10 @@ pub(crate) struct Key {
 
 #[derive(PartialEq, Eq)]
 enum Material {
-    Rsa { n: Vec<u8>, e: Vec<u8> },
+    Rsa {
+        n: Vec<u8>,
+        e: Vec<u8>,
+    },
     /// A point that is not compressed: `4 | x | y`.
     Point(Vec<u8>),
 }
@@ -201,7 +204,9 @@ mod tests {
             let mut n = String::new();
             nagi_bson::json::base64_encode(&mut n, &vec![0xC1; bytes]);
             let n = n.trim_end_matches('=').replace('+', "-").replace('/', "_");
-            format!(r#"{{"kid": "r{bytes}", "kty": "RSA", "e": "AQAB", "n": "{n}", "d": "secret"}}"#)
+            format!(
+                r#"{{"kid": "r{bytes}", "kty": "RSA", "e": "AQAB", "n": "{n}", "d": "secret"}}"#
+            )
         };
         let unusable = [
             r#"{"kid": "h", "kty": "oct", "k": "AAAA", "alg": "HS256"}"#.to_owned(),
@@ -245,7 +250,8 @@ mod tests {
         let more = parse(&set(&[ec("c", ""), ec("b", ""), ec("a", "")]), &first).unwrap();
         assert!(more.has_all_of(&first) && !first.has_all_of(&more));
         assert_eq!(more.find("a").unwrap().number, first.find("a").unwrap().number);
-        let other = parse(&set(&[ec("a", "").replace("axfR", "bxfR"), ec("b", "")]), &first).unwrap();
+        let other =
+            parse(&set(&[ec("a", "").replace("axfR", "bxfR"), ec("b", "")]), &first).unwrap();
         assert!(!other.has_all_of(&first));
     }
 }

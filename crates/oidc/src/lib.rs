@@ -10,8 +10,9 @@
 //! ```
 //!
 //! Invariants
-//! - A token is data of a stranger until its signature is verified: its length is bounded before it is decoded, its JSON
-//!   is that of RFC 8259 without names that come twice, and of its claims only issuer, audience and end are looked at.
+//! - A token is data of a stranger until its signature is verified: its length is bounded before it is decoded, its
+//!   JSON is that of RFC 8259 without names that come twice, and of its claims only issuer, audience and times are
+//!   looked at.
 //! - A key says for which algorithms it may be used; a token only chooses among them. Keys of symmetric algorithms are
 //!   never held, so a public key cannot be taken for a secret.
 //! - No login fetches keys itself. A source fetches once at a time, and bounds time, size and redirects.

@@ -18,8 +18,10 @@ use crate::claims::tests::provider_of;
 
 const ISSUER: &str = "https://id.example.com";
 const NOW_MS: i64 = 1_000_000;
-const CLAIMS: &str =
-    r#"{"iss":"https://id.example.com","aud":["db"],"sub":"ann","groups":["a"],"exp":2000,"nbf":1000}"#;
+const CLAIMS: &str = concat!(
+    r#"{"iss":"https://id.example.com","aud":["db"],"sub":"ann","groups":["a"],"#,
+    r#""exp":2000,"nbf":1000}"#
+);
 const NO_QUIET: Duration = Duration::ZERO;
 
 fn coded(bytes: &[u8]) -> String {
@@ -163,7 +165,10 @@ fn a_token_proves_user_and_roles() {
         assert!(verify(&trust, &signer.sign(&changed)).is_err(), "{changed}");
     }
     let stranger = Signer::new("k1");
-    assert_eq!(verify(&trust, &stranger.sign(CLAIMS)).unwrap_err(), "The token's signature is wrong");
+    assert_eq!(
+        verify(&trust, &stranger.sign(CLAIMS)).unwrap_err(),
+        "The token's signature is wrong"
+    );
     let unknown = Signer::new("k2").sign(CLAIMS);
     assert!(verify(&trust, &unknown).unwrap_err().contains("key is not one"), "unknown key");
 }
@@ -188,7 +193,7 @@ fn a_withdrawn_key_ends_its_logins() {
     assert!(verify(&trust, &new.sign(CLAIMS)).is_ok());
     trust.configure(vec![IdentityProvider { audience: "x".to_owned(), ..provider_at(&place) }]);
     assert!(!trust.still_trusts(&second.origin));
-    assert!(trust.refresh(Some(&["https://nobody.example.com"])).is_err());
+    assert!(trust.refresh(Some(&["https://other.example.com"])).is_err());
 }
 
 #[test]
@@ -203,7 +208,10 @@ fn keys_come_from_the_discovery_document() {
     *discovery.reply.lock() = document(&issuer);
     let trust = Trust::new();
     trust.configure(vec![provider_of(&issuer, "db")]);
-    assert_eq!(verify(&trust, &signer.sign(&CLAIMS.replace(ISSUER, &issuer))).as_deref(), Ok("corp/ann"));
+    assert_eq!(
+        verify(&trust, &signer.sign(&CLAIMS.replace(ISSUER, &issuer))).as_deref(),
+        Ok("corp/ann")
+    );
     for bad in [
         document("https://id.example.com"),
         Reply::Json("{}".to_owned()),
@@ -222,7 +230,9 @@ fn replies_are_bounded() {
     let trust = trust_at(&server.address);
     assert!(verify(&trust, &signer.sign(CLAIMS)).is_ok());
     let raw = |text: String| Reply::Raw(text.into_bytes());
-    let redirect = |to: &str| raw(format!("HTTP/1.1 302 Found\r\nlocation: {to}\r\ncontent-length: 0\r\n\r\n"));
+    let redirect = |to: &str| {
+        raw(format!("HTTP/1.1 302 Found\r\nlocation: {to}\r\ncontent-length: 0\r\n\r\n"))
+    };
     for (bad, text) in [
         (raw("garbage\r\n\r\n".to_owned()), ""),
         (raw("HTTP/1.1 404 Not Found\r\ncontent-length: 0\r\n\r\n".to_owned()), "status 404"),
@@ -291,7 +301,9 @@ fn a_stop_wakes_who_waits() {
             assert!(verify(&trust, &token).is_err());
             began.elapsed()
         });
-        std::thread::sleep(Duration::from_millis(200));
+        while trust.counts().waited == 0 {
+            std::thread::yield_now();
+        }
         trust.stop();
         assert!(waiting.join().unwrap() < Duration::from_secs(3));
     });
@@ -321,9 +333,10 @@ proptest! {
         prop_assert!(trust_at("file:///nonexistent").verify(&text, NOW_MS, Duration::from_secs(3600)).is_err());
     }
 
-    /// Any header and claims are refused if nobody signed them.
+    /// Any header and claims are refused without a signature.
     #[test]
-    fn any_claims_are_refused(header in "\\{\"alg\":\"(ES256|RS256|PS384|none|HS256)\",\"kid\":\"k1\"\\}", claims in "\\PC{0,100}") {
+    fn any_claims_are_refused(alg in "ES256|RS256|PS384|none|HS256", claims in "\\PC{0,100}") {
+        let header = format!(r#"{{"alg":"{alg}","kid":"k1"}}"#);
         let text = format!("{}.{}.{}", coded(header.as_bytes()), coded(claims.as_bytes()), coded(&[1; 64]));
         prop_assert!(crate::token::Token::parse(&text).is_err() || claims.starts_with('{'));
     }

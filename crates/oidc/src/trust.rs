@@ -81,7 +81,9 @@ impl Drop for Trust {
 
 impl fmt::Debug for Trust {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Trust").field("providers", &self.providers.load().all).finish_non_exhaustive()
+        f.debug_struct("Trust")
+            .field("providers", &self.providers.load().all)
+            .finish_non_exhaustive()
     }
 }
 
@@ -169,7 +171,9 @@ impl TokenTrust for Trust {
                 }
             }
         }
-        let key = keys.find(&token.key_id).ok_or("The token's key is not one of its identity provider")?;
+        let key = keys
+            .find(&token.key_id)
+            .ok_or("The token's key is not one of its identity provider")?;
         token.verify(key)?;
         Ok(TokenIdentity {
             user: claims::user(claims, provider)?,
@@ -198,9 +202,8 @@ impl TokenTrust for Trust {
                 && provider.audience == origin.audience
                 && provider.auth_name_prefix == origin.auth_name_prefix
         });
-        let key_number = |source: &Arc<Source>| {
-            source.keys().find(&origin.key_id).map(|key| key.number)
-        };
+        let key_number =
+            |source: &Arc<Source>| source.keys().find(&origin.key_id).map(|key| key.number);
         is_configured
             && providers.source(&origin.issuer).and_then(key_number) == Some(origin.key_number)
     }

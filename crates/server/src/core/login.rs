@@ -247,12 +247,12 @@ pub(crate) fn refresh(server: &Server, connection: &mut Connection) -> Result<()
         connection.op.set_user(None);
     }
     let (roles, token) = (login.roles.clone(), login.token.clone());
-    connection.login =
-        newest.map(|user| Login { token, ..Login::new(user, generation, roles) });
+    connection.login = newest.map(|user| Login { token, ..Login::new(user, generation, roles) });
     Ok(())
 }
 
-/// Returns true if the connection's login was proved by a token that no longer counts. Without a token it costs nothing.
+/// Returns true if the connection's login was proved by a token that no longer counts. Without a token it costs
+/// nothing.
 pub(super) fn has_ended(server: &Server, connection: &mut Connection) -> bool {
     let token = connection.login.as_mut().and_then(|login| login.token.as_mut());
     token.is_some_and(|token| !server.auth.tokens.still_counts(token))

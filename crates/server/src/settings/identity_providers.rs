@@ -51,8 +51,9 @@ args! { "OIDCIdentityProviderConfig" => Fields {
 pub(crate) fn parse(value: Value<'_>) -> Result<Vec<Provider>> {
     match value {
         Value::String(text) => {
-            let parsed = json::parse_value(text)
-                .map_err(|why| err!(Code::BAD_VALUE, "{NAME} is not an array of documents: {why}"))?;
+            let parsed = json::parse_value(text).map_err(|why| {
+                err!(Code::BAD_VALUE, "{NAME} is not an array of documents: {why}")
+            })?;
             match parsed.value() {
                 Value::Array(list) => parse_list(list),
                 other => Err(wrong_type(other)),
@@ -89,7 +90,9 @@ fn provider(fields: &Fields<'_>) -> Result<Provider> {
     let named = |name: &str, value: Option<&str>| value.map(|value| text(name, value)).transpose();
     check_address(&issuer, false)?;
     let prefix = text("authNamePrefix", fields.prefix)?;
-    if let Some(bad) = prefix.chars().find(|c| !(c.is_ascii_alphanumeric() || matches!(c, '-' | '_'))) {
+    if let Some(bad) =
+        prefix.chars().find(|c| !(c.is_ascii_alphanumeric() || matches!(c, '-' | '_')))
+    {
         bail!(
             Code::BAD_VALUE,
             "authNamePrefix for issuer '{issuer}' must contain only alphanumerics, hyphens and underscores. \
@@ -122,7 +125,8 @@ fn provider(fields: &Fields<'_>) -> Result<Provider> {
         match_pattern: pattern,
         client_id,
         request_scopes: texts("requestScopes", fields.scopes)?,
-        principal_name: named("principalName", fields.principal)?.unwrap_or_else(|| "sub".to_owned()),
+        principal_name: named("principalName", fields.principal)?
+            .unwrap_or_else(|| "sub".to_owned()),
         use_authorization_claim: authorizes,
         authorization_claim,
         log_claims: texts("logClaims", fields.log_claims)?,
@@ -156,7 +160,10 @@ fn texts(field: &str, list: Option<Array<'_>>) -> Result<Vec<String>> {
             bail!(Code::TYPE_MISMATCH, "Field '{field}' of {NAME} must be an array of strings");
         };
         if all.len() == LIST_MAX {
-            bail!(Code::BAD_VALUE, "Field '{field}' of {NAME} may have at most {LIST_MAX} elements");
+            bail!(
+                Code::BAD_VALUE,
+                "Field '{field}' of {NAME} may have at most {LIST_MAX} elements"
+            );
         }
         all.push(text(field, one)?);
     }
@@ -307,7 +314,10 @@ mod tests {
             format!("[{machine}, {other}]"),
             format!("[{machine}, {}]", machine.replace("'db'", "'x'")),
             format!("[{}]", one(", JWKSUri: 'file:///etc/keys.json', JWKSPollSecs: 0")),
-            format!("[{}]", one("").replace(", authorizationClaim: 'groups'", ", useAuthorizationClaim: false")),
+            format!(
+                "[{}]",
+                one("").replace(", authorizationClaim: 'groups'", ", useAuthorizationClaim: false")
+            ),
             format!("[{}]", one("").replace(", clientId: 'c'", ", supportsHumanFlows: false")),
         ] {
             assert!(check(&text).is_ok(), "{text}: {:?}", check(&text).err());

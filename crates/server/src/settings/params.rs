@@ -18,7 +18,8 @@ use crate::settings::identity_providers::{self, Provider};
 use crate::transport_security::TlsMode;
 
 /// The names of the authentication mechanisms, for the parameter that enables them.
-pub(crate) const MECHANISM_NAMES: &[&str] = &["MONGODB-OIDC", "MONGODB-X509", "SCRAM-SHA-1", "SCRAM-SHA-256"];
+pub(crate) const MECHANISM_NAMES: &[&str] =
+    &["MONGODB-OIDC", "MONGODB-X509", "SCRAM-SHA-1", "SCRAM-SHA-256"];
 
 /// When a parameter may be set.
 #[derive(Clone, Copy, PartialEq, Eq)]

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering::SeqCst};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use nagi_bson::{Array, Binary, Doc, DocBuf, Value, doc, json};
 use nagi_server::{
@@ -149,23 +149,45 @@ fn a_client_is_directed_to_its_provider() {
     let hint = doc! { "n": "ann@corp" };
     let reply = sasl(&mut client, "saslStart", "$external", hint.as_doc());
     let expected = r#"{"issuer":"https://i","clientId":"app","requestScopes":["openid"]}"#;
-    assert_eq!((payload(&reply).replace(' ', "").as_str(), reply.get("done")), (expected, Value::Bool(false)));
-    let reply = sasl(&mut client, "saslContinue", "$external", doc! { "jwt": &token("corp/ann", "corp/r", 60) }.as_doc());
+    assert_eq!(
+        (payload(&reply).replace(' ', "").as_str(), reply.get("done")),
+        (expected, Value::Bool(false))
+    );
+    let reply = sasl(
+        &mut client,
+        "saslContinue",
+        "$external",
+        doc! { "jwt": &token("corp/ann", "corp/r", 60) }.as_doc(),
+    );
     assert!(is_ok(&reply) && reply.get("done").is_truthy(), "{reply:?}");
     let reply = sasl(&mut Client::new(&server), "saslStart", "$external", DocBuf::new().as_doc());
     assert_eq!(payload(&reply).replace(' ', ""), expected, "the only provider needs no hint");
-    for bad in [doc! { "n": "ann@other" }, doc! { "n": 1 }, doc! { "n": &"x".repeat(2000) }, doc! { "jwt": 1 }] {
+    for bad in [
+        doc! { "n": "ann@other" },
+        doc! { "n": 1 },
+        doc! { "n": &"x".repeat(2000) },
+        doc! { "jwt": 1 },
+    ] {
         let reply = sasl(&mut Client::new(&server), "saslStart", "$external", bad.as_doc());
         assert_eq!(code(&reply), 18, "{bad:?}");
     }
     let mut twice = Client::new(&server);
     assert!(is_ok(&sasl(&mut twice, "saslStart", "$external", hint.as_doc())));
     assert_eq!(code(&sasl(&mut twice, "saslContinue", "$external", hint.as_doc())), 18);
-    let second = PROVIDER.replace("https://i", "https://j").replace("'corp'", "'other'").replace("@corp", "@other");
-    let set = json::parse(&format!("{{setParameter: 1, oidcIdentityProviders: [{PROVIDER}, {second}]}}"));
+    let second = PROVIDER
+        .replace("https://i", "https://j")
+        .replace("'corp'", "'other'")
+        .replace("@corp", "@other");
+    let set =
+        json::parse(&format!("{{setParameter: 1, oidcIdentityProviders: [{PROVIDER}, {second}]}}"));
     let reply = root.run("admin", set.unwrap().as_doc());
     assert!(is_ok(&reply), "{reply:?}");
-    let reply = sasl(&mut Client::new(&server), "saslStart", "$external", doc! { "n": "bob@other" }.as_doc());
+    let reply = sasl(
+        &mut Client::new(&server),
+        "saslStart",
+        "$external",
+        doc! { "n": "bob@other" }.as_doc(),
+    );
     assert!(payload(&reply).contains("https://j"));
     let reply = sasl(&mut Client::new(&server), "saslStart", "$external", DocBuf::new().as_doc());
     assert_eq!(code(&reply), 18, "a hint is needed");
@@ -187,13 +209,17 @@ fn roles_come_from_the_token_and_follow_changes() {
     assert_eq!((find(&mut client, "test"), find(&mut client, "other")), (0, 13));
     let status = client.run("admin", doc! { "connectionStatus": 1 }.as_doc());
     let text = json::to_relaxed(status.as_doc()).replace(' ', "");
-    assert!(text.contains(r#""authenticatedUsers":[{"user":"corp/ann","db":"$external"}]"#), "{text}");
-    assert!(!text.contains(r#""role":"root"#) || text.contains(r#""role":"root","db":"admin""#), "{text}");
+    assert!(
+        text.contains(r#""authenticatedUsers":[{"user":"corp/ann","db":"$external"}]"#),
+        "{text}"
+    );
+    assert!(
+        !text.contains(r#""role":"root"#) || text.contains(r#""role":"root","db":"admin""#),
+        "{text}"
+    );
     assert!(is_ok(&root.run("admin", doc! { "dropRole": "corp/r" }.as_doc())));
     assert_eq!(find(&mut client, "test"), 13, "the role is gone");
-    let own = json::parse(
-        "{createUser: 'corp/own', roles: [{role: 'read', db: 'test'}]}",
-    );
+    let own = json::parse("{createUser: 'corp/own', roles: [{role: 'read', db: 'test'}]}");
     assert_eq!(code(&show(&mut client, &token("corp/own", "-", 60))), 18, "no such user yet");
     assert!(is_ok(&root.run("$external", own.unwrap().as_doc())));
     let mut client = Client::new(&server);
@@ -208,7 +234,11 @@ fn a_login_ends_with_its_token() {
     let short = format!("corp/ann read@x {}", wall_ms() + 300);
     assert!(is_ok(&show(&mut client, &short)));
     assert_eq!(find(&mut client, "test"), 13);
-    std::thread::sleep(Duration::from_millis(350));
+    let began = Instant::now();
+    while find(&mut client, "test") == 13 {
+        assert!(began.elapsed() < Duration::from_secs(60));
+        std::thread::yield_now();
+    }
     let reply = client.run("test", doc! { "find": "c" }.as_doc());
     assert_eq!(code(&reply), 391);
     assert_eq!(
@@ -262,7 +292,10 @@ fn refusals_do_not_tell_why() {
         ("$external", doc! { "jwt": Value::Null }),
     ] {
         let reply = sasl(&mut Client::new(&server), "saslStart", db, message.as_doc());
-        assert_eq!((code(&reply), reply.get("errmsg").as_str()), (18, Some("Authentication failed.")));
+        assert_eq!(
+            (code(&reply), reply.get("errmsg").as_str()),
+            (18, Some("Authentication failed."))
+        );
     }
     let body = DocBuf::build(|out| {
         out.put("saslStart", 1);
@@ -287,7 +320,10 @@ fn commands_show_and_fetch_keys() {
     let (server, _, mut root) = with_provider();
     let reply = root.run("admin", doc! { "oidcListKeys": 1 }.as_doc());
     let sets = reply.get("keySets").as_doc().unwrap();
-    assert_eq!(sets.get("https://i").as_doc().unwrap().get("keys").as_array().map(Array::count), Some(0));
+    assert_eq!(
+        sets.get("https://i").as_doc().unwrap().get("keys").as_array().map(Array::count),
+        Some(0)
+    );
     let unknown = doc! { "oidcListKeys": 1, "identityProviders": ["x"] };
     assert_eq!(code(&root.run("admin", unknown.as_doc())), 2);
     let reply = root.run("admin", doc! { "oidcRefreshKeys": 1 }.as_doc());
@@ -301,7 +337,9 @@ fn commands_show_and_fetch_keys() {
     let status = root.run("admin", doc! { "serverStatus": 1 }.as_doc());
     let security = status.get("security").as_doc().unwrap();
     assert_eq!(security.get("oidc").as_doc().unwrap().get("identityProviders"), Value::Int64(1));
-    let mechanisms = security.get("authentication").as_doc().unwrap().get("mechanisms").as_doc().unwrap();
-    let counts = mechanisms.get("MONGODB-OIDC").as_doc().unwrap().get("authenticate").as_doc().unwrap();
+    let mechanisms =
+        security.get("authentication").as_doc().unwrap().get("mechanisms").as_doc().unwrap();
+    let counts =
+        mechanisms.get("MONGODB-OIDC").as_doc().unwrap().get("authenticate").as_doc().unwrap();
     assert_eq!(counts.get("successful"), Value::Int64(1));
 }

@@ -23,7 +23,9 @@ fn run(cx: &mut Context<'_>, req: &Request<'_>, out: &mut DocWriter<'_>) -> Resu
     let args = Args::parse(req)?;
     let issuers = args.issuers.map(|list| issuers("oidcListKeys", list)).transpose()?;
     let sets = match cx.server.auth.tokens.trust() {
-        Some(trust) => trust.keys(issuers.as_deref()).map_err(|why| err!(Code::BAD_VALUE, "{why}"))?,
+        Some(trust) => {
+            trust.keys(issuers.as_deref()).map_err(|why| err!(Code::BAD_VALUE, "{why}"))?
+        }
         None => Vec::new(),
     };
     out.doc("keySets", |out| sets.iter().for_each(|(issuer, keys)| out.put(issuer, keys)));
