@@ -338,6 +338,7 @@ proptest! {
     fn any_claims_are_refused(alg in "ES256|RS256|PS384|none|HS256", claims in "\\PC{0,100}") {
         let header = format!(r#"{{"alg":"{alg}","kid":"k1"}}"#);
         let text = format!("{}.{}.{}", coded(header.as_bytes()), coded(claims.as_bytes()), coded(&[1; 64]));
-        prop_assert!(crate::token::Token::parse(&text).is_err() || claims.starts_with('{'));
+        let is_object = claims.starts_with('{');
+        prop_assert!(crate::token::Token::parse(&text).is_err() || is_object);
     }
 }

@@ -448,7 +448,7 @@ def secrets():
         until[0] = False
         watcher.join()
         places = {"log": server.log(), "currentOp": "".join(seen),
-                  "profile": "".join(repr(list(server.root[db]["system.profile"].find())) for db in ("$external", "test", "admin")),
+                  "profile": "".join(repr(list(server.root[db]["system.profile"].find())) for db in ("test", "admin")),
                   "getLog": repr(server.root.admin.command("getLog", "global"))}
         with open(audit) as f:
             places["audit"] = f.read()
