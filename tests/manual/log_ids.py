@@ -75,7 +75,7 @@ def macros(source):
 
 
 def written(source):
-    for m in re.finditer(r'\.write\((?:Severity::)?(Info|Warning|Error), (?:"([A-Z]+)"|component), ([0-9_]+), ' + TEXT, source):
+    for m in re.finditer(r'\.write\(\s*(?:Severity::)?(Info|Warning|Error),\s*(?:"([A-Z]+)"|component),\s*([0-9_]+),\s*' + TEXT, source):
         yield number(m.group(3)), m.group(1)[0], m.group(2) or "COMMAND, WRITE", m.group(4)
     for m in re.finditer(r'\.startup_warning\(\s*"([A-Z]+)",\s*([0-9_]+),\s*' + TEXT, source, re.S):
         yield number(m.group(2)), "W", m.group(1), m.group(3)

@@ -241,6 +241,7 @@ fn serve_store(
         server_config::of_options(options, args, store.clone(), limits.connections, port, log);
     config.tls = tls.map(|tls| tls as _);
     config.directory = ldap.map(|ldap| ldap as _);
+    config.tokens = Some(nagi_oidc::Trust::new());
     let mut builder = ServerBuilder::new(config)
         .map_err(|error| bad_options(&error))?
         .slow_operations(options.slow_ms, options.slow_sample_rate)

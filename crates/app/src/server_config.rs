@@ -37,6 +37,7 @@ pub(crate) fn of_options(
         authorization: options.authorization,
         tls: None,
         directory: None,
+        tokens: None,
         javascript: options.javascript,
         parameters: options.parameters.clone(),
         own_threads: true,

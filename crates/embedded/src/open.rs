@@ -225,6 +225,7 @@ fn build(
         authorization: false,
         tls: None,
         directory: None,
+        tokens: None,
         javascript: options.javascript,
         own_threads: false,
         parameters,

@@ -12,6 +12,7 @@ use nagi_wire::Compressor;
 
 use crate::audit::{AuditLog, AuditOptions};
 use crate::auth::Auth;
+use crate::auth::tokens::Tokens;
 use crate::commands::COMMANDS;
 use crate::core::parts::{Clients, Identity, Settings, Startup, Upkeep};
 use crate::core::scripting::ENGINES_MAX;
@@ -22,6 +23,7 @@ use crate::metrics::Metrics;
 use crate::random::random_bytes;
 use crate::replica::{OplogLimits, ReplicaSet};
 use crate::settings::params::Parameters;
+use crate::token_trust::TokenTrust;
 use crate::top::Top;
 use crate::transport_security::TransportSecurity;
 
@@ -50,6 +52,8 @@ pub struct ServerConfig {
     pub tls: Option<Arc<dyn TransportSecurity>>,
     /// Checks passwords and knows groups (`security.ldap`); `None` without it.
     pub directory: Option<Arc<dyn Directory>>,
+    /// Verifies tokens of identity providers (MONGODB-OIDC); `None` if none are accepted.
+    pub tokens: Option<Arc<dyn TokenTrust>>,
     /// Requests may run JavaScript.
     pub javascript: bool,
     /// Requests run on threads of the server, which may change the time slices of these threads. False if they run on
@@ -92,6 +96,7 @@ impl ServerBuilder {
                 params.clone(),
                 random_bytes()?,
                 config.directory,
+                Tokens::new(config.tokens),
             ),
             settings: Settings::open(params, &config.store)?,
             upkeep: Upkeep::new(),

@@ -49,6 +49,7 @@ mod signal;
 mod startup_log;
 mod tickets;
 mod timeslice;
+mod token_trust;
 mod top;
 mod transport;
 mod transport_security;
@@ -76,6 +77,9 @@ pub use replica::OplogLimits;
 pub use settings::about::{ParameterAbout, about_parameters};
 pub use settings::params::{
     check_parameters, other_parameter_name, parameter_names, parameter_values, similar_parameter,
+};
+pub use token_trust::{
+    IdentityProvider, TokenCounts, TokenIdentity, TokenOrigin, TokenTrust, check_key_address,
 };
 pub use transport::handle::Outcome;
 pub use transport_security::{

@@ -33,6 +33,7 @@ pub(crate) fn start(name: &str, most: i64, change: impl FnOnce(&mut NetConfig)) 
         authorization: false,
         tls: None,
         directory: None,
+        tokens: None,
         javascript: true,
         memory_limit_bytes: None,
         connection_count_max: most,

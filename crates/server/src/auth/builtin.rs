@@ -385,6 +385,8 @@ static HOST_MANAGER: BuiltinRole = BuiltinRole {
                 Killop,
                 LogRotate,
                 OidReset,
+                OidcListKeys,
+                OidcRefreshKeys,
                 ReplSetResizeOplog,
                 Resync,
                 RotateCertificates,

@@ -13,6 +13,8 @@ pub(crate) enum By {
     Certificate,
     /// PLAIN: LDAP checks the password.
     Plain,
+    /// MONGODB-OIDC.
+    Token,
 }
 
 /// The mechanism of certificates.
@@ -20,15 +22,26 @@ pub(crate) const X509: &str = "MONGODB-X509";
 /// The mechanism of passwords that a directory checks.
 const PLAIN: &str = "PLAIN";
 
+/// The mechanism of tokens.
+const OIDC: &str = "MONGODB-OIDC";
+
 impl By {
-    const ALL: [By; 4] =
-        [By::Certificate, By::Plain, By::Scram(Mechanism::Sha1), By::Scram(Mechanism::Sha256)];
+    const COUNT: usize = 5;
+
+    const ALL: [By; By::COUNT] = [
+        By::Token,
+        By::Certificate,
+        By::Plain,
+        By::Scram(Mechanism::Sha1),
+        By::Scram(Mechanism::Sha256),
+    ];
 
     pub(crate) fn name(self) -> &'static str {
         match self {
             By::Scram(mechanism) => mechanism.name(),
             By::Certificate => X509,
             By::Plain => PLAIN,
+            By::Token => OIDC,
         }
     }
 
@@ -50,8 +63,8 @@ pub(crate) struct Logins {
     /// Requests of `hello` for the mechanisms of a user.
     pub(crate) mechanisms_asked: Counter,
     /// Indexed by position in [`By::ALL`].
-    plain: [Tried; By::ALL.len()],
-    speculative: [Tried; By::ALL.len()],
+    plain: [Tried; By::COUNT],
+    speculative: [Tried; By::COUNT],
 }
 
 impl Logins {

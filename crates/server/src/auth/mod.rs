@@ -3,6 +3,7 @@
 //!   saslStart, saslContinue --> Conversation (sasl)  --> Login in the connection
 //!   authenticate            --> certificate of the TLS handshake --> Login in the connection
 //!   users of a directory    --> roles by their groups            --> Login in the connection  (directory_users)
+//!   a token's Login         --> ends when the token does: 391, until the client logs in again  (tokens)
 //!   each command: row's Access --> Asking --> PrivilegeSet of the login          (crate::core::access)
 //!   createUser, ... --> documents in admin.system.users, admin.system.roles --> generation + 1
 //!
@@ -39,6 +40,7 @@ pub(crate) mod restrictions;
 pub(crate) mod roles;
 pub(crate) mod sasl;
 pub(crate) mod scram;
+pub(crate) mod tokens;
 pub(crate) mod users;
 
 use std::collections::HashMap;
@@ -84,6 +86,7 @@ pub(crate) struct Auth {
     pub(crate) logins: counters::Logins,
     /// The users of a directory (LDAP).
     pub(crate) directory: DirectoryUsers,
+    pub(crate) tokens: tokens::Tokens,
     /// Held by commands that change users or roles, so that their checks and writes are atomic.
     changing: Mutex<()>,
 }
@@ -101,6 +104,7 @@ impl Auth {
         params: Arc<Parameters>,
         secret: [u8; 16],
         directory: Option<Arc<dyn Directory>>,
+        tokens: tokens::Tokens,
     ) -> Auth {
         Auth {
             directory: DirectoryUsers::new(params.clone(), directory),
@@ -114,6 +118,7 @@ impl Auth {
             decoys: Mutex::default(),
             failures: failures::Failures::default(),
             logins: counters::Logins::default(),
+            tokens,
             changing: Mutex::new(()),
         }
     }
@@ -177,8 +182,8 @@ impl Auth {
         Ok(Some(user))
     }
 
-    /// A user with the roles of its certificate or its groups instead of those of its document, which need not exist.
-    /// Not cached: each certificate may have others.
+    /// A user with the roles of its certificate, its groups or its token instead of those of its document, which need not
+    /// exist. Not cached: each may have others.
     pub(crate) fn user_with_roles(&self, name: &UserName, roles: &[RoleName]) -> Result<Arc<User>> {
         users::with_roles(&self.store, name, roles).map(Arc::new)
     }

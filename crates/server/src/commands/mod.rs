@@ -126,6 +126,8 @@ pub(crate) static COMMANDS: &[&Command] = &[
     &admin::LOG_ROTATE,
     &crud::MAP_REDUCE,
     &admin::NAGI_BACKUP,
+    &auth::OIDC_LIST_KEYS,
+    &auth::OIDC_REFRESH_KEYS,
     &diagnose::PING,
     &admin::PLAN_CACHE_CLEAR,
     &admin::PLAN_CACHE_CLEAR_FILTERS,

@@ -16,7 +16,7 @@ use crate::printable::Secret;
 use crate::request::Request;
 use crate::session::SessionId;
 use crate::{
-    auth::{Action, ActionSet, PrivilegeSet, Privileges, Resource, Target, User},
+    auth::{Action, ActionSet, PrivilegeSet, Privileges, Resource, Target, User, tokens},
     core::login,
 };
 
@@ -145,6 +145,9 @@ pub(crate) fn check(
     login::refresh(server, connection)?;
     if request.command.before_login {
         return Ok(());
+    }
+    if login::has_ended(server, connection) {
+        return Err(tokens::ended(request.command.name));
     }
     let mut asking = Asking::new(connection);
     if asking.user.is_none() {

@@ -15,7 +15,7 @@ use crate::clock;
 use crate::core::connection::{Connection, Peer};
 use crate::core::server::Server;
 use crate::limits::AUDIT_PARAM_BYTES_MAX;
-use crate::names::write_roles;
+use crate::names::{UserName, write_roles};
 use crate::printable::write_cut;
 use crate::settings::cluster_params::{self, AUDIT_CONFIG};
 use crate::settings::params;
@@ -61,6 +61,17 @@ impl Connection {
             out.put("user", user);
             out.put("db", db);
             out.put("mechanism", mechanism);
+        });
+    }
+
+    /// Records a login that succeeded. `claims`: what its token says.
+    pub(crate) fn audit_proof(&self, user: &UserName, mechanism: &str, claims: Option<Doc<'_>>) {
+        self.audit("authenticate", Code::OK, |out| {
+            user.write("user", out);
+            out.put("mechanism", mechanism);
+            if let Some(claims) = claims {
+                out.doc("extraInfo", |extra| extra.put("claims", claims));
+            }
         });
     }
 

@@ -4,15 +4,18 @@ use std::net::IpAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
+use nagi_bson::{Doc, DocBuf};
 use nagi_error::{Code, Error, Result};
 use sha2::{Digest, Sha256};
 
 use crate::auth::sasl::{Answer, Conversation};
+use crate::auth::tokens::TokenLogin;
 use crate::auth::users::User;
 use crate::auth::{Auth, By, DirectoryUser};
 use crate::clock;
 use crate::core::connection::Connection;
 use crate::core::server::Server;
+use crate::logging::Severity;
 use crate::names::{RoleName, UserName};
 
 /// The connection is already logged in as another user.
@@ -25,13 +28,15 @@ pub(crate) struct Login {
     pub(crate) generation: u64,
     /// SHA-256 of `user@db`.
     pub(crate) digest: [u8; 32],
+    /// The token by which the user logged in.
+    token: Option<TokenLogin>,
     roles: Roles,
 }
 
 impl Login {
     fn new(user: Arc<User>, generation: u64, roles: Roles) -> Login {
         let digest = Sha256::digest(user.name.to_string().as_bytes()).into();
-        Login { user, generation, digest, roles }
+        Login { user, generation, digest, token: None, roles }
     }
 }
 
@@ -66,11 +71,18 @@ pub(super) struct Attempt<'a> {
     pub(super) speculative: bool,
     /// The user, once it is known.
     pub(super) user: Option<&'a UserName>,
+    /// What a token says that the log is to tell.
+    pub(super) claims: Option<Doc<'a>>,
 }
 
 impl Conversation {
     fn attempt(&self) -> Attempt<'_> {
-        Attempt { by: self.by, speculative: self.speculative, user: self.exchange.user() }
+        Attempt {
+            by: self.by,
+            speculative: self.speculative,
+            user: self.exchange.user(),
+            claims: self.exchange.claims(),
+        }
     }
 }
 
@@ -99,6 +111,9 @@ pub(crate) fn step(
             if answer.done {
                 let roles = conversation.exchange.roles();
                 log_in(connection, &conversation.attempt(), roles)?;
+                if let Some(login) = &mut connection.login {
+                    login.token = conversation.exchange.token().cloned();
+                }
             }
             Ok(answer)
         }),
@@ -192,12 +207,31 @@ pub(super) fn log_in(
     connection.op.set_user(Some(name.clone()));
     connection.login = Some(Login::new(user, generation, roles));
     if !server.is_quiet() {
-        log::info!(target: "ACCESS", id = 5_286_306, client = connection.peer.address.as_str(),
-            isSpeculative = attempt.speculative, mechanism = attempt.by.name(),
-            user = &*name.name, db = &*name.db, result = 0; "Successfully authenticated");
+        log_success(connection, attempt, name);
     }
-    connection.audit_login(&name.name, &name.db, attempt.by.name(), Code::OK);
+    connection.audit_proof(name, attempt.by.name(), attempt.claims);
     Ok(())
+}
+
+fn log_success(connection: &Connection, attempt: &Attempt<'_>, name: &UserName) {
+    let attr = DocBuf::build(|attr| {
+        attr.put("client", connection.peer.address.as_str());
+        attr.put("isSpeculative", attempt.speculative);
+        attr.put("mechanism", attempt.by.name());
+        attr.put("user", &*name.name);
+        attr.put("db", &*name.db);
+        attr.put("result", 0);
+        if let Some(claims) = attempt.claims {
+            attr.doc("extraInfo", |extra| extra.put("claims", claims));
+        }
+    });
+    connection.server.log.write(
+        Severity::Info,
+        "ACCESS",
+        5_286_306,
+        "Successfully authenticated",
+        attr.as_doc(),
+    );
 }
 
 pub(super) fn log_failure(connection: &Connection, attempt: &Attempt<'_>, error: &Error) {
@@ -239,7 +273,14 @@ pub(crate) fn refresh(server: &Server, connection: &mut Connection) -> Result<()
             "Removed deleted user from session cache of user information");
         connection.op.set_user(None);
     }
-    let roles = login.roles.clone();
-    connection.login = newest.map(|user| Login::new(user, generation, roles));
+    let (roles, token) = (login.roles.clone(), login.token.clone());
+    connection.login = newest.map(|user| Login { token, ..Login::new(user, generation, roles) });
     Ok(())
+}
+
+/// Returns true if the connection's login was proved by a token that no longer counts. Without a token it costs
+/// nothing.
+pub(super) fn has_ended(server: &Server, connection: &mut Connection) -> bool {
+    let token = connection.login.as_mut().and_then(|login| login.token.as_mut());
+    token.is_some_and(|token| !server.auth.tokens.still_counts(token))
 }

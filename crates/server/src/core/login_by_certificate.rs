@@ -34,7 +34,8 @@ pub(crate) fn run(
     server.auth.logins.receive(By::Certificate, speculative);
     let mut name = wanted.map(|wanted| UserName::new(wanted, EXTERNAL));
     let done = identity(&server, connection, wanted).and_then(|(proved, roles)| {
-        let attempt = Attempt { by: By::Certificate, speculative, user: Some(&proved) };
+        let attempt =
+            Attempt { by: By::Certificate, speculative, user: Some(&proved), claims: None };
         let done = log_in(connection, &attempt, roles);
         name = Some(proved);
         done
@@ -43,7 +44,8 @@ pub(crate) fn run(
         (Ok(()), Some(name)) => Ok(name),
         (done, name) => {
             let error = done.err().unwrap_or_else(refusal);
-            let attempt = Attempt { by: By::Certificate, speculative, user: name.as_ref() };
+            let attempt =
+                Attempt { by: By::Certificate, speculative, user: name.as_ref(), claims: None };
             log_failure(connection, &attempt, &error);
             // There is no password to guess, so failures of the address are not counted.
             delay(&server, None);

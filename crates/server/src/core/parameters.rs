@@ -11,9 +11,11 @@ use crate::audit::AuditLog;
 use crate::core::server::Server;
 use crate::directory::DirectorySetting;
 use crate::logging::{COMPONENTS, Severity};
+use crate::settings::identity_providers;
 use crate::settings::params::{
     self, Checked,
     Effect::Told,
+    Kind,
     Kind::{Bool, Directory, Double, Int, List, Mode, Special, Text, Word},
     PARAMETERS, Parameters,
     SetAt::{Both, Running, Startup},
@@ -47,6 +49,9 @@ impl Parameters {
             Text(_) | Word(..) => out.put(param.name, self.texts.read()[index].as_str()),
             Mode(old) => out.put(param.name, mode(server).name(old)),
             Directory(setting) => write_directory(server, param.name, setting, out),
+            Kind::Providers => {
+                server.auth.tokens.with_providers(|all| identity_providers::write(all, out));
+            }
             Special => special(server, param.name, out),
         }
     }
@@ -79,6 +84,9 @@ impl Parameters {
         if let Checked::Mode(mode) = value {
             return set_mode(server, index, mode);
         }
+        if let Checked::Providers(providers) = value {
+            return server.auth.tokens.configure(providers);
+        }
         self.store(index, value);
         self.apply(server, index, false);
         Ok(())
@@ -97,6 +105,17 @@ impl Parameters {
                 // The value was checked when it was set.
                 if let Ok(spec) = json::parse(&self.texts.read()[index]) {
                     let _ = set_verbosity(Some(&server.log), "", spec.as_doc());
+                }
+            }
+            identity_providers::NAME => {
+                // The text was checked when it was set.
+                let text = self.texts.read()[index].clone();
+                if !text.is_empty()
+                    && let Err(error) = identity_providers::parse(Value::String(&text))
+                        .and_then(|providers| server.auth.tokens.configure(providers))
+                {
+                    log::warn!(target: "ACCESS", id = 8_200_190, error = error.message();
+                        "The identity providers are not used");
                 }
             }
             "logLevel" => server.log.set_verbosity(self.int(name) as i32),
@@ -130,7 +149,7 @@ impl Parameters {
             Int(..) => Value::Int64(self.number(index)),
             Double(..) => Value::Double(f64::from_bits(self.number(index) as u64)),
             Text(_) | Word(..) | List(..) => Value::String(&texts[index]),
-            Mode(_) | Directory(_) | Special => return,
+            Mode(_) | Directory(_) | Kind::Providers | Special => return,
         };
         if !is_default(param.kind, value) {
             let text = format!("{}: {instead}", param.name);

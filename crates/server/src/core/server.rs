@@ -202,6 +202,9 @@ impl Server {
         self.upkeep.fsync.release_all();
         self.upkeep.backups.close();
         self.upkeep.signal.end();
+        if let Some(trust) = self.auth.tokens.trust() {
+            trust.stop();
+        }
         self.request_shutdown();
     }
 

@@ -38,7 +38,7 @@ fn of(param: &Param, unit: &'static str, meaning: &'static str) -> ParameterAbou
             Kind::Double(default, ..) => default.to_string(),
             Kind::Special if param.set_at == SetAt::Never => "that of the data".to_owned(),
             Kind::Mode(_) | Kind::Directory(_) => "that of the option".to_owned(),
-            Kind::Text("") | Kind::Special => "none".to_owned(),
+            Kind::Text("") | Kind::Providers | Kind::Special => "none".to_owned(),
             Kind::Text(default) | Kind::Word(default, _) | Kind::List(default, _) => {
                 default.to_owned()
             }
@@ -61,6 +61,8 @@ fn of(param: &Param, unit: &'static str, meaning: &'static str) -> ParameterAbou
 /// Name, unit and meaning, in the order of the table of parameters.
 #[rustfmt::skip]
 static MEANINGS: &[(&str, &str, &str)] = &[
+    ("JWKSMinimumQuiescePeriodSecs", "seconds",
+        "time after a fetch of a provider's keys before a token with an unknown key causes another"),
     ("allowDiskUseByDefault", "", "aggregations may write temporary files if their command does not say"),
     ("auditAuthorizationSuccess", "", "the audit log also records commands that were allowed"),
     ("auditQueueFullAction", "", "wait for room in a full queue of the audit log, or only count the lost message"),
@@ -145,6 +147,7 @@ static MEANINGS: &[(&str, &str, &str)] = &[
     ("minSnapshotHistoryWindowInSeconds", "seconds",
         "how far back reads with read concern snapshot and atClusterTime may go"),
     ("notablescan", "", "refuse queries that scan a whole collection, as --notablescan"),
+    ("oidcIdentityProviders", "", "the identity providers whose tokens MONGODB-OIDC accepts"),
     ("opensslCipherConfig", "", "cipher suites of TLS 1.2, in the syntax and order of OpenSSL"),
     ("opensslCipherSuiteConfig", "", "cipher suites of TLS 1.3, separated by colons"),
     ("periodicNoopIntervalSecs", "seconds", "time between empty entries of the oplog"),

@@ -15,11 +15,12 @@ use crate::directory::DirectorySetting;
 use crate::limits::{READ_TICKETS, TICKETS_MAX, WRITE_TICKETS};
 use crate::logging::{COMPONENTS, Log};
 use crate::number::truncate;
+use crate::settings::identity_providers::{self, Provider};
 use crate::transport_security::TlsMode;
 
 /// The names of the authentication mechanisms, for the parameter that enables them.
 pub(crate) const MECHANISM_NAMES: &[&str] =
-    &["MONGODB-X509", "PLAIN", "SCRAM-SHA-1", "SCRAM-SHA-256"];
+    &["MONGODB-OIDC", "MONGODB-X509", "PLAIN", "SCRAM-SHA-1", "SCRAM-SHA-256"];
 
 /// When a parameter may be set.
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -48,6 +49,8 @@ pub(crate) enum Kind {
     Mode(bool),
     /// A setting of the directory (LDAP), which stores it.
     Directory(DirectorySetting),
+    /// Identity providers, which are stored elsewhere.
+    Providers,
     /// The value is stored elsewhere: see [`special`].
     Special,
 }
@@ -89,6 +92,7 @@ const MAX: i64 = i64::MAX;
 /// Sorted by name.
 #[rustfmt::skip]
 pub(crate) static PARAMETERS: &[Param] = &[
+    row("JWKSMinimumQuiescePeriodSecs", Both, Int(10, 0, 86_400), Live),
     row("allowDiskUseByDefault", Both, Bool(true), Live),
     row("auditAuthorizationSuccess", Both, Bool(false), Live),
     row("auditQueueFullAction", Both, Word("block", QUEUE_ACTIONS), Live),
@@ -161,6 +165,7 @@ pub(crate) static PARAMETERS: &[Param] = &[
     row("maxTransactionLockRequestTimeoutMillis", Both, Int(5, -1, MAX), Told(NO_LOCK_WAIT)),
     row("minSnapshotHistoryWindowInSeconds", Both, Int(300, 0, MAX), Live),
     row("notablescan", Both, Bool(false), Live),
+    row("oidcIdentityProviders", Both, Kind::Providers, Applied),
     row("opensslCipherConfig", Startup, Text(""), Live),
     row("opensslCipherSuiteConfig", Startup, Text(""), Live),
     row("periodicNoopIntervalSecs", Both, Int(10, 1, MAX), Told(NO_NOOPS)),
@@ -281,7 +286,7 @@ impl Parameters {
             Bool(b) => i64::from(b),
             Int(n, _, _) => n,
             Double(d, _, _) => d.to_bits() as i64,
-            Text(_) | Word(..) | List(..) | Mode(_) | Directory(_) | Special => 0,
+            Text(_) | Word(..) | List(..) | Mode(_) | Directory(_) | Kind::Providers | Special => 0,
         };
         let text = |param: &Param| match param.kind {
             Text(text) | Word(text, _) | List(text, _) => text.to_owned(),
@@ -313,6 +318,11 @@ impl Parameters {
             (Int(..), text) => text.parse().map_or(Value::Missing, Value::Int64),
             (Double(..), text) => text.parse().map_or(Value::Missing, Value::Double),
             (Mode(_) | Directory(_), _) => Value::Missing,
+            (Kind::Providers, text) => {
+                identity_providers::parse(Value::String(text))?;
+                text.clone_into(&mut self.texts.write()[index]);
+                return Ok(());
+            }
             (Special, text) => return self.set_verbosity_at_start(index, text),
         };
         if parsed.is_missing() {
@@ -348,8 +358,11 @@ impl Parameters {
                 }
             }
             Checked::Text(text) => self.texts.write()[index] = text,
-            // The log has it, or TLS, or the directory.
-            Checked::Verbosity(_) | Checked::Mode(_) | Checked::Directory(..) => {}
+            // The log has it, or TLS, or the directory, or who verifies tokens.
+            Checked::Verbosity(_)
+            | Checked::Mode(_)
+            | Checked::Directory(..)
+            | Checked::Providers(_) => {}
         }
     }
 
@@ -443,6 +456,7 @@ pub(crate) fn expected(kind: Kind) -> String {
             "a number of milliseconds from 0 to 3600000".to_owned()
         }
         Directory(_) => "text".to_owned(),
+        Kind::Providers => "an array of documents, as text in a configuration file".to_owned(),
         Special => {
             "a document (as text in a configuration file: '{query: {verbosity: 2}}')".to_owned()
         }
@@ -458,6 +472,7 @@ pub(crate) enum Checked {
     Verbosity(DocBuf),
     Mode(TlsMode),
     Directory(DirectorySetting, String),
+    Providers(Vec<Provider>),
 }
 
 /// Checks a value, but does not store it.
@@ -515,6 +530,7 @@ pub(crate) fn check(index: usize, value: Value<'_>) -> Result<Checked> {
         Directory(setting) => {
             value.as_str().map(|text| Checked::Directory(setting, text.to_owned()))
         }
+        Kind::Providers => Some(Checked::Providers(identity_providers::parse(value)?)),
         Special => match (name, value) {
             ("logComponentVerbosity", Value::Doc(spec)) => {
                 set_verbosity(None, "", spec)?;

@@ -75,13 +75,23 @@ pub(crate) fn builder_over(
     authorization: bool,
     javascript: bool,
 ) -> ServerBuilder {
+    ServerBuilder::new(config_over(store, set, authorization, javascript)).unwrap()
+}
+
+/// The configuration of such a server.
+pub(crate) fn config_over(
+    store: Arc<Store>,
+    set: Option<&str>,
+    authorization: bool,
+    javascript: bool,
+) -> ServerConfig {
     let log = Log::open(LogDestination::Nowhere).unwrap();
     let parameters = [
         ("enableTestCommands", "1"),
         ("scramIterationCount", "5000"),
         ("scramSHA256IterationCount", "5000"),
     ];
-    ServerBuilder::new(ServerConfig {
+    ServerConfig {
         store,
         log,
         storage_engine: "inMemory".to_owned(),
@@ -96,14 +106,14 @@ pub(crate) fn builder_over(
         authorization,
         tls: None,
         directory: None,
+        tokens: None,
         javascript,
         parameters: parameters.iter().map(|(n, v)| ((*n).to_owned(), (*v).to_owned())).collect(),
         own_threads: true,
         restores: false,
         nagi_version: "0.1.0",
         git_version: "unknown",
-    })
-    .unwrap()
+    }
 }
 
 /// A connection with its buffers.

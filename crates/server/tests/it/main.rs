@@ -30,6 +30,7 @@ mod stream_filters;
 mod tailable;
 mod tickets;
 mod times;
+mod tokens;
 mod txn_number;
 mod views_collection;
 mod visible;

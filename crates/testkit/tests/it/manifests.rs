@@ -7,7 +7,7 @@ const ALLOWED: &[(&str, &[&str])] = &[
         "app",
         &[
             "bson", "budget", "doctor", "error", "host", "js", "kv", "kv-disk", "lang", "ldap",
-            "net", "percore", "proc", "query", "server", "store", "tls", "wire",
+            "net", "oidc", "percore", "proc", "query", "server", "store", "tls", "wire",
         ],
     ),
     ("bench", &["bson", "budget", "embedded", "error", "kv", "kv-rocks", "proc"]),
@@ -25,6 +25,7 @@ const ALLOWED: &[(&str, &[&str])] = &[
     ("lang", &["bson", "budget", "error"]),
     ("ldap", &["bson", "lang", "server", "tls"]),
     ("net", &["budget", "server", "tls", "wire"]),
+    ("oidc", &["bson", "server"]),
     ("percore", &[]),
     ("proc", &[]),
     ("query", &["bson", "budget", "error", "lang", "store", "timeseries"]),

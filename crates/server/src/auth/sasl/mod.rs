@@ -7,12 +7,15 @@
 //! Each mechanism is one file and one row. Reasons of failures are written to the log only; the client gets
 //! "Authentication failed.".
 
+mod oidc;
 mod plain;
 mod scram;
 
+use nagi_bson::Doc;
 use nagi_error::{Code, Error, Result, err};
 
 use super::scram::Mechanism as Hash;
+use super::tokens::TokenLogin;
 use super::{Auth, By};
 use crate::names::{RoleName, UserName};
 use crate::settings::params::Parameters;
@@ -33,6 +36,7 @@ pub(crate) struct Start<'a> {
 
 /// The mechanisms, by name.
 static MECHANISMS: &[Mechanism] = &[
+    Mechanism { by: By::Token, start: oidc::start },
     Mechanism { by: By::Plain, start: plain::start },
     Mechanism { by: By::Scram(Hash::Sha1), start: scram::start_sha1 },
     Mechanism { by: By::Scram(Hash::Sha256), start: scram::start_sha256 },
@@ -59,6 +63,16 @@ pub(crate) trait Exchange: Send {
 
     /// The roles that came with the proof. They replace those of the user's document, which need not exist.
     fn roles(&mut self) -> Option<Vec<RoleName>> {
+        None
+    }
+
+    /// What the login depends on, if it was proved by a token.
+    fn token(&self) -> Option<&TokenLogin> {
+        None
+    }
+
+    /// What a token says that the log is to tell.
+    fn claims(&self) -> Option<Doc<'_>> {
         None
     }
 }

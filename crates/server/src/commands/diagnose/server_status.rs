@@ -55,6 +55,7 @@ static SECTIONS: &[Section] = &[
 
 fn security(server: &Server, out: &mut DocWriter<'_>) {
     server.auth.logins.write(out);
+    server.auth.tokens.write_status(out);
     if let Some(tls) = &server.tls {
         let own = tls.own_certificate();
         out.put("SSLServerSubjectName", &own.subject);
