@@ -11,6 +11,7 @@ use std::{
     time::{Duration, Instant},
 };
 
+use nagi_encryption::{FileCipher, Keys};
 use nagi_kv::{
     CachedSize, Clock, CommitStamp, Compressor, Cursor, Engine, Error, KeyRange, Maintenance, Next,
     RangeSize, Read, Result, Scratch, Snapshot, Space, Tuning, Txn, TxnOptions, Watch,
@@ -94,6 +95,8 @@ pub(crate) struct Core {
     load_piece_bytes: usize,
     memtables_max: u64,
     compressors: [Compressor; Space::ALL.len()],
+    /// The keys of the data directory, if its files are encrypted.
+    pub(crate) keys: Option<Arc<Keys>>,
 }
 
 /// A transaction on the commit path: what a leader needs to write it.
@@ -159,6 +162,7 @@ pub fn open(dir: &Path, options: &Options) -> Result<Arc<dyn Engine>> {
         load_piece_bytes: options.write_buffer() as usize,
         memtables_max: options.memtables_max(),
         compressors: Space::ALL.map(|space| options.compressor(space)),
+        keys: options.keys.clone(),
         files,
         db,
         ring_buffer,
@@ -635,7 +639,9 @@ impl Maintenance for Rocks {
             core.check_open()?;
             core.capacity.check(bytes, Kind::Grows, || stats::unflushed_bytes(&core.db))
         };
-        ScratchFile::create(&self.core.piece_path(), Box::new(capacity))
+        let cipher = self.core.keys.as_ref().map(|_| FileCipher::ephemeral()).transpose();
+        let cipher = cipher.map_err(std::io::Error::from)?;
+        ScratchFile::create(&self.core.piece_path(), Box::new(capacity), cipher)
     }
 
     fn drop_range(&self, space: Space, start: &[u8], end: &[u8]) -> Result<()> {
