@@ -14,11 +14,13 @@
 
 namespace {
 
-rocksdb::Options ReadOnce() {
+// `env`: of an encrypted database; null for one that is not.
+rocksdb::Options ReadOnce(void* env) {
   rocksdb::BlockBasedTableOptions table;
   table.no_block_cache = true;
   rocksdb::Options options;
   options.table_factory.reset(rocksdb::NewBlockBasedTableFactory(table));
+  if (env != nullptr) options.env = static_cast<rocksdb::Env*>(env);
   return options;
 }
 
@@ -31,9 +33,8 @@ extern "C" {
 
 // Checks if a table file can be opened: its footer, the list of its blocks, its properties and its index. Filters and
 // data blocks are not read, so a table with damaged data opens.
-int nagi_table_opens(const char* name) noexcept {
-  static const rocksdb::Options options = ReadOnce();
-  rocksdb::SstFileReader reader(options);
+int nagi_table_opens(const char* name, void* env) noexcept {
+  rocksdb::SstFileReader reader(ReadOnce(env));
   return reader.Open(name).ok() ? 1 : 0;
 }
 
@@ -44,10 +45,9 @@ struct nagi_table_keys {
   std::string target;
 };
 
-// Returns none if the table cannot be opened.
-nagi_table_keys* nagi_table_keys_open(const char* name) noexcept {
-  static const rocksdb::Options options = ReadOnce();
-  auto reader = std::make_unique<rocksdb::SstFileReader>(options);
+// Returns none if the table cannot be opened. `env` outlives what is returned.
+nagi_table_keys* nagi_table_keys_open(const char* name, void* env) noexcept {
+  auto reader = std::make_unique<rocksdb::SstFileReader>(ReadOnce(env));
   if (!reader->Open(name).ok()) {
     return nullptr;
   }

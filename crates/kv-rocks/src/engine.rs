@@ -28,7 +28,7 @@ use nagi_percore::{PerCore, note_shared};
 use parking_lot::{Mutex, RwLock};
 
 use crate::{
-    Options, capacity, closed,
+    Options, capacity, closed, encrypted,
     commit::{Committer, stage_plain},
     db::{Batch, Db, RocksCursor, System, Ticker},
     found::{check_files, check_log, check_sequence},
@@ -136,7 +136,7 @@ pub fn open(dir: &Path, options: &Options) -> Result<Arc<dyn Engine>> {
         }
         opened => opened?,
     };
-    check_sequence(&files, &closed, db.sequence())?;
+    check_sequence(&files, &closed, db.sequence(), options.keys())?;
     wal::forget(&files)?;
     if marked.fresh {
         marker::update(dir, ENGINE, marker::Marker { fresh: false, ..marked })?;
@@ -149,7 +149,7 @@ pub fn open(dir: &Path, options: &Options) -> Result<Arc<dyn Engine>> {
         commit: Group::new(Committer::new(journal.trust())),
         journal,
         governor: Arc::default(),
-        reclaim: Arc::new(Reclaim::load(&files)),
+        reclaim: Arc::new(Reclaim::load(&files, options.keys.clone())),
         upkeep: Arc::default(),
         warm_up: Arc::default(),
         capacity: Capacity::new(&files, log_bytes(options), options.reserve_bytes),
@@ -196,7 +196,8 @@ fn open_files(
     system: &System,
     check_log: &dyn Fn() -> Result<()>,
 ) -> Result<(Option<Arc<RingBuffer>>, Arc<Db>)> {
-    let ring_buffer = ring_buffer::open(files, options.ring_bytes())?.map(Arc::new);
+    let head = encrypted::header_bytes(options.keys());
+    let ring_buffer = ring_buffer::open(files, options.ring_bytes(), head)?.map(Arc::new);
     check_log()?;
     let system = System { ring_buffer: ring_buffer.clone(), ..system.clone() };
     Ok((ring_buffer, Arc::new(Db::open(files, options, &system)?)))
@@ -240,7 +241,7 @@ impl Rocks {
         // Without the record the next start replays the log, as after a crash: nothing is lost.
         let noted = core.db.flush_memtables().and_then(|()| {
             core.db.stop_background();
-            closed::write(&core.dir, &core.files, &core.db)
+            closed::write(&core.dir, &core.files, &core.db, core.keys.as_deref())
         });
         if let Err(error) = noted {
             log::warn!(target: "STORAGE", id = 7_702_041, error:% = error;
@@ -661,6 +662,10 @@ impl Maintenance for Rocks {
         fs::create_dir(dir)?;
         self.core.sync_log()?;
         self.core.db.checkpoint(&dir.join(ENGINE))?;
+        if self.core.keys.is_some() {
+            // Afterwards, so that it has the generations of all files.
+            encrypted::copy_keys(&self.core.dir, dir)?;
+        }
         let stamps_from = self.core.stamps_from;
         marker::update(dir, ENGINE, marker::Marker { fresh: false, stamps_from })
     }

@@ -71,6 +71,11 @@ impl Default for Options {
 }
 
 impl Options {
+    /// The keys of the data directory, if its files are encrypted.
+    pub(crate) fn keys(&self) -> Option<&Keys> {
+        self.keys.as_deref()
+    }
+
     /// The initial share of the compressed tier in the cache, in percent; none without a tier.
     pub(crate) fn tier_percent(&self) -> Option<u32> {
         match (self.cache_compression, self.cache_compressed_percent) {
