@@ -198,7 +198,10 @@ pub(crate) fn without_core_dumps(options: &Options) {
 }
 
 fn has_secrets(options: &Options) -> bool {
-    options.authorization || options.key_file.is_some() || options.tls.is_some()
+    options.authorization
+        || options.key_file.is_some()
+        || options.tls.is_some()
+        || options.encryption.is_some()
 }
 
 #[cfg(test)]

@@ -4,8 +4,8 @@
 //!      0   8  "NagiFile"
 //!      8   4  version, 1
 //!     12   4  cipher: 1, AES-256 in counter mode
-//!     16   8  generation of the key that wraps
-//!     24  16  id of the directory's keys
+//!     16   8  generation of the key that wraps; 0: the master key itself
+//!     24  16  id of the directory's keys, or of the master key
 //!     40  12  nonce of the wrapping
 //!     52  32  wrapped: the data key
 //!     84   8  wrapped: the nonce of the content
@@ -20,6 +20,11 @@ use zeroize::Zeroize;
 use crate::cipher::{FILE_NONCE_BYTES, FileCipher};
 use crate::error::KeysError;
 use crate::seal::{self, KEY_BYTES, NONCE_BYTES, Secret, TAG_BYTES};
+
+/// True if a file begins as an encrypted one does.
+pub fn is_encrypted(beginning: &[u8]) -> bool {
+    beginning.starts_with(MAGIC)
+}
 
 /// Bytes of the header of an encrypted file.
 pub const HEADER_BYTES: usize = 4096;

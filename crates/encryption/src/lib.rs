@@ -37,7 +37,7 @@ mod seal;
 
 pub use cipher::FileCipher;
 pub use error::KeysError;
-pub use header::HEADER_BYTES;
+pub use header::{HEADER_BYTES, is_encrypted};
 pub use keys::Keys;
 pub use keys_file::{FILE_NAME, Summary, summary};
 pub use master::{MasterKey, TextError};

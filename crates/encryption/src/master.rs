@@ -6,10 +6,15 @@ use hmac::{Hmac, KeyInit, Mac};
 use sha2::Sha256;
 use zeroize::{Zeroize, Zeroizing};
 
+use crate::cipher::FileCipher;
+use crate::error::KeysError;
+use crate::header::{self, HEADER_BYTES};
 use crate::seal::Secret;
 
 /// The allowed lengths of the decoded key. `openssl rand -base64 32` makes one of 32 bytes.
 const BYTES: std::ops::RangeInclusive<usize> = 16..=32;
+/// What the header of a file has as its generation if the master key wraps its key.
+const MASTER_GENERATION: u64 = 0;
 /// The length limit of a master key's name.
 pub(crate) const NAME_BYTES_MAX: usize = 255;
 
@@ -56,7 +61,7 @@ impl MasterKey {
         }
         let end = (0..=name.len().min(NAME_BYTES_MAX)).rev().find(|end| name.is_char_boundary(*end));
         let mut id = derived(bytes, b"nagi encryption at rest: id of the master key");
-        let short = crate::header::part(&id[..], 0);
+        let short = header::part(&id[..], 0);
         id.zeroize();
         Ok(MasterKey {
             wrapping: derived(bytes, b"nagi encryption at rest: master key"),
@@ -86,6 +91,28 @@ impl MasterKey {
     /// Another one like it. Not `Clone`: copies of a key are made on purpose.
     pub fn copy(&self) -> MasterKey {
         MasterKey { wrapping: self.wrapping.clone(), id: self.id, name: self.name.clone() }
+    }
+
+    /// Makes a data key for a file that belongs to no data directory, such as a part of an archive: the header, and the
+    /// cipher of what follows. The master key itself wraps it.
+    ///
+    /// # Errors
+    /// If the system gives no random bytes.
+    pub fn new_file(&self) -> Result<(Box<[u8; HEADER_BYTES]>, FileCipher), KeysError> {
+        header::create(self.id, MASTER_GENERATION, &self.wrapping)
+    }
+
+    /// The cipher of such a file from its header. `Ok(None)`: another master key has wrapped it.
+    ///
+    /// # Errors
+    /// If the header is damaged, or of a newer version.
+    pub fn open_file(&self, header: &[u8]) -> Result<Option<FileCipher>, KeysError> {
+        match header::check(self.id, header) {
+            Ok(MASTER_GENERATION) => header::open(header, &self.wrapping).map(Some),
+            Ok(number) => Err(KeysError::UnknownGeneration(number)),
+            Err(KeysError::ForeignFile) => Ok(None),
+            Err(error) => Err(error),
+        }
     }
 
     pub(crate) fn id_bytes(&self) -> [u8; 16] {
@@ -173,6 +200,23 @@ mod tests {
             MasterKey::from_base64(&text(bytes)).expect("the length is allowed");
         }
         assert!(MasterKey::from_base64(&"A".repeat(1 << 16)).is_err());
+    }
+
+    #[test]
+    fn files_of_an_archive_have_keys_of_their_own() {
+        let key = |byte: u8| MasterKey::from_bytes(&[byte; 32], "").unwrap();
+        let (header, cipher) = key(1).new_file().unwrap();
+        let mut bytes = *b"an entry of the log";
+        cipher.apply(0, &mut bytes);
+        key(1).open_file(&header[..]).unwrap().expect("it is ours").apply(0, &mut bytes);
+        assert_eq!(&bytes, b"an entry of the log");
+        assert!(key(2).open_file(&header[..]).unwrap().is_none());
+        let mut damaged = header.clone();
+        damaged[60] ^= 1;
+        assert!(key(1).open_file(&damaged[..]).is_err() && key(1).open_file(&header[..99]).is_err());
+        // No generation of a directory has this number.
+        let keys = header::create(key(1).id, 1, &key(1).wrapping).unwrap().0;
+        assert!(matches!(key(1).open_file(&keys[..]), Err(KeysError::UnknownGeneration(1))));
     }
 
     #[test]

@@ -15,6 +15,7 @@
 //! - Bytes of a peer are parsed by rustls and webpki alone, until the peer's certificate is verified; then its subject
 //!   and roles are read from it, within bounds.
 //! - Passwords and decrypted keys are zeroed when they are no longer needed.
+//! - Connections to others, which only the start makes, are verified by name and authority, always.
 //! - This crate knows neither sockets nor commands.
 
 mod certificate;
@@ -24,6 +25,7 @@ mod material;
 mod members;
 mod name;
 mod options;
+mod outgoing;
 mod pem;
 mod reason;
 mod session;
@@ -32,5 +34,6 @@ mod traditional;
 mod verify;
 
 pub use options::{LoggedVersions, TlsOptions};
+pub use outgoing::Outgoing;
 pub use session::{Handshake, Session};
 pub use tls::Tls;

@@ -12,18 +12,20 @@ use super::Settings;
 pub(crate) const HIDDEN: &str = "<password>";
 
 /// The keys whose values are passwords.
-const PASSWORDS: [&str; 4] = [
+const PASSWORDS: [&str; 5] = [
     "net.ssl.PEMKeyPassword",
     "net.ssl.clusterPassword",
     "net.tls.certificateKeyFilePassword",
     "net.tls.clusterPassword",
+    "security.kmip.clientCertificatePassword",
 ];
 /// Their flags.
-pub(crate) const PASSWORD_FLAGS: [&str; 4] = [
+pub(crate) const PASSWORD_FLAGS: [&str; 5] = [
     "sslPEMKeyPassword",
     "sslClusterPassword",
     "tlsCertificateKeyFilePassword",
     "tlsClusterPassword",
+    "kmipClientCertificatePassword",
 ];
 
 /// Returns true if the value of a key is a password.

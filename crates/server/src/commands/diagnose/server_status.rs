@@ -29,6 +29,7 @@ static SECTIONS: &[Section] = &[
     ("catalogStats", catalog_stats),
     ("connections", connections),
     ("defaultRWConcern", default_rw_concern),
+    ("encryptionAtRest", encryption_at_rest),
     ("extra_info", extra_info),
     ("globalLock", global_lock),
     ("locks", |server, out| server.metrics.locks.write(out)),
@@ -61,6 +62,20 @@ fn security(server: &Server, out: &mut DocWriter<'_>) {
     }
 }
 
+/// The cipher and the keys of the data files.
+fn encryption_at_rest(server: &Server, out: &mut DocWriter<'_>) {
+    let Some(keys) = &server.keys else { return };
+    let number = |number: u64| i64::try_from(number).unwrap_or(i64::MAX);
+    out.put("encryptionEnabled", true);
+    out.put("encryptionCipherMode", "AES256-CTR");
+    out.put("encryptionKeyId", keys.master_key_id().as_str());
+    if !keys.master_key_name().is_empty() {
+        out.put("kmipKeyId", keys.master_key_name());
+    }
+    out.put("generation", number(keys.generation()));
+    out.put("generationCreated", Value::DateTime(number(keys.newest_secs()).saturating_mul(1000)));
+}
+
 /// Handshakes by version of the protocol. Versions before 1.2 are not supported.
 fn transport_security(server: &Server, out: &mut DocWriter<'_>) {
     let [v12, v13] = server.tls.as_ref().map_or([0; 2], |tls| tls.accepted_counts());
@@ -87,6 +102,7 @@ fn run(cx: &mut Context<'_>, req: &Request<'_>, out: &mut DocWriter<'_>) -> Resu
     for (name, write) in SECTIONS {
         let absent = match *name {
             "repl" => server.replica.is_none(),
+            "encryptionAtRest" => server.keys.is_none(),
             "bucketCatalog" => !has_series(server),
             // Tools take this section as the sign of an engine with a cache.
             "wiredTiger" => server.config.storage_engine == "mmapv1",
