@@ -28,21 +28,28 @@ pub(super) fn repair(work: &Path, keys: &Keys) -> Result<Vec<String>> {
         let mut header = Vec::with_capacity(HEADER_BYTES);
         // What the disk cannot read is no single bit.
         let read = File::open(&path)?.take(HEADER_BYTES as u64).read_to_end(&mut header);
-        let Some(mended) = read.ok().and_then(|_| encrypted::mended(&header, keys)) else {
-            continue;
-        };
-        let copy = work.join("header.copy");
-        write_with(&mended, &path, &copy)?;
-        fs::rename(&copy, &path)?;
-        findings.push(format!("{name} had a wrong bit in its header"));
+        if let Some(mended) = read.ok().and_then(|_| encrypted::mended(&header, keys)) {
+            let copy = work.join("header.copy");
+            write_with(&mended, &path, &copy)?;
+            fs::rename(&copy, &path)?;
+            findings.push(format!("{name} had a wrong bit in its header"));
+        } else if name == IDENTITY && keys.open_file(&header).is_err() {
+            fs::remove_file(&path)?;
+            findings.push(format!("{name} cannot be read, and is made anew"));
+        }
     }
     Ok(findings)
 }
 
+/// RocksDB's name of the database, which nothing refers to. It is read at each start, and made if it is missing.
+const IDENTITY: &str = "IDENTITY";
+
 /// The files that RocksDB needs.
 fn is_encrypted(name: &str) -> bool {
     let ends = [".sst", ".blob", ".log"];
-    name == "CURRENT" || name.starts_with("MANIFEST-") || ends.iter().any(|end| name.ends_with(end))
+    name == "CURRENT"
+        || name == IDENTITY
+        || name.starts_with("MANIFEST-") || ends.iter().any(|end| name.ends_with(end))
 }
 
 fn write_with(header: &[u8], path: &Path, copy: &Path) -> Result<()> {

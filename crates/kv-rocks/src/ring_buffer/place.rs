@@ -124,7 +124,7 @@ fn is_removed(dir: &Path, device: u64) -> bool {
     !dir.exists() && left.is_some_and(|data| data.dev() == device)
 }
 
-fn recover(dir: &Path) -> io::Result<()> {
+fn recover(dir: &Path, head: u64) -> io::Result<()> {
     let name = dir.join(FILE);
     let text = match fs::read_to_string(&name) {
         Ok(text) => text,

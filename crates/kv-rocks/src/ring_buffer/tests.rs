@@ -185,7 +185,7 @@ fn logs_are_written_by_the_thread_and_nothing_stays_behind() {
     assert!(!files::path(folder, 1).exists());
     assert_eq!(inner.append(4, b"closed"), libc::EBADF);
     let gauges = ring_buffer.gauges();
-    assert!(gauges.used_bytes_max > 0 && gauges.capacity_bytes == 64 << 10, 0);
+    assert!(gauges.used_bytes_max > 0 && gauges.capacity_bytes == 64 << 10);
     // A second process must not touch the ring of a running one.
     assert!(open(folder, 64 << 10, 0).is_err());
     drop((ring_buffer, inner));
