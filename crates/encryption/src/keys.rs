@@ -372,7 +372,9 @@ mod tests {
         let folder = folder();
         let keys = Keys::open(folder.path(), &master(1), true).unwrap();
         let (header, _) = keys.new_file().unwrap();
-        for bit in 0..HEADER_BYTES * 8 {
+        // Each bit where something is, and one of each byte of the zeros between.
+        let zeros = 128 * 8..(HEADER_BYTES - 8) * 8;
+        for bit in (0..HEADER_BYTES * 8).filter(|bit| !zeros.contains(bit) || bit % 8 == 3) {
             let mut bytes = header.clone();
             bytes[bit / 8] ^= 1 << (bit % 8);
             assert!(keys.open_file(&bytes[..]).is_err_and(|error| error.is_damage()), "bit {bit}");

@@ -107,7 +107,7 @@ pub(super) fn from_settings(
         };
         let is_usual = |key: &&str| {
             matches!(
-                (**key, settings.get(key)),
+                (*key, settings.get(key)),
                 ("security.encryptionCipherMode", _)
                     | ("security.kmip.activateKeys", Some("true"))
                     | (_, Some("false"))
