@@ -317,7 +317,14 @@ fn ratio(sides: &[Seen; SIDES]) -> f64 {
 
 fn table(seen: &[[Seen; SIDES]]) -> Vec<Vec<String>> {
     let head = [
-        "operation", "plain/s", "encrypted/s", "ratio", "p50 ms", "encrypted", "p99 ms", "encrypted",
+        "operation",
+        "plain/s",
+        "encrypted/s",
+        "ratio",
+        "p50 ms",
+        "encrypted",
+        "p99 ms",
+        "encrypted",
     ];
     let mut rows = vec![head.map(str::to_owned).to_vec()];
     for ((name, _), sides) in WORKS.iter().zip(seen) {
@@ -325,9 +332,8 @@ fn table(seen: &[[Seen; SIDES]]) -> Vec<Vec<String>> {
             let rate = middle(side.rates.clone());
             if rate < 100.0 { format!("{rate:.2}") } else { format!("{rate:.0}") }
         };
-        let milliseconds = |side: &Seen, share| {
-            format!("{:.3}", side.latencies.quantile(share) as f64 / 1e6)
-        };
+        let milliseconds =
+            |side: &Seen, share| format!("{:.3}", side.latencies.quantile(share) as f64 / 1e6);
         let [plain, encrypted] = sides;
         rows.push(vec![
             (*name).to_owned(),

@@ -2,8 +2,7 @@
 use crate::args::{Args, Outcome, did_you_mean};
 use crate::{
     allocate, breadth, catalog, change_log, compression, contention, crash, disk, echo, embedded,
-    encryption,
-    jsonbench, limit, memory, mixed, neighbours,
+    encryption, jsonbench, limit, memory, mixed, neighbours,
 };
 use crate::{query, raw_engine, spill, stall, streams, time_series, tls, working_set};
 

@@ -55,19 +55,13 @@ impl fmt::Debug for FileCipher {
     }
 }
 
-/// The bytes of a vector in hexadecimal digits.
-#[cfg(test)]
-pub(crate) fn hex(text: &str) -> Vec<u8> {
-    let digits: Vec<u8> = text.bytes().map(|c| (c as char).to_digit(16).expect("hex") as u8).collect();
-    digits.chunks(2).map(|pair| pair[0] << 4 | pair[1]).collect()
-}
-
 #[cfg(test)]
 mod tests {
     use proptest::prelude::*;
     use zeroize::Zeroizing;
 
     use super::*;
+    use crate::seal::hex;
 
     fn cipher(key: &str, nonce: &str) -> FileCipher {
         let key = Zeroizing::new(hex(key).try_into().expect("32 bytes"));
@@ -86,10 +80,8 @@ mod tests {
         first.copy_from_slice(&hex("f0f1f2f3f4f5f6f7f8f9fafbfcfdfeff"));
         let core = CtrCore::<_, flavors::Ctr64BE>::inner_iv_init(&aes, &first.into());
         let mut stream = StreamCipherCoreWrapper::from_core(core);
-        let mut bytes = hex(
-            "6bc1bee22e409f96e93d7e117393172aae2d8a571e03ac9c9eb76fac45af8e51\
-             30c81c46a35ce411e5fbc1191a0a52eff69f2445df4f9b17ad2b417be66c3710",
-        );
+        let mut bytes = hex("6bc1bee22e409f96e93d7e117393172aae2d8a571e03ac9c9eb76fac45af8e51\
+             30c81c46a35ce411e5fbc1191a0a52eff69f2445df4f9b17ad2b417be66c3710");
         stream.apply_keystream(&mut bytes);
         assert_eq!(
             bytes,

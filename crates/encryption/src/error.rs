@@ -83,7 +83,10 @@ impl fmt::Display for KeysError {
                 f.write_str("an encrypted file belongs to the keys of another data directory")
             }
             KeysError::UnknownGeneration(number) => {
-                write!(f, "an encrypted file uses generation {number} of keys, which does not exist")
+                write!(
+                    f,
+                    "an encrypted file uses generation {number} of keys, which does not exist"
+                )
             }
         }
     }

@@ -113,7 +113,11 @@ pub(crate) fn load(folder: &Path, master: &MasterKey) -> Result<Option<Content>,
         if number != expected {
             return Err(damaged("its generations are not in order"));
         }
-        generations.push(Generation { number, created_secs: u64::from_le_bytes(part(entry, 8)), key });
+        generations.push(Generation {
+            number,
+            created_secs: u64::from_le_bytes(part(entry, 8)),
+            key,
+        });
     }
     Ok(Some(Content { id: parsed.id, generations }))
 }

@@ -59,7 +59,8 @@ impl MasterKey {
         if !BYTES.contains(&bytes.len()) {
             return Err(TextError::Length(bytes.len()));
         }
-        let end = (0..=name.len().min(NAME_BYTES_MAX)).rev().find(|end| name.is_char_boundary(*end));
+        let end =
+            (0..=name.len().min(NAME_BYTES_MAX)).rev().find(|end| name.is_char_boundary(*end));
         let mut id = derived(bytes, b"nagi encryption at rest: id of the master key");
         let short = header::part(&id[..], 0);
         id.zeroize();
@@ -213,7 +214,9 @@ mod tests {
         assert!(key(2).open_file(&header[..]).unwrap().is_none());
         let mut damaged = header.clone();
         damaged[60] ^= 1;
-        assert!(key(1).open_file(&damaged[..]).is_err() && key(1).open_file(&header[..99]).is_err());
+        assert!(
+            key(1).open_file(&damaged[..]).is_err() && key(1).open_file(&header[..99]).is_err()
+        );
         // No generation of a directory has this number.
         let keys = header::create(key(1).id, 1, &key(1).wrapping).unwrap().0;
         assert!(matches!(key(1).open_file(&keys[..]), Err(KeysError::UnknownGeneration(1))));

@@ -58,10 +58,17 @@ pub(crate) fn unseal(
     cipher.decrypt_inout_detached(&nonce, associated, bytes.into(), &tag).is_ok()
 }
 
+/// The bytes of a vector in hexadecimal digits.
+#[cfg(test)]
+pub(crate) fn hex(text: &str) -> Vec<u8> {
+    let digits: Vec<u8> =
+        text.bytes().map(|c| (c as char).to_digit(16).expect("hex") as u8).collect();
+    digits.chunks(2).map(|pair| pair[0] << 4 | pair[1]).collect()
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::cipher::hex;
 
     /// Test case 16 of the specification of GCM (McGrew and Viega), which NIST SP 800-38D refers to.
     #[test]
@@ -73,10 +80,8 @@ mod tests {
         );
         let nonce = hex("cafebabefacedbaddecaf888").try_into().expect("12 bytes");
         let associated = hex("feedfacedeadbeeffeedfacedeadbeefabaddad2");
-        let plain = hex(
-            "d9313225f88406e5a55909c5aff5269a86a7a9531534f7da2e4c303d8a318a72\
-             1c3c0c95956809532fcf0e2449a6b525b16aedf5aa0de657ba637b39",
-        );
+        let plain = hex("d9313225f88406e5a55909c5aff5269a86a7a9531534f7da2e4c303d8a318a72\
+             1c3c0c95956809532fcf0e2449a6b525b16aedf5aa0de657ba637b39");
         let mut bytes = plain.clone();
         let tag = seal_with(&key, nonce, &associated, &mut bytes);
         assert_eq!(

@@ -86,10 +86,13 @@ fn refuse_without_keys(folder: &Path, settings: &EngineSettings) -> nagi_kv::Res
     };
     let path = folder.join(nagi_encryption::FILE_NAME);
     match !has_keys && path.symlink_metadata().is_ok() {
-        true => Err(nagi_kv::Error::other(format!(
-            "the data files are encrypted ({} exists): start with --enableEncryption and the place of the master key",
-            path.display()
-        ))),
+        true => {
+            let text = format!(
+                "the data files are encrypted ({} exists): start with --enableEncryption and the place of the master key",
+                path.display()
+            );
+            Err(std::io::Error::new(std::io::ErrorKind::InvalidData, text).into())
+        }
         false => Ok(()),
     }
 }
@@ -157,15 +160,15 @@ mod tests {
         let plain = EngineSettings::Embedded(RocksOptions::default());
         let mapped = EngineSettings::Mapped(MappedOptions::default());
         for settings in [&plain, &mapped] {
-            for refused in [
-                open(folder.path(), settings).err(),
-                repair(folder.path(), settings).err(),
-            ] {
+            for refused in
+                [open(folder.path(), settings).err(), repair(folder.path(), settings).err()]
+            {
                 let error = refused.expect("it is encrypted").to_string();
                 assert!(error.contains("encryption.keys exists"), "{error}");
             }
         }
         let options = RocksOptions { keys: Some(Arc::new(keys)), ..RocksOptions::default() };
-        refuse_without_keys(folder.path(), &EngineSettings::Embedded(options)).expect("it has them");
+        refuse_without_keys(folder.path(), &EngineSettings::Embedded(options))
+            .expect("it has them");
     }
 }

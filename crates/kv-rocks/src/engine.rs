@@ -28,9 +28,10 @@ use nagi_percore::{PerCore, note_shared};
 use parking_lot::{Mutex, RwLock};
 
 use crate::{
-    Options, capacity, closed, encrypted,
+    Options, capacity, closed,
     commit::{Committer, stage_plain},
     db::{Batch, Db, RocksCursor, System, Ticker},
+    encrypted,
     found::{check_files, check_log, check_sequence},
     governor::{self, Governor},
     load::{Ascending, PIECE_SUFFIX, Piece, SMALL_BYTES, remove_pieces},

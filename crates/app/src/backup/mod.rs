@@ -87,7 +87,9 @@ pub(crate) fn run(args: &[String]) -> ExitCode {
         Err(text) => return refuse(&text),
     };
     if flags.plain && flags.archive.is_none() {
-        return refuse("--plain needs --archive: other copies have the files as they are, encrypted or not");
+        return refuse(
+            "--plain needs --archive: other copies have the files as they are, encrypted or not",
+        );
     }
     if flags.key_files.is_some() && flags.archive.is_none() && flags.folder.is_none() {
         return refuse("--encryptionKeyFile needs --dbpath or --archive");

@@ -13,8 +13,8 @@ use super::address::{self, Address};
 use super::client::Client;
 use super::manifest::check_name;
 use super::{MARKER, failed, is_folder};
-use crate::{encryption, engine};
 use crate::options::{self, Request};
+use crate::{encryption, engine};
 
 /// The maximum number of bytes per request.
 pub(super) const PIECE_BYTES: usize = 4 << 20;

@@ -43,7 +43,9 @@ pub(crate) fn open(options: &Options) -> Result<Option<Arc<Keys>>, Failure> {
     }
     let keys = match (&chosen.from, &chosen.old) {
         (KeySource::Kmip(kmip), None) if kmip.rotates => rotate(folder, kmip)?,
-        (from, None) => Keys::open(folder, &master(from, folder)?, fresh).map_err(|e| refused(&e))?,
+        (from, None) => {
+            Keys::open(folder, &master(from, folder)?, fresh).map_err(|e| refused(&e))?
+        }
         (from, Some(old)) => {
             let old = source::read(old).map_err(unreadable)?;
             let new = master(from, folder)?;
@@ -131,7 +133,8 @@ fn master(from: &KeySource, folder: &Path) -> Result<MasterKey, Failure> {
 fn rotate(folder: &Path, kmip: &KmipOptions) -> Result<Keys, Failure> {
     let Some(before) = named(folder)? else {
         return Err(unreadable(
-            "security.kmip.rotateMasterKey: the data directory has no master key of a KMIP server".to_owned(),
+            "security.kmip.rotateMasterKey: the data directory has no master key of a KMIP server"
+                .to_owned(),
         ));
     };
     let old = kmip::get(kmip, &before).map_err(unreadable)?;
@@ -156,7 +159,12 @@ fn named(folder: &Path) -> Result<Option<String>, Failure> {
 
 /// A master key that cannot be had.
 fn unreadable(error: String) -> Failure {
-    Failure { code: exit::FAILURE, id: 8_200_203, message: "Unable to acquire the encryption key", error }
+    Failure {
+        code: exit::FAILURE,
+        id: 8_200_203,
+        message: "Unable to acquire the encryption key",
+        error,
+    }
 }
 
 /// Keys that cannot be used.

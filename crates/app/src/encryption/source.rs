@@ -28,8 +28,9 @@ pub(crate) fn take_variables(options: &mut EncryptionOptions) -> Result<(), Stri
 /// The same for one place.
 pub(super) fn take(place: &mut KeyPlace) -> Result<(), String> {
     let KeyPlace::Variable(name) = place else { return Ok(()) };
-    let text = raw::take_variable(name)
-        .ok_or_else(|| format!("the environment variable {name}, which has the encryption key, is not set"))?;
+    let text = raw::take_variable(name).ok_or_else(|| {
+        format!("the environment variable {name}, which has the encryption key, is not set")
+    })?;
     *place = KeyPlace::Taken(std::mem::take(name), text);
     Ok(())
 }
@@ -43,7 +44,9 @@ pub(super) fn read(place: &KeyPlace) -> Result<MasterKey, String> {
         KeyPlace::File(path) => file(path, 0o077)?,
         KeyPlace::Credential(name) => file(&credential(name)?, 0o007)?,
         KeyPlace::Taken(_, text) => text.clone(),
-        KeyPlace::Variable(name) => return Err(format!("the environment variable {name} was not read")),
+        KeyPlace::Variable(name) => {
+            return Err(format!("the environment variable {name} was not read"));
+        }
     };
     MasterKey::from_base64(&text).map_err(|error| format!("{place:?}: {error}"))
 }
@@ -60,7 +63,8 @@ fn credential(name: &str) -> Result<PathBuf, String> {
 /// The text of a file. `open_to`: the bits of its mode that must not be set. Systemd lets the group read credentials.
 fn file(path: &Path, open_to: u32) -> Result<Zeroizing<String>, String> {
     let shown = path.display();
-    let unreadable = |error: std::io::Error| format!("error opening encryption key file: {shown}: {error}");
+    let unreadable =
+        |error: std::io::Error| format!("error opening encryption key file: {shown}: {error}");
     let file = File::open(path).map_err(unreadable)?;
     // Of the open file, so that it is the one that is read.
     let about = file.metadata().map_err(unreadable)?;
@@ -94,7 +98,10 @@ mod tests {
         };
         let id = read_text(KEY, 0o600).unwrap();
         assert_eq!(read_text(KEY.trim(), 0o400), Ok(id.clone()));
-        assert_eq!(read(&KeyPlace::Taken("K".into(), Zeroizing::new(KEY.into()))).unwrap().id(), id);
+        assert_eq!(
+            read(&KeyPlace::Taken("K".into(), Zeroizing::new(KEY.into()))).unwrap().id(),
+            id
+        );
         for (text, mode, says) in [
             (KEY, 0o640, "too open"),
             ("", 0o600, "has 0 bytes, must be between 16 and 32"),

@@ -107,7 +107,7 @@ pub(super) fn from_settings(
         };
         let is_usual = |key: &&str| {
             matches!(
-                (**key, settings.get(key)),
+                (*key, settings.get(key)),
                 ("security.encryptionCipherMode", _)
                     | ("security.kmip.activateKeys", Some("true"))
                     | (_, Some("false"))
@@ -117,7 +117,9 @@ pub(super) fn from_settings(
         let is_number = |key: &&str| numbers.iter().any(|name| key.ends_with(name));
         let mut stray = settings.values.keys().filter(is_ours);
         return match stray.find(|key| !is_usual(key) && !is_number(key)) {
-            Some(key) => says(&format!("{key} needs security.enableEncryption (--enableEncryption)")),
+            Some(key) => {
+                says(&format!("{key} needs security.enableEncryption (--enableEncryption)"))
+            }
             None => Ok(None),
         };
     }
@@ -126,7 +128,10 @@ pub(super) fn from_settings(
     }
     let place = |key: &str| settings.get(key).map(|text| KeyPlace::parse(key, text)).transpose();
     let old = place("security.encryptionOldKeyFile")?;
-    let from = match (place("security.encryptionKeyFile")?, settings.get("security.kmip.serverName")) {
+    let from = match (
+        place("security.encryptionKeyFile")?,
+        settings.get("security.kmip.serverName"),
+    ) {
         (Some(_), Some(_)) => {
             return says(
                 "security.encryptionKeyFile and security.kmip.serverName exclude each other: there is one \
@@ -222,7 +227,10 @@ mod tests {
             ("--enableEncryption --encryptionKeyFile k --kmipServerName h", "exclude each other"),
             ("--enableEncryption --kmipServerName h", "needs security.kmip.serverCAFile"),
             ("--enableEncryption --kmipServerName , --kmipServerCAFile c", "is empty"),
-            ("--enableEncryption --encryptionKeyFile k --kmipRotateMasterKey", "needs security.kmip"),
+            (
+                "--enableEncryption --encryptionKeyFile k --kmipRotateMasterKey",
+                "needs security.kmip",
+            ),
             ("--enableEncryption --encryptionKeyFile env:", "no valid name"),
             ("--enableEncryption --encryptionKeyFile credential:../x", "no valid name"),
             ("--enableEncryption --encryptionKeyFile k --storageEngine mmapv1", "cannot encrypt"),

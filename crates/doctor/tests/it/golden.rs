@@ -13,8 +13,8 @@ use std::collections::BTreeMap;
 use std::fmt::Write as _;
 
 use nagi_doctor::{
-    Access, Allocation, BlockFigures, CHECKS, DataFolder, Exposure, Facts, Latencies, Measured,
-    Outcome, Sample, Verdict,
+    Access, Allocation, AtRest, BlockFigures, CHECKS, DataFolder, Exposure, Facts, Latencies,
+    Measured, Outcome, Sample, Verdict,
 };
 use nagi_testkit::golden;
 
@@ -82,6 +82,13 @@ fn exposure(text: &str) -> Exposure {
         requires_tls: pairs.contains_key("tls"),
         open_files: pairs.get("open").map(|file| file.to_string()).into_iter().collect(),
         has_test_commands: pairs.contains_key("test"),
+        at_rest: match pairs.get("at_rest") {
+            None => AtRest::Plain,
+            Some(&"encrypted") => AtRest::Encrypted,
+            Some(&"no_key") => AtRest::NoKey,
+            Some(&"plain_data") => AtRest::PlainData,
+            Some(file) => AtRest::KeyBesideData((*file).to_owned()),
+        },
     }
 }
 

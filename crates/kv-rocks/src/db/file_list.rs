@@ -21,10 +21,19 @@ const RECYCLED: &[u8] = &[5, 6, 7, 8, 11, 131];
 /// Checks the types of the records. Files that cannot be read are left for RocksDB to reject.
 ///
 /// # Errors
-/// [`Error::Corrupt`] for a record of a recycled log.
+/// [`Error::Corrupt`] for a record of a recycled log, and for encrypted files without a valid header.
 pub(super) fn check(files: &Path, keys: Option<&Keys>) -> Result<()> {
-    let Ok(name) = crate::closed::current(files, keys) else { return Ok(()) };
-    let Ok(mut file) = Content::open(&files.join(&name), keys) else { return Ok(()) };
+    let name = match (crate::closed::current(files, keys), keys) {
+        (Ok(name), _) => name,
+        // RocksDB would take it for a file with wrong options.
+        (Err(error @ Error::Corrupt(_)), Some(_)) => return Err(error),
+        (Err(_), _) => return Ok(()),
+    };
+    let mut file = match (Content::open(&files.join(&name), keys), keys) {
+        (Ok(file), _) => file,
+        (Err(error @ Error::Corrupt(_)), Some(_)) => return Err(error),
+        (Err(_), _) => return Ok(()),
+    };
     let mut block = Vec::with_capacity(BLOCK_BYTES);
     let mut before = 0;
     loop {

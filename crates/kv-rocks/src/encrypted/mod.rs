@@ -65,9 +65,9 @@ impl Content {
         let Some(keys) = keys else { return Ok(Content::of(file, None)) };
         let mut header = Vec::with_capacity(HEADER_BYTES);
         (&file).take(HEADER_BYTES as u64).read_to_end(&mut header)?;
-        let cipher = keys.open_file(&header).map_err(|error| {
-            Error::Corrupt(format!("{}: {error}", path.display()))
-        })?;
+        let cipher = keys
+            .open_file(&header)
+            .map_err(|error| Error::Corrupt(format!("{}: {error}", path.display())))?;
         Ok(Content::of(file, Some(cipher)))
     }
 

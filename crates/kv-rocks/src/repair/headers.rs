@@ -49,7 +49,8 @@ fn is_encrypted(name: &str) -> bool {
     let ends = [".sst", ".blob", ".log"];
     name == "CURRENT"
         || name == IDENTITY
-        || name.starts_with("MANIFEST-") || ends.iter().any(|end| name.ends_with(end))
+        || name.starts_with("MANIFEST-")
+        || ends.iter().any(|end| name.ends_with(end))
 }
 
 fn write_with(header: &[u8], path: &Path, copy: &Path) -> Result<()> {

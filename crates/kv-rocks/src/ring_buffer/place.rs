@@ -49,12 +49,7 @@ pub(crate) fn open(dir: &Path, ring_bytes: u64, head: u64) -> io::Result<Option<
     Ok(None)
 }
 
-fn create(
-    dir: &Path,
-    place: &Path,
-    ring_bytes: u64,
-    head: u64,
-) -> io::Result<Option<RingBuffer>> {
+fn create(dir: &Path, place: &Path, ring_bytes: u64, head: u64) -> io::Result<Option<RingBuffer>> {
     let Ok(folder) = File::open(place) else { return Ok(None) };
     if !raw::is_memory(&folder) {
         return Ok(None);

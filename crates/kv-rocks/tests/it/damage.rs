@@ -128,10 +128,12 @@ fn look(scratch: &Scratch, truth: &Content, what: &str, tally: &mut Tally) {
     if what.contains("nagi.storage") {
         return; // an administrator must decide who owns the folder
     }
-    let report = repair(scratch.path(), &options_at(scratch.path())).unwrap_or_else(|e| panic!("{what}: repair: {e}"));
+    let report = repair(scratch.path(), &options_at(scratch.path()))
+        .unwrap_or_else(|e| panic!("{what}: repair: {e}"));
     assert!(!report.findings.is_empty(), "{what}: {text}: the repair found nothing");
     assert!(report.kept.as_ref().is_some_and(|kept| kept.is_dir()), "{what}");
-    let engine = open(scratch.path(), &options_at(scratch.path())).unwrap_or_else(|e| panic!("{what}: reopen: {e}"));
+    let engine = open(scratch.path(), &options_at(scratch.path()))
+        .unwrap_or_else(|e| panic!("{what}: reopen: {e}"));
     let left = content(&engine).unwrap_or_else(|e| panic!("{what}: after repair: {e}"));
     for (key, value) in &left {
         if truth.get(key) != Some(value) {

@@ -196,7 +196,8 @@ fn no_position_of_a_key_stream_has_two_contents() {
         seen.look(scratch.path());
     }
     // A repair copies files and continues from the copies.
-    let table = files(scratch.path()).into_iter().find(|p| p.extension().is_some_and(|e| e == "sst"));
+    let table =
+        files(scratch.path()).into_iter().find(|p| p.extension().is_some_and(|e| e == "sst"));
     let table = table.expect("a table");
     let length = fs::metadata(&table).expect("there").len() as usize;
     nagi_testkit::flip(&table, length - 20).expect("flips");
@@ -215,11 +216,13 @@ fn refusal(dir: &Path, options: &Options) -> String {
     match open(dir, options) {
         Ok(engine) => {
             let mut cursor = engine.latest().cursor(Space::Records, &[], &[]).expect("a cursor");
-            let error = cursor.seek(&[]).err().or_else(|| loop {
-                match cursor.next() {
-                    Ok(true) => {}
-                    Ok(false) => break None,
-                    Err(error) => break Some(error),
+            let error = cursor.seek(&[]).err().or_else(|| {
+                loop {
+                    match cursor.next() {
+                        Ok(true) => {}
+                        Ok(false) => break None,
+                        Err(error) => break Some(error),
+                    }
                 }
             });
             error.expect("it should have been refused").to_string()
@@ -238,9 +241,11 @@ fn files_without_a_header_of_this_folder_are_refused_by_name() {
         engine.compact(Space::Records, &[], &[]).expect("compacts");
         engine.close().expect("closes");
     }
-    let foreign = files(other.path()).into_iter().find(|p| p.extension().is_some_and(|e| e == "sst"));
+    let foreign =
+        files(other.path()).into_iter().find(|p| p.extension().is_some_and(|e| e == "sst"));
     let foreign = fs::read(foreign.expect("a table")).expect("reads");
-    let kinds: [(&str, &str); 3] = [(".sst", ".sst"), ("MANIFEST", "MANIFEST"), ("CURRENT", "CURRENT")];
+    let kinds: [(&str, &str); 3] =
+        [(".sst", ".sst"), ("MANIFEST", "MANIFEST"), ("CURRENT", "CURRENT")];
     for (kind, named) in kinds {
         for (what, expected) in [
             ("plain", "the header of an encrypted file is damaged (it is not one)"),

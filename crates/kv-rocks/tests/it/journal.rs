@@ -163,10 +163,8 @@ fn what_follows_the_last_sync_may_be_torn_in_encrypted_files() {
 }
 
 fn may_be_torn(original: &Scratch) {
-    let lazy = nagi_kv_rocks::Options {
-        commit_interval_ms: 3_600_000,
-        ..options_at(original.path())
-    };
+    let lazy =
+        nagi_kv_rocks::Options { commit_interval_ms: 3_600_000, ..options_at(original.path()) };
     let engine = open(original.path(), &lazy).expect("opens");
     for n in 0..50 {
         commit(&engine, n, Durability::Synced);

@@ -294,10 +294,9 @@ mod tests {
         assert!(!file.windows(8).any(|bytes| bytes == MAGIC));
         assert_eq!(decrypted(file.clone(), &[key(2), key(1)]).unwrap(), plain);
         assert_eq!(decrypted(plain.clone(), &[]).unwrap(), plain);
-        for (masters, says) in [
-            (&[][..], "--encryptionKeyFile must name"),
-            (&[key(2)], "another master key than "),
-        ] {
+        for (masters, says) in
+            [(&[][..], "--encryptionKeyFile must name"), (&[key(2)], "another master key than ")]
+        {
             let error = decrypted(file.clone(), masters).unwrap_err();
             assert!(error.contains(says), "{error}");
         }

@@ -34,8 +34,14 @@ const USAGE: u32 = 4 | 8;
 const RAW: u32 = 1;
 const ACTIVE: u32 = 2;
 /// The names of the states of keys, from 1 on.
-const STATES: [&str; 6] =
-    ["pre-active", "active", "deactivated", "compromised", "destroyed", "destroyed and compromised"];
+const STATES: [&str; 6] = [
+    "pre-active",
+    "active",
+    "deactivated",
+    "compromised",
+    "destroyed",
+    "destroyed and compromised",
+];
 
 /// Reads a key.
 ///
@@ -48,14 +54,20 @@ pub(super) fn get(options: &KmipOptions, id: &str) -> Result<MasterKey, String> 
     let answer = ask(options, GET, |payload| {
         payload.text(tag::UNIQUE_IDENTIFIER, id);
     })?;
-    let block = Items::of(&answer).structure(tag::SYMMETRIC_KEY).and_then(|key| key.structure(tag::KEY_BLOCK));
-    let block = block.ok_or_else(|| format!("the KMIP server's object '{id}' is no symmetric key"))?;
+    let block = Items::of(&answer)
+        .structure(tag::SYMMETRIC_KEY)
+        .and_then(|key| key.structure(tag::KEY_BLOCK));
+    let block =
+        block.ok_or_else(|| format!("the KMIP server's object '{id}' is no symmetric key"))?;
     if block.enumeration(tag::KEY_FORMAT_TYPE) != Some(RAW) {
-        return Err(format!("the key '{id}' of the KMIP server is wrapped, or has another format than raw bytes"));
+        return Err(format!(
+            "the key '{id}' of the KMIP server is wrapped, or has another format than raw bytes"
+        ));
     }
     let material = block.structure(tag::KEY_VALUE).and_then(|value| value.bytes(tag::KEY_MATERIAL));
     let material = material.filter(|bytes| bytes.len() * 8 == KEY_BITS as usize);
-    let material = material.ok_or_else(|| format!("the key '{id}' of the KMIP server has not {KEY_BITS} bits"))?;
+    let material = material
+        .ok_or_else(|| format!("the key '{id}' of the KMIP server has not {KEY_BITS} bits"))?;
     MasterKey::from_bytes(&material, id).map_err(|error| error.to_string())
 }
 
@@ -161,7 +173,11 @@ fn request(options: &KmipOptions, operation: u32, payload: impl Fn(&mut Writer))
 }
 
 /// Connects, sends a message and reads the answer to it.
-fn exchange(options: &KmipOptions, server: &str, request: &[u8]) -> Result<Zeroizing<Vec<u8>>, String> {
+fn exchange(
+    options: &KmipOptions,
+    server: &str,
+    request: &[u8],
+) -> Result<Zeroizing<Vec<u8>>, String> {
     let text = |error: std::io::Error| error.to_string();
     let socket = connect(server, options.port, options.timeout)?;
     socket.set_read_timeout(Some(options.timeout)).map_err(text)?;
@@ -207,7 +223,8 @@ fn payload_of(answer: &[u8], operation: u32) -> Result<Zeroizing<Vec<u8>>, Strin
     if item.enumeration(tag::OPERATION) != Some(operation) {
         return Err("the KMIP server answers another request".to_owned());
     }
-    let payload = item.structure(tag::RESPONSE_PAYLOAD).ok_or("the KMIP server's answer is empty")?;
+    let payload =
+        item.structure(tag::RESPONSE_PAYLOAD).ok_or("the KMIP server's answer is empty")?;
     Ok(payload.to_bytes())
 }
 

@@ -191,7 +191,9 @@ mod tests {
         ] {
             let items = Items::of(bytes);
             assert!(items.bytes(0x42_0020).is_none() || bytes.len() == 17, "{bytes:?}");
-            assert!(items.enumeration(0x42_0020).is_none() && items.structures(0x42_0020).count() == 0);
+            assert!(
+                items.enumeration(0x42_0020).is_none() && items.structures(0x42_0020).count() == 0
+            );
         }
         // An item without its filling at the end.
         let items = Items::of(b"\x42\x00\x20\x08\0\0\0\x03abc");

@@ -25,7 +25,10 @@ args! { "rotateEncryptionKey" => Args {
 fn run(cx: &mut Context<'_>, req: &Request<'_>, out: &mut DocWriter<'_>) -> Result<()> {
     Args::parse(req)?;
     let Some(keys) = &cx.server.keys else {
-        bail!(Code::ILLEGAL_OPERATION, "The data files are not encrypted: there is no key to rotate");
+        bail!(
+            Code::ILLEGAL_OPERATION,
+            "The data files are not encrypted: there is no key to rotate"
+        );
     };
     match keys.rotate() {
         Ok(generation) => {
