@@ -17,6 +17,7 @@ import pymongo
 from pymongo.errors import PyMongoError
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "tls"))
+import files  # noqa: E402
 import pki  # noqa: E402
 import server as shared  # noqa: E402
 from checks import check, equal, fails, finish, section, wait_until  # noqa: E402
@@ -374,10 +375,14 @@ def kmip():
     hostile.close()
 
 
+def data_files():
+    files.run(shared.NAGI, path("files"), PORT)
+
+
 def main():
     shutil.rmtree(WORK, ignore_errors=True)
     os.makedirs(WORK)
-    parts = [options, directories, places, rotation, spill, backup, kmip]
+    parts = [options, directories, places, rotation, spill, backup, kmip, data_files]
     wanted = os.environ.get("PARTS", "").split()
     for part in parts:
         if not wanted or part.__name__ in wanted:
