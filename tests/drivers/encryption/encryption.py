@@ -298,8 +298,8 @@ class Kmip:
         self.folder, self.port = path(folder), free_port()
         os.makedirs(self.folder, exist_ok=True)
         self.ca = pki.Authority(path(folder, "ca"), "/O=Keys/CN=authority")
-        server = self.ca.sign("server", "/O=Keys/CN=localhost", pki.LOCAL + "\nextendedKeyUsage=serverAuth", "rsa")
-        self.client = self.ca.sign("client", "/O=Keys/CN=nagi", "extendedKeyUsage=clientAuth", "rsa")
+        server = self.ca.sign("server", "/O=Keys/CN=localhost", pki.LOCAL + "\nextendedKeyUsage=serverAuth")
+        self.client = self.ca.sign("client", "/O=Keys/CN=nagi", "extendedKeyUsage=clientAuth")
         self.server = server
         self.start()
 
@@ -351,7 +351,7 @@ def kmip():
         says("no such key", refused("keys", service.flags("--kmipKeyIdentifier", "no-such-key")), 1, "refuses the request")
         stranger = pki.Authority(path("stranger"), "/O=Stranger/CN=authority")
         says("wrong authority", refused("keys", service.flags(ca=stranger.file)), 1, "UnknownIssuer")
-        own = stranger.sign("client", "/O=Stranger/CN=nagi", "extendedKeyUsage=clientAuth", "rsa")
+        own = stranger.sign("client", "/O=Stranger/CN=nagi", "extendedKeyUsage=clientAuth")
         says("wrong certificate", refused("keys", service.flags(certificate=own)), 1, "no KMIP server answers")
         says("a file instead", refused("keys", keys(key_file("kmip.key"))), 100, "the given one is")
         # From the key of a file to one of the server.

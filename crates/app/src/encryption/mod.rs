@@ -43,16 +43,10 @@ pub(crate) fn open(options: &Options) -> Result<Option<Arc<Keys>>, Failure> {
     }
     let keys = match (&chosen.from, &chosen.old) {
         (KeySource::Kmip(kmip), None) if kmip.rotates => rotate(folder, kmip)?,
-        (from, None) => {
-            Keys::open(folder, &master(from, folder)?, fresh).map_err(|e| refused(&e))?
-        }
-        (from, Some(old)) => {
-            let old = source::read(old).map_err(unreadable)?;
-            let new = master(from, folder)?;
-            let keys = Keys::change_master(folder, &old, &new).map_err(|error| refused(&error))?;
-            log::info!(target: "STORAGE", id = 8_200_201, keyId = keys.master_key_id(),
-                before = old.id(); "The keys of the data directory are wrapped with the new master key");
-            keys
+        (from, Some(old)) if !fresh => change(folder, from, old)?,
+        (from, _) => {
+            let master = master(from, folder, false)?;
+            Keys::open(folder, &master, fresh).map_err(|error| refused(&error))?
         }
     };
     log::info!(target: "STORAGE", id = 8_200_200, keyId = keys.master_key_id(),
@@ -110,23 +104,37 @@ pub(crate) fn has_keys(folder: &Path) -> bool {
     folder.join(nagi_encryption::FILE_NAME).symlink_metadata().is_ok()
 }
 
-fn master(from: &KeySource, folder: &Path) -> Result<MasterKey, Failure> {
-    match from {
-        KeySource::Place(place) => source::read(place).map_err(unreadable),
-        KeySource::Kmip(kmip) => {
-            let named = named(folder)?;
-            let id = kmip.key_id.as_deref().or(named.as_deref());
-            match id {
-                Some(id) => kmip::get(kmip, id).map_err(unreadable),
-                None if has_keys(folder) => Err(unreadable(
-                    "the keys of the data directory are wrapped with the key of a file: name it with \
-                     security.encryptionKeyFile, or with security.encryptionOldKeyFile to replace it"
-                        .to_owned(),
-                )),
-                None => kmip::create(kmip).map_err(unreadable),
-            }
-        }
+/// The configured master key. `replaces`: it may be a new one, because the one until now is known, too.
+fn master(from: &KeySource, folder: &Path, replaces: bool) -> Result<MasterKey, Failure> {
+    let kmip = match from {
+        KeySource::Place(place) => return source::read(place).map_err(unreadable),
+        KeySource::Kmip(kmip) => kmip,
+    };
+    let named = named(folder)?;
+    match kmip.key_id.as_deref().or(named.as_deref()) {
+        Some(id) => kmip::get(kmip, id).map_err(unreadable),
+        None if replaces || !has_keys(folder) => kmip::create(kmip).map_err(unreadable),
+        None => Err(unreadable(
+            "the keys of the data directory are wrapped with the key of a file: name it with \
+             security.encryptionKeyFile, or with security.encryptionOldKeyFile to replace it"
+                .to_owned(),
+        )),
     }
+}
+
+/// Wraps the keys with the configured master key instead of `old`, unless an earlier start has done so.
+fn change(folder: &Path, from: &KeySource, old: &KeyPlace) -> Result<Keys, Failure> {
+    let text = |error: KeysError| refused(&error);
+    let new = master(from, folder, true)?;
+    let now = nagi_encryption::summary(folder).map_err(text)?.map(|summary| summary.master_key_id);
+    if now == Some(new.id()) {
+        return Keys::open(folder, &new, false).map_err(text);
+    }
+    let old = source::read(old).map_err(unreadable)?;
+    let keys = Keys::change_master(folder, &old, &new).map_err(text)?;
+    log::info!(target: "STORAGE", id = 8_200_201, keyId = keys.master_key_id(), before = old.id();
+        "The keys of the data directory are wrapped with the new master key");
+    Ok(keys)
 }
 
 /// Wraps the keys with a new master key of the KMIP server.
