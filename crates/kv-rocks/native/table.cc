@@ -14,14 +14,21 @@
 
 namespace {
 
-// `env`: of an encrypted database; null for one that is not.
-rocksdb::Options ReadOnce(void* env) {
+rocksdb::Options ReadOnce() {
   rocksdb::BlockBasedTableOptions table;
   table.no_block_cache = true;
   rocksdb::Options options;
   options.table_factory.reset(rocksdb::NewBlockBasedTableFactory(table));
-  if (env != nullptr) options.env = static_cast<rocksdb::Env*>(env);
   return options;
+}
+
+// `env`: of an encrypted database; null for one that is not.
+std::unique_ptr<rocksdb::SstFileReader> NewReader(void* env) {
+  static const rocksdb::Options plain = ReadOnce();
+  if (env == nullptr) return std::make_unique<rocksdb::SstFileReader>(plain);
+  rocksdb::Options options = plain;
+  options.env = static_cast<rocksdb::Env*>(env);
+  return std::make_unique<rocksdb::SstFileReader>(options);
 }
 
 // The number of the version and the type of the entry follow each key.
@@ -34,8 +41,7 @@ extern "C" {
 // Checks if a table file can be opened: its footer, the list of its blocks, its properties and its index. Filters and
 // data blocks are not read, so a table with damaged data opens.
 int nagi_table_opens(const char* name, void* env) noexcept {
-  rocksdb::SstFileReader reader(ReadOnce(env));
-  return reader.Open(name).ok() ? 1 : 0;
+  return NewReader(env)->Open(name).ok() ? 1 : 0;
 }
 
 // The keys of all entries of one table: values, differences and deletions.
@@ -47,7 +53,7 @@ struct nagi_table_keys {
 
 // Returns none if the table cannot be opened. `env` outlives what is returned.
 nagi_table_keys* nagi_table_keys_open(const char* name, void* env) noexcept {
-  auto reader = std::make_unique<rocksdb::SstFileReader>(ReadOnce(env));
+  auto reader = NewReader(env);
   if (!reader->Open(name).ok()) {
     return nullptr;
   }
