@@ -46,8 +46,9 @@ pub(crate) mod exit {
         status(SUCCESS, "all", "success; of a server: a clean shutdown by a signal or the command shutdown", ""),
         status(SUCCESS, "doctor", "no finding, or notes only", ""),
         status(FAILURE, "serve", "the log file, the file of the process id, the key file, a file of TLS, the \
-            encryption key or the directory of a Unix socket cannot be used; no KMIP server answers; with --shutdown: no server runs on the data directory, or it \
-            may not be stopped", "Check the path and the permissions that the message names."),
+            encryption key or the directory of a Unix socket cannot be used; no KMIP server answers; with \
+            --shutdown: no server runs on the data directory, or it may not be stopped",
+            "Check the path and the permissions that the message names."),
         status(FAILURE, "backup, restore", "the copy could not be made, or a file is damaged", "Read the message; a \
             damaged file is named with its path."),
         status(FAILURE, "ping", "the server does not answer", "Read the message, and the server's log."),

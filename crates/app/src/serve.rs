@@ -73,10 +73,8 @@ pub(crate) fn run(args: &[String]) -> ExitCode {
         fork::detach();
     }
     umask.set();
-    if let Some(encryption) = &mut options.encryption
-        && let Err(error) = encryption::take_variables(encryption)
-    {
-        say(&format!("Unable to acquire the encryption key: {error}"));
+    if let Err(error) = encryption::take_variables(&mut options) {
+        say(&error);
         return ExitCode::from(exit::FAILURE);
     }
     let log = match Log::open(options.log.clone()) {
@@ -253,13 +251,11 @@ fn serve_store(
         .map_err(|error| bad_options(&error))?
         .slow_operations(options.slow_ms, options.slow_sample_rate)
         .profile_level(options.profile_level)
-        .compressors(&options.compressors);
+        .compressors(&options.compressors)
+        .encryption(options.keys.clone());
     if options.engine != EngineKind::Memory {
         let data = Path::new(&options.db_path);
         builder = builder.data_folder(data).map_err(|error| not_written(&error))?;
-    }
-    if let Some(keys) = &options.keys {
-        builder = builder.encryption(keys.clone());
     }
     if let Some(audit) = &options.audit {
         builder = builder.audit(audit).map_err(|error| bad_options(&error))?;

@@ -1,7 +1,7 @@
 //! The cipher of one file: AES-256 in counter mode (NIST SP 800-38A).
 //!
-//! The counter block is a nonce of 8 bytes and the number of the block of 16 bytes, big endian. No file has 2^64 blocks, so
-//! it never repeats.
+//! The counter block is a nonce of 8 bytes and the number of the block of 16 bytes, big endian. No file has 2^64
+//! blocks, so it never repeats.
 
 use std::fmt;
 
@@ -34,8 +34,8 @@ impl FileCipher {
         Ok(FileCipher::new(&seal::random()?, *seal::random()?))
     }
 
-    /// Encrypts or decrypts bytes in place. `offset` is their position, counted from the end of the header: that of the
-    /// file minus [`crate::HEADER_BYTES`].
+    /// Encrypts or decrypts bytes in place. `offset` is their position, counted from the end of the header: that of
+    /// the file minus [`crate::HEADER_BYTES`].
     ///
     /// Two contents must not be encrypted at one position: who has both sees their difference.
     pub fn apply(&self, offset: u64, bytes: &mut [u8]) {
@@ -68,9 +68,10 @@ mod tests {
         FileCipher::new(&key, hex(nonce).try_into().expect("8 bytes"))
     }
 
-    /// NIST SP 800-38A, F.5.5 (CTR-AES256.Encrypt). Its counter blocks are f0f1f2f3f4f5f6f7 f8f9fafbfcfdfeff and those after
-    /// it, so our position is the second half times 16, without the bits that a position has no room for. The vector is
-    /// therefore compared block by block through the raw cipher, and the position by the rule in the header above.
+    /// NIST SP 800-38A, F.5.5 (CTR-AES256.Encrypt). Its counter blocks are f0f1f2f3f4f5f6f7 f8f9fafbfcfdfeff and
+    /// those after it, so our position is the second half times 16, without the bits that a position has no room for.
+    /// The vector is therefore compared block by block through the raw cipher, and the position by the rule in the
+    /// header above.
     #[test]
     fn counter_mode_gives_the_published_result() {
         let key = "603deb1015ca71be2b73aef0857d77811f352c073b6108d72d9810a30914dff4";

@@ -28,8 +28,8 @@ fn go_on(_: Step) -> io::Result<()> {
 }
 
 impl Keys {
-    /// Opens the keys of a data directory whose lock the caller holds. `fresh`: it has no data yet, so the keys are created
-    /// unless a start that was killed has already done so.
+    /// Opens the keys of a data directory whose lock the caller holds. `fresh`: it has no data yet, so the keys are
+    /// created unless a start that was killed has already done so.
     ///
     /// # Errors
     /// `NotEncrypted` if there are data but no keys; `WrongMasterKey`, and what is wrong with the file or the system.
@@ -55,8 +55,8 @@ impl Keys {
         Ok(Keys::of(dir, master, content))
     }
 
-    /// Opens the keys with the master key that wrapped them until now, and wraps them with another one. If they are wrapped
-    /// with the new one already, as after a kill, they stay as they are.
+    /// Opens the keys with the master key that wrapped them until now, and wraps them with another one. If they are
+    /// wrapped with the new one already, as after a kill, they stay as they are.
     ///
     /// # Errors
     /// As [`Keys::open`] has; then nothing has changed.
@@ -305,7 +305,7 @@ mod tests {
             let keys = Keys::open(folder.path(), &master(1), true).unwrap();
             let files = Cell::new(vec![encrypted(&keys)]);
             assert!(keys.rotate_with(&killed_before(stop)).is_err());
-            // An error that is no kill: the server goes on with the old generation.
+            // An error that is no kill: the old generation stays in use.
             assert_eq!(keys.generation(), 1);
             let mut files = files.take();
             files.push(encrypted(&keys));

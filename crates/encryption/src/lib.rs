@@ -10,13 +10,13 @@
 //!   content           AES-256 in counter mode, from the end of the header
 //! ```
 //!
-//! To rotate the master key, only `encryption.keys` is rewritten. To rotate the generation, a new one is added: new files
-//! use it, and old files keep theirs until the engine replaces them.
+//! To rotate the master key, only `encryption.keys` is rewritten. To rotate the generation, a new one is added: new
+//! files use it, and old files keep theirs until the engine replaces them.
 //!
-//! Counter mode keeps lengths and lets a file grow by any number of bytes. In exchange no byte may be encrypted twice at
-//! one position: each file has a random key of its own, and files are only appended to. It does not authenticate content:
-//! the checksums of the engines, which are encrypted with the content, detect faults of a disk. Keys and headers are
-//! authenticated (AES-256-GCM).
+//! Counter mode keeps lengths and lets a file grow by any number of bytes. In exchange no byte may be encrypted twice
+//! at one position: each file has a random key of its own, and files are only appended to. It does not authenticate
+//! content: the checksums of the engines, which are encrypted with the content, detect faults of a disk. Keys and
+//! headers are authenticated (AES-256-GCM).
 //!
 //! `docs/format.md` has both formats byte by byte.
 //!

@@ -42,8 +42,8 @@ impl fmt::Display for TextError {
     }
 }
 
-/// The key that wraps all others. What the operator gives is never used itself: the key and its id are derived from it, so
-/// that keys of all lengths are used alike, and the id tells nothing about the key.
+/// The key that wraps all others. What the operator gives is never used itself: the key and its id are derived from
+/// it, so that keys of all lengths are used alike, and the id tells nothing about the key.
 pub struct MasterKey {
     wrapping: Secret,
     id: [u8; 16],
@@ -94,8 +94,8 @@ impl MasterKey {
         MasterKey { wrapping: self.wrapping.clone(), id: self.id, name: self.name.clone() }
     }
 
-    /// Makes a data key for a file that belongs to no data directory, such as a part of an archive: the header, and the
-    /// cipher of what follows. The master key itself wraps it.
+    /// Makes a data key for a file that belongs to no data directory, such as a part of an archive: the header, and
+    /// the cipher of what follows. The master key itself wraps it.
     ///
     /// # Errors
     /// If the system gives no random bytes.

@@ -15,8 +15,8 @@ pub(crate) enum Step {
     SyncFolder,
 }
 
-/// Writes `bytes` to `folder/name`. The caller holds the lock of the folder: a temporary file that is there was left by a
-/// crash. `before` is called before each step; its error ends the work.
+/// Writes `bytes` to `folder/name`. The caller holds the lock of the folder: a temporary file that is there was left
+/// by a crash. `before` is called before each step; its error ends the work.
 pub(crate) fn replace(
     folder: &Path,
     name: &str,

@@ -76,8 +76,8 @@ pub fn open(folder: &Path, settings: &EngineSettings) -> nagi_kv::Result<Arc<dyn
     }
 }
 
-/// Refuses an encrypted directory whose keys are not given: an engine would take its files for damaged, and a repair would
-/// remove them.
+/// Refuses an encrypted directory whose keys are not given: an engine would take its files for damaged, and a repair
+/// would remove them.
 fn refuse_without_keys(folder: &Path, settings: &EngineSettings) -> nagi_kv::Result<()> {
     let has_keys = match settings {
         EngineSettings::Memory { .. } => return Ok(()),
@@ -88,7 +88,8 @@ fn refuse_without_keys(folder: &Path, settings: &EngineSettings) -> nagi_kv::Res
     match !has_keys && path.symlink_metadata().is_ok() {
         true => {
             let text = format!(
-                "the data files are encrypted ({} exists): start with --enableEncryption and the place of the master key",
+                "the data files are encrypted ({} exists): start with --enableEncryption and the place \
+                 of the master key",
                 path.display()
             );
             Err(std::io::Error::new(std::io::ErrorKind::InvalidData, text).into())

@@ -172,11 +172,13 @@ impl ServerBuilder {
         Ok(self)
     }
 
-    /// Sets the keys with which the data files are encrypted.
+    /// Sets the keys with which the data files are encrypted, if they are.
     #[must_use]
-    pub fn encryption(mut self, keys: Arc<Keys>) -> Self {
-        self.server.upkeep.backups.include(nagi_encryption::FILE_NAME);
-        self.server.keys = Some(keys);
+    pub fn encryption(mut self, keys: Option<Arc<Keys>>) -> Self {
+        if keys.is_some() {
+            self.server.upkeep.backups.include(nagi_encryption::FILE_NAME);
+        }
+        self.server.keys = keys;
         self
     }
 

@@ -38,7 +38,7 @@ pub(crate) fn open(options: &Options) -> Result<Option<Arc<Keys>>, Failure> {
         .map_err(|error| not_opened(error.to_string(), exit::DATA_FOLDER))?
         .is_none();
     if !fresh && !has_keys(folder) {
-        // Before a key is asked for: it would not help.
+        // Before a key is read: it would not help.
         return Err(refused(&KeysError::NotEncrypted(folder.to_owned())));
     }
     let keys = match (&chosen.from, &chosen.old) {

@@ -9,7 +9,7 @@ use zeroize::Zeroizing;
 /// shows the memory in which the system placed the environment. The caller is the only thread.
 pub(super) fn take_variable(name: &str) -> Option<Zeroizing<String>> {
     let name = CString::new(name).ok()?;
-    // SAFETY: the name ends with a zero; nobody else reads or changes the environment.
+    // SAFETY: the name ends with a zero; no other thread reads or changes the environment.
     let found = unsafe { libc::getenv(name.as_ptr()) };
     if found.is_null() {
         return None;
@@ -19,8 +19,8 @@ pub(super) fn take_variable(name: &str) -> Option<Zeroizing<String>> {
     let len = text.count_bytes();
     let text = text.to_str().ok().map(|text| Zeroizing::new(text.to_owned()));
     for at in 0..len {
-        // SAFETY: the bytes of the string before its end, in memory of this process that may be written. POSIX forbids it
-        // because of other readers, of which there are none. Volatile, so that it happens.
+        // SAFETY: the bytes of the string before its end, in memory of this process that may be written. POSIX
+        // forbids it because of other readers, of which there are none. Volatile, so that it happens.
         unsafe { found.add(at).write_volatile(0) };
     }
     // SAFETY: as for `getenv`.

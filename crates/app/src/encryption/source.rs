@@ -9,7 +9,7 @@ use nagi_encryption::MasterKey;
 use zeroize::Zeroizing;
 
 use super::raw;
-use crate::options::{EncryptionOptions, KeyPlace, KeySource};
+use crate::options::{KeyPlace, KeySource, Options};
 
 /// A key has at most 44 characters.
 const FILE_BYTES_MAX: u64 = 1024;
@@ -18,11 +18,14 @@ const FILE_BYTES_MAX: u64 = 1024;
 ///
 /// # Errors
 /// If a variable is not set.
-pub(crate) fn take_variables(options: &mut EncryptionOptions) -> Result<(), String> {
-    if let KeySource::Place(place) = &mut options.from {
-        take(place)?;
-    }
-    options.old.as_mut().map_or(Ok(()), take)
+pub(crate) fn take_variables(options: &mut Options) -> Result<(), String> {
+    let Some(chosen) = &mut options.encryption else { return Ok(()) };
+    let from = match &mut chosen.from {
+        KeySource::Place(place) => Some(place),
+        KeySource::Kmip(_) => None,
+    };
+    let taken = from.into_iter().chain(&mut chosen.old).try_for_each(take);
+    taken.map_err(|error| format!("Unable to acquire the encryption key: {error}"))
 }
 
 /// The same for one place.

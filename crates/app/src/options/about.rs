@@ -300,11 +300,12 @@ static MORE: &[(&str, &str)] = &[
         restored copy is encrypted anew."),
     ("encryptionKeyFile", "\
         One base64 text of 16 to 32 bytes, as 'openssl rand -base64 32' makes it, in a file that only its owner may \
-        read. env:NAME takes the text from an environment variable, which is removed, credential:NAME from a credential \
-        of systemd. Without the key the data cannot be read by anyone. docs/encryption-at-rest.md has the details."),
+        read. env:NAME takes the text from an environment variable, which is removed, credential:NAME from a \
+        credential of systemd. Without the key the data cannot be read by anyone. \
+        docs/encryption-at-rest.md has the details."),
     ("encryptionOldKeyFile", "\
-        The keys of the data directory are wrapped with the new master key at this start, and the server goes on. Data \
-        files are not rewritten. It is written as --encryptionKeyFile is."),
+        The keys of the data directory are wrapped with the new master key at this start. Data files are not \
+        rewritten. It has the syntax of --encryptionKeyFile."),
     ("fork", "\
         The command returns when the server accepts connections, or with the server's exit status if it could not \
             start."),

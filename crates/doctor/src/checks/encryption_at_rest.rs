@@ -19,7 +19,7 @@ fn run(facts: &Facts) -> Verdict {
         AtRest::KeyBesideData(file) => found(
             Warning,
             format!("the master key of the data files is in the data directory: {file}"),
-            "whoever gets the disk or a copy of the directory gets the key too",
+            "a stolen disk or a copy of the directory has the key, too",
             "move the file to another file system, such as /etc/nagi/, or use security.kmip",
         )
         .verdict(),

@@ -14,9 +14,10 @@
 //!   100  body: the entries one after the other, compressed with zstd
 //! ```
 //!
-//! Numbers are little-endian, of 8 bytes where nothing else is said. An entry is a document of `local.oplog.rs`, so it
-//! begins with its own length. The file of an encrypted server is encrypted as a whole, behind a header. The name tells the range: `log/<after>_<last>.nagilog`. A file is written as a whole, so
-//! what a killed program leaves has no such name.
+//! Numbers are little-endian, of 8 bytes where nothing else is said. An entry is a document of `local.oplog.rs`, so
+//! it begins with its own length. The file of an encrypted server is encrypted as a whole, behind a header. The name
+//! tells the range: `log/<after>_<last>.nagilog`. A file is written as a whole, so what a killed program leaves has
+//! no such name.
 
 use nagi_bson::Doc;
 use nagi_encryption::{HEADER_BYTES as HEADER, MasterKey};

@@ -1,7 +1,7 @@
 //! A client of KMIP servers, which keep keys: makes a symmetric key, activates it, reads it and its state.
 //!
-//! Each request is one connection and one message with one operation, at the start of the server only. What a server sends
-//! is bounded in size and time, and items that are not asked for are skipped.
+//! Each request is one connection and one message with one operation, at the start of the server only. What a server
+//! sends is bounded in size and time, and items that are not asked for are skipped.
 
 mod ttlv;
 

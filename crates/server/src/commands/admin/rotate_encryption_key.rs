@@ -34,7 +34,7 @@ fn run(cx: &mut Context<'_>, req: &Request<'_>, out: &mut DocWriter<'_>) -> Resu
         Ok(generation) => {
             log::info!(target: "STORAGE", id = 8_200_205, generation = generation;
                 "A new key encrypts the data files that are written from now on");
-            out.put("generation", i64::try_from(generation).unwrap_or(i64::MAX));
+            out.put("generation", i32::try_from(generation).unwrap_or(i32::MAX));
             Ok(())
         }
         Err(error @ KeysError::TooManyGenerations(_)) => bail!(Code::ILLEGAL_OPERATION, "{error}"),

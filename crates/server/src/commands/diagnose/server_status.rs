@@ -65,15 +65,15 @@ fn security(server: &Server, out: &mut DocWriter<'_>) {
 /// The cipher and the keys of the data files.
 fn encryption_at_rest(server: &Server, out: &mut DocWriter<'_>) {
     let Some(keys) = &server.keys else { return };
-    let number = |number: u64| i64::try_from(number).unwrap_or(i64::MAX);
     out.put("encryptionEnabled", true);
     out.put("encryptionCipherMode", "AES256-CTR");
     out.put("encryptionKeyId", keys.master_key_id().as_str());
     if !keys.master_key_name().is_empty() {
         out.put("kmipKeyId", keys.master_key_name());
     }
-    out.put("generation", number(keys.generation()));
-    out.put("generationCreated", Value::DateTime(number(keys.newest_secs()).saturating_mul(1000)));
+    out.put("generation", i32::try_from(keys.generation()).unwrap_or(i32::MAX));
+    let created_secs = i64::try_from(keys.newest_secs()).unwrap_or(i64::MAX);
+    out.put("generationCreated", Value::DateTime(created_secs.saturating_mul(1000)));
 }
 
 /// Handshakes by version of the protocol. Versions before 1.2 are not supported.
