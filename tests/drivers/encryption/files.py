@@ -189,44 +189,33 @@ def write_markers(client, m):
 
 
 def spill(server, marker):
-    """Sorts more than fits into the memory of an operation; returns copies of files without a name, seen meanwhile."""
-    c = server.client["markers"]["sorted"]
-    text = (marker + " ") * 1000
-    for at in range(0, 6000, 500):
-        c.insert_many([{"_id": n, "k": (n * 7919) % 6000, "v": text} for n in range(at, at + 500)])
-    seen, stop = set(), threading.Event()
+    """A sort that does not fit into memory; returns copies of the files without a name that the server has meanwhile."""
+    client = server.client
+    c = client["markers"]["sorted"]
+    c.insert_many([{"_id": n, "k": secrets.token_bytes(40), "v": "%s %d" % (marker, n), "x": secrets.token_bytes(400)}
+                   for n in range(40000)])
+    client.admin.command("setParameter", 1, internalQueryMaxBlockingSortMemoryUsageBytes=1 << 20)
+    cursor = c.aggregate([{"$sort": {"k": 1}}], allowDiskUse=True, batchSize=10)
+    next(cursor)
     kept = os.path.join(server.folder, "unnamed")
     os.makedirs(kept, exist_ok=True)
-
-    def watch():
-        while not stop.is_set():
-            for link in unnamed(server.process):
-                name = os.path.join(kept, os.path.basename(link))
-                try:
-                    if os.path.getsize(link) > (1 << 20):
-                        shutil.copyfile(link, name)
-                        seen.add(name)
-                except OSError:
-                    pass
-    thread = threading.Thread(target=watch)
-    thread.start()
-    count = sum(1 for _ in c.find({}, {"v": 1}).sort("k", 1).allow_disk_use(True))
-    stop.set()
-    thread.join()
-    equal("sorted documents", count, 6000)
-    return sorted(seen)
+    copies = []
+    for link in unnamed(server.process):
+        copies.append(os.path.join(kept, os.path.basename(link)))
+        shutil.copyfile(link, copies[-1])
+    equal("sorted documents", 1 + sum(1 for _ in cursor), 40000)
+    return copies
 
 
 def markers(setting, name, more):
     m = {place: "mk" + secrets.token_hex(12) for place in [*PLACES, "spilled"]}
     search = Search(m)
-    limit = ["--setParameter", "internalQueryMaxBlockingSortMemoryUsageBytes=10000000"]
-    server = Server(setting, name, *more, *limit)
+    server = Server(setting, name, *more, "--replSet", "rs", "--initiate")
     with server:
         write_markers(server.client, m)
         spilled = spill(server, m["spilled"])
         check(name + ": a sort has spilled", spilled, "no file without a name was seen")
-        server.client["markers"]["c"].insert_one({"_id": "last", "v": m["value"]}, )
+        server.client["markers"]["c"].insert_one({"_id": "last", "v": m["value"]})
         search.look(all_files(server.data) + rings(server.data) + spilled)
         server.kill()
         search.look(all_files(server.data) + rings(server.data))
@@ -234,7 +223,7 @@ def markers(setting, name, more):
     search.look([server.log], but={"collection", "database"})
     with server:
         equal(name + ": after the kill", server.client["markers"]["c"].find_one({"_id": "last"})["v"], m["value"])
-        server.client["markers"].command("compact", "c")
+        server.client["markers"].command("compact", "c", force=True)
     search.look(all_files(server.data) + rings(server.data))
     return server, search
 
