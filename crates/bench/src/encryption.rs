@@ -25,6 +25,8 @@ const CHARACTERS: usize = 900;
 /// Texts of so many documents differ, more than a compressor sees at once.
 const TEXTS: u64 = 4096;
 const SIDES: usize = 2;
+/// The server accepts no smaller cache; with fewer documents than the default they fit into more of it.
+const CACHE_LEAST_GB: f64 = 0.25;
 /// Any 32 bytes, in base64 as `--encryptionKeyFile` wants them.
 const KEY: &str = "MDEyMzQ1Njc4OTAxMjM0NTY3ODkwMTIzNDU2Nzg5MDE=\n";
 
@@ -95,7 +97,7 @@ impl Default for Seen {
 }
 
 pub(crate) fn run(args: &Args) -> Outcome {
-    let documents: u64 = args.number_in("documents", 200_000, 1000..=100_000_000)?;
+    let documents: u64 = args.number_in("documents", 600_000, 1000..=100_000_000)?;
     let operations: u64 = args.number_in("operations", 5000, 1..=100_000_000)?;
     let rounds: usize = args.number_in("rounds", 3, 1..=100)?;
     let program = args.nagi()?;
@@ -105,7 +107,8 @@ pub(crate) fn run(args: &Args) -> Outcome {
     let only_owner = fs::Permissions::from_mode(0o600);
     fs::set_permissions(&key, only_owner).map_err(failed("the master key's permissions"))?;
     // The texts are of 64 characters, so LZ4 does not make them much shorter.
-    let cache = documents as f64 * CHARACTERS as f64 / 2.0 / f64::from(1 << 30);
+    let half = documents as f64 * CHARACTERS as f64 / 2.0 / f64::from(1 << 30);
+    let cache = half.max(CACHE_LEAST_GB);
     let mut plain = vec!["--wiredTigerCacheSizeGB".to_owned(), format!("{cache:.3}")];
     plain.extend(args.all("server-option").map(str::to_owned));
     let mut encrypted = plain.clone();
