@@ -12,6 +12,7 @@ const FILES: &[&str] = &[
     "census.cc",
     "cursor.cc",
     "damage.cc",
+    "encrypted.cc",
     "governor.cc",
     "memtable.cc",
     "merge.cc",
@@ -50,7 +51,7 @@ fn main() {
     // One unit, because nearly all of the time is spent on RocksDB's headers.
     let folder = env::var("CARGO_MANIFEST_DIR").expect("cargo sets CARGO_MANIFEST_DIR");
     let mut unit = String::new();
-    for header in ["entry.h", "handles.h"] {
+    for header in ["encrypted.h", "entry.h", "handles.h"] {
         println!("cargo:rerun-if-changed=native/{header}");
     }
     for file in FILES {

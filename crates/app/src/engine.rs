@@ -43,6 +43,7 @@ fn rocks_options(options: &Options, block_cache_bytes: u64) -> nagi_host::RocksO
         index_compression: chosen.indexes.unwrap_or(defaults.index_compression),
         journal_compression: chosen.journal == Some(Compressor::Zstd),
         zstd_level: chosen.zstd_level,
+        keys: options.keys.clone(),
         ..defaults
     }
 }

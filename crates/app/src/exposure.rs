@@ -5,11 +5,14 @@
 
 use std::net::{IpAddr, SocketAddr, ToSocketAddrs};
 use std::os::unix::fs::MetadataExt;
+use std::path::Path;
 
 use nagi_bson::DocBuf;
+use nagi_doctor::AtRest;
 use nagi_server::{Log, Server, TlsMode};
 
-use crate::options::{Options, PASSWORD_FLAGS};
+use crate::encryption;
+use crate::options::{KeyPlace, KeySource, Options, PASSWORD_FLAGS};
 
 /// Returns the refusal of a start, if other machines could use the server without a login.
 ///
@@ -220,7 +223,15 @@ fn open_configuration(options: &Options) -> Option<String> {
 pub(crate) fn for_doctor(options: &Options) -> nagi_doctor::Exposure {
     let tls = options.tls.as_ref();
     let keys = tls.and_then(|tls| tls.certificate_key_file.as_ref()).into_iter();
-    let keys = keys.chain(tls.and_then(|tls| tls.cluster_file.as_ref())).chain(&options.key_file);
+    let key_file = options.encryption.as_ref().and_then(|chosen| match &chosen.from {
+        KeySource::Place(KeyPlace::File(path)) => Some(path),
+        KeySource::Kmip(kmip) => kmip.certificate_file.as_ref(),
+        KeySource::Place(_) => None,
+    });
+    let keys = keys
+        .chain(key_file)
+        .chain(tls.and_then(|tls| tls.cluster_file.as_ref()))
+        .chain(&options.key_file);
     let open = |path: &&std::path::PathBuf| {
         std::fs::metadata(path).is_ok_and(|about| about.mode() & 0o007 != 0)
     };
@@ -235,6 +246,31 @@ pub(crate) fn for_doctor(options: &Options) -> nagi_doctor::Exposure {
         has_plain_logins: enables_plain(options) && options.ldap.is_some(),
         clear_ldap_server: clear_ldap_server(options),
         has_test_commands: is_on(options, "enableTestCommands"),
+        at_rest: at_rest(options),
+    }
+}
+
+/// The encryption of the data files, as the configuration and the directory have it.
+fn at_rest(options: &Options) -> AtRest {
+    let folder = Path::new(&options.db_path);
+    let has_keys = encryption::has_keys(folder);
+    let has_data = || nagi_host::found_in(folder).is_ok_and(|engine| engine.is_some());
+    let Some(chosen) = &options.encryption else {
+        return if has_keys { AtRest::NoKey } else { AtRest::Plain };
+    };
+    if !has_keys && has_data() {
+        return AtRest::PlainData;
+    }
+    let file = match &chosen.from {
+        KeySource::Place(KeyPlace::File(path)) => path,
+        _ => return AtRest::Encrypted,
+    };
+    let real = |path: &Path| path.canonicalize().ok();
+    let is_beside =
+        real(file).zip(real(folder)).is_some_and(|(file, folder)| file.starts_with(folder));
+    match is_beside {
+        true => AtRest::KeyBesideData(file.display().to_string()),
+        false => AtRest::Encrypted,
     }
 }
 
@@ -257,6 +293,7 @@ fn has_secrets(options: &Options) -> bool {
         || options.key_file.is_some()
         || options.tls.is_some()
         || options.ldap.is_some()
+        || options.encryption.is_some()
 }
 
 #[cfg(test)]

@@ -13,6 +13,7 @@ mod backup;
 mod build;
 mod connections;
 mod doctor;
+mod encryption;
 mod engine;
 mod exposure;
 mod failure;

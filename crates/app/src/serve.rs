@@ -27,7 +27,7 @@ use crate::notify::Notifier;
 use crate::options::{self, Options, Request};
 use crate::pid_file::PidFile;
 use crate::{
-    allocator, build, connections, engine, exposure, folder, fork, help, key_file, ldap,
+    allocator, build, connections, encryption, engine, exposure, folder, fork, help, key_file, ldap,
     local_zone, memory, paths, print, record, repair, say, server_config, signals, transport,
     umask, warnings,
 };
@@ -37,7 +37,7 @@ const GRACE: Duration = Duration::from_secs(10);
 
 /// Runs `nagi serve ARGS...`.
 pub(crate) fn run(args: &[String]) -> ExitCode {
-    let options = match options::read(args) {
+    let mut options = match options::read(args) {
         Ok(Request::Serve(options)) => options,
         Ok(Request::Shutdown(options)) => return shutdown_other(&options),
         Ok(Request::Help) => return help::command("serve"),
@@ -73,6 +73,10 @@ pub(crate) fn run(args: &[String]) -> ExitCode {
         fork::detach();
     }
     umask.set();
+    if let Err(error) = encryption::take_variables(&mut options) {
+        say(&error);
+        return ExitCode::from(exit::FAILURE);
+    }
     let log = match Log::open(options.log.clone()) {
         Ok(log) => log,
         Err(error) => {
@@ -145,7 +149,11 @@ fn serve(
     let served = PidFile::write(options.pid_file.as_deref()).and_then(|_pid_file| {
         let folder = Path::new(&options.db_path);
         let is_own = nagi_kv_disk::marker::engine_of(folder).is_ok_and(|engine| engine.is_some());
-        let options = engine::settle(options).map_err(refused)?;
+        let mut options = engine::settle(options).map_err(refused)?;
+        options.keys = encryption::open(&options)?;
+        if encryption::ends_after_rotation(&options) {
+            return Ok(());
+        }
         if is_own {
             close_to_others(umask, folder);
         }
@@ -246,7 +254,8 @@ fn serve_store(
         .map_err(|error| bad_options(&error))?
         .slow_operations(options.slow_ms, options.slow_sample_rate)
         .profile_level(options.profile_level)
-        .compressors(&options.compressors);
+        .compressors(&options.compressors)
+        .encryption(options.keys.clone());
     if options.engine != EngineKind::Memory {
         let data = Path::new(&options.db_path);
         builder = builder.data_folder(data).map_err(|error| not_written(&error))?;

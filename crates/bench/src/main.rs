@@ -20,6 +20,7 @@ mod crash;
 mod disk;
 mod echo;
 mod embedded;
+mod encryption;
 mod histogram;
 mod html;
 mod inserts;

@@ -2,7 +2,7 @@
 use crate::args::{Args, Outcome, did_you_mean};
 use crate::{
     allocate, breadth, catalog, change_log, compression, contention, crash, disk, echo, embedded,
-    jsonbench, limit, memory, mixed, neighbours,
+    encryption, jsonbench, limit, memory, mixed, neighbours,
 };
 use crate::{query, raw_engine, spill, stall, streams, time_series, tls, working_set};
 
@@ -93,6 +93,15 @@ pub(crate) static TABLE: &[Row] = &[
         about: "point reads and inserts through a socket and in the library, and their ratio",
         usage: &["[--nagi PATH] [--dbpath DIR] [--documents N] [--operations N] [--rounds N]"],
         run: embedded::run,
+    },
+    Row {
+        name: "encryption",
+        about: "inserts, scans, reads, updates, an index build and starts with and without encryption at rest",
+        usage: &[
+            "[--nagi PATH] [--dbpath DIR] [--documents N] [--operations N] [--rounds N] [--json FILE]",
+            "[--server-option=--NAME=VALUE]...",
+        ],
+        run: encryption::run,
     },
     Row {
         name: "jsonbench",

@@ -17,4 +17,22 @@ pub struct Exposure {
     pub clear_ldap_server: Option<String>,
     /// Commands for tests are enabled.
     pub has_test_commands: bool,
+    /// The encryption of the data files.
+    pub at_rest: AtRest,
+}
+
+/// How the data files are encrypted, and whether the configuration fits the data directory.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub enum AtRest {
+    /// Not by the server.
+    #[default]
+    Plain,
+    /// With a key that is kept elsewhere.
+    Encrypted,
+    /// With a key in this file, which is beside the data.
+    KeyBesideData(String),
+    /// The data directory is encrypted, and the configuration has no key.
+    NoKey,
+    /// The configuration has a key, and the data directory has data that is not encrypted.
+    PlainData,
 }

@@ -36,7 +36,7 @@ mod units;
 pub use access::closed_ancestor;
 pub use checks::{CHECKS, Check};
 pub use cli::{Defaults, FLAGS, Flag, run};
-pub use exposure::Exposure;
+pub use exposure::{AtRest, Exposure};
 pub use facts::{Access, DataFolder, Facts};
 pub use finding::{Finding, NotKnown, Outcome, Severity, StartupLine, Verdict};
 pub use history::{FILE as HISTORY_FILE, Sample, days_until_full, keep_record};

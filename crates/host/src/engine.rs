@@ -58,6 +58,7 @@ pub enum EngineSettings {
 /// `Corrupt` if the data is damaged, `Full` if the disk is, `Io` if the directory belongs to another program, another
 /// engine or a newer format, or cannot be read.
 pub fn open(folder: &Path, settings: &EngineSettings) -> nagi_kv::Result<Arc<dyn Engine>> {
+    refuse_without_keys(folder, settings)?;
     match settings {
         EngineSettings::Memory { bytes_max } => {
             let bytes_max = usize::try_from(*bytes_max).unwrap_or(usize::MAX);
@@ -75,11 +76,34 @@ pub fn open(folder: &Path, settings: &EngineSettings) -> nagi_kv::Result<Arc<dyn
     }
 }
 
+/// Refuses an encrypted directory whose keys are not given: an engine would take its files for damaged, and a repair
+/// would remove them.
+fn refuse_without_keys(folder: &Path, settings: &EngineSettings) -> nagi_kv::Result<()> {
+    let has_keys = match settings {
+        EngineSettings::Memory { .. } => return Ok(()),
+        EngineSettings::Embedded(options) => options.keys.is_some(),
+        EngineSettings::Mapped(_) => false,
+    };
+    let path = folder.join(nagi_encryption::FILE_NAME);
+    match !has_keys && path.symlink_metadata().is_ok() {
+        true => {
+            let text = format!(
+                "the data files are encrypted ({} exists): start with --enableEncryption and the place \
+                 of the master key",
+                path.display()
+            );
+            Err(std::io::Error::new(std::io::ErrorKind::InvalidData, text).into())
+        }
+        false => Ok(()),
+    }
+}
+
 /// Repairs a damaged data directory as far as its data is readable; `None` if the engine has no repair.
 ///
 /// # Errors
 /// If the directory cannot be read or written.
 pub fn repair(folder: &Path, settings: &EngineSettings) -> nagi_kv::Result<Option<Repair>> {
+    refuse_without_keys(folder, settings)?;
     match settings {
         EngineSettings::Embedded(options) => nagi_kv_rocks::repair(folder, options).map(Some),
         EngineSettings::Mapped(options) => {
@@ -120,4 +144,32 @@ pub fn found_in(folder: &Path) -> nagi_kv::Result<Option<EngineKind>> {
 pub fn in_memory_bytes_default() -> u64 {
     const GIB: u64 = 1 << 30;
     (nagi_proc::memory_bytes().unwrap_or(2 * GIB).saturating_sub(GIB) / 2).max(GIB / 100)
+}
+
+#[cfg(test)]
+mod tests {
+    use nagi_encryption::{Keys, MasterKey};
+
+    use super::*;
+
+    #[test]
+    fn an_encrypted_directory_needs_its_keys() {
+        let folder = nagi_testkit::Scratch::new();
+        std::fs::create_dir_all(folder.path()).expect("it can be created");
+        let master = MasterKey::from_bytes(&[7; 32], "").expect("the length is allowed");
+        let keys = Keys::open(folder.path(), &master, true).expect("it is empty");
+        let plain = EngineSettings::Embedded(RocksOptions::default());
+        let mapped = EngineSettings::Mapped(MappedOptions::default());
+        for settings in [&plain, &mapped] {
+            for refused in
+                [open(folder.path(), settings).err(), repair(folder.path(), settings).err()]
+            {
+                let error = refused.expect("it is encrypted").to_string();
+                assert!(error.contains("encryption.keys exists"), "{error}");
+            }
+        }
+        let options = RocksOptions { keys: Some(Arc::new(keys)), ..RocksOptions::default() };
+        refuse_without_keys(folder.path(), &EngineSettings::Embedded(options))
+            .expect("it has them");
+    }
 }

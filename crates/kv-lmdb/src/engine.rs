@@ -268,7 +268,7 @@ impl Maintenance for Lmdb {
             move |bytes: u64| core.capacity.check(bytes, Kind::Grows, || core.unwritten_bytes());
         let number = self.scratch_number.fetch_add(1, Ordering::Relaxed);
         let path = self.folder.join(format!("{SCRATCH}{number}"));
-        ScratchFile::create(&path, Box::new(capacity))
+        ScratchFile::create(&path, Box::new(capacity), None)
     }
 
     fn drop_range(&self, space: Space, start: &[u8], end: &[u8]) -> Result<()> {

@@ -45,6 +45,7 @@ extern "C" void nagi_unreadable(const char* file, size_t file_length, uint64_t o
 // src/db/native/ffi.rs. Returns zero if there is no memory for a read; waits for it if `waits`.
 extern "C" unsigned char nagi_read_large(size_t bytes, unsigned char waits);
 
+#include "encrypted.h"
 #include "handles.h"
 
 namespace {
@@ -409,6 +410,20 @@ void nagi_options_read_back(rocksdb_options_t* options) noexcept {
   static Env* env =
       NewCompositeEnv(std::make_shared<ReadBackFileSystem>(FileSystem::Default())).release();
   options->rep.env = env;
+}
+
+// Creates an environment that does so, and encrypts all files below that. A reference to `keys` is taken over. It is
+// freed with `nagi_encrypted_env_destroy`, after everything that uses it.
+void* nagi_encrypted_env_create(const void* keys) noexcept {
+  auto encrypted = nagi::EncryptedFiles(FileSystem::Default(), nagi::TakeKeys(keys));
+  return NewCompositeEnv(std::make_shared<ReadBackFileSystem>(encrypted)).release();
+}
+
+void nagi_encrypted_env_destroy(void* env) noexcept { delete static_cast<Env*>(env); }
+
+// Makes the database use such an environment.
+void nagi_options_encrypted(rocksdb_options_t* options, void* env) noexcept {
+  options->rep.env = static_cast<Env*>(env);
 }
 
 // For tests: makes these bytes of the file unreadable, like a bad sector. Returns zero if the file exists.

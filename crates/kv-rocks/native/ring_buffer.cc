@@ -14,6 +14,8 @@
 #include <memory>
 #include <string>
 
+#include "encrypted.h"
+
 // Functions of src/ring_buffer/ffi.rs. Each returns 0 or an errno.
 extern "C" {
 int nagi_ring_create(const void* ring_buffer, uint64_t number);
@@ -107,8 +109,10 @@ class RingLog : public FSWritableFile {
 
 class RingFileSystem : public FileSystemWrapper {
  public:
-  RingFileSystem(const std::shared_ptr<FileSystem>& below, const void* ring_buffer, std::string dir)
-      : FileSystemWrapper(below), ring_(ring_buffer), dir_(std::move(dir)) {}
+  // With keys, what goes to the ring buffer is encrypted.
+  RingFileSystem(const std::shared_ptr<FileSystem>& below, const void* ring_buffer, std::string dir,
+                 nagi::SharedKeys keys)
+      : FileSystemWrapper(below), ring_(ring_buffer), dir_(std::move(dir)), keys_(std::move(keys)) {}
 
   const char* Name() const override { return "NagiSpoolFileSystem"; }
 
@@ -118,7 +122,7 @@ class RingFileSystem : public FileSystemWrapper {
     if (!IsLog(name, &number)) {
       return Patiently([&] { return FileSystemWrapper::NewWritableFile(name, file, result, context); });
     }
-    return Opened(nagi_ring_create(ring_, number), number, result);
+    return Opened(nagi_ring_create(ring_, number), number, file, result, context);
   }
   IOStatus ReuseWritableFile(const std::string& name, const std::string& old_name, const FileOptions& file,
                              std::unique_ptr<FSWritableFile>* result, IODebugContext* context) override {
@@ -126,7 +130,7 @@ class RingFileSystem : public FileSystemWrapper {
     if (!IsLog(name, &number) || !IsLog(old_name, &old)) {
       return FileSystemWrapper::ReuseWritableFile(name, old_name, file, result, context);
     }
-    return Opened(nagi_ring_reuse(ring_, number, old), number, result);
+    return Opened(nagi_ring_reuse(ring_, number, old), number, file, result, context);
   }
   IOStatus ReopenWritableFile(const std::string& name, const FileOptions& file,
                               std::unique_ptr<FSWritableFile>* result, IODebugContext* context) override {
@@ -193,9 +197,11 @@ class RingFileSystem : public FileSystemWrapper {
   }
 
  private:
-  IOStatus Opened(int code, uint64_t number, std::unique_ptr<FSWritableFile>* result) {
+  IOStatus Opened(int code, uint64_t number, const FileOptions& file, std::unique_ptr<FSWritableFile>* result,
+                  IODebugContext* context) {
     if (code == 0) *result = std::make_unique<RingLog>(ring_, number);
-    return Status(code);
+    if (code != 0 || keys_ == nullptr) return Status(code);
+    return nagi::Encrypt(keys_, file, result, context);
   }
 
   void Settle(const std::string& name) {
@@ -223,6 +229,7 @@ class RingFileSystem : public FileSystemWrapper {
 
   const void* ring_;
   std::string dir_;
+  const nagi::SharedKeys keys_;
 };
 
 }  // namespace
@@ -231,11 +238,13 @@ extern "C" {
 
 // Creates an environment whose log of the database in `dir` goes to the ring buffer, and sets it in `options`. Must
 // be freed with `nagi_ring_env_destroy` after the database is closed. `options` is the rocksdb_options_t of
-// RocksDB's C interface: a structure whose only member is `Options`.
-void* nagi_ring_env_create(void* options, const void* ring_buffer, const char* dir, size_t length) {
+// RocksDB's C interface: a structure whose only member is `Options`. A reference to `keys` is taken over; null if the
+// files are not encrypted.
+void* nagi_ring_env_create(void* options, const void* ring_buffer, const char* dir, size_t length,
+                           const void* keys) {
   auto* chosen = static_cast<Options*>(options);
   auto files = std::make_shared<RingFileSystem>(chosen->env->GetFileSystem(), ring_buffer,
-                                                 std::string(dir, length));
+                                                 std::string(dir, length), nagi::TakeKeys(keys));
   auto env = NewCompositeEnv(files);
   chosen->env = env.get();
   return env.release();

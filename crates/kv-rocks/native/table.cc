@@ -22,6 +22,15 @@ rocksdb::Options ReadOnce() {
   return options;
 }
 
+// `env`: of an encrypted database; null for one that is not.
+std::unique_ptr<rocksdb::SstFileReader> NewReader(void* env) {
+  static const rocksdb::Options plain = ReadOnce();
+  if (env == nullptr) return std::make_unique<rocksdb::SstFileReader>(plain);
+  rocksdb::Options options = plain;
+  options.env = static_cast<rocksdb::Env*>(env);
+  return std::make_unique<rocksdb::SstFileReader>(options);
+}
+
 // The number of the version and the type of the entry follow each key.
 constexpr size_t kTrailerBytes = 8;
 
@@ -31,10 +40,8 @@ extern "C" {
 
 // Checks if a table file can be opened: its footer, the list of its blocks, its properties and its index. Filters and
 // data blocks are not read, so a table with damaged data opens.
-int nagi_table_opens(const char* name) noexcept {
-  static const rocksdb::Options options = ReadOnce();
-  rocksdb::SstFileReader reader(options);
-  return reader.Open(name).ok() ? 1 : 0;
+int nagi_table_opens(const char* name, void* env) noexcept {
+  return NewReader(env)->Open(name).ok() ? 1 : 0;
 }
 
 // The keys of all entries of one table: values, differences and deletions.
@@ -44,10 +51,9 @@ struct nagi_table_keys {
   std::string target;
 };
 
-// Returns none if the table cannot be opened.
-nagi_table_keys* nagi_table_keys_open(const char* name) noexcept {
-  static const rocksdb::Options options = ReadOnce();
-  auto reader = std::make_unique<rocksdb::SstFileReader>(options);
+// Returns none if the table cannot be opened. `env` outlives what is returned.
+nagi_table_keys* nagi_table_keys_open(const char* name, void* env) noexcept {
+  auto reader = NewReader(env);
   if (!reader->Open(name).ok()) {
     return nullptr;
   }

@@ -9,15 +9,16 @@
 //! RocksDB's checksums detect a flipped bit when its block is read. They do not detect a truncated file list: a
 //! MANIFEST that lost its last record is a shorter, valid MANIFEST, and a log that lost its tail looks the same as
 //! after a crash. After an orderly shutdown everything is in table files, and these are listed here, so any
-//! difference is damage. The next start checks and removes the file. So after a crash there is none, and a torn
+//! difference is damage. Sizes and checksums are those of the files, encrypted or not. The next start checks and removes the file. So after a crash there is none, and a torn
 //! tail of the log is accepted: its writes were not acknowledged as durable.
 
 use std::{fs, io, path::Path};
 
 use crc32c::crc32c;
+use nagi_encryption::Keys;
 use nagi_kv::{Error, Result};
 
-use crate::db::Db;
+use crate::{db::Db, encrypted};
 
 const FILE: &str = "nagi.closed";
 const FILE_BYTES_MAX: u64 = 64 << 20;
@@ -34,15 +35,16 @@ pub(crate) enum Closed {
 }
 
 /// Records the state of a database that does not change any more. Durable on return.
-pub(crate) fn write(dir: &Path, files: &Path, db: &Db) -> Result<()> {
+pub(crate) fn write(dir: &Path, files: &Path, db: &Db, keys: Option<&Keys>) -> Result<()> {
     let mut text = format!("sequence {}\n", db.sequence());
-    for name in ["CURRENT".to_owned(), current(files)?] {
+    for name in ["CURRENT".to_owned(), current(files, keys)?] {
         let crc = crc32c(&fs::read(files.join(&name))?);
         text.push_str(&format!("crc {name} {crc:08x}\n"));
     }
     let mut tables = db.table_files()?;
     tables.sort_unstable();
-    for (name, size) in tables {
+    for (name, content_bytes) in tables {
+        let size = encrypted::header_bytes(keys) + content_bytes;
         text.push_str(&format!("size {name} {size}\n"));
     }
     text.push_str(&format!("end {:08x}\n", crc32c(text.as_bytes())));
@@ -55,8 +57,9 @@ pub(crate) fn write(dir: &Path, files: &Path, db: &Db) -> Result<()> {
 }
 
 /// The name of the MANIFEST in use.
-pub(crate) fn current(files: &Path) -> Result<String> {
-    let text = fs::read_to_string(files.join("CURRENT"))?;
+pub(crate) fn current(files: &Path, keys: Option<&Keys>) -> Result<String> {
+    let text = encrypted::read(&files.join("CURRENT"), keys)?;
+    let text = String::from_utf8_lossy(&text);
     let name = text.trim_end();
     match name.starts_with("MANIFEST-") && !name.contains('/') {
         true => Ok(name.to_owned()),

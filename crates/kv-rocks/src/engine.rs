@@ -11,6 +11,7 @@ use std::{
     time::{Duration, Instant},
 };
 
+use nagi_encryption::{FileCipher, Keys};
 use nagi_kv::{
     CachedSize, Clock, CommitStamp, Compressor, Cursor, Engine, Error, KeyRange, Maintenance, Next,
     RangeSize, Read, Result, Scratch, Snapshot, Space, Tuning, Txn, TxnOptions, Watch,
@@ -30,6 +31,7 @@ use crate::{
     Options, capacity, closed,
     commit::{Committer, stage_plain},
     db::{Batch, Db, RocksCursor, System, Ticker},
+    encrypted,
     found::{check_files, check_log, check_sequence},
     governor::{self, Governor},
     load::{Ascending, PIECE_SUFFIX, Piece, SMALL_BYTES, remove_pieces},
@@ -94,6 +96,8 @@ pub(crate) struct Core {
     load_piece_bytes: usize,
     memtables_max: u64,
     compressors: [Compressor; Space::ALL.len()],
+    /// The keys of the data directory, if its files are encrypted.
+    pub(crate) keys: Option<Arc<Keys>>,
 }
 
 /// A transaction on the commit path: what a leader needs to write it.
@@ -133,7 +137,7 @@ pub fn open(dir: &Path, options: &Options) -> Result<Arc<dyn Engine>> {
         }
         opened => opened?,
     };
-    check_sequence(&files, &closed, db.sequence())?;
+    check_sequence(&files, &closed, db.sequence(), options.keys())?;
     wal::forget(&files)?;
     if marked.fresh {
         marker::update(dir, ENGINE, marker::Marker { fresh: false, ..marked })?;
@@ -146,7 +150,7 @@ pub fn open(dir: &Path, options: &Options) -> Result<Arc<dyn Engine>> {
         commit: Group::new(Committer::new(journal.trust())),
         journal,
         governor: Arc::default(),
-        reclaim: Arc::new(Reclaim::load(&files)),
+        reclaim: Arc::new(Reclaim::load(&files, options.keys.clone())),
         upkeep: Arc::default(),
         warm_up: Arc::default(),
         capacity: Capacity::new(&files, log_bytes(options), options.reserve_bytes),
@@ -159,6 +163,7 @@ pub fn open(dir: &Path, options: &Options) -> Result<Arc<dyn Engine>> {
         load_piece_bytes: options.write_buffer() as usize,
         memtables_max: options.memtables_max(),
         compressors: Space::ALL.map(|space| options.compressor(space)),
+        keys: options.keys.clone(),
         files,
         db,
         ring_buffer,
@@ -192,7 +197,8 @@ fn open_files(
     system: &System,
     check_log: &dyn Fn() -> Result<()>,
 ) -> Result<(Option<Arc<RingBuffer>>, Arc<Db>)> {
-    let ring_buffer = ring_buffer::open(files, options.ring_bytes())?.map(Arc::new);
+    let head = encrypted::header_bytes(options.keys());
+    let ring_buffer = ring_buffer::open(files, options.ring_bytes(), head)?.map(Arc::new);
     check_log()?;
     let system = System { ring_buffer: ring_buffer.clone(), ..system.clone() };
     Ok((ring_buffer, Arc::new(Db::open(files, options, &system)?)))
@@ -236,7 +242,7 @@ impl Rocks {
         // Without the record the next start replays the log, as after a crash: nothing is lost.
         let noted = core.db.flush_memtables().and_then(|()| {
             core.db.stop_background();
-            closed::write(&core.dir, &core.files, &core.db)
+            closed::write(&core.dir, &core.files, &core.db, core.keys.as_deref())
         });
         if let Err(error) = noted {
             log::warn!(target: "STORAGE", id = 7_702_041, error:% = error;
@@ -635,7 +641,9 @@ impl Maintenance for Rocks {
             core.check_open()?;
             core.capacity.check(bytes, Kind::Grows, || stats::unflushed_bytes(&core.db))
         };
-        ScratchFile::create(&self.core.piece_path(), Box::new(capacity))
+        let cipher = self.core.keys.as_ref().map(|_| FileCipher::ephemeral()).transpose();
+        let cipher = cipher.map_err(std::io::Error::from)?;
+        ScratchFile::create(&self.core.piece_path(), Box::new(capacity), cipher)
     }
 
     fn drop_range(&self, space: Space, start: &[u8], end: &[u8]) -> Result<()> {
@@ -655,6 +663,10 @@ impl Maintenance for Rocks {
         fs::create_dir(dir)?;
         self.core.sync_log()?;
         self.core.db.checkpoint(&dir.join(ENGINE))?;
+        if self.core.keys.is_some() {
+            // Afterwards, so that it has the generations of all files.
+            encrypted::copy_keys(&self.core.dir, dir)?;
+        }
         let stamps_from = self.core.stamps_from;
         marker::update(dir, ENGINE, marker::Marker { fresh: false, stamps_from })
     }

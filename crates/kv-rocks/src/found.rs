@@ -2,6 +2,7 @@
 
 use std::path::Path;
 
+use nagi_encryption::Keys;
 use nagi_kv::{Error, Result};
 
 use crate::{
@@ -40,14 +41,19 @@ pub(crate) fn check_log(
 }
 
 /// After an orderly shutdown nothing may be missing; after a crash the end of the log may be torn.
-pub(crate) fn check_sequence(files: &Path, closed: &Closed, found: u64) -> Result<()> {
+pub(crate) fn check_sequence(
+    files: &Path,
+    closed: &Closed,
+    found: u64,
+    keys: Option<&Keys>,
+) -> Result<()> {
     match closed {
         Closed::Whole(sequence) if found < *sequence => Err(Error::Corrupt(format!(
             "{} ends with change {found}, had {sequence} when it was closed",
             files.display()
         ))),
         Closed::Unknown => {
-            for line in repair::dropped_from_journal(files) {
+            for line in repair::dropped_from_journal(files, keys) {
                 log::warn!(target: "STORAGE", id = 7_702_040, line = line.as_str();
                     "The journal's end was torn by a crash; the records after it were not used");
             }

@@ -25,6 +25,7 @@
 //! - `closed.rs`: the record of files at an orderly shutdown; `damage.rs`: the places where RocksDB found damage
 //! - `quarantine.rs`: damage met by compactions, and the spaces whose compactions are suspended
 //! - `repair/`: copies the readable data of a damaged data directory to a new one
+//! - `encrypted/`: files that are encrypted at rest
 //! - `wal/`: checks that the log left by a crash has everything that was synced
 //! - `db/`: the only `unsafe` code; RocksDB's C interface behind safe types
 //!
@@ -39,6 +40,7 @@ mod closed;
 mod commit;
 mod damage;
 mod db;
+mod encrypted;
 mod engine;
 mod found;
 mod governor;

@@ -1,5 +1,8 @@
 //! Settings of the operator, and the sizes derived from them.
 
+use std::sync::Arc;
+
+use nagi_encryption::Keys;
 use nagi_kv::{Compressor, Space};
 use nagi_kv_disk::fatal::OnFatal;
 
@@ -41,6 +44,8 @@ pub struct Options {
     pub reserve_bytes: Option<u64>,
     /// What happens when the log cannot be written for another reason than a full disk.
     pub on_fatal: OnFatal,
+    /// The keys of the data directory, if its files are encrypted.
+    pub keys: Option<Arc<Keys>>,
 }
 
 impl Default for Options {
@@ -60,11 +65,17 @@ impl Default for Options {
             write_buffer_bytes: None,
             reserve_bytes: None,
             on_fatal: OnFatal::Exit,
+            keys: None,
         }
     }
 }
 
 impl Options {
+    /// The keys of the data directory, if its files are encrypted.
+    pub(crate) fn keys(&self) -> Option<&Keys> {
+        self.keys.as_deref()
+    }
+
     /// The initial share of the compressed tier in the cache, in percent; none without a tier.
     pub(crate) fn tier_percent(&self) -> Option<u32> {
         match (self.cache_compression, self.cache_compressed_percent) {

@@ -5,17 +5,17 @@
 //! time, so that foreground work keeps most of the disk.
 
 use std::{
-    fs,
     path::{Path, PathBuf},
     sync::{Arc, Weak},
     thread::JoinHandle,
     time::Duration,
 };
 
+use nagi_encryption::Keys;
 use nagi_kv::{Result, Space};
 use parking_lot::{Condvar, Mutex};
 
-use crate::db::Db;
+use crate::{db::Db, encrypted};
 
 /// After a cancelled rewrite.
 const PAUSE: Duration = Duration::from_secs(5);
@@ -34,15 +34,12 @@ struct State {
 }
 
 impl State {
-    fn write(&self, path: &Path) -> Result<()> {
+    fn write(&self, path: &Path, keys: Option<&Keys>) -> Result<()> {
         let mut text = String::new();
         for (space, start, end) in self.ranges.iter().filter(|range| range.0 != Space::Spill) {
             text.push_str(&format!("{} {} {}\n", *space as u8, hex(start), hex(end)));
         }
-        let temporary = path.with_extension("tmp");
-        fs::write(&temporary, text)?;
-        fs::File::open(&temporary)?.sync_all()?;
-        Ok(fs::rename(&temporary, path)?)
+        encrypted::replace(path, &path.with_extension("tmp"), text.into_bytes(), keys)
     }
 }
 
@@ -65,22 +62,24 @@ fn read_range(line: &str) -> Option<Range> {
 pub(crate) struct Reclaim {
     state: Mutex<State>,
     notes: PathBuf,
+    keys: Option<Arc<Keys>>,
     wake: Condvar,
 }
 
 impl Reclaim {
     /// Loads the ranges that an earlier process has not finished. Invalid lines are skipped: ordinary compaction
     /// will reach their ranges.
-    pub(crate) fn load(files: &Path) -> Reclaim {
+    pub(crate) fn load(files: &Path, keys: Option<Arc<Keys>>) -> Reclaim {
         let notes = files.join(NOTES);
-        let text = fs::read_to_string(&notes).unwrap_or_default();
+        let text = encrypted::read(&notes, keys.as_deref()).unwrap_or_default();
+        let text = String::from_utf8(text).unwrap_or_default();
         let ranges: Vec<_> = text.lines().take(QUEUE_ENTRIES_MAX).filter_map(read_range).collect();
         if !ranges.is_empty() {
             log::info!(target: "STORAGE", id = 7_702_010, ranges = ranges.len();
                 "Resuming the reclamation of the disk space of dropped collections and indexes");
         }
         let state = State { ranges, ..State::default() };
-        Reclaim { state: Mutex::new(state), wake: Condvar::default(), notes }
+        Reclaim { state: Mutex::new(state), wake: Condvar::default(), notes, keys }
     }
 
     /// Queues a range and stores it in the file, so that the next process continues. If the queue is full, the
@@ -91,7 +90,7 @@ impl Reclaim {
         if state.ranges.len() < QUEUE_ENTRIES_MAX && !state.ranges.contains(&range) {
             state.ranges.push(range);
             if space != Space::Spill {
-                state.write(&self.notes)?;
+                state.write(&self.notes, self.keys.as_deref())?;
             }
         }
         self.wake.notify_one();
@@ -124,7 +123,7 @@ impl Reclaim {
         }
         state.ranges.remove(0);
         if *space != Space::Spill
-            && let Err(error) = state.write(&self.notes)
+            && let Err(error) = state.write(&self.notes, self.keys.as_deref())
         {
             log::warn!(target: "STORAGE", id = 7_702_011, error:% = error;
                 "The progress of the reclamation cannot be recorded; the next start repeats it");

@@ -54,6 +54,8 @@ impl Drop for Open {
 struct State {
     /// The folder of backups beside the data; `None` if the engine has no files.
     folder: Option<PathBuf>,
+    /// A file of the data directory that a copy needs and the engine does not know: that of the encryption keys.
+    included: Option<&'static str>,
     /// A checkpoint is being made.
     beginning: bool,
     open: Option<Open>,
@@ -79,6 +81,11 @@ impl Backups {
         Ok(())
     }
 
+    /// Adds a file of the data directory to all backups.
+    pub(crate) fn include(&self, name: &'static str) {
+        self.state.lock().included = Some(name);
+    }
+
     pub(crate) fn is_open(&self) -> bool {
         self.state.lock().open.is_some()
     }
@@ -89,7 +96,7 @@ impl Backups {
         store: &Store,
         list: &mut dyn FnMut(&str, &[BackupFile]),
     ) -> Result<()> {
-        let parent = {
+        let (parent, included) = {
             let mut state = self.state.lock();
             let Some(folder) = state.folder.clone() else {
                 bail!(
@@ -105,11 +112,11 @@ impl Backups {
                 );
             }
             state.beginning = true;
-            folder
+            (folder, state.included)
         };
         let made = {
             let _making = self.files.lock();
-            make(store, &parent).inspect_err(|_| remove_empty(&parent))
+            make(store, &parent, included).inspect_err(|_| remove_empty(&parent))
         };
         let mut state = self.state.lock();
         state.beginning = false;
@@ -198,13 +205,18 @@ fn find<'s>(state: &'s mut State, id: &str) -> Result<&'s mut Open> {
     })
 }
 
-fn make(store: &Store, parent: &Path) -> Result<Open> {
+fn make(store: &Store, parent: &Path, included: Option<&str>) -> Result<Open> {
     fs::create_dir_all(parent).map_err(|error| failed(parent, &error))?;
     let id = nagi_bson::text::Hex(&crate::random::random_bytes()?[..8]).to_string();
     let folder = parent.join(&id);
     // A checkpoint that fails may leave files.
     let mut open = Open { id, folder, files: Vec::new(), used_ms: clock::wall_ms() };
     store.checkpoint(&open.folder)?;
+    if let Some(name) = included {
+        // Afterwards: it only grows, so it fits the files of a checkpoint that was made before.
+        let from = parent.with_file_name(name);
+        fs::copy(&from, open.folder.join(name)).map_err(|error| failed(&from, &error))?;
+    }
     list_files(&open.folder, "", &mut open.files).map_err(|error| failed(&open.folder, &error))?;
     if open.files.len() > FILE_COUNT_MAX {
         bail!(Code::INTERNAL_ERROR, "the data has more than {FILE_COUNT_MAX} files");

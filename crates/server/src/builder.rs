@@ -5,6 +5,7 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
 use nagi_bson::{Doc, DocBuf};
+use nagi_encryption::Keys;
 use nagi_error::{Code, Result, bail, err};
 use nagi_js::Engines;
 use nagi_store::Store;
@@ -104,6 +105,7 @@ impl ServerBuilder {
             engines,
             tls: config.tls,
             audit: None,
+            keys: None,
             metrics: Metrics::new(COMMANDS.len()),
             top: Top::default(),
             store: config.store,
@@ -177,6 +179,16 @@ impl ServerBuilder {
             replica.follow_port(self.server.config.port)?;
         }
         Ok(self)
+    }
+
+    /// Sets the keys with which the data files are encrypted, if they are.
+    #[must_use]
+    pub fn encryption(mut self, keys: Option<Arc<Keys>>) -> Self {
+        if keys.is_some() {
+            self.server.upkeep.backups.include(nagi_encryption::FILE_NAME);
+        }
+        self.server.keys = keys;
+        self
     }
 
     /// Switches the audit log on.

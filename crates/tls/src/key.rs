@@ -61,6 +61,7 @@ fn decrypted(section: &Section, password: Option<&str>) -> Result<Vec<u8>, Strin
 }
 
 fn no_password() -> String {
-    "the key is encrypted, and no password is configured (net.tls.certificateKeyFilePassword)"
+    "the key is encrypted, and no password is configured (net.tls.certificateKeyFilePassword, or \
+     security.kmip.clientCertificatePassword)"
         .to_owned()
 }

@@ -15,6 +15,7 @@
 //! - Bytes of a peer are parsed by rustls and webpki alone, until the peer's certificate is verified; then its subject
 //!   and roles are read from it, within bounds.
 //! - Passwords and decrypted keys are zeroed when they are no longer needed.
+//! - Connections to others, which only the start makes, are verified by name and authority, always.
 //! - This crate knows neither sockets nor commands.
 
 mod certificate;
@@ -25,6 +26,7 @@ mod material;
 mod members;
 mod name;
 mod options;
+mod outgoing;
 mod pem;
 mod reason;
 mod session;
@@ -34,5 +36,6 @@ mod verify;
 
 pub use client::{ClientStream, ClientTls};
 pub use options::{LoggedVersions, TlsOptions};
+pub use outgoing::Outgoing;
 pub use session::{Handshake, Session};
 pub use tls::Tls;

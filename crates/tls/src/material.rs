@@ -230,14 +230,14 @@ pub(crate) fn authorities(path: &Path) -> Result<RootCertStore, String> {
     }
 }
 
-fn certificates(sections: &[Section]) -> Vec<CertificateDer<'static>> {
+pub(crate) fn certificates(sections: &[Section]) -> Vec<CertificateDer<'static>> {
     let is_certificate =
         |section: &&Section| ["CERTIFICATE", "X509 CERTIFICATE"].contains(&section.label.as_str());
     let found = sections.iter().filter(is_certificate);
     found.map(|section| CertificateDer::from(section.bytes.to_vec())).collect()
 }
 
-fn read(path: &Path) -> Result<Vec<Section>, String> {
+pub(crate) fn read(path: &Path) -> Result<Vec<Section>, String> {
     let file = fs::File::open(path).map_err(|error| error.to_string())?;
     if !file.metadata().is_ok_and(|about| about.is_file()) {
         return Err("it is not a file".to_owned());

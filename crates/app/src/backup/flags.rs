@@ -3,6 +3,8 @@
 use std::path::PathBuf;
 use std::time::Duration;
 
+use nagi_encryption::MasterKey;
+
 use super::address;
 use super::archive::check_address;
 use super::moment::Moment;
@@ -18,6 +20,9 @@ pub(crate) static BACKUP: &[Flag] = &[
     takes("--passwordFile", "file", "NAGI_PASSWORD, or a prompt",
         "file whose first line is the password of the user of --uri; only its owner may read it"),
     takes("--dbpath", "directory", "none", "data directory of a server that is not running, instead of --uri"),
+    takes("--encryptionKeyFile", "file", "NAGI_ENCRYPTION_KEY",
+        "file with the master key of an encrypted --dbpath, or of the server whose log is archived"),
+    switch("--plain", "with --archive: archive the log of an encrypted server without encryption"),
     takes("--base", "directory", "none", "earlier copy, from which unchanged files are linked or copied"),
     takes("--rateMBps", "MB/s", "no limit", "largest amount of data that is read in a second"),
     takes("--verify", "directory", "none", "copy that is read and compared with its checksums"),
@@ -44,6 +49,8 @@ pub(crate) static RESTORE: &[Flag] = &[
     takes("--dbpath", "directory", "none", "new or empty directory that becomes a data directory"),
     takes("--to", "time", "none, if --from is a copy", "moment to restore: 2026-11-26T09:30:00Z (the end of that \
         second), a time of the log (seconds,number), or latest"),
+    takes("--encryptionKeyFile", "file", "NAGI_ENCRYPTION_KEY",
+        "with --to: file with the master key of an encrypted archive; several with commas, if it was rotated"),
     takes("--rateMBps", "MB/s", "no limit", "largest amount of data that is read in a second"),
     takes("--endpoint", "url", "that of AWS", "address of an S3-compatible store"),
 ];
@@ -68,6 +75,12 @@ pub(super) struct Flags {
     pub(super) uri: Option<String>,
     pub(super) password_file: Option<PathBuf>,
     pub(super) folder: Option<PathBuf>,
+    /// The files of the master keys.
+    pub(super) key_files: Option<String>,
+    /// The keys themselves, once they are read.
+    pub(super) masters: Vec<MasterKey>,
+    /// The log of an encrypted server may be archived.
+    pub(super) plain: bool,
     pub(super) base: Option<PathBuf>,
     pub(super) verify: Option<PathBuf>,
     /// A folder, or the address of an archive.
@@ -127,6 +140,7 @@ impl Flags {
         match name {
             "--newBase" => self.new_base = true,
             "--once" => self.once = true,
+            "--plain" => self.plain = true,
             _ => self.dry_run = true,
         }
     }
@@ -147,6 +161,7 @@ impl Flags {
                 self.uri = Some(value);
             }
             "--passwordFile" => self.password_file = Some(value.into()),
+            "--encryptionKeyFile" => self.key_files = Some(value),
             "--dbpath" => self.folder = Some(value.into()),
             "--base" => self.base = Some(value.into()),
             "--verify" => self.verify = Some(value.into()),

@@ -44,7 +44,7 @@ use std::path::Path;
 use std::process::ExitCode;
 
 use crate::failure::exit;
-use crate::{print, say};
+use crate::{encryption, print, say};
 pub(crate) use client::{BODY_AT, message};
 use copy::Pace;
 use flags::Flags;
@@ -82,10 +82,24 @@ fn refuse(command: &str, text: &str) -> ExitCode {
 /// Runs `nagi backup ARGS...`.
 pub(crate) fn run(args: &[String]) -> ExitCode {
     let refuse = |text: &str| refuse("backup", text);
-    let flags = match Flags::parse(args, FLAGS) {
+    let mut flags = match Flags::parse(args, FLAGS) {
         Ok(flags) => flags,
         Err(text) => return refuse(&text),
     };
+    if flags.plain && flags.archive.is_none() {
+        return refuse(
+            "--plain needs --archive: other copies have the files as they are, encrypted or not",
+        );
+    }
+    if flags.key_files.is_some() && flags.archive.is_none() && flags.folder.is_none() {
+        return refuse("--encryptionKeyFile needs --dbpath or --archive");
+    }
+    if flags.key_files.is_some() && flags.plain {
+        return refuse("--plain and --encryptionKeyFile exclude each other");
+    }
+    if let Err(text) = read_keys(&mut flags) {
+        return finish(Err(text));
+    }
     if flags.uri.is_some() && flags.folder.is_some() {
         return refuse("--uri and --dbpath exclude each other");
     }
@@ -129,10 +143,16 @@ fn prune(url: &str, flags: &Flags) -> ExitCode {
 /// Runs `nagi restore ARGS...`.
 pub(crate) fn run_restore(args: &[String]) -> ExitCode {
     let refuse = |text: &str| refuse("restore", text);
-    let flags = match Flags::parse(args, RESTORE_FLAGS) {
+    let mut flags = match Flags::parse(args, RESTORE_FLAGS) {
         Ok(flags) => flags,
         Err(text) => return refuse(&text),
     };
+    if flags.key_files.is_some() && flags.to.is_none() {
+        return refuse("--encryptionKeyFile needs --to: without a log to apply no key is needed");
+    }
+    if let Err(text) = read_keys(&mut flags) {
+        return finish(Err(text));
+    }
     let (Some(from), Some(folder)) = (&flags.from, &flags.folder) else {
         return refuse("--from and --dbpath are needed");
     };
@@ -146,6 +166,20 @@ pub(crate) fn run_restore(args: &[String]) -> ExitCode {
     })
 }
 
+/// Reads the master keys, where they may be needed: before the first thread, because the environment is changed.
+fn read_keys(flags: &mut Flags) -> Result<(), String> {
+    let is_wanted = flags.folder.is_some() || flags.archive.is_some();
+    if is_wanted && !flags.plain {
+        flags.masters = encryption::for_command(flags.key_files.as_deref())?;
+    }
+    let is_plain = flags.folder.as_deref().is_some_and(|folder| !encryption::has_keys(folder));
+    if flags.key_files.is_some() && flags.to.is_none() && is_plain {
+        return Err("the data directory is not encrypted, and its copy is not either: --encryptionKeyFile has no use"
+            .to_owned());
+    }
+    Ok(())
+}
+
 fn back_up(flags: &Flags, out: &Path) -> Result<String, String> {
     let base = match &flags.base {
         Some(base) => Some((base.clone(), Manifest::read(base)?)),
@@ -153,7 +187,7 @@ fn back_up(flags: &Flags, out: &Path) -> Result<String, String> {
     };
     make_empty(out)?;
     let mut source = match (&flags.uri, &flags.folder) {
-        (_, Some(folder)) => Source::closed_folder(folder)?,
+        (_, Some(folder)) => Source::closed_folder(folder, &flags.masters)?,
         (uri, None) => {
             let uri = uri.as_deref().unwrap_or(URI);
             Source::server(uri, flags.password_file.as_deref())?

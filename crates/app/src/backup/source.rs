@@ -6,14 +6,15 @@ use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
 
 use nagi_bson::{Doc, DocBuf, Value, number};
+use nagi_encryption::{FILE_NAME, MasterKey};
 use nagi_host::Lock;
 
 use super::address::{self, Address};
 use super::client::Client;
 use super::manifest::check_name;
 use super::{MARKER, failed, is_folder};
-use crate::engine;
 use crate::options::{self, Request};
+use crate::{encryption, engine};
 
 /// The maximum number of bytes per request.
 pub(super) const PIECE_BYTES: usize = 4 << 20;
@@ -73,7 +74,7 @@ impl Source {
     }
 
     /// Opens the data of a stopped server, with recovery as at a start, and makes a checkpoint.
-    pub(super) fn closed_folder(folder: &Path) -> Result<Source, String> {
+    pub(super) fn closed_folder(folder: &Path, masters: &[MasterKey]) -> Result<Source, String> {
         is_folder(folder)?;
         if !folder.join(MARKER).is_file() {
             return Err(format!("{} is not a data directory of Nagi", folder.display()));
@@ -92,13 +93,18 @@ impl Source {
             return Err("--dbpath is needed".to_owned());
         };
         // The engine of the directory.
-        let options = engine::settle(&options).map_err(|error| failed(folder, &error))?;
+        let mut options = engine::settle(&options).map_err(|error| failed(folder, &error))?;
+        options.keys = encryption::of_folder(folder, masters)?;
         let engine = engine::open(&options, CACHE_BYTES).map_err(|error| failed(folder, &error))?;
         let checkpoint = folder.join(CHECKPOINT);
         remove(&checkpoint)?;
         let name = engine.name().to_owned();
         engine.checkpoint(&checkpoint).map_err(|error| failed(&checkpoint, &error))?;
         drop(engine);
+        if options.keys.is_some() {
+            let (from, to) = (folder.join(FILE_NAME), checkpoint.join(FILE_NAME));
+            fs::copy(&from, &to).map_err(|error| failed(&from, &error))?;
+        }
         let mut files = Vec::new();
         list(&checkpoint, "", &mut files).map_err(|error| failed(&checkpoint, &error))?;
         files.sort();

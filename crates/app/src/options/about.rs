@@ -94,11 +94,13 @@ static ABOUT: &[About] = &[
     is("dbpath", "directory", "/data/db", "data directory"),
     is("directIO", "", "true", "read data files with O_DIRECT, without the page cache"),
     is("directoryperdb", "", "false", "a directory for the files of each database"),
-    is("enableEncryption", "", "false", "encryption of data files"),
+    is("enableEncryption", "", "false", "encrypt the data files; the data directory must be empty at the first start"),
     is("enableFreeMonitoring", "", "off", "MongoDB's free monitoring service, which has ended"),
     is("enableMajorityReadConcern", "", "true", "support of read concern majority"),
-    refused("encryptionCipherMode", "mode", "cipher of encrypted data files"),
-    refused("encryptionKeyFile", "file", "key of encrypted data files"),
+    is("encryptionCipherMode", "", "AES256-CTR", "cipher of encrypted data files"),
+    is("encryptionKeyFile", "file", "none",
+        "file with the master key of encrypted data files, or env:NAME, or credential:NAME"),
+    is("encryptionOldKeyFile", "file", "none", "master key until now, which the key of --encryptionKeyFile replaces"),
     is("filePermissions", "mode", "0700", "permissions of the Unix socket, in octal"),
     is("fork", "", "false", "run in the background; needs --logpath or --syslog"),
     refused("freeMonitoringTag", "tag", "tag of this server in MongoDB's free monitoring service"),
@@ -113,7 +115,20 @@ static ABOUT: &[About] = &[
     is("journalCommitInterval", "milliseconds", "100", "time between syncs of the journal to the disk"),
     is("journalOptions", "flags", "0", "MMAPv1's flags for debugging its journal"),
     is("keyFile", "file", "none", "key file of the replica set; turns --auth on"),
-    refused("kmipServerName", "host", "host of a KMIP server, which stores encryption keys"),
+    is("kmipActivateKeys", "", "true", "activate new keys of --kmipServerName, and accept only active ones"),
+    is("kmipClientCertificateFile", "file", "none", "certificate and key of this server for the KMIP server, in PEM"),
+    is("kmipClientCertificatePassword", "password", "none", "password of --kmipClientCertificateFile"),
+    refused("kmipClientCertificateSelector", "name=value", "certificate in the store of Windows or macOS"),
+    is("kmipConnectRetries", "count", "0", "further attempts to reach the KMIP servers"),
+    is("kmipConnectTimeoutMS", "milliseconds", "5000", "time to connect to a KMIP server, and for its answer"),
+    is("kmipKeyIdentifier", "id", "the key of the data directory; at the first start a new key",
+        "id of the master key on the KMIP server"),
+    refused("kmipKeyStatePollingSeconds", "seconds", "time between checks of the key's state on the KMIP server"),
+    is("kmipPort", "port", "5696", "port of the KMIP servers"),
+    is("kmipRotateMasterKey", "", "false", "let the KMIP server make a new master key, use it from now on, and exit"),
+    is("kmipServerCAFile", "file", "none", "authorities of the KMIP servers' certificates, in PEM"),
+    is("kmipServerName", "host,...", "none", "KMIP servers that have the master key; the first that answers is used"),
+    is("kmipUseLegacyProtocol", "", "false", "version 1.0 of the protocol KMIP instead of 1.2"),
     is("ldapAuthzQueryTemplate", "query", "none",
         "LDAP query for the groups of a user, which are its roles: {USER}, {PROVIDED_USER}"),
     is("ldapBindMethod", "", "simple", "how the server logs in to LDAP servers"),
@@ -294,6 +309,17 @@ static MORE: &[(&str, &str)] = &[
         With false, data files are read through the page cache of the operating system: reads of other programs then \
         compete with the server for it, and the default of --cacheSizeGB is smaller. 'nagi doctor' tests whether the \
         file system of the data directory supports O_DIRECT."),
+    ("encryptionCipherMode", "\
+        MongoDB's modes AES256-CBC and AES256-GCM are refused: data files of MongoDB cannot be opened anyway, and a \
+        restored copy is encrypted anew."),
+    ("encryptionKeyFile", "\
+        One base64 text of 16 to 32 bytes, as 'openssl rand -base64 32' makes it, in a file that only its owner may \
+        read. env:NAME takes the text from an environment variable, which is removed, credential:NAME from a \
+        credential of systemd. Without the key the data cannot be read by anyone. \
+        docs/encryption-at-rest.md has the details."),
+    ("encryptionOldKeyFile", "\
+        The keys of the data directory are wrapped with the new master key at this start. Data files are not \
+        rewritten. It has the syntax of --encryptionKeyFile."),
     ("fork", "\
         The command returns when the server accepts connections, or with the server's exit status if it could not \
             start."),

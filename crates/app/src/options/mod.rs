@@ -13,6 +13,7 @@ mod about;
 mod audit;
 mod cache;
 mod compression;
+mod encryption;
 mod expansion;
 mod file;
 mod ldap;
@@ -27,6 +28,7 @@ mod typed;
 
 pub(crate) use about::{About, SHORT, about, more};
 pub(crate) use compression::Compression;
+pub(crate) use encryption::{EncryptionOptions, KeyPlace, KeySource, KmipOptions, not_with};
 pub(crate) use notes::refusal;
 pub(crate) use table::{Honoured, Kind, Row, TABLE};
 pub(crate) use tls::{HIDDEN, PASSWORD_FLAGS};
@@ -532,7 +534,7 @@ mod tests {
     fn refusals_say_why() {
         for (key, why) in [
             ("security.sasl.hostName", "not by saslauthd"),
-            ("security.kmip.port", "encrypted volume"),
+            ("security.kmip.keyStatePollingSeconds", "at the start only"),
             ("net.tls.certificateSelector", "certificates are in files"),
             ("net.http.enabled", "removed its HTTP interface"),
             ("sharding.clusterRole", "not part of a sharded cluster"),

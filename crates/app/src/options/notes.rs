@@ -42,12 +42,15 @@ const REFUSED: &[(&str, &str)] = &[
     ("replication.localPingThresholdMs", "it is an option of mongos"),
     ("replication.replSet", "rename it to replication.replSetName"),
     ("replication.secondaryIndexPrefetch", "MongoDB removed it with its engine MMAPv1"),
-    ("security.encryption", "data are not encrypted by the server; put storage.dbPath on an encrypted volume"),
-    ("security.kmip.", "data are not encrypted by the server; put storage.dbPath on an encrypted volume"),
+    ("security.encryptionCipherMode", "files are encrypted with AES-256 in counter mode, which keeps their lengths; \
+                                       their checksums are encrypted too, and keys are wrapped with AES-256-GCM"),
+    ("security.kmip.clientCertificateSelector", "certificates are in files: use security.kmip.clientCertificateFile"),
+    ("security.kmip.keyStatePollingSeconds", "the state of the key is checked at the start only; a running server has \
+                                              the key, whatever the KMIP server says of it"),
     ("security.ldap.bind.method", "the server logs in to LDAP servers by simple binds, over TLS"),
     ("security.ldap.bind.useOSDefaults", "it is for Windows"),
     ("security.sasl.", "passwords are checked by LDAP servers directly, not by saslauthd; Kerberos is not supported"),
-    ("security.vault.", "data are not encrypted by the server; put storage.dbPath on an encrypted volume"),
+    ("security.vault.", "keys of Vault are not supported; use security.kmip or security.encryptionKeyFile"),
     ("sharding.", SHARDING),
     ("shardsvr", SHARDING),
     ("snmp.", "there is no SNMP agent; serverStatus has the figures"),

@@ -159,6 +159,7 @@ use Kind::{Bool, Float, Int, OneOf, Text};
 const FALSE: &[&str] = &["false"];
 const TRUE: &[&str] = &["true"];
 const AUTHORIZATION: Kind = OneOf(&["disabled", "enabled"]);
+const CIPHER_MODES: Kind = OneOf(&["AES256-CBC", "AES256-CTR", "AES256-GCM"]);
 const COMPRESSORS: Kind = OneOf(&["lz4", "none", "snappy", "zlib", "zstd"]);
 const JOURNAL_COMPRESSORS: Kind = OneOf(&["none", "snappy", "zlib", "zstd"]);
 const ENGINES: Kind =
@@ -293,12 +294,25 @@ pub(crate) static TABLE: &[Row] = &[
         "security.clusterIpSourceWhitelist", "clusterIpSourceWhitelist", Text, &[], notes::MEMBERS,
     ),
     switch("security.coreDumps", "coreDumps", "true"),
-    only("security.enableEncryption", "enableEncryption", Bool, FALSE),
-    no("security.encryptionCipherMode", "encryptionCipherMode"),
-    no("security.encryptionKeyFile", "encryptionKeyFile"),
+    switch("security.enableEncryption", "enableEncryption", "true"),
+    only("security.encryptionCipherMode", "encryptionCipherMode", CIPHER_MODES, &["AES256-CTR"]),
+    yes("security.encryptionKeyFile", "encryptionKeyFile", Text),
+    yes("security.encryptionOldKeyFile", "encryptionOldKeyFile", Text),
     switch("security.javascriptEnabled", "noscripting", "false"),
     yes("security.keyFile", "keyFile", Text),
-    no("security.kmip.serverName", "kmipServerName"),
+    yes("security.kmip.activateKeys", "kmipActivateKeys", Bool),
+    yes("security.kmip.clientCertificateFile", "kmipClientCertificateFile", Text),
+    yes("security.kmip.clientCertificatePassword", "kmipClientCertificatePassword", Text),
+    no("security.kmip.clientCertificateSelector", "kmipClientCertificateSelector"),
+    yes("security.kmip.connectRetries", "kmipConnectRetries", Int(0, 100)),
+    yes("security.kmip.connectTimeoutMS", "kmipConnectTimeoutMS", Int(1, 600_000)),
+    yes("security.kmip.keyIdentifier", "kmipKeyIdentifier", Text),
+    no("security.kmip.keyStatePollingSeconds", "kmipKeyStatePollingSeconds"),
+    yes("security.kmip.port", "kmipPort", Int(1, 65_535)),
+    switch("security.kmip.rotateMasterKey", "kmipRotateMasterKey", "true"),
+    yes("security.kmip.serverCAFile", "kmipServerCAFile", Text),
+    yes("security.kmip.serverName", "kmipServerName", Text),
+    switch("security.kmip.useLegacyProtocol", "kmipUseLegacyProtocol", "true"),
     yes("security.ldap.authz.queryTemplate", "ldapAuthzQueryTemplate", Text),
     only("security.ldap.bind.method", "ldapBindMethod", OneOf(&["sasl", "simple"]), &["simple"]),
     yes("security.ldap.bind.queryPassword", "ldapQueryPassword", Text),

@@ -12,20 +12,22 @@ use super::Settings;
 pub(crate) const HIDDEN: &str = "<password>";
 
 /// The keys whose values are passwords.
-const PASSWORDS: [&str; 5] = [
+const PASSWORDS: [&str; 6] = [
     "net.ssl.PEMKeyPassword",
     "net.ssl.clusterPassword",
     "net.tls.certificateKeyFilePassword",
     "net.tls.clusterPassword",
+    "security.kmip.clientCertificatePassword",
     "security.ldap.bind.queryPassword",
 ];
 /// Their flags.
-pub(crate) const PASSWORD_FLAGS: [&str; 5] = [
+pub(crate) const PASSWORD_FLAGS: [&str; 6] = [
     "ldapQueryPassword",
     "sslPEMKeyPassword",
     "sslClusterPassword",
     "tlsCertificateKeyFilePassword",
     "tlsClusterPassword",
+    "kmipClientCertificatePassword",
 ];
 
 /// Returns true if the value of a key is a password.

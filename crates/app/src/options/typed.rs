@@ -2,7 +2,9 @@
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;
+use std::sync::Arc;
 
+use nagi_encryption::Keys;
 use nagi_host::EngineKind;
 use nagi_net::NetConfig;
 use nagi_server::{
@@ -11,7 +13,9 @@ use nagi_server::{
 use nagi_tls::TlsOptions;
 
 use super::ldap::LdapSettings;
-use super::{Compression, Settings, audit, cache, compression, ldap, tls};
+use super::{
+    Compression, EncryptionOptions, Settings, audit, cache, compression, encryption, ldap, tls,
+};
 
 /// The engine that a value of `storage.engine` names.
 fn engine_by_option(value: &str) -> EngineKind {
@@ -57,6 +61,10 @@ pub(crate) struct Options {
     pub(crate) tls: Option<TlsOptions>,
     /// `None`: no directory checks passwords.
     pub(crate) ldap: Option<LdapSettings>,
+    /// `None`: data files are not encrypted.
+    pub(crate) encryption: Option<EncryptionOptions>,
+    /// The keys of the data directory, once it is locked.
+    pub(crate) keys: Option<Arc<Keys>>,
     pub(crate) db_path: String,
     /// The configured engine or the default; the contents of the data directory may still change it.
     pub(crate) engine: EngineKind,
@@ -153,6 +161,8 @@ pub(super) fn from_settings(settings: &Settings) -> Result<Options, String> {
         net: net(settings)?,
         tls: tls::from_settings(settings)?,
         ldap: ldap::from_settings(settings)?,
+        encryption: encryption::from_settings(settings, engine)?,
+        keys: None,
         db_path: settings.get("storage.dbPath").unwrap_or(DB_PATH).to_owned(),
         engine: engine.unwrap_or(EngineKind::Embedded),
         engine_chosen: engine.is_some(),

@@ -13,6 +13,7 @@ mod direct_io;
 mod disk_reads;
 mod disk_syncs;
 mod encryption;
+mod encryption_at_rest;
 mod file_size;
 mod file_system;
 mod free_space;
@@ -67,6 +68,7 @@ pub static CHECKS: &[&Check] = &[
     &disk_reads::DISK_READS,
     &disk_syncs::DISK_SYNCS,
     &encryption::ENCRYPTION,
+    &encryption_at_rest::ENCRYPTION_AT_REST,
     &file_size::FILE_SIZE,
     &file_system::FILE_SYSTEM,
     &free_space::FREE_SPACE,

@@ -13,8 +13,8 @@ use std::collections::BTreeMap;
 use std::fmt::Write as _;
 
 use nagi_doctor::{
-    Access, Allocation, BlockFigures, CHECKS, DataFolder, Exposure, Facts, Latencies, Measured,
-    Outcome, Sample, Verdict,
+    Access, Allocation, AtRest, BlockFigures, CHECKS, DataFolder, Exposure, Facts, Latencies,
+    Measured, Outcome, Sample, Verdict,
 };
 use nagi_testkit::golden;
 
@@ -84,6 +84,13 @@ fn exposure(text: &str) -> Exposure {
         has_plain_logins: pairs.contains_key("plain"),
         clear_ldap_server: pairs.get("ldap").map(|server| server.to_string()),
         has_test_commands: pairs.contains_key("test"),
+        at_rest: match pairs.get("at_rest") {
+            None => AtRest::Plain,
+            Some(&"encrypted") => AtRest::Encrypted,
+            Some(&"no_key") => AtRest::NoKey,
+            Some(&"plain_data") => AtRest::PlainData,
+            Some(file) => AtRest::KeyBesideData((*file).to_owned()),
+        },
     }
 }
 

@@ -6,9 +6,12 @@
 //! The file list is never recycled, so a record with a type of recycled logs is damage. RocksDB's reader neither
 //! skips such a record nor fails, so a start or a repair would loop forever.
 
-use std::{fs::File, io::Read, path::Path};
+use std::{io::Read, path::Path};
 
+use nagi_encryption::Keys;
 use nagi_kv::{Error, Result};
+
+use crate::encrypted::Content;
 
 const BLOCK_BYTES: usize = 32 << 10;
 const HEADER_BYTES: usize = 7;
@@ -18,10 +21,19 @@ const RECYCLED: &[u8] = &[5, 6, 7, 8, 11, 131];
 /// Checks the types of the records. Files that cannot be read are left for RocksDB to reject.
 ///
 /// # Errors
-/// [`Error::Corrupt`] for a record of a recycled log.
-pub(super) fn check(files: &Path) -> Result<()> {
-    let Ok(name) = crate::closed::current(files) else { return Ok(()) };
-    let Ok(mut file) = File::open(files.join(&name)) else { return Ok(()) };
+/// [`Error::Corrupt`] for a record of a recycled log, and for encrypted files without a valid header.
+pub(super) fn check(files: &Path, keys: Option<&Keys>) -> Result<()> {
+    let name = match (crate::closed::current(files, keys), keys) {
+        (Ok(name), _) => name,
+        // RocksDB would take it for a file with wrong options.
+        (Err(error @ Error::Corrupt(_)), Some(_)) => return Err(error),
+        (Err(_), _) => return Ok(()),
+    };
+    let mut file = match (Content::open(&files.join(&name), keys), keys) {
+        (Ok(file), _) => file,
+        (Err(error @ Error::Corrupt(_)), Some(_)) => return Err(error),
+        (Err(_), _) => return Ok(()),
+    };
     let mut block = Vec::with_capacity(BLOCK_BYTES);
     let mut before = 0;
     loop {

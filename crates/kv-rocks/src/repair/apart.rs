@@ -6,7 +6,7 @@
 //! taken from each table by itself. A key of which a newer version may be in a damaged block is an error of its read,
 //! so no older version is taken for the newest.
 
-use std::path::Path;
+use std::{path::Path, sync::Arc};
 
 use nagi_kv::Space;
 
@@ -29,7 +29,7 @@ struct Table {
 impl Apart {
     /// `folder`: where the files of `db` are. Memtables must be empty.
     pub(super) fn new(
-        db: &Db,
+        db: &Arc<Db>,
         folder: &Path,
         space: Space,
         from: &[u8],
@@ -41,7 +41,7 @@ impl Apart {
             file.space == space && ends_behind(&file.largest) && begins_before(&file.smallest)
         });
         let tables = files.filter_map(|file| {
-            let mut keys = TableKeys::open(&folder.join(file.name))?;
+            let mut keys = TableKeys::open(db, &folder.join(file.name))?;
             let next = readable(&mut keys, Some(from), from)?;
             Some(Table { keys, next })
         });

@@ -2,7 +2,10 @@
 
 use std::{fs, io, os::unix::fs::FileExt, path::Path};
 
+use nagi_encryption::Keys;
 use nagi_kv::Result;
+
+use crate::encrypted;
 
 /// Makes `to` a copy of `from`. Table files are immutable, so they are hard links; logs and manifests are appended
 /// to or reused, so they are copied. Durable on return.
@@ -82,9 +85,9 @@ pub(super) fn remove_file(path: &Path) -> Result<()> {
 }
 
 /// The records that RocksDB left out of the log, according to its own message file.
-pub(crate) fn dropped_from_journal(files: &Path) -> Vec<String> {
+pub(crate) fn dropped_from_journal(files: &Path, keys: Option<&Keys>) -> Vec<String> {
     const LINES_MAX: usize = 100;
-    let text = fs::read(files.join("LOG")).unwrap_or_default();
+    let text = encrypted::read(&files.join("LOG"), keys).unwrap_or_default();
     let text = String::from_utf8_lossy(&text);
     let lines =
         text.lines().filter(|line| line.contains(": dropping ") && !line.contains("dropping 0 "));

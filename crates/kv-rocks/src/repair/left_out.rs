@@ -16,6 +16,7 @@ use super::{Lost, Repair, system};
 use crate::{
     Options, closed,
     db::{Db, LiveFile, table_opens},
+    encrypted::Environment,
     wal,
 };
 
@@ -25,10 +26,16 @@ const DELETED_FILE: u64 = 6;
 
 /// Changes the list of files in `work`, and tells what is left out. Returns false if every table can be opened, or if
 /// the list itself cannot be used.
-pub(super) fn leave_out(work: &Path, options: &Options, repair: &mut Repair) -> Result<bool> {
+pub(super) fn leave_out(
+    work: &Path,
+    options: &Options,
+    environment: Option<&Environment>,
+    repair: &mut Repair,
+) -> Result<bool> {
     let Ok(db) = Db::open(work, options, &system(work, true)) else { return Ok(false) };
     let files = db.live_files();
-    let closed = files.into_iter().filter(|file| !table_opens(&work.join(&file.name)));
+    let opens = |file: &LiveFile| table_opens(&work.join(&file.name), environment);
+    let closed = files.into_iter().filter(|file| !opens(file));
     let closed: Vec<(u32, LiveFile)> =
         closed.map(|file| (db.family_number(file.space), file)).collect();
     // It writes to its list until it is closed.
@@ -46,9 +53,9 @@ pub(super) fn leave_out(work: &Path, options: &Options, repair: &mut Repair) -> 
             put_varint(part, edit);
         }
     }
-    let list = work.join(closed::current(work)?);
+    let list = work.join(closed::current(work, options.keys())?);
     for edit in edits.values() {
-        wal::append_record(&list, edit)?;
+        wal::append_record(&list, edit, options.keys())?;
     }
     for (_, file) in &closed {
         repair.findings.push(format!(

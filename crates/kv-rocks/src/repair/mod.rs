@@ -15,6 +15,7 @@
 mod apart;
 mod copy;
 mod files;
+mod headers;
 mod left_out;
 mod number;
 mod tables;
@@ -32,6 +33,7 @@ use crate::{
     Options, capacity,
     closed::{self, Closed},
     db::{Db, System, first_needed_log, repair_file_list},
+    encrypted::{self, Environment},
     engine::{self, ENGINE},
     load::remove_pieces,
     ring_buffer, wal,
@@ -85,11 +87,15 @@ pub fn repair(dir: &Path, options: &Options) -> Result<Repair> {
     }
     remove_pieces(&files)?;
     // The content of a killed server's ring buffer belongs to the log files.
-    drop(ring_buffer::open(&files, options.ring_bytes())?);
+    let head = encrypted::header_bytes(options.keys());
+    drop(ring_buffer::open(&files, options.ring_bytes(), head)?);
     files::remove(&dir.join(WORK))?;
     files::remove(&dir.join(NEW))?;
     let kept = dir.join(format!("damaged-{}", seconds()));
     files::twin(&files, &kept.join(ENGINE))?;
+    if options.keys.is_some() {
+        encrypted::copy_keys(dir, &kept)?;
+    }
     let found_wrong = match findings(dir, &files, options) {
         // For example, a log that the disk cannot read.
         Err(error @ (Error::Corrupt(_) | Error::Io(_))) => vec![error.to_string()],
@@ -101,7 +107,7 @@ pub fn repair(dir: &Path, options: &Options) -> Result<Repair> {
         let read = read_all(&files, options);
         wal::forget(&files)?;
         match read {
-            Ok(()) => repair.findings = dropped_from_journal(&files),
+            Ok(()) => repair.findings = dropped_from_journal(&files, options.keys()),
             Err(error @ (Error::Corrupt(_) | Error::Io(_))) => {
                 repair.findings.push(error.to_string());
             }
@@ -138,7 +144,7 @@ pub(crate) fn damaged_logs(dir: &Path, files: &Path, options: &Options) -> Resul
             None
         }
     };
-    let damaged = wal::damaged(files, &mut needed)?;
+    let damaged = wal::damaged(files, options.keys(), &mut needed)?;
     Ok(damaged.iter().map(ToString::to_string).collect())
 }
 
@@ -186,11 +192,11 @@ fn stored() -> impl Iterator<Item = Space> {
 /// Fills `repair.new` from the originals. Returns their greatest sequence number.
 fn salvage(dir: &Path, originals: &Path, options: &Options, repair: &mut Repair) -> Result<u64> {
     let (work, new) = (dir.join(WORK), dir.join(NEW));
-    files::twin(originals, &work)?;
-    wal::rewrite(&work)?;
-    repair.findings.extend(tables::repair(&work)?);
+    let environment = options.keys.as_ref().map(Environment::new);
+    let environment = environment.as_ref();
+    repair.findings.extend(work_on(originals, &work, options, environment)?);
     let mut opened = open_tolerant(&work, options);
-    if opened.is_err() && left_out::leave_out(&work, options, repair)? {
+    if opened.is_err() && left_out::leave_out(&work, options, environment, repair)? {
         // The indexes of all collections are checked.
         repair.file_list_rebuilt = true;
         opened = open_tolerant(&work, options);
@@ -204,20 +210,35 @@ fn salvage(dir: &Path, originals: &Path, options: &Options, repair: &mut Repair)
                  is missing or cannot be used is lost or older: {why}"
             ));
             files::remove(&work)?;
-            files::twin(originals, &work)?;
-            wal::rewrite(&work)?;
-            tables::repair(&work)?;
+            work_on(originals, &work, options, environment)?;
             repair_file_list(&work, options, &system(&work, true))?;
             repair.findings.extend(set_aside(&work));
             Arc::new(Db::open(&work, options, &system(&work, true))?)
         }
     };
-    repair.findings.extend(dropped_from_journal(&work));
+    repair.findings.extend(dropped_from_journal(&work, options.keys()));
     let sequence = db.sequence();
     copy_all(&db, &work, &new, options, repair)?;
     drop(db);
     files::remove(&work)?;
     Ok(sequence)
+}
+
+/// Makes `work` a copy of the originals in which single files are repaired. Returns what is said of these.
+fn work_on(
+    originals: &Path,
+    work: &Path,
+    options: &Options,
+    environment: Option<&Environment>,
+) -> Result<Vec<String>> {
+    files::twin(originals, work)?;
+    let mut findings = match options.keys() {
+        Some(keys) => headers::repair(work, keys)?,
+        None => Vec::new(),
+    };
+    findings.extend(wal::rewrite(work, options.keys())?);
+    findings.extend(tables::repair(work, options.keys(), environment)?);
+    Ok(findings)
 }
 
 /// Opens the files, checking that they can be read at all: a level-0 file that cannot be opened makes every read of

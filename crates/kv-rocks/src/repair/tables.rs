@@ -17,9 +17,13 @@ use std::{
     time::{Duration, Instant},
 };
 
+use nagi_encryption::Keys;
 use nagi_kv::Result;
 
-use crate::db::table_opens;
+use crate::{
+    db::table_opens,
+    encrypted::{Content, Environment},
+};
 
 /// The last bytes of a table, `kBlockBasedTableMagicNumber` of RocksDB.
 const MAGIC: [u8; 8] = 0x88e2_41b7_85f4_cff7_u64.to_le_bytes();
@@ -34,17 +38,21 @@ const PIECE_BYTES: usize = 1 << 20;
 
 /// Repairs the tables of a folder whose ends are damaged, and describes the repairs. The files are hard links to
 /// originals that must not change, so a table is copied before it is changed.
-pub(super) fn repair(work: &Path) -> Result<Vec<String>> {
+pub(super) fn repair(
+    work: &Path,
+    keys: Option<&Keys>,
+    environment: Option<&Environment>,
+) -> Result<Vec<String>> {
     let mut findings = Vec::new();
     for entry in fs::read_dir(work)? {
         let entry = entry?;
         let name = entry.file_name().to_string_lossy().into_owned();
         let is_table = name.ends_with(".sst") && entry.file_type()?.is_file();
-        if !is_table || table_opens(&entry.path()) {
+        if !is_table || table_opens(&entry.path(), environment) {
             continue;
         }
         let copy = work.join("table.copy.sst");
-        if let Some(what) = repair_one(&entry.path(), &copy)? {
+        if let Some(what) = repair_one(&entry.path(), &copy, keys, environment)? {
             fs::rename(&copy, entry.path())?;
             findings.push(format!("{name} {what}"));
         } else {
@@ -55,17 +63,27 @@ pub(super) fn repair(work: &Path) -> Result<Vec<String>> {
 }
 
 /// Makes `copy` a table that can be opened; none if no attempt succeeds.
-fn repair_one(path: &Path, copy: &Path) -> Result<Option<String>> {
+fn repair_one(
+    path: &Path,
+    copy: &Path,
+    keys: Option<&Keys>,
+    environment: Option<&Environment>,
+) -> Result<Option<String>> {
     let read = |to: &Path| fs::copy(path, to).map(drop);
     if read(copy).is_err() {
         // The disk cannot read all of it.
         return Ok(None);
     }
+    let Ok(content) = Content::open(copy, keys) else {
+        // Without its header an encrypted table cannot be read.
+        return Ok(None);
+    };
     let file = File::options().read(true).write(true).open(copy)?;
     let length = file.metadata()?.len();
-    for end in ends(&file, length)? {
+    for end in ends(&content, content.len()?)? {
+        let end = content.begin() + end;
         file.set_len(end)?;
-        if table_opens(copy) {
+        if table_opens(copy, environment) {
             file.sync_all()?;
             return Ok(Some(format!(
                 "had {} bytes after its end at {end}, which are left out",
@@ -75,18 +93,18 @@ fn repair_one(path: &Path, copy: &Path) -> Result<Option<String>> {
     }
     read(copy)?;
     let file = File::options().read(true).write(true).open(copy)?;
-    Ok(wrong_bit(&file, length, copy)?
+    Ok(wrong_bit(&file, length, &|| table_opens(copy, environment))?
         .map(|at| format!("had a wrong bit in byte {at} of {length}")))
 }
 
 /// Ends of the magic number's occurrences before the end of the file, the last one first.
-fn ends(file: &File, length: u64) -> io::Result<Vec<u64>> {
+fn ends(content: &Content, length: u64) -> io::Result<Vec<u64>> {
     let overlap = MAGIC.len() - 1;
     let (mut found, mut piece, mut at) = (Vec::new(), vec![0; PIECE_BYTES + overlap], length);
     while at > 0 && found.len() < ENDS_MAX {
         let start = at.saturating_sub(PIECE_BYTES as u64);
         let bytes = (length - start).min((at - start) + overlap as u64) as usize;
-        file.read_exact_at(&mut piece[..bytes], start)?;
+        content.read_exact_at(&mut piece[..bytes], start)?;
         let places = piece[..bytes].windows(MAGIC.len()).enumerate().rev();
         let ends = places
             .filter(|(_, window)| **window == MAGIC)
@@ -98,15 +116,16 @@ fn ends(file: &File, length: u64) -> io::Result<Vec<u64>> {
     Ok(found)
 }
 
-/// Flips the bit near the end that makes the table valid. Returns the offset of its byte.
-fn wrong_bit(file: &File, length: u64, path: &Path) -> io::Result<Option<u64>> {
+/// Flips the bit near the end that makes the table valid. Returns the offset of its byte. A bit of an encrypted table is
+/// the same bit of its content.
+fn wrong_bit(file: &File, length: u64, opens: &dyn Fn() -> bool) -> io::Result<Option<u64>> {
     let until = Instant::now() + BITS_TIME_MAX;
     for at in (length.saturating_sub(TAIL_BYTES)..length).rev() {
         let mut byte = [0];
         file.read_exact_at(&mut byte, at)?;
         for bit in 0..8 {
             file.write_all_at(&[byte[0] ^ (1 << bit)], at)?;
-            if table_opens(path) {
+            if opens() {
                 file.sync_all()?;
                 return Ok(Some(at));
             }
@@ -133,8 +152,8 @@ mod tests {
             bytes[at..at + 8].copy_from_slice(&MAGIC);
         }
         fs::write(&path, &bytes).expect("writes");
-        let file = File::open(&path).expect("is there");
-        let found = ends(&file, bytes.len() as u64).expect("reads");
+        let content = Content::open(&path, None).expect("is there");
+        let found = ends(&content, bytes.len() as u64).expect("reads");
         let _ = fs::remove_file(&path);
         let expected: Vec<u64> = places.iter().rev().map(|at| (at + 8) as u64).collect();
         assert_eq!(found, expected);

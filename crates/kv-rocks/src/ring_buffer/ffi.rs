@@ -9,9 +9,11 @@ use std::{
     sync::Arc,
 };
 
+use nagi_encryption::Keys;
 use nagi_rocksdb_sys as ffi;
 
 use super::thread::{Inner, RingBuffer};
+use crate::encrypted;
 
 unsafe extern "C" {
     fn nagi_ring_env_create(
@@ -19,6 +21,7 @@ unsafe extern "C" {
         ring_buffer: *const c_void,
         dir: *const c_char,
         length: usize,
+        keys: *const c_void,
     ) -> *mut c_void;
     fn nagi_ring_env_destroy(env: *mut c_void);
 }
@@ -35,19 +38,24 @@ unsafe impl Send for Environment {}
 unsafe impl Sync for Environment {}
 
 impl Environment {
-    /// Makes the database of the options, which will be in `dir`, write its log to the ring buffer.
+    /// Makes the database of the options, which will be in `dir`, write its log to the ring buffer; encrypted, if there
+    /// are keys.
     ///
     /// SAFETY: `options` is a live options object.
     pub(crate) unsafe fn install(
         options: *mut ffi::rocksdb_options_t,
         ring_buffer: &Arc<RingBuffer>,
         dir: &Path,
+        keys: Option<&Arc<Keys>>,
     ) -> Environment {
         let name = dir.as_os_str().as_bytes();
         let inner = Arc::as_ptr(&ring_buffer.inner);
-        // SAFETY: the ring_buffer outlives the environment, which holds a reference; the name is copied.
+        let keys = encrypted::given(keys);
+        // SAFETY: the ring_buffer outlives the environment, which holds a reference; the name is copied; the reference to
+        // the keys is taken over.
         let raw = unsafe {
-            nagi_ring_env_create(options.cast(), inner.cast(), name.as_ptr().cast(), name.len())
+            let (dir, length) = (name.as_ptr().cast(), name.len());
+            nagi_ring_env_create(options.cast(), inner.cast(), dir, length, keys)
         };
         Environment { raw, _ring_buffer: Arc::clone(ring_buffer) }
     }

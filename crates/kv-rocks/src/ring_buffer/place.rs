@@ -27,14 +27,15 @@ const FORGOTTEN_AFTER: Duration = Duration::from_hours(24);
 const PLACES: &[&str] = &["/dev/shm", "/run/shm"];
 
 /// Writes the content of a killed process's ring to the log, and creates a ring buffer of `ring_bytes`. None
-/// without a memory file system with enough space; then the log is written directly.
+/// without a memory file system with enough space; then the log is written directly. `head`: bytes of the header of each
+/// log, 0 without encryption.
 ///
 /// # Errors
 /// Another process has the folder open, or the content of the old ring cannot be written.
-pub(crate) fn open(dir: &Path, ring_bytes: u64) -> io::Result<Option<RingBuffer>> {
-    recover(dir)?;
+pub(crate) fn open(dir: &Path, ring_bytes: u64, head: u64) -> io::Result<Option<RingBuffer>> {
+    recover(dir, head)?;
     for place in PLACES {
-        match create(dir, Path::new(place), ring_bytes) {
+        match create(dir, Path::new(place), ring_bytes, head) {
             Ok(Some(ring_buffer)) => return Ok(Some(ring_buffer)),
             Ok(None) => {}
             Err(error) => {
@@ -48,7 +49,7 @@ pub(crate) fn open(dir: &Path, ring_bytes: u64) -> io::Result<Option<RingBuffer>
     Ok(None)
 }
 
-fn create(dir: &Path, place: &Path, ring_bytes: u64) -> io::Result<Option<RingBuffer>> {
+fn create(dir: &Path, place: &Path, ring_bytes: u64, head: u64) -> io::Result<Option<RingBuffer>> {
     let Ok(folder) = File::open(place) else { return Ok(None) };
     if !raw::is_memory(&folder) {
         return Ok(None);
@@ -65,7 +66,7 @@ fn create(dir: &Path, place: &Path, ring_bytes: u64) -> io::Result<Option<RingBu
         raw::lock(&file);
         let ring = Ring::create(memory, &owner, dir);
         write_name(dir, &path, &owner.id)?;
-        RingBuffer::start(dir, ring, file, vec![dir.join(FILE), path.clone()])
+        RingBuffer::start(dir, ring, file, vec![dir.join(FILE), path.clone()], head)
     });
     if made.is_err() {
         let _ = fs::remove_file(&path);
@@ -118,7 +119,7 @@ fn is_removed(dir: &Path, device: u64) -> bool {
     !dir.exists() && left.is_some_and(|data| data.dev() == device)
 }
 
-fn recover(dir: &Path) -> io::Result<()> {
+fn recover(dir: &Path, head: u64) -> io::Result<()> {
     let name = dir.join(FILE);
     let text = match fs::read_to_string(&name) {
         Ok(text) => text,
@@ -126,13 +127,13 @@ fn recover(dir: &Path) -> io::Result<()> {
         Err(error) => return Err(error),
     };
     if let Some((path, id)) = parse(&text) {
-        recover_ring(dir, &path, id)?;
+        recover_ring(dir, &path, id, head)?;
     }
     fs::remove_file(&name)?;
     File::open(dir)?.sync_all()
 }
 
-fn recover_ring(dir: &Path, path: &Path, id: [u8; 16]) -> io::Result<()> {
+fn recover_ring(dir: &Path, path: &Path, id: [u8; 16], head: u64) -> io::Result<()> {
     let mut options = OpenOptions::new();
     let opened = options.read(true).write(true).custom_flags(libc::O_NOFOLLOW).open(path);
     let Ok(file) = opened else {
@@ -161,7 +162,7 @@ fn recover_ring(dir: &Path, path: &Path, id: [u8; 16]) -> io::Result<()> {
     if let Some(mark) = ring.mark() {
         wal::keep(dir, &mark)?;
     }
-    match replay(dir, &ring) {
+    match replay(dir, &ring, head) {
         Ok(bytes) => {
             log::info!(target: "STORAGE", id = 7_702_016, bytes = bytes;
                 "The journal was completed from the ring buffer of a process that did not exit \

@@ -16,11 +16,11 @@ use super::{
     ring::{Kind, Ring},
 };
 
-/// Executes the records in the ring. Returns the number of log bytes written.
+/// Executes the records in the ring. Returns the number of log bytes written. `head`: bytes of the header of each log.
 ///
 /// # Errors
 /// `InvalidData` if a record is damaged; the records before it were executed. Errors of the file system.
-pub(super) fn replay(dir: &Path, ring: &Ring) -> io::Result<u64> {
+pub(super) fn replay(dir: &Path, ring: &Ring, head: u64) -> io::Result<u64> {
     let mut files: HashMap<u64, LogFile> = HashMap::new();
     let (mut position, tail, mut bytes) = (ring.head(), ring.tail(), 0);
     let mut current = None;
@@ -30,14 +30,15 @@ pub(super) fn replay(dir: &Path, ring: &Ring) -> io::Result<u64> {
         match record.kind {
             Kind::Pad => {}
             Kind::Create => {
-                files.insert(number, LogFile::create(dir, number, ahead)?);
+                files.insert(number, LogFile::create(dir, number, ahead, head)?);
             }
             Kind::Reuse => {
-                files.insert(number, LogFile::reuse(dir, number, record.argument, ahead)?);
+                let file = LogFile::reuse(dir, number, record.argument, ahead, head)?;
+                files.insert(number, file);
             }
             Kind::Data => {
                 if let Entry::Vacant(place) = files.entry(number) {
-                    match LogFile::open(dir, number) {
+                    match LogFile::open(dir, number, head) {
                         Ok(file) => drop(place.insert(file)),
                         // It was closed, became obsolete and was removed before the process ended.
                         Err(error) if error.kind() == io::ErrorKind::NotFound => {}

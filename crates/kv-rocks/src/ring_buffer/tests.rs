@@ -110,7 +110,7 @@ fn the_ring_of_a_killed_process_completes_its_logs() {
         let length = file.metadata().unwrap().len() as usize;
         let ring = Ring::attach(Mapping::new(&file, length).unwrap(), &owner(folder)).unwrap();
         assert_eq!(all(&ring).len(), 8);
-        assert_eq!(replay(folder, &ring).unwrap(), 8);
+        assert_eq!(replay(folder, &ring, 0).unwrap(), 8);
         assert_eq!(fs::read(files::path(folder, 7)).unwrap(), b"abcde");
         assert_eq!(fs::read(files::path(folder, 9)).unwrap(), b"new log, longer");
         assert_eq!(fs::read(files::path(folder, 11)).unwrap(), b"xy");
@@ -147,7 +147,7 @@ fn a_foreign_or_damaged_ring_is_refused() {
     let ring = Ring::attach(map(), &owner(folder)).unwrap();
     map().store(HEADER_BYTES, u64::MAX);
     assert!(ring.peek(0, ring.tail()).is_err());
-    assert!(replay(folder, &ring).is_err());
+    assert!(replay(folder, &ring, 0).is_err());
 }
 
 fn map(file: &File) -> Mapping {
@@ -158,7 +158,7 @@ fn map(file: &File) -> Mapping {
 fn logs_are_written_by_the_thread_and_nothing_stays_behind() {
     let dir = Scratch::new("thread");
     let folder = dir.path();
-    let Some(ring_buffer) = open(folder, 64 << 10).unwrap() else { return };
+    let Some(ring_buffer) = open(folder, 64 << 10, 0).unwrap() else { return };
     let ring = ring_of(folder);
     assert!(ring.exists());
     let inner = Arc::clone(&ring_buffer.inner);
@@ -187,7 +187,7 @@ fn logs_are_written_by_the_thread_and_nothing_stays_behind() {
     let gauges = ring_buffer.gauges();
     assert!(gauges.used_bytes_max > 0 && gauges.capacity_bytes == 64 << 10);
     // A second process must not touch the ring of a running one.
-    assert!(open(folder, 64 << 10).is_err());
+    assert!(open(folder, 64 << 10, 0).is_err());
     drop((ring_buffer, inner));
     assert!(!ring.exists() && !folder.join("SPOOL").exists());
 }
@@ -195,7 +195,7 @@ fn logs_are_written_by_the_thread_and_nothing_stays_behind() {
 #[test]
 fn the_removal_of_a_ring_is_told_once() {
     let dir = Scratch::new("removed");
-    let Some(ring_buffer) = open(dir.path(), 64 << 10).unwrap() else { return };
+    let Some(ring_buffer) = open(dir.path(), 64 << 10, 0).unwrap() else { return };
     assert!(!ring_buffer.warn_if_removed());
     let ring = ring_of(dir.path());
     fs::remove_file(&ring).unwrap();
@@ -203,7 +203,7 @@ fn the_removal_of_a_ring_is_told_once() {
     assert!(!ring_buffer.warn_if_removed(), "once");
     drop(ring_buffer);
     // An end in order is no removal.
-    let ring_buffer = open(dir.path(), 64 << 10).unwrap().unwrap();
+    let ring_buffer = open(dir.path(), 64 << 10, 0).unwrap().unwrap();
     ring_buffer.retire();
     assert!(!names_a_ring(dir.path()) && !ring_buffer.warn_if_removed());
 }
@@ -216,33 +216,33 @@ fn names_a_ring(folder: &Path) -> bool {
 #[test]
 fn the_ring_of_a_removed_folder_is_removed_by_the_next_start() {
     let (gone, dir) = (Scratch::new("gone"), Scratch::new("next"));
-    let Some(ring_buffer) = open(gone.path(), 64 << 10).unwrap() else { return };
+    let Some(ring_buffer) = open(gone.path(), 64 << 10, 0).unwrap() else { return };
     let ring = ring_of(gone.path());
     // As after a kill: there is no cleanup, and the lock is free.
     let copy = ring.with_file_name(format!("nagi-{}-{}", "0".repeat(8), std::process::id()));
     fs::copy(&ring, &copy).unwrap();
-    drop(open(dir.path(), 64 << 10).unwrap());
+    drop(open(dir.path(), 64 << 10, 0).unwrap());
     // `SPOOL` of that folder names another ring.
     assert!(!copy.exists() && ring.exists());
     fs::copy(&ring, &copy).unwrap();
     drop(ring_buffer);
     assert!(!ring.exists());
     // Nothing in the folder names a ring.
-    drop(open(dir.path(), 64 << 10).unwrap());
+    drop(open(dir.path(), 64 << 10, 0).unwrap());
     assert!(!copy.exists());
-    let ring_buffer = open(gone.path(), 64 << 10).unwrap().unwrap();
+    let ring_buffer = open(gone.path(), 64 << 10, 0).unwrap().unwrap();
     let ring = ring_of(gone.path());
     fs::copy(&ring, &copy).unwrap();
     drop(ring_buffer);
     drop(gone);
-    drop(open(dir.path(), 64 << 10).unwrap());
+    drop(open(dir.path(), 64 << 10, 0).unwrap());
     assert!(!copy.exists());
 }
 
 #[test]
 fn the_end_in_order_does_not_wait_for_the_last_reference() {
     let dir = Scratch::new("retire");
-    let Some(ring_buffer) = open(dir.path(), 64 << 10).unwrap() else { return };
+    let Some(ring_buffer) = open(dir.path(), 64 << 10, 0).unwrap() else { return };
     let ring = ring_of(dir.path());
     assert_eq!((ring_buffer.inner.create(1), ring_buffer.inner.append(1, b"abc")), (0, 0));
     ring_buffer.retire();
@@ -251,7 +251,7 @@ fn the_end_in_order_does_not_wait_for_the_last_reference() {
     assert_eq!((ring_buffer.inner.sync(1), ring_buffer.inner.close(1)), (0, 0));
     assert_eq!(fs::read(files::path(dir.path(), 1)).unwrap(), b"abc");
     // The next process of the folder has its own ring file, which this one must not remove.
-    let next = open(dir.path(), 64 << 10).unwrap().unwrap();
+    let next = open(dir.path(), 64 << 10, 0).unwrap().unwrap();
     drop(ring_buffer);
     assert!(ring_of(dir.path()).exists());
     drop(next);
@@ -261,7 +261,7 @@ fn the_end_in_order_does_not_wait_for_the_last_reference() {
 fn a_log_that_cannot_be_created_says_so() {
     let dir = Scratch::new("fail");
     let folder = dir.path();
-    let Some(ring_buffer) = open(folder, 64 << 10).unwrap() else { return };
+    let Some(ring_buffer) = open(folder, 64 << 10, 0).unwrap() else { return };
     fs::create_dir(files::path(folder, 1)).unwrap();
     assert_eq!(ring_buffer.inner.create(1), 0);
     assert_eq!(ring_buffer.inner.sync(1), libc::EISDIR);

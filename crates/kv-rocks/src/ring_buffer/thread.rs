@@ -98,6 +98,8 @@ struct State {
 
 pub(super) struct Inner {
     dir: PathBuf,
+    /// Bytes of the header of each log; 0 without encryption.
+    head: u64,
     ring: Ring,
     /// Held while records are appended.
     producer: Mutex<Producer>,
@@ -124,9 +126,11 @@ impl RingBuffer {
         ring: Ring,
         ring_file: File,
         litter: Vec<PathBuf>,
+        head: u64,
     ) -> io::Result<RingBuffer> {
         let inner = Arc::new(Inner {
             dir: dir.to_owned(),
+            head,
             ring,
             producer: Mutex::default(),
             newest: AtomicU64::new(0),
@@ -479,8 +483,8 @@ impl Inner {
                 self.write(writer);
                 let ahead = files::ahead(self.ring.capacity());
                 let open = || match record.kind {
-                    Kind::Create => LogFile::create(&self.dir, number, ahead),
-                    _ => LogFile::reuse(&self.dir, number, record.argument, ahead),
+                    Kind::Create => LogFile::create(&self.dir, number, ahead, self.head),
+                    _ => LogFile::reuse(&self.dir, number, record.argument, ahead, self.head),
                 };
                 let opened = self.patiently(|| descriptors::patiently(open));
                 let handle = |file: &LogFile| descriptors::patiently(|| file.handle());

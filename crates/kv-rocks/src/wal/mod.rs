@@ -14,6 +14,8 @@
 //!   bad record 4   after it: the log ends at 3, as after a torn write
 //! ```
 //!
+//! An encrypted log whose header is damaged has no readable record, so no mark of its own: it counts as damaged.
+//!
 //! A log that is obsolete because of the tables is not read, whatever its content.
 //!
 //!   record.rs   the format of a record
@@ -37,7 +39,8 @@ use std::{
     path::{Path, PathBuf},
 };
 
-use nagi_kv::Result;
+use nagi_encryption::Keys;
+use nagi_kv::{Error, Result};
 
 pub(crate) use mark::{MARK_BYTES, Mark, forget, keep};
 pub(crate) use rewrite::{append_record, rewrite};
@@ -52,11 +55,16 @@ pub(crate) struct Damage {
     offset: u64,
     synced: u64,
     behind: u64,
+    /// Why nothing of it can be read: the header of an encrypted log.
+    header: Option<String>,
 }
 
 impl std::fmt::Display for Damage {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        let Damage { path, offset, synced, behind, .. } = self;
+        let Damage { path, offset, synced, behind, header, .. } = self;
+        if let Some(text) = header {
+            return f.write_str(text);
+        }
         if !path.exists() {
             return write!(f, "{} is missing", path.display());
         }
@@ -86,6 +94,7 @@ fn logs(files: &Path) -> Result<BTreeMap<u64, PathBuf>> {
 /// `Io` if a file cannot be read.
 pub(crate) fn damaged(
     files: &Path,
+    keys: Option<&Keys>,
     needed: &mut dyn FnMut() -> Option<u64>,
 ) -> Result<Vec<Damage>> {
     let mut logs = logs(files)?;
@@ -102,20 +111,26 @@ pub(crate) fn damaged(
         logs.entry(mark.log).or_insert_with(|| files.join(format!("{:06}.log", mark.log)));
     }
     let mut extents: BTreeMap<u64, Extent> = BTreeMap::new();
+    let mut headers: BTreeMap<u64, String> = BTreeMap::new();
     for (number, path) in logs.iter().filter(|(_, path)| path.exists()) {
-        let extent = scan::scan(path, *number, &mut |record, _| {
+        let scanned = scan::scan(path, *number, keys, &mut |record, _| {
             if let Some(mark) = Mark::of_batch(record.payload) {
                 note(&mark);
             }
-        })?;
-        extents.insert(*number, extent);
+        });
+        match scanned {
+            Ok(extent) => drop(extents.insert(*number, extent)),
+            Err(Error::Corrupt(text)) => drop(headers.insert(*number, text)),
+            Err(error) => return Err(error),
+        }
     }
     let mut damage = Vec::new();
     for (number, path) in logs {
         let Extent { whole, behind } = extents.get(&number).copied().unwrap_or_default();
         let synced = synced.get(&number).copied().unwrap_or(0);
-        if whole < synced {
-            damage.push(Damage { path, number, offset: whole, synced, behind });
+        let header = headers.remove(&number);
+        if whole < synced || header.is_some() {
+            damage.push(Damage { path, number, offset: whole, synced, behind, header });
         }
     }
     if !damage.is_empty() {

@@ -5,42 +5,56 @@
 
 use std::{
     fs,
-    io::{self, Write as _},
-    path::Path,
+    io::Write as _,
+    path::{Path, PathBuf},
 };
 
-use nagi_kv::Result;
+use nagi_encryption::Keys;
+use nagi_kv::{Error, Result};
 
 use super::{
     record::{self, BLOCK, COMPRESSOR, HEADER, Part, Record},
     scan::scan,
 };
+use crate::encrypted;
 
 /// The first bytes of a compressed batch.
 const ZSTD_FRAME: &[u8] = &[0x28, 0xB5, 0x2F, 0xFD];
 /// The record that names the compressor, which may be the damaged one.
 const ZSTD: &[u8] = &[7, 0, 0, 0];
 
-/// Rewrites each log in `files` that has records after invalid bytes.
-pub(crate) fn rewrite(files: &Path) -> Result<()> {
+/// Rewrites each log in `files` that has records after invalid bytes. An encrypted log without a valid header has
+/// nothing that can be read: it is removed. Returns what is said of such logs.
+pub(crate) fn rewrite(files: &Path, keys: Option<&Keys>) -> Result<Vec<String>> {
+    let mut findings = Vec::new();
     for (number, path) in super::logs(files)? {
-        let extent = scan(&path, number, &mut |_, _| {})?;
-        if extent.behind > 0 {
-            let bytes = whole_batches(&path, number)?;
-            fs::write(&path, bytes)?;
-            fs::File::open(&path)?.sync_all()?;
+        match scan(&path, number, keys, &mut |_, _| {}) {
+            Ok(extent) if extent.behind > 0 => {
+                let bytes = whole_batches(&path, number, keys)?;
+                encrypted::replace(&path, &temporary(&path), bytes, keys)?;
+            }
+            Ok(_) => {}
+            Err(Error::Corrupt(text)) => {
+                fs::remove_file(&path)?;
+                findings.push(format!("{text}: what was written to this log only is lost"));
+            }
+            Err(error) => return Err(error),
         }
     }
-    Ok(())
+    Ok(findings)
+}
+
+fn temporary(path: &Path) -> PathBuf {
+    path.with_extension("rewritten")
 }
 
 /// The log with its whole batches only, for a reader that does not expect log numbers.
-fn whole_batches(path: &Path, number: u64) -> io::Result<Vec<u8>> {
+fn whole_batches(path: &Path, number: u64, keys: Option<&Keys>) -> Result<Vec<u8>> {
     let mut out = Vec::new();
     let mut has_compressor = false;
     // The parts read so far of a batch that has several records.
     let mut batch: Option<Vec<u8>> = None;
-    scan(path, number, &mut |record: &Record<'_>, gap| {
+    scan(path, number, keys, &mut |record: &Record<'_>, gap| {
         if gap {
             batch = None;
         }
@@ -71,10 +85,14 @@ fn whole_batches(path: &Path, number: u64) -> io::Result<Vec<u8>> {
 }
 
 /// Appends a record to a file in the format of logs, in which RocksDB also keeps its list of files. Durable on return.
-pub(crate) fn append_record(file: &Path, payload: &[u8]) -> Result<()> {
-    let mut bytes = fs::read(file)?;
+pub(crate) fn append_record(file: &Path, payload: &[u8], keys: Option<&Keys>) -> Result<()> {
+    let mut bytes = encrypted::read(file, keys)?;
     let before = bytes.len();
     push(&mut bytes, payload);
+    if keys.is_some() {
+        // The file may be a copy: its key must not encrypt anything that the original does not have.
+        return encrypted::replace(file, &temporary(file), bytes, keys);
+    }
     let mut file = fs::OpenOptions::new().append(true).open(file)?;
     file.write_all(&bytes[before..])?;
     Ok(file.sync_all()?)

@@ -91,7 +91,7 @@ fn marked(mark: &Mark) -> Vec<u8> {
 
 fn content(path: &Path, number: u64) -> Vec<Vec<u8>> {
     let (mut found, mut parts) = (Vec::new(), Vec::new());
-    scan(path, number, &mut |record, gap| {
+    scan(path, number, None, &mut |record, gap| {
         assert!(!gap, "a hole");
         if matches!(record.part(), record::Part::Full | record::Part::First) {
             parts.clear();
@@ -107,7 +107,7 @@ fn content(path: &Path, number: u64) -> Vec<Vec<u8>> {
 
 fn found(dir: &Path) -> Vec<String> {
     let mut needed = || Some(0);
-    damaged(dir, &mut needed).unwrap().iter().map(ToString::to_string).collect()
+    damaged(dir, None, &mut needed).unwrap().iter().map(ToString::to_string).collect()
 }
 
 #[test]
@@ -118,7 +118,7 @@ fn a_log_reads_as_it_was_written_also_over_the_file_of_an_older_one() {
     let mut bytes = old.bytes;
     bytes[..new.bytes.len()].copy_from_slice(&new.bytes);
     fs::write(dir.log(9), bytes).unwrap();
-    let extent = scan(&dir.log(9), 9, &mut |_, _| {}).unwrap();
+    let extent = scan(&dir.log(9), 9, None, &mut |_, _| {}).unwrap();
     assert_eq!(extent, Extent { whole: new.bytes.len() as u64, behind: 0 });
     assert_eq!(content(&dir.log(9), 9), batches(40));
 }
@@ -141,7 +141,7 @@ fn what_was_synced_has_to_be_there_and_nothing_else() {
         fs::write(&path, bytes).unwrap();
         let found = found(&dir.0);
         // Bytes that fill up a block may have any value.
-        match (at as u64) < synced && scan(&path, 9, &mut |_, _| {}).unwrap().behind > 0 {
+        match (at as u64) < synced && scan(&path, 9, None, &mut |_, _| {}).unwrap().behind > 0 {
             true => {
                 assert!(found[0].contains("000009.log is damaged at offset "), "{at}: {found:?}")
             }
@@ -157,7 +157,7 @@ fn what_was_synced_has_to_be_there_and_nothing_else() {
     fs::remove_file(&path).unwrap();
     assert!(found(&dir.0)[0].ends_with("000009.log is missing"));
     let mut needed = || Some(10);
-    assert!(damaged(&dir.0, &mut needed).unwrap().is_empty());
+    assert!(damaged(&dir.0, None, &mut needed).unwrap().is_empty());
 }
 
 #[test]
@@ -182,7 +182,7 @@ fn only_the_damaged_batch_is_missing_from_a_log_that_was_rewritten() {
         let mut bytes = log.bytes.clone();
         bytes[at] ^= 1;
         fs::write(dir.log(9), bytes).unwrap();
-        rewrite(&dir.0).unwrap();
+        rewrite(&dir.0, None).unwrap();
         let left = content(&dir.log(9), 9);
         let hit = log.ends.iter().position(|end| (at as u64) < *end).unwrap();
         let mut expected = whole.clone();

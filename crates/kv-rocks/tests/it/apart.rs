@@ -8,7 +8,7 @@ use nagi_kv_rocks::repair;
 use crate::{
     Scratch,
     damage::{copy, largest_table},
-    open_at, small,
+    open_at, options_at,
 };
 
 const RECORDS: u32 = 6000;
@@ -94,7 +94,7 @@ fn a_damaged_block_of_differences_costs_only_what_was_changed() {
         let at = bytes.len() * place / PLACES;
         bytes[at + 20] ^= 0x10;
         fs::write(copy.path().join(name), bytes).expect("writes");
-        let report = repair(copy.path(), &small()).expect("repairs");
+        let report = repair(copy.path(), &options_at(copy.path())).expect("repairs");
         let left = content(copy.path());
         for n in 0..RECORDS {
             let found = left.get(&key(n)[..]);
@@ -128,7 +128,7 @@ fn a_table_that_cannot_be_opened_costs_nothing_of_the_others() {
     };
     harm(&differences, &|length| length - 30);
     harm(&values, &|length| length / 2);
-    let report = repair(scratch.path(), &small()).expect("repairs");
+    let report = repair(scratch.path(), &options_at(scratch.path())).expect("repairs");
     let name = differences.file_name().expect("a name").to_string_lossy().into_owned();
     let names = |text: &String| text.contains(&name) && text.contains("lost or older");
     assert!(report.findings.iter().any(names), "{report:?}");

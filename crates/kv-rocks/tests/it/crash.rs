@@ -2,7 +2,7 @@
 
 use nagi_kv::conformance::crash;
 
-use crate::{Scratch, open_at};
+use crate::{Scratch, encrypted, open_at};
 
 #[test]
 fn child() {
@@ -12,4 +12,9 @@ fn child() {
 #[test]
 fn what_was_acknowledged_is_there_after_kill_9() {
     crash::rounds(Scratch::new().path(), 6, &open_at);
+}
+
+#[test]
+fn what_was_acknowledged_is_there_in_encrypted_files() {
+    crash::rounds(encrypted().path(), 6, &open_at);
 }

@@ -8,10 +8,11 @@ use std::{
     sync::Arc,
 };
 
+use nagi_encryption::{FILE_NAME, HEADER_BYTES};
 use nagi_kv::{Durability, Engine, Error, KeyRange, Result, Space, TxnOptions};
 use nagi_kv_rocks::{make_unreadable, open, repair};
 
-use crate::{Scratch, open_at, small};
+use crate::{Scratch, encrypted, open_at, options_at};
 
 type Content = BTreeMap<(u8, Vec<u8>), Vec<u8>>;
 
@@ -72,7 +73,7 @@ fn files(dir: &Path) -> Vec<PathBuf> {
         for entry in fs::read_dir(dir).expect("a folder") {
             let path = entry.expect("an entry").path();
             let name = path.file_name().expect("a name").to_string_lossy().into_owned();
-            if path.is_file() && !name.starts_with("LOG") && name != "LOCK" {
+            if path.is_file() && !name.starts_with("LOG") && name != "LOCK" && name != FILE_NAME {
                 all.push(path);
             }
         }
@@ -83,6 +84,10 @@ fn files(dir: &Path) -> Vec<PathBuf> {
 
 pub(crate) fn copy(from: &Path) -> Scratch {
     let scratch = Scratch::new();
+    if from.join(FILE_NAME).exists() {
+        fs::create_dir_all(scratch.path()).expect("creates");
+        fs::copy(from.join(FILE_NAME), scratch.path().join(FILE_NAME)).expect("copies");
+    }
     for path in files(from) {
         let target = scratch.path().join(path.strip_prefix(from).expect("below"));
         fs::create_dir_all(target.parent().expect("a folder")).expect("creates");
@@ -101,7 +106,7 @@ struct Tally {
 
 /// Reads a damaged data directory: the result is correct, or an error that names a file. Then repairs it.
 fn look(scratch: &Scratch, truth: &Content, what: &str, tally: &mut Tally) {
-    let read = open(scratch.path(), &small()).map(|engine| content(&engine));
+    let read = open(scratch.path(), &options_at(scratch.path())).map(|engine| content(&engine));
     let error = match read {
         Ok(Ok(found)) => {
             assert_eq!(&found, truth, "{what}: wrong data");
@@ -123,10 +128,12 @@ fn look(scratch: &Scratch, truth: &Content, what: &str, tally: &mut Tally) {
     if what.contains("nagi.storage") {
         return; // an administrator must decide who owns the folder
     }
-    let report = repair(scratch.path(), &small()).unwrap_or_else(|e| panic!("{what}: repair: {e}"));
+    let report = repair(scratch.path(), &options_at(scratch.path()))
+        .unwrap_or_else(|e| panic!("{what}: repair: {e}"));
     assert!(!report.findings.is_empty(), "{what}: {text}: the repair found nothing");
     assert!(report.kept.as_ref().is_some_and(|kept| kept.is_dir()), "{what}");
-    let engine = open(scratch.path(), &small()).unwrap_or_else(|e| panic!("{what}: reopen: {e}"));
+    let engine = open(scratch.path(), &options_at(scratch.path()))
+        .unwrap_or_else(|e| panic!("{what}: reopen: {e}"));
     let left = content(&engine).unwrap_or_else(|e| panic!("{what}: after repair: {e}"));
     for (key, value) in &left {
         if truth.get(key) != Some(value) {
@@ -184,7 +191,15 @@ fn a_record_of_a_recycled_log_in_the_list_of_files_is_damage() {
 
 #[test]
 fn damage_is_found_and_the_rest_is_saved() {
-    let original = Scratch::new();
+    is_found_and_the_rest_saved(&Scratch::new());
+}
+
+#[test]
+fn damage_of_encrypted_files_is_found_and_the_rest_is_saved() {
+    is_found_and_the_rest_saved(&encrypted());
+}
+
+fn is_found_and_the_rest_saved(original: &Scratch) {
     fill(original.path());
     let truth = content(&open_at(original.path())).expect("reads");
     // Opening removed the record of the shutdown, and closing must have written it again.
@@ -204,7 +219,15 @@ fn damage_is_found_and_the_rest_is_saved() {
 
 #[test]
 fn a_missing_file_is_not_a_new_folder() {
-    let original = Scratch::new();
+    is_not_a_new_folder(&Scratch::new());
+}
+
+#[test]
+fn a_missing_encrypted_file_is_not_a_new_folder() {
+    is_not_a_new_folder(&encrypted());
+}
+
+fn is_not_a_new_folder(original: &Scratch) {
     fill(original.path());
     let truth = content(&open_at(original.path())).expect("reads");
     let mut tally = Tally::default();
@@ -224,7 +247,7 @@ fn a_whole_folder_is_left_alone() {
     let scratch = Scratch::new();
     fill(scratch.path());
     let truth = content(&open_at(scratch.path())).expect("reads");
-    let report = repair(scratch.path(), &small()).expect("repairs");
+    let report = repair(scratch.path(), &options_at(scratch.path())).expect("repairs");
     assert!(report.findings.is_empty() && report.kept.is_none(), "{report:?}");
     assert_eq!(content(&open_at(scratch.path())).expect("reads"), truth);
 }
@@ -237,7 +260,8 @@ pub(crate) fn largest_table(dir: &Path) -> PathBuf {
 /// Flips a bit in the first block.
 fn flip(table: &Path) {
     let mut bytes = fs::read(table).expect("reads");
-    bytes[100] ^= 0x10;
+    let begin = if bytes.starts_with(b"NagiFile") { HEADER_BYTES } else { 0 };
+    bytes[begin + 100] ^= 0x10;
     fs::write(table, bytes).expect("writes");
 }
 
@@ -255,8 +279,7 @@ fn check_names_first_block(error: &Error, table: &Path, says: &str) {
     );
 }
 
-fn loses_only_the_range(harm: fn(&Path), says: &str) {
-    let scratch = Scratch::new();
+fn loses_only_the_range(scratch: &Scratch, harm: fn(&Path), says: &str) {
     fill(scratch.path());
     let truth = content(&open_at(scratch.path())).expect("reads");
     let largest = largest_table(scratch.path());
@@ -264,7 +287,7 @@ fn loses_only_the_range(harm: fn(&Path), says: &str) {
     let engine = open_at(scratch.path());
     check_names_first_block(&content(&engine).expect_err("damaged"), &largest, says);
     drop(engine);
-    let report = repair(scratch.path(), &small()).expect("repairs");
+    let report = repair(scratch.path(), &options_at(scratch.path())).expect("repairs");
     assert_eq!(report.lost.len(), 1, "{report:?}");
     assert!(report.lost[0].error.contains(says), "{report:?}");
     let left = content(&open_at(scratch.path())).expect("reads");
@@ -275,12 +298,14 @@ fn loses_only_the_range(harm: fn(&Path), says: &str) {
 
 #[test]
 fn only_the_damaged_range_is_lost() {
-    loses_only_the_range(flip, "checksum");
+    loses_only_the_range(&Scratch::new(), flip, "checksum");
+    loses_only_the_range(&encrypted(), flip, "checksum");
 }
 
 #[test]
 fn only_the_range_of_a_bad_sector_is_lost() {
-    loses_only_the_range(wear_out, "Input/output error");
+    loses_only_the_range(&Scratch::new(), wear_out, "Input/output error");
+    loses_only_the_range(&encrypted(), wear_out, "Input/output error");
 }
 
 fn gauge(engine: &Arc<dyn Engine>, wanted: &str) -> i64 {
@@ -289,8 +314,7 @@ fn gauge(engine: &Arc<dyn Engine>, wanted: &str) -> i64 {
     found
 }
 
-fn writes_go_on_beside(harm: fn(&Path), says: &str) {
-    let scratch = Scratch::new();
+fn writes_go_on_beside(scratch: &Scratch, harm: fn(&Path), says: &str) {
     fill(scratch.path());
     let largest = largest_table(scratch.path());
     harm(&largest);
@@ -320,7 +344,7 @@ fn writes_go_on_beside(harm: fn(&Path), says: &str) {
     }
     engine.close().expect("closes in order");
     drop(engine);
-    let report = repair(scratch.path(), &small()).expect("repairs");
+    let report = repair(scratch.path(), &options_at(scratch.path())).expect("repairs");
     assert_eq!(report.lost.len(), 1, "{report:?}");
     let engine = open_at(scratch.path());
     let left = content(&engine).expect("reads");
@@ -331,12 +355,12 @@ fn writes_go_on_beside(harm: fn(&Path), says: &str) {
 
 #[test]
 fn writes_go_on_beside_a_block_that_no_compaction_can_read() {
-    writes_go_on_beside(flip, "checksum");
+    writes_go_on_beside(&Scratch::new(), flip, "checksum");
 }
 
 #[test]
 fn writes_go_on_beside_a_bad_sector() {
-    writes_go_on_beside(wear_out, "Input/output error");
+    writes_go_on_beside(&encrypted(), wear_out, "Input/output error");
 }
 
 #[test]

@@ -13,7 +13,7 @@ use nagi_kv::{Durability, Engine, Error, Space, TxnOptions, conformance::crash::
 use nagi_kv_rocks::{open, repair};
 use nagi_testkit::{copy_folder, flip, torn_at};
 
-use crate::{Scratch, small};
+use crate::{Scratch, encrypted, options_at};
 
 const COMMITS: u32 = 240;
 const SYNCED: u32 = 200;
@@ -59,26 +59,39 @@ fn copy(from: &Path, to: &Path) {
     copy_folder(from, to).expect("copies");
 }
 
+/// Whether a text names a damaged log.
+fn names_a_log(text: &str) -> bool {
+    text.contains(".log is damaged at offset") || text.contains(".log: the header of an encrypted")
+}
+
 /// Opening the data directory fails each time and names the place; then it is repaired.
 fn refused_and_repaired(dir: &Path) -> Arc<dyn Engine> {
     for _ in 0..2 {
-        match open(dir, &small()) {
+        match open(dir, &options_at(dir)) {
             Err(Error::Corrupt(what)) => {
-                assert!(what.contains(".log is damaged at offset"), "{what}");
+                assert!(names_a_log(&what), "{what}");
             }
             other => panic!("{:?}", other.map(|engine| engine.last_stamp())),
         }
     }
-    let report = repair(dir, &small()).expect("repairs");
-    assert!(report.findings[0].contains(".log is damaged at offset"), "{report:?}");
+    let report = repair(dir, &options_at(dir)).expect("repairs");
+    assert!(names_a_log(&report.findings[0]), "{report:?}");
     assert!(report.kept.is_some());
-    open(dir, &small()).expect("opens")
+    open(dir, &options_at(dir)).expect("opens")
 }
 
 #[test]
 fn a_flip_anywhere_in_the_journal_loses_nothing_that_was_synced_without_a_word() {
-    let original = Scratch::new();
-    let engine = open(original.path(), &small()).expect("opens");
+    loses_nothing_without_a_word(&Scratch::new());
+}
+
+#[test]
+fn a_flip_anywhere_in_an_encrypted_journal_loses_nothing_without_a_word() {
+    loses_nothing_without_a_word(&encrypted());
+}
+
+fn loses_nothing_without_a_word(original: &Scratch) {
+    let engine = open(original.path(), &options_at(original.path())).expect("opens");
     for n in 0..COMMITS {
         let synced = n % 10 == 9 && n < SYNCED;
         commit(&engine, n, if synced { Durability::Synced } else { Durability::Buffered });
@@ -92,7 +105,7 @@ fn a_flip_anywhere_in_the_journal_loses_nothing_that_was_synced_without_a_word()
         copy(original.path(), scratch.path());
         flip(&scratch.path().join("rocksdb").join(log.file_name().expect("a name")), at)
             .expect("flips");
-        match open(scratch.path(), &small()) {
+        match open(scratch.path(), &options_at(scratch.path())) {
             Ok(engine) => {
                 accepted += 1;
                 let count = (0..COMMITS).take_while(|n| has(&engine, *n)).count() as u32;
@@ -112,11 +125,21 @@ fn a_flip_anywhere_in_the_journal_loses_nothing_that_was_synced_without_a_word()
 
 #[test]
 fn a_killed_process_left_word_of_what_it_had_synced() {
-    let scratch = Scratch::new();
+    leaves_word(&Scratch::new(), 500);
+}
+
+#[test]
+fn a_killed_process_left_word_of_what_it_had_synced_encrypted() {
+    leaves_word(&encrypted(), 4096 + 500);
+    // In the header.
+    leaves_word(&encrypted(), 60);
+}
+
+fn leaves_word(scratch: &Scratch, at: usize) {
     let acknowledged = run_and_kill(scratch.path(), 60);
     let log = logs(scratch.path()).pop().expect("a log");
     // In the first commits.
-    flip(&log, 500).expect("flips");
+    flip(&log, at).expect("flips");
     let engine = refused_and_repaired(scratch.path());
     let mut left = 0;
     let mut cursor = engine.latest().cursor(Space::Records, &[], &[]).expect("one");
@@ -131,8 +154,17 @@ fn a_killed_process_left_word_of_what_it_had_synced() {
 
 #[test]
 fn what_follows_the_last_sync_may_be_torn() {
-    let original = Scratch::new();
-    let lazy = nagi_kv_rocks::Options { commit_interval_ms: 3_600_000, ..small() };
+    may_be_torn(&Scratch::new());
+}
+
+#[test]
+fn what_follows_the_last_sync_may_be_torn_in_encrypted_files() {
+    may_be_torn(&encrypted());
+}
+
+fn may_be_torn(original: &Scratch) {
+    let lazy =
+        nagi_kv_rocks::Options { commit_interval_ms: 3_600_000, ..options_at(original.path()) };
     let engine = open(original.path(), &lazy).expect("opens");
     for n in 0..50 {
         commit(&engine, n, Durability::Synced);

@@ -35,6 +35,7 @@ static TYPES: &[(&str, i32)] = &[
     ("revokePrivilegesFromRole", 300_108),
     ("revokeRolesFromRole", 300_108),
     ("revokeRolesFromUser", 300_108),
+    ("rotateEncryptionKey", 500_201),
     ("rotateLog", 100_799),
     ("setClusterParameter", 500_201),
     ("shutdown", 100_702),

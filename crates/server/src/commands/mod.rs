@@ -151,6 +151,7 @@ pub(crate) static COMMANDS: &[&Command] = &[
     &users::REVOKE_ROLES_FROM_USER,
     &users::ROLES_INFO,
     &admin::ROTATE_CERTIFICATES,
+    &admin::ROTATE_ENCRYPTION_KEY,
     &auth::SASL_CONTINUE,
     &auth::SASL_START,
     &diagnose::SERVER_STATUS,

@@ -11,6 +11,7 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
 use nagi_budget::Budget;
+use nagi_encryption::Keys;
 use nagi_error::{Code, Result, bail};
 use nagi_js::Engines;
 use nagi_query::limits::{QueryOptions, StageMemory};
@@ -47,6 +48,8 @@ pub struct Server {
     pub(crate) replica: Option<ReplicaSet>,
     /// Runs JavaScript; `None` if it is switched off.
     pub(crate) engines: Option<Arc<Engines>>,
+    /// The keys of the data directory; `None` if its files are not encrypted.
+    pub(crate) keys: Option<Arc<Keys>>,
     /// `None` without TLS.
     pub(crate) tls: Option<Arc<dyn TransportSecurity>>,
     pub(crate) metrics: Metrics,

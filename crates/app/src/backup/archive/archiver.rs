@@ -4,7 +4,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
 use std::time::{Duration, Instant};
 
 use super::place::Place;
-use super::segment::Builder;
+use super::segment::{self, Builder};
 use super::tail::{self, Ended, Tail};
 use crate::backup::Flags;
 use crate::backup::address::Address;
@@ -204,6 +204,7 @@ impl<'a> Archiver<'a> {
     fn connect(&self) -> Result<Client, Ended> {
         let mut client = Client::try_connect(self.address, None)?;
         tail::set_of(&mut client, Some(self.set))?;
+        tail::check_encryption(&mut client, self.flags)?;
         Ok(client)
     }
 
@@ -281,7 +282,12 @@ impl<'a> Archiver<'a> {
     /// Writes the segment, if it has entries, and begins the next one.
     fn write(&mut self) -> Result<(), String> {
         if !self.segment.is_empty() {
-            self.place.put(&self.segment.range().name(), self.segment.finish()?)?;
+            let plain = self.segment.finish()?;
+            let file = match self.flags.masters.first() {
+                Some(master) => segment::encrypted(&plain, master)?,
+                None => plain,
+            };
+            self.place.put(&self.segment.range().name(), file)?;
             self.segment = Builder::new(self.set, self.segment.last());
         }
         Ok(())

@@ -25,7 +25,7 @@ pub(super) use base::readable as bases;
 pub(super) use place::{Place, check_address};
 pub(super) use prune::run as prune;
 pub(super) use segment::{
-    Entries, FILE_BYTES_MAX, FOLDER as LOG, Range, chain, end_of_chain, read,
+    Entries, FILE_BYTES_MAX, FOLDER as LOG, Range, chain, decrypted, end_of_chain, read,
 };
 
 use super::address::{self, Address};
@@ -110,6 +110,7 @@ fn with_base(
 ) -> Result<String, String> {
     let mut client = Client::connect(address, None)?;
     let set = tail::set_of(&mut client, known).map_err(Ended::into_text)?;
+    tail::check_encryption(&mut client, flags).map_err(Ended::into_text)?;
     let from = tail::newest(&mut client).map_err(Ended::into_text)?;
     drop(client);
     let copying = Copying::default();

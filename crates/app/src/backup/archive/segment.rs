@@ -14,11 +14,13 @@
 //!   100  body: the entries one after the other, compressed with zstd
 //! ```
 //!
-//! Numbers are little-endian, of 8 bytes where nothing else is said. An entry is a document of `local.oplog.rs`, so it
-//! begins with its own length. The name tells the range: `log/<after>_<last>.nagilog`. A file is written as a whole, so
-//! what a killed program leaves has no such name.
+//! Numbers are little-endian, of 8 bytes where nothing else is said. An entry is a document of `local.oplog.rs`, so
+//! it begins with its own length. The file of an encrypted server is encrypted as a whole, behind a header. The name
+//! tells the range: `log/<after>_<last>.nagilog`. A file is written as a whole, so what a killed program leaves has
+//! no such name.
 
 use nagi_bson::Doc;
+use nagi_encryption::{HEADER_BYTES as HEADER, MasterKey};
 use sha2::{Digest, Sha256};
 
 use crate::backup::moment::{SetId, Stamp};
@@ -32,7 +34,7 @@ const HEADER_BYTES: usize = 100;
 /// Larger lengths are not believed: a segment ends at 16 MiB, and its last entry may be large too.
 const BODY_BYTES_MAX: u64 = 256 << 20;
 /// Larger files are not read: what cannot be compressed becomes a little longer.
-pub(crate) const FILE_BYTES_MAX: u64 = BODY_BYTES_MAX + (1 << 20);
+pub(crate) const FILE_BYTES_MAX: u64 = BODY_BYTES_MAX + (1 << 20) + HEADER as u64;
 const ZSTD_LEVEL: i32 = 3;
 
 /// The range of a segment, as its name tells it.
@@ -146,6 +148,35 @@ impl Builder {
     }
 }
 
+/// The same encrypted: the header of an encrypted file, whose key the master key has wrapped, and the file.
+pub(crate) fn encrypted(file: &[u8], master: &MasterKey) -> Result<Vec<u8>, String> {
+    let (header, cipher) = master.new_file().map_err(|error| error.to_string())?;
+    let mut encrypted = Vec::with_capacity(header.len() + file.len());
+    encrypted.extend_from_slice(&header[..]);
+    encrypted.extend_from_slice(file);
+    cipher.apply(0, &mut encrypted[header.len()..]);
+    Ok(encrypted)
+}
+
+/// The file in an encrypted one; what is not encrypted is returned as it is.
+pub(crate) fn decrypted(mut file: Vec<u8>, masters: &[MasterKey]) -> Result<Vec<u8>, String> {
+    if !nagi_encryption::is_encrypted(&file) {
+        return Ok(file);
+    }
+    for master in masters {
+        if let Some(cipher) = master.open_file(&file).map_err(|error| error.to_string())? {
+            file.drain(..HEADER);
+            cipher.apply(0, &mut file);
+            return Ok(file);
+        }
+    }
+    let given: Vec<String> = masters.iter().map(MasterKey::id).collect();
+    Err(match given.is_empty() {
+        true => "it is encrypted: --encryptionKeyFile must name the master key".to_owned(),
+        false => format!("it is encrypted with another master key than {}", given.join(", ")),
+    })
+}
+
 fn checksum(head: &[u8], body: &[u8]) -> [u8; 32] {
     let mut hash = Sha256::new();
     hash.update(head);
@@ -254,6 +285,26 @@ mod tests {
         assert!(builder.is_empty());
         numbers.iter().for_each(|n| builder.push(entry(*n).as_doc()).unwrap());
         (builder.range(), builder.finish().unwrap())
+    }
+
+    #[test]
+    fn encrypted_segments_need_their_key() {
+        let key = |byte: u8| MasterKey::from_bytes(&[byte; 32], "").unwrap();
+        let plain = b"NAGI-LOG and more".to_vec();
+        let file = encrypted(&plain, &key(1)).unwrap();
+        assert!(!file.windows(8).any(|bytes| bytes == MAGIC));
+        assert_eq!(decrypted(file.clone(), &[key(2), key(1)]).unwrap(), plain);
+        assert_eq!(decrypted(plain.clone(), &[]).unwrap(), plain);
+        for (masters, says) in
+            [(&[][..], "--encryptionKeyFile must name"), (&[key(2)], "another master key than ")]
+        {
+            let error = decrypted(file.clone(), masters).unwrap_err();
+            assert!(error.contains(says), "{error}");
+        }
+        let mut damaged = file.clone();
+        damaged[70] ^= 1;
+        assert!(decrypted(damaged, &[key(1)]).unwrap_err().contains("damaged"));
+        assert!(decrypted(file[..100].to_vec(), &[key(1)]).is_err());
     }
 
     #[test]

@@ -1,8 +1,10 @@
 //! Reads the log of a running server with a tailable cursor.
 
 use nagi_bson::{Array, Doc, DocBuf, DocWriter, Value};
+use nagi_encryption::MasterKey;
 
 use crate::backup::client::{Client, Failure};
+use crate::backup::flags::Flags;
 use crate::backup::moment::{SetId, Stamp};
 
 /// A request waits so long for new entries.
@@ -100,6 +102,40 @@ pub(crate) fn set_of(client: &mut Client, known: Option<SetId>) -> Result<SetId,
              use another archive, or the server that this one was begun with"
         ))),
         _ => Ok(found),
+    }
+}
+
+/// Refuses to archive what an encrypted server has so that others could read it, and keys that are not its own.
+pub(crate) fn check_encryption(client: &mut Client, flags: &Flags) -> Result<(), Ended> {
+    if flags.plain {
+        return Ok(());
+    }
+    let status = DocBuf::build(|w| {
+        w.put("serverStatus", 1);
+        w.put("none", true);
+        w.put("encryptionAtRest", true);
+        w.put("$db", "admin");
+    });
+    let reply = client.try_run(status.as_doc())?;
+    let section = reply.get("encryptionAtRest").as_doc();
+    let server = section.and_then(|section| section.get("encryptionKeyId").as_str());
+    let given = flags.masters.first().map(MasterKey::id);
+    let refused = |text: String| Err(Ended::Failed(text));
+    match (server, given) {
+        (Some(server), Some(given)) if server == given => Ok(()),
+        (Some(server), Some(given)) => refused(format!(
+            "the server's files are encrypted with the master key {server}, and the given one is {given}"
+        )),
+        (Some(server), None) => refused(format!(
+            "the server's files are encrypted, and the archived log would not be: --encryptionKeyFile must name its \
+             master key, {server}, or --plain says that this is meant"
+        )),
+        (None, Some(_)) => refused(
+            "the server's files are not encrypted, and those of an archive would not be either: --encryptionKeyFile \
+             has no use"
+                .to_owned(),
+        ),
+        (None, None) => Ok(()),
     }
 }
 

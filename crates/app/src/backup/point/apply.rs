@@ -8,13 +8,14 @@ use std::path::Path;
 use std::sync::Arc;
 
 use nagi_bson::{Doc, DocBuf, Value};
+use nagi_encryption::MasterKey;
 use nagi_server::{Connection, Log, LogDestination, Peer, Server, ServerBuilder, ServerConfig};
 use nagi_store::{Store, StoreOptions};
 
 use crate::backup::failed;
 use crate::backup::moment::Stamp;
 use crate::options::{self, Request};
-use crate::{engine, server_config};
+use crate::{encryption, engine, server_config};
 
 /// A request has so many changes, or so many bytes.
 const BATCH_COUNT: usize = 2000;
@@ -49,14 +50,15 @@ pub(super) struct Applier {
 
 impl Applier {
     /// Opens the files of a copy.
-    pub(super) fn open(folder: &Path) -> Result<Applier, String> {
+    pub(super) fn open(folder: &Path, masters: &[MasterKey]) -> Result<Applier, String> {
         let fail = |error: &dyn std::fmt::Display| failed(folder, error);
         let path = folder.display().to_string();
         let args = ["--dbpath", &path, "--setParameter", "ttlMonitorEnabled=false"];
         let Request::Serve(options) = options::read(&args.map(str::to_owned))? else {
             return Err("--dbpath is needed".to_owned());
         };
-        let options = engine::settle(&options).map_err(|error| fail(&error))?;
+        let mut options = engine::settle(&options).map_err(|error| fail(&error))?;
+        options.keys = encryption::of_folder(folder, masters)?;
         let engine = engine::open(&options, CACHE_BYTES).map_err(|error| fail(&error))?;
         let kept = StoreOptions { keep_temporary: true, ..StoreOptions::default() };
         let store = Store::open(engine, kept).map_err(|error| fail(&error))?;

@@ -10,6 +10,7 @@ use std::fs::{self, File};
 use std::path::Path;
 
 use nagi_bson::text::Hex;
+use nagi_encryption::MasterKey;
 use sha2::{Digest, Sha256};
 
 use super::archive::{self, Base, Place, Range};
@@ -32,9 +33,9 @@ pub(super) fn run(from: &str, to: Moment, folder: &Path, flags: &Flags) -> Resul
     fs::create_dir(&part).map_err(|error| failed(&part, &error))?;
     fetch(&place, base, &part, &mut Pace::new(flags.rate_bytes))?;
     say(&format!("base copy of {} verified; applying {} segments", base.log_to, segments.len()));
-    let mut applier = Applier::open(&part)?;
+    let mut applier = Applier::open(&part, &flags.masters)?;
     let applied = check_end(base, applier.last())
-        .and_then(|()| apply_all(&place, base.set, &segments, to, &mut applier));
+        .and_then(|()| apply_all(&place, (base.set, &flags.masters), &segments, to, &mut applier));
     // Also after a failure: the engine's files must be closed before anything else happens to them.
     let closed = applier.close();
     let applied = applied?;
@@ -160,7 +161,7 @@ fn fetch(place: &Place, base: &Base, part: &Path, pace: &mut Pace) -> Result<(),
 /// Applies the entries of the segments up to the moment.
 fn apply_all(
     place: &Place,
-    set: SetId,
+    (set, masters): (SetId, &[MasterKey]),
     segments: &[Range],
     to: Moment,
     applier: &mut Applier,
@@ -171,6 +172,7 @@ fn apply_all(
         let file = place
             .get(&name, archive::FILE_BYTES_MAX)?
             .ok_or_else(|| bad("it has been removed".to_owned()))?;
+        let file = archive::decrypted(file, masters).map_err(bad)?;
         let entries = archive::read(&file, set, *range).map_err(bad)?;
         for entry in archive::Entries(&entries) {
             let entry = entry?;

@@ -11,7 +11,7 @@ use nagi_kv::{Error, Result};
 use nagi_rocksdb_sys as ffi;
 
 use super::super::ffi::c_path;
-use crate::{damage, large_reads};
+use crate::{damage, encrypted::Environment, large_reads};
 
 /// The file remover of a database.
 #[repr(C)]
@@ -115,10 +115,13 @@ unsafe extern "C" {
     /// unreadable pages.
     pub(crate) fn nagi_options_read_back(options: *mut ffi::rocksdb_options_t);
 
-    fn nagi_table_opens(name: *const c_char) -> c_int;
+    fn nagi_table_opens(name: *const c_char, env: *mut c_void) -> c_int;
 
-    /// Opens a table file for its keys; null if that fails.
-    pub(crate) fn nagi_table_keys_open(name: *const c_char) -> *mut TableKeysHandle;
+    /// Opens a table file for its keys; null if that fails. `env`: of encrypted files, or null.
+    pub(crate) fn nagi_table_keys_open(
+        name: *const c_char,
+        env: *mut c_void,
+    ) -> *mut TableKeysHandle;
     /// Moves to the first entry at or behind the key `to`, or to the next one if `to` is null. Returns 1 and a key
     /// that is valid until the next move; 0 behind the last entry; -1 if a block cannot be read.
     pub(crate) fn nagi_table_keys_move(
@@ -133,11 +136,11 @@ unsafe extern "C" {
     fn nagi_make_unreadable(name: *const c_char, from: u64, to: u64) -> c_int;
 }
 
-/// Returns true if a table file can be opened on its own.
-pub(crate) fn table_opens(file: &Path) -> bool {
+/// Returns true if a table file can be opened on its own. `environment`: of encrypted files.
+pub(crate) fn table_opens(file: &Path, environment: Option<&Environment>) -> bool {
     let Ok(name) = c_path(file) else { return false };
-    // SAFETY: the name ends with a zero byte and is only read during the call.
-    unsafe { nagi_table_opens(name.as_ptr()) != 0 }
+    // SAFETY: the name ends with a zero byte and is only read during the call, like the environment.
+    unsafe { nagi_table_opens(name.as_ptr(), Environment::pointer(environment)) != 0 }
 }
 
 /// For tests: makes all further reads of the bytes `from..to` of a table file fail in this process, like a bad

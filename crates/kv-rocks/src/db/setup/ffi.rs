@@ -13,12 +13,13 @@ use std::{
     sync::Arc,
 };
 
+use nagi_encryption::Keys;
 use nagi_kv::{Compressor, Result, Space};
 use nagi_rocksdb_sys as ffi;
 
 use super::super::{ffi::checked, file_list, listen::listen, native};
 use crate::{
-    capacity,
+    capacity, encrypted,
     options::Options,
     quarantine::Damaged,
     ring_buffer::{Environment, RingBuffer},
@@ -90,6 +91,9 @@ pub(crate) struct Setup {
     pub(crate) damaged: Box<Damaged>,
     /// Freed after the database is closed, like all fields.
     _environment: Option<Environment>,
+    /// What the one above stands on, if the files are encrypted.
+    pub(crate) encrypted: Option<encrypted::Environment>,
+    keys: Option<Arc<Keys>>,
 }
 
 impl Drop for Setup {
@@ -120,7 +124,14 @@ impl Setup {
             );
             let spaces = Space::ALL.iter().map(|space| space_options(*space, options, cache));
             let database = database_options(options, system, cache);
-            let install = |ring_buffer| Environment::install(database, ring_buffer, dir);
+            let keys = options.keys.clone();
+            let encrypted = keys.as_ref().map(encrypted::Environment::new);
+            match &encrypted {
+                Some(encrypted) => encrypted.install(database),
+                None => native::nagi_options_read_back(database),
+            }
+            let install =
+                |ring_buffer| Environment::install(database, ring_buffer, dir, keys.as_ref());
             let environment = system.ring_buffer.as_ref().map(install);
             let remover = native::nagi_remover_create(database);
             let limiter = ffi::rocksdb_ratelimiter_create(RATE_AT_START, REFILL_US, FAIRNESS);
@@ -130,12 +141,26 @@ impl Setup {
             let damaged = Box::<Damaged>::default();
             listen(database, &damaged);
             let spaces: Vec<_> = spaces.collect();
+            if let Some(encrypted) = &encrypted {
+                // Tables of loads and of a repair are made with these alone.
+                spaces.iter().for_each(|space| encrypted.install(*space));
+            }
             if system.salvage {
                 for space in &spaces {
                     ffi::rocksdb_options_set_disable_auto_compactions(*space, 1);
                 }
             }
-            Setup { database, spaces, cache, limiter, damaged, remover, _environment: environment }
+            Setup {
+                database,
+                spaces,
+                cache,
+                limiter,
+                damaged,
+                remover,
+                _environment: environment,
+                encrypted,
+                keys,
+            }
         }
     }
 
@@ -188,7 +213,7 @@ impl Setup {
     /// # Errors
     /// The file list is damaged in a way that would make RocksDB loop.
     pub(crate) fn present(&self, folder: &CStr) -> Result<Vec<Space>> {
-        file_list::check(Path::new(OsStr::from_bytes(folder.to_bytes())))?;
+        file_list::check(Path::new(OsStr::from_bytes(folder.to_bytes())), self.keys.as_deref())?;
         // A folder without a database means that nothing was created yet.
         let found = self.families(folder).unwrap_or_default();
         let made = |space: &Space| found.iter().any(|name| name == space.name().as_bytes());
@@ -253,7 +278,6 @@ unsafe fn database_options(
             system.direct_io.into(),
         );
         ffi::rocksdb_options_set_use_direct_reads(db, system.direct_reads.into());
-        native::nagi_options_read_back(db);
         ffi::rocksdb_options_compaction_readahead_size(db, 2 << 20);
         ffi::rocksdb_options_set_bytes_per_sync(db, 1 << 20);
         ffi::rocksdb_options_set_wal_bytes_per_sync(db, 1 << 20);

@@ -1,10 +1,10 @@
 //! Reads the keys of one table file, whatever the other files of the database say about them.
 #![expect(unsafe_code)]
 
-use std::{path::Path, ptr, slice};
+use std::{path::Path, ptr, slice, sync::Arc};
 
 use super::super::{
-    ffi::{bytes, c_path},
+    ffi::{Db, bytes, c_path},
     native::{TableKeysHandle, nagi_table_keys_close, nagi_table_keys_move, nagi_table_keys_open},
 };
 
@@ -12,6 +12,8 @@ use super::super::{
 /// of a key one after the other.
 pub(crate) struct TableKeys {
     raw: *mut TableKeysHandle,
+    /// Has the environment by which the file is read.
+    _db: Arc<Db>,
 }
 
 /// Where a move ended.
@@ -24,12 +26,12 @@ pub(crate) enum Step {
 }
 
 impl TableKeys {
-    /// None if the table cannot be opened.
-    pub(crate) fn open(file: &Path) -> Option<TableKeys> {
+    /// None if the table cannot be opened. The file is one of the folder of `db`.
+    pub(crate) fn open(db: &Arc<Db>, file: &Path) -> Option<TableKeys> {
         let name = c_path(file).ok()?;
-        // SAFETY: the name ends with a zero byte and is only read during the call.
-        let raw = unsafe { nagi_table_keys_open(name.as_ptr()) };
-        (!raw.is_null()).then(|| TableKeys { raw })
+        // SAFETY: the name ends with a zero byte and is only read during the call; the environment lives with `db`.
+        let raw = unsafe { nagi_table_keys_open(name.as_ptr(), db.environment()) };
+        (!raw.is_null()).then(|| TableKeys { raw, _db: Arc::clone(db) })
     }
 
     /// Moves to the first key that is not before `key`.

@@ -29,6 +29,7 @@ static SECTIONS: &[Section] = &[
     ("catalogStats", catalog_stats),
     ("connections", connections),
     ("defaultRWConcern", default_rw_concern),
+    ("encryptionAtRest", encryption_at_rest),
     ("extra_info", extra_info),
     ("globalLock", global_lock),
     ("ldapConnPool", ldap_status::connections),
@@ -64,6 +65,20 @@ fn security(server: &Server, out: &mut DocWriter<'_>) {
     }
 }
 
+/// The cipher and the keys of the data files.
+fn encryption_at_rest(server: &Server, out: &mut DocWriter<'_>) {
+    let Some(keys) = &server.keys else { return };
+    out.put("encryptionEnabled", true);
+    out.put("encryptionCipherMode", "AES256-CTR");
+    out.put("encryptionKeyId", keys.master_key_id().as_str());
+    if !keys.master_key_name().is_empty() {
+        out.put("kmipKeyId", keys.master_key_name());
+    }
+    out.put("generation", i32::try_from(keys.generation()).unwrap_or(i32::MAX));
+    let created_secs = i64::try_from(keys.newest_secs()).unwrap_or(i64::MAX);
+    out.put("generationCreated", Value::DateTime(created_secs.saturating_mul(1000)));
+}
+
 /// Handshakes by version of the protocol. Versions before 1.2 are not supported.
 fn transport_security(server: &Server, out: &mut DocWriter<'_>) {
     let [v12, v13] = server.tls.as_ref().map_or([0; 2], |tls| tls.accepted_counts());
@@ -90,6 +105,7 @@ fn run(cx: &mut Context<'_>, req: &Request<'_>, out: &mut DocWriter<'_>) -> Resu
     for (name, write) in SECTIONS {
         let absent = match *name {
             "repl" => server.replica.is_none(),
+            "encryptionAtRest" => server.keys.is_none(),
             "bucketCatalog" => !has_series(server),
             "ldapConnPool" | "ldapOperations" => server.auth.directory.directory().is_none(),
             // Tools take this section as the sign of an engine with a cache.

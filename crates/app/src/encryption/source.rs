@@ -1,0 +1,122 @@
+//! The master key as text: in a file, in the environment, or in a credential of systemd.
+
+use std::fs::File;
+use std::io::Read;
+use std::os::unix::fs::MetadataExt;
+use std::path::{Path, PathBuf};
+
+use nagi_encryption::MasterKey;
+use zeroize::Zeroizing;
+
+use super::raw;
+use crate::options::{KeyPlace, KeySource, Options};
+
+/// A key has at most 44 characters.
+const FILE_BYTES_MAX: u64 = 1024;
+
+/// Takes the keys that are in environment variables, and removes these. Called while the process has one thread.
+///
+/// # Errors
+/// If a variable is not set.
+pub(crate) fn take_variables(options: &mut Options) -> Result<(), String> {
+    let Some(chosen) = &mut options.encryption else { return Ok(()) };
+    let from = match &mut chosen.from {
+        KeySource::Place(place) => Some(place),
+        KeySource::Kmip(_) => None,
+    };
+    let taken = from.into_iter().chain(&mut chosen.old).try_for_each(take);
+    taken.map_err(|error| format!("Unable to acquire the encryption key: {error}"))
+}
+
+/// The same for one place.
+pub(super) fn take(place: &mut KeyPlace) -> Result<(), String> {
+    let KeyPlace::Variable(name) = place else { return Ok(()) };
+    let text = raw::take_variable(name).ok_or_else(|| {
+        format!("the environment variable {name}, which has the encryption key, is not set")
+    })?;
+    *place = KeyPlace::Taken(std::mem::take(name), text);
+    Ok(())
+}
+
+/// The key of a place.
+///
+/// # Errors
+/// A text that names the place, and nothing of the key.
+pub(super) fn read(place: &KeyPlace) -> Result<MasterKey, String> {
+    let text = match place {
+        KeyPlace::File(path) => file(path, 0o077)?,
+        KeyPlace::Credential(name) => file(&credential(name)?, 0o007)?,
+        KeyPlace::Taken(_, text) => text.clone(),
+        KeyPlace::Variable(name) => {
+            return Err(format!("the environment variable {name} was not read"));
+        }
+    };
+    MasterKey::from_base64(&text).map_err(|error| format!("{place:?}: {error}"))
+}
+
+fn credential(name: &str) -> Result<PathBuf, String> {
+    match std::env::var_os("CREDENTIALS_DIRECTORY") {
+        Some(folder) => Ok(Path::new(&folder).join(name)),
+        None => Err(format!(
+            "credential:{name}: systemd has passed no credentials (LoadCredentialEncrypted={name}:FILE in the unit)"
+        )),
+    }
+}
+
+/// The text of a file. `open_to`: the bits of its mode that must not be set. Systemd lets the group read credentials.
+fn file(path: &Path, open_to: u32) -> Result<Zeroizing<String>, String> {
+    let shown = path.display();
+    let unreadable =
+        |error: std::io::Error| format!("error opening encryption key file: {shown}: {error}");
+    let file = File::open(path).map_err(unreadable)?;
+    // Of the open file, so that it is the one that is read.
+    let about = file.metadata().map_err(unreadable)?;
+    if !about.is_file() || about.len() > FILE_BYTES_MAX {
+        return Err(format!("{shown} is not an encryption key file"));
+    }
+    if about.mode() & open_to != 0 {
+        return Err(format!("permissions on {shown} are too open"));
+    }
+    let mut text = Zeroizing::new(String::with_capacity(FILE_BYTES_MAX as usize));
+    file.take(FILE_BYTES_MAX).read_to_string(&mut text).map_err(unreadable)?;
+    Ok(text)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::fs;
+    use std::os::unix::fs::PermissionsExt;
+
+    use super::*;
+
+    const KEY: &str = "MDEyMzQ1Njc4OTAxMjM0NTY3ODkwMTIzNDU2Nzg5MDE=\n";
+
+    #[test]
+    fn key_files_are_checked() {
+        let path = std::env::temp_dir().join(format!("nagi-encryption-key-{}", std::process::id()));
+        let read_text = |text: &str, mode: u32| {
+            fs::write(&path, text).unwrap();
+            fs::set_permissions(&path, fs::Permissions::from_mode(mode)).unwrap();
+            read(&KeyPlace::File(path.clone())).map(|key| key.id())
+        };
+        let id = read_text(KEY, 0o600).unwrap();
+        assert_eq!(read_text(KEY.trim(), 0o400), Ok(id.clone()));
+        assert_eq!(
+            read(&KeyPlace::Taken("K".into(), Zeroizing::new(KEY.into()))).unwrap().id(),
+            id
+        );
+        for (text, mode, says) in [
+            (KEY, 0o640, "too open"),
+            ("", 0o600, "has 0 bytes, must be between 16 and 32"),
+            ("AAAA", 0o600, "has 3 bytes"),
+            ("not base64!", 0o600, "not a base64 string"),
+            (&"A".repeat(2000), 0o600, "not an encryption key file"),
+        ] {
+            let error = read_text(text, mode).unwrap_err();
+            assert!(error.contains(says) && error.contains(path.to_str().unwrap()), "{error}");
+        }
+        fs::remove_file(&path).unwrap();
+        let gone = read(&KeyPlace::File(path.clone())).unwrap_err();
+        assert!(gone.contains("error opening encryption key file"), "{gone}");
+    }
+}

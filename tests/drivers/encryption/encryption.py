@@ -1,0 +1,395 @@
+"""Encryption at rest: options, keys, rotation under load and kills, KMIP, spilled data, backups.
+
+encryption.py NAGI FOLDER PORT. Prints each failure and a count. The parts of files.py look into the data files.
+"""
+import glob
+import os
+import random
+import shutil
+import signal
+import socket
+import subprocess
+import sys
+import threading
+import time
+
+import pymongo
+from pymongo.errors import PyMongoError
+
+sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "tls"))
+import files  # noqa: E402
+import pki  # noqa: E402
+import server as shared  # noqa: E402
+from checks import check, equal, fails, finish, section, wait_until  # noqa: E402
+from server import PORT, URI, WORK, Server, files_with, key_file, key_text, keys, nagi, path, refused  # noqa: E402
+
+MARKER = "planted-%032x" % random.getrandbits(128)
+
+
+def says(name, seen, status, *texts):
+    code, text = seen
+    equal(name + ": status", code, status)
+    for part in texts:
+        check("%s: %s" % (name, part), part in text, text[-1500:])
+
+
+def options():
+    """Each wrong combination ends with a status and a text, before anything is written."""
+    good = key_file("good.key")
+    for flags, part in (
+        (["--enableEncryption"], "needs the place of the master key"),
+        (["--encryptionKeyFile", good], "needs security.enableEncryption"),
+        (keys(good, "--storageEngine", "mmapv1"), "mmapv1 cannot encrypt its data file"),
+        (keys(good, "--storageEngine", "inMemory"), "inMemory has no data files"),
+        (keys(good, "--encryptionCipherMode", "AES256-CBC"), "AES-256 in counter mode"),
+        (keys(good, "--encryptionCipherMode", "AES256-GCM"), "AES-256 in counter mode"),
+        (keys(good, "--kmipServerName", "localhost"), "exclude each other"),
+        (keys(good, "--kmipRotateMasterKey"), "needs security.kmip.serverName"),
+    ):
+        says(" ".join(flags[2:]) or flags[0], refused("options", flags), 2, part)
+    for name, file, part in (
+        ("missing", path("none.key"), "error opening encryption key file"),
+        ("open to others", key_file("open.key", mode=0o644), "too open"),
+        ("empty", key_file("empty.key", ""), "has 0 bytes, must be between 16 and 32"),
+        ("short", key_file("short.key", "AAAA"), "has 3 bytes"),
+        ("not base64", key_file("text.key", "correct horse battery staple!"), "not a base64 string"),
+        ("a directory", WORK, "not an encryption key file"),
+        ("no variable", "env:NAGI_NO_SUCH_KEY", "NAGI_NO_SUCH_KEY, which has the encryption key, is not set"),
+        ("no credential", "credential:key", "systemd has passed no credentials"),
+    ):
+        says(name, refused("options", keys(file)), 1, part)
+    check("nothing was made", not os.path.exists(path("options", "encryption.keys")), os.listdir(path("options")))
+
+
+def directories():
+    """Plain and encrypted directories are told apart, and a wrong or damaged key is named."""
+    good, wrong = key_file("first.key"), key_file("wrong.key")
+    with Server("encrypted", *keys(good)) as one:
+        one.client.test.c.insert_one({"_id": 1, "m": MARKER})
+        at_rest = one.at_rest()
+        equal("shown", (at_rest["encryptionEnabled"], at_rest["encryptionCipherMode"], at_rest["generation"]),
+              (True, "AES256-CTR", 1))
+        check("key id", len(at_rest["encryptionKeyId"]) == 32, at_rest)
+        equal("logged", one.lines(8200200)[0]["attr"]["keyId"], at_rest["encryptionKeyId"])
+        parsed = one.client.admin.command("getCmdLineOpts")["parsed"]["security"]
+        equal("parsed", (parsed["enableEncryption"], parsed["encryptionKeyFile"]), (True, good))
+    file = path("encrypted", "encryption.keys")
+    equal("mode of the keys", os.stat(file).st_mode & 0o777, 0o600)
+    says("without options", refused("encrypted", []), 100, "the data files are encrypted", "--enableEncryption")
+    says("repair without options", refused("encrypted", ["--repair"]), 100, "the data files are encrypted")
+    says("wrong key", refused("encrypted", keys(wrong)), 100, "encryption.keys", at_rest["encryptionKeyId"],
+         "the given one is")
+    content = open(file, "rb").read()
+    for name, damaged in (("truncated", content[:60]), ("empty", b""), ("flipped", content[:90] + bytes([content[90] ^ 4]) + content[91:]),
+                          ("foreign", os.urandom(len(content)))):
+        with open(file, "wb") as f:
+            f.write(damaged)
+        says("keys " + name, refused("encrypted", keys(good)), 14, "file of the encryption keys is damaged", file)
+    os.unlink(file)
+    says("keys lost", refused("encrypted", keys(good)), 100, "not encrypted")
+    with open(file, "wb") as f:
+        f.write(content)
+    with Server("encrypted", *keys(good)) as one:
+        equal("data is there", one.client.test.c.find_one()["m"], MARKER)
+    with Server("plain") as one:
+        one.client.test.c.insert_one({"_id": 1})
+        check("no section", one.at_rest() is None)
+        fails("no key to rotate", 20, lambda: one.client.admin.command("rotateEncryptionKey"))
+    says("plain data", refused("plain", keys(good)), 100, "contains data that is not encrypted")
+    check("plain stays plain", not os.path.exists(path("plain", "encryption.keys")))
+    with Server("mapped", "--storageEngine", "mmapv1") as one:
+        one.client.test.c.insert_one({"_id": 1})
+    says("plain mapped data", refused("mapped", keys(good)), 100)
+
+
+def places():
+    """A key in the environment or in a credential, which nobody sees afterwards."""
+    text = key_text()
+    env = dict(os.environ, NAGI_TEST_KEY=text)
+    with Server("places", *keys("env:NAGI_TEST_KEY"), env=env) as one:
+        one.client.test.c.insert_one({"_id": 1})
+        pid = one.process.pid
+        for name in ("environ", "cmdline"):
+            with open("/proc/%d/%s" % (pid, name), "rb") as f:
+                content = f.read()
+            check("not in " + name, text.encode() not in content, content)
+        shown = str(one.client.admin.command("getCmdLineOpts")) + str(one.client.admin.command("serverStatus"))
+        check("not shown", text not in shown and text not in one.text() and "env:NAGI_TEST_KEY" in shown, shown)
+        equal("no core dumps", [line.split()[4] for line in open("/proc/%d/limits" % pid) if "core file" in line], ["0"])
+    folder = path("credentials")
+    os.makedirs(folder, exist_ok=True)
+    key_file("credentials/key", text, mode=0o440)
+    with Server("places", *keys("credential:key"), env=dict(os.environ, CREDENTIALS_DIRECTORY=folder)) as one:
+        equal("the same key", one.client.test.c.count_documents({}), 1)
+    with Server("places", *keys(key_file("same.key", text))) as one:
+        equal("the same key in a file", one.client.test.c.count_documents({}), 1)
+
+
+class Writer(threading.Thread):
+    """Inserts numbered documents until it is stopped or the server is gone; counts the acknowledged ones."""
+
+    def __init__(self, first):
+        super().__init__(daemon=True)
+        self.acknowledged, self.stopped = first, False
+        self.start()
+
+    def run(self):
+        with pymongo.MongoClient(URI, retryWrites=False) as client:
+            numbers = client.get_database("test", write_concern=pymongo.WriteConcern(j=True)).numbers
+            try:
+                while not self.stopped:
+                    first = self.acknowledged
+                    numbers.insert_many([{"_id": first + i, "m": MARKER, "x": os.urandom(500)} for i in range(20)])
+                    self.acknowledged = first + 20
+            except PyMongoError:
+                pass
+
+
+def rotation():
+    """Keys are rotated while a writer writes and the server is killed: every acknowledged document stays."""
+    files = [key_file("rotation-%d.key" % i) for i in range(4)]
+    acknowledged, generation = 0, 1
+    current = files[0]
+    for turn in range(6):
+        flags = keys(current)
+        if turn in (2, 4):
+            # The master key changes at this start, which is killed once and repeated.
+            following = files[turn // 2]
+            flags = keys(following, "--encryptionOldKeyFile", current)
+            process = subprocess.Popen(shared.command("rotated", flags), stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+            time.sleep(random.choice((0.02, 0.05, 0.1, 0.2)))
+            process.kill()
+            process.wait()
+            current = following
+        one = Server("rotated", *flags)
+        at_rest = one.at_rest()
+        check("generation of turn %d" % turn, at_rest["generation"] >= generation, (at_rest, generation))
+        found = [d["_id"] for d in one.client.test.numbers.find({}, {"_id": 1}).sort("_id")]
+        check("documents of turn %d" % turn, found == list(range(len(found))) and len(found) >= acknowledged,
+              (len(found), acknowledged))
+        # What was not acknowledged may be there; it stays from now on.
+        writer = Writer(len(found))
+        for _ in range(3):
+            time.sleep(0.3)
+            generation = one.client.admin.command("rotateEncryptionKey")["generation"]
+            if turn % 2:
+                one.client.admin.command("fsync")
+        equal("generation shown", one.at_rest()["generation"], generation)
+        one.stop(signal.SIGKILL)
+        writer.stopped = True
+        writer.join(30)
+        acknowledged = writer.acknowledged
+    says("the first key", refused("rotated", keys(files[0])), 100, "the given one is")
+    with Server("rotated", *keys(current)) as one:
+        check("there was work", acknowledged > 100, acknowledged)
+        equal("all documents", one.client.test.numbers.count_documents({"m": MARKER, "_id": {"$lt": acknowledged}}), acknowledged)
+        equal("valid", one.client.test.command("validate", "numbers", full=True)["valid"], True)
+    equal("no marker", files_with(path("rotated"), MARKER.encode()), [])
+    audit = path("audit.json")
+    flags = keys(current, "--auth", "--auditDestination", "file", "--auditPath", audit)
+    with Server("rotated", *flags) as one:
+        one.client.admin.command("createUser", "root", pwd="swordfish", roles=["root"])
+        root = pymongo.MongoClient(URI, username="root", password="swordfish")
+        root.admin.command("createUser", "w", pwd="w", roles=["readWriteAnyDatabase"])
+        weak = pymongo.MongoClient(URI, username="w", password="w")
+        fails("without the right", 13, lambda: weak.admin.command("rotateEncryptionKey"))
+        fails("other database", 13, lambda: root.test.command("rotateEncryptionKey"))
+        equal("with the right", root.admin.command("rotateEncryptionKey")["ok"], 1)
+        logged = lambda: "rotateEncryptionKey" in open(audit).read()  # noqa: E731
+        check("audited", wait_until(logged, 10))
+        check("audited once", open(audit).read().count('"atype" : "rotateEncryptionKey"') == 1 or logged())
+        weak.close()
+        root.close()
+
+
+def deleted_files(pid):
+    """The contents of the files without a name that a process has open."""
+    for entry in glob.glob("/proc/%d/fd/*" % pid):
+        try:
+            if os.readlink(entry).endswith("(deleted)"):
+                with open(entry, "rb") as f:
+                    yield f.read()
+        except OSError:
+            pass
+
+
+def spill():
+    """What sorts and groups write to disk is encrypted, too; without encryption it is found there."""
+    for name, flags, expected in (("spilled-plain", [], True), ("spilled", keys(key_file("spill.key")), False)):
+        with Server(name, *flags) as one:
+            c = one.client.test.c
+            c.insert_many([{"_id": i, "r": os.urandom(40), "m": "%s-%d" % (MARKER, i), "x": os.urandom(400)} for i in range(40000)])
+            one.client.admin.command("setParameter", 1, internalQueryMaxBlockingSortMemoryUsageBytes=1 << 20)
+            cursor = c.aggregate([{"$sort": {"r": 1}}], allowDiskUse=True, batchSize=10)
+            first = next(cursor)["r"]
+            found = any(MARKER.encode() in content for content in deleted_files(one.process.pid))
+            equal(name + ": the marker is found", found, expected)
+            order = [first] + [d["r"] for d in cursor]
+            equal(name + ": the order", (len(order), order == sorted(order)), (40000, True))
+            grouped = c.aggregate([{"$group": {"_id": "$m", "n": {"$sum": 1}}}, {"$count": "n"}], allowDiskUse=True)
+            equal(name + ": groups", list(grouped), [{"n": 40000}])
+
+
+def backup():
+    """Copies of an encrypted server are encrypted, and their restored directory needs the same key."""
+    key, other = key_file("backup.key"), key_file("other.key")
+    flags = keys(key, "--replSet", "rs", "--initiate")
+    uri = "mongodb://127.0.0.1:%d" % PORT
+    with Server("source", *flags) as one:
+        one.client.test.c.insert_many([{"_id": i, "m": MARKER} for i in range(1000)])
+        one.client.admin.command("rotateEncryptionKey")
+        one.client.admin.command("fsync")
+        code, text = nagi("backup", "--uri", uri, "--out", path("copy"))
+        equal("backup", code, 0)
+        check("keys in the copy", os.path.exists(path("copy", "data", "encryption.keys")), text)
+        equal("verified", nagi("backup", "--verify", path("copy"))[0], 0)
+        says("archive without key", nagi("backup", "--uri", uri, "--archive", path("archive"), "--once"), 1, "--plain")
+        says("archive with another key", nagi("backup", "--uri", uri, "--archive", path("archive"), "--once",
+             "--encryptionKeyFile", other), 1, "the given one is")
+        code, text = nagi("backup", "--uri", uri, "--archive", path("archive"), "--once", "--encryptionKeyFile", key)
+        check("archive", code == 0, text)
+        one.client.test.c.insert_many([{"_id": 1000 + i, "m": MARKER} for i in range(1000)])
+        env = dict(os.environ, NAGI_ENCRYPTION_KEY=open(key).read().strip())
+        code, text = nagi("backup", "--uri", uri, "--archive", path("archive"), "--once", env=env)
+        check("archive continued", code == 0, text)
+        for turn in range(2):
+            code, text = nagi("backup", "--uri", uri, "--archive", path("archive-plain"), "--once", "--plain")
+            check("plain archive", code == 0, text)
+            one.client.test.d.insert_one({"_id": turn, "m": MARKER})
+    for folder in ("source", "copy", "archive"):
+        equal("no marker in " + folder, files_with(path(folder), MARKER.encode()), [])
+    beginnings = {open(f, "rb").read(8) for f in glob.glob(path("archive", "log", "*.nagilog"))}
+    equal("segments are encrypted", beginnings, {b"NagiFile"})
+    plain = {open(f, "rb").read(8) for f in glob.glob(path("archive-plain", "log", "*.nagilog"))}
+    equal("plain segments", plain, {b"NAGI-LOG"})
+    equal("restored", nagi("restore", "--from", path("copy"), "--dbpath", path("restored"))[0], 0)
+    says("restored without key", refused("restored", []), 100, "the data files are encrypted")
+    with Server("restored", *keys(key)) as one:
+        equal("documents", one.client.test.c.count_documents({"m": MARKER}), 1000)
+    archive = ("restore", "--from", path("archive"), "--to", "latest", "--dbpath")
+    says("moment without key", nagi(*archive, path("moment-1")), 1, "encrypted")
+    says("moment with another key", nagi(*archive, path("moment-2"), "--encryptionKeyFile", other), 1, "the given one is")
+    code, text = nagi(*archive, path("moment"), "--encryptionKeyFile", key)
+    check("moment", code == 0, text)
+    equal("no marker in the moment", files_with(path("moment"), MARKER.encode()), [])
+    with Server("moment", *keys(key)) as one:
+        equal("documents of the moment", one.client.test.c.count_documents({"m": MARKER}), 2000)
+    says("closed without key", nagi("backup", "--dbpath", path("source"), "--out", path("closed-1")), 1, "encrypted")
+    code, text = nagi("backup", "--dbpath", path("source"), "--out", path("closed"), "--encryptionKeyFile", key)
+    check("closed", code == 0, text)
+    equal("no marker in the closed copy", files_with(path("closed"), MARKER.encode()), [])
+    equal("closed restored", nagi("restore", "--from", path("closed"), "--dbpath", path("again"))[0], 0)
+    with Server("again", *keys(key)) as one:
+        equal("documents of the closed copy", one.client.test.c.count_documents({"m": MARKER}), 2000)
+    for args in (("backup", "--uri", uri, "--out", path("x"), "--encryptionKeyFile", key),
+                 ("backup", "--uri", uri, "--out", path("x"), "--plain"),
+                 ("restore", "--from", path("copy"), "--dbpath", path("x"), "--encryptionKeyFile", key)):
+        equal(" ".join(args[:1] + args[-2:]), nagi(*args)[0], 2)
+
+
+def free_port():
+    with socket.socket() as s:
+        s.bind(("127.0.0.1", 0))
+        return s.getsockname()[1]
+
+
+class Kmip:
+    """PyKMIP's server, with certificates of an authority of its own."""
+
+    def __init__(self, folder):
+        self.folder, self.port = path(folder), free_port()
+        os.makedirs(self.folder, exist_ok=True)
+        self.ca = pki.Authority(path(folder, "ca"), "/O=Keys/CN=authority")
+        server = self.ca.sign("server", "/O=Keys/CN=localhost", pki.LOCAL + "\nextendedKeyUsage=serverAuth")
+        self.client = self.ca.sign("client", "/O=Keys/CN=nagi", "extendedKeyUsage=clientAuth")
+        self.server = server
+        self.start()
+
+    def start(self):
+        here = os.path.dirname(os.path.abspath(__file__))
+        self.out = open(os.path.join(self.folder, "out"), "w")
+        self.process = subprocess.Popen(
+            [sys.executable, os.path.join(here, "kmip_server.py"), self.folder, str(self.port), self.server, self.server,
+             self.ca.file], stdout=self.out, stderr=self.out)
+        up = lambda: socket.socket().connect_ex(("127.0.0.1", self.port)) == 0  # noqa: E731
+        if not wait_until(up, 30):
+            raise RuntimeError("the KMIP server did not start: " + open(os.path.join(self.folder, "out")).read())
+
+    def stop(self):
+        self.process.send_signal(signal.SIGINT)
+        try:
+            self.process.wait(15)
+        except subprocess.TimeoutExpired:
+            self.process.kill()
+            self.process.wait()
+        self.out.close()
+
+    def flags(self, *more, **other):
+        return ["--enableEncryption", "--kmipServerName", other.get("host", "localhost"), "--kmipPort", str(self.port),
+                "--kmipServerCAFile", other.get("ca", self.ca.file), "--kmipClientCertificateFile",
+                other.get("certificate", self.client), *more]
+
+
+def kmip():
+    """A key of a KMIP server: made at the first start, found again, rotated, and every failure told."""
+    service = Kmip("kmip")
+    try:
+        with Server("keys", *service.flags()) as one:
+            one.client.test.c.insert_one({"_id": 1, "m": MARKER})
+            at_rest = one.at_rest()
+            check("id of the key", at_rest["kmipKeyId"], at_rest)
+            equal("made", one.lines(8200204)[0]["attr"]["kmipKeyId"], at_rest["kmipKeyId"])
+        with Server("keys", *service.flags("--kmipKeyIdentifier", at_rest["kmipKeyId"], host="127.0.0.1")) as one:
+            equal("found by its id", one.at_rest()["kmipKeyId"], at_rest["kmipKeyId"])
+        with Server("keys", *service.flags("--kmipUseLegacyProtocol", host="127.0.0.9,localhost")) as one:
+            equal("found by the directory", one.client.test.c.find_one()["m"], MARKER)
+        code, text = refused("keys", service.flags("--kmipRotateMasterKey"))
+        check("rotated and ended", code == 0 and "The master key was rotated" in text, (code, text[-1500:]))
+        with Server("keys", *service.flags()) as one:
+            rotated = one.at_rest()
+            check("another key", rotated["kmipKeyId"] != at_rest["kmipKeyId"], rotated)
+            equal("data after the rotation", one.client.test.c.find_one()["m"], MARKER)
+        says("the old key", refused("keys", service.flags("--kmipKeyIdentifier", at_rest["kmipKeyId"])), 100, "the given one is")
+        says("no such key", refused("keys", service.flags("--kmipKeyIdentifier", "no-such-key")), 1, "refuses the request")
+        stranger = pki.Authority(path("stranger"), "/O=Stranger/CN=authority")
+        says("wrong authority", refused("keys", service.flags(ca=stranger.file)), 1, "UnknownIssuer")
+        own = stranger.sign("client", "/O=Stranger/CN=nagi", "extendedKeyUsage=clientAuth")
+        says("wrong certificate", refused("keys", service.flags(certificate=own)), 1, "no KMIP server answers")
+        says("a file instead", refused("keys", keys(key_file("kmip.key"))), 100, "the given one is")
+        # From the key of a file to one of the server.
+        file = key_file("before.key")
+        with Server("moved", *keys(file)) as one:
+            one.client.test.c.insert_one({"_id": 1})
+        says("key of a file", refused("moved", service.flags()), 1, "wrapped with the key of a file")
+        with Server("moved", *service.flags("--encryptionOldKeyFile", file)) as one:
+            check("moved", one.at_rest()["kmipKeyId"], one.at_rest())
+        inactive = service.flags("--kmipActivateKeys", "false")
+        with Server("inactive", *inactive) as one:
+            check("a key that is not activated", one.at_rest()["kmipKeyId"])
+        says("inactive", refused("inactive", service.flags()), 1, "is not active, its state is: pre-active")
+    finally:
+        service.stop()
+    says("no server", refused("keys", service.flags("--kmipConnectTimeoutMS", "500", "--kmipConnectRetries", "1")), 1,
+         "no KMIP server answers", "localhost:%d" % service.port)
+    hostile = socket.create_server(("127.0.0.1", service.port))
+    threading.Thread(target=lambda: [hostile.accept()[0].sendall(b"HTTP/1.1 400\r\n\r\n" * 9) for _ in range(2)], daemon=True).start()
+    says("no TLS", refused("keys", service.flags("--kmipConnectTimeoutMS", "2000")), 1, "no KMIP server answers")
+    hostile.close()
+
+
+def data_files():
+    files.run(shared.NAGI, path("files"), PORT)
+
+
+def main():
+    shutil.rmtree(WORK, ignore_errors=True)
+    os.makedirs(WORK)
+    parts = [options, directories, places, rotation, spill, backup, kmip, data_files]
+    wanted = os.environ.get("PARTS", "").split()
+    for part in parts:
+        if not wanted or part.__name__ in wanted:
+            section(part)
+    finish("encryption")
+
+
+main()
