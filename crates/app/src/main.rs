@@ -14,6 +14,7 @@ mod build;
 mod connections;
 mod doctor;
 mod engine;
+mod erase;
 mod exposure;
 mod failure;
 mod flag;
@@ -50,6 +51,7 @@ static ALLOCATOR: Metered<Jemalloc> = Metered(Jemalloc);
 fn main() -> ExitCode {
     signals::note_rotation();
     let args: Vec<String> = std::env::args().skip(1).collect();
+    erase::passwords();
     let command = args.first().map(String::as_str);
     if matches!(command, Some("backup" | "restore" | "doctor")) {
         umask::close();

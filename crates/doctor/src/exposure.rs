@@ -13,4 +13,6 @@ pub struct Exposure {
     pub open_files: Vec<String>,
     /// Commands for tests are enabled.
     pub has_test_commands: bool,
+    /// Clients may run JavaScript in the server.
+    pub has_javascript: bool,
 }

@@ -9,6 +9,8 @@
 //!   a connection --> Session: handshake, then reads and writes; keeps its configuration to its end
 //!                           |
 //!                        TlsPeer: protocol version, the client's certificate --> `nagi_server`, MONGODB-X509
+//!
+//!   Connector: the other side, for the connections that this program opens itself
 //! ```
 //!
 //! Invariants
@@ -17,8 +19,10 @@
 //! - Passwords and decrypted keys are zeroed when they are no longer needed.
 //! - This crate knows neither sockets nor commands.
 
+mod authorities;
 mod certificate;
 mod ciphers;
+mod client;
 mod key;
 mod material;
 mod members;
@@ -31,6 +35,7 @@ mod tls;
 mod traditional;
 mod verify;
 
+pub use client::{ClientFiles, Connector, Secured};
 pub use options::{LoggedVersions, TlsOptions};
 pub use session::{Handshake, Session};
 pub use tls::Tls;

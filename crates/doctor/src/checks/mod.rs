@@ -15,6 +15,7 @@ mod encryption;
 mod file_size;
 mod file_system;
 mod free_space;
+mod javascript;
 mod kernel;
 mod logins;
 mod max_map_count;
@@ -29,6 +30,7 @@ mod processes;
 mod read_ahead;
 mod scheduler;
 mod secrets;
+mod superuser;
 mod swap;
 mod swappiness;
 mod test_commands;
@@ -68,6 +70,7 @@ pub static CHECKS: &[&Check] = &[
     &file_size::FILE_SIZE,
     &file_system::FILE_SYSTEM,
     &free_space::FREE_SPACE,
+    &javascript::JAVASCRIPT,
     &kernel::KERNEL,
     &logins::LOGINS,
     &max_map_count::MAX_MAP_COUNT,
@@ -82,6 +85,7 @@ pub static CHECKS: &[&Check] = &[
     &read_ahead::READ_AHEAD,
     &scheduler::SCHEDULER,
     &secrets::SECRETS,
+    &superuser::SUPERUSER,
     &swap::SWAP,
     &swappiness::SWAPPINESS,
     &test_commands::TEST_COMMANDS,

@@ -82,6 +82,7 @@ fn exposure(text: &str) -> Exposure {
         requires_tls: pairs.contains_key("tls"),
         open_files: pairs.get("open").map(|file| file.to_string()).into_iter().collect(),
         has_test_commands: pairs.contains_key("test"),
+        has_javascript: pairs.contains_key("javascript"),
     }
 }
 
@@ -98,6 +99,7 @@ fn data(text: &str) -> DataFolder {
         is_there: !pairs.contains_key("missing"),
         closed: pairs.get("closed").map(|closed| closed.to_string()),
         is_own: pairs.contains_key("own"),
+        is_roots: pairs.contains_key("roots"),
         is_writable: !pairs.contains_key("read_only"),
         access: Access {
             open_count: number("open"),
