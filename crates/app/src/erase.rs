@@ -52,7 +52,8 @@ fn places(line: &[u8]) -> Vec<Range<usize>> {
     for arg in line.split(|byte| *byte == 0) {
         let text = std::str::from_utf8(arg).unwrap_or("");
         let (name, value) = text.split_once('=').unwrap_or((text, ""));
-        let is_flag = name.starts_with('-') && PASSWORD_FLAGS.contains(&name.trim_start_matches('-'));
+        let is_flag =
+            name.starts_with('-') && PASSWORD_FLAGS.contains(&name.trim_start_matches('-'));
         let within = match is_value {
             true => Some(0..arg.len()),
             false if is_flag => Some(text.len() - value.len()..text.len()),
@@ -86,7 +87,10 @@ mod tests {
             (&["nagi", "--tlsCertificateKeyFilePassword", "s3cret", "-v"], &["s3cret"]),
             (&["nagi", "--sslPEMKeyPassword=s3=cret", "-v"], &["s3=cret"]),
             (&["nagi", "--tlsClusterPassword=", "x"], &[]),
-            (&["nagi", "--tlsClusterPassword", "--sslPEMKeyPassword", "x"], &["--sslPEMKeyPassword"]),
+            (
+                &["nagi", "--tlsClusterPassword", "--sslPEMKeyPassword", "x"],
+                &["--sslPEMKeyPassword"],
+            ),
             (&["nagi", "ping", "--uri=mongodb://u:p@w@h:1/db?a=b@c"], &["p@w"]),
             (&["nagi", "ping", "--uri", "mongodb://u:pw@h"], &["pw"]),
             (&["nagi", "ping", "--uri", "mongodb://u@h:1/"], &[]),

@@ -1,7 +1,8 @@
 //! The authorities that sign certificates of clients, and what certificates say of their own use.
 //!
-//! webpki takes an authority of the file for trusted whatever its certificate says. OpenSSL, and so mongod, also checks the
-//! authority's own validity, that it may sign certificates, and how many others may be below it; so does [`Limits`].
+//! webpki takes an authority of the file for trusted whatever its certificate says. OpenSSL, and so mongod, also checks
+//! the authority's own validity, that it may sign certificates, and how many others may be below it; so does
+//! [`Limits`].
 
 use rustls::DistinguishedName;
 use rustls::pki_types::{CertificateDer, TrustAnchor, UnixTime};
@@ -38,6 +39,8 @@ pub(crate) struct Limits {
     signs_handshakes: bool,
     /// It may be a client's.
     is_for_clients: bool,
+    /// Its issuer is its subject.
+    is_self_issued: bool,
 }
 
 impl Limits {
@@ -69,6 +72,7 @@ impl Limits {
             path_len: path_len.map(usize::from),
             signs_handshakes: usage.is_none_or(|(_, usage)| may(&usage)),
             is_for_clients: purposes.is_none_or(|(_, list)| list.0.contains(&CLIENT)),
+            is_self_issued: certificate.issuer() == certificate.subject(),
         })
     }
 
@@ -95,6 +99,11 @@ impl Limits {
         self.check_time(now)
     }
 
+    /// Returns true if no other authority can have signed the certificate.
+    pub(crate) fn is_self_issued(&self) -> bool {
+        self.is_self_issued
+    }
+
     /// Returns true if the certificate may sign a client's handshake.
     pub(crate) fn is_usable_by_clients(&self) -> bool {
         self.signs_handshakes && self.is_for_clients
@@ -118,9 +127,8 @@ impl Authorities {
         }
         let (mut anchors, mut limits, mut subjects) = (Vec::new(), Vec::new(), Vec::new());
         for certificate in &certificates {
-            let unusable = |why: &dyn std::fmt::Display| {
-                format!("a certificate cannot be used: {why}")
-            };
+            let unusable =
+                |why: &dyn std::fmt::Display| format!("a certificate cannot be used: {why}");
             let anchor = webpki::anchor_from_trusted_cert(certificate);
             let anchor = anchor.map_err(|error| unusable(&error))?.to_owned();
             subjects.push(DistinguishedName::in_sequence(&anchor.subject));

@@ -176,13 +176,15 @@ impl ServerVerifier {
                 let found = rustls_native_certs::load_native_certs();
                 roots.add_parsable_certificates(found.certs);
                 if roots.is_empty() {
-                    return Err("this system has no certificates of authorities: use tlsCAFile"
-                        .to_owned());
+                    return Err(
+                        "this system has no certificates of authorities: use tlsCAFile".to_owned()
+                    );
                 }
             }
         }
         if !files.allow_invalid_certificates {
-            let strict = WebPkiServerVerifier::builder_with_provider(Arc::new(roots), provider.clone());
+            let strict =
+                WebPkiServerVerifier::builder_with_provider(Arc::new(roots), provider.clone());
             verifier.strict = Some(strict.build().map_err(|error| error.to_string())?);
         }
         Ok(verifier)

@@ -9,12 +9,12 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{SystemTime, UNIX_EPOCH};
 
 use nagi_server::OwnCertificate;
+use rustix::fs::{Mode, OFlags};
 use rustls::crypto::CryptoProvider;
 use rustls::pki_types::CertificateDer;
 use rustls::server::ServerSessionMemoryCache;
 use rustls::sign::CertifiedKey;
 use rustls::{ServerConfig, SupportedProtocolVersion};
-use rustix::fs::{Mode, OFlags};
 use webpki::{CertRevocationList, OwnedCertRevocationList};
 
 use crate::authorities::Authorities;

@@ -40,9 +40,15 @@ pub(crate) fn refusal(error: Webpki) -> Error {
     refused.into()
 }
 
+/// The refusal of a certificate that signs itself and is not trusted.
+pub(crate) fn self_signed() -> Error {
+    Certificate::Other(OtherError(Arc::new(Words("self-signed certificate")))).into()
+}
+
 /// OpenSSL's words for further reasons.
 fn words(error: &Webpki) -> Option<&'static str> {
     Some(match error {
+        Webpki::CaUsedAsEndEntity => "the certificate of an authority cannot be that of a client",
         Webpki::EndEntityUsedAsCa => "invalid CA certificate",
         Webpki::InvalidCrlSignatureForPublicKey | Webpki::IssuerNotCrlSigner => {
             "CRL signature failure"
@@ -52,8 +58,11 @@ fn words(error: &Webpki) -> Option<&'static str> {
         | Webpki::MaximumSignatureChecksExceeded => "certificate chain too long",
         Webpki::NameConstraintViolation => "permitted subtree violation",
         Webpki::PathLenConstraintViolated => "path length constraint exceeded",
+        Webpki::UnsupportedCertVersion => "unsupported certificate version",
         Webpki::UnsupportedSignatureAlgorithmContext(_) => "CA signature digest algorithm too weak",
-        Webpki::UnsupportedSignatureAlgorithmForPublicKeyContext(_) => "CA certificate key too weak",
+        Webpki::UnsupportedSignatureAlgorithmForPublicKeyContext(_) => {
+            "CA certificate key too weak"
+        }
         _ => return None,
     })
 }

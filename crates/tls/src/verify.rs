@@ -1,5 +1,5 @@
-//! The verification of client certificates: webpki's, OpenSSL's checks of authorities, and MongoDB's options for missing and
-//! invalid certificates.
+//! The verification of client certificates: webpki's, OpenSSL's checks of authorities, and MongoDB's options for
+//! missing and invalid certificates.
 
 use std::fmt;
 
@@ -51,6 +51,8 @@ impl Verifier {
         // A certificate that signs itself may be its own authority.
         if self.revoked.is_empty() && self.authorities.trusts_itself(end) {
             limits.check_time(now).map_err(reason::refusal)?;
+        } else if limits.is_self_issued() {
+            return Err(reason::self_signed());
         } else {
             self.verify_path(end, rest, now)?;
         }

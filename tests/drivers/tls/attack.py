@@ -6,6 +6,7 @@ resumptions. Prints each failure, the figures, and a count.
 import os
 import shutil
 import signal
+import socket
 import ssl
 import sys
 import threading
@@ -128,6 +129,20 @@ def slowly():
                 break
             time.sleep(1)
         check("clients that send a byte a second are disconnected", ended == 20 and time.time() - began < 14, (ended, time.time() - began))
+        # Just enough to be known as a client of TLS in time, and then a byte a second again.
+        with hello.connect(PORT) as s:
+            began = time.time()
+            s.sendall(whole[:1])
+            time.sleep(8)
+            s.sendall(whole[1:20])
+            s.settimeout(0.9)
+            for second in range(20, 40):
+                try:
+                    if s.recv(100) == b"":
+                        break
+                except socket.timeout:
+                    s.sendall(whole[second:second + 1])
+            check("nor does a late beginning help", 15 < time.time() - began < 22, time.time() - began)
 
 
 def rotation():

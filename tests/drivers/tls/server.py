@@ -45,11 +45,15 @@ class Server:
             return int(f.read().split()[1]) * os.sysconf("SC_PAGE_SIZE")
 
 
-def s_client(port, *args, text="", host="localhost"):
-    """What `openssl s_client` prints. The input ends with `text`, and the connection with it."""
+def s_client(port, *args, text="", host="localhost", seconds=60):
+    """What `openssl s_client` prints within this time. The input ends with `text`, and the connection with it."""
     command = ["openssl", "s_client", "-connect", "%s:%d" % (host, port), *args]
-    done = subprocess.run(command, input=text, capture_output=True, text=True, timeout=60)
-    return done.stdout + done.stderr
+    with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True) as running:
+        try:
+            return running.communicate(text, timeout=seconds)[0]
+        except subprocess.TimeoutExpired:
+            running.kill()
+            return running.communicate()[0]
 
 
 def starts_not(nagi, work, port, name, says, *flags, status=1):

@@ -113,7 +113,7 @@ def modes():
 
 
 def keys():
-    for kind in pki.KEYS:
+    for kind in sorted(set(pki.KEYS) - {"rsa1024"}):
         pem = ca.sign("key-" + kind, SERVER, pki.LOCAL, kind)
         with Server("--tlsMode", "requireTLS", "--tlsCertificateKeyFile", pem):
             equal(kind, ping(), 1)

@@ -63,8 +63,7 @@ def protocols():
     check("TLS 1.3", answer.cipher in SUITES_13 and 43 in answer.extensions, vars(answer))
     with_junk = ask(more=versions(0x7a7a, 0x0304, 0x0303) + share(), ciphers=[0x7a7a, 0x1301, 0xc02b])
     equal("unknown versions and suites are skipped", with_junk.cipher, 0x1301)
-    later = ask(version=0x0305)
-    equal("a later version", later.version, 0x0303)
+    equal("a later version in the old place", ask(version=0x0304).version, 0x0303)
 
 
 def suites(own, others):
@@ -88,7 +87,7 @@ def names_of_openssl():
     """The same by openssl, whose list has names: each one alone."""
     listed = subprocess.run(["openssl", "ciphers", "-s", "-tls1_2", "ALL:COMPLEMENTOFALL:@SECLEVEL=0"], capture_output=True, text=True)
     names = [name for name in listed.stdout.strip().split(":") if name and not name.startswith("TLS_")]
-    strong = [name for name in names if name.startswith("ECDHE-ECDSA-") and ("GCM" in name or "CHACHA20" in name)]
+    strong = [name for name in names if name.startswith("ECDHE-ECDSA-") and ("AES" in name and "GCM" in name or "CHACHA20" in name)]
     check("openssl has suites", len(names) > 20 and len(strong) == 3, names)
     weak = ":".join(name for name in names if name not in strong)
     seen = server.s_client(PORT, "-tls1_2", "-cipher", weak + ":@SECLEVEL=0")
@@ -131,8 +130,8 @@ def faults():
             seen += more
         check("a heartbeat ends the connection", b"\x18\3\3" not in seen[-64:], seen[-64:])
     # The client asks for a new handshake within the connection.
-    seen = server.s_client(PORT, "-tls1_2", text="R\n")
-    check("renegotiation is refused", "RENEGOTIATING" in seen and ("no renegotiation" in seen or "error" in seen.lower()), seen[-600:])
+    before, asks, after = server.s_client(PORT, "-tls1_2", "-CAfile", ca.file, text="R\n", seconds=3).partition("RENEGOTIATING")
+    check("renegotiation is refused", "depth=0" in before and asks and "depth=0" not in after, (before[-300:], after[-300:]))
     seen = server.s_client(PORT, "-tls1_3", "-early_data", os.devnull)
     check("no early data", "Early data was accepted" not in seen, seen[-300:])
     check("no stapled OCSP response", "OCSP response: no response sent" in server.s_client(PORT, "-status"))
@@ -178,7 +177,9 @@ def client_certificates():
         ("another authority", other.sign("stranger", USER % "s", CLIENT), "unable to get local issuer certificate"),
         ("the name of the authority with another key", pki.Authority(os.path.join(WORK, "twin"), "/O=Nagi/CN=authority").sign(
             "twin", USER % "t", CLIENT), "certificate signature failure"),
-        ("self-signed", pki.self_signed(WORK, "self", USER % "self"), "unable to get local issuer certificate"),
+        ("self-signed", pki.self_signed(WORK, "self", USER % "self"), "self-signed certificate"),
+        ("that of an authority", ca.sign("ca-leaf", USER % "ca", pki.CA + ",digitalSignature"), "cannot be that of a client"),
+        ("version 1", ca.sign("v1", USER % "v1"), "unsupported certificate version"),
         ("for servers", ca.sign("web", USER % "w", "extendedKeyUsage=serverAuth"), "unsuitable certificate purpose"),
         ("for mail", ca.sign("mail", USER % "m", "extendedKeyUsage=emailProtection,codeSigning"), "unsuitable certificate purpose"),
         ("for encipherment only", ca.sign("cipher", USER % "c", "keyUsage=keyEncipherment", "rsa"), "unsuitable certificate purpose"),
@@ -195,7 +196,7 @@ def client_certificates():
         ("one authority too many", chain("by-below", below), "path length constraint exceeded"),
         ("a chain without its middle", below.sign("lonely", USER % "9", CLIENT), "unable to get local issuer certificate"))
     good = (("an ECDSA key", ca.sign("good", USER % "good", CLIENT)), ("an RSA key", ca.sign("good-rsa", USER % "g", CLIENT, "rsa")),
-            ("by an RSA authority", rsa.sign("by-rsa", USER % "g", CLIENT)), ("no purpose", ca.sign("any", USER % "any")),
+            ("by an RSA authority", rsa.sign("by-rsa", USER % "g", CLIENT)), ("no purpose", ca.sign("any", USER % "any", "subjectKeyIdentifier=hash")),
             ("Ed25519", ca.sign("ed", USER % "ed", CLIENT, "ed25519")), ("at the end of a short path", short.sign("s", USER % "s", CLIENT)))
     log = ["--tlsLogVersions", "TLS1_2,TLS1_3"]
     with tls("--tlsCAFile", trusted, *log) as running:
@@ -239,9 +240,9 @@ def own_files():
     own = pki.self_signed(WORK, "own-server", SERVER, "-addext", pki.LOCAL)
     with tls(pem=own):
         check("self-signed", "Verify return code: 0" in server.s_client(PORT, "-CAfile", own))
-        check("for another host", "Hostname mismatch" in server.s_client(PORT, "-CAfile", own, "-verify_hostname", "elsewhere.example.com"))
+        check("for another host", "hostname mismatch" in server.s_client(PORT, "-CAfile", own, "-verify_hostname", "elsewhere.example.com").lower())
         check("untrusted", "Verify return code: 18" in server.s_client(PORT, "-CAfile", ca.file))
-        check("plain HTTP is not answered", plain_http() == b"")
+        check("plain HTTP gets the text for browsers", plain_http().endswith(b"over HTTP on the native driver port.\r\n"))
     sha1 = ca.sign("own-sha1", SERVER, pki.LOCAL, dates=("-md", "sha1"))
     with tls(pem=sha1):
         check("SHA-1 is refused by clients", "Verify return code: 0" not in server.s_client(PORT, "-CAfile", ca.file))

@@ -134,7 +134,8 @@ impl Flags {
                 },
             }
         }
-        if !flags.connection.is_empty() {
+        // A wrong address is a wrong usage, whatever else happens.
+        if flags.uri.is_some() || !flags.connection.is_empty() {
             flags.address()?;
         }
         Ok(flags)
@@ -170,11 +171,7 @@ impl Flags {
         match name {
             "--out" => self.out = Some(value.into()),
             "--tlsCAFile" | "--tlsCertificateKeyFile" => self.connect_with(name, value),
-            "--uri" => {
-                // A wrong address is a wrong usage, whatever else happens.
-                address::parse(&value, &[])?;
-                self.uri = Some(value);
-            }
+            "--uri" => self.uri = Some(value),
             "--passwordFile" => self.password_file = Some(value.into()),
             "--dbpath" => self.folder = Some(value.into()),
             "--base" => self.base = Some(value.into()),

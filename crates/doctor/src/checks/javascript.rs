@@ -9,8 +9,9 @@ pub(super) static JAVASCRIPT: Check = Check {
     run,
 };
 
-const WHY: &str = "programs of clients use its processors and memory, and a fault of the engine would be one of the server";
-const FIX: &str = "security.javascriptEnabled: false, if no application uses $where, $function, $accumulator or mapReduce";
+const WHY: &str = "programs of clients use its processors and memory, and a fault of the engine is one of the server";
+const FIX: &str = "security.javascriptEnabled: false, if no application uses $where, $function, $accumulator or \
+    mapReduce";
 
 fn run(facts: &Facts) -> Verdict {
     let exposure = facts.exposure()?;

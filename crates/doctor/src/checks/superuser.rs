@@ -1,13 +1,8 @@
 //! Checks that the server has a user of its own.
 use super::prelude::*;
 
-pub(super) static SUPERUSER: Check = Check {
-    name: "superuser",
-    title: "user of the server",
-    reads: &[],
-    is_measured: false,
-    run,
-};
+pub(super) static SUPERUSER: Check =
+    Check { name: "superuser", title: "user of the server", reads: &[], is_measured: false, run };
 
 fn run(facts: &Facts) -> Verdict {
     let data = facts.data()?;

@@ -96,11 +96,7 @@ impl AuditLog {
         AuditLog::with_sink(options, Sink::open(&options.destination)?, budget)
     }
 
-    fn with_sink(
-        options: &AuditOptions,
-        sink: Sink,
-        budget: &Arc<Budget>,
-    ) -> io::Result<AuditLog> {
+    fn with_sink(options: &AuditOptions, sink: Sink, budget: &Arc<Budget>) -> io::Result<AuditLog> {
         // The whole queue at once: when it fills, the disk is slow, and nothing may then fail for want of memory.
         let mut memory = Charge::empty(budget, Pool::Audit);
         memory.force(AUDIT_QUEUE_BYTES_MAX as u64);

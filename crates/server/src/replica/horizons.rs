@@ -1,7 +1,7 @@
 //! Horizons: other addresses of a member, for clients that see it under another name, such as behind a proxy.
 //!
-//! A client with TLS names in its handshake the host that it connects to (SNI). If a horizon has that host, `hello` shows
-//! the horizon's address instead of the configured one, so that the driver stays on the same side of the proxy.
+//! A client with TLS names in its handshake the host that it connects to (SNI). If a horizon has that host, `hello`
+//! shows the horizon's address instead of the configured one, so that the driver stays on the same side of the proxy.
 
 use nagi_bson::{Doc, Value};
 use nagi_error::{Code, Result, bail};
@@ -62,7 +62,9 @@ impl Horizons {
                 bail!(Code::FAILED_TO_PARSE, "horizons.{name} has no valid address: '{address}'");
             }
             let name_of_host = without_port(address);
-            if name_of_host == without_port(host) || all.iter().any(|(known, _)| known == name_of_host) {
+            if name_of_host == without_port(host)
+                || all.iter().any(|(known, _)| known == name_of_host)
+            {
                 bail!(Code::BAD_VALUE, "Duplicate horizon member found \"{address}\".");
             }
             if all.len() == COUNT_MAX {
@@ -113,7 +115,11 @@ mod tests {
             (doc! { "horizons": { "__default": "a:1" } }, Code::BAD_VALUE, "reserved"),
             (doc! { "horizons": { "": "a:1" } }, Code::BAD_VALUE, "empty names"),
             (doc! { "horizons": { "a": "a:x" } }, Code::FAILED_TO_PARSE, "no valid address"),
-            (doc! { "horizons": { "a": "h:1", "b": "h:2" } }, Code::BAD_VALUE, "Duplicate horizon member"),
+            (
+                doc! { "horizons": { "a": "h:1", "b": "h:2" } },
+                Code::BAD_VALUE,
+                "Duplicate horizon member",
+            ),
             (doc! { "horizons": { "a": "inside:2" } }, Code::BAD_VALUE, "Duplicate horizon member"),
         ] {
             let error = Horizons::parse(given.as_doc(), "inside:1").unwrap_err();

@@ -45,8 +45,10 @@ fn authorities_that_may_not_sign() {
 #[test]
 fn the_number_of_authorities_below_another() {
     let folder = folder("below");
-    let limited = |count| move |params: &mut CertificateParams| {
-        params.is_ca = IsCa::Ca(BasicConstraints::Constrained(count));
+    let limited = |count| {
+        move |params: &mut CertificateParams| {
+            params.is_ca = IsCa::Ca(BasicConstraints::Constrained(count));
+        }
     };
     let chain = |first: &Authority, count: u8| {
         let second = first.below("second", |_| {});
@@ -87,9 +89,11 @@ fn a_renewed_authority() {
     let renewed = params.self_signed(expired.issuer.key()).unwrap().pem();
     let server = Authority::new("server's");
     let pem = expired.sign("alice", "Clients", |_| {});
-    for (file, warns) in
-        [(expired.pem.clone() + &renewed, true), (renewed.clone() + &expired.pem, true), (renewed, false)]
-    {
+    for (file, warns) in [
+        (expired.pem.clone() + &renewed, true),
+        (renewed.clone() + &expired.pem, true),
+        (renewed, false),
+    ] {
         let options = TlsOptions {
             ca_file: Some(write(&folder.0, "trusted.pem", &file)),
             ..options(&folder.0, &server)

@@ -87,7 +87,8 @@ fn certificates_are_shown() {
     let (folder, authority) = (folder("shown"), Authority::new("authority"));
     let tls = Tls::open(options(&folder.0, &authority)).unwrap();
     let pem = |name: &str, text: &str| Some(write(&folder.0, name, text));
-    let files = ClientFiles { ca_file: pem("trusted.pem", &authority.pem), ..ClientFiles::default() };
+    let files =
+        ClientFiles { ca_file: pem("trusted.pem", &authority.pem), ..ClientFiles::default() };
     let alice = authority.sign("alice", "Clients", |_| {});
     let with = ClientFiles { certificate_key_file: pem("alice.pem", &alice), ..files.clone() };
     let (seen, peer) = exchange(&tls, &with, "localhost");
@@ -101,7 +102,9 @@ fn certificates_are_shown() {
         assert!(error.contains(says) && error.contains("bad.pem"), "{error}");
     }
     let missing = ClientFiles { ca_file: Some("/nowhere.pem".into()), ..ClientFiles::default() };
-    assert!(Connector::new(&missing).err().unwrap().contains("tlsCAFile /nowhere.pem: No such file"));
+    assert!(
+        Connector::new(&missing).err().unwrap().contains("tlsCAFile /nowhere.pem: No such file")
+    );
 }
 
 #[test]

@@ -6,7 +6,7 @@ public class Old {
     public static void main(String[] args) throws Exception {
         Stores.run(args[0], (text, context) -> {
             MongoClientOptions.Builder options = MongoClientOptions.builder()
-                .socketFactory(context.getSocketFactory()).serverSelectionTimeout(4000).connectTimeout(4000);
+                .socketFactory(context.getSocketFactory()).connectTimeout(4000).socketTimeout(30000);
             MongoClientURI uri = new MongoClientURI(text, options);
             MongoClient client = new MongoClient(uri);
             try {
