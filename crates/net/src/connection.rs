@@ -231,7 +231,8 @@ impl Life<'_> {
         let (mode, front) = (tls.mode(), self.buffer.front());
         !*self.acquainted
             && front.len() < HEADER_BYTES
-            && (mode == TlsMode::Require || mode != TlsMode::Disabled && front.first() == Some(&0x16))
+            && (mode == TlsMode::Require
+                || mode != TlsMode::Disabled && front.first() == Some(&0x16))
     }
 
     /// The peer is idle between frames: frees memory, and the thread unless it stays.

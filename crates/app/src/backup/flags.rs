@@ -214,7 +214,8 @@ fn every_flag_is_stored() {
         // The other flags of TLS need it.
         let with_tls = flag.name.starts_with("--tls") && flag.name != "--tls";
         let args = [vec![arg], vec!["--tls".to_owned(); usize::from(with_tls)]].concat();
-        let parsed = Flags::parse(&args, if with_tls { BACKUP } else { &[*flag] }).unwrap();
+        let alone = [*flag];
+        let parsed = Flags::parse(&args, if with_tls { BACKUP } else { &alone }).unwrap();
         let changed = format!("{parsed:?}") != format!("{:?}", Flags::default());
         assert!(changed, "{}", flag.name);
     }
