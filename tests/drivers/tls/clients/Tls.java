@@ -11,7 +11,8 @@ public class Tls {
                 .applyConnectionString(new ConnectionString(uri))
                 .applyToSslSettings(ssl -> ssl.context(context))
                 .build();
-            try (MongoClient client = MongoClients.create(settings)) {
+            // The package com.mongodb of 3.12 has another class of this name.
+            try (com.mongodb.client.MongoClient client = MongoClients.create(settings)) {
                 Document status = client.getDatabase("admin").runCommand(new Document("connectionStatus", 1));
                 List<Document> users = status.get("authInfo", Document.class).getList("authenticatedUsers", Document.class);
                 if (users.isEmpty()) {
