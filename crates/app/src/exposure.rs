@@ -198,7 +198,8 @@ fn of_options(options: &Options, args: &[String]) -> Vec<Door> {
     if let Some(arg) = args.iter().find(flag) {
         add(
             8_200_187,
-            "Every user of this machine can see a password in the command line of this process",
+            "A password is in the command line of this process: every user of this machine can see it, or could until \
+             the start erased it",
             arg.split('=').next().unwrap_or(arg),
             "write it to a configuration file with mode 0600",
         );
@@ -246,6 +247,7 @@ pub(crate) fn for_doctor(options: &Options) -> nagi_doctor::Exposure {
         has_plain_logins: enables_plain(options) && options.ldap.is_some(),
         clear_ldap_server: clear_ldap_server(options),
         has_test_commands: is_on(options, "enableTestCommands"),
+        has_javascript: options.javascript,
         at_rest: at_rest(options),
     }
 }

@@ -15,6 +15,7 @@ mod connections;
 mod doctor;
 mod encryption;
 mod engine;
+mod erase;
 mod exposure;
 mod failure;
 mod flag;
@@ -52,6 +53,7 @@ static ALLOCATOR: Metered<Jemalloc> = Metered(Jemalloc);
 fn main() -> ExitCode {
     signals::note_rotation();
     let args: Vec<String> = std::env::args().skip(1).collect();
+    erase::passwords();
     let command = args.first().map(String::as_str);
     if matches!(command, Some("backup" | "restore" | "doctor")) {
         umask::close();

@@ -3,6 +3,8 @@
 /// A purpose for which memory is charged.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Pool {
+    /// Messages of the audit log that are not written yet.
+    Audit,
     /// Entries of the oplog that change streams share.
     ChangeStreams,
     /// Keys that the engine's conflict table remembers while older snapshots are open.
@@ -42,7 +44,8 @@ pub(crate) struct Row {
 
 impl Pool {
     /// All pools, sorted by name.
-    pub const ALL: [Pool; 12] = [
+    pub const ALL: [Pool; 13] = [
+        Pool::Audit,
         Pool::ChangeStreams,
         Pool::Conflicts,
         Pool::Connections,
@@ -68,6 +71,7 @@ impl Pool {
 
     pub(crate) fn row(self) -> Row {
         let (name, percent, covers) = match self {
+            Pool::Audit => ("audit", 10, false),
             Pool::ChangeStreams => ("changeStreams", 5, false),
             Pool::Conflicts => ("conflicts", 8, false),
             Pool::Connections => ("connections", 25, false),

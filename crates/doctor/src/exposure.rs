@@ -17,6 +17,8 @@ pub struct Exposure {
     pub clear_ldap_server: Option<String>,
     /// Commands for tests are enabled.
     pub has_test_commands: bool,
+    /// Clients may run JavaScript in the server.
+    pub has_javascript: bool,
     /// The encryption of the data files.
     pub at_rest: AtRest,
 }

@@ -49,6 +49,8 @@ pub struct DataFolder {
     pub is_writable: bool,
     /// True if it belongs to the user of this process.
     pub is_own: bool,
+    /// True if it belongs to root.
+    pub is_roots: bool,
     /// Problems with the owners and permissions of its content.
     pub access: Access,
     /// Size of the file system.

@@ -7,7 +7,7 @@ use std::io::{self, Read, Write};
 use std::net::{SocketAddr, TcpStream};
 use std::time::{Duration, Instant};
 
-use nagi_tls::{ClientStream, ClientTls};
+use nagi_tls::{Connector, Secured};
 
 use crate::ber;
 use crate::message::{self, Entry, Outcome, Response, code};
@@ -67,7 +67,7 @@ impl Write for Deadlined {
 
 enum Stream {
     Plain(Deadlined),
-    Tls(Box<ClientStream<Deadlined>>),
+    Tls(Box<Secured<Deadlined>>),
 }
 
 /// An open connection.
@@ -84,7 +84,7 @@ impl Connection {
     pub(crate) fn open(
         host: &str,
         addresses: &[SocketAddr],
-        tls: Option<&ClientTls>,
+        tls: Option<&Connector>,
         deadline: Instant,
     ) -> Result<Connection, Failure> {
         let mut why = "the server did not answer in time".to_owned();
@@ -104,7 +104,7 @@ impl Connection {
     fn on(
         socket: TcpStream,
         host: &str,
-        tls: Option<&ClientTls>,
+        tls: Option<&Connector>,
         deadline: Instant,
     ) -> Result<Connection, Failure> {
         // Requests are short and wait for their answers.

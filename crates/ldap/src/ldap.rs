@@ -17,7 +17,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
 use nagi_server::{Directory, DirectoryError, DirectorySetting, DirectoryStatus};
-use nagi_tls::ClientTls;
+use nagi_tls::{ClientFiles, Connector};
 use parking_lot::{Mutex, RwLock};
 
 use crate::connection::{Connection, Failure};
@@ -35,7 +35,7 @@ const NAME_BYTES_MAX: usize = 8192;
 /// An LDAP directory.
 pub struct Ldap {
     current: RwLock<Arc<Current>>,
-    tls: Option<ClientTls>,
+    tls: Option<Connector>,
     slots: Slots,
     pool: Pool,
     binds: Counted,
@@ -94,7 +94,10 @@ impl Ldap {
     /// A text that names the option.
     pub fn new(options: LdapOptions) -> Result<Ldap, String> {
         let tls = match options.tls {
-            true => Some(ClientTls::new(options.ca_file.as_deref())?),
+            true => Some(Connector::new(&ClientFiles {
+                ca_file: options.ca_file.clone(),
+                ..ClientFiles::default()
+            })?),
             false => None,
         };
         let (slots, pool) = (Slots::new(options.concurrent_max), Pool::new(options.idle_time));

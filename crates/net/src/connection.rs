@@ -26,7 +26,7 @@ use crate::NetConfig;
 use crate::buffer::{Buffer, recycle};
 use crate::crowded::{CROWDED_GAP_MAX, Crowded};
 use crate::end::{End, failed, is_timeout};
-use crate::handshake::Handshakes;
+use crate::handshake::{Handshakes, TIMED_OUT as IN_HANDSHAKE};
 use crate::registry::Member;
 use crate::stranger::Stranger;
 use crate::stream::Stream;
@@ -213,11 +213,26 @@ impl Life<'_> {
         // A peer that holds capacity which other requests wait for must send its message without long pauses.
         let crowded = self.charge.is_some() && self.server.budget().has_waiting();
         let gap_max = if crowded { CROWDED_GAP_MAX } else { self.config.frame_gap_max };
+        if self.may_begin_handshake() && now - pace.began >= self.config.handshake_time_max {
+            return Err(End::TimedOut(IN_HANDSHAKE));
+        }
         let stuck = now - pace.moved >= gap_max.min(self.config.frame_gap_max);
         match stuck || now - pace.began >= self.config.frame_time_max {
             true => Err(End::TimedOut("reading a message")),
             false => Ok(()),
         }
+    }
+
+    /// Returns true if too few bytes have arrived to know the protocol, and they may be the first of a handshake.
+    fn may_begin_handshake(&self) -> bool {
+        let Some(tls) = self.config.tls.as_ref().filter(|_| self.session.is_none()) else {
+            return false;
+        };
+        let (mode, front) = (tls.mode(), self.buffer.front());
+        !*self.acquainted
+            && front.len() < HEADER_BYTES
+            && (mode == TlsMode::Require
+                || mode != TlsMode::Disabled && front.first() == Some(&0x16))
     }
 
     /// The peer is idle between frames: frees memory, and the thread unless it stays.

@@ -36,7 +36,8 @@ impl Drop for Entry {
     }
 }
 
-const TIMED_OUT: &str = "in the TLS handshake";
+/// The end of a connection whose handshake takes too long.
+pub(crate) const TIMED_OUT: &str = "in the TLS handshake";
 
 impl Handshakes {
     /// Runs the handshake that begins with the bytes `first`.

@@ -205,7 +205,7 @@ impl ServerBuilder {
                  auditLog.runtimeConfiguration: use the command setAuditConfig"
             );
         }
-        let log = AuditLog::open(options).map_err(|error| {
+        let log = AuditLog::open(options, self.server.budget()).map_err(|error| {
             err!(Code::OPERATION_FAILED, "The audit log cannot be opened: {error}")
         })?;
         self.server.audit = Some(log);

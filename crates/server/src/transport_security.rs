@@ -46,6 +46,8 @@ pub struct TlsPeer {
     pub version: &'static str,
     /// The client's certificate, if one of the trusted authorities signed it and it is valid.
     pub certificate: Option<ClientCertificate>,
+    /// The name by which the client addressed this server (SNI).
+    pub server_name: Option<String>,
 }
 
 /// A client certificate that was verified.
@@ -96,7 +98,8 @@ pub trait TransportSecurity: Send + Sync {
     fn own_certificate(&self) -> OwnCertificate;
 
     /// Returns true if a subject is that of a member of the same cluster: its organization, organizational units and
-    /// domain components are those of the server's own certificate.
+    /// domain components are those of the server's own certificate, or of the name that replaces it while certificates
+    /// of the members change.
     fn is_member(&self, subject: &str) -> bool;
 
     /// The number of handshakes that succeeded, by version: 1.2 and 1.3.

@@ -1,98 +1,261 @@
-//! The client's side of TLS, for connections of this server to other services.
+//! Connections with TLS that this program opens: `nagi backup` and `nagi ping` to a server, a server to LDAP and KMIP
+//! servers.
 
+use std::fmt;
 use std::io::{self, Read, Write};
-use std::path::Path;
+use std::path::PathBuf;
 use std::sync::Arc;
 
-use rustls::pki_types::ServerName;
-use rustls::{ClientConfig, ClientConnection, RootCertStore, StreamOwned};
+use rustls::client::WebPkiServerVerifier;
+use rustls::client::danger::{HandshakeSignatureValid, ServerCertVerified, ServerCertVerifier};
+use rustls::crypto::{
+    CryptoProvider, WebPkiSupportedAlgorithms, verify_tls12_signature, verify_tls13_signature,
+};
+use rustls::pki_types::{CertificateDer, ServerName, UnixTime};
+use rustls::{
+    CertificateError, ClientConfig, ClientConnection, DigitallySignedStruct, Error, RootCertStore,
+    SignatureScheme, StreamOwned,
+};
+use webpki::EndEntityCert;
+use zeroize::Zeroizing;
 
-use crate::material;
+use crate::authorities::{Authorities, Limits};
+use crate::{key, material, reason};
 
-/// Whose certificates are accepted.
-pub struct ClientTls {
-    config: Arc<ClientConfig>,
+/// What a client is told about certificates, with the names of MongoDB's connection strings.
+#[derive(Clone, Default, PartialEq, Eq)]
+pub struct ClientFiles {
+    /// `tlsCAFile`; without it the authorities of the system are trusted.
+    pub ca_file: Option<PathBuf>,
+    /// `tlsCertificateKeyFile`
+    pub certificate_key_file: Option<PathBuf>,
+    /// `tlsCertificateKeyFilePassword`
+    pub certificate_key_password: Option<Zeroizing<String>>,
+    /// `tlsAllowInvalidCertificates`
+    pub allow_invalid_certificates: bool,
+    /// `tlsAllowInvalidHostnames`
+    pub allow_invalid_hostnames: bool,
 }
 
-impl ClientTls {
-    /// Trusts the authorities of a file; without one those of the system: the files that `SSL_CERT_FILE` and
-    /// `SSL_CERT_DIR` name, or the distribution's.
+/// Without the password.
+impl fmt::Debug for ClientFiles {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("ClientFiles")
+            .field("ca_file", &self.ca_file)
+            .field("certificate_key_file", &self.certificate_key_file)
+            .field("allow_invalid_certificates", &self.allow_invalid_certificates)
+            .field("allow_invalid_hostnames", &self.allow_invalid_hostnames)
+            .finish_non_exhaustive()
+    }
+}
+
+/// Opens connections with TLS.
+pub struct Connector(Arc<ClientConfig>);
+
+/// A connection whose handshake has ended.
+pub struct Secured<S: Read + Write>(StreamOwned<ClientConnection, S>);
+
+impl Connector {
+    /// Reads the files.
     ///
     /// # Errors
     /// A text that names the file.
-    pub fn new(authorities: Option<&Path>) -> Result<ClientTls, String> {
-        let roots = match authorities {
-            Some(path) => material::authorities(path)
-                .map_err(|why| format!("Can not set up CA file. {}: {why}", path.display()))?,
-            None => of_system()?,
-        };
+    pub fn new(files: &ClientFiles) -> Result<Connector, String> {
         let provider = Arc::new(rustls::crypto::ring::default_provider());
-        let config = ClientConfig::builder_with_provider(provider)
+        let verifier = Arc::new(ServerVerifier::new(files, &provider)?);
+        let builder = ClientConfig::builder_with_provider(provider)
             .with_safe_default_protocol_versions()
             .map_err(|error| error.to_string())?
-            .with_root_certificates(roots)
-            .with_no_client_auth();
-        Ok(ClientTls { config: Arc::new(config) })
+            .dangerous()
+            .with_custom_certificate_verifier(verifier);
+        let Some(path) = &files.certificate_key_file else {
+            return Ok(Connector(Arc::new(builder.with_no_client_auth())));
+        };
+        let named = |why: String| format!("tlsCertificateKeyFile {}: {why}", path.display());
+        let sections = material::read(path).map_err(named)?;
+        let chain = material::certificates(&sections);
+        if chain.is_empty() {
+            return Err(named("the file has no certificate".to_owned()));
+        }
+        let password = files.certificate_key_password.as_ref().map(|text| text.as_str());
+        let key = key::find(&sections, password).map_err(named)?;
+        let key = key.ok_or_else(|| named("the file has no private key".to_owned()))?;
+        let config = builder.with_client_auth_cert(chain, key);
+        Ok(Connector(Arc::new(config.map_err(|error| named(error.to_string()))?)))
     }
 
-    /// Does the handshake on a connected stream. `host`: the name or address that the certificate must have.
+    /// Runs the handshake with the server that was addressed as `host`, a name or an address without port.
     ///
     /// # Errors
-    /// A text for the log.
-    pub fn connect<S: Read + Write>(
-        &self,
-        host: &str,
-        mut stream: S,
-    ) -> Result<ClientStream<S>, String> {
-        let name = ServerName::try_from(host.to_owned())
-            .map_err(|_| format!("'{host}' cannot be the name in a certificate"))?;
-        let mut session =
-            ClientConnection::new(self.config.clone(), name).map_err(|error| error.to_string())?;
-        while session.is_handshaking() {
-            session
-                .complete_io(&mut stream)
-                .map_err(|error| format!("the TLS handshake failed: {error}"))?;
+    /// A text: the certificate is not accepted, the server refuses, or the socket fails.
+    pub fn connect<S: Read + Write>(&self, host: &str, socket: S) -> Result<Secured<S>, String> {
+        let name = ServerName::try_from(host.trim_matches(['[', ']']).to_owned())
+            .map_err(|_| format!("'{host}' is not a name that a certificate can have"))?;
+        let connection = ClientConnection::new(self.0.clone(), name);
+        let mut stream = StreamOwned::new(connection.map_err(|error| error.to_string())?, socket);
+        while stream.conn.is_handshaking() {
+            if let Err(error) = stream.conn.complete_io(&mut stream.sock) {
+                return Err(told(&error));
+            }
         }
-        Ok(ClientStream(StreamOwned::new(session, stream)))
+        Ok(Secured(stream))
     }
 }
 
-/// The authorities that the system trusts.
-fn of_system() -> Result<RootCertStore, String> {
-    let found = rustls_native_certs::load_native_certs();
-    let mut roots = RootCertStore::empty();
-    // Distributions contain certificates that webpki does not accept; they would not be needed.
-    roots.add_parsable_certificates(found.certs);
-    match roots.is_empty() {
-        true => {
-            Err("the system has no certificates of authorities (package ca-certificates)".into())
+/// An error of a handshake, or of a connection with TLS, for the user.
+fn told(error: &io::Error) -> String {
+    let inner = error.get_ref().and_then(|inner| inner.downcast_ref::<Error>());
+    match inner {
+        Some(Error::InvalidCertificate(why)) => {
+            format!("the certificate of the server is not accepted: {}", reason::of_server(why))
         }
-        false => Ok(roots),
+        Some(Error::AlertReceived(alert)) => format!("the server refuses the handshake: {alert:?}"),
+        Some(Error::InvalidMessage(_)) => "the server does not answer with TLS".to_owned(),
+        Some(other) => other.to_string(),
+        None => match error.kind() {
+            io::ErrorKind::WouldBlock | io::ErrorKind::TimedOut => {
+                "the server has not answered the TLS handshake in time".to_owned()
+            }
+            io::ErrorKind::UnexpectedEof => {
+                "the server closes the connection in the TLS handshake".to_owned()
+            }
+            _ => error.to_string(),
+        },
     }
 }
 
-/// A connection with TLS.
-pub struct ClientStream<S: Read + Write>(StreamOwned<ClientConnection, S>);
-
-impl<S: Read + Write> ClientStream<S> {
-    /// The stream below.
+impl<S: Read + Write> Secured<S> {
+    /// The socket below.
     pub fn get_mut(&mut self) -> &mut S {
         self.0.get_mut()
     }
 }
 
-impl<S: Read + Write> Read for ClientStream<S> {
-    fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
-        self.0.read(buffer)
+impl<S: Read + Write> Read for Secured<S> {
+    fn read(&mut self, place: &mut [u8]) -> io::Result<usize> {
+        self.0.read(place).map_err(|error| match error.get_ref() {
+            // A server that refuses a client's certificate says so after the client's handshake has ended.
+            Some(inner) if inner.is::<Error>() => io::Error::other(told(&error)),
+            _ => error,
+        })
     }
 }
 
-impl<S: Read + Write> Write for ClientStream<S> {
+impl<S: Read + Write> Write for Secured<S> {
     fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
         self.0.write(bytes)
     }
 
     fn flush(&mut self) -> io::Result<()> {
         self.0.flush()
+    }
+}
+
+/// Verifies a server, as far as the options say.
+#[derive(Debug)]
+struct ServerVerifier {
+    algorithms: WebPkiSupportedAlgorithms,
+    /// `None`: every certificate is accepted.
+    strict: Option<Arc<WebPkiServerVerifier>>,
+    /// Certificates of the file of authorities; one of them may be the server's own.
+    trusted: Vec<CertificateDer<'static>>,
+    any_name: bool,
+}
+
+impl ServerVerifier {
+    fn new(files: &ClientFiles, provider: &Arc<CryptoProvider>) -> Result<ServerVerifier, String> {
+        let mut verifier = ServerVerifier {
+            algorithms: provider.signature_verification_algorithms,
+            strict: None,
+            trusted: Vec::new(),
+            any_name: files.allow_invalid_hostnames,
+        };
+        let mut roots = RootCertStore::empty();
+        match &files.ca_file {
+            Some(path) => {
+                let named = |why: String| format!("tlsCAFile {}: {why}", path.display());
+                let sections = material::read(path).map_err(named)?;
+                verifier.trusted = material::certificates(&sections);
+                let all = Authorities::new(verifier.trusted.clone()).map_err(named)?;
+                roots.roots = all.anchors;
+            }
+            None if files.allow_invalid_certificates => return Ok(verifier),
+            None => {
+                let found = rustls_native_certs::load_native_certs();
+                roots.add_parsable_certificates(found.certs);
+                if roots.is_empty() {
+                    return Err(
+                        "this system has no certificates of authorities: use tlsCAFile".to_owned()
+                    );
+                }
+            }
+        }
+        if !files.allow_invalid_certificates {
+            let strict =
+                WebPkiServerVerifier::builder_with_provider(Arc::new(roots), provider.clone());
+            verifier.strict = Some(strict.build().map_err(|error| error.to_string())?);
+        }
+        Ok(verifier)
+    }
+
+    /// Checks a certificate that is itself in the file of authorities.
+    fn check_trusted(
+        &self,
+        end: &CertificateDer<'_>,
+        name: &ServerName<'_>,
+        now: UnixTime,
+    ) -> Result<(), Error> {
+        let limits = Limits::read(end).map_err(|_| CertificateError::BadEncoding)?;
+        limits.check_time(now).map_err(reason::refusal)?;
+        let certificate = EndEntityCert::try_from(end).map_err(reason::refusal)?;
+        match certificate.verify_is_valid_for_subject_name(name) {
+            Err(_) if !self.any_name => Err(CertificateError::NotValidForName.into()),
+            _ => Ok(()),
+        }
+    }
+}
+
+impl ServerCertVerifier for ServerVerifier {
+    fn verify_server_cert(
+        &self,
+        end: &CertificateDer<'_>,
+        rest: &[CertificateDer<'_>],
+        name: &ServerName<'_>,
+        stapled: &[u8],
+        now: UnixTime,
+    ) -> Result<ServerCertVerified, Error> {
+        let Some(strict) = &self.strict else { return Ok(ServerCertVerified::assertion()) };
+        if self.trusted.iter().any(|known| known == end) {
+            return self.check_trusted(end, name, now).map(|()| ServerCertVerified::assertion());
+        }
+        // The name is compared after everything else.
+        match strict.verify_server_cert(end, rest, name, stapled, now) {
+            Err(Error::InvalidCertificate(
+                CertificateError::NotValidForName | CertificateError::NotValidForNameContext { .. },
+            )) if self.any_name => Ok(ServerCertVerified::assertion()),
+            verified => verified,
+        }
+    }
+
+    fn verify_tls12_signature(
+        &self,
+        message: &[u8],
+        cert: &CertificateDer<'_>,
+        signed: &DigitallySignedStruct,
+    ) -> Result<HandshakeSignatureValid, Error> {
+        verify_tls12_signature(message, cert, signed, &self.algorithms)
+    }
+
+    fn verify_tls13_signature(
+        &self,
+        message: &[u8],
+        cert: &CertificateDer<'_>,
+        signed: &DigitallySignedStruct,
+    ) -> Result<HandshakeSignatureValid, Error> {
+        verify_tls13_signature(message, cert, signed, &self.algorithms)
+    }
+
+    fn supported_verify_schemes(&self) -> Vec<SignatureScheme> {
+        self.algorithms.supported_schemes()
     }
 }

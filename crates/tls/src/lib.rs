@@ -9,6 +9,8 @@
 //!   a connection --> Session: handshake, then reads and writes; keeps its configuration to its end
 //!                           |
 //!                        TlsPeer: protocol version, the client's certificate --> `nagi_server`, MONGODB-X509
+//!
+//!   Connector: the other side, for the connections that this program opens itself
 //! ```
 //!
 //! Invariants
@@ -18,6 +20,7 @@
 //! - Connections to others, which only the start makes, are verified by name and authority, always.
 //! - This crate knows neither sockets nor commands.
 
+mod authorities;
 mod certificate;
 mod ciphers;
 mod client;
@@ -26,7 +29,6 @@ mod material;
 mod members;
 mod name;
 mod options;
-mod outgoing;
 mod pem;
 mod reason;
 mod session;
@@ -34,8 +36,7 @@ mod tls;
 mod traditional;
 mod verify;
 
-pub use client::{ClientStream, ClientTls};
+pub use client::{ClientFiles, Connector, Secured};
 pub use options::{LoggedVersions, TlsOptions};
-pub use outgoing::Outgoing;
 pub use session::{Handshake, Session};
 pub use tls::Tls;

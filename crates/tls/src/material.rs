@@ -9,12 +9,15 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{SystemTime, UNIX_EPOCH};
 
 use nagi_server::OwnCertificate;
+use rustix::fs::{Mode, OFlags};
 use rustls::crypto::CryptoProvider;
-use rustls::pki_types::{CertificateDer, CertificateRevocationListDer};
-use rustls::server::{ServerSessionMemoryCache, WebPkiClientVerifier};
+use rustls::pki_types::CertificateDer;
+use rustls::server::ServerSessionMemoryCache;
 use rustls::sign::CertifiedKey;
-use rustls::{RootCertStore, ServerConfig, SupportedProtocolVersion};
+use rustls::{ServerConfig, SupportedProtocolVersion};
+use webpki::{CertRevocationList, OwnedCertRevocationList};
 
+use crate::authorities::Authorities;
 use crate::certificate::Facts;
 use crate::members::{self, Attributes};
 use crate::options::TlsOptions;
@@ -93,9 +96,17 @@ impl Material {
             warn_of_file(path, &cluster.facts, options, &mut warnings);
             member = members::attributes(&cluster.facts.subject);
         }
+        if let Some(list) = &options.member_override
+            && members::attributes(list).is_empty()
+        {
+            return Err(format!(
+                "Unable to parse tlsX509ClusterAuthDNOverride: '{list}' is not a distinguished name with O, OU or DC"
+            ));
+        }
         let verifier = verifier(options, &provider)?;
-        if verifier.is_none() {
-            warnings.push(NO_AUTHORITY.to_owned());
+        match &verifier {
+            Some(verifier) => warn_of_authorities(&verifier.authorities, options, &mut warnings),
+            None => warnings.push(NO_AUTHORITY.to_owned()),
         }
         let facts = OwnCertificate {
             subject: own.facts.subject,
@@ -187,49 +198,43 @@ fn verifier(
             None => Ok(None),
         };
     };
-    let roots = authorities(path)
-        .map_err(|why| format!("Can not set up CA file. {}: {why}", path.display()))?;
+    let trusted = authorities(path)?;
     // The other file is checked, too, though no connection uses it.
     if let (Some(_), Some(path)) = (&options.cluster_ca_file, &options.ca_file) {
-        authorities(path)
-            .map_err(|why| format!("Can not set up CA file. {}: {why}", path.display()))?;
+        authorities(path)?;
     }
-    let mut builder =
-        WebPkiClientVerifier::builder_with_provider(Arc::new(roots), provider.clone());
-    if let Some(path) = &options.crl_file {
-        let unusable = |why: String| format!("Can not set up CRL file. {}: {why}", path.display());
-        let lists = read(path).map_err(unusable)?;
-        let lists = lists.iter().filter(|section| section.label == "X509 CRL");
-        let lists: Vec<_> =
-            lists.map(|list| CertificateRevocationListDer::from(list.bytes.to_vec())).collect();
-        if lists.is_empty() {
-            return Err(unusable("the file has no revocation list".to_owned()));
-        }
-        builder = builder
-            .with_crls(lists)
-            .only_check_end_entity_revocation()
-            .enforce_revocation_expiration();
-    }
-    let strict = builder.build().map_err(|error| format!("Can not set up CRL file. {error}"))?;
+    let revoked = match &options.crl_file {
+        Some(path) => revocation_lists(path)
+            .map_err(|why| format!("Can not set up CRL file. {}: {why}", path.display()))?,
+        None => Vec::new(),
+    };
     Ok(Some(Arc::new(Verifier {
-        strict,
+        algorithms: provider.signature_verification_algorithms,
+        authorities: trusted,
+        revoked,
         optional: options.allow_connections_without_certificates,
         lenient: options.allow_invalid_certificates,
     })))
 }
 
-/// The authorities in a file.
-pub(crate) fn authorities(path: &Path) -> Result<RootCertStore, String> {
-    let mut roots = RootCertStore::empty();
-    for certificate in certificates(&read(path)?) {
-        roots.add(certificate).map_err(|error| format!("a certificate cannot be used: {error}"))?;
-    }
-    match roots.is_empty() {
-        true => Err("the file has no certificate".to_owned()),
-        false => Ok(roots),
+fn authorities(path: &Path) -> Result<Authorities, String> {
+    let found = read(path).and_then(|sections| Authorities::new(certificates(&sections)));
+    found.map_err(|why| format!("Can not set up CA file. {}: {why}", path.display()))
+}
+
+fn revocation_lists(path: &Path) -> Result<Vec<CertRevocationList<'static>>, String> {
+    let sections = read(path)?;
+    let lists = sections.iter().filter(|section| section.label == "X509 CRL");
+    let lists: Result<Vec<_>, webpki::Error> = lists
+        .map(|list| OwnedCertRevocationList::from_der(&list.bytes).map(CertRevocationList::from))
+        .collect();
+    match lists {
+        Ok(lists) if lists.is_empty() => Err("the file has no revocation list".to_owned()),
+        lists => lists.map_err(|error| format!("a list cannot be used: {error}")),
     }
 }
 
+/// The certificates of a file.
 pub(crate) fn certificates(sections: &[Section]) -> Vec<CertificateDer<'static>> {
     let is_certificate =
         |section: &&Section| ["CERTIFICATE", "X509 CERTIFICATE"].contains(&section.label.as_str());
@@ -237,8 +242,14 @@ pub(crate) fn certificates(sections: &[Section]) -> Vec<CertificateDer<'static>>
     found.map(|section| CertificateDer::from(section.bytes.to_vec())).collect()
 }
 
+/// Reads the sections of a PEM file.
+///
+/// # Errors
+/// A text, if it cannot be read, or is not a file: opening a pipe without a writer must not wait.
 pub(crate) fn read(path: &Path) -> Result<Vec<Section>, String> {
-    let file = fs::File::open(path).map_err(|error| error.to_string())?;
+    let how = OFlags::RDONLY | OFlags::NONBLOCK | OFlags::CLOEXEC;
+    let opened = rustix::fs::open(path, how, Mode::empty());
+    let file = fs::File::from(opened.map_err(|error| std::io::Error::from(error).to_string())?);
     if !file.metadata().is_ok_and(|about| about.is_file()) {
         return Err("it is not a file".to_owned());
     }
@@ -265,6 +276,22 @@ fn warn_of_file(path: &Path, facts: &Facts, options: &TlsOptions, warnings: &mut
             "Server certificate has no compatible Subject Alternative Name. This may prevent TLS clients from \
              connecting: {shown}"
         ));
+    }
+}
+
+/// Warns of an authority that expires soon or has expired: certificates that it signed are then refused.
+fn warn_of_authorities(all: &Authorities, options: &TlsOptions, warnings: &mut Vec<String>) {
+    let now_s = u64::try_from(now_ms() / 1000).unwrap_or(0);
+    let threshold = i64::from(options.expiry_warning_days);
+    if let Some(days) = all.days_left(now_s).filter(|days| *days < threshold) {
+        let path = options.cluster_ca_file.as_deref().or(options.ca_file.as_deref());
+        let shown = path.map(Path::display).map(|path| path.to_string()).unwrap_or_default();
+        warnings.push(match days < 0 {
+            true => format!(
+                "A certificate of an authority in {shown} has expired; those that it signed are refused"
+            ),
+            false => format!("A certificate of an authority in {shown} expires in {days} days"),
+        });
     }
 }
 

@@ -34,6 +34,9 @@ pub struct TlsOptions {
     pub quiet_without_certificate: bool,
     /// A certificate that expires within this many days is warned of; 0: none.
     pub expiry_warning_days: u32,
+    /// A distinguished name: certificates with its O, OU and DC are members', as those with the server's own
+    /// (`tlsX509ClusterAuthDNOverride`).
+    pub member_override: Option<String>,
 }
 
 /// The versions whose connections are logged (`logVersions`), of 1.2 and 1.3.
@@ -59,6 +62,7 @@ impl TlsOptions {
             cipher_suites: None,
             quiet_without_certificate: false,
             expiry_warning_days: 30,
+            member_override: None,
         }
     }
 }

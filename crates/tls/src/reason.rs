@@ -1,7 +1,71 @@
 //! Why a handshake failed, in the words that MongoDB's log has (OpenSSL's, for certificates).
 
+use std::fmt;
+use std::sync::Arc;
+
 use rustls::CertificateError as Certificate;
-use rustls::{Error, PeerIncompatible};
+use rustls::{Error, OtherError, PeerIncompatible};
+use webpki::Error as Webpki;
+
+/// A reason that rustls has no value for.
+#[derive(Debug)]
+struct Words(&'static str);
+
+impl fmt::Display for Words {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.0)
+    }
+}
+
+impl std::error::Error for Words {}
+
+/// webpki's refusal of a certificate as one of rustls, which chooses the alert by it.
+pub(crate) fn refusal(error: Webpki) -> Error {
+    let refused = match error {
+        Webpki::BadDer | Webpki::BadDerTime | Webpki::TrailingData(_) => Certificate::BadEncoding,
+        Webpki::CertExpired { .. } | Webpki::InvalidCertValidity => Certificate::Expired,
+        Webpki::CertNotValidYet { .. } => Certificate::NotValidYet,
+        Webpki::CertRevoked => Certificate::Revoked,
+        Webpki::CrlExpired { .. } => Certificate::ExpiredRevocationList,
+        Webpki::InvalidSignatureForPublicKey => Certificate::BadSignature,
+        Webpki::RequiredEkuNotFoundContext(_) => Certificate::InvalidPurpose,
+        Webpki::UnknownIssuer => Certificate::UnknownIssuer,
+        Webpki::UnknownRevocationStatus => Certificate::UnknownRevocationStatus,
+        Webpki::UnsupportedCriticalExtension => Certificate::UnhandledCriticalExtension,
+        other => match words(&other) {
+            Some(text) => Certificate::Other(OtherError(Arc::new(Words(text)))),
+            None => Certificate::Other(OtherError(Arc::new(other))),
+        },
+    };
+    refused.into()
+}
+
+/// The refusal of a certificate that signs itself and is not trusted.
+pub(crate) fn self_signed() -> Error {
+    Certificate::Other(OtherError(Arc::new(Words("self-signed certificate")))).into()
+}
+
+/// OpenSSL's words for further reasons.
+fn words(error: &Webpki) -> Option<&'static str> {
+    Some(match error {
+        Webpki::CaUsedAsEndEntity => "the certificate of an authority cannot be that of a client",
+        Webpki::EndEntityUsedAsCa => "invalid CA certificate",
+        Webpki::InvalidCrlSignatureForPublicKey | Webpki::IssuerNotCrlSigner => {
+            "CRL signature failure"
+        }
+        Webpki::MaximumPathDepthExceeded
+        | Webpki::MaximumPathBuildCallsExceeded
+        | Webpki::MaximumSignatureChecksExceeded => "certificate chain too long",
+        Webpki::NameConstraintViolation => "permitted subtree violation",
+        Webpki::PathLenConstraintViolated => "path length constraint exceeded",
+        Webpki::UnsupportedCertVersion => "unsupported certificate version",
+        Webpki::UnsupportedSignatureAlgorithmContext(_) => "CA signature digest algorithm too weak",
+        Webpki::UnsupportedSignatureAlgorithmForPublicKeyContext(_) => {
+            "CA certificate key too weak"
+        }
+        _ => return None,
+    })
+}
 
 /// The text for the log.
 pub(crate) fn text(error: &Error) -> String {
@@ -25,6 +89,16 @@ pub(crate) fn text(error: &Error) -> String {
     }
 }
 
+/// Why the certificate of a server is not accepted by this program as its client.
+pub(crate) fn of_server(error: &Certificate) -> String {
+    match error {
+        Certificate::NotValidForName | Certificate::NotValidForNameContext { .. } => {
+            "it is that of another host".to_owned()
+        }
+        other => invalid_certificate(other),
+    }
+}
+
 /// Why a certificate is invalid.
 pub(crate) fn invalid_certificate(error: &Certificate) -> String {
     let text = match error {
@@ -42,6 +116,8 @@ pub(crate) fn invalid_certificate(error: &Certificate) -> String {
         Certificate::InvalidPurpose | Certificate::InvalidPurposeContext { .. } => {
             "unsuitable certificate purpose"
         }
+        Certificate::UnhandledCriticalExtension => "unhandled critical extension",
+        Certificate::Other(OtherError(inner)) => return inner.to_string(),
         other => return other.to_string(),
     };
     text.to_owned()

@@ -103,7 +103,11 @@ impl Session {
     /// Establishes who the peer is.
     fn finished(&self) -> Handshake {
         let is_13 = self.connection.protocol_version() == Some(ProtocolVersion::TLSv1_3);
-        let mut peer = TlsPeer { version: if is_13 { "1.3" } else { "1.2" }, certificate: None };
+        let mut peer = TlsPeer {
+            version: if is_13 { "1.3" } else { "1.2" },
+            certificate: None,
+            server_name: self.connection.server_name().map(str::to_owned),
+        };
         let chain = self.connection.peer_certificates().filter(|chain| !chain.is_empty());
         match (&self.material.verifier, chain) {
             (Some(verifier), Some(chain)) => {

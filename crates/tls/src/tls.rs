@@ -82,8 +82,9 @@ impl TransportSecurity for Tls {
 
     fn is_member(&self, subject: &str) -> bool {
         let material = self.material.load();
-        !material.own_attributes.is_empty()
-            && members::attributes(subject) == material.own_attributes
+        let found = members::attributes(subject);
+        let other = material.options.member_override.as_deref().map(members::attributes);
+        !found.is_empty() && (found == material.own_attributes || Some(found) == other)
     }
 
     fn accepted_counts(&self) -> [u64; 2] {

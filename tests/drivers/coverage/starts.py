@@ -79,7 +79,8 @@ setParameter: {{ttlMonitorSleepSecs: 17}}
 
 
 @probe("start", "conf.net.bindall", "conf.net.ipv6", "conf.wt.cachepct", "conf.wt.zstd", "conf.storage.sync", "conf.storage.journal", "conf.storage.commitinterval",
-       "conf.repl.majority", "conf.wt.configstring", "conf.storage.directio", "conf.storage.cachecompressor", "conf.storage.cachewarmup")
+       "conf.repl.majority", "conf.wt.configstring", "conf.storage.directio", "conf.storage.cachecompressor", "conf.storage.cachewarmup",
+       "conf.sec.allowunsafe")
 def by_flags(start):
     with start.server("flags", "--bind_ip_all", "--allowUnsafe", "--ipv6", "--zstdDefaultCompressionLevel", "9", "--syncdelay", "30", "--journal", "--journalCommitInterval", "50",
                       "--enableMajorityReadConcern", "true", "--directIO", "true", "--cacheCompressor", "zstd", "--cacheWarmUp", "true", "--wiredTigerCollectionConfigString", "block_compressor=zlib", "--wiredTigerCacheSizePct", "10") as server:
@@ -93,7 +94,7 @@ def by_flags(start):
         equal(code_of(lambda: server.client.test.command("find", "c", readConcern={"level": "majority"})), None)
 
 
-@probe("start", "conf.sec.redact", "x.redaction", "conf.sec.allowlist", "par.localhost")
+@probe("start", "conf.sec.redact", "x.redaction", "conf.sec.allowlist", "par.localhost", "conf.net.ipallowlist")
 def for_strangers(start):
     with start.server("strangers", "--redactClientLogData", "--slowms", "0", "--ipAllowlist", "127.0.0.0/8", "--clusterIpSourceAllowlist", "10.0.0.0/8,::1") as server:
         def logged():
@@ -109,6 +110,11 @@ def for_strangers(start):
         need("hidden one" in logged())
         equal(server.client.admin.command("serverStatus")["connections"]["rejectedByAddress"], 0)
         need("No other member" in str(server.client.admin.command("getLog", "startupWarnings")))
+    with start.server("others", "--ipAllowlist", "127.0.0.1,10.0.0.0/8") as server:
+        with socket.create_connection(("127.0.0.1", server.port), source_address=("127.0.0.2", 0), timeout=10) as other:
+            equal(other.recv(1), b"")
+        equal(server.client.admin.command("serverStatus")["connections"]["rejectedByAddress"], 1)
+        equal(server.client.admin.command("ping")["ok"], 1)
     with start.server("bypass", "--auth", "--setParameter", "enableLocalhostAuthBypass=false") as server:
         equal(code_of(lambda: server.client.admin.command("createUser", "a", pwd="p", roles=["root"])), 13)
     refused = subprocess.run([start.nagi, "serve", "--bind_ip_all", "--dbpath", start.work], stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True)

@@ -471,9 +471,9 @@ def starts(directory, authority, other):
     for name, settings, reason in [
         ("dead", dead, "Can't connect to the specified LDAP servers"),
         ("password", {**good, "queryUser": QUERY, "queryPassword": "wrong-secret-7"}, "the login of the user of queries failed"),
-        ("authority", {**tls(directory, authority), "tlsCAFile": other.file}, "the TLS handshake failed"),
+        ("authority", {**tls(directory, authority), "tlsCAFile": other.file}, "the certificate of the server is not accepted"),
         ("host", {**tls(directory, authority), "servers": "127.0.0.2:%d" % directory.tls_port}, "Can't connect"),
-        ("file", tls(directory, authority, tlsCAFile="/none.pem"), "Can not set up CA file"),
+        ("file", tls(directory, authority, tlsCAFile="/none.pem"), "tlsCAFile /none.pem"),
         ("mapping", {**good, "userToDNMapping": "{}"}, "userToDNMapping"),
         ("template", {**good, "queryTemplate": "{NAME}"}, "queryTemplate"),
         ("srv", {**good, "servers": "srv:example.org"}, "not looked up by SRV records"),

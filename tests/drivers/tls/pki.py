@@ -8,8 +8,10 @@ KEYS = {
     "ec": EC,
     "p384": ["-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:P-384"],
     "rsa": ["-newkey", "rsa:2048"],
+    "rsa1024": ["-newkey", "rsa:1024"],
     "ed25519": ["-newkey", "ed25519"],
 }
+CA = "basicConstraints=critical,CA:TRUE\nkeyUsage=keyCertSign,cRLSign"
 LOCAL = "subjectAltName=DNS:localhost,IP:127.0.0.1"
 
 
@@ -23,17 +25,17 @@ def openssl(*args, cwd=None, text=""):
 class Authority:
     """An authority in a folder of its own, which signs certificates and lists those that it revokes."""
 
-    def __init__(self, folder, subject, parent=None):
-        """With a parent: one whose own certificate that authority has signed."""
+    def __init__(self, folder, subject, parent=None, key="ec", extensions=CA, dates=()):
+        """With a parent: one whose own certificate that authority has signed. Without: `dates` are arguments of openssl ca."""
         self.folder = folder
         os.makedirs(folder)
         if parent:
             name = os.path.basename(folder)
-            parent.sign(name, subject, "basicConstraints=critical,CA:TRUE\nkeyUsage=keyCertSign,cRLSign")
+            parent.sign(name, subject, extensions)
             shutil.copy(parent.path(name + ".crt"), self.path("ca.pem"))
             shutil.copy(parent.path(name + ".key"), self.path("ca.key"))
         else:
-            openssl("req", "-x509", *EC, "-nodes", "-keyout", "ca.key", "-out", "ca.pem", "-days", "3650", "-subj", subject,
+            openssl("req", "-x509", *KEYS[key], "-nodes", "-keyout", "ca.key", "-out", "ca.pem", "-days", "3650", "-subj", subject,
                     cwd=folder)
         for name, text in (("index", ""), ("index.attr", "unique_subject = no\n"), ("serial", "01\n"), ("number", "01\n")):
             self.write(name, text)
@@ -45,6 +47,13 @@ class Authority:
                     "domainComponent", "countryName", "stateOrProvinceName", "localityName", "organizationName",
                     "organizationalUnitName", "commonName", "emailAddress"))]))
         self.file = self.path("ca.pem")
+        if not parent and (dates or extensions != CA):
+            # Signed by itself once more, with the key that it has.
+            self.write("own.ext", extensions + "\n")
+            openssl("req", "-new", "-key", "ca.key", "-out", "own.csr", "-subj", subject, "-utf8", "-config", self.request(), cwd=folder)
+            openssl("ca", "-batch", "-notext", "-utf8", "-preserveDN", "-selfsign", "-keyfile", "ca.key", "-config", "config", "-in", "own.csr",
+                    "-out", "own.pem", "-extfile", "own.ext", *dates, cwd=folder)
+            os.replace(self.path("own.pem"), self.file)
 
     def path(self, name):
         return os.path.join(self.folder, name)
@@ -72,9 +81,32 @@ class Authority:
     def revoke(self, name):
         openssl("ca", "-config", "config", "-revoke", name + ".crt", cwd=self.folder)
 
-    def list_revoked(self, name="crl.pem"):
-        openssl("ca", "-config", "config", "-gencrl", "-out", name, cwd=self.folder)
+    def list_revoked(self, name="crl.pem", seconds=None):
+        """`seconds`: the list expires after them."""
+        expires = ["-crlsec", str(seconds)] if seconds else []
+        openssl("ca", "-config", "config", "-gencrl", "-out", name, *expires, cwd=self.folder)
         return self.path(name)
+
+
+def self_signed(folder, name, subject, *args, key="ec"):
+    """A certificate that signs itself, with its key in one file; returns its path."""
+    openssl("req", "-x509", *KEYS[key], "-nodes", "-keyout", name + ".key", "-out", name + ".crt", "-days", "3650", "-subj", subject,
+            *args, cwd=folder)
+    path = os.path.join(folder, name)
+    with open(path + ".crt") as certificate, open(path + ".key") as private, open(path + ".pem", "w") as both:
+        both.write(certificate.read() + private.read())
+    os.chmod(path + ".pem", 0o600)
+    return path + ".pem"
+
+
+def joined(path, *parts):
+    """A file with the content of others."""
+    with open(path, "w") as out:
+        for part in parts:
+            with open(part) as f:
+                out.write(f.read())
+    os.chmod(path, 0o600)
+    return path
 
 
 PAST = ("-startdate", "20200101000000Z", "-enddate", "20200201000000Z")

@@ -3,11 +3,17 @@
 //! An option that would change the behaviour of the connection is honoured or refused, never ignored. This matters most
 //! for `tls=true`: password and data would otherwise be sent unencrypted.
 
+use std::path::PathBuf;
 use std::time::Duration;
 
 use nagi_server::LoginClient;
+use nagi_tls::ClientFiles;
+use zeroize::Zeroizing;
 
 const PORT: u16 = 27_017;
+
+/// The login by the certificate of the connection.
+pub(super) const BY_CERTIFICATE: &str = "MONGODB-X509";
 
 /// A parsed `mongodb://` address.
 #[derive(Debug, Default, PartialEq, Eq)]
@@ -26,6 +32,10 @@ pub(super) struct Address {
     pub(super) connect_timeout: Option<Duration>,
     /// `socketTimeoutMS`, if specified; the inner `None` (0) means no limit.
     pub(super) silence_max: Option<Option<Duration>>,
+    /// `tls` or `ssl`, if specified.
+    pub(super) tls: Option<bool>,
+    /// The other options of TLS.
+    pub(super) files: ClientFiles,
 }
 
 /// The type of an option's value, and where it is stored.
@@ -36,8 +46,8 @@ enum Take {
     Bool,
     /// Milliseconds.
     Time(fn(&mut Address, Option<Duration>)),
-    /// Only `false` is accepted.
-    NoTls,
+    /// `true` or `false`.
+    Switch(fn(&mut Address, bool)),
 }
 
 /// The honoured options. Their names are case-insensitive.
@@ -49,12 +59,38 @@ const OPTIONS: &[(&str, Take)] = &[
     ("directConnection", Take::Bool),
     ("replicaSet", Take::Text(|address, name| address.replica_set = Some(name))),
     ("socketTimeoutMS", Take::Time(|address, time| address.silence_max = Some(time))),
-    ("ssl", Take::NoTls),
-    ("tls", Take::NoTls),
+    ("ssl", Take::Switch(|address, on| address.tls = Some(on))),
+    ("tls", Take::Switch(|address, on| address.tls = Some(on))),
+    (
+        "tlsAllowInvalidCertificates",
+        Take::Switch(|address, on| address.files.allow_invalid_certificates = on),
+    ),
+    (
+        "tlsAllowInvalidHostnames",
+        Take::Switch(|address, on| address.files.allow_invalid_hostnames = on),
+    ),
+    ("tlsCAFile", Take::Text(|address, path| address.files.ca_file = Some(PathBuf::from(path)))),
+    (
+        "tlsCertificateKeyFile",
+        Take::Text(|address, path| address.files.certificate_key_file = Some(PathBuf::from(path))),
+    ),
+    (
+        "tlsCertificateKeyFilePassword",
+        Take::Text(|address, text| {
+            address.files.certificate_key_password = Some(Zeroizing::new(text));
+        }),
+    ),
+    (
+        "tlsInsecure",
+        Take::Switch(|address, on| {
+            address.files.allow_invalid_certificates = on;
+            address.files.allow_invalid_hostnames = on;
+        }),
+    ),
 ];
 
-/// Parses an address.
-pub(super) fn parse(uri: &str) -> Result<Address, String> {
+/// Parses an address. `more`: options by flags, as `("tls", "true")`.
+pub(super) fn parse(uri: &str, more: &[(String, String)]) -> Result<Address, String> {
     let refused = |why: &str| format!("--uri {}: {why}", uri.split('@').next_back().unwrap_or(""));
     let rest = uri.strip_prefix("mongodb://");
     let rest = rest.ok_or_else(|| refused("it must begin with mongodb://"))?;
@@ -80,26 +116,47 @@ pub(super) fn parse(uri: &str) -> Result<Address, String> {
         login_db: if db.is_empty() { "admin".to_owned() } else { decode(db) },
         ..Address::default()
     };
-    let mut seen = Vec::new();
-    for option in options.split('&').filter(|option| !option.is_empty()) {
+    let options = options.split('&').filter(|option| !option.is_empty()).map(|option| {
         let (name, value) = option.split_once('=').unwrap_or((option, ""));
-        take(&mut address, name, decode(value)).map_err(|why| refused(&why))?;
+        (name.to_owned(), decode(value))
+    });
+    let mut seen = Vec::new();
+    for (name, value) in options.chain(more.iter().cloned()) {
+        take(&mut address, &name, value).map_err(|why| refused(&why))?;
+        // One name for both.
         let name = name.to_ascii_lowercase();
+        let name = if name == "ssl" { "tls".to_owned() } else { name };
         if seen.contains(&name) {
             return Err(refused(&format!("the option '{name}' occurs twice")));
         }
         seen.push(name);
     }
+    check(&address, &seen).map_err(|why| refused(&why))?;
     Ok(address)
+}
+
+/// Checks which options need which others.
+fn check(address: &Address, seen: &[String]) -> Result<(), String> {
+    if address.tls != Some(true)
+        && let Some(name) = seen.iter().find(|name| name.len() > 3 && name.starts_with("tls"))
+    {
+        return Err(format!("the option '{name}' needs tls=true"));
+    }
+    if address.mechanism == Some(BY_CERTIFICATE) {
+        if address.files.certificate_key_file.is_none() {
+            return Err(format!("authMechanism={BY_CERTIFICATE} needs tlsCertificateKeyFile"));
+        }
+        if matches!(address.login, Some((_, Some(_)))) {
+            return Err(format!("a password cannot be used with authMechanism={BY_CERTIFICATE}"));
+        }
+    }
+    Ok(())
 }
 
 /// Checks and stores one option.
 fn take(address: &mut Address, name: &str, value: String) -> Result<(), String> {
     let row = OPTIONS.iter().find(|(known, _)| known.eq_ignore_ascii_case(name));
     let Some((name, take)) = row else {
-        if name.get(..3).is_some_and(|start| start.eq_ignore_ascii_case("tls")) {
-            return Err(no_tls(name));
-        }
         let known: Vec<&str> = OPTIONS.iter().map(|(name, _)| *name).collect();
         return Err(format!(
             "the option '{name}' is not supported (supported: {})",
@@ -113,9 +170,9 @@ fn take(address: &mut Address, name: &str, value: String) -> Result<(), String> 
         Take::Text(_) if value.is_empty() => return Err(bad("a text")),
         Take::Text(set) => set(address, value),
         Take::Mechanism => {
-            let known = LoginClient::MECHANISMS;
+            let known = [LoginClient::MECHANISMS, &[BY_CERTIFICATE]].concat();
             match known.iter().find(|known| **known == value) {
-                Some(mechanism) => address.mechanism = Some(mechanism),
+                Some(mechanism) => address.mechanism = Some(*mechanism),
                 None => return Err(bad(&known.join(" or "))),
             }
         }
@@ -126,17 +183,13 @@ fn take(address: &mut Address, name: &str, value: String) -> Result<(), String> 
             Ok(ms) => set(address, Some(Duration::from_millis(u64::from(ms)))),
             Err(_) => return Err(bad("milliseconds")),
         },
-        Take::NoTls if value == "false" => {}
-        Take::NoTls => return Err(no_tls(&format!("{name}={value}"))),
+        Take::Switch(set) => match value.as_str() {
+            "true" => set(address, true),
+            "false" => set(address, false),
+            _ => return Err(bad("true or false")),
+        },
     }
     Ok(())
-}
-
-fn no_tls(option: &str) -> String {
-    format!(
-        "{option}: there is no TLS, the connection would not be encrypted; remove the option, and use an \
-         encrypted network, a tunnel or a TLS proxy"
-    )
 }
 
 /// The host with a port; `None` if the part after the colon is no port.
@@ -175,6 +228,10 @@ fn decode(text: &str) -> String {
 mod tests {
     use super::*;
 
+    fn parse(uri: &str) -> Result<Address, String> {
+        super::parse(uri, &[])
+    }
+
     #[test]
     fn addresses() {
         let plain = parse("mongodb://localhost").unwrap();
@@ -206,7 +263,7 @@ mod tests {
     #[test]
     fn options_are_honoured_or_refused() {
         let all = "mongodb://u@h/db?authMechanism=SCRAM-SHA-1&APPNAME=nightly%20backup&replicaSet=rs\
-                   &connectTimeoutMS=250&sockettimeoutms=0&directConnection=true&tls=false&ssl=false";
+                   &connectTimeoutMS=250&sockettimeoutms=0&directConnection=true&tls=false";
         let address = parse(all).unwrap();
         assert_eq!(address.mechanism, Some("SCRAM-SHA-1"));
         assert_eq!(address.app_name.as_deref(), Some("nightly backup"));
@@ -214,13 +271,16 @@ mod tests {
         assert_eq!(address.connect_timeout, Some(Duration::from_millis(250)));
         assert_eq!(address.silence_max, Some(None));
         for (option, says) in [
-            ("tls=true", "there is no TLS"),
-            ("SSL=true", "there is no TLS"),
-            ("ssl", "there is no TLS"),
-            ("tlsCAFile=/ca.pem", "there is no TLS"),
-            ("tlsInsecure=true", "there is no TLS"),
-            ("authMechanism=PLAIN", "expected SCRAM-SHA-1 or SCRAM-SHA-256"),
-            ("authMechanism=", "expected SCRAM-SHA-1 or SCRAM-SHA-256"),
+            ("ssl", "expected true or false"),
+            ("tls=true&ssl=false", "'tls' occurs twice"),
+            ("tlsCAFile=/ca.pem", "'tlscafile' needs tls=true"),
+            ("tls=false&tlsInsecure=true", "'tlsinsecure' needs tls=true"),
+            ("tls=true&tlsCRLFile=/crl.pem", "'tlsCRLFile' is not supported"),
+            ("tls=true&tlsCAFile=", "expected a text"),
+            ("tls=true&authMechanism=MONGODB-X509", "needs tlsCertificateKeyFile"),
+            ("tls=true&tlsCertificateKeyFile=/k&authMechanism=MONGODB-X509", "a password cannot"),
+            ("authMechanism=PLAIN", "expected SCRAM-SHA-1 or SCRAM-SHA-256 or MONGODB-X509"),
+            ("authMechanism=", "expected SCRAM-SHA-1 or SCRAM-SHA-256 or MONGODB-X509"),
             ("directConnection=yes", "expected true or false"),
             ("connectTimeoutMS=1.5", "expected milliseconds"),
             ("socketTimeoutMS=-1", "expected milliseconds"),
@@ -233,5 +293,23 @@ mod tests {
             let error = parse(&format!("mongodb://u:secret@h/?{option}")).unwrap_err();
             assert!(error.contains(says) && !error.contains("secret"), "{option}: {error}");
         }
+    }
+
+    #[test]
+    fn options_of_tls_come_from_the_address_and_from_flags() {
+        let uri = "mongodb://h/?tls=true&tlsCAFile=%2Fca.pem&tlsCertificateKeyFilePassword=p%26w";
+        let address = parse(uri).unwrap();
+        assert_eq!(address.tls, Some(true));
+        assert_eq!(address.files.ca_file.as_deref(), Some(std::path::Path::new("/ca.pem")));
+        assert_eq!(address.files.certificate_key_password.as_ref().unwrap().as_str(), "p&w");
+        assert!(!format!("{address:?}").contains("p&w"));
+        let flag = |name: &str, value: &str| (name.to_owned(), value.to_owned());
+        let flags = [flag("tls", "true"), flag("tlsCertificateKeyFile", "/client.pem")];
+        let by_flags = super::parse("mongodb://h/?authMechanism=MONGODB-X509", &flags).unwrap();
+        assert_eq!((by_flags.tls, by_flags.mechanism), (Some(true), Some(BY_CERTIFICATE)));
+        assert!(super::parse(uri, &flags).unwrap_err().contains("'tls' occurs twice"));
+        assert!(super::parse("mongodb://h", &flags[1..]).unwrap_err().contains("needs tls=true"));
+        let insecure = parse("mongodb://h/?ssl=true&tlsInsecure=true").unwrap().files;
+        assert!(insecure.allow_invalid_certificates && insecure.allow_invalid_hostnames);
     }
 }

@@ -7,8 +7,9 @@ use std::time::Duration;
 
 use nagi_bson::{Binary, Doc, DocBuf, Value};
 use nagi_server::LoginClient;
+use nagi_tls::Connector;
 
-use super::address::Address;
+use super::address::{Address, BY_CERTIFICATE};
 use super::password;
 
 const HEADER_BYTES: usize = 16;
@@ -39,8 +40,13 @@ impl Failure {
     }
 }
 
+/// A connection, with TLS or without.
+trait Stream: Read + Write + Send {}
+
+impl<S: Read + Write + Send> Stream for S {}
+
 pub(super) struct Client {
-    stream: TcpStream,
+    stream: Box<dyn Stream>,
     host: String,
 }
 
@@ -59,6 +65,7 @@ impl Client {
         password_file: Option<&Path>,
     ) -> Result<Client, Failure> {
         let login = match &address.login {
+            _ if address.mechanism == Some(BY_CERTIFICATE) && password_file.is_none() => None,
             Some((_, Some(_))) if password_file.is_some() => {
                 return Err(Failure::other(
                     "--uri has a password, and --passwordFile names another",
@@ -76,11 +83,25 @@ impl Client {
             None => None,
         };
         let host = address.host.clone();
-        let stream =
-            open(address).map_err(|error| Failure::Connection(format!("{host}: {error}")))?;
+        let named = |error: String| Failure::Connection(format!("{host}: {error}"));
+        // Files that cannot be used are no reason to try again.
+        let connector = match address.tls {
+            Some(true) => Some(Connector::new(&address.files).map_err(Failure::other)?),
+            _ => None,
+        };
+        let socket = open(address).map_err(|error| named(error.to_string()))?;
+        let stream: Box<dyn Stream> = match connector {
+            Some(connector) => {
+                let name = host.rsplit_once(':').map_or(host.as_str(), |(name, _)| name);
+                Box::new(connector.connect(name, socket).map_err(named)?)
+            }
+            None => Box::new(socket),
+        };
         let mut client = Client { stream, host };
         let offered = client.greet(address)?;
-        if let Some((user, password)) = &login {
+        if address.mechanism == Some(BY_CERTIFICATE) {
+            client.log_in_by_certificate(address)?;
+        } else if let Some((user, password)) = &login {
             let mechanism = address.mechanism.unwrap_or(offered);
             client.log_in(mechanism, user, password, &address.login_db)?;
         }
@@ -124,6 +145,19 @@ impl Client {
         } else {
             "SCRAM-SHA-256"
         })
+    }
+
+    /// The user is the subject of the certificate.
+    fn log_in_by_certificate(&mut self, address: &Address) -> Result<(), Failure> {
+        let login = DocBuf::build(|w| {
+            w.put("authenticate", 1);
+            w.put("mechanism", BY_CERTIFICATE);
+            if let Some((user, _)) = &address.login {
+                w.put("user", user.as_str());
+            }
+            w.put("$db", "$external");
+        });
+        self.try_run(login.as_doc()).map(drop)
     }
 
     fn log_in(

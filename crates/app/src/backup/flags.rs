@@ -5,7 +5,8 @@ use std::time::Duration;
 
 use nagi_encryption::MasterKey;
 
-use super::address;
+use super::URI;
+use super::address::{self, Address};
 use super::archive::check_address;
 use super::moment::Moment;
 use crate::flag::{Flag, switch, takes};
@@ -19,6 +20,12 @@ pub(crate) static BACKUP: &[Flag] = &[
         "running server: mongodb://[user[:password]@]host[:port][/?authSource=db]"),
     takes("--passwordFile", "file", "NAGI_PASSWORD, or a prompt",
         "file whose first line is the password of the user of --uri; only its owner may read it"),
+    switch("--tls", "connect with TLS"),
+    takes("--tlsCAFile", "file", "the system's", "certificates of the authorities that sign the server's certificate"),
+    takes("--tlsCertificateKeyFile", "file", "none",
+        "certificate and key to show to the server, in one PEM file"),
+    switch("--tlsAllowInvalidHostnames", "accept the certificate of another host"),
+    switch("--tlsAllowInvalidCertificates", "accept every certificate of the server"),
     takes("--dbpath", "directory", "none", "data directory of a server that is not running, instead of --uri"),
     takes("--encryptionKeyFile", "file", "NAGI_ENCRYPTION_KEY",
         "file with the master key of an encrypted --dbpath, or of the server whose log is archived"),
@@ -62,6 +69,12 @@ pub(crate) static PING: &[Flag] = &[
         "server: mongodb://[user[:password]@]host[:port][/?authSource=db]; no user is needed"),
     takes("--passwordFile", "file", "NAGI_PASSWORD, or a prompt",
         "file whose first line is the password of the user of --uri; only its owner may read it"),
+    switch("--tls", "connect with TLS"),
+    takes("--tlsCAFile", "file", "the system's", "certificates of the authorities that sign the server's certificate"),
+    takes("--tlsCertificateKeyFile", "file", "none",
+        "certificate and key to show to the server, in one PEM file"),
+    switch("--tlsAllowInvalidHostnames", "accept the certificate of another host"),
+    switch("--tlsAllowInvalidCertificates", "accept every certificate of the server"),
     takes("--timeoutSeconds", "seconds", "5", "longest time until the last reply, with connecting"),
 ];
 
@@ -73,6 +86,8 @@ const SEGMENT_SECONDS: u64 = 10;
 pub(super) struct Flags {
     pub(super) out: Option<PathBuf>,
     pub(super) uri: Option<String>,
+    /// Options of the connection by flags, with the names that they have in an address.
+    pub(super) connection: Vec<(String, String)>,
     pub(super) password_file: Option<PathBuf>,
     pub(super) folder: Option<PathBuf>,
     /// The files of the master keys.
@@ -132,17 +147,31 @@ impl Flags {
                 },
             }
         }
+        // A wrong address is a wrong usage, whatever else happens.
+        if flags.uri.is_some() || !flags.connection.is_empty() {
+            flags.address()?;
+        }
         Ok(flags)
+    }
+
+    /// The server of `--uri`, with the flags of the connection.
+    pub(super) fn address(&self) -> Result<Address, String> {
+        address::parse(self.uri.as_deref().unwrap_or(URI), &self.connection)
     }
 
     /// Stores a flag without a value.
     fn turn_on(&mut self, name: &str) {
         match name {
+            _ if name.starts_with("--tls") => self.connect_with(name, "true".to_owned()),
             "--newBase" => self.new_base = true,
             "--once" => self.once = true,
             "--plain" => self.plain = true,
             _ => self.dry_run = true,
         }
+    }
+
+    fn connect_with(&mut self, flag: &str, value: String) {
+        self.connection.push((flag.trim_start_matches('-').to_owned(), value));
     }
 
     /// Stores the value of a flag.
@@ -155,11 +184,8 @@ impl Flags {
         };
         match name {
             "--out" => self.out = Some(value.into()),
-            "--uri" => {
-                // A wrong address is a wrong usage, whatever else happens.
-                address::parse(&value)?;
-                self.uri = Some(value);
-            }
+            "--tlsCAFile" | "--tlsCertificateKeyFile" => self.connect_with(name, value),
+            "--uri" => self.uri = Some(value),
             "--passwordFile" => self.password_file = Some(value.into()),
             "--encryptionKeyFile" => self.key_files = Some(value),
             "--dbpath" => self.folder = Some(value.into()),
@@ -190,7 +216,7 @@ impl Flags {
 
 #[test]
 fn every_flag_is_stored() {
-    for flag in BACKUP.iter().chain(RESTORE) {
+    for flag in BACKUP.iter().chain(RESTORE).chain(PING) {
         let value = match flag.name {
             "--uri" => "mongodb://h",
             "--to" => "latest",
@@ -200,7 +226,11 @@ fn every_flag_is_stored() {
             "" => flag.name.to_owned(),
             _ => format!("{}={value}", flag.name),
         };
-        let parsed = Flags::parse(&[arg], &[*flag]).unwrap();
+        // The other flags of TLS need it.
+        let with_tls = flag.name.starts_with("--tls") && flag.name != "--tls";
+        let args = [vec![arg], vec!["--tls".to_owned(); usize::from(with_tls)]].concat();
+        let alone = [*flag];
+        let parsed = Flags::parse(&args, if with_tls { BACKUP } else { &alone }).unwrap();
         let changed = format!("{parsed:?}") != format!("{:?}", Flags::default());
         assert!(changed, "{}", flag.name);
     }
@@ -216,6 +246,8 @@ fn every_flag_is_stored() {
         (&["--uri", "localhost"], "it must begin with mongodb://"),
         (&["--archive", "ftp://h"], "expected a folder, file:///folder or s3://bucket/prefix"),
         (&["stray"], "unrecognised option 'stray'"),
+        (&["--tlsCAFile", "/ca.pem"], "'tlscafile' needs tls=true"),
+        (&["--tls", "--uri", "mongodb://h/?tls=false"], "'tls' occurs twice"),
     ] {
         assert!(parse(args).contains(text), "{}", parse(args));
     }

@@ -103,6 +103,10 @@ pub(crate) fn run(args: &[String]) -> ExitCode {
     if flags.uri.is_some() && flags.folder.is_some() {
         return refuse("--uri and --dbpath exclude each other");
     }
+    let without_server = flags.folder.is_some() || flags.verify.is_some() || flags.prune.is_some();
+    if without_server && !flags.connection.is_empty() {
+        return refuse("the options of TLS need a running server (--uri)");
+    }
     if flags.new_base && flags.once {
         return refuse("--newBase and --once exclude each other");
     }
@@ -186,12 +190,9 @@ fn back_up(flags: &Flags, out: &Path) -> Result<String, String> {
         None => None,
     };
     make_empty(out)?;
-    let mut source = match (&flags.uri, &flags.folder) {
-        (_, Some(folder)) => Source::closed_folder(folder, &flags.masters)?,
-        (uri, None) => {
-            let uri = uri.as_deref().unwrap_or(URI);
-            Source::server(uri, flags.password_file.as_deref())?
-        }
+    let mut source = match &flags.folder {
+        Some(folder) => Source::closed_folder(folder, &flags.masters)?,
+        None => Source::server(&flags.address()?, flags.password_file.as_deref())?,
     };
     let mut pace = Pace::new(flags.rate_bytes);
     let result = copy::back_up(&mut source, out, base.as_ref(), &mut pace);

@@ -7,10 +7,10 @@ use std::time::{Duration, Instant};
 
 use nagi_bson::doc;
 
-use super::address::Address;
+use super::address::{Address, BY_CERTIFICATE};
 use super::client::Client;
 use super::flags::Flags;
-use super::{PING_FLAGS, URI, address, finish, password, refuse};
+use super::{PING_FLAGS, finish, password, refuse};
 
 /// `--timeoutSeconds`, unless specified.
 const TIMEOUT: Duration = Duration::from_secs(5);
@@ -27,13 +27,15 @@ pub(crate) fn run(args: &[String]) -> ExitCode {
 /// Waits at most the timeout for the whole exchange: for the name's addresses, the connection and the replies, however
 /// slowly each of their bytes arrives.
 fn ping(flags: &Flags) -> Result<String, String> {
-    let mut address = address::parse(flags.uri.as_deref().unwrap_or(URI))?;
+    let mut address = flags.address()?;
     let timeout = flags.timeout.unwrap_or(TIMEOUT);
     address.connect_timeout = address.connect_timeout.or(Some(timeout));
     address.silence_max = address.silence_max.or(Some(Some(timeout)));
     // Before the time starts: a person may type it.
     let password_file = flags.password_file.as_deref();
-    if let Some((user, missing @ None)) = &mut address.login {
+    if let Some((user, missing @ None)) = &mut address.login
+        && address.mechanism != Some(BY_CERTIFICATE)
+    {
         *missing = Some(password::find(user, password_file)?);
     } else if password_file.is_some() {
         // Reports that it has no use.

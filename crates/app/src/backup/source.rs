@@ -9,7 +9,7 @@ use nagi_bson::{Doc, DocBuf, Value, number};
 use nagi_encryption::{FILE_NAME, MasterKey};
 use nagi_host::Lock;
 
-use super::address::{self, Address};
+use super::address::Address;
 use super::client::Client;
 use super::manifest::check_name;
 use super::{MARKER, failed, is_folder};
@@ -42,10 +42,12 @@ enum Bytes {
 
 impl Source {
     /// Begins a backup on a running server.
-    pub(super) fn server(uri: &str, password_file: Option<&Path>) -> Result<Source, String> {
-        let address = address::parse(uri)?;
-        warn_of_password(&address);
-        Source::of(Client::connect(&address, password_file)?)
+    pub(super) fn server(
+        address: &Address,
+        password_file: Option<&Path>,
+    ) -> Result<Source, String> {
+        warn_of_password(address);
+        Source::of(Client::connect(address, password_file)?)
     }
 
     /// The same with a connection.
@@ -164,7 +166,8 @@ impl Source {
 
 /// Warns if the address on the command line has a password.
 pub(super) fn warn_of_password(address: &Address) {
-    if matches!(address.login, Some((_, Some(_)))) {
+    let has_key_password = address.files.certificate_key_password.is_some();
+    if has_key_password || matches!(address.login, Some((_, Some(_)))) {
         crate::say(PASSWORD_SHOWN);
     }
 }

@@ -14,13 +14,19 @@ use crate::options::{Honoured, Kind, Row, TABLE, about, more, nearest_option, re
 pub(super) fn blocks(name: &str) -> Result<Vec<Block>, String> {
     let bare = name.trim_start_matches('-');
     let mut found: Vec<Block> = rows(name, bare).into_iter().flat_map(of_row).collect();
+    let is_of_server = !found.is_empty();
     for command in COMMANDS {
         for flag in (command.flags)().iter().filter(|flag| is_named(flag, name, bare)) {
             found.extend(of_flag(command, flag));
         }
     }
     if !name.starts_with('-') {
+        let of_others = !found.is_empty() && !is_of_server;
         found.extend(parameters::of(bare));
+        // A word such as tls, which is also the name of an option of `nagi ping`.
+        if of_others {
+            found.extend(search(name));
+        }
     }
     if found.is_empty() {
         found = section(name);

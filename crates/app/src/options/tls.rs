@@ -80,6 +80,7 @@ pub(super) fn from_settings(settings: &Settings) -> Result<Option<TlsOptions>, S
         expiry_warning_days: parameter("tlsX509ExpirationWarningThresholdDays")
             .and_then(|days| days.parse().ok())
             .unwrap_or(30),
+        member_override: parameter("tlsX509ClusterAuthDNOverride").filter(|text| !text.is_empty()),
         ..TlsOptions::new(mode)
     };
     check(settings, mode, &options)?;

@@ -17,6 +17,7 @@ mod encryption_at_rest;
 mod file_size;
 mod file_system;
 mod free_space;
+mod javascript;
 mod kernel;
 mod logins;
 mod max_map_count;
@@ -31,6 +32,7 @@ mod processes;
 mod read_ahead;
 mod scheduler;
 mod secrets;
+mod superuser;
 mod swap;
 mod swappiness;
 mod test_commands;
@@ -72,6 +74,7 @@ pub static CHECKS: &[&Check] = &[
     &file_size::FILE_SIZE,
     &file_system::FILE_SYSTEM,
     &free_space::FREE_SPACE,
+    &javascript::JAVASCRIPT,
     &kernel::KERNEL,
     &logins::LOGINS,
     &max_map_count::MAX_MAP_COUNT,
@@ -86,6 +89,7 @@ pub static CHECKS: &[&Check] = &[
     &read_ahead::READ_AHEAD,
     &scheduler::SCHEDULER,
     &secrets::SECRETS,
+    &superuser::SUPERUSER,
     &swap::SWAP,
     &swappiness::SWAPPINESS,
     &test_commands::TEST_COMMANDS,

@@ -91,6 +91,7 @@ fn exposure(text: &str) -> Exposure {
             Some(&"plain_data") => AtRest::PlainData,
             Some(file) => AtRest::KeyBesideData((*file).to_owned()),
         },
+        has_javascript: pairs.contains_key("javascript"),
     }
 }
 
@@ -107,6 +108,7 @@ fn data(text: &str) -> DataFolder {
         is_there: !pairs.contains_key("missing"),
         closed: pairs.get("closed").map(|closed| closed.to_string()),
         is_own: pairs.contains_key("own"),
+        is_roots: pairs.contains_key("roots"),
         is_writable: !pairs.contains_key("read_only"),
         access: Access {
             open_count: number("open"),

@@ -27,6 +27,7 @@ use std::time::Duration;
 
 use bumpalo::Bump;
 use nagi_bson::{Doc, DocBuf, DocWriter};
+use nagi_budget::{Budget, Charge, Pool};
 use nagi_error::Result;
 use nagi_lang::expr::{ParseCx, Vars};
 use nagi_lang::filter::{Allowed, Filter, MatchCx};
@@ -37,6 +38,7 @@ pub use options::{AuditDestination, AuditFormat, AuditOptions, check_audit_filte
 use self::queue::{Pushed, Queue};
 use self::sink::Sink;
 use crate::clock;
+use crate::limits::AUDIT_QUEUE_BYTES_MAX;
 
 /// The minimum time between two lines of the log about lost messages.
 const TOLD_EVERY_MS: i64 = 10_000;
@@ -81,6 +83,8 @@ pub(crate) struct AuditLog {
     /// When the log told last that messages are lost.
     dropped_told_ms: AtomicI64,
     thread: Mutex<Option<JoinHandle<()>>>,
+    /// The memory of the queue.
+    _memory: Charge,
 }
 
 impl AuditLog {
@@ -88,11 +92,14 @@ impl AuditLog {
     ///
     /// # Errors
     /// If the file or the socket cannot be opened, or no thread can be started.
-    pub(crate) fn open(options: &AuditOptions) -> io::Result<AuditLog> {
-        AuditLog::with_sink(options, Sink::open(&options.destination)?)
+    pub(crate) fn open(options: &AuditOptions, budget: &Arc<Budget>) -> io::Result<AuditLog> {
+        AuditLog::with_sink(options, Sink::open(&options.destination)?, budget)
     }
 
-    fn with_sink(options: &AuditOptions, sink: Sink) -> io::Result<AuditLog> {
+    fn with_sink(options: &AuditOptions, sink: Sink, budget: &Arc<Budget>) -> io::Result<AuditLog> {
+        // The whole queue at once: when it fills, the disk is slow, and nothing may then fail for want of memory.
+        let mut memory = Charge::empty(budget, Pool::Audit);
+        memory.force(AUDIT_QUEUE_BYTES_MAX as u64);
         let rules = rules(options.filter.as_doc(), false).map_err(io::Error::other)?;
         let log = AuditLog {
             queue: Arc::default(),
@@ -103,6 +110,7 @@ impl AuditLog {
             shutdown_told: AtomicBool::new(false),
             dropped_told_ms: AtomicI64::new(0),
             thread: Mutex::default(),
+            _memory: memory,
         };
         let writer = writer::Writer {
             queue: log.queue.clone(),

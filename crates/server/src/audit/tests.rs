@@ -26,7 +26,8 @@ fn message(size: usize) -> DocBuf {
 /// An audit log on a device that refuses every write.
 fn on_full_device() -> AuditLog {
     let file = OpenOptions::new().write(true).open("/dev/full").unwrap();
-    AuditLog::with_sink(&options(), of_file(file, Path::new("/dev/full"))).unwrap()
+    let budget = nagi_budget::Budget::unlimited();
+    AuditLog::with_sink(&options(), of_file(file, Path::new("/dev/full")), &budget).unwrap()
 }
 
 fn of_file(file: File, path: &Path) -> Sink {

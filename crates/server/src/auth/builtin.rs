@@ -371,6 +371,7 @@ static HOST_MANAGER: BuiltinRole = BuiltinRole {
             On::Cluster,
             &[
                 ApplicationMessage,
+                AuditConfigure,
                 CloseAllDatabases,
                 ConnPoolSync,
                 CpuProfiler,

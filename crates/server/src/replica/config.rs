@@ -4,6 +4,7 @@
 use nagi_bson::{Doc, DocBuf, DocWriter, Value};
 use nagi_error::{Code, Error, Result, bail};
 
+use super::horizons::Horizons;
 use crate::number::truncate;
 
 /// The maximum length of a host name in a configuration.
@@ -25,6 +26,7 @@ const MEMBER_FIELDS: &[&str] = &[
     "arbiterOnly",
     "buildIndexes",
     "hidden",
+    "horizons",
     "host",
     "priority",
     "secondaryDelaySecs",
@@ -40,6 +42,7 @@ pub(super) struct Config {
     pub(super) doc: DocBuf,
     pub(super) version: i64,
     pub(super) host: String,
+    pub(super) horizons: Horizons,
     pub(super) tags: DocBuf,
 }
 
@@ -130,9 +133,10 @@ pub(super) fn complete(doc: Doc<'_>, name: &str, term: i64) -> Result<Config> {
     refuse_unknown(member, MEMBER_FIELDS, "MemberConfig")?;
     let host = host(member)?.to_owned();
     check_member(member)?;
+    let horizons = Horizons::parse(member, &host)?;
     let tags = member.get("tags").as_doc().unwrap_or(Doc::EMPTY).to_buf();
     let doc = DocBuf::build(|w| write(doc, member, (name, version, term), &host, w));
-    Ok(Config { doc, version, host, tags })
+    Ok(Config { doc, version, host, horizons, tags })
 }
 
 fn refuse_unknown(doc: Doc<'_>, known: &[&str], what: &str) -> Result<()> {
@@ -302,10 +306,15 @@ fn document<'d>(doc: Doc<'d>, what: &str, name: &str) -> Result<Doc<'d>> {
     }
 }
 
+/// Returns true if a text is a host with an optional port.
+pub(super) fn is_host(text: &str) -> bool {
+    let port = text.rsplit_once(':').map(|(_, port)| port.parse::<u16>().is_ok());
+    !text.is_empty() && text.len() <= TEXT_BYTES_MAX && port != Some(false)
+}
+
 fn host(member: Doc<'_>) -> Result<&str> {
     let host = member.get("host").as_str().unwrap_or("");
-    let port = host.rsplit_once(':').map(|(_, port)| port.parse::<u16>().is_ok());
-    if host.is_empty() || host.len() > TEXT_BYTES_MAX || port == Some(false) {
+    if !is_host(host) {
         bail!(
             Code::INVALID_REPLICA_SET_CONFIG,
             "The host of a member must be a name with an optional port, found '{}'",
@@ -356,6 +365,9 @@ fn write(
             w.put("hidden", false);
             w.put("priority", nagi_bson::number::as_f64(member.get("priority")).unwrap_or(1.0));
             w.put("tags", member.get("tags").as_doc().unwrap_or(Doc::EMPTY));
+            if let Value::Doc(horizons) = member.get("horizons") {
+                w.put("horizons", horizons);
+            }
             w.put("secondaryDelaySecs", 0_i64);
             w.put("votes", 1);
         });

@@ -15,6 +15,7 @@
 
 mod clock;
 mod config;
+mod horizons;
 mod oplog;
 mod reach;
 
@@ -28,6 +29,7 @@ use parking_lot::{Mutex, RwLock};
 
 pub(crate) use clock::ClusterClock;
 use config::Config;
+use horizons::Horizons;
 pub use oplog::OplogLimits;
 use oplog::Retention;
 pub(crate) use reach::Asks;
@@ -62,6 +64,7 @@ pub(crate) struct Member {
     pub(crate) version: i64,
     pub(crate) term: i64,
     pub(crate) host: String,
+    horizons: Horizons,
     pub(crate) tags: DocBuf,
     pub(crate) elected_ms: i64,
     /// The cluster time of its election.
@@ -74,6 +77,11 @@ impl Member {
         let mut id = [0x7F, 0xFF, 0xFF, 0xFF, 0, 0, 0, 0, 0, 0, 0, 0];
         id[4..].copy_from_slice(&self.term.to_be_bytes());
         id
+    }
+
+    /// The address at which a client sees this member. `server_name`: the host that it named in its TLS handshake.
+    pub(crate) fn address_for(&self, server_name: Option<&str>) -> &str {
+        self.horizons.address_for(server_name).unwrap_or(&self.host)
     }
 }
 
@@ -359,6 +367,7 @@ impl ReplicaSet {
             config: config.doc,
             term,
             host: config.host,
+            horizons: config.horizons,
             tags: config.tags,
             elected_ms: elected.0,
             elected_at: elected.1,

@@ -107,6 +107,7 @@ pub(crate) static PARAMETERS: &[Param] = &[
     row("diagnosticDataCollectionDirectorySizeMB", Both, Int(250, 10, MAX), Told(NO_DIAGNOSTIC_DATA)),
     row("diagnosticDataCollectionEnabled", Both, Bool(false), Told(NO_DIAGNOSTIC_DATA)),
     row("diagnosticDataCollectionPeriodMillis", Both, Int(1000, 100, MAX), Told(NO_DIAGNOSTIC_DATA)),
+    row("disabledSecureAllocatorDomains", Startup, Text(""), Told(NO_LOCKED_MEMORY)),
     row("enableLocalhostAuthBypass", Startup, Bool(true), Live),
     row("enableTestCommands", Startup, Bool(false), Live),
     row("enforceUserClusterSeparation", Startup, Bool(true), Live),
@@ -165,9 +166,14 @@ pub(crate) static PARAMETERS: &[Param] = &[
     row("maxTransactionLockRequestTimeoutMillis", Both, Int(5, -1, MAX), Told(NO_LOCK_WAIT)),
     row("minSnapshotHistoryWindowInSeconds", Both, Int(300, 0, MAX), Live),
     row("notablescan", Both, Bool(false), Live),
+    row("ocspCacheSize", Startup, Int(300, 1, MAX), Told(NO_OCSP)),
+    row("ocspEnabled", Startup, Bool(false), Kept),
+    row("ocspStaplingRefreshPeriodSecs", Startup, Int(-1, -1, MAX), Told(NO_OCSP)),
+    row("ocspValidationRefreshPeriodSecs", Startup, Int(-1, -1, MAX), Told(NO_OCSP)),
     row("oidcIdentityProviders", Both, Kind::Providers, Applied),
     row("opensslCipherConfig", Startup, Text(""), Live),
     row("opensslCipherSuiteConfig", Startup, Text(""), Live),
+    row("opensslDiffieHellmanParameters", Startup, Text(""), Told(NO_DHE)),
     row("periodicNoopIntervalSecs", Both, Int(10, 1, MAX), Told(NO_NOOPS)),
     row("processUmask", Startup, Text(""), Live),
     row("quiet", Both, Bool(false), Live),
@@ -177,6 +183,7 @@ pub(crate) static PARAMETERS: &[Param] = &[
     row("scramSHA256IterationCount", Both, Int(15_000, 5000, 100_000_000), Live),
     row("shutdownTimeoutMillisForSignaledShutdown", Both, Int(15_000, 0, MAX), Live),
     row("sslMode", Running, Mode(true), Live),
+    row("sslWithholdClientCertificate", Startup, Bool(false), Told(NO_POOLS)),
     row("storageEngineConcurrencyAdjustmentAlgorithm", Both, Word("throughputProbing", ADJUSTMENTS), Applied),
     row("storageEngineConcurrentReadTransactions", Both, Int(READ_TICKETS, 5, TICKETS_MAX), Applied),
     row("storageEngineConcurrentWriteTransactions", Both, Int(WRITE_TICKETS, 5, TICKETS_MAX), Applied),
@@ -184,7 +191,12 @@ pub(crate) static PARAMETERS: &[Param] = &[
     row("syncdelay", Both, Double(60.0, 0.0, 9_000_000.0), Told(SYNC_PERIOD)),
     row("tlsCipherConfig", Startup, Text(""), Live),
     row("tlsMode", Running, Mode(false), Live),
+    row("tlsOCSPSlowResponderWarningSecs", Startup, Int(5, 1, MAX), Told(NO_OCSP)),
+    row("tlsOCSPStaplingTimeoutSecs", Startup, Int(-1, -1, MAX), Told(NO_OCSP)),
+    row("tlsOCSPVerifyTimeoutSecs", Startup, Int(4, 1, MAX), Told(NO_OCSP)),
+    row("tlsUseSystemCA", Startup, Bool(false), Kept),
     row("tlsWithholdClientCertificate", Startup, Bool(false), Told(NO_POOLS)),
+    row("tlsX509ClusterAuthDNOverride", Startup, Text(""), Live),
     row("tlsX509ExpirationWarningThresholdDays", Startup, Int(30, 0, 36_500), Live),
     row("transactionLifetimeLimitSeconds", Both, Int(60, 1, MAX), Live),
     row("ttlMonitorEnabled", Both, Bool(true), Live),
@@ -392,6 +404,12 @@ const NO_DIAGNOSTIC_DATA: &str = "\
      currentOp, system.profile and the slow query log instead";
 const NO_POOLS: &str =
     "This server opens no connections to other servers, so this parameter has no effect";
+const NO_OCSP: &str = "This server neither staples nor asks for OCSP responses, so this parameter has no effect; \
+     net.tls.CRLFile has revoked certificates";
+const NO_DHE: &str = "TLS has no suites with finite-field Diffie-Hellman, only with elliptic curves, so this \
+     parameter has no effect";
+const NO_LOCKED_MEMORY: &str = "Secrets are erased after their use, but not held in locked memory, so this parameter \
+     has no effect";
 const NO_YIELDS: &str = "Reads use a snapshot and do not block writers, so they need not yield: \
      this parameter has no effect";
 const ONE_EXECUTOR: &str = "There is one executor of queries, so this parameter has no effect";
@@ -694,8 +712,13 @@ mod tests {
     fn texts_are_free_only_where_they_are_checked_elsewhere() {
         let free = |row: &&Param| matches!(row.kind, Text(_)) && row.effect != Kept;
         let names: Vec<_> = PARAMETERS.iter().filter(free).map(|row| row.name).collect();
-        // The crate of TLS checks lists of ciphers.
+        const NO_EFFECT: [&str; 2] =
+            ["disabledSecureAllocatorDomains", "opensslDiffieHellmanParameters"];
+        // The crate of TLS checks lists of ciphers and names of members.
         let ciphers = ["opensslCipherConfig", "opensslCipherSuiteConfig"];
-        assert_eq!(names, [ciphers[0], ciphers[1], "processUmask", "tlsCipherConfig"]);
+        // Parameters without an effect take any text.
+        let names: Vec<_> = names.into_iter().filter(|name| !NO_EFFECT.contains(name)).collect();
+        let own = ["processUmask", "tlsCipherConfig", "tlsX509ClusterAuthDNOverride"];
+        assert_eq!(names, [&ciphers[..], &own[..]].concat());
     }
 }

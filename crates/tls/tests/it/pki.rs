@@ -37,11 +37,31 @@ pub(crate) struct Authority {
 
 impl Authority {
     pub(crate) fn new(name: &str) -> Authority {
+        Authority::with(name, |_| {})
+    }
+
+    pub(crate) fn with(name: &str, change: impl FnOnce(&mut CertificateParams)) -> Authority {
         let mut params = CertificateParams::new(Vec::new()).unwrap();
         params.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);
         params.distinguished_name.push(DnType::CommonName, name);
+        change(&mut params);
         let key = KeyPair::generate().unwrap();
         let pem = params.self_signed(&key).unwrap().pem();
+        Authority { issuer: Issuer::new(params, key), pem }
+    }
+
+    /// Another authority whose certificate this one signed.
+    pub(crate) fn below(
+        &self,
+        name: &str,
+        change: impl FnOnce(&mut CertificateParams),
+    ) -> Authority {
+        let mut params = CertificateParams::new(Vec::new()).unwrap();
+        params.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);
+        params.distinguished_name.push(DnType::CommonName, name);
+        change(&mut params);
+        let key = KeyPair::generate().unwrap();
+        let pem = params.signed_by(&key, &self.issuer).unwrap().pem();
         Authority { issuer: Issuer::new(params, key), pem }
     }
 
@@ -104,7 +124,7 @@ pub(crate) fn client(authority: &Authority, pem: Option<&str>) -> Arc<ClientConf
         None => builder.with_no_client_auth(),
         Some(pem) => builder
             .with_client_auth_cert(
-                vec![CertificateDer::from_pem_slice(pem.as_bytes()).unwrap()],
+                CertificateDer::pem_slice_iter(pem.as_bytes()).map(|der| der.unwrap()).collect(),
                 PrivateKeyDer::from_pem_slice(pem.as_bytes()).unwrap(),
             )
             .unwrap(),

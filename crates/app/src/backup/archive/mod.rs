@@ -28,12 +28,12 @@ pub(super) use segment::{
     Entries, FILE_BYTES_MAX, FOLDER as LOG, Range, chain, decrypted, end_of_chain, read,
 };
 
-use super::address::{self, Address};
+use super::address::{Address, BY_CERTIFICATE};
 use super::client::Client;
 use super::copy::Pace;
 use super::moment::{SetId, Stamp};
 use super::source::{self, Source};
-use super::{Flags, URI, password};
+use super::{Flags, password};
 use crate::say;
 use archiver::{Archiver, Copying, EndOnPanic};
 use base::Taken;
@@ -42,10 +42,11 @@ use tail::Ended;
 /// Runs `nagi backup --archive URL`.
 pub(super) fn run(url: &str, flags: &Flags) -> Result<String, String> {
     let place = Place::open(url, flags.endpoint.as_deref(), true)?;
-    let mut address = address::parse(flags.uri.as_deref().unwrap_or(URI))?;
+    let mut address = flags.address()?;
     source::warn_of_password(&address);
     let file = flags.password_file.as_deref();
     match &mut address.login {
+        _ if address.mechanism == Some(BY_CERTIFICATE) && file.is_none() => {}
         // Once: a prompt would stop the archiver when it connects again.
         Some((user, password @ None)) => *password = Some(password::find(user, file)?),
         _ if file.is_some() => {

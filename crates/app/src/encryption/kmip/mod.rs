@@ -10,7 +10,7 @@ use std::net::{TcpStream, ToSocketAddrs};
 use std::time::Duration;
 
 use nagi_encryption::MasterKey;
-use nagi_tls::Outgoing;
+use nagi_tls::{ClientFiles, Connector};
 use zeroize::Zeroizing;
 
 use crate::options::KmipOptions;
@@ -182,12 +182,13 @@ fn exchange(
     let socket = connect(server, options.port, options.timeout)?;
     socket.set_read_timeout(Some(options.timeout)).map_err(text)?;
     socket.set_write_timeout(Some(options.timeout)).map_err(text)?;
-    let outgoing = Outgoing {
-        ca_file: &options.ca_file,
-        certificate_file: options.certificate_file.as_deref(),
-        password: options.password.as_ref().map(|password| password.as_str()),
-    };
-    let mut stream = outgoing.begin(server, socket)?;
+    let connector = Connector::new(&ClientFiles {
+        ca_file: Some(options.ca_file.clone()),
+        certificate_key_file: options.certificate_file.clone(),
+        certificate_key_password: options.password.clone(),
+        ..ClientFiles::default()
+    })?;
+    let mut stream = connector.connect(server, socket)?;
     stream.write_all(request).and_then(|()| stream.flush()).map_err(text)?;
     let mut head = [0; 8];
     stream.read_exact(&mut head).map_err(text)?;

@@ -72,8 +72,9 @@ impl Exchange for Scram {
         match std::mem::replace(&mut self.step, Step::Empty) {
             Step::First => self.first(auth, text(payload)?),
             Step::Final(challenge) => self.last(&challenge, text(payload)?),
-            Step::Empty if payload.is_empty() => Ok(Answer { payload: Vec::new(), done: true }),
-            Step::Empty => Err(failed("Unexpected payload after the SCRAM conversation")),
+            // The client has proved the password. What it sends now is ignored, as by mongod: drivers for Java before 4
+            // repeat the server's last message instead of sending nothing.
+            Step::Empty => Ok(Answer { payload: Vec::new(), done: true }),
         }
     }
 }

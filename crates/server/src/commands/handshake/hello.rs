@@ -84,7 +84,11 @@ fn run(cx: &mut Context<'_>, req: &Request<'_>, out: &mut DocWriter<'_>) -> Resu
     let role_field = if req.name == "hello" { "isWritablePrimary" } else { "ismaster" };
     match &cx.server.replica {
         None => out.put(role_field, true),
-        Some(replica) => write_member(replica, role_field, out),
+        Some(replica) => {
+            let tls = cx.connection.tls.as_ref();
+            let server_name = tls.and_then(|tls| tls.server_name.as_deref());
+            write_member(replica, server_name, role_field, out);
+        }
     }
     cx.server.identity.topology.write(out);
     out.put("maxBsonObjectSize", BSON_OBJECT_BYTES_MAX as i32);
@@ -157,7 +161,12 @@ fn write_mechanisms(cx: &Context<'_>, user: Value<'_>, out: &mut DocWriter<'_>) 
 }
 
 /// Writes the fields of a member: its role, its name, and the set.
-fn write_member(replica: &ReplicaSet, role_field: &str, out: &mut DocWriter<'_>) {
+fn write_member(
+    replica: &ReplicaSet,
+    server_name: Option<&str>,
+    role_field: &str,
+    out: &mut DocWriter<'_>,
+) {
     let role = replica.role();
     let Some(member) = replica.member() else {
         out.put(role_field, false);
@@ -166,18 +175,19 @@ fn write_member(replica: &ReplicaSet, role_field: &str, out: &mut DocWriter<'_>)
         out.put("isreplicaset", true);
         return;
     };
-    out.array("hosts", |list| list.push(&member.host));
+    let address = member.address_for(server_name);
+    out.array("hosts", |list| list.push(address));
     out.put("setName", &replica.name);
     out.put("setVersion", member.version as i32);
     out.put(role_field, role == Role::Primary);
     out.put("secondary", role == Role::Secondary);
     if role == Role::Primary {
-        out.put("primary", &member.host);
+        out.put("primary", address);
     }
     if !member.tags.as_doc().is_empty() {
         out.put("tags", &member.tags);
     }
-    out.put("me", &member.host);
+    out.put("me", address);
     if role == Role::Primary {
         out.put("electionId", &member.election_id());
     }
