@@ -5,8 +5,10 @@ A row is (command, what it needs, options). `DB` in its strings is the command's
     changes  what to make again after it ran: "data" or "users"
     alone    it changes the connection: it gets one of its own
     on       the only database for which the row is meant
+    off      the database for which it is not
 
-An argument `unknown` makes a command fail behind the check of its privileges, so that nothing stops or is lost.
+An argument `unknown` makes a command fail behind the check of its privileges, so that nothing stops or is lost. UUID
+becomes a new one each time: sessions are known by it.
 """
 from bson import Binary, Int64
 
@@ -17,7 +19,7 @@ SETTINGS = {"find": "c", "filter": {"n": 1}, "$db": "shop"}
 
 
 def row(needs, name, value, /, **arguments):
-    options = {key: arguments.pop(key) for key in ("admin", "changes", "alone", "on") if key in arguments}
+    options = {key: arguments.pop(key) for key in ("admin", "changes", "alone", "on", "off") if key in arguments}
     return {name: value, **arguments}, needs, options
 
 
@@ -27,7 +29,8 @@ def collections():
         row("find@v", "find", "v"),
         row("find@system.profile", "find", "system.profile"),
         row("find@system.users", "find", "system.users", on="admin"),
-        row("find@c, useUUID@#", "find", UUID),
+        # Of a collection that does not exist; special.py has one that does.
+        row("useUUID@#", "find", UUID),
         row("find@c", "count", "c"),
         row("find@c", "distinct", "c", key="n"),
         row("find@c", "aggregate", "c", pipeline=[], cursor={}),
@@ -276,7 +279,7 @@ def rows():
 
 # The stages that only transform what they read.
 TRANSFORMING = [
-    {"$addFields": {"x": 1}}, {"$bucket": {"groupBy": "$n", "boundaries": [0, 9], "default": 0}},
+    {"$addFields": {"x": 1}}, {"$bucket": {"groupBy": "$n", "boundaries": [0, 9], "default": 99}},
     {"$bucketAuto": {"groupBy": "$n", "buckets": 2}}, {"$count": "n"},
     {"$densify": {"field": "n", "range": {"step": 1, "bounds": "full"}}}, {"$facet": {"a": [{"$match": {}}]}},
     {"$fill": {"output": {"n": {"value": 0}}}}, {"$geoNear": {"near": [0, 0], "distanceField": "d"}}, {"$group": {"_id": "$n"}},
@@ -287,9 +290,15 @@ TRANSFORMING = [
 ]
 
 
+# Their values on admin, `local` and `config` are refused like any invalid pipeline: for clients that may read.
+NOT_ON_ADMIN = ("$changeStream", "$merge", "$out")
+
+
 def stage(needs, *pipeline, on=None, collection="c", **options):
     if on:
         options["on"] = on
+    elif any(name in NOT_ON_ADMIN for one in pipeline for name in one):
+        options["off"] = "admin"
     bypass = {"bypassDocumentValidation": True} if options.pop("bypass", False) else {}
     return row(needs, "aggregate", collection, pipeline=list(pipeline), cursor={}, **bypass, **options)
 

@@ -37,7 +37,7 @@ class Fixture:
         db.command("insert", "c", documents=[{"_id": n, "n": n} for n in range(3)])
         db.command("createIndexes", "c", indexes=[{"key": {"n": 1}, "name": "n_1"}])
         db.command("insert", "d", documents=[{"_id": 1, "n": 1}])
-        db.command("insert", "fs.chunks", documents=[{"files_id": 1, "n": 0, "data": b"x"}])
+        db.command("insert", "fs.chunks", documents=[{"_id": 1, "files_id": 1, "n": 0, "data": b"x"}])
         db.command("createIndexes", "fs.chunks", indexes=[{"key": {"files_id": 1, "n": 1}, "name": "files"}])
         db.command("create", "v", viewOn="c", pipeline=[])
         self.quietly(db, {"delete": "system.js", "deletes": [{"q": {}, "limit": 0}]})

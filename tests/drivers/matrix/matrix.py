@@ -13,6 +13,7 @@ import re
 import sys
 
 import pymongo
+from bson import Binary
 from pymongo.errors import OperationFailure
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "common"))
@@ -30,7 +31,9 @@ INHERITED_EACH = 1 if FULL else 7
 
 
 def of_database(value, db):
-    """The value with the name of the command's database in place of DB."""
+    """The value with the name of the command's database in place of DB, and a new UUID in place of UUID."""
+    if value == commands.UUID:
+        return Binary(os.urandom(16), 4)
     if isinstance(value, str):
         return db + value[2:] if value == "DB" or value.startswith("DB.") else value
     if isinstance(value, list):
@@ -78,9 +81,10 @@ def wanted(subject, db, row):
 def places(subject, rows):
     """Each row with the databases to run it in."""
     for row in rows:
-        only = row[2].get("on")
+        only, never = row[2].get("on"), row[2].get("off")
         for db in [only] if only else subject.databases:
-            yield db, row
+            if db != never:
+                yield db, row
 
 
 def run_subject(fixture, subject, rows):

@@ -122,8 +122,7 @@ def other_databases(fixture, uri):
     with Users(fixture, uri) as users:
         writer = users.login("writer", ["readWrite"], "shop")
         before = fixture.fingerprint()
-        for stage in ({"$out": {"db": "other", "coll": "out"}}, {"$out": {"db": "admin", "coll": "out"}},
-                      {"$merge": {"into": {"db": "other", "coll": "out"}}}, {"$merge": {"into": {"db": "other", "coll": "c"}}}):
+        for stage in ({"$out": {"db": "other", "coll": "out"}}, {"$merge": {"into": {"db": "other", "coll": "out"}}}, {"$merge": {"into": {"db": "other", "coll": "c"}}}):
             refused("%s into another database" % stage, lambda: list(writer.shop.c.aggregate([stage])), "not authorized on shop")
         nested = [{"$facet": {"a": [{"$unionWith": {"coll": "c", "pipeline": [{"$unionWith": "system.users"}]}}]}}]
         refused("a nested system collection", lambda: list(writer.shop.c.aggregate(nested)), "not authorized on shop")
@@ -175,6 +174,21 @@ def views(fixture, uri):
         root.command("dropRole", name)
 
 
+def by_uuid(fixture, uri):
+    """A collection by its UUID needs `useUUID`, and what its name needs."""
+    root = fixture.root
+    uuid = next(one["info"]["uuid"] for one in root.shop.list_collections() if one["name"] == "c")
+    everything = [privilege("shop", "c", "find"), privilege("", "", "useUUID")]
+    root.admin.command("createRole", "finder", roles=[], privileges=everything)
+    with Users(fixture, uri) as users:
+        finder = users.login("finder", ["finder"]).shop
+        equal("a find by UUID", len(finder.command("find", uuid)["cursor"]["firstBatch"]), 3)
+        for kept in everything:
+            root.admin.command("updateRole", "finder", privileges=[kept])
+            refused("with only %s" % kept, lambda: finder.command("find", uuid), "not authorized on shop")
+    root.admin.command("dropRole", "finder")
+
+
 def sessions(fixture, uri):
     """killSessions with an empty list ends the user's own sessions only."""
     with Users(fixture, uri) as users:
@@ -196,5 +210,5 @@ def sessions(fixture, uri):
 
 
 def run(fixture, uri):
-    for part in (cursors_of_others, revoked_under_a_cursor, other_databases, views, sessions):
+    for part in (cursors_of_others, revoked_under_a_cursor, other_databases, views, by_uuid, sessions):
         section(part, fixture, uri)

@@ -40,7 +40,17 @@ pub(in crate::commands) fn may_define_view(
 }
 
 fn allowed(asking: &Asking<'_>, request: &AggregateRequest<'_>, bypass: bool) -> Result<bool> {
-    let touches = nagi_query::touches(request)?;
+    let touches = match nagi_query::touches(request) {
+        Ok(touches) => touches,
+        // Which error an invalid pipeline has is for clients that may read the collection.
+        Err(error) => {
+            let ns = request.namespace;
+            return match asking.on_collection(ns.database(), ns.collection(), Action::Find) {
+                true => Err(error),
+                false => Ok(false),
+            };
+        }
+    };
     Ok(touches.iter().all(|Touch { namespace, usage }| {
         let may =
             |action| asking.on_collection(namespace.database(), namespace.collection(), action);
