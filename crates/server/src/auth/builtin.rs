@@ -41,13 +41,8 @@ pub(crate) struct BuiltinRole {
     contains_elsewhere: &'static [(&'static str, &'static BuiltinRole)],
 }
 
-const ADMIN: BuiltinRole = BuiltinRole {
-    name: "",
-    admin_only: true,
-    grants: &[],
-    contains: &[],
-    contains_elsewhere: &[],
-};
+const ADMIN: BuiltinRole =
+    BuiltinRole { name: "", admin_only: true, grants: &[], contains: &[], contains_elsewhere: &[] };
 const ANY: BuiltinRole = BuiltinRole { admin_only: false, ..ADMIN };
 
 const READ_ACTIONS: &[Action] = &[
@@ -192,7 +187,10 @@ static BACKUP: BuiltinRole = BuiltinRole {
 
 static CLUSTER_ADMIN: BuiltinRole = BuiltinRole {
     name: "clusterAdmin",
-    grants: &[(On::Everywhere, &[DropDatabase]), (On::Anything, &[ExportCollection, ImportCollection])],
+    grants: &[
+        (On::Everywhere, &[DropDatabase]),
+        (On::Anything, &[ExportCollection, ImportCollection]),
+    ],
     contains: &[&CLUSTER_MANAGER, &CLUSTER_MONITOR, &HOST_MANAGER],
     ..ADMIN
 };

@@ -179,8 +179,7 @@ impl Server {
 
 /// Returns true if `defaultMaxTimeMS` does not limit the client's reads.
 pub(crate) fn bypasses_default_time(connection: &Connection, server: &Server) -> bool {
-    server.auth.is_enabled()
-        && Asking::new(connection).on_cluster(Action::BypassDefaultMaxTimeMS)
+    server.auth.is_enabled() && Asking::new(connection).on_cluster(Action::BypassDefaultMaxTimeMS)
 }
 
 /// Returns true if the caller may run the request's command.

@@ -1,9 +1,9 @@
 //! `getMore`: the next batch of a cursor.
 
 use crate::commands::common::refuse_term;
+use crate::core::batch;
 use crate::core::command::prelude::*;
 use crate::core::cursors::Api;
-use crate::core::batch;
 
 pub(in crate::commands) static GET_MORE: Command = Command {
     facts: Facts {
