@@ -111,16 +111,23 @@ impl Client {
 
     /// Begins a conversation. Returns the server's first message.
     fn start(&mut self, payload: &[u8]) -> Option<String> {
-        let payload = Binary { subtype: 0, bytes: payload };
+        let payload = bytes(payload);
         let body = doc! { "saslStart": 1, "mechanism": "SCRAM-SHA-256", "payload": payload };
         text_of(&self.run("admin", body.as_doc())?)
     }
 
     fn is_logged_in(&mut self) -> bool {
         let reply = self.run("admin", doc! { "connectionStatus": 1 }.as_doc()).expect("a status");
-        let users = reply.get("authInfo").as_doc().and_then(|info| info.get("authenticatedUsers").as_array());
+        let users = reply
+            .get("authInfo")
+            .as_doc()
+            .and_then(|info| info.get("authenticatedUsers").as_array());
         users.is_some_and(|users| !users.is_empty())
     }
+}
+
+fn bytes(payload: &[u8]) -> Value<'_> {
+    Value::Binary(Binary { subtype: 0, bytes: payload })
 }
 
 fn is_ok(reply: &DocBuf) -> bool {
@@ -187,12 +194,16 @@ fn changed_message(client: &mut Client, kind: u8, input: &[u8]) {
     let mut last = message.clone().into_bytes();
     changed |= kind % 8 == 1 && edits::apply(input, &mut last);
     // The last character of base64 has bits that stand for nothing.
-    let is_same_proof = last.len() == message.len() && last[..last.len() - 2] == message.as_bytes()[..message.len() - 2];
-    let payload = Binary { subtype: 0, bytes: &last };
+    let is_same_proof = last.len() == message.len()
+        && last[..last.len() - 2] == message.as_bytes()[..message.len() - 2];
+    let payload = bytes(&last);
     let body = doc! { "saslContinue": 1, "conversationId": 1, "payload": payload };
     if client.run("admin", body.as_doc()).is_some_and(|reply| is_ok(&reply)) {
-        let done = Binary { subtype: 0, bytes: b"" };
-        client.run("admin", doc! { "saslContinue": 1, "conversationId": 1, "payload": done }.as_doc());
+        let done = bytes(b"");
+        client.run(
+            "admin",
+            doc! { "saslContinue": 1, "conversationId": 1, "payload": done }.as_doc(),
+        );
     }
     match client.is_logged_in() {
         true => assert!(!changed || is_same_proof, "logged in by a changed message"),
@@ -202,10 +213,11 @@ fn changed_message(client: &mut Client, kind: u8, input: &[u8]) {
 
 /// Payloads of any kind for each mechanism.
 fn any_payloads(client: &mut Client, kind: u8, input: &[u8]) {
-    let mechanisms = ["SCRAM-SHA-1", "SCRAM-SHA-256", "PLAIN", "MONGODB-X509", "MONGODB-OIDC", "GSSAPI"];
+    let mechanisms =
+        ["SCRAM-SHA-1", "SCRAM-SHA-256", "PLAIN", "MONGODB-X509", "MONGODB-OIDC", "GSSAPI"];
     let mechanism = mechanisms[usize::from(kind >> 3) % mechanisms.len()];
     for (step, payload) in input.split(|byte| *byte == 0xFF).take(4).enumerate() {
-        let payload = Binary { subtype: 0, bytes: payload };
+        let payload = bytes(payload);
         let body = match step {
             0 => doc! { "saslStart": 1, "mechanism": mechanism, "payload": payload },
             _ => doc! { "saslContinue": 1, "conversationId": 1, "payload": payload },
@@ -217,8 +229,9 @@ fn any_payloads(client: &mut Client, kind: u8, input: &[u8]) {
 
 /// The first message within `hello`.
 fn speculative(client: &mut Client, input: &[u8]) {
-    let payload = Binary { subtype: 0, bytes: input };
-    let start = doc! { "saslStart": 1, "mechanism": "SCRAM-SHA-256", "payload": payload, "db": "admin" };
+    let payload = bytes(input);
+    let start =
+        doc! { "saslStart": 1, "mechanism": "SCRAM-SHA-256", "payload": payload, "db": "admin" };
     let hello = doc! { "hello": 1, "saslSupportedMechs": "admin.root", "speculativeAuthenticate": start.as_doc() };
     client.run("admin", hello.as_doc());
     assert!(!client.is_logged_in());
@@ -226,7 +239,7 @@ fn speculative(client: &mut Client, input: &[u8]) {
 
 /// A frame of the conversation is changed: its header, its fields, its lengths.
 fn changed_frame(client: &mut Client, kind: u8, input: &[u8]) {
-    let payload = Binary { subtype: 0, bytes: b"n,,n=root,r=nonce" };
+    let payload = bytes(b"n,,n=root,r=nonce");
     let body = doc! { "saslStart": 1, "mechanism": "SCRAM-SHA-256", "payload": payload,
     "options": { "skipEmptyExchange": true } };
     client.message("admin", body.as_doc());
@@ -235,7 +248,7 @@ fn changed_frame(client: &mut Client, kind: u8, input: &[u8]) {
     }
     let first = client.send().and_then(|reply| text_of(&reply)).unwrap_or_default();
     let last = last_message(&first);
-    let payload = Binary { subtype: 0, bytes: last.as_bytes() };
+    let payload = bytes(last.as_bytes());
     let body = doc! { "saslContinue": 1, "conversationId": 1, "payload": payload };
     client.message("admin", body.as_doc());
     edits::apply(input, &mut client.frame);
