@@ -4,7 +4,7 @@
 #   wheel npm                      packages for tests in other projects (docs/test-servers.md)
 #   deb tarball image              packages, in PACKAGES (target/packages); packages-test installs and runs them (root)
 #   golden                         the golden set (recorded answers of a real server) by area
-#   schedules fresh old-cpu embedded crash latency power-cut adversary drivers java mongosh tools oplog streams debezium ycsb seed seeds fuzz coverage differential plans site manual deny    slow or special targets
+#   schedules fresh old-cpu embedded crash latency power-cut adversary drivers java mongosh tools oplog streams debezium ycsb seed seeds fuzz hostile matrix coverage differential plans site manual deny sbom reproducible    slow or special targets
 #
 # Build artefacts are outside the clone (NAGI_CACHE, ~/.cache/nagi), so that a second clone or a second CI run
 # compiles only what changed. `make clean` removes the artefacts of this workspace and keeps the RocksDB
@@ -29,7 +29,7 @@ PORTABLE ?=
 
 .PHONY: run build test unit schedules native wire bench bench-lang lint clean golden crash latency power-cut adversary drivers java seed seeds mongosh tools oplog ycsb streams debezium fuzz \
 	fresh old-cpu embedded wheel npm deb tarball image portable packages-test \
-	coverage differential deny deps help site manual
+	coverage differential deny sbom reproducible hostile matrix deps help site manual
 
 help:
 	@sed -n '2,8p' Makefile | sed 's/^# \{0,1\}//'
@@ -174,11 +174,31 @@ site:                 # the manual as a site with search, in $(NAGI_CACHE)/site:
 	@scripts/deps build
 	@scripts/site $(SITE)
 
-deny:
-	@cargo deny check
+deny:                 # advisories, licenses, duplicates and sources of the dependencies: make deny ARGS=licenses
+	@scripts/deps build
+	@scripts/deny $(ARGS)
+
+sbom:                 # the bill of materials, as CycloneDX, in PACKAGES
+	@scripts/deps build
+	@mkdir -p $(PACKAGES)
+	@scripts/sbom >$(PACKAGES)/nagi.cdx.json
+	@echo "$(PACKAGES)/nagi.cdx.json: $$(grep -c '"bom-ref"' $(PACKAGES)/nagi.cdx.json) components"
+
+reproducible: deps    # the program of the last commit, built in two folders, is the same file (two release builds)
+	@scripts/reproducible $(ARGS)
 
 fuzz: deps
 	@fuzz/run $(ARGS)
+
+# 1,000,000 mutated handshakes, certificates and logins each under address sanitizer, then handshakes against the server
+hostile: build
+	@RUNS_EACH=$${RUNS_EACH:-1000000} fuzz/run handshake certificates login
+	@scripts/deps test
+	@FULL=1 tests/run $(NAGI) handshakes
+
+matrix: build         # every command and stage x every role x three databases, with inherited roles
+	@scripts/deps test
+	@FULL=1 tests/run $(NAGI) matrix
 
 clean:
 	@cargo clean

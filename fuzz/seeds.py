@@ -4,6 +4,7 @@ import glob
 import hashlib
 import os
 import struct
+import subprocess
 import sys
 
 HERE = os.path.dirname(os.path.abspath(__file__))
@@ -47,9 +48,37 @@ def frames():
     return [struct.pack("<iiii", len(b) + 16, 1, 0, op) + b for op, b in bodies] + [doc]
 
 
+def edits(kinds):
+    """Inputs of the targets that change valid bytes: each kind without an edit, and with one at some positions."""
+    some = [b""] + [struct.pack(">BHB", operation, at, value) for operation in range(8) for at, value in ((0, 1), (5, 200), (90, 3))]
+    return [bytes([kind]) + edit for kind in kinds for edit in some]
+
+
+def keys():
+    """Files of keys and certificates that openssl writes: old and new formats, with a password and without."""
+    key = ["-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:prime256v1"]
+    commands = [["req", "-x509", *key, "-nodes", "-keyout", "-", "-subj", "/O=Nagi/CN=localhost"],
+                ["req", "-x509", *key, "-passout", "pass:p", "-keyout", "-", "-subj", "/DC=com/O=Nagi/OU=a+CN=b"],
+                ["genrsa", "1024"], ["genrsa", "-traditional", "-aes128", "-passout", "pass:p", "1024"],
+                ["genrsa", "-traditional", "-des3", "-passout", "pass:p", "1024"], ["ecparam", "-name", "prime256v1", "-genkey"],
+                ["genpkey", "-algorithm", "ed25519"]]
+    made = [subprocess.run(["openssl", *command], capture_output=True, check=False).stdout for command in commands]
+    return [bytes([kind]) + text for text in made if text for kind in (0, 4, 64)]
+
+
+SPECIAL = {
+    # The handshake of a client that offers nothing, a record of an alert, and a request without TLS.
+    "handshake": lambda: edits(range(1, 64, 2)) + [b"\0\x16\x03\x01\0\x05\x01\0\0\x01\x03", b"\2\x15\x03\x03\0\2\2\0",
+                                                b"\xfeGET / HTTP/1.0\r\n\r\n"],
+    "certificates": lambda: edits(kind for kind in range(1, 16) if kind & 3) + keys(),
+    "login": lambda: edits(range(16)) + [b"\3n,,n=root,r=nonce\xffc=biws,r=nonce,p=AAAA", b"\x0bn,,n=root,r=x", b"\x13\0root\0pwd",
+                                         b"\x1b", b"\4n,,n=root,r=nonce", b"\4y,a=x,n=a=2Cb,r=n"],
+}
+
+
 def main():
     target, corpus = sys.argv[1:]
-    seeds = [s.encode() for s in FEW.get(target, [])]
+    seeds = [s.encode() for s in FEW.get(target, [])] + SPECIAL.get(target, list)()
     if target in ("frames", "bson"):
         seeds += [f[f.find(b"\x10ping") - 4:] if target == "bson" else f for f in frames()]
     for registry in REGISTRIES.get(target, []):

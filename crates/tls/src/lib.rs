@@ -17,7 +17,7 @@
 //! - Bytes of a peer are parsed by rustls and webpki alone, until the peer's certificate is verified; then its subject
 //!   and roles are read from it, within bounds.
 //! - Passwords and decrypted keys are zeroed when they are no longer needed.
-//! - Connections to others, which only the start makes, are verified by name and authority, always.
+//! - Connections to others are verified by name and authority, unless an option of their own says otherwise.
 //! - This crate knows neither sockets nor commands.
 
 mod authorities;

@@ -239,7 +239,8 @@ impl Stage for Shared {
         if self.0.not_matched == NotMatched::Insert {
             touch(Use::Insert);
         }
-        if !matches!(self.0.matched, Matched::KeepExisting | Matched::Fail) {
+        // Keeping what exists is an update with `$setOnInsert`.
+        if !matches!(self.0.matched, Matched::Fail) {
             touch(Use::Update);
         }
     }

@@ -164,6 +164,7 @@ actions! {
     TransitionFromDedicatedConfigServer = "transitionFromDedicatedConfigServer",
     TransitionToDedicatedConfigServer = "transitionToDedicatedConfigServer",
     Unlock = "unlock",
+    UnshardCollection = "unshardCollection",
     Update = "update",
     UpdateSearchIndex = "updateSearchIndex",
     UseTenant = "useTenant",

@@ -1,7 +1,10 @@
 //! The built-in roles, one row per role: their privileges and the roles that they contain.
 //!
 //! `read`, `readWrite`, `dbAdmin`, `userAdmin` and `dbOwner` exist in every database and apply to that
-//! database. The other roles exist in `admin` only.
+//! database. `enableSharding` exists in every database and applies to all. The other roles exist in `admin` only.
+//!
+//! The rows are those of MongoDB 8.0. `tests/drivers/matrix/roles.py` has them a second time, written from MongoDB's
+//! documentation; a change here is a change there.
 
 use super::action::Action::{self, *};
 use super::action::ActionSet;
@@ -34,9 +37,12 @@ pub(crate) struct BuiltinRole {
     grants: &'static [Grant],
     /// Roles whose grants the role has as well.
     contains: &'static [&'static BuiltinRole],
+    /// Roles of another database whose grants the role has as well.
+    contains_elsewhere: &'static [(&'static str, &'static BuiltinRole)],
 }
 
-const ADMIN: BuiltinRole = BuiltinRole { name: "", admin_only: true, grants: &[], contains: &[] };
+const ADMIN: BuiltinRole =
+    BuiltinRole { name: "", admin_only: true, grants: &[], contains: &[], contains_elsewhere: &[] };
 const ANY: BuiltinRole = BuiltinRole { admin_only: false, ..ADMIN };
 
 const READ_ACTIONS: &[Action] = &[
@@ -61,7 +67,6 @@ const READ_WRITE_ACTIONS: &[Action] = &[
     DropCollection,
     DropIndex,
     DropSearchIndex,
-    Emptycapped,
     Insert,
     Remove,
     RenameCollectionSameDB,
@@ -74,6 +79,7 @@ const DB_ADMIN_ACTIONS: &[Action] = &[
     CollMod,
     CollStats,
     Compact,
+    ConfigureQueryAnalyzer,
     ConvertToCapped,
     CreateCollection,
     CreateIndex,
@@ -108,6 +114,7 @@ const PROFILE_ACTIONS: &[Action] = &[
     KillCursors,
     ListCollections,
     ListIndexes,
+    ListSearchIndexes,
     PlanCacheRead,
 ];
 const USER_ADMIN_ACTIONS: &[Action] = &[
@@ -133,80 +140,48 @@ const RESTORE_ACTIONS: &[Action] = &[
     CreateIndex,
     CreateSearchIndexes,
     DropCollection,
-    DropDatabase,
     Insert,
+    UpdateSearchIndex,
 ];
-const RESTORE_USERS_ACTIONS: &[Action] = &[
-    ChangeCustomData,
-    ChangePassword,
-    CreateRole,
-    CreateUser,
-    DropRole,
-    DropUser,
-    GrantRole,
-    RevokeRole,
-    ViewRole,
-    ViewUser,
-];
-const RESTORE_SYSTEM_ACTIONS: &[Action] = &[
-    BypassDocumentValidation,
-    CollMod,
-    CreateCollection,
+const READ_AND_INDEX_ACTIONS: &[Action] = &[
+    ChangeStream,
+    CollStats,
     CreateIndex,
-    DropCollection,
+    CreateSearchIndexes,
+    DbHash,
+    DbStats,
+    DropIndex,
+    DropSearchIndex,
     Find,
-    Insert,
-    Remove,
-    Update,
+    KillCursors,
+    ListCollections,
+    ListIndexes,
+    ListSearchIndexes,
+    PlanCacheRead,
 ];
 const SHARD_ACTIONS: &[Action] = &[
     AnalyzeShardKey,
     ClearJumboFlag,
     ConfigureQueryAnalyzer,
     EnableSharding,
-    GetDatabaseVersion,
-    GetShardVersion,
     MoveChunk,
     MoveCollection,
     RefineCollectionShardKey,
     ReshardCollection,
     SplitChunk,
     SplitVector,
+    UnshardCollection,
 ];
+const WRITE_ACTIONS: &[Action] = &[Insert, Remove, Update];
 
 static BACKUP: BuiltinRole = BuiltinRole {
     name: "backup",
     grants: &[
-        (On::Anything, &[CollStats, ListCollections, ListIndexes, ListSearchIndexes]),
-        (
-            On::Cluster,
-            &[
-                AppendOplogNote,
-                BypassWriteBlockingMode,
-                GetParameter,
-                ListDatabases,
-                ServerStatus,
-                SetUserWriteBlockMode,
-            ],
-        ),
-        (On::Everywhere, &[Find]),
-        (On::EveryBuckets, &[Find]),
-        (On::EveryCollection("system.js"), &[Find]),
-        (On::EveryCollection("system.profile"), &[Find]),
-        (On::EveryCollection("system.views"), &[Find]),
+        (On::Cluster, &[AppendOplogNote, ServerStatus, SetUserWriteBlockMode]),
         (On::Exactly("admin", "mms.backup"), &[Insert, Update]),
-        (On::Exactly("admin", "system.backup_users"), &[Find]),
-        (On::Exactly("admin", "system.new_users"), &[Find]),
-        (On::Exactly("admin", "system.roles"), &[Find]),
-        (On::Exactly("admin", "system.users"), &[Find]),
-        (On::Exactly("admin", "system.version"), &[Find]),
-        (On::Exactly("config", ""), &[Find]),
-        (On::Exactly("config", "settings"), &[Find, Insert, Update]),
-        (On::Exactly("config", "system.preimages"), &[Find]),
-        (On::Exactly("local", ""), &[Find]),
-        (On::Exactly("local", "system.healthlog"), &[Find]),
-        (On::Exactly("local", "system.replset"), &[Find]),
+        (On::Exactly("config", "settings"), &[Insert, Update]),
     ],
+    contains: &[&QUERYABLE_BACKUP],
     ..ADMIN
 };
 
@@ -214,8 +189,7 @@ static CLUSTER_ADMIN: BuiltinRole = BuiltinRole {
     name: "clusterAdmin",
     grants: &[
         (On::Everywhere, &[DropDatabase]),
-        (On::Exactly("config", ""), &[DropDatabase]),
-        (On::Exactly("local", ""), &[DropDatabase]),
+        (On::Anything, &[ExportCollection, ImportCollection]),
     ],
     contains: &[&CLUSTER_MANAGER, &CLUSTER_MONITOR, &HOST_MANAGER],
     ..ADMIN
@@ -229,10 +203,11 @@ static CLUSTER_MANAGER: BuiltinRole = BuiltinRole {
             &[
                 AddShard,
                 AppendOplogNote,
-                ApplyOps,
+                ApplicationMessage,
                 CheckMetadataConsistency,
                 CleanupOrphaned,
                 FlushRouterConfig,
+                GetChangeStreamState,
                 GetClusterParameter,
                 GetDefaultRWConcern,
                 ListSessions,
@@ -244,34 +219,27 @@ static CLUSTER_MANAGER: BuiltinRole = BuiltinRole {
                 ReplSetGetStatus,
                 ReplSetStateChange,
                 Resync,
+                SetChangeStreamState,
                 SetClusterParameter,
                 SetDefaultRWConcern,
                 SetFeatureCompatibilityVersion,
-                SetFreeMonitoring,
-                ShardedDataDistribution,
                 TransitionFromDedicatedConfigServer,
                 TransitionToDedicatedConfigServer,
             ],
         ),
+        (On::Anything, &[DbCheck]),
         (On::Everywhere, SHARD_ACTIONS),
-        (
-            On::Exactly("config", ""),
-            &[
-                AnalyzeShardKey,
-                ClearJumboFlag,
-                EnableSharding,
-                Find,
-                Insert,
-                MoveChunk,
-                Remove,
-                SplitChunk,
-                SplitVector,
-                Update,
-            ],
-        ),
-        (On::Exactly("local", ""), &[EnableSharding, MoveChunk, SplitChunk, SplitVector]),
-        (On::Exactly("local", "system.replset"), &[Find]),
+        (On::EveryBuckets, SHARD_ACTIONS),
+        (On::Exactly("config", ""), SHARD_ACTIONS),
+        (On::Exactly("config", ""), WRITE_ACTIONS),
+        (On::Exactly("local", ""), SHARD_ACTIONS),
+        (On::Exactly("local", ""), WRITE_ACTIONS),
+        (On::Exactly("local", "replset.election"), WRITE_ACTIONS),
+        (On::Exactly("local", "replset.minvalid"), WRITE_ACTIONS),
+        (On::Exactly("local", "system.healthlog"), READ_ACTIONS),
+        (On::Exactly("local", "system.replset"), READ_ACTIONS),
     ],
+    contains_elsewhere: &[("config", &READ)],
     ..ADMIN
 };
 
@@ -281,9 +249,10 @@ static CLUSTER_MONITOR: BuiltinRole = BuiltinRole {
         (
             On::Cluster,
             &[
+                AllCollectionStats,
+                // MongoDB has no command that needs it since 7.0; here it shows that the service does not exist.
                 CheckFreeMonitoringStatus,
                 ConnPoolStats,
-                GetClusterParameter,
                 GetCmdLineOpts,
                 GetDefaultRWConcern,
                 GetLog,
@@ -292,6 +261,7 @@ static CLUSTER_MONITOR: BuiltinRole = BuiltinRole {
                 HostInfo,
                 Inprog,
                 ListDatabases,
+                ListSampledQueries,
                 ListSessions,
                 ListShards,
                 Netstat,
@@ -301,6 +271,7 @@ static CLUSTER_MONITOR: BuiltinRole = BuiltinRole {
                 ReplSetGetConfig,
                 ReplSetGetStatus,
                 ServerStatus,
+                ShardedDataDistribution,
                 ShardingState,
                 Top,
                 UseUUID,
@@ -308,28 +279,14 @@ static CLUSTER_MONITOR: BuiltinRole = BuiltinRole {
         ),
         (On::Everywhere, MONITOR_ACTIONS),
         (On::EveryCollection("system.profile"), &[Find]),
-        (
-            On::Exactly("config", ""),
-            &[
-                CollStats,
-                DbHash,
-                DbStats,
-                Find,
-                GetDatabaseVersion,
-                GetShardVersion,
-                IndexStats,
-                KillCursors,
-                ListCollections,
-                ListIndexes,
-                PlanCacheRead,
-            ],
-        ),
+        (On::Exactly("config", ""), MONITOR_ACTIONS),
+        (On::Exactly("config", "system.sessions"), MONITOR_ACTIONS),
         (On::Exactly("local", ""), MONITOR_ACTIONS),
-        (On::Exactly("local", "oplog.rs"), &[Find]),
         (On::Exactly("local", "replset.election"), &[Find]),
         (On::Exactly("local", "replset.minvalid"), &[Find]),
         (On::Exactly("local", "system.replset"), &[Find]),
     ],
+    contains_elsewhere: &[("config", &READ), ("local", &READ)],
     ..ADMIN
 };
 
@@ -345,8 +302,9 @@ static DB_ADMIN: BuiltinRole = BuiltinRole {
 static DB_ADMIN_ANY_DATABASE: BuiltinRole = BuiltinRole {
     name: "dbAdminAnyDatabase",
     grants: &[
-        (On::Cluster, &[ApplicationMessage, ListDatabases]),
+        (On::Cluster, &[ApplyOps, ListDatabases]),
         (On::Everywhere, DB_ADMIN_ACTIONS),
+        (On::EveryBuckets, DB_ADMIN_ACTIONS),
         (On::EveryCollection("system.profile"), PROFILE_ACTIONS),
     ],
     ..ADMIN
@@ -361,8 +319,21 @@ static DIRECT_SHARD_OPERATIONS: BuiltinRole = BuiltinRole {
     ..ADMIN
 };
 
-static ENABLE_SHARDING: BuiltinRole =
-    BuiltinRole { name: "enableSharding", grants: &[(On::Everywhere, SHARD_ACTIONS)], ..ADMIN };
+static ENABLE_SHARDING: BuiltinRole = BuiltinRole {
+    name: "enableSharding",
+    grants: &[(
+        On::Everywhere,
+        &[
+            AnalyzeShardKey,
+            EnableSharding,
+            MoveCollection,
+            RefineCollectionShardKey,
+            ReshardCollection,
+            UnshardCollection,
+        ],
+    )],
+    ..ANY
+};
 
 static HOST_MANAGER: BuiltinRole = BuiltinRole {
     name: "hostManager",
@@ -372,14 +343,11 @@ static HOST_MANAGER: BuiltinRole = BuiltinRole {
             &[
                 ApplicationMessage,
                 AuditConfigure,
-                CloseAllDatabases,
+                Compact,
                 ConnPoolSync,
-                CpuProfiler,
                 DropConnections,
                 FlushRouterConfig,
                 Fsync,
-                FsyncUnlock,
-                GetDefaultRWConcern,
                 InvalidateUserCache,
                 KillAnyCursor,
                 KillAnySession,
@@ -403,6 +371,28 @@ static HOST_MANAGER: BuiltinRole = BuiltinRole {
     ..ADMIN
 };
 
+static QUERYABLE_BACKUP: BuiltinRole = BuiltinRole {
+    name: "__queryableBackup",
+    grants: &[
+        (On::Anything, &[CollStats, ListCollections, ListIndexes, ListSearchIndexes]),
+        (On::Cluster, &[GetParameter, ListDatabases, UseUUID]),
+        (On::Everywhere, &[Find]),
+        (On::EveryBuckets, &[Find]),
+        (On::EveryCollection("system.js"), &[Find]),
+        (On::EveryCollection("system.profile"), &[Find]),
+        (On::EveryCollection("system.users"), &[Find]),
+        (On::Exactly("admin", "system.backup_users"), &[Find]),
+        (On::Exactly("admin", "system.roles"), &[Find]),
+        (On::Exactly("admin", "system.version"), &[Find]),
+        (On::Exactly("config", ""), &[Find]),
+        (On::Exactly("config", "settings"), &[Find]),
+        (On::Exactly("local", ""), &[Find]),
+        (On::Exactly("local", "replset.election"), &[Find]),
+        (On::Exactly("local", "replset.minvalid"), &[Find]),
+    ],
+    ..ADMIN
+};
+
 static READ: BuiltinRole = BuiltinRole {
     name: "read",
     grants: &[(On::Database, READ_ACTIONS), (On::Collection("system.js"), READ_ACTIONS)],
@@ -414,6 +404,7 @@ static READ_ANY_DATABASE: BuiltinRole = BuiltinRole {
     grants: &[
         (On::Cluster, &[ListDatabases]),
         (On::Everywhere, READ_ACTIONS),
+        (On::EveryBuckets, READ_ACTIONS),
         (On::EveryCollection("system.js"), READ_ACTIONS),
     ],
     ..ADMIN
@@ -433,6 +424,7 @@ static READ_WRITE_ANY_DATABASE: BuiltinRole = BuiltinRole {
     name: "readWriteAnyDatabase",
     grants: &[
         (On::Everywhere, READ_WRITE_ACTIONS),
+        (On::EveryBuckets, READ_WRITE_ACTIONS),
         (On::EveryCollection("system.js"), READ_WRITE_ACTIONS),
     ],
     contains: &[&READ_ANY_DATABASE],
@@ -443,34 +435,52 @@ static RESTORE: BuiltinRole = BuiltinRole {
     name: "restore",
     grants: &[
         (On::Anything, &[ListCollections]),
-        (On::Cluster, &[BypassWriteBlockingMode, ForceUUID, GetParameter, UseUUID]),
+        (
+            On::Cluster,
+            &[
+                ApplyOps,
+                BypassWriteBlockingMode,
+                ForceUUID,
+                GetParameter,
+                SetUserWriteBlockMode,
+                UseUUID,
+            ],
+        ),
         (On::Everywhere, RESTORE_ACTIONS),
-        (On::Everywhere, RESTORE_USERS_ACTIONS),
+        (On::Everywhere, USER_ADMIN_ACTIONS),
         (On::EveryBuckets, RESTORE_ACTIONS),
         (On::EveryCollection("system.js"), RESTORE_ACTIONS),
-        (On::EveryCollection("system.views"), RESTORE_SYSTEM_ACTIONS),
-        (On::Exactly("admin", "system.backup_users"), RESTORE_SYSTEM_ACTIONS),
-        (On::Exactly("admin", "system.new_users"), RESTORE_SYSTEM_ACTIONS),
-        (On::Exactly("admin", "system.roles"), RESTORE_SYSTEM_ACTIONS),
-        (On::Exactly("admin", "system.users"), RESTORE_SYSTEM_ACTIONS),
-        (On::Exactly("admin", "system.version"), RESTORE_SYSTEM_ACTIONS),
-        (On::Exactly("admin", "temproles"), RESTORE_SYSTEM_ACTIONS),
-        (On::Exactly("admin", "tempusers"), RESTORE_SYSTEM_ACTIONS),
+        (On::EveryCollection("system.users"), RESTORE_ACTIONS),
+        (On::EveryCollection("system.users"), &[Find, Remove, Update]),
+        (On::EveryCollection("system.views"), &[DropCollection]),
+        (On::Exactly("admin", "system.backup_users"), RESTORE_ACTIONS),
+        (On::Exactly("admin", "system.roles"), &[CreateIndex]),
+        (On::Exactly("admin", "system.version"), RESTORE_ACTIONS),
+        (On::Exactly("admin", "system.version"), &[Find]),
+        (On::Exactly("admin", "temproles"), &[Find]),
+        (On::Exactly("admin", "tempusers"), &[Find]),
         (On::Exactly("config", ""), RESTORE_ACTIONS),
-        (On::Exactly("config", ""), RESTORE_USERS_ACTIONS),
         (On::Exactly("local", ""), RESTORE_ACTIONS),
-        (On::Exactly("local", ""), RESTORE_USERS_ACTIONS),
+        (On::Exactly("local", "replset.election"), RESTORE_ACTIONS),
+        (On::Exactly("local", "replset.minvalid"), RESTORE_ACTIONS),
+        (On::Exactly("local", "system.replset"), RESTORE_ACTIONS),
     ],
     ..ADMIN
 };
 
 static ROOT: BuiltinRole = BuiltinRole {
     name: "root",
-    grants: &[(On::Anything, &[Validate])],
+    grants: &[
+        (On::Anything, &[Validate]),
+        (On::Cluster, &[BypassDefaultMaxTimeMS, UseTenant]),
+        (On::Exactly("config", "system.change_collection"), &[Find, Insert, Remove, Update]),
+        (On::Exactly("config", "system.preimages"), &[Find, Remove]),
+    ],
     contains: &[
         &BACKUP,
         &CLUSTER_ADMIN,
         &DB_ADMIN_ANY_DATABASE,
+        &DIRECT_SHARD_OPERATIONS,
         &READ_WRITE_ANY_DATABASE,
         &RESTORE,
         &USER_ADMIN_ANY_DATABASE,
@@ -486,10 +496,11 @@ static USER_ADMIN_ANY_DATABASE: BuiltinRole = BuiltinRole {
     grants: &[
         (On::Cluster, &[AuthSchemaUpgrade, InvalidateUserCache, ListDatabases, ViewUser]),
         (On::Everywhere, USER_ADMIN_ACTIONS),
+        (On::Everywhere, &[ListCachedAndActiveUsers]),
+        (On::EveryCollection("system.users"), READ_ACTIONS),
         (On::Exactly("admin", "system.backup_users"), READ_ACTIONS),
-        (On::Exactly("admin", "system.new_users"), READ_ACTIONS),
-        (On::Exactly("admin", "system.roles"), READ_ACTIONS),
-        (On::Exactly("admin", "system.users"), READ_ACTIONS),
+        (On::Exactly("admin", "system.roles"), READ_AND_INDEX_ACTIONS),
+        (On::Exactly("admin", "system.users"), READ_AND_INDEX_ACTIONS),
         (On::Exactly("admin", "system.version"), READ_ACTIONS),
         (On::Exactly("config", ""), USER_ADMIN_ACTIONS),
         (On::Exactly("local", ""), USER_ADMIN_ACTIONS),
@@ -502,6 +513,7 @@ static SYSTEM: BuiltinRole =
 
 /// All built-in roles, sorted by name.
 pub(crate) static ROLES: &[&BuiltinRole] = &[
+    &QUERYABLE_BACKUP,
     &SYSTEM,
     &BACKUP,
     &CLUSTER_ADMIN,
@@ -551,6 +563,7 @@ impl BuiltinRole {
             privileges.entry(resource).or_default().add(ActionSet::of(actions));
         }
         self.contains.iter().for_each(|role| role.grant(db, privileges));
+        self.contains_elsewhere.iter().for_each(|(other, role)| role.grant(other, privileges));
     }
 }
 
@@ -588,6 +601,11 @@ mod tests {
         let monitor = set("clusterMonitor", "admin");
         assert!(monitor.allows(Target::Cluster, ServerStatus));
         assert!(!monitor.allows(on("shop", "c"), Find));
+        assert!(monitor.allows(on("local", "oplog.rs"), Find), "it contains `read` of `local`");
+        assert!(monitor.allows(Target::Database("config"), ListCollections));
+        assert!(!monitor.allows(on("local", "oplog.rs"), Insert));
+        let sharding = set("enableSharding", "shop");
+        assert!(sharding.allows(on("other", "c"), EnableSharding), "in each database, for all");
         let root = set("root", "admin");
         for action in [Find, Insert, DropDatabase, CreateUser, Validate, CollMod] {
             assert!(root.allows(on("shop", "c"), action), "{}", action.name());

@@ -180,6 +180,11 @@ impl Server {
     }
 }
 
+/// Returns true if `defaultMaxTimeMS` does not limit the client's reads.
+pub(crate) fn bypasses_default_time(connection: &Connection, server: &Server) -> bool {
+    server.auth.is_enabled() && Asking::new(connection).on_cluster(Action::BypassDefaultMaxTimeMS)
+}
+
 /// Returns true if the caller may run the request's command.
 pub(crate) fn permits(asking: &Asking<'_>, access: &Access, request: &Request<'_>) -> Result<bool> {
     let all = |target: Target<'_>, actions: &[Action]| {

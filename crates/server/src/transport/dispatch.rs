@@ -88,7 +88,7 @@ pub(crate) fn run(
     let active = server.metrics.active_clients(command.latency);
     active.map(Gauge::up);
     begin_op(server, &op, &request, started);
-    let limit = time_limit(server, started, &request);
+    let limit = time_limit(server, connection, started, &request);
     // Other cursors refuse a limit.
     let awaits = command.counts_as == OpKind::GetMore;
     let deadline = prepare_waits(&op, command, limit.filter(|_| !awaits));
@@ -213,12 +213,22 @@ fn note_request(op: &crate::op::Op, request: &Request<'_>) {
     }
 }
 
-/// When the `maxTimeMS` of a request has passed.
-fn time_limit(server: &Server, started: Instant, request: &Request<'_>) -> Option<Instant> {
+/// When the `maxTimeMS` of a request has passed. The default for reads is not for users who may bypass it.
+fn time_limit(
+    server: &Server,
+    connection: &Connection,
+    started: Instant,
+    request: &Request<'_>,
+) -> Option<Instant> {
     let reads = request.command.latency == LatencyKind::Read
         && request.command.counts_as != OpKind::GetMore;
+    let default = || match server.settings.cluster_params.read_time_ms() {
+        0 => 0,
+        _ if access::bypasses_default_time(connection, server) => 0,
+        ms => ms,
+    };
     let ms = match request.generic.max_time_ms {
-        0 if reads => server.settings.cluster_params.read_time_ms(),
+        0 if reads => default(),
         ms => ms,
     };
     match ms {

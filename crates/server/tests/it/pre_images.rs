@@ -181,7 +181,7 @@ fn the_right_to_read_it_is_that_of_a_system_collection() {
     }] };
     assert!(is_ok(&root.run("admin", role.as_doc())));
     for (role, db, allowed) in [
-        ("backup", "admin", true),
+        ("backup", "admin", false),
         ("images", "admin", true),
         ("read", "config", false),
         ("readAnyDatabase", "admin", false),

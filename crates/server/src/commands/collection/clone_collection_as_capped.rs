@@ -31,7 +31,7 @@ fn access(asking: &Asking<'_>, req: &Request<'_>) -> Result<bool> {
     let to = |action| asking.on_collection(req.db, args.to, action);
     Ok(asking.on_collection(req.db, args.from.0, Action::Find)
         && to(Action::Insert)
-        && to(Action::CreateCollection)
+        && to(Action::CreateIndex)
         && to(Action::ConvertToCapped))
 }
 

@@ -46,9 +46,10 @@ fn access(asking: &Asking<'_>, req: &Request<'_>) -> Result<bool> {
     let args = Args::parse(req)?;
     let reads = match (args.view_on, args.pipeline) {
         (None, None) => true,
-        (source, pipeline) => crate::commands::crud::reads(
+        (source, pipeline) => crate::commands::crud::may_define_view(
             asking,
             req.db,
+            args.collection.0,
             source.unwrap_or(args.collection.0),
             pipeline.unwrap_or(Array::EMPTY),
         )?,

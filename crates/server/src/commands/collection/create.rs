@@ -50,22 +50,21 @@ args! { "create" => Args {
     replicated_ids:       Option<StrictBool>           = "recordIdsReplicated",
 }}
 
-/// The privilege to insert also allows a client to create an ordinary collection. A view requires in addition
-/// the privileges to read its source.
+/// The privilege to insert also allows a client to create a collection, but no view. A capped collection requires
+/// `convertToCapped` in addition, and a view what [`crate::commands::crud::may_define_view`] says.
 fn access(asking: &Asking<'_>, req: &Request<'_>) -> Result<bool> {
     let args = Args::parse(req)?;
     let may = |action| asking.on_collection(req.db, args.collection.0, action);
-    if let Some(source) = args.view_on {
-        let reads = crate::commands::crud::reads(
-            asking,
-            req.db,
-            source,
-            args.pipeline.unwrap_or(Array::EMPTY),
-        )?;
-        return Ok(may(Action::CreateCollection) && reads);
+    if args.capped == Some(true) && !may(Action::ConvertToCapped) {
+        return Ok(false);
     }
-    let capped = args.capped == Some(true);
-    Ok(may(Action::CreateCollection) || (!capped && may(Action::Insert)))
+    if let Some(source) = args.view_on {
+        let pipeline = args.pipeline.unwrap_or(Array::EMPTY);
+        let view = args.collection.0;
+        return Ok(may(Action::CreateCollection)
+            && crate::commands::crud::may_define_view(asking, req.db, view, source, pipeline)?);
+    }
+    Ok(may(Action::CreateCollection) || may(Action::Insert))
 }
 
 fn run(cx: &mut Context<'_>, req: &Request<'_>, out: &mut DocWriter<'_>) -> Result<()> {

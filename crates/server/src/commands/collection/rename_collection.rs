@@ -37,19 +37,20 @@ fn access(asking: &Asking<'_>, req: &Request<'_>) -> Result<bool> {
     let may = |ns: &Namespace, action| asking.on_collection(ns.database(), ns.collection(), action);
     let keeps = matches!(args.drop_target, Value::Missing | Value::Null | Value::Bool(false));
     let drops = keeps || may(&to, Action::DropCollection);
-    if from.database() == to.database()
+    let is_system = |ns: &Namespace| ns.collection().starts_with("system.");
+    // A rename must not expose the documents: a client that may not read the old name may not read the new one.
+    let within = from.database() == to.database()
+        && !is_system(&from)
+        && !is_system(&to)
         && asking.on_database(from.database(), Action::RenameCollectionSameDB)
-    {
-        // A rename must not expose the documents: a client that may not read the old name may not read the new
-        // one.
-        return Ok(drops && (may(&from, Action::Find) || !may(&to, Action::Find)));
-    }
-    Ok(drops
-        && may(&from, Action::Find)
-        && may(&from, Action::DropCollection)
-        && may(&to, Action::CreateCollection)
-        && may(&to, Action::CreateIndex)
-        && may(&to, Action::Insert))
+        && (may(&from, Action::Find) || !may(&to, Action::Find));
+    let moves = || {
+        may(&from, Action::Find)
+            && may(&from, Action::DropCollection)
+            && may(&to, Action::CreateIndex)
+            && may(&to, Action::Insert)
+    };
+    Ok(drops && (within || moves()))
 }
 
 fn run(cx: &mut Context<'_>, req: &Request<'_>, _: &mut DocWriter<'_>) -> Result<()> {

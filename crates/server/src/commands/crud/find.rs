@@ -72,10 +72,13 @@ fn access(asking: &Asking<'_>, req: &Request<'_>) -> Result<bool> {
     if let Some(collection) = crate::core::access::collection(req) {
         return Ok(asking.on_collection(req.db, collection, Action::Find));
     }
+    // Before it is looked up: whether it exists is not for others.
+    if !asking.on_cluster(Action::UseUUID) {
+        return Ok(false);
+    }
     let value = req.body.first().map_or(Value::Missing, |e| e.value());
     let ns = by_uuid(&asking.server.store, value)?;
-    Ok(asking.on_cluster(Action::UseUUID)
-        && asking.on_collection(ns.database(), ns.collection(), Action::Find))
+    Ok(asking.on_collection(ns.database(), ns.collection(), Action::Find))
 }
 
 fn run(cx: &mut Context<'_>, req: &Request<'_>, out: &mut DocWriter<'_>) -> Result<()> {

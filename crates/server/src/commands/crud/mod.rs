@@ -60,7 +60,7 @@ pub(super) use kill_cursors::KILL_CURSORS;
 pub(crate) use kill_cursors::may_kill;
 pub(super) use map_reduce::MAP_REDUCE;
 pub(super) use outcome::check_batch;
-pub(super) use pipeline_access::reads;
+pub(super) use pipeline_access::may_define_view;
 pub(in crate::commands) use pipeline_rules::check_stages_of_api;
 pub(super) use representative::check_representative;
 pub(super) use update::UPDATE;

@@ -12,8 +12,8 @@ pub(super) fn access(asking: &Asking<'_>, req: &Request<'_>) -> Result<bool> {
     let args = Args::parse(req)?;
     // A first stage that the server answers itself has a check of its own. The stages after it are checked as
     // if `$documents` came first.
-    let own = own_stages::may(asking, args.pipeline);
     let ns = args.namespace(req.db)?;
+    let own = own_stages::may(asking, &ns, args.pipeline);
     let Some(own) = own else {
         return allowed(asking, &args.request(&ns)?, args.bypass == Some(true));
     };
@@ -25,19 +25,32 @@ pub(super) fn access(asking: &Asking<'_>, req: &Request<'_>) -> Result<bool> {
     Ok(own && allowed(asking, &request, args.bypass == Some(true))?)
 }
 
-/// Returns true if the client may read everything that a view with this pipeline over the collection reads.
-pub(in crate::commands) fn reads(
+/// Returns true if the client may define a view like this: it may read everything that the view reads, or it may not
+/// read the view. Otherwise the view would show it what it may not read.
+pub(in crate::commands) fn may_define_view(
     asking: &Asking<'_>,
     db: &str,
-    collection: &str,
+    view: &str,
+    source: &str,
     pipeline: Array<'_>,
 ) -> Result<bool> {
-    let ns = crate::commands::common::namespace(db, collection)?;
-    allowed(asking, &AggregateRequest::new(&ns, pipeline), false)
+    let ns = crate::commands::common::namespace(db, source)?;
+    Ok(!asking.on_collection(db, view, Action::Find)
+        || allowed(asking, &AggregateRequest::new(&ns, pipeline), false)?)
 }
 
 fn allowed(asking: &Asking<'_>, request: &AggregateRequest<'_>, bypass: bool) -> Result<bool> {
-    let touches = nagi_query::touches(request)?;
+    let touches = match nagi_query::touches(request) {
+        Ok(touches) => touches,
+        // Which error an invalid pipeline has is for clients that may read the collection.
+        Err(error) => {
+            let ns = request.namespace;
+            return match asking.on_collection(ns.database(), ns.collection(), Action::Find) {
+                true => Err(error),
+                false => Ok(false),
+            };
+        }
+    };
     Ok(touches.iter().all(|Touch { namespace, usage }| {
         let may =
             |action| asking.on_collection(namespace.database(), namespace.collection(), action);

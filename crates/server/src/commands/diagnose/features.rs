@@ -11,6 +11,10 @@ pub(in crate::commands) static FEATURES: Command = Command {
     },
     run: |cx, req, out| {
         if args::read::<Truthy>(req.body, "features", "oidReset")?.0 {
+            // The command needs no login, but this argument does.
+            if !cx.asking().on_cluster(Action::OidReset) {
+                return Err(crate::core::access::refusal(req));
+            }
             out.put("oidMachineOld", 0);
         }
         let id = cx.server.identity.oids.next(0);

@@ -1,5 +1,7 @@
 //! `$currentOp`: the operations of all clients, or of the requesting client only.
 
+use nagi_store::Namespace;
+
 use super::OwnStage;
 use crate::commands::crud::aggregate::Args;
 use crate::commands::diagnose::{Shown, describe_ops};
@@ -8,7 +10,7 @@ use crate::core::command::prelude::*;
 pub(super) static CURRENT_OP: OwnStage =
     OwnStage { name: "$currentOp", access: Some(access), docs, ..OwnStage::ROW };
 
-fn access(asking: &Asking<'_>, spec: Value<'_>) -> bool {
+fn access(asking: &Asking<'_>, _: &Namespace, spec: Value<'_>) -> bool {
     match spec.as_doc().is_some_and(|spec| spec.get("allUsers") == Value::Bool(true)) {
         true => asking.on_cluster(Action::Inprog),
         false => asking.user.is_some(),

@@ -10,7 +10,7 @@ use crate::core::server::Server;
 pub(super) static LIST_LOCAL_CURSORS: OwnStage = OwnStage {
     name: "$listLocalCursors",
     is_on: |server: &Server| server.settings.params.bool("enableTestCommands"),
-    access: Some(|asking, _| asking.on_cluster(Action::ListCursors)),
+    access: Some(|asking, _, _| asking.on_cluster(Action::ListCursors)),
     docs,
     ..OwnStage::ROW
 };

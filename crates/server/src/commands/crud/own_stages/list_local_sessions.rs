@@ -1,5 +1,7 @@
 //! `$listLocalSessions`: the sessions of this server.
 
+use nagi_store::Namespace;
+
 use super::{OwnStage, check_collectionless};
 use crate::commands::crud::aggregate::Args;
 use crate::core::command::prelude::*;
@@ -8,10 +10,17 @@ use crate::names::UserName;
 pub(super) static LIST_LOCAL_SESSIONS: OwnStage =
     OwnStage { name: "$listLocalSessions", access: Some(access), docs, ..OwnStage::ROW };
 
-fn access(asking: &Asking<'_>, spec: Value<'_>) -> bool {
-    match spec.as_doc().is_some_and(|spec| !spec.is_empty()) {
+/// The sessions of other users require a privilege; those of the client's own user do not.
+pub(super) fn access(asking: &Asking<'_>, _: &Namespace, spec: Value<'_>) -> bool {
+    let spec = spec.as_doc().unwrap_or(Doc::EMPTY);
+    let own = |user: Value<'_>| listed_user(user).is_ok_and(|user| asking.is_user(&user));
+    let others = match spec.get("users") {
+        Value::Array(users) => !users.iter().all(own),
+        _ => spec.get("allUsers") == Value::Bool(true),
+    };
+    match others {
         true => asking.on_cluster(Action::ListSessions),
-        false => true,
+        false => asking.user.is_some(),
     }
 }
 

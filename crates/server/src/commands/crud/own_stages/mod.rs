@@ -10,9 +10,12 @@ mod coll_stats;
 mod current_op;
 mod list_local_cursors;
 mod list_local_sessions;
+mod list_search_indexes;
+mod list_sessions;
 mod query_settings;
 
 use nagi_bson::ArrayBuf;
+use nagi_store::Namespace;
 
 use super::aggregate::Args;
 use crate::core::command::prelude::*;
@@ -25,9 +28,9 @@ pub(super) struct OwnStage {
     is_on: fn(&Server) -> bool,
     /// Returns true if the server answers the stage in this pipeline.
     applies: fn(&Context<'_>, &Args<'_>) -> bool,
-    /// Returns true if the client has the privileges for the stage. `None` if the privileges of the collection
-    /// decide.
-    access: Option<fn(&Asking<'_>, Value<'_>) -> bool>,
+    /// Returns true if the client has the privileges for the stage on the namespace of the command. `None` if the
+    /// privileges of the collection decide.
+    access: Option<fn(&Asking<'_>, &Namespace, Value<'_>) -> bool>,
     /// Refuses the stage before any other check.
     check: fn(&Context<'_>, &Request<'_>, &Args<'_>) -> Result<()>,
     /// Refuses a value that is not in the stable API (323).
@@ -55,6 +58,8 @@ static OWN_STAGES: &[&OwnStage] = &[
     &current_op::CURRENT_OP,
     &list_local_cursors::LIST_LOCAL_CURSORS,
     &list_local_sessions::LIST_LOCAL_SESSIONS,
+    &list_search_indexes::LIST_SEARCH_INDEXES,
+    &list_sessions::LIST_SESSIONS,
     &query_settings::QUERY_SETTINGS,
 ];
 
@@ -86,9 +91,9 @@ pub(super) fn check(cx: &Context<'_>, req: &Request<'_>, args: &Args<'_>) -> Res
 }
 
 /// Checks the privileges for the first stage. `None` if the stage has no check of its own.
-pub(super) fn may(asking: &Asking<'_>, pipeline: Array<'_>) -> Option<bool> {
+pub(super) fn may(asking: &Asking<'_>, ns: &Namespace, pipeline: Array<'_>) -> Option<bool> {
     let (row, spec) = first(pipeline).filter(|(row, _)| (row.is_on)(asking.server))?;
-    row.access.map(|access| access(asking, spec))
+    row.access.map(|access| access(asking, ns, spec))
 }
 
 /// The pipeline with its first stage replaced; `None` if the server does not answer that stage.

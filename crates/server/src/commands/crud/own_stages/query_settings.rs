@@ -6,7 +6,7 @@ use crate::core::command::prelude::*;
 
 pub(super) static QUERY_SETTINGS: OwnStage = OwnStage {
     name: "$querySettings",
-    access: Some(|asking, _| asking.on_cluster(Action::QuerySettings)),
+    access: Some(|asking, _, _| asking.on_cluster(Action::QuerySettings)),
     docs,
     ..OwnStage::ROW
 };
