@@ -19,7 +19,7 @@ use nagi_budget::Budget;
 use nagi_host::{EngineKind, Watched, Watcher};
 use nagi_net::NetConfig;
 use nagi_proc::{Process, machine};
-use nagi_server::{Log, LogDestination, Server, ServerBuilder, Stamp};
+use nagi_server::{Log, LogDestination, Server, ServerBuilder, ServerConfig, Stamp};
 use nagi_store::{Oplog, Store, StoreOptions};
 
 use crate::failure::{Failure, TERMINATING, exit, not_opened};
@@ -237,7 +237,6 @@ fn serve_store(
         error: error.to_string(),
     };
     let tls = transport::open(options, log)?;
-    let ldap = ldap::open(options)?;
     let net =
         NetConfig { descriptors_max: limits.descriptors, tls: tls.clone(), ..options.net.clone() };
     // Bound before the replica set is initiated, whose configuration has the port also if the system selects it.
@@ -248,8 +247,7 @@ fn serve_store(
     let mut config =
         server_config::of_options(options, args, store.clone(), limits.connections, port, log);
     config.tls = tls.map(|tls| tls as _);
-    config.directory = ldap.map(|ldap| ldap as _);
-    config.tokens = Some(nagi_oidc::Trust::new());
+    add_logins(&mut config, options)?;
     let mut builder = ServerBuilder::new(config)
         .map_err(|error| bad_options(&error))?
         .slow_operations(options.slow_ms, options.slow_sample_rate)
@@ -295,6 +293,13 @@ fn serve_store(
     notifier.stopping();
     drop((record, watcher));
     stop(&server, listeners, store)
+}
+
+/// Adds what checks the logins of users that are not stored here.
+fn add_logins(config: &mut ServerConfig, options: &Options) -> Result<(), Failure> {
+    config.directory = ldap::open(options)?.map(|ldap| ldap as _);
+    config.tokens = Some(nagi_oidc::Trust::new());
+    Ok(())
 }
 
 /// Sets the format of the log's lines and the verbosity.

@@ -386,11 +386,17 @@ def crowd():
         print("crowd: 200 logins in %.1f s, ping p50 %.1f ms max %.1f ms, SCRAM login p50 %.1f ms max %.1f ms" % (
             took, *(1000 * n for n in (sorted(pings)[len(pings) // 2], max(pings), sorted(scrams)[len(scrams) // 2], max(scrams)))))
         # Beyond the time, a login that waits for others is refused.
-        server.parameter(ldapTimeoutMS=3000)
-        threads = [Running(lambda: plain(PORT, "uid=x", "x-secret-7")) for _ in range(150)]
-        results = [thread.code() for thread in threads]
-        check("those that waited too long are refused", results.count(0) >= 64 and results.count(18) > 20, results)
-        check("counted", server.root.admin.command("serverStatus")["ldapConnPool"]["timedOutWaiting"] > 20)
+        def in_use():
+            return server.root.admin.command("serverStatus")["ldapConnPool"]["inUse"]
+
+        server.parameter(ldapServers="127.0.0.1:%d" % fake.Fake(fake.slow(6)).port)
+        first = [Running(lambda: plain(PORT, "uid=x", "x-secret-7")) for _ in range(64)]
+        check("all slots are in use", wait_until(lambda: in_use() == 64, 5))
+        server.parameter(ldapTimeoutMS=500)
+        second = [Running(lambda: plain(PORT, "uid=x", "x-secret-7")) for _ in range(30)]
+        equal("those that waited too long are refused", {thread.code() for thread in second}, {18})
+        equal("the others are not", {thread.code() for thread in first}, {0})
+        equal("counted", server.root.admin.command("serverStatus")["ldapConnPool"]["timedOutWaiting"], 30)
         log = server.text()
         check("the reason", "too many requests wait for the LDAP servers" in log)
 
