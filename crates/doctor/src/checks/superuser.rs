@@ -14,7 +14,7 @@ fn run(facts: &Facts) -> Verdict {
         true => found(
             Warning,
             format!("{} belongs to root, so the server runs as root", data.path),
-            "whoever finds a fault in the server owns the machine, not only the data",
+            "an attacker who finds a fault in the server has the whole machine, not only the data",
             format!("run the server as a user of its own: chown -R nagi: {0}", data.path),
         )
         .verdict(),

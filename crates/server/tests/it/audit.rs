@@ -382,6 +382,11 @@ fn a_filter_selects_messages() {
     let status = admin(&mut client, "{serverStatus: 1}");
     let audit = status.get("nagi").as_doc().unwrap().get("audit").as_doc().unwrap();
     assert!(matches!(audit.get("filtered"), Value::Int64(n) if n > 3), "{audit:?}");
+    let mut charged = status.as_doc();
+    for name in ["nagi", "memory", "pools", "audit"] {
+        charged = charged.get(name).as_doc().unwrap();
+    }
+    assert_eq!(charged.get("usedBytes"), Value::Int64(16 << 20), "the queue is charged");
     let all = messages(&server, &path);
     let kinds: Vec<&str> = all.iter().filter_map(|m| m.get("atype").as_str()).collect();
     assert_eq!(kinds, ["createCollection", "createCollection"]);

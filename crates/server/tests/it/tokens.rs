@@ -321,7 +321,7 @@ fn commands_show_and_fetch_keys() {
     let reply = root.run("admin", doc! { "oidcListKeys": 1 }.as_doc());
     let sets = reply.get("keySets").as_doc().unwrap();
     assert_eq!(
-        sets.get("https://i").as_doc().unwrap().get("keys").as_array().map(Array::count),
+        sets.get("https://i").as_doc().unwrap().get("keys").as_array().map(|keys| keys.count()),
         Some(0)
     );
     let unknown = doc! { "oidcListKeys": 1, "identityProviders": ["x"] };
