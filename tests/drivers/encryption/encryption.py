@@ -97,9 +97,49 @@ def directories():
         fails("no key to rotate", 20, lambda: one.client.admin.command("rotateEncryptionKey"))
     says("plain data", refused("plain", keys(good)), 100, "contains data that is not encrypted")
     check("plain stays plain", not os.path.exists(path("plain", "encryption.keys")))
+    for name, options, status, part in (
+        ("encrypted", "", 3, "the configuration has no key"),
+        ("plain", "security: {enableEncryption: true, encryptionKeyFile: %s}" % good, 3, "is not encrypted"),
+        ("encrypted", "security: {enableEncryption: true, encryptionKeyFile: %s}" % key_file("encrypted/key"), None,
+         "is in the data directory"),
+    ):
+        with open(path("doctor.conf"), "w") as f:
+            f.write("storage: {dbPath: %s}\n%s\n" % (path(name), options))
+        code, text = nagi("doctor", "--config", path("doctor.conf"), "--quick", "--json")
+        check("doctor: " + part, part in text and status in (None, code), (code, text))
     with Server("mapped", "--storageEngine", "mmapv1") as one:
         one.client.test.c.insert_one({"_id": 1})
     says("plain mapped data", refused("mapped", keys(good)), 100)
+
+
+def first_starts():
+    """Starts on an empty directory that are killed at any moment, and two at once: the directory stays usable."""
+    file = key_file("fresh.key")
+    quiet = {"stdout": subprocess.DEVNULL, "stderr": subprocess.DEVNULL}
+    for turn in range(12):
+        process = subprocess.Popen(shared.command("fresh", keys(file)), **quiet)
+        time.sleep(random.uniform(0, 0.15))
+        process.kill()
+        process.wait()
+    with Server("fresh", *keys(file)) as one:
+        one.client.test.c.insert_one({"_id": 1})
+    equal("left", [name for name in os.listdir(path("fresh")) if name.endswith(".new")], [])
+    with Server("fresh", *keys(file)) as one:
+        equal("after kills", one.client.test.c.count_documents({}), 1)
+    second = free_port()
+    other = [flag if flag != str(PORT) else str(second) for flag in shared.command("twice", keys(file))]
+    both = [subprocess.Popen(flags, **quiet) for flags in (shared.command("twice", keys(file)), other)]
+    ended = lambda: [process.poll() for process in both if process.poll() is not None]  # noqa: E731
+    check("one of two ends", wait_until(ended, 30))
+    equal("its status", ended(), [100])
+    listens = lambda: any(socket.socket().connect_ex(("127.0.0.1", port)) == 0 for port in (PORT, second))  # noqa: E731
+    check("the other one serves", wait_until(listens, 30))
+    for process in both:
+        if process.poll() is None:
+            process.terminate()
+            equal("the other one", process.wait(60), 0)
+    with Server("twice", *keys(file)) as one:
+        equal("one set of keys", one.at_rest()["generation"], 1)
 
 
 def places():
@@ -384,7 +424,7 @@ def data_files():
 def main():
     shutil.rmtree(WORK, ignore_errors=True)
     os.makedirs(WORK)
-    parts = [options, directories, places, rotation, spill, backup, kmip, data_files]
+    parts = [options, directories, first_starts, places, rotation, spill, backup, kmip, data_files]
     wanted = os.environ.get("PARTS", "").split()
     for part in parts:
         if not wanted or part.__name__ in wanted:
