@@ -1,8 +1,8 @@
 //! `nagi-bench encryption`: what encryption at rest costs, operation by operation.
 //!
-//! In each round two servers get new data directories, one of them encrypted. Each operation runs on one and then on the
-//! other; which one is first alternates. The data are about twice the cache, and reads bypass the page cache, so scans
-//! and reads decrypt. A ratio is the median of those of the rounds; latencies are those of all rounds together.
+//! In each round two servers get new data directories, one of them encrypted. Each operation runs on one and then on
+//! the other; which one is first alternates. The data are about twice the cache, and reads bypass the page cache, so
+//! scans and reads decrypt. A ratio is the median of those of the rounds; latencies are those of all rounds together.
 use std::fs;
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
@@ -52,6 +52,11 @@ impl Side {
         Ok(())
     }
 
+    /// CPU time of the server so far.
+    fn cpu_us(&self) -> u64 {
+        self.server.as_ref().map_or(0, |(server, _)| server.cpu_us())
+    }
+
     fn run(&mut self, command: &DocBuf) -> Outcome<DocBuf> {
         match &mut self.server {
             Some((_, connection)) => connection.expect(command.as_doc()),
@@ -87,12 +92,14 @@ const WORKS: &[(&str, Work)] = &[
 struct Seen {
     /// Documents in a second, by round.
     rates: Vec<f64>,
+    /// CPU time of the server in microseconds for a document, by round.
+    cpu_us: Vec<f64>,
     latencies: Histogram,
 }
 
 impl Default for Seen {
     fn default() -> Seen {
-        Seen { rates: Vec::new(), latencies: Histogram::new() }
+        Seen { rates: Vec::new(), cpu_us: Vec::new(), latencies: Histogram::new() }
     }
 }
 
@@ -152,9 +159,12 @@ fn measure(
             let side = (round + number + turn) % SIDES;
             let mut random = Random::new((round * WORKS.len() + number) as u64);
             let place = &mut seen[number][side];
-            let begin = Instant::now();
+            let (begin, cpu_before) = (Instant::now(), sides[side].cpu_us());
             let count = work(setting, &mut sides[side], &mut random, &mut place.latencies)?;
             place.rates.push(count as f64 / begin.elapsed().as_secs_f64());
+            // After a start it is that of another process.
+            let cpu_us = sides[side].cpu_us().saturating_sub(cpu_before);
+            place.cpu_us.push(cpu_us as f64 / count as f64);
         }
     }
     Ok(())
@@ -312,10 +322,21 @@ fn middle(mut numbers: Vec<f64>) -> f64 {
     numbers.get(numbers.len() / 2).copied().unwrap_or(0.0)
 }
 
+/// The median of the quotients of each round.
+fn quotient(of: &[f64], by: &[f64]) -> f64 {
+    middle(of.iter().zip(by).map(|(of, by)| of / by).collect())
+}
+
 /// The rate of the encrypted server by that of the plain one.
 fn ratio(sides: &[Seen; SIDES]) -> f64 {
     let [plain, encrypted] = sides;
-    middle(plain.rates.iter().zip(&encrypted.rates).map(|(plain, other)| other / plain).collect())
+    quotient(&encrypted.rates, &plain.rates)
+}
+
+/// The CPU time of the encrypted server by that of the plain one. On a busy machine it varies less than the rate.
+fn cpu_ratio(sides: &[Seen; SIDES]) -> f64 {
+    let [plain, encrypted] = sides;
+    quotient(&encrypted.cpu_us, &plain.cpu_us)
 }
 
 fn table(seen: &[[Seen; SIDES]]) -> Vec<Vec<String>> {
@@ -324,6 +345,7 @@ fn table(seen: &[[Seen; SIDES]]) -> Vec<Vec<String>> {
         "plain/s",
         "encrypted/s",
         "ratio",
+        "CPU",
         "p50 ms",
         "encrypted",
         "p99 ms",
@@ -343,6 +365,7 @@ fn table(seen: &[[Seen; SIDES]]) -> Vec<Vec<String>> {
             rate(plain),
             rate(encrypted),
             format!("{:.2}", ratio(sides)),
+            if name.contains("start") { String::new() } else { format!("{:.2}", cpu_ratio(sides)) },
             milliseconds(plain, 0.5),
             milliseconds(encrypted, 0.5),
             milliseconds(plain, 0.99),
@@ -356,6 +379,7 @@ fn json(seen: &[[Seen; SIDES]]) -> String {
     let put = |w: &mut JsonWriter<'_>, name: &str, sides: &[Seen; SIDES]| {
         w.key("operation").string(name);
         w.key("ratio").fixed(ratio(sides), 4);
+        w.key("cpu_ratio").fixed(cpu_ratio(sides), 4);
         for (side, seen) in ["plain", "encrypted"].into_iter().zip(sides) {
             w.key(&format!("{side}_per_second")).fixed(middle(seen.rates.clone()), 2);
             for (share, percent) in [(0.5, 50), (0.99, 99)] {
@@ -379,11 +403,14 @@ mod tests {
 
     #[test]
     fn a_ratio_is_the_median_of_those_of_the_rounds() {
-        let side = |rates: &[f64]| Seen { rates: rates.to_vec(), ..Seen::default() };
+        let side = |rates: &[f64]| {
+            let cpu_us = rates.iter().map(|rate| 1.0 / rate).collect();
+            Seen { rates: rates.to_vec(), cpu_us, ..Seen::default() }
+        };
         let sides = [side(&[100.0, 50.0, 10.0]), side(&[90.0, 50.0, 1.0])];
         assert!((ratio(&sides) - 0.9).abs() < 1e-9);
         let rows = table(&vec![sides; WORKS.len()]);
         assert_eq!(rows.len(), WORKS.len() + 1);
-        assert_eq!(rows[1][..4], ["insertMany", "50.00", "50.00", "0.90"]);
+        assert_eq!(rows[1][..5], ["insertMany", "50.00", "50.00", "0.90", "1.11"]);
     }
 }

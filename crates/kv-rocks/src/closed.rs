@@ -9,8 +9,9 @@
 //! RocksDB's checksums detect a flipped bit when its block is read. They do not detect a truncated file list: a
 //! MANIFEST that lost its last record is a shorter, valid MANIFEST, and a log that lost its tail looks the same as
 //! after a crash. After an orderly shutdown everything is in table files, and these are listed here, so any
-//! difference is damage. Sizes and checksums are those of the files, encrypted or not. The next start checks and removes the file. So after a crash there is none, and a torn
-//! tail of the log is accepted: its writes were not acknowledged as durable.
+//! difference is damage. Sizes and checksums are those of the files, encrypted or not. The next start checks and
+//! removes the file. So after a crash there is none, and a torn tail of the log is accepted: its writes were not
+//! acknowledged as durable.
 
 use std::{fs, io, path::Path};
 

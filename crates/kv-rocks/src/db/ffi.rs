@@ -5,7 +5,7 @@
 #![expect(unsafe_code)]
 
 use std::{
-    ffi::{CStr, CString, c_char, c_void},
+    ffi::{CStr, CString, c_char},
     os::unix::ffi::OsStrExt,
     path::Path,
     ptr,
@@ -24,9 +24,7 @@ use super::data::Data;
 use super::native::{nagi_batch_append, nagi_batch_reserve, nagi_cache_set_share};
 use super::setup::{Setup, System, names, pointers};
 use super::snapshot::SnapshotHandle;
-use crate::{
-    damage, encrypted::Environment, large_reads, options::Options, quarantine::Damaged, tier::Sizes,
-};
+use crate::{damage, large_reads, options::Options, quarantine::Damaged, tier::Sizes};
 
 /// Calls `run` with a pointer for an error string.
 pub(super) fn checked<T>(run: impl FnOnce(*mut *mut c_char) -> T) -> Result<T> {
@@ -81,7 +79,7 @@ pub(crate) struct Db {
     pub(super) last_census: LastCensus,
     reads: *mut ffi::rocksdb_readoptions_t,
     writes: *mut ffi::rocksdb_writeoptions_t,
-    setup: Setup,
+    pub(super) setup: Setup,
     /// Number of times that running compactions were cancelled.
     pub(super) interrupt_count: AtomicU64,
     /// Number of ingestions of table files that were begun, and that were finished.
@@ -177,11 +175,6 @@ impl Db {
                 ingests_ended: AtomicU64::new(0),
             })
         }
-    }
-
-    /// The environment of encrypted files; null without encryption.
-    pub(super) fn environment(&self) -> *mut c_void {
-        Environment::pointer(self.setup.encrypted.as_ref())
     }
 
     pub(super) fn space_options(&self, space: Space) -> *const ffi::rocksdb_options_t {

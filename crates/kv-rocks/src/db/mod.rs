@@ -30,6 +30,8 @@ mod setup;
 mod snapshot;
 mod table;
 mod table_keys;
+#[cfg(test)]
+mod tests;
 
 pub(crate) use cursor::RocksCursor;
 pub(crate) use ffi::{Batch, Db, Ticker, Warm, repair_file_list};

@@ -19,8 +19,8 @@
 //! - this file: the few files that are read or written without RocksDB
 //!
 //! Invariants
-//! - No two contents are encrypted at one position of one key: files are written once and appended to, and a new content
-//!   has a new key.
+//! - No two contents are encrypted at one position of one key: files are written once and appended to, and a new
+//!   content has a new key.
 //! - The header of a log is durable before anything behind it is written, so a log with no more than a header is empty,
 //!   and any other log without a valid header is damaged.
 //!

@@ -1,7 +1,7 @@
 //! Repairs the headers of encrypted files, as far as that is possible: a single wrong bit.
 //!
-//! A header has a checksum, and the key in it is authenticated, so a header that is valid is the right one. Without it the
-//! content of a file cannot be read by anybody.
+//! A header has a checksum, and the key in it is authenticated, so a header that is valid is the right one. Without it
+//! the content of a file cannot be read by anybody.
 
 use std::{
     fs::{self, File},

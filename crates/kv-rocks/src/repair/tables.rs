@@ -116,8 +116,8 @@ fn ends(content: &Content, length: u64) -> io::Result<Vec<u64>> {
     Ok(found)
 }
 
-/// Flips the bit near the end that makes the table valid. Returns the offset of its byte. A bit of an encrypted table is
-/// the same bit of its content.
+/// Flips the bit near the end that makes the table valid. Returns the offset of its byte. A bit of an encrypted table
+/// is the same bit of its content.
 fn wrong_bit(file: &File, length: u64, opens: &dyn Fn() -> bool) -> io::Result<Option<u64>> {
     let until = Instant::now() + BITS_TIME_MAX;
     for at in (length.saturating_sub(TAIL_BYTES)..length).rev() {

@@ -51,8 +51,8 @@ impl Environment {
         let name = dir.as_os_str().as_bytes();
         let inner = Arc::as_ptr(&ring_buffer.inner);
         let keys = encrypted::given(keys);
-        // SAFETY: the ring_buffer outlives the environment, which holds a reference; the name is copied; the reference to
-        // the keys is taken over.
+        // SAFETY: the ring_buffer outlives the environment, which holds a reference; the name is copied; the reference
+        // to the keys is taken over.
         let raw = unsafe {
             let (dir, length) = (name.as_ptr().cast(), name.len());
             nagi_ring_env_create(options.cast(), inner.cast(), dir, length, keys)

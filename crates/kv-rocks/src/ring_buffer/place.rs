@@ -27,8 +27,8 @@ const FORGOTTEN_AFTER: Duration = Duration::from_hours(24);
 const PLACES: &[&str] = &["/dev/shm", "/run/shm"];
 
 /// Writes the content of a killed process's ring to the log, and creates a ring buffer of `ring_bytes`. None
-/// without a memory file system with enough space; then the log is written directly. `head`: bytes of the header of each
-/// log, 0 without encryption.
+/// without a memory file system with enough space; then the log is written directly. `head`: bytes of the header of
+/// each log, 0 without encryption.
 ///
 /// # Errors
 /// Another process has the folder open, or the content of the old ring cannot be written.

@@ -1,6 +1,6 @@
 //! Encrypted data directories: nothing of the data is in the clear, no key stream is used twice, and files that do not
-//! belong there are refused. That they work like others is tested where the others are: the contract, `crash`, `damage`,
-//! `journal`.
+//! belong there are refused. That they work like others is tested where the others are: the contract, `crash`,
+//! `damage`, `journal`.
 
 use std::{
     collections::HashMap,

@@ -8,6 +8,8 @@ use super::super::{
     native::{TableKeysHandle, nagi_table_keys_close, nagi_table_keys_move, nagi_table_keys_open},
 };
 
+use crate::encrypted::Environment;
+
 /// An open table file. The key of each of its entries is yielded: values, differences and deletions, several versions
 /// of a key one after the other.
 pub(crate) struct TableKeys {
@@ -29,8 +31,9 @@ impl TableKeys {
     /// None if the table cannot be opened. The file is one of the folder of `db`.
     pub(crate) fn open(db: &Arc<Db>, file: &Path) -> Option<TableKeys> {
         let name = c_path(file).ok()?;
+        let environment = Environment::pointer(db.setup.encrypted.as_ref());
         // SAFETY: the name ends with a zero byte and is only read during the call; the environment lives with `db`.
-        let raw = unsafe { nagi_table_keys_open(name.as_ptr(), db.environment()) };
+        let raw = unsafe { nagi_table_keys_open(name.as_ptr(), environment) };
         (!raw.is_null()).then(|| TableKeys { raw, _db: Arc::clone(db) })
     }
 
