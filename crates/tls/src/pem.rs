@@ -6,6 +6,9 @@ use zeroize::Zeroizing;
 /// The maximum size of a file of certificates, keys or revocation lists.
 pub(crate) const FILE_BYTES_MAX: u64 = 64 << 20;
 
+/// How much of a label messages show.
+const LABEL_CHARS_MAX: usize = 64;
+
 /// One section: `-----BEGIN label-----`, headers, base64, `-----END label-----`.
 #[derive(Debug)]
 pub(crate) struct Section {
@@ -45,10 +48,11 @@ fn section<'a>(label: &str, lines: &mut impl Iterator<Item = &'a str>) -> Result
     for line in lines {
         if let Some(end) = self::label(line, "-----END ") {
             if end != label {
+                let (label, end) = (shown(label), shown(end));
                 return Err(format!("'BEGIN {label}' is followed by 'END {end}'"));
             }
             let bytes = base64_decode(&base64)
-                .ok_or_else(|| format!("the section '{label}' is not base64"))?;
+                .ok_or_else(|| format!("the section '{}' is not base64", shown(label)))?;
             let label = label.to_owned();
             return Ok(Section { label, headers, bytes: Zeroizing::new(bytes) });
         }
@@ -59,7 +63,12 @@ fn section<'a>(label: &str, lines: &mut impl Iterator<Item = &'a str>) -> Result
             _ => base64.push_str(line),
         }
     }
-    Err(format!("the section '{label}' has no end"))
+    Err(format!("the section '{}' has no end", shown(label)))
+}
+
+/// The beginning of a label, for messages: what stands in a file may be as long as the file.
+fn shown(label: &str) -> &str {
+    label.char_indices().nth(LABEL_CHARS_MAX).map_or(label, |(end, _)| &label[..end])
 }
 
 #[cfg(test)]
@@ -82,5 +91,10 @@ mod tests {
             assert!(sections(bad).unwrap_err().contains(says));
         }
         assert!(sections("").unwrap().is_empty());
+        let long = format!("-----BEGIN {}-----\n", "\u{e9}".repeat(100_000));
+        assert!(
+            sections(&long).unwrap_err().len() < 200,
+            "a message shows the beginning of a label"
+        );
     }
 }
