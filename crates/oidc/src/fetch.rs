@@ -83,9 +83,9 @@ fn agent(ca_file: Option<&str>) -> Result<Agent, String> {
         Some(path) => {
             let mut roots = Vec::new();
             for item in parse_pem(&file(path)?) {
-                match item.map_err(|error| format!("{path}: {error}"))? {
-                    PemItem::Certificate(certificate) => roots.push(certificate),
-                    _ => {}
+                let item = item.map_err(|error| format!("{path}: {error}"))?;
+                if let PemItem::Certificate(certificate) = item {
+                    roots.push(certificate);
                 }
             }
             if roots.is_empty() {

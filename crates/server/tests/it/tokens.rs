@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering::SeqCst};
 use std::time::{Duration, Instant};
 
-use nagi_bson::{Array, Binary, Doc, DocBuf, Value, doc, json};
+use nagi_bson::{Binary, Doc, DocBuf, Value, doc, json};
 use nagi_server::{
     IdentityProvider, Server, ServerBuilder, TokenCounts, TokenIdentity, TokenOrigin, TokenTrust,
     wall_ms,
@@ -134,11 +134,13 @@ fn find(client: &mut Client, db: &str) -> i32 {
 }
 
 fn payload(reply: &DocBuf) -> String {
-    match reply.get("payload") {
-        Value::Binary(Binary { bytes, .. }) if !bytes.is_empty() => {
-            json::to_relaxed(Doc::parse(bytes).unwrap())
-        }
-        _ => String::new(),
+    let bytes = match reply.get("payload") {
+        Value::Binary(Binary { bytes, .. }) => bytes,
+        _ => &[],
+    };
+    match bytes.is_empty() {
+        true => String::new(),
+        false => json::to_relaxed(Doc::parse(bytes).unwrap()),
     }
 }
 
@@ -205,7 +207,7 @@ fn roles_come_from_the_token_and_follow_changes() {
     );
     assert!(is_ok(&root.run("admin", create.unwrap().as_doc())));
     let mut client = Client::new(&server);
-    assert!(is_ok(&show(&mut client, &token("corp/ann", "corp/r,corp/none,root", 60))));
+    assert!(is_ok(&show(&mut client, &token("corp/ann", "corp/r,corp/none,corp/root", 60))));
     assert_eq!((find(&mut client, "test"), find(&mut client, "other")), (0, 13));
     let status = client.run("admin", doc! { "connectionStatus": 1 }.as_doc());
     let text = json::to_relaxed(status.as_doc()).replace(' ', "");
@@ -213,10 +215,7 @@ fn roles_come_from_the_token_and_follow_changes() {
         text.contains(r#""authenticatedUsers":[{"user":"corp/ann","db":"$external"}]"#),
         "{text}"
     );
-    assert!(
-        !text.contains(r#""role":"root"#) || text.contains(r#""role":"root","db":"admin""#),
-        "{text}"
-    );
+    assert!(!text.contains("root"), "{text}");
     assert!(is_ok(&root.run("admin", doc! { "dropRole": "corp/r" }.as_doc())));
     assert_eq!(find(&mut client, "test"), 13, "the role is gone");
     let own = json::parse("{createUser: 'corp/own', roles: [{role: 'read', db: 'test'}]}");
@@ -321,7 +320,7 @@ fn commands_show_and_fetch_keys() {
     let reply = root.run("admin", doc! { "oidcListKeys": 1 }.as_doc());
     let sets = reply.get("keySets").as_doc().unwrap();
     assert_eq!(
-        sets.get("https://i").as_doc().unwrap().get("keys").as_array().map(|keys| keys.count()),
+        sets.get("https://i").as_doc().unwrap().get("keys").as_array().map(|list| list.count()),
         Some(0)
     );
     let unknown = doc! { "oidcListKeys": 1, "identityProviders": ["x"] };
