@@ -27,8 +27,8 @@ use crate::notify::Notifier;
 use crate::options::{self, Options, Request};
 use crate::pid_file::PidFile;
 use crate::{
-    allocator, build, connections, encryption, engine, exposure, folder, fork, help, key_file, ldap,
-    local_zone, memory, paths, print, record, repair, say, server_config, signals, transport,
+    allocator, build, connections, encryption, engine, exposure, folder, fork, help, key_file,
+    ldap, local_zone, memory, paths, print, record, repair, say, server_config, signals, transport,
     umask, warnings,
 };
 

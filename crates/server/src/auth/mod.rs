@@ -182,8 +182,8 @@ impl Auth {
         Ok(Some(user))
     }
 
-    /// A user with the roles of its certificate, its groups or its token instead of those of its document, which need not
-    /// exist. Not cached: each may have others.
+    /// A user with the roles of its certificate, its groups or its token instead of those of its document, which need
+    /// not exist. Not cached: each may have others.
     pub(crate) fn user_with_roles(&self, name: &UserName, roles: &[RoleName]) -> Result<Arc<User>> {
         users::with_roles(&self.store, name, roles).map(Arc::new)
     }
