@@ -230,12 +230,6 @@ fn serve_store(
         message: "Error setting up listener",
         error: error.to_string(),
     };
-    let bad_options = |error: &dyn std::fmt::Display| Failure {
-        code: exit::BAD_OPTIONS,
-        id: 20574,
-        message: "Error during global initialization",
-        error: error.to_string(),
-    };
     let tls = transport::open(options, log)?;
     let net =
         NetConfig { descriptors_max: limits.descriptors, tls: tls.clone(), ..options.net.clone() };
@@ -248,26 +242,7 @@ fn serve_store(
         server_config::of_options(options, args, store.clone(), limits.connections, port, log);
     config.tls = tls.map(|tls| tls as _);
     add_logins(&mut config, options)?;
-    let mut builder = ServerBuilder::new(config)
-        .map_err(|error| bad_options(&error))?
-        .slow_operations(options.slow_ms, options.slow_sample_rate)
-        .profile_level(options.profile_level)
-        .compressors(&options.compressors)
-        .encryption(options.keys.clone());
-    if options.engine != EngineKind::Memory {
-        let data = Path::new(&options.db_path);
-        builder = builder.data_folder(data).map_err(|error| not_written(&error))?;
-    }
-    if let Some(audit) = &options.audit {
-        builder = builder.audit(audit).map_err(|error| bad_options(&error))?;
-    }
-    if options.initiate {
-        builder = builder.initiate_replica_set().map_err(|error| not_written(&error))?;
-        if options.net.port == 0 {
-            builder = builder.follow_port().map_err(|error| not_written(&error))?;
-        }
-    }
-    let server = builder.start().map_err(|error| bad_options(&error))?;
+    let server = configured(config, options)?.start().map_err(|error| bad_options(&error))?;
     warnings::at_start(options, limits.connections, log);
     exposure::warn(options, args, &server, log);
     say_what_the_journal_does(options);
@@ -293,6 +268,39 @@ fn serve_store(
     notifier.stopping();
     drop((record, watcher));
     stop(&server, listeners, store)
+}
+
+fn bad_options(error: &dyn std::fmt::Display) -> Failure {
+    Failure {
+        code: exit::BAD_OPTIONS,
+        id: 20574,
+        message: "Error during global initialization",
+        error: error.to_string(),
+    }
+}
+
+/// A server with all options, which is not started yet.
+fn configured(config: ServerConfig, options: &Options) -> Result<ServerBuilder, Failure> {
+    let mut builder = ServerBuilder::new(config)
+        .map_err(|error| bad_options(&error))?
+        .slow_operations(options.slow_ms, options.slow_sample_rate)
+        .profile_level(options.profile_level)
+        .compressors(&options.compressors)
+        .encryption(options.keys.clone());
+    if options.engine != EngineKind::Memory {
+        let data = Path::new(&options.db_path);
+        builder = builder.data_folder(data).map_err(|error| not_written(&error))?;
+    }
+    if let Some(audit) = &options.audit {
+        builder = builder.audit(audit).map_err(|error| bad_options(&error))?;
+    }
+    if options.initiate {
+        builder = builder.initiate_replica_set().map_err(|error| not_written(&error))?;
+        if options.net.port == 0 {
+            builder = builder.follow_port().map_err(|error| not_written(&error))?;
+        }
+    }
+    Ok(builder)
 }
 
 /// Adds what checks the logins of users that are not stored here.
