@@ -1,4 +1,4 @@
-"""What each command needs, as MongoDB's manual says it: one row a command, or more if its arguments matter.
+"""What each command needs, as MongoDB publishes it: one row a command, or more if its arguments matter.
 
 A row is (command, what it needs, options). `DB` in its strings is the command's database. Options:
     admin    it runs on the database admin only
@@ -180,6 +180,9 @@ def administration():
         # Reads every file: what the role `backup` may read.
         row("find@*, find@admin/system.users, listDatabases@#", "nagiBackup", "none", admin=True),
         row("rotateCertificates@#", "rotateCertificates", 1, unknown=1, admin=True),
+        row("rotateCertificates@#", "rotateEncryptionKey", 1, unknown=1, admin=True),
+        row("oidcListKeys@#", "oidcListKeys", 1, unknown=1, admin=True),
+        row("oidcRefreshKeys@#", "oidcRefreshKeys", 1, unknown=1, admin=True),
         row("setFeatureCompatibilityVersion@#", "setFeatureCompatibilityVersion", "0.0", admin=True),
         row("setUserWriteBlockMode@#", "setUserWriteBlockMode", 1, unknown=1, admin=True),
         row("shutdown@#", "shutdown", 1, unknown=1, admin=True),

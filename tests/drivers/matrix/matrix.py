@@ -1,6 +1,6 @@
 """Every command and stage x every built-in role x own, other and admin database: matrix.py URI SOURCES [full]
 
-The server runs with --auth, test commands and no users yet. What MongoDB's manual allows (roles.py, commands.py,
+The server runs with --auth, test commands and no users yet. What MongoDB allows (roles.py, commands.py,
 model.py) is compared with what the server does. A refusal is 13 with MongoDB's text and changes nothing; every other
 answer counts as allowed. SOURCES is the folder of the server's crates, from which the names of its stages are read.
 
@@ -207,7 +207,7 @@ def complete(fixture):
 
 
 def compare_role(fixture, role):
-    """rolesInfo shows the privileges of the manual."""
+    """rolesInfo shows the privileges of the tables."""
     info = fixture.root.admin.command("rolesInfo", {"role": role, "db": "admin"}, showPrivileges=True)["roles"]
     if role == "__system":
         return

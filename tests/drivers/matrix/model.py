@@ -1,4 +1,4 @@
-"""Decides what a set of privileges allows, by the rules of MongoDB's manual. Shares nothing with the server.
+"""Decides what a set of privileges allows, by MongoDB's rules. Shares nothing with the server.
 
 A need is text: what a command requires. `find@c, insert@d | anything@.` is `find` on collection c and `insert` on
 collection d of the command's database, or `anything` on that database.

@@ -1,7 +1,8 @@
-"""The built-in roles of MongoDB 8.0: their resources and actions, as its manual lists them.
+"""The built-in roles of MongoDB 8.0: their resources and actions, as MongoDB publishes them.
 
-The server has a table of its own (crates/server/src/auth/builtin.rs). This one is written from the manual's pages
-"Built-In Roles" and "Privilege Actions", so that each can show a mistake of the other.
+The server has a table of its own (crates/server/src/auth/builtin.rs). This one states the same facts once more, from the
+manual's pages "Built-In Roles" and "Privilege Actions" and, where these are silent or contradict the program, from the
+published definition of its roles, so that each table can show a mistake of the other.
 
 A resource is one of
     .            the normal collections of the role's database
