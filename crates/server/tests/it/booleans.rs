@@ -50,6 +50,18 @@ const TABLE: &[(&str, Kind, &str)] = &[
         Strict,
         "{setAuditConfig: 1, filter: {}, auditAuthorizationSuccess: @}",
     ),
+    (
+        "OIDCIdentityProviderConfig.useAuthorizationClaim",
+        Number,
+        "{setParameter: 1, oidcIdentityProviders: [{issuer: 'https://i', audience: 'a', authNamePrefix: 'p', \
+         clientId: 'c', authorizationClaim: 'g', useAuthorizationClaim: @}]}",
+    ),
+    (
+        "OIDCIdentityProviderConfig.supportsHumanFlows",
+        Number,
+        "{setParameter: 1, oidcIdentityProviders: [{issuer: 'https://i', audience: 'a', authNamePrefix: 'p', \
+         clientId: 'c', authorizationClaim: 'g', supportsHumanFlows: @}]}",
+    ),
     ("setUserWriteBlockMode.global", Strict, "{setUserWriteBlockMode: 1, global: @}"),
     ("shutdown.force", Number, ""),
     ("captrunc.inc", Number, "{captrunc: 'c', n: 1, inc: @}"),
