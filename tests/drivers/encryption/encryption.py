@@ -16,7 +16,7 @@ import time
 import pymongo
 from pymongo.errors import PyMongoError
 
-sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "tls"))
+sys.path.append(os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "tls"))  # behind: it has a module `server` too
 import files  # noqa: E402
 import pki  # noqa: E402
 import server as shared  # noqa: E402
