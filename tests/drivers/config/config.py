@@ -282,7 +282,7 @@ def code_of(run):
 
 def mechanisms():
     """Only supported mechanisms can be enabled, and a user gets no credentials for other mechanisms."""
-    for text in ["", "PLAIN", "scram-sha-256", "SCRAM-SHA-256,GSSAPI", "SCRAM-SHA-256 SCRAM-SHA-1"]:
+    for text in ["", "plain", "scram-sha-256", "SCRAM-SHA-256,GSSAPI", "SCRAM-SHA-256 SCRAM-SHA-1"]:
         refused_at_start("mechanism '%s'" % text, "SCRAM-SHA-1, SCRAM-SHA-256", "--setParameter", "authenticationMechanisms=" + text)
     refused_at_start("a flag's value", "bad type", "--setParameter", "notablescan=5")
     with Server("mechanisms", "--auth", "--setParameter", "authenticationMechanisms=SCRAM-SHA-256") as server:
@@ -314,7 +314,10 @@ def addresses():
         check("a warning of the password", "--passwordFile" in good.stderr, good.stderr)
         check("the application's name", '"nightly"' in server.log())
         equal("a user with one mechanism", backup("authSource=admin").returncode, 0)
-        for option, says in [("tls=true", "there is no TLS"), ("ssl=true", "there is no TLS"), ("tlsCAFile=/x", "there is no TLS"),
+        for option in ["tls=true", "ssl=true"]:
+            ended = backup(option)
+            check(option, ended.returncode == 1 and "refuses the handshake" in ended.stderr and "s3cret" not in ended.stderr, ended.stderr)
+        for option, says in [("tlsCAFile=/x", "needs tls=true"),
                              ("authMechanism=PLAIN", "SCRAM-SHA-1 or SCRAM-SHA-256"), ("readPreference=nearest", "'readPreference'"),
                              ("replicaSet=rs", "not of 'rs'"), ("connectTimeoutMS=x", "milliseconds")]:
             before = server.log().count("Connection accepted")

@@ -87,7 +87,8 @@ class Server:
         return open(self.log, errors="replace").read() if os.path.exists(self.log) else ""
 
     def lines(self, log_id):
-        return [line for line in map(json.loads, self.text().splitlines()) if line["id"] == log_id]
+        complete = self.text().rpartition("\n")[0]  # the last line may be in the middle of its write
+        return [line for line in map(json.loads, complete.splitlines()) if line["id"] == log_id]
 
     def at_rest(self):
         return self.client.admin.command("serverStatus").get("encryptionAtRest")

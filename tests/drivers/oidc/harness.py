@@ -78,7 +78,8 @@ class Server:
             return f.read()
 
     def lines(self, id_):
-        return [line for line in map(json.loads, self.log().splitlines()) if line["id"] == id_]
+        complete = self.log().rpartition("\n")[0]  # the last line may be in the middle of its write
+        return [line for line in map(json.loads, complete.splitlines()) if line["id"] == id_]
 
     def oidc_counts(self):
         return self.root.admin.command("serverStatus")["security"]["oidc"]
