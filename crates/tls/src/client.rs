@@ -95,11 +95,24 @@ impl Connector {
         let mut stream = StreamOwned::new(connection.map_err(|error| error.to_string())?, socket);
         while stream.conn.is_handshaking() {
             if let Err(error) = stream.conn.complete_io(&mut stream.sock) {
-                return Err(told(&error));
+                let said = is_closed(&error).then(|| refusal(&mut stream)).flatten();
+                return Err(told(&said.unwrap_or(error)));
             }
         }
         Ok(Secured(stream))
     }
+}
+
+/// Why the server has closed the connection, if it said so: its last record may still wait in the socket when a write
+/// fails.
+fn refusal<S: Read + Write>(stream: &mut StreamOwned<ClientConnection, S>) -> Option<io::Error> {
+    stream.conn.read_tls(&mut stream.sock).ok()?;
+    stream.conn.process_new_packets().err().map(io::Error::other)
+}
+
+/// Whether the other side has closed the connection, so that reading from it does not wait.
+fn is_closed(error: &io::Error) -> bool {
+    matches!(error.kind(), io::ErrorKind::BrokenPipe | io::ErrorKind::ConnectionReset)
 }
 
 /// An error of a handshake, or of a connection with TLS, for the user.
@@ -129,25 +142,37 @@ impl<S: Read + Write> Secured<S> {
     pub fn get_mut(&mut self) -> &mut S {
         self.0.get_mut()
     }
+
+    /// The error of a write, or the refusal of a client's certificate that it follows from.
+    fn explained(&mut self, error: io::Error) -> io::Error {
+        match is_closed(&error).then(|| refusal(&mut self.0)).flatten() {
+            Some(said) => io::Error::other(told(&said)),
+            None => error,
+        }
+    }
 }
 
 impl<S: Read + Write> Read for Secured<S> {
     fn read(&mut self, place: &mut [u8]) -> io::Result<usize> {
-        self.0.read(place).map_err(|error| match error.get_ref() {
+        let read = self.0.read(place);
+        read.map_err(|error| match error.get_ref() {
             // A server that refuses a client's certificate says so after the client's handshake has ended.
             Some(inner) if inner.is::<Error>() => io::Error::other(told(&error)),
-            _ => error,
+            // What was left to write is written before reading.
+            _ => self.explained(error),
         })
     }
 }
 
 impl<S: Read + Write> Write for Secured<S> {
     fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
-        self.0.write(bytes)
+        let written = self.0.write(bytes);
+        written.map_err(|error| self.explained(error))
     }
 
     fn flush(&mut self) -> io::Result<()> {
-        self.0.flush()
+        let flushed = self.0.flush();
+        flushed.map_err(|error| self.explained(error))
     }
 }
 

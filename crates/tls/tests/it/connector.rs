@@ -107,6 +107,22 @@ fn certificates_are_shown() {
     );
 }
 
+/// A server that refuses a client's certificate may have closed the connection before the client writes.
+#[test]
+fn a_refusal_before_the_first_write() {
+    let (folder, authority) = (folder("refusal"), Authority::new("authority"));
+    let tls = Tls::open(options(&folder.0, &authority)).unwrap();
+    let ca_file = Some(write(&folder.0, "trusted.pem", &authority.pem));
+    let files = ClientFiles { ca_file, ..ClientFiles::default() };
+    let (own, other) = UnixStream::pair().unwrap();
+    let server = serve(tls, other);
+    let mut stream = Connector::new(&files).unwrap().connect("localhost", own).unwrap();
+    server.join().unwrap().unwrap_err();
+    let written = stream.write_all(b"hello").and_then(|()| stream.flush());
+    let error = written.and_then(|()| stream.read_exact(&mut [0; 5])).unwrap_err();
+    assert_eq!(error.to_string(), "the server refuses the handshake: CertificateRequired");
+}
+
 #[test]
 fn a_server_without_tls() {
     let (own, mut other) = UnixStream::pair().unwrap();
