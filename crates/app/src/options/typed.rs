@@ -53,10 +53,33 @@ impl MappedOptions {
     }
 }
 
+/// Where the web console listens.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct ConsoleOptions {
+    pub(crate) bind_ip: Vec<String>,
+    /// `None`: the server's port + 1000.
+    pub(crate) port: Option<u16>,
+}
+
+impl ConsoleOptions {
+    fn from_settings(settings: &Settings) -> Option<ConsoleOptions> {
+        if settings.get("net.console.enabled") == Some("false") {
+            return None;
+        }
+        let names = settings.get("net.console.bindIp").unwrap_or("127.0.0.1");
+        let names = names.split(',').map(str::trim).filter(|name| !name.is_empty());
+        let bind_ip = names.map(|n| if n == "*" { "0.0.0.0" } else { n }.to_owned()).collect();
+        let port = settings.get("net.console.port").and_then(|port| port.parse().ok());
+        Some(ConsoleOptions { bind_ip, port })
+    }
+}
+
 /// All options of a start.
 #[derive(Debug, Clone)]
 pub(crate) struct Options {
     pub(crate) net: NetConfig,
+    /// `None`: there is no web console.
+    pub(crate) console: Option<ConsoleOptions>,
     /// `None`: connections are not encrypted.
     pub(crate) tls: Option<TlsOptions>,
     /// `None`: no directory checks passwords.
@@ -159,6 +182,7 @@ pub(super) fn from_settings(settings: &Settings) -> Result<Options, String> {
     let bytes = |gigabytes: f64| (gigabytes * f64::from(1 << 30)) as u64;
     Ok(Options {
         net: net(settings)?,
+        console: ConsoleOptions::from_settings(settings),
         tls: tls::from_settings(settings)?,
         ldap: ldap::from_settings(settings)?,
         encryption: encryption::from_settings(settings, engine)?,
