@@ -5,7 +5,7 @@
 use std::net::{TcpListener, ToSocketAddrs};
 use std::sync::Arc;
 
-use nagi_console::{About, Console};
+use nagi_console::{About, Console, Names};
 use nagi_proc::machine;
 use nagi_server::Server;
 
@@ -43,7 +43,8 @@ pub(crate) fn start(server: &Arc<Server>, options: &Options, port: u16) -> Optio
         version: build::VERSION.to_owned(),
         storage_engine: options.engine.name().to_owned(),
     };
-    let names = machine::host_name().into_iter().chain(console.bind_ip.iter().cloned()).collect();
+    let own = machine::host_name().into_iter().chain(console.bind_ip.iter().cloned()).collect();
+    let names = Names { own, origins: console.origins.clone() };
     let allowed = options.net.allowed.clone();
     match Console::start(server.clone(), listeners, about, names, allowed) {
         Ok(started) => {

@@ -15,8 +15,13 @@ use crate::refusal::Refusal;
 /// The header of requests that change something.
 const OWN_HEADER: &str = "x-nagi-console";
 
-/// Names under which the console may be addressed, besides addresses and `localhost`.
-pub(crate) struct Names(pub(crate) Vec<String>);
+/// Under which names the console may be addressed.
+pub struct Names {
+    /// Of this machine, besides addresses and `localhost`.
+    pub own: Vec<String>,
+    /// Origins of proxies with TLS in front of the console, such as `https://db.example.com`.
+    pub origins: Vec<String>,
+}
 
 /// Checks a request.
 ///
@@ -41,7 +46,10 @@ pub(crate) fn check(method: &Method, headers: &HeaderMap, names: &Names) -> Resu
         ));
     }
     let foreign = || Refusal::forbidden("Pages of another origin may not use the console");
-    if text("origin")?.is_some_and(|origin| origin.strip_prefix("http://") != Some(host)) {
+    let is_own = |origin: &str| {
+        origin.strip_prefix("http://") == Some(host) || names.origins.iter().any(|one| one == origin)
+    };
+    if text("origin")?.is_some_and(|origin| !is_own(origin)) {
         return Err(foreign());
     }
     if !matches!(text("sec-fetch-site")?, None | Some("same-origin" | "none")) {
@@ -73,7 +81,10 @@ impl Names {
         name == "localhost"
             || name.ends_with(".localhost")
             || name.parse::<std::net::Ipv4Addr>().is_ok()
-            || self.0.iter().any(|own| own.eq_ignore_ascii_case(&name))
+            || self.own.iter().any(|own| own.eq_ignore_ascii_case(&name))
+            || self.origins.iter().any(|origin| {
+                origin.split_once("://").is_some_and(|(_, own)| own.eq_ignore_ascii_case(host))
+            })
     }
 }
 
@@ -91,7 +102,11 @@ mod tests {
                 HeaderValue::from_str(value).unwrap(),
             );
         }
-        check(&method, &headers, &Names(vec!["db1.example.com".into()])).is_ok()
+        let names = Names {
+            own: vec!["db1.example.com".into()],
+            origins: vec!["https://db.example.com:8443".into()],
+        };
+        check(&method, &headers, &names).is_ok()
     }
 
     #[test]
@@ -122,6 +137,15 @@ mod tests {
         ] {
             assert_eq!(checked(Method::GET, &[host, set[0], set[1]]), good, "{set:?}");
         }
+    }
+
+    #[test]
+    fn a_proxy_has_its_own_origin() {
+        let host = ("host", "db.example.com:8443");
+        assert!(checked(Method::GET, &[host, ("origin", "https://db.example.com:8443")]));
+        assert!(checked(Method::GET, &[("host", "localhost"), ("origin", "https://db.example.com:8443")]));
+        assert!(!checked(Method::GET, &[host, ("origin", "https://db.example.com")]));
+        assert!(!checked(Method::GET, &[("host", "db.example.com")]));
     }
 
     #[test]

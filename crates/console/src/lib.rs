@@ -43,9 +43,9 @@ use std::thread::JoinHandle;
 use nagi_server::{Networks, Server};
 use tokio::sync::oneshot;
 
+pub use guard::Names;
 pub use state::About;
 
-use guard::Names;
 use state::State;
 
 /// Threads on which requests run.
@@ -62,8 +62,7 @@ pub struct Console {
 }
 
 impl Console {
-    /// Starts the console on bound sockets. `names`: under which it may be addressed besides addresses and `localhost`;
-    /// `allowed`: from where, if not from everywhere.
+    /// Starts the console on bound sockets. `allowed`: from where clients may connect, if not from everywhere.
     ///
     /// # Errors
     /// If a thread cannot be started.
@@ -71,7 +70,7 @@ impl Console {
         server: Arc<Server>,
         listeners: Vec<TcpListener>,
         about: About,
-        names: Vec<String>,
+        names: Names,
         allowed: Option<Networks>,
     ) -> io::Result<Console> {
         let port = match listeners.first() {
@@ -81,7 +80,7 @@ impl Console {
         for listener in &listeners {
             listener.set_nonblocking(true)?;
         }
-        let state = Arc::new(State::new(server, port, about, Names(names), allowed));
+        let state = Arc::new(State::new(server, port, about, names, allowed));
         let runtime = tokio::runtime::Builder::new_current_thread()
             .enable_all()
             .max_blocking_threads(THREADS_MAX)

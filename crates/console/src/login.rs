@@ -8,6 +8,7 @@ use hyper::StatusCode;
 use nagi_bson::{Binary, Doc, DocBuf, Value, doc};
 use nagi_error::Code;
 use nagi_server::{Connection, LoginClient, Peer, Server};
+use zeroize::Zeroizing;
 
 use crate::refusal::Refusal;
 use crate::sessions::run_on;
@@ -18,7 +19,7 @@ const TEXT_BYTES_MAX: usize = 4096;
 /// Who wants to log in.
 pub(crate) struct Credentials {
     pub(crate) user: String,
-    pub(crate) password: String,
+    pub(crate) password: Zeroizing<String>,
     /// The database of the user, `$external` for one of a directory.
     pub(crate) db: String,
 }
@@ -55,11 +56,11 @@ pub(crate) fn log_in(
     connection: &mut Connection,
     with: &Credentials,
 ) -> Result<(), Refusal> {
-    if [&with.user, &with.password, &with.db].iter().any(|text| text.len() > TEXT_BYTES_MAX) {
+    if [&with.user, &*with.password, &with.db].iter().any(|text| text.len() > TEXT_BYTES_MAX) {
         return Err(refused("The user name, password or database is too long"));
     }
     if with.db == "$external" {
-        let payload = format!("\0{}\0{}", with.user, with.password);
+        let payload = Zeroizing::new(format!("\0{}\0{}", with.user, *with.password));
         return step(server, connection, "$external", &start("PLAIN", payload.as_bytes())).map(drop);
     }
     let mechanism = mechanism(server, connection, with)?;

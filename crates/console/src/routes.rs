@@ -5,6 +5,7 @@ use std::fmt::Write;
 use hyper::{Method, StatusCode};
 use nagi_bson::json::{self, JsonWriter};
 use nagi_bson::{DocBuf, Value};
+use zeroize::Zeroizing;
 
 use crate::answer::{Answer, bytes_answer, cookie_answer, json_answer};
 use crate::asked::Asked;
@@ -75,7 +76,8 @@ fn log_in(state: &State, asked: &Asked) -> Result<Answer, Refusal> {
         let text = body.as_doc().get(name).as_str().map(str::to_owned);
         text.ok_or_else(|| Refusal::bad_request(format!("The field '{name}' must be a string")))
     };
-    let with = Credentials { user: text("user")?, password: text("password")?, db: text("db")? };
+    let password = Zeroizing::new(text("password")?);
+    let with = Credentials { user: text("user")?, password, db: text("db")? };
     let session = state.log_in(asked, &with, false)?;
     let mut random = [0; 32];
     getrandom::fill(&mut random).map_err(|error| Refusal::busy(error.to_string()))?;

@@ -5,6 +5,7 @@ use std::sync::Arc;
 use nagi_bson::json;
 use nagi_server::{Networks, Server};
 use tokio::sync::{Semaphore, broadcast};
+use zeroize::Zeroizing;
 
 use crate::asked::Asked;
 use crate::guard::Names;
@@ -119,12 +120,12 @@ impl State {
 fn basic(header: &str) -> Result<Credentials, Refusal> {
     let wrong = || Refusal::bad_request("The header 'authorization' is not 'Basic' with user and password");
     let coded = header.strip_prefix("Basic ").ok_or_else(wrong)?;
-    let bytes = json::base64_decode(coded.trim()).ok_or_else(wrong)?;
-    let text = String::from_utf8(bytes).map_err(|_| wrong())?;
+    let bytes = Zeroizing::new(json::base64_decode(coded.trim()).ok_or_else(wrong)?);
+    let text = std::str::from_utf8(&bytes).map_err(|_| wrong())?;
     let (user, password) = text.split_once(':').ok_or_else(wrong)?;
     let (db, user) = user.split_once('/').unwrap_or(("admin", user));
-    let [user, password, db] = [user, password, db].map(str::to_owned);
-    Ok(Credentials { user, password, db })
+    let password = Zeroizing::new(password.to_owned());
+    Ok(Credentials { user: user.to_owned(), password, db: db.to_owned() })
 }
 
 #[cfg(test)]
@@ -133,7 +134,7 @@ mod tests {
 
     #[test]
     fn users_of_the_header() {
-        let parsed = |header: &str| basic(header).ok().map(|c| (c.db, c.user, c.password));
+        let parsed = |header: &str| basic(header).ok().map(|c| (c.db, c.user, c.password.to_string()));
         let own = |db: &str, user: &str, password: &str| {
             Some((db.to_owned(), user.to_owned(), password.to_owned()))
         };

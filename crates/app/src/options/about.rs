@@ -92,6 +92,8 @@ static ABOUT: &[About] = &[
     refused("configsvr", "", "run a config server of a sharded cluster"),
     is("consoleBindIp", "address,...", "127.0.0.1",
         "addresses of the web console and of /metrics; beyond this machine only behind a proxy with TLS"),
+    is("consoleOrigins", "origin,...", "none",
+        "origins of proxies in front of the web console, such as https://db.example.com"),
     is("consolePort", "port", "the port of --port + 1000", "port of the web console and of /metrics"),
     is("coreDumps", "", "false", "write core dumps although the memory has keys and passwords, to examine a crash"),
     is("dbpath", "directory", "/data/db", "data directory"),

@@ -202,6 +202,7 @@ pub(crate) static TABLE: &[Row] = &[
         key: "net.console.enabled", flag: "noconsole",
         kind: Bool, implied: Some("false"), honoured: Honoured::Yes,
     },
+    yes("net.console.origins", "consoleOrigins", Text),
     yes("net.console.port", "consolePort", Int(1, 65535)),
     yes("net.ipAllowlist", "ipAllowlist", Text),
     switch("net.ipv6", "ipv6", "true"),

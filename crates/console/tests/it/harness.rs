@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use nagi_bson::{Doc, DocBuf, json};
-use nagi_console::{About, Console};
+use nagi_console::{About, Console, Names};
 use nagi_server::{
     Log, LogDestination, Networks, OplogLimits, Peer, Server, ServerBuilder, ServerConfig,
 };
@@ -52,7 +52,8 @@ pub(crate) fn start_for(authorization: bool, allowed: Option<Networks>) -> Runni
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let port = listener.local_addr().unwrap().port();
     let about = About { version: "0.1.0".to_owned(), storage_engine: "inMemory".to_owned() };
-    let console = Console::start(server.clone(), vec![listener], about, Vec::new(), allowed);
+    let names = Names { own: Vec::new(), origins: Vec::new() };
+    let console = Console::start(server.clone(), vec![listener], about, names, allowed);
     Running { server, port, console: Some(console.unwrap()) }
 }
 
