@@ -4,7 +4,7 @@ use std::convert::Infallible;
 use std::pin::Pin;
 use std::task::{Context, Poll};
 
-use hyper::body::{Body, Bytes, Frame};
+use hyper::body::{Body, Bytes, Frame, SizeHint};
 use hyper::header::{self, HeaderMap, HeaderName, HeaderValue};
 use hyper::{Response, StatusCode};
 use tokio::sync::mpsc::Receiver;
@@ -30,6 +30,19 @@ impl Body for Content {
             Content::Events(events) => {
                 events.poll_recv(cx).map(|event| event.map(|bytes| Ok(Frame::data(bytes))))
             }
+        }
+    }
+
+    fn is_end_stream(&self) -> bool {
+        matches!(self, Content::Whole(None))
+    }
+
+    fn size_hint(&self) -> SizeHint {
+        match self {
+            Content::Whole(bytes) => {
+                SizeHint::with_exact(bytes.as_ref().map_or(0, |all| all.len() as u64))
+            }
+            Content::Events(_) => SizeHint::default(),
         }
     }
 }

@@ -33,7 +33,7 @@ pub(crate) fn totals(status: Doc<'_>) -> [Counts; 3] {
         let Some(Value::Array(buckets)) = of_kind.map(|kind| kind.get("histogram")) else {
             return Vec::new();
         };
-        let number = |value| number::as_f64(value).map(|n| n as u64);
+        let number = |value: Value<'_>| number::as_f64(value).map(|n| n as u64);
         let read = |bucket: Value<'_>| {
             let bucket = bucket.as_doc()?;
             Some((number(bucket.get("micros"))?, number(bucket.get("count"))?))

@@ -4,7 +4,7 @@
 
 use std::fmt::Write;
 
-use nagi_bson::Doc;
+use nagi_bson::{Doc, number};
 
 use crate::figures::{FIGURES, Figure, Kind};
 use crate::latencies::{self, KINDS};
@@ -91,10 +91,10 @@ fn histogram(out: &mut String, status: Doc<'_>) {
             let _ = writeln!(out, "{name}_bucket{{kind=\"{kind}\",le=\"{le}\"}} {count}");
         }
         count += below.map(|(_, more)| more).sum::<u64>();
-        let sum = sums.and_then(|all| all.get(kind).as_doc()?.get("latency").as_i64());
+        let sum = sums.and_then(|all| number::as_f64(all.get(kind).as_doc()?.get("latency")));
         let _ = writeln!(out, "{name}_bucket{{kind=\"{kind}\",le=\"+Inf\"}} {count}");
         let _ = writeln!(out, "{name}_count{{kind=\"{kind}\"}} {count}");
-        let _ = writeln!(out, "{name}_sum{{kind=\"{kind}\"}} {}", sum.unwrap_or(0) as f64 / 1e6);
+        let _ = writeln!(out, "{name}_sum{{kind=\"{kind}\"}} {}", sum.unwrap_or(0.0) / 1e6);
     }
 }
 

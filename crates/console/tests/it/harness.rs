@@ -1,7 +1,7 @@
 //! A console of a server in memory, and a client that writes raw requests.
 
 use std::io::{Read, Write};
-use std::net::{TcpListener, TcpStream};
+use std::net::{Shutdown, TcpListener, TcpStream};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -90,9 +90,21 @@ impl Running {
 
     /// Sends bytes on a connection of their own and reads until the other side closes it.
     pub(crate) fn raw(&self, bytes: &[u8]) -> Reply {
+        self.sent(bytes, false)
+    }
+
+    /// The same, and says that no more bytes come.
+    pub(crate) fn cut(&self, bytes: &[u8]) -> Reply {
+        self.sent(bytes, true)
+    }
+
+    fn sent(&self, bytes: &[u8], is_all: bool) -> Reply {
         let mut stream = self.connect();
         // The server may refuse before it has read all.
         let _ = stream.write_all(bytes);
+        if is_all {
+            let _ = stream.shutdown(Shutdown::Write);
+        }
         let mut all = Vec::new();
         let _ = stream.read_to_end(&mut all);
         let text = String::from_utf8_lossy(&all).into_owned();

@@ -8,7 +8,7 @@ use nagi_percore::PerCore;
 use super::Counter;
 
 /// The number of buckets of a histogram.
-pub const BUCKET_COUNT: usize = 51;
+pub(crate) const BUCKET_COUNT: usize = 51;
 
 /// Lower bounds of the buckets of histograms in microseconds: powers of two, with one step in between in the most
 /// important range.

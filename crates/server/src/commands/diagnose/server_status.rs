@@ -90,7 +90,7 @@ fn transport_security(server: &Server, out: &mut DocWriter<'_>) {
 fn run(cx: &mut Context<'_>, req: &Request<'_>, out: &mut DocWriter<'_>) -> Result<()> {
     let section = |name| args::read::<Option<Truthy>>(req.body, "serverStatus", name);
     let none = section("none")? == Some(Truthy(true));
-    let is_wanted = |name: &str| Ok(section(name)?.map_or(!none, |wanted| wanted.0));
+    let is_wanted = |name: &'static str| Ok(section(name)?.map_or(!none, |wanted| wanted.0));
     let histograms = req.body.get("opLatencies").as_doc();
     let histograms = histograms.is_some_and(|asked| asked.get("histograms").is_truthy());
     write_server_status(cx.server, &is_wanted, histograms, out)
@@ -108,7 +108,7 @@ impl Server {
 /// Writes the fields of the reply, with the sections for which `is_wanted` returns true.
 pub(super) fn write_server_status(
     server: &Server,
-    is_wanted: &dyn Fn(&str) -> Result<bool>,
+    is_wanted: &dyn Fn(&'static str) -> Result<bool>,
     histograms: bool,
     out: &mut DocWriter<'_>,
 ) -> Result<()> {
