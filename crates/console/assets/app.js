@@ -136,13 +136,13 @@ function showLogin() {
 }
 
 function drawSession() {
-  setText($('host'), session ? `${session.host} - ${session.version} - ${session.storageEngine}${session.replicaSet ? ` - ${session.replicaSet}` : ''}` : '');
+  setText($('host'), session?.host ? `${session.host} - ${session.version} - ${session.storageEngine}${session.replicaSet ? ` - ${session.replicaSet}` : ''}` : '');
   setText($('user'), session?.user ? `${session.user}@${session.db}` : '');
   $('logout').hidden = !session?.user;
   $('menu').hidden = false;
 }
 
-const STATES = { starting: 'Connecting', live: 'Live', lost: 'Connection lost, trying again', login: 'Not logged in' };
+const STATES = { starting: 'Connecting', live: 'Live', lost: 'Connection lost, trying again', login: 'Not logged in', refused: 'No figures: your user needs the role clusterMonitor' };
 function showState(state) {
   const node = $('state');
   node.className = `state state-${state}`;

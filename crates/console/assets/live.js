@@ -6,6 +6,8 @@ const FINE_MAX = 601;
 const COARSE_MAX = 1441;
 const COARSE_MS = 15000;
 const RETRY_MS = 2000;
+/** Rights may be granted while the page is open. */
+const REFUSED_RETRY_MS = 30000;
 
 const fine = { every: 1000, most: FINE_MAX, samples: [] };
 const coarse = { every: COARSE_MS, most: COARSE_MAX, samples: [] };
@@ -41,8 +43,8 @@ export async function start() {
     await loadHistory();
   } catch (error) {
     if (mine !== generation) return;
-    setState(error.status === 401 ? 'login' : 'lost');
-    if (error.status !== 401) retry = setTimeout(start, RETRY_MS);
+    setState({ 401: 'login', 403: 'refused' }[error.status] ?? 'lost');
+    if (error.status !== 401) retry = setTimeout(start, error.status === 403 ? REFUSED_RETRY_MS : RETRY_MS);
     return;
   }
   if (mine !== generation) return;

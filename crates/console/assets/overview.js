@@ -131,11 +131,21 @@ function stallList(cx) {
 
 const causes = (stall) => (stall.causes ?? []).map((one) => one.text || one.cause).join('; ') || 'not known';
 
+/** Says that the disk is full, while it is. */
+function writesStopped(cx) {
+  const node = el('p', { class: 'notice', role: 'status', hidden: true }, 'The disk is full: writes are refused until there is free space.');
+  const draw = () => { node.hidden = live.value('write.stopped') !== 1; };
+  cx.onLeave(live.on('sample', draw));
+  draw();
+  return node;
+}
+
 export function overviewPage(cx) {
   const map = heatmap();
   const group = chartGroup(overviewCharts(), savedRange());
   cx.onLeave(() => { map.destroy(); group.destroy(); });
   fill(cx.root,
+    writesStopped(cx),
     overviewTiles(cx),
     section('Latencies',
       el('div', { class: 'bar' },
