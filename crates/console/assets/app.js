@@ -52,9 +52,12 @@ function context(args, root) {
         clearTimeout(timer);
         if (left || busy || document.hidden) return;
         busy = true;
-        await fn();
-        busy = false;
-        if (!left) timer = setTimeout(tick, typeof ms === 'function' ? ms() : ms);
+        try {
+          await fn();
+        } finally {
+          busy = false;
+          if (!left) timer = setTimeout(tick, typeof ms === 'function' ? ms() : ms);
+        }
       };
       const wake = () => { if (!document.hidden) tick(); };
       document.addEventListener('visibilitychange', wake);
@@ -196,8 +199,12 @@ function drawTheme() {
 }
 
 api.onLoginRequired(loginRequired);
+let lost = false;
 live.on('state', (state) => {
   showState(state);
+  // The server may be another one now.
+  if (state === 'live' && lost) api.get('api/session').then((next) => { session = next; drawSession(); }, () => {});
+  lost = state === 'lost';
   if (state === 'login') loginRequired();
 });
 window.addEventListener('hashchange', () => show(true));

@@ -29,6 +29,10 @@ export function onTheme(handler) {
   };
 }
 
+/** Seconds that a range shows. */
+const SPANS = { short: 600, long: 6 * 3600 };
+/** Steps of an axis of bytes: its labels are then whole numbers of KiB, MiB and so on. */
+const POWERS = Array.from({ length: 60 }, (_, i) => 2 ** i);
 const RANGE_TEXT = { short: 'last 10 minutes', long: 'last 6 hours' };
 
 /**
@@ -51,7 +55,7 @@ export function chart(title, series, options = {}) {
   function build() {
     plot?.destroy();
     holder.replaceChildren();
-    plot = new window.uPlot(plotOptions({ series, format, colourNames, options, width: holder.clientWidth || 300, onHover: showValues }),
+    plot = new window.uPlot(plotOptions({ series, format, colourNames, options, width: holder.clientWidth || 300, span: () => SPANS[drawn.range], onHover: showValues }),
       drawn.columns, holder);
   }
 
@@ -106,7 +110,7 @@ function stack(columns) {
   });
 }
 
-function plotOptions({ series, format, colourNames, options, width, onHover }) {
+function plotOptions({ series, format, colourNames, options, width, span, onHover }) {
   const [ink, line, ...lines] = colours('muted', 'line', ...colourNames);
   const axis = { stroke: ink, grid: { stroke: line, width: 1 }, ticks: { stroke: line, width: 1, size: 4 }, font: '11px system-ui, sans-serif' };
   const all = series.map((one, i) => ({
@@ -120,10 +124,13 @@ function plotOptions({ series, format, colourNames, options, width, onHover }) {
     width, height: HEIGHT, padding: [8, 8, 0, 0],
     legend: { show: false },
     cursor: { y: false, drag: { x: false, y: false }, sync: { key: 'nagi' }, points: { size: 5 } },
-    scales: { x: { time: true }, y: { range: (_, low, high) => [Math.min(0, low ?? 0), Math.max(options.max ?? 0, (high ?? 0) * 1.1) || 1] } },
+    scales: {
+      x: { time: true, range: (_, low, high) => [(high ?? Date.now() / 1000) - span(), high ?? Date.now() / 1000] },
+      y: { range: (_, low, high) => [Math.min(0, low ?? 0), Math.max(options.max ?? 0, (high ?? 0) * 1.1) || 1] },
+    },
     axes: [
       { ...axis, space: 70, size: 24, values: (_, ticks) => ticks.map((t) => clock(t * 1000).slice(0, 5)) },
-      { ...axis, size: 64, space: 28, values: (_, ticks) => ticks.map((v) => format(v)) },
+      { ...axis, size: 64, space: 28, ...(/^bytes/.test(options.unit ?? '') ? { incrs: POWERS } : {}), values: (_, ticks) => ticks.map((v) => format(v)) },
     ],
     series: [{}, ...all],
     bands,

@@ -96,7 +96,7 @@ function layout(width, kinds) {
     const x = Math.round((t - fromMs) / 1000) - 1;
     if (x < 0) continue;
     const column = cells(sample, kinds);
-    columns.set(x, column);
+    columns.set(x, [...(columns.get(x) ?? []), ...column]);
     for (const [i, n] of column) {
       low = Math.min(low, i);
       high = Math.max(high, i);

@@ -21,7 +21,6 @@ export async function usersPage(cx) {
     { label: 'User', value: (user) => user.user }, { label: 'Database', value: (user) => user.db },
     { label: 'Roles', value: (user) => roleNames(user.roles), cls: 'prose' },
     { label: 'Mechanisms', value: (user) => (user.mechanisms ?? []).join(', ') },
-    { label: 'Restricted to addresses', value: (user) => (user.authenticationRestrictions?.length ? 'yes' : '') },
     look('user', 'user'),
   ], { label: 'Users', key: (user) => `${user.db}.${user.user}`, sortBy: 0, empty: 'There are no users.' });
   const roles = table([
@@ -34,7 +33,7 @@ export async function usersPage(cx) {
     cx.session.authorization ? null : el('p', { class: 'notice' }, 'Authorization is off: everyone who reaches the server may do everything.'),
     section('Users', userBox, users.node), section('Roles', roleBox, roles.node), details);
 
-  command('admin', { usersInfo: { forAllDBs: true }, showAuthenticationRestrictions: true })
+  command('admin', { usersInfo: { forAllDBs: true } })
     .catch((error) => (error.code === 13 ? command(cx.session.db ?? 'admin', { usersInfo: cx.session.user ?? 1 }) : Promise.reject(error)))
     .then((reply) => { if (!cx.left) users.show(reply.users); }, (error) => { if (!cx.left) showError(userBox, error); });
   try {
