@@ -169,7 +169,8 @@ function paintStalls(g, view, warn) {
     g.globalAlpha = 0.18;
     g.fillRect(from, 0, width, HEIGHT - BOTTOM);
     g.globalAlpha = 1;
-    g.strokeRect(from, 0, width, HEIGHT - BOTTOM);
+    // Half a pixel aside, lines of one pixel are sharp.
+    g.strokeRect(Math.round(from) + 0.5, 0.5, Math.round(width), HEIGHT - BOTTOM);
     g.textAlign = 'left';
     g.textBaseline = 'top';
     g.fillText(String(i + 1), Math.min(from + 3, view.width - 20), 3);

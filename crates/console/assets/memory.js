@@ -9,12 +9,14 @@ import * as live from './live.js';
 
 const POOL = 'memory.pool.';
 
-/** The parts of the resident memory: `[name, bytes]`, largest consumers of caches first, then pools, then the rest. */
+/**
+ * What the budget is used for: `[name, bytes]`. The engine charges memtables to the cache of blocks, as reservations that
+ * may be larger than what is resident; resident memory beyond all of it is the last part.
+ */
 export function memoryParts(read, names) {
   const parts = [
-    ['cache of blocks', read('memory.blocks')],
+    ['cache of blocks, with memtables', read('memory.blocks')],
     ['cache of documents', read('memory.records')],
-    ['memtables', read('memory.memtables')],
     ...names.filter((name) => name.startsWith(POOL)).map((name) => [name.slice(POOL.length), read(name)]),
   ].filter(([, bytes]) => bytes > 0);
   const known = parts.reduce((total, [, bytes]) => total + bytes, 0);
@@ -40,7 +42,7 @@ function stackedBar(cx) {
     const free = bound === null ? null : bound - used;
     fill(legend, parts.map(([name, bytes], i) => el('li', {}, el('span', { class: `swatch c-s${(i % 8) + 1}`, 'aria-hidden': 'true' }), `${name} `, el('b', {}, format.bytes(bytes)))),
       free > 0 ? el('li', {}, el('span', { class: 'swatch c-none', 'aria-hidden': 'true' }), 'below the bound ', el('b', {}, format.bytes(free))) : null);
-    bar.setAttribute('aria-label', `Resident memory by use, ${format.bytes(used)} of ${format.bytes(bound)}`);
+    bar.setAttribute('aria-label', `Memory by use, ${format.bytes(used)} of ${format.bytes(bound)}`);
   };
   cx.onLeave(live.on('sample', draw));
   draw();
@@ -92,7 +94,7 @@ export function memoryPage(cx) {
   const group = chartGroup([
     chart('Resident memory', [gaugeOf('resident', 'memory.resident'), gaugeOf('allocated', 'memory.allocated'),
       gaugeOf('budget', 'memory.budget', 's4'), gaugeOf('bound', 'memory.bound', 'warn')], { unit: 'bytes' }),
-    chart('Caches', [gaugeOf('blocks', 'memory.blocks'), gaugeOf('documents', 'memory.records'), gaugeOf('memtables', 'memory.memtables')], { unit: 'bytes', stacked: true }),
+    chart('Caches', [gaugeOf('blocks', 'memory.blocks'), gaugeOf('documents', 'memory.records'), gaugeOf('memtables', 'memory.memtables')], { unit: 'bytes' }),
     chart('Hit rate', [hitSeries('blocks', 'cache.hits', 'cache.misses'), hitSeries('documents', 'records.hits', 'records.misses')], { unit: 'share', max: 1 }),
     chart('Requests that waited or were refused', [rateOf('waited', 'memory.waits'), rateOf('refused', 'memory.refusals', 'warn')], { unit: '/s' }),
   ], savedRange());
@@ -108,7 +110,7 @@ export function memoryPage(cx) {
       ['Memtables', () => format.bytes(live.value('memory.memtables')), () => 'writes not yet flushed'],
       ['Page faults', () => format.rate(live.rate('page.faults')), () => 'of the process'],
     ]),
-    section('By use', stackedBar(cx)),
+    section('By use', stackedBar(cx), el('p', { class: 'hint' }, 'As the server accounts for it: memory is reserved before it is used, so the sum may be above the resident memory.')),
     section('Pools', box, pools.node, more),
     section('Over time', el('div', { class: 'bar' }, rangeChoice(group)), group.node));
   cx.every(3000, async () => {

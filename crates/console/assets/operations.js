@@ -43,8 +43,8 @@ export function operationsPage(cx) {
   const list = table([
     { label: 'Time', value: elapsed, text: (op) => (op.active === false ? 'idle' : micros(elapsed(op))), number: true },
     { label: 'Operation', value: nameOf },
-    { label: 'Namespace', value: (op) => op.ns ?? '' },
-    { label: 'Plan', value: (op) => op.planSummary ?? '' },
+    { label: 'Namespace', value: (op) => op.ns ?? '', cls: 'name' },
+    { label: 'Plan', value: (op) => op.planSummary ?? '', cls: 'name' },
     { label: 'Docs', value: (op) => plain(op.docsExamined) ?? null, number: true },
     { label: 'Progress', value: progress },
     { label: 'Client', value: (op) => op.client ?? '' },

@@ -81,7 +81,7 @@ function overviewTiles(cx) {
       () => `${format.rate(live.rate('network.requests'))} requests`],
     ['Disk', () => format.byteRate(sum(['disk.read', 'disk.written', 'disk.log.written'], (name) => live.rate(name))),
       () => `${format.bytes(live.value('disk.free'))} free`],
-    ['Docs scanned / returned', () => scanRatio(), () => `${format.rate(live.rate('collection.scans', 5))} scans`],
+    ['Read per result', () => scanRatio(), () => `documents; ${format.rate(live.rate('collection.scans', 5))} scans`],
   ]);
 }
 
@@ -103,7 +103,7 @@ function overviewCharts() {
       { label: 'user', read: (range) => live.rates('cpu.user', range).map((n) => (n === null ? null : n / 1e6)) },
       { label: 'system', read: (range) => live.rates('cpu.system', range).map((n) => (n === null ? null : n / 1e6)) },
     ], { unit: 'share', stacked: true }),
-    chart('Memory', [gaugeOf('resident', 'memory.resident'), gaugeOf('allocated', 'memory.allocated'), gaugeOf('bound', 'memory.bound', 'warn')], { unit: 'bytes' }),
+    chart('Memory', [gaugeOf('resident', 'memory.resident'), gaugeOf('allocated', 'memory.allocated')], { unit: 'bytes' }),
     chart('Network', [rateOf('in', 'network.in'), rateOf('out', 'network.out')], { unit: 'bytes/s' }),
     chart('Disk', [rateOf('read', 'disk.read'), rateOf('written', 'disk.written'), rateOf('log', 'disk.log.written')], { unit: 'bytes/s' }),
     chart('Connections', [gaugeOf('open', 'connections.current'), gaugeOf('active', 'connections.active')]),
@@ -150,7 +150,7 @@ export function overviewPage(cx) {
     section('Latencies',
       el('div', { class: 'bar' },
         choice('Operations', Object.keys(KINDS).map((kind) => [kind, kind]), 'all', (kind) => map.setKinds(KINDS[kind])),
-        el('p', { class: 'hint' }, 'Each column is a second of the last 10 minutes. The darker a cell, the more operations took that long. Marked: stalls.')),
+        el('p', { class: 'hint' }, 'Each column is a second of the last 10 minutes. The stronger the colour of a cell, the more operations took that long. Marked: stalls.')),
       map.node),
     section('Stalls', stallList(cx)),
     section('Over time', el('div', { class: 'bar' }, rangeChoice(group)), group.node));

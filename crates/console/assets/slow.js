@@ -18,7 +18,7 @@ export function slowPage(cx) {
   let found = [];
 
   const list = table([
-    { label: 'Namespace', value: (group) => group.ns },
+    { label: 'Namespace', value: (group) => group.ns, cls: 'name' },
     { label: 'Operation', value: (group) => group.name },
     { label: 'Shape', value: (group) => group.shapeText, cls: 'mono wide', max: 160 },
     { label: 'Count', value: (group) => group.count, number: true },
@@ -26,7 +26,7 @@ export function slowPage(cx) {
     { label: 'Median', value: (group) => group.medianMs, text: (group) => duration(group.medianMs), number: true },
     { label: 'Slowest', value: (group) => group.slowestMs, text: (group) => duration(group.slowestMs), number: true },
     { label: 'Docs per result', value: (group) => group.perReturned, text: (group) => count(group.perReturned), number: true },
-    { label: 'Plan', value: (group) => group.lastPlan, cls: 'mono' },
+    { label: 'Plan', value: (group) => group.lastPlan, cls: 'mono name' },
     { label: 'Index', value: (group) => (group.advice.indexes.length ? 'suggested' : ''), cls: 'good' },
     { label: 'Actions', sort: false, cls: 'buttons', node: (group, current) =>
       button('Examine', () => choose(current()), { class: 'small', 'aria-label': `Examine ${brief(group.ns)} ${brief(group.shapeText, 60)}` }) },

@@ -68,10 +68,20 @@ function add(found, entry, attr) {
   if (ms >= group.slowestMs) Object.assign(group, { slowestMs: ms, attr, request, truncated: entry.has('truncated') });
 }
 
+/** Commands whose filter is shown even if it is empty. */
+const QUERIES = new Set(['find', 'count', 'distinct', 'update', 'remove', 'findAndModify', 'findandmodify']);
+
 function describe(request) {
+  if (request.name === 'aggregate') return stages(request.command.get('pipeline'));
+  if (!QUERIES.has(request.name)) return '';
   const parts = [shape(request.filter)];
   if (request.sort.size) parts.push(`sort ${text(request.sort)}`);
   return parts.join(', ');
+}
+
+function stages(pipeline) {
+  if (!Array.isArray(pipeline)) return '';
+  return `[${pipeline.map((stage) => (dig(stage, '$match') instanceof Map ? `$match ${shape(dig(stage, '$match'))}` : [...(stage?.keys?.() ?? [])][0])).join(', ')}]`;
 }
 
 function finish(group) {

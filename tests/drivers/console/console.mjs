@@ -1,5 +1,5 @@
 // The web console in Chromium, every page under load: node console.mjs WORK PORT, with NAGI_BINARY.
-// Screenshots of all pages are in WORK/screenshots.
+// Screenshots of all pages are in WORK/screenshots. ONLY=overview,stall runs these parts.
 import { mkdirSync } from 'node:fs';
 import path from 'node:path';
 import { check, counts, need, openPage, startBrowser, startServer, stopServer, until } from './harness.mjs';
@@ -34,7 +34,9 @@ console.log(`console: ${counts.passed} checks passed, ${counts.failed.length} fa
 if (counts.failed.length) console.log(`FAILED ${counts.failed.slice(0, 10).join('; ').slice(0, 1000)}`);
 process.exit(counts.failed.length ? 1 : 0);
 
+/** Runs a part of the tests, if ONLY does not name others. */
 async function part(name, run) {
+  if (process.env.ONLY && !process.env.ONLY.split(',').includes(name)) return;
   try {
     await run();
   } catch (error) {

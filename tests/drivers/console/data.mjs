@@ -61,7 +61,7 @@ export async function documents({ page, go }, client) {
   await page.getByLabel('Sort').fill('{_id: -1}');
   await page.keyboard.press('Control+Enter');
   await until('documents: filter in the notation of the shell', async () => (await page.locator('table tbody tr').allTextContents()).map((t) => t.match(/name \d+/)?.[0]).join() === 'name 12,name 11,name 10');
-  await page.getByText('JSON', { exact: true }).click();
+  await page.getByRole('radio', { name: 'JSON' }).check();
   check('documents: as JSON', (await page.locator('.documents pre').first().textContent()).includes('"name": "name 12"'));
   await page.getByLabel('Filter').fill('{a: {$nope: 1}}');
   await page.getByRole('button', { name: 'Run' }).click();
@@ -74,7 +74,7 @@ export async function documents({ page, go }, client) {
 }
 
 async function aggregate(page) {
-  await page.getByText('aggregate', { exact: true }).click();
+  await page.getByRole('radio', { name: 'aggregate' }).check();
   await page.getByLabel('Pipeline').fill('[{$match: {n: {$exists: true}}}, {$group: {_id: {$mod: ["$n", 5]}, count: {$sum: 1}}}, {$sort: {_id: 1}},]');
   await page.getByRole('button', { name: 'Run' }).click();
   await until('documents: aggregate', async () => (await page.locator('.documents pre').count()) === 5);
@@ -82,7 +82,7 @@ async function aggregate(page) {
   await until('documents: explain as a tree', async () => (await page.locator('.plan .stage').count()) >= 3);
   const tree = await page.locator('.plan').textContent();
   check('documents: stages of the tree', tree.includes('COLLSCAN') && /\$sort|SORT/.test(tree) && /returned/.test(tree), tree);
-  await page.getByText('find', { exact: true }).click();
+  await page.getByRole('radio', { name: 'find' }).check();
 }
 
 async function edit(page, kinds) {

@@ -24,7 +24,7 @@ export async function hostile({ page, go }, client) {
   await clean('the collection', '<img src=x');
   await go(`documents/hostile/${name}`);
   await clean('the table of documents', '<img src=x');
-  await page.getByText('JSON', { exact: true }).click();
+  await page.getByRole('radio', { name: 'JSON' }).check();
   await clean('documents as JSON', '<img src=x');
   await page.getByRole('button', { name: /^Delete document <img/ }).click();
   await clean('a dialog', '<img src=x');
