@@ -6,11 +6,34 @@ const FIELDS_MAX = 6;
 const BRANCHES_MAX = 4;
 
 /** Objects with these names are values of extended JSON, not operators. */
-const TYPES = new Set(['$oid', '$date', '$numberLong', '$numberInt', '$numberDouble', '$numberDecimal', '$binary', '$uuid',
-  '$timestamp', '$minKey', '$maxKey', '$symbol', '$code', '$dbPointer', '$undefined', '$ref']);
+const TYPES = new Set([
+  '$oid',
+  '$date',
+  '$numberLong',
+  '$numberInt',
+  '$numberDouble',
+  '$numberDecimal',
+  '$binary',
+  '$uuid',
+  '$timestamp',
+  '$minKey',
+  '$maxKey',
+  '$symbol',
+  '$code',
+  '$dbPointer',
+  '$undefined',
+  '$ref',
+]);
 const EQUAL = new Set(['$eq', '$in', '$all']);
 const RANGE = new Set(['$gt', '$gte', '$lt', '$lte', '$regex']);
-const OTHER_INDEX = { $near: 'geospatial', $nearSphere: 'geospatial', $geoWithin: 'geospatial', $geoIntersects: 'geospatial', $geoNear: 'geospatial', $text: 'text' };
+const OTHER_INDEX = {
+  $near: 'geospatial',
+  $nearSphere: 'geospatial',
+  $geoWithin: 'geospatial',
+  $geoIntersects: 'geospatial',
+  $geoNear: 'geospatial',
+  $text: 'text',
+};
 
 /** Returns the operators of a condition on a field, or null if it is a plain value. */
 function operators(value) {
@@ -22,7 +45,10 @@ function operators(value) {
 function addFilter(filter, prefix, found) {
   for (const [name, value] of filter) {
     if (name === '$and') {
-      if (Array.isArray(value)) value.forEach((part) => { if (part instanceof Map) addFilter(part, prefix, found); });
+      if (Array.isArray(value))
+        value.forEach((part) => {
+          if (part instanceof Map) addFilter(part, prefix, found);
+        });
     } else if (name === '$or') {
       if (Array.isArray(value)) found.branches.push(...value.filter((part) => part instanceof Map));
     } else if (OTHER_INDEX[name]) {
@@ -64,7 +90,12 @@ export function keyPattern(filter, sort) {
     if (isPath(path) && !key.has(path) && (order === 1 || order === -1)) key.set(path, order);
   }
   for (const path of found.range) if (isPath(path) && !key.has(path)) key.set(path, 1);
-  return { key: new Map([...key].slice(0, FIELDS_MAX)), branches: found.branches, special: found.special, equal: found.equal };
+  return {
+    key: new Map([...key].slice(0, FIELDS_MAX)),
+    branches: found.branches,
+    special: found.special,
+    equal: found.equal,
+  };
 }
 
 /** Filter and sort of a logged command: `{db, collection, filter, sort, name}`, or null if it has none. */
@@ -80,7 +111,14 @@ export function requestOf(attr) {
   if (name === 'aggregate') return { db, collection, command, name, ...startOf(command.get('pipeline')) };
   const filter = command.get('filter') ?? command.get('query');
   const sort = command.get('sort');
-  return { db, collection, command, name, filter: filter instanceof Map ? filter : new Map(), sort: sort instanceof Map ? sort : new Map() };
+  return {
+    db,
+    collection,
+    command,
+    name,
+    filter: filter instanceof Map ? filter : new Map(),
+    sort: sort instanceof Map ? sort : new Map(),
+  };
 }
 
 /** Filter and sort at the start of a pipeline, which an index can answer. */
@@ -93,7 +131,8 @@ function startOf(pipeline) {
   }
   return { filter: joined(filters), sort: new Map() };
 }
-const joined = (filters) => (filters.length === 1 ? filters[0] : filters.length ? new Map([['$and', filters]]) : new Map());
+const joined = (filters) =>
+  filters.length === 1 ? filters[0] : filters.length ? new Map([['$and', filters]]) : new Map();
 
 /**
  * Suggests indexes for a slow operation: `{indexes: [Map], reason}`. `figures` has `docs`, `returned` (sums) and
@@ -105,10 +144,15 @@ export function advise(request, figures) {
   if (special) return none(`The filter needs a ${special} index.`);
   if (equal.has('_id')) return none('The filter finds documents by _id.');
   const ratio = figures.docs / Math.max(1, figures.returned);
-  if (ratio <= 2 && !figures.sorts) return none('Few documents are read for each one returned: the time is spent elsewhere.');
+  if (ratio <= 2 && !figures.sorts)
+    return none('Few documents are read for each one returned: the time is spent elsewhere.');
   if (!key.size && branches.length) {
-    const indexes = branches.slice(0, BRANCHES_MAX).map((branch) => keyPattern(branch, request.sort).key).filter((one) => one.size);
-    return indexes.length === branches.length ? { indexes, reason: 'Each branch of $or needs an index of its own.' }
+    const indexes = branches
+      .slice(0, BRANCHES_MAX)
+      .map((branch) => keyPattern(branch, request.sort).key)
+      .filter((one) => one.size);
+    return indexes.length === branches.length
+      ? { indexes, reason: 'Each branch of $or needs an index of its own.' }
       : none('A branch of $or has no field that an index could find.');
   }
   if (!key.size) return none('The operation has neither a filter nor a sort that an index could answer.');
@@ -124,10 +168,17 @@ function describe(key, figures) {
 }
 
 /** The name that drivers give to an index. */
-export const indexName = (key) => [...key].map(([path, order]) => `${path}_${order}`).join('_').slice(0, 120);
+export const indexName = (key) =>
+  [...key]
+    .map(([path, order]) => `${path}_${order}`)
+    .join('_')
+    .slice(0, 120);
 
 /** Returns true if the key pattern of an existing index begins with `key`. */
 export function begins(existing, key) {
   const [long, short] = [[...existing], [...key]];
-  return short.length <= long.length && short.every(([path, order], i) => long[i][0] === path && String(long[i][1]) === String(order));
+  return (
+    short.length <= long.length &&
+    short.every(([path, order], i) => long[i][0] === path && String(long[i][1]) === String(order))
+  );
 }

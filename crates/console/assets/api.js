@@ -15,28 +15,45 @@ export class ServerError extends Error {
 
 const listeners = { login: () => {} };
 /** Calls `handler` when a request needs a login. */
-export const onLoginRequired = (handler) => { listeners.login = handler; };
+export const onLoginRequired = (handler) => {
+  listeners.login = handler;
+};
 
 async function request(path, options = {}) {
   let response;
   try {
     const { timeoutMs = TIMEOUT_MS, ...rest } = options;
-    response = await fetch(path, { cache: 'no-store', credentials: 'same-origin', signal: AbortSignal.timeout(timeoutMs), ...rest });
+    response = await fetch(path, {
+      cache: 'no-store',
+      credentials: 'same-origin',
+      signal: AbortSignal.timeout(timeoutMs),
+      ...rest,
+    });
   } catch (error) {
-    const message = error.name === 'TimeoutError' ? 'The server did not reply in time.' : 'The server cannot be reached.';
+    const message =
+      error.name === 'TimeoutError' ? 'The server did not reply in time.' : 'The server cannot be reached.';
     throw new ServerError({ message, status: 0 });
   }
   if (response.ok) return response;
   const body = await response.json().catch(() => ({}));
   const { code, codeName, message } = body.error ?? {};
-  const error = new ServerError({ message: message ?? `HTTP status ${response.status}`, code, codeName, status: response.status });
+  const error = new ServerError({
+    message: message ?? `HTTP status ${response.status}`,
+    code,
+    codeName,
+    status: response.status,
+  });
   if (response.status === 401 && path !== 'api/login') listeners.login();
   throw error;
 }
 
-const post = (path, body, timeoutMs) => request(path, {
-  method: 'POST', body, headers: { 'content-type': 'application/json', 'x-nagi-console': '1' }, timeoutMs,
-});
+const post = (path, body, timeoutMs) =>
+  request(path, {
+    method: 'POST',
+    body,
+    headers: { 'content-type': 'application/json', 'x-nagi-console': '1' },
+    timeoutMs,
+  });
 
 /** GET of a JSON document. */
 export const get = async (path) => (await request(path)).json();
@@ -57,7 +74,9 @@ function check(reply) {
  */
 export async function commandText(db, text, { canonical = false, timeoutMs } = {}) {
   const form = canonical ? ', "canonical": true' : '';
-  const reply = await (await post('api/command', `{"db": ${JSON.stringify(db)}, "command": ${text}${form}}`, timeoutMs)).text();
+  const reply = await (
+    await post('api/command', `{"db": ${JSON.stringify(db)}, "command": ${text}${form}}`, timeoutMs)
+  ).text();
   check(JSON.parse(reply));
   return reply;
 }
@@ -71,7 +90,8 @@ export const commandOf = async (db, text, options) => JSON.parse(await commandTe
 /** Throws the first error of a reply to a write: its command's, a statement's, or of the write concern. */
 export function checkWrite(reply) {
   const failed = reply.writeErrors?.[0];
-  if (failed) throw new ServerError({ message: failed.errmsg, code: failed.code, codeName: failed.codeName ?? 'WriteError' });
+  if (failed)
+    throw new ServerError({ message: failed.errmsg, code: failed.code, codeName: failed.codeName ?? 'WriteError' });
   const concern = reply.writeConcernError;
   if (concern) throw new ServerError({ message: concern.errmsg, code: concern.code, codeName: concern.codeName });
   return reply;
@@ -98,7 +118,7 @@ export async function maps(db, commandBody) {
 /** Closes the cursor of a reply in text, if it is open. Its id may be too large for a number of JavaScript. */
 export async function closeCursor(db, ns, replyText) {
   const id = dig(parse(replyText), 'cursor', 'id');
-  const digits = String(id instanceof Map ? id.get('$numberLong') : id ?? 0);
+  const digits = String(id instanceof Map ? id.get('$numberLong') : (id ?? 0));
   if (digits === '0' || !/^-?\d+$/.test(digits)) return;
   const collection = ns.slice(ns.indexOf('.') + 1);
   await command(db, { killCursors: collection, cursors: [{ $numberLong: digits }] }).catch(() => {});

@@ -42,8 +42,12 @@ function context(args, root) {
   const ends = [];
   let left = false;
   const cx = {
-    args, root, session,
-    get left() { return left; },
+    args,
+    root,
+    session,
+    get left() {
+      return left;
+    },
     onLeave: (end) => ends.push(end),
     every(ms, fn) {
       let timer = null;
@@ -59,14 +63,25 @@ function context(args, root) {
           if (!left) timer = setTimeout(tick, typeof ms === 'function' ? ms() : ms);
         }
       };
-      const wake = () => { if (!document.hidden) tick(); };
+      const wake = () => {
+        if (!document.hidden) tick();
+      };
       document.addEventListener('visibilitychange', wake);
-      ends.push(() => { clearTimeout(timer); document.removeEventListener('visibilitychange', wake); });
+      ends.push(() => {
+        clearTimeout(timer);
+        document.removeEventListener('visibilitychange', wake);
+      });
       tick();
       return tick;
     },
   };
-  return { cx, end: () => { left = true; ends.forEach((end) => end()); } };
+  return {
+    cx,
+    end: () => {
+      left = true;
+      ends.forEach((end) => end());
+    },
+  };
 }
 
 function route() {
@@ -101,12 +116,14 @@ function show(focus) {
   const { cx, end } = context(args, root);
   leave = end;
   fill(main, el('h1', { id: 'title' }, page.title), root);
-  Promise.resolve().then(() => page.mount(cx)).catch((error) => {
-    if (mine !== mounted) return;
-    const box = errorBox();
-    root.append(box);
-    showError(box, error);
-  });
+  Promise.resolve()
+    .then(() => page.mount(cx))
+    .catch((error) => {
+      if (mine !== mounted) return;
+      const box = errorBox();
+      root.append(box);
+      showError(box, error);
+    });
   if (focus) {
     main.focus();
     window.scrollTo(0, 0);
@@ -118,9 +135,14 @@ function drawNav(current) {
   for (const [name, page] of Object.entries(PAGES)) {
     if (!page.group) continue;
     if (!groups.has(page.group)) groups.set(page.group, []);
-    groups.get(page.group).push(el('li', {}, el('a', { href: `#/${name}`, 'aria-current': name === current ? 'page' : null }, page.title)));
+    groups
+      .get(page.group)
+      .push(el('li', {}, el('a', { href: `#/${name}`, 'aria-current': name === current ? 'page' : null }, page.title)));
   }
-  fill($('nav'), [...groups].map(([group, links]) => [el('p', { class: 'group' }, group), el('ul', { 'aria-label': group }, links)]));
+  fill(
+    $('nav'),
+    [...groups].map(([group, links]) => [el('p', { class: 'group' }, group), el('ul', { 'aria-label': group }, links)]),
+  );
   openMenu(false);
 }
 
@@ -139,13 +161,24 @@ function showLogin() {
 }
 
 function drawSession() {
-  setText($('host'), session?.host ? `${session.host} - ${session.version} - ${session.storageEngine}${session.replicaSet ? ` - ${session.replicaSet}` : ''}` : '');
+  setText(
+    $('host'),
+    session?.host
+      ? [session.host, session.version, session.storageEngine, session.replicaSet].filter(Boolean).join(' - ')
+      : '',
+  );
   setText($('user'), session?.user ? `${session.user}@${session.db}` : '');
   $('logout').hidden = !session?.user;
   $('menu').hidden = false;
 }
 
-const STATES = { starting: 'Connecting', live: 'Live', lost: 'Connection lost, trying again', login: 'Not logged in', refused: 'No figures: your user needs the role clusterMonitor' };
+const STATES = {
+  starting: 'Connecting',
+  live: 'Live',
+  lost: 'Connection lost, trying again',
+  login: 'Not logged in',
+  refused: 'No figures: your user needs the role clusterMonitor',
+};
 function showState(state) {
   const node = $('state');
   node.className = `state state-${state}`;
@@ -203,7 +236,14 @@ let lost = false;
 live.on('state', (state) => {
   showState(state);
   // The server may be another one now.
-  if (state === 'live' && lost) api.get('api/session').then((next) => { session = next; drawSession(); }, () => {});
+  if (state === 'live' && lost)
+    api.get('api/session').then(
+      (next) => {
+        session = next;
+        drawSession();
+      },
+      () => {},
+    );
   lost = state === 'lost';
   if (state === 'login') loginRequired();
 });

@@ -44,8 +44,19 @@ const RANGE_TEXT = { short: 'last 10 minutes', long: 'last 6 hours' };
 export function chart(title, series, options = {}) {
   const format = byUnit(options.unit);
   const values = series.map(() => el('b'));
-  const legend = el('ul', { class: 'legend' }, series.map((one, i) =>
-    el('li', {}, el('span', { class: `swatch c-${one.colour ?? `s${i + 1}`}`, 'aria-hidden': 'true' }), `${one.label} `, values[i])));
+  const legend = el(
+    'ul',
+    { class: 'legend' },
+    series.map((one, i) =>
+      el(
+        'li',
+        {},
+        el('span', { class: `swatch c-${one.colour ?? `s${i + 1}`}`, 'aria-hidden': 'true' }),
+        `${one.label} `,
+        values[i],
+      ),
+    ),
+  );
   const holder = el('div', { class: 'plot', role: 'img' });
   const node = el('figure', { class: 'chart' }, el('figcaption', {}, title), legend, holder);
   const colourNames = series.map((one, i) => one.colour ?? `s${i + 1}`);
@@ -55,8 +66,19 @@ export function chart(title, series, options = {}) {
   function build() {
     plot?.destroy();
     holder.replaceChildren();
-    plot = new window.uPlot(plotOptions({ series, format, colourNames, options, width: holder.clientWidth || 300, span: () => SPANS[drawn.range], onHover: showValues }),
-      drawn.columns, holder);
+    plot = new window.uPlot(
+      plotOptions({
+        series,
+        format,
+        colourNames,
+        options,
+        width: holder.clientWidth || 300,
+        span: () => SPANS[drawn.range],
+        onHover: showValues,
+      }),
+      drawn.columns,
+      holder,
+    );
   }
 
   function showValues(index) {
@@ -85,10 +107,13 @@ export function chart(title, series, options = {}) {
   }
 
   const sizes = new ResizeObserver(() => {
-    if (plot && holder.clientWidth && plot.width !== holder.clientWidth) plot.setSize({ width: holder.clientWidth, height: HEIGHT });
+    if (plot && holder.clientWidth && plot.width !== holder.clientWidth)
+      plot.setSize({ width: holder.clientWidth, height: HEIGHT });
   });
   sizes.observe(holder);
-  const endTheme = onTheme(() => { if (plot) build(); });
+  const endTheme = onTheme(() => {
+    if (plot) build();
+  });
   return {
     node,
     draw,
@@ -105,23 +130,35 @@ export function chart(title, series, options = {}) {
 function stack(columns) {
   let below = null;
   return columns.map((column) => {
-    below = column.map((v, i) => (v === null || v === undefined ? below?.[i] ?? null : v + (below?.[i] ?? 0)));
+    below = column.map((v, i) => (v === null || v === undefined ? (below?.[i] ?? null) : v + (below?.[i] ?? 0)));
     return below;
   });
 }
 
 function plotOptions({ series, format, colourNames, options, width, span, onHover }) {
   const [ink, line, ...lines] = colours('muted', 'line', ...colourNames);
-  const axis = { stroke: ink, grid: { stroke: line, width: 1 }, ticks: { stroke: line, width: 1, size: 4 }, font: '11px system-ui, sans-serif' };
+  const axis = {
+    stroke: ink,
+    grid: { stroke: line, width: 1 },
+    ticks: { stroke: line, width: 1, size: 4 },
+    font: '11px system-ui, sans-serif',
+  };
   const all = series.map((one, i) => ({
-    label: one.label, stroke: lines[i], width: 1.5, dash: options.stacked ? [] : DASHES[i % DASHES.length],
-    points: { show: false }, spanGaps: false,
+    label: one.label,
+    stroke: lines[i],
+    width: 1.5,
+    dash: options.stacked ? [] : DASHES[i % DASHES.length],
+    points: { show: false },
+    spanGaps: false,
   }));
   const bands = options.stacked
-    ? series.map((_, i) => (i ? { series: [i + 1, i], fill: faded(lines[i]) } : null)).filter(Boolean) : [];
+    ? series.map((_, i) => (i ? { series: [i + 1, i], fill: faded(lines[i]) } : null)).filter(Boolean)
+    : [];
   if (options.stacked) all[0].fill = faded(lines[0]);
   return {
-    width, height: HEIGHT, padding: [8, 8, 0, 0],
+    width,
+    height: HEIGHT,
+    padding: [8, 8, 0, 0],
     legend: { show: false },
     cursor: { y: false, drag: { x: false, y: false }, sync: { key: 'nagi' }, points: { size: 5 } },
     scales: {
@@ -130,7 +167,13 @@ function plotOptions({ series, format, colourNames, options, width, span, onHove
     },
     axes: [
       { ...axis, space: 70, size: 24, values: (_, ticks) => ticks.map((t) => clock(t * 1000).slice(0, 5)) },
-      { ...axis, size: 64, space: 28, ...(/^bytes/.test(options.unit ?? '') ? { incrs: POWERS } : {}), values: (_, ticks) => ticks.map((v) => format(v)) },
+      {
+        ...axis,
+        size: 64,
+        space: 28,
+        ...(/^bytes/.test(options.unit ?? '') ? { incrs: POWERS } : {}),
+        values: (_, ticks) => ticks.map((v) => format(v)),
+      },
     ],
     series: [{}, ...all],
     bands,
@@ -146,7 +189,11 @@ const faded = (colour) => colour.replace(/^rgb\((.*)\)$/, 'rgba($1, 0.35)');
  */
 export function chartGroup(charts, range) {
   let current = range;
-  const node = el('div', { class: 'charts' }, charts.map((one) => one.node));
+  const node = el(
+    'div',
+    { class: 'charts' },
+    charts.map((one) => one.node),
+  );
   const draw = () => {
     if (!document.hidden && node.isConnected) charts.forEach((one) => one.draw(current));
   };
@@ -156,7 +203,10 @@ export function chartGroup(charts, range) {
   requestAnimationFrame(draw);
   return {
     node,
-    setRange(next) { current = next; draw(); },
+    setRange(next) {
+      current = next;
+      draw();
+    },
     destroy() {
       ends.forEach((end) => end());
       document.removeEventListener('visibilitychange', draw);
@@ -170,4 +220,8 @@ export const rateOf = (label, name, colour) => ({ label, colour, read: (range) =
 /** A series of values of a gauge. */
 export const gaugeOf = (label, name, colour) => ({ label, colour, read: (range) => live.gauges(name, range) });
 /** A series of a ratio of two counters' increases, such as the average latency. */
-export const ratioOf = (label, top, bottom, colour) => ({ label, colour, read: (range) => live.ratios(top, bottom, range) });
+export const ratioOf = (label, top, bottom, colour) => ({
+  label,
+  colour,
+  read: (range) => live.ratios(top, bottom, range),
+});

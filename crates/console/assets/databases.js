@@ -25,13 +25,30 @@ export function databasesPage(cx) {
 
 async function databases(cx) {
   const box = errorBox();
-  const number = (label, name, format) => ({ label, number: true, value: (db) => plain(db[name]), text: (db) => (db[name] === undefined ? '' : format(plain(db[name]))) });
-  const list = table([
-    { label: 'Database', value: (db) => db.name, node: (db) => el('a', { href: address('databases', db.name) }, db.name) },
-    number('Collections', 'collections', exact), number('Views', 'views', exact), number('Documents', 'objects', exact),
-    number('Data', 'dataSize', bytes), number('Storage', 'storageSize', bytes), number('Indexes', 'indexes', exact),
-    number('Index size', 'indexSize', bytes), number('On disk', 'sizeOnDisk', bytes),
-  ], { label: 'Databases', key: (db) => db.name, sortBy: 0, empty: 'There is no database that you may see.' });
+  const number = (label, name, format) => ({
+    label,
+    number: true,
+    value: (db) => plain(db[name]),
+    text: (db) => (db[name] === undefined ? '' : format(plain(db[name]))),
+  });
+  const list = table(
+    [
+      {
+        label: 'Database',
+        value: (db) => db.name,
+        node: (db) => el('a', { href: address('databases', db.name) }, db.name),
+      },
+      number('Collections', 'collections', exact),
+      number('Views', 'views', exact),
+      number('Documents', 'objects', exact),
+      number('Data', 'dataSize', bytes),
+      number('Storage', 'storageSize', bytes),
+      number('Indexes', 'indexes', exact),
+      number('Index size', 'indexSize', bytes),
+      number('On disk', 'sizeOnDisk', bytes),
+    ],
+    { label: 'Databases', key: (db) => db.name, sortBy: 0, empty: 'There is no database that you may see.' },
+  );
   fill(cx.root, box, list.node);
   let found = [];
   try {
@@ -42,7 +59,10 @@ async function databases(cx) {
   }
   list.show(found);
   await each(cx, found.slice(0, COLLECTIONS_MAX), async (db) => {
-    const stats = await command(db.name, { dbStats: 1 }).catch((error) => { showError(box, error); return {}; });
+    const stats = await command(db.name, { dbStats: 1 }).catch((error) => {
+      showError(box, error);
+      return {};
+    });
     Object.assign(db, { ...stats, name: db.name, sizeOnDisk: db.sizeOnDisk });
     if (!cx.left) list.show(found);
   });
@@ -50,19 +70,43 @@ async function databases(cx) {
 
 /** Figures of a collection by $collStats; `{}` for a view. */
 export async function collectionStats(db, name) {
-  const [found] = await documents(db, { aggregate: name, pipeline: [{ $collStats: { storageStats: {} } }], cursor: {} });
+  const [found] = await documents(db, {
+    aggregate: name,
+    pipeline: [{ $collStats: { storageStats: {} } }],
+    cursor: {},
+  });
   return found?.storageStats ?? {};
 }
 
 function collectionTable(db) {
-  const number = (label, name, format) => ({ label, number: true, value: (one) => plain(one.stats?.[name]), text: (one) => (one.stats?.[name] === undefined ? '' : format(plain(one.stats[name]))) });
-  return table([
-    { label: 'Collection', value: (one) => one.name, node: (one) => el('a', { href: address('collection', db, one.name) }, one.name) },
-    { label: 'Type', value: (one) => one.type },
-    number('Documents', 'count', exact), number('Data', 'size', bytes), number('Average', 'avgObjSize', bytes),
-    number('Storage', 'storageSize', bytes), number('Indexes', 'nindexes', exact), number('Index size', 'totalIndexSize', bytes),
-    { label: 'Content', sort: false, node: (one) => el('a', { href: address('documents', db, one.name) }, 'Documents') },
-  ], { label: `Collections of ${db}`, key: (one) => one.name, sortBy: 0, empty: 'The database has no collections.' });
+  const number = (label, name, format) => ({
+    label,
+    number: true,
+    value: (one) => plain(one.stats?.[name]),
+    text: (one) => (one.stats?.[name] === undefined ? '' : format(plain(one.stats[name]))),
+  });
+  return table(
+    [
+      {
+        label: 'Collection',
+        value: (one) => one.name,
+        node: (one) => el('a', { href: address('collection', db, one.name) }, one.name),
+      },
+      { label: 'Type', value: (one) => one.type },
+      number('Documents', 'count', exact),
+      number('Data', 'size', bytes),
+      number('Average', 'avgObjSize', bytes),
+      number('Storage', 'storageSize', bytes),
+      number('Indexes', 'nindexes', exact),
+      number('Index size', 'totalIndexSize', bytes),
+      {
+        label: 'Content',
+        sort: false,
+        node: (one) => el('a', { href: address('documents', db, one.name) }, 'Documents'),
+      },
+    ],
+    { label: `Collections of ${db}`, key: (one) => one.name, sortBy: 0, empty: 'The database has no collections.' },
+  );
 }
 
 async function collectionsOf(cx, db) {
@@ -71,11 +115,18 @@ async function collectionsOf(cx, db) {
   const search = el('input', { type: 'search', oninput: () => draw() });
   let found = [];
   const draw = () => list.show(found.filter((one) => one.name.toLowerCase().includes(search.value.toLowerCase())));
-  fill(cx.root,
+  fill(
+    cx.root,
     el('p', { class: 'path' }, el('a', { href: '#/databases' }, 'Databases'), ' / ', el('strong', {}, db)),
-    section('Collections', el('div', { class: 'bar' }, field('Name contains', search)), box, list.node));
+    section('Collections', el('div', { class: 'bar' }, field('Name contains', search)), box, list.node),
+  );
   try {
-    found = await documents(db, { listCollections: 1, authorizedCollections: true, nameOnly: true, cursor: { batchSize: 5000 } });
+    found = await documents(db, {
+      listCollections: 1,
+      authorizedCollections: true,
+      nameOnly: true,
+      cursor: { batchSize: 5000 },
+    });
   } catch (error) {
     showError(box, error);
     return;
@@ -83,7 +134,10 @@ async function collectionsOf(cx, db) {
   draw();
   let last = 0;
   await each(cx, found.filter((one) => one.type !== 'view').slice(0, COLLECTIONS_MAX), async (one) => {
-    one.stats = await collectionStats(db, one.name).catch((error) => { showError(box, error); return {}; });
+    one.stats = await collectionStats(db, one.name).catch((error) => {
+      showError(box, error);
+      return {};
+    });
     if (!cx.left && Date.now() - last > 200) {
       last = Date.now();
       draw();

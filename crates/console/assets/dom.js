@@ -58,7 +58,8 @@ export function setText(node, text) {
   if (node.textContent !== next) node.textContent = next;
 }
 
-export const button = (label, onclick, properties = {}) => el('button', { type: 'button', onclick, ...properties }, label);
+export const button = (label, onclick, properties = {}) =>
+  el('button', { type: 'button', onclick, ...properties }, label);
 
 /** A label above its control. */
 export function field(label, control, hint) {
@@ -76,19 +77,33 @@ export function select(options, value, onchange, properties = {}) {
 }
 
 export function setOptions(node, options, value) {
-  fill(node, options.map((option) => {
-    const [key, text] = Array.isArray(option) ? option : [option, option];
-    return el('option', { value: key, selected: key === value }, text);
-  }));
+  fill(
+    node,
+    options.map((option) => {
+      const [key, text] = Array.isArray(option) ? option : [option, option];
+      return el('option', { value: key, selected: key === value }, text);
+    }),
+  );
 }
 
 /** A group of radio buttons with a legend. */
 export function choice(legend, options, value, onchange) {
   const name = newId('choice');
-  return el('fieldset', { class: 'choice' }, el('legend', {}, legend), options.map(([key, text]) => {
-    const input = el('input', { type: 'radio', name, value: key, checked: key === value, onchange: () => onchange(key) });
-    return el('label', {}, input, el('span', {}, text));
-  }));
+  return el(
+    'fieldset',
+    { class: 'choice' },
+    el('legend', {}, legend),
+    options.map(([key, text]) => {
+      const input = el('input', {
+        type: 'radio',
+        name,
+        value: key,
+        checked: key === value,
+        onchange: () => onchange(key),
+      });
+      return el('label', {}, input, el('span', {}, text));
+    }),
+  );
 }
 
 /** A box for an error of the server at the place of the request; empty without one. */
@@ -123,8 +138,13 @@ export const code = (text, label = 'Text') =>
 
 /** A list of names and values. */
 export function facts(pairs) {
-  return el('dl', { class: 'facts' }, pairs.filter((pair) => pair && pair[1] !== undefined && pair[1] !== null)
-    .map(([name, value]) => [el('dt', {}, name), el('dd', {}, value instanceof Node ? value : cut(value, 2000))]));
+  return el(
+    'dl',
+    { class: 'facts' },
+    pairs
+      .filter((pair) => pair && pair[1] !== undefined && pair[1] !== null)
+      .map(([name, value]) => [el('dt', {}, name), el('dd', {}, value instanceof Node ? value : cut(value, 2000))]),
+  );
 }
 
 /** Says a sentence to screen readers. */
@@ -132,7 +152,9 @@ export function announce(text) {
   const node = document.getElementById('announce');
   node.textContent = '';
   // A change in the next task is announced even if the text is the same as before.
-  setTimeout(() => { node.textContent = text; }, 50);
+  setTimeout(() => {
+    node.textContent = text;
+  }, 50);
 }
 
 /**
@@ -145,7 +167,10 @@ export function dialog(title, build, wide = false) {
     const heading = el('h2', { id: newId('dialog') }, title);
     const node = el('dialog', { 'aria-labelledby': heading.id, class: wide ? 'wide' : null });
     let result;
-    const close = (value) => { result = value; node.close(); };
+    const close = (value) => {
+      result = value;
+      node.close();
+    };
     append(node, [heading, build(close)]);
     node.addEventListener('close', () => {
       node.remove();
@@ -165,8 +190,17 @@ export async function confirm({ title, text, detail, action, typed }) {
   const confirmed = await dialog(title, (close) => {
     const yes = button(action, () => close(true), { class: 'danger', disabled: typed !== undefined });
     const no = button('Cancel', () => close(false), { class: 'quiet', autofocus: typed === undefined });
-    const input = typed === undefined ? null : el('input', { autocomplete: 'off', spellcheck: 'false', autofocus: true,
-      oninput: () => { yes.disabled = input.value !== typed; } });
+    const input =
+      typed === undefined
+        ? null
+        : el('input', {
+            autocomplete: 'off',
+            spellcheck: 'false',
+            autofocus: true,
+            oninput: () => {
+              yes.disabled = input.value !== typed;
+            },
+          });
     return [
       el('p', {}, text),
       detail ? code(detail, 'Details') : null,

@@ -5,9 +5,15 @@ const DEPTH_MAX = 220;
 
 /** A number whose text JavaScript would not reproduce, such as 1.0 or 9007199254740993. */
 export class Num {
-  constructor(text) { this.text = text; }
-  toString() { return this.text; }
-  valueOf() { return Number(this.text); }
+  constructor(text) {
+    this.text = text;
+  }
+  toString() {
+    return this.text;
+  }
+  valueOf() {
+    return Number(this.text);
+  }
 }
 
 /** Reads JSON. Throws SyntaxError. A Map has `duplicates` if a name occurs twice: it cannot be written back. */
@@ -78,7 +84,8 @@ function readObject(at, depth) {
 function readArray(at, depth) {
   const items = [];
   if (accept(at, ']')) return items;
-  do items.push(read(at, depth + 1)); while (accept(at, ','));
+  do items.push(read(at, depth + 1));
+  while (accept(at, ','));
   expect(at, ']');
   return items;
 }

@@ -47,7 +47,8 @@ export function duration(ms) {
   if (Math.abs(ms) < 999.5) return `${digits(Number(ms))} ms`;
   const seconds = ms / 1000;
   if (seconds < 59.95) return `${digits(seconds)} s`;
-  const two = (big, bigUnit, small, smallUnit) => (small ? `${big} ${bigUnit} ${small} ${smallUnit}` : `${big} ${bigUnit}`);
+  const two = (big, bigUnit, small, smallUnit) =>
+    small ? `${big} ${bigUnit} ${small} ${smallUnit}` : `${big} ${bigUnit}`;
   const whole = Math.round(seconds);
   if (whole < 3600) return two(Math.floor(whole / 60), 'min', whole % 60, 's');
   if (whole < 86400) return two(Math.floor(whole / 3600), 'h', Math.floor((whole % 3600) / 60), 'min');

@@ -55,7 +55,9 @@ export function heatmap() {
     const box = canvas.getBoundingClientRect();
     const [x, y] = [event.clientX - box.left, event.clientY - box.top];
     const inside = x >= LEFT && y <= HEIGHT - BOTTOM;
-    point(inside ? { x: Math.floor((x - LEFT) / view.cellWidth), y: view.high - Math.floor(y / view.cellHeight) } : null);
+    point(
+      inside ? { x: Math.floor((x - LEFT) / view.cellWidth), y: view.high - Math.floor(y / view.cellHeight) } : null,
+    );
   });
   canvas.addEventListener('mouseleave', () => point(null));
   canvas.addEventListener('blur', () => point(null));
@@ -67,7 +69,9 @@ export function heatmap() {
     point({ x: from.x + step[0] * (event.shiftKey ? 10 : 1), y: from.y + step[1] });
   });
 
-  const tick = () => { if (!document.hidden && node.isConnected) draw(); };
+  const tick = () => {
+    if (!document.hidden && node.isConnected) draw();
+  };
   const ends = [live.on('sample', tick), live.on('stall', tick), onTheme(tick)];
   document.addEventListener('visibilitychange', tick);
   const sizes = new ResizeObserver(tick);
@@ -75,7 +79,10 @@ export function heatmap() {
   return {
     node,
     draw,
-    setKinds(next) { kinds = next; draw(); },
+    setKinds(next) {
+      kinds = next;
+      draw();
+    },
     destroy() {
       ends.forEach((end) => end());
       document.removeEventListener('visibilitychange', tick);
@@ -108,8 +115,17 @@ function layout(width, kinds) {
   // A map of very few rows would jump with every sample.
   high = Math.min(Math.max(high, low + 12), Math.max(boundsUs.length - 1, 12));
   return {
-    boundsUs, columns, low, high, most, total, fromMs, endMs, width,
-    cellWidth: (width - LEFT) / SPAN_SECONDS, cellHeight: (HEIGHT - BOTTOM) / (high - low + 1),
+    boundsUs,
+    columns,
+    low,
+    high,
+    most,
+    total,
+    fromMs,
+    endMs,
+    width,
+    cellWidth: (width - LEFT) / SPAN_SECONDS,
+    cellHeight: (HEIGHT - BOTTOM) / (high - low + 1),
   };
 }
 
@@ -124,7 +140,12 @@ function paint(g, view, pointed) {
     for (const [i, n] of column) {
       // Counts range from one to many thousands: the colour is by their logarithm.
       g.globalAlpha = 0.2 + 0.8 * (Math.log1p(n) / Math.log1p(view.most));
-      g.fillRect(LEFT + x * view.cellWidth, top(i), Math.max(1, view.cellWidth + 0.3), Math.max(1, view.cellHeight - 0.5));
+      g.fillRect(
+        LEFT + x * view.cellWidth,
+        top(i),
+        Math.max(1, view.cellWidth + 0.3),
+        Math.max(1, view.cellHeight - 0.5),
+      );
     }
   }
   g.globalAlpha = 1;
@@ -132,7 +153,12 @@ function paint(g, view, pointed) {
   paintStalls(g, view, warn);
   if (pointed) {
     g.strokeStyle = ink;
-    g.strokeRect(LEFT + pointed.x * view.cellWidth - 1, top(pointed.y), Math.max(3, view.cellWidth) + 2, view.cellHeight);
+    g.strokeRect(
+      LEFT + pointed.x * view.cellWidth - 1,
+      top(pointed.y),
+      Math.max(3, view.cellWidth) + 2,
+      view.cellHeight,
+    );
   }
 }
 
@@ -144,7 +170,8 @@ function paintAxes(g, view, ink, line, top) {
   g.textBaseline = 'middle';
   const every = Math.max(1, Math.ceil(18 / view.cellHeight));
   for (let i = view.low; i <= view.high; i += every) {
-    if (view.boundsUs[i] !== undefined) g.fillText(micros(view.boundsUs[i]), LEFT - 6, clamp(top(i) + view.cellHeight, 6, HEIGHT - BOTTOM));
+    if (view.boundsUs[i] !== undefined)
+      g.fillText(micros(view.boundsUs[i]), LEFT - 6, clamp(top(i) + view.cellHeight, 6, HEIGHT - BOTTOM));
   }
   g.strokeRect(LEFT, 0, view.width - LEFT, HEIGHT - BOTTOM);
   g.textAlign = 'center';
@@ -184,7 +211,8 @@ function bucketText(view, i) {
 
 function reading(view, { x, y }) {
   const n = view.columns.get(x)?.find(([i]) => i === y)?.[1] ?? 0;
-  return `${clock(view.fromMs + (x + 1) * 1000)}, ${bucketText(view, y)}: ${count(n)} ${n === 1 ? 'operation' : 'operations'}`;
+  const noun = n === 1 ? 'operation' : 'operations';
+  return `${clock(view.fromMs + (x + 1) * 1000)}, ${bucketText(view, y)}: ${count(n)} ${noun}`;
 }
 
 function summary(view) {
@@ -193,6 +221,8 @@ function summary(view) {
   for (const column of view.columns.values()) for (const [i, n] of column) sums.set(i, (sums.get(i) ?? 0) + n);
   const [usual] = [...sums].sort((a, b) => b[1] - a[1])[0];
   const slowest = Math.max(...sums.keys());
-  return `Heat map of latencies, last 10 minutes: ${count(view.total)} operations, most took ${bucketText(view, usual)}, `
-    + `the slowest ${bucketText(view, slowest)}. Arrow keys read single cells.`;
+  return (
+    `Heat map of latencies, last 10 minutes: ${count(view.total)} operations, most took ${bucketText(view, usual)}, ` +
+    `the slowest ${bucketText(view, slowest)}. Arrow keys read single cells.`
+  );
 }

@@ -73,7 +73,10 @@ export function stop() {
 
 async function loadHistory() {
   const [recent, long, latencies, stalls] = await Promise.all([
-    get('api/figures'), get(`api/figures?every=${COARSE_MS}`), get('api/latencies'), get('api/stalls'),
+    get('api/figures'),
+    get(`api/figures?every=${COARSE_MS}`),
+    get('api/latencies'),
+    get('api/stalls'),
   ]);
   position = new Map(recent.figures.map((figure, i) => [figure.name, i + 1]));
   fine.samples = recent.samples.slice(-FINE_MAX);
@@ -128,7 +131,7 @@ const historyOf = (range) => (range === 'long' ? coarse : fine);
 /** The newest value of a gauge or counter, or null. */
 export function value(name) {
   const at = position.get(name);
-  return at === undefined ? null : fine.samples.at(-1)?.[at] ?? null;
+  return at === undefined ? null : (fine.samples.at(-1)?.[at] ?? null);
 }
 
 /** The times of a range ('short': 10 minutes, 'long': 6 hours) in seconds, as uPlot needs them. */
@@ -137,7 +140,7 @@ export const times = (range) => historyOf(range).samples.map((sample) => sample[
 /** Values of a gauge, one for each time. */
 export function gauges(name, range) {
   const at = position.get(name);
-  return historyOf(range).samples.map((sample) => (at === undefined ? null : sample[at] ?? null));
+  return historyOf(range).samples.map((sample) => (at === undefined ? null : (sample[at] ?? null)));
 }
 
 /**
@@ -147,7 +150,9 @@ export function gauges(name, range) {
 export function rates(name, range) {
   const history = historyOf(range);
   const at = position.get(name);
-  return history.samples.map((sample, i) => (i && at !== undefined ? slope(history.samples[i - 1], sample, at, history.every) : null));
+  return history.samples.map((sample, i) =>
+    i && at !== undefined ? slope(history.samples[i - 1], sample, at, history.every) : null,
+  );
 }
 
 function slope(before, after, at, every) {

@@ -4,9 +4,29 @@ import { el, errorBox, field, fill, showError } from './dom.js';
 
 /** Shows the form in `main`; calls `done` after a login. */
 export function loginPage(main, session, done) {
-  const user = el('input', { name: 'user', autocomplete: 'username', required: true, autocapitalize: 'none', spellcheck: 'false', maxlength: '256' });
-  const password = el('input', { name: 'password', type: 'password', autocomplete: 'current-password', required: true, maxlength: '4096' });
-  const db = el('input', { name: 'db', value: 'admin', required: true, autocapitalize: 'none', spellcheck: 'false', maxlength: '64' });
+  const user = el('input', {
+    name: 'user',
+    autocomplete: 'username',
+    required: true,
+    autocapitalize: 'none',
+    spellcheck: 'false',
+    maxlength: '256',
+  });
+  const password = el('input', {
+    name: 'password',
+    type: 'password',
+    autocomplete: 'current-password',
+    required: true,
+    maxlength: '4096',
+  });
+  const db = el('input', {
+    name: 'db',
+    value: 'admin',
+    required: true,
+    autocapitalize: 'none',
+    spellcheck: 'false',
+    maxlength: '64',
+  });
   const box = errorBox();
   const send = el('button', { type: 'submit' }, 'Log in');
   const submit = async (event) => {
@@ -25,10 +45,15 @@ export function loginPage(main, session, done) {
       send.disabled = false;
     }
   };
-  const form = el('form', { class: 'login', onsubmit: submit },
-    field('User', user), field('Password', password),
+  const form = el(
+    'form',
+    { class: 'login', onsubmit: submit },
+    field('User', user),
+    field('Password', password),
     field('Database', db, 'The database in which the user was created, usually admin.'),
-    box, el('div', { class: 'actions' }, send));
+    box,
+    el('div', { class: 'actions' }, send),
+  );
   fill(main, el('h1', {}, 'Log in'), el('p', { class: 'hint' }, session?.host ? `Server ${session.host}` : ''), form);
   user.focus();
 }

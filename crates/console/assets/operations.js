@@ -1,6 +1,19 @@
 // Current operations: what runs now, for how long, and a button that ends it.
 import { command, documents, ServerError } from './api.js';
-import { announce, brief, button, choice, code, confirm, el, errorBox, fill, select, setText, showError } from './dom.js';
+import {
+  announce,
+  brief,
+  button,
+  choice,
+  code,
+  confirm,
+  el,
+  errorBox,
+  fill,
+  select,
+  setText,
+  showError,
+} from './dom.js';
 import { table } from './table.js';
 import { micros, plain } from './format.js';
 
@@ -12,7 +25,8 @@ async function read(options) {
     aggregate: 1,
     pipeline: [
       { $currentOp: { allUsers, idleConnections: options.idle, idleSessions: false, idleCursors: options.idle } },
-      { $sort: { microsecs_running: -1 } }, { $limit: 501 },
+      { $sort: { microsecs_running: -1 } },
+      { $limit: 501 },
     ],
     cursor: { batchSize: 501 },
   });
@@ -29,9 +43,10 @@ const isOwn = (operation) => operation.command?.pipeline?.[0]?.$currentOp !== un
 const elapsed = (operation) => plain(operation.microsecs_running) ?? (plain(operation.secs_running) ?? 0) * 1e6;
 const nameOf = (operation) => {
   const [first] = Object.keys(operation.command ?? {});
-  return operation.msg ? brief(operation.msg, 80) : first ?? operation.op ?? operation.type ?? '';
+  return operation.msg ? brief(operation.msg, 80) : (first ?? operation.op ?? operation.type ?? '');
 };
-const progress = (operation) => (operation.progress?.total ? `${operation.progress.done} of ${operation.progress.total}` : '');
+const progress = (operation) =>
+  operation.progress?.total ? `${operation.progress.done} of ${operation.progress.total}` : '';
 const users = (operation) => (operation.effectiveUsers ?? []).map((one) => `${one.user}@${one.db}`).join(', ');
 
 export function operationsPage(cx) {
@@ -40,36 +55,75 @@ export function operationsPage(cx) {
   const details = el('div', { class: 'details', hidden: true });
   let latest = [];
 
-  const list = table([
-    { label: 'Time', value: elapsed, text: (op) => (op.active === false ? 'idle' : micros(elapsed(op))), number: true },
-    { label: 'Operation', value: nameOf },
-    { label: 'Namespace', value: (op) => op.ns ?? '', cls: 'name' },
-    { label: 'Plan', value: (op) => op.planSummary ?? '', cls: 'name' },
-    { label: 'Docs', value: (op) => plain(op.docsExamined) ?? null, number: true },
-    { label: 'Progress', value: progress },
-    { label: 'Client', value: (op) => op.client ?? '' },
-    { label: 'Application', value: (op) => op.appName ?? '' },
-    { label: 'User', value: users },
-    { label: 'Actions', sort: false, cls: 'buttons', node: (op, current) => [
-      button('Details', () => showDetails(current()), { class: 'small', 'aria-label': `Details of operation ${op.opid ?? ''}` }),
-      op.opid === undefined ? null : button('Kill', () => kill(current()), { class: 'small danger', 'aria-label': `Kill operation ${op.opid}` }),
-    ] },
-  ], {
-    label: 'Current operations', key: (op) => String(op.opid ?? op.cursor?.cursorId?.$numberLong ?? op.cursor?.cursorId ?? op.connectionId ?? nameOf(op)),
-    sortBy: 0, descending: true, empty: 'No operation runs now.',
-  });
+  const list = table(
+    [
+      {
+        label: 'Time',
+        value: elapsed,
+        text: (op) => (op.active === false ? 'idle' : micros(elapsed(op))),
+        number: true,
+      },
+      { label: 'Operation', value: nameOf },
+      { label: 'Namespace', value: (op) => op.ns ?? '', cls: 'name' },
+      { label: 'Plan', value: (op) => op.planSummary ?? '', cls: 'name' },
+      { label: 'Docs', value: (op) => plain(op.docsExamined) ?? null, number: true },
+      { label: 'Progress', value: progress },
+      { label: 'Client', value: (op) => op.client ?? '' },
+      { label: 'Application', value: (op) => op.appName ?? '' },
+      { label: 'User', value: users },
+      {
+        label: 'Actions',
+        sort: false,
+        cls: 'buttons',
+        node: (op, current) => [
+          button('Details', () => showDetails(current()), {
+            class: 'small',
+            'aria-label': `Details of operation ${op.opid ?? ''}`,
+          }),
+          op.opid === undefined
+            ? null
+            : button('Kill', () => kill(current()), {
+                class: 'small danger',
+                'aria-label': `Kill operation ${op.opid}`,
+              }),
+        ],
+      },
+    ],
+    {
+      label: 'Current operations',
+      key: (op) =>
+        String(op.opid ?? op.cursor?.cursorId?.$numberLong ?? op.cursor?.cursorId ?? op.connectionId ?? nameOf(op)),
+      sortBy: 0,
+      descending: true,
+      empty: 'No operation runs now.',
+    },
+  );
 
   function showDetails(op) {
     details.hidden = false;
     const text = JSON.stringify(op, null, 2);
-    fill(details, el('h2', {}, `Operation ${op.opid ?? ''}`), code(text, 'Operation'), button('Close', () => { details.hidden = true; }, { class: 'quiet' }));
+    fill(
+      details,
+      el('h2', {}, `Operation ${op.opid ?? ''}`),
+      code(text, 'Operation'),
+      button(
+        'Close',
+        () => {
+          details.hidden = true;
+        },
+        { class: 'quiet' },
+      ),
+    );
     details.scrollIntoView({ block: 'nearest' });
   }
 
   async function kill(op) {
     const sure = await confirm({
-      title: `Kill operation ${op.opid}?`, action: 'Kill operation',
-      text: `${nameOf(op)} on ${op.ns || 'no collection'}, running for ${micros(elapsed(op))}. Its client gets the error 11601 (Interrupted).`,
+      title: `Kill operation ${op.opid}?`,
+      action: 'Kill operation',
+      text:
+        `${nameOf(op)} on ${op.ns || 'no collection'}, running for ${micros(elapsed(op))}. ` +
+        'Its client gets the error 11601 (Interrupted).',
       detail: brief(JSON.stringify(op.command ?? {}, null, 2), 3000),
     });
     if (!sure) return;
@@ -85,7 +139,9 @@ export function operationsPage(cx) {
 
   function draw() {
     const words = options.filter.toLowerCase();
-    const shown = latest.filter((op) => (options.own || !isOwn(op)) && (!words || JSON.stringify(op).toLowerCase().includes(words)));
+    const shown = latest.filter(
+      (op) => (options.own || !isOwn(op)) && (!words || JSON.stringify(op).toLowerCase().includes(words)),
+    );
     list.show(shown);
   }
 
@@ -102,20 +158,66 @@ export function operationsPage(cx) {
     }
   }
 
-  const search = el('input', { type: 'search', 'aria-label': 'Filter by text', placeholder: 'Filter by text', oninput: () => { options.filter = search.value; draw(); } });
-  fill(cx.root,
-    el('div', { class: 'bar' }, search,
-      choice('Idle', [['no', 'hide'], ['yes', 'show']], 'no', (value) => { options.idle = value === 'yes'; refresh(); }),
-      select([['1000', 'each second'], ['2000', 'each 2 s'], ['5000', 'each 5 s'], ['0', 'paused']], '1000', (value) => { options.every = Number(value); refresh(); },
-        { 'aria-label': 'Refresh' }),
-      button('Refresh', () => load(), { class: 'quiet' })),
-    box, note, list.node, details);
+  const search = el('input', {
+    type: 'search',
+    'aria-label': 'Filter by text',
+    placeholder: 'Filter by text',
+    oninput: () => {
+      options.filter = search.value;
+      draw();
+    },
+  });
+  fill(
+    cx.root,
+    el(
+      'div',
+      { class: 'bar' },
+      search,
+      choice(
+        'Idle',
+        [
+          ['no', 'hide'],
+          ['yes', 'show'],
+        ],
+        'no',
+        (value) => {
+          options.idle = value === 'yes';
+          refresh();
+        },
+      ),
+      select(
+        [
+          ['1000', 'each second'],
+          ['2000', 'each 2 s'],
+          ['5000', 'each 5 s'],
+          ['0', 'paused'],
+        ],
+        '1000',
+        (value) => {
+          options.every = Number(value);
+          refresh();
+        },
+        { 'aria-label': 'Refresh' },
+      ),
+      button('Refresh', () => load(), { class: 'quiet' }),
+    ),
+    box,
+    note,
+    list.node,
+    details,
+  );
   // A paused page still looks at its setting each half second.
   let last = 0;
-  const tick = cx.every(() => (options.every ? Math.min(options.every, 1000) : 500), async () => {
-    if (!options.every || Date.now() - last < options.every - 50) return;
-    last = Date.now();
-    await load();
-  });
-  const refresh = () => { last = 0; return options.every ? tick() : load(); };
+  const tick = cx.every(
+    () => (options.every ? Math.min(options.every, 1000) : 500),
+    async () => {
+      if (!options.every || Date.now() - last < options.every - 50) return;
+      last = Date.now();
+      await load();
+    },
+  );
+  const refresh = () => {
+    last = 0;
+    return options.every ? tick() : load();
+  };
 }

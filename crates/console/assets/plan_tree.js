@@ -8,7 +8,11 @@ const DEPTH_MAX = 60;
 /** The stages that produce the input of a stage. */
 function childrenOf(stage) {
   const single = CHILDREN.map((name) => stage[name]).filter(Boolean);
-  return [...single, ...(Array.isArray(stage.inputStages) ? stage.inputStages : []), ...(stage.queryPlan ? [stage.queryPlan] : [])];
+  return [
+    ...single,
+    ...(Array.isArray(stage.inputStages) ? stage.inputStages : []),
+    ...(stage.queryPlan ? [stage.queryPlan] : []),
+  ];
 }
 
 /** The root of the tree: the last stage, whose inputs are below it. */
@@ -32,7 +36,9 @@ const timeOf = (stage) => plain(stage.executionTimeMillisEstimate);
 
 function figures(stage) {
   const list = [];
-  const put = (name, label) => { if (stage[name] !== undefined) list.push(`${count(plain(stage[name]))} ${label}`); };
+  const put = (name, label) => {
+    if (stage[name] !== undefined) list.push(`${count(plain(stage[name]))} ${label}`);
+  };
   put('nReturned', 'returned');
   put('keysExamined', 'keys');
   put('docsExamined', 'documents read');
@@ -51,10 +57,16 @@ function note(stage) {
 }
 
 function details(stage) {
-  const rest = Object.entries(stage).filter(([name]) => !CHILDREN.includes(name) && !['inputStages', 'queryPlan', 'stage'].includes(name));
+  const rest = Object.entries(stage).filter(
+    ([name]) => !CHILDREN.includes(name) && !['inputStages', 'queryPlan', 'stage'].includes(name),
+  );
   if (!rest.length) return null;
-  return el('details', {}, el('summary', {}, 'Details'),
-    facts(rest.map(([name, value]) => [name, typeof value === 'object' ? JSON.stringify(value) : String(value)])));
+  return el(
+    'details',
+    {},
+    el('summary', {}, 'Details'),
+    facts(rest.map(([name, value]) => [name, typeof value === 'object' ? JSON.stringify(value) : String(value)])),
+  );
 }
 
 function branch(stage, rootMs, depth) {
@@ -64,11 +76,27 @@ function branch(stage, rootMs, depth) {
   bar.style.width = `${rootMs > 0 ? Math.round((own / rootMs) * 100) : 0}%`;
   const name = String(stage.stage ?? 'stage');
   const slow = name === 'COLLSCAN' || (name === 'SORT' && stage.usedDisk);
-  return el('li', {},
-    el('div', { class: slow ? 'stage warned' : 'stage' },
-      el('strong', {}, brief(name, 80)), ' ', el('span', { class: 'mono' }, note(stage)),
-      el('span', { class: 'stage-figures' }, figures(stage)), el('span', { class: 'track', 'aria-hidden': 'true' }, bar), details(stage)),
-    children.length ? el('ul', {}, children.map((child) => branch(child, rootMs, depth + 1))) : null);
+  return el(
+    'li',
+    {},
+    el(
+      'div',
+      { class: slow ? 'stage warned' : 'stage' },
+      el('strong', {}, brief(name, 80)),
+      ' ',
+      el('span', { class: 'mono' }, note(stage)),
+      el('span', { class: 'stage-figures' }, figures(stage)),
+      el('span', { class: 'track', 'aria-hidden': 'true' }, bar),
+      details(stage),
+    ),
+    children.length
+      ? el(
+          'ul',
+          {},
+          children.map((child) => branch(child, rootMs, depth + 1)),
+        )
+      : null,
+  );
 }
 
 /** Shows the reply in `node`: sums, the tree, rejected plans and the text. */
@@ -76,12 +104,24 @@ export function showPlan(node, reply) {
   const root = planRoot(reply);
   const totals = planTotals(reply);
   const rejected = (reply.queryPlanner ?? reply.stages?.[0]?.$cursor?.queryPlanner)?.rejectedPlans?.length ?? 0;
-  fill(node,
-    totals ? facts([
-      ['Returned', count(plain(totals.nReturned))], ['Keys read', count(plain(totals.totalKeysExamined))],
-      ['Documents read', count(plain(totals.totalDocsExamined))], ['Time', duration(plain(totals.executionTimeMillis))],
-      ['Rejected plans', String(rejected)],
-    ]) : null,
-    root ? el('ul', { class: 'plan', 'aria-label': 'Stages of the plan, the last one first' }, branch(root, timeOf(root) ?? 0, 0)) : el('p', { class: 'hint' }, 'The reply contains no plan.'),
-    el('details', {}, el('summary', {}, 'Reply as text'), code(JSON.stringify(reply, null, 2), 'Reply of explain')));
+  fill(
+    node,
+    totals
+      ? facts([
+          ['Returned', count(plain(totals.nReturned))],
+          ['Keys read', count(plain(totals.totalKeysExamined))],
+          ['Documents read', count(plain(totals.totalDocsExamined))],
+          ['Time', duration(plain(totals.executionTimeMillis))],
+          ['Rejected plans', String(rejected)],
+        ])
+      : null,
+    root
+      ? el(
+          'ul',
+          { class: 'plan', 'aria-label': 'Stages of the plan, the last one first' },
+          branch(root, timeOf(root) ?? 0, 0),
+        )
+      : el('p', { class: 'hint' }, 'The reply contains no plan.'),
+    el('details', {}, el('summary', {}, 'Reply as text'), code(JSON.stringify(reply, null, 2), 'Reply of explain')),
+  );
 }

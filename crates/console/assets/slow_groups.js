@@ -6,8 +6,25 @@ const SLOW_ID = '"id":51803';
 const number = (value) => (value instanceof Num || typeof value === 'number' ? Number(value) : 0);
 
 /** Fields of a command that belong to the session, not to the request. */
-const SESSION = new Set(['lsid', '$db', '$clusterTime', 'txnNumber', 'autocommit', 'startTransaction', '$readPreference', 'signature',
-  'apiVersion', 'apiStrict', 'apiDeprecationErrors', 'readConcern', 'writeConcern', 'comment', 'maxTimeMS', 'queryHash', 'planCacheKey']);
+const SESSION = new Set([
+  'lsid',
+  '$db',
+  '$clusterTime',
+  'txnNumber',
+  'autocommit',
+  'startTransaction',
+  '$readPreference',
+  'signature',
+  'apiVersion',
+  'apiStrict',
+  'apiDeprecationErrors',
+  'readConcern',
+  'writeConcern',
+  'comment',
+  'maxTimeMS',
+  'queryHash',
+  'planCacheKey',
+]);
 
 /** A value with its constants replaced by ?, for the text of a shape. */
 export function shape(value) {
@@ -18,8 +35,12 @@ export function shape(value) {
   return '?';
 }
 function shapeOf(name, item) {
-  if (item instanceof Map) return [...item.keys()].every((key) => /^\$(oid|date|number|binary|uuid|timestamp|regularE)/.test(key)) && item.size ? '?' : shape(item);
-  if (Array.isArray(item) && (name === '$and' || name === '$or' || name === '$nor')) return `[${item.map(shape).join(', ')}]`;
+  if (item instanceof Map)
+    return [...item.keys()].every((key) => /^\$(oid|date|number|binary|uuid|timestamp|regularE)/.test(key)) && item.size
+      ? '?'
+      : shape(item);
+  if (Array.isArray(item) && (name === '$and' || name === '$or' || name === '$nor'))
+    return `[${item.map(shape).join(', ')}]`;
   return '?';
 }
 
@@ -53,7 +74,19 @@ function add(found, entry, attr) {
   const ms = number(attr.get('durationMillis'));
   let group = found.get(key);
   if (!group) {
-    group = { key, ns: String(attr.get('ns')), name, shapeText, durations: [], docs: 0, keys: 0, returned: 0, sorts: false, plans: new Set(), slowestMs: -1 };
+    group = {
+      key,
+      ns: String(attr.get('ns')),
+      name,
+      shapeText,
+      durations: [],
+      docs: 0,
+      keys: 0,
+      returned: 0,
+      sorts: false,
+      plans: new Set(),
+      slowestMs: -1,
+    };
     found.set(key, group);
   }
   group.durations.push(ms);
@@ -81,7 +114,11 @@ function describe(request) {
 
 function stages(pipeline) {
   if (!Array.isArray(pipeline)) return '';
-  return `[${pipeline.map((stage) => (dig(stage, '$match') instanceof Map ? `$match ${shape(dig(stage, '$match'))}` : [...(stage?.keys?.() ?? [])][0])).join(', ')}]`;
+  const one = (stage) => {
+    const filter = dig(stage, '$match');
+    return filter instanceof Map ? `$match ${shape(filter)}` : [...(stage?.keys?.() ?? [])][0];
+  };
+  return `[${pipeline.map(one).join(', ')}]`;
 }
 
 function finish(group) {
@@ -99,18 +136,42 @@ export function explainText(group) {
   if (!request || group.truncated) return null;
   let inner = new Map([...request.command].filter(([name]) => !SESSION.has(name)));
   if (request.command.get('q') instanceof Map) {
-    inner = request.name === 'remove'
-      ? new Map([['delete', request.collection], ['deletes', [inner]]])
-      : new Map([['update', request.collection], ['updates', [inner]]]);
+    inner =
+      request.name === 'remove'
+        ? new Map([
+            ['delete', request.collection],
+            ['deletes', [inner]],
+          ])
+        : new Map([
+            ['update', request.collection],
+            ['updates', [inner]],
+          ]);
   } else if (!['find', 'aggregate', 'count', 'distinct', 'findAndModify', 'findandmodify'].includes(request.name)) {
     return null;
   }
   if (inner.has('aggregate') && !inner.has('cursor')) inner.set('cursor', new Map());
-  return text(new Map([['explain', inner], ['verbosity', 'executionStats']]));
+  return text(
+    new Map([
+      ['explain', inner],
+      ['verbosity', 'executionStats'],
+    ]),
+  );
 }
 
 /** The text of the command that builds an index. */
-export const createText = (collection, key, name) => text(new Map([
-  ['createIndexes', collection],
-  ['indexes', [new Map([['key', key], ['name', name]])]],
-]), 2);
+export const createText = (collection, key, name) =>
+  text(
+    new Map([
+      ['createIndexes', collection],
+      [
+        'indexes',
+        [
+          new Map([
+            ['key', key],
+            ['name', name],
+          ]),
+        ],
+      ],
+    ]),
+    2,
+  );

@@ -2,19 +2,30 @@
 import { brief, button, el, fill, ROWS_MAX, scroller, setText } from './dom.js';
 
 /**
- * A table. Columns: `{label, value(item), text(item), node(item), number, sort, cls}`; `value` is what the column sorts by, `text` what
- * is shown (`value` if absent), `node` an element instead, made once per row. Options: `label`, `key(item)` for rows
+ * A table. Columns: `{label, value(item), text(item), node(item), number, sort, cls}`; `value` is what the column
+ * sorts by, `text` what is shown (`value` if absent), `node` an element instead, made once per row. Options:
  * that keep their elements, `sortBy` (index of a column), `descending`, `empty` (text without rows), `rowClass(item)`.
  *
  * Returns `{node, show(items)}`. At most ROWS_MAX rows are shown, with a note if there are more.
  */
 export function table(columns, options) {
   const state = { column: options.sortBy ?? -1, descending: options.descending ?? false, items: [] };
-  const heads = columns.map((column, i) => el('th', { scope: 'col', class: column.number ? 'number' : null },
-    column.value && column.sort !== false ? button(column.label, () => sortBy(i), { class: 'sort' }) : column.label));
+  const heads = columns.map((column, i) =>
+    el(
+      'th',
+      { scope: 'col', class: column.number ? 'number' : null },
+      column.value && column.sort !== false ? button(column.label, () => sortBy(i), { class: 'sort' }) : column.label,
+    ),
+  );
   const body = el('tbody');
   const note = el('p', { class: 'hint', hidden: true });
-  const grid = el('table', {}, el('caption', { class: 'unseen' }, options.label), el('thead', {}, el('tr', {}, heads)), body);
+  const grid = el(
+    'table',
+    {},
+    el('caption', { class: 'unseen' }, options.label),
+    el('thead', {}, el('tr', {}, heads)),
+    body,
+  );
   const node = el('div', { class: 'table' }, scroller(options.label, grid), note);
   let rows = new Map();
 
@@ -43,7 +54,8 @@ export function table(columns, options) {
     });
     rows = next;
     place(body, nodes);
-    if (!nodes.length) fill(body, el('tr', {}, el('td', { colspan: columns.length, class: 'hint' }, options.empty ?? 'Nothing.')));
+    if (!nodes.length)
+      fill(body, el('tr', {}, el('td', { colspan: columns.length, class: 'hint' }, options.empty ?? 'Nothing.')));
     note.hidden = items.length <= ROWS_MAX;
     setText(note, `${ROWS_MAX} of ${items.length} rows are shown.`);
   }
@@ -77,7 +89,9 @@ function sort(items, column, descending) {
 
 function newRow(columns, options) {
   let current;
-  const cells = columns.map((column) => el('td', { class: [column.number ? 'number' : '', column.cls ?? ''].join(' ').trim() || null }));
+  const cells = columns.map((column) =>
+    el('td', { class: [column.number ? 'number' : '', column.cls ?? ''].join(' ').trim() || null }),
+  );
   const node = el('tr', {}, cells);
   const made = columns.map(() => null);
   const update = (item) => {
@@ -91,7 +105,7 @@ function newRow(columns, options) {
           fill(cells[i], made[i]);
         }
       } else {
-        setText(cells[i], brief(column.text ? column.text(item) : column.value(item) ?? '', column.max ?? 200));
+        setText(cells[i], brief(column.text ? column.text(item) : (column.value(item) ?? ''), column.max ?? 200));
       }
     });
   };

@@ -64,8 +64,11 @@ async function withoutLogins() {
   await part('log', () => log(seen));
   await part('requests', () => security.requests(server));
   await part('keyboard', () => looks.keyboard(seen));
-  for (const theme of ['light', 'dark']) for (const width of [1280, 390]) await part(`${theme} ${width}`, () => looks.pages(seen, shots, theme, width));
-  await part('restart', async () => { server = await figures.restart(seen, server, nagi, folder, []); });
+  for (const theme of ['light', 'dark'])
+    for (const width of [1280, 390]) await part(`${theme} ${width}`, () => looks.pages(seen, shots, theme, width));
+  await part('restart', async () => {
+    server = await figures.restart(seen, server, nagi, folder, []);
+  });
   check('no errors in the console', seen.errors.length === 0, seen.errors);
   check('no request to another server', seen.foreign.length === 0, seen.foreign);
   await seen.context.close();
@@ -78,10 +81,17 @@ async function log({ page, go }) {
   await go('log');
   await until('log: lines', async () => (await page.locator('tbody tr').count()) > 5);
   await page.getByLabel('Text', { exact: true }).fill('23016');
-  await until('log: by id', async () => (await page.locator('tbody tr').count()) === 1 && (await page.textContent('tbody')).includes('Waiting for connections'));
+  await until(
+    'log: by id',
+    async () =>
+      (await page.locator('tbody tr').count()) === 1 &&
+      (await page.textContent('tbody')).includes('Waiting for connections'),
+  );
   await page.getByLabel('Text', { exact: true }).fill('');
   await page.getByLabel('Component').selectOption('NETWORK');
-  await until('log: by component', async () => (await page.locator('tbody td:nth-child(3)').allTextContents()).every((text) => text === 'NETWORK'));
+  await until('log: by component', async () =>
+    (await page.locator('tbody td:nth-child(3)').allTextContents()).every((text) => text === 'NETWORK'),
+  );
 }
 
 async function withLogins() {
@@ -91,6 +101,12 @@ async function withLogins() {
   await client.close();
   client = await new MongoClient(server.uri, { auth: { username: 'root', password: 'secret' } }).connect();
   await client.db('admin').command({ createUser: 'reader', pwd: 'read', roles: [{ role: 'read', db: 'shop' }] });
-  await client.db('shop').collection('orders').insertMany([{ _id: 1, total: 5 }, { _id: 2, total: 6 }]);
+  await client
+    .db('shop')
+    .collection('orders')
+    .insertMany([
+      { _id: 1, total: 5 },
+      { _id: 2, total: 6 },
+    ]);
   await part('logins', () => security.logins(browser, server));
 }

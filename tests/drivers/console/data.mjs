@@ -4,7 +4,9 @@ import { check, confirmDialog, until } from './harness.mjs';
 export async function databases({ page, go }, client) {
   const shop = client.db('shop');
   await shop.collection('indexed').insertMany(Array.from({ length: 100 }, (_, i) => ({ a: i, b: i, c: i })));
-  await shop.collection('indexed').createIndexes([{ key: { a: 1 } }, { key: { a: 1, b: 1 } }, { key: { c: 1 }, unique: true }]);
+  await shop
+    .collection('indexed')
+    .createIndexes([{ key: { a: 1 } }, { key: { a: 1, b: 1 } }, { key: { c: 1 }, unique: true }]);
   await shop.collection('indexed').find({ a: 5, b: 5 }).hint('a_1_b_1').toArray();
   await shop.createCollection('view', { viewOn: 'indexed', pipeline: [] });
   await go('databases');
@@ -22,7 +24,8 @@ export async function databases({ page, go }, client) {
 }
 
 async function indexes(page, shop) {
-  const row = (name) => page.locator('tbody tr', { has: page.locator('td:first-child', { hasText: new RegExp(`^${name}$`) }) });
+  const row = (name) =>
+    page.locator('tbody tr', { has: page.locator('td:first-child', { hasText: new RegExp(`^${name}$`) }) });
   await until('indexes: redundant', async () => (await row('a_1').textContent()).includes('redundant: a_1_b_1'));
   check('indexes: unused', (await row('a_1').textContent()).includes('unused'), await row('a_1').textContent());
   const used = await row('a_1_b_1').textContent();
@@ -31,23 +34,40 @@ async function indexes(page, shop) {
   check('indexes: _id cannot be dropped', (await row('_id_').getByRole('button').count()) === 0);
   await row('a_1').getByRole('button', { name: /^Drop/ }).click();
   await confirmDialog(page, 'Drop index', 'a_1');
-  await until('indexes: dropped', async () => !(await shop.collection('indexed').indexes()).some((index) => index.name === 'a_1'));
+  await until(
+    'indexes: dropped',
+    async () => !(await shop.collection('indexed').indexes()).some((index) => index.name === 'a_1'),
+  );
   await page.getByLabel('Key').fill('{"b": 1, c: -1}');
   await page.getByLabel('Options').fill('{sparse: true}');
   await page.getByRole('button', { name: 'Build index' }).click();
   await confirmDialog(page, 'Build index');
-  await until('indexes: built from the form', async () => (await shop.collection('indexed').indexes()).some((index) => index.name === 'b_1_c_-1' && index.sparse));
+  await until('indexes: built from the form', async () =>
+    (await shop.collection('indexed').indexes()).some((index) => index.name === 'b_1_c_-1' && index.sparse),
+  );
   await page.getByLabel('Key').fill('{b: 1}, x: {');
   await page.getByRole('button', { name: 'Build index' }).click();
-  await until('indexes: a bracket that is not closed is refused', async () => /after the end|not closed/.test(await page.locator('form .error').textContent()));
+  await until('indexes: a bracket that is not closed is refused', async () =>
+    /after the end|not closed/.test(await page.locator('form .error').textContent()),
+  );
 }
 
 export async function documents({ page, go }, client) {
   const kinds = client.db('shop').collection('kinds');
   const { Long, Double, Decimal128, ObjectId } = await import('./harness.mjs').then(({ need }) => need('mongodb'));
   await kinds.insertMany([
-    { _id: 1, 2: 'two', 1: 'one', long: Long.fromNumber(5), double: new Double(3), big: Long.fromString('9007199254740993'), dec: Decimal128.fromString('1.10'),
-      at: new Date(1700000000000), id: new ObjectId('0123456789abcdef01234567'), text: 'x'.repeat(20000) },
+    {
+      _id: 1,
+      2: 'two',
+      1: 'one',
+      long: Long.fromNumber(5),
+      double: new Double(3),
+      big: Long.fromString('9007199254740993'),
+      dec: Decimal128.fromString('1.10'),
+      at: new Date(1700000000000),
+      id: new ObjectId('0123456789abcdef01234567'),
+      text: 'x'.repeat(20000),
+    },
     ...Array.from({ length: 45 }, (_, i) => ({ _id: i + 2, n: i, name: `name ${i}` })),
   ]);
   await go('documents/shop/kinds');
@@ -56,32 +76,50 @@ export async function documents({ page, go }, client) {
   await page.getByText('Page 2, 20 documents').waitFor();
   await page.getByRole('button', { name: 'Next page' }).click();
   await until('documents: the last page', async () => (await page.locator('table tbody tr').count()) === 6);
-  await page.getByLabel('Filter').fill("{n: {$gte: NumberInt(10), $lt: 13}, name: /^NAME/i}");
+  await page.getByLabel('Filter').fill('{n: {$gte: NumberInt(10), $lt: 13}, name: /^NAME/i}');
   await page.getByLabel('Projection').fill('{name: 1}');
   await page.getByLabel('Sort').fill('{_id: -1}');
   await page.keyboard.press('Control+Enter');
-  await until('documents: filter in the notation of the shell', async () => (await page.locator('table tbody tr').allTextContents()).map((t) => t.match(/name \d+/)?.[0]).join() === 'name 12,name 11,name 10');
+  await until(
+    'documents: filter in the notation of the shell',
+    async () =>
+      (await page.locator('table tbody tr').allTextContents()).map((t) => t.match(/name \d+/)?.[0]).join() ===
+      'name 12,name 11,name 10',
+  );
   await page.getByRole('radio', { name: 'JSON' }).check();
-  check('documents: as JSON', (await page.locator('.documents pre').first().textContent()).includes('"name": "name 12"'));
+  check(
+    'documents: as JSON',
+    (await page.locator('.documents pre').first().textContent()).includes('"name": "name 12"'),
+  );
   await page.getByLabel('Filter').fill('{a: {$nope: 1}}');
   await page.getByRole('button', { name: 'Run' }).click();
-  await until('documents: the server\'s error', async () => /BadValue \(2\): unknown operator: \$nope/.test(await page.locator('.page > .error').textContent()));
+  await until("documents: the server's error", async () =>
+    /BadValue \(2\): unknown operator: \$nope/.test(await page.locator('.page > .error').textContent()),
+  );
   await page.getByLabel('Filter').fill('{_id: 1}, limit: 5');
   await page.getByRole('button', { name: 'Run' }).click();
-  await until('documents: text after the filter is refused', async () => /after the end/.test(await page.locator('.page > .error').textContent()));
+  await until('documents: text after the filter is refused', async () =>
+    /after the end/.test(await page.locator('.page > .error').textContent()),
+  );
   await aggregate(page);
   await edit(page, kinds);
 }
 
 async function aggregate(page) {
   await page.getByRole('radio', { name: 'aggregate' }).check();
-  await page.getByLabel('Pipeline').fill('[{$match: {n: {$exists: true}}}, {$group: {_id: {$mod: ["$n", 5]}, count: {$sum: 1}}}, {$sort: {_id: 1}},]');
+  await page
+    .getByLabel('Pipeline')
+    .fill('[{$match: {n: {$exists: true}}}, {$group: {_id: {$mod: ["$n", 5]}, count: {$sum: 1}}}, {$sort: {_id: 1}},]');
   await page.getByRole('button', { name: 'Run' }).click();
   await until('documents: aggregate', async () => (await page.locator('.documents pre').count()) === 5);
   await page.getByRole('button', { name: 'Explain' }).click();
   await until('documents: explain as a tree', async () => (await page.locator('.plan .stage').count()) >= 3);
   const tree = await page.locator('.plan').textContent();
-  check('documents: stages of the tree', tree.includes('COLLSCAN') && /\$sort|SORT/.test(tree) && /returned/.test(tree), tree);
+  check(
+    'documents: stages of the tree',
+    tree.includes('COLLSCAN') && /\$sort|SORT/.test(tree) && /returned/.test(tree),
+    tree,
+  );
   await page.getByRole('radio', { name: 'find' }).check();
 }
 
@@ -89,7 +127,9 @@ async function edit(page, kinds) {
   await page.getByLabel('Filter').fill('{_id: 1}');
   await page.getByLabel('Projection').fill('');
   await page.getByRole('button', { name: 'Run' }).click();
-  await until('documents: long texts are cut', async () => /more characters are not shown/.test(await page.locator('.documents pre').first().textContent()));
+  await until('documents: long texts are cut', async () =>
+    /more characters are not shown/.test(await page.locator('.documents pre').first().textContent()),
+  );
   await page.getByRole('button', { name: 'Edit document 1', exact: true }).click();
   const area = page.locator('dialog[open] textarea');
   await area.waitFor();
@@ -97,11 +137,37 @@ async function edit(page, kinds) {
   await page.locator('dialog[open]').getByRole('button', { name: 'Save' }).click();
   await confirmDialog(page, 'Replace');
   await until('documents: edited', async () => (await kinds.findOne({ _id: 1 }))['2'] === 'TWO');
-  const types = await kinds.aggregate([{ $match: { _id: 1 } }, { $project: { long: { $type: '$long' }, double: { $type: '$double' }, dec: { $type: '$dec' }, at: { $type: '$at' }, id: { $type: '$id' },
-    keys: { $map: { input: { $objectToArray: '$$ROOT' }, in: '$$this.k' } }, big: { $toString: '$big' } } }]).next();
-  check('documents: an edit keeps types, order and digits', JSON.stringify(types) === JSON.stringify({
-    _id: 1, long: 'long', double: 'double', dec: 'decimal', at: 'date', id: 'objectId',
-    keys: ['_id', '2', '1', 'long', 'double', 'big', 'dec', 'at', 'id', 'text'], big: '9007199254740993' }), types);
+  const types = await kinds
+    .aggregate([
+      { $match: { _id: 1 } },
+      {
+        $project: {
+          long: { $type: '$long' },
+          double: { $type: '$double' },
+          dec: { $type: '$dec' },
+          at: { $type: '$at' },
+          id: { $type: '$id' },
+          keys: { $map: { input: { $objectToArray: '$$ROOT' }, in: '$$this.k' } },
+          big: { $toString: '$big' },
+        },
+      },
+    ])
+    .next();
+  check(
+    'documents: an edit keeps types, order and digits',
+    JSON.stringify(types) ===
+      JSON.stringify({
+        _id: 1,
+        long: 'long',
+        double: 'double',
+        dec: 'decimal',
+        at: 'date',
+        id: 'objectId',
+        keys: ['_id', '2', '1', 'long', 'double', 'big', 'dec', 'at', 'id', 'text'],
+        big: '9007199254740993',
+      }),
+    types,
+  );
   await conflict(page, kinds);
   await page.getByRole('button', { name: 'Insert document' }).click();
   await page.locator('dialog[open] textarea').fill('{_id: "new", at: ISODate("2026-01-31"), tags: ["a", "b"]}');
@@ -123,7 +189,9 @@ async function conflict(page, kinds) {
   await kinds.updateOne({ _id: 1 }, { $set: { other: 'client' } });
   await dialog.getByRole('button', { name: 'Save' }).click();
   await confirmDialog(page, 'Replace');
-  await until('documents: a change of another client is kept', async () => /another client/.test(await dialog.locator('.error').textContent()));
+  await until('documents: a change of another client is kept', async () =>
+    /another client/.test(await dialog.locator('.error').textContent()),
+  );
   await dialog.getByRole('button', { name: 'Cancel' }).click();
   check('documents: the other change is there', (await kinds.findOne({ _id: 1 })).other === 'client');
 }

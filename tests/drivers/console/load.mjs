@@ -8,7 +8,8 @@ const order = (i) => ({ customer: i % 200, total: i % 97, day: i % DAY_COUNT, te
 export async function fill(client) {
   const orders = client.db('shop').collection('orders');
   await orders.drop().catch(() => {});
-  for (let from = 0; from < 20000; from += 5000) await orders.insertMany(Array.from({ length: 5000 }, (_, i) => order(from + i)));
+  for (let from = 0; from < 20000; from += 5000)
+    await orders.insertMany(Array.from({ length: 5000 }, (_, i) => order(from + i)));
 }
 
 /** Starts the load; the returned function ends it. It ends by itself after ten minutes. */
@@ -30,5 +31,8 @@ export function start(client) {
     }
   };
   const workers = [work(0), work(1)];
-  return async () => { running = false; await Promise.all(workers); };
+  return async () => {
+    running = false;
+    await Promise.all(workers);
+  };
 }

@@ -10,21 +10,40 @@ async function violations(page) {
   // Evaluated by the debugger's protocol, which the content security policy does not apply to.
   await page.evaluate(axe);
   const found = await page.evaluate(() => window.axe.run(document, { resultTypes: ['violations'] }));
-  return found.violations.filter((one) => ['serious', 'critical'].includes(one.impact))
-    .map((one) => ({ id: one.id, nodes: one.nodes.slice(0, 3).map((node) => [node.html.slice(0, 160), node.failureSummary?.slice(0, 200)]) }));
+  return found.violations
+    .filter((one) => ['serious', 'critical'].includes(one.impact))
+    .map((one) => ({
+      id: one.id,
+      nodes: one.nodes.slice(0, 3).map((node) => [node.html.slice(0, 160), node.failureSummary?.slice(0, 200)]),
+    }));
 }
 
-const overflow = (page) => page.evaluate(() => {
-  const width = document.documentElement.clientWidth;
-  const wide = [...document.querySelectorAll('body *')].filter((node) => node.getBoundingClientRect().right > width + 1 && !node.closest('.scroll, .plot, .code, .unseen, .probe'));
-  return document.documentElement.scrollWidth > width ? wide.slice(0, 4).map((node) => `${node.tagName}.${node.className} ${node.textContent.slice(0, 40)}`) : null;
-});
+const overflow = (page) =>
+  page.evaluate(() => {
+    const width = document.documentElement.clientWidth;
+    const wide = [...document.querySelectorAll('body *')].filter(
+      (node) =>
+        node.getBoundingClientRect().right > width + 1 && !node.closest('.scroll, .plot, .code, .unseen, .probe'),
+    );
+    return document.documentElement.scrollWidth > width
+      ? wide.slice(0, 4).map((node) => `${node.tagName}.${node.className} ${node.textContent.slice(0, 40)}`)
+      : null;
+  });
 
 /** Pages and what must be there before they are examined. */
 export const PAGES = [
-  ['overview', '.heatmap canvas'], ['memory', 'tbody tr:nth-child(2)'], ['storage', '.plot canvas'], ['operations', 'tbody tr'], ['slow', 'tbody tr'],
-  ['databases', 'tbody tr:nth-child(2)'], ['databases/shop', 'tbody tr:nth-child(2)'], ['collection/shop/indexed', 'tbody tr:nth-child(2)'],
-  ['documents/shop/kinds', 'tbody tr:nth-child(2)'], ['users', 'tbody tr'], ['log', 'tbody tr:nth-child(5)'], ['server', 'section:last-of-type tbody tr:nth-child(5)'],
+  ['overview', '.heatmap canvas'],
+  ['memory', 'tbody tr:nth-child(2)'],
+  ['storage', '.plot canvas'],
+  ['operations', 'tbody tr'],
+  ['slow', 'tbody tr'],
+  ['databases', 'tbody tr:nth-child(2)'],
+  ['databases/shop', 'tbody tr:nth-child(2)'],
+  ['collection/shop/indexed', 'tbody tr:nth-child(2)'],
+  ['documents/shop/kinds', 'tbody tr:nth-child(2)'],
+  ['users', 'tbody tr'],
+  ['log', 'tbody tr:nth-child(5)'],
+  ['server', 'section:last-of-type tbody tr:nth-child(5)'],
 ];
 
 /** Examines all pages of a context with a theme and a width. */
@@ -39,7 +58,10 @@ export async function pages({ page, go }, work, theme, width) {
     check(`${name}, ${theme}, ${width}: axe`, found.length === 0, found);
     const wide = await overflow(page);
     check(`${name}, ${theme}, ${width}: no horizontal scrolling`, wide === null, wide);
-    await page.screenshot({ path: path.join(work, `${name.replaceAll('/', '-')}-${theme}-${width}.png`), fullPage: true });
+    await page.screenshot({
+      path: path.join(work, `${name.replaceAll('/', '-')}-${theme}-${width}.png`),
+      fullPage: true,
+    });
   }
 }
 
@@ -51,7 +73,10 @@ export async function keyboard({ page, go }) {
   await page.reload();
   await page.waitForSelector('.facts');
   await page.keyboard.press('Tab');
-  check('keyboard: the first stop is the skip link', await page.evaluate(() => document.activeElement.classList.contains('skip')));
+  check(
+    'keyboard: the first stop is the skip link',
+    await page.evaluate(() => document.activeElement.classList.contains('skip')),
+  );
   await page.keyboard.press('Tab');
   const outline = await page.evaluate(() => getComputedStyle(document.activeElement).outlineStyle);
   check('keyboard: the focus is visible', outline === 'solid', outline);

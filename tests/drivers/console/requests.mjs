@@ -6,14 +6,28 @@ const ENDLESS = 'function() { var n = 0; for (var i = 0; i < 1e12; i++) { n += i
 /** An operation without end is shown and killed by its button. */
 export async function operations({ page, go }, client) {
   await go('operations');
-  const ended = client.db('shop').collection('orders').find({ $where: ENDLESS }).toArray().then(() => 'finished', (error) => error.code);
-  const row = page.locator('tbody tr', { hasText: 'shop.orders' }).filter({ hasText: 'find' }).filter({ hasText: 'COLLSCAN' });
+  const ended = client
+    .db('shop')
+    .collection('orders')
+    .find({ $where: ENDLESS })
+    .toArray()
+    .then(
+      () => 'finished',
+      (error) => error.code,
+    );
+  const row = page
+    .locator('tbody tr', { hasText: 'shop.orders' })
+    .filter({ hasText: 'find' })
+    .filter({ hasText: 'COLLSCAN' });
   await until('operations: the running query', async () => (await row.count()) > 0);
   const time = () => row.first().locator('td').first().textContent();
   const before = await time();
   await sleep(1500);
   check('operations: its time grows', (await time()) !== before, before);
-  await row.first().getByRole('button', { name: /^Details/ }).click();
+  await row
+    .first()
+    .getByRole('button', { name: /^Details/ })
+    .click();
   check('operations: details', (await page.locator('.details pre').textContent()).includes('$where'));
   await page.locator('.details').getByRole('button', { name: 'Close' }).click();
   await row.first().getByRole('button', { name: /^Kill/ }).click();
@@ -36,9 +50,18 @@ export async function slow({ page, go }, client) {
   await until('slow: the threshold is shown', async () => (await threshold.inputValue()) === '100');
   await threshold.fill('1');
   await page.getByRole('button', { name: 'Set' }).click();
-  await until('slow: the threshold is set', async () => (await client.db('admin').command({ profile: -1 })).slowms === 1);
-  for (let i = 0; i < 6; i++) await orders.find({ customer: i, total: { $gt: 5 } }).sort({ day: -1 }).toArray();
-  const row = page.locator('tbody tr', { hasText: 'shop.orders' }).filter({ hasText: '{customer: ?, total: {$gt: ?}}' });
+  await until(
+    'slow: the threshold is set',
+    async () => (await client.db('admin').command({ profile: -1 })).slowms === 1,
+  );
+  for (let i = 0; i < 6; i++)
+    await orders
+      .find({ customer: i, total: { $gt: 5 } })
+      .sort({ day: -1 })
+      .toArray();
+  const row = page
+    .locator('tbody tr', { hasText: 'shop.orders' })
+    .filter({ hasText: '{customer: ?, total: {$gt: ?}}' });
   await until('slow: the group', async () => (await row.count()) === 1);
   await until('slow: counted', async () => Number(await row.locator('td').nth(3).textContent()) >= 6);
   check('slow: the plan', (await row.textContent()).includes('COLLSCAN'));
@@ -48,12 +71,23 @@ export async function slow({ page, go }, client) {
   check('slow: equality, sort, range', key === '{"customer": 1, "day": -1, "total": 1}', key);
   await explained(page, 'COLLSCAN');
   await page.getByRole('button', { name: 'Show the command' }).click();
-  check('slow: the command is shown', (await page.locator('.suggestion pre').textContent()).includes('"createIndexes": "orders"'));
+  check(
+    'slow: the command is shown',
+    (await page.locator('.suggestion pre').textContent()).includes('"createIndexes": "orders"'),
+  );
   await page.getByRole('button', { name: 'Build this index' }).click();
   await confirmDialog(page, 'Build index');
-  await until('slow: the index is built', async () => /The index is built/.test(await page.locator('.suggestion [role=status]').textContent()), 30000);
+  await until(
+    'slow: the index is built',
+    async () => /The index is built/.test(await page.locator('.suggestion [role=status]').textContent()),
+    30000,
+  );
   const made = await orders.indexes();
-  check('slow: the server has the index', made.some((index) => JSON.stringify(index.key) === '{"customer":1,"day":-1,"total":1}'), made);
+  check(
+    'slow: the server has the index',
+    made.some((index) => JSON.stringify(index.key) === '{"customer":1,"day":-1,"total":1}'),
+    made,
+  );
   await explained(page, 'IXSCAN');
   await client.db('admin').command({ profile: 0, slowms: 100 });
 }
@@ -62,5 +96,8 @@ export async function slow({ page, go }, client) {
 async function explained(page, stage) {
   await page.locator('.details').getByRole('button', { name: 'Explain', exact: true }).click();
   const node = page.locator('.plan .stage', { hasText: stage }).first();
-  await until(`slow: explain shows ${stage}`, async () => (await node.count()) > 0 && / returned/.test(await node.textContent()));
+  await until(
+    `slow: explain shows ${stage}`,
+    async () => (await node.count()) > 0 && / returned/.test(await node.textContent()),
+  );
 }
