@@ -94,16 +94,7 @@ export function chart(title, series, options = {}) {
     if (!plot) build();
     else plot.setData(drawn.columns);
     showValues(plot.cursor.idx ?? null);
-    describe(range, raw);
-  }
-
-  function describe(range, raw) {
-    const parts = series.map((one, i) => {
-      const known = raw[i].filter((v) => v !== null && v !== undefined);
-      if (!known.length) return `${one.label}: no values`;
-      return `${one.label}: now ${format(raw[i].at(-1))}, highest ${format(Math.max(...known))}`;
-    });
-    holder.setAttribute('aria-label', `${title}, ${RANGE_TEXT[range]}. ${parts.join('; ')}`);
+    holder.setAttribute('aria-label', summary(title, range, series, raw, format));
   }
 
   const sizes = new ResizeObserver(() => {
@@ -124,6 +115,16 @@ export function chart(title, series, options = {}) {
       fill(holder);
     },
   };
+}
+
+/** What screen readers say of a chart. */
+function summary(title, range, series, raw, format) {
+  const parts = series.map((one, i) => {
+    const known = raw[i].filter((v) => v !== null && v !== undefined);
+    if (!known.length) return `${one.label}: no values`;
+    return `${one.label}: now ${format(raw[i].at(-1))}, highest ${format(Math.max(...known))}`;
+  });
+  return `${title}, ${RANGE_TEXT[range]}. ${parts.join('; ')}`;
 }
 
 /** Adds each series to the ones before it. */

@@ -62,35 +62,27 @@ export function logTable(label) {
     { class: 'scroll tall', tabindex: '0', role: 'region', 'aria-label': label },
     el('table', { class: 'log' }, el('caption', { class: 'unseen' }, label), el('thead', {}, el('tr', {}, head)), body),
   );
-  return {
-    node,
-    show(lines) {
-      fill(
-        body,
-        lines.length
-          ? lines.map((one) =>
-              el(
-                'tr',
-                { class: `severity-${/^[FEWID]$/.test(one.s[0] ?? '') ? one.s[0] : 'I'}` },
-                el('td', {}, time(one.t)),
-                el('td', {}, brief(one.s, 8)),
-                el('td', {}, brief(one.c, 20)),
-                el('td', {}, brief(one.id ?? '', 12)),
-                el('td', { class: 'prose' }, brief(one.msg, 300)),
-                el(
-                  'td',
-                  { class: 'mono prose' },
-                  attributes(one.attr).length > 200
-                    ? el('details', {}, el('summary', {}, brief(attributes(one.attr), 160)), code(one.line, 'Line'))
-                    : attributes(one.attr),
-                ),
-              ),
-            )
-          : el('tr', {}, el('td', { colspan: 6, class: 'hint' }, 'No lines.')),
-      );
-    },
-  };
+  const none = () => el('tr', {}, el('td', { colspan: 6, class: 'hint' }, 'No lines.'));
+  return { node, show: (lines) => fill(body, lines.length ? lines.map(row) : none()) };
 }
+
+function row(one) {
+  const text = attributes(one.attr);
+  const whole = () => el('details', {}, el('summary', {}, brief(text, 160)), code(one.line, 'Line'));
+  const short = [time(one.t), brief(one.s, 8), brief(one.c, 20), brief(one.id ?? '', 12)];
+  return el(
+    'tr',
+    { class: `severity-${/^[FEWID]/.exec(one.s)?.[0] ?? 'I'}` },
+    short.map((value) => el('td', {}, value)),
+    el('td', { class: 'prose' }, brief(one.msg, 300)),
+    el('td', { class: 'mono prose' }, text.length > 200 ? whole() : text),
+  );
+}
+
+const FOLLOW = [
+  ['yes', 'each 3 s'],
+  ['no', 'paused'],
+];
 
 export function logPage(cx) {
   const box = errorBox();
@@ -127,16 +119,16 @@ export function logPage(cx) {
         (!filter.words || one.line.toLowerCase().includes(filter.words)),
     );
     const shown = matching.slice(-ROWS_MAX).reverse();
-    // Unchanged lines are left alone: drawing them would close what is open.
-    const key = `${shown.length} ${shown[0]?.line} ${shown.at(-1)?.line}`;
-    if (key === shownKey) return;
-    shownKey = key;
-    list.show(shown);
     setText(
       note,
       `${matching.length} of the newest ${lines.length} lines match` +
         `${matching.length > ROWS_MAX ? `; ${ROWS_MAX} are shown` : ''}.`,
     );
+    // Unchanged lines are left alone: drawing them would close what is open.
+    const key = `${shown.length} ${shown[0]?.line} ${shown.at(-1)?.line}`;
+    if (key === shownKey) return;
+    shownKey = key;
+    list.show(shown);
   }
 
   async function load() {
@@ -154,38 +146,20 @@ export function logPage(cx) {
     }
   }
 
-  fill(
-    cx.root,
-    el(
-      'div',
-      { class: 'bar' },
-      el(
-        'label',
-        { class: 'inline' },
-        'Severity ',
-        select(SEVERITIES, '', (value) => {
-          filter.severity = value;
-          draw();
-        }),
-      ),
-      el('label', { class: 'inline' }, 'Component ', components),
-      search,
-      choice(
-        'Follow',
-        [
-          ['yes', 'each 3 s'],
-          ['no', 'paused'],
-        ],
-        'yes',
-        (value) => {
-          filter.follow = value === 'yes';
-        },
-      ),
-      button('Refresh', load, { class: 'quiet' }),
-    ),
-    box,
-    note,
-    list.node,
-  );
+  const severities = select(SEVERITIES, '', (value) => {
+    filter.severity = value;
+    draw();
+  });
+  const follow = choice('Follow', FOLLOW, 'yes', (value) => {
+    filter.follow = value === 'yes';
+  });
+  const controls = [
+    el('label', { class: 'inline' }, 'Severity ', severities),
+    el('label', { class: 'inline' }, 'Component ', components),
+    search,
+    follow,
+    button('Refresh', load, { class: 'quiet' }),
+  ];
+  fill(cx.root, el('div', { class: 'bar' }, controls), box, note, list.node);
   cx.every(3000, () => (filter.follow || !lines.length ? load() : null));
 }

@@ -131,66 +131,68 @@ const hitSeries = (label, hits, misses) => ({
 
 const cacheNote = (used, limit) => `${format.bytes(live.value(used))} of ${format.bytes(live.value(limit))}`;
 
-export function memoryPage(cx) {
-  const group = chartGroup(
+const memoryCharts = () => [
+  chart(
+    'Resident memory',
     [
-      chart(
-        'Resident memory',
-        [
-          gaugeOf('resident', 'memory.resident'),
-          gaugeOf('allocated', 'memory.allocated'),
-          gaugeOf('budget', 'memory.budget', 's4'),
-          gaugeOf('bound', 'memory.bound', 'warn'),
-        ],
-        { unit: 'bytes' },
-      ),
-      chart(
-        'Caches',
-        [
-          gaugeOf('blocks', 'memory.blocks'),
-          gaugeOf('documents', 'memory.records'),
-          gaugeOf('memtables', 'memory.memtables'),
-        ],
-        { unit: 'bytes' },
-      ),
-      chart(
-        'Hit rate',
-        [hitSeries('blocks', 'cache.hits', 'cache.misses'), hitSeries('documents', 'records.hits', 'records.misses')],
-        { unit: 'share', max: 1 },
-      ),
-      chart(
-        'Requests that waited or were refused',
-        [rateOf('waited', 'memory.waits'), rateOf('refused', 'memory.refusals', 'warn')],
-        { unit: '/s' },
-      ),
+      gaugeOf('resident', 'memory.resident'),
+      gaugeOf('allocated', 'memory.allocated'),
+      gaugeOf('budget', 'memory.budget', 's4'),
+      gaugeOf('bound', 'memory.bound', 'warn'),
     ],
-    savedRange(),
-  );
+    { unit: 'bytes' },
+  ),
+  chart(
+    'Caches',
+    [
+      gaugeOf('blocks', 'memory.blocks'),
+      gaugeOf('documents', 'memory.records'),
+      gaugeOf('memtables', 'memory.memtables'),
+    ],
+    { unit: 'bytes' },
+  ),
+  chart(
+    'Hit rate',
+    [hitSeries('blocks', 'cache.hits', 'cache.misses'), hitSeries('documents', 'records.hits', 'records.misses')],
+    { unit: 'share', max: 1 },
+  ),
+  chart(
+    'Requests that waited or were refused',
+    [rateOf('waited', 'memory.waits'), rateOf('refused', 'memory.refusals', 'warn')],
+    { unit: '/s' },
+  ),
+];
+
+const memoryTiles = (cx) =>
+  tiles(cx, [
+    [
+      'Resident',
+      () => format.bytes(live.value('memory.resident')),
+      () => `of at most ${format.bytes(live.value('memory.bound'))}`,
+    ],
+    ['Budget', () => format.bytes(live.value('memory.budget')), () => 'what the server plans with'],
+    [
+      'Block cache hits',
+      () => format.percent(hitRate('cache.hits', 'cache.misses', 10)),
+      () => cacheNote('memory.blocks', 'memory.blocks.limit'),
+    ],
+    [
+      'Document cache hits',
+      () => format.percent(hitRate('records.hits', 'records.misses', 10)),
+      () => cacheNote('memory.records', 'memory.records.limit'),
+    ],
+    ['Memtables', () => format.bytes(live.value('memory.memtables')), () => 'writes not yet flushed'],
+    ['Page faults', () => format.rate(live.rate('page.faults')), () => 'of the process'],
+  ]);
+
+export function memoryPage(cx) {
+  const group = chartGroup(memoryCharts(), savedRange());
   cx.onLeave(group.destroy);
   const pools = poolTable();
   const [box, more] = [errorBox(), el('p', { class: 'hint' })];
   fill(
     cx.root,
-    tiles(cx, [
-      [
-        'Resident',
-        () => format.bytes(live.value('memory.resident')),
-        () => `of at most ${format.bytes(live.value('memory.bound'))}`,
-      ],
-      ['Budget', () => format.bytes(live.value('memory.budget')), () => 'what the server plans with'],
-      [
-        'Block cache hits',
-        () => format.percent(hitRate('cache.hits', 'cache.misses', 10)),
-        () => cacheNote('memory.blocks', 'memory.blocks.limit'),
-      ],
-      [
-        'Document cache hits',
-        () => format.percent(hitRate('records.hits', 'records.misses', 10)),
-        () => cacheNote('memory.records', 'memory.records.limit'),
-      ],
-      ['Memtables', () => format.bytes(live.value('memory.memtables')), () => 'writes not yet flushed'],
-      ['Page faults', () => format.rate(live.rate('page.faults')), () => 'of the process'],
-    ]),
+    memoryTiles(cx),
     section(
       'By use',
       stackedBar(cx),

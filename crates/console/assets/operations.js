@@ -1,5 +1,5 @@
 // Current operations: what runs now, for how long, and a button that ends it.
-import { command, documents, ServerError } from './api.js';
+import { command, documents } from './api.js';
 import {
   announce,
   brief,
@@ -49,13 +49,8 @@ const progress = (operation) =>
   operation.progress?.total ? `${operation.progress.done} of ${operation.progress.total}` : '';
 const users = (operation) => (operation.effectiveUsers ?? []).map((one) => `${one.user}@${one.db}`).join(', ');
 
-export function operationsPage(cx) {
-  const options = { idle: false, every: 1000, filter: '', own: false };
-  const [box, note] = [errorBox(), el('p', { class: 'hint' })];
-  const details = el('div', { class: 'details', hidden: true });
-  let latest = [];
-
-  const list = table(
+function operationTable(showOne, killOne) {
+  return table(
     [
       {
         label: 'Time',
@@ -76,13 +71,13 @@ export function operationsPage(cx) {
         sort: false,
         cls: 'buttons',
         node: (op, current) => [
-          button('Details', () => showDetails(current()), {
+          button('Details', () => showOne(current()), {
             class: 'small',
             'aria-label': `Details of operation ${op.opid ?? ''}`,
           }),
           op.opid === undefined
             ? null
-            : button('Kill', () => kill(current()), {
+            : button('Kill', () => killOne(current()), {
                 class: 'small danger',
                 'aria-label': `Kill operation ${op.opid}`,
               }),
@@ -98,51 +93,75 @@ export function operationsPage(cx) {
       empty: 'No operation runs now.',
     },
   );
+}
 
-  function showDetails(op) {
-    details.hidden = false;
-    const text = JSON.stringify(op, null, 2);
-    fill(
-      details,
-      el('h2', {}, `Operation ${op.opid ?? ''}`),
-      code(text, 'Operation'),
-      button(
-        'Close',
-        () => {
-          details.hidden = true;
-        },
-        { class: 'quiet' },
-      ),
-    );
-    details.scrollIntoView({ block: 'nearest' });
-  }
+function showDetails(details, op) {
+  details.hidden = false;
+  const text = JSON.stringify(op, null, 2);
+  fill(
+    details,
+    el('h2', {}, `Operation ${op.opid ?? ''}`),
+    code(text, 'Operation'),
+    button(
+      'Close',
+      () => {
+        details.hidden = true;
+      },
+      { class: 'quiet' },
+    ),
+  );
+  details.scrollIntoView({ block: 'nearest' });
+}
 
-  async function kill(op) {
-    const sure = await confirm({
-      title: `Kill operation ${op.opid}?`,
-      action: 'Kill operation',
-      text:
-        `${nameOf(op)} on ${op.ns || 'no collection'}, running for ${micros(elapsed(op))}. ` +
-        'Its client gets the error 11601 (Interrupted).',
-      detail: brief(JSON.stringify(op.command ?? {}, null, 2), 3000),
-    });
-    if (!sure) return;
-    try {
-      await command('admin', { killOp: 1, op: op.opid });
-      showError(box, null);
-      announce(`Operation ${op.opid} was told to stop.`);
-      refresh();
-    } catch (error) {
-      showError(box, error);
-    }
+/** Kills an operation after a confirmation. Resolves to true if the server was told to. */
+async function kill(box, op) {
+  const sure = await confirm({
+    title: `Kill operation ${op.opid}?`,
+    action: 'Kill operation',
+    text:
+      `${nameOf(op)} on ${op.ns || 'no collection'}, running for ${micros(elapsed(op))}. ` +
+      'Its client gets the error 11601 (Interrupted).',
+    detail: brief(JSON.stringify(op.command ?? {}, null, 2), 3000),
+  });
+  if (!sure) return false;
+  try {
+    await command('admin', { killOp: 1, op: op.opid });
+    showError(box, null);
+    announce(`Operation ${op.opid} was told to stop.`);
+    return true;
+  } catch (error) {
+    showError(box, error);
+    return false;
   }
+}
+
+const IDLE = [
+  ['no', 'hide'],
+  ['yes', 'show'],
+];
+const EVERY = [
+  ['1000', 'each second'],
+  ['2000', 'each 2 s'],
+  ['5000', 'each 5 s'],
+  ['0', 'paused'],
+];
+
+export function operationsPage(cx) {
+  const options = { idle: false, every: 1000, filter: '' };
+  const [box, note] = [errorBox(), el('p', { class: 'hint' })];
+  const details = el('div', { class: 'details', hidden: true });
+  let latest = [];
+  const list = operationTable(
+    (op) => showDetails(details, op),
+    async (op) => {
+      if (await kill(box, op)) load();
+    },
+  );
 
   function draw() {
     const words = options.filter.toLowerCase();
-    const shown = latest.filter(
-      (op) => (options.own || !isOwn(op)) && (!words || JSON.stringify(op).toLowerCase().includes(words)),
-    );
-    list.show(shown);
+    const matches = (op) => !words || JSON.stringify(op).toLowerCase().includes(words);
+    list.show(latest.filter((op) => !isOwn(op) && matches(op)));
   }
 
   async function load() {
@@ -154,70 +173,34 @@ export function operationsPage(cx) {
       setText(note, all ? '' : 'Only operations of your own user are shown: the action inprog is not granted.');
       draw();
     } catch (error) {
-      if (!cx.left && error instanceof ServerError) showError(box, error);
+      if (!cx.left) showError(box, error);
     }
   }
 
-  const search = el('input', {
-    type: 'search',
-    'aria-label': 'Filter by text',
-    placeholder: 'Filter by text',
-    oninput: () => {
-      options.filter = search.value;
-      draw();
-    },
+  const search = el('input', { type: 'search', 'aria-label': 'Filter by text', placeholder: 'Filter by text' });
+  search.addEventListener('input', () => {
+    options.filter = search.value;
+    draw();
   });
-  fill(
-    cx.root,
-    el(
-      'div',
-      { class: 'bar' },
-      search,
-      choice(
-        'Idle',
-        [
-          ['no', 'hide'],
-          ['yes', 'show'],
-        ],
-        'no',
-        (value) => {
-          options.idle = value === 'yes';
-          refresh();
-        },
-      ),
-      select(
-        [
-          ['1000', 'each second'],
-          ['2000', 'each 2 s'],
-          ['5000', 'each 5 s'],
-          ['0', 'paused'],
-        ],
-        '1000',
-        (value) => {
-          options.every = Number(value);
-          refresh();
-        },
-        { 'aria-label': 'Refresh' },
-      ),
-      button('Refresh', () => load(), { class: 'quiet' }),
-    ),
-    box,
-    note,
-    list.node,
-    details,
-  );
-  // A paused page still looks at its setting each half second.
-  let last = 0;
-  const tick = cx.every(
-    () => (options.every ? Math.min(options.every, 1000) : 500),
-    async () => {
-      if (!options.every || Date.now() - last < options.every - 50) return;
-      last = Date.now();
-      await load();
-    },
-  );
-  const refresh = () => {
-    last = 0;
-    return options.every ? tick() : load();
+  const setIdle = (value) => {
+    options.idle = value === 'yes';
+    load();
   };
+  const setEvery = (value) => {
+    options.every = Number(value);
+  };
+  const controls = [
+    search,
+    choice('Idle', IDLE, 'no', setIdle),
+    select(EVERY, '1000', setEvery, { 'aria-label': 'Refresh' }),
+    button('Refresh', load, { class: 'quiet' }),
+  ];
+  fill(cx.root, el('div', { class: 'bar' }, controls), box, note, list.node, details);
+  // A paused page looks at its setting each second.
+  let last = 0;
+  cx.every(1000, async () => {
+    if (!options.every || Date.now() - last < options.every - 100) return;
+    last = Date.now();
+    await load();
+  });
 }

@@ -4,7 +4,7 @@ import { brief, button, el, fill, ROWS_MAX, scroller, setText } from './dom.js';
 /**
  * A table. Columns: `{label, value(item), text(item), node(item), number, sort, cls}`; `value` is what the column
  * sorts by, `text` what is shown (`value` if absent), `node` an element instead, made once per row. Options:
- * that keep their elements, `sortBy` (index of a column), `descending`, `empty` (text without rows), `rowClass(item)`.
+ * `label`, `key(item)` for rows that keep their elements, `sortBy` (index of a column), `descending`, `empty` (text without rows), `rowClass(item)`.
  *
  * Returns `{node, show(items)}`. At most ROWS_MAX rows are shown, with a note if there are more.
  */

@@ -101,7 +101,7 @@ export async function memory({ page, go }) {
   const widths = await page
     .locator('.stack .piece')
     .evaluateAll((all) => all.reduce((sum, one) => sum + one.getBoundingClientRect().width, 0));
-  check('memory: the bar has a width', widths > 4, widths);
+  check('memory: the bar has a width', widths >= 2 * pieces, widths);
   await until(
     'memory: hit rate of documents',
     async () => / %$/.test(await tile(page, 'Document cache hits')) || / %$/.test(await tile(page, 'Block cache hits')),
