@@ -51,6 +51,7 @@ async function withoutLogins() {
   await load.fill(client);
   const stopLoad = load.start(client);
   const seen = await openPage(browser, server);
+  await part('log', () => log(seen));
   await part('overview', () => figures.overview(seen));
   await part('memory', () => figures.memory(seen));
   await part('storage', () => figures.storage(seen));
@@ -61,7 +62,6 @@ async function withoutLogins() {
   await part('databases', () => data.databases(seen, client));
   await part('documents', () => data.documents(seen, client));
   await part('hostile', () => security.hostile(seen, client));
-  await part('log', () => log(seen));
   await part('requests', () => security.requests(server));
   await part('keyboard', () => looks.keyboard(seen));
   for (const theme of ['light', 'dark'])
