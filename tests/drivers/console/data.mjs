@@ -52,7 +52,7 @@ async function indexes(page, shop) {
   );
 }
 
-export async function documents({ page, go }, client) {
+export async function documents({ page, go }, client, examine) {
   const kinds = client.db('shop').collection('kinds');
   const { Long, Double, Decimal128, ObjectId } = await import('./harness.mjs').then(({ need }) => need('mongodb'));
   await kinds.insertMany([
@@ -101,11 +101,11 @@ export async function documents({ page, go }, client) {
   await until('documents: text after the filter is refused', async () =>
     /after the end/.test(await page.locator('.page > .error').textContent()),
   );
-  await aggregate(page);
-  await edit(page, kinds);
+  await aggregate(page, examine);
+  await edit(page, kinds, examine);
 }
 
-async function aggregate(page) {
+async function aggregate(page, examine) {
   await page.getByRole('radio', { name: 'aggregate' }).check();
   await page
     .getByLabel('Pipeline')
@@ -123,7 +123,7 @@ async function aggregate(page) {
   await page.getByRole('radio', { name: 'find' }).check();
 }
 
-async function edit(page, kinds) {
+async function edit(page, kinds, examine) {
   await page.getByLabel('Filter').fill('{_id: 1}');
   await page.getByLabel('Projection').fill('');
   await page.getByRole('button', { name: 'Run' }).click();
@@ -133,6 +133,7 @@ async function edit(page, kinds) {
   await page.getByRole('button', { name: 'Edit document 1', exact: true }).click();
   const area = page.locator('dialog[open] textarea');
   await area.waitFor();
+  await examine('dialog-edit');
   await area.fill((await area.inputValue()).replace('"two"', '"TWO"').replace(/x{100,}/, 'short'));
   await page.locator('dialog[open]').getByRole('button', { name: 'Save' }).click();
   await confirmDialog(page, 'Replace');

@@ -30,6 +30,14 @@ const overflow = (page) =>
       : null;
   });
 
+/** Examines what the page shows now, such as a dialog, and takes a screenshot of it. */
+export async function examine(page, work, name) {
+  await page.waitForTimeout(300);
+  const found = await violations(page);
+  check(`${name}: axe`, found.length === 0, found);
+  await page.screenshot({ path: path.join(work, `${name}.png`), fullPage: true });
+}
+
 /** Pages and what must be there before they are examined. */
 export const PAGES = [
   ['overview', '.heatmap canvas'],

@@ -4,7 +4,7 @@ import { check, confirmDialog, sleep, until } from './harness.mjs';
 const ENDLESS = 'function() { var n = 0; for (var i = 0; i < 1e12; i++) { n += i; } return n > 0; }';
 
 /** An operation without end is shown and killed by its button. */
-export async function operations({ page, go }, client) {
+export async function operations({ page, go }, client, examine) {
   await go('operations');
   const ended = client
     .db('shop')
@@ -31,6 +31,7 @@ export async function operations({ page, go }, client) {
   check('operations: details', (await page.locator('.details pre').textContent()).includes('$where'));
   await page.locator('.details').getByRole('button', { name: 'Close' }).click();
   await row.first().getByRole('button', { name: /^Kill/ }).click();
+  await examine('dialog-kill');
   await page.locator('dialog[open]').getByRole('button', { name: 'Cancel' }).click();
   check('operations: cancelled, it still runs', (await row.count()) > 0);
   await row.first().getByRole('button', { name: /^Kill/ }).click();
@@ -43,7 +44,7 @@ export async function operations({ page, go }, client) {
 }
 
 /** Slow queries of one shape are one row, whose suggestion is built and then used. */
-export async function slow({ page, go }, client) {
+export async function slow({ page, go }, client, examine) {
   const orders = client.db('shop').collection('orders');
   await go('slow');
   const threshold = page.getByLabel('Log operations that take at least (ms)');
@@ -89,6 +90,7 @@ export async function slow({ page, go }, client) {
     made,
   );
   await explained(page, 'IXSCAN');
+  await examine('slow-suggestion');
   await client.db('admin').command({ profile: 0, slowms: 100 });
 }
 
