@@ -120,6 +120,7 @@ async function aggregate(page, examine) {
     tree.includes('COLLSCAN') && /\$sort|SORT/.test(tree) && /returned/.test(tree),
     tree,
   );
+  await examine('documents-explain');
   await page.getByRole('radio', { name: 'find' }).check();
 }
 
