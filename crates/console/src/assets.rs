@@ -11,7 +11,40 @@ macro_rules! assets {
 }
 
 assets! {
+    "advice.js" "text/javascript; charset=utf-8";
+    "api.js" "text/javascript; charset=utf-8";
+    "app.js" "text/javascript; charset=utf-8";
+    "charts.js" "text/javascript; charset=utf-8";
+    "collections.js" "text/javascript; charset=utf-8";
+    "databases.js" "text/javascript; charset=utf-8";
+    "document_edit.js" "text/javascript; charset=utf-8";
+    "document_list.js" "text/javascript; charset=utf-8";
+    "documents.js" "text/javascript; charset=utf-8";
+    "dom.js" "text/javascript; charset=utf-8";
+    "ejson.js" "text/javascript; charset=utf-8";
+    "format.js" "text/javascript; charset=utf-8";
+    "heatmap.js" "text/javascript; charset=utf-8";
     "index.html" "text/html; charset=utf-8";
+    "indexes.js" "text/javascript; charset=utf-8";
+    "live.js" "text/javascript; charset=utf-8";
+    "log.js" "text/javascript; charset=utf-8";
+    "login.js" "text/javascript; charset=utf-8";
+    "memory.js" "text/javascript; charset=utf-8";
+    "operations.js" "text/javascript; charset=utf-8";
+    "overview.js" "text/javascript; charset=utf-8";
+    "plan_tree.js" "text/javascript; charset=utf-8";
+    "query_form.js" "text/javascript; charset=utf-8";
+    "server.js" "text/javascript; charset=utf-8";
+    "slow.js" "text/javascript; charset=utf-8";
+    "slow_groups.js" "text/javascript; charset=utf-8";
+    "storage.js" "text/javascript; charset=utf-8";
+    "style.css" "text/css; charset=utf-8";
+    "table.js" "text/javascript; charset=utf-8";
+    "theme.js" "text/javascript; charset=utf-8";
+    "uplot.iife.min.js" "text/javascript; charset=utf-8";
+    "uplot.license.txt" "text/plain; charset=utf-8";
+    "uplot.min.css" "text/css; charset=utf-8";
+    "users.js" "text/javascript; charset=utf-8";
 }
 
 /// The file of a name.
