@@ -28,9 +28,9 @@ use crate::notify::Notifier;
 use crate::options::{self, Options, Request};
 use crate::pid_file::PidFile;
 use crate::{
-    allocator, build, connections, console, encryption, engine, exposure, folder, fork, help, key_file,
-    ldap, local_zone, memory, paths, print, record, repair, say, server_config, signals, transport,
-    umask, warnings,
+    allocator, build, connections, console, encryption, engine, exposure, folder, fork, help,
+    key_file, ldap, local_zone, memory, paths, print, record, repair, say, server_config, signals,
+    transport, umask, warnings,
 };
 
 /// The time that replies in progress have once the server stops.

@@ -47,7 +47,8 @@ pub(crate) fn check(method: &Method, headers: &HeaderMap, names: &Names) -> Resu
     }
     let foreign = || Refusal::forbidden("Pages of another origin may not use the console");
     let is_own = |origin: &str| {
-        origin.strip_prefix("http://") == Some(host) || names.origins.iter().any(|one| one == origin)
+        origin.strip_prefix("http://") == Some(host)
+            || names.origins.iter().any(|one| one == origin)
     };
     if text("origin")?.is_some_and(|origin| !is_own(origin)) {
         return Err(foreign());
@@ -111,12 +112,26 @@ mod tests {
 
     #[test]
     fn hosts_are_this_machine() {
-        for good in
-            ["localhost", "LOCALHOST:28017", "127.0.0.1:28017", "[::1]:28017", "[::1]", "db1.example.com", "a.localhost:1"]
-        {
+        for good in [
+            "localhost",
+            "LOCALHOST:28017",
+            "127.0.0.1:28017",
+            "[::1]:28017",
+            "[::1]",
+            "db1.example.com",
+            "a.localhost:1",
+        ] {
             assert!(checked(Method::GET, &[("host", good)]), "{good}");
         }
-        for bad in ["evil.example.com", "", "127.0.0.1.evil.com", "[evil.com]", "[::1", "localhost.evil.com:80", "1.2.3"] {
+        for bad in [
+            "evil.example.com",
+            "",
+            "127.0.0.1.evil.com",
+            "[evil.com]",
+            "[::1",
+            "localhost.evil.com:80",
+            "1.2.3",
+        ] {
             assert!(!checked(Method::GET, &[("host", bad)]), "{bad}");
         }
         assert!(!checked(Method::GET, &[]));
@@ -143,7 +158,10 @@ mod tests {
     fn a_proxy_has_its_own_origin() {
         let host = ("host", "db.example.com:8443");
         assert!(checked(Method::GET, &[host, ("origin", "https://db.example.com:8443")]));
-        assert!(checked(Method::GET, &[("host", "localhost"), ("origin", "https://db.example.com:8443")]));
+        assert!(checked(
+            Method::GET,
+            &[("host", "localhost"), ("origin", "https://db.example.com:8443")]
+        ));
         assert!(!checked(Method::GET, &[host, ("origin", "https://db.example.com")]));
         assert!(!checked(Method::GET, &[("host", "db.example.com")]));
     }

@@ -49,7 +49,8 @@ pub(crate) fn difference(before: &[Counts; 3], after: &[Counts; 3]) -> Ended {
             let found = before[at].binary_search_by_key(&bound, |(bound, _)| *bound);
             found.map_or(0, |place| before[at][place].1)
         };
-        let grown = after[at].iter().map(|(bound, count)| (*bound, count - old(*bound).min(*count)));
+        let grown =
+            after[at].iter().map(|(bound, count)| (*bound, count - old(*bound).min(*count)));
         grown.filter(|(_, count)| *count > 0).collect()
     };
     Ended([one(0), one(1), one(2)])

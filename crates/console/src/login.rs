@@ -61,7 +61,8 @@ pub(crate) fn log_in(
     }
     if with.db == "$external" {
         let payload = Zeroizing::new(format!("\0{}\0{}", with.user, *with.password));
-        return step(server, connection, "$external", &start("PLAIN", payload.as_bytes())).map(drop);
+        return step(server, connection, "$external", &start("PLAIN", payload.as_bytes()))
+            .map(drop);
     }
     let mechanism = mechanism(server, connection, with)?;
     let mut client =

@@ -20,11 +20,7 @@ pub(crate) struct Reader {
 impl Reader {
     pub(crate) fn new() -> Reader {
         let groups = || {
-            cgroup::groups(
-                &nagi_proc::text(cgroup::PATH)?,
-                &nagi_proc::text(mounts::PATH)?,
-                "cpu",
-            )
+            cgroup::groups(&nagi_proc::text(cgroup::PATH)?, &nagi_proc::text(mounts::PATH)?, "cpu")
         };
         let folder = groups().and_then(|groups| groups.folders.into_iter().next());
         Reader { cpu_stat: folder.map(|folder| format!("{folder}/cpu.stat")) }

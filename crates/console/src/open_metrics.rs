@@ -114,9 +114,10 @@ mod tests {
         let values: Vec<f64> = (0..FIGURES.len()).map(|at| at as f64).collect();
         let open = write(status.as_doc(), &values, "1.2.3", true);
         let plain = write(status.as_doc(), &values, "1.2.3", false);
-        for (text, head) in
-            [(&open, "# TYPE nagi_operations counter"), (&plain, "# TYPE nagi_operations_total counter")]
-        {
+        for (text, head) in [
+            (&open, "# TYPE nagi_operations counter"),
+            (&plain, "# TYPE nagi_operations_total counter"),
+        ] {
             assert!(text.contains(head), "{text}");
             assert!(text.contains("nagi_operations_total{type=\"query\"} 1\n"));
             assert!(text.contains("_bucket{kind=\"reads\",le=\"0.002048\"} 5\n"));
@@ -125,7 +126,9 @@ mod tests {
             assert!(text.contains("_sum{kind=\"reads\"} 3\n"));
             assert_eq!(text.matches("# TYPE nagi_cpu_seconds").count(), 1);
         }
-        assert!(open.ends_with("# EOF\n") && open.contains("# UNIT nagi_memory_budget_bytes bytes"));
+        assert!(
+            open.ends_with("# EOF\n") && open.contains("# UNIT nagi_memory_budget_bytes bytes")
+        );
         assert!(!plain.contains("EOF") && !plain.contains("UNIT"));
         let unknown = write(status.as_doc(), &vec![f64::NAN; FIGURES.len()], "1", true);
         assert!(!unknown.contains("NaN"));

@@ -17,7 +17,12 @@ pub(crate) struct Refusal {
 
 impl Refusal {
     pub(crate) fn new(status: StatusCode, code: Code, message: impl Into<String>) -> Refusal {
-        Refusal { status, code: code.0, code_name: code.name().into_owned(), message: message.into() }
+        Refusal {
+            status,
+            code: code.0,
+            code_name: code.name().into_owned(),
+            message: message.into(),
+        }
     }
 
     pub(crate) fn bad_request(message: impl Into<String>) -> Refusal {

@@ -106,10 +106,7 @@ fn command(state: &State, asked: &Asked) -> Result<Answer, Refusal> {
     let command =
         command.ok_or_else(|| Refusal::bad_request("The field 'command' must be an object"))?;
     let reply = session.run(&state.server, db, command)?;
-    // An editor needs the types of numbers, which relaxed text does not tell.
-    let canonical = body.as_doc().get("canonical").is_truthy();
-    let to_text = if canonical { json::to_canonical } else { json::to_relaxed };
-    Ok(ok(to_text(reply.as_doc())))
+    Ok(ok(json::to_relaxed(reply.as_doc())))
 }
 
 /// The session of a request, if its user may see the figures.
@@ -127,15 +124,17 @@ fn figures(state: &State, asked: &Asked) -> Result<Answer, Refusal> {
     let text = JsonWriter::file(|out| {
         out.object(|out| {
             out.key("everyMs").literal(if sparse { SPARSE_EVERY_MS } else { EVERY_MS });
-            out.key("figures").array(|out| FIGURES.iter().for_each(|figure| {
-                out.object(|out| {
-                    out.key("name").string(figure.name);
-                    let kind = if figure.kind == Kind::Counter { "counter" } else { "gauge" };
-                    out.key("kind").string(kind);
-                    out.key("unit").string(figure.unit);
-                    out.key("help").string(figure.help);
-                });
-            }));
+            out.key("figures").array(|out| {
+                FIGURES.iter().for_each(|figure| {
+                    out.object(|out| {
+                        out.key("name").string(figure.name);
+                        let kind = if figure.kind == Kind::Counter { "counter" } else { "gauge" };
+                        out.key("kind").string(kind);
+                        out.key("unit").string(figure.unit);
+                        out.key("help").string(figure.help);
+                    });
+                })
+            });
             out.key("samples").array(|out| {
                 for sample in state.history.samples(sparse) {
                     out.array(|out| {

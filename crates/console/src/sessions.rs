@@ -66,7 +66,12 @@ impl Session {
     ///
     /// # Errors
     /// If the server admits no connection, the command has no reply, or it is too large.
-    pub(crate) fn run(&self, server: &Arc<Server>, db: &str, body: Doc<'_>) -> Result<DocBuf, Refusal> {
+    pub(crate) fn run(
+        &self,
+        server: &Arc<Server>,
+        db: &str,
+        body: Doc<'_>,
+    ) -> Result<DocBuf, Refusal> {
         let kept = self.idle.lock().pop();
         let connection = kept.or_else(|| self.first.lock().sibling());
         let mut connection =

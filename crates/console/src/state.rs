@@ -71,9 +71,7 @@ impl State {
         match known {
             Some(session) => Ok(session),
             None if self.server.requires_login() => Err(Refusal::login_required()),
-            None => {
-                self.sessions.anyone(|| login::connect(&self.server, asked.peer, asked.local))
-            }
+            None => self.sessions.anyone(|| login::connect(&self.server, asked.peer, asked.local)),
         }
     }
 
@@ -118,7 +116,8 @@ impl State {
 
 /// The user of a header `Authorization: Basic`. The name may be `db/user`; without a database it is `admin`.
 fn basic(header: &str) -> Result<Credentials, Refusal> {
-    let wrong = || Refusal::bad_request("The header 'authorization' is not 'Basic' with user and password");
+    let wrong =
+        || Refusal::bad_request("The header 'authorization' is not 'Basic' with user and password");
     let coded = header.strip_prefix("Basic ").ok_or_else(wrong)?;
     let bytes = Zeroizing::new(json::base64_decode(coded.trim()).ok_or_else(wrong)?);
     let text = std::str::from_utf8(&bytes).map_err(|_| wrong())?;
@@ -134,7 +133,8 @@ mod tests {
 
     #[test]
     fn users_of_the_header() {
-        let parsed = |header: &str| basic(header).ok().map(|c| (c.db, c.user, c.password.to_string()));
+        let parsed =
+            |header: &str| basic(header).ok().map(|c| (c.db, c.user, c.password.to_string()));
         let own = |db: &str, user: &str, password: &str| {
             Some((db.to_owned(), user.to_owned(), password.to_owned()))
         };

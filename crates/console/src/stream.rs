@@ -4,8 +4,8 @@ use std::sync::Arc;
 
 use hyper::StatusCode;
 use hyper::body::Bytes;
-use nagi_bson::json::{self, JsonWriter};
 use nagi_bson::DocBuf;
+use nagi_bson::json::{self, JsonWriter};
 use tokio::sync::broadcast::error::RecvError;
 use tokio::sync::mpsc;
 
@@ -53,9 +53,8 @@ pub(crate) async fn begin(state: Arc<State>, asked: Asked) -> Result<Answer, Ref
 
 async fn check(state: &Arc<State>, asked: &Arc<Asked>) -> Result<(), Refusal> {
     let (state, asked) = (state.clone(), asked.clone());
-    let checked = tokio::task::spawn_blocking(move || {
-        state.session(&asked)?.may_watch(&state.server)
-    });
+    let checked =
+        tokio::task::spawn_blocking(move || state.session(&asked)?.may_watch(&state.server));
     checked.await.unwrap_or_else(|_| Err(Refusal::busy("The request ended unexpectedly")))
 }
 

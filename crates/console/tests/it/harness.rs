@@ -114,7 +114,8 @@ impl Running {
     }
 
     pub(crate) fn get(&self, path: &str, headers: &str) -> Reply {
-        let text = format!("GET {path} HTTP/1.1\r\nhost: localhost\r\nconnection: close\r\n{headers}\r\n");
+        let text =
+            format!("GET {path} HTTP/1.1\r\nhost: localhost\r\nconnection: close\r\n{headers}\r\n");
         self.raw(text.as_bytes())
     }
 
@@ -138,8 +139,7 @@ impl Running {
 
     /// Runs a command as a client of this machine.
     pub(crate) fn direct(&self, db: &str, command: Doc<'_>) -> DocBuf {
-        let peer =
-            Peer { address: "127.0.0.1:1".to_owned(), unix_socket: false, local: None };
+        let peer = Peer { address: "127.0.0.1:1".to_owned(), unix_socket: false, local: None };
         let mut connection = self.server.connect(peer).unwrap();
         let mut out = Vec::new();
         assert!(self.server.run_command(&mut connection, db, command, None, &mut out));

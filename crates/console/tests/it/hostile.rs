@@ -40,13 +40,20 @@ fn sizes_are_bounded() {
     let head = format!("x: {}\r\n", "y".repeat(64 << 10));
     assert!([0, 400, 431].contains(&running.get("/", &head).status));
     for size in [1, 5] {
-        let value = format!("{{insert: 'c', documents: [{{_id: {size}, a: '{}'}}]}}", "z".repeat(1_500_000));
+        let value = format!(
+            "{{insert: 'c', documents: [{{_id: {size}, a: '{}'}}]}}",
+            "z".repeat(1_500_000)
+        );
         running.command("", "shop", &value);
     }
     let all = "{db: 'shop', command: {aggregate: 'c', cursor: {}, pipeline: [{$project: {a: ['$a', '$a', '$a']}}]}}";
     let reply = running.post("/api/command", "", all);
     assert_eq!(reply.status, 413, "{}", &reply.body[..reply.body.len().min(200)]);
-    let deep = format!("{{db: 'a', command: {{find: 'c', filter: {}1{}}}}}", "{a:".repeat(10_000), "}".repeat(10_000));
+    let deep = format!(
+        "{{db: 'a', command: {{find: 'c', filter: {}1{}}}}}",
+        "{a:".repeat(10_000),
+        "}".repeat(10_000)
+    );
     assert_eq!(running.post("/api/command", "", &deep).status, 400);
 }
 

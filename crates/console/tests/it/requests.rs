@@ -9,9 +9,14 @@ use crate::harness::start;
 #[test]
 fn commands_are_those_of_any_client() {
     let running = start(false);
-    let inserted = running.command("", "shop", "{insert: 'c', documents: [{_id: 1, d: ISODate('2026-01-02T03:04:05Z')}]}");
+    let inserted = running.command(
+        "",
+        "shop",
+        "{insert: 'c', documents: [{_id: 1, d: ISODate('2026-01-02T03:04:05Z')}]}",
+    );
     assert_eq!(number::as_f64(inserted.as_doc().get("n")), Some(1.0));
-    let reply = running.post("/api/command", "", "{db: 'shop', command: {find: 'c', filter: {_id: 1}}}");
+    let reply =
+        running.post("/api/command", "", "{db: 'shop', command: {find: 'c', filter: {_id: 1}}}");
     assert!(reply.body.contains(r#"{"$date":"2026-01-02T03:04:05Z"}"#), "{}", reply.body);
     let failed = running.command("", "shop", "{nonsense: 1}");
     assert_eq!(failed.as_doc().get("codeName").as_str(), Some("CommandNotFound"));
@@ -27,7 +32,9 @@ fn figures_latencies_and_stalls() {
     std::thread::sleep(std::time::Duration::from_millis(2500));
     let figures = running.get("/api/figures", "").json();
     let Value::Array(names) = figures.as_doc().get("figures") else { panic!() };
-    let at = names.iter().position(|row| row.as_doc().unwrap().get("name").as_str() == Some("ops.insert"));
+    let at = names
+        .iter()
+        .position(|row| row.as_doc().unwrap().get("name").as_str() == Some("ops.insert"));
     let Value::Array(samples) = figures.as_doc().get("samples") else { panic!() };
     assert!(samples.iter().count() >= 2);
     let last = samples.iter().last().unwrap();
@@ -54,7 +61,9 @@ fn a_stream_brings_samples() {
         let line = line.unwrap();
         if let Some(data) = line.strip_prefix("data: ") {
             let sample = nagi_bson::json::parse(data).unwrap();
-            assert!(!sample.as_doc().get("v").is_missing() && !sample.as_doc().get("l").is_missing());
+            assert!(
+                !sample.as_doc().get("v").is_missing() && !sample.as_doc().get("l").is_missing()
+            );
             events += 1;
         }
         if events == 2 {
@@ -90,7 +99,8 @@ fn metrics_in_both_formats() {
     let plain = running.get("/metrics", "");
     assert_eq!(plain.header("content-type"), Some("text/plain; version=0.0.4; charset=utf-8"));
     assert!(plain.body.contains("# TYPE nagi_operations_total counter\n"));
-    let open = running.get("/metrics", "accept: application/openmetrics-text;version=1.0.0,text/plain\r\n");
+    let open = running
+        .get("/metrics", "accept: application/openmetrics-text;version=1.0.0,text/plain\r\n");
     assert!(open.header("content-type").unwrap().starts_with("application/openmetrics-text"));
     assert!(open.body.ends_with("# EOF\n"));
 }

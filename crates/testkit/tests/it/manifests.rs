@@ -91,7 +91,8 @@ const BANNED: &[&str] = &[
 
 /// What one crate alone may use: `object_store`, which `nagi backup --archive` needs, runs on tokio; applications that
 /// contain the library convert their types by serde; the console's HTTP server is `hyper` (decision 083).
-const EXCEPTIONS: &[(&str, &str)] = &[("app", "tokio"), ("console", "tokio"), ("embedded", "serde")];
+const EXCEPTIONS: &[(&str, &str)] =
+    &[("app", "tokio"), ("console", "tokio"), ("embedded", "serde")];
 
 /// The crates with cargo features. The library has one for the types of applications.
 const WITH_FEATURES: &[&str] = &["app", "embedded", "percore"];
