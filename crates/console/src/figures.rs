@@ -58,6 +58,12 @@ figures! {
     Counter "" "ops.delete" "operations" ("type" = "delete") Status("opcounters.delete"), "Operations by type.";
     Counter "" "ops.getmore" "operations" ("type" = "getmore") Status("opcounters.getmore"), "Operations by type.";
     Counter "" "ops.command" "operations" ("type" = "command") Status("opcounters.command"), "Operations by type.";
+    Counter "us" "latency.reads.us" "operation_seconds" ("kind" = "read") Status("opLatencies.reads.latency"), "Time of operations by kind.";
+    Counter "us" "latency.writes.us" "operation_seconds" ("kind" = "write") Status("opLatencies.writes.latency"), "Time of operations by kind.";
+    Counter "us" "latency.commands.us" "operation_seconds" ("kind" = "command") Status("opLatencies.commands.latency"), "Time of operations by kind.";
+    Counter "" "latency.reads.count" "timed_operations" ("kind" = "read") Status("opLatencies.reads.ops"), "Operations by kind, as their times are counted.";
+    Counter "" "latency.writes.count" "timed_operations" ("kind" = "write") Status("opLatencies.writes.ops"), "Operations by kind, as their times are counted.";
+    Counter "" "latency.commands.count" "timed_operations" ("kind" = "command") Status("opLatencies.commands.ops"), "Operations by kind, as their times are counted.";
     Gauge "" "connections.current" "connections" ("state" = "current") Status("connections.current"), "Connections of clients.";
     Gauge "" "connections.available" "connections" ("state" = "available") Status("connections.available"), "Connections of clients.";
     Gauge "" "connections.active" "connections" ("state" = "active") Status("connections.active"), "Connections of clients.";

@@ -106,7 +106,10 @@ fn command(state: &State, asked: &Asked) -> Result<Answer, Refusal> {
     let command =
         command.ok_or_else(|| Refusal::bad_request("The field 'command' must be an object"))?;
     let reply = session.run(&state.server, db, command)?;
-    Ok(ok(json::to_relaxed(reply.as_doc())))
+    // An editor needs the types of numbers, which relaxed text does not tell.
+    let canonical = body.as_doc().get("canonical").is_truthy();
+    let to_text = if canonical { json::to_canonical } else { json::to_relaxed };
+    Ok(ok(to_text(reply.as_doc())))
 }
 
 /// The session of a request, if its user may see the figures.

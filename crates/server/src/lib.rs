@@ -70,7 +70,6 @@ pub use logging::{
     Log, LogDestination, LogRotate, SYSLOG_FACILITIES, Severity, Stamp, check_log_path,
     set_log_context,
 };
-pub use metrics::latency::BOUNDS as LATENCY_BOUNDS_US;
 pub use message_memory::{FREE_BYTES, admit_message, message_cost};
 pub use metrics::latency::BOUNDS as LATENCY_BOUNDS_US;
 pub use nagi_lang::time::Zone;
