@@ -57,6 +57,8 @@ fn server() -> Arc<Server> {
         connection_count_max: 100,
         authorization: true,
         tls: None,
+        directory: None,
+        tokens: None,
         javascript: false,
         own_threads: false,
         parameters: parameters.iter().map(|(n, v)| ((*n).to_owned(), (*v).to_owned())).collect(),
