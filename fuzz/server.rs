@@ -37,6 +37,14 @@ fn option(name: &str) -> Result<String, String> {
     all.nth(1).ok_or_else(|| format!("the option {name} is missing"))
 }
 
+fn parameters() -> Vec<(String, String)> {
+    let arguments: Vec<String> = std::env::args().collect();
+    let set = arguments.windows(2).filter(|pair| pair[0] == "--setParameter");
+    set.filter_map(|pair| pair[1].split_once('='))
+        .map(|(n, v)| (n.to_owned(), v.to_owned()))
+        .collect()
+}
+
 fn serve() -> Result<(), String> {
     let port: u16 = option("--port")?.parse().map_err(|_| "the port is no number")?;
     let tls = Tls::open(TlsOptions {
@@ -90,7 +98,7 @@ fn server(log: Arc<Log>, port: u16, tls: Arc<Tls>) -> Result<Arc<Server>, String
         tokens: Some(nagi_oidc::Trust::new()),
         javascript: false,
         own_threads: true,
-        parameters: Vec::new(),
+        parameters: parameters(),
         restores: false,
         nagi_version: "0.0.0",
         git_version: "fuzz",

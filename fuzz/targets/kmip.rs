@@ -72,7 +72,10 @@ mod kmip {
     pub fn judge(answer: &[u8], operation: u32) -> bool {
         let head = answer.first_chunk::<8>();
         if let Some(length) = head.and_then(|head| ttlv::length_of(*head, tag::BATCH_ITEM)) {
-            assert_eq!(length, u32::from_be_bytes([answer[4], answer[5], answer[6], answer[7]]) as usize);
+            assert_eq!(
+                length,
+                u32::from_be_bytes([answer[4], answer[5], answer[6], answer[7]]) as usize
+            );
         }
         let taken = answer::payload(answer, operation).and_then(|payload| {
             assert!(payload.len() <= answer.len());
@@ -131,9 +134,13 @@ fuzz_target!(|data: &[u8]| {
 /// Changes of tags, types and lengths: two bytes each, for an item and what to do with its head.
 fn with_changed_heads(mut bytes: Vec<u8>, input: &[u8]) -> Vec<u8> {
     for change in input.chunks_exact(3).take(16) {
-        let heads: Vec<usize> =
-            (0..bytes.len().saturating_sub(HEAD_BYTES)).step_by(8).filter(|at| bytes[*at] == 0x42).collect();
-        let Some(at) = heads.get(usize::from(change[0]) % heads.len().max(1)).copied() else { break };
+        let heads: Vec<usize> = (0..bytes.len().saturating_sub(HEAD_BYTES))
+            .step_by(8)
+            .filter(|at| bytes[*at] == 0x42)
+            .collect();
+        let Some(at) = heads.get(usize::from(change[0]) % heads.len().max(1)).copied() else {
+            break;
+        };
         match change[1] % 5 {
             0 => bytes[at + 2] = change[2],
             1 => bytes[at + 3] = change[2],

@@ -148,10 +148,8 @@ fn found_user(kind: u8) -> Vec<Element> {
 fn found_groups(kind: u8) -> Vec<Element> {
     let names = ["cn=admins,dc=example,dc=org", "cn=readers,dc=example,dc=org", "root"];
     let count = 1 + usize::from(kind >> 4) % 3;
-    let mut all: Vec<Element> = names[..count]
-        .iter()
-        .map(|name| entry(2, name, "memberOf", &names[..count]))
-        .collect();
+    let mut all: Vec<Element> =
+        names[..count].iter().map(|name| entry(2, name, "memberOf", &names[..count])).collect();
     all.push(result(2, DONE, if kind & 0x60 == 0x60 { 32 } else { 0 }));
     all
 }
@@ -162,9 +160,8 @@ fn login(kind: u8, directory: usize, is_bind: bool, input: &[u8]) {
     let found = bytes_of(kind, found_user(kind), (!is_bind).then_some(input));
     let bound = bytes_of(kind, vec![result(1, BIND_RESPONSE, code)], is_bind.then_some(input));
     let good = result(1, BIND_RESPONSE, 0).bytes();
-    let is_valid = code == 0
-        && bound.concat() == good
-        && found == bytes_of(kind, found_user(kind), None);
+    let is_valid =
+        code == 0 && bound.concat() == good && found == bytes_of(kind, found_user(kind), None);
     let is_logged_in = authenticate(directory, &found, &bound);
     assert!(is_logged_in || !is_valid, "a good directory's user is refused");
 }

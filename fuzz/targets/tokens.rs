@@ -213,19 +213,23 @@ fn signed_again(signer: &Signer, is_header: bool, input: &[u8]) {
     let text = signer.sign(&String::from_utf8_lossy(&header), &claims);
     match WORLD.trust.verify(&text, NOW_MS, QUIET) {
         Ok(identity) => {
-            let bounded = |name: &str| {
-                name.starts_with("corp/") && name.len() > 5 && name.len() <= 1024 + 5
-            };
+            let bounded =
+                |name: &str| name.starts_with("corp/") && name.len() > 5 && name.len() <= 1024 + 5;
             assert!(bounded(&identity.user) && identity.expires_ms > NOW_MS, "{}", identity.user);
             let roles = identity.roles.expect("the claim of roles is required");
             assert!(roles.len() <= 1000 && roles.iter().all(|role| bounded(role)), "{roles:?}");
-            assert!(identity.claims.as_doc().iter().all(|claim| ["sub", "aud"].contains(&claim.name())));
+            assert!(
+                identity.claims.as_doc().iter().all(|claim| ["sub", "aud"].contains(&claim.name()))
+            );
             assert!(WORLD.trust.still_trusts(&identity.origin));
             assert!(identity.origin.issuer == ISSUER && identity.origin.audience == "db");
             assert_eq!(identity.origin.key_id, signer.algorithm);
         }
         Err(reason) => {
-            assert!(header != signer.header().as_bytes() || claims != CLAIMS.as_bytes(), "{reason}");
+            assert!(
+                header != signer.header().as_bytes() || claims != CLAIMS.as_bytes(),
+                "{reason}"
+            );
             assert!(!reason.is_empty() && reason.len() < 300, "{}: {reason}", reason.len());
         }
     }

@@ -32,7 +32,8 @@ pub(super) fn payload(answer: &[u8], operation: u32) -> Result<Zeroizing<Vec<u8>
     let item = Items::of(answer).structure(tag::BATCH_ITEM);
     let item = item.ok_or("the KMIP server's answer has no result")?;
     if item.enumeration(tag::RESULT_STATUS) != Some(0) {
-        let message = item.text(tag::RESULT_MESSAGE).map_or_else(|| "no reason is given".into(), shown);
+        let message =
+            item.text(tag::RESULT_MESSAGE).map_or_else(|| "no reason is given".into(), shown);
         return Err(format!("the KMIP server refuses the {}: {message}", name_of(operation)));
     }
     if item.enumeration(tag::OPERATION) != Some(operation) {
