@@ -58,21 +58,20 @@ impl Element {
     }
 
     /// The element with this number, counted from the root.
-    fn nth(&mut self, mut number: usize) -> &mut Element {
-        if number > 0
-            && let Contents::Elements(all) = &mut self.contents
-        {
-            number -= 1;
-            for element in all {
-                let count = element.count();
-                if number < count {
-                    return element.nth(number);
-                }
-                number -= count;
-            }
-            unreachable!("the number is below the count");
+    fn nth(&mut self, number: usize) -> &mut Element {
+        if number == 0 {
+            return self;
         }
-        self
+        let Contents::Elements(all) = &mut self.contents else { unreachable!("counted") };
+        let mut left = number - 1;
+        for element in all {
+            let count = element.count();
+            if left < count {
+                return element.nth(left);
+            }
+            left -= count;
+        }
+        unreachable!("the number is below the count")
     }
 }
 
@@ -82,7 +81,7 @@ const ELEMENTS_MAX: usize = 500;
 /// Applies the changes of `input`, three bytes each: operation, element, value.
 pub fn change(root: &mut Element, input: &[u8]) {
     for change in input.chunks_exact(3).take(16) {
-        let [operation, number, value] = [change[0], usize::from(change[1]), change[2]];
+        let (operation, number, value) = (change[0], usize::from(change[1]), change[2]);
         let count = root.count();
         let element = root.nth(number % count);
         match (operation % 8, &mut element.contents) {
@@ -143,7 +142,7 @@ pub fn is_success(bytes: &[u8], id: u64, operation: u8) -> bool {
     let read = || {
         let (0x30, message, _) = split(bytes)? else { return None };
         let (0x02, found, rest) = split(message)? else { return None };
-        let (tag, outcome, _) = split(rest)? else { return None };
+        let (tag, outcome, _) = split(rest)?;
         let (0x0A, code, _) = split(outcome)? else { return None };
         Some(number(found)? == id && tag == operation && !code.is_empty() && number(code)? == 0)
     };
