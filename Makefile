@@ -197,7 +197,7 @@ hostile: build
 	@JOBS=$${JOBS:-$$(nproc)} RUNS_EACH=$${RUNS_EACH:-1000000} fuzz/run handshake certificates login tokens ldap kmip
 	@scripts/deps test
 	@FULL=1 tests/run $(NAGI) handshakes
-	@FULL=1 HANDSHAKE_SECONDS=$${HANDSHAKE_SECONDS:-300} tests/run "$$(fuzz/run --server)" handshakes
+	@ASAN_OPTIONS=quarantine_size_mb=16 FULL=1 HANDSHAKE_SECONDS=$${HANDSHAKE_SECONDS:-300} tests/run "$$(fuzz/run --server)" handshakes
 
 matrix: build         # every command and stage x every role x three databases, with inherited roles
 	@scripts/deps test

@@ -20,7 +20,7 @@ import pymongo
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "common"))
 from checks import check, equal, finish, wait_until  # noqa: E402
-from strangers import KINDS, Files, Peer, Stranger, command, context  # noqa: E402
+from strangers import KINDS, Arsenal, Files, Peer, Stranger, command, context  # noqa: E402
 
 # Processes, and threads of each: a stranger that waits for an answer does not keep the next one waiting.
 WORKERS, THREADS = max(2, os.cpu_count() or 2), 8
@@ -42,18 +42,19 @@ def crowd(work):
 
 def hostile(files, folder, port, count, seconds, rate, seed, out):
     """Strangers that send `count` messages, with `rate` connections a second, for `seconds` at most."""
-    started, strangers = time.monotonic(), [None] * THREADS
+    own = os.path.join(folder, "worker-%d" % seed)
+    os.makedirs(own)
+    arsenal = Arsenal(files, own, seed)
+    shutil.rmtree(own)
+    strangers = [Stranger(arsenal, port, seed * 1000 + index) for index in range(THREADS)]
+    started = time.monotonic()
 
     def run(index):
-        own = os.path.join(folder, "worker-%d-%d" % (seed, index))
-        os.makedirs(own)
-        stranger = strangers[index] = Stranger(files, own, port, seed * 1000 + index)
-        began, connections = time.monotonic(), 0
-        while sum(stranger.sent) < count // THREADS and time.monotonic() - started < seconds:
+        stranger, connections = strangers[index], 0
+        while sum(stranger.sent) < max(1, count // THREADS) and time.monotonic() - started < seconds:
             stranger.attack()
             connections += 1
-            pause(began, connections, rate / THREADS)
-        shutil.rmtree(own)
+            pause(started, connections, rate / THREADS)
 
     crowd(run)
     total = lambda name: [sum(kind) for kind in zip(*(getattr(one, name) for one in strangers))]  # noqa: E731
@@ -67,7 +68,7 @@ def peaceful(files, _, port, count, seconds, rate, seed, out):
 
     def run(index):
         done = 0
-        while done < count // THREADS and time.monotonic() - started < seconds:
+        while done < max(1, count // THREADS) and time.monotonic() - started < seconds:
             try:
                 peer = Peer(port, contexts[(done + index) % 2], "127.%d.0.%d" % (seed % 200 + 1, index + 1))
                 peer.socket.settimeout(5)
@@ -202,7 +203,7 @@ def main():
     # The first hostile connections fill caches and pools, and tell how many a second the workers manage.
     _, warm = phase("warm-up", files, folder, port, hostile, min(count, max(2000, count // 20)), min(30, SECONDS), 1e9)
     rate = 0.7 * per_second(warm)
-    peace, _ = phase("peaceful", files, folder, port, peaceful, min(count, int(rate * PEACE_SECONDS)), PEACE_SECONDS + 10, rate)
+    peace, _ = phase("peaceful", files, folder, port, peaceful, int(rate * PEACE_SECONDS), PEACE_SECONDS, rate)
     before, open_before = server.resident(), server.status()["connections"]["current"]
     resident = Resident(server)
     war, reports = phase("hostile", files, folder, port, hostile, count, SECONDS, rate)

@@ -200,16 +200,15 @@ def logs_in(answer):
     return bool(reply.get("ok")) and bool(reply.get("done"))
 
 
-class Stranger:
-    """Makes hostile connections, and counts them and what they send."""
+class Arsenal:
+    """What all strangers of a process share, because it takes seconds to make."""
 
-    def __init__(self, files, folder, port, seed):
-        self.files, self.port, self.rng = files, port, random.Random(seed)
+    def __init__(self, files, folder, seed):
+        self.token = files.token
         self.contexts = [context(files, certificate, version) for certificate in (None, files.alice, files.stranger)
                          for version in (None, ssl.TLSVersion.TLSv1_2)]
-        self.changed = changed_certificates(files, folder, self.rng)
-        self.flights = [self.first_flight(how) for how in self.contexts for _ in range(4)]
-        self.connections, self.sent, self.accepted, self.lost = [0] * len(KINDS), [0] * len(KINDS), 0, 0
+        self.changed = changed_certificates(files, folder, random.Random(seed))
+        self.flights = [self.first_flight(how) for how in self.contexts for _ in range(8)]
 
     @staticmethod
     def first_flight(how):
@@ -220,6 +219,14 @@ class Stranger:
             pass
         return outgoing.read()
 
+
+class Stranger:
+    """Makes hostile connections, and counts them and what they send."""
+
+    def __init__(self, arsenal, port, seed):
+        self.arsenal, self.port, self.rng = arsenal, port, random.Random(seed)
+        self.connections, self.sent, self.accepted, self.lost = [0] * len(KINDS), [0] * len(KINDS), 0, 0
+
     def attack(self):
         """One connection. What a server accepts that it must not is counted in `accepted`."""
         kind = self.rng.randrange(len(KINDS))
@@ -228,7 +235,7 @@ class Stranger:
         try:
             if kind in (0, 6, 7):
                 return self.without_tls(kind, source)
-            how = self.rng.choice(self.changed if kind == 2 and self.changed else self.contexts)
+            how = self.rng.choice(self.arsenal.changed if kind == 2 and self.arsenal.changed else self.arsenal.contexts)
             peer = Peer(self.port, how, source)
         except OSError:
             # The port accepts no connection for a moment.
@@ -253,7 +260,7 @@ class Stranger:
 
     def without_tls(self, kind, source):
         """Bytes that were made before: they cost this process next to nothing."""
-        rng, hello = self.rng, self.rng.choice(self.flights)
+        rng, hello = self.rng, self.rng.choice(self.arsenal.flights)
         if kind == 0:
             data = mutate(rng, hello)
         elif kind == 7:
@@ -279,7 +286,7 @@ class Stranger:
         if not peer.handshake():
             return
         for left in range(self.rng.randrange(1, LOGINS + 1), 0, -1):
-            frame = login(self.rng) if kind == 4 else by_token(self.rng, self.files.token)
+            frame = login(self.rng) if kind == 4 else by_token(self.rng, self.arsenal.token)
             if left == 1 and self.rng.randrange(2):
                 frame = mutate(self.rng, frame)
             self.sent[kind] += 1
