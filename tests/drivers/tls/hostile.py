@@ -94,7 +94,7 @@ def pause(started, done, rate):
 
 def good(files, port, until, out):
     """A good client: requests of an open connection, and one new connection in twenty requests."""
-    options = {"tls": True, "tlsCAFile": files.ca, "directConnection": True, "serverSelectionTimeoutMS": 20000}
+    options = {"tls": True, "tlsCAFile": files.ca, "directConnection": True, "serverSelectionTimeoutMS": 60000}
     times, connects = [], []
     with pymongo.MongoClient("localhost", port, **options) as client:
         client.admin.command("ping")
