@@ -37,7 +37,7 @@ pub struct Ldap {
     current: RwLock<Arc<Current>>,
     tls: Option<Connector>,
     slots: Slots,
-    pool: Pool,
+    pub(crate) pool: Pool,
     binds: Counted,
     searches: Counted,
     /// Held while a setting is changed.
@@ -45,9 +45,9 @@ pub struct Ldap {
 }
 
 /// The settings, and the servers that they name.
-struct Current {
+pub(crate) struct Current {
     settings: Settings,
-    hosts: Vec<Arc<Host>>,
+    pub(crate) hosts: Vec<Arc<Host>>,
 }
 
 /// A number of operations, and their time.
@@ -82,7 +82,7 @@ impl Current {
         Duration::from_millis(self.settings.options.timeout_ms)
     }
 
-    fn deadline(&self) -> Instant {
+    pub(crate) fn deadline(&self) -> Instant {
         Instant::now() + self.timeout()
     }
 }
@@ -116,7 +116,7 @@ impl Ldap {
         done.map_err(|failure| describe(&failure))
     }
 
-    fn current(&self) -> Arc<Current> {
+    pub(crate) fn current(&self) -> Arc<Current> {
         self.current.read().clone()
     }
 

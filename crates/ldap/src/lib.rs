@@ -17,6 +17,8 @@ mod ber;
 mod connection;
 mod dn;
 mod filter;
+#[cfg(feature = "fuzzing")]
+mod fuzzing;
 mod hosts;
 mod ldap;
 mod mapping;
