@@ -158,8 +158,9 @@ mod tests {
         fs::create_dir_all(folder.path()).expect("it can be created");
         let path = folder.path().join("scratch");
         let open = || {
-            let file = File::options().read(true).write(true).create(true).truncate(true);
-            file.open(&path).expect("it opens")
+            let mut options = File::options();
+            options.read(true).write(true).create(true).truncate(true);
+            options.open(&path).expect("it opens")
         };
         let cipher = FileCipher::ephemeral().expect("random bytes");
         let scratch = ScratchFile::over(open(), Box::new(|_| Ok(())), Some(cipher));
