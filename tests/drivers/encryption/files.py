@@ -328,6 +328,22 @@ def damage(setting):
     return server, whole
 
 
+def damaged_name(server, whole):
+    """The engine's name of its files, which nothing refers to: the start makes it anew, and says so."""
+    for at in (60, HEADER_BYTES + 3):
+        shutil.rmtree(server.data)
+        shutil.copytree(whole, server.data)
+        name = server.data + "/rocksdb/IDENTITY"
+        flip(name, at)
+        size = os.path.getsize(server.log)
+        with server:
+            equal("IDENTITY flipped at %d: all documents" % at, reads_all(server), 40000)
+        with open(server.log) as f:
+            f.seek(size)
+            text = f.read()
+        equal("IDENTITY flipped at %d: told" % at, '"id":7702047' in text and name in text, at < HEADER_BYTES)
+
+
 def copies(setting, server, whole):
     """Data directories that were put together from parts."""
     def again():
@@ -404,6 +420,7 @@ def run(nagi, work, port):
 
     def damage_and_copies():
         server, whole = damage(setting)
+        damaged_name(server, whole)
         copies(setting, server, whole)
     section(damage_and_copies)
 
