@@ -208,7 +208,7 @@ def sessions_and_logins():
         row("login", "abortTransaction", 1, admin=True),
         row("login", "commitTransaction", 1, admin=True),
         row("-", "authenticate", 1, mechanism="none", alone=True),
-        row("-", "endSessions", [{"id": UUID}]),
+        row("login", "endSessions", [{"id": UUID}]),
         row("-", "getLastError", 1),
         row("-", "getPrevError", 1),
         row("-", "getnonce", 1),

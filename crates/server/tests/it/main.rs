@@ -25,6 +25,7 @@ mod protocol;
 mod query_settings;
 mod quiesce;
 mod secrets;
+mod sessions;
 mod startup_log;
 mod stream_filters;
 mod tailable;
