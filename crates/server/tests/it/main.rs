@@ -9,6 +9,7 @@ mod booleans;
 mod change_streams;
 mod client;
 mod diagnostics;
+mod directory;
 mod encrypted;
 mod golden_access;
 mod golden_commands;
