@@ -35,7 +35,7 @@ const NAME_BYTES_MAX: usize = 8192;
 /// An LDAP directory.
 pub struct Ldap {
     current: RwLock<Arc<Current>>,
-    tls: Option<Connector>,
+    pub(crate) tls: Option<Connector>,
     slots: Slots,
     pool: Pool,
     binds: Counted,
@@ -45,9 +45,9 @@ pub struct Ldap {
 }
 
 /// The settings, and the servers that they name.
-struct Current {
-    settings: Settings,
-    hosts: Vec<Arc<Host>>,
+pub(crate) struct Current {
+    pub(crate) settings: Settings,
+    pub(crate) hosts: Vec<Arc<Host>>,
 }
 
 /// A number of operations, and their time.
@@ -82,7 +82,7 @@ impl Current {
         Duration::from_millis(self.settings.options.timeout_ms)
     }
 
-    fn deadline(&self) -> Instant {
+    pub(crate) fn deadline(&self) -> Instant {
         Instant::now() + self.timeout()
     }
 }
@@ -116,7 +116,7 @@ impl Ldap {
         done.map_err(|failure| describe(&failure))
     }
 
-    fn current(&self) -> Arc<Current> {
+    pub(crate) fn current(&self) -> Arc<Current> {
         self.current.read().clone()
     }
 
@@ -233,7 +233,7 @@ impl Ldap {
     }
 
     /// The distinguished name of a user; `None` if a query finds none.
-    fn name_of(
+    pub(crate) fn name_of(
         &self,
         current: &Current,
         user: &str,
@@ -416,7 +416,7 @@ fn described(outcome: &Outcome) -> String {
     }
 }
 
-fn describe(failure: &Failure) -> String {
+pub(crate) fn describe(failure: &Failure) -> String {
     match failure {
         Failure::Network(why) | Failure::TooMuch(why) => why.clone(),
         Failure::Answer(outcome) => described(outcome),
