@@ -205,6 +205,7 @@ pub(crate) fn parse_lsid(value: Value<'_>, field: &str) -> Result<GivenSession> 
     for element in doc {
         match element.name() {
             "id" => id = Some(element.value()),
+            "uid" if element.value().is_nullish() => {}
             "uid" => uid = Some(parse_uid(element.value(), &format_args!("{field}.uid"))?),
             "txnNumber" | "txnUUID" => {}
             other => {

@@ -262,7 +262,7 @@ fn sessions_are_listed_with_their_users() {
     assert_eq!(own.len(), 1);
     assert_eq!(own[0].get("user").as_str(), Some("ann@test"));
     let digest = Sha256::digest(b"ann@test");
-    let uid = own[0].get("_id").as_doc().unwrap().get("uid").to_owned();
+    let uid = own[0].get("_id").as_doc().unwrap().get("uid");
     assert_eq!(uid, Value::Binary(Binary { subtype: 0, bytes: &digest }));
     assert_eq!(list(&mut monitor, "{allUsers: true}").len(), 2);
     let named = list(&mut monitor, "{users: [{user: 'bob', db: 'test'}]}");
