@@ -75,7 +75,8 @@ impl Asked {
         if let Some(given) = self.password.take() {
             return Ok(Some(given));
         }
-        let is_given = self.password_file.is_some() || std::env::var_os(password::VARIABLE).is_some();
+        let is_given =
+            self.password_file.is_some() || std::env::var_os(password::VARIABLE).is_some();
         if !is_given {
             return Ok(None);
         }
@@ -86,9 +87,7 @@ impl Asked {
 /// Runs `nagi ldap-check ARGS...`.
 pub(crate) fn run(args: &[String]) -> ExitCode {
     let refuse = |text: &str| {
-        say(&format!(
-            "nagi ldap-check: {text}\ntry 'nagi help ldap-check' for more information"
-        ));
+        say(&format!("nagi ldap-check: {text}\ntry 'nagi help ldap-check' for more information"));
         ExitCode::from(exit::BAD_OPTIONS)
     };
     let mut asked = match Asked::parse(args) {
@@ -137,8 +136,9 @@ fn mechanism(options: &Options, has_password: bool) -> Step {
     let named = named.map_or("", |(_, value)| value.as_str());
     match (named.split(',').any(|name| name.trim() == PLAIN), has_password) {
         (true, _) => Step::new(NAME, Verdict::Passed).with("PLAIN is enabled"),
-        (false, true) => Step::new(NAME, Verdict::Failed)
-            .with("PLAIN is missing: set setParameter.authenticationMechanisms: PLAIN,SCRAM-SHA-256"),
+        (false, true) => Step::new(NAME, Verdict::Failed).with(
+            "PLAIN is missing: set setParameter.authenticationMechanisms: PLAIN,SCRAM-SHA-256",
+        ),
         (false, false) => Step::new(NAME, Verdict::Skipped)
             .with("PLAIN is missing: users log in by certificates or tokens only"),
     }

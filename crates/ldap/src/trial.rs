@@ -63,7 +63,10 @@ impl Ldap {
         }
         if !self.try_name(&current, user, report) {
             for title in ["password", "authz.queryTemplate"] {
-                report(Step::new(title, Verdict::Skipped).with("the user has no name in the directory"));
+                report(
+                    Step::new(title, Verdict::Skipped)
+                        .with("the user has no name in the directory"),
+                );
             }
             return;
         }
@@ -115,7 +118,9 @@ impl Ldap {
         const TITLE: &str = "userToDNMapping";
         let how = match current.settings.mapping.apply(user) {
             Ok(Mapped::Search(search)) => format!("by a query below '{}'", search.base),
-            Ok(Mapped::Name(name)) if name == user => "the name of the user is taken as it is".to_owned(),
+            Ok(Mapped::Name(name)) if name == user => {
+                "the name of the user is taken as it is".to_owned()
+            }
             Ok(Mapped::Name(_)) => "by a substitution".to_owned(),
             Err(_) => String::new(),
         };
@@ -142,7 +147,8 @@ impl Ldap {
             Ok(Some(groups)) if groups.is_empty() => Step::new(TITLE, Verdict::Passed)
                 .with("the user has no groups, and therefore no roles"),
             Ok(Some(groups)) => groups.into_iter().fold(
-                Step::new(TITLE, Verdict::Passed).with("the roles of admin that the user has, if they exist:"),
+                Step::new(TITLE, Verdict::Passed)
+                    .with("the roles of admin that the user has, if they exist:"),
                 |step, group| step.with(format!("* {group}")),
             ),
             Ok(None) => {

@@ -16,7 +16,7 @@ use std::fmt;
 use std::sync::atomic::{AtomicU64, Ordering::SeqCst};
 
 use foldhash::fast::RandomState;
-use nagi_bson::{Binary, Doc, DocWriter, Value, json};
+use nagi_bson::{Binary, DocWriter, Value, json};
 use nagi_error::{Code, Result, bail};
 use nagi_percore::note_shared;
 use parking_lot::Mutex;
@@ -214,10 +214,7 @@ pub(crate) fn parse_lsid(value: Value<'_>, field: &str) -> Result<GivenSession> 
         }
     }
     let Some(id) = id else {
-        bail!(
-            Code::IDL_FAILED_TO_PARSE,
-            "BSON field '{field}.id' is missing but a required field"
-        );
+        bail!(Code::IDL_FAILED_TO_PARSE, "BSON field '{field}.id' is missing but a required field");
     };
     let bytes = binary(id, 4, &format_args!("{field}.id"))?;
     match bytes.try_into() {
@@ -236,11 +233,9 @@ pub(crate) fn parse_uid(value: Value<'_>, field: &dyn fmt::Display) -> Result<Us
     let bytes = binary(value, 0, field)?;
     match bytes.try_into() {
         Ok(digest) => Ok(digest),
-        Err(_) => bail!(
-            Code::UNSUPPORTED_FORMAT,
-            "Unsupported SHA256Block hash length: {}",
-            bytes.len()
-        ),
+        Err(_) => {
+            bail!(Code::UNSUPPORTED_FORMAT, "Unsupported SHA256Block hash length: {}", bytes.len())
+        }
     }
 }
 

@@ -88,7 +88,11 @@ impl WriteTxn<'_> {
 impl Store {
     /// The records of a user's session in the order of number and statement, as of the last commit; records of earlier
     /// versions are everyone's. Costs one seek and a step per record of the UUID.
-    pub fn session_records(&self, session: &[u8; 16], user: &[u8; 32]) -> Result<Vec<SessionRecord>> {
+    pub fn session_records(
+        &self,
+        session: &[u8; 16],
+        user: &[u8; 32],
+    ) -> Result<Vec<SessionRecord>> {
         let mut start = Ident::SESSIONS.bytes().to_vec();
         start.extend_from_slice(session);
         let mut end = start.clone();

@@ -246,12 +246,7 @@ const BEFORE_CHANGE: &[(&str, BeforeChange)] = &[
 ];
 
 /// Refuses collections and databases that have no streams, and a stream of everything elsewhere than on `admin`.
-fn check_scope(
-    namespace: &Namespace,
-    collectionless: bool,
-    all: bool,
-    system: bool,
-) -> Result<()> {
+fn check_scope(namespace: &Namespace, collectionless: bool, all: bool, system: bool) -> Result<()> {
     let database = namespace.database();
     if all && !(collectionless && database == "admin") {
         bail!(

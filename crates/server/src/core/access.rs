@@ -126,11 +126,7 @@ impl<'c> Asking<'c> {
     ///
     /// # Errors
     /// 13 without the privilege; 2 if the user's name is too long to have sessions.
-    pub(crate) fn session(
-        &self,
-        given: &GivenSession,
-        also: Option<Action>,
-    ) -> Result<SessionId> {
+    pub(crate) fn session(&self, given: &GivenSession, also: Option<Action>) -> Result<SessionId> {
         let too_long =
             |user: &Arc<User>| user.name.name.len() + user.name.db.len() >= SESSION_USER_BYTES_MAX;
         if self.user.is_some_and(too_long) {

@@ -70,7 +70,10 @@ fn run(client: &mut Client, db: &str, text: &str) -> DocBuf {
 fn plain(client: &mut Client, user: &str, password: &str) -> DocBuf {
     let message = format!("\0{user}\0{password}");
     let payload = Value::Binary(Binary { subtype: 0, bytes: message.as_bytes() });
-    client.run("$external", doc! { "saslStart": 1, "mechanism": "PLAIN", "payload": (payload) }.as_doc())
+    client.run(
+        "$external",
+        doc! { "saslStart": 1, "mechanism": "PLAIN", "payload": (payload) }.as_doc(),
+    )
 }
 
 fn roles(client: &mut Client) -> String {
@@ -98,13 +101,19 @@ fn users_of_the_directory_are_not_stored_and_not_listed() {
             let reply = run(who, "$external", query);
             if is_ones_own || is_ok(&reply) {
                 let users = reply.get("users").as_array().unwrap();
-                let found = users.iter().any(|user| user.as_doc().unwrap().get("user").as_str() == Some("ann"));
+                let found = users
+                    .iter()
+                    .any(|user| user.as_doc().unwrap().get("user").as_str() == Some("ann"));
                 assert!(is_ok(&reply) && !found, "{query}: {reply:?}");
             }
         }
     }
     // A document of the same name is listed, but its roles are not those of the user.
-    assert!(is_ok(&run(&mut root, "$external", "{createUser: 'ann', roles: [{role: 'root', db: 'admin'}]}")));
+    assert!(is_ok(&run(
+        &mut root,
+        "$external",
+        "{createUser: 'ann', roles: [{role: 'root', db: 'admin'}]}"
+    )));
     let listed = run(&mut root, "$external", "{usersInfo: 'ann'}");
     assert_eq!(listed.get("users").as_array().unwrap().count(), 1, "{listed:?}");
     let mut again = Client::new(&server);

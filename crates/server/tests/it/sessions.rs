@@ -170,10 +170,10 @@ fn transactions_of_two_users_do_not_meet() {
     let listed = listed.get("inprog").as_array().unwrap().iter().collect::<Vec<_>>();
     assert_eq!(listed.len(), 1, "{listed:?}");
     let lsid = listed[0].as_doc().unwrap().get("lsid").as_doc().unwrap();
-    assert_eq!(lsid.get("uid"), Value::Binary(Binary {
-        subtype: 0,
-        bytes: &Sha256::digest(b"ann@test"),
-    }));
+    assert_eq!(
+        lsid.get("uid"),
+        Value::Binary(Binary { subtype: 0, bytes: &Sha256::digest(b"ann@test") })
+    );
     run(&mut bob, "admin", &format!("{{abortTransaction: 1, {within}}}"));
     run(&mut ann, "admin", &format!("{{commitTransaction: 1, {within}}}"));
     let found = run(&mut ann, "test", "{find: 'c'}");
@@ -223,7 +223,8 @@ fn records_of_earlier_versions_answer_retries() {
     drop((first, user(&server, "ann", "'readWrite'"), server));
     let session = json::parse(&format!("{{id: UUID('{UUID}')}}")).unwrap();
     let Value::Binary(Binary { bytes, .. }) = session.get("id") else { panic!("a UUID") };
-    let key = SessionKey { session: bytes.try_into().unwrap(), user: None, number: 5, statement: 0 };
+    let key =
+        SessionKey { session: bytes.try_into().unwrap(), user: None, number: 5, statement: 0 };
     let change_log = Some(Arc::new(nagi_store::Oplog::default()) as _);
     let options = StoreOptions { change_log, ..StoreOptions::default() };
     let store = Store::open(engine.clone(), options).unwrap();
@@ -253,7 +254,8 @@ fn sessions_are_listed_with_their_users() {
     run(&mut ann, "admin", "{ping: 1, $LSID}");
     run(&mut bob, "admin", "{refreshSessions: [{id: UUID('$UUID')}]}");
     let list = |client: &mut Client, spec: &str| -> Vec<DocBuf> {
-        let text = format!("{{aggregate: 1, pipeline: [{{$listLocalSessions: {spec}}}], cursor: {{}}}}");
+        let text =
+            format!("{{aggregate: 1, pipeline: [{{$listLocalSessions: {spec}}}], cursor: {{}}}}");
         let reply = run(client, "admin", &text);
         let batch = reply.get("cursor").as_doc().unwrap().get("firstBatch").as_array().unwrap();
         batch.iter().map(|doc| doc.as_doc().unwrap().to_buf()).collect()

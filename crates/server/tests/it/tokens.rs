@@ -6,8 +6,8 @@ use std::time::{Duration, Instant};
 
 use nagi_bson::{Binary, Doc, DocBuf, Value, doc, json};
 use nagi_server::{
-    Directory, IdentityProvider, Server, ServerBuilder, TokenCounts, TokenIdentity, TokenOrigin, TokenTrust,
-    wall_ms,
+    Directory, IdentityProvider, Server, ServerBuilder, TokenCounts, TokenIdentity, TokenOrigin,
+    TokenTrust, wall_ms,
 };
 use nagi_store::{Store, StoreOptions};
 

@@ -217,7 +217,10 @@ fn session_records_go_with_their_writes() {
             insert(
                 txn.store(),
                 &f.namespace,
-                &format!("{{_id: {}}}", number * 10 + i64::from(statement) + i64::from(session) * 100),
+                &format!(
+                    "{{_id: {}}}",
+                    number * 10 + i64::from(statement) + i64::from(session) * 100
+                ),
             )?;
             txn.store().write(WriteOptions::default(), &mut |txn| {
                 txn.put_session_record(&key(session, user, number, statement), text.as_doc())
@@ -233,7 +236,10 @@ fn session_records_go_with_their_writes() {
     let records = |f: &Fixture, session: u8| of_user(f, session, 1);
     assert_eq!((records(&f, 1), records(&f, 2)), (vec![(5, 0), (5, 3)], vec![(7, -1)]));
     assert_eq!(of_user(&f, 1, 2), [], "another user's session with the same UUID");
-    assert_eq!((of_user(&f, 4, 1), of_user(&f, 4, 2)), (vec![(1, 0), (3, 0)], vec![(2, 0), (3, 0)]));
+    assert_eq!(
+        (of_user(&f, 4, 1), of_user(&f, 4, 2)),
+        (vec![(1, 0), (3, 0)], vec![(2, 0), (3, 0)])
+    );
     assert_eq!(records(&f, 3), []);
     let gone = f.store.delete_session_records(&mut |key, _| key.session == [1; 16]).unwrap();
     assert_eq!((gone, records(&f, 1).len(), records(&f, 2).len()), (2, 0, 1));

@@ -138,10 +138,7 @@ fn parse_pattern(asking: &Asking<'_>, value: Value<'_>) -> Result<Pattern> {
     let doc = PatternDoc::parse_doc(doc)?;
     let impersonates = doc.users.is_some() || doc.roles.is_some();
     if impersonates && !asking.on_cluster(Action::Impersonate) {
-        bail!(
-            Code::UNAUTHORIZED,
-            "Not authorized to impersonate in killAllSessionsByPattern"
-        );
+        bail!(Code::UNAUTHORIZED, "Not authorized to impersonate in killAllSessionsByPattern");
     }
     let uid = match doc.uid {
         Value::Missing | Value::Null => None,
