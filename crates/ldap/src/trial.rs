@@ -1,7 +1,7 @@
 //! A trial of the configuration: the steps of a user's login, one after the other, each with what it found.
 //!
-//! `nagi ldap-check` prints them. They are those of a login ([`crate::Ldap`]), but every server is tried, so that one that
-//! does not answer is found although others do.
+//! `nagi ldap-check` prints them. They are those of a login ([`crate::Ldap`]), but every server is tried, so that one
+//! that does not answer is found although others do.
 
 use std::sync::Arc;
 

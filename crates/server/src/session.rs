@@ -1,7 +1,7 @@
 //! Logical sessions: their identity, and when each was last used.
 //!
-//! A session is known by the UUID that its client chose and by the digest of its user, as in MongoDB. Two users with the
-//! same UUID have two sessions, which share nothing: no cursor, no transaction, no record of a retryable write.
+//! A session is known by the UUID that its client chose and by the digest of its user, as in MongoDB. Two users with
+//! the same UUID have two sessions, which share nothing: no cursor, no transaction, no record of a retryable write.
 //!
 //! ```text
 //!  lsid: {id: UUID}          --> (UUID, digest of the login's user)

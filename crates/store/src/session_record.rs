@@ -5,8 +5,8 @@
 //!                    value: 00 | BSON document, defined by the server
 //!
 //! Keys of earlier versions end before `user`: sessions were known by their UUID alone. Such a record belongs to every
-//! user's session with its UUID, so that a retry is recognized after an upgrade too. An earlier version in turn reads the
-//! new keys, because it ignores the rest of a key.
+//! user's session with its UUID, so that a retry is recognized after an upgrade too. An earlier version in turn reads
+//! the new keys, because it ignores the rest of a key.
 //!
 //! Invariant: a record is written in the same transaction as the write that it describes. Transaction numbers only
 //! grow, so the records of a session's newest number are its last ones.

@@ -1,5 +1,5 @@
-//! `endSessions`: ends sessions and closes their cursors. Drivers send it when a client closes, also on connections that
-//! are not logged in; it is refused there, as in MongoDB, because such a client has no sessions.
+//! `endSessions`: ends sessions and closes their cursors. Drivers send it when a client closes, also on connections
+//! that are not logged in; it is refused there, as in MongoDB, because such a client has no sessions.
 
 use super::common::named;
 use crate::core::command::prelude::*;

@@ -50,8 +50,8 @@
 //! jobs use it to abort a transaction that is too old while one of its statements runs. The statement sees the abort
 //! when it finishes.
 //!
-//! The user is a part of a session's identity ([`crate::session`]), so another user cannot continue or end what a session
-//! has begun.
+//! The user is a part of a session's identity ([`crate::session`]), so another user cannot continue or end what a
+//! session has begun.
 //!
 //! Invariants
 //! - The transaction number of a session never decreases (225).
