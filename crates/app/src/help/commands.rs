@@ -101,7 +101,7 @@ pub(crate) static COMMANDS: &[Command] = &[
     Command {
         name: "ldap-check",
         meaning: "tries a user's login by LDAP as a configuration describes it",
-        usages: &["nagi ldap-check --config <file> --user <name> [--passwordFile <file> | --password <password>]"],
+        usages: &["nagi ldap-check --config <file> --user <name> [--passwordFile <file>]"],
         about: &[
             "It connects to each LDAP server of the configuration, finds the user's name in the directory, checks the \
              password and reads the groups, and prints each step with [OK], [FAIL] or [SKIP] and the reason. No server \
