@@ -124,8 +124,8 @@ fn by_pattern(cx: &mut Context<'_>, req: &Request<'_>, _: &mut DocWriter<'_>) ->
     Ok(())
 }
 
-/// Reads `{lsid: {id, uid}}`, `{uid}` or `{}`, which are all sessions. `users` and `roles` name the users in whose stead
-/// a router kills.
+/// Reads `{lsid: {id, uid}}`, `{uid}` or `{}`, which are all sessions. `users` and `roles` name the users in whose
+/// stead a router kills.
 fn parse_pattern(asking: &Asking<'_>, value: Value<'_>) -> Result<Pattern> {
     const FIELD: &str = "killAllSessionsByPattern.killAllSessionsByPattern";
     let Value::Doc(doc) = value else {
