@@ -47,7 +47,7 @@ impl Asked {
                 Some((name, value)) => (name, Some(value.to_owned())),
                 None => (arg.as_str(), None),
             };
-            let known = |flag: &&Flag| flag.name == name || flag.short == name;
+            let known = |flag: &&Flag| flag.name == name || name == "-f" && flag.short == name;
             let Some(flag) = FLAGS.iter().find(known) else {
                 let names: Vec<&str> = FLAGS.iter().map(|flag| flag.name).collect();
                 let meant = options::meant_option(name, &names);

@@ -172,6 +172,7 @@ mod tests {
     /// The verdicts of all steps for a server that does not answer.
     #[test]
     fn without_a_server_the_steps_after_it_are_skipped() {
+        use Verdict::{Failed, Skipped};
         let closed = std::net::TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
         let ldap = Ldap::new(LdapOptions {
             servers: closed.to_string(),
@@ -181,7 +182,6 @@ mod tests {
         let mut steps = Vec::new();
         ldap.unwrap().try_out("ann", Some("secret-of-ann"), &mut |step| steps.push(step));
         let verdicts: Vec<Verdict> = steps.iter().map(|step| step.verdict).collect();
-        use Verdict::{Failed, Skipped};
         assert_eq!(verdicts, [Failed, Skipped, Skipped, Skipped], "{steps:?}");
         assert!(steps[0].title.contains(&closed.to_string()), "{steps:?}");
         assert!(!format!("{steps:?}").contains("secret-of-ann"));
