@@ -111,7 +111,7 @@ pub(crate) static COMMANDS: &[Command] = &[
         flags: || with_help(crate::ldap_check::FLAGS),
         examples: &[
             "nagi ldap-check --config /etc/nagi.conf --user ann",
-            "nagi ldap-check --config /etc/nagi.conf --user ann --passwordFile ann.password",
+            "nagi ldap-check -f nagi.conf --user ann --passwordFile ann.password",
         ],
     },
     Command {
