@@ -52,6 +52,7 @@ pub(crate) mod exit {
         status(FAILURE, "backup, restore", "the copy could not be made, or a file is damaged", "Read the message; a \
             damaged file is named with its path."),
         status(FAILURE, "ping", "the server does not answer", "Read the message, and the server's log."),
+        status(FAILURE, "ldap-check", "a step failed", "Read the lines below [FAIL]; docs/ldap.md explains the steps."),
         status(FAILURE, "doctor", "there are warnings, but no critical finding",
             "Run the command under \"fix\" of each finding."),
         status(BAD_OPTIONS, "all", "wrong usage: an unknown command or option, a bad value, options that exclude each \

@@ -25,6 +25,7 @@ mod fork;
 mod help;
 mod key_file;
 mod ldap;
+mod ldap_check;
 mod local_zone;
 mod memory;
 mod notify;
@@ -59,8 +60,9 @@ fn main() -> ExitCode {
     if matches!(command, Some("backup" | "restore" | "doctor")) {
         umask::close();
     }
-    if let Some(name @ ("backup" | "restore" | "doctor" | "generate" | "ping" | "version")) =
-        command
+    if let Some(
+        name @ ("backup" | "restore" | "doctor" | "generate" | "ldap-check" | "ping" | "version"),
+    ) = command
         && args[1..].iter().any(|arg| arg == "--help" || arg == "-h")
     {
         return help::command(name);
@@ -71,6 +73,7 @@ fn main() -> ExitCode {
         Some("doctor") => doctor::run(&args[1..]),
         Some("generate") => help::generate(&args[1..]),
         Some("help") => help::run(&args[1..]),
+        Some("ldap-check") => ldap_check::run(&args[1..]),
         Some("ping") => backup::run_ping(&args[1..]),
         Some("version") => version(&args[1..]),
         Some("serve") => serve::run(&args[1..]),

@@ -28,6 +28,7 @@ mod machine;
 mod open_metrics;
 mod refusal;
 mod routes;
+mod sample;
 mod sampler;
 mod sessions;
 mod stalls;

@@ -10,12 +10,13 @@ use zeroize::Zeroizing;
 use crate::answer::{Answer, bytes_answer, cookie_answer, json_answer};
 use crate::asked::Asked;
 use crate::figures::{self, FIGURES, Kind};
-use crate::history::{EVERY_MS, SPARSE_EVERY_MS, Sample};
+use crate::history::SPARSE_EVERY_MS;
 use crate::latencies::{Ended, KINDS};
 use crate::login::Credentials;
 use crate::machine::Reader;
 use crate::open_metrics;
 use crate::refusal::Refusal;
+use crate::sample::{EVERY_MS, Sample};
 use crate::sessions::token_of;
 use crate::state::State;
 

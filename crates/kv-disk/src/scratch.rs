@@ -183,7 +183,7 @@ mod tests {
         let over = stored(1000..1000 + next.len());
         let same = xor(&torn, &over) == xor(&failed[..next.len()], &next);
         assert!(!same, "the difference of the contents is that of the stored bytes");
-        // Twice, and further behind, which the newest cipher goes on with.
+        // Twice, and further behind, which the newest cipher continues with.
         scratch.write(1000, &failed).expect("there is space");
         scratch.write(1000, &next).expect("there is space");
         scratch.write(1000 + next.len() as u64, &failed).expect("there is space");

@@ -35,7 +35,7 @@ const NAME_BYTES_MAX: usize = 8192;
 /// An LDAP directory.
 pub struct Ldap {
     current: RwLock<Arc<Current>>,
-    tls: Option<Connector>,
+    pub(crate) tls: Option<Connector>,
     slots: Slots,
     pub(crate) pool: Pool,
     binds: Counted,
@@ -46,7 +46,7 @@ pub struct Ldap {
 
 /// The settings, and the servers that they name.
 pub(crate) struct Current {
-    settings: Settings,
+    pub(crate) settings: Settings,
     pub(crate) hosts: Vec<Arc<Host>>,
 }
 
@@ -233,7 +233,7 @@ impl Ldap {
     }
 
     /// The distinguished name of a user; `None` if a query finds none.
-    fn name_of(
+    pub(crate) fn name_of(
         &self,
         current: &Current,
         user: &str,
@@ -416,7 +416,7 @@ fn described(outcome: &Outcome) -> String {
     }
 }
 
-fn describe(failure: &Failure) -> String {
+pub(crate) fn describe(failure: &Failure) -> String {
     match failure {
         Failure::Network(why) | Failure::TooMuch(why) => why.clone(),
         Failure::Answer(outcome) => described(outcome),

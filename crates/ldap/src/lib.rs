@@ -28,6 +28,8 @@ mod pool;
 mod query;
 mod settings;
 mod slots;
+mod trial;
 
 pub use ldap::Ldap;
 pub use settings::{LdapOptions, check};
+pub use trial::{Step, Verdict};

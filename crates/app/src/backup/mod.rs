@@ -33,7 +33,7 @@ mod copy;
 mod flags;
 mod manifest;
 mod moment;
-mod password;
+pub(crate) mod password;
 mod ping;
 mod point;
 mod restore;

@@ -99,6 +99,22 @@ pub(crate) static COMMANDS: &[Command] = &[
         examples: &["nagi doctor --config /etc/nagi.conf"],
     },
     Command {
+        name: "ldap-check",
+        meaning: "tries a user's login by LDAP as a configuration describes it",
+        usages: &["nagi ldap-check --config <file> --user <name> [--passwordFile <file>]"],
+        about: &[
+            "It connects to each LDAP server of the configuration, finds the user's name in the directory, checks the \
+             password and reads the groups, and prints each step with [OK], [FAIL] or [SKIP] and the reason. No server \
+             has to run. The exit status is 0 if no step failed, and otherwise 1.",
+            "The password may also be NAGI_PASSWORD in the environment. docs/ldap.md explains the steps.",
+        ],
+        flags: || with_help(crate::ldap_check::FLAGS),
+        examples: &[
+            "nagi ldap-check --config /etc/nagi.conf --user ann",
+            "nagi ldap-check -f nagi.conf --user ann --passwordFile ann.password",
+        ],
+    },
+    Command {
         name: "ping",
         meaning: "checks that a server answers",
         usages: &["nagi ping [--uri <uri> [--passwordFile <file>]] [--timeoutSeconds <seconds>]"],

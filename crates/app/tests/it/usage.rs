@@ -35,6 +35,7 @@ fn every_command_has_help() {
         ("backup", "nagi backup --out"),
         ("restore", "nagi restore --from"),
         ("generate", "nagi generate man|bash"),
+        ("ldap-check", "nagi ldap-check --config"),
         ("version", "nagi version"),
     ] {
         let help = ended(&["help", command]);
@@ -87,6 +88,8 @@ fn mistakes_of_spelling() {
         (&["restore", "--to", "soon"], &["--to soon: expected a time such as"]),
         (&["serve", "--dbpath"], &["option '--dbpath' is missing; expected <directory>"]),
         (&["doctor", "-f"], &["-f needs a value: -f <file>"]),
+        (&["ldap-check", "--user", "u"], &["--config <file> and --user <name> are needed"]),
+        (&["ldap-check", "--usr", "u"], &["did you mean '--user'?", "nagi help ldap-check"]),
         (&["doctor", "--quik"], &["did you mean '--quick'?", "nagi help doctor"]),
         (
             &["doctor", "--maxConns", "x"],

@@ -430,29 +430,21 @@ fn check_transaction(id: i64, owner: Option<i64>, asks: Option<i64>) -> Result<(
 }
 
 fn check_session(id: i64, owner: Option<SessionId>, asks: Option<SessionId>) -> Result<()> {
-    let show = |session: SessionId| {
-        let bytes = nagi_bson::text::Hex(&session).to_string();
-        let parts = [&bytes[..8], &bytes[8..12], &bytes[12..16], &bytes[16..20], &bytes[20..]];
-        parts.join("-")
-    };
     match (owner, asks) {
         (None, None) => Ok(()),
         (Some(a), Some(b)) if a == b => Ok(()),
         (None, Some(asks)) => bail!(
             Code::Location(50736),
-            "Cannot run getMore on cursor {id}, which was not created in a session, in session {}",
-            show(asks)
+            "Cannot run getMore on cursor {id}, which was not created in a session, in session {asks}"
         ),
         (Some(owner), None) => bail!(
             Code::Location(50737),
-            "Cannot run getMore on cursor {id}, which was created in session {}, without an lsid",
-            show(owner)
+            "Cannot run getMore on cursor {id}, which was created in session {owner}, without an lsid"
         ),
         (Some(owner), Some(asks)) => bail!(
             Code::Location(50738),
-            "Cannot run getMore on cursor {id}, which was created in session {}, in session {}",
-            show(owner),
-            show(asks)
+            "Cannot run getMore on cursor {id}, which was created in session {owner}, in session \
+             {asks}"
         ),
     }
 }

@@ -92,7 +92,10 @@ fn run(cx: &mut Context<'_>, req: &Request<'_>, out: &mut DocWriter<'_>) -> Resu
     let none = section("none")? == Some(Truthy(true));
     let is_wanted = |name: &'static str| Ok(section(name)?.map_or(!none, |wanted| wanted.0));
     let histograms = req.body.get("opLatencies").as_doc();
-    let histograms = histograms.is_some_and(|asked| asked.get("histograms").is_truthy());
+    let histograms = match histograms {
+        Some(asked) => args::read::<Truthy>(asked, "serverStatus", "histograms")?.0,
+        None => false,
+    };
     write_server_status(cx.server, &is_wanted, histograms, out)
 }
 
