@@ -245,7 +245,10 @@ fn serve_store(
         .compressors(&options.compressors);
     if options.engine != EngineKind::Memory {
         let data = Path::new(&options.db_path);
-        builder = builder.data_folder(data).map_err(|error| not_written(&error))?;
+        builder = builder
+            .data_folder(data)
+            .map_err(|error| not_written(&error))?
+            .record_diagnostic_data(data);
     }
     if let Some(audit) = &options.audit {
         builder = builder.audit(audit).map_err(|error| bad_options(&error))?;
@@ -316,6 +319,7 @@ fn stop(
     server.stop();
     listeners.stop(GRACE);
     server.close_audit_log();
+    server.close_diagnostic_data();
     store.close().map_err(|error| not_written(&error))
 }
 

@@ -23,6 +23,7 @@ mod clock;
 mod commands;
 mod compactions;
 mod core;
+mod diagnostic_data;
 mod fail_points;
 mod fsync;
 mod helpers;

@@ -93,9 +93,9 @@ pub(crate) static PARAMETERS: &[Param] = &[
     row("clientCursorMonitorFrequencySecs", Both, Int(4, 1, 3600), Live),
     row("connPoolMaxConnsPerHost", Startup, Int(200, 1, MAX), Told(NO_POOLS)),
     row("cursorTimeoutMillis", Both, Int(600_000, 1, MAX), Live),
-    row("diagnosticDataCollectionDirectorySizeMB", Both, Int(250, 10, MAX), Told(NO_DIAGNOSTIC_DATA)),
-    row("diagnosticDataCollectionEnabled", Both, Bool(false), Told(NO_DIAGNOSTIC_DATA)),
-    row("diagnosticDataCollectionPeriodMillis", Both, Int(1000, 100, MAX), Told(NO_DIAGNOSTIC_DATA)),
+    row("diagnosticDataCollectionDirectorySizeMB", Both, Int(250, 10, MAX), Live),
+    row("diagnosticDataCollectionEnabled", Both, Bool(true), Live),
+    row("diagnosticDataCollectionPeriodMillis", Both, Int(1000, 100, MAX), Live),
     row("enableLocalhostAuthBypass", Startup, Bool(true), Live),
     row("enableTestCommands", Startup, Bool(false), Live),
     row("enforceUserClusterSeparation", Startup, Bool(true), Live),
@@ -342,9 +342,6 @@ impl Parameters {
     }
 }
 
-const NO_DIAGNOSTIC_DATA: &str = "\
-     No diagnostic.data directory is written, so this parameter has no effect; use serverStatus, \
-     currentOp, system.profile and the slow query log instead";
 const NO_POOLS: &str =
     "This server opens no connections to other servers, so this parameter has no effect";
 const NO_YIELDS: &str = "Reads use a snapshot and do not block writers, so they need not yield: \
