@@ -58,7 +58,7 @@ FAST = ["--setParameter", "diagnosticDataCollectionPeriodMillis=100"]
 
 def counts_what_clients_do():
     with Server("counts", *FAST, "--replSet", "rs0", "--initiate") as server:
-        wait_until("a first sample", lambda: server.client.admin.command("getDiagnosticData")["data"])
+        check("a first sample", wait_until(lambda: server.client.admin.command("getDiagnosticData")["data"]))
         for i in range(400):
             server.client.test.c.insert_one({"_id": i})
             time.sleep(0.005)
@@ -89,11 +89,11 @@ def survives_a_kill():
     server = Server("killed", *FAST)
     server.__enter__()
     server.client.test.c.insert_many([{} for _ in range(77)])
-    wait_until("an interim file", lambda: os.path.exists(server.folder + "/data/diagnostic.data/metrics.interim"))
+    check("an interim file", wait_until(lambda: os.path.exists(server.folder + "/data/diagnostic.data/metrics.interim")))
     time.sleep(1.5)
     server.kill()
     with Server("killed", *FAST, keep=True) as again:
-        wait_until("a second file", lambda: len(again.files()) == 2)
+        check("a second file", wait_until(lambda: len(again.files()) == 2))
         time.sleep(0.5)
     samples = [s for f in again.files() for s in decode.read(f)[1]]
     check("samples of the killed process", any(s[INSERTS] == 77 for s in samples), [s[INSERTS] for s in samples])
@@ -111,18 +111,18 @@ def is_switched_off_and_bounded():
             with open("%s/metrics.2020-01-0%dT00-00-00Z-00000" % (folder, i + 1), "wb") as f:
                 f.write(b"\0" * (3 << 20))
         server.client.admin.command("setParameter", 1, diagnosticDataCollectionDirectorySizeMB=10, diagnosticDataCollectionEnabled=True)
-        wait_until("old files are removed", lambda: len(server.files()) == 4)
+        check("old files are removed", wait_until(lambda: len(server.files()) == 4))
         fails("a folder that is too small", 2, lambda: server.client.admin.command("setParameter", 1, diagnosticDataCollectionDirectorySizeMB=9))
         server.client.admin.command("setParameter", 1, diagnosticDataCollectionEnabled=False)
-        wait_until("the file ends", lambda: decode.read(server.files()[-1])[1])
+        check("the file ends", wait_until(lambda: decode.read(server.files()[-1])[1]))
 
 
 def needs_no_disk():
     with Server("memory", *FAST, "--storageEngine", "inMemory") as server:
-        wait_until("samples in memory", lambda: server.client.admin.command("getDiagnosticData")["data"])
+        check("samples in memory", wait_until(lambda: server.client.admin.command("getDiagnosticData")["data"]))
     equal("no folder", os.listdir(server.folder + "/data"), [])
 
 
 for part in (counts_what_clients_do, survives_a_kill, is_switched_off_and_bounded, needs_no_disk):
     section(part)
-finish()
+finish("diagnostic")
