@@ -342,6 +342,7 @@ fn stop(
     server.stop();
     listeners.stop(GRACE);
     server.close_audit_log();
+    server.close_diagnostic_data();
     store.close().map_err(|error| not_written(&error))
 }
 

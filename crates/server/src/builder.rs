@@ -137,6 +137,13 @@ impl ServerBuilder {
         Ok(self)
     }
 
+    /// Records diagnostic data in the data directory, as long as the parameter `diagnosticDataCollectionEnabled` is on.
+    #[must_use]
+    pub fn record_diagnostic_data(self, data: &Path) -> ServerBuilder {
+        self.server.upkeep.diagnostic_data.set_data_folder(data);
+        self
+    }
+
     /// Sets the threshold and the sample rate of the log of slow operations, where they are configured.
     #[must_use]
     pub fn slow_operations(self, threshold_ms: Option<i64>, sample_rate: Option<f64>) -> Self {
@@ -234,6 +241,7 @@ impl ServerBuilder {
         server.mirror_all_views()?;
         server.audit_startup()?;
         crate::upkeep::jobs::spawn(&server);
+        crate::upkeep::jobs::start(&server, "ftdc", crate::commands::record_diagnostic_data);
         Ok(server)
     }
 }

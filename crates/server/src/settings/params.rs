@@ -88,6 +88,8 @@ use Kind::{Bool, Directory, Double, Int, List, Mode, Special, Text, Word};
 use SetAt::{Both, Never, Running, Startup};
 
 const MAX: i64 = i64::MAX;
+/// The largest value of parameters that are integers of 32 bits in MongoDB.
+const INT_MAX: i64 = i32::MAX as i64;
 
 /// Sorted by name.
 #[rustfmt::skip]
@@ -104,9 +106,13 @@ pub(crate) static PARAMETERS: &[Param] = &[
     row("clientCursorMonitorFrequencySecs", Both, Int(4, 1, 3600), Live),
     row("connPoolMaxConnsPerHost", Startup, Int(200, 1, MAX), Told(NO_POOLS)),
     row("cursorTimeoutMillis", Both, Int(600_000, 1, MAX), Live),
-    row("diagnosticDataCollectionDirectorySizeMB", Both, Int(250, 10, MAX), Told(NO_DIAGNOSTIC_DATA)),
-    row("diagnosticDataCollectionEnabled", Both, Bool(false), Told(NO_DIAGNOSTIC_DATA)),
-    row("diagnosticDataCollectionPeriodMillis", Both, Int(1000, 100, MAX), Told(NO_DIAGNOSTIC_DATA)),
+    row("diagnosticDataCollectionDirectoryPath", Both, Text(""), Applied),
+    row("diagnosticDataCollectionDirectorySizeMB", Both, Int(250, 10, INT_MAX), Live),
+    row("diagnosticDataCollectionEnabled", Both, Bool(true), Live),
+    row("diagnosticDataCollectionFileSizeMB", Both, Int(10, 1, INT_MAX), Live),
+    row("diagnosticDataCollectionPeriodMillis", Both, Int(1000, 100, INT_MAX), Live),
+    row("diagnosticDataCollectionSamplesPerChunk", Both, Int(300, 2, INT_MAX), Live),
+    row("diagnosticDataCollectionSamplesPerInterimUpdate", Both, Int(10, 2, INT_MAX), Live),
     row("disabledSecureAllocatorDomains", Startup, Text(""), Told(NO_LOCKED_MEMORY)),
     row("enableLocalhostAuthBypass", Startup, Bool(true), Live),
     row("enableTestCommands", Startup, Bool(false), Live),
@@ -399,9 +405,6 @@ impl Parameters {
     }
 }
 
-const NO_DIAGNOSTIC_DATA: &str = "\
-     No diagnostic.data directory is written, so this parameter has no effect; use serverStatus, \
-     currentOp, system.profile and the slow query log instead";
 const NO_POOLS: &str =
     "This server opens no connections to other servers, so this parameter has no effect";
 const NO_OCSP: &str = "This server neither staples nor asks for OCSP responses, so this parameter has no effect; \

@@ -88,7 +88,18 @@ fn transport_security(server: &Server, out: &mut DocWriter<'_>) {
 }
 
 fn run(cx: &mut Context<'_>, req: &Request<'_>, out: &mut DocWriter<'_>) -> Result<()> {
-    let server = cx.server;
+    let section = |name| args::read::<Option<Truthy>>(req.body, "serverStatus", name);
+    let none = section("none")? == Some(Truthy(true));
+    let is_wanted = |name: &str| Ok(section(name)?.map_or(!none, |wanted| wanted.0));
+    write_server_status(cx.server, &is_wanted, out)
+}
+
+/// Writes the fields of the reply, with the sections for which `is_wanted` returns true.
+pub(super) fn write_server_status(
+    server: &Server,
+    is_wanted: &dyn Fn(&str) -> Result<bool>,
+    out: &mut DocWriter<'_>,
+) -> Result<()> {
     let uptime_ms = (clock::micros_since(server.identity.started) / 1000) as i64;
     out.put("host", &server.host_and_port());
     out.put("version", super::build_info::COMPATIBLE_VERSION);
@@ -100,8 +111,6 @@ fn run(cx: &mut Context<'_>, req: &Request<'_>, out: &mut DocWriter<'_>) -> Resu
     out.put("uptimeMillis", uptime_ms);
     out.put("uptimeEstimate", uptime_ms / 1000);
     out.put("localTime", Value::DateTime(clock::wall_ms()));
-    let section = |name| args::read::<Option<Truthy>>(req.body, "serverStatus", name);
-    let none = section("none")? == Some(Truthy(true));
     for (name, write) in SECTIONS {
         let absent = match *name {
             "repl" => server.replica.is_none(),
@@ -114,10 +123,7 @@ fn run(cx: &mut Context<'_>, req: &Request<'_>, out: &mut DocWriter<'_>) -> Resu
             "backgroundFlushing" => server.config.storage_engine != "mmapv1",
             _ => false,
         };
-        if absent {
-            continue;
-        }
-        if section(name)?.map_or(!none, |wanted| wanted.0) {
+        if !absent && is_wanted(name)? {
             out.doc(name, |section| write(server, section));
         }
     }
