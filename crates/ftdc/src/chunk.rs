@@ -7,7 +7,7 @@ use flate2::write::ZlibEncoder;
 use nagi_bson::{Binary, Doc, DocBuf, Value};
 
 use crate::metrics::{extract, same_fields};
-use crate::{SAMPLES_MAX, varint};
+use crate::{CHANGES_MAX, VALUES_MAX, varint};
 
 /// `type` of a record with facts that rarely change: versions, options, the host.
 const METADATA: i32 = 0;
@@ -19,13 +19,14 @@ const METRICS: i32 = 1;
 pub enum Added {
     /// It is in the chunk.
     Added,
-    /// It is in the chunk, which is full: write its record, and begin the next one.
+    /// It is in the chunk, which is full: write its record, and clear it.
     Full,
-    /// It is not in the chunk, because its fields differ: write the record, and add it to the next chunk.
-    OtherFields,
+    /// It is not in the chunk, because its fields differ or the chunk was full before: write the record, clear the
+    /// chunk, and add the sample again.
+    Refused,
 }
 
-/// The samples of up to five minutes.
+/// Some minutes of samples.
 #[derive(Default)]
 pub struct Chunk {
     /// Time of the first sample, ms since 1970.
@@ -37,12 +38,16 @@ pub struct Chunk {
     /// The differences that are not zero: column, row, difference. Most numbers of a server rest.
     changes: Vec<(u32, u32, u64)>,
     samples: usize,
+    full: bool,
 }
 
 impl Chunk {
-    /// Adds a sample of the time `now_ms`. Costs a walk over its fields; keeps 16 bytes for each number that differs
-    /// from the last sample.
-    pub fn add(&mut self, now_ms: i64, sample: Doc<'_>) -> Added {
+    /// Adds a sample of the time `now_ms`; the chunk is full with `samples_max` of them, or earlier if it would become
+    /// too large. Costs a walk over the sample's fields; keeps 16 bytes for each number that differs from the last one.
+    pub fn add(&mut self, now_ms: i64, sample: Doc<'_>, samples_max: usize) -> Added {
+        if self.full {
+            return Added::Refused;
+        }
         if self.samples == 0 {
             self.begin_ms = now_ms;
             self.reference = sample.to_buf();
@@ -59,10 +64,14 @@ impl Chunk {
             );
             std::mem::swap(&mut self.next, &mut self.last);
         } else {
-            return Added::OtherFields;
+            return Added::Refused;
         }
         self.samples += 1;
-        if self.samples == SAMPLES_MAX { Added::Full } else { Added::Added }
+        let columns = self.last.len();
+        self.full = self.samples >= samples_max
+            || self.changes.len() + columns > CHANGES_MAX
+            || columns * (self.samples + 1) > VALUES_MAX;
+        if self.full { Added::Full } else { Added::Added }
     }
 
     /// Samples in the chunk.
@@ -73,6 +82,7 @@ impl Chunk {
     /// Removes all samples; buffers are reused.
     pub fn clear(&mut self) {
         self.samples = 0;
+        self.full = false;
         self.changes.clear();
     }
 

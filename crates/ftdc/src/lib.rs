@@ -11,7 +11,8 @@
 //!   chunk         {_id: Date, type: 1, data: length | zlib(reference | columns | samples | varints, zeroes as runs)}
 //! ```
 //!
-//! A sample with other fields, or another type of one, begins a new chunk.
+//! A sample with other numbers, by name, order or type, begins a new chunk. A text is that of the first sample: it may
+//! differ in later ones, as in MongoDB.
 //!
 //! Invariants
 //! - [`decode`] refuses what is malformed and never takes more memory than [`CHUNK_BYTES_MAX`] and
@@ -28,12 +29,11 @@ mod varint;
 pub use chunk::{Added, Chunk, metadata_record};
 pub use decode::{DecodeError, Decoded, decode};
 
-/// Samples in a chunk, its first one included. MongoDB's readers allocate by the count in the chunk; 300 seconds are
-/// what MongoDB writes.
-pub const SAMPLES_MAX: usize = 300;
+/// Most differences that a chunk keeps in memory: 16 MiB.
+const CHANGES_MAX: usize = 1 << 20;
 
 /// Largest uncompressed chunk that is read.
 pub const CHUNK_BYTES_MAX: usize = 64 << 20;
 
-/// Most numbers of a chunk that is read: columns times samples.
+/// Most numbers of a chunk: columns times samples.
 pub const VALUES_MAX: usize = 16 << 20;

@@ -1,7 +1,7 @@
 """Reads files of diagnostic.data, by MongoDB's description of the format: independent of the server's code."""
 import struct
 import zlib
-from datetime import datetime
+from datetime import datetime, timedelta
 
 import bson
 from bson import Timestamp
@@ -19,7 +19,8 @@ def leaves(document, path=()):
             yield here + ("t",), value.time
             yield here + ("i",), value.inc
         elif isinstance(value, datetime):
-            yield here, int(value.timestamp() * 1000)
+            # Not by a floating-point number: it would be a millisecond off at times.
+            yield here, (value - datetime(1970, 1, 1)) // timedelta(milliseconds=1)
         elif isinstance(value, (bool, int, float, Int64)):
             yield here, int(value)
 
@@ -65,6 +66,20 @@ def chunk(data):
             samples[row + 1][path] = value - 2**64 if value >= 2**63 else value
     assert deltas.zeroes == 0 and deltas.at == len(deltas.data), "the end of a chunk"
     return samples
+
+
+def chunks(file):
+    """The data of each chunk of an open file, and the number of its samples."""
+    for record in bson.decode_file_iter(file):
+        if record["type"] == 1:
+            data = record["data"]
+            yield data, len(chunk(data))
+
+
+def chunk_sizes(path):
+    """The numbers of samples of the chunks of a file."""
+    with open(path, "rb") as file:
+        return [count for _, count in chunks(file)]
 
 
 def read(path):

@@ -34,6 +34,7 @@ fn every_command_has_help() {
         ("doctor", "nagi doctor ["),
         ("backup", "nagi backup --out"),
         ("restore", "nagi restore --from"),
+        ("diagnostics", "nagi diagnostics --dbpath"),
         ("generate", "nagi generate man|bash"),
         ("version", "nagi version"),
     ] {
@@ -86,6 +87,8 @@ fn mistakes_of_spelling() {
         (&["restore", "--from", "x"], &["--from and --dbpath are needed"]),
         (&["restore", "--to", "soon"], &["--to soon: expected a time such as"]),
         (&["serve", "--dbpath"], &["option '--dbpath' is missing; expected <directory>"]),
+        (&["diagnostics", "--out", "x"], &["--dbpath and --out are needed"]),
+        (&["diagnostics", "--archive", "x"], &["unrecognised option '--archive'"]),
         (&["doctor", "-f"], &["-f needs a value: -f <file>"]),
         (&["doctor", "--quik"], &["did you mean '--quick'?", "nagi help doctor"]),
         (

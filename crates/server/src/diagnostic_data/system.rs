@@ -1,8 +1,8 @@
 //! What Linux says of the machine, in the section `systemMetrics` of a sample, with MongoDB's names.
 
 use nagi_bson::DocWriter;
-use nagi_proc::counters;
 use nagi_proc::stat::TICK_US;
+use nagi_proc::{counters, limits, machine};
 
 /// The figures of `/proc/meminfo` that are recorded.
 static MEMORY: &[&str] = &[
@@ -52,6 +52,22 @@ static VMSTAT: &[&str] = &[
 /// Tables of `/proc/net/netstat` and `/proc/net/snmp`.
 static NETWORK: &[&str] = &["Ip", "IpExt", "Tcp", "TcpExt"];
 
+/// The resources of `ulimits`, with the names that Linux has for them.
+static RESOURCES: &[(&str, &str)] = &[
+    ("cpuTime_secs", "Max cpu time"),
+    ("fileSize_blocks", "Max file size"),
+    ("dataSegSize_kb", "Max data size"),
+    ("stackSize_kb", "Max stack size"),
+    ("coreFileSize_blocks", "Max core file size"),
+    ("residentSize_kb", "Max resident set"),
+    ("fileDescriptors", "Max open files"),
+    ("addressSpace_kb", "Max address space"),
+    ("processes", "Max processes"),
+    ("memLock_kb", "Max locked memory"),
+    ("fileLocks", "Max file locks"),
+    ("pendingSignals", "Max pending signals"),
+];
+
 /// Writes the sections. Costs some ten reads of files of the kernel.
 pub(crate) fn write_system_metrics(out: &mut DocWriter<'_>) {
     out.doc("cpu", cpu);
@@ -59,7 +75,40 @@ pub(crate) fn write_system_metrics(out: &mut DocWriter<'_>) {
     out.doc("vmstat", |out| chosen(out, "/proc/vmstat", VMSTAT, false));
     out.doc("netstat", network);
     out.doc("disks", disks);
+    out.doc("files", |out| {
+        if let Some([allocated, free, _]) = file_handles() {
+            put(out, "sys_file_handles_in_use", allocated.saturating_sub(free));
+        }
+    });
     out.doc("pressure", pressure);
+}
+
+/// The machine's limit of open files.
+pub(crate) fn write_open_files_max(out: &mut DocWriter<'_>) {
+    if let Some([.., max]) = file_handles() {
+        put(out, "sys_max_file_handles", max);
+    }
+}
+
+/// The limits of this process; -1 is none. As in mongod, the numbers are those of the system, whatever unit is in the
+/// name.
+pub(crate) fn write_ulimits(out: &mut DocWriter<'_>) {
+    let text = nagi_proc::text(limits::PATH).unwrap_or_default();
+    for (name, line) in RESOURCES {
+        if let Some(limit) = limits::parse(&text, line) {
+            out.doc(name, |out| {
+                out.put("soft", limit.soft as i64);
+                out.put("hard", limit.hard as i64);
+            });
+        }
+    }
+}
+
+/// Allocated and free file handles of the machine, and their limit.
+fn file_handles() -> Option<[u64; 3]> {
+    let text = nagi_proc::text("/proc/sys/fs/file-nr")?;
+    let mut numbers = text.split_whitespace().map(|number| number.parse().ok());
+    Some([numbers.next()??, numbers.next()??, numbers.next()??])
 }
 
 fn put(out: &mut DocWriter<'_>, name: &str, value: u64) {
@@ -79,6 +128,7 @@ fn cpu(out: &mut DocWriter<'_>) {
         "guest",
         "guest_nice",
     ];
+    put(out, "num_cpus", machine::processor_count() as u64);
     let text = nagi_proc::text("/proc/stat").unwrap_or_default();
     let ticks = text.lines().next().unwrap_or("").split_whitespace().skip(1);
     for (name, ticks) in TIMES.iter().zip(ticks.map_while(|ticks| ticks.parse::<u64>().ok())) {

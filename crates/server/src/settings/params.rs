@@ -106,7 +106,7 @@ pub(crate) static PARAMETERS: &[Param] = &[
     row("clientCursorMonitorFrequencySecs", Both, Int(4, 1, 3600), Live),
     row("connPoolMaxConnsPerHost", Startup, Int(200, 1, MAX), Told(NO_POOLS)),
     row("cursorTimeoutMillis", Both, Int(600_000, 1, MAX), Live),
-    row("diagnosticDataCollectionDirectoryPath", Both, Text(""), Applied),
+    row("diagnosticDataCollectionDirectoryPath", Both, Text(""), Live),
     row("diagnosticDataCollectionDirectorySizeMB", Both, Int(250, 10, INT_MAX), Live),
     row("diagnosticDataCollectionEnabled", Both, Bool(true), Live),
     row("diagnosticDataCollectionFileSizeMB", Both, Int(10, 1, INT_MAX), Live),
@@ -317,6 +317,8 @@ impl Parameters {
         for (name, value) in settings {
             params.set_from_text(name, value)?;
         }
+        // Once all are set: their order does not matter.
+        params.check_file_size(FILE_SIZE, &Checked::Number(params.number(FILE_SIZE)))?;
         Ok(params)
     }
 
@@ -366,6 +368,23 @@ impl Parameters {
         Ok(())
     }
 
+    /// Checks that a file of diagnostic data is not larger than their directory, if `value` is that of one of them.
+    pub(crate) fn check_file_size(&self, index: usize, value: &Checked) -> Result<()> {
+        let (file, folder) = (PARAMETERS[FILE_SIZE].name, PARAMETERS[FOLDER_SIZE].name);
+        let (file_mb, folder_mb) = (self.number(FILE_SIZE), self.number(FOLDER_SIZE));
+        match (index, value) {
+            (FOLDER_SIZE, Checked::Number(mb)) if *mb < file_mb => bail!(
+                Code::BAD_VALUE,
+                "{folder} must be greater than or equal to '{file_mb}' which is the current value of {file}."
+            ),
+            (FILE_SIZE, Checked::Number(mb)) if *mb > folder_mb => bail!(
+                Code::BAD_VALUE,
+                "{file} must be less than or equal to '{folder_mb}' which is the current value of {folder}."
+            ),
+            _ => Ok(()),
+        }
+    }
+
     /// Stores a checked value; the caller applies the row's effect.
     pub(crate) fn store(&self, index: usize, value: Checked) {
         match value {
@@ -403,7 +422,15 @@ impl Parameters {
     pub(crate) fn bool(&self, name: &str) -> bool {
         self.int(name) != 0
     }
+
+    /// The value of a text parameter.
+    pub(crate) fn text(&self, name: &str) -> String {
+        find(name).map_or_else(String::new, |index| self.texts.read()[index].clone())
+    }
 }
+
+const FILE_SIZE: usize = position("diagnosticDataCollectionFileSizeMB");
+const FOLDER_SIZE: usize = position("diagnosticDataCollectionDirectorySizeMB");
 
 const NO_POOLS: &str =
     "This server opens no connections to other servers, so this parameter has no effect";
@@ -704,6 +731,16 @@ mod tests {
             let error = set(name, value).err().unwrap();
             assert!(error.message().contains(text), "{}", error.message());
         }
+        let sizes = |file: &str, folder: &str| {
+            let name = |what: &str| format!("diagnosticDataCollection{what}SizeMB");
+            let settings =
+                [(name("File"), file.to_owned()), (name("Directory"), folder.to_owned())];
+            Parameters::new(&settings).err().map(|error| error.message().to_owned())
+        };
+        assert_eq!(sizes("400", "400"), None, "the order does not matter");
+        let text = "diagnosticDataCollectionFileSizeMB must be less than or equal to '10' which is the current value \
+                    of diagnosticDataCollectionDirectorySizeMB.";
+        assert_eq!(sizes("11", "10").as_deref(), Some(text));
         let other = other_parameter_name("wiredTigerConcurrentReadTransactions");
         assert_eq!(other, Some("storageEngineConcurrentReadTransactions"));
         assert_eq!(other_parameter_name("quiet"), None);
@@ -722,6 +759,7 @@ mod tests {
         // Parameters without an effect take any text.
         let names: Vec<_> = names.into_iter().filter(|name| !NO_EFFECT.contains(name)).collect();
         let own = ["processUmask", "tlsCipherConfig", "tlsX509ClusterAuthDNOverride"];
-        assert_eq!(names, [&ciphers[..], &own[..]].concat());
+        let folder = ["diagnosticDataCollectionDirectoryPath"];
+        assert_eq!(names, [&folder[..], &ciphers[..], &own[..]].concat());
     }
 }
