@@ -4,8 +4,8 @@ import subprocess
 import time
 
 import decode
-from checks import check, equal, wait_until
-from server import FAST, WORK, Server
+from server import FAST, WORK, Server  # first: it sets the path of the next one
+from checks import check, equal, wait_until  # noqa: E402
 
 INSERTS = ("serverStatus", "opcounters", "insert")
 

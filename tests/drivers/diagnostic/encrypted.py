@@ -5,8 +5,8 @@ import shutil
 import time
 
 import decode
-from checks import check, equal, wait_until
-from server import FAST, WORK, Server, nagi
+from server import FAST, WORK, Server, nagi  # first: it sets the path of the next one
+from checks import check, equal, wait_until  # noqa: E402
 
 INSERTS = ("serverStatus", "opcounters", "insert")
 # What a file in the clear begins with or contains: names of records and facts.

@@ -35,7 +35,12 @@ pub(super) fn export(data: &Path, out: &Path, flags: &Flags) -> Result<String, S
             // The server has removed it meanwhile, because it was the oldest, or it has no record yet.
             Ok(0) => fs::remove_file(&copy).map_err(|error| failed(&copy, &error))?,
             Ok(found) => (copied, records) = (copied + 1, records + found),
-            Err(error) => damaged.push(error),
+            Err(error) => {
+                damaged.push(error);
+                if fs::metadata(&copy).is_ok_and(|found| found.len() == 0) {
+                    fs::remove_file(&copy).map_err(|error| failed(&copy, &error))?;
+                }
+            }
         }
     }
     let done = format!("{records} records of {copied} files in {}", out.display());
