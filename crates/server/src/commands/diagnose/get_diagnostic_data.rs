@@ -62,9 +62,9 @@ pub(crate) fn record_diagnostic_data(server: &Arc<Server>) -> Duration {
 }
 
 fn limits(params: &Parameters) -> Limits {
-    let positive = |name| params.int(name).max(1).unsigned_abs();
-    let bytes = |name| positive(name).saturating_mul(1 << 20);
-    let count = |name| usize::try_from(positive(name)).unwrap_or(usize::MAX);
+    let positive = |name: &str| params.int(name).max(1).unsigned_abs();
+    let bytes = |name: &str| positive(name).saturating_mul(1 << 20);
+    let count = |name: &str| usize::try_from(positive(name)).unwrap_or(usize::MAX);
     Limits {
         folder_bytes: bytes("diagnosticDataCollectionDirectorySizeMB"),
         file_bytes: bytes("diagnosticDataCollectionFileSizeMB"),
