@@ -7,7 +7,7 @@ use std::sync::Arc;
 use nagi_bson::{Doc, DocBuf, doc};
 use nagi_encryption::{HEADER_BYTES, Keys, MasterKey, is_encrypted};
 use nagi_ftdc::{Decoded, decode};
-use nagi_testkit::scratch::Scratch;
+use nagi_testkit::Scratch;
 
 use super::{Limits, PAUSE_MS, Place, Recorder, Sample};
 
@@ -171,7 +171,10 @@ fn the_folder_has_a_limit() {
     // 10 MB less than a file of 1 MB and 1 MB for the interim file: three old files, the new one, and what is not ours.
     let left = data.files();
     assert_eq!(left.len(), 3 + 1 + 1, "{left:?}");
-    assert!(left[0].ends_with("metrics.1969-01-07T00-00-00Z-00000"), "the oldest are removed: {left:?}");
+    assert!(
+        left[0].ends_with("metrics.1969-01-07T00-00-00Z-00000"),
+        "the oldest are removed: {left:?}"
+    );
     // A smaller size is seen at the next sample.
     record_doc(&recorder, 2, sample(2), Limits { folder_bytes: 6 << 20, ..LIMITS });
     assert_eq!(data.files().len(), 2 + 1 + 1);
@@ -195,7 +198,8 @@ fn the_folder_never_exceeds_its_size() {
             });
             record_doc(&recorder, n, doc, LIMITS);
             let files = data.files();
-            let total: u64 = files.iter().map(|path| fs::metadata(path).map_or(0, |m| m.len())).sum();
+            let total: u64 =
+                files.iter().map(|path| fs::metadata(path).map_or(0, |m| m.len())).sum();
             largest = largest.max(total);
         }
         recorder.close(700_000);

@@ -90,14 +90,14 @@ fn transport_security(server: &Server, out: &mut DocWriter<'_>) {
 fn run(cx: &mut Context<'_>, req: &Request<'_>, out: &mut DocWriter<'_>) -> Result<()> {
     let section = |name| args::read::<Option<Truthy>>(req.body, "serverStatus", name);
     let none = section("none")? == Some(Truthy(true));
-    let is_wanted = |name: &str| Ok(section(name)?.map_or(!none, |wanted| wanted.0));
+    let is_wanted = |name: &'static str| Ok(section(name)?.map_or(!none, |wanted| wanted.0));
     write_server_status(cx.server, &is_wanted, out)
 }
 
 /// Writes the fields of the reply, with the sections for which `is_wanted` returns true.
 pub(super) fn write_server_status(
     server: &Server,
-    is_wanted: &dyn Fn(&str) -> Result<bool>,
+    is_wanted: &dyn Fn(&'static str) -> Result<bool>,
     out: &mut DocWriter<'_>,
 ) -> Result<()> {
     let uptime_ms = (clock::micros_since(server.identity.started) / 1000) as i64;
