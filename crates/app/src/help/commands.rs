@@ -94,10 +94,12 @@ pub(crate) static COMMANDS: &[Command] = &[
         meaning: "copies the files of diagnostic data for MongoDB's tools",
         usages: &["nagi diagnostics --dbpath <directory> --out <directory> [--encryptionKeyFile <file>]"],
         about: &["With encryption at rest the files in diagnostic.data are encrypted, and this command decrypts them. \
-                  Without it they are copied as they are. The server may run. The copy is not encrypted: it has figures \
-                  of the server, its command line and names of the machine, but nothing of documents."],
+            Without it they are copied as they are. The server may run. The copy is not encrypted: it has figures of \
+            the server, its command line and names of the machine, but nothing of documents."],
         flags: || with_help(backup::DIAGNOSTICS_FLAGS),
-        examples: &["nagi diagnostics --dbpath /var/lib/nagi --out /tmp/incident --encryptionKeyFile /etc/nagi/master"],
+        examples: &[
+            "nagi diagnostics --dbpath /data/db --out /tmp/incident --encryptionKeyFile /etc/nagi/master",
+        ],
     },
     Command {
         name: "doctor",

@@ -35,7 +35,7 @@ pub(in crate::commands) static GET_DIAGNOSTIC_DATA: Command = Command {
     ..Command::ROW
 };
 
-/// What the commands of the sections need. Of the oplog's section it is asked for on a standalone, too, as in mongod.
+/// What the commands of the sections need; on a standalone that of the oplog's section, too, as in mongod.
 fn access(asking: &Asking<'_>, _: &Request<'_>) -> Result<bool> {
     Ok(asking.on_cluster(Action::ServerStatus)
         && asking.on_cluster(Action::ReplSetGetStatus)
