@@ -242,6 +242,6 @@ def costs_little():
 
 
 for part in (counts_what_clients_do, survives_a_kill, parameters, is_switched_off_and_bounded, stays_within_its_size, needs_no_disk,
-             costs_little, *disks.PARTS, *encrypted.PARTS):
+             *encrypted.PARTS, costs_little, *disks.PARTS):
     section(part)
 finish("diagnostic")
