@@ -88,7 +88,7 @@ fn sample(server: &Server) -> DocBuf {
         timed(out, |out| {
             replied(out, "serverStatus", |out| {
                 let is_wanted = |name: &str| Ok(!LEFT_OUT.contains(&name));
-                write_server_status(server, &is_wanted, out)
+                write_server_status(server, &is_wanted, false, out)
             });
             if let Some(set) = &server.replica {
                 replied(out, "replSetGetStatus", |out| write_set_status(server, set, out));

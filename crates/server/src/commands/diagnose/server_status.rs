@@ -37,7 +37,7 @@ static SECTIONS: &[Section] = &[
     ("locks", |server, out| server.metrics.locks.write(out)),
     ("logicalSessionRecordCache", session_cache),
     ("network", network),
-    ("opLatencies", op_latencies),
+    ("opLatencies", |server, out| op_latencies(server, false, out)),
     ("opcounters", op_counters),
     ("opcountersRepl", op_counters_repl),
     ("querySettings", |server, out| server.settings.query_settings.write_status(out)),
@@ -91,13 +91,25 @@ fn run(cx: &mut Context<'_>, req: &Request<'_>, out: &mut DocWriter<'_>) -> Resu
     let section = |name| args::read::<Option<Truthy>>(req.body, "serverStatus", name);
     let none = section("none")? == Some(Truthy(true));
     let is_wanted = |name: &'static str| Ok(section(name)?.map_or(!none, |wanted| wanted.0));
-    write_server_status(cx.server, &is_wanted, out)
+    let histograms = req.body.get("opLatencies").as_doc();
+    let histograms = histograms.is_some_and(|asked| asked.get("histograms").is_truthy());
+    write_server_status(cx.server, &is_wanted, histograms, out)
+}
+
+impl Server {
+    /// Writes what `serverStatus` replies to a client that asks for histograms too, for interfaces of this process that
+    /// watch it. Takes about a millisecond.
+    pub fn write_status(&self, out: &mut DocWriter<'_>) {
+        // Only the reading of a request's fields fails.
+        let _ = write_server_status(self, &|_| Ok(true), true, out);
+    }
 }
 
 /// Writes the fields of the reply, with the sections for which `is_wanted` returns true.
 pub(super) fn write_server_status(
     server: &Server,
     is_wanted: &dyn Fn(&'static str) -> Result<bool>,
+    histograms: bool,
     out: &mut DocWriter<'_>,
 ) -> Result<()> {
     let uptime_ms = (clock::micros_since(server.identity.started) / 1000) as i64;
@@ -123,8 +135,14 @@ pub(super) fn write_server_status(
             "backgroundFlushing" => server.config.storage_engine != "mmapv1",
             _ => false,
         };
-        if !absent && is_wanted(name)? {
-            out.doc(name, |section| write(server, section));
+        if absent || !is_wanted(name)? {
+            continue;
+        }
+        match *name {
+            "opLatencies" if histograms => {
+                out.doc(name, |section| op_latencies(server, true, section));
+            }
+            _ => out.doc(name, |section| write(server, section)),
         }
     }
     Ok(())
@@ -264,7 +282,7 @@ fn network(server: &Server, out: &mut DocWriter<'_>) {
     });
 }
 
-fn op_latencies(server: &Server, out: &mut DocWriter<'_>) {
+fn op_latencies(server: &Server, histograms: bool, out: &mut DocWriter<'_>) {
     let metrics = &server.metrics;
     let kinds = [
         ("reads", &metrics.reads),
@@ -273,10 +291,7 @@ fn op_latencies(server: &Server, out: &mut DocWriter<'_>) {
         ("transactions", &server.clients.txn_sessions.latency),
     ];
     for (name, latency) in kinds {
-        out.doc(name, |doc| {
-            doc.put("latency", latency.micros.get());
-            doc.put("ops", latency.count.get());
-        });
+        out.doc(name, |doc| latency.write(histograms, doc));
     }
 }
 
