@@ -83,7 +83,8 @@ def survives_a_kill():
             time.sleep(0.9 + 0.35 * turn)
             again.kill()
     with Server("killed", *FAST, keep=True) as again:
-        check("another file", wait_until(lambda: len(again.files()) > 2, 10))
+        check("a sample", again.sample())
+        check("another file", wait_until(lambda: len(again.files()) > 1, 10))
         time.sleep(0.5)
     samples = again.samples()
     check("samples of the killed process", any(s[INSERTS] == 77 for s in samples), [s[INSERTS] for s in samples])
@@ -96,6 +97,7 @@ def survives_a_kill():
 
 def parameters():
     with Server("parameters", *FAST) as server:
+        check("a file", wait_until(lambda: server.files(), 10))
         shown = server.admin.command("getParameter", "*")
         equal("defaults", {name[len(PREFIX):]: shown[name] for name in sorted(shown) if name.startswith(PREFIX)},
               {"DirectoryPath": server.diagnostic, "DirectorySizeMB": 250, "Enabled": True, "FileSizeMB": 10,
