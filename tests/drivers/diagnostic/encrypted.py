@@ -49,7 +49,7 @@ def nothing_is_in_the_clear():
     equal("in the clear after a kill", clear_parts(server.files(interim=True)), set())
     with Server("encrypted", *FAST, *keys, keep=True) as server:
         check("a second file", wait_until(lambda: len(server.files()) == 2, 10))
-        check("what was left is recovered", server.lines(8200225), "no line")
+        check("what was left is recovered", wait_until(lambda: server.lines(8200225), 10))
         time.sleep(0.5)
     equal("in the clear after a clean end", clear_parts(server.files(interim=True)), set())
     for file in server.files():
