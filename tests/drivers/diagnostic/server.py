@@ -53,6 +53,7 @@ class Server:
         self.out.close()
 
     def kill(self):
+        self.client.close()  # before: without a server it waits for one
         self.process.send_signal(signal.SIGKILL)
         self.process.wait()
 
