@@ -288,7 +288,8 @@ pub fn similar_parameter(name: &str) -> Option<&'static str> {
 /// # Errors
 /// If a parameter is unknown, cannot be set at the start, or has an invalid value.
 pub fn check_parameters(settings: &[(String, String)]) -> Result<()> {
-    Parameters::new(settings).map(drop)
+    // Not whether they fit together: a caller may check one by one, so that is done when the server is built.
+    Parameters::parsed(settings).map(drop)
 }
 
 /// The values of all parameters.
@@ -300,6 +301,13 @@ pub(crate) struct Parameters {
 impl Parameters {
     /// The defaults, changed by `settings` as given on the command line.
     pub(crate) fn new(settings: &[(String, String)]) -> Result<Parameters> {
+        let params = Parameters::parsed(settings)?;
+        // Once all are set: their order does not matter.
+        params.check_file_size(FILE_SIZE, &Checked::Number(params.number(FILE_SIZE)))?;
+        Ok(params)
+    }
+
+    fn parsed(settings: &[(String, String)]) -> Result<Parameters> {
         let number = |param: &Param| match param.kind {
             Bool(b) => i64::from(b),
             Int(n, _, _) => n,
@@ -317,8 +325,6 @@ impl Parameters {
         for (name, value) in settings {
             params.set_from_text(name, value)?;
         }
-        // Once all are set: their order does not matter.
-        params.check_file_size(FILE_SIZE, &Checked::Number(params.number(FILE_SIZE)))?;
         Ok(params)
     }
 
