@@ -4,6 +4,7 @@
 //!   nagi [serve] [mongod's options]      nagi doctor ...      nagi version
 //!   nagi backup ...                      nagi restore ...      nagi help ...
 //!   nagi generate ...                    nagi ping ...
+//!   nagi diagnostics ...
 //! ```
 //!
 //! This crate knows neither commands nor documents nor frames.
@@ -57,11 +58,12 @@ fn main() -> ExitCode {
     let args: Vec<String> = std::env::args().skip(1).collect();
     erase::passwords();
     let command = args.first().map(String::as_str);
-    if matches!(command, Some("backup" | "restore" | "doctor")) {
+    if matches!(command, Some("backup" | "restore" | "diagnostics" | "doctor")) {
         umask::close();
     }
     if let Some(
         name @ ("backup" | "restore" | "doctor" | "generate" | "ldap-check" | "ping" | "version"),
+        name @ ("backup" | "restore" | "diagnostics" | "doctor" | "generate" | "ping" | "version"),
     ) = command
         && args[1..].iter().any(|arg| arg == "--help" || arg == "-h")
     {
@@ -70,6 +72,7 @@ fn main() -> ExitCode {
     match command {
         Some("backup") => backup::run(&args[1..]),
         Some("restore") => backup::run_restore(&args[1..]),
+        Some("diagnostics") => backup::run_diagnostics(&args[1..]),
         Some("doctor") => doctor::run(&args[1..]),
         Some("generate") => help::generate(&args[1..]),
         Some("help") => help::run(&args[1..]),

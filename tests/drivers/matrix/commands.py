@@ -133,6 +133,7 @@ def diagnosis():
         row("-", "features", 1),
         row("oidReset@#", "features", 1, oidReset=True),
         row("getCmdLineOpts@#", "getCmdLineOpts", 1, admin=True),
+        row("serverStatus@#, replSetGetStatus@#, collStats@local/oplog.rs", "getDiagnosticData", 1, admin=True),
         row("checkFreeMonitoringStatus@#", "getFreeMonitoringStatus", 1, admin=True),
         row("getLog@#", "getLog", "*", admin=True),
         row("hostInfo@#", "hostInfo", 1),

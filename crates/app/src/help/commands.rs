@@ -90,6 +90,18 @@ pub(crate) static COMMANDS: &[Command] = &[
         ],
     },
     Command {
+        name: "diagnostics",
+        meaning: "copies the files of diagnostic data for MongoDB's tools",
+        usages: &["nagi diagnostics --dbpath <directory> --out <directory> [--encryptionKeyFile <file>]"],
+        about: &["With encryption at rest the files in diagnostic.data are encrypted, and this command decrypts them. \
+            Without it they are copied as they are. The server may run. The copy is not encrypted: it has figures of \
+            the server, its command line and names of the machine, but nothing of documents."],
+        flags: || with_help(backup::DIAGNOSTICS_FLAGS),
+        examples: &[
+            "nagi diagnostics --dbpath /data/db --out /tmp/incident --encryptionKeyFile /etc/nagi/master",
+        ],
+    },
+    Command {
         name: "doctor",
         meaning: "checks the machine and the data directory",
         usages: &["nagi doctor [--config <file>] [--dbpath <directory>] [--quick] [--json]"],

@@ -16,7 +16,7 @@ use crate::logging::set_log_context;
 use crate::upkeep::pace::Pace;
 
 /// The work of a job; returns the pause until the next call.
-type Work = fn(&Arc<Server>) -> Duration;
+pub(crate) type Work = fn(&Arc<Server>) -> Duration;
 
 /// Starts the background threads of a server.
 pub(crate) fn spawn(server: &Arc<Server>) {
@@ -45,7 +45,8 @@ impl Server {
     }
 }
 
-fn start(server: &Arc<Server>, name: &'static str, work: Work) {
+/// Starts a thread that works until the server stops.
+pub(crate) fn start(server: &Arc<Server>, name: &'static str, work: Work) {
     let weak: Weak<Server> = Arc::downgrade(server);
     let signal = server.upkeep.signal.clone();
     let body = move || {
