@@ -54,6 +54,11 @@ impl RwDefaults {
         self.chosen.read().write
     }
 
+    /// The default level of reads, if one was set.
+    pub(crate) fn read_level(&self) -> Option<String> {
+        self.chosen.read().read_level.clone()
+    }
+
     /// Runs `setDefaultRWConcern`. An empty read concern unsets the default; the write concern cannot be unset.
     ///
     /// # Errors
