@@ -37,7 +37,7 @@ pub(crate) struct Asked<'a> {
 
 impl ReadConcernCounters {
     /// `default`: reads the default level that was set; called only without a level.
-    pub(crate) fn count(&self, asked: Asked<'_>, default: impl FnOnce() -> Option<String>) {
+    pub(crate) fn count(&self, asked: Asked<'_>, default: impl FnOnce() -> Option<&'static str>) {
         let levels = if asked.in_transaction { &self.in_transactions } else { &self.outside };
         let counter = match asked.level {
             Some("local") => &levels.local,
@@ -48,7 +48,7 @@ impl ReadConcernCounters {
             Some("snapshot") => &levels.snapshot,
             // Other levels were refused.
             Some(_) => return,
-            None => match default().as_deref() {
+            None => match default() {
                 Some("available") => &levels.default_available,
                 Some("majority") => &levels.default_majority,
                 Some(_) => &levels.default_local,
@@ -114,7 +114,7 @@ mod tests {
         let asked = |level, in_transaction| Asked { level, has_time: false, in_transaction };
         counters.count(asked(Some("majority"), false), || unreachable!("it has a level"));
         counters.count(asked(None, false), || None);
-        counters.count(asked(None, false), || Some("majority".to_owned()));
+        counters.count(asked(None, false), || Some("majority"));
         counters.count(asked(Some("snapshot"), true), || None);
         let doc = DocBuf::build(|out| counters.write(out));
         let text = nagi_bson::json::to_relaxed(doc.as_doc());
