@@ -4,6 +4,7 @@ pub(crate) mod lifespans;
 pub(crate) mod locks;
 pub(crate) mod read_concerns;
 pub(crate) mod session_jobs;
+pub(crate) mod stages;
 use std::sync::atomic::{AtomicI64, Ordering::Relaxed};
 
 /// A counter that only grows.
@@ -204,6 +205,7 @@ pub(crate) struct Metrics {
     pub(crate) oplog_truncation_micros: Counter,
     pub(crate) read_concerns: read_concerns::ReadConcernCounters,
     pub(crate) session_jobs: session_jobs::SessionJobs,
+    pub(crate) stages: stages::StageCounters,
 }
 
 impl Metrics {

@@ -8,6 +8,7 @@ use crate::core::server::Server;
 type Branch = (&'static str, fn(&Server, &mut DocWriter<'_>));
 
 static BRANCHES: &[Branch] = &[
+    ("aggStageCounters", |server, out| server.metrics.stages.write(out)),
     ("commands", commands),
     ("cursor", cursor),
     ("document", document),
