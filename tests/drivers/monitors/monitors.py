@@ -265,6 +265,8 @@ def check_counters(server):
         check("%s grows by %d at least" % (path, wanted), of(path) >= wanted, of(path))
     of = grown(server, lambda: [MongoClient("127.0.0.1", server.port).admin.command("ping") for _ in range(3)])
     check("connections.totalCreated counts connections", of("connections.totalCreated") >= 3, of("connections.totalCreated"))
+    of = grown(server, lambda: list(c.aggregate([{"$facet": {"a": [{"$limit": 1}], "b": [{"$limit": 2}]}}, {"$unwind": "$a"}])))
+    check("aggStageCounters", [of("metrics.aggStageCounters.$facet"), of("metrics.aggStageCounters.$limit"), of("metrics.aggStageCounters.$sort")] == [1, 2, 0])
     of = grown(server, lambda: c.create_index("u"))
     check("indexBuilds.total counts a build", of("indexBuilds.total") == 1, of("indexBuilds.total"))
     check("indexStats counts it", [of("indexStats.count"), of("indexStats.features.single.count"), of("indexStats.features.normal.count")] == [1, 1, 1])
