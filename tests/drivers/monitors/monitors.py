@@ -73,7 +73,7 @@ class Server:
         command = [nagi, "serve", "--dbpath", str(work / "data"), "--port", str(port), "--bind_ip", "127.0.0.1", "--logpath", str(work / "nagi.log"), "--setParameter", "ttlMonitorSleepSecs=1", *args]
         (work / "data").mkdir()
         self.process = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.STDOUT)
-        self.client = MongoClient("127.0.0.1", port, directConnection=True, appname="monitored", serverSelectionTimeoutMS=30000)
+        self.connect()
         deadline = time.time() + 60
         while True:
             try:
@@ -83,6 +83,9 @@ class Server:
                 if time.time() > deadline or self.process.poll() is not None:
                     raise SystemExit("the server did not start: see " + str(work))
                 time.sleep(0.2)
+
+    def connect(self):
+        self.client = MongoClient("127.0.0.1", self.port, directConnection=True, appname="monitored", serverSelectionTimeoutMS=30000)
 
     def status(self, **how):
         return self.client.admin.command("serverStatus", **how)
@@ -226,7 +229,11 @@ def grown(server, work):
     before = server.status()
     work()
     after = server.status()
-    return lambda path: at(after, path, "") - at(before, path, "")
+
+    def of(path):
+        values = [at(doc, path, "") for doc in (before, after)]
+        return float("nan") if MISSING in values else values[1] - values[0]
+    return of
 
 
 def check_counters(server):
@@ -404,17 +411,18 @@ def main():
             if "replica set" in kinds:
                 server.client.admin.command("replSetInitiate")
                 until("it is primary", lambda: server.client.admin.command("hello")["isWritablePrimary"])
+                server.connect()  # the client has to learn that there are sessions
             load(server)
             found = check_fields(replies(server, "replica set" in kinds), kinds)
             counts = found if "replica set" in kinds else counts
-            check_counters(server)
-            check_process(server)
-            check_locks(server)
-            if name == "default":
-                check_cache(server)
-                check_progress(server)
-            if "replica set" in kinds:
-                check_transaction(server)
+            parts = [check_counters, check_process, check_locks]
+            parts += [check_cache, check_progress] if name == "default" else []
+            parts += [check_transaction] if "replica set" in kinds else []
+            for part in parts:
+                try:
+                    part(server)
+                except (KeyError, TypeError, PyMongoError) as error:
+                    check(part.__name__, False, repr(error))
         finally:
             server.stop()
         print("%s: %d failures so far" % (name, len(failures)), flush=True)
