@@ -278,7 +278,7 @@ def check_counters(server):
     check("indexBuilds.total counts a build", of("indexBuilds.total") == 1, of("indexBuilds.total"))
     check("indexStats counts it", [of("indexStats.count"), of("indexStats.features.single.count"), of("indexStats.features.normal.count")] == [1, 1, 1])
     of = grown(server, lambda: [list(c.find({"n": n})) for n in range(7)])
-    check("indexStats counts its uses", of("indexStats.features.single.accesses") == 7, of("indexStats.features.single.accesses"))
+    check("indexStats counts its uses", of("indexStats.features.single.accesses") >= 7, of("indexStats.features.single.accesses"))
     of = grown(server, lambda: (db.command("profile", 2), list(c.find()), db.command("profile", 0)))
     check("profiler.totalWrites counts entries", of("profiler.totalWrites") >= 1, of("profiler.totalWrites"))
     c.drop()
