@@ -53,7 +53,6 @@ pub(crate) fn visit(
     let file_blocks_written = db.ticker(Ticker::BlocksCompressed)
         + db.ticker(Ticker::BlocksPlain)
         + db.ticker(Ticker::BlocksNotSmaller);
-    let iterators_opened = db.ticker(Ticker::IteratorsOpened);
     let gauges = [
         ("bytes_committed", db.ticker(Ticker::BytesCommitted)),
         ("cache_blocks", blocks_cached),
@@ -90,20 +89,14 @@ pub(crate) fn visit(
         ("governor_pause_us", governor.pause_us),
         ("governor_paused_us", governor.paused_us),
         ("governor_rate_bytes", governor.rate_bytes),
-        ("iterators_open", iterators_opened.saturating_sub(db.ticker(Ticker::IteratorsClosed))),
-        ("iterators_opened", iterators_opened),
         ("keys_estimate", sum(c"rocksdb.estimate-num-keys")),
-        ("keys_read", db.ticker(Ticker::KeysRead)),
         ("keys_written", db.ticker(Ticker::KeysWritten)),
         ("log_bytes_written", db.ticker(Ticker::LogBytes)),
         ("log_syncs", db.ticker(Ticker::LogSyncs)),
         ("log_writes", db.ticker(Ticker::LogWrites)),
         ("memtable_bytes", memtable_bytes),
         ("ranges_to_reclaim", reclaim.waiting_count() as u64),
-        ("seeks", db.ticker(Ticker::Seeks)),
         ("snapshots_open", one(c"rocksdb.num-snapshots")),
-        ("steps_back", db.ticker(Ticker::StepsBack)),
-        ("steps_forward", db.ticker(Ticker::StepsForward)),
         ("table_reader_bytes", sum(c"rocksdb.estimate-table-readers-mem")),
         ("wal_ring_capacity_bytes", ring_buffer.capacity_bytes),
         ("wal_ring_used_bytes", ring_buffer.used_bytes),

@@ -120,10 +120,6 @@ pub(crate) enum Ticker {
     KeysRead = 59,
     BytesCommitted = 61,
     Seeks = 63,
-    StepsForward = 64,
-    StepsBack = 65,
-    IteratorsOpened = 72,
-    IteratorsClosed = 73,
     /// Synced writes of the log.
     LogSyncs = 84,
     LogBytes = 85,

@@ -1,8 +1,7 @@
 //! The section `wiredTiger` of `serverStatus`: figures of the engine under WiredTiger's names.
 //!
 //! Only figures that have a counterpart are here: a cached block stands for a page, a memtable for the dirty pages, a
-//! flush of a memtable for a checkpoint and for the eviction of a modified page, an iterator for a cursor. What exists
-//! for B-trees only is absent.
+//! flush of a memtable for a checkpoint and for the eviction of a modified page. What exists for B-trees only is absent.
 
 use std::collections::HashMap;
 
@@ -50,18 +49,8 @@ static SECTIONS: &[(&str, Rows)] = &[
         "connection",
         &[("total fsync I/Os", Gauge("log_syncs")), ("total read I/Os", Gauge("file_reads"))],
     ),
-    (
-        "cursor",
-        &[
-            ("cursor create calls", Gauge("iterators_opened")),
-            ("cursor insert calls", Gauge("keys_written")),
-            ("cursor next calls", Gauge("steps_forward")),
-            ("cursor prev calls", Gauge("steps_back")),
-            ("cursor search calls", Gauge("keys_read")),
-            ("cursor search near calls", Gauge("seeks")),
-            ("open cursor count", Gauge("iterators_open")),
-        ],
-    ),
+    // Scans do not pass the counters of the engine.
+    ("cursor", &[("cursor insert calls", Gauge("keys_written"))]),
     ("data-handle", &[("connection data handles currently active", Gauge(HANDLES))]),
     (
         "log",
