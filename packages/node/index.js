@@ -63,6 +63,7 @@ function commandLine(binary, setName, port, cacheMb, args) {
     if (given.has(option)) throw new TypeError(`${option} cannot be used for a server for tests`);
   }
   const ours = [["--port", String(port)], ["--bind_ip", "127.0.0.1"], ["--nounixsocket"], ["--stopAtEndOfInput"]];
+  if (!given.has("--consolePort")) ours.push(["--noconsole"]);
   if (!given.has("--storageEngine")) {
     // With this engine the folder is only looked at; it must not have the data of another engine.
     ours.push(["--storageEngine", "inMemory"], ["--dbpath", path.dirname(path.resolve(binary))]);

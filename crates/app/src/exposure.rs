@@ -48,7 +48,8 @@ fn refusal(options: &Options, name: &str) -> Result<(), String> {
 
 /// The first name to listen at that is not an address of this machine only; Unix sockets are files.
 fn beyond_loopback(options: &Options) -> Option<String> {
-    let mut names = options.net.bind_ip.iter().filter(|name| !name.starts_with('/'));
+    let console = options.console.iter().flat_map(|console| &console.bind_ip);
+    let mut names = options.net.bind_ip.iter().filter(|name| !name.starts_with('/')).chain(console);
     names.find(|name| *name != "localhost" && !is_loopback(name)).cloned()
 }
 
@@ -75,6 +76,15 @@ struct Door {
 pub(crate) fn warn(options: &Options, args: &[String], server: &Server, log: &Log) {
     let mut doors = of_options(options, args);
     doors.extend(of_ldap(options));
+    let console = options.console.iter().flat_map(|console| &console.bind_ip);
+    for name in console.filter(|name| *name != "localhost" && !is_loopback(name)) {
+        doors.push(Door {
+            id: 8_200_231,
+            text: "The web console sends passwords and documents without encryption to other machines",
+            place: name.clone(),
+            fix: "--consoleBindIp 127.0.0.1, and a proxy with TLS or an SSH tunnel in front of it",
+        });
+    }
     if options.authorization && server.is_first_user_awaited() {
         doors.push(Door {
             id: 8_200_183,

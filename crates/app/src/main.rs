@@ -12,6 +12,7 @@ mod allocator;
 mod backup;
 mod build;
 mod connections;
+mod console;
 mod doctor;
 mod encryption;
 mod engine;

@@ -16,6 +16,7 @@ use std::time::Duration;
 
 use nagi_bson::{DocBuf, doc, json};
 use nagi_budget::Budget;
+use nagi_console::Console;
 use nagi_host::{EngineKind, Watched, Watcher};
 use nagi_net::NetConfig;
 use nagi_proc::{Process, machine};
@@ -27,9 +28,9 @@ use crate::notify::Notifier;
 use crate::options::{self, Options, Request};
 use crate::pid_file::PidFile;
 use crate::{
-    allocator, build, connections, encryption, engine, exposure, folder, fork, help, key_file,
-    ldap, local_zone, memory, paths, print, record, repair, say, server_config, signals, transport,
-    umask, warnings,
+    allocator, build, connections, console, encryption, engine, exposure, folder, fork, help,
+    key_file, ldap, local_zone, memory, paths, print, record, repair, say, server_config, signals,
+    transport, umask, warnings,
 };
 
 /// The time that replies in progress have once the server stops.
@@ -260,6 +261,7 @@ fn serve_store(
             error: error.to_string(),
         })?;
     let listeners = nagi_net::serve(&server, addresses).map_err(port_in_use)?;
+    let console = console::start(&server, options, port);
     if options.fork {
         fork::ready();
     }
@@ -267,7 +269,7 @@ fn serve_store(
     server.wait_for_shutdown();
     notifier.stopping();
     drop((record, watcher));
-    stop(&server, listeners, store)
+    stop(&server, listeners, console, store)
 }
 
 fn bad_options(error: &dyn std::fmt::Display) -> Failure {
@@ -336,10 +338,14 @@ fn say_what_the_journal_does(options: &Options) {
 fn stop(
     server: &Arc<Server>,
     listeners: nagi_net::Listeners,
+    console: Option<Console>,
     store: &Store,
 ) -> Result<(), Failure> {
     log::info!(target: "NETWORK", id = 20562; "Shutdown: going to close listening sockets");
     server.stop();
+    if let Some(console) = console {
+        console.stop();
+    }
     listeners.stop(GRACE);
     server.close_audit_log();
     store.close().map_err(|error| not_written(&error))

@@ -71,6 +71,7 @@ pub use logging::{
     set_log_context,
 };
 pub use message_memory::{FREE_BYTES, admit_message, message_cost};
+pub use metrics::latency::BOUNDS as LATENCY_BOUNDS_US;
 pub use nagi_lang::time::Zone;
 pub use networks::Networks;
 pub use replica::OplogLimits;

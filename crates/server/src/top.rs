@@ -12,6 +12,7 @@ use nagi_bson::{DocWriter, Value};
 use nagi_percore::PerCore;
 use parking_lot::Mutex;
 
+use crate::metrics::latency::{BUCKET_COUNT, bucket, write_histogram};
 use crate::metrics::{LatencyKind, OpKind};
 use crate::request::Request;
 
@@ -43,33 +44,13 @@ impl Usage {
     }
 }
 
-/// Lower bounds of the histogram's buckets in microseconds: powers of two, with one step in between in the most
-/// important range.
-static BOUNDS: [u64; 51] = bounds();
-
-const fn bounds() -> [u64; 51] {
-    let mut bounds = [0; 51];
-    let mut at = 1;
-    while at < 51 {
-        bounds[at] = match at {
-            ..11 => 1 << at,
-            11..31 if at % 2 == 1 => 1 << (11 + (at - 11) / 2),
-            11..31 => 3 << (10 + (at - 11) / 2),
-            _ => 1 << (at - 10),
-        };
-        at += 1;
-    }
-    bounds
-}
-
 /// A histogram of the times of one kind of request.
 #[derive(Clone)]
-struct Histogram([u64; 51]);
+struct Histogram([u64; BUCKET_COUNT]);
 
 impl Histogram {
     fn add(&mut self, micros: u64) {
-        let after = BOUNDS.partition_point(|bound| *bound <= micros);
-        self.0[after.saturating_sub(1)] += 1;
+        self.0[bucket(micros)] += 1;
     }
 }
 
@@ -108,7 +89,7 @@ impl Entry {
 }
 
 fn none_counted() -> Box<Histograms> {
-    Box::new([const { Histogram([0; 51]) }; 3])
+    Box::new([const { Histogram([0; BUCKET_COUNT]) }; 3])
 }
 
 /// Usage of all collections.
@@ -191,17 +172,9 @@ impl Top {
         for (at, (name, usage)) in kinds.into_iter().enumerate() {
             out.doc(name, |doc| {
                 if histograms {
-                    let histogram = entry.histograms.as_ref().map(|all| &all[at]);
                     doc.array("histogram", |list| {
-                        for (bound, count) in
-                            histogram.into_iter().flat_map(|h| BOUNDS.iter().zip(h.0))
-                        {
-                            if count > 0 {
-                                list.doc(|bucket| {
-                                    bucket.put("micros", *bound as i64);
-                                    bucket.put("count", count as i64);
-                                });
-                            }
+                        if let Some(all) = &entry.histograms {
+                            write_histogram(&all[at].0, list);
                         }
                     });
                 }

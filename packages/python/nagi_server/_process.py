@@ -104,6 +104,8 @@ def _command(
     # With this engine the folder is only looked at; it must not have the data of another engine.
     folder = os.path.dirname(os.path.abspath(binary))
     ours = [("--port", str(port)), ("--bind_ip", "127.0.0.1"), ("--nounixsocket",), ("--stopAtEndOfInput",)]
+    if "--consolePort" not in given:
+        ours.append(("--noconsole",))
     if "--storageEngine" not in given:
         ours += [("--storageEngine", "inMemory"), ("--dbpath", folder)]
         if cache_mb is not None:

@@ -32,7 +32,9 @@ pub(crate) use encryption::{EncryptionOptions, KeyPlace, KeySource, KmipOptions,
 pub(crate) use notes::refusal;
 pub(crate) use table::{Honoured, Kind, Row, TABLE};
 pub(crate) use tls::{HIDDEN, PASSWORD_FLAGS};
-pub(crate) use typed::{COMPRESSORS_KEY, MESSAGE_COMPRESSORS, MappedOptions, Options};
+pub(crate) use typed::{
+    COMPRESSORS_KEY, ConsoleOptions, MESSAGE_COMPRESSORS, MappedOptions, Options,
+};
 
 use std::collections::BTreeMap;
 

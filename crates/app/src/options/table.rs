@@ -197,6 +197,13 @@ pub(crate) static TABLE: &[Row] = &[
     yes("net.bindIp", "bind_ip", Text),
     switch("net.bindIpAll", "bind_ip_all", "true"),
     yes("net.compression.compressors", "networkMessageCompressors", Text),
+    yes("net.console.bindIp", "consoleBindIp", Text),
+    Row {
+        key: "net.console.enabled", flag: "noconsole",
+        kind: Bool, implied: Some("false"), honoured: Honoured::Yes,
+    },
+    yes("net.console.origins", "consoleOrigins", Text),
+    yes("net.console.port", "consolePort", Int(1, 65535)),
     yes("net.ipAllowlist", "ipAllowlist", Text),
     switch("net.ipv6", "ipv6", "true"),
     yes("net.listenBacklog", "listenBacklog", Int(1, i32::MAX as i64)),

@@ -53,10 +53,49 @@ impl MappedOptions {
     }
 }
 
+/// Where the web console listens.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct ConsoleOptions {
+    pub(crate) bind_ip: Vec<String>,
+    /// `None`: the server's port + 1000.
+    pub(crate) port: Option<u16>,
+    /// Origins of proxies, such as `https://db.example.com`.
+    pub(crate) origins: Vec<String>,
+}
+
+impl ConsoleOptions {
+    fn from_settings(settings: &Settings) -> Result<Option<ConsoleOptions>, String> {
+        if settings.get("net.console.enabled") == Some("false") {
+            return Ok(None);
+        }
+        let list = |key: &str, default: &str| {
+            let texts = settings.get(key).unwrap_or(default).split(',');
+            let texts = texts.map(str::trim).filter(|text| !text.is_empty());
+            texts.map(str::to_owned).collect::<Vec<_>>()
+        };
+        let names = list("net.console.bindIp", "127.0.0.1").into_iter();
+        let bind_ip = names.map(|n| if n == "*" { "0.0.0.0".to_owned() } else { n }).collect();
+        let port = settings.get("net.console.port").and_then(|port| port.parse().ok());
+        let origins = list("net.console.origins", "");
+        for origin in &origins {
+            let host = origin.strip_prefix("https://").or_else(|| origin.strip_prefix("http://"));
+            if host.is_none_or(|host| host.is_empty() || host.contains(['/', '*', '@', ' '])) {
+                return Err(format!(
+                    "BadValue: bad value '{origin}' for net.console.origins (--consoleOrigins): expected a scheme, \
+                     a host and perhaps a port, such as https://db.example.com:8443"
+                ));
+            }
+        }
+        Ok(Some(ConsoleOptions { bind_ip, port, origins }))
+    }
+}
+
 /// All options of a start.
 #[derive(Debug, Clone)]
 pub(crate) struct Options {
     pub(crate) net: NetConfig,
+    /// `None`: there is no web console.
+    pub(crate) console: Option<ConsoleOptions>,
     /// `None`: connections are not encrypted.
     pub(crate) tls: Option<TlsOptions>,
     /// `None`: no directory checks passwords.
@@ -159,6 +198,7 @@ pub(super) fn from_settings(settings: &Settings) -> Result<Options, String> {
     let bytes = |gigabytes: f64| (gigabytes * f64::from(1 << 30)) as u64;
     Ok(Options {
         net: net(settings)?,
+        console: ConsoleOptions::from_settings(settings)?,
         tls: tls::from_settings(settings)?,
         ldap: ldap::from_settings(settings)?,
         encryption: encryption::from_settings(settings, engine)?,

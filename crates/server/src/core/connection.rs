@@ -246,6 +246,25 @@ impl Connection {
         }
     }
 
+    /// Another connection of the same client with the same login, for a client whose requests may run in parallel;
+    /// `None` if no more connections are admitted.
+    pub fn sibling(&self) -> Option<Connection> {
+        let mut other = self.server.connect(self.peer.clone())?;
+        if let Some(client) = &self.client {
+            other.op.set_client(client.clone());
+        }
+        other.client = self.client.clone();
+        other.hello_seen = self.hello_seen;
+        other.login = self.login.clone();
+        other.op.set_user(other.login.as_ref().map(|login| login.user.name.clone()));
+        Some(other)
+    }
+
+    /// The name and database of the logged-in user.
+    pub fn user_name(&self) -> Option<(&str, &str)> {
+        self.login.as_ref().map(|login| (&*login.user.name.name, &*login.user.name.db))
+    }
+
     /// The user that owns the cursors and sessions which the connection opens; `None` without authorization.
     pub(crate) fn user(&self) -> Option<&UserName> {
         let enabled = self.server.auth.is_enabled();

@@ -22,6 +22,7 @@ use crate::names::{RoleName, UserName};
 pub(super) const ALREADY: Code = Code(5_626_701);
 
 /// The login of a connection.
+#[derive(Clone)]
 pub(crate) struct Login {
     pub(crate) user: Arc<User>,
     /// The generation of users and roles in which `user` was resolved.

@@ -165,6 +165,11 @@ impl Server {
         }
     }
 
+    /// Returns true if clients must log in.
+    pub fn requires_login(&self) -> bool {
+        self.auth.is_enabled()
+    }
+
     /// Returns true if there is TLS.
     pub fn has_tls(&self) -> bool {
         self.tls.is_some()

@@ -1,11 +1,15 @@
 //! Counters for `serverStatus` and `top`: each core adds to its own copy, and a listing sums them.
 
+pub(crate) mod latency;
 pub(crate) mod lifespans;
 pub(crate) mod locks;
 pub(crate) mod read_concerns;
 pub(crate) mod session_jobs;
 pub(crate) mod stages;
+
 use std::sync::atomic::{AtomicI64, Ordering::Relaxed};
+
+pub(crate) use latency::Latency;
 
 /// A counter that only grows.
 #[derive(Default)]
@@ -102,20 +106,6 @@ impl OpCounters {
             OpKind::GetMore => self.get_more.increment(),
             OpKind::Command => self.command.increment(),
         }
-    }
-}
-
-/// Total time and number of operations.
-#[derive(Default)]
-pub(crate) struct Latency {
-    pub(crate) micros: Counter,
-    pub(crate) count: Counter,
-}
-
-impl Latency {
-    pub(crate) fn record(&self, micros: u64) {
-        self.micros.add(micros);
-        self.count.increment();
     }
 }
 

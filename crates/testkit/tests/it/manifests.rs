@@ -8,6 +8,7 @@ const ALLOWED: &[(&str, &[&str])] = &[
         &[
             "bson",
             "budget",
+            "console",
             "doctor",
             "encryption",
             "error",
@@ -31,6 +32,7 @@ const ALLOWED: &[(&str, &[&str])] = &[
     ("bench", &["bson", "budget", "embedded", "error", "kv", "kv-rocks", "proc"]),
     ("bson", &[]),
     ("budget", &["proc"]),
+    ("console", &["bson", "error", "proc", "server"]),
     ("doctor", &["bson", "proc"]),
     ("embedded", &["bson", "budget", "error", "host", "kv", "server", "store"]),
     ("encryption", &[]),
@@ -88,8 +90,9 @@ const BANNED: &[&str] = &[
 ];
 
 /// What one crate alone may use: `object_store`, which `nagi backup --archive` needs, runs on tokio; applications that
-/// contain the library convert their types by serde.
-const EXCEPTIONS: &[(&str, &str)] = &[("app", "tokio"), ("embedded", "serde")];
+/// contain the library convert their types by serde; the console's HTTP server is `hyper` (decision 083).
+const EXCEPTIONS: &[(&str, &str)] =
+    &[("app", "tokio"), ("console", "tokio"), ("embedded", "serde")];
 
 /// The crates with cargo features. The library has one for the types of applications.
 const WITH_FEATURES: &[&str] = &["app", "embedded", "percore"];

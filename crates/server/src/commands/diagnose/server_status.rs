@@ -40,7 +40,7 @@ static SECTIONS: &[Section] = &[
     ("locks", |server, out| server.metrics.locks.write(out)),
     ("logicalSessionRecordCache", session_cache),
     ("network", network),
-    ("opLatencies", op_latencies),
+    ("opLatencies", |server, out| op_latencies(server, false, out)),
     ("opcounters", op_counters),
     ("opcountersRepl", set_status::op_counters),
     ("oplogTruncation", set_status::oplog_truncation),
@@ -95,7 +95,30 @@ fn transport_security(server: &Server, out: &mut DocWriter<'_>) {
 }
 
 fn run(cx: &mut Context<'_>, req: &Request<'_>, out: &mut DocWriter<'_>) -> Result<()> {
-    let server = cx.server;
+    let section = |name| args::read::<Option<Truthy>>(req.body, "serverStatus", name);
+    let none = section("none")? == Some(Truthy(true));
+    let is_wanted = |name: &'static str| Ok(section(name)?.map_or(!none, |wanted| wanted.0));
+    let histograms = req.body.get("opLatencies").as_doc();
+    let histograms = histograms.is_some_and(|asked| asked.get("histograms").is_truthy());
+    write_server_status(cx.server, &is_wanted, histograms, out)
+}
+
+impl Server {
+    /// Writes what `serverStatus` replies to a client that asks for histograms too, for interfaces of this process that
+    /// watch it. Takes about a millisecond.
+    pub fn write_status(&self, out: &mut DocWriter<'_>) {
+        // Only the reading of a request's fields fails.
+        let _ = write_server_status(self, &|_| Ok(true), true, out);
+    }
+}
+
+/// Writes the fields of the reply, with the sections for which `is_wanted` returns true.
+pub(super) fn write_server_status(
+    server: &Server,
+    is_wanted: &dyn Fn(&'static str) -> Result<bool>,
+    histograms: bool,
+    out: &mut DocWriter<'_>,
+) -> Result<()> {
     let uptime_ms = (clock::micros_since(server.identity.started) / 1000) as i64;
     out.put("host", &server.host_and_port());
     out.put("version", super::build_info::COMPATIBLE_VERSION);
@@ -107,8 +130,6 @@ fn run(cx: &mut Context<'_>, req: &Request<'_>, out: &mut DocWriter<'_>) -> Resu
     out.put("uptimeMillis", uptime_ms);
     out.put("uptimeEstimate", uptime_ms / 1000);
     out.put("localTime", Value::DateTime(clock::wall_ms()));
-    let section = |name| args::read::<Option<Truthy>>(req.body, "serverStatus", name);
-    let none = section("none")? == Some(Truthy(true));
     for (name, write) in SECTIONS {
         let absent = match *name {
             "electionMetrics" | "flowControl" | "oplogTruncation" | "repl" => {
@@ -123,11 +144,14 @@ fn run(cx: &mut Context<'_>, req: &Request<'_>, out: &mut DocWriter<'_>) -> Resu
             "backgroundFlushing" => server.config.storage_engine != "mmapv1",
             _ => false,
         };
-        if absent {
+        if absent || !is_wanted(name)? {
             continue;
         }
-        if section(name)?.map_or(!none, |wanted| wanted.0) {
-            out.doc(name, |section| write(server, section));
+        match *name {
+            "opLatencies" if histograms => {
+                out.doc(name, |section| op_latencies(server, true, section));
+            }
+            _ => out.doc(name, |section| write(server, section)),
         }
     }
     Ok(())
@@ -285,7 +309,7 @@ fn network(server: &Server, out: &mut DocWriter<'_>) {
     });
 }
 
-fn op_latencies(server: &Server, out: &mut DocWriter<'_>) {
+fn op_latencies(server: &Server, histograms: bool, out: &mut DocWriter<'_>) {
     let metrics = &server.metrics;
     let kinds = [
         ("reads", &metrics.reads),
@@ -294,10 +318,7 @@ fn op_latencies(server: &Server, out: &mut DocWriter<'_>) {
         ("transactions", &server.clients.txn_sessions.latency),
     ];
     for (name, latency) in kinds {
-        out.doc(name, |doc| {
-            doc.put("latency", latency.micros.get());
-            doc.put("ops", latency.count.get());
-        });
+        out.doc(name, |doc| latency.write(histograms, doc));
     }
 }
 

@@ -1,0 +1,119 @@
+// Documents: find or aggregate with text in the shell's notation, pages, explain, insert, edit, delete.
+import { command, commandOf, commandText, documents } from './api.js';
+import {
+  button,
+  choice,
+  confirm,
+  el,
+  errorBox,
+  field,
+  fill,
+  section,
+  select,
+  setOptions,
+  setText,
+  showError,
+} from './dom.js';
+import { dig, parse } from './ejson.js';
+import { showPlan } from './plan_tree.js';
+import { insertDocument } from './document_edit.js';
+import { showResults } from './document_list.js';
+import { QUERY_MAX_MS, queryForm, WRITES } from './query_form.js';
+
+export async function documentsPage(cx) {
+  const [db, collection] = cx.args;
+  const box = errorBox();
+  const results = el('div');
+  fill(cx.root, await chooser(cx, db, collection));
+  if (cx.left || !db || !collection) return;
+  const query = queryForm(db, collection);
+  const busy = el('span', { class: 'hint', role: 'status' });
+  const state = { db, collection, page: 0, view: 'table', found: [] };
+  const attempt = async (work) => {
+    setText(busy, 'Running ...');
+    try {
+      await work();
+      showError(box, null);
+    } catch (error) {
+      if (!cx.left) showError(box, error);
+    } finally {
+      setText(busy, '');
+    }
+  };
+  const run = (page) =>
+    attempt(async () => {
+      const body = query.body(Math.max(0, page));
+      if (WRITES.test(body.text) && !(await confirmWrite(body.text))) return;
+      const reply = await commandText(db, body.text, { timeoutMs: QUERY_MAX_MS + 5000 });
+      const found = dig(parse(reply), 'cursor', 'firstBatch') ?? [];
+      Object.assign(state, { page: Math.max(0, page), found, isFull: found.length >= body.size });
+      if (!cx.left) showResults(results, state, run);
+    });
+  const explain = () =>
+    attempt(async () => {
+      const inner = query.body(0).text;
+      const reply = await commandOf(
+        db,
+        `{"explain": ${inner}, "verbosity": "executionStats", "maxTimeMS": ${QUERY_MAX_MS}}`,
+      );
+      if (!cx.left) showPlan(fill(results), reply);
+    });
+  const insert = async () => {
+    if (await insertDocument(db, collection)) run(state.page);
+  };
+  query.onRun(() => run(0));
+  query.node.append(
+    el(
+      'div',
+      { class: 'actions' },
+      el('button', { type: 'submit' }, 'Run'),
+      button('Explain', explain, { class: 'quiet' }),
+      button('Insert document', insert, { class: 'quiet' }),
+      busy,
+    ),
+  );
+  const views = [
+    ['table', 'table'],
+    ['json', 'JSON'],
+  ];
+  const show = (view) => {
+    state.view = view;
+    showResults(results, state, run);
+  };
+  cx.root.append(query.node, box, choice('View', views, 'table', show), section('Results', results));
+  run(0);
+}
+
+const confirmWrite = (detail) =>
+  confirm({ title: 'Run this pipeline?', text: 'It writes into a collection.', action: 'Run', detail });
+
+async function chooser(cx, db, collection) {
+  const box = errorBox();
+  const go = (nextDb, name) => {
+    location.hash = `#/documents/${encodeURIComponent(nextDb)}${name ? `/${encodeURIComponent(name)}` : ''}`;
+  };
+  const names = select([['', 'choose']], '', (name) => {
+    if (name) go(db, name);
+  });
+  const dbs = select([['', 'choose']], '', (name) => {
+    if (name) go(name);
+  });
+  const node = el('div', { class: 'bar' }, field('Database', dbs), field('Collection', names), box);
+  try {
+    const found = (await command('admin', { listDatabases: 1, nameOnly: true, authorizedDatabases: true })).databases;
+    setOptions(dbs, [['', 'choose'], ...found.slice(0, 2000).map((one) => one.name)], db ?? '');
+    if (db) {
+      const all = await documents(db, {
+        listCollections: 1,
+        nameOnly: true,
+        authorizedCollections: true,
+        cursor: { batchSize: 5000 },
+      });
+      setOptions(names, [['', 'choose'], ...all.map((one) => one.name).sort()], collection ?? '');
+    }
+    names.disabled = !db;
+  } catch (error) {
+    showError(box, error);
+  }
+  return node;
+}

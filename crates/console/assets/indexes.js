@@ -1,0 +1,190 @@
+// The indexes of a collection: size, use, whether they are needed; build and drop.
+import { command, commandOf, documents, maps } from './api.js';
+import { announce, brief, button, confirm, el, errorBox, field, fill, section, showError } from './dom.js';
+import { table } from './table.js';
+import { bytes, duration, exact, plain } from './format.js';
+import { text, typed } from './ejson.js';
+import { begins } from './advice.js';
+
+const BUILD_TIMEOUT_MS = 600000;
+const OPTIONS = [
+  'unique',
+  'sparse',
+  'partialFilterExpression',
+  'expireAfterSeconds',
+  'collation',
+  'hidden',
+  'prepareUnique',
+  'wildcardProjection',
+  'clustered',
+];
+
+/** Options that make an index more than an order of documents, so that a longer index cannot replace it. */
+const hasOwnPurpose = (index) =>
+  ['unique', 'sparse', 'partialFilterExpression', 'expireAfterSeconds', 'clustered'].some(
+    (name) => index.get(name) !== undefined && index.get(name) !== false,
+  );
+const collationOf = (index) => text(index.get('collation') ?? null);
+
+/** The name of an index whose key begins with the whole key of this one, or null. `indexes` are Maps of listIndexes. */
+export function replacedBy(index, indexes) {
+  if (index.get('name') === '_id_' || hasOwnPurpose(index)) return null;
+  const longer = indexes.find(
+    (other) =>
+      other !== index &&
+      !other.get('sparse') &&
+      !other.get('partialFilterExpression') &&
+      !other.get('hidden') &&
+      collationOf(other) === collationOf(index) &&
+      begins(other.get('key'), index.get('key')) &&
+      other.get('key').size > index.get('key').size,
+  );
+  return longer ? longer.get('name') : null;
+}
+
+/** Joins indexes, their use and sizes; `now` in ms. */
+export function indexRows(indexes, usage, sizes, now) {
+  const used = new Map(usage.map((one) => [one.name, one]));
+  return indexes.map((index) => {
+    const name = index.get('name');
+    const since = plain(used.get(name)?.accesses?.since);
+    const ops = plain(used.get(name)?.accesses?.ops);
+    const longer = replacedBy(index, indexes);
+    const isId = name === '_id_';
+    const remarks = [];
+    if (used.get(name)?.building) remarks.push('being built');
+    if (longer) remarks.push(`redundant: ${longer} begins with its fields`);
+    if (!isId && ops === 0 && !index.get('unique') && index.get('expireAfterSeconds') === undefined)
+      remarks.push(`unused for ${duration(now - since)}`);
+    return {
+      name,
+      key: text(index.get('key')),
+      size: plain(sizes?.[name]),
+      ops,
+      since,
+      isId,
+      remarks: remarks.join('; '),
+      options: OPTIONS.filter((option) => index.has(option) && index.get(option) !== false)
+        .map((option) => `${option}: ${text(index.get(option))}`)
+        .join(', '),
+    };
+  });
+}
+
+/** The section of a collection's page. `sizes` are `indexSizes` of its figures. */
+export function indexSection(cx, db, collection, sizes) {
+  const box = errorBox();
+  const list = table(
+    [
+      { label: 'Name', value: (index) => index.name },
+      { label: 'Key', value: (index) => index.key, cls: 'mono' },
+      { label: 'Options', value: (index) => index.options, cls: 'mono' },
+      { label: 'Size', value: (index) => index.size, text: (index) => bytes(index.size), number: true },
+      { label: 'Uses', value: (index) => index.ops, text: (index) => exact(index.ops), number: true },
+      { label: 'Remarks', value: (index) => index.remarks, cls: 'remark prose' },
+      {
+        label: 'Actions',
+        sort: false,
+        cls: 'buttons',
+        node: (index, current) =>
+          index.isId
+            ? null
+            : button('Drop', () => drop(current()), {
+                class: 'small danger',
+                'aria-label': `Drop index ${brief(index.name)}`,
+              }),
+      },
+    ],
+    { label: `Indexes of ${db}.${collection}`, key: (index) => index.name, sortBy: 0, empty: 'No indexes.' },
+  );
+
+  async function load() {
+    try {
+      const indexes = await maps(db, JSON.stringify({ listIndexes: collection, cursor: { batchSize: 500 } }));
+      const usage = await documents(db, {
+        aggregate: collection,
+        pipeline: [{ $indexStats: {} }],
+        cursor: { batchSize: 500 },
+      }).catch((error) => {
+        showError(box, error);
+        return [];
+      });
+      if (!cx.left) list.show(indexRows(indexes, usage, await sizes(), Date.now()));
+    } catch (error) {
+      if (!cx.left) showError(box, error);
+    }
+  }
+
+  async function drop(index) {
+    const sure = await confirm({
+      title: 'Drop the index?',
+      action: 'Drop index',
+      typed: index.name,
+      text:
+        `Queries that use ${brief(index.name)} on ${db}.${collection} will be slower. ` +
+        'Building it again reads all documents.',
+      detail: `${index.key}\n${index.options}`,
+    });
+    if (!sure) return;
+    try {
+      await command(db, { dropIndexes: collection, index: index.name });
+      showError(box, null);
+      announce('The index was dropped.');
+    } catch (error) {
+      showError(box, error);
+    }
+    load();
+  }
+  load();
+  return section('Indexes', box, list.node, creation(db, collection, load));
+}
+
+/** The form that builds an index. */
+function creation(db, collection, done) {
+  const box = errorBox();
+  const key = el('input', {
+    placeholder: '{customer: 1, total: -1}',
+    spellcheck: 'false',
+    required: true,
+    class: 'mono',
+  });
+  const options = el('input', { placeholder: '{unique: true}', spellcheck: 'false', class: 'mono' });
+  const send = el('button', { type: 'submit' }, 'Build index');
+  const submit = async (event) => {
+    event.preventDefault();
+    try {
+      const [keyText, more] = [typed(key.value), typed(options.value)];
+      const inner = more.slice(1, -1).trim().replace(/,$/, '');
+      const name = `${key.value.replace(/[{}"'\s]/g, '').replace(/[:,]/g, '_')}`.slice(0, 120);
+      const named = /(^|[{,\s"'])name["']?\s*:/.test(more) ? '' : `, "name": ${JSON.stringify(name)}`;
+      const index = `{"key": ${keyText}${named}${inner ? `, ${inner}` : ''}}`;
+      const body = `{"createIndexes": ${JSON.stringify(collection)}, "indexes": [${index}]}`;
+      const sure = await confirm({
+        title: 'Build the index?',
+        action: 'Build index',
+        text: `On ${db}.${collection}:`,
+        detail: body,
+      });
+      if (!sure) return;
+      send.disabled = true;
+      await commandOf(db, body, { timeoutMs: BUILD_TIMEOUT_MS });
+      showError(box, null);
+      fill(box);
+      key.value = '';
+      announce('The index is built.');
+      done();
+    } catch (error) {
+      showError(box, error);
+    } finally {
+      send.disabled = false;
+    }
+  };
+  return el(
+    'form',
+    { class: 'bar', onsubmit: submit, 'aria-label': 'New index' },
+    field('Key', key, 'In the notation of the shell.'),
+    field('Options', options, 'May be empty.'),
+    send,
+    box,
+  );
+}

@@ -1,0 +1,206 @@
+// Current operations: what runs now, for how long, and a button that ends it.
+import { command, documents } from './api.js';
+import {
+  announce,
+  brief,
+  button,
+  choice,
+  code,
+  confirm,
+  el,
+  errorBox,
+  fill,
+  select,
+  setText,
+  showError,
+} from './dom.js';
+import { table } from './table.js';
+import { micros, plain } from './format.js';
+
+const UNAUTHORIZED = 13;
+
+/** Reads operations; of all users, or of the own user if that is not allowed. */
+async function read(options) {
+  const stage = (allUsers) => ({
+    aggregate: 1,
+    pipeline: [
+      { $currentOp: { allUsers, idleConnections: options.idle, idleSessions: false, idleCursors: options.idle } },
+      { $sort: { microsecs_running: -1 } },
+      { $limit: 501 },
+    ],
+    cursor: { batchSize: 501 },
+  });
+  try {
+    return { all: true, operations: await documents('admin', stage(true)) };
+  } catch (error) {
+    if (error.code !== UNAUTHORIZED) throw error;
+    return { all: false, operations: await documents('admin', stage(false)) };
+  }
+}
+
+/** Returns true for the request of this page itself. */
+const isOwn = (operation) => operation.command?.pipeline?.[0]?.$currentOp !== undefined;
+const elapsed = (operation) => plain(operation.microsecs_running) ?? (plain(operation.secs_running) ?? 0) * 1e6;
+const nameOf = (operation) => {
+  const [first] = Object.keys(operation.command ?? {});
+  return operation.msg ? brief(operation.msg, 80) : (first ?? operation.op ?? operation.type ?? '');
+};
+const progress = (operation) =>
+  operation.progress?.total ? `${operation.progress.done} of ${operation.progress.total}` : '';
+const users = (operation) => (operation.effectiveUsers ?? []).map((one) => `${one.user}@${one.db}`).join(', ');
+
+function operationTable(showOne, killOne) {
+  return table(
+    [
+      {
+        label: 'Time',
+        value: elapsed,
+        text: (op) => (op.active === false ? 'idle' : micros(elapsed(op))),
+        number: true,
+      },
+      { label: 'Operation', value: nameOf },
+      { label: 'Namespace', value: (op) => op.ns ?? '', cls: 'name' },
+      { label: 'Plan', value: (op) => op.planSummary ?? '', cls: 'name' },
+      { label: 'Docs', value: (op) => plain(op.docsExamined) ?? null, number: true },
+      { label: 'Progress', value: progress },
+      { label: 'Client', value: (op) => op.client ?? '' },
+      { label: 'Application', value: (op) => op.appName ?? '' },
+      { label: 'User', value: users },
+      {
+        label: 'Actions',
+        sort: false,
+        cls: 'buttons',
+        node: (op, current) => [
+          button('Details', () => showOne(current()), {
+            class: 'small',
+            'aria-label': `Details of operation ${op.opid ?? ''}`,
+          }),
+          op.opid === undefined
+            ? null
+            : button('Kill', () => killOne(current()), {
+                class: 'small danger',
+                'aria-label': `Kill operation ${op.opid}`,
+              }),
+        ],
+      },
+    ],
+    {
+      label: 'Current operations',
+      key: (op) =>
+        String(op.opid ?? op.cursor?.cursorId?.$numberLong ?? op.cursor?.cursorId ?? op.connectionId ?? nameOf(op)),
+      sortBy: 0,
+      descending: true,
+      empty: 'No operation runs now.',
+    },
+  );
+}
+
+function showDetails(details, op) {
+  details.hidden = false;
+  const text = JSON.stringify(op, null, 2);
+  fill(
+    details,
+    el('h2', {}, `Operation ${op.opid ?? ''}`),
+    code(text, 'Operation'),
+    button(
+      'Close',
+      () => {
+        details.hidden = true;
+      },
+      { class: 'quiet' },
+    ),
+  );
+  details.scrollIntoView({ block: 'nearest' });
+}
+
+/** Kills an operation after a confirmation. Resolves to true if the server was told to. */
+async function kill(box, op) {
+  const sure = await confirm({
+    title: `Kill operation ${op.opid}?`,
+    action: 'Kill operation',
+    text:
+      `${nameOf(op)} on ${op.ns || 'no collection'}, running for ${micros(elapsed(op))}. ` +
+      'Its client gets the error 11601 (Interrupted).',
+    detail: brief(JSON.stringify(op.command ?? {}, null, 2), 3000),
+  });
+  if (!sure) return false;
+  try {
+    await command('admin', { killOp: 1, op: op.opid });
+    showError(box, null);
+    announce(`Operation ${op.opid} was told to stop.`);
+    return true;
+  } catch (error) {
+    showError(box, error);
+    return false;
+  }
+}
+
+const IDLE = [
+  ['no', 'hide'],
+  ['yes', 'show'],
+];
+const EVERY = [
+  ['1000', 'each second'],
+  ['2000', 'each 2 s'],
+  ['5000', 'each 5 s'],
+  ['0', 'paused'],
+];
+
+export function operationsPage(cx) {
+  const options = { idle: false, every: 1000, filter: '' };
+  const [box, note] = [errorBox(), el('p', { class: 'hint' })];
+  const details = el('div', { class: 'details', hidden: true });
+  let latest = [];
+  const list = operationTable(
+    (op) => showDetails(details, op),
+    async (op) => {
+      if (await kill(box, op)) load();
+    },
+  );
+
+  function draw() {
+    const words = options.filter.toLowerCase();
+    const matches = (op) => !words || JSON.stringify(op).toLowerCase().includes(words);
+    list.show(latest.filter((op) => !isOwn(op) && matches(op)));
+  }
+
+  async function load() {
+    try {
+      const { all, operations } = await read(options);
+      if (cx.left) return;
+      latest = operations;
+      showError(box, null);
+      setText(note, all ? '' : 'Only operations of your own user are shown: the action inprog is not granted.');
+      draw();
+    } catch (error) {
+      if (!cx.left) showError(box, error);
+    }
+  }
+
+  const search = el('input', { type: 'search', 'aria-label': 'Filter by text', placeholder: 'Filter by text' });
+  search.addEventListener('input', () => {
+    options.filter = search.value;
+    draw();
+  });
+  const setIdle = (value) => {
+    options.idle = value === 'yes';
+    load();
+  };
+  const setEvery = (value) => {
+    options.every = Number(value);
+  };
+  const controls = [
+    search,
+    choice('Idle', IDLE, 'no', setIdle),
+    select(EVERY, '1000', setEvery, { 'aria-label': 'Refresh' }),
+    button('Refresh', load, { class: 'quiet' }),
+  ];
+  fill(cx.root, el('div', { class: 'bar' }, controls), box, note, list.node, details);
+  // A paused page looks at its setting each second.
+  let last = 0;
+  cx.every(1000, async () => {
+    if (!options.every || Date.now() - last < options.every - 100) return;
+    last = Date.now();
+    await load();
+  });
+}

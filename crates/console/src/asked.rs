@@ -1,0 +1,85 @@
+//! A request, read as a whole.
+
+use std::net::SocketAddr;
+use std::time::Duration;
+
+use http_body_util::{BodyExt, Limited};
+use hyper::body::{Bytes, Incoming};
+use hyper::header::{self, HeaderMap};
+use hyper::{Method, Request, StatusCode};
+use nagi_error::Code;
+
+use crate::refusal::Refusal;
+
+/// The largest body: a command that writes a document.
+const BODY_BYTES_MAX: usize = 2 << 20;
+/// The time that a client has to send it.
+const BODY_TIME_MAX: Duration = Duration::from_secs(20);
+
+/// A request.
+pub(crate) struct Asked {
+    pub(crate) method: Method,
+    pub(crate) path: String,
+    pub(crate) query: String,
+    pub(crate) headers: HeaderMap,
+    pub(crate) body: Bytes,
+    pub(crate) peer: SocketAddr,
+    pub(crate) local: SocketAddr,
+}
+
+impl Asked {
+    /// Reads the body.
+    ///
+    /// # Errors
+    /// If it is too large, or does not come in time.
+    pub(crate) async fn read(
+        request: Request<Incoming>,
+        peer: SocketAddr,
+        local: SocketAddr,
+    ) -> Result<Asked, Refusal> {
+        let (head, body) = request.into_parts();
+        let too_large = || {
+            let status = StatusCode::PAYLOAD_TOO_LARGE;
+            Refusal::new(status, Code::BSON_OBJECT_TOO_LARGE, "The request is larger than 2 MiB")
+        };
+        let collected =
+            tokio::time::timeout(BODY_TIME_MAX, Limited::new(body, BODY_BYTES_MAX).collect());
+        let body = match collected.await {
+            Ok(Ok(body)) => body.to_bytes(),
+            Ok(Err(error)) if error.is::<http_body_util::LengthLimitError>() => {
+                return Err(too_large());
+            }
+            Ok(Err(_)) => return Err(Refusal::bad_request("The request is not complete")),
+            Err(_) => {
+                let status = StatusCode::REQUEST_TIMEOUT;
+                let text = "The request did not arrive in time";
+                return Err(Refusal::new(status, Code::EXCEEDED_TIME_LIMIT, text));
+            }
+        };
+        Ok(Asked {
+            method: head.method,
+            path: head.uri.path().to_owned(),
+            query: head.uri.query().unwrap_or("").to_owned(),
+            headers: head.headers,
+            body,
+            peer,
+            local,
+        })
+    }
+
+    /// The value of a cookie.
+    pub(crate) fn cookie(&self, name: &str) -> Option<&str> {
+        self.headers
+            .get_all(header::COOKIE)
+            .iter()
+            .filter_map(|line| line.to_str().ok())
+            .flat_map(|line| line.split(';'))
+            .filter_map(|pair| pair.trim().split_once('='))
+            .find_map(|(own, value)| (own == name).then_some(value))
+    }
+
+    /// A header's text.
+    pub(crate) fn header(&self, name: header::HeaderName) -> Option<&str> {
+        self.headers.get(name)?.to_str().ok()
+    }
+}

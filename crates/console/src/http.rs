@@ -1,0 +1,140 @@
+//! The HTTP server: connections, and the way of a request to its route.
+
+use std::convert::Infallible;
+use std::net::{SocketAddr, TcpListener as StdListener};
+use std::sync::Arc;
+use std::time::Duration;
+
+use hyper::body::Incoming;
+use hyper::server::conn::http1;
+use hyper::service::service_fn;
+use hyper::{Method, Request, StatusCode};
+use hyper_util::rt::{TokioIo, TokioTimer};
+use nagi_error::Code;
+use tokio::net::{TcpListener, TcpStream};
+use tokio::sync::{Semaphore, oneshot};
+
+use crate::answer::{Answer, bytes_answer};
+use crate::asked::Asked;
+use crate::refusal::Refusal;
+use crate::routes::ROUTES;
+use crate::state::State;
+use crate::{assets, guard, stream};
+
+/// The number of connections. A browser opens six, and one for the stream.
+const CONNECTIONS_MAX: usize = 64;
+/// The time that a client has to send the head of its next request.
+const HEAD_TIME_MAX: Duration = Duration::from_secs(30);
+/// The largest head of a request.
+const HEAD_BYTES_MAX: usize = 16 << 10;
+/// The time that requests have to end when the server stops.
+pub(crate) const GRACE: Duration = Duration::from_secs(5);
+/// The time between two looks for sessions that have ended.
+const SWEEP_EVERY: Duration = Duration::from_secs(60);
+/// The time after which accepting is tried again when it failed.
+const ACCEPT_AGAIN: Duration = Duration::from_millis(100);
+
+/// Accepts connections until `stop`.
+pub(crate) async fn run(
+    state: Arc<State>,
+    listeners: Vec<StdListener>,
+    stop: oneshot::Receiver<()>,
+) {
+    let places = Arc::new(Semaphore::new(CONNECTIONS_MAX));
+    for listener in listeners {
+        match TcpListener::from_std(listener) {
+            Ok(listener) => drop(tokio::spawn(accept(state.clone(), listener, places.clone()))),
+            Err(error) => {
+                log::warn!(target: "NETWORK", id = 8_200_230, error = error.to_string();
+                    "The web console cannot use its socket");
+            }
+        }
+    }
+    tokio::spawn(async move {
+        loop {
+            tokio::time::sleep(SWEEP_EVERY).await;
+            let state = state.clone();
+            // Sessions log the end of their connections.
+            let _ = tokio::task::spawn_blocking(move || state.sessions.sweep()).await;
+        }
+    });
+    let _ = stop.await;
+}
+
+async fn accept(state: Arc<State>, listener: TcpListener, places: Arc<Semaphore>) {
+    loop {
+        let Ok((socket, peer)) = listener.accept().await else {
+            tokio::time::sleep(ACCEPT_AGAIN).await;
+            continue;
+        };
+        if state.allowed.as_ref().is_some_and(|all| !all.contain(peer.ip().to_canonical())) {
+            continue;
+        }
+        // A client beyond the limit is disconnected: it tries again.
+        let Ok(place) = places.clone().try_acquire_owned() else { continue };
+        let state = state.clone();
+        tokio::spawn(async move {
+            serve(state, socket, peer).await;
+            drop(place);
+        });
+    }
+}
+
+/// Serves a connection until it ends.
+async fn serve(state: Arc<State>, socket: TcpStream, peer: SocketAddr) {
+    let Ok(local) = socket.local_addr() else { return };
+    let _ = socket.set_nodelay(true);
+    let service = service_fn(move |request| {
+        let state = state.clone();
+        async move { Ok::<_, Infallible>(answer(state, request, peer, local).await) }
+    });
+    // Whatever ends a connection is the client's affair.
+    let _ = http1::Builder::new()
+        .timer(TokioTimer::new())
+        .header_read_timeout(HEAD_TIME_MAX)
+        .max_buf_size(HEAD_BYTES_MAX)
+        .serve_connection(TokioIo::new(socket), service)
+        .await;
+}
+
+async fn answer(
+    state: Arc<State>,
+    request: Request<Incoming>,
+    peer: SocketAddr,
+    local: SocketAddr,
+) -> Answer {
+    let answered = match guard::check(request.method(), request.headers(), &state.names) {
+        Ok(()) => match Asked::read(request, peer, local).await {
+            Ok(asked) => route(state, asked).await,
+            Err(refusal) => Err(refusal),
+        },
+        Err(refusal) => Err(refusal),
+    };
+    answered.unwrap_or_else(|refusal| refusal.answer())
+}
+
+async fn route(state: Arc<State>, asked: Asked) -> Result<Answer, Refusal> {
+    let path = asked.path.as_str();
+    if asked.method == Method::GET {
+        let file = match path {
+            "/" => Some("index.html"),
+            _ => path.strip_prefix("/assets/"),
+        };
+        if let Some((kind, bytes)) = file.and_then(assets::find) {
+            return Ok(bytes_answer(kind, bytes));
+        }
+        if path == "/api/stream" {
+            return stream::begin(state, asked).await;
+        }
+    }
+    let Some((_, _, run)) = ROUTES.iter().find(|row| row.0 == asked.method && row.1 == path) else {
+        let known = ROUTES.iter().any(|row| row.1 == path);
+        let status = if known { StatusCode::METHOD_NOT_ALLOWED } else { StatusCode::NOT_FOUND };
+        return Err(Refusal::new(status, Code::COMMAND_NOT_FOUND, "There is nothing at this path"));
+    };
+    let ran = tokio::task::spawn_blocking(move || {
+        nagi_server::set_log_context("console");
+        run(&state, &asked)
+    });
+    ran.await.unwrap_or_else(|_| Err(Refusal::busy("The request ended unexpectedly")))
+}

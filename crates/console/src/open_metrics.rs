@@ -1,0 +1,136 @@
+//! `/metrics`: the figures in OpenMetrics, and in Prometheus' older text format for clients that do not ask for it.
+//!
+//! The two differ in the names of counters: OpenMetrics names the family without `_total`.
+
+use std::fmt::Write;
+
+use nagi_bson::{Doc, number};
+
+use crate::figures::{FIGURES, Figure, Kind};
+use crate::latencies::{self, KINDS};
+
+/// The media types.
+pub(crate) const OPEN: &str = "application/openmetrics-text; version=1.0.0; charset=utf-8";
+pub(crate) const PLAIN: &str = "text/plain; version=0.0.4; charset=utf-8";
+
+/// Bounds of the histogram's buckets in microseconds. The server's own are finer; a time series for each would cost its
+/// reader more than it tells.
+const BOUNDS_US: [u64; 15] = [
+    256, 512, 1024, 2048, 4096, 8192, 16_384, 32_768, 65_536, 131_072, 262_144, 524_288, 1_048_576,
+    4_194_304, 16_777_216,
+];
+
+/// Writes all metrics.
+pub(crate) fn write(status: Doc<'_>, values: &[f64], version: &str, open: bool) -> String {
+    let mut out = String::with_capacity(16 << 10);
+    let mut last = "";
+    for (figure, value) in FIGURES.iter().zip(values) {
+        if figure.metric != last {
+            head(&mut out, figure, open);
+            last = figure.metric;
+        }
+        line(&mut out, figure, *value);
+    }
+    histogram(&mut out, status);
+    let _ = writeln!(
+        out,
+        "# TYPE nagi_build {0}\n# HELP nagi_build The version of the server.\nnagi_build{1}{{version=\"{version}\"}} 1",
+        if open { "info" } else { "gauge" },
+        if open { "_info" } else { "" },
+    );
+    if open {
+        out.push_str("# EOF\n");
+    }
+    out
+}
+
+fn head(out: &mut String, figure: &Figure, open: bool) {
+    let (kind, suffix) = match figure.kind {
+        Kind::Counter if open => ("counter", ""),
+        Kind::Counter => ("counter", "_total"),
+        Kind::Gauge => ("gauge", ""),
+    };
+    let name = figure.metric;
+    let _ = writeln!(out, "# TYPE nagi_{name}{suffix} {kind}");
+    let unit = [("_bytes", "bytes"), ("_seconds", "seconds")];
+    if let Some((_, unit)) = unit.iter().find(|(end, _)| open && name.ends_with(end)) {
+        let _ = writeln!(out, "# UNIT nagi_{name} {unit}");
+    }
+    let _ = writeln!(out, "# HELP nagi_{name}{suffix} {}", figure.help);
+}
+
+fn line(out: &mut String, figure: &Figure, value: f64) {
+    if value.is_nan() {
+        return;
+    }
+    let suffix = if figure.kind == Kind::Counter { "_total" } else { "" };
+    let _ = write!(out, "nagi_{}{suffix}", figure.metric);
+    if let Some((label, of)) = figure.label {
+        let _ = write!(out, "{{{label}=\"{of}\"}}");
+    }
+    let value = if figure.unit == "us" { value / 1e6 } else { value };
+    let _ = writeln!(out, " {value}");
+}
+
+/// Times of operations, cumulative as the format wants them.
+fn histogram(out: &mut String, status: Doc<'_>) {
+    let name = "nagi_operation_duration_seconds";
+    let _ = writeln!(
+        out,
+        "# TYPE {name} histogram\n# HELP {name} Times of reads, writes and other commands."
+    );
+    let sums = status.get("opLatencies").as_doc();
+    for (kind, buckets) in KINDS.into_iter().zip(latencies::totals(status)) {
+        let mut below = buckets.iter().peekable();
+        let mut count = 0;
+        for bound in BOUNDS_US {
+            while let Some((_, more)) = below.next_if(|(lower, _)| *lower < bound) {
+                count += more;
+            }
+            let le = bound as f64 / 1e6;
+            let _ = writeln!(out, "{name}_bucket{{kind=\"{kind}\",le=\"{le}\"}} {count}");
+        }
+        count += below.map(|(_, more)| more).sum::<u64>();
+        let sum = sums.and_then(|all| number::as_f64(all.get(kind).as_doc()?.get("latency")));
+        let _ = writeln!(out, "{name}_bucket{{kind=\"{kind}\",le=\"+Inf\"}} {count}");
+        let _ = writeln!(out, "{name}_count{{kind=\"{kind}\"}} {count}");
+        let _ = writeln!(out, "{name}_sum{{kind=\"{kind}\"}} {}", sum.unwrap_or(0.0) / 1e6);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use nagi_bson::doc;
+
+    use super::*;
+
+    #[test]
+    fn both_formats() {
+        let status = doc! { "opLatencies": { "reads": {
+            "latency": 3_000_000_i64,
+            "histogram": [{ "micros": 2_i64, "count": 5_i64 }, { "micros": 3072_i64, "count": 2_i64 },
+                { "micros": 33_554_432_i64, "count": 1_i64 }]
+        } } };
+        let values: Vec<f64> = (0..FIGURES.len()).map(|at| at as f64).collect();
+        let open = write(status.as_doc(), &values, "1.2.3", true);
+        let plain = write(status.as_doc(), &values, "1.2.3", false);
+        for (text, head) in [
+            (&open, "# TYPE nagi_operations counter"),
+            (&plain, "# TYPE nagi_operations_total counter"),
+        ] {
+            assert!(text.contains(head), "{text}");
+            assert!(text.contains("nagi_operations_total{type=\"query\"} 1\n"));
+            assert!(text.contains("_bucket{kind=\"reads\",le=\"0.002048\"} 5\n"));
+            assert!(text.contains("_bucket{kind=\"reads\",le=\"0.004096\"} 7\n"));
+            assert!(text.contains("_bucket{kind=\"reads\",le=\"+Inf\"} 8\n"));
+            assert!(text.contains("_sum{kind=\"reads\"} 3\n"));
+            assert_eq!(text.matches("# TYPE nagi_cpu_seconds").count(), 1);
+        }
+        assert!(
+            open.ends_with("# EOF\n") && open.contains("# UNIT nagi_memory_budget_bytes bytes")
+        );
+        assert!(!plain.contains("EOF") && !plain.contains("UNIT"));
+        let unknown = write(status.as_doc(), &vec![f64::NAN; FIGURES.len()], "1", true);
+        assert!(!unknown.contains("NaN"));
+    }
+}

@@ -1,0 +1,147 @@
+//! What all requests share.
+
+use std::sync::Arc;
+
+use nagi_bson::json;
+use nagi_server::{Networks, Server};
+use tokio::sync::{Semaphore, broadcast};
+use zeroize::Zeroizing;
+
+use crate::asked::Asked;
+use crate::guard::Names;
+use crate::history::{Event, History};
+use crate::login::{self, Credentials};
+use crate::refusal::Refusal;
+use crate::sessions::{Session, Sessions, token_of};
+
+/// Logins that are tried at the same time: a refused one occupies its thread as long as the server delays it.
+const LOGINS_MAX: usize = 2;
+
+/// The state of the console.
+pub(crate) struct State {
+    pub(crate) server: Arc<Server>,
+    pub(crate) names: Names,
+    /// `net.ipAllowlist`.
+    pub(crate) allowed: Option<Networks>,
+    /// The name of the cookie. Ports share the cookies of their host.
+    pub(crate) cookie: String,
+    pub(crate) about: About,
+    pub(crate) history: Arc<History>,
+    pub(crate) events: broadcast::Sender<Event>,
+    pub(crate) sessions: Sessions,
+    pub(crate) logins: Semaphore,
+}
+
+/// What does not change while the server runs.
+#[derive(Debug, Clone)]
+pub struct About {
+    /// The version of the program.
+    pub version: String,
+    /// The engine's name: `rocksdb`, `lmdb`, `mmapv1` or `inMemory`.
+    pub storage_engine: String,
+}
+
+impl State {
+    pub(crate) fn new(
+        server: Arc<Server>,
+        port: u16,
+        about: About,
+        names: Names,
+        allowed: Option<Networks>,
+    ) -> State {
+        State {
+            server,
+            names,
+            allowed,
+            cookie: format!("nagi_console_{port}"),
+            about,
+            history: Arc::default(),
+            events: broadcast::Sender::new(16),
+            sessions: Sessions::default(),
+            logins: Semaphore::new(LOGINS_MAX),
+        }
+    }
+
+    /// The session of a request.
+    ///
+    /// # Errors
+    /// If its client must log in first.
+    pub(crate) fn session(&self, asked: &Asked) -> Result<Arc<Session>, Refusal> {
+        let known = asked.cookie(&self.cookie).and_then(|text| self.sessions.find(&token_of(text)));
+        match known {
+            Some(session) => Ok(session),
+            None if self.server.requires_login() => Err(Refusal::login_required()),
+            None => self.sessions.anyone(|| login::connect(&self.server, asked.peer, asked.local)),
+        }
+    }
+
+    /// The session of a scraper, which sends name and password with each request; without them as [`State::session`].
+    ///
+    /// # Errors
+    /// If the login is refused.
+    pub(crate) fn scraper(&self, asked: &Asked) -> Result<Arc<Session>, Refusal> {
+        let header = asked.header(hyper::header::AUTHORIZATION);
+        let Some(header) = header.filter(|_| self.server.requires_login()) else {
+            return self.session(asked);
+        };
+        let token = token_of(header);
+        if let Some(session) = self.sessions.find(&token) {
+            return Ok(session);
+        }
+        let session = self.log_in(asked, &basic(header)?, true)?;
+        self.sessions.add(token, session.clone());
+        Ok(session)
+    }
+
+    /// Logs in.
+    ///
+    /// # Errors
+    /// If the server refuses, or too many are logging in.
+    pub(crate) fn log_in(
+        &self,
+        asked: &Asked,
+        with: &Credentials,
+        is_scraper: bool,
+    ) -> Result<Arc<Session>, Refusal> {
+        let Ok(_permit) = self.logins.try_acquire() else {
+            let status = hyper::StatusCode::TOO_MANY_REQUESTS;
+            let text = "Others are logging in: try again in a moment";
+            return Err(Refusal::new(status, nagi_error::Code::OPERATION_FAILED, text));
+        };
+        let mut connection = login::connect(&self.server, asked.peer, asked.local)?;
+        login::log_in(&self.server, &mut connection, with)?;
+        Ok(Arc::new(Session::new(connection, is_scraper)))
+    }
+}
+
+/// The user of a header `Authorization: Basic`. The name may be `db/user`; without a database it is `admin`.
+fn basic(header: &str) -> Result<Credentials, Refusal> {
+    let wrong =
+        || Refusal::bad_request("The header 'authorization' is not 'Basic' with user and password");
+    let coded = header.strip_prefix("Basic ").ok_or_else(wrong)?;
+    let bytes = Zeroizing::new(json::base64_decode(coded.trim()).ok_or_else(wrong)?);
+    let text = std::str::from_utf8(&bytes).map_err(|_| wrong())?;
+    let (user, password) = text.split_once(':').ok_or_else(wrong)?;
+    let (db, user) = user.split_once('/').unwrap_or(("admin", user));
+    let password = Zeroizing::new(password.to_owned());
+    Ok(Credentials { user: user.to_owned(), password, db: db.to_owned() })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn users_of_the_header() {
+        let parsed =
+            |header: &str| basic(header).ok().map(|c| (c.db, c.user, c.password.to_string()));
+        let own = |db: &str, user: &str, password: &str| {
+            Some((db.to_owned(), user.to_owned(), password.to_owned()))
+        };
+        assert_eq!(parsed("Basic YW5uOnNlOmNyZXQ="), own("admin", "ann", "se:cret"));
+        assert_eq!(parsed("Basic c2hvcC9hbm46"), own("shop", "ann", ""));
+        for bad in ["", "Basic", "Basic !", "Basic YW5u", "Bearer YW5uOnNlY3JldA=="] {
+            assert_eq!(parsed(bad), None, "{bad}");
+        }
+    }
+}

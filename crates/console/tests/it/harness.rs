@@ -1,0 +1,158 @@
+//! A console of a server in memory, and a client that writes raw requests.
+
+use std::io::{Read, Write};
+use std::net::{Shutdown, TcpListener, TcpStream};
+use std::sync::Arc;
+use std::time::Duration;
+
+use nagi_bson::{Doc, DocBuf, json};
+use nagi_console::{About, Console, Names};
+use nagi_server::{
+    Log, LogDestination, Networks, OplogLimits, Peer, Server, ServerBuilder, ServerConfig,
+};
+use nagi_store::{Store, StoreOptions};
+
+pub(crate) struct Running {
+    pub(crate) server: Arc<Server>,
+    pub(crate) port: u16,
+    console: Option<Console>,
+}
+
+pub(crate) fn start(authorization: bool) -> Running {
+    start_for(authorization, None)
+}
+
+pub(crate) fn start_for(authorization: bool, allowed: Option<Networks>) -> Running {
+    let store = Store::open(Arc::new(nagi_kv::Memory::new()), StoreOptions::default()).unwrap();
+    let server = ServerBuilder::new(ServerConfig {
+        store,
+        log: Log::open(LogDestination::Nowhere).unwrap(),
+        storage_engine: "inMemory".to_owned(),
+        persistent: false,
+        argv: Vec::new(),
+        parsed_options: DocBuf::new(),
+        port: 0,
+        replica_set: None,
+        oplog: OplogLimits::default(),
+        authorization,
+        tls: None,
+        directory: None,
+        tokens: None,
+        javascript: true,
+        memory_limit_bytes: None,
+        connection_count_max: 100,
+        parameters: vec![("authFailedDelayMs".to_owned(), "0".to_owned())],
+        restores: false,
+        own_threads: true,
+        nagi_version: "0.1.0",
+        git_version: "unknown",
+    })
+    .and_then(ServerBuilder::start)
+    .unwrap();
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let port = listener.local_addr().unwrap().port();
+    let about = About { version: "0.1.0".to_owned(), storage_engine: "inMemory".to_owned() };
+    let names = Names { own: Vec::new(), origins: Vec::new() };
+    let console = Console::start(server.clone(), vec![listener], about, names, allowed);
+    Running { server, port, console: Some(console.unwrap()) }
+}
+
+/// A reply.
+#[derive(Debug)]
+pub(crate) struct Reply {
+    pub(crate) status: u16,
+    pub(crate) head: String,
+    pub(crate) body: String,
+}
+
+impl Reply {
+    pub(crate) fn json(&self) -> DocBuf {
+        json::parse(&self.body).unwrap_or_else(|error| panic!("{error}: {}", self.body))
+    }
+
+    pub(crate) fn header(&self, name: &str) -> Option<&str> {
+        let mut lines = self.head.lines().filter_map(|line| line.split_once(": "));
+        lines.find(|(own, _)| own.eq_ignore_ascii_case(name)).map(|(_, value)| value)
+    }
+
+    /// The cookie as a client sends it.
+    pub(crate) fn cookie(&self) -> String {
+        self.header("set-cookie").unwrap().split(';').next().unwrap().to_owned()
+    }
+}
+
+impl Running {
+    pub(crate) fn connect(&self) -> TcpStream {
+        let stream = TcpStream::connect(("127.0.0.1", self.port)).unwrap();
+        stream.set_read_timeout(Some(Duration::from_secs(30))).unwrap();
+        stream
+    }
+
+    /// Sends bytes on a connection of their own and reads until the other side closes it.
+    pub(crate) fn raw(&self, bytes: &[u8]) -> Reply {
+        self.sent(bytes, false)
+    }
+
+    /// The same, and says that no more bytes come.
+    pub(crate) fn cut(&self, bytes: &[u8]) -> Reply {
+        self.sent(bytes, true)
+    }
+
+    fn sent(&self, bytes: &[u8], is_all: bool) -> Reply {
+        let mut stream = self.connect();
+        // The server may refuse before it has read all.
+        let _ = stream.write_all(bytes);
+        if is_all {
+            let _ = stream.shutdown(Shutdown::Write);
+        }
+        let mut all = Vec::new();
+        let _ = stream.read_to_end(&mut all);
+        let text = String::from_utf8_lossy(&all).into_owned();
+        let (head, body) = text.split_once("\r\n\r\n").unwrap_or((&text, ""));
+        let status = head.split(' ').nth(1).and_then(|code| code.parse().ok()).unwrap_or(0);
+        Reply { status, head: head.to_owned(), body: body.to_owned() }
+    }
+
+    pub(crate) fn get(&self, path: &str, headers: &str) -> Reply {
+        let text =
+            format!("GET {path} HTTP/1.1\r\nhost: localhost\r\nconnection: close\r\n{headers}\r\n");
+        self.raw(text.as_bytes())
+    }
+
+    pub(crate) fn post(&self, path: &str, headers: &str, body: &str) -> Reply {
+        let head = "content-type: application/json\r\nx-nagi-console: 1\r\n";
+        self.raw(
+            format!(
+                "POST {path} HTTP/1.1\r\nhost: localhost\r\nconnection: close\r\n{head}content-length: {}\r\n{headers}\r\n{body}",
+                body.len()
+            )
+            .as_bytes(),
+        )
+    }
+
+    pub(crate) fn command(&self, headers: &str, db: &str, command: &str) -> DocBuf {
+        let body = format!("{{db: '{db}', command: {command}}}");
+        let reply = self.post("/api/command", headers, &body);
+        assert_eq!(reply.status, 200, "{reply:?}");
+        reply.json()
+    }
+
+    /// Runs a command as a client of this machine.
+    pub(crate) fn direct(&self, db: &str, command: Doc<'_>) -> DocBuf {
+        let peer = Peer { address: "127.0.0.1:1".to_owned(), unix_socket: false, local: None };
+        let mut connection = self.server.connect(peer).unwrap();
+        let mut out = Vec::new();
+        assert!(self.server.run_command(&mut connection, db, command, None, &mut out));
+        DocBuf::from_bytes(out).unwrap()
+    }
+}
+
+impl Drop for Running {
+    fn drop(&mut self) {
+        self.server.stop();
+        if let Some(console) = self.console.take() {
+            console.stop();
+        }
+        self.server.join_jobs();
+    }
+}

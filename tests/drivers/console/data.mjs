@@ -1,0 +1,199 @@
+// Databases, collections, indexes and documents.
+import { check, confirmDialog, until } from './harness.mjs';
+
+export async function databases({ page, go }, client) {
+  const shop = client.db('shop');
+  await shop.collection('indexed').insertMany(Array.from({ length: 100 }, (_, i) => ({ a: i, b: i, c: i })));
+  await shop
+    .collection('indexed')
+    .createIndexes([{ key: { a: 1 } }, { key: { a: 1, b: 1 } }, { key: { c: 1 }, unique: true }]);
+  await shop.collection('indexed').find({ a: 5, b: 5 }).hint('a_1_b_1').toArray();
+  await shop.createCollection('view', { viewOn: 'indexed', pipeline: [] });
+  await go('databases');
+  const row = page.locator('tbody tr', { has: page.getByRole('link', { name: 'shop', exact: true }) });
+  await until('databases: figures', async () => /\d/.test(await row.locator('td').nth(3).textContent()));
+  await row.getByRole('link').click();
+  const indexed = page.locator('tbody tr', { has: page.getByRole('link', { name: 'indexed', exact: true }) });
+  await until('collections: count', async () => (await indexed.locator('td').nth(2).textContent()) === '100');
+  check('collections: a view', (await page.locator('tbody tr', { hasText: 'view' }).count()) > 0);
+  await page.getByRole('button', { name: 'Documents' }).click();
+  await page.getByRole('button', { name: 'Documents' }).click();
+  check('collections: sorted', (await page.locator('th[aria-sort]').count()) === 1);
+  await indexed.getByRole('link', { name: 'indexed' }).click();
+  await indexes(page, shop);
+}
+
+async function indexes(page, shop) {
+  const row = (name) =>
+    page.locator('tbody tr', { has: page.locator('td:first-child', { hasText: new RegExp(`^${name}$`) }) });
+  await until('indexes: redundant', async () => (await row('a_1').textContent()).includes('redundant: a_1_b_1'));
+  check('indexes: unused', (await row('a_1').textContent()).includes('unused'), await row('a_1').textContent());
+  const used = await row('a_1_b_1').textContent();
+  check('indexes: used', !used.includes('unused') && !used.includes('redundant'), used);
+  check('indexes: a unique index is not called unused', !(await row('c_1').textContent()).includes('unused'));
+  check('indexes: _id cannot be dropped', (await row('_id_').getByRole('button').count()) === 0);
+  await row('a_1').getByRole('button', { name: /^Drop/ }).click();
+  await confirmDialog(page, 'Drop index', 'a_1');
+  await until(
+    'indexes: dropped',
+    async () => !(await shop.collection('indexed').indexes()).some((index) => index.name === 'a_1'),
+  );
+  await page.getByLabel('Key').fill('{"b": 1, c: -1}');
+  await page.getByLabel('Options').fill('{sparse: true}');
+  await page.getByRole('button', { name: 'Build index' }).click();
+  await confirmDialog(page, 'Build index');
+  await until('indexes: built from the form', async () =>
+    (await shop.collection('indexed').indexes()).some((index) => index.name === 'b_1_c_-1' && index.sparse),
+  );
+  await page.getByLabel('Key').fill('{b: 1}, x: {');
+  await page.getByRole('button', { name: 'Build index' }).click();
+  await until('indexes: a bracket that is not closed is refused', async () =>
+    /after the end|not closed/.test(await page.locator('form .error').textContent()),
+  );
+}
+
+export async function documents({ page, go }, client, examine) {
+  const kinds = client.db('shop').collection('kinds');
+  const { Long, Double, Decimal128, ObjectId } = await import('./harness.mjs').then(({ need }) => need('mongodb'));
+  await kinds.insertMany([
+    {
+      _id: 1,
+      2: 'two',
+      1: 'one',
+      long: Long.fromNumber(5),
+      double: new Double(3),
+      big: Long.fromString('9007199254740993'),
+      dec: Decimal128.fromString('1.10'),
+      at: new Date(1700000000000),
+      id: new ObjectId('0123456789abcdef01234567'),
+      text: 'x'.repeat(20000),
+    },
+    ...Array.from({ length: 45 }, (_, i) => ({ _id: i + 2, n: i, name: `name ${i}` })),
+  ]);
+  await go('documents/shop/kinds');
+  await until('documents: a page', async () => (await page.locator('table tbody tr').count()) === 20);
+  await page.getByRole('button', { name: 'Next page' }).click();
+  await page.getByText('Page 2, 20 documents').waitFor();
+  await page.getByRole('button', { name: 'Next page' }).click();
+  await until('documents: the last page', async () => (await page.locator('table tbody tr').count()) === 6);
+  await page.getByLabel('Filter').fill('{n: {$gte: NumberInt(10), $lt: 13}, name: /^NAME/i}');
+  await page.getByLabel('Projection').fill('{name: 1}');
+  await page.getByLabel('Sort').fill('{_id: -1}');
+  await page.keyboard.press('Control+Enter');
+  await until(
+    'documents: filter in the notation of the shell',
+    async () =>
+      (await page.locator('table tbody tr').allTextContents()).map((t) => t.match(/name \d+/)?.[0]).join() ===
+      'name 12,name 11,name 10',
+  );
+  await page.getByRole('radio', { name: 'JSON' }).check();
+  check(
+    'documents: as JSON',
+    (await page.locator('.documents pre').first().textContent()).includes('"name": "name 12"'),
+  );
+  await page.getByLabel('Filter').fill('{a: {$nope: 1}}');
+  await page.getByRole('button', { name: 'Run' }).click();
+  await until("documents: the server's error", async () =>
+    /BadValue \(2\): unknown operator: \$nope/.test(await page.locator('.page > .error').textContent()),
+  );
+  await page.getByLabel('Filter').fill('{_id: 1}, limit: 5');
+  await page.getByRole('button', { name: 'Run' }).click();
+  await until('documents: text after the filter is refused', async () =>
+    /after the end/.test(await page.locator('.page > .error').textContent()),
+  );
+  await aggregate(page, examine);
+  await edit(page, kinds, examine);
+}
+
+async function aggregate(page, examine) {
+  await page.getByRole('radio', { name: 'aggregate' }).check();
+  await page
+    .getByLabel('Pipeline')
+    .fill('[{$match: {n: {$exists: true}}}, {$group: {_id: {$mod: ["$n", 5]}, count: {$sum: 1}}}, {$sort: {_id: 1}},]');
+  await page.getByRole('button', { name: 'Run' }).click();
+  await until('documents: aggregate', async () => (await page.locator('.documents pre').count()) === 5);
+  await page.getByRole('button', { name: 'Explain' }).click();
+  await until('documents: explain as a tree', async () => (await page.locator('.plan .stage').count()) >= 3);
+  const tree = await page.locator('.plan').textContent();
+  check(
+    'documents: stages of the tree',
+    tree.includes('COLLSCAN') && /\$sort|SORT/.test(tree) && /returned/.test(tree),
+    tree,
+  );
+  await examine('documents-explain');
+  await page.getByRole('radio', { name: 'find' }).check();
+}
+
+async function edit(page, kinds, examine) {
+  await page.getByLabel('Filter').fill('{_id: 1}');
+  await page.getByLabel('Projection').fill('');
+  await page.getByRole('button', { name: 'Run' }).click();
+  await until('documents: long texts are cut', async () =>
+    /more characters are not shown/.test(await page.locator('.documents pre').first().textContent()),
+  );
+  await page.getByRole('button', { name: 'Edit document 1', exact: true }).click();
+  const area = page.locator('dialog[open] textarea');
+  await area.waitFor();
+  await examine('dialog-edit');
+  await area.fill((await area.inputValue()).replace('"two"', '"TWO"').replace(/x{100,}/, 'short'));
+  await page.locator('dialog[open]').getByRole('button', { name: 'Save' }).click();
+  await confirmDialog(page, 'Replace');
+  await until('documents: edited', async () => (await kinds.findOne({ _id: 1 }))['2'] === 'TWO');
+  const types = await kinds
+    .aggregate([
+      { $match: { _id: 1 } },
+      {
+        $project: {
+          long: { $type: '$long' },
+          double: { $type: '$double' },
+          dec: { $type: '$dec' },
+          at: { $type: '$at' },
+          id: { $type: '$id' },
+          keys: { $map: { input: { $objectToArray: '$$ROOT' }, in: '$$this.k' } },
+          big: { $toString: '$big' },
+        },
+      },
+    ])
+    .next();
+  check(
+    'documents: an edit keeps types, order and digits',
+    JSON.stringify(types) ===
+      JSON.stringify({
+        _id: 1,
+        long: 'long',
+        double: 'double',
+        dec: 'decimal',
+        at: 'date',
+        id: 'objectId',
+        keys: ['_id', '2', '1', 'long', 'double', 'big', 'dec', 'at', 'id', 'text'],
+        big: '9007199254740993',
+      }),
+    types,
+  );
+  await conflict(page, kinds);
+  await page.getByRole('button', { name: 'Insert document' }).click();
+  await page.locator('dialog[open] textarea').fill('{_id: "new", at: ISODate("2026-01-31"), tags: ["a", "b"]}');
+  await page.locator('dialog[open]').getByRole('button', { name: 'Save' }).click();
+  await confirmDialog(page, 'Insert');
+  await until('documents: inserted', async () => (await kinds.findOne({ _id: 'new' }))?.at instanceof Date);
+  await page.getByLabel('Filter').fill('{_id: "new"}');
+  await page.getByRole('button', { name: 'Run' }).click();
+  await page.getByRole('button', { name: 'Delete document new' }).click();
+  await confirmDialog(page, 'Delete');
+  await until('documents: deleted', async () => (await kinds.countDocuments({ _id: 'new' })) === 0);
+}
+
+/** An edit of a document that another client has changed in the meantime is refused. */
+async function conflict(page, kinds) {
+  await page.getByRole('button', { name: 'Edit document 1', exact: true }).click();
+  const dialog = page.locator('dialog[open]');
+  await dialog.locator('textarea').waitFor();
+  await kinds.updateOne({ _id: 1 }, { $set: { other: 'client' } });
+  await dialog.getByRole('button', { name: 'Save' }).click();
+  await confirmDialog(page, 'Replace');
+  await until('documents: a change of another client is kept', async () =>
+    /another client/.test(await dialog.locator('.error').textContent()),
+  );
+  await dialog.getByRole('button', { name: 'Cancel' }).click();
+  check('documents: the other change is there', (await kinds.findOne({ _id: 1 })).other === 'client');
+}

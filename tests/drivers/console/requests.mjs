@@ -1,0 +1,105 @@
+// Current and slow operations: kill, threshold, grouping, suggestion, its index, explain.
+import { check, confirmDialog, sleep, until } from './harness.mjs';
+
+const ENDLESS = 'function() { var n = 0; for (var i = 0; i < 1e12; i++) { n += i; } return n > 0; }';
+
+/** An operation without end is shown and killed by its button. */
+export async function operations({ page, go }, client, examine) {
+  await go('operations');
+  const ended = client
+    .db('shop')
+    .collection('orders')
+    .find({ $where: ENDLESS })
+    .toArray()
+    .then(
+      () => 'finished',
+      (error) => error.code,
+    );
+  const row = page
+    .locator('tbody tr', { hasText: 'shop.orders' })
+    .filter({ hasText: 'find' })
+    .filter({ hasText: 'COLLSCAN' });
+  await until('operations: the running query', async () => (await row.count()) > 0);
+  const time = () => row.first().locator('td').first().textContent();
+  const before = await time();
+  await sleep(1500);
+  check('operations: its time grows', (await time()) !== before, before);
+  await row
+    .first()
+    .getByRole('button', { name: /^Details/ })
+    .click();
+  check('operations: details', (await page.locator('.details pre').textContent()).includes('$where'));
+  await page.locator('.details').getByRole('button', { name: 'Close' }).click();
+  await row.first().getByRole('button', { name: /^Kill/ }).click();
+  await examine('dialog-kill');
+  await page.locator('dialog[open]').getByRole('button', { name: 'Cancel' }).click();
+  check('operations: cancelled, it still runs', (await row.count()) > 0);
+  await row.first().getByRole('button', { name: /^Kill/ }).click();
+  await confirmDialog(page, 'Kill operation');
+  const code = await Promise.race([ended, sleep(10000).then(() => 'not killed')]);
+  check('operations: the client gets Interrupted', code === 11601, code);
+  await until('operations: the row is gone', async () => (await row.count()) === 0);
+  await page.getByLabel('Filter by text').fill('no such operation');
+  await until('operations: filter', async () => /No operation/.test(await page.textContent('tbody')));
+}
+
+/** Slow queries of one shape are one row, whose suggestion is built and then used. */
+export async function slow({ page, go }, client, examine) {
+  const orders = client.db('shop').collection('orders');
+  await go('slow');
+  const threshold = page.getByLabel('Log operations that take at least (ms)');
+  await until('slow: the threshold is shown', async () => (await threshold.inputValue()) === '100');
+  await threshold.fill('1');
+  await page.getByRole('button', { name: 'Set' }).click();
+  await until(
+    'slow: the threshold is set',
+    async () => (await client.db('admin').command({ profile: -1 })).slowms === 1,
+  );
+  for (let i = 0; i < 6; i++)
+    await orders
+      .find({ customer: i, total: { $gt: 5 } })
+      .sort({ day: -1 })
+      .toArray();
+  const row = page
+    .locator('tbody tr', { hasText: 'shop.orders' })
+    .filter({ hasText: '{customer: ?, total: {$gt: ?}}' });
+  await until('slow: the group', async () => (await row.count()) === 1);
+  await until('slow: counted', async () => Number(await row.locator('td').nth(3).textContent()) >= 6);
+  check('slow: the plan', (await row.textContent()).includes('COLLSCAN'));
+  check('slow: suggested', (await row.textContent()).includes('suggested'));
+  await row.getByRole('button', { name: /^Examine/ }).click();
+  const key = await page.locator('.suggestion .mono').first().textContent();
+  check('slow: equality, sort, range', key === '{"customer": 1, "day": -1, "total": 1}', key);
+  await explained(page, 'COLLSCAN');
+  await page.getByRole('button', { name: 'Show the command' }).click();
+  check(
+    'slow: the command is shown',
+    (await page.locator('.suggestion pre').textContent()).includes('"createIndexes": "orders"'),
+  );
+  await page.getByRole('button', { name: 'Build this index' }).click();
+  await confirmDialog(page, 'Build index');
+  await until(
+    'slow: the index is built',
+    async () => /The index is built/.test(await page.locator('.suggestion [role=status]').textContent()),
+    30000,
+  );
+  const made = await orders.indexes();
+  check(
+    'slow: the server has the index',
+    made.some((index) => JSON.stringify(index.key) === '{"customer":1,"day":-1,"total":1}'),
+    made,
+  );
+  await explained(page, 'IXSCAN');
+  await examine('slow-suggestion');
+  await client.db('admin').command({ profile: 0, slowms: 100 });
+}
+
+/** Explains the example; the tree must have the stage, with figures. */
+async function explained(page, stage) {
+  await page.locator('.details').getByRole('button', { name: 'Explain', exact: true }).click();
+  const node = page.locator('.plan .stage', { hasText: stage }).first();
+  await until(
+    `slow: explain shows ${stage}`,
+    async () => (await node.count()) > 0 && / returned/.test(await node.textContent()),
+  );
+}
