@@ -62,8 +62,8 @@ fn main() -> ExitCode {
         umask::close();
     }
     if let Some(
-        name @ ("backup" | "restore" | "doctor" | "generate" | "ldap-check" | "ping" | "version"),
-        name @ ("backup" | "restore" | "diagnostics" | "doctor" | "generate" | "ping" | "version"),
+        name @ ("backup" | "restore" | "diagnostics" | "doctor" | "generate" | "ldap-check"
+        | "ping" | "version"),
     ) = command
         && args[1..].iter().any(|arg| arg == "--help" || arg == "-h")
     {

@@ -11,7 +11,7 @@ use std::{
     ptr,
     sync::atomic::{
         AtomicBool, AtomicPtr, AtomicU64,
-        Ordering::{Acquire, Release},
+        Ordering::{Acquire, Relaxed, Release},
     },
 };
 
@@ -82,6 +82,8 @@ pub(crate) struct Db {
     pub(super) setup: Setup,
     /// Number of times that running compactions were cancelled.
     pub(super) interrupt_count: AtomicU64,
+    /// The greatest number of removed blocks that was seen.
+    blocks_removed: AtomicU64,
     /// Number of ingestions of table files that were begun, and that were finished.
     pub(super) ingests_begun: AtomicU64,
     pub(super) ingests_ended: AtomicU64,
@@ -107,18 +109,31 @@ pub(crate) enum Warm {
 pub(crate) enum Ticker {
     CacheMiss = 0,
     CacheHit = 1,
+    BlocksAdded = 2,
     /// Data blocks that were read from files and cached.
     DataBlocksAdded = 14,
+    /// Of the blocks added, those that another thread had added meanwhile.
+    BlocksAddedTwice = 22,
     /// Hits of the compressed tier; they also count as hits of the cache.
     CompressedHit = 27,
+    KeysWritten = 58,
     KeysRead = 59,
+    BytesCommitted = 61,
     Seeks = 63,
     /// Synced writes of the log.
     LogSyncs = 84,
     LogBytes = 85,
+    /// Commits that their own thread wrote, and those that another wrote with its own.
+    CommitsAlone = 91,
+    CommitsGrouped = 92,
+    LogWrites = 93,
     CompactionBytesRead = 94,
     CompactionBytesWritten = 95,
     FlushBytesWritten = 96,
+    /// Blocks of files that were written: compressed, not to be compressed, and not smaller when compressed.
+    BlocksCompressed = 107,
+    BlocksPlain = 113,
+    BlocksNotSmaller = 114,
     DeepestLevelBytesRead = 201,
     DeepestLevelReads = 202,
     OtherLevelsBytesRead = 203,
@@ -164,6 +179,7 @@ impl Db {
                 default: handles[0],
                 spaces,
                 making: Mutex::new(()),
+                blocks_removed: AtomicU64::new(0),
                 flushed_only: AtomicBool::new(false),
                 data: Data::default(),
                 reads,
@@ -638,6 +654,19 @@ impl Db {
 
     pub(super) fn cache(&self) -> *mut ffi::rocksdb_cache_t {
         self.setup.cache
+    }
+
+    /// Number of entries of the cache, with those that stand for memtables.
+    pub(crate) fn cache_entry_count(&self) -> u64 {
+        // SAFETY: the cache lives as long as `setup`.
+        unsafe { ffi::rocksdb_cache_get_occupancy_count(self.setup.cache) as u64 }
+    }
+
+    /// Number of blocks that the cache has dropped. RocksDB does not count them: they are those that were added and are
+    /// not there. Memtables take part in the number of entries only roughly, so the number is kept from going back.
+    pub(crate) fn cache_blocks_removed(&self, added: u64, cached: u64) -> u64 {
+        let removed = added.saturating_sub(cached);
+        self.blocks_removed.fetch_max(removed, Relaxed).max(removed)
     }
 
     /// Bytes of the cache in use.

@@ -41,6 +41,7 @@ use crate::core::txn_number;
 use crate::fail_points::Fault;
 use crate::interruption::interruption;
 use crate::message_memory::Before;
+use crate::metrics::read_concerns::Asked;
 use crate::metrics::{Gauge, LatencyKind, Metrics, OpKind};
 use crate::observe::audited::{self, Outcome};
 use crate::observe::slow::{self, Finished};
@@ -687,6 +688,20 @@ fn count_documents(metrics: &Metrics, done: &Done) {
     metrics.locks.add(&done.locks);
 }
 
+/// Counts the read concern of a query.
+fn count_read_concern(server: &Server, request: &Request<'_>) {
+    let (command, generic) = (request.command, &request.generic);
+    if command.read_concern && command.latency == LatencyKind::Read {
+        let asked = Asked {
+            level: generic.read_concern.level,
+            has_time: generic.read_concern.at_cluster_time.is_some(),
+            in_transaction: generic.transaction().is_some(),
+        };
+        let default = || server.settings.rw_defaults.read_level();
+        server.metrics.read_concerns.count(asked, default);
+    }
+}
+
 /// Updates counters, the log of slow operations and the profile.
 fn account(server: &Arc<Server>, finished: &Finished<'_>) {
     let Finished { request, error, done, micros, .. } = *finished;
@@ -699,6 +714,18 @@ fn account(server: &Arc<Server>, finished: &Finished<'_>) {
         }
     }
     server.metrics.ops.count(command.counts_as);
+    match error.map(Error::code) {
+        Some(Code::MAX_TIME_MS_EXPIRED) => server.metrics.timed_out.increment(),
+        Some(Code::CLIENT_DISCONNECT) => server.metrics.lost_clients.increment(),
+        _ => {}
+    }
+    count_read_concern(server, request);
+    if command.name == "aggregate"
+        && error.is_none()
+        && let Some(pipeline) = request.body.get("pipeline").as_array()
+    {
+        server.metrics.stages.count(pipeline);
+    }
     if !done.waited {
         server.metrics.latency(command.latency).record(micros);
     }

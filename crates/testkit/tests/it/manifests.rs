@@ -50,7 +50,7 @@ const ALLOWED: &[(&str, &[&str])] = &[
     ("oidc", &["bson", "server"]),
     ("percore", &[]),
     ("proc", &[]),
-    ("query", &["bson", "budget", "error", "lang", "store", "timeseries"]),
+    ("query", &["bson", "budget", "error", "lang", "percore", "store", "timeseries"]),
     ("rocksdb-codecs", &[]),
     ("rocksdb-sys", &["rocksdb-codecs"]),
     (

@@ -252,7 +252,8 @@ fn write_running(op: &Op, running: &Running<'_>, w: &mut DocWriter<'_>) {
     });
     w.put("isFromUserConnection", true);
     w.put("threaded", true);
-    w.put("opid", view.id as i64);
+    // Tools expect int32; the ids are below 2^31.
+    w.put("opid", view.id as i32);
     if let Some(lsid) = &view.lsid {
         lsid.write("lsid", w);
     }
@@ -304,6 +305,9 @@ fn write_running(op: &Op, running: &Running<'_>, w: &mut DocWriter<'_>) {
     w.put("killPending", view.kill_pending);
     w.doc("locks", |_| ());
     w.put("waitingForLock", view.waiting_for_lock);
+    w.doc("lockStats", |_| ());
+    w.put("waitingForFlowControl", false);
+    w.doc("flowControlStats", |_| ());
     match view.queued_micros {
         Some(micros) => w.doc("currentQueue", |w| {
             w.put("name", "execution");

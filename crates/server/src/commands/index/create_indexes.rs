@@ -89,6 +89,9 @@ fn run(cx: &mut Context<'_>, req: &Request<'_>, out: &mut DocWriter<'_>) -> Resu
         most: Some(&most),
     };
     let created = cx.store().create_indexes(&ns, &specs, options)?;
+    if created.after > created.before {
+        cx.server.metrics.index_builds.increment();
+    }
     out.put("numIndexesBefore", created.before as i32);
     out.put("numIndexesAfter", created.after as i32);
     if created.before == created.after && !created.created_collection {

@@ -204,6 +204,11 @@ impl TxnSessions {
         }
     }
 
+    /// The number of sessions with a transaction number.
+    pub(crate) fn count(&self) -> usize {
+        self.shards.iter().map(|shard| shard.lock().len()).sum()
+    }
+
     /// Lists the open transactions, for currentOp.
     pub(crate) fn open_transactions(&self) -> Vec<OpenView> {
         let mut views = Vec::new();
