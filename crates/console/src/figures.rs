@@ -131,40 +131,40 @@ figures! {
         "How often resident memory was beyond its bound.";
     Gauge "bytes" "memory.blocks" "cache_used_bytes" ("cache" = "blocks") Status("nagi.memory.caches.blocks.usedBytes"),
         "Memory of caches.";
-    Gauge "bytes" "memory.records" "cache_used_bytes" ("cache" = "records") Status("nagi.memory.caches.records.usedBytes"),
-        "Memory of caches.";
-    Gauge "bytes" "memory.blocks.limit" "cache_limit_bytes" ("cache" = "blocks") Status("nagi.memory.caches.blocks.limitBytes"),
-        "Limits of caches.";
-    Gauge "bytes" "memory.records.limit" "cache_limit_bytes" ("cache" = "records") Status("nagi.memory.caches.records.limitBytes"),
-        "Limits of caches.";
+    Gauge "bytes" "memory.records" "cache_used_bytes" ("cache" = "records")
+        Status("nagi.memory.caches.records.usedBytes"), "Memory of caches.";
+    Gauge "bytes" "memory.blocks.limit" "cache_limit_bytes" ("cache" = "blocks")
+        Status("nagi.memory.caches.blocks.limitBytes"), "Limits of caches.";
+    Gauge "bytes" "memory.records.limit" "cache_limit_bytes" ("cache" = "records")
+        Status("nagi.memory.caches.records.limitBytes"), "Limits of caches.";
     Gauge "bytes" "memory.memtables" "memtable_bytes" Status("nagi.memory.caches.blocks.memtableBytes"),
         "Memory of writes that are not in files yet.";
-    Gauge "bytes" "memory.pool.audit" "memory_pool_bytes" ("pool" = "audit") Status("nagi.memory.pools.audit.usedBytes"),
-        "Memory by pool.";
-    Gauge "bytes" "memory.pool.changeStreams" "memory_pool_bytes" ("pool" = "changeStreams") Status("nagi.memory.pools.changeStreams.usedBytes"),
-        "Memory by pool.";
-    Gauge "bytes" "memory.pool.conflicts" "memory_pool_bytes" ("pool" = "conflicts") Status("nagi.memory.pools.conflicts.usedBytes"),
-        "Memory by pool.";
-    Gauge "bytes" "memory.pool.connections" "memory_pool_bytes" ("pool" = "connections") Status("nagi.memory.pools.connections.usedBytes"),
-        "Memory by pool.";
-    Gauge "bytes" "memory.pool.cursors" "memory_pool_bytes" ("pool" = "cursors") Status("nagi.memory.pools.cursors.usedBytes"),
-        "Memory by pool.";
-    Gauge "bytes" "memory.pool.evaluation" "memory_pool_bytes" ("pool" = "evaluation") Status("nagi.memory.pools.evaluation.usedBytes"),
-        "Memory by pool.";
-    Gauge "bytes" "memory.pool.execution" "memory_pool_bytes" ("pool" = "execution") Status("nagi.memory.pools.execution.usedBytes"),
-        "Memory by pool.";
-    Gauge "bytes" "memory.pool.indexBuilds" "memory_pool_bytes" ("pool" = "indexBuilds") Status("nagi.memory.pools.indexBuilds.usedBytes"),
-        "Memory by pool.";
-    Gauge "bytes" "memory.pool.openCursors" "memory_pool_bytes" ("pool" = "openCursors") Status("nagi.memory.pools.openCursors.usedBytes"),
-        "Memory by pool.";
-    Gauge "bytes" "memory.pool.plans" "memory_pool_bytes" ("pool" = "plans") Status("nagi.memory.pools.plans.usedBytes"),
-        "Memory by pool.";
-    Gauge "bytes" "memory.pool.requests" "memory_pool_bytes" ("pool" = "requests") Status("nagi.memory.pools.requests.usedBytes"),
-        "Memory by pool.";
-    Gauge "bytes" "memory.pool.scripts" "memory_pool_bytes" ("pool" = "scripts") Status("nagi.memory.pools.scripts.usedBytes"),
-        "Memory by pool.";
-    Gauge "bytes" "memory.pool.transactions" "memory_pool_bytes" ("pool" = "transactions") Status("nagi.memory.pools.transactions.usedBytes"),
-        "Memory by pool.";
+    Gauge "bytes" "memory.pool.audit" "memory_pool_bytes" ("pool" = "audit")
+        Status("nagi.memory.pools.audit.usedBytes"), "Memory by pool.";
+    Gauge "bytes" "memory.pool.changeStreams" "memory_pool_bytes" ("pool" = "changeStreams")
+        Status("nagi.memory.pools.changeStreams.usedBytes"), "Memory by pool.";
+    Gauge "bytes" "memory.pool.conflicts" "memory_pool_bytes" ("pool" = "conflicts")
+        Status("nagi.memory.pools.conflicts.usedBytes"), "Memory by pool.";
+    Gauge "bytes" "memory.pool.connections" "memory_pool_bytes" ("pool" = "connections")
+        Status("nagi.memory.pools.connections.usedBytes"), "Memory by pool.";
+    Gauge "bytes" "memory.pool.cursors" "memory_pool_bytes" ("pool" = "cursors")
+        Status("nagi.memory.pools.cursors.usedBytes"), "Memory by pool.";
+    Gauge "bytes" "memory.pool.evaluation" "memory_pool_bytes" ("pool" = "evaluation")
+        Status("nagi.memory.pools.evaluation.usedBytes"), "Memory by pool.";
+    Gauge "bytes" "memory.pool.execution" "memory_pool_bytes" ("pool" = "execution")
+        Status("nagi.memory.pools.execution.usedBytes"), "Memory by pool.";
+    Gauge "bytes" "memory.pool.indexBuilds" "memory_pool_bytes" ("pool" = "indexBuilds")
+        Status("nagi.memory.pools.indexBuilds.usedBytes"), "Memory by pool.";
+    Gauge "bytes" "memory.pool.openCursors" "memory_pool_bytes" ("pool" = "openCursors")
+        Status("nagi.memory.pools.openCursors.usedBytes"), "Memory by pool.";
+    Gauge "bytes" "memory.pool.plans" "memory_pool_bytes" ("pool" = "plans")
+        Status("nagi.memory.pools.plans.usedBytes"), "Memory by pool.";
+    Gauge "bytes" "memory.pool.requests" "memory_pool_bytes" ("pool" = "requests")
+        Status("nagi.memory.pools.requests.usedBytes"), "Memory by pool.";
+    Gauge "bytes" "memory.pool.scripts" "memory_pool_bytes" ("pool" = "scripts")
+        Status("nagi.memory.pools.scripts.usedBytes"), "Memory by pool.";
+    Gauge "bytes" "memory.pool.transactions" "memory_pool_bytes" ("pool" = "transactions")
+        Status("nagi.memory.pools.transactions.usedBytes"), "Memory by pool.";
     Counter "" "memory.waits" "memory_waits" Pools("waited"), "Requests that waited for memory.";
     Counter "" "memory.refusals" "memory_refusals" Pools("refused"), "Requests that failed for lack of memory.";
     Counter "" "cache.hits" "cache_hits" ("cache" = "blocks") Status("nagi.storage.cache_hits"),
