@@ -140,8 +140,8 @@ fn encrypt<B: BlockCipherEncBackend<BlockSize = U16>>(backend: &B, unit: &mut Un
     backend.encrypt_tail_blocks(rest);
 }
 
-/// The stream has a place of its own, so that the compiler may combine many bytes at once: those of `bytes` are read and
-/// written at one place, or at two.
+/// The stream has a place of its own, so that the compiler may combine many bytes at once: those of `bytes` are read
+/// and written at one place, or at two.
 #[inline(always)]
 fn xor(stream: &mut [u8], bytes: &[u8]) {
     for (stream, byte) in stream.iter_mut().zip(bytes) {

@@ -5,8 +5,8 @@
 //! them with the file.
 //!
 //! With encryption at rest its content is encrypted with keys that only this process has: what a crash leaves on the
-//! disk cannot be read by anyone. After a write that failed, the next one begins where that one began, with other bytes.
-//! They get a key of their own: who has both states of the disk would else see the difference of both contents.
+//! disk cannot be read by anyone. After a write that failed, the next one begins where that one began, with other
+//! bytes. They get a key of their own: who has both states of the disk would else see the difference of both contents.
 
 use std::fs::{self, File, OpenOptions};
 use std::os::unix::fs::FileExt;

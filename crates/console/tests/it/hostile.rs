@@ -24,7 +24,8 @@ fn other_origins_get_nothing() {
     }
     let body = "{db: 'shop', command: {insert: 'c', documents: [{}]}}";
     let form = format!(
-        "POST /api/command HTTP/1.1\r\nhost: localhost\r\nconnection: close\r\ncontent-type: text/plain\r\ncontent-length: {}\r\n\r\n{body}",
+        "POST /api/command HTTP/1.1\r\nhost: localhost\r\nconnection: close\r\ncontent-type: text/plain\r\n\
+         content-length: {}\r\n\r\n{body}",
         body.len()
     );
     assert_eq!(running.raw(form.as_bytes()).status, 403);

@@ -24,6 +24,7 @@ use super::data::Data;
 use super::native::{nagi_batch_append, nagi_batch_reserve, nagi_cache_set_share};
 use super::setup::{Setup, System, names, pointers};
 use super::snapshot::SnapshotHandle;
+use super::ticker::Ticker;
 use crate::{damage, large_reads, options::Options, quarantine::Damaged, tier::Sizes};
 
 /// Calls `run` with a pointer for an error string.
@@ -102,42 +103,6 @@ pub(crate) enum Warm {
     All,
     /// Blocks of flushes, because new data is likely to be read.
     Flushed,
-}
-
-/// Counters of RocksDB.
-#[derive(Clone, Copy)]
-pub(crate) enum Ticker {
-    CacheMiss = 0,
-    CacheHit = 1,
-    BlocksAdded = 2,
-    /// Data blocks that were read from files and cached.
-    DataBlocksAdded = 14,
-    /// Of the blocks added, those that another thread had added meanwhile.
-    BlocksAddedTwice = 22,
-    /// Hits of the compressed tier; they also count as hits of the cache.
-    CompressedHit = 27,
-    KeysWritten = 58,
-    KeysRead = 59,
-    BytesCommitted = 61,
-    Seeks = 63,
-    /// Synced writes of the log.
-    LogSyncs = 84,
-    LogBytes = 85,
-    /// Commits that their own thread wrote, and those that another wrote with its own.
-    CommitsAlone = 91,
-    CommitsGrouped = 92,
-    LogWrites = 93,
-    CompactionBytesRead = 94,
-    CompactionBytesWritten = 95,
-    FlushBytesWritten = 96,
-    /// Blocks of files that were written: compressed, not to be compressed, and not smaller when compressed.
-    BlocksCompressed = 107,
-    BlocksPlain = 113,
-    BlocksNotSmaller = 114,
-    DeepestLevelBytesRead = 201,
-    DeepestLevelReads = 202,
-    OtherLevelsBytesRead = 203,
-    OtherLevelsReads = 204,
 }
 
 impl Db {

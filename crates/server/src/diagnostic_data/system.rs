@@ -190,7 +190,7 @@ fn disks(out: &mut DocWriter<'_>) {
 
 fn pressure(out: &mut DocWriter<'_>) {
     for resource in ["cpu", "memory", "io"] {
-        let text = nagi_proc::text(&format!("/proc/pressure/{resource}")).unwrap_or_default();
+        let text = nagi_proc::text(format!("/proc/pressure/{resource}")).unwrap_or_default();
         let (some, full) = counters::stalled_us(&text);
         out.doc(resource, |out| {
             for (kind, total) in [("some", some), ("full", full)] {

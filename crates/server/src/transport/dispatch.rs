@@ -720,12 +720,6 @@ fn account(server: &Arc<Server>, finished: &Finished<'_>) {
         _ => {}
     }
     count_read_concern(server, request);
-    if command.name == "aggregate"
-        && error.is_none()
-        && let Some(pipeline) = request.body.get("pipeline").as_array()
-    {
-        server.metrics.stages.count(pipeline);
-    }
     if !done.waited {
         server.metrics.latency(command.latency).record(micros);
     }

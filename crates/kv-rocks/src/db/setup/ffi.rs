@@ -285,8 +285,8 @@ unsafe fn database_options(
         ffi::rocksdb_options_compaction_readahead_size(db, 2 << 20);
         ffi::rocksdb_options_set_bytes_per_sync(db, 1 << 20);
         ffi::rocksdb_options_set_wal_bytes_per_sync(db, 1 << 20);
-        // An encrypted file writes from a buffer of its own, so this one only collects small pieces: a large one would be
-        // out of the processor's cache when it is encrypted, and a second megabyte for each file.
+        // An encrypted file writes from a buffer of its own, so this one only collects small pieces: a large one would
+        // be out of the processor's cache when it is encrypted, and a second megabyte for each file.
         let collected = if options.keys.is_some() { COLLECTED_BYTES } else { WRITE_BYTES };
         ffi::rocksdb_options_set_writable_file_max_buffer_size(db, collected);
         ffi::rocksdb_options_set_avoid_unnecessary_blocking_io(db, 1);

@@ -301,6 +301,11 @@ fn write_running(op: &Op, running: &Running<'_>, w: &mut DocWriter<'_>) {
     if view.write_conflicts > 0 {
         w.put("writeConflicts", view.write_conflicts as i64);
     }
+    write_waits(view, w);
+}
+
+/// Writes what an operation waits for.
+fn write_waits(view: &OpView, w: &mut DocWriter<'_>) {
     w.put("numYields", i32::try_from(view.yields).unwrap_or(i32::MAX));
     w.put("killPending", view.kill_pending);
     w.doc("locks", |_| ());

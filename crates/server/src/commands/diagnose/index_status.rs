@@ -6,30 +6,53 @@ use crate::core::command::prelude::*;
 use crate::core::server::Server;
 
 /// A feature, and which indexes have it.
-type Feature = (&'static str, fn(&Index) -> bool);
+type Feature = (&'static str, Has);
+
+enum Has {
+    /// Those of the kind with the feature's name.
+    Kind,
+    /// Those that the function selects.
+    Property(fn(&Index) -> bool),
+}
+
+impl Has {
+    fn holds(&self, name: &str, index: &Index) -> bool {
+        match self {
+            Has::Kind => kind(index) == name,
+            Has::Property(has) => has(index),
+        }
+    }
+}
 
 fn kind(index: &Index) -> &'static str {
     index.spec.kind.facts().name
 }
 
+/// Returns true if an index has a plain key, and none of the kinds that are features of their own.
+fn is_normal(index: &Index) -> bool {
+    let kind = index.spec.kind.facts().name;
+    !index.spec.is_id()
+        && !FEATURES.iter().any(|(name, has)| matches!(has, Has::Kind) && *name == kind)
+}
+
 /// Sorted by name, as in MongoDB.
 static FEATURES: &[Feature] = &[
-    ("2d", |index| kind(index) == "2d"),
-    ("2dsphere", |index| kind(index) == "2dsphere"),
-    ("2dsphere_bucket", |index| kind(index) == "2dsphere_bucket"),
-    ("collation", |index| index.spec.collation.is_some()),
-    ("compound", |index| index.spec.key.len() > 1),
-    ("hashed", |index| kind(index) == "hashed"),
-    ("id", |index| index.spec.is_id()),
-    ("normal", |index| !index.spec.is_id() && kind(index) == "btree"),
-    ("partial", |index| index.spec.partial.is_some()),
-    ("prepareUnique", |index| index.spec.prepare_unique),
-    ("single", |index| !index.spec.is_id() && index.spec.key.len() == 1),
-    ("sparse", |index| index.spec.sparse),
-    ("text", |index| kind(index) == "text"),
-    ("ttl", |index| index.spec.expire_after_seconds.is_some()),
-    ("unique", |index| index.spec.unique),
-    ("wildcard", |index| kind(index) == "wildcard"),
+    ("2d", Has::Kind),
+    ("2dsphere", Has::Kind),
+    ("2dsphere_bucket", Has::Kind),
+    ("collation", Has::Property(|index| index.spec.collation.is_some())),
+    ("compound", Has::Property(|index| index.spec.key.len() > 1)),
+    ("hashed", Has::Kind),
+    ("id", Has::Property(|index| index.spec.is_id())),
+    ("normal", Has::Property(is_normal)),
+    ("partial", Has::Property(|index| index.spec.partial.is_some())),
+    ("prepareUnique", Has::Property(|index| index.spec.prepare_unique)),
+    ("single", Has::Property(|index| !index.spec.is_id() && index.spec.key.len() == 1)),
+    ("sparse", Has::Property(|index| index.spec.sparse)),
+    ("text", Has::Kind),
+    ("ttl", Has::Property(|index| index.spec.expire_after_seconds.is_some())),
+    ("unique", Has::Property(|index| index.spec.unique)),
+    ("wildcard", Has::Kind),
 ];
 
 /// The section `indexStats`: indexes of all databases but the server's own, and their uses by reads. Visits the
@@ -46,8 +69,8 @@ pub(super) fn write(server: &Server, out: &mut DocWriter<'_>) {
         for index in collection.ready_indexes() {
             total += 1;
             let uses = i64::try_from(index.uses().0).unwrap_or(i64::MAX);
-            for ((_, has), (count, accesses)) in FEATURES.iter().zip(&mut sums) {
-                if has(index) {
+            for ((name, has), (count, accesses)) in FEATURES.iter().zip(&mut sums) {
+                if has.holds(name, index) {
                     *count += 1;
                     *accesses = accesses.saturating_add(uses);
                 }

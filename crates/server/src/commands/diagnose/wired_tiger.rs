@@ -1,7 +1,7 @@
 //! The section `wiredTiger` of `serverStatus`: figures of the engine under WiredTiger's names.
 //!
 //! Only figures that have a counterpart are here: a cached block stands for a page, a memtable for the dirty pages, a
-//! flush of a memtable for a checkpoint and for the eviction of a modified page. What exists for B-trees only is absent.
+//! flush of a memtable for a checkpoint and for the eviction of a modified page. What only B-trees have is absent.
 
 use std::collections::HashMap;
 
@@ -89,7 +89,7 @@ static CACHE: Rows = &[
     ("maximum bytes configured", Gauge(BUDGET)),
     ("modified pages evicted", Gauge("checkpoints")),
     ("pages currently held in the cache", Gauge("cache_blocks")),
-    // A full cache makes room for a block within the read of it, which is no sign of a cache under pressure.
+    // A full cache drops another block within the read of one, which is no sign of a cache under pressure.
     ("pages evicted by application threads", Never("memtable_bytes")),
     ("pages read into cache", Gauge("cache_misses")),
     ("pages requested from the cache", Sum("cache_hits", "cache_misses")),
