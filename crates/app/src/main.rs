@@ -26,6 +26,7 @@ mod help;
 mod key_file;
 mod ldap;
 mod local_zone;
+mod mechanisms;
 mod memory;
 mod notify;
 mod options;
