@@ -28,6 +28,7 @@ mod key_file;
 mod ldap;
 mod ldap_check;
 mod local_zone;
+mod mechanisms;
 mod memory;
 mod notify;
 mod options;
