@@ -39,7 +39,7 @@ struct Ciphers {
 
 impl Ciphers {
     /// The cipher for a write of so many bytes at a position, behind which nothing is needed any more.
-    fn to_write(&mut self, at: u64, len: u64) -> Result<Arc<FileCipher>> {
+    fn cipher_for(&mut self, at: u64, len: u64) -> Result<Arc<FileCipher>> {
         if at < self.fresh_from {
             let cipher = FileCipher::ephemeral().map_err(std::io::Error::from)?;
             self.parts.retain(|(from, _)| *from < at);
@@ -94,7 +94,7 @@ impl Scratch for ScratchFile {
     fn write(&self, at: u64, bytes: &[u8]) -> Result<()> {
         (self.capacity)(bytes.len() as u64)?;
         let Some(ciphers) = &self.ciphers else { return Ok(self.file.write_all_at(bytes, at)?) };
-        let cipher = locked(ciphers).to_write(at, bytes.len() as u64)?;
+        let cipher = locked(ciphers).cipher_for(at, bytes.len() as u64)?;
         let mut piece = vec![0; bytes.len().min(PIECE_BYTES)];
         let mut at = at;
         for plain in bytes.chunks(PIECE_BYTES) {

@@ -25,6 +25,14 @@ pub(crate) fn flushing_bytes(db: &Db) -> u64 {
     unflushed_bytes(db).saturating_sub(db.spaces().map(active).sum())
 }
 
+/// Blocks that are cached, and blocks that were removed from the cache.
+fn cached_blocks(db: &Db, memtable_bytes: u64) -> (u64, u64) {
+    let cached =
+        db.cache_entry_count().saturating_sub(memtable_bytes.div_ceil(MEMTABLE_ENTRY_BYTES));
+    let added = db.ticker(Ticker::BlocksAdded).saturating_sub(db.ticker(Ticker::BlocksAddedTwice));
+    (cached, db.cache_blocks_removed(added, cached))
+}
+
 /// Calls `visit` for each gauge, sorted by name.
 pub(crate) fn visit(
     db: &Db,
@@ -39,25 +47,20 @@ pub(crate) fn visit(
     let (cache_bytes, cache_pinned_bytes) = (db.cache_usage(), db.cache_pinned());
     let (disk_free_bytes, disk_total_bytes) = capacity.space();
     let one = |name| db.property(Space::Records, name);
-    let file_bytes_read =
-        db.ticker(Ticker::DeepestLevelBytesRead) + db.ticker(Ticker::OtherLevelsBytesRead);
-    let file_reads = db.ticker(Ticker::DeepestLevelReads) + db.ticker(Ticker::OtherLevelsReads);
-    let file_bytes_written =
-        db.ticker(Ticker::FlushBytesWritten) + db.ticker(Ticker::CompactionBytesWritten);
+    let both = |a, b| db.ticker(a) + db.ticker(b);
+    let file_bytes_read = both(Ticker::DeepestLevelBytesRead, Ticker::OtherLevelsBytesRead);
+    let file_reads = both(Ticker::DeepestLevelReads, Ticker::OtherLevelsReads);
+    let file_bytes_written = both(Ticker::FlushBytesWritten, Ticker::CompactionBytesWritten);
     let flushes = db.damaged().flushes.times();
     let memtable_bytes = unflushed_bytes(db);
-    let blocks_cached =
-        db.cache_entry_count().saturating_sub(memtable_bytes.div_ceil(MEMTABLE_ENTRY_BYTES));
-    let blocks_added =
-        db.ticker(Ticker::BlocksAdded).saturating_sub(db.ticker(Ticker::BlocksAddedTwice));
-    let file_blocks_written = db.ticker(Ticker::BlocksCompressed)
-        + db.ticker(Ticker::BlocksPlain)
-        + db.ticker(Ticker::BlocksNotSmaller);
+    let (blocks_cached, blocks_removed) = cached_blocks(db, memtable_bytes);
+    let file_blocks_written =
+        both(Ticker::BlocksCompressed, Ticker::BlocksPlain) + db.ticker(Ticker::BlocksNotSmaller);
     let gauges = [
         ("bytes_committed", db.ticker(Ticker::BytesCommitted)),
         ("cache_blocks", blocks_cached),
         ("cache_blocks_added", db.ticker(Ticker::DataBlocksAdded)),
-        ("cache_blocks_removed", db.cache_blocks_removed(blocks_added, blocks_cached)),
+        ("cache_blocks_removed", blocks_removed),
         ("cache_bytes", cache_bytes),
         ("cache_capacity_bytes", db.cache_capacity()),
         ("cache_compressed_hits", db.ticker(Ticker::CompressedHit)),
@@ -65,7 +68,7 @@ pub(crate) fn visit(
         ("cache_misses", db.ticker(Ticker::CacheMiss)),
         ("cache_pinned_bytes", cache_pinned_bytes),
         ("checkpoints", flushes.count),
-        ("commits", db.ticker(Ticker::CommitsAlone) + db.ticker(Ticker::CommitsGrouped)),
+        ("commits", both(Ticker::CommitsAlone, Ticker::CommitsGrouped)),
         ("compaction_bytes_read", db.ticker(Ticker::CompactionBytesRead)),
         ("compaction_bytes_written", db.ticker(Ticker::CompactionBytesWritten)),
         ("compactions_pending_bytes", sum(c"rocksdb.estimate-pending-compaction-bytes")),

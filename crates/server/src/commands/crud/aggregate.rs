@@ -240,10 +240,7 @@ fn run(cx: &mut Context<'_>, req: &Request<'_>, out: &mut DocWriter<'_>) -> Resu
     if req.generic.read_concern.is_of_durable() {
         execution.show_durable_log();
     }
-    let shown = match args.collection {
-        Value::String(_) => ns.as_str().to_owned(),
-        _ => format!("{}.$cmd.aggregate", req.db),
-    };
+    let shown = shown(&args, &ns, req.db);
     let metrics = args.query_stats == Some(StrictBool(true));
     // A change stream waits for events as a tailable cursor of a capped collection does.
     let waits = execution.is_change_stream();
@@ -254,6 +251,14 @@ fn run(cx: &mut Context<'_>, req: &Request<'_>, out: &mut DocWriter<'_>) -> Resu
     let series = targets.iter().find(|target| cx.store().buckets_of(target).is_some());
     series.into_iter().for_each(|series| cx.server.mirror_view(series));
     Ok(())
+}
+
+/// The namespace of the cursor.
+fn shown(args: &Args<'_>, ns: &Namespace, db: &str) -> String {
+    match args.collection {
+        Value::String(_) => ns.as_str().to_owned(),
+        _ => format!("{db}.$cmd.aggregate"),
+    }
 }
 
 /// Writes the `explain` reply.

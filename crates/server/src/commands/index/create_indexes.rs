@@ -77,9 +77,7 @@ fn run(cx: &mut Context<'_>, req: &Request<'_>, out: &mut DocWriter<'_>) -> Resu
         pace.rest();
         cx.check()
     };
-    let progress = |phase: &'static str, done: i64, total: i64| {
-        cx.op.set_progress(phase, done, total);
-    };
+    let progress = |phase, done, total| cx.op.set_progress(phase, done, total);
     let most = || super::most_builds(cx.server);
     let options = BuildOptions {
         interrupt: Some(&check),
