@@ -564,7 +564,6 @@ const DIRECT: &[(&str, &[&str])] = &[
          to: 'admin.system.users', dropTarget: true}}]}",
         &["users"],
     ),
-    ("{drop: 'system.roles'}", &["roles"]),
 ];
 
 const DOC: &str = "{_id: 'test.w', user: 'w', db: 'test', roles: [], \
