@@ -56,8 +56,8 @@ fn wrong_audience(audience: Value<'_>, issuer: &str, providers: &[IdentityProvid
     )
 }
 
-/// A text of a stranger as the log shows it: in quotes, not too long, and without characters that cannot be seen or that
-/// change the direction of a line.
+/// A text of a stranger as the log shows it: in quotes, not too long, and without characters that cannot be seen or
+/// that change the direction of a line.
 pub(crate) fn shown(text: &str) -> String {
     let seen = |c: char| c.is_ascii_graphic() || c == ' ' || c.is_alphanumeric();
     let kept = text.chars().take(SHOWN_CHARS_MAX).map(|c| if seen(c) { c } else { '?' });

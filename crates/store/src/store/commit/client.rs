@@ -10,8 +10,8 @@ use nagi_kv::sync::{
 
 use crate::{Collection, Namespace, Store};
 
-/// The collections of users and roles: whatever command changes them, the audit log tells of it, and logins are resolved
-/// again.
+/// The collections of users and roles: whatever command changes them, the audit log tells of it, and logins are
+/// resolved again.
 const USERS_AND_ROLES: [&str; 2] = ["admin.system.users", "admin.system.roles"];
 
 /// The store's view of a client.
@@ -24,7 +24,8 @@ pub struct Client {
     logged_term: AtomicI64,
     /// Its changes of the catalog since they were last taken; `None` if they are not noted.
     catalog_changes: Mutex<Option<Vec<CatalogChange>>>,
-    /// The positions in [`USERS_AND_ROLES`] of collections that its commits changed since they were last taken, as bits.
+    /// The positions in [`USERS_AND_ROLES`] of collections that its commits changed since they were last taken, as
+    /// bits.
     users_changed: AtomicU64,
 }
 
