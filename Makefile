@@ -159,6 +159,7 @@ lint: deps
 	@cargo fmt --all --check
 	@cargo clippy --locked --workspace --all-targets -- -D warnings
 	@cargo test --locked -p nagi-testkit
+	@cargo check --quiet --locked --manifest-path fuzz/Cargo.toml
 
 coverage: build       # writes docs/coverage.md from the rows that the tests over the wire report; `make test` fails if it is stale
 	@scripts/deps test
@@ -190,11 +191,13 @@ reproducible: deps    # the program of the last commit, built in two folders, is
 fuzz: deps
 	@fuzz/run $(ARGS)
 
-# 1,000,000 mutated handshakes, certificates and logins each under address sanitizer, then handshakes against the server
+# 1,000,000 mutated handshakes, certificates, logins, tokens, and answers of LDAP and KMIP servers each under address
+# sanitizer; then a million messages of all kinds against the server, and some against one with address sanitizer
 hostile: build
-	@RUNS_EACH=$${RUNS_EACH:-1000000} fuzz/run handshake certificates login
+	@JOBS=$${JOBS:-$$(nproc)} RUNS_EACH=$${RUNS_EACH:-1000000} fuzz/run handshake certificates login tokens ldap kmip
 	@scripts/deps test
 	@FULL=1 tests/run $(NAGI) handshakes
+	@ASAN_OPTIONS=quarantine_size_mb=16 FULL=1 HANDSHAKE_SECONDS=$${HANDSHAKE_SECONDS:-300} tests/run "$$(fuzz/run --server)" handshakes
 
 matrix: build         # every command and stage x every role x three databases, with inherited roles
 	@scripts/deps test

@@ -66,11 +66,62 @@ def keys():
     return [bytes([kind]) + text for text in made if text for kind in (0, 4, 64)]
 
 
+def element(tag, *contents):
+    body = b"".join(contents)
+    return bytes([tag, len(body)]) + body if len(body) < 128 else bytes([tag, 0x82]) + struct.pack(">H", len(body)) + body
+
+
+def directory():
+    """Answers of LDAP servers as OpenLDAP and Active Directory write them, for kinds that take any bytes: to a query of a
+    login (kind 11, 15) or of groups (3, 7), and to what follows it."""
+    def message(number, *contents):
+        return element(0x30, element(2, bytes([number])), *contents)
+
+    def result(number, tag, code):
+        return message(number, element(tag, element(10, bytes([code])), element(4), element(4, b"text")))
+
+    def entry(number, name, attribute, *values):
+        values = element(0x31, *(element(4, value) for value in values))
+        return message(number, element(0x64, element(4, name), element(0x30, element(0x30, element(4, attribute), values))))
+
+    user = entry(1, b"uid=ann,dc=org", b"dn", b"uid=ann,dc=org") + result(1, 0x65, 0)
+    referral = message(1, element(0x73, element(4, b"ldap://other/dc=org")))
+    controls = message(1, element(0x65, element(10, b"\0"), element(4), element(4)), element(0xA0, element(0x30, element(4, b"1.2"))))
+    padded = b"\x30\x84\0\0\0\x10\2\1\1\x61\x84\0\0\0\7\n\1\0\4\0\4\0"
+    goodbye = message(0, element(0x78, element(10, b"\x34"), element(4), element(4, b"going down"), element(0x8A, b"1.3.6.1.4.1.1466.20036")))
+    groups = entry(2, b"cn=admins,dc=org", b"memberOf", b"cn=admins,dc=org", b"cn=\xff", b"root") + result(2, 0x65, 0)
+    firsts = [user, referral + user, entry(1, b"uid=ann,dc=org", b"dn") + controls, user + user, goodbye, b""]
+    seconds = [result(1, 0x61, 0), result(1, 0x61, 49), padded, groups, goodbye, result(2, 0x65, 32)]
+    return [bytes([kind]) + first + b"\xff\xfe" + second for kind in (3, 7, 11, 15) for first in firsts for second in seconds]
+
+
+def structure(kinds, length):
+    """Inputs of the targets that change elements: one change, and two of them."""
+    changes = [bytes([what, at, value])[:length] for what in range(8) for at in (0, 2, 5) for value in (0, 1, 200)]
+    return [bytes([kind]) + change for kind in kinds for change in changes + [a + b for a, b in zip(changes, changes[11:])]]
+
+
+def provider():
+    """Parts of what identity providers send."""
+    tokens = [open(os.path.join(HERE, "fixtures", name), "rb").read().strip() for name in ("rs256.jwt", "ps384.jwt")]
+    modulus = open(os.path.join(HERE, "fixtures", "rsa.modulus"), "rb").read().strip()
+    rsa = b'{"keys":[{"kid":"rsa","kty":"RSA","alg":"RS256","use":"sig","e":"AQAB","n":"' + modulus + b'","x5c":["AA=="]}]}'
+    other = b'{"keys":[{"kid":"a","kty":"oct","k":"AAAA"},{"kid":"b","kty":"EC","crv":"P-384","x":"AA","y":"AA"}]}'
+    found = b'{"issuer":"https://id.example.com","jwks_uri":"%s"}'
+    addresses = [b"https://a/keys", b"http://127.0.0.1:1/k", b"http://localhost@b/", b"file:///etc/passwd", b"https://[::1]x/", b"//a"]
+    return [bytes([kind]) + token for kind in (0, 32, 48) for token in tokens + [b"e30.e30.", b"..", b"eyJhbGciOiJub25lIn0.e30."]] + \
+        [b"\x27" + rsa, b"\x37" + rsa, b"\x07" + other] + [b"\x0a" + found % address for address in addresses] + \
+        [bytes([16 * which + 6, a, b, c]) for which in range(4) for a in range(4) for b in range(4) for c in range(4)]
+
+
 SPECIAL = {
     # The handshake of a client that offers nothing, a record of an alert, and a request without TLS.
     "handshake": lambda: edits(range(1, 64, 2)) + [b"\0\x16\x03\x01\0\x05\x01\0\0\x01\x03", b"\2\x15\x03\x03\0\2\2\0",
                                                 b"\xfeGET / HTTP/1.0\r\n\r\n"],
     "certificates": lambda: edits(kind for kind in range(1, 16) if kind & 3) + keys(),
+    "ldap": lambda: edits(range(0, 256, 7)) + structure((kind for kind in range(8, 256, 5) if kind & 8), 3) + directory(),
+    "tokens": lambda: edits(kind for kind in range(256) if kind % 16 not in (0, 7, 10)) + provider(),
+    "kmip": lambda: edits(range(1, 32, 2)) + structure(range(2, 32, 4), 3) + [bytes([3, n]) for n in range(4)],
     "login": lambda: edits(range(16)) + [b"\3n,,n=root,r=nonce\xffc=biws,r=nonce,p=AAAA", b"\x0bn,,n=root,r=x", b"\x13\0root\0pwd",
                                          b"\x1b", b"\4n,,n=root,r=nonce", b"\4y,a=x,n=a=2Cb,r=n"],
 }

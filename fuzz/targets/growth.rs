@@ -25,10 +25,12 @@ unsafe impl GlobalAlloc for Counted {
 
 /// The runs after which caches are full and tables have their size.
 const SETTLED: u64 = 20_000;
+/// The runs between two lines that say how much it is.
+const REPORTED: u64 = 50_000;
 /// What tables may grow later; a leak of 100 bytes a run passes it within a million runs.
 const BOUND_BYTES: isize = 32 << 20;
 
-/// Called at the end of each run.
+/// Called at the end of each run. Prints the growth from time to time, for `fuzz/run` to read.
 ///
 /// # Panics
 /// If more memory is in use than after the first runs.
@@ -41,6 +43,9 @@ pub fn check() {
         run if run > SETTLED => {
             let grown = live - SETTLED_BYTES.load(Relaxed);
             assert!(grown < BOUND_BYTES, "{grown} bytes more than after {SETTLED} runs");
+            if run.is_multiple_of(REPORTED) {
+                eprintln!("growth: {grown} bytes between run {SETTLED} and run {run}");
+            }
         }
         _ => {}
     }

@@ -17,6 +17,10 @@ use nagi_server::{
 use nagi_store::{Store, StoreOptions};
 use sha2::{Digest, Sha256};
 
+/// A token that was signed once, and the public key.
+const TOKEN: &str = include_str!("../fixtures/rs256.jwt");
+const MODULUS: &str = include_str!("../fixtures/rsa.modulus");
+
 /// A server with one user, and the keys that the user's password and salt give.
 struct World {
     server: Arc<Server>,
@@ -32,16 +36,37 @@ static WORLD: LazyLock<World> = LazyLock::new(|| {
     let first = client.start(b"n,,n=root,r=nonce").expect("the server's first message");
     let salt = base64_decode(&part(&first, "s=")).expect("a salt");
     let count = part(&first, "i=").parse().expect("a count");
+    // Waits until the keys are there.
+    let mut client = Client::new(&server);
+    client.with_token(doc! { "jwt": TOKEN.trim() }.as_doc().as_bytes());
+    assert!(client.is_logged_in(), "a valid token is refused");
     let salted = salted(b"pwd", &salt, count);
     World { server, client_key: mac(&salted, b"Client Key") }
 });
 
+/// The value of `oidcIdentityProviders`. The keys are in a file of this process.
+fn provider() -> String {
+    let file = format!("/dev/shm/nagi-fuzz-login-{}.json", std::process::id());
+    let n = MODULUS.trim();
+    let keys = format!(r#"{{"keys":[{{"kid":"rsa","kty":"RSA","e":"AQAB","n":"{n}"}}]}}"#);
+    std::fs::write(&file, keys).expect("a file");
+    format!(
+        r#"[{{issuer: "https://id.example.com", audience: "db", authNamePrefix: "corp",
+        authorizationClaim: "groups", supportsHumanFlows: false, JWKSPollSecs: 0,
+        JWKSUri: "file://{file}"}}]"#
+    )
+}
+
 fn server() -> Arc<Server> {
     let engine = Arc::new(nagi_kv::Memory::new());
+    let provider = provider();
     let parameters = [
         ("scramIterationCount", "5000"),
         ("scramSHA256IterationCount", "5000"),
         ("authFailedDelayMaxMs", "0"),
+        ("authenticationMechanisms", "SCRAM-SHA-1,SCRAM-SHA-256,MONGODB-X509,MONGODB-OIDC"),
+        ("JWKSMinimumQuiescePeriodSecs", "86400"),
+        ("oidcIdentityProviders", provider.as_str()),
     ];
     let config = ServerConfig {
         store: Store::open(engine, StoreOptions::default()).expect("a store"),
@@ -57,6 +82,8 @@ fn server() -> Arc<Server> {
         connection_count_max: 100,
         authorization: true,
         tls: None,
+        directory: None,
+        tokens: Some(nagi_oidc::Trust::new()),
         javascript: false,
         own_threads: false,
         parameters: parameters.iter().map(|(n, v)| ((*n).to_owned(), (*v).to_owned())).collect(),
@@ -114,6 +141,12 @@ impl Client {
         let payload = bytes(payload);
         let body = doc! { "saslStart": 1, "mechanism": "SCRAM-SHA-256", "payload": payload };
         text_of(&self.run("admin", body.as_doc())?)
+    }
+
+    fn with_token(&mut self, payload: &[u8]) -> Option<DocBuf> {
+        let payload = bytes(payload);
+        let body = doc! { "saslStart": 1, "mechanism": "MONGODB-OIDC", "payload": payload };
+        self.run("$external", body.as_doc())
     }
 
     fn is_logged_in(&mut self) -> bool {
@@ -177,6 +210,7 @@ fuzz_target!(|data: &[u8]| {
         0..=2 => changed_message(&mut client, *kind, input),
         3 => any_payloads(&mut client, *kind, input),
         4 => speculative(&mut client, input),
+        7 => by_token(&mut client, *kind, input),
         _ => changed_frame(&mut client, *kind, input),
     }
     growth::check();
@@ -242,6 +276,23 @@ fn speculative(client: &mut Client, input: &[u8]) {
     let hello = doc! { "hello": 1, "saslSupportedMechs": "admin.root", "speculativeAuthenticate": start.as_doc() };
     client.run("admin", hello.as_doc());
     assert!(!client.is_logged_in());
+}
+
+/// A token, or the document with it, is changed.
+fn by_token(client: &mut Client, kind: u8, input: &[u8]) {
+    let mut token = TOKEN.trim().as_bytes().to_vec();
+    if kind & 8 != 0 {
+        edits::apply(input, &mut token);
+    }
+    let text = String::from_utf8_lossy(&token);
+    let mut payload = doc! { "jwt": text.as_ref() }.as_doc().as_bytes().to_vec();
+    if kind & 8 == 0 {
+        edits::apply(input, &mut payload);
+    }
+    client.with_token(&payload);
+    let sent = Doc::parse(&payload).ok().and_then(|sent| sent.get("jwt").as_str());
+    let is_valid = sent == Some(TOKEN.trim());
+    assert_eq!(client.is_logged_in(), is_valid, "by {payload:?}");
 }
 
 /// A frame of the conversation is changed: its header, its fields, its lengths.

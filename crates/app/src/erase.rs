@@ -14,6 +14,9 @@ use crate::options::PASSWORD_FLAGS;
 /// The field of `/proc/self/stat` with the address of the arguments (`arg_start`), counted from the one after the name.
 const ARGUMENTS_FIELD: usize = 45;
 
+/// The flag of `nagi ldap-check`.
+const PASSWORD: &str = "--password";
+
 /// Overwrites the passwords in the arguments of this process. Where the system does not allow it they stay; a server
 /// warns of them in either case.
 pub(crate) fn passwords() {
@@ -52,8 +55,8 @@ fn places(line: &[u8]) -> Vec<Range<usize>> {
     for arg in line.split(|byte| *byte == 0) {
         let text = std::str::from_utf8(arg).unwrap_or("");
         let (name, value) = text.split_once('=').unwrap_or((text, ""));
-        let is_flag =
-            name.starts_with('-') && PASSWORD_FLAGS.contains(&name.trim_start_matches('-'));
+        let is_flag = name == PASSWORD
+            || name.starts_with('-') && PASSWORD_FLAGS.contains(&name.trim_start_matches('-'));
         let within = match is_value {
             true => Some(0..arg.len()),
             false if is_flag => Some(text.len() - value.len()..text.len()),
@@ -91,6 +94,8 @@ mod tests {
                 &["nagi", "--tlsClusterPassword", "--sslPEMKeyPassword", "x"],
                 &["--sslPEMKeyPassword"],
             ),
+            (&["nagi", "ldap-check", "--password", "pw", "--user", "u"], &["pw"]),
+            (&["nagi", "ldap-check", "--passwordFile", "pw"], &[]),
             (&["nagi", "ping", "--uri=mongodb://u:p@w@h:1/db?a=b@c"], &["p@w"]),
             (&["nagi", "ping", "--uri", "mongodb://u:pw@h"], &["pw"]),
             (&["nagi", "ping", "--uri", "mongodb://u@h:1/"], &[]),

@@ -11,8 +11,8 @@ use nagi_bson::DocBuf;
 use nagi_doctor::AtRest;
 use nagi_server::{Log, Server, TlsMode};
 
-use crate::encryption;
 use crate::options::{KeyPlace, KeySource, Options, PASSWORD_FLAGS};
+use crate::{encryption, mechanisms};
 
 /// Returns the refusal of a start, if other machines could use the server without a login.
 ///
@@ -53,7 +53,7 @@ fn beyond_loopback(options: &Options) -> Option<String> {
     names.find(|name| *name != "localhost" && !is_loopback(name)).cloned()
 }
 
-fn is_loopback(name: &str) -> bool {
+pub(crate) fn is_loopback(name: &str) -> bool {
     if let Ok(address) = name.parse::<IpAddr>() {
         return address.to_canonical().is_loopback();
     }
@@ -63,19 +63,19 @@ fn is_loopback(name: &str) -> bool {
     }
 }
 
-/// An open door: what is logged at the start, and what closes it.
-struct Door {
-    id: i64,
-    text: &'static str,
+/// An open door, or one that nobody can pass: what is logged at the start, and what to do about it.
+pub(crate) struct Door {
+    pub(crate) id: i64,
+    pub(crate) text: &'static str,
     /// The address, file or option that it is about.
-    place: String,
-    fix: &'static str,
+    pub(crate) place: String,
+    pub(crate) fix: &'static str,
 }
 
 /// Logs the open doors as warnings of the start, which shells show when they connect.
 pub(crate) fn warn(options: &Options, args: &[String], server: &Server, log: &Log) {
     let mut doors = of_options(options, args);
-    doors.extend(of_ldap(options));
+    doors.extend(mechanisms::doors(options));
     let console = options.console.iter().flat_map(|console| &console.bind_ip);
     for name in console.filter(|name| *name != "localhost" && !is_loopback(name)) {
         doors.push(Door {
@@ -92,6 +92,16 @@ pub(crate) fn warn(options: &Options, args: &[String], server: &Server, log: &Lo
             place: "localhost".to_owned(),
             fix: "create a user, or start with --setParameter enableLocalhostAuthBypass=false",
         });
+        let here = IpAddr::from([127, 0, 0, 1]);
+        if options.net.allowed.as_ref().is_some_and(|allowed| !allowed.contain(here)) {
+            doors.push(Door {
+                id: 8_200_289,
+                text: "The first user can be created through the Unix socket only: net.ipAllowlist does not have this \
+                       machine's own address",
+                place: "net.ipAllowlist".to_owned(),
+                fix: "add 127.0.0.1",
+            });
+        }
     }
     for door in doors {
         let attr = DocBuf::build(|doc| {
@@ -100,58 +110,6 @@ pub(crate) fn warn(options: &Options, args: &[String], server: &Server, log: &Lo
         });
         log.startup_warning("CONTROL", door.id, door.text, attr.as_doc());
     }
-}
-
-/// The doors of logins by LDAP.
-fn of_ldap(options: &Options) -> Vec<Door> {
-    let mut doors = Vec::new();
-    let mut add = |id, text, place: &str, fix| {
-        doors.push(Door { id, text, place: place.to_owned(), fix });
-    };
-    if sends_passwords(options) {
-        add(
-            8_200_221,
-            "Passwords of PLAIN logins can be read on connections without TLS",
-            "authenticationMechanisms",
-            "--tlsMode requireTLS",
-        );
-    }
-    if let Some(server) = clear_ldap_server(options) {
-        add(
-            8_200_222,
-            "Passwords are sent to an LDAP server without encryption",
-            &server,
-            "security.ldap.transportSecurity: tls",
-        );
-    }
-    if enables_plain(options) && options.ldap.is_none() {
-        add(
-            8_200_224,
-            "The mechanism PLAIN is enabled, but no LDAP server checks its passwords: these logins fail",
-            "authenticationMechanisms",
-            "set security.ldap.servers, or remove PLAIN",
-        );
-    }
-    doors
-}
-
-fn enables_plain(options: &Options) -> bool {
-    let listed = options.parameters.iter().rfind(|(name, _)| name == "authenticationMechanisms");
-    listed.is_some_and(|(_, list)| list.split(',').any(|name| name.trim() == "PLAIN"))
-}
-
-/// Returns true if clients may send passwords, by PLAIN, on connections that are not encrypted.
-fn sends_passwords(options: &Options) -> bool {
-    enables_plain(options)
-        && options.ldap.is_some()
-        && options.tls.as_ref().is_none_or(|tls| tls.mode != TlsMode::Require)
-}
-
-/// The first LDAP server on another machine, if connections to it are not encrypted.
-fn clear_ldap_server(options: &Options) -> Option<String> {
-    let ldap = options.ldap.as_ref().filter(|ldap| !ldap.options.tls)?;
-    let mut hosts = ldap.options.hosts().into_iter();
-    hosts.find(|host| host != "localhost" && !is_loopback(host))
 }
 
 fn of_options(options: &Options, args: &[String]) -> Vec<Door> {
@@ -217,7 +175,7 @@ fn of_options(options: &Options, args: &[String]) -> Vec<Door> {
     doors
 }
 
-fn is_on(options: &Options, parameter: &str) -> bool {
+pub(crate) fn is_on(options: &Options, parameter: &str) -> bool {
     let value = options.parameters.iter().rfind(|(name, _)| name == parameter);
     value.is_some_and(|(_, value)| value == "true" || value == "1")
 }
@@ -254,8 +212,8 @@ pub(crate) fn for_doctor(options: &Options) -> nagi_doctor::Exposure {
         has_logins: options.authorization,
         requires_tls: tls.is_some_and(|tls| tls.mode == TlsMode::Require),
         open_files,
-        has_plain_logins: enables_plain(options) && options.ldap.is_some(),
-        clear_ldap_server: clear_ldap_server(options),
+        has_plain_logins: mechanisms::enables(options, "PLAIN") && options.ldap.is_some(),
+        clear_ldap_server: mechanisms::clear_ldap_server(options),
         has_test_commands: is_on(options, "enableTestCommands"),
         has_javascript: options.javascript,
         at_rest: at_rest(options),

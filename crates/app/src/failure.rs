@@ -49,9 +49,10 @@ pub(crate) mod exit {
             encryption key or the directory of a Unix socket cannot be used; no KMIP server answers; with \
             --shutdown: no server runs on the data directory, or it may not be stopped",
             "Check the path and the permissions that the message names."),
-        status(FAILURE, "backup, restore", "the copy could not be made, or a file is damaged", "Read the message; a \
-            damaged file is named with its path."),
+        status(FAILURE, "backup, restore, diagnostics", "the copy could not be made, or a file is damaged",
+            "Read the message; a damaged file is named with its path."),
         status(FAILURE, "ping", "the server does not answer", "Read the message, and the server's log."),
+        status(FAILURE, "ldap-check", "a step failed", "Read the lines below [FAIL]; docs/ldap.md explains the steps."),
         status(FAILURE, "doctor", "there are warnings, but no critical finding",
             "Run the command under \"fix\" of each finding."),
         status(BAD_OPTIONS, "all", "wrong usage: an unknown command or option, a bad value, options that exclude each \

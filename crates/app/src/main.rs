@@ -4,6 +4,7 @@
 //!   nagi [serve] [mongod's options]      nagi doctor ...      nagi version
 //!   nagi backup ...                      nagi restore ...      nagi help ...
 //!   nagi generate ...                    nagi ping ...
+//!   nagi diagnostics ...
 //! ```
 //!
 //! This crate knows neither commands nor documents nor frames.
@@ -25,7 +26,9 @@ mod fork;
 mod help;
 mod key_file;
 mod ldap;
+mod ldap_check;
 mod local_zone;
+mod mechanisms;
 mod memory;
 mod notify;
 mod options;
@@ -56,11 +59,13 @@ fn main() -> ExitCode {
     let args: Vec<String> = std::env::args().skip(1).collect();
     erase::passwords();
     let command = args.first().map(String::as_str);
-    if matches!(command, Some("backup" | "restore" | "doctor")) {
+    if matches!(command, Some("backup" | "restore" | "diagnostics" | "doctor")) {
         umask::close();
     }
-    if let Some(name @ ("backup" | "restore" | "doctor" | "generate" | "ping" | "version")) =
-        command
+    if let Some(
+        name @ ("backup" | "restore" | "diagnostics" | "doctor" | "generate" | "ldap-check"
+        | "ping" | "version"),
+    ) = command
         && args[1..].iter().any(|arg| arg == "--help" || arg == "-h")
     {
         return help::command(name);
@@ -68,9 +73,11 @@ fn main() -> ExitCode {
     match command {
         Some("backup") => backup::run(&args[1..]),
         Some("restore") => backup::run_restore(&args[1..]),
+        Some("diagnostics") => backup::run_diagnostics(&args[1..]),
         Some("doctor") => doctor::run(&args[1..]),
         Some("generate") => help::generate(&args[1..]),
         Some("help") => help::run(&args[1..]),
+        Some("ldap-check") => ldap_check::run(&args[1..]),
         Some("ping") => backup::run_ping(&args[1..]),
         Some("version") => version(&args[1..]),
         Some("serve") => serve::run(&args[1..]),

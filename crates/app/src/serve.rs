@@ -289,10 +289,11 @@ fn configured(config: ServerConfig, options: &Options) -> Result<ServerBuilder, 
         .profile_level(options.profile_level)
         .compressors(&options.compressors)
         .encryption(options.keys.clone());
-    if options.engine != EngineKind::Memory {
-        let data = Path::new(&options.db_path);
+    let data = (options.engine != EngineKind::Memory).then(|| Path::new(&options.db_path));
+    if let Some(data) = data {
         builder = builder.data_folder(data).map_err(|error| not_written(&error))?;
     }
+    builder = builder.record_diagnostic_data(data).map_err(|error| bad_options(&error))?;
     if let Some(audit) = &options.audit {
         builder = builder.audit(audit).map_err(|error| bad_options(&error))?;
     }
@@ -347,6 +348,7 @@ fn stop(
         console.stop();
     }
     listeners.stop(GRACE);
+    server.close_diagnostic_data();
     server.close_audit_log();
     store.close().map_err(|error| not_written(&error))
 }

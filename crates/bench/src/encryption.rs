@@ -4,7 +4,6 @@
 //! the other; which one is first alternates. The data are about twice the cache, and reads bypass the page cache, so
 //! scans and reads decrypt. A ratio is the median of those of the rounds; latencies are those of all rounds together.
 use std::fs;
-use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::time::Instant;
 
@@ -14,6 +13,7 @@ use nagi_bson::{DocBuf, Value, doc};
 use crate::args::{Args, Outcome, Problem, failed};
 use crate::client::{Connection, integer};
 use crate::histogram::Histogram;
+use crate::master_key;
 use crate::process::{Scratch, Server};
 use crate::random::Random;
 use crate::report;
@@ -27,9 +27,6 @@ const TEXTS: u64 = 4096;
 const SIDES: usize = 2;
 /// The server accepts no smaller cache; with fewer documents than the default they fit into more of it.
 const CACHE_LEAST_GB: f64 = 0.25;
-/// Any 32 bytes, in base64 as `--encryptionKeyFile` wants them.
-const KEY: &str = "MDEyMzQ1Njc4OTAxMjM0NTY3ODkwMTIzNDU2Nzg5MDE=\n";
-
 /// One server and its data directory.
 struct Side {
     program: PathBuf,
@@ -109,18 +106,13 @@ pub(crate) fn run(args: &Args) -> Outcome {
     let rounds: usize = args.number_in("rounds", 3, 1..=100)?;
     let program = args.nagi()?;
     let scratch = Scratch::new(args)?;
-    let key = scratch.path.join("master.key");
-    fs::write(&key, KEY).map_err(failed("writing the master key"))?;
-    let only_owner = fs::Permissions::from_mode(0o600);
-    fs::set_permissions(&key, only_owner).map_err(failed("the master key's permissions"))?;
     // The texts are of 64 characters, so LZ4 does not make them much shorter.
     let half = documents as f64 * CHARACTERS as f64 / 2.0 / f64::from(1 << 30);
     let cache = half.max(CACHE_LEAST_GB);
     let mut plain = vec!["--wiredTigerCacheSizeGB".to_owned(), format!("{cache:.3}")];
     plain.extend(args.all("server-option").map(str::to_owned));
     let mut encrypted = plain.clone();
-    encrypted.extend(["--enableEncryption".to_owned(), "--encryptionKeyFile".to_owned()]);
-    encrypted.push(key.to_string_lossy().into_owned());
+    encrypted.extend(master_key::options(&scratch.path.join("master.key"))?);
     let setting = Setting { documents, operations, texts: texts() };
     let mut seen = vec![[Seen::default(), Seen::default()]; WORKS.len()];
     for round in 0..rounds {

@@ -27,6 +27,7 @@ mod inserts;
 mod jsonbench;
 mod limit;
 mod load;
+mod master_key;
 mod memory;
 mod mixed;
 mod neighbours;

@@ -69,7 +69,7 @@ pub(crate) static TABLE: &[Row] = &[
         name: "crash",
         about: "kill -9 at random moments under concurrent writes; every acknowledged write is looked up",
         usage: &[
-            "[--nagi PATH] --dbpath DIR [--rounds N] [--threads N] [--seed N]",
+            "[--nagi PATH] --dbpath DIR [--rounds N] [--threads N] [--seed N] [--encrypted true|false]",
             "[--power-cut N [--fs ext4,xfs,ext3]] [--server-option=--NAME=VALUE]...   (cuts need root)",
         ],
         run: crash::run,
@@ -295,8 +295,17 @@ mod tests {
     #[test]
     fn options_are_those_of_the_usage() {
         let row = TABLE.iter().find(|row| row.name == "crash").unwrap();
-        let names =
-            ["nagi", "dbpath", "rounds", "threads", "seed", "power-cut", "fs", "server-option"];
+        let names = [
+            "nagi",
+            "dbpath",
+            "rounds",
+            "threads",
+            "seed",
+            "encrypted",
+            "power-cut",
+            "fs",
+            "server-option",
+        ];
         assert_eq!(row.options(), names);
     }
 

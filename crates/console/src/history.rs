@@ -5,11 +5,9 @@ use std::sync::Arc;
 
 use parking_lot::Mutex;
 
-use crate::latencies::Ended;
+use crate::sample::{EVERY_MS, Sample};
 use crate::stalls::Stall;
 
-/// The time between two samples.
-pub(crate) const EVERY_MS: i64 = 1000;
 /// The time between two samples that are kept for hours.
 pub(crate) const SPARSE_EVERY_MS: i64 = 15_000;
 /// Ten minutes.
@@ -18,15 +16,6 @@ const SAMPLES_MAX: usize = 600;
 const SPARSE_MAX: usize = 1440;
 /// The number of stalls that are kept.
 const STALLS_MAX: usize = 200;
-
-/// What was read at one time.
-pub(crate) struct Sample {
-    pub(crate) at_ms: i64,
-    /// In the order of [`crate::figures::FIGURES`].
-    pub(crate) values: Box<[f64]>,
-    /// Operations that ended since the previous sample.
-    pub(crate) ended: Ended,
-}
 
 /// What happened, for one who draws it.
 #[derive(Clone)]
@@ -90,6 +79,7 @@ fn push<T>(list: &mut VecDeque<T>, one: T, most: usize) {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::latencies::Ended;
 
     fn sample(at_ms: i64) -> Arc<Sample> {
         Arc::new(Sample { at_ms, values: Box::new([]), ended: Ended::default() })

@@ -29,7 +29,7 @@ impl Reader {
     pub(crate) fn read(&self) -> Machine {
         let stat = self.cpu_stat.as_deref().and_then(nagi_proc::text);
         let pressure = |name: &str| {
-            nagi_proc::text(&format!("/proc/pressure/{name}")).as_deref().and_then(some_us)
+            nagi_proc::text(format!("/proc/pressure/{name}")).as_deref().and_then(some_us)
         };
         Machine {
             throttled_us: stat.as_deref().and_then(throttled_us),

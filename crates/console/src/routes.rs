@@ -10,12 +10,13 @@ use zeroize::Zeroizing;
 use crate::answer::{Answer, bytes_answer, cookie_answer, json_answer};
 use crate::asked::Asked;
 use crate::figures::{self, FIGURES, Kind};
-use crate::history::{EVERY_MS, SPARSE_EVERY_MS, Sample};
+use crate::history::SPARSE_EVERY_MS;
 use crate::latencies::{Ended, KINDS};
 use crate::login::Credentials;
 use crate::machine::Reader;
 use crate::open_metrics;
 use crate::refusal::Refusal;
+use crate::sample::{EVERY_MS, Sample};
 use crate::sessions::token_of;
 use crate::state::State;
 
@@ -106,7 +107,10 @@ fn command(state: &State, asked: &Asked) -> Result<Answer, Refusal> {
     let command =
         command.ok_or_else(|| Refusal::bad_request("The field 'command' must be an object"))?;
     let reply = session.run(&state.server, db, command)?;
-    Ok(ok(json::to_relaxed(reply.as_doc())))
+    // An editor needs the types of numbers, which relaxed text does not tell.
+    let canonical = body.as_doc().get("canonical").is_truthy();
+    let to_text = if canonical { json::to_canonical } else { json::to_relaxed };
+    Ok(ok(to_text(reply.as_doc())))
 }
 
 /// The session of a request, if its user may see the figures.

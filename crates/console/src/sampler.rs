@@ -9,9 +9,10 @@ use nagi_server::{Server, wall_ms};
 use tokio::sync::broadcast::Sender;
 
 use crate::figures;
-use crate::history::{EVERY_MS, Event, History, Sample};
+use crate::history::{Event, History};
 use crate::latencies::{self, Counts};
 use crate::machine::Reader;
+use crate::sample::{EVERY_MS, Sample};
 use crate::stalls::Watch;
 
 /// Runs until `stop` is dropped.
@@ -32,7 +33,7 @@ pub(crate) fn run(server: &Server, history: &History, events: &Sender<Event>, st
         let stall = last.as_ref().and_then(|before| watch.observe(before, &sample));
         history.add(&sample);
         last = Some(sample.clone());
-        // Nobody may be watching.
+        // There may be no stream.
         let _ = events.send(Event::Sample(sample));
         if let Some(stall) = stall {
             history.add_stall(stall.clone());

@@ -1,4 +1,4 @@
-//! Who uses the console: logins by cookie, by the header of a scraper, or nobody in particular without authorization.
+//! Who uses the console: logins by cookie, by the header of a scraper, or without a name if authorization is off.
 //!
 //! A session owns connections to the server's core that are logged in as its user, so that its requests may run side by
 //! side. They are the same as those of any client: `currentOp` shows them, and they end with the session.
@@ -124,7 +124,7 @@ pub(crate) fn run_on(
 #[derive(Default)]
 pub(crate) struct Sessions {
     by_token: Mutex<HashMap<Token, Arc<Session>>>,
-    /// Everyone, if nobody has to log in.
+    /// Everyone, without authorization.
     anyone: Mutex<Option<Arc<Session>>>,
 }
 

@@ -3,7 +3,7 @@
 use nagi_bson::DocWriter;
 
 use crate::figures::position;
-use crate::history::{EVERY_MS, Sample};
+use crate::sample::{EVERY_MS, Sample};
 
 /// An operation that takes this long is part of a stall, if it is not a usual time for this server.
 const LONG_US: u64 = 98_304;

@@ -173,6 +173,7 @@ codes! {
     DATABASE_DROP_PENDING = 215, "DatabaseDropPending";
     INCOMPLETE_TRANSACTION_HISTORY = 217, "IncompleteTransactionHistory";
     UPDATE_OPERATION_FAILED = 218, "UpdateOperationFailed";
+    FTDC_PATH_ALREADY_SET = 220, "FTDCPathAlreadySet";
     CLOSE_CHANGE_STREAM = 222, "CloseChangeStream";
     ILLEGAL_OP_MSG_FLAG = 223, "IllegalOpMsgFlag";
     QUERY_FEATURE_NOT_ALLOWED = 224, "QueryFeatureNotAllowed";

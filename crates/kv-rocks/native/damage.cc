@@ -16,7 +16,8 @@
 // src/db/listen/ffi.rs
 extern "C" void nagi_compaction_failed(const void* damaged, const char* space, size_t space_length, const char* text,
                                        size_t text_length);
-extern "C" void nagi_flush_finished(const void* damaged);
+extern "C" void nagi_flush_begun(const void* damaged, int job);
+extern "C" void nagi_flush_finished(const void* damaged, int job);
 
 namespace {
 
@@ -35,7 +36,9 @@ class DamageListener : public EventListener {
     nagi_compaction_failed(damaged_, job.cf_name.data(), job.cf_name.size(), text.data(), text.size());
   }
 
-  void OnFlushCompleted(DB*, const FlushJobInfo&) override { nagi_flush_finished(damaged_); }
+  void OnFlushBegin(DB*, const FlushJobInfo& job) override { nagi_flush_begun(damaged_, job.job_id); }
+
+  void OnFlushCompleted(DB*, const FlushJobInfo& job) override { nagi_flush_finished(damaged_, job.job_id); }
 
   void OnBackgroundError(BackgroundErrorReason reason, Status* error) override {
     if (reason == BackgroundErrorReason::kCompaction && IsDamage(*error)) *error = Status::OK();

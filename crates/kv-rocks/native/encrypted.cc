@@ -35,6 +35,7 @@ extern "C" {
 const void* nagi_cipher_new(const void* keys, char* header, char* text, size_t text_length);
 const void* nagi_cipher_open(const void* keys, const char* header, size_t length, char* text, size_t text_length);
 void nagi_cipher_apply(const void* cipher, uint64_t offset, char* bytes, size_t length);
+void nagi_cipher_copy(const void* cipher, uint64_t offset, const char* from, char* to, size_t length);
 void nagi_cipher_free(const void* cipher);
 void nagi_keys_free(const void* keys);
 }
@@ -84,8 +85,11 @@ bool EndsWith(const std::string& name, const char* end) {
 // Decrypts what was read. Bytes that are not in `scratch` belong to the file system, and are copied.
 void Decrypt(const Cipher& cipher, uint64_t offset, Slice* result, char* scratch) {
   if (result->empty()) return;
-  if (result->data() != scratch) std::memcpy(scratch, result->data(), result->size());
-  nagi_cipher_apply(cipher.get(), offset, scratch, result->size());
+  if (result->data() == scratch) {
+    nagi_cipher_apply(cipher.get(), offset, scratch, result->size());
+  } else {
+    nagi_cipher_copy(cipher.get(), offset, result->data(), scratch, result->size());
+  }
   *result = Slice(scratch, result->size());
 }
 
@@ -104,6 +108,7 @@ class EncryptedFile final : public rocksdb::FSWritableFileOwnerWrapper {
     cipher_.reset(nagi_cipher_new(keys.get(), buffer_.get(), text, sizeof text));
     if (cipher_ == nullptr) return IOStatus::IOError(text);
     filled_ = kHeader;
+    changed_ = true;
     return direct_ ? IOStatus::OK() : Pass(options, context);
   }
 
@@ -112,11 +117,10 @@ class EncryptedFile final : public rocksdb::FSWritableFileOwnerWrapper {
     size_t left = data.size();
     while (left > 0) {
       const size_t n = std::min(left, capacity_ - filled_);
-      char* to = buffer_.get() + filled_;
-      std::memcpy(to, from, n);
-      nagi_cipher_apply(cipher_.get(), size_, to, n);
+      nagi_cipher_copy(cipher_.get(), size_, from, buffer_.get() + filled_, n);
       size_ += n;
       filled_ += n;
+      changed_ = true;
       from += n;
       left -= n;
       if (direct_ && filled_ < capacity_) break;
@@ -183,8 +187,9 @@ class EncryptedFile final : public rocksdb::FSWritableFileOwnerWrapper {
   // Gives the buffer to the file below. Of a direct write the last, partial page stays in the buffer; it is written
   // with zeros behind it.
   IOStatus Pass(const IOOptions& options, IODebugContext* context) {
-    if (filled_ == 0) return IOStatus::OK();
+    if (!changed_) return IOStatus::OK();
     if (!direct_) {
+      changed_ = false;
       const Slice bytes(buffer_.get(), std::exchange(filled_, 0));
       return target()->Append(bytes, options, context);
     }
@@ -200,6 +205,7 @@ class EncryptedFile final : public rocksdb::FSWritableFileOwnerWrapper {
     std::memmove(buffer_.get(), buffer_.get() + whole, rest);
     passed_ += whole;
     filled_ = rest;
+    changed_ = false;
     return status;
   }
 
@@ -208,6 +214,8 @@ class EncryptedFile final : public rocksdb::FSWritableFileOwnerWrapper {
   const size_t capacity_;
   Pages buffer_;
   size_t filled_ = 0;
+  // The buffer has something that was not passed on.
+  bool changed_ = false;
   // Of the content.
   uint64_t size_ = 0;
   // Where the buffer belongs in the file.

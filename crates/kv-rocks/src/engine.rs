@@ -32,7 +32,7 @@ use crate::{
     commit::{Committer, stage_plain},
     db::{Batch, Db, RocksCursor, System, Ticker},
     encrypted,
-    found::{check_files, check_log, check_sequence},
+    found::{check_files, check_log, check_sequence, renew_identity},
     governor::{self, Governor},
     load::{Ascending, PIECE_SUFFIX, Piece, SMALL_BYTES, remove_pieces},
     range_sizes,
@@ -121,6 +121,7 @@ pub fn open(dir: &Path, options: &Options) -> Result<Arc<dyn Engine>> {
     fs::create_dir_all(&files)?;
     remove_pieces(&files)?;
     let closed = check_files(dir, &files, marked.fresh)?;
+    renew_identity(&files, options.keys())?;
     let options = &capacity::fit(options, &files);
     let direct_io = capacity::takes_direct_io(&files);
     if options.direct_reads && !direct_io {

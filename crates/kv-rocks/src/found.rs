@@ -1,8 +1,12 @@
 //! What is found in a data directory at the start: files that a shutdown or a crash has left.
 
-use std::path::Path;
+use std::{
+    fs::{self, File},
+    io::{self, Read},
+    path::Path,
+};
 
-use nagi_encryption::Keys;
+use nagi_encryption::{HEADER_BYTES, Keys, KeysError};
 use nagi_kv::{Error, Result};
 
 use crate::{
@@ -10,6 +14,28 @@ use crate::{
     closed::{self, Closed},
     repair,
 };
+
+/// RocksDB's name of the database, which nothing refers to. It is read at each start, and made if it is missing.
+pub(crate) const IDENTITY: &str = "IDENTITY";
+
+/// Removes RocksDB's name of the database if its header is damaged, so that it is made anew. RocksDB does that with a
+/// name that differs from the one in its list of files, as after damage of a file that is not encrypted.
+pub(crate) fn renew_identity(files: &Path, keys: Option<&Keys>) -> Result<()> {
+    let (Some(keys), path) = (keys, files.join(IDENTITY)) else { return Ok(()) };
+    let mut header = Vec::with_capacity(HEADER_BYTES);
+    match File::open(&path) {
+        Ok(file) => file.take(HEADER_BYTES as u64).read_to_end(&mut header)?,
+        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(()),
+        Err(error) => return Err(error.into()),
+    };
+    if let Err(error @ KeysError::DamagedHeader(_)) = keys.open_file(&header) {
+        log::warn!(target: "STORAGE", id = 7_702_047, file = path.display().to_string(), error:% = error;
+            "The engine's name of its data files cannot be read, and is made anew. No data is lost, but look for \
+             errors of the disk");
+        fs::remove_file(&path)?;
+    }
+    Ok(())
+}
 
 /// Compares the files with the record of the last orderly shutdown, and removes the record.
 pub(crate) fn check_files(dir: &Path, files: &Path, fresh: bool) -> Result<Closed> {

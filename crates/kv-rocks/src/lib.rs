@@ -23,7 +23,8 @@
 //! - `ring_buffer/`: the write-ahead ring buffer between commits and the log's files, so that no commit waits for the
 //!   file system
 //! - `closed.rs`: the record of files at an orderly shutdown; `damage.rs`: the places where RocksDB found damage
-//! - `quarantine.rs`: damage met by compactions, and the spaces whose compactions are suspended
+//! - `quarantine.rs`: damage met by compactions, and the spaces whose compactions are suspended; `flushes.rs`: the
+//!   times of flushes
 //! - `repair/`: copies the readable data of a damaged data directory to a new one
 //! - `encrypted/`: files that are encrypted at rest
 //! - `wal/`: checks that the log left by a crash has everything that was synced
@@ -42,6 +43,7 @@ mod damage;
 mod db;
 mod encrypted;
 mod engine;
+mod flushes;
 mod found;
 mod governor;
 mod large_reads;

@@ -10,13 +10,13 @@ use std::sync::atomic::{AtomicU32, AtomicU64, Ordering::Relaxed};
 use nagi_kv::Space;
 use parking_lot::Mutex;
 
-use crate::{damage, db::Db};
+use crate::{damage, db::Db, flushes::Flushes};
 
-/// Damage that compactions of an open database met, and the number of finished flushes.
+/// Damage that compactions of an open database met, and its flushes: what its listener hears.
 #[derive(Default)]
 pub(crate) struct Damaged {
     failures: AtomicU64,
-    flushes: AtomicU64,
+    pub(crate) flushes: Flushes,
     /// One bit per space, by number.
     met: AtomicU32,
     resting: AtomicU32,
@@ -40,16 +40,6 @@ impl Damaged {
     /// Number of failed compactions.
     pub(crate) fn failures(&self) -> u64 {
         self.failures.load(Relaxed)
-    }
-
-    /// Counts a finished flush.
-    pub(crate) fn flushed(&self) {
-        self.flushes.fetch_add(1, Relaxed);
-    }
-
-    /// Number of finished flushes since the database was opened.
-    pub(crate) fn flushes_finished(&self) -> u64 {
-        self.flushes.load(Relaxed)
     }
 
     /// The error of the last failed compaction.

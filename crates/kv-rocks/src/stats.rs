@@ -11,6 +11,9 @@ use crate::{
     warm_up::WarmUp,
 };
 
+/// Memtables are charged to the cache by entries of this size.
+const MEMTABLE_ENTRY_BYTES: u64 = 256 << 10;
+
 /// Bytes in memtables that are not in files yet.
 pub(crate) fn unflushed_bytes(db: &Db) -> u64 {
     db.spaces().map(|space| db.property(space, c"rocksdb.cur-size-all-mem-tables")).sum()
@@ -41,15 +44,28 @@ pub(crate) fn visit(
     let file_reads = db.ticker(Ticker::DeepestLevelReads) + db.ticker(Ticker::OtherLevelsReads);
     let file_bytes_written =
         db.ticker(Ticker::FlushBytesWritten) + db.ticker(Ticker::CompactionBytesWritten);
+    let flushes = db.damaged().flushes.times();
+    let memtable_bytes = unflushed_bytes(db);
+    let blocks_cached =
+        db.cache_entry_count().saturating_sub(memtable_bytes.div_ceil(MEMTABLE_ENTRY_BYTES));
+    let blocks_added =
+        db.ticker(Ticker::BlocksAdded).saturating_sub(db.ticker(Ticker::BlocksAddedTwice));
+    let file_blocks_written = db.ticker(Ticker::BlocksCompressed)
+        + db.ticker(Ticker::BlocksPlain)
+        + db.ticker(Ticker::BlocksNotSmaller);
     let gauges = [
+        ("bytes_committed", db.ticker(Ticker::BytesCommitted)),
+        ("cache_blocks", blocks_cached),
         ("cache_blocks_added", db.ticker(Ticker::DataBlocksAdded)),
+        ("cache_blocks_removed", db.cache_blocks_removed(blocks_added, blocks_cached)),
         ("cache_bytes", cache_bytes),
         ("cache_capacity_bytes", db.cache_capacity()),
         ("cache_compressed_hits", db.ticker(Ticker::CompressedHit)),
         ("cache_hits", db.ticker(Ticker::CacheHit)),
         ("cache_misses", db.ticker(Ticker::CacheMiss)),
         ("cache_pinned_bytes", cache_pinned_bytes),
-        ("checkpoints", db.damaged().flushes_finished()),
+        ("checkpoints", flushes.count),
+        ("commits", db.ticker(Ticker::CommitsAlone) + db.ticker(Ticker::CommitsGrouped)),
         ("compaction_bytes_read", db.ticker(Ticker::CompactionBytesRead)),
         ("compaction_bytes_written", db.ticker(Ticker::CompactionBytesWritten)),
         ("compactions_pending_bytes", sum(c"rocksdb.estimate-pending-compaction-bytes")),
@@ -60,18 +76,25 @@ pub(crate) fn visit(
         ("disk_free_bytes", disk_free_bytes),
         ("disk_live_bytes", sum(c"rocksdb.live-sst-files-size")),
         ("disk_total_bytes", disk_total_bytes),
+        ("file_blocks_written", file_blocks_written),
         ("file_bytes_read", file_bytes_read),
         ("file_bytes_written", file_bytes_written),
         ("file_reads", file_reads),
+        ("flush_last_ms", flushes.last_ms),
+        ("flush_max_ms", flushes.max_ms),
+        ("flush_min_ms", flushes.min_ms),
+        ("flush_total_ms", flushes.total_ms),
         ("flushes_running", one(c"rocksdb.num-running-flushes")),
         ("governor_debt_percent", governor.debt_percent),
         ("governor_pause_us", governor.pause_us),
         ("governor_paused_us", governor.paused_us),
         ("governor_rate_bytes", governor.rate_bytes),
         ("keys_estimate", sum(c"rocksdb.estimate-num-keys")),
+        ("keys_written", db.ticker(Ticker::KeysWritten)),
         ("log_bytes_written", db.ticker(Ticker::LogBytes)),
         ("log_syncs", db.ticker(Ticker::LogSyncs)),
-        ("memtable_bytes", unflushed_bytes(db)),
+        ("log_writes", db.ticker(Ticker::LogWrites)),
+        ("memtable_bytes", memtable_bytes),
         ("ranges_to_reclaim", reclaim.waiting_count() as u64),
         ("snapshots_open", one(c"rocksdb.num-snapshots")),
         ("table_reader_bytes", sum(c"rocksdb.estimate-table-readers-mem")),

@@ -101,7 +101,8 @@ impl Connection {
         Err(Failure::Network(why))
     }
 
-    fn on(
+    /// A connection on an open socket.
+    pub(crate) fn on(
         socket: TcpStream,
         host: &str,
         tls: Option<&Connector>,

@@ -35,9 +35,9 @@ const NAME_BYTES_MAX: usize = 8192;
 /// An LDAP directory.
 pub struct Ldap {
     current: RwLock<Arc<Current>>,
-    tls: Option<Connector>,
+    pub(crate) tls: Option<Connector>,
     slots: Slots,
-    pool: Pool,
+    pub(crate) pool: Pool,
     binds: Counted,
     searches: Counted,
     /// Held while a setting is changed.
@@ -45,9 +45,9 @@ pub struct Ldap {
 }
 
 /// The settings, and the servers that they name.
-struct Current {
-    settings: Settings,
-    hosts: Vec<Arc<Host>>,
+pub(crate) struct Current {
+    pub(crate) settings: Settings,
+    pub(crate) hosts: Vec<Arc<Host>>,
 }
 
 /// A number of operations, and their time.
@@ -82,7 +82,7 @@ impl Current {
         Duration::from_millis(self.settings.options.timeout_ms)
     }
 
-    fn deadline(&self) -> Instant {
+    pub(crate) fn deadline(&self) -> Instant {
         Instant::now() + self.timeout()
     }
 }
@@ -116,7 +116,7 @@ impl Ldap {
         done.map_err(|failure| describe(&failure))
     }
 
-    fn current(&self) -> Arc<Current> {
+    pub(crate) fn current(&self) -> Arc<Current> {
         self.current.read().clone()
     }
 
@@ -233,7 +233,7 @@ impl Ldap {
     }
 
     /// The distinguished name of a user; `None` if a query finds none.
-    fn name_of(
+    pub(crate) fn name_of(
         &self,
         current: &Current,
         user: &str,
@@ -412,6 +412,7 @@ fn described(outcome: &Outcome) -> String {
     }
 }
 
+<<<<<<< HEAD
 /// The error of a search. That of one that a server refused names the base, which is wrong mostly.
 fn searching(search: &Search, failure: &Failure) -> DirectoryError {
     let why = describe(failure);
@@ -422,6 +423,9 @@ fn searching(search: &Search, failure: &Failure) -> DirectoryError {
 }
 
 fn describe(failure: &Failure) -> String {
+=======
+pub(crate) fn describe(failure: &Failure) -> String {
+>>>>>>> main
     match failure {
         Failure::Network(why) | Failure::TooMuch(why) => why.clone(),
         Failure::Answer(outcome) => described(outcome),

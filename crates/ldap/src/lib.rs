@@ -17,6 +17,8 @@ mod ber;
 mod connection;
 mod dn;
 mod filter;
+#[cfg(feature = "fuzzing")]
+mod fuzzing;
 mod hosts;
 mod ldap;
 mod mapping;
@@ -26,6 +28,8 @@ mod pool;
 mod query;
 mod settings;
 mod slots;
+mod trial;
 
 pub use ldap::Ldap;
 pub use settings::{LdapOptions, check};
+pub use trial::{Step, Verdict};

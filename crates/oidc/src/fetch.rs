@@ -49,15 +49,21 @@ pub(crate) fn key_set(place: &Place) -> Result<Vec<u8>, String> {
     }
     let address =
         format!("{}/.well-known/openid-configuration", place.issuer.trim_end_matches('/'));
-    let document = object("The discovery document", &get(&agent, &address, until)?)?;
+    let uri = keys_address(&get(&agent, &address, until)?, &place.issuer, &address)?;
+    get(&agent, &uri, until)
+}
+
+/// The address of the keys, from the discovery document of an issuer.
+pub(crate) fn keys_address(document: &[u8], issuer: &str, from: &str) -> Result<String, String> {
+    let document = object("The discovery document", document)?;
     let field = |name: &str| document.as_doc().get(name);
-    if field("issuer").as_str() != Some(&place.issuer) {
-        return Err(format!("The discovery document at {address} is of another issuer"));
+    if field("issuer").as_str() != Some(issuer) {
+        return Err(format!("The discovery document at {from} is of another issuer"));
     }
     let Value::String(uri) = field("jwks_uri") else {
-        return Err(format!("The discovery document at {address} has no jwks_uri"));
+        return Err(format!("The discovery document at {from} has no jwks_uri"));
     };
-    get(&agent, uri, until)
+    Ok(uri.to_owned())
 }
 
 /// Reads a small file. Others (pipes, devices) could block for ever.
@@ -155,7 +161,7 @@ fn get_once(agent: &Agent, address: &str, until: Instant) -> Result<Got, String>
 }
 
 /// The address of a redirect, which may be a path on the same server.
-fn absolute(from: &str, to: &str) -> String {
+pub(crate) fn absolute(from: &str, to: &str) -> String {
     let path = to.starts_with('/') && !to.starts_with("//");
     let end = from.find("://").map_or(0, |at| at + 3);
     let origin = match from[end..].find(['/', '?', '#']) {

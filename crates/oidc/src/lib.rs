@@ -23,6 +23,8 @@
 mod algorithm;
 mod claims;
 mod fetch;
+#[cfg(feature = "fuzzing")]
+pub mod fuzzing;
 mod json;
 mod key;
 mod source;

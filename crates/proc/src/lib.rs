@@ -14,6 +14,7 @@
 //! Does not know about: what a figure means for a database, and whether it is good.
 
 pub mod cgroup;
+pub mod counters;
 pub mod fields;
 mod file;
 pub mod limits;

@@ -44,6 +44,11 @@ impl Process {
     pub fn read_bytes(self) -> Option<u64> {
         fields::number(&self.text("io")?, "read_bytes")
     }
+
+    /// Bytes that it had written to disks so far.
+    pub fn written_bytes(self) -> Option<u64> {
+        fields::number(&self.text("io")?, "write_bytes")
+    }
 }
 
 #[cfg(test)]

@@ -8,6 +8,8 @@ pub const TICK_US: u64 = 10_000;
 pub struct Stat {
     /// `R` runs, `S` sleeps, `Z` has ended and its parent has not fetched its status.
     pub state: char,
+    /// Faults that needed no disk.
+    pub minor_faults: u64,
     /// Faults for which a page was read from disk.
     pub major_faults: u64,
     pub user_ticks: u64,
@@ -33,7 +35,13 @@ pub fn parse(text: &str) -> Option<Stat> {
     let mut fields = rest.split_ascii_whitespace();
     let state = fields.next()?.chars().next()?;
     let mut number = |skipped: usize| fields.nth(skipped)?.parse::<u64>().ok();
-    Some(Stat { state, major_faults: number(8)?, user_ticks: number(1)?, system_ticks: number(0)? })
+    Some(Stat {
+        state,
+        minor_faults: number(6)?,
+        major_faults: number(1)?,
+        user_ticks: number(1)?,
+        system_ticks: number(0)?,
+    })
 }
 
 /// Ticks of all processors since the machine was started.
@@ -66,7 +74,13 @@ mod tests {
     #[test]
     fn fields_come_after_any_name() {
         let stat = parse("12 (a) b (c) S 1 2 3 4 5 6 7 8 99 10 11 12 13\n").unwrap();
-        let wanted = Stat { state: 'S', major_faults: 99, user_ticks: 11, system_ticks: 12 };
+        let wanted = Stat {
+            state: 'S',
+            minor_faults: 7,
+            major_faults: 99,
+            user_ticks: 11,
+            system_ticks: 12,
+        };
         assert_eq!((stat, stat.ticks(), stat.cpu_us()), (wanted, 23, 230_000));
         assert_eq!(parse("1 (x) Z 1 2 3 4 5 6 7 8 0 0 0 0").map(|stat| stat.state), Some('Z'));
         let huge = parse(&format!("1 (x) R 1 2 3 4 5 6 7 8 9 10 {} 7", u64::MAX)).unwrap();

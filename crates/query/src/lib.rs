@@ -20,6 +20,7 @@ mod collating;
 mod conditions;
 mod encrypted;
 mod explain;
+mod figures;
 pub mod limits;
 mod plan;
 mod projection;
@@ -38,10 +39,10 @@ pub use encrypted::{
 };
 pub use explain::check_query;
 pub use explain::{Explained, Verbosity, explain};
+pub use figures::{PlanCacheFigures, SortFigures, plan_cache_figures, sort_figures};
 pub use plan::find::{FindRequest, lone_id};
 pub use plan::{
-    Hint, PlanCacheFigures, ShapeRequest, clear_index_filters, clear_plans, list_index_filters,
-    plan_cache_figures, set_index_filter,
+    Hint, ShapeRequest, clear_index_filters, clear_plans, list_index_filters, set_index_filter,
 };
 pub use query_shape::{has_query_shape, query_shape};
 pub use request::aggregate::{

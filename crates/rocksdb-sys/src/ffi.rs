@@ -146,6 +146,7 @@ unsafe extern "C" {
     );
     pub fn rocksdb_cache_destroy(cache: *mut rocksdb_cache_t);
     pub fn rocksdb_cache_get_capacity(cache: *const rocksdb_cache_t) -> usize;
+    pub fn rocksdb_cache_get_occupancy_count(cache: *const rocksdb_cache_t) -> usize;
     pub fn rocksdb_cache_get_pinned_usage(cache: *const rocksdb_cache_t) -> usize;
     pub fn rocksdb_cache_get_usage(cache: *const rocksdb_cache_t) -> usize;
     pub fn rocksdb_cache_set_capacity(cache: *mut rocksdb_cache_t, capacity: usize);

@@ -1,6 +1,6 @@
 //! Builds a server: everything is configured before its first thread runs.
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
@@ -18,6 +18,7 @@ use crate::commands::COMMANDS;
 use crate::core::parts::{Clients, Identity, Settings, Startup, Upkeep};
 use crate::core::scripting::ENGINES_MAX;
 use crate::core::server::Server;
+use crate::diagnostic_data;
 use crate::directory::Directory;
 use crate::logging::Log;
 use crate::metrics::Metrics;
@@ -27,6 +28,7 @@ use crate::settings::params::Parameters;
 use crate::token_trust::TokenTrust;
 use crate::top::Top;
 use crate::transport_security::TransportSecurity;
+use crate::upkeep::jobs;
 
 /// The configuration that `app` passes.
 pub struct ServerConfig {
@@ -73,6 +75,8 @@ pub struct ServerConfig {
 /// A configured server that does not run yet.
 pub struct ServerBuilder {
     server: Server,
+    /// Samples of diagnostic data are taken.
+    diagnoses: bool,
 }
 
 impl ServerBuilder {
@@ -125,7 +129,7 @@ impl ServerBuilder {
                 host: host_name(),
             },
         };
-        Ok(ServerBuilder { server })
+        Ok(ServerBuilder { server, diagnoses: false })
     }
 
     /// Sets the data directory, so that backups can be made.
@@ -134,6 +138,25 @@ impl ServerBuilder {
     /// If the remains of an earlier backup cannot be removed.
     pub fn data_folder(self, data: &Path) -> std::io::Result<ServerBuilder> {
         self.server.upkeep.backups.set_data_folder(data)?;
+        Ok(self)
+    }
+
+    /// Takes samples of diagnostic data, as long as the parameter `diagnosticDataCollectionEnabled` is on. They are
+    /// stored in a folder of the data directory, or that of the parameter `diagnosticDataCollectionDirectoryPath`;
+    /// without either the newest one is kept in memory. After [`ServerBuilder::encryption`].
+    ///
+    /// # Errors
+    /// If the path of the parameter cannot be completed, because the process has no working directory.
+    pub fn record_diagnostic_data(mut self, data: Option<&Path>) -> std::io::Result<ServerBuilder> {
+        let path = self.server.settings.params.text("diagnosticDataCollectionDirectoryPath");
+        let folder = match path.as_str() {
+            "" => data.map(|data| data.join(diagnostic_data::FOLDER)),
+            path => Some(PathBuf::from(path)),
+        };
+        if let Some(folder) = folder {
+            self.server.set_diagnostic_data_folder(&std::path::absolute(folder)?);
+        }
+        self.diagnoses = true;
         Ok(self)
     }
 
@@ -233,7 +256,10 @@ impl ServerBuilder {
         server.warn_of_replica_data()?;
         server.mirror_all_views()?;
         server.audit_startup()?;
-        crate::upkeep::jobs::spawn(&server);
+        jobs::spawn(&server);
+        if self.diagnoses {
+            jobs::start(&server, "ftdc", crate::commands::record_diagnostic_data);
+        }
         Ok(server)
     }
 }

@@ -23,6 +23,7 @@ mod clock;
 mod commands;
 mod compactions;
 mod core;
+mod diagnostic_data;
 mod directory;
 mod fail_points;
 mod fsync;

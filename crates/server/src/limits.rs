@@ -14,6 +14,8 @@ pub(crate) const WIRE_VERSION_MAX: i32 = 25;
 pub(crate) const SESSION_TIMEOUT_MINUTES: i32 = 30;
 /// The maximum number of sessions in one `endSessions` (MongoDB's own limit).
 pub(crate) const END_SESSIONS_COUNT_MAX: usize = 10_000;
+/// The users with longer names, `user@db`, cannot have sessions (MongoDB's own limit).
+pub(crate) const SESSION_USER_BYTES_MAX: usize = 9_999;
 /// The number of documents in a first batch if the client specifies none.
 pub(crate) const FIRST_BATCH_COUNT: i64 = 101;
 /// The maximum size of a batch's documents; a single larger document is still sent alone.

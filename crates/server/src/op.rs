@@ -23,6 +23,7 @@ use crate::interruption::interruption;
 use crate::limits::{OP_COMMAND_BYTES_MAX, PEER_LOOK};
 use crate::names::UserName;
 use crate::printable::write_cut;
+use crate::session::SessionId;
 use crate::tickets::Held;
 use crate::timeslice;
 
@@ -112,7 +113,7 @@ struct OpText {
     message: String,
     progress: Option<(i64, i64)>,
     started: Instant,
-    lsid: Option<[u8; 16]>,
+    lsid: Option<SessionId>,
     queued_since: Option<Instant>,
     /// Time that the request has spent waiting for tickets so far.
     queued_micros: u64,
@@ -132,7 +133,7 @@ pub(crate) struct OpView {
     pub(crate) progress: Option<(i64, i64)>,
     pub(crate) running_micros: u64,
     pub(crate) started_ms: i64,
-    pub(crate) lsid: Option<[u8; 16]>,
+    pub(crate) lsid: Option<SessionId>,
     /// The time that it has been waiting for a ticket, if it waits.
     pub(crate) queued_micros: Option<u64>,
     /// It waits to write while the server is locked against writes.
@@ -241,7 +242,7 @@ impl Op {
         text.namespace.push_str(collection);
     }
 
-    pub(crate) fn set_lsid(&self, lsid: [u8; 16]) {
+    pub(crate) fn set_lsid(&self, lsid: SessionId) {
         self.text.lock().lsid = Some(lsid);
     }
 

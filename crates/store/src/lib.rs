@@ -61,7 +61,7 @@ pub use record::{DOCUMENT_DEPTH_MAX, RecordBuf, RecordId, RecordKey};
 pub use repair::quarantine::lost_and_found;
 pub use repair::reindex::Repaired;
 pub use repair::salvage::{LostRange, Salvaged};
-pub use repair::validate::ValidateReport;
+pub use repair::validate::{ASK_EACH as VALIDATE_ASK_EACH, ValidateReport};
 pub use session_record::{SessionKey, SessionRecord};
 pub use spill::{NextEntry, Spill, SpillCursor, SpillFigures};
 pub use store::cache_partition::first_partition;

@@ -1,8 +1,12 @@
 //! Session records: the result of a retryable write or a transaction, stored so that a retry does not execute it
 //! again.
 //!
-//!   Space::Records   SESSIONS (4) | session (16) | transaction number (8) | statement (4)
+//!   Space::Records   SESSIONS (4) | session (16) | transaction number (8) | statement (4) | user (32)
 //!                    value: 00 | BSON document, defined by the server
+//!
+//! Keys of earlier versions end before `user`: sessions were known by their UUID alone. Such a record belongs to every
+//! user's session with its UUID, so that a retry is recognized after an upgrade too. An earlier version in turn reads
+//! the new keys, because it ignores the rest of a key.
 //!
 //! Invariant: a record is written in the same transaction as the write that it describes. Transaction numbers only
 //! grow, so the records of a session's newest number are its last ones.
@@ -18,6 +22,8 @@ use crate::{Store, WriteOptions, WriteTxn, engine_error::engine, ident::Ident, r
 pub struct SessionKey {
     /// The UUID of the session.
     pub session: [u8; 16],
+    /// The digest of its user, as in `lsid.uid`; `None` in a record of an earlier version.
+    pub user: Option<[u8; 32]>,
     /// `txnNumber`, not negative.
     pub number: i64,
     /// Id of the first statement it describes; -1 for a transaction as a whole.
@@ -31,27 +37,34 @@ pub struct SessionRecord {
     pub doc: DocBuf,
 }
 
-const KEY_BYTES: usize = 4 + 16 + 8 + 4;
+/// A key up to the user.
+const HEAD_BYTES: usize = 4 + 16 + 8 + 4;
+const KEY_BYTES: usize = HEAD_BYTES + 32;
 /// Records deleted per transaction.
 const CHUNK_RECORDS: usize = 1_000;
 
 impl SessionKey {
-    fn bytes(&self) -> [u8; KEY_BYTES] {
+    /// The key's bytes, and how many of them are used.
+    fn bytes(&self) -> ([u8; KEY_BYTES], usize) {
         let mut key = [0; KEY_BYTES];
         key[..4].copy_from_slice(&Ident::SESSIONS.bytes());
         key[4..20].copy_from_slice(&self.session);
         key[20..28].copy_from_slice(&self.number.to_be_bytes());
-        key[28..].copy_from_slice(&(self.statement as u32).to_be_bytes());
-        key
+        key[28..HEAD_BYTES].copy_from_slice(&(self.statement as u32).to_be_bytes());
+        let Some(user) = &self.user else { return (key, HEAD_BYTES) };
+        key[HEAD_BYTES..].copy_from_slice(user);
+        (key, KEY_BYTES)
     }
 
     fn parse(key: &[u8]) -> Option<SessionKey> {
         let (session, rest) = key.get(4..)?.split_first_chunk::<16>()?;
-        let (number, statement) = rest.split_first_chunk::<8>()?;
+        let (number, rest) = rest.split_first_chunk::<8>()?;
+        let (statement, user) = rest.split_first_chunk::<4>()?;
         Some(SessionKey {
             session: *session,
+            user: user.try_into().ok(),
             number: i64::from_be_bytes(*number),
-            statement: u32::from_be_bytes(*statement.first_chunk()?) as i32,
+            statement: u32::from_be_bytes(*statement) as i32,
         })
     }
 }
@@ -61,26 +74,34 @@ impl WriteTxn<'_> {
     pub fn put_session_record(&mut self, key: &SessionKey, doc: Doc<'_>) -> Result<()> {
         let mut value = Vec::with_capacity(doc.len() + 1);
         record::encode_plain(doc, &mut value);
-        self.txn().put(Space::Records, &key.bytes(), &value).map_err(engine)
+        let (key, len) = key.bytes();
+        self.txn().put(Space::Records, &key[..len], &value).map_err(engine)
     }
 
     /// Deletes a session record in this transaction.
     pub fn delete_session_record(&mut self, key: &SessionKey) -> Result<()> {
-        self.txn().delete(Space::Records, &key.bytes()).map_err(engine)
+        let (key, len) = key.bytes();
+        self.txn().delete(Space::Records, &key[..len]).map_err(engine)
     }
 }
 
 impl Store {
-    /// The records of a session in the order of number and statement, as of the last commit. Costs one seek and a
-    /// step per record.
-    pub fn session_records(&self, session: &[u8; 16]) -> Result<Vec<SessionRecord>> {
+    /// The records of a user's session in the order of number and statement, as of the last commit; records of earlier
+    /// versions are everyone's. Costs one seek and a step per record of the UUID.
+    pub fn session_records(
+        &self,
+        session: &[u8; 16],
+        user: &[u8; 32],
+    ) -> Result<Vec<SessionRecord>> {
         let mut start = Ident::SESSIONS.bytes().to_vec();
         start.extend_from_slice(session);
         let mut end = start.clone();
         end.extend_from_slice(&[0xFF; 13]);
         let mut records = Vec::new();
         self.visit(&start, &end, &mut |key, doc| {
-            records.push(SessionRecord { key, doc: doc.to_buf() });
+            if key.user.is_none_or(|owner| owner == *user) {
+                records.push(SessionRecord { key, doc: doc.to_buf() });
+            }
         })?;
         Ok(records)
     }

@@ -48,7 +48,7 @@ export const PAGES = [
   ['databases', 'tbody tr:nth-child(2)'],
   ['databases/shop', 'tbody tr:nth-child(2)'],
   ['collection/shop/indexed', 'tbody tr:nth-child(2)'],
-  ['documents/shop/kinds', 'tbody tr:nth-child(2)'],
+  ['documents/shop/kinds', '.query'],
   ['users', 'tbody tr'],
   ['log', 'tbody tr:nth-child(5)'],
   ['server', 'section:last-of-type tbody tr:nth-child(5)'],

@@ -242,6 +242,56 @@ def rotation():
         root.close()
 
 
+class Rotator(threading.Thread):
+    """Makes generations of keys without a pause until the server is gone; remembers the last acknowledged one."""
+
+    def __init__(self, newest):
+        super().__init__(daemon=True)
+        self.newest, self.wrong = newest, None
+        self.start()
+
+    def run(self):
+        with pymongo.MongoClient(URI) as client:
+            try:
+                while True:
+                    newest = client.admin.command("rotateEncryptionKey")["generation"]
+                    if newest != self.newest + 1:
+                        self.wrong = (newest, self.newest)
+                    self.newest = newest
+            except PyMongoError:
+                pass
+
+
+def killed_rotation():
+    """Kills in the middle of rotateEncryptionKey: every acknowledged generation is there, and files of each are read."""
+    flags = keys(key_file("killed.key"))
+    newest, acknowledged = 1, 0
+    for turn in range(10):
+        one = Server("killed-rotation", *flags)
+        found = one.at_rest()["generation"]
+        check("generation of turn %d" % turn, newest <= found <= newest + 1, (newest, found))
+        count = one.client.test.numbers.count_documents({})
+        check("documents of turn %d" % turn, count >= acknowledged, (count, acknowledged))
+        rotator, writer = Rotator(found), Writer(count)
+        # On a busy machine neither may have begun yet.
+        wait_until(lambda: rotator.newest > found and writer.acknowledged > count, 30)
+        time.sleep(random.uniform(0, 0.3))
+        one.stop(signal.SIGKILL)
+        rotator.join(30)
+        writer.join(30)
+        equal("one after the other in turn %d" % turn, rotator.wrong, None)
+        check("rotated in turn %d" % turn, rotator.newest > found, (rotator.newest, found))
+        newest, acknowledged = rotator.newest, writer.acknowledged
+    with Server("killed-rotation", *flags) as one:
+        check("there was work", acknowledged > 100 and newest > 20, (acknowledged, newest))
+        equal("all documents", one.client.test.numbers.count_documents({"m": MARKER, "_id": {"$lt": acknowledged}}), acknowledged)
+        one.client.admin.command("rotateEncryptionKey")
+        one.client.test.command("compact", "numbers", force=True)
+        equal("valid", one.client.test.command("validate", "numbers", full=True)["valid"], True)
+    left = [name for name in os.listdir(path("killed-rotation")) if name.endswith(".new")]
+    equal("no half-written keys", left, [])
+
+
 def deleted_files(pid):
     """The contents of the files without a name that a process has open."""
     for entry in glob.glob("/proc/%d/fd/*" % pid):
@@ -325,6 +375,67 @@ def backup():
                  ("backup", "--uri", uri, "--out", path("x"), "--plain"),
                  ("restore", "--from", path("copy"), "--dbpath", path("x"), "--encryptionKeyFile", key)):
         equal(" ".join(args[:1] + args[-2:]), nagi(*args)[0], 2)
+
+
+def archive_across_rotation():
+    """A base copy and a log that was archived before and after a change of the master key, over the wire."""
+    old, new, other = key_file("archive-1.key"), key_file("archive-2.key"), key_file("archive-3.key")
+    replica_set = ("--replSet", "rs", "--initiate")
+    uri, to = "mongodb://127.0.0.1:%d" % PORT, path("rotated-archive")
+
+    def archive(name, key, status=0):
+        code, text = nagi("backup", "--uri", uri, "--archive", to, "--once", "--encryptionKeyFile", key)
+        check(name, code == status, text)
+        return text
+
+    def insert(one, first):
+        one.client.test.c.insert_many([{"_id": first + i, "m": MARKER} for i in range(500)])
+
+    def moment():
+        """A time with a second on either side in which nothing was written."""
+        time.sleep(1.1)
+        now = time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime())
+        time.sleep(1.1)
+        return now
+
+    with Server("rotated-source", *keys(old, *replica_set)) as one:
+        insert(one, 0)
+        archive("base", old)
+        insert(one, 500)
+        before = moment()
+        insert(one, 1000)
+        archive("log with the old key", old)
+    between = moment()
+    with Server("rotated-source", *keys(new, "--encryptionOldKeyFile", old, "--replSet", "rs")) as one:
+        insert(one, 1500)
+        one.client.admin.command("rotateEncryptionKey")
+        text = archive("the old key is not the server's any more", old, 1)
+        check("and both are named", "the given one is" in text, text)
+        archive("log with the new key", new)
+        insert(one, 2000)
+        archive("log continued", new)
+    equal("no marker in the archive", files_with(to, MARKER.encode()), [])
+    restore = lambda name, when, key: nagi(  # noqa: E731
+        "restore", "--from", to, "--to", when, "--dbpath", path(name), "--encryptionKeyFile", key)
+    says("the new key alone", restore("rotated-none-1", "latest", new), 1, "the given one is")
+    says("the old key alone", restore("rotated-none-2", "latest", old), 1, "another master key than")
+    says("a third key", restore("rotated-none-3", "latest", "%s,%s" % (old, other)), 1, "another master key than")
+    for name, when, key, count in (
+        ("rotated-latest", "latest", "%s,%s" % (old, new), 2500),
+        ("rotated-order", "latest", "%s,%s,%s" % (other, new, old), 2500),
+        ("rotated-between", between, "%s,%s" % (new, old), 1500),
+        ("rotated-before", before, old, 1000),
+    ):
+        code, text = restore(name, when, key)
+        check(name, code == 0, text)
+        equal("no marker in " + name, files_with(path(name), MARKER.encode()), [])
+        # The directory has the keys of the base copy, wrapped with the master key of that time.
+        says(name + " with the new key", refused(name, keys(new)), 100, "the given one is")
+        with Server(name, *keys(old)) as one:
+            equal("documents of " + name, one.client.test.c.count_documents({"m": MARKER}), count)
+            equal("valid " + name, one.client.test.command("validate", "c", full=True)["valid"], True)
+    with Server("rotated-latest", *keys(new, "--encryptionOldKeyFile", old)) as one:
+        equal("with the new key afterwards", one.client.test.c.count_documents({}), 2500)
 
 
 def free_port():
@@ -424,7 +535,8 @@ def data_files():
 def main():
     shutil.rmtree(WORK, ignore_errors=True)
     os.makedirs(WORK)
-    parts = [options, directories, first_starts, places, rotation, spill, backup, kmip, data_files]
+    parts = [options, directories, first_starts, places, rotation, killed_rotation, spill, backup, archive_across_rotation, kmip,
+             data_files]
     wanted = os.environ.get("PARTS", "").split()
     for part in parts:
         if not wanted or part.__name__ in wanted:

@@ -210,7 +210,9 @@ def spill(server, marker):
 def markers(setting, name, more):
     m = {place: "mk" + secrets.token_hex(12) for place in [*PLACES, "spilled"]}
     search = Search(m)
-    server = Server(setting, name, *more, "--replSet", "rs", "--initiate")
+    m["option"] = "mk" + secrets.token_hex(12)
+    own = ["--pidfilepath", os.path.join(setting.work, m["option"])]
+    server = Server(setting, name, *more, *own, "--replSet", "rs", "--initiate")
     with server:
         write_markers(server.client, m)
         spilled = spill(server, m["spilled"])
@@ -219,8 +221,8 @@ def markers(setting, name, more):
         search.look(all_files(server.data) + rings(server.data) + spilled)
         server.kill()
         search.look(all_files(server.data) + rings(server.data))
-    # Names of collections and databases belong into the log.
-    search.look([server.log], but={"collection", "database"})
+    # Names of collections and databases, and the command line, belong into the log.
+    search.look([server.log], but={"collection", "database", "option"})
     with server:
         equal(name + ": after the kill", server.client["markers"]["c"].find_one({"_id": "last"})["v"], m["value"])
         server.client["markers"].command("compact", "c", force=True)
@@ -237,11 +239,14 @@ def no_marker_is_anywhere(setting):
             begins = f.read(len(BEGIN)) == BEGIN
         inside = os.path.dirname(path) == server.data + "/rocksdb"
         check("header of " + name, begins or name in PLAIN or not inside, path)
+        if "/diagnostic.data/" in path:
+            check("header of " + name, begins, path)
+    check("diagnostic data", glob.glob(server.data + "/diagnostic.data/metrics.*"), server.data)
     server, search = markers(setting, "plain", [])
-    missed = [place for place in [*PLACES, "spilled"] if place not in search.found and place != "comment"]
+    missed = [place for place in [*PLACES, "spilled", "option"] if place not in search.found and place != "comment"]
     equal("places that the search misses without encryption", missed, [])
     paths = [path for places in search.found.values() for path in places]
-    for kind in [".sst", ".log", "/nagi-", "unnamed"]:
+    for kind in [".sst", ".log", "/nagi-", "unnamed", "/diagnostic.data/metrics."]:
         check("the search reaches " + kind, any(kind in path for path in paths), paths)
 
 
@@ -328,6 +333,22 @@ def damage(setting):
     return server, whole
 
 
+def damaged_name(server, whole):
+    """The engine's name of its files, which nothing refers to: the start makes it anew, and says so."""
+    for at in (60, HEADER_BYTES + 3):
+        shutil.rmtree(server.data)
+        shutil.copytree(whole, server.data)
+        name = server.data + "/rocksdb/IDENTITY"
+        flip(name, at)
+        size = os.path.getsize(server.log)
+        with server:
+            equal("IDENTITY flipped at %d: all documents" % at, reads_all(server), 40000)
+        with open(server.log) as f:
+            f.seek(size)
+            text = f.read()
+        equal("IDENTITY flipped at %d: told" % at, '"id":7702047' in text and name in text, at < HEADER_BYTES)
+
+
 def copies(setting, server, whole):
     """Data directories that were put together from parts."""
     def again():
@@ -404,6 +425,7 @@ def run(nagi, work, port):
 
     def damage_and_copies():
         server, whole = damage(setting)
+        damaged_name(server, whole)
         copies(setting, server, whole)
     section(damage_and_copies)
 

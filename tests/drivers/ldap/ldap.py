@@ -132,6 +132,8 @@ def logins(directory, authority):
         equal("the user", status["authenticatedUsers"], [{"user": "ann", "db": "$external"}])
         check("its roles", {"role": group("dbas"), "db": "admin"} in status["authenticatedUserRoles"], status)
         check("root by the role", {"role": "root", "db": "admin"} in status["authenticatedUserRoles"], status)
+        for who in (server.root, ann):
+            equal("a user that is not stored is not listed", who["$external"].command("usersInfo", "ann")["users"], [])
         ann.other.c.insert_one({})
         bob = server.login("bob", "bob-secret-7")
         equal("a reader reads", bob.test.c.count_documents({}), 1)
@@ -509,6 +511,65 @@ def starts(directory, authority, other):
         equal("logins fail", plain(PORT, "ann", "ann-secret-7"), 18)
 
 
+def ldap_check(settings, *args, user="ann", password="ann-secret-7", **more):
+    """Exit status, verdicts by step, and text of `nagi ldap-check`."""
+    server = Server("check", **settings, **more)
+    env = {**server.env, "NAGI_PASSWORD": password} if password else server.env
+    done = subprocess.run([NAGI, "ldap-check", "--config", server.config, "--user", user, *args],
+                          capture_output=True, text=True, timeout=60, env=env)
+    text = done.stdout + done.stderr
+    check("no password in a check", "-secret-7" not in text, text)
+    lines = [line for line in done.stdout.splitlines() if line.startswith("[")]
+    return done.returncode, {line[7:].split(" '")[0].split()[0]: line[:6].strip() for line in lines}, text
+
+
+def checked(directory, authority, other):
+    """`nagi ldap-check` goes through a login without a server, and tells each step that fails."""
+    good = tls(directory, authority, userToDNMapping=BY_NAME, queryTemplate=MEMBER_OF)
+    steps = ["security.ldap", "authenticationMechanisms", "server", "bind.queryUser", "userToDNMapping", "password",
+             "authz.queryTemplate"]
+    status, verdicts, text = ldap_check(good)
+    equal("all steps pass", (status, verdicts), (0, dict.fromkeys(steps, "[OK]")))
+    check("the groups", "* " + group("dbas") in text and "'uid=ann," + PEOPLE + "'" in text, text)
+    status, verdicts, text = ldap_check(good, password="wrong-secret-7")
+    equal("a wrong password", (status, verdicts), (1, {**dict.fromkeys(steps, "[OK]"), "password": "[FAIL]"}))
+    check("its reason", "LDAP bind failed: result code 49" in text, text)
+    status, verdicts, _ = ldap_check(good, password=None)
+    equal("no password", (status, verdicts["password"], verdicts["authz.queryTemplate"]), (0, "[SKIP]", "[OK]"))
+    file = WORK + "/ann.password"
+    with open(file, "w") as f:
+        f.write("ann-secret-7\n")
+    os.chmod(file, 0o600)
+    equal("from a file", ldap_check(good, "--passwordFile", file, password=None)[:2], (0, dict.fromkeys(steps, "[OK]")))
+    equal("as an argument", ldap_check(good, "--password", "ann-secret-7", password=None)[0], 0)
+    after = {"password": "[SKIP]", "authz.queryTemplate": "[SKIP]"}
+    for name, settings, more, expected, reason in [
+        ("an unknown user", {**good, "userToDNMapping": BY_MAIL}, {"user": "nobody@example.org"},
+         {"userToDNMapping": "[FAIL]", **after}, "finds no entry"),
+        ("no rule", {**good, "userToDNMapping": BY_MAIL}, {}, {"userToDNMapping": "[FAIL]", **after}, "no document of"),
+        ("the user of queries", {**good, "queryUser": QUERY, "queryPassword": "wrong-secret-7"}, {},
+         {"bind.queryUser": "[FAIL]", "userToDNMapping": "[SKIP]", **after}, "result code 49"),
+        ("another authority", {**good, "tlsCAFile": other.file}, {},
+         {"server": "[FAIL]", "userToDNMapping": "[SKIP]", **after}, "certificate of the server is not accepted"),
+        ("no PLAIN", good, {"mechanisms": "SCRAM-SHA-256"}, {"authenticationMechanisms": "[FAIL]"}, "PLAIN is missing"),
+        ("no template", {**good, "queryTemplate": None}, {}, {"authz.queryTemplate": "[SKIP]"}, "roles of their documents"),
+    ]:
+        status, verdicts, text = ldap_check(settings, **more)
+        found = {step: verdicts.get(step) for step in expected}
+        equal(name, (status, found), (int("[FAIL]" in expected.values()), expected))
+        check(name + ": its reason", reason in text, text)
+    dead = "127.0.0.1:%d" % free_port()
+    status, verdicts, text = ldap_check({**plainly(directory, userToDNMapping=BY_NAME, queryTemplate=MEMBER_OF),
+                                         "servers": "127.0.0.1:%d,%s" % (directory.port, dead)})
+    equal("one server of two", (status, verdicts["password"]), (1, "[OK]"))
+    check("names it", "[FAIL] server " + dead in text and "without TLS" in text, text)
+    empty = WORK + "/none.conf"
+    with open(empty, "w") as f:
+        f.write("security:\n  authorization: enabled\n")
+    done = subprocess.run([NAGI, "ldap-check", "--config", empty, "--user", "ann"], capture_output=True, text=True, timeout=60)
+    check("without LDAP", done.returncode == 1 and "[FAIL] security.ldap.servers" in done.stdout, done.stdout)
+
+
 def main():
     shutil.rmtree(WORK, ignore_errors=True)
     os.makedirs(WORK)
@@ -523,6 +584,7 @@ def main():
         section(stored, directory)
         section(certificates, directory, authority)
         section(starts, directory, authority, other)
+        section(checked, directory, authority, other)
         section(hostile)
         section(crowd)
         section(throttle)

@@ -133,6 +133,7 @@ def diagnosis():
         row("-", "features", 1),
         row("oidReset@#", "features", 1, oidReset=True),
         row("getCmdLineOpts@#", "getCmdLineOpts", 1, admin=True),
+        row("serverStatus@#, replSetGetStatus@#, collStats@local/oplog.rs", "getDiagnosticData", 1, admin=True),
         row("checkFreeMonitoringStatus@#", "getFreeMonitoringStatus", 1, admin=True),
         row("getLog@#", "getLog", "*", admin=True),
         row("hostInfo@#", "hostInfo", 1),
@@ -208,7 +209,7 @@ def sessions_and_logins():
         row("login", "abortTransaction", 1, admin=True),
         row("login", "commitTransaction", 1, admin=True),
         row("-", "authenticate", 1, mechanism="none", alone=True),
-        row("-", "endSessions", [{"id": UUID}]),
+        row("login", "endSessions", [{"id": UUID}]),
         row("-", "getLastError", 1),
         row("-", "getPrevError", 1),
         row("-", "getnonce", 1),
@@ -293,15 +294,9 @@ TRANSFORMING = [
 ]
 
 
-# Their values on admin, `local` and `config` are refused like any invalid pipeline: for clients that may read.
-NOT_ON_ADMIN = ("$changeStream", "$merge", "$out")
-
-
 def stage(needs, *pipeline, on=None, collection="c", **options):
     if on:
         options["on"] = on
-    elif any(name in NOT_ON_ADMIN for one in pipeline for name in one):
-        options["off"] = "admin"
     bypass = {"bypassDocumentValidation": True} if options.pop("bypass", False) else {}
     return row(needs, "aggregate", collection, pipeline=list(pipeline), cursor={}, **bypass, **options)
 
@@ -330,7 +325,8 @@ def stages():
         stage("querySettings@#", {"$querySettings": {}}, collection=1, on="admin"),
         stage("changeStream@c, find@c", watch),
         stage("changeStream@c, find@c", watch, {"$changeStreamSplitLargeEvent": {}}),
-        stage("changeStream@., find@.", watch, collection=1),
+        stage("changeStream@., find@.", watch, collection=1, off="admin"),
+        stage("changeStream@*, find@*", watch, collection=1, on="admin"),
         stage("changeStream@*, find@*", {"$changeStream": {"allChangesForCluster": True}}, collection=1, on="admin"),
         stage("find@c, find@d", {"$lookup": {"from": "d", **join}}),
         stage("find@c, find@v", {"$lookup": {"from": "v", **join}}),

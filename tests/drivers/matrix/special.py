@@ -1,5 +1,8 @@
 """What is no row of the matrix: cursors of other users, roles revoked under a cursor, views, other databases."""
-from bson import Int64
+import hashlib
+import os
+
+from bson import Binary, Int64
 from pymongo.errors import OperationFailure
 
 from checks import check, equal, section
@@ -207,6 +210,32 @@ def sessions(fixture, uri):
         equal("the cursor of one's own killed session", code, 43)
         batch = two.shop.command({"getMore": Int64(its["cursor"]), **more, "lsid": {"id": its["id"]}})["cursor"]["nextBatch"]
         equal("another's cursor", len(batch), 2)
+        same_uuid(fixture, one, two)
+
+
+def same_uuid(fixture, one, two):
+    """Two users with the same UUID have two sessions."""
+    lsid = {"id": Binary(os.urandom(16), 4)}
+    for client in (one, two):
+        client.admin.command({"refreshSessions": [lsid]})
+    listing = [{"$listLocalSessions": {"allUsers": True}}, {"$match": {"_id.id": lsid["id"]}}]
+    found = list(fixture.root.admin.aggregate(listing))
+    digests = {hashlib.sha256(name.encode()).digest() for name in (one_name(client) for client in (one, two))}
+    equal("two sessions", {bytes(session["_id"]["uid"]) for session in found}, digests)
+    opened = one.shop.command({"find": "c", "batchSize": 1, "lsid": lsid})["cursor"]["id"]
+    foreign = {**lsid, "uid": hashlib.sha256(one_name(one).encode()).digest()}
+    for command in ("endSessions", "killSessions", "refreshSessions"):
+        refused(command + " of another's session", lambda command=command: two.admin.command({command: [foreign]}),
+                "Unauthorized to set user digest in LogicalSessionId")
+    two.admin.command({"endSessions": [lsid]})
+    two.admin.command({"killSessions": [lsid]})
+    batch = one.shop.command({"getMore": Int64(opened), "collection": "c", "lsid": lsid})["cursor"]["nextBatch"]
+    equal("a cursor in a session with the same UUID", len(batch), 2)
+
+
+def one_name(client):
+    user = client.admin.command("connectionStatus")["authInfo"]["authenticatedUsers"][0]
+    return "%s@%s" % (user["user"], user["db"])
 
 
 def run(fixture, uri):

@@ -4,6 +4,7 @@
 creates the users for dump and restore, `lose` deletes the content of the dump, and `found` checks for it
 afterwards. Prints one line with a count; the exit status is 0 if every assertion held.
 """
+import hashlib
 import os
 import sys
 
@@ -42,6 +43,8 @@ def localhost_exception():
     unauthorized("insert without login", lambda: nobody.test.c.insert_one({}), "requires authentication")
     status = nobody.admin.command("connectionStatus")["authInfo"]
     require_equal(status["authenticatedUsers"], [], "nobody is logged in")
+    unauthorized("no sessions without login", lambda: nobody.admin.command("endSessions", [{"id": Binary(bytes(16), 4)}]),
+                 "Command endSessions requires authentication")
 
 
 def mechanisms(root):
@@ -148,6 +151,21 @@ def roles_allow_and_deny(root):
         unauthorized("a foreign cursor", lambda: writer.shop.command("getMore", cursor, collection="orders"),
                      "was not created by the authenticated user")
     unauthorized("nor killed", lambda: writer.shop.command("killCursors", "orders", cursors=[cursor]))
+
+    # A session is known by its UUID and its user, so that another one with the same UUID ends nothing.
+    with reader.start_session() as session:
+        found = reader.shop.orders.find(batch_size=2, session=session)
+        next(found)
+        own = session.session_id
+        digest = hashlib.sha256(b"reader@shop").digest()
+        writer.admin.command("endSessions", [own])
+        writer.admin.command("killSessions", [own])
+        for command in ("endSessions", "refreshSessions", "killSessions"):
+            unauthorized(command + " of another user", lambda name=command: writer.admin.command(name, [{**own, "uid": digest}]),
+                         "Unauthorized to set user digest in LogicalSessionId")
+        require(len(list(found)) > 100, "the cursor is open still")
+        listed = [one["_id"]["uid"] for one in reader.admin.aggregate([{"$listLocalSessions": {}}])]
+        require(listed and set(listed) == {digest}, "own sessions with their user")
 
     monitor = client("monitor", "m")
     require(monitor.admin.command("serverStatus")["ok"], "a monitor sees the server")

@@ -1,4 +1,4 @@
-//! The flags of `nagi backup`, `nagi restore` and `nagi ping`.
+//! The flags of `nagi backup`, `nagi restore`, `nagi diagnostics` and `nagi ping`.
 
 use std::path::PathBuf;
 use std::time::Duration;
@@ -60,6 +60,17 @@ pub(crate) static RESTORE: &[Flag] = &[
         "with --to: file with the master key of an encrypted archive; several with commas, if it was rotated"),
     takes("--rateMBps", "MB/s", "no limit", "largest amount of data that is read in a second"),
     takes("--endpoint", "url", "that of AWS", "address of an S3-compatible store"),
+];
+
+/// The flags of `nagi diagnostics`.
+#[rustfmt::skip]
+pub(crate) static DIAGNOSTICS: &[Flag] = &[
+    takes("--dbpath", "directory", "none", "data directory of a server, which may run"),
+    takes("--out", "directory", "none", "new or empty directory for the copy"),
+    takes("--from", "directory", "diagnostic.data in the data directory",
+        "directory of the files, if the parameter diagnosticDataCollectionDirectoryPath sets another one"),
+    takes("--encryptionKeyFile", "file", "NAGI_ENCRYPTION_KEY",
+        "file with the master key of an encrypted data directory"),
 ];
 
 /// The flags of `nagi ping`.
@@ -216,7 +227,7 @@ impl Flags {
 
 #[test]
 fn every_flag_is_stored() {
-    for flag in BACKUP.iter().chain(RESTORE).chain(PING) {
+    for flag in BACKUP.iter().chain(RESTORE).chain(DIAGNOSTICS).chain(PING) {
         let value = match flag.name {
             "--uri" => "mongodb://h",
             "--to" => "latest",

@@ -7,6 +7,7 @@
 //!   nagi backup --prune URL [--keepHours N] [--keepBases N]
 //!   nagi restore --from DIR --dbpath DIR [--rateMBps N]
 //!   nagi restore --from URL --to TIME --dbpath DIR
+//!   nagi diagnostics --dbpath DIR --out DIR
 //! ```
 //!
 //! | module        | purpose                                                                            |
@@ -22,6 +23,7 @@
 //! | `archive/`    | base copies and the log of a running server, in a folder or an S3-compatible store |
 //! | `point/`      | restores a moment from an archive                                                  |
 //! | `moment.rs`   | times of the log as text                                                           |
+//! | `diagnostics.rs` | `nagi diagnostics`: copies the files of diagnostic data, decrypted                 |
 //! | `ping.rs`     | `nagi ping`: checks that a server answers, with the same client                    |
 //!
 //! The formats are described in docs/format.md ("Backup"), the usage in docs/backup.md.
@@ -30,10 +32,11 @@ mod address;
 mod archive;
 mod client;
 mod copy;
+mod diagnostics;
 mod flags;
 mod manifest;
 mod moment;
-mod password;
+pub(crate) mod password;
 mod ping;
 mod point;
 mod restore;
@@ -48,7 +51,9 @@ use crate::{encryption, print, say};
 pub(crate) use client::{BODY_AT, message};
 use copy::Pace;
 use flags::Flags;
-pub(crate) use flags::{BACKUP as FLAGS, PING as PING_FLAGS, RESTORE as RESTORE_FLAGS};
+pub(crate) use flags::{
+    BACKUP as FLAGS, DIAGNOSTICS as DIAGNOSTICS_FLAGS, PING as PING_FLAGS, RESTORE as RESTORE_FLAGS,
+};
 use manifest::Manifest;
 pub(crate) use ping::run as run_ping;
 use source::Source;
@@ -168,6 +173,22 @@ pub(crate) fn run_restore(args: &[String]) -> ExitCode {
         None if flags.endpoint.is_some() => return refuse("--endpoint needs --to"),
         None => restore::restore(Path::new(from), folder, &mut Pace::new(flags.rate_bytes)),
     })
+}
+
+/// Runs `nagi diagnostics ARGS...`.
+pub(crate) fn run_diagnostics(args: &[String]) -> ExitCode {
+    let refuse = |text: &str| refuse("diagnostics", text);
+    let mut flags = match Flags::parse(args, DIAGNOSTICS_FLAGS) {
+        Ok(flags) => flags,
+        Err(text) => return refuse(&text),
+    };
+    if let Err(text) = read_keys(&mut flags) {
+        return finish(Err(text));
+    }
+    let (Some(folder), Some(out)) = (&flags.folder, &flags.out) else {
+        return refuse("--dbpath and --out are needed");
+    };
+    finish(diagnostics::export(folder, out, &flags))
 }
 
 /// Reads the master keys, where they may be needed: before the first thread, because the environment is changed.

@@ -11,12 +11,12 @@ use std::path::Path;
 use rustix::termios::{LocalModes, OptionalActions, Termios, tcgetattr, tcsetattr};
 
 /// The environment variable.
-pub(super) const VARIABLE: &str = "NAGI_PASSWORD";
+pub(crate) const VARIABLE: &str = "NAGI_PASSWORD";
 const TERMINAL: &str = "/dev/tty";
 const FILE_BYTES_MAX: u64 = 4096;
 
 /// Returns the password of `user`.
-pub(super) fn find(user: &str, file: Option<&Path>) -> Result<String, String> {
+pub(crate) fn find(user: &str, file: Option<&Path>) -> Result<String, String> {
     if let Some(file) = file {
         return from_file(file);
     }

@@ -90,6 +90,18 @@ pub(crate) static COMMANDS: &[Command] = &[
         ],
     },
     Command {
+        name: "diagnostics",
+        meaning: "copies the files of diagnostic data for MongoDB's tools",
+        usages: &["nagi diagnostics --dbpath <directory> --out <directory> [--encryptionKeyFile <file>]"],
+        about: &["With encryption at rest the files in diagnostic.data are encrypted, and this command decrypts them. \
+            Without it they are copied as they are. The server may run. The copy is not encrypted: it has figures of \
+            the server, its command line and names of the machine, but nothing of documents."],
+        flags: || with_help(backup::DIAGNOSTICS_FLAGS),
+        examples: &[
+            "nagi diagnostics --dbpath /data/db --out /tmp/incident --encryptionKeyFile /etc/nagi/master",
+        ],
+    },
+    Command {
         name: "doctor",
         meaning: "checks the machine and the data directory",
         usages: &["nagi doctor [--config <file>] [--dbpath <directory>] [--quick] [--json]"],
@@ -97,6 +109,22 @@ pub(crate) static COMMANDS: &[Command] = &[
             commands that fix them."],
         flags: || nagi_doctor::FLAGS.iter().map(Flag::from).collect(),
         examples: &["nagi doctor --config /etc/nagi.conf"],
+    },
+    Command {
+        name: "ldap-check",
+        meaning: "tries a user's login by LDAP as a configuration describes it",
+        usages: &["nagi ldap-check --config <file> --user <name> [--passwordFile <file>]"],
+        about: &[
+            "It connects to each LDAP server of the configuration, finds the user's name in the directory, checks the \
+             password and reads the groups, and prints each step with [OK], [FAIL] or [SKIP] and the reason. No server \
+             has to run. The exit status is 0 if no step failed, and otherwise 1.",
+            "The password may also be NAGI_PASSWORD in the environment. docs/ldap.md explains the steps.",
+        ],
+        flags: || with_help(crate::ldap_check::FLAGS),
+        examples: &[
+            "nagi ldap-check --config /etc/nagi.conf --user ann",
+            "nagi ldap-check -f nagi.conf --user ann --passwordFile ann.password",
+        ],
     },
     Command {
         name: "ping",

@@ -104,6 +104,7 @@ const FILES: &[(&str, &str)] = &[
     ("/data/db", "Data directory, unless --dbpath or storage.dbPath names another."),
     ("<dbpath>/nagi.storage", "Marks a data directory and names its storage engine."),
     ("<dbpath>/mongod.lock", "Process id of the server that runs on the directory."),
+    ("<dbpath>/diagnostic.data/", "Statistics of the last days; nagi diagnostics copies them."),
     ("<dbpath>/free_space.txt", "Record of the free space, which nagi doctor evaluates."),
     ("/tmp/mongodb-27017.sock", "Unix socket of the server with its port."),
 ];

@@ -27,9 +27,9 @@ pub(super) fn read(args: &[String], settings: &mut Settings) -> Result<(), Strin
                         .unwrap_or_else(|| nearest::flag(bare));
                     unknown(&format!("unrecognised option '{name}'{meant}"))
                 }
-                false => {
-                    unknown("too many positional options have been specified on the command line")
-                }
+                false => unknown(&format!(
+                    "too many positional options have been specified on the command line: '{arg}'"
+                )),
             });
         };
         if value.is_none() {

@@ -4,6 +4,28 @@ use nagi_error::nearest;
 
 use super::table::{Honoured, Row, TABLE};
 
+/// Names of other programs and short forms, whose spelling is not near that of the option that they mean: flags without
+/// dashes, and keys of a file.
+const MEANT: &[(&str, &str)] = &[
+    ("authorization", "--auth"),
+    ("certfile", "--tlsCertificateKeyFile"),
+    ("keyfilepath", "--keyFile"),
+    ("security.auth", "security.authorization"),
+    ("ssl", "--tlsMode"),
+    ("sslcertfile", "--tlsCertificateKeyFile"),
+    ("tls", "--tlsMode"),
+    ("tlscertfile", "--tlsCertificateKeyFile"),
+    ("tlscertificatefile", "--tlsCertificateKeyFile"),
+    ("tlscertkeyfile", "--tlsCertificateKeyFile"),
+    ("tlskeyfile", "--tlsCertificateKeyFile"),
+    ("tlspemkeyfile", "--tlsCertificateKeyFile"),
+];
+
+fn meant(name: &str) -> Option<&'static str> {
+    let found = MEANT.iter().find(|(written, _)| written.eq_ignore_ascii_case(name));
+    found.map(|(_, option)| *option)
+}
+
 /// "; did you mean '--port'?" for a flag without dashes; empty if no name is similar.
 pub(super) fn flag(name: &str) -> String {
     question(flag_of(name))
@@ -11,6 +33,9 @@ pub(super) fn flag(name: &str) -> String {
 
 /// The most similar flag, with its dashes.
 pub(super) fn flag_of(name: &str) -> Option<String> {
+    if let Some(option) = meant(name).filter(|option| option.starts_with("--")) {
+        return Some(option.to_owned());
+    }
     let known = TABLE.iter().filter(|row| is_taken(row) && !row.flag.is_empty());
     let names = known.flat_map(|row| [(row.flag, row), (row.key, row)]);
     nearest(name, names).map(|row| format!("--{}", row.flag))
@@ -18,11 +43,45 @@ pub(super) fn flag_of(name: &str) -> Option<String> {
 
 /// "; did you mean 'net.port'?" for a key of a file; empty if no name is similar.
 pub(super) fn key(name: &str) -> String {
-    let known = || TABLE.iter().filter(|row| is_taken(row) && row.in_file());
+    if let Some(option) = meant(name).filter(|option| !option.starts_with("--")) {
+        return question(Some(option.to_owned()));
+    }
+    // The names of `net.ssl` are the older ones.
+    let known = || {
+        let rows = || TABLE.iter().filter(|row| is_taken(row) && row.in_file());
+        let is_old = |row: &&Row| row.key.starts_with("net.ssl.");
+        rows().filter(move |row| !is_old(row)).chain(rows().filter(is_old))
+    };
+    if let Some(longer) = begins_within(name, known()) {
+        return question(Some(longer.to_owned()));
+    }
     let whole = nearest(name, known().flat_map(|row| [(row.key, row), (row.flag, row)]));
     // The right name in a wrong section.
     let last = || nearest(last_part(name), known().map(|row| (last_part(row.key), row)));
     question(whole.or_else(last).map(|row| row.key.to_owned()))
+}
+
+/// The key of the same section that is most similar to a name.
+pub(super) fn key_of_section(name: &str) -> Option<&'static str> {
+    let (section, _) = name.rsplit_once('.')?;
+    let within = |row: &&Row| row.key.rsplit_once('.').is_some_and(|(own, _)| own == section);
+    let known = || TABLE.iter().filter(|row| is_taken(row) && row.in_file()).filter(within);
+    let near = || nearest(name, known().map(|row| (row.key, row))).map(|row| row.key);
+    begins_within(name, known()).or_else(near)
+}
+
+/// The key of the same section whose last part begins as the name's, or the other way round.
+fn begins_within(name: &str, known: impl Iterator<Item = &'static Row>) -> Option<&'static str> {
+    let (section, last) = name.rsplit_once('.')?;
+    let begins = |row: &&'static Row| {
+        let other = last_part(row.key);
+        let shorter = last.len().min(other.len());
+        shorter >= 4
+            && row.key.len() - other.len() == section.len() + 1
+            && row.key.starts_with(section)
+            && last.as_bytes()[..shorter].eq_ignore_ascii_case(&other.as_bytes()[..shorter])
+    };
+    known.filter(begins).map(|row| row.key).min_by_key(|key| key.len())
 }
 
 /// The section of a file that a name may stand for: a similar name, or one of which the other is the beginning.
@@ -77,6 +136,9 @@ fn nearest_names() {
         ("bindip", "--bind_ip"),
         ("net.port", "--port"),
         ("wiredTigerCacheSizeGb", "--wiredTigerCacheSizeGB"),
+        ("tlsCertFile", "--tlsCertificateKeyFile"),
+        ("tls", "--tlsMode"),
+        ("authorization", "--auth"),
     ] {
         assert_eq!(flag(name), format!("; did you mean '{known}'?"), "{name}");
     }
@@ -87,6 +149,10 @@ fn nearest_names() {
         ("bind_ip", "net.bindIp"),
         ("storge.dbPath", "storage.dbPath"),
         ("net.replSetName", "replication.replSetName"),
+        ("net.mode", "net.tls.mode"),
+        ("security.kmip.server", "security.kmip.serverName"),
+        ("security.auth", "security.authorization"),
+        ("auditLog.destinations", "auditLog.destination"),
     ] {
         assert_eq!(key(name), format!("; did you mean '{known}'?"), "{name}");
     }

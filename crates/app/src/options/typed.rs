@@ -455,6 +455,9 @@ fn net(settings: &Settings) -> Result<NetConfig, String> {
         Some(names) => {
             let names = names.split(',').map(str::trim).filter(|name| !name.is_empty());
             net.bind_ip = names.map(|n| if n == "*" { "0.0.0.0" } else { n }.to_owned()).collect();
+            if net.bind_ip.is_empty() {
+                return Err("BadValue: net.bindIp (--bind_ip) has no address".into());
+            }
         }
         None if all => {
             net.bind_ip = vec!["0.0.0.0".into()];

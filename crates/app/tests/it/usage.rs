@@ -34,7 +34,9 @@ fn every_command_has_help() {
         ("doctor", "nagi doctor ["),
         ("backup", "nagi backup --out"),
         ("restore", "nagi restore --from"),
+        ("diagnostics", "nagi diagnostics --dbpath"),
         ("generate", "nagi generate man|bash"),
+        ("ldap-check", "nagi ldap-check --config"),
         ("version", "nagi version"),
     ] {
         let help = ended(&["help", command]);
@@ -86,7 +88,11 @@ fn mistakes_of_spelling() {
         (&["restore", "--from", "x"], &["--from and --dbpath are needed"]),
         (&["restore", "--to", "soon"], &["--to soon: expected a time such as"]),
         (&["serve", "--dbpath"], &["option '--dbpath' is missing; expected <directory>"]),
+        (&["diagnostics", "--out", "x"], &["--dbpath and --out are needed"]),
+        (&["diagnostics", "--archive", "x"], &["unrecognised option '--archive'"]),
         (&["doctor", "-f"], &["-f needs a value: -f <file>"]),
+        (&["ldap-check", "--user", "u"], &["--config <file> and --user <name> are needed"]),
+        (&["ldap-check", "--usr", "u"], &["did you mean '--user'?", "nagi help ldap-check"]),
         (&["doctor", "--quik"], &["did you mean '--quick'?", "nagi help doctor"]),
         (
             &["doctor", "--maxConns", "x"],

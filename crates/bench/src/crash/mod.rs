@@ -10,30 +10,35 @@
 //! - `validate` finds that indexes and records agree, `count` and `collStats` are exact, and a query by index
 //!   counts the same documents as a scan;
 //! - every acknowledged index build, drop and rename, and every acknowledged insert into a collection of the
-//!   schema client, is present ([`schema`]).
+//!   schema client, is present ([`schema`]);
+//! - with `--encrypted true` the data directory is encrypted, and every acknowledged generation of keys is present
+//!   ([`generations`]).
 //!
 //! A killed process loses only its own memory; data handed to the kernel survives. So this tests the order and
 //! the acknowledgement of writes, not the disk's cache. `--power-cut N` also tests the cache ([`power`]): in N
 //! rounds on each of the named file systems, the disk loses everything that it was not told to flush.
+mod generations;
 mod model;
 mod power;
 mod schema;
 mod verify;
 mod worker;
+mod world;
 
 use crate::args::{Args, Outcome, Problem, failed};
 use crate::client::{Connection, complaint};
+use crate::master_key;
 use crate::process::Server;
 use crate::random::Random;
 use crate::report;
-use model::{COMMIT_INTERVAL, FLUSH_SLACK, Model};
+use model::{COMMIT_INTERVAL, FLUSH_SLACK};
 use nagi_bson::doc;
 use power::Machine;
-use schema::Schema;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 use std::time::{Duration, Instant};
+use world::World;
 
 const DATABASE: &str = "nagi_crash";
 const COLLECTION: &str = "docs";
@@ -64,7 +69,10 @@ pub(crate) fn run(args: &Args) -> Outcome {
         args.text("dbpath").ok_or_else(|| Problem::Usage("`--dbpath` is missing\n".into()))?;
     let (program, dbpath) = (args.nagi()?, Path::new(dbpath));
     let cuts: u64 = args.number("power-cut", 0)?;
-    let options: Vec<&str> = args.all("server-option").collect();
+    let encrypted = args.flag("encrypted")?;
+    let key = if encrypted { master_key::options(&dbpath.with_extension("key"))? } else { vec![] };
+    let mut options: Vec<&str> = args.all("server-option").collect();
+    options.extend(key.iter().map(String::as_str));
     let mut random = Random::new(seed);
     if cuts > 0 {
         let named = args.words("fs", &power::FILE_SYSTEMS)?;
@@ -72,33 +80,36 @@ pub(crate) fn run(args: &Args) -> Outcome {
             let machine =
                 Machine::new(&dbpath.join(file_system), file_system, DISK_MEGABYTES << 20)?;
             let share = cuts / named.len() as u64 + u64::from(at == 0);
-            let setting = Setting { program: &program, options: &options, threads, seed };
+            let setting =
+                Setting { program: &program, options: &options, threads, seed, encrypted };
             power_cuts(&setting, machine, file_system, share, &mut random)?;
         }
         return Ok(());
     }
-    let mut models: Vec<Model> = (0..threads).map(Model::new).collect();
-    let mut schema = Schema::default();
+    let mut world = World::new(threads, encrypted);
     let mut totals = Totals::default();
     let mut server = open(&program, dbpath, &options, &mut totals)?;
     prepare(&server.address)?;
     for round in 1..=rounds {
         let run_time = Duration::from_millis(RUN_MS_MIN + random.below(RUN_MS_SPREAD));
-        let world = (&mut models[..], &mut schema);
-        let killed_at = write_and_kill(server, world, &mut random, run_time, None, &mut totals)
-            .map_err(|p| in_round(p, round, seed))?;
-        server =
-            open(&program, dbpath, &options, &mut totals).map_err(|p| in_round(p, round, seed))?;
-        totals.documents = verify::verify(&server.address, (&mut models, &mut schema), killed_at)
-            .map_err(|p| in_round(p, round, seed))?;
+        let named = |p: Problem| in_round(p, round, seed);
+        let killed_at =
+            write_and_kill(server, &mut world, &mut random, run_time, None, &mut totals)
+                .map_err(named)?;
+        server = open(&program, dbpath, &options, &mut totals).map_err(named)?;
+        totals.documents = world.verify(&server.address, killed_at).map_err(named)?;
         if round % 10 == 0 || round == rounds {
             report::say(&format!("crash: round {round}, {} documents\n", totals.documents));
         }
     }
     report::say(&format!(
         "crash: {rounds} kills, {} acknowledged writes ({} with j: true), {} index and collection \
-         changes, nothing lost; reopened within {} ms\n",
-        totals.acknowledged, totals.synced, totals.changes, totals.reopen_ms_max
+         changes{}, nothing lost; reopened within {} ms\n",
+        totals.acknowledged,
+        totals.synced,
+        totals.changes,
+        world.generations(),
+        totals.reopen_ms_max
     ));
     Ok(())
 }
@@ -116,6 +127,7 @@ struct Setting<'a> {
     options: &'a [&'a str],
     threads: u64,
     seed: u64,
+    encrypted: bool,
 }
 
 /// Runs the rounds with power cuts on one file system.
@@ -126,22 +138,20 @@ fn power_cuts(
     rounds: u64,
     random: &mut Random,
 ) -> Outcome {
-    let mut models: Vec<Model> = (0..setting.threads.clamp(1, 64)).map(Model::new).collect();
-    let (mut schema, mut totals) = (Schema::default(), Totals::default());
+    let mut world = World::new(setting.threads.clamp(1, 64), setting.encrypted);
+    let mut totals = Totals::default();
     let data: PathBuf = machine.data.clone();
     let mut server = open(setting.program, &data, setting.options, &mut totals)?;
     prepare(&server.address)?;
     for round in 1..=rounds {
         let named = |p: Problem| in_round(p, round, setting.seed);
         let run_time = Duration::from_millis(RUN_MS_MIN + random.below(RUN_MS_SPREAD * 2));
-        let world = (&mut models[..], &mut schema);
         let cut_at =
-            write_and_kill(server, world, random, run_time, Some(&mut machine), &mut totals);
+            write_and_kill(server, &mut world, random, run_time, Some(&mut machine), &mut totals);
         let certain_at = cut_at.map_err(named)?;
         machine.restart().map_err(named)?;
         server = open(setting.program, &data, setting.options, &mut totals).map_err(named)?;
-        totals.documents = verify::verify(&server.address, (&mut models, &mut schema), certain_at)
-            .map_err(named)?;
+        totals.documents = world.verify(&server.address, certain_at).map_err(named)?;
         if round % 10 == 0 || round == rounds {
             let text =
                 format!("crash: {file_system}, cut {round}, {} documents\n", totals.documents);
@@ -151,7 +161,7 @@ fn power_cuts(
     report::say(&format!(
         "crash: {file_system}: {rounds} power cuts ({} took writes that were not flushed, {} of these \
          some of them: torn or reordered; {} sectors, {} flushes), {} acknowledged writes ({} with j: \
-         true), {} index and collection changes, nothing lost; reopened within {} ms\n",
+         true), {} index and collection changes{}, nothing lost; reopened within {} ms\n",
         machine.cuts_with_loss,
         machine.sectors_torn_cuts,
         machine.sectors_lost,
@@ -159,6 +169,7 @@ fn power_cuts(
         totals.acknowledged,
         totals.synced,
         totals.changes,
+        world.generations(),
         totals.reopen_ms_max
     ));
     dead_disk(server, &mut machine, random)?;
@@ -220,11 +231,11 @@ fn prepare(address: &str) -> Outcome {
         .map(drop)
 }
 
-/// Runs one writer per model, and one client that changes indexes and collections, until the server is killed
-/// while they work. Returns the time before which acknowledged writes must be durable.
+/// Runs one writer per model, one client that changes indexes and collections, and with encryption one that makes keys,
+/// until the server is killed while they work. Returns the time before which acknowledged writes must be durable.
 fn write_and_kill(
     server: Server,
-    (models, schema): (&mut [Model], &mut Schema),
+    world: &mut World,
     random: &mut Random,
     run_time: Duration,
     machine: Option<&mut Machine>,
@@ -233,6 +244,7 @@ fn write_and_kill(
     let address = server.address.clone();
     let over = &AtomicBool::new(false);
     let mut certain_at = None;
+    let World { models, schema, generations } = world;
     thread::scope(|scope| {
         let mut writers = Vec::new();
         for model in models {
@@ -242,6 +254,11 @@ fn write_and_kill(
         }
         let (connection, seed) = (Connection::open(&address)?, random.next());
         let changer = scope.spawn(move || schema.change(connection, seed, over));
+        let mut rotator = None;
+        if let Some(generations) = generations {
+            let (connection, seed) = (Connection::open(&address)?, random.next());
+            rotator = Some(scope.spawn(move || generations.rotate(connection, seed, over)));
+        }
         thread::sleep(run_time);
         over.store(true, Ordering::SeqCst);
         let mut killed_at = Instant::now();
@@ -261,6 +278,9 @@ fn write_and_kill(
         }
         totals.changes +=
             changer.join().map_err(|_| Problem::Failed("the changer panicked".into()))??;
+        if let Some(rotator) = rotator {
+            rotator.join().map_err(|_| Problem::Failed("the rotator panicked".into()))??;
+        }
         // The duration of a sync on a disk behind FUSE and a loop device is unknown. Here only a later
         // acknowledged `j: true` proves that a write is durable. `settle` of the model subtracts its own slack.
         match (powered, certain_at) {

@@ -123,7 +123,8 @@ impl Running {
         let head = "content-type: application/json\r\nx-nagi-console: 1\r\n";
         self.raw(
             format!(
-                "POST {path} HTTP/1.1\r\nhost: localhost\r\nconnection: close\r\n{head}content-length: {}\r\n{headers}\r\n{body}",
+                "POST {path} HTTP/1.1\r\nhost: localhost\r\nconnection: close\r\n{head}\
+                 content-length: {}\r\n{headers}\r\n{body}",
                 body.len()
             )
             .as_bytes(),

@@ -11,7 +11,7 @@ use std::{
     ptr,
     sync::atomic::{
         AtomicBool, AtomicPtr, AtomicU64,
-        Ordering::{Acquire, Release},
+        Ordering::{Acquire, Relaxed, Release},
     },
 };
 
@@ -24,6 +24,7 @@ use super::data::Data;
 use super::native::{nagi_batch_append, nagi_batch_reserve, nagi_cache_set_share};
 use super::setup::{Setup, System, names, pointers};
 use super::snapshot::SnapshotHandle;
+use super::ticker::Ticker;
 use crate::{damage, large_reads, options::Options, quarantine::Damaged, tier::Sizes};
 
 /// Calls `run` with a pointer for an error string.
@@ -82,6 +83,8 @@ pub(crate) struct Db {
     pub(super) setup: Setup,
     /// Number of times that running compactions were cancelled.
     pub(super) interrupt_count: AtomicU64,
+    /// The greatest number of removed blocks that was seen.
+    blocks_removed: AtomicU64,
     /// Number of ingestions of table files that were begun, and that were finished.
     pub(super) ingests_begun: AtomicU64,
     pub(super) ingests_ended: AtomicU64,
@@ -100,29 +103,6 @@ pub(crate) enum Warm {
     All,
     /// Blocks of flushes, because new data is likely to be read.
     Flushed,
-}
-
-/// Counters of RocksDB.
-#[derive(Clone, Copy)]
-pub(crate) enum Ticker {
-    CacheMiss = 0,
-    CacheHit = 1,
-    /// Data blocks that were read from files and cached.
-    DataBlocksAdded = 14,
-    /// Hits of the compressed tier; they also count as hits of the cache.
-    CompressedHit = 27,
-    KeysRead = 59,
-    Seeks = 63,
-    /// Synced writes of the log.
-    LogSyncs = 84,
-    LogBytes = 85,
-    CompactionBytesRead = 94,
-    CompactionBytesWritten = 95,
-    FlushBytesWritten = 96,
-    DeepestLevelBytesRead = 201,
-    DeepestLevelReads = 202,
-    OtherLevelsBytesRead = 203,
-    OtherLevelsReads = 204,
 }
 
 impl Db {
@@ -164,6 +144,7 @@ impl Db {
                 default: handles[0],
                 spaces,
                 making: Mutex::new(()),
+                blocks_removed: AtomicU64::new(0),
                 flushed_only: AtomicBool::new(false),
                 data: Data::default(),
                 reads,
@@ -638,6 +619,19 @@ impl Db {
 
     pub(super) fn cache(&self) -> *mut ffi::rocksdb_cache_t {
         self.setup.cache
+    }
+
+    /// Number of entries of the cache, with those that stand for memtables.
+    pub(crate) fn cache_entry_count(&self) -> u64 {
+        // SAFETY: the cache lives as long as `setup`.
+        unsafe { ffi::rocksdb_cache_get_occupancy_count(self.setup.cache) as u64 }
+    }
+
+    /// Number of blocks that the cache has dropped. RocksDB does not count them: they are those that were added and are
+    /// not there. Memtables take part in the number of entries only roughly, so the number is kept from going back.
+    pub(crate) fn cache_blocks_removed(&self, added: u64, cached: u64) -> u64 {
+        let removed = added.saturating_sub(cached);
+        self.blocks_removed.fetch_max(removed, Relaxed).max(removed)
     }
 
     /// Bytes of the cache in use.

@@ -12,6 +12,7 @@
 //!   table_keys/ffi.rs  reads the keys of a table
 //!   merge/ffi.rs     puts records together from their differences
 //!   listen/ffi.rs    notifications of failed compactions
+//!   ticker.rs        RocksDB's counters that are read
 //!   log/ffi.rs       which logs a recovery would read
 //!   native/ffi.rs    declarations of this crate's C++ files
 
@@ -32,9 +33,10 @@ mod table;
 mod table_keys;
 #[cfg(test)]
 mod tests;
+mod ticker;
 
 pub(crate) use cursor::RocksCursor;
-pub(crate) use ffi::{Batch, Db, Ticker, Warm, repair_file_list};
+pub(crate) use ffi::{Batch, Db, Warm, repair_file_list};
 pub(crate) use files::LiveFile;
 pub(crate) use log::first_needed_log;
 pub use native::make_unreadable;
@@ -43,3 +45,4 @@ pub(crate) use setup::System;
 pub(crate) use snapshot::SnapshotHandle;
 pub(crate) use table::TableFile;
 pub(crate) use table_keys::{Step, TableKeys};
+pub(crate) use ticker::Ticker;

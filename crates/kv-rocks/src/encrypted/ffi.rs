@@ -135,6 +135,26 @@ unsafe extern "C" fn nagi_cipher_apply(
     }
 }
 
+/// Encrypts or decrypts from one buffer to another one, which do not overlap.
+#[unsafe(no_mangle)]
+unsafe extern "C" fn nagi_cipher_copy(
+    cipher: *const c_void,
+    offset: u64,
+    from: *const c_char,
+    to: *mut c_char,
+    length: usize,
+) {
+    if length == 0 {
+        return;
+    }
+    // SAFETY: a cipher of `give` that is not freed yet; the bytes are the caller's, and apart from each other.
+    unsafe {
+        let from = slice::from_raw_parts(from.cast::<u8>(), length);
+        let to = slice::from_raw_parts_mut(to.cast::<u8>(), length);
+        (*cipher.cast::<FileCipher>()).copy(offset, from, to);
+    }
+}
+
 #[unsafe(no_mangle)]
 unsafe extern "C" fn nagi_cipher_free(cipher: *const c_void) {
     // SAFETY: made by `give`, freed once.

@@ -12,7 +12,7 @@ use std::{
 use nagi_encryption::{HEADER_BYTES, Keys};
 use nagi_kv::Result;
 
-use crate::encrypted;
+use crate::{encrypted, found::IDENTITY};
 
 /// Repairs the headers of RocksDB's files in a folder, and describes the repairs. Files may be hard links to originals
 /// that must not change, so a file is copied before it is changed.
@@ -40,9 +40,6 @@ pub(super) fn repair(work: &Path, keys: &Keys) -> Result<Vec<String>> {
     }
     Ok(findings)
 }
-
-/// RocksDB's name of the database, which nothing refers to. It is read at each start, and made if it is missing.
-const IDENTITY: &str = "IDENTITY";
 
 /// The files that RocksDB needs.
 fn is_encrypted(name: &str) -> bool {

@@ -47,6 +47,9 @@ fn a_smaller_cache_gives_its_blocks_back_at_once() {
     let less = gauge(&*engine, "cache_bytes");
     assert!(less <= 8 << 20, "{less}");
     assert_eq!(gauge(&*engine, "cache_capacity_bytes"), 8 << 20);
+    let (kept, removed) =
+        (gauge(&*engine, "cache_blocks"), gauge(&*engine, "cache_blocks_removed"));
+    assert!(0 < kept && kept < removed, "{kept} blocks kept, {removed} removed");
     engine.resize_cache(64 << 20);
     read_all(&*engine);
     assert!(gauge(&*engine, "cache_bytes") > 16 << 20);
@@ -262,4 +265,8 @@ fn a_flush_that_is_finished_is_counted() {
     assert_eq!(gauge(&*engine, "checkpoints"), before, "the journal has it, no file");
     engine.compact(Space::Records, &[], &[]).expect("flushes first");
     assert!(gauge(&*engine, "checkpoints") > before);
+    let [least, last, most, total] =
+        ["min", "last", "max", "total"].map(|which| gauge(&*engine, &format!("flush_{which}_ms")));
+    assert!(0 <= least && least <= last && last <= most && most <= total);
+    assert!(gauge(&*engine, "file_blocks_written") > 0 && gauge(&*engine, "commits") > 0);
 }

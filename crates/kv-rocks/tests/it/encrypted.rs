@@ -275,6 +275,38 @@ fn files_without_a_header_of_this_folder_are_refused_by_name() {
 }
 
 #[test]
+fn a_damaged_name_of_the_database_is_made_anew() {
+    let scratch = encrypted();
+    commit(&open_at(scratch.path()), 0..100, Durability::Synced);
+    let path = scratch.path().join("rocksdb/IDENTITY");
+    let whole = fs::read(&path).expect("there");
+    let flipped = |at: usize| {
+        let mut bytes = whole.clone();
+        bytes[at] ^= 0x10;
+        bytes
+    };
+    let header = flipped(60);
+    for bytes in [&header[..], &flipped(HEADER_BYTES + 3), &whole[..1000], b""] {
+        fs::write(&path, bytes).expect("writes");
+        let engine = open_at(scratch.path());
+        let mut buf = Vec::new();
+        let found = engine.latest().get(Space::Records, &key(99), &mut buf).expect("reads");
+        assert!(found.is_some_and(|value| value.starts_with(MARKER)));
+        drop(engine);
+        let renewed = fs::read(&path).expect("there");
+        let keys = Keys::open(scratch.path(), &master(7), false).expect("its keys");
+        assert!(keys.open_file(&renewed).is_ok(), "it has a header");
+        assert!(renewed[..HEADER_BYTES] != whole[..HEADER_BYTES], "with a key of its own");
+    }
+    // One of another folder was put there by somebody.
+    let other = encrypted();
+    drop(open_at(other.path()));
+    fs::copy(other.path().join("rocksdb/IDENTITY"), &path).expect("copies");
+    let text = refusal(scratch.path(), &options_at(scratch.path()));
+    assert!(text.contains("IDENTITY") && text.contains("another data directory"), "{text}");
+}
+
+#[test]
 fn without_its_own_keys_a_folder_cannot_be_opened() {
     let scratch = encrypted();
     let engine = open_at(scratch.path());

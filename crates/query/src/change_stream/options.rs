@@ -132,7 +132,8 @@ impl Starts {
 }
 
 impl StreamOptions {
-    /// Parses the stage of a pipeline on `namespace`; `collectionless`: of `aggregate: 1`.
+    /// Parses the stage of a pipeline on `namespace`; `collectionless`: of `aggregate: 1`; `for_access`: as in
+    /// [`crate::stages::PipelineCx`].
     ///
     /// # Errors
     /// 50808, 40415, 14, 2 for the structure, 72 and 73 for a place that cannot be watched, 50865, 40674, 260 and those
@@ -141,6 +142,7 @@ impl StreamOptions {
         spec: Value<'_>,
         namespace: &Namespace,
         collectionless: bool,
+        for_access: bool,
     ) -> Result<StreamOptions> {
         let Value::Doc(spec) = spec else {
             bail!(Code::Location(50808), "$changeStream stage expects a document as argument");
@@ -184,7 +186,10 @@ impl StreamOptions {
                 ),
             }
         }
-        options.scope = scope(namespace, collectionless, all, options.system)?;
+        if !for_access {
+            check_scope(namespace, collectionless, all, options.system)?;
+        }
+        options.scope = scope(namespace, collectionless);
         options.start = starts.one()?;
         Ok(options)
     }
@@ -240,8 +245,8 @@ const BEFORE_CHANGE: &[(&str, BeforeChange)] = &[
     ("required", BeforeChange::Required),
 ];
 
-/// The collections that a stream shows.
-fn scope(namespace: &Namespace, collectionless: bool, all: bool, system: bool) -> Result<Scope> {
+/// Refuses collections and databases that have no streams, and a stream of everything elsewhere than on `admin`.
+fn check_scope(namespace: &Namespace, collectionless: bool, all: bool, system: bool) -> Result<()> {
     let database = namespace.database();
     if all && !(collectionless && database == "admin") {
         bail!(
@@ -262,11 +267,16 @@ fn scope(namespace: &Namespace, collectionless: bool, all: bool, system: bool) -
             "$changeStream may not be opened on the internal {namespace} collection"
         );
     }
-    Ok(match (all, collectionless) {
-        (true, _) => Scope::Cluster,
-        (false, true) => Scope::Database(database.into()),
-        (false, false) => Scope::Collection(namespace.clone()),
-    })
+    Ok(())
+}
+
+/// The collections that a stream shows.
+fn scope(namespace: &Namespace, collectionless: bool) -> Scope {
+    match (collectionless, namespace.database()) {
+        (true, "admin") => Scope::Cluster,
+        (true, database) => Scope::Database(database.into()),
+        (false, _) => Scope::Collection(namespace.clone()),
+    }
 }
 
 /// True if a token may not be followed by a pipeline without `$changeStreamSplitLargeEvent`.

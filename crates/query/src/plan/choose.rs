@@ -33,7 +33,7 @@ use nagi_store::{Collection, Index};
 use super::{
     access::Assignment,
     build::FindSpec,
-    cache::{self, Hash, Origin, PlanCache, PlanMetrics},
+    cache::{self, Hash, Origin, PlanCache},
     describe, intersect,
     node::{Choice, Node, Plan, Tried},
     open::{Opener, open},
@@ -142,7 +142,7 @@ pub(crate) fn choose(
         choice.cached = entry.map(|entry| entry.choice);
         return tried(nodes, &ids, wanted, choice, cx).map(|(plan, _)| plan);
     }
-    let metrics = cx.store.annotations().get_or_make::<PlanMetrics>();
+    let metrics = cx.store.annotations().get_or_make::<crate::figures::QueryMetrics>();
     let counter = if entry.is_some() { &metrics.hits } else { &metrics.misses };
     counter.fetch_add(1, Relaxed);
     if let Some(entry) = entry {

@@ -97,8 +97,7 @@ mod usable;
 pub(crate) use build::{FindSpec, nearest, nothing, pick, plan};
 pub(crate) use cache::{Entry as CacheEntry, PlanCache, Shape, hex, short};
 pub use cache::{
-    PlanCacheFigures, ShapeRequest, clear_index_filters, clear_plans, list_index_filters,
-    plan_cache_figures, set_index_filter,
+    ShapeRequest, clear_index_filters, clear_plans, list_index_filters, set_index_filter,
 };
 pub(crate) use distinct::distinct_scan;
 pub use hint::Hint;

@@ -110,12 +110,24 @@ pub(crate) fn parse(
     lets: &LetVars,
     collation: Option<&'static Collation>,
 ) -> Result<Pipeline> {
+    parse_for(request, pipeline, lets, collation, false)
+}
+
+/// `for_access`: as in [`PipelineCx`].
+fn parse_for(
+    request: &AggregateRequest<'_>,
+    pipeline: Array<'_>,
+    lets: &LetVars,
+    collation: Option<&'static Collation>,
+    for_access: bool,
+) -> Result<Pipeline> {
     let mut cx = PipelineCx {
         namespace: request.namespace,
         host: request.host,
         options: request.options,
         bypass_validation: request.bypass_validation,
         rewrites: request.rewrites,
+        for_access,
         lets: lets.names(),
         depth: 0,
         within: Within::Top,
@@ -224,10 +236,11 @@ pub fn aggregate(
     }))
 }
 
-/// The actions of a pipeline on collections, for privilege checks. Its errors are those of parsing the pipeline.
+/// The actions of a pipeline on collections, for privilege checks. Its errors are those of parsing the pipeline, except
+/// the refusals of collections that `$out`, `$merge` and `$changeStream` may not have.
 pub fn touches(request: &AggregateRequest<'_>) -> Result<Vec<Touch>> {
     let lets = LetVars::parse(request.let_vars, 0, None)?;
-    let pipeline = parse(request, request.pipeline, &lets, None)?;
+    let pipeline = parse_for(request, request.pipeline, &lets, None, true)?;
     let mut out = Vec::new();
     pipeline.touches(request.namespace, &mut out);
     Ok(out)

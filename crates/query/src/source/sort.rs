@@ -21,6 +21,8 @@ use nagi_lang::{
 };
 use nagi_store::{Index, RecordId, RecordKey, Spill, keystring};
 
+use crate::figures::{SortFigures, note_sort};
+
 use super::{
     Cx, Gather, Held, Random, Source, SourceStats, carry, document, drain, gathers_portions,
     metadata, put_key, runs::Runs,
@@ -288,6 +290,15 @@ impl Entries {
         Ok(())
     }
 
+    /// What was sorted, once the input is finished.
+    fn figures(&self) -> SortFigures {
+        SortFigures {
+            keys: self.order,
+            bytes: self.stats.bytes_held + self.stats.bytes_spilled,
+            spills: self.stats.spills,
+        }
+    }
+
     /// Finishes the input and determines where results are read from.
     fn output(&mut self, cx: &Cx<'_>) -> Result<Output> {
         self.stats.bytes_held += self.held_bytes as u64;
@@ -385,6 +396,7 @@ impl Sort {
         let helper = drain(&mut *self.inputs[0], &mut self.gathered, cx)?;
         self.inputs.extend(helper);
         self.output = self.gathered.output(cx)?;
+        note_sort(cx.store, self.gathered.figures());
         Ok(())
     }
 

@@ -38,7 +38,8 @@ fn parse(spec: Value<'_>, cx: &mut PipelineCx<'_>) -> Result<Box<dyn Stage>> {
         ),
     }
     let collectionless = cx.namespace.collection() == COLLECTIONLESS;
-    Ok(Box::new(ChangeStream(Arc::new(StreamOptions::parse(spec, cx.namespace, collectionless)?))))
+    let options = StreamOptions::parse(spec, cx.namespace, collectionless, cx.for_access)?;
+    Ok(Box::new(ChangeStream(Arc::new(options))))
 }
 
 impl Stage for ChangeStream {

@@ -70,6 +70,7 @@ impl Inner {
             options: cx.options,
             bypass_validation: cx.bypass_validation,
             rewrites: cx.rewrites,
+            for_access: cx.for_access,
             within,
             collation: cx.collation,
             metas: &Cell::default(),
@@ -262,6 +263,7 @@ impl Inner {
             // A pipeline within another one writes nothing.
             bypass_validation: false,
             rewrites: self.rewrites,
+            for_access: false,
             within,
             collation: self.collation,
             metas: &Cell::default(),

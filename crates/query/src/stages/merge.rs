@@ -78,10 +78,12 @@ fn parse(spec: Value<'_>, cx: &mut PipelineCx<'_>) -> Result<Box<dyn Stage>> {
     }
     let into = if options.is_empty() { spec } else { options.get("into") };
     let into = parse_into(into, cx)?;
-    refuse_internal("$merge to", &into, Code::Location(31320))?;
-    if into.is_system() {
-        let collection = into.collection();
-        bail!(Code::Location(31319), "Cannot $merge to special collection: {collection}");
+    if !cx.for_access {
+        refuse_internal("$merge to", &into, Code::Location(31320))?;
+        if into.is_system() {
+            let collection = into.collection();
+            bail!(Code::Location(31319), "Cannot $merge to special collection: {collection}");
+        }
     }
     let (matched, pipeline) = parse_matched(options.get("whenMatched"))?;
     let not_matched = match options.get("whenNotMatched") {

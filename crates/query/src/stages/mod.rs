@@ -438,6 +438,9 @@ pub(crate) struct PipelineCx<'p> {
     pub(crate) bypass_validation: bool,
     /// True if pipelines are rewritten into a cheaper form.
     pub(crate) rewrites: bool,
+    /// True if the pipeline is parsed only to find out which privileges it needs. The collections that a stage may not
+    /// have are then accepted: whether they are refused is for clients with the privileges, as in MongoDB.
+    pub(crate) for_access: bool,
     /// The kind of the enclosing pipeline, for placement errors.
     pub(crate) within: Within,
     /// The collation of all its stages.

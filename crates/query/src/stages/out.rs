@@ -71,9 +71,11 @@ fn parse(spec: Value<'_>, cx: &mut PipelineCx<'_>) -> Result<Box<dyn Stage>> {
         ),
     };
     let target = Namespace::new(database, collection)?;
-    refuse_internal("$out to", &target, Code::Location(31321))?;
-    if target.is_system() {
-        bail!(Code::Location(17385), "Can't $out to special collection: {collection}");
+    if !cx.for_access {
+        refuse_internal("$out to", &target, Code::Location(31321))?;
+        if target.is_system() {
+            bail!(Code::Location(17385), "Can't $out to special collection: {collection}");
+        }
     }
     let series = match series {
         Value::Missing => None,

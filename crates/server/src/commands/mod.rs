@@ -35,7 +35,7 @@ use crate::core::command::Command;
 use crate::request::Facts;
 pub(crate) use crud::{may_kill, opens_change_stream};
 pub use diagnose::COMPATIBLE_VERSION;
-pub(crate) use diagnose::write_build_info;
+pub(crate) use diagnose::{record_diagnostic_data, write_build_info};
 
 /// All commands, sorted by name.
 pub(crate) static COMMANDS: &[&Command] = &[
@@ -94,6 +94,7 @@ pub(crate) static COMMANDS: &[&Command] = &[
     &admin::GET_CLUSTER_PARAMETER,
     &diagnose::GET_CMD_LINE_OPTS,
     &admin::GET_DEFAULT_RW_CONCERN,
+    &diagnose::GET_DIAGNOSTIC_DATA,
     &diagnose::GET_FREE_MONITORING_STATUS,
     &legacy::GET_LAST_ERROR,
     &diagnose::GET_LOG,

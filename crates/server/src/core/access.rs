@@ -12,9 +12,10 @@ use nagi_error::{Code, Error, Result, err};
 use crate::core::connection::Connection;
 use crate::core::needs::{Need, Needs};
 use crate::core::server::Server;
+use crate::limits::SESSION_USER_BYTES_MAX;
 use crate::printable::Secret;
 use crate::request::Request;
-use crate::session::SessionId;
+use crate::session::{GivenSession, NO_USER, SessionId, UserDigest};
 use crate::{
     auth::{Action, ActionSet, PrivilegeSet, Privileges, Resource, Target, User, tokens},
     core::login,
@@ -40,6 +41,8 @@ pub(crate) enum Access {
 pub(crate) struct Asking<'c> {
     pub(crate) server: &'c Server,
     pub(crate) user: Option<&'c Arc<User>>,
+    /// The digest of the user in the identity of its sessions.
+    digest: &'c UserDigest,
     set: &'c PrivilegeSet,
     /// Where privileges are noted that were asked for and are there.
     noted: Option<&'c RefCell<Vec<Need>>>,
@@ -62,9 +65,12 @@ static NOTHING: LazyLock<PrivilegeSet> = LazyLock::new(PrivilegeSet::default);
 impl<'c> Asking<'c> {
     /// The caller as the connection's login was resolved last.
     pub(crate) fn new(connection: &'c Connection) -> Asking<'c> {
-        let user = connection.login.as_ref().map(|login| &login.user);
+        let login = connection.login.as_ref();
+        let user = login.map(|login| &login.user);
         let set = user.map_or_else(|| &*NOTHING, |user| &user.set);
-        Asking { server: &connection.server, user, set, noted: None }
+        let server = &*connection.server;
+        let digest = login.filter(|_| server.auth.is_enabled()).map_or(&NO_USER, |l| &l.digest);
+        Asking { server, user, digest, set, noted: None }
     }
 
     /// The same caller; the privileges that it uses are noted.
@@ -115,15 +121,34 @@ impl<'c> Asking<'c> {
         self.user.is_some_and(|user| user.name == *name)
     }
 
-    /// Returns true if the caller owns the session, or the session has no owner.
-    pub(crate) fn owns_session(&self, session: &SessionId) -> bool {
-        let owner = self.server.clients.sessions.owner(session);
-        owner.is_none() || self.owns(owner.as_ref())
+    /// The session that an `lsid` names. A user may name the sessions of others with the privilege to impersonate
+    /// them, or with `also`.
+    ///
+    /// # Errors
+    /// 13 without the privilege; 2 if the user's name is too long to have sessions.
+    pub(crate) fn session(&self, given: &GivenSession, also: Option<Action>) -> Result<SessionId> {
+        let too_long =
+            |user: &Arc<User>| user.name.name.len() + user.name.db.len() >= SESSION_USER_BYTES_MAX;
+        if self.user.is_some_and(too_long) {
+            bail!(Code::BAD_VALUE, "Username too long to use with logical sessions");
+        }
+        let may_name = |uid: &UserDigest| {
+            uid == self.digest
+                || self.on_cluster(Action::Impersonate)
+                || also.is_some_and(|action| self.on_cluster(action))
+        };
+        let uid = match given.uid {
+            Some(uid) if !may_name(&uid) => {
+                bail!(Code::UNAUTHORIZED, "Unauthorized to set user digest in LogicalSessionId")
+            }
+            uid => uid.unwrap_or(*self.digest),
+        };
+        Ok(SessionId { id: given.id, uid })
     }
 
-    /// Returns true if the caller may kill a session: it owns it, the session has no owner, or it has the privilege.
-    pub(crate) fn may_kill(&self, session: &SessionId) -> bool {
-        self.owns_session(session) || self.on_cluster(Action::KillAnySession)
+    /// Returns true if the session is one of the caller's user.
+    pub(crate) fn owns_session(&self, session: &SessionId) -> bool {
+        session.uid == *self.digest
     }
 
     /// Returns true if the caller owns an object of `owner` (`None`: it was made without a login).

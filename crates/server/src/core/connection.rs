@@ -12,15 +12,9 @@ use nagi_store::{Namespace, Store};
 use crate::core::server::Server;
 use crate::message_memory::{FREE_BYTES, MemoryCharge};
 use crate::op::{ClientMetadata, Op};
-use crate::session::SessionId;
+use crate::session::{NO_USER, SessionId, UserDigest};
 use crate::transport_security::TlsPeer;
 use crate::{auth::sasl::Conversation, core::login::Login, names::UserName};
-
-/// SHA-256 of nothing.
-const NO_USER: [u8; 32] = [
-    0xE3, 0xB0, 0xC4, 0x42, 0x98, 0xFC, 0x1C, 0x14, 0x9A, 0xFB, 0xF4, 0xC8, 0x99, 0x6F, 0xB9, 0x24,
-    0x27, 0xAE, 0x41, 0xE4, 0x64, 0x9B, 0x93, 0x4C, 0xA4, 0x95, 0x99, 0x1B, 0x78, 0x52, 0xB8, 0x55,
-];
 
 /// The client's end of a connection.
 #[derive(Debug, Clone)]
@@ -77,7 +71,6 @@ pub struct Connection {
 /// A recorded use of a session.
 struct NotedSession {
     id: SessionId,
-    user: Option<UserName>,
     at_ms: i64,
     /// The number of sessions that had ended or expired by then.
     ended: u64,
@@ -265,14 +258,14 @@ impl Connection {
         self.login.as_ref().map(|login| (&*login.user.name.name, &*login.user.name.db))
     }
 
-    /// The user that owns the cursors and sessions which the connection opens; `None` without authorization.
+    /// The user that owns the cursors which the connection opens; `None` without authorization.
     pub(crate) fn user(&self) -> Option<&UserName> {
         let enabled = self.server.auth.is_enabled();
         self.login.as_ref().filter(|_| enabled).map(|login| &login.user.name)
     }
 
-    /// The digest of the user in the session ids of the oplog: SHA-256 of `user@db`, or of nothing.
-    pub(crate) fn user_digest(&self) -> [u8; 32] {
+    /// The digest of the user in the identity of its sessions.
+    pub(crate) fn user_digest(&self) -> UserDigest {
         match &self.login {
             Some(login) if self.server.auth.is_enabled() => login.digest,
             _ => NO_USER,
@@ -288,19 +281,17 @@ impl Connection {
     pub(crate) fn touch_session(&mut self, id: &SessionId, now_ms: i64) -> Result<()> {
         let sessions = &self.server.clients.sessions;
         let ended = sessions.ended_count();
-        let user = self.user();
         let same = |noted: &NotedSession| {
             noted.id == *id
                 && noted.ended == ended
-                && noted.user.as_ref() == user
                 && (0..SESSION_NOTED_MS).contains(&(now_ms - noted.at_ms))
         };
         if self.noted_session.as_ref().is_some_and(same) {
             return Ok(());
         }
+        let user = self.user().filter(|_| id.uid == self.user_digest());
         sessions.touch(id, now_ms, user)?;
-        let user = user.cloned();
-        self.noted_session = Some(NotedSession { id: *id, user, at_ms: now_ms, ended });
+        self.noted_session = Some(NotedSession { id: *id, at_ms: now_ms, ended });
         Ok(())
     }
 

@@ -34,6 +34,7 @@ use crate::core::access::Asking;
 use crate::core::needs::Needs;
 use crate::core::producer::Producer;
 use crate::limits::{CURSOR_BYTES_MIN, CURSOR_COUNT_MAX, CURSOR_IDLE_MIN_MS};
+use crate::metrics::lifespans::Lifespans;
 use crate::names::UserName;
 use crate::op::Op;
 use crate::session::SessionId;
@@ -119,6 +120,7 @@ struct Entry {
     txn_number: Option<i64>,
     owner: Option<UserName>,
     no_timeout: bool,
+    created_ms: i64,
     last_used_ms: i64,
     returned_count: u64,
     state: State,
@@ -150,6 +152,8 @@ pub(crate) struct Cursors {
     ids: Ids,
     /// When idle cursors were last closed to free memory.
     swept_ms: AtomicI64,
+    /// How long the closed ones were open.
+    pub(crate) lifespans: Lifespans,
 }
 
 /// The generator of cursor ids: a counter under a keyed hash whose key is random. Known ids therefore do not reveal
@@ -193,6 +197,7 @@ impl Cursors {
             txn_number: cursor.txn_number,
             owner: cursor.owner.clone(),
             no_timeout: cursor.no_timeout,
+            created_ms: cursor.created_ms,
             last_used_ms: clock::wall_ms(),
             returned_count: cursor.returned_count,
             state: State::Idle(cursor),
@@ -283,7 +288,8 @@ impl Cursors {
                 true
             }
             _ => {
-                shard.remove(&id);
+                let entry = shard.remove(&id);
+                self.note_closed(entry);
                 false
             }
         }
@@ -291,7 +297,14 @@ impl Cursors {
 
     /// Removes a checked-out cursor that is exhausted or has failed.
     pub(crate) fn finish(&self, id: i64) {
-        self.shard(id).lock().remove(&id);
+        let entry = self.shard(id).lock().remove(&id);
+        self.note_closed(entry);
+    }
+
+    fn note_closed(&self, entry: Option<Entry>) {
+        if let Some(entry) = entry {
+            self.lifespans.record(clock::wall_ms() - entry.created_ms);
+        }
     }
 
     /// Returns the namespace and the owner of a cursor.
@@ -309,7 +322,8 @@ impl Cursors {
                     *killed = true;
                     op.kill(Code::CURSOR_KILLED);
                 } else {
-                    shard.remove(&id);
+                    let entry = shard.remove(&id);
+                    self.note_closed(entry);
                 }
                 Killed::Done
             }
@@ -328,7 +342,10 @@ impl Cursors {
                 }
                 count += 1;
                 match &mut entry.state {
-                    State::Idle(_) => false,
+                    State::Idle(_) => {
+                        self.lifespans.record(clock::wall_ms() - entry.created_ms);
+                        false
+                    }
                     State::Busy { op, killed, .. } => {
                         *killed = true;
                         op.kill(code);
@@ -430,29 +447,21 @@ fn check_transaction(id: i64, owner: Option<i64>, asks: Option<i64>) -> Result<(
 }
 
 fn check_session(id: i64, owner: Option<SessionId>, asks: Option<SessionId>) -> Result<()> {
-    let show = |session: SessionId| {
-        let bytes = nagi_bson::text::Hex(&session).to_string();
-        let parts = [&bytes[..8], &bytes[8..12], &bytes[12..16], &bytes[16..20], &bytes[20..]];
-        parts.join("-")
-    };
     match (owner, asks) {
         (None, None) => Ok(()),
         (Some(a), Some(b)) if a == b => Ok(()),
         (None, Some(asks)) => bail!(
             Code::Location(50736),
-            "Cannot run getMore on cursor {id}, which was not created in a session, in session {}",
-            show(asks)
+            "Cannot run getMore on cursor {id}, which was not created in a session, in session {asks}"
         ),
         (Some(owner), None) => bail!(
             Code::Location(50737),
-            "Cannot run getMore on cursor {id}, which was created in session {}, without an lsid",
-            show(owner)
+            "Cannot run getMore on cursor {id}, which was created in session {owner}, without an lsid"
         ),
         (Some(owner), Some(asks)) => bail!(
             Code::Location(50738),
-            "Cannot run getMore on cursor {id}, which was created in session {}, in session {}",
-            show(owner),
-            show(asks)
+            "Cannot run getMore on cursor {id}, which was created in session {owner}, in session \
+             {asks}"
         ),
     }
 }

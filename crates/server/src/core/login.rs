@@ -6,7 +6,6 @@ use std::time::Duration;
 
 use nagi_bson::{Doc, DocBuf};
 use nagi_error::{Code, Error, Result};
-use sha2::{Digest, Sha256};
 
 use crate::auth::sasl::{Answer, Conversation};
 use crate::auth::tokens::TokenLogin;
@@ -17,6 +16,7 @@ use crate::core::connection::Connection;
 use crate::core::server::Server;
 use crate::logging::Severity;
 use crate::names::{RoleName, UserName};
+use crate::session::{UserDigest, user_digest};
 
 /// The connection is already logged in as another user.
 pub(super) const ALREADY: Code = Code(5_626_701);
@@ -27,8 +27,7 @@ pub(crate) struct Login {
     pub(crate) user: Arc<User>,
     /// The generation of users and roles in which `user` was resolved.
     pub(crate) generation: u64,
-    /// SHA-256 of `user@db`.
-    pub(crate) digest: [u8; 32],
+    pub(crate) digest: UserDigest,
     /// The token by which the user logged in.
     token: Option<TokenLogin>,
     roles: Roles,
@@ -36,7 +35,7 @@ pub(crate) struct Login {
 
 impl Login {
     fn new(user: Arc<User>, generation: u64, roles: Roles) -> Login {
-        let digest = Sha256::digest(user.name.to_string().as_bytes()).into();
+        let digest = user_digest(&user.name);
         Login { user, generation, digest, token: None, roles }
     }
 }

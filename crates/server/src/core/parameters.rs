@@ -1,5 +1,6 @@
 //! Server parameters at run time: `getParameter` shows them, `setParameter` changes and applies them.
 
+use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
 
@@ -9,6 +10,7 @@ use zeroize::Zeroize;
 
 use crate::audit::AuditLog;
 use crate::core::server::Server;
+use crate::diagnostic_data::Place;
 use crate::directory::DirectorySetting;
 use crate::logging::{COMPONENTS, Severity};
 use crate::settings::identity_providers;
@@ -87,6 +89,10 @@ impl Parameters {
         if let Checked::Providers(providers) = value {
             return server.auth.tokens.configure(providers);
         }
+        if let (DIAGNOSTIC_FOLDER, Checked::Text(path)) = (index, &value) {
+            return set_diagnostic_folder(server, path);
+        }
+        self.check_file_size(index, &value)?;
         self.store(index, value);
         self.apply(server, index, false);
         Ok(())
@@ -166,6 +172,39 @@ impl Parameters {
     pub(crate) fn apply_all(&self, server: &Arc<Server>) {
         (0..PARAMETERS.len()).for_each(|index| self.apply(server, index, true));
     }
+}
+
+const DIAGNOSTIC_FOLDER: usize = params::position("diagnosticDataCollectionDirectoryPath");
+
+impl Server {
+    /// Stores diagnostic data in a folder from now on, and shows it as the parameter's value. False if there is one
+    /// already: then that stays.
+    pub(crate) fn set_diagnostic_data_folder(&self, folder: &Path) -> bool {
+        let place = Place { folder: folder.to_owned(), keys: self.keys.clone() };
+        let is_new = self.upkeep.diagnostic_data.set_place(place);
+        if is_new {
+            let shown = Checked::Text(folder.display().to_string());
+            self.settings.params.store(DIAGNOSTIC_FOLDER, shown);
+        }
+        is_new
+    }
+}
+
+/// Sets the folder of diagnostic data, which a server without a data directory has not.
+fn set_diagnostic_folder(server: &Server, path: &str) -> Result<()> {
+    if let Some(place) = server.upkeep.diagnostic_data.place() {
+        bail!(
+            Code::FTDC_PATH_ALREADY_SET,
+            "FTDC path has already been set to '{}'. It cannot be changed.",
+            place.folder.display()
+        );
+    }
+    let absolute = std::path::absolute(path);
+    let Ok(folder) = absolute.as_deref() else {
+        bail!(Code::BAD_VALUE, "The path of diagnostic data cannot be '{path}'");
+    };
+    server.set_diagnostic_data_folder(folder);
+    Ok(())
 }
 
 fn mode(server: &Server) -> TlsMode {

@@ -17,6 +17,7 @@ use super::txn_number::TxnSessions;
 use crate::backup::Backups;
 use crate::clock;
 use crate::compactions::Compactions;
+use crate::diagnostic_data::Recorder;
 use crate::fail_points::FailPoints;
 use crate::fsync::FsyncLock;
 use crate::helpers::Helpers;
@@ -139,6 +140,7 @@ impl Settings {
 pub(crate) struct Upkeep {
     pub(crate) compactions: Compactions,
     pub(crate) backups: Backups,
+    pub(crate) diagnostic_data: Recorder,
     pub(crate) fsync: FsyncLock,
     pub(crate) signal: Arc<Signal>,
     /// When the last TTL pass began.
@@ -158,6 +160,7 @@ impl Upkeep {
         Upkeep {
             compactions: Compactions::default(),
             backups: Backups::default(),
+            diagnostic_data: Recorder::default(),
             fsync: FsyncLock::default(),
             signal: Arc::new(Signal::default()),
             ttl_last_ms: AtomicI64::new(clock::wall_ms()),

@@ -1,7 +1,11 @@
 //! Counters for `serverStatus` and `top`: each core adds to its own copy, and a listing sums them.
 
 pub(crate) mod latency;
+pub(crate) mod lifespans;
 pub(crate) mod locks;
+pub(crate) mod read_concerns;
+pub(crate) mod session_jobs;
+pub(crate) mod stages;
 
 use std::sync::atomic::{AtomicI64, Ordering::Relaxed};
 
@@ -181,6 +185,17 @@ pub(crate) struct Metrics {
     pub(crate) legacy_kill_cursors: Counter,
     pub(crate) ttl_passes: Counter,
     pub(crate) ttl_deleted: Counter,
+    /// Operations that ended because their time was over, or their client gone.
+    pub(crate) timed_out: Counter,
+    pub(crate) lost_clients: Counter,
+    pub(crate) index_builds: Counter,
+    pub(crate) profile_writes: Counter,
+    pub(crate) profile_writers: Gauge,
+    pub(crate) oplog_truncations: Counter,
+    pub(crate) oplog_truncation_micros: Counter,
+    pub(crate) read_concerns: read_concerns::ReadConcernCounters,
+    pub(crate) session_jobs: session_jobs::SessionJobs,
+    pub(crate) stages: stages::StageCounters,
 }
 
 impl Metrics {

@@ -33,7 +33,9 @@ pub(crate) fn observe(connection: &Connection, outcome: &Outcome<'_>) {
     let refused = code == Code::UNAUTHORIZED;
     if server.auth.is_enabled() && !row.before_login {
         if refused {
-            authorization(connection, outcome, Code::UNAUTHORIZED);
+            if !row.refusal_unaudited {
+                authorization(connection, outcome, Code::UNAUTHORIZED);
+            }
         } else if outcome.ran && server.audits_successes(audit) {
             authorization(connection, outcome, Code::OK);
         }

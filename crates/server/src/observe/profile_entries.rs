@@ -40,11 +40,14 @@ pub(crate) fn write(server: &Arc<Server>, db: &str, entry: &DocBuf) {
             return;
         }
     }
+    server.metrics.profile_writers.up();
     let written =
         server.store.write(WriteOptions::default(), &mut |txn| match txn.collection(&namespace) {
             Some(collection) => txn.insert(&collection, entry.as_doc()).map(drop),
             None => Ok(()),
         });
+    server.metrics.profile_writers.down();
+    server.metrics.profile_writes.increment();
     if let Err(error) = written {
         log::warn!(target: "COMMAND", id = 20_703, namespace = namespace.as_str(),
             error = error.message(); "Caught assertion while trying to profile operation");

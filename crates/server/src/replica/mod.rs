@@ -35,6 +35,7 @@ use oplog::Retention;
 pub(crate) use reach::Asks;
 
 use crate::clock::wall_ms;
+use crate::metrics::Counter;
 
 /// Where MongoDB stores a set's configuration and its last vote.
 const CONFIG_NAMESPACE: &str = "local.system.replset";
@@ -56,6 +57,16 @@ pub(crate) struct ReplicaSet {
     changing: Mutex<()>,
     pub(crate) clock: ClusterClock,
     pub(crate) oplog: Retention,
+    pub(crate) elections: Elections,
+}
+
+/// Elections since the start of the process; each of them makes the only member primary.
+#[derive(Default)]
+pub(crate) struct Elections {
+    /// At a start with a configuration, and by `replSetInitiate`.
+    pub(crate) begun: Counter,
+    /// After the time of a step-down.
+    pub(crate) after_step_down: Counter,
 }
 
 /// A member with its configuration; immutable, replaced as a whole.
@@ -112,6 +123,7 @@ impl ReplicaSet {
             changing: Mutex::new(()),
             clock,
             oplog: Retention::new(oplog),
+            elections: Elections::default(),
         };
         // Earlier versions stored a time that was ahead of the wall clock.
         if let Some(kept) = read_one(&set.store, CLOCK_NAMESPACE)?
@@ -132,6 +144,7 @@ impl ReplicaSet {
             let term = crate::number::truncate(stored.get("term")).unwrap_or(1);
             let config = config::complete(stored, &set.name, term)?;
             set.elect(config, true)?;
+            set.elections.begun.increment();
         }
         Ok(set)
     }
@@ -226,6 +239,7 @@ impl ReplicaSet {
         config::check_values(given)?;
         write_one(&self.store, CONFIG_NAMESPACE, config.doc.as_doc())?;
         self.elect(config, false)?;
+        self.elections.begun.increment();
         self.store.append_note(doc! { "msg": "initiating set" }.as_doc())?;
         log::info!(target: "REPL", id = 21331, setName = self.name.as_str();
             "Transition to primary complete; database writes are now permitted");
@@ -336,6 +350,7 @@ impl ReplicaSet {
         let member = self.initialized()?;
         let config = config::complete(member.config.as_doc(), &self.name, member.term)?;
         self.elect(config, true)?;
+        self.elections.after_step_down.increment();
         self.stepped_down_until_ms.store(0, SeqCst);
         Ok(true)
     }
@@ -373,6 +388,19 @@ impl ReplicaSet {
             elected_at: elected.1,
         }));
         self.is_member.store(true, SeqCst);
+    }
+
+    /// Writes the time of the last write, as `hello` and `serverStatus` show it. The only member is a majority.
+    pub(crate) fn write_last_write(&self, member: &Member, out: &mut DocWriter<'_>) {
+        let (time, date) = (self.clock.operation(), self.clock.written_ms());
+        let op_time = |w: &mut DocWriter<'_>| {
+            w.put("ts", Value::Timestamp(time));
+            w.put("t", member.term);
+        };
+        out.doc("opTime", op_time);
+        out.put("lastWriteDate", Value::DateTime(date));
+        out.doc("majorityOpTime", op_time);
+        out.put("majorityWriteDate", Value::DateTime(date));
     }
 
     /// Writes the times at the end of every reply of a member. `written` is the newest commit of the request.

@@ -8,7 +8,7 @@ use crate::metrics::{LatencyKind, OpKind};
 use crate::number::truncate;
 use crate::printable::{Secret, printable, without_arguments, without_users_secrets};
 use crate::request::concern::{ReadConcern, WriteConcern};
-use crate::session::{SessionId, parse_lsid};
+use crate::session::{GivenSession, SessionId, parse_lsid};
 
 /// A document sequence (section kind 1) of an OP_MSG. Its documents are validated.
 #[derive(Clone, Copy, Debug)]
@@ -45,6 +45,8 @@ pub(crate) struct Facts {
     pub(crate) help: &'static str,
     /// Works before a client has logged in.
     pub(crate) before_login: bool,
+    /// A refusal is not audited: drivers send it before they have logged in, too.
+    pub(crate) refusal_unaudited: bool,
     /// Only on database `admin` (13).
     pub(crate) admin_only: bool,
     /// Only with `enableTestCommands`.
@@ -94,6 +96,7 @@ impl Facts {
         aliases: &[],
         help: "",
         before_login: false,
+        refusal_unaudited: false,
         admin_only: false,
         test_only: false,
         write: false,
@@ -208,6 +211,10 @@ const ENCRYPTION_INFORMATION: &str = "encryptionInformation";
 /// The arguments that every command may carry.
 #[derive(Default, Clone, Copy)]
 pub(crate) struct Generic<'a> {
+    /// `lsid`, as the client wrote it.
+    pub(crate) given_session: Option<GivenSession>,
+    /// The session that `lsid` names; dispatch sets it once the client's user is known. `None` also for a client that
+    /// has to log in and has not.
     pub(crate) lsid: Option<SessionId>,
     pub(crate) txn_number: Option<i64>,
     pub(crate) autocommit: Option<bool>,
@@ -305,7 +312,7 @@ impl<'a> Generic<'a> {
             seen |= bit;
             match name {
                 _ if value.is_nullish() => {}
-                "lsid" => generic.lsid = Some(parse_lsid(value, "lsid")?),
+                "lsid" => generic.given_session = Some(parse_lsid(value, "lsid")?),
                 "txnNumber" => generic.txn_number = Some(long(command, name, value)?),
                 "autocommit" => generic.autocommit = Some(boolean(command, name, value)?),
                 "startTransaction" => {

@@ -88,6 +88,8 @@ use Kind::{Bool, Directory, Double, Int, List, Mode, Special, Text, Word};
 use SetAt::{Both, Never, Running, Startup};
 
 const MAX: i64 = i64::MAX;
+/// The largest value of parameters that are integers of 32 bits in MongoDB.
+const INT_MAX: i64 = i32::MAX as i64;
 
 /// Sorted by name.
 #[rustfmt::skip]
@@ -104,9 +106,13 @@ pub(crate) static PARAMETERS: &[Param] = &[
     row("clientCursorMonitorFrequencySecs", Both, Int(4, 1, 3600), Live),
     row("connPoolMaxConnsPerHost", Startup, Int(200, 1, MAX), Told(NO_POOLS)),
     row("cursorTimeoutMillis", Both, Int(600_000, 1, MAX), Live),
-    row("diagnosticDataCollectionDirectorySizeMB", Both, Int(250, 10, MAX), Told(NO_DIAGNOSTIC_DATA)),
-    row("diagnosticDataCollectionEnabled", Both, Bool(false), Told(NO_DIAGNOSTIC_DATA)),
-    row("diagnosticDataCollectionPeriodMillis", Both, Int(1000, 100, MAX), Told(NO_DIAGNOSTIC_DATA)),
+    row("diagnosticDataCollectionDirectoryPath", Both, Text(""), Live),
+    row("diagnosticDataCollectionDirectorySizeMB", Both, Int(250, 10, INT_MAX), Live),
+    row("diagnosticDataCollectionEnabled", Both, Bool(true), Live),
+    row("diagnosticDataCollectionFileSizeMB", Both, Int(10, 1, INT_MAX), Live),
+    row("diagnosticDataCollectionPeriodMillis", Both, Int(1000, 100, INT_MAX), Live),
+    row("diagnosticDataCollectionSamplesPerChunk", Both, Int(300, 2, INT_MAX), Live),
+    row("diagnosticDataCollectionSamplesPerInterimUpdate", Both, Int(10, 2, INT_MAX), Live),
     row("disabledSecureAllocatorDomains", Startup, Text(""), Told(NO_LOCKED_MEMORY)),
     row("enableLocalhostAuthBypass", Startup, Bool(true), Live),
     row("enableTestCommands", Startup, Bool(false), Live),
@@ -282,7 +288,8 @@ pub fn similar_parameter(name: &str) -> Option<&'static str> {
 /// # Errors
 /// If a parameter is unknown, cannot be set at the start, or has an invalid value.
 pub fn check_parameters(settings: &[(String, String)]) -> Result<()> {
-    Parameters::new(settings).map(drop)
+    // Not whether they fit together: a caller may check one by one, so that is done when the server is built.
+    Parameters::parsed(settings).map(drop)
 }
 
 /// The values of all parameters.
@@ -294,6 +301,13 @@ pub(crate) struct Parameters {
 impl Parameters {
     /// The defaults, changed by `settings` as given on the command line.
     pub(crate) fn new(settings: &[(String, String)]) -> Result<Parameters> {
+        let params = Parameters::parsed(settings)?;
+        // Once all are set: their order does not matter.
+        params.check_file_size(FILE_SIZE, &Checked::Number(params.number(FILE_SIZE)))?;
+        Ok(params)
+    }
+
+    fn parsed(settings: &[(String, String)]) -> Result<Parameters> {
         let number = |param: &Param| match param.kind {
             Bool(b) => i64::from(b),
             Int(n, _, _) => n,
@@ -360,6 +374,23 @@ impl Parameters {
         Ok(())
     }
 
+    /// Checks that a file of diagnostic data is not larger than their directory, if `value` is that of one of them.
+    pub(crate) fn check_file_size(&self, index: usize, value: &Checked) -> Result<()> {
+        let (file, folder) = (PARAMETERS[FILE_SIZE].name, PARAMETERS[FOLDER_SIZE].name);
+        let (file_mb, folder_mb) = (self.number(FILE_SIZE), self.number(FOLDER_SIZE));
+        match (index, value) {
+            (FOLDER_SIZE, Checked::Number(mb)) if *mb < file_mb => bail!(
+                Code::BAD_VALUE,
+                "{folder} must be greater than or equal to '{file_mb}' which is the current value of {file}."
+            ),
+            (FILE_SIZE, Checked::Number(mb)) if *mb > folder_mb => bail!(
+                Code::BAD_VALUE,
+                "{file} must be less than or equal to '{folder_mb}' which is the current value of {folder}."
+            ),
+            _ => Ok(()),
+        }
+    }
+
     /// Stores a checked value; the caller applies the row's effect.
     pub(crate) fn store(&self, index: usize, value: Checked) {
         match value {
@@ -397,11 +428,16 @@ impl Parameters {
     pub(crate) fn bool(&self, name: &str) -> bool {
         self.int(name) != 0
     }
+
+    /// The value of a text parameter.
+    pub(crate) fn text(&self, name: &str) -> String {
+        find(name).map_or_else(String::new, |index| self.texts.read()[index].clone())
+    }
 }
 
-const NO_DIAGNOSTIC_DATA: &str = "\
-     No diagnostic.data directory is written, so this parameter has no effect; use serverStatus, \
-     currentOp, system.profile and the slow query log instead";
+const FILE_SIZE: usize = position("diagnosticDataCollectionFileSizeMB");
+const FOLDER_SIZE: usize = position("diagnosticDataCollectionDirectorySizeMB");
+
 const NO_POOLS: &str =
     "This server opens no connections to other servers, so this parameter has no effect";
 const NO_OCSP: &str = "This server neither staples nor asks for OCSP responses, so this parameter has no effect; \
@@ -701,6 +737,16 @@ mod tests {
             let error = set(name, value).err().unwrap();
             assert!(error.message().contains(text), "{}", error.message());
         }
+        let sizes = |file: &str, folder: &str| {
+            let name = |what: &str| format!("diagnosticDataCollection{what}SizeMB");
+            let settings =
+                [(name("File"), file.to_owned()), (name("Directory"), folder.to_owned())];
+            Parameters::new(&settings).err().map(|error| error.message().to_owned())
+        };
+        assert_eq!(sizes("400", "400"), None, "the order does not matter");
+        let text = "diagnosticDataCollectionFileSizeMB must be less than or equal to '10' which is the current value \
+                    of diagnosticDataCollectionDirectorySizeMB.";
+        assert_eq!(sizes("11", "10").as_deref(), Some(text));
         let other = other_parameter_name("wiredTigerConcurrentReadTransactions");
         assert_eq!(other, Some("storageEngineConcurrentReadTransactions"));
         assert_eq!(other_parameter_name("quiet"), None);
@@ -719,6 +765,7 @@ mod tests {
         // Parameters without an effect take any text.
         let names: Vec<_> = names.into_iter().filter(|name| !NO_EFFECT.contains(name)).collect();
         let own = ["processUmask", "tlsCipherConfig", "tlsX509ClusterAuthDNOverride"];
-        assert_eq!(names, [&ciphers[..], &own[..]].concat());
+        let folder = ["diagnosticDataCollectionDirectoryPath"];
+        assert_eq!(names, [&folder[..], &ciphers[..], &own[..]].concat());
     }
 }

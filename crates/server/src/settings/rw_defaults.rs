@@ -1,6 +1,8 @@
 //! The default read and write concern of a replica set, as `setDefaultRWConcern` sets them. They are stored in
 //! `config.settings`, as in MongoDB.
 
+use std::sync::atomic::{AtomicU8, Ordering::Relaxed};
+
 use nagi_bson::{Doc, DocBuf, DocWriter, Value};
 use nagi_error::{Code, Result, bail};
 use nagi_store::Store;
@@ -22,9 +24,22 @@ struct Chosen {
     updated: Option<(u64, i64)>,
 }
 
+impl Chosen {
+    fn read_number(&self) -> u8 {
+        let level = self.read_level.as_deref();
+        let at = READ_LEVELS.iter().position(|known| Some(*known) == level);
+        at.map_or(0, |at| at as u8 + 1)
+    }
+}
+
+/// Levels that may be defaults.
+const READ_LEVELS: [&str; 3] = ["local", "available", "majority"];
+
 #[derive(Default)]
 pub(crate) struct RwDefaults {
     chosen: RwLock<Chosen>,
+    /// The read level again, as its position in [`READ_LEVELS`] + 1: queries read it without a lock.
+    read_default: AtomicU8,
     changing: Mutex<()>,
     /// When they were last read or changed on this server, in milliseconds since 1970.
     local_ms: std::sync::atomic::AtomicI64,
@@ -46,12 +61,20 @@ impl RwDefaults {
             }
         }
         let local_ms = clock::wall_ms().into();
-        Ok(RwDefaults { chosen: RwLock::new(chosen), local_ms, ..RwDefaults::default() })
+        let read_default = AtomicU8::new(chosen.read_number());
+        let chosen = RwLock::new(chosen);
+        Ok(RwDefaults { chosen, read_default, local_ms, ..RwDefaults::default() })
     }
 
     /// The default write concern, if one was set.
     pub(crate) fn write_concern(&self) -> Option<WriteConcern<'static>> {
         self.chosen.read().write
+    }
+
+    /// The default level of reads, if one was set.
+    pub(crate) fn read_level(&self) -> Option<&'static str> {
+        let number = usize::from(self.read_default.load(Relaxed));
+        READ_LEVELS.get(number.checked_sub(1)?).copied()
     }
 
     /// Runs `setDefaultRWConcern`. An empty read concern unsets the default; the write concern cannot be unset.
@@ -91,6 +114,7 @@ impl RwDefaults {
             write_chosen(&chosen, w);
         });
         persisted::write(store, COLLECTION, doc.as_doc())?;
+        self.read_default.store(chosen.read_number(), Relaxed);
         *self.chosen.write() = chosen;
         self.local_ms.store(clock::wall_ms(), std::sync::atomic::Ordering::Relaxed);
         Ok(())

@@ -41,6 +41,7 @@ use crate::core::txn_number;
 use crate::fail_points::Fault;
 use crate::interruption::interruption;
 use crate::message_memory::Before;
+use crate::metrics::read_concerns::Asked;
 use crate::metrics::{Gauge, LatencyKind, Metrics, OpKind};
 use crate::observe::audited::{self, Outcome};
 use crate::observe::slow::{self, Finished};
@@ -268,7 +269,7 @@ fn begin<'a>(connection: &mut Connection, server: &Server, incoming: &Incoming<'
     };
     let checked = Generic::parse(command, body).and_then(|generic| {
         request.generic = generic;
-        check(connection, server, &request, command)
+        check(connection, server, &mut request, command)
     });
     match checked {
         Ok(()) => Ok((request, command)),
@@ -295,22 +296,12 @@ fn database<'a>(incoming: &Incoming<'a>) -> Result<&'a str> {
 fn check(
     connection: &mut Connection,
     server: &Server,
-    request: &Request<'_>,
+    request: &mut Request<'_>,
     row: &Command,
 ) -> Result<()> {
+    check_access(connection, server, request, row)?;
+    find_session(connection, server, &mut request.generic)?;
     let (command, generic) = (request.command, &request.generic);
-    check_db_name(request.db)?;
-    if command.test_only && !server.settings.params.bool("enableTestCommands") {
-        bail!(Code::COMMAND_NOT_FOUND, "no such command: '{}'", request.name);
-    }
-    check_api(server, request)?;
-    if command.admin_only && request.db != "admin" {
-        bail!(Code::UNAUTHORIZED, "{} may only be run against the admin database.", command.name);
-    }
-    access::check(connection, server, request, &row.access)?;
-    if let Some(lsid) = &generic.lsid {
-        connection.touch_session(lsid, clock::wall_ms())?;
-    }
     txn_number::check(request, server.replica.is_some())?;
     if let Some(concern) = &generic.write_concern {
         if !command.write {
@@ -335,6 +326,43 @@ fn check(
         }
         None => Ok(()),
     }
+}
+
+/// The database's name, the API version, and the access rule of the row.
+fn check_access(
+    connection: &mut Connection,
+    server: &Server,
+    request: &Request<'_>,
+    row: &Command,
+) -> Result<()> {
+    let command = request.command;
+    check_db_name(request.db)?;
+    if command.test_only && !server.settings.params.bool("enableTestCommands") {
+        bail!(Code::COMMAND_NOT_FOUND, "no such command: '{}'", request.name);
+    }
+    check_api(server, request)?;
+    if command.admin_only && request.db != "admin" {
+        bail!(Code::UNAUTHORIZED, "{} may only be run against the admin database.", command.name);
+    }
+    access::check(connection, server, request, &row.access)
+}
+
+/// Finds the session that the request names, and records its use. A client that has to log in and has not (its command
+/// needs no login, or it makes the first user) has no user whose session it could be: its `lsid` is ignored, as in
+/// MongoDB.
+fn find_session(
+    connection: &mut Connection,
+    server: &Server,
+    generic: &mut Generic<'_>,
+) -> Result<()> {
+    let Some(given) = &generic.given_session else { return Ok(()) };
+    if server.auth.is_enabled() && connection.login.is_none() {
+        return Ok(());
+    }
+    let session = Asking::new(connection).session(given, None)?;
+    connection.touch_session(&session, clock::wall_ms())?;
+    generic.lsid = Some(session);
+    Ok(())
 }
 
 /// Adopts the cluster time that a client has seen. With authorization only privileged clients may move the time
@@ -655,6 +683,20 @@ fn count_documents(metrics: &Metrics, done: &Done) {
     metrics.locks.add(&done.locks);
 }
 
+/// Counts the read concern of a query.
+fn count_read_concern(server: &Server, request: &Request<'_>) {
+    let (command, generic) = (request.command, &request.generic);
+    if command.read_concern && command.latency == LatencyKind::Read {
+        let asked = Asked {
+            level: generic.read_concern.level,
+            has_time: generic.read_concern.at_cluster_time.is_some(),
+            in_transaction: generic.transaction().is_some(),
+        };
+        let default = || server.settings.rw_defaults.read_level();
+        server.metrics.read_concerns.count(asked, default);
+    }
+}
+
 /// Updates counters, the log of slow operations and the profile.
 fn account(server: &Arc<Server>, finished: &Finished<'_>) {
     let Finished { request, error, done, micros, .. } = *finished;
@@ -667,6 +709,12 @@ fn account(server: &Arc<Server>, finished: &Finished<'_>) {
         }
     }
     server.metrics.ops.count(command.counts_as);
+    match error.map(Error::code) {
+        Some(Code::MAX_TIME_MS_EXPIRED) => server.metrics.timed_out.increment(),
+        Some(Code::CLIENT_DISCONNECT) => server.metrics.lost_clients.increment(),
+        _ => {}
+    }
+    count_read_concern(server, request);
     if !done.waited {
         server.metrics.latency(command.latency).record(micros);
     }

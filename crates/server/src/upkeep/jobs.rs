@@ -16,7 +16,7 @@ use crate::logging::set_log_context;
 use crate::upkeep::pace::Pace;
 
 /// The work of a job; returns the pause until the next call.
-type Work = fn(&Arc<Server>) -> Duration;
+pub(crate) type Work = fn(&Arc<Server>) -> Duration;
 
 /// Starts the background threads of a server.
 pub(crate) fn spawn(server: &Arc<Server>) {
@@ -45,7 +45,8 @@ impl Server {
     }
 }
 
-fn start(server: &Arc<Server>, name: &'static str, work: Work) {
+/// Starts a thread that works until the server stops.
+pub(crate) fn start(server: &Arc<Server>, name: &'static str, work: Work) {
     let weak: Weak<Server> = Arc::downgrade(server);
     let signal = server.upkeep.signal.clone();
     let body = move || {
@@ -76,10 +77,13 @@ fn reap(server: &Arc<Server>) -> Duration {
     server.upkeep.backups.expire(now);
     server.upkeep.memory_line.lock().log_if_due(&server.store, now);
     let session_ms = server.settings.params.int("localLogicalSessionTimeoutMinutes") * 60_000;
+    let (began, mut sessions, mut cursors) = (clock::now(), 0, 0);
     for session in server.clients.sessions.expire(now - session_ms) {
         server.clients.txn_sessions.end(&session);
-        server.clients.cursors.end_session(&session);
+        cursors += server.clients.cursors.end_session(&session);
+        sessions += 1;
     }
+    server.metrics.session_jobs.ends.note(began, sessions, cursors);
     Duration::from_secs(server.settings.params.int("clientCursorMonitorFrequencySecs").max(1) as u64)
 }
 
@@ -111,10 +115,11 @@ fn reap_transactions(server: &Arc<Server>) -> Duration {
         server.upkeep.records_swept_ms.store(now, std::sync::atomic::Ordering::Relaxed);
         let before = now - server.settings.params.int("localLogicalSessionTimeoutMinutes") * 60_000;
         let is_live = |id: &crate::session::SessionId| server.clients.sessions.is_known(id);
-        if let Err(error) = crate::core::txn_number::sweep_records(&server.store, before, &is_live)
-        {
-            log::warn!(target: "CONTROL", id = 20711, error = error.message();
-                "Failed to reap transaction table");
+        let began = clock::now();
+        match crate::core::txn_number::sweep_records(&server.store, before, &is_live) {
+            Ok(removed) => server.metrics.session_jobs.reaps.note(began, removed, 0),
+            Err(error) => log::warn!(target: "CONTROL", id = 20711, error = error.message();
+                "Failed to reap transaction table"),
         }
     }
     Duration::from_secs(1)
@@ -138,9 +143,12 @@ fn trim_oplog(server: &Arc<Server>) -> Duration {
         true => Err(interruption(Code::INTERRUPTED_AT_SHUTDOWN)),
         false => Ok(()),
     };
+    let began = clock::now();
     match server.store.trim_change_log(replica.oplog.kept_since(), go_on) {
         Ok(None) => {}
         Ok(Some(trimmed)) => {
+            server.metrics.oplog_truncations.increment();
+            server.metrics.oplog_truncation_micros.add(clock::micros_since(began));
             log::debug!(target: "STORAGE", id = 7_421_700, documents = trimmed.documents,
                 bytes = trimmed.bytes; "Truncated the oplog");
             return Duration::from_millis(100);

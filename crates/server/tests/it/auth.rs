@@ -221,7 +221,7 @@ fn a_statement_of_a_transaction_is_checked() {
     assert_eq!(code(&client.run("test", statement(insert, false).as_doc())), 13);
     let commit = doc! { "commitTransaction": 1 };
     let foreign = root.run("admin", statement(commit.clone(), false).as_doc());
-    assert_eq!(code(&foreign), 13, "another user's session");
+    assert_eq!(code(&foreign), 251, "its own session with the same id has no transaction");
     assert!(is_ok(&root.run("admin", doc! { "endSessions": [] }.as_doc())));
     assert!(is_ok(&client.run("admin", statement(commit, false).as_doc())));
 }
@@ -460,4 +460,52 @@ fn a_revoked_right_ends_cursors_that_read_with_it() {
     change(&mut root, "{grantRolesToUser: 'u', roles: [{role: 'root', db: 'admin'}]}");
     let codes: Vec<i32> = opened.iter().map(|cursor| more(&mut user, *cursor)).collect();
     assert_eq!(codes, [0, 0, 0, 0, 0]);
+}
+
+/// Which collections `$out`, `$merge` and `$changeStream` may not have is told to clients with the privileges only.
+#[test]
+fn privileges_are_checked_before_targets() {
+    let server = guarded_member();
+    let mut root = root(&server);
+    let user = doc! { "createUser": "u", "pwd": "p", "roles": ["read"] };
+    for db in ["admin", "test"] {
+        assert!(is_ok(&root.run(db, user.as_doc())));
+        assert!(is_ok(&root.run(db, doc! { "insert": "c", "documents": [{}] }.as_doc())));
+    }
+    let mut of_admin = Client::new(&server);
+    assert!(is_ok(&log_in(&mut of_admin, "admin", "u", "p")));
+    let mut of_test = Client::new(&server);
+    assert!(is_ok(&log_in(&mut of_test, "test", "u", "p")));
+    let stage = |of: &str, stage: &str| {
+        let text = format!("{{aggregate: {of}, pipeline: [{stage}], cursor: {{}}}}");
+        nagi_bson::json::parse(&text).unwrap()
+    };
+    for (of, text, told) in [
+        ("'c'", "{$out: 'x'}", 31321),
+        ("'c'", "{$out: {db: 'local', coll: 'x'}}", 31321),
+        ("'c'", "{$merge: 'x'}", 31320),
+        ("'c'", "{$merge: {into: {db: 'config', coll: 'x'}}}", 31320),
+        ("1", "{$changeStream: {}}", 73),
+    ] {
+        let command = stage(of, text);
+        assert_eq!(code(&of_admin.run("admin", command.as_doc())), 13, "{text}");
+        assert_eq!(code(&root.run("admin", command.as_doc())), told, "{text}");
+    }
+    // `read` on a database has streams of its collections.
+    let watch = stage("'c'", "{$changeStream: {}}");
+    assert_eq!(code(&of_test.run("admin", watch.as_doc())), 13);
+    assert_eq!(code(&of_admin.run("admin", watch.as_doc())), 73);
+    for (text, told) in [("{$out: 'system.x'}", 17385), ("{$merge: 'system.x'}", 31319)] {
+        let command = stage("'c'", text);
+        assert_eq!(code(&of_test.run("test", command.as_doc())), 13, "{text}");
+        // Only `__system` may write there.
+        let role = doc! { "createUser": "s", "pwd": "p", "roles": ["__system"] };
+        root.run("admin", role.as_doc());
+        let mut system = Client::new(&server);
+        assert!(is_ok(&log_in(&mut system, "admin", "s", "p")));
+        assert_eq!(code(&system.run("test", command.as_doc())), told, "{text}");
+    }
+    let all = stage("1", "{$changeStream: {allChangesForCluster: true}}");
+    assert_eq!(code(&of_test.run("test", all.as_doc())), 72);
+    assert_eq!(code(&of_test.run("admin", all.as_doc())), 13);
 }

@@ -79,6 +79,7 @@ const REQUESTS: &[(&str, &str)] = &[
     ("admin", "{hostInfo: 1}"),
     ("admin", "{getLog: 'startupWarnings'}"),
     ("admin", "{getCmdLineOpts: 1}"),
+    ("admin", "{getDiagnosticData: 1}"),
     ("admin", "{getParameter: 1, quiet: 1}"),
     ("admin", "{setParameter: 1, quiet: false}"),
     ("admin", "{nagiBackup: 'begin'}"),

@@ -6,8 +6,8 @@ use std::time::{Duration, Instant};
 
 use nagi_bson::{Binary, Doc, DocBuf, Value, doc, json};
 use nagi_server::{
-    IdentityProvider, Server, ServerBuilder, TokenCounts, TokenIdentity, TokenOrigin, TokenTrust,
-    wall_ms,
+    Directory, IdentityProvider, Server, ServerBuilder, TokenCounts, TokenIdentity, TokenOrigin,
+    TokenTrust, wall_ms,
 };
 use nagi_store::{Store, StoreOptions};
 
@@ -16,7 +16,7 @@ use crate::login::log_in;
 
 /// Accepts all tokens but those of the issuer "bad".
 #[derive(Default)]
-struct Fake {
+pub(crate) struct Fake {
     epoch: AtomicU64,
     /// Keys with a lower number are withdrawn.
     oldest: AtomicU64,
@@ -75,16 +75,24 @@ impl TokenTrust for Fake {
     fn stop(&self) {}
 }
 
-const PROVIDER: &str = "{issuer: 'https://i', audience: 'a', authNamePrefix: 'corp', clientId: 'app', \
+pub(crate) const PROVIDER: &str = "{issuer: 'https://i', audience: 'a', authNamePrefix: 'corp', clientId: 'app', \
      authorizationClaim: 'g', requestScopes: ['openid'], matchPattern: '@corp$'}";
 
-/// A server with authorization and this verifier, and its root.
 fn start(parameters: &[(&str, &str)]) -> (Arc<Server>, Arc<Fake>, Client) {
+    start_with(parameters, None)
+}
+
+/// A server with authorization, this verifier and a directory, and its root.
+pub(crate) fn start_with(
+    parameters: &[(&str, &str)],
+    directory: Option<Arc<dyn Directory>>,
+) -> (Arc<Server>, Arc<Fake>, Client) {
     let store = Store::open(Arc::new(nagi_kv::Memory::new()), StoreOptions::default()).unwrap();
     let mut config = config_over(store, None, true, false);
     let fake = Arc::new(Fake::default());
     config.tokens = Some(fake.clone());
-    let mechanisms = ("authenticationMechanisms", "SCRAM-SHA-256,MONGODB-OIDC");
+    config.directory = directory;
+    let mechanisms = ("authenticationMechanisms", "SCRAM-SHA-256,MONGODB-OIDC,PLAIN");
     let own = [mechanisms, ("authFailedDelayMaxMs", "0")];
     let all = own.iter().chain(parameters).map(|(n, v)| ((*n).to_owned(), (*v).to_owned()));
     config.parameters.extend(all);
@@ -114,11 +122,11 @@ fn sasl(client: &mut Client, command: &str, db: &str, payload: Doc<'_>) -> DocBu
     client.run(db, body.as_doc())
 }
 
-fn token(user: &str, roles: &str, seconds: i64) -> String {
+pub(crate) fn token(user: &str, roles: &str, seconds: i64) -> String {
     format!("{user} {roles} {}", wall_ms() + seconds * 1000)
 }
 
-fn show(client: &mut Client, token: &str) -> DocBuf {
+pub(crate) fn show(client: &mut Client, token: &str) -> DocBuf {
     sasl(client, "saslStart", "$external", doc! { "jwt": token }.as_doc())
 }
 
@@ -129,7 +137,7 @@ fn code(reply: &DocBuf) -> i32 {
     }
 }
 
-fn find(client: &mut Client, db: &str) -> i32 {
+pub(crate) fn find(client: &mut Client, db: &str) -> i32 {
     code(&client.run(db, doc! { "find": "c" }.as_doc()))
 }
 

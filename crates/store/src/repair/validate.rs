@@ -25,7 +25,7 @@ const ERROR_COUNT_MAX: usize = 100;
 /// Upper limit of log messages of each kind.
 const LOGGED_MAX: i64 = 20;
 /// Records or keys between interrupt checks: a record may have many keys, each costing a `get`.
-const ASK_EACH: i64 = 32;
+pub const ASK_EACH: i64 = 32;
 
 /// Reads the change log, as far as it is not trimmed meanwhile.
 fn check_log(

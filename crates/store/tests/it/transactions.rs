@@ -202,32 +202,56 @@ fn one_that_stages_too_much_ends() {
 #[test]
 fn session_records_go_with_their_writes() {
     let mut f = Fixture::new();
-    let key =
-        |session: u8, number, statement| SessionKey { session: [session; 16], number, statement };
+    // User 0 stands for a record of an earlier version, which knew no users.
+    let key = |session: u8, user: u8, number, statement| SessionKey {
+        session: [session; 16],
+        user: Some([user; 32]).filter(|_| user > 0),
+        number,
+        statement,
+    };
     let text = parse("{n: 1}");
-    for (session, number, statement) in [(1, 5, 0), (1, 5, 3), (2, 7, -1)] {
+    let written =
+        [(1, 1, 5, 0), (1, 1, 5, 3), (2, 1, 7, -1), (4, 1, 1, 0), (4, 2, 2, 0), (4, 0, 3, 0)];
+    for (session, user, number, statement) in written {
         let together = f.store.write_together(WriteOptions::default(), &mut |txn| {
             insert(
                 txn.store(),
                 &f.namespace,
-                &format!("{{_id: {}}}", number * 10 + i64::from(statement)),
+                &format!(
+                    "{{_id: {}}}",
+                    number * 10 + i64::from(statement) + i64::from(session) * 100
+                ),
             )?;
             txn.store().write(WriteOptions::default(), &mut |txn| {
-                txn.put_session_record(&key(session, number, statement), text.as_doc())
+                txn.put_session_record(&key(session, user, number, statement), text.as_doc())
             })
         });
         together.unwrap();
     }
     f.reopen();
-    let records = |f: &Fixture, session: u8| -> Vec<_> {
-        let all = f.store.session_records(&[session; 16]).unwrap();
+    let of_user = |f: &Fixture, session: u8, user: u8| -> Vec<_> {
+        let all = f.store.session_records(&[session; 16], &[user; 32]).unwrap();
         all.iter().map(|record| (record.key.number, record.key.statement)).collect()
     };
+    let records = |f: &Fixture, session: u8| of_user(f, session, 1);
     assert_eq!((records(&f, 1), records(&f, 2)), (vec![(5, 0), (5, 3)], vec![(7, -1)]));
+    assert_eq!(of_user(&f, 1, 2), [], "another user's session with the same UUID");
+    assert_eq!(
+        (of_user(&f, 4, 1), of_user(&f, 4, 2)),
+        (vec![(1, 0), (3, 0)], vec![(2, 0), (3, 0)])
+    );
     assert_eq!(records(&f, 3), []);
     let gone = f.store.delete_session_records(&mut |key, _| key.session == [1; 16]).unwrap();
     assert_eq!((gone, records(&f, 1).len(), records(&f, 2).len()), (2, 0, 1));
-    assert_eq!(f.collection().count(), 3);
+    // Each record is deleted by the key under which it was read.
+    let old = f.store.session_records(&[4; 16], &[2; 32]).unwrap();
+    f.store
+        .write(WriteOptions::default(), &mut |txn| {
+            old.iter().try_for_each(|record| txn.delete_session_record(&record.key))
+        })
+        .unwrap();
+    assert_eq!((of_user(&f, 4, 1), of_user(&f, 4, 2)), (vec![(1, 0)], vec![]));
+    assert_eq!(f.collection().count(), 6);
     f.check_valid();
 }
 

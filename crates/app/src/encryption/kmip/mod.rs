@@ -3,6 +3,7 @@
 //! Each request is one connection and one message with one operation, at the start of the server only. What a server
 //! sends is bounded in size and time, and items that are not asked for are skipped.
 
+mod answer;
 mod ttlv;
 
 use std::io::{Read, Write};
@@ -14,34 +15,18 @@ use nagi_tls::{ClientFiles, Connector};
 use zeroize::Zeroizing;
 
 use crate::options::KmipOptions;
-use ttlv::{Items, Writer, tag};
+use answer::{ACTIVATE, CREATE, GET, GET_ATTRIBUTES, KEY_BITS};
+use ttlv::{Writer, tag};
 
 /// The limit of an answer: a key with its description takes some hundred bytes.
 const ANSWER_BYTES_MAX: usize = 64 << 10;
 /// The time between attempts.
 const RETRY_AFTER: Duration = Duration::from_secs(1);
 
-const CREATE: u32 = 0x01;
-const GET: u32 = 0x0A;
-const GET_ATTRIBUTES: u32 = 0x0B;
-const ACTIVATE: u32 = 0x12;
-
 const SYMMETRIC_KEY: u32 = 2;
 const AES: u32 = 3;
-const KEY_BITS: u32 = 256;
 /// Encrypt and decrypt.
 const USAGE: u32 = 4 | 8;
-const RAW: u32 = 1;
-const ACTIVE: u32 = 2;
-/// The names of the states of keys, from 1 on.
-const STATES: [&str; 6] = [
-    "pre-active",
-    "active",
-    "deactivated",
-    "compromised",
-    "destroyed",
-    "destroyed and compromised",
-];
 
 /// Reads a key.
 ///
@@ -54,21 +39,7 @@ pub(super) fn get(options: &KmipOptions, id: &str) -> Result<MasterKey, String> 
     let answer = ask(options, GET, |payload| {
         payload.text(tag::UNIQUE_IDENTIFIER, id);
     })?;
-    let block = Items::of(&answer)
-        .structure(tag::SYMMETRIC_KEY)
-        .and_then(|key| key.structure(tag::KEY_BLOCK));
-    let block =
-        block.ok_or_else(|| format!("the KMIP server's object '{id}' is no symmetric key"))?;
-    if block.enumeration(tag::KEY_FORMAT_TYPE) != Some(RAW) {
-        return Err(format!(
-            "the key '{id}' of the KMIP server is wrapped, or has another format than raw bytes"
-        ));
-    }
-    let material = block.structure(tag::KEY_VALUE).and_then(|value| value.bytes(tag::KEY_MATERIAL));
-    let material = material.filter(|bytes| bytes.len() * 8 == KEY_BITS as usize);
-    let material = material
-        .ok_or_else(|| format!("the key '{id}' of the KMIP server has not {KEY_BITS} bits"))?;
-    MasterKey::from_bytes(&material, id).map_err(|error| error.to_string())
+    answer::key(&answer, id)
 }
 
 /// Lets the server make a key, and reads it.
@@ -97,8 +68,7 @@ pub(super) fn create(options: &KmipOptions) -> Result<MasterKey, String> {
             });
         });
     })?;
-    let id = Items::of(&answer).text(tag::UNIQUE_IDENTIFIER).filter(|id| is_name(id));
-    let id = id.ok_or("the KMIP server has made a key without a usable id")?;
+    let id = answer::id(&answer)?;
     log::info!(target: "STORAGE", id = 8_200_204, kmipKeyId = id; "The KMIP server has made a key");
     if options.activates {
         ask(options, ACTIVATE, |payload| {
@@ -108,27 +78,11 @@ pub(super) fn create(options: &KmipOptions) -> Result<MasterKey, String> {
     get(options, id)
 }
 
-/// The id is stored beside the keys, within a length, and shown.
-fn is_name(id: &str) -> bool {
-    (1..=255).contains(&id.len()) && !id.chars().any(char::is_control)
-}
-
 fn check_state(options: &KmipOptions, id: &str) -> Result<(), String> {
     let answer = ask(options, GET_ATTRIBUTES, |payload| {
         payload.text(tag::UNIQUE_IDENTIFIER, id).text(tag::ATTRIBUTE_NAME, "State");
     })?;
-    let mut attributes = Items::of(&answer).structures(tag::ATTRIBUTE);
-    let state = attributes.find(|one| one.text(tag::ATTRIBUTE_NAME) == Some("State"));
-    let state = state.and_then(|state| state.enumeration(tag::ATTRIBUTE_VALUE));
-    if state == Some(ACTIVE) {
-        return Ok(());
-    }
-    let index = state.and_then(|state| usize::try_from(state).ok()?.checked_sub(1));
-    let name = index.and_then(|index| STATES.get(index)).unwrap_or(&"unknown");
-    Err(format!(
-        "the key '{id}' of the KMIP server is not active, its state is: {name}; activate it there, or set \
-         security.kmip.activateKeys to false"
-    ))
+    answer::check_state(&answer, id)
 }
 
 /// Sends a request to the first server that answers; returns the payload of its answer.
@@ -146,7 +100,7 @@ fn ask(
         failures.clear();
         for server in &options.servers {
             match exchange(options, server, &request) {
-                Ok(answer) => return payload_of(&answer, operation),
+                Ok(answer) => return answer::payload(&answer, operation),
                 Err(error) => failures.push(format!("{server}:{}: {error}", options.port)),
             }
         }
@@ -213,31 +167,6 @@ fn connect(server: &str, port: u16, timeout: Duration) -> Result<TcpStream, Stri
     Err(failure)
 }
 
-/// The payload of an answer, if the operation succeeded.
-fn payload_of(answer: &[u8], operation: u32) -> Result<Zeroizing<Vec<u8>>, String> {
-    let item = Items::of(answer).structure(tag::BATCH_ITEM);
-    let item = item.ok_or("the KMIP server's answer has no result")?;
-    if item.enumeration(tag::RESULT_STATUS) != Some(0) {
-        let message = item.text(tag::RESULT_MESSAGE).unwrap_or("no reason is given");
-        return Err(format!("the KMIP server refuses the {}: {message}", name_of(operation)));
-    }
-    if item.enumeration(tag::OPERATION) != Some(operation) {
-        return Err("the KMIP server answers another request".to_owned());
-    }
-    let payload =
-        item.structure(tag::RESPONSE_PAYLOAD).ok_or("the KMIP server's answer is empty")?;
-    Ok(payload.to_bytes())
-}
-
-fn name_of(operation: u32) -> &'static str {
-    match operation {
-        CREATE => "creation of a key",
-        ACTIVATE => "activation of the key",
-        GET_ATTRIBUTES => "request for the key's state",
-        _ => "request for the key",
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use std::path::PathBuf;
@@ -260,38 +189,10 @@ mod tests {
         }
     }
 
-    fn answer(status: u32, operation: u32) -> Vec<u8> {
-        let mut writer = Writer::default();
-        writer.structure(tag::BATCH_ITEM, |item| {
-            item.enumeration(tag::OPERATION, operation).enumeration(tag::RESULT_STATUS, status);
-            item.text(tag::RESULT_MESSAGE, "Could not locate object: 7");
-            item.structure(tag::RESPONSE_PAYLOAD, |payload| {
-                payload.text(tag::UNIQUE_IDENTIFIER, "7");
-            });
-        });
-        writer.into_bytes()
-    }
-
-    #[test]
-    fn answers_are_judged() {
-        let payload = payload_of(&answer(0, CREATE), CREATE).unwrap();
-        assert_eq!(Items::of(&payload).text(tag::UNIQUE_IDENTIFIER), Some("7"));
-        for (bytes, says) in [
-            (answer(1, GET), "refuses the request for the key: Could not locate object: 7"),
-            (answer(0, ACTIVATE), "answers another request"),
-            (Vec::new(), "has no result"),
-            (answer(0, GET)[..40].to_vec(), "has no result"),
-        ] {
-            let error = payload_of(&bytes, GET).unwrap_err();
-            assert!(error.contains(says), "{error}");
-        }
-    }
-
     #[test]
     fn a_server_that_is_not_there_is_named() {
         let error = create(&options()).unwrap_err();
         assert!(error.starts_with("no KMIP server answers: 127.0.0.1:1: "), "{error}");
-        assert!(is_name("abc-1") && !is_name("") && !is_name("a\nb") && !is_name(&"x".repeat(256)));
     }
 
     #[test]
@@ -299,7 +200,7 @@ mod tests {
         let bytes = request(&options(), GET, |payload| {
             payload.text(tag::UNIQUE_IDENTIFIER, "7");
         });
-        let message = Items::of(&bytes).structure(tag::REQUEST_MESSAGE).unwrap();
+        let message = ttlv::Items::of(&bytes).structure(tag::REQUEST_MESSAGE).unwrap();
         let item = message.structure(tag::BATCH_ITEM).unwrap();
         assert_eq!(item.enumeration(tag::OPERATION), Some(GET));
         let payload = item.structure(tag::REQUEST_PAYLOAD).unwrap();

@@ -2,8 +2,9 @@
 #![expect(unsafe_code)]
 
 use std::{
-    ffi::{CStr, c_char, c_void},
+    ffi::{CStr, c_char, c_int, c_void},
     slice,
+    time::Instant,
 };
 
 use nagi_kv::{Result, Space};
@@ -25,7 +26,7 @@ const RESTING: [(&CStr, &CStr); 5] = [
     (c"soft_pending_compaction_bytes_limit", c"0"),
 ];
 
-/// Makes the database of the options report failed compactions and finished flushes to `damaged`.
+/// Makes the database of the options report failed compactions and flushes to `damaged`.
 ///
 /// SAFETY: `options` is a live options object; `damaged` outlives the database.
 pub(in crate::db) unsafe fn listen(options: *mut ffi::rocksdb_options_t, damaged: &Damaged) {
@@ -55,9 +56,15 @@ unsafe extern "C" fn nagi_compaction_failed(
 }
 
 #[unsafe(no_mangle)]
-unsafe extern "C" fn nagi_flush_finished(damaged: *const c_void) {
+unsafe extern "C" fn nagi_flush_begun(damaged: *const c_void, job: c_int) {
     // SAFETY: the pointer is that of `listen`.
-    unsafe { &*damaged.cast::<Damaged>() }.flushed();
+    unsafe { &*damaged.cast::<Damaged>() }.flushes.begun(job, Instant::now());
+}
+
+#[unsafe(no_mangle)]
+unsafe extern "C" fn nagi_flush_finished(damaged: *const c_void, job: c_int) {
+    // SAFETY: the pointer is that of `listen`.
+    unsafe { &*damaged.cast::<Damaged>() }.flushes.finished(job, Instant::now());
 }
 
 impl Db {

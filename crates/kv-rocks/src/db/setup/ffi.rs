@@ -250,6 +250,10 @@ const STEPPED_OVER_MAX: u32 = 8000;
 const FLUSHES_MAX: c_int = 2;
 /// Concurrent compactions.
 const COMPACTIONS_MAX: c_int = 3;
+/// What a file is written with at once; `kDirectPiece` of native/encrypted.cc is the same.
+const WRITE_BYTES: u64 = 1 << 20;
+/// RocksDB's buffer of an encrypted file.
+const COLLECTED_BYTES: u64 = 64 << 10;
 /// Keys of one collection or index have these first bytes in common.
 const IDENT_BYTES: usize = 4;
 
@@ -281,7 +285,10 @@ unsafe fn database_options(
         ffi::rocksdb_options_compaction_readahead_size(db, 2 << 20);
         ffi::rocksdb_options_set_bytes_per_sync(db, 1 << 20);
         ffi::rocksdb_options_set_wal_bytes_per_sync(db, 1 << 20);
-        ffi::rocksdb_options_set_writable_file_max_buffer_size(db, 1 << 20);
+        // An encrypted file writes from a buffer of its own, so this one only collects small pieces: a large one would
+        // be out of the processor's cache when it is encrypted, and a second megabyte for each file.
+        let collected = if options.keys.is_some() { COLLECTED_BYTES } else { WRITE_BYTES };
+        ffi::rocksdb_options_set_writable_file_max_buffer_size(db, collected);
         ffi::rocksdb_options_set_avoid_unnecessary_blocking_io(db, 1);
         // The log: each commit is written to the operating system (so it survives the process), and a thread syncs it
         // (nagi_kv_disk::journal). Log files are recycled instead of allocated again. Buffering in the process would

@@ -55,6 +55,7 @@ pub use filters::{
 };
 pub(crate) use shape::{Hash, Shape, hex, short};
 
+use crate::figures::{Kept, QueryMetrics};
 use crate::limits::{CACHED_PLANS_MAX, REPLAN_FACTOR, WORKS_GROWTH};
 
 const SHARDS: usize = 16;
@@ -67,52 +68,6 @@ pub(crate) struct PlanCache {
     shards: [Shard; SHARDS],
     /// Counts look-ups: the logical time of an entry's last use.
     clock: AtomicU64,
-}
-
-/// Counters of all plan caches of a store, for `serverStatus`.
-#[derive(Default)]
-pub(crate) struct PlanMetrics {
-    pub(crate) hits: AtomicU64,
-    pub(crate) misses: AtomicU64,
-    pub(crate) replanned: AtomicU64,
-    /// Present entries and their bytes.
-    pub(crate) entries: Arc<Kept>,
-}
-
-/// Size of the present entries.
-#[derive(Default)]
-pub(crate) struct Kept {
-    pub(crate) count: AtomicU64,
-    pub(crate) bytes: AtomicU64,
-}
-
-/// Counters of all plan caches of a store.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub struct PlanCacheFigures {
-    /// Look-ups that found an active entry.
-    pub hits: u64,
-    /// Look-ups that found none.
-    pub misses: u64,
-    /// Cached choices that took too much work, so that a new trial was run.
-    pub replanned: u64,
-    /// Present entries.
-    pub entries: u64,
-    /// Their bytes, estimated.
-    pub bytes: u64,
-}
-
-/// The counters of `store`'s plan caches. Cheap.
-pub fn plan_cache_figures(store: &nagi_store::Store) -> PlanCacheFigures {
-    let Some(metrics) = store.annotations().get::<PlanMetrics>() else {
-        return PlanCacheFigures::default();
-    };
-    PlanCacheFigures {
-        hits: metrics.hits.load(Relaxed),
-        misses: metrics.misses.load(Relaxed),
-        replanned: metrics.replanned.load(Relaxed),
-        entries: metrics.entries.count.load(Relaxed),
-        bytes: metrics.entries.bytes.load(Relaxed),
-    }
 }
 
 /// An entry's share of the budget and of the counters, which is released when dropped.
@@ -167,7 +122,7 @@ impl PlanCache {
         store: &nagi_store::Store,
         origin: &mut dyn FnMut() -> Origin,
     ) {
-        let metrics = store.annotations().get_or_make::<PlanMetrics>();
+        let metrics = store.annotations().get_or_make::<QueryMetrics>();
         let mut shard = self.shard(shape.key).write();
         let (is_active, works) = match shard.get(&shape.key) {
             None => (false, works),

@@ -236,6 +236,7 @@ fn run(cx: &mut Context<'_>, req: &Request<'_>, out: &mut DocWriter<'_>) -> Resu
         let env = cx.env(&watch).with_settings(settings.clone());
         nagi_query::aggregate(cx.store(), &request, &env)
     })?;
+    cx.server.metrics.stages.count(args.pipeline);
     if req.generic.read_concern.is_of_durable() {
         execution.show_durable_log();
     }
@@ -245,8 +246,8 @@ fn run(cx: &mut Context<'_>, req: &Request<'_>, out: &mut DocWriter<'_>) -> Resu
     };
     let metrics = args.query_stats == Some(StrictBool(true));
     // A change stream waits for events as a tailable cursor of a capped collection does.
-    let (tailable, await_data) = (execution.is_change_stream(), execution.is_change_stream());
-    let count = cursor.batch_size;
+    let waits = execution.is_change_stream();
+    let (count, tailable, await_data) = (cursor.batch_size, waits, waits);
     let how = FirstBatch { count, metrics, tailable, await_data, ..FirstBatch::DEFAULT };
     batch::reply_first(cx, req, Producer::Query(Box::new(execution)), &shown, how, out)?;
     // A time series collection that was created is a view, too.

@@ -14,7 +14,6 @@ use crate::core::txn_number::OpenView;
 use crate::observe::filtering;
 use crate::op::{Op, OpView};
 use crate::request::is_generic;
-use crate::session::SessionId;
 use crate::settings::query_settings::ShapeHash;
 
 /// A longer command is truncated to this length, unless the client requests all of it.
@@ -127,9 +126,7 @@ pub(crate) fn describe_ops(asking: &Asking<'_>, shown: Shown) -> Vec<DocBuf> {
         }
     }
     if shown.idle_sessions {
-        open.retain(|txn| {
-            !own_only || asking.owns(server.clients.sessions.owner(&txn.session).as_ref())
-        });
+        open.retain(|txn| !own_only || asking.owns_session(&txn.session));
         docs.extend(open.iter().map(|txn| describe_idle(&host, txn)));
     }
     if shown.idle_cursors {
@@ -148,7 +145,7 @@ fn describe_cursor(host: &str, cursor: &OpenCursor, last_used_ms: i64) -> DocBuf
         w.put("host", host);
         w.put("ns", cursor.namespace.as_str());
         if let Some(session) = &cursor.session {
-            write_lsid(session, w);
+            session.write("lsid", w);
         }
         w.doc("cursor", |c| {
             c.put("cursorId", cursor.id);
@@ -177,7 +174,7 @@ pub(crate) fn list_cursors(server: &Server) -> Vec<DocBuf> {
             w.put("cursorId", cursor.id);
             w.put("ns", cursor.namespace.as_str());
             if let Some(session) = &cursor.session {
-                write_lsid(session, w);
+                session.write("lsid", w);
             }
             write_cursor(&cursor.facts(), last_used_ms, w);
         }));
@@ -191,18 +188,12 @@ fn describe_idle(host: &str, txn: &OpenView) -> DocBuf {
         w.put("type", "idleSession");
         w.put("host", host);
         w.put("desc", "inactive transaction");
-        write_lsid(&txn.session, w);
+        txn.session.write("lsid", w);
         write_transaction(txn, w);
         w.put("waitingForLock", false);
         w.put("active", false);
         w.doc("locks", |_| ());
     })
-}
-
-fn write_lsid(lsid: &SessionId, w: &mut DocWriter<'_>) {
-    w.doc("lsid", |doc| {
-        doc.put("id", Value::Binary(nagi_bson::Binary { subtype: 4, bytes: lsid }));
-    });
 }
 
 fn write_transaction(txn: &OpenView, w: &mut DocWriter<'_>) {
@@ -261,9 +252,10 @@ fn write_running(op: &Op, running: &Running<'_>, w: &mut DocWriter<'_>) {
     });
     w.put("isFromUserConnection", true);
     w.put("threaded", true);
-    w.put("opid", view.id as i64);
+    // Tools expect int32; the ids are below 2^31.
+    w.put("opid", view.id as i32);
     if let Some(lsid) = &view.lsid {
-        write_lsid(lsid, w);
+        lsid.write("lsid", w);
     }
     if let Some(txn) = txn {
         write_transaction(txn, w);
@@ -309,10 +301,18 @@ fn write_running(op: &Op, running: &Running<'_>, w: &mut DocWriter<'_>) {
     if view.write_conflicts > 0 {
         w.put("writeConflicts", view.write_conflicts as i64);
     }
+    write_waits(view, w);
+}
+
+/// Writes what an operation waits for.
+fn write_waits(view: &OpView, w: &mut DocWriter<'_>) {
     w.put("numYields", i32::try_from(view.yields).unwrap_or(i32::MAX));
     w.put("killPending", view.kill_pending);
     w.doc("locks", |_| ());
     w.put("waitingForLock", view.waiting_for_lock);
+    w.doc("lockStats", |_| ());
+    w.put("waitingForFlowControl", false);
+    w.doc("flowControlStats", |_| ());
     match view.queued_micros {
         Some(micros) => w.doc("currentQueue", |w| {
             w.put("name", "execution");

@@ -3,9 +3,8 @@
 //! Each section is a row; `{section: 0}` omits one. Sections of subsystems that this server does not have are
 //! absent rather than filled with zeroes.
 
-use super::{ldap_status, status};
+use super::{index_status, ldap_status, metric_tree, set_status, status, wired_tiger};
 use crate::clock;
-use crate::commands::COMMANDS;
 use crate::core::command::prelude::*;
 use crate::core::server::Server;
 use crate::memory_line::Memory;
@@ -29,9 +28,13 @@ static SECTIONS: &[Section] = &[
     ("catalogStats", catalog_stats),
     ("connections", connections),
     ("defaultRWConcern", default_rw_concern),
+    ("electionMetrics", set_status::elections),
     ("encryptionAtRest", encryption_at_rest),
     ("extra_info", extra_info),
+    ("flowControl", set_status::flow_control),
     ("globalLock", global_lock),
+    ("indexBuilds", index_status::builds),
+    ("indexStats", index_status::write),
     ("ldapConnPool", ldap_status::connections),
     ("ldapOperations", ldap_status::operations),
     ("locks", |server, out| server.metrics.locks.write(out)),
@@ -39,18 +42,22 @@ static SECTIONS: &[Section] = &[
     ("network", network),
     ("opLatencies", |server, out| op_latencies(server, false, out)),
     ("opcounters", op_counters),
-    ("opcountersRepl", op_counters_repl),
+    ("opcountersRepl", set_status::op_counters),
+    ("oplogTruncation", set_status::oplog_truncation),
+    ("planCache", metric_tree::plan_cache),
+    ("profiler", profiler),
     ("querySettings", |server, out| server.settings.query_settings.write_status(out)),
     ("queues", queues),
-    ("repl", repl),
+    ("readConcernCounters", |server, out| server.metrics.read_concerns.write(out)),
+    ("repl", set_status::repl),
     ("security", security),
     ("sharedWrites", shared_writes),
     ("storageEngine", storage_engine),
     ("transactions", transactions),
     ("transportSecurity", transport_security),
-    ("wiredTiger", wired_tiger),
+    ("wiredTiger", wired_tiger::write),
     ("mem", memory),
-    ("metrics", metrics),
+    ("metrics", metric_tree::write),
     ("nagi", nagi),
 ];
 
@@ -92,7 +99,10 @@ fn run(cx: &mut Context<'_>, req: &Request<'_>, out: &mut DocWriter<'_>) -> Resu
     let none = section("none")? == Some(Truthy(true));
     let is_wanted = |name: &'static str| Ok(section(name)?.map_or(!none, |wanted| wanted.0));
     let histograms = req.body.get("opLatencies").as_doc();
-    let histograms = histograms.is_some_and(|asked| asked.get("histograms").is_truthy());
+    let histograms = match histograms {
+        Some(asked) => args::read::<Truthy>(asked, "serverStatus", "histograms")?.0,
+        None => false,
+    };
     write_server_status(cx.server, &is_wanted, histograms, out)
 }
 
@@ -125,7 +135,9 @@ pub(super) fn write_server_status(
     out.put("localTime", Value::DateTime(clock::wall_ms()));
     for (name, write) in SECTIONS {
         let absent = match *name {
-            "repl" => server.replica.is_none(),
+            "electionMetrics" | "flowControl" | "oplogTruncation" | "repl" => {
+                server.replica.is_none()
+            }
             "encryptionAtRest" => server.keys.is_none(),
             "bucketCatalog" => !has_series(server),
             "ldapConnPool" | "ldapOperations" => server.auth.directory.directory().is_none(),
@@ -195,6 +207,8 @@ fn catalog_stats(server: &Server, out: &mut DocWriter<'_>) {
     out.put("views", views - series);
     out.put("internalCollections", system);
     out.put("internalViews", 0);
+    let profiles = catalog.iter().filter(|c| c.namespace.collection() == "system.profile");
+    out.put("systemProfile", profiles.count() as i32);
 }
 
 fn has_series(server: &Server) -> bool {
@@ -224,8 +238,12 @@ fn default_rw_concern(server: &Server, out: &mut DocWriter<'_>) {
 fn extra_info(_: &Server, out: &mut DocWriter<'_>) {
     let (faults, user_us, system_us) = status::faults_and_times();
     let (voluntary, involuntary) = status::context_switches();
+    let (input_blocks, output_blocks) = status::disk_blocks();
     out.put("note", "fields vary by platform");
     out.put("page_faults", faults);
+    out.put("page_reclaims", status::page_reclaims());
+    out.put("input_blocks", input_blocks);
+    out.put("output_blocks", output_blocks);
     out.put("user_time_us", user_us);
     out.put("system_time_us", system_us);
     out.put("maximum_resident_set_kb", status::peak_resident_kb());
@@ -254,6 +272,8 @@ fn global_lock(server: &Server, out: &mut DocWriter<'_>) {
 
 fn session_cache(server: &Server, out: &mut DocWriter<'_>) {
     out.put("activeSessionsCount", server.clients.sessions.count() as i32);
+    server.metrics.session_jobs.write(out);
+    out.put("sessionCatalogSize", server.clients.txn_sessions.count() as i32);
 }
 
 fn network(server: &Server, out: &mut DocWriter<'_>) {
@@ -265,6 +285,16 @@ fn network(server: &Server, out: &mut DocWriter<'_>) {
     out.put("numSlowDNSOperations", 0_i64);
     out.put("numSlowSSLOperations", 0_i64);
     out.put("numRequests", metrics.request_count.get());
+    // Each connection has a thread, which runs its requests.
+    out.doc("serviceExecutors", |doc| {
+        let (all, running) = (metrics.connections.get(), metrics.active_requests.get());
+        doc.doc("passthrough", |doc| {
+            doc.put("threadsRunning", all as i32);
+            doc.put("clientsInTotal", all as i32);
+            doc.put("clientsRunning", running as i32);
+            doc.put("clientsWaitingForData", (all - running).max(0) as i32);
+        });
+    });
     out.doc("compression", |doc| {
         for (id, name) in [(1, "snappy"), (3, "zstd"), (2, "zlib")] {
             let counter = &metrics.compression[id];
@@ -321,12 +351,6 @@ fn op_counters(server: &Server, out: &mut DocWriter<'_>) {
     }
 }
 
-fn op_counters_repl(_: &Server, out: &mut DocWriter<'_>) {
-    for name in ["insert", "query", "update", "delete", "getmore", "command"] {
-        out.put(name, 0_i64);
-    }
-}
-
 fn queues(server: &Server, out: &mut DocWriter<'_>) {
     out.doc("execution", |doc| {
         doc.doc("write", |pool| server.clients.tickets.write.write_queue(pool));
@@ -334,57 +358,10 @@ fn queues(server: &Server, out: &mut DocWriter<'_>) {
     });
 }
 
-/// WiredTiger's names for figures that the engine has as well. Other figures of WiredTiger are absent.
-static ENGINE_FIGURES: &[(&str, &[(&str, &str)])] = &[
-    (
-        "block-manager",
-        &[
-            ("blocks read", "file_reads"),
-            ("bytes read", "file_bytes_read"),
-            ("bytes written", "file_bytes_written"),
-        ],
-    ),
-    ("connection", &[("total fsync I/Os", "log_syncs")]),
-    ("log", &[("log bytes written", "log_bytes_written"), ("log sync operations", "log_syncs")]),
-    ("transaction", &[("transaction checkpoints", "checkpoints")]),
-];
-
-fn wired_tiger(server: &Server, out: &mut DocWriter<'_>) {
-    let mut gauges = std::collections::HashMap::new();
-    server.store.engine().stats(&mut |name, value| {
-        gauges.insert(name, value);
-    });
-    let gauge = |name| gauges.get(name).copied().unwrap_or(0);
-    if let Some(budget) = server.store.budget().bytes()
-        && gauges.contains_key("cache_bytes")
-    {
-        let records = server.store.record_cache_bytes().0 as i64;
-        out.doc("cache", |cache| {
-            cache.put("bytes currently in the cache", gauge("cache_bytes") + records);
-            cache.put("maximum bytes configured", budget as i64);
-            cache.put("tracked dirty bytes in the cache", gauge("memtable_bytes"));
-            cache.put("bytes read into cache", gauge("file_bytes_read"));
-            cache.put("bytes written from cache", gauge("file_bytes_written"));
-            cache.put("pages read into cache", gauge("cache_misses"));
-            let requested = gauge("cache_hits") + gauge("cache_misses");
-            cache.put("pages requested from the cache", requested);
-        });
-    }
-    for (section, figures) in ENGINE_FIGURES {
-        let known = figures.iter().filter_map(|(name, gauge)| Some((*name, *gauges.get(gauge)?)));
-        let known: Vec<_> = known.collect();
-        if !known.is_empty() {
-            out.doc(section, |doc| known.iter().for_each(|(name, value)| doc.put(name, *value)));
-        }
-    }
-    out.doc("snapshot-window-settings", |doc| {
-        let seconds = server.settings.params.int("minSnapshotHistoryWindowInSeconds");
-        doc.put("minimum target snapshot window size in seconds", seconds);
-    });
-    out.doc("concurrentTransactions", |doc| {
-        doc.doc("write", |pool| server.clients.tickets.write.write(pool));
-        doc.doc("read", |pool| server.clients.tickets.read.write(pool));
-    });
+/// Entries of `system.profile`.
+fn profiler(server: &Server, out: &mut DocWriter<'_>) {
+    out.put("totalWrites", server.metrics.profile_writes.get());
+    out.put("activeWriters", server.metrics.profile_writers.get());
 }
 
 fn storage_engine(server: &Server, out: &mut DocWriter<'_>) {
@@ -395,6 +372,12 @@ fn storage_engine(server: &Server, out: &mut DocWriter<'_>) {
     out.put("readOnly", false);
     out.put("persistent", server.config.persistent);
     out.put("backupCursorOpen", server.upkeep.backups.is_open());
+    // Dropped data whose space is not free yet.
+    server.store.engine().stats(&mut |name, value| {
+        if name == "ranges_to_reclaim" {
+            out.put("dropPendingIdents", value);
+        }
+    });
 }
 
 fn transactions(server: &Server, out: &mut DocWriter<'_>) {
@@ -418,26 +401,6 @@ fn transactions(server: &Server, out: &mut DocWriter<'_>) {
     out.put("currentPrepared", 0_i64);
 }
 
-/// The state of a member of a replica set.
-fn repl(server: &Server, out: &mut DocWriter<'_>) {
-    let Some(set) = &server.replica else { return };
-    let Some(member) = set.member() else { return };
-    let primary = set.role() == crate::replica::Role::Primary;
-    out.array("hosts", |list| list.push(&member.host));
-    out.put("setName", &set.name);
-    out.put("setVersion", member.version as i32);
-    out.put("isWritablePrimary", primary);
-    out.put("secondary", !primary);
-    if primary {
-        out.put("primary", &member.host);
-        out.put("electionId", &member.election_id());
-    }
-    out.put("me", &member.host);
-    out.put("rbid", 1);
-    // 1 means off, 2 means on.
-    out.put("userWriteBlockMode", 1 + i32::from(server.settings.write_block.is_on()));
-}
-
 fn memory(server: &Server, out: &mut DocWriter<'_>) {
     let memory = Memory::of(&server.store);
     let int = |mb: i64| i32::try_from(mb).unwrap_or(i32::MAX);
@@ -448,66 +411,6 @@ fn memory(server: &Server, out: &mut DocWriter<'_>) {
         out.put("mapped", int(mapped_mb));
     }
     out.put("supported", true);
-}
-
-fn metrics(server: &Server, out: &mut DocWriter<'_>) {
-    let metrics = &server.metrics;
-    out.doc("commands", |doc| {
-        doc.put("<UNKNOWN>", metrics.unknown_commands.get());
-        for (command, counter) in COMMANDS.iter().zip(&metrics.by_command) {
-            doc.doc(command.name, |one| {
-                one.put("failed", counter.failed.get());
-                one.put("total", counter.total.get());
-            });
-        }
-    });
-    out.doc("cursor", |doc| {
-        let (total, pinned, no_timeout) = server.clients.cursors.counts();
-        doc.put("moreThanOneBatch", metrics.cursors_more_than_one_batch.get());
-        doc.put("timedOut", metrics.cursors_timed_out.get());
-        doc.put("totalOpened", metrics.cursors_opened.get());
-        doc.doc("open", |open| {
-            open.put("noTimeout", no_timeout);
-            open.put("pinned", pinned);
-            open.put("total", total);
-        });
-    });
-    out.doc("document", |doc| {
-        doc.put("deleted", metrics.documents_deleted.get());
-        doc.put("inserted", metrics.documents_inserted.get());
-        doc.put("returned", metrics.documents_returned.get());
-        doc.put("updated", metrics.documents_updated.get());
-    });
-    out.doc("operation", |doc| {
-        doc.put("scanAndOrder", metrics.sorted_requests.get());
-        doc.put("writeConflicts", metrics.write_conflicts.get());
-    });
-    let plans = nagi_query::plan_cache_figures(&server.store);
-    out.doc("query", |doc| {
-        doc.put("planCacheTotalQueryShapes", plans.entries as i64);
-        doc.put("planCacheTotalSizeEstimateBytes", plans.bytes as i64);
-        doc.doc("planCache", |doc| {
-            doc.doc("classic", |doc| {
-                doc.put("hits", plans.hits as i64);
-                doc.put("misses", plans.misses as i64);
-                doc.put("replanned", plans.replanned as i64);
-            });
-        });
-    });
-    out.doc("queryExecutor", |doc| {
-        doc.put("scanned", metrics.keys_examined.get());
-        doc.put("scannedObjects", metrics.docs_examined.get());
-        doc.doc("collectionScans", |doc| {
-            let (total, tailable) =
-                (metrics.collection_scans.get(), metrics.collection_scans_tailable.get());
-            doc.put("nonTailable", total - tailable);
-            doc.put("total", total);
-        });
-    });
-    out.doc("ttl", |doc| {
-        doc.put("deletedDocuments", metrics.ttl_deleted.get());
-        doc.put("passes", metrics.ttl_passes.get());
-    });
 }
 
 fn nagi(server: &Server, out: &mut DocWriter<'_>) {

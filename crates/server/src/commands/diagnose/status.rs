@@ -40,6 +40,17 @@ pub(super) fn context_switches() -> (i64, i64) {
     (int(own.voluntary_switches), int(own.involuntary_switches))
 }
 
+/// Page faults that needed no disk.
+pub(super) fn page_reclaims() -> i64 {
+    int(Process::Own.stat().map(|stat| stat.minor_faults))
+}
+
+/// Blocks of 512 bytes that the process has read from disks and has written to them.
+pub(super) fn disk_blocks() -> (i64, i64) {
+    let blocks = |bytes: Option<u64>| int(bytes.map(|bytes| bytes / 512));
+    (blocks(Process::Own.read_bytes()), blocks(Process::Own.written_bytes()))
+}
+
 /// Major page faults, user and system time in microseconds.
 pub(super) fn faults_and_times() -> (i64, i64, i64) {
     let us = |ticks: u64| int(ticks.checked_mul(nagi_proc::stat::TICK_US));

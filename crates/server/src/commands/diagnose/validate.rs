@@ -1,9 +1,14 @@
 //! `validate`: reads all data of a collection and compares records, index keys and counters.
 
-use nagi_store::{BuildOptions, Collection, Repaired, ValidateReport, lost_and_found};
+use std::cell::Cell;
+
+use nagi_store::{
+    BuildOptions, Collection, Repaired, VALIDATE_ASK_EACH, ValidateReport, lost_and_found,
+};
 
 use crate::commands::common::{namespace, refuse_view};
 use crate::core::command::prelude::*;
+use crate::op::Op;
 
 pub(in crate::commands) static VALIDATE: Command = Command {
     facts: Facts {
@@ -45,7 +50,11 @@ fn run(cx: &mut Context<'_>, req: &Request<'_>, out: &mut DocWriter<'_>) -> Resu
     if !args.repair.0 && args.fix_multikey != Some(Truthy(true)) {
         cx.end_with_client();
     }
-    let check = || cx.check();
+    let meter = Meter::new(&collection);
+    let check = || {
+        meter.step(cx.op);
+        cx.check()
+    };
     let memory = crate::commands::index::build_memory(cx.server);
     let options = BuildOptions {
         interrupt: Some(&check),
@@ -90,6 +99,29 @@ fn run(cx: &mut Context<'_>, req: &Request<'_>, out: &mut DocWriter<'_>) -> Resu
     out.put("repaired", repaired.any);
     write_findings(&collection, &report, repaired, out);
     Ok(())
+}
+
+/// Progress for currentOp: records, then the entries of each index. An estimate, for only the interrupt checks are
+/// counted.
+struct Meter {
+    total: i64,
+    done: Cell<i64>,
+}
+
+impl Meter {
+    fn new(collection: &Collection) -> Meter {
+        let parts = i64::try_from(collection.indexes.len() + 1).unwrap_or(1);
+        Meter { total: collection.count().saturating_mul(parts), done: Cell::new(0) }
+    }
+
+    fn step(&self, op: &Op) {
+        self.done.set(self.done.get() + VALIDATE_ASK_EACH);
+        // Of several hundred documents each, for the text is formatted anew.
+        if self.done.get() % (VALIDATE_ASK_EACH * 16) == 0 {
+            let total = self.total.max(self.done.get());
+            op.set_progress("Validate: scanning records and index entries", self.done.get(), total);
+        }
+    }
 }
 
 const FAULTY_BUCKETS: &str = "Detected one or more documents in this collection incompatible with \

@@ -191,17 +191,7 @@ fn write_member(
     if role == Role::Primary {
         out.put("electionId", &member.election_id());
     }
-    out.doc("lastWrite", |w| {
-        let (time, date) = (replica.clock.operation(), replica.clock.written_ms());
-        let op_time = |w: &mut DocWriter<'_>| {
-            w.put("ts", Value::Timestamp(time));
-            w.put("t", member.term);
-        };
-        w.doc("opTime", op_time);
-        w.put("lastWriteDate", Value::DateTime(date));
-        w.doc("majorityOpTime", op_time);
-        w.put("majorityWriteDate", Value::DateTime(date));
-    });
+    out.doc("lastWrite", |w| replica.write_last_write(&member, w));
 }
 
 /// Writes the compressors that client and server have in common, in the client's order; no field if there are

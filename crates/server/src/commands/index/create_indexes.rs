@@ -89,16 +89,19 @@ fn run(cx: &mut Context<'_>, req: &Request<'_>, out: &mut DocWriter<'_>) -> Resu
         most: Some(&most),
     };
     let created = cx.store().create_indexes(&ns, &specs, options)?;
+    if created.after > created.before {
+        cx.server.metrics.index_builds.increment();
+    }
     out.put("numIndexesBefore", created.before as i32);
     out.put("numIndexesAfter", created.after as i32);
     if created.before == created.after && !created.created_collection {
         out.put("note", "all indexes already exist");
-    } else {
-        out.put("createdCollectionAutomatically", created.created_collection);
-        if cx.server.replica.is_some() {
-            let given = Some(args.commit_quorum).filter(|quorum| !quorum.is_nullish());
-            out.put("commitQuorum", given.unwrap_or(Value::String("votingMembers")));
-        }
+        return Ok(());
+    }
+    out.put("createdCollectionAutomatically", created.created_collection);
+    if cx.server.replica.is_some() {
+        let given = Some(args.commit_quorum).filter(|quorum| !quorum.is_nullish());
+        out.put("commitQuorum", given.unwrap_or(Value::String("votingMembers")));
     }
     Ok(())
 }

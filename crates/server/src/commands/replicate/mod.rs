@@ -14,7 +14,7 @@ pub(super) use append_oplog_note::APPEND_OPLOG_NOTE;
 pub(super) use apply_ops::APPLY_OPS;
 pub(super) use repl_set_freeze::REPL_SET_FREEZE;
 pub(super) use repl_set_get_config::REPL_SET_GET_CONFIG;
-pub(super) use repl_set_get_status::REPL_SET_GET_STATUS;
+pub(super) use repl_set_get_status::{REPL_SET_GET_STATUS, write_set_status};
 pub(super) use repl_set_initiate::REPL_SET_INITIATE;
 pub(super) use repl_set_reconfig::REPL_SET_RECONFIG;
 pub(super) use repl_set_resize_oplog::REPL_SET_RESIZE_OPLOG;

@@ -3,6 +3,7 @@
 use super::member_of;
 use crate::clock;
 use crate::core::command::prelude::*;
+use crate::core::server::Server;
 use crate::replica::{Member, ReplicaSet, Role};
 
 pub(in crate::commands) static REPL_SET_GET_STATUS: Command = Command {
@@ -24,7 +25,15 @@ args! { "replSetGetStatus" => Args {
 
 fn run(cx: &mut Context<'_>, req: &Request<'_>, out: &mut DocWriter<'_>) -> Result<()> {
     Args::parse(req)?;
-    let set = member_of(cx)?;
+    write_set_status(cx.server, member_of(cx)?, out)
+}
+
+/// Writes the fields of the reply. Fails if the set is not initiated.
+pub(in crate::commands) fn write_set_status(
+    server: &Server,
+    set: &ReplicaSet,
+    out: &mut DocWriter<'_>,
+) -> Result<()> {
     let member = set.initialized()?;
     let state = match set.role() {
         Role::Primary => 1,
@@ -56,7 +65,7 @@ fn run(cx: &mut Context<'_>, req: &Request<'_>, out: &mut DocWriter<'_>) -> Resu
         w.put("lastDurableWallTime", date);
     });
     out.put("lastStableRecoveryTimestamp", Value::Timestamp(set.clock.operation()));
-    let uptime = (clock::micros_since(cx.server.identity.started) / 1_000_000) as i32;
+    let uptime = (clock::micros_since(server.identity.started) / 1_000_000) as i32;
     out.array("members", |list| {
         list.doc(|w| {
             w.put("_id", 0);

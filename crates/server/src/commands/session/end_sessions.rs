@@ -1,17 +1,19 @@
-//! `endSessions`: ends sessions and closes their cursors. Drivers send it when a client closes.
+//! `endSessions`: ends sessions and closes their cursors. Drivers send it when a client closes, also on connections
+//! that are not logged in; it is refused there, as in MongoDB, because such a client has no sessions.
 
+use super::common::named;
 use crate::core::command::prelude::*;
 use crate::limits::END_SESSIONS_COUNT_MAX;
-use crate::session::parse_lsid;
 
 pub(in crate::commands) static END_SESSIONS: Command = Command {
     facts: Facts {
         name: "endSessions",
         help: "Ends logical sessions.",
-        before_login: true,
         api_v1: true,
+        refusal_unaudited: true,
         ..Facts::ROW
     },
+    access: Access::LoggedIn,
     run,
     ..Command::ROW
 };
@@ -28,12 +30,7 @@ fn run(cx: &mut Context<'_>, req: &Request<'_>, _: &mut DocWriter<'_>) -> Result
             "Too many sessions in one request: at most {END_SESSIONS_COUNT_MAX}"
         );
     }
-    for value in args.sessions.iter() {
-        let session = parse_lsid(value, "endSessions.endSessions")?;
-        // Sessions of other users are ignored.
-        if !cx.asking().owns_session(&session) {
-            continue;
-        }
+    for session in named(cx, args.sessions, "endSessions.endSessions", None)? {
         cx.server.clients.sessions.end(&session);
         cx.server.clients.txn_sessions.end(&session);
         cx.server.clients.cursors.end_session(&session);

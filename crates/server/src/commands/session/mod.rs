@@ -1,6 +1,7 @@
 //! Commands on logical sessions and their transactions.
 
 mod commit_transaction;
+mod common;
 mod end_sessions;
 mod kill_sessions;
 mod refresh_sessions;

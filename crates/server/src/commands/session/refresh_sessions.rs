@@ -1,8 +1,8 @@
 //! `refreshSessions`: marks sessions as still in use.
 
+use super::common::named;
 use crate::clock;
 use crate::core::command::prelude::*;
-use crate::session::parse_lsid;
 
 pub(in crate::commands) static REFRESH_SESSIONS: Command = Command {
     facts: Facts {
@@ -22,9 +22,9 @@ args! { "refreshSessions" => Args {
 
 fn run(cx: &mut Context<'_>, req: &Request<'_>, _: &mut DocWriter<'_>) -> Result<()> {
     let args = Args::parse(req)?;
-    for value in args.sessions.iter() {
-        let session = parse_lsid(value, "refreshSessions.refreshSessions")?;
-        cx.server.clients.sessions.touch(&session, clock::wall_ms(), cx.connection.user())?;
+    for session in named(cx, args.sessions, "refreshSessions.refreshSessions", None)? {
+        let user = cx.connection.user().filter(|_| cx.asking().owns_session(&session));
+        cx.server.clients.sessions.touch(&session, clock::wall_ms(), user)?;
     }
     Ok(())
 }

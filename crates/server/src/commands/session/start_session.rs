@@ -3,6 +3,7 @@
 use crate::clock;
 use crate::core::command::prelude::*;
 use crate::limits::SESSION_TIMEOUT_MINUTES;
+use crate::session::GivenSession;
 
 pub(in crate::commands) static START_SESSION: Command = Command {
     facts: Facts { name: "startSession", help: "Starts a logical session.", ..Facts::ROW },
@@ -18,7 +19,8 @@ args! { "startSession" => Args {
 fn run(cx: &mut Context<'_>, req: &Request<'_>, out: &mut DocWriter<'_>) -> Result<()> {
     Args::parse(req)?;
     let id = crate::random::random_uuid()?;
-    cx.server.clients.sessions.touch(&id, clock::wall_ms(), cx.connection.user())?;
+    let session = cx.asking().session(&GivenSession { id, uid: None }, None)?;
+    cx.server.clients.sessions.touch(&session, clock::wall_ms(), cx.connection.user())?;
     out.doc("id", |doc| {
         doc.put("id", Value::Binary(nagi_bson::Binary { subtype: 4, bytes: &id }));
     });

@@ -50,8 +50,8 @@
 //! jobs use it to abort a transaction that is too old while one of its statements runs. The statement sees the abort
 //! when it finishes.
 //!
-//! [`crate::session`] knows which user owns a session. It refuses a command with another user's session before the
-//! command gets here.
+//! The user is a part of a session's identity ([`crate::session`]), so another user cannot continue or end what a
+//! session has begun.
 //!
 //! Invariants
 //! - The transaction number of a session never decreases (225).
@@ -186,7 +186,7 @@ impl TxnSessions {
     }
 
     fn shard(&self, id: &SessionId) -> &Mutex<HashMap<SessionId, Arc<Slot>, RandomState>> {
-        &self.shards[usize::from(id[15]) % SHARD_COUNT]
+        &self.shards[usize::from(id.id[15]) % SHARD_COUNT]
     }
 
     fn slot(&self, id: &SessionId) -> Arc<Slot> {
@@ -202,6 +202,11 @@ impl TxnSessions {
         if let Some(slot) = slot {
             self.end_open(&slot);
         }
+    }
+
+    /// The number of sessions with a transaction number.
+    pub(crate) fn count(&self) -> usize {
+        self.shards.iter().map(|shard| shard.lock().len()).sum()
     }
 
     /// Lists the open transactions, for currentOp.
@@ -255,7 +260,8 @@ impl TxnSessions {
     }
 }
 
-/// Deletes the records older than `before_ms` whose sessions `is_live` does not know, and returns their number.
+/// Deletes the records older than `before_ms` whose sessions `is_live` does not know, and returns their number. Records
+/// of earlier versions do not tell their user; only their age counts.
 pub(crate) fn sweep_records(
     store: &Store,
     before_ms: i64,
@@ -263,7 +269,8 @@ pub(crate) fn sweep_records(
 ) -> Result<usize> {
     store.delete_session_records(&mut |key, doc| {
         let old = matches!(doc.get("d"), Value::DateTime(ms) if ms < before_ms);
-        old && !is_live(&key.session)
+        let session = key.user.map(|uid| SessionId { id: key.session, uid });
+        old && !session.is_some_and(|session| is_live(&session))
     })
 }
 
@@ -272,9 +279,10 @@ fn committed_record() -> DocBuf {
     doc! { "state": "committed", "d": (Value::DateTime(clock::wall_ms())) }
 }
 
-/// The session id as error messages show it.
-pub(crate) fn shown(session: &SessionId) -> String {
-    nagi_store::Uuid(*session).to_string()
+/// The key of a record of the running command.
+fn record_key(scope: &Scope, statement: i32) -> SessionKey {
+    let SessionId { id, uid } = scope.session;
+    SessionKey { session: id, user: Some(uid), number: scope.number, statement }
 }
 
 fn count(counter: &AtomicI64) {
@@ -293,16 +301,25 @@ mod tests {
     fn old_records_of_dead_sessions_are_swept() {
         let engine = Arc::new(nagi_kv::Memory::new());
         let store = Store::open(engine, StoreOptions::default()).unwrap();
-        let key = |session: u8| SessionKey { session: [session; 16], number: 1, statement: WHOLE };
-        for (session, date) in [(1, 10), (2, 10), (3, 30)] {
+        let user = |of: u8| Some([of; 32]).filter(|_| of > 0);
+        let key = |session: u8, of: u8| SessionKey {
+            session: [session; 16],
+            user: user(of),
+            number: 1,
+            statement: WHOLE,
+        };
+        // The last one is a record of an earlier version, of a session that is live.
+        for (session, of, date) in [(1, 1, 10), (2, 1, 10), (2, 2, 10), (3, 1, 30), (2, 0, 10)] {
             let record = doc! { "d": (Value::DateTime(date)) };
             let put = store.write(WriteOptions::default(), &mut |txn| {
-                txn.put_session_record(&key(session), record.as_doc())
+                txn.put_session_record(&key(session, of), record.as_doc())
             });
             put.unwrap();
         }
-        let swept = sweep_records(&store, 20, &|session| session[0] == 2).unwrap();
-        let left = |session: u8| store.session_records(&[session; 16]).unwrap().len();
-        assert_eq!((swept, left(1), left(2), left(3)), (1, 0, 1, 1));
+        let live = SessionId { id: [2; 16], uid: [1; 32] };
+        let swept = sweep_records(&store, 20, &|session| *session == live).unwrap();
+        let left =
+            |session: u8, of: u8| store.session_records(&[session; 16], &[of; 32]).unwrap().len();
+        assert_eq!((swept, left(1, 1), left(2, 1), left(2, 2), left(3, 1)), (3, 0, 1, 0, 1));
     }
 }

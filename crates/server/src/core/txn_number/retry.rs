@@ -1,6 +1,6 @@
 //! Retryable writes: a statement and the record of its execution are one commit (see the timeline in [`super`]).
 //!
-//! The key of a record is (session, transaction number, first statement id). The value is one of
+//! The key of a record is (session, transaction number, first statement id, user). The value is one of
 //!
 //! ```text
 //!  inserts, several statements     {s: [first id, count, ...], d: date}
@@ -19,12 +19,13 @@ use nagi_bson::{Doc, DocBuf, DocWriter, Value};
 use nagi_error::{Code, Result, bail};
 use nagi_store::{SessionKey, Statement, Store, WriteOptions};
 
-use super::{Scope, count};
+use super::{Scope, count, record_key};
 use crate::clock;
 use crate::core::command::Context;
 use crate::limits::WRITE_BATCH_COUNT_MAX;
 use crate::number::truncate;
 use crate::request::Request;
+use crate::session::SessionId;
 
 /// Returns true if the running command is a retryable write, whose statements are executed once.
 pub(crate) fn is_retryable(cx: &Context<'_>) -> bool {
@@ -64,10 +65,11 @@ pub(crate) fn statement_id(request: &Request<'_>, index: usize) -> i32 {
 /// The session and the number of the running command, for the store's change log; the statement id is 0.
 pub(crate) fn statement(cx: &Context<'_>) -> Statement {
     let scope = cx.scope.as_ref();
-    let (session, number) = scope.map_or(([0; 16], -1), |scope| (scope.session, scope.number));
+    let none = SessionId { id: [0; 16], uid: cx.connection.user_digest() };
+    let (session, number) = scope.map_or((none, -1), |scope| (scope.session, scope.number));
     let last = scope.and_then(|scope| scope.state.last.filter(|last| last.0 == number));
     let before = last.map(|last| last.1);
-    Statement { session, user: cx.connection.user_digest(), number, id: 0, before }
+    Statement { session: session.id, user: session.uid, number, id: 0, before }
 }
 
 /// Reads which statements an earlier attempt with this number executed.
@@ -75,7 +77,8 @@ pub(super) fn load_executed(cx: &Context<'_>, scope: &mut Scope) -> Result<()> {
     if scope.state.records.iter().all(|key| key.number != scope.number) {
         return Ok(());
     }
-    for record in cx.server.store.session_records(&scope.session)? {
+    let session = &scope.session;
+    for record in cx.server.store.session_records(&session.id, &session.uid)? {
         if record.key.number != scope.number {
             continue;
         }
@@ -208,7 +211,7 @@ pub(crate) fn recorded<T>(
 /// Writes the record and deletes the records of older numbers.
 fn keep(store: &Store, scope: &Scope, ids: &[i32], result: Option<&DocBuf>) -> Result<SessionKey> {
     let first = ids.iter().copied().min().unwrap_or(0);
-    let key = SessionKey { session: scope.session, number: scope.number, statement: first };
+    let key = record_key(scope, first);
     let record = DocBuf::build(|w| {
         w.array("s", |list| {
             for range in ids.chunk_by(|a, b| a + 1 == *b) {

@@ -8,7 +8,7 @@ use crate::request::{Generic, Request};
 pub(crate) fn check(request: &Request<'_>, is_replicated: bool) -> Result<()> {
     let generic = &request.generic;
     let Some(number) = generic.txn_number else { return check_unnumbered(generic) };
-    if generic.lsid.is_none() {
+    if generic.given_session.is_none() {
         bail!(
             Code::INVALID_OPTIONS,
             "Transaction number requires a session ID to also be specified"

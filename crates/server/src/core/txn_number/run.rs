@@ -17,10 +17,10 @@ use std::time::Duration;
 
 use nagi_bson::DocWriter;
 use nagi_error::{Code, Error, Result, bail, err};
-use nagi_store::{Durability, End, Lifetime, SessionKey, Statement, Transaction, WriteOptions};
+use nagi_store::{Durability, End, Lifetime, Statement, Transaction, WriteOptions};
 use parking_lot::MutexGuard;
 
-use super::{Open, Phase, Scope, Slot, State, WHOLE, committed_record, count, shown};
+use super::{Open, Phase, Scope, Slot, State, WHOLE, committed_record, count, record_key};
 use crate::clock;
 use crate::core::command::Context;
 use crate::request::Request;
@@ -97,7 +97,7 @@ fn load(cx: &Context<'_>, scope: &mut Scope) -> Result<()> {
     if state.loaded {
         return Ok(());
     }
-    let records = cx.server.store.session_records(&scope.session)?;
+    let records = cx.server.store.session_records(&scope.session.id, &scope.session.uid)?;
     if let Some(last) = records.last()
         && last.key.number >= state.number
     {
@@ -122,7 +122,7 @@ fn check_number(scope: &Scope, in_transaction: bool) -> Result<()> {
             Code::TRANSACTION_TOO_OLD,
             "Cannot start transaction {asked} on session {} because a newer transaction {active} has \
              already started on this session.",
-            shown(&scope.session)
+            scope.session
         );
     }
     let kind = match scope.state.phase {
@@ -133,7 +133,7 @@ fn check_number(scope: &Scope, in_transaction: bool) -> Result<()> {
         Code::TRANSACTION_TOO_OLD,
         "Retryable write with txnNumber {asked} is prohibited on session {} because a newer {kind} \
          with txnNumber {active} has already started on this session.",
-        shown(&scope.session)
+        scope.session
     )
 }
 
@@ -150,7 +150,7 @@ fn begin_writes(cx: &Context<'_>, scope: &mut Scope) -> Result<()> {
             Code::INCOMPLETE_TRANSACTION_HISTORY,
             "Incomplete history detected for transaction {} on session {}",
             scope.number,
-            shown(&scope.session)
+            scope.session
         );
     }
     super::retry::load_executed(cx, scope)
@@ -227,12 +227,10 @@ fn start(cx: &Context<'_>, scope: &mut Scope) -> Result<Arc<Transaction>> {
     if cx.server.audit.is_some() {
         store.client().note_catalog_changes();
     }
-    let (session, number) = (scope.session, scope.number);
-    let user = cx.connection.user_digest();
     store.client().set_statement(Some(Statement {
-        session,
-        user,
-        number,
+        session: scope.session.id,
+        user: scope.session.uid,
+        number: scope.number,
         id: WHOLE,
         before: None,
     }));
@@ -307,7 +305,7 @@ fn commit_scope(cx: &Context<'_>, scope: &mut Scope, durability: Durability) -> 
         };
     }
     let txn = find_open(cx, scope)?;
-    let key = SessionKey { session: scope.session, number: scope.number, statement: WHOLE };
+    let key = record_key(scope, WHOLE);
     if txn.has_written() {
         let record = committed_record();
         let old = std::mem::take(&mut scope.state.records);

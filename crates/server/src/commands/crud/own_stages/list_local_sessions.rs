@@ -6,6 +6,7 @@ use super::{OwnStage, check_collectionless};
 use crate::commands::crud::aggregate::Args;
 use crate::core::command::prelude::*;
 use crate::names::UserName;
+use crate::session::user_digest;
 
 pub(super) static LIST_LOCAL_SESSIONS: OwnStage =
     OwnStage { name: "$listLocalSessions", access: Some(access), docs, ..OwnStage::ROW };
@@ -68,24 +69,26 @@ fn docs(
             "$listLocalSessions may not specify {{allUsers:true}} and {{users:[...]}} at the same time"
         );
     }
-    let users = spec.users.map(|users| users.iter().map(listed_user).collect::<Result<Vec<_>>>());
+    let users = spec.users.map(|users| {
+        users.iter().map(|user| Ok(user_digest(&listed_user(user)?))).collect::<Result<Vec<_>>>()
+    });
     let users = users.transpose()?;
     let asking = cx.asking();
-    let mut sessions = cx.server.clients.sessions.all();
-    sessions.retain(|(id, _)| {
-        let owner = cx.server.clients.sessions.owner(id);
-        match &users {
-            Some(users) => owner.is_some_and(|owner| users.contains(&owner)),
-            None => all || asking.owns(owner.as_ref()),
+    let mut docs = Vec::new();
+    cx.server.clients.sessions.visit(&mut |session, last_ms, user| {
+        let is_listed = match &users {
+            Some(users) => users.contains(&session.uid),
+            None => all || asking.owns_session(session),
+        };
+        if is_listed {
+            docs.push(DocBuf::build(|w| {
+                session.write("_id", w);
+                w.put("lastUse", Value::DateTime(last_ms));
+                if let Some(user) = user {
+                    w.put("user", user.to_string().as_str());
+                }
+            }));
         }
     });
-    let describe = |(id, last_ms): &([u8; 16], i64)| {
-        DocBuf::build(|w| {
-            w.doc("_id", |doc| {
-                doc.put("id", Value::Binary(nagi_bson::Binary { subtype: 4, bytes: id }));
-            });
-            w.put("lastUse", Value::DateTime(*last_ms));
-        })
-    };
-    Ok(sessions.iter().map(describe).collect())
+    Ok(docs)
 }

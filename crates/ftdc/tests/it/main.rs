@@ -1,0 +1,3 @@
+//! Tests of the format as its users see it.
+
+mod round_trip;
