@@ -533,7 +533,7 @@ def checked(directory, authority, other):
     check("the groups", "* " + group("dbas") in text and "'uid=ann," + PEOPLE + "'" in text, text)
     status, verdicts, text = ldap_check(good, password="wrong-secret-7")
     equal("a wrong password", (status, verdicts), (1, {**dict.fromkeys(steps, "[OK]"), "password": "[FAIL]"}))
-    check("its reason", "LDAP bind failed: result code 49" in text, text)
+    check("its reason", "LDAP bind failed: invalidCredentials (49)" in text, text)
     status, verdicts, _ = ldap_check(good, password=None)
     equal("no password", (status, verdicts["password"], verdicts["authz.queryTemplate"]), (0, "[SKIP]", "[OK]"))
     file = WORK + "/ann.password"
@@ -548,7 +548,7 @@ def checked(directory, authority, other):
          {"userToDNMapping": "[FAIL]", **after}, "finds no entry"),
         ("no rule", {**good, "userToDNMapping": BY_MAIL}, {}, {"userToDNMapping": "[FAIL]", **after}, "no document of"),
         ("the user of queries", {**good, "queryUser": QUERY, "queryPassword": "wrong-secret-7"}, {},
-         {"bind.queryUser": "[FAIL]", "userToDNMapping": "[SKIP]", **after}, "result code 49"),
+         {"bind.queryUser": "[FAIL]", "userToDNMapping": "[SKIP]", **after}, "invalidCredentials (49)"),
         ("another authority", {**good, "tlsCAFile": other.file}, {},
          {"server": "[FAIL]", "userToDNMapping": "[SKIP]", **after}, "certificate of the server is not accepted"),
         ("no PLAIN", good, {"mechanisms": "SCRAM-SHA-256"}, {"authenticationMechanisms": "[FAIL]"}, "PLAIN is missing"),
