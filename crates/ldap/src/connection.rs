@@ -141,7 +141,8 @@ impl Connection {
         }
     }
 
-    /// Runs a search. References to other servers are skipped.
+    /// Runs a search. References to parts of the tree on other servers are skipped: Active Directory adds them to each
+    /// search at the root of a domain.
     pub(crate) fn search(
         &mut self,
         search: &Search,
@@ -156,7 +157,7 @@ impl Connection {
             bytes += length;
             match response {
                 Response::Found(entry) => {
-                    values += 1 + entry.values.len();
+                    values += 1 + entry.value_count();
                     entries.push(entry);
                 }
                 Response::Reference => values += 1,

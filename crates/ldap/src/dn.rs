@@ -87,6 +87,72 @@ pub(crate) fn escape(text: &str, out: &mut String) {
     }
 }
 
+/// Returns true if `name` is the name `base`, or that of an entry `levels` below it at least and at most. Only values
+/// are compared, and without regard to case, outer spaces and the way characters are escaped: servers write the names of
+/// attributes in several ways (`uid`, `userid`, a number).
+pub(crate) fn is_below(name: &str, base: &str, levels: std::ops::RangeInclusive<usize>) -> bool {
+    // `<GUID=...>` of Active Directory names an entry whose name it does not tell.
+    if base.trim_start().starts_with('<') {
+        return true;
+    }
+    let (name, base) = (values(name), values(base));
+    let Some(depth) = name.len().checked_sub(base.len()) else { return false };
+    levels.contains(&depth) && name[depth..] == base[..]
+}
+
+/// The values of each part of a name, sorted within the part, in a form that can be compared.
+fn values(name: &str) -> Vec<Vec<String>> {
+    if name.trim().is_empty() {
+        return Vec::new();
+    }
+    split(name, &[b',', b';'])
+        .into_iter()
+        .map(|part| {
+            let mut values: Vec<String> = split(part, b"+").into_iter().map(value).collect();
+            values.sort_unstable();
+            values
+        })
+        .collect()
+}
+
+/// Splits a text at the characters `at` that are not escaped.
+fn split<'t>(text: &'t str, at: &[u8]) -> Vec<&'t str> {
+    let (mut parts, mut from, mut escaped) = (Vec::new(), 0, false);
+    for (index, byte) in text.bytes().enumerate() {
+        if !escaped && at.contains(&byte) {
+            parts.push(&text[from..index]);
+            from = index + 1;
+        }
+        escaped = byte == b'\\' && !escaped;
+    }
+    parts.push(&text[from..]);
+    parts
+}
+
+/// The value of `attribute=value`, without escapes, in lower case, with single spaces.
+fn value(part: &str) -> String {
+    let text = part.split_once('=').map_or(part, |(_, value)| value).as_bytes();
+    let (mut bytes, mut at) = (Vec::new(), 0);
+    while at < text.len() {
+        let escaped = text[at] == b'\\';
+        let pair = text.get(at + 1..at + 3).and_then(|pair| std::str::from_utf8(pair).ok());
+        match pair.and_then(|pair| u8::from_str_radix(pair, 16).ok()) {
+            Some(byte) if escaped => {
+                bytes.push(byte);
+                at += 3;
+            }
+            _ => {
+                // The character behind a backslash stands for itself.
+                at += usize::from(escaped);
+                bytes.extend(text.get(at));
+                at += 1;
+            }
+        }
+    }
+    let text = String::from_utf8_lossy(&bytes).to_lowercase();
+    text.split_whitespace().collect::<Vec<_>>().join(" ")
+}
+
 #[cfg(test)]
 mod tests {
     use proptest::prelude::*;
@@ -119,6 +185,26 @@ mod tests {
         assert_eq!(whole.fill(&["cn=ann,ou=x"]), "cn=ann,ou=x,dc=org");
         let second = Template::new(vec![Piece::Text("cn=a,".into()), Piece::Argument(0)]);
         assert_eq!(second.fill(&["dc=x"]), "cn=a,dc=x");
+    }
+
+    #[test]
+    fn entries_below_a_base() {
+        let base = "OU=Groups, dc=example,DC=org";
+        for (name, below) in [
+            ("cn=a,ou=groups,dc=example,dc=org", true),
+            ("CN=a\\2Cb+SN=x,ou=Groups,DC=Example,dc=ORG", true),
+            ("ou=groups,dc=example,dc=org", true),
+            ("cn=a,organizationalUnitName=groups,dc=example,dc=org", true),
+            ("cn=a,ou=people,dc=example,dc=org", false),
+            ("dc=example,dc=org", false),
+            ("cn=a\\,ou=groups,dc=example,dc=org", false),
+            ("", false),
+        ] {
+            assert_eq!(is_below(name, base, 0..=usize::MAX), below, "{name}");
+        }
+        assert!(is_below("cn=a,dc=x", "", 0..=usize::MAX) && is_below("cn=a", "<GUID=1>", 0..=0));
+        assert!(!is_below("cn=a,dc=x", "dc=x", 0..=0) && is_below("cn=a,dc=x", "dc=x", 1..=1));
+        assert!(is_below(r"cn=\c3\a9 b,dc=x", "cn=\u{e9}  B,dc=x", 0..=0));
     }
 
     /// Splits a name at the commas that are not escaped.

@@ -72,6 +72,18 @@ impl Filter {
         }
     }
 
+    /// True if it depends on an argument.
+    pub(crate) fn has_arguments(&self) -> bool {
+        match self {
+            Filter::Several(_, all) => all.iter().any(Filter::has_arguments),
+            Filter::Not(one) => one.has_arguments(),
+            Filter::Present(_) => false,
+            Filter::Compare(_, _, value) => value.has_arguments(),
+            Filter::Substrings(_, parts) => parts.iter().any(|(_, value)| value.has_arguments()),
+            Filter::Extensible(one) => one.value.has_arguments(),
+        }
+    }
+
     /// Appends the filter with these arguments.
     pub(crate) fn encode(&self, arguments: &[&str], out: &mut Vec<u8>) {
         match self {
@@ -117,6 +129,10 @@ impl Value {
                 }
             }
         });
+    }
+
+    fn has_arguments(&self) -> bool {
+        self.0.iter().any(|part| matches!(part, Part::Argument(_)))
     }
 
     fn is_empty(&self) -> bool {

@@ -23,7 +23,7 @@ use parking_lot::{Mutex, RwLock};
 use crate::connection::{Connection, Failure};
 use crate::hosts::{self, Host};
 use crate::mapping::Mapped;
-use crate::message::{Entry, Outcome, code};
+use crate::message::{Entry, Outcome, code, code_name};
 use crate::pool::{Pool, Purpose};
 use crate::query::Search;
 use crate::settings::{LdapOptions, PASSWORD_BYTES_MAX, Settings};
@@ -245,12 +245,9 @@ impl Ldap {
         };
         let entries = match self.search(current, &search, deadline) {
             Err(Failure::Answer(outcome)) if outcome.code == code::NO_SUCH_OBJECT => Vec::new(),
-            found => found.map_err(|failure| DirectoryError::Unavailable(describe(&failure)))?,
+            found => found.map_err(|failure| searching(&search, &failure))?,
         };
-        let mut names = entries.into_iter().flat_map(|entry| match search.attributes.is_empty() {
-            true => vec![entry.name],
-            false => entry.values,
-        });
+        let mut names = entries.into_iter().flat_map(|entry| entry.found_by(&search));
         match (names.next(), names.next()) {
             (None, _) => Ok(None),
             (name, None) => Ok(name),
@@ -311,7 +308,7 @@ impl Directory for Ldap {
             {
                 Ok(None)
             }
-            Err(failure) => Err(DirectoryError::Unavailable(describe(&failure))),
+            Err(failure) => Err(searching(&search, &failure)),
         }
     }
 
@@ -367,10 +364,8 @@ impl std::fmt::Debug for Ldap {
 /// The names that a search for groups found: those of the entries, or the values of the attribute. A value that is no
 /// distinguished name is no group: with an unsuitable attribute it could be the name of a built-in role.
 fn groups_of(entries: Vec<Entry>, search: &Search) -> Vec<String> {
-    let mut groups: Vec<String> = match search.attributes.is_empty() {
-        true => entries.into_iter().map(|entry| entry.name).collect(),
-        false => entries.into_iter().flat_map(|entry| entry.values).collect(),
-    };
+    let mut groups: Vec<String> =
+        entries.into_iter().flat_map(|entry| entry.found_by(search)).collect();
     groups.retain(|group| group.contains('='));
     groups.sort_unstable();
     groups.dedup();
@@ -410,13 +405,27 @@ fn described(outcome: &Outcome) -> String {
         code::REFERRAL => " (a referral to another server; referrals are not followed)",
         _ => "",
     };
+    let name = code_name(outcome.code);
     match outcome.text.as_str() {
-        "" => format!("result code {}{referral}", outcome.code),
-        text => format!("result code {}{referral}: {text}", outcome.code),
+        "" => format!("{name} ({}){referral}", outcome.code),
+        text => format!("{name} ({}){referral}: {text}", outcome.code),
     }
 }
 
+<<<<<<< HEAD
+/// The error of a search. That of one that a server refused names the base, which is wrong mostly.
+fn searching(search: &Search, failure: &Failure) -> DirectoryError {
+    let why = describe(failure);
+    DirectoryError::Unavailable(match failure {
+        Failure::Answer(_) => format!("{why}: base '{}'", search.base),
+        Failure::Network(_) | Failure::TooMuch(_) => why,
+    })
+}
+
+fn describe(failure: &Failure) -> String {
+=======
 pub(crate) fn describe(failure: &Failure) -> String {
+>>>>>>> main
     match failure {
         Failure::Network(why) | Failure::TooMuch(why) => why.clone(),
         Failure::Answer(outcome) => described(outcome),

@@ -32,6 +32,54 @@ pub(crate) mod code {
     pub(crate) const UNWILLING: i32 = 53;
 }
 
+/// The names of the result codes (RFC 4511, appendix A).
+const CODE_NAMES: &[(i32, &str)] = &[
+    (0, "success"),
+    (1, "operationsError"),
+    (2, "protocolError"),
+    (3, "timeLimitExceeded"),
+    (4, "sizeLimitExceeded"),
+    (5, "compareFalse"),
+    (6, "compareTrue"),
+    (7, "authMethodNotSupported"),
+    (8, "strongerAuthRequired"),
+    (10, "referral"),
+    (11, "adminLimitExceeded"),
+    (12, "unavailableCriticalExtension"),
+    (13, "confidentialityRequired"),
+    (14, "saslBindInProgress"),
+    (16, "noSuchAttribute"),
+    (17, "undefinedAttributeType"),
+    (18, "inappropriateMatching"),
+    (19, "constraintViolation"),
+    (20, "attributeOrValueExists"),
+    (21, "invalidAttributeSyntax"),
+    (32, "noSuchObject"),
+    (33, "aliasProblem"),
+    (34, "invalidDNSyntax"),
+    (36, "aliasDereferencingProblem"),
+    (48, "inappropriateAuthentication"),
+    (49, "invalidCredentials"),
+    (50, "insufficientAccessRights"),
+    (51, "busy"),
+    (52, "unavailable"),
+    (53, "unwillingToPerform"),
+    (54, "loopDetect"),
+    (64, "namingViolation"),
+    (65, "objectClassViolation"),
+    (66, "notAllowedOnNonLeaf"),
+    (67, "notAllowedOnRDN"),
+    (68, "entryAlreadyExists"),
+    (69, "objectClassModsProhibited"),
+    (71, "affectsMultipleDSAs"),
+    (80, "other"),
+];
+
+/// The name of a result code; of one that the RFC does not have, "result code".
+pub(crate) fn code_name(code: i32) -> &'static str {
+    CODE_NAMES.iter().find(|(known, _)| *known == code).map_or("result code", |(_, name)| name)
+}
+
 /// How an operation ended.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Outcome {
@@ -44,8 +92,30 @@ pub(crate) struct Outcome {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Entry {
     pub(crate) name: String,
-    /// The values of all attributes that are text.
-    pub(crate) values: Vec<String>,
+    /// The attributes, with their values that are text.
+    pub(crate) attributes: Vec<(String, Vec<String>)>,
+}
+
+impl Entry {
+    /// The number of its values.
+    pub(crate) fn value_count(&self) -> usize {
+        self.attributes.iter().map(|(_, values)| values.len()).sum()
+    }
+
+    /// What a search asked for: the values of its attributes, or without attributes the name of the entry. Nothing if
+    /// the server answered with an entry or with attributes that were not asked for.
+    pub(crate) fn found_by(self, search: &Search) -> Vec<String> {
+        if !search.covers(&self.name) {
+            return Vec::new();
+        }
+        match search.attributes.is_empty() {
+            true => vec![self.name],
+            false => {
+                let asked = self.attributes.into_iter().filter(|(name, _)| search.asks_for(name));
+                asked.flat_map(|(_, values)| values).collect()
+            }
+        }
+    }
 }
 
 #[derive(Debug, PartialEq, Eq)]
@@ -141,18 +211,20 @@ fn entry(body: &[u8]) -> Result<Entry, Malformed> {
     let mut reader = Reader::new(body);
     let text = |bytes: &[u8]| std::str::from_utf8(bytes).map(str::to_owned).map_err(|_| Malformed);
     let name = text(reader.expect(OCTETS)?)?;
-    let mut attributes = Reader::new(reader.expect(SEQUENCE)?);
-    let mut values = Vec::new();
-    while !attributes.is_empty() {
-        let mut attribute = Reader::new(attributes.expect(SEQUENCE)?);
-        attribute.expect(OCTETS)?;
+    let mut list = Reader::new(reader.expect(SEQUENCE)?);
+    let mut attributes = Vec::new();
+    while !list.is_empty() {
+        let mut attribute = Reader::new(list.expect(SEQUENCE)?);
+        let attribute_name = text(attribute.expect(OCTETS)?)?;
+        let mut values = Vec::new();
         let mut set = Reader::new(attribute.expect(SET)?);
         while !set.is_empty() {
             // A value that is not text is no name.
             values.extend(text(set.expect(OCTETS)?));
         }
+        attributes.push((attribute_name, values));
     }
-    Ok(Entry { name, values })
+    Ok(Entry { name, attributes })
 }
 
 #[cfg(test)]
@@ -191,8 +263,20 @@ mod tests {
             });
         });
         let values = vec!["cn=a".to_owned(), "cn=b".to_owned()];
-        let found = Response::Found(Entry { name: "cn=ann".into(), values });
-        assert_eq!(response(contents(&bytes)), Ok((300, found)));
+        let attributes = vec![("memberOf".to_owned(), values.clone())];
+        let entry = Entry { name: "cn=ann".into(), attributes };
+        assert_eq!(response(contents(&bytes)), Ok((300, Response::Found(entry.clone()))));
+
+        let search = |base: &str, attribute: &str| Search {
+            base: base.to_owned(),
+            attributes: vec![attribute.to_owned()],
+            scope: crate::query::Scope::Base,
+            filter: Vec::new(),
+            is_of_user: true,
+        };
+        assert_eq!(entry.clone().found_by(&search("CN=Ann", "memberof")), values);
+        assert!(entry.clone().found_by(&search("cn=ann", "description")).is_empty());
+        assert!(entry.found_by(&search("cn=bob", "memberOf")).is_empty());
     }
 
     #[test]

@@ -1,6 +1,6 @@
 //! Queries in the form of LDAP URLs (RFC 4516) without their host: `base?attributes?scope?filter`.
 
-use crate::dn::Template;
+use crate::dn::{self, Template};
 use crate::filter::{self, Filter};
 use crate::placeholder::{self, Names};
 
@@ -62,6 +62,11 @@ impl Query {
         Ok(Query { base, attributes, scope, filter })
     }
 
+    /// True if it depends on an argument: otherwise it finds the same for everyone.
+    pub(crate) fn has_arguments(&self) -> bool {
+        self.base.arguments().next().is_some() || self.filter.has_arguments()
+    }
+
     /// The search with these arguments.
     pub(crate) fn fill(&self, arguments: &[&str]) -> Search {
         let mut filter = Vec::new();
@@ -73,6 +78,29 @@ impl Query {
             filter,
             is_of_user: self.base.arguments().next().is_some(),
         }
+    }
+}
+
+impl Search {
+    /// Returns true if an entry may be an answer to this search. A server that follows aliases, or merges directories,
+    /// may answer with entries of elsewhere.
+    pub(crate) fn covers(&self, entry: &str) -> bool {
+        let levels = match self.scope {
+            Scope::Base => 0..=0,
+            Scope::One => 1..=1,
+            Scope::Sub => 0..=usize::MAX,
+        };
+        dn::is_below(entry, &self.base, levels)
+    }
+
+    /// Returns true if an attribute of an answer is one that was asked for: `memberOf;range=0-1499`, too. A server may
+    /// know an attribute by a number and answer with its name.
+    pub(crate) fn asks_for(&self, attribute: &str) -> bool {
+        let name = attribute.split(';').next().unwrap_or("");
+        self.attributes.iter().any(|asked| {
+            asked.starts_with(|c: char| c.is_ascii_digit() || c == '*' || c == '+')
+                || asked.split(';').next().unwrap_or("").eq_ignore_ascii_case(name)
+        })
     }
 }
 
@@ -104,6 +132,31 @@ mod tests {
 
     fn parse(text: &str) -> Result<Query, String> {
         Query::parse(text, &names)
+    }
+
+    #[test]
+    fn answers_to_a_search() {
+        let search = parse("dc=x?memberOf?one").unwrap().fill(&[]);
+        assert!(
+            search.covers("cn=a, DC=X") && !search.covers("dc=x") && !search.covers("cn=a,dc=y")
+        );
+        assert!(search.asks_for("memberof") && search.asks_for("memberOf;range=0-1499"));
+        assert!(!search.asks_for("description") && !search.asks_for("member"));
+        assert!(parse("dc=x?1.2.840?sub").unwrap().fill(&[]).asks_for("memberOf"));
+    }
+
+    #[test]
+    fn queries_without_arguments_are_told_apart() {
+        for (text, has) in [
+            ("ou=groups,dc=x??sub?(objectClass=groupOfNames)", false),
+            ("ou=groups,dc=x??sub?(&(a=b)(!(member=*))(c=d*e))", false),
+            ("ou=groups,dc=x??sub?(&(a=b)(|(member={USER})))", true),
+            ("ou=groups,dc=x??sub?(!(a=x{PROVIDED_USER}*))", true),
+            ("ou=groups,dc=x??sub?(member:1.2:={USER})", true),
+            ("{USER}?memberOf", true),
+        ] {
+            assert_eq!(parse(text).unwrap().has_arguments(), has, "{text}");
+        }
     }
 
     #[test]

@@ -7,6 +7,7 @@ use nagi_server::DirectorySetting;
 use zeroize::Zeroizing;
 
 use crate::mapping::Mapping;
+use crate::placeholder::Names;
 use crate::query::Query;
 
 /// The number of servers.
@@ -122,7 +123,7 @@ impl Settings {
         let names = |name: &str| ["USER", "PROVIDED_USER"].iter().position(|known| *known == name);
         let template = match options.query_template.trim() {
             "" => None,
-            text => Some(Query::parse(text, &names).map_err(|why| {
+            text => Some(template(text, &names).map_err(|why| {
                 format!("security.ldap.authz.queryTemplate (--ldapAuthzQueryTemplate): {why}")
             })?),
         };
@@ -169,6 +170,17 @@ impl Settings {
             DirectorySetting::UserToDnMapping => options.user_to_dn_mapping.clone(),
             DirectorySetting::AuthzQueryTemplate => options.query_template.clone(),
         }
+    }
+}
+
+/// The query for the groups of a user.
+fn template(text: &str, names: Names<'_>) -> Result<Query, String> {
+    let query = Query::parse(text, names)?;
+    match query.has_arguments() {
+        true => Ok(query),
+        false => Err(format!(
+            "'{text}' has neither {{USER}} nor {{PROVIDED_USER}}: every user would have every group that it finds"
+        )),
     }
 }
 
@@ -260,6 +272,9 @@ mod tests {
         assert!(settings.with(DirectorySetting::QueryUser, "").is_err());
         assert!(settings.with(DirectorySetting::UserToDnMapping, "{").is_err());
         assert!(settings.with(DirectorySetting::AuthzQueryTemplate, "{X}").is_err());
+        let of_all = "ou=groups,dc=x??sub?(objectClass=groupOfNames)";
+        let refused = settings.with(DirectorySetting::AuthzQueryTemplate, of_all).err().unwrap();
+        assert!(refused.contains("neither {USER} nor {PROVIDED_USER}"), "{refused}");
         let changed = settings.with(DirectorySetting::QueryPassword, "other").unwrap();
         assert_eq!(changed.shown(DirectorySetting::QueryPassword), "###");
         assert!(!format!("{:?}", changed.options).contains("other"));

@@ -7,13 +7,16 @@ use nagi_server::IdentityProvider;
 const NAME_BYTES_MAX: usize = 1024;
 /// The number of roles in a token.
 const ROLES_MAX: usize = 1000;
+/// The length and number of texts of a refused token that are shown.
+const SHOWN_CHARS_MAX: usize = 200;
+const SHOWN_COUNT_MAX: usize = 5;
 /// The longest claim that is logged.
 const LOGGED_BYTES_MAX: usize = 2048;
 
 /// The provider whose issuer and audience a token names. Nothing is verified yet.
 ///
 /// # Errors
-/// If there is none. The texts contain nothing of the token, which may come from anyone.
+/// If there is none. The text is for the log; what it shows of the token, which may come from anyone, is bounded.
 pub(crate) fn provider<'p>(
     claims: Doc<'_>,
     providers: &'p [IdentityProvider],
@@ -27,11 +30,51 @@ pub(crate) fn provider<'p>(
     }
     let mut of_issuer = providers.iter().filter(|provider| provider.issuer == issuer).peekable();
     if of_issuer.peek().is_none() {
-        return Err("The token's issuer is not one of the identity providers".to_owned());
+        let known: Vec<&str> = providers.iter().map(|provider| provider.issuer.as_str()).collect();
+        return Err(format!(
+            "The token's issuer is not one of the identity providers: it is {}, expected {}",
+            shown(issuer),
+            shown_list(&known)
+        ));
     }
     of_issuer
         .find(|provider| holds(audience, &provider.audience))
-        .ok_or_else(|| "The token is not for the audience of its identity provider".to_owned())
+        .ok_or_else(|| wrong_audience(audience, issuer, providers))
+}
+
+fn wrong_audience(audience: Value<'_>, issuer: &str, providers: &[IdentityProvider]) -> String {
+    let of_issuer = providers.iter().filter(|provider| provider.issuer == issuer);
+    let wanted: Vec<&str> = of_issuer.map(|provider| provider.audience.as_str()).collect();
+    let given: Vec<&str> = match audience {
+        Value::Array(list) => list.iter().filter_map(|one| one.as_str()).collect(),
+        one => one.as_str().into_iter().collect(),
+    };
+    format!(
+        "The token is not for the audience of its identity provider: it is for {}, expected {}",
+        shown_list(&given),
+        shown_list(&wanted)
+    )
+}
+
+/// A text of a stranger as the log shows it: in quotes, not too long, and without characters that cannot be seen or
+/// that change the direction of a line.
+pub(crate) fn shown(text: &str) -> String {
+    let seen = |c: char| c.is_ascii_graphic() || c == ' ' || c.is_alphanumeric();
+    let kept = text.chars().take(SHOWN_CHARS_MAX).map(|c| if seen(c) { c } else { '?' });
+    let rest = if text.chars().nth(SHOWN_CHARS_MAX).is_some() { "..." } else { "" };
+    format!("'{}'{rest}", kept.collect::<String>())
+}
+
+/// Some texts of a stranger.
+pub(crate) fn shown_list(texts: &[&str]) -> String {
+    let mut all: Vec<String> = texts.iter().take(SHOWN_COUNT_MAX).map(|text| shown(text)).collect();
+    if texts.len() > SHOWN_COUNT_MAX {
+        all.push(format!("and {} more", texts.len() - SHOWN_COUNT_MAX));
+    }
+    match all.is_empty() {
+        true => "none".to_owned(),
+        false => all.join(", "),
+    }
 }
 
 /// A string, or an array of nothing but strings.

@@ -72,6 +72,9 @@ impl Key {
         if !matches!(jwk.get("use"), Value::Missing | Value::String("sig")) {
             return None;
         }
+        if !may_verify(jwk.get("key_ops")) {
+            return None;
+        }
         let only = match jwk.get("alg") {
             Value::Missing => None,
             Value::String(name) => Some(name.to_owned()),
@@ -94,6 +97,18 @@ impl Key {
     }
 }
 
+/// Returns true if the operations for which a key is meant include the check of signatures (RFC 7517, section 4.3).
+fn may_verify(operations: Value<'_>) -> bool {
+    match operations {
+        Value::Missing => true,
+        Value::Array(list) => {
+            list.iter().all(|one| one.as_str().is_some())
+                && list.iter().any(|one| one.as_str() == Some("verify"))
+        }
+        _ => false,
+    }
+}
+
 fn without_zeros(mut bytes: Vec<u8>) -> Vec<u8> {
     let zeros = bytes.iter().take_while(|byte| **byte == 0).count();
     bytes.split_off(zeros)
@@ -104,7 +119,7 @@ fn point(x: Vec<u8>, y: Vec<u8>, len: usize) -> Option<Material> {
 }
 
 /// The members of a key that are shown: the public ones.
-const SHOWN: &[&str] = &["kid", "kty", "use", "alg", "n", "e", "crv", "x", "y"];
+const SHOWN: &[&str] = &["kid", "kty", "use", "key_ops", "alg", "n", "e", "crv", "x", "y"];
 
 /// The keys of one issuer.
 #[derive(Default)]
@@ -117,10 +132,11 @@ pub(crate) struct KeySet {
 }
 
 impl KeySet {
-    /// Reads a set. `next` gives the numbers of its keys; a key that is in `before` too keeps its number.
+    /// Reads a set. `next` gives the numbers of its keys; a key that is in `before` too keeps its number. It may be
+    /// empty: then the provider has withdrawn all of its keys.
     ///
     /// # Errors
-    /// Why it is none, or that no key in it can be used.
+    /// Why it is none.
     pub(crate) fn parse(
         text: &[u8],
         before: &KeySet,
@@ -151,9 +167,6 @@ impl KeySet {
             keys.push(key);
             used.push(jwk);
         }
-        if keys.is_empty() {
-            return Err("The key set has no key for RS, PS or ES signatures with a kid".to_owned());
-        }
         let shown = DocBuf::build(|out| {
             out.array("keys", |out| {
                 for jwk in used {
@@ -164,6 +177,11 @@ impl KeySet {
             });
         });
         Ok(KeySet { keys, shown, unusable_count })
+    }
+
+    /// The ids of all keys.
+    pub(crate) fn ids(&self) -> Vec<&str> {
+        self.keys.iter().map(|key| key.id.as_str()).collect()
     }
 
     pub(crate) fn find(&self, id: &str) -> Option<&Key> {
@@ -211,6 +229,10 @@ mod tests {
         let unusable = [
             r#"{"kid": "h", "kty": "oct", "k": "AAAA", "alg": "HS256"}"#.to_owned(),
             ec("enc", r#", "use": "enc""#),
+            ec("encrypts", r#", "key_ops": ["encrypt", "wrapKey"]"#),
+            ec("nothing", r#", "use": "sig", "key_ops": []"#),
+            ec("text", r#", "key_ops": "verify""#),
+            ec("mixed", r#", "key_ops": ["verify", 1]"#),
             ec("", ""),
             ec("p521", "").replace("P-256", "P-521"),
             ec("short", "").replace(X, "AAAA"),
@@ -219,12 +241,13 @@ mod tests {
             rsa(2048),
         ];
         let mut keys = unusable.to_vec();
-        keys.extend([ec("good", r#", "use": "sig""#), rsa(256)]);
+        keys.extend([ec("good", r#", "use": "sig", "key_ops": ["verify"]"#), rsa(256)]);
         let parsed = parse(&set(&keys), &KeySet::default()).unwrap();
         let ids: Vec<_> = parsed.keys.iter().map(|key| key.id.as_str()).collect();
         assert_eq!((ids, parsed.unusable_count), (vec!["good", "r256"], unusable.len()));
         assert!(!parsed.shown.as_doc().to_string().contains("secret"));
-        assert!(parse(&set(&unusable), &KeySet::default()).is_err());
+        let none = parse(&set(&unusable), &parsed).unwrap();
+        assert!(none.keys.is_empty() && !none.has_all_of(&parsed), "all are withdrawn");
     }
 
     #[test]
@@ -235,7 +258,6 @@ mod tests {
             "{}".to_owned(),
             r#"{"keys": {}}"#.to_owned(),
             r#"{"keys": [1]}"#.to_owned(),
-            r#"{"keys": []}"#.to_owned(),
             set(&[ec("a", ""), ec("a", "")]),
             set(&many),
         ] {

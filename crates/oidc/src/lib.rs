@@ -17,7 +17,8 @@
 //!   never held, so a public key cannot be taken for a secret.
 //! - No login fetches keys itself. A source fetches once at a time, and bounds time, size and redirects.
 //! - Keys that cannot be fetched leave the old ones in place.
-//! - Nothing of a token is logged here.
+//! - Nothing of a token is logged here. The reason of a refusal, which the log gets and the client does not, has its
+//!   issuer, audience, key id and user, bounded and without characters that cannot be printed.
 
 mod algorithm;
 mod claims;

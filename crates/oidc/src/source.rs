@@ -150,6 +150,11 @@ impl Source {
                 log::info!(target: "ACCESS", id = 8_200_191, issuer = issuer,
                     keys = keys.keys.len(), unusable = keys.unusable_count;
                     "Fetched the keys of an identity provider");
+                if keys.keys.is_empty() {
+                    log::warn!(target: "ACCESS", id = 8_200_241, issuer = issuer,
+                        unusable = keys.unusable_count, withdrawn = before.keys.len();
+                        "The key set of an identity provider has no usable key; its tokens are refused");
+                }
                 let keeps_all = keys.has_all_of(&before);
                 self.keys.store(Arc::new(keys));
                 if !keeps_all {

@@ -167,10 +167,23 @@ fn a_token_proves_user_and_roles() {
     let stranger = Signer::new("k1");
     assert_eq!(
         verify(&trust, &stranger.sign(CLAIMS)).unwrap_err(),
-        "The token's signature is wrong"
+        "The token's signature is wrong; it names the user 'corp/ann'"
     );
     let unknown = Signer::new("k2").sign(CLAIMS);
-    assert!(verify(&trust, &unknown).unwrap_err().contains("key is not one"), "unknown key");
+    assert_eq!(
+        verify(&trust, &unknown).unwrap_err(),
+        "The token's key is not one of its identity provider: it is 'k2', expected 'k1'; \
+         it names the user 'corp/ann'"
+    );
+    let elsewhere = CLAIMS.replace(r#"["db"]"#, r#"["other\u202e\n"]"#);
+    assert!(
+        verify(&trust, &signer.sign(&elsewhere))
+            .unwrap_err()
+            .ends_with("it is for 'other??', expected 'db'")
+    );
+    let issuer = CLAIMS.replace(ISSUER, &"x".repeat(1000));
+    let told = verify(&trust, &signer.sign(&issuer)).unwrap_err();
+    assert!(told.contains(&format!("expected '{ISSUER}'")) && told.len() < 600, "{told}");
 }
 
 #[test]
@@ -191,6 +204,12 @@ fn a_withdrawn_key_ends_its_logins() {
     assert!(trust.refresh(Some(&[ISSUER])).is_err());
     assert!(trust.still_trusts(&second.origin), "keys stay if they cannot be fetched");
     assert!(verify(&trust, &new.sign(CLAIMS)).is_ok());
+    file("withdrawn", r#"{"keys": []}"#);
+    assert_eq!(trust.refresh(None), Ok(()), "an empty set is one");
+    assert!(!trust.still_trusts(&second.origin) && verify(&trust, &new.sign(CLAIMS)).is_err());
+    assert_eq!((trust.counts().keys, trust.counts().failed), (0, 1));
+    file("withdrawn", &set(&[&new]));
+    let second = trust.verify(&new.sign(CLAIMS), NOW_MS, NO_QUIET).unwrap();
     trust.configure(vec![IdentityProvider { audience: "x".to_owned(), ..provider_at(&place) }]);
     assert!(!trust.still_trusts(&second.origin));
     assert!(trust.refresh(Some(&["https://other.example.com"])).is_err());

@@ -155,7 +155,12 @@ impl TokenTrust for Trust {
         let providers = self.providers.load_full();
         let claims = token.claims.as_doc();
         let provider = claims::provider(claims, &providers.all)?;
-        let expires_ms = claims::check_times(claims, now_ms)?;
+        // Nothing is verified yet: this is what the token claims.
+        let named = |why: String| match claims::user(claims, provider) {
+            Ok(user) => format!("{why}; it names the user {}", claims::shown(&user)),
+            Err(_) => why,
+        };
+        let expires_ms = claims::check_times(claims, now_ms).map_err(named)?;
         let source = providers.source(&provider.issuer);
         let source = source.ok_or("The identity provider has no keys")?;
         let mut keys = source.keys();
@@ -163,7 +168,7 @@ impl TokenTrust for Trust {
             match source.begin(quiet) {
                 Some(ticket) => {
                     self.shared.waited.fetch_add(1, Relaxed);
-                    source.wait(&ticket)?;
+                    source.wait(&ticket).map_err(named)?;
                     keys = source.keys();
                 }
                 None => {
@@ -171,10 +176,14 @@ impl TokenTrust for Trust {
                 }
             }
         }
-        let key = keys
-            .find(&token.key_id)
-            .ok_or("The token's key is not one of its identity provider")?;
-        token.verify(key)?;
+        let key = keys.find(&token.key_id).ok_or_else(|| {
+            named(format!(
+                "The token's key is not one of its identity provider: it is {}, expected {}",
+                claims::shown(&token.key_id),
+                claims::shown_list(&keys.ids())
+            ))
+        })?;
+        token.verify(key).map_err(named)?;
         Ok(TokenIdentity {
             user: claims::user(claims, provider)?,
             roles: claims::roles(claims, provider)?,

@@ -1,6 +1,13 @@
-//! The form of commands in logs, errors and currentOp: secrets are hidden, large commands truncated.
+//! The form of commands in logs, errors, currentOp, profiles and audit messages: secrets are hidden, large commands
+//! truncated.
+//!
+//! | where                                          | hidden                                                |
+//! |------------------------------------------------|-------------------------------------------------------|
+//! | commands whose rows say so                     | the arguments of [`SECRETS`]                          |
+//! | `createUser`, `updateUser`, also within others | every field that is not one of [`SHOWN_OF_USERS`]     |
+//! | commands that may contain documents of users   | fields of [`SECRETS_OF_USERS`], however deep          |
 
-use nagi_bson::{Doc, DocBuf, DocWriter, Value};
+use nagi_bson::{Array, ArrayWriter, Doc, DocBuf, DocWriter, Value};
 
 use crate::limits::OP_COMMAND_BYTES_MAX;
 
@@ -16,11 +23,47 @@ const SECRETS: &[&str] = &[
     "speculativeAuthenticate",
 ];
 
+/// Fields that are secrets wherever they are: in documents of users, and in commands within `applyOps`.
+const SECRETS_OF_USERS: &[&str] = &[
+    "credentials",
+    "ldapQueryPassword",
+    "payload",
+    "pwd",
+    // Of a difference in the oplog, where the name of a changed document begins with an s.
+    "scredentials",
+    "serverKey",
+    "speculativeAuthenticate",
+    "storedKey",
+];
+
+/// What is shown of the commands that have passwords, and arguments with a dollar sign. A password under a name that is
+/// misspelt is one, too.
+const SHOWN_OF_USERS: &[&str] = &[
+    "apiDeprecationErrors",
+    "apiStrict",
+    "apiVersion",
+    "authenticationRestrictions",
+    "comment",
+    "createUser",
+    "customData",
+    "digestPassword",
+    "lsid",
+    "maxTimeMS",
+    "mechanisms",
+    "roles",
+    "updateUser",
+    "writeConcern",
+];
+
+const HIDDEN: &str = "xxx";
+
 /// Tells if a command's arguments hold secrets, which are never logged or shown.
 #[derive(Clone, Copy)]
 pub(crate) enum Secret {
     No,
     Yes,
+    /// It has a password.
+    Password,
     /// The argument with this name carries another command; the function finds the `Secret` of that command's row by
     /// its name.
     Carried(&'static str, fn(&str) -> Secret),
@@ -63,17 +106,95 @@ fn hide_secrets(command: Doc<'_>, secret: Secret) -> DocBuf {
         _ => Secret::No,
     };
     DocBuf::build(|out| {
+        if matches!(secret, Secret::Password) {
+            return write_password_command(command, out);
+        }
         for element in command {
             let name = element.name();
             match element.value() {
-                _ if SECRETS.contains(&name) => out.put(name, "xxx"),
+                _ if SECRETS.contains(&name) => out.put(name, HIDDEN),
                 Value::Doc(carried) if !matches!(inner(name, carried), Secret::No) => {
                     out.put(name, hide_secrets(carried, inner(name, carried)).as_doc());
                 }
+                value if matches!(secret, Secret::Yes) => put_hidden(name, value, out),
                 _ => out.put_element(element),
             }
         }
     })
+}
+
+/// A command that may contain documents of users, or other commands: the same without their secrets, truncated if it
+/// is large; `None` if it is to be shown as it is.
+pub(crate) fn without_users_secrets(command: Doc<'_>) -> Option<DocBuf> {
+    if command.len() <= OP_COMMAND_BYTES_MAX {
+        return has_users_secrets(command).then(|| DocBuf::build(|out| write_hidden(command, out)));
+    }
+    let mut cut = Vec::new();
+    write_cut(&mut cut, command);
+    let cut = DocBuf::from_bytes(cut).unwrap_or_default();
+    Some(DocBuf::build(|out| write_hidden(cut.as_doc(), out)))
+}
+
+fn has_users_secrets(doc: Doc<'_>) -> bool {
+    fn within(value: Value<'_>) -> bool {
+        match value {
+            Value::Doc(doc) => has_users_secrets(doc),
+            Value::Array(items) => items.iter().any(within),
+            _ => false,
+        }
+    }
+    is_password_command(doc)
+        || doc.iter().any(|field| is_users_secret(field.name()) || within(field.value()))
+}
+
+/// Also "credentials.SCRAM-SHA-256.storedKey".
+fn is_users_secret(name: &str) -> bool {
+    name.split('.').any(|part| SECRETS_OF_USERS.contains(&part))
+}
+
+fn is_password_command(doc: Doc<'_>) -> bool {
+    doc.first().is_some_and(|first| ["createUser", "updateUser"].contains(&first.name()))
+}
+
+/// Copies a document without the secrets of users.
+pub(crate) fn write_hidden(doc: Doc<'_>, out: &mut DocWriter<'_>) {
+    match is_password_command(doc) {
+        true => write_password_command(doc, out),
+        false => doc.iter().for_each(|field| put_hidden(field.name(), field.value(), out)),
+    }
+}
+
+fn write_password_command(command: Doc<'_>, out: &mut DocWriter<'_>) {
+    for (at, field) in command.iter().enumerate() {
+        let name = field.name();
+        let is_shown = SHOWN_OF_USERS.contains(&name) || name.starts_with('$');
+        match field.value() {
+            // What is not a name may be anything.
+            Value::Doc(_) | Value::Array(_) if at == 0 => out.put(name, HIDDEN),
+            value if is_shown => put_hidden(name, value, out),
+            _ => out.put(name, HIDDEN),
+        }
+    }
+}
+
+/// Writes a field without the secrets of users.
+pub(crate) fn put_hidden(name: &str, value: Value<'_>, out: &mut DocWriter<'_>) {
+    match value {
+        _ if is_users_secret(name) => out.put(name, HIDDEN),
+        Value::Doc(inner) => out.doc(name, |out| write_hidden(inner, out)),
+        Value::Array(items) => out.array(name, |out| push_hidden(items, out)),
+        other => out.put(name, other),
+    }
+}
+
+fn push_hidden(items: Array<'_>, out: &mut ArrayWriter<'_>) {
+    for item in items.iter() {
+        match item {
+            Value::Doc(inner) => out.doc(|out| write_hidden(inner, out)),
+            Value::Array(items) => out.array(|out| push_hidden(items, out)),
+            other => out.push(other),
+        }
+    }
 }
 
 /// Writes the small fields of a large command, so that it can still be recognized.

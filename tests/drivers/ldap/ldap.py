@@ -162,7 +162,7 @@ def logins(directory, authority):
         created = info["ldapConnPool"]["ldapServerStats"][0]["totalCreated"]
         check("kept connections", created < info["ldapOperations"]["bindStats"]["numOp"], info["ldapConnPool"])
         text = server.text()
-        for sign in ('"id":5286306', '"id":5286307', '"mechanism":"PLAIN"', "LDAP bind failed: result code 49"):
+        for sign in ('"id":5286306', '"id":5286307', '"mechanism":"PLAIN"', "LDAP bind failed: invalidCredentials (49)"):
             check("the log has " + sign, sign in text)
         for client in (ann, bob, carl):
             client.close()
@@ -247,11 +247,24 @@ def queries(directory, authority):
             equal("refused: %r" % name, plain(PORT, name, "twin-secret-7"), 18)
             equal("refused with another password: %r" % name, plain(PORT, name, "ann-secret-7"), 18)
         check("two entries", "finds several entries" in server.text())
+        # The only group of this user is no role.
+        equal("a group without a role", plain(PORT, "mueller@example.org", "m\u00fcller-secret-7"), 0)
+        told = [line for line in server.text().splitlines() if '"id":8200240' in line]
+        check("the log tells of it", len(told) == 1 and group("staff") in told[0], told)
         server.parameter(ldapUserToDNMapping=BY_NAME)
         equal("another mapping", plain(PORT, "ann", "ann-secret-7"), 0)
-        server.parameter(ldapAuthzQueryTemplate="%s??sub?(cn=readers)" % GROUPS)
+        server.parameter(ldapAuthzQueryTemplate="%s??sub?(|(cn=readers)(member={USER}))" % GROUPS)
         carl = server.login("carl", "carl-secret-7")
         equal("another query", [r["role"] for r in roles_of(carl) if r["db"] == "admin"], [group("readers")])
+        try:
+            server.parameter(ldapAuthzQueryTemplate="%s??sub?(cn=readers)" % GROUPS)
+            check("a query of all groups for everyone is refused", False)
+        except OperationFailure as error:
+            check("a query of all groups for everyone is refused", "neither {USER}" in str(error), error)
+        server.parameter(ldapAuthzQueryTemplate="ou=nope,%s??sub?(member={USER})" % GROUPS)
+        equal("a base that does not exist", plain(PORT, "bob", "bob-secret-7"), 18)
+        text = server.text()
+        check("the log names the code and the base", "noSuchObject (32)" in text and "base 'ou=nope," in text)
         server.parameter(ldapAuthzQueryTemplate="uid={PROVIDED_USER},%s?cn" % PEOPLE)
         server.root.admin.command("invalidateUserCache")
         equal("values that are no names grant nothing", roles_of(carl), [])
@@ -484,6 +497,7 @@ def starts(directory, authority, other):
         ("file", tls(directory, authority, tlsCAFile="/none.pem"), "tlsCAFile /none.pem"),
         ("mapping", {**good, "userToDNMapping": "{}"}, "userToDNMapping"),
         ("template", {**good, "queryTemplate": "{NAME}"}, "queryTemplate"),
+        ("template-of-all", {**good, "queryTemplate": "%s??sub?(objectClass=groupOfNames)" % GROUPS}, "neither {USER} nor {PROVIDED_USER}"),
         ("srv", {**good, "servers": "srv:example.org"}, "not looked up by SRV records"),
         ("sasl", {**good, "method": "sasl"}, "simple binds"),
         ("half", {**good, "queryUser": QUERY, "queryPassword": None}, "must be used together"),
@@ -519,7 +533,7 @@ def checked(directory, authority, other):
     check("the groups", "* " + group("dbas") in text and "'uid=ann," + PEOPLE + "'" in text, text)
     status, verdicts, text = ldap_check(good, password="wrong-secret-7")
     equal("a wrong password", (status, verdicts), (1, {**dict.fromkeys(steps, "[OK]"), "password": "[FAIL]"}))
-    check("its reason", "LDAP bind failed: result code 49" in text, text)
+    check("its reason", "LDAP bind failed: invalidCredentials (49)" in text, text)
     status, verdicts, _ = ldap_check(good, password=None)
     equal("no password", (status, verdicts["password"], verdicts["authz.queryTemplate"]), (0, "[SKIP]", "[OK]"))
     file = WORK + "/ann.password"
@@ -534,7 +548,7 @@ def checked(directory, authority, other):
          {"userToDNMapping": "[FAIL]", **after}, "finds no entry"),
         ("no rule", {**good, "userToDNMapping": BY_MAIL}, {}, {"userToDNMapping": "[FAIL]", **after}, "no document of"),
         ("the user of queries", {**good, "queryUser": QUERY, "queryPassword": "wrong-secret-7"}, {},
-         {"bind.queryUser": "[FAIL]", "userToDNMapping": "[SKIP]", **after}, "result code 49"),
+         {"bind.queryUser": "[FAIL]", "userToDNMapping": "[SKIP]", **after}, "invalidCredentials (49)"),
         ("another authority", {**good, "tlsCAFile": other.file}, {},
          {"server": "[FAIL]", "userToDNMapping": "[SKIP]", **after}, "certificate of the server is not accepted"),
         ("no PLAIN", good, {"mechanisms": "SCRAM-SHA-256"}, {"authenticationMechanisms": "[FAIL]"}, "PLAIN is missing"),

@@ -56,7 +56,7 @@ struct State {
 }
 
 impl DirectoryUser {
-    fn roles(&self) -> Option<Arc<[RoleName]>> {
+    pub(crate) fn roles(&self) -> Option<Arc<[RoleName]>> {
         self.state.lock().roles.clone()
     }
 

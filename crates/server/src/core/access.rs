@@ -7,10 +7,10 @@ use std::cell::RefCell;
 use std::sync::{Arc, LazyLock};
 
 use nagi_bson::{DocBuf, Value};
-use nagi_error::{Code, Error, Result, bail, err};
+use nagi_error::{Code, Error, Result, err};
 
 use crate::core::connection::Connection;
-use crate::core::needs::Need;
+use crate::core::needs::{Need, Needs};
 use crate::core::server::Server;
 use crate::limits::SESSION_USER_BYTES_MAX;
 use crate::printable::Secret;
@@ -177,7 +177,7 @@ pub(crate) fn check(
     let mut asking = Asking::new(connection);
     if asking.user.is_none() {
         if !is_exempt(server, connection)? {
-            bail!(Code::UNAUTHORIZED, "Command {} requires authentication", request.command.name);
+            return Err(needs_login(request.command.name));
         }
         asking.set = &FIRST_USER;
     }
@@ -185,6 +185,57 @@ pub(crate) fn check(
         true => Ok(()),
         false => Err(refusal(request)),
     }
+}
+
+fn needs_login(command: &str) -> Error {
+    err!(Code::UNAUTHORIZED, "Command {command} requires authentication")
+}
+
+/// Refuses a change of users without a login, if the localhost exception ended since the request was allowed. The
+/// caller holds the lock of changes.
+///
+/// # Errors
+/// 13 if there are users or roles by now.
+pub(crate) fn check_first_user(
+    server: &Server,
+    connection: &Connection,
+    command: &str,
+) -> Result<()> {
+    if server.auth.is_enabled() && connection.login.is_none() && !is_exempt(server, connection)? {
+        return Err(needs_login(command));
+    }
+    Ok(())
+}
+
+/// Checks the rights of a request again that has waited: meanwhile they may have been revoked.
+///
+/// # Errors
+/// 13 if the login has ended, or lacks what the cursor needs; 391 if its token counts no more.
+pub(crate) fn check_waited(
+    server: &Server,
+    connection: &mut Connection,
+    (needs, id): (&mut Needs, i64),
+) -> Result<()> {
+    if !server.auth.is_enabled() {
+        return Ok(());
+    }
+    let was_logged_in = connection.login.is_some();
+    login::refresh(server, connection)?;
+    if login::has_ended(server, connection) {
+        return Err(tokens::ended("getMore"));
+    }
+    if was_logged_in && connection.login.is_none() {
+        return Err(needs_login("getMore"));
+    }
+    match needs.are_met(connection) {
+        true => Ok(()),
+        false => Err(not_for_cursor(id)),
+    }
+}
+
+/// The error of a getMore for whose cursor the user lacks a privilege.
+pub(crate) fn not_for_cursor(id: i64) -> Error {
+    err!(Code::UNAUTHORIZED, "not authorized for getMore with cursor id {id}")
 }
 
 /// The localhost exception: there are no users yet, and the client is on this machine.

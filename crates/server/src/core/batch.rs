@@ -16,6 +16,7 @@ use nagi_query::{Interrupt as _, Room, Take};
 use nagi_store::Arrivals;
 
 use crate::clock;
+use crate::core::access;
 use crate::core::command::Context;
 use crate::core::cursors::{Api, OpenCursor};
 use crate::core::needs::Needs;
@@ -155,8 +156,24 @@ impl Space {
     }
 }
 
-/// Fills the next batch. A tailable cursor that awaits data waits for an insert if there was no document.
+/// Fills the next batch. If it waited for that, the client's rights are checked again after the last document was read:
+/// what was written after they were revoked is not replied.
 fn next(
+    cx: &mut Context<'_>,
+    cursor: &mut OpenCursor,
+    count_max: u64,
+    out: &mut ArrayWriter<'_>,
+) -> Result<Filled> {
+    let filled = next_awaited(cx, cursor, count_max, out)?;
+    if cx.done.waited {
+        let needs = (&mut cursor.needs, cursor.id);
+        access::check_waited(cx.server, cx.connection, needs)?;
+    }
+    Ok(filled)
+}
+
+/// Fills the next batch. A tailable cursor that awaits data waits for an insert if there was no document.
+fn next_awaited(
     cx: &mut Context<'_>,
     cursor: &mut OpenCursor,
     count_max: u64,

@@ -191,12 +191,11 @@ pub(super) fn log_in(
     };
     let user = roles.resolve(&server.auth, name)?;
     let user = user.ok_or_else(|| crate::auth::users::not_found(name))?;
-    let (client, own) = addresses(connection);
-    if !user.restrictions.iter().all(|list| list.allow(client, own)) {
-        return Err(Error::new(
-            Code::AUTHENTICATION_RESTRICTION_UNMET,
-            "Restriction unmet: the client's or the server's address is not allowed",
-        ));
+    if let Roles::Groups(groups) = &roles {
+        log_groups(&user, groups);
+    }
+    if !meets_restrictions(connection, &user) {
+        return Err(Error::new(Code::AUTHENTICATION_RESTRICTION_UNMET, UNMET));
     }
     if let Some(login) = &connection.login
         && login.user.name != *name
@@ -211,6 +210,29 @@ pub(super) fn log_in(
     }
     connection.audit_proof(name, attempt.by.name(), attempt.claims);
     Ok(())
+}
+
+/// The number of groups in a line of the log.
+const LOGGED_GROUPS_MAX: usize = 100;
+
+/// Tells of the groups of a user that are no roles, as the directory spells them: the names of roles must be the same
+/// letter for letter. Most users are in many groups that the database does not know, so the line is one of debugging,
+/// unless the user has no role at all.
+fn log_groups(user: &User, groups: &DirectoryUser) {
+    let groups = groups.roles().unwrap_or_default();
+    let unknown = || groups.iter().filter(|group| !user.closure.roles.contains(*group));
+    let count = unknown().count();
+    if count == 0 {
+        return;
+    }
+    let shown: Vec<&str> = unknown().take(LOGGED_GROUPS_MAX).map(|group| &*group.name).collect();
+    let (name, shown) = (user.name.to_string(), shown.join("; "));
+    match count == groups.len() {
+        true => log::info!(target: "ACCESS", id = 8_200_240, user = name, count = count,
+            groups = shown; "No group of an LDAP user is a role of admin"),
+        false => log::debug!(target: "ACCESS", id = 8_200_242, user = name, count = count,
+            groups = shown; "Some groups of an LDAP user are not roles of admin"),
+    }
 }
 
 fn log_success(connection: &Connection, attempt: &Attempt<'_>, name: &UserName) {
@@ -243,10 +265,13 @@ pub(super) fn log_failure(connection: &Connection, attempt: &Attempt<'_>, error:
     connection.audit_login(user, db, attempt.by.name(), error.code());
 }
 
-/// The addresses of client and server, where they are known.
-fn addresses(connection: &Connection) -> (Option<IpAddr>, Option<IpAddr>) {
+/// For the log only.
+const UNMET: &str = "Restriction unmet: the client's or the server's address is not allowed";
+
+/// True if the user's restrictions, and those of its roles, allow this connection.
+fn meets_restrictions(connection: &Connection, user: &User) -> bool {
     let peer = &connection.peer;
-    (peer.ip(), peer.local)
+    user.restrictions.iter().all(|list| list.allow(peer.ip(), peer.local))
 }
 
 /// Logs the connection out, if it logged in on the database `db`.
@@ -267,10 +292,19 @@ pub(crate) fn refresh(server: &Server, connection: &mut Connection) -> Result<()
     }
     // A user that was dropped and created again is another one.
     let same = |user: &Arc<User>| user.id == login.user.id;
-    let newest = login.roles.resolve(&server.auth, &login.user.name)?.filter(same);
+    let found = login.roles.resolve(&server.auth, &login.user.name)?.filter(same);
+    let is_deleted = found.is_none();
+    // New restrictions hold for open connections, too, as in MongoDB.
+    let newest = found.filter(|user| meets_restrictions(connection, user));
     if newest.is_none() {
-        log::info!(target: "ACCESS", id = 20_245, user = login.user.name.to_string();
-            "Removed deleted user from session cache of user information");
+        let user = login.user.name.to_string();
+        match is_deleted {
+            true => log::info!(target: "ACCESS", id = 20_245, user = user;
+                "Removed deleted user from session cache of user information"),
+            false => log::info!(target: "ACCESS", id = 20_242, user = user, reason = UNMET;
+                "Removed user with unmet authentication restrictions from session cache of user \
+                 information. Restriction failed"),
+        }
         connection.op.set_user(None);
     }
     let (roles, token) = (login.roles.clone(), login.token.clone());

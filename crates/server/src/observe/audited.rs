@@ -3,7 +3,6 @@
 
 use std::sync::Arc;
 
-use nagi_bson::{ArrayWriter, Doc, DocWriter, Value};
 use nagi_error::{Code, Error};
 use nagi_store::{CatalogChange, Collection, Index, Namespace};
 
@@ -11,7 +10,7 @@ use crate::core::access;
 use crate::core::command::Command;
 use crate::core::connection::Connection;
 use crate::limits::AUDIT_PARAM_BYTES_MAX;
-use crate::printable::{Secret, printable};
+use crate::printable::{Secret, printable, put_hidden, write_hidden};
 use crate::request::{Request, is_generic};
 
 /// A request that has finished.
@@ -21,8 +20,8 @@ pub(crate) struct Outcome<'a> {
     pub(crate) error: Option<&'a Error>,
     /// It passed the checks before its run.
     pub(crate) ran: bool,
-    /// Its collection is one of users or roles.
-    pub(crate) on_users: bool,
+    /// The collections of users and roles that it has changed.
+    pub(crate) changed_users: &'a [&'static str],
 }
 
 /// Records a request. The caller has checked that there is an audit log.
@@ -44,14 +43,15 @@ pub(crate) fn observe(connection: &Connection, outcome: &Outcome<'_>) {
     for change in connection.store.client().take_catalog_changes() {
         catalog(connection, &change);
     }
+    // Commits tell what they changed, so that no command that can reach these collections is forgotten.
+    if row.audited.is_none() {
+        outcome.changed_users.iter().for_each(|ns| direct_mutation(connection, outcome, ns));
+    }
     if !outcome.ran || refused {
         return;
     }
     if let Some(param) = row.audited {
         connection.audit(row.name, code, |out| param(outcome.request, out));
-    }
-    if outcome.on_users && row.write && code == Code::OK {
-        direct_mutation(connection, outcome);
     }
 }
 
@@ -61,10 +61,7 @@ fn authorization(connection: &Connection, outcome: &Outcome<'_>, result: Code) {
         out.put("command", outcome.row.name);
         out.put("ns", namespace(request).as_str());
         let shown = printable(request.shown().as_doc(), Secret::No);
-        match outcome.on_users {
-            true => out.doc("args", |out| write_redacted(shown.as_doc(), out)),
-            false => out.put("args", &shown),
-        }
+        out.put("args", &shown);
     });
 }
 
@@ -76,13 +73,13 @@ fn namespace(request: &Request<'_>) -> String {
     }
 }
 
-/// A write to the collections of users and roles by other commands than those that manage users.
-fn direct_mutation(connection: &Connection, outcome: &Outcome<'_>) {
+/// A change of the collections of users and roles by other commands than those that manage users.
+fn direct_mutation(connection: &Connection, outcome: &Outcome<'_>, changed: &str) {
     let request = outcome.request;
     connection.audit("directAuthMutation", Code::OK, |out| {
         out.doc("document", |out| {
             for element in request.body.iter().filter(|element| !is_generic(element.name())) {
-                write_redacted_field(element.name(), element.value(), out);
+                put_hidden(element.name(), element.value(), out);
             }
             for sequence in request.sequences {
                 let mut bytes = 0;
@@ -93,40 +90,14 @@ fn direct_mutation(connection: &Connection, outcome: &Outcome<'_>) {
                             out.push("...");
                             break;
                         }
-                        out.doc(|out| write_redacted(doc, out));
+                        out.doc(|out| write_hidden(doc, out));
                     }
                 });
             }
         });
-        out.put("ns", namespace(request).as_str());
+        out.put("ns", changed);
         out.put("operation", outcome.row.name);
     });
-}
-
-/// Copies a document without credentials.
-fn write_redacted(doc: Doc<'_>, out: &mut DocWriter<'_>) {
-    doc.iter().for_each(|element| write_redacted_field(element.name(), element.value(), out));
-}
-
-fn write_redacted_field(name: &str, value: Value<'_>, out: &mut DocWriter<'_>) {
-    match value {
-        // Also "credentials.SCRAM-SHA-256.storedKey".
-        _ if name.starts_with("credentials") || name == "pwd" => out.put(name, "xxx"),
-        Value::Doc(inner) => out.doc(name, |out| write_redacted(inner, out)),
-        Value::Array(items) => {
-            out.array(name, |out| items.iter().for_each(|item| push_redacted(item, out)));
-        }
-        other => out.put(name, other),
-    }
-}
-
-fn push_redacted(value: Value<'_>, out: &mut ArrayWriter<'_>) {
-    match value {
-        Value::Doc(inner) => out.doc(|out| write_redacted(inner, out)),
-        // No command on users has arrays within arrays, so nothing is lost by hiding them.
-        Value::Array(_) => out.push("xxx"),
-        other => out.push(other),
-    }
 }
 
 fn catalog(connection: &Connection, change: &CatalogChange) {

@@ -6,7 +6,7 @@ use nagi_error::{Code, Error, Result, bail, err};
 
 use crate::metrics::{LatencyKind, OpKind};
 use crate::number::truncate;
-use crate::printable::{Secret, printable, without_arguments};
+use crate::printable::{Secret, printable, without_arguments, without_users_secrets};
 use crate::request::concern::{ReadConcern, WriteConcern};
 use crate::session::{GivenSession, SessionId, parse_lsid};
 
@@ -162,12 +162,29 @@ impl Request<'_> {
                 }))
     }
 
+    /// True if it may contain documents of users, or commands with passwords: it is on `admin`, where the documents of
+    /// users are, and where restore tools write copies of them into collections of any name.
+    fn may_hold_users(&self) -> bool {
+        self.db == "admin"
+    }
+
     /// The command as logs, errors and currentOp may show it.
     pub(crate) fn shown(&self) -> Shown<'_> {
         match self.command.secret {
             _ if self.is_encrypted() => Shown::Copy(without_arguments(self.body)),
+            Secret::No if self.may_hold_users() => match without_users_secrets(self.body) {
+                Some(shown) => Shown::Copy(shown),
+                None => Shown::Whole(self.body),
+            },
             Secret::No => Shown::Whole(self.body),
-            secret => Shown::Copy(printable(self.body, secret)),
+            secret => {
+                let shown = printable(self.body, secret);
+                let hidden = match self.may_hold_users() {
+                    true => without_users_secrets(shown.as_doc()),
+                    false => None,
+                };
+                Shown::Copy(hidden.unwrap_or(shown))
+            }
         }
     }
 }

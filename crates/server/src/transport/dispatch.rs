@@ -129,10 +129,6 @@ pub(crate) fn run(
         reply_bytes: out.len(),
     };
     account(server, &finished);
-    // Restore tools write the documents of users directly into the collection.
-    if command.write && command.on_collection && is_on_users(&request) {
-        server.auth.changed();
-    }
     if server.engines.is_some() {
         nagi_js::release();
     }
@@ -166,10 +162,14 @@ fn run_audited(
         Some(error) => Err(txn_number::add_labels_unstarted(request, error)),
         None => run_with_faults(cx, request, out),
     };
+    // Restore tools write the documents of users directly into the collection.
+    let changed: Vec<&str> = cx.connection.store.client().take_changed_users().collect();
+    if !changed.is_empty() {
+        cx.server.auth.changed();
+    }
     if cx.server.audit.is_some() {
         let error = result.as_ref().err();
-        let on_users = request.command.on_collection && is_on_users(request);
-        let outcome = Outcome { request, row: cx.command, error, ran, on_users };
+        let outcome = Outcome { request, row: cx.command, error, ran, changed_users: &changed };
         audited::observe(cx.connection, &outcome);
     }
     result
@@ -661,11 +661,6 @@ fn tells_topology(server: &Server, code: Code) -> bool {
             }
             _ => false,
         }
-}
-
-/// Returns true if the collection may be one of users or roles.
-fn is_on_users(request: &Request<'_>) -> bool {
-    request.db == "admin" && access::collection(request).is_some_and(|c| c.starts_with("system."))
 }
 
 /// Adds a request's document counts to the metrics. No other code does this: a command only fills its [`Done`].

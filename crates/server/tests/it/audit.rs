@@ -515,3 +515,99 @@ fn bson_and_ocsf() {
         (Value::Int32(3001), Value::Int32(1))
     );
 }
+
+/// Each way to change the collections of users and roles past their commands, and the collections that it changes.
+const DIRECT: &[(&str, &[&str])] = &[
+    ("{insert: 'system.users', documents: [DOC]}", &["users"]),
+    (
+        "{update: 'system.users', updates: [{q: {user: 'w'}, u: {$set: {customData: {}}}}]}",
+        &["users"],
+    ),
+    (
+        "{findAndModify: 'system.users', query: {user: 'w'}, update: {$set: {customData: {a: 1}}}}",
+        &["users"],
+    ),
+    ("{delete: 'system.users', deletes: [{q: {user: 'w'}, limit: 0}]}", &["users"]),
+    (
+        "{bulkWrite: 1, ops: [{insert: 0, document: DOC}], nsInfo: [{ns: 'admin.system.users'}]}",
+        &["users"],
+    ),
+    (
+        "{bulkWrite: 1, ops: [{update: 0, filter: {user: 'w'}, updateMods: {$set: {roles: []}}}, \
+         {insert: 1, document: {_id: 'admin.r', role: 'r', db: 'admin', privileges: [], roles: []}}], \
+         nsInfo: [{ns: 'admin.system.users'}, {ns: 'admin.system.roles'}]}",
+        &["users", "roles"],
+    ),
+    (
+        "{bulkWrite: 1, ops: [{delete: 0, filter: {user: 'w'}}], nsInfo: [{ns: 'admin.system.users'}]}",
+        &["users"],
+    ),
+    ("{applyOps: [{op: 'i', ns: 'admin.system.users', o: DOC}]}", &["users"]),
+    (
+        "{applyOps: [{op: 'c', ns: 'admin.$cmd', o: {applyOps: [{op: 'd', ns: 'admin.system.users', \
+         o: {_id: 'test.w'}}]}}]}",
+        &["users"],
+    ),
+    ("{insert: 'temp', documents: [DOC]}", &[]),
+    (
+        "{_mergeAuthzCollections: 1, tempUsersCollection: 'admin.temp', drop: false, db: ''}",
+        &["users"],
+    ),
+    // Nothing is written.
+    ("{insert: 'system.users', documents: [DOC]}", &[]),
+    ("{update: 'system.users', updates: [{q: {user: 'none'}, u: {$set: {a: 1}}}]}", &[]),
+    ("{find: 'system.users'}", &[]),
+    ("{applyOps: [{op: 'c', ns: 'admin.$cmd', o: {drop: 'system.roles'}}]}", &["roles"]),
+    ("{applyOps: [{op: 'c', ns: 'admin.$cmd', o: {create: 'system.roles'}}]}", &["roles"]),
+    (
+        "{applyOps: [{op: 'c', ns: 'admin.$cmd', o: {renameCollection: 'admin.temp', \
+         to: 'admin.system.users', dropTarget: true}}]}",
+        &["users"],
+    ),
+];
+
+const DOC: &str = "{_id: 'test.w', user: 'w', db: 'test', roles: [], \
+                   credentials: {'SCRAM-SHA-256': {storedKey: 'swordfish'}}}";
+
+/// Whatever command reaches the collections of users and roles, the audit log tells of it.
+#[test]
+fn direct_changes_of_users_by_any_command() {
+    let (_scratch, path) = scratch();
+    let server = audited(&options(&path), Some("rs"), false);
+    let mut client = Client::new(&server);
+    assert!(is_ok(&admin(&mut client, "{replSetInitiate: 1}")));
+    assert!(is_ok(&admin(&mut client, "{createRole: 'first', privileges: [], roles: []}")));
+    let mut wanted = Vec::new();
+    for (command, changed) in DIRECT {
+        let command = command.replace("DOC", DOC);
+        let reply = admin(&mut client, &command);
+        assert!(is_ok(&reply), "{command}: {reply:?}");
+        let name = command[1..].split(':').next().unwrap().to_owned();
+        wanted.extend(changed.iter().map(|kind| (name.clone(), format!("admin.system.{kind}"))));
+    }
+    let lsid = "lsid: {id: {$binary: {base64: 'AAAAAAAAAAAAAAAAAAAAAA==', subType: '04'}}}, \
+                txnNumber: {$numberLong: '1'}, autocommit: false";
+    let other = DOC.replace("test.w", "test.t");
+    let begin =
+        format!("{{insert: 'system.users', documents: [{other}], {lsid}, startTransaction: true}}");
+    let begun = admin(&mut client, &begin);
+    if is_ok(&begun) {
+        assert!(is_ok(&admin(&mut client, &format!("{{commitTransaction: 1, {lsid}}}"))));
+        for name in ["insert", "commitTransaction"] {
+            wanted.push((name.to_owned(), "admin.system.users".to_owned()));
+        }
+    }
+    let all = messages(&server, &path);
+    let found: Vec<(String, String)> = all
+        .iter()
+        .filter(|message| message.get("atype").as_str() == Some("directAuthMutation"))
+        .map(|message| {
+            let param = message.get("param").as_doc().unwrap();
+            let text = |name: &str| param.get(name).as_str().unwrap().to_owned();
+            assert!(!param.get("document").is_missing());
+            (text("operation"), text("ns"))
+        })
+        .collect();
+    assert_eq!(found, wanted);
+    assert!(!fs::read_to_string(&path).unwrap().contains("swordfish"));
+}

@@ -77,6 +77,66 @@ fn restrictions_hold_at_the_login() {
     );
 }
 
+/// Restrictions that are set later end the connections that do not meet them.
+#[test]
+fn new_restrictions_hold_for_open_connections() {
+    let server = guarded();
+    let mut root = root(&server);
+    let far_only = "[{clientSource: '10.0.0.0/8'}]";
+    let run = |root: &mut Client, command: &str| {
+        let reply = root.run("test", nagi_bson::json::parse(command).unwrap().as_doc());
+        assert!(is_ok(&reply), "{command}: {reply:?}");
+    };
+    run(
+        &mut root,
+        &format!(
+            "{{createRole: 'far', privileges: [], roles: [], authenticationRestrictions: {far_only}}}"
+        ),
+    );
+    run(&mut root, "{createRole: 'around', privileges: [], roles: ['far']}");
+    for change in [
+        &format!("{{updateUser: 'u', authenticationRestrictions: {far_only}}}"),
+        "{grantRolesToUser: 'u', roles: ['around']}",
+    ] {
+        run(&mut root, "{createUser: 'u', pwd: 'p', roles: ['read']}");
+        let (mut near, mut far) = (Client::new(&server), Client::from(&server, "10.1.2.3:4"));
+        for client in [&mut near, &mut far] {
+            assert!(is_ok(&log_in(client, "test", "u", "p")));
+        }
+        run(&mut root, change);
+        let find = doc! { "find": "c" };
+        assert_eq!(code(&near.run("test", find.as_doc())), 13, "{change}");
+        let status = near.run("test", doc! { "connectionStatus": 1 }.as_doc());
+        assert!(status.as_doc().to_string().contains("authenticatedUsers: []"), "{status:?}");
+        assert!(is_ok(&far.run("test", find.as_doc())), "{change}");
+        run(&mut root, "{dropUser: 'u'}");
+    }
+}
+
+/// Of several clients that create the first user at the same time, one does.
+#[test]
+fn only_one_client_makes_the_first_user() {
+    let server = server_with(Arc::new(nagi_kv::Memory::new()), None, true);
+    let barrier = std::sync::Barrier::new(8);
+    let codes: Vec<i32> = std::thread::scope(|scope| {
+        let made = |n: usize| {
+            let (server, barrier) = (&server, &barrier);
+            scope.spawn(move || {
+                let mut client = Client::new(server);
+                let name = format!("u{n}");
+                let user = doc! { "createUser": &name, "pwd": "p", "roles": ["root"] };
+                let role = doc! { "createRole": &name, "privileges": [], "roles": ["root"] };
+                barrier.wait();
+                code(&client.run("admin", if n % 4 == 3 { role } else { user }.as_doc()))
+            })
+        };
+        let all: Vec<_> = (0..8).map(made).collect();
+        all.into_iter().map(|thread| thread.join().unwrap()).collect()
+    });
+    assert_eq!(codes.iter().filter(|code| **code == 0).count(), 1, "{codes:?}");
+    assert_eq!(codes.iter().filter(|code| **code == 13).count(), 7, "{codes:?}");
+}
+
 #[test]
 fn a_user_made_anew_is_another_one() {
     let server = guarded();

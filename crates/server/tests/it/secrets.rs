@@ -127,3 +127,92 @@ fn tokens_of_running_commands_are_not_shown() {
         });
     }
 }
+
+/// Commands with stored credentials and passwords in other places than the arguments of commands on users.
+const OF_USERS: &[(&str, &str)] = &[
+    (
+        "admin",
+        "{insert: 'system.users', documents: [{_id: 'a', credentials: {x: {storedKey: 'swordfish'}}}]}",
+    ),
+    (
+        "admin",
+        "{insert: 'tempusers', documents: [{_id: 'a', credentials: {x: {storedKey: 'swordfish'}}}]}",
+    ),
+    (
+        "admin",
+        "{update: 'tempusers', updates: [{q: {}, u: {$set: {'credentials.x': {salt: 'swordfish'}}}}]}",
+    ),
+    (
+        "admin",
+        "{update: 'tempusers', updates: [{q: {}, u: [{$set: {credentials: {salt: 'swordfish'}}}]}]}",
+    ),
+    (
+        "admin",
+        "{findAndModify: 'tempusers', query: {'credentials.x.storedKey': 'swordfish'}, \
+         update: {$set: {credentials: 'swordfish'}}}",
+    ),
+    (
+        "admin",
+        "{bulkWrite: 1, ops: [{update: 0, filter: {}, updateMods: {$set: {credentials: 'swordfish'}}}, \
+         {insert: 0, document: {credentials: ['swordfish']}}], nsInfo: [{ns: 'admin.tempusers'}]}",
+    ),
+    (
+        "admin",
+        "{find: 'tempusers', filter: {$or: [{$and: [{'credentials.x.salt': 'swordfish'}]}]}}",
+    ),
+    (
+        "admin",
+        "{applyOps: [{op: 'i', ns: 'admin.tempusers', o: {_id: 1, credentials: 'swordfish'}}]}",
+    ),
+    (
+        "admin",
+        "{applyOps: [{op: 'u', ns: 'admin.tempusers', o: {$v: 2, diff: {scredentials: {u: {x: 'swordfish'}}}}, \
+         o2: {_id: 1}}]}",
+    ),
+    (
+        "admin",
+        "{applyOps: [{op: 'c', ns: 'test.$cmd', o: {createUser: 'u', pwd: 'swordfish', pass: 'swordfish'}}]}",
+    ),
+    ("test", "{createUser: 'u', pass: 'swordfish', roles: []}"),
+    ("test", "{createUser: 'u', PWD: 'swordfish', pwd: 'x', roles: []}"),
+    ("test", "{createUser: 'u', password: {text: ['swordfish']}, pwd: 'x', roles: []}"),
+    ("test", "{createUser: {pass: 'swordfish'}, pwd: 'x', roles: []}"),
+    ("test", "{updateUser: 'u', newPassword: 'swordfish'}"),
+    ("test", "{explain: {updateUser: 'u', newPassword: 'swordfish'}}"),
+];
+
+/// Neither the log nor profiles nor refusals tell them.
+#[test]
+fn secrets_of_users_are_not_told_wherever_they_are() {
+    let server = guarded();
+    let mut client = Client::new(&server);
+    log_in(&mut client, "admin", "root", "pwd");
+    assert!(is_ok(&client.shell("{profile: 2, slowms: 0}")));
+    assert!(is_ok(&client.shell("{createUser: 'weak', pwd: 'p', roles: []}")));
+    let mut weak = Client::new(&server);
+    assert!(is_ok(&log_in(&mut weak, "test", "weak", "p")));
+    for (db, command) in OF_USERS {
+        let command = json::parse(command).unwrap();
+        client.run(db, command.as_doc());
+        let refused = json::to_relaxed(weak.run(db, command.as_doc()).as_doc());
+        assert!(!refused.contains(SECRET), "{refused}");
+    }
+    let log = json::to_relaxed(client.run("admin", doc! { "getLog": "global" }.as_doc()).as_doc());
+    assert!(
+        log.contains("tempusers") && log.contains("newPassword") && !log.contains(SECRET),
+        "{log}"
+    );
+    let profile = client.shell("{find: 'system.profile', batchSize: 1000}");
+    let profile = json::to_relaxed(profile.as_doc());
+    assert!(profile.contains("newPassword") && !profile.contains(SECRET), "{profile}");
+}
+
+/// What users store is shown as it is: a field of another database may have any name.
+#[test]
+fn fields_of_other_databases_are_shown() {
+    let mut client = Client::new(&server());
+    assert!(is_ok(&client.shell("{profile: 2, slowms: 0}")));
+    client.shell("{find: 'c', filter: {payload: 'shown', credentials: 'told'}}");
+    let log = json::to_relaxed(client.run("admin", doc! { "getLog": "global" }.as_doc()).as_doc());
+    assert!(log.contains("shown") && log.contains("told"), "{log}");
+}

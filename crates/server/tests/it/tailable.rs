@@ -7,6 +7,7 @@ use nagi_bson::{Doc, DocBuf, Value};
 use nagi_server::Server;
 
 use crate::client::{Client, is_ok, server};
+use crate::login::{guarded_member, log_in};
 
 /// Longer than any step of the tests takes.
 const PATIENCE_MS: u64 = 60_000;
@@ -100,4 +101,60 @@ fn a_drop_wakes_it() {
 fn the_end_of_the_server_wakes_it() {
     let reply = while_waiting(|server, _, _| server.stop());
     assert_eq!(reply.get("code").to_string(), "11600");
+}
+
+/// Waits until an operation of `user` waits in a getMore with its cursor checked out.
+fn until_waiting(watcher: &mut Client) {
+    let running = "{aggregate: 1, pipeline: [{$currentOp: {allUsers: true}}], cursor: {}}";
+    loop {
+        let ops = watcher.run("admin", nagi_bson::json::parse(running).unwrap().as_doc());
+        let batch = ops.get("cursor").as_doc().unwrap().get("firstBatch");
+        let waits = batch.as_array().unwrap().iter().any(|op| {
+            let op = op.as_doc().unwrap();
+            op.get("command").as_doc().is_some_and(|command| !command.get("getMore").is_missing())
+                && !op.get("cursor").is_missing()
+        });
+        if waits {
+            return;
+        }
+        std::thread::yield_now();
+    }
+}
+
+/// A getMore that waits while its user is dropped, or loses the right to read, replies nothing of what comes then.
+#[test]
+fn rights_are_checked_again_after_the_wait() {
+    let server = guarded_member();
+    let mut root = Client::new(&server);
+    assert!(is_ok(&log_in(&mut root, "admin", "root", "pwd")));
+    root.shell("{create: 'c', capped: true, size: 4096}");
+    root.shell("{create: 'd'}");
+    for (collection, open) in [
+        ("c", "{find: 'c', tailable: true, awaitData: true}"),
+        ("d", "{aggregate: 'd', pipeline: [{$changeStream: {}}], cursor: {}}"),
+    ] {
+        for end in ["{dropUser: 'u'}", "{revokeRolesFromUser: 'u', roles: ['readWrite']}"] {
+            root.shell("{dropUser: 'u'}");
+            assert!(is_ok(&root.shell("{createUser: 'u', pwd: 'p', roles: ['readWrite']}")));
+            let mut user = Client::new(&server);
+            assert!(is_ok(&log_in(&mut user, "test", "u", "p")));
+            root.shell(&format!("{{insert: '{collection}', documents: [{{a: 1}}]}}"));
+            let opened = user.shell(open);
+            let Some(Value::Int64(id)) = opened.get("cursor").as_doc().map(|c| c.get("id")) else {
+                panic!("{opened:?}");
+            };
+            let more = format!(
+                "{{getMore: NumberLong('{id}'), collection: '{collection}', maxTimeMS: {PATIENCE_MS}}}"
+            );
+            let reply = std::thread::scope(|scope| {
+                let waiting = scope.spawn(|| user.shell(&more));
+                until_waiting(&mut root);
+                assert!(is_ok(&root.shell(end)));
+                root.shell(&format!("{{insert: '{collection}', documents: [{{late: 'late'}}]}}"));
+                waiting.join().unwrap()
+            });
+            assert_eq!(reply.get("code"), Value::Int32(13), "{open} {end}: {reply:?}");
+            assert!(!reply.as_doc().to_string().contains("late"), "{reply:?}");
+        }
+    }
 }

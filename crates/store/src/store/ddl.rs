@@ -231,6 +231,9 @@ impl<'s> Ddl<'s> {
         if let Some(noted) = self.noted {
             self.store.client.note_catalog(noted);
         }
+        for changed in self.replaced.iter().chain(&self.published) {
+            self.store.client.note_changed(&changed.namespace);
+        }
         self.replaced.iter().for_each(|old| old.state.arrivals.announce());
         let changed = self.replaced.iter().chain(&self.published);
         self.store.logged(&self.logged, changed.map(|collection| &collection.namespace));

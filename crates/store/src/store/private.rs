@@ -97,6 +97,7 @@ pub(crate) fn commit_private(
     let publishing = store.stamps.publish();
     let stamp = txn.commit(Durability::Buffered)?;
     store.client.note_catalog(noted);
+    created.0.iter().for_each(|collection| store.client.note_changed(&collection.namespace));
     created.0.clear();
     store.catalog.store(Arc::new(ddl.catalog));
     drop(publishing);

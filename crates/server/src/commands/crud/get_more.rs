@@ -54,7 +54,7 @@ fn run(cx: &mut Context<'_>, req: &Request<'_>, out: &mut DocWriter<'_>) -> Resu
     let mut cursor = cx.server.clients.cursors.take(id, &namespace, owner, &cx.asking(), cx.op)?;
     if !cursor.needs.are_met(cx.connection) {
         cx.server.clients.cursors.put_back(cursor);
-        bail!(Code::UNAUTHORIZED, "not authorized for getMore with cursor id {id}");
+        return Err(crate::core::access::not_for_cursor(id));
     }
     cx.done.encrypted = cursor.encrypted;
     if let Err(error) = check(req, &cursor.api, cursor.tailable && cursor.await_data) {

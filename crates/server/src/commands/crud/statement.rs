@@ -12,7 +12,7 @@ use crate::clock;
 use crate::core::command::Done;
 use crate::core::command::prelude::*;
 use crate::observe::slow::{self, Finished};
-use crate::printable::printable;
+use crate::printable::{printable, without_users_secrets};
 
 /// A field of a statement, and the value that is shown if the client left it out.
 type Shown = (&'static str, Option<Value<'static>>);
@@ -113,7 +113,11 @@ impl Running {
             count(&mut all, done);
         }
         let statement = describe(kind.fields, source, req.body.get("comment"));
-        let statement = printable(statement.as_doc(), Secret::No);
+        let hidden = match ns.database() {
+            "admin" => without_users_secrets(statement.as_doc()),
+            _ => None,
+        };
+        let statement = hidden.unwrap_or_else(|| printable(statement.as_doc(), Secret::No));
         let finished = Finished {
             op: cx.op,
             request: req,

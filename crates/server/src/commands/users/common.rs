@@ -5,6 +5,7 @@ use nagi_bson::ArrayBuf;
 
 use crate::auth::documents::{self, Kind};
 use crate::auth::{parse_privileges, parse_roles, write_privileges};
+use crate::core::access;
 use crate::core::command::prelude::*;
 use crate::{
     auth::{Privileges, builtin, roles, users, write_roles},
@@ -15,6 +16,8 @@ use crate::{
 pub(super) fn change<T>(cx: &Context<'_>, f: impl FnOnce() -> Result<T>) -> Result<T> {
     let _writing = cx.begin_write("admin")?;
     let _alone = cx.server.auth.begin_change();
+    // The request was allowed when it arrived; of several that are to create the first user, only one may.
+    access::check_first_user(cx.server, cx.connection, cx.command.facts.name)?;
     let done = f();
     cx.server.auth.changed();
     done

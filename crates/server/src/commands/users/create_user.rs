@@ -19,7 +19,7 @@ pub(in crate::commands) static CREATE_USER: Command = Command {
         name: "createUser",
         help: "Creates a user.",
         write: true,
-        secret: Secret::Yes,
+        secret: Secret::Password,
         ..Facts::ROW
     },
     access: Access::By(access),

@@ -16,7 +16,7 @@ pub(in crate::commands) static UPDATE_USER: Command = Command {
         name: "updateUser",
         help: "Changes a user.",
         write: true,
-        secret: Secret::Yes,
+        secret: Secret::Password,
         ..Facts::ROW
     },
     access: Access::By(access),

@@ -65,7 +65,11 @@ pub(crate) fn run(
     }
     cx.scope = Some(Box::new(scope));
     let result = inner(cx, request, out);
-    cx.bound = None;
+    if let Some(store) = cx.bound.take() {
+        // The audit log tells of a statement on users what it is, and of its commit that it took effect.
+        let client = cx.connection.store.client();
+        client.note_changed_users(store.client().take_changed_users());
+    }
     let Some(mut scope) = cx.scope.take() else {
         return Err(Error::bug("a command with a transaction number lost its session"));
     };
@@ -322,6 +326,7 @@ fn commit_scope(cx: &Context<'_>, scope: &mut Scope, durability: Durability) -> 
             let client = cx.connection.store.client();
             client.note_commit(stamp);
             client.note_catalog(txn.store().client().take_catalog_changes());
+            client.note_changed_users(txn.store().client().take_changed_users());
             cx.server.clients.txn_sessions.committed(&scope.slot);
             scope.state.phase = Phase::Committed;
             cx.server.clients.cursors.end_transaction(&scope.session, scope.number);

@@ -8,7 +8,11 @@ use nagi_kv::sync::{
     atomic::{AtomicI64, AtomicU64, Ordering::SeqCst},
 };
 
-use crate::{Collection, Store};
+use crate::{Collection, Namespace, Store};
+
+/// The collections of users and roles: whatever command changes them, the audit log tells of it, and logins are
+/// resolved again.
+const USERS_AND_ROLES: [&str; 2] = ["admin.system.users", "admin.system.roles"];
 
 /// The store's view of a client.
 #[derive(Default)]
@@ -20,6 +24,9 @@ pub struct Client {
     logged_term: AtomicI64,
     /// Its changes of the catalog since they were last taken; `None` if they are not noted.
     catalog_changes: Mutex<Option<Vec<CatalogChange>>>,
+    /// The positions in [`USERS_AND_ROLES`] of collections that its commits changed since they were last taken, as
+    /// bits.
+    users_changed: AtomicU64,
 }
 
 /// A committed change of the catalog, as the audit log needs it.
@@ -99,6 +106,38 @@ impl Client {
     pub fn note_catalog(&self, changes: Vec<CatalogChange>) {
         if let Some(noted) = &mut *self.catalog_changes.lock() {
             noted.extend(changes);
+        }
+    }
+
+    /// Notes a commit that changed this collection: its documents, or the collection itself.
+    pub(crate) fn note_changed(&self, namespace: &Namespace) {
+        // Almost every name differs in its length already.
+        let at = USERS_AND_ROLES.iter().position(|name| *name == namespace.as_str());
+        if let Some(at) = at {
+            self.users_changed.fetch_or(1 << at, SeqCst);
+        }
+    }
+
+    /// The collections of users and roles that commits of this client have changed since the last call. Without a
+    /// change it costs a load.
+    pub fn take_changed_users(&self) -> impl Iterator<Item = &'static str> + use<> {
+        let bits = match self.users_changed.load(SeqCst) {
+            0 => 0,
+            _ => self.users_changed.swap(0, SeqCst),
+        };
+        USERS_AND_ROLES
+            .into_iter()
+            .enumerate()
+            .filter(move |(at, _)| bits & (1 << at) != 0)
+            .map(|(_, name)| name)
+    }
+
+    /// Adds what [`Client::take_changed_users`] of another client has returned.
+    pub fn note_changed_users(&self, names: impl Iterator<Item = &'static str>) {
+        for name in names {
+            if let Some(at) = USERS_AND_ROLES.iter().position(|known| *known == name) {
+                self.users_changed.fetch_or(1 << at, SeqCst);
+            }
         }
     }
 

@@ -74,6 +74,8 @@ pub(crate) struct Touched {
     pub(crate) bytes: i64,
     /// In a capped collection: the records below this id are deleted.
     pub(crate) first_record: i64,
+    /// A document was inserted, updated or deleted, and not only locked.
+    is_changed: bool,
     pass: Pass,
 }
 
@@ -329,6 +331,7 @@ impl<'s> WriteTxn<'s> {
             count: 0,
             bytes: 0,
             first_record: 0,
+            is_changed: false,
             pass: pass.stay(),
         });
         Ok(self.touched.len() - 1)
@@ -522,9 +525,14 @@ impl<'s> WriteTxn<'s> {
             Changed::Deleted(before) => (Some(before), None, EditKind::Replacement),
         };
         let touched = &mut self.touched[at];
+        touched.is_changed = true;
         let bytes = |doc: Option<Doc<'_>>| doc.map_or(0, |doc| doc.len() as i64);
         touched.count += i64::from(after.is_some()) - i64::from(before.is_some());
         touched.bytes += bytes(after) - bytes(before);
+        if self.store.private().is_some() {
+            // Its statement is told of, not only the commit, which does not say what was written.
+            self.store.client.note_changed(&collection.namespace);
+        }
         if let Some(before) = before {
             self.forget(collection, before.get("_id"));
         }
@@ -663,7 +671,13 @@ impl<'s> WriteTxn<'s> {
         if let Some(cache) = &self.store.cache {
             self.changed.iter().for_each(|hash| cache.end_write(*hash));
         }
-        if result.as_ref().is_err_and(|error| error.code() == UNDETERMINED) {
+        let is_undetermined = result.as_ref().is_err_and(|error| error.code() == UNDETERMINED);
+        if result.is_ok() || is_undetermined {
+            let changed = self.touched.iter().filter(|touched| touched.is_changed);
+            changed
+                .for_each(|touched| self.store.client.note_changed(&touched.collection.namespace));
+        }
+        if is_undetermined {
             self.touched.iter().for_each(|touched| self.store.reload_counters(&touched.collection));
             self.store.reload_log_counters();
         }

@@ -34,6 +34,7 @@ pub(in crate::commands) static APPLY_OPS: Command = Command {
         name: "applyOps",
         help: "Applies entries of an oplog.",
         write: true,
+        secret: Secret::Yes,
         applies_log: true,
         ..Facts::ROW
     },
