@@ -50,6 +50,7 @@ use copy::Pace;
 use flags::Flags;
 pub(crate) use flags::{BACKUP as FLAGS, PING as PING_FLAGS, RESTORE as RESTORE_FLAGS};
 use manifest::Manifest;
+pub(crate) use password::take_variables;
 pub(crate) use ping::run as run_ping;
 use source::Source;
 

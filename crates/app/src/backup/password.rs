@@ -7,8 +7,12 @@ use std::fs::{self, File, OpenOptions};
 use std::io::{BufRead, BufReader, Read, Write};
 use std::os::unix::fs::MetadataExt;
 use std::path::Path;
+use std::sync::OnceLock;
 
 use rustix::termios::{LocalModes, OptionalActions, Termios, tcgetattr, tcsetattr};
+use zeroize::Zeroizing;
+
+use crate::encryption;
 
 /// The environment variable.
 pub(super) const VARIABLE: &str = "NAGI_PASSWORD";
@@ -20,10 +24,21 @@ pub(super) fn find(user: &str, file: Option<&Path>) -> Result<String, String> {
     if let Some(file) = file {
         return from_file(file);
     }
-    match std::env::var(VARIABLE) {
-        Ok(password) => Ok(password),
-        Err(std::env::VarError::NotUnicode(_)) => Err(format!("{VARIABLE} is not UTF-8")),
-        Err(std::env::VarError::NotPresent) => prompt(user),
+    match TAKEN.get().map(|bytes| str::from_utf8(bytes)) {
+        Some(Ok(password)) => Ok(password.to_owned()),
+        Some(Err(_)) => Err(format!("{VARIABLE} is not UTF-8")),
+        None => prompt(user),
+    }
+}
+
+/// The value of [`VARIABLE`].
+static TAKEN: OnceLock<Zeroizing<Vec<u8>>> = OnceLock::new();
+
+/// Takes the secrets out of the environment, which other processes can read. Called while the process has one thread.
+pub(crate) fn take_variables() {
+    if let Some(password) = encryption::take_for_command(VARIABLE) {
+        // Set once: there is one command.
+        let _ = TAKEN.set(password);
     }
 }
 
@@ -37,7 +52,7 @@ fn from_file(path: &Path) -> Result<String, String> {
         return Err(format!("--passwordFile {shown}: it is a directory"));
     }
     if about.is_file() && about.mode() & 0o077 != 0 {
-        return Err(format!("--passwordFile {shown}: permissions are too open, use chmod 600"));
+        return Err(format!("--passwordFile: {}", crate::paths::too_open(path, about.mode())));
     }
     let mut text = String::new();
     file.take(FILE_BYTES_MAX).read_to_string(&mut text).map_err(failed)?;
