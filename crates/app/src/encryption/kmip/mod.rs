@@ -3,10 +3,9 @@
 //! Each request is one connection and one message with one operation, at the start of the server only. What a server
 //! sends is bounded in size and time, and items that are not asked for are skipped.
 
+mod connection;
 mod ttlv;
 
-use std::io::{Read, Write};
-use std::net::{TcpStream, ToSocketAddrs};
 use std::time::Duration;
 
 use nagi_encryption::MasterKey;
@@ -14,10 +13,9 @@ use nagi_tls::{ClientFiles, Connector};
 use zeroize::Zeroizing;
 
 use crate::options::KmipOptions;
+use connection::exchange;
 use ttlv::{Items, Writer, tag};
 
-/// The limit of an answer: a key with its description takes some hundred bytes.
-const ANSWER_BYTES_MAX: usize = 64 << 10;
 /// The time between attempts.
 const RETRY_AFTER: Duration = Duration::from_secs(1);
 
@@ -54,15 +52,25 @@ pub(super) fn get(options: &KmipOptions, id: &str) -> Result<MasterKey, String> 
     let answer = ask(options, GET, |payload| {
         payload.text(tag::UNIQUE_IDENTIFIER, id);
     })?;
-    let block = Items::of(&answer)
-        .structure(tag::SYMMETRIC_KEY)
-        .and_then(|key| key.structure(tag::KEY_BLOCK));
+    key_of(Items::of(&answer), id)
+}
+
+/// The key in the answer to the request for it.
+fn key_of(answer: Items<'_>, id: &str) -> Result<MasterKey, String> {
+    if answer.text(tag::UNIQUE_IDENTIFIER) != Some(id) {
+        return Err(format!("the KMIP server answers the request for the key '{id}' with another"));
+    }
+    let block = answer.structure(tag::SYMMETRIC_KEY).and_then(|key| key.structure(tag::KEY_BLOCK));
     let block =
         block.ok_or_else(|| format!("the KMIP server's object '{id}' is no symmetric key"))?;
     if block.enumeration(tag::KEY_FORMAT_TYPE) != Some(RAW) {
         return Err(format!(
             "the key '{id}' of the KMIP server is wrapped, or has another format than raw bytes"
         ));
+    }
+    // A server may leave it out.
+    if block.enumeration(tag::CRYPTOGRAPHIC_ALGORITHM).is_some_and(|algorithm| algorithm != AES) {
+        return Err(format!("the key '{id}' of the KMIP server is not one of AES"));
     }
     let material = block.structure(tag::KEY_VALUE).and_then(|value| value.bytes(tag::KEY_MATERIAL));
     let material = material.filter(|bytes| bytes.len() * 8 == KEY_BITS as usize);
@@ -138,6 +146,16 @@ fn ask(
     payload: impl Fn(&mut Writer),
 ) -> Result<Zeroizing<Vec<u8>>, String> {
     let request = request(options, operation, payload);
+    // Before a connection, whose failure would hide the file's, and which would not be tried again with success.
+    let connector = Connector::new(&ClientFiles {
+        ca_file: Some(options.ca_file.clone()),
+        certificate_key_file: options.certificate_file.clone(),
+        certificate_key_password: options.password.clone(),
+        ..ClientFiles::default()
+    })
+    .map_err(|why| {
+        format!("a file for the connection to the KMIP server: {}", in_own_words(&why))
+    })?;
     let mut failures = Vec::new();
     for attempt in 0..=options.retries {
         if attempt > 0 {
@@ -145,7 +163,7 @@ fn ask(
         }
         failures.clear();
         for server in &options.servers {
-            match exchange(options, server, &request) {
+            match exchange(options, server, &connector, &request) {
                 Ok(answer) => return payload_of(&answer, operation),
                 Err(error) => failures.push(format!("{server}:{}: {error}", options.port)),
             }
@@ -172,45 +190,10 @@ fn request(options: &KmipOptions, operation: u32, payload: impl Fn(&mut Writer))
     writer.into_bytes()
 }
 
-/// Connects, sends a message and reads the answer to it.
-fn exchange(
-    options: &KmipOptions,
-    server: &str,
-    request: &[u8],
-) -> Result<Zeroizing<Vec<u8>>, String> {
-    let text = |error: std::io::Error| error.to_string();
-    let socket = connect(server, options.port, options.timeout)?;
-    socket.set_read_timeout(Some(options.timeout)).map_err(text)?;
-    socket.set_write_timeout(Some(options.timeout)).map_err(text)?;
-    let connector = Connector::new(&ClientFiles {
-        ca_file: Some(options.ca_file.clone()),
-        certificate_key_file: options.certificate_file.clone(),
-        certificate_key_password: options.password.clone(),
-        ..ClientFiles::default()
-    })?;
-    let mut stream = connector.connect(server, socket)?;
-    stream.write_all(request).and_then(|()| stream.flush()).map_err(text)?;
-    let mut head = [0; 8];
-    stream.read_exact(&mut head).map_err(text)?;
-    let length = ttlv::length_of(head, tag::RESPONSE_MESSAGE).ok_or("it does not speak KMIP")?;
-    if length > ANSWER_BYTES_MAX {
-        return Err(format!("its answer has {length} bytes"));
-    }
-    let mut answer = Zeroizing::new(vec![0; length]);
-    stream.read_exact(&mut answer).map_err(text)?;
-    Ok(answer)
-}
-
-fn connect(server: &str, port: u16, timeout: Duration) -> Result<TcpStream, String> {
-    let addresses = (server, port).to_socket_addrs().map_err(|error| error.to_string())?;
-    let mut failure = "it has no address".to_owned();
-    for address in addresses {
-        match TcpStream::connect_timeout(&address, timeout) {
-            Ok(socket) => return Ok(socket),
-            Err(error) => failure = error.to_string(),
-        }
-    }
-    Err(failure)
+/// The names of the options of KMIP for those of a connection string.
+fn in_own_words(error: &str) -> String {
+    let error = error.replace("tlsCertificateKeyFile ", "security.kmip.clientCertificateFile ");
+    error.replace("tlsCAFile ", "security.kmip.serverCAFile ")
 }
 
 /// The payload of an answer, if the operation succeeded.
@@ -287,10 +270,38 @@ mod tests {
         }
     }
 
+    fn key_answer(id: &str, algorithm: u32) -> Vec<u8> {
+        let mut writer = Writer::default();
+        writer.text(tag::UNIQUE_IDENTIFIER, id);
+        writer.structure(tag::SYMMETRIC_KEY, |key| {
+            key.structure(tag::KEY_BLOCK, |block| {
+                block.enumeration(tag::KEY_FORMAT_TYPE, RAW);
+                block.enumeration(tag::CRYPTOGRAPHIC_ALGORITHM, algorithm);
+            });
+        });
+        writer.into_bytes()
+    }
+
     #[test]
-    fn a_server_that_is_not_there_is_named() {
+    fn another_key_is_not_taken() {
+        for (bytes, says) in [
+            (key_answer("8", AES), "with another"),
+            (key_answer("7", 2), "is not one of AES"),
+            (key_answer("7", AES), "has not 256 bits"),
+        ] {
+            let error = key_of(Items::of(&bytes), "7").unwrap_err();
+            assert!(error.contains(says), "{error}");
+        }
+    }
+
+    #[test]
+    fn files_are_read_before_a_server_is_asked() {
         let error = create(&options()).unwrap_err();
-        assert!(error.starts_with("no KMIP server answers: 127.0.0.1:1: "), "{error}");
+        assert!(error.contains("security.kmip.serverCAFile /no/such/file: "), "{error}");
+        assert!(!error.contains("no KMIP server answers"), "{error}");
+        let files = ClientFiles { allow_invalid_certificates: true, ..ClientFiles::default() };
+        let refused = exchange(&options(), "127.0.0.1", &Connector::new(&files).unwrap(), &[]);
+        assert!(refused.unwrap_err().contains("refused"));
         assert!(is_name("abc-1") && !is_name("") && !is_name("a\nb") && !is_name(&"x".repeat(256)));
     }
 
