@@ -45,8 +45,8 @@ pub(crate) mod exit {
     pub(crate) static STATUSES: &[Status] = &[
         status(SUCCESS, "all", "success; of a server: a clean shutdown by a signal or the command shutdown", ""),
         status(SUCCESS, "doctor", "no finding, or notes only", ""),
-        status(FAILURE, "serve", "the log file, the file of the process id, the key file, a file of TLS, the \
-            encryption key or the directory of a Unix socket cannot be used; no KMIP server answers; with \
+        status(FAILURE, "serve", "the log file, the audit file, the file of the process id, the key file, a file of \
+            TLS, the encryption key or the directory of a Unix socket cannot be used; no KMIP server answers; with \
             --shutdown: no server runs on the data directory, or it may not be stopped",
             "Check the path and the permissions that the message names."),
         status(FAILURE, "backup, restore, diagnostics", "the copy could not be made, or a file is damaged",
@@ -68,7 +68,7 @@ pub(crate) mod exit {
             another process uses the port", "Choose another --port, or stop the other process: ss -ltnp shows it."),
         status(DATA_FOLDER, "serve", "the data directory is missing, not accessible, in use by another server, of \
             another storage engine, another program or a newer version, encrypted with another key, encrypted although \
-            encryption is off or the reverse, or its disk is full",
+            encryption is off or the reverse, encrypted without its file encryption.keys, or its disk is full",
             "Read the message: it has the path and the reason."),
         status(PANIC, "all", "an error in the program", "Please report it with the log."),
     ];

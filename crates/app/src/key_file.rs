@@ -9,6 +9,8 @@ use std::path::Path;
 
 use zeroize::Zeroizing;
 
+use crate::paths;
+
 /// The allowed length of a key in characters.
 const LENGTHS: std::ops::RangeInclusive<usize> = 6..=1024;
 /// The size limit of the file, which may contain several keys for rotation.
@@ -17,14 +19,16 @@ const FILE_BYTES_MAX: u64 = 64 * 1024;
 /// Validates a key file: only its owner may read it, and its keys are base64 of an allowed length.
 pub(crate) fn check(path: &Path) -> Result<(), String> {
     let shown = path.display();
-    let about = fs::metadata(path).map_err(|e| format!("error opening file: {shown}: {e}"))?;
+    let opening = |error| format!("error opening file: {}", paths::explained(path, &error));
+    let about = fs::metadata(path).map_err(opening)?;
     if !about.is_file() || about.len() > FILE_BYTES_MAX {
         return Err(format!("{shown} is not a key file"));
     }
     if about.mode() & 0o077 != 0 {
-        return Err(format!("permissions on {shown} are too open"));
+        return Err(paths::too_open(path, about.mode()));
     }
-    let text = fs::read_to_string(path).map_err(|e| format!("error reading file: {shown}: {e}"))?;
+    let reading = |error| format!("error reading file: {}", paths::explained(path, &error));
+    let text = fs::read_to_string(path).map_err(reading)?;
     let text = Zeroizing::new(text);
     let keys = keys(&text);
     if keys.is_empty() {

@@ -75,8 +75,7 @@ impl Asked {
         if let Some(given) = self.password.take() {
             return Ok(Some(given));
         }
-        let is_given =
-            self.password_file.is_some() || std::env::var_os(password::VARIABLE).is_some();
+        let is_given = self.password_file.is_some() || password::is_taken();
         if !is_given {
             return Ok(None);
         }

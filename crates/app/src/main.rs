@@ -59,6 +59,9 @@ fn main() -> ExitCode {
     let args: Vec<String> = std::env::args().skip(1).collect();
     erase::passwords();
     let command = args.first().map(String::as_str);
+    if matches!(command, Some("backup" | "restore" | "diagnostics" | "ldap-check" | "ping")) {
+        backup::take_variables();
+    }
     if matches!(command, Some("backup" | "restore" | "diagnostics" | "doctor")) {
         umask::close();
     }

@@ -9,7 +9,7 @@ use std::os::unix::fs::{DirBuilderExt, MetadataExt};
 use std::path::{Path, PathBuf};
 
 use nagi_host::EngineKind;
-use nagi_server::LogDestination;
+use nagi_server::{AuditDestination, LogDestination};
 use rustix::fs::Access;
 
 use crate::failure::exit;
@@ -54,14 +54,55 @@ pub(crate) fn check(options: &Options) -> Result<(), Refused> {
             Err(error) => return Err(refused(&error.to_string())),
         }
     }
+    let audit = match options.audit.as_ref().map(|audit| &audit.destination) {
+        Some(AuditDestination::File { path, .. }) => Some(path.as_path()),
+        _ => None,
+    };
+    if let Some(path) = audit {
+        check_audit_file(path).map_err(|why| Refused {
+            code: exit::FAILURE,
+            text: format!("Cannot use the audit file (auditLog.path): {why}"),
+        })?;
+    }
     check_sockets(options)?;
     let config = options.parsed.iter().find(|(key, _)| key == "config").map(|(_, path)| path);
     different(&[
         ("systemLog.path", log),
+        ("auditLog.path", audit),
         ("processManagement.pidFilePath", options.pid_file.as_deref()),
         ("security.keyFile", options.key_file.as_deref()),
         ("config", config.map(Path::new)),
     ])
+}
+
+/// Checks that the audit file can be written, or made.
+fn check_audit_file(path: &Path) -> Result<(), String> {
+    let shown = path.display();
+    let parent = match path.parent() {
+        Some(parent) if !parent.as_os_str().is_empty() => parent,
+        _ => Path::new("."),
+    };
+    let (place, wanted) = match fs::metadata(path) {
+        Ok(found) if found.is_dir() => return Err(format!("{shown} is a directory")),
+        Ok(found) if !found.is_file() => return Err(format!("{shown} is not a regular file")),
+        Ok(_) => (path, Access::WRITE_OK),
+        Err(error) if error.kind() == std::io::ErrorKind::NotFound => match fs::metadata(parent) {
+            Ok(found) if found.is_dir() => (parent, Access::WRITE_OK | Access::EXEC_OK),
+            Ok(_) => return Err(format!("{shown}: {} is not a directory", parent.display())),
+            Err(error) if error.kind() == std::io::ErrorKind::NotFound => {
+                return Err(format!("{shown}: the directory {} does not exist", parent.display()));
+            }
+            Err(error) => return Err(explained(path, &error)),
+        },
+        Err(error) => return Err(explained(path, &error)),
+    };
+    rustix::fs::access(place, wanted).map_err(|error| {
+        let error = std::io::Error::from(error);
+        match place == path {
+            true => explained(path, &error),
+            false => format!("{shown}: {error}: {}: {}", place.display(), owner(place)),
+        }
+    })
 }
 
 /// Makes sure that the directories of the Unix sockets exist.
@@ -108,6 +149,32 @@ pub(crate) fn owner(path: &Path) -> String {
         Err(error) => error.to_string(),
     };
     format!("{owner}; this process runs as user {}", rustix::process::geteuid().as_raw())
+}
+
+/// The error of a file that cannot be opened: with its path, and with the users if permissions are missing.
+pub(crate) fn explained(path: &Path, error: &std::io::Error) -> String {
+    let shown = path.display();
+    match error.kind() {
+        std::io::ErrorKind::PermissionDenied => {
+            // Without permission for a directory the file's owner cannot be seen.
+            let seen = path.ancestors().find(|place| fs::symlink_metadata(place).is_ok());
+            let seen = seen.unwrap_or(path);
+            match seen == path {
+                true => format!("{shown}: {error}: {}", owner(path)),
+                false => format!("{shown}: {error}: {}: {}", seen.display(), owner(seen)),
+            }
+        }
+        _ => format!("{shown}: {error}"),
+    }
+}
+
+/// The text for a file with a secret that other users may read.
+pub(crate) fn too_open(path: &Path, mode: u32) -> String {
+    let shown = path.display();
+    format!(
+        "permissions on {shown} are too open: it has mode {:o}, only its owner may have permissions: chmod 600 {shown}",
+        mode & 0o7777
+    )
 }
 
 /// The maximum number of entries that are checked in a data directory.
@@ -176,6 +243,24 @@ fn different(named: &[(&str, Option<&Path>)]) -> Result<(), Refused> {
         }
     }
     Ok(())
+}
+
+#[test]
+fn an_audit_file_is_checked() {
+    let folder = std::env::temp_dir().join(format!("nagi-audit-path-{}", std::process::id()));
+    fs::create_dir_all(&folder).unwrap();
+    fs::write(folder.join("file"), b"").unwrap();
+    assert_eq!(check_audit_file(&folder.join("file")), Ok(()));
+    assert_eq!(check_audit_file(&folder.join("new")), Ok(()));
+    for (name, says) in [
+        ("", "is a directory"),
+        ("none/audit.json", "none does not exist"),
+        ("file/audit.json", "Not a directory"),
+    ] {
+        let error = check_audit_file(&folder.join(name)).unwrap_err();
+        assert!(error.contains(says), "{error}");
+    }
+    fs::remove_dir_all(folder).unwrap();
 }
 
 #[test]

@@ -17,6 +17,7 @@ use std::time::Duration;
 use nagi_bson::{DocBuf, doc, json};
 use nagi_budget::Budget;
 use nagi_console::Console;
+use nagi_error::Code;
 use nagi_host::{EngineKind, Watched, Watcher};
 use nagi_net::NetConfig;
 use nagi_proc::{Process, machine};
@@ -185,10 +186,7 @@ fn serve_data(
     log::info!(target: "STORAGE", id = 8200045, budgetBytes = memory::budget_bytes(options),
         blockCacheBytes = blocks, recordCacheBytes = records; "Memory budget");
     let engine = engine::open(options, blocks).map_err(|error| match &error {
-        nagi_kv::Error::Corrupt(_) => {
-            let advice = "start once with --repair to save what can be read";
-            not_opened(format!("DataCorruptionDetected: {error}; {advice}"), exit::UNRECOVERABLE)
-        }
+        nagi_kv::Error::Corrupt(_) => not_opened(damaged(&error), exit::UNRECOVERABLE),
         nagi_kv::Error::Full => not_opened(format!("OutOfDiskSpace: {error}"), exit::DATA_FOLDER),
         _ => not_opened(paths::named(error.to_string(), options), exit::DATA_FOLDER),
     })?;
@@ -200,11 +198,14 @@ fn serve_data(
         change_log: options.replica_set.as_ref().map(|_| Arc::new(Oplog::default()) as _),
         keep_temporary: false,
     };
-    let store = Store::open(engine, store_options).map_err(|error| Failure {
-        code: exit::of_store(&error),
-        id: 20557,
-        message: TERMINATING,
-        error: paths::named(error.to_string(), options),
+    let store = Store::open(engine, store_options).map_err(|error| match is_damage(&error) {
+        true => not_opened(damaged(&error.message()), exit::UNRECOVERABLE),
+        false => Failure {
+            code: exit::of_store(&error),
+            id: 20557,
+            message: TERMINATING,
+            error: paths::named(error.to_string(), options),
+        },
     })?;
     let served = serve_store(options, args, &store, log, notifier);
     if served.is_err() {
@@ -243,7 +244,7 @@ fn serve_store(
         server_config::of_options(options, args, store.clone(), limits.connections, port, log);
     config.tls = tls.map(|tls| tls as _);
     add_logins(&mut config, options)?;
-    let server = configured(config, options)?.start().map_err(|error| bad_options(&error))?;
+    let server = configured(config, options)?.start().map_err(|error| not_started(&error))?;
     warnings::at_start(options, limits.connections, log);
     exposure::warn(options, args, &server, log);
     say_what_the_journal_does(options);
@@ -281,10 +282,33 @@ fn bad_options(error: &dyn std::fmt::Display) -> Failure {
     }
 }
 
+/// True if the error is that of damaged data.
+fn is_damage(error: &nagi_error::Error) -> bool {
+    error.code() == Code::DATA_CORRUPTION_DETECTED
+}
+
+/// The text of damaged data that was found at the start.
+fn damaged(error: &dyn std::fmt::Display) -> String {
+    format!("DataCorruptionDetected: {error}; start once with --repair to save what can be read")
+}
+
+/// A server that cannot be built or started: because of its options, or because data that it reads first is damaged.
+fn not_started(error: &nagi_error::Error) -> Failure {
+    match error.code() {
+        Code::DATA_CORRUPTION_DETECTED => {
+            not_opened(damaged(&error.message()), exit::UNRECOVERABLE)
+        }
+        Code::OUT_OF_DISK_SPACE => not_opened(error.to_string(), exit::DATA_FOLDER),
+        // The disk cannot read or write.
+        Code::INTERNAL_ERROR => not_opened(error.to_string(), exit::UNRECOVERABLE),
+        _ => bad_options(error),
+    }
+}
+
 /// A server with all options, which is not started yet.
 fn configured(config: ServerConfig, options: &Options) -> Result<ServerBuilder, Failure> {
     let mut builder = ServerBuilder::new(config)
-        .map_err(|error| bad_options(&error))?
+        .map_err(|error| not_started(&error))?
         .slow_operations(options.slow_ms, options.slow_sample_rate)
         .profile_level(options.profile_level)
         .compressors(&options.compressors)
@@ -295,12 +319,18 @@ fn configured(config: ServerConfig, options: &Options) -> Result<ServerBuilder, 
     }
     builder = builder.record_diagnostic_data(data).map_err(|error| bad_options(&error))?;
     if let Some(audit) = &options.audit {
-        builder = builder.audit(audit).map_err(|error| bad_options(&error))?;
+        builder = builder.audit(audit).map_err(|error| match error.code() {
+            // The file or the socket: paths.rs has checked it, but it may change, or its disk be full.
+            Code::OPERATION_FAILED => Failure { code: exit::FAILURE, ..bad_options(&error) },
+            _ => not_started(&error),
+        })?;
     }
     if options.initiate {
-        builder = builder.initiate_replica_set().map_err(|error| not_written(&error))?;
+        let failed =
+            |error| if is_damage(&error) { not_started(&error) } else { not_written(&error) };
+        builder = builder.initiate_replica_set().map_err(failed)?;
         if options.net.port == 0 {
-            builder = builder.follow_port().map_err(|error| not_written(&error))?;
+            builder = builder.follow_port().map_err(failed)?;
         }
     }
     Ok(builder)

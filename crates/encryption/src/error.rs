@@ -25,6 +25,8 @@ pub enum KeysError {
     },
     /// The data directory has data, but no keys: its files are not encrypted.
     NotEncrypted(PathBuf),
+    /// The directory's files are encrypted, and the file of the keys is missing.
+    Lost(PathBuf),
     /// The directory's keys have as many generations as there may be.
     TooManyGenerations(usize),
     /// The header of a file is damaged, or the file is not encrypted.
@@ -69,6 +71,12 @@ impl fmt::Display for KeysError {
                 "{}: the data directory contains data that is not encrypted; encryption starts with an \
                  empty directory, into which a copy is restored",
                 folder.display()
+            ),
+            KeysError::Lost(path) => write!(
+                f,
+                "the files are encrypted and {} is missing: restore it from a backup of this data directory, \
+                 without it the data cannot be read",
+                path.display()
             ),
             KeysError::TooManyGenerations(limit) => {
                 write!(f, "there are {limit} generations of keys already, the limit")

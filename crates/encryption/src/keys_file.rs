@@ -166,6 +166,10 @@ fn encode(content: &Content, master: &MasterKey) -> Result<Vec<u8>, KeysError> {
 /// The whole file; `None` if there is none. It is small, and a larger one is no such file.
 fn read(folder: &Path) -> Result<Option<Vec<u8>>, KeysError> {
     let path = folder.join(FILE_NAME);
+    // A pipe would wait for a writer.
+    if path.metadata().is_ok_and(|about| !about.is_file()) {
+        return Err(Problem::Damaged("it is not a regular file").at(folder));
+    }
     let file = match File::open(&path) {
         Ok(file) => file,
         Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),

@@ -28,6 +28,7 @@
 
 mod cipher;
 mod error;
+mod found;
 mod header;
 mod keys;
 mod keys_file;
@@ -37,6 +38,7 @@ mod seal;
 
 pub use cipher::FileCipher;
 pub use error::KeysError;
+pub use found::has_encrypted_files;
 pub use header::{HEADER_BYTES, is_encrypted};
 pub use keys::Keys;
 pub use keys_file::{FILE_NAME, Summary, summary};

@@ -76,6 +76,12 @@ pub fn open(folder: &Path, settings: &EngineSettings) -> nagi_kv::Result<Arc<dyn
     }
 }
 
+/// Returns true if the directory has files of the embedded engine that are encrypted.
+pub fn has_encrypted_files(folder: &Path) -> bool {
+    let marker = EngineKind::Embedded.marker();
+    marker.is_some_and(|name| nagi_encryption::has_encrypted_files(&folder.join(name)))
+}
+
 /// Refuses an encrypted directory whose keys are not given: an engine would take its files for damaged, and a repair
 /// would remove them.
 fn refuse_without_keys(folder: &Path, settings: &EngineSettings) -> nagi_kv::Result<()> {
@@ -84,18 +90,22 @@ fn refuse_without_keys(folder: &Path, settings: &EngineSettings) -> nagi_kv::Res
         EngineSettings::Embedded(options) => options.keys.is_some(),
         EngineSettings::Mapped(_) => false,
     };
-    let path = folder.join(nagi_encryption::FILE_NAME);
-    match !has_keys && path.symlink_metadata().is_ok() {
-        true => {
-            let text = format!(
-                "the data files are encrypted ({} exists): start with --enableEncryption and the place \
-                 of the master key",
-                path.display()
-            );
-            Err(std::io::Error::new(std::io::ErrorKind::InvalidData, text).into())
-        }
-        false => Ok(()),
+    if has_keys {
+        return Ok(());
     }
+    let path = folder.join(nagi_encryption::FILE_NAME);
+    let text = if path.symlink_metadata().is_ok() {
+        format!(
+            "the data files are encrypted ({} exists): start with --enableEncryption and the place \
+             of the master key",
+            path.display()
+        )
+    } else if has_encrypted_files(folder) {
+        nagi_encryption::KeysError::Lost(path).to_string()
+    } else {
+        return Ok(());
+    };
+    Err(std::io::Error::new(std::io::ErrorKind::InvalidData, text).into())
 }
 
 /// Repairs a damaged data directory as far as its data is readable; `None` if the engine has no repair.
@@ -168,6 +178,16 @@ mod tests {
                 assert!(error.contains("encryption.keys exists"), "{error}");
             }
         }
+        // Without the file of the keys, the files themselves tell it.
+        let lost = nagi_testkit::Scratch::new();
+        let files = lost.path().join("rocksdb");
+        std::fs::create_dir_all(&files).expect("it can be created");
+        std::fs::write(files.join("CURRENT"), b"NagiFile").expect("it can be written");
+        for refused in [open(lost.path(), &plain).err(), repair(lost.path(), &plain).err()] {
+            let error = refused.expect("it is encrypted").to_string();
+            assert!(error.contains("encryption.keys is missing: restore it"), "{error}");
+        }
+        assert_eq!(std::fs::read_dir(lost.path()).expect("it is there").count(), 1);
         let options = RocksOptions { keys: Some(Arc::new(keys)), ..RocksOptions::default() };
         refuse_without_keys(folder.path(), &EngineSettings::Embedded(options))
             .expect("it has them");

@@ -20,7 +20,10 @@ mod folder;
 mod lock;
 mod memory;
 
-pub use engine::{EngineKind, EngineSettings, found_in, in_memory_bytes_default, open, repair};
+pub use engine::{
+    EngineKind, EngineSettings, found_in, has_encrypted_files, in_memory_bytes_default, open,
+    repair,
+};
 pub use folder::{Problem, RESTORING, check, lock_problem};
 pub use lock::{Lock, holder, is_held};
 pub use memory::{Allocator, Figures, Watched, Watcher, in_memory_budget};

@@ -61,6 +61,7 @@ impl Upkeep {
             let Some(db) = db.upgrade() else { return };
             if let Some(ring) = ring.upgrade() {
                 ring.warn_if_removed();
+                ring.touch();
             }
             db.damaged().settle(&db);
             flush_deletions(&db);

@@ -412,7 +412,6 @@ fn described(outcome: &Outcome) -> String {
     }
 }
 
-<<<<<<< HEAD
 /// The error of a search. That of one that a server refused names the base, which is wrong mostly.
 fn searching(search: &Search, failure: &Failure) -> DirectoryError {
     let why = describe(failure);
@@ -422,10 +421,7 @@ fn searching(search: &Search, failure: &Failure) -> DirectoryError {
     })
 }
 
-fn describe(failure: &Failure) -> String {
-=======
 pub(crate) fn describe(failure: &Failure) -> String {
->>>>>>> main
     match failure {
         Failure::Network(why) | Failure::TooMuch(why) => why.clone(),
         Failure::Answer(outcome) => described(outcome),

@@ -39,9 +39,10 @@ pub struct NetConfig {
     pub idle_after: Duration,
     /// Certificates and modes (`net.tls`); `None`: clients with TLS are refused.
     pub tls: Option<Arc<Tls>>,
-    /// The maximum time of a TLS handshake.
+    /// The maximum time of a TLS handshake, and of the first 16 bytes of a connection.
     pub handshake_time_max: Duration,
-    /// The number of TLS handshakes at a time. One more ends the oldest of them.
+    /// The number of connections at a time whose handshake or first message has begun and is incomplete. One more ends
+    /// the oldest of them.
     pub handshake_count_max: usize,
 }
 

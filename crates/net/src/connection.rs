@@ -26,7 +26,7 @@ use crate::NetConfig;
 use crate::buffer::{Buffer, recycle};
 use crate::crowded::{CROWDED_GAP_MAX, Crowded};
 use crate::end::{End, failed, is_timeout};
-use crate::handshake::{Handshakes, TIMED_OUT as IN_HANDSHAKE};
+use crate::handshake::{Entry, Handshakes, TIMED_OUT as IN_HANDSHAKE};
 use crate::registry::Member;
 use crate::stranger::Stranger;
 use crate::stream::Stream;
@@ -52,6 +52,8 @@ struct Life<'n> {
     config: &'n NetConfig,
     handshakes: &'n Arc<Handshakes>,
     session: &'n mut Option<Box<Session>>,
+    /// Present while the first message or the handshake is incomplete.
+    entry: Option<Entry>,
     buffer: Buffer,
     out: Vec<u8>,
     /// The memory charge of the current message, if it is large.
@@ -86,6 +88,7 @@ pub(crate) fn run(
         config,
         handshakes,
         session,
+        entry: None,
         buffer: Buffer::new(),
         out: Vec::new(),
         charge: None,
@@ -121,6 +124,7 @@ impl Life<'_> {
             match self.buffer.complete() {
                 Ok(Some(len)) => {
                     *self.acquainted = true;
+                    self.entry = None;
                     self.admit()?;
                     return Ok(len);
                 }
@@ -133,6 +137,9 @@ impl Life<'_> {
             if within {
                 if !self.watching {
                     self.watch()?;
+                }
+                if !*self.acquainted && self.session.is_none() {
+                    self.count();
                 }
                 self.check_pace(&mut pace)?;
             }
@@ -151,6 +158,14 @@ impl Life<'_> {
         }
     }
 
+    /// Counts the connection among those whose beginning is incomplete.
+    fn count(&mut self) {
+        if self.entry.is_none() {
+            let count_max = self.config.handshake_count_max;
+            self.entry = Some(self.handshakes.enter(self.stream, count_max));
+        }
+    }
+
     /// Decides by the first bytes which protocol the peer speaks, and if it may.
     fn meet(&mut self, connection: &mut Connection) -> Result<(), End> {
         if self.session.is_some() {
@@ -160,9 +175,10 @@ impl Life<'_> {
         match (Stranger::recognise(self.buffer.front()), &self.config.tls) {
             (Some(Stranger::Tls), Some(tls)) if mode != TlsMode::Disabled => {
                 let first = self.buffer.take();
-                let session =
-                    self.handshakes.run(tls, self.config, self.stream, connection, &first)?;
+                self.count();
+                let session = Handshakes::run(tls, self.config, self.stream, connection, &first)?;
                 *self.session = Some(Box::new(session));
+                self.entry = None;
                 self.watch()
             }
             (Some(stranger), _) => {
@@ -213,8 +229,10 @@ impl Life<'_> {
         // A peer that holds capacity which other requests wait for must send its message without long pauses.
         let crowded = self.charge.is_some() && self.server.budget().has_waiting();
         let gap_max = if crowded { CROWDED_GAP_MAX } else { self.config.frame_gap_max };
-        if self.may_begin_handshake() && now - pace.began >= self.config.handshake_time_max {
-            return Err(End::TimedOut(IN_HANDSHAKE));
+        if self.has_first_bytes_only() && now - pace.began >= self.config.handshake_time_max {
+            let doing =
+                if self.may_begin_handshake() { IN_HANDSHAKE } else { "reading its first bytes" };
+            return Err(End::TimedOut(doing));
         }
         let stuck = now - pace.moved >= gap_max.min(self.config.frame_gap_max);
         match stuck || now - pace.began >= self.config.frame_time_max {
@@ -223,16 +241,18 @@ impl Life<'_> {
         }
     }
 
-    /// Returns true if too few bytes have arrived to know the protocol, and they may be the first of a handshake.
+    /// Returns true if too few bytes of a new connection have arrived to know the protocol. Clients send them at once.
+    fn has_first_bytes_only(&self) -> bool {
+        !*self.acquainted && self.session.is_none() && self.buffer.len() < HEADER_BYTES
+    }
+
+    /// Returns true if the first bytes may be those of a handshake.
     fn may_begin_handshake(&self) -> bool {
-        let Some(tls) = self.config.tls.as_ref().filter(|_| self.session.is_none()) else {
-            return false;
-        };
-        let (mode, front) = (tls.mode(), self.buffer.front());
-        !*self.acquainted
-            && front.len() < HEADER_BYTES
-            && (mode == TlsMode::Require
-                || mode != TlsMode::Disabled && front.first() == Some(&0x16))
+        match self.config.tls.as_ref().map_or(TlsMode::Disabled, |tls| tls.mode()) {
+            TlsMode::Require => true,
+            TlsMode::Disabled => false,
+            _ => self.buffer.front().first() == Some(&0x16),
+        }
     }
 
     /// The peer is idle between frames: frees memory, and the thread unless it stays.
@@ -252,7 +272,8 @@ impl Life<'_> {
 
     fn watch(&mut self) -> Result<(), End> {
         self.watching = true;
-        let tick = self.config.idle_after.min(self.config.frame_gap_max);
+        let limits = self.config.frame_gap_max.min(self.config.handshake_time_max);
+        let tick = self.config.idle_after.min(limits);
         self.stream.set_read_timeout(Some(tick)).map_err(failed)
     }
 

@@ -2,7 +2,8 @@
 //!
 //! A client on a working network takes some milliseconds. One that stops in the middle holds some 100 KiB and a thread
 //! until its time is over; if many do, each new handshake ends the oldest one, so that such clients do not keep others
-//! out.
+//! out. A connection counts from its first byte, before it is known what it will be, until its first whole message or
+//! the end of its handshake: one that sends a single byte holds a thread, too.
 
 use std::collections::VecDeque;
 use std::net::Shutdown;
@@ -17,7 +18,7 @@ use crate::NetConfig;
 use crate::end::{End, failed, is_timeout};
 use crate::stream::Stream;
 
-/// The handshakes that have begun and not ended.
+/// The connections that have begun with a first message or a handshake, and not completed it.
 #[derive(Debug, Default)]
 pub(crate) struct Handshakes {
     /// Oldest first.
@@ -25,7 +26,7 @@ pub(crate) struct Handshakes {
 }
 
 /// One of them; dropped when it has ended.
-struct Entry {
+pub(crate) struct Entry {
     all: Arc<Handshakes>,
     stream: Arc<Stream>,
 }
@@ -40,9 +41,8 @@ impl Drop for Entry {
 pub(crate) const TIMED_OUT: &str = "in the TLS handshake";
 
 impl Handshakes {
-    /// Runs the handshake that begins with the bytes `first`.
+    /// Runs the handshake that begins with the bytes `first`, and that [`Handshakes::enter`] counts meanwhile.
     pub(crate) fn run(
-        self: &Arc<Handshakes>,
         tls: &Arc<Tls>,
         config: &NetConfig,
         stream: &Arc<Stream>,
@@ -53,7 +53,6 @@ impl Handshakes {
             connection.refuse_handshake("no memory for another connection with TLS");
             return Err(End::Refused);
         }
-        let _entry = self.enter(stream, config.handshake_count_max);
         let mut session = tls.accept().map_err(End::Broken)?;
         stream.set_write_timeout(config.handshake_time_max).map_err(failed)?;
         let until = Instant::now() + config.handshake_time_max;
@@ -87,7 +86,8 @@ impl Handshakes {
         Ok(session)
     }
 
-    fn enter(self: &Arc<Handshakes>, stream: &Arc<Stream>, count_max: usize) -> Entry {
+    /// Counts a connection. One more than allowed ends the oldest.
+    pub(crate) fn enter(self: &Arc<Handshakes>, stream: &Arc<Stream>, count_max: usize) -> Entry {
         let mut under_way = self.under_way.lock();
         if under_way.len() >= count_max
             && let Some(oldest) = under_way.pop_front()

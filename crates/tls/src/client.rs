@@ -13,8 +13,8 @@ use rustls::crypto::{
 };
 use rustls::pki_types::{CertificateDer, ServerName, UnixTime};
 use rustls::{
-    CertificateError, ClientConfig, ClientConnection, DigitallySignedStruct, Error, RootCertStore,
-    SignatureScheme, StreamOwned,
+    AlertDescription, CertificateError, ClientConfig, ClientConnection, DigitallySignedStruct,
+    Error, RootCertStore, SignatureScheme, StreamOwned,
 };
 use webpki::EndEntityCert;
 use zeroize::Zeroizing;
@@ -122,9 +122,15 @@ fn told(error: &io::Error) -> String {
         Some(Error::InvalidCertificate(why)) => {
             format!("the certificate of the server is not accepted: {}", reason::of_server(why))
         }
+        // A server without TLS answers so, too.
+        Some(Error::AlertReceived(AlertDescription::HandshakeFailure)) => {
+            "the server refuses the handshake: it has no TLS, or no version or cipher suite in common".to_owned()
+        }
         Some(Error::AlertReceived(alert)) => format!("the server refuses the handshake: {alert:?}"),
-        Some(Error::InvalidMessage(_)) => "the server does not answer with TLS".to_owned(),
-        Some(other) => other.to_string(),
+        Some(Error::InvalidMessage(_)) => {
+            "the server does not answer with TLS: it may have none at this port".to_owned()
+        }
+        Some(other) => reason::text(other),
         None => match error.kind() {
             io::ErrorKind::WouldBlock | io::ErrorKind::TimedOut => {
                 "the server has not answered the TLS handshake in time".to_owned()
@@ -234,7 +240,7 @@ impl ServerVerifier {
         limits.check_time(now).map_err(reason::refusal)?;
         let certificate = EndEntityCert::try_from(end).map_err(reason::refusal)?;
         match certificate.verify_is_valid_for_subject_name(name) {
-            Err(_) if !self.any_name => Err(CertificateError::NotValidForName.into()),
+            Err(error) if !self.any_name => Err(reason::refusal(error)),
             _ => Ok(()),
         }
     }
@@ -258,6 +264,12 @@ impl ServerCertVerifier for ServerVerifier {
             Err(Error::InvalidCertificate(
                 CertificateError::NotValidForName | CertificateError::NotValidForNameContext { .. },
             )) if self.any_name => Ok(ServerCertVerified::assertion()),
+            // What signs itself has no other issuer that could be known.
+            Err(Error::InvalidCertificate(CertificateError::UnknownIssuer))
+                if Limits::read(end).is_ok_and(|limits| limits.is_self_issued()) =>
+            {
+                Err(reason::self_signed())
+            }
             verified => verified,
         }
     }

@@ -23,7 +23,7 @@ use crate::members::{self, Attributes};
 use crate::options::TlsOptions;
 use crate::pem::{self, Section};
 use crate::verify::Verifier;
-use crate::{ciphers, key};
+use crate::{ciphers, key, reason};
 
 /// The sessions of TLS 1.2 that clients may resume without a ticket. One takes some hundred bytes, and those of the
 /// client's certificates.
@@ -173,18 +173,39 @@ fn identity(
     let first = chain.first().ok_or("the file has no certificate")?;
     let facts = Facts::read(first)?;
     let key = key::find(&sections, password)?.ok_or("the file has no private key")?;
-    let key = provider
-        .key_provider
-        .load_private_key(key)
-        .map_err(|error| format!("the private key cannot be used: {error}"))?;
-    if key.public_key().is_some_and(|public| public.as_ref() != facts.public_key) {
-        return Err("the private key does not fit the first certificate".to_owned());
+    let key = provider.key_provider.load_private_key(key).map_err(|error| {
+        format!("the private key cannot be used: {}", key::unusable(&facts, &error))
+    })?;
+    if let Some(public) = key.public_key()
+        && public.as_ref() != facts.public_key
+    {
+        return Err(not_first(&chain, public.as_ref()));
     }
     let now = now_ms();
     if now < facts.begins_ms || now > facts.expires_ms {
-        return Err("The provided SSL certificate is expired or not yet valid.".to_owned());
+        let (what, at_ms) = match now < facts.begins_ms {
+            true => ("It is valid from", facts.begins_ms),
+            false => ("It has expired on", facts.expires_ms),
+        };
+        let date = reason::date(u64::try_from(at_ms / 1000).unwrap_or(0));
+        // MongoDB's text, and the date.
+        return Err(format!(
+            "The provided SSL certificate is expired or not yet valid. {what} {date}"
+        ));
     }
     Ok(Identity { certified: CertifiedKey::new(chain, key), facts })
+}
+
+/// The key of a file does not fit its first certificate: perhaps it fits another one.
+fn not_first(chain: &[CertificateDer<'_>], public: &[u8]) -> String {
+    let fits = |der: &CertificateDer<'_>| Facts::read(der).is_ok_and(|f| f.public_key == public);
+    match chain.iter().position(fits) {
+        Some(index) => format!(
+            "the private key fits certificate {} of the file: put that one first, then those of its authorities",
+            index + 1
+        ),
+        None => "the private key does not fit the first certificate".to_owned(),
+    }
 }
 
 /// The verifier of client certificates; `None` without a file of authorities.
@@ -225,14 +246,49 @@ fn authorities(path: &Path) -> Result<Authorities, String> {
 fn revocation_lists(path: &Path) -> Result<Vec<CertRevocationList<'static>>, String> {
     let sections = read(path)?;
     let lists = sections.iter().filter(|section| section.label == "X509 CRL");
-    let lists: Result<Vec<_>, webpki::Error> = lists
-        .map(|list| OwnedCertRevocationList::from_der(&list.bytes).map(CertRevocationList::from))
-        .collect();
+    let lists: Result<Vec<_>, String> = lists.map(|list| revocation_list(&list.bytes)).collect();
     match lists {
         Ok(lists) if lists.is_empty() => Err("the file has no revocation list".to_owned()),
-        lists => lists.map_err(|error| format!("a list cannot be used: {error}")),
+        lists => lists.map_err(|why| format!("a list cannot be used: {why}")),
     }
 }
+
+/// A list in DER. The library wants what RFC 5280 demands of lists, and OpenSSL leaves out unless it is configured.
+fn revocation_list(der: &[u8]) -> Result<CertRevocationList<'static>, String> {
+    OwnedCertRevocationList::from_der(der).map(CertRevocationList::from).map_err(|error| {
+        match is_old_list(der) {
+            true => "it must be of version 2 and have a CRL number, as RFC 5280 demands: set crlnumber in the \
+                     configuration of the authority, as docs/tls.md shows, and make it again"
+                .to_owned(),
+            false => error.to_string(),
+        }
+    })
+}
+
+/// True if a list is of version 1, or has no number.
+fn is_old_list(der: &[u8]) -> bool {
+    use der::{Decode, Reader};
+    // A list of version 1 has no field of the version, which the parser wants.
+    let begins = |reader: &mut der::SliceReader<'_>| {
+        reader.sequence(|list| {
+            let content: der::asn1::AnyRef<'_> = list.decode()?;
+            let _: der::asn1::AnyRef<'_> = list.decode()?;
+            let _: der::asn1::AnyRef<'_> = list.decode()?;
+            Ok::<_, der::Error>(content.value().first() == Some(&0x30))
+        })
+    };
+    let is_version_1 = der::SliceReader::new(der).and_then(|mut reader| begins(&mut reader));
+    is_version_1.unwrap_or(false)
+        || x509_cert::crl::CertificateList::<x509_cert::certificate::Rfc5280>::from_der(der)
+            .is_ok_and(|list| {
+                let extensions = list.tbs_cert_list.crl_extensions.unwrap_or_default();
+                !extensions.iter().any(|extension| extension.extn_id == CRL_NUMBER)
+            })
+}
+
+/// id-ce-cRLNumber
+const CRL_NUMBER: der::asn1::ObjectIdentifier =
+    der::asn1::ObjectIdentifier::new_unwrap("2.5.29.20");
 
 /// The certificates of a file.
 pub(crate) fn certificates(sections: &[Section]) -> Vec<CertificateDer<'static>> {
@@ -249,14 +305,42 @@ pub(crate) fn certificates(sections: &[Section]) -> Vec<CertificateDer<'static>>
 pub(crate) fn read(path: &Path) -> Result<Vec<Section>, String> {
     let how = OFlags::RDONLY | OFlags::NONBLOCK | OFlags::CLOEXEC;
     let opened = rustix::fs::open(path, how, Mode::empty());
-    let file = fs::File::from(opened.map_err(|error| std::io::Error::from(error).to_string())?);
+    let file = fs::File::from(opened.map_err(|error| unreadable(path, error))?);
     if !file.metadata().is_ok_and(|about| about.is_file()) {
         return Err("it is not a file".to_owned());
     }
-    let mut text = zeroize::Zeroizing::new(String::new());
-    let read = file.take(pem::FILE_BYTES_MAX).read_to_string(&mut text);
+    let mut bytes = zeroize::Zeroizing::new(Vec::new());
+    let read = file.take(pem::FILE_BYTES_MAX).read_to_end(&mut bytes);
     read.map_err(|error| error.to_string())?;
-    pem::sections(&text)
+    match str::from_utf8(&bytes) {
+        Ok(text) => pem::sections(text),
+        // A SEQUENCE, as certificates and keys are.
+        Err(_) if bytes.first() == Some(&0x30) => Err(DER.to_owned()),
+        Err(_) => Err("it is not PEM, which is text".to_owned()),
+    }
+}
+
+const DER: &str = "it is DER, PEM is needed: openssl x509 -inform der -in FILE converts a certificate, openssl pkey \
+    -inform der -in FILE a key";
+
+/// Why a file cannot be opened; whose it is if permissions are missing.
+fn unreadable(path: &Path, error: rustix::io::Errno) -> String {
+    let text = std::io::Error::from(error).to_string();
+    if error != rustix::io::Errno::ACCESS {
+        return text;
+    }
+    let own = rustix::process::geteuid().as_raw();
+    // The file itself, or the first directory on the way to it that can be seen.
+    let seen = path.ancestors().find_map(|place| Some((place, fs::metadata(place).ok()?)));
+    match seen {
+        Some((place, about)) => format!(
+            "{text}: {} belongs to user {}, mode {:o}; this process runs as user {own}",
+            place.display(),
+            about.uid(),
+            about.mode() & 0o7777
+        ),
+        None => format!("{text}; this process runs as user {own}"),
+    }
 }
 
 /// Warns of a key that others may read, and of a certificate that expires soon or that clients will refuse.
@@ -299,4 +383,36 @@ fn warn_of_authorities(all: &Authorities, options: &TlsOptions, warnings: &mut V
 pub(crate) fn now_ms() -> i64 {
     let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
     i64::try_from(since.as_millis()).unwrap_or(i64::MAX)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// By `openssl ca -gencrl`: without extensions, and with another one than the number.
+    const OLD_LISTS: [&str; 2] = [
+        "-----BEGIN X509 CRL-----\n\
+         MIGPMDgwCgYIKoZIzj0EAwIwDDEKMAgGA1UEAwwBYRcNMjYxMTI2MjIyNzE0WhcN\n\
+         MzYxMTIzMjIyNzE0WjAKBggqhkjOPQQDAgNHADBEAiBnFRGi21Fru/oW8wunHuHj\n\
+         2Mh4VRgjgkUAUDOvtzDsHAIgDBkFVxqv2DvRlFGDXsdbjwIHuryoqAqpZLLlTeYn\n\
+         uiU=\n\
+         -----END X509 CRL-----",
+        "-----BEGIN X509 CRL-----\n\
+         MIG5MGACAQEwCgYIKoZIzj0EAwIwDDEKMAgGA1UEAwwBYRcNMjYxMTI2MjIyNzE0\n\
+         WhcNMzYxMTIzMjIyNzE0WqAjMCEwHwYDVR0jBBgwFoAUtrKXF7FQHUIvTzb7CzTG\n\
+         jdmI0cgwCgYIKoZIzj0EAwIDSQAwRgIhAIAmYQuQCupJtBlxHZ1WOuf2gzXTccML\n\
+         jfBXI0i+2iPtAiEA4A9oq+vTiLvbKiEPXPt5j5HR83q4k1zEPAy8wwnherk=\n\
+         -----END X509 CRL-----",
+    ];
+
+    #[test]
+    fn lists_without_a_number_are_told_from_damaged_ones() {
+        for pem in OLD_LISTS {
+            let sections = pem::sections(pem).unwrap();
+            let why = revocation_list(&sections[0].bytes).unwrap_err();
+            assert!(why.contains("set crlnumber in the configuration"), "{why}");
+        }
+        let why = revocation_list(&[0x30, 3, 2, 1, 1]).unwrap_err();
+        assert!(!why.contains("crlnumber"), "{why}");
+    }
 }

@@ -30,6 +30,8 @@ impl Section {
 /// # Errors
 /// If a section does not end, or is not base64.
 pub(crate) fn sections(text: &str) -> Result<Vec<Section>, String> {
+    // Editors of other systems put a byte order mark in front.
+    let text = text.strip_prefix('\u{feff}').unwrap_or(text);
     let mut lines = text.lines().map(str::trim);
     let mut all = Vec::new();
     while let Some(line) = lines.next() {
@@ -91,6 +93,7 @@ mod tests {
             assert!(sections(bad).unwrap_err().contains(says));
         }
         assert!(sections("").unwrap().is_empty());
+        assert_eq!(sections(&format!("\u{feff}{text}")).unwrap().len(), 2);
         let long = format!("-----BEGIN {}-----\n", "\u{e9}".repeat(100_000));
         assert!(
             sections(&long).unwrap_err().len() < 200,

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use rustls::CertificateError as Certificate;
 use rustls::{Error, OtherError, PeerIncompatible};
-use webpki::Error as Webpki;
+use webpki::{Error as Webpki, InvalidNameContext};
 
 /// A reason that rustls has no value for.
 #[derive(Debug)]
@@ -23,8 +23,14 @@ impl std::error::Error for Words {}
 pub(crate) fn refusal(error: Webpki) -> Error {
     let refused = match error {
         Webpki::BadDer | Webpki::BadDerTime | Webpki::TrailingData(_) => Certificate::BadEncoding,
-        Webpki::CertExpired { .. } | Webpki::InvalidCertValidity => Certificate::Expired,
-        Webpki::CertNotValidYet { .. } => Certificate::NotValidYet,
+        Webpki::CertExpired { time, not_after } => Certificate::ExpiredContext { time, not_after },
+        Webpki::InvalidCertValidity => Certificate::Expired,
+        Webpki::CertNotValidYet { time, not_before } => {
+            Certificate::NotValidYetContext { time, not_before }
+        }
+        Webpki::CertNotValidForName(InvalidNameContext { expected, presented }) => {
+            Certificate::NotValidForNameContext { expected, presented }
+        }
         Webpki::CertRevoked => Certificate::Revoked,
         Webpki::CrlExpired { .. } => Certificate::ExpiredRevocationList,
         Webpki::InvalidSignatureForPublicKey => Certificate::BadSignature,
@@ -82,6 +88,9 @@ pub(crate) fn text(error: &Error) -> String {
         Error::AlertReceived(alert) => {
             format!("SSL handshake failed: the peer sent the alert {alert:?}")
         }
+        Error::PeerIncompatible(why) if in_common(why).is_some() => {
+            format!("SSL handshake failed: {}", in_common(why).unwrap_or_default())
+        }
         Error::PeerIncompatible(why) => {
             format!("SSL handshake failed: the peer is incompatible: {why:?}")
         }
@@ -89,11 +98,53 @@ pub(crate) fn text(error: &Error) -> String {
     }
 }
 
+/// What the two sides have not in common.
+fn in_common(why: &PeerIncompatible) -> Option<&'static str> {
+    Some(match why {
+        PeerIncompatible::Tls12NotOffered
+        | PeerIncompatible::Tls12NotOfferedOrEnabled
+        | PeerIncompatible::ServerDoesNotSupportTls12Or13
+        | PeerIncompatible::ServerTlsVersionIsDisabledByOurConfig
+        | PeerIncompatible::SupportedVersionsExtensionRequired => {
+            "no common version of TLS: the peer offers none of the enabled ones of 1.2 and 1.3"
+        }
+        PeerIncompatible::NoCipherSuitesInCommon => "no cipher suite in common with the peer",
+        PeerIncompatible::NoKxGroupsInCommon => "no group of key exchange in common with the peer",
+        PeerIncompatible::NoSignatureSchemesInCommon => {
+            "no signature algorithm in common with the peer, for the type of the server's key"
+        }
+        _ => return None,
+    })
+}
+
+/// A time in seconds since 1970 as text.
+pub(crate) fn date(seconds: u64) -> String {
+    let time = der::DateTime::from_unix_duration(std::time::Duration::from_secs(seconds));
+    time.map_or_else(|_| format!("{seconds} s after 1970"), |time| time.to_string())
+}
+
 /// Why the certificate of a server is not accepted by this program as its client.
 pub(crate) fn of_server(error: &Certificate) -> String {
     match error {
-        Certificate::NotValidForName | Certificate::NotValidForNameContext { .. } => {
-            "it is that of another host".to_owned()
+        Certificate::NotValidForName => "it is that of another host".to_owned(),
+        Certificate::NotValidForNameContext { expected, presented } => {
+            // As the library shows them: `DnsName("localhost")`, `IpAddress(127.0.0.1)`.
+            let name = |shown: &String| {
+                let inner = shown.split_once('(').map_or(shown.as_str(), |(_, inner)| inner);
+                inner.trim_end_matches(')').trim_matches('"').to_owned()
+            };
+            let names: Vec<String> = presented.iter().map(name).collect();
+            let names = if names.is_empty() { "none".to_owned() } else { names.join(", ") };
+            let expected = expected.to_str();
+            format!(
+                "it is that of another host: '{expected}' was asked for, the names in it are: {names}"
+            )
+        }
+        Certificate::ExpiredContext { not_after, .. } => {
+            format!("certificate has expired on {}", date(not_after.as_secs()))
+        }
+        Certificate::NotValidYetContext { not_before, .. } => {
+            format!("certificate is not yet valid, but from {}", date(not_before.as_secs()))
         }
         other => invalid_certificate(other),
     }

@@ -47,6 +47,8 @@ def options():
         (keys(good, "--kmipRotateMasterKey"), "needs security.kmip.serverName"),
     ):
         says(" ".join(flags[2:]) or flags[0], refused("options", flags), 2, part)
+    pipe = path("pipe.key")
+    os.mkfifo(pipe, 0o600)
     for name, file, part in (
         ("missing", path("none.key"), "error opening encryption key file"),
         ("open to others", key_file("open.key", mode=0o644), "too open"),
@@ -54,6 +56,7 @@ def options():
         ("short", key_file("short.key", "AAAA"), "has 3 bytes"),
         ("not base64", key_file("text.key", "correct horse battery staple!"), "not a base64 string"),
         ("a directory", WORK, "not an encryption key file"),
+        ("a pipe", pipe, "not an encryption key file"),
         ("no variable", "env:NAGI_NO_SUCH_KEY", "NAGI_NO_SUCH_KEY, which has the encryption key, is not set"),
         ("no credential", "credential:key", "systemd has passed no credentials"),
     ):
@@ -86,7 +89,12 @@ def directories():
             f.write(damaged)
         says("keys " + name, refused("encrypted", keys(good)), 14, "file of the encryption keys is damaged", file)
     os.unlink(file)
-    says("keys lost", refused("encrypted", keys(good)), 100, "not encrypted")
+    for name, flags in (("with options", keys(good)), ("without options", []), ("repair", ["--repair"]),
+                        ("repair with options", keys(good, "--repair"))):
+        began = time.time()
+        says("keys lost, " + name, refused("encrypted", flags), 100, "the files are encrypted and", file + " is missing: restore it")
+        check("keys lost, %s: at once" % name, time.time() - began < 20)
+    check("keys lost: nothing is made", not [name for name in os.listdir(path("encrypted")) if "damaged" in name or name == "encryption.keys"])
     with open(file, "wb") as f:
         f.write(content)
     with Server("encrypted", *keys(good)) as one:

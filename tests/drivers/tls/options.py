@@ -182,14 +182,14 @@ def subcommands():
                 ("ping by the address", 0, "answered after", ["--uri", "%s/?tls=true&tlsCAFile=%s&tlsCertificateKeyFile=%s" % (uri, ca.file, alice_pem)]),
                 ("ping with x.509", 0, "answered after", ["--uri", uri + x509, *files, *own]),
                 ("no certificate", 1, "refuses the handshake", ["--uri", uri, *files]),
-                ("no TLS", 1, "localhost", ["--uri", uri]),
+                ("no TLS", 1, "use --tls", ["--uri", uri]),
                 ("wrong authority", 1, "unable to get local issuer certificate", ["--uri", uri, "--tls", "--tlsCAFile", other.file, *own]),
                 ("the system's authorities", 1, "certificate", ["--uri", uri, "--tls", *own]),
                 ("wrong host", 1, "it is that of another host", ["--uri", uri.replace("localhost", "127.0.0.2"), *files, *own]),
                 ("any certificate", 0, "answered after", ["--uri", uri, "--tls", "--tlsAllowInvalidCertificates", *own]),
                 ("no file", 1, "/nowhere.pem: No such file", ["--uri", uri, "--tls", "--tlsCAFile", "/nowhere.pem"]),
                 ("x.509 without a certificate", 2, "needs tlsCertificateKeyFile", ["--uri", uri + x509, *files]),
-                ("a file without TLS", 2, "needs tls=true", ["--uri", uri, "--tlsCAFile", ca.file])):
+                ("a file without TLS", 2, "--tlsCAFile needs --tls", ["--uri", uri, "--tlsCAFile", ca.file])):
             code, text = nagi("ping", *args)
             equal(name + ": status", code, status)
             check(name, says in text, text)

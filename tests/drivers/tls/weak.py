@@ -230,7 +230,7 @@ def own_files():
 
     refused("expired", "expired or not yet valid", ca.sign("own-expired", SERVER, pki.LOCAL, dates=pki.PAST))
     refused("not yet valid", "expired or not yet valid", ca.sign("own-future", SERVER, pki.LOCAL, dates=pki.FUTURE))
-    refused("RSA with 1024 bits", "the private key cannot be used", ca.sign("own-1024", SERVER, pki.LOCAL, "rsa1024"))
+    refused("RSA with 1024 bits", "it is an RSA key of 1024 bits, and must have 2048 to 8192", ca.sign("own-1024", SERVER, pki.LOCAL, "rsa1024"))
     pipe = os.path.join(WORK, "pipe.pem")
     os.mkfifo(pipe)
     refused("a pipe", "it is not a file", pipe)

@@ -131,6 +131,13 @@ pub(super) fn parse(uri: &str, more: &[(String, String)]) -> Result<Address, Str
         }
         seen.push(name);
     }
+    // A flag that needs another is named as such.
+    if address.tls != Some(true)
+        && let Some((name, _)) =
+            more.iter().find(|(name, _)| name.starts_with("tls") && name != "tls")
+    {
+        return Err(format!("--{name} needs --tls"));
+    }
     check(&address, &seen).map_err(|why| refused(&why))?;
     Ok(address)
 }
@@ -308,7 +315,11 @@ mod tests {
         let by_flags = super::parse("mongodb://h/?authMechanism=MONGODB-X509", &flags).unwrap();
         assert_eq!((by_flags.tls, by_flags.mechanism), (Some(true), Some(BY_CERTIFICATE)));
         assert!(super::parse(uri, &flags).unwrap_err().contains("'tls' occurs twice"));
-        assert!(super::parse("mongodb://h", &flags[1..]).unwrap_err().contains("needs tls=true"));
+        assert!(
+            super::parse("mongodb://h", &flags[1..])
+                .unwrap_err()
+                .contains("--tlsCertificateKeyFile needs --tls")
+        );
         let insecure = parse("mongodb://h/?ssl=true&tlsInsecure=true").unwrap().files;
         assert!(insecure.allow_invalid_certificates && insecure.allow_invalid_hostnames);
     }

@@ -48,6 +48,7 @@ impl<S: Read + Write + Send> Stream for S {}
 pub(super) struct Client {
     stream: Box<dyn Stream>,
     host: String,
+    with_tls: bool,
 }
 
 impl Client {
@@ -90,6 +91,7 @@ impl Client {
             _ => None,
         };
         let socket = open(address).map_err(|error| named(error.to_string()))?;
+        let with_tls = connector.is_some();
         let stream: Box<dyn Stream> = match connector {
             Some(connector) => {
                 let name = host.rsplit_once(':').map_or(host.as_str(), |(name, _)| name);
@@ -97,7 +99,7 @@ impl Client {
             }
             None => Box::new(socket),
         };
-        let mut client = Client { stream, host };
+        let mut client = Client { stream, host, with_tls };
         let offered = client.greet(address)?;
         if address.mechanism == Some(BY_CERTIFICATE) {
             client.log_in_by_certificate(address)?;
@@ -202,9 +204,9 @@ impl Client {
 
     /// The same, with an error that tells what happened.
     pub(super) fn try_run(&mut self, body: Doc<'_>) -> Result<DocBuf, Failure> {
-        let reply = self
-            .exchange(body)
-            .map_err(|error| Failure::Connection(format!("{}: {}", self.host, told(&error))))?;
+        let reply = self.exchange(body).map_err(|error| {
+            Failure::Connection(format!("{}: {}", self.host, told(&error, self.with_tls)))
+        })?;
         if reply.get("ok").is_truthy() {
             return Ok(reply);
         }
@@ -245,7 +247,7 @@ pub(crate) fn message(body: Doc<'_>) -> Vec<u8> {
 }
 
 /// An error of a connection for the user: the system's texts name neither a timeout nor a foreign protocol.
-fn told(error: &std::io::Error) -> String {
+fn told(error: &std::io::Error, with_tls: bool) -> String {
     match error.kind() {
         std::io::ErrorKind::WouldBlock | std::io::ErrorKind::TimedOut => {
             "the server has not answered in time".to_owned()
@@ -253,6 +255,15 @@ fn told(error: &std::io::Error) -> String {
         std::io::ErrorKind::InvalidData => {
             "what answers there is no server with MongoDB's protocol".to_owned()
         }
+        // A server that only accepts TLS closes a connection without it.
+        std::io::ErrorKind::UnexpectedEof
+        | std::io::ErrorKind::ConnectionReset
+        | std::io::ErrorKind::BrokenPipe => match with_tls {
+            true => "the server has closed the connection without an answer".to_owned(),
+            false => "the server has closed the connection without an answer; if it accepts only connections \
+                      with TLS, use --tls"
+                .to_owned(),
+        },
         _ => error.to_string(),
     }
 }

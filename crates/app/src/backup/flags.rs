@@ -257,7 +257,7 @@ fn every_flag_is_stored() {
         (&["--uri", "localhost"], "it must begin with mongodb://"),
         (&["--archive", "ftp://h"], "expected a folder, file:///folder or s3://bucket/prefix"),
         (&["stray"], "unrecognised option 'stray'"),
-        (&["--tlsCAFile", "/ca.pem"], "'tlscafile' needs tls=true"),
+        (&["--tlsCAFile", "/ca.pem"], "--tlsCAFile needs --tls"),
         (&["--tls", "--uri", "mongodb://h/?tls=false"], "'tls' occurs twice"),
     ] {
         assert!(parse(args).contains(text), "{}", parse(args));

@@ -55,6 +55,7 @@ pub(crate) use flags::{
     BACKUP as FLAGS, DIAGNOSTICS as DIAGNOSTICS_FLAGS, PING as PING_FLAGS, RESTORE as RESTORE_FLAGS,
 };
 use manifest::Manifest;
+pub(crate) use password::take_variables;
 pub(crate) use ping::run as run_ping;
 use source::Source;
 

@@ -7,11 +7,15 @@ use std::fs::{self, File, OpenOptions};
 use std::io::{BufRead, BufReader, Read, Write};
 use std::os::unix::fs::MetadataExt;
 use std::path::Path;
+use std::sync::OnceLock;
 
 use rustix::termios::{LocalModes, OptionalActions, Termios, tcgetattr, tcsetattr};
+use zeroize::Zeroizing;
+
+use crate::encryption;
 
 /// The environment variable.
-pub(crate) const VARIABLE: &str = "NAGI_PASSWORD";
+const VARIABLE: &str = "NAGI_PASSWORD";
 const TERMINAL: &str = "/dev/tty";
 const FILE_BYTES_MAX: u64 = 4096;
 
@@ -20,11 +24,27 @@ pub(crate) fn find(user: &str, file: Option<&Path>) -> Result<String, String> {
     if let Some(file) = file {
         return from_file(file);
     }
-    match std::env::var(VARIABLE) {
-        Ok(password) => Ok(password),
-        Err(std::env::VarError::NotUnicode(_)) => Err(format!("{VARIABLE} is not UTF-8")),
-        Err(std::env::VarError::NotPresent) => prompt(user),
+    match TAKEN.get().map(|bytes| str::from_utf8(bytes)) {
+        Some(Ok(password)) => Ok(password.to_owned()),
+        Some(Err(_)) => Err(format!("{VARIABLE} is not UTF-8")),
+        None => prompt(user),
     }
+}
+
+/// The value of [`VARIABLE`].
+static TAKEN: OnceLock<Zeroizing<Vec<u8>>> = OnceLock::new();
+
+/// Takes the secrets out of the environment, which other processes can read. Called while the process has one thread.
+pub(crate) fn take_variables() {
+    if let Some(password) = encryption::take_for_command(VARIABLE) {
+        // Set once: there is one command.
+        let _ = TAKEN.set(password);
+    }
+}
+
+/// Whether the environment had a password.
+pub(crate) fn is_taken() -> bool {
+    TAKEN.get().is_some()
 }
 
 /// Reads the first line of a file that only its owner may access. A shell's pipe (`<(...)`) is accepted too.
@@ -37,7 +57,7 @@ fn from_file(path: &Path) -> Result<String, String> {
         return Err(format!("--passwordFile {shown}: it is a directory"));
     }
     if about.is_file() && about.mode() & 0o077 != 0 {
-        return Err(format!("--passwordFile {shown}: permissions are too open, use chmod 600"));
+        return Err(format!("--passwordFile: {}", crate::paths::too_open(path, about.mode())));
     }
     let mut text = String::new();
     file.take(FILE_BYTES_MAX).read_to_string(&mut text).map_err(failed)?;

@@ -12,10 +12,11 @@ mod raw;
 mod source;
 
 use std::path::Path;
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 
 use nagi_encryption::{Keys, KeysError, MasterKey};
 use nagi_host::EngineKind;
+use zeroize::Zeroizing;
 
 use crate::failure::{Failure, exit, not_opened};
 use crate::options::{KeyPlace, KeySource, KmipOptions, Options, not_with};
@@ -37,9 +38,14 @@ pub(crate) fn open(options: &Options) -> Result<Option<Arc<Keys>>, Failure> {
     let fresh = nagi_kv_disk::marker::engine_of(folder)
         .map_err(|error| not_opened(error.to_string(), exit::DATA_FOLDER))?
         .is_none();
-    if !fresh && !has_keys(folder) {
-        // Before a key is read: it would not help.
-        return Err(refused(&KeysError::NotEncrypted(folder.to_owned())));
+    if !has_keys(folder) {
+        // Before a key is read: it would not help. Also without a marker, because new keys would read nothing.
+        if nagi_host::has_encrypted_files(folder) {
+            return Err(refused(&lost(folder)));
+        }
+        if !fresh {
+            return Err(refused(&KeysError::NotEncrypted(folder.to_owned())));
+        }
     }
     let keys = match (&chosen.from, &chosen.old) {
         (KeySource::Kmip(kmip), None) if kmip.rotates => rotate(folder, kmip)?,
@@ -61,6 +67,20 @@ pub(crate) fn ends_after_rotation(options: &Options) -> bool {
     matches!(from, Some(KeySource::Kmip(kmip)) if kmip.rotates)
 }
 
+/// The value of [`VARIABLE`] in a process that is no server.
+static TAKEN: OnceLock<Zeroizing<String>> = OnceLock::new();
+
+/// Takes the key and, under the given name, a password out of the environment of a command that is no server, whether
+/// it needs them or not: `/proc/PID/environ` shows them as long as the command runs. Called while the process has one
+/// thread. Returns the password.
+pub(crate) fn take_for_command(password: &str) -> Option<Zeroizing<Vec<u8>>> {
+    if let Some(key) = raw::take_variable(VARIABLE) {
+        // Set once: there is one command.
+        let _ = TAKEN.set(key);
+    }
+    raw::take_bytes(password)
+}
+
 /// The master keys for a command that is no server: from files, separated by commas, or from the environment. Empty if
 /// there is neither.
 ///
@@ -73,10 +93,10 @@ pub(crate) fn for_command(key_files: Option<&str>) -> Result<Vec<MasterKey>, Str
     };
     match key_files {
         Some(files) => files.split(',').map(|file| read(KeyPlace::File(file.into()))).collect(),
-        None if std::env::var_os(VARIABLE).is_some() => {
-            Ok(vec![read(KeyPlace::Variable(VARIABLE.to_owned()))?])
-        }
-        None => Ok(Vec::new()),
+        None => match TAKEN.get() {
+            Some(key) => Ok(vec![read(KeyPlace::Taken(VARIABLE.to_owned(), key.clone()))?]),
+            None => Ok(Vec::new()),
+        },
     }
 }
 
@@ -86,7 +106,12 @@ pub(crate) fn for_command(key_files: Option<&str>) -> Result<Vec<MasterKey>, Str
 /// A text for the user.
 pub(crate) fn of_folder(folder: &Path, masters: &[MasterKey]) -> Result<Option<Arc<Keys>>, String> {
     let text = |error: KeysError| error.to_string();
-    let Some(summary) = nagi_encryption::summary(folder).map_err(text)? else { return Ok(None) };
+    let Some(summary) = nagi_encryption::summary(folder).map_err(text)? else {
+        return match nagi_host::has_encrypted_files(folder) {
+            true => Err(lost(folder).to_string()),
+            false => Ok(None),
+        };
+    };
     let fitting = masters.iter().find(|master| master.id() == summary.master_key_id);
     let Some(master) = fitting.or(masters.first()) else {
         return Err(format!(
@@ -97,6 +122,11 @@ pub(crate) fn of_folder(folder: &Path, masters: &[MasterKey]) -> Result<Option<A
         ));
     };
     Keys::open(folder, master, false).map(|keys| Some(Arc::new(keys))).map_err(text)
+}
+
+/// The error of an encrypted directory without its keys.
+fn lost(folder: &Path) -> KeysError {
+    KeysError::Lost(folder.join(nagi_encryption::FILE_NAME))
 }
 
 /// True if the directory has a file of keys, whatever is in it.

@@ -1,8 +1,8 @@
 //! The master key as text: in a file, in the environment, or in a credential of systemd.
 
-use std::fs::File;
+use std::fs::OpenOptions;
 use std::io::Read;
-use std::os::unix::fs::MetadataExt;
+use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 
 use nagi_encryption::MasterKey;
@@ -10,6 +10,7 @@ use zeroize::Zeroizing;
 
 use super::raw;
 use crate::options::{KeyPlace, KeySource, Options};
+use crate::paths::{self, too_open};
 
 /// A key has at most 44 characters.
 const FILE_BYTES_MAX: u64 = 1024;
@@ -67,19 +68,26 @@ fn credential(name: &str) -> Result<PathBuf, String> {
 fn file(path: &Path, open_to: u32) -> Result<Zeroizing<String>, String> {
     let shown = path.display();
     let unreadable =
-        |error: std::io::Error| format!("error opening encryption key file: {shown}: {error}");
-    let file = File::open(path).map_err(unreadable)?;
+        |error| format!("error opening encryption key file: {}", paths::explained(path, &error));
+    // A pipe would wait for a writer.
+    let opened = OpenOptions::new().read(true).custom_flags(libc::O_NONBLOCK).open(path);
+    let file = opened.map_err(unreadable)?;
     // Of the open file, so that it is the one that is read.
     let about = file.metadata().map_err(unreadable)?;
     if !about.is_file() || about.len() > FILE_BYTES_MAX {
         return Err(format!("{shown} is not an encryption key file"));
     }
     if about.mode() & open_to != 0 {
-        return Err(format!("permissions on {shown} are too open"));
+        return Err(too_open(path, about.mode()));
     }
-    let mut text = Zeroizing::new(String::with_capacity(FILE_BYTES_MAX as usize));
-    file.take(FILE_BYTES_MAX).read_to_string(&mut text).map_err(unreadable)?;
-    Ok(text)
+    let mut bytes = Zeroizing::new(Vec::with_capacity(FILE_BYTES_MAX as usize));
+    file.take(FILE_BYTES_MAX).read_to_end(&mut bytes).map_err(unreadable)?;
+    let text = str::from_utf8(&bytes).map_err(|_| {
+        format!(
+            "{shown}: the encryption key is not a base64 string but other bytes (openssl rand -base64 32 makes one)"
+        )
+    })?;
+    Ok(Zeroizing::new(text.to_owned()))
 }
 
 #[cfg(test)]
@@ -110,11 +118,31 @@ mod tests {
             ("", 0o600, "has 0 bytes, must be between 16 and 32"),
             ("AAAA", 0o600, "has 3 bytes"),
             ("not base64!", 0o600, "not a base64 string"),
+            ("0\u{fffd}1", 0o600, "not a base64 string"),
             (&"A".repeat(2000), 0o600, "not an encryption key file"),
         ] {
             let error = read_text(text, mode).unwrap_err();
             assert!(error.contains(says) && error.contains(path.to_str().unwrap()), "{error}");
         }
+        let open = read_text(KEY, 0o644).unwrap_err();
+        assert!(open.contains("has mode 644") && open.contains("chmod 600"), "{open}");
+        // Raw bytes, as `openssl rand 32` makes them.
+        fs::write(&path, [0xff; 32]).unwrap();
+        fs::set_permissions(&path, fs::Permissions::from_mode(0o600)).unwrap();
+        let raw = read(&KeyPlace::File(path.clone())).unwrap_err();
+        assert!(raw.contains("not a base64 string"), "{raw}");
+        fs::remove_file(&path).unwrap();
+        // Without a writer a pipe would block.
+        rustix::fs::mknodat(
+            rustix::fs::CWD,
+            &path,
+            rustix::fs::FileType::Fifo,
+            rustix::fs::Mode::RUSR,
+            0,
+        )
+        .unwrap();
+        let pipe = read(&KeyPlace::File(path.clone())).unwrap_err();
+        assert!(pipe.contains("not an encryption key file"), "{pipe}");
         fs::remove_file(&path).unwrap();
         let gone = read(&KeyPlace::File(path.clone())).unwrap_err();
         assert!(gone.contains("error opening encryption key file"), "{gone}");

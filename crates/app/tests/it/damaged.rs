@@ -300,3 +300,42 @@ fn records_that_are_no_documents_are_moved_by_validate_and_by_repair() {
     let reply = client.try_run_on("local", &count).unwrap();
     assert_eq!(field(&reply, &["n"]), 12);
 }
+
+/// The start itself reads some data, and the status says that it is damaged, not that an option is wrong.
+#[test]
+fn damage_that_a_start_meets_has_its_status() {
+    let folder = Folder::new("first");
+    let server = Server::start(&folder.data());
+    let mut client = server.client();
+    client.run("{insert: 'c', documents: [{_id: 1}]}");
+    client.run("{create: 'v', viewOn: 'c', pipeline: []}");
+    drop(client);
+    server.signal("-TERM");
+    assert_eq!(server.wait(), Some(0));
+    let mut refused_count = 0;
+    for table in tables(&folder.data()) {
+        let copy = folder.path().join("copy");
+        let _ = std::fs::remove_dir_all(&copy);
+        let data = folder.data();
+        let copied = std::process::Command::new("cp").arg("-r").args([&data, &copy]).status();
+        assert!(copied.unwrap().success());
+        let place = copy.join("rocksdb").join(table.file_name().unwrap());
+        let mut bytes = std::fs::read(&place).unwrap();
+        // In the first data block.
+        bytes[8] ^= 4;
+        std::fs::write(&place, bytes).unwrap();
+        let (port, dir) = (["--port", "0", "--nounixsocket"], copy.display().to_string());
+        let args = [&["serve", "--stopAtEndOfInput", "--dbpath", &dir][..], &port].concat();
+        let output = ended(&args);
+        let text = String::from_utf8_lossy(&output.stdout).into_owned();
+        match output.status.code() {
+            Some(0) => {}
+            code => {
+                assert_eq!(code, Some(14), "{text}");
+                assert!(text.contains("start once with --repair"), "{text}");
+                refused_count += 1;
+            }
+        }
+    }
+    assert!(refused_count > 0);
+}

@@ -72,3 +72,24 @@ fn an_error_of_the_server_does_not_control_the_terminal() {
     assert!(!output.stderr.iter().any(|byte| matches!(byte, 0x1b | 7)), "escaped");
     assert!(output.stderr.len() < 10_000, "{}", output.stderr.len());
 }
+
+/// Other processes of the user, and root, can read the environment of a process as long as it runs.
+#[cfg(target_os = "linux")]
+#[test]
+fn secrets_do_not_stay_in_the_environment() {
+    let silent = TcpListener::bind("127.0.0.1:0").unwrap();
+    let uri = format!("mongodb://u@{}", silent.local_addr().unwrap());
+    let mut child = crate::process::nagi()
+        .args(["ping", "--timeoutSeconds", "60", "--uri", &uri])
+        .env("NAGI_PASSWORD", "planted-password")
+        .env("NAGI_ENCRYPTION_KEY", "planted-key")
+        .spawn()
+        .unwrap();
+    // It waits for a reply now.
+    let _connection = silent.accept().unwrap();
+    let shown = std::fs::read(format!("/proc/{}/environ", child.id())).unwrap();
+    child.kill().unwrap();
+    child.wait().unwrap();
+    let shown = String::from_utf8_lossy(&shown);
+    assert!(!shown.contains("planted"), "{shown}");
+}

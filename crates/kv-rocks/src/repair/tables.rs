@@ -31,9 +31,11 @@ const MAGIC: [u8; 8] = 0x88e2_41b7_85f4_cff7_u64.to_le_bytes();
 const END_MIN: u64 = 48;
 /// Limit of positions that are tried as the end of a table.
 const ENDS_MAX: usize = 64;
-/// Bytes at the end whose bits are tried, and the time limit.
+/// Bytes at the end whose bits are tried, the time limit for a table, and that for all tables of a folder: a wrong bit
+/// is a rare damage, and many tables that cannot be opened have another cause.
 const TAIL_BYTES: u64 = 64 << 10;
 const BITS_TIME_MAX: Duration = Duration::from_secs(20);
+const ALL_BITS_TIME_MAX: Duration = Duration::from_secs(60);
 const PIECE_BYTES: usize = 1 << 20;
 
 /// Repairs the tables of a folder whose ends are damaged, and describes the repairs. The files are hard links to
@@ -44,6 +46,7 @@ pub(super) fn repair(
     environment: Option<&Environment>,
 ) -> Result<Vec<String>> {
     let mut findings = Vec::new();
+    let until = Instant::now() + ALL_BITS_TIME_MAX;
     for entry in fs::read_dir(work)? {
         let entry = entry?;
         let name = entry.file_name().to_string_lossy().into_owned();
@@ -52,7 +55,7 @@ pub(super) fn repair(
             continue;
         }
         let copy = work.join("table.copy.sst");
-        if let Some(what) = repair_one(&entry.path(), &copy, keys, environment)? {
+        if let Some(what) = repair_one(&entry.path(), &copy, keys, environment, until)? {
             fs::rename(&copy, entry.path())?;
             findings.push(format!("{name} {what}"));
         } else {
@@ -68,6 +71,7 @@ fn repair_one(
     copy: &Path,
     keys: Option<&Keys>,
     environment: Option<&Environment>,
+    until: Instant,
 ) -> Result<Option<String>> {
     let read = |to: &Path| fs::copy(path, to).map(drop);
     if read(copy).is_err() {
@@ -91,9 +95,13 @@ fn repair_one(
             )));
         }
     }
+    let until = until.min(Instant::now() + BITS_TIME_MAX);
+    if Instant::now() >= until {
+        return Ok(None);
+    }
     read(copy)?;
     let file = File::options().read(true).write(true).open(copy)?;
-    Ok(wrong_bit(&file, length, &|| table_opens(copy, environment))?
+    Ok(wrong_bit(&file, length, until, &|| table_opens(copy, environment))?
         .map(|at| format!("had a wrong bit in byte {at} of {length}")))
 }
 
@@ -118,8 +126,12 @@ fn ends(content: &Content, length: u64) -> io::Result<Vec<u64>> {
 
 /// Flips the bit near the end that makes the table valid. Returns the offset of its byte. A bit of an encrypted table
 /// is the same bit of its content.
-fn wrong_bit(file: &File, length: u64, opens: &dyn Fn() -> bool) -> io::Result<Option<u64>> {
-    let until = Instant::now() + BITS_TIME_MAX;
+fn wrong_bit(
+    file: &File,
+    length: u64,
+    until: Instant,
+    opens: &dyn Fn() -> bool,
+) -> io::Result<Option<u64>> {
     for at in (length.saturating_sub(TAIL_BYTES)..length).rev() {
         let mut byte = [0];
         file.read_exact_at(&mut byte, at)?;

@@ -25,6 +25,7 @@
 //!   files.rs    the log's files: create, reuse, append, allocate ahead
 //!   thread.rs   ring -> files; waits for space, for a sync, for everything to be written
 //!   place.rs    finds, creates and removes rings; the file `SPOOL` names the ring of a folder
+//!   found.rs    opens the ring of an earlier process, if no other user can have made or changed it
 //!   replay.rs   writes the content of a killed process's ring to the log's files
 //!   ring_buffer.cc    RocksDB's file system interface; ffi.rs has the calls in both directions
 //!   raw.rs      the mapping and system calls
@@ -33,6 +34,7 @@
 
 mod ffi;
 mod files;
+mod found;
 mod place;
 mod raw;
 mod replay;

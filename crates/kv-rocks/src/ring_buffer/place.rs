@@ -2,9 +2,13 @@
 //!
 //! The file `SPOOL` in the database's folder names the ring and its id. It exists while a process has the folder
 //! open. If it exists at an open, the last process did not shut down in order.
+//!
+//! A ring of another folder may hold writes that its server has acknowledged, while that folder is not visible: its disk
+//! is not mounted, or it is in another container that shares `/dev/shm`. So it is removed only if its folder is there
+//! and does not name it, or after [`FORGOTTEN_AFTER`].
 
 use std::{
-    fs::{self, File, OpenOptions},
+    fs::{self, File, Metadata, OpenOptions},
     io,
     os::unix::fs::{MetadataExt, OpenOptionsExt},
     path::{Path, PathBuf},
@@ -12,6 +16,7 @@ use std::{
 };
 
 use super::{
+    found::{self, Found, Trusted},
     raw::{self, Mapping},
     replay::replay,
     ring::{self, HEADER_BYTES, Owner, Ring},
@@ -22,7 +27,9 @@ use crate::wal;
 const FILE: &str = "SPOOL";
 /// Prefix of a ring's file name.
 const PREFIX: &str = "nagi-";
-const FORGOTTEN_AFTER: Duration = Duration::from_hours(24);
+/// A ring that no process has used for this time is removed although its folder cannot be seen. A process sets the
+/// ring's time of modification each hour (`RingBuffer::touch`).
+const FORGOTTEN_AFTER: Duration = Duration::from_hours(7 * 24);
 /// Memory file systems, in the order of preference.
 const PLACES: &[&str] = &["/dev/shm", "/run/shm"];
 
@@ -74,24 +81,26 @@ fn create(dir: &Path, place: &Path, ring_bytes: u64, head: u64) -> io::Result<Op
     made.map(Some)
 }
 
-/// Removes rings of killed processes whose folder was removed afterwards, or was opened by a process that could not
-/// see the ring: they are never used again, and occupy memory.
+/// Removes rings of killed processes that are never used again, and occupy memory.
 fn remove_forgotten(place: &Path) {
-    let Ok(entries) = fs::read_dir(place) else { return };
-    for entry in entries.flatten() {
-        let path = entry.path();
-        if entry.file_name().to_string_lossy().starts_with(PREFIX) && is_forgotten(&path) {
+    for path in rings(place) {
+        if is_forgotten(&path) {
             log::info!(target: "STORAGE", id = 7_702_018, ring = path.display().to_string();
-                "Removing the ring buffer of a data directory that does not exist");
+                "Removing a ring buffer that no data directory uses");
             let _ = fs::remove_file(&path);
         }
     }
 }
 
+/// The files that have the name of a ring.
+fn rings(place: &Path) -> impl Iterator<Item = PathBuf> {
+    let entries = fs::read_dir(place).into_iter().flatten().flatten();
+    let named = entries.filter(|entry| entry.file_name().to_string_lossy().starts_with(PREFIX));
+    named.map(|entry| entry.path())
+}
+
 fn is_forgotten(path: &Path) -> bool {
-    let mut options = OpenOptions::new();
-    let opened = options.read(true).write(true).custom_flags(libc::O_NOFOLLOW).open(path);
-    let Ok(file) = opened else { return false };
+    let Found::Ring(file) = found::open(path, Trusted::own()) else { return false };
     let Ok(data) = file.metadata() else { return false };
     if data.len() < HEADER_BYTES as u64 || !raw::lock(&file) {
         return false;
@@ -99,46 +108,72 @@ fn is_forgotten(path: &Path) -> bool {
     let Ok(memory) = Mapping::new(&file, HEADER_BYTES) else { return false };
     let Some(dir) = ring::folder(&memory) else { return false };
     match fs::metadata(&dir) {
-        // The folder is visible on its own file system, so its `SPOOL` tells if the ring is still used.
-        Ok(found) if found.dev() == ring::device(&memory) => {
-            match fs::read_to_string(dir.join(FILE)) {
-                Ok(text) => parse(&text).is_none_or(|(named, _)| named != path),
-                Err(error) => error.kind() == io::ErrorKind::NotFound,
-            }
-        }
-        Err(_) if is_removed(&dir, ring::device(&memory)) => true,
-        // The folder may be visible only to other processes. After a day without use the ring is removed.
+        // The folder itself is visible, so its `SPOOL` tells if the ring is still used. A folder of another container
+        // may have the same path and device, but not the same inode.
+        Ok(found) if ring::is_of(&memory, &found) => match fs::read(dir.join(FILE)) {
+            Ok(text) => parse(&text).is_some_and(|(named, _)| named != path),
+            Err(error) => error.kind() == io::ErrorKind::NotFound,
+        },
         _ => data.modified().is_ok_and(|m| m.elapsed().is_ok_and(|age| age > FORGOTTEN_AFTER)),
     }
 }
 
-/// Returns true if the folder was removed from a file system that still exists: the remaining part of its path is
-/// on the same device.
-fn is_removed(dir: &Path, device: u64) -> bool {
-    let left = dir.ancestors().find_map(|path| fs::metadata(path).ok());
-    !dir.exists() && left.is_some_and(|data| data.dev() == device)
-}
-
 fn recover(dir: &Path, head: u64) -> io::Result<()> {
     let name = dir.join(FILE);
-    let text = match fs::read_to_string(&name) {
+    let named =
+        |error: io::Error| io::Error::new(error.kind(), format!("{}: {error}", name.display()));
+    let text = match fs::read(&name) {
         Ok(text) => text,
         Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(()),
-        Err(error) => return Err(error),
+        Err(error) => return Err(named(error)),
     };
-    if let Some((path, id)) = parse(&text) {
-        recover_ring(dir, &path, id, head)?;
+    let about = fs::metadata(&name).map_err(named)?;
+    if let Some((path, id)) = parse(&text).or_else(|| search(dir, &name, &about)) {
+        recover_ring(dir, &path, id, Trusted::of(&about), head)?;
     }
     fs::remove_file(&name)?;
     File::open(dir)?.sync_all()
 }
 
-fn recover_ring(dir: &Path, path: &Path, id: [u8; 16], head: u64) -> io::Result<()> {
-    let mut options = OpenOptions::new();
-    let opened = options.read(true).write(true).custom_flags(libc::O_NOFOLLOW).open(path);
-    let Ok(file) = opened else {
+/// `SPOOL` is damaged: searches the ring by the folder that its header names.
+fn search(dir: &Path, name: &Path, about: &Metadata) -> Option<(PathBuf, [u8; 16])> {
+    let folder = fs::metadata(dir).ok()?;
+    let ring_of = |path: PathBuf| {
+        let Found::Ring(file) = found::open(&path, Trusted::of(about)) else { return None };
+        if file.metadata().ok()?.len() < HEADER_BYTES as u64 {
+            return None;
+        }
+        let memory = Mapping::new(&file, HEADER_BYTES).ok()?;
+        (ring::folder(&memory).is_some() && ring::is_of(&memory, &folder))
+            .then(|| (path, ring::id(&memory)))
+    };
+    let found = PLACES.iter().flat_map(|place| rings(Path::new(place))).find_map(ring_of);
+    let ring =
+        found.as_ref().map_or_else(|| "none".to_owned(), |(path, _)| path.display().to_string());
+    log::warn!(target: "STORAGE", id = 8_200_261, file = name.display().to_string(), ring = ring;
+        "The file that names the ring buffer of the journal is damaged; the ring buffer was searched by its directory");
+    found
+}
+
+fn recover_ring(
+    dir: &Path,
+    path: &Path,
+    id: [u8; 16],
+    trusted: Trusted,
+    head: u64,
+) -> io::Result<()> {
+    let file = match found::open(path, trusted) {
+        Found::Ring(file) => file,
         // The machine was restarted: synced data is in the log.
-        return Ok(());
+        Found::Missing => return Ok(()),
+        Found::Refused(refused) => {
+            let (owner, mode) = refused.owner_and_mode();
+            log::warn!(target: "STORAGE", id = 8_200_260, ring = path.display().to_string(), ringId = hex(&id),
+                owner = owner, mode = mode, error = refused.reason;
+                "A file in the place of the journal's ring buffer is not used: only a regular file of the server's \
+                 user that no other user can open is. Commits that were only in the ring buffer are lost");
+            return Ok(());
+        }
     };
     let length = file.metadata()?.len() as usize;
     let attached =
@@ -190,7 +225,9 @@ fn write_name(dir: &Path, ring: &Path, id: &[u8; 16]) -> io::Result<()> {
     File::open(dir)?.sync_all()
 }
 
-fn parse(text: &str) -> Option<(PathBuf, [u8; 16])> {
+/// The ring and its id in the text of `SPOOL`; `None` if it is damaged.
+fn parse(text: &[u8]) -> Option<(PathBuf, [u8; 16])> {
+    let text = str::from_utf8(text).ok()?;
     let field = |name| text.lines().find_map(|line| line.strip_prefix(name)).map(str::trim);
     let digits = field("id:")?;
     if digits.len() != 32 || !digits.is_ascii() {

@@ -129,6 +129,21 @@ pub(super) fn start_writing_back(file: &File, from: u64, length: u64) {
     let _ = (file, from, length);
 }
 
+/// The user with whose rights this process creates files.
+pub(super) fn effective_user() -> u32 {
+    // SAFETY: a call without arguments that cannot fail.
+    unsafe { libc::geteuid() }
+}
+
+/// Makes a named pipe.
+#[cfg(test)]
+pub(super) fn make_pipe(path: &std::path::Path) {
+    use std::os::unix::ffi::OsStrExt;
+    let path = std::ffi::CString::new(path.as_os_str().as_bytes()).unwrap();
+    // SAFETY: a string that ends with a zero byte.
+    assert_eq!(unsafe { libc::mkfifo(path.as_ptr(), 0o600) }, 0);
+}
+
 /// Locks the file for this process. Returns false if another process has it locked.
 pub(super) fn lock(file: &File) -> bool {
     // SAFETY: a call about an open file.

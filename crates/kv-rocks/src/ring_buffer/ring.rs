@@ -13,8 +13,9 @@
 
 use std::{
     ffi::OsStr,
+    fs::Metadata,
     io,
-    os::unix::ffi::OsStrExt,
+    os::unix::{ffi::OsStrExt, fs::MetadataExt},
     path::{Path, PathBuf},
 };
 
@@ -83,9 +84,14 @@ pub(super) struct Ring {
     capacity: u64,
 }
 
-/// The device of the folder for which a ring was created.
-pub(super) fn device(memory: &Mapping) -> u64 {
-    memory.load(DEVICE_AT)
+/// Returns true if a ring was created for this folder.
+pub(super) fn is_of(memory: &Mapping, folder: &Metadata) -> bool {
+    (memory.load(DEVICE_AT), memory.load(INODE_AT)) == (folder.dev(), folder.ino())
+}
+
+/// The id of a ring.
+pub(super) fn id(memory: &Mapping) -> [u8; 16] {
+    memory.read(ID_AT, 16).try_into().expect("sixteen bytes")
 }
 
 /// The folder for which a ring was created.
@@ -127,11 +133,8 @@ impl Ring {
         if memory.len() < HEADER_BYTES + RECORD_HEADER || memory.read(0, 8) != MAGIC {
             return wrong("not a ring buffer of this version");
         }
-        let found = Owner {
-            id: memory.read(ID_AT, 16).try_into().expect("sixteen bytes"),
-            device: memory.load(DEVICE_AT),
-            inode: memory.load(INODE_AT),
-        };
+        let found =
+            Owner { id: id(&memory), device: memory.load(DEVICE_AT), inode: memory.load(INODE_AT) };
         if found != *owner {
             return wrong("the ring buffer of another directory");
         }

@@ -3,9 +3,10 @@
 use std::{
     collections::HashMap,
     fs::{self, File, OpenOptions},
-    os::unix::fs::MetadataExt,
+    os::unix::fs::{MetadataExt, PermissionsExt},
     path::{Path, PathBuf},
     sync::Arc,
+    time::{Duration, SystemTime},
 };
 
 use super::{
@@ -213,18 +214,28 @@ fn names_a_ring(folder: &Path) -> bool {
     folder.join("SPOOL").exists()
 }
 
+/// Sets a file's time of modification back by so many days.
+fn age(path: &Path, days: u64) {
+    let file = OpenOptions::new().write(true).open(path).unwrap();
+    file.set_modified(SystemTime::now() - Duration::from_hours(24 * days)).unwrap();
+}
+
 #[test]
-fn the_ring_of_a_removed_folder_is_removed_by_the_next_start() {
+fn a_ring_is_removed_if_its_folder_does_not_name_it_or_is_not_seen_for_a_week() {
     let (gone, dir) = (Scratch::new("gone"), Scratch::new("next"));
     let Some(ring_buffer) = open(gone.path(), 64 << 10, 0).unwrap() else { return };
     let ring = ring_of(gone.path());
     // As after a kill: there is no cleanup, and the lock is free.
     let copy = ring.with_file_name(format!("nagi-{}-{}", "0".repeat(8), std::process::id()));
-    fs::copy(&ring, &copy).unwrap();
+    let leave = || {
+        fs::copy(&ring, &copy).unwrap();
+        fs::set_permissions(&copy, fs::Permissions::from_mode(0o600)).unwrap();
+    };
+    leave();
     drop(open(dir.path(), 64 << 10, 0).unwrap());
     // `SPOOL` of that folder names another ring.
     assert!(!copy.exists() && ring.exists());
-    fs::copy(&ring, &copy).unwrap();
+    leave();
     drop(ring_buffer);
     assert!(!ring.exists());
     // Nothing in the folder names a ring.
@@ -233,10 +244,82 @@ fn the_ring_of_a_removed_folder_is_removed_by_the_next_start() {
     let ring_buffer = open(gone.path(), 64 << 10, 0).unwrap().unwrap();
     let ring = ring_of(gone.path());
     fs::copy(&ring, &copy).unwrap();
+    fs::set_permissions(&copy, fs::Permissions::from_mode(0o600)).unwrap();
     drop(ring_buffer);
-    drop(gone);
+    // The folder cannot be seen, as that of a disk that is not mounted: its server may need the ring.
+    let moved = Scratch(gone.path().with_extension("moved"));
+    fs::rename(gone.path(), moved.path()).unwrap();
+    drop(open(dir.path(), 64 << 10, 0).unwrap());
+    assert!(copy.exists());
+    // Another folder under its path, as in another container.
+    fs::create_dir(gone.path()).unwrap();
+    age(&copy, 6);
+    drop(open(dir.path(), 64 << 10, 0).unwrap());
+    assert!(copy.exists());
+    age(&copy, 8);
     drop(open(dir.path(), 64 << 10, 0).unwrap());
     assert!(!copy.exists());
+}
+
+/// A folder as a killed process leaves it: a log that is only in the ring, which `SPOOL` names.
+fn killed(folder: &Path, ring: &Path) {
+    let made = Ring::create(memory(ring, 1 << 16), &owner(folder), folder);
+    made.push(Kind::Create, 1, 0, &[]);
+    made.push(Kind::Data, 1, 0, b"abc");
+    fs::set_permissions(ring, fs::Permissions::from_mode(0o600)).unwrap();
+    let _ = fs::remove_file(files::path(folder, 1));
+    let text = format!("ring: {}\nid: {}\n", ring.display(), "07".repeat(16));
+    fs::write(folder.join("SPOOL"), text).unwrap();
+}
+
+#[test]
+fn a_ring_that_others_can_have_written_is_not_replayed() {
+    let dir = Scratch::new("others");
+    let (folder, ring) = (dir.path(), dir.path().join("ring"));
+    let replays = |change: &dyn Fn()| {
+        killed(folder, &ring);
+        change();
+        drop(open(folder, 64 << 10, 0).unwrap());
+        assert!(!names_a_ring(folder));
+        fs::read(files::path(folder, 1)).is_ok_and(|bytes| bytes == b"abc")
+    };
+    assert!(replays(&|| ()));
+    for mode in [0o604, 0o620, 0o666] {
+        assert!(
+            !replays(&|| fs::set_permissions(&ring, fs::Permissions::from_mode(mode)).unwrap())
+        );
+    }
+    let linked = |to: &Path| {
+        fs::rename(&ring, to).unwrap();
+        std::os::unix::fs::symlink(to, &ring).unwrap();
+    };
+    assert!(!replays(&|| linked(&folder.join("elsewhere"))));
+    fs::remove_file(&ring).unwrap();
+    // Only root can give a file away.
+    let given = |user: u32| std::os::unix::fs::chown(&ring, Some(user), None);
+    if raw::effective_user() == 0 {
+        assert!(!replays(&|| given(65_534).unwrap()));
+        // The whole data directory belongs to that user, whose server was killed.
+        assert!(replays(&|| {
+            given(65_534).unwrap();
+            std::os::unix::fs::chown(folder.join("SPOOL"), Some(65_534), None).unwrap();
+        }));
+    }
+}
+
+#[test]
+fn a_ring_is_found_without_the_file_that_names_it() {
+    let dir = Scratch::new("nameless");
+    let place = Path::new("/dev/shm");
+    if !place.is_dir() {
+        return;
+    }
+    let ring = place.join(format!("nagi-nameless-{}", std::process::id()));
+    killed(dir.path(), &ring);
+    fs::write(dir.path().join("SPOOL"), [0xff; 40]).unwrap();
+    drop(open(dir.path(), 64 << 10, 0).unwrap());
+    assert_eq!(fs::read(files::path(dir.path(), 1)).unwrap(), b"abc");
+    assert!(!ring.exists() && !names_a_ring(dir.path()));
 }
 
 #[test]

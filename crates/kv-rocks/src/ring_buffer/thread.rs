@@ -11,7 +11,7 @@ use std::{
         atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering, fence},
     },
     thread::{self, JoinHandle},
-    time::{Duration, Instant},
+    time::{Duration, Instant, SystemTime},
 };
 
 use nagi_kv_disk::descriptors;
@@ -36,6 +36,9 @@ const FULL_PAUSE: Duration = Duration::from_millis(100);
 /// Longest pause of an append while the ring fills: commits slow down early instead of stopping.
 const PAUSE_MAX: Duration = Duration::from_millis(1);
 
+/// How often the time of the ring's file is set.
+const TOUCH_EACH: Duration = Duration::from_hours(1);
+
 /// The values that `serverStatus` shows.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Gauges {
@@ -58,6 +61,8 @@ pub(crate) struct RingBuffer {
     ring_file: File,
     /// The removal of the ring's name was logged.
     removal_told: AtomicBool,
+    /// When [`RingBuffer::touch`] has set the file's time; first when the file was created.
+    touched: Mutex<Instant>,
 }
 
 /// An open log.
@@ -156,6 +161,7 @@ impl RingBuffer {
             litter: Mutex::new(litter),
             ring_file,
             removal_told: AtomicBool::new(false),
+            touched: Mutex::new(Instant::now()),
         })
     }
 
@@ -213,6 +219,17 @@ impl RingBuffer {
              of the last moments that wait in it are lost. Restart the server, in order, which loses nothing, and \
              find what removes the file, such as RemoveIPC=yes of systemd-logind, or a cleaner of temporary files");
         true
+    }
+
+    /// Sets the ring's time of modification to now, at most once an hour: writes to shared memory do not, and servers
+    /// remove a ring that was not used for days (place.rs).
+    pub(crate) fn touch(&self) {
+        let mut touched = self.touched.lock();
+        if touched.elapsed() >= TOUCH_EACH {
+            *touched = Instant::now();
+            // The worst case is an old time.
+            let _ = self.ring_file.set_modified(SystemTime::now());
+        }
     }
 
     /// Number of logs that could not be written so far.

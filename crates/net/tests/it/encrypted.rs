@@ -145,6 +145,34 @@ fn one_more_handshake_ends_the_oldest() {
     running.stop();
 }
 
+/// A connection counts from its first byte, whatever it is the beginning of.
+#[test]
+fn first_bytes_count_as_a_handshake() {
+    for (mode, byte) in [(TlsMode::Require, 0x16), (TlsMode::Allow, 0x16), (TlsMode::Allow, 0x30)] {
+        let trust = Trust::new("first", mode);
+        let running = trust.start("first-tls", |net| {
+            net.handshake_count_max = 4;
+            net.handshake_time_max = Duration::from_secs(600);
+        });
+        let mut begun: Vec<_> = (0..10).map(|_| running.connect()).collect();
+        for stream in &mut begun {
+            stream.write_all(&[byte]).unwrap();
+        }
+        for id in 1..10 {
+            let mut good = trust.connect(&running);
+            good.write_all(&ping(id)).unwrap();
+            assert_eq!(reply(&mut good), (id, 1.0));
+        }
+        let mut closed_count = 0;
+        for stream in &mut begun {
+            stream.set_read_timeout(Some(Duration::from_millis(50))).unwrap();
+            closed_count += usize::from(stream.read(&mut [0; 1]).is_ok_and(|count| count == 0));
+        }
+        assert!(closed_count >= 6, "{closed_count}");
+        running.stop();
+    }
+}
+
 /// The bytes of a message are verified by TLS, so its checksum is not looked at, and the reply has none.
 #[test]
 fn checksums_are_ignored() {

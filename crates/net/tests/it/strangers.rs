@@ -75,6 +75,27 @@ fn half_a_frame_is_not_waited_for_for_ever() {
 }
 
 #[test]
+fn the_first_bytes_have_the_time_of_a_handshake() {
+    let running = start("first", 10, |net| net.handshake_time_max = Duration::from_millis(50));
+    for bytes in [&[0x16][..], &ping(1)[..15]] {
+        let (began, mut stream) = (Instant::now(), running.connect());
+        stream.write_all(bytes).unwrap();
+        assert!(is_closed(&mut stream) && began.elapsed() < Duration::from_secs(20));
+    }
+    // A connection that is known may pause longer.
+    let mut stream = running.connect();
+    stream.write_all(&ping(1)).unwrap();
+    assert_eq!(reply(&mut stream), (1, 1.0));
+    stream.write_all(&ping(2)[..10]).unwrap();
+    stream.set_read_timeout(Some(Duration::from_millis(300))).unwrap();
+    assert!(stream.read(&mut [0; 1]).is_err());
+    stream.write_all(&ping(2)[10..]).unwrap();
+    stream.set_read_timeout(Some(Duration::from_secs(30))).unwrap();
+    assert_eq!(reply(&mut stream), (2, 1.0));
+    running.stop();
+}
+
+#[test]
 fn a_frame_that_drips_ends_too() {
     let running = start("drip", 10, |net| {
         net.frame_gap_max = Duration::from_secs(20);

@@ -139,6 +139,24 @@ fn broken_files_change_nothing() {
         assert!(error.contains(reason) && error.contains("server.pem"), "{error}");
         shake(&tls, &mut connect(&client(&authority, Some(&alice))), 5000).unwrap();
     }
+    // What people have instead of a PEM file in the right order.
+    let wrong_order = authority.pem.clone() + &certificate;
+    let of = |time: fn(&mut rcgen::CertificateParams)| authority.sign("server", "Servers", time);
+    let past = of(|params| params.not_after = date_time_ymd(2020, 1, 1));
+    let future = of(|params| params.not_before = date_time_ymd(2100, 1, 1));
+    for (bytes, reason) in [
+        (wrong_order.as_bytes(), "fits certificate 2 of the file: put that one first"),
+        (&[0x30, 0x82, 1, 0xff][..], "it is DER, PEM is needed"),
+        (&[0xff, 0xfe, 0x2d, 0][..], "it is not PEM"),
+        (past.as_bytes(), "or not yet valid. It has expired on 2020-01-01T00:00:00Z"),
+        (future.as_bytes(), "or not yet valid. It is valid from 2100-01-01T00:00:00Z"),
+    ] {
+        std::fs::write(folder.0.join("server.pem"), bytes).unwrap();
+        let error = tls.rotate().unwrap_err();
+        assert!(error.contains(reason), "{error}");
+    }
+    write(&folder.0, "server.pem", &format!("\u{feff}{certificate}"));
+    tls.rotate().unwrap();
     write(&folder.0, "server.pem", &certificate);
     tls.rotate().unwrap();
 }

@@ -13,6 +13,7 @@ pub(super) const ACTIVATE: u32 = 0x12;
 
 pub(super) const KEY_BITS: u32 = 256;
 
+pub(super) const AES: u32 = 3;
 const RAW: u32 = 1;
 const ACTIVE: u32 = 2;
 /// The longest text of a server that is shown, in characters.
@@ -66,17 +67,23 @@ fn is_name(id: &str) -> bool {
 /// The key `id`, from the payload of an answer.
 ///
 /// # Errors
-/// If it is no key of 256 bits that is not wrapped.
+/// If it is another key, or no key of AES with 256 bits that is not wrapped.
 pub(super) fn key(payload: &[u8], id: &str) -> Result<MasterKey, String> {
-    let block = Items::of(payload)
-        .structure(tag::SYMMETRIC_KEY)
-        .and_then(|key| key.structure(tag::KEY_BLOCK));
+    let answer = Items::of(payload);
+    if answer.text(tag::UNIQUE_IDENTIFIER) != Some(id) {
+        return Err(format!("the KMIP server answers the request for the key '{id}' with another"));
+    }
+    let block = answer.structure(tag::SYMMETRIC_KEY).and_then(|key| key.structure(tag::KEY_BLOCK));
     let block =
         block.ok_or_else(|| format!("the KMIP server's object '{id}' is no symmetric key"))?;
     if block.enumeration(tag::KEY_FORMAT_TYPE) != Some(RAW) {
         return Err(format!(
             "the key '{id}' of the KMIP server is wrapped, or has another format than raw bytes"
         ));
+    }
+    // A server may leave it out.
+    if block.enumeration(tag::CRYPTOGRAPHIC_ALGORITHM).is_some_and(|algorithm| algorithm != AES) {
+        return Err(format!("the key '{id}' of the KMIP server is not one of AES"));
     }
     let material = block.structure(tag::KEY_VALUE).and_then(|value| value.bytes(tag::KEY_MATERIAL));
     let material = material.filter(|bytes| bytes.len() * 8 == KEY_BITS as usize);
@@ -156,6 +163,30 @@ mod tests {
         let error = payload(&writer.into_bytes(), GET).unwrap_err();
         assert!(error.contains(": no[2Jxxx") && error.len() < 300, "{}", error.len());
         assert!(!error.contains(char::is_control));
+    }
+
+    fn key_answer(id: &str, algorithm: u32) -> Vec<u8> {
+        let mut writer = Writer::default();
+        writer.text(tag::UNIQUE_IDENTIFIER, id);
+        writer.structure(tag::SYMMETRIC_KEY, |key| {
+            key.structure(tag::KEY_BLOCK, |block| {
+                block.enumeration(tag::KEY_FORMAT_TYPE, RAW);
+                block.enumeration(tag::CRYPTOGRAPHIC_ALGORITHM, algorithm);
+            });
+        });
+        writer.into_bytes()
+    }
+
+    #[test]
+    fn another_key_is_not_taken() {
+        for (bytes, says) in [
+            (key_answer("8", AES), "with another"),
+            (key_answer("7", 2), "is not one of AES"),
+            (key_answer("7", AES), "has not 256 bits"),
+        ] {
+            let error = key(&bytes, "7").unwrap_err();
+            assert!(error.contains(says), "{error}");
+        }
     }
 
     #[test]

@@ -4,10 +4,9 @@
 //! sends is bounded in size and time, and items that are not asked for are skipped.
 
 mod answer;
+mod connection;
 mod ttlv;
 
-use std::io::{Read, Write};
-use std::net::{TcpStream, ToSocketAddrs};
 use std::time::Duration;
 
 use nagi_encryption::MasterKey;
@@ -15,16 +14,15 @@ use nagi_tls::{ClientFiles, Connector};
 use zeroize::Zeroizing;
 
 use crate::options::KmipOptions;
-use answer::{ACTIVATE, CREATE, GET, GET_ATTRIBUTES, KEY_BITS};
+use answer::{ACTIVATE, AES, CREATE, GET, GET_ATTRIBUTES, KEY_BITS};
+use connection::exchange;
 use ttlv::{Writer, tag};
 
-/// The limit of an answer: a key with its description takes some hundred bytes.
-const ANSWER_BYTES_MAX: usize = 64 << 10;
 /// The time between attempts.
 const RETRY_AFTER: Duration = Duration::from_secs(1);
 
 const SYMMETRIC_KEY: u32 = 2;
-const AES: u32 = 3;
+
 /// Encrypt and decrypt.
 const USAGE: u32 = 4 | 8;
 
@@ -92,6 +90,16 @@ fn ask(
     payload: impl Fn(&mut Writer),
 ) -> Result<Zeroizing<Vec<u8>>, String> {
     let request = request(options, operation, payload);
+    // Before a connection, whose failure would hide the file's, and which would not be tried again with success.
+    let connector = Connector::new(&ClientFiles {
+        ca_file: Some(options.ca_file.clone()),
+        certificate_key_file: options.certificate_file.clone(),
+        certificate_key_password: options.password.clone(),
+        ..ClientFiles::default()
+    })
+    .map_err(|why| {
+        format!("a file for the connection to the KMIP server: {}", in_own_words(&why))
+    })?;
     let mut failures = Vec::new();
     for attempt in 0..=options.retries {
         if attempt > 0 {
@@ -99,7 +107,7 @@ fn ask(
         }
         failures.clear();
         for server in &options.servers {
-            match exchange(options, server, &request) {
+            match exchange(options, server, &connector, &request) {
                 Ok(answer) => return answer::payload(&answer, operation),
                 Err(error) => failures.push(format!("{server}:{}: {error}", options.port)),
             }
@@ -126,45 +134,10 @@ fn request(options: &KmipOptions, operation: u32, payload: impl Fn(&mut Writer))
     writer.into_bytes()
 }
 
-/// Connects, sends a message and reads the answer to it.
-fn exchange(
-    options: &KmipOptions,
-    server: &str,
-    request: &[u8],
-) -> Result<Zeroizing<Vec<u8>>, String> {
-    let text = |error: std::io::Error| error.to_string();
-    let socket = connect(server, options.port, options.timeout)?;
-    socket.set_read_timeout(Some(options.timeout)).map_err(text)?;
-    socket.set_write_timeout(Some(options.timeout)).map_err(text)?;
-    let connector = Connector::new(&ClientFiles {
-        ca_file: Some(options.ca_file.clone()),
-        certificate_key_file: options.certificate_file.clone(),
-        certificate_key_password: options.password.clone(),
-        ..ClientFiles::default()
-    })?;
-    let mut stream = connector.connect(server, socket)?;
-    stream.write_all(request).and_then(|()| stream.flush()).map_err(text)?;
-    let mut head = [0; 8];
-    stream.read_exact(&mut head).map_err(text)?;
-    let length = ttlv::length_of(head, tag::RESPONSE_MESSAGE).ok_or("it does not speak KMIP")?;
-    if length > ANSWER_BYTES_MAX {
-        return Err(format!("its answer has {length} bytes"));
-    }
-    let mut answer = Zeroizing::new(vec![0; length]);
-    stream.read_exact(&mut answer).map_err(text)?;
-    Ok(answer)
-}
-
-fn connect(server: &str, port: u16, timeout: Duration) -> Result<TcpStream, String> {
-    let addresses = (server, port).to_socket_addrs().map_err(|error| error.to_string())?;
-    let mut failure = "it has no address".to_owned();
-    for address in addresses {
-        match TcpStream::connect_timeout(&address, timeout) {
-            Ok(socket) => return Ok(socket),
-            Err(error) => failure = error.to_string(),
-        }
-    }
-    Err(failure)
+/// The names of the options of KMIP for those of a connection string.
+fn in_own_words(error: &str) -> String {
+    let error = error.replace("tlsCertificateKeyFile ", "security.kmip.clientCertificateFile ");
+    error.replace("tlsCAFile ", "security.kmip.serverCAFile ")
 }
 
 #[cfg(test)]
@@ -190,9 +163,13 @@ mod tests {
     }
 
     #[test]
-    fn a_server_that_is_not_there_is_named() {
+    fn files_are_read_before_a_server_is_asked() {
         let error = create(&options()).unwrap_err();
-        assert!(error.starts_with("no KMIP server answers: 127.0.0.1:1: "), "{error}");
+        assert!(error.contains("security.kmip.serverCAFile /no/such/file: "), "{error}");
+        assert!(!error.contains("no KMIP server answers"), "{error}");
+        let files = ClientFiles { allow_invalid_certificates: true, ..ClientFiles::default() };
+        let refused = exchange(&options(), "127.0.0.1", &Connector::new(&files).unwrap(), &[]);
+        assert!(refused.unwrap_err().contains("refused"));
     }
 
     #[test]

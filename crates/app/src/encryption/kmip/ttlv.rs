@@ -15,6 +15,7 @@ pub(super) mod tag {
     pub(in super::super) const ATTRIBUTE_VALUE: u32 = 0x42_000B;
     pub(in super::super) const BATCH_COUNT: u32 = 0x42_000D;
     pub(in super::super) const BATCH_ITEM: u32 = 0x42_000F;
+    pub(in super::super) const CRYPTOGRAPHIC_ALGORITHM: u32 = 0x42_0028;
     pub(in super::super) const KEY_BLOCK: u32 = 0x42_0040;
     pub(in super::super) const KEY_FORMAT_TYPE: u32 = 0x42_0042;
     pub(in super::super) const KEY_MATERIAL: u32 = 0x42_0043;
