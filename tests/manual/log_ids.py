@@ -79,7 +79,7 @@ def written(source):
         yield number(m.group(3)), m.group(1)[0], m.group(2) or "COMMAND, WRITE", m.group(4)
     for m in re.finditer(r'\.startup_warning\(\s*"([A-Z]+)",\s*([0-9_]+),\s*' + TEXT, source, re.S):
         yield number(m.group(2)), "W", m.group(1), m.group(3)
-    for m in re.finditer(r"(?:plain\(|add\(|Door \{)\s*(?:id: )?([0-9]_[0-9_]{6,}|[0-9]{2}_[0-9]{3}),\s*(?:text: )?" + TEXT, source, re.S):
+    for m in re.finditer(r"(?:plain\(|add\(|(?:Door|Row) \{)\s*(?:id: )?([0-9]_[0-9_]{6,}|[0-9]{2}_[0-9]{3}),\s*(?:text: )?" + TEXT, source, re.S):
         yield number(m.group(1)), "W", "CONTROL", m.group(2)
     for m in re.finditer(r"id: ([0-9_]{5,}),\s*message:? (?:" + TEXT + r"|([A-Z]+))", source, re.S):
         yield number(m.group(1)), "E", "CONTROL", m.group(2) or "DBException in initAndListen, terminating"
