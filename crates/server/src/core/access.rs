@@ -7,7 +7,7 @@ use std::cell::RefCell;
 use std::sync::{Arc, LazyLock};
 
 use nagi_bson::{DocBuf, Value};
-use nagi_error::{Code, Error, Result, err};
+use nagi_error::{Code, Error, Result, bail, err};
 
 use crate::core::connection::Connection;
 use crate::core::needs::{Need, Needs};
