@@ -533,7 +533,7 @@ const DIRECT: &[(&str, &[&str])] = &[
         &["users"],
     ),
     (
-        "{bulkWrite: 1, ops: [{update: 0, filter: {user: 'w'}, updateMods: {$set: {roles: []}}}, \
+        "{bulkWrite: 1, ops: [{update: 0, filter: {user: 'w'}, updateMods: {$set: {customData: {b: 1}}}}, \
          {insert: 1, document: {_id: 'admin.r', role: 'r', db: 'admin', privileges: [], roles: []}}], \
          nsInfo: [{ns: 'admin.system.users'}, {ns: 'admin.system.roles'}]}",
         &["users", "roles"],
