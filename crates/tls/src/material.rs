@@ -16,6 +16,8 @@ use rustls::server::ServerSessionMemoryCache;
 use rustls::sign::CertifiedKey;
 use rustls::{ServerConfig, SupportedProtocolVersion};
 use webpki::{CertRevocationList, OwnedCertRevocationList};
+use x509_cert::certificate::Rfc5280;
+use x509_cert::crl::CertificateList;
 
 use crate::authorities::Authorities;
 use crate::certificate::Facts;
@@ -257,15 +259,16 @@ fn revocation_lists(path: &Path) -> Result<Vec<CertRevocationList<'static>>, Str
 fn revocation_list(der: &[u8]) -> Result<CertRevocationList<'static>, String> {
     OwnedCertRevocationList::from_der(der).map(CertRevocationList::from).map_err(|error| {
         match is_old_list(der) {
-            true => "it must be of version 2 and have a CRL number, as RFC 5280 demands: set crlnumber in the \
-                     configuration of the authority, as docs/tls.md shows, and make it again"
+            true => "it must be of version 2 and have extensions with a CRL number, as RFC 5280 demands: set crlnumber \
+                     and crl_extensions in the configuration of the authority, as docs/tls.md shows, and make it \
+                     again"
                 .to_owned(),
             false => error.to_string(),
         }
     })
 }
 
-/// True if a list is of version 1, or has no number.
+/// True if a list is of version 1, or has no extensions.
 fn is_old_list(der: &[u8]) -> bool {
     use der::{Decode, Reader};
     // A list of version 1 has no field of the version, which the parser wants.
@@ -279,16 +282,9 @@ fn is_old_list(der: &[u8]) -> bool {
     };
     let is_version_1 = der::SliceReader::new(der).and_then(|mut reader| begins(&mut reader));
     is_version_1.unwrap_or(false)
-        || x509_cert::crl::CertificateList::<x509_cert::certificate::Rfc5280>::from_der(der)
-            .is_ok_and(|list| {
-                let extensions = list.tbs_cert_list.crl_extensions.unwrap_or_default();
-                !extensions.iter().any(|extension| extension.extn_id == CRL_NUMBER)
-            })
+        || CertificateList::<Rfc5280>::from_der(der)
+            .is_ok_and(|list| list.tbs_cert_list.crl_extensions.is_none())
 }
-
-/// id-ce-cRLNumber
-const CRL_NUMBER: der::asn1::ObjectIdentifier =
-    der::asn1::ObjectIdentifier::new_unwrap("2.5.29.20");
 
 /// The certificates of a file.
 pub(crate) fn certificates(sections: &[Section]) -> Vec<CertificateDer<'static>> {
@@ -389,7 +385,8 @@ pub(crate) fn now_ms() -> i64 {
 mod tests {
     use super::*;
 
-    /// By `openssl ca -gencrl`: without extensions, and with another one than the number.
+    /// By `openssl ca -gencrl` without `crl_extensions`: with nothing, and with a certificate that has a reason, which
+    /// makes it one of version 2.
     const OLD_LISTS: [&str; 2] = [
         "-----BEGIN X509 CRL-----\n\
          MIGPMDgwCgYIKoZIzj0EAwIwDDEKMAgGA1UEAwwBYRcNMjYxMTI2MjIyNzE0WhcN\n\
@@ -398,19 +395,20 @@ mod tests {
          uiU=\n\
          -----END X509 CRL-----",
         "-----BEGIN X509 CRL-----\n\
-         MIG5MGACAQEwCgYIKoZIzj0EAwIwDDEKMAgGA1UEAwwBYRcNMjYxMTI2MjIyNzE0\n\
-         WhcNMzYxMTIzMjIyNzE0WqAjMCEwHwYDVR0jBBgwFoAUtrKXF7FQHUIvTzb7CzTG\n\
-         jdmI0cgwCgYIKoZIzj0EAwIDSQAwRgIhAIAmYQuQCupJtBlxHZ1WOuf2gzXTccML\n\
-         jfBXI0i+2iPtAiEA4A9oq+vTiLvbKiEPXPt5j5HR83q4k1zEPAy8wwnherk=\n\
+         MIHLMHICAQEwCgYIKoZIzj0EAwIwDDEKMAgGA1UEAwwBYRcNMjYxMTI2MjI0MTM0\n\
+         WhcNMzYxMTIzMjI0MTM0WjA1MDMCFEbPC/m5HEzw1H+9GHH5yM3E+Ga1Fw0yNjEx\n\
+         MjYyMjQxMzRaMAwwCgYDVR0VBAMKAQEwCgYIKoZIzj0EAwIDSQAwRgIhAOBpwF3H\n\
+         ybO8ftP0rYtUe6tXH4UZ0J1lGneezb9FR1n1AiEA8rPqDlrGduio+OYQSFg0i1Wl\n\
+         TX6BOWq5DnNFvWcnO6c=\n\
          -----END X509 CRL-----",
     ];
 
     #[test]
-    fn lists_without_a_number_are_told_from_damaged_ones() {
+    fn lists_without_extensions_are_told_from_damaged_ones() {
         for pem in OLD_LISTS {
             let sections = pem::sections(pem).unwrap();
             let why = revocation_list(&sections[0].bytes).unwrap_err();
-            assert!(why.contains("set crlnumber in the configuration"), "{why}");
+            assert!(why.contains("set crlnumber"), "{why}");
         }
         let why = revocation_list(&[0x30, 3, 2, 1, 1]).unwrap_err();
         assert!(!why.contains("crlnumber"), "{why}");
