@@ -92,7 +92,7 @@ pub(crate) static COMMANDS: &[Command] = &[
     Command {
         name: "diagnostics",
         meaning: "copies the files of diagnostic data for MongoDB's tools",
-        usages: &["nagi diagnostics --dbpath <directory> --out <directory> [--encryptionKeyFile <file>]"],
+        usages: &["nagi diagnostics --dbpath <directory> --out <directory> [options]"],
         about: &["With encryption at rest the files in diagnostic.data are encrypted, and this command decrypts them. \
             Without it they are copied as they are. The server may run. The copy is not encrypted: it has figures of \
             the server, its command line and names of the machine, but nothing of documents."],
