@@ -3,7 +3,7 @@
 //! A server that other machines can reach and that needs no login does not start, unless `--allowUnsafe` says that this
 //! is meant. Databases without a login are found and erased within hours by programs that scan the Internet.
 
-use std::net::{IpAddr, SocketAddr, ToSocketAddrs};
+use std::net::{IpAddr, SocketAddr};
 use std::os::unix::fs::MetadataExt;
 use std::path::Path;
 
@@ -11,6 +11,7 @@ use nagi_bson::DocBuf;
 use nagi_doctor::AtRest;
 use nagi_server::{Log, Server, TlsMode};
 
+use crate::door::{Door, is_loopback, is_on};
 use crate::options::{KeyPlace, KeySource, Options, PASSWORD_FLAGS};
 use crate::{encryption, mechanisms};
 
@@ -51,25 +52,6 @@ fn beyond_loopback(options: &Options) -> Option<String> {
     let console = options.console.iter().flat_map(|console| &console.bind_ip);
     let mut names = options.net.bind_ip.iter().filter(|name| !name.starts_with('/')).chain(console);
     names.find(|name| *name != "localhost" && !is_loopback(name)).cloned()
-}
-
-pub(crate) fn is_loopback(name: &str) -> bool {
-    if let Ok(address) = name.parse::<IpAddr>() {
-        return address.to_canonical().is_loopback();
-    }
-    match (name, 0).to_socket_addrs() {
-        Ok(mut all) => all.all(|address| address.ip().to_canonical().is_loopback()),
-        Err(_) => true,
-    }
-}
-
-/// An open door, or one that nobody can pass: what is logged at the start, and what to do about it.
-pub(crate) struct Door {
-    pub(crate) id: i64,
-    pub(crate) text: &'static str,
-    /// The address, file or option that it is about.
-    pub(crate) place: String,
-    pub(crate) fix: &'static str,
 }
 
 /// Logs the open doors as warnings of the start, which shells show when they connect.
@@ -175,11 +157,6 @@ fn of_options(options: &Options, args: &[String]) -> Vec<Door> {
     doors
 }
 
-pub(crate) fn is_on(options: &Options, parameter: &str) -> bool {
-    let value = options.parameters.iter().rfind(|(name, _)| name == parameter);
-    value.is_some_and(|(_, value)| value == "true" || value == "1")
-}
-
 /// The configuration file, if it has a password and users beside the owner's group can read it.
 fn open_configuration(options: &Options) -> Option<String> {
     let (_, path) = options.parsed.iter().find(|(key, _)| key == "config")?;
@@ -264,19 +241,4 @@ fn has_secrets(options: &Options) -> bool {
         || options.tls.is_some()
         || options.ldap.is_some()
         || options.encryption.is_some()
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn only_addresses_of_this_machine_are_loopback() {
-        for name in ["127.0.0.1", "127.9.9.9", "::1", "::ffff:127.0.0.1"] {
-            assert!(is_loopback(name), "{name}");
-        }
-        for name in ["0.0.0.0", "::", "10.0.0.1", "fe80::1", "::ffff:10.0.0.1"] {
-            assert!(!is_loopback(name), "{name}");
-        }
-    }
 }

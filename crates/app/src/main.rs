@@ -15,6 +15,7 @@ mod build;
 mod connections;
 mod console;
 mod doctor;
+mod door;
 mod encryption;
 mod engine;
 mod erase;

@@ -1,9 +1,9 @@
-//! Logins whose configuration does not fit: passwords and tokens that others can read, and mechanisms by which nobody can
-//! log in.
+//! Logins whose configuration does not fit: passwords and tokens that others can read, and mechanisms by which no
+//! client can log in.
 
 use nagi_server::TlsMode;
 
-use crate::exposure::{Door, is_loopback, is_on};
+use crate::door::{Door, is_loopback, is_on};
 use crate::options::{KeyPlace, KeySource, Options};
 
 /// A combination of options that is a mistake.
@@ -35,14 +35,14 @@ static ROWS: &[Row] = &[
     },
     Row {
         id: 8_200_280,
-        text: "There are LDAP servers, but the mechanism PLAIN is not enabled: nobody can log in with a password there",
+        text: "There are LDAP servers, but the mechanism PLAIN is not enabled: their users cannot log in",
         place: "security.ldap.servers",
         fix: "add PLAIN to authenticationMechanisms",
         applies: |o| o.ldap.is_some() && !enables(o, "PLAIN") && !enables(o, "MONGODB-X509"),
     },
     Row {
         id: 8_200_281,
-        text: "There are identity providers, but the mechanism MONGODB-OIDC is not enabled: nobody can log in with a token",
+        text: "There are identity providers, but the mechanism MONGODB-OIDC is not enabled: their users cannot log in",
         place: "oidcIdentityProviders",
         fix: "add MONGODB-OIDC to authenticationMechanisms",
         applies: |o| has_providers(o) && !enables(o, "MONGODB-OIDC"),
@@ -63,7 +63,7 @@ static ROWS: &[Row] = &[
     },
     Row {
         id: 8_200_284,
-        text: "Users log in by certificates only, and there is no TLS: nobody can log in",
+        text: "Users log in by certificates only, and there is no TLS: all logins fail",
         place: MECHANISMS,
         fix: "set --tlsMode, --tlsCertificateKeyFile and --tlsCAFile, or add SCRAM-SHA-256",
         applies: |o| o.tls.is_none() && listed(o).is_some_and(|list| list.trim() == "MONGODB-X509"),

@@ -88,8 +88,8 @@ pub(crate) fn escape(text: &str, out: &mut String) {
 }
 
 /// Returns true if `name` is the name `base`, or that of an entry `levels` below it at least and at most. Only values
-/// are compared, and without regard to case, outer spaces and the way characters are escaped: servers write the names of
-/// attributes in several ways (`uid`, `userid`, a number).
+/// are compared, and without regard to case, outer spaces and the way characters are escaped: servers write the names
+/// of attributes in several ways (`uid`, `userid`, a number).
 pub(crate) fn is_below(name: &str, base: &str, levels: std::ops::RangeInclusive<usize>) -> bool {
     // `<GUID=...>` of Active Directory names an entry whose name it does not tell.
     if base.trim_start().starts_with('<') {

@@ -140,7 +140,7 @@ fn take(key: &str, value: &Yaml, settings: &mut Settings) -> Result<(), String> 
             _ => Err(no_section(key)),
         };
     }
-    // A name that is nearly one of this section is a mistake, not one of the options that the section's reason is about.
+    // A name that is nearly one of this section is a mistake, not one of the options that the section's reason is for.
     let near = nearest::key_of_section(key);
     if let Some(why) = notes::refusal(key).filter(|_| near.is_none()) {
         return Err(format!(

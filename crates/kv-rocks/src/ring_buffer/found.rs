@@ -1,10 +1,10 @@
 //! Opens the file of a ring that an earlier process has created.
 //!
-//! Every user of the machine can create files in a memory file system, also under a name that a removed ring had. Such
-//! a file must not be replayed, and not even be mapped: its owner could shorten it, which ends this process by a signal.
-//! So a ring is used only if it is a regular file of a trusted user, closed to all others. Trusted are this process's
-//! user and the user whose process wrote `SPOOL`, who could change the data directory itself: root may so start a
-//! server once on the data directory of another user without losing what that user's server has acknowledged.
+//! Every user of the machine can create files in a memory file system, also under a name that a removed ring had.
+//! Such a file must not be replayed, and not even be mapped: its owner could shorten it, which ends this process by a
+//! signal. So a ring is used only if it is a regular file of a trusted user, closed to all others. Trusted are this
+//! process's user and the user whose process wrote `SPOOL`, who could change the data directory itself: root may so
+//! start a server once on the data directory of another user without losing what that server has acknowledged.
 
 use std::{
     fs::{self, File, Metadata, OpenOptions},

@@ -3,9 +3,9 @@
 //! The file `SPOOL` in the database's folder names the ring and its id. It exists while a process has the folder
 //! open. If it exists at an open, the last process did not shut down in order.
 //!
-//! A ring of another folder may hold writes that its server has acknowledged, while that folder is not visible: its disk
-//! is not mounted, or it is in another container that shares `/dev/shm`. So it is removed only if its folder is there
-//! and does not name it, or after [`FORGOTTEN_AFTER`].
+//! A ring of another folder may hold writes that its server has acknowledged, while that folder is not visible: its
+//! disk is not mounted, or it is in another container that shares `/dev/shm`. So it is removed only if its folder is
+//! there and does not name it, or after [`FORGOTTEN_AFTER`].
 
 use std::{
     fs::{self, File, Metadata, OpenOptions},

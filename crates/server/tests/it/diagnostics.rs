@@ -18,7 +18,7 @@ fn locked(server: &Arc<Server>) -> Client {
 }
 
 /// Polls currentOp until an insert waits for the lock, and returns its operation id.
-fn wait_for_insert(admin: &mut Client) -> i64 {
+fn wait_for_insert(admin: &mut Client) -> i32 {
     loop {
         let reply = admin.run("admin", doc! { "currentOp": 1, "op": "insert" }.as_doc());
         let found = reply.get("inprog").as_array().and_then(|list| list.iter().next());
@@ -30,7 +30,7 @@ fn wait_for_insert(admin: &mut Client) -> i64 {
             if op.get("waitingForLock") != Value::Bool(true) {
                 continue; // it does not wait for the lock yet
             }
-            let Value::Int64(id) = op.get("opid") else { panic!("{op:?}") };
+            let Value::Int32(id) = op.get("opid") else { panic!("{op:?}") };
             return id;
         }
         std::thread::yield_now();

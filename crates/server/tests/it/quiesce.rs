@@ -40,14 +40,14 @@ fn end(server: &Arc<Server>) -> Ending {
 }
 
 /// The id of the operation that runs this command.
-fn opid(client: &mut Client, command: &str) -> Option<i64> {
+fn opid(client: &mut Client, command: &str) -> Option<i32> {
     let reply = client.run("admin", doc! { "currentOp": 1 }.as_doc());
     let Value::Array(ops) = reply.get("inprog") else { panic!("{reply:?}") };
     let found = ops.iter().filter_map(|op| op.as_doc()).find(|op| {
         op.get("command").as_doc().and_then(|doc| doc.first()).is_some_and(|e| e.name() == command)
     })?;
     match found.get("opid") {
-        Value::Int64(id) => Some(id),
+        Value::Int32(id) => Some(id),
         other => panic!("{other}"),
     }
 }

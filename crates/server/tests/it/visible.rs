@@ -176,7 +176,7 @@ fn a_running_count_shows_its_plan_and_endless_scripts_end() {
         let thread = std::thread::spawn(move || client.shell(&command));
         let op = wait_for(&mut admin, name);
         assert_eq!(op.get("planSummary").as_str(), Some("COLLSCAN"), "{name}");
-        let Value::Int64(id) = op.get("opid") else { panic!("{op:?}") };
+        let Value::Int32(id) = op.get("opid") else { panic!("{op:?}") };
         assert!(is_ok(&admin.run("admin", doc! { "killOp": 1, "op": id }.as_doc())));
         let reply = thread.join().unwrap();
         assert_eq!(reply.get("code"), Value::Int32(11601), "{name}: {reply:?}");
@@ -550,7 +550,7 @@ fn a_running_operation_shows_what_it_examined() {
         };
         assert_eq!(number(&op, &["keysExamined"]), 0);
         assert_eq!(op.get("planSummary").as_str(), Some("COLLSCAN"));
-        let Value::Int64(id) = op.get("opid") else { panic!("{op:?}") };
+        let Value::Int32(id) = op.get("opid") else { panic!("{op:?}") };
         assert!(is_ok(&admin.run("admin", doc! { "killOp": 1, "op": id }.as_doc())));
         assert_eq!(thread.join().unwrap().get("code"), Value::Int32(11601), "{name}");
     }
