@@ -98,7 +98,7 @@ pub(crate) static COMMANDS: &[Command] = &[
             the server, its command line and names of the machine, but nothing of documents."],
         flags: || with_help(backup::DIAGNOSTICS_FLAGS),
         examples: &[
-            "nagi diagnostics --dbpath /data/db --out /tmp/incident --encryptionKeyFile /etc/nagi/master",
+            "nagi diagnostics --dbpath /data/db --out /tmp/incident",
         ],
     },
     Command {
