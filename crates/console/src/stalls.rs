@@ -58,6 +58,13 @@ static CAUSES: &[Cause] = &[
         text: "the control group's limit of processors stopped the process for {} ms",
     },
     Cause {
+        name: "processors",
+        measure: Measure::Growth(position("host.stalled.cpu")),
+        from: 500_000.0,
+        per: 1000.0,
+        text: "tasks of this machine waited {} ms of the second for a processor",
+    },
+    Cause {
         name: "disk",
         measure: Measure::Growth(position("host.stalled.io")),
         from: 300_000.0,
