@@ -105,7 +105,7 @@ fn values(name: &str) -> Vec<Vec<String>> {
     if name.trim().is_empty() {
         return Vec::new();
     }
-    split(name, &[b',', b';'])
+    split(name, b",;")
         .into_iter()
         .map(|part| {
             let mut values: Vec<String> = split(part, b"+").into_iter().map(value).collect();
