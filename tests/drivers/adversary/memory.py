@@ -175,6 +175,17 @@ def idle_cursors(server, watch, count):
     check("idle cursors: others", not seen.errors, seen.errors[:2])
 
 
+def settle(server):
+    """Waits until the documents of the preparation are in files: flushes and compactions hold whole documents, which is
+    a limit of its own (docs/memory.md) and not what the kinds are about."""
+    quiet, until = 0, time.monotonic() + 60
+    while quiet < 10 and time.monotonic() < until:
+        storage = server.client.admin.command("serverStatus")["nagi"]["storage"]
+        busy = storage["flushes_running"] or storage["compactions_running"] or storage["compactions_pending_bytes"]
+        quiet = 0 if busy else quiet + 1
+        time.sleep(0.1)
+
+
 def large_documents(given):
     """Documents near the limit of their size, in a replica set: its log has them, too."""
     kinds = [kind for kind in LARGE + LARGE_WRITES if re.search(given.kinds, kind[0])]
@@ -187,6 +198,7 @@ def large_documents(given):
     watch = Watch(server)
     try:
         fill_large(server.client.bombs)
+        settle(server)
         for name, run in kinds:
             # Its processors are busy with copies: others are slower, but they must not wait for memory.
             run_kind(server, watch, name, run, 24, 0, watch.end())
