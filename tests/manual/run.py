@@ -97,7 +97,7 @@ class Page:
 
     def local(self, text):
         """The names of a page in the terms of this run."""
-        for name, here in [("27017", str(self.port)), ("27999", str(self.other)), ("/var/lib/nagi", self.folder + "/var"),
+        for name, here in [("28017", str(self.port + 1000)), ("27017", str(self.port)), ("27999", str(self.other)), ("/var/lib/nagi", self.folder + "/var"),
                            ("/var/log/nagi", self.folder + "/log"), ("/etc/nagi.conf", self.folder + "/nagi.conf"),
                            ("/data", self.folder + "/root/data"), ("/backup", self.folder + "/root/backup")]:
             text = re.sub(r"(?<![\w.$-])" + re.escape(name) + r"(?![\w])", lambda _: here, text)
@@ -107,7 +107,7 @@ class Page:
         """The output of this run in the terms of a page."""
         for here, name in [(self.folder + "/var", "/var/lib/nagi"), (self.folder + "/log", "/var/log/nagi"),
                            (self.folder + "/root", ""), (self.folder + "/", ""),
-                           (str(self.port), "27017"), (str(self.other), "27999")]:
+                           (str(self.port + 1000), "28017"), (str(self.port), "27017"), (str(self.other), "27999")]:
             text = text.replace(here, name)
         return text
 
