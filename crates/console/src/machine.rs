@@ -1,6 +1,6 @@
 //! What the machine does to the server: pressure on its resources, and the processor limit of its control group.
 
-use nagi_proc::{cgroup, mounts};
+use nagi_proc::{cgroup, counters, mounts};
 
 /// Times in microseconds since some start; `None` where Linux does not say.
 #[derive(Debug, Clone, Default)]
@@ -29,7 +29,8 @@ impl Reader {
     pub(crate) fn read(&self) -> Machine {
         let stat = self.cpu_stat.as_deref().and_then(nagi_proc::text);
         let pressure = |name: &str| {
-            nagi_proc::text(format!("/proc/pressure/{name}")).as_deref().and_then(some_us)
+            let text = nagi_proc::text(format!("/proc/pressure/{name}"))?;
+            counters::stalled_us(&text).0.map(|us| us as f64)
         };
         Machine {
             throttled_us: stat.as_deref().and_then(throttled_us),
@@ -49,12 +50,6 @@ fn throttled_us(text: &str) -> Option<f64> {
     field("throttled_usec ").or_else(|| Some(field("throttled_time ")? / 1000.0))
 }
 
-/// The microseconds for which some task waited, of a file of `/proc/pressure`.
-fn some_us(text: &str) -> Option<f64> {
-    let line = text.lines().find(|line| line.starts_with("some "))?;
-    line.rsplit_once("total=")?.1.trim().parse().ok()
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -64,12 +59,5 @@ mod tests {
         assert_eq!(throttled_us("usage_usec 5\nnr_throttled 1\nthrottled_usec 12\n"), Some(12.0));
         assert_eq!(throttled_us("nr_periods 0\nthrottled_time 12000\n"), Some(12.0));
         assert_eq!(throttled_us("usage_usec 5\n"), None);
-    }
-
-    #[test]
-    fn pressure() {
-        let text = "some avg10=0.00 avg60=0.00 avg300=0.00 total=12\nfull avg10=0.00 total=3\n";
-        assert_eq!(some_us(text), Some(12.0));
-        assert_eq!(some_us("some avg10=0.00 total=x"), None);
     }
 }
