@@ -204,7 +204,7 @@ impl Metrics {
         Metrics { by_command, ..Metrics::default() }
     }
 
-    /// The gauge of `globalLock.activeClients` for a running request of this kind.
+    /// The gauge of running requests of this kind, those that wait for a ticket or for events included.
     pub(crate) fn active_clients(&self, kind: LatencyKind) -> Option<&Gauge> {
         match kind {
             LatencyKind::Read => Some(&self.active_readers),

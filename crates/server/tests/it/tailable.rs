@@ -89,6 +89,26 @@ fn a_kill_wakes_it() {
     assert_eq!(reply.get("code").to_string(), "237");
 }
 
+/// mongostat reports the clients that are active without a ticket as queued.
+#[test]
+fn it_is_no_active_client_while_it_waits() {
+    let begun = Instant::now();
+    while_waiting(|_, client, _| {
+        let status = nagi_bson::json::parse("{serverStatus: 1}").unwrap();
+        loop {
+            let reply = client.run("admin", status.as_doc());
+            let lock = reply.get("globalLock").as_doc().unwrap();
+            let readers = lock.get("activeClients").as_doc().unwrap().get("readers");
+            if readers == Value::Int32(0) {
+                break;
+            }
+            assert!(begun.elapsed().as_millis() < u128::from(PATIENCE_MS) / 2, "{lock}");
+            std::thread::yield_now();
+        }
+        assert!(is_ok(&client.shell("{insert: 'c', documents: [{_id: 2}]}")));
+    });
+}
+
 #[test]
 fn a_drop_wakes_it() {
     let reply = while_waiting(|_, client, _| {

@@ -253,21 +253,19 @@ fn extra_info(_: &Server, out: &mut DocWriter<'_>) {
 }
 
 fn global_lock(server: &Server, out: &mut DocWriter<'_>) {
-    let metrics = &server.metrics;
     out.put("totalTime", clock::micros_since(server.identity.started) as i64);
-    out.doc("currentQueue", |doc| {
-        let tickets = &server.clients.tickets;
-        let (readers, writers) = (tickets.read.waiting(), tickets.write.waiting());
-        doc.put("total", (readers + writers) as i32);
-        doc.put("readers", readers as i32);
-        doc.put("writers", writers as i32);
-    });
-    out.doc("activeClients", |doc| {
-        let (readers, writers) = (metrics.active_readers.get(), metrics.active_writers.get());
-        doc.put("total", (readers + writers) as i32);
-        doc.put("readers", readers as i32);
-        doc.put("writers", writers as i32);
-    });
+    let tickets = &server.clients.tickets;
+    let mut pair = |name, readers: i64, writers: i64| {
+        out.doc(name, |doc| {
+            doc.put("total", (readers + writers) as i32);
+            doc.put("readers", readers as i32);
+            doc.put("writers", writers as i32);
+        });
+    };
+    // mongostat computes the queued operations from these two and the tickets in use, so an operation must be in one of
+    // them only, and one that waits for events, without a ticket, in none.
+    pair("currentQueue", tickets.read.waiting(), tickets.write.waiting());
+    pair("activeClients", tickets.read.working(), tickets.write.working());
 }
 
 fn session_cache(server: &Server, out: &mut DocWriter<'_>) {
