@@ -27,7 +27,7 @@ ARGS ?=
 # A Debian package of the program of `make tarball`, for older releases: make deb PORTABLE=1
 PORTABLE ?=
 
-.PHONY: run build test unit schedules native wire bench bench-lang lint clean golden crash latency power-cut adversary drivers java seed seeds mongosh tools oplog ycsb streams debezium fuzz \
+.PHONY: run build test unit schedules native wire bench bench-lang lint clean golden crash latency power-cut adversary drivers java seed seeds mongosh tools service oplog ycsb streams debezium fuzz \
 	fresh old-cpu embedded wheel npm deb tarball image portable packages-test \
 	coverage differential deny sbom reproducible hostile matrix deps help site manual
 
@@ -100,7 +100,7 @@ manual: build         # every block of the manual's pages: make manual MANUAL_AR
 	@scripts/deps test
 	@tests/run $(NAGI) manual
 
-mongosh tools oplog ycsb streams debezium seeds: build
+mongosh tools service oplog ycsb streams debezium seeds: build
 	@scripts/deps test
 	@FULL=1 tests/run $(NAGI) $@
 

@@ -86,7 +86,7 @@ def main():
             args = ["--host", "127.0.0.1", "--port", PORT] + args
         node, shell = os.environ["MANUAL_MONGOSH"].split(":")
         os.execv(node, [node, shell, "--norc", "--quiet"] + args)
-    if not any(a.startswith(("--uri", "mongodb://", "--port", "--help", "--version")) for a in args):
+    if name != "bsondump" and not any(a.startswith(("--uri", "mongodb://", "--port", "--help", "--version")) for a in args):
         args = ["--port", PORT] + args
     tool = os.path.join(TOOLS, name)
     os.execv(tool, [tool] + args)

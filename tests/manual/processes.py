@@ -3,7 +3,8 @@ import os
 import signal
 import time
 
-NAMES = ["nagi", "nagi-bench", "mongosh", "mongodump", "mongorestore", "mongostat", "mongotop"]
+TOOLS = ["bsondump", "mongodump", "mongoexport", "mongofiles", "mongoimport", "mongorestore", "mongostat", "mongotop"]
+NAMES = ["nagi", "nagi-bench", "mongosh", *TOOLS]
 
 
 def alive(pid):

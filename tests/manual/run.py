@@ -244,7 +244,7 @@ def versions():
         "mongo-driver (Go)": version("go/go.mod", r"mongo-driver/v2 (\S+)"),
         "mongodb-driver-sync (Java)": version("java/pom.xml", r"mongodb-driver-sync</artifactId>\s*<version>([^<]+)"),
         "mongosh": version("mongosh/package.json", r'"mongosh": "([^"]+)"'),
-        "mongodump, mongorestore, mongostat, mongotop": "mongo-tools " + version("tools/go.mod", r"mongo-tools (\S+)"),
+        ", ".join(processes.TOOLS): "mongo-tools " + version("tools/go.mod", r"mongo-tools (\S+)"),
     }
     table = dict(re.findall(r"^\| ([^|]+) \| ([^|]+) \|$", read("docs/coming-from-mongodb.md"), re.M))
     wrong = ["%s is %s, not %s" % (name, v, table.get(name)) for name, v in wanted.items() if not table.get(name, "").startswith(v)]

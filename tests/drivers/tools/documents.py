@@ -1,6 +1,5 @@
-"""Documents for the test of MongoDB's tools: documents.py URI fill N | watched STAT TOP | compare."""
+"""Documents for the test of MongoDB's tools: documents.py URI fill N | compare."""
 import datetime
-import json
 import random
 import sys
 
@@ -68,20 +67,5 @@ def compare(client):
     sys.exit(1 if problems else 0)
 
 
-def watched(stat, top):
-    """The output of mongostat and mongotop as JSON: the figures exist, and include the work done before."""
-    rows = [row for line in open(stat) for row in json.loads(line).values()]
-    assert len(rows) == 2 and not any("error" in row for row in rows), rows
-    for name in ("insert", "query", "update", "delete", "getmore", "command", "dirty", "used", "flushes", "vsize", "res",
-                 "qrw", "arw", "net_in", "net_out", "conn", "time"):
-        assert name in rows[1], (name, rows[1])
-    totals = json.loads(open(top).read())["totals"]
-    assert "nagi_restored.docs" in totals, totals
-    print("mongostat and mongotop: %d columns, %d collections" % (len(rows[1]), len(totals)))
-
-
-if sys.argv[2] == "watched":
-    watched(*sys.argv[3:])
-    sys.exit()
 client = pymongo.MongoClient(sys.argv[1])
 fill(client, int(sys.argv[3])) if sys.argv[2] == "fill" else compare(client)
