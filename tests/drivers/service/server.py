@@ -18,7 +18,7 @@ from checks import check, require, wait_until  # noqa: E402
 
 NAGI, BENCH, WORK, PORT = sys.argv[1], sys.argv[2], sys.argv[3], int(sys.argv[4])
 FULL = os.environ.get("FULL") == "1"
-URI = "mongodb://127.0.0.1:%d/?directConnection=true&serverSelectionTimeoutMS=60000"
+URI = "mongodb://127.0.0.1:%d/?directConnection=true&serverSelectionTimeoutMS=2000"
 PAGE = os.sysconf("SC_PAGE_SIZE")
 
 
@@ -78,7 +78,6 @@ class Server:
 
     def wait(self, seconds=60):
         """Waits for its end; returns its exit status, or None if it does not end in time."""
-        self.client.close()
         try:
             return self.process.wait(seconds)
         except subprocess.TimeoutExpired:
@@ -90,6 +89,7 @@ class Server:
         if self.wait() is None:
             self.process.kill()
             check("%s ends" % self.folder, False)
+        self.client.close()
 
     def kill(self):
         self.process.kill()

@@ -74,6 +74,7 @@ def case(name, how, reader_seconds, at_least, at_most, finishes, member=False, o
     how(server)
     status = server.wait(120)
     seconds = time.monotonic() - began
+    server.client.close()
     check("%s: exit status 0" % name, status == 0, status)
     check("%s: between %.1f and %.1f s" % (name, at_least, at_most + GRACE_SECONDS), at_least <= seconds <= at_most + GRACE_SECONDS, seconds)
     outcome = reader.outcome()

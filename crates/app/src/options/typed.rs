@@ -422,9 +422,8 @@ fn time_zones(settings: &Settings) -> Result<Option<String>, String> {
 /// Verbosity by component, from keys such as `systemLog.component.storage.journal.verbosity`.
 fn component_verbosity(settings: &Settings) -> Vec<(String, i32)> {
     let level = |(key, value): (&&str, &String)| {
-        let inner = key.strip_prefix("systemLog.component.")?.strip_suffix(".verbosity")?;
-        let (_, name) = inner.rsplit_once('.').unwrap_or(("", inner));
-        Some((name.to_owned(), value.parse().ok()?))
+        let path = key.strip_prefix("systemLog.component.")?.strip_suffix(".verbosity")?;
+        Some((path.to_owned(), value.parse().ok()?))
     };
     settings.values.iter().filter_map(level).collect()
 }

@@ -278,9 +278,17 @@ fn special(server: &Server, name: &str, out: &mut DocWriter<'_>) {
         }
         "logComponentVerbosity" => out.doc(name, |doc| {
             doc.put("verbosity", server.log.verbosity());
-            for (index, (_, component)) in COMPONENTS.iter().enumerate() {
-                let level = server.log.component_verbosity(index);
-                doc.doc(component, |one| one.put("verbosity", level));
+            let components = || COMPONENTS.iter().map(|row| row.1).enumerate();
+            let level = |index| server.log.component_verbosity(index);
+            for (index, outer) in components().filter(|(_, path)| !path.contains('.')) {
+                doc.doc(outer, |one| {
+                    one.put("verbosity", level(index));
+                    for (index, path) in components() {
+                        if let Some((_, name)) = path.split_once('.').filter(|(of, _)| *of == outer) {
+                            one.doc(name, |inner| inner.put("verbosity", level(index)));
+                        }
+                    }
+                });
             }
         }),
         _ => {}

@@ -39,7 +39,8 @@ use truncate::{Attributes, Limits};
 /// The maximum length of an attribute's text, unless the parameter `maxLogSizeKB` sets another one.
 const ATTRIBUTE_BYTES_MAX: usize = 10 << 10;
 
-/// The components that have their own verbosity: target and name in `logComponentVerbosity`.
+/// The components that have their own verbosity: target, and path in `logComponentVerbosity`. A component within another one
+/// has its verbosity unless it has one of its own; it follows the outer one here.
 pub(crate) static COMPONENTS: &[(&str, &str)] = &[
     ("ACCESS", "accessControl"),
     ("COMMAND", "command"),
@@ -47,14 +48,14 @@ pub(crate) static COMPONENTS: &[(&str, &str)] = &[
     ("FTDC", "ftdc"),
     ("GEO", "geo"),
     ("INDEX", "index"),
-    ("JOURNAL", "journal"),
     ("NETWORK", "network"),
     ("QUERY", "query"),
-    ("RECOVERY", "recovery"),
     ("REPL", "replication"),
-    ("ROLLBACK", "rollback"),
+    ("ROLLBACK", "replication.rollback"),
     ("SHARDING", "sharding"),
     ("STORAGE", "storage"),
+    ("JOURNAL", "storage.journal"),
+    ("RECOVERY", "storage.recovery"),
     ("TXN", "transaction"),
     ("WRITE", "write"),
 ];
@@ -135,7 +136,8 @@ impl Log {
         let _ = self.stamp.set(stamp);
     }
 
-    /// Sets the verbosity of a component by its name in configurations. Returns false if there is no such component.
+    /// Sets the verbosity of a component by its path in configurations, such as `storage.journal`. Returns false if
+    /// there is no such component.
     pub fn set_verbosity_of(&self, component: &str, level: i32) -> bool {
         let index = COMPONENTS.iter().position(|row| row.1 == component);
         if let Some(index) = index {
@@ -260,11 +262,11 @@ impl Log {
     }
 
     fn level_of(&self, target: &str) -> i32 {
-        let own = COMPONENTS.iter().position(|c| c.0 == target);
-        match own.map(|index| self.component_verbosity(index)) {
-            Some(level) if level >= 0 => level,
-            _ => self.verbosity(),
-        }
+        let at = |index: Option<usize>| index.map_or(-1, |index| self.component_verbosity(index));
+        let own = COMPONENTS.iter().position(|row| row.0 == target);
+        let outer = own.and_then(|index| COMPONENTS[index].1.split_once('.'));
+        let outer = outer.and_then(|(outer, _)| COMPONENTS.iter().position(|row| row.1 == outer));
+        [at(own), at(outer)].into_iter().find(|level| *level >= 0).unwrap_or(self.verbosity())
     }
 
     fn apply_max_level(&self) {

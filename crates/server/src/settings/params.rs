@@ -643,28 +643,26 @@ fn bad_type(param: &Param) -> nagi_error::Error {
     err!(Code::BAD_VALUE, "Failed to set parameter {name}: bad type; expected {expected}")
 }
 
-/// Applies `{verbosity: 1, storage: {verbosity: 2}, query: 1}`; without a log it is only checked.
+/// Applies `{verbosity: 1, storage: {verbosity: 2, journal: {verbosity: 3}}, query: 1}`; without a log it is only
+/// checked. `path` is that of `spec`. Components within others that have no lines of their own are accepted.
 pub(crate) fn set_verbosity(log: Option<&Log>, path: &str, spec: Doc<'_>) -> Result<()> {
+    let at = |path: &str| COMPONENTS.iter().position(|row| row.1 == path);
     for element in spec {
         let (name, value) = (element.name(), element.value());
+        let inner = if path.is_empty() { name.to_owned() } else { format!("{path}.{name}") };
         let level = truncate(value).map(|n| n as i32);
-        let component =
-            COMPONENTS.iter().position(|c| c.1 == if path.is_empty() { name } else { path });
-        match (name, level, component) {
-            ("verbosity", Some(level), _) if path.is_empty() => {
+        match (level, value) {
+            (Some(level), _) if inner == "verbosity" => {
                 log.inspect(|log| log.set_verbosity(level));
             }
-            ("verbosity", Some(level), Some(index)) => {
-                log.inspect(|log| log.set_component_verbosity(index, level));
+            (Some(level), _) if name == "verbosity" => {
+                log.zip(at(path)).inspect(|(log, index)| log.set_component_verbosity(*index, level));
             }
-            (_, Some(level), Some(index)) if path.is_empty() => {
-                log.inspect(|log| log.set_component_verbosity(index, level));
+            (Some(level), _) if at(&inner).is_some() => {
+                log.zip(at(&inner)).inspect(|(log, index)| log.set_component_verbosity(*index, level));
             }
-            (_, None, Some(_)) if path.is_empty() && value.as_doc().is_some() => {
-                set_verbosity(log, name, value.as_doc().unwrap_or(Doc::EMPTY))?;
-            }
-            // Sub-components (storage.journal, ...) have no verbosity of their own here.
-            (_, None, None) if value.as_doc().is_some() && !path.is_empty() => {}
+            (None, Value::Doc(spec)) if at(&inner).is_some() => set_verbosity(log, &inner, spec)?,
+            (None, Value::Doc(_)) if !path.is_empty() => {}
             _ => bail!(
                 Code::BAD_VALUE,
                 "Invalid value for parameter logComponentVerbosity: invalid component or level: {name}"
