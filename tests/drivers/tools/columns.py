@@ -21,7 +21,7 @@ from server import Server  # noqa: E402
 from checks import Running, check, equal, finish, wait_until  # noqa: E402
 
 STAT, TOP, NAGI, FOLDER, PORT = sys.argv[1:5] + [int(sys.argv[5])]
-ROWS = 7
+ROWS = 3
 CACHE_GB = 0.25
 EXTRA_CONNECTIONS = 40
 LARGE_DOCUMENTS, LARGE_BYTES = 4000, 10_000
@@ -78,18 +78,30 @@ class Load:
 
 
 class Watcher:
-    """A tool in the background."""
+    """A tool in the background. One without a number of rows runs until `finish`."""
 
     def __init__(self, *command):
-        self.command = command
+        self.command, self.lines = command, []
+        self.is_endless = "--rowcount" not in command
         self.process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
-        self.lines = []
+        self.thread = Running(self.read)
+
+    def read(self):
+        for line in self.process.stdout:
+            self.lines.append(line.rstrip("\n"))
+
+    def until(self, count):
+        """Waits until so many lines are there."""
+        what = " ".join(self.command[3:])
+        check("%s prints" % what, wait_until(lambda: len(self.lines) >= count or self.process.poll() is not None, 60), self.lines)
 
     def finish(self):
-        """Waits for its end; what it has printed is in `lines` then."""
-        out, err = self.process.communicate(timeout=120)
-        check("exit status of %s" % " ".join(self.command[3:]), self.process.returncode == 0, (self.process.returncode, err[-500:]))
-        self.lines = out.splitlines()
+        """Ends it, or waits for its end. What it has printed is in `lines`."""
+        if self.is_endless:
+            self.process.terminate()
+        status = self.process.wait(120)
+        self.thread.code()
+        check("exit status of %s" % " ".join(self.command[3:]), self.is_endless or status == 0, (status, self.process.stderr.read()[-500:]))
 
     def rows(self):
         """The rows of JSON, without the name of the host; a failed poll is a failure."""
@@ -189,7 +201,7 @@ def check_cache(rows, after):
     cache = after["wiredTiger"]["cache"]
     at_last = 100 * cache["bytes currently in the cache"] / cache["maximum bytes configured"]
     check("used at last is that of serverStatus", abs(used[-1] - at_last) <= 3, (used, at_last))
-    check("dirty shows the written and not flushed", max(dirty) > 1 and min(dirty) < max(dirty), dirty)
+    check("dirty shows the written and not flushed", max(dirty) > 0.3, dirty)
 
 
 def check_row_formats(name, rows):
@@ -259,18 +271,17 @@ def watch(server, name):
     """Starts mongostat and mongotop in every format."""
     stat = [STAT, "--uri", "mongodb://127.0.0.1:%d/" % server.port]
     top = [TOP, "--uri", "mongodb://127.0.0.1:%d/" % server.port]
-    rows = ["--rowcount", str(ROWS)]
     few = ["--rowcount", "2"]
     tools = {
-        "json": Watcher(*stat, *rows, "--json"),
-        "bytes": Watcher(*stat, *rows, "--json", "--humanReadable=false"),
+        "json": Watcher(*stat, "--json"),
+        "bytes": Watcher(*stat, "--json", "--humanReadable=false"),
         "all": Watcher(*stat, *few, "--json", "--all"),
-        "grid": Watcher(*stat, *rows),
+        "grid": Watcher(*stat, "--rowcount", str(ROWS)),
         "without head": Watcher(*stat, *few, "--noheaders"),
         "custom": Watcher(*stat, *few, "--json", "-o", "metrics.document.inserted.diff(),metrics.document.inserted.rate(),mem.bits,host,version,no.such=nothing"),
         "appended": Watcher(*stat, *few, "--json", "-O", "network.numRequests"),
         "old names": Watcher(*stat, *few, "--json", "--useDeprecatedJsonKeys"),
-        "top": Watcher(*top, *rows, "--json"),
+        "top": Watcher(*top, "--json"),
         "top grid": Watcher(*top, "--rowcount", "1"),
     }
     if name == "set":
@@ -282,7 +293,7 @@ def watch(server, name):
 
 def check_mongotop(server, name, tools):
     tops = [json.loads(line)["totals"] for line in tools["top"].lines]
-    equal("%s: rows of mongotop" % name, len(tops), ROWS)
+    check("%s: rows of mongotop" % name, len(tops) >= 3, len(tops))
     for totals in tops:
         for ns, one in totals.items():
             good = one["total"]["count"] >= one["read"]["count"] + one["write"]["count"] and all(0 <= part["time"] <= 60_000 for part in one.values())
@@ -326,10 +337,15 @@ def main():
             with load:
                 wait_until(lambda: load.rounds > 2)
                 before, tools = server.status(), watch(server, name)
+                endless = [tool for tool in tools.values() if tool.is_endless]
+                for tool in endless:
+                    tool.until(1)
                 open_ones, flushes = events(server)
+                for tool in endless:
+                    tool.until(len(tool.lines) + 2)
+                after = server.status()
                 for tool in tools.values():
                     tool.finish()
-                after = server.status()
             check_mongostat(server, name, tools, load, (before, after), flushes)
             check_formats(server, name, tools)
             check_mongotop(server, name, tools)
