@@ -19,10 +19,14 @@ export async function startApp(name, script, { args = [], env = {}, cwd = folder
     stdio: ['ignore', out, out],
   });
   const app = { child, base, headers };
-  await until(`${name} answers`, async () => {
-    if (child.exitCode !== null) throw new Error(`${name} ended with status ${child.exitCode}: see ${log}`);
-    return (await fetch(base, { headers, redirect: 'manual' })).status < 500;
-  }, 30000);
+  await until(
+    `${name} answers`,
+    async () => {
+      if (child.exitCode !== null) throw new Error(`${name} ended with status ${child.exitCode}: see ${log}`);
+      return (await fetch(base, { headers, redirect: 'manual' })).status < 500;
+    },
+    30000,
+  );
   return app;
 }
 
@@ -85,7 +89,10 @@ export class Session {
       body: value === undefined ? undefined : JSON.stringify(value),
       headers: value === undefined ? {} : { 'content-type': 'application/json' },
     });
-    check(`${method} ${target}: status 200`, reply.status === 200, { status: reply.status, text: reply.text.slice(0, 300) });
+    check(`${method} ${target}: status 200`, reply.status === 200, {
+      status: reply.status,
+      text: reply.text.slice(0, 300),
+    });
     try {
       return JSON.parse(reply.text);
     } catch {

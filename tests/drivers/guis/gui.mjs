@@ -12,7 +12,13 @@ export async function gui({ server, login, log, port }) {
   const env = { OPENAI_API_KEY: 'none', ...(login ? { MONGOGUI_USERNAME: 'me', MONGOGUI_PASSWORD: 'own' } : {}) };
   const headers = login ? { authorization: `Basic ${Buffer.from('me:own').toString('base64')}` } : {};
   const base = `http://127.0.0.1:${port}`;
-  const app = await startApp('mongo-gui', 'server.js', { args: ['-u', uri, '-p', String(port)], env, headers, log, base });
+  const app = await startApp('mongo-gui', 'server.js', {
+    args: ['-u', uri, '-p', String(port)],
+    env,
+    headers,
+    log,
+    base,
+  });
   try {
     if (login) check('gui: without a password 401', (await fetch(base)).status === 401);
     await requests(new Session(app));
@@ -24,12 +30,19 @@ export async function gui({ server, login, log, port }) {
 async function requests(session) {
   check('gui: its page', (await session.page('/')).includes('<html'));
   const databases = await session.json('GET', '/databases');
-  check('gui: databases', databases.databases?.some((one) => one.name === 'admin') && databases.totalSize >= 0, databases);
+  check(
+    'gui: databases',
+    databases.databases?.some((one) => one.name === 'admin') && databases.totalSize >= 0,
+    databases,
+  );
   const collections = `/databases/${DB}/collections`;
   await session.json('POST', collections, { database: DB, collection: 'things' });
   const documents = `${collections}/things/documents`;
   const ejson = '?incomingType=ejson&ContentType=ejson';
-  const made = [{ _id: 'a', n: 1, when: { $date: '2024-02-29T10:00:00Z' } }, { _id: { $oid: '65e0a1f00000000000000001' }, n: 2 }];
+  const made = [
+    { _id: 'a', n: 1, when: { $date: '2024-02-29T10:00:00Z' } },
+    { _id: { $oid: '65e0a1f00000000000000001' }, n: 2 },
+  ];
   await session.json('POST', documents + ejson, made);
   const listed = await session.json('GET', collections);
   const things = listed.find?.((one) => one.name === 'things');
@@ -43,8 +56,13 @@ async function requests(session) {
   check('gui: a filter', found.documents?.length === 1 && found.documents[0]._id.$oid === made[1]._id.$oid, found);
   check('gui: a count', (await session.json('POST', `${documents}/count`, { n: 1 })).count === 1);
   await session.json('PUT', documents + ejson, { _id: 'a', n: 10 });
-  check('gui: a replaced one', (await session.json('POST', `${documents}/filter${ejson}`, { _id: 'a' })).documents?.[0].n.$numberInt === '10');
-  const sums = await session.json('POST', `${documents}/aggregate${ejson}`, [{ $group: { _id: null, n: { $sum: '$n' } } }]);
+  check(
+    'gui: a replaced one',
+    (await session.json('POST', `${documents}/filter${ejson}`, { _id: 'a' })).documents?.[0].n.$numberInt === '10',
+  );
+  const sums = await session.json('POST', `${documents}/aggregate${ejson}`, [
+    { $group: { _id: null, n: { $sum: '$n' } } },
+  ]);
   check('gui: an aggregation', JSON.stringify(sums).includes('12'), sums);
   const stats = await session.json('GET', `${collections}/things/stats`);
   check('gui: statistics', Number(stats.count) === 2 && Number(stats.nindexes ?? 1) === 1, stats);
