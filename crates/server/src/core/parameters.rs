@@ -284,7 +284,8 @@ fn special(server: &Server, name: &str, out: &mut DocWriter<'_>) {
                 doc.doc(outer, |one| {
                     one.put("verbosity", level(index));
                     for (index, path) in components() {
-                        if let Some((_, name)) = path.split_once('.').filter(|(of, _)| *of == outer) {
+                        if let Some((_, name)) = path.split_once('.').filter(|(of, _)| *of == outer)
+                        {
                             one.doc(name, |inner| inner.put("verbosity", level(index)));
                         }
                     }

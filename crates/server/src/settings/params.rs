@@ -656,10 +656,12 @@ pub(crate) fn set_verbosity(log: Option<&Log>, path: &str, spec: Doc<'_>) -> Res
                 log.inspect(|log| log.set_verbosity(level));
             }
             (Some(level), _) if name == "verbosity" => {
-                log.zip(at(path)).inspect(|(log, index)| log.set_component_verbosity(*index, level));
+                log.zip(at(path))
+                    .inspect(|(log, index)| log.set_component_verbosity(*index, level));
             }
             (Some(level), _) if at(&inner).is_some() => {
-                log.zip(at(&inner)).inspect(|(log, index)| log.set_component_verbosity(*index, level));
+                log.zip(at(&inner))
+                    .inspect(|(log, index)| log.set_component_verbosity(*index, level));
             }
             (None, Value::Doc(spec)) if at(&inner).is_some() => set_verbosity(log, &inner, spec)?,
             (None, Value::Doc(_)) if !path.is_empty() => {}
