@@ -16,6 +16,7 @@ use nagi_kv::{
     CachedSize, Clock, CommitStamp, Compressor, Cursor, Engine, Error, KeyRange, Maintenance, Next,
     RangeSize, Read, Result, Scratch, Snapshot, Space, Tuning, Txn, TxnOptions, Watch,
     overlay::{Base, Ledger, Op, Overlay, SharedOverlay, Staged},
+    reuse::CacheEstimate,
 };
 use nagi_kv_disk::{
     capacity::{Capacity, Kind},
@@ -742,6 +743,19 @@ impl Tuning for Rocks {
 
     fn cached_data_bytes(&self) -> u64 {
         self.core.db.data.bytes()
+    }
+
+    fn cache_estimate(&self) -> Option<CacheEstimate> {
+        let db = &self.core.db;
+        let reads = db.ticker(Ticker::CacheHit) + db.ticker(Ticker::CacheMiss);
+        let (curve, sampled) = db.reuse().curve(reads)?;
+        Some(CacheEstimate {
+            curve,
+            sampled,
+            capacity: db.cache_capacity(),
+            reserved: stats::unflushed_bytes(db),
+            density: db.data.density(),
+        })
     }
 
     fn stats(&self, visit: &mut dyn FnMut(&'static str, i64)) {

@@ -30,6 +30,7 @@
 use std::{path::Path, sync::Arc};
 
 use crate::{
+    reuse::CacheEstimate,
     Batch, CachedSize, Capabilities, Clock, CommitStamp, Compressor, Durability, KeyRange, Limits,
     Next, RangeSize, Result, Savepoint, Scratch, Space, TxnOptions, Watch,
 };
@@ -194,6 +195,12 @@ pub trait Tuning: Send + Sync {
     /// some seconds old; cheap. Zero if it is not known.
     fn cached_data_bytes(&self) -> u64 {
         0
+    }
+
+    /// What a cache of another size would do; `None` if the engine has none, or too few reads were made so far. Meant
+    /// for listings: some microseconds.
+    fn cache_estimate(&self) -> Option<CacheEstimate> {
+        None
     }
 
     /// Gauges and counters by name ("cache_bytes", "disk_bytes", ...), sorted by name.

@@ -7,6 +7,7 @@ use std::{path::Path, sync::Arc};
 use parking_lot::Mutex;
 
 use crate::{
+    reuse::CacheEstimate,
     Batch, CachedSize, Capabilities, Clock, CommitStamp, Compressor, Cursor, Durability, Engine,
     Error, KeyRange, Limits, Maintenance, Next, RangeSize, Read, Result, Savepoint, Scratch,
     Snapshot, Space, Tuning, Txn, TxnOptions, Watch,
@@ -416,6 +417,10 @@ impl Tuning for Faulty {
 
     fn cached_data_bytes(&self) -> u64 {
         self.inner.cached_data_bytes()
+    }
+
+    fn cache_estimate(&self) -> Option<CacheEstimate> {
+        self.inner.cache_estimate()
     }
 
     fn stats(&self, visit: &mut dyn FnMut(&'static str, i64)) {

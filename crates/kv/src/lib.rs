@@ -20,6 +20,7 @@
 pub mod conformance;
 pub mod difference;
 pub mod overlay;
+pub mod reuse;
 pub mod sync;
 pub mod table;
 

@@ -15,7 +15,7 @@ use std::{
     },
 };
 
-use nagi_kv::{Error, Result, Space};
+use nagi_kv::{Error, Result, Space, reuse::Reuse};
 use nagi_rocksdb_sys as ffi;
 use parking_lot::Mutex;
 
@@ -615,6 +615,11 @@ impl Db {
                 ffi::rocksdb_free(text.cast());
             }
         }
+    }
+
+    /// The sample of the cache's reads.
+    pub(crate) fn reuse(&self) -> &Reuse {
+        &self.setup.reuse
     }
 
     pub(super) fn cache(&self) -> *mut ffi::rocksdb_cache_t {

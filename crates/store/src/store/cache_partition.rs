@@ -1,6 +1,7 @@
 //! The cache partition at run time: the total size is set from outside; the boundary between documents and blocks
 //! follows [`crate::partition_boundary`] in small steps.
 
+use nagi_kv::reuse::CacheEstimate;
 use parking_lot::Mutex;
 
 use crate::{
@@ -80,6 +81,11 @@ impl Store {
     /// The reads by `_id` that the record cache answered, and those that went to the engine.
     pub fn record_cache_reads(&self) -> (u64, u64) {
         self.cache.as_ref().map_or((0, 0), |cache| cache.reads())
+    }
+
+    /// What a record cache of another size would do; `None` without one, or while too few reads are known.
+    pub fn record_cache_estimate(&self) -> Option<CacheEstimate> {
+        self.cache.as_ref()?.estimate()
     }
 
     /// Polls the cost of reads and moves the boundary between the caches. Called a few times per second, by a

@@ -1,4 +1,4 @@
-//! The size of the block cache, which may change while the cache is in use.
+//! The size of the block cache, which may change while the cache is in use, and the sample of its reads.
 
 mod ffi;
 

@@ -5,9 +5,10 @@ use std::{
     ffi::{c_char, c_int, c_uchar, c_void},
     path::Path,
     ptr, slice,
+    sync::atomic::AtomicU64,
 };
 
-use nagi_kv::{Error, Result};
+use nagi_kv::{Error, Result, reuse::Reuse};
 use nagi_rocksdb_sys as ffi;
 
 use super::super::ffi::c_path;
@@ -74,11 +75,13 @@ unsafe extern "C" {
         prefix_bytes: usize,
     );
     /// Creates a cache of `capacity` bytes, of which `share` is for blocks compressed with RocksDB's compressor
-    /// number `compression`.
+    /// number `compression`. Its reads are sampled: `reuse` and `threshold` (of that one) outlive the cache.
     pub(crate) fn nagi_cache_create(
         capacity: usize,
         compression: c_int,
         share: f64,
+        reuse: *const Reuse,
+        threshold: *const AtomicU64,
     ) -> *mut ffi::rocksdb_cache_t;
 
     /// Changes the share of a cache that was created with one.
