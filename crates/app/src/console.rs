@@ -5,11 +5,11 @@
 use std::net::{TcpListener, ToSocketAddrs};
 use std::sync::Arc;
 
-use nagi_console::{About, Console, Names};
+use nagi_console::{About, Console, Doctor, Names};
 use nagi_proc::machine;
 use nagi_server::Server;
 
-use crate::build;
+use crate::{build, doctor};
 use crate::options::{ConsoleOptions, Options};
 
 /// The distance of the console's port from the server's, as in MongoDB before version 3.6.
@@ -42,6 +42,7 @@ pub(crate) fn start(server: &Arc<Server>, options: &Options, port: u16) -> Optio
     let about = About {
         version: build::VERSION.to_owned(),
         storage_engine: options.engine.name().to_owned(),
+        doctor: doctor(options),
     };
     let own = machine::host_name().into_iter().chain(console.bind_ip.iter().cloned()).collect();
     let names = Names { own, origins: console.origins.clone() };
@@ -59,6 +60,12 @@ pub(crate) fn start(server: &Arc<Server>, options: &Options, port: u16) -> Optio
             None
         }
     }
+}
+
+/// Files may have changed since the start, so everything is read again for each report.
+fn doctor(options: &Options) -> Doctor {
+    let options = options.clone();
+    Arc::new(move || doctor::live_report(&options))
 }
 
 /// The addresses of all names, without duplicates.

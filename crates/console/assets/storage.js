@@ -2,6 +2,7 @@
 import { el, fill, section } from './dom.js';
 import * as format from './format.js';
 import { chart, chartGroup, gaugeOf, rateOf } from './charts.js';
+import { oplogPart } from './oplog.js';
 import { rangeChoice, savedRange, tiles } from './overview.js';
 import * as live from './live.js';
 
@@ -98,5 +99,10 @@ export function storagePage(cx) {
     savedRange(),
   );
   cx.onLeave(group.destroy);
-  fill(cx.root, storageTiles(cx), section('Over time', el('div', { class: 'bar' }, rangeChoice(group)), group.node));
+  fill(
+    cx.root,
+    storageTiles(cx),
+    oplogPart(cx),
+    section('Over time', el('div', { class: 'bar' }, rangeChoice(group)), group.node),
+  );
 }

@@ -20,6 +20,7 @@ mod asked;
 mod assets;
 mod console;
 mod figures;
+mod growth;
 mod guard;
 mod history;
 mod http;
@@ -35,7 +36,8 @@ mod sessions;
 mod stalls;
 mod state;
 mod stream;
+mod watched;
 
 pub use console::Console;
 pub use guard::Names;
-pub use state::About;
+pub use state::{About, Doctor};

@@ -19,6 +19,7 @@ use crate::refusal::Refusal;
 use crate::sample::{EVERY_MS, Sample};
 use crate::sessions::token_of;
 use crate::state::State;
+use crate::watched;
 
 type Run = fn(&State, &Asked) -> Result<Answer, Refusal>;
 
@@ -31,6 +32,8 @@ pub(crate) static ROUTES: &[(Method, &str, Run)] = &[
     (Method::GET, "/api/figures", figures),
     (Method::GET, "/api/latencies", latencies),
     (Method::GET, "/api/stalls", stalls),
+    (Method::GET, "/api/growth", watched::growth),
+    (Method::GET, "/api/doctor", watched::doctor),
     (Method::GET, "/metrics", metrics),
 ];
 

@@ -9,6 +9,7 @@ use nagi_server::{Server, wall_ms};
 use tokio::sync::broadcast::Sender;
 
 use crate::figures;
+use crate::growth::{COLLECTIONS_MAX, Growth};
 use crate::history::{Event, History};
 use crate::latencies::{self, Counts};
 use crate::machine::Reader;
@@ -16,7 +17,13 @@ use crate::sample::{EVERY_MS, Sample};
 use crate::stalls::Watch;
 
 /// Runs until `stop` is dropped.
-pub(crate) fn run(server: &Server, history: &History, events: &Sender<Event>, stop: &Receiver<()>) {
+pub(crate) fn run(
+    server: &Server,
+    history: &History,
+    growth: &Growth,
+    events: &Sender<Event>,
+    stop: &Receiver<()>,
+) {
     let every = Duration::from_millis(EVERY_MS as u64);
     let reader = Reader::new();
     let (mut last, mut totals): (Option<Arc<Sample>>, Option<[Counts; 3]>) = (None, None);
@@ -39,6 +46,7 @@ pub(crate) fn run(server: &Server, history: &History, events: &Sender<Event>, st
             history.add_stall(stall.clone());
             let _ = events.send(Event::Stall(stall));
         }
+        growth.sample(wall_ms(), || server.collection_sizes(COLLECTIONS_MAX));
         let now = Instant::now();
         next += every;
         if next < now {

@@ -2,12 +2,13 @@
 
 use std::sync::Arc;
 
-use nagi_bson::json;
+use nagi_bson::{DocBuf, json};
 use nagi_server::{Networks, Server};
 use tokio::sync::{Semaphore, broadcast};
 use zeroize::Zeroizing;
 
 use crate::asked::Asked;
+use crate::growth::Growth;
 use crate::guard::Names;
 use crate::history::{Event, History};
 use crate::login::{self, Credentials};
@@ -27,19 +28,25 @@ pub(crate) struct State {
     pub(crate) cookie: String,
     pub(crate) about: About,
     pub(crate) history: Arc<History>,
+    pub(crate) growth: Arc<Growth>,
     pub(crate) events: broadcast::Sender<Event>,
     pub(crate) sessions: Sessions,
     pub(crate) logins: Semaphore,
 }
 
 /// What does not change while the server runs.
-#[derive(Debug, Clone)]
+#[derive(Clone)]
 pub struct About {
     /// The version of the program.
     pub version: String,
     /// The engine's name: `rocksdb`, `lmdb`, `mmapv1` or `inMemory`.
     pub storage_engine: String,
+    /// Checks the machine.
+    pub doctor: Doctor,
 }
+
+/// Returns the report of `nagi doctor --quick --json`; takes milliseconds.
+pub type Doctor = Arc<dyn Fn() -> DocBuf + Send + Sync>;
 
 impl State {
     pub(crate) fn new(
@@ -56,6 +63,7 @@ impl State {
             cookie: format!("nagi_console_{port}"),
             about,
             history: Arc::default(),
+            growth: Arc::default(),
             events: broadcast::Sender::new(16),
             sessions: Sessions::default(),
             logins: Semaphore::new(LOGINS_MAX),

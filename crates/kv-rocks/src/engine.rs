@@ -13,7 +13,8 @@ use std::{
 
 use nagi_encryption::{FileCipher, Keys};
 use nagi_kv::{
-    CachedSize, Clock, CommitStamp, Compressor, Cursor, Engine, Error, KeyRange, Maintenance, Next,
+    CachedSize, Clock, CommitStamp, Compressor, Cursor, DiskActivity, Engine, EngineEvent, Error,
+    KeyRange, Maintenance, Next,
     RangeSize, Read, Result, Scratch, Snapshot, Space, Tuning, Txn, TxnOptions, Watch,
     overlay::{Base, Ledger, Op, Overlay, SharedOverlay, Staged},
     reuse::CacheEstimate,
@@ -743,6 +744,16 @@ impl Tuning for Rocks {
 
     fn cached_data_bytes(&self) -> u64 {
         self.core.db.data.bytes()
+    }
+
+    fn events_after(&self, number: u64) -> Vec<EngineEvent> {
+        self.core.db.damaged().events.after(number)
+    }
+
+    fn disk_activity(&self) -> Option<DiskActivity> {
+        let db = &self.core.db;
+        let heard = db.damaged();
+        Some(heard.disk_map.take(heard.events.newest(), || db.live_files()))
     }
 
     fn cache_estimate(&self) -> Option<CacheEstimate> {

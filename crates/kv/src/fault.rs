@@ -8,7 +8,7 @@ use parking_lot::Mutex;
 
 use crate::{
     reuse::CacheEstimate,
-    Batch, CachedSize, Capabilities, Clock, CommitStamp, Compressor, Cursor, Durability, Engine,
+    DiskActivity, EngineEvent, Batch, CachedSize, Capabilities, Clock, CommitStamp, Compressor, Cursor, Durability, Engine,
     Error, KeyRange, Limits, Maintenance, Next, RangeSize, Read, Result, Savepoint, Scratch,
     Snapshot, Space, Tuning, Txn, TxnOptions, Watch,
 };
@@ -417,6 +417,14 @@ impl Tuning for Faulty {
 
     fn cached_data_bytes(&self) -> u64 {
         self.inner.cached_data_bytes()
+    }
+
+    fn events_after(&self, number: u64) -> Vec<EngineEvent> {
+        self.inner.events_after(number)
+    }
+
+    fn disk_activity(&self) -> Option<DiskActivity> {
+        self.inner.disk_activity()
     }
 
     fn cache_estimate(&self) -> Option<CacheEstimate> {

@@ -25,6 +25,7 @@ pub mod sync;
 pub mod table;
 
 mod active;
+mod activity;
 mod batch;
 mod capabilities;
 mod clock;
@@ -38,6 +39,7 @@ mod scratch;
 mod types;
 
 pub use active::{Active, Ticket};
+pub use activity::{DiskActivity, DiskSegment, EngineEvent};
 pub use batch::Batch;
 pub use capabilities::Capabilities;
 pub use clock::Clock;

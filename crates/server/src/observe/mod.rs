@@ -3,4 +3,5 @@
 pub(crate) mod audited;
 pub(crate) mod filtering;
 pub(crate) mod profile_entries;
+pub(crate) mod sizes;
 pub(crate) mod slow;

@@ -1,0 +1,247 @@
+//! Where reads and writes of table files land.
+//!
+//! ```text
+//!   | catalog | records L0 | records L6                  | index L6    | being written |
+//!   0                    column 120                              240 ........... 256
+//! ```
+//!
+//! The files stand in a row, by space, level and first key, as wide as they are large. Files that are being written are
+//! not part of the database yet; they share the last columns, each from its beginning. Nothing is recorded unless someone
+//! has asked within the last seconds, so a server without watchers pays for one comparison per read of a file.
+
+use std::collections::HashMap;
+use std::sync::OnceLock;
+use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
+use std::time::Instant;
+
+use nagi_kv::{DiskActivity, DiskSegment, Space};
+use parking_lot::Mutex;
+
+use crate::db::LiveFile;
+
+/// Columns of the files, and those of files that are being written.
+const LIVE_COLUMNS: u32 = 240;
+const NEW_COLUMNS: u32 = 16;
+/// A file that is being written fills its columns with so many bytes.
+const NEW_FILE_BYTES: u64 = 64 << 20;
+/// Reads and writes between two questions that are kept; more are left out.
+const LANDED_MAX: usize = 8192;
+const WANTED_MS: u64 = 3000;
+/// Segments that are listed at most.
+const SEGMENTS_MAX: usize = 100;
+
+struct Landed {
+    file: u64,
+    offset: u64,
+    bytes: u64,
+    is_write: bool,
+}
+
+#[derive(Default)]
+struct Layout {
+    number: u64,
+    /// What the files were read for; none before the first time.
+    version: Option<u64>,
+    /// The place of a file in the row, and its size.
+    places: HashMap<u64, (u64, u64)>,
+    total: u64,
+    segments: Vec<DiskSegment>,
+}
+
+#[derive(Default)]
+pub(crate) struct DiskMap {
+    /// Recorded until then, in milliseconds of this process.
+    wanted_until: AtomicU64,
+    landed: Mutex<Vec<Landed>>,
+    layout: Mutex<Layout>,
+}
+
+fn now_ms() -> u64 {
+    static START: OnceLock<Instant> = OnceLock::new();
+    START.get_or_init(Instant::now).elapsed().as_millis() as u64
+}
+
+impl DiskMap {
+    /// Records a read or a write of a table file, named by its path.
+    pub(crate) fn note(&self, path: &[u8], offset: u64, bytes: u64, is_write: bool) {
+        let wanted_until = self.wanted_until.load(Relaxed);
+        if wanted_until == 0 || now_ms() > wanted_until {
+            return;
+        }
+        let Some(file) = number_of(path) else { return };
+        if let Some(mut landed) = self.landed.try_lock()
+            && landed.len() < LANDED_MAX
+        {
+            landed.push(Landed { file, offset, bytes, is_write });
+        }
+    }
+
+    /// What has landed since the previous call. `version` changes with the files; they are read with `files` only then.
+    pub(crate) fn take(
+        &self,
+        version: u64,
+        files: impl FnOnce() -> Vec<LiveFile>,
+    ) -> DiskActivity {
+        self.wanted_until.store(now_ms() + WANTED_MS, Relaxed);
+        let mut layout = self.layout.lock();
+        if layout.version != Some(version) {
+            *layout = Layout::of(files(), layout.number + 1, version);
+        }
+        let landed = std::mem::take(&mut *self.landed.lock());
+        let mut sums = [HashMap::new(), HashMap::new()];
+        for one in &landed {
+            *sums[usize::from(one.is_write)].entry(layout.column(one)).or_insert(0) += one.bytes;
+        }
+        let [reads, writes] = sums.map(|sums| {
+            let mut list: Vec<(u32, u64)> = sums.into_iter().collect();
+            list.sort_unstable();
+            list
+        });
+        DiskActivity {
+            columns: LIVE_COLUMNS + NEW_COLUMNS,
+            layout: layout.number,
+            segments: layout.segments.clone(),
+            reads,
+            writes,
+        }
+    }
+}
+
+impl Layout {
+    fn of(mut files: Vec<LiveFile>, number: u64, version: u64) -> Layout {
+        files.sort_by(|a, b| {
+            let of = |file: &LiveFile| (file.space as usize, file.level);
+            of(a).cmp(&of(b)).then_with(|| a.smallest.cmp(&b.smallest))
+        });
+        let total = files.iter().map(|file| file.byte_count).sum::<u64>().max(1);
+        let mut layout = Layout { number, version: Some(version), total, ..Layout::default() };
+        let mut place = 0;
+        let mut last: Option<(Space, i32)> = None;
+        for file in &files {
+            if let Some(number) = number_of(file.name.as_bytes()) {
+                layout.places.insert(number, (place, file.byte_count));
+            }
+            let from = layout.live_column(place);
+            place += file.byte_count;
+            let to = layout.live_column(place - 1.min(file.byte_count)) + 1;
+            if last != Some((file.space, file.level)) && layout.segments.len() < SEGMENTS_MAX {
+                layout.segments.push(DiskSegment {
+                    space: file.space.name(),
+                    level: u32::try_from(file.level).unwrap_or(0),
+                    from,
+                    to,
+                    files: 0,
+                    bytes: 0,
+                });
+            }
+            last = Some((file.space, file.level));
+            if let Some(segment) = layout.segments.last_mut() {
+                segment.to = to;
+                segment.files += 1;
+                segment.bytes += file.byte_count;
+            }
+        }
+        let (from, to) = (LIVE_COLUMNS, LIVE_COLUMNS + NEW_COLUMNS);
+        layout.segments.push(DiskSegment { space: "", level: 0, from, to, files: 0, bytes: 0 });
+        layout
+    }
+
+    fn live_column(&self, place: u64) -> u32 {
+        let column = u128::from(place) * u128::from(LIVE_COLUMNS) / u128::from(self.total);
+        (column as u32).min(LIVE_COLUMNS - 1)
+    }
+
+    fn column(&self, landed: &Landed) -> u32 {
+        match self.places.get(&landed.file) {
+            Some((place, size)) => {
+                self.live_column(place + landed.offset.min(size.saturating_sub(1)))
+            }
+            None => {
+                let part = landed.offset.min(NEW_FILE_BYTES - 1) * u64::from(NEW_COLUMNS);
+                LIVE_COLUMNS + (part / NEW_FILE_BYTES) as u32
+            }
+        }
+    }
+}
+
+/// The number in the name of a table file, `.../000123.sst`.
+fn number_of(path: &[u8]) -> Option<u64> {
+    let name = path.rsplit(|byte| *byte == b'/').next()?;
+    let digits = name.strip_suffix(b".sst")?;
+    std::str::from_utf8(digits).ok()?.parse().ok()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn file(number: u64, space: Space, level: i32, first: u8, bytes: u64) -> LiveFile {
+        LiveFile {
+            name: format!("{number:06}.sst"),
+            space,
+            level,
+            byte_count: bytes,
+            smallest: vec![first],
+            largest: vec![first],
+            entry_count: 1,
+            deletion_count: 0,
+        }
+    }
+
+    fn files() -> Vec<LiveFile> {
+        vec![
+            file(9, Space::Index, 6, 0, 40),
+            file(7, Space::Records, 6, 5, 100),
+            file(8, Space::Records, 6, 1, 60),
+            file(5, Space::Records, 0, 0, 40),
+        ]
+    }
+
+    #[test]
+    fn files_stand_in_order_and_what_lands_has_a_column() {
+        let map = DiskMap::default();
+        map.note(b"/x/000008.sst", 0, 10, false);
+        let first = map.take(1, files);
+        assert_eq!((first.reads.len(), first.columns, first.layout), (0, 256, 1), "nobody asked");
+        let names: Vec<_> =
+            first.segments.iter().map(|s| (s.space, s.level, s.from, s.to, s.files)).collect();
+        let records = Space::Records.name();
+        assert_eq!(
+            names,
+            [
+                (records, 0, 0, 40, 1),
+                (records, 6, 40, 200, 2),
+                (Space::Index.name(), 6, 200, 240, 1),
+                ("", 0, 240, 256, 0)
+            ]
+        );
+        for (name, offset, is_write) in [
+            ("/x/000008.sst", 0, false),
+            ("/x/000008.sst", 59, false),
+            ("/x/000007.sst", 0, false),
+            ("/x/000007.sst", 0, false),
+            ("000009.sst", 1_000_000, false),
+            ("/x/000077.sst", 0, true),
+            ("/x/000077.sst", 63 << 20, true),
+            ("/x/000012.log", 0, true),
+            ("/x/MANIFEST-1", 0, true),
+        ] {
+            map.note(name.as_bytes(), offset, 10, is_write);
+        }
+        let second = map.take(1, || panic!("the files are known"));
+        assert_eq!(second.reads, [(40, 10), (99, 10), (100, 20), (239, 10)]);
+        assert_eq!(second.writes, [(240, 10), (255, 10)]);
+        let third = map.take(2, Vec::new);
+        assert_eq!((third.layout, third.segments.len(), third.reads.len()), (2, 1, 0));
+    }
+
+    #[test]
+    fn it_is_bounded() {
+        let map = DiskMap::default();
+        map.take(1, files);
+        (0..100_000).for_each(|_| map.note(b"/000007.sst", 0, 1, false));
+        assert_eq!(map.take(1, files).reads, [(100, LANDED_MAX as u64)]);
+        let many = (0..1000).map(|n| file(n, Space::Records, n as i32, 0, 10)).collect();
+        assert_eq!(map.take(2, || many).segments.len(), SEGMENTS_MAX + 1);
+    }
+}
