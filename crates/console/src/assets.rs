@@ -11,6 +11,7 @@ macro_rules! assets {
 }
 
 assets! {
+    "activity.js" "text/javascript; charset=utf-8";
     "advice.js" "text/javascript; charset=utf-8";
     "api.js" "text/javascript; charset=utf-8";
     "app.js" "text/javascript; charset=utf-8";
@@ -19,6 +20,7 @@ assets! {
     "databases.js" "text/javascript; charset=utf-8";
     "document_edit.js" "text/javascript; charset=utf-8";
     "document_list.js" "text/javascript; charset=utf-8";
+    "diskmap.js" "text/javascript; charset=utf-8";
     "doctor.js" "text/javascript; charset=utf-8";
     "documents.js" "text/javascript; charset=utf-8";
     "dom.js" "text/javascript; charset=utf-8";

@@ -53,13 +53,11 @@ impl Console {
             .build()?;
         let (stop_http, http_stops) = oneshot::channel();
         let (stop_sampler, sampler_stops) = mpsc::channel();
-        let (server, history, events) =
-            (state.server.clone(), state.history.clone(), state.events.clone());
-        let growth = state.growth.clone();
+        let sampled = state.clone();
         let sampler = std::thread::Builder::new().name("consoleSampler".to_owned());
         let sampler = sampler.spawn(move || {
             nagi_server::set_log_context("consoleSampler");
-            sampler::run(&server, &history, &growth, &events, &sampler_stops);
+            sampler::run(&sampled, &sampler_stops);
         })?;
         let http = std::thread::Builder::new().name("console".to_owned()).spawn(move || {
             nagi_server::set_log_context("console");

@@ -15,6 +15,7 @@
 //! - A client has the rights of its database user; the console has none of its own, except to read `serverStatus`.
 //! - No request of a page of another origin is answered (see `guard`).
 
+mod activity;
 mod answer;
 mod asked;
 mod assets;

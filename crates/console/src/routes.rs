@@ -32,6 +32,8 @@ pub(crate) static ROUTES: &[(Method, &str, Run)] = &[
     (Method::GET, "/api/figures", figures),
     (Method::GET, "/api/latencies", latencies),
     (Method::GET, "/api/stalls", stalls),
+    (Method::GET, "/api/events", watched::work),
+    (Method::GET, "/api/disk", watched::disk),
     (Method::GET, "/api/growth", watched::growth),
     (Method::GET, "/api/doctor", watched::doctor),
     (Method::GET, "/metrics", metrics),

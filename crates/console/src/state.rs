@@ -7,6 +7,7 @@ use nagi_server::{Networks, Server};
 use tokio::sync::{Semaphore, broadcast};
 use zeroize::Zeroizing;
 
+use crate::activity::Activity;
 use crate::asked::Asked;
 use crate::growth::Growth;
 use crate::guard::Names;
@@ -27,8 +28,9 @@ pub(crate) struct State {
     /// The name of the cookie. Ports share the cookies of their host.
     pub(crate) cookie: String,
     pub(crate) about: About,
-    pub(crate) history: Arc<History>,
-    pub(crate) growth: Arc<Growth>,
+    pub(crate) history: History,
+    pub(crate) growth: Growth,
+    pub(crate) activity: Activity,
     pub(crate) events: broadcast::Sender<Event>,
     pub(crate) sessions: Sessions,
     pub(crate) logins: Semaphore,
@@ -62,8 +64,9 @@ impl State {
             allowed,
             cookie: format!("nagi_console_{port}"),
             about,
-            history: Arc::default(),
-            growth: Arc::default(),
+            history: History::default(),
+            growth: Growth::default(),
+            activity: Activity::default(),
             events: broadcast::Sender::new(16),
             sessions: Sessions::default(),
             logins: Semaphore::new(LOGINS_MAX),

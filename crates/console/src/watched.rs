@@ -1,11 +1,13 @@
-//! The paths of what is watched besides the figures: growth of the data, findings of the doctor.
+//! The paths of what is watched besides the figures: work of the engine, its reads and writes, growth of the data, findings
+//! of the doctor.
 
 use hyper::StatusCode;
-use nagi_bson::{Doc, DocBuf, doc, json};
+use nagi_bson::json::{self, JsonWriter};
+use nagi_bson::{Doc, DocBuf, doc};
 
+use crate::activity::Happened;
 use crate::answer::{Answer, json_answer};
 use crate::asked::Asked;
-use crate::growth::Grown;
 use crate::refusal::Refusal;
 use crate::state::State;
 
@@ -34,9 +36,28 @@ pub(crate) fn growth(state: &State, asked: &Asked) -> Result<Answer, Refusal> {
             ("collections", state.growth.of_database(&db))
         }
     };
-    let write = |one: &Grown, list: &mut nagi_bson::ArrayWriter<'_>| list.doc(|out| one.write(out));
-    let body = DocBuf::build(|out| out.array(name, |out| list.iter().for_each(|one| write(one, out))));
-    Ok(ok(&body))
+    Ok(ok(&DocBuf::build(|out| {
+        out.array(name, |out| list.iter().for_each(|one| out.doc(|out| one.write(out))));
+    })))
+}
+
+/// `{events: [...]}`
+pub(crate) fn events(list: &[Happened]) -> DocBuf {
+    DocBuf::build(|out| {
+        out.array("events", |out| list.iter().for_each(|one| out.doc(|out| one.write(out))));
+    })
+}
+
+/// `GET /api/events`: the newest flushes, compactions, loads, and events of memory, oldest first.
+pub(crate) fn work(state: &State, asked: &Asked) -> Result<Answer, Refusal> {
+    state.session(asked)?.may_watch(&state.server)?;
+    Ok(ok(&events(&state.activity.events())))
+}
+
+/// `GET /api/disk`: where reads and writes of files have landed in the last two minutes.
+pub(crate) fn disk(state: &State, asked: &Asked) -> Result<Answer, Refusal> {
+    state.session(asked)?.may_watch(&state.server)?;
+    Ok(json_answer(StatusCode::OK, JsonWriter::file(|out| state.activity.write_disk(out))))
 }
 
 fn refused(reply: Doc<'_>) -> Refusal {

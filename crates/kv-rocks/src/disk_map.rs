@@ -17,8 +17,6 @@ use std::time::Instant;
 use nagi_kv::{DiskActivity, DiskSegment, Space};
 use parking_lot::Mutex;
 
-use crate::db::LiveFile;
-
 /// Columns of the files, and those of files that are being written.
 const LIVE_COLUMNS: u32 = 240;
 const NEW_COLUMNS: u32 = 16;
@@ -29,6 +27,15 @@ const LANDED_MAX: usize = 8192;
 const WANTED_MS: u64 = 3000;
 /// Segments that are listed at most.
 const SEGMENTS_MAX: usize = 100;
+
+/// A table file of the database.
+pub(crate) struct Placed {
+    pub(crate) name: String,
+    pub(crate) space: Space,
+    pub(crate) level: i32,
+    pub(crate) bytes: u64,
+    pub(crate) first: Vec<u8>,
+}
 
 struct Landed {
     file: u64,
@@ -80,7 +87,7 @@ impl DiskMap {
     pub(crate) fn take(
         &self,
         version: u64,
-        files: impl FnOnce() -> Vec<LiveFile>,
+        files: impl FnOnce() -> Vec<Placed>,
     ) -> DiskActivity {
         self.wanted_until.store(now_ms() + WANTED_MS, Relaxed);
         let mut layout = self.layout.lock();
@@ -108,22 +115,22 @@ impl DiskMap {
 }
 
 impl Layout {
-    fn of(mut files: Vec<LiveFile>, number: u64, version: u64) -> Layout {
+    fn of(mut files: Vec<Placed>, number: u64, version: u64) -> Layout {
         files.sort_by(|a, b| {
-            let of = |file: &LiveFile| (file.space as usize, file.level);
-            of(a).cmp(&of(b)).then_with(|| a.smallest.cmp(&b.smallest))
+            let of = |file: &Placed| (file.space as usize, file.level);
+            of(a).cmp(&of(b)).then_with(|| a.first.cmp(&b.first))
         });
-        let total = files.iter().map(|file| file.byte_count).sum::<u64>().max(1);
+        let total = files.iter().map(|file| file.bytes).sum::<u64>().max(1);
         let mut layout = Layout { number, version: Some(version), total, ..Layout::default() };
         let mut place = 0;
         let mut last: Option<(Space, i32)> = None;
         for file in &files {
             if let Some(number) = number_of(file.name.as_bytes()) {
-                layout.places.insert(number, (place, file.byte_count));
+                layout.places.insert(number, (place, file.bytes));
             }
             let from = layout.live_column(place);
-            place += file.byte_count;
-            let to = layout.live_column(place - 1.min(file.byte_count)) + 1;
+            place += file.bytes;
+            let to = layout.live_column(place - 1.min(file.bytes)) + 1;
             if last != Some((file.space, file.level)) && layout.segments.len() < SEGMENTS_MAX {
                 layout.segments.push(DiskSegment {
                     space: file.space.name(),
@@ -138,7 +145,7 @@ impl Layout {
             if let Some(segment) = layout.segments.last_mut() {
                 segment.to = to;
                 segment.files += 1;
-                segment.bytes += file.byte_count;
+                segment.bytes += file.bytes;
             }
         }
         let (from, to) = (LIVE_COLUMNS, LIVE_COLUMNS + NEW_COLUMNS);
@@ -175,20 +182,11 @@ fn number_of(path: &[u8]) -> Option<u64> {
 mod tests {
     use super::*;
 
-    fn file(number: u64, space: Space, level: i32, first: u8, bytes: u64) -> LiveFile {
-        LiveFile {
-            name: format!("{number:06}.sst"),
-            space,
-            level,
-            byte_count: bytes,
-            smallest: vec![first],
-            largest: vec![first],
-            entry_count: 1,
-            deletion_count: 0,
-        }
+    fn file(number: u64, space: Space, level: i32, first: u8, bytes: u64) -> Placed {
+        Placed { name: format!("{number:06}.sst"), space, level, bytes, first: vec![first] }
     }
 
-    fn files() -> Vec<LiveFile> {
+    fn files() -> Vec<Placed> {
         vec![
             file(9, Space::Index, 6, 0, 40),
             file(7, Space::Records, 6, 5, 100),

@@ -32,7 +32,8 @@ use parking_lot::{Mutex, RwLock};
 use crate::{
     Options, capacity, closed,
     commit::{Committer, stage_plain},
-    db::{Batch, Db, RocksCursor, System, Ticker},
+    db::{Batch, Db, LiveFile, RocksCursor, System, Ticker},
+    disk_map::Placed,
     encrypted,
     found::{check_files, check_log, check_sequence, renew_identity},
     governor::{self, Governor},
@@ -753,7 +754,17 @@ impl Tuning for Rocks {
     fn disk_activity(&self) -> Option<DiskActivity> {
         let db = &self.core.db;
         let heard = db.damaged();
-        Some(heard.disk_map.take(heard.events.newest(), || db.live_files()))
+        let files = || {
+            let placed = |file: LiveFile| Placed {
+                name: file.name,
+                space: file.space,
+                level: file.level,
+                bytes: file.byte_count,
+                first: file.smallest,
+            };
+            db.live_files().into_iter().map(placed).collect()
+        };
+        Some(heard.disk_map.take(heard.events.newest(), files))
     }
 
     fn cache_estimate(&self) -> Option<CacheEstimate> {

@@ -38,6 +38,8 @@ fn everything_but_the_pages_needs_a_login() {
         "/api/latencies",
         "/api/stalls",
         "/api/stream",
+        "/api/events",
+        "/api/disk",
         "/api/growth",
         "/api/growth?db=admin",
         "/api/doctor",

@@ -42,6 +42,15 @@ fn growth_needs_the_right_to_see_statistics() {
 }
 
 #[test]
+fn an_engine_that_does_not_tell_has_no_map() {
+    let running = start(false);
+    let map = running.get("/api/disk", "").json();
+    assert_eq!(nagi_bson::number::as_f64(map.as_doc().get("columns")), Some(0.0));
+    let events = running.get("/api/events", "").json();
+    assert!(matches!(events.as_doc().get("events"), Value::Array(_)), "{events:?}");
+}
+
+#[test]
 fn findings_are_for_administrators() {
     let running = with_users();
     let (ann, bob) = (cookie(&running, "ann"), cookie(&running, "bob"));
