@@ -4,7 +4,7 @@
 // a failed compaction leaves its inputs unchanged, and a read of that block fails with or without it. So the error
 // is reported to the engine and cleared.
 //
-// The same listener tells the engine of flushes, compactions, loads, and reads and writes of files.
+// The same listener tells the engine of flushes, compactions and loads.
 
 #include <rocksdb/listener.h>
 #include <rocksdb/options.h>
@@ -19,9 +19,6 @@
 extern "C" void nagi_compaction_failed(const void* damaged, const char* space, size_t space_length, const char* text,
                                        size_t text_length);
 extern "C" void nagi_flush_begun(const void* damaged, int job);
-extern "C" void nagi_file_used(const void* damaged, const char* path, size_t path_length, uint64_t offset, size_t length,
-                               int is_write);
-
 // As in src/db/listen/ffi.rs.
 struct nagi_work {
   int kind;  // 0 flush, 1 compaction, 2 load
@@ -92,12 +89,6 @@ class DamageListener : public EventListener {
     nagi_work_finished(damaged_, &work);
   }
 
-  bool ShouldBeNotifiedOnFileIO() override { return true; }
-
-  void OnFileReadFinish(const FileOperationInfo& info) override { FileUsed(info, 0); }
-
-  void OnFileWriteFinish(const FileOperationInfo& info) override { FileUsed(info, 1); }
-
   void OnBackgroundError(BackgroundErrorReason reason, Status* error) override {
     if (reason == BackgroundErrorReason::kCompaction && IsDamage(*error)) *error = Status::OK();
   }
@@ -111,10 +102,6 @@ class DamageListener : public EventListener {
     work.space = space.data();
     work.space_length = space.size();
     return work;
-  }
-
-  void FileUsed(const FileOperationInfo& info, int is_write) const {
-    nagi_file_used(damaged_, info.path.data(), info.path.size(), info.offset, info.length, is_write);
   }
 
   const void* damaged_;

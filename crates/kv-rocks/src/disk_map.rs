@@ -10,8 +10,10 @@
 //! has asked within the last seconds, so a server without watchers pays for one comparison per read of a file.
 
 use std::collections::HashMap;
-use std::sync::OnceLock;
+use std::os::unix::ffi::OsStrExt;
+use std::path::Path;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
+use std::sync::{Arc, OnceLock, Weak};
 use std::time::Instant;
 
 use nagi_kv::{DiskActivity, DiskSegment, Space};
@@ -55,12 +57,29 @@ struct Layout {
     segments: Vec<DiskSegment>,
 }
 
-#[derive(Default)]
 pub(crate) struct DiskMap {
-    /// Recorded until then, in milliseconds of this process.
-    wanted_until: AtomicU64,
+    /// The folder of the database's files, and a slash.
+    folder: Vec<u8>,
     landed: Mutex<Vec<Landed>>,
     layout: Mutex<Layout>,
+}
+
+/// The maps that someone has asked for. The layer below RocksDB, which calls [`used`], is one for all databases.
+static ASKED: Mutex<Vec<Weak<DiskMap>>> = Mutex::new(Vec::new());
+/// Reads and writes are recorded until then, in milliseconds of this process.
+static WANTED_UNTIL: AtomicU64 = AtomicU64::new(0);
+
+/// Records a read or a write of a file.
+pub(crate) fn used(path: &[u8], offset: u64, bytes: u64, is_write: bool) {
+    let until = WANTED_UNTIL.load(Relaxed);
+    if until == 0 || now_ms() > until {
+        return;
+    }
+    let asked = ASKED.lock();
+    let mut maps = asked.iter().filter_map(Weak::upgrade);
+    if let Some(map) = maps.find(|map| path.starts_with(&map.folder)) {
+        map.note(path, offset, bytes, is_write);
+    }
 }
 
 fn now_ms() -> u64 {
@@ -69,28 +88,34 @@ fn now_ms() -> u64 {
 }
 
 impl DiskMap {
-    /// Records a read or a write of a table file, named by its path.
-    pub(crate) fn note(&self, path: &[u8], offset: u64, bytes: u64, is_write: bool) {
-        let wanted_until = self.wanted_until.load(Relaxed);
-        if wanted_until == 0 || now_ms() > wanted_until {
-            return;
-        }
+    /// The map of the database with its files in `folder`.
+    pub(crate) fn new(folder: &Path) -> Arc<DiskMap> {
+        let mut folder = folder.as_os_str().as_bytes().to_vec();
+        folder.push(b'/');
+        Arc::new(DiskMap { folder, landed: Mutex::default(), layout: Mutex::default() })
+    }
+
+    fn note(&self, path: &[u8], offset: u64, bytes: u64, is_write: bool) {
         let Some(file) = number_of(path) else { return };
-        if let Some(mut landed) = self.landed.try_lock()
-            && landed.len() < LANDED_MAX
-        {
+        let mut landed = self.landed.lock();
+        if landed.len() < LANDED_MAX {
             landed.push(Landed { file, offset, bytes, is_write });
         }
     }
 
     /// What has landed since the previous call. `version` changes with the files; they are read with `files` only then.
     pub(crate) fn take(
-        &self,
+        self: &Arc<DiskMap>,
         version: u64,
         files: impl FnOnce() -> Vec<Placed>,
     ) -> DiskActivity {
-        self.wanted_until.store(now_ms() + WANTED_MS, Relaxed);
+        WANTED_UNTIL.fetch_max(now_ms() + WANTED_MS, Relaxed);
         let mut layout = self.layout.lock();
+        if layout.version.is_none() {
+            let mut asked = ASKED.lock();
+            asked.retain(|map| map.strong_count() > 0);
+            asked.push(Arc::downgrade(self));
+        }
         if layout.version != Some(version) {
             *layout = Layout::of(files(), layout.number + 1, version);
         }
@@ -197,8 +222,8 @@ mod tests {
 
     #[test]
     fn files_stand_in_order_and_what_lands_has_a_column() {
-        let map = DiskMap::default();
-        map.note(b"/x/000008.sst", 0, 10, false);
+        let map = DiskMap::new(Path::new("/x"));
+        used(b"/x/000008.sst", 0, 10, false);
         let first = map.take(1, files);
         assert_eq!((first.reads.len(), first.columns, first.layout), (0, 256, 1), "nobody asked");
         let names: Vec<_> =
@@ -218,13 +243,15 @@ mod tests {
             ("/x/000008.sst", 59, false),
             ("/x/000007.sst", 0, false),
             ("/x/000007.sst", 0, false),
-            ("000009.sst", 1_000_000, false),
+            ("/x/000009.sst", 1_000_000, false),
+            ("/other/000007.sst", 0, false),
+            ("000007.sst", 0, false),
             ("/x/000077.sst", 0, true),
             ("/x/000077.sst", 63 << 20, true),
             ("/x/000012.log", 0, true),
             ("/x/MANIFEST-1", 0, true),
         ] {
-            map.note(name.as_bytes(), offset, 10, is_write);
+            used(name.as_bytes(), offset, 10, is_write);
         }
         let second = map.take(1, || panic!("the files are known"));
         assert_eq!(second.reads, [(40, 10), (99, 10), (100, 20), (239, 10)]);
@@ -235,9 +262,9 @@ mod tests {
 
     #[test]
     fn it_is_bounded() {
-        let map = DiskMap::default();
+        let map = DiskMap::new(Path::new("/bounded"));
         map.take(1, files);
-        (0..100_000).for_each(|_| map.note(b"/000007.sst", 0, 1, false));
+        (0..100_000).for_each(|_| map.note(b"/bounded/000007.sst", 0, 1, false));
         assert_eq!(map.take(1, files).reads, [(100, LANDED_MAX as u64)]);
         let many = (0..1000).map(|n| file(n, Space::Records, n as i32, 0, 10)).collect();
         assert_eq!(map.take(2, || many).segments.len(), SEGMENTS_MAX + 1);

@@ -33,7 +33,7 @@ use crate::{
     Options, capacity, closed,
     commit::{Committer, stage_plain},
     db::{Batch, Db, LiveFile, RocksCursor, System, Ticker},
-    disk_map::Placed,
+    disk_map::{DiskMap, Placed},
     encrypted,
     found::{check_files, check_log, check_sequence, renew_identity},
     governor::{self, Governor},
@@ -85,6 +85,7 @@ pub(crate) struct Core {
     reclaim: Arc<Reclaim>,
     upkeep: Arc<Upkeep>,
     warm_up: Arc<WarmUp>,
+    disk_map: Arc<DiskMap>,
     capacity: Capacity,
     batches: PerCore<Mutex<Vec<Batch>>>,
     /// Held (shared) by threads that change files without the commit lock, and (exclusively) when the engine is
@@ -157,6 +158,7 @@ pub fn open(dir: &Path, options: &Options) -> Result<Arc<dyn Engine>> {
         reclaim: Arc::new(Reclaim::load(&files, options.keys.clone())),
         upkeep: Arc::default(),
         warm_up: Arc::default(),
+        disk_map: DiskMap::new(&files),
         capacity: Capacity::new(&files, log_bytes(options), options.reserve_bytes),
         batches: PerCore::default(),
         changing: RwLock::new(()),
@@ -753,7 +755,6 @@ impl Tuning for Rocks {
 
     fn disk_activity(&self) -> Option<DiskActivity> {
         let db = &self.core.db;
-        let heard = db.damaged();
         let files = || {
             let placed = |file: LiveFile| Placed {
                 name: file.name,
@@ -764,7 +765,7 @@ impl Tuning for Rocks {
             };
             db.live_files().into_iter().map(placed).collect()
         };
-        Some(heard.disk_map.take(heard.events.newest(), files))
+        Some(self.core.disk_map.take(db.damaged().events.newest(), files))
     }
 
     fn cache_estimate(&self) -> Option<CacheEstimate> {

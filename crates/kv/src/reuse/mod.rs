@@ -71,7 +71,7 @@ impl Reuse {
     pub fn new(shift: u32, capacity: u64) -> Reuse {
         let threshold = u64::MAX >> shift;
         let state = State {
-            stack: Stack::default(),
+            stack: Stack::new(),
             weights: Weights::default(),
             capacity,
             capacity_most: capacity,

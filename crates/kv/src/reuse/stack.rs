@@ -16,8 +16,7 @@ struct Entry {
     bytes: u32,
 }
 
-/// The entries. About 200 KiB, which are allocated with the first one.
-#[derive(Default)]
+/// The entries. About 200 KiB, which are allocated at once: reads do not allocate.
 pub(super) struct Stack {
     entries: HashMap<u64, Entry, RandomState>,
     /// The Fenwick tree: sums of bytes, numbered from 1.
@@ -32,6 +31,17 @@ pub(super) struct Stack {
 }
 
 impl Stack {
+    pub(super) fn new() -> Stack {
+        Stack {
+            entries: HashMap::with_capacity_and_hasher(ENTRIES_MAX, RandomState::default()),
+            sums: vec![0; PLACES + 1],
+            owners: vec![0; PLACES],
+            next: 0,
+            oldest: 0,
+            bytes: 0,
+        }
+    }
+
     pub(super) fn len(&self) -> usize {
         self.entries.len()
     }
@@ -105,11 +115,6 @@ impl Stack {
     }
 
     fn take_place(&mut self, hash: u64) -> usize {
-        if self.sums.is_empty() {
-            self.sums = vec![0; PLACES + 1];
-            self.owners = vec![0; PLACES];
-            self.entries.reserve(ENTRIES_MAX);
-        }
         if self.next == PLACES {
             self.close_up();
         }
@@ -187,7 +192,7 @@ mod tests {
 
     #[test]
     fn it_is_a_list_in_the_order_of_use() {
-        let (mut stack, mut model) = (Stack::default(), Model::default());
+        let (mut stack, mut model) = (Stack::new(), Model::default());
         let mut random = 7_u64;
         let mut draw = |most: u64| {
             random = random.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);

@@ -120,22 +120,6 @@ unsafe extern "C" fn nagi_work_finished(damaged: *const c_void, work: *const Wor
     });
 }
 
-#[unsafe(no_mangle)]
-unsafe extern "C" fn nagi_file_used(
-    damaged: *const c_void,
-    path: *const c_char,
-    path_length: usize,
-    offset: u64,
-    length: usize,
-    is_write: c_int,
-) {
-    // SAFETY: the pointer is that of `listen`; the path lives through the call.
-    let (damaged, path) = unsafe {
-        (&*damaged.cast::<Damaged>(), slice::from_raw_parts(path.cast::<u8>(), path_length))
-    };
-    damaged.disk_map.note(path, offset, length as u64, is_write != 0);
-}
-
 impl Db {
     /// Suspends automatic compactions of the space; only explicit ones run.
     pub(crate) fn rest(&self, space: Space) -> Result<()> {

@@ -5,14 +5,13 @@ use std::{
     ffi::{c_char, c_int, c_uchar, c_void},
     path::Path,
     ptr, slice,
-    sync::atomic::AtomicU64,
 };
 
-use nagi_kv::{Error, Result, reuse::Reuse};
+use nagi_kv::{Error, Result};
 use nagi_rocksdb_sys as ffi;
 
 use super::super::ffi::c_path;
-use crate::{damage, encrypted::Environment, large_reads};
+use crate::{damage, disk_map, encrypted::Environment, large_reads};
 
 /// The file remover of a database.
 #[repr(C)]
@@ -80,8 +79,8 @@ unsafe extern "C" {
         capacity: usize,
         compression: c_int,
         share: f64,
-        reuse: *const Reuse,
-        threshold: *const AtomicU64,
+        reuse: *const c_void,
+        threshold: *const u64,
     ) -> *mut ffi::rocksdb_cache_t;
 
     /// Changes the share of a cache that was created with one.
@@ -177,6 +176,19 @@ unsafe extern "C" fn nagi_unreadable(
         )
     };
     damage::unreadable(&String::from_utf8_lossy(file), offset, &String::from_utf8_lossy(text));
+}
+
+#[unsafe(no_mangle)]
+unsafe extern "C" fn nagi_file_used(
+    file: *const c_void,
+    file_length: usize,
+    offset: u64,
+    bytes: usize,
+    is_write: c_int,
+) {
+    // SAFETY: the name lives through the call.
+    let file = unsafe { slice::from_raw_parts(file.cast::<u8>(), file_length) };
+    disk_map::used(file, offset, bytes as u64, is_write != 0);
 }
 
 #[unsafe(no_mangle)]

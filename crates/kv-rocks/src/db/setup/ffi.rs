@@ -127,8 +127,8 @@ impl Setup {
                 options.cache_bytes as usize,
                 code(options.cache_compression),
                 f64::from(options.tier_percent().unwrap_or(0)) / 100.0,
-                &raw const *reuse,
-                reuse.threshold(),
+                (&raw const *reuse).cast(),
+                reuse.threshold().as_ptr().cast_const(),
             );
             let spaces = Space::ALL.iter().map(|space| space_options(*space, options, cache));
             let database = database_options(options, system, cache);
