@@ -33,7 +33,12 @@ function eventTable() {
       { label: 'Event', value: (one) => one.kind },
       { label: 'Where', value: placeOf },
       { label: 'Why', value: (one) => one.reason },
-      { label: 'Took', value: (one) => one.micros, text: (one) => (one.micros ? micros(one.micros) : ''), number: true },
+      {
+        label: 'Took',
+        value: (one) => one.micros,
+        text: (one) => (one.micros ? micros(one.micros) : ''),
+        number: true,
+      },
       {
         label: 'Read',
         value: (one) => one.bytesRead,

@@ -172,8 +172,8 @@ export function diskMapPart(cx) {
     el(
       'p',
       { class: 'hint' },
-      'Where reads and writes of data files land while this page is open. From left to right all files, by kind of data ' +
-        'and level; downwards the last two minutes.',
+      'Where reads and writes of data files land while this page is open. From left to right all files, by kind of ' +
+        'data and level; downwards the last two minutes.',
     ),
     el('ul', { class: 'legend' }, swatch('s1', 'read'), swatch('s2', 'written')),
     box,

@@ -203,7 +203,11 @@ export function memoryPage(cx) {
     section(
       'Other sizes of the caches',
       sizes.node,
-      el('p', { class: 'hint' }, 'Estimated from a sample of the reads of the last minutes, as if nothing else changed.'),
+      el(
+        'p',
+        { class: 'hint' },
+        'Estimated from a sample of the reads of the last minutes, as if nothing else changed.',
+      ),
     ),
     section('Pools', box, pools.node, more),
     section('Over time', el('div', { class: 'bar' }, rangeChoice(group)), group.node),

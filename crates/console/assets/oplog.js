@@ -11,8 +11,9 @@ const SPAN_MS_MIN = 600000;
 const msOf = (value) => (value?.$timestamp ? Number(value.$timestamp.t) * 1000 : undefined);
 
 /**
- * The facts of the oplog from `serverStatus` and `collStats`: `{firstMs, lastMs, spanMs, size, most, hoursMin, fullMs}`.
- * `fullMs`: the time that a full oplog will have at the present rate; undefined if it is full, or young.
+ * The facts of the oplog from `serverStatus` and `collStats`:
+ * `{firstMs, lastMs, spanMs, size, most, hoursMin, fullMs}`. `fullMs` is the time that a full oplog will have at the
+ * present rate; undefined if it is full, or young.
  */
 export function oplogWindow(status, stats) {
   const [firstMs, lastMs] = [msOf(status?.oplog?.earliestOptime), msOf(status?.oplog?.latestOptime)];

@@ -16,7 +16,8 @@ export function estimateOf(cache) {
     bytes: plain(one.bytes),
     rate: plain(one.hitRate),
   }));
-  return points.length ? { points, sampled: plain(estimate.sampledReads), enough: plain(estimate.bytesFor99Percent) } : null;
+  if (!points.length) return null;
+  return { points, sampled: plain(estimate.sampledReads), enough: plain(estimate.bytesFor99Percent) };
 }
 
 /** One sentence on what the present size is worth. */
@@ -77,7 +78,12 @@ export function sizesPart() {
     const list = table(
       [
         { label: 'Size', value: (point) => point.bytes, text: (point) => bytes(point.bytes), number: true },
-        { label: 'Of the present one', value: (point) => point.times, text: (point) => `${point.times}x`, number: true },
+        {
+          label: 'Of the present one',
+          value: (point) => point.times,
+          text: (point) => `${point.times}x`,
+          number: true,
+        },
         { label: 'Expected hits', value: (point) => point.rate, text: (point) => percent(point.rate), number: true },
       ],
       { label: `Expected hits of ${text} by its size`, key: (point) => point.times, sortBy: 0 },

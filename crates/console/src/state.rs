@@ -67,7 +67,7 @@ impl State {
             history: History::default(),
             growth: Growth::default(),
             activity: Activity::default(),
-            events: broadcast::Sender::new(16),
+            events: broadcast::Sender::new(32),
             sessions: Sessions::default(),
             logins: Semaphore::new(LOGINS_MAX),
         }

@@ -20,7 +20,7 @@ use crate::watched;
 /// Events that wait for a slow client; more are dropped.
 const WAITING_MAX: usize = 8;
 /// After this many events the client's rights are checked again.
-const CHECKED_EVERY: usize = 10;
+const CHECKED_EVERY: usize = 20;
 
 /// Begins a stream.
 ///

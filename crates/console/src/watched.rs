@@ -1,5 +1,5 @@
-//! The paths of what is watched besides the figures: work of the engine, its reads and writes, growth of the data, findings
-//! of the doctor.
+//! The paths of what is watched besides the figures: work of the engine, its reads and writes, growth of the data,
+//! findings of the doctor.
 
 use hyper::StatusCode;
 use nagi_bson::json::{self, JsonWriter};
@@ -18,8 +18,8 @@ fn ok(body: &DocBuf) -> Answer {
     json_answer(StatusCode::OK, json::to_relaxed(body.as_doc()))
 }
 
-/// `GET /api/growth`: all databases, or none for a user who may not watch the server; with `?db=` the collections of one,
-/// for those who may see its statistics.
+/// `GET /api/growth`: all databases, or none for a user who may not watch the server; with `?db=` the collections of
+/// one, for those who may see its statistics.
 pub(crate) fn growth(state: &State, asked: &Asked) -> Result<Answer, Refusal> {
     let session = state.session(asked)?;
     let (name, list) = match asked.parameter("db")? {
@@ -66,8 +66,8 @@ fn refused(reply: Doc<'_>) -> Refusal {
     Refusal::of_reply(status, reply)
 }
 
-/// `GET /api/doctor`: the checks of the machine and of the options, without the test of the disk. They show paths, options
-/// and who may reach the server, so they are for those who may change its parameters.
+/// `GET /api/doctor`: the checks of the machine and of the options, without the test of the disk. They show paths,
+/// options and who may reach the server, so they are for those who may change its parameters.
 pub(crate) fn doctor(state: &State, asked: &Asked) -> Result<Answer, Refusal> {
     let session = state.session(asked)?;
     // It sets nothing, and fails for that reason; without the right it fails before that, and is audited.

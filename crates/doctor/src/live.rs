@@ -8,8 +8,8 @@ use crate::cli::Defaults;
 use crate::report::Report;
 use crate::{json, read};
 
-/// The report of `nagi doctor --quick --json` with these options, as a document: without the disk test, which would take
-/// the disk from the server's clients. Takes a few milliseconds. `folder`: none for data in memory.
+/// The report of `nagi doctor --quick --json` with these options, as a document: without the disk test, which would
+/// take the disk from the server's clients. Takes a few milliseconds. `folder`: none for data in memory.
 pub fn report(folder: Option<&Path>, options: &Defaults) -> DocBuf {
     let mut facts = read::facts(folder, options.connection_count_max, options.budget_bytes);
     facts.reads_through_cache = options.reads_through_cache;

@@ -6,8 +6,8 @@
 //! ```
 //!
 //! The files stand in a row, by space, level and first key, as wide as they are large. Files that are being written are
-//! not part of the database yet; they share the last columns, each from its beginning. Nothing is recorded unless someone
-//! has asked within the last seconds, so a server without watchers pays for one comparison per read of a file.
+//! not part of the database yet; they share the last columns, each from its beginning. Nothing is recorded unless
+//! someone has asked within the last seconds, so a server without watchers pays for one comparison per read of a file.
 
 use std::collections::HashMap;
 use std::os::unix::ffi::OsStrExt;

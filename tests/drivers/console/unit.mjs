@@ -219,8 +219,10 @@ test('what lands is summed by space and level, of the present layout only', () =
       ['being written', 0, 1024],
     ],
   );
-  const text = 'Disk map, last 10 seconds: 4.05 KiB/s read, most in records L6; 1 KiB/s written, most in being written.';
-  assert.equal(diskmap.summary(map), text);
+  assert.equal(
+    diskmap.summary(map),
+    'Disk map, last 10 seconds: 4.05 KiB/s read, most in records L6; 1 KiB/s written, most in being written.',
+  );
   assert.match(diskmap.summary({ ...map, columns: 0 }), /does not tell/);
   assert.match(diskmap.summary({ ...map, samples: [] }), /nothing read; nothing written/);
 });
@@ -246,7 +248,10 @@ test('a verdict says what a larger cache is worth', () => {
 
 test('the window of the oplog', () => {
   const at = (t) => ({ $timestamp: { t, i: 1 } });
-  const status = { oplog: { earliestOptime: at(1000), latestOptime: at(8200) }, oplogTruncation: { oplogMinRetentionHours: 24 } };
+  const status = {
+    oplog: { earliestOptime: at(1000), latestOptime: at(8200) },
+    oplogTruncation: { oplogMinRetentionHours: 24 },
+  };
   const window = oplog.oplogWindow(status, { size: 10, maxSize: 100 });
   assert.deepEqual([window.spanMs, window.fullMs, window.hoursMin], [7200000, 72000000, 24]);
   assert.equal(oplog.oplogWindow(status, { size: 99, maxSize: 100 }).fullMs, undefined);
@@ -256,10 +261,20 @@ test('the window of the oplog', () => {
 });
 
 test('events in words', () => {
-  const compaction = { kind: 'compaction', space: 'records', fromLevel: 0, toLevel: 6, filesRead: 3, bytesRead: 9, entriesRead: 100, entriesWritten: 60 };
+  const compaction = {
+    kind: 'compaction',
+    space: 'records',
+    fromLevel: 0,
+    toLevel: 6,
+    filesRead: 3,
+    bytesRead: 9,
+    entriesRead: 100,
+    entriesWritten: 60,
+  };
   assert.equal(activity.placeOf(compaction), 'records, level 0 to 6');
   assert.equal(activity.resultOf(compaction), '40 old entries dropped');
-  assert.equal(activity.resultOf({ ...compaction, bytesRead: 0, entriesRead: 0, entriesWritten: 0 }), 'files moved as they are');
+  const moved = { ...compaction, bytesRead: 0, entriesRead: 0, entriesWritten: 0 };
+  assert.equal(activity.resultOf(moved), 'files moved as they are');
   assert.equal(activity.resultOf({ ...compaction, failed: true }), 'failed');
   assert.equal(activity.resultOf({ kind: 'memory', count: 3 }), '3 times');
 });

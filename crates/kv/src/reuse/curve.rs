@@ -68,7 +68,8 @@ impl Curve {
         share(at) * (1.0 - part) + share(at + 1) * part
     }
 
-    /// The size of the smallest cache that answers this share of the reads, rounded up to a ninth; none if no size does.
+    /// The size of the smallest cache that answers this share of the reads, rounded up to a ninth; none if no size
+    /// does.
     pub fn bytes_for(&self, share: f64) -> Option<u64> {
         let at = self.shares.iter().position(|one| *one >= share)?;
         Some((FIRST_BYTES * (at as f64 / PER_DOUBLING).exp2()).ceil() as u64)

@@ -2,8 +2,8 @@
 //!
 //! A read finds its entry in a cache with LRU eviction exactly if the cache is larger than the *reuse distance*: the
 //! bytes of the different entries that were used since the previous use of this one. So the distances of all reads give
-//! the hit rates of all sizes at once. To know them, all entries would have to be remembered; a sample of the entries is
-//! enough (SHARDS, Waldspurger et al., FAST 2015): those whose hash is below a threshold, with all of their reads.
+//! the hit rates of all sizes at once. To know them, all entries would have to be remembered; a sample of the entries
+//! is enough (SHARDS, Waldspurger et al., FAST 2015): those whose hash is below a threshold, with all of their reads.
 //!
 //! ```text
 //!   read of a  --hash(a) < threshold?--no--> nothing: one comparison
@@ -17,8 +17,8 @@
 //! as much as the entries that the sample stands for. Counts are halved every ten minutes, so the estimate follows
 //! the load.
 //!
-//! Called by the record cache of `store` and by the block cache of RocksDB. Decision 089 has the reasons, and the errors
-//! that were measured.
+//! Called by the record cache of `store` and by the block cache of RocksDB. Decision 089 has the reasons, and the
+//! errors that were measured.
 
 mod curve;
 mod stack;
@@ -172,8 +172,8 @@ impl Reuse {
         state.capacity_most = state.capacity_most.max(bytes);
     }
 
-    /// The hit rates by size, and the number of reads behind them; `None` while there are too few. `reads`: all reads of
-    /// the cache so far, sampled or not.
+    /// The hit rates by size, and the number of reads behind them; `None` while there are too few. `reads`: all reads
+    /// of the cache so far, sampled or not.
     pub fn curve(&self, reads: u64) -> Option<(Curve, u64)> {
         self.curve_at(reads, Instant::now())
     }
