@@ -9,8 +9,8 @@ use nagi_console::{About, Console, Doctor, Names};
 use nagi_proc::machine;
 use nagi_server::Server;
 
-use crate::{build, doctor};
 use crate::options::{ConsoleOptions, Options};
+use crate::{build, doctor};
 
 /// The distance of the console's port from the server's, as in MongoDB before version 3.6.
 const PORT_DISTANCE: u16 = 1000;

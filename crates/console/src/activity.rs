@@ -62,7 +62,12 @@ impl Activity {
     }
 
     /// Adds events of the engine, and those of memory that `status` shows. Returns what is new.
-    pub(crate) fn add(&self, engine: Vec<EngineEvent>, status: Doc<'_>, at_ms: i64) -> Vec<Happened> {
+    pub(crate) fn add(
+        &self,
+        engine: Vec<EngineEvent>,
+        status: Doc<'_>,
+        at_ms: i64,
+    ) -> Vec<Happened> {
         let mut kept = self.0.lock();
         if let Some(last) = engine.last() {
             kept.newest = last.number;

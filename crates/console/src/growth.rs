@@ -133,7 +133,9 @@ impl Kept {
     fn thin_out(&mut self) {
         if self.every_ms >= LAST_EVERY_MS {
             self.times.remove(0);
-            self.sizes.values_mut().for_each(|sizes| drop(sizes.remove(0)));
+            for sizes in self.sizes.values_mut() {
+                sizes.remove(0);
+            }
             return;
         }
         self.every_ms *= 2;
@@ -179,8 +181,9 @@ fn trend(points: &[(f64, f64)], span_ms: i64) -> Trend {
         times += (t - mean_t) * (t - mean_t);
         values += (v - mean_v) * (v - mean_v);
     }
-    let (least, most) =
-        points.iter().fold((f64::MAX, 0.0_f64), |ends, point| (ends.0.min(point.1), ends.1.max(point.1)));
+    let (least, most) = points
+        .iter()
+        .fold((f64::MAX, 0.0_f64), |ends, point| (ends.0.min(point.1), ends.1.max(point.1)));
     if most - least <= mean_v * STEADY_PART {
         return Trend::Steady;
     }
@@ -242,7 +245,9 @@ mod tests {
         let growth = filled(30, still);
         assert!(growth.of_database("shop").iter().all(|one| one.trend == Trend::Steady));
         let down = |minute: i64| vec![found("shop.a", (1000 - minute as u64) * MIB)];
-        let Trend::Linear(per_day) = filled(30, down).of_database("shop")[0].trend else { panic!() };
+        let Trend::Linear(per_day) = filled(30, down).of_database("shop")[0].trend else {
+            panic!()
+        };
         assert!(per_day < 0.0);
     }
 

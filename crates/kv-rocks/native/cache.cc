@@ -50,7 +50,13 @@ class SampledCache : public CacheWrapper {
                  Statistics* stats) override {
     Handle* found = target_->Lookup(key, helper, context, priority, stats);
     const uint64_t hash = HashOf(key);
-    if (IsSampled(hash)) nagi_reuse_read(reuse_, hash, found == nullptr ? 0 : target_->GetCharge(found));
+    if (!IsSampled(hash)) return found;
+    if (helper == nullptr && stats == nullptr) {
+      // RocksDB looks for a block of a file that it has removed, to erase it.
+      nagi_reuse_removed(reuse_, hash);
+    } else {
+      nagi_reuse_read(reuse_, hash, found == nullptr ? 0 : target_->GetCharge(found));
+    }
     return found;
   }
 

@@ -14,8 +14,8 @@ use std::{
 use nagi_encryption::{FileCipher, Keys};
 use nagi_kv::{
     CachedSize, Clock, CommitStamp, Compressor, Cursor, DiskActivity, Engine, EngineEvent, Error,
-    KeyRange, Maintenance, Next,
-    RangeSize, Read, Result, Scratch, Snapshot, Space, Tuning, Txn, TxnOptions, Watch,
+    KeyRange, Maintenance, Next, RangeSize, Read, Result, Scratch, Snapshot, Space, Tuning, Txn,
+    TxnOptions, Watch,
     overlay::{Base, Ledger, Op, Overlay, SharedOverlay, Staged},
     reuse::CacheEstimate,
 };

@@ -30,9 +30,9 @@
 use std::{path::Path, sync::Arc};
 
 use crate::{
-    reuse::CacheEstimate,
-    Batch, CachedSize, Capabilities, Clock, CommitStamp, Compressor, DiskActivity, Durability, EngineEvent, KeyRange, Limits,
-    Next, RangeSize, Result, Savepoint, Scratch, Space, TxnOptions, Watch,
+    Batch, CachedSize, Capabilities, Clock, CommitStamp, Compressor, DiskActivity, Durability,
+    EngineEvent, KeyRange, Limits, Next, RangeSize, Result, Savepoint, Scratch, Space, TxnOptions,
+    Watch, reuse::CacheEstimate,
 };
 
 /// A store of ordered bytes. It is shared by all threads; every method of it and of its two supertraits may be

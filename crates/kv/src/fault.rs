@@ -7,10 +7,10 @@ use std::{path::Path, sync::Arc};
 use parking_lot::Mutex;
 
 use crate::{
+    Batch, CachedSize, Capabilities, Clock, CommitStamp, Compressor, Cursor, DiskActivity,
+    Durability, Engine, EngineEvent, Error, KeyRange, Limits, Maintenance, Next, RangeSize, Read,
+    Result, Savepoint, Scratch, Snapshot, Space, Tuning, Txn, TxnOptions, Watch,
     reuse::CacheEstimate,
-    DiskActivity, EngineEvent, Batch, CachedSize, Capabilities, Clock, CommitStamp, Compressor, Cursor, Durability, Engine,
-    Error, KeyRange, Limits, Maintenance, Next, RangeSize, Read, Result, Savepoint, Scratch,
-    Snapshot, Space, Tuning, Txn, TxnOptions, Watch,
 };
 
 /// The calls at which an error can be injected.

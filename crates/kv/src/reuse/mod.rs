@@ -229,7 +229,9 @@ impl CacheEstimate {
         if bytes > self.capacity.saturating_mul(REACH) {
             return None;
         }
-        Some(self.curve.hit_rate((bytes.saturating_sub(self.reserved) as f64 * self.density) as u64))
+        Some(
+            self.curve.hit_rate((bytes.saturating_sub(self.reserved) as f64 * self.density) as u64),
+        )
     }
 
     /// The smallest cache that answers this share of the reads; `None` if none within the estimate does.

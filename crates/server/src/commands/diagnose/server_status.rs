@@ -103,7 +103,8 @@ fn transport_security(server: &Server, out: &mut DocWriter<'_>) {
 fn run(cx: &mut Context<'_>, req: &Request<'_>, out: &mut DocWriter<'_>) -> Result<()> {
     let section = |name| args::read::<Option<Truthy>>(req.body, "serverStatus", name);
     let none = section("none")? == Some(Truthy(true));
-    let is_wanted = |name: &'static str| Ok(section(name)?.map_or(!none && is_usual(name), |wanted| wanted.0));
+    let is_wanted =
+        |name: &'static str| Ok(section(name)?.map_or(!none && is_usual(name), |wanted| wanted.0));
     let histograms = req.body.get("opLatencies").as_doc();
     let histograms = match histograms {
         Some(asked) => args::read::<Truthy>(asked, "serverStatus", "histograms")?.0,
