@@ -770,8 +770,7 @@ impl Tuning for Rocks {
 
     fn cache_estimate(&self) -> Option<CacheEstimate> {
         let db = &self.core.db;
-        let reads = db.ticker(Ticker::CacheHit) + db.ticker(Ticker::CacheMiss);
-        let (curve, sampled) = db.reuse().curve(reads)?;
+        let (curve, sampled) = db.reuse().curve(db.block_reads())?;
         Some(CacheEstimate {
             curve,
             sampled,

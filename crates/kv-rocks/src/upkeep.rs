@@ -73,6 +73,7 @@ impl Upkeep {
             tier = tier.map(|percent| fit_tier(&db, sizes, percent));
             db.data.set_density(tier::density(sizes, tier.unwrap_or(0)));
             let blocks = db.cache_capacity().saturating_sub(unflushed_bytes(&db));
+            db.reuse().set_reads(db.block_reads());
             db.reuse().set_capacity((blocks as f64 * db.data.density()) as u64);
         }
     }

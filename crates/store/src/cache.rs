@@ -134,6 +134,10 @@ impl Cache {
         })
     }
 
+    pub(crate) fn reuse(&self) -> &Reuse {
+        &self.reuse
+    }
+
     /// What another size would do; `None` while too few reads are known.
     pub(crate) fn estimate(&self) -> Option<CacheEstimate> {
         let (hits, misses) = self.reads();

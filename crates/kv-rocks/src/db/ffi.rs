@@ -617,6 +617,11 @@ impl Db {
         }
     }
 
+    /// Reads of blocks, whether or not the cache had them.
+    pub(crate) fn block_reads(&self) -> u64 {
+        self.ticker(Ticker::CacheHit) + self.ticker(Ticker::CacheMiss)
+    }
+
     /// The sample of the cache's reads.
     pub(crate) fn reuse(&self) -> &Reuse {
         &self.setup.reuse

@@ -318,17 +318,19 @@ fn the_estimate_is_what_a_larger_cache_does() {
     load.expect("loads");
     drop(engine);
     let engine = open(SMALL);
+    // From here on all reads are counted, so that those of indexes, which are few and hot blocks, are known.
+    assert!(engine.cache_estimate().is_none());
     let own = measured_hits(&*engine, COUNT);
     let estimate = engine.cache_estimate().expect("many reads");
     assert_eq!((estimate.capacity, estimate.density), (SMALL, 1.0));
     let expected = |times| estimate.hit_rate(times * SMALL).expect("within reach");
-    assert!((expected(1) - own).abs() < 0.08, "{own} measured, {} expected", expected(1));
+    assert!((expected(1) - own).abs() < 0.06, "{own} measured, {} expected", expected(1));
     drop(engine);
     for times in [2, 4] {
         let truth = measured_hits(&*open(times * SMALL), COUNT);
         let expected = expected(times);
         println!("{times} times the cache: {truth:.3} measured, {expected:.3} expected");
-        assert!((expected - truth).abs() < 0.08, "{truth} measured, {expected} expected");
+        assert!((expected - truth).abs() < 0.06, "{truth} measured, {expected} expected");
         assert!(truth > own + 0.02, "{truth} is more than {own}");
     }
 }

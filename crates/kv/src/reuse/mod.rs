@@ -36,7 +36,7 @@ use stack::{ENTRIES_MAX, Stack};
 pub const REACH: u64 = 8;
 /// The counts are halved in this time.
 const HALF_LIFE: Duration = Duration::from_secs(600);
-/// Readers that ask less often get no correction by the number of all reads, because older counts have faded by then.
+/// If the number of all reads is told less often, there is no correction by it: older counts have faded by then.
 const CORRECTED_WITHIN: Duration = Duration::from_secs(120);
 /// With fewer reads in the sample, the estimate would be noise.
 const SAMPLED_MIN: f64 = 300.0;
@@ -58,11 +58,11 @@ struct State {
     halved_at: Instant,
     /// Reads of the sample, halved like the weights.
     sampled: f64,
-    /// The weights of all reads of the sample since the last estimate.
+    /// The weights of all reads of the sample since `last`.
     weight_since: f64,
     /// Reads that the sample has too few or too many.
     missing: f64,
-    /// The number of all reads at the last estimate, and when that was.
+    /// The number of all reads as it was told last, and when that was.
     last: Option<(u64, Instant)>,
 }
 
@@ -172,8 +172,14 @@ impl Reuse {
         state.capacity_most = state.capacity_most.max(bytes);
     }
 
-    /// The hit rates by size, and the number of reads behind them; `None` while there are too few. `reads`: all reads
-    /// of the cache so far, sampled or not.
+    /// Tells the number of all reads of the cache so far, sampled or not. The estimate needs it some times in two
+    /// minutes: the most frequent entries may all be in the sample, or none of them.
+    pub fn set_reads(&self, reads: u64) {
+        self.state.lock().set_reads(reads, Instant::now());
+    }
+
+    /// The hit rates by size, and the number of reads behind them; `None` while there are too few. `reads` as for
+    /// [`Reuse::set_reads`].
     pub fn curve(&self, reads: u64) -> Option<(Curve, u64)> {
         self.curve_at(reads, Instant::now())
     }
@@ -181,19 +187,23 @@ impl Reuse {
     fn curve_at(&self, reads: u64, now: Instant) -> Option<(Curve, u64)> {
         let mut state = self.state.lock();
         state.fade(now);
-        if let Some((before, at)) = state.last
-            && now.saturating_duration_since(at) <= CORRECTED_WITHIN
-        {
-            state.missing += reads.saturating_sub(before) as f64 - state.weight_since;
-        }
-        state.weight_since = 0.0;
-        state.last = Some((reads, now));
+        state.set_reads(reads, now);
         (state.sampled >= SAMPLED_MIN)
             .then(|| (state.weights.curve(state.missing), state.sampled as u64))
     }
 }
 
 impl State {
+    fn set_reads(&mut self, reads: u64, now: Instant) {
+        if let Some((before, at)) = self.last
+            && now.saturating_duration_since(at) <= CORRECTED_WITHIN
+        {
+            self.missing += reads.saturating_sub(before) as f64 - self.weight_since;
+        }
+        self.weight_since = 0.0;
+        self.last = Some((reads, now));
+    }
+
     /// Halves the counts if it is time.
     fn fade(&mut self, now: Instant) {
         let halves = now.saturating_duration_since(self.halved_at).as_secs() / HALF_LIFE.as_secs();

@@ -97,6 +97,7 @@ impl Store {
             return;
         }
         let (hits, misses) = cache.reads();
+        cache.reuse().set_reads(hits + misses);
         let seen = Seen { hits, misses, disk_reads: self.engine.blocks_read() };
         let memory = Memory { caches: state.bytes, data: self.engine.cached_data_bytes() };
         if state.boundary.look(seen, memory, clock::now_ms()) {
