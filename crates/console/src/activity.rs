@@ -103,7 +103,7 @@ impl Activity {
         self.0.lock().events.iter().cloned().collect()
     }
 
-    /// Writes the disk map: no columns if the engine does not tell, or nobody has watched yet.
+    /// Writes the disk map: no columns if the engine does not tell, or before a page was open.
     pub(crate) fn write_disk(&self, out: &mut JsonWriter<'_>) {
         let kept = self.0.lock();
         out.object(|out| {

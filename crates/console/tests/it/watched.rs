@@ -24,7 +24,7 @@ fn sizes_of_databases_and_collections() {
     // The first sample is taken at the start, the next one a minute later.
     let reply = running.get("/api/growth", "").json();
     assert!(matches!(reply.as_doc().get("databases"), Value::Array(_)), "{reply:?}");
-    let own = running.get("/api/growth?db=a%20b", "").json();
+    let own = running.get("/api/growth?db=a%C3%A9", "").json();
     assert!(matches!(own.as_doc().get("collections"), Value::Array(_)), "{own:?}");
     assert_eq!(running.get("/api/growth?db=a%2", "").status, 400);
     assert_eq!(running.get("/api/growth?db=a%2Eb", "").status, 400);

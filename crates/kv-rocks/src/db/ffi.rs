@@ -15,7 +15,7 @@ use std::{
     },
 };
 
-use nagi_kv::{Error, Result, Space, reuse::Reuse};
+use nagi_kv::{Error, Result, Space};
 use nagi_rocksdb_sys as ffi;
 use parking_lot::Mutex;
 
@@ -615,16 +615,6 @@ impl Db {
                 ffi::rocksdb_free(text.cast());
             }
         }
-    }
-
-    /// Reads of blocks, whether or not the cache had them.
-    pub(crate) fn block_reads(&self) -> u64 {
-        self.ticker(Ticker::CacheHit) + self.ticker(Ticker::CacheMiss)
-    }
-
-    /// The sample of the cache's reads.
-    pub(crate) fn reuse(&self) -> &Reuse {
-        &self.setup.reuse
     }
 
     pub(super) fn cache(&self) -> *mut ffi::rocksdb_cache_t {
