@@ -200,6 +200,7 @@ export function memoryPage(cx) {
       stackedBar(cx),
       el('p', { class: 'hint' }, 'Memory is reserved before it is used, so the sum may be above the resident memory.'),
     ),
+    section('Pools', box, pools.node, more),
     section(
       'Other sizes of the caches',
       sizes.node,
@@ -209,7 +210,6 @@ export function memoryPage(cx) {
         'Estimated from a sample of the reads of the last minutes, as if nothing else changed.',
       ),
     ),
-    section('Pools', box, pools.node, more),
     section('Over time', el('div', { class: 'bar' }, rangeChoice(group)), group.node),
   );
   cx.every(3000, async () => {
