@@ -13,6 +13,7 @@ macro_rules! assets {
 assets! {
     "activity.js" "text/javascript; charset=utf-8";
     "advice.js" "text/javascript; charset=utf-8";
+    "alerts.js" "text/javascript; charset=utf-8";
     "api.js" "text/javascript; charset=utf-8";
     "app.js" "text/javascript; charset=utf-8";
     "charts.js" "text/javascript; charset=utf-8";

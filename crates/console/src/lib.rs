@@ -3,12 +3,12 @@
 //! ```text
 //!   browser --HTTP--> http (guard) -> routes -> sessions -> Server::run_command     as any client would
 //!                        |              |
-//!                      assets        history <- sampler (each second)
+//!                      assets        history <- sampler (each second) -> alerts -> log, webhooks, programs
 //!                        |              |
 //!                      stream <----- events
 //! ```
 //!
-//! The HTTP server runs on one thread; requests run on at most eight further ones, because commands block.
+//! Without sockets only the sampler runs, for the alerts. The HTTP server runs on one thread; requests run on at most eight further ones, because commands block.
 //! Everything has a limit: connections, sizes and times of requests, sizes of replies, sessions, samples.
 //!
 //! Invariants
@@ -16,6 +16,7 @@
 //! - No request of a page of another origin is answered (see `guard`).
 
 mod activity;
+mod alerts;
 mod answer;
 mod asked;
 mod assets;
@@ -39,6 +40,7 @@ mod state;
 mod stream;
 mod watched;
 
-pub use console::Console;
+pub use alerts::Alerts;
+pub use console::{Console, Setup};
 pub use guard::Names;
 pub use state::{About, Doctor};

@@ -35,10 +35,14 @@ pub(crate) fn run(state: &State, stop: &Receiver<()>) {
         state.history.add(&sample);
         last = Some(sample.clone());
         // There may be no stream.
-        let _ = state.events.send(Event::Sample(sample));
+        let _ = state.events.send(Event::Sample(sample.clone()));
         if let Some(stall) = stall {
             state.history.add_stall(stall.clone());
             let _ = state.events.send(Event::Stall(stall));
+        }
+        let alerts = state.alerts.iter().flat_map(|alerts| alerts.observe(&state.history, &sample));
+        for event in alerts {
+            let _ = state.events.send(Event::Alert(event));
         }
         watch_engine(state, status.as_doc());
         state.growth.sample(wall_ms(), || state.server.collection_sizes(COLLECTIONS_MAX));

@@ -8,6 +8,7 @@ use tokio::sync::{Semaphore, broadcast};
 use zeroize::Zeroizing;
 
 use crate::activity::Activity;
+use crate::alerts;
 use crate::asked::Asked;
 use crate::growth::Growth;
 use crate::guard::Names;
@@ -32,6 +33,8 @@ pub(crate) struct State {
     pub(crate) growth: Growth,
     pub(crate) activity: Activity,
     pub(crate) events: broadcast::Sender<Event>,
+    /// `None`: alerts are off.
+    pub(crate) alerts: Option<Arc<alerts::Watch>>,
     pub(crate) sessions: Sessions,
     pub(crate) logins: Semaphore,
 }
@@ -57,6 +60,7 @@ impl State {
         about: About,
         names: Names,
         allowed: Option<Networks>,
+        alerts: Option<Arc<alerts::Watch>>,
     ) -> State {
         State {
             server,
@@ -68,6 +72,7 @@ impl State {
             growth: Growth::default(),
             activity: Activity::default(),
             events: broadcast::Sender::new(32),
+            alerts,
             sessions: Sessions::default(),
             logins: Semaphore::new(LOGINS_MAX),
         }

@@ -74,6 +74,10 @@ fn text(event: &Event) -> String {
             sample.write(&mut JsonWriter::new(&mut body, json::Spacing::Compact));
             format!("event: disk\ndata: {body}\n\n")
         }
+        Event::Alert(alert) => {
+            let body = DocBuf::build(|out| alert.write(out));
+            format!("event: alert\ndata: {}\n\n", json::to_relaxed(body.as_doc()))
+        }
         Event::Sample(sample) => {
             let mut body = String::new();
             JsonWriter::new(&mut body, json::Spacing::Compact).object(|out| {

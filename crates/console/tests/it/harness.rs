@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use nagi_bson::{Doc, DocBuf, json};
-use nagi_console::{About, Console, Names};
+use nagi_console::{About, Alerts, Console, Names, Setup};
 use nagi_server::{
     Log, LogDestination, Networks, OplogLimits, Peer, Server, ServerBuilder, ServerConfig,
 };
@@ -57,7 +57,9 @@ pub(crate) fn start_for(authorization: bool, allowed: Option<Networks>) -> Runni
         doctor: Arc::new(|| nagi_bson::doc! { "findings": [] }),
     };
     let names = Names { own: Vec::new(), origins: Vec::new() };
-    let console = Console::start(server.clone(), vec![listener], about, names, allowed);
+    let alerts = Some(Alerts::default());
+    let setup = Setup { listeners: vec![listener], about, names, allowed, alerts };
+    let console = Console::start(server.clone(), setup);
     Running { server, port, console: Some(console.unwrap()) }
 }
 
