@@ -5,12 +5,12 @@
 use std::net::{TcpListener, ToSocketAddrs};
 use std::sync::Arc;
 
-use nagi_console::{About, Console, Names, Setup};
+use nagi_console::{About, Console, Doctor, Names, Setup};
 use nagi_proc::machine;
 use nagi_server::Server;
 
-use crate::build;
 use crate::options::{ConsoleOptions, Options};
+use crate::{build, doctor};
 
 /// The distance of the console's port from the server's, as in MongoDB before version 3.6.
 const PORT_DISTANCE: u16 = 1000;
@@ -26,6 +26,7 @@ pub(crate) fn start(server: &Arc<Server>, options: &Options, port: u16) -> Optio
     let about = About {
         version: build::VERSION.to_owned(),
         storage_engine: options.engine.name().to_owned(),
+        doctor: doctor(options),
     };
     let console = options.console.clone().unwrap_or_default();
     let own = machine::host_name().into_iter().chain(console.bind_ip).collect();
@@ -70,6 +71,12 @@ fn listen(console: &ConsoleOptions, port: u16) -> Option<(String, Vec<TcpListene
     }
     let address = format!("http://{}:{port}", console.bind_ip.join(","));
     (!listeners.is_empty()).then_some((address, listeners))
+}
+
+/// Files may have changed since the start, so everything is read again for each report.
+fn doctor(options: &Options) -> Doctor {
+    let options = options.clone();
+    Arc::new(move || doctor::live_report(&options))
 }
 
 /// The addresses of all names, without duplicates.

@@ -3,6 +3,7 @@ import { command, documents } from './api.js';
 import { el, errorBox, field, fill, section, showError } from './dom.js';
 import { table } from './table.js';
 import { bytes, exact, plain } from './format.js';
+import { growthColumns, growthOf } from './growth.js';
 
 const AT_ONCE = 4;
 const COLLECTIONS_MAX = 500;
@@ -18,6 +19,9 @@ export async function each(cx, items, work) {
   };
   await Promise.all(Array.from({ length: AT_ONCE }, run));
 }
+
+const growthHint = () =>
+  el('p', { class: 'hint' }, 'Growth of the data is measured while the server runs, and known after ten minutes.');
 
 export function databasesPage(cx) {
   return cx.args[0] ? collectionsOf(cx, cx.args[0]) : databases(cx);
@@ -46,10 +50,11 @@ async function databases(cx) {
       number('Indexes', 'indexes', exact),
       number('Index size', 'indexSize', bytes),
       number('On disk', 'sizeOnDisk', bytes),
+      ...growthColumns((db) => db.growth),
     ],
     { label: 'Databases', key: (db) => db.name, sortBy: 0, empty: 'There is no database that you may see.' },
   );
-  fill(cx.root, box, list.node);
+  fill(cx.root, box, list.node, growthHint());
   let found = [];
   try {
     found = (await command('admin', { listDatabases: 1, authorizedDatabases: true })).databases;
@@ -58,6 +63,9 @@ async function databases(cx) {
     return;
   }
   list.show(found);
+  const growth = await growthOf();
+  for (const db of found) db.growth = growth.get(db.name);
+  if (!cx.left) list.show(found);
   await each(cx, found.slice(0, COLLECTIONS_MAX), async (db) => {
     const stats = await command(db.name, { dbStats: 1 }).catch((error) => {
       showError(box, error);
@@ -99,6 +107,7 @@ function collectionTable(db) {
       number('Storage', 'storageSize', bytes),
       number('Indexes', 'nindexes', exact),
       number('Index size', 'totalIndexSize', bytes),
+      ...growthColumns((one) => one.growth),
       {
         label: 'Content',
         sort: false,
@@ -118,7 +127,7 @@ async function collectionsOf(cx, db) {
   fill(
     cx.root,
     el('p', { class: 'path' }, el('a', { href: '#/databases' }, 'Databases'), ' / ', el('strong', {}, db)),
-    section('Collections', el('div', { class: 'bar' }, field('Name contains', search)), box, list.node),
+    section('Collections', el('div', { class: 'bar' }, field('Name contains', search)), box, list.node, growthHint()),
   );
   try {
     found = await documents(db, {
@@ -131,6 +140,10 @@ async function collectionsOf(cx, db) {
     showError(box, error);
     return;
   }
+  draw();
+  const growth = await growthOf(db);
+  for (const one of found) one.growth = growth.get(one.name);
+  if (cx.left) return;
   draw();
   let last = 0;
   await each(cx, found.filter((one) => one.type !== 'view').slice(0, COLLECTIONS_MAX), async (one) => {

@@ -5,6 +5,7 @@ import { table } from './table.js';
 import * as format from './format.js';
 import { chart, chartGroup, gaugeOf, rateOf } from './charts.js';
 import { rangeChoice, savedRange, tiles } from './overview.js';
+import { sizesPart } from './sizes.js';
 import * as live from './live.js';
 
 const POOL = 'memory.pool.';
@@ -189,6 +190,7 @@ export function memoryPage(cx) {
   const group = chartGroup(memoryCharts(), savedRange());
   cx.onLeave(group.destroy);
   const pools = poolTable();
+  const sizes = sizesPart();
   const [box, more] = [errorBox(), el('p', { class: 'hint' })];
   fill(
     cx.root,
@@ -199,6 +201,15 @@ export function memoryPage(cx) {
       el('p', { class: 'hint' }, 'Memory is reserved before it is used, so the sum may be above the resident memory.'),
     ),
     section('Pools', box, pools.node, more),
+    section(
+      'Other sizes of the caches',
+      sizes.node,
+      el(
+        'p',
+        { class: 'hint' },
+        'Estimated from a sample of the reads of the last minutes, as if nothing else changed.',
+      ),
+    ),
     section('Over time', el('div', { class: 'bar' }, rangeChoice(group)), group.node),
   );
   cx.every(3000, async () => {
@@ -209,6 +220,7 @@ export function memoryPage(cx) {
     if (status) showError(box, null);
     pools.show(poolRows(status));
     const memory = status?.nagi?.memory;
+    sizes.show(memory?.caches);
     if (memory)
       setText(
         more,

@@ -3,6 +3,7 @@ import { command } from './api.js';
 import { brief, code, el, errorBox, facts, field, fill, section, showError } from './dom.js';
 import { table } from './table.js';
 import { bytes, duration, plain, time } from './format.js';
+import { doctorPart } from './doctor.js';
 import { logTable, readLine } from './log.js';
 
 /** A section that runs a command and shows its reply, or the error, in its place. */
@@ -76,6 +77,7 @@ export function serverPage(cx) {
       ]),
     ),
     part(cx, 'Warnings of the start', { getLog: 'startupWarnings' }, warnings),
+    doctorPart(cx),
     part(cx, 'Machine', { hostInfo: 1 }, machine),
     part(cx, 'Options', { getCmdLineOpts: 1 }, (reply) => [
       code((reply.argv ?? []).join(' '), 'Command line'),

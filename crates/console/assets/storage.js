@@ -2,6 +2,9 @@
 import { el, fill, section } from './dom.js';
 import * as format from './format.js';
 import { chart, chartGroup, gaugeOf, rateOf } from './charts.js';
+import { activityPart } from './activity.js';
+import { diskMapPart } from './diskmap.js';
+import { oplogPart } from './oplog.js';
 import { rangeChoice, savedRange, tiles } from './overview.js';
 import * as live from './live.js';
 
@@ -98,5 +101,12 @@ export function storagePage(cx) {
     savedRange(),
   );
   cx.onLeave(group.destroy);
-  fill(cx.root, storageTiles(cx), section('Over time', el('div', { class: 'bar' }, rangeChoice(group)), group.node));
+  fill(
+    cx.root,
+    storageTiles(cx),
+    diskMapPart(cx),
+    section('Over time', el('div', { class: 'bar' }, rangeChoice(group)), group.node),
+    oplogPart(cx),
+    activityPart(cx),
+  );
 }

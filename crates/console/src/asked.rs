@@ -78,8 +78,49 @@ impl Asked {
             .find_map(|(own, value)| (own == name).then_some(value))
     }
 
+    /// A parameter of the address, decoded.
+    ///
+    /// # Errors
+    /// If it is not UTF-8 in percent encoding.
+    pub(crate) fn parameter(&self, name: &str) -> Result<Option<String>, Refusal> {
+        let mut pairs = self.query.split('&').filter_map(|pair| pair.split_once('='));
+        let Some((_, value)) = pairs.find(|(own, _)| *own == name) else { return Ok(None) };
+        let text = decoded(value).and_then(|bytes| String::from_utf8(bytes).ok());
+        let wrong = || Refusal::bad_request(format!("The parameter '{name}' is not UTF-8"));
+        text.map(Some).ok_or_else(wrong)
+    }
+
     /// A header's text.
     pub(crate) fn header(&self, name: header::HeaderName) -> Option<&str> {
         self.headers.get(name)?.to_str().ok()
+    }
+}
+
+/// The bytes of a text in percent encoding.
+fn decoded(text: &str) -> Option<Vec<u8>> {
+    let mut bytes = Vec::with_capacity(text.len());
+    let mut rest = text.bytes();
+    while let Some(byte) = rest.next() {
+        if byte != b'%' {
+            bytes.push(byte);
+            continue;
+        }
+        let digit = |byte: Option<u8>| char::from(byte?).to_digit(16);
+        let (high, low) = (digit(rest.next())?, digit(rest.next())?);
+        bytes.push((high * 16 + low) as u8);
+    }
+    Some(bytes)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn parameters_are_decoded() {
+        assert_eq!(decoded("a%20b%C3%A9+%2f").unwrap(), "a b\u{e9}+/".as_bytes());
+        for bad in ["%", "%2", "%zz", "a%-1", "%+1"] {
+            assert_eq!(decoded(bad), None, "{bad}");
+        }
     }
 }

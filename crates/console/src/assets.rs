@@ -11,6 +11,7 @@ macro_rules! assets {
 }
 
 assets! {
+    "activity.js" "text/javascript; charset=utf-8";
     "advice.js" "text/javascript; charset=utf-8";
     "alerts.js" "text/javascript; charset=utf-8";
     "api.js" "text/javascript; charset=utf-8";
@@ -20,10 +21,13 @@ assets! {
     "databases.js" "text/javascript; charset=utf-8";
     "document_edit.js" "text/javascript; charset=utf-8";
     "document_list.js" "text/javascript; charset=utf-8";
+    "diskmap.js" "text/javascript; charset=utf-8";
+    "doctor.js" "text/javascript; charset=utf-8";
     "documents.js" "text/javascript; charset=utf-8";
     "dom.js" "text/javascript; charset=utf-8";
     "ejson.js" "text/javascript; charset=utf-8";
     "format.js" "text/javascript; charset=utf-8";
+    "growth.js" "text/javascript; charset=utf-8";
     "heatmap.js" "text/javascript; charset=utf-8";
     "index.html" "text/html; charset=utf-8";
     "indexes.js" "text/javascript; charset=utf-8";
@@ -32,10 +36,12 @@ assets! {
     "login.js" "text/javascript; charset=utf-8";
     "memory.js" "text/javascript; charset=utf-8";
     "operations.js" "text/javascript; charset=utf-8";
+    "oplog.js" "text/javascript; charset=utf-8";
     "overview.js" "text/javascript; charset=utf-8";
     "plan_tree.js" "text/javascript; charset=utf-8";
     "query_form.js" "text/javascript; charset=utf-8";
     "server.js" "text/javascript; charset=utf-8";
+    "sizes.js" "text/javascript; charset=utf-8";
     "slow.js" "text/javascript; charset=utf-8";
     "slow_groups.js" "text/javascript; charset=utf-8";
     "storage.js" "text/javascript; charset=utf-8";

@@ -61,8 +61,7 @@ impl Console {
         let sampler = std::thread::Builder::new().name("consoleSampler".to_owned());
         let sampler = sampler.spawn(move || {
             nagi_server::set_log_context("consoleSampler");
-            let State { server, history, alerts, events, .. } = &*sampled;
-            sampler::run(server, history, alerts.as_deref(), events, &stops);
+            sampler::run(&sampled, &stops);
         })?;
         let http = match listeners.is_empty() {
             true => None,

@@ -266,7 +266,8 @@ pub(crate) fn read(status: Doc<'_>, machine: &Machine) -> Box<[f64]> {
     FIGURES.iter().map(|figure| value(figure).unwrap_or(f64::NAN)).collect()
 }
 
-fn at_path(doc: Doc<'_>, path: &str) -> Option<f64> {
+/// The number at a path of a document.
+pub(crate) fn at_path(doc: Doc<'_>, path: &str) -> Option<f64> {
     let mut value = Value::Doc(doc);
     for name in path.split('.') {
         value = value.as_doc()?.get(name);

@@ -5,6 +5,7 @@ use std::sync::Arc;
 
 use parking_lot::Mutex;
 
+use crate::activity::{DiskSample, Happened};
 use crate::alerts::AlertEvent;
 use crate::sample::{EVERY_MS, Sample};
 use crate::stalls::Stall;
@@ -23,6 +24,9 @@ const STALLS_MAX: usize = 200;
 pub(crate) enum Event {
     Sample(Arc<Sample>),
     Stall(Stall),
+    /// Flushes, compactions and the like of one second.
+    Work(Arc<[Happened]>),
+    Disk(Arc<DiskSample>),
     Alert(AlertEvent),
 }
 

@@ -15,12 +15,14 @@
 //! - A client has the rights of its database user; the console has none of its own, except to read `serverStatus`.
 //! - No request of a page of another origin is answered (see `guard`).
 
+mod activity;
 mod alerts;
 mod answer;
 mod asked;
 mod assets;
 mod console;
 mod figures;
+mod growth;
 mod guard;
 mod history;
 mod http;
@@ -36,8 +38,9 @@ mod sessions;
 mod stalls;
 mod state;
 mod stream;
+mod watched;
 
 pub use alerts::Alerts;
 pub use console::{Console, Setup};
 pub use guard::Names;
-pub use state::About;
+pub use state::{About, Doctor};

@@ -21,6 +21,7 @@ use crate::refusal::Refusal;
 use crate::sample::{EVERY_MS, Sample};
 use crate::sessions::token_of;
 use crate::state::State;
+use crate::watched;
 
 type Run = fn(&State, &Asked) -> Result<Answer, Refusal>;
 
@@ -33,6 +34,10 @@ pub(crate) static ROUTES: &[(Method, &str, Run)] = &[
     (Method::GET, "/api/figures", figures),
     (Method::GET, "/api/latencies", latencies),
     (Method::GET, "/api/stalls", stalls),
+    (Method::GET, "/api/events", watched::work),
+    (Method::GET, "/api/disk", watched::disk),
+    (Method::GET, "/api/growth", watched::growth),
+    (Method::GET, "/api/doctor", watched::doctor),
     (Method::GET, "/api/alerts", alerts),
     (Method::POST, "/api/alerts/silence", silence),
     (Method::GET, "/metrics", metrics),

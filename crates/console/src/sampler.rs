@@ -4,33 +4,27 @@ use std::sync::Arc;
 use std::sync::mpsc::{Receiver, RecvTimeoutError};
 use std::time::{Duration, Instant};
 
-use nagi_bson::DocBuf;
-use nagi_server::{Server, wall_ms};
-use tokio::sync::broadcast::Sender;
+use nagi_bson::{Doc, DocBuf};
+use nagi_server::wall_ms;
 
-use crate::alerts;
 use crate::figures;
-use crate::history::{Event, History};
+use crate::growth::COLLECTIONS_MAX;
+use crate::history::Event;
 use crate::latencies::{self, Counts};
 use crate::machine::Reader;
 use crate::sample::{EVERY_MS, Sample};
 use crate::stalls::Watch;
+use crate::state::State;
 
 /// Runs until `stop` is dropped.
-pub(crate) fn run(
-    server: &Server,
-    history: &History,
-    alerts: Option<&alerts::Watch>,
-    events: &Sender<Event>,
-    stop: &Receiver<()>,
-) {
+pub(crate) fn run(state: &State, stop: &Receiver<()>) {
     let every = Duration::from_millis(EVERY_MS as u64);
     let reader = Reader::new();
     let (mut last, mut totals): (Option<Arc<Sample>>, Option<[Counts; 3]>) = (None, None);
     let mut watch = Watch::default();
     let mut next = Instant::now();
     loop {
-        let status = DocBuf::build(|out| server.write_status(out));
+        let status = DocBuf::build(|out| state.server.write_status(out));
         let now_totals = latencies::totals(status.as_doc());
         let ended = totals.as_ref().map(|before| latencies::difference(before, &now_totals));
         totals = Some(now_totals);
@@ -38,17 +32,20 @@ pub(crate) fn run(
         let sample =
             Arc::new(Sample { at_ms: wall_ms(), values, ended: ended.unwrap_or_default() });
         let stall = last.as_ref().and_then(|before| watch.observe(before, &sample));
-        history.add(&sample);
+        state.history.add(&sample);
         last = Some(sample.clone());
         // There may be no stream.
-        let _ = events.send(Event::Sample(sample.clone()));
+        let _ = state.events.send(Event::Sample(sample.clone()));
         if let Some(stall) = stall {
-            history.add_stall(stall.clone());
-            let _ = events.send(Event::Stall(stall));
+            state.history.add_stall(stall.clone());
+            let _ = state.events.send(Event::Stall(stall));
         }
-        for event in alerts.iter().flat_map(|alerts| alerts.observe(history, &sample)) {
-            let _ = events.send(Event::Alert(event));
+        let alerts = state.alerts.iter().flat_map(|alerts| alerts.observe(&state.history, &sample));
+        for event in alerts {
+            let _ = state.events.send(Event::Alert(event));
         }
+        watch_engine(state, status.as_doc());
+        state.growth.sample(wall_ms(), || state.server.collection_sizes(COLLECTIONS_MAX));
         let now = Instant::now();
         next += every;
         if next < now {
@@ -57,5 +54,19 @@ pub(crate) fn run(
         if stop.recv_timeout(next - now) != Err(RecvTimeoutError::Timeout) {
             return;
         }
+    }
+}
+
+/// Asks the engine what it has done. Where reads and writes land is recorded only while a page is open.
+fn watch_engine(state: &State, status: Doc<'_>) {
+    let events = state.server.engine_events_after(state.activity.newest());
+    let fresh = state.activity.add(events, status, wall_ms());
+    if !fresh.is_empty() {
+        let _ = state.events.send(Event::Work(fresh.into()));
+    }
+    if state.events.receiver_count() > 0
+        && let Some(activity) = state.server.disk_activity()
+    {
+        let _ = state.events.send(Event::Disk(state.activity.add_disk(activity, wall_ms())));
     }
 }

@@ -2,13 +2,15 @@
 
 use std::sync::Arc;
 
-use nagi_bson::json;
+use nagi_bson::{DocBuf, json};
 use nagi_server::{Networks, Server};
 use tokio::sync::{Semaphore, broadcast};
 use zeroize::Zeroizing;
 
+use crate::activity::Activity;
 use crate::alerts;
 use crate::asked::Asked;
+use crate::growth::Growth;
 use crate::guard::Names;
 use crate::history::{Event, History};
 use crate::login::{self, Credentials};
@@ -27,7 +29,9 @@ pub(crate) struct State {
     /// The name of the cookie. Ports share the cookies of their host.
     pub(crate) cookie: String,
     pub(crate) about: About,
-    pub(crate) history: Arc<History>,
+    pub(crate) history: History,
+    pub(crate) growth: Growth,
+    pub(crate) activity: Activity,
     pub(crate) events: broadcast::Sender<Event>,
     /// `None`: alerts are off.
     pub(crate) alerts: Option<Arc<alerts::Watch>>,
@@ -36,13 +40,18 @@ pub(crate) struct State {
 }
 
 /// What does not change while the server runs.
-#[derive(Debug, Clone)]
+#[derive(Clone)]
 pub struct About {
     /// The version of the program.
     pub version: String,
     /// The engine's name: `rocksdb`, `lmdb`, `mmapv1` or `inMemory`.
     pub storage_engine: String,
+    /// Checks the machine.
+    pub doctor: Doctor,
 }
+
+/// Returns the report of `nagi doctor --quick --json`; takes milliseconds.
+pub type Doctor = Arc<dyn Fn() -> DocBuf + Send + Sync>;
 
 impl State {
     pub(crate) fn new(
@@ -59,8 +68,10 @@ impl State {
             allowed,
             cookie: format!("nagi_console_{port}"),
             about,
-            history: Arc::default(),
-            events: broadcast::Sender::new(16),
+            history: History::default(),
+            growth: Growth::default(),
+            activity: Activity::default(),
+            events: broadcast::Sender::new(32),
             alerts,
             sessions: Sessions::default(),
             logins: Semaphore::new(LOGINS_MAX),

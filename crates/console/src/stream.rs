@@ -15,11 +15,12 @@ use crate::history::Event;
 use crate::refusal::Refusal;
 use crate::routes::{write_ended, write_values};
 use crate::state::State;
+use crate::watched;
 
 /// Events that wait for a slow client; more are dropped.
 const WAITING_MAX: usize = 8;
 /// After this many events the client's rights are checked again.
-const CHECKED_EVERY: usize = 10;
+const CHECKED_EVERY: usize = 20;
 
 /// Begins a stream.
 ///
@@ -63,6 +64,15 @@ fn text(event: &Event) -> String {
         Event::Stall(stall) => {
             let body = DocBuf::build(|out| stall.write(out));
             format!("event: stall\ndata: {}\n\n", json::to_relaxed(body.as_doc()))
+        }
+        Event::Work(list) => {
+            let body = watched::events(list);
+            format!("event: work\ndata: {}\n\n", json::to_relaxed(body.as_doc()))
+        }
+        Event::Disk(sample) => {
+            let mut body = String::new();
+            sample.write(&mut JsonWriter::new(&mut body, json::Spacing::Compact));
+            format!("event: disk\ndata: {body}\n\n")
         }
         Event::Alert(alert) => {
             let body = DocBuf::build(|out| alert.write(out));

@@ -9,7 +9,12 @@ use crate::report::Report;
 
 /// `{dbPath, serverPid, exitCode, findings: [...], good: {...}, notKnown: {...}, measured: {...}}`.
 pub(crate) fn print(facts: &Facts, report: &Report) -> String {
-    let doc = DocBuf::build(|out| {
+    json::to_relaxed(document(facts, report).as_doc())
+}
+
+/// The same as a document.
+pub(crate) fn document(facts: &Facts, report: &Report) -> DocBuf {
+    DocBuf::build(|out| {
         if let Some(data) = &facts.data {
             out.put("dbPath", data.path.as_str());
             out.put("totalBytes", data.total_bytes as i64);
@@ -39,8 +44,7 @@ pub(crate) fn print(facts: &Facts, report: &Report) -> String {
         if let Some(measured) = &facts.measured {
             out.doc("measured", |out| put_measured(out, measured));
         }
-    });
-    json::to_relaxed(doc.as_doc())
+    })
 }
 
 fn by_name(out: &mut DocWriter<'_>, name: &str, rows: &[(&'static Check, String)]) {

@@ -16,6 +16,8 @@
 // reports damage, and only that block is lost. Neighbouring blocks that are read in the same large request are read
 // as usual. The engine is notified of the place.
 //
+// The layer tells the engine where reads of the disk and writes of table files land.
+//
 // A large read waits for memory: RocksDB holds the buffer of the file and the block beside the cache. The buffer has
 // been allocated by then, so its pages are returned to the system before a wait.
 
@@ -44,6 +46,9 @@ extern "C" void nagi_unreadable(const char* file, size_t file_length, uint64_t o
 
 // src/db/native/ffi.rs. Returns zero if there is no memory for a read; waits for it if `waits`.
 extern "C" unsigned char nagi_read_large(size_t bytes, unsigned char waits);
+
+// src/db/native/ffi.rs. Cheap while nobody has asked.
+extern "C" void nagi_file_used(const char* file, size_t file_length, uint64_t offset, size_t bytes, int is_write);
 
 #include "encrypted.h"
 #include "handles.h"
@@ -266,6 +271,7 @@ class ReadBackFile : public FSRandomAccessFileOwnerWrapper {
       return NoMemory();
     }
     IOStatus status = target()->MultiRead(reqs, count, options, dbg);
+    for (size_t i = 0; i < count; ++i) nagi_file_used(name_.data(), name_.size(), reqs[i].offset, reqs[i].len, 0);
     for (size_t i = 0; i < count; ++i) {
       FSReadRequest& r = reqs[i];
       if (r.status.ok() && faults().Hit(name_, r.offset, r.len)) r.status = Error(r.offset);
@@ -304,6 +310,7 @@ class ReadBackFile : public FSRandomAccessFileOwnerWrapper {
   IOStatus Get(uint64_t offset, size_t n, const IOOptions& options, Slice* result, char* scratch,
                IODebugContext* dbg) const {
     if (faults().Hit(name_, offset, n)) return Error(offset);
+    nagi_file_used(name_.data(), name_.size(), offset, n, 0);
     return target()->Read(offset, n, options, result, scratch, dbg);
   }
 
@@ -384,6 +391,42 @@ class ReadBackFile : public FSRandomAccessFileOwnerWrapper {
   const bool direct_;
 };
 
+// A table file that is being written.
+class UsedFile : public FSWritableFileOwnerWrapper {
+ public:
+  UsedFile(const std::string& name, std::unique_ptr<FSWritableFile>&& file)
+      : FSWritableFileOwnerWrapper(std::move(file)), name_(name) {}
+
+  IOStatus Append(const Slice& data, const IOOptions& options, IODebugContext* dbg) override {
+    Appended(data.size());
+    return target()->Append(data, options, dbg);
+  }
+  IOStatus Append(const Slice& data, const IOOptions& options, const DataVerificationInfo& info,
+                  IODebugContext* dbg) override {
+    Appended(data.size());
+    return target()->Append(data, options, info, dbg);
+  }
+  IOStatus PositionedAppend(const Slice& data, uint64_t offset, const IOOptions& options,
+                            IODebugContext* dbg) override {
+    nagi_file_used(name_.data(), name_.size(), offset, data.size(), 1);
+    return target()->PositionedAppend(data, offset, options, dbg);
+  }
+  IOStatus PositionedAppend(const Slice& data, uint64_t offset, const IOOptions& options,
+                            const DataVerificationInfo& info, IODebugContext* dbg) override {
+    nagi_file_used(name_.data(), name_.size(), offset, data.size(), 1);
+    return target()->PositionedAppend(data, offset, options, info, dbg);
+  }
+
+ private:
+  void Appended(size_t bytes) {
+    nagi_file_used(name_.data(), name_.size(), size_, bytes, 1);
+    size_ += bytes;
+  }
+
+  const std::string name_;
+  uint64_t size_ = 0;
+};
+
 class ReadBackFileSystem : public FileSystemWrapper {
  public:
   using FileSystemWrapper::FileSystemWrapper;
@@ -397,6 +440,13 @@ class ReadBackFileSystem : public FileSystemWrapper {
     if (status.ok()) {
       result->reset(new ReadBackFile(name, options.use_direct_reads, std::move(*result)));
     }
+    return status;
+  }
+
+  IOStatus NewWritableFile(const std::string& name, const FileOptions& options, std::unique_ptr<FSWritableFile>* result,
+                           IODebugContext* dbg) override {
+    IOStatus status = target()->NewWritableFile(name, options, result, dbg);
+    if (status.ok() && name.ends_with(".sst")) result->reset(new UsedFile(name, std::move(*result)));
     return status;
   }
 };

@@ -13,9 +13,11 @@ use std::{
 
 use nagi_encryption::{FileCipher, Keys};
 use nagi_kv::{
-    CachedSize, Clock, CommitStamp, Compressor, Cursor, Engine, Error, KeyRange, Maintenance, Next,
-    RangeSize, Read, Result, Scratch, Snapshot, Space, Tuning, Txn, TxnOptions, Watch,
+    CachedSize, Clock, CommitStamp, Compressor, Cursor, DiskActivity, Engine, EngineEvent, Error,
+    KeyRange, Maintenance, Next, RangeSize, Read, Result, Scratch, Snapshot, Space, Tuning, Txn,
+    TxnOptions, Watch,
     overlay::{Base, Ledger, Op, Overlay, SharedOverlay, Staged},
+    reuse::CacheEstimate,
 };
 use nagi_kv_disk::{
     capacity::{Capacity, Kind},
@@ -30,7 +32,8 @@ use parking_lot::{Mutex, RwLock};
 use crate::{
     Options, capacity, closed,
     commit::{Committer, stage_plain},
-    db::{Batch, Db, RocksCursor, System, Ticker},
+    db::{Batch, Db, LiveFile, RocksCursor, System, Ticker},
+    disk_map::{DiskMap, Placed},
     encrypted,
     found::{check_files, check_log, check_sequence, renew_identity},
     governor::{self, Governor},
@@ -82,6 +85,7 @@ pub(crate) struct Core {
     reclaim: Arc<Reclaim>,
     upkeep: Arc<Upkeep>,
     warm_up: Arc<WarmUp>,
+    disk_map: Arc<DiskMap>,
     capacity: Capacity,
     batches: PerCore<Mutex<Vec<Batch>>>,
     /// Held (shared) by threads that change files without the commit lock, and (exclusively) when the engine is
@@ -154,6 +158,7 @@ pub fn open(dir: &Path, options: &Options) -> Result<Arc<dyn Engine>> {
         reclaim: Arc::new(Reclaim::load(&files, options.keys.clone())),
         upkeep: Arc::default(),
         warm_up: Arc::default(),
+        disk_map: DiskMap::new(&files),
         capacity: Capacity::new(&files, log_bytes(options), options.reserve_bytes),
         batches: PerCore::default(),
         changing: RwLock::new(()),
@@ -742,6 +747,37 @@ impl Tuning for Rocks {
 
     fn cached_data_bytes(&self) -> u64 {
         self.core.db.data.bytes()
+    }
+
+    fn events_after(&self, number: u64) -> Vec<EngineEvent> {
+        self.core.db.damaged().events.after(number)
+    }
+
+    fn disk_activity(&self) -> Option<DiskActivity> {
+        let db = &self.core.db;
+        let files = || {
+            let placed = |file: LiveFile| Placed {
+                name: file.name,
+                space: file.space,
+                level: file.level,
+                bytes: file.byte_count,
+                first: file.smallest,
+            };
+            db.live_files().into_iter().map(placed).collect()
+        };
+        Some(self.core.disk_map.take(db.damaged().events.newest(), files))
+    }
+
+    fn cache_estimate(&self) -> Option<CacheEstimate> {
+        let db = &self.core.db;
+        let (curve, sampled) = db.reuse().curve(db.block_reads())?;
+        Some(CacheEstimate {
+            curve,
+            sampled,
+            capacity: db.cache_capacity(),
+            reserved: stats::unflushed_bytes(db),
+            density: db.data.density(),
+        })
     }
 
     fn stats(&self, visit: &mut dyn FnMut(&'static str, i64)) {

@@ -39,8 +39,8 @@ impl Flushes {
         state.running.insert(job, now);
     }
 
-    /// Records that a flush has ended.
-    pub(crate) fn finished(&self, job: i32, now: Instant) {
+    /// Records that a flush has ended. Returns how long it took.
+    pub(crate) fn finished(&self, job: i32, now: Instant) -> Duration {
         let mut state = self.0.lock();
         let begun = state.running.remove(&job);
         let took = begun.map_or(Duration::ZERO, |begun| now.saturating_duration_since(begun));
@@ -51,6 +51,7 @@ impl Flushes {
         times.last_ms = ms;
         times.total_ms = times.total_ms.saturating_add(ms);
         times.count += 1;
+        took
     }
 
     pub(crate) fn times(&self) -> FlushTimes {

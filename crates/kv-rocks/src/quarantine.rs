@@ -10,13 +10,14 @@ use std::sync::atomic::{AtomicU32, AtomicU64, Ordering::Relaxed};
 use nagi_kv::Space;
 use parking_lot::Mutex;
 
-use crate::{damage, db::Db, flushes::Flushes};
+use crate::{damage, db::Db, events::Events, flushes::Flushes};
 
-/// Damage that compactions of an open database met, and its flushes: what its listener hears.
+/// Damage that compactions of an open database met, and its work in the background: what its listener hears.
 #[derive(Default)]
 pub(crate) struct Damaged {
     failures: AtomicU64,
     pub(crate) flushes: Flushes,
+    pub(crate) events: Events,
     /// One bit per space, by number.
     met: AtomicU32,
     resting: AtomicU32,

@@ -12,6 +12,8 @@ const MOST_PERCENT: u32 = 60;
 const STEP_PERCENT: u32 = 5;
 /// If data compresses less than to four fifths, the tier does not pay.
 const RATIO_MIN: f64 = 1.25;
+/// Blocks that compress better are small anyway.
+const RATIO_MAX: f64 = 20.0;
 /// The part of the cache that remains for data besides indexes, filters and memtables.
 const DATA_PART: f64 = 0.9;
 
@@ -63,6 +65,12 @@ pub(crate) fn percent(sizes: Sizes, capacity: u64) -> u32 {
     ((tier / capacity.max(1.0) * 100.0) as u32 + STEP_PERCENT).min(MOST_PERCENT)
 }
 
+/// Uncompressed bytes in each byte of a cache that has `percent` of its size for compressed blocks.
+pub(crate) fn density(sizes: Sizes, percent: u32) -> f64 {
+    let ratio = (sizes.raw as f64 / (sizes.packed as f64).max(1.0)).clamp(1.0, RATIO_MAX);
+    1.0 + f64::from(percent) / 100.0 * (ratio - 1.0)
+}
+
 /// Returns true if a change is worthwhile.
 pub(crate) fn differs(now: u32, wanted: u32) -> bool {
     now.abs_diff(wanted) >= STEP_PERCENT || (wanted == LEAST_PERCENT && now != wanted)
@@ -89,6 +97,13 @@ mod tests {
         let little = of(GIB, GIB / 4);
         assert!((5..15).contains(&little), "{little}");
         assert_eq!(of(100 * GIB, 25 * GIB), MOST_PERCENT);
+    }
+
+    #[test]
+    fn a_byte_of_the_tier_has_more() {
+        let of = |raw, packed, percent| density(Sizes { raw, packed }, percent);
+        assert_eq!((of(300, 100, 0), of(300, 100, 50), of(100, 300, 50)), (1.0, 2.0, 1.0));
+        assert_eq!((of(0, 0, 50), of(u64::MAX, 0, 100)), (1.0, RATIO_MAX));
     }
 
     #[test]

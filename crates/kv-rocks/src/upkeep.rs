@@ -20,6 +20,7 @@ use crate::{
     db::{Db, Warm},
     reclaim::Reclaim,
     ring_buffer::RingBuffer,
+    stats::unflushed_bytes,
     tier::{self, Sizes},
 };
 
@@ -70,6 +71,10 @@ impl Upkeep {
             db.data.set(sizes.raw, fits);
             warm = keep_warm(&db, sizes, warm);
             tier = tier.map(|percent| fit_tier(&db, sizes, percent));
+            db.data.set_density(tier::density(sizes, tier.unwrap_or(0)));
+            let blocks = db.cache_capacity().saturating_sub(unflushed_bytes(&db));
+            db.reuse().set_reads(db.block_reads());
+            db.reuse().set_capacity((blocks as f64 * db.data.density()) as u64);
         }
     }
 }

@@ -30,8 +30,9 @@
 use std::{path::Path, sync::Arc};
 
 use crate::{
-    Batch, CachedSize, Capabilities, Clock, CommitStamp, Compressor, Durability, KeyRange, Limits,
-    Next, RangeSize, Result, Savepoint, Scratch, Space, TxnOptions, Watch,
+    Batch, CachedSize, Capabilities, Clock, CommitStamp, Compressor, DiskActivity, Durability,
+    EngineEvent, KeyRange, Limits, Next, RangeSize, Result, Savepoint, Scratch, Space, TxnOptions,
+    Watch, reuse::CacheEstimate,
 };
 
 /// A store of ordered bytes. It is shared by all threads; every method of it and of its two supertraits may be
@@ -194,6 +195,24 @@ pub trait Tuning: Send + Sync {
     /// some seconds old; cheap. Zero if it is not known.
     fn cached_data_bytes(&self) -> u64 {
         0
+    }
+
+    /// The newest events after the one with this number, at most some hundred.
+    fn events_after(&self, number: u64) -> Vec<EngineEvent> {
+        let _ = number;
+        Vec::new()
+    }
+
+    /// Where reads and writes have landed since the previous call; `None` if the engine does not tell. Reads and writes
+    /// are recorded for some seconds after each call.
+    fn disk_activity(&self) -> Option<DiskActivity> {
+        None
+    }
+
+    /// What a cache of another size would do; `None` if the engine has none, or too few reads were made so far. Meant
+    /// for listings: some microseconds.
+    fn cache_estimate(&self) -> Option<CacheEstimate> {
+        None
     }
 
     /// Gauges and counters by name ("cache_bytes", "disk_bytes", ...), sorted by name.

@@ -7,9 +7,10 @@ use std::{path::Path, sync::Arc};
 use parking_lot::Mutex;
 
 use crate::{
-    Batch, CachedSize, Capabilities, Clock, CommitStamp, Compressor, Cursor, Durability, Engine,
-    Error, KeyRange, Limits, Maintenance, Next, RangeSize, Read, Result, Savepoint, Scratch,
-    Snapshot, Space, Tuning, Txn, TxnOptions, Watch,
+    Batch, CachedSize, Capabilities, Clock, CommitStamp, Compressor, Cursor, DiskActivity,
+    Durability, Engine, EngineEvent, Error, KeyRange, Limits, Maintenance, Next, RangeSize, Read,
+    Result, Savepoint, Scratch, Snapshot, Space, Tuning, Txn, TxnOptions, Watch,
+    reuse::CacheEstimate,
 };
 
 /// The calls at which an error can be injected.
@@ -416,6 +417,18 @@ impl Tuning for Faulty {
 
     fn cached_data_bytes(&self) -> u64 {
         self.inner.cached_data_bytes()
+    }
+
+    fn events_after(&self, number: u64) -> Vec<EngineEvent> {
+        self.inner.events_after(number)
+    }
+
+    fn disk_activity(&self) -> Option<DiskActivity> {
+        self.inner.disk_activity()
+    }
+
+    fn cache_estimate(&self) -> Option<CacheEstimate> {
+        self.inner.cache_estimate()
     }
 
     fn stats(&self, visit: &mut dyn FnMut(&'static str, i64)) {

@@ -20,10 +20,12 @@
 pub mod conformance;
 pub mod difference;
 pub mod overlay;
+pub mod reuse;
 pub mod sync;
 pub mod table;
 
 mod active;
+mod activity;
 mod batch;
 mod capabilities;
 mod clock;
@@ -37,6 +39,7 @@ mod scratch;
 mod types;
 
 pub use active::{Active, Ticket};
+pub use activity::{DiskActivity, DiskSegment, EngineEvent};
 pub use batch::Batch;
 pub use capabilities::Capabilities;
 pub use clock::Clock;

@@ -74,7 +74,9 @@ pub use logging::{
 pub use message_memory::{FREE_BYTES, admit_message, message_cost};
 pub use metrics::latency::BOUNDS as LATENCY_BOUNDS_US;
 pub use nagi_lang::time::Zone;
+pub use nagi_store::{DiskActivity, DiskSegment, EngineEvent};
 pub use networks::Networks;
+pub use observe::sizes::CollectionSize;
 pub use replica::OplogLimits;
 pub use settings::about::{ParameterAbout, about_parameters};
 pub use settings::params::{

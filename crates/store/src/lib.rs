@@ -55,7 +55,9 @@ pub use index::{
     Geometry, Grid, Index, IndexKind, IndexSpec, KeyPart, KindFacts, PathField,
     given as given_filter, hash_value, key_term,
 };
-pub use nagi_kv::{CommitStamp, Durability};
+pub use nagi_kv::{
+    CommitStamp, DiskActivity, DiskSegment, Durability, EngineEvent, reuse::CacheEstimate,
+};
 pub use namespace::Namespace;
 pub use record::{DOCUMENT_DEPTH_MAX, RecordBuf, RecordId, RecordKey};
 pub use repair::quarantine::lost_and_found;

@@ -3,6 +3,7 @@
 import { mkdirSync } from 'node:fs';
 import path from 'node:path';
 import { check, counts, need, openPage, startBrowser, startServer, stopServer, until } from './harness.mjs';
+import * as activity from './activity.mjs';
 import { alerts } from './alerts.mjs';
 import * as data from './data.mjs';
 import * as figures from './figures.mjs';
@@ -57,6 +58,10 @@ async function withoutLogins() {
   await part('overview', () => figures.overview(seen));
   await part('memory', () => figures.memory(seen));
   await part('storage', () => figures.storage(seen));
+  await part('sizes', () => activity.sizes(seen, client));
+  await part('engine', () => activity.engine(seen, client, server));
+  await part('doctor', () => activity.doctor(seen));
+  await part('growth', () => activity.growth(seen, server));
   await part('hidden', () => figures.hidden(seen));
   await part('stall', () => figures.stall(seen, server));
   await part('alerts', () => alerts(seen, examine));
@@ -78,6 +83,8 @@ async function withoutLogins() {
   await stopLoad();
   await client.close();
   await stopServer(server);
+  const connect = (uri) => new MongoClient(uri).connect();
+  await part('oplog', () => activity.oplog(browser, nagi, path.join(work, 'member'), port, connect));
 }
 
 async function log({ page, go }) {

@@ -5,7 +5,7 @@ const labels = (page) =>
   page.locator('.plot').evaluateAll((plots) => plots.map((plot) => plot.getAttribute('aria-label') ?? ''));
 
 /** The number of pixels of a canvas that differ from its most frequent colour. */
-const painted = (page, selector) =>
+export const painted = (page, selector) =>
   page
     .locator(selector)
     .first()

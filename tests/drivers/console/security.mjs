@@ -118,6 +118,10 @@ export async function logins(browser, server) {
     ['GET', '/api/latencies'],
     ['GET', '/api/stalls'],
     ['GET', '/api/stream'],
+    ['GET', '/api/events'],
+    ['GET', '/api/disk'],
+    ['GET', '/api/growth'],
+    ['GET', '/api/doctor'],
     ['POST', '/api/command'],
   ]) {
     const reply = await send(server, {
@@ -177,6 +181,13 @@ async function lesser(seen) {
   await seen.go('log');
   await until('logins: the log is refused', async () =>
     /Unauthorized \(13\)/.test(await page.locator('.page > .error').textContent()),
+  );
+  await seen.go('server');
+  await page.getByRole('button', { name: 'Run the checks' }).click();
+  await until('logins: the doctor is for administrators', async () =>
+    /Unauthorized \(13\)/.test(
+      await page.locator('section', { hasText: 'Run the checks' }).locator('.error').textContent(),
+    ),
   );
   await seen.go('documents/shop/orders');
   await until('logins: documents may be read', async () => (await page.locator('table tbody tr').count()) > 0);

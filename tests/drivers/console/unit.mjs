@@ -10,6 +10,11 @@ const format = await load('format.js');
 const ejson = await load('ejson.js');
 const advice = await load('advice.js');
 const slow = await load('slow_groups.js');
+const growth = await load('growth.js');
+const diskmap = await load('diskmap.js');
+const sizes = await load('sizes.js');
+const oplog = await load('oplog.js');
+const activity = await load('activity.js');
 const { parse, text, typed, soften } = ejson;
 
 test('numbers have three digits and a unit', () => {
@@ -175,4 +180,101 @@ test('no suggestion where an index would not help', () => {
     '{"a": 1, "b": 1}',
   );
   assert.equal(text(reason({ getMore: 1, collection: 'c' }).indexes), '[]');
+});
+
+test('growth is continued over ten times its time, and a month at most', () => {
+  const GIB = 2 ** 30;
+  const line = { bytes: 10 * GIB, trend: 'linear', bytesPerDay: GIB, spanMs: 600000 };
+  assert.equal(growth.growthText(line), '+1 GiB a day');
+  assert.equal(growth.expectedText(line), '10.1 GiB in 1 h 40 min');
+  assert.equal(growth.expectedText({ ...line, spanMs: 86400000 * 20 }), '40 GiB in 30 d');
+  assert.equal(growth.growthText({ ...line, bytesPerDay: -GIB }), '-1 GiB a day');
+  assert.equal(growth.expectedText({ ...line, bytesPerDay: -20 * GIB, spanMs: 86400000 }), '0 B in 10 d');
+  for (const trend of ['unknown', 'steady', 'uneven']) assert.equal(growth.expectedText({ ...line, trend }), '');
+  assert.equal(growth.growthText({ ...line, trend: 'unknown' }), 'not known yet');
+  assert.equal(growth.growthText(undefined), '');
+});
+
+test('what lands is summed by space and level, of the present layout only', () => {
+  const segments = [
+    { space: 'records', level: 0, from: 0, to: 1, files: 1, bytes: 10 },
+    { space: 'records', level: 6, from: 0, to: 240, files: 9, bytes: 9000 },
+    { space: '', level: 0, from: 240, to: 256, files: 0, bytes: 0 },
+  ];
+  const map = {
+    columns: 256,
+    layout: 2,
+    segments,
+    samples: [
+      { t: 1000, n: 1, r: [[5, 1e9]], w: [] },
+      { t: 2000, n: 2, r: [[0, 100], [1, 4096]], w: [] },
+      { t: 3000, n: 2, r: [[239, 4096]], w: [[240, 2048]] },
+    ],
+  };
+  assert.deepEqual(
+    diskmap.sumsOf(map).map((one) => [one.name, one.read, one.written]),
+    [
+      ['records L0', 50, 0],
+      ['records L6', 4096, 0],
+      ['being written', 0, 1024],
+    ],
+  );
+  assert.equal(
+    diskmap.summary(map),
+    'Disk map, last 10 seconds: 4.05 KiB/s read, most in records L6; 1 KiB/s written, most in being written.',
+  );
+  assert.match(diskmap.summary({ ...map, columns: 0 }), /does not tell/);
+  assert.match(diskmap.summary({ ...map, samples: [] }), /nothing read; nothing written/);
+});
+
+test('a verdict says what a larger cache is worth', () => {
+  const MIB = 2 ** 20;
+  const estimate = (...rates) => ({
+    points: [0.5, 1, 2, 4, 8].map((times, i) => ({ times, bytes: times * 100 * MIB, rate: rates[i] })),
+  });
+  assert.equal(
+    sizes.verdict({ ...estimate(0.4, 0.6, 0.8, 0.99, 1), enough: 400 * MIB }),
+    '80 % of the reads instead of 60 % with 200 MiB. 99 % hits need 400 MiB.',
+  );
+  assert.equal(
+    sizes.verdict(estimate(0.4, 0.6, 0.6, 0.6, 0.9)),
+    '90 % of the reads instead of 60 % with 800 MiB.',
+  );
+  assert.equal(sizes.verdict(estimate(0.5, 0.6, 0.6, 0.6, 0.6)), 'A larger cache would hardly answer more reads.');
+  assert.match(sizes.verdict(estimate(0.6, 0.6, 0.6, 0.6, 0.6)), /Half of it would do as well\.$/);
+  assert.equal(sizes.estimateOf({}), null);
+  assert.equal(sizes.estimateOf({ estimate: { sizes: [] } }), null);
+});
+
+test('the window of the oplog', () => {
+  const at = (t) => ({ $timestamp: { t, i: 1 } });
+  const status = {
+    oplog: { earliestOptime: at(1000), latestOptime: at(8200) },
+    oplogTruncation: { oplogMinRetentionHours: 24 },
+  };
+  const window = oplog.oplogWindow(status, { size: 10, maxSize: 100 });
+  assert.deepEqual([window.spanMs, window.fullMs, window.hoursMin], [7200000, 72000000, 24]);
+  assert.equal(oplog.oplogWindow(status, { size: 99, maxSize: 100 }).fullMs, undefined);
+  const young = { oplog: { earliestOptime: at(1000), latestOptime: at(1010) } };
+  assert.equal(oplog.oplogWindow(young, { size: 1, maxSize: 100 }).fullMs, undefined);
+  assert.equal(oplog.oplogWindow({}, {}).spanMs, undefined);
+});
+
+test('events in words', () => {
+  const compaction = {
+    kind: 'compaction',
+    space: 'records',
+    fromLevel: 0,
+    toLevel: 6,
+    filesRead: 3,
+    bytesRead: 9,
+    entriesRead: 100,
+    entriesWritten: 60,
+  };
+  assert.equal(activity.placeOf(compaction), 'records, level 0 to 6');
+  assert.equal(activity.resultOf(compaction), '40 old entries dropped');
+  const moved = { ...compaction, bytesRead: 0, entriesRead: 0, entriesWritten: 0 };
+  assert.equal(activity.resultOf(moved), 'files moved as they are');
+  assert.equal(activity.resultOf({ ...compaction, failed: true }), 'failed');
+  assert.equal(activity.resultOf({ kind: 'memory', count: 3 }), '3 times');
 });

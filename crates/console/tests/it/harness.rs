@@ -51,7 +51,11 @@ pub(crate) fn start_for(authorization: bool, allowed: Option<Networks>) -> Runni
     .unwrap();
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let port = listener.local_addr().unwrap().port();
-    let about = About { version: "0.1.0".to_owned(), storage_engine: "inMemory".to_owned() };
+    let about = About {
+        version: "0.1.0".to_owned(),
+        storage_engine: "inMemory".to_owned(),
+        doctor: Arc::new(|| nagi_bson::doc! { "findings": [] }),
+    };
     let names = Names { own: Vec::new(), origins: Vec::new() };
     let alerts = Some(Alerts::default());
     let setup = Setup { listeners: vec![listener], about, names, allowed, alerts };

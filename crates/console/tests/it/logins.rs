@@ -4,7 +4,7 @@ use nagi_bson::{doc, json};
 
 use crate::harness::{Running, start};
 
-fn with_users() -> Running {
+pub(crate) fn with_users() -> Running {
     let running = start(true);
     for (user, role) in [("ann", "root"), ("bob", "read")] {
         let command = doc! { "createUser": (user), "pwd": "secret", "roles": [(role)] };
@@ -21,7 +21,7 @@ fn with_users() -> Running {
     running
 }
 
-fn cookie(running: &Running, user: &str) -> String {
+pub(crate) fn cookie(running: &Running, user: &str) -> String {
     let body = format!("{{\"user\": \"{user}\", \"password\": \"secret\", \"db\": \"admin\"}}");
     let reply = running.post("/api/login", "", &body);
     assert_eq!(reply.status, 204, "{reply:?}");
@@ -33,7 +33,18 @@ fn cookie(running: &Running, user: &str) -> String {
 #[test]
 fn everything_but_the_pages_needs_a_login() {
     let running = with_users();
-    for path in ["/api/figures", "/api/latencies", "/api/stalls", "/api/stream", "/metrics"] {
+    for path in [
+        "/api/figures",
+        "/api/latencies",
+        "/api/stalls",
+        "/api/stream",
+        "/api/events",
+        "/api/disk",
+        "/api/growth",
+        "/api/growth?db=admin",
+        "/api/doctor",
+        "/metrics",
+    ] {
         for headers in ["", "cookie: nagi_console=x\r\n"] {
             assert_eq!(running.get(path, headers).status, 401, "{path}");
         }

@@ -5,3 +5,4 @@ mod harness;
 mod hostile;
 mod logins;
 mod requests;
+mod watched;

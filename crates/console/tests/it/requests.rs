@@ -57,6 +57,7 @@ fn samples(running: &Running, wanted: usize) {
     stream.write_all(b"GET /api/stream HTTP/1.1\r\nhost: localhost\r\n\r\n").unwrap();
     let lines = BufReader::new(stream).lines().map(Result::unwrap);
     let data = lines.filter_map(|line| line.strip_prefix("data: ").map(str::to_owned));
+    let data = data.filter(|data| data.contains("\"v\""));
     let taken = data.take(wanted).map(|data| {
         let sample = nagi_bson::json::parse(&data).unwrap();
         assert!(!sample.as_doc().get("v").is_missing() && !sample.as_doc().get("l").is_missing());

@@ -1,4 +1,4 @@
-//! What is known of the amount of data, which determines what is put into the cache.
+//! What is known of the amount of data, which determines what is put into the cache and how much fits into it.
 
 use std::sync::atomic::{
     AtomicBool, AtomicU64,
@@ -9,6 +9,7 @@ use std::sync::atomic::{
 pub(crate) struct Data {
     bytes: AtomicU64,
     fits: AtomicBool,
+    density_permille: AtomicU64,
 }
 
 impl Data {
@@ -17,6 +18,18 @@ impl Data {
     pub(crate) fn set(&self, bytes: u64, fits: bool) {
         self.bytes.store(bytes, Release);
         self.fits.store(fits, Release);
+    }
+
+    /// Uncompressed bytes of blocks in each byte of the cache: more than 1 with a compressed tier.
+    pub(crate) fn set_density(&self, density: f64) {
+        self.density_permille.store((density * 1000.0) as u64, Release);
+    }
+
+    pub(crate) fn density(&self) -> f64 {
+        match self.density_permille.load(Acquire) {
+            0 => 1.0,
+            permille => permille as f64 / 1000.0,
+        }
     }
 
     pub(crate) fn bytes(&self) -> u64 {

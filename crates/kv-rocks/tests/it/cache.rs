@@ -270,3 +270,67 @@ fn a_flush_that_is_finished_is_counted() {
     assert!(0 <= least && least <= last && last <= most && most <= total);
     assert!(gauge(&*engine, "file_blocks_written") > 0 && gauge(&*engine, "commits") > 0);
 }
+
+/// The share of reads of blocks that the cache answers, of skewed reads after as many that fill it.
+fn measured_hits(engine: &dyn Engine, count: u64) -> f64 {
+    let mut random = 1_u64;
+    let mut buf = Vec::new();
+    let mut read = |times: u64| {
+        for _ in 0..times {
+            random = random.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);
+            // The square of a part: small numbers are read more often. Then scattered, so that neighbours differ.
+            let part = (random >> 33) as f64 / (1_u64 << 31) as f64;
+            let key = ((part * part * count as f64) as u64 * 7919 % count).to_be_bytes();
+            engine.latest().get(Space::Records, &key, &mut buf).expect("reads").expect("is there");
+        }
+    };
+    read(60_000);
+    let before = (gauge(engine, "cache_hits"), gauge(engine, "cache_misses"));
+    read(60_000);
+    let (hits, misses) =
+        (gauge(engine, "cache_hits") - before.0, gauge(engine, "cache_misses") - before.1);
+    hits as f64 / (hits + misses) as f64
+}
+
+#[test]
+fn the_estimate_is_what_a_larger_cache_does() {
+    const COUNT: u64 = 40_011;
+    const SMALL: u64 = 12 << 20;
+    let scratch = Scratch::new();
+    let options = |cache_bytes| Options {
+        cache_bytes,
+        cache_compression: Compressor::None,
+        records_compression: Compressor::None,
+        warm_up: false,
+        ..Options::default()
+    };
+    let open = |bytes| nagi_kv_rocks::open(scratch.path(), &options(bytes)).expect("opens");
+    let engine = open(SMALL);
+    assert!(engine.cache_estimate().is_none(), "nothing was read");
+    let mut number = 0;
+    let load = engine.load(Space::Records, &mut |key, out| {
+        key.clear();
+        key.extend_from_slice(&u64::to_be_bytes(number));
+        *out = text(number).repeat(3);
+        number += 1;
+        Ok(number <= COUNT)
+    });
+    load.expect("loads");
+    drop(engine);
+    let engine = open(SMALL);
+    // From here on all reads are counted, so that those of indexes, which are few and hot blocks, are known.
+    assert!(engine.cache_estimate().is_none());
+    let own = measured_hits(&*engine, COUNT);
+    let estimate = engine.cache_estimate().expect("many reads");
+    assert_eq!((estimate.capacity, estimate.density), (SMALL, 1.0));
+    let expected = |times| estimate.hit_rate(times * SMALL).expect("within reach");
+    assert!((expected(1) - own).abs() < 0.06, "{own} measured, {} expected", expected(1));
+    drop(engine);
+    for times in [2, 4] {
+        let truth = measured_hits(&*open(times * SMALL), COUNT);
+        let expected = expected(times);
+        println!("{times} times the cache: {truth:.3} measured, {expected:.3} expected");
+        assert!((expected - truth).abs() < 0.06, "{truth} measured, {expected} expected");
+        assert!(truth > own + 0.02, "{truth} is more than {own}");
+    }
+}

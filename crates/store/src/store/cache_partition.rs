@@ -1,6 +1,7 @@
 //! The cache partition at run time: the total size is set from outside; the boundary between documents and blocks
 //! follows [`crate::partition_boundary`] in small steps.
 
+use nagi_kv::reuse::CacheEstimate;
 use parking_lot::Mutex;
 
 use crate::{
@@ -82,6 +83,11 @@ impl Store {
         self.cache.as_ref().map_or((0, 0), |cache| cache.reads())
     }
 
+    /// What a record cache of another size would do; `None` without one, or while too few reads are known.
+    pub fn record_cache_estimate(&self) -> Option<CacheEstimate> {
+        self.cache.as_ref()?.estimate()
+    }
+
     /// Polls the cost of reads and moves the boundary between the caches. Called a few times per second, by a
     /// thread that may block for a few milliseconds.
     pub fn tune_caches(&self) {
@@ -91,6 +97,7 @@ impl Store {
             return;
         }
         let (hits, misses) = cache.reads();
+        cache.reuse().set_reads(hits + misses);
         let seen = Seen { hits, misses, disk_reads: self.engine.blocks_read() };
         let memory = Memory { caches: state.bytes, data: self.engine.cached_data_bytes() };
         if state.boundary.look(seen, memory, clock::now_ms()) {

@@ -7,11 +7,15 @@ use std::{
     time::Instant,
 };
 
-use nagi_kv::{Result, Space};
+use nagi_kv::{EngineEvent, Result, Space};
 use nagi_rocksdb_sys as ffi;
 
 use super::super::ffi::{Db, checked};
+use crate::events::{compaction_reason, flush_reason};
 use crate::quarantine::Damaged;
+
+const FLUSH: c_int = 0;
+const COMPACTION: c_int = 1;
 
 unsafe extern "C" {
     fn nagi_damage_listen(options: *mut ffi::rocksdb_options_t, damaged: *const c_void);
@@ -61,10 +65,59 @@ unsafe extern "C" fn nagi_flush_begun(damaged: *const c_void, job: c_int) {
     unsafe { &*damaged.cast::<Damaged>() }.flushes.begun(job, Instant::now());
 }
 
+/// As in `native/damage.cc`.
+#[repr(C)]
+struct Work {
+    kind: c_int,
+    job: c_int,
+    reason: c_int,
+    from_level: c_int,
+    to_level: c_int,
+    failed: c_int,
+    space: *const c_char,
+    space_length: usize,
+    micros: u64,
+    files_read: u64,
+    files_written: u64,
+    bytes_read: u64,
+    bytes_written: u64,
+    entries_read: u64,
+    entries_written: u64,
+}
+
 #[unsafe(no_mangle)]
-unsafe extern "C" fn nagi_flush_finished(damaged: *const c_void, job: c_int) {
-    // SAFETY: the pointer is that of `listen`.
-    unsafe { &*damaged.cast::<Damaged>() }.flushes.finished(job, Instant::now());
+unsafe extern "C" fn nagi_work_finished(damaged: *const c_void, work: *const Work) {
+    // SAFETY: the pointer is that of `listen`; the work and its strings live through the call.
+    let (damaged, work, space) = unsafe {
+        let work = &*work;
+        let space = slice::from_raw_parts(work.space.cast::<u8>(), work.space_length);
+        (&*damaged.cast::<Damaged>(), work, space)
+    };
+    let flushed = (work.kind == FLUSH).then(|| damaged.flushes.finished(work.job, Instant::now()));
+    let known = Space::ALL.into_iter().find(|known| known.name().as_bytes() == space);
+    let Some(space) = known else { return };
+    let (kind, reason) = match work.kind {
+        FLUSH => ("flush", flush_reason(work.reason)),
+        COMPACTION => ("compaction", compaction_reason(work.reason)),
+        _ => ("load", "sorted data"),
+    };
+    damaged.events.add(EngineEvent {
+        number: 0,
+        at_ms: 0,
+        kind,
+        space: space.name(),
+        reason,
+        micros: flushed.map_or(work.micros, |took| took.as_micros() as u64),
+        from_level: u32::try_from(work.from_level).unwrap_or(0),
+        to_level: u32::try_from(work.to_level).unwrap_or(0),
+        files_read: work.files_read,
+        files_written: work.files_written,
+        bytes_read: work.bytes_read,
+        bytes_written: work.bytes_written,
+        entries_read: work.entries_read,
+        entries_written: work.entries_written,
+        failed: work.failed != 0,
+    });
 }
 
 impl Db {

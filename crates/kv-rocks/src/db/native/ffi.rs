@@ -11,7 +11,7 @@ use nagi_kv::{Error, Result};
 use nagi_rocksdb_sys as ffi;
 
 use super::super::ffi::c_path;
-use crate::{damage, encrypted::Environment, large_reads};
+use crate::{damage, disk_map, encrypted::Environment, large_reads};
 
 /// The file remover of a database.
 #[repr(C)]
@@ -74,11 +74,13 @@ unsafe extern "C" {
         prefix_bytes: usize,
     );
     /// Creates a cache of `capacity` bytes, of which `share` is for blocks compressed with RocksDB's compressor
-    /// number `compression`.
+    /// number `compression`. Its reads are sampled: `reuse` and `threshold` (of that one) outlive the cache.
     pub(crate) fn nagi_cache_create(
         capacity: usize,
         compression: c_int,
         share: f64,
+        reuse: *const c_void,
+        threshold: *const u64,
     ) -> *mut ffi::rocksdb_cache_t;
 
     /// Changes the share of a cache that was created with one.
@@ -174,6 +176,19 @@ unsafe extern "C" fn nagi_unreadable(
         )
     };
     damage::unreadable(&String::from_utf8_lossy(file), offset, &String::from_utf8_lossy(text));
+}
+
+#[unsafe(no_mangle)]
+unsafe extern "C" fn nagi_file_used(
+    file: *const c_void,
+    file_length: usize,
+    offset: u64,
+    bytes: usize,
+    is_write: c_int,
+) {
+    // SAFETY: the name lives through the call.
+    let file = unsafe { slice::from_raw_parts(file.cast::<u8>(), file_length) };
+    disk_map::used(file, offset, bytes as u64, is_write != 0);
 }
 
 #[unsafe(no_mangle)]

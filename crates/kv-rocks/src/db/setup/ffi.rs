@@ -14,7 +14,7 @@ use std::{
 };
 
 use nagi_encryption::Keys;
-use nagi_kv::{Compressor, Result, Space};
+use nagi_kv::{Compressor, Result, Space, reuse::Reuse};
 use nagi_rocksdb_sys as ffi;
 
 use super::super::{ffi::checked, file_list, listen::listen, native};
@@ -26,6 +26,9 @@ use crate::{
 };
 
 const LEVELS: usize = 7;
+/// At most one of 16 blocks is in the sample that tells what a cache of another size would do: a read of a block takes
+/// microseconds, and a small cache has few blocks.
+const SAMPLED_SHIFT: u32 = 4;
 /// With this many files allowed, all tables of a terabyte can stay open.
 const FILES_ENOUGH: u64 = 16_000;
 /// With fewer: the files that are open in addition to tables and connections (logs, runs of queries, a backup).
@@ -84,6 +87,8 @@ pub(crate) struct Setup {
     pub(crate) database: *mut ffi::rocksdb_options_t,
     pub(crate) spaces: Vec<*mut ffi::rocksdb_options_t>,
     pub(crate) cache: *mut ffi::rocksdb_cache_t,
+    /// The sample of the cache's reads; the cache has a pointer to it.
+    pub(crate) reuse: Box<Reuse>,
     /// Rate limiter of flushes and compactions.
     limiter: *mut ffi::rocksdb_ratelimiter_t,
     remover: *mut native::Remover,
@@ -115,12 +120,15 @@ impl Drop for Setup {
 
 impl Setup {
     pub(crate) fn new(dir: &Path, options: &Options, system: &System) -> Setup {
+        let reuse = Box::new(Reuse::new(SAMPLED_SHIFT, options.cache_bytes));
         // SAFETY: plain constructors; every pointer below is valid until `drop`.
         unsafe {
             let cache = native::nagi_cache_create(
                 options.cache_bytes as usize,
                 code(options.cache_compression),
                 f64::from(options.tier_percent().unwrap_or(0)) / 100.0,
+                (&raw const *reuse).cast(),
+                reuse.threshold().as_ptr().cast_const(),
             );
             let spaces = Space::ALL.iter().map(|space| space_options(*space, options, cache));
             let database = database_options(options, system, cache);
@@ -154,6 +162,7 @@ impl Setup {
                 database,
                 spaces,
                 cache,
+                reuse,
                 limiter,
                 damaged,
                 remover,

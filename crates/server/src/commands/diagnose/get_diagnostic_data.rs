@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use super::build_info::write_build_info;
 use super::host_info::write_host_info;
-use super::server_status::write_server_status;
+use super::server_status::{is_usual, write_server_status};
 use crate::clock;
 use crate::commands::common::namespace;
 use crate::commands::replicate::write_set_status;
@@ -87,7 +87,7 @@ fn sample(server: &Server) -> DocBuf {
     DocBuf::build(|out| {
         timed(out, |out| {
             replied(out, "serverStatus", |out| {
-                let is_wanted = |name: &str| Ok(!LEFT_OUT.contains(&name));
+                let is_wanted = |name: &str| Ok(is_usual(name) && !LEFT_OUT.contains(&name));
                 write_server_status(server, &is_wanted, false, out)
             });
             if let Some(set) = &server.replica {

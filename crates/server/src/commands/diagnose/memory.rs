@@ -2,9 +2,13 @@
 //! watcher.
 
 use nagi_budget::{Division, Pool, bound};
+use nagi_store::CacheEstimate;
 
 use crate::core::command::prelude::*;
 use crate::core::server::Server;
+
+/// Sizes of a cache for which a hit rate is shown, as multiples of the present one.
+const ESTIMATED_TIMES: [f64; 7] = [0.25, 0.5, 1.0, 2.0, 3.0, 4.0, 8.0];
 
 /// Writes the section `nagi.memory`, in bytes. Without a budget the limits are absent.
 pub(super) fn write(server: &Server, out: &mut DocWriter<'_>) {
@@ -29,6 +33,7 @@ pub(super) fn write(server: &Server, out: &mut DocWriter<'_>) {
             let (hits, misses) = server.store.record_cache_reads();
             records.put("hits", int(hits));
             records.put("misses", int(misses));
+            write_estimate(server.store.record_cache_estimate().as_ref(), records);
         });
         caches.doc("blocks", |blocks| {
             server.store.engine().stats(&mut |name, value| match name {
@@ -37,6 +42,7 @@ pub(super) fn write(server: &Server, out: &mut DocWriter<'_>) {
                 "memtable_bytes" => blocks.put("memtableBytes", value),
                 _ => {}
             });
+            write_estimate(server.store.engine().cache_estimate().as_ref(), blocks);
         });
     });
     out.doc("pools", |pools| {
@@ -56,6 +62,28 @@ pub(super) fn write(server: &Server, out: &mut DocWriter<'_>) {
     out.put("purges", int(gauges.purge_count));
     out.put("squeezes", int(gauges.squeeze_count));
     out.put("timesOverBound", int(gauges.over_count));
+}
+
+/// Writes what a cache of another size would do; nothing while that is not known.
+fn write_estimate(estimate: Option<&CacheEstimate>, out: &mut DocWriter<'_>) {
+    let Some(estimate) = estimate else { return };
+    out.doc("estimate", |out| {
+        out.put("sampledReads", int(estimate.sampled));
+        out.array("sizes", |list| {
+            for times in ESTIMATED_TIMES {
+                let bytes = (estimate.capacity as f64 * times) as u64;
+                let Some(rate) = estimate.hit_rate(bytes) else { continue };
+                list.doc(|one| {
+                    one.put("times", times);
+                    one.put("bytes", int(bytes));
+                    one.put("hitRate", rate);
+                });
+            }
+        });
+        if let Some(bytes) = estimate.bytes_for(0.99) {
+            out.put("bytesFor99Percent", int(bytes));
+        }
+    });
 }
 
 fn int(bytes: u64) -> i64 {

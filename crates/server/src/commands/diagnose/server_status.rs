@@ -43,6 +43,7 @@ static SECTIONS: &[Section] = &[
     ("opLatencies", |server, out| op_latencies(server, false, out)),
     ("opcounters", op_counters),
     ("opcountersRepl", set_status::op_counters),
+    ("oplog", set_status::oplog),
     ("oplogTruncation", set_status::oplog_truncation),
     ("planCache", metric_tree::plan_cache),
     ("profiler", profiler),
@@ -60,6 +61,11 @@ static SECTIONS: &[Section] = &[
     ("metrics", metric_tree::write),
     ("nagi", nagi),
 ];
+
+/// Returns true for sections of a reply that does not ask for single ones. As in mongod, the others read data.
+pub(super) fn is_usual(name: &str) -> bool {
+    name != "oplog"
+}
 
 fn security(server: &Server, out: &mut DocWriter<'_>) {
     server.auth.logins.write(out);
@@ -97,7 +103,8 @@ fn transport_security(server: &Server, out: &mut DocWriter<'_>) {
 fn run(cx: &mut Context<'_>, req: &Request<'_>, out: &mut DocWriter<'_>) -> Result<()> {
     let section = |name| args::read::<Option<Truthy>>(req.body, "serverStatus", name);
     let none = section("none")? == Some(Truthy(true));
-    let is_wanted = |name: &'static str| Ok(section(name)?.map_or(!none, |wanted| wanted.0));
+    let is_wanted =
+        |name: &'static str| Ok(section(name)?.map_or(!none && is_usual(name), |wanted| wanted.0));
     let histograms = req.body.get("opLatencies").as_doc();
     let histograms = match histograms {
         Some(asked) => args::read::<Truthy>(asked, "serverStatus", "histograms")?.0,
@@ -111,7 +118,7 @@ impl Server {
     /// watch it. Takes about a millisecond.
     pub fn write_status(&self, out: &mut DocWriter<'_>) {
         // Only the reading of a request's fields fails.
-        let _ = write_server_status(self, &|_| Ok(true), true, out);
+        let _ = write_server_status(self, &|name| Ok(is_usual(name)), true, out);
     }
 }
 
@@ -135,7 +142,7 @@ pub(super) fn write_server_status(
     out.put("localTime", Value::DateTime(clock::wall_ms()));
     for (name, write) in SECTIONS {
         let absent = match *name {
-            "electionMetrics" | "flowControl" | "oplogTruncation" | "repl" => {
+            "electionMetrics" | "flowControl" | "oplog" | "oplogTruncation" | "repl" => {
                 server.replica.is_none()
             }
             "encryptionAtRest" => server.keys.is_none(),

@@ -75,6 +75,15 @@ pub(super) fn flow_control(_: &Server, out: &mut DocWriter<'_>) {
     out.put("isLaggedTimeMicros", 0_i64);
 }
 
+/// The times of the newest and of the oldest entry of the oplog.
+pub(super) fn oplog(server: &Server, out: &mut DocWriter<'_>) {
+    // An error of the engine is reported to those who read the oplog itself.
+    if let Ok(Some((oldest, newest))) = server.store.change_log_window() {
+        out.put("latestOptime", Value::Timestamp(newest.0));
+        out.put("earliestOptime", Value::Timestamp(oldest.0));
+    }
+}
+
 /// Removals of the oldest entries of the oplog.
 pub(super) fn oplog_truncation(server: &Server, out: &mut DocWriter<'_>) {
     let Some(set) = &server.replica else { return };

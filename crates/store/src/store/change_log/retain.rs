@@ -64,6 +64,21 @@ impl Store {
         Ok(Some(trimmed))
     }
 
+    /// The stamps of the oldest and the newest entry; `None` without a log, or while it is empty. Two seeks.
+    pub fn change_log_window(&self) -> Result<Option<(CommitStamp, CommitStamp)>> {
+        let Some(shown) = self.log_shown.load_full() else { return Ok(None) };
+        let snapshot = self.engine.snapshot().map_err(engine)?;
+        let mut ends = [0; 2];
+        for (end, forward) in ends.iter_mut().zip([true, false]) {
+            let mut log = LogReader::open(&*snapshot, forward, &shown.state)?;
+            if !log.skip()? {
+                return Ok(None);
+            }
+            *end = log.stamp;
+        }
+        Ok(Some((CommitStamp(ends[0]), CommitStamp(ends[1]))))
+    }
+
     /// Removes all entries, because changes after them were not logged: readers that come from before now are told.
     pub fn cut_change_log(&self) -> Result<()> {
         let Some(shown) = self.log_shown.load_full() else { return Ok(()) };
