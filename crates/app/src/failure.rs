@@ -52,6 +52,8 @@ pub(crate) mod exit {
         status(FAILURE, "backup, restore, diagnostics", "the copy could not be made, or a file is damaged",
             "Read the message; a damaged file is named with its path."),
         status(FAILURE, "ping", "the server does not answer", "Read the message, and the server's log."),
+        status(FAILURE, "advise", "the server does not answer, or the user has too few rights", "Read the message; \
+            docs/advice.md has the rights."),
         status(FAILURE, "ldap-check", "a step failed", "Read the lines below [FAIL]; docs/ldap.md explains the steps."),
         status(FAILURE, "doctor", "there are warnings, but no critical finding",
             "Run the command under \"fix\" of each finding."),

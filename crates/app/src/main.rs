@@ -4,7 +4,7 @@
 //!   nagi [serve] [mongod's options]      nagi doctor ...      nagi version
 //!   nagi backup ...                      nagi restore ...      nagi help ...
 //!   nagi generate ...                    nagi ping ...
-//!   nagi diagnostics ...
+//!   nagi diagnostics ...                 nagi advise ...
 //! ```
 //!
 //! This crate knows neither commands nor documents nor frames.
@@ -60,21 +60,25 @@ fn main() -> ExitCode {
     let args: Vec<String> = std::env::args().skip(1).collect();
     erase::passwords();
     let command = args.first().map(String::as_str);
-    if matches!(command, Some("backup" | "restore" | "diagnostics" | "ldap-check" | "ping")) {
+    if matches!(
+        command,
+        Some("advise" | "backup" | "restore" | "diagnostics" | "ldap-check" | "ping")
+    ) {
         backup::take_variables();
     }
     if matches!(command, Some("backup" | "restore" | "diagnostics" | "doctor")) {
         umask::close();
     }
     if let Some(
-        name @ ("backup" | "restore" | "diagnostics" | "doctor" | "generate" | "ldap-check"
-        | "ping" | "version"),
+        name @ ("advise" | "backup" | "restore" | "diagnostics" | "doctor" | "generate"
+        | "ldap-check" | "ping" | "version"),
     ) = command
         && args[1..].iter().any(|arg| arg == "--help" || arg == "-h")
     {
         return help::command(name);
     }
     match command {
+        Some("advise") => backup::run_advise(&args[1..]),
         Some("backup") => backup::run(&args[1..]),
         Some("restore") => backup::run_restore(&args[1..]),
         Some("diagnostics") => backup::run_diagnostics(&args[1..]),

@@ -8,6 +8,7 @@ import { memoryPage } from './memory.js';
 import { storagePage } from './storage.js';
 import { operationsPage } from './operations.js';
 import { slowPage } from './slow.js';
+import { advisePage } from './advise.js';
 import { databasesPage } from './databases.js';
 import { collectionPage } from './collections.js';
 import { documentsPage } from './documents.js';
@@ -23,6 +24,7 @@ const PAGES = {
   alerts: { title: 'Alerts', group: 'Watch', mount: alertsPage },
   operations: { title: 'Operations', group: 'Requests', mount: operationsPage },
   slow: { title: 'Slow operations', group: 'Requests', mount: slowPage },
+  advice: { title: 'Advice', group: 'Requests', mount: advisePage },
   databases: { title: 'Databases', group: 'Data', mount: databasesPage },
   collection: { title: 'Collection', mount: collectionPage, parent: 'databases' },
   documents: { title: 'Documents', group: 'Data', mount: documentsPage },

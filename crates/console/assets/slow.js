@@ -1,11 +1,10 @@
 // Slow operations: the log's lines grouped by shape, with a suggestion of an index, explain, and the threshold.
-import { command, commandOf, maps, ServerError } from './api.js';
+import { command, commandOf, maps } from './api.js';
 import {
   announce,
   brief,
   button,
   code,
-  confirm,
   el,
   errorBox,
   field,
@@ -20,8 +19,8 @@ import { text } from './ejson.js';
 import { begins, indexName } from './advice.js';
 import { createText, explainText, groups } from './slow_groups.js';
 import { showPlan } from './plan_tree.js';
+import { buildButton, trialButton } from './trial.js';
 
-const BUILD_TIMEOUT_MS = 600000;
 const EXPLAIN_MAX_MS = 30000;
 
 export function slowPage(cx) {
@@ -185,36 +184,14 @@ function oneSuggestion(group, key) {
   const note = el('p', { class: 'hint', role: 'status' });
   const shown = el('div', { hidden: true });
   const { db, collection } = group.request;
-  const build = button('Build this index', async () => {
-    const body = createText(collection, key, indexName(key));
-    const sure = await confirm({
-      title: 'Build the index?',
-      action: 'Build index',
-      detail: body,
-      text:
-        `The index is built on ${db}.${collection}. Reads and writes continue; ` +
-        'the build reads all documents and uses disk and processor.',
-    });
-    if (!sure) return;
-    build.disabled = true;
-    setText(note, 'Building ... The page Operations shows the progress.');
-    try {
-      await commandOf(db, body, { timeoutMs: BUILD_TIMEOUT_MS });
-      showError(box, null);
-      setText(note, 'The index is built. Explain the example to see it used.');
-    } catch (error) {
-      setText(
-        note,
-        error instanceof ServerError && error.status === 0 ? 'The build may still run: see the page Operations.' : '',
-      );
-      showError(box, error);
-      build.disabled = false;
-    }
-  });
+  const name = indexName(key);
+  const build = buildButton({ db, collection, key, name, note, box });
+  const explain = explainText(group);
+  const trial = explain ? trialButton({ db, explain, key, name, box }) : null;
   const show = button(
     'Show the command',
     async () => {
-      fill(shown, code(createText(collection, key, indexName(key)), 'Command'), build);
+      fill(shown, code(createText(collection, key, name), 'Command'), build);
       shown.hidden = false;
       show.setAttribute('aria-expanded', 'true');
       try {
@@ -230,5 +207,15 @@ function oneSuggestion(group, key) {
     },
     { 'aria-expanded': 'false' },
   );
-  return el('div', { class: 'suggestion' }, el('p', { class: 'mono' }, brief(text(key), 400)), show, shown, note, box);
+  return el(
+    'div',
+    { class: 'suggestion' },
+    el('p', { class: 'mono' }, brief(text(key), 400)),
+    trial?.node,
+    show,
+    trial?.shown,
+    shown,
+    note,
+    box,
+  );
 }

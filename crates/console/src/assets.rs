@@ -13,6 +13,7 @@ macro_rules! assets {
 assets! {
     "activity.js" "text/javascript; charset=utf-8";
     "advice.js" "text/javascript; charset=utf-8";
+    "advise.js" "text/javascript; charset=utf-8";
     "alerts.js" "text/javascript; charset=utf-8";
     "api.js" "text/javascript; charset=utf-8";
     "app.js" "text/javascript; charset=utf-8";
@@ -48,6 +49,7 @@ assets! {
     "style.css" "text/css; charset=utf-8";
     "table.js" "text/javascript; charset=utf-8";
     "theme.js" "text/javascript; charset=utf-8";
+    "trial.js" "text/javascript; charset=utf-8";
     "uplot.iife.min.js" "text/javascript; charset=utf-8";
     "uplot.license.txt" "text/plain; charset=utf-8";
     "uplot.min.css" "text/css; charset=utf-8";

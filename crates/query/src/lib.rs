@@ -21,6 +21,7 @@ mod conditions;
 mod encrypted;
 mod explain;
 mod figures;
+mod hypothetical;
 pub mod limits;
 mod plan;
 mod projection;
@@ -40,6 +41,10 @@ pub use encrypted::{
 pub use explain::check_query;
 pub use explain::{Explained, Verbosity, explain};
 pub use figures::{PlanCacheFigures, SortFigures, plan_cache_figures, sort_figures};
+pub use hypothetical::{
+    Estimate, Hypothesis, INDEXES_MAX as HYPOTHETICAL_INDEXES_MAX, Sample, SampleLimits, Side,
+    TrialIndex, explain_hypothetical, sample_documents,
+};
 pub use plan::find::{FindRequest, lone_id};
 pub use plan::{
     Hint, ShapeRequest, clear_index_filters, clear_plans, list_index_filters, set_index_filter,

@@ -14,6 +14,7 @@
 //! - Only this crate knows sessions, owners of cursors, parameters and the format of the log.
 //! - It knows neither sockets nor TLS, engines or configuration files.
 
+mod advice;
 mod args;
 mod audit;
 mod auth;

@@ -36,6 +36,7 @@ mod record;
 mod record_key;
 mod repair;
 mod session_record;
+mod shrink;
 mod spill;
 mod store;
 mod ttl;
@@ -44,7 +45,7 @@ mod upkeep;
 pub use alter::rename::Rename;
 pub use alter::target::TargetFacts;
 pub use annotations::Annotations;
-pub use build::BuildOptions;
+pub use build::{BuildOptions, Trial};
 pub use catalog::{
     Arrivals, BucketFacts, CachedStats, Catalog, CollMod, Collection, CollectionOptions,
     CollectionStats, CollectionVersion, CreatedIndexes, IndexSelector, Uuid, ValidationAction,
@@ -65,6 +66,7 @@ pub use repair::reindex::Repaired;
 pub use repair::salvage::{LostRange, Salvaged};
 pub use repair::validate::{ASK_EACH as VALIDATE_ASK_EACH, ValidateReport};
 pub use session_record::{SessionKey, SessionRecord};
+pub use shrink::Shrunk;
 pub use spill::{NextEntry, Spill, SpillCursor, SpillFigures};
 pub use store::cache_partition::first_partition;
 pub use store::change_log::{

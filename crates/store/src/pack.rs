@@ -100,6 +100,18 @@ fn run(doc: &[u8], compressor: Compressor, level: i32, place: &mut [u8]) -> Opti
     packed
 }
 
+/// The length of the bytes in packed form; their own if packing does not make them shorter.
+pub(crate) fn packed_bytes(bytes: &[u8], compressor: Compressor, zstd_level: i32) -> usize {
+    let most = match compressor {
+        Compressor::None => return bytes.len(),
+        Compressor::Snappy => snap::raw::max_compress_len(bytes.len()),
+        Compressor::Lz4 => lz4_flex::block::get_maximum_output_size(bytes.len()),
+        Compressor::Zlib | Compressor::Zstd => bytes.len(),
+    };
+    let packed = run(bytes, compressor, zstd_level, &mut vec![0; most]);
+    packed.map_or(bytes.len(), |length| length.min(bytes.len()))
+}
+
 /// Returns true if samples shrink by a sixteenth with the fastest compressor.
 fn looks_compressible(doc: &[u8]) -> bool {
     let mut room = [0; 2 * SAMPLE_BYTES];

@@ -67,6 +67,7 @@ async function withoutLogins() {
   await part('alerts', () => alerts(seen, examine));
   await part('operations', () => requests.operations(seen, client, examine));
   await part('slow', () => requests.slow(seen, client, examine));
+  await part('advice', () => requests.advice(seen, client, examine));
   await part('databases', () => data.databases(seen, client));
   await part('documents', () => data.documents(seen, client, examine));
   await part('hostile', () => security.hostile(seen, client));

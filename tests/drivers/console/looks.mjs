@@ -46,6 +46,7 @@ export const PAGES = [
   ['alerts', 'tbody tr'],
   ['operations', 'tbody tr'],
   ['slow', 'tbody tr'],
+  ['advice', '.page-advice details, .page-advice section'],
   ['databases', 'tbody tr:nth-child(2)'],
   ['databases/shop', 'tbody tr:nth-child(2)'],
   ['collection/shop/indexed', 'tbody tr:nth-child(2)'],

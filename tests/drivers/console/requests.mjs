@@ -71,6 +71,13 @@ export async function slow({ page, go }, client, examine) {
   const key = await page.locator('.suggestion .mono').first().textContent();
   check('slow: equality, sort, range', key === '{"customer": 1, "day": -1, "total": 1}', key);
   await explained(page, 'COLLSCAN');
+  await page.locator('.suggestion').getByRole('button', { name: 'Try', exact: true }).click();
+  const trial = page.locator('.suggestion .trial');
+  await until('slow: the trial shows the gain', async () => /times less/.test(await trial.textContent()));
+  const tried = await trial.textContent();
+  check('slow: the trial shows both plans', /COLLSCAN: 2\d,\d{3} keys/.test(tried) && tried.includes('IXSCAN'), tried);
+  check('slow: the sort is avoided', tried.includes('not be sorted in memory'), tried);
+  check('slow: the trial builds nothing', (await orders.indexes()).length === 1);
   await page.getByRole('button', { name: 'Show the command' }).click();
   check(
     'slow: the command is shown',
@@ -92,6 +99,30 @@ export async function slow({ page, go }, client, examine) {
   await explained(page, 'IXSCAN');
   await examine('slow-suggestion');
   await client.db('admin').command({ profile: 0, slowms: 100 });
+}
+
+/** Slow queries become advice with its measured gain; the index is built from there. */
+export async function advice({ page, go }, client, examine) {
+  const orders = client.db('shop').collection('orders');
+  await client.db('admin').command({ profile: 0, slowms: 1 });
+  for (let i = 0; i < 6; i++) await orders.find({ day: i, total: { $gt: 5 } }).toArray();
+  await client.db('admin').command({ profile: 0, slowms: 100 });
+  await go('advice');
+  const card = page.locator('section.advice', { hasText: 'Create the index {"day": 1, "total": 1} on shop.orders' });
+  await until('advice: the card', async () => (await card.count()) === 1, 60000);
+  const told = await card.textContent();
+  check('advice: evidence', /\d+ slow operations took/.test(told) && /Measured on/.test(told), told);
+  check('advice: the gain', /times less is examined/.test(told) && told.includes('COLLSCAN'), told);
+  await examine('advice');
+  await card.getByRole('button', { name: 'Build this index' }).click();
+  await confirmDialog(page, 'Build index');
+  await until(
+    'advice: the index is built',
+    async () => /The index is built/.test(await card.locator('[role=status]').textContent()),
+    30000,
+  );
+  await page.getByRole('button', { name: 'Get advice' }).click();
+  await until('advice: it is gone', async () => (await card.count()) === 0, 60000);
 }
 
 /** Explains the example; the tree must have the stage, with figures. */

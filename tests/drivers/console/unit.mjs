@@ -15,6 +15,8 @@ const diskmap = await load('diskmap.js');
 const sizes = await load('sizes.js');
 const oplog = await load('oplog.js');
 const activity = await load('activity.js');
+const trial = await load('trial.js');
+const advise = await load('advise.js');
 const { parse, text, typed, soften } = ejson;
 
 test('numbers have three digits and a unit', () => {
@@ -159,6 +161,44 @@ test('slow operations are grouped by shape', () => {
     '{"explain": {"update": "other", "updates": [{"q": {"x": {"$gte": 1}}, "u": {"$set": {"y": 1}}, "multi": true, "upsert": false}]}, "verbosity": "executionStats"}',
   );
   assert.equal(text(found[1].advice.indexes[0]), '{"x": 1}');
+});
+
+test('trials and advice as texts', () => {
+  const key = new Map([
+    ['a', 1],
+    ['0', -1],
+  ]);
+  assert.equal(
+    trial.trialText('{"explain": {"find": "c"}}', key, 'n'),
+    '{"explain": {"find": "c"}, "hypotheticalIndexes": [{"key": {"a": 1, "0": -1}, "name": "n"}], "maxTimeMS": 30000}',
+  );
+  const side = (planSummary, keys, docs, sortsInMemory) => ({
+    planSummary,
+    estimate: { totalKeysExamined: keys, totalDocsExamined: docs, sortsInMemory },
+  });
+  const hypothetical = {
+    indexes: [{ used: true, expectedSizeBytes: 2048 }],
+    sample: { documents: 10, ofDocuments: 9000 },
+    present: side('COLLSCAN', 0, 9000, true),
+    withIndexes: side('IXSCAN { a: 1 }', 3, 3, false),
+    examinedRatio: 1500,
+  };
+  assert.deepEqual(trial.trialFacts({ hypothetical }), [
+    ['Result', 'The query would examine 1,500 times less and would not be sorted in memory.'],
+    ['Now', 'COLLSCAN: 9,000 keys and documents, sorted in memory'],
+    ['With the index', 'IXSCAN { a: 1 }: 6 keys and documents'],
+    ['Measured on', '10 of 9,000 documents'],
+    ['Expected size', '2 KiB'],
+  ]);
+  hypothetical.indexes[0].used = false;
+  assert.match(trial.trialFacts({ hypothetical })[0][1], /would not use/);
+
+  const drop = parse('{"kind":"dropIndex","ns":"d.c","name":"b_1","sizeBytes":1024,"accesses":{"ops":0,"since":{"$date":"2026-01-01T00:00:00Z"}}}');
+  assert.equal(advise.title(drop), 'Drop the index b_1 of d.c');
+  assert.deepEqual(advise.evidence(drop)[0], ['Size', '1 KiB']);
+  assert.match(advise.evidence(drop)[1][1], /^0 since 202/);
+  assert.match(advise.title(parse('{"kind":"toString","ns":"d.c"}')), /^toString on/);
+  assert.match(advise.summary(parse('{"advice":[],"slowOperations":{"operations":3,"shapes":2},"slowms":100}')), /^No advice, from 3 /);
 });
 
 test('no suggestion where an index would not help', () => {

@@ -36,6 +36,8 @@ def collections():
         row("find@c", "aggregate", "c", pipeline=[], cursor={}),
         row("find@c", "explain", {"find": "c"}),
         row("remove@c", "explain", {"delete": "c", "deletes": [{"q": {"_id": 1}, "limit": 1}]}),
+        row("remove@c, find@c", "explain", {"delete": "c", "deletes": [{"q": {"a": 1}, "limit": 1}]},
+            hypotheticalIndexes=[{"key": {"zz": 1}, "name": "zz"}]),
         row("find@c", "mapReduce", "c", map="function() { emit(1, 1) }", reduce="function() { return 1 }", out={"inline": 1}),
         row("find@c, insert@out, remove@out", "mapReduce", "c", map="function() { emit(1, 1) }",
             reduce="function() { return 1 }", out="out", changes="data"),
@@ -179,6 +181,7 @@ def administration():
         row("applicationMessage@#", "logApplicationMessage", "matrix", admin=True),
         row("logRotate@#", "logRotate", "none", admin=True),
         # Reads every file: what the role `backup` may read.
+        row("getLog@#", "nagiAdvise", 1, measure=False, admin=True),
         row("find@*, find@admin/system.users, listDatabases@#", "nagiBackup", "none", admin=True),
         row("rotateCertificates@#", "rotateCertificates", 1, unknown=1, admin=True),
         row("rotateCertificates@#", "rotateEncryptionKey", 1, unknown=1, admin=True),

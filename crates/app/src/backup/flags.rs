@@ -1,4 +1,4 @@
-//! The flags of `nagi backup`, `nagi restore`, `nagi diagnostics` and `nagi ping`.
+//! The flags of `nagi backup`, `nagi restore`, `nagi diagnostics`, `nagi ping` and `nagi advise`.
 
 use std::path::PathBuf;
 use std::time::Duration;
@@ -89,6 +89,25 @@ pub(crate) static PING: &[Flag] = &[
     takes("--timeoutSeconds", "seconds", "5", "longest time until the last reply, with connecting"),
 ];
 
+/// The flags of `nagi advise`.
+#[rustfmt::skip]
+pub(crate) static ADVISE: &[Flag] = &[
+    takes("--uri", "uri", "mongodb://127.0.0.1:27017",
+        "running server: mongodb://[user[:password]@]host[:port][/?authSource=db]"),
+    takes("--passwordFile", "file", "NAGI_PASSWORD, or a prompt",
+        "file whose first line is the password of the user of --uri; only its owner may read it"),
+    switch("--tls", "connect with TLS"),
+    takes("--tlsCAFile", "file", "the system's", "certificates of the authorities that sign the server's certificate"),
+    takes("--tlsCertificateKeyFile", "file", "none",
+        "certificate and key to show to the server, in one PEM file"),
+    switch("--tlsAllowInvalidHostnames", "accept the certificate of another host"),
+    switch("--tlsAllowInvalidCertificates", "accept every certificate of the server"),
+    takes("--database", "name", "all", "only advice on this database"),
+    takes("--unusedHours", "hours", "24", "an index that no query has used for so long is called unused"),
+    switch("--noMeasure", "do not try indexes and compression on samples of the documents"),
+    switch("--json", "print the server's reply as one line of extended JSON"),
+];
+
 /// `--segmentSeconds`, unless specified.
 const SEGMENT_SECONDS: u64 = 10;
 
@@ -123,6 +142,10 @@ pub(super) struct Flags {
     pub(super) keep_bases: Option<usize>,
     pub(super) dry_run: bool,
     pub(super) timeout: Option<Duration>,
+    pub(super) database: Option<String>,
+    pub(super) unused_hours: Option<u64>,
+    pub(super) no_measure: bool,
+    pub(super) json: bool,
 }
 
 impl Flags {
@@ -177,6 +200,8 @@ impl Flags {
             "--newBase" => self.new_base = true,
             "--once" => self.once = true,
             "--plain" => self.plain = true,
+            "--noMeasure" => self.no_measure = true,
+            "--json" => self.json = true,
             _ => self.dry_run = true,
         }
     }
@@ -201,6 +226,8 @@ impl Flags {
             "--encryptionKeyFile" => self.key_files = Some(value),
             "--dbpath" => self.folder = Some(value.into()),
             "--base" => self.base = Some(value.into()),
+            "--database" => self.database = Some(value),
+            "--unusedHours" => self.unused_hours = Some(number(&value)?),
             "--verify" => self.verify = Some(value.into()),
             "--from" => self.from = Some(value),
             "--archive" => {
@@ -227,7 +254,7 @@ impl Flags {
 
 #[test]
 fn every_flag_is_stored() {
-    for flag in BACKUP.iter().chain(RESTORE).chain(DIAGNOSTICS).chain(PING) {
+    for flag in BACKUP.iter().chain(RESTORE).chain(DIAGNOSTICS).chain(PING).chain(ADVISE) {
         let value = match flag.name {
             "--uri" => "mongodb://h",
             "--to" => "latest",

@@ -8,6 +8,7 @@
 //!   nagi restore --from DIR --dbpath DIR [--rateMBps N]
 //!   nagi restore --from URL --to TIME --dbpath DIR
 //!   nagi diagnostics --dbpath DIR --out DIR
+//!   nagi advise [--uri URI] [--json]
 //! ```
 //!
 //! | module        | purpose                                                                            |
@@ -24,11 +25,13 @@
 //! | `point/`      | restores a moment from an archive                                                  |
 //! | `moment.rs`   | times of the log as text                                                           |
 //! | `diagnostics.rs` | `nagi diagnostics`: copies the files of diagnostic data, decrypted                 |
+//! | `advise.rs`   | `nagi advise`: prints the advice of a running server                               |
 //! | `ping.rs`     | `nagi ping`: checks that a server answers, with the same client                    |
 //!
 //! The formats are described in docs/format.md ("Backup"), the usage in docs/backup.md.
 
 mod address;
+mod advise;
 mod archive;
 mod client;
 mod copy;
@@ -48,11 +51,13 @@ use std::process::ExitCode;
 
 use crate::failure::exit;
 use crate::{encryption, print, say};
+pub(crate) use advise::run as run_advise;
 pub(crate) use client::{BODY_AT, message};
 use copy::Pace;
 use flags::Flags;
 pub(crate) use flags::{
-    BACKUP as FLAGS, DIAGNOSTICS as DIAGNOSTICS_FLAGS, PING as PING_FLAGS, RESTORE as RESTORE_FLAGS,
+    ADVISE as ADVISE_FLAGS, BACKUP as FLAGS, DIAGNOSTICS as DIAGNOSTICS_FLAGS, PING as PING_FLAGS,
+    RESTORE as RESTORE_FLAGS,
 };
 use manifest::Manifest;
 pub(crate) use password::take_variables;

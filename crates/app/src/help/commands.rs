@@ -127,6 +127,24 @@ pub(crate) static COMMANDS: &[Command] = &[
         ],
     },
     Command {
+        name: "advise",
+        meaning: "advises which indexes to create and to drop",
+        usages: &["nagi advise [--uri <uri> [--passwordFile <file>]] [options]"],
+        about: &[
+            "It asks a running server for advice, which the server derives from its slow operations since the start, \
+             the use of indexes, and samples of documents, and prints each with its evidence and the command to run. \
+             It changes nothing. The exit status is 0 if the server has answered, with advice or without, and \
+             otherwise 1.",
+            "The user of --uri needs the role clusterMonitor, and a right to read the collections whose indexes are to \
+             be tried: readAnyDatabase, for example. docs/advice.md explains the advice.",
+        ],
+        flags: || with_help(backup::ADVISE_FLAGS),
+        examples: &[
+            "nagi advise --uri mongodb://127.0.0.1:27018",
+            "nagi advise --database shop --json",
+        ],
+    },
+    Command {
         name: "ping",
         meaning: "checks that a server answers",
         usages: &["nagi ping [--uri <uri> [--passwordFile <file>]] [--timeoutSeconds <seconds>]"],

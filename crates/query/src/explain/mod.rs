@@ -76,6 +76,19 @@ pub enum Explained<'a> {
 }
 
 impl<'a> Explained<'a> {
+    /// The collection or view that the command reads or changes.
+    pub fn namespace(&self) -> &'a Namespace {
+        match self {
+            Explained::Find(request) => request.namespace,
+            Explained::Aggregate(request) => request.namespace,
+            Explained::Count(request) => request.namespace,
+            Explained::Distinct(request) => request.namespace,
+            Explained::Update(namespace, _) | Explained::Delete(namespace, _) => namespace,
+            Explained::FindAndModify(request) => request.namespace,
+            Explained::MapReduce(request) => request.namespace,
+        }
+    }
+
     /// The collection that a write changes.
     fn written(&self) -> Option<&'a Namespace> {
         match self {

@@ -262,13 +262,19 @@ pub(crate) fn pick(collection: &Arc<Collection>, count: u64, cx: &Cx<'_>) -> Res
     if !few {
         return Ok(None);
     }
+    let dense = can_pick(collection, all, cx)?;
+    Ok(dense.then(|| single(Node::Pick { collection: Arc::clone(collection), count })))
+}
+
+/// True if records have numbers, of which at least one in twenty is in use: then records can be drawn by number.
+/// `all` is the number of documents.
+pub(crate) fn can_pick(collection: &Collection, all: u64, cx: &Cx<'_>) -> Result<bool> {
     let end = |forward| -> Result<Option<i64>> {
         let mut cursor = cx.reader.scan(collection, forward)?;
         Ok(cursor.advance()?.then(|| cursor.id().number()).flatten())
     };
-    let Some((first, last)) = end(true)?.zip(end(false)?) else { return Ok(None) };
-    let dense = last.abs_diff(first) <= all.saturating_mul(20);
-    Ok(dense.then(|| single(Node::Pick { collection: Arc::clone(collection), count })))
+    let ends = end(true)?.zip(end(false)?);
+    Ok(ends.is_some_and(|(first, last)| last.abs_diff(first) <= all.saturating_mul(20)))
 }
 
 /// The plan that reads nothing.

@@ -126,6 +126,7 @@ pub(crate) static COMMANDS: &[&Command] = &[
     &auth::LOGOUT,
     &admin::LOG_ROTATE,
     &crud::MAP_REDUCE,
+    &diagnose::NAGI_ADVISE,
     &admin::NAGI_BACKUP,
     &auth::OIDC_LIST_KEYS,
     &auth::OIDC_REFRESH_KEYS,

@@ -9,11 +9,11 @@ use std::cell::{Cell, RefCell};
 use std::sync::Arc;
 use std::time::Instant;
 
-use nagi_bson::DocWriter;
+use nagi_bson::{DocBuf, DocWriter};
 use nagi_error::{Code, Result, bail};
 use nagi_lang::expr::System;
 use nagi_lang::script::Scripts;
-use nagi_query::{ExecutionStats, Interrupt as _, Verbosity, Work};
+use nagi_query::{ExecutionStats, Hypothesis, Interrupt as _, Side, Verbosity, Work};
 use nagi_store::{KeysWritten, Store, WriteOptions, WriteTxn};
 
 use crate::auth::Action;
@@ -105,6 +105,25 @@ pub(crate) struct Context<'c> {
     pub(crate) effects: Effects,
     /// The memory that was held when the request began.
     pub(crate) before: Before,
+    /// The indexes that the explained command is tried with.
+    pub(crate) on_trial: Option<OnTrial>,
+}
+
+/// Indexes that do not exist, with which a command is explained.
+pub(crate) enum OnTrial {
+    /// Specifications, of which a sample is yet to be made.
+    Specs(Vec<DocBuf>),
+    /// The advisor explains many commands on one sample.
+    Sampled(Box<Sampled>),
+}
+
+/// A command that is explained on a sample which exists already.
+pub(crate) struct Sampled {
+    pub(crate) hypothesis: Arc<Hypothesis>,
+    /// The index that is on trial.
+    pub(crate) index: String,
+    /// The plans without and with it, once the command was explained.
+    pub(crate) sides: Option<(Side, Side)>,
 }
 
 /// Statistics and outcome of a request.

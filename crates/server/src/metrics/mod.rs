@@ -5,6 +5,7 @@ pub(crate) mod lifespans;
 pub(crate) mod locks;
 pub(crate) mod read_concerns;
 pub(crate) mod session_jobs;
+pub(crate) mod slow_shapes;
 pub(crate) mod stages;
 
 use std::sync::atomic::{AtomicI64, Ordering::Relaxed};
@@ -198,6 +199,7 @@ pub(crate) struct Metrics {
     pub(crate) read_concerns: read_concerns::ReadConcernCounters,
     pub(crate) session_jobs: session_jobs::SessionJobs,
     pub(crate) stages: stages::StageCounters,
+    pub(crate) slow_shapes: slow_shapes::SlowShapes,
 }
 
 impl Metrics {

@@ -6,10 +6,12 @@ use nagi_bson::{DocBuf, DocWriter};
 use nagi_error::{Code, Error};
 use nagi_store::Namespace;
 
+use crate::clock;
 use crate::core::command::Done;
 use crate::core::server::Server;
 use crate::logging::Severity;
 use crate::metrics::OpKind;
+use crate::metrics::slow_shapes::Seen;
 use crate::observe::profile_entries;
 use crate::op::Op;
 use crate::request::{Facts, Protocol, Request};
@@ -125,8 +127,44 @@ pub(crate) fn observe(server: &Arc<Server>, finished: &Finished<'_>) {
         profile_entries::write(server, finished.db(), &profile_entries::describe(finished));
     }
     if chosen {
+        note_shape(server, finished);
         log_slow(server, finished);
     }
+}
+
+/// Counts a planned operation under its shape, for the advisor.
+fn note_shape(server: &Server, finished: &Finished<'_>) {
+    let Finished { op, done, micros, .. } = *finished;
+    if done.query_hash == 0 || finished.is_frame() {
+        return;
+    }
+    let own;
+    let (ns, command) = match (finished.statement, &done.originating) {
+        (Some(statement), _) => (statement.ns.as_str().to_owned(), statement.shown),
+        (None, Some(command)) => (op.namespace(), &**command),
+        (None, None) => {
+            own = op.command();
+            (op.namespace(), &own)
+        }
+    };
+    let name = match finished.statement {
+        Some(statement) => statement.op,
+        None => command.as_doc().first().map_or("", |first| first.name()),
+    };
+    let counts = [done.returned, done.matched, done.deleted];
+    server.metrics.slow_shapes.note(&Seen {
+        ns: ns.as_str(),
+        name,
+        shape: done.query_hash,
+        command: command.as_doc(),
+        micros,
+        keys_examined: done.keys_examined,
+        docs_examined: done.docs_examined,
+        returned: counts.iter().flatten().sum(),
+        sorts: done.has_sort_stage,
+        plan: &op.plan_summary(),
+        at_ms: clock::wall_ms(),
+    });
 }
 
 /// Returns true if a statement of this duration may have to be logged or profiled; usually it need not be.

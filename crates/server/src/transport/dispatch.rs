@@ -110,6 +110,7 @@ pub(crate) fn run(
         failed: false,
         effects: Effects::default(),
         before: Before::begin(out),
+        on_trial: None,
     };
     let result = run_audited(&mut cx, &request, begin_error, out);
     let mut done = std::mem::take(&mut cx.done);

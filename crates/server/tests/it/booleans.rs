@@ -62,6 +62,7 @@ const TABLE: &[(&str, Kind, &str)] = &[
         "{setParameter: 1, oidcIdentityProviders: [{issuer: 'https://i', audience: 'a', authNamePrefix: 'p', \
          clientId: 'c', authorizationClaim: 'g', supportsHumanFlows: @}]}",
     ),
+    ("nagiAdvise.measure", Number, "{nagiAdvise: 1, measure: @}"),
     ("setUserWriteBlockMode.global", Strict, "{setUserWriteBlockMode: 1, global: @}"),
     ("shutdown.force", Number, ""),
     ("captrunc.inc", Number, "{captrunc: 'c', n: 1, inc: @}"),

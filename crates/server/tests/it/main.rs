@@ -2,6 +2,7 @@
 
 #![allow(clippy::unwrap_used, reason = "a test fails when something is not as it must be")]
 
+mod advise;
 mod allocations;
 mod audit;
 mod auth;
@@ -14,6 +15,7 @@ mod encrypted;
 mod golden_access;
 mod golden_commands;
 mod golden_numbers;
+mod hypothetical;
 mod idle_cursors;
 mod interrupted;
 mod legacy;

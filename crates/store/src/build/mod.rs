@@ -17,6 +17,7 @@ pub(crate) mod bulk;
 pub(crate) mod deferred;
 mod place;
 mod plan;
+mod trial;
 
 use std::{sync::Arc, time::Duration};
 
@@ -39,6 +40,7 @@ use crate::{
 };
 pub(crate) use plan::to_build;
 use plan::{checked, plan};
+pub use trial::Trial;
 
 /// Records per batch; reduced after conflicts.
 const BATCH_COUNT: usize = if cfg!(feature = "shuttle") { 2 } else { 256 };

@@ -26,7 +26,24 @@ pub(super) fn plan(
     specs: &[IndexSpec],
     ready: bool,
 ) -> Result<Vec<Arc<Index>>> {
-    let namespace = &collection.namespace;
+    let planned = missing(collection, specs)?;
+    for spec in &planned {
+        log::info!(target: "INDEX", id = 20438, namespace = collection.namespace.as_str(),
+            index = &*spec.name; "Index build: registering");
+    }
+    match ready {
+        true => {
+            planned.into_iter().map(|spec| made(ddl, collection, spec, true)).map(shared).collect()
+        }
+        false => to_build(ddl, collection, planned, false),
+    }
+}
+
+/// The specifications whose indexes do not exist yet.
+///
+/// # Errors
+/// Those of [`plan`].
+pub(super) fn missing(collection: &Collection, specs: &[IndexSpec]) -> Result<Vec<IndexSpec>> {
     let there: Vec<_> = collection.named_indexes().cloned().collect();
     let mut planned: Vec<IndexSpec> = Vec::new();
     for spec in specs {
@@ -37,20 +54,14 @@ pub(super) fn plan(
         if there.len() + planned.len() >= INDEX_COUNT_MAX {
             bail!(
                 Code::CANNOT_CREATE_INDEX,
-                "add index fails, too many indexes for {namespace} key:{}",
+                "add index fails, too many indexes for {} key:{}",
+                collection.namespace,
                 doc_text(spec.key_pattern.as_doc())
             );
         }
-        log::info!(target: "INDEX", id = 20438, namespace = namespace.as_str(),
-                index = &*spec.name; "Index build: registering");
         planned.push(spec.clone());
     }
-    match ready {
-        true => {
-            planned.into_iter().map(|spec| made(ddl, collection, spec, true)).map(shared).collect()
-        }
-        false => to_build(ddl, collection, planned, false),
-    }
+    Ok(planned)
 }
 
 /// The indexes that one build fills, all with the same method: in bulk if the collection is large enough.
@@ -76,7 +87,12 @@ pub(crate) fn to_build(
     specs.into_iter().map(one).map(shared).collect()
 }
 
-fn made(ddl: &mut Ddl<'_>, of: &Collection, spec: IndexSpec, ready: bool) -> Result<Index> {
+pub(super) fn made(
+    ddl: &mut Ddl<'_>,
+    of: &Collection,
+    spec: IndexSpec,
+    ready: bool,
+) -> Result<Index> {
     let multikey = Arc::new(Multikey::new(multikey_words(&spec)));
     let index = Index::new(spec, ready, ddl.ident()?, multikey)?;
     Ok(index.of_records(of.layout, (of.space, of.ident)))

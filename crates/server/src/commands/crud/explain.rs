@@ -1,11 +1,16 @@
 //! `explain`: shows the plan of a command, and with higher verbosity the figures of its execution.
+//!
+//! With `hypotheticalIndexes`, an argument that MongoDB does not have, the command is explained as if these indexes
+//! existed: see `hypothetical` in the crate `query`, and decision 087.
 
-use nagi_query::{Explained, Verbosity};
+use nagi_query::{Explained, Side, Verbosity};
 
 use super::{aggregate, encryption};
 use crate::clock;
-use crate::commands::{self, COMPATIBLE_VERSION};
+use crate::commands::{self, COMPATIBLE_VERSION, index};
+use crate::core::access;
 use crate::core::command::prelude::*;
+use crate::core::command::{OnTrial, Sampled};
 use crate::request::Generic;
 use crate::settings::query_settings::ShapeHash;
 
@@ -25,21 +30,29 @@ pub(in crate::commands) static EXPLAIN: Command = Command {
 };
 
 args! { "explain" => Args {
-    explained: Doc<'a>   = "explain",
-    verbosity: Value<'a> = "verbosity",
+    explained:    Doc<'a>          = "explain",
+    verbosity:    Value<'a>        = "verbosity",
+    hypothetical: Option<Docs<'a>> = "hypotheticalIndexes",
 }}
 
 fn secret_of(name: &str) -> Secret {
     commands::find(name).map_or(Secret::No, |command| command.secret)
 }
 
-/// The privileges that a command requires also allow a client to explain it.
+/// The privileges that a command requires also allow a client to explain it. With hypothetical indexes the caller must
+/// also be allowed to read the collection: its documents are read whatever the command needs, and an error of a
+/// unique index has values of them.
 fn access(asking: &Asking<'_>, req: &Request<'_>) -> Result<bool> {
     let args = Args::parse(req)?;
     let explained = args.explained.first().and_then(|first| commands::find(first.name()));
     // `run` refuses unknown commands.
     let Some(command) = explained else { return Ok(true) };
-    crate::core::access::permits(asking, &command.access, &inner(req, &args, command)?)
+    let inner = inner(req, &args, command)?;
+    let reads = match (args.hypothetical, access::collection(&inner)) {
+        (Some(_), Some(name)) => asking.on_collection(req.db, name, Action::Find),
+        _ => true,
+    };
+    Ok(reads && access::permits(asking, &command.access, &inner)?)
 }
 
 /// The explained command as a request of its own.
@@ -76,10 +89,64 @@ fn run(cx: &mut Context<'_>, req: &Request<'_>, out: &mut DocWriter<'_>) -> Resu
         bail!(Code::COMMAND_NOT_FOUND, "Explain failed due to unknown command: {}", first.name());
     };
     let inner = inner(req, &args, command)?;
+    if let Some(specs) = args.hypothetical {
+        cx.on_trial = Some(OnTrial::Specs(specifications(specs)?));
+    }
     match command.explain {
         Some(explain) => explain(cx, &inner, verbosity, out),
         None => bail!(Code::ILLEGAL_OPERATION, "Cannot explain cmd: {}", command.name),
     }
+}
+
+/// The specifications of hypothetical indexes.
+fn specifications(specs: Docs<'_>) -> Result<Vec<DocBuf>> {
+    let most = nagi_query::HYPOTHETICAL_INDEXES_MAX;
+    let read = |spec: Result<Doc<'_>>| {
+        let spec = spec?;
+        index::check_once(spec)?;
+        Ok(spec.to_buf())
+    };
+    // One more than is allowed, which is refused later.
+    specs.iter().take(most + 1).map(read).collect()
+}
+
+/// Explains `command` on the sample of `trial`, without the advised index and with it. `None` if the caller may not
+/// run the command.
+///
+/// # Errors
+/// Those of explaining the command.
+pub(in crate::commands) fn try_on_sample(
+    cx: &mut Context<'_>,
+    (req, db): (&Request<'_>, &str),
+    command: Doc<'_>,
+    trial: Sampled,
+) -> Result<Option<(Side, Side)>> {
+    let name = command.first().map_or("", |first| first.name());
+    let Some(row) = commands::find(name) else { return Ok(None) };
+    let Some(explain) = row.explain else { return Ok(None) };
+    let inner = Request {
+        command: &row.facts,
+        name,
+        db,
+        body: command,
+        sequences: &[],
+        generic: Generic::parse(row, command)?,
+        protocol: req.protocol,
+        exhaust_allowed: false,
+    };
+    if !access::permits(&cx.asking(), &row.access, &inner)? {
+        return Ok(None);
+    }
+    cx.on_trial = Some(OnTrial::Sampled(Box::new(trial)));
+    let mut unused = Vec::new();
+    let explained =
+        explain(cx, &inner, Verbosity::ExecutionStats, &mut DocWriter::new(&mut unused));
+    let trial = cx.on_trial.take();
+    explained?;
+    Ok(match trial {
+        Some(OnTrial::Sampled(trial)) => trial.sides,
+        _ => None,
+    })
 }
 
 /// `aggregate` with `explain: true`: shows the plan only.
@@ -127,7 +194,26 @@ pub(super) fn write(
     let env = cx.env(&watch).with_settings(cx.server.settings.query_settings.of(req));
     let started = cx.started;
     let clock_ms = || (clock::micros_since(started) / 1000) as i64;
-    nagi_query::explain(cx.store(), explained, verbosity, &env, &clock_ms, out)?;
+    match cx.on_trial.take() {
+        None => nagi_query::explain(cx.store(), explained, verbosity, &env, &clock_ms, out)?,
+        Some(OnTrial::Specs(specs)) => {
+            // The sample may be scanned whatever `notablescan` says: it is small.
+            let env = env.with_scans_refused(false);
+            let specs: Vec<Doc<'_>> = specs.iter().map(DocBuf::as_doc).collect();
+            let with = (&env, &clock_ms as &dyn Fn() -> i64);
+            nagi_query::explain_hypothetical(cx.store(), explained, &specs, verbosity, with, out)?;
+        }
+        Some(OnTrial::Sampled(mut trial)) => {
+            let env = env.with_scans_refused(false);
+            let side = |is_shown: &dyn Fn(&str) -> bool| {
+                trial.hypothesis.side(explained, is_shown, &env, &clock_ms)
+            };
+            let sides = (side(&|_| false)?, side(&|name| name == trial.index)?);
+            trial.sides = Some(sides);
+            cx.on_trial = Some(OnTrial::Sampled(trial));
+            return Ok(());
+        }
+    }
     if let Some(hash) = ShapeHash::of(req.db, req.body) {
         out.put("queryShapeHash", hash.hex().as_str());
     }

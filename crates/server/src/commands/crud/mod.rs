@@ -51,7 +51,7 @@ pub(super) use bulk_write::BULK_WRITE;
 pub(super) use count::COUNT;
 pub(super) use delete::DELETE;
 pub(super) use distinct::DISTINCT;
-pub(super) use explain::EXPLAIN;
+pub(super) use explain::{EXPLAIN, try_on_sample};
 pub(super) use find::FIND;
 pub(super) use find_and_modify::FIND_AND_MODIFY;
 pub(super) use get_more::GET_MORE;

@@ -134,7 +134,7 @@ fn check_ns(given: Value<'_>, ns: &Namespace) -> Result<()> {
 }
 
 /// Refuses a specification that contains a field twice, because it would be ambiguous.
-fn check_once(spec: Doc<'_>) -> Result<()> {
+pub(in crate::commands) fn check_once(spec: Doc<'_>) -> Result<()> {
     let mut seen = BTreeSet::new();
     match spec.iter().map(|element| element.name()).find(|name| !seen.insert(*name)) {
         None => Ok(()),

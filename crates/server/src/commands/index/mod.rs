@@ -10,7 +10,7 @@ mod set_index_commit_quorum;
 use crate::core::server::Server;
 use crate::settings::params;
 
-pub(super) use create_indexes::CREATE_INDEXES;
+pub(super) use create_indexes::{CREATE_INDEXES, check_once};
 pub(super) use drop_indexes::DROP_INDEXES;
 pub(super) use list_indexes::LIST_INDEXES;
 pub(super) use re_index::RE_INDEX;

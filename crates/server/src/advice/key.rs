@@ -1,0 +1,220 @@
+//! The index that a query needs, by the rule "equality, sort, range": fields that are compared for equality come first,
+//! then the order of the result, then fields that are compared by range.
+//!
+//! ```text
+//!   find({city: "Rome", age: {$gt: 30}}).sort({name: 1})
+//!     equality city    sort name    range age    -->  {city: 1, name: 1, age: 1}
+//! ```
+
+use nagi_bson::{Doc, Value, number};
+
+/// Limit of the fields of an advised index.
+const FIELDS_MAX: usize = 6;
+/// Limit of the branches of `$or` that get indexes.
+const BRANCHES_MAX: usize = 4;
+
+const EQUAL: &[&str] = &["$eq", "$in", "$all"];
+const RANGE: &[&str] = &["$gt", "$gte", "$lt", "$lte", "$regex"];
+const GEOMETRY: &[&str] = &["$near", "$nearSphere", "$geoWithin", "$geoIntersects"];
+
+/// The key of an index.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Key {
+    /// Fields compared for equality: their order among each other is free.
+    pub(crate) equal: Vec<String>,
+    /// The fields after them, with their directions.
+    pub(crate) rest: Vec<(String, i32)>,
+}
+
+/// What a query needs.
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) enum Needed {
+    /// An index for each branch of the filter; usually one.
+    Indexes(Vec<Key>),
+    /// No index, for this reason.
+    None(&'static str),
+}
+
+/// The conditions of a filter.
+#[derive(Default)]
+struct Found<'d> {
+    equal: Vec<String>,
+    range: Vec<String>,
+    branches: Vec<Doc<'d>>,
+    /// The kind of another index that it needs.
+    special: Option<&'static str>,
+}
+
+/// The indexes for a filter and a sort.
+pub(crate) fn needed(filter: Doc<'_>, sort: Doc<'_>) -> Needed {
+    let mut found = Found::default();
+    found.add_filter(filter, "");
+    match found.special {
+        Some("text") => return Needed::None("the filter needs a text index"),
+        Some(_) => return Needed::None("the filter needs a geometry index (2dsphere)"),
+        None => {}
+    }
+    if found.equal.iter().any(|path| path == "_id") {
+        return Needed::None("the filter finds documents by _id");
+    }
+    if let Some(key) = found.key(sort) {
+        return Needed::Indexes(vec![key]);
+    }
+    if found.branches.is_empty() {
+        return Needed::None("it has neither a filter nor a sort that an index could answer");
+    }
+    if found.branches.len() > BRANCHES_MAX {
+        return Needed::None("its $or has many branches, and each would need an index");
+    }
+    let of_branch = |branch: &Doc<'_>| {
+        let mut found = Found::default();
+        found.add_filter(*branch, "");
+        found.key(sort).filter(|_| found.special.is_none())
+    };
+    match found.branches.iter().map(of_branch).collect::<Option<Vec<Key>>>() {
+        Some(keys) => Needed::Indexes(keys),
+        None => Needed::None("a branch of $or has no field that an index could find"),
+    }
+}
+
+impl<'d> Found<'d> {
+    fn add_filter(&mut self, filter: Doc<'d>, prefix: &str) {
+        for element in filter {
+            match (element.name(), element.value()) {
+                ("$and", Value::Array(parts)) => {
+                    parts.iter().filter_map(|part| part.as_doc()).for_each(|part| {
+                        self.add_filter(part, prefix);
+                    });
+                }
+                ("$or", Value::Array(parts)) if prefix.is_empty() => {
+                    self.branches.extend(parts.iter().filter_map(|part| part.as_doc()));
+                }
+                ("$text", _) => self.special = Some("text"),
+                (name, _) if name.starts_with('$') => {}
+                (name, value) => self.add_field(&format!("{prefix}{name}"), value),
+            }
+        }
+    }
+
+    fn add_field(&mut self, path: &str, value: Value<'d>) {
+        let operators = match value {
+            Value::Doc(doc) if doc.first().is_some_and(|e| e.name().starts_with('$')) => doc,
+            Value::Regex(_) => return add(&mut self.range, path),
+            _ => return add(&mut self.equal, path),
+        };
+        for element in operators {
+            match (element.name(), element.value()) {
+                (name, _) if EQUAL.contains(&name) => add(&mut self.equal, path),
+                (name, _) if RANGE.contains(&name) => add(&mut self.range, path),
+                (name, _) if GEOMETRY.contains(&name) => self.special = Some("2dsphere"),
+                ("$exists", value) if value.is_truthy() => add(&mut self.range, path),
+                ("$elemMatch", Value::Doc(inner)) => {
+                    match inner.first().is_some_and(|e| e.name().starts_with('$')) {
+                        true => self.add_field(path, Value::Doc(inner)),
+                        false => self.add_filter(inner, &format!("{path}.")),
+                    }
+                }
+                _ => {}
+            }
+        }
+    }
+
+    /// The key for its conditions and the sort; none if there is no field for it.
+    fn key(&self, sort: Doc<'_>) -> Option<Key> {
+        let mut equal: Vec<String> = self.equal.iter().filter(|p| is_path(p)).cloned().collect();
+        equal.truncate(FIELDS_MAX);
+        let mut rest: Vec<(String, i32)> = Vec::new();
+        for element in sort {
+            let direction = match number::as_f64(element.value()) {
+                Some(1.0) => 1,
+                Some(-1.0) => -1,
+                _ => break,
+            };
+            let path = element.name();
+            if !is_path(path) {
+                break;
+            }
+            if !equal.iter().any(|own| own == path) {
+                add_ordered(&mut rest, path, direction);
+            }
+        }
+        for path in self.range.iter().filter(|path| is_path(path)) {
+            if !equal.contains(path) {
+                add_ordered(&mut rest, path, 1);
+            }
+        }
+        rest.truncate(FIELDS_MAX - equal.len());
+        (!equal.is_empty() || !rest.is_empty()).then_some(Key { equal, rest })
+    }
+}
+
+fn add(paths: &mut Vec<String>, path: &str) {
+    if !paths.iter().any(|known| known == path) {
+        paths.push(path.to_owned());
+    }
+}
+
+fn add_ordered(paths: &mut Vec<(String, i32)>, path: &str, direction: i32) {
+    if !paths.iter().any(|(known, _)| known == path) {
+        paths.push((path.to_owned(), direction));
+    }
+}
+
+fn is_path(path: &str) -> bool {
+    path.split('.').all(|part| !part.is_empty() && !part.starts_with('$'))
+}
+
+#[cfg(test)]
+mod tests {
+    use nagi_bson::json;
+
+    use super::*;
+
+    fn text(filter: &str, sort: &str) -> String {
+        let (filter, sort) = (json::parse(filter).unwrap(), json::parse(sort).unwrap());
+        match needed(filter.as_doc(), sort.as_doc()) {
+            Needed::None(why) => why.to_owned(),
+            Needed::Indexes(keys) => {
+                let one = |key: &Key| {
+                    let rest = key.rest.iter().map(|(path, order)| format!("{path}:{order}"));
+                    format!("[{}] {}", key.equal.join(","), rest.collect::<Vec<_>>().join(","))
+                };
+                keys.iter().map(one).collect::<Vec<_>>().join(" | ")
+            }
+        }
+    }
+
+    #[test]
+    fn equality_then_sort_then_range() {
+        for (filter, sort, expected) in [
+            ("{city: 'Rome', age: {$gt: 30}}", "{name: 1}", "[city] name:1,age:1"),
+            ("{age: {$gt: 30}, city: {$in: [1, 2]}}", "{}", "[city] age:1"),
+            ("{$and: [{a: 1}, {b: {$lt: 2}}]}", "{b: -1}", "[a] b:-1"),
+            ("{a: {b: 1}}", "{}", "[a] "),
+            ("{a: {$regex: '^x'}}", "{}", "[] a:1"),
+            ("{a: {$elemMatch: {b: 1, c: {$gt: 2}}}}", "{}", "[a.b] a.c:1"),
+            ("{a: {$elemMatch: {$gt: 2}}}", "{}", "[] a:1"),
+            ("{}", "{a: 1, b: -1}", "[] a:1,b:-1"),
+            ("{a: 1}", "{a: 1, s: {$meta: 'textScore'}}", "[a] "),
+            ("{a: {$exists: true}, b: {$ne: 1}}", "{}", "[] a:1"),
+            ("{$or: [{a: 1}, {b: 2}]}", "{}", "[a]  | [b] "),
+            ("{a: 1, b: 1, c: 1, d: 1, e: 1, f: 1, g: 1}", "{h: 1}", "[a,b,c,d,e,f] "),
+        ] {
+            assert_eq!(text(filter, sort), expected, "{filter} {sort}");
+        }
+    }
+
+    #[test]
+    fn queries_that_need_none() {
+        for (filter, sort, expected) in [
+            ("{_id: 1, a: 2}", "{}", "the filter finds documents by _id"),
+            ("{$text: {$search: 'x'}}", "{}", "the filter needs a text index"),
+            ("{p: {$near: [1, 2]}}", "{}", "the filter needs a geometry index (2dsphere)"),
+            ("{}", "{}", "it has neither a filter nor a sort that an index could answer"),
+            ("{a: {$ne: 1}, $expr: {$gt: ['$a', 1]}}", "{}", "it has neither a filter nor a sort"),
+            ("{$or: [{a: 1}, {b: {$ne: 1}}]}", "{}", "a branch of $or has no field"),
+        ] {
+            assert!(text(filter, sort).starts_with(expected), "{filter}: {}", text(filter, sort));
+        }
+    }
+}

@@ -1,0 +1,199 @@
+//! What of a slow command an index can help with: its filter and sort, and how it can be explained again.
+
+use nagi_bson::{Array, Doc, DocBuf, Value};
+
+use crate::request::is_generic;
+
+/// Commands whose filter is `filter` or `query`, and which can be explained as they are.
+const EXPLAINED: &[&str] = &["find", "count", "distinct", "aggregate"];
+/// Limit of the text of a shape.
+const TEXT_BYTES_MAX: usize = 400;
+
+/// A command or a statement of one.
+#[derive(Clone)]
+pub(crate) struct Query {
+    pub(crate) filter: DocBuf,
+    pub(crate) sort: DocBuf,
+    /// The command that `explain` takes.
+    pub(crate) command: DocBuf,
+}
+
+impl Query {
+    /// Reads an example that the metrics keep. `None` if it is of another kind, or was cut.
+    pub(crate) fn of(name: &str, collection: &str, example: Doc<'_>) -> Option<Query> {
+        if example.iter().any(|element| element.name() == "$truncated") {
+            return None;
+        }
+        let changed = match (name, example.get("q"), example.get("query")) {
+            ("update", Value::Doc(filter), _) => Some((filter, !example.get("multi").is_truthy())),
+            ("remove", Value::Doc(filter), _) => Some((filter, example.get("limit").is_truthy())),
+            ("findAndModify" | "findandmodify", _, Value::Doc(filter)) => Some((filter, true)),
+            _ => None,
+        };
+        if let Some((filter, is_one)) = changed {
+            let command = as_find(collection, example, filter, is_one);
+            let sort = document(example.get("sort"));
+            return Some(Query { filter: filter.to_buf(), sort, command });
+        }
+        if !EXPLAINED.contains(&name) {
+            return None;
+        }
+        let command = DocBuf::build(|out| {
+            for element in example.iter().filter(|element| !is_generic(element.name())) {
+                out.put_element(element);
+            }
+            if name == "aggregate" && example.element("cursor").is_none() {
+                out.put("cursor", Doc::EMPTY);
+            }
+        });
+        let (filter, sort) = match example.get("pipeline") {
+            Value::Array(pipeline) if name == "aggregate" => beginning(pipeline),
+            _ => {
+                let filter = match example.get("filter") {
+                    Value::Missing => example.get("query"),
+                    filter => filter,
+                };
+                (document(filter), document(example.get("sort")))
+            }
+        };
+        Some(Query { filter, sort, command })
+    }
+
+    /// The query with `?` instead of values.
+    pub(crate) fn text(&self) -> String {
+        let mut text = shape(Value::Doc(self.filter.as_doc()), 0);
+        if !self.sort.as_doc().is_empty() {
+            text.push_str(&format!(" sort {}", nagi_bson::text::doc_text(self.sort.as_doc())));
+        }
+        text.truncate(text.floor_char_boundary(TEXT_BYTES_MAX));
+        text
+    }
+}
+
+fn document(value: Value<'_>) -> DocBuf {
+    value.as_doc().unwrap_or(Doc::EMPTY).to_buf()
+}
+
+/// The find that has the plan of a statement that changes documents. Who may read them may explain it.
+fn as_find(collection: &str, statement: Doc<'_>, filter: Doc<'_>, is_one: bool) -> DocBuf {
+    DocBuf::build(|out| {
+        out.put("find", collection);
+        out.put("filter", filter);
+        for name in ["sort", "hint", "collation"] {
+            if let Some(given) = statement.element(name) {
+                out.put_element(given);
+            }
+        }
+        if is_one {
+            out.put("limit", 1);
+        }
+    })
+}
+
+/// Filter and sort at the beginning of a pipeline, which an index can answer.
+fn beginning(pipeline: Array<'_>) -> (DocBuf, DocBuf) {
+    let mut filters: Vec<Doc<'_>> = Vec::new();
+    let mut sort = Doc::EMPTY;
+    for stage in pipeline.iter().filter_map(|stage| stage.as_doc()) {
+        match (stage.get("$match"), stage.get("$sort")) {
+            (Value::Doc(filter), _) => filters.push(filter),
+            (_, Value::Doc(given)) => {
+                sort = given;
+                break;
+            }
+            _ => break,
+        }
+    }
+    let filter = match filters.as_slice() {
+        [] => DocBuf::new(),
+        [one] => one.to_buf(),
+        many => DocBuf::build(|out| {
+            out.array("$and", |out| many.iter().for_each(|filter| out.push(*filter)));
+        }),
+    };
+    (filter, sort.to_buf())
+}
+
+/// Depth below which a filter is shown as `?`.
+const DEPTH_MAX: usize = 8;
+
+fn shape(value: Value<'_>, depth: usize) -> String {
+    let list = |parts: Vec<String>, ends: [char; 2]| match parts.is_empty() {
+        true => format!("{}{}", ends[0], ends[1]),
+        false => format!("{} {} {}", ends[0], parts.join(", "), ends[1]),
+    };
+    match value {
+        Value::Doc(doc) if depth < DEPTH_MAX => {
+            let part = |e: nagi_bson::Element<'_>| {
+                let inner = match e.value() {
+                    Value::Array(_) if !matches!(e.name(), "$and" | "$or" | "$nor") => "?".into(),
+                    value => shape(value, depth + 1),
+                };
+                format!("{}: {inner}", e.name())
+            };
+            list(doc.iter().map(part).collect(), ['{', '}'])
+        }
+        Value::Array(items) if depth < DEPTH_MAX => {
+            list(items.iter().map(|item| shape(item, depth + 1)).collect(), ['[', ']'])
+        }
+        _ => "?".to_owned(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use nagi_bson::json;
+
+    use super::*;
+
+    fn read(name: &str, example: &str) -> Option<(String, String)> {
+        let query = Query::of(name, "c", json::parse(example).unwrap().as_doc())?;
+        Some((query.text(), json::to_relaxed(query.command.as_doc())))
+    }
+
+    #[track_caller]
+    fn check(name: &str, example: &str, text: &str, command: &str) {
+        assert_eq!(read(name, example), Some((text.to_owned(), command.to_owned())), "{example}");
+    }
+
+    #[test]
+    fn commands_and_statements() {
+        check(
+            "find",
+            "{find: 'c', filter: {a: 1, b: {$in: [1, 2]}}, sort: {s: 1}, lsid: {}, $db: 'd'}",
+            "{ a: ?, b: { $in: ? } } sort { s: 1 }",
+            r#"{"find":"c","filter":{"a":1,"b":{"$in":[1,2]}},"sort":{"s":1}}"#,
+        );
+        check(
+            "aggregate",
+            "{aggregate: 'c', pipeline: [{$match: {a: 1}}, {$match: {b: 2}}, {$sort: {c: 1}}]}",
+            "{ $and: [ { a: ? }, { b: ? } ] } sort { c: 1 }",
+            r#"{"aggregate":"c","pipeline":[{"$match":{"a":1}},{"$match":{"b":2}},{"$sort":{"c":1}}],"cursor":{}}"#,
+        );
+        check(
+            "remove",
+            "{q: {a: {$gt: 5}}, limit: 0}",
+            "{ a: { $gt: ? } }",
+            r#"{"find":"c","filter":{"a":{"$gt":5}}}"#,
+        );
+        check(
+            "findAndModify",
+            "{findAndModify: 'c', query: {a: 1}, sort: {b: 1}, update: {$set: {c: 1}}}",
+            "{ a: ? } sort { b: 1 }",
+            r#"{"find":"c","filter":{"a":1},"sort":{"b":1},"limit":1}"#,
+        );
+        check(
+            "count",
+            "{count: 'c', query: {a: 1}, maxTimeMS: 5}",
+            "{ a: ? }",
+            r#"{"count":"c","query":{"a":1}}"#,
+        );
+    }
+
+    #[test]
+    fn others_are_left_out() {
+        assert_eq!(read("insert", "{insert: 'c'}"), None);
+        assert_eq!(read("find", "{$truncated: '{find: ...'}"), None);
+        assert_eq!(read("update", "{update: 0, filter: {a: 1}}"), None);
+    }
+}

@@ -1,0 +1,275 @@
+//! Which indexes would help: from the shapes of slow operations.
+
+use std::collections::BTreeMap;
+
+use nagi_store::{Collection, Namespace};
+
+use super::Scope;
+use super::trial::{self, Measured, Outcome};
+use crate::advice::{Candidate, Key, Needed, Query, merge, needed, serves};
+use crate::core::command::prelude::*;
+use crate::metrics::slow_shapes::SlowShape;
+
+/// Limit of the indexes that are advised.
+const ADVICE_MAX: usize = 40;
+/// Limit of the shapes that are listed without advice.
+const NOT_ADVISED_MAX: usize = 60;
+/// Documents read for each one returned; an index is not advised if it is less.
+const RATIO_MIN: f64 = 2.0;
+
+/// A shape with what was read of its example.
+#[derive(Clone)]
+pub(super) struct Shape {
+    pub(super) slow: SlowShape,
+    /// None if its example is missing, or of another kind.
+    pub(super) query: Option<Query>,
+}
+
+/// An index that would help.
+pub(super) struct Advice {
+    ns: Namespace,
+    candidate: Candidate,
+    shapes: Vec<Shape>,
+    outcome: Outcome,
+}
+
+/// A shape that no index is advised for.
+pub(super) struct NotAdvised {
+    shape: Shape,
+    reason: String,
+}
+
+/// All of it.
+pub(super) struct Found {
+    shape_count: usize,
+    operation_count: u64,
+    left_out: u64,
+    pub(super) advice: Vec<Advice>,
+    pub(super) not_advised: Vec<NotAdvised>,
+}
+
+/// Finds the indexes that slow operations need, and tries them.
+pub(super) fn find(cx: &mut Context<'_>, req: &Request<'_>, scope: &Scope<'_>) -> Result<Found> {
+    let (slow, left_out) = cx.server.metrics.slow_shapes.list();
+    let mut found = Found {
+        shape_count: 0,
+        operation_count: 0,
+        left_out,
+        advice: Vec::new(),
+        not_advised: Vec::new(),
+    };
+    let mut by_collection: BTreeMap<String, Vec<(Shape, Vec<Key>)>> = BTreeMap::new();
+    for slow in slow {
+        let Ok(ns) = Namespace::parse(&slow.ns) else { continue };
+        if !scope.has(ns.database(), ns.collection()) {
+            continue;
+        }
+        found.shape_count += 1;
+        found.operation_count += slow.count;
+        let example = slow.example.as_ref();
+        let query = example.and_then(|e| Query::of(&slow.name, ns.collection(), e.as_doc()));
+        let shape = Shape { slow, query };
+        let collection = cx.store().collection(&ns);
+        match keys(&shape, collection.as_deref()) {
+            Ok(keys) => {
+                by_collection.entry(ns.as_str().to_owned()).or_default().push((shape, keys))
+            }
+            Err(reason) => found.not_advised.push(NotAdvised { shape, reason }),
+        }
+    }
+    let clock = trial::Clock::start(scope.measures);
+    let mut groups: Vec<_> = by_collection.into_iter().collect();
+    groups.sort_by_key(|(_, shapes)| {
+        std::cmp::Reverse(shapes.iter().map(|(shape, _)| shape.slow.total_micros).sum::<u64>())
+    });
+    for (ns, shapes) in groups {
+        let ns = Namespace::parse(&ns)?;
+        advise_on(cx, req, (&ns, shapes), &clock, &mut found)?;
+    }
+    found.advice.sort_by_key(|advice| std::cmp::Reverse(advice.total_micros()));
+    found.advice.truncate(ADVICE_MAX);
+    found.not_advised.sort_by_key(|row| std::cmp::Reverse(row.shape.slow.total_micros));
+    found.not_advised.truncate(NOT_ADVISED_MAX);
+    Ok(found)
+}
+
+/// The keys of the indexes that a shape needs, or why no index is advised.
+fn keys(shape: &Shape, collection: Option<&Collection>) -> std::result::Result<Vec<Key>, String> {
+    let slow = &shape.slow;
+    let Some(query) = &shape.query else {
+        return Err("the command has no filter, or is too long to be kept".to_owned());
+    };
+    let Some(collection) = collection else {
+        return Err("the collection does not exist any more".to_owned());
+    };
+    if collection.is_view() || collection.options.timeseries.is_some() {
+        return Err("it reads a view or a time series".to_owned());
+    }
+    let returned = slow.returned.max(slow.count).max(1);
+    if slow.docs_examined as f64 / returned as f64 <= RATIO_MIN && !slow.sorts {
+        return Err(
+            "few documents are read for each one returned: the time is spent elsewhere".into()
+        );
+    }
+    if query.command.as_doc().element("collation").is_some() {
+        return Err("it has a collation of its own, which the index would need, too".to_owned());
+    }
+    let keys = match needed(query.filter.as_doc(), query.sort.as_doc()) {
+        Needed::Indexes(keys) => keys,
+        Needed::None(why) => return Err(why.to_owned()),
+    };
+    let existing = ready(collection);
+    let missing = |key: &Key| existing.iter().all(|(_, fields)| !serves(fields, key));
+    if !keys.iter().any(missing) {
+        let serving =
+            existing.iter().find(|(_, fields)| keys.iter().any(|key| serves(fields, key)));
+        let name = serving.map_or("", |(name, _)| name.as_str());
+        return Err(format!("the index {name} begins with the fields that it needs"));
+    }
+    Ok(keys.into_iter().filter(missing).collect())
+}
+
+/// The indexes that any query of the collection's collation can use, with their fields.
+fn ready(collection: &Collection) -> Vec<(String, Vec<(String, i32)>)> {
+    collection
+        .ready_indexes()
+        .filter(|index| {
+            let spec = &index.spec;
+            spec.kind.facts().by_value
+                && !spec.sparse
+                && !spec.hidden
+                && spec.partial.is_none()
+                && spec.collation == collection.options.collation
+        })
+        .map(|index| (index.name().to_owned(), super::drop::fields(&index.spec)))
+        .collect()
+}
+
+/// Merges the keys of a collection's shapes, tries the indexes, and adds the outcome to `found`.
+fn advise_on(
+    cx: &mut Context<'_>,
+    req: &Request<'_>,
+    (ns, shapes): (&Namespace, Vec<(Shape, Vec<Key>)>),
+    clock: &trial::Clock,
+    found: &mut Found,
+) -> Result<()> {
+    let needed = shapes.iter().enumerate().flat_map(|(at, (_, keys))| {
+        keys.iter().map(move |key| (at, key.clone())).collect::<Vec<_>>()
+    });
+    let candidates = merge(needed);
+    let shapes: Vec<Shape> = shapes.into_iter().map(|(shape, _)| shape).collect();
+    let outcomes = trial::measure(cx, req, (ns, &candidates, &shapes), clock)?;
+    // A shape with several branches is evidence for several indexes; its figures go with each.
+    for (candidate, outcome) in candidates.into_iter().zip(outcomes) {
+        let taken: Vec<Shape> = candidate.served.iter().map(|at| shapes[*at].clone()).collect();
+        match outcome.refusal() {
+            None => found.advice.push(Advice { ns: ns.clone(), candidate, shapes: taken, outcome }),
+            Some(reason) => {
+                let reason = format!("the index {} was tried: {reason}", candidate.name());
+                found.not_advised.extend(
+                    taken.into_iter().map(|shape| NotAdvised { shape, reason: reason.clone() }),
+                );
+            }
+        }
+    }
+    Ok(())
+}
+
+impl Shape {
+    fn write(&self, out: &mut DocWriter<'_>) {
+        let slow = &self.slow;
+        let number = |n: u64| i64::try_from(n).unwrap_or(i64::MAX);
+        out.put("operation", slow.name.as_str());
+        if let Some(query) = &self.query {
+            out.put("shape", query.text().as_str());
+        }
+        out.put("planCacheShapeHash", format!("{:08X}", slow.shape).as_str());
+        out.put("count", number(slow.count));
+        out.put("totalMillis", number(slow.total_micros / 1000));
+        out.put("slowestMillis", number(slow.slowest_micros / 1000));
+        out.put("keysExamined", number(slow.keys_examined));
+        out.put("docsExamined", number(slow.docs_examined));
+        out.put("nReturned", number(slow.returned));
+        out.put("sortsInMemory", slow.sorts);
+        out.array("plans", |out| slow.plans.iter().for_each(|plan| out.push(plan.as_str())));
+        out.put("last", Value::DateTime(slow.last_ms));
+    }
+}
+
+impl Found {
+    /// Writes how many operations the advice is based on.
+    pub(super) fn write_counts(&self, out: &mut DocWriter<'_>) {
+        let number = |n: u64| i64::try_from(n).unwrap_or(i64::MAX);
+        out.doc("slowOperations", |out| {
+            out.put("shapes", self.shape_count as i64);
+            out.put("operations", number(self.operation_count));
+            out.put("leftOut", number(self.left_out));
+        });
+    }
+}
+
+impl Advice {
+    fn total_micros(&self) -> u64 {
+        self.shapes.iter().map(|shape| shape.slow.total_micros).sum()
+    }
+
+    pub(super) fn write(&self, out: &mut DocWriter<'_>) {
+        let fields = self.candidate.fields();
+        let name = self.candidate.name();
+        let key = DocBuf::build(|out| {
+            fields.iter().for_each(|(path, direction)| out.put(path, *direction));
+        });
+        out.put("kind", "createIndex");
+        out.put("ns", self.ns.as_str());
+        out.put("name", name.as_str());
+        out.put("key", &key);
+        out.put("reason", self.reason().as_str());
+        out.doc("command", |out| {
+            out.put("createIndexes", self.ns.collection());
+            out.array("indexes", |out| {
+                out.doc(|out| {
+                    out.put("key", &key);
+                    out.put("name", name.as_str());
+                });
+            });
+        });
+        match &self.outcome {
+            Outcome::Measured(measured) => out.doc("measured", |out| measured.write(out)),
+            Outcome::NotMeasured(reason) => out.put("notMeasured", reason.as_str()),
+        }
+        out.array("shapes", |list| {
+            self.shapes.iter().for_each(|shape| list.doc(|out| shape.write(out)));
+        });
+    }
+
+    fn reason(&self) -> String {
+        let sum = |of: fn(&SlowShape) -> u64| -> u64 {
+            self.shapes.iter().map(|shape| of(&shape.slow)).sum()
+        };
+        let count = sum(|slow| slow.count);
+        let seconds = sum(|slow| slow.total_micros) as f64 / 1e6;
+        let docs = sum(|slow| slow.docs_examined) / sum(|slow| slow.returned).max(1);
+        let sorted = match self.shapes.iter().any(|shape| shape.slow.sorts) {
+            true => " and sorted in memory",
+            false => "",
+        };
+        let gain = match &self.outcome {
+            Outcome::Measured(Measured { ratio, .. }) => {
+                format!("; with the index they would examine {ratio:.0} times less")
+            }
+            Outcome::NotMeasured(_) => String::new(),
+        };
+        format!(
+            "{count} slow operations took {seconds:.1} s; they read {docs} documents for each one \
+             returned{sorted}{gain}"
+        )
+    }
+}
+
+impl NotAdvised {
+    pub(super) fn write(&self, out: &mut DocWriter<'_>) {
+        out.put("ns", self.shape.slow.ns.as_str());
+        out.put("reason", self.reason.as_str());
+        self.shape.write(out);
+    }
+}

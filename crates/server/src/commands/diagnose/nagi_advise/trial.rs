@@ -1,0 +1,257 @@
+//! Tries the indexes that are to be advised, on a sample of their collection.
+//!
+//! All candidates of a collection are built on one sample, and one after another is shown to the planner. The
+//! examples of the slow operations are explained without the index and with it.
+
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use nagi_query::{Estimate, HYPOTHETICAL_INDEXES_MAX, Hypothesis};
+use nagi_store::Namespace;
+
+use super::create::Shape;
+use crate::advice::Candidate;
+use crate::clock;
+use crate::commands::crud::try_on_sample;
+use crate::core::command::Sampled;
+use crate::core::command::prelude::*;
+
+/// After this time nothing more is tried.
+const TIME_MAX: Duration = Duration::from_secs(20);
+/// Limit of the examples that are explained for each index.
+const EXAMPLES_MAX: usize = 4;
+/// An index must make the operations examine so many times less.
+const RATIO_MIN: f64 = 2.0;
+
+/// Ends the trials when their time is over.
+pub(super) struct Clock {
+    end: Option<Instant>,
+}
+
+impl Clock {
+    /// `measures`: false if nothing is to be tried.
+    pub(super) fn start(measures: bool) -> Clock {
+        Clock { end: measures.then(|| clock::now() + TIME_MAX) }
+    }
+
+    /// The reason why nothing more is tried.
+    fn over(&self) -> Option<&'static str> {
+        match self.end {
+            None => Some("measure is false"),
+            Some(end) if clock::now() >= end => Some("the time for measuring was over"),
+            Some(_) => None,
+        }
+    }
+}
+
+/// What became of a trial.
+pub(super) enum Outcome {
+    Measured(Measured),
+    /// With the reason.
+    NotMeasured(String),
+}
+
+/// The figures of an index on a sample. Those of operations are averages of the examples, weighted by how often their
+/// shapes occurred.
+pub(super) struct Measured {
+    sample: DocBuf,
+    expected_bytes: u64,
+    is_multikey: bool,
+    present: Estimate,
+    with: Estimate,
+    present_plans: Vec<String>,
+    with_plans: Vec<String>,
+    /// How many times less the operations examine.
+    pub(super) ratio: f64,
+    is_used: bool,
+}
+
+impl Outcome {
+    /// Why the index is not advised.
+    pub(super) fn refusal(&self) -> Option<String> {
+        let Outcome::Measured(measured) = self else { return None };
+        if !measured.is_used {
+            return Some("no plan used it".to_owned());
+        }
+        let avoids_sort = measured.present.sorts && !measured.with.sorts;
+        match measured.ratio < RATIO_MIN && !avoids_sort {
+            true => {
+                Some(format!("the operations would examine only {:.1} times less", measured.ratio))
+            }
+            false => None,
+        }
+    }
+}
+
+impl Measured {
+    pub(super) fn write(&self, out: &mut DocWriter<'_>) {
+        out.extend(self.sample.as_doc());
+        out.put("expectedSizeBytes", i64::try_from(self.expected_bytes).unwrap_or(i64::MAX));
+        out.put("isMultiKey", self.is_multikey);
+        let side = |estimate: &Estimate, plans: &[String], out: &mut DocWriter<'_>| {
+            estimate.write(out);
+            out.array("plans", |out| plans.iter().for_each(|plan| out.push(plan.as_str())));
+        };
+        out.doc("present", |out| side(&self.present, &self.present_plans, out));
+        out.doc("withIndex", |out| side(&self.with, &self.with_plans, out));
+        out.put("examinedRatio", self.ratio);
+    }
+}
+
+/// Tries each candidate; returns as many outcomes.
+///
+/// # Errors
+/// Only those that end the whole command: it was killed, or its time is over.
+pub(super) fn measure(
+    cx: &mut Context<'_>,
+    req: &Request<'_>,
+    (ns, candidates, shapes): (&Namespace, &[Candidate], &[Shape]),
+    clock: &Clock,
+) -> Result<Vec<Outcome>> {
+    let mut outcomes = Vec::with_capacity(candidates.len());
+    for part in candidates.chunks(HYPOTHETICAL_INDEXES_MAX) {
+        match sampled(cx, ns, part, clock)? {
+            Err(reason) => {
+                outcomes.extend(part.iter().map(|_| Outcome::NotMeasured(reason.clone())));
+            }
+            Ok(hypothesis) => {
+                for candidate in part {
+                    outcomes.push(try_one(cx, req, (ns, candidate, shapes), &hypothesis, clock)?);
+                }
+            }
+        }
+    }
+    Ok(outcomes)
+}
+
+/// A sample with the candidates, or why there is none.
+fn sampled(
+    cx: &Context<'_>,
+    ns: &Namespace,
+    candidates: &[Candidate],
+    clock: &Clock,
+) -> Result<std::result::Result<Arc<Hypothesis>, String>> {
+    if let Some(reason) = clock.over() {
+        return Ok(Err(reason.to_owned()));
+    }
+    if !cx.asking().on_collection(ns.database(), ns.collection(), Action::Find) {
+        return Ok(Err("the user may not read the collection".to_owned()));
+    }
+    let specs: Vec<DocBuf> = candidates.iter().map(specification).collect();
+    let specs: Vec<Doc<'_>> = specs.iter().map(DocBuf::as_doc).collect();
+    let watch = cx.watch();
+    let env = cx.env(&watch).with_scans_refused(false);
+    let started = cx.started;
+    let clock_ms = || (clock::micros_since(started) / 1000) as i64;
+    let made = Hypothesis::new(cx.store(), ns, &specs, &env, &clock_ms);
+    or_reason(cx, made).map(|made| made.map(Arc::new))
+}
+
+/// An error that concerns only this trial becomes its reason.
+fn or_reason<T>(cx: &Context<'_>, outcome: Result<T>) -> Result<std::result::Result<T, String>> {
+    match outcome {
+        Ok(done) => Ok(Ok(done)),
+        Err(error) => {
+            cx.check()?;
+            Ok(Err(error.message().to_owned()))
+        }
+    }
+}
+
+fn specification(candidate: &Candidate) -> DocBuf {
+    DocBuf::build(|out| {
+        out.doc("key", |out| {
+            candidate.fields().iter().for_each(|(path, direction)| out.put(path, *direction));
+        });
+        out.put("name", candidate.name().as_str());
+    })
+}
+
+fn try_one(
+    cx: &mut Context<'_>,
+    req: &Request<'_>,
+    (ns, candidate, shapes): (&Namespace, &Candidate, &[Shape]),
+    hypothesis: &Arc<Hypothesis>,
+    clock: &Clock,
+) -> Result<Outcome> {
+    let name = candidate.name();
+    let mut sums = Sums::default();
+    let mut reason = "no operation of these shapes can be explained".to_owned();
+    for shape in candidate.served.iter().filter_map(|at| shapes.get(*at)).take(EXAMPLES_MAX) {
+        if let Some(over) = clock.over() {
+            reason = over.to_owned();
+            break;
+        }
+        let Some(query) = &shape.query else { continue };
+        let trial =
+            Sampled { hypothesis: Arc::clone(hypothesis), index: name.clone(), sides: None };
+        let command = query.command.as_doc();
+        let tried = try_on_sample(cx, (req, ns.database()), command, trial);
+        match or_reason(cx, tried)? {
+            Ok(Some((present, with))) => {
+                sums.is_used |= with.used.contains(&name);
+                sums.add(shape.slow.count as f64, (&present.estimate, &with.estimate));
+                keep(&mut sums.plans.0, present.summary);
+                keep(&mut sums.plans.1, with.summary);
+            }
+            Ok(None) => reason = "the user may not run the operation".to_owned(),
+            Err(text) => reason = text,
+        }
+    }
+    let indexes = hypothesis.indexes()?;
+    match indexes.into_iter().find(|index| index.name == name) {
+        Some(index) if sums.weight > 0.0 => {
+            let (present, with) = sums.means();
+            Ok(Outcome::Measured(Measured {
+                sample: DocBuf::build(|out| hypothesis.sample().write(out)),
+                expected_bytes: index.expected_bytes,
+                is_multikey: index.is_multikey,
+                ratio: with.gain_over(&present),
+                present,
+                with,
+                present_plans: sums.plans.0,
+                with_plans: sums.plans.1,
+                is_used: sums.is_used,
+            }))
+        }
+        _ => Ok(Outcome::NotMeasured(reason)),
+    }
+}
+
+fn keep(plans: &mut Vec<String>, plan: String) {
+    if !plans.contains(&plan) {
+        plans.push(plan);
+    }
+}
+
+/// The sums of figures, each times the number of its operations.
+#[derive(Default)]
+struct Sums {
+    weight: f64,
+    present: Estimate,
+    with: Estimate,
+    plans: (Vec<String>, Vec<String>),
+    is_used: bool,
+}
+
+impl Sums {
+    fn add(&mut self, weight: f64, (present, with): (&Estimate, &Estimate)) {
+        self.weight += weight;
+        for (sum, one) in [(&mut self.present, present), (&mut self.with, with)] {
+            sum.returned += weight * one.returned;
+            sum.keys_examined += weight * one.keys_examined;
+            sum.docs_examined += weight * one.docs_examined;
+            sum.sorts |= one.sorts;
+        }
+    }
+
+    fn means(&self) -> (Estimate, Estimate) {
+        let mean = |sum: &Estimate| Estimate {
+            returned: sum.returned / self.weight,
+            keys_examined: sum.keys_examined / self.weight,
+            docs_examined: sum.docs_examined / self.weight,
+            sorts: sum.sorts,
+        };
+        (mean(&self.present), mean(&self.with))
+    }
+}

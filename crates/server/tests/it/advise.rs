@@ -1,0 +1,181 @@
+//! `nagiAdvise`: from slow operations to advice, what is left out, and who may see what.
+
+use nagi_bson::{Doc, DocBuf, Value, json, number};
+
+use crate::client::{Client, is_ok, server};
+use crate::login::{guarded, log_in};
+
+fn ok(client: &mut Client, db: &str, command: &str) -> DocBuf {
+    let reply = client.run(db, json::parse(command).unwrap().as_doc());
+    assert!(is_ok(&reply), "{command}: {reply:?}");
+    reply
+}
+
+/// A collection `shop.orders` with indexes, and every operation counts as slow.
+fn prepare(client: &mut Client) {
+    for first in (0..6000).step_by(1000) {
+        let one = |n: i64| {
+            format!("{{_id: {n}, a: {}, b: {}, c: {n}, e: {n}, s: 'x{n}'}}", n % 300, n % 70)
+        };
+        let all: Vec<String> = (first..first + 1000).map(one).collect();
+        ok(client, "shop", &format!("{{insert: 'orders', documents: [{}]}}", all.join(", ")));
+    }
+    ok(
+        client,
+        "shop",
+        "{createIndexes: 'orders', indexes: [{key: {s: 1}, name: 's'}, {key: {s: 1, b: 1}, name: 'sb'}, \
+         {key: {c: 1}, name: 'c', unique: true}]}",
+    );
+    ok(client, "admin", "{profile: 0, slowms: 0}");
+}
+
+fn run_slow(client: &mut Client) {
+    for n in 0..4 {
+        ok(client, "shop", &format!("{{find: 'orders', filter: {{a: {n}}}}}"));
+        ok(
+            client,
+            "shop",
+            &format!("{{find: 'orders', filter: {{b: {n}, a: 5}}, sort: {{e: -1}}}}"),
+        );
+        ok(client, "shop", &format!("{{find: 'orders', filter: {{_id: {n}}}}}"));
+        ok(client, "shop", "{count: 'orders', query: {b: {$ne: 1}}}");
+        let update = format!("{{q: {{d: {n}}}, u: {{$set: {{x: {n}}}}}, multi: true}}");
+        ok(client, "shop", &format!("{{update: 'orders', updates: [{update}]}}"));
+    }
+}
+
+fn advised(client: &mut Client, more: &str) -> DocBuf {
+    ok(client, "admin", &format!("{{nagiAdvise: 1{more}}}"))
+}
+
+fn docs<'d>(doc: Doc<'d>, name: &str) -> Vec<Doc<'d>> {
+    match doc.get(name) {
+        Value::Array(list) => list.iter().filter_map(|item| item.as_doc()).collect(),
+        other => panic!("{name} is {other}"),
+    }
+}
+
+fn find<'d>(reply: &'d DocBuf, kind: &str, name: &str) -> Option<Doc<'d>> {
+    docs(reply.as_doc(), "advice").into_iter().find(|advice| {
+        advice.get("kind").as_str() == Some(kind) && advice.get("name").as_str() == Some(name)
+    })
+}
+
+fn figure(doc: Doc<'_>, name: &str) -> f64 {
+    number::as_f64(doc.get(name)).unwrap_or_else(|| panic!("{name} in {doc}"))
+}
+
+#[test]
+fn indexes_are_merged_measured_and_help_when_built() {
+    let mut client = Client::new(&server());
+    prepare(&mut client);
+    run_slow(&mut client);
+    let reply = advised(&mut client, "");
+    // `a =` and `a =, b =, sorted by e` are served by one index; `d =` needs another.
+    let merged = find(&reply, "createIndex", "a_1_b_1_e_-1").unwrap_or_else(|| panic!("{reply:?}"));
+    assert_eq!(docs(merged, "shapes").len(), 2, "{merged}");
+    assert_eq!(
+        docs(merged, "shapes").iter().map(|shape| figure(*shape, "count")).sum::<f64>(),
+        8.0
+    );
+    let measured = merged.get("measured").as_doc().unwrap();
+    assert!(figure(measured, "examinedRatio") > 100.0, "{measured}");
+    let present = measured.get("present").as_doc().unwrap();
+    assert_eq!(figure(present, "totalDocsExamined"), 6000.0);
+    assert!(present.get("sortsInMemory").is_truthy(), "{measured}");
+    assert!(!measured.get("withIndex").as_doc().unwrap().get("sortsInMemory").is_truthy());
+    let other = find(&reply, "createIndex", "d_1").unwrap_or_else(|| panic!("{reply:?}"));
+    assert_eq!(docs(other, "shapes")[0].get("operation").as_str(), Some("update"));
+
+    let command = json::to_relaxed(merged.get("command").as_doc().unwrap());
+    ok(&mut client, "shop", &command);
+    let plan = ok(
+        &mut client,
+        "shop",
+        "{explain: {find: 'orders', filter: {b: 3, a: 5}, sort: {e: -1}}, verbosity: 'executionStats'}",
+    );
+    let truth = figure(plan.get("executionStats").as_doc().unwrap(), "totalDocsExamined");
+    let expected = figure(measured.get("withIndex").as_doc().unwrap(), "totalDocsExamined");
+    assert!(truth <= expected + 30.0, "{truth} {expected}");
+
+    let again = advised(&mut client, "");
+    assert!(find(&again, "createIndex", "a_1_b_1_e_-1").is_none(), "{again:?}");
+    let reasons: Vec<String> = docs(again.as_doc(), "notAdvised")
+        .iter()
+        .map(|row| row.get("reason").as_str().unwrap().to_owned())
+        .collect();
+    for reason in ["the index a_1_b_1_e_-1 begins with the fields", "neither a filter nor a sort"] {
+        assert!(reasons.iter().any(|text| text.contains(reason)), "{reason}: {reasons:?}");
+    }
+}
+
+#[test]
+fn useless_indexes() {
+    let mut client = Client::new(&server());
+    prepare(&mut client);
+    ok(&mut client, "shop", "{find: 'orders', filter: {s: 'x1', b: 1}}");
+    let reply = advised(&mut client, ", unusedSeconds: 0");
+    let prefix = find(&reply, "dropIndex", "s").unwrap_or_else(|| panic!("{reply:?}"));
+    assert_eq!(prefix.get("prefixOf").as_str(), Some("sb"));
+    assert!(figure(prefix, "sizeBytes") > 0.0);
+    // It is unique, so it does more than find documents.
+    assert!(find(&reply, "dropIndex", "c").is_none());
+    ok(&mut client, "shop", "{createIndexes: 'orders', indexes: [{key: {z: 1}, name: 'z'}]}");
+    let reply = advised(&mut client, ", unusedSeconds: 0");
+    assert!(find(&reply, "dropIndex", "z").is_some(), "{reply:?}");
+    assert!(find(&advised(&mut client, ""), "dropIndex", "z").is_none(), "it is new");
+    let command = prefix.get("command").as_doc().unwrap();
+    ok(&mut client, "shop", &json::to_relaxed(command));
+    assert!(find(&advised(&mut client, ", unusedSeconds: 0"), "dropIndex", "s").is_none());
+}
+
+#[test]
+fn scope_and_options() {
+    let mut client = Client::new(&server());
+    prepare(&mut client);
+    run_slow(&mut client);
+    let reply = advised(&mut client, ", measure: false");
+    let advice = find(&reply, "createIndex", "a_1_b_1_e_-1").unwrap();
+    assert_eq!(advice.get("notMeasured").as_str(), Some("measure is false"));
+    let other = advised(&mut client, ", database: 'other', unusedSeconds: 0");
+    assert_eq!(docs(other.as_doc(), "advice").len(), 0, "{other:?}");
+    assert_eq!(docs(other.as_doc(), "notAdvised").len(), 0);
+    // Below the threshold nothing is noted.
+    let mut quiet = Client::new(&server());
+    prepare(&mut quiet);
+    ok(&mut quiet, "admin", "{profile: 0, slowms: 100000}");
+    run_slow(&mut quiet);
+    let reply = advised(&mut quiet, "");
+    assert!(find(&reply, "createIndex", "a_1_b_1_e_-1").is_none(), "{reply:?}");
+}
+
+#[test]
+fn rights() {
+    let server = guarded();
+    let mut root = Client::new(&server);
+    log_in(&mut root, "admin", "root", "pwd");
+    prepare(&mut root);
+    run_slow(&mut root);
+    for (name, roles) in [
+        ("reader", "['readAnyDatabase']"),
+        ("monitor", "['clusterMonitor']"),
+        ("both", "['clusterMonitor', 'readAnyDatabase']"),
+    ] {
+        ok(&mut root, "admin", &format!("{{createUser: '{name}', pwd: 'p', roles: {roles}}}"));
+    }
+    let as_user = |name: &str| {
+        let mut client = Client::new(&server);
+        log_in(&mut client, "admin", name, "p");
+        client.run("admin", json::parse("{nagiAdvise: 1, unusedSeconds: 0}").unwrap().as_doc())
+    };
+    assert_eq!(as_user("reader").get("code").to_string(), "13");
+    let monitor = as_user("monitor");
+    let advice = find(&monitor, "createIndex", "a_1_b_1_e_-1").unwrap();
+    assert_eq!(advice.get("notMeasured").as_str(), Some("the user may not read the collection"));
+    assert!(find(&monitor, "dropIndex", "s").is_some(), "{monitor:?}");
+    let both = as_user("both");
+    assert!(find(&both, "createIndex", "a_1_b_1_e_-1").unwrap().get("measured").as_doc().is_some());
+    // An update is tried as the find that its plan is, which a reader may run.
+    let update = find(&both, "createIndex", "d_1").unwrap();
+    assert!(update.get("measured").as_doc().is_some(), "{update}");
+}
