@@ -19,6 +19,7 @@ mod answer;
 mod asked;
 mod assets;
 mod console;
+mod exported;
 mod figures;
 mod guard;
 mod history;
@@ -37,5 +38,6 @@ mod state;
 mod stream;
 
 pub use console::Console;
+pub use exported::{Figures, Histogram, Measured};
 pub use guard::Names;
 pub use state::About;

@@ -122,7 +122,6 @@ const ABSENT: &[(&str, StageFacts)] = &[
         StageFacts { in_api: false, rejectable: false, ..StageFacts::ORDINARY },
     ),
     ("$operationMetrics", StageFacts { rejectable: false, ..StageFacts::ORDINARY }),
-    ("$queryStats", StageFacts { runs_on: RunsOn::Either, ..StageFacts::OF_SERVER }),
 ];
 
 /// The properties of the stage of this name; those of an ordinary stage if the name is unknown.

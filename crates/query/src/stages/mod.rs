@@ -52,6 +52,7 @@ mod plan_cache_stats;
 mod prelude;
 mod project;
 mod query_settings;
+mod query_stats;
 mod redact;
 mod replace_root;
 mod rewrite;
@@ -394,6 +395,7 @@ pub(crate) static STAGES: &[&StageSpec] = &[
     &plan_cache_stats::PLAN_CACHE_STATS,
     &project::PROJECT,
     &query_settings::QUERY_SETTINGS,
+    &query_stats::QUERY_STATS,
     &redact::REDACT,
     &replace_root::REPLACE_ROOT,
     &replace_root::REPLACE_WITH,

@@ -4,3 +4,4 @@ pub(crate) mod audited;
 pub(crate) mod filtering;
 pub(crate) mod profile_entries;
 pub(crate) mod slow;
+pub(crate) mod spans;

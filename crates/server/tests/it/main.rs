@@ -24,6 +24,7 @@ mod persisted;
 mod pre_images;
 mod protocol;
 mod query_settings;
+mod query_stats;
 mod quiesce;
 mod secrets;
 mod sessions;

@@ -96,6 +96,7 @@ fn run(cx: &mut Context<'_>, req: &Request<'_>, out: &mut DocWriter<'_>) -> Resu
     })?;
     cx.op.set_plan_summary(&counted.plan_summary);
     cx.done.note(&counted.stats);
+    cx.done.found_values = 1;
     match i32::try_from(counted.count) {
         Ok(count) => out.put("n", count),
         Err(_) => out.put("n", counted.count),
