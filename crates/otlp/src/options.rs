@@ -37,7 +37,8 @@ impl OtlpOptions {
             return Err("expected http:// or https://, a host and a port".to_owned());
         };
         let host = rest.split('/').next().unwrap_or("");
-        if host.is_empty() || host.contains(['@', ' ', '?', '#']) || rest.contains(['?', '#', ' ']) {
+        if host.is_empty() || host.contains(['@', ' ', '?', '#']) || rest.contains(['?', '#', ' '])
+        {
             return Err("expected http:// or https://, a host and a port".to_owned());
         }
         let name = host.rsplit_once(':').map_or(host, |(name, _)| name);
@@ -61,7 +62,8 @@ pub fn parse_headers(text: &str) -> Result<Vec<(String, String)>, String> {
             continue;
         }
         let is_name = |name: &str| {
-            !name.is_empty() && name.bytes().all(|c| c.is_ascii_alphanumeric() || c == b'-' || c == b'_')
+            !name.is_empty()
+                && name.bytes().all(|c| c.is_ascii_alphanumeric() || c == b'-' || c == b'_')
         };
         let is_value = |value: &str| value.bytes().all(|c| (0x20..0x7f).contains(&c));
         match line.split_once(':').map(|(name, value)| (name.trim(), value.trim())) {
@@ -80,10 +82,20 @@ mod tests {
 
     #[test]
     fn endpoints_are_addresses_of_http() {
-        for good in ["http://127.0.0.1:4318", "https://otlp.example.com", "http://collector:4318/base"] {
+        for good in
+            ["http://127.0.0.1:4318", "https://otlp.example.com", "http://collector:4318/base"]
+        {
             assert_eq!(OtlpOptions::check_endpoint(good, false), Ok(()), "{good}");
         }
-        for bad in ["", "127.0.0.1:4318", "grpc://x:4317", "http://", "http://user@x", "http://x?y", "http://x/a b"] {
+        for bad in [
+            "",
+            "127.0.0.1:4318",
+            "grpc://x:4317",
+            "http://",
+            "http://user@x",
+            "http://x?y",
+            "http://x/a b",
+        ] {
             assert!(OtlpOptions::check_endpoint(bad, false).is_err(), "{bad}");
         }
         for (endpoint, fits) in [

@@ -115,7 +115,8 @@ mod tests {
             message.packed(6, [1_u64, 2].iter().map(|n| n.to_le_bytes()));
         });
         let mut expected = vec![0x08, 0xac, 0x02, 0x12, 0x02, b'a', b'b', 0x81, 0x01];
-        expected.extend([1, 0, 0, 0, 0, 0, 0, 0, 0x21, 0, 0, 0, 0, 0, 0, 0, 0, 0x1a, 0x02, 0x08, 0x00]);
+        expected
+            .extend([1, 0, 0, 0, 0, 0, 0, 0, 0x21, 0, 0, 0, 0, 0, 0, 0, 0, 0x1a, 0x02, 0x08, 0x00]);
         expected.extend([0x32, 16, 1, 0, 0, 0, 0, 0, 0, 0, 2, 0, 0, 0, 0, 0, 0, 0]);
         assert_eq!(bytes, expected);
         let negative = Message::build(|message| message.int(1, -1));

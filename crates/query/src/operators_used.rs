@@ -29,7 +29,7 @@ pub fn family_names(family: Family) -> Vec<&'static str> {
 }
 
 /// Called with each operator. Names that no operator has are passed, too: some are those of values (`$oid`).
-pub type Visit<'v> = &'v mut dyn FnMut(Family, &str);
+pub(crate) type Visit<'v> = &'v mut dyn FnMut(Family, &str);
 
 /// Visits the operators of a filter.
 pub fn filter_operators(filter: Doc<'_>, visit: Visit<'_>) {

@@ -37,8 +37,18 @@ pub fn replace_fields(doc: Doc<'_>, replace: Replace<'_>) -> DocBuf {
 
 /// Variables of the language.
 const SYSTEM_VARIABLES: &[&str] = &[
-    "CLUSTER_TIME", "CURRENT", "DESCEND", "IS_MR", "JS_SCOPE", "KEEP", "NOW", "PRUNE", "REMOVE",
-    "ROOT", "SEARCH_META", "USER_ROLES",
+    "CLUSTER_TIME",
+    "CURRENT",
+    "DESCEND",
+    "IS_MR",
+    "JS_SCOPE",
+    "KEEP",
+    "NOW",
+    "PRUNE",
+    "REMOVE",
+    "ROOT",
+    "SEARCH_META",
+    "USER_ROLES",
 ];
 
 /// The names that belong to the language within the value of an operator or a stage, and deeper in it: `*` stands for
@@ -229,7 +239,8 @@ mod tests {
         assert_eq!(
             replaced(
                 "{find: 'c', filter: {'a.b': {$gt: 1}, $or: [{x: {$type: 'string'}}, \
-                 {$expr: {$eq: ['$a', '$$ROOT.b']}}]}, sort: {a: -1}, projection: {s: {$meta: 'textScore'}}, collation: {locale: 'de'}}"
+                 {$expr: {$eq: ['$a', '$$ROOT.b']}}]}, sort: {a: -1}, projection: {s: {$meta: 'textScore'}}, \
+                 collation: {locale: 'de'}}"
             ),
             concat!(
                 r#"{"cmdNs":{"db":"<test>","coll":"<c>"},"command":"find","filter":{"$and":["#,

@@ -171,7 +171,8 @@ type Parent = ([u8; 16], [u8; 8], bool);
 /// Reads W3C's `traceparent`: trace, span, and if the client samples the trace.
 fn parse_parent(text: &str) -> Option<Parent> {
     let mut parts = text.split('-');
-    let (version, trace, span, flags) = (parts.next()?, parts.next()?, parts.next()?, parts.next()?);
+    let (version, trace, span, flags) =
+        (parts.next()?, parts.next()?, parts.next()?, parts.next()?);
     let [version] = hex::<1>(version)?;
     // Later versions may have more parts, version 0 has not.
     if version == 0xff || (version == 0 && parts.next().is_some()) {
@@ -240,7 +241,8 @@ mod tests {
             let comment = doc! { "traceparent": parent };
             spans.sample(Some(Value::Doc(comment.as_doc())), &mut || u64::MAX)
         };
-        let trace = sample("00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01").expect("a trace");
+        let trace =
+            sample("00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01").expect("a trace");
         assert_eq!((trace.trace_id[0], trace.parent.map(|p| p[0])), (0x0a, Some(0xb7)));
         for other in [
             "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-00",

@@ -22,8 +22,8 @@ use crate::core::cursors::{Api, OpenCursor};
 use crate::core::needs::Needs;
 use crate::core::producer::Producer;
 use crate::limits::{AWAIT_DATA, BATCH_BYTES_MAX, FIRST_BATCH_COUNT, IDLE_PEER_LOOK};
-use crate::query_stats::Pending;
 use crate::message_memory::{FREE_BYTES, MemoryCharge, doubled};
+use crate::query_stats::Pending;
 use crate::request::Request;
 
 /// The factor by which the buffer of a large reply grows.

@@ -1,6 +1,7 @@
 //! Writes by their write concern: `opWriteConcernCounters`.
 //!
-//! They are counted only on servers that were started with `reportOpWriteConcernCountersInServerStatus`: a lock is enough.
+//! They are counted only on servers that were started with the parameter
+//! `reportOpWriteConcernCountersInServerStatus`: a lock is enough.
 
 use std::collections::BTreeMap;
 
@@ -43,13 +44,13 @@ impl ByNodes {
             Nodes::Count(nodes) => *self.numbers.entry(nodes).or_default() += count,
             // It is to become the name of a field.
             Nodes::Mode(tag) if tag.contains('\0') => {}
-            Nodes::Mode(tag) => match self.tags.get_mut(tag) {
-                Some(known) => *known += count,
-                None if self.tags.len() < TAG_COUNT_MAX => {
+            Nodes::Mode(tag) => {
+                if let Some(known) = self.tags.get_mut(tag) {
+                    *known += count;
+                } else if self.tags.len() < TAG_COUNT_MAX {
                     self.tags.insert(tag.to_owned(), count);
                 }
-                None => {}
-            },
+            }
         }
     }
 
@@ -135,7 +136,8 @@ mod tests {
     fn writes_are_counted_by_what_they_wait_for() {
         let counters = WriteConcernCounters::default();
         let tried = Tried { inserts: 3, updates: 0, deletes: 1 };
-        for given in [Nodes::Majority, Nodes::Count(0), Nodes::Mode("backup"), Nodes::Mode("a\0b")] {
+        for given in [Nodes::Majority, Nodes::Count(0), Nodes::Mode("backup"), Nodes::Mode("a\0b")]
+        {
             counters.count(tried, Some(given), None, Nodes::Count(1));
         }
         counters.count(tried, None, None, Nodes::Majority);

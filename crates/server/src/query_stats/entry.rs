@@ -183,7 +183,8 @@ mod tests {
 
     #[test]
     fn executions_are_summed() {
-        let one = |micros, has_sort_stage| Observed { micros, has_sort_stage, ..Observed::default() };
+        let one =
+            |micros, has_sort_stage| Observed { micros, has_sort_stage, ..Observed::default() };
         let mut entry = Entry::new(ShapeHash::of_bytes(b""), &one(u64::MAX, true), 5);
         entry.add(&one(3, false), 7);
         let doc = DocBuf::build(|out| entry.write(out));

@@ -34,7 +34,9 @@ pub(super) fn of(query: &Query<'_>) -> Option<DocBuf> {
         for name in ["comment", "maxTimeMS"] {
             write_placeholder(body, name, out);
         }
-        for name in ["noCursorTimeout", "allowPartialResults", "bypassDocumentValidation", "explain"] {
+        for name in
+            ["noCursorTimeout", "allowPartialResults", "bypassDocumentValidation", "explain"]
+        {
             if let Value::Bool(on) = body.get(name) {
                 out.put(name, on);
             }

@@ -300,9 +300,10 @@ mod tests {
         assert!(bytes <= 100 << 10, "{bytes}");
         assert!(count(&stats) > 20, "{}", count(&stats));
         assert_eq!(stats.evicted.get(), 2000 - count(&stats) as i64);
-        let found = stats.shards.iter().find_map(|shard| {
-            shard.lock().entries.get(&often[..]).map(|entry| entry.executions())
-        });
+        let found = stats
+            .shards
+            .iter()
+            .find_map(|shard| shard.lock().entries.get(&often[..]).map(|entry| entry.executions()));
         assert_eq!(found, Some(2001));
         stats.resize(&Budget::new(1 << 30), CacheSize::parse("0%").expect("a size"));
         assert_eq!(count(&stats), 0);

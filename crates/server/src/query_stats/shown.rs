@@ -66,9 +66,9 @@ impl QueryStats {
             for (key, entry) in &entries {
                 let key = Doc::trusted(key);
                 docs.push(match transform {
-                    Some(transform) => {
-                        DocBuf::build(|out| write(transform.key(key).as_doc(), entry, as_of_ms, out))
-                    }
+                    Some(transform) => DocBuf::build(|out| {
+                        write(transform.key(key).as_doc(), entry, as_of_ms, out)
+                    }),
                     None => DocBuf::build(|out| write(key, entry, as_of_ms, out)),
                 });
             }

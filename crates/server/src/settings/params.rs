@@ -508,7 +508,7 @@ pub(crate) fn expected(kind: Kind) -> String {
         }
         Double(_, least, _) => format!("a number of {least} or more"),
         Text(_) => "text".to_owned(),
-        Size(_) => "a number with its unit: %, KB, MB or GB".to_owned(),
+        Size(_) => "a size: a number and %, KB, MB or GB".to_owned(),
         Word(_, known) => format!("one of {}", known.join(", ")),
         List(_, known) => format!("one or more of {}, separated by commas", known.join(", ")),
         Mode(old) => {

@@ -723,7 +723,8 @@ fn count_write_concern(server: &Server, finished: &Finished<'_>) {
     if server.settings.params.number(ROW) != 0 {
         let default = server.settings.rw_defaults.write_concern();
         let given = finished.request.generic.write_concern;
-        let own = if server.replica.is_some() { WriteConcern::MAJORITY } else { WriteConcern::DEFAULT };
+        let own =
+            if server.replica.is_some() { WriteConcern::MAJORITY } else { WriteConcern::DEFAULT };
         server.metrics.write_concerns.count(
             finished.done.tried,
             given.map(|concern| concern.counted()),

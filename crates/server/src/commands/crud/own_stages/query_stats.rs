@@ -13,7 +13,8 @@ pub(super) static QUERY_STATS: OwnStage =
 
 /// The names of fields and collections need a privilege of their own.
 fn access(asking: &Asking<'_>, _: &Namespace, spec: Value<'_>) -> bool {
-    let transforms = spec.as_doc().is_some_and(|spec| spec.element("transformIdentifiers").is_some());
+    let transforms =
+        spec.as_doc().is_some_and(|spec| spec.element("transformIdentifiers").is_some());
     asking.on_cluster(Action::QueryStatsReadTransformed)
         && (transforms || asking.on_cluster(Action::QueryStatsRead))
 }
@@ -28,7 +29,7 @@ args! { "$queryStats.transformIdentifiers" => TransformSpec {
 }}
 
 /// The only algorithm that there is.
-struct Algorithm;
+pub(super) struct Algorithm;
 
 impl<'a> FromArg<'a> for Algorithm {
     fn from_value(value: Value<'a>, field: Field) -> Result<Self> {
@@ -45,7 +46,7 @@ impl<'a> FromArg<'a> for Algorithm {
 }
 
 /// The key of the hashes.
-struct Key<'a>(&'a [u8]);
+pub(super) struct Key<'a>(&'a [u8]);
 
 impl<'a> FromArg<'a> for Key<'a> {
     fn from_value(value: Value<'a>, field: Field) -> Result<Self> {
@@ -79,12 +80,7 @@ fn check(_: &Context<'_>, req: &Request<'_>, args: &Args<'_>) -> Result<()> {
     Ok(())
 }
 
-fn docs(
-    cx: &Context<'_>,
-    _: &Request<'_>,
-    _: &Args<'_>,
-    spec: Value<'_>,
-) -> Result<Vec<DocBuf>> {
+fn docs(cx: &Context<'_>, _: &Request<'_>, _: &Args<'_>, spec: Value<'_>) -> Result<Vec<DocBuf>> {
     let Value::Doc(spec) = spec else {
         bail!(
             Code::FAILED_TO_PARSE,
