@@ -7,7 +7,7 @@
 
 use nagi_bson::{Array, Doc, Value};
 
-use crate::stages::{How, stage_spec};
+use crate::stages::{Accumulates, How, stage_spec};
 
 /// Where an operator belongs: the same name may be an expression, an accumulator and a window function.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -125,9 +125,10 @@ fn accumulator(value: Value<'_>, family: Family, visit: Visit<'_>) {
 /// Visits the operators of a pipeline, and of the pipelines in its stages.
 pub fn pipeline_operators(pipeline: Array<'_>, visit: Visit<'_>) {
     for stage in pipeline.iter().filter_map(|stage| stage.as_doc()?.first()) {
-        let (name, value) = (stage.name(), stage.value());
-        match (name, value) {
-            ("$group", Value::Doc(spec)) => {
+        let value = stage.value();
+        let Some(row) = stage_spec(stage.name()) else { continue };
+        match (row.accumulates, value) {
+            (Accumulates::Fields, Value::Doc(spec)) => {
                 for element in spec {
                     match element.name() {
                         "_id" => expression_operators(element.value(), visit),
@@ -135,16 +136,13 @@ pub fn pipeline_operators(pipeline: Array<'_>, visit: Visit<'_>) {
                     }
                 }
             }
-            ("$bucket" | "$bucketAuto", Value::Doc(spec)) => {
+            (Accumulates::Outputs, Value::Doc(spec)) => {
                 with_outputs(spec, Family::GroupAccumulators, visit);
             }
-            ("$setWindowFields", Value::Doc(spec)) => {
+            (Accumulates::Windows, Value::Doc(spec)) => {
                 with_outputs(spec, Family::WindowAccumulators, visit);
             }
-            _ => {
-                let how = stage_spec(name).map_or(How::Expression, |row| row.shape);
-                part(how, value, visit);
-            }
+            _ => part(row.shape, value, visit),
         }
     }
 }

@@ -22,6 +22,18 @@ pub(crate) enum How {
     Fields(&'static [Part]),
 }
 
+/// Where the value of a stage has accumulators, or window functions.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Accumulates {
+    Nowhere,
+    /// In each field but `_id`.
+    Fields,
+    /// In each field of `output`.
+    Outputs,
+    /// Window functions in each field of `output`.
+    Windows,
+}
+
 /// A field and its treatment.
 pub(crate) type Part = (&'static str, How);
 

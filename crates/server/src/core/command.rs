@@ -520,6 +520,7 @@ pub(crate) mod prelude {
     pub(crate) use crate::auth::Action;
     pub(crate) use crate::core::access::{Access, Asking};
     pub(crate) use crate::core::command::{Command, Context};
+    pub(crate) use crate::metrics::operators::Holds;
     pub(crate) use crate::metrics::{LatencyKind, OpKind};
     pub(crate) use crate::printable::Secret;
     pub(crate) use crate::request::{Facts, Request};

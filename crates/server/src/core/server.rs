@@ -307,9 +307,7 @@ impl Server {
     pub(crate) fn query_stats_limit(&self, request: &Request<'_>) -> Option<i64> {
         const ROW: usize = params::position("internalQueryStatsRateLimit");
         let limit = self.settings.params.number(ROW);
-        let recorded = limit != 0
-            && matches!(request.command.name, "aggregate" | "count" | "distinct" | "find")
-            && !request.is_encrypted();
+        let recorded = limit != 0 && request.command.query_stats && !request.is_encrypted();
         recorded.then_some(limit)
     }
 

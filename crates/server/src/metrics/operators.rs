@@ -1,11 +1,22 @@
 //! How often each operator was used: `metrics.operatorCounters`.
 
-use nagi_bson::{Array, Doc, DocWriter, Value};
+use nagi_bson::{Doc, DocWriter, Value};
 use nagi_query::{
     Family, family_names, filter_operators, pipeline_operators, projection_operators,
 };
 
 use super::Counter;
+
+/// What an argument of a command has operators in.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Holds {
+    Filter,
+    Projection,
+    /// A pipeline, or something else without operators.
+    Pipeline,
+    /// Statements of updates or deletes, also in a sequence of documents.
+    Statements,
+}
 
 /// The counters of a family, sorted by name.
 struct Operators(Box<[(&'static str, Counter)]>);
@@ -56,33 +67,33 @@ impl OperatorCounters {
         }
     }
 
-    /// Counts the operators of a command that ran; `beside` are the statements of a write that are not in its body. A
-    /// filter on values of fields costs a look at its fields.
+    /// Counts the operators of a command that ran, in these arguments; `beside` are the statements of a write that are
+    /// not in its body. A filter on values of fields costs a look at its fields.
     pub(crate) fn count<'a>(
         &self,
-        command: &str,
+        arguments: &[(&str, Holds)],
         body: Doc<'a>,
         beside: impl Iterator<Item = Doc<'a>>,
     ) {
         let mut visit = |family: Family, name: &str| self.family(family).count(name);
         let visit: &mut dyn FnMut(Family, &str) = &mut visit;
-        match command {
-            "find" => {
-                filter(body.get("filter"), visit);
-                if let Value::Doc(projection) = body.get("projection") {
+        for (name, holds) in arguments {
+            let value = body.get(name);
+            match (holds, value) {
+                (Holds::Filter, _) => filter(value, visit),
+                (Holds::Projection, Value::Doc(projection)) => {
                     projection_operators(projection, visit);
                 }
+                (Holds::Pipeline, _) => pipeline(value, visit),
+                (Holds::Statements, Value::Array(list)) => {
+                    list.iter()
+                        .filter_map(|one| one.as_doc())
+                        .for_each(|one| statement(one, visit));
+                }
+                _ => {}
             }
-            "aggregate" => pipeline(body.get("pipeline"), visit),
-            "count" | "distinct" => filter(body.get("query"), visit),
-            "findAndModify" => {
-                filter(body.get("query"), visit);
-                pipeline(body.get("update"), visit);
-            }
-            "delete" => statements(body.get("deletes"), beside, visit),
-            "update" => statements(body.get("updates"), beside, visit),
-            _ => {}
         }
+        beside.for_each(|one| statement(one, visit));
     }
 
     pub(crate) fn write(&self, out: &mut DocWriter<'_>) {
@@ -105,14 +116,8 @@ fn pipeline(value: Value<'_>, visit: &mut dyn FnMut(Family, &str)) {
     }
 }
 
-fn statements<'a>(
-    list: Value<'a>,
-    beside: impl Iterator<Item = Doc<'a>>,
-    visit: &mut dyn FnMut(Family, &str),
-) {
-    let list = list.as_array().unwrap_or(Array::EMPTY);
-    for statement in list.iter().filter_map(|value| value.as_doc()).chain(beside) {
-        filter(statement.get("q"), visit);
-        pipeline(statement.get("u"), visit);
-    }
+/// A statement of an update or a delete.
+fn statement(statement: Doc<'_>, visit: &mut dyn FnMut(Family, &str)) {
+    filter(statement.get("q"), visit);
+    pipeline(statement.get("u"), visit);
 }

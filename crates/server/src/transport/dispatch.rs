@@ -41,6 +41,7 @@ use crate::core::txn_number;
 use crate::fail_points::Fault;
 use crate::interruption::interruption;
 use crate::message_memory::Before;
+use crate::metrics::operators::Holds;
 use crate::metrics::read_concerns::Asked;
 use crate::metrics::{Gauge, LatencyKind, Metrics, OpKind};
 use crate::observe::audited::{self, Outcome};
@@ -703,9 +704,11 @@ fn count_read_concern(server: &Server, request: &Request<'_>) {
 /// cursor is open was begun with the cursor.
 fn note_query(server: &Server, finished: &Finished<'_>) {
     let Finished { op, request, done, micros, .. } = *finished;
-    let beside = request.sequences.iter().filter(|s| matches!(s.name, "deletes" | "updates"));
+    let operators = request.command.operators;
+    let holds = |name: &str| operators.iter().any(|row| *row == (name, Holds::Statements));
+    let beside = request.sequences.iter().filter(|sequence| holds(sequence.name));
     let statements = beside.flat_map(|sequence| sequence.iter());
-    server.metrics.operators.count(request.command.name, request.body, statements);
+    server.metrics.operators.count(operators, request.body, statements);
     if done.cursor_id != 0 || done.encrypted {
         return;
     }

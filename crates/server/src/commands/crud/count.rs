@@ -20,6 +20,8 @@ pub(in crate::commands) static COUNT: Command = Command {
         latency: LatencyKind::Read,
         transaction_advice: " Please see http://dochub.mongodb.org/core/transaction-count for a recommended \
              alternative.",
+        query_stats: true,
+        operators: &[("query", Holds::Filter)],
         ..Facts::ROW
     },
     access: Access::Collection(&[Action::Find]),

@@ -18,6 +18,8 @@ pub(in crate::commands) static DISTINCT: Command = Command {
         on_collection: true,
         latency: LatencyKind::Read,
         in_transaction: true,
+        query_stats: true,
+        operators: &[("query", Holds::Filter)],
         ..Facts::ROW
     },
     access: Access::Collection(&[Action::Find]),

@@ -33,6 +33,7 @@ pub(in crate::commands) static UPDATE: Command = Command {
         latency: LatencyKind::Write,
         in_transaction: true,
         retryable: true,
+        operators: &[("updates", Holds::Statements)],
         ..Facts::ROW
     },
     access: Access::By(access),
