@@ -1,11 +1,11 @@
-//! Opens the sockets of the web console.
+//! Opens the sockets of the web console, and starts it with the alerts.
 //!
 //! A server without its console is better than none: a port that is in use is a warning.
 
 use std::net::{TcpListener, ToSocketAddrs};
 use std::sync::Arc;
 
-use nagi_console::{About, Console, Names};
+use nagi_console::{About, Console, Names, Setup};
 use nagi_proc::machine;
 use nagi_server::Server;
 
@@ -15,9 +15,41 @@ use crate::options::{ConsoleOptions, Options};
 /// The distance of the console's port from the server's, as in MongoDB before version 3.6.
 const PORT_DISTANCE: u16 = 1000;
 
-/// Starts the console of a server that listens at `port`; `None` if there is none.
+/// Starts console and alerts of a server that listens at `port`; `None` if there are neither.
 pub(crate) fn start(server: &Arc<Server>, options: &Options, port: u16) -> Option<Console> {
-    let console = options.console.as_ref()?;
+    let alerts = options.alerts.loaded();
+    let bound = options.console.as_ref().and_then(|console| listen(console, port));
+    if bound.is_none() && alerts.is_none() {
+        return None;
+    }
+    let (address, listeners) = bound.unwrap_or_default();
+    let about = About {
+        version: build::VERSION.to_owned(),
+        storage_engine: options.engine.name().to_owned(),
+    };
+    let console = options.console.clone().unwrap_or_default();
+    let own = machine::host_name().into_iter().chain(console.bind_ip).collect();
+    let names = Names { own, origins: console.origins };
+    let allowed = options.net.allowed.clone();
+    let has_pages = !listeners.is_empty();
+    match Console::start(server.clone(), Setup { listeners, about, names, allowed, alerts }) {
+        Ok(started) => {
+            if has_pages {
+                log::info!(target: "NETWORK", id = 8_200_234, address = address.as_str();
+                    "Web console and metrics");
+            }
+            Some(started)
+        }
+        Err(error) => {
+            log::warn!(target: "NETWORK", id = 8_200_235, error = error.to_string();
+                "The web console cannot be started");
+            None
+        }
+    }
+}
+
+/// The console's address and its sockets; `None` without one.
+fn listen(console: &ConsoleOptions, port: u16) -> Option<(String, Vec<TcpListener>)> {
     let port = match console.port.or_else(|| port.checked_add(PORT_DISTANCE)) {
         Some(port) => port,
         None => {
@@ -36,29 +68,8 @@ pub(crate) fn start(server: &Arc<Server>, options: &Options, port: u16) -> Optio
             }
         }
     }
-    if listeners.is_empty() {
-        return None;
-    }
-    let about = About {
-        version: build::VERSION.to_owned(),
-        storage_engine: options.engine.name().to_owned(),
-    };
-    let own = machine::host_name().into_iter().chain(console.bind_ip.iter().cloned()).collect();
-    let names = Names { own, origins: console.origins.clone() };
-    let allowed = options.net.allowed.clone();
-    match Console::start(server.clone(), listeners, about, names, allowed) {
-        Ok(started) => {
-            let address = format!("http://{}:{port}", console.bind_ip.join(","));
-            log::info!(target: "NETWORK", id = 8_200_234, address = address.as_str();
-                "Web console and metrics");
-            Some(started)
-        }
-        Err(error) => {
-            log::warn!(target: "NETWORK", id = 8_200_235, error = error.to_string();
-                "The web console cannot be started");
-            None
-        }
-    }
+    let address = format!("http://{}:{port}", console.bind_ip.join(","));
+    (!listeners.is_empty()).then_some((address, listeners))
 }
 
 /// The addresses of all names, without duplicates.

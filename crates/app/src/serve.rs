@@ -53,6 +53,10 @@ pub(crate) fn run(args: &[String]) -> ExitCode {
             return ExitCode::from(exit::BAD_OPTIONS);
         }
     };
+    if let Err(error) = options.alerts.load() {
+        say(&error);
+        return ExitCode::from(exit::BAD_OPTIONS);
+    }
     let umask = match umask::Wanted::from_parameters(&options.parameters) {
         Ok(umask) => umask,
         Err(error) => {

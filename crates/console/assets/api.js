@@ -55,6 +55,9 @@ const post = (path, body, timeoutMs) =>
     timeoutMs,
   });
 
+/** POST of a JSON document. */
+export const postJson = async (path, body) => (await post(path, JSON.stringify(body))).json();
+
 /** GET of a JSON document. */
 export const get = async (path) => (await request(path)).json();
 

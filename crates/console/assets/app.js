@@ -11,6 +11,7 @@ import { slowPage } from './slow.js';
 import { databasesPage } from './databases.js';
 import { collectionPage } from './collections.js';
 import { documentsPage } from './documents.js';
+import { alertsPage } from './alerts.js';
 import { usersPage } from './users.js';
 import { logPage } from './log.js';
 import { serverPage } from './server.js';
@@ -19,6 +20,7 @@ const PAGES = {
   overview: { title: 'Overview', group: 'Watch', mount: overviewPage },
   memory: { title: 'Memory', group: 'Watch', mount: memoryPage },
   storage: { title: 'Storage', group: 'Watch', mount: storagePage },
+  alerts: { title: 'Alerts', group: 'Watch', mount: alertsPage },
   operations: { title: 'Operations', group: 'Requests', mount: operationsPage },
   slow: { title: 'Slow operations', group: 'Requests', mount: slowPage },
   databases: { title: 'Databases', group: 'Data', mount: databasesPage },

@@ -18,10 +18,10 @@ let stallList = [];
 let source = null;
 let retry = null;
 let generation = 0;
-const listeners = { sample: new Set(), stall: new Set(), state: new Set() };
+const listeners = { sample: new Set(), stall: new Set(), alert: new Set(), state: new Set() };
 let state = 'starting';
 
-/** Calls `handler` on 'sample', 'stall' or 'state'; returns the function that ends it. */
+/** Calls `handler` on 'sample', 'stall', 'alert' or 'state'; returns the function that ends it. */
 export function on(event, handler) {
   listeners[event].add(handler);
   return () => listeners[event].delete(handler);
@@ -54,6 +54,7 @@ export async function start() {
   source.addEventListener('open', () => setState('live'));
   source.addEventListener('sample', (event) => takeSample(JSON.parse(event.data)));
   source.addEventListener('stall', (event) => takeStall(JSON.parse(event.data)));
+  source.addEventListener('alert', (event) => tell('alert', JSON.parse(event.data)));
   source.addEventListener('error', () => {
     // The browser would reconnect by itself, but the samples in between would be missing: the history is loaded again.
     if (mine !== generation) return;

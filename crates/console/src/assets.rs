@@ -12,6 +12,7 @@ macro_rules! assets {
 
 assets! {
     "advice.js" "text/javascript; charset=utf-8";
+    "alerts.js" "text/javascript; charset=utf-8";
     "api.js" "text/javascript; charset=utf-8";
     "app.js" "text/javascript; charset=utf-8";
     "charts.js" "text/javascript; charset=utf-8";

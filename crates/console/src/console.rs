@@ -5,38 +5,47 @@ use std::net::TcpListener;
 use std::sync::{Arc, mpsc};
 use std::thread::JoinHandle;
 
+use nagi_bson::DocBuf;
 use nagi_server::{Networks, Server};
 use tokio::sync::oneshot;
 
+use crate::alerts::Alerts;
 use crate::guard::Names;
 use crate::state::{About, State};
-use crate::{http, sampler};
+use crate::{alerts, http, sampler};
 
 /// Threads on which requests run.
 const THREADS_MAX: usize = 8;
 /// The stack of such a thread: that of a client's connection.
 const STACK_BYTES: usize = if cfg!(debug_assertions) { 8 << 20 } else { 1 << 20 };
 
+/// What a console is started with.
+pub struct Setup {
+    /// Bound sockets. Without one there are no pages, only alerts.
+    pub listeners: Vec<TcpListener>,
+    pub about: About,
+    pub names: Names,
+    /// From where clients may connect, if not from everywhere.
+    pub allowed: Option<Networks>,
+    /// `None`: no figure is watched.
+    pub alerts: Option<Alerts>,
+}
+
 /// A running console.
 pub struct Console {
-    http: JoinHandle<()>,
+    http: Option<(JoinHandle<()>, oneshot::Sender<()>)>,
     sampler: JoinHandle<()>,
-    stop_http: oneshot::Sender<()>,
     stop_sampler: mpsc::Sender<()>,
+    alerts: Option<Arc<alerts::Watch>>,
 }
 
 impl Console {
-    /// Starts the console on bound sockets. `allowed`: from where clients may connect, if not from everywhere.
+    /// Starts the console.
     ///
     /// # Errors
     /// If a thread cannot be started.
-    pub fn start(
-        server: Arc<Server>,
-        listeners: Vec<TcpListener>,
-        about: About,
-        names: Names,
-        allowed: Option<Networks>,
-    ) -> io::Result<Console> {
+    pub fn start(server: Arc<Server>, setup: Setup) -> io::Result<Console> {
+        let Setup { listeners, about, names, allowed, alerts } = setup;
         let port = match listeners.first() {
             Some(listener) => listener.local_addr()?.port(),
             None => 0,
@@ -44,38 +53,63 @@ impl Console {
         for listener in &listeners {
             listener.set_nonblocking(true)?;
         }
-        let state = Arc::new(State::new(server, port, about, names, allowed));
-        let runtime = tokio::runtime::Builder::new_current_thread()
-            .enable_all()
-            .max_blocking_threads(THREADS_MAX)
-            .thread_name("consoleRequest")
-            .thread_stack_size(STACK_BYTES)
-            .build()?;
-        let (stop_http, http_stops) = oneshot::channel();
-        let (stop_sampler, sampler_stops) = mpsc::channel();
-        let (server, history, events) =
-            (state.server.clone(), state.history.clone(), state.events.clone());
+        let alerts = alerts.map(|alerts| watch(&server, alerts)).transpose()?;
+        let state = State::new(server, port, about, names, allowed, alerts.clone());
+        let state = Arc::new(state);
+        let (stop_sampler, stops) = mpsc::channel();
+        let sampled = state.clone();
         let sampler = std::thread::Builder::new().name("consoleSampler".to_owned());
         let sampler = sampler.spawn(move || {
             nagi_server::set_log_context("consoleSampler");
-            sampler::run(&server, &history, &events, &sampler_stops);
+            let State { server, history, alerts, events, .. } = &*sampled;
+            sampler::run(server, history, alerts.as_deref(), events, &stops);
         })?;
-        let http = std::thread::Builder::new().name("console".to_owned()).spawn(move || {
-            nagi_server::set_log_context("console");
-            runtime.block_on(http::run(state, listeners, http_stops));
-            // Requests that run were interrupted by the server's stop.
-            runtime.shutdown_timeout(http::GRACE);
-        })?;
-        Ok(Console { http, sampler, stop_http, stop_sampler })
+        let http = match listeners.is_empty() {
+            true => None,
+            false => Some(start_http(state, listeners)?),
+        };
+        Ok(Console { http, sampler, stop_sampler, alerts })
     }
 
     /// Stops it. The server is stopped before, so that no command runs any more.
     pub fn stop(self) {
-        let Console { http, sampler, stop_http, stop_sampler } = self;
-        let _ = stop_http.send(());
+        let Console { http, sampler, stop_sampler, alerts } = self;
         drop(stop_sampler);
-        for thread in [http, sampler] {
+        if let Some((thread, stop)) = http {
+            let _ = stop.send(());
             let _ = thread.join();
         }
+        let _ = sampler.join();
+        if let Some(alerts) = alerts {
+            alerts.stop();
+        }
     }
+}
+
+/// The rules with the threads of their actions.
+fn watch(server: &Server, alerts: Alerts) -> io::Result<Arc<alerts::Watch>> {
+    let status = DocBuf::build(|out| server.write_status(out));
+    let host = status.as_doc().get("host").as_str().unwrap_or_default().to_owned();
+    let teller = alerts::Teller::start(&alerts, &host)?;
+    Ok(Arc::new(alerts::Watch::new(alerts, teller)))
+}
+
+fn start_http(
+    state: Arc<State>,
+    listeners: Vec<TcpListener>,
+) -> io::Result<(JoinHandle<()>, oneshot::Sender<()>)> {
+    let runtime = tokio::runtime::Builder::new_current_thread()
+        .enable_all()
+        .max_blocking_threads(THREADS_MAX)
+        .thread_name("consoleRequest")
+        .thread_stack_size(STACK_BYTES)
+        .build()?;
+    let (stop, stops) = oneshot::channel();
+    let thread = std::thread::Builder::new().name("console".to_owned()).spawn(move || {
+        nagi_server::set_log_context("console");
+        runtime.block_on(http::run(state, listeners, stops));
+        // Requests that run were interrupted by the server's stop.
+        runtime.shutdown_timeout(http::GRACE);
+    })?;
+    Ok((thread, stop))
 }

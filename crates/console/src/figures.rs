@@ -18,6 +18,8 @@ pub(crate) enum Source {
     Status(&'static str),
     /// The sum of a field over all pools of memory.
     Pools(&'static str),
+    /// Computed from `serverStatus`.
+    Derived(fn(Doc<'_>) -> Option<f64>),
     Machine(fn(&Machine) -> Option<f64>),
 }
 
@@ -99,6 +101,7 @@ figures! {
         "Committed transactions.";
     Counter "" "transactions.aborted" "transactions_aborted" Status("transactions.totalAborted"),
         "Aborted transactions.";
+    Counter "" "logins.failed" "failed_logins" Derived(failed_logins), "Logins that were tried and did not succeed.";
     Gauge "" "sessions" "sessions" Status("logicalSessionRecordCache.activeSessionsCount"), "Logical sessions.";
     Counter "" "documents.inserted" "documents" ("outcome" = "inserted") Status("metrics.document.inserted"),
         "Documents by what was done with them.";
@@ -206,6 +209,10 @@ figures! {
         "Time for which commits waited for the log's buffer.";
     Counter "bytes" "spills.written" "spill_written_bytes" Status("nagi.spills.writtenBytes"),
         "Bytes of sorts and groups that did not fit into memory.";
+    Gauge "s" "oplog.window" "oplog_window_seconds" Status("nagi.oplog.windowSecs"),
+        "Time between the first and the last entry of an oplog that removes its oldest entries.";
+    Gauge "s" "backup.age" "backup_age_seconds" Status("nagi.lastBackup.ageSecs"),
+        "Time since the end of the newest backup by nagi backup.";
     Counter "" "ttl.deleted" "ttl_deleted_documents" Status("metrics.ttl.deletedDocuments"), "Documents that expired.";
     Counter "us" "cpu.user" "cpu_seconds" ("mode" = "user") Status("extra_info.user_time_us"),
         "Processor time of the process.";
@@ -253,6 +260,7 @@ pub(crate) fn read(status: Doc<'_>, machine: &Machine) -> Box<[f64]> {
     let value = |figure: &Figure| match figure.source {
         Source::Status(path) => at_path(status, path),
         Source::Pools(field) => pools(status, field),
+        Source::Derived(read) => read(status),
         Source::Machine(read) => read(machine),
     };
     FIGURES.iter().map(|figure| value(figure).unwrap_or(f64::NAN)).collect()
@@ -264,6 +272,18 @@ fn at_path(doc: Doc<'_>, path: &str) -> Option<f64> {
         value = value.as_doc()?.get(name);
     }
     number::as_f64(value)
+}
+
+/// Those of which no success is known: also those that are in progress.
+fn failed_logins(status: Doc<'_>) -> Option<f64> {
+    let security = status.get("security").as_doc()?.get("authentication").as_doc()?;
+    let mechanisms = security.get("mechanisms").as_doc()?;
+    let failed = mechanisms.iter().filter_map(|mechanism| {
+        let tried = mechanism.value().as_doc()?.get("authenticate").as_doc()?;
+        let number = |name: &str| number::as_f64(tried.get(name));
+        Some(number("received")? - number("successful")?)
+    });
+    Some(failed.sum())
 }
 
 fn pools(status: Doc<'_>, field: &str) -> Option<f64> {

@@ -5,6 +5,7 @@ use std::sync::Arc;
 
 use parking_lot::Mutex;
 
+use crate::alerts::AlertEvent;
 use crate::sample::{EVERY_MS, Sample};
 use crate::stalls::Stall;
 
@@ -12,8 +13,8 @@ use crate::stalls::Stall;
 pub(crate) const SPARSE_EVERY_MS: i64 = 15_000;
 /// Ten minutes.
 const SAMPLES_MAX: usize = 600;
-/// Six hours.
-const SPARSE_MAX: usize = 1440;
+/// Six hours, with the sample at their beginning.
+const SPARSE_MAX: usize = 1441;
 /// The number of stalls that are kept.
 const STALLS_MAX: usize = 200;
 
@@ -22,6 +23,7 @@ const STALLS_MAX: usize = 200;
 pub(crate) enum Event {
     Sample(Arc<Sample>),
     Stall(Stall),
+    Alert(AlertEvent),
 }
 
 #[derive(Default)]
@@ -62,6 +64,23 @@ impl History {
         let kept = self.0.lock();
         let list = if sparse { &kept.sparse } else { &kept.samples };
         list.iter().cloned().collect()
+    }
+
+    /// The newest sample that is at least `ms` older than `now_ms`, or the oldest one.
+    pub(crate) fn before(&self, now_ms: i64, ms: i64) -> Option<Arc<Sample>> {
+        let kept = self.0.lock();
+        let is_dense = ms < SAMPLES_MAX as i64 * EVERY_MS;
+        let list = if is_dense { &kept.samples } else { &kept.sparse };
+        // Not a binary search: a clock that was set back leaves the list without order.
+        let old = list.iter().rev().find(|sample| sample.at_ms <= now_ms - ms);
+        old.or(list.front()).cloned()
+    }
+
+    /// The known values of a figure in the sparse samples, with their times.
+    pub(crate) fn line(&self, figure: usize) -> Vec<(i64, f64)> {
+        let kept = self.0.lock();
+        let points = kept.sparse.iter().map(|sample| (sample.at_ms, sample.values[figure]));
+        points.filter(|point| !point.1.is_nan()).collect()
     }
 
     pub(crate) fn stalls(&self) -> Vec<Stall> {

@@ -3,18 +3,19 @@
 //! ```text
 //!   browser --HTTP--> http (guard) -> routes -> sessions -> Server::run_command     as any client would
 //!                        |              |
-//!                      assets        history <- sampler (each second)
+//!                      assets        history <- sampler (each second) -> alerts -> log, webhooks, programs
 //!                        |              |
 //!                      stream <----- events
 //! ```
 //!
-//! The HTTP server runs on one thread; requests run on at most eight further ones, because commands block.
+//! Without sockets only the sampler runs, for the alerts. The HTTP server runs on one thread; requests run on at most eight further ones, because commands block.
 //! Everything has a limit: connections, sizes and times of requests, sizes of replies, sessions, samples.
 //!
 //! Invariants
 //! - A client has the rights of its database user; the console has none of its own, except to read `serverStatus`.
 //! - No request of a page of another origin is answered (see `guard`).
 
+mod alerts;
 mod answer;
 mod asked;
 mod assets;
@@ -37,7 +38,8 @@ mod stalls;
 mod state;
 mod stream;
 
-pub use console::Console;
+pub use alerts::Alerts;
+pub use console::{Console, Setup};
 pub use exported::{Figures, Histogram, Measured};
 pub use guard::Names;
 pub use state::About;

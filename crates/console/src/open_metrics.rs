@@ -6,6 +6,7 @@ use std::fmt::Write;
 
 use nagi_bson::{Doc, number};
 
+use crate::alerts::Known;
 use crate::figures::{FIGURES, Figure, Kind};
 use crate::latencies::{self, KINDS};
 
@@ -21,7 +22,13 @@ pub(crate) const BOUNDS_US: [u64; 15] = [
 ];
 
 /// Writes all metrics.
-pub(crate) fn write(status: Doc<'_>, values: &[f64], version: &str, open: bool) -> String {
+pub(crate) fn write(
+    status: Doc<'_>,
+    values: &[f64],
+    alerts: &[Known],
+    version: &str,
+    open: bool,
+) -> String {
     let mut out = String::with_capacity(16 << 10);
     let mut last = "";
     for (figure, value) in FIGURES.iter().zip(values) {
@@ -32,6 +39,7 @@ pub(crate) fn write(status: Doc<'_>, values: &[f64], version: &str, open: bool) 
         line(&mut out, figure, *value);
     }
     histogram(&mut out, status);
+    firing(&mut out, alerts);
     let _ = writeln!(
         out,
         "# TYPE nagi_build {0}\n# HELP nagi_build The version of the server.\nnagi_build{1}{{version=\"{version}\"}} 1",
@@ -70,6 +78,19 @@ fn line(out: &mut String, figure: &Figure, value: f64) {
     }
     let value = if figure.unit == "us" { value / 1e6 } else { value };
     let _ = writeln!(out, " {value}");
+}
+
+/// 1 for each rule whose alert lasts.
+fn firing(out: &mut String, alerts: &[Known]) {
+    if alerts.is_empty() {
+        return;
+    }
+    let name = "nagi_alert_firing";
+    let _ = writeln!(out, "# TYPE {name} gauge\n# HELP {name} 1 if the alert lasts.");
+    for alert in alerts {
+        let rule = alert.name.replace('\\', "\\\\").replace('"', "\\\"").replace('\n', "\\n");
+        let _ = writeln!(out, "{name}{{rule=\"{rule}\"}} {}", u8::from(alert.is_firing));
+    }
 }
 
 /// Times of operations, cumulative as the format wants them.
@@ -112,8 +133,9 @@ mod tests {
                 { "micros": 33_554_432_i64, "count": 1_i64 }]
         } } };
         let values: Vec<f64> = (0..FIGURES.len()).map(|at| at as f64).collect();
-        let open = write(status.as_doc(), &values, "1.2.3", true);
-        let plain = write(status.as_doc(), &values, "1.2.3", false);
+        let alerts = [Known { name: "a \"b\"".to_owned(), is_firing: true }];
+        let open = write(status.as_doc(), &values, &alerts, "1.2.3", true);
+        let plain = write(status.as_doc(), &values, &alerts, "1.2.3", false);
         for (text, head) in [
             (&open, "# TYPE nagi_operations counter"),
             (&plain, "# TYPE nagi_operations_total counter"),
@@ -124,13 +146,14 @@ mod tests {
             assert!(text.contains("_bucket{kind=\"reads\",le=\"0.004096\"} 7\n"));
             assert!(text.contains("_bucket{kind=\"reads\",le=\"+Inf\"} 8\n"));
             assert!(text.contains("_sum{kind=\"reads\"} 3\n"));
+            assert!(text.contains("nagi_alert_firing{rule=\"a \\\"b\\\"\"} 1\n"));
             assert_eq!(text.matches("# TYPE nagi_cpu_seconds").count(), 1);
         }
         assert!(
             open.ends_with("# EOF\n") && open.contains("# UNIT nagi_memory_budget_bytes bytes")
         );
         assert!(!plain.contains("EOF") && !plain.contains("UNIT"));
-        let unknown = write(status.as_doc(), &vec![f64::NAN; FIGURES.len()], "1", true);
+        let unknown = write(status.as_doc(), &vec![f64::NAN; FIGURES.len()], &[], "1", true);
         assert!(!unknown.contains("NaN"));
     }
 }

@@ -4,9 +4,11 @@ use std::fmt::Write;
 
 use hyper::{Method, StatusCode};
 use nagi_bson::json::{self, JsonWriter};
-use nagi_bson::{DocBuf, Value};
+use nagi_bson::{DocBuf, Value, number};
+use nagi_error::Code;
 use zeroize::Zeroizing;
 
+use crate::alerts::SILENCE_SECS_MAX;
 use crate::answer::{Answer, bytes_answer, cookie_answer, json_answer};
 use crate::asked::Asked;
 use crate::figures::{self, FIGURES, Kind};
@@ -31,6 +33,8 @@ pub(crate) static ROUTES: &[(Method, &str, Run)] = &[
     (Method::GET, "/api/figures", figures),
     (Method::GET, "/api/latencies", latencies),
     (Method::GET, "/api/stalls", stalls),
+    (Method::GET, "/api/alerts", alerts),
+    (Method::POST, "/api/alerts/silence", silence),
     (Method::GET, "/metrics", metrics),
 ];
 
@@ -205,6 +209,44 @@ fn stalls(state: &State, asked: &Asked) -> Result<Answer, Refusal> {
     Ok(ok(json::to_relaxed(body.as_doc())))
 }
 
+fn alerts(state: &State, asked: &Asked) -> Result<Answer, Refusal> {
+    watcher(state, asked)?;
+    let body = DocBuf::build(|out| {
+        out.put("enabled", state.alerts.is_some());
+        if let Some(watch) = &state.alerts {
+            watch.write(nagi_server::wall_ms(), out);
+        }
+    });
+    Ok(ok(json::to_relaxed(body.as_doc())))
+}
+
+fn silence(state: &State, asked: &Asked) -> Result<Answer, Refusal> {
+    let session = state.session(asked)?;
+    session.may_control(&state.server)?;
+    let body = body(asked)?;
+    let rule = body.as_doc().get("rule");
+    let rule =
+        rule.as_str().ok_or_else(|| Refusal::bad_request("The field 'rule' must be a string"))?;
+    let secs = number::as_f64(body.as_doc().get("seconds")).filter(|n| n.fract() == 0.0);
+    let secs = secs.filter(|secs| (0.0..=SILENCE_SECS_MAX as f64).contains(secs));
+    let secs = secs.ok_or_else(|| {
+        Refusal::bad_request(format!(
+            "The field 'seconds' must be an integer from 0 to {SILENCE_SECS_MAX}"
+        ))
+    })? as i64;
+    let found = state
+        .alerts
+        .as_ref()
+        .is_some_and(|watch| watch.silence(rule, nagi_server::wall_ms(), secs));
+    if !found {
+        let text = "There is no rule of this name";
+        return Err(Refusal::new(StatusCode::NOT_FOUND, Code::NO_SUCH_KEY, text));
+    }
+    let user = session.user().map_or(String::new(), |(name, db)| format!("{db}.{name}"));
+    log::info!(target: "CONTROL", id = 8_200_364, alert = rule, seconds = secs, user = user; "Alert silenced");
+    Ok(json_answer(StatusCode::OK, "{}".to_owned()))
+}
+
 fn metrics(state: &State, asked: &Asked) -> Result<Answer, Refusal> {
     state.scraper(asked)?.may_watch(&state.server)?;
     let open = asked
@@ -212,6 +254,7 @@ fn metrics(state: &State, asked: &Asked) -> Result<Answer, Refusal> {
         .is_some_and(|kinds| kinds.contains("application/openmetrics-text"));
     let status = DocBuf::build(|out| state.server.write_status(out));
     let values = figures::read(status.as_doc(), &Reader::new().read());
-    let text = open_metrics::write(status.as_doc(), &values, &state.about.version, open);
+    let alerts = state.alerts.as_ref().map_or_else(Vec::new, |watch| watch.known());
+    let text = open_metrics::write(status.as_doc(), &values, &alerts, &state.about.version, open);
     Ok(bytes_answer(if open { open_metrics::OPEN } else { open_metrics::PLAIN }, text))
 }

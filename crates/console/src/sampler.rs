@@ -8,6 +8,7 @@ use nagi_bson::DocBuf;
 use nagi_server::{Server, wall_ms};
 use tokio::sync::broadcast::Sender;
 
+use crate::alerts;
 use crate::figures;
 use crate::history::{Event, History};
 use crate::latencies::{self, Counts};
@@ -16,7 +17,13 @@ use crate::sample::{EVERY_MS, Sample};
 use crate::stalls::Watch;
 
 /// Runs until `stop` is dropped.
-pub(crate) fn run(server: &Server, history: &History, events: &Sender<Event>, stop: &Receiver<()>) {
+pub(crate) fn run(
+    server: &Server,
+    history: &History,
+    alerts: Option<&alerts::Watch>,
+    events: &Sender<Event>,
+    stop: &Receiver<()>,
+) {
     let every = Duration::from_millis(EVERY_MS as u64);
     let reader = Reader::new();
     let (mut last, mut totals): (Option<Arc<Sample>>, Option<[Counts; 3]>) = (None, None);
@@ -34,10 +41,13 @@ pub(crate) fn run(server: &Server, history: &History, events: &Sender<Event>, st
         history.add(&sample);
         last = Some(sample.clone());
         // There may be no stream.
-        let _ = events.send(Event::Sample(sample));
+        let _ = events.send(Event::Sample(sample.clone()));
         if let Some(stall) = stall {
             history.add_stall(stall.clone());
             let _ = events.send(Event::Stall(stall));
+        }
+        for event in alerts.iter().flat_map(|alerts| alerts.observe(history, &sample)) {
+            let _ = events.send(Event::Alert(event));
         }
         let now = Instant::now();
         next += every;

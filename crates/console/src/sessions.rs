@@ -94,6 +94,21 @@ impl Session {
         }
     }
 
+    /// Refuses a user who may not change the settings of the server.
+    ///
+    /// # Errors
+    /// If the right is missing.
+    pub(crate) fn may_control(&self, server: &Arc<Server>) -> Result<(), Refusal> {
+        // Without a parameter the command changes nothing: it fails either for lack of the right or for lack of one.
+        let asked = nagi_bson::doc! { "setParameter": 1 };
+        let reply = self.run(server, "admin", asked.as_doc())?;
+        let code = nagi_bson::number::as_f64(reply.as_doc().get("code"));
+        match code == Some(f64::from(nagi_error::Code::UNAUTHORIZED.0)) {
+            true => Err(Refusal::of_reply(hyper::StatusCode::FORBIDDEN, reply.as_doc())),
+            false => Ok(()),
+        }
+    }
+
     fn has_ended(&self, now: Instant) -> bool {
         now - self.since > self.age_max || now - *self.used.lock() > IDLE_MAX
     }

@@ -7,6 +7,7 @@ use nagi_server::{Networks, Server};
 use tokio::sync::{Semaphore, broadcast};
 use zeroize::Zeroizing;
 
+use crate::alerts;
 use crate::asked::Asked;
 use crate::guard::Names;
 use crate::history::{Event, History};
@@ -28,6 +29,8 @@ pub(crate) struct State {
     pub(crate) about: About,
     pub(crate) history: Arc<History>,
     pub(crate) events: broadcast::Sender<Event>,
+    /// `None`: alerts are off.
+    pub(crate) alerts: Option<Arc<alerts::Watch>>,
     pub(crate) sessions: Sessions,
     pub(crate) logins: Semaphore,
 }
@@ -48,6 +51,7 @@ impl State {
         about: About,
         names: Names,
         allowed: Option<Networks>,
+        alerts: Option<Arc<alerts::Watch>>,
     ) -> State {
         State {
             server,
@@ -57,6 +61,7 @@ impl State {
             about,
             history: Arc::default(),
             events: broadcast::Sender::new(16),
+            alerts,
             sessions: Sessions::default(),
             logins: Semaphore::new(LOGINS_MAX),
         }

@@ -64,6 +64,10 @@ fn text(event: &Event) -> String {
             let body = DocBuf::build(|out| stall.write(out));
             format!("event: stall\ndata: {}\n\n", json::to_relaxed(body.as_doc()))
         }
+        Event::Alert(alert) => {
+            let body = DocBuf::build(|out| alert.write(out));
+            format!("event: alert\ndata: {}\n\n", json::to_relaxed(body.as_doc()))
+        }
         Event::Sample(sample) => {
             let mut body = String::new();
             JsonWriter::new(&mut body, json::Spacing::Compact).object(|out| {

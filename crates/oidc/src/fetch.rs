@@ -7,15 +7,12 @@
 //!
 //! Bounded: time in all, bytes of a reply, redirects, each of which must be allowed as the first address.
 
-use std::fs::File;
-use std::io::Read;
-use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use nagi_bson::Value;
+use nagi_http::{client, small_file};
 use nagi_server::check_key_address;
 use ureq::Agent;
-use ureq::tls::{PemItem, RootCerts, TlsConfig, TlsProvider, parse_pem};
 
 use crate::json::object;
 
@@ -41,9 +38,9 @@ pub(crate) struct Place {
 pub(crate) fn key_set(place: &Place) -> Result<Vec<u8>, String> {
     let until = Instant::now() + TIME_MAX;
     if let Some(path) = place.uri.as_deref().and_then(|uri| uri.strip_prefix("file://")) {
-        return file(path);
+        return small_file(path, BYTES_MAX);
     }
-    let agent = agent(place.ca_file.as_deref())?;
+    let agent = client(place.ca_file.as_deref())?;
     if let Some(uri) = &place.uri {
         return get(&agent, uri, until);
     }
@@ -64,56 +61,6 @@ pub(crate) fn keys_address(document: &[u8], issuer: &str, from: &str) -> Result<
         return Err(format!("The discovery document at {from} has no jwks_uri"));
     };
     Ok(uri.to_owned())
-}
-
-/// Reads a small file. Others (pipes, devices) could block for ever.
-fn file(path: &str) -> Result<Vec<u8>, String> {
-    let failed = |error: std::io::Error| format!("{path}: {error}");
-    let about = std::fs::metadata(path).map_err(failed)?;
-    if !about.is_file() {
-        return Err(format!("{path}: not a file"));
-    }
-    let mut bytes = Vec::new();
-    let file = File::open(path).map_err(failed)?;
-    file.take(BYTES_MAX + 1).read_to_end(&mut bytes).map_err(failed)?;
-    match bytes.len() as u64 > BYTES_MAX {
-        true => Err(format!("{path}: larger than {BYTES_MAX} bytes")),
-        false => Ok(bytes),
-    }
-}
-
-/// A client that trusts the authorities of the system, or those of a file, and sends neither cookies nor logins.
-fn agent(ca_file: Option<&str>) -> Result<Agent, String> {
-    let roots = match ca_file {
-        None => RootCerts::PlatformVerifier,
-        Some(path) => {
-            let mut roots = Vec::new();
-            for item in parse_pem(&file(path)?) {
-                let item = item.map_err(|error| format!("{path}: {error}"))?;
-                if let PemItem::Certificate(certificate) = item {
-                    roots.push(certificate);
-                }
-            }
-            if roots.is_empty() {
-                return Err(format!("{path}: no certificates"));
-            }
-            RootCerts::new_with_certs(&roots)
-        }
-    };
-    let tls = TlsConfig::builder()
-        .provider(TlsProvider::Rustls)
-        .root_certs(roots)
-        .unversioned_rustls_crypto_provider(Arc::new(rustls::crypto::ring::default_provider()))
-        .build();
-    let config = Agent::config_builder()
-        .tls_config(tls)
-        .max_redirects(0)
-        .max_redirects_will_error(false)
-        .http_status_as_error(false)
-        .max_idle_connections(0)
-        .user_agent("nagi")
-        .build();
-    Ok(Agent::new_with_config(config))
 }
 
 /// Gets a document, and follows redirects.
@@ -186,12 +133,5 @@ mod tests {
         {
             assert!(check_key_address(&absolute(from, bad), false).is_err(), "{bad}");
         }
-    }
-
-    #[test]
-    fn only_small_files_are_read() {
-        assert!(file("/dev/zero").unwrap_err().ends_with("not a file"));
-        assert!(file("/nonexistent/keys.json").is_err());
-        assert!(file("/").unwrap_err().ends_with("not a file"));
     }
 }

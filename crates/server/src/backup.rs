@@ -7,10 +7,12 @@
 //! Until then, files that the server no longer needs keep their disk space. A backup that has been idle for
 //! [`IDLE_MS_MAX`] is therefore removed. At most one backup is open at a time.
 
+use std::collections::BTreeSet;
 use std::fs::{self, File};
 use std::io;
 use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicI64, Ordering};
 
 use nagi_error::{Code, Error, Result, bail, err};
 use nagi_store::Store;
@@ -36,7 +38,30 @@ struct Open {
     id: String,
     folder: PathBuf,
     files: Vec<BackupFile>,
+    /// The positions of files whose last byte has been read.
+    read: BTreeSet<usize>,
+    begun_ms: i64,
     used_ms: i64,
+}
+
+/// A backup whose files were all read.
+pub(crate) struct Complete {
+    pub(crate) begun_ms: i64,
+    pub(crate) file_count: usize,
+    pub(crate) byte_count: u64,
+}
+
+impl Open {
+    fn complete(&self) -> Option<Complete> {
+        // Files without bytes are not read.
+        let is_read =
+            |(at, file): (usize, &BackupFile)| file.byte_count == 0 || self.read.contains(&at);
+        self.files.iter().enumerate().all(is_read).then(|| Complete {
+            begun_ms: self.begun_ms,
+            file_count: self.files.len(),
+            byte_count: self.files.iter().map(|file| file.byte_count).sum(),
+        })
+    }
 }
 
 impl Drop for Open {
@@ -65,6 +90,8 @@ struct State {
 #[derive(Default)]
 pub(crate) struct Backups {
     state: Mutex<State>,
+    /// When the newest complete one ended; 0: never.
+    newest_ms: AtomicI64,
     /// Held while files are made or removed, so that no backup removes the folder that the next one has just created.
     files: Mutex<()>,
 }
@@ -135,9 +162,13 @@ impl Backups {
             let open = find(&mut state, id)?;
             open.used_ms = clock::wall_ms();
             // Only listed names are accepted, so no file outside the checkpoint can be read.
-            let Some(found) = open.files.iter().find(|known| known.name == file) else {
+            let Some(at) = open.files.iter().position(|known| known.name == file) else {
                 bail!(Code::NO_SUCH_KEY, "the backup has no file '{file}'");
             };
+            let found = &open.files[at];
+            if offset.saturating_add(length.min(READ_BYTES_MAX) as u64) >= found.byte_count {
+                open.read.insert(at);
+            }
             (open.folder.join(&found.name), found.byte_count)
         };
         let left = byte_count.saturating_sub(offset);
@@ -148,15 +179,27 @@ impl Backups {
         Ok(bytes)
     }
 
-    pub(crate) fn end(&self, id: &str) -> Result<()> {
+    /// Removes the files of a backup. Returns what it had if its client has read all files to their ends.
+    pub(crate) fn end(&self, id: &str) -> Result<Option<Complete>> {
         let open = {
             let mut state = self.state.lock();
             find(&mut state, id)?;
             state.open.take()
         };
+        let complete = open.as_ref().and_then(Open::complete);
         self.remove(open);
-        log::info!(target: "STORAGE", id = 9_000_042, backupId = id; "Backup ended");
-        Ok(())
+        log::info!(target: "STORAGE", id = 9_000_042, backupId = id, complete = complete.is_some();
+            "Backup ended");
+        Ok(complete)
+    }
+
+    /// When the newest complete backup ended, in milliseconds since 1970.
+    pub(crate) fn newest_ms(&self) -> Option<i64> {
+        Some(self.newest_ms.load(Ordering::Relaxed)).filter(|ms| *ms > 0)
+    }
+
+    pub(crate) fn note_newest(&self, ended_ms: i64) {
+        self.newest_ms.fetch_max(ended_ms, Ordering::Relaxed);
     }
 
     /// Ends a backup that has not been read from for too long.
@@ -210,7 +253,9 @@ fn make(store: &Store, parent: &Path, included: Option<&str>) -> Result<Open> {
     let id = nagi_bson::text::Hex(&crate::random::random_bytes()?[..8]).to_string();
     let folder = parent.join(&id);
     // A checkpoint that fails may leave files.
-    let mut open = Open { id, folder, files: Vec::new(), used_ms: clock::wall_ms() };
+    let now_ms = clock::wall_ms();
+    let (files, read) = (Vec::new(), BTreeSet::new());
+    let mut open = Open { id, folder, files, read, begun_ms: now_ms, used_ms: now_ms };
     store.checkpoint(&open.folder)?;
     if let Some(name) = included {
         // Afterwards: it only grows, so it fits the files of a checkpoint that was made before.

@@ -1,10 +1,12 @@
-//! `local.startup_log`: one document for each start of the server, for administrators.
+//! `local.startup_log` and `local.nagi.backups`: one document for each start of the server, and for each complete backup by
+//! `nagi backup`, for administrators.
 
 use nagi_bson::{DocBuf, Value, doc};
 use nagi_error::Result;
 use nagi_lang::time::Zone;
 use nagi_store::{Namespace, WriteOptions};
 
+use crate::backup::Complete;
 use crate::clock;
 use crate::commands::write_build_info;
 use crate::core::server::Server;
@@ -27,14 +29,55 @@ impl Server {
             out.put("pid", i64::from(std::process::id()));
             out.doc("buildinfo", |out| write_build_info(self, out));
         });
-        if let Err(error) = self.append_start(&entry) {
+        if let Err(error) = self.append_local("startup_log", &entry) {
             log::warn!(target: "STORAGE", id = 8_200_050, error = error.message();
                 "The start cannot be recorded in local.startup_log");
         }
+        match self.newest_backup() {
+            Ok(Some(ended_ms)) => self.upkeep.backups.note_newest(ended_ms),
+            Ok(None) => {}
+            Err(error) => log::warn!(target: "STORAGE", id = 8_200_365, error = error.message();
+                "local.nagi.backups cannot be read"),
+        }
     }
 
-    fn append_start(&self, entry: &DocBuf) -> Result<()> {
-        let namespace = Namespace::new("local", "startup_log")?;
+    /// Writes the document of a complete backup. A failure is logged: the backup is complete nevertheless.
+    pub(crate) fn record_backup(&self, complete: &Complete) {
+        let ended_ms = clock::wall_ms();
+        self.upkeep.backups.note_newest(ended_ms);
+        let entry = DocBuf::build(|out| {
+            out.put("_id", Value::DateTime(ended_ms));
+            out.put("beginTime", Value::DateTime(complete.begun_ms));
+            out.put("endTime", Value::DateTime(ended_ms));
+            out.put("files", complete.file_count as i64);
+            out.put("bytes", complete.byte_count as i64);
+        });
+        if let Err(error) = self.append_local("nagi.backups", &entry) {
+            log::warn!(target: "STORAGE", id = 8_200_366, error = error.message();
+                "The backup cannot be recorded in local.nagi.backups");
+        }
+    }
+
+    /// When the newest recorded backup ended.
+    fn newest_backup(&self) -> Result<Option<i64>> {
+        let named = self.store.collection(&Namespace::new("local", "nagi.backups")?);
+        let Some(collection) = named.filter(|named| !named.is_view()) else {
+            return Ok(None);
+        };
+        let snapshot = self.store.snapshot()?;
+        let mut cursor = snapshot.reader().scan(&collection, false)?;
+        if !cursor.advance()? {
+            return Ok(None);
+        }
+        match cursor.doc().get("endTime") {
+            Value::DateTime(ms) => Ok(Some(ms)),
+            // Somebody else's document.
+            _ => Ok(None),
+        }
+    }
+
+    fn append_local(&self, name: &str, entry: &DocBuf) -> Result<()> {
+        let namespace = Namespace::new("local", name)?;
         if self.store.collection(&namespace).is_none() {
             let options = doc! { "capped": true, "size": LOG_BYTES_MAX };
             self.store.create_collection(&namespace, options.as_doc())?;

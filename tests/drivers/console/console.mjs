@@ -3,6 +3,7 @@
 import { mkdirSync } from 'node:fs';
 import path from 'node:path';
 import { check, counts, need, openPage, startBrowser, startServer, stopServer, until } from './harness.mjs';
+import { alerts } from './alerts.mjs';
 import * as data from './data.mjs';
 import * as figures from './figures.mjs';
 import * as load from './load.mjs';
@@ -58,6 +59,7 @@ async function withoutLogins() {
   await part('storage', () => figures.storage(seen));
   await part('hidden', () => figures.hidden(seen));
   await part('stall', () => figures.stall(seen, server));
+  await part('alerts', () => alerts(seen, examine));
   await part('operations', () => requests.operations(seen, client, examine));
   await part('slow', () => requests.slow(seen, client, examine));
   await part('databases', () => data.databases(seen, client));

@@ -43,6 +43,7 @@ export const PAGES = [
   ['overview', '.heatmap canvas'],
   ['memory', 'tbody tr:nth-child(2)'],
   ['storage', '.plot canvas'],
+  ['alerts', 'tbody tr'],
   ['operations', 'tbody tr'],
   ['slow', 'tbody tr'],
   ['databases', 'tbody tr:nth-child(2)'],

@@ -4,6 +4,7 @@
     ```sh until Ctrl-C  a command that is interrupted once it has printed a line
     ```python           a file, whose name is the remark in its first line
 """
+import functools
 import os
 import re
 import signal
@@ -40,7 +41,9 @@ def run(page, folder, environment):
 
 
 def interrupted(command, folder, environment):
-    with subprocess.Popen(["bash", "-c", command], cwd=folder, env=environment, stdout=subprocess.PIPE,
+    # A program that was started in the background, as these tests may be, is deaf to SIGINT, and so are its children.
+    hears = functools.partial(signal.signal, signal.SIGINT, signal.SIG_DFL)
+    with subprocess.Popen(["bash", "-c", command], cwd=folder, env=environment, stdout=subprocess.PIPE, preexec_fn=hears,
                           stderr=subprocess.PIPE, text=True, start_new_session=True) as process:
         line = process.stdout.readline()
         check("of the page: " + command, line.startswith("mongodb://127.0.0.1:"), line)

@@ -194,7 +194,7 @@ def test_privileges():
         admin.command("createUser", "root", pwd="x", roles=["root"])
         cluster = {"cluster": True}
         with server.connect(username="root", password="x") as root:
-            for name, actions in [("read", ["queryStatsRead"]), ("transformed", ["queryStatsReadTransformed"])]:
+            for name, actions in [("plain", ["queryStatsRead"]), ("transformed", ["queryStatsReadTransformed"])]:
                 privileges = [{"resource": cluster, "actions": actions}]
                 root.admin.command("createRole", name, privileges=privileges, roles=[])
                 root.admin.command("createUser", name, pwd="x", roles=[name])
@@ -202,7 +202,7 @@ def test_privileges():
             root.admin.command("createUser", "reader", pwd="x", roles=["readAnyDatabase"])
             root.test.c.find_one({"a": 1})
         hidden = {"transformIdentifiers": {"algorithm": "hmac-sha-256", "hmacKey": KEY}}
-        for user, plain, transformed in [("monitor", True, True), ("transformed", False, True), ("read", False, False),
+        for user, plain, transformed in [("monitor", True, True), ("transformed", False, True), ("plain", False, False),
                                          ("reader", False, False)]:
             with server.connect(username=user, password="x") as client:
                 for options, allowed in [({}, plain), (hidden, transformed)]:
@@ -281,7 +281,7 @@ def test_telemetry():
         equal("kinds of times", [otlp.attributes(p)["kind"] for p in times["histogram"]["points"]], ["reads", "writes", "commands"])
         for point in times["histogram"]["points"]:
             check("buckets", sum(point["counts"]) == point.get("count", 0) and len(point["counts"]) == len(point["bounds"]) + 1, point)
-        check("all figures", len(collector.metrics) > 60, len(collector.metrics))
+        check("all figures", len(collector.metrics) > 50, len(collector.metrics))
         collector_stops_and_returns(server, collector)
     check("a stop is fast", server.took < 10, server.took)
 
@@ -332,6 +332,7 @@ def test_hanging_collector():
 
 
 def test_tls():
+    shutil.rmtree(os.path.join(WORK, "pki"), ignore_errors=True)
     authority = pki.Authority(os.path.join(WORK, "pki"), "/CN=authority")
     certificate = authority.sign("collector", "/CN=collector", pki.LOCAL)
     collector = otlp.Collector(0, certificate, certificate)

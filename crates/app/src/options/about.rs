@@ -65,6 +65,7 @@ use about_row as is;
 /// Sorted by name, ignoring case.
 #[rustfmt::skip]
 static ABOUT: &[About] = &[
+    is("alertRules", "file", "none: the built-in rules", "rules of alerts, and whom they tell: YAML"),
     is("allowUnsafe", "", "false", "start though other machines can use the server without a login"),
     refused("auditCompressionMode", "mode", "compressor of the audit log's file"),
     is("auditDestination", "", "none: no audit log", "destination of the audit log"),
@@ -160,6 +161,7 @@ static ABOUT: &[About] = &[
     refused("net.tls.clusterAuthX509.extensionValue", "", "extension of the certificates of other members"),
     is("networkMessageCompressors", "name,...", "snappy,zstd,zlib",
        "compressors of messages, in order of preference: snappy, zstd, zlib, or disabled"),
+    is("noalerts", "", "true", "rules over the server's figures tell when it needs attention; --noalerts: none"),
     is("noauth", "", "disabled; enabled with --keyFile", "clients need not log in"),
     is("noconsole", "", "true", "web console and /metrics at --consolePort; --noconsole: none"),
     is("nojournal", "", "false", "do not write a journal"),

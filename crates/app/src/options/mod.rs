@@ -10,6 +10,7 @@
 //! line takes precedence over the file.
 
 mod about;
+mod alerts;
 mod audit;
 mod cache;
 mod compression;

@@ -176,6 +176,11 @@ const TLS_MODES: Kind = OneOf(&[
 
 #[rustfmt::skip]
 pub(crate) static TABLE: &[Row] = &[
+    Row {
+        key: "alerts.enabled", flag: "noalerts",
+        kind: Bool, implied: Some("false"), honoured: Honoured::Yes,
+    },
+    yes("alerts.rulesFile", "alertRules", Text),
     no("auditLog.auditEncryptionKeyIdentifier", "auditEncryptionKeyUID"),
     no("auditLog.compressionMode", "auditCompressionMode"),
     yes("auditLog.destination", "auditDestination", OneOf(&["console", "file", "syslog"])),

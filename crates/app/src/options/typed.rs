@@ -12,6 +12,7 @@ use nagi_server::{
 };
 use nagi_tls::TlsOptions;
 
+use super::alerts::AlertOptions;
 use super::ldap::LdapSettings;
 use super::{
     Compression, EncryptionOptions, OtlpSettings, Settings, audit, cache, compression, encryption,
@@ -55,7 +56,7 @@ impl MappedOptions {
 }
 
 /// Where the web console listens.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Default, Clone, PartialEq, Eq)]
 pub(crate) struct ConsoleOptions {
     pub(crate) bind_ip: Vec<String>,
     /// `None`: the server's port + 1000.
@@ -95,6 +96,7 @@ impl ConsoleOptions {
 #[derive(Debug, Clone)]
 pub(crate) struct Options {
     pub(crate) net: NetConfig,
+    pub(crate) alerts: AlertOptions,
     /// `None`: there is no web console.
     pub(crate) console: Option<ConsoleOptions>,
     /// `None`: no traces and metrics are sent.
@@ -201,6 +203,7 @@ pub(super) fn from_settings(settings: &Settings) -> Result<Options, String> {
     let bytes = |gigabytes: f64| (gigabytes * f64::from(1 << 30)) as u64;
     Ok(Options {
         net: net(settings)?,
+        alerts: AlertOptions::from_settings(settings)?,
         console: ConsoleOptions::from_settings(settings)?,
         open_telemetry: open_telemetry::from_settings(settings)?,
         tls: tls::from_settings(settings)?,

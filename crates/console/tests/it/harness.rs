@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use nagi_bson::{Doc, DocBuf, json};
-use nagi_console::{About, Console, Names};
+use nagi_console::{About, Alerts, Console, Names, Setup};
 use nagi_server::{
     Log, LogDestination, Networks, OplogLimits, Peer, Server, ServerBuilder, ServerConfig,
 };
@@ -53,7 +53,9 @@ pub(crate) fn start_for(authorization: bool, allowed: Option<Networks>) -> Runni
     let port = listener.local_addr().unwrap().port();
     let about = About { version: "0.1.0".to_owned(), storage_engine: "inMemory".to_owned() };
     let names = Names { own: Vec::new(), origins: Vec::new() };
-    let console = Console::start(server.clone(), vec![listener], about, names, allowed);
+    let alerts = Some(Alerts::default());
+    let setup = Setup { listeners: vec![listener], about, names, allowed, alerts };
+    let console = Console::start(server.clone(), setup);
     Running { server, port, console: Some(console.unwrap()) }
 }
 

@@ -194,6 +194,8 @@ pub(crate) struct Metrics {
     pub(crate) profile_writes: Counter,
     pub(crate) profile_writers: Gauge,
     pub(crate) oplog_truncations: Counter,
+    /// The second of the newest entry that was removed from the oplog; 0: none since the start.
+    pub(crate) oplog_removed_to_secs: AtomicI64,
     pub(crate) oplog_truncation_micros: Counter,
     pub(crate) read_concerns: read_concerns::ReadConcernCounters,
     pub(crate) session_jobs: session_jobs::SessionJobs,

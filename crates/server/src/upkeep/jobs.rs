@@ -3,6 +3,7 @@
 //! Each job has its own thread. The thread holds a strong reference to the server only while it works, so the threads
 //! do not keep a dropped server alive.
 
+use std::sync::atomic::Ordering::Relaxed;
 use std::sync::{Arc, Weak};
 use std::time::Duration;
 
@@ -148,6 +149,8 @@ fn trim_oplog(server: &Arc<Server>) -> Duration {
         Ok(None) => {}
         Ok(Some(trimmed)) => {
             server.metrics.oplog_truncations.increment();
+            let removed_to = (trimmed.up_to.0 >> 32) as i64;
+            server.metrics.oplog_removed_to_secs.fetch_max(removed_to, Relaxed);
             server.metrics.oplog_truncation_micros.add(clock::micros_since(began));
             log::debug!(target: "STORAGE", id = 7_421_700, documents = trimmed.documents,
                 bytes = trimmed.bytes; "Truncated the oplog");

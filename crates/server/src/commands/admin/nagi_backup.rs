@@ -72,7 +72,12 @@ fn run(cx: &mut Context<'_>, req: &Request<'_>, out: &mut DocWriter<'_>) -> Resu
             out.put("data", Value::Binary(Binary { subtype: 0, bytes: &bytes }));
             Ok(())
         }
-        "end" => backups.end(id()?),
+        "end" => {
+            if let Some(complete) = backups.end(id()?)? {
+                cx.server.record_backup(&complete);
+            }
+            Ok(())
+        }
         other => bail!(
             Code::BAD_VALUE,
             "Enumeration value '{other}' for field 'nagiBackup' is not a valid value."

@@ -449,6 +449,18 @@ fn nagi(server: &Server, out: &mut DocWriter<'_>) {
         doc.put("runs", figures.runs as i64);
         doc.put("writtenBytes", figures.written_bytes as i64);
     });
+    // The window of an oplog that has removed nothing yet says nothing: it grows.
+    let removed_to = server.metrics.oplog_removed_to_secs.load(Ordering::Relaxed);
+    if removed_to > 0 {
+        let window = i64::from(clock::wall_seconds()) - removed_to;
+        out.doc("oplog", |doc| doc.put("windowSecs", window.max(0)));
+    }
+    if let Some(ended_ms) = server.upkeep.backups.newest_ms() {
+        out.doc("lastBackup", |doc| {
+            doc.put("at", Value::DateTime(ended_ms));
+            doc.put("ageSecs", (clock::wall_ms() - ended_ms).max(0) / 1000);
+        });
+    }
     out.doc("jobs", |doc| {
         doc.put("rests", server.metrics.job_rests.get());
         doc.put("restMicros", server.metrics.job_rest_micros.get());

@@ -1,0 +1,217 @@
+//! What is done about an alert: a request to a webhook, or a program that runs.
+
+use std::io::Write;
+use std::os::unix::process::CommandExt;
+use std::process::{Child, Command, Stdio};
+use std::sync::mpsc::{Receiver, RecvTimeoutError};
+use std::time::{Duration, Instant};
+
+use rustix::process::{Pid, Signal, kill_process_group};
+use ureq::Agent;
+use ureq::http::{HeaderName, HeaderValue};
+
+use super::event::Event;
+
+/// The time for a request in all.
+const WEBHOOK_TIME_MAX: Duration = Duration::from_secs(5);
+/// The times before a request is tried again.
+const AGAIN_AFTER: [Duration; 2] = [Duration::from_secs(1), Duration::from_secs(4)];
+/// The time that a program has.
+const COMMAND_TIME_MAX: Duration = Duration::from_secs(30);
+/// How often it is looked whether the program has ended.
+const LOOK_EVERY: Duration = Duration::from_millis(20);
+const HEADERS_MAX: usize = 20;
+const ARGUMENTS_MAX: usize = 50;
+const TEXT_BYTES_MAX: usize = 4096;
+
+/// An action with its name.
+#[derive(Debug, Clone)]
+pub(super) struct Action {
+    name: String,
+    kind: Kind,
+}
+
+#[derive(Clone)]
+enum Kind {
+    Webhook { agent: Agent, address: String, headers: Vec<(HeaderName, HeaderValue)> },
+    Command { argv: Vec<String> },
+}
+
+impl std::fmt::Debug for Kind {
+    /// Without headers and arguments, which may be secrets.
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str(if matches!(self, Kind::Webhook { .. }) { "Webhook" } else { "Command" })
+    }
+}
+
+impl Action {
+    /// A request to an address.
+    ///
+    /// # Errors
+    /// What is wrong with it.
+    pub(super) fn webhook(
+        name: &str,
+        address: &str,
+        headers: Vec<(String, String)>,
+        ca_file: Option<String>,
+    ) -> Result<Action, String> {
+        let rest = address.strip_prefix("https://").or_else(|| address.strip_prefix("http://"));
+        let host = rest.and_then(|rest| rest.split(['/', '?', '#']).next()).unwrap_or("");
+        if host.is_empty()
+            || host.contains('@')
+            || address.contains(char::is_whitespace)
+            || address.len() > TEXT_BYTES_MAX
+        {
+            return Err("webhook: expected an address that begins with https:// or http://, without a user: a login belongs into 'headers'".to_owned());
+        }
+        if headers.len() > HEADERS_MAX {
+            return Err(format!("headers: at most {HEADERS_MAX}"));
+        }
+        let headers = headers.iter().map(|(name, value)| {
+            // Neither name nor value are shown: both may be what was meant as a secret.
+            let bad = || "headers: one of them has characters that headers cannot have".to_owned();
+            let mut value = HeaderValue::from_str(value).map_err(|_| bad())?;
+            value.set_sensitive(true);
+            Ok((HeaderName::from_bytes(name.as_bytes()).map_err(|_| bad())?, value))
+        });
+        let headers = headers.collect::<Result<Vec<_>, String>>()?;
+        let agent =
+            nagi_http::client(ca_file.as_deref()).map_err(|why| format!("caFile: {why}"))?;
+        Ok(Action {
+            name: name.to_owned(),
+            kind: Kind::Webhook { agent, address: address.to_owned(), headers },
+        })
+    }
+
+    /// A program with its arguments, which no shell reads.
+    ///
+    /// # Errors
+    /// What is wrong with it.
+    pub(super) fn command(name: &str, argv: Vec<String>) -> Result<Action, String> {
+        if !argv.first().is_some_and(|path| path.starts_with('/')) {
+            return Err("command: the first text is the absolute path of a program".to_owned());
+        }
+        if argv.len() > ARGUMENTS_MAX
+            || argv.iter().any(|text| text.len() > TEXT_BYTES_MAX || text.contains('\0'))
+        {
+            return Err(format!(
+                "command: at most {ARGUMENTS_MAX} texts of {TEXT_BYTES_MAX} bytes without NUL"
+            ));
+        }
+        match std::fs::metadata(&argv[0]) {
+            Ok(about) if about.is_file() => {
+                Ok(Action { name: name.to_owned(), kind: Kind::Command { argv } })
+            }
+            Ok(_) => Err(format!("command: {}: not a program", argv[0])),
+            Err(error) => Err(format!("command: {}: {error}", argv[0])),
+        }
+    }
+
+    pub(super) fn name(&self) -> &str {
+        &self.name
+    }
+
+    pub(super) fn is_command(&self) -> bool {
+        matches!(self.kind, Kind::Command { .. })
+    }
+
+    pub(super) fn kind_name(&self) -> &'static str {
+        if self.is_command() { "command" } else { "webhook" }
+    }
+
+    /// Does it. Ends early when `stop` is closed.
+    ///
+    /// # Errors
+    /// Why it failed at last.
+    pub(super) fn run(&self, event: &Event, host: &str, stop: &Receiver<()>) -> Result<(), String> {
+        match &self.kind {
+            Kind::Webhook { agent, address, headers } => {
+                let mut tried = post(agent, address, headers, event, host);
+                for pause in AGAIN_AFTER {
+                    if tried.is_ok() || stop.recv_timeout(pause) != Err(RecvTimeoutError::Timeout) {
+                        break;
+                    }
+                    tried = post(agent, address, headers, event, host);
+                }
+                tried
+            }
+            Kind::Command { argv } => run_program(argv, event, host, stop),
+        }
+    }
+}
+
+fn post(
+    agent: &Agent,
+    address: &str,
+    headers: &[(HeaderName, HeaderValue)],
+    event: &Event,
+    host: &str,
+) -> Result<(), String> {
+    let mut request = agent.post(address).header("content-type", "application/json");
+    for (name, value) in headers {
+        request = request.header(name, value);
+    }
+    let request = request.config().timeout_global(Some(WEBHOOK_TIME_MAX)).build();
+    // The address may have a secret in its path, as those of chat programs do, so it is not shown.
+    let answer = request.send(event.message(host)).map_err(|error| error.to_string())?;
+    match answer.status().is_success() {
+        true => Ok(()),
+        false => Err(format!("status {}", answer.status().as_u16())),
+    }
+}
+
+/// Runs a program in a process group of its own, with the event in its environment and on its standard input.
+fn run_program(
+    argv: &[String],
+    event: &Event,
+    host: &str,
+    stop: &Receiver<()>,
+) -> Result<(), String> {
+    let rule = &event.rule;
+    let mut child = Command::new(&argv[0])
+        .args(&argv[1..])
+        // The server's own environment may have passwords and keys.
+        .env_clear()
+        .env("PATH", "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin")
+        .env("NAGI_ALERT", &rule.name)
+        .env("NAGI_ALERT_STATE", event.what.name())
+        .env("NAGI_ALERT_SEVERITY", rule.severity.name())
+        .env("NAGI_ALERT_VALUE", event.value.map_or(String::new(), |value| value.to_string()))
+        .env("NAGI_ALERT_TEXT", event.text(host))
+        .current_dir("/")
+        .process_group(0)
+        .stdin(Stdio::piped())
+        .stdout(Stdio::null())
+        .stderr(Stdio::null())
+        .spawn()
+        .map_err(|error| error.to_string())?;
+    if let Some(mut input) = child.stdin.take() {
+        // Less than a pipe holds, so it cannot block; a program that does not read it has closed it.
+        let _ = input.write_all(event.message(host).as_bytes());
+    }
+    wait(&mut child, stop)
+}
+
+fn wait(child: &mut Child, stop: &Receiver<()>) -> Result<(), String> {
+    let until = Instant::now() + COMMAND_TIME_MAX;
+    loop {
+        match child.try_wait() {
+            Ok(None) => {}
+            Ok(Some(status)) if status.success() => return Ok(()),
+            Ok(Some(status)) => return Err(format!("the program ended with {status}")),
+            Err(error) => return Err(error.to_string()),
+        }
+        let stopped = stop.recv_timeout(LOOK_EVERY) != Err(RecvTimeoutError::Timeout);
+        if stopped || Instant::now() >= until {
+            // With its children, which would keep what it started.
+            let group = i32::try_from(child.id()).ok().and_then(Pid::from_raw);
+            let _ = group.map(|group| kill_process_group(group, Signal::KILL));
+            let _ = child.wait();
+            let seconds = COMMAND_TIME_MAX.as_secs();
+            return Err(match stopped {
+                true => "the server stopped".to_owned(),
+                false => format!("the program did not end within {seconds} seconds and was killed"),
+            });
+        }
+    }
+}

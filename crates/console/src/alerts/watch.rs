@@ -1,0 +1,258 @@
+//! Applies all rules to each sample; keeps states, silences and history.
+
+use std::collections::VecDeque;
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+
+use nagi_bson::{DocWriter, Value};
+use parking_lot::Mutex;
+
+use super::condition::State;
+use super::event::{Event, What};
+use super::rule::Rule;
+use super::{Alerts, Teller};
+use crate::history::History;
+use crate::sample::Sample;
+
+/// Events that are kept.
+const EVENTS_MAX: usize = 500;
+/// The longest silence: 30 days.
+pub(crate) const SILENCE_SECS_MAX: i64 = 30 * 86_400;
+
+/// A rule with its state.
+struct Watched {
+    rule: Arc<Rule>,
+    state: State,
+    value: Option<f64>,
+    /// When its actions were told last that it holds.
+    told_ms: Option<i64>,
+    silent_until_ms: i64,
+}
+
+struct Seen {
+    rules: Vec<Watched>,
+    events: VecDeque<Event>,
+}
+
+/// All rules of a server.
+pub(crate) struct Watch {
+    seen: Mutex<Seen>,
+    teller: Teller,
+    repeat_ms: i64,
+}
+
+/// A rule, for those who show it.
+pub(crate) struct Known {
+    pub(crate) name: String,
+    pub(crate) is_firing: bool,
+}
+
+impl Watch {
+    pub(crate) fn new(alerts: Alerts, teller: Teller) -> Watch {
+        let watched = |rule| Watched {
+            rule,
+            state: State::Ok,
+            value: None,
+            told_ms: None,
+            silent_until_ms: 0,
+        };
+        let rules = alerts.rules.into_iter().map(watched).collect();
+        let seen = Mutex::new(Seen { rules, events: VecDeque::new() });
+        Watch { seen, teller, repeat_ms: alerts.repeat_ms }
+    }
+
+    /// Applies the rules to the newest sample, which `history` has. Tells the actions, and returns what happened.
+    pub(crate) fn observe(&self, history: &History, now: &Sample) -> Vec<Event> {
+        let mut happened = Vec::new();
+        let mut seen = self.seen.lock();
+        for watched in &mut seen.rules {
+            let measured = watched.rule.measure.measure(history, now);
+            watched.value = measured.map(|measured| measured.value);
+            let before = watched.state;
+            watched.state = before.after(&watched.rule, measured, now.at_ms);
+            happened.extend(watched.event(before, now.at_ms, self.repeat_ms));
+        }
+        for event in &happened {
+            if seen.events.len() == EVENTS_MAX {
+                seen.events.pop_front();
+            }
+            seen.events.push_back(event.clone());
+        }
+        drop(seen);
+        happened.iter().filter(|event| !event.silenced).for_each(|event| self.teller.tell(event));
+        happened
+    }
+
+    /// Silences a rule for some seconds, or ends its silence with 0. False if there is no such rule.
+    pub(crate) fn silence(&self, name: &str, now_ms: i64, secs: i64) -> bool {
+        let mut seen = self.seen.lock();
+        let found = seen.rules.iter_mut().find(|watched| watched.rule.name == name);
+        found.map(|watched| watched.silent_until_ms = now_ms + secs * 1000).is_some()
+    }
+
+    /// Each rule, for `/metrics`.
+    pub(crate) fn known(&self) -> Vec<Known> {
+        let known = |watched: &Watched| Known {
+            name: watched.rule.name.clone(),
+            is_firing: matches!(watched.state, State::Firing { .. }),
+        };
+        self.seen.lock().rules.iter().map(known).collect()
+    }
+
+    /// Writes rules, actions and history for the JSON interface.
+    pub(crate) fn write(&self, now_ms: i64, out: &mut DocWriter<'_>) {
+        let seen = self.seen.lock();
+        let named: Vec<_> = self.teller.actions().map(|(name, ..)| name).collect();
+        out.array("rules", |list| {
+            for watched in &seen.rules {
+                list.doc(|one| watched.write(now_ms, &named, one));
+            }
+        });
+        out.array("actions", |list| {
+            for (name, kind, told) in self.teller.actions() {
+                list.doc(|one| {
+                    one.put("name", name);
+                    one.put("kind", kind);
+                    one.put("delivered", told.delivered.load(Ordering::Relaxed) as i64);
+                    one.put("failed", told.failed.load(Ordering::Relaxed) as i64);
+                    one.put("dropped", told.dropped.load(Ordering::Relaxed) as i64);
+                });
+            }
+        });
+        out.array("history", |list| {
+            seen.events.iter().for_each(|event| list.doc(|one| event.write(one)));
+        });
+    }
+
+    /// Ends the threads of the actions.
+    pub(crate) fn stop(&self) {
+        self.teller.stop();
+    }
+}
+
+impl Watched {
+    /// What is to be told after a change of the state, or because it lasts.
+    fn event(&mut self, before: State, now_ms: i64, repeat_ms: i64) -> Option<Event> {
+        let silenced = now_ms < self.silent_until_ms;
+        let was = matches!(before, State::Firing { .. });
+        let State::Firing { since_ms, .. } = self.state else {
+            // An end is told to those who know of the beginning.
+            let told = self.told_ms.take().is_some();
+            return was
+                .then(|| self.told(What::Ended, before.since_ms()?, now_ms, !told || silenced))?;
+        };
+        let what = match self.told_ms {
+            _ if !was => What::Began,
+            // It was silenced, and is not any more.
+            None if !silenced => What::Began,
+            // Also after the clock was set back.
+            Some(told)
+                if repeat_ms > 0 && !silenced && !(0..repeat_ms).contains(&(now_ms - told)) =>
+            {
+                What::Lasts
+            }
+            _ => return None,
+        };
+        if !silenced {
+            self.told_ms = Some(now_ms);
+        }
+        self.told(what, since_ms, now_ms, silenced)
+    }
+
+    fn told(&self, what: What, since_ms: i64, at_ms: i64, silenced: bool) -> Option<Event> {
+        Some(Event { rule: self.rule.clone(), what, at_ms, since_ms, value: self.value, silenced })
+    }
+
+    fn write(&self, now_ms: i64, actions: &[&str], out: &mut DocWriter<'_>) {
+        let rule = &self.rule;
+        let or_null = |ms: Option<i64>| ms.map_or(Value::Null, Value::Int64);
+        out.put("name", rule.name.as_str());
+        out.put("severity", rule.severity.name());
+        out.put("state", self.state.name());
+        out.put("condition", rule.condition().as_str());
+        out.put("value", self.value.map_or(Value::Null, Value::Double));
+        out.put("unit", rule.measure.unit());
+        out.put("bound", rule.bound.value());
+        out.put("sinceMs", or_null(self.state.since_ms()));
+        let silent = Some(self.silent_until_ms).filter(|until| *until > now_ms);
+        out.put("silentUntilMs", or_null(silent));
+        out.put("advice", rule.advice.as_str());
+        out.put("builtIn", rule.is_built_in);
+        out.array("actions", |list| {
+            rule.actions.iter().filter_map(|at| actions.get(*at)).for_each(|name| list.push(*name));
+        });
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use nagi_bson::{DocBuf, json};
+
+    use super::*;
+    use crate::figures::{FIGURES, position};
+    use crate::latencies::Ended;
+
+    fn watch(text: &str) -> Watch {
+        let alerts = Alerts::parse(json::parse(text).unwrap().as_doc()).unwrap();
+        Watch::new(alerts, Teller::default())
+    }
+
+    /// What happened in each second with this number of sessions.
+    fn run(
+        watch: &Watch,
+        history: &History,
+        from: i64,
+        sessions: &[f64],
+    ) -> Vec<(&'static str, bool)> {
+        let mut happened = Vec::new();
+        for (at, value) in sessions.iter().enumerate() {
+            let mut values = vec![0.0; FIGURES.len()].into_boxed_slice();
+            values[position("sessions")] = *value;
+            let sample = Arc::new(Sample {
+                at_ms: (from + at as i64) * 1000,
+                values,
+                ended: Ended::default(),
+            });
+            history.add(&sample);
+            let events = watch.observe(history, &sample);
+            happened.extend(events.iter().map(|event| (event.what.name(), event.silenced)));
+        }
+        happened
+    }
+
+    const RULE: &str =
+        "{builtIn: false, repeat: '1m', rules: [{name: 'many', figure: 'sessions', above: 5}]}";
+
+    #[test]
+    fn a_beginning_reminders_and_an_end() {
+        let (watch, history) = (watch(RULE), History::default());
+        let happened = run(&watch, &history, 0, &[6.0; 130]);
+        assert_eq!(happened, [("firing", false), ("reminder", false), ("reminder", false)]);
+        assert_eq!(run(&watch, &history, 130, &[1.0; 12]), [("resolved", false)]);
+        let body = DocBuf::build(|out| watch.write(142_000, out));
+        assert_eq!(body.as_doc().get("history").as_array().unwrap().iter().count(), 4);
+    }
+
+    #[test]
+    fn silence_tells_nobody_until_it_ends() {
+        let (watch, history) = (watch(RULE), History::default());
+        assert!(watch.silence("many", 0, 30));
+        assert!(!watch.silence("other", 0, 30));
+        // Begins in silence, is told when the silence ends.
+        assert_eq!(run(&watch, &history, 0, &[6.0; 31]), [("firing", true), ("firing", false)]);
+        assert!(watch.silence("many", 31_000, 1000));
+        assert_eq!(run(&watch, &history, 31, &[6.0; 100]), []);
+        assert_eq!(run(&watch, &history, 131, &[1.0; 12]), [("resolved", true)]);
+    }
+
+    #[test]
+    fn the_history_is_bounded() {
+        let (watch, history) = (watch(RULE), History::default());
+        for round in 0..300 {
+            let mut values = vec![6.0];
+            values.extend([1.0; 12]);
+            run(&watch, &history, round * 20, &values);
+        }
+        assert_eq!(watch.seen.lock().events.len(), EVENTS_MAX);
+    }
+}

@@ -1,0 +1,5 @@
+//! The client of the HTTP requests that the server makes itself: keys of identity providers, webhooks of alerts.
+
+mod client;
+
+pub use client::{client, small_file};
