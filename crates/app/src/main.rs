@@ -41,6 +41,7 @@ mod serve;
 mod server_config;
 mod shown;
 mod signals;
+mod telemetry;
 mod transport;
 mod umask;
 mod warnings;

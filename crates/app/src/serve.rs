@@ -20,6 +20,7 @@ use nagi_console::Console;
 use nagi_error::Code;
 use nagi_host::{EngineKind, Watched, Watcher};
 use nagi_net::NetConfig;
+use nagi_otlp::Exporter;
 use nagi_proc::{Process, machine};
 use nagi_server::{Log, LogDestination, Server, ServerBuilder, ServerConfig, Stamp};
 use nagi_store::{Oplog, Store, StoreOptions};
@@ -31,7 +32,7 @@ use crate::pid_file::PidFile;
 use crate::{
     allocator, build, connections, console, encryption, engine, exposure, folder, fork, help,
     key_file, ldap, local_zone, memory, paths, print, record, repair, say, server_config, signals,
-    transport, umask, warnings,
+    telemetry, transport, umask, warnings,
 };
 
 /// The time that replies in progress have once the server stops.
@@ -267,6 +268,7 @@ fn serve_store(
         })?;
     let listeners = nagi_net::serve(&server, addresses).map_err(port_in_use)?;
     let console = console::start(&server, options, port);
+    let exporter = telemetry::start(&server, options).map_err(|error| bad_options(&error))?;
     if options.fork {
         fork::ready();
     }
@@ -274,7 +276,7 @@ fn serve_store(
     server.wait_for_shutdown();
     notifier.stopping();
     drop((record, watcher));
-    stop(&server, listeners, console, store)
+    stop(&server, listeners, (console, exporter), store)
 }
 
 fn bad_options(error: &dyn std::fmt::Display) -> Failure {
@@ -373,7 +375,7 @@ fn say_what_the_journal_does(options: &Options) {
 fn stop(
     server: &Arc<Server>,
     listeners: nagi_net::Listeners,
-    console: Option<Console>,
+    (console, exporter): (Option<Console>, Option<Exporter>),
     store: &Store,
 ) -> Result<(), Failure> {
     log::info!(target: "NETWORK", id = 20562; "Shutdown: going to close listening sockets");
@@ -382,6 +384,9 @@ fn stop(
         console.stop();
     }
     listeners.stop(GRACE);
+    if let Some(exporter) = exporter {
+        exporter.join();
+    }
     server.close_diagnostic_data();
     server.close_audit_log();
     store.close().map_err(|error| not_written(&error))

@@ -21,6 +21,7 @@ mod answer;
 mod asked;
 mod assets;
 mod console;
+mod exported;
 mod figures;
 mod growth;
 mod guard;
@@ -42,5 +43,6 @@ mod watched;
 
 pub use alerts::Alerts;
 pub use console::{Console, Setup};
+pub use exported::{Figures, Histogram, Measured};
 pub use guard::Names;
 pub use state::{About, Doctor};

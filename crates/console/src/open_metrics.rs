@@ -16,7 +16,7 @@ pub(crate) const PLAIN: &str = "text/plain; version=0.0.4; charset=utf-8";
 
 /// Bounds of the histogram's buckets in microseconds. The server's own are finer; a time series for each would cost its
 /// reader more than it tells.
-const BOUNDS_US: [u64; 15] = [
+pub(crate) const BOUNDS_US: [u64; 15] = [
     256, 512, 1024, 2048, 4096, 8192, 16_384, 32_768, 65_536, 131_072, 262_144, 524_288, 1_048_576,
     4_194_304, 16_777_216,
 ];

@@ -17,6 +17,7 @@ pub(crate) struct QueryMetrics {
     /// Present entries of plan caches and their bytes.
     pub(crate) entries: Arc<Kept>,
     sorts: SortCounters,
+    deletes: DeleteCounters,
 }
 
 /// Size of the present entries of plan caches.
@@ -31,6 +32,15 @@ struct SortCounters {
     keys: Counter,
     bytes: Counter,
     spills: Counter,
+}
+
+#[derive(Default)]
+struct DeleteCounters {
+    batches: Counter,
+    docs: Counter,
+    bytes: Counter,
+    micros: Counter,
+    refetches: Counter,
 }
 
 /// Counters of all plan caches of a store.
@@ -90,4 +100,44 @@ pub(crate) fn note_sort(store: &Store, sort: SortFigures) {
     if sort.spills > 0 {
         sorts.spills.add(sort.spills);
     }
+}
+
+/// Counters of deletes of many documents, which are committed in batches.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct DeleteFigures {
+    /// Batches that were committed.
+    pub batches: u64,
+    /// The documents in them.
+    pub docs: u64,
+    /// The bytes of these documents.
+    pub bytes: u64,
+    /// The time from the beginning of batches to the end of their commits.
+    pub micros: u64,
+    /// Documents that were read again, because another client had changed them.
+    pub refetches: u64,
+}
+
+/// The counters of deletes in batches. Cheap.
+pub fn delete_figures(store: &Store) -> DeleteFigures {
+    let Some(metrics) = store.annotations().get::<QueryMetrics>() else {
+        return DeleteFigures::default();
+    };
+    let DeleteCounters { batches, docs, bytes, micros, refetches } = &metrics.deletes;
+    DeleteFigures {
+        batches: batches.get(),
+        docs: docs.get(),
+        bytes: bytes.get(),
+        micros: micros.get(),
+        refetches: refetches.get(),
+    }
+}
+
+/// Adds a batch of a delete.
+pub(crate) fn note_delete(store: &Store, batch: DeleteFigures) {
+    let deletes = &store.annotations().get_or_make::<QueryMetrics>().deletes;
+    deletes.batches.add(batch.batches);
+    deletes.docs.add(batch.docs);
+    deletes.bytes.add(batch.bytes);
+    deletes.micros.add(batch.micros);
+    deletes.refetches.add(batch.refetches);
 }

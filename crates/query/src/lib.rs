@@ -23,9 +23,11 @@ mod explain;
 mod figures;
 mod hypothetical;
 pub mod limits;
+mod operators_used;
 mod plan;
 mod projection;
 mod query_shape;
+mod query_shape_names;
 mod request;
 mod source;
 mod stages;
@@ -40,16 +42,22 @@ pub use encrypted::{
 };
 pub use explain::check_query;
 pub use explain::{Explained, Verbosity, explain};
-pub use figures::{PlanCacheFigures, SortFigures, plan_cache_figures, sort_figures};
+pub use figures::{
+    DeleteFigures, PlanCacheFigures, SortFigures, delete_figures, plan_cache_figures, sort_figures,
+};
 pub use hypothetical::{
     Estimate, Hypothesis, INDEXES_MAX as HYPOTHETICAL_INDEXES_MAX, Sample, SampleLimits, Side,
     TrialIndex, explain_hypothetical, sample_documents,
+};
+pub use operators_used::{
+    Family, family_names, filter_operators, pipeline_operators, projection_operators,
 };
 pub use plan::find::{FindRequest, lone_id};
 pub use plan::{
     Hint, ShapeRequest, clear_index_filters, clear_plans, list_index_filters, set_index_filter,
 };
-pub use query_shape::{has_query_shape, query_shape};
+pub use query_shape::{has_query_shape, query_shape, statistics_shape};
+pub use query_shape_names::{Replace, replace_fields, replace_names};
 pub use request::aggregate::{
     AggregateRequest, aggregate, check_view, refused_in_transaction, touches, writes,
 };

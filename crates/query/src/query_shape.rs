@@ -26,6 +26,15 @@ pub fn has_query_shape(command: &str) -> bool {
 
 /// The shape; none for a command that has no settings.
 pub fn query_shape(db: &str, command: Doc<'_>) -> Option<DocBuf> {
+    shape_of(db, command, COMMANDS)
+}
+
+/// The shape of a command of which query statistics are kept: those that have settings, and `count`.
+pub fn statistics_shape(db: &str, command: Doc<'_>) -> Option<DocBuf> {
+    shape_of(db, command, COMMANDS).or_else(|| shape_of(db, command, COUNTED))
+}
+
+fn shape_of(db: &str, command: Doc<'_>, commands: &[(&str, &[Part])]) -> Option<DocBuf> {
     let first = command.first()?;
     let name = first.name();
     let coll = match first.value() {
@@ -33,7 +42,7 @@ pub fn query_shape(db: &str, command: Doc<'_>) -> Option<DocBuf> {
         value if value.is_number() && name == "aggregate" => "$cmd.aggregate",
         _ => return None,
     };
-    let (_, parts) = COMMANDS.iter().find(|(command, _)| *command == name)?;
+    let (_, parts) = commands.iter().find(|(command, _)| *command == name)?;
     Some(DocBuf::build(|out| {
         out.doc("cmdNs", |out| {
             out.put("db", db);
@@ -70,6 +79,15 @@ const FIND: &[Part] = &[
     ("showRecordId", How::Switch),
     ("tailable", How::Switch),
     ("awaitData", How::Switch),
+];
+
+const COUNTED: &[(&str, &[Part])] = &[("count", COUNT)];
+
+const COUNT: &[Part] = &[
+    ("query", How::Filter),
+    ("collation", How::Same),
+    ("limit", How::Literal),
+    ("skip", How::Literal),
 ];
 
 const DISTINCT: &[Part] = &[("key", How::Same), ("query", How::Filter), ("collation", How::Same)];
@@ -325,5 +343,11 @@ mod tests {
         );
         assert_eq!(shape("{count: 'c'}"), "none");
         assert_eq!(shape("{}"), "none");
+        let count = json::parse(r#"{"count": "c", "query": {"a": 1}, "limit": 3, "hint": "x"}"#);
+        let count = statistics_shape("d", count.expect("a document").as_doc()).expect("a shape");
+        assert_eq!(
+            json::to_relaxed(count.as_doc()),
+            r#"{"cmdNs":{"db":"d","coll":"c"},"command":"count","query":{"a":{"$eq":"?number"}},"limit":"?number"}"#
+        );
     }
 }

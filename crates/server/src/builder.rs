@@ -14,6 +14,7 @@ use nagi_wire::Compressor;
 use crate::audit::{AuditLog, AuditOptions};
 use crate::auth::Auth;
 use crate::auth::tokens::Tokens;
+use crate::cache_size::CacheSize;
 use crate::commands::COMMANDS;
 use crate::core::parts::{Clients, Identity, Settings, Startup, Upkeep};
 use crate::core::scripting::ENGINES_MAX;
@@ -22,9 +23,11 @@ use crate::diagnostic_data;
 use crate::directory::Directory;
 use crate::logging::Log;
 use crate::metrics::Metrics;
+use crate::query_stats::QueryStats;
 use crate::random::random_bytes;
 use crate::replica::{OplogLimits, ReplicaSet};
 use crate::settings::params::Parameters;
+use crate::spans::Spans;
 use crate::token_trust::TokenTrust;
 use crate::top::Top;
 use crate::transport_security::TransportSecurity;
@@ -86,6 +89,10 @@ impl ServerBuilder {
     /// If a parameter is unknown or has an invalid value, or if the store cannot be read.
     pub fn new(config: ServerConfig) -> Result<ServerBuilder> {
         let params = Arc::new(Parameters::new(&config.parameters)?);
+        // The value was checked when it was set.
+        let size = CacheSize::parse(&params.text("internalQueryStatsCacheSize"));
+        let query_stats =
+            QueryStats::new(config.store.budget(), size.unwrap_or(CacheSize::Percent(1.0)));
         let engines =
             config.javascript.then(|| Engines::new(config.store.budget().clone(), ENGINES_MAX, 0));
         let replica = config
@@ -111,6 +118,8 @@ impl ServerBuilder {
             audit: None,
             keys: None,
             metrics: Metrics::new(COMMANDS.len()),
+            query_stats: Arc::new(query_stats),
+            spans: Spans::default(),
             top: Top::default(),
             store: config.store,
             log: config.log,

@@ -20,6 +20,7 @@ mod audit;
 mod auth;
 mod backup;
 mod builder;
+mod cache_size;
 mod clock;
 mod commands;
 mod compactions;
@@ -42,12 +43,14 @@ mod observe;
 mod op;
 mod printable;
 pub(crate) mod profile;
+mod query_stats;
 mod random;
 mod replica;
 mod request;
 mod session;
 mod settings;
 mod signal;
+mod spans;
 mod startup_log;
 mod tickets;
 mod timeslice;
@@ -83,6 +86,7 @@ pub use settings::about::{ParameterAbout, about_parameters};
 pub use settings::params::{
     check_parameters, other_parameter_name, parameter_names, parameter_values, similar_parameter,
 };
+pub use spans::{Span, SpanCounts};
 pub use token_trust::{
     IdentityProvider, TokenCounts, TokenIdentity, TokenOrigin, TokenTrust, check_key_address,
 };

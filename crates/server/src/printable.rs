@@ -26,6 +26,8 @@ const SECRETS: &[&str] = &[
 /// Fields that are secrets wherever they are: in documents of users, and in commands within `applyOps`.
 const SECRETS_OF_USERS: &[&str] = &[
     "credentials",
+    // Of `$queryStats`.
+    "hmacKey",
     "ldapQueryPassword",
     "payload",
     "pwd",

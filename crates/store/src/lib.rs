@@ -19,6 +19,7 @@
 mod alter;
 mod annotations;
 mod build;
+mod bulk_figures;
 mod cache;
 mod catalog;
 mod clock;
@@ -46,6 +47,7 @@ pub use alter::rename::Rename;
 pub use alter::target::TargetFacts;
 pub use annotations::Annotations;
 pub use build::{BuildOptions, Trial};
+pub use bulk_figures::BulkBuildFigures;
 pub use catalog::{
     Arrivals, BucketFacts, CachedStats, Catalog, CollMod, Collection, CollectionOptions,
     CollectionStats, CollectionVersion, CreatedIndexes, IndexSelector, Uuid, ValidationAction,

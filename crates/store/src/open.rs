@@ -55,6 +55,7 @@ impl Store {
             counts_unlogged: AtomicBool::new(false),
             feed,
             spills: Arc::default(),
+            bulk_builds: Arc::default(),
             reclaimer: Reclaimer::new(Arc::clone(&engine)),
             engine,
             catalog: ArcSwap::from_pointee(loaded.catalog),

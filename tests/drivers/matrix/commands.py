@@ -15,6 +15,7 @@ from bson import Binary, Int64
 UUID = Binary(bytes(range(16)), 4)
 OWN = [{"resource": {"db": "DB", "collection": "c"}, "actions": ["find"]}]
 RESTRICTED = [{"clientSource": ["127.0.0.1"]}]
+HASHED = {"algorithm": "hmac-sha-256", "hmacKey": Binary(b"key", 8)}
 SETTINGS = {"find": "c", "filter": {"n": 1}, "$db": "shop"}
 
 
@@ -326,6 +327,8 @@ def stages():
         stage("listSessions@#", {"$listSessions": {"allUsers": True}}, collection="system.sessions", on="config"),
         stage("listCursors@#", {"$listLocalCursors": {}}, collection=1, on="admin"),
         stage("querySettings@#", {"$querySettings": {}}, collection=1, on="admin"),
+        stage("queryStatsRead@#, queryStatsReadTransformed@#", {"$queryStats": {}}, collection=1, on="admin"),
+        stage("queryStatsReadTransformed@#", {"$queryStats": {"transformIdentifiers": HASHED}}, collection=1, on="admin"),
         stage("changeStream@c, find@c", watch),
         stage("changeStream@c, find@c", watch, {"$changeStreamSplitLargeEvent": {}}),
         stage("changeStream@., find@.", watch, collection=1, off="admin"),

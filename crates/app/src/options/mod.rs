@@ -22,6 +22,7 @@ mod line;
 mod lines;
 mod nearest;
 mod notes;
+mod open_telemetry;
 mod remarks;
 mod table;
 mod tls;
@@ -31,6 +32,7 @@ pub(crate) use about::{About, SHORT, about, more};
 pub(crate) use compression::Compression;
 pub(crate) use encryption::{EncryptionOptions, KeyPlace, KeySource, KmipOptions, not_with};
 pub(crate) use notes::refusal;
+pub(crate) use open_telemetry::OtlpSettings;
 pub(crate) use table::{Honoured, Kind, Row, TABLE};
 pub(crate) use tls::{HIDDEN, PASSWORD_FLAGS};
 pub(crate) use typed::{

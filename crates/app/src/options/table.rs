@@ -214,6 +214,11 @@ pub(crate) static TABLE: &[Row] = &[
     yes("net.listenBacklog", "listenBacklog", Int(1, i32::MAX as i64)),
     yes("net.maxIncomingConnections", "maxConns", Int(1, 1_000_000)),
     no("net.maxIncomingConnectionsOverride", "maxConnsOverride"),
+    yes("net.openTelemetry.CAFile", "otlpCAFile", Text),
+    yes("net.openTelemetry.endpoint", "otlpEndpoint", Text),
+    yes("net.openTelemetry.headersFile", "otlpHeadersFile", Text),
+    yes("net.openTelemetry.intervalMillis", "otlpIntervalMillis", Int(100, 3_600_000)),
+    yes("net.openTelemetry.sampleRatio", "otlpSampleRatio", Float(0.0, 1.0)),
     yes("net.port", "port", Int(0, 65535)),
     only(
         "net.serviceExecutor", "serviceExecutor",

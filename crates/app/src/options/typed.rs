@@ -15,7 +15,8 @@ use nagi_tls::TlsOptions;
 use super::alerts::AlertOptions;
 use super::ldap::LdapSettings;
 use super::{
-    Compression, EncryptionOptions, Settings, audit, cache, compression, encryption, ldap, tls,
+    Compression, EncryptionOptions, OtlpSettings, Settings, audit, cache, compression, encryption,
+    ldap, open_telemetry, tls,
 };
 
 /// The engine that a value of `storage.engine` names.
@@ -98,6 +99,8 @@ pub(crate) struct Options {
     pub(crate) alerts: AlertOptions,
     /// `None`: there is no web console.
     pub(crate) console: Option<ConsoleOptions>,
+    /// `None`: no traces and metrics are sent.
+    pub(crate) open_telemetry: Option<OtlpSettings>,
     /// `None`: connections are not encrypted.
     pub(crate) tls: Option<TlsOptions>,
     /// `None`: no directory checks passwords.
@@ -202,6 +205,7 @@ pub(super) fn from_settings(settings: &Settings) -> Result<Options, String> {
         net: net(settings)?,
         alerts: AlertOptions::from_settings(settings)?,
         console: ConsoleOptions::from_settings(settings)?,
+        open_telemetry: open_telemetry::from_settings(settings)?,
         tls: tls::from_settings(settings)?,
         ldap: ldap::from_settings(settings)?,
         encryption: encryption::from_settings(settings, engine)?,

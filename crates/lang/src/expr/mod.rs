@@ -50,7 +50,7 @@ pub use metadata::{MetaKind, MetaSet, Metadata};
 pub use names::{check_field_name, check_variable_write, parse_field_path};
 pub use path::ExprPath;
 pub(crate) use registry::is_operator;
-pub use registry::{Args, EvalFn, Nulls, Operator, operator_names};
+pub use registry::{Args, EvalFn, Nulls, Operator, argument_names, operator_names};
 
 use nagi_bson::{Value, ValueBuf};
 

@@ -82,6 +82,15 @@ pub fn operator_names() -> Vec<&'static str> {
     names
 }
 
+/// The names of the arguments of an operator whose row declares them; none for others.
+pub fn argument_names(operator: &str) -> impl Iterator<Item = &'static str> {
+    let params: &[(&'static str, Option<i32>)] = match find(operator) {
+        Some(Row::Named(row)) => row.params,
+        _ => &[],
+    };
+    params.iter().map(|(name, _)| *name)
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

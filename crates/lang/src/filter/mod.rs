@@ -70,6 +70,14 @@ pub use text::TextFilter;
 pub use types::TypeSet;
 pub use why::why_not;
 
+/// The names of all operators of filters, sorted.
+pub fn operator_names() -> Vec<&'static str> {
+    let mut names: Vec<_> = parse::operator_names().chain(parse_field::operator_names()).collect();
+    names.sort_unstable();
+    names.dedup();
+    names
+}
+
 /// A condition on documents.
 #[derive(Debug, Clone)]
 pub enum Filter {

@@ -68,6 +68,12 @@ static OPERATORS: &[(&str, ParseOperator)] = &[
     ("$where", |p, v| p.script(v)),
 ];
 
+/// The names of the operators at the top level, but for the parts of a DBRef.
+pub(super) fn operator_names() -> impl Iterator<Item = &'static str> {
+    let names = OPERATORS.iter().map(|(name, _)| *name);
+    names.filter(|name| !matches!(*name, "$db" | "$id" | "$ref"))
+}
+
 impl Filter {
     /// Parses a filter that may contain everything except `$near`.
     ///

@@ -67,6 +67,11 @@ static OPERATORS: &[(&str, ParseOperator)] = &[
     ("$within", |_, o| geo(&o, "$within")),
 ];
 
+/// The names of the operators of a field.
+pub(super) fn operator_names() -> impl Iterator<Item = &'static str> {
+    OPERATORS.iter().map(|(name, _)| *name)
+}
+
 /// Parses every operator of a field and appends the conditions to `out`.
 pub(super) fn operators(
     parser: &mut Parser<'_, '_>,

@@ -10,7 +10,12 @@ use nagi_lang::{
 
 use super::{group::GROUP, prelude::*, sort::SORT};
 
-pub(super) static BUCKET: StageSpec = StageSpec { name: "$bucket", parse, ..StageSpec::ROW };
+pub(super) static BUCKET: StageSpec = StageSpec {
+    name: "$bucket",
+    accumulates: super::Accumulates::Outputs,
+    parse,
+    ..StageSpec::ROW
+};
 
 struct Bucket {
     group: Box<dyn Stage>,

@@ -16,8 +16,12 @@ use super::{
 };
 use crate::source::{Gather, SourceStats, drain, gathers_portions};
 
-pub(super) static BUCKET_AUTO: StageSpec =
-    StageSpec { name: "$bucketAuto", parse, ..StageSpec::ROW };
+pub(super) static BUCKET_AUTO: StageSpec = StageSpec {
+    name: "$bucketAuto",
+    accumulates: super::Accumulates::Outputs,
+    parse,
+    ..StageSpec::ROW
+};
 
 struct BucketAuto {
     plan: Arc<Plan>,

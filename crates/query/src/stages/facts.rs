@@ -22,6 +22,18 @@ pub(crate) enum How {
     Fields(&'static [Part]),
 }
 
+/// Where the value of a stage has accumulators, or window functions.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Accumulates {
+    Nowhere,
+    /// In each field but `_id`.
+    Fields,
+    /// In each field of `output`.
+    Outputs,
+    /// Window functions in each field of `output`.
+    Windows,
+}
+
 /// A field and its treatment.
 pub(crate) type Part = (&'static str, How);
 
@@ -122,7 +134,6 @@ const ABSENT: &[(&str, StageFacts)] = &[
         StageFacts { in_api: false, rejectable: false, ..StageFacts::ORDINARY },
     ),
     ("$operationMetrics", StageFacts { rejectable: false, ..StageFacts::ORDINARY }),
-    ("$queryStats", StageFacts { runs_on: RunsOn::Either, ..StageFacts::OF_SERVER }),
 ];
 
 /// The properties of the stage of this name; those of an ordinary stage if the name is unknown.

@@ -27,6 +27,7 @@ pub(super) static MERGE: StageSpec = StageSpec {
     ]),
     place: Place::Last,
     parse,
+    accumulates: super::Accumulates::Nowhere,
     facts: StageFacts {
         in_transaction: false,
         writes: true,

@@ -52,6 +52,7 @@ mod plan_cache_stats;
 mod prelude;
 mod project;
 mod query_settings;
+mod query_stats;
 mod redact;
 mod replace_root;
 mod rewrite;
@@ -90,11 +91,11 @@ pub(crate) use count::Counter;
 use crate::{change_stream::StreamOptions, limits::QueryOptions, source::Source};
 
 pub use coll_stats::write_coll_stats;
+pub(crate) use facts::{Accumulates, How, Part};
 pub use facts::{
     COLLECTIONLESS, InChangeStream, RunsOn, StageFacts, inner_pipelines, opens_change_stream,
     stage_facts,
 };
-pub(crate) use facts::{How, Part};
 pub(crate) use geo_near::GeoNear;
 pub use list_search_indexes::SEARCH_INDEXES_NOT_ENABLED;
 pub(crate) use match_::Match;
@@ -348,6 +349,8 @@ pub(crate) struct StageSpec {
     pub(crate) parse: fn(Value<'_>, &mut PipelineCx<'_>) -> Result<Box<dyn Stage>>,
     /// The treatment of its value in a query shape.
     pub(crate) shape: How,
+    /// Where its value has accumulators.
+    pub(crate) accumulates: Accumulates,
     pub(crate) facts: StageFacts,
 }
 
@@ -358,6 +361,7 @@ impl StageSpec {
         place: Place::Anywhere,
         parse: |_, _| Err(Error::bug("a stage without a parser")),
         shape: How::Expression,
+        accumulates: Accumulates::Nowhere,
         facts: StageFacts::ORDINARY,
     };
 }
@@ -394,6 +398,7 @@ pub(crate) static STAGES: &[&StageSpec] = &[
     &plan_cache_stats::PLAN_CACHE_STATS,
     &project::PROJECT,
     &query_settings::QUERY_SETTINGS,
+    &query_stats::QUERY_STATS,
     &redact::REDACT,
     &replace_root::REPLACE_ROOT,
     &replace_root::REPLACE_WITH,

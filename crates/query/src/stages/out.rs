@@ -22,6 +22,7 @@ pub(super) static OUT: StageSpec = StageSpec {
     shape: How::Same,
     place: Place::Last,
     parse,
+    accumulates: super::Accumulates::Nowhere,
     facts: StageFacts {
         in_transaction: false,
         writes: true,

@@ -20,6 +20,7 @@ use super::{add_fields, prelude::*, several::Several, sort, windows::Running};
 pub(super) static SET_WINDOW_FIELDS: StageSpec = StageSpec {
     name: "$setWindowFields",
     shape: How::Fields(&[("sortBy", How::Sort)]),
+    accumulates: super::Accumulates::Windows,
     parse,
     ..StageSpec::ROW
 };

@@ -1,5 +1,7 @@
 //! `delete`: one statement of the command.
 
+use std::time::Duration;
+
 use bumpalo::Bump;
 use nagi_bson::Doc;
 use nagi_error::Result;
@@ -14,6 +16,7 @@ use super::{
     series_delete,
 };
 use crate::{
+    figures::{DeleteFigures, note_delete},
     plan::Hint,
     source::{Env, document},
 };
@@ -109,5 +112,10 @@ impl Change for Deletion<'_> {
     ) -> Result<Tally> {
         txn.delete(self.0, id, doc)?;
         Ok(Tally { matched: 1, modified: 1 })
+    }
+
+    fn committed(&self, store: &Store, (docs, bytes): (u64, u64), refetches: u64, took: Duration) {
+        let micros = u64::try_from(took.as_micros()).unwrap_or(u64::MAX);
+        note_delete(store, DeleteFigures { batches: 1, docs, bytes, micros, refetches });
     }
 }

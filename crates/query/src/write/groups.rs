@@ -16,11 +16,15 @@
 //! No record is claimed while documents are being found, and a group is small: other writers wait a millisecond at
 //! most, what is staged stays in the processor's cache, and after an error the groups before it stay committed.
 
+use std::time::{Duration, Instant};
+
 use bumpalo::Bump;
 use nagi_bson::Doc;
 use nagi_error::{Code, Error, Result};
 use nagi_lang::filter::MatchInfo;
-use nagi_store::{Durability, KeysWritten, RecordBuf, RecordId, RecordKey, Snapshot, WriteTxn};
+use nagi_store::{
+    Durability, KeysWritten, RecordBuf, RecordId, RecordKey, Snapshot, Store, WriteTxn,
+};
 
 use super::{How, Run, Tally, ends_command, in_chunks, rest};
 use crate::{
@@ -45,6 +49,10 @@ pub(super) trait Change {
         record: (RecordKey<'_>, Doc<'_>, MatchInfo),
         arena: &Bump,
     ) -> Result<Tally>;
+
+    /// Called after the commit of a group, with the changed documents and the bytes of all, with how many of them are
+    /// to be read again, and with the time that it took.
+    fn committed(&self, _: &Store, _: (u64, u64), _refetched: u64, _: Duration) {}
 }
 
 /// Documents that match, as one snapshot has them.
@@ -232,6 +240,7 @@ impl Groups<'_, '_> {
         let check = || env.interrupt().check();
         let options = how.options(&check);
         let mut keys = KeysWritten::default();
+        let begin = Instant::now();
         let done = store.write_once(options, &mut |txn| {
             // It is released before the commit, which then need not be remembered on its account.
             *more = fill(&txn.snapshot()?, group);
@@ -244,9 +253,13 @@ impl Groups<'_, '_> {
             keys = txn.keys_written();
             done
         });
-        if done.is_ok() && !self.group.ids.is_empty() {
+        if let Ok(written) = &done
+            && !self.group.ids.is_empty()
+        {
             env.note_yield();
             env.note_attempt(false, keys);
+            let size = (written.value.0.modified, self.group.bytes.len() as u64);
+            self.by.committed(store, size, passed_over.len() as u64, begin.elapsed());
         }
         done.map(|written| written.value)
     }

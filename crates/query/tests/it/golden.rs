@@ -306,6 +306,7 @@ fn every_stage_has_a_case_file() {
             ("$listLocalSessions", "its answer is the server's"),
             ("$listSessions", "its answer is the server's"),
             ("$querySettings", "its answer is the server's"),
+            ("$queryStats", "its answer is the server's"),
             ("$search", "needs a search node"),
             ("$searchMeta", "needs a search node"),
             ("$vectorSearch", "needs a search node"),

@@ -23,6 +23,7 @@ use crate::core::needs::Needs;
 use crate::core::producer::Producer;
 use crate::limits::{AWAIT_DATA, BATCH_BYTES_MAX, FIRST_BATCH_COUNT, IDLE_PEER_LOOK};
 use crate::message_memory::{FREE_BYTES, MemoryCharge, doubled};
+use crate::query_stats::Pending;
 use crate::request::Request;
 
 /// The factor by which the buffer of a large reply grows.
@@ -286,7 +287,10 @@ pub(crate) fn reply_first(
         put_token(&producer, cursor);
         let id = match filled.exhausted || how.single {
             true => 0,
-            false => park(cx, request, (producer, namespace, how, filled.count), cursor)?,
+            false => {
+                cx.done.returned = Some(filled.count);
+                park(cx, request, (producer, namespace, how, filled.count), cursor)?
+            }
         };
         cursor.put("id", id);
         cursor.put("ns", namespace);
@@ -342,6 +346,14 @@ fn time_left(cx: &Context<'_>) -> Option<Duration> {
     cx.deadline.map(|deadline| deadline.saturating_duration_since(clock::now()))
 }
 
+/// Begins the query statistics of a request whose cursor is parked, of which the first batch has been noted.
+fn begin_query_stats(cx: &Context<'_>, request: &Request<'_>) -> Option<Box<Pending>> {
+    let limit = cx.server.query_stats_limit(request)?;
+    let client = cx.op.client();
+    let query = cx.server.stats_query(request, client.as_deref());
+    cx.server.query_stats.begin(limit, &query, cx.observed())
+}
+
 fn park(
     cx: &mut Context<'_>,
     request: &Request<'_>,
@@ -373,6 +385,7 @@ fn park(
             strict: generic.api_strict,
             deprecation_errors: generic.api_deprecation_errors,
         },
+        query_stats: begin_query_stats(cx, request),
         charge: Charge::empty(cx.server.store.budget(), Pool::OpenCursors),
     });
     charge(cx, &mut cursor, out)?;
@@ -436,6 +449,9 @@ pub(crate) fn reply_next(
     cx.done.originating = Some(Arc::clone(&cursor.originating));
     let filled = result.inspect_err(|_| cx.server.clients.cursors.finish(id))?;
     note_batch(cx, filled.count, id, filled.exhausted);
+    if let Some(stats) = &mut cursor.query_stats {
+        stats.add(&cx.observed());
+    }
     cursor.returned_count += filled.count;
     cursor.batch_count += 1;
     if cursor.batch_count == 2 {

@@ -21,7 +21,10 @@ use crate::clock;
 use crate::core::access::{Access, Asking};
 use crate::core::connection::Connection;
 use crate::fsync::Writing;
+use crate::metrics::OpKind;
 use crate::metrics::locks::LockUse;
+use crate::metrics::write_concerns::Tried;
+use crate::query_stats::Observed;
 use crate::request::concern::WriteConcern;
 
 use crate::core::server::Server;
@@ -132,6 +135,10 @@ pub(crate) struct Done {
     pub(crate) keys_examined: u64,
     pub(crate) docs_examined: u64,
     pub(crate) returned: Option<u64>,
+    /// Values that `distinct` has found, or 1 for the result of `count`.
+    pub(crate) found_values: u64,
+    /// Statements of inserts, updates and deletes that were tried.
+    pub(crate) tried: Tried,
     pub(crate) inserted: Option<u64>,
     pub(crate) matched: Option<u64>,
     pub(crate) modified: Option<u64>,
@@ -178,6 +185,22 @@ pub(crate) struct Done {
 }
 
 impl Done {
+    /// What query statistics keep of a request that took `micros` and waited `queued_micros` for a ticket.
+    pub(crate) fn observed(&self, micros: u64, queued_micros: u64) -> Observed {
+        Observed {
+            micros,
+            first_micros: micros,
+            working_micros: micros.saturating_sub(queued_micros + self.locks.wait_micros),
+            returned: self.returned.unwrap_or(self.found_values),
+            keys_examined: self.keys_examined,
+            docs_examined: self.docs_examined,
+            has_sort_stage: self.has_sort_stage,
+            used_disk: self.used_disk,
+            from_multi_planner: self.from_multi_planner,
+            from_plan_cache: self.from_plan_cache,
+        }
+    }
+
     /// Records a query's statistics and how it was planned.
     pub(crate) fn note(&mut self, stats: &nagi_query::ExecutionStats) {
         self.keys_examined = stats.keys_examined;
@@ -213,6 +236,7 @@ impl Done {
 pub(crate) struct Effects {
     work: Cell<Work>,
     locks: Cell<LockUse>,
+    tried: Cell<Tried>,
     stages: RefCell<Option<nagi_bson::DocBuf>>,
 }
 
@@ -260,6 +284,7 @@ impl Effects {
     pub(crate) fn settle(&self, done: &mut Done) {
         let work = self.work.take();
         done.note_work(&work);
+        done.tried = self.tried.take();
         done.locks = LockUse { collection_count: work.transactions, ..self.locks.take() };
         if let Some(stages) = self.stages.take() {
             done.stages = Some(stages);
@@ -357,6 +382,26 @@ impl<'c> Context<'c> {
             ..Work::default()
         });
         done.map(|written| written.value)
+    }
+
+    /// Counts statements that are tried: inserts, updates or deletes.
+    pub(crate) fn count_tried(&self, kind: OpKind, count: u64) {
+        let ops = &self.server.metrics.ops;
+        let mut tried = self.effects.tried.get();
+        let (counter, own) = match kind {
+            OpKind::Insert => (&ops.insert, &mut tried.inserts),
+            OpKind::Update => (&ops.update, &mut tried.updates),
+            OpKind::Delete => (&ops.delete, &mut tried.deletes),
+            OpKind::Query | OpKind::GetMore | OpKind::Command => return,
+        };
+        counter.add(count);
+        *own += count;
+        self.effects.tried.set(tried);
+    }
+
+    /// The part of the request that query statistics record, up to now.
+    pub(crate) fn observed(&self) -> Observed {
+        self.done.observed(clock::micros_since(self.started), self.op.queued_micros())
     }
 
     /// Returns true if the request is bound to a transaction.
@@ -494,6 +539,7 @@ pub(crate) mod prelude {
     pub(crate) use crate::auth::Action;
     pub(crate) use crate::core::access::{Access, Asking};
     pub(crate) use crate::core::command::{Command, Context};
+    pub(crate) use crate::metrics::operators::Holds;
     pub(crate) use crate::metrics::{LatencyKind, OpKind};
     pub(crate) use crate::printable::Secret;
     pub(crate) use crate::request::{Facts, Request};

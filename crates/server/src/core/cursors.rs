@@ -37,6 +37,7 @@ use crate::limits::{CURSOR_BYTES_MIN, CURSOR_COUNT_MAX, CURSOR_IDLE_MIN_MS};
 use crate::metrics::lifespans::Lifespans;
 use crate::names::UserName;
 use crate::op::Op;
+use crate::query_stats::Pending;
 use crate::session::SessionId;
 
 const SHARD_COUNT: usize = 16;
@@ -71,6 +72,8 @@ pub(crate) struct OpenCursor {
     pub(crate) time_left: Option<Duration>,
     /// The Stable API arguments that it was opened with; a getMore must have the same.
     pub(crate) api: Api,
+    /// Query statistics of the query; `None` if they are not recorded.
+    pub(crate) query_stats: Option<Box<Pending>>,
     /// The memory that it keeps between two requests.
     pub(crate) charge: Charge,
 }

@@ -9,6 +9,7 @@ use nagi_error::{Code, Result, bail};
 use zeroize::Zeroize;
 
 use crate::audit::AuditLog;
+use crate::cache_size::CacheSize;
 use crate::core::server::Server;
 use crate::diagnostic_data::Place;
 use crate::directory::DirectorySetting;
@@ -18,7 +19,7 @@ use crate::settings::params::{
     self, Checked,
     Effect::Told,
     Kind,
-    Kind::{Bool, Directory, Double, Int, List, Mode, Special, Text, Word},
+    Kind::{Bool, Directory, Double, Int, List, Mode, Size, Special, Text, Word},
     PARAMETERS, Parameters,
     SetAt::{Both, Running, Startup},
     find, is_default, set_verbosity,
@@ -48,7 +49,9 @@ impl Parameters {
                 let texts = self.texts.read();
                 out.array(param.name, |list| texts[index].split(',').for_each(|t| list.push(t)));
             }
-            Text(_) | Word(..) => out.put(param.name, self.texts.read()[index].as_str()),
+            Text(_) | Size(_) | Word(..) => {
+                out.put(param.name, self.texts.read()[index].as_str());
+            }
             Mode(old) => out.put(param.name, mode(server).name(old)),
             Directory(setting) => write_directory(server, param.name, setting, out),
             Kind::Providers => {
@@ -102,6 +105,11 @@ impl Parameters {
     fn apply(&self, server: &Server, index: usize, at_start: bool) {
         let name = PARAMETERS[index].name;
         match name {
+            "internalQueryStatsCacheSize" => {
+                if let Some(size) = CacheSize::parse(&self.texts.read()[index]) {
+                    server.query_stats.resize(server.budget(), size);
+                }
+            }
             "jsHeapLimitMB" => {
                 if let Some(engines) = &server.engines {
                     engines.set_heap_limit((self.int(name) as usize) << 20);
@@ -154,7 +162,7 @@ impl Parameters {
             Bool(_) => Value::Bool(self.number(index) != 0),
             Int(..) => Value::Int64(self.number(index)),
             Double(..) => Value::Double(f64::from_bits(self.number(index) as u64)),
-            Text(_) | Word(..) | List(..) => Value::String(&texts[index]),
+            Text(_) | Size(_) | Word(..) | List(..) => Value::String(&texts[index]),
             Mode(_) | Directory(_) | Kind::Providers | Special => return,
         };
         if !is_default(param.kind, value) {

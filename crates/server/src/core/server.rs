@@ -9,6 +9,7 @@
 
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
+use std::time::Duration;
 
 use nagi_budget::Budget;
 use nagi_encryption::Keys;
@@ -25,10 +26,13 @@ use crate::core::parts::{Clients, Identity, Settings, Startup, Upkeep};
 use crate::logging::Log;
 use crate::message_memory::MemoryCharge;
 use crate::metrics::Metrics;
-use crate::op::Op;
+use crate::op::{ClientMetadata, Op};
+use crate::query_stats::{Query, QueryStats};
 use crate::replica::ReplicaSet;
+use crate::request::Request;
 use crate::request::concern::WriteConcern;
 use crate::settings::params::{self};
+use crate::spans::{Span, SpanCounts, Spans};
 use crate::top::Top;
 use crate::transport_security::TransportSecurity;
 
@@ -53,6 +57,8 @@ pub struct Server {
     /// `None` without TLS.
     pub(crate) tls: Option<Arc<dyn TransportSecurity>>,
     pub(crate) metrics: Metrics,
+    pub(crate) query_stats: Arc<QueryStats>,
+    pub(crate) spans: Spans,
     pub(crate) top: Top,
 }
 
@@ -180,6 +186,41 @@ impl Server {
         self.settings.compressors.load(Ordering::Relaxed) >> (compressor as u8) & 1 == 1
     }
 
+    /// Records spans of a share of requests, from 0 to 1, for an exporter that takes them.
+    pub fn record_spans(&self, ratio: f64) {
+        self.spans.switch_on(ratio);
+    }
+
+    /// Takes the recorded spans, once there are many or `time` has passed. The second value is false once the server
+    /// stops; these are its last spans.
+    pub fn take_spans(&self, time: Duration) -> (Vec<Span>, bool) {
+        self.spans.take(time)
+    }
+
+    /// How many spans were recorded and dropped.
+    pub fn span_counts(&self) -> SpanCounts {
+        self.spans.counts()
+    }
+
+    /// Counts a message of the exporter.
+    pub fn note_export(&self, sent: bool) {
+        let exports = &self.spans.exports;
+        match sent {
+            true => exports.sent.increment(),
+            false => exports.failed.increment(),
+        }
+    }
+
+    /// Counts spans that the exporter could not send.
+    pub fn note_lost_spans(&self, count: usize) {
+        self.spans.exports.spans_lost.add(count as u64);
+    }
+
+    /// The name of the server in telemetry: its host and port.
+    pub fn instance_name(&self) -> String {
+        self.host_and_port()
+    }
+
     /// The budget of the process's memory.
     pub fn budget(&self) -> &Arc<Budget> {
         self.store.budget()
@@ -210,6 +251,7 @@ impl Server {
         self.upkeep.fsync.release_all();
         self.upkeep.backups.close();
         self.upkeep.signal.end();
+        self.spans.close();
         if let Some(trust) = self.auth.tokens.trust() {
             trust.stop();
         }
@@ -258,6 +300,25 @@ impl Server {
             sort: bytes!("internalQueryMaxBlockingSortMemoryUsageBytes"),
             text_or: bytes!("internalTextOrStageMaxMemoryBytes"),
         }
+    }
+
+    /// How many queries a second query statistics may record, if this request is a query that they record: below 0 for
+    /// all of them. Where they are off, which is the default, this costs a load.
+    pub(crate) fn query_stats_limit(&self, request: &Request<'_>) -> Option<i64> {
+        const ROW: usize = params::position("internalQueryStatsRateLimit");
+        let limit = self.settings.params.number(ROW);
+        let recorded = limit != 0 && request.command.query_stats && !request.is_encrypted();
+        recorded.then_some(limit)
+    }
+
+    /// A query as query statistics see it.
+    pub(crate) fn stats_query<'q>(
+        &'q self,
+        request: &'q Request<'q>,
+        client: Option<&'q ClientMetadata>,
+    ) -> Query<'q> {
+        let default_level = self.settings.rw_defaults.read_level();
+        Query { request, client, store: &self.store, default_level }
     }
 
     /// Returns true if large scans may use a second thread (parallel scan).

@@ -3,10 +3,12 @@
 pub(crate) mod latency;
 pub(crate) mod lifespans;
 pub(crate) mod locks;
+pub(crate) mod operators;
 pub(crate) mod read_concerns;
 pub(crate) mod session_jobs;
 pub(crate) mod slow_shapes;
 pub(crate) mod stages;
+pub(crate) mod write_concerns;
 
 use std::sync::atomic::{AtomicI64, Ordering::Relaxed};
 
@@ -200,6 +202,8 @@ pub(crate) struct Metrics {
     pub(crate) session_jobs: session_jobs::SessionJobs,
     pub(crate) stages: stages::StageCounters,
     pub(crate) slow_shapes: slow_shapes::SlowShapes,
+    pub(crate) operators: operators::OperatorCounters,
+    pub(crate) write_concerns: write_concerns::WriteConcernCounters,
 }
 
 impl Metrics {

@@ -6,3 +6,4 @@ pub(crate) mod filtering;
 pub(crate) mod profile_entries;
 pub(crate) mod sizes;
 pub(crate) mod slow;
+pub(crate) mod spans;

@@ -4,6 +4,7 @@ use nagi_bson::{Doc, Value};
 use nagi_error::{Code, Result, bail};
 
 use crate::metrics::OpKind;
+use crate::metrics::write_concerns::Nodes;
 use crate::number::truncate;
 use crate::request::Facts;
 
@@ -115,6 +116,15 @@ impl<'a> WriteConcern<'a> {
                 format!("No write concern mode named '{mode}' found in replica set configuration"),
             )),
             _ => None,
+        }
+    }
+
+    /// What a write with it waits for, for counters.
+    pub(crate) fn counted(&self) -> Nodes<'a> {
+        match self.nodes {
+            WriteNodes::Count(count) => Nodes::Count(count),
+            WriteNodes::Majority => Nodes::Majority,
+            WriteNodes::Other(mode) => Nodes::Mode(mode),
         }
     }
 

@@ -4,6 +4,7 @@ pub(crate) mod concern;
 use nagi_bson::{Array, Doc, DocBuf, Value};
 use nagi_error::{Code, Error, Result, bail, err};
 
+use crate::metrics::operators::Holds;
 use crate::metrics::{LatencyKind, OpKind};
 use crate::number::truncate;
 use crate::printable::{Secret, printable, without_arguments, without_users_secrets};
@@ -85,6 +86,10 @@ pub(crate) struct Facts {
     pub(crate) exempt_from_fail_points: bool,
     /// Reads the outcome of the previous write: as a command of OP_QUERY it does not clear that outcome.
     pub(crate) keeps_last_write: bool,
+    /// Query statistics record it.
+    pub(crate) query_stats: bool,
+    /// The arguments that have operators, for their counters.
+    pub(crate) operators: &'static [(&'static str, Holds)],
     /// Appended to the error when it is refused in a transaction.
     pub(crate) transaction_advice: &'static str,
 }
@@ -117,6 +122,8 @@ impl Facts {
         drops: false,
         exempt_from_fail_points: false,
         keeps_last_write: false,
+        query_stats: false,
+        operators: &[],
         transaction_advice: "",
     };
 }

@@ -39,9 +39,10 @@ fn of(param: &Param, unit: &'static str, meaning: &'static str) -> ParameterAbou
             Kind::Special if param.set_at == SetAt::Never => "that of the data".to_owned(),
             Kind::Mode(_) | Kind::Directory(_) => "that of the option".to_owned(),
             Kind::Text("") | Kind::Providers | Kind::Special => "none".to_owned(),
-            Kind::Text(default) | Kind::Word(default, _) | Kind::List(default, _) => {
-                default.to_owned()
-            }
+            Kind::Text(default)
+            | Kind::Size(default)
+            | Kind::Word(default, _)
+            | Kind::List(default, _) => default.to_owned(),
         },
         set_at: match param.set_at {
             SetAt::Startup => "at the start",
@@ -116,6 +117,8 @@ static MEANINGS: &[(&str, &str, &str)] = &[
     ("internalQueryMaxBlockingSortMemoryUsageBytes", "bytes", "memory of a sort from which it writes temporary files"),
     ("internalQueryParallelScan", "", "scan large collections with a second worker thread"),
     ("internalQueryRecordsAhead", "documents", "documents that an index scan reads ahead from the disk"),
+    ("internalQueryStatsCacheSize", "", "limit of the memory of query statistics; % is of the memory budget"),
+    ("internalQueryStatsRateLimit", "queries", "queries that query statistics record in a second; -1: all"),
     ("internalTextOrStageMaxMemoryBytes", "bytes", "limit of the memory of a text search"),
     ("jsHeapLimitMB", "MB", "limit of the memory of one JavaScript engine"),
     ("ldapAuthzQueryTemplate", "", "LDAP query for the groups of a user, as --ldapAuthzQueryTemplate"),
@@ -166,6 +169,7 @@ static MEANINGS: &[(&str, &str, &str)] = &[
     ("processUmask", "", "umask in octal with which files are created, such as 027"),
     ("quiet", "", "log less, as --quiet"),
     ("redactClientLogData", "", "leave the clients' data out of the log"),
+    ("reportOpWriteConcernCountersInServerStatus", "", "count writes by their write concern, in serverStatus"),
     ("requireApiVersion", "", "refuse commands without apiVersion"),
     ("scramIterationCount", "rounds", "iteration count of new passwords for SCRAM-SHA-1"),
     ("scramSHA256IterationCount", "rounds", "iteration count of new passwords for SCRAM-SHA-256"),

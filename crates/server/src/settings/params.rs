@@ -11,6 +11,7 @@ use nagi_bson::{Doc, DocBuf, Value, json, number};
 use nagi_error::{Code, Result, bail, err};
 use parking_lot::RwLock;
 
+use crate::cache_size::{CacheSize, DEFAULT_SIZE};
 use crate::directory::DirectorySetting;
 use crate::limits::{READ_TICKETS, TICKETS_MAX, WRITE_TICKETS};
 use crate::logging::{COMPONENTS, Log};
@@ -41,6 +42,8 @@ pub(crate) enum Kind {
     /// Default, minimum, maximum.
     Double(f64, f64, f64),
     Text(&'static str),
+    /// Bytes of memory, or a percentage of the memory budget, with the unit: the default.
+    Size(&'static str),
     /// One of several words: the default, and all words.
     Word(&'static str, &'static [&'static str]),
     /// A comma-separated list, which is never empty: the default, and the allowed names.
@@ -84,7 +87,7 @@ use DirectorySetting::{
     AuthzQueryTemplate, QueryPassword, QueryUser, Servers, TimeoutMs, UserToDnMapping,
 };
 use Effect::{Applied, Kept, Live, Told};
-use Kind::{Bool, Directory, Double, Int, List, Mode, Special, Text, Word};
+use Kind::{Bool, Directory, Double, Int, List, Mode, Size, Special, Text, Word};
 use SetAt::{Both, Never, Running, Startup};
 
 const MAX: i64 = i64::MAX;
@@ -138,6 +141,8 @@ pub(crate) static PARAMETERS: &[Param] = &[
     row("internalQueryMaxBlockingSortMemoryUsageBytes", Both, Int(104_857_600, 0, MAX), Live),
     row("internalQueryParallelScan", Both, Bool(true), Live),
     row("internalQueryRecordsAhead", Both, Int(256, 1, 256), Live),
+    row("internalQueryStatsCacheSize", Both, Size(DEFAULT_SIZE), Applied),
+    row("internalQueryStatsRateLimit", Both, Int(0, -1, INT_MAX), Live),
     row("internalTextOrStageMaxMemoryBytes", Both, Int(104_857_600, 1, MAX), Live),
     row("jsHeapLimitMB", Both, Int(1100, 0, 1 << 40), Applied),
     row("ldapAuthzQueryTemplate", Running, Directory(AuthzQueryTemplate), Live),
@@ -184,6 +189,7 @@ pub(crate) static PARAMETERS: &[Param] = &[
     row("processUmask", Startup, Text(""), Live),
     row("quiet", Both, Bool(false), Live),
     row("redactClientLogData", Both, Bool(false), Applied),
+    row("reportOpWriteConcernCountersInServerStatus", Startup, Bool(false), Live),
     row("requireApiVersion", Both, Bool(false), Live),
     row("scramIterationCount", Both, Int(10_000, 5000, 100_000_000), Live),
     row("scramSHA256IterationCount", Both, Int(15_000, 5000, 100_000_000), Live),
@@ -312,10 +318,11 @@ impl Parameters {
             Bool(b) => i64::from(b),
             Int(n, _, _) => n,
             Double(d, _, _) => d.to_bits() as i64,
-            Text(_) | Word(..) | List(..) | Mode(_) | Directory(_) | Kind::Providers | Special => 0,
+            Text(_) | Size(_) | Word(..) | List(..) | Mode(_) | Directory(_) => 0,
+            Kind::Providers | Special => 0,
         };
         let text = |param: &Param| match param.kind {
-            Text(text) | Word(text, _) | List(text, _) => text.to_owned(),
+            Text(text) | Size(text) | Word(text, _) | List(text, _) => text.to_owned(),
             _ => String::new(),
         };
         let params = Parameters {
@@ -340,7 +347,7 @@ impl Parameters {
             (Bool(_), "true" | "1") => Value::Bool(true),
             (Bool(_), "false" | "0") => Value::Bool(false),
             (Bool(_), _) => Value::Missing,
-            (Text(_) | Word(..) | List(..), text) => Value::String(text),
+            (Text(_) | Size(_) | Word(..) | List(..), text) => Value::String(text),
             (Int(..), text) => text.parse().map_or(Value::Missing, Value::Int64),
             (Double(..), text) => text.parse().map_or(Value::Missing, Value::Double),
             (Mode(_) | Directory(_), _) => Value::Missing,
@@ -482,7 +489,7 @@ pub(crate) fn is_default(kind: Kind, value: Value<'_>) -> bool {
         }
         Int(default, _, _) => truncate(value).is_none_or(|n| n == default),
         Double(default, ..) => number::as_f64(value).is_none_or(|n| n == default),
-        Text(default) | Word(default, _) | List(default, _) => {
+        Text(default) | Size(default) | Word(default, _) | List(default, _) => {
             value.as_str().is_none_or(|text| text == default)
         }
         _ => true,
@@ -501,6 +508,7 @@ pub(crate) fn expected(kind: Kind) -> String {
         }
         Double(_, least, _) => format!("a number of {least} or more"),
         Text(_) => "text".to_owned(),
+        Size(_) => "a size: a number and %, KB, MB or GB".to_owned(),
         Word(_, known) => format!("one of {}", known.join(", ")),
         List(_, known) => format!("one or more of {}, separated by commas", known.join(", ")),
         Mode(old) => {
@@ -552,6 +560,14 @@ pub(crate) fn check(index: usize, value: Value<'_>) -> Result<Checked> {
             None => None,
         },
         Text(_) => value.as_str().map(|text| Checked::Text(text.to_owned())),
+        Size(_) => match value.as_str() {
+            Some(text) if CacheSize::parse(text).is_none() => bail!(
+                Code::BAD_VALUE,
+                "Invalid value for parameter {name}: '{text}' is not {}",
+                expected(param.kind)
+            ),
+            text => text.map(|text| Checked::Text(text.to_owned())),
+        },
         Word(_, known) => match value.as_str() {
             Some(text) if !known.contains(&text) => bail!(
                 Code::BAD_VALUE,

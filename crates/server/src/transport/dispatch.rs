@@ -41,11 +41,14 @@ use crate::core::txn_number;
 use crate::fail_points::Fault;
 use crate::interruption::interruption;
 use crate::message_memory::Before;
+use crate::metrics::operators::Holds;
 use crate::metrics::read_concerns::Asked;
 use crate::metrics::{Gauge, LatencyKind, Metrics, OpKind};
 use crate::observe::audited::{self, Outcome};
 use crate::observe::slow::{self, Finished};
+use crate::observe::spans;
 use crate::replica::{ReplicaSet, Role};
+use crate::request::concern::WriteConcern;
 use crate::request::{Facts, Generic, Protocol, Request, Sequence};
 use crate::settings::params;
 
@@ -698,6 +701,43 @@ fn count_read_concern(server: &Server, request: &Request<'_>) {
     }
 }
 
+/// Counts the operators of a request that ran, and records it in the query statistics. The record of a query whose
+/// cursor is open was begun with the cursor.
+fn note_query(server: &Server, finished: &Finished<'_>) {
+    let Finished { op, request, done, micros, .. } = *finished;
+    let operators = request.command.operators;
+    let holds = |name: &str| operators.iter().any(|row| *row == (name, Holds::Statements));
+    let beside = request.sequences.iter().filter(|sequence| holds(sequence.name));
+    let statements = beside.flat_map(|sequence| sequence.iter());
+    server.metrics.operators.count(operators, request.body, statements);
+    if done.cursor_id != 0 || done.encrypted {
+        return;
+    }
+    if let Some(limit) = server.query_stats_limit(request) {
+        let client = op.client();
+        let query = server.stats_query(request, client.as_deref());
+        let observed = done.observed(micros, op.queued_micros());
+        server.query_stats.record(limit, &query, &observed);
+    }
+}
+
+/// Counts statements of writes by their write concern, if the server was started for that.
+fn count_write_concern(server: &Server, finished: &Finished<'_>) {
+    const ROW: usize = params::position("reportOpWriteConcernCountersInServerStatus");
+    if server.settings.params.number(ROW) != 0 {
+        let default = server.settings.rw_defaults.write_concern();
+        let given = finished.request.generic.write_concern;
+        let own =
+            if server.replica.is_some() { WriteConcern::MAJORITY } else { WriteConcern::DEFAULT };
+        server.metrics.write_concerns.count(
+            finished.done.tried,
+            given.map(|concern| concern.counted()),
+            default.map(|concern| concern.counted()),
+            own.counted(),
+        );
+    }
+}
+
 /// Updates counters, the log of slow operations and the profile.
 fn account(server: &Arc<Server>, finished: &Finished<'_>) {
     let Finished { request, error, done, micros, .. } = *finished;
@@ -732,5 +772,10 @@ fn account(server: &Arc<Server>, finished: &Finished<'_>) {
         }
     }
     count_documents(&server.metrics, done);
+    if error.is_none() {
+        note_query(server, finished);
+    }
+    count_write_concern(server, finished);
+    spans::observe(server, finished);
     slow::observe(server, finished);
 }

@@ -26,6 +26,7 @@ mod persisted;
 mod pre_images;
 mod protocol;
 mod query_settings;
+mod query_stats;
 mod quiesce;
 mod secrets;
 mod sessions;

@@ -177,6 +177,8 @@ pub struct Shared {
     pub(crate) feed: Feed,
     /// Totals of the sorts and groups that spill to disk.
     pub(crate) spills: Arc<crate::spill::Totals>,
+    /// Totals of the bulk builds of indexes.
+    pub(crate) bulk_builds: Arc<crate::bulk_figures::BulkTotals>,
 }
 
 impl Drop for Shared {
@@ -450,6 +452,11 @@ impl Store {
     /// Spill figures: currently on disk, and totals since the start.
     pub fn spill_figures(&self) -> SpillFigures {
         self.spills.figures()
+    }
+
+    /// Bulk builds of indexes since the start.
+    pub fn bulk_build_figures(&self) -> crate::BulkBuildFigures {
+        self.bulk_builds.figures()
     }
 }
 

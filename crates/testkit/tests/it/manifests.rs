@@ -21,6 +21,7 @@ const ALLOWED: &[(&str, &[&str])] = &[
             "ldap",
             "net",
             "oidc",
+            "otlp",
             "percore",
             "proc",
             "query",
@@ -50,6 +51,7 @@ const ALLOWED: &[(&str, &[&str])] = &[
     ("ldap", &["bson", "lang", "server", "tls"]),
     ("net", &["budget", "server", "tls", "wire"]),
     ("oidc", &["bson", "http", "server"]),
+    ("otlp", &["console", "server"]),
     ("percore", &[]),
     ("proc", &[]),
     ("query", &["bson", "budget", "error", "lang", "percore", "store", "timeseries"]),
@@ -181,8 +183,11 @@ fn the_lock_file_of_the_fuzz_targets_is_current() {
             line.is_some_and(|line| line.contains("optional = true"))
         };
         for dep in manifest_keys(&text, "dependencies").iter().filter(|dep| !optional(dep)) {
-            if ![format!("\"{dep}\""), format!("\"{dep} ")].iter().any(|name| block.contains(name)) {
-                let text = format!("`{dep}` is missing in fuzz/Cargo.lock: cd fuzz && cargo update --workspace");
+            if ![format!("\"{dep}\""), format!("\"{dep} ")].iter().any(|name| block.contains(name))
+            {
+                let text = format!(
+                    "`{dep}` is missing in fuzz/Cargo.lock: cd fuzz && cargo update --workspace"
+                );
                 breaches.add(&path, None, text);
             }
         }

@@ -28,7 +28,8 @@ use self::{columns::Plan, groups::Groups};
 use super::{prelude::*, unpack_columns::ByColumns};
 use crate::source::{Runs, SourceStats, drain, gathers_portions};
 
-pub(super) static GROUP: StageSpec = StageSpec { name: "$group", parse, ..StageSpec::ROW };
+pub(super) static GROUP: StageSpec =
+    StageSpec { name: "$group", accumulates: super::Accumulates::Fields, parse, ..StageSpec::ROW };
 
 /// A parsed `$group`.
 pub(super) struct Grouping {

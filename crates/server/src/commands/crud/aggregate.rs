@@ -30,6 +30,8 @@ pub(in crate::commands) static AGGREGATE: Command = Command {
             body.first().is_some_and(|first| first.value().is_number())
                 && !nagi_query::opens_change_stream(pipeline)
         },
+        query_stats: true,
+        operators: &[("pipeline", Holds::Pipeline)],
         ..Facts::ROW
     },
     access: Access::By(super::pipeline_access::access),

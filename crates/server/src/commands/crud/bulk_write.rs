@@ -358,11 +358,11 @@ fn run_together(
             report.totals.matched += matched;
             report.totals.modified += modified;
             report.succeed(at + index, matched, Some(modified), None);
-            cx.server.metrics.ops.update.increment();
+            cx.count_tried(OpKind::Update, 1);
         } else {
             report.totals.deleted += matched;
             report.succeed(at + index, matched, None, None);
-            cx.server.metrics.ops.delete.increment();
+            cx.count_tried(OpKind::Delete, 1);
         }
     }
     Ok(done.len())
@@ -413,11 +413,10 @@ fn run_change(
     let place = |kind| Place { ns, at, id, let_vars, kind, encryption };
     // A statement counts when it is tried; one that an earlier attempt executed is not tried again.
     if !txn_number::any_executed(cx, &[id]) {
-        let ops = &cx.server.metrics.ops;
         match op {
             Op::Insert(_) => {}
-            Op::Update(_) => ops.update.increment(),
-            Op::Delete(_) => ops.delete.increment(),
+            Op::Update(_) => cx.count_tried(OpKind::Update, 1),
+            Op::Delete(_) => cx.count_tried(OpKind::Delete, 1),
         }
     }
     let result = match op {

@@ -20,6 +20,8 @@ pub(in crate::commands) static COUNT: Command = Command {
         latency: LatencyKind::Read,
         transaction_advice: " Please see http://dochub.mongodb.org/core/transaction-count for a recommended \
              alternative.",
+        query_stats: true,
+        operators: &[("query", Holds::Filter)],
         ..Facts::ROW
     },
     access: Access::Collection(&[Action::Find]),
@@ -96,6 +98,7 @@ fn run(cx: &mut Context<'_>, req: &Request<'_>, out: &mut DocWriter<'_>) -> Resu
     })?;
     cx.op.set_plan_summary(&counted.plan_summary);
     cx.done.note(&counted.stats);
+    cx.done.found_values = 1;
     match i32::try_from(counted.count) {
         Ok(count) => out.put("n", count),
         Err(_) => out.put("n", counted.count),

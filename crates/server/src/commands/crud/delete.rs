@@ -17,7 +17,6 @@ use crate::commands::common::namespace;
 use crate::core::command::Done;
 use crate::core::command::prelude::*;
 use crate::core::txn_number::{self, Codec};
-use crate::metrics::{Counter, OpCounters};
 
 pub(in crate::commands) static DELETE: Command = Command {
     facts: Facts {
@@ -30,6 +29,7 @@ pub(in crate::commands) static DELETE: Command = Command {
         latency: LatencyKind::Write,
         in_transaction: true,
         retryable: true,
+        operators: &[("deletes", Holds::Statements)],
         ..Facts::ROW
     },
     access: Access::Collection(&[Action::Remove]),
@@ -138,9 +138,7 @@ impl Change for Statement<'_> {
         })
     }
 
-    fn counter(counters: &OpCounters) -> &Counter {
-        &counters.delete
-    }
+    const KIND: OpKind = OpKind::Delete;
 
     fn note(all: &mut Done, count: &u64) {
         all.deleted = Some(*count);

@@ -18,6 +18,8 @@ pub(in crate::commands) static DISTINCT: Command = Command {
         on_collection: true,
         latency: LatencyKind::Read,
         in_transaction: true,
+        query_stats: true,
+        operators: &[("query", Holds::Filter)],
         ..Facts::ROW
     },
     access: Access::Collection(&[Action::Find]),
@@ -48,6 +50,7 @@ fn run(cx: &mut Context<'_>, req: &Request<'_>, out: &mut DocWriter<'_>) -> Resu
     let of = (encryption.as_ref(), &ns);
     let searched = Searched::Filter(request.filter);
     let start = out.mark();
+    let mut found = 0;
     let stats = encryption::search(cx, of, searched, &|_| true, &mut |cx, searched| {
         out.truncate(start);
         out.array("values", |values| {
@@ -56,6 +59,7 @@ fn run(cx: &mut Context<'_>, req: &Request<'_>, out: &mut DocWriter<'_>) -> Resu
             let env = cx.env(&watch).with_settings(settings.clone());
             let stats = nagi_query::distinct(cx.store(), &request, &env, values);
             cx.effects.note(&env);
+            found = values.count();
             stats
         })
     })?;
@@ -64,6 +68,7 @@ fn run(cx: &mut Context<'_>, req: &Request<'_>, out: &mut DocWriter<'_>) -> Resu
     }
     cx.op.set_plan_summary(&stats.plan_summary);
     cx.done.note(&stats.stats);
+    cx.done.found_values = u64::from(found);
     Ok(())
 }
 

@@ -26,6 +26,8 @@ pub(in crate::commands) static FIND: Command = Command {
         counts_as: OpKind::Query,
         latency: LatencyKind::Read,
         in_transaction: true,
+        query_stats: true,
+        operators: &[("filter", Holds::Filter), ("projection", Holds::Projection)],
         ..Facts::ROW
     },
     access: Access::By(access),

@@ -22,6 +22,7 @@ pub(in crate::commands) static FIND_AND_MODIFY: Command = Command {
         latency: LatencyKind::Write,
         in_transaction: true,
         retryable: true,
+        operators: &[("query", Holds::Filter), ("update", Holds::Pipeline)],
         ..Facts::ROW
     },
     access: Access::By(access),

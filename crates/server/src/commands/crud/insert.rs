@@ -127,7 +127,7 @@ pub(super) fn insert_all(
             }
             // The chunk has one document, so the error belongs to that document.
             Err(error) if end == at + 1 && !ends_command(&error) => {
-                cx.server.metrics.ops.insert.increment();
+                cx.count_tried(OpKind::Insert, 1);
                 outcome.fail(at, error);
             }
             Err(error) => return Err(error),
@@ -143,7 +143,7 @@ fn count_tries(cx: &Context<'_>, statement: &InsertStatement<'_>, outcome: &Inse
     let stopped = outcome.errors.first().filter(|_| statement.ordered);
     let reached = stopped.map_or(statement.docs.len(), |(at, _)| at + 1);
     let earlier = statement.done.iter().take(reached).filter(|done| **done).count();
-    cx.server.metrics.ops.insert.add((reached - earlier) as u64);
+    cx.count_tried(OpKind::Insert, (reached - earlier) as u64);
 }
 
 /// Runs one chunk with the interrupt checks and the clock of the request, and adds its work to the request.

@@ -21,7 +21,6 @@ use crate::commands::common::namespace;
 use crate::core::command::Done;
 use crate::core::command::prelude::*;
 use crate::core::txn_number::{self, Codec};
-use crate::metrics::{Counter, OpCounters};
 
 pub(in crate::commands) static UPDATE: Command = Command {
     facts: Facts {
@@ -34,6 +33,7 @@ pub(in crate::commands) static UPDATE: Command = Command {
         latency: LatencyKind::Write,
         in_transaction: true,
         retryable: true,
+        operators: &[("updates", Holds::Statements)],
         ..Facts::ROW
     },
     access: Access::By(access),
@@ -199,9 +199,7 @@ impl Change for Statement<'_> {
         }
     }
 
-    fn counter(counters: &OpCounters) -> &Counter {
-        &counters.update
-    }
+    const KIND: OpKind = OpKind::Update;
 
     fn note(all: &mut Done, done: &UpdateOutcome) {
         note_update(all, done.matched, done.modified, u64::from(done.upserted.is_some()));

@@ -11,7 +11,6 @@ use crate::commands::common::{check_uuid_arg, check_writable};
 use crate::core::command::Done;
 use crate::core::command::prelude::*;
 use crate::core::txn_number;
-use crate::metrics::{Counter, OpCounters};
 use crate::request::concern::WriteConcern;
 
 /// How a statement commits.
@@ -116,8 +115,8 @@ pub(super) trait Change {
     /// Runs it. If it is retryable and an earlier attempt ran it, gives back what that did.
     fn once(&self, cx: &mut Context<'_>, place: &Place<'_>, how: How) -> Result<Self::Done>;
 
-    /// The counter of such statements.
-    fn counter(counters: &OpCounters) -> &Counter;
+    /// The counter that such statements belong to.
+    const KIND: OpKind;
 
     /// Adds what the statement did to its entry of the profile.
     fn note(all: &mut Done, done: &Self::Done);
@@ -190,7 +189,7 @@ pub(super) fn run_all<S: Change>(
             let shown = &|at: usize| (kind, list[at].source());
             let group = Group { ns, statements: by_ids, at, shown };
             let done = together.run(cx, req, &group, how)?;
-            S::counter(&cx.server.metrics.ops).add(done.len() as u64);
+            cx.count_tried(S::KIND, done.len() as u64);
             for one in &done {
                 S::add(outcome, at, S::done(*one));
                 at += 1;
@@ -201,7 +200,7 @@ pub(super) fn run_all<S: Change>(
         }
         let id = txn_number::statement_id(req, at);
         if !txn_number::any_executed(cx, &[id]) {
-            S::counter(&cx.server.metrics.ops).increment();
+            cx.count_tried(S::KIND, 1);
         }
         let place = Place { ns, at, id, let_vars, kind, encryption };
         match run_one(cx, req, statement, &place, how) {

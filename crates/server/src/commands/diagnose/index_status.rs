@@ -1,5 +1,6 @@
 //! Sections of `serverStatus` about indexes: their number and uses by feature.
 
+use nagi_budget::Pool;
 use nagi_store::Index;
 
 use crate::core::command::prelude::*;
@@ -91,4 +92,20 @@ pub(super) fn write(server: &Server, out: &mut DocWriter<'_>) {
 /// The section `indexBuilds`: builds since the start.
 pub(super) fn builds(server: &Server, out: &mut DocWriter<'_>) {
     out.put("total", server.metrics.index_builds.get());
+}
+
+/// The section `indexBulkBuilder`: builds whose keys were sorted first. An interrupted build begins again, so none is
+/// resumed.
+pub(super) fn bulk_builder(server: &Server, out: &mut DocWriter<'_>) {
+    let figures = server.store.bulk_build_figures();
+    out.put("count", figures.indexes as i64);
+    out.put("resumed", 0_i64);
+    out.put("filesOpenedForExternalSort", figures.spills_opened as i64);
+    out.put("filesClosedForExternalSort", figures.spills_closed as i64);
+    out.put("spilledRanges", figures.spilled_runs as i64);
+    out.put("bytesSpilledUncompressed", figures.spilled_bytes as i64);
+    out.put("bytesSpilled", figures.written_bytes as i64);
+    out.put("numSorted", figures.sorted_keys as i64);
+    out.put("bytesSorted", figures.sorted_bytes as i64);
+    out.put("memUsage", server.budget().pool(Pool::IndexBuilds).used as i64);
 }

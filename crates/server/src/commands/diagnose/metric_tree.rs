@@ -14,8 +14,10 @@ static BRANCHES: &[Branch] = &[
     ("document", document),
     ("getLastError", get_last_error),
     ("operation", operation),
+    ("operatorCounters", |server, out| server.metrics.operators.write(out)),
     ("query", query),
     ("queryExecutor", query_executor),
+    ("queryStats", |server, out| server.query_stats.write_status(out)),
     ("repl", set_status::metrics),
     ("ttl", ttl),
 ];

@@ -24,6 +24,7 @@ type Section = (&'static str, fn(&Server, &mut DocWriter<'_>));
 static SECTIONS: &[Section] = &[
     ("asserts", asserts),
     ("backgroundFlushing", background_flushing),
+    ("batchedDeletes", batched_deletes),
     ("bucketCatalog", |_, out| nagi_query::write_bucket_catalog(out)),
     ("catalogStats", catalog_stats),
     ("connections", connections),
@@ -34,6 +35,7 @@ static SECTIONS: &[Section] = &[
     ("flowControl", set_status::flow_control),
     ("globalLock", global_lock),
     ("indexBuilds", index_status::builds),
+    ("indexBulkBuilder", index_status::bulk_builder),
     ("indexStats", index_status::write),
     ("ldapConnPool", ldap_status::connections),
     ("ldapOperations", ldap_status::operations),
@@ -41,6 +43,7 @@ static SECTIONS: &[Section] = &[
     ("logicalSessionRecordCache", session_cache),
     ("network", network),
     ("opLatencies", |server, out| op_latencies(server, false, out)),
+    ("opWriteConcernCounters", |server, out| server.metrics.write_concerns.write(out)),
     ("opcounters", op_counters),
     ("opcountersRepl", set_status::op_counters),
     ("oplog", set_status::oplog),
@@ -147,6 +150,9 @@ pub(super) fn write_server_status(
             }
             "encryptionAtRest" => server.keys.is_none(),
             "bucketCatalog" => !has_series(server),
+            "opWriteConcernCounters" => {
+                !server.settings.params.bool("reportOpWriteConcernCountersInServerStatus")
+            }
             "ldapConnPool" | "ldapOperations" => server.auth.directory.directory().is_none(),
             // Tools take this section as the sign of an engine with a cache.
             "wiredTiger" => server.config.storage_engine == "mmapv1",
@@ -185,6 +191,16 @@ fn asserts(server: &Server, out: &mut DocWriter<'_>) {
     out.put("user", asserts.user.get() as i32);
     out.put("tripwire", 0);
     out.put("rollovers", 0);
+}
+
+/// Deletes of many documents, which are committed in batches.
+fn batched_deletes(server: &Server, out: &mut DocWriter<'_>) {
+    let figures = nagi_query::delete_figures(&server.store);
+    out.put("batches", figures.batches as i64);
+    out.put("docs", figures.docs as i64);
+    out.put("stagedSizeBytes", figures.bytes as i64);
+    out.put("timeInBatchMillis", (figures.micros / 1000) as i64);
+    out.put("refetchesDueToYield", figures.refetches as i64);
 }
 
 /// The number of checkpoints of the memory-mapped engine.
@@ -424,6 +440,9 @@ fn nagi(server: &Server, out: &mut DocWriter<'_>) {
         out.doc("audit", |doc| audit.write_status(doc));
     }
     out.doc("memory", |doc| super::memory::write(server, doc));
+    if server.spans.is_on() {
+        out.doc("openTelemetry", |doc| server.spans.write_status(doc));
+    }
     out.doc("storage", |doc| {
         server.store.engine().stats(&mut |name, value| doc.put(name, value));
     });

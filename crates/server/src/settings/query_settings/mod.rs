@@ -46,7 +46,12 @@ impl ShapeHash {
     }
 
     fn of_shape(shape: &DocBuf) -> ShapeHash {
-        ShapeHash(Sha256::digest(shape.as_bytes()).into())
+        ShapeHash::of_bytes(shape.as_bytes())
+    }
+
+    /// The hash of a shape's bytes.
+    pub(crate) fn of_bytes(shape: &[u8]) -> ShapeHash {
+        ShapeHash(Sha256::digest(shape).into())
     }
 
     /// Reads 64 hexadecimal digits.

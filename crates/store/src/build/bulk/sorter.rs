@@ -12,7 +12,7 @@ use super::{
     run::{self, BLOCK_BYTES, RunReader},
     segment::Segment,
 };
-use crate::{RecordKey, Spill, Store};
+use crate::{RecordKey, Spill, Store, bulk_figures::OpenSpill};
 
 /// Limits of a segment: sorting one takes a few milliseconds.
 const SEGMENT_BYTES_MAX: usize = 512 << 10;
@@ -65,7 +65,10 @@ pub(super) struct Sorter {
     /// Memory of the full segments.
     bytes: usize,
     spill: Option<Spill>,
+    counted: Option<OpenSpill>,
     count: u64,
+    /// Memory of all segments that were sorted.
+    sorted_bytes: u64,
 }
 
 /// All keys of an index, in order.
@@ -77,6 +80,7 @@ pub(super) struct Sorted {
     pub(super) held: usize,
     /// Keeps the runs that the merge reads.
     _spill: Option<Spill>,
+    _counted: Option<OpenSpill>,
 }
 
 impl Sorter {
@@ -111,6 +115,7 @@ impl Sorter {
         segment.sort();
         let bytes = segment.heap_bytes();
         self.bytes += bytes;
+        self.sorted_bytes += bytes as u64;
         self.full.push(segment);
         if !of.take(bytes) || self.bytes + of.segment_bytes() > of.each {
             self.spill_out(store, of, go_on)?;
@@ -127,7 +132,10 @@ impl Sorter {
     ) -> Result<()> {
         let mut merge = Merge::new(sources(std::mem::take(&mut self.full)));
         let spill = self.spill.get_or_insert_with(|| store.spill());
+        self.counted.get_or_insert_with(|| store.bulk_builds.open_spill());
+        let before = spill.bytes();
         run::write(spill, &mut merge, go_on)?;
+        store.bulk_builds.add_run(self.bytes as u64, spill.bytes() - before);
         drop(merge);
         of.give_back(std::mem::take(&mut self.bytes));
         Ok(())
@@ -160,7 +168,14 @@ impl Sorter {
                 all.push(Source::Disk(RunReader::open(runs, run)?));
             }
         }
-        Ok(Sorted { merge: Merge::new(all), count: self.count, held: self.bytes, _spill: spill })
+        store.bulk_builds.add_sorted(self.count, self.sorted_bytes);
+        Ok(Sorted {
+            merge: Merge::new(all),
+            count: self.count,
+            held: self.bytes,
+            _spill: spill,
+            _counted: self.counted,
+        })
     }
 }
 

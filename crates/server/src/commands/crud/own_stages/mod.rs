@@ -13,6 +13,7 @@ mod list_local_sessions;
 mod list_search_indexes;
 mod list_sessions;
 mod query_settings;
+mod query_stats;
 
 use nagi_bson::ArrayBuf;
 use nagi_store::Namespace;
@@ -61,6 +62,7 @@ static OWN_STAGES: &[&OwnStage] = &[
     &list_search_indexes::LIST_SEARCH_INDEXES,
     &list_sessions::LIST_SESSIONS,
     &query_settings::QUERY_SETTINGS,
+    &query_stats::QUERY_STATS,
 ];
 
 /// Refuses a collection to a stage that tells of the whole server (73).
