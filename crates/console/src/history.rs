@@ -5,8 +5,6 @@ use std::sync::Arc;
 
 use parking_lot::Mutex;
 
-use crate::activity::{DiskSample, Happened};
-use crate::alerts::AlertEvent;
 use crate::sample::{EVERY_MS, Sample};
 use crate::stalls::Stall;
 
@@ -18,17 +16,6 @@ const SAMPLES_MAX: usize = 600;
 const SPARSE_MAX: usize = 1441;
 /// The number of stalls that are kept.
 const STALLS_MAX: usize = 200;
-
-/// What happened, for one who draws it.
-#[derive(Clone)]
-pub(crate) enum Event {
-    Sample(Arc<Sample>),
-    Stall(Stall),
-    /// Flushes, compactions and the like of one second.
-    Work(Arc<[Happened]>),
-    Disk(Arc<DiskSample>),
-    Alert(AlertEvent),
-}
 
 #[derive(Default)]
 struct Kept {

@@ -8,7 +8,8 @@
 //!                      stream <----- events
 //! ```
 //!
-//! Without sockets only the sampler runs, for the alerts. The HTTP server runs on one thread; requests run on at most eight further ones, because commands block.
+//! Without sockets only the sampler runs, for the alerts. The HTTP server runs on one thread; requests run on at most
+//! eight further ones, because commands block.
 //! Everything has a limit: connections, sizes and times of requests, sizes of replies, sessions, samples.
 //!
 //! Invariants
@@ -21,6 +22,7 @@ mod answer;
 mod asked;
 mod assets;
 mod console;
+mod event;
 mod exported;
 mod figures;
 mod growth;

@@ -7,9 +7,9 @@ use std::time::{Duration, Instant};
 use nagi_bson::{Doc, DocBuf};
 use nagi_server::wall_ms;
 
+use crate::event::Event;
 use crate::figures;
 use crate::growth::COLLECTIONS_MAX;
-use crate::history::Event;
 use crate::latencies::{self, Counts};
 use crate::machine::Reader;
 use crate::sample::{EVERY_MS, Sample};

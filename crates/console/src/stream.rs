@@ -11,7 +11,7 @@ use tokio::sync::mpsc;
 
 use crate::answer::{Answer, Content, answer};
 use crate::asked::Asked;
-use crate::history::Event;
+use crate::event::Event;
 use crate::refusal::Refusal;
 use crate::routes::{write_ended, write_values};
 use crate::state::State;

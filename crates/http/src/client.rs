@@ -1,4 +1,4 @@
-//! One configuration for all requests: no cookies, no redirects, no connections that stay open.
+//! One configuration for all requests: no cookies, no redirects.
 
 use std::fs::File;
 use std::io::Read;
@@ -11,11 +11,11 @@ use ureq::tls::{PemItem, RootCerts, TlsConfig, TlsProvider, parse_pem};
 const BYTES_MAX: u64 = 1 << 20;
 
 /// A client that trusts the authorities of the system, or those of a file, and sends neither cookies nor logins.
-/// It follows no redirects, and a status that is not 200 is no error: its caller looks.
+/// `idle_max` connections stay open for the next request. It follows no redirects, and a status that is not 200 is no error: its caller looks.
 ///
 /// # Errors
 /// If the file has no certificates or cannot be read.
-pub fn client(ca_file: Option<&str>) -> Result<Agent, String> {
+pub fn client(ca_file: Option<&str>, idle_max: usize) -> Result<Agent, String> {
     let roots = match ca_file {
         None => RootCerts::PlatformVerifier,
         Some(path) => {
@@ -42,7 +42,7 @@ pub fn client(ca_file: Option<&str>) -> Result<Agent, String> {
         .max_redirects(0)
         .max_redirects_will_error(false)
         .http_status_as_error(false)
-        .max_idle_connections(0)
+        .max_idle_connections(idle_max)
         .user_agent("nagi")
         .build();
     Ok(Agent::new_with_config(config))

@@ -1,4 +1,5 @@
-//! The client of the HTTP requests that the server makes itself: keys of identity providers, webhooks of alerts.
+//! The client of the HTTP requests that the server makes itself: keys of identity providers, webhooks of alerts,
+//! telemetry.
 
 mod client;
 

@@ -40,7 +40,7 @@ pub(crate) fn key_set(place: &Place) -> Result<Vec<u8>, String> {
     if let Some(path) = place.uri.as_deref().and_then(|uri| uri.strip_prefix("file://")) {
         return small_file(path, BYTES_MAX);
     }
-    let agent = client(place.ca_file.as_deref())?;
+    let agent = client(place.ca_file.as_deref(), 0)?;
     if let Some(uri) = &place.uri {
         return get(&agent, uri, until);
     }

@@ -1,20 +1,15 @@
 //! Sends messages to the collector, by HTTP.
 
 use std::io::Read;
-use std::path::Path;
-use std::sync::Arc;
 use std::time::Duration;
 
 use ureq::Agent;
-use ureq::tls::{PemItem, RootCerts, TlsConfig, TlsProvider, parse_pem};
 
 use crate::options::OtlpOptions;
 
 /// The time that a message may take in all, and that of the last ones, for which the end of the server waits.
 pub(crate) const TIME_MAX: Duration = Duration::from_secs(3);
 pub(crate) const LAST_TIME_MAX: Duration = Duration::from_secs(1);
-/// The longest file of certificates.
-const FILE_BYTES_MAX: u64 = 1 << 20;
 /// What is read of a collector's reply.
 const REPLY_BYTES_MAX: u64 = 64 << 10;
 
@@ -29,28 +24,9 @@ impl Sender {
     /// # Errors
     /// If the file of certificates cannot be used.
     pub(crate) fn new(options: &OtlpOptions) -> Result<Sender, String> {
-        let roots = match &options.ca_file {
-            None => RootCerts::PlatformVerifier,
-            Some(path) => roots_of(path)?,
-        };
-        let tls = TlsConfig::builder()
-            .provider(TlsProvider::Rustls)
-            .root_certs(roots)
-            .unversioned_rustls_crypto_provider(Arc::new(rustls::crypto::ring::default_provider()))
-            .build();
-        let mut config = Agent::config_builder()
-            .tls_config(tls)
-            .max_redirects(0)
-            .max_redirects_will_error(false)
-            .http_status_as_error(false)
-            .max_idle_connections(1)
-            .user_agent("nagi");
-        if options.endpoint.starts_with("http://") {
-            // An address of this machine or its network: a proxy would ask its own.
-            config = config.proxy(None);
-        }
+        let ca_file = options.ca_file.as_ref().map(|path| path.display().to_string());
         Ok(Sender {
-            agent: Agent::new_with_config(config.build()),
+            agent: nagi_http::client(ca_file.as_deref(), 1)?,
             endpoint: options.endpoint.clone(),
             headers: options.headers.clone(),
         })
@@ -67,7 +43,12 @@ impl Sender {
         for (name, value) in &self.headers {
             request = request.header(name.as_str(), value.as_str());
         }
-        let request = request.config().timeout_global(Some(time)).build();
+        let mut request = request.config().timeout_global(Some(time));
+        if address.starts_with("http://") {
+            // An address of this machine or its network: a proxy would ask its own.
+            request = request.proxy(None);
+        }
+        let request = request.build();
         let mut response = request.send(message).map_err(|error| format!("{address}: {error}"))?;
         let status = response.status();
         // The connection can be used again once the reply was read.
@@ -77,23 +58,5 @@ impl Sender {
             true => Ok(()),
             false => Err(format!("{address}: status {}", status.as_u16())),
         }
-    }
-}
-
-fn roots_of(path: &Path) -> Result<RootCerts, String> {
-    let shown = path.display();
-    let failed = |error: std::io::Error| format!("{shown}: {error}");
-    let mut bytes = Vec::new();
-    let file = std::fs::File::open(path).map_err(failed)?;
-    file.take(FILE_BYTES_MAX).read_to_end(&mut bytes).map_err(failed)?;
-    let mut roots = Vec::new();
-    for item in parse_pem(&bytes) {
-        if let PemItem::Certificate(certificate) = item.map_err(|e| format!("{shown}: {e}"))? {
-            roots.push(certificate);
-        }
-    }
-    match roots.is_empty() {
-        true => Err(format!("{shown}: no certificates")),
-        false => Ok(RootCerts::new_with_certs(&roots)),
     }
 }

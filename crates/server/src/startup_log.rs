@@ -1,5 +1,5 @@
-//! `local.startup_log` and `local.nagi.backups`: one document for each start of the server, and for each complete backup by
-//! `nagi backup`, for administrators.
+//! `local.startup_log` and `local.nagi.backups`: one document for each start of the server, and for each complete
+//! backup by `nagi backup`, for administrators.
 
 use nagi_bson::{DocBuf, Value, doc};
 use nagi_error::Result;

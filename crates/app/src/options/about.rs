@@ -65,7 +65,7 @@ use about_row as is;
 /// Sorted by name, ignoring case.
 #[rustfmt::skip]
 static ABOUT: &[About] = &[
-    is("alertRules", "file", "none: the built-in rules", "rules of alerts, and whom they tell: YAML"),
+    is("alertRules", "file", "none: the built-in rules", "rules of alerts and their actions: YAML"),
     is("allowUnsafe", "", "false", "start though other machines can use the server without a login"),
     refused("auditCompressionMode", "mode", "compressor of the audit log's file"),
     is("auditDestination", "", "none: no audit log", "destination of the audit log"),

@@ -69,7 +69,8 @@ fn read(path: &str) -> Result<Alerts, String> {
     let mode = std::fs::metadata(path).map_err(|error| error.to_string())?.mode();
     if alerts.runs_commands() && mode & 0o022 != 0 {
         return Err(format!(
-            "it names programs that the server runs, so only its owner may write it, but it has mode {:o}: chmod go-w {path}",
+            "it names programs that the server runs, so only its owner may write it, but it has mode {:o}: \
+             chmod go-w {path}",
             mode & 0o7777
         ));
     }

@@ -62,7 +62,9 @@ impl Action {
             || address.contains(char::is_whitespace)
             || address.len() > TEXT_BYTES_MAX
         {
-            return Err("webhook: expected an address that begins with https:// or http://, without a user: a login belongs into 'headers'".to_owned());
+            return Err("webhook: expected an address that begins with https:// or http://, without a user: a login \
+                        belongs into 'headers'"
+                .to_owned());
         }
         if headers.len() > HEADERS_MAX {
             return Err(format!("headers: at most {HEADERS_MAX}"));
@@ -76,7 +78,7 @@ impl Action {
         });
         let headers = headers.collect::<Result<Vec<_>, String>>()?;
         let agent =
-            nagi_http::client(ca_file.as_deref()).map_err(|why| format!("caFile: {why}"))?;
+            nagi_http::client(ca_file.as_deref(), 0).map_err(|why| format!("caFile: {why}"))?;
         Ok(Action {
             name: name.to_owned(),
             kind: Kind::Webhook { agent, address: address.to_owned(), headers },

@@ -127,7 +127,8 @@ fn requests() -> [Rule; 4] {
             Measure::Share { part: one(connections[0]), whole: Sum(connections) },
             Bound::Above(0.8),
             MINUTE_MS,
-            "Four of five possible connections are open: limit the pools of clients, or raise net.maxIncomingConnections.",
+            "Four of five possible connections are open: limit the pools of clients, or raise \
+             net.maxIncomingConnections.",
         ),
         rule(
             "unindexed queries",
@@ -170,7 +171,8 @@ fn safety() -> [Rule; 3] {
             Measure::Value(one(position("oplog.window"))),
             Bound::Below(86_400.0),
             15 * MINUTE_MS,
-            "The oplog keeps less than a day: change streams that were away longer cannot resume. Enlarge it with replSetResizeOplog.",
+            "The oplog keeps less than a day: change streams that were away longer cannot resume. \
+             Enlarge it with replSetResizeOplog.",
         ),
         rule(
             "backup age",

@@ -3,7 +3,8 @@
 use super::measure::Measured;
 use super::rule::Rule;
 
-/// A rule that has no time of its own ends only after this, so that a figure at its bound does not make an alert each second.
+/// A rule that has no time of its own ends only after this, so that a figure at its bound does not make an alert each
+/// second.
 const ENDS_AFTER_MS: i64 = 10_000;
 
 /// Where a rule stands.

@@ -36,7 +36,7 @@ pub(crate) struct Event {
     pub(super) since_ms: i64,
     /// `None`: it is not known any more.
     pub(super) value: Option<f64>,
-    /// Nobody was told.
+    /// No action was told, nor the log.
     pub(super) silenced: bool,
 }
 

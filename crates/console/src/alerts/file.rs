@@ -421,7 +421,8 @@ mod tests {
     #[test]
     fn built_in_rules_are_changed() {
         let all = parse(
-            "{actions: {a: {command: ['/bin/true']}, b: {webhook: 'http://127.0.0.1:1/x'}}, defaultActions: ['b'], repeat: 0,
+            "{actions: {a: {command: ['/bin/true']}, b: {webhook: 'http://127.0.0.1:1/x'}}, 
+              defaultActions: ['b'], repeat: 0,
               builtIn: {stall: {above: 200, for: '5s', actions: ['a'], severity: 'critical'}, connections: false}}",
         )
         .unwrap();

@@ -71,7 +71,8 @@ impl Teller {
             let Some(running) = &*running else { continue };
             if running.queue.try_send(event.clone()).is_err() {
                 worker.told.dropped.fetch_add(1, Ordering::Relaxed);
-                log::warn!(target: "CONTROL", id = 8_200_363, action = worker.name.as_str(), alert = event.rule.name.as_str();
+                log::warn!(target: "CONTROL", id = 8_200_363, action = worker.name.as_str(),
+                    alert = event.rule.name.as_str();
                     "An alert was not told: too many wait for its action");
             }
         }

@@ -234,7 +234,7 @@ mod tests {
     }
 
     #[test]
-    fn silence_tells_nobody_until_it_ends() {
+    fn nothing_is_told_during_a_silence() {
         let (watch, history) = (watch(RULE), History::default());
         assert!(watch.silence("many", 0, 30));
         assert!(!watch.silence("other", 0, 30));

@@ -257,8 +257,8 @@ fn refuse(collection: &Collection) -> Result<()> {
     Ok(())
 }
 
-/// How the engine's sizes of indexes compare with those that the sample predicts: tables are compressed, and by how much
-/// is known only from the indexes that are there. 1 if there is none to compare.
+/// How the engine's sizes of indexes compare with those that the sample predicts: tables are compressed, and by how
+/// much is known only from the indexes that are there. 1 if there is none to compare.
 fn bytes_ratio(store: &Store, collection: &Collection, trial: &Trial, factor: f64) -> Result<f64> {
     let there = store.stats(collection)?.index_bytes;
     let sampled = trial.index_bytes()?;

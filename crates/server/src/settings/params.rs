@@ -580,16 +580,7 @@ pub(crate) fn check(index: usize, value: Value<'_>) -> Result<Checked> {
             Some(text) => Some(Checked::Text(listed(name, text, known)?)),
             None => None,
         },
-        Mode(_) => match value.as_str() {
-            Some(text) => match TlsMode::by_name(text) {
-                Some(mode) => Some(Checked::Mode(mode)),
-                None => bail!(
-                    Code::BAD_VALUE,
-                    "Invalid value for {name} via setParameter command: {text}"
-                ),
-            },
-            None => None,
-        },
+        Mode(_) => value.as_str().map(|text| tls_mode(name, text)).transpose()?,
         Directory(DirectorySetting::TimeoutMs) => match integer(value)? {
             Some(ms) => {
                 let ms = within(name, ms, 0, TIMEOUT_MS_MAX)?;
@@ -611,6 +602,15 @@ pub(crate) fn check(index: usize, value: Value<'_>) -> Result<Checked> {
         Bool(_) => None,
     };
     checked.ok_or_else(|| bad_type(param))
+}
+
+fn tls_mode(name: &str, text: &str) -> Result<Checked> {
+    match TlsMode::by_name(text) {
+        Some(mode) => Ok(Checked::Mode(mode)),
+        None => {
+            bail!(Code::BAD_VALUE, "Invalid value for {name} via setParameter command: {text}")
+        }
+    }
 }
 
 /// A number without its fraction, as in MongoDB; `None` for other types.

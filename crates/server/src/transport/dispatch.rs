@@ -706,7 +706,7 @@ fn count_read_concern(server: &Server, request: &Request<'_>) {
 fn note_query(server: &Server, finished: &Finished<'_>) {
     let Finished { op, request, done, micros, .. } = *finished;
     let operators = request.command.operators;
-    let holds = |name: &str| operators.iter().any(|row| *row == (name, Holds::Statements));
+    let holds = |name: &str| operators.contains(&(name, Holds::Statements));
     let beside = request.sequences.iter().filter(|sequence| holds(sequence.name));
     let statements = beside.flat_map(|sequence| sequence.iter());
     server.metrics.operators.count(operators, request.body, statements);

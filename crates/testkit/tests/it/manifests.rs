@@ -51,7 +51,7 @@ const ALLOWED: &[(&str, &[&str])] = &[
     ("ldap", &["bson", "lang", "server", "tls"]),
     ("net", &["budget", "server", "tls", "wire"]),
     ("oidc", &["bson", "http", "server"]),
-    ("otlp", &["console", "server"]),
+    ("otlp", &["console", "http", "server"]),
     ("percore", &[]),
     ("proc", &[]),
     ("query", &["bson", "budget", "error", "lang", "percore", "store", "timeseries"]),
@@ -168,8 +168,8 @@ fn dependencies_point_downwards() {
     breaches.finish("dependency direction");
 }
 
-/// The fuzz targets are a workspace of their own. A dependency that is missing in its lock file stops their builds, which
-/// are too rare to notice it.
+/// The fuzz targets are a workspace of their own. A dependency that is missing in its lock file stops their builds,
+/// which are too rare to notice it.
 #[test]
 fn the_lock_file_of_the_fuzz_targets_is_current() {
     let mut breaches = Breaches::default();
