@@ -53,10 +53,6 @@ pub(crate) fn run(args: &[String]) -> ExitCode {
             return ExitCode::from(exit::BAD_OPTIONS);
         }
     };
-    if let Err(error) = options.alerts.load() {
-        say(&error);
-        return ExitCode::from(exit::BAD_OPTIONS);
-    }
     let umask = match umask::Wanted::from_parameters(&options.parameters) {
         Ok(umask) => umask,
         Err(error) => {
@@ -64,14 +60,9 @@ pub(crate) fn run(args: &[String]) -> ExitCode {
             return ExitCode::from(exit::BAD_OPTIONS);
         }
     };
-    let checked = options::check_parameters(&options).and_then(|()| exposure::check(&options));
-    if let Err(error) = checked {
-        say(&error);
-        return ExitCode::from(exit::BAD_OPTIONS);
-    }
-    if let Err(refused) = paths::check(&options) {
-        say(&refused.text);
-        return ExitCode::from(refused.code);
+    if let Err((text, code)) = check(&mut options) {
+        say(&text);
+        return ExitCode::from(code);
     }
     if options.fork && !fork::is_child() {
         return fork::start(args);
@@ -115,6 +106,14 @@ pub(crate) fn run(args: &[String]) -> ExitCode {
         }
     };
     exiting(&log, code)
+}
+
+/// Checks what the options name, and reads the rules of alerts. An error has the exit status.
+fn check(options: &mut Options) -> Result<(), (String, u8)> {
+    let checked = options::check_parameters(options).and_then(|()| exposure::check(options));
+    let loaded = checked.and_then(|()| options.alerts.load());
+    loaded.map_err(|text| (text, exit::BAD_OPTIONS))?;
+    paths::check(options).map_err(|refused| (refused.text, refused.code))
 }
 
 /// Logs the end of the process.

@@ -11,7 +11,8 @@ use ureq::tls::{PemItem, RootCerts, TlsConfig, TlsProvider, parse_pem};
 const BYTES_MAX: u64 = 1 << 20;
 
 /// A client that trusts the authorities of the system, or those of a file, and sends neither cookies nor logins.
-/// `idle_max` connections stay open for the next request. It follows no redirects, and a status that is not 200 is no error: its caller looks.
+/// `idle_max` connections stay open for the next request. It follows no redirects, and a status that is not 200 is no
+/// error: its caller looks.
 ///
 /// # Errors
 /// If the file has no certificates or cannot be read.

@@ -342,7 +342,7 @@ mod tests {
             for _ in 0..reads {
                 random = random.wrapping_mul(747_796_405).wrapping_add(2_891_336_453);
                 // The product of two parts: skewed.
-                let key = (u64::from(random >> 16) * u64::from(random & 0xFFFF) >> 16) as u32;
+                let key = ((u64::from(random >> 16) * u64::from(random & 0xFFFF)) >> 16) as u32;
                 if let Err(Some(fill)) = read(&cache, &key.to_be_bytes()) {
                     cache.fill(fill, IDENT, &key.to_be_bytes(), &[0; 500]);
                 }

@@ -165,8 +165,8 @@ fn of_shape(shape: Doc<'_>) -> String {
 fn bytes(count: i64) -> String {
     match count {
         ..10_000 => format!("{count} bytes"),
-        ..10_000_000 => format!("{} KB", count / 1000),
-        ..10_000_000_000 => format!("{} MB", count / 1_000_000),
+        10_000..10_000_000 => format!("{} KB", count / 1000),
+        10_000_000..10_000_000_000 => format!("{} MB", count / 1_000_000),
         _ => format!("{} GB", count / 1_000_000_000),
     }
 }

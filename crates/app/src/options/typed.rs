@@ -185,14 +185,9 @@ pub(super) fn from_settings(settings: &Settings) -> Result<Options, String> {
     let real = |key: &str| settings.get(key).and_then(|v| v.parse::<f64>().ok());
     let fork = settings.is_on("processManagement.fork");
     let log = log_destination(settings)?;
-    if fork && matches!(log, LogDestination::Stdout) {
-        return Err("BadValue: --fork has to be used with --logpath or --syslog".into());
-    }
     let stop_at_end_of_input = settings.is_on("stopAtEndOfInput");
-    if fork && stop_at_end_of_input {
-        return Err("BadValue: --stopAtEndOfInput cannot be used with --fork, which closes the \
-                    standard input"
-            .into());
+    if fork {
+        check_fork(&log, stop_at_end_of_input)?;
     }
     if settings.is_on("storage.journal.enabled") && settings.is_on("nojournal") {
         return Err("BadValue: Can't specify both --journal and --nojournal options.".into());
@@ -252,6 +247,19 @@ pub(super) fn from_settings(settings: &Settings) -> Result<Options, String> {
         slow_sample_rate: real("operationProfiling.slowOpSampleRate"),
         parsed: parsed(settings),
     })
+}
+
+/// A process in the background has no standard input and output.
+fn check_fork(log: &LogDestination, stop_at_end_of_input: bool) -> Result<(), String> {
+    if matches!(log, LogDestination::Stdout) {
+        return Err("BadValue: --fork has to be used with --logpath or --syslog".into());
+    }
+    if stop_at_end_of_input {
+        return Err("BadValue: --stopAtEndOfInput cannot be used with --fork, which closes the \
+                    standard input"
+            .into());
+    }
+    Ok(())
 }
 
 /// All settings and parameters by dotted key, without passwords.

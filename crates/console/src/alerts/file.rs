@@ -312,10 +312,8 @@ fn measure(own: Doc<'_>) -> Result<Measure, String> {
     if least.is_some() && (whole.is_none() || over.is_none()) {
         return Err("'least' belongs to 'of' with 'over'".to_owned());
     }
-    if let Some(whole) = &whole {
-        if whole.is_counter() != of.is_counter() {
-            return Err("'figure' and 'of' must both be counters, or both be gauges".to_owned());
-        }
+    if whole.as_ref().is_some_and(|whole| whole.is_counter() != of.is_counter()) {
+        return Err("'figure' and 'of' must both be counters, or both be gauges".to_owned());
     }
     match (forecast, over, whole) {
         (Some(after_ms), None, None) => match of.0[..] {

@@ -90,10 +90,9 @@ pub(super) fn amount(value: f64, unit: &str) -> String {
         ("MiB", 1_048_576.0),
         ("KiB", 1024.0),
     ];
-    if unit == "bytes" {
-        if let Some((name, step)) = STEPS.iter().find(|(_, step)| value.abs() >= *step) {
-            return format!("{:.1} {name}", value / step);
-        }
+    let step = STEPS.iter().find(|(_, step)| unit == "bytes" && value.abs() >= *step);
+    if let Some((name, step)) = step {
+        return format!("{:.1} {name}", value / step);
     }
     let text = if value.fract() == 0.0 || value.abs() >= 1000.0 {
         format!("{value:.0}")

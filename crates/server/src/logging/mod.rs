@@ -39,8 +39,8 @@ use truncate::{Attributes, Limits};
 /// The maximum length of an attribute's text, unless the parameter `maxLogSizeKB` sets another one.
 const ATTRIBUTE_BYTES_MAX: usize = 10 << 10;
 
-/// The components that have their own verbosity: target, and path in `logComponentVerbosity`. A component within another
-/// one has its verbosity unless it has one of its own; it follows the outer one here.
+/// The components that have their own verbosity: target, and path in `logComponentVerbosity`. A component within
+/// another one has its verbosity unless it has one of its own; it follows the outer one here.
 pub(crate) static COMPONENTS: &[(&str, &str)] = &[
     ("ACCESS", "accessControl"),
     ("COMMAND", "command"),

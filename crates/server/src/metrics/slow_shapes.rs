@@ -102,7 +102,7 @@ impl SlowShapes {
 }
 
 impl Rows {
-    /// Makes room for a new shape. False if all others have taken longer.
+    /// Removes the cheapest shape if there is no place for a new one. False if all others have taken longer.
     fn admits(&mut self, micros: u64) -> bool {
         if self.by_shape.len() < SHAPES_MAX {
             return true;

@@ -28,6 +28,7 @@ const TABLES: &[Table] = &[
             ("commands/replicate/apply_ops/entry.rs", "the same"),
             ("commands/replicate/apply_ops/names.rs", "the same"),
             ("request/concern.rs", "fields of a write concern"),
+            ("advice/query.rs", "how each kind of slow operation says what it searched for"),
             ("commands/crud/own_stages/coll_stats.rs", "a field of the stage"),
             ("commands/crud/bulk_write.rs", "the kinds of its operations"),
         ],

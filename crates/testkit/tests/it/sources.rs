@@ -2,7 +2,7 @@
 use nagi_testkit::tidy::{Breaches, Source, rust_sources};
 
 const FILE_LINES_MAX: usize = 800;
-const LIB_LINES_MAX: usize = 80;
+const LIB_LINES_MAX: usize = 85;
 /// The target is 100, which rustfmt enforces for code; beyond this limit a comment becomes unreadable.
 const LINE_COLUMNS_MAX: usize = 120;
 

@@ -57,7 +57,7 @@ struct Scope<'a> {
 }
 
 impl Scope<'_> {
-    /// True for the collections of users, in the databases that are asked for.
+    /// True for the collections of users, in the chosen databases.
     fn has(&self, db: &str, collection: &str) -> bool {
         self.database.is_none_or(|wanted| wanted == db)
             && !matches!(db, "admin" | "config" | "local")
