@@ -11,6 +11,7 @@ const SECTIONS: &[(&str, &str)] = &[
     ("Network", "net"),
     ("Storage", "storage"),
     ("Log", "systemLog"),
+    ("Alerts", "alerts"),
     ("Audit log", "auditLog"),
     ("Security", "security"),
     ("Replication", "replication"),
