@@ -7,11 +7,12 @@ alternating order; the ratio is the median of those of the rounds, which the noi
 import http.client
 import json
 import os
+import socket
 import statistics
 import subprocess
 import threading
 
-from server import BENCH, FULL, PORT, WORK, Server, check, figure, free_port
+from server import BENCH, FULL, PORT, WORK, Server, check, figure, free_port, require, wait_until
 
 ROUNDS, SECONDS = (20, 2.0) if FULL else (5, 0.4)
 CONNECTIONS = "1,16"
@@ -19,6 +20,11 @@ DOCUMENTS = 20_000
 # The goal is 0.97 of the reads; short rounds on a busy machine scatter by more than that.
 RATIO_MIN = 0.95 if FULL else 0.8
 QUIET = ["--noconsole", "--setParameter", "diagnosticDataCollectionEnabled=false"]
+
+
+def is_open(port):
+    with socket.socket() as s:
+        return s.connect_ex(("127.0.0.1", port)) == 0
 
 
 class Watching:
@@ -69,6 +75,7 @@ def run():
     quiet = Server("quiet", *QUIET)
     console = free_port(PORT)
     servers = [("quiet", quiet), ("watched", Server("watched", "--consolePort", str(console), port=free_port(console)))]
+    require(wait_until(lambda: is_open(console), 10), "the console listens, a moment after the server")
     watching = Watching(console)
     try:
         ratios = {}

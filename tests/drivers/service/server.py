@@ -31,8 +31,13 @@ def free_port(after):
     """The first free port above this one."""
     for port in range(after + 1, after + 200):
         with socket.socket() as s:
-            if s.connect_ex(("127.0.0.1", port)) != 0:
+            # Where no program listens, a connection of a client may still have the port.
+            s.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+            try:
+                s.bind(("127.0.0.1", port))
                 return port
+            except OSError:
+                continue
     raise SystemExit("FAILED: no free port above %d" % after)
 
 
