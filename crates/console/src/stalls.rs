@@ -15,7 +15,7 @@ const LATE_MS: i64 = 600;
 pub(crate) struct Stall {
     pub(crate) from_ms: i64,
     pub(crate) to_ms: i64,
-    /// Lower bound of the longest time of an operation.
+    /// Lower bound of the longest time of an operation, or the time for which the process did not run.
     pub(crate) longest_us: u64,
     pub(crate) operations: u64,
     /// Rows of [`CAUSES`], and what was measured, the largest value of all seconds.
@@ -171,7 +171,10 @@ impl Watch {
     /// Looks at the time between two samples. Returns the stall that began or grew.
     pub(crate) fn observe(&mut self, before: &Sample, now: &Sample) -> Option<Stall> {
         let (longest_us, slow) = now.ended.longer_than(LONG_US);
-        let late = now.at_ms - before.at_ms - EVERY_MS >= LATE_MS;
+        let late_ms = now.at_ms - before.at_ms - EVERY_MS;
+        let late = late_ms >= LATE_MS;
+        // While the process did not run, no operation could end: one that came then would have taken that long.
+        let longest_us = if late { longest_us.max(late_ms as u64 * 1000) } else { longest_us };
         // Where most operations take long, that is their usual time.
         let usual = slow * 2 > now.ended.operations() && now.ended.operations() > 20;
         if !late && (slow == 0 || usual) {
@@ -258,6 +261,7 @@ mod tests {
         let mut watch = Watch::default();
         let stall = watch.observe(&sample(0, 0, &[]), &sample(5000, 0, &[])).unwrap();
         assert_eq!(CAUSES[stall.causes[0].0].name, "pause");
+        assert_eq!(stall.longest_us, 4_000_000);
         let mut usual = sample(1000, 900, &[]);
         usual.ended.0[1][0].1 = 100;
         assert_eq!(Watch::default().observe(&sample(0, 0, &[]), &usual), None);
