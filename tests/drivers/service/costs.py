@@ -18,7 +18,6 @@ ROUNDS, SECONDS = (20, 2.0) if FULL else (5, 0.4)
 CONNECTIONS = "1,16"
 DOCUMENTS = 20_000
 # The goal is 0.97 of the reads; short rounds on a busy machine scatter by more than that.
-# Rounds of less than a second on a shared machine only show what is gross.
 RATIO_MIN = 0.95 if FULL else 0.5
 QUIET = ["--noconsole", "--setParameter", "diagnosticDataCollectionEnabled=false"]
 
