@@ -85,11 +85,14 @@ impl Teller {
 
     /// Ends the threads. What waits is not told any more: a request may take seconds.
     pub(crate) fn stop(&self) {
-        for worker in &self.0 {
-            let Some(Running { queue, thread, stop }) = worker.running.lock().take() else {
-                continue;
-            };
+        // All are told to end before the first is waited for: each may have a request that takes its whole time.
+        let ending = self.0.iter().filter_map(|worker| worker.running.lock().take());
+        let end = |Running { queue, thread, stop }| {
             drop((queue, stop));
+            thread
+        };
+        let threads: Vec<_> = ending.map(end).collect();
+        for thread in threads {
             let _ = thread.join();
         }
     }
