@@ -116,7 +116,9 @@ class Page:
 
     def ensure_server(self):
         if not os.path.exists(self.pid_file()) and not os.path.exists(self.folder + "/.run/own"):
-            self.script("mkdir -p data && nagi serve --dbpath data --replSet rs0 --initiate")
+            code, output = self.script("mkdir -p data && nagi serve --dbpath data --replSet rs0 --initiate")
+            if code:
+                raise RuntimeError("the server has not started: exit code %d\n%s" % (code, self.shown(output[-1000:])))
 
     def script(self, text):
         """Runs a script; its exit code and output. Servers that it leaves behind do not hold the output open."""

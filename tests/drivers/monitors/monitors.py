@@ -151,18 +151,21 @@ def profile(server):
 
 def slow_operation(server):
     """currentOp while a query runs."""
-    db, found = server.client.loaded, []
-    wait = {"$where": "sleep(20) || true"}
-    thread = threading.Thread(target=lambda: found.extend(db.things.find({"n": {"$gte": 0}, **wait}).limit(100)))
+    db = server.client.loaded
+
+    def query():
+        try:
+            list(db.things.find({"n": {"$gte": 0}, "$where": "sleep(20) || true"}).limit(100))
+        except PyMongoError:
+            pass  # it is killed
+
+    thread = threading.Thread(target=query)
     thread.start()
     seen = until("currentOp shows a query", lambda: next((op for op in server.client.admin.command("currentOp", active=True, ns="loaded.things")["inprog"] if op.get("op") == "query" and "planSummary" in op), None))
     if seen:
         check("killOp accepts the id", server.client.admin.command("killOp", op=seen["opid"])["ok"] == 1)
         check("a filter on microsecs_running finds it", isinstance(seen["microsecs_running"], Int64), seen["microsecs_running"])
-    try:
-        thread.join(60)
-    except PyMongoError:
-        pass
+    thread.join(60)
     return seen or {}
 
 
