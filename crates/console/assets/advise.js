@@ -69,7 +69,7 @@ function card(advice) {
   const note = el('p', { class: 'hint', role: 'status' });
   const ns = string(advice, 'ns');
   const [db, collection] = [ns.slice(0, ns.indexOf('.')), ns.slice(ns.indexOf('.') + 1)];
-  const isIndex = advice.get('kind') === 'createIndex' && advice.get('key') instanceof Map;
+  const command = advice.get('kind') === 'createIndex' ? advice.get('command') : null;
   return el(
     'section',
     { class: 'advice' },
@@ -80,7 +80,7 @@ function card(advice) {
     ['tryFirst', 'command']
       .filter((name) => advice.get(name) instanceof Map)
       .map((name) => code(text(advice.get(name), 2), name === 'command' ? 'Command' : 'Hide the index first')),
-    isIndex ? buildButton({ db, collection, key: advice.get('key'), name: string(advice, 'name'), note, box }) : null,
+    command instanceof Map ? buildButton({ db, collection, command, note, box }) : null,
     note,
     box,
   );
