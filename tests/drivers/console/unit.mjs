@@ -181,6 +181,24 @@ test('trials and advice as texts', () => {
   assert.equal(advise.title(drop), 'Drop the index b_1 of d.c');
   assert.deepEqual(advise.evidence(drop)[0], ['Size', '1 KiB']);
   assert.match(advise.evidence(drop)[1][1], /^0 since 202/);
+  const cache = parse(
+    '{"kind":"cacheSize","cache":"blocks","presentBytes":1048576,"bytesFor99Percent":3145728,"option":"o","cacheSizeGB":2.5,' +
+      '"presentCacheSizeGB":1,"measured":{"sampledReads":2000,"sizes":[{"times":1,"bytes":1048576,"hitRate":0.8}]}}',
+  );
+  assert.equal(advise.title(cache), 'Enlarge the cache of blocks');
+  assert.deepEqual(advise.evidence(cache), [
+    ['Now', '1 MiB'],
+    ['For 99 % hits', '3 MiB'],
+    ['Expected hits', '80 % with 1 MiB'],
+    ['Measured on', '2,000 sampled reads'],
+    ['Option', 'o: 2.5 GiB instead of 1 GiB'],
+  ]);
+  const caches = parse('{"caches":[{"cache":"records","limitBytes":1048576,"hitRate":0.5,"sampledReads":1500}]}');
+  assert.deepEqual(advise.cacheTexts(caches), [
+    'The cache of documents (1 MiB) answers about 50 % of its reads; no size up to 8 times this one is expected to ' +
+      'answer 99 % (from 1,500 sampled reads).',
+  ]);
+  assert.deepEqual(advise.cacheTexts(parse('{}')), []);
   assert.match(advise.title(parse('{"kind":"toString","ns":"d.c"}')), /^toString on/);
   assert.match(advise.summary(parse('{"advice":[],"slowOperations":{"operations":3,"shapes":2},"slowms":100}')), /^No advice, from 3 /);
 });

@@ -1,8 +1,13 @@
 //! `nagiAdvise`: from slow operations to advice, what is left out, and who may see what.
 
-use nagi_bson::{Doc, DocBuf, Value, json, number};
+use std::sync::Arc;
 
-use crate::client::{Client, is_ok, server};
+use nagi_bson::{Doc, DocBuf, Value, json, number};
+use nagi_budget::Budget;
+use nagi_kv::reuse::{CacheEstimate, Reuse};
+use nagi_store::{Store, StoreOptions};
+
+use crate::client::{Client, is_ok, server, server_over};
 use crate::login::{guarded, log_in};
 
 fn ok(client: &mut Client, db: &str, command: &str) -> DocBuf {
@@ -178,4 +183,67 @@ fn rights() {
     // An update is tried as the find that its plan is, which a reader may run.
     let update = find(&both, "createIndex", "d_1").unwrap();
     assert!(update.get("measured").as_doc().is_some(), "{update}");
+}
+
+const MIB: u64 = 1 << 20;
+
+/// What is known of a cache of 100 MiB after `rounds` reads of each of 160 blocks of 1 MiB.
+fn estimate(rounds: u64) -> CacheEstimate {
+    let capacity = 100 * MIB;
+    let reuse = Reuse::new(0, capacity);
+    for _ in 0..rounds {
+        (0..160).for_each(|block| reuse.read(block, MIB));
+    }
+    let (curve, sampled) = reuse.curve(160 * rounds).unwrap();
+    CacheEstimate { curve, sampled, capacity, reserved: 0, density: 1.0 }
+}
+
+/// A client of a server with a budget of 256 MiB, whose engine knows this of its cache.
+fn with_estimate(rounds: u64) -> Client {
+    let engine = nagi_kv::Faulty::new(Arc::new(nagi_kv::Memory::new()), nagi_kv::Faults::default());
+    let engine = engine.with_cache_estimate(estimate(rounds));
+    let options = StoreOptions {
+        record_cache_bytes: 1 << 20,
+        budget: Budget::new(256 * MIB),
+        ..StoreOptions::default()
+    };
+    let store = Store::open(Arc::new(engine), options).unwrap();
+    Client::new(&server_over(store, None, false, false))
+}
+
+#[test]
+fn a_cache_that_is_too_small() {
+    let mut client = with_estimate(200);
+    let reply = advised(&mut client, "");
+    let known = docs(reply.as_doc(), "caches");
+    assert_eq!(known.len(), 1, "documents were not read: {reply:?}");
+    assert_eq!(known[0].get("cache").as_str(), Some("blocks"));
+    assert_eq!(figure(known[0], "sampledReads"), 32_000.0);
+    let advice = docs(reply.as_doc(), "advice");
+    let [advice] = advice.as_slice() else { panic!("{reply:?}") };
+    assert_eq!(advice.get("kind").as_str(), Some("cacheSize"));
+    let wanted = figure(*advice, "bytesFor99Percent");
+    assert!((160.0..190.0).contains(&(wanted / MIB as f64)), "{advice}");
+    assert_eq!(figure(known[0], "bytesFor99Percent"), wanted);
+    // The budget grows by what the cache lacks, and is rounded up to 64 MiB.
+    assert_eq!(figure(*advice, "presentCacheSizeGB"), 0.25);
+    assert_eq!(figure(*advice, "cacheSizeGB"), 0.375, "{advice}");
+    let sizes = docs(advice.get("measured").as_doc().unwrap(), "sizes");
+    let rates: Vec<f64> = sizes.iter().map(|size| figure(*size, "hitRate")).collect();
+    assert!(rates.len() >= 5 && rates[0] < 0.1 && *rates.last().unwrap() > 0.99, "{rates:?}");
+    assert!(advice.get("reason").as_str().unwrap().contains("it would answer 99 %"), "{advice}");
+
+    // The caches belong to no database.
+    let other = advised(&mut client, ", database: 'shop'");
+    assert!(docs(other.as_doc(), "caches").is_empty() && docs(other.as_doc(), "advice").is_empty());
+}
+
+#[test]
+fn thin_evidence_says_nothing_of_caches() {
+    let mut client = with_estimate(6);
+    let status = ok(&mut client, "admin", "{serverStatus: 1}");
+    assert!(json::to_relaxed(status.as_doc()).contains("\"sampledReads\":960"), "{status:?}");
+    let reply = advised(&mut client, "");
+    assert!(docs(reply.as_doc(), "caches").is_empty(), "{reply:?}");
+    assert!(docs(reply.as_doc(), "advice").is_empty(), "{reply:?}");
 }
