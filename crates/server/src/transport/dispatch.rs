@@ -41,7 +41,6 @@ use crate::core::txn_number;
 use crate::fail_points::Fault;
 use crate::interruption::interruption;
 use crate::message_memory::Before;
-use crate::metrics::operators::Holds;
 use crate::metrics::read_concerns::Asked;
 use crate::metrics::{Gauge, LatencyKind, Metrics, OpKind};
 use crate::observe::audited::{self, Outcome};
@@ -51,6 +50,7 @@ use crate::replica::{ReplicaSet, Role};
 use crate::request::concern::WriteConcern;
 use crate::request::{Facts, Generic, Protocol, Request, Sequence};
 use crate::settings::params;
+use crate::transport::used_operators;
 
 /// A command as it was read from the wire.
 pub(crate) struct Incoming<'a> {
@@ -705,11 +705,7 @@ fn count_read_concern(server: &Server, request: &Request<'_>) {
 /// cursor is open was begun with the cursor.
 fn note_query(server: &Server, finished: &Finished<'_>) {
     let Finished { op, request, done, micros, .. } = *finished;
-    let operators = request.command.operators;
-    let holds = |name: &str| operators.contains(&(name, Holds::Statements));
-    let beside = request.sequences.iter().filter(|sequence| holds(sequence.name));
-    let statements = beside.flat_map(|sequence| sequence.iter());
-    server.metrics.operators.count(operators, request.body, statements);
+    used_operators::count(server, request, done);
     if done.cursor_id != 0 || done.encrypted {
         return;
     }
@@ -722,6 +718,9 @@ fn note_query(server: &Server, finished: &Finished<'_>) {
 }
 
 /// Counts statements of writes by their write concern, if the server was started for that.
+///
+/// The sums are those of `opcounters` (SERVER-38998 requires it), so the statements of `bulkWrite` count by their kinds,
+/// and a `findAndModify` counts neither there, where it is a command, nor here.
 fn count_write_concern(server: &Server, finished: &Finished<'_>) {
     const ROW: usize = params::position("reportOpWriteConcernCountersInServerStatus");
     if server.settings.params.number(ROW) != 0 {

@@ -13,6 +13,7 @@ pub(in crate::commands) static COLL_MOD: Command = Command {
         write: true,
         api_v1: true,
         on_collection: true,
+        operators: &[("validator", Holds::Filter)],
         ..Facts::ROW
     },
     access: Access::By(access),

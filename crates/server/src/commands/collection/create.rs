@@ -15,6 +15,7 @@ pub(in crate::commands) static CREATE: Command = Command {
         api_v1: true,
         on_collection: true,
         in_transaction: true,
+        operators: &[("validator", Holds::Filter)],
         ..Facts::ROW
     },
     access: Access::By(access),

@@ -31,6 +31,7 @@ pub(in crate::commands) static BULK_WRITE: Command = Command {
         latency: LatencyKind::Write,
         in_transaction: true,
         retryable: true,
+        operators: &[("ops", Holds::Statements)],
         ..Facts::ROW
     },
     access: Access::By(access),
