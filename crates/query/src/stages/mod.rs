@@ -45,6 +45,7 @@ mod map;
 mod match_;
 mod merge;
 mod numbers;
+mod of_server;
 mod out;
 mod paths;
 mod pipeline;
