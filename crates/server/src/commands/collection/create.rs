@@ -11,6 +11,7 @@ pub(in crate::commands) static CREATE: Command = Command {
     facts: Facts {
         name: "create",
         help: "Creates a collection or a view.",
+        secret: Secret::Pipeline,
         write: true,
         api_v1: true,
         on_collection: true,

@@ -18,6 +18,7 @@ pub(in crate::commands) static AGGREGATE: Command = Command {
     facts: Facts {
         name: "aggregate",
         help: "Runs a pipeline of stages over a collection.",
+        secret: Secret::Pipeline,
         write: true,
         read_concern: true,
         snapshot_read: true,
