@@ -1,6 +1,6 @@
 //! `$currentOp`: answered only by the server itself, as the first stage on `admin`.
 
-use super::of_server::OfServer;
+use super::of_server::{OfServer, Where};
 use super::prelude::*;
 
 pub(super) static CURRENT_OP: StageSpec = StageSpec {
@@ -13,6 +13,6 @@ pub(super) static CURRENT_OP: StageSpec = StageSpec {
 
 static OF_SERVER: OfServer = OfServer {
     name: "$currentOp",
-    on_admin: true,
+    runs_on: Where::Admin,
     refusal: "$currentOp must be run against the 'admin' database with {aggregate: 1}",
 };

@@ -1,6 +1,6 @@
 //! `$listLocalSessions`: answered only by the server itself, on a database.
 
-use super::of_server::OfServer;
+use super::of_server::{OfServer, Where};
 use super::prelude::*;
 
 pub(super) static LIST_LOCAL_SESSIONS: StageSpec = StageSpec {
@@ -13,6 +13,6 @@ pub(super) static LIST_LOCAL_SESSIONS: StageSpec = StageSpec {
 
 static OF_SERVER: OfServer = OfServer {
     name: "$listLocalSessions",
-    on_admin: false,
+    runs_on: Where::Databases,
     refusal: "$listLocalSessions must be run against the database with {aggregate: 1}, not a collection",
 };

@@ -1,26 +1,35 @@
 //! Stages that the server answers itself: what they have in common.
 //!
 //! As the first stage of a request such a stage never gets here, because the server has replaced it by its documents.
-//! The parser only decides which error it has elsewhere. As in MongoDB, one that is for no collection is refused by its
-//! namespace in the pipeline of a collection (73), and by its place in one that has none (40600, 40602).
+//! The parser only decides which error it has elsewhere. As in MongoDB, it is refused by its namespace in a pipeline on
+//! another one (73), and by its place in a pipeline on its own (40600, 40602).
 
 use nagi_bson::ValueBuf;
 use nagi_store::Namespace;
 
 use super::{COLLECTIONLESS, prelude::*};
 
-/// A stage for `{aggregate: 1}`.
+/// The row of such a stage.
 pub(super) struct OfServer {
     pub(super) name: &'static str,
-    /// Only on the database `admin`.
-    pub(super) on_admin: bool,
+    pub(super) runs_on: Where,
     /// The text of the error elsewhere.
     pub(super) refusal: &'static str,
 }
 
+/// The namespaces of a stage.
+pub(super) enum Where {
+    /// `{aggregate: 1}` on any database.
+    Databases,
+    /// `{aggregate: 1}` on `admin`.
+    Admin,
+    /// `config.system.sessions`.
+    Sessions,
+}
+
 impl OfServer {
     /// # Errors
-    /// 73 in the pipeline of a collection, or of another database.
+    /// 73 in a pipeline on another namespace.
     pub(super) fn parse(
         &'static self,
         spec: Value<'_>,
@@ -33,8 +42,12 @@ impl OfServer {
     }
 
     fn is_for(&self, namespace: &Namespace) -> bool {
-        namespace.collection() == COLLECTIONLESS
-            && (!self.on_admin || namespace.database() == "admin")
+        let is_collectionless = namespace.collection() == COLLECTIONLESS;
+        match self.runs_on {
+            Where::Databases => is_collectionless,
+            Where::Admin => is_collectionless && namespace.database() == "admin",
+            Where::Sessions => namespace.as_str() == "config.system.sessions",
+        }
     }
 }
 

@@ -1,6 +1,6 @@
 //! `$querySettings`: answered only by the server itself, on a database.
 
-use super::of_server::OfServer;
+use super::of_server::{OfServer, Where};
 use super::prelude::*;
 
 pub(super) static QUERY_SETTINGS: StageSpec = StageSpec {
@@ -13,6 +13,6 @@ pub(super) static QUERY_SETTINGS: StageSpec = StageSpec {
 
 static OF_SERVER: OfServer = OfServer {
     name: "$querySettings",
-    on_admin: false,
+    runs_on: Where::Databases,
     refusal: "'$querySettings' can only be run with {aggregate: 1}",
 };

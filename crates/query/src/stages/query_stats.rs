@@ -1,6 +1,6 @@
 //! `$queryStats`: answered only by the server itself, as the first stage on `admin`.
 
-use super::of_server::OfServer;
+use super::of_server::{OfServer, Where};
 use super::prelude::*;
 
 pub(super) static QUERY_STATS: StageSpec = StageSpec {
@@ -13,6 +13,6 @@ pub(super) static QUERY_STATS: StageSpec = StageSpec {
 
 static OF_SERVER: OfServer = OfServer {
     name: "$queryStats",
-    on_admin: true,
+    runs_on: Where::Admin,
     refusal: "$queryStats must be run against the 'admin' database with {aggregate: 1}",
 };

@@ -231,6 +231,11 @@ fn wrong_uses_have_mongodbs_errors() {
         ("admin", "1", "{$match: {}}, {$queryStats: {}}", 73),
         ("admin", "1", "{$currentOp: {}}, {$queryStats: {}}", 40602),
         ("admin", "1", "{$currentOp: {}}, {$facet: {a: [{$queryStats: {}}]}}", 40600),
+        // The same rule holds for a stage of another namespace.
+        ("config", "'system.sessions'", "{$match: {}}, {$listSessions: {}}", 40602),
+        ("config", "'system.sessions'", "{$facet: {a: [{$listSessions: {}}]}}", 40600),
+        ("config", "'system.sessions'", "{$listSessions: {}}", 73),
+        ("test", "'c'", "{$match: {}}, {$listSessions: {}}", 73),
         ("admin", "1", "{$queryStats: 1}", 9),
         ("admin", "1", "{$queryStats: {x: 1}}", 40415),
         ("admin", "1", "{$queryStats: {transformIdentifiers: {}}}", 40414),
