@@ -2,12 +2,12 @@
 //!
 //! Three servers with the same documents are measured in turn:
 //!
-//! | side          | server                                             | meanwhile                                        |
-//! |---------------|----------------------------------------------------|--------------------------------------------------|
-//! | `off`         | no console, no alerts, no diagnostic data          |                                                  |
-//! | `statistics`  | console, alerts, diagnostic data, as by default    | a client reads the console's stream of samples,  |
-//! |               |                                                    | another one reads `/metrics` each second         |
-//! | `query stats` | the same, and `$queryStats` records every query    | the same                                         |
+//! | side          | server                                                                        |
+//! |---------------|-------------------------------------------------------------------------------|
+//! | `off`         | no console, no alerts, no diagnostic data                                     |
+//! | `statistics`  | console, alerts and diagnostic data, as by default; meanwhile a client reads  |
+//! |               | the console's stream of samples, and another one `/metrics` each second       |
+//! | `query stats` | the same, and `$queryStats` records every query                               |
 //!
 //! Each round measures all sides, beginning with another one each time, and compares each with `off` of the same round;
 //! the median of the rounds' ratios is reported, which the noise of the machine affects least. The servers that are not

@@ -121,8 +121,8 @@ function cacheEvidence(advice) {
     ['Expected hits', sizes.map(one).join(', ')],
     ['Measured on', `${exact(number(advice, 'measured', 'sampledReads'))} sampled reads`],
   ];
-  if (advice.has('option'))
-    pairs.push(['Option', `${string(advice, 'option')}: ${gib('cacheSizeGB')} instead of ${gib('presentCacheSizeGB')}`]);
+  const change = `${gib('cacheSizeGB')} instead of ${gib('presentCacheSizeGB')}`;
+  if (advice.has('option')) pairs.push(['Option', `${string(advice, 'option')}: ${change}`]);
   if (advice.has('memoryBytes')) pairs.push(['Memory of the machine', bytes(number(advice, 'memoryBytes'))]);
   return pairs;
 }
@@ -135,8 +135,9 @@ export function cacheTexts(reply) {
       ? `99 % need ${bytes(number(size, 'bytesFor99Percent'))}`
       : 'no size up to 8 times this one is expected to answer 99 %';
     return (
-      `The cache of ${name} (${bytes(number(size, 'limitBytes'))}) answers about ${percent(number(size, 'hitRate'))} ` +
-      `of its reads; ${goal} (from ${exact(number(size, 'sampledReads'))} sampled reads).`
+      `The cache of ${name} (${bytes(number(size, 'limitBytes'))}) answers ` +
+      `about ${percent(number(size, 'hitRate'))} of its reads; ${goal} ` +
+      `(from ${exact(number(size, 'sampledReads'))} sampled reads).`
     );
   });
 }

@@ -7,7 +7,7 @@ import { text } from './ejson.js';
 const BUILD_TIMEOUT_MS = 600000;
 const TRIAL_MAX_MS = 30000;
 
-/** The explain command of `explainText` with indexes that do not exist: specifications as `createIndexes` takes them. */
+/** The explain command of `explainText` with indexes that do not exist, as `createIndexes` takes them. */
 export const trialText = (explainText, indexes) =>
   explainText.replace(/\}$/, `, "hypotheticalIndexes": ${text(indexes)}, "maxTimeMS": ${TRIAL_MAX_MS}}`);
 

@@ -94,8 +94,8 @@ export async function stall({ page, go }, server) {
 }
 
 /**
- * Commands that wait for a flush and for a compaction are stalls, and the page names what they waited for. How long that
- * takes depends on the machine, so there are more and more data.
+ * Commands that wait for a flush and for a compaction are stalls, and the page names what they waited for. How long
+ * that takes depends on the machine, so there are more and more data.
  */
 export async function stallsOfWork({ page, go }, client, server) {
   await go('overview');

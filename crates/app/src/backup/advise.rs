@@ -250,7 +250,8 @@ mod tests {
                  {times: 1, bytes: 1000000000, hitRate: 0.8}, {times: 2, bytes: 2000000000, hitRate: 0.991}]}}],
               caches: [
                 {cache: 'records', limitBytes: 50000000, hitRate: 0.5, sampledReads: 1500},
-                {cache: 'blocks', limitBytes: 900000000, hitRate: 0.8, bytesFor99Percent: 1900000000, sampledReads: 2000}],
+                {cache: 'blocks', limitBytes: 900000000, hitRate: 0.8, bytesFor99Percent: 1900000000,
+                 sampledReads: 2000}],
               notAdvised: [{ns: 'shop.p', operation: 'count', shape: '{ }', count: 1, reason: 'no filter'}]}",
         );
         let lines = report(reply.unwrap().as_doc()).join("\n");
@@ -264,9 +265,10 @@ mod tests {
             "first hide it: db.getSiblingDB(\"shop\").runCommand({\"y\":1})",
             "count { }: 1 times",
             "The cache of documents (50 MB) answers about 50.0 % of its reads; no size up to 8 times this one",
-            "The cache of blocks (900 MB) answers about 80.0 % of its reads; 99 % need 1900 MB (from 2000 sampled reads).",
-            "3. Enlarge the cache of blocks\n   too few hits.\n   Expected from 2000 sampled reads: 80.0 % with 1000 MB, \
-             99.1 % with 2000 MB.\n   storage.x: 2.5 instead of 1",
+            "The cache of blocks (900 MB) answers about 80.0 % of its reads; 99 % need 1900 MB (from 2000 sampled \
+             reads).",
+            "3. Enlarge the cache of blocks\n   too few hits.\n   Expected from 2000 sampled reads: 80.0 % with \
+             1000 MB, 99.1 % with 2000 MB.\n   storage.x: 2.5 instead of 1",
         ] {
             assert!(lines.contains(part), "{part}\n---\n{lines}");
         }

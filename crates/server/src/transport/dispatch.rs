@@ -719,8 +719,8 @@ fn note_query(server: &Server, finished: &Finished<'_>) {
 
 /// Counts statements of writes by their write concern, if the server was started for that.
 ///
-/// The sums are those of `opcounters` (SERVER-38998 requires it), so the statements of `bulkWrite` count by their kinds,
-/// and a `findAndModify` counts neither there, where it is a command, nor here.
+/// The sums are those of `opcounters`, as MongoDB's ticket SERVER-38998 says. So the statements of `bulkWrite` count by
+/// their kinds, and a `findAndModify` does not count here, because there it is a command.
 fn count_write_concern(server: &Server, finished: &Finished<'_>) {
     const ROW: usize = params::position("reportOpWriteConcernCountersInServerStatus");
     if server.settings.params.number(ROW) != 0 {
