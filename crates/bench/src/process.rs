@@ -220,10 +220,7 @@ impl Drop for Server {
         let asked = self.signal(rustix::process::Signal::TERM);
         self.resume();
         let until = Instant::now() + PATIENCE;
-        while asked
-            && Instant::now() < until
-            && matches!(self.child.try_wait(), Ok(None))
-        {
+        while asked && Instant::now() < until && matches!(self.child.try_wait(), Ok(None)) {
             thread::sleep(Duration::from_millis(5));
         }
         let _ = self.child.kill();

@@ -30,7 +30,12 @@ const SIDES: &[SideRow] = &[
     SideRow {
         name: OFF,
         is_watched: false,
-        options: &["--noconsole", "--noalerts", "--setParameter", "diagnosticDataCollectionEnabled=false"],
+        options: &[
+            "--noconsole",
+            "--noalerts",
+            "--setParameter",
+            "diagnosticDataCollectionEnabled=false",
+        ],
     },
     SideRow { name: "statistics", is_watched: true, options: &[] },
     SideRow {
@@ -190,7 +195,8 @@ impl Watching {
         let scrapes = self.scraper.join().map_err(panicked)?.map_err(failed("reading /metrics"))?;
         let samples = self.samples.load(Relaxed);
         if scrapes == 0 || (samples == 0 && time >= SAMPLED_WITHIN) {
-            let text = format!("the console sent {samples} samples, /metrics was read {scrapes} times");
+            let text =
+                format!("the console sent {samples} samples, /metrics was read {scrapes} times");
             return Err(Problem::Failed(text));
         }
         Ok(())
@@ -359,7 +365,10 @@ mod tests {
         assert_eq!(compared[1].ops_per_second, 450.0);
         assert!(compared[1].cpu_ratio.unwrap() > 1.04);
         let json = to_json(&compared);
-        assert!(json.contains("\"of_off\": 0.9600") || json.contains("\"of_off\":0.9600"), "{json}");
+        assert!(
+            json.contains("\"of_off\": 0.9600") || json.contains("\"of_off\":0.9600"),
+            "{json}"
+        );
         assert!(table(&compared).contains("0.960"), "{}", table(&compared));
     }
 
@@ -373,7 +382,10 @@ mod tests {
             let mut request = [0; 1024];
             let read = stream.read(&mut request).unwrap();
             assert!(request[..read].starts_with(b"GET /api/stream HTTP/1.1\r\n"));
-            for piece in ["HTTP/1.1 200 OK\r\n\r\nevent: sam", "ple\ndata: {}\n\nevent: sample\n\nevent: work\n"] {
+            for piece in [
+                "HTTP/1.1 200 OK\r\n\r\nevent: sam",
+                "ple\ndata: {}\n\nevent: sample\n\nevent: work\n",
+            ] {
                 stream.write_all(piece.as_bytes()).unwrap();
                 stream.flush().unwrap();
             }

@@ -37,7 +37,10 @@ enum Measure {
     Late,
     /// Number of the engine's jobs of a kind: those that a gauge shows now, or those that have ended meanwhile. A job
     /// that is shorter than the time between samples is on no gauge.
-    Jobs { running: usize, kind: &'static str },
+    Jobs {
+        running: usize,
+        kind: &'static str,
+    },
 }
 
 /// A possible cause of a stall.
@@ -234,9 +237,8 @@ impl Watch {
         stall.operations += slow;
         let (from_ms, to_ms) = (stall.from_ms, stall.to_ms);
         let during = |job: &&Job| job.within(from_ms, to_ms) >= WORK_MS;
-        let ended = |kind: &str| {
-            self.jobs.iter().filter(during).filter(|job| job.kind == kind).count()
-        };
+        let ended =
+            |kind: &str| self.jobs.iter().filter(during).filter(|job| job.kind == kind).count();
         for (at, cause) in CAUSES.iter().enumerate() {
             let measured = cause.measured(before, now, &ended);
             // Also false if it is not known.

@@ -246,7 +246,10 @@ mod tests {
         for (filter, operators) in [
             ("{a: 1, b: null, c: {d: 1}, e: {}}", &["$eq", "$eq", "$eq", "$eq"][..]),
             ("{a: {$regularExpression: {pattern: '^a', options: ''}}}", &["$regex"]),
-            ("{a: {$not: {$regularExpression: {pattern: '^a', options: ''}}}}", &["$not", "$regex"]),
+            (
+                "{a: {$not: {$regularExpression: {pattern: '^a', options: ''}}}}",
+                &["$not", "$regex"],
+            ),
             ("{a: {$ref: 'c', $id: 1}}", &["$eq"]),
             ("{$or: [{a: 1}, {a: {$gt: 1}}]}", &["$or", "$eq", "$gt"]),
             ("{a: {$elemMatch: {b: 1}}}", &["$elemMatch", "$eq"]),

@@ -367,8 +367,16 @@ fn every_command_with_a_filter_or_a_pipeline_counts_its_operators() {
         ("test", "{distinct: 'c', key: 'a', query: {a: {$gt: 1}}}", &["match.$gt 1"]),
         // MongoDB does not parse the filter of a change by _id.
         ("test", "{update: 'c', updates: [{q: {_id: 1}, u: {$set: {b: 1}}}]}", &[]),
-        ("test", "{update: 'c', updates: [{q: {_id: 1, a: 1}, u: {$set: {b: 1}}}]}", &["match.$eq 2"]),
-        ("test", "{delete: 'c', deletes: [{q: {_id: 7}, limit: 1}, {q: {a: {$gt: 7}}, limit: 1}]}", &["match.$gt 1"]),
+        (
+            "test",
+            "{update: 'c', updates: [{q: {_id: 1, a: 1}, u: {$set: {b: 1}}}]}",
+            &["match.$eq 2"],
+        ),
+        (
+            "test",
+            "{delete: 'c', deletes: [{q: {_id: 7}, limit: 1}, {q: {a: {$gt: 7}}, limit: 1}]}",
+            &["match.$gt 1"],
+        ),
         (
             "test",
             "{findAndModify: 'c', query: {a: {$lt: 0}}, update: [{$set: {b: {$abs: 1}}}], fields: {d: {$add: [1, 2]}}}",
@@ -389,10 +397,18 @@ fn every_command_with_a_filter_or_a_pipeline_counts_its_operators() {
         ("test", "{explain: {find: 'v', filter: {a: {$gt: 1}}}}", &["match.$gt 1", "match.$lt 1"]),
         ("test", &nested, &["match.$in 1", "match.$lte 1", "match.$ne 1"]),
         ("test", "{find: 'vv', filter: {}}", &["expressions.$abs 1", "match.$lt 1"]),
-        ("test", "{aggregate: 'v', pipeline: [{$match: {a: 1}}], cursor: {}}", &["match.$eq 1", "match.$lt 1"]),
+        (
+            "test",
+            "{aggregate: 'v', pipeline: [{$match: {a: 1}}], cursor: {}}",
+            &["match.$eq 1", "match.$lt 1"],
+        ),
         ("test", "{count: 'v'}", &["match.$lt 1"]),
         ("test", "{create: 'd', validator: {a: {$gt: 0}}}", &["match.$gt 1"]),
-        ("test", "{collMod: 'd', validator: {$expr: {$gt: ['$a', 0]}}}", &["expressions.$gt 1", "match.$expr 1"]),
+        (
+            "test",
+            "{collMod: 'd', validator: {$expr: {$gt: ['$a', 0]}}}",
+            &["expressions.$gt 1", "match.$expr 1"],
+        ),
         ("test", "{insert: 'd', documents: [{a: 1}]}", &[]),
         (
             "test",
@@ -465,8 +481,12 @@ fn write_concerns_are_counted_where_the_server_was_started_for_that() {
                 updateMods: {$set: {b: 1}}}, {delete: 0, filter: {_id: 7}}, {delete: 0, filter: {a: {$gt: 1}}}], \
                 writeConcern: {w: 'majority'}}";
     admin(&mut client, bulk);
-    client.shell("{findAndModify: 'c', query: {_id: 8}, update: {$set: {a: 1}}, writeConcern: {w: 1}}");
-    client.shell("{findAndModify: 'c', query: {_id: 8}, remove: true, writeConcern: {w: 'majority'}}");
+    client.shell(
+        "{findAndModify: 'c', query: {_id: 8}, update: {$set: {a: 1}}, writeConcern: {w: 1}}",
+    );
+    client.shell(
+        "{findAndModify: 'c', query: {_id: 8}, remove: true, writeConcern: {w: 'majority'}}",
+    );
     let text = section(&mut client).unwrap();
     for part in [
         r#""insert":{"wmajority":4,"wnum":{},"wtag":{},"none":0,"#,
@@ -475,7 +495,8 @@ fn write_concerns_are_counted_where_the_server_was_started_for_that() {
     ] {
         assert!(text.contains(part), "{part} in {text}");
     }
-    let ops = ["insert", "update", "delete"].map(|kind| counted(&mut client, &format!("opcounters.{kind}")));
+    let ops = ["insert", "update", "delete"]
+        .map(|kind| counted(&mut client, &format!("opcounters.{kind}")));
     assert_eq!(ops, [4, 4, 3]);
 }
 

@@ -246,7 +246,9 @@ fn keyed() -> Vec<(&'static str, String)> {
 /// True if a text has the key in any of the forms in which it may be written.
 fn tells_key(text: &str) -> bool {
     let text = text.to_lowercase();
-    [KEY.to_lowercase().as_str(), "73776f726466697368", SECRET].iter().any(|form| text.contains(form))
+    [KEY.to_lowercase().as_str(), "73776f726466697368", SECRET]
+        .iter()
+        .any(|form| text.contains(form))
 }
 
 /// Also not on another database, where the stage is refused, and not of a cursor that is open.
@@ -271,7 +273,8 @@ fn the_key_of_query_statistics_is_not_told() {
         assert!(!tells_key(&refused), "{refused}");
     }
     assert!(opened >= 2, "the stage itself is answered");
-    let cursors = "{aggregate: 1, pipeline: [{$currentOp: {idleCursors: true, allUsers: true}}], cursor: {}}";
+    let cursors =
+        "{aggregate: 1, pipeline: [{$currentOp: {idleCursors: true, allUsers: true}}], cursor: {}}";
     let queries = "{aggregate: 1, pipeline: [{$queryStats: {}}], cursor: {batchSize: 1000}}";
     for (db, command, part) in [
         ("admin", "{getLog: 'global'}", "hmacKey"),
@@ -280,7 +283,8 @@ fn the_key_of_query_statistics_is_not_told() {
         ("admin", queries, "queryShape"),
         ("admin", "{nagiAdvise: 1}", "notAdvised"),
     ] {
-        let told = json::to_relaxed(client.run(db, json::parse(command).unwrap().as_doc()).as_doc());
+        let told =
+            json::to_relaxed(client.run(db, json::parse(command).unwrap().as_doc()).as_doc());
         assert!(told.contains(part) && !tells_key(&told), "{command}: {told}");
     }
 }
@@ -295,9 +299,8 @@ fn the_key_of_query_statistics_is_not_shown_while_it_runs() {
         assert!(is_ok(&client.run("admin", json::parse(blocked).unwrap().as_doc())));
         std::thread::scope(|threads| {
             let server = &server;
-            let running = threads.spawn(move || {
-                Client::new(server).run(db, json::parse(command).unwrap().as_doc())
-            });
+            let running = threads
+                .spawn(move || Client::new(server).run(db, json::parse(command).unwrap().as_doc()));
             let shown = loop {
                 let reply = client.run("admin", doc! { "currentOp": 1 }.as_doc());
                 let shown = json::to_relaxed(reply.as_doc());

@@ -29,7 +29,7 @@ pub(super) struct Advice {
 }
 
 /// Reads the estimates. They are those of `serverStatus`, so they need the right to see it; and they concern all
-/// databases, so there are none if only one is asked for.
+/// databases, so there are none if the advice is for one of them.
 pub(super) fn find(cx: &Context<'_>, scope: &Scope<'_>) -> Found {
     if scope.database.is_some() || !cx.asking().on_cluster(Action::ServerStatus) {
         return Found::default();
