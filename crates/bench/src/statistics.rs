@@ -18,7 +18,7 @@ use crate::load::{self, Measured};
 use crate::process::{Scratch, Server, free_port};
 use crate::report;
 use nagi_bson::json::JsonWriter;
-use std::io::{self, Read as _, Write as _};
+use std::io::{self, ErrorKind, Read as _, Write as _};
 use std::net::TcpStream;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
 use std::sync::{Arc, mpsc};
@@ -239,9 +239,14 @@ fn read_stream(console: u16, stop: &AtomicBool, samples: &AtomicU64) -> io::Resu
     let mut is_first = true;
     while !stop.load(Relaxed) {
         let read = match stream.read(&mut buffer[kept..]) {
-            Ok(0) => return Err(io::ErrorKind::UnexpectedEof.into()),
+            Ok(0) => return Err(ErrorKind::UnexpectedEof.into()),
             Ok(read) => read,
-            Err(e) if matches!(e.kind(), io::ErrorKind::WouldBlock | io::ErrorKind::TimedOut) => {
+            Err(e)
+                if matches!(
+                    e.kind(),
+                    ErrorKind::WouldBlock | ErrorKind::TimedOut | ErrorKind::Interrupted
+                ) =>
+            {
                 continue;
             }
             Err(error) => return Err(error),
