@@ -12,7 +12,7 @@ use crate::figures;
 use crate::growth::COLLECTIONS_MAX;
 use crate::latencies::{self, Counts};
 use crate::machine::Reader;
-use crate::sample::{EVERY_MS, Sample};
+use crate::sample::{EVERY_MS, Sample, steady_ms};
 use crate::stalls::Watch;
 use crate::state::State;
 
@@ -29,8 +29,8 @@ pub(crate) fn run(state: &State, stop: &Receiver<()>) {
         let ended = totals.as_ref().map(|before| latencies::difference(before, &now_totals));
         totals = Some(now_totals);
         let values = figures::read(status.as_doc(), &reader.read());
-        let sample =
-            Arc::new(Sample { at_ms: wall_ms(), values, ended: ended.unwrap_or_default() });
+        let (at_ms, ended) = (wall_ms(), ended.unwrap_or_default());
+        let sample = Arc::new(Sample { at_ms, steady_ms: steady_ms(), values, ended });
         let engine = state.server.engine_events_after(state.activity.newest());
         let stall = last.as_ref().and_then(|before| watch.observe(before, &sample, &engine));
         state.history.add(&sample);

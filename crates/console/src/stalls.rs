@@ -22,6 +22,8 @@ const WORK_MAX: usize = 256;
 pub(crate) struct Stall {
     pub(crate) from_ms: i64,
     pub(crate) to_ms: i64,
+    /// When it ended, by the clock that nobody sets.
+    pub(crate) to_steady_ms: i64,
     /// Lower bound of the longest time of an operation, or the time for which the process did not run.
     pub(crate) longest_us: u64,
     pub(crate) operations: u64,
@@ -170,7 +172,7 @@ impl Cause {
         match self.measure {
             Measure::Growth(at) => growth(at),
             Measure::Value(at) => now.values[at].max(before.values[at]),
-            Measure::Late => (now.at_ms - before.at_ms - EVERY_MS) as f64,
+            Measure::Late => (now.steady_ms - before.steady_ms - EVERY_MS) as f64,
             Measure::Jobs { running, kind } => {
                 now.values[running].max(before.values[running]).max(ended(kind) as f64)
             }
@@ -218,7 +220,8 @@ impl Watch {
         let excess = self.jobs.len().saturating_sub(WORK_MAX);
         self.jobs.drain(..excess);
         let (longest_us, slow) = now.ended.longer_than(LONG_US);
-        let late_ms = now.at_ms - before.at_ms - EVERY_MS;
+        // The clock of dates may have been set.
+        let late_ms = now.steady_ms - before.steady_ms - EVERY_MS;
         let late = late_ms >= LATE_MS;
         // While the process did not run, no operation could end: one that came then would have taken that long.
         let longest_us = if late { longest_us.max(late_ms as u64 * 1000) } else { longest_us };
@@ -233,6 +236,7 @@ impl Watch {
             ..Stall::default()
         });
         stall.to_ms = now.at_ms;
+        stall.to_steady_ms = now.steady_ms;
         stall.longest_us = stall.longest_us.max(longest_us);
         stall.operations += slow;
         let (from_ms, to_ms) = (stall.from_ms, stall.to_ms);
@@ -286,7 +290,7 @@ mod tests {
             values[position(name)] = *value;
         }
         let writes = vec![(64, 1000), (262_144, slow)];
-        Sample { at_ms, values, ended: Ended([vec![], writes, vec![]]) }
+        Sample { at_ms, steady_ms: at_ms, values, ended: Ended([vec![], writes, vec![]]) }
     }
 
     #[test]
@@ -316,6 +320,27 @@ mod tests {
         let mut usual = sample(1000, 900, &[]);
         usual.ended.0[1][0].1 = 100;
         assert_eq!(Watch::default().observe(&sample(0, 0, &[]), &usual, &[]), None);
+    }
+
+    #[test]
+    fn a_clock_that_is_set_is_no_stall() {
+        let mut watch = Watch::default();
+        let set = |by: i64| Sample { at_ms: 2000 + by, ..sample(2000, 0, &[]) };
+        for by in [3_600_000, -3_600_000] {
+            assert_eq!(watch.observe(&sample(1000, 0, &[]), &set(by), &[]), None);
+        }
+        // A process that did not run is seen although the clock was set back meanwhile.
+        let back = Sample { at_ms: 1000, ..sample(9000, 0, &[]) };
+        let stall = watch.observe(&sample(1000, 0, &[]), &back, &[]).unwrap();
+        assert_eq!((stall.longest_us, stall.to_steady_ms), (7_000_000, 9000));
+    }
+
+    /// Commands such as `validate` and `createIndexes` take long by nature.
+    #[test]
+    fn long_commands_are_no_stall() {
+        let mut long = sample(2000, 0, &[("host.stalled.cpu", 900_000.0)]);
+        long.ended.0[2] = vec![(4_194_304, 2)];
+        assert_eq!(Watch::default().observe(&sample(1000, 0, &[]), &long, &[]), None);
     }
 
     #[test]
