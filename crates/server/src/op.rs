@@ -27,6 +27,9 @@ use crate::session::SessionId;
 use crate::tickets::Held;
 use crate::timeslice;
 
+/// The buffers of a text that a connection keeps for its next request.
+const KEPT_TEXT_BYTES: usize = 4096;
+
 /// The operation of one connection or background job.
 pub(crate) struct Op {
     /// Zero while idle.
@@ -202,6 +205,9 @@ impl Op {
         text.op = op;
         text.namespace.clear();
         text.plan_summary.clear();
+        // A connection that is open for days must not keep what one request needed.
+        text.namespace.shrink_to(KEPT_TEXT_BYTES);
+        text.plan_summary.shrink_to(KEPT_TEXT_BYTES);
         text.message.clear();
         text.progress = None;
         text.command.clear();
