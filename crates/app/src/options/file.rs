@@ -60,6 +60,11 @@ pub(super) fn parse(text: &str, settings: &mut Settings) -> Result<(), String> {
 
 fn parse_yaml(text: &str, settings: &mut Settings) -> Result<(), String> {
     let lines = lines::of(text);
+    if let Some(line) = lines.too_deep {
+        let most = lines::DEPTH_MAX;
+        let text = format!("Error parsing YAML config file: it is nested deeper than {most}");
+        return Err(with_line(&text, Some(line)));
+    }
     if lines.expanded_bytes > EXPANDED_BYTES_MAX {
         let most = EXPANDED_BYTES_MAX >> 20;
         return Err(format!(
