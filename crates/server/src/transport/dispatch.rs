@@ -123,13 +123,14 @@ pub(crate) fn run(
     server.metrics.active_requests.down();
     active.map(Gauge::down);
     end_reply(&cx, &request, &result, out);
+    let paused_micros = std::mem::take(&mut cx.connection.paused_micros);
     let finished = Finished {
         op: &op,
         request: &request,
         statement: None,
         error: result.as_ref().err(),
         done: &done,
-        micros: clock::micros_since(started),
+        micros: clock::micros_since(started).saturating_sub(paused_micros),
         reply_bytes: out.len(),
     };
     account(server, &finished);
@@ -235,6 +236,13 @@ fn time_limit(
     let ms = match request.generic.max_time_ms {
         0 if reads => default(),
         ms => ms,
+    };
+    let ms = match connection.read_time_max.map(|time| time.as_millis() as i64) {
+        Some(most) if request.command.latency == LatencyKind::Read => match ms {
+            0 if reads => most,
+            ms => ms.min(most),
+        },
+        _ => ms,
     };
     match ms {
         0 => None,
