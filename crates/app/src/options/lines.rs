@@ -141,7 +141,9 @@ fn lines_of_keys() {
 
 #[test]
 fn depth_is_counted_without_recursion() {
-    for text in ["- ".repeat(200_000), "? ".repeat(200_000), "[".repeat(200_000)] {
+    // The scanner itself refuses brackets that are deeper than 255.
+    assert!(of(&"[".repeat(200_000)).keys.is_empty());
+    for text in ["- ".repeat(200_000), "? ".repeat(200_000)] {
         assert_eq!(of(&text).too_deep, Some(1), "{}", &text[..2]);
     }
     let lists = |count| format!("a: {}{}\n", "[".repeat(count), "]".repeat(count));
