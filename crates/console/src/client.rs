@@ -11,7 +11,7 @@ use rustix::event::{PollFd, PollFlags, Timespec, poll};
 pub(crate) struct Client {
     /// The connection's socket; `None`: it could not be watched.
     socket: Option<Arc<OwnedFd>>,
-    /// Nobody waits for the request any more.
+    /// No client waits for the request any more.
     left: AtomicBool,
 }
 
@@ -32,7 +32,7 @@ impl Client {
     }
 }
 
-/// Says when it is dropped that nobody waits for the request any more.
+/// Says when it is dropped that no client waits for the request any more.
 pub(crate) struct Waits(pub(crate) Arc<Client>);
 
 impl Drop for Waits {
@@ -50,7 +50,7 @@ impl Served {
         *self.0.lock() = client;
     }
 
-    /// True if the client is there, or nobody waits.
+    /// True if the client is there, or if none waits.
     pub(crate) fn is_there(&self) -> bool {
         let client = self.0.lock().clone();
         client.is_none_or(|client| client.is_there())

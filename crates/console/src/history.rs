@@ -66,7 +66,7 @@ impl History {
         old.or(list.front()).cloned()
     }
 
-    /// The known values of a figure in the sparse samples, with their times by the clock that nobody sets.
+    /// The known values of a figure in the sparse samples, with their times by the steady clock.
     pub(crate) fn line(&self, figure: usize) -> Vec<(i64, f64)> {
         let kept = self.0.lock();
         let points = kept.sparse.iter().map(|sample| (sample.steady_ms, sample.values[figure]));

@@ -10,7 +10,7 @@
 //!
 //! Without sockets only the sampler runs, for the alerts. The HTTP server runs on one thread; requests run on further
 //! ones, because commands block: so many for commands, for logins and for everything else, so that commands that take
-//! long keep nobody from logging in or from the figures.
+//! long prevent neither logins nor reading the figures.
 //! Everything has a limit: connections, sizes and times of requests, sizes of replies, sessions, samples.
 //!
 //! Invariants

@@ -22,7 +22,7 @@ const WORK_MAX: usize = 256;
 pub(crate) struct Stall {
     pub(crate) from_ms: i64,
     pub(crate) to_ms: i64,
-    /// When it ended, by the clock that nobody sets.
+    /// When it ended, by the steady clock.
     pub(crate) to_steady_ms: i64,
     /// Lower bound of the longest time of an operation, or the time for which the process did not run.
     pub(crate) longest_us: u64,

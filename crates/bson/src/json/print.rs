@@ -86,8 +86,8 @@ pub fn to_relaxed(doc: Doc<'_>) -> String {
     whole(doc, false)
 }
 
-/// Prints canonical or relaxed Extended JSON; `None` if it is longer than `bytes_max`. Then it allocates little more than
-/// `bytes_max`, as long as no single binary value is longer.
+/// Prints canonical or relaxed Extended JSON; `None` if it is longer than `bytes_max`. Then it allocates little more
+/// than `bytes_max`, as long as no single binary value is longer.
 pub fn to_text_within(doc: Doc<'_>, canonical: bool, bytes_max: usize) -> Option<String> {
     let mut out = String::new();
     let mut w = JsonWriter::within(&mut out, Spacing::Compact, bytes_max);

@@ -199,8 +199,8 @@ fn run_program(
     wait(&mut child, stop)
 }
 
-/// A standard input with these bytes. It is a file in memory, not a pipe: writing to the pipe of a program that does not
-/// read, or whose children keep it open, would block.
+/// A standard input with these bytes. It is a file in memory, not a pipe: writing to the pipe of a program that
+/// does not read, or whose children keep it open, would block.
 fn input(bytes: &[u8]) -> std::io::Result<Stdio> {
     let mut file = File::from(memfd_create("alert", MemfdFlags::CLOEXEC)?);
     file.write_all(bytes)?;

@@ -130,8 +130,8 @@ impl Connection {
         self.op.set_probe(Box::new(is_there));
     }
 
-    /// Limits the time of reads, and of waits for changes of the topology, as `maxTimeMS` does, also for requests that ask
-    /// for more or for no limit.
+    /// Limits the time of reads, and of waits for changes of the topology, as `maxTimeMS` does, also for requests
+    /// that ask for more or for no limit.
     pub fn set_read_time_max(&mut self, time: Duration) {
         self.read_time_max = Some(time);
     }
