@@ -212,7 +212,9 @@ def usage():
     ]:
         seen, _, err = advise(*args)
         check("usage: %s" % args, seen == status and text in err, (seen, err))
-    status, out, err = advise("--noMeasure", "--database", "none", "--unusedHours", "1")
+    status, _, err = advise("--noMeasure", "--database", "none")
+    check("a wrong name of a database", status == 1 and "database none does not exist" in err, (status, err))
+    status, out, err = advise("--noMeasure", "--database", "admin", "--unusedHours", "1")
     equal("nothing to advise on", (status, err), (0, ""))
     check("no advice", "No advice." in out, out)
 

@@ -16,6 +16,8 @@ pub(crate) struct Query {
     pub(crate) sort: DocBuf,
     /// The command that `explain` takes.
     pub(crate) command: DocBuf,
+    /// The time that its client gave it; 0 for no limit.
+    pub(crate) max_time_ms: i64,
 }
 
 impl Query {
@@ -24,6 +26,7 @@ impl Query {
         if example.iter().any(|element| element.name() == "$truncated") {
             return None;
         }
+        let max_time_ms = nagi_bson::number::truncate_to_i64(example.get("maxTimeMS")).unwrap_or(0);
         let changed = match (name, example.get("q"), example.get("query")) {
             ("update", Value::Doc(filter), _) => Some((filter, !example.get("multi").is_truthy())),
             ("remove", Value::Doc(filter), _) => Some((filter, example.get("limit").is_truthy())),
@@ -33,7 +36,7 @@ impl Query {
         if let Some((filter, is_one)) = changed {
             let command = as_find(collection, example, filter, is_one);
             let sort = document(example.get("sort"));
-            return Some(Query { filter: filter.to_buf(), sort, command });
+            return Some(Query { filter: filter.to_buf(), sort, command, max_time_ms });
         }
         if !EXPLAINED.contains(&name) {
             return None;
@@ -56,7 +59,12 @@ impl Query {
                 (document(filter), document(example.get("sort")))
             }
         };
-        Some(Query { filter, sort, command })
+        Some(Query { filter, sort, command, max_time_ms })
+    }
+
+    /// True if it runs JavaScript, which nobody but its client should make the server run.
+    pub(crate) fn runs_scripts(&self) -> bool {
+        runs_scripts(Value::Doc(self.command.as_doc()))
     }
 
     /// The query with `?` instead of values.
@@ -67,6 +75,19 @@ impl Query {
         }
         text.truncate(text.floor_char_boundary(TEXT_BYTES_MAX));
         text
+    }
+}
+
+/// Operators that run JavaScript.
+const SCRIPTS: &[&str] = &["$where", "$function", "$accumulator", "$_internalJsEmit"];
+
+fn runs_scripts(value: Value<'_>) -> bool {
+    match value {
+        Value::Doc(doc) => {
+            doc.iter().any(|e| SCRIPTS.contains(&e.name()) || runs_scripts(e.value()))
+        }
+        Value::Array(items) => items.iter().any(runs_scripts),
+        _ => false,
     }
 }
 
@@ -188,6 +209,21 @@ mod tests {
             "{ a: ? }",
             r#"{"count":"c","query":{"a":1}}"#,
         );
+    }
+
+    #[test]
+    fn scripts_and_limits_of_time_are_known() {
+        let query = |example: &str| Query::of("find", "c", json::parse(example).unwrap().as_doc());
+        let plain = query("{find: 'c', filter: {a: 1}, maxTimeMS: 500}").unwrap();
+        assert_eq!((plain.max_time_ms, plain.runs_scripts()), (500, false));
+        for filter in [
+            "{a: 1, $where: 'true'}",
+            "{$or: [{a: 1}, {$where: 'true'}]}",
+            "{$expr: {$function: {body: 'f', args: [], lang: 'js'}}}",
+        ] {
+            let query = query(&format!("{{find: 'c', filter: {filter}}}")).unwrap();
+            assert_eq!((query.max_time_ms, query.runs_scripts()), (0, true), "{filter}");
+        }
     }
 
     #[test]
