@@ -69,7 +69,7 @@ impl Query {
 
     /// The query with `?` instead of values.
     pub(crate) fn text(&self) -> String {
-        let mut text = shape(Value::Doc(self.filter.as_doc()), 0);
+        let mut text = shape(self.filter.as_doc(), 0);
         if !self.sort.as_doc().is_empty() {
             text.push_str(&format!(" sort {}", nagi_bson::text::doc_text(self.sort.as_doc())));
         }
@@ -138,26 +138,49 @@ fn beginning(pipeline: Array<'_>) -> (DocBuf, DocBuf) {
 /// Depth below which a filter is shown as `?`.
 const DEPTH_MAX: usize = 8;
 
-fn shape(value: Value<'_>, depth: usize) -> String {
-    let list = |parts: Vec<String>, ends: [char; 2]| match parts.is_empty() {
-        true => format!("{}{}", ends[0], ends[1]),
-        false => format!("{} {} {}", ends[0], parts.join(", "), ends[1]),
-    };
-    match value {
-        Value::Doc(doc) if depth < DEPTH_MAX => {
-            let part = |e: nagi_bson::Element<'_>| {
-                let inner = match e.value() {
-                    Value::Array(_) if !matches!(e.name(), "$and" | "$or" | "$nor") => "?".into(),
-                    value => shape(value, depth + 1),
-                };
-                format!("{}: {inner}", e.name())
+/// A filter with `?` for each value. A document that a field is compared with is a value: its fields may be data.
+fn shape(filter: Doc<'_>, depth: usize) -> String {
+    let part = |name: &str, value: Value<'_>| match value {
+        _ if depth >= DEPTH_MAX => "?".to_owned(),
+        Value::Array(list) if matches!(name, "$and" | "$or" | "$nor") => {
+            let each = |item: Value<'_>| {
+                item.as_doc().map_or("?".to_owned(), |filter| shape(filter, depth + 1))
             };
-            list(doc.iter().map(part).collect(), ['{', '}'])
+            listed(list.iter().map(each).collect(), ['[', ']'])
         }
-        Value::Array(items) if depth < DEPTH_MAX => {
-            list(items.iter().map(|item| shape(item, depth + 1)).collect(), ['[', ']'])
+        Value::Doc(operators) if !name.starts_with('$') && is_operators(operators) => {
+            compared(operators, depth + 1)
         }
         _ => "?".to_owned(),
+    };
+    let parts = filter.iter().map(|e| format!("{}: {}", e.name(), part(e.name(), e.value())));
+    listed(parts.collect(), ['{', '}'])
+}
+
+/// What a field is compared with.
+fn compared(operators: Doc<'_>, depth: usize) -> String {
+    let part = |name: &str, value: Value<'_>| match (name, value) {
+        _ if depth >= DEPTH_MAX => "?".to_owned(),
+        ("$not" | "$elemMatch", Value::Doc(inner)) if is_operators(inner) => {
+            compared(inner, depth + 1)
+        }
+        ("$elemMatch", Value::Doc(filter)) => shape(filter, depth + 1),
+        _ => "?".to_owned(),
+    };
+    let parts = operators.iter().map(|e| format!("{}: {}", e.name(), part(e.name(), e.value())));
+    listed(parts.collect(), ['{', '}'])
+}
+
+fn is_operators(doc: Doc<'_>) -> bool {
+    doc.first().is_some_and(|first| {
+        first.name().starts_with('$') && !matches!(first.name(), "$ref" | "$id" | "$db")
+    })
+}
+
+fn listed(parts: Vec<String>, ends: [char; 2]) -> String {
+    match parts.is_empty() {
+        true => format!("{}{}", ends[0], ends[1]),
+        false => format!("{} {} {}", ends[0], parts.join(", "), ends[1]),
     }
 }
 
@@ -209,6 +232,26 @@ mod tests {
             "{ a: ? }",
             r#"{"count":"c","query":{"a":1}}"#,
         );
+    }
+
+    #[test]
+    fn no_part_of_a_value_is_shown() {
+        for (filter, text) in [
+            ("{who: {ssn: {secret10: 5}}, a: {$eq: {secret: 1}}}", "{ who: ?, a: { $eq: ? } }"),
+            ("{a: {$in: [{secret: 1}]}, b: {$ref: 'c', $id: 1}}", "{ a: { $in: ? }, b: ? }"),
+            (
+                "{$or: [{a: {$not: {$gt: 1}}}, {l: {$elemMatch: {x: 1, y: {secret: 1}}}}]}",
+                "{ $or: [ { a: { $not: { $gt: ? } } }, { l: { $elemMatch: { x: ?, y: ? } } } ] }",
+            ),
+            (
+                "{l: {$elemMatch: {$gt: 1}}, $expr: {$eq: ['$a', {secret: 1}]}}",
+                "{ l: { $elemMatch: { $gt: ? } }, $expr: ? }",
+            ),
+            ("{}", "{}"),
+        ] {
+            let example = json::parse(&format!("{{find: 'c', filter: {filter}}}")).unwrap();
+            assert_eq!(Query::of("find", "c", example.as_doc()).unwrap().text(), text);
+        }
     }
 
     #[test]

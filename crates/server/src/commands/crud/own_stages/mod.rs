@@ -27,6 +27,9 @@ use super::aggregate::Args;
 use crate::core::command::prelude::*;
 use crate::core::server::Server;
 
+/// Makes the documents of a stage when the pipeline reads them.
+type OneByOne = fn(&Context<'_>, Value<'_>) -> Result<Arc<dyn Given>>;
+
 /// The row of a stage that the server answers itself.
 pub(super) struct OwnStage {
     pub(super) name: &'static str,
@@ -44,7 +47,7 @@ pub(super) struct OwnStage {
     /// Produces the documents of the stage.
     docs: fn(&Context<'_>, &Request<'_>, &Args<'_>, Value<'_>) -> Result<Vec<DocBuf>>,
     /// The same for a stage with so much of it that they are produced one by one.
-    one_by_one: Option<fn(&Context<'_>, Value<'_>) -> Result<Arc<dyn Given>>>,
+    one_by_one: Option<OneByOne>,
 }
 
 /// A pipeline whose first stage the server answers.
