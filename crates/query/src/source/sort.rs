@@ -24,8 +24,8 @@ use nagi_store::{Index, RecordId, RecordKey, Spill, keystring};
 use crate::figures::{SortFigures, note_sort};
 
 use super::{
-    Cx, Gather, Held, Random, Source, SourceStats, carry, document, drain, gathers_portions,
-    metadata, put_key, runs::Runs,
+    Cx, Gather, OperatorMemory, Random, Source, SourceStats, document, drain, gathers_portions,
+    metadata, put_key, runs::Runs, serialize,
 };
 
 /// Memory of an entry in addition to its document and key.
@@ -60,7 +60,7 @@ struct Entries {
     /// Number of the next entry.
     order: u64,
     held_bytes: usize,
-    held: Held,
+    held: OperatorMemory,
     /// Spills, in the order of their documents.
     spills: Vec<Spill>,
     random: Option<Random>,
@@ -211,7 +211,7 @@ impl Gather for Entries {
         let doc_start = self.scratch.len() as u32;
         match (&self.keyed_by, input.key()) {
             (Some(index), Some(key)) => carry_keyed(input, index, key, &mut self.scratch)?,
-            _ => carry(input, &mut self.scratch),
+            _ => serialize(input, &mut self.scratch),
         }
         let id = input.record_id().unwrap_or(RecordKey::Key(&[])).to_id();
         let bytes = self.scratch.as_slice().into();
@@ -264,7 +264,7 @@ impl Entries {
             bar: None,
             order: 0,
             held_bytes: 0,
-            held: Held::default(),
+            held: OperatorMemory::default(),
             spills: Vec::new(),
             scratch: Vec::new(),
             values: Vec::new(),

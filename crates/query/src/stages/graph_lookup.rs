@@ -20,7 +20,7 @@ use super::{
     paths::{components, write_replaced},
     prelude::*,
 };
-use crate::source::Held;
+use crate::source::OperatorMemory;
 
 pub(super) static GRAPH_LOOKUP: StageSpec = StageSpec {
     name: "$graphLookup",
@@ -246,7 +246,7 @@ struct Search {
     visited: Items,
     found: Vec<DocBuf>,
     held_bytes: usize,
-    held: Held,
+    held: OperatorMemory,
 }
 
 impl Search {

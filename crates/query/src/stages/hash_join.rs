@@ -38,7 +38,10 @@ use super::{
 };
 use crate::{
     limits::LOOKUP_TABLE_BYTES_MAX,
-    source::{ExecutionStats, Fetch, Filtered, Held, Ids, Kept, KeptDocs, sum_stats},
+    source::{
+        ExecutionStats, Fetch, Filtered, Ids, Materialized, MaterializedScan, OperatorMemory,
+        sum_stats,
+    },
 };
 
 /// The specification of a table.
@@ -69,13 +72,13 @@ pub(super) struct Table {
     conditions: Option<Arc<Filter>>,
     rest: Pipeline,
     planned: usize,
-    _held: Held,
+    _held: OperatorMemory,
 }
 
 /// The rows, in the order of the scan.
 enum Rows {
     Records(Arc<Collection>, Vec<RecordId>),
-    Documents(Arc<Kept>),
+    Documents(Arc<Materialized>),
 }
 
 /// The hash shared by values that a condition treats as equal; null equals missing values.
@@ -134,7 +137,8 @@ impl Recipe {
     ) -> Result<Option<Table>> {
         let Halves { collection, first, rest } = self.halves;
         let mut source = inner.open_planned(collection.clone(), &first, None, used, cx)?;
-        let mut maker = Maker { key: &self.key, entries: Vec::new(), held: Held::default() };
+        let mut maker =
+            Maker { key: &self.key, entries: Vec::new(), held: OperatorMemory::default() };
         let rows = maker.rows(collection, &mut *source, cx);
         sum_stats(&mut *source, examined);
         let Some(rows) = rows? else { return Ok(None) };
@@ -157,7 +161,7 @@ impl Recipe {
 struct Maker<'k> {
     key: &'k Key,
     entries: Vec<(u64, u32)>,
-    held: Held,
+    held: OperatorMemory,
 }
 
 impl Maker<'_> {
@@ -168,7 +172,7 @@ impl Maker<'_> {
         source: &mut dyn Source,
         cx: &mut Cx<'_>,
     ) -> Result<Option<Rows>> {
-        let (mut records, mut kept, mut count) = (Vec::new(), Kept::default(), 0);
+        let (mut records, mut kept, mut count) = (Vec::new(), Materialized::default(), 0);
         let mut key_bytes = 0;
         let mut arena = Bump::new();
         while source.advance(cx)? {
@@ -267,7 +271,7 @@ impl Table {
                 let ids = Box::new(Ids::new(ids));
                 Box::new(Fetch::new(ids, Arc::clone(collection), [equal.take(), None], (None, 0)))
             }
-            Rows::Documents(kept) => Box::new(KeptDocs::new(kept, places)),
+            Rows::Documents(kept) => Box::new(MaterializedScan::new(kept, places)),
         };
         for filter in equal.into_iter().chain(self.conditions.clone()) {
             source = Box::new(Filtered::new(source, filter));

@@ -14,9 +14,9 @@ const ONE_PART: u64 = 8;
 
 /// The operator's charge in the execution pool. Nothing is charged before the first call.
 #[derive(Default)]
-pub(crate) struct Held(Option<Charge>);
+pub(crate) struct OperatorMemory(Option<Charge>);
 
-impl Held {
+impl OperatorMemory {
     const FULL: &str = "the memory for running queries is used up by other requests, and \
         this one did not opt in to writing temporary files. Pass allowDiskUse:true to opt in.";
 
@@ -25,10 +25,11 @@ impl Held {
         if let Some(charge) = &self.0 {
             charge.note_refused();
         }
-        err!(Code::EXCEEDED_MEMORY_LIMIT, "{}", Held::FULL)
+        err!(Code::EXCEEDED_MEMORY_LIMIT, "{}", OperatorMemory::FULL)
     }
 
-    /// Returns true if the operator may hold `bytes`; if not, it has to spill, or to fail with [`Held::full`].
+    /// Returns true if the operator may hold `bytes`; if not, it has to spill, or to fail with
+    /// [`OperatorMemory::full`].
     pub(crate) fn fits(&mut self, cx: &Cx<'_>, bytes: usize) -> bool {
         let bytes = bytes as u64;
         if bytes < STEP {
@@ -38,8 +39,8 @@ impl Held {
         self.0.get_or_insert_with(new).try_cover(bytes, STEP)
     }
 
-    /// Like [`Held::fits`], for an operator that builds one document from everything it holds. With the result and
-    /// its growing buffer it needs several times as much memory, so it gets only a fraction of the pool.
+    /// Like [`OperatorMemory::fits`], for an operator that builds one document from everything it holds. With the
+    /// result and its growing buffer it needs several times as much memory, so it gets only a fraction of the pool.
     pub(crate) fn fits_as_one(&mut self, cx: &Cx<'_>, bytes: usize) -> bool {
         let limit = cx.store.budget().limit(Pool::Execution) / ONE_PART;
         ((bytes as u64) < STEP || bytes as u64 <= limit) && self.fits(cx, bytes)
