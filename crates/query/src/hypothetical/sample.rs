@@ -2,7 +2,8 @@
 //!
 //! A small collection is copied whole. Of a larger one records are picked at random, if their numbers are dense enough
 //! to draw them; otherwise each record of a scan is taken with the same probability. All is bounded: documents, bytes
-//! and time, and the memory of the copy with its keys. At each bound the sample ends with what it has. Picks that end early are still random; a scan that ends early has seen only the beginning, and says so.
+//! and time, and the memory of the copy with its keys. At each bound the sample ends with what it has. Picks that end
+//! early are still random; a scan that ends early has seen only the beginning, and says so.
 
 use std::sync::Arc;
 
