@@ -97,7 +97,9 @@ def create(db):
     equal("their operations", sum(shape["count"] for shape in row["shapes"]), 10)
     check("the reason", "10 slow operations took" in row["reason"], row["reason"])
     measured = row["measured"]
-    equal("the sample", (measured["sample"]["documents"], measured["sample"]["ofDocuments"]), (10000, DOCS))
+    # A slow machine copies fewer in the time for it.
+    sample = measured["sample"]
+    check("the sample", 2000 <= sample["documents"] <= 10000 and sample["ofDocuments"] == DOCS, sample)
     equal("expected of the scan", measured["present"]["totalDocsExamined"], DOCS)
     check("the sort is avoided", measured["present"]["sortsInMemory"] and not measured["withIndex"]["sortsInMemory"], measured)
 
