@@ -73,7 +73,7 @@ struct OneByOne {
 
 impl Source for OneByOne {
     fn advance(&mut self, cx: &mut Cx<'_>) -> Result<bool> {
-        // Making one may cost far more than reading a record, so the interrupt is asked each time.
+        // Making one may cost far more than reading a record, so the interrupt is checked each time.
         cx.tick()?;
         cx.env.interrupt().check()?;
         self.doc = self.given.document(self.next)?;

@@ -62,7 +62,7 @@ impl Query {
         Some(Query { filter, sort, command, max_time_ms })
     }
 
-    /// True if it runs JavaScript, which nobody but its client should make the server run.
+    /// True if it runs JavaScript, which only its client should make the server run.
     pub(crate) fn runs_scripts(&self) -> bool {
         runs_scripts(Value::Doc(self.command.as_doc()))
     }

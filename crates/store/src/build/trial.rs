@@ -11,8 +11,8 @@
 //! are those that a build would write, and neither the catalog nor the plan cache of the server is touched. The caller
 //! chooses the documents: see `hypothetical` in the crate `query`.
 //!
-//! A document may have many keys in each index, so its keys are counted before it is copied, and the caller is asked
-//! before each index whether to go on.
+//! A document may have many keys in each index, so its keys are counted before it is copied, and the caller may end
+//! the copy before each index.
 //!
 //! Nothing that a trial does is logged: an operator must not read there that an index was built.
 

@@ -328,25 +328,11 @@ fn write_running(op: &Op, running: &Running<'_>, w: &mut DocWriter<'_>) {
     write_waits(view, w);
 }
 
-/// True for an operation that writes documents.
-fn writes(view: &OpView) -> bool {
-    let command = view.command.as_ref().and_then(|command| command.as_doc().first());
-    matches!(view.op, "insert" | "update" | "remove")
-        || command
-            .is_some_and(|e| matches!(e.name(), "findAndModify" | "findandmodify" | "bulkWrite"))
-}
-
-/// Writes what an operation holds and waits for.
+/// Writes what an operation waits for.
 fn write_waits(view: &OpView, w: &mut DocWriter<'_>) {
     w.put("numYields", i32::try_from(view.yields).unwrap_or(i32::MAX));
     w.put("killPending", view.kill_pending);
-    w.doc("locks", |w| {
-        // Reads take none: they see a snapshot. See `metrics::locks`.
-        if writes(view) && !view.waiting_for_lock {
-            w.put("Global", "w");
-            w.put("Collection", "w");
-        }
-    });
+    w.doc("locks", |_| ());
     w.put("waitingForLock", view.waiting_for_lock);
     w.doc("lockStats", |_| ());
     w.put("waitingForFlowControl", false);
