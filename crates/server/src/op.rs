@@ -14,7 +14,7 @@ use std::time::Instant;
 use nagi_bson::{Doc, DocBuf};
 use nagi_error::{Code, Result};
 use nagi_percore::{PerCore, note_shared};
-use nagi_store::Arrivals;
+use nagi_store::{Arrivals, Namespace};
 use parking_lot::Mutex;
 
 use crate::clock;
@@ -240,7 +240,11 @@ impl Op {
         self.id.load(Ordering::Relaxed)
     }
 
+    /// Sets the namespace of the request. A client chooses it, and the operation keeps its text: what no namespace can
+    /// have is cut off.
     pub(crate) fn set_namespace(&self, db: &str, collection: &str) {
+        let [db, collection] =
+            [db, collection].map(|name| &name[..name.floor_char_boundary(Namespace::BYTES_MAX)]);
         let mut text = self.text.lock();
         text.namespace.clear();
         text.namespace.push_str(db);

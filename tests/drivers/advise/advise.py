@@ -97,7 +97,9 @@ def create(db):
     equal("their operations", sum(shape["count"] for shape in row["shapes"]), 10)
     check("the reason", "10 slow operations took" in row["reason"], row["reason"])
     measured = row["measured"]
-    equal("the sample", (measured["sample"]["documents"], measured["sample"]["ofDocuments"]), (10000, DOCS))
+    # A slow machine copies fewer in the time for it.
+    sample = measured["sample"]
+    check("the sample", 2000 <= sample["documents"] <= 10000 and sample["ofDocuments"] == DOCS, sample)
     equal("expected of the scan", measured["present"]["totalDocsExamined"], DOCS)
     check("the sort is avoided", measured["present"]["sortsInMemory"] and not measured["withIndex"]["sortsInMemory"], measured)
 
@@ -212,7 +214,9 @@ def usage():
     ]:
         seen, _, err = advise(*args)
         check("usage: %s" % args, seen == status and text in err, (seen, err))
-    status, out, err = advise("--noMeasure", "--database", "none", "--unusedHours", "1")
+    status, _, err = advise("--noMeasure", "--database", "none")
+    check("a wrong name of a database", status == 1 and "database none does not exist" in err, (status, err))
+    status, out, err = advise("--noMeasure", "--database", "admin", "--unusedHours", "1")
     equal("nothing to advise on", (status, err), (0, ""))
     check("no advice", "No advice." in out, out)
 

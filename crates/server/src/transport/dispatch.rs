@@ -747,6 +747,27 @@ fn count_write_concern(server: &Server, finished: &Finished<'_>) {
     }
 }
 
+/// Counts the request for the collection that it names, and the scans of collections. The statements of `bulkWrite`
+/// have counted themselves for theirs.
+fn count_on_collection(server: &Server, finished: &Finished<'_>) {
+    let Finished { request, done, micros, .. } = *finished;
+    let command = request.command;
+    let mut scans = done.collection_scans;
+    if command.on_collection || command.counts_as == OpKind::GetMore {
+        let reads = command.latency == LatencyKind::Read
+            && command.counts_as != OpKind::GetMore
+            && finished.op.plan_summary().starts_with("COLLSCAN");
+        scans += u64::from(reads);
+        server.top.record(request, micros, scans);
+    }
+    if scans > 0 {
+        server.metrics.collection_scans.add(scans);
+        if request.body.get("tailable").is_truthy() {
+            server.metrics.collection_scans_tailable.add(scans);
+        }
+    }
+}
+
 /// Updates counters, the log of slow operations and the profile.
 fn account(server: &Arc<Server>, finished: &Finished<'_>) {
     let Finished { request, error, done, micros, .. } = *finished;
@@ -768,18 +789,7 @@ fn account(server: &Arc<Server>, finished: &Finished<'_>) {
     if !done.waited {
         server.metrics.latency(command.latency).record(micros);
     }
-    if command.on_collection || command.counts_as == OpKind::GetMore {
-        let scan = command.latency == LatencyKind::Read
-            && command.counts_as != OpKind::GetMore
-            && finished.op.plan_summary().starts_with("COLLSCAN");
-        server.top.record(request, micros, scan);
-        if scan {
-            server.metrics.collection_scans.increment();
-            if request.body.get("tailable").is_truthy() {
-                server.metrics.collection_scans_tailable.increment();
-            }
-        }
-    }
+    count_on_collection(server, finished);
     count_documents(&server.metrics, done);
     if error.is_none() {
         note_query(server, finished);

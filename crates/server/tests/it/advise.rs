@@ -118,8 +118,14 @@ fn indexes_are_merged_measured_and_help_when_built() {
 fn useless_indexes() {
     let mut client = Client::new(&server());
     prepare(&mut client);
-    ok(&mut client, "shop", "{find: 'orders', filter: {s: 'x1', b: 1}}");
+    ok(&mut client, "shop", "{find: 'orders', filter: {s: 'x1'}, hint: 's'}");
+    // Only the shorter one was used, so it is the longer one that may go, and not both.
     let reply = advised(&mut client, ", unusedSeconds: 0");
+    assert!(find(&reply, "dropIndex", "sb").is_some(), "{reply:?}");
+    assert!(find(&reply, "dropIndex", "s").is_none(), "{reply:?}");
+    ok(&mut client, "shop", "{find: 'orders', filter: {s: 'x1', b: 1}, hint: 'sb'}");
+    let reply = advised(&mut client, ", unusedSeconds: 0");
+    assert!(find(&reply, "dropIndex", "sb").is_none(), "{reply:?}");
     let prefix = find(&reply, "dropIndex", "s").unwrap_or_else(|| panic!("{reply:?}"));
     assert_eq!(prefix.get("prefixOf").as_str(), Some("sb"));
     assert!(figure(prefix, "sizeBytes") > 0.0);
@@ -134,6 +140,59 @@ fn useless_indexes() {
     assert!(find(&advised(&mut client, ", unusedSeconds: 0"), "dropIndex", "s").is_none());
 }
 
+fn reasons(reply: &DocBuf) -> Vec<String> {
+    let text = |row: &Doc<'_>| row.get("reason").as_str().unwrap().to_owned();
+    docs(reply.as_doc(), "notAdvised").iter().map(text).collect()
+}
+
+#[test]
+fn an_index_that_cannot_be_built_is_refused_alone() {
+    let mut client = Client::new(&server());
+    let one = |n: i64| format!("{{_id: {n}, x: [1, {n}], y: [2, {n}], a: {}}}", n % 500);
+    let all: Vec<String> = (0..1000).map(one).collect();
+    ok(&mut client, "shop", &format!("{{insert: 'c', documents: [{}]}}", all.join(", ")));
+    // The name of an index that would be advised is taken.
+    ok(
+        &mut client,
+        "shop",
+        "{createIndexes: 'c', indexes: [{key: {z: 1}, name: 'z_1', sparse: true}]}",
+    );
+    ok(&mut client, "admin", "{profile: 0, slowms: 0}");
+    for n in 0..3 {
+        ok(&mut client, "shop", &format!("{{find: 'c', filter: {{x: {n}, y: {n}}}}}"));
+        ok(&mut client, "shop", &format!("{{find: 'c', filter: {{a: {n}}}}}"));
+        ok(&mut client, "shop", &format!("{{find: 'c', filter: {{z: {n}, $or: [{{a: 1}}]}}}}"));
+    }
+    let reply = advised(&mut client, "");
+    assert!(find(&reply, "createIndex", "x_1_y_1").is_none(), "{reply:?}");
+    let reasons = reasons(&reply);
+    let parallel = "the index x_1_y_1 was tried: it cannot be built: cannot index parallel arrays";
+    assert!(reasons.iter().any(|text| text.starts_with(parallel)), "{reasons:?}");
+    let other = find(&reply, "createIndex", "a_1").unwrap_or_else(|| panic!("{reply:?}"));
+    assert!(other.get("measured").as_doc().is_some(), "{other}");
+}
+
+/// A query whose client gives it little time must not take more when it is tried.
+#[test]
+fn an_example_is_tried_for_no_longer_than_its_client_waits() {
+    let mut client = Client::new(&server());
+    let all: Vec<String> = (0..2000).map(|n| format!("{{_id: {n}, q: 1}}")).collect();
+    ok(&mut client, "shop", &format!("{{insert: 'c', documents: [{}]}}", all.join(", ")));
+    ok(&mut client, "admin", "{profile: 0, slowms: 0}");
+    let slow = "{$gt: [{$reduce: {input: {$range: [0, 10000]}, initialValue: 0, in: {$add: ['$$value', \
+                '$$this']}}}, -1]}";
+    // It would need seconds for all documents.
+    let command = format!("{{find: 'c', filter: {{q: 1, $expr: {slow}}}, maxTimeMS: 300}}");
+    let reply = client.run("shop", json::parse(&command).unwrap().as_doc());
+    assert_eq!(reply.get("code").to_string(), "50", "{reply:?}");
+    let began = std::time::Instant::now();
+    let reply = advised(&mut client, "");
+    assert!(began.elapsed().as_secs() < 10, "{:?} {reply:?}", began.elapsed());
+    let advice = find(&reply, "createIndex", "q_1").unwrap_or_else(|| panic!("{reply:?}"));
+    let reason = advice.get("notMeasured").as_str().unwrap_or("");
+    assert!(reason.contains("exceeded time limit"), "{advice}");
+}
+
 #[test]
 fn scope_and_options() {
     let mut client = Client::new(&server());
@@ -142,6 +201,14 @@ fn scope_and_options() {
     let reply = advised(&mut client, ", measure: false");
     let advice = find(&reply, "createIndex", "a_1_b_1_e_-1").unwrap();
     assert_eq!(advice.get("notMeasured").as_str(), Some("measure is false"));
+    let missing =
+        client.run("admin", json::parse("{nagiAdvise: 1, database: 'othre'}").unwrap().as_doc());
+    assert_eq!(
+        missing.get("code").to_string(),
+        "26",
+        "a wrong name is not 'no advice': {missing:?}"
+    );
+    ok(&mut client, "other", "{create: 'c'}");
     let other = advised(&mut client, ", database: 'other', unusedSeconds: 0");
     assert_eq!(docs(other.as_doc(), "advice").len(), 0, "{other:?}");
     assert_eq!(docs(other.as_doc(), "notAdvised").len(), 0);
@@ -234,6 +301,7 @@ fn a_cache_that_is_too_small() {
     assert!(advice.get("reason").as_str().unwrap().contains("it would answer 99 %"), "{advice}");
 
     // The caches belong to no database.
+    ok(&mut client, "shop", "{create: 'c'}");
     let other = advised(&mut client, ", database: 'shop'");
     assert!(docs(other.as_doc(), "caches").is_empty() && docs(other.as_doc(), "advice").is_empty());
 }

@@ -532,3 +532,35 @@ fn spans_are_those_of_sampled_operations() {
     assert_eq!(spans.len(), 1);
     assert_eq!((spans[0].trace_id[0], spans[0].parent.unwrap()[0]), (0x0a, 0xb7));
 }
+
+/// The documents of all entries have several times the memory of the table: they are not made all at once.
+#[test]
+fn a_listing_makes_its_documents_one_by_one() {
+    let mut client = recorded();
+    for n in 0..60 {
+        let name = format!("{}{n}", "f".repeat(10_000));
+        assert!(is_ok(&client.shell(&format!("{{find: 'c', filter: {{{name}: 1}}}}"))));
+    }
+    for stage in [
+        "{}",
+        "{transformIdentifiers: {algorithm: 'hmac-sha-256', hmacKey: {$binary: {base64: 'bXkga2V5', \
+                  subType: '08'}}}}",
+    ] {
+        let command = format!(
+            "{{aggregate: 1, pipeline: [{{$queryStats: {stage}}}], cursor: {{batchSize: 2}}}}"
+        );
+        let (reply, peak) = nagi_testkit::peak_bytes(|| admin(&mut client, &command));
+        assert!(peak < 300_000, "{peak} bytes for two documents of 10 KB");
+        let cursor = reply.get("cursor").as_doc().unwrap();
+        assert_eq!(cursor.get("firstBatch").as_array().unwrap().iter().count(), 2);
+        // The entries are those of the beginning.
+        client.shell("{find: 'c', filter: {another: 1}}");
+        let Value::Int64(id) = cursor.get("id") else { panic!("{reply:?}") };
+        let more = format!(
+            "{{getMore: {{$numberLong: '{id}'}}, collection: '$cmd.aggregate', batchSize: 1000}}"
+        );
+        let more = admin(&mut client, &more);
+        let next = more.get("cursor").as_doc().unwrap().get("nextBatch").as_array().unwrap();
+        assert!(next.iter().count() >= 58, "{}", next.iter().count());
+    }
+}

@@ -77,6 +77,12 @@ fn run(cx: &mut Context<'_>, req: &Request<'_>, out: &mut DocWriter<'_>) -> Resu
         unused_ms: number(args.unused_seconds, UNUSED_SECONDS).saturating_mul(1000),
         compress_bytes_min: number(args.least_bytes, COMPRESS_BYTES_MIN),
     };
+    if let Some(database) = scope.database
+        && !matches!(database, "admin" | "config" | "local")
+        && !cx.store().catalog().iter().any(|found| found.namespace.database() == database)
+    {
+        bail!(Code::NAMESPACE_NOT_FOUND, "database {database} does not exist");
+    }
     let uptime_seconds = clock::micros_since(cx.server.identity.started) / 1_000_000;
     out.put("uptimeSeconds", i64::try_from(uptime_seconds).unwrap_or(i64::MAX));
     out.put("slowms", cx.server.settings.profile.slow_ms());
