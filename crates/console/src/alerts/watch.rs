@@ -171,7 +171,7 @@ impl Watched {
         out.put("state", self.state.name());
         out.put("condition", rule.condition().as_str());
         out.put("value", self.value.map_or(Value::Null, Value::Double));
-        out.put("unit", rule.measure.unit());
+        out.put("unit", rule.unit());
         out.put("bound", rule.bound.value());
         out.put("sinceMs", or_null(self.state.since_ms()));
         let silent = Some(self.silent_until_ms).filter(|until| *until > now_ms);

@@ -6,4 +6,5 @@ pub(crate) mod filtering;
 pub(crate) mod profile_entries;
 pub(crate) mod sizes;
 pub(crate) mod slow;
+mod slow_shapes;
 pub(crate) mod spans;

@@ -12,7 +12,7 @@ use crate::core::server::Server;
 use crate::logging::Severity;
 use crate::metrics::OpKind;
 use crate::metrics::slow_shapes::Seen;
-use crate::observe::profile_entries;
+use crate::observe::{profile_entries, slow_shapes};
 use crate::op::Op;
 use crate::request::{Facts, Protocol, Request};
 use crate::settings::query_settings::ShapeHash;
@@ -132,10 +132,10 @@ pub(crate) fn observe(server: &Arc<Server>, finished: &Finished<'_>) {
     }
 }
 
-/// Counts a planned operation under its shape, for the advisor.
+/// Counts an operation under its shape, for the advisor and the web console.
 fn note_shape(server: &Server, finished: &Finished<'_>) {
     let Finished { op, done, micros, .. } = *finished;
-    if done.query_hash == 0 || finished.is_frame() {
+    if finished.is_frame() {
         return;
     }
     let own;
@@ -152,10 +152,16 @@ fn note_shape(server: &Server, finished: &Finished<'_>) {
         None => command.as_doc().first().map_or("", |first| first.name()),
     };
     let counts = [done.returned, done.matched, done.deleted];
+    let client = op.client();
+    // The operation's own copy of a large command is cut.
+    let is_whole = finished.statement.is_none() && done.originating.is_none();
+    let body = if is_whole { finished.request.body } else { command.as_doc() };
     server.metrics.slow_shapes.note(&Seen {
         ns: ns.as_str(),
         name,
         shape: done.query_hash,
+        text: &|| slow_shapes::text(name, body),
+        app: client.as_ref().map_or("", |client| client.app_name.as_str()),
         command: command.as_doc(),
         micros,
         keys_examined: done.keys_examined,
