@@ -34,7 +34,7 @@ const rest = (title, rows = {}) => {
 
 /** The section of the page. */
 export function doctorPart(cx) {
-  const [box, found] = [errorBox(), el('div')];
+  const [box, found] = [errorBox('hostManager'), el('div')];
   const run = button('Run the checks', async () => {
     run.disabled = true;
     try {

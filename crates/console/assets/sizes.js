@@ -1,4 +1,5 @@
 // What caches of other sizes would do: the curve of expected hit rates, and a table of it.
+import { reasonOf } from './contact.js';
 import { el, fill, newId } from './dom.js';
 import { table } from './table.js';
 import { bytes, percent, plain } from './format.js';
@@ -68,13 +69,14 @@ function curve(label, { points }) {
   return node;
 }
 
-/** The part of the page: `{node, show(caches)}` with `nagi.memory.caches` of `serverStatus`. */
+/** The part of the page: `{node, show(caches), absent(text)}` with `nagi.memory.caches` of `serverStatus`. */
 export function sizesPart() {
   const parts = [
     ['blocks', 'Blocks', 'the cache of blocks'],
     ['records', 'Documents', 'the cache of documents'],
   ].map(([name, title, text]) => {
-    const [drawing, words] = [el('div'), el('p', { class: 'hint' })];
+    const [drawing, words] = [el('div'), el('p', { class: 'hint' }, reasonOf())];
+    let isShown = false;
     const list = table(
       [
         { label: 'Size', value: (point) => point.bytes, text: (point) => bytes(point.bytes), number: true },
@@ -88,10 +90,11 @@ export function sizesPart() {
       ],
       { label: `Expected hits of ${text} by its size`, key: (point) => point.times, sortBy: 0 },
     );
-    const rows = el('details', {}, el('summary', {}, 'As a table'), list.node);
+    const rows = el('details', { hidden: true }, el('summary', {}, 'As a table'), list.node);
     const caption = el('figcaption', { id: newId('sizes') }, title);
     const node = el('figure', { class: 'chart', 'aria-labelledby': caption.id }, caption, drawing, words, rows);
     const show = (cache) => {
+      isShown = true;
       const estimate = estimateOf(cache);
       rows.hidden = !estimate;
       if (!estimate) {
@@ -104,10 +107,14 @@ export function sizesPart() {
       fill(words, sentence);
       list.show(estimate.points);
     };
-    return { name, node, show };
+    const absent = (text) => {
+      if (!isShown) fill(words, text);
+    };
+    return { name, node, show, absent };
   });
   return {
     node: el('div', { class: 'charts' }, parts.map((part) => part.node)),
     show: (caches) => parts.forEach((part) => part.show(caches?.[part.name])),
+    absent: (text) => parts.forEach((part) => part.absent(text)),
   };
 }

@@ -1,6 +1,7 @@
 // What other sizes of the caches would do, events of the engine, the disk map, the oplog's window, the doctor, growth.
 import { check, openPage, send, sleep, startServer, stopServer, until } from './harness.mjs';
 import { painted } from './figures.mjs';
+import { idleSessions } from './requests.mjs';
 
 const part = (page, title) =>
   page.locator('section', { has: page.locator('h2', { hasText: new RegExp(`^${title}$`) }) });
@@ -133,6 +134,7 @@ export async function oplog(browser, nagi, folder, port, connect) {
     const text = await own.locator('dl').innerText();
     for (const wanted of [/First entry\s*\d{4}-/, /Newest entry\s*\d{4}-/, /of [\d.]+ [MG]iB/])
       check(`oplog: ${wanted}`, wanted.test(text), text);
+    await idleSessions(seen, client);
     check('oplog: no errors in the console', seen.errors.length === 0, seen.errors);
     await seen.context.close();
   } finally {

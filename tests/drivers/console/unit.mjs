@@ -18,6 +18,10 @@ const oplog = await load('oplog.js');
 const activity = await load('activity.js');
 const trial = await load('trial.js');
 const advise = await load('advise.js');
+const contact = await load('contact.js');
+const operations = await load('operations.js');
+const alerts = await load('alerts.js');
+const typing = await load('typed.js');
 const { parse, text, typed, soften } = ejson;
 
 test('numbers have three digits and a unit', () => {
@@ -91,60 +95,55 @@ test('typed text is one object or array, and nothing after it', () => {
     assert.throws(() => typed(bad), SyntaxError, bad);
 });
 
-const line = (attr, extra = '') =>
-  `{"t":{"$date":"2026-01-01T00:00:00.000+00:00"},"s":"I","c":"COMMAND","id":51803,"msg":"Slow query","attr":${JSON.stringify(attr)}${extra}}`;
+const shape = (more = {}) => ({
+  ns: 'shop.orders',
+  operation: 'find',
+  shape: '{ a: ? }',
+  planCacheShapeHash: '0000000A',
+  count: 4,
+  totalMicros: 800000,
+  slowestMicros: 300000,
+  keysExamined: 0,
+  docsExamined: 1000,
+  nReturned: 10,
+  sortsInMemory: true,
+  plans: ['COLLSCAN', 'IXSCAN { a: 1 }'],
+  appNames: ['shop'],
+  lastMs: 1700000000000,
+  ...more,
+});
+const { planCacheShapeHash: _, ...unplanned } = shape({ operation: 'insert', shape: '', docsExamined: 0, nReturned: 0 });
+const rows = (...shapes) => slow.groups(parse(JSON.stringify({ slowms: 100, leftOut: 0, shapes })));
 
-test('slow operations are grouped by shape', () => {
-  const find = (a, ms, more = {}) =>
-    line({
-      type: 'command',
-      ns: 'shop.orders',
-      command: { find: 'orders', filter: { a, r: { $gt: 5 } }, sort: { s: -1 }, lsid: { id: 1 }, $db: 'shop' },
-      planSummary: 'COLLSCAN',
-      docsExamined: 1000,
-      keysExamined: 0,
-      nreturned: 10,
-      hasSortStage: true,
-      queryShapeHash: 'AB',
-      planCacheShapeHash: '0000000A',
-      durationMillis: ms,
-      ...more,
-    });
-  const found = slow.groups([
-    find(1, 100),
-    find(2, 300),
-    find(3, 200),
-    'not a line',
-    '{"id":51803',
-    line({ type: 'command', ns: 'shop.$cmd', command: { update: 'x' }, durationMillis: 9000 }),
-    line({
-      type: 'update',
-      ns: 'shop.other',
-      command: { q: { x: { $gte: 1 } }, u: { $set: { y: 1 } }, multi: true, upsert: false },
-      planSummary: 'COLLSCAN',
-      docsExamined: 500,
-      nMatched: 1,
-      durationMillis: 150,
-    }),
-  ]);
+test('slow operations are the shapes of the server', () => {
+  const [found, insert] = rows(shape(), unplanned);
   assert.deepEqual(
-    found.map((group) => [group.ns, group.count, group.totalMs, group.medianMs, group.slowestMs, group.perReturned]),
-    [
-      ['shop.orders', 3, 600, 200, 300, 100],
-      ['shop.other', 1, 150, 150, 150, 500],
-    ],
+    [found.count, found.totalUs, found.averageUs, found.slowestUs, found.perReturned, found.plans.length],
+    [4, 800000, 200000, 300000, 100, 2],
   );
-  assert.deepEqual([...found[0].hashes], ['0000000A']);
-  assert.equal(found[0].shapeText, '{a: ?, r: {$gt: ?}}, sort {"s": -1}');
+  assert.equal(slow.pathOf(found), 'api/slow?ns=shop.orders&operation=find&planCacheShapeHash=0000000A');
+  assert.equal(slow.pathOf(rows(shape({ ns: 'a.b&c=%' }))[0]).split('&')[0], 'api/slow?ns=a.b%26c%3D%25');
+  assert.deepEqual([insert.hash, insert.perReturned], ['', null]);
+  assert.deepEqual(slow.groups(parse('{}')), []);
+  assert.notEqual(found.key, insert.key);
+});
+
+test('the slowest command is explained as it was sent', () => {
+  const explained = (group, command) => slow.explainText(slow.requestOf(group, soften(parse(command))));
+  const [find] = rows(shape());
   assert.equal(
-    slow.explainText(found[0]),
-    '{"explain": {"find": "orders", "filter": {"a": 2, "r": {"$gt": 5}}, "sort": {"s": -1}}, "verbosity": "executionStats"}',
+    explained(find, '{"find": "orders", "filter": {"a": {"$numberInt": "2"}, "r": {"$numberLong": "5"}}, "lsid": {"id": 1}}'),
+    '{"explain": {"find": "orders", "filter": {"a": 2, "r": {"$numberLong": "5"}}}, "verbosity": "executionStats"}',
   );
+  const [update] = rows(shape({ operation: 'update', ns: 'shop.other' }));
   assert.equal(
-    slow.explainText(found[1]),
-    '{"explain": {"update": "other", "updates": [{"q": {"x": {"$gte": 1}}, "u": {"$set": {"y": 1}}, "multi": true, "upsert": false}]}, "verbosity": "executionStats"}',
+    explained(update, '{"q": {"x": {"$gte": 1}}, "u": {"$set": {"y": 1}}, "multi": true}'),
+    '{"explain": {"update": "other", "updates": [{"q": {"x": {"$gte": 1}}, "u": {"$set": {"y": 1}}, "multi": true}]}, "verbosity": "executionStats"}',
   );
-  assert.equal(found[1].hashes.size, 0);
+  assert.equal(explained(find, '{"$truncated": "{find: ..."}'), null);
+  assert.equal(explained(rows(unplanned)[0], '{"insert": "orders"}'), null);
+  assert.equal(slow.requestOf(rows(shape({ ns: 'shop.$cmd' }))[0], parse('{"ping": 1}')), null);
+  assert.equal(slow.requestOf(find, null), null);
 });
 
 test('trials and advice as texts', () => {
@@ -204,29 +203,12 @@ test('trials and advice as texts', () => {
 });
 
 test('the advice of the server on a group', () => {
-  const find = (ns, hash) =>
-    line({
-      type: 'command',
-      ns,
-      command: { find: ns.split('.')[1], filter: { a: 1 } },
-      planCacheShapeHash: hash,
-      durationMillis: 5,
-    });
-  const update = line({
-    type: 'update',
-    ns: 'd.c',
-    command: { q: { b: 1 }, u: { $set: { c: 1 } }, multi: true },
-    planCacheShapeHash: '0000000A',
-    durationMillis: 4,
-  });
-  const noPlan = line({ type: 'command', ns: 'd.c', command: { insert: 'c' }, durationMillis: 3 });
-  const [first, other, changed, inserted] = slow.groups([
-    find('d.c', '0000000A'),
-    find('d.c', '0000000A'),
-    find('d.e', '0000000A'),
-    update,
-    noPlan,
-  ]);
+  const [first, other, changed, inserted] = rows(
+    shape({ ns: 'd.c' }),
+    shape({ ns: 'd.e' }),
+    shape({ ns: 'd.c', operation: 'update' }),
+    { ...unplanned, ns: 'd.c' },
+  );
   const reply = parse(
     JSON.stringify({
       advice: [
@@ -366,4 +348,111 @@ test('events in words', () => {
   assert.equal(activity.resultOf(moved), 'files moved as they are');
   assert.equal(activity.resultOf({ ...compaction, failed: true }), 'failed');
   assert.equal(activity.resultOf({ kind: 'memory', count: 3 }), '3 times');
+});
+
+test('a page says of when its figures are while the server does not answer', () => {
+  const [nine, later] = [new Date(2026, 0, 31, 9, 0, 0).getTime(), new Date(2026, 0, 31, 9, 5, 7).getTime()];
+  const said = (lostMs, loadedMs, showsFigures = false, stream = 'live') =>
+    contact.noticeOf({ lostMs, loadedMs }, showsFigures, stream);
+  assert.equal(said(null, nine), '');
+  assert.equal(said(later, nine), 'The server does not answer since 09:05:07; last figures of 09:00:00.');
+  assert.equal(said(later, null), 'The server does not answer since 09:05:07.');
+  assert.equal(said(null, null, true, 'refused'), 'No figures: needs the role clusterMonitor.');
+  assert.equal(said(null, null, false, 'refused'), '');
+
+  contact.answered(1000);
+  contact.failed(900, 1500);
+  assert.equal(contact.state().lostMs, null, 'another request was answered since');
+  contact.failed(1100, 1600);
+  contact.failed(1700, 1800);
+  assert.equal(contact.state().lostMs, 1600);
+  contact.answered(2000);
+  assert.equal(contact.state().lostMs, null);
+
+  assert.equal(contact.reasonOf(), 'Loading ...');
+  assert.equal(contact.reasonOf({ status: 0 }), 'Not known: the server does not answer.');
+  assert.equal(contact.reasonOf({ code: 13 }, 'read'), 'Not known: needs the role read.');
+  assert.match(contact.reasonOf({ code: 2 }), /^Not known: /);
+});
+
+test('idle sessions are told from operations', () => {
+  const session = {
+    type: 'idleSession',
+    desc: 'inactive transaction',
+    client: '127.0.0.1:5',
+    connectionId: 7,
+    lsid: { id: { $uuid: 'a' } },
+    transaction: { timeOpenMicros: 90000000, timeInactiveMicros: 30000000, expiryTime: '2026-01-31T10:00:00.000+00:00' },
+  };
+  assert.equal(operations.nameOf(session), 'inactive transaction');
+  assert.equal(operations.elapsedText(session), 'idle for 30 s');
+  assert.match(operations.progress(session), /^open for 1 min 30 s, aborted at \d\d:\d\d:00$/);
+  const connection = { type: 'op', active: false, connectionId: 7 };
+  assert.equal(operations.elapsedText(connection), 'idle');
+  assert.notEqual(operations.keyOf(session), operations.keyOf(connection));
+  assert.equal(operations.elapsedText({ type: 'op', active: true, microsecs_running: 1300, opid: 1 }), '1.3 ms');
+});
+
+test('values of alerts have units', () => {
+  for (const [value, unit, wanted] of [
+    [0.05, 'share', '5 %'],
+    [172800, 's', '2 d'],
+    [30e6, 'us', '30 s'],
+    [1048576, 'bytes', '1 MiB'],
+    [1049, 'ms', '1049 ms'],
+    [4, '', 4],
+    [null, 'share', 'not known'],
+  ])
+    assert.equal(alerts.amount(value, unit), wanted);
+});
+
+const NOW = 1_700_000_000_000;
+const part = (source, open) => typing.typedPart('Filter', source, open);
+
+test('calls are evaluated as mongosh does', () => {
+  const date = (ms) => new RegExp(`^{a: {"\\$date": {"\\$numberLong": "${ms}"}}}$`);
+  for (const source of ['{a: new Date()}', '{a: ISODate()}', '{a: new ISODate( )}']) assert.match(part(source).text, date('\\d{13}'));
+  assert.match(part('{a: new Date(5)}').text, date(5));
+  assert.match(part('{a: new Date("2026-01-31T00:00:00Z")}').text, date(Date.UTC(2026, 0, 31)));
+  assert.match(part('{a: new Date(2026, 0, 31)}').text, date(new Date(2026, 0, 31).getTime()));
+  assert.match(part('{a: ObjectId()}').text, /^{a: {"\$oid": "[0-9a-f]{24}"}}$/);
+  assert.match(part('{a: UUID()}').text, /^{a: {"\$uuid": "[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}"}}$/);
+  for (const [text, wanted] of [
+    ['Date.now() - 24*60*60*1000', NOW - 86400000],
+    ['-(2 + 3) * 4 / 2', -10],
+    ['1e3', 1000],
+    ['1 +', Number.NaN],
+    ['alert(1)', Number.NaN],
+    ['(1', Number.NaN],
+    ['', Number.NaN],
+  ])
+    assert.equal(typing.arithmetic(text, NOW), wanted, text);
+  for (const kept of [
+    '{a: ISODate("2026-01-31"), b: ObjectId("0123456789abcdef01234567"), c: /new Date()/, d: "new Date()", Date: 1}',
+    "{a: 'ISODate()', x$Date: 1, ObjectId: 'ObjectId()'}",
+    '',
+  ])
+    assert.equal(part(kept).text, kept || '{}');
+  for (const [bad, why] of [
+    ['{a: Date()}', /^Filter, line 1, column 5: Date\(\) is a text/],
+    ['{\n  a: new Date("yesterday")}', /^Filter, line 2, column 6: new Date\("yesterday"\) is not a date/],
+    ['{a: new Date(today)}', /is not a date/],
+    ['{a: 1', /^Filter: A bracket or quote is not closed/],
+  ])
+    assert.throws(() => part(bad), (error) => error instanceof SyntaxError && why.test(error.message), bad);
+});
+
+test('positions of errors are places in what was typed', () => {
+  const before = '{"db": "\u00e9", "command": ';
+  const body = typing.compose`{"find": ${'"\u00e9"'}, "filter": ${part('\n {\u00e9: new Date(), b: x}')}, "limit": 5}`;
+  const bytes = (text) => new TextEncoder().encode(text).length;
+  const at = bytes(before) + bytes(body.text.slice(0, body.text.indexOf('x}')));
+  const located = (position) =>
+    typing.located(`The request is not JSON: unknown word 'x' at position ${position}`, before, body);
+  assert.equal(located(at), "Filter, line 2, column 21: unknown word 'x'");
+  assert.equal(located(3), "unknown word 'x'");
+  assert.equal(typing.located('another error', before, body), 'another error');
+  const pipeline = part('[{$match: {}}, ]', '[');
+  assert.equal(pipeline.inner().text, '{$match: {}}');
+  assert.equal(part(' ', '[').inner().text, '');
 });

@@ -75,8 +75,9 @@ fn a_command_of_any_length_has_a_row() {
     let all = rows(&running, "");
     let find = row(&all, "shop.c", "find");
     assert_eq!(text(find, "shape"), "{ a: { $in: ? }, b: ? }");
-    let example = one(&running, find);
-    assert!(example.status == 200 && !example.body.contains("example"), "{example:?}");
+    let example = one(&running, find).body;
+    let cut = r#""example":{"$truncated":true,"find":"c","filter":"..."#;
+    assert!(example.contains(cut) && !example.contains("1234567890"), "{example}");
 }
 
 #[test]

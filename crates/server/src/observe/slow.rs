@@ -147,15 +147,16 @@ fn note_shape(server: &Server, finished: &Finished<'_>) {
             (op.namespace(), &own)
         }
     };
-    let name = match finished.statement {
-        Some(statement) => statement.op,
-        None => command.as_doc().first().map_or("", |first| first.name()),
-    };
     let counts = [done.returned, done.matched, done.deleted];
     let client = op.client();
     // The operation's own copy of a large command is cut.
     let is_whole = finished.statement.is_none() && done.originating.is_none();
     let body = if is_whole { finished.request.body } else { command.as_doc() };
+    let name = match finished.statement {
+        Some(statement) => statement.op,
+        // What a getMore knows of a large command begins with a note that it was cut.
+        None => body.iter().map(|e| e.name()).find(|name| *name != "$truncated").unwrap_or(""),
+    };
     server.metrics.slow_shapes.note(&Seen {
         ns: ns.as_str(),
         name,

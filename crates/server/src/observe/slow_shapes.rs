@@ -20,8 +20,9 @@ impl Server {
         out.array("shapes", |out| list.iter().for_each(|row| out.doc(|out| row.write(out))));
     }
 
-    /// Writes one of the rows of [`Server::write_slow_shapes`], with its slowest command as `example`: absent if all
-    /// were longer than 8 KiB, and if the log leaves out the data of clients (`redactClientLogData`). Returns false if
+    /// Writes one of the rows of [`Server::write_slow_shapes`], with its slowest command as `example`, cut if it
+    /// is longer than 4 KiB: absent if all were longer than 8 KiB, and if the log leaves out the data of clients
+    /// (`redactClientLogData`). Returns false if
     /// there is no such row. `hash` is 0 for operations without a planned query.
     pub fn write_slow_shape(
         &self,
