@@ -91,13 +91,9 @@ export function activityPart(cx) {
   // After a loss of the connection, events in between are in the history.
   cx.onLeave(live.on('state', () => live.currentState() === 'live' && load()));
   load();
-  const kinds = select(
-    [['all', 'all'], 'flush', 'compaction', 'load', 'memory'],
-    'all',
-    (next) => {
-      kind = next;
-      draw();
-    },
-  );
+  const kinds = select([['all', 'all'], 'flush', 'compaction', 'load', 'memory'], 'all', (next) => {
+    kind = next;
+    draw();
+  });
   return section('Events', el('div', { class: 'bar' }, field('Kind', kinds)), box, list.node);
 }

@@ -91,9 +91,23 @@ const historyTable = () =>
     [
       { label: 'Time', value: (event) => event.atMs, text: (event) => format.time(event.atMs) },
       { label: 'Rule', value: (event) => event.alert },
-      { label: 'What', value: (event) => event.state, text: (event) => event.state + (event.silenced ? ' (silent)' : '') },
-      { label: 'Value', value: (event) => event.value ?? -1, text: (event) => amount(event.value, event.unit), number: true },
-      { label: 'Lasted', value: (event) => event.atMs - event.sinceMs, text: (event) => format.duration(event.atMs - event.sinceMs), number: true },
+      {
+        label: 'What',
+        value: (event) => event.state,
+        text: (event) => event.state + (event.silenced ? ' (silent)' : ''),
+      },
+      {
+        label: 'Value',
+        value: (event) => event.value ?? -1,
+        text: (event) => amount(event.value, event.unit),
+        number: true,
+      },
+      {
+        label: 'Lasted',
+        value: (event) => event.atMs - event.sinceMs,
+        text: (event) => format.duration(event.atMs - event.sinceMs),
+        number: true,
+      },
       { label: 'Condition', value: (event) => event.condition, cls: 'prose' },
     ],
     {

@@ -85,7 +85,8 @@ function check(reply) {
 
 /**
  * Runs a command whose text may be in the shell's notation, and returns the text of the reply, which `ejson.js` reads
- * without loss. If the text is a `Composed`, errors in it name the place where it was typed. Options: `canonical` requests canonical extended JSON, `timeoutMs` is how long to wait.
+ * without loss. If the text is a `Composed`, errors in it name the place where it was typed. Options: `canonical`
+ * requests canonical extended JSON, `timeoutMs` is how long to wait.
  */
 export async function commandText(db, text, { canonical = false, timeoutMs } = {}) {
   const form = canonical ? ', "canonical": true' : '';

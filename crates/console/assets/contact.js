@@ -42,8 +42,8 @@ export function opened(loadedMs) {
 export const state = () => ({ ...known });
 
 /**
- * What a page must say of the data that it shows, or ''. `showsFigures`: it shows the figures of the stream, whose state
- * is `stream`.
+ * What a page must say of the data that it shows, or ''. `showsFigures`: it shows the figures of the stream, which is
+ * in the state `stream`.
  */
 export function noticeOf({ lostMs, loadedMs }, showsFigures, stream) {
   if (lostMs !== null) {

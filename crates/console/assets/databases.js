@@ -124,7 +124,8 @@ async function collectionsOf(cx, db) {
   const box = errorBox('read on the database', list);
   const search = el('input', { type: 'search', oninput: () => draw() });
   let found = null;
-  const draw = () => found && list.show(found.filter((one) => one.name.toLowerCase().includes(search.value.toLowerCase())));
+  const draw = () =>
+    found && list.show(found.filter((one) => one.name.toLowerCase().includes(search.value.toLowerCase())));
   fill(
     cx.root,
     el('p', { class: 'path' }, el('a', { href: '#/databases' }, 'Databases'), ' / ', el('strong', {}, db)),

@@ -27,9 +27,7 @@ function findingTable() {
 
 const rest = (title, rows = {}) => {
   const pairs = Object.entries(rows);
-  return pairs.length
-    ? el('details', {}, el('summary', {}, `${title}: ${pairs.length}`), facts(pairs))
-    : null;
+  return pairs.length ? el('details', {}, el('summary', {}, `${title}: ${pairs.length}`), facts(pairs)) : null;
 };
 
 /** The section of the page. */

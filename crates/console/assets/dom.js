@@ -130,7 +130,10 @@ export function errorBox(role, ...parts) {
 /** Names what the requests of a box fill. */
 export const fills = (box, ...parts) => requests.get(box).parts.push(...parts);
 
-/** An element that says that it is loading, or why it has nothing, until it is shown: `{node, show(...), absent(text)}`. */
+/**
+ * An element that says that it is loading, or why it has nothing, until it has something:
+ * `{node, show(...children), absent(text)}`.
+ */
 export function pending() {
   const node = el('div', {}, el('p', { class: 'hint' }, reasonOf()));
   let isShown = false;

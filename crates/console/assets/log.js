@@ -63,7 +63,8 @@ export function logTable(label) {
     { class: 'scroll tall', tabindex: '0', role: 'group', 'aria-label': label },
     el('table', { class: 'log' }, el('caption', { class: 'unseen' }, label), el('thead', {}, el('tr', {}, head)), body),
   );
-  const say = (text) => fill(body, el('tr', {}, el('td', { colspan: 6, class: 'hint' }, el('p', { class: 'said' }, text))));
+  const say = (text) =>
+    fill(body, el('tr', {}, el('td', { colspan: 6, class: 'hint' }, el('p', { class: 'said' }, text))));
   let isShown = false;
   say(reasonOf());
   return {

@@ -32,7 +32,14 @@ async function read(options) {
   const stage = (allUsers) => ({
     aggregate: 1,
     pipeline: [
-      { $currentOp: { allUsers, idleConnections: options.idle, idleSessions: options.sessions, idleCursors: options.idle } },
+      {
+        $currentOp: {
+          allUsers,
+          idleConnections: options.idle,
+          idleSessions: options.sessions,
+          idleCursors: options.idle,
+        },
+      },
       // Before the limit: what waits would take all places of what works.
       ...(options.idle ? [] : [{ $match: { $nor: WAITING } }]),
       { $sort: { microsecs_running: -1 } },
@@ -83,9 +90,7 @@ export function progress(operation) {
 export function keyOf(operation) {
   if (isIdleSession(operation)) return `session ${JSON.stringify(operation.lsid ?? operation.connectionId)}`;
   const cursor = operation.cursor?.cursorId;
-  return String(
-    operation.opid ?? cursor?.$numberLong ?? cursor ?? operation.connectionId ?? nameOf(operation),
-  );
+  return String(operation.opid ?? cursor?.$numberLong ?? cursor ?? operation.connectionId ?? nameOf(operation));
 }
 
 const users = (operation) => (operation.effectiveUsers ?? []).map((one) => `${one.user}@${one.db}`).join(', ');

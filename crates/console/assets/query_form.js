@@ -98,8 +98,7 @@ function queryOf(mode, parts, collection) {
     const pipeline = typedPart('Pipeline', parts.pipeline.value, '[');
     const writes = WRITES.test(pipeline.text);
     const rest = `"cursor": {"batchSize": ${size + 1}}, "maxTimeMS": ${QUERY_MAX_MS}`;
-    const body = (page) =>
-      compose`{"aggregate": ${name}, "pipeline": ${paged(pipeline, page * size, size)}, ${rest}}`;
+    const body = (page) => compose`{"aggregate": ${name}, "pipeline": ${paged(pipeline, page * size, size)}, ${rest}}`;
     return { size, body, writes };
   }
   const skipped = Math.max(0, Number(parts.skip.value) || 0);

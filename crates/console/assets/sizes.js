@@ -56,15 +56,11 @@ function curve(label, { points }) {
     node.append(shape('text', { x: LEFT - 5, y: y(rate) + 4, 'text-anchor': 'end' }, percent(rate)));
   }
   node.append(shape('line', { class: 'now', x1: x(1), x2: x(1), y1: TOP, y2: HEIGHT - BOTTOM }));
-  node.append(
-    shape('polyline', { points: points.map((point) => `${x(point.times)},${y(point.rate)}`).join(' ') }),
-  );
+  node.append(shape('polyline', { points: points.map((point) => `${x(point.times)},${y(point.rate)}`).join(' ') }));
   for (const point of points) {
     node.append(shape('circle', { cx: x(point.times), cy: y(point.rate), r: 3 }));
     if (point.times !== 3)
-      node.append(
-        shape('text', { x: x(point.times), y: HEIGHT - 8, 'text-anchor': 'middle' }, `${point.times}x`),
-      );
+      node.append(shape('text', { x: x(point.times), y: HEIGHT - 8, 'text-anchor': 'middle' }, `${point.times}x`));
   }
   return node;
 }
@@ -113,7 +109,11 @@ export function sizesPart() {
     return { name, node, show, absent };
   });
   return {
-    node: el('div', { class: 'charts' }, parts.map((part) => part.node)),
+    node: el(
+      'div',
+      { class: 'charts' },
+      parts.map((part) => part.node),
+    ),
     show: (caches) => parts.forEach((part) => part.show(caches?.[part.name])),
     absent: (text) => parts.forEach((part) => part.absent(text)),
   };

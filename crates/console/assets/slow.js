@@ -172,7 +172,8 @@ function groupDetails(node, group, failure, advised, example) {
     el(
       'p',
       {},
-      `${exact(group.count)} times, last at ${time(group.lastMs)}; slowest ${micros(group.slowestUs)}; plans: ${plans}.` +
+      `${exact(group.count)} times, last at ${time(group.lastMs)}; slowest ${micros(group.slowestUs)}; ` +
+        `plans: ${plans}.` +
         apps,
     ),
     failure,

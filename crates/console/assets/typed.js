@@ -65,7 +65,11 @@ export function typedPart(label, source, open = '{') {
     throw new SyntaxError(`${label}: ${error.message}`);
   }
   const start = source.trim() ? source.indexOf(text) : 0;
-  return new Part(label, source, evaluated(text, start, (at) => place(label, source, at)));
+  return new Part(
+    label,
+    source,
+    evaluated(text, start, (at) => place(label, source, at)),
+  );
 }
 
 /** The pieces of a text that stands at `start`; calls are replaced. */

@@ -33,7 +33,7 @@ const READ_TIME_MAX: Duration = Duration::from_secs(300);
 /// The largest reply of a command.
 pub(crate) const REPLY_BYTES_MAX: usize = 4 << 20;
 
-/// Commands after which a connection is not what it was: another user, none, half a login, or what it told of its client.
+/// Commands after which a connection is not what it was: it has another user, none, half a login, or another client.
 const CHANGES_CONNECTION: &[&str] = &[
     "authenticate",
     "getnonce",

@@ -133,7 +133,10 @@ async function frozenQuery(page) {
 /** Nothing of an earlier query can be edited below an error. */
 async function noResults(page, after) {
   const buttons = page.getByRole('button', { name: /^(Edit|Delete) document/ });
-  check(`documents: no results after ${after}`, (await buttons.count()) === 0 && (await page.locator('.documents').count()) === 0);
+  check(
+    `documents: no results after ${after}`,
+    (await buttons.count()) === 0 && (await page.locator('.documents').count()) === 0,
+  );
   check(`documents: it says so after ${after}`, /No results/.test(await page.locator('main').innerText()));
 }
 
@@ -149,12 +152,15 @@ async function calls(page) {
   await run('{at: {$gt: ISODate("2023-11-01"), $lt: new Date(Date.now() - 24 * 60 * 60 * 1000)}}');
   await until('documents: arithmetic of dates', async () => (await page.locator('.documents pre').count()) === 1);
   await run('{name: "x",\n  n: twelve}');
-  await until('documents: the place of an error', async () =>
-    (await error.textContent()) === "Filter, line 2, column 12: unknown word 'twelve'",
+  await until(
+    'documents: the place of an error',
+    async () => (await error.textContent()) === "Filter, line 2, column 12: unknown word 'twelve'",
   );
   await noResults(page, 'an error of the notation');
   await run('{at: Date()}');
-  await until('documents: Date() is refused', async () => /^Filter, line 1, column 6: Date\(\) is a text/.test(await error.textContent()));
+  await until('documents: Date() is refused', async () =>
+    /^Filter, line 1, column 6: Date\(\) is a text/.test(await error.textContent()),
+  );
 }
 
 async function aggregate(page, examine) {

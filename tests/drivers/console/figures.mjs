@@ -100,9 +100,7 @@ export async function stall({ page, go }, server) {
  */
 export async function stallsOfWork({ page, go }, client, server) {
   await go('overview');
-  const rows = page
-    .locator('section', { has: page.locator('h2', { hasText: /^Stalls$/ }) })
-    .locator('tbody tr');
+  const rows = page.locator('section', { has: page.locator('h2', { hasText: /^Stalls$/ }) }).locator('tbody tr');
   const known = async (cause, since) =>
     JSON.parse((await send(server, { path: '/api/stalls' })).body).stalls.find(
       (stall) => stall.toMs > since && stall.causes.some((one) => one.cause === cause),

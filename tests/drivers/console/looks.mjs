@@ -30,7 +30,7 @@ const overflow = (page) =>
       : null;
   });
 
-/** Headers of tables whose text is cut, or wrapped on a narrow screen; tables that are wider than the screen outside of a frame. */
+/** Headers of tables whose text is cut, or wrapped on a narrow screen; tables that no frame within the screen scrolls. */
 const tables = (page) =>
   page.evaluate(() => {
     const [width, isNarrow] = [document.documentElement.clientWidth, innerWidth < 500];

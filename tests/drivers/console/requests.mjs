@@ -115,7 +115,10 @@ export async function slow({ page, go }, client, examine) {
 async function lines(page, client) {
   const orders = client.db('shop').collection('orders');
   await orders.find({ customer: { $in: Array.from({ length: 40000 }, (_, i) => i + 1e6) }, text: 'none' }).toArray();
-  await client.db('shop').collection('bulk').insertMany(Array.from({ length: 4000 }, (_, n) => ({ n, text: 'x'.repeat(500) })));
+  await client
+    .db('shop')
+    .collection('bulk')
+    .insertMany(Array.from({ length: 4000 }, (_, n) => ({ n, text: 'x'.repeat(500) })));
   const rows = page.locator('tbody tr');
   const long = rows.filter({ hasText: '{ customer: { $in: ? }, text: ? }' });
   await until('slow: a command of 500 KB has a row', async () => (await long.count()) === 1);
@@ -145,7 +148,11 @@ export async function idleSessions({ page, go }, client) {
     await page.getByRole('checkbox', { name: 'Idle sessions' }).check();
     await until('idle sessions: the row', async () => (await row.count()) === 1);
     const text = await row.innerText();
-    check('idle sessions: its times', /idle for [\d.]+ (us|ms|s)/.test(text) && /open for .*aborted at \d\d:/.test(text), text);
+    check(
+      'idle sessions: its times',
+      /idle for [\d.]+ (us|ms|s)/.test(text) && /open for .*aborted at \d\d:/.test(text),
+      text,
+    );
     check('idle sessions: its client', /127\.0\.0\.1:\d+/.test(text), text);
     check('idle sessions: nothing to kill', (await row.getByRole('button', { name: /^Kill/ }).count()) === 0);
     await row.getByRole('button', { name: /^Details/ }).click();

@@ -2,8 +2,13 @@
 import { check, sleep, until } from './harness.mjs';
 
 /** What only a reply of the server can tell. */
-const CLAIMS =
-  /No stall since|does not tell|does not report pools|Nothing has happened|There are no|There is no|There was no|No operation runs|No lines|too few reads|gave no warnings|No indexes|has no collections|has no entries|are written to the log only|No advice|No documents|newest 0 lines/;
+const CLAIMS = new RegExp(
+  [
+    'No stall since|does not tell|does not report pools|Nothing has happened|There are no|There is no|There was no',
+    'No operation runs|No lines|too few reads|gave no warnings|No indexes|has no collections|has no entries',
+    'are written to the log only|No advice|No documents|newest 0 lines',
+  ].join('|'),
+);
 
 const PAGES = [
   'overview',
@@ -84,11 +89,22 @@ export async function stopped({ page, go }) {
     await go(name);
     await until(`stopped: ${name} says of when its figures are`, async () => SINCE.test(await noticeOf(page)));
   }
-  for (const name of ['slow', 'alerts', 'operations', 'databases', 'users', 'log', 'server', 'collection/shop/orders']) {
+  for (const name of [
+    'slow',
+    'alerts',
+    'operations',
+    'databases',
+    'users',
+    'log',
+    'server',
+    'collection/shop/orders',
+  ]) {
     await go(name);
     await until(`stopped: ${name} says that nothing is known`, async () => {
       const text = await page.locator('main').innerText();
-      return /does not answer since \d\d:\d\d:\d\d\./.test(text) && text.includes('Not known: the server does not answer.');
+      return (
+        /does not answer since \d\d:\d\d:\d\d\./.test(text) && text.includes('Not known: the server does not answer.')
+      );
     });
     const claim = await claimOf(page);
     check(`stopped: ${name} claims nothing`, claim === null, claim);

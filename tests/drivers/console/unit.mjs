@@ -18,10 +18,6 @@ const oplog = await load('oplog.js');
 const activity = await load('activity.js');
 const trial = await load('trial.js');
 const advise = await load('advise.js');
-const contact = await load('contact.js');
-const operations = await load('operations.js');
-const alerts = await load('alerts.js');
-const typing = await load('typed.js');
 const { parse, text, typed, soften } = ejson;
 
 test('numbers have three digits and a unit', () => {
@@ -112,7 +108,12 @@ const shape = (more = {}) => ({
   lastMs: 1700000000000,
   ...more,
 });
-const { planCacheShapeHash: _, ...unplanned } = shape({ operation: 'insert', shape: '', docsExamined: 0, nReturned: 0 });
+const { planCacheShapeHash: _, ...unplanned } = shape({
+  operation: 'insert',
+  shape: '',
+  docsExamined: 0,
+  nReturned: 0,
+});
 const rows = (...shapes) => slow.groups(parse(JSON.stringify({ slowms: 100, leftOut: 0, shapes })));
 
 test('slow operations are the shapes of the server', () => {
@@ -132,7 +133,10 @@ test('the slowest command is explained as it was sent', () => {
   const explained = (group, command) => slow.explainText(slow.requestOf(group, soften(parse(command))));
   const [find] = rows(shape());
   assert.equal(
-    explained(find, '{"find": "orders", "filter": {"a": {"$numberInt": "2"}, "r": {"$numberLong": "5"}}, "lsid": {"id": 1}}'),
+    explained(
+      find,
+      '{"find": "orders", "filter": {"a": {"$numberInt": "2"}, "r": {"$numberLong": "5"}}, "lsid": {"id": 1}}',
+    ),
     '{"explain": {"find": "orders", "filter": {"a": 2, "r": {"$numberLong": "5"}}}, "verbosity": "executionStats"}',
   );
   const [update] = rows(shape({ operation: 'update', ns: 'shop.other' }));
@@ -152,7 +156,12 @@ test('trials and advice as texts', () => {
     ['0', -1],
   ]);
   assert.equal(
-    trial.trialText('{"explain": {"find": "c"}}', [new Map([['key', key], ['name', 'n']])]),
+    trial.trialText('{"explain": {"find": "c"}}', [
+      new Map([
+        ['key', key],
+        ['name', 'n'],
+      ]),
+    ]),
     '{"explain": {"find": "c"}, "hypotheticalIndexes": [{"key": {"a": 1, "0": -1}, "name": "n"}], "maxTimeMS": 30000}',
   );
   const side = (planSummary, keys, docs, sortsInMemory) => ({
@@ -176,7 +185,9 @@ test('trials and advice as texts', () => {
   hypothetical.indexes[0].used = false;
   assert.match(trial.trialFacts({ hypothetical })[0][1], /would not use/);
 
-  const drop = parse('{"kind":"dropIndex","ns":"d.c","name":"b_1","sizeBytes":1024,"accesses":{"ops":0,"since":{"$date":"2026-01-01T00:00:00Z"}}}');
+  const drop = parse(
+    '{"kind":"dropIndex","ns":"d.c","name":"b_1","sizeBytes":1024,"accesses":{"ops":0,"since":{"$date":"2026-01-01T00:00:00Z"}}}',
+  );
   assert.equal(advise.title(drop), 'Drop the index b_1 of d.c');
   assert.deepEqual(advise.evidence(drop)[0], ['Size', '1 KiB']);
   assert.match(advise.evidence(drop)[1][1], /^0 since 202/);
@@ -199,7 +210,10 @@ test('trials and advice as texts', () => {
   ]);
   assert.deepEqual(advise.cacheTexts(parse('{}')), []);
   assert.match(advise.title(parse('{"kind":"toString","ns":"d.c"}')), /^toString on/);
-  assert.match(advise.summary(parse('{"advice":[],"slowOperations":{"operations":3,"shapes":2},"slowms":100}')), /^No advice, from 3 /);
+  assert.match(
+    advise.summary(parse('{"advice":[],"slowOperations":{"operations":3,"shapes":2},"slowms":100}')),
+    /^No advice, from 3 /,
+  );
 });
 
 test('the advice of the server on a group', () => {
@@ -226,7 +240,10 @@ test('the advice of the server on a group', () => {
     }),
   );
   const { indexes } = advised.adviceFor(reply, first);
-  assert.deepEqual(indexes.map((one) => text(one.get('key'))), ['{"a": 1}']);
+  assert.deepEqual(
+    indexes.map((one) => text(one.get('key'))),
+    ['{"a": 1}'],
+  );
   assert.equal(text(advised.specifications(indexes[0])), '[{"key": {"a": 1}, "name": "a_1"}]');
   assert.deepEqual(advised.adviceFor(reply, other), { indexes: [], reason: 'few documents' });
   // The same hash of another operation is another shape.
@@ -278,7 +295,15 @@ test('what lands is summed by space and level, of the present layout only', () =
     segments,
     samples: [
       { t: 1000, n: 1, r: [[5, 1e9]], w: [] },
-      { t: 2000, n: 2, r: [[0, 100], [1, 4096]], w: [] },
+      {
+        t: 2000,
+        n: 2,
+        r: [
+          [0, 100],
+          [1, 4096],
+        ],
+        w: [],
+      },
       { t: 3000, n: 2, r: [[239, 4096]], w: [[240, 2048]] },
     ],
   };
@@ -307,10 +332,7 @@ test('a verdict says what a larger cache is worth', () => {
     sizes.verdict({ ...estimate(0.4, 0.6, 0.8, 0.99, 1), enough: 400 * MIB }),
     '80 % of the reads instead of 60 % with 200 MiB. 99 % hits need 400 MiB.',
   );
-  assert.equal(
-    sizes.verdict(estimate(0.4, 0.6, 0.6, 0.6, 0.9)),
-    '90 % of the reads instead of 60 % with 800 MiB.',
-  );
+  assert.equal(sizes.verdict(estimate(0.4, 0.6, 0.6, 0.6, 0.9)), '90 % of the reads instead of 60 % with 800 MiB.');
   assert.equal(sizes.verdict(estimate(0.5, 0.6, 0.6, 0.6, 0.6)), 'A larger cache would hardly answer more reads.');
   assert.match(sizes.verdict(estimate(0.6, 0.6, 0.6, 0.6, 0.6)), /Half of it would do as well\.$/);
   assert.equal(sizes.estimateOf({}), null);
@@ -348,111 +370,4 @@ test('events in words', () => {
   assert.equal(activity.resultOf(moved), 'files moved as they are');
   assert.equal(activity.resultOf({ ...compaction, failed: true }), 'failed');
   assert.equal(activity.resultOf({ kind: 'memory', count: 3 }), '3 times');
-});
-
-test('a page says of when its figures are while the server does not answer', () => {
-  const [nine, later] = [new Date(2026, 0, 31, 9, 0, 0).getTime(), new Date(2026, 0, 31, 9, 5, 7).getTime()];
-  const said = (lostMs, loadedMs, showsFigures = false, stream = 'live') =>
-    contact.noticeOf({ lostMs, loadedMs }, showsFigures, stream);
-  assert.equal(said(null, nine), '');
-  assert.equal(said(later, nine), 'The server does not answer since 09:05:07; last figures of 09:00:00.');
-  assert.equal(said(later, null), 'The server does not answer since 09:05:07.');
-  assert.equal(said(null, null, true, 'refused'), 'No figures: needs the role clusterMonitor.');
-  assert.equal(said(null, null, false, 'refused'), '');
-
-  contact.answered(1000);
-  contact.failed(900, 1500);
-  assert.equal(contact.state().lostMs, null, 'another request was answered since');
-  contact.failed(1100, 1600);
-  contact.failed(1700, 1800);
-  assert.equal(contact.state().lostMs, 1600);
-  contact.answered(2000);
-  assert.equal(contact.state().lostMs, null);
-
-  assert.equal(contact.reasonOf(), 'Loading ...');
-  assert.equal(contact.reasonOf({ status: 0 }), 'Not known: the server does not answer.');
-  assert.equal(contact.reasonOf({ code: 13 }, 'read'), 'Not known: needs the role read.');
-  assert.match(contact.reasonOf({ code: 2 }), /^Not known: /);
-});
-
-test('idle sessions are told from operations', () => {
-  const session = {
-    type: 'idleSession',
-    desc: 'inactive transaction',
-    client: '127.0.0.1:5',
-    connectionId: 7,
-    lsid: { id: { $uuid: 'a' } },
-    transaction: { timeOpenMicros: 90000000, timeInactiveMicros: 30000000, expiryTime: '2026-01-31T10:00:00.000+00:00' },
-  };
-  assert.equal(operations.nameOf(session), 'inactive transaction');
-  assert.equal(operations.elapsedText(session), 'idle for 30 s');
-  assert.match(operations.progress(session), /^open for 1 min 30 s, aborted at \d\d:\d\d:00$/);
-  const connection = { type: 'op', active: false, connectionId: 7 };
-  assert.equal(operations.elapsedText(connection), 'idle');
-  assert.notEqual(operations.keyOf(session), operations.keyOf(connection));
-  assert.equal(operations.elapsedText({ type: 'op', active: true, microsecs_running: 1300, opid: 1 }), '1.3 ms');
-});
-
-test('values of alerts have units', () => {
-  for (const [value, unit, wanted] of [
-    [0.05, 'share', '5 %'],
-    [172800, 's', '2 d'],
-    [30e6, 'us', '30 s'],
-    [1048576, 'bytes', '1 MiB'],
-    [1049, 'ms', '1049 ms'],
-    [4, '', 4],
-    [null, 'share', 'not known'],
-  ])
-    assert.equal(alerts.amount(value, unit), wanted);
-});
-
-const NOW = 1_700_000_000_000;
-const part = (source, open) => typing.typedPart('Filter', source, open);
-
-test('calls are evaluated as mongosh does', () => {
-  const date = (ms) => new RegExp(`^{a: {"\\$date": {"\\$numberLong": "${ms}"}}}$`);
-  for (const source of ['{a: new Date()}', '{a: ISODate()}', '{a: new ISODate( )}']) assert.match(part(source).text, date('\\d{13}'));
-  assert.match(part('{a: new Date(5)}').text, date(5));
-  assert.match(part('{a: new Date("2026-01-31T00:00:00Z")}').text, date(Date.UTC(2026, 0, 31)));
-  assert.match(part('{a: new Date(2026, 0, 31)}').text, date(new Date(2026, 0, 31).getTime()));
-  assert.match(part('{a: ObjectId()}').text, /^{a: {"\$oid": "[0-9a-f]{24}"}}$/);
-  assert.match(part('{a: UUID()}').text, /^{a: {"\$uuid": "[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}"}}$/);
-  for (const [text, wanted] of [
-    ['Date.now() - 24*60*60*1000', NOW - 86400000],
-    ['-(2 + 3) * 4 / 2', -10],
-    ['1e3', 1000],
-    ['1 +', Number.NaN],
-    ['alert(1)', Number.NaN],
-    ['(1', Number.NaN],
-    ['', Number.NaN],
-  ])
-    assert.equal(typing.arithmetic(text, NOW), wanted, text);
-  for (const kept of [
-    '{a: ISODate("2026-01-31"), b: ObjectId("0123456789abcdef01234567"), c: /new Date()/, d: "new Date()", Date: 1}',
-    "{a: 'ISODate()', x$Date: 1, ObjectId: 'ObjectId()'}",
-    '',
-  ])
-    assert.equal(part(kept).text, kept || '{}');
-  for (const [bad, why] of [
-    ['{a: Date()}', /^Filter, line 1, column 5: Date\(\) is a text/],
-    ['{\n  a: new Date("yesterday")}', /^Filter, line 2, column 6: new Date\("yesterday"\) is not a date/],
-    ['{a: new Date(today)}', /is not a date/],
-    ['{a: 1', /^Filter: A bracket or quote is not closed/],
-  ])
-    assert.throws(() => part(bad), (error) => error instanceof SyntaxError && why.test(error.message), bad);
-});
-
-test('positions of errors are places in what was typed', () => {
-  const before = '{"db": "\u00e9", "command": ';
-  const body = typing.compose`{"find": ${'"\u00e9"'}, "filter": ${part('\n {\u00e9: new Date(), b: x}')}, "limit": 5}`;
-  const bytes = (text) => new TextEncoder().encode(text).length;
-  const at = bytes(before) + bytes(body.text.slice(0, body.text.indexOf('x}')));
-  const located = (position) =>
-    typing.located(`The request is not JSON: unknown word 'x' at position ${position}`, before, body);
-  assert.equal(located(at), "Filter, line 2, column 21: unknown word 'x'");
-  assert.equal(located(3), "unknown word 'x'");
-  assert.equal(typing.located('another error', before, body), 'another error');
-  const pipeline = part('[{$match: {}}, ]', '[');
-  assert.equal(pipeline.inner().text, '{$match: {}}');
-  assert.equal(part(' ', '[').inner().text, '');
 });
