@@ -32,23 +32,25 @@ const claimOf = async (page) => CLAIMS.exec(await page.locator('main').innerText
 /** No reply but the session's has come. */
 export async function loading({ page, context, go }) {
   const waiting = [];
-  await context.route('**/api/**', async (route) => {
-    if (route.request().url().endsWith('/api/session')) return route.continue();
-    return waiting.push(route);
-  });
-  for (const name of PAGES) {
-    await go(name);
-    await page.reload();
-    await page.waitForSelector('.page > *');
-    await sleep(300);
-    const claim = await claimOf(page);
-    check(`loading: ${name} claims nothing`, claim === null, claim);
-    // The form of the page Documents is empty until it knows the databases.
-    const text = await page.locator('main').innerText();
-    if (!/^(advice|documents)/.test(name)) check(`loading: ${name} says so`, text.includes('Loading ...'), text);
+  await context.route('**/api/**', (route) =>
+    route.request().url().endsWith('/api/session') ? route.continue() : waiting.push(route),
+  );
+  try {
+    for (const name of PAGES) {
+      await go(name);
+      await page.reload();
+      await page.waitForSelector('.page', { state: 'attached' });
+      await sleep(400);
+      const text = await page.locator('main').innerText();
+      const claim = CLAIMS.exec(text)?.[0];
+      check(`loading: ${name} claims nothing`, !claim, claim);
+      // The page Advice says that the server is at work; Documents has nothing before it knows the databases.
+      if (!/^(advice|documents)/.test(name)) check(`loading: ${name} says so`, text.includes('Loading ...'), text);
+    }
+  } finally {
+    await context.unroute('**/api/**');
+    for (const route of waiting) await route.continue().catch(() => {});
   }
-  await context.unroute('**/api/**');
-  await Promise.all(waiting.map((route) => route.continue().catch(() => {})));
 }
 
 /** A user without clusterMonitor is told which role is missing. */
