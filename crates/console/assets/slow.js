@@ -38,7 +38,6 @@ export function slowPage(cx) {
         number: true,
       },
       { label: 'Plan', value: (group) => group.plans.join(', '), cls: 'mono name' },
-      { label: 'Last', value: (group) => group.lastMs, text: (group) => time(group.lastMs) },
       { label: 'Index', value: (group) => (adviceFor(reply, group).indexes.length ? 'advised' : ''), cls: 'good' },
       {
         label: 'Actions',

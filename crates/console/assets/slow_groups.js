@@ -43,8 +43,8 @@ export function groups(reply) {
       totalUs,
       averageUs: totalUs / Math.max(1, count),
       slowestUs: number(row.get('slowestMicros')),
-      // What is not planned reads no documents to return others.
-      perReturned: hash ? docs / Math.max(1, returned) : null,
+      // An insert reads none, and returns none.
+      perReturned: hash || docs ? docs / Math.max(1, returned) : null,
       plans: strings(row.get('plans')),
       apps: strings(row.get('appNames')),
       lastMs: number(row.get('lastMs')),

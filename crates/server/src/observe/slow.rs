@@ -148,6 +148,7 @@ fn note_shape(server: &Server, finished: &Finished<'_>) {
         }
     };
     let counts = [done.returned, done.matched, done.deleted];
+    let plan = plan_of(finished);
     let client = op.client();
     // The operation's own copy of a large command is cut.
     let is_whole = finished.statement.is_none() && done.originating.is_none();
@@ -169,9 +170,15 @@ fn note_shape(server: &Server, finished: &Finished<'_>) {
         docs_examined: done.docs_examined,
         returned: counts.iter().flatten().sum(),
         sorts: done.has_sort_stage,
-        plan: &op.plan_summary(),
+        plan: &plan,
         at_ms: clock::wall_ms(),
     });
+}
+
+/// The summary of the plan, if there was one.
+fn plan_of(finished: &Finished<'_>) -> String {
+    let summary = finished.op.plan_summary();
+    if summary.is_empty() { finished.done.plan_summary.to_owned() } else { summary }
 }
 
 /// Returns true if a statement of this duration may have to be logged or profiled; usually it need not be.
@@ -197,10 +204,7 @@ pub(crate) fn describe(finished: &Finished<'_>, place: Place, doc: &mut DocWrite
     let Finished { op, request, done, .. } = *finished;
     let frame = finished.is_frame();
     describe_request(finished, place, doc);
-    let mut summary = op.plan_summary();
-    if summary.is_empty() {
-        summary.push_str(done.plan_summary);
-    }
+    let summary = plan_of(finished);
     let planned = !summary.is_empty() && !frame;
     if planned && place == Place::Log {
         doc.put("planSummary", summary.as_str());
