@@ -44,8 +44,7 @@ impl Event {
     /// One line for people.
     pub(super) fn text(&self, host: &str) -> String {
         let rule = &self.rule;
-        let value =
-            self.value.map_or("unknown".to_owned(), |value| amount(value, rule.unit()));
+        let value = self.value.map_or("unknown".to_owned(), |value| amount(value, rule.unit()));
         let lead = match self.what {
             What::Began => rule.severity.name().to_uppercase(),
             What::Lasts => format!("{} (still)", rule.severity.name().to_uppercase()),

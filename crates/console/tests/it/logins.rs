@@ -204,17 +204,16 @@ fn a_connection_that_began_a_login_serves_no_more() {
 /// The stream of a user that is dropped, or that loses its roles, ends within two seconds.
 #[test]
 fn a_stream_ends_with_the_right_to_it() {
-    for ending in [
-        "{dropUser: 'cat'}",
-        "{revokeRolesFromUser: 'cat', roles: ['clusterMonitor']}",
-    ] {
+    for ending in ["{dropUser: 'cat'}", "{revokeRolesFromUser: 'cat', roles: ['clusterMonitor']}"] {
         let running = with_users();
         let ann = cookie(&running, "ann");
         let create = "{createUser: 'cat', pwd: 'secret', roles: ['clusterMonitor']}";
         running.command(&ann, "admin", create);
         let cat = cookie(&running, "cat");
         let mut stream = running.connect();
-        let head = format!("GET /api/stream HTTP/1.1\r\nhost: localhost\r\nconnection: close\r\n{cat}\r\n");
+        let head = format!(
+            "GET /api/stream HTTP/1.1\r\nhost: localhost\r\nconnection: close\r\n{cat}\r\n"
+        );
         stream.write_all(head.as_bytes()).unwrap();
         let mut lines = BufReader::new(stream).lines().map(Result::unwrap);
         assert!(lines.any(|line| line == "event: sample"), "{ending}");

@@ -21,7 +21,8 @@ fn text<'a>(row: &'a DocBuf, name: &str) -> &'a str {
 }
 
 fn row<'a>(rows: &'a [DocBuf], ns: &str, operation: &str) -> &'a DocBuf {
-    let found = rows.iter().find(|row| text(row, "ns") == ns && text(row, "operation") == operation);
+    let found =
+        rows.iter().find(|row| text(row, "ns") == ns && text(row, "operation") == operation);
     found.unwrap_or_else(|| panic!("{ns} {operation}: {rows:?}"))
 }
 
@@ -38,7 +39,8 @@ fn shapes_with_sums_and_their_slowest_example() {
     running.command("", "shop", "{insert: 'c', documents: [{a: 1}, {a: 2}, {a: 3}]}");
     running.command("", "admin", ALL_ARE_SLOW);
     for a in 1..4 {
-        let command = format!("{{find: 'c', filter: {{a: {{$gte: NumberLong({a})}}}}, sort: {{b: 1}}}}");
+        let command =
+            format!("{{find: 'c', filter: {{a: {{$gte: NumberLong({a})}}}}, sort: {{b: 1}}}}");
         running.command("", "shop", &command);
     }
     running.command("", "shop", "{insert: 'c', documents: [{a: 4}]}");
