@@ -68,7 +68,7 @@ fn number(n: u64) -> i64 {
 /// A command as text: its query with `?` instead of values, and the names of a pipeline's stages.
 pub(super) fn text(name: &str, command: Doc<'_>) -> String {
     let mut text = Query::of(name, "", command).map_or_else(String::new, |query| query.text());
-    if let (true, Value::Array(pipeline)) = (name == "aggregate", command.get("pipeline")) {
+    if let Value::Array(pipeline) = command.get("pipeline") {
         text.push_str(" | ");
         text.push_str(&stages(pipeline));
     }
