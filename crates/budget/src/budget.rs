@@ -215,7 +215,8 @@ impl Budget {
         charge.try_grow(bytes).then_some(charge)
     }
 
-    /// Waits for capacity, at most `wait`. Returns none if there was none in time, or if `go_on` returned false.
+    /// Waits for capacity, at most `wait`, in the order of arrival: see [`crate::line`]. Returns none if there was none
+    /// in time, or if `go_on` returned false.
     pub fn charge_within(
         self: &Arc<Budget>,
         pool: Pool,
@@ -223,7 +224,10 @@ impl Budget {
         wait: Duration,
         go_on: &mut dyn FnMut() -> bool,
     ) -> Option<Charge> {
-        self.wait_within(pool, wait, go_on, &mut || self.try_charge(pool, bytes))
+        let mut charge = Charge::empty(self, pool);
+        let mut ask = || charge.try_grow(bytes);
+        let charged = self.wait_for_turn(pool, bytes, wait, go_on, &mut ask);
+        charged.then_some(charge)
     }
 
     /// Calls `ask` until it succeeds, at most for `wait`, and counts waits and refusals.

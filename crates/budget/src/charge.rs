@@ -36,12 +36,17 @@ impl Charge {
     /// Like [`Charge::try_grow`], but never beyond the limit of all pools together, even for a charge that is larger
     /// than its pool and alone in it.
     pub(crate) fn try_grow_strictly(&mut self, bytes: u64) -> bool {
-        let fits = self.budget.demand().checked_add(bytes);
-        let taken = fits.is_some_and(|sum| sum <= self.budget.demand_max()) && self.try_grow(bytes);
+        let taken = self.try_grow_within_all(bytes);
         if taken && self.held_since.is_none() {
             self.held_since = Some(self.budget.holders.join());
         }
         taken
+    }
+
+    /// Like [`Charge::try_grow_strictly`], for a holder that is not a request: no request waits because it holds memory.
+    pub(crate) fn try_grow_within_all(&mut self, bytes: u64) -> bool {
+        let fits = self.budget.demand().checked_add(bytes);
+        fits.is_some_and(|sum| sum <= self.budget.demand_max()) && self.try_grow(bytes)
     }
 
     /// Like [`Charge::try_grow_strictly`], but does not overtake requests that wait.

@@ -1,0 +1,127 @@
+//! The memory of the engine's background work: flushes and compactions that hold large values.
+//!
+//! Such work frees what requests wait for: memtables, and files that reads have to search. So it waits ahead of all
+//! requests, never for long, and never fails. While it holds memory, large requests wait for it; their limits of time
+//! count from its last step ([`Work::step`]).
+
+use std::{
+    sync::{Arc, atomic::Ordering::SeqCst},
+    time::{Duration, Instant},
+};
+
+use crate::{Budget, Charge, Pool, budget::LOOK_AROUND};
+
+/// Requests that hold memory finish, or fail, within this time as a rule. A longer wait would let files accumulate.
+const WAIT_MAX: Duration = Duration::from_secs(10);
+
+/// The memory of one flush or compaction. When it is dropped, the allocator returns its free pages.
+#[derive(Debug)]
+pub struct Work {
+    budget: Arc<Budget>,
+    charge: Charge,
+}
+
+impl Work {
+    /// Work that holds nothing yet.
+    pub fn new(budget: &Arc<Budget>) -> Work {
+        Work { budget: Arc::clone(budget), charge: Charge::empty(budget, Pool::Compactions) }
+    }
+
+    /// Charges up to `bytes` in total. If `waits`, waits for capacity first, 10 s at most; the memory is charged in any
+    /// case. More than all requests may have together is not charged: they could not release it.
+    pub fn cover(&mut self, bytes: u64, waits: bool) {
+        let bytes = bytes.min(self.budget.demand_max());
+        let Some(more) = bytes.checked_sub(self.charge.bytes()).filter(|more| *more > 0) else {
+            return;
+        };
+        if !(waits && self.wait(more)) {
+            self.charge.force(more);
+        }
+    }
+
+    /// The work advanced: requests that wait for its memory may continue to wait.
+    pub fn step(&self) {
+        self.budget.note_progress();
+    }
+
+    fn wait(&mut self, more: u64) -> bool {
+        let budget = &*self.budget;
+        if self.charge.try_grow_within_all(more) {
+            return true;
+        }
+        budget.note_waited(Pool::Compactions);
+        let mut line = budget.queue.lock();
+        let number = line.join(true);
+        budget.waiting.fetch_add(1, SeqCst);
+        let until = Instant::now() + WAIT_MAX;
+        let granted = loop {
+            if self.charge.try_grow_within_all(more) {
+                break true;
+            }
+            let now = Instant::now();
+            if now >= until {
+                break false;
+            }
+            budget.freed.wait_for(&mut line, LOOK_AROUND.min(until - now));
+        };
+        line.leave(number);
+        budget.waiting.fetch_sub(1, SeqCst);
+        budget.freed.notify_all();
+        granted
+    }
+}
+
+impl Drop for Work {
+    fn drop(&mut self) {
+        self.charge.purge_if_large();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const MIB: u64 = 1 << 20;
+
+    #[test]
+    fn it_waits_ahead_of_requests() {
+        let budget = Budget::new(256 * MIB);
+        let held = budget.try_charge(Pool::Evaluation, 70 * MIB).unwrap();
+        let compaction = std::thread::spawn({
+            let budget = Arc::clone(&budget);
+            move || {
+                let mut work = Work::new(&budget);
+                work.cover(150 * MIB, true);
+                work
+            }
+        });
+        while !budget.has_waiting() {
+            std::thread::yield_now();
+        }
+        let large = budget.charge_within(Pool::Requests, 70 * MIB, Duration::ZERO, &mut || true);
+        assert!(large.is_none(), "there is capacity, but the compaction was first");
+        let small = budget.charge_within(Pool::Requests, MIB, Duration::ZERO, &mut || true);
+        assert!(small.is_some(), "a small one passes");
+        drop((held, small));
+        let work = compaction.join().unwrap();
+        assert_eq!(budget.pool(Pool::Compactions).used, 150 * MIB);
+        drop(work);
+        assert_eq!((budget.demand(), budget.has_waiting()), (0, false));
+    }
+
+    #[test]
+    fn a_flush_never_waits_and_counts_once() {
+        let budget = Budget::new(256 * MIB);
+        let _held = budget.try_charge(Pool::Execution, 100 * MIB).unwrap();
+        let _other = budget.try_charge(Pool::Evaluation, 70 * MIB).unwrap();
+        let mut work = Work::new(&budget);
+        work.cover(30 * MIB, false);
+        work.cover(20 * MIB, true);
+        assert_eq!(budget.pool(Pool::Compactions).used, 30 * MIB);
+        work.cover(u64::MAX, false);
+        assert_eq!(budget.pool(Pool::Compactions).used, budget.demand_max());
+        drop(work);
+        assert_eq!(budget.pool(Pool::Compactions).used, 0);
+        Work::new(&Budget::unlimited()).cover(u64::MAX, true);
+    }
+}
