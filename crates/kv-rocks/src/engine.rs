@@ -285,11 +285,17 @@ impl Core {
         }
     }
 
-    /// Lets flushes catch up before a large commit, because memtables waiting for a flush cannot be evicted. If
-    /// they do not catch up in time, the disk is too slow, and the commit proceeds.
-    fn wait_for_flushes(&self) {
+    /// Lets flushes catch up before a commit of many bytes, because memtables waiting for a flush cannot be evicted:
+    /// with the commit they should not exceed the limit of all memtables. If they do not catch up in time, the disk is
+    /// too slow, and the commit proceeds.
+    fn wait_for_flushes(&self, bytes: usize) {
         let until = Instant::now() + FLUSH_WAIT_MAX;
-        while stats::flushing_bytes(&self.db) > self.memtables_max && Instant::now() < until {
+        let most = self.memtables_max.saturating_sub(bytes as u64);
+        loop {
+            let flushing = stats::flushing_bytes(&self.db);
+            if flushing == 0 || flushing <= most || Instant::now() >= until {
+                return;
+            }
             std::thread::sleep(FLUSH_LOOK);
         }
     }
@@ -478,7 +484,7 @@ impl Base for Core {
         };
         self.governor.pause();
         if bytes >= LARGE_COMMIT_BYTES {
-            self.wait_for_flushes();
+            self.wait_for_flushes(bytes);
         }
         let prepared = Prepared { overlay: Arc::clone(overlay), batch: Mutex::new(batch) };
         self.commit.commit(prepared, bytes, &mut |committer, own, others| {

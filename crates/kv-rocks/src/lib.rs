@@ -25,6 +25,7 @@
 //! - `closed.rs`: the record of files at an orderly shutdown; `damage.rs`: the places where RocksDB found damage
 //! - `quarantine.rs`: damage met by compactions, and the spaces whose compactions are suspended; `flushes.rs`: the
 //!   times of flushes
+//! - `work_memory.rs`: the memory of flushes and compactions of large values; `large_reads.rs`: that of their reads
 //! - `repair/`: copies the readable data of a damaged data directory to a new one
 //! - `encrypted/`: files that are encrypted at rest
 //! - `wal/`: checks that the log left by a crash has everything that was synced
@@ -64,6 +65,7 @@ mod tier;
 mod upkeep;
 mod wal;
 mod warm_up;
+mod work_memory;
 
 #[doc(hidden)]
 pub use db::make_unreadable;
@@ -71,3 +73,4 @@ pub use engine::{Rocks, open};
 pub use large_reads::{Gate, attach_large_reads};
 pub use options::Options;
 pub use repair::{Lost, Repair, repair};
+pub use work_memory::{WorkCharge, WorkMemory};

@@ -23,6 +23,7 @@ use crate::{
     options::Options,
     quarantine::Damaged,
     ring_buffer::{Environment, RingBuffer},
+    work_memory::READ_AHEAD_BYTES,
 };
 
 const LEVELS: usize = 7;
@@ -146,7 +147,8 @@ impl Setup {
             ffi::rocksdb_options_set_ratelimiter(database, limiter);
             lower_priority_of_compaction();
             native::nagi_compaction_last_at_the_disk(database);
-            let damaged = Box::<Damaged>::default();
+            let work_memory = options.work_memory.clone();
+            let damaged = Box::new(Damaged { work_memory, ..Damaged::default() });
             listen(database, &damaged);
             let spaces: Vec<_> = spaces.collect();
             if let Some(encrypted) = &encrypted {
@@ -291,7 +293,7 @@ unsafe fn database_options(
             system.direct_io.into(),
         );
         ffi::rocksdb_options_set_use_direct_reads(db, system.direct_reads.into());
-        ffi::rocksdb_options_compaction_readahead_size(db, 2 << 20);
+        ffi::rocksdb_options_compaction_readahead_size(db, READ_AHEAD_BYTES);
         ffi::rocksdb_options_set_bytes_per_sync(db, 1 << 20);
         ffi::rocksdb_options_set_wal_bytes_per_sync(db, 1 << 20);
         // An encrypted file writes from a buffer of its own, so this one only collects small pieces: a large one would
@@ -417,7 +419,10 @@ unsafe fn space_options(
         // Also limits merges within level 0: a single file with half of the data there would be written twice, and
         // its successor would leave half of the cache cold at once.
         ffi::rocksdb_options_set_max_compaction_bytes(cf, (whole as u64 * 4).max(32 << 20));
-        ffi::rocksdb_options_set_level0_file_num_compaction_trigger(cf, 6);
+        ffi::rocksdb_options_set_level0_file_num_compaction_trigger(
+            cf,
+            options.merged_files() as c_int,
+        );
         ffi::rocksdb_options_set_level0_slowdown_writes_trigger(cf, 40);
         ffi::rocksdb_options_set_level0_stop_writes_trigger(cf, 80);
         ffi::rocksdb_options_set_soft_pending_compaction_bytes_limit(cf, 256 << 30);
