@@ -29,6 +29,9 @@ const WAIT: Duration = Duration::from_secs(30);
 const STEP: u64 = 1 << 20;
 /// The maximum part of a message that is in staged writes at the same time: one chunk of an insert.
 const STAGED_BYTES_MAX: u64 = 16 << 20;
+/// How often each of its bytes is in memory until the commit ends: as a record and as an entry of the oplog, both of
+/// them staged and in the engine's batch.
+const STAGED_COPIES: u64 = 4;
 
 /// The size of the header and of the fields of a compressed message before its payload.
 const COMPRESSED_HEADER_BYTES: usize = 25;
@@ -155,7 +158,7 @@ pub fn message_cost(front: &[u8]) -> Option<u64> {
     if plain <= FREE_BYTES as u64 {
         return None;
     }
-    Some(length + inflated + 2 * plain.min(STAGED_BYTES_MAX))
+    Some(length + inflated + STAGED_COPIES * plain.min(STAGED_BYTES_MAX))
 }
 
 /// Waits for the memory that a message needs; `None` if there is none within [`WAIT`] or `go_on` returns false.
@@ -185,10 +188,10 @@ mod tests {
         assert_eq!(message_cost(&front(1000, 2013, 0)), None);
         assert_eq!(message_cost(&front(1000, 2013, 48_000_000)), None);
         assert_eq!(message_cost(&front(1000, 2012, 2000)), None);
-        assert_eq!(message_cost(&front(1 << 20, 2013, 0)), Some(3 << 20));
-        assert_eq!(message_cost(&front(1000, 2012, 1 << 20)), Some(1000 + (3 << 20)));
+        assert_eq!(message_cost(&front(1 << 20, 2013, 0)), Some(5 << 20));
+        assert_eq!(message_cost(&front(1000, 2012, 1 << 20)), Some(1000 + (5 << 20)));
         let most = message_cost(&front(48_000_000, 2013, 0)).unwrap();
-        assert_eq!(most, 48_000_000 + (32 << 20));
+        assert_eq!(most, 48_000_000 + (64 << 20));
         assert_eq!(message_cost(&front(1 << 20, 2013, 0)[..10]), None);
         assert_eq!(message_cost(&front(-5, 2013, 0)), None);
     }

@@ -401,11 +401,14 @@ impl<'s> WriteTxn<'s> {
                 before.clear();
                 record::encode_plain(old, &mut before);
                 let done = self.txn().put_over(collection.space, &key, &before, &value);
+                memory::renew(&mut before);
                 self.scratch.before = before;
                 done
             }
             Put::Over(_) => self.txn().put(collection.space, &key, &value),
         };
+        // The transaction has a copy, and the oplog and the commit make further ones.
+        memory::renew(&mut value);
         self.scratch.value = value;
         self.had(done, Contended::new(collection.space, key))
     }
@@ -650,12 +653,25 @@ impl<'s> WriteTxn<'s> {
         }
     }
 
+    /// Waits for the memory of the engine's batch, which is a copy of the staged writes. That of a client's transaction
+    /// is charged while it is staged.
+    ///
+    /// # Errors
+    /// 146 if there is none in time.
+    fn wait_for_batch(&mut self) -> Result<()> {
+        match self.store.private() {
+            Some(_) => Ok(()),
+            None => memory::wait(self.staged_bytes(), "the writes of a commit"),
+        }
+    }
+
     /// Commits; on success the counters in memory are updated.
     pub(crate) fn commit(mut self, durability: Durability) -> Result<CommitStamp> {
         if self.conflict {
             return Err(engine(nagi_kv::Error::Conflict));
         }
         memory::check_refused()?;
+        self.wait_for_batch()?;
         let mut txn = self.txn.take().expect("taken here only");
         for touched in &self.touched {
             if touched.count != 0 || touched.bytes != 0 {
