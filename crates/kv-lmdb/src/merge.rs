@@ -17,7 +17,7 @@ use crate::{
 };
 
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum Way {
+enum Direction {
     Forward,
     Back,
 }
@@ -36,12 +36,12 @@ enum Source {
 }
 
 impl Source {
-    fn step(&mut self, way: Way) -> Result<bool> {
-        match (self, way) {
-            (Source::Layer(scan), Way::Forward) => Ok(scan.next()),
-            (Source::Layer(scan), Way::Back) => Ok(scan.prev()),
-            (Source::Base(cursor), Way::Forward) => cursor.next(),
-            (Source::Base(cursor), Way::Back) => cursor.prev(),
+    fn step(&mut self, direction: Direction) -> Result<bool> {
+        match (self, direction) {
+            (Source::Layer(scan), Direction::Forward) => Ok(scan.next()),
+            (Source::Layer(scan), Direction::Back) => Ok(scan.prev()),
+            (Source::Base(cursor), Direction::Forward) => cursor.next(),
+            (Source::Base(cursor), Direction::Back) => cursor.prev(),
         }
     }
 
@@ -80,7 +80,7 @@ pub(crate) struct Merge {
     layers: Vec<Arc<Layer>>,
     space: Space,
     at: Option<usize>,
-    way: Way,
+    direction: Direction,
     /// Buffer for the current key while the direction is reversed.
     turn: Vec<u8>,
     _kept: Kept,
@@ -100,8 +100,8 @@ impl Merge {
         };
         let mut sources: Vec<_> = layers.iter().map(scan).collect();
         sources.push((Source::Base(base), false));
-        let (layers, at, way) = (layers.to_vec(), None, Way::Forward);
-        Merge { sources, layers, space, at, way, turn: Vec::new(), _kept: kept }
+        let (layers, at, direction) = (layers.to_vec(), None, Direction::Forward);
+        Merge { sources, layers, space, at, direction, turn: Vec::new(), _kept: kept }
     }
 
     /// The source with the nearest key.
@@ -113,7 +113,12 @@ impl Merge {
             }
             let nearer = nearest.is_none_or(|other| {
                 let order = source.key().cmp(self.sources[other].0.key());
-                order == if self.way == Way::Forward { Ordering::Less } else { Ordering::Greater }
+                order
+                    == if self.direction == Direction::Forward {
+                        Ordering::Less
+                    } else {
+                        Ordering::Greater
+                    }
             });
             if nearer {
                 nearest = Some(index);
@@ -138,12 +143,12 @@ impl Merge {
             let dropped = newer.iter().find_map(|layer| layer.dropped(self.space, key));
             if let Some((start, end)) = dropped {
                 let (source, valid) = &mut self.sources[index];
-                *valid = match self.way {
-                    Way::Forward if end.is_empty() => false,
-                    Way::Forward => source.seek(&end)?,
+                *valid = match self.direction {
+                    Direction::Forward if end.is_empty() => false,
+                    Direction::Forward => source.seek(&end)?,
                     // No key comes before the empty key; as an argument it would mean the last key.
-                    Way::Back if start.is_empty() => false,
-                    Way::Back => source.seek_back(&start)?,
+                    Direction::Back if start.is_empty() => false,
+                    Direction::Back => source.seek_back(&start)?,
                 };
                 continue;
             }
@@ -158,26 +163,26 @@ impl Merge {
 
     fn step_one(&mut self, index: usize) -> Result<()> {
         let (source, valid) = &mut self.sources[index];
-        *valid = source.step(self.way)?;
+        *valid = source.step(self.direction)?;
         Ok(())
     }
 
-    fn step(&mut self, way: Way) -> Result<bool> {
+    fn step(&mut self, direction: Direction) -> Result<bool> {
         let Some(index) = self.at else { return Ok(false) };
-        if self.way == way {
+        if self.direction == direction {
             self.step_one(index)?;
             return self.settle();
         }
         let mut key = std::mem::take(&mut self.turn);
         key.clear();
         key.extend_from_slice(self.sources[index].0.key());
-        let found = match way {
-            Way::Forward => {
+        let found = match direction {
+            Direction::Forward => {
                 // The first key after this one.
                 key.push(0);
                 self.seek(&key)
             }
-            Way::Back => self.seek_back(&key),
+            Direction::Back => self.seek_back(&key),
         };
         self.turn = key;
         found
@@ -186,7 +191,7 @@ impl Merge {
 
 impl Cursor for Merge {
     fn seek(&mut self, key: &[u8]) -> Result<bool> {
-        self.way = Way::Forward;
+        self.direction = Direction::Forward;
         for (source, valid) in &mut self.sources {
             *valid = source.seek(key)?;
         }
@@ -194,7 +199,7 @@ impl Cursor for Merge {
     }
 
     fn seek_back(&mut self, key: &[u8]) -> Result<bool> {
-        self.way = Way::Back;
+        self.direction = Direction::Back;
         for (source, valid) in &mut self.sources {
             *valid = source.seek_back(key)?;
         }
@@ -202,11 +207,11 @@ impl Cursor for Merge {
     }
 
     fn next(&mut self) -> Result<bool> {
-        self.step(Way::Forward)
+        self.step(Direction::Forward)
     }
 
     fn prev(&mut self) -> Result<bool> {
-        self.step(Way::Back)
+        self.step(Direction::Back)
     }
 
     fn key(&self) -> &[u8] {

@@ -193,7 +193,7 @@ impl Level {
 }
 
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum Way {
+enum Direction {
     Forward,
     Back,
 }
@@ -222,7 +222,7 @@ impl TreeCursor {
         let found = self.seek_stored(if key < start.as_slice() { &start } else { key });
         self.start = start;
         let found = found?;
-        self.settle(found, Way::Forward)
+        self.settle(found, Direction::Forward)
     }
 
     /// Moves to the last key that is less than `key`; with an empty `key`, to the last of all.
@@ -232,23 +232,23 @@ impl TreeCursor {
         let found = self.seek_stored_before(if beyond { &end } else { key });
         self.end = end;
         let found = found?;
-        self.settle(found, Way::Back)
+        self.settle(found, Direction::Back)
     }
 
     pub(crate) fn next(&mut self) -> Result<bool> {
         if !self.valid {
             return Ok(false);
         }
-        let found = self.step(Way::Forward)?;
-        self.settle(found, Way::Forward)
+        let found = self.step(Direction::Forward)?;
+        self.settle(found, Direction::Forward)
     }
 
     pub(crate) fn prev(&mut self) -> Result<bool> {
         if !self.valid {
             return Ok(false);
         }
-        let found = self.step(Way::Back)?;
-        self.settle(found, Way::Back)
+        let found = self.step(Direction::Back)?;
+        self.settle(found, Direction::Back)
     }
 
     /// The current key; empty if the cursor has no position.
@@ -285,7 +285,7 @@ impl TreeCursor {
             if !found {
                 // This node has no key that great; the entry after its pointer is greater.
                 self.levels.pop();
-                return self.step(Way::Forward);
+                return self.step(Direction::Forward);
             }
         }
         Ok(found)
@@ -308,38 +308,38 @@ impl TreeCursor {
                 }
                 // This node has no key before it; the entry before its pointer is less.
                 self.levels.pop();
-                return self.step(Way::Back);
+                return self.step(Direction::Back);
             }
             found = level.seek(&head(rest))?;
         }
         // The position is the first stored key that is not before `key`, or past the last.
         match (found, self.levels.last_mut()) {
-            (true, _) => self.step(Way::Back),
+            (true, _) => self.step(Direction::Back),
             (false, None) => self.root.last(),
             (false, Some(level)) => level.last(),
         }
     }
 
     /// Moves to the next stored key in one direction, and out of nodes that have no further key.
-    fn step(&mut self, way: Way) -> Result<bool> {
+    fn step(&mut self, direction: Direction) -> Result<bool> {
         while let Some(level) = self.levels.last_mut() {
-            let moved = match way {
-                Way::Forward => level.cursor.next()?,
-                Way::Back => level.cursor.prev()?,
+            let moved = match direction {
+                Direction::Forward => level.cursor.next()?,
+                Direction::Back => level.cursor.prev()?,
             };
             if level.holds(moved) {
                 return Ok(true);
             }
             self.levels.pop();
         }
-        match way {
-            Way::Forward => self.root.next(),
-            Way::Back => self.root.prev(),
+        match direction {
+            Direction::Forward => self.root.next(),
+            Direction::Back => self.root.prev(),
         }
     }
 
     /// Follows pointers down to a whole key; then checks bounds and checksum.
-    fn settle(&mut self, found: bool, way: Way) -> Result<bool> {
+    fn settle(&mut self, found: bool, direction: Direction) -> Result<bool> {
         self.valid = false;
         if !found {
             return Ok(false);
@@ -347,9 +347,9 @@ impl TreeCursor {
         while self.is_pointer() {
             self.push()?;
             let level = self.levels.last_mut().expect("one was pushed");
-            let found = match way {
-                Way::Forward => level.seek(&[])?,
-                Way::Back => level.last()?,
+            let found = match direction {
+                Direction::Forward => level.seek(&[])?,
+                Direction::Back => level.last()?,
             };
             if !found {
                 return Err(damaged(self.txn.env().name(), &self.long));
@@ -361,9 +361,9 @@ impl TreeCursor {
         }
         self.valid = true;
         let key = self.key();
-        let inside = match way {
-            Way::Forward => self.end.is_empty() || key < self.end.as_slice(),
-            Way::Back => key >= self.start.as_slice(),
+        let inside = match direction {
+            Direction::Forward => self.end.is_empty() || key < self.end.as_slice(),
+            Direction::Back => key >= self.start.as_slice(),
         };
         self.valid = inside;
         // A damaged entry is an error but still a position: the next entry may be intact.

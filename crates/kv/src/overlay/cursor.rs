@@ -20,7 +20,7 @@ enum At {
 }
 
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum Way {
+enum Direction {
     Forward,
     Back,
 }
@@ -43,7 +43,7 @@ pub(crate) struct Merged {
     end: Vec<u8>,
     head: Head,
     at: At,
-    way: Way,
+    direction: Direction,
     base_valid: bool,
     /// Buffer for the current key while the direction is reversed.
     turn: Vec<u8>,
@@ -65,7 +65,7 @@ impl Merged {
             end: end.to_vec(),
             head: Head::default(),
             at: At::Nowhere,
-            way: Way::Forward,
+            direction: Direction::Forward,
             base_valid: false,
             turn: Vec::new(),
         }
@@ -78,20 +78,22 @@ impl Merged {
         if !overlay.has(self.space) {
             return;
         }
-        let write = match self.way {
-            Way::Forward if key < self.start.as_slice() => {
+        let write = match self.direction {
+            Direction::Forward if key < self.start.as_slice() => {
                 overlay.following(self.space, &self.start, false)
             }
-            Way::Forward => overlay.following(self.space, key, after),
-            Way::Back if !self.end.is_empty() && (key.is_empty() || key > self.end.as_slice()) => {
+            Direction::Forward => overlay.following(self.space, key, after),
+            Direction::Back
+                if !self.end.is_empty() && (key.is_empty() || key > self.end.as_slice()) =>
+            {
                 overlay.preceding(self.space, &self.end)
             }
-            Way::Back => overlay.preceding(self.space, key),
+            Direction::Back => overlay.preceding(self.space, key),
         };
         let Some(write) = write else { return };
-        let outside = match self.way {
-            Way::Forward => !self.end.is_empty() && write.key >= self.end.as_slice(),
-            Way::Back => write.key < self.start.as_slice(),
+        let outside = match self.direction {
+            Direction::Forward => !self.end.is_empty() && write.key >= self.end.as_slice(),
+            Direction::Back => write.key < self.start.as_slice(),
         };
         if outside {
             return;
@@ -123,9 +125,9 @@ impl Merged {
     }
 
     fn step_base(&mut self) -> Result<()> {
-        self.base_valid = match self.way {
-            Way::Forward => self.base.next()?,
-            Way::Back => self.base.prev()?,
+        self.base_valid = match self.direction {
+            Direction::Forward => self.base.next()?,
+            Direction::Back => self.base.prev()?,
         };
         Ok(())
     }
@@ -140,9 +142,9 @@ impl Merged {
                 }
                 (true, false) => Ordering::Less,
                 (false, true) => Ordering::Greater,
-                (true, true) => match self.way {
-                    Way::Forward => self.base.key().cmp(&self.head.key),
-                    Way::Back => self.head.key.as_slice().cmp(self.base.key()),
+                (true, true) => match self.direction {
+                    Direction::Forward => self.base.key().cmp(&self.head.key),
+                    Direction::Back => self.head.key.as_slice().cmp(self.base.key()),
                 },
             };
             match order {
@@ -170,7 +172,7 @@ impl Merged {
     }
 
     fn forward(&mut self, key: &[u8], after: bool) -> Result<bool> {
-        self.way = Way::Forward;
+        self.direction = Direction::Forward;
         self.base_valid = self.base.seek(key)?;
         if after && self.base_valid && self.base.key() == key {
             self.base_valid = self.base.next()?;
@@ -180,23 +182,23 @@ impl Merged {
     }
 
     fn back(&mut self, key: &[u8]) -> Result<bool> {
-        self.way = Way::Back;
+        self.direction = Direction::Back;
         self.base_valid = self.base.seek_back(key)?;
         self.load_head(key, true);
         self.settle()
     }
 
-    fn step(&mut self, way: Way) -> Result<bool> {
+    fn step(&mut self, direction: Direction) -> Result<bool> {
         if self.at == At::Nowhere {
             return Ok(false);
         }
-        if self.way != way {
+        if self.direction != direction {
             let mut key = std::mem::take(&mut self.turn);
             key.clear();
             key.extend_from_slice(self.key());
-            let found = match way {
-                Way::Forward => self.forward(&key, true),
-                Way::Back => self.back(&key),
+            let found = match direction {
+                Direction::Forward => self.forward(&key, true),
+                Direction::Back => self.back(&key),
             };
             self.turn = key;
             return found;
@@ -209,8 +211,8 @@ impl Merged {
     }
 
     /// Returns true if no staged write lies ahead, so that only the base has further entries.
-    fn is_base_only(&self, way: Way) -> bool {
-        self.at == At::Base && self.way == way && !self.head.present
+    fn is_base_only(&self, direction: Direction) -> bool {
+        self.at == At::Base && self.direction == direction && !self.head.present
     }
 
     /// Takes over the position of the base.
@@ -231,15 +233,15 @@ impl Cursor for Merged {
     }
 
     fn next(&mut self) -> Result<bool> {
-        self.step(Way::Forward)
+        self.step(Direction::Forward)
     }
 
     fn prev(&mut self) -> Result<bool> {
-        self.step(Way::Back)
+        self.step(Direction::Back)
     }
 
     fn next_batch(&mut self, entries: usize, bytes: usize, batch: &mut Batch) -> Result<bool> {
-        if !self.is_base_only(Way::Forward) {
+        if !self.is_base_only(Direction::Forward) {
             return step_through(self, batch, true, entries, bytes);
         }
         let moved = self.base.next_batch(entries, bytes, batch);
@@ -247,7 +249,7 @@ impl Cursor for Merged {
     }
 
     fn prev_batch(&mut self, entries: usize, bytes: usize, batch: &mut Batch) -> Result<bool> {
-        if !self.is_base_only(Way::Back) {
+        if !self.is_base_only(Direction::Back) {
             return step_through(self, batch, false, entries, bytes);
         }
         let moved = self.base.prev_batch(entries, bytes, batch);

@@ -11,7 +11,7 @@ use crate::Space;
 const RUN_ENTRIES_MAX: usize = 64;
 
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum Way {
+enum Direction {
     Forward,
     Back,
 }
@@ -27,7 +27,7 @@ pub struct Scan<T> {
     run: Vec<(Bytes, Option<Bytes>)>,
     index: usize,
     run_entries: usize,
-    way: Way,
+    direction: Direction,
 }
 
 impl<T: AsRef<Table>> Scan<T> {
@@ -42,7 +42,7 @@ impl<T: AsRef<Table>> Scan<T> {
             run: Vec::new(),
             index: 0,
             run_entries: 1,
-            way: Way::Forward,
+            direction: Direction::Forward,
         }
     }
 
@@ -66,16 +66,18 @@ impl<T: AsRef<Table>> Scan<T> {
             let value = versions.at(stamp)?;
             (value.is_some() || shows_deleted).then(|| (Arc::clone(key), value.clone()))
         };
-        match self.way {
-            Way::Forward => self.run.extend(range.filter_map(visible).take(self.run_entries)),
-            Way::Back => self.run.extend(range.rev().filter_map(visible).take(self.run_entries)),
+        match self.direction {
+            Direction::Forward => self.run.extend(range.filter_map(visible).take(self.run_entries)),
+            Direction::Back => {
+                self.run.extend(range.rev().filter_map(visible).take(self.run_entries))
+            }
         }
         self.run_entries = (self.run_entries * 4).min(RUN_ENTRIES_MAX);
         !self.run.is_empty()
     }
 
     fn fill_forward(&mut self, key: &[u8], after: bool) -> bool {
-        self.way = Way::Forward;
+        self.direction = Direction::Forward;
         let (start, end) = (std::mem::take(&mut self.start), std::mem::take(&mut self.end));
         let lower = match after {
             _ if key < start.as_slice() => Bound::Included(start.as_slice()),
@@ -89,7 +91,7 @@ impl<T: AsRef<Table>> Scan<T> {
     }
 
     fn fill_back(&mut self, key: &[u8]) -> bool {
-        self.way = Way::Back;
+        self.direction = Direction::Back;
         let (start, end) = (std::mem::take(&mut self.start), std::mem::take(&mut self.end));
         let beyond = key.is_empty() || (!end.is_empty() && key > end.as_slice());
         let upper = match beyond {
@@ -102,21 +104,21 @@ impl<T: AsRef<Table>> Scan<T> {
         found
     }
 
-    fn step(&mut self, way: Way) -> bool {
+    fn step(&mut self, direction: Direction) -> bool {
         if self.run.is_empty() {
             return false;
         }
-        if way == self.way && self.index + 1 < self.run.len() {
+        if direction == self.direction && self.index + 1 < self.run.len() {
             self.index += 1;
             return true;
         }
-        if way != self.way {
+        if direction != self.direction {
             self.run_entries = 1;
         }
         let key = Arc::clone(&self.run[self.index].0);
-        match way {
-            Way::Forward => self.fill_forward(&key, true),
-            Way::Back => self.fill_back(&key),
+        match direction {
+            Direction::Forward => self.fill_forward(&key, true),
+            Direction::Back => self.fill_back(&key),
         }
     }
 }
@@ -139,11 +141,11 @@ impl<T: AsRef<Table>> Scan<T> {
         reason = "a cursor lends its entries, so it is not an iterator"
     )]
     pub fn next(&mut self) -> bool {
-        self.step(Way::Forward)
+        self.step(Direction::Forward)
     }
 
     pub fn prev(&mut self) -> bool {
-        self.step(Way::Back)
+        self.step(Direction::Back)
     }
 
     /// The current key; empty if the cursor has no position.
