@@ -5,7 +5,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use nagi_bson::Doc;
 use nagi_error::Result;
 
-use super::{Cx, Held, Source, carry, document, metadata};
+use super::{Cx, OperatorMemory, Source, carry, document, metadata};
 
 /// Serialized documents with their metadata, one after the other.
 #[derive(Default)]
@@ -13,7 +13,7 @@ pub(crate) struct Kept {
     bytes: Vec<u8>,
     /// The end of each document.
     ends: Vec<usize>,
-    held: Mutex<Held>,
+    held: Mutex<OperatorMemory>,
 }
 
 impl Kept {

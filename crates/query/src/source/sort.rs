@@ -24,8 +24,8 @@ use nagi_store::{Index, RecordId, RecordKey, Spill, keystring};
 use crate::figures::{SortFigures, note_sort};
 
 use super::{
-    Cx, Gather, Held, Random, Source, SourceStats, carry, document, drain, gathers_portions,
-    metadata, put_key, runs::Runs,
+    Cx, Gather, OperatorMemory, Random, Source, SourceStats, carry, document, drain,
+    gathers_portions, metadata, put_key, runs::Runs,
 };
 
 /// Memory of an entry in addition to its document and key.
@@ -60,7 +60,7 @@ struct Entries {
     /// Number of the next entry.
     order: u64,
     held_bytes: usize,
-    held: Held,
+    held: OperatorMemory,
     /// Spills, in the order of their documents.
     spills: Vec<Spill>,
     random: Option<Random>,
@@ -264,7 +264,7 @@ impl Entries {
             bar: None,
             order: 0,
             held_bytes: 0,
-            held: Held::default(),
+            held: OperatorMemory::default(),
             spills: Vec::new(),
             scratch: Vec::new(),
             values: Vec::new(),
@@ -329,7 +329,7 @@ impl Entries {
         }
         if !self.limits.allow_disk_use {
             if self.held_bytes <= self.limits.memory_bytes {
-                bail!(Code::EXCEEDED_MEMORY_LIMIT, "{}", Held::FULL);
+                bail!(Code::EXCEEDED_MEMORY_LIMIT, "{}", OperatorMemory::FULL);
             }
             bail!(
                 Code::QUERY_EXCEEDED_MEMORY_LIMIT_NO_DISK_USE_ALLOWED,

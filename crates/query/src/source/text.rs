@@ -15,7 +15,7 @@ use nagi_lang::{
 };
 use nagi_store::{RecordId, RecordKey, Spill, keystring};
 
-use super::{Ahead, Cx, Held, Place, Source, SourceStats, Taken, renew, runs::Runs};
+use super::{Ahead, Cx, OperatorMemory, Place, Source, SourceStats, Taken, renew, runs::Runs};
 use crate::access::TextAccess;
 
 /// Approximate memory of a record with its score in the map.
@@ -32,7 +32,7 @@ pub(crate) struct TextOr {
     filter: Option<Arc<Filter>>,
     memory_bytes_max: usize,
     spills: bool,
-    held: Held,
+    held: OperatorMemory,
     found: Found,
     /// Taken from `found`; their records are in `ahead`, unless the snapshot has changed.
     waiting: VecDeque<(RecordId, f64)>,
@@ -68,7 +68,7 @@ impl TextOr {
             filter,
             memory_bytes_max,
             spills,
-            held: Held::default(),
+            held: OperatorMemory::default(),
             found: Found::Unread,
             waiting: VecDeque::new(),
             ahead: Ahead::new(None, 0),
@@ -130,7 +130,7 @@ impl TextOr {
         }
         if !self.spills {
             if bytes <= self.memory_bytes_max {
-                bail!(Code::EXCEEDED_MEMORY_LIMIT, "{}", Held::FULL);
+                bail!(Code::EXCEEDED_MEMORY_LIMIT, "{}", OperatorMemory::FULL);
             }
             bail!(
                 Code::QUERY_EXCEEDED_MEMORY_LIMIT_NO_DISK_USE_ALLOWED,

@@ -14,7 +14,7 @@ use nagi_lang::ordered;
 use nagi_store::{Spill, keystring};
 
 use super::prelude::*;
-use crate::source::{Held, Runs, SourceStats};
+use crate::source::{OperatorMemory, Runs, SourceStats};
 
 /// Pages double in size up to this.
 const PAGE_BYTES: std::ops::RangeInclusive<usize> = 1 << 12..=1 << 20;
@@ -105,7 +105,7 @@ pub(super) struct Gathered {
     pages: Pages,
     /// Memory of the pages.
     page_bytes: usize,
-    held: Held,
+    held: OperatorMemory,
     /// Spills, in the order of their documents.
     spills: Vec<Spill>,
     total: usize,
@@ -122,7 +122,7 @@ impl Gathered {
             ordered: true,
             pages: Pages::default(),
             page_bytes: 0,
-            held: Held::default(),
+            held: OperatorMemory::default(),
             spills: Vec::new(),
             total: 0,
             next: Vec::new(),
@@ -218,7 +218,7 @@ impl Gathered {
         }
         if !self.limits.allow_disk_use {
             if bytes <= most {
-                bail!(Code::EXCEEDED_MEMORY_LIMIT, "{}", Held::FULL);
+                bail!(Code::EXCEEDED_MEMORY_LIMIT, "{}", OperatorMemory::FULL);
             }
             bail!(
                 Code::QUERY_EXCEEDED_MEMORY_LIMIT_NO_DISK_USE_ALLOWED,
@@ -300,7 +300,7 @@ pub(super) struct Rows {
     from: From,
     pub(super) total: usize,
     /// The charge for the rows in memory.
-    _held: Held,
+    _held: OperatorMemory,
 }
 
 impl Rows {

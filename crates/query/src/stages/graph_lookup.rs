@@ -20,7 +20,7 @@ use super::{
     paths::{components, write_replaced},
     prelude::*,
 };
-use crate::source::Held;
+use crate::source::OperatorMemory;
 
 pub(super) static GRAPH_LOOKUP: StageSpec = StageSpec {
     name: "$graphLookup",
@@ -246,7 +246,7 @@ struct Search {
     visited: Items,
     found: Vec<DocBuf>,
     held_bytes: usize,
-    held: Held,
+    held: OperatorMemory,
 }
 
 impl Search {
@@ -313,7 +313,7 @@ impl Running {
             while source.advance(cx)? {
                 search.visit(source.doc(), depth, graph)?;
                 if !search.held.fits(cx, search.held_bytes) {
-                    bail!(Code::EXCEEDED_MEMORY_LIMIT, "{}", Held::FULL);
+                    bail!(Code::EXCEEDED_MEMORY_LIMIT, "{}", OperatorMemory::FULL);
                 }
             }
             depth += 1;

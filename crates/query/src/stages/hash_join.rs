@@ -38,7 +38,7 @@ use super::{
 };
 use crate::{
     limits::LOOKUP_TABLE_BYTES_MAX,
-    source::{ExecutionStats, Fetch, Filtered, Held, Ids, Kept, KeptDocs, sum_stats},
+    source::{ExecutionStats, Fetch, Filtered, Ids, Kept, KeptDocs, OperatorMemory, sum_stats},
 };
 
 /// The specification of a table.
@@ -69,7 +69,7 @@ pub(super) struct Table {
     conditions: Option<Arc<Filter>>,
     rest: Pipeline,
     planned: usize,
-    _held: Held,
+    _held: OperatorMemory,
 }
 
 /// The rows, in the order of the scan.
@@ -134,7 +134,8 @@ impl Recipe {
     ) -> Result<Option<Table>> {
         let Halves { collection, first, rest } = self.halves;
         let mut source = inner.open_planned(collection.clone(), &first, None, used, cx)?;
-        let mut maker = Maker { key: &self.key, entries: Vec::new(), held: Held::default() };
+        let mut maker =
+            Maker { key: &self.key, entries: Vec::new(), held: OperatorMemory::default() };
         let rows = maker.rows(collection, &mut *source, cx);
         sum_stats(&mut *source, examined);
         let Some(rows) = rows? else { return Ok(None) };
@@ -157,7 +158,7 @@ impl Recipe {
 struct Maker<'k> {
     key: &'k Key,
     entries: Vec<(u64, u32)>,
-    held: Held,
+    held: OperatorMemory,
 }
 
 impl Maker<'_> {

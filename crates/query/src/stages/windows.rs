@@ -19,7 +19,9 @@ use nagi_lang::expr::Metadata;
 use nagi_lang::window::{Argument, Bound, Bounds, RangeBounds, WindowFunction, WindowState};
 
 use super::{prelude::*, set_window_fields::Plan};
-use crate::source::{Held, Partition, PartitionReader, SourceStats, document, metadata, read_meta};
+use crate::source::{
+    OperatorMemory, Partition, PartitionReader, SourceStats, document, metadata, read_meta,
+};
 
 /// A smaller part of the memory is not worth a run.
 const RUN_SHARE_MIN: usize = 16;
@@ -49,7 +51,7 @@ struct Feed {
     /// True if the input is exhausted.
     ended: bool,
     states_bytes: usize,
-    held: Held,
+    held: OperatorMemory,
     stats: SourceStats,
     copy: Vec<u8>,
     arena: Bump,
@@ -84,7 +86,7 @@ impl Running {
             complete: true,
             ended: false,
             states_bytes: 0,
-            held: Held::default(),
+            held: OperatorMemory::default(),
             stats: SourceStats::default(),
             copy: Vec::new(),
             arena: Bump::new(),
@@ -235,7 +237,7 @@ impl Feed {
         }
         if !self.plan.allow_disk_use {
             if bytes <= most {
-                bail!(Code::EXCEEDED_MEMORY_LIMIT, "{}", Held::FULL);
+                bail!(Code::EXCEEDED_MEMORY_LIMIT, "{}", OperatorMemory::FULL);
             }
             bail!(
                 Code::QUERY_EXCEEDED_MEMORY_LIMIT_NO_DISK_USE_ALLOWED,

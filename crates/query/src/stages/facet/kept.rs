@@ -7,7 +7,9 @@ use nagi_error::{Code, Result, bail};
 use nagi_store::{Spill, SpillCursor};
 
 use super::branches::Feed;
-use crate::source::{Cx, Documents, Held, Source, SourceStats, carry, document, metadata};
+use crate::source::{
+    Cx, Documents, OperatorMemory, Source, SourceStats, carry, document, metadata,
+};
 
 /// The documents with their metadata.
 enum Docs {
@@ -20,7 +22,7 @@ enum Docs {
 pub(super) struct Kept {
     docs: Docs,
     /// The charge for documents in memory.
-    _held: Held,
+    _held: OperatorMemory,
 }
 
 /// How much is kept in memory, and if more may be written to disk.
@@ -38,7 +40,7 @@ impl Kept {
         limits: Limits,
         cx: &mut Cx<'_>,
     ) -> Result<Kept> {
-        let (mut docs, mut bytes, mut held) = (Vec::new(), 0, Held::default());
+        let (mut docs, mut bytes, mut held) = (Vec::new(), 0, OperatorMemory::default());
         while feed.advance(input, cx)? {
             let mut doc = Vec::new();
             carry(input, &mut doc);
@@ -46,7 +48,10 @@ impl Kept {
             docs.push(doc.into());
             if bytes > limits.memory_bytes_max || !held.fits(cx, bytes) {
                 let spill = to_disk(docs, (input, feed), limits, cx)?;
-                return Ok(Kept { docs: Docs::Disk(Arc::new(spill)), _held: Held::default() });
+                return Ok(Kept {
+                    docs: Docs::Disk(Arc::new(spill)),
+                    _held: OperatorMemory::default(),
+                });
             }
         }
         Ok(Kept { docs: Docs::Memory(Arc::new(docs)), _held: held })

@@ -22,7 +22,7 @@ use super::super::unpack_columns::BUCKET_WEIGHT;
 use super::columns::Plan;
 use super::table::{Table, hash_of};
 use super::{Grouping, key_value};
-use crate::source::{Gather, Held, Runs, SourceStats, read_meta};
+use crate::source::{Gather, OperatorMemory, Runs, SourceStats, read_meta};
 
 /// Limit of groups in memory, whatever the limit in bytes, because group numbers have 32 bits.
 const GROUPS_MAX: usize = 1 << 31;
@@ -45,7 +45,7 @@ pub(super) struct Groups {
     pub(super) table: Table,
     /// The accumulator states of each field, by group number.
     pub(super) states: Vec<Box<dyn States>>,
-    pub(super) held: Held,
+    pub(super) held: OperatorMemory,
     /// Spills, in the order of their documents.
     spills: Vec<Spill>,
     /// Counters of spilling.
@@ -133,7 +133,7 @@ impl Groups {
             table: Table::default(),
             states: grouping.fields.iter().map(|(_, accum)| accum.new_states()).collect(),
             grouping,
-            held: Held::default(),
+            held: OperatorMemory::default(),
             spills: Vec::new(),
             stats: SourceStats::default(),
             fields_held: Vec::new(),
@@ -195,7 +195,7 @@ impl Groups {
     fn over_memory(&mut self, bytes: usize, cx: &Cx<'_>) -> Result<()> {
         if !self.grouping.allow_disk_use {
             if bytes <= self.memory_bytes_max {
-                bail!(Code::EXCEEDED_MEMORY_LIMIT, "{}", Held::FULL);
+                bail!(Code::EXCEEDED_MEMORY_LIMIT, "{}", OperatorMemory::FULL);
             }
             bail!(
                 Code::QUERY_EXCEEDED_MEMORY_LIMIT_NO_DISK_USE_ALLOWED,

@@ -13,9 +13,9 @@ const ONE_PART: u64 = 8;
 
 /// The operator's charge in the execution pool. Nothing is charged before the first call.
 #[derive(Default)]
-pub(crate) struct Held(Option<Charge>);
+pub(crate) struct OperatorMemory(Option<Charge>);
 
-impl Held {
+impl OperatorMemory {
     /// The error of an operator that finds no capacity and may not spill.
     pub(crate) const FULL: &str = "the memory for running queries is used up by other requests, and \
         this one did not opt in to writing temporary files. Pass allowDiskUse:true to opt in.";
@@ -30,7 +30,7 @@ impl Held {
         self.0.get_or_insert_with(new).cover(bytes, STEP)
     }
 
-    /// Like [`Held::fits`], for an operator that builds one document from everything it holds. With the result and
+    /// Like [`OperatorMemory::fits`], for an operator that builds one document from everything it holds. With the result and
     /// its growing buffer it needs several times as much memory, so it gets only a fraction of the pool.
     pub(crate) fn fits_as_one(&mut self, cx: &Cx<'_>, bytes: usize) -> bool {
         let limit = cx.store.budget().limit(Pool::Execution) / ONE_PART;
