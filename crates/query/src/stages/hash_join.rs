@@ -38,7 +38,10 @@ use super::{
 };
 use crate::{
     limits::LOOKUP_TABLE_BYTES_MAX,
-    source::{ExecutionStats, Fetch, Filtered, Ids, Kept, KeptDocs, OperatorMemory, sum_stats},
+    source::{
+        ExecutionStats, Fetch, Filtered, Ids, Materialized, MaterializedScan, OperatorMemory,
+        sum_stats,
+    },
 };
 
 /// The specification of a table.
@@ -75,7 +78,7 @@ pub(super) struct Table {
 /// The rows, in the order of the scan.
 enum Rows {
     Records(Arc<Collection>, Vec<RecordId>),
-    Documents(Arc<Kept>),
+    Documents(Arc<Materialized>),
 }
 
 /// The hash shared by values that a condition treats as equal; null equals missing values.
@@ -169,7 +172,7 @@ impl Maker<'_> {
         source: &mut dyn Source,
         cx: &mut Cx<'_>,
     ) -> Result<Option<Rows>> {
-        let (mut records, mut kept, mut count) = (Vec::new(), Kept::default(), 0);
+        let (mut records, mut kept, mut count) = (Vec::new(), Materialized::default(), 0);
         let mut key_bytes = 0;
         let mut arena = Bump::new();
         while source.advance(cx)? {
@@ -268,7 +271,7 @@ impl Table {
                 let ids = Box::new(Ids::new(ids));
                 Box::new(Fetch::new(ids, Arc::clone(collection), [equal.take(), None], (None, 0)))
             }
-            Rows::Documents(kept) => Box::new(KeptDocs::new(kept, places)),
+            Rows::Documents(kept) => Box::new(MaterializedScan::new(kept, places)),
         };
         for filter in equal.into_iter().chain(self.conditions.clone()) {
             source = Box::new(Filtered::new(source, filter));

@@ -9,14 +9,14 @@ use super::{Cx, OperatorMemory, Source, carry, document, metadata};
 
 /// Serialized documents with their metadata, one after the other.
 #[derive(Default)]
-pub(crate) struct Kept {
+pub(crate) struct Materialized {
     bytes: Vec<u8>,
     /// The end of each document.
     ends: Vec<usize>,
     held: Mutex<OperatorMemory>,
 }
 
-impl Kept {
+impl Materialized {
     /// Adds the current document of `source`.
     pub(crate) fn push(&mut self, source: &dyn Source) {
         carry(source, &mut self.bytes);
@@ -45,17 +45,17 @@ impl Kept {
 }
 
 /// Yields some or all of the documents.
-pub(crate) struct KeptDocs {
-    kept: Arc<Kept>,
+pub(crate) struct MaterializedScan {
+    kept: Arc<Materialized>,
     places: Option<Vec<u32>>,
     /// Position of the next document.
     next: usize,
 }
 
-impl KeptDocs {
+impl MaterializedScan {
     /// Yields the documents at `places`, or all if there are none given.
-    pub(crate) fn new(kept: &Arc<Kept>, places: Option<Vec<u32>>) -> KeptDocs {
-        KeptDocs { kept: Arc::clone(kept), places, next: 0 }
+    pub(crate) fn new(kept: &Arc<Materialized>, places: Option<Vec<u32>>) -> MaterializedScan {
+        MaterializedScan { kept: Arc::clone(kept), places, next: 0 }
     }
 
     fn count(&self) -> usize {
@@ -68,7 +68,7 @@ impl KeptDocs {
     }
 }
 
-impl Source for KeptDocs {
+impl Source for MaterializedScan {
     fn advance(&mut self, cx: &mut Cx<'_>) -> Result<bool> {
         if self.next >= self.count() {
             return Ok(false);
