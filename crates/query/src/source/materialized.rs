@@ -5,7 +5,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use nagi_bson::Doc;
 use nagi_error::Result;
 
-use super::{Cx, OperatorMemory, Source, carry, document, metadata};
+use super::{Cx, OperatorMemory, Source, document, metadata, serialize};
 
 /// Serialized documents with their metadata, one after the other.
 #[derive(Default)]
@@ -19,7 +19,7 @@ pub(crate) struct Materialized {
 impl Materialized {
     /// Adds the current document of `source`.
     pub(crate) fn push(&mut self, source: &dyn Source) {
-        carry(source, &mut self.bytes);
+        serialize(source, &mut self.bytes);
         self.ends.push(self.bytes.len());
     }
 

@@ -12,7 +12,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use nagi_bson::Doc;
 use nagi_error::Result;
 
-use super::{Cx, Source, carry, document, metadata};
+use super::{Cx, Source, document, metadata, serialize};
 
 /// A portion is complete when it has this size.
 const PORTION_BYTES: usize = 64 << 10;
@@ -39,7 +39,7 @@ pub(crate) struct Portion {
 impl Portion {
     /// Appends the current document of `source`. Returns true if the portion is complete.
     pub(crate) fn add(&mut self, source: &dyn Source) -> bool {
-        carry(source, &mut self.bytes);
+        serialize(source, &mut self.bytes);
         self.ends.push(self.bytes.len());
         self.bytes.len() >= PORTION_BYTES
     }

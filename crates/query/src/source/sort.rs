@@ -24,8 +24,8 @@ use nagi_store::{Index, RecordId, RecordKey, Spill, keystring};
 use crate::figures::{SortFigures, note_sort};
 
 use super::{
-    Cx, Gather, OperatorMemory, Random, Source, SourceStats, carry, document, drain,
-    gathers_portions, metadata, put_key, runs::Runs,
+    Cx, Gather, OperatorMemory, Random, Source, SourceStats, document, drain, gathers_portions,
+    metadata, put_key, runs::Runs, serialize,
 };
 
 /// Memory of an entry in addition to its document and key.
@@ -211,7 +211,7 @@ impl Gather for Entries {
         let doc_start = self.scratch.len() as u32;
         match (&self.keyed_by, input.key()) {
             (Some(index), Some(key)) => carry_keyed(input, index, key, &mut self.scratch)?,
-            _ => carry(input, &mut self.scratch),
+            _ => serialize(input, &mut self.scratch),
         }
         let id = input.record_id().unwrap_or(RecordKey::Key(&[])).to_id();
         let bytes = self.scratch.as_slice().into();

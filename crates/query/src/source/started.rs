@@ -6,7 +6,7 @@ use nagi_bson::Doc;
 use nagi_error::Result;
 use nagi_store::{RecordId, RecordKey};
 
-use super::{Cx, Source, SourceStats, carry, document, metadata};
+use super::{Cx, Source, SourceStats, document, metadata, serialize};
 
 /// A result that a source returned.
 pub(crate) struct Returned {
@@ -19,7 +19,7 @@ impl Returned {
     /// Records the current document of `source`.
     pub(crate) fn of(source: &dyn Source) -> Returned {
         let mut bytes = Vec::new();
-        carry(source, &mut bytes);
+        serialize(source, &mut bytes);
         Returned { bytes, id: source.record_id().map(RecordKey::to_id) }
     }
 }

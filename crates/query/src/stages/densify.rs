@@ -23,7 +23,7 @@ use nagi_lang::{
 };
 
 use super::{densify_spec, prelude::*, several::Several, sort};
-use crate::source::{carry, document, metadata};
+use crate::source::{document, metadata, serialize};
 
 pub(super) static DENSIFY: StageSpec = StageSpec {
     name: "$densify",
@@ -272,7 +272,7 @@ impl Running {
             }
         };
         let mut bytes = Vec::new();
-        carry(&*self.input, &mut bytes);
+        serialize(&*self.input, &mut bytes);
         renew(&mut self.arena);
         let Some((value, key, values)) = here else {
             self.pending = Some((bytes, None));

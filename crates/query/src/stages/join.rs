@@ -23,7 +23,7 @@ use nagi_error::{Error, Result};
 use nagi_lang::path::{self, FieldPath, Leaf};
 use nagi_store::{Collection, Index, RECORDS_AT_ONCE, RecordBuf, RecordId, keystring};
 
-use crate::source::{Cx, Seen, Source, carry, document, metadata};
+use crate::source::{Cx, Seen, Source, document, metadata, serialize};
 
 /// Limit of the bytes of input documents, and of records, that are held.
 const BYTES_MAX: usize = 1 << 20;
@@ -133,7 +133,7 @@ impl Batch {
             match input.advance(cx) {
                 Ok(true) => {
                     let start = self.bytes.len();
-                    carry(input, &mut self.bytes);
+                    serialize(input, &mut self.bytes);
                     let doc = start..self.bytes.len();
                     self.inputs.push(Input { doc, key: 0..0, entries: None });
                 }
@@ -266,8 +266,8 @@ impl Batch {
         document(&self.bytes[self.inputs[self.next - 1].doc.clone()])
     }
 
-    /// Copies that document, with its metadata, as `carry` does.
-    pub(super) fn carry(&self, out: &mut Vec<u8>) {
+    /// Copies that document, with its metadata, as `serialize` does.
+    pub(super) fn serialize(&self, out: &mut Vec<u8>) {
         out.extend_from_slice(&self.bytes[self.inputs[self.next - 1].doc.clone()]);
     }
 

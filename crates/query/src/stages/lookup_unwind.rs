@@ -9,7 +9,7 @@ use nagi_bson::{Array, ValueBuf};
 use nagi_lang::expr::Vars;
 
 use super::{Touch, lookup::Lookup, lookup_run::Running, prelude::*, unwind::Unwind};
-use crate::source::{SourceStats, carry, document, metadata, sum_stats};
+use crate::source::{SourceStats, document, metadata, serialize, sum_stats};
 
 /// See the module's header.
 pub(super) struct LookupUnwind {
@@ -131,8 +131,8 @@ impl Unwound {
         self.index = 0;
         self.held.clear();
         match &self.joined.batch {
-            Some(batch) => batch.carry(&mut self.held),
-            None => carry(&*self.joined.input, &mut self.held),
+            Some(batch) => batch.serialize(&mut self.held),
+            None => serialize(&*self.joined.input, &mut self.held),
         }
         self.rest = match self.joined.find_joined(cx)? {
             true => Rest::Array(Array::FIRST_OFFSET),

@@ -74,14 +74,14 @@ impl Running {
             seen += 1;
             if (self.picked.len() as u64) < self.size {
                 let mut bytes = Vec::new();
-                source::carry(&*self.input, &mut bytes);
+                source::serialize(&*self.input, &mut bytes);
                 self.picked.push(bytes);
             } else {
                 let at = random.below(seen);
                 if at < self.size {
                     let bytes = &mut self.picked[at as usize];
                     bytes.clear();
-                    source::carry(&*self.input, bytes);
+                    source::serialize(&*self.input, bytes);
                 }
             }
         }

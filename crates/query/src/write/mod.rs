@@ -44,7 +44,7 @@ use self::{
 };
 use crate::{
     plan::{self, FindSpec, Hint, Plan, find::parse_sort},
-    source::{Cx, Env, Source, carry, renew},
+    source::{Cx, Env, Source, renew, serialize},
 };
 
 pub use by_ids::{BY_IDS_MAX, ById, ByIdOutcome, ByIds, change_by_ids};
@@ -190,7 +190,7 @@ impl Run<'_> {
         }
         env.changing(source.doc().len())?;
         found.clear();
-        carry(&*source, found);
+        serialize(&*source, found);
         Ok(source.record_id().map(RecordKey::to_id))
     }
 

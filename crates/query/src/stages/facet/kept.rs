@@ -8,7 +8,7 @@ use nagi_store::{Spill, SpillCursor};
 
 use super::branches::Feed;
 use crate::source::{
-    Cx, Documents, OperatorMemory, Source, SourceStats, carry, document, metadata,
+    Cx, Documents, OperatorMemory, Source, SourceStats, document, metadata, serialize,
 };
 
 /// The documents with their metadata.
@@ -43,7 +43,7 @@ impl Kept {
         let (mut docs, mut bytes, mut held) = (Vec::new(), 0, OperatorMemory::default());
         while feed.advance(input, cx)? {
             let mut doc = Vec::new();
-            carry(input, &mut doc);
+            serialize(input, &mut doc);
             bytes += doc.len();
             docs.push(doc.into());
             if bytes > limits.memory_bytes_max || !held.fits(cx, bytes) {
@@ -97,7 +97,7 @@ fn to_disk(
     spill.write_run(&mut |_, value| {
         match read.next() {
             Some(doc) => value.extend_from_slice(&doc),
-            None if feed.advance(input, cx)? => carry(input, value),
+            None if feed.advance(input, cx)? => serialize(input, value),
             None => return Ok(false),
         }
         Ok(true)

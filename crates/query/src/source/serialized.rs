@@ -9,7 +9,7 @@ use nagi_bson::Doc;
 use super::Source;
 
 /// Appends the current document of `source` and its metadata.
-pub(crate) fn carry(source: &dyn Source, out: &mut Vec<u8>) {
+pub(crate) fn serialize(source: &dyn Source, out: &mut Vec<u8>) {
     out.extend_from_slice(source.doc().as_bytes());
     let meta = source.meta();
     if !meta.is_empty() {
@@ -17,12 +17,12 @@ pub(crate) fn carry(source: &dyn Source, out: &mut Vec<u8>) {
     }
 }
 
-/// The document written by [`carry`].
+/// The document written by [`serialize`].
 pub(crate) fn document(bytes: &[u8]) -> Doc<'_> {
     Doc::trusted(&bytes[..length(bytes)])
 }
 
-/// The metadata written by [`carry`]; empty if there is none.
+/// The metadata written by [`serialize`]; empty if there is none.
 pub(crate) fn metadata(bytes: &[u8]) -> Doc<'_> {
     Doc::trusted(&bytes[length(bytes)..])
 }
