@@ -67,7 +67,7 @@
 //! - `order.rs`, `explode.rs`: scans that yield the sort order
 //! - `intersect.rs`, `distinct.rs`, `express.rs`, `geo.rs`, `text.rs`, `hint.rs`: particular plans
 //! - `choose.rs`, `cache/`: trial and plan cache; index filters
-//! - `node.rs`, `open.rs`, `describe.rs`, `noted.rs`: the plan, its sources, explain, statistics
+//! - `node.rs`, `open.rs`, `describe.rs`, `execution_stats.rs`: the plan, its sources, explain, statistics
 //!
 //! Read more: docs/decisions/005 (trials) and 032 (a cached plan is a choice).
 
@@ -78,6 +78,7 @@ mod cache;
 mod choose;
 pub(crate) mod describe;
 mod distinct;
+mod execution_stats;
 mod explode;
 mod express;
 pub(crate) mod find;
@@ -87,7 +88,6 @@ mod intersect;
 mod key_filter;
 mod known_bounds;
 mod node;
-mod noted;
 mod open;
 mod order;
 mod still_there;
