@@ -22,7 +22,7 @@ use nagi_wire::Compressor;
 use crate::audit::AuditLog;
 use crate::auth::Auth;
 use crate::core::connection::{Connection, Peer};
-use crate::core::parts::{Clients, Identity, Settings, Startup, Upkeep};
+use crate::core::server_state::{Clients, Identity, Settings, Startup, Upkeep};
 use crate::logging::Log;
 use crate::message_memory::MemoryCharge;
 use crate::metrics::Metrics;

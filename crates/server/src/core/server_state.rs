@@ -1,4 +1,4 @@
-//! The parts that a [`super::server::Server`] owns, grouped by purpose.
+//! The state of a [`super::server::Server`], in groups by purpose.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicI64, AtomicU8, AtomicU64};
