@@ -500,16 +500,16 @@ impl nagi_query::Interrupt for Watch<'_> {
 
     fn begin_help(&self) -> bool {
         let helped = self.server.filter(|server| server.helps_scans());
-        helped.is_some_and(|server| server.clients.helpers.begin(&server.clients.tickets))
+        helped.is_some_and(|server| server.clients.workers.begin(&server.clients.tickets))
     }
 
     fn may_help(&self) -> bool {
-        self.server.is_some_and(|server| server.clients.helpers.may_go_on(&server.clients.tickets))
+        self.server.is_some_and(|server| server.clients.workers.may_go_on(&server.clients.tickets))
     }
 
     fn end_help(&self) {
         if let Some(server) = self.server {
-            server.clients.helpers.end();
+            server.clients.workers.end();
         }
     }
 }

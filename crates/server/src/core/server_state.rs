@@ -20,10 +20,10 @@ use crate::compactions::Compactions;
 use crate::diagnostic_data::Recorder;
 use crate::fail_points::FailPoints;
 use crate::fsync::FsyncLock;
-use crate::helpers::Helpers;
 use crate::limits::{READ_TICKETS, WRITE_TICKETS};
 use crate::memory_line::MemoryLine;
 use crate::op::Ops;
+use crate::parallel_workers::ParallelWorkers;
 use crate::profile::Profiles;
 use crate::random::random_bytes;
 use crate::session::Sessions;
@@ -88,7 +88,7 @@ pub(crate) struct Clients {
     pub(crate) snapshots: Snapshots,
     pub(crate) cursors: Cursors,
     pub(crate) tickets: Tickets,
-    pub(crate) helpers: Helpers,
+    pub(crate) workers: ParallelWorkers,
     pub(crate) next_connection_id: AtomicI64,
 }
 
@@ -101,7 +101,7 @@ impl Clients {
             snapshots: Snapshots::default(),
             cursors: Cursors::default(),
             tickets: Tickets::new(READ_TICKETS, WRITE_TICKETS),
-            helpers: Helpers::new(),
+            workers: ParallelWorkers::new(),
             next_connection_id: AtomicI64::new(1),
         }
     }

@@ -471,7 +471,7 @@ fn nagi(server: &Server, out: &mut DocWriter<'_>) {
         doc.put("restMicros", server.metrics.job_rest_micros.get());
     });
     out.doc("parallelReads", |doc| {
-        let (open, total) = server.clients.helpers.counts();
+        let (open, total) = server.clients.workers.counts();
         doc.put("open", open);
         doc.put("total", total);
     });

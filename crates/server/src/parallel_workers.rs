@@ -1,7 +1,7 @@
 //! Workers of parallel scans: decides if a request may use a second thread for a part of its reads.
 //!
 //! A worker may run while a core is free, that is, while requests that work and workers together are fewer than the
-//! cores. A request that arrives later finds the core taken for some milliseconds: workers poll [`Helpers::may_go_on`],
+//! cores. A request that arrives later finds the core taken for some milliseconds: workers poll [`ParallelWorkers::may_go_on`],
 //! and a worker that sees too much work in several consecutive polls stops and hands over what it has read.
 
 use std::sync::atomic::{AtomicI64, Ordering::Relaxed};
@@ -12,7 +12,7 @@ use crate::tickets::Tickets;
 const BUSY_LOOKS_MAX: i64 = 3;
 
 /// The workers of all requests.
-pub(crate) struct Helpers {
+pub(crate) struct ParallelWorkers {
     cores: i64,
     out: AtomicI64,
     /// Consecutive polls that found more work than cores.
@@ -21,14 +21,14 @@ pub(crate) struct Helpers {
     begun: AtomicI64,
 }
 
-impl Helpers {
-    pub(crate) fn new() -> Helpers {
+impl ParallelWorkers {
+    pub(crate) fn new() -> ParallelWorkers {
         let cores = std::thread::available_parallelism().map_or(1, |cores| cores.get());
-        Helpers::with_cores(i64::try_from(cores).unwrap_or(1))
+        ParallelWorkers::with_cores(i64::try_from(cores).unwrap_or(1))
     }
 
-    fn with_cores(cores: i64) -> Helpers {
-        Helpers {
+    fn with_cores(cores: i64) -> ParallelWorkers {
+        ParallelWorkers {
             cores,
             out: AtomicI64::new(0),
             busy_looks: AtomicI64::new(0),
@@ -77,31 +77,31 @@ mod tests {
     use super::*;
 
     #[test]
-    fn helpers_have_what_requests_leave() {
-        let (helpers, tickets) = (Helpers::with_cores(2), Tickets::new(8, 8));
+    fn workers_have_what_requests_leave() {
+        let (workers, tickets) = (ParallelWorkers::with_cores(2), Tickets::new(8, 8));
         let _own = tickets.read.take(&|| Ok(()), &|_| (), &|_| ()).unwrap();
-        assert!(helpers.begin(&tickets));
-        assert!(!helpers.begin(&tickets) && helpers.may_go_on(&tickets));
+        assert!(workers.begin(&tickets));
+        assert!(!workers.begin(&tickets) && workers.may_go_on(&tickets));
         let other = tickets.write.take(&|| Ok(()), &|_| (), &|_| ()).unwrap();
-        assert!((1..BUSY_LOOKS_MAX).all(|_| helpers.may_go_on(&tickets)));
-        assert!(!helpers.may_go_on(&tickets));
-        helpers.end();
-        assert!(!helpers.begin(&tickets));
+        assert!((1..BUSY_LOOKS_MAX).all(|_| workers.may_go_on(&tickets)));
+        assert!(!workers.may_go_on(&tickets));
+        workers.end();
+        assert!(!workers.begin(&tickets));
         drop(other);
-        assert!(helpers.begin(&tickets));
-        assert!(!Helpers::with_cores(1).begin(&tickets));
+        assert!(workers.begin(&tickets));
+        assert!(!ParallelWorkers::with_cores(1).begin(&tickets));
     }
 
     #[test]
     fn one_short_request_drives_nobody_away() {
-        let (helpers, tickets) = (Helpers::with_cores(2), Tickets::new(8, 8));
+        let (workers, tickets) = (ParallelWorkers::with_cores(2), Tickets::new(8, 8));
         let _own = tickets.read.take(&|| Ok(()), &|_| (), &|_| ()).unwrap();
-        assert!(helpers.begin(&tickets));
+        assert!(workers.begin(&tickets));
         for _ in 0..10 {
             let other = tickets.read.take(&|| Ok(()), &|_| (), &|_| ()).unwrap();
-            assert!(helpers.may_go_on(&tickets));
+            assert!(workers.may_go_on(&tickets));
             drop(other);
-            assert!(helpers.may_go_on(&tickets));
+            assert!(workers.may_go_on(&tickets));
         }
     }
 }
