@@ -92,6 +92,8 @@ pub(crate) struct Facts {
     pub(crate) operators: &'static [(&'static str, Holds)],
     /// Appended to the error when it is refused in a transaction.
     pub(crate) transaction_advice: &'static str,
+    /// The error if it is to begin a transaction; empty if it may.
+    pub(crate) begins_no_transaction: &'static str,
 }
 
 impl Facts {
@@ -125,6 +127,7 @@ impl Facts {
         query_stats: false,
         operators: &[],
         transaction_advice: "",
+        begins_no_transaction: "",
     };
 }
 
@@ -289,6 +292,12 @@ impl<'a> Generic<'a> {
     /// The transaction number if the command is a statement of a transaction.
     pub(crate) fn transaction(&self) -> Option<i64> {
         self.txn_number.filter(|_| self.autocommit.is_some())
+    }
+
+    /// Ignores the session and the fields that depend on one.
+    pub(crate) fn ignore_session(&mut self) {
+        (self.given_session, self.lsid, self.txn_number) = (None, None, None);
+        (self.autocommit, self.start_transaction) = (None, None);
     }
 
     /// Reads the generic arguments of `body`. Allocates only for errors.

@@ -304,6 +304,7 @@ fn check(
     row: &Command,
 ) -> Result<()> {
     check_access(connection, server, request, row)?;
+    txn_number::check_before_login(request)?;
     find_session(connection, server, &mut request.generic)?;
     let (command, generic) = (request.command, &request.generic);
     txn_number::check(request, server.replica.is_some())?;
@@ -352,17 +353,18 @@ fn check_access(
 }
 
 /// Finds the session that the request names, and records its use. A client that has to log in and has not (its command
-/// needs no login, or it makes the first user) has no user whose session it could be: its `lsid` is ignored, as in
-/// MongoDB.
+/// needs no login, or it makes the first user) has no user whose session it could be: its `lsid` and the fields that
+/// need one are ignored, as in MongoDB.
 fn find_session(
     connection: &mut Connection,
     server: &Server,
     generic: &mut Generic<'_>,
 ) -> Result<()> {
-    let Some(given) = &generic.given_session else { return Ok(()) };
     if server.auth.is_enabled() && connection.login.is_none() {
+        generic.ignore_session();
         return Ok(());
     }
+    let Some(given) = &generic.given_session else { return Ok(()) };
     let session = Asking::new(connection).session(given, None)?;
     connection.touch_session(&session, clock::wall_ms())?;
     generic.lsid = Some(session);

@@ -36,6 +36,7 @@ mod tailable;
 mod tickets;
 mod times;
 mod tokens;
+mod txn_fields;
 mod txn_number;
 mod views_collection;
 mod visible;

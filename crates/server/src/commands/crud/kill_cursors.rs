@@ -10,6 +10,7 @@ pub(in crate::commands) static KILL_CURSORS: Command = Command {
         api_v1: true,
         on_collection: true,
         in_transaction: true,
+        begins_no_transaction: "Cannot run killCursors as the first operation in a multi-document transaction.",
         ..Facts::ROW
     },
     access: Access::LoggedIn,

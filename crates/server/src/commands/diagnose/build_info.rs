@@ -13,7 +13,6 @@ pub(in crate::commands) static BUILD_INFO: Command = Command {
         aliases: &["buildinfo"],
         help: "Version and build information of the server.",
         before_login: true,
-        in_transaction: true,
         ..Facts::ROW
     },
     run,

@@ -11,7 +11,6 @@ pub(in crate::commands) static CONNECTION_STATUS: Command = Command {
         name: "connectionStatus",
         help: "Users and roles of this connection.",
         before_login: true,
-        in_transaction: true,
         ..Facts::ROW
     },
     run,

@@ -27,7 +27,6 @@ pub(in crate::commands) static HELLO: Command = Command {
         name: "hello",
         help: "Describes the server: its role, limits and protocol versions.",
         before_login: true,
-        in_transaction: true,
         api_v1: true,
         secret: Secret::Yes,
         ..Facts::ROW
@@ -42,7 +41,6 @@ pub(in crate::commands) static IS_MASTER: Command = Command {
         aliases: &["ismaster"],
         help: "Old spelling of hello.",
         before_login: true,
-        in_transaction: true,
         secret: Secret::Yes,
         ..Facts::ROW
     },

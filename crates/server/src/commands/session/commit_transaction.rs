@@ -14,6 +14,7 @@ pub(in crate::commands) static COMMIT_TRANSACTION: Command = Command {
         api_v1: true,
         in_transaction: true,
         ends_transaction: true,
+        begins_no_transaction: "Cannot start a transaction with a commit",
         ..Facts::ROW
     },
     access: Access::LoggedIn,
@@ -30,6 +31,7 @@ pub(in crate::commands) static ABORT_TRANSACTION: Command = Command {
         api_v1: true,
         in_transaction: true,
         ends_transaction: true,
+        begins_no_transaction: "Cannot start a transaction with an abort",
         ..Facts::ROW
     },
     access: Access::LoggedIn,

@@ -86,7 +86,7 @@ pub(crate) use retry::{
     Codec, Executed, any_executed, executed, in_one_snapshot, is_retryable, once, recorded,
     statement, statement_id, write_retried, write_retried_one,
 };
-pub(crate) use rules::check;
+pub(crate) use rules::{check, check_before_login};
 pub(crate) use run::{abort, commit, run};
 
 const SHARD_COUNT: usize = 16;

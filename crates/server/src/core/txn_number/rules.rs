@@ -4,6 +4,25 @@ use nagi_error::{Code, Result, bail};
 
 use crate::request::{Generic, Request};
 
+/// Refuses `autocommit` and `txnNumber` of a command that needs no login, whether its client has logged in or not: it
+/// has no part in a session. Precedes all other checks of these fields.
+pub(crate) fn check_before_login(request: &Request<'_>) -> Result<()> {
+    let generic = &request.generic;
+    if !request.command.before_login {
+        return Ok(());
+    }
+    if generic.autocommit.is_some() {
+        bail!(
+            Code::OPERATION_NOT_SUPPORTED_IN_TRANSACTION,
+            "This command is not supported in transactions"
+        );
+    }
+    if generic.txn_number.is_some() {
+        bail!(Code::Location(50889), "It is illegal to provide a txnNumber for this command");
+    }
+    Ok(())
+}
+
 /// Checks `txnNumber`, `autocommit`, `startTransaction` and the fields that depend on them.
 pub(crate) fn check(request: &Request<'_>, is_replicated: bool) -> Result<()> {
     let generic = &request.generic;
@@ -53,7 +72,7 @@ fn check_retryable(request: &Request<'_>) -> Result<()> {
             "'startTransaction' field requires 'autocommit' field to also be specified"
         );
     }
-    if !request.command.retryable && !request.command.ends_transaction {
+    if !request.command.retryable {
         bail!(
             Code::NOT_A_RETRYABLE_WRITE_COMMAND,
             "txnNumber may only be provided for multi-document transactions and retryable write \
@@ -71,14 +90,7 @@ fn check_statement(request: &Request<'_>) -> Result<()> {
         bail!(Code::INVALID_OPTIONS, "Specifying startTransaction=false is not allowed.");
     }
     if command.ends_transaction {
-        if generic.start_transaction.is_some() {
-            bail!(
-                Code::INVALID_OPTIONS,
-                "Cannot specify 'startTransaction' on a {} command",
-                command.name
-            );
-        }
-        return Ok(());
+        return check_start(request);
     }
     if !command.in_transaction {
         bail!(
@@ -97,6 +109,7 @@ fn check_statement(request: &Request<'_>) -> Result<()> {
             request.db
         );
     }
+    check_start(request)?;
     if generic.write_concern.is_some() {
         bail!(
             Code::INVALID_OPTIONS,
@@ -104,6 +117,15 @@ fn check_statement(request: &Request<'_>) -> Result<()> {
         );
     }
     check_read_concern(generic)
+}
+
+/// A transaction begins with a statement that reads or writes.
+fn check_start(request: &Request<'_>) -> Result<()> {
+    let refused = request.command.begins_no_transaction;
+    if request.generic.start_transaction.is_none() || refused.is_empty() {
+        return Ok(());
+    }
+    bail!(Code::OPERATION_NOT_SUPPORTED_IN_TRANSACTION, "{refused}")
 }
 
 fn check_read_concern(generic: &Generic<'_>) -> Result<()> {
