@@ -6,12 +6,16 @@
 
 use std::sync::OnceLock;
 use std::thread::available_parallelism;
+use std::time::{Duration, Instant};
 
 use parking_lot::Mutex;
 use rayon_core::{ThreadPool, ThreadPoolBuilder};
 
 /// The same stack as connection threads have, because expressions nest.
 const STACK_BYTES: usize = if cfg!(debug_assertions) { 8 << 20 } else { 1 << 20 };
+
+/// Where threads are used up, each request of a busy server would tell: a message stands for all of this time.
+const TOLD_EACH: Duration = Duration::from_mins(1);
 
 /// A thread of its own.
 struct Worker {
@@ -93,10 +97,50 @@ fn start() -> Option<Worker> {
     match pool {
         Ok(pool) => Some(Worker { processors: told.recv().unwrap_or_default(), pool }),
         Err(error) => {
-            log::warn!(target: "QUERY", id = 7_702_091, error:% = error;
-                "No thread can be started that helps to read");
+            static FAILURES: Mutex<Failures> = Mutex::new(Failures { told: None, untold: 0 });
+            let due = FAILURES.lock().count(Instant::now());
+            if let Some(count) = due {
+                log::warn!(target: "QUERY", id = 7_702_091, error:% = error, count = count;
+                    "No thread can be started that helps to read");
+            }
             None
         }
+    }
+}
+
+/// Failed starts of threads.
+struct Failures {
+    /// When a message was logged.
+    told: Option<Instant>,
+    /// The failures since then.
+    untold: u64,
+}
+
+impl Failures {
+    /// Counts a failure. Returns the number of failures that a message is to tell, if one is due.
+    fn count(&mut self, now: Instant) -> Option<u64> {
+        self.untold += 1;
+        if self.told.is_some_and(|told| now.saturating_duration_since(told) < TOLD_EACH) {
+            return None;
+        }
+        self.told = Some(now);
+        Some(std::mem::take(&mut self.untold))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn failures_are_told_once_a_minute() {
+        let mut failures = Failures { told: None, untold: 0 };
+        let begin = Instant::now();
+        let at = |seconds| begin + Duration::from_secs(seconds);
+        assert_eq!(failures.count(at(0)), Some(1));
+        assert!((0..60).all(|second| failures.count(at(second)).is_none()));
+        assert_eq!(failures.count(at(60)), Some(61));
+        assert_eq!(failures.count(at(61)), None);
     }
 }
 
