@@ -17,7 +17,7 @@ const DOORS: &[Door] = &[
         // (`stamps.rs`).
         call: "engine.begin(",
         files: &[
-            "store/ddl.rs",
+            "store/ddl/mod.rs",
             "store/commit/stamps.rs",
             "store/transaction.rs",
             "store/txn/mod.rs",
@@ -50,7 +50,7 @@ const DOORS: &[Door] = &[
     },
     Door {
         call: "Change::Catalog {",
-        files: &["store/ddl.rs", "store/transaction.rs", "store/change_log/mod.rs"],
+        files: &["store/ddl/mod.rs", "store/transaction.rs", "store/change_log/mod.rs"],
         instead: "Ddl::change",
     },
     Door {
@@ -59,7 +59,7 @@ const DOORS: &[Door] = &[
             "store/commit/change.rs",
             "store/change_log/read.rs",
             "store/change_log/retain.rs",
-            "store/ddl.rs",
+            "store/ddl/shown_logs.rs",
             "upkeep.rs",
         ],
         instead: "Store::log_change, or LogReader",

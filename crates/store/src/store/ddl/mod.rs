@@ -1,0 +1,261 @@
+//! DDL: creating and dropping collections and indexes.
+//!
+//! One DDL statement at a time modifies the catalog (index builds release the lock while they build). Each
+//! statement makes new versions of its collections, stores them durably, publishes them, and then waits until no
+//! writer uses the old versions. The keys of dropped objects are deleted after the reply (see `reclaim`).
+//!
+//!   lock -> check -> commit catalog keys (synced) -> publish -> wait for writers at the gate
+//!
+//! `create.rs` and `drop.rs` have the statements; `shown_logs.rs` makes the collections that show the change log.
+//!
+//! A crash between the commit and the deletion leaves `Dropped` keys in the catalog; the next start resumes the
+//! deletion.
+
+mod create;
+mod drop;
+mod shown_logs;
+
+use std::sync::Arc;
+
+use nagi_error::Result;
+use nagi_kv::sync::{MutexGuard, point};
+use nagi_kv::{Durability, Space, Txn, TxnOptions};
+
+use crate::{
+    Index, Namespace, Store,
+    catalog::{Catalog, Collection, CollectionVersion},
+    engine_error::engine,
+    ident::{CatalogKey, Ident},
+    index::Bulk,
+    record_key::Layout,
+    store::{
+        commit::{
+            change::{Change, Logged, Replaced},
+            client::CatalogChange,
+        },
+        reclaim::Job,
+    },
+};
+
+pub(crate) use create::{check_case, create, made, same_options};
+pub(crate) use drop::{find_by_key, refuse_view};
+
+/// State that only the holder of the DDL lock uses.
+pub(crate) struct DdlState {
+    pub(crate) next_ident: u32,
+}
+
+/// A DDL statement in progress: catalog keys are staged here, then committed and published.
+pub(crate) struct Ddl<'s> {
+    pub(crate) store: &'s Store,
+    state: MutexGuard<'s, DdlState>,
+    txn: Box<dyn Txn>,
+    pub(crate) catalog: Catalog,
+    /// Old versions that are no longer current after publication.
+    replaced: Vec<Arc<Collection>>,
+    published: Vec<Arc<Collection>>,
+    dropped: Vec<(Space, Ident)>,
+    /// Builds of the dropped indexes.
+    builds: Vec<Arc<Bulk>>,
+    logged: Logged,
+    /// The changes, if the client's are noted.
+    noted: Option<Vec<CatalogChange>>,
+}
+
+impl<'s> Ddl<'s> {
+    pub(crate) fn begin(store: &'s Store) -> Result<Ddl<'s>> {
+        let state = store.ddl.lock();
+        let txn = store.engine.begin(TxnOptions::default()).map_err(engine)?;
+        let catalog = Catalog::clone(&store.catalog.load());
+        let (replaced, published) = (Vec::new(), Vec::new());
+        let (dropped, builds) = (Vec::new(), Vec::new());
+        let logged = Logged::default();
+        let noted = store.client.notes_catalog_changes().then(Vec::new);
+        Ok(Ddl { store, state, txn, catalog, replaced, published, dropped, builds, logged, noted })
+    }
+
+    pub(crate) fn collection(&self, namespace: &Namespace) -> Option<Arc<Collection>> {
+        self.catalog.collection(namespace).cloned()
+    }
+
+    pub(crate) fn ident(&mut self) -> Result<Ident> {
+        let ident = Ident(self.state.next_ident);
+        self.state.next_ident += 1;
+        let key = Ident(0).catalog_key(CatalogKey::NextIdent);
+        let next = self.state.next_ident.to_le_bytes();
+        self.txn.put(Space::Catalog, &key, &next).map_err(engine)?;
+        Ok(ident)
+    }
+
+    /// Stores a new collection, or a new version of one.
+    pub(crate) fn put(&mut self, collection: CollectionVersion) -> Result<Arc<Collection>> {
+        self.store.refuse_live_log(&collection, "change")?;
+        self.put_as(collection, None, false)
+    }
+
+    /// The same for a collection that `collMod` has changed.
+    pub(crate) fn put_modified(
+        &mut self,
+        collection: CollectionVersion,
+    ) -> Result<Arc<Collection>> {
+        self.store.refuse_live_log(&collection, "change")?;
+        self.put_as(collection, None, true)
+    }
+
+    /// The same for a renamed collection that replaces `target`.
+    pub(crate) fn put_over(
+        &mut self,
+        collection: CollectionVersion,
+        target: Option<Replaced>,
+    ) -> Result<Arc<Collection>> {
+        self.put_as(collection, target, false)
+    }
+
+    fn put_as(
+        &mut self,
+        collection: CollectionVersion,
+        target: Option<Replaced>,
+        by_coll_mod: bool,
+    ) -> Result<Arc<Collection>> {
+        let key = collection.ident.catalog_key(CatalogKey::Collection);
+        let doc = collection.to_entry()?;
+        self.txn.put(Space::Catalog, &key, doc.as_bytes()).map_err(engine)?;
+        let collection = Collection::new(collection);
+        let is_first = self.noted.is_some() && self.is_first(&collection.namespace);
+        let older = self.catalog.names.put(&collection);
+        let (before, after) = (older.as_deref(), Some(&*collection));
+        self.change(&Change::Catalog { before, after, target, by_coll_mod })?;
+        self.note(older.clone(), Some(&collection), is_first);
+        self.replaced.extend(older);
+        self.published.push(Arc::clone(&collection));
+        Ok(collection)
+    }
+
+    /// Returns true if the database of `namespace` has no collection yet.
+    fn is_first(&self, namespace: &Namespace) -> bool {
+        self.catalog.database(namespace.database()).next().is_none()
+    }
+
+    /// Notes a change for the client, if its changes are noted.
+    pub(crate) fn note(
+        &mut self,
+        before: Option<Arc<Collection>>,
+        after: Option<&Arc<Collection>>,
+        is_first: bool,
+    ) {
+        if let Some(noted) = &mut self.noted {
+            let after = after.cloned();
+            noted.push(CatalogChange::Collection { before, after, is_first });
+        }
+    }
+
+    /// The hook for catalog changes, see `change`.
+    fn change(&mut self, change: &Change<'_>) -> Result<()> {
+        self.store.log_change(&mut *self.txn, change, &mut self.logged)
+    }
+
+    /// Removes a collection with its records, counters and indexes.
+    pub(crate) fn remove(&mut self, collection: &Arc<Collection>) -> Result<()> {
+        self.store.refuse_live_log(collection, "drop")?;
+        let (before, after) = (Some(&**collection), None);
+        self.change(&Change::Catalog { before, after, target: None, by_coll_mod: false })?;
+        self.note(Some(Arc::clone(collection)), None, false);
+        self.replace(collection)
+    }
+
+    /// The same for a collection that a renamed one replaces, which is logged as a part of the renaming.
+    pub(crate) fn replace(&mut self, collection: &Arc<Collection>) -> Result<()> {
+        self.store.refuse_live_log(collection, "drop")?;
+        let key = collection.ident.catalog_key(CatalogKey::Collection);
+        self.txn.delete(Space::Catalog, &key).map_err(engine)?;
+        if !collection.is_view() {
+            self.drop_range(collection.space, collection.ident)?;
+            for index in &collection.indexes {
+                self.remove_index(index)?;
+            }
+        }
+        self.catalog.names.remove(&collection.namespace);
+        self.replaced.push(Arc::clone(collection));
+        Ok(())
+    }
+
+    /// Removes an index's keys; the caller stores the new version of the collection.
+    pub(crate) fn remove_index(&mut self, index: &Index) -> Result<()> {
+        if let Some(bulk) = &index.bulk {
+            self.drop_range(Space::Index, bulk.side)?;
+            self.builds.push(Arc::clone(bulk));
+        }
+        self.drop_range(Space::Index, index.ident)
+    }
+
+    fn drop_range(&mut self, space: Space, ident: Ident) -> Result<()> {
+        let key = ident.catalog_key(CatalogKey::Dropped);
+        self.txn.put(Space::Catalog, &key, &[space as u8]).map_err(engine)?;
+        self.dropped.push((space, ident));
+        Ok(())
+    }
+
+    /// Commits only the allocated idents, so that they are not reused.
+    pub(crate) fn keep_idents(self) -> Result<()> {
+        self.store.commit(self.txn, Durability::Buffered).map(drop)
+    }
+
+    /// Commits, publishes, and waits for the writers of old versions; if keys must be deleted, the wait is left to
+    /// the reclaimer.
+    pub(crate) fn finish(self) -> Result<()> {
+        self.finish_with(Durability::Synced)
+    }
+
+    /// Like `finish`, with the durability that the change needs. A drop must be on disk before the files of the
+    /// dropped objects are removed.
+    pub(crate) fn finish_with(mut self, durability: Durability) -> Result<()> {
+        self.store.count_logged(&mut *self.txn, &self.logged)?;
+        let publishing = self.store.stamps.publish();
+        let stamp = self.store.commit(self.txn, Durability::Buffered)?;
+        for old in &self.replaced {
+            // A single store per collection, so that a collection that only changes never appears to be missing.
+            point();
+            let newest = self.published.iter().rev().find(|new| new.ident == old.ident);
+            old.state.set_current(newest.cloned());
+        }
+        for new in &self.published {
+            if new.state.is_dropped() {
+                new.state.set_current(Some(Arc::clone(new)));
+            }
+        }
+        point();
+        self.store.catalog.store(Arc::new(self.catalog));
+        if let Some(shown) = self.published.iter().find(|new| new.layout == Layout::Stamps) {
+            self.store.log_shown.store(Some(Arc::clone(shown)));
+        }
+        drop(publishing);
+        point();
+        if let Some(noted) = self.noted {
+            self.store.client.note_catalog(noted);
+        }
+        for changed in self.replaced.iter().chain(&self.published) {
+            self.store.client.note_changed(&changed.namespace);
+        }
+        self.replaced.iter().for_each(|old| old.state.arrivals.announce());
+        let changed = self.replaced.iter().chain(&self.published);
+        self.store.logged(&self.logged, changed.map(|collection| &collection.namespace));
+        drop(self.state);
+        // The sync runs without the publication lock: readers wait for that lock, and a sync may take long.
+        let synced = match durability {
+            Durability::Synced => self.store.engine.sync(stamp).map_err(engine),
+            Durability::Buffered => Ok(()),
+        };
+        // A client that holds a transaction open is not waited for; its transaction is aborted.
+        self.store.open.end_users_of(&self.replaced);
+        if self.dropped.is_empty() {
+            self.replaced.iter().for_each(|old| old.state.wait_for_earlier());
+        } else if synced.is_ok() {
+            self.store.reclaimer.push(Job {
+                replaced: self.replaced,
+                builds: self.builds,
+                ranges: self.dropped,
+            });
+        }
+        synced
+    }
+}
