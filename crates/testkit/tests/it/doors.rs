@@ -39,13 +39,13 @@ const DOORS: &[Door] = &[
     Door {
         // The bytes of a document: `put_record`, `delete`, and repair's `take_out`.
         call: "(collection.space, ",
-        files: &["store/txn/mod.rs"],
+        files: &["store/txn/records.rs"],
         instead: "WriteTxn::{insert, update, delete}",
     },
     Door {
         // The log matches on it.
         call: "Change::Document {",
-        files: &["store/txn/mod.rs", "store/change_log/mod.rs"],
+        files: &["store/txn/records.rs", "store/change_log/mod.rs"],
         instead: "WriteTxn::change",
     },
     Door {
