@@ -215,8 +215,8 @@ impl Budget {
         charge.try_grow(bytes).then_some(charge)
     }
 
-    /// Waits for capacity, at most `wait`, in the order of arrival: see [`crate::line`]. Returns none if there was none
-    /// in time, or if `go_on` returned false.
+    /// Waits for capacity in the order of arrival: see [`crate::line`]. Returns none if there was none for `wait`
+    /// without progress of others, or if `go_on` returned false.
     pub fn charge_within(
         self: &Arc<Budget>,
         pool: Pool,

@@ -31,6 +31,8 @@ const PROGRESS_BYTES: u64 = 1 << 20;
 /// Requests up to this size may overtake, until the first of the queue has waited for `PASS_TIME`.
 const PASS_BYTES: u64 = 2 << 20;
 const PASS_TIME: Duration = Duration::from_secs(1);
+/// Longest wait of a message, in times of the longest wait without progress.
+const MESSAGE_WAITS: u32 = 4;
 /// A message that takes more than this part of all memory does not overtake the queue of requests.
 const LARGE_PART: u64 = 8;
 /// Limit of the queue; further requests fail at once. Waiting requests may hold storage tickets that others need.
@@ -172,8 +174,8 @@ impl Budget {
         served
     }
 
-    /// Calls `ask`, which tries to charge `bytes` for a message, until it succeeds, at most for `wait`. Returns false
-    /// if there was no capacity in time, or if `go_on` returned false.
+    /// Calls `ask`, which tries to charge `bytes` for a message, until it succeeds. Returns false after `wait` in which
+    /// no large amount was released, after several times that in any case, and if `go_on` returned false.
     pub(crate) fn wait_for_turn(
         &self,
         pool: Pool,
@@ -194,16 +196,21 @@ impl Budget {
         self.note_waited(pool);
         self.waiting.fetch_add(1, SeqCst);
         let number = (!passes).then(|| line.join_messages(pool));
-        let until = Instant::now() + wait;
+        let begun = Instant::now();
+        let (mut moved, mut freed) = (begun, self.freed_count());
         let served = loop {
             if (passes || line.is_turn(number, pool, is_large)) && ask() {
                 break true;
             }
             let now = Instant::now();
-            if now >= until || !go_on() {
+            if freed != self.freed_count() {
+                (moved, freed) = (now, self.freed_count());
+            }
+            let is_late = now - moved >= wait || now - begun >= wait * MESSAGE_WAITS;
+            if is_late || !go_on() {
                 break false;
             }
-            self.freed.wait_for(&mut line, LOOK_AROUND.min(until - now));
+            self.freed.wait_for(&mut line, LOOK_AROUND.min(wait));
         };
         if let Some(number) = number {
             line.leave(number);
@@ -228,7 +235,7 @@ impl Budget {
         self.freed_large.fetch_add(1, SeqCst);
     }
 
-    fn freed_count(&self) -> u64 {
+    pub(crate) fn freed_count(&self) -> u64 {
         self.freed_large.load(SeqCst)
     }
 }

@@ -11,8 +11,10 @@ use std::{
 
 use crate::{Budget, Charge, Pool, budget::LOOK_AROUND};
 
-/// Requests that hold memory finish, or fail, within this time as a rule. A longer wait would let files accumulate.
+/// Longest wait. Files accumulate meanwhile.
 const WAIT_MAX: Duration = Duration::from_secs(10);
+/// Longest wait in which no request releases a large amount: those that hold memory may themselves be waiting for more.
+const STALL_MAX: Duration = Duration::from_secs(1);
 
 /// The memory of one flush or compaction. When it is dropped, the allocator returns its free pages.
 #[derive(Debug)]
@@ -27,8 +29,8 @@ impl Work {
         Work { budget: Arc::clone(budget), charge: Charge::empty(budget, Pool::Compactions) }
     }
 
-    /// Charges up to `bytes` in total. If `waits`, waits for capacity first, 10 s at most; the memory is charged in any
-    /// case. More than all requests may have together is not charged: they could not release it.
+    /// Charges up to `bytes` in total. If `waits`, waits for capacity first, as long as requests release memory, 10 s at
+    /// most; the memory is charged in any case. More than all requests may have together is not charged: they could not release it.
     pub fn cover(&mut self, bytes: u64, waits: bool) {
         let bytes = bytes.min(self.budget.demand_max());
         let Some(more) = bytes.checked_sub(self.charge.bytes()).filter(|more| *more > 0) else {
@@ -53,16 +55,20 @@ impl Work {
         let mut line = budget.queue.lock();
         let number = line.join(true);
         budget.waiting.fetch_add(1, SeqCst);
-        let until = Instant::now() + WAIT_MAX;
+        let begun = Instant::now();
+        let (mut moved, mut freed) = (begun, budget.freed_count());
         let granted = loop {
             if self.charge.try_grow_within_all(more) {
                 break true;
             }
             let now = Instant::now();
-            if now >= until {
+            if freed != budget.freed_count() {
+                (moved, freed) = (now, budget.freed_count());
+            }
+            if now - moved >= STALL_MAX || now - begun >= WAIT_MAX {
                 break false;
             }
-            budget.freed.wait_for(&mut line, LOOK_AROUND.min(until - now));
+            budget.freed.wait_for(&mut line, LOOK_AROUND);
         };
         line.leave(number);
         budget.waiting.fetch_sub(1, SeqCst);
@@ -107,6 +113,16 @@ mod tests {
         assert_eq!(budget.pool(Pool::Compactions).used, 150 * MIB);
         drop(work);
         assert_eq!((budget.demand(), budget.has_waiting()), (0, false));
+    }
+
+    #[test]
+    fn it_does_not_wait_for_a_request_that_may_wait_for_it() {
+        let budget = Budget::new(256 * MIB);
+        let _held = budget.try_charge(Pool::Requests, 70 * MIB).unwrap();
+        let mut work = Work::new(&budget);
+        work.cover(150 * MIB, true);
+        assert_eq!(budget.pool(Pool::Compactions).used, 150 * MIB);
+        assert!(!budget.has_waiting());
     }
 
     #[test]

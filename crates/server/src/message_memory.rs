@@ -4,7 +4,7 @@
 //! - A larger message is charged before its bytes are read from the socket, including the memory to process it.
 //! - A larger reply is charged while it grows, in steps of a megabyte.
 //!
-//! If the budget has no capacity, the request waits up to [`WAIT`]. A batch that already has documents does not wait:
+//! If the budget has no capacity, the request waits, see [`WAIT`]. A batch that already has documents does not wait:
 //! it is cut short, and the remaining documents go into the next batch.
 //!
 //! This module knows neither sockets nor the size of the budget.
@@ -23,7 +23,7 @@ pub const FREE_BYTES: usize = 256 * 1024;
 pub(crate) const CONNECTION_BYTES: u64 = 48 * 1024;
 /// The memory of TLS: the state of the session, and the buffers of its records and of its handshake.
 const TLS_BYTES: u64 = 48 * 1024;
-/// How long a message or a reply waits for memory.
+/// How long a reply waits for memory, and a message while no other request releases any.
 const WAIT: Duration = Duration::from_secs(30);
 /// The step in which the charge of a reply grows.
 const STEP: u64 = 1 << 20;
@@ -161,7 +161,8 @@ pub fn message_cost(front: &[u8]) -> Option<u64> {
     Some(length + inflated + STAGED_COPIES * plain.min(STAGED_BYTES_MAX))
 }
 
-/// Waits for the memory that a message needs; `None` if there is none within [`WAIT`] or `go_on` returns false.
+/// Waits for the memory that a message needs, in the order of arrival; `None` if no memory was released for [`WAIT`] or
+/// `go_on` returns false.
 pub fn admit_message(
     budget: &Arc<Budget>,
     cost: u64,
