@@ -11,7 +11,7 @@ use crate::{WorkMemory, tier};
 /// The tier's share of the cache in percent, if the compression ratio of the data is unknown.
 const UNKNOWN_TIER_PERCENT: u32 = 20;
 
-/// A smaller memtable may have no capacity for a second document of the largest size.
+/// Two documents of the largest size.
 const SMALL_MEMTABLE_BYTES: u64 = 32 << 20;
 
 /// Options for opening the engine.
@@ -128,10 +128,9 @@ impl Options {
         (self.cache_bytes / 32).clamp(2 << 20, 32 << 20).min(self.write_buffer() * 2)
     }
 
-    /// Number of level-0 files that are merged. With small memtables, each may have only one value, and the merge holds
-    /// one value of each file.
-    pub(crate) fn merged_files(&self) -> u32 {
-        if self.write_buffer() < SMALL_MEMTABLE_BYTES { 4 } else { 6 }
+    /// True if a memtable may have no capacity for a second document of the largest size.
+    pub(crate) fn has_small_memtables(&self) -> bool {
+        self.write_buffer() < SMALL_MEMTABLE_BYTES
     }
 
     /// Log bytes after which the oldest memtables are flushed; limits the time of a recovery.

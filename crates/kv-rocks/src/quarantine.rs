@@ -13,7 +13,9 @@ use std::sync::{
 use nagi_kv::Space;
 use parking_lot::Mutex;
 
-use crate::{WorkMemory, damage, db::Db, events::Events, flushes::Flushes};
+use crate::{
+    WorkMemory, damage, db::Db, events::Events, flushes::Flushes, large_flushes::LargeFlushes,
+};
 
 /// Damage that compactions of an open database met, and its work in the background: what its listener hears.
 #[derive(Default)]
@@ -21,6 +23,7 @@ pub(crate) struct Damaged {
     failures: AtomicU64,
     pub(crate) flushes: Flushes,
     pub(crate) events: Events,
+    pub(crate) large_flushes: LargeFlushes,
     /// Accounts for the memory of that work.
     pub(crate) work_memory: Option<Arc<dyn WorkMemory>>,
     /// One bit per space, by number.

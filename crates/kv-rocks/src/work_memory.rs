@@ -74,9 +74,9 @@ fn begin(memory: Option<&Arc<dyn WorkMemory>>, copies: u64, waits: bool) {
     JOB.set(memory.map(|memory| Job { charge: memory.begin(), copies, waits, value_bytes: 0 }));
 }
 
-/// The job of this thread has ended and holds no value any more.
-pub(crate) fn end() {
-    JOB.set(None);
+/// The job of this thread has ended and holds no value any more. Returns true if it had a large one.
+pub(crate) fn end() -> bool {
+    JOB.take().is_some_and(|job| job.value_bytes > 0)
 }
 
 /// Counts a read of `bytes` from a file, before it. Returns false if this thread has no job.
@@ -164,7 +164,7 @@ mod tests {
         assert_eq!(seen(), ["21 MB", "step", "step"]);
         begin_flush(Some(&memory));
         writes(5 * MIB);
-        end();
+        assert!(end() && !end());
         assert_eq!(seen(), ["end", "10 MB", "step", "end"]);
         begin_flush(None);
         assert!(!reads(5 * MIB));

@@ -109,12 +109,13 @@ unsafe extern "C" fn nagi_work_finished(damaged: *const c_void, work: *const Wor
         let space = slice::from_raw_parts(work.space.cast::<u8>(), work.space_length);
         (&*damaged.cast::<Damaged>(), work, space)
     };
-    if matches!(work.kind, FLUSH | COMPACTION) {
-        work_memory::end();
-    }
+    let had_large = matches!(work.kind, FLUSH | COMPACTION) && work_memory::end();
     let flushed = (work.kind == FLUSH).then(|| damaged.flushes.finished(work.job, Instant::now()));
     let known = Space::ALL.into_iter().find(|known| known.name().as_bytes() == space);
     let Some(space) = known else { return };
+    if had_large && work.kind == FLUSH {
+        damaged.large_flushes.note(space, Instant::now());
+    }
     let (kind, reason) = match work.kind {
         FLUSH => ("flush", flush_reason(work.reason)),
         COMPACTION => ("compaction", compaction_reason(work.reason)),
@@ -140,6 +141,21 @@ unsafe extern "C" fn nagi_work_finished(damaged: *const c_void, work: *const Wor
 }
 
 impl Db {
+    /// Sets the number of level-0 files that are merged at once.
+    pub(crate) fn set_merged_files(&self, space: Space, count: &CStr) -> Result<()> {
+        // SAFETY: one name and one value, both copied.
+        checked(|error| unsafe {
+            ffi::rocksdb_set_options_cf(
+                self.raw,
+                self.family(space),
+                1,
+                &c"level0_file_num_compaction_trigger".as_ptr(),
+                &count.as_ptr(),
+                error,
+            );
+        })
+    }
+
     /// Suspends automatic compactions of the space; only explicit ones run.
     pub(crate) fn rest(&self, space: Space) -> Result<()> {
         let names = RESTING.map(|(name, _)| name.as_ptr());

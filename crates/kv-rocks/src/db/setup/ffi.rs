@@ -261,6 +261,8 @@ const STEPPED_OVER_MAX: u32 = 8000;
 const FLUSHES_MAX: c_int = 2;
 /// Concurrent compactions.
 const COMPACTIONS_MAX: c_int = 3;
+/// Level-0 files that are merged at once; `upkeep` has the same number.
+const MERGED_FILES: c_int = 6;
 /// What a file is written with at once; `kDirectPiece` of native/encrypted.cc is the same.
 const WRITE_BYTES: u64 = 1 << 20;
 /// RocksDB's buffer of an encrypted file.
@@ -419,10 +421,7 @@ unsafe fn space_options(
         // Also limits merges within level 0: a single file with half of the data there would be written twice, and
         // its successor would leave half of the cache cold at once.
         ffi::rocksdb_options_set_max_compaction_bytes(cf, (whole as u64 * 4).max(32 << 20));
-        ffi::rocksdb_options_set_level0_file_num_compaction_trigger(
-            cf,
-            options.merged_files() as c_int,
-        );
+        ffi::rocksdb_options_set_level0_file_num_compaction_trigger(cf, MERGED_FILES);
         ffi::rocksdb_options_set_level0_slowdown_writes_trigger(cf, 40);
         ffi::rocksdb_options_set_level0_stop_writes_trigger(cf, 80);
         ffi::rocksdb_options_set_soft_pending_compaction_bytes_limit(cf, 256 << 30);
