@@ -147,8 +147,8 @@ impl Setup {
             ffi::rocksdb_options_set_ratelimiter(database, limiter);
             lower_priority_of_compaction();
             native::nagi_compaction_last_at_the_disk(database);
-            let work_memory = options.work_memory.clone();
-            let damaged = Box::new(Damaged { work_memory, ..Damaged::default() });
+            let mut damaged = Box::<Damaged>::default();
+            damaged.work_memory.clone_from(&options.work_memory);
             listen(database, &damaged);
             let spaces: Vec<_> = spaces.collect();
             if let Some(encrypted) = &encrypted {

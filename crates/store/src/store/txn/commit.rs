@@ -17,7 +17,7 @@ impl WriteTxn<'_> {
     ///
     /// # Errors
     /// 146 if there is none in time.
-    fn wait_for_batch(&mut self) -> Result<()> {
+    fn wait_for_batch(&self) -> Result<()> {
         match self.store.private() {
             Some(_) => Ok(()),
             None => memory::wait(self.staged_bytes(), "the writes of a commit"),

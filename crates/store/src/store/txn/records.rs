@@ -84,7 +84,7 @@ impl WriteTxn<'_> {
         Ok(id)
     }
 
-    pub(super) fn put_record(
+    fn put_record(
         &mut self,
         collection: &Collection,
         id: RecordKey<'_>,
@@ -116,7 +116,7 @@ impl WriteTxn<'_> {
     }
 
     /// Records the key if another transaction has locked it.
-    pub(super) fn had(&mut self, done: nagi_kv::Result<()>, key: Contended) -> Result<()> {
+    fn had(&mut self, done: nagi_kv::Result<()>, key: Contended) -> Result<()> {
         if matches!(done, Err(nagi_kv::Error::Conflict)) {
             self.contended = Some(key);
         }
@@ -128,7 +128,7 @@ impl WriteTxn<'_> {
         self.contended.clone()
     }
 
-    pub(super) fn next_record_number(&mut self, collection: &Collection) -> Result<i64> {
+    fn next_record_number(&mut self, collection: &Collection) -> Result<i64> {
         let state = &collection.state;
         if state.next_record.load(Acquire) == 0 {
             let _one = state.next_record_lock.lock();
@@ -217,7 +217,7 @@ impl WriteTxn<'_> {
     }
 
     /// The hook for changes of documents, see `change`: updates the counters, the record cache and the change log.
-    pub(super) fn change(
+    fn change(
         &mut self,
         at: usize,
         collection: &Collection,
@@ -291,7 +291,7 @@ impl WriteTxn<'_> {
     }
 
     /// Marks the cached copy of this document as stale once this transaction commits.
-    pub(super) fn forget(&mut self, collection: &Collection, id: Value<'_>) {
+    fn forget(&mut self, collection: &Collection, id: Value<'_>) {
         if self.store.cache.is_some()
             && let Some(index) = collection.id_index()
         {
