@@ -25,6 +25,8 @@ use crate::{assets, guard, stream};
 const CONNECTIONS_MAX: usize = 64;
 /// The time that a client has to send the head of its next request.
 const HEAD_TIME_MAX: Duration = Duration::from_secs(30);
+/// The time after which a client that acknowledges nothing has vanished. A stream sends something each second.
+const VANISHED_AFTER: Duration = Duration::from_secs(60);
 /// The largest head of a request.
 const HEAD_BYTES_MAX: usize = 16 << 10;
 /// The time that requests have to end when the server stops.
@@ -84,6 +86,7 @@ async fn accept(state: Arc<State>, listener: TcpListener, places: Arc<Semaphore>
 async fn serve(state: Arc<State>, socket: TcpStream, peer: SocketAddr) {
     let Ok(local) = socket.local_addr() else { return };
     let _ = socket.set_nodelay(true);
+    let _ = rustix::net::sockopt::set_tcp_user_timeout(&socket, VANISHED_AFTER.as_millis() as u32);
     let service = service_fn(move |request| {
         let state = state.clone();
         async move { Ok::<_, Infallible>(answer(state, request, peer, local).await) }

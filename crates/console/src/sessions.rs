@@ -99,13 +99,14 @@ impl Session {
     /// # Errors
     /// If the right is missing.
     pub(crate) fn may_control(&self, server: &Arc<Server>) -> Result<(), Refusal> {
-        // Without a parameter the command changes nothing: it fails either for lack of the right or for lack of one.
+        // Without a parameter the command changes nothing: with the right it fails for lack of one. Any other error,
+        // also one of a user that was dropped meanwhile, is a refusal.
         let asked = nagi_bson::doc! { "setParameter": 1 };
         let reply = self.run(server, "admin", asked.as_doc())?;
         let code = nagi_bson::number::as_f64(reply.as_doc().get("code"));
-        match code == Some(f64::from(nagi_error::Code::UNAUTHORIZED.0)) {
-            true => Err(Refusal::of_reply(hyper::StatusCode::FORBIDDEN, reply.as_doc())),
-            false => Ok(()),
+        match code == Some(f64::from(nagi_error::Code::INVALID_OPTIONS.0)) {
+            true => Ok(()),
+            false => Err(Refusal::of_reply(hyper::StatusCode::FORBIDDEN, reply.as_doc())),
         }
     }
 

@@ -286,17 +286,20 @@ def failed_logins():
         root = MongoClient("127.0.0.1", PORT, username="root", password="secret")
         root.admin.command("createUser", "watch", pwd="w", roles=["clusterMonitor"])
         root.admin.command("createUser", "host", pwd="h", roles=["clusterMonitor", "hostManager"])
-        root.close()
         equal("rights to silence", [as_user("watch", "w"), as_user("host", "h")], [(200, 403), (200, 200)])
+        gone = as_user("host", "h", lambda: root.admin.command("dropUser", "host"))
+        check("a user that was dropped has no rights left", set(gone) <= {401, 403}, gone)
+        root.close()
 
 
-def as_user(user, password):
-    """Statuses of a request for the alerts and one for a silence."""
+def as_user(user, password, before=lambda: None):
+    """Statuses of a request for the alerts and one for a silence, after a login and what is to be done then."""
     base = "http://127.0.0.1:%d" % (PORT + 1000)
     headers = {"content-type": "application/json", "x-nagi-console": "1"}
     body = json.dumps({"user": user, "password": password, "db": "admin"}).encode()
     with urllib.request.urlopen(urllib.request.Request(base + "/api/login", body, headers)) as reply:
         headers["cookie"] = reply.headers["set-cookie"].split(";")[0]
+    before()
     statuses = []
     for path, data in (("/api/alerts", None), ("/api/alerts/silence", b'{"rule": "stall", "seconds": 5}')):
         try:
