@@ -140,9 +140,18 @@ pub(crate) fn doubled(bytes: usize) -> usize {
     bytes.saturating_mul(2)
 }
 
+/// The memory that a message needs.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct MessageCost {
+    /// To receive and to process it.
+    pub bytes: u64,
+    /// The part of these bytes for what its request stages and commits.
+    pub staged: u64,
+}
+
 /// The memory needed to receive and process a message, computed from its first bytes. `None` if the connection's own
 /// charge covers it, or if the header is incomplete.
-pub fn message_cost(front: &[u8]) -> Option<u64> {
+pub fn message_cost(front: &[u8]) -> Option<MessageCost> {
     let int = |at: usize| {
         let bytes = front.get(at..at + 4)?.first_chunk::<4>()?;
         u64::try_from(i32::from_le_bytes(*bytes)).ok()
@@ -158,17 +167,18 @@ pub fn message_cost(front: &[u8]) -> Option<u64> {
     if plain <= FREE_BYTES as u64 {
         return None;
     }
-    Some(length + inflated + STAGED_COPIES * plain.min(STAGED_BYTES_MAX))
+    let staged = STAGED_COPIES * plain.min(STAGED_BYTES_MAX);
+    Some(MessageCost { bytes: length + inflated + staged, staged })
 }
 
 /// Waits for the memory that a message needs, in the order of arrival; `None` if no memory was released for [`WAIT`] or
 /// `go_on` returns false.
 pub fn admit_message(
     budget: &Arc<Budget>,
-    cost: u64,
+    cost: MessageCost,
     go_on: &mut dyn FnMut() -> bool,
 ) -> Option<Charge> {
-    budget.charge_within(Pool::Requests, cost, WAIT, go_on)
+    budget.charge_within(Pool::Requests, cost.bytes, WAIT, go_on)
 }
 
 #[cfg(test)]
@@ -189,10 +199,11 @@ mod tests {
         assert_eq!(message_cost(&front(1000, 2013, 0)), None);
         assert_eq!(message_cost(&front(1000, 2013, 48_000_000)), None);
         assert_eq!(message_cost(&front(1000, 2012, 2000)), None);
-        assert_eq!(message_cost(&front(1 << 20, 2013, 0)), Some(5 << 20));
-        assert_eq!(message_cost(&front(1000, 2012, 1 << 20)), Some(1000 + (5 << 20)));
+        let cost = |bytes: u64| Some(MessageCost { bytes, staged: 4 << 20 });
+        assert_eq!(message_cost(&front(1 << 20, 2013, 0)), cost(5 << 20));
+        assert_eq!(message_cost(&front(1000, 2012, 1 << 20)), cost(1000 + (5 << 20)));
         let most = message_cost(&front(48_000_000, 2013, 0)).unwrap();
-        assert_eq!(most, 48_000_000 + (64 << 20));
+        assert_eq!((most.bytes, most.staged), (48_000_000 + (64 << 20), 64 << 20));
         assert_eq!(message_cost(&front(1 << 20, 2013, 0)[..10]), None);
         assert_eq!(message_cost(&front(-5, 2013, 0)), None);
     }
