@@ -43,7 +43,8 @@ impl Charge {
         taken
     }
 
-    /// Like [`Charge::try_grow_strictly`], for a holder that is not a request: no request waits because it holds memory.
+    /// Like [`Charge::try_grow_strictly`], for a holder that is not a request: it does not count among those of which
+    /// the oldest may wait.
     pub(crate) fn try_grow_within_all(&mut self, bytes: u64) -> bool {
         let fits = self.budget.demand().checked_add(bytes);
         fits.is_some_and(|sum| sum <= self.budget.demand_max()) && self.try_grow(bytes)

@@ -61,8 +61,8 @@ pub fn attach_interrupt(go_on: fn() -> bool) {
     let _ = GO_ON.set(go_on);
 }
 
-/// The requests of this thread from now on may hold `bytes` without a charge of their own: their message was charged for
-/// them, see the pool `requests`.
+/// The requests of this thread from now on may hold `bytes` without a charge of their own: their message was charged
+/// for them, see the pool `requests`.
 pub fn allow(bytes: usize) {
     ALLOWED.set(i64::try_from(bytes).unwrap_or(i64::MAX));
 }

@@ -29,8 +29,8 @@ impl Work {
         Work { budget: Arc::clone(budget), charge: Charge::empty(budget, Pool::Compactions) }
     }
 
-    /// Charges up to `bytes` in total. If `waits`, waits for capacity first, as long as requests release memory, 10 s at
-    /// most; the memory is charged in any case. At most three quarters of what may be charged are: connections and
+    /// Charges up to `bytes` in total. If `waits`, waits for capacity first, as long as requests release memory, 10 s
+    /// at most; the memory is charged in any case. At most three quarters of what may be charged are: connections and
     /// caches of plans never release theirs.
     pub fn cover(&mut self, bytes: u64, waits: bool) {
         let bytes = bytes.min(self.budget.demand_max() / 4 * 3);

@@ -59,7 +59,7 @@ impl EngineSettings {
     pub fn charged_to(self, budget: &Arc<Budget>) -> EngineSettings {
         match self {
             EngineSettings::Embedded(options) => {
-                let work_memory = Some(crate::memory::work_memory(budget));
+                let work_memory = Some(crate::work::work_memory(budget));
                 EngineSettings::Embedded(RocksOptions { work_memory, ..options })
             }
             other => other,

@@ -15,8 +15,7 @@ use std::sync::{Arc, Weak};
 use std::thread::{Builder, JoinHandle};
 use std::time::Duration;
 
-use nagi_budget::{Action, Budget, Charge, Division, Gauges, Pool, Resident, Watch, Work};
-use nagi_kv_rocks::{WorkCharge, WorkMemory};
+use nagi_budget::{Action, Budget, Charge, Division, Gauges, Pool, Resident, Watch};
 use nagi_store::Store;
 
 use crate::engine::EngineKind;
@@ -35,33 +34,6 @@ const WORK_BYTES: u64 = 512 << 20;
 /// work with.
 pub fn in_memory_budget(data: u64) -> u64 {
     data.saturating_add(data / 4).saturating_add(WORK_BYTES)
-}
-
-/// Charges the memory of the engine's flushes and compactions.
-#[derive(Debug)]
-struct ChargedWork(Arc<Budget>);
-
-/// The account of the engine's flushes and compactions.
-pub(crate) fn work_memory(budget: &Arc<Budget>) -> Arc<dyn WorkMemory> {
-    Arc::new(ChargedWork(Arc::clone(budget)))
-}
-
-impl WorkMemory for ChargedWork {
-    fn begin(&self) -> Box<dyn WorkCharge> {
-        Box::new(Job(Work::new(&self.0)))
-    }
-}
-
-struct Job(Work);
-
-impl WorkCharge for Job {
-    fn cover(&mut self, bytes: u64, waits: bool) {
-        self.0.cover(bytes, waits);
-    }
-
-    fn step(&mut self) {
-        self.0.step();
-    }
 }
 
 /// The memory of the process's allocator, in bytes.

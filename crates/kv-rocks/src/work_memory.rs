@@ -10,8 +10,8 @@
 //! ```
 //!
 //! So a merge of six files with a document of 14 MB each holds 210 MB. The process attaches an account
-//! ([`WorkMemory`]): a compaction waits for the memory before it reads its first large value, and what it holds is taken
-//! from caches and requests. A flush never waits, because commits wait for it.
+//! ([`WorkMemory`]): a compaction waits for the memory before it reads its first large value, and what it holds is
+//! taken from caches and requests. A flush never waits, because commits wait for it.
 //!
 //! RocksDB runs each job on one thread from its begin to its end, and tells both to the listener (native/damage.cc). In
 //! between, this thread reports large values: those of its reads (native/read_back.cc) and those that it adds to a

@@ -27,7 +27,8 @@ pub use txn::{Base, Ledger, SharedOverlay, Staged};
 use crate::{Space, difference};
 
 const CHUNK_ENTRIES_MAX: usize = 512;
-/// The arena grows by what a larger value needs. Its size would double otherwise, also for a few bytes behind the value.
+/// The arena grows by what a larger value needs. Otherwise its size would double, also for a few bytes behind the
+/// value.
 const LARGE_BYTES: usize = 1 << 20;
 /// What the arena gets in addition then, for small writes that follow.
 const SPARE_BYTES: usize = 64 << 10;

@@ -1,5 +1,5 @@
-//! `txnNumber`, `autocommit` and `startTransaction` on every command, with and without a login, on a member of a replica
-//! set and on a server that is none. The expected errors are MongoDB's, in its order: those of commands that need no
+//! `txnNumber`, `autocommit` and `startTransaction` on every command, with and without a login, on a member of a
+//! replica set and on a server that is none. The expected errors are MongoDB's, in its order: those of commands that need no
 //! login, of the session, of the fields beside each other, and of the command's own kind.
 
 use nagi_bson::{DocBuf, Value, json};
@@ -235,8 +235,8 @@ fn every_command_has_mongodbs_errors() {
     }
 }
 
-/// A session needs a user. Commands that need no login ignore the one of a client that is nobody, but not a number of
-/// a transaction.
+/// A session needs a user. Commands that need no login ignore the one of a client without a user, but not a
+/// number of a transaction.
 #[test]
 fn a_login_gives_a_session() {
     let server = guarded_member();
