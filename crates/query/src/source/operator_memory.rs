@@ -30,8 +30,8 @@ impl OperatorMemory {
         self.0.get_or_insert_with(new).cover(bytes, STEP)
     }
 
-    /// Like [`OperatorMemory::fits`], for an operator that builds one document from everything it holds. With the result
-    /// and its growing buffer it needs several times as much memory, so it gets only a fraction of the pool.
+    /// Like [`OperatorMemory::fits`], for an operator that builds one document from everything it holds. With the
+    /// result and its growing buffer it needs several times as much memory, so it gets only a fraction of the pool.
     pub(crate) fn fits_as_one(&mut self, cx: &Cx<'_>, bytes: usize) -> bool {
         let limit = cx.store.budget().limit(Pool::Execution) / ONE_PART;
         ((bytes as u64) < STEP || bytes as u64 <= limit) && self.fits(cx, bytes)

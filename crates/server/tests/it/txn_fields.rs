@@ -1,6 +1,6 @@
 //! `txnNumber`, `autocommit` and `startTransaction` on every command, with and without a login, on a member of a
-//! replica set and on a server that is none. The expected errors are MongoDB's, in its order: those of commands that need no
-//! login, of the session, of the fields beside each other, and of the command's own kind.
+//! replica set and on a server that is none. The expected errors are MongoDB's, in its order: those of commands that
+//! need no login, of the session, of the fields beside each other, and of the command's own kind.
 
 use nagi_bson::{DocBuf, Value, json};
 
