@@ -58,7 +58,7 @@ impl Line {
     fn is_turn(&self, number: Option<u64>, pool: Pool, is_large: bool) -> bool {
         let first = self.messages.iter().find(|(_, other)| *other == pool).map(|(first, _)| *first);
         let is_first = first.is_none() || first == number;
-        is_first && !(is_large && !self.waiting.is_empty())
+        is_first && (!is_large || self.waiting.is_empty())
     }
 
     pub(crate) fn join(&mut self, at_front: bool) -> u64 {

@@ -63,7 +63,9 @@ impl Work {
                 break true;
             }
             let now = Instant::now();
-            if freed != budget.freed_count() {
+            // Other background work finishes by itself.
+            let others = budget.pool(Pool::Compactions).used > self.charge.bytes();
+            if others || freed != budget.freed_count() {
                 (moved, freed) = (now, budget.freed_count());
             }
             if now - moved >= STALL_MAX || now - begun >= WAIT_MAX {
