@@ -173,10 +173,7 @@ pub fn open(dir: &Path, options: &Options) -> Result<Arc<dyn Engine>> {
     });
     let interval = Duration::from_millis(options.commit_interval_ms.max(1).into());
     let ring = core.ring_buffer.as_ref().map_or_else(std::sync::Weak::new, Arc::downgrade);
-    let settings = upkeep::Settings {
-        tier: options.tier_percent().filter(|_| options.tier_adapts()),
-        small_memtables: options.has_small_memtables(),
-    };
+    let settings = upkeep::Settings::of(options);
     let mut threads = vec![
         journal::start(&core.journal, Arc::downgrade(&core), interval)?,
         governor::start(&core.governor, Arc::downgrade(&core.db), options.memtables_max())?,

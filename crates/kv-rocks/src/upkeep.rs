@@ -20,6 +20,7 @@ use nagi_kv::{Result, Space};
 use parking_lot::{Condvar, Mutex};
 
 use crate::{
+    Options,
     db::{Db, Warm},
     reclaim::Reclaim,
     ring_buffer::RingBuffer,
@@ -45,6 +46,15 @@ pub(crate) struct Settings {
     pub(crate) tier: Option<u32>,
     /// See [`crate::Options::has_small_memtables`].
     pub(crate) small_memtables: bool,
+}
+
+impl Settings {
+    pub(crate) fn of(options: &Options) -> Settings {
+        Settings {
+            tier: options.tier_percent().filter(|_| options.tier_adapts()),
+            small_memtables: options.has_small_memtables(),
+        }
+    }
 }
 
 #[derive(Default)]
