@@ -225,7 +225,11 @@ impl Budget {
         go_on: &mut dyn FnMut() -> bool,
     ) -> Option<Charge> {
         let mut charge = Charge::empty(self, pool);
-        let mut ask = || charge.try_grow(bytes);
+        // A message that is larger than its pool is admitted alone, but not beside the engine's background work.
+        let mut ask = || match self.pool(Pool::Compactions).used {
+            0 => charge.try_grow(bytes),
+            _ => charge.try_grow_within_all(bytes),
+        };
         let charged = self.wait_for_turn(pool, bytes, wait, go_on, &mut ask);
         charged.then_some(charge)
     }
