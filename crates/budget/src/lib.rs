@@ -20,8 +20,8 @@
 //!   later.
 //! - The [`meter`] of a thread counts what a request allocates beyond all of its charges, and charges that by the
 //!   megabyte to [`Pool::Evaluation`]. So operators without charges of their own are limited, too.
-//! - [`Work`] is the charge of the engine's flushes and compactions for large values. It is granted before all waiting
-//!   requests, because they may be waiting for what it frees.
+//! - [`Work`] is the charge of the engine's flushes and compactions for large values. It waits behind one request only,
+//!   because the others may be waiting for what it frees.
 //! - The watcher ([`Watch`]) corrects the account. It compares resident memory with [`bound`], and so sees memory
 //!   that has no charge: code, stacks, free pages that the allocator keeps. First it has the allocator purge free
 //!   pages; then it squeezes the caches by the excess. The thread is in `nagi-host`.

@@ -8,7 +8,7 @@
 //! Two others use the queue. A message that is still to be read ([`Budget::wait_for_turn`]) holds nothing and has no
 //! deadline of its request yet. Messages are served in the order of arrival in their pool; small ones pass. One that
 //! would take a large part of all memory also waits for the requests in the queue, because these may need more than
-//! what large messages leave. The engine's background work ([`crate::Work`]) waits at the front.
+//! what large messages leave. The engine's background work ([`crate::Work`]) waits behind one request.
 //!
 //! A wait fails after [`STALL_MAX`] in which no memory was released, and after [`WAIT_MAX`] in any case.
 
@@ -61,7 +61,15 @@ impl Line {
         is_first && (!is_large || self.waiting.is_empty())
     }
 
-    pub(crate) fn join(&mut self, at_front: bool) -> u64 {
+    /// Adds background work behind the first request that waits, so that requests and work take turns.
+    pub(crate) fn join_work(&mut self) -> u64 {
+        self.next += 1;
+        let at = self.waiting.len().min(1);
+        self.waiting.insert(at, (self.next, Instant::now()));
+        self.next
+    }
+
+    fn join(&mut self, at_front: bool) -> u64 {
         self.next += 1;
         let place = (self.next, Instant::now());
         match at_front {
@@ -76,7 +84,7 @@ impl Line {
         self.messages.retain(|(other, _)| *other != number);
     }
 
-    fn is_first(&self, number: u64) -> bool {
+    pub(crate) fn is_first(&self, number: u64) -> bool {
         self.waiting.front().is_some_and(|(first, _)| *first == number)
     }
 

@@ -1,7 +1,7 @@
 //! The memory of the engine's background work: flushes and compactions that hold large values.
 //!
-//! Such work frees what requests wait for: memtables, and files that reads have to search. So it waits ahead of all
-//! requests, never for long, and never fails. While it holds memory, large requests wait for it; their limits of time
+//! Such work frees what requests wait for: memtables, and files that reads have to search. So it waits behind
+//! one request only, never for long, and never fails. While it holds memory, large requests wait for it; their limits of time
 //! count from its last step ([`Work::step`]).
 
 use std::{
@@ -54,12 +54,12 @@ impl Work {
         }
         budget.note_waited(Pool::Compactions);
         let mut line = budget.queue.lock();
-        let number = line.join(true);
+        let number = line.join_work();
         budget.waiting.fetch_add(1, SeqCst);
         let begun = Instant::now();
         let (mut moved, mut freed) = (begun, budget.freed_count());
         let granted = loop {
-            if self.charge.try_grow_within_all(more) {
+            if line.is_first(number) && self.charge.try_grow_within_all(more) {
                 break true;
             }
             let now = Instant::now();
