@@ -1,8 +1,8 @@
 //! The memory of the engine's background work: flushes and compactions that hold large values.
 //!
-//! Such work frees what requests wait for: memtables, and files that reads have to search. So it waits behind
-//! one request only, never for long, and never fails. While it holds memory, large requests wait for it; their limits of time
-//! count from its last step ([`Work::step`]).
+//! Such work frees what requests wait for: memtables, and files that reads have to search. So it waits behind one
+//! request only, never for long, and never fails. While it holds memory, large requests wait for it; their limits of
+//! time count from its last step ([`Work::step`]).
 
 use std::{
     sync::{Arc, atomic::Ordering::SeqCst},
