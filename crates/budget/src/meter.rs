@@ -216,7 +216,10 @@ fn charge(more: usize) -> bool {
         return false;
     }
     let Some(bytes) = missing(more) else { return true };
-    with_charge(|charge| charge.try_grow_strictly(bytes)).unwrap_or(true)
+    let granted = with_charge(|charge| charge.try_grow_strictly(bytes)).unwrap_or(true);
+    // The engine's background work releases its memory by itself, so that it is worth a wait.
+    granted
+        || with_charge(|charge| charge.is_beside_work()) == Some(true) && fits_in_time(more, None)
 }
 
 /// Returns true if `more` bytes are covered by the charge of this thread's request.

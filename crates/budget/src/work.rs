@@ -126,6 +126,9 @@ mod tests {
         work.cover(130 * MIB, true);
         assert_eq!(budget.pool(Pool::Compactions).used, 130 * MIB);
         assert!(!budget.has_waiting());
+        assert!(budget.demand() > budget.demand_max());
+        assert!(budget.try_charge(Pool::Connections, 48 << 10).is_some(), "small ones do not wait");
+        assert!(budget.try_charge(Pool::Execution, 20 * MIB).is_none());
     }
 
     #[test]
