@@ -3,6 +3,8 @@
 //! In each round, for each number of connections, echo (epoll), echo (threads), Nagi and the peers run one
 //! after the other, so that noise of the machine affects all of them equally. The round with the median rate is
 //! reported. The echo replies with frames of exactly the sizes of Nagi's replies to the read and the insert.
+//!
+//! With `--statistics true` something else is measured: see `statistics.rs`.
 use crate::args::{Args, Outcome, Problem, failed, self_program};
 use crate::client::{Connection, address, frame};
 use crate::load::{self, Measured, Requests};
@@ -36,7 +38,7 @@ struct Target {
 }
 
 pub(crate) fn run(args: &Args) -> Outcome {
-    let documents: i64 = args.number_in("documents", 100_000, 1..=1_000_000_000)?;
+    let documents = documents(args)?;
     let plan = Plan::parse(args)?;
     let scratch = Scratch::new(args)?;
     let mut targets = Vec::new();
@@ -87,6 +89,11 @@ pub(crate) fn run(args: &Args) -> Outcome {
         Some(path) => report::write_json(path, &rows, BASELINE),
         None => Ok(()),
     }
+}
+
+/// The number of documents to read.
+pub(crate) fn documents(args: &Args) -> Outcome<i64> {
+    args.number_in("documents", 100_000, 1..=1_000_000_000)
 }
 
 fn document(id: i64, variant: i64) -> DocBuf {
@@ -213,15 +220,15 @@ impl Requests for Patched {
 }
 
 /// The operations to measure, the number of rounds and their duration.
-struct Plan {
+pub(crate) struct Plan {
     operations: Vec<&'static str>,
-    connections: Vec<usize>,
-    rounds: usize,
-    time: Duration,
+    pub(crate) connections: Vec<usize>,
+    pub(crate) rounds: usize,
+    pub(crate) time: Duration,
 }
 
 impl Plan {
-    fn parse(args: &Args) -> Outcome<Plan> {
+    pub(crate) fn parse(args: &Args) -> Outcome<Plan> {
         Ok(Plan {
             operations: args.words("operations", OPERATIONS)?,
             connections: args.numbers_in("connections", CONNECTIONS, 1..=10_000)?,

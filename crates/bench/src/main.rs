@@ -41,6 +41,7 @@ mod report;
 mod resident;
 mod spill;
 mod stall;
+mod statistics;
 mod streams;
 mod table;
 mod time_series;

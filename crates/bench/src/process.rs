@@ -158,6 +158,21 @@ impl Server {
         self.child.id()
     }
 
+    /// Stops the process until [`Server::resume`]: it uses no processor while others are measured.
+    pub(crate) fn pause(&self) {
+        self.signal(rustix::process::Signal::STOP);
+    }
+
+    pub(crate) fn resume(&self) {
+        self.signal(rustix::process::Signal::CONT);
+    }
+
+    /// False if the process is gone.
+    fn signal(&self, signal: rustix::process::Signal) -> bool {
+        let id = i32::try_from(self.child.id()).ok().and_then(rustix::process::Pid::from_raw);
+        id.is_some_and(|id| rustix::process::kill_process(id, signal).is_ok())
+    }
+
     /// Sends `shutdown` over the connection and waits until the process has exited.
     pub(crate) fn stop(mut self, mut connection: Connection) -> Outcome {
         // The reply may be lost with the connection.
@@ -202,13 +217,10 @@ impl Drop for Server {
     fn drop(&mut self) {
         // SIGTERM is sent first, so that the process can clean up. All calls fail only if the process is gone
         // already.
-        let id = i32::try_from(self.child.id()).ok().and_then(rustix::process::Pid::from_raw);
-        let asked = id.map(|id| rustix::process::kill_process(id, rustix::process::Signal::TERM));
+        let asked = self.signal(rustix::process::Signal::TERM);
+        self.resume();
         let until = Instant::now() + PATIENCE;
-        while matches!(asked, Some(Ok(())))
-            && Instant::now() < until
-            && matches!(self.child.try_wait(), Ok(None))
-        {
+        while asked && Instant::now() < until && matches!(self.child.try_wait(), Ok(None)) {
             thread::sleep(Duration::from_millis(5));
         }
         let _ = self.child.kill();

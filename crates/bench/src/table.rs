@@ -4,7 +4,7 @@ use crate::{
     allocate, breadth, catalog, change_log, compression, contention, crash, disk, echo, embedded,
     encryption, jsonbench, limit, memory, mixed, neighbours,
 };
-use crate::{query, raw_engine, spill, stall, streams, time_series, tls, working_set};
+use crate::{query, raw_engine, spill, stall, statistics, streams, time_series, tls, working_set};
 
 /// A subcommand of `nagi-bench`.
 pub(crate) struct Row {
@@ -119,8 +119,12 @@ pub(crate) static TABLE: &[Row] = &[
             "[--nagi PATH] [--dbpath DIR] [--seconds N] [--rounds N] [--documents N]",
             "[--operations read,insert] [--connections 1,16] [--without-nagi true]",
             "[--uri NAME=mongodb://HOST:PORT]... [--peer-ferretdb PATH] [--json FILE]",
+            "[--statistics true] instead: point reads with all statistics, and with $queryStats, beside those without",
         ],
-        run: limit::run,
+        run: |args| match args.flag("statistics")? {
+            true => statistics::run(args),
+            false => limit::run(args),
+        },
     },
     Row {
         name: "memory",

@@ -89,17 +89,25 @@ impl Charge {
         meter::cover(self.pool, bytes as i64);
     }
 
-    /// Charges up to `bytes` in total, in steps of `step`. Returns false if there is no capacity for the next step.
-    /// Cheap as long as the last step is not used up.
+    /// Charges up to `bytes` in total, in steps of `step`. Returns false if there is no capacity for the next step: the
+    /// holder then fails, and that counts as refused. Cheap as long as the last step is not used up.
     pub fn cover(&mut self, bytes: u64, step: u64) -> bool {
-        if bytes <= self.bytes {
-            return true;
-        }
-        let covered = self.try_grow((bytes - self.bytes).next_multiple_of(step.max(1)));
+        let covered = self.try_cover(bytes, step);
         if !covered {
             self.budget.note_refused(self.pool);
         }
         covered
+    }
+
+    /// Like [`Charge::cover`], for a holder that can do with less: it spills to disk, or gives up what it keeps only to
+    /// be fast. So nothing counts as refused.
+    pub fn try_cover(&mut self, bytes: u64, step: u64) -> bool {
+        bytes <= self.bytes || self.try_grow((bytes - self.bytes).next_multiple_of(step.max(1)))
+    }
+
+    /// Counts what [`Charge::try_cover`] did not get as refused, because the holder fails after all.
+    pub fn note_refused(&self) {
+        self.budget.note_refused(self.pool);
     }
 
     /// Like [`Charge::cover`] without steps, but waits for capacity, at most `wait`. Returns false if there was none
@@ -182,7 +190,11 @@ mod tests {
         assert!(charge.cover(101, 100));
         assert_eq!((charge.bytes(), budget.demand()), (200, 200));
         let other = budget.try_charge(Pool::Execution, 1).unwrap();
+        let refused = || budget.pool(Pool::Execution).refused;
+        assert!(!charge.try_cover(900 << 20, 100));
+        assert_eq!(refused(), 0, "its holder spills");
         assert!(!charge.cover(900 << 20, 100));
+        assert_eq!(refused(), 1);
         drop(other);
         charge.shrink_to(50);
         charge.move_to(Pool::Cursors);

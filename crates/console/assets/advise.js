@@ -1,7 +1,8 @@
-// Advice of the server (nagiAdvise): indexes to create and to drop, collections to compress, each with its evidence.
+// Advice of the server (nagiAdvise): indexes to create and to drop, collections to compress, the size of the caches,
+// each with its evidence.
 import { commandText } from './api.js';
 import { brief, button, code, el, errorBox, facts, fill, setText, showError } from './dom.js';
-import { bytes, count, duration, exact, time } from './format.js';
+import { bytes, count, duration, exact, percent, time } from './format.js';
 import { dig, parse, text } from './ejson.js';
 import { buildButton } from './trial.js';
 
@@ -25,7 +26,7 @@ export function advisePage(cx) {
       if (cx.left) return;
       showError(box, null);
       setText(note, summary(reply));
-      fill(shown, list(reply.get('advice')).map(card), others(list(reply.get('notAdvised'))));
+      fill(shown, list(reply.get('advice')).map(card), cacheList(reply), others(list(reply.get('notAdvised'))));
     } catch (error) {
       if (cx.left) return;
       setText(note, '');
@@ -59,6 +60,7 @@ export function title(advice) {
     createIndex: () => `Create the index ${text(advice.get('key'))} on ${ns}`,
     dropIndex: () => `Drop the index ${string(advice, 'name')} of ${ns}`,
     compress: () => `Compress ${ns} with ${string(advice, 'compressor')}`,
+    cacheSize: () => `Enlarge the cache of ${string(advice, 'cache')}`,
   };
   const kind = string(advice, 'kind');
   return brief(Object.hasOwn(titles, kind) ? titles[kind]() : `${kind} on ${ns}`, 300);
@@ -69,7 +71,7 @@ function card(advice) {
   const note = el('p', { class: 'hint', role: 'status' });
   const ns = string(advice, 'ns');
   const [db, collection] = [ns.slice(0, ns.indexOf('.')), ns.slice(ns.indexOf('.') + 1)];
-  const isIndex = advice.get('kind') === 'createIndex' && advice.get('key') instanceof Map;
+  const command = advice.get('kind') === 'createIndex' ? advice.get('command') : null;
   return el(
     'section',
     { class: 'advice' },
@@ -80,7 +82,7 @@ function card(advice) {
     ['tryFirst', 'command']
       .filter((name) => advice.get(name) instanceof Map)
       .map((name) => code(text(advice.get(name), 2), name === 'command' ? 'Command' : 'Hide the index first')),
-    isIndex ? buildButton({ db, collection, key: advice.get('key'), name: string(advice, 'name'), note, box }) : null,
+    command instanceof Map ? buildButton({ db, collection, command, note, box }) : null,
     note,
     box,
   );
@@ -90,6 +92,7 @@ function card(advice) {
 export function evidence(advice) {
   const measured = advice.get('measured');
   const pairs = [];
+  if (advice.get('kind') === 'cacheSize') return cacheEvidence(advice);
   if (measured instanceof Map) {
     const [some, all] = ['documents', 'ofDocuments'].map((name) => exact(number(measured, 'sample', name)));
     pairs.push(['Measured on', `${some} of ${all} documents`]);
@@ -107,6 +110,39 @@ export function evidence(advice) {
   }
   return pairs;
 }
+
+function cacheEvidence(advice) {
+  const sizes = list(dig(advice, 'measured', 'sizes'));
+  const one = (size) => `${percent(number(size, 'hitRate'))} with ${bytes(number(size, 'bytes'))}`;
+  const gib = (name) => `${number(advice, name)} GiB`;
+  const pairs = [
+    ['Now', bytes(number(advice, 'presentBytes'))],
+    ['For 99 % hits', bytes(number(advice, 'bytesFor99Percent'))],
+    ['Expected hits', sizes.map(one).join(', ')],
+    ['Measured on', `${exact(number(advice, 'measured', 'sampledReads'))} sampled reads`],
+  ];
+  const change = `${gib('cacheSizeGB')} instead of ${gib('presentCacheSizeGB')}`;
+  if (advice.has('option')) pairs.push(['Option', `${string(advice, 'option')}: ${change}`]);
+  if (advice.has('memoryBytes')) pairs.push(['Memory of the machine', bytes(number(advice, 'memoryBytes'))]);
+  return pairs;
+}
+
+/** One sentence on each cache of which enough is known. */
+export function cacheTexts(reply) {
+  return list(reply.get('caches')).map((size) => {
+    const name = string(size, 'cache') === 'records' ? 'documents' : string(size, 'cache');
+    const goal = size.has('bytesFor99Percent')
+      ? `99 % need ${bytes(number(size, 'bytesFor99Percent'))}`
+      : 'no size up to 8 times this one is expected to answer 99 %';
+    return (
+      `The cache of ${name} (${bytes(number(size, 'limitBytes'))}) answers ` +
+      `about ${percent(number(size, 'hitRate'))} of its reads; ${goal} ` +
+      `(from ${exact(number(size, 'sampledReads'))} sampled reads).`
+    );
+  });
+}
+
+const cacheList = (reply) => cacheTexts(reply).map((sentence) => el('p', { class: 'caches' }, sentence));
 
 function gain(measured) {
   const side = (name) =>

@@ -1,12 +1,12 @@
 // The indexes of a collection: size, use, whether they are needed; build and drop.
-import { command, commandOf, documents, maps } from './api.js';
+import { command, commandOf, documents, maps, ServerError } from './api.js';
 import { announce, brief, button, confirm, el, errorBox, field, fill, section, showError } from './dom.js';
 import { table } from './table.js';
 import { bytes, duration, exact, plain } from './format.js';
 import { text, typed } from './ejson.js';
-import { begins } from './advice.js';
 
 const BUILD_TIMEOUT_MS = 600000;
+const UNAUTHORIZED = 13;
 const OPTIONS = [
   'unique',
   'sparse',
@@ -19,37 +19,36 @@ const OPTIONS = [
   'clustered',
 ];
 
-/** Options that make an index more than an order of documents, so that a longer index cannot replace it. */
-const hasOwnPurpose = (index) =>
-  ['unique', 'sparse', 'partialFilterExpression', 'expireAfterSeconds', 'clustered'].some(
-    (name) => index.get(name) !== undefined && index.get(name) !== false,
-  );
-const collationOf = (index) => text(index.get('collation') ?? null);
-
-/** The name of an index whose key begins with the whole key of this one, or null. `indexes` are Maps of listIndexes. */
-export function replacedBy(index, indexes) {
-  if (index.get('name') === '_id_' || hasOwnPurpose(index)) return null;
-  const longer = indexes.find(
-    (other) =>
-      other !== index &&
-      !other.get('sparse') &&
-      !other.get('partialFilterExpression') &&
-      !other.get('hidden') &&
-      collationOf(other) === collationOf(index) &&
-      begins(other.get('key'), index.get('key')) &&
-      other.get('key').size > index.get('key').size,
-  );
-  return longer ? longer.get('name') : null;
+/**
+ * The server's advice on a collection's indexes: names of those that another one replaces, with its name. Empty for
+ * users who may not ask for advice.
+ */
+async function askReplaced(db, collection) {
+  try {
+    const { advice } = await command('admin', { nagiAdvise: 1, database: db, measure: false });
+    return replacedIn(advice, `${db}.${collection}`);
+  } catch (error) {
+    if (error instanceof ServerError && error.code === UNAUTHORIZED) return new Map();
+    throw error;
+  }
 }
 
-/** Joins indexes, their use and sizes; `now` in ms. */
-export function indexRows(indexes, usage, sizes, now) {
+/** Of the advice of a reply, the indexes of the namespace that another one replaces: its name by theirs. */
+export const replacedIn = (advice, ns) =>
+  new Map(
+    advice
+      .filter((one) => one.kind === 'dropIndex' && one.ns === ns && one.prefixOf !== undefined)
+      .map((one) => [one.name, one.prefixOf]),
+  );
+
+/** Joins indexes, their use, sizes, and what replaces them; `now` in ms. */
+export function indexRows(indexes, usage, sizes, replaced, now) {
   const used = new Map(usage.map((one) => [one.name, one]));
   return indexes.map((index) => {
     const name = index.get('name');
     const since = plain(used.get(name)?.accesses?.since);
     const ops = plain(used.get(name)?.accesses?.ops);
-    const longer = replacedBy(index, indexes);
+    const longer = replaced.get(name);
     const isId = name === '_id_';
     const remarks = [];
     if (used.get(name)?.building) remarks.push('being built');
@@ -109,7 +108,11 @@ export function indexSection(cx, db, collection, sizes) {
         showError(box, error);
         return [];
       });
-      if (!cx.left) list.show(indexRows(indexes, usage, await sizes(), Date.now()));
+      const replaced = await askReplaced(db, collection).catch((error) => {
+        showError(box, error);
+        return new Map();
+      });
+      if (!cx.left) list.show(indexRows(indexes, usage, await sizes(), replaced, Date.now()));
     } catch (error) {
       if (!cx.left) showError(box, error);
     }

@@ -19,12 +19,20 @@ import { micros, plain } from './format.js';
 
 const UNAUTHORIZED = 13;
 
+/** Requests of drivers that wait for news. There are as many as clients, and they wait the longest. */
+const WAITING = [
+  { 'command.topologyVersion': { $exists: true } },
+  { 'command.getMore': { $exists: true }, 'cursor.awaitData': true },
+];
+
 /** Reads operations; of all users, or of the own user if that is not allowed. */
 async function read(options) {
   const stage = (allUsers) => ({
     aggregate: 1,
     pipeline: [
       { $currentOp: { allUsers, idleConnections: options.idle, idleSessions: false, idleCursors: options.idle } },
+      // Before the limit: what waits would take all places of what works.
+      ...(options.idle ? [] : [{ $match: { $nor: WAITING } }]),
       { $sort: { microsecs_running: -1 } },
       { $limit: 501 },
     ],

@@ -1,5 +1,5 @@
-// Slow operations: the log's lines grouped by shape, with a suggestion of an index, explain, and the threshold.
-import { command, commandOf, maps } from './api.js';
+// Slow operations: the log's lines grouped by shape, with the server's advice, explain, and the threshold.
+import { command, commandOf, commandText } from './api.js';
 import {
   announce,
   brief,
@@ -10,24 +10,27 @@ import {
   field,
   fill,
   section,
-  setText,
   showError,
 } from './dom.js';
 import { table } from './table.js';
 import { count, duration, time } from './format.js';
-import { text } from './ejson.js';
-import { begins, indexName } from './advice.js';
-import { createText, explainText, groups } from './slow_groups.js';
+import { parse, text } from './ejson.js';
+import { ADVISE, adviceFor, specifications } from './slow_advice.js';
+import { explainText, groups } from './slow_groups.js';
 import { showPlan } from './plan_tree.js';
 import { buildButton, trialButton } from './trial.js';
 
 const EXPLAIN_MAX_MS = 30000;
+const ADVICE_EVERY_MS = 15000;
 
 export function slowPage(cx) {
   const box = errorBox();
   const details = el('div', { class: 'details', hidden: true });
   let chosen = null;
   let found = [];
+  let reply = null;
+  let repliedTo = '';
+  let repliedAt = 0;
 
   const list = table(
     [
@@ -45,7 +48,7 @@ export function slowPage(cx) {
         number: true,
       },
       { label: 'Plan', value: (group) => group.lastPlan, cls: 'mono name' },
-      { label: 'Index', value: (group) => (group.advice.indexes.length ? 'suggested' : ''), cls: 'good' },
+      { label: 'Index', value: (group) => (adviceFor(reply, group).indexes.length ? 'advised' : ''), cls: 'good' },
       {
         label: 'Actions',
         sort: false,
@@ -67,13 +70,36 @@ export function slowPage(cx) {
     },
   );
 
-  function choose(group) {
+  async function askAdvice() {
+    reply = parse(await commandText('admin', ADVISE));
+    repliedAt = Date.now();
+    return reply;
+  }
+
+  async function choose(group) {
     chosen = group.key;
     list.show(found);
     details.hidden = false;
-    groupDetails(details, group);
+    const advised = el('div', { 'aria-live': 'polite' }, el('p', { class: 'hint' }, 'The server is asked ...'));
+    groupDetails(details, group, advised);
     details.focus?.();
     details.scrollIntoView({ block: 'nearest' });
+    try {
+      await askAdvice();
+      fill(advised, suggestion(group, adviceFor(reply, group)));
+      list.show(found);
+    } catch (error) {
+      fill(advised);
+      showError(box, error);
+    }
+  }
+
+  /** Asks the server again if there are other slow operations, and once in a while: indexes come and go. */
+  async function refreshAdvice() {
+    const seen = found.map((group) => `${group.key} ${group.count}`).join('\n');
+    if (!found.length || (seen === repliedTo && Date.now() - repliedAt < ADVICE_EVERY_MS)) return;
+    await askAdvice();
+    repliedTo = seen;
   }
 
   fill(
@@ -89,6 +115,9 @@ export function slowPage(cx) {
       const { log } = await command('admin', { getLog: 'global' });
       if (cx.left) return;
       found = groups(log);
+      list.show(found);
+      await refreshAdvice();
+      if (cx.left) return;
       list.show(found);
       showError(box, null);
     } catch (error) {
@@ -127,7 +156,7 @@ function threshold() {
   );
 }
 
-function groupDetails(node, group) {
+function groupDetails(node, group, advised) {
   const [box, plan] = [errorBox(), el('div')];
   const explain = explainText(group);
   node.setAttribute('tabindex', '-1');
@@ -141,7 +170,7 @@ function groupDetails(node, group) {
         `plans: ${brief([...group.plans].join(', '), 300) || 'none'}; ` +
         `clients: ${brief([...group.apps].join(', '), 200)}.`,
     ),
-    suggestion(group),
+    section('Advice', advised),
     section(
       'Slowest example',
       code(text(group.attr.get('command') ?? new Map(), 2), 'Command'),
@@ -170,47 +199,35 @@ async function runExplain(group, explain, box, plan) {
   }
 }
 
-function suggestion(group) {
-  const { indexes, reason } = group.advice;
-  return section(
-    'Index suggestion',
-    el('p', {}, reason),
-    indexes.map((key) => oneSuggestion(group, key)),
-  );
+/** The advice of the server on a group, with the means to try and to follow it. */
+function suggestion(group, { indexes, reason }) {
+  if (!indexes.length) return el('p', {}, `No index is advised: ${brief(reason, 400)}.`);
+  return indexes.map((advice) => oneSuggestion(group, advice));
 }
 
-function oneSuggestion(group, key) {
+function oneSuggestion(group, advice) {
   const box = errorBox();
   const note = el('p', { class: 'hint', role: 'status' });
-  const shown = el('div', { hidden: true });
-  const { db, collection } = group.request;
-  const name = indexName(key);
-  const build = buildButton({ db, collection, key, name, note, box });
+  const ns = String(advice.get('ns'));
+  const [db, collection] = [ns.slice(0, ns.indexOf('.')), ns.slice(ns.indexOf('.') + 1)];
+  const create = advice.get('command');
+  const build = buildButton({ db, collection, command: create, note, box });
   const explain = explainText(group);
-  const trial = explain ? trialButton({ db, explain, key, name, box }) : null;
+  const trial = explain ? trialButton({ db, explain, indexes: specifications(advice), box }) : null;
+  const shown = el('div', { hidden: true }, code(text(create, 2), 'Command'), build);
   const show = button(
     'Show the command',
-    async () => {
-      fill(shown, code(createText(collection, key, name), 'Command'), build);
+    () => {
       shown.hidden = false;
       show.setAttribute('aria-expanded', 'true');
-      try {
-        const existing = await maps(db, JSON.stringify({ listIndexes: collection, cursor: { batchSize: 200 } }));
-        const same = existing.find((index) => index.get('key') instanceof Map && begins(index.get('key'), key));
-        if (same) {
-          build.disabled = true;
-          setText(note, `The index ${same.get('name')} exists already and begins with these fields.`);
-        }
-      } catch (error) {
-        showError(box, error);
-      }
     },
     { 'aria-expanded': 'false' },
   );
   return el(
     'div',
     { class: 'suggestion' },
-    el('p', { class: 'mono' }, brief(text(key), 400)),
+    el('p', {}, `${brief(String(advice.get('reason')), 400)}.`),
+    el('p', { class: 'mono' }, brief(text(advice.get('key')), 400)),
     trial?.node,
     show,
     trial?.shown,

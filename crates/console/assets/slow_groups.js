@@ -1,6 +1,5 @@
 // Groups the log's lines of slow operations by shape. No requests, no elements.
 import { dig, Num, parse, text } from './ejson.js';
-import { advise, requestOf } from './advice.js';
 
 const SLOW_ID = '"id":51803';
 const number = (value) => (value instanceof Num || typeof value === 'number' ? Number(value) : 0);
@@ -44,7 +43,25 @@ function shapeOf(name, item) {
   return '?';
 }
 
-/** Reads the lines of `getLog`; returns the groups, the most expensive first, each with suggestion and example. */
+/** What a logged command asks for: `{db, collection, command, name, filter, sort}`, or null if it has no collection. */
+export function requestOf(attr) {
+  const ns = String(attr.get('ns') ?? '');
+  const [db, collection] = [ns.slice(0, ns.indexOf('.')), ns.slice(ns.indexOf('.') + 1)];
+  const command = dig(attr, 'command', 'getMore') === undefined ? attr.get('command') : attr.get('originatingCommand');
+  if (!(command instanceof Map) || !command.size || !collection || collection === '$cmd') return null;
+  const map = (value) => (value instanceof Map ? value : new Map());
+  const isStatement = command.get('q') instanceof Map;
+  return {
+    db,
+    collection,
+    command,
+    name: isStatement ? String(attr.get('type') ?? 'write') : command.keys().next().value,
+    filter: map(isStatement ? command.get('q') : (command.get('filter') ?? command.get('query'))),
+    sort: map(command.get('sort')),
+  };
+}
+
+/** Reads the lines of `getLog`; returns the groups, the most expensive first, each with its slowest example. */
 export function groups(lines) {
   const found = new Map();
   for (const line of lines) {
@@ -85,6 +102,8 @@ function add(found, entry, attr) {
       returned: 0,
       sorts: false,
       plans: new Set(),
+      /** Under these the server counts the operations of the group. */
+      hashes: new Set(),
       slowestMs: -1,
     };
     found.set(key, group);
@@ -95,6 +114,7 @@ function add(found, entry, attr) {
   group.returned += number(attr.get('nreturned')) + number(attr.get('nMatched')) + number(attr.get('ndeleted'));
   group.sorts ||= attr.get('hasSortStage') === true;
   if (attr.get('planSummary')) group.plans.add(String(attr.get('planSummary')));
+  if (attr.get('planCacheShapeHash')) group.hashes.add(String(attr.get('planCacheShapeHash')));
   group.lastPlan = String(attr.get('planSummary') ?? '');
   group.lastMs = Date.parse(dig(entry, 't', '$date'));
   group.apps = (group.apps ?? new Set()).add(String(attr.get('appName') ?? attr.get('remote') ?? ''));
@@ -127,7 +147,6 @@ function finish(group) {
   group.totalMs = sorted.reduce((total, ms) => total + ms, 0);
   group.medianMs = sorted[Math.floor((sorted.length - 1) / 2)];
   group.perReturned = group.docs / Math.max(1, group.returned);
-  group.advice = advise(group.request, group);
 }
 
 /** The text of an explain command for a group's example, or null if the log does not have the whole command. */
@@ -157,21 +176,3 @@ export function explainText(group) {
     ]),
   );
 }
-
-/** The text of the command that builds an index. */
-export const createText = (collection, key, name) =>
-  text(
-    new Map([
-      ['createIndexes', collection],
-      [
-        'indexes',
-        [
-          new Map([
-            ['key', key],
-            ['name', name],
-          ]),
-        ],
-      ],
-    ]),
-    2,
-  );

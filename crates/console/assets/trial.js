@@ -3,22 +3,13 @@ import { commandOf, ServerError } from './api.js';
 import { brief, button, confirm, el, facts, fill, setText, showError } from './dom.js';
 import { bytes, exact, plain } from './format.js';
 import { text } from './ejson.js';
-import { createText } from './slow_groups.js';
 
 const BUILD_TIMEOUT_MS = 600000;
 const TRIAL_MAX_MS = 30000;
 
-/** The explain command of `explainText` with an index that does not exist. */
-export const trialText = (explainText, key, name) =>
-  explainText.replace(
-    /\}$/,
-    `, "hypotheticalIndexes": [${text(
-      new Map([
-        ['key', key],
-        ['name', name],
-      ]),
-    )}], "maxTimeMS": ${TRIAL_MAX_MS}}`,
-  );
+/** The explain command of `explainText` with indexes that do not exist, as `createIndexes` takes them. */
+export const trialText = (explainText, indexes) =>
+  explainText.replace(/\}$/, `, "hypotheticalIndexes": ${text(indexes)}, "maxTimeMS": ${TRIAL_MAX_MS}}`);
 
 const examined = (estimate) => plain(estimate.totalKeysExamined) + plain(estimate.totalDocsExamined);
 const side = (plan) =>
@@ -46,14 +37,14 @@ export function trialFacts({ hypothetical }) {
   ];
 }
 
-/** A button that tries the index, and the element for its result. */
-export function trialButton({ db, explain, key, name, box }) {
+/** A button that tries an advised index, and the element for its result. */
+export function trialButton({ db, explain, indexes, box }) {
   const shown = el('div', { class: 'trial', 'aria-live': 'polite' });
   const node = button('Try', async () => {
     node.disabled = true;
     fill(shown, el('p', { class: 'hint' }, 'Trying the index on a sample of the documents ...'));
     try {
-      const reply = await commandOf(db, trialText(explain, key, name));
+      const reply = await commandOf(db, trialText(explain, indexes));
       fill(shown, facts(trialFacts(reply)));
       showError(box, null);
     } catch (error) {
@@ -65,10 +56,10 @@ export function trialButton({ db, explain, key, name, box }) {
   return { node, shown };
 }
 
-/** A button that builds an index after a confirmation; `note` says how it goes. */
-export function buildButton({ db, collection, key, name, note, box }) {
+/** A button that runs the advised `command` (createIndexes) after a confirmation; `note` says how it goes. */
+export function buildButton({ db, collection, command, note, box }) {
   const node = button('Build this index', async () => {
-    const body = createText(collection, key, name);
+    const body = text(command, 2);
     const sure = await confirm({
       title: 'Build the index?',
       action: 'Build index',

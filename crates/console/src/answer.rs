@@ -7,6 +7,7 @@ use std::task::{Context, Poll};
 use hyper::body::{Body, Bytes, Frame, SizeHint};
 use hyper::header::{self, HeaderMap, HeaderName, HeaderValue};
 use hyper::{Response, StatusCode};
+use tokio::sync::OwnedSemaphorePermit;
 use tokio::sync::mpsc::Receiver;
 
 pub(crate) type Answer = Response<Content>;
@@ -83,6 +84,36 @@ pub(crate) fn bytes_answer(kind: &'static str, bytes: impl Into<Bytes>) -> Answe
 
 pub(crate) fn json_answer(status: StatusCode, text: String) -> Answer {
     answer(status, "application/json", Content::Whole(Some(text.into())))
+}
+
+/// The bytes of a reply with the permits for them, which are free again when the bytes are sent.
+struct Permitted {
+    bytes: Bytes,
+    _permits: OwnedSemaphorePermit,
+}
+
+impl AsRef<[u8]> for Permitted {
+    fn as_ref(&self) -> &[u8] {
+        &self.bytes
+    }
+}
+
+/// The length of a reply that is there as a whole.
+pub(crate) fn length(answer: &Answer) -> usize {
+    match answer.body() {
+        Content::Whole(Some(bytes)) => bytes.len(),
+        Content::Whole(None) | Content::Events(_) => 0,
+    }
+}
+
+/// Ties permits to the bytes of a reply.
+pub(crate) fn permitted(answer: Answer, permits: OwnedSemaphorePermit) -> Answer {
+    answer.map(|content| match content {
+        Content::Whole(Some(bytes)) => {
+            Content::Whole(Some(Bytes::from_owner(Permitted { bytes, _permits: permits })))
+        }
+        other => other,
+    })
 }
 
 /// Nothing to say, and a cookie to set or to forget.

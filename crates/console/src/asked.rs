@@ -1,6 +1,7 @@
 //! A request, read as a whole.
 
 use std::net::SocketAddr;
+use std::sync::Arc;
 use std::time::Duration;
 
 use http_body_util::{BodyExt, Limited};
@@ -9,6 +10,7 @@ use hyper::header::{self, HeaderMap};
 use hyper::{Method, Request, StatusCode};
 use nagi_error::Code;
 
+use crate::client::Client;
 use crate::refusal::Refusal;
 
 /// The largest body: a command that writes a document.
@@ -25,6 +27,7 @@ pub(crate) struct Asked {
     pub(crate) body: Bytes,
     pub(crate) peer: SocketAddr,
     pub(crate) local: SocketAddr,
+    pub(crate) client: Arc<Client>,
 }
 
 impl Asked {
@@ -36,6 +39,7 @@ impl Asked {
         request: Request<Incoming>,
         peer: SocketAddr,
         local: SocketAddr,
+        client: Arc<Client>,
     ) -> Result<Asked, Refusal> {
         let (head, body) = request.into_parts();
         let too_large = || {
@@ -64,6 +68,7 @@ impl Asked {
             body,
             peer,
             local,
+            client,
         })
     }
 

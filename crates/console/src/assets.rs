@@ -12,7 +12,6 @@ macro_rules! assets {
 
 assets! {
     "activity.js" "text/javascript; charset=utf-8";
-    "advice.js" "text/javascript; charset=utf-8";
     "advise.js" "text/javascript; charset=utf-8";
     "alerts.js" "text/javascript; charset=utf-8";
     "api.js" "text/javascript; charset=utf-8";
@@ -44,6 +43,7 @@ assets! {
     "server.js" "text/javascript; charset=utf-8";
     "sizes.js" "text/javascript; charset=utf-8";
     "slow.js" "text/javascript; charset=utf-8";
+    "slow_advice.js" "text/javascript; charset=utf-8";
     "slow_groups.js" "text/javascript; charset=utf-8";
     "storage.js" "text/javascript; charset=utf-8";
     "style.css" "text/css; charset=utf-8";

@@ -11,11 +11,11 @@ use tokio::sync::oneshot;
 
 use crate::alerts::Alerts;
 use crate::guard::Names;
-use crate::state::{About, State};
+use crate::state::{About, PLACES_MAX, State};
 use crate::{alerts, http, sampler};
 
-/// Threads on which requests run.
-const THREADS_MAX: usize = 8;
+/// Threads on which requests run: one for each place, and some for streams, which look at their clients' rights.
+const THREADS_MAX: usize = PLACES_MAX + 4;
 /// The stack of such a thread: that of a client's connection.
 const STACK_BYTES: usize = if cfg!(debug_assertions) { 8 << 20 } else { 1 << 20 };
 

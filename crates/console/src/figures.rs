@@ -18,8 +18,6 @@ pub(crate) enum Source {
     Status(&'static str),
     /// The sum of a field over all pools of memory.
     Pools(&'static str),
-    /// Computed from `serverStatus`.
-    Derived(fn(Doc<'_>) -> Option<f64>),
     Machine(fn(&Machine) -> Option<f64>),
 }
 
@@ -101,7 +99,7 @@ figures! {
         "Committed transactions.";
     Counter "" "transactions.aborted" "transactions_aborted" Status("transactions.totalAborted"),
         "Aborted transactions.";
-    Counter "" "logins.failed" "failed_logins" Derived(failed_logins), "Logins that were tried and did not succeed.";
+    Counter "" "logins.failed" "failed_logins" Status("nagi.failedLogins"), "Logins that were refused.";
     Gauge "" "sessions" "sessions" Status("logicalSessionRecordCache.activeSessionsCount"), "Logical sessions.";
     Counter "" "documents.inserted" "documents" ("outcome" = "inserted") Status("metrics.document.inserted"),
         "Documents by what was done with them.";
@@ -262,7 +260,6 @@ pub(crate) fn read(status: Doc<'_>, machine: &Machine) -> Box<[f64]> {
     let value = |figure: &Figure| match figure.source {
         Source::Status(path) => at_path(status, path),
         Source::Pools(field) => pools(status, field),
-        Source::Derived(read) => read(status),
         Source::Machine(read) => read(machine),
     };
     FIGURES.iter().map(|figure| value(figure).unwrap_or(f64::NAN)).collect()
@@ -275,18 +272,6 @@ pub(crate) fn at_path(doc: Doc<'_>, path: &str) -> Option<f64> {
         value = value.as_doc()?.get(name);
     }
     number::as_f64(value)
-}
-
-/// Those of which no success is known: also those that are in progress.
-fn failed_logins(status: Doc<'_>) -> Option<f64> {
-    let security = status.get("security").as_doc()?.get("authentication").as_doc()?;
-    let mechanisms = security.get("mechanisms").as_doc()?;
-    let failed = mechanisms.iter().filter_map(|mechanism| {
-        let tried = mechanism.value().as_doc()?.get("authenticate").as_doc()?;
-        let number = |name: &str| number::as_f64(tried.get(name));
-        Some(number("received")? - number("successful")?)
-    });
-    Some(failed.sum())
 }
 
 fn pools(status: Doc<'_>, field: &str) -> Option<f64> {

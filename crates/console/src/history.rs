@@ -32,10 +32,10 @@ impl History {
     pub(crate) fn add(&self, sample: &Arc<Sample>) {
         let mut kept = self.0.lock();
         push(&mut kept.samples, sample.clone(), SAMPLES_MAX);
-        let due = kept.sparse.back().is_none_or(|last| {
-            // A clock that was set back must not end the history.
-            !(0..SPARSE_EVERY_MS - EVERY_MS / 2).contains(&(sample.at_ms - last.at_ms))
-        });
+        let due = kept
+            .sparse
+            .back()
+            .is_none_or(|last| sample.steady_ms - last.steady_ms >= SPARSE_EVERY_MS - EVERY_MS / 2);
         if due {
             push(&mut kept.sparse, sample.clone(), SPARSE_MAX);
         }
@@ -57,20 +57,19 @@ impl History {
         list.iter().cloned().collect()
     }
 
-    /// The newest sample that is at least `ms` older than `now_ms`, or the oldest one.
-    pub(crate) fn before(&self, now_ms: i64, ms: i64) -> Option<Arc<Sample>> {
+    /// The newest sample that is at least `ms` older than `now`, or the oldest one.
+    pub(crate) fn before(&self, now: &Sample, ms: i64) -> Option<Arc<Sample>> {
         let kept = self.0.lock();
         let is_dense = ms < SAMPLES_MAX as i64 * EVERY_MS;
         let list = if is_dense { &kept.samples } else { &kept.sparse };
-        // Not a binary search: a clock that was set back leaves the list without order.
-        let old = list.iter().rev().find(|sample| sample.at_ms <= now_ms - ms);
+        let old = list.iter().rev().find(|sample| sample.steady_ms <= now.steady_ms - ms);
         old.or(list.front()).cloned()
     }
 
-    /// The known values of a figure in the sparse samples, with their times.
+    /// The known values of a figure in the sparse samples, with their times by the steady clock.
     pub(crate) fn line(&self, figure: usize) -> Vec<(i64, f64)> {
         let kept = self.0.lock();
-        let points = kept.sparse.iter().map(|sample| (sample.at_ms, sample.values[figure]));
+        let points = kept.sparse.iter().map(|sample| (sample.steady_ms, sample.values[figure]));
         points.filter(|point| !point.1.is_nan()).collect()
     }
 
@@ -92,7 +91,7 @@ mod tests {
     use crate::latencies::Ended;
 
     fn sample(at_ms: i64) -> Arc<Sample> {
-        Arc::new(Sample { at_ms, values: Box::new([]), ended: Ended::default() })
+        Arc::new(Sample { at_ms, steady_ms: at_ms, values: Box::new([]), ended: Ended::default() })
     }
 
     #[test]
@@ -105,8 +104,17 @@ mod tests {
         assert_eq!((dense.len(), sparse.len()), (SAMPLES_MAX, SPARSE_MAX));
         assert_eq!(dense[0].at_ms, (30_000 - 600) * 1000);
         assert!(sparse.windows(2).all(|pair| pair[1].at_ms - pair[0].at_ms == SPARSE_EVERY_MS));
-        history.add(&sample(5));
+        // A clock that was set back does not end the history.
+        let back = |steady_ms| Sample {
+            at_ms: 5,
+            steady_ms,
+            values: Box::new([]),
+            ended: Ended::default(),
+        };
+        history.add(&Arc::new(back(30_010_000)));
         assert_eq!(history.samples(true).last().unwrap().at_ms, 5);
+        let before = history.before(&back(30_020_000), 60_000).unwrap();
+        assert_eq!(before.steady_ms, 29_960_000);
     }
 
     #[test]

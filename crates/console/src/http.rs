@@ -2,6 +2,7 @@
 
 use std::convert::Infallible;
 use std::net::{SocketAddr, TcpListener as StdListener};
+use std::os::fd::{AsFd, OwnedFd};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -14,11 +15,13 @@ use nagi_error::Code;
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::{Semaphore, oneshot};
 
-use crate::answer::{Answer, bytes_answer};
+use crate::answer::{self, Answer, bytes_answer};
 use crate::asked::Asked;
+use crate::client::{Client, Waits};
+use crate::patience::Patience;
 use crate::refusal::Refusal;
 use crate::routes::ROUTES;
-use crate::state::State;
+use crate::state::{REPLY_UNIT, State};
 use crate::{assets, guard, stream};
 
 /// The number of connections. A browser opens six, and one for the stream.
@@ -27,6 +30,12 @@ const CONNECTIONS_MAX: usize = 64;
 const HEAD_TIME_MAX: Duration = Duration::from_secs(30);
 /// The time after which a client that acknowledges nothing has vanished. A stream sends something each second.
 const VANISHED_AFTER: Duration = Duration::from_secs(60);
+/// The time after which a client that reads nothing of a reply is disconnected.
+const UNREAD_MAX: Duration = Duration::from_secs(30);
+/// A reply up to this size is not counted: all connections together have four megabytes of them.
+const FREE_BYTES: usize = 64 << 10;
+/// The time that a reply waits until those before it have been sent.
+const SEND_WAIT_MAX: Duration = Duration::from_secs(5);
 /// The largest head of a request.
 const HEAD_BYTES_MAX: usize = 16 << 10;
 /// The time that requests have to end when the server stops.
@@ -87,16 +96,19 @@ async fn serve(state: Arc<State>, socket: TcpStream, peer: SocketAddr) {
     let Ok(local) = socket.local_addr() else { return };
     let _ = socket.set_nodelay(true);
     let _ = rustix::net::sockopt::set_tcp_user_timeout(&socket, VANISHED_AFTER.as_millis() as u32);
+    let watched = socket.as_fd().try_clone_to_owned().ok().map(Arc::new);
     let service = service_fn(move |request| {
-        let state = state.clone();
-        async move { Ok::<_, Infallible>(answer(state, request, peer, local).await) }
+        let (state, watched) = (state.clone(), watched.clone());
+        async move { Ok::<_, Infallible>(answer(state, request, peer, local, watched).await) }
     });
     // Whatever ends a connection is the client's affair.
     let _ = http1::Builder::new()
         .timer(TokioTimer::new())
         .header_read_timeout(HEAD_TIME_MAX)
         .max_buf_size(HEAD_BYTES_MAX)
-        .serve_connection(TokioIo::new(socket), service)
+        // A copy of the reply would not be counted.
+        .writev(true)
+        .serve_connection(TokioIo::new(Patience::new(socket, UNREAD_MAX)), service)
         .await;
 }
 
@@ -105,9 +117,13 @@ async fn answer(
     request: Request<Incoming>,
     peer: SocketAddr,
     local: SocketAddr,
+    watched: Option<Arc<OwnedFd>>,
 ) -> Answer {
+    let client = Arc::new(Client::new(watched));
+    // The client leaves: this future is dropped.
+    let _waits = Waits(client.clone());
     let answered = match guard::check(request.method(), request.headers(), &state.names) {
-        Ok(()) => match Asked::read(request, peer, local).await {
+        Ok(()) => match Asked::read(request, peer, local, client).await {
             Ok(asked) => route(state, asked).await,
             Err(refusal) => Err(refusal),
         },
@@ -135,9 +151,24 @@ async fn route(state: Arc<State>, asked: Asked) -> Result<Answer, Refusal> {
         let status = if known { StatusCode::METHOD_NOT_ALLOWED } else { StatusCode::NOT_FOUND };
         return Err(Refusal::new(status, Code::COMMAND_NOT_FOUND, "There is nothing at this path"));
     };
+    let place = state.place(&asked).await?;
+    let replies = state.replies.clone();
     let ran = tokio::task::spawn_blocking(move || {
         nagi_server::set_log_context("console");
-        run(&state, &asked)
+        // The thread keeps the place when the client does not wait for it.
+        run(&state, &asked).map(|answer| (answer, place))
     });
-    ran.await.unwrap_or_else(|_| Err(Refusal::busy("The request ended unexpectedly")))
+    let ran = ran.await;
+    let (answer, _place) =
+        ran.unwrap_or_else(|_| Err(Refusal::busy("The request ended unexpectedly")))?;
+    let length = answer::length(&answer);
+    if length <= FREE_BYTES {
+        return Ok(answer);
+    }
+    // While it waits it keeps its place: so replies that wait have a limit, too.
+    let units = u32::try_from(length.div_ceil(REPLY_UNIT)).unwrap_or(u32::MAX);
+    match tokio::time::timeout(SEND_WAIT_MAX, replies.acquire_many_owned(units)).await {
+        Ok(Ok(permits)) => Ok(answer::permitted(answer, permits)),
+        _ => Err(Refusal::busy("Too many replies wait for clients that do not read them")),
+    }
 }

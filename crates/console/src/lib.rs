@@ -8,8 +8,9 @@
 //!                      stream <----- events
 //! ```
 //!
-//! Without sockets only the sampler runs, for the alerts. The HTTP server runs on one thread; requests run on at most
-//! eight further ones, because commands block.
+//! Without sockets only the sampler runs, for the alerts. The HTTP server runs on one thread; requests run on further
+//! ones, because commands block: so many for commands, for logins and for everything else, so that commands that take
+//! long prevent neither logins nor reading the figures.
 //! Everything has a limit: connections, sizes and times of requests, sizes of replies, sessions, samples.
 //!
 //! Invariants
@@ -21,6 +22,7 @@ mod alerts;
 mod answer;
 mod asked;
 mod assets;
+mod client;
 mod console;
 mod event;
 mod exported;
@@ -33,6 +35,8 @@ mod latencies;
 mod login;
 mod machine;
 mod open_metrics;
+mod patience;
+mod places;
 mod refusal;
 mod routes;
 mod sample;

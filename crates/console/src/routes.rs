@@ -23,6 +23,9 @@ use crate::sessions::token_of;
 use crate::state::State;
 use crate::watched;
 
+/// The largest reply of a command as JSON, where one character may be six.
+const JSON_BYTES_MAX: usize = 8 << 20;
+
 type Run = fn(&State, &Asked) -> Result<Answer, Refusal>;
 
 /// Method, path, function. The function runs on a thread of its own and may block.
@@ -115,11 +118,16 @@ fn command(state: &State, asked: &Asked) -> Result<Answer, Refusal> {
     let command = body.as_doc().get("command").as_doc();
     let command =
         command.ok_or_else(|| Refusal::bad_request("The field 'command' must be an object"))?;
-    let reply = session.run(&state.server, db, command)?;
+    let reply = session.run_for(Some(&asked.client), &state.server, db, command)?;
     // An editor needs the types of numbers, which relaxed text does not tell.
     let canonical = body.as_doc().get("canonical").is_truthy();
-    let to_text = if canonical { json::to_canonical } else { json::to_relaxed };
-    Ok(ok(to_text(reply.as_doc())))
+    json::to_text_within(reply.as_doc(), canonical, JSON_BYTES_MAX).map(ok).ok_or_else(|| {
+        Refusal::new(
+            StatusCode::PAYLOAD_TOO_LARGE,
+            Code::BSON_OBJECT_TOO_LARGE,
+            "The reply is larger than 8 MiB as JSON: ask for fewer documents, or for fewer fields",
+        )
+    })
 }
 
 /// The session of a request, if its user may see the figures.

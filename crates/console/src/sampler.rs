@@ -5,14 +5,14 @@ use std::sync::mpsc::{Receiver, RecvTimeoutError};
 use std::time::{Duration, Instant};
 
 use nagi_bson::{Doc, DocBuf};
-use nagi_server::wall_ms;
+use nagi_server::{EngineEvent, wall_ms};
 
 use crate::event::Event;
 use crate::figures;
 use crate::growth::COLLECTIONS_MAX;
 use crate::latencies::{self, Counts};
 use crate::machine::Reader;
-use crate::sample::{EVERY_MS, Sample};
+use crate::sample::{EVERY_MS, Sample, steady_ms};
 use crate::stalls::Watch;
 use crate::state::State;
 
@@ -29,9 +29,10 @@ pub(crate) fn run(state: &State, stop: &Receiver<()>) {
         let ended = totals.as_ref().map(|before| latencies::difference(before, &now_totals));
         totals = Some(now_totals);
         let values = figures::read(status.as_doc(), &reader.read());
-        let sample =
-            Arc::new(Sample { at_ms: wall_ms(), values, ended: ended.unwrap_or_default() });
-        let stall = last.as_ref().and_then(|before| watch.observe(before, &sample));
+        let (at_ms, ended) = (wall_ms(), ended.unwrap_or_default());
+        let sample = Arc::new(Sample { at_ms, steady_ms: steady_ms(), values, ended });
+        let engine = state.server.engine_events_after(state.activity.newest());
+        let stall = last.as_ref().and_then(|before| watch.observe(before, &sample, &engine));
         state.history.add(&sample);
         last = Some(sample.clone());
         // There may be no stream.
@@ -44,7 +45,7 @@ pub(crate) fn run(state: &State, stop: &Receiver<()>) {
         for event in alerts {
             let _ = state.events.send(Event::Alert(event));
         }
-        watch_engine(state, status.as_doc());
+        watch_engine(state, engine, status.as_doc());
         state.growth.sample(wall_ms(), || state.server.collection_sizes(COLLECTIONS_MAX));
         let now = Instant::now();
         next += every;
@@ -57,9 +58,8 @@ pub(crate) fn run(state: &State, stop: &Receiver<()>) {
     }
 }
 
-/// Asks the engine what it has done. Where reads and writes land is recorded only while a page is open.
-fn watch_engine(state: &State, status: Doc<'_>) {
-    let events = state.server.engine_events_after(state.activity.newest());
+/// Keeps what the engine has done. Where reads and writes land is recorded only while a page is open.
+fn watch_engine(state: &State, events: Vec<EngineEvent>, status: Doc<'_>) {
     let fresh = state.activity.add(events, status, wall_ms());
     if !fresh.is_empty() {
         let _ = state.events.send(Event::Work(fresh.into()));

@@ -12,10 +12,14 @@ use nagi_server::{Connection, Server};
 use parking_lot::Mutex;
 use sha2::{Digest, Sha256};
 
+use crate::client::{Client, Served};
 use crate::refusal::Refusal;
 
 /// The number of sessions. A new one beyond it ends the one that was not used for the longest time.
 const SESSIONS_MAX: usize = 64;
+/// The number of sessions of one user. A new one beyond it ends the one of this user that was not used for the longest
+/// time.
+const USER_SESSIONS_MAX: usize = 8;
 /// A session ends when it was not used for this long.
 const IDLE_MAX: Duration = Duration::from_secs(30 * 60);
 /// A session ends after this time.
@@ -24,6 +28,8 @@ const AGE_MAX: Duration = Duration::from_secs(12 * 3600);
 const SCRAPER_AGE_MAX: Duration = Duration::from_secs(5 * 60);
 /// Connections that a session keeps for its next request.
 const KEPT_MAX: usize = 3;
+/// The time that a read has, if its command does not ask for less.
+const READ_TIME_MAX: Duration = Duration::from_secs(300);
 /// The largest reply of a command.
 pub(crate) const REPLY_BYTES_MAX: usize = 4 << 20;
 
@@ -34,11 +40,27 @@ pub(crate) fn token_of(text: &str) -> Token {
     Sha256::digest(text.as_bytes()).into()
 }
 
+/// A connection for requests that follow each other.
+struct Kept {
+    connection: Connection,
+    served: Arc<Served>,
+}
+
+impl Kept {
+    fn new(mut connection: Connection) -> Kept {
+        let served = Arc::<Served>::default();
+        let watched = served.clone();
+        connection.set_probe(move || watched.is_there());
+        connection.set_read_time_max(READ_TIME_MAX);
+        Kept { connection, served }
+    }
+}
+
 /// A user of the console.
 pub(crate) struct Session {
     /// Never runs commands: others are made like it.
     first: Mutex<Connection>,
-    idle: Mutex<Vec<Connection>>,
+    idle: Mutex<Vec<Kept>>,
     since: Instant,
     used: Mutex<Instant>,
     age_max: Duration,
@@ -72,14 +94,33 @@ impl Session {
         db: &str,
         body: Doc<'_>,
     ) -> Result<DocBuf, Refusal> {
+        self.run_for(None, server, db, body)
+    }
+
+    /// Runs a command of a client: a read ends when the client leaves, as on connections of drivers.
+    ///
+    /// # Errors
+    /// Those of [`Session::run`].
+    pub(crate) fn run_for(
+        &self,
+        client: Option<&Arc<Client>>,
+        server: &Arc<Server>,
+        db: &str,
+        body: Doc<'_>,
+    ) -> Result<DocBuf, Refusal> {
         let kept = self.idle.lock().pop();
-        let connection = kept.or_else(|| self.first.lock().sibling());
-        let mut connection =
-            connection.ok_or_else(|| Refusal::busy("The server admits no more connections"))?;
-        let reply = run_on(server, &mut connection, db, body)?;
+        let kept = kept.or_else(|| self.first.lock().sibling().map(Kept::new));
+        let mut kept =
+            kept.ok_or_else(|| Refusal::busy("The server admits no more connections"))?;
+        kept.served.set(client.cloned());
+        let reply = run_on(server, &mut kept.connection, db, body);
+        kept.served.set(None);
+        let reply = reply?;
+        // A command may have logged the connection out.
+        let is_same = kept.connection.user_name() == self.first.lock().user_name();
         let mut idle = self.idle.lock();
-        if idle.len() < KEPT_MAX {
-            idle.push(connection);
+        if is_same && idle.len() < KEPT_MAX {
+            idle.push(kept);
         }
         Ok(reply)
     }
@@ -136,6 +177,15 @@ pub(crate) fn run_on(
     DocBuf::from_bytes(out).map_err(|error| Refusal::busy(format!("Invalid reply: {error}")))
 }
 
+/// Removes the session that was not used for the longest time, of those that count.
+fn remove_oldest(all: &mut HashMap<Token, Arc<Session>>, counts: impl Fn(&Session) -> bool) {
+    let counted = all.iter().filter(|(_, session)| counts(session));
+    let oldest = counted.min_by_key(|(_, session)| *session.used.lock()).map(|(token, _)| *token);
+    if let Some(token) = oldest {
+        all.remove(&token);
+    }
+}
+
 /// All sessions.
 #[derive(Default)]
 pub(crate) struct Sessions {
@@ -162,13 +212,25 @@ impl Sessions {
         let now = Instant::now();
         let mut all = self.by_token.lock();
         all.retain(|_, session| !session.has_ended(now));
-        if all.len() >= SESSIONS_MAX {
-            let oldest = all.iter().min_by_key(|(_, session)| *session.used.lock());
-            if let Some(token) = oldest.map(|(token, _)| *token) {
-                all.remove(&token);
-            }
+        let user = session.user();
+        let own = all.values().filter(|other| other.user() == user).count();
+        if own >= USER_SESSIONS_MAX {
+            remove_oldest(&mut all, |session| session.user() == user);
+        } else if all.len() >= SESSIONS_MAX {
+            remove_oldest(&mut all, |_| true);
         }
         all.insert(token, session);
+    }
+
+    /// Whether there is a session. No use of it.
+    pub(crate) fn has(&self, token: &Token) -> bool {
+        self.by_token.lock().contains_key(token)
+    }
+
+    /// The user of a session. No use of it.
+    pub(crate) fn user(&self, token: &Token) -> Option<(String, String)> {
+        let session = self.by_token.lock().get(token)?.clone();
+        session.user()
     }
 
     pub(crate) fn remove(&self, token: &Token) {

@@ -1,6 +1,9 @@
 //! Stalls: seconds in which operations took unusually long, and what the server or the machine did meanwhile.
 
+use std::collections::VecDeque;
+
 use nagi_bson::DocWriter;
+use nagi_server::EngineEvent;
 
 use crate::figures::position;
 use crate::sample::{EVERY_MS, Sample};
@@ -9,12 +12,18 @@ use crate::sample::{EVERY_MS, Sample};
 const LONG_US: u64 = 98_304;
 /// A sampler that wakes this late was itself stopped, with the whole process.
 const LATE_MS: i64 = 600;
+/// Work of the engine explains a stall if it went on for so long of its time.
+const WORK_MS: i64 = 50;
+/// Limit of the finished work that is kept.
+const WORK_MAX: usize = 256;
 
 /// Seconds that follow each other in which operations took long.
 #[derive(Debug, Default, Clone, PartialEq)]
 pub(crate) struct Stall {
     pub(crate) from_ms: i64,
     pub(crate) to_ms: i64,
+    /// When it ended, by the steady clock.
+    pub(crate) to_steady_ms: i64,
     /// Lower bound of the longest time of an operation, or the time for which the process did not run.
     pub(crate) longest_us: u64,
     pub(crate) operations: u64,
@@ -28,6 +37,12 @@ enum Measure {
     Value(usize),
     /// Milliseconds by which the sampler woke too late.
     Late,
+    /// Number of the engine's jobs of a kind: those that a gauge shows now, or those that have ended meanwhile. A job
+    /// that is shorter than the time between samples is on no gauge.
+    Jobs {
+        running: usize,
+        kind: &'static str,
+    },
 }
 
 /// A possible cause of a stall.
@@ -94,14 +109,14 @@ static CAUSES: &[Cause] = &[
     },
     Cause {
         name: "flush",
-        measure: Measure::Value(position("flushes.running")),
+        measure: Measure::Jobs { running: position("flushes.running"), kind: "flush" },
         from: 1.0,
         per: 1.0,
         text: "{} memtables were being written to files",
     },
     Cause {
         name: "compaction",
-        measure: Measure::Value(position("compactions.running")),
+        measure: Measure::Jobs { running: position("compactions.running"), kind: "compaction" },
         from: 1.0,
         per: 1.0,
         text: "{} compactions ran",
@@ -151,12 +166,16 @@ static CAUSES: &[Cause] = &[
 ];
 
 impl Cause {
-    fn measured(&self, before: &Sample, now: &Sample) -> f64 {
+    /// `ended` tells how many jobs of a kind have ended during the stall.
+    fn measured(&self, before: &Sample, now: &Sample, ended: &dyn Fn(&str) -> usize) -> f64 {
         let growth = |at: usize| now.values[at] - before.values[at];
         match self.measure {
             Measure::Growth(at) => growth(at),
             Measure::Value(at) => now.values[at].max(before.values[at]),
-            Measure::Late => (now.at_ms - before.at_ms - EVERY_MS) as f64,
+            Measure::Late => (now.steady_ms - before.steady_ms - EVERY_MS) as f64,
+            Measure::Jobs { running, kind } => {
+                now.values[running].max(before.values[running]).max(ended(kind) as f64)
+            }
         }
     }
 }
@@ -165,13 +184,44 @@ impl Cause {
 #[derive(Default)]
 pub(crate) struct Watch {
     open: Option<Stall>,
+    /// The newest finished jobs of the engine.
+    jobs: VecDeque<Job>,
+}
+
+/// A job of the engine that has ended.
+struct Job {
+    kind: &'static str,
+    from_ms: i64,
+    to_ms: i64,
+}
+
+impl Job {
+    fn of(event: &EngineEvent) -> Job {
+        let lasted_ms = i64::try_from(event.micros / 1000).unwrap_or(i64::MAX);
+        Job { kind: event.kind, from_ms: event.at_ms.saturating_sub(lasted_ms), to_ms: event.at_ms }
+    }
+
+    /// Milliseconds of it between two times.
+    fn within(&self, from_ms: i64, to_ms: i64) -> i64 {
+        self.to_ms.min(to_ms).saturating_sub(self.from_ms.max(from_ms))
+    }
 }
 
 impl Watch {
-    /// Looks at the time between two samples. Returns the stall that began or grew.
-    pub(crate) fn observe(&mut self, before: &Sample, now: &Sample) -> Option<Stall> {
+    /// Looks at the time between two samples; `events` are the engine's since the previous call. Returns the stall that
+    /// began or grew.
+    pub(crate) fn observe(
+        &mut self,
+        before: &Sample,
+        now: &Sample,
+        events: &[EngineEvent],
+    ) -> Option<Stall> {
+        self.jobs.extend(events.iter().map(Job::of));
+        let excess = self.jobs.len().saturating_sub(WORK_MAX);
+        self.jobs.drain(..excess);
         let (longest_us, slow) = now.ended.longer_than(LONG_US);
-        let late_ms = now.at_ms - before.at_ms - EVERY_MS;
+        // The clock of dates may have been set.
+        let late_ms = now.steady_ms - before.steady_ms - EVERY_MS;
         let late = late_ms >= LATE_MS;
         // While the process did not run, no operation could end: one that came then would have taken that long.
         let longest_us = if late { longest_us.max(late_ms as u64 * 1000) } else { longest_us };
@@ -186,10 +236,15 @@ impl Watch {
             ..Stall::default()
         });
         stall.to_ms = now.at_ms;
+        stall.to_steady_ms = now.steady_ms;
         stall.longest_us = stall.longest_us.max(longest_us);
         stall.operations += slow;
+        let (from_ms, to_ms) = (stall.from_ms, stall.to_ms);
+        let during = |job: &&Job| job.within(from_ms, to_ms) >= WORK_MS;
+        let ended =
+            |kind: &str| self.jobs.iter().filter(during).filter(|job| job.kind == kind).count();
         for (at, cause) in CAUSES.iter().enumerate() {
-            let measured = cause.measured(before, now);
+            let measured = cause.measured(before, now, &ended);
             // Also false if it is not known.
             if measured >= cause.from {
                 match stall.causes.iter_mut().find(|(known, _)| *known == at) {
@@ -235,7 +290,7 @@ mod tests {
             values[position(name)] = *value;
         }
         let writes = vec![(64, 1000), (262_144, slow)];
-        Sample { at_ms, values, ended: Ended([vec![], writes, vec![]]) }
+        Sample { at_ms, steady_ms: at_ms, values, ended: Ended([vec![], writes, vec![]]) }
     }
 
     #[test]
@@ -244,33 +299,105 @@ mod tests {
         let quiet = sample(1000, 0, &[]);
         let slow = sample(2000, 3, &[("governor.paused", 80_000.0), ("flushes.running", 1.0)]);
         let slower = sample(3000, 2, &[("governor.paused", 500_000.0)]);
-        assert_eq!(watch.observe(&quiet, &sample(2000, 0, &[])), None);
-        let first = watch.observe(&quiet, &slow).unwrap();
+        assert_eq!(watch.observe(&quiet, &sample(2000, 0, &[]), &[]), None);
+        let first = watch.observe(&quiet, &slow, &[]).unwrap();
         assert_eq!((first.from_ms, first.to_ms, first.operations), (1000, 2000, 3));
-        let grown = watch.observe(&slow, &slower).unwrap();
+        let grown = watch.observe(&slow, &slower, &[]).unwrap();
         assert_eq!((grown.from_ms, grown.to_ms, grown.operations), (1000, 3000, 5));
         let text = nagi_bson::DocBuf::build(|out| grown.write(out));
         let text = nagi_bson::json::to_relaxed(text.as_doc());
         assert!(text.contains("slowed down for 420 ms") && text.contains("flush"), "{text}");
-        assert_eq!(watch.observe(&slower, &sample(4000, 0, &[])), None);
-        assert_eq!(watch.observe(&slower, &slow).unwrap().from_ms, 1000);
+        assert_eq!(watch.observe(&slower, &sample(4000, 0, &[]), &[]), None);
+        assert_eq!(watch.observe(&slower, &slow, &[]).unwrap().from_ms, 1000);
     }
 
     #[test]
     fn a_stopped_process_is_a_stall_and_usual_times_are_none() {
         let mut watch = Watch::default();
-        let stall = watch.observe(&sample(0, 0, &[]), &sample(5000, 0, &[])).unwrap();
+        let stall = watch.observe(&sample(0, 0, &[]), &sample(5000, 0, &[]), &[]).unwrap();
         assert_eq!(CAUSES[stall.causes[0].0].name, "pause");
         assert_eq!(stall.longest_us, 4_000_000);
         let mut usual = sample(1000, 900, &[]);
         usual.ended.0[1][0].1 = 100;
-        assert_eq!(Watch::default().observe(&sample(0, 0, &[]), &usual), None);
+        assert_eq!(Watch::default().observe(&sample(0, 0, &[]), &usual, &[]), None);
+    }
+
+    #[test]
+    fn a_clock_that_is_set_is_no_stall() {
+        let mut watch = Watch::default();
+        let set = |by: i64| Sample { at_ms: 2000 + by, ..sample(2000, 0, &[]) };
+        for by in [3_600_000, -3_600_000] {
+            assert_eq!(watch.observe(&sample(1000, 0, &[]), &set(by), &[]), None);
+        }
+        // A process that did not run is seen although the clock was set back meanwhile.
+        let back = Sample { at_ms: 1000, ..sample(9000, 0, &[]) };
+        let stall = watch.observe(&sample(1000, 0, &[]), &back, &[]).unwrap();
+        assert_eq!((stall.longest_us, stall.to_steady_ms), (7_000_000, 9000));
+    }
+
+    /// Commands such as `validate` and `createIndexes` take long by nature.
+    #[test]
+    fn long_commands_are_no_stall() {
+        let mut long = sample(2000, 0, &[("host.stalled.cpu", 900_000.0)]);
+        long.ended.0[2] = vec![(4_194_304, 2)];
+        assert_eq!(Watch::default().observe(&sample(1000, 0, &[]), &long, &[]), None);
     }
 
     #[test]
     fn what_is_not_known_is_no_cause() {
         let unknown = sample(1000, 3, &[("host.stalled.io", f64::NAN)]);
-        let stall = Watch::default().observe(&sample(0, 0, &[]), &unknown).unwrap();
+        let stall = Watch::default().observe(&sample(0, 0, &[]), &unknown, &[]).unwrap();
         assert!(stall.causes.is_empty());
+    }
+
+    fn event(kind: &'static str, at_ms: i64, lasted_ms: u64) -> EngineEvent {
+        EngineEvent {
+            number: 1,
+            at_ms,
+            kind,
+            space: "records",
+            reason: "",
+            micros: lasted_ms * 1000,
+            from_level: 0,
+            to_level: 0,
+            files_read: 0,
+            files_written: 0,
+            bytes_read: 0,
+            bytes_written: 0,
+            entries_read: 0,
+            entries_written: 0,
+            failed: false,
+        }
+    }
+
+    /// The causes of a stall of the second from 10,000 ms on, in which one operation took a quarter of a second.
+    fn causes(earlier: &[EngineEvent], meanwhile: &[EngineEvent]) -> Vec<&'static str> {
+        let mut watch = Watch::default();
+        assert_eq!(watch.observe(&sample(9000, 0, &[]), &sample(10_000, 0, &[]), earlier), None);
+        let stall = watch.observe(&sample(10_000, 0, &[]), &sample(11_000, 1, &[]), meanwhile);
+        stall.unwrap().causes.iter().map(|(at, _)| CAUSES[*at].name).collect()
+    }
+
+    /// Such a job runs neither when the second begins nor when it ends.
+    #[test]
+    fn a_job_between_two_samples_is_a_cause() {
+        assert_eq!(causes(&[], &[event("flush", 10_700, 300)]), ["flush"]);
+        assert_eq!(causes(&[], &[event("compaction", 10_700, 300)]), ["compaction"]);
+        let both = [event("compaction", 10_900, 200), event("flush", 10_200, 150)];
+        assert_eq!(causes(&[], &both), ["flush", "compaction"]);
+        // Too short to have stopped anything, of another time, or of another kind.
+        assert_eq!(causes(&[], &[event("flush", 10_700, 20)]), [""; 0]);
+        assert_eq!(causes(&[event("flush", 9_900, 300)], &[]), [""; 0]);
+        assert_eq!(causes(&[], &[event("flush", 10_030, 900)]), [""; 0]);
+        assert_eq!(causes(&[], &[event("load", 10_700, 300)]), [""; 0]);
+    }
+
+    #[test]
+    fn the_number_of_jobs_is_bounded() {
+        let mut watch = Watch::default();
+        let many = vec![event("flush", 500, 100); 2000];
+        let stall = watch.observe(&sample(0, 0, &[]), &sample(1000, 1, &[]), &many).unwrap();
+        assert_eq!(watch.jobs.len(), WORK_MAX);
+        assert_eq!(stall.causes[0].1, WORK_MAX as f64);
     }
 }

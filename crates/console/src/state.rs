@@ -1,6 +1,7 @@
 //! What all requests share.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use nagi_bson::{DocBuf, json};
 use nagi_server::{Networks, Server};
@@ -15,11 +16,24 @@ use crate::growth::Growth;
 use crate::guard::Names;
 use crate::history::History;
 use crate::login::{self, Credentials};
+use crate::places::{Place, Places};
 use crate::refusal::Refusal;
 use crate::sessions::{Session, Sessions, token_of};
 
-/// Logins that are tried at the same time: a refused one occupies its thread as long as the server delays it.
-const LOGINS_MAX: usize = 2;
+/// Logins that are tried at the same time: a refused one occupies its thread as long as the server delays it. One
+/// address has half of them.
+const LOGINS_MAX: usize = 8;
+/// Commands that run at the same time, of which one user has half.
+const COMMANDS_MAX: usize = 8;
+/// Other requests that run at the same time. They take milliseconds.
+const OTHERS_MAX: usize = 8;
+pub(crate) const PLACES_MAX: usize = LOGINS_MAX + COMMANDS_MAX + OTHERS_MAX;
+/// The time that a request waits for its turn.
+const WAIT_MAX: Duration = Duration::from_secs(15);
+/// The large replies that have not been sent yet, all together.
+const REPLIES_BYTES_MAX: usize = 64 << 20;
+/// Replies are counted in units of so many bytes.
+pub(crate) const REPLY_UNIT: usize = 1024;
 
 /// The state of the console.
 pub(crate) struct State {
@@ -37,7 +51,11 @@ pub(crate) struct State {
     /// `None`: alerts are off.
     pub(crate) alerts: Option<Arc<alerts::Watch>>,
     pub(crate) sessions: Sessions,
-    pub(crate) logins: Semaphore,
+    logins: Arc<Places>,
+    commands: Arc<Places>,
+    others: Arc<Places>,
+    /// Units of large replies.
+    pub(crate) replies: Arc<Semaphore>,
 }
 
 /// What does not change while the server runs.
@@ -75,8 +93,43 @@ impl State {
             events: broadcast::Sender::new(32),
             alerts,
             sessions: Sessions::default(),
-            logins: Semaphore::new(LOGINS_MAX),
+            logins: Places::new(LOGINS_MAX, LOGINS_MAX / 2, WAIT_MAX),
+            commands: Places::new(COMMANDS_MAX, COMMANDS_MAX / 2, WAIT_MAX),
+            others: Places::new(OTHERS_MAX, OTHERS_MAX, WAIT_MAX),
+            replies: Arc::new(Semaphore::new(REPLIES_BYTES_MAX / REPLY_UNIT)),
         }
+    }
+
+    /// Waits for the turn of a request. Commands and logins may take long, so they have places of their own.
+    ///
+    /// # Errors
+    /// If its turn does not come in time.
+    pub(crate) async fn place(&self, asked: &Asked) -> Result<Place, Refusal> {
+        let address = || asked.peer.ip().to_canonical().to_string();
+        let path = asked.path.as_str();
+        let (places, client) = if path == "/api/login" || self.is_new_scraper(asked) {
+            (&self.logins, address())
+        } else if path == "/api/command" {
+            let cookie = asked.cookie(&self.cookie);
+            let user = cookie.and_then(|text| self.sessions.user(&token_of(text)));
+            // With a blank: no address looks like it.
+            (&self.commands, user.map_or_else(address, |(name, db)| format!("user {db}.{name}")))
+        } else {
+            (&self.others, String::new())
+        };
+        places.take(&client).await.ok_or_else(|| {
+            let status = hyper::StatusCode::TOO_MANY_REQUESTS;
+            let text = "Too many requests run: try again in a moment";
+            Refusal::new(status, nagi_error::Code::OPERATION_FAILED, text)
+        })
+    }
+
+    /// Whether a request logs a scraper in.
+    fn is_new_scraper(&self, asked: &Asked) -> bool {
+        let header = asked.header(hyper::header::AUTHORIZATION);
+        asked.path == "/metrics"
+            && self.server.requires_login()
+            && header.is_some_and(|header| !self.sessions.has(&token_of(header)))
     }
 
     /// The session of a request.
@@ -113,18 +166,13 @@ impl State {
     /// Logs in.
     ///
     /// # Errors
-    /// If the server refuses, or too many are logging in.
+    /// If the server refuses.
     pub(crate) fn log_in(
         &self,
         asked: &Asked,
         with: &Credentials,
         is_scraper: bool,
     ) -> Result<Arc<Session>, Refusal> {
-        let Ok(_permit) = self.logins.try_acquire() else {
-            let status = hyper::StatusCode::TOO_MANY_REQUESTS;
-            let text = "Others are logging in: try again in a moment";
-            return Err(Refusal::new(status, nagi_error::Code::OPERATION_FAILED, text));
-        };
         let mut connection = login::connect(&self.server, asked.peer, asked.local)?;
         login::log_in(&self.server, &mut connection, with)?;
         Ok(Arc::new(Session::new(connection, is_scraper)))

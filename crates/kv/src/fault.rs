@@ -77,11 +77,18 @@ impl Faults {
 pub struct Faulty {
     inner: Arc<dyn Engine>,
     faults: Faults,
+    cache_estimate: Option<CacheEstimate>,
 }
 
 impl Faulty {
     pub fn new(inner: Arc<dyn Engine>, faults: Faults) -> Faulty {
-        Faulty { inner, faults }
+        Faulty { inner, faults, cache_estimate: None }
+    }
+
+    /// The engine says this of its cache.
+    #[must_use]
+    pub fn with_cache_estimate(self, estimate: CacheEstimate) -> Faulty {
+        Faulty { cache_estimate: Some(estimate), ..self }
     }
 }
 
@@ -428,7 +435,7 @@ impl Tuning for Faulty {
     }
 
     fn cache_estimate(&self) -> Option<CacheEstimate> {
-        self.inner.cache_estimate()
+        self.cache_estimate.clone().or_else(|| self.inner.cache_estimate())
     }
 
     fn stats(&self, visit: &mut dyn FnMut(&'static str, i64)) {

@@ -109,6 +109,11 @@ impl Memory {
         };
         Memory { core: Arc::new(core), says_compressed: false }
     }
+
+    /// The bytes of the data, including the overhead of each entry.
+    pub fn byte_count(&self) -> usize {
+        self.core.byte_count()
+    }
 }
 
 impl Default for Memory {

@@ -37,8 +37,7 @@ impl OtlpOptions {
             return Err("expected http:// or https://, a host and a port".to_owned());
         };
         let host = rest.split('/').next().unwrap_or("");
-        if host.is_empty() || host.contains(['@', ' ', '?', '#']) || rest.contains(['?', '#', ' '])
-        {
+        if !nagi_http::is_address(endpoint) || rest.contains(['?', '#']) {
             return Err("expected http:// or https://, a host and a port".to_owned());
         }
         let name = host.rsplit_once(':').map_or(host, |(name, _)| name);
@@ -95,6 +94,9 @@ mod tests {
             "http://user@x",
             "http://x?y",
             "http://x/a b",
+            "http://x/a\tb",
+            "http://x:99999",
+            "http://[::1",
         ] {
             assert!(OtlpOptions::check_endpoint(bad, false).is_err(), "{bad}");
         }

@@ -1,7 +1,8 @@
 //! The operators of filters, projections and pipelines, for counters of their use.
 //!
 //! It reads requests that were parsed without an error, and costs as much as a look at their structure: values, such as
-//! the array of an `$in`, are not read. An implicit equality (`{a: 1}`) uses no operator.
+//! the array of an `$in`, are not read. As in MongoDB, an equality (`{a: 1}`) uses `$eq` and a pattern (`{a: /x/}`)
+//! `$regex`.
 //!
 //! The depth of recursion is bounded by the nesting that BSON validation allows.
 
@@ -48,22 +49,23 @@ pub fn filter_operators(filter: Doc<'_>, visit: Visit<'_>) {
                     _ => {}
                 }
             }
-            Value::Doc(operators) => field_operators(operators, visit),
-            _ => {}
+            Value::Doc(operators) if begins_with_operator(operators) => {
+                field_operators(operators, visit);
+            }
+            Value::Regex(_) => visit(Family::Match, "$regex"),
+            _ => visit(Family::Match, "$eq"),
         }
     }
 }
 
-/// `{$gt: 1, $not: {...}}`; a document that begins otherwise is a value.
+/// `{$gt: 1, $not: {...}}`.
 fn field_operators(operators: Doc<'_>, visit: Visit<'_>) {
-    if !begins_with_operator(operators) {
-        return;
-    }
     for element in operators {
         let name = element.name();
         visit(Family::Match, name);
         match (name, element.value()) {
             ("$not", Value::Doc(inner)) => field_operators(inner, visit),
+            ("$not", Value::Regex(_)) => visit(Family::Match, "$regex"),
             ("$elemMatch", Value::Doc(inner)) if begins_with_operator(inner) => {
                 field_operators(inner, visit);
             }
@@ -73,8 +75,9 @@ fn field_operators(operators: Doc<'_>, visit: Visit<'_>) {
     }
 }
 
+/// A document that begins otherwise is a value, and so is a reference to a document (`$ref`).
 fn begins_with_operator(doc: Doc<'_>) -> bool {
-    doc.first().is_some_and(|first| first.name().starts_with('$'))
+    doc.first().is_some_and(|first| first.name().starts_with('$') && first.name() != "$ref")
 }
 
 /// Visits the operators of a projection.
@@ -202,6 +205,7 @@ mod tests {
                  {$expr: {$eq: ['$a', {$literal: {$add: 1}}]}}]}}]"
             ),
             [
+                "Match $eq",
                 "Match $gt",
                 "Match $not",
                 "Match $in",
@@ -235,6 +239,27 @@ mod tests {
             ),
             ["Match $ne", "Expressions $size", "Match $elemMatch", "Match $gte"]
         );
+    }
+
+    #[test]
+    fn values_are_compared_by_operators_too() {
+        for (filter, operators) in [
+            ("{a: 1, b: null, c: {d: 1}, e: {}}", &["$eq", "$eq", "$eq", "$eq"][..]),
+            ("{a: {$regularExpression: {pattern: '^a', options: ''}}}", &["$regex"]),
+            (
+                "{a: {$not: {$regularExpression: {pattern: '^a', options: ''}}}}",
+                &["$not", "$regex"],
+            ),
+            ("{a: {$ref: 'c', $id: 1}}", &["$eq"]),
+            ("{$or: [{a: 1}, {a: {$gt: 1}}]}", &["$or", "$eq", "$gt"]),
+            ("{a: {$elemMatch: {b: 1}}}", &["$elemMatch", "$eq"]),
+            ("{a: {$in: [1, 2]}}", &["$in"]),
+        ] {
+            let doc = json::parse(filter).expect("a document");
+            let mut found = Vec::new();
+            filter_operators(doc.as_doc(), &mut |_, name| found.push(name.to_owned()));
+            assert_eq!(found, operators, "{filter}");
+        }
     }
 
     #[test]

@@ -67,7 +67,7 @@ impl MemoryCharge {
 
     /// Charges `bytes` of memory for the reply, in total, if there is capacity; does not wait.
     pub(crate) fn covers(&self, bytes: usize) -> bool {
-        self.reply.lock().cover(bytes as u64, STEP)
+        self.reply.lock().try_cover(bytes as u64, STEP)
     }
 
     /// Waits until `bytes` are charged for the reply, in total.

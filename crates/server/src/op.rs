@@ -14,7 +14,7 @@ use std::time::Instant;
 use nagi_bson::{Doc, DocBuf};
 use nagi_error::{Code, Result};
 use nagi_percore::{PerCore, note_shared};
-use nagi_store::Arrivals;
+use nagi_store::{Arrivals, Namespace};
 use parking_lot::Mutex;
 
 use crate::clock;
@@ -26,6 +26,9 @@ use crate::printable::write_cut;
 use crate::session::SessionId;
 use crate::tickets::Held;
 use crate::timeslice;
+
+/// The buffers of a text that a connection keeps for its next request.
+const KEPT_TEXT_BYTES: usize = 4096;
 
 /// The operation of one connection or background job.
 pub(crate) struct Op {
@@ -202,6 +205,9 @@ impl Op {
         text.op = op;
         text.namespace.clear();
         text.plan_summary.clear();
+        // A connection that is open for days must not keep what one request needed.
+        text.namespace.shrink_to(KEPT_TEXT_BYTES);
+        text.plan_summary.shrink_to(KEPT_TEXT_BYTES);
         text.message.clear();
         text.progress = None;
         text.command.clear();
@@ -234,7 +240,11 @@ impl Op {
         self.id.load(Ordering::Relaxed)
     }
 
+    /// Sets the namespace of the request. A client chooses it, and the operation keeps its text: what no namespace can
+    /// have is cut off.
     pub(crate) fn set_namespace(&self, db: &str, collection: &str) {
+        let [db, collection] =
+            [db, collection].map(|name| &name[..name.floor_char_boundary(Namespace::BYTES_MAX)]);
         let mut text = self.text.lock();
         text.namespace.clear();
         text.namespace.push_str(db);

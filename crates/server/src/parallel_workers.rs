@@ -4,6 +4,7 @@
 //! cores. A request that arrives later finds the core taken for some milliseconds: workers poll
 //! [`ParallelWorkers::may_go_on`], and a worker that sees too much work in several consecutive polls stops and hands
 //! over what it has read.
+
 use std::sync::atomic::{AtomicI64, Ordering::Relaxed};
 
 use crate::tickets::Tickets;

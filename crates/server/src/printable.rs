@@ -6,6 +6,7 @@
 //! | commands whose rows say so                     | the arguments of [`SECRETS`]                          |
 //! | `createUser`, `updateUser`, also within others | every field that is not one of [`SHOWN_OF_USERS`]     |
 //! | commands that may contain documents of users   | fields of [`SECRETS_OF_USERS`], however deep          |
+//! | commands with a pipeline                       | the same in a stage `$queryStats`: it has a key       |
 
 use nagi_bson::{Array, ArrayWriter, Doc, DocBuf, DocWriter, Value};
 
@@ -59,6 +60,9 @@ const SHOWN_OF_USERS: &[&str] = &[
 
 const HIDDEN: &str = "xxx";
 
+/// The stage with a secret, in `hmacKey`.
+const QUERY_STATS: &str = "$queryStats";
+
 /// Tells if a command's arguments hold secrets, which are never logged or shown.
 #[derive(Clone, Copy)]
 pub(crate) enum Secret {
@@ -66,6 +70,8 @@ pub(crate) enum Secret {
     Yes,
     /// It has a password.
     Password,
+    /// A stage of its argument `pipeline` may have a secret.
+    Pipeline,
     /// The argument with this name carries another command; the function finds the `Secret` of that command's row by
     /// its name.
     Carried(&'static str, fn(&str) -> Secret),
@@ -119,6 +125,7 @@ fn hide_secrets(command: Doc<'_>, secret: Secret) -> DocBuf {
                     out.put(name, hide_secrets(carried, inner(name, carried)).as_doc());
                 }
                 value if matches!(secret, Secret::Yes) => put_hidden(name, value, out),
+                value if matches!(secret, Secret::Pipeline) => put_stages(name, value, out),
                 _ => out.put_element(element),
             }
         }
@@ -194,6 +201,44 @@ fn push_hidden(items: Array<'_>, out: &mut ArrayWriter<'_>) {
         match item {
             Value::Doc(inner) => out.doc(|out| write_hidden(inner, out)),
             Value::Array(items) => out.array(|out| push_hidden(items, out)),
+            other => out.push(other),
+        }
+    }
+}
+
+/// True if the pipeline of a command has a stage with a secret.
+pub(crate) fn has_secret_stage(command: Doc<'_>) -> bool {
+    fn within(value: Value<'_>) -> bool {
+        match value {
+            Value::Doc(doc) => {
+                doc.iter().any(|field| field.name() == QUERY_STATS || within(field.value()))
+            }
+            Value::Array(items) => items.iter().any(within),
+            _ => false,
+        }
+    }
+    within(command.get("pipeline"))
+}
+
+/// Writes a field without the secrets of stages in it. Fields of other stages may have any name.
+fn put_stages(name: &str, value: Value<'_>, out: &mut DocWriter<'_>) {
+    match value {
+        _ if name == QUERY_STATS => put_hidden(name, value, out),
+        Value::Doc(inner) => out.doc(name, |out| write_stages(inner, out)),
+        Value::Array(items) => out.array(name, |out| push_stages(items, out)),
+        other => out.put(name, other),
+    }
+}
+
+fn write_stages(doc: Doc<'_>, out: &mut DocWriter<'_>) {
+    doc.iter().for_each(|field| put_stages(field.name(), field.value(), out));
+}
+
+fn push_stages(items: Array<'_>, out: &mut ArrayWriter<'_>) {
+    for item in items.iter() {
+        match item {
+            Value::Doc(inner) => out.doc(|out| write_stages(inner, out)),
+            Value::Array(items) => out.array(|out| push_stages(items, out)),
             other => out.push(other),
         }
     }

@@ -20,6 +20,10 @@ use crate::metrics::Counter;
 
 /// Spans that wait for the exporter.
 const QUEUE_MAX: usize = 4096;
+/// Their memory.
+const QUEUE_BYTES_MAX: usize = 4 << 20;
+/// The longest text of a span: names have at most 255 bytes, summaries of plans name an index for each branch.
+const TEXT_BYTES_MAX: usize = 1024;
 /// From this number on the exporter is woken.
 const WAKE_AT: usize = QUEUE_MAX / 4;
 
@@ -61,7 +65,7 @@ pub struct SpanCounts {
 pub(crate) struct Spans {
     /// 0: off. Otherwise the requests whose random number is below it are recorded.
     threshold: AtomicU64,
-    queue: Mutex<Vec<Span>>,
+    queue: Mutex<Queue>,
     arrived: Condvar,
     /// The exporter ends.
     closed: AtomicBool,
@@ -69,6 +73,39 @@ pub(crate) struct Spans {
     dropped: Counter,
     /// What the exporter tells of its work.
     pub(crate) exports: Exports,
+}
+
+#[derive(Default)]
+struct Queue {
+    spans: Vec<Span>,
+    bytes: usize,
+}
+
+impl Queue {
+    fn is_due(&self) -> bool {
+        self.spans.len() >= WAKE_AT || self.bytes >= QUEUE_BYTES_MAX / 4
+    }
+}
+
+impl Span {
+    /// Cuts its texts to what a span may have.
+    fn cut(&mut self) {
+        let error = self.error.as_mut().map(|(_, name)| name);
+        let texts =
+            [&mut self.database, &mut self.collection, &mut self.client, &mut self.plan_summary];
+        for text in texts.into_iter().chain(error) {
+            if text.len() > TEXT_BYTES_MAX {
+                text.truncate(text.floor_char_boundary(TEXT_BYTES_MAX));
+            }
+            text.shrink_to_fit();
+        }
+    }
+
+    fn bytes(&self) -> usize {
+        let error = self.error.as_ref().map_or(0, |(_, name)| name.capacity());
+        let texts = [&self.database, &self.collection, &self.client, &self.plan_summary];
+        size_of::<Span>() + texts.iter().map(|text| text.capacity()).sum::<usize>() + error
+    }
 }
 
 /// Messages to the collector.
@@ -119,15 +156,19 @@ impl Spans {
     }
 
     /// Queues a span, or drops it if the queue is full.
-    pub(crate) fn record(&self, span: Span) {
+    pub(crate) fn record(&self, mut span: Span) {
+        span.cut();
+        let bytes = span.bytes();
         let mut queue = self.queue.lock();
-        if queue.len() >= QUEUE_MAX {
+        if queue.spans.len() >= QUEUE_MAX || queue.bytes + bytes > QUEUE_BYTES_MAX {
             drop(queue);
             self.dropped.increment();
             return;
         }
-        queue.push(span);
-        let wakes = queue.len() == WAKE_AT;
+        let was_due = queue.is_due();
+        queue.spans.push(span);
+        queue.bytes += bytes;
+        let wakes = queue.is_due() && !was_due;
         drop(queue);
         self.recorded.increment();
         if wakes {
@@ -138,10 +179,10 @@ impl Spans {
     /// Takes all spans, once there are many or `time` has passed. Returns false if the server stops.
     pub(crate) fn take(&self, time: Duration) -> (Vec<Span>, bool) {
         let mut queue = self.queue.lock();
-        if queue.len() < WAKE_AT && !self.closed.load(Relaxed) {
+        if !queue.is_due() && !self.closed.load(Relaxed) {
             self.arrived.wait_for(&mut queue, time);
         }
-        (std::mem::take(&mut *queue), !self.closed.load(Relaxed))
+        (std::mem::take(&mut *queue).spans, !self.closed.load(Relaxed))
     }
 
     /// Lets the exporter end.
@@ -275,6 +316,29 @@ mod tests {
         assert!((2200..2800).contains(&count), "{count}");
         spans.switch_on(1.0);
         assert!((0..1000).all(|_| spans.sample(None, &mut draw).is_some()));
+    }
+
+    #[test]
+    fn long_texts_are_cut_and_the_queue_has_a_limit_of_bytes() {
+        let spans = Spans::default();
+        let long = "\u{e9}".repeat(500_001);
+        let error = Some((1, long.clone()));
+        for _ in 0..QUEUE_MAX {
+            let (database, collection) = (long.clone(), format!("x{long}"));
+            let (client, plan_summary) = (long.clone(), long.clone());
+            let error = error.clone();
+            spans.record(Span { database, collection, client, error, plan_summary, ..span() });
+        }
+        let queued = spans.queue.lock().spans.len();
+        let bytes: usize = spans.queue.lock().spans.iter().map(Span::bytes).sum();
+        assert!(bytes <= QUEUE_BYTES_MAX && bytes > QUEUE_BYTES_MAX / 2, "{bytes}");
+        assert_eq!(spans.counts().dropped, (QUEUE_MAX - queued) as i64);
+        let (taken, _) = spans.take(Duration::from_secs(60));
+        assert_eq!(taken[0].database.len(), TEXT_BYTES_MAX);
+        assert_eq!(taken[0].collection.len(), TEXT_BYTES_MAX - 1);
+        assert_eq!(spans.queue.lock().bytes, 0);
+        spans.record(span());
+        assert_eq!(spans.queue.lock().spans.len(), 1);
     }
 
     #[test]

@@ -10,6 +10,7 @@ use std::hash::BuildHasher;
 use foldhash::fast::RandomState;
 use nagi_bson::{DocWriter, Value};
 use nagi_percore::PerCore;
+use nagi_store::Namespace;
 use parking_lot::Mutex;
 
 use crate::metrics::latency::{BUCKET_COUNT, bucket, write_histogram};
@@ -101,8 +102,8 @@ pub(crate) struct Top {
 }
 
 impl Top {
-    /// Counts a finished request; `scan` is true if it read the whole collection.
-    pub(crate) fn record(&self, request: &Request<'_>, micros: u64, scan: bool) {
+    /// Counts a finished request; `scans`: how many of its statements read the whole collection.
+    pub(crate) fn record(&self, request: &Request<'_>, micros: u64, scans: u64) {
         let named = match request.command.counts_as {
             OpKind::GetMore => request.body.get("collection"),
             _ => request.body.first().map_or(Value::Missing, |first| first.value()),
@@ -112,27 +113,53 @@ impl Top {
         if request.command.drops {
             return;
         }
-        let key = self.hasher.hash_one((request.db, collection));
+        let is_tailable = scans > 0 && request.body.get("tailable").is_truthy();
+        self.change((request.db, collection), |entry| {
+            let (usage, at) = match request.command.latency {
+                LatencyKind::Read => (&mut entry.read, 0),
+                LatencyKind::Write => (&mut entry.write, 1),
+                LatencyKind::Command => (&mut entry.command, 2),
+            };
+            usage.add(micros);
+            entry.histograms.get_or_insert_with(none_counted)[at].add(micros);
+            entry.scans += scans;
+            entry.tailable_scans += if is_tailable { scans } else { 0 };
+            entry.by_kind[kind_index(request.command.counts_as)].add(micros);
+        });
+    }
+
+    /// Counts a finished statement of `bulkWrite`, whose statements are on several collections.
+    pub(crate) fn record_statement(
+        &self,
+        (db, collection): (&str, &str),
+        kind: OpKind,
+        micros: u64,
+        scans: u64,
+    ) {
+        self.change((db, collection), |entry| {
+            entry.write.add(micros);
+            entry.histograms.get_or_insert_with(none_counted)[1].add(micros);
+            entry.scans += scans;
+            entry.by_kind[kind_index(kind)].add(micros);
+        });
+    }
+
+    /// Changes this core's entry of a collection. Clients choose the names, so one that no collection can have gets
+    /// none.
+    fn change(&self, (db, collection): (&str, &str), change: impl FnOnce(&mut Entry)) {
+        if db.len() + 1 + collection.len() > Namespace::BYTES_MAX {
+            return;
+        }
+        let key = self.hasher.hash_one((db, collection));
         let mut shard = self.shards.own().lock();
         if shard.len() >= ENTRY_COUNT_MAX && !shard.contains_key(&key) {
             return;
         }
         let entry = shard.entry(key).or_insert_with(|| Entry {
-            namespace: format!("{}.{collection}", request.db),
+            namespace: format!("{db}.{collection}"),
             ..Entry::default()
         });
-        let (usage, at) = match request.command.latency {
-            LatencyKind::Read => (&mut entry.read, 0),
-            LatencyKind::Write => (&mut entry.write, 1),
-            LatencyKind::Command => (&mut entry.command, 2),
-        };
-        usage.add(micros);
-        entry.histograms.get_or_insert_with(none_counted)[at].add(micros);
-        if scan {
-            entry.scans += 1;
-            entry.tailable_scans += u64::from(request.body.get("tailable").is_truthy());
-        }
-        entry.by_kind[kind_index(request.command.counts_as)].add(micros);
+        change(entry);
     }
 
     /// Forgets the collections whose namespace `is_gone` selects, after a drop.

@@ -46,7 +46,7 @@ mod upkeep;
 pub use alter::rename::Rename;
 pub use alter::target::TargetFacts;
 pub use annotations::Annotations;
-pub use build::{BuildOptions, Trial};
+pub use build::{BuildOptions, Copied, Trial};
 pub use bulk_figures::BulkBuildFigures;
 pub use catalog::{
     Arrivals, BucketFacts, CachedStats, Catalog, CollMod, Collection, CollectionOptions,

@@ -9,8 +9,6 @@ use std::{
 
 use nagi_error::{Code, Result, bail};
 
-/// Longest `database.collection` in bytes.
-const NAMESPACE_BYTES_MAX: usize = 255;
 /// Longest database name in bytes.
 const DATABASE_BYTES_MAX: usize = 63;
 
@@ -37,15 +35,18 @@ impl Borrow<str> for Namespace {
 }
 
 impl Namespace {
+    /// Longest `database.collection` in bytes.
+    pub const BYTES_MAX: usize = 255;
+
     /// Validates both names; code 73 with MongoDB's text if one is invalid.
     pub fn new(database: &str, collection: &str) -> Result<Namespace> {
         Namespace::check_database(database)?;
         check_collection(database, collection)?;
-        if database.len() + 1 + collection.len() > NAMESPACE_BYTES_MAX {
+        if database.len() + 1 + collection.len() > Namespace::BYTES_MAX {
             bail!(
                 Code::INVALID_NAMESPACE,
                 "Fully qualified namespace is too long. Namespace: {database}.{collection} Max: {}",
-                NAMESPACE_BYTES_MAX
+                Namespace::BYTES_MAX
             );
         }
         let text = format!("{database}.{collection}").into();

@@ -341,6 +341,8 @@ def wrong_files():
         ("builtIn: {stal: false}", 0o600, "there is no rule 'stal'"),
         ("rules: [", 0o600, "rules.yaml"),
         (command, 0o622, "chmod go-w"),
+        ("- " * 10472, 0o600, "nested deeper"),
+        ("? " * 9130, 0o600, "nested deeper"),
         ("actions: {a: {command: [/nonexistent]}}", 0o600, "/nonexistent"),
         ("actions: {a: {webhook: 'https://x/', caFile: /nonexistent}}", 0o600, "caFile: /nonexistent"),
     ):

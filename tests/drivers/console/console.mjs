@@ -64,7 +64,9 @@ async function withoutLogins() {
   await part('growth', () => activity.growth(seen, server));
   await part('hidden', () => figures.hidden(seen));
   await part('stall', () => figures.stall(seen, server));
+  // Within the minute for which the rule looks back.
   await part('alerts', () => alerts(seen, examine));
+  await part('stalls of work', () => figures.stallsOfWork(seen, client, server));
   await part('operations', () => requests.operations(seen, client, examine));
   await part('slow', () => requests.slow(seen, client, examine));
   await part('advice', () => requests.advice(seen, client, examine));

@@ -45,6 +45,8 @@ async function indexes(page, shop) {
   await until('indexes: built from the form', async () =>
     (await shop.collection('indexed').indexes()).some((index) => index.name === 'b_1_c_-1' && index.sparse),
   );
+  // The page empties the form when the reply has come.
+  await until('indexes: the form is empty', async () => (await page.getByLabel('Key').inputValue()) === '');
   await page.getByLabel('Key').fill('{b: 1}, x: {');
   await page.getByRole('button', { name: 'Build index' }).click();
   await until('indexes: a bracket that is not closed is refused', async () =>

@@ -1,5 +1,6 @@
 // The pages of figures under load: overview, memory, storage; a stall; a restart of the server.
-import { check, sleep, startServer, stopServer, tile, until } from './harness.mjs';
+import { randomBytes } from 'node:crypto';
+import { check, send, sleep, startServer, stopServer, tile, until } from './harness.mjs';
 
 const labels = (page) =>
   page.locator('.plot').evaluateAll((plots) => plots.map((plot) => plot.getAttribute('aria-label') ?? ''));
@@ -90,6 +91,44 @@ export async function stall({ page, go }, server) {
     return n;
   });
   check('overview: the stall is a band of the heat map', warn > 100, warn);
+}
+
+/**
+ * Reads that take long beside a flush or a compaction are a stall, and the page names the work. How long that takes
+ * depends on the machine, so there are more and more data. The command that waits for the work is no part of the stall.
+ */
+export async function stallsOfWork({ page, go }, client, server) {
+  await go('overview');
+  const rows = page
+    .locator('section', { has: page.locator('h2', { hasText: /^Stalls$/ }) })
+    .locator('tbody tr');
+  const known = async (cause, since) =>
+    JSON.parse((await send(server, { path: '/api/stalls' })).body).stalls.find(
+      (stall) => stall.toMs > since && stall.causes.some((one) => one.cause === cause),
+    );
+  for (const [cause, text, wait] of [
+    ['flush', /memtables were being written to files/, () => client.db('admin').command({ fsync: 1 })],
+    ['compaction', /compactions ran/, () => client.db('work').command({ compact: 'stalls' })],
+  ]) {
+    const since = Date.now();
+    let found = null;
+    for (const megabytes of [24, 48, 96]) {
+      await writeRandom(client.db('work').collection('stalls'), megabytes);
+      const slow = client.db('work').collection('stalls').find({ $where: 'sleep(150) || true' }).limit(1);
+      await Promise.all([wait(), slow.clone().toArray(), slow.clone().toArray()]);
+      await sleep(2500);
+      if ((found = await known(cause, since))) break;
+    }
+    check(`stalls: reads beside a ${cause}`, found && found.longestUs >= 90000, found);
+    await until(`stalls: the page names the ${cause}`, async () => (await rows.filter({ hasText: text }).count()) > 0);
+  }
+  await client.db('work').collection('stalls').drop();
+}
+
+/** Inserts documents that do not compress. */
+async function writeRandom(collection, megabytes) {
+  for (let i = 0; i < megabytes; i++)
+    await collection.insertMany(Array.from({ length: 64 }, () => ({ data: randomBytes(16384) })));
 }
 
 export async function memory({ page, go }) {

@@ -8,9 +8,10 @@ const assets = process.env.ASSETS ?? path.join(import.meta.dirname, '../../../cr
 const load = (name) => import(pathToFileURL(path.join(assets, name)).href);
 const format = await load('format.js');
 const ejson = await load('ejson.js');
-const advice = await load('advice.js');
 const slow = await load('slow_groups.js');
+const advised = await load('slow_advice.js');
 const growth = await load('growth.js');
+const indexes = await load('indexes.js');
 const diskmap = await load('diskmap.js');
 const sizes = await load('sizes.js');
 const oplog = await load('oplog.js');
@@ -90,24 +91,6 @@ test('typed text is one object or array, and nothing after it', () => {
     assert.throws(() => typed(bad), SyntaxError, bad);
 });
 
-test('suggestions: equality, sort, range', () => {
-  const key = (filter, sort = '{}') => text(advice.keyPattern(parse(filter), parse(sort)).key);
-  for (const [filter, sort, wanted] of [
-    ['{"a": 1}', '{}', '{"a": 1}'],
-    ['{"r": {"$gt": 5}, "a": 1}', '{"s": -1}', '{"a": 1, "s": -1, "r": 1}'],
-    ['{"$and": [{"x": 1}, {"y": {"$gte": 1, "$lt": 2}}]}', '{}', '{"x": 1, "y": 1}'],
-    ['{"o": {"$oid": "0123456789abcdef01234567"}, "d": {"$date": "2026-01-01T00:00:00Z"}}', '{}', '{"o": 1, "d": 1}'],
-    ['{"n": {"$regularExpression": {"pattern": "^a", "options": ""}}, "a": {"$in": [1, 2]}}', '{}', '{"a": 1, "n": 1}'],
-    ['{"t": {"$elemMatch": {"k": 1, "v": {"$gt": 2}}}}', '{}', '{"t.k": 1, "t.v": 1}'],
-    ['{"a": {"$ne": 1}, "b": {"$not": {"$gt": 1}}}', '{}', '{}'],
-    ['{"$expr": {"$eq": ["$a", 1]}}', '{"s": 1}', '{"s": 1}'],
-    ['{"a": 1}', '{"score": {"$meta": "textScore"}}', '{"a": 1}'],
-    ['{"a..b": 1, "": 1, "c.$x": 1}', '{}', '{}'],
-    ['{"b": 1, "2": 1}', '{}', '{"b": 1, "2": 1}'],
-  ])
-    assert.equal(key(filter, sort), wanted, filter);
-});
-
 const line = (attr, extra = '') =>
   `{"t":{"$date":"2026-01-01T00:00:00.000+00:00"},"s":"I","c":"COMMAND","id":51803,"msg":"Slow query","attr":${JSON.stringify(attr)}${extra}}`;
 
@@ -123,6 +106,7 @@ test('slow operations are grouped by shape', () => {
       nreturned: 10,
       hasSortStage: true,
       queryShapeHash: 'AB',
+      planCacheShapeHash: '0000000A',
       durationMillis: ms,
       ...more,
     });
@@ -150,7 +134,7 @@ test('slow operations are grouped by shape', () => {
       ['shop.other', 1, 150, 150, 150, 500],
     ],
   );
-  assert.equal(text(found[0].advice.indexes[0]), '{"a": 1, "s": -1, "r": 1}');
+  assert.deepEqual([...found[0].hashes], ['0000000A']);
   assert.equal(found[0].shapeText, '{a: ?, r: {$gt: ?}}, sort {"s": -1}');
   assert.equal(
     slow.explainText(found[0]),
@@ -160,7 +144,7 @@ test('slow operations are grouped by shape', () => {
     slow.explainText(found[1]),
     '{"explain": {"update": "other", "updates": [{"q": {"x": {"$gte": 1}}, "u": {"$set": {"y": 1}}, "multi": true, "upsert": false}]}, "verbosity": "executionStats"}',
   );
-  assert.equal(text(found[1].advice.indexes[0]), '{"x": 1}');
+  assert.equal(found[1].hashes.size, 0);
 });
 
 test('trials and advice as texts', () => {
@@ -169,7 +153,7 @@ test('trials and advice as texts', () => {
     ['0', -1],
   ]);
   assert.equal(
-    trial.trialText('{"explain": {"find": "c"}}', key, 'n'),
+    trial.trialText('{"explain": {"find": "c"}}', [new Map([['key', key], ['name', 'n']])]),
     '{"explain": {"find": "c"}, "hypotheticalIndexes": [{"key": {"a": 1, "0": -1}, "name": "n"}], "maxTimeMS": 30000}',
   );
   const side = (planSummary, keys, docs, sortsInMemory) => ({
@@ -197,29 +181,94 @@ test('trials and advice as texts', () => {
   assert.equal(advise.title(drop), 'Drop the index b_1 of d.c');
   assert.deepEqual(advise.evidence(drop)[0], ['Size', '1 KiB']);
   assert.match(advise.evidence(drop)[1][1], /^0 since 202/);
+  const cache = parse(
+    '{"kind":"cacheSize","cache":"blocks","presentBytes":1048576,"bytesFor99Percent":3145728,"option":"o","cacheSizeGB":2.5,' +
+      '"presentCacheSizeGB":1,"measured":{"sampledReads":2000,"sizes":[{"times":1,"bytes":1048576,"hitRate":0.8}]}}',
+  );
+  assert.equal(advise.title(cache), 'Enlarge the cache of blocks');
+  assert.deepEqual(advise.evidence(cache), [
+    ['Now', '1 MiB'],
+    ['For 99 % hits', '3 MiB'],
+    ['Expected hits', '80 % with 1 MiB'],
+    ['Measured on', '2,000 sampled reads'],
+    ['Option', 'o: 2.5 GiB instead of 1 GiB'],
+  ]);
+  const caches = parse('{"caches":[{"cache":"records","limitBytes":1048576,"hitRate":0.5,"sampledReads":1500}]}');
+  assert.deepEqual(advise.cacheTexts(caches), [
+    'The cache of documents (1 MiB) answers about 50 % of its reads; no size up to 8 times this one is expected to ' +
+      'answer 99 % (from 1,500 sampled reads).',
+  ]);
+  assert.deepEqual(advise.cacheTexts(parse('{}')), []);
   assert.match(advise.title(parse('{"kind":"toString","ns":"d.c"}')), /^toString on/);
   assert.match(advise.summary(parse('{"advice":[],"slowOperations":{"operations":3,"shapes":2},"slowms":100}')), /^No advice, from 3 /);
 });
 
-test('no suggestion where an index would not help', () => {
-  const reason = (command, figures) => {
-    const attr = parse(JSON.stringify({ type: 'command', ns: 'd.c', command }));
-    return advice.advise(advice.requestOf(attr), { docs: 1000, returned: 1, sorts: false, ...figures });
-  };
-  assert.match(reason({ find: 'c', filter: {} }).reason, /neither a filter/);
-  assert.match(reason({ find: 'c', filter: { _id: 1 } }).reason, /by _id/);
-  assert.match(reason({ find: 'c', filter: { a: 1 } }, { returned: 900 }).reason, /Few documents/);
-  assert.match(reason({ find: 'c', filter: { $text: { $search: 'x' } } }).reason, /text index/);
-  assert.equal(reason({ find: 'c', filter: { $or: [{ a: 1 }, { b: 1 }] } }).indexes.length, 2);
-  assert.equal(reason({ find: 'c', filter: { $or: [{ a: 1 }, { b: { $ne: 1 } }] } }).indexes.length, 0);
-  assert.equal(
-    text(
-      reason({ aggregate: 'c', pipeline: [{ $match: { a: 1 } }, { $sort: { b: 1 } }, { $group: { _id: null } }] })
-        .indexes[0],
-    ),
-    '{"a": 1, "b": 1}',
+test('the advice of the server on a group', () => {
+  const find = (ns, hash) =>
+    line({
+      type: 'command',
+      ns,
+      command: { find: ns.split('.')[1], filter: { a: 1 } },
+      planCacheShapeHash: hash,
+      durationMillis: 5,
+    });
+  const update = line({
+    type: 'update',
+    ns: 'd.c',
+    command: { q: { b: 1 }, u: { $set: { c: 1 } }, multi: true },
+    planCacheShapeHash: '0000000A',
+    durationMillis: 4,
+  });
+  const noPlan = line({ type: 'command', ns: 'd.c', command: { insert: 'c' }, durationMillis: 3 });
+  const [first, other, changed, inserted] = slow.groups([
+    find('d.c', '0000000A'),
+    find('d.c', '0000000A'),
+    find('d.e', '0000000A'),
+    update,
+    noPlan,
+  ]);
+  const reply = parse(
+    JSON.stringify({
+      advice: [
+        {
+          kind: 'createIndex',
+          ns: 'd.c',
+          key: { a: 1 },
+          reason: 'why',
+          command: { createIndexes: 'c', indexes: [{ key: { a: 1 }, name: 'a_1' }] },
+          shapes: [{ operation: 'find', planCacheShapeHash: '0000000A' }],
+        },
+        { kind: 'dropIndex', ns: 'd.c', name: 'x_1', command: { dropIndexes: 'c', index: 'x_1' } },
+      ],
+      notAdvised: [{ ns: 'd.e', operation: 'find', planCacheShapeHash: '0000000A', reason: 'few documents' }],
+    }),
   );
-  assert.equal(text(reason({ getMore: 1, collection: 'c' }).indexes), '[]');
+  const { indexes } = advised.adviceFor(reply, first);
+  assert.deepEqual(indexes.map((one) => text(one.get('key'))), ['{"a": 1}']);
+  assert.equal(text(advised.specifications(indexes[0])), '[{"key": {"a": 1}, "name": "a_1"}]');
+  assert.deepEqual(advised.adviceFor(reply, other), { indexes: [], reason: 'few documents' });
+  // The same hash of another operation is another shape.
+  assert.match(advised.adviceFor(reply, changed).reason, /no advice on this shape/);
+  assert.match(advised.adviceFor(reply, inserted).reason, /no plan/);
+  assert.deepEqual(advised.adviceFor(null, first), { indexes: [], reason: 'not known yet' });
+  assert.deepEqual(advised.adviceFor(parse('{}'), first).indexes, []);
+});
+
+test('an index is redundant if the server says so', () => {
+  const advice = [
+    { kind: 'dropIndex', ns: 'd.c', name: 'a_1', prefixOf: 'a_1_b_1' },
+    { kind: 'dropIndex', ns: 'd.c', name: 'z_1' },
+    { kind: 'dropIndex', ns: 'd.e', name: 'b_1', prefixOf: 'b_1_c_1' },
+    { kind: 'createIndex', ns: 'd.c', name: 'q_1' },
+  ];
+  const replaced = indexes.replacedIn(advice, 'd.c');
+  assert.deepEqual([...replaced], [['a_1', 'a_1_b_1']]);
+  const listed = ['_id_', 'a_1', 'z_1'].map((name) => parse(`{"name": "${name}", "key": {"k": 1}}`));
+  const usage = listed.map((index) => ({ name: index.get('name'), accesses: { ops: 0, since: 1000 } }));
+  assert.deepEqual(
+    indexes.indexRows(listed, usage, {}, replaced, 61000).map((row) => row.remarks),
+    ['', 'redundant: a_1_b_1 begins with its fields; unused for 1 min', 'unused for 1 min'],
+  );
 });
 
 test('growth is continued over ten times its time, and a month at most', () => {

@@ -27,20 +27,6 @@ def figure(text, *values):
     print("  " + text % values, flush=True)
 
 
-def free_port(after):
-    """The first free port above this one."""
-    for port in range(after + 1, after + 200):
-        with socket.socket() as s:
-            # Where no program listens, a connection of a client may still have the port.
-            s.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-            try:
-                s.bind(("127.0.0.1", port))
-                return port
-            except OSError:
-                continue
-    raise SystemExit("FAILED: no free port above %d" % after)
-
-
 def frame(command, request=1):
     body = bson.encode(command)
     return struct.pack("<iiiiIB", 21 + len(body), request, 0, 2013, 0, 0) + body
@@ -112,8 +98,3 @@ class Server:
 
     def threads(self):
         return len(os.listdir("/proc/%d/task" % self.process.pid))
-
-    def cpu_seconds(self):
-        with open("/proc/%d/stat" % self.process.pid) as f:
-            fields = f.read().rpartition(")")[2].split()
-        return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")

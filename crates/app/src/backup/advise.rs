@@ -56,6 +56,7 @@ fn report(reply: Doc<'_>) -> Vec<String> {
         whole(reply, "uptimeSeconds") as f64 / 3600.0,
         whole(reply, "slowms"),
     )];
+    lines.extend(docs(reply.get("caches")).into_iter().map(cache));
     let advice = docs(reply.get("advice"));
     if advice.is_empty() {
         lines.push("No advice.".to_owned());
@@ -76,6 +77,25 @@ fn report(reply: Doc<'_>) -> Vec<String> {
     lines
 }
 
+/// What is known of a cache.
+fn cache(size: Doc<'_>) -> String {
+    let name = match string(size, "cache").as_str() {
+        "records" => "documents".to_owned(),
+        other => other.to_owned(),
+    };
+    let rate = number::as_f64(size.get("hitRate")).unwrap_or(0.0);
+    let goal = match whole(size, "bytesFor99Percent") {
+        0 => "no size up to 8 times this one is expected to answer 99 %".to_owned(),
+        enough => format!("99 % need {}", bytes(enough)),
+    };
+    format!(
+        "The cache of {name} ({}) answers about {:.1} % of its reads; {goal} (from {} sampled reads).",
+        bytes(whole(size, "limitBytes")),
+        rate * 100.0,
+        whole(size, "sampledReads"),
+    )
+}
+
 /// One piece of advice.
 fn one(number: usize, advice: Doc<'_>) -> Vec<String> {
     let ns = string(advice, "ns");
@@ -85,6 +105,7 @@ fn one(number: usize, advice: Doc<'_>) -> Vec<String> {
         "createIndex" => format!("Create the index {key} on {ns}"),
         "dropIndex" => format!("Drop the index {name} of {ns}"),
         "compress" => format!("Compress {ns} with {}", string(advice, "compressor")),
+        "cacheSize" => format!("Enlarge the cache of {}", string(advice, "cache")),
         other => format!("{other} on {ns}"),
     };
     let mut lines = vec![format!("{number}. {title}"), format!("   {}.", string(advice, "reason"))];
@@ -104,6 +125,7 @@ fn one(number: usize, advice: Doc<'_>) -> Vec<String> {
             bytes(whole(advice, "storageSizeBytes"))
         ));
     }
+    lines.extend(cache_sizes(advice).into_iter().map(|line| format!("   {line}")));
     for shape in docs(advice.get("shapes")) {
         lines.push(format!("   - {}", of_shape(shape)));
     }
@@ -113,6 +135,28 @@ fn one(number: usize, advice: Doc<'_>) -> Vec<String> {
             let command = json::to_relaxed(command);
             lines.push(format!("   {before}db.getSiblingDB(\"{database}\").runCommand({command})"));
         }
+    }
+    lines
+}
+
+/// The expected hits by size of a cache, and the option that sets the size; none for other advice.
+fn cache_sizes(advice: Doc<'_>) -> Vec<String> {
+    let Some(measured) = advice.get("measured").as_doc() else { return Vec::new() };
+    let sizes = docs(measured.get("sizes"));
+    if sizes.is_empty() {
+        return Vec::new();
+    }
+    let figure = |doc: Doc<'_>, name: &str| number::as_f64(doc.get(name)).unwrap_or(0.0);
+    let one = |size: &Doc<'_>| {
+        format!("{:.1} % with {}", figure(*size, "hitRate") * 100.0, bytes(whole(*size, "bytes")))
+    };
+    let list = sizes.iter().map(one).collect::<Vec<_>>().join(", ");
+    let sampled = whole(measured, "sampledReads");
+    let mut lines = vec![format!("Expected from {sampled} sampled reads: {list}.")];
+    if let Value::String(option) = advice.get("option") {
+        let (present, wanted) =
+            (figure(advice, "presentCacheSizeGB"), figure(advice, "cacheSizeGB"));
+        lines.push(format!("{option}: {wanted} instead of {present}"));
     }
     lines
 }
@@ -200,7 +244,14 @@ mod tests {
                  withIndex: {totalKeysExamined: 2, totalDocsExamined: 2, sortsInMemory: false}},
                shapes: [{operation: 'find', shape: '{ a: ? }', count: 3, totalMillis: 600}]},
               {kind: 'dropIndex', ns: 'shop.o', name: 'b_1', key: {b: 1}, reason: 'unused', sizeBytes: 5,
-               tryFirst: {y: 1}, command: {z: 1}}],
+               tryFirst: {y: 1}, command: {z: 1}},
+              {kind: 'cacheSize', cache: 'blocks', reason: 'too few hits', option: 'storage.x', presentCacheSizeGB: 1,
+               cacheSizeGB: 2.5, measured: {sampledReads: 2000, sizes: [
+                 {times: 1, bytes: 1000000000, hitRate: 0.8}, {times: 2, bytes: 2000000000, hitRate: 0.991}]}}],
+              caches: [
+                {cache: 'records', limitBytes: 50000000, hitRate: 0.5, sampledReads: 1500},
+                {cache: 'blocks', limitBytes: 900000000, hitRate: 0.8, bytesFor99Percent: 1900000000,
+                 sampledReads: 2000}],
               notAdvised: [{ns: 'shop.p', operation: 'count', shape: '{ }', count: 1, reason: 'no filter'}]}",
         );
         let lines = report(reply.unwrap().as_doc()).join("\n");
@@ -213,6 +264,11 @@ mod tests {
             "2. Drop the index b_1 of shop.o",
             "first hide it: db.getSiblingDB(\"shop\").runCommand({\"y\":1})",
             "count { }: 1 times",
+            "The cache of documents (50 MB) answers about 50.0 % of its reads; no size up to 8 times this one",
+            "The cache of blocks (900 MB) answers about 80.0 % of its reads; 99 % need 1900 MB (from 2000 sampled \
+             reads).",
+            "3. Enlarge the cache of blocks\n   too few hits.\n   Expected from 2000 sampled reads: 80.0 % with \
+             1000 MB, 99.1 % with 2000 MB.\n   storage.x: 2.5 instead of 1",
         ] {
             assert!(lines.contains(part), "{part}\n---\n{lines}");
         }

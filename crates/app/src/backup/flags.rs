@@ -12,26 +12,59 @@ use super::moment::Moment;
 use crate::flag::{Flag, switch, takes};
 use crate::options;
 
+// Rows of several commands.
+const OUT: Flag = takes("--out", "directory", "none", "new or empty directory for the copy");
+const RATE: Flag =
+    takes("--rateMBps", "MB/s", "no limit", "largest amount of data that is read in a second");
+const ENDPOINT: Flag =
+    takes("--endpoint", "url", "that of AWS", "address of an S3-compatible store");
+const RUNNING_SERVER: Flag = takes(
+    "--uri",
+    "uri",
+    URI,
+    "running server: mongodb://[user[:password]@]host[:port][/?authSource=db]",
+);
+const PASSWORD_FILE: Flag = takes(
+    "--passwordFile",
+    "file",
+    "NAGI_PASSWORD, or a prompt",
+    "file whose first line is the password of the user of --uri; only its owner may read it",
+);
+const TLS: Flag = switch("--tls", "connect with TLS");
+const TLS_CA_FILE: Flag = takes(
+    "--tlsCAFile",
+    "file",
+    "the system's",
+    "certificates of the authorities that sign the server's certificate",
+);
+const TLS_CERTIFICATE_KEY_FILE: Flag = takes(
+    "--tlsCertificateKeyFile",
+    "file",
+    "none",
+    "certificate and key to show to the server, in one PEM file",
+);
+const TLS_ALLOW_INVALID_HOSTNAMES: Flag =
+    switch("--tlsAllowInvalidHostnames", "accept the certificate of another host");
+const TLS_ALLOW_INVALID_CERTIFICATES: Flag =
+    switch("--tlsAllowInvalidCertificates", "accept every certificate of the server");
+
 /// The flags of `nagi backup`.
 #[rustfmt::skip]
 pub(crate) static BACKUP: &[Flag] = &[
-    takes("--out", "directory", "none", "new or empty directory for the copy"),
-    takes("--uri", "uri", "mongodb://127.0.0.1:27017",
-        "running server: mongodb://[user[:password]@]host[:port][/?authSource=db]"),
-    takes("--passwordFile", "file", "NAGI_PASSWORD, or a prompt",
-        "file whose first line is the password of the user of --uri; only its owner may read it"),
-    switch("--tls", "connect with TLS"),
-    takes("--tlsCAFile", "file", "the system's", "certificates of the authorities that sign the server's certificate"),
-    takes("--tlsCertificateKeyFile", "file", "none",
-        "certificate and key to show to the server, in one PEM file"),
-    switch("--tlsAllowInvalidHostnames", "accept the certificate of another host"),
-    switch("--tlsAllowInvalidCertificates", "accept every certificate of the server"),
+    OUT,
+    RUNNING_SERVER,
+    PASSWORD_FILE,
+    TLS,
+    TLS_CA_FILE,
+    TLS_CERTIFICATE_KEY_FILE,
+    TLS_ALLOW_INVALID_HOSTNAMES,
+    TLS_ALLOW_INVALID_CERTIFICATES,
     takes("--dbpath", "directory", "none", "data directory of a server that is not running, instead of --uri"),
     takes("--encryptionKeyFile", "file", "NAGI_ENCRYPTION_KEY",
         "file with the master key of an encrypted --dbpath, or of the server whose log is archived"),
     switch("--plain", "with --archive: archive the log of an encrypted server without encryption"),
     takes("--base", "directory", "none", "earlier copy, from which unchanged files are linked or copied"),
-    takes("--rateMBps", "MB/s", "no limit", "largest amount of data that is read in a second"),
+    RATE,
     takes("--verify", "directory", "none", "copy that is read and compared with its checksums"),
     takes("--archive", "url", "none",
         "archive to which the log is written until a signal stops the command; the first run begins with a base copy"),
@@ -39,7 +72,7 @@ pub(crate) static BACKUP: &[Flag] = &[
         "only make another base copy and archive the log meanwhile; may run beside the command that archives the log"),
     switch("--once", "stop when all is archived that the log has now"),
     takes("--segmentSeconds", "seconds", "10", "a file of the log is written at least so often while the log grows"),
-    takes("--endpoint", "url", "that of AWS", "address of an S3-compatible store"),
+    ENDPOINT,
     takes("--prune", "url", "none",
         "archive from which base copies and parts of the log are removed; may run beside the command that archives"),
     takes("--keepHours", "hours", "not limited by time", "moments of the last hours that can still be restored"),
@@ -58,15 +91,15 @@ pub(crate) static RESTORE: &[Flag] = &[
         second), a time of the log (seconds,number), or latest"),
     takes("--encryptionKeyFile", "file", "NAGI_ENCRYPTION_KEY",
         "with --to: file with the master key of an encrypted archive; several with commas, if it was rotated"),
-    takes("--rateMBps", "MB/s", "no limit", "largest amount of data that is read in a second"),
-    takes("--endpoint", "url", "that of AWS", "address of an S3-compatible store"),
+    RATE,
+    ENDPOINT,
 ];
 
 /// The flags of `nagi diagnostics`.
 #[rustfmt::skip]
 pub(crate) static DIAGNOSTICS: &[Flag] = &[
     takes("--dbpath", "directory", "none", "data directory of a server, which may run"),
-    takes("--out", "directory", "none", "new or empty directory for the copy"),
+    OUT,
     takes("--from", "directory", "diagnostic.data in the data directory",
         "directory of the files, if the parameter diagnosticDataCollectionDirectoryPath sets another one"),
     takes("--encryptionKeyFile", "file", "NAGI_ENCRYPTION_KEY",
@@ -76,32 +109,27 @@ pub(crate) static DIAGNOSTICS: &[Flag] = &[
 /// The flags of `nagi ping`.
 #[rustfmt::skip]
 pub(crate) static PING: &[Flag] = &[
-    takes("--uri", "uri", "mongodb://127.0.0.1:27017",
+    takes("--uri", "uri", URI,
         "server: mongodb://[user[:password]@]host[:port][/?authSource=db]; no user is needed"),
-    takes("--passwordFile", "file", "NAGI_PASSWORD, or a prompt",
-        "file whose first line is the password of the user of --uri; only its owner may read it"),
-    switch("--tls", "connect with TLS"),
-    takes("--tlsCAFile", "file", "the system's", "certificates of the authorities that sign the server's certificate"),
-    takes("--tlsCertificateKeyFile", "file", "none",
-        "certificate and key to show to the server, in one PEM file"),
-    switch("--tlsAllowInvalidHostnames", "accept the certificate of another host"),
-    switch("--tlsAllowInvalidCertificates", "accept every certificate of the server"),
+    PASSWORD_FILE,
+    TLS,
+    TLS_CA_FILE,
+    TLS_CERTIFICATE_KEY_FILE,
+    TLS_ALLOW_INVALID_HOSTNAMES,
+    TLS_ALLOW_INVALID_CERTIFICATES,
     takes("--timeoutSeconds", "seconds", "5", "longest time until the last reply, with connecting"),
 ];
 
 /// The flags of `nagi advise`.
 #[rustfmt::skip]
 pub(crate) static ADVISE: &[Flag] = &[
-    takes("--uri", "uri", "mongodb://127.0.0.1:27017",
-        "running server: mongodb://[user[:password]@]host[:port][/?authSource=db]"),
-    takes("--passwordFile", "file", "NAGI_PASSWORD, or a prompt",
-        "file whose first line is the password of the user of --uri; only its owner may read it"),
-    switch("--tls", "connect with TLS"),
-    takes("--tlsCAFile", "file", "the system's", "certificates of the authorities that sign the server's certificate"),
-    takes("--tlsCertificateKeyFile", "file", "none",
-        "certificate and key to show to the server, in one PEM file"),
-    switch("--tlsAllowInvalidHostnames", "accept the certificate of another host"),
-    switch("--tlsAllowInvalidCertificates", "accept every certificate of the server"),
+    RUNNING_SERVER,
+    PASSWORD_FILE,
+    TLS,
+    TLS_CA_FILE,
+    TLS_CERTIFICATE_KEY_FILE,
+    TLS_ALLOW_INVALID_HOSTNAMES,
+    TLS_ALLOW_INVALID_CERTIFICATES,
     takes("--database", "name", "all", "only advice on this database"),
     takes("--unusedHours", "hours", "24", "an index that no query has used for so long is called unused"),
     switch("--noMeasure", "do not try indexes and compression on samples of the documents"),

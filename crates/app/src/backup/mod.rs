@@ -14,7 +14,7 @@
 //! | module        | purpose                                                                            |
 //! |---------------|------------------------------------------------------------------------------------|
 //! | `source.rs`   | the source of the bytes: a running server, or the directory of a stopped one       |
-//! | `flags.rs`    | the flags of both commands                                                         |
+//! | `flags.rs`    | the flags of all these commands                                                    |
 //! | `address.rs`  | the syntax of `--uri`                                                              |
 //! | `client.rs`   | a connection to a server, with login                                               |
 //! | `password.rs` | the password, from a file, the environment or a prompt                             |

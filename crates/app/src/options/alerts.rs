@@ -66,15 +66,30 @@ fn read(path: &str) -> Result<Alerts, String> {
     })?;
     let text = String::from_utf8(bytes).map_err(|_| "it is not UTF-8".to_owned())?;
     let alerts = parse(&text)?;
-    let mode = std::fs::metadata(path).map_err(|error| error.to_string())?.mode();
-    if alerts.runs_commands() && mode & 0o022 != 0 {
+    if alerts.runs_commands() {
+        let about = std::fs::metadata(path).map_err(|error| error.to_string())?;
+        let user = rustix::process::geteuid().as_raw();
+        may_name_programs(path, about.uid(), about.mode(), user)?;
+    }
+    Ok(alerts)
+}
+
+/// Refuses a file that others than the server's user and root may write: they would run programs as the server's user.
+fn may_name_programs(path: &str, owner: u32, mode: u32, user: u32) -> Result<(), String> {
+    if owner != user && owner != 0 {
+        return Err(format!(
+            "it names programs that the server runs, so the server's user or root must own it, but its owner is user \
+             {owner}: chown {user} {path}"
+        ));
+    }
+    if mode & 0o022 != 0 {
         return Err(format!(
             "it names programs that the server runs, so only its owner may write it, but it has mode {:o}: \
              chmod go-w {path}",
             mode & 0o7777
         ));
     }
-    Ok(alerts)
+    Ok(())
 }
 
 fn parse(text: &str) -> Result<Alerts, String> {
@@ -83,6 +98,9 @@ fn parse(text: &str) -> Result<Alerts, String> {
         return Err("it contains a NUL byte".to_owned());
     }
     let lines = lines::of(text);
+    if let Some(line) = lines.too_deep {
+        return Err(format!("line {line}: it is nested deeper than {DEPTH_MAX}"));
+    }
     if lines.expanded_bytes > BYTES_MAX * 2 {
         return Err("its values, with those that its aliases repeat, are too large".to_owned());
     }
@@ -171,6 +189,16 @@ rules:
     }
 
     #[test]
+    fn who_may_name_programs() {
+        let allowed = |owner, mode| may_name_programs("/r", owner, mode, 105);
+        assert_eq!(allowed(105, 0o100_600), Ok(()));
+        assert_eq!(allowed(0, 0o100_644), Ok(()));
+        assert!(allowed(65_534, 0o100_600).unwrap_err().contains("chown 105 /r"));
+        assert!(allowed(105, 0o100_620).unwrap_err().contains("chmod go-w /r"));
+        assert!(allowed(0, 0o100_602).unwrap_err().contains("chmod go-w /r"));
+    }
+
+    #[test]
     fn what_is_wrong_is_said() {
         for (text, why) in [
             ("rules: [\n", ""),
@@ -188,6 +216,10 @@ rules:
         }
         let deep = format!("rules: {}{}\n", "[".repeat(30), "]".repeat(30));
         assert!(parse(&deep).unwrap_err().contains("nested"));
+        for deep in ["- ".repeat(10_472), "? ".repeat(9_130)] {
+            assert!(parse(&deep).unwrap_err().contains("nested"));
+        }
+        assert!(parse(&format!("a: {}", "[".repeat(50_000))).is_err());
         let bomb = "a: &a [x, x, x, x, x, x, x, x, x, x, x, x, x, x, x, x, x, x, x, x]\n"
             .to_owned()
             + "b: &b [*a, *a, *a, *a, *a, *a, *a, *a, *a, *a, *a, *a, *a, *a, *a, *a, *a, *a, *a, *a]\n"

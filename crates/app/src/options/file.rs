@@ -60,6 +60,11 @@ pub(super) fn parse(text: &str, settings: &mut Settings) -> Result<(), String> {
 
 fn parse_yaml(text: &str, settings: &mut Settings) -> Result<(), String> {
     let lines = lines::of(text);
+    if let Some(line) = lines.too_deep {
+        let most = lines::DEPTH_MAX;
+        let text = format!("Error parsing YAML config file: it is nested deeper than {most}");
+        return Err(with_line(&text, Some(line)));
+    }
     if lines.expanded_bytes > EXPANDED_BYTES_MAX {
         let most = EXPANDED_BYTES_MAX >> 20;
         return Err(format!(
@@ -295,13 +300,18 @@ mod tests {
         texts.push_str(&"*a, ".repeat(1 << 10));
         texts.push_str("]\n");
         // The parser copies a value with a name once more, at each level.
-        let nested = (0..200).fold(format!("'{}'", "x".repeat(1 << 18)), |inner, level| {
+        let nested = (0..90).fold(format!("'{}'", "x".repeat(1 << 19)), |inner, level| {
             format!("&n{level} [{inner}]")
         });
         let later = format!("net: {{port: 1}}\n---\n{bomb}");
         for text in [&bomb, &maps, &texts, &format!("a: {nested}\n"), &later] {
             let error = error(text);
             assert!(error.contains("need more than 32 MB"), "{error}");
+        }
+        let deep = format!("net: {}{}\n", "[".repeat(120), "]".repeat(120));
+        for deep in [deep, "- ".repeat(200_000)] {
+            let error = error(&deep);
+            assert!(error.contains("nested deeper than 100"), "{error}");
         }
         let mut settings = Settings::default();
         let shared =

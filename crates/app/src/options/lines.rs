@@ -3,10 +3,13 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use yaml_rust2::Event;
-use yaml_rust2::parser::{MarkedEventReceiver, Parser};
+use yaml_rust2::parser::Parser;
 use yaml_rust2::scanner::Marker;
 
 use super::expansion::Expansion;
+
+/// Maps and lists within each other. The library builds values by recursion, so it must not see more.
+pub(super) const DEPTH_MAX: usize = 100;
 
 /// Where the keys of a YAML text are.
 #[derive(Default)]
@@ -17,6 +20,8 @@ pub(super) struct Lines {
     pub(super) duplicate: Option<(String, usize)>,
     /// The line where a second document begins, behind `---`.
     pub(super) second_document: Option<usize>,
+    /// The line where maps and lists are nested deeper than [`DEPTH_MAX`]. What is behind it was not read.
+    pub(super) too_deep: Option<usize>,
     /// The memory of all values once aliases are replaced, in bytes.
     pub(super) expanded_bytes: u64,
 }
@@ -24,8 +29,18 @@ pub(super) struct Lines {
 /// The lines of all keys of a text; of those before an error if it is not YAML.
 pub(super) fn of(text: &str) -> Lines {
     let mut finder = Finder::default();
-    // The caller reports the error.
-    let _ = Parser::new_from_str(text).load(&mut finder, true);
+    let mut parser = Parser::new_from_str(text);
+    // The caller reports the error. Event by event, because the parser's own loop recurses.
+    while let Ok((event, mark)) = parser.next_token() {
+        if event == Event::StreamEnd {
+            break;
+        }
+        finder.on_event(event, mark);
+        if finder.depth > DEPTH_MAX {
+            finder.lines.too_deep = Some(mark.line());
+            break;
+        }
+    }
     Lines { expanded_bytes: finder.expansion.bytes, ..finder.lines }
 }
 
@@ -46,6 +61,7 @@ struct Finder {
     lines: Lines,
     expansion: Expansion,
     document_count: usize,
+    depth: usize,
 }
 
 impl Finder {
@@ -80,9 +96,14 @@ impl Finder {
     }
 }
 
-impl MarkedEventReceiver for Finder {
+impl Finder {
     fn on_event(&mut self, event: Event, mark: Marker) {
         self.expansion.on_event(&event);
+        match event {
+            Event::MappingStart(..) | Event::SequenceStart(..) => self.depth += 1,
+            Event::MappingEnd | Event::SequenceEnd => self.depth = self.depth.saturating_sub(1),
+            _ => {}
+        }
         match event {
             Event::DocumentStart => {
                 self.document_count += 1;
@@ -116,6 +137,19 @@ fn lines_of_keys() {
     let lines = of(text);
     assert!(!lines.keys.contains_key("b") && !lines.keys.contains_key("a.l.b"));
     assert_eq!(lines.duplicate, None);
+}
+
+#[test]
+fn depth_is_counted_without_recursion() {
+    // The scanner itself refuses brackets that are deeper than 255.
+    assert!(of(&"[".repeat(200_000)).keys.is_empty());
+    for text in ["- ".repeat(200_000), "? ".repeat(200_000)] {
+        assert_eq!(of(&text).too_deep, Some(1), "{}", &text[..2]);
+    }
+    let lists = |count| format!("a: {}{}\n", "[".repeat(count), "]".repeat(count));
+    assert_eq!(of(&lists(DEPTH_MAX)).too_deep, Some(1));
+    assert_eq!(of(&lists(DEPTH_MAX - 1)).too_deep, None);
+    assert_eq!(of(&lists(DEPTH_MAX - 1).repeat(3)).too_deep, None);
 }
 
 #[test]

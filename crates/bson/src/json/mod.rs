@@ -22,6 +22,7 @@ pub use date::{format_utc, parse_iso};
 pub use made::{code_with_scope, pointer, regex};
 pub use parse::{parse, parse_plain, parse_value};
 pub use print::{
-    double_text, double_text_of, shortest_double, to_canonical, to_relaxed, write_relaxed,
+    double_text, double_text_of, shortest_double, to_canonical, to_relaxed, to_text_within,
+    write_relaxed,
 };
 pub use writer::{JsonWriter, Spacing, write_string};

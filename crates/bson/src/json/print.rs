@@ -86,6 +86,15 @@ pub fn to_relaxed(doc: Doc<'_>) -> String {
     whole(doc, false)
 }
 
+/// Prints canonical or relaxed Extended JSON; `None` if it is longer than `bytes_max`. Then it allocates little more
+/// than `bytes_max`, as long as no single binary value is longer.
+pub fn to_text_within(doc: Doc<'_>, canonical: bool, bytes_max: usize) -> Option<String> {
+    let mut out = String::new();
+    let mut w = JsonWriter::within(&mut out, Spacing::Compact, bytes_max);
+    document(&mut w, doc, canonical);
+    (!w.is_over()).then_some(out)
+}
+
 fn whole(doc: Doc<'_>, canonical: bool) -> String {
     let mut out = String::new();
     document(&mut JsonWriter::new(&mut out, Spacing::Compact), doc, canonical);
@@ -100,6 +109,9 @@ pub fn write_relaxed(out: &mut String, value: Value<'_>) {
 fn document(w: &mut JsonWriter<'_>, doc: Doc<'_>, canonical: bool) {
     w.object(|w| {
         for element in doc.iter() {
+            if w.is_over() {
+                return;
+            }
             write(w.key(element.name()), element.value(), canonical);
         }
     });
@@ -108,6 +120,9 @@ fn document(w: &mut JsonWriter<'_>, doc: Doc<'_>, canonical: bool) {
 fn array(w: &mut JsonWriter<'_>, values: Array<'_>, canonical: bool) {
     w.array(|w| {
         for value in values.iter() {
+            if w.is_over() {
+                return;
+            }
             write(w, value, canonical);
         }
     });
@@ -193,6 +208,24 @@ fn write_date(w: &mut JsonWriter<'_>, ms: i64, canonical: bool) {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_text_within_a_limit() {
+        let doc = crate::doc! { "a": "\u{1}\n\"x", "b": [1, 2, { "c": (crate::Value::MinKey) }] };
+        for canonical in [false, true] {
+            let whole = whole(doc.as_doc(), canonical);
+            let within = |most| to_text_within(doc.as_doc(), canonical, most);
+            assert_eq!(within(whole.len()).as_ref(), Some(&whole));
+            (0..whole.len()).for_each(|most| assert_eq!(within(most), None, "{most}"));
+        }
+        let text = "\u{1}".repeat(1 << 20);
+        let large = crate::doc! { "a": (text.as_str()), "b": 1 };
+        let mut out = String::new();
+        let mut w = JsonWriter::within(&mut out, Spacing::Compact, 1 << 21);
+        document(&mut w, large.as_doc(), false);
+        assert!(w.is_over());
+        assert!(out.capacity() < 1 << 10, "{}", out.capacity());
+    }
 
     #[test]
     fn doubles() {

@@ -4,7 +4,8 @@
 //! of `nagi-bench`. They differ in white space only, which is a [`Spacing`] and [`JsonWriter::line`].
 //!
 //! The writer does not check that names and values alternate; a caller writes `key` and one value in an object, and
-//! values in an array. It does not limit depth or size either: the callers do, by [`JsonWriter::len`].
+//! values in an array. It does not limit depth either. A writer with a limit of bytes writes nothing more once a text
+//! would exceed it; the caller asks [`JsonWriter::is_over`].
 
 use std::fmt::{Display, Write as _};
 
@@ -33,6 +34,16 @@ pub fn write_string(out: &mut String, text: &str) {
     out.push('"');
 }
 
+/// The length of what [`write_string`] appends.
+fn string_len(text: &str) -> usize {
+    let escaped = text.bytes().map(|byte| match byte {
+        b'"' | b'\\' | b'\n' | b'\r' | b'\t' => 2,
+        0..b' ' => 6,
+        _ => 1,
+    });
+    escaped.sum::<usize>() + 2
+}
+
 /// White space behind commas and colons.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Spacing {
@@ -56,12 +67,34 @@ pub struct JsonWriter<'o> {
     out: &'o mut String,
     spacing: Spacing,
     before: Before,
+    /// The longest text.
+    bytes_max: usize,
+    is_over: bool,
 }
 
 impl<'o> JsonWriter<'o> {
     /// A writer of one value at the end of `out`.
     pub fn new(out: &'o mut String, spacing: Spacing) -> JsonWriter<'o> {
-        JsonWriter { out, spacing, before: Before::Nothing }
+        JsonWriter::within(out, spacing, usize::MAX)
+    }
+
+    /// The same, with a limit of the whole text. What is written beyond it is incomplete.
+    pub fn within(out: &'o mut String, spacing: Spacing, bytes_max: usize) -> JsonWriter<'o> {
+        JsonWriter { out, spacing, before: Before::Nothing, bytes_max, is_over: false }
+    }
+
+    /// Whether the text would be longer than its limit.
+    pub fn is_over(&self) -> bool {
+        self.is_over || self.out.len() > self.bytes_max
+    }
+
+    /// Writes a string, unless it exceeds the limit.
+    fn write_text(&mut self, text: &str) {
+        if self.bytes_max == usize::MAX || self.out.len() + string_len(text) <= self.bytes_max {
+            write_string(self.out, text);
+        } else {
+            self.is_over = true;
+        }
     }
 
     /// A text with one value and a line feed: what a file of a report holds.
@@ -95,7 +128,7 @@ impl<'o> JsonWriter<'o> {
     /// The name of the next value.
     pub fn key(&mut self, name: &str) -> &mut Self {
         self.begin();
-        write_string(self.out, name);
+        self.write_text(name);
         self.out.push_str(match self.spacing {
             Spacing::Compact => ":",
             Spacing::Spaced => ": ",
@@ -157,7 +190,7 @@ impl<'o> JsonWriter<'o> {
     /// A string.
     pub fn string(&mut self, text: &str) {
         self.begin();
-        write_string(self.out, text);
+        self.write_text(text);
     }
 
     /// A string that `append` writes; it must not hold what needs an escape.

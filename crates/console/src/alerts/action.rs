@@ -1,11 +1,13 @@
 //! What is done about an alert: a request to a webhook, or a program that runs.
 
-use std::io::Write;
+use std::fs::File;
+use std::io::{Seek, Write};
 use std::os::unix::process::CommandExt;
 use std::process::{Child, Command, Stdio};
 use std::sync::mpsc::{Receiver, RecvTimeoutError};
 use std::time::{Duration, Instant};
 
+use rustix::fs::{MemfdFlags, memfd_create};
 use rustix::process::{Pid, Signal, kill_process_group};
 use ureq::Agent;
 use ureq::http::{HeaderName, HeaderValue};
@@ -22,7 +24,10 @@ const COMMAND_TIME_MAX: Duration = Duration::from_secs(30);
 const LOOK_EVERY: Duration = Duration::from_millis(20);
 const HEADERS_MAX: usize = 20;
 const ARGUMENTS_MAX: usize = 50;
-const TEXT_BYTES_MAX: usize = 4096;
+pub(super) const TEXT_BYTES_MAX: usize = 4096;
+/// The headers that say where a request goes and how long it is.
+const OWN_HEADERS: [&str; 6] =
+    ["connection", "content-length", "host", "te", "transfer-encoding", "upgrade"];
 
 /// An action with its name.
 #[derive(Debug, Clone)]
@@ -55,13 +60,7 @@ impl Action {
         headers: Vec<(String, String)>,
         ca_file: Option<String>,
     ) -> Result<Action, String> {
-        let rest = address.strip_prefix("https://").or_else(|| address.strip_prefix("http://"));
-        let host = rest.and_then(|rest| rest.split(['/', '?', '#']).next()).unwrap_or("");
-        if host.is_empty()
-            || host.contains('@')
-            || address.contains(char::is_whitespace)
-            || address.len() > TEXT_BYTES_MAX
-        {
+        if address.len() > TEXT_BYTES_MAX || !nagi_http::is_address(address) {
             return Err("webhook: expected an address that begins with https:// or http://, without a user: a login \
                         belongs into 'headers'"
                 .to_owned());
@@ -72,9 +71,16 @@ impl Action {
         let headers = headers.iter().map(|(name, value)| {
             // Neither name nor value are shown: both may be what was meant as a secret.
             let bad = || "headers: one of them has characters that headers cannot have".to_owned();
+            if value.len() > TEXT_BYTES_MAX {
+                return Err(format!("headers: one of them is longer than {TEXT_BYTES_MAX} bytes"));
+            }
             let mut value = HeaderValue::from_str(value).map_err(|_| bad())?;
             value.set_sensitive(true);
-            Ok((HeaderName::from_bytes(name.as_bytes()).map_err(|_| bad())?, value))
+            let name = HeaderName::from_bytes(name.as_bytes()).map_err(|_| bad())?;
+            match OWN_HEADERS.contains(&name.as_str()) {
+                true => Err(format!("headers: '{name}' is not for the file to set")),
+                false => Ok((name, value)),
+            }
         });
         let headers = headers.collect::<Result<Vec<_>, String>>()?;
         let agent =
@@ -102,6 +108,8 @@ impl Action {
         }
         match std::fs::metadata(&argv[0]) {
             Ok(about) if about.is_file() => {
+                rustix::fs::access(&argv[0], rustix::fs::Access::EXEC_OK)
+                    .map_err(|error| format!("command: {}: {error}", argv[0]))?;
                 Ok(Action { name: name.to_owned(), kind: Kind::Command { argv } })
             }
             Ok(_) => Err(format!("command: {}: not a program", argv[0])),
@@ -170,6 +178,7 @@ fn run_program(
     stop: &Receiver<()>,
 ) -> Result<(), String> {
     let rule = &event.rule;
+    let input = input(event.message(host).as_bytes()).map_err(|error| error.to_string())?;
     let mut child = Command::new(&argv[0])
         .args(&argv[1..])
         // The server's own environment may have passwords and keys.
@@ -182,16 +191,21 @@ fn run_program(
         .env("NAGI_ALERT_TEXT", event.text(host))
         .current_dir("/")
         .process_group(0)
-        .stdin(Stdio::piped())
+        .stdin(input)
         .stdout(Stdio::null())
         .stderr(Stdio::null())
         .spawn()
         .map_err(|error| error.to_string())?;
-    if let Some(mut input) = child.stdin.take() {
-        // Less than a pipe holds, so it cannot block; a program that does not read it has closed it.
-        let _ = input.write_all(event.message(host).as_bytes());
-    }
     wait(&mut child, stop)
+}
+
+/// A standard input with these bytes. It is a file in memory, not a pipe: writing to the pipe of a program that
+/// does not read, or whose children keep it open, would block.
+fn input(bytes: &[u8]) -> std::io::Result<Stdio> {
+    let mut file = File::from(memfd_create("alert", MemfdFlags::CLOEXEC)?);
+    file.write_all(bytes)?;
+    file.rewind()?;
+    Ok(Stdio::from(file))
 }
 
 fn wait(child: &mut Child, stop: &Receiver<()>) -> Result<(), String> {
@@ -215,5 +229,45 @@ fn wait(child: &mut Child, stop: &Receiver<()>) -> Result<(), String> {
                 false => format!("the program did not end within {seconds} seconds and was killed"),
             });
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+    use std::sync::mpsc::channel;
+
+    use super::super::built_in;
+    use super::super::event::What;
+    use super::*;
+
+    fn event(advice: &str) -> Event {
+        let mut rule = built_in::rules().remove(0);
+        rule.advice = advice.to_owned();
+        let rule = Arc::new(rule);
+        Event { rule, what: What::Began, at_ms: 2, since_ms: 1, value: Some(1.0), silenced: false }
+    }
+
+    fn shell(script: &str) -> Action {
+        Action::command("a", ["/bin/sh", "-c", script].map(str::to_owned).to_vec()).unwrap()
+    }
+
+    #[test]
+    fn a_program_that_does_not_read_is_ended() {
+        let (stop, stops) = channel::<()>();
+        drop(stop);
+        let told = shell("exec sleep 305").run(&event(&"x".repeat(200_000)), "h", &stops);
+        assert_eq!(told, Err("the server stopped".to_owned()));
+    }
+
+    #[test]
+    fn a_program_reads_the_whole_event() {
+        let (_stop, stops) = channel::<()>();
+        let event = event(&"x".repeat(200_000));
+        let length = event.message("h").len();
+        let counts =
+            format!("test \"$(wc -c)\" -eq {length} && test \"$NAGI_ALERT_STATE\" = firing");
+        assert_eq!(shell(&counts).run(&event, "h", &stops), Ok(()));
+        assert!(shell("exit 3").run(&event, "h", &stops).unwrap_err().contains('3'));
     }
 }

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use nagi_bson::{Doc, Value, number};
 
-use super::action::Action;
+use super::action::{Action, TEXT_BYTES_MAX};
 use super::built_in;
 use super::measure::{Measure, Sum};
 use super::rule::{Bound, Rule, Severity};
@@ -80,6 +80,11 @@ impl Alerts {
     }
 }
 
+/// Whether a rule or an action may have this name.
+fn is_name(name: &str) -> bool {
+    !name.is_empty() && name.chars().count() <= NAME_CHARS_MAX && !name.contains(char::is_control)
+}
+
 /// Refuses names that mean nothing: a misspelt one would be a rule that is never told.
 fn only(doc: Doc<'_>, place: &str, known: &[&str]) -> Result<(), String> {
     match doc.iter().find(|field| !known.contains(&field.name())) {
@@ -116,6 +121,9 @@ fn actions(value: Value<'_>) -> Result<Vec<Action>, String> {
     doc.iter()
         .map(|field| {
             let failed = |why: String| format!("action '{}': {why}", field.name());
+            if !is_name(field.name()) {
+                return Err(format!("actions: a name has 1 to {NAME_CHARS_MAX} characters"));
+            }
             let own = field.value().as_doc();
             let own = own.ok_or_else(|| failed("expected a map".to_owned()))?;
             let (webhook, command) = (own.get("webhook"), own.get("command"));
@@ -250,11 +258,7 @@ fn bound(own: Doc<'_>) -> Result<Option<Bound>, String> {
 
 fn rule(own: Doc<'_>, actions: &[Action], usual: &[usize]) -> Result<Rule, String> {
     let name = own.get("name");
-    let name = name.as_str().filter(|name| {
-        !name.is_empty()
-            && name.chars().count() <= NAME_CHARS_MAX
-            && !name.contains(char::is_control)
-    });
+    let name = name.as_str().filter(|name| is_name(name));
     let name = name.ok_or_else(|| {
         format!("rules: each rule has a name of 1 to {NAME_CHARS_MAX} characters")
     })?;
@@ -267,7 +271,8 @@ fn rule(own: Doc<'_>, actions: &[Action], usual: &[usize]) -> Result<Rule, Strin
         let bound = bound(own)?.ok_or("it has neither 'above' nor 'below'")?;
         let advice = match own.get("advice") {
             Value::Missing => "",
-            Value::String(text) => text,
+            Value::String(text) if text.len() <= TEXT_BYTES_MAX => text,
+            Value::String(_) => return Err(format!("advice: at most {TEXT_BYTES_MAX} bytes")),
             _ => return Err("advice: expected a text".to_owned()),
         };
         let mut rule = Rule {
@@ -436,6 +441,19 @@ mod tests {
     }
 
     #[test]
+    fn texts_have_limits() {
+        let long = "x".repeat(TEXT_BYTES_MAX + 1);
+        let advice =
+            format!("{{rules: [{{name: 'r', figure: 'sessions', above: 1, advice: '{long}'}}]}}");
+        assert!(parse(&advice).unwrap_err().contains("advice: at most 4096 bytes"));
+        let header =
+            format!("{{actions: {{a: {{webhook: 'https://x/', headers: {{a: '{long}'}}}}}}}}");
+        assert!(parse(&header).unwrap_err().contains("longer than 4096 bytes"));
+        let name = format!("{{actions: {{{long}: {{command: ['/bin/true']}}}}}}");
+        assert!(parse(&name).unwrap_err().contains("actions: a name has"));
+    }
+
+    #[test]
     fn what_is_wrong_is_said() {
         for (text, why) in [
             ("{rule: []}", "unknown name 'rule'"),
@@ -494,6 +512,13 @@ mod tests {
             ("{actions: {a: {webhook: 'ftp://x/'}}}", "http"),
             ("{actions: {a: {webhook: 'https://x/', header: {}}}}", "unknown name 'header'"),
             ("{actions: {a: {webhook: 'https://x/', headers: {a: 5}}}}", "headers"),
+            ("{actions: {a: {command: ['/etc/passwd']}}}", "Permission denied"),
+            ("{actions: {a: {webhook: 'http://x:99999/'}}}", "expected an address"),
+            (
+                "{actions: {a: {webhook: 'https://x/', headers: {'Content-Length': '1'}}}}",
+                "'content-length' is not for the file",
+            ),
+            ("{actions: {'': {command: ['/bin/true']}}}", "actions: a name has"),
             ("{repeat: '1s'}", "at least 1m"),
         ] {
             let error = parse(text).expect_err(text);

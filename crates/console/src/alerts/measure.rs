@@ -63,12 +63,12 @@ impl Measure {
             Measure::Value(sum) => complete(sum.of(now)),
             Measure::Share { part, whole } => complete(part.of(now) / whole.of(now)),
             Measure::Growth { of, over_ms } => {
-                let from = history.before(now.at_ms, *over_ms)?;
+                let from = history.before(now, *over_ms)?;
                 let value = of.growth(&from, now);
                 Measured { value, is_complete: covers(&from, now, *over_ms) }
             }
             Measure::GrowthShare { part, whole, over_ms, least } => {
-                let from = history.before(now.at_ms, *over_ms)?;
+                let from = history.before(now, *over_ms)?;
                 let all = whole.growth(&from, now);
                 // Also false if it is not known.
                 if !(all >= *least && all > 0.0) {
@@ -80,9 +80,9 @@ impl Measure {
                 complete(forecast(&history.line(*of), *after_ms as f64)?)
             }
             Measure::Stall { over_ms } => {
-                let since = now.at_ms - over_ms;
+                let since = now.steady_ms - over_ms;
                 let stalls = history.stalls();
-                let recent = stalls.iter().filter(|stall| stall.to_ms >= since);
+                let recent = stalls.iter().filter(|stall| stall.to_steady_ms >= since);
                 complete(recent.map(|stall| stall.longest_us).max().unwrap_or(0) as f64 / 1000.0)
             }
         };
@@ -123,7 +123,7 @@ impl Measure {
 
 /// Two samples are never exactly as far apart as a rule says.
 fn covers(from: &Sample, now: &Sample, over_ms: i64) -> bool {
-    now.at_ms - from.at_ms >= over_ms - crate::sample::EVERY_MS / 2
+    now.steady_ms - from.steady_ms >= over_ms - crate::sample::EVERY_MS / 2
 }
 
 /// The value of the line by least squares through points `(ms, value)`, `after_ms` behind the last one.
@@ -156,7 +156,7 @@ mod tests {
         for (name, value) in set {
             values[position(name)] = *value;
         }
-        Arc::new(Sample { at_ms, values, ended: Ended::default() })
+        Arc::new(Sample { at_ms, steady_ms: at_ms, values, ended: Ended::default() })
     }
 
     fn sum(names: &[&str]) -> Sum {
@@ -218,7 +218,9 @@ mod tests {
         assert_eq!(value(&measure, &history, &at(5000, &[])), Some(0.0));
         history.add_stall(Stall {
             from_ms: 1,
-            to_ms: 2000,
+            // The clock was set back since.
+            to_ms: 2_000_000,
+            to_steady_ms: 2000,
             longest_us: 1_500_000,
             ..Stall::default()
         });

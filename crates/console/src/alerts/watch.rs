@@ -210,6 +210,7 @@ mod tests {
             values[position("sessions")] = *value;
             let sample = Arc::new(Sample {
                 at_ms: (from + at as i64) * 1000,
+                steady_ms: (from + at as i64) * 1000,
                 values,
                 ended: Ended::default(),
             });

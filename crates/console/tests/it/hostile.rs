@@ -5,7 +5,8 @@ use std::time::{Duration, Instant};
 
 use nagi_server::Networks;
 
-use crate::harness::{start, start_for};
+use crate::harness::{Running, start, start_for};
+use crate::logins::{cookie, with_users};
 
 #[test]
 fn other_origins_get_nothing() {
@@ -110,4 +111,114 @@ fn a_console_with_streams_stops_soon() {
     let since = Instant::now();
     drop(running);
     assert!(since.elapsed() < Duration::from_secs(5), "{:?}", since.elapsed());
+}
+
+/// A POST of a command on a connection that stays open.
+fn posted(running: &Running, headers: &str, command: &str) -> std::net::TcpStream {
+    let body = format!("{{db: 'admin', command: {command}}}");
+    let mut stream = running.connect();
+    let head = "content-type: application/json\r\nx-nagi-console: 1\r\n";
+    let text = format!(
+        "POST /api/command HTTP/1.1\r\nhost: localhost\r\n{head}content-length: {}\r\n{headers}\r\n{body}",
+        body.len()
+    );
+    stream.write_all(text.as_bytes()).unwrap();
+    stream
+}
+
+/// The number of operations of `find` that run.
+fn finds(running: &Running) -> usize {
+    let asked = nagi_bson::doc! {
+        "aggregate": 1, "cursor": {}, "$db": "admin",
+        "pipeline": [{ "$currentOp": { "allUsers": true } }, { "$match": { "command.find": "c" } }]
+    };
+    let reply = running.direct("admin", asked.as_doc());
+    let text = nagi_bson::json::to_relaxed(reply.as_doc());
+    text.matches("\"opid\"").count()
+}
+
+fn until(what: &str, is_so: impl Fn() -> bool) {
+    let until = Instant::now() + Duration::from_secs(20);
+    while !is_so() {
+        assert!(Instant::now() < until, "{what}");
+        std::thread::yield_now();
+    }
+}
+
+#[test]
+fn reads_of_clients_that_left_end() {
+    let running = start(false);
+    running.command("", "admin", "{insert: 'c', documents: [{}]}");
+    let endless = "{find: 'c', filter: {$where: 'while (true) {}'}}";
+    let mut left: Vec<_> = (0..3).map(|_| posted(&running, "", endless)).collect();
+    until("they begin", || finds(&running) == 3);
+    // Bytes behind the request do not hide the end of the connection.
+    left[0].write_all(b"GET / HTTP/1.1\r\n").unwrap();
+    drop(left);
+    until("they end", || finds(&running) == 0);
+}
+
+#[test]
+fn long_commands_keep_nobody_from_the_rest() {
+    let running = with_users();
+    let (ann, bob) = (cookie(&running, "ann"), cookie(&running, "bob"));
+    let hello = running.command(&bob, "admin", "{hello: 1}");
+    let version = hello.as_doc().get("topologyVersion").as_doc().unwrap();
+    let version = nagi_bson::json::to_canonical(version);
+    let waits = format!("{{hello: 1, topologyVersion: {version}, maxAwaitTimeMS: 600000}}");
+    let held: Vec<_> = (0..20).map(|_| posted(&running, &bob, &waits)).collect();
+    let since = Instant::now();
+    for _ in 0..3 {
+        assert_eq!(running.get("/api/session", &bob).status, 200);
+        assert_eq!(running.get("/metrics", &ann).status, 200);
+        running.command(&ann, "admin", "{ping: 1}");
+        cookie(&running, "ann");
+    }
+    assert!(since.elapsed() < Duration::from_secs(10), "{:?}", since.elapsed());
+    drop(held);
+    until("its places are free", || {
+        running.post("/api/command", &bob, "{db: 'admin', command: {ping: 1}}").status == 200
+    });
+}
+
+#[test]
+fn replies_are_bounded_as_json() {
+    let running = start(false);
+    let text = "\\u0001".repeat(300_000);
+    for id in 0..12 {
+        running.command(
+            "",
+            "shop",
+            &format!("{{insert: 'c', documents: [{{_id: {id}, a: \"{text}\"}}]}}"),
+        );
+    }
+    let find = |count| format!("{{db: 'shop', command: {{find: 'c', limit: {count}}}}}");
+    assert_eq!(running.post("/api/command", "", &find(4)).status, 200);
+    let reply = running.post("/api/command", "", &find(12));
+    assert_eq!(reply.status, 413);
+    assert!(reply.body.contains("8 MiB"), "{}", reply.body);
+}
+
+#[test]
+fn replies_that_nobody_reads_have_a_limit() {
+    let running = start(false);
+    let text = "\\u0001".repeat(300_000);
+    for id in 0..4 {
+        running.command(
+            "",
+            "admin",
+            &format!("{{insert: 'c', documents: [{{_id: {id}, a: \"{text}\"}}]}}"),
+        );
+    }
+    // Each is seven megabytes, of which the kernel takes a part.
+    let held: Vec<_> = (0..12).map(|_| posted(&running, "", "{find: 'c'}")).collect();
+    let refused = || {
+        let reply = running.post("/api/command", "", "{db: 'admin', command: {find: 'c'}}");
+        reply.status == 503 && reply.body.contains("do not read")
+    };
+    until("the limit is reached", refused);
+    // Small ones are sent all the same.
+    assert_eq!(running.get("/api/session", "").status, 200);
+    drop(held);
+    until("it is free again", || !refused());
 }

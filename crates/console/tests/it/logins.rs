@@ -119,3 +119,64 @@ fn scrapers_send_their_login_each_time() {
     assert_eq!(running.get("/metrics", &basic("ann:wrong")).status, 401);
     assert_eq!(running.get("/api/figures", &basic("ann:secret")).status, 401);
 }
+
+#[test]
+fn right_logins_wait_for_wrong_ones() {
+    let running = with_users();
+    std::thread::scope(|scope| {
+        for _ in 0..8 {
+            scope.spawn(|| {
+                for _ in 0..2 {
+                    let body = r#"{"user": "ann", "password": "wrong", "db": "admin"}"#;
+                    assert_eq!(running.post("/api/login", "", body).status, 401);
+                }
+            });
+        }
+        (0..2).for_each(|_| drop(cookie(&running, "ann")));
+    });
+}
+
+#[test]
+fn a_user_ends_only_own_sessions() {
+    let running = with_users();
+    let (ann, first) = (cookie(&running, "ann"), cookie(&running, "bob"));
+    let others: Vec<_> = (0..8).map(|_| cookie(&running, "bob")).collect();
+    let user = |cookie: &str| running.get("/api/session", cookie).body;
+    assert!(user(&ann).contains(r#""user":"ann""#));
+    assert!(user(&first).contains(r#""user":null"#));
+    assert!(others.iter().all(|cookie| user(cookie).contains(r#""user":"bob""#)));
+}
+
+#[test]
+fn failed_logins_are_counted_when_they_fail() {
+    let running = with_users();
+    let ann = cookie(&running, "ann");
+    let failed = || {
+        let text = running.get("/metrics", &ann).body;
+        let line = text.lines().find(|line| line.starts_with("nagi_failed_logins_total "));
+        line.unwrap().rsplit_once(' ').unwrap().1.parse::<f64>().unwrap()
+    };
+    assert_eq!(failed(), 0.0);
+    // One in progress has not failed.
+    let begun = doc! {
+        "saslStart": 1, "mechanism": "SCRAM-SHA-256",
+        "payload": (nagi_bson::Value::Binary(nagi_bson::Binary { subtype: 0, bytes: b"n,,n=ann,r=abcdefghijklmnop" }))
+    };
+    let reply = running.direct("admin", begun.as_doc());
+    assert!(reply.as_doc().get("ok").is_truthy(), "{reply:?}");
+    assert_eq!(failed(), 0.0);
+    let body = r#"{"user": "ann", "password": "wrong", "db": "admin"}"#;
+    assert_eq!(running.post("/api/login", "", body).status, 401);
+    assert_eq!(failed(), 1.0);
+}
+
+#[test]
+fn a_connection_that_logged_out_serves_no_more() {
+    let running = with_users();
+    let ann = cookie(&running, "ann");
+    running.command(&ann, "admin", "{logout: 1}");
+    for _ in 0..5 {
+        let reply = running.command(&ann, "admin", "{usersInfo: 1}");
+        assert!(reply.as_doc().get("ok").is_truthy(), "{reply:?}");
+    }
+}

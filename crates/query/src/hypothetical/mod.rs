@@ -36,13 +36,16 @@ use crate::{
 
 /// Limit of the indexes that one command tries.
 pub const INDEXES_MAX: usize = 8;
-/// Limit of the copy's documents and keys, with the overhead of each entry.
+/// Limit of the copy's documents and keys, with the overhead of each entry. The request is charged for them as for all
+/// other memory that its thread allocates.
 const TRIAL_BYTES_MAX: usize = 128 << 20;
 
 /// Indexes on trial, with a sample of their collection.
 pub struct Hypothesis {
     trial: Trial,
     sample: Sample,
+    /// The indexes that cannot be built, with the texts of the errors.
+    refused: Vec<(String, String)>,
     /// The bytes that the collection's present indexes have, divided by those that the sample predicts for them.
     bytes_ratio: f64,
 }
@@ -73,7 +76,7 @@ impl Hypothesis {
     ///
     /// # Errors
     /// 2 for no index or too many; 26 if there is no such collection; 115 or 166 for a kind of collection that has
-    /// no plain documents; those of `createIndexes`; 146 if the copy is too large.
+    /// no plain documents; those of `createIndexes`; 146 if no document can be copied; those of the interrupt.
     pub fn new(
         store: &Arc<Store>,
         namespace: &Namespace,
@@ -91,11 +94,59 @@ impl Hypothesis {
         let collection = store.collection(namespace).ok_or_else(|| {
             err!(Code::NAMESPACE_NOT_FOUND, "collection {namespace} does not exist")
         })?;
-        refuse(&collection)?;
-        let trial = Trial::new(&collection, specs, TRIAL_BYTES_MAX)?;
-        let sample = sample::copy(store, &collection, &trial, env, clock_ms)?;
-        let bytes_ratio = bytes_ratio(store, &collection, &trial, sample.factor())?;
-        Ok(Hypothesis { trial, sample, bytes_ratio })
+        Hypothesis::on(store, &collection, (specs, false), env, clock_ms)
+    }
+
+    /// Like [`Hypothesis::new`], with those of `specs` that can be built: see [`Hypothesis::refused`].
+    ///
+    /// # Errors
+    /// Those of [`Hypothesis::new`] that concern no single index.
+    pub fn of_buildable(
+        store: &Arc<Store>,
+        namespace: &Namespace,
+        specs: &[Doc<'_>],
+        env: &Env<'_>,
+        clock_ms: &dyn Fn() -> i64,
+    ) -> Result<Hypothesis> {
+        let collection = store.collection(namespace).ok_or_else(|| {
+            err!(Code::NAMESPACE_NOT_FOUND, "collection {namespace} does not exist")
+        })?;
+        let mut refused = Vec::new();
+        let mut buildable = Vec::new();
+        for spec in specs {
+            match Trial::check(&collection, *spec) {
+                Ok(()) => buildable.push(*spec),
+                Err(error) => {
+                    let name = spec.get("name").as_str().unwrap_or("").to_owned();
+                    refused.push((name, error.message().to_owned()));
+                }
+            }
+        }
+        let mut made = Hypothesis::on(store, &collection, (&buildable, true), env, clock_ms)?;
+        made.refused.append(&mut refused);
+        Ok(made)
+    }
+
+    fn on(
+        store: &Arc<Store>,
+        collection: &Arc<Collection>,
+        (specs, may_refuse): (&[Doc<'_>], bool),
+        env: &Env<'_>,
+        clock_ms: &dyn Fn() -> i64,
+    ) -> Result<Hypothesis> {
+        refuse(collection)?;
+        let mut trial = Trial::new(collection, specs, TRIAL_BYTES_MAX)?;
+        let sample = sample::copy((store, collection), (&mut trial, may_refuse), env, clock_ms)?;
+        let bytes_ratio = bytes_ratio(store, collection, &trial, sample.factor())?;
+        let own = |(name, error): &(Box<str>, String)| (name.to_string(), error.clone());
+        let refused = trial.refused().iter().map(own).collect();
+        Ok(Hypothesis { trial, sample, refused, bytes_ratio })
+    }
+
+    /// The indexes that cannot be built, with the texts of the errors: a document of the sample cannot be indexed, or
+    /// the specification is wrong.
+    pub fn refused(&self) -> &[(String, String)] {
+        &self.refused
     }
 
     /// The documents that were copied.

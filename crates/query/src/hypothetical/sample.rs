@@ -2,14 +2,15 @@
 //!
 //! A small collection is copied whole. Of a larger one records are picked at random, if their numbers are dense enough
 //! to draw them; otherwise each record of a scan is taken with the same probability. All is bounded: documents, bytes
-//! and time. Picks that end early are still random; a scan that ends early has seen only the beginning, and says so.
+//! and time, and the memory of the copy with its keys. At each bound the sample ends with what it has. Picks that end
+//! early are still random; a scan that ends early has seen only the beginning, and says so.
 
 use std::sync::Arc;
 
 use nagi_bson::DocBuf;
-use nagi_error::Result;
+use nagi_error::{Code, Result, bail};
 use nagi_lang::expr::{LetVars, Vars};
-use nagi_store::{Collection, Store, Trial};
+use nagi_store::{Collection, Copied, Store, Trial};
 
 use crate::{
     plan::can_pick,
@@ -26,8 +27,6 @@ pub struct SampleLimits {
 
 /// The limits for trials of indexes.
 const TRIAL: SampleLimits = SampleLimits { documents: 10_000, bytes: 16 << 20, millis: 5_000 };
-/// Documents that are copied in one transaction.
-const BATCH: usize = 256;
 
 /// What is known of the copied documents.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -36,6 +35,8 @@ pub struct Sample {
     /// The documents of the collection.
     pub of: u64,
     pub bytes: u64,
+    /// Documents that were chosen but have too many keys to be copied.
+    pub left_out: u64,
     pub method: Method,
     /// The time that reading and copying took.
     pub millis: i64,
@@ -81,30 +82,36 @@ impl Sample {
             out.put("documents", signed(self.documents));
             out.put("ofDocuments", signed(self.of));
             out.put("bytes", signed(self.bytes));
+            if self.left_out > 0 {
+                out.put("leftOut", signed(self.left_out));
+            }
             out.put("method", self.method.name());
             out.put("millis", self.millis);
         });
     }
 }
 
-/// Copies a sample of `collection` into `trial`.
+/// Copies a sample of the collection into `trial`, which may refuse indexes if `may_refuse`.
 pub(super) fn copy(
-    store: &Arc<Store>,
-    collection: &Arc<Collection>,
-    trial: &Trial,
+    (store, collection): (&Arc<Store>, &Arc<Collection>),
+    (trial, may_refuse): (&mut Trial, bool),
     env: &Env<'_>,
     clock_ms: &dyn Fn() -> i64,
 ) -> Result<Sample> {
-    let mut batch: Vec<DocBuf> = Vec::new();
-    let mut take = |doc: DocBuf| {
-        batch.push(doc);
-        if batch.len() < BATCH {
-            return Ok(());
-        }
-        trial.insert(&std::mem::take(&mut batch))
+    // The keys are first in the transaction, then in the engine.
+    let go_on = |bytes: usize| {
+        env.interrupt().check()?;
+        env.check_memory(2 * bytes)
     };
+    let mut take = |doc: DocBuf| trial.insert(doc.as_doc(), may_refuse, &go_on);
     let sample = read(store, collection, (TRIAL, env, clock_ms), &mut take)?;
-    trial.insert(&batch)?;
+    if sample.documents == 0 && sample.left_out > 0 {
+        bail!(
+            Code::EXCEEDED_MEMORY_LIMIT,
+            "the documents of {} have too many keys in these indexes to be copied for a trial",
+            collection.namespace
+        );
+    }
     Ok(sample)
 }
 
@@ -121,7 +128,7 @@ pub fn sample_documents(
     let mut docs = Vec::new();
     let mut take = |doc| {
         docs.push(doc);
-        Ok(())
+        Ok(Copied::Yes)
     };
     let sample = read(store, collection, (limits, env, clock_ms), &mut take)?;
     Ok((docs, sample))
@@ -132,7 +139,7 @@ fn read(
     store: &Arc<Store>,
     collection: &Arc<Collection>,
     (limits, env, clock_ms): (SampleLimits, &Env<'_>, &dyn Fn() -> i64),
-    take: &mut dyn FnMut(DocBuf) -> Result<()>,
+    take: &mut dyn FnMut(DocBuf) -> Result<Copied>,
 ) -> Result<Sample> {
     let started = clock_ms();
     let snapshot = store.snapshot()?;
@@ -144,7 +151,16 @@ fn read(
     let mean = collection.mean_bytes().max(1) as u64;
     let wanted = limits.documents.min(limits.bytes / mean).max(1);
     let is_late = || clock_ms() - started > limits.millis;
-    let mut taken = Taken { limits, is_late: &is_late, take, documents: 0, bytes: 0 };
+    let mut taken = Taken {
+        limits,
+        is_late: &is_late,
+        take,
+        documents: 0,
+        bytes: 0,
+        left_out: 0,
+        bytes_left_out: 0,
+        is_ended: false,
+    };
     let method = if all > wanted.saturating_mul(2) && can_pick(collection, all, &cx)? {
         pick(collection, wanted, &mut taken, &mut cx)?;
         Method::Random
@@ -155,6 +171,7 @@ fn read(
         documents: taken.documents,
         of: all.max(taken.documents),
         bytes: taken.bytes,
+        left_out: taken.left_out,
         method,
         millis: clock_ms() - started,
     })
@@ -169,9 +186,6 @@ fn pick(
     let mut source = Pick::new(Arc::clone(collection), wanted);
     while !taken.is_full() && source.advance(cx)? {
         taken.add(source.doc().to_buf(), cx)?;
-        if (taken.is_late)() {
-            break;
-        }
     }
     Ok(())
 }
@@ -204,23 +218,41 @@ fn scan(
 struct Taken<'t> {
     limits: SampleLimits,
     is_late: &'t dyn Fn() -> bool,
-    take: &'t mut dyn FnMut(DocBuf) -> Result<()>,
+    take: &'t mut dyn FnMut(DocBuf) -> Result<Copied>,
     documents: u64,
     bytes: u64,
+    left_out: u64,
+    bytes_left_out: u64,
+    /// The copy is full, or the time is over.
+    is_ended: bool,
 }
 
 impl Taken<'_> {
     fn add(&mut self, doc: DocBuf, cx: &Cx<'_>) -> Result<()> {
         cx.examined_doc();
         cx.weigh(doc.as_doc().as_bytes())?;
-        self.documents += 1;
-        self.bytes += doc.as_doc().len() as u64;
-        (self.take)(doc)
+        let bytes = doc.as_doc().len() as u64;
+        match (self.take)(doc)? {
+            Copied::Yes => {
+                self.documents += 1;
+                self.bytes += bytes;
+            }
+            Copied::TooLarge => {
+                self.left_out += 1;
+                self.bytes_left_out += bytes;
+            }
+            Copied::Full => self.is_ended = true,
+        }
+        // A document may have thousands of keys.
+        self.is_ended |= (self.is_late)();
+        Ok(())
     }
 
     /// True at twice the limits: a sample whose size is left to chance is a little larger at times, and documents may
     /// be inserted after they were counted.
     fn is_full(&self) -> bool {
-        self.documents >= 2 * self.limits.documents || self.bytes >= 2 * self.limits.bytes
+        self.is_ended
+            || self.documents + self.left_out >= 2 * self.limits.documents
+            || self.bytes + self.bytes_left_out >= 2 * self.limits.bytes
     }
 }

@@ -27,7 +27,11 @@ impl Env<'_> {
             ..ExecutionStats::of(plan.planned())
         };
         sum_stats(source, &mut stats);
-        self.noted().change(|work| work.stats.add(&stats));
+        let scans = u64::from(plan.root.scans_collection());
+        self.noted().change(|work| {
+            work.stats.add(&stats);
+            work.collection_scans += scans;
+        });
         self.note_stages(plan, source);
     }
 

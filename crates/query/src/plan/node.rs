@@ -361,6 +361,12 @@ impl Node {
         }
     }
 
+    /// True if a leaf reads the whole collection.
+    pub(crate) fn scans_collection(&self) -> bool {
+        matches!(self, Node::CollScan { .. })
+            || self.inputs().into_iter().any(|input| input.scans_collection())
+    }
+
     /// Counts the use of each index, for `$indexStats`.
     fn note_uses(&self) {
         match self {

@@ -25,7 +25,7 @@ use crate::{
     },
     source::{Cx, Env},
     stages::{
-        Pipeline, PipelineCx, Touch, Within,
+        Given, Pipeline, PipelineCx, Touch, Within,
         assemble::{assemble, begins, resolve},
         opens_change_stream, stage_facts,
     },
@@ -47,6 +47,8 @@ pub struct AggregateRequest<'a> {
     /// This server's name, which some stages print.
     pub host: &'a str,
     pub collation: Asked,
+    /// The documents of a `$documents` at the beginning of the pipeline, whose own ones are then ignored.
+    pub given: Option<&'a Arc<dyn Given>>,
 }
 
 impl<'a> AggregateRequest<'a> {
@@ -61,6 +63,7 @@ impl<'a> AggregateRequest<'a> {
             rewrites: true,
             host: "",
             collation: Asked::Inherited,
+            given: None,
         }
     }
 }
@@ -133,6 +136,7 @@ fn parse_for(
         within: Within::Top,
         collation,
         metas: &Cell::default(),
+        given: request.given,
     };
     Pipeline::parse(pipeline, &mut cx)
 }

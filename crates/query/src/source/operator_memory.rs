@@ -1,6 +1,7 @@
 //! The memory charge of an operator that holds documents: sort, group and others.
 
 use nagi_budget::{Charge, Pool};
+use nagi_error::{Code, Error, err};
 
 use super::Cx;
 
@@ -16,18 +17,26 @@ const ONE_PART: u64 = 8;
 pub(crate) struct OperatorMemory(Option<Charge>);
 
 impl OperatorMemory {
-    /// The error of an operator that finds no capacity and may not spill.
-    pub(crate) const FULL: &str = "the memory for running queries is used up by other requests, and \
+    const FULL: &str = "the memory for running queries is used up by other requests, and \
         this one did not opt in to writing temporary files. Pass allowDiskUse:true to opt in.";
 
-    /// Returns true if the operator may hold `bytes`; if not, it has to spill or to fail.
+    /// The error of an operator that finds no capacity and may not spill; it counts as refused.
+    pub(crate) fn full(&self) -> Error {
+        if let Some(charge) = &self.0 {
+            charge.note_refused();
+        }
+        err!(Code::EXCEEDED_MEMORY_LIMIT, "{}", OperatorMemory::FULL)
+    }
+
+    /// Returns true if the operator may hold `bytes`; if not, it has to spill, or to fail with
+    /// [`OperatorMemory::full`].
     pub(crate) fn fits(&mut self, cx: &Cx<'_>, bytes: usize) -> bool {
         let bytes = bytes as u64;
         if bytes < STEP {
             return true;
         }
         let new = || Charge::empty(cx.store.budget(), Pool::Execution);
-        self.0.get_or_insert_with(new).cover(bytes, STEP)
+        self.0.get_or_insert_with(new).try_cover(bytes, STEP)
     }
 
     /// Like [`OperatorMemory::fits`], for an operator that builds one document from everything it holds. With the

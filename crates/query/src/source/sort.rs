@@ -329,7 +329,7 @@ impl Entries {
         }
         if !self.limits.allow_disk_use {
             if self.held_bytes <= self.limits.memory_bytes {
-                bail!(Code::EXCEEDED_MEMORY_LIMIT, "{}", OperatorMemory::FULL);
+                return Err(self.held.full());
             }
             bail!(
                 Code::QUERY_EXCEEDED_MEMORY_LIMIT_NO_DISK_USE_ALLOWED,

@@ -130,7 +130,7 @@ impl TextOr {
         }
         if !self.spills {
             if bytes <= self.memory_bytes_max {
-                bail!(Code::EXCEEDED_MEMORY_LIMIT, "{}", OperatorMemory::FULL);
+                return Err(self.held.full());
             }
             bail!(
                 Code::QUERY_EXCEEDED_MEMORY_LIMIT_NO_DISK_USE_ALLOWED,

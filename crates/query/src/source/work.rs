@@ -23,6 +23,8 @@ pub struct Work {
     pub yields: u64,
     /// Transactions begun.
     pub transactions: u64,
+    /// Plans of statements that read the whole collection.
+    pub collection_scans: u64,
 }
 
 impl Work {
@@ -34,6 +36,7 @@ impl Work {
         self.write_conflicts += other.write_conflicts;
         self.yields += other.yields;
         self.transactions += other.transactions;
+        self.collection_scans += other.collection_scans;
     }
 }
 

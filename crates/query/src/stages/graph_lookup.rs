@@ -313,7 +313,7 @@ impl Running {
             while source.advance(cx)? {
                 search.visit(source.doc(), depth, graph)?;
                 if !search.held.fits(cx, search.held_bytes) {
-                    bail!(Code::EXCEEDED_MEMORY_LIMIT, "{}", OperatorMemory::FULL);
+                    return Err(search.held.full());
                 }
             }
             depth += 1;

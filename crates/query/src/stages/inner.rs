@@ -74,6 +74,7 @@ impl Inner {
             within,
             collation: cx.collation,
             metas: &Cell::default(),
+            given: None,
         };
         let pipeline = Pipeline::parse(stages, &mut inner)?;
         Ok(Inner {
@@ -267,6 +268,7 @@ impl Inner {
             within,
             collation: self.collation,
             metas: &Cell::default(),
+            given: None,
         };
         Pipeline::parse(stages, &mut cx)
     }

@@ -1,18 +1,18 @@
 //! `$listLocalSessions`: answered only by the server itself, on a database.
 
+use super::of_server::{OfServer, Where};
 use super::prelude::*;
 
 pub(super) static LIST_LOCAL_SESSIONS: StageSpec = StageSpec {
     name: "$listLocalSessions",
     place: Place::First,
-    parse: list_local_sessions,
+    parse: |spec, cx| OF_SERVER.parse(spec, cx),
     facts: StageFacts { runs_on: RunsOn::Either, ..StageFacts::OF_SERVER },
     ..StageSpec::ROW
 };
 
-fn list_local_sessions(_: Value<'_>, _: &mut PipelineCx<'_>) -> Result<Box<dyn Stage>> {
-    bail!(
-        Code::INVALID_NAMESPACE,
-        "$listLocalSessions must be run against the database with {{aggregate: 1}}, not a collection"
-    );
-}
+static OF_SERVER: OfServer = OfServer {
+    name: "$listLocalSessions",
+    runs_on: Where::Databases,
+    refusal: "$listLocalSessions must be run against the database with {aggregate: 1}, not a collection",
+};

@@ -1,15 +1,18 @@
 //! `$listSessions`: fails, because there is no collection of sessions to list.
 
+use super::of_server::{OfServer, Where};
 use super::prelude::*;
 
 pub(super) static LIST_SESSIONS: StageSpec = StageSpec {
     name: "$listSessions",
     place: Place::First,
-    parse: list_sessions,
+    parse: |spec, cx| OF_SERVER.parse(spec, cx),
     facts: StageFacts { runs_on: RunsOn::Either, ..StageFacts::OF_SERVER },
     ..StageSpec::ROW
 };
 
-fn list_sessions(_: Value<'_>, _: &mut PipelineCx<'_>) -> Result<Box<dyn Stage>> {
-    bail!(Code::INVALID_NAMESPACE, "$listSessions may only be run against config.system.sessions");
-}
+static OF_SERVER: OfServer = OfServer {
+    name: "$listSessions",
+    runs_on: Where::Sessions,
+    refusal: "$listSessions may only be run against config.system.sessions",
+};

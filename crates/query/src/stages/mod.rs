@@ -45,6 +45,7 @@ mod map;
 mod match_;
 mod merge;
 mod numbers;
+mod of_server;
 mod out;
 mod paths;
 mod pipeline;
@@ -91,6 +92,7 @@ pub(crate) use count::Counter;
 use crate::{change_stream::StreamOptions, limits::QueryOptions, source::Source};
 
 pub use coll_stats::write_coll_stats;
+pub use documents::Given;
 pub(crate) use facts::{Accumulates, How, Part};
 pub use facts::{
     COLLECTIONLESS, InChangeStream, RunsOn, StageFacts, inner_pipelines, opens_change_stream,
@@ -452,6 +454,8 @@ pub(crate) struct PipelineCx<'p> {
     pub(crate) collation: Option<&'static Collation>,
     /// Collects the kinds of metadata that its stages use.
     pub(crate) metas: &'p Cell<MetaSet>,
+    /// The documents of a `$documents` at the beginning, which then has none itself.
+    pub(crate) given: Option<&'p Arc<dyn Given>>,
 }
 
 /// The kind of pipeline being parsed.

@@ -237,7 +237,7 @@ impl Feed {
         }
         if !self.plan.allow_disk_use {
             if bytes <= most {
-                bail!(Code::EXCEEDED_MEMORY_LIMIT, "{}", OperatorMemory::FULL);
+                return Err(self.held.full());
             }
             bail!(
                 Code::QUERY_EXCEEDED_MEMORY_LIMIT_NO_DISK_USE_ALLOWED,

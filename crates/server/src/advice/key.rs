@@ -199,6 +199,8 @@ mod tests {
             ("{a: {$exists: true}, b: {$ne: 1}}", "{}", "[] a:1"),
             ("{$or: [{a: 1}, {b: 2}]}", "{}", "[a]  | [b] "),
             ("{a: 1, b: 1, c: 1, d: 1, e: 1, f: 1, g: 1}", "{h: 1}", "[a,b,c,d,e,f] "),
+            ("{a: 1, 'b..c': 1, '': 1, 'd.$x': 1}", "{}", "[a] "),
+            ("{b: 1, '2': 1}", "{}", "[b,2] "),
         ] {
             assert_eq!(text(filter, sort), expected, "{filter} {sort}");
         }

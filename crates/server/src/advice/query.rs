@@ -16,6 +16,8 @@ pub(crate) struct Query {
     pub(crate) sort: DocBuf,
     /// The command that `explain` takes.
     pub(crate) command: DocBuf,
+    /// The time that its client gave it; 0 for no limit.
+    pub(crate) max_time_ms: i64,
 }
 
 impl Query {
@@ -24,6 +26,7 @@ impl Query {
         if example.iter().any(|element| element.name() == "$truncated") {
             return None;
         }
+        let max_time_ms = nagi_bson::number::truncate_to_i64(example.get("maxTimeMS")).unwrap_or(0);
         let changed = match (name, example.get("q"), example.get("query")) {
             ("update", Value::Doc(filter), _) => Some((filter, !example.get("multi").is_truthy())),
             ("remove", Value::Doc(filter), _) => Some((filter, example.get("limit").is_truthy())),
@@ -33,7 +36,7 @@ impl Query {
         if let Some((filter, is_one)) = changed {
             let command = as_find(collection, example, filter, is_one);
             let sort = document(example.get("sort"));
-            return Some(Query { filter: filter.to_buf(), sort, command });
+            return Some(Query { filter: filter.to_buf(), sort, command, max_time_ms });
         }
         if !EXPLAINED.contains(&name) {
             return None;
@@ -56,17 +59,35 @@ impl Query {
                 (document(filter), document(example.get("sort")))
             }
         };
-        Some(Query { filter, sort, command })
+        Some(Query { filter, sort, command, max_time_ms })
+    }
+
+    /// True if it runs JavaScript, which only its client should make the server run.
+    pub(crate) fn runs_scripts(&self) -> bool {
+        runs_scripts(Value::Doc(self.command.as_doc()))
     }
 
     /// The query with `?` instead of values.
     pub(crate) fn text(&self) -> String {
-        let mut text = shape(Value::Doc(self.filter.as_doc()), 0);
+        let mut text = shape(self.filter.as_doc(), 0);
         if !self.sort.as_doc().is_empty() {
             text.push_str(&format!(" sort {}", nagi_bson::text::doc_text(self.sort.as_doc())));
         }
         text.truncate(text.floor_char_boundary(TEXT_BYTES_MAX));
         text
+    }
+}
+
+/// Operators that run JavaScript.
+const SCRIPTS: &[&str] = &["$where", "$function", "$accumulator", "$_internalJsEmit"];
+
+fn runs_scripts(value: Value<'_>) -> bool {
+    match value {
+        Value::Doc(doc) => {
+            doc.iter().any(|e| SCRIPTS.contains(&e.name()) || runs_scripts(e.value()))
+        }
+        Value::Array(items) => items.iter().any(runs_scripts),
+        _ => false,
     }
 }
 
@@ -117,26 +138,49 @@ fn beginning(pipeline: Array<'_>) -> (DocBuf, DocBuf) {
 /// Depth below which a filter is shown as `?`.
 const DEPTH_MAX: usize = 8;
 
-fn shape(value: Value<'_>, depth: usize) -> String {
-    let list = |parts: Vec<String>, ends: [char; 2]| match parts.is_empty() {
-        true => format!("{}{}", ends[0], ends[1]),
-        false => format!("{} {} {}", ends[0], parts.join(", "), ends[1]),
-    };
-    match value {
-        Value::Doc(doc) if depth < DEPTH_MAX => {
-            let part = |e: nagi_bson::Element<'_>| {
-                let inner = match e.value() {
-                    Value::Array(_) if !matches!(e.name(), "$and" | "$or" | "$nor") => "?".into(),
-                    value => shape(value, depth + 1),
-                };
-                format!("{}: {inner}", e.name())
+/// A filter with `?` for each value. A document that a field is compared with is a value: its fields may be data.
+fn shape(filter: Doc<'_>, depth: usize) -> String {
+    let part = |name: &str, value: Value<'_>| match value {
+        _ if depth >= DEPTH_MAX => "?".to_owned(),
+        Value::Array(list) if matches!(name, "$and" | "$or" | "$nor") => {
+            let each = |item: Value<'_>| {
+                item.as_doc().map_or("?".to_owned(), |filter| shape(filter, depth + 1))
             };
-            list(doc.iter().map(part).collect(), ['{', '}'])
+            listed(list.iter().map(each).collect(), ['[', ']'])
         }
-        Value::Array(items) if depth < DEPTH_MAX => {
-            list(items.iter().map(|item| shape(item, depth + 1)).collect(), ['[', ']'])
+        Value::Doc(operators) if !name.starts_with('$') && is_operators(operators) => {
+            compared(operators, depth + 1)
         }
         _ => "?".to_owned(),
+    };
+    let parts = filter.iter().map(|e| format!("{}: {}", e.name(), part(e.name(), e.value())));
+    listed(parts.collect(), ['{', '}'])
+}
+
+/// What a field is compared with.
+fn compared(operators: Doc<'_>, depth: usize) -> String {
+    let part = |name: &str, value: Value<'_>| match (name, value) {
+        _ if depth >= DEPTH_MAX => "?".to_owned(),
+        ("$not" | "$elemMatch", Value::Doc(inner)) if is_operators(inner) => {
+            compared(inner, depth + 1)
+        }
+        ("$elemMatch", Value::Doc(filter)) => shape(filter, depth + 1),
+        _ => "?".to_owned(),
+    };
+    let parts = operators.iter().map(|e| format!("{}: {}", e.name(), part(e.name(), e.value())));
+    listed(parts.collect(), ['{', '}'])
+}
+
+fn is_operators(doc: Doc<'_>) -> bool {
+    doc.first().is_some_and(|first| {
+        first.name().starts_with('$') && !matches!(first.name(), "$ref" | "$id" | "$db")
+    })
+}
+
+fn listed(parts: Vec<String>, ends: [char; 2]) -> String {
+    match parts.is_empty() {
+        true => format!("{}{}", ends[0], ends[1]),
+        false => format!("{} {} {}", ends[0], parts.join(", "), ends[1]),
     }
 }
 
@@ -188,6 +232,41 @@ mod tests {
             "{ a: ? }",
             r#"{"count":"c","query":{"a":1}}"#,
         );
+    }
+
+    #[test]
+    fn no_part_of_a_value_is_shown() {
+        for (filter, text) in [
+            ("{who: {ssn: {secret10: 5}}, a: {$eq: {secret: 1}}}", "{ who: ?, a: { $eq: ? } }"),
+            ("{a: {$in: [{secret: 1}]}, b: {$ref: 'c', $id: 1}}", "{ a: { $in: ? }, b: ? }"),
+            (
+                "{$or: [{a: {$not: {$gt: 1}}}, {l: {$elemMatch: {x: 1, y: {secret: 1}}}}]}",
+                "{ $or: [ { a: { $not: { $gt: ? } } }, { l: { $elemMatch: { x: ?, y: ? } } } ] }",
+            ),
+            (
+                "{l: {$elemMatch: {$gt: 1}}, $expr: {$eq: ['$a', {secret: 1}]}}",
+                "{ l: { $elemMatch: { $gt: ? } }, $expr: ? }",
+            ),
+            ("{}", "{}"),
+        ] {
+            let example = json::parse(&format!("{{find: 'c', filter: {filter}}}")).unwrap();
+            assert_eq!(Query::of("find", "c", example.as_doc()).unwrap().text(), text);
+        }
+    }
+
+    #[test]
+    fn scripts_and_limits_of_time_are_known() {
+        let query = |example: &str| Query::of("find", "c", json::parse(example).unwrap().as_doc());
+        let plain = query("{find: 'c', filter: {a: 1}, maxTimeMS: 500}").unwrap();
+        assert_eq!((plain.max_time_ms, plain.runs_scripts()), (500, false));
+        for filter in [
+            "{a: 1, $where: 'true'}",
+            "{$or: [{a: 1}, {$where: 'true'}]}",
+            "{$expr: {$function: {body: 'f', args: [], lang: 'js'}}}",
+        ] {
+            let query = query(&format!("{{find: 'c', filter: {filter}}}")).unwrap();
+            assert_eq!((query.max_time_ms, query.runs_scripts()), (0, true), "{filter}");
+        }
     }
 
     #[test]

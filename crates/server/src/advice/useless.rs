@@ -31,25 +31,28 @@ pub(crate) enum Useless {
 
 /// The useless ones of a collection's indexes, by their position. `unused_ms`: the time after which one without uses
 /// is called unused.
+///
+/// All of them may be dropped together: one that replaces another stays itself. So an index that no plan uses replaces
+/// none, and of several that begin with the same fields only the longest replaces the others.
 pub(crate) fn useless(indexes: &[Known], now_ms: i64, unused_ms: i64) -> Vec<(usize, Useless)> {
-    let plain = |index: &&Known| !index.is_special;
+    let age_ms = |index: &Known| now_ms.saturating_sub(index.since_ms);
+    let is_unused = |index: &Known| index.uses == 0 && age_ms(index) >= unused_ms;
+    // The longest first, so that what replaces an index is decided before it; of equal ones the first stays.
+    let mut order: Vec<usize> = (0..indexes.len()).filter(|at| !indexes[*at].is_special).collect();
+    order.sort_by_key(|at| std::cmp::Reverse(indexes[*at].fields.len()));
+    let mut kept: Vec<&Known> = Vec::new();
     let mut out = Vec::new();
-    for (at, index) in indexes.iter().enumerate().filter(|(_, index)| plain(index)) {
-        let longer = indexes.iter().enumerate().find(|(other_at, other)| {
-            *other_at != at
-                && plain(other)
-                && !other.is_hidden
-                && begins(&other.fields, &index.fields)
-                // Of two equal ones (opposite directions of one field) the first stays.
-                && (other.fields.len() > index.fields.len() || *other_at < at)
-        });
-        let age_ms = now_ms.saturating_sub(index.since_ms);
-        if let Some((_, longer)) = longer {
-            out.push((at, Useless::Prefix(longer.name.clone())));
-        } else if index.uses == 0 && age_ms >= unused_ms {
-            out.push((at, Useless::Unused(age_ms)));
+    for at in order {
+        let index = &indexes[at];
+        let longer = kept.iter().find(|longer| begins(&longer.fields, &index.fields));
+        match longer {
+            Some(longer) => out.push((at, Useless::Prefix(longer.name.clone()))),
+            None if is_unused(index) => out.push((at, Useless::Unused(age_ms(index)))),
+            None if index.is_hidden => {}
+            None => kept.push(index),
         }
     }
+    out.sort_by_key(|(at, _)| *at);
     out
 }
 
@@ -83,6 +86,76 @@ mod tests {
         ];
         let found = useless(&indexes, 1000, 100);
         assert_eq!(found, [(1, Useless::Prefix("a_b".into())), (3, Useless::Unused(1000))]);
+    }
+
+    /// The names of the useless ones, all uses counted for long enough.
+    fn names(indexes: &[Known]) -> Vec<&str> {
+        useless(indexes, 1000, 100).iter().map(|(at, _)| indexes[*at].name.as_str()).collect()
+    }
+
+    #[test]
+    fn an_unused_index_replaces_none() {
+        assert_eq!(
+            names(&[index("a", &[("a", 1)], 20), index("ab", &[("a", 1), ("b", 1)], 0)]),
+            ["ab"]
+        );
+        assert_eq!(
+            names(&[index("up", &[("a", 1)], 20), index("down", &[("a", -1)], 0)]),
+            ["down"]
+        );
+        assert_eq!(names(&[index("up", &[("a", 1)], 0), index("down", &[("a", -1)], 20)]), ["up"]);
+        assert_eq!(names(&[index("up", &[("a", 1)], 9), index("down", &[("a", -1)], 9)]), ["down"]);
+        let chain = [
+            index("a", &[("a", 1)], 1),
+            index("ab", &[("a", 1), ("b", 1)], 1),
+            index("abc", &[("a", 1), ("b", 1), ("c", 1)], 1),
+        ];
+        assert_eq!(names(&chain), ["a", "ab"]);
+    }
+
+    /// All sets of up to four of these indexes: after all advised ones are dropped, each index that was used is
+    /// there, or a visible one that begins with its fields.
+    #[test]
+    fn what_is_used_stays_served_after_all_drops() {
+        let keys: [&[(&str, i32)]; 5] = [
+            &[("a", 1)],
+            &[("a", -1)],
+            &[("a", 1), ("b", 1)],
+            &[("a", -1), ("b", -1), ("c", 1)],
+            &[("a", 1), ("b", -1)],
+        ];
+        // Uses, hidden, special: of the kinds that an index can be of.
+        let kinds = [
+            (0, false, false),
+            (5, false, false),
+            (5, true, false),
+            (0, true, false),
+            (5, false, true),
+        ];
+        let all: Vec<Known> = keys
+            .iter()
+            .flat_map(|key| {
+                kinds.map(|(uses, is_hidden, is_special)| {
+                    let name = format!("{key:?} {uses} {is_hidden} {is_special}");
+                    Known { is_hidden, is_special, ..index(&name, key, uses) }
+                })
+            })
+            .collect();
+        let count = all.len();
+        for seed in 0..count.pow(3) {
+            let at =
+                [seed % count, seed / count % count, seed / count.pow(2), (seed * 7 + 3) % count];
+            let set: Vec<Known> = at.iter().map(|at| all[*at].clone()).collect();
+            let gone: Vec<usize> = useless(&set, 1000, 100).iter().map(|(at, _)| *at).collect();
+            let stays: Vec<&Known> =
+                (0..set.len()).filter(|at| !gone.contains(at)).map(|at| &set[at]).collect();
+            for at in gone.iter().filter(|at| set[**at].uses > 0) {
+                let serves = |other: &&Known| {
+                    !other.is_special && !other.is_hidden && begins(&other.fields, &set[*at].fields)
+                };
+                assert!(stays.iter().any(serves), "{} of {set:?}", set[*at].name);
+            }
+        }
     }
 
     #[test]

@@ -62,6 +62,8 @@ struct Tried {
 pub(crate) struct Logins {
     /// Requests of `hello` for the mechanisms of a user.
     pub(crate) mechanisms_asked: Counter,
+    /// Logins that were refused. Not the difference of the others: that has those in progress, too.
+    pub(crate) refused: Counter,
     /// Indexed by position in [`By::ALL`].
     plain: [Tried; By::COUNT],
     speculative: [Tried; By::COUNT],

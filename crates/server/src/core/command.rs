@@ -148,6 +148,8 @@ pub(crate) struct Done {
     pub(crate) keys_deleted: u64,
     pub(crate) write_conflicts: u64,
     pub(crate) yields: u64,
+    /// Statements of writes that read the whole collection.
+    pub(crate) collection_scans: u64,
     pub(crate) locks: LockUse,
     /// The stages that ran, as explain shows them; recorded only if the request is profiled.
     pub(crate) stages: Option<nagi_bson::DocBuf>,
@@ -228,6 +230,7 @@ impl Done {
         self.keys_deleted = work.keys_deleted;
         self.write_conflicts = work.write_conflicts;
         self.yields = work.yields;
+        self.collection_scans = work.collection_scans;
     }
 }
 
@@ -259,6 +262,11 @@ impl Effects {
     /// Starts to count the work of one statement apart from that of the statements before it.
     pub(crate) fn begin_statement(&self) -> Work {
         self.work.take()
+    }
+
+    /// The statements so far that read the whole collection.
+    pub(crate) fn collection_scans(&self) -> u64 {
+        self.work.get().collection_scans
     }
 
     /// Takes the stages of the statement that has just finished, if they are recorded.

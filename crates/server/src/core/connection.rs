@@ -4,6 +4,7 @@
 
 use std::net::{IpAddr, SocketAddr};
 use std::sync::Arc;
+use std::time::Duration;
 
 use nagi_bson::DocBuf;
 use nagi_error::{Code, Result};
@@ -66,6 +67,10 @@ pub struct Connection {
     last_namespace: Option<Namespace>,
     /// The session whose use was recorded last.
     noted_session: Option<NotedSession>,
+    /// The time limit of reads and waits that ask for none, or for more.
+    pub(crate) read_time_max: Option<Duration>,
+    /// The time for which the current request was delayed on purpose.
+    pub(crate) paused_micros: u64,
 }
 
 /// A recorded use of a session.
@@ -123,6 +128,12 @@ impl Connection {
     /// the connection's own thread, and is cancelled if the peer has disconnected.
     pub fn set_probe(&mut self, is_there: impl Fn() -> bool + Send + Sync + 'static) {
         self.op.set_probe(Box::new(is_there));
+    }
+
+    /// Limits the time of reads, and of waits for changes of the topology, as `maxTimeMS` does, also for requests
+    /// that ask for more or for no limit.
+    pub fn set_read_time_max(&mut self, time: Duration) {
+        self.read_time_max = Some(time);
     }
 
     /// Charges the memory of TLS to the budget. Returns false if there is none.
@@ -236,6 +247,8 @@ impl Connection {
             charge,
             last_namespace: None,
             noted_session: None,
+            read_time_max: None,
+            paused_micros: 0,
         }
     }
 

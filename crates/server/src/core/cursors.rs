@@ -217,9 +217,12 @@ impl Cursors {
     pub(crate) fn charge(&self, cursor: &mut OpenCursor, bytes: u64) -> Result<()> {
         let bytes = bytes.max(CURSOR_BYTES_MIN);
         cursor.charge.shrink_to(bytes);
-        if cursor.charge.cover(bytes, 1) || self.make_room() && cursor.charge.cover(bytes, 1) {
+        if cursor.charge.try_cover(bytes, 1)
+            || self.make_room() && cursor.charge.try_cover(bytes, 1)
+        {
             return Ok(());
         }
+        cursor.charge.note_refused();
         bail!(
             Code::EXCEEDED_MEMORY_LIMIT,
             "no memory for another open cursor: {} are open. Cursors that are not needed any more should \

@@ -129,7 +129,7 @@ pub(crate) fn step(
             log_failure(connection, &conversation.attempt(), &error);
             // The password was not checked, so the refusal reveals nothing and need not be delayed.
             if !crowded && error.code() != Code::OPERATION_FAILED {
-                delay(&server, source);
+                delay(connection, source);
             }
             match error.code() == ALREADY {
                 true => Err(error),
@@ -149,8 +149,14 @@ fn limit(server: &Server) -> Option<Duration> {
     ms.filter(|ms| *ms > 0).map(Duration::from_millis)
 }
 
-/// Delays a refusal, to slow down the guessing of passwords.
-pub(super) fn delay(server: &Server, source: Option<IpAddr>) {
+/// Delays a refusal, to slow down the guessing of passwords. The connection notes the time: the request did not work.
+pub(super) fn delay(connection: &mut Connection, source: Option<IpAddr>) {
+    let since = clock::now();
+    pause(&connection.server, source);
+    connection.paused_micros += clock::micros_since(since);
+}
+
+fn pause(server: &Server, source: Option<IpAddr>) {
     let every = u64::try_from(server.settings.params.int("authFailedDelayMs")).unwrap_or(0);
     let mut most = Duration::from_millis(every);
     let waiting = source.zip(limit(server));
@@ -257,6 +263,7 @@ fn log_success(connection: &Connection, attempt: &Attempt<'_>, name: &UserName) 
 }
 
 pub(super) fn log_failure(connection: &Connection, attempt: &Attempt<'_>, error: &Error) {
+    connection.server.auth.logins.refused.increment();
     let (user, db) = attempt.user.map_or(("", ""), |name| (&*name.name, &*name.db));
     log::info!(target: "ACCESS", id = 5_286_307, client = connection.peer.address.as_str(),
         isSpeculative = attempt.speculative, mechanism = attempt.by.name(),

@@ -48,7 +48,7 @@ pub(crate) fn run(
                 Attempt { by: By::Certificate, speculative, user: name.as_ref(), claims: None };
             log_failure(connection, &attempt, &error);
             // There is no password to guess, so failures of the address are not counted.
-            delay(&server, None);
+            delay(connection, None);
             match error.code() == ALREADY {
                 true => Err(error),
                 false => Err(refusal()),

@@ -97,8 +97,12 @@ impl Server {
         usize::try_from(self.config.connection_count_max).unwrap_or(usize::MAX)
     }
 
-    /// Counts and logs a connection that is refused because there are too many.
+    /// Counts and logs a connection that is refused because there are too many. Not while the server stops: clients
+    /// that reconnect then are closed, however many there are.
     pub fn refuse(&self, peer: &Peer) {
+        if self.is_stopping() {
+            return;
+        }
         self.metrics.connections_rejected.increment();
         log::info!(target: "NETWORK", id = 22942, remote = peer.address.as_str(),
             connectionCount = self.metrics.connections.get();

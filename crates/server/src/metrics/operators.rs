@@ -1,6 +1,6 @@
 //! How often each operator was used: `metrics.operatorCounters`.
 
-use nagi_bson::{Doc, DocWriter, Value};
+use nagi_bson::{Array, Doc, DocWriter, Value};
 use nagi_query::{
     Family, family_names, filter_operators, pipeline_operators, projection_operators,
 };
@@ -14,8 +14,12 @@ pub(crate) enum Holds {
     Projection,
     /// A pipeline, or something else without operators.
     Pipeline,
-    /// Statements of updates or deletes, also in a sequence of documents.
+    /// Statements of updates or deletes, or the operations of `bulkWrite`; also in a sequence of documents.
     Statements,
+    /// The filter of a command that changes what it finds.
+    ChangeFilter,
+    /// A command, whose own row says what its arguments have.
+    Command,
 }
 
 /// The counters of a family, sorted by name.
@@ -81,6 +85,7 @@ impl OperatorCounters {
             let value = body.get(name);
             match (holds, value) {
                 (Holds::Filter, _) => filter(value, visit),
+                (Holds::ChangeFilter, _) => change_filter(value, visit),
                 (Holds::Projection, Value::Doc(projection)) => {
                     projection_operators(projection, visit);
                 }
@@ -94,6 +99,11 @@ impl OperatorCounters {
             }
         }
         beside.for_each(|one| statement(one, visit));
+    }
+
+    /// Counts the operators of a view's pipeline.
+    pub(crate) fn count_pipeline(&self, stages: Array<'_>) {
+        pipeline_operators(stages, &mut |family, name| self.family(family).count(name));
     }
 
     pub(crate) fn write(&self, out: &mut DocWriter<'_>) {
@@ -116,8 +126,30 @@ fn pipeline(value: Value<'_>, visit: &mut dyn FnMut(Family, &str)) {
     }
 }
 
-/// A statement of an update or a delete.
+/// The filter of an update or a delete. MongoDB does not parse one that is only a value of `_id`, so it counts nothing.
+fn change_filter(value: Value<'_>, visit: &mut dyn FnMut(Family, &str)) {
+    match value {
+        Value::Doc(doc) if !is_by_id(doc) => filter_operators(doc, visit),
+        _ => {}
+    }
+}
+
+/// True for `{_id: value}`.
+fn is_by_id(filter: Doc<'_>) -> bool {
+    let mut elements = filter.iter();
+    let (Some(first), None) = (elements.next(), elements.next()) else { return false };
+    let has_operators = match first.value() {
+        Value::Doc(doc) => doc.first().is_some_and(|first| first.name().starts_with('$')),
+        Value::Regex(_) => true,
+        _ => false,
+    };
+    first.name() == "_id" && !has_operators
+}
+
+/// A statement of an update or a delete (`q`, `u`), or an operation of `bulkWrite` (`filter`, `updateMods`).
 fn statement(statement: Doc<'_>, visit: &mut dyn FnMut(Family, &str)) {
-    filter(statement.get("q"), visit);
-    pipeline(statement.get("u"), visit);
+    for (name, changes) in [("q", "u"), ("filter", "updateMods")] {
+        change_filter(statement.get(name), visit);
+        pipeline(statement.get(changes), visit);
+    }
 }

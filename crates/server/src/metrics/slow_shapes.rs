@@ -5,15 +5,19 @@
 //! `observe::slow` adds the same operations that it logs, so `slowms`, the sample rate and filters apply to both.
 //!
 //! Memory is bounded: [`SHAPES_MAX`] rows with an example of at most [`EXAMPLE_BYTES_MAX`] bytes each. A new shape
-//! takes the row of the shape with the least total time, if it has taken longer itself.
+//! takes the row of the shape with the least total time, if it has taken longer itself. Clients choose names, and a
+//! command may be slow before its name is refused: operations on namespaces that cannot exist have no row.
 
 use std::collections::HashMap;
 
 use nagi_bson::{Doc, DocBuf};
+use nagi_store::Namespace;
 use parking_lot::Mutex;
 
 /// Limit of the shapes.
 const SHAPES_MAX: usize = 256;
+/// No command has a longer name.
+const NAME_BYTES_MAX: usize = 64;
 /// A longer command is not kept as an example.
 const EXAMPLE_BYTES_MAX: usize = 8 << 10;
 /// Limit of the different plans of a shape that are listed.
@@ -78,6 +82,10 @@ struct Rows {
 impl SlowShapes {
     /// Adds an operation. Costs a lookup, and a copy of the command if it is the slowest of its shape.
     pub(crate) fn note(&self, seen: &Seen<'_>) {
+        if seen.ns.len() > Namespace::BYTES_MAX || seen.name.len() > NAME_BYTES_MAX {
+            self.rows.lock().left_out += 1;
+            return;
+        }
         let mut rows = self.rows.lock();
         let key = (seen.ns.to_owned(), seen.name.to_owned(), seen.shape);
         if !rows.by_shape.contains_key(&key) && !rows.admits(seen.micros) {
@@ -180,6 +188,32 @@ mod tests {
         let example = list[1].example.as_ref().unwrap();
         assert_eq!(json::to_relaxed(example.as_doc()), r#"{"find":"c","filter":{"a":2}}"#);
         assert_eq!(list[1].plans, ["COLLSCAN"]);
+    }
+
+    #[test]
+    fn names_that_cannot_exist_have_no_row() {
+        let shapes = SlowShapes::default();
+        let command = json::parse("{find: 'c'}").unwrap();
+        let note = |ns: &str, name: &str| {
+            shapes.note(&Seen {
+                ns,
+                name,
+                shape: 1,
+                command: command.as_doc(),
+                micros: 1,
+                keys_examined: 0,
+                docs_examined: 0,
+                returned: 0,
+                sorts: false,
+                plan: "",
+                at_ms: 7,
+            });
+        };
+        note(&format!("db.{}", "x".repeat(Namespace::BYTES_MAX)), "find");
+        note("db.c", &"x".repeat(2 << 20));
+        assert_eq!((shapes.list().0.len(), shapes.list().1), (0, 2));
+        note(&format!("db.{}", "x".repeat(Namespace::BYTES_MAX - 3)), "find");
+        assert_eq!(shapes.list().0.len(), 1);
     }
 
     #[test]

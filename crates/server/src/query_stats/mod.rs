@@ -239,7 +239,7 @@ impl QueryStats {
         self.evicted.add(shard.shrink_to(room));
         loop {
             let wanted = (shard.bytes + bytes) as u64;
-            if shard.charge.cover(wanted, CHARGE_BYTES) {
+            if shard.charge.try_cover(wanted, CHARGE_BYTES) {
                 break;
             }
             if !shard.evict() {

@@ -1,8 +1,12 @@
 //! The documents of `$queryStats`, with the names that users have chosen, or with their hashes instead.
 
+use std::fmt;
+use std::sync::Arc;
+
 use hmac::{Hmac, KeyInit, Mac};
 use nagi_bson::{Doc, DocBuf, DocWriter, Value, json};
 use nagi_error::Result;
+use nagi_query::Given;
 use sha2::{Digest, Sha256};
 
 use super::QueryStats;
@@ -10,14 +14,18 @@ use super::entry::Entry;
 use crate::clock;
 
 /// Replaces names by their HMAC with a key of the client's.
-pub(crate) struct Transform<'k> {
-    pub(crate) hmac_key: &'k [u8],
+pub(crate) struct Transform {
+    hmac_key: Box<[u8]>,
 }
 
-impl Transform<'_> {
+impl Transform {
+    pub(crate) fn new(hmac_key: &[u8]) -> Transform {
+        Transform { hmac_key: hmac_key.into() }
+    }
+
     fn apply(&self, name: &str) -> String {
-        let mut mac =
-            Hmac::<Sha256>::new_from_slice(self.hmac_key).expect("a key of any length is accepted");
+        let mut mac = Hmac::<Sha256>::new_from_slice(&self.hmac_key)
+            .expect("a key of any length is accepted");
         mac.update(name.as_bytes());
         base64(&mac.finalize().into_bytes())
     }
@@ -47,33 +55,41 @@ fn base64(bytes: &[u8]) -> String {
     text
 }
 
+/// The entries of one moment, of which documents are made one by one. The keys are shared with the table, so it costs
+/// little beside the figures of each entry.
+pub(crate) struct Listing {
+    entries: Vec<(Arc<[u8]>, Entry)>,
+    transform: Option<Transform>,
+    as_of_ms: i64,
+}
+
+impl fmt::Debug for Listing {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{} entries of query statistics", self.entries.len())
+    }
+}
+
+impl Given for Listing {
+    fn document(&self, at: usize) -> Result<Option<DocBuf>> {
+        Ok(self.entries.get(at).map(|(key, entry)| {
+            let key = Doc::trusted(key);
+            let made = self.transform.as_ref().map(|transform| transform.key(key));
+            let key = made.as_ref().map_or(key, DocBuf::as_doc);
+            DocBuf::build(|out| write(key, entry, self.as_of_ms, out))
+        }))
+    }
+}
+
 impl QueryStats {
-    /// The documents of all entries. `check` is called between shards, and ends it with its error.
-    pub(crate) fn list(
-        &self,
-        transform: Option<&Transform<'_>>,
-        check: &dyn Fn() -> Result<()>,
-    ) -> Result<Vec<DocBuf>> {
-        let mut docs = Vec::new();
+    /// All entries. Queries wait for their shard only while it is copied.
+    pub(crate) fn listing(&self, transform: Option<Transform>) -> Listing {
+        let as_of_ms = clock::wall_ms();
+        let mut entries = Vec::new();
         for shard in &self.shards {
-            check()?;
-            let as_of_ms = clock::wall_ms();
-            // Copied, so that queries need not wait until all names are hashed.
-            let entries: Vec<_> = {
-                let shard = shard.lock();
-                shard.entries.iter().map(|(key, entry)| (key.clone(), entry.clone())).collect()
-            };
-            for (key, entry) in &entries {
-                let key = Doc::trusted(key);
-                docs.push(match transform {
-                    Some(transform) => DocBuf::build(|out| {
-                        write(transform.key(key).as_doc(), entry, as_of_ms, out)
-                    }),
-                    None => DocBuf::build(|out| write(key, entry, as_of_ms, out)),
-                });
-            }
+            let shard = shard.lock();
+            entries.extend(shard.entries.iter().map(|(key, entry)| (key.clone(), entry.clone())));
         }
-        Ok(docs)
+        Listing { entries, transform, as_of_ms }
     }
 }
 

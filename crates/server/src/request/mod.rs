@@ -7,7 +7,9 @@ use nagi_error::{Code, Error, Result, bail, err};
 use crate::metrics::operators::Holds;
 use crate::metrics::{LatencyKind, OpKind};
 use crate::number::truncate;
-use crate::printable::{Secret, printable, without_arguments, without_users_secrets};
+use crate::printable::{
+    Secret, has_secret_stage, printable, without_arguments, without_users_secrets,
+};
 use crate::request::concern::{ReadConcern, WriteConcern};
 use crate::session::{GivenSession, SessionId, parse_lsid};
 
@@ -182,10 +184,13 @@ impl Request<'_> {
     pub(crate) fn shown(&self) -> Shown<'_> {
         match self.command.secret {
             _ if self.is_encrypted() => Shown::Copy(without_arguments(self.body)),
-            Secret::No if self.may_hold_users() => match without_users_secrets(self.body) {
-                Some(shown) => Shown::Copy(shown),
-                None => Shown::Whole(self.body),
-            },
+            Secret::No | Secret::Pipeline if self.may_hold_users() => {
+                match without_users_secrets(self.body) {
+                    Some(shown) => Shown::Copy(shown),
+                    None => Shown::Whole(self.body),
+                }
+            }
+            Secret::Pipeline if !has_secret_stage(self.body) => Shown::Whole(self.body),
             Secret::No => Shown::Whole(self.body),
             secret => {
                 let shown = printable(self.body, secret);

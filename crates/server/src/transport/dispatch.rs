@@ -41,7 +41,6 @@ use crate::core::txn_number;
 use crate::fail_points::Fault;
 use crate::interruption::interruption;
 use crate::message_memory::Before;
-use crate::metrics::operators::Holds;
 use crate::metrics::read_concerns::Asked;
 use crate::metrics::{Gauge, LatencyKind, Metrics, OpKind};
 use crate::observe::audited::{self, Outcome};
@@ -51,6 +50,7 @@ use crate::replica::{ReplicaSet, Role};
 use crate::request::concern::WriteConcern;
 use crate::request::{Facts, Generic, Protocol, Request, Sequence};
 use crate::settings::params;
+use crate::transport::used_operators;
 
 /// A command as it was read from the wire.
 pub(crate) struct Incoming<'a> {
@@ -123,13 +123,14 @@ pub(crate) fn run(
     server.metrics.active_requests.down();
     active.map(Gauge::down);
     end_reply(&cx, &request, &result, out);
+    let paused_micros = std::mem::take(&mut cx.connection.paused_micros);
     let finished = Finished {
         op: &op,
         request: &request,
         statement: None,
         error: result.as_ref().err(),
         done: &done,
-        micros: clock::micros_since(started),
+        micros: clock::micros_since(started).saturating_sub(paused_micros),
         reply_bytes: out.len(),
     };
     account(server, &finished);
@@ -235,6 +236,13 @@ fn time_limit(
     let ms = match request.generic.max_time_ms {
         0 if reads => default(),
         ms => ms,
+    };
+    let ms = match connection.read_time_max.map(|time| time.as_millis() as i64) {
+        Some(most) if request.command.latency == LatencyKind::Read => match ms {
+            0 if reads => most,
+            ms => ms.min(most),
+        },
+        _ => ms,
     };
     match ms {
         0 => None,
@@ -707,11 +715,7 @@ fn count_read_concern(server: &Server, request: &Request<'_>) {
 /// cursor is open was begun with the cursor.
 fn note_query(server: &Server, finished: &Finished<'_>) {
     let Finished { op, request, done, micros, .. } = *finished;
-    let operators = request.command.operators;
-    let holds = |name: &str| operators.contains(&(name, Holds::Statements));
-    let beside = request.sequences.iter().filter(|sequence| holds(sequence.name));
-    let statements = beside.flat_map(|sequence| sequence.iter());
-    server.metrics.operators.count(operators, request.body, statements);
+    used_operators::count(server, request, done);
     if done.cursor_id != 0 || done.encrypted {
         return;
     }
@@ -724,6 +728,9 @@ fn note_query(server: &Server, finished: &Finished<'_>) {
 }
 
 /// Counts statements of writes by their write concern, if the server was started for that.
+///
+/// The sums are those of `opcounters`, as MongoDB's ticket SERVER-38998 says. So the statements of `bulkWrite` count by
+/// their kinds, and a `findAndModify` does not count here, because there it is a command.
 fn count_write_concern(server: &Server, finished: &Finished<'_>) {
     const ROW: usize = params::position("reportOpWriteConcernCountersInServerStatus");
     if server.settings.params.number(ROW) != 0 {
@@ -737,6 +744,27 @@ fn count_write_concern(server: &Server, finished: &Finished<'_>) {
             default.map(|concern| concern.counted()),
             own.counted(),
         );
+    }
+}
+
+/// Counts the request for the collection that it names, and the scans of collections. The statements of `bulkWrite`
+/// have counted themselves for theirs.
+fn count_on_collection(server: &Server, finished: &Finished<'_>) {
+    let Finished { request, done, micros, .. } = *finished;
+    let command = request.command;
+    let mut scans = done.collection_scans;
+    if command.on_collection || command.counts_as == OpKind::GetMore {
+        let reads = command.latency == LatencyKind::Read
+            && command.counts_as != OpKind::GetMore
+            && finished.op.plan_summary().starts_with("COLLSCAN");
+        scans += u64::from(reads);
+        server.top.record(request, micros, scans);
+    }
+    if scans > 0 {
+        server.metrics.collection_scans.add(scans);
+        if request.body.get("tailable").is_truthy() {
+            server.metrics.collection_scans_tailable.add(scans);
+        }
     }
 }
 
@@ -761,18 +789,7 @@ fn account(server: &Arc<Server>, finished: &Finished<'_>) {
     if !done.waited {
         server.metrics.latency(command.latency).record(micros);
     }
-    if command.on_collection || command.counts_as == OpKind::GetMore {
-        let scan = command.latency == LatencyKind::Read
-            && command.counts_as != OpKind::GetMore
-            && finished.op.plan_summary().starts_with("COLLSCAN");
-        server.top.record(request, micros, scan);
-        if scan {
-            server.metrics.collection_scans.increment();
-            if request.body.get("tailable").is_truthy() {
-                server.metrics.collection_scans_tailable.increment();
-            }
-        }
-    }
+    count_on_collection(server, finished);
     count_documents(&server.metrics, done);
     if error.is_none() {
         note_query(server, finished);

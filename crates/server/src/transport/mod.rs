@@ -6,3 +6,4 @@ pub(crate) mod dispatch;
 pub(crate) mod handle;
 pub(crate) mod legacy;
 pub(crate) mod legacy_names;
+mod used_operators;

@@ -1,8 +1,13 @@
 //! `nagiAdvise`: from slow operations to advice, what is left out, and who may see what.
 
-use nagi_bson::{Doc, DocBuf, Value, json, number};
+use std::sync::Arc;
 
-use crate::client::{Client, is_ok, server};
+use nagi_bson::{Doc, DocBuf, Value, json, number};
+use nagi_budget::Budget;
+use nagi_kv::reuse::{CacheEstimate, Reuse};
+use nagi_store::{Store, StoreOptions};
+
+use crate::client::{Client, is_ok, server, server_over};
 use crate::login::{guarded, log_in};
 
 fn ok(client: &mut Client, db: &str, command: &str) -> DocBuf {
@@ -113,8 +118,14 @@ fn indexes_are_merged_measured_and_help_when_built() {
 fn useless_indexes() {
     let mut client = Client::new(&server());
     prepare(&mut client);
-    ok(&mut client, "shop", "{find: 'orders', filter: {s: 'x1', b: 1}}");
+    ok(&mut client, "shop", "{find: 'orders', filter: {s: 'x1'}, hint: 's'}");
+    // Only the shorter one was used, so it is the longer one that may go, and not both.
     let reply = advised(&mut client, ", unusedSeconds: 0");
+    assert!(find(&reply, "dropIndex", "sb").is_some(), "{reply:?}");
+    assert!(find(&reply, "dropIndex", "s").is_none(), "{reply:?}");
+    ok(&mut client, "shop", "{find: 'orders', filter: {s: 'x1', b: 1}, hint: 'sb'}");
+    let reply = advised(&mut client, ", unusedSeconds: 0");
+    assert!(find(&reply, "dropIndex", "sb").is_none(), "{reply:?}");
     let prefix = find(&reply, "dropIndex", "s").unwrap_or_else(|| panic!("{reply:?}"));
     assert_eq!(prefix.get("prefixOf").as_str(), Some("sb"));
     assert!(figure(prefix, "sizeBytes") > 0.0);
@@ -129,6 +140,59 @@ fn useless_indexes() {
     assert!(find(&advised(&mut client, ", unusedSeconds: 0"), "dropIndex", "s").is_none());
 }
 
+fn reasons(reply: &DocBuf) -> Vec<String> {
+    let text = |row: &Doc<'_>| row.get("reason").as_str().unwrap().to_owned();
+    docs(reply.as_doc(), "notAdvised").iter().map(text).collect()
+}
+
+#[test]
+fn an_index_that_cannot_be_built_is_refused_alone() {
+    let mut client = Client::new(&server());
+    let one = |n: i64| format!("{{_id: {n}, x: [1, {n}], y: [2, {n}], a: {}}}", n % 500);
+    let all: Vec<String> = (0..1000).map(one).collect();
+    ok(&mut client, "shop", &format!("{{insert: 'c', documents: [{}]}}", all.join(", ")));
+    // The name of an index that would be advised is taken.
+    ok(
+        &mut client,
+        "shop",
+        "{createIndexes: 'c', indexes: [{key: {z: 1}, name: 'z_1', sparse: true}]}",
+    );
+    ok(&mut client, "admin", "{profile: 0, slowms: 0}");
+    for n in 0..3 {
+        ok(&mut client, "shop", &format!("{{find: 'c', filter: {{x: {n}, y: {n}}}}}"));
+        ok(&mut client, "shop", &format!("{{find: 'c', filter: {{a: {n}}}}}"));
+        ok(&mut client, "shop", &format!("{{find: 'c', filter: {{z: {n}, $or: [{{a: 1}}]}}}}"));
+    }
+    let reply = advised(&mut client, "");
+    assert!(find(&reply, "createIndex", "x_1_y_1").is_none(), "{reply:?}");
+    let reasons = reasons(&reply);
+    let parallel = "the index x_1_y_1 was tried: it cannot be built: cannot index parallel arrays";
+    assert!(reasons.iter().any(|text| text.starts_with(parallel)), "{reasons:?}");
+    let other = find(&reply, "createIndex", "a_1").unwrap_or_else(|| panic!("{reply:?}"));
+    assert!(other.get("measured").as_doc().is_some(), "{other}");
+}
+
+/// A query whose client gives it little time must not take more when it is tried.
+#[test]
+fn an_example_is_tried_for_no_longer_than_its_client_waits() {
+    let mut client = Client::new(&server());
+    let all: Vec<String> = (0..2000).map(|n| format!("{{_id: {n}, q: 1}}")).collect();
+    ok(&mut client, "shop", &format!("{{insert: 'c', documents: [{}]}}", all.join(", ")));
+    ok(&mut client, "admin", "{profile: 0, slowms: 0}");
+    let slow = "{$gt: [{$reduce: {input: {$range: [0, 10000]}, initialValue: 0, in: {$add: ['$$value', \
+                '$$this']}}}, -1]}";
+    // It would need seconds for all documents.
+    let command = format!("{{find: 'c', filter: {{q: 1, $expr: {slow}}}, maxTimeMS: 300}}");
+    let reply = client.run("shop", json::parse(&command).unwrap().as_doc());
+    assert_eq!(reply.get("code").to_string(), "50", "{reply:?}");
+    let began = std::time::Instant::now();
+    let reply = advised(&mut client, "");
+    assert!(began.elapsed().as_secs() < 10, "{:?} {reply:?}", began.elapsed());
+    let advice = find(&reply, "createIndex", "q_1").unwrap_or_else(|| panic!("{reply:?}"));
+    let reason = advice.get("notMeasured").as_str().unwrap_or("");
+    assert!(reason.contains("exceeded time limit"), "{advice}");
+}
+
 #[test]
 fn scope_and_options() {
     let mut client = Client::new(&server());
@@ -137,6 +201,14 @@ fn scope_and_options() {
     let reply = advised(&mut client, ", measure: false");
     let advice = find(&reply, "createIndex", "a_1_b_1_e_-1").unwrap();
     assert_eq!(advice.get("notMeasured").as_str(), Some("measure is false"));
+    let missing =
+        client.run("admin", json::parse("{nagiAdvise: 1, database: 'othre'}").unwrap().as_doc());
+    assert_eq!(
+        missing.get("code").to_string(),
+        "26",
+        "a wrong name is not 'no advice': {missing:?}"
+    );
+    ok(&mut client, "other", "{create: 'c'}");
     let other = advised(&mut client, ", database: 'other', unusedSeconds: 0");
     assert_eq!(docs(other.as_doc(), "advice").len(), 0, "{other:?}");
     assert_eq!(docs(other.as_doc(), "notAdvised").len(), 0);
@@ -178,4 +250,68 @@ fn rights() {
     // An update is tried as the find that its plan is, which a reader may run.
     let update = find(&both, "createIndex", "d_1").unwrap();
     assert!(update.get("measured").as_doc().is_some(), "{update}");
+}
+
+const MIB: u64 = 1 << 20;
+
+/// What is known of a cache of 100 MiB after `rounds` reads of each of 160 blocks of 1 MiB.
+fn estimate(rounds: u64) -> CacheEstimate {
+    let capacity = 100 * MIB;
+    let reuse = Reuse::new(0, capacity);
+    for _ in 0..rounds {
+        (0..160).for_each(|block| reuse.read(block, MIB));
+    }
+    let (curve, sampled) = reuse.curve(160 * rounds).unwrap();
+    CacheEstimate { curve, sampled, capacity, reserved: 0, density: 1.0 }
+}
+
+/// A client of a server with a budget of 256 MiB, whose engine knows this of its cache.
+fn with_estimate(rounds: u64) -> Client {
+    let engine = nagi_kv::Faulty::new(Arc::new(nagi_kv::Memory::new()), nagi_kv::Faults::default());
+    let engine = engine.with_cache_estimate(estimate(rounds));
+    let options = StoreOptions {
+        record_cache_bytes: 1 << 20,
+        budget: Budget::new(256 * MIB),
+        ..StoreOptions::default()
+    };
+    let store = Store::open(Arc::new(engine), options).unwrap();
+    Client::new(&server_over(store, None, false, false))
+}
+
+#[test]
+fn a_cache_that_is_too_small() {
+    let mut client = with_estimate(200);
+    let reply = advised(&mut client, "");
+    let known = docs(reply.as_doc(), "caches");
+    assert_eq!(known.len(), 1, "documents were not read: {reply:?}");
+    assert_eq!(known[0].get("cache").as_str(), Some("blocks"));
+    assert_eq!(figure(known[0], "sampledReads"), 32_000.0);
+    let advice = docs(reply.as_doc(), "advice");
+    let [advice] = advice.as_slice() else { panic!("{reply:?}") };
+    assert_eq!(advice.get("kind").as_str(), Some("cacheSize"));
+    let wanted = figure(*advice, "bytesFor99Percent");
+    assert!((160.0..190.0).contains(&(wanted / MIB as f64)), "{advice}");
+    assert_eq!(figure(known[0], "bytesFor99Percent"), wanted);
+    // The budget grows by what the cache lacks, and is rounded up to 64 MiB.
+    assert_eq!(figure(*advice, "presentCacheSizeGB"), 0.25);
+    assert_eq!(figure(*advice, "cacheSizeGB"), 0.375, "{advice}");
+    let sizes = docs(advice.get("measured").as_doc().unwrap(), "sizes");
+    let rates: Vec<f64> = sizes.iter().map(|size| figure(*size, "hitRate")).collect();
+    assert!(rates.len() >= 5 && rates[0] < 0.1 && *rates.last().unwrap() > 0.99, "{rates:?}");
+    assert!(advice.get("reason").as_str().unwrap().contains("it would answer 99 %"), "{advice}");
+
+    // The caches belong to no database.
+    ok(&mut client, "shop", "{create: 'c'}");
+    let other = advised(&mut client, ", database: 'shop'");
+    assert!(docs(other.as_doc(), "caches").is_empty() && docs(other.as_doc(), "advice").is_empty());
+}
+
+#[test]
+fn thin_evidence_says_nothing_of_caches() {
+    let mut client = with_estimate(6);
+    let status = ok(&mut client, "admin", "{serverStatus: 1}");
+    assert!(json::to_relaxed(status.as_doc()).contains("\"sampledReads\":960"), "{status:?}");
+    let reply = advised(&mut client, "");
+    assert!(docs(reply.as_doc(), "caches").is_empty(), "{reply:?}");
+    assert!(docs(reply.as_doc(), "advice").is_empty(), "{reply:?}");
 }

@@ -611,3 +611,28 @@ fn direct_changes_of_users_by_any_command() {
     assert_eq!(found, wanted);
     assert!(!fs::read_to_string(&path).unwrap().contains("swordfish"));
 }
+
+/// Neither of requests that are allowed nor of others, on any database.
+#[test]
+fn the_key_of_query_statistics_is_not_told() {
+    let (_scratch, path) = scratch();
+    let server = audited(&options(&path), None, true);
+    let mut root = Client::new(&server);
+    log_in(&mut root, "admin", "root", "swordfish");
+    admin(&mut root, "{setParameter: 1, auditAuthorizationSuccess: true}");
+    admin(&mut root, "{createUser: 'weak', pwd: 'p', roles: []}");
+    let mut weak = Client::new(&server);
+    log_in(&mut weak, "admin", "weak", "p");
+    let stage = "{aggregate: 1, cursor: {}, pipeline: [{$queryStats: {transformIdentifiers: {algorithm: \
+                 'hmac-sha-256', hmacKey: {$binary: {base64: 'c3dvcmRmaXNo', subType: '08'}}}}}]}";
+    for db in ["admin", "test"] {
+        root.run(db, json::parse(stage).unwrap().as_doc());
+        weak.run(db, json::parse(stage).unwrap().as_doc());
+    }
+    let told = told(&messages(&server, &path), &["authCheck"]).join("\n");
+    assert!(told.matches("$queryStats").count() >= 3, "{told}");
+    assert!(told.contains("hmacKey") && told.contains("xxx"), "{told}");
+    for form in ["c3dvcmRmaXNo", "73776F726466697368", "73776f726466697368"] {
+        assert!(!told.contains(form), "{told}");
+    }
+}

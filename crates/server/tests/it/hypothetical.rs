@@ -288,3 +288,59 @@ fn a_trial_needs_the_right_to_read() {
     log_in(&mut both, "test", "both", "p");
     ok(&mut both, &trial);
 }
+
+/// Documents with many keys in eight indexes: the copy would need several times its limit of memory.
+fn with_arrays(client: &mut Client) -> String {
+    let numbers: Vec<String> = (0..2000).map(|n| n.to_string()).collect();
+    for first in (0..240).step_by(40) {
+        let one = |n: i64| format!("{{_id: {n}, b: 3, x: [{}]}}", numbers.join(", "));
+        let all: Vec<String> = (first..first + 40).map(one).collect();
+        ok(client, &format!("{{insert: 'c', documents: [{}]}}", all.join(", ")));
+    }
+    (0..8)
+        .map(|n| format!("{{key: {{x: 1, f{n}: 1}}, name: 'x{n}'}}"))
+        .collect::<Vec<_>>()
+        .join(", ")
+}
+
+#[test]
+fn a_sample_ends_at_the_limit_of_memory_or_time() {
+    let mut client = Client::new(&server());
+    let indexes = with_arrays(&mut client);
+    let began = std::time::Instant::now();
+    let (reply, peak) =
+        nagi_testkit::peak_bytes(|| tried(&mut client, "{find: 'c', filter: {b: 3}}", &indexes));
+    assert!(peak < 200 << 20, "{peak} bytes");
+    let sampled = figure(&reply, "hypothetical.sample.documents");
+    assert!((1.0..120.0).contains(&sampled), "{reply:?}");
+    assert_eq!(text(&reply, "hypothetical.sample.method"), "beginning");
+    assert!(began.elapsed().as_secs() < 30, "{:?}", began.elapsed());
+    // The client's own limit of time counts, too, while documents are copied.
+    let began = std::time::Instant::now();
+    let reply = client.shell(&format!(
+        "{{explain: {{find: 'c', filter: {{b: 3}}}}, hypotheticalIndexes: [{indexes}], maxTimeMS: 100}}"
+    ));
+    assert_eq!(at(&reply, "code").to_string(), "50", "{reply:?}");
+    assert!(began.elapsed().as_secs() < 3, "{:?}", began.elapsed());
+}
+
+#[test]
+fn a_document_with_too_many_keys_is_left_out() {
+    let mut client = Client::new(&server());
+    let numbers: Vec<String> = (0..20_000).map(|n| n.to_string()).collect();
+    ok(
+        &mut client,
+        &format!("{{insert: 'c', documents: [{{_id: -1, x: [{}]}}]}}", numbers.join(", ")),
+    );
+    let indexes: Vec<String> =
+        (0..8).map(|n| format!("{{key: {{x: 1, f{n}: 1}}, name: 'x{n}'}}")).collect();
+    let indexes = indexes.join(", ");
+    let alone = client.shell(&format!(
+        "{{explain: {{find: 'c', filter: {{x: 3}}}}, hypotheticalIndexes: [{indexes}]}}"
+    ));
+    assert_eq!(at(&alone, "code").to_string(), "146", "{alone:?}");
+    fill(&mut client, 50, |n| format!("{{_id: {n}, x: {n}}}"));
+    let reply = tried(&mut client, "{find: 'c', filter: {x: 3}}", &indexes);
+    assert_eq!(figure(&reply, "hypothetical.sample.leftOut"), 1.0, "{reply:?}");
+    assert_eq!(figure(&reply, "hypothetical.sample.documents"), 50.0);
+}

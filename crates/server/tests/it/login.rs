@@ -194,11 +194,23 @@ fn made_up_salts_outlive_a_restart() {
     assert_eq!(salt(&server_with(engine, None, true)), before);
 }
 
+/// The time of all commands so far.
+fn worked_micros(client: &mut Client) -> f64 {
+    let asked = nagi_bson::doc! { "serverStatus": 1 };
+    let reply = client.run("admin", asked.as_doc());
+    let all = reply.as_doc().get("opLatencies").as_doc().expect("opLatencies");
+    let commands = all.get("commands").as_doc().expect("commands");
+    nagi_bson::number::as_f64(commands.get("latency")).expect("latency")
+}
+
 /// Refusals take longer with each failure; a login with the correct password is not delayed.
 #[test]
 fn failed_logins_wait_and_the_right_one_does_not() {
     let server = guarded();
     let mut client = Client::new(&server);
+    let mut root = Client::new(&server);
+    assert!(is_ok(&log_in(&mut root, "admin", "root", "pwd")));
+    let worked = worked_micros(&mut root);
     let began = std::time::Instant::now();
     for _ in 0..6 {
         assert!(!is_ok(&log_in(&mut client, "admin", "root", "wrong")));
@@ -206,6 +218,9 @@ fn failed_logins_wait_and_the_right_one_does_not() {
     // The delays are 0 + 0 + 0 + 100 + 200 + 400 ms.
     let waited = began.elapsed();
     assert!(waited.as_millis() >= 700, "{waited:?}");
+    // They are no time of work: neither slow operations nor stalls.
+    let worked = worked_micros(&mut root) - worked;
+    assert!(worked < 600_000.0, "{worked}");
     let before = std::time::Instant::now();
     assert!(is_ok(&log_in(&mut client, "admin", "root", "pwd")));
     assert!(before.elapsed().as_millis() < 700);

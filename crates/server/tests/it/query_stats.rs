@@ -229,7 +229,13 @@ fn wrong_uses_have_mongodbs_errors() {
         ("test", "1", "{$queryStats: {}}", 73),
         ("admin", "'c'", "{$queryStats: {}}", 73),
         ("admin", "1", "{$match: {}}, {$queryStats: {}}", 73),
-        ("admin", "1", "{$currentOp: {}}, {$queryStats: {}}", 73),
+        ("admin", "1", "{$currentOp: {}}, {$queryStats: {}}", 40602),
+        ("admin", "1", "{$currentOp: {}}, {$facet: {a: [{$queryStats: {}}]}}", 40600),
+        // The same rule holds for a stage of another namespace.
+        ("config", "'system.sessions'", "{$match: {}}, {$listSessions: {}}", 40602),
+        ("config", "'system.sessions'", "{$facet: {a: [{$listSessions: {}}]}}", 40600),
+        ("config", "'system.sessions'", "{$listSessions: {}}", 73),
+        ("test", "'c'", "{$match: {}}, {$listSessions: {}}", 73),
         ("admin", "1", "{$queryStats: 1}", 9),
         ("admin", "1", "{$queryStats: {x: 1}}", 40415),
         ("admin", "1", "{$queryStats: {transformIdentifiers: {}}}", 40414),
@@ -320,6 +326,101 @@ fn operators_are_counted_by_family() {
     assert_eq!(read(&mut client)[..3], [7, 1, 3]);
 }
 
+/// The counters of operators that a command has changed, with their differences.
+fn used(client: &mut Client, db: &str, command: &str) -> Vec<String> {
+    let read = |client: &mut Client| {
+        let status = client.shell("{serverStatus: 1}");
+        let families = at(status.as_doc(), "metrics.operatorCounters").as_doc().unwrap().to_buf();
+        families
+            .as_doc()
+            .iter()
+            .flat_map(|family| {
+                let counters = family.value().as_doc().unwrap().iter().map(|counter| {
+                    let count = number::truncate_to_i64(counter.value()).unwrap();
+                    (format!("{}.{}", family.name(), counter.name()), count)
+                });
+                counters.collect::<Vec<_>>()
+            })
+            .collect::<Vec<_>>()
+    };
+    let before = read(client);
+    let reply = client.run(db, json::parse(command).unwrap().as_doc());
+    assert!(is_ok(&reply), "{command}: {reply:?}");
+    let changed = read(client).into_iter().zip(before).filter(|(now, before)| now.1 != before.1);
+    changed.map(|(now, before)| format!("{} {}", now.0, now.1 - before.1)).collect()
+}
+
+#[test]
+fn every_command_with_a_filter_or_a_pipeline_counts_its_operators() {
+    let mut client = Client::new(&server());
+    client.shell("{insert: 'c', documents: [{_id: 1, a: 1}]}");
+    client.shell("{create: 'v', viewOn: 'c', pipeline: [{$match: {a: {$lt: 9}}}]}");
+    client.shell("{create: 'vv', viewOn: 'v', pipeline: [{$set: {b: {$abs: '$a'}}}]}");
+    let join = "{$lookup: {from: 'c', as: 'j', pipeline: [{$match: {a: {$lte: 1}}}]}}";
+    let union = "{$unionWith: {coll: 'c', pipeline: [{$match: {a: {$ne: 1}}}]}}";
+    let facet = "{$facet: {f: [{$match: {a: {$in: [1]}}}]}}";
+    let nested = format!("{{aggregate: 'c', pipeline: [{join}, {union}, {facet}], cursor: {{}}}}");
+    for (db, command, expected) in [
+        ("test", "{find: 'c', filter: {a: 1}}", &["match.$eq 1"][..]),
+        ("test", "{find: 'c', filter: {_id: 1}}", &["match.$eq 1"]),
+        ("test", "{count: 'c', query: {a: {$gt: 1}}}", &["match.$gt 1"]),
+        ("test", "{distinct: 'c', key: 'a', query: {a: {$gt: 1}}}", &["match.$gt 1"]),
+        // MongoDB does not parse the filter of a change by _id.
+        ("test", "{update: 'c', updates: [{q: {_id: 1}, u: {$set: {b: 1}}}]}", &[]),
+        (
+            "test",
+            "{update: 'c', updates: [{q: {_id: 1, a: 1}, u: {$set: {b: 1}}}]}",
+            &["match.$eq 2"],
+        ),
+        (
+            "test",
+            "{delete: 'c', deletes: [{q: {_id: 7}, limit: 1}, {q: {a: {$gt: 7}}, limit: 1}]}",
+            &["match.$gt 1"],
+        ),
+        (
+            "test",
+            "{findAndModify: 'c', query: {a: {$lt: 0}}, update: [{$set: {b: {$abs: 1}}}], fields: {d: {$add: [1, 2]}}}",
+            &["expressions.$abs 1", "expressions.$add 1", "match.$lt 1"],
+        ),
+        (
+            "admin",
+            "{bulkWrite: 1, nsInfo: [{ns: 'test.c'}], ops: [{insert: 0, document: {a: 3, filter: {q: {$gt: 1}}}}, \
+             {update: 0, filter: {a: {$gte: 9}}, updateMods: [{$set: {b: {$abs: 1}}}]}, {delete: 0, filter: {a: {$lt: \
+             0}}}, {delete: 0, filter: {_id: 9}}]}",
+            &["expressions.$abs 1", "match.$gte 1", "match.$lt 1"],
+        ),
+        (
+            "test",
+            "{explain: {update: 'c', updates: [{q: {a: {$gt: 1}}, u: {$set: {b: 1}}}]}, verbosity: 'queryPlanner'}",
+            &["match.$gt 1"],
+        ),
+        ("test", "{explain: {find: 'v', filter: {a: {$gt: 1}}}}", &["match.$gt 1", "match.$lt 1"]),
+        ("test", &nested, &["match.$in 1", "match.$lte 1", "match.$ne 1"]),
+        ("test", "{find: 'vv', filter: {}}", &["expressions.$abs 1", "match.$lt 1"]),
+        (
+            "test",
+            "{aggregate: 'v', pipeline: [{$match: {a: 1}}], cursor: {}}",
+            &["match.$eq 1", "match.$lt 1"],
+        ),
+        ("test", "{count: 'v'}", &["match.$lt 1"]),
+        ("test", "{create: 'd', validator: {a: {$gt: 0}}}", &["match.$gt 1"]),
+        (
+            "test",
+            "{collMod: 'd', validator: {$expr: {$gt: ['$a', 0]}}}",
+            &["expressions.$gt 1", "match.$expr 1"],
+        ),
+        ("test", "{insert: 'd', documents: [{a: 1}]}", &[]),
+        (
+            "test",
+            "{mapReduce: 'c', map: 'function() { emit(1, 1); }', reduce: 'function() { return 1; }', query: {a: {$gt: \
+             1}}, out: {inline: 1}}",
+            &["match.$gt 1"],
+        ),
+    ] {
+        assert_eq!(used(&mut client, db, command), expected, "{command}");
+    }
+}
+
 #[test]
 fn deletes_of_many_documents_and_bulk_builds_are_counted() {
     let mut client = Client::new(&server());
@@ -374,6 +475,29 @@ fn write_concerns_are_counted_where_the_server_was_started_for_that() {
         text.contains(r#""delete":{"wmajority":0,"wnum":{"1":1},"wtag":{},"none":0,"#),
         "{text}"
     );
+    // Operations of bulkWrite count by their kinds, findAndModify does not: the sums are those of opcounters.
+    let bulk = "{bulkWrite: 1, nsInfo: [{ns: 'test.c'}], ops: [{insert: 0, document: {_id: 7}}, {insert: 0, document: \
+                {_id: 8}}, {update: 0, filter: {_id: 7}, updateMods: {$set: {a: 1}}}, {update: 0, filter: {a: 1}, \
+                updateMods: {$set: {b: 1}}}, {delete: 0, filter: {_id: 7}}, {delete: 0, filter: {a: {$gt: 1}}}], \
+                writeConcern: {w: 'majority'}}";
+    admin(&mut client, bulk);
+    client.shell(
+        "{findAndModify: 'c', query: {_id: 8}, update: {$set: {a: 1}}, writeConcern: {w: 1}}",
+    );
+    client.shell(
+        "{findAndModify: 'c', query: {_id: 8}, remove: true, writeConcern: {w: 'majority'}}",
+    );
+    let text = section(&mut client).unwrap();
+    for part in [
+        r#""insert":{"wmajority":4,"wnum":{},"wtag":{},"none":0,"#,
+        r#""update":{"wmajority":2,"wnum":{},"wtag":{},"none":2,"#,
+        r#""delete":{"wmajority":2,"wnum":{"1":1},"wtag":{},"none":0,"#,
+    ] {
+        assert!(text.contains(part), "{part} in {text}");
+    }
+    let ops = ["insert", "update", "delete"]
+        .map(|kind| counted(&mut client, &format!("opcounters.{kind}")));
+    assert_eq!(ops, [4, 4, 3]);
 }
 
 #[test]
@@ -407,4 +531,36 @@ fn spans_are_those_of_sampled_operations() {
     let spans = take();
     assert_eq!(spans.len(), 1);
     assert_eq!((spans[0].trace_id[0], spans[0].parent.unwrap()[0]), (0x0a, 0xb7));
+}
+
+/// The documents of all entries have several times the memory of the table: they are not made all at once.
+#[test]
+fn a_listing_makes_its_documents_one_by_one() {
+    let mut client = recorded();
+    for n in 0..60 {
+        let name = format!("{}{n}", "f".repeat(10_000));
+        assert!(is_ok(&client.shell(&format!("{{find: 'c', filter: {{{name}: 1}}}}"))));
+    }
+    for stage in [
+        "{}",
+        "{transformIdentifiers: {algorithm: 'hmac-sha-256', hmacKey: {$binary: {base64: 'bXkga2V5', \
+                  subType: '08'}}}}",
+    ] {
+        let command = format!(
+            "{{aggregate: 1, pipeline: [{{$queryStats: {stage}}}], cursor: {{batchSize: 2}}}}"
+        );
+        let (reply, peak) = nagi_testkit::peak_bytes(|| admin(&mut client, &command));
+        assert!(peak < 300_000, "{peak} bytes for two documents of 10 KB");
+        let cursor = reply.get("cursor").as_doc().unwrap();
+        assert_eq!(cursor.get("firstBatch").as_array().unwrap().iter().count(), 2);
+        // The entries are those of the beginning.
+        client.shell("{find: 'c', filter: {another: 1}}");
+        let Value::Int64(id) = cursor.get("id") else { panic!("{reply:?}") };
+        let more = format!(
+            "{{getMore: {{$numberLong: '{id}'}}, collection: '$cmd.aggregate', batchSize: 1000}}"
+        );
+        let more = admin(&mut client, &more);
+        let next = more.get("cursor").as_doc().unwrap().get("nextBatch").as_array().unwrap();
+        assert!(next.iter().count() >= 58, "{}", next.iter().count());
+    }
 }

@@ -216,3 +216,101 @@ fn fields_of_other_databases_are_shown() {
     let log = json::to_relaxed(client.run("admin", doc! { "getLog": "global" }.as_doc()).as_doc());
     assert!(log.contains("shown") && log.contains("told"), "{log}");
 }
+
+/// The key of `$queryStats`, "swordfish" in base 64, and the requests that may have it, with their database.
+const KEY: &str = "c3dvcmRmaXNo";
+
+fn keyed() -> Vec<(&'static str, String)> {
+    let stage = format!(
+        "{{$queryStats: {{transformIdentifiers: {{algorithm: 'hmac-sha-256', hmacKey: {{$binary: {{base64: \
+         '{KEY}', subType: '08'}}}}}}}}}}"
+    );
+    let aggregate = |pipeline: &str, more: &str| {
+        format!("{{aggregate: 1, pipeline: [{pipeline}], cursor: {{batchSize: 0}}{more}}}")
+    };
+    let joined = format!("{{$currentOp: {{}}}}, {{$facet: {{a: [{stage}]}}}}");
+    let large = format!(", comment: '{}'", "x".repeat(60_000));
+    let mut all = Vec::new();
+    for db in ["admin", "test"] {
+        all.push((db, aggregate(&stage, "")));
+        all.push((db, aggregate(&joined, "")));
+        all.push((db, aggregate(&stage, &large)));
+        all.push((db, format!("{{explain: {}}}", aggregate(&stage, ""))));
+        all.push((db, format!("{{explain: {{explain: {}}}}}", aggregate(&stage, ""))));
+        all.push((db, format!("{{create: 'v', viewOn: 'c', pipeline: [{stage}]}}")));
+        all.push((db, format!("{{collMod: 'v', viewOn: 'c', pipeline: [{stage}]}}")));
+    }
+    all
+}
+
+/// True if a text has the key in any of the forms in which it may be written.
+fn tells_key(text: &str) -> bool {
+    let text = text.to_lowercase();
+    [KEY.to_lowercase().as_str(), "73776f726466697368", SECRET]
+        .iter()
+        .any(|form| text.contains(form))
+}
+
+/// Also not on another database, where the stage is refused, and not of a cursor that is open.
+#[test]
+fn the_key_of_query_statistics_is_not_told() {
+    let server = guarded();
+    let mut client = Client::new(&server);
+    log_in(&mut client, "admin", "root", "pwd");
+    let rate = json::parse("{setParameter: 1, internalQueryStatsRateLimit: -1}").unwrap();
+    assert!(is_ok(&client.run("admin", rate.as_doc())));
+    // The database admin has no profile.
+    assert!(is_ok(&client.shell("{insert: 'c', documents: [{_id: 1}]}")));
+    assert!(is_ok(&client.shell("{profile: 2, slowms: 0}")));
+    assert!(is_ok(&client.shell("{createUser: 'weak', pwd: 'p', roles: []}")));
+    let mut weak = Client::new(&server);
+    assert!(is_ok(&log_in(&mut weak, "test", "weak", "p")));
+    let mut opened = 0;
+    for (db, command) in keyed() {
+        let command = json::parse(&command).unwrap();
+        opened += i32::from(is_ok(&client.run(db, command.as_doc())));
+        let refused = json::to_relaxed(weak.run(db, command.as_doc()).as_doc());
+        assert!(!tells_key(&refused), "{refused}");
+    }
+    assert!(opened >= 2, "the stage itself is answered");
+    let cursors =
+        "{aggregate: 1, pipeline: [{$currentOp: {idleCursors: true, allUsers: true}}], cursor: {}}";
+    let queries = "{aggregate: 1, pipeline: [{$queryStats: {}}], cursor: {batchSize: 1000}}";
+    for (db, command, part) in [
+        ("admin", "{getLog: 'global'}", "hmacKey"),
+        ("test", "{find: 'system.profile', batchSize: 1000}", "hmacKey"),
+        ("admin", cursors, "originatingCommand"),
+        ("admin", queries, "queryShape"),
+        ("admin", "{nagiAdvise: 1}", "notAdvised"),
+    ] {
+        let told =
+            json::to_relaxed(client.run(db, json::parse(command).unwrap().as_doc()).as_doc());
+        assert!(told.contains(part) && !tells_key(&told), "{command}: {told}");
+    }
+}
+
+#[test]
+fn the_key_of_query_statistics_is_not_shown_while_it_runs() {
+    let server = server();
+    let mut client = Client::new(&server);
+    for (db, command) in [&keyed()[0], &keyed()[7]] {
+        let blocked = "{configureFailPoint: 'failCommand', mode: {times: 1}, data: {failCommands: ['aggregate'], \
+                       blockConnection: true, blockTimeMS: 3000}}";
+        assert!(is_ok(&client.run("admin", json::parse(blocked).unwrap().as_doc())));
+        std::thread::scope(|threads| {
+            let server = &server;
+            let running = threads
+                .spawn(move || Client::new(server).run(db, json::parse(command).unwrap().as_doc()));
+            let shown = loop {
+                let reply = client.run("admin", doc! { "currentOp": 1 }.as_doc());
+                let shown = json::to_relaxed(reply.as_doc());
+                if shown.contains("$queryStats") {
+                    break shown;
+                }
+                assert!(!running.is_finished(), "it was not seen");
+                std::thread::yield_now();
+            };
+            assert!(shown.contains("hmacKey") && !tells_key(&shown), "{shown}");
+        });
+    }
+}

@@ -530,6 +530,15 @@ fn open_transactions_are_shown() {
     assert_eq!(shown[0].get("desc").as_str(), Some("inactive transaction"));
     let txn = shown[0].get("transaction").as_doc().unwrap().get("parameters").to_string();
     assert_eq!(txn, "{ txnNumber: 7, autocommit: false }");
+    // Who to ask about it, and when it ends by itself.
+    assert_eq!(shown[0].get("client").as_str(), Some("127.0.0.1:50000"));
+    assert!(matches!(shown[0].get("connectionId"), Value::Int64(id) if id > 0), "{}", shown[0]);
+    let txn = shown[0].get("transaction").as_doc().unwrap();
+    let micros = |name: &str| nagi_bson::number::truncate_to_i64(txn.get(name)).unwrap();
+    let (open, active) = (micros("timeOpenMicros"), micros("timeActiveMicros"));
+    assert!(active > 0 && open >= active && micros("timeInactiveMicros") == open - active, "{txn}");
+    let iso = |name: &str| txn.get(name).as_str().unwrap().to_owned();
+    assert!(iso("expiryTime") > iso("startWallClockTime"), "{txn}");
     for (idle, count) in [("idleSessions: true", 1), ("", 1), ("idleSessions: false", 0)] {
         let reply = admin(
             &mut client,

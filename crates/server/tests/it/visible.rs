@@ -555,3 +555,75 @@ fn a_running_operation_shows_what_it_examined() {
         assert_eq!(thread.join().unwrap().get("code"), Value::Int32(11601), "{name}");
     }
 }
+
+/// The documents of `top` and of `$collStats` for `test.c`.
+fn usage(client: &mut Client) -> (DocBuf, DocBuf) {
+    let body = doc! { "top": 1 };
+    let top = client.run("admin", body.as_doc());
+    let totals = top.get("totals").as_doc().unwrap().get("test.c").as_doc().unwrap_or(Doc::EMPTY);
+    let stats = client.shell(
+        "{aggregate: 'c', pipeline: [{$collStats: {latencyStats: {}, queryExecStats: {}}}], cursor: {}}",
+    );
+    let Value::Array(batch) = stats.get("cursor").as_doc().unwrap().get("firstBatch") else {
+        panic!("{stats:?}")
+    };
+    let first = batch.iter().next().unwrap().as_doc().unwrap();
+    (totals.to_buf(), first.to_buf())
+}
+
+#[test]
+fn scans_of_writes_are_counted() {
+    let mut client = Client::new(&server());
+    client.shell("{createIndexes: 'c', indexes: [{key: {a: 1}, name: 'a'}]}");
+    client.shell("{insert: 'c', documents: [{_id: 1, a: 1, b: 1}, {_id: 2, a: 1, b: 1}]}");
+    const SCANS: &[&str] = &["metrics", "queryExecutor", "collectionScans", "total"];
+    let mut total = 0;
+    for (command, expect) in [
+        ("{update: 'c', updates: [{q: {_id: 1}, u: {$set: {c: 1}}}]}", 0),
+        ("{update: 'c', updates: [{q: {a: 1}, u: {$set: {c: 2}}, multi: true}]}", 0),
+        (
+            "{update: 'c', updates: [{q: {b: 1}, u: {$set: {c: 3}}, multi: true}, {q: {c: 9}, u: {$set: {d: 1}}}]}",
+            2,
+        ),
+        ("{findAndModify: 'c', query: {b: 1}, update: {$set: {c: 4}}}", 1),
+        ("{delete: 'c', deletes: [{q: {c: 9}, limit: 0}]}", 1),
+        ("{find: 'c', filter: {b: 1}}", 1),
+    ] {
+        assert_eq!(changes(&mut client, command, &[SCANS]), [expect], "{command}");
+        total += expect;
+    }
+    let (_, stats) = usage(&mut client);
+    assert_eq!(number(&stats, &["queryExecStats", "collectionScans", "total"]), total, "{stats:?}");
+}
+
+#[test]
+fn statements_of_bulk_writes_are_counted_for_their_collections() {
+    let mut client = Client::new(&server());
+    client.shell("{create: 'c'}");
+    let (top_before, before) = usage(&mut client);
+    let command = "{bulkWrite: 1, ops: [{insert: 0, document: {_id: 9}}, {insert: 1, document: {_id: 1}}, {update: 0, \
+                   filter: {b: 9}, updateMods: {$set: {c: 1}}}, {delete: 0, filter: {_id: 9}}], nsInfo: [{ns: \
+                   'test.c'}, {ns: 'test.d'}]}";
+    let reply = client.run("admin", json::parse(command).unwrap().as_doc());
+    assert!(is_ok(&reply), "{reply:?}");
+    let (top, stats) = usage(&mut client);
+    for kind in ["insert", "update", "remove"] {
+        let count = number(&top, &[kind, "count"]) - number(&top_before, &[kind, "count"]);
+        assert_eq!(count, 1, "{kind}: {top:?}");
+    }
+    let ops = |stats: &DocBuf| number(stats, &["latencyStats", "writes", "ops"]);
+    assert_eq!(ops(&stats) - ops(&before), 3, "{stats:?}");
+    let scans = |stats: &DocBuf| number(stats, &["queryExecStats", "collectionScans", "total"]);
+    assert_eq!(scans(&stats) - scans(&before), 1, "{stats:?}");
+}
+
+#[test]
+fn long_names_are_not_kept() {
+    let mut client = Client::new(&server());
+    let name = "x".repeat(1 << 16);
+    let reply = client.shell(&format!("{{find: '{name}'}}"));
+    assert_eq!(reply.get("code").to_string(), "73");
+    client.shell(&format!("{{update: '{name}', updates: [{{q: {{}}, u: {{$set: {{a: 1}}}}}}]}}"));
+    let top = client.run("admin", doc! { "top": 1 }.as_doc());
+    assert!(!json::to_relaxed(top.as_doc()).contains("xxxx"), "it is in top");
+}

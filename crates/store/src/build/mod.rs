@@ -40,7 +40,7 @@ use crate::{
 };
 pub(crate) use plan::to_build;
 use plan::{checked, plan};
-pub use trial::Trial;
+pub use trial::{Copied, Trial};
 
 /// Records per batch; reduced after conflicts.
 const BATCH_COUNT: usize = if cfg!(feature = "shuttle") { 2 } else { 256 };

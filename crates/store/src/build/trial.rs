@@ -11,13 +11,16 @@
 //! are those that a build would write, and neither the catalog nor the plan cache of the server is touched. The caller
 //! chooses the documents: see `hypothetical` in the crate `query`.
 //!
+//! A document may have many keys in each index, so its keys are counted before it is copied, and the caller may end
+//! the copy before each index.
+//!
 //! Nothing that a trial does is logged: an operator must not read there that an index was built.
 
 use std::sync::Arc;
 
 use nagi_bson::{Doc, DocBuf};
-use nagi_error::{Code, Result, bail};
-use nagi_kv::{Durability, Memory, Space};
+use nagi_error::{Code, Error, Result, bail};
+use nagi_kv::{Durability, Engine, Memory, Space};
 
 use super::{
     plan::{checked, made, missing},
@@ -27,8 +30,17 @@ use crate::{
     Collection, Index, IndexSpec, Store, StoreOptions, WriteOptions,
     catalog::{self, CollectionOptions},
     engine_error::engine,
-    store::ddl::{Ddl, create},
+    index::keygen::KeySink,
+    store::{
+        ddl::{Ddl, create},
+        txn::fill_sink,
+    },
 };
+
+/// What the engine needs for an entry beside its key and value.
+const ENTRY_BYTES: usize = 160;
+/// A document with all its keys may have this part of the whole copy.
+const DOCUMENT_PART: usize = 8;
 
 /// A copy of a collection in memory. Its memory is freed when it is dropped.
 pub struct Trial {
@@ -37,6 +49,21 @@ pub struct Trial {
     full: Arc<Collection>,
     /// The names of the indexes on trial.
     names: Vec<Box<str>>,
+    engine: Arc<Memory>,
+    bytes_max: usize,
+    /// Indexes on trial that a document could not be indexed in, with the texts of the errors.
+    refused: Vec<(Box<str>, String)>,
+    sink: KeySink,
+}
+
+/// What became of a document that was to be copied.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Copied {
+    Yes,
+    /// Its keys alone would need too much of the copy.
+    TooLarge,
+    /// The copy has no room for it.
+    Full,
 }
 
 impl Trial {
@@ -48,7 +75,7 @@ impl Trial {
     pub fn new(of: &Collection, specs: &[Doc<'_>], bytes_max: usize) -> Result<Trial> {
         let engine = Arc::new(Memory::with_limit(bytes_max));
         let options = StoreOptions { record_cache_bytes: 0, ..StoreOptions::default() };
-        let store = Store::open(engine, options)?;
+        let store = Store::open(Arc::clone(&engine) as Arc<dyn Engine>, options)?;
         let specs = parsed(of, specs)?;
         let mut ddl = Ddl::begin(&store)?;
         let copy = create(&mut ddl, &of.namespace, copied_options(of)?, Some(Space::Records))?;
@@ -61,7 +88,16 @@ impl Trial {
         let full = ddl.put(copy.with_indexes(with_new(&copy, &indexes)))?;
         ddl.finish_with(Durability::Buffered)?;
         let names = specs.into_iter().map(|spec| spec.name).collect();
-        Ok(Trial { store, full, names })
+        let (refused, sink) = (Vec::new(), KeySink::default());
+        Ok(Trial { store, full, names, engine, bytes_max, refused, sink })
+    }
+
+    /// Checks that an index can be tried, as far as that does not depend on documents.
+    ///
+    /// # Errors
+    /// Those of [`Trial::new`].
+    pub fn check(of: &Collection, spec: Doc<'_>) -> Result<()> {
+        parsed(of, &[spec]).map(drop)
     }
 
     /// The store with the copy.
@@ -79,22 +115,66 @@ impl Trial {
         &self.full
     }
 
-    /// Inserts documents. All indexes must be shown.
+    /// The indexes that were taken off the trial by [`Trial::insert`], with the texts of the errors.
+    pub fn refused(&self) -> &[(Box<str>, String)] {
+        &self.refused
+    }
+
+    /// Copies a document. All indexes must be shown. `go_on` is called before each index with the bytes that the copy
+    /// would need so far, and ends it with its error. An index on trial in which the document cannot be indexed is
+    /// taken off the trial if `may_refuse`.
     ///
     /// # Errors
-    /// 11000 if they have the same key of a unique index; 171 and others if a document cannot be indexed; 146 if
-    /// the copy is full.
-    pub fn insert(&self, docs: &[DocBuf]) -> Result<()> {
+    /// 11000 if another document has the same key of a unique index; 171 and others if it cannot be indexed; those of
+    /// `go_on`.
+    pub fn insert(
+        &mut self,
+        doc: Doc<'_>,
+        may_refuse: bool,
+        go_on: &dyn Fn(usize) -> Result<()>,
+    ) -> Result<Copied> {
+        let mut bytes = doc.len() + ENTRY_BYTES;
+        let full = Arc::clone(&self.full);
+        for index in full.written_indexes() {
+            go_on(bytes)?;
+            match fill_sink(index, doc, &mut self.sink) {
+                Ok(()) => {}
+                Err(error) if may_refuse && self.names.iter().any(|n| **n == *index.name()) => {
+                    self.refuse(index.name(), &error)?;
+                    continue;
+                }
+                Err(error) => return Err(error),
+            }
+            let cost = |(key, bits): (&[u8], &[u8])| key.len() + bits.len() + ENTRY_BYTES;
+            bytes += self.sink.iter().map(cost).sum::<usize>();
+            if bytes > self.bytes_max / DOCUMENT_PART {
+                return Ok(Copied::TooLarge);
+            }
+        }
+        if self.engine.byte_count() + bytes > self.bytes_max {
+            return Ok(Copied::Full);
+        }
+        go_on(bytes)?;
         let options = WriteOptions {
             bypass_validation: true,
             keep_empty_timestamps: true,
             ..WriteOptions::default()
         };
-        self.store
-            .write(options, &mut |txn| {
-                docs.iter().try_for_each(|doc| txn.insert(&self.full, doc.as_doc()).map(drop))
-            })
-            .map(drop)
+        self.store.write(options, &mut |txn| txn.insert(&self.full, doc).map(drop))?;
+        Ok(Copied::Yes)
+    }
+
+    /// Takes an index off the trial. Its entries stay until the end, but no plan uses them.
+    fn refuse(&mut self, name: &str, error: &Error) -> Result<()> {
+        let kept = self.full.indexes.iter().filter(|index| *index.name() != *name).cloned();
+        let kept = kept.collect();
+        let mut ddl = Ddl::begin(&self.store)?;
+        let full = ddl.put(self.full.with_indexes(kept))?;
+        ddl.finish_with(Durability::Buffered)?;
+        self.full = full;
+        self.names.retain(|own| **own != *name);
+        self.refused.push((name.into(), error.message().to_owned()));
+        Ok(())
     }
 
     /// The bytes of each index's entries, uncompressed and without overhead. Not of an index whose entries are the

@@ -68,8 +68,12 @@ fn parse(spec: Value<'_>, cx: &mut PipelineCx<'_>) -> Result<Box<dyn Stage>> {
         if stages.is_empty() {
             bail!(Code::BAD_VALUE, "sub-pipeline in $facet stage cannot be empty");
         }
-        let mut inner =
-            PipelineCx { depth: cx.depth + 1, within: Within::Facet, ..PipelineCx { ..*cx } };
+        let mut inner = PipelineCx {
+            depth: cx.depth + 1,
+            within: Within::Facet,
+            given: None,
+            ..PipelineCx { ..*cx }
+        };
         pipelines.push((name.into(), Pipeline::parse(stages, &mut inner)?));
     }
     Ok(Box::new(Facet {

@@ -195,7 +195,7 @@ impl Groups {
     fn over_memory(&mut self, bytes: usize, cx: &Cx<'_>) -> Result<()> {
         if !self.grouping.allow_disk_use {
             if bytes <= self.memory_bytes_max {
-                bail!(Code::EXCEEDED_MEMORY_LIMIT, "{}", OperatorMemory::FULL);
+                return Err(self.held.full());
             }
             bail!(
                 Code::QUERY_EXCEEDED_MEMORY_LIMIT_NO_DISK_USE_ALLOWED,

@@ -10,9 +10,11 @@ pub(in crate::commands) static COLL_MOD: Command = Command {
     facts: Facts {
         name: "collMod",
         help: "Changes options of a collection, a view or an index.",
+        secret: Secret::Pipeline,
         write: true,
         api_v1: true,
         on_collection: true,
+        operators: &[("validator", Holds::Filter)],
         ..Facts::ROW
     },
     access: Access::By(access),

@@ -11,10 +11,12 @@ pub(in crate::commands) static CREATE: Command = Command {
     facts: Facts {
         name: "create",
         help: "Creates a collection or a view.",
+        secret: Secret::Pipeline,
         write: true,
         api_v1: true,
         on_collection: true,
         in_transaction: true,
+        operators: &[("validator", Holds::Filter)],
         ..Facts::ROW
     },
     access: Access::By(access),

@@ -18,6 +18,7 @@ pub(in crate::commands) static AGGREGATE: Command = Command {
     facts: Facts {
         name: "aggregate",
         help: "Runs a pipeline of stages over a collection.",
+        secret: Secret::Pipeline,
         write: true,
         read_concern: true,
         snapshot_read: true,
@@ -212,7 +213,7 @@ fn run(cx: &mut Context<'_>, req: &Request<'_>, out: &mut DocWriter<'_>) -> Resu
     if writes {
         cx.op.watch_peer(false, cx.started);
         _writing = Some(cx.begin_write("admin")?);
-        let pipeline = own.as_ref().map_or(args.pipeline, |own| own.as_array());
+        let pipeline = own.as_ref().map_or(args.pipeline, |own| own.pipeline.as_array());
         let request = AggregateRequest { pipeline, ..args.request(&ns)? };
         for touch in nagi_query::touches(&request)? {
             if matches!(touch.usage, Use::Insert | Use::Update | Use::Remove) {
@@ -223,7 +224,7 @@ fn run(cx: &mut Context<'_>, req: &Request<'_>, out: &mut DocWriter<'_>) -> Resu
     }
     let settings = cx.server.settings.query_settings.of_running(req)?;
     let of = (encryption.as_ref(), &ns);
-    let pipeline = own.as_ref().map_or(args.pipeline, |own| own.as_array());
+    let pipeline = own.as_ref().map_or(args.pipeline, |own| own.pipeline.as_array());
     let searched = Searched::Pipeline(pipeline);
     let mut execution = encryption::search(cx, of, searched, &|_| !writes, &mut |cx, searched| {
         // The server produces these documents itself, so the request reads no collection. `ns` could be a view,
@@ -234,6 +235,7 @@ fn run(cx: &mut Context<'_>, req: &Request<'_>, out: &mut DocWriter<'_>) -> Resu
         request.host = &host;
         request.options = cx.server.query_options(args.allow_disk_use.map(|on| on.0));
         request.pipeline = encryption::pipeline_of(searched);
+        request.given = own.as_ref().and_then(|own| own.given.as_ref());
         let watch = cx.watch();
         let env = cx.env(&watch).with_settings(settings.clone());
         nagi_query::aggregate(cx.store(), &request, &env)

@@ -3,6 +3,8 @@
 //! The reply is a cursor with one document per statement. Consecutive inserts into the same collection are
 //! handed to the chunks of the insert command as one batch.
 
+use std::time::Instant;
+
 use nagi_query::{BY_IDS_MAX, ById, Encryption};
 use nagi_store::Namespace;
 
@@ -14,6 +16,7 @@ use super::writes::{
     refuse_series_in_transaction, run_one,
 };
 use super::{delete, encryption, update};
+use crate::clock;
 use crate::commands::common::{CursorOption, check_uuid_arg, check_writable};
 use crate::core::batch::{self, FirstBatch};
 use crate::core::command::prelude::*;
@@ -31,6 +34,7 @@ pub(in crate::commands) static BULK_WRITE: Command = Command {
         latency: LatencyKind::Write,
         in_transaction: true,
         retryable: true,
+        operators: &[("ops", Holds::Statements)],
         ..Facts::ROW
     },
     access: Access::By(access),
@@ -92,6 +96,14 @@ enum Op<'a> {
 }
 
 impl Op<'_> {
+    fn kind(&self) -> OpKind {
+        match self {
+            Op::Insert(_) => OpKind::Insert,
+            Op::Update(_) => OpKind::Update,
+            Op::Delete(_) => OpKind::Delete,
+        }
+    }
+
     /// The statement if it is a change that can be executed together with others.
     fn by_id(&self) -> Option<ById<'_>> {
         match self {
@@ -293,12 +305,15 @@ fn run_all(
     while at < statements.len() && !(ordered && report.totals.errors > 0) {
         let ns = &namespaces[statements[at].ns_index];
         let encryption = encryptions[statements[at].ns_index].as_ref();
+        let (began, scans) = (clock::now(), cx.effects.collection_scans());
         refuse_series_in_transaction(cx, ns)?;
         if encryption.is_none() && together.may(cx, ns, let_vars, at) {
             let how = How::new(args.bypass, args.bypass_ts);
             let count = run_together(cx, req, (statements, ns, at), (&mut together, how), report)?;
-            at += count;
             if count > 0 {
+                let kinds = statements[at..at + count].iter().map(|statement| statement.op.kind());
+                record(cx, ns, kinds.collect::<Vec<_>>().as_slice(), (began, scans));
+                at += count;
                 continue;
             }
         }
@@ -311,16 +326,32 @@ fn run_all(
             });
             let docs = docs.collect::<Vec<_>>();
             let batch = Batch { docs: &docs, first: at, ordered, encryption };
-            run_inserts(cx, req, ns, (batch, statements[at].source), how, report)?;
+            let done = run_inserts(cx, req, ns, (batch, statements[at].source), how, report);
+            record(cx, ns, &[OpKind::Insert], (began, scans));
+            done?;
             at += run_len;
             continue;
         }
         let how = How::new(args.bypass, args.bypass_ts);
         let place = (ns, at, let_vars, encryption);
-        run_change(cx, req, &statements[at].op, place, how, report)?;
+        let done = run_change(cx, req, &statements[at].op, place, how, report);
+        record(cx, ns, &[statements[at].op.kind()], (began, scans));
+        done?;
         at += 1;
     }
     Ok(())
+}
+
+/// Counts statements, or a batch of inserts, for their collection in `top` and in its latencies. `before`: when they
+/// began, and the scans of the request before them.
+fn record(cx: &Context<'_>, ns: &Namespace, kinds: &[OpKind], (began, scans): (Instant, u64)) {
+    let micros = clock::micros_since(began) / kinds.len().max(1) as u64;
+    let mut scans = cx.effects.collection_scans().saturating_sub(scans);
+    for kind in kinds {
+        let name = (ns.database(), ns.collection());
+        cx.server.top.record_statement(name, *kind, micros, scans);
+        scans = 0;
+    }
 }
 
 /// The number of consecutive inserts into one collection at the beginning of `statements`.

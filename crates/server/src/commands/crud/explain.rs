@@ -22,6 +22,7 @@ pub(in crate::commands) static EXPLAIN: Command = Command {
         secret: Secret::Carried("explain", secret_of),
         encryption_in: "explain",
         api_v1: true,
+        operators: &[("explain", Holds::Command)],
         ..Facts::ROW
     },
     access: Access::By(access),

@@ -22,7 +22,11 @@ pub(in crate::commands) static FIND_AND_MODIFY: Command = Command {
         latency: LatencyKind::Write,
         in_transaction: true,
         retryable: true,
-        operators: &[("query", Holds::Filter), ("update", Holds::Pipeline)],
+        operators: &[
+            ("query", Holds::ChangeFilter),
+            ("update", Holds::Pipeline),
+            ("fields", Holds::Projection),
+        ],
         ..Facts::ROW
     },
     access: Access::By(access),

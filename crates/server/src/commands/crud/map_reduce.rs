@@ -23,6 +23,7 @@ pub(in crate::commands) static MAP_REDUCE: Command = Command {
         read_concern: true,
         on_collection: true,
         latency: LatencyKind::Command,
+        operators: &[("query", Holds::Filter)],
         ..Facts::ROW
     },
     access: Access::By(access),

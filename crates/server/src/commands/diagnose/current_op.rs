@@ -104,6 +104,8 @@ pub(crate) fn describe_ops(asking: &Asking<'_>, shown: Shown) -> Vec<DocBuf> {
     let own_only = shown.own_only;
     let server = asking.server;
     let host = server.host_and_port();
+    let lifetime = server.settings.params.int("transactionLifetimeLimitSeconds").max(1);
+    let lifetime_ms = lifetime.saturating_mul(1000);
     let mut docs = Vec::new();
     let mut open = server.clients.txn_sessions.open_transactions();
     let cursors = server.clients.cursors.busy();
@@ -118,7 +120,8 @@ pub(crate) fn describe_ops(asking: &Asking<'_>, shown: Shown) -> Vec<DocBuf> {
                 let txn = at.map(|at| open.swap_remove(at));
                 let of_op = cursors.iter().find(|(user, ..)| Arc::ptr_eq(user, &op));
                 let cursor = of_op.map(|(_, facts, used_ms)| (facts, *used_ms));
-                let running = Running { view: &view, shown, txn: txn.as_ref(), cursor };
+                let running =
+                    Running { view: &view, shown, txn: txn.as_ref(), cursor, lifetime_ms };
                 docs.push(describe(&host, &op, Some(running)));
             }
             None if shown.idle_connections => docs.push(describe(&host, &op, None)),
@@ -127,7 +130,7 @@ pub(crate) fn describe_ops(asking: &Asking<'_>, shown: Shown) -> Vec<DocBuf> {
     }
     if shown.idle_sessions {
         open.retain(|txn| !own_only || asking.owns_session(&txn.session));
-        docs.extend(open.iter().map(|txn| describe_idle(&host, txn)));
+        docs.extend(open.iter().map(|txn| describe_idle(&host, txn, lifetime_ms)));
     }
     if shown.idle_cursors {
         server.clients.cursors.visit_idle(&mut |cursor, last_used_ms| {
@@ -183,29 +186,48 @@ pub(crate) fn list_cursors(server: &Server) -> Vec<DocBuf> {
 }
 
 /// A transaction without a statement in progress.
-fn describe_idle(host: &str, txn: &OpenView) -> DocBuf {
+fn describe_idle(host: &str, txn: &OpenView, lifetime_ms: i64) -> DocBuf {
     DocBuf::build(|w| {
         w.put("type", "idleSession");
         w.put("host", host);
         w.put("desc", "inactive transaction");
+        w.put("client", &*txn.client.remote);
+        w.put("connectionId", txn.client.connection_id);
+        if let Some(client) = &txn.client.metadata {
+            if !client.app_name.is_empty() {
+                w.put("appName", client.app_name.as_str());
+            }
+            w.put("clientMetadata", &client.doc);
+        }
         txn.session.write("lsid", w);
-        write_transaction(txn, w);
+        write_transaction(txn, lifetime_ms, w);
         w.put("waitingForLock", false);
         w.put("active", false);
         w.doc("locks", |_| ());
     })
 }
 
-fn write_transaction(txn: &OpenView, w: &mut DocWriter<'_>) {
+/// `lifetime_ms`: the time after which a transaction is aborted.
+fn write_transaction(txn: &OpenView, lifetime_ms: i64, w: &mut DocWriter<'_>) {
     w.doc("transaction", |w| {
         w.doc("parameters", |w| {
             w.put("txnNumber", txn.number);
             w.put("autocommit", false);
+            if let Some(level) = &txn.level {
+                w.doc("readConcern", |w| w.put("level", &**level));
+            }
         });
-        let mut started = String::new();
-        clock::write_iso(&mut started, clock::wall_ms() - (txn.open_micros / 1000) as i64);
-        w.put("startWallClockTime", started.as_str());
+        let started_ms = clock::wall_ms() - (txn.open_micros / 1000) as i64;
+        let iso = |ms: i64| {
+            let mut text = String::new();
+            clock::write_iso(&mut text, ms);
+            text
+        };
+        w.put("startWallClockTime", iso(started_ms).as_str());
         w.put("timeOpenMicros", txn.open_micros as i64);
+        w.put("timeActiveMicros", txn.active_micros as i64);
+        w.put("timeInactiveMicros", txn.open_micros.saturating_sub(txn.active_micros) as i64);
+        w.put("expiryTime", iso(started_ms.saturating_add(lifetime_ms)).as_str());
     });
 }
 
@@ -217,6 +239,8 @@ struct Running<'a> {
     txn: Option<&'a OpenView>,
     /// The cursor whose next batch it fills, and when it began.
     cursor: Option<(&'a CursorFacts, i64)>,
+    /// The time after which a transaction is aborted.
+    lifetime_ms: i64,
 }
 
 fn describe(host: &str, op: &Arc<Op>, running: Option<Running<'_>>) -> DocBuf {
@@ -258,7 +282,7 @@ fn write_running(op: &Op, running: &Running<'_>, w: &mut DocWriter<'_>) {
         lsid.write("lsid", w);
     }
     if let Some(txn) = txn {
-        write_transaction(txn, w);
+        write_transaction(txn, running.lifetime_ms, w);
     }
     w.put("secs_running", (view.running_micros / 1_000_000) as i64);
     w.put("microsecs_running", view.running_micros as i64);

@@ -4,6 +4,7 @@
 use nagi_budget::{Division, Pool, bound};
 use nagi_store::CacheEstimate;
 
+use crate::advice::TARGET;
 use crate::core::command::prelude::*;
 use crate::core::server::Server;
 
@@ -68,20 +69,25 @@ pub(super) fn write(server: &Server, out: &mut DocWriter<'_>) {
 fn write_estimate(estimate: Option<&CacheEstimate>, out: &mut DocWriter<'_>) {
     let Some(estimate) = estimate else { return };
     out.doc("estimate", |out| {
-        out.put("sampledReads", int(estimate.sampled));
-        out.array("sizes", |list| {
-            for times in ESTIMATED_TIMES {
-                let bytes = (estimate.capacity as f64 * times) as u64;
-                let Some(rate) = estimate.hit_rate(bytes) else { continue };
-                list.doc(|one| {
-                    one.put("times", times);
-                    one.put("bytes", int(bytes));
-                    one.put("hitRate", rate);
-                });
-            }
-        });
-        if let Some(bytes) = estimate.bytes_for(0.99) {
+        write_curve(estimate, out);
+        if let Some(bytes) = estimate.bytes_for(TARGET) {
             out.put("bytesFor99Percent", int(bytes));
+        }
+    });
+}
+
+/// Writes the expected hit rates by size, and the number of reads behind them.
+pub(super) fn write_curve(estimate: &CacheEstimate, out: &mut DocWriter<'_>) {
+    out.put("sampledReads", int(estimate.sampled));
+    out.array("sizes", |list| {
+        for times in ESTIMATED_TIMES {
+            let bytes = (estimate.capacity as f64 * times) as u64;
+            let Some(rate) = estimate.hit_rate(bytes) else { continue };
+            list.doc(|one| {
+                one.put("times", times);
+                one.put("bytes", int(bytes));
+                one.put("hitRate", rate);
+            });
         }
     });
 }

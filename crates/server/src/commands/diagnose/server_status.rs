@@ -439,6 +439,7 @@ fn nagi(server: &Server, out: &mut DocWriter<'_>) {
     if let Some(audit) = &server.audit {
         out.doc("audit", |doc| audit.write_status(doc));
     }
+    out.put("failedLogins", server.auth.logins.refused.get());
     out.doc("memory", |doc| super::memory::write(server, doc));
     if server.spans.is_on() {
         out.doc("openTelemetry", |doc| server.spans.write_status(doc));

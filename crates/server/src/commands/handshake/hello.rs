@@ -267,7 +267,9 @@ fn await_change(cx: &mut Context<'_>, req: &Request<'_>, args: &Args<'_>) -> Res
     if streaming || *process_id == topology.process_id {
         cx.done.waited = true;
         cx.server.metrics.awaiting_hello.up();
-        let ended = wait(cx, beyond, Duration::from_millis(max_await_ms.min(600_000) as u64));
+        let asked = Duration::from_millis(max_await_ms.min(600_000) as u64);
+        let ended =
+            wait(cx, beyond, cx.connection.read_time_max.map_or(asked, |most| asked.min(most)));
         cx.server.metrics.awaiting_hello.down();
         ended?;
     }

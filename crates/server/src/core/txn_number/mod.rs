@@ -78,6 +78,7 @@ use parking_lot::Mutex;
 
 use crate::clock;
 use crate::metrics::Latency;
+use crate::op::{ClientMetadata, Op};
 use crate::session::SessionId;
 
 pub(crate) use labels::{add_labels, add_labels_unstarted, add_stream_labels, write_concern_label};
@@ -120,6 +121,46 @@ struct Open {
     txn: Arc<Transaction>,
     number: i64,
     since: Instant,
+    /// The level of the read concern that its first statement asked for.
+    level: Option<Box<str>>,
+    /// The time of the statements that have ended, and the beginning of one that runs.
+    active_micros: u64,
+    running_since: Option<Instant>,
+    client: LastClient,
+}
+
+/// The client of the last statement of a transaction.
+#[derive(Clone)]
+pub(crate) struct LastClient {
+    pub(crate) connection_id: i64,
+    pub(crate) remote: Arc<str>,
+    pub(crate) metadata: Option<Arc<ClientMetadata>>,
+}
+
+impl LastClient {
+    fn of(op: &Op) -> LastClient {
+        LastClient {
+            connection_id: op.connection_id,
+            remote: op.remote.as_str().into(),
+            metadata: op.client(),
+        }
+    }
+}
+
+impl Open {
+    /// A statement of a client begins.
+    fn begin(&mut self, op: &Op) {
+        self.running_since = Some(clock::now());
+        // A transaction rarely changes its connection.
+        if self.client.connection_id != op.connection_id {
+            self.client = LastClient::of(op);
+        }
+    }
+
+    /// The statement has ended.
+    fn end(&mut self) {
+        self.active_micros += self.running_since.take().map_or(0, clock::micros_since);
+    }
 }
 
 /// An open transaction, as currentOp shows it.
@@ -127,6 +168,10 @@ pub(crate) struct OpenView {
     pub(crate) session: SessionId,
     pub(crate) number: i64,
     pub(crate) open_micros: u64,
+    /// The time in which its statements ran.
+    pub(crate) active_micros: u64,
+    pub(crate) level: Option<Box<str>>,
+    pub(crate) client: LastClient,
     /// True while a statement of the transaction runs.
     pub(crate) active: bool,
 }
@@ -220,6 +265,10 @@ impl TxnSessions {
                     session,
                     number: open.number,
                     open_micros: clock::micros_since(open.since),
+                    active_micros: open.active_micros
+                        + open.running_since.map_or(0, clock::micros_since),
+                    level: open.level.clone(),
+                    client: open.client.clone(),
                     active: slot.state.is_locked(),
                 }));
             }

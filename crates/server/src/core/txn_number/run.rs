@@ -20,7 +20,9 @@ use nagi_error::{Code, Error, Result, bail, err};
 use nagi_store::{Durability, End, Lifetime, Statement, Transaction, WriteOptions};
 use parking_lot::MutexGuard;
 
-use super::{Open, Phase, Scope, Slot, State, WHOLE, committed_record, count, record_key};
+use super::{
+    LastClient, Open, Phase, Scope, Slot, State, WHOLE, committed_record, count, record_key,
+};
 use crate::clock;
 use crate::core::command::Context;
 use crate::request::Request;
@@ -196,9 +198,12 @@ fn unknown(scope: &Scope) -> Error {
 /// Begins the transaction or finds the open one, and binds the context to it.
 fn begin_statement(cx: &mut Context<'_>, request: &Request<'_>, scope: &mut Scope) -> Result<()> {
     let txn = match request.generic.start_transaction {
-        Some(_) => start(cx, scope)?,
+        Some(_) => start(cx, request, scope)?,
         None => find_open(cx, scope)?,
     };
+    if let Some(open) = scope.slot.open.lock().as_mut() {
+        open.begin(cx.op);
+    }
     let pipeline = request.body.get("pipeline").as_array();
     if let Some(stage) = pipeline.and_then(nagi_query::refused_in_transaction) {
         set_aborted(cx, scope);
@@ -211,7 +216,7 @@ fn begin_statement(cx: &mut Context<'_>, request: &Request<'_>, scope: &mut Scop
     Ok(())
 }
 
-fn start(cx: &Context<'_>, scope: &mut Scope) -> Result<Arc<Transaction>> {
+fn start(cx: &Context<'_>, request: &Request<'_>, scope: &mut Scope) -> Result<Arc<Transaction>> {
     if scope.number == scope.state.number {
         let open = matches!(scope.state.phase, Phase::Open(_));
         bail!(
@@ -235,8 +240,15 @@ fn start(cx: &Context<'_>, scope: &mut Scope) -> Result<Arc<Transaction>> {
         before: None,
     }));
     let txn = Arc::new(Transaction::begin(&store, Lifetime::Long)?);
-    let (number, since) = (scope.number, clock::now());
-    *scope.slot.open.lock() = Some(Open { txn: Arc::clone(&txn), number, since });
+    *scope.slot.open.lock() = Some(Open {
+        txn: Arc::clone(&txn),
+        number: scope.number,
+        since: clock::now(),
+        level: request.generic.read_concern.level.map(Into::into),
+        active_micros: 0,
+        running_since: None,
+        client: LastClient::of(cx.op),
+    });
     scope.state.number = scope.number;
     scope.state.phase = Phase::Open(Arc::clone(&txn));
     count(&cx.server.clients.txn_sessions.started);
@@ -273,6 +285,9 @@ fn ended(txn: &Transaction, why: End, number: i64) -> Error {
 /// Finishes a statement: any error aborts the transaction. If the transaction was ended from outside meanwhile, the
 /// statement fails too.
 fn end_statement(cx: &mut Context<'_>, scope: &mut Scope, result: Result<()>) -> Result<()> {
+    if let Some(open) = scope.slot.open.lock().as_mut() {
+        open.end();
+    }
     let failed = result.is_err() || std::mem::take(&mut cx.failed);
     let Phase::Open(txn) = &scope.state.phase else { return result };
     let txn = Arc::clone(txn);

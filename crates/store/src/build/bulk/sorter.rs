@@ -48,7 +48,7 @@ impl Allowance {
     /// Returns false if the budget has no capacity.
     fn take(&mut self, bytes: usize) -> bool {
         self.held += bytes;
-        self.charge.cover(self.held as u64, CHARGE_BYTES)
+        self.charge.try_cover(self.held as u64, CHARGE_BYTES)
     }
 
     pub(super) fn give_back(&mut self, bytes: usize) {

@@ -4,6 +4,8 @@
 //! need no special case:
 //!
 //!   [{$currentOp: {}}, {$match: ...}]   -->   [{$documents: [...]}, {$match: ...}]
+//!
+//! `$queryStats` may have as much as its cache: its documents are made when the pipeline reads them.
 
 mod change_stream;
 mod coll_stats;
@@ -15,12 +17,18 @@ mod list_sessions;
 mod query_settings;
 mod query_stats;
 
+use std::sync::Arc;
+
 use nagi_bson::ArrayBuf;
+use nagi_query::Given;
 use nagi_store::Namespace;
 
 use super::aggregate::Args;
 use crate::core::command::prelude::*;
 use crate::core::server::Server;
+
+/// Makes the documents of a stage when the pipeline reads them.
+type OneByOne = fn(&Context<'_>, Value<'_>) -> Result<Arc<dyn Given>>;
 
 /// The row of a stage that the server answers itself.
 pub(super) struct OwnStage {
@@ -38,6 +46,15 @@ pub(super) struct OwnStage {
     pub(super) check_api: fn(Value<'_>) -> Result<()>,
     /// Produces the documents of the stage.
     docs: fn(&Context<'_>, &Request<'_>, &Args<'_>, Value<'_>) -> Result<Vec<DocBuf>>,
+    /// The same for a stage with so much of it that they are produced one by one.
+    one_by_one: Option<OneByOne>,
+}
+
+/// A pipeline whose first stage the server answers.
+pub(super) struct Replaced {
+    pub(super) pipeline: ArrayBuf,
+    /// The documents of its first stage, if they are not in the pipeline.
+    pub(super) given: Option<Arc<dyn Given>>,
 }
 
 impl OwnStage {
@@ -50,6 +67,7 @@ impl OwnStage {
         check: |_, _, _| Ok(()),
         check_api: |_| Ok(()),
         docs: |_, _, _, _| Ok(Vec::new()),
+        one_by_one: None,
     };
 }
 
@@ -103,13 +121,14 @@ pub(super) fn replace(
     cx: &Context<'_>,
     req: &Request<'_>,
     args: &Args<'_>,
-) -> Result<Option<ArrayBuf>> {
+) -> Result<Option<Replaced>> {
     let Some((row, spec)) = first(args.pipeline) else { return Ok(None) };
     if !(row.is_on)(cx.server) || !(row.applies)(cx, args) {
         return Ok(None);
     }
     let docs = (row.docs)(cx, req, args, spec)?;
-    Ok(Some(ArrayBuf::build(|pipeline| {
+    let given = row.one_by_one.map(|given| given(cx, spec)).transpose()?;
+    let pipeline = ArrayBuf::build(|pipeline| {
         pipeline.doc(|stage| {
             stage.doc("$documents", |expr| {
                 expr.array("$literal", |list| {
@@ -118,5 +137,6 @@ pub(super) fn replace(
             });
         });
         args.pipeline.iter().skip(1).for_each(|stage| pipeline.push(stage));
-    })))
+    });
+    Ok(Some(Replaced { pipeline, given }))
 }

@@ -1,5 +1,8 @@
 //! `$queryStats`: what each kind of query costs.
 
+use std::sync::Arc;
+
+use nagi_query::Given;
 use nagi_store::Namespace;
 
 use super::OwnStage;
@@ -8,8 +11,13 @@ use crate::commands::crud::aggregate::Args;
 use crate::core::command::prelude::*;
 use crate::query_stats::Transform;
 
-pub(super) static QUERY_STATS: OwnStage =
-    OwnStage { name: "$queryStats", access: Some(access), check, docs, ..OwnStage::ROW };
+pub(super) static QUERY_STATS: OwnStage = OwnStage {
+    name: "$queryStats",
+    access: Some(access),
+    check,
+    one_by_one: Some(given),
+    ..OwnStage::ROW
+};
 
 /// The names of fields and collections need a privilege of their own.
 fn access(asking: &Asking<'_>, _: &Namespace, spec: Value<'_>) -> bool {
@@ -80,7 +88,7 @@ fn check(_: &Context<'_>, req: &Request<'_>, args: &Args<'_>) -> Result<()> {
     Ok(())
 }
 
-fn docs(cx: &Context<'_>, _: &Request<'_>, _: &Args<'_>, spec: Value<'_>) -> Result<Vec<DocBuf>> {
+fn given(cx: &Context<'_>, spec: Value<'_>) -> Result<Arc<dyn Given>> {
     let Value::Doc(spec) = spec else {
         bail!(
             Code::FAILED_TO_PARSE,
@@ -92,12 +100,12 @@ fn docs(cx: &Context<'_>, _: &Request<'_>, _: &Args<'_>, spec: Value<'_>) -> Res
     let transform = spec.transform.map(TransformSpec::parse_doc).transpose()?;
     let transform = match &transform {
         None => None,
-        Some(TransformSpec { hmac_key: Some(Key(hmac_key)), .. }) => Some(Transform { hmac_key }),
+        Some(TransformSpec { hmac_key: Some(Key(hmac_key)), .. }) => Some(Transform::new(hmac_key)),
         Some(_) => bail!(
             Code::FAILED_TO_PARSE,
             "The 'hmacKey' parameter of the $queryStats stage must be specified when applying the hmac-sha-256 \
              algorithm"
         ),
     };
-    cx.server.query_stats.list(transform.as_ref(), &|| cx.check())
+    Ok(Arc::new(cx.server.query_stats.listing(transform)))
 }

@@ -235,7 +235,9 @@ impl Advice {
         });
         match &self.outcome {
             Outcome::Measured(measured) => out.doc("measured", |out| measured.write(out)),
-            Outcome::NotMeasured(reason) => out.put("notMeasured", reason.as_str()),
+            Outcome::NotMeasured(reason) | Outcome::Impossible(reason) => {
+                out.put("notMeasured", reason.as_str());
+            }
         }
         out.array("shapes", |list| {
             self.shapes.iter().for_each(|shape| list.doc(|out| shape.write(out)));
@@ -248,7 +250,7 @@ impl Advice {
         };
         let count = sum(|slow| slow.count);
         let seconds = sum(|slow| slow.total_micros) as f64 / 1e6;
-        let docs = sum(|slow| slow.docs_examined) / sum(|slow| slow.returned).max(1);
+        let read = read_for(sum(|slow| slow.docs_examined), sum(|slow| slow.returned));
         let sorted = match self.shapes.iter().any(|shape| shape.slow.sorts) {
             true => " and sorted in memory",
             false => "",
@@ -257,13 +259,24 @@ impl Advice {
             Outcome::Measured(Measured { ratio, .. }) => {
                 format!("; with the index they would examine {ratio:.0} times less")
             }
-            Outcome::NotMeasured(_) => String::new(),
+            Outcome::NotMeasured(_) | Outcome::Impossible(_) => String::new(),
         };
-        format!(
-            "{count} slow operations took {seconds:.1} s; they read {docs} documents for each one \
-             returned{sorted}{gain}"
-        )
+        format!("{count} slow operations took {seconds:.1} s; they {read}{sorted}{gain}")
     }
+}
+
+/// What operations read for what they returned or changed.
+fn read_for(docs: u64, returned: u64) -> String {
+    match docs.checked_div(returned) {
+        Some(each) => format!("read {each} documents for each one returned"),
+        None => format!("read {docs} documents and returned none"),
+    }
+}
+
+#[test]
+fn nothing_returned_is_said_so() {
+    assert_eq!(read_for(60, 3), "read 20 documents for each one returned");
+    assert_eq!(read_for(3_760_000, 0), "read 3760000 documents and returned none");
 }
 
 impl NotAdvised {

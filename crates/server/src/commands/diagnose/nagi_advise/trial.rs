@@ -18,6 +18,8 @@ use crate::core::command::prelude::*;
 
 /// After this time nothing more is tried.
 const TIME_MAX: Duration = Duration::from_secs(20);
+/// Limit of the time for one example, without the index and with it.
+const EXAMPLE_TIME_MAX: Duration = Duration::from_secs(5);
 /// Limit of the examples that are explained for each index.
 const EXAMPLES_MAX: usize = 4;
 /// An index must make the operations examine so many times less.
@@ -42,6 +44,24 @@ impl Clock {
             Some(_) => None,
         }
     }
+
+    /// Runs `work` with a deadline of its own: the end of the time for trials, at most `most` from now, and never
+    /// later than that of the whole command.
+    fn within<R>(
+        &self,
+        cx: &mut Context<'_>,
+        most: Duration,
+        work: impl FnOnce(&mut Context<'_>) -> R,
+    ) -> R {
+        let given = cx.deadline;
+        let own = clock::now() + most;
+        cx.deadline = [given, self.end, Some(own)].into_iter().flatten().min();
+        cx.op.watch_waits(cx.deadline);
+        let done = work(cx);
+        cx.deadline = given;
+        cx.op.watch_waits(given);
+        done
+    }
 }
 
 /// What became of a trial.
@@ -49,6 +69,8 @@ pub(super) enum Outcome {
     Measured(Measured),
     /// With the reason.
     NotMeasured(String),
+    /// The index cannot be built, with the reason.
+    Impossible(String),
 }
 
 /// The figures of an index on a sample. Those of operations are averages of the examples, weighted by how often their
@@ -69,7 +91,11 @@ pub(super) struct Measured {
 impl Outcome {
     /// Why the index is not advised.
     pub(super) fn refusal(&self) -> Option<String> {
-        let Outcome::Measured(measured) = self else { return None };
+        let measured = match self {
+            Outcome::Measured(measured) => measured,
+            Outcome::Impossible(reason) => return Some(format!("it cannot be built: {reason}")),
+            Outcome::NotMeasured(_) => return None,
+        };
         if !measured.is_used {
             return Some("no plan used it".to_owned());
         }
@@ -116,7 +142,12 @@ pub(super) fn measure(
             }
             Ok(hypothesis) => {
                 for candidate in part {
-                    outcomes.push(try_one(cx, req, (ns, candidate, shapes), &hypothesis, clock)?);
+                    let name = candidate.name();
+                    let refused = hypothesis.refused().iter().find(|(own, _)| *own == name);
+                    outcomes.push(match refused {
+                        Some((_, reason)) => Outcome::Impossible(reason.clone()),
+                        None => try_one(cx, req, (ns, candidate, shapes), &hypothesis, clock)?,
+                    });
                 }
             }
         }
@@ -126,7 +157,7 @@ pub(super) fn measure(
 
 /// A sample with the candidates, or why there is none.
 fn sampled(
-    cx: &Context<'_>,
+    cx: &mut Context<'_>,
     ns: &Namespace,
     candidates: &[Candidate],
     clock: &Clock,
@@ -139,11 +170,13 @@ fn sampled(
     }
     let specs: Vec<DocBuf> = candidates.iter().map(specification).collect();
     let specs: Vec<Doc<'_>> = specs.iter().map(DocBuf::as_doc).collect();
-    let watch = cx.watch();
-    let env = cx.env(&watch).with_scans_refused(false);
-    let started = cx.started;
-    let clock_ms = || (clock::micros_since(started) / 1000) as i64;
-    let made = Hypothesis::new(cx.store(), ns, &specs, &env, &clock_ms);
+    let made = clock.within(cx, TIME_MAX, |cx| {
+        let watch = cx.watch();
+        let env = cx.env(&watch).with_scans_refused(false);
+        let started = cx.started;
+        let clock_ms = || (clock::micros_since(started) / 1000) as i64;
+        Hypothesis::of_buildable(cx.store(), ns, &specs, &env, &clock_ms)
+    });
     or_reason(cx, made).map(|made| made.map(Arc::new))
 }
 
@@ -183,10 +216,17 @@ fn try_one(
             break;
         }
         let Some(query) = &shape.query else { continue };
+        if query.runs_scripts() {
+            reason = "operations that run JavaScript are not tried".to_owned();
+            continue;
+        }
         let trial =
             Sampled { hypothesis: Arc::clone(hypothesis), index: name.clone(), sides: None };
         let command = query.command.as_doc();
-        let tried = try_on_sample(cx, (req, ns.database()), command, trial);
+        let own = u64::try_from(query.max_time_ms).ok().filter(|millis| *millis > 0);
+        let most = own.map_or(EXAMPLE_TIME_MAX, Duration::from_millis).min(EXAMPLE_TIME_MAX);
+        let tried =
+            clock.within(cx, most, |cx| try_on_sample(cx, (req, ns.database()), command, trial));
         match or_reason(cx, tried)? {
             Ok(Some((present, with))) => {
                 sums.is_used |= with.used.contains(&name);

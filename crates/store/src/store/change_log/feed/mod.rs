@@ -185,7 +185,7 @@ impl Ring {
         self.bytes += document.memory_bytes();
         document.share();
         self.documents.push_back(Arc::new(document));
-        while self.bytes > FEED_BYTES_MAX || !self.charge.cover(self.small_bytes as u64, 1) {
+        while self.bytes > FEED_BYTES_MAX || !self.charge.try_cover(self.small_bytes as u64, 1) {
             if !self.pop_oldest() {
                 break;
             }
