@@ -10,7 +10,7 @@ use crate::core::server::Server;
 use crate::metrics::read_concerns::Asked;
 use crate::metrics::{LatencyKind, Metrics, OpKind};
 use crate::observe::slow::{self, Finished};
-use crate::observe::spans;
+use crate::observe::{long, spans};
 use crate::request::Request;
 use crate::request::concern::WriteConcern;
 use crate::settings::params;
@@ -37,6 +37,7 @@ pub(super) fn account(server: &Arc<Server>, finished: &Finished<'_>) {
     if !done.waited {
         server.metrics.latency(command.latency).record(micros);
     }
+    long::observe(server, finished);
     count_on_collection(server, finished);
     count_documents(&server.metrics, done);
     if error.is_none() {
