@@ -1,5 +1,8 @@
 //! The begin of a request: finds its row, reads its generic arguments, and checks it in MongoDB's order.
 //!
+//! A request with `help: true` is checked only up to the point where MongoDB answers it: it needs neither a login nor
+//! the right database.
+//!
 //! On an error [`begin`] returns the request too, if its row was found: it is counted, logged and audited as one that
 //! ran.
 
@@ -93,6 +96,10 @@ fn check(
     request: &mut Request<'_>,
     row: &Command,
 ) -> Result<()> {
+    check_name(server, request)?;
+    if request.generic.help {
+        return Ok(());
+    }
     check_access(connection, server, request, row)?;
     txn_number::check_before_login(request)?;
     find_session(connection, server, &mut request.generic)?;
@@ -123,7 +130,16 @@ fn check(
     }
 }
 
-/// The database's name, the API version, and the access rule of the row.
+/// The database's name, and whether this server has the command in the version of the API.
+fn check_name(server: &Server, request: &Request<'_>) -> Result<()> {
+    check_db_name(request.db)?;
+    if request.command.test_only && !server.settings.params.bool("enableTestCommands") {
+        bail!(Code::COMMAND_NOT_FOUND, "no such command: '{}'", request.name);
+    }
+    check_api(server, request)
+}
+
+/// The access rule of the row.
 fn check_access(
     connection: &mut Connection,
     server: &Server,
@@ -131,11 +147,6 @@ fn check_access(
     row: &Command,
 ) -> Result<()> {
     let command = request.command;
-    check_db_name(request.db)?;
-    if command.test_only && !server.settings.params.bool("enableTestCommands") {
-        bail!(Code::COMMAND_NOT_FOUND, "no such command: '{}'", request.name);
-    }
-    check_api(server, request)?;
     if command.admin_only && request.db != "admin" {
         bail!(Code::UNAUTHORIZED, "{} may only be run against the admin database.", command.name);
     }

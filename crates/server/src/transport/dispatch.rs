@@ -6,7 +6,9 @@
 //!
 //! ```text
 //!  name -> row -> generic arguments                                       begin
-//!    -> database name -> API version -> access -> session
+//!    -> database name -> API version                                      check
+//!    -> help text, and nothing else                                       write_help
+//!    -> access -> session
 //!    -> transaction number -> write concern, read concern -> member role  check
 //!    -> operation shown in currentOp, deadline                            begin_op
 //!    -> fail point                                                        run_with_faults
@@ -64,6 +66,7 @@ pub(crate) fn run(
     server.metrics.request_count.increment();
     let begun = begin(connection, server, incoming);
     let ((request, row), begin_error) = match begun {
+        Ok((request, _)) if request.generic.help => return write_help(request.command, out),
         Ok(begun) => (begun, None),
         Err(refused) => match *refused {
             (Some(begun), error) => (begun, Some(error)),
@@ -127,6 +130,14 @@ pub(crate) fn run(
     }
     op.end();
     done
+}
+
+/// The reply to `help: true`, whatever else the request has. As in MongoDB such a request is no operation: it is neither
+/// counted nor logged.
+fn write_help(command: &Facts, out: &mut DocWriter<'_>) -> Done {
+    out.put("help", format!("help for: {} {}", command.name, command.help).as_str());
+    out.put("ok", 1.0);
+    Done::default()
 }
 
 /// Waits for memory, also those of the engine, end with the operation at its deadline, which is returned. Writes wait
