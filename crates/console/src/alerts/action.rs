@@ -25,9 +25,6 @@ const LOOK_EVERY: Duration = Duration::from_millis(20);
 const HEADERS_MAX: usize = 20;
 const ARGUMENTS_MAX: usize = 50;
 pub(super) const TEXT_BYTES_MAX: usize = 4096;
-/// The headers that say where a request goes and how long it is.
-const OWN_HEADERS: [&str; 6] =
-    ["connection", "content-length", "host", "te", "transfer-encoding", "upgrade"];
 
 /// An action with its name.
 #[derive(Debug, Clone)]
@@ -77,9 +74,9 @@ impl Action {
             let mut value = HeaderValue::from_str(value).map_err(|_| bad())?;
             value.set_sensitive(true);
             let name = HeaderName::from_bytes(name.as_bytes()).map_err(|_| bad())?;
-            match OWN_HEADERS.contains(&name.as_str()) {
-                true => Err(format!("headers: '{name}' is not for the file to set")),
-                false => Ok((name, value)),
+            match nagi_http::may_be_set(name.as_str()) {
+                true => Ok((name, value)),
+                false => Err(format!("headers: '{name}' is not for the file to set")),
             }
         });
         let headers = headers.collect::<Result<Vec<_>, String>>()?;
