@@ -2,7 +2,7 @@
 
 use std::time::{Duration, Instant};
 
-use nagi_bson::{Doc, DocBuf, Value, json, number};
+use nagi_bson::{DocBuf, Value, json, number};
 
 use crate::harness::{Running, start_with};
 
@@ -15,7 +15,7 @@ fn run(running: &Running, db: &str, command: &str) {
 fn stalls(running: &Running) -> Vec<DocBuf> {
     let reply = running.get("/api/stalls", "").json();
     let Value::Array(list) = reply.as_doc().get("stalls") else { panic!("{reply:?}") };
-    list.iter().filter_map(|stall| stall.as_doc().map(Doc::to_buf)).collect()
+    list.iter().filter_map(|stall| Some(stall.as_doc()?.to_buf())).collect()
 }
 
 fn longest_us(stall: &DocBuf) -> f64 {
