@@ -1,8 +1,8 @@
 //! Stalls: seconds in which operations waited unusually long, and what the server or the machine did meanwhile.
 //!
 //! An operation that takes long because of its own work is no stall, be it `validate`, a script or a read of a million
-//! documents: the server tells which ones waited ([`LongOperation::ran`]). Those that ran meanwhile may be what the others
-//! waited for, so a stall names them.
+//! documents: the server tells which ones waited ([`LongOperation::ran`]). Those that ran meanwhile may be what the
+//! others waited for, so a stall names them.
 
 use std::collections::VecDeque;
 

@@ -78,7 +78,8 @@ mod tests {
         let parsed = |text: &str| parse(&json::parse(text).unwrap());
         assert_eq!(parsed("{_id: 'silences'}"), []);
         assert_eq!(parsed("{silences: 'all'}"), []);
-        let mixed = "{silences: [1, {rule: 5, until: 1}, {rule: 'a'}, {rule: 'b', until: ISODate('1970-01-01T00:00:01Z')}]}";
+        let mixed = "{silences: [1, {rule: 5, until: 1}, {rule: 'a'}, \
+                     {rule: 'b', until: ISODate('1970-01-01T00:00:01Z')}]}";
         assert_eq!(parsed(mixed), [("b".to_owned(), 1000)]);
     }
 }

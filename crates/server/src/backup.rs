@@ -86,8 +86,8 @@ struct Newest {
 }
 
 impl Newest {
-    /// Its age. The clock of dates may be set back, and must not keep the age from growing; the other clock stands still
-    /// while the machine is suspended.
+    /// Its age. The clock of dates may be set back, and must not keep the age from growing; the other clock stands
+    /// still while the machine is suspended.
     fn age_ms(&self, now_ms: i64) -> i64 {
         let since_ms = i64::try_from(clock::micros_since(self.noted) / 1000).unwrap_or(i64::MAX);
         now_ms.saturating_sub(self.ended_ms).max(self.age_ms.saturating_add(since_ms))

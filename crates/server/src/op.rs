@@ -419,8 +419,8 @@ impl Op {
         write(&mut text.plan_summary);
     }
 
-    /// Counts that it has taken the global lock, and its wait if it had to. For the thread of the request, so that plain
-    /// loads and stores are enough.
+    /// Counts that it has taken the global lock, and its wait if it had to. For the thread of the request, so that
+    /// plain loads and stores are enough.
     pub(crate) fn note_lock(&self, waited_micros: Option<u64>) {
         let add = |counter: &AtomicU64, more: u64| {
             counter.store(counter.load(Ordering::Relaxed) + more, Ordering::Relaxed);

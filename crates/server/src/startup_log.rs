@@ -60,8 +60,8 @@ impl Server {
         }
     }
 
-    /// When the newest recorded backup ended. A time in the future, as after the clock was set back, is not believed: if
-    /// there are no others, the backup counts as one of now.
+    /// When the newest recorded backup ended. A time in the future, as after the clock was set back, is not believed:
+    /// if there are no others, the backup counts as one of now.
     fn newest_backup(&self) -> Result<Option<i64>> {
         let named = self.store.collection(&Namespace::new("local", "nagi.backups")?);
         let Some(collection) = named.filter(|named| !named.is_view()) else {

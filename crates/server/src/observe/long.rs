@@ -1,7 +1,7 @@
 //! Tells an operation that took long because of its own work from one that waited.
 //!
-//! The console looks for stalls of the server: times in which operations waited. An operation that takes a second because
-//! it reads a million documents is none. Its own time is:
+//! The console looks for stalls of the server: times in which operations waited. An operation that takes a second
+//! because it reads a million documents is none. Its own time is:
 //!
 //! - the processor time of its thread, from its first interrupt check after ten milliseconds on;
 //! - the time that its script slept;

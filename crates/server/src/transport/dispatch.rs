@@ -132,8 +132,8 @@ pub(crate) fn run(
     done
 }
 
-/// The reply to `help: true`, whatever else the request has. As in MongoDB such a request is no operation: it is neither
-/// counted nor logged.
+/// The reply to `help: true`, whatever else the request has. As in MongoDB such a request is no operation: it is
+/// neither counted nor logged.
 fn write_help(command: &Facts, out: &mut DocWriter<'_>) -> Done {
     out.put("help", format!("help for: {} {}", command.name, command.help).as_str());
     out.put("ok", 1.0);

@@ -1,6 +1,6 @@
 //! From a frame to its reply: framing and compression ([`handle`]), legacy opcodes ([`legacy`]), commands
-//! ([`dispatch`], with its parts [`begin`], [`write_concern`], [`errors`] and [`accounting`]). Applications that contain
-//! the database call commands without frames ([`direct`]).
+//! ([`dispatch`], with its parts [`begin`], [`write_concern`], [`errors`] and [`accounting`]). Applications that
+//! contain the database call commands without frames ([`direct`]).
 
 mod accounting;
 mod begin;
