@@ -1,9 +1,9 @@
 //! Ends a program with everything that it started.
 //!
 //! A process group is not enough: what calls `setsid` leaves it, and what forks twice has no parent that leads back to
-//! the program. So each run of a program has a mark in its environment, which its descendants inherit, and all processes
-//! that have the mark are killed. A descendant that clears its environment as well as its group is not found; only a
-//! control group or a namespace would find it, and a server has no right to make one on most machines.
+//! the program. So each run of a program has a mark in its environment, which its descendants inherit, and all
+//! processes that have the mark are killed. A descendant that clears its environment as well as its group is not found;
+//! only a control group or a namespace would find it, and a server has no right to make one on most machines.
 //!
 //! A process is held by a descriptor while its environment is read, so that no other process that has got its number is
 //! killed.

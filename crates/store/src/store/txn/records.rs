@@ -151,7 +151,8 @@ impl WriteTxn<'_> {
         self.update_by(EditKind::Modifiers, collection, id, old, new)
     }
 
-    /// As [`WriteTxn::update`], for an update of this kind: of a replacement the log gets the document, not the difference.
+    /// As [`WriteTxn::update`], for an update of this kind: of a replacement the log gets the document, not the
+    /// difference.
     pub fn update_by(
         &mut self,
         edit: EditKind,
