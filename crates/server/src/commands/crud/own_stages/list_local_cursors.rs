@@ -39,27 +39,27 @@ pub(super) fn check_place(cx: &Context<'_>, args: &Args<'_>) -> Result<()> {
     if !(LIST_LOCAL_CURSORS.is_on)(cx.server) {
         return Ok(());
     }
-    let Some(error) = misplaced(args.pipeline, "") else { return Ok(()) };
+    let Some(error) = misplaced(args.pipeline, None) else { return Ok(()) };
     check_collectionless(NAME, args)?;
     Err(error)
 }
 
-/// `within`: the stage whose value the pipeline is; empty for the whole one.
-fn misplaced(pipeline: Array<'_>, within: &str) -> Option<Error> {
+/// `within`: the stage whose value the pipeline is; `None` for the whole one.
+fn misplaced(pipeline: Array<'_>, within: Option<&str>) -> Option<Error> {
     pipeline.iter().enumerate().find_map(|(at, stage)| {
         let stage = stage.as_doc()?.first()?;
         let (name, value) = (stage.name(), stage.value());
-        if name == NAME && (at > 0 || !within.is_empty()) {
+        if name == NAME && (at > 0 || within.is_some()) {
             return Some(match within {
-                "" => err!(
+                None => err!(
                     Code::Location(40602),
                     "{NAME} is only valid as the first stage in a pipeline."
                 ),
-                "$facet" => err!(
+                Some(outer) if nagi_query::feeds_pipelines(outer) => err!(
                     Code::Location(40600),
-                    "{NAME} is not allowed to be used within a $facet stage"
+                    "{NAME} is not allowed to be used within a {outer} stage"
                 ),
-                _ => err!(
+                Some(_) => err!(
                     Code::INVALID_NAMESPACE,
                     "{NAME} must be run against the database with {{aggregate: 1}}, not a collection"
                 ),
@@ -67,6 +67,6 @@ fn misplaced(pipeline: Array<'_>, within: &str) -> Option<Error> {
         }
         // As deep as a document may be.
         let inner = nagi_query::inner_pipelines(name, value);
-        inner.into_iter().find_map(|inner| misplaced(inner, name))
+        inner.into_iter().find_map(|inner| misplaced(inner, Some(name)))
     })
 }
