@@ -284,7 +284,7 @@ def test_telemetry():
         check("their times", 0 < point["start"] < point["time"], point)
         check("a gauge", gauge["gauge"]["points"][0]["double"] > 10 << 20 and gauge["unit"] == "By", gauge)
         times = collector.metrics["nagi.operation_duration_seconds"]
-        equal("kinds of times", [otlp.attributes(p)["kind"] for p in times["histogram"]["points"]], ["reads", "writes", "commands"])
+        equal("kinds of times", [otlp.attributes(p)["kind"] for p in times["histogram"]["points"]], ["read", "write", "command"])
         for point in times["histogram"]["points"]:
             check("buckets", sum(point["counts"]) == point.get("count", 0) and len(point["counts"]) == len(point["bounds"]) + 1, point)
         check("all figures", len(collector.metrics) > 50, len(collector.metrics))
