@@ -1,0 +1,11 @@
+use std::sync::Arc;
+
+use nagi_kv::{Engine, conformance};
+
+use crate::cluster::{engine, new_prefix};
+
+#[test]
+#[ignore = "needs a cluster: make tikv"]
+fn tikv_keeps_the_contract() {
+    conformance::run(&|| -> Arc<dyn Engine> { engine(&new_prefix()) });
+}

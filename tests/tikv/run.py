@@ -1,0 +1,112 @@
+#!/usr/bin/env python3
+"""Starts a placement driver and a store on loopback and runs a command with their addresses.
+
+    tests/tikv/run.py COMMAND...
+
+The command finds NAGI_TIKV_PD (host:port of the placement driver), NAGI_TIKV_ADMIN (host:port at which the store counts
+requests and splits regions) and NAGI_TIKV_STORE_PID (the store's process). Its exit code is this program's.
+"""
+
+import os
+import shutil
+import signal
+import socket
+import subprocess
+import sys
+import tempfile
+import time
+import urllib.request
+
+HERE = os.path.dirname(os.path.abspath(__file__))
+START_SECONDS_MAX = 60
+
+
+def free_ports(count):
+    """Different ports; one port in NAGI_TIKV_PORT is the first of consecutive ones."""
+    first = os.environ.get("NAGI_TIKV_PORT")
+    if first:
+        return [int(first) + n for n in range(count)]
+    sockets = [socket.socket() for _ in range(count)]
+    for one in sockets:
+        one.bind(("127.0.0.1", 0))
+    ports = [one.getsockname()[1] for one in sockets]
+    for one in sockets:
+        one.close()
+    return ports
+
+
+class Cluster:
+    """One placement driver and one store. Their data are removed at the end."""
+
+    def __init__(self):
+        self.programs = subprocess.check_output([os.path.join(HERE, "build")], text=True).strip()
+        self.folder = tempfile.mkdtemp(prefix="nagi-tikv-")
+        self.processes = []
+
+    def spawn(self, name, *arguments):
+        log = open(os.path.join(self.folder, name + ".log"), "wb")
+        command = [os.path.join(self.programs, name), *arguments]
+        process = subprocess.Popen(command, stdout=log, stderr=log, cwd=self.folder)
+        self.processes.append((name, process))
+
+    def wait_for(self, what, is_there):
+        end = time.monotonic() + START_SECONDS_MAX
+        while not is_there():
+            for name, process in self.processes:
+                if process.poll() is not None:
+                    raise SystemExit(f"{name} ended at the start:\n{self.log(name)}")
+            if time.monotonic() > end:
+                raise SystemExit(f"no {what} after {START_SECONDS_MAX} seconds")
+            time.sleep(0.05)
+
+    def log(self, name):
+        with open(os.path.join(self.folder, name + ".log"), encoding="utf-8", errors="replace") as log:
+            return log.read()[-4000:]
+
+    def start(self):
+        pd, peer, store, admin = (f"127.0.0.1:{port}" for port in free_ports(4))
+        self.spawn(
+            "pd-server", "--name=pd1", "--data-dir=pd1", f"--client-urls=http://{pd}", f"--peer-urls=http://{peer}",
+            f"--initial-cluster=pd1=http://{peer}", "--log-level=warn", "--log-file=pd1.log")
+        self.wait_for("placement driver", lambda: self.answers(f"http://{pd}/pd/api/v1/leader"))
+        one = urllib.request.Request(f"http://{pd}/pd/api/v1/config", data=b'{"max-replicas": 1}', method="POST")
+        urllib.request.urlopen(one, timeout=10).read()
+        self.spawn("tikvd", "-pd", pd, "-addr", store, "-admin", admin, "-dir", "kv1")
+        self.wait_for("store", lambda: "ready" in self.log("tikvd"))
+        pid = self.processes[-1][1].pid
+        return {"NAGI_TIKV_PD": pd, "NAGI_TIKV_ADMIN": admin, "NAGI_TIKV_STORE_PID": str(pid)}
+
+    @staticmethod
+    def answers(url):
+        try:
+            return urllib.request.urlopen(url, timeout=2).status == 200
+        except OSError:
+            return False
+
+    def stop(self):
+        for _, process in reversed(self.processes):
+            process.terminate()
+            try:
+                process.wait(10)
+            except subprocess.TimeoutExpired:
+                process.kill()
+                process.wait()
+        shutil.rmtree(self.folder, ignore_errors=True)
+
+
+def main():
+    if len(sys.argv) < 2:
+        raise SystemExit(__doc__)
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(1))
+    cluster = Cluster()
+    begun = time.monotonic()
+    try:
+        addresses = cluster.start()
+        print(f"tikv: a placement driver and a store after {time.monotonic() - begun:.1f} s", flush=True)
+        return subprocess.call(sys.argv[1:], env={**os.environ, **addresses})
+    finally:
+        cluster.stop()
+
+
+if __name__ == "__main__":
+    sys.exit(main())
