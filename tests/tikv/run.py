@@ -15,6 +15,7 @@ import subprocess
 import sys
 import tempfile
 import time
+import urllib.error
 import urllib.request
 
 HERE = os.path.dirname(os.path.abspath(__file__))
@@ -69,19 +70,30 @@ class Cluster:
             "pd-server", "--name=pd1", "--data-dir=pd1", f"--client-urls=http://{pd}", f"--peer-urls=http://{peer}",
             f"--initial-cluster=pd1=http://{peer}", "--log-level=warn", "--log-file=pd1.log")
         self.wait_for("placement driver", lambda: self.answers(f"http://{pd}/pd/api/v1/leader"))
-        one = urllib.request.Request(f"http://{pd}/pd/api/v1/config", data=b'{"max-replicas": 1}', method="POST")
-        urllib.request.urlopen(one, timeout=10).read()
         self.spawn("tikvd", "-pd", pd, "-addr", store, "-admin", admin, "-dir", "kv1")
         self.wait_for("store", lambda: "ready" in self.log("tikvd"))
+        # One store: the placement driver need not look for others.
+        one = urllib.request.Request(f"http://{pd}/pd/api/v1/config", data=b'{"max-replicas": 1}', method="POST")
+        self.wait_for("setting of the placement driver", lambda: self.answers(one))
         pid = self.processes[-1][1].pid
         return {"NAGI_TIKV_PD": pd, "NAGI_TIKV_ADMIN": admin, "NAGI_TIKV_STORE_PID": str(pid)}
 
     @staticmethod
-    def answers(url):
+    def answers(request):
         try:
-            return urllib.request.urlopen(url, timeout=2).status == 200
+            return urllib.request.urlopen(request, timeout=2).status == 200
+        except urllib.error.HTTPError as error:
+            if error.code >= 500:
+                return False
+            raise SystemExit(f"the placement driver refuses a request: {error.read().decode()}") from error
         except OSError:
             return False
+
+    def report(self):
+        """Says which process has ended too early, and why."""
+        for name, process in self.processes:
+            if process.poll() is not None:
+                print(f"{name} ended with {process.returncode}:\n{self.log(name)}", file=sys.stderr)
 
     def stop(self):
         for _, process in reversed(self.processes):
@@ -103,7 +115,9 @@ def main():
     try:
         addresses = cluster.start()
         print(f"tikv: a placement driver and a store after {time.monotonic() - begun:.1f} s", flush=True)
-        return subprocess.call(sys.argv[1:], env={**os.environ, **addresses})
+        status = subprocess.call(sys.argv[1:], env={**os.environ, **addresses})
+        cluster.report()
+        return status
     finally:
         cluster.stop()
 

@@ -47,8 +47,7 @@ impl Address {
 }
 
 fn check_prefix(prefix: &str) -> Result<(), String> {
-    let allowed =
-        |b: u8| b.is_ascii_lowercase() || b.is_ascii_digit() || b == b'_' || b == b'-';
+    let allowed = |b: u8| b.is_ascii_lowercase() || b.is_ascii_digit() || b == b'_' || b == b'-';
     if prefix.len() <= PREFIX_BYTES_MAX && prefix.bytes().all(allowed) {
         return Ok(());
     }
@@ -82,8 +81,12 @@ mod tests {
 
     #[test]
     fn addresses_are_read() {
-        let parsed = Address::parse("tikv://pd1,10.0.0.2:2380,[::1]:99,[::2]/orders-2").expect("fine");
-        assert_eq!(parsed.placement_drivers, ["pd1:2379", "10.0.0.2:2380", "[::1]:99", "[::2]:2379"]);
+        let parsed =
+            Address::parse("tikv://pd1,10.0.0.2:2380,[::1]:99,[::2]/orders-2").expect("fine");
+        assert_eq!(
+            parsed.placement_drivers,
+            ["pd1:2379", "10.0.0.2:2380", "[::1]:99", "[::2]:2379"]
+        );
         assert_eq!(parsed.prefix, "orders-2");
         assert_eq!(Address::parse("tikv://pd/").expect("fine").prefix, "nagi");
     }

@@ -150,6 +150,8 @@ impl Client {
                     async move { snapshot.get(key).await }
                 })
                 .await?;
+            // Stored values begin with a mark; some stores answer with an empty value if there is none.
+            let found = found.filter(|value| !value.is_empty());
             let bytes = found.as_ref().map_or(0, Vec::len);
             link.calls.add(Count::BytesRead, bytes as u64);
             Ok(found)

@@ -154,7 +154,9 @@ impl Walk {
 
     /// Reads the current value if it is in pieces.
     fn arrive(&mut self) -> Result<bool> {
-        let Some((stored, head)) = self.at.and_then(|at| self.page.get(at)) else { return Ok(false) };
+        let Some((stored, head)) = self.at.and_then(|at| self.page.get(at)) else {
+            return Ok(false);
+        };
         match head_of(head)? {
             Head::Inline(_) => self.large = None,
             Head::Large(bytes) => {

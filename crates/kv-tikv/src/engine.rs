@@ -1,8 +1,7 @@
 //! The engine: what it promises, and operations on ranges.
 
 use std::{
-    fs,
-    io,
+    fs, io,
     path::Path,
     sync::{
         Arc,
@@ -89,7 +88,11 @@ impl Tikv {
 
     /// The bytes of the first entries of a range, and where the rest begins, if there is one.
     /// Values are not read if each has `each` bytes.
-    fn measure(&self, (mut from, to): Range, each: Option<usize>) -> Result<(u64, Option<Vec<u8>>)> {
+    fn measure(
+        &self,
+        (mut from, to): Range,
+        each: Option<usize>,
+    ) -> Result<(u64, Option<Vec<u8>>)> {
         let version = self.core.client.timestamp()?;
         let mut bytes = 0;
         for _ in 0..SIZE_PAGES {

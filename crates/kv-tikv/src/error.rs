@@ -88,7 +88,9 @@ pub(crate) fn failure(what: &str, error: &tikv_client::Error) -> Error {
         Kind::Conflict => Error::Conflict,
         Kind::Full => Error::Full,
         Kind::TooLarge => Error::MemoryFull,
-        Kind::Passing(_) | Kind::Other => Error::other(format!("{what} on TiKV failed: {}", shortened(error))),
+        Kind::Passing(_) | Kind::Other => {
+            Error::other(format!("{what} on TiKV failed: {}", shortened(error)))
+        }
     }
 }
 

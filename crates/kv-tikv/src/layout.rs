@@ -228,7 +228,8 @@ mod tests {
     fn pieces_of_a_range_of_keys_are_a_range() {
         let layout = Layout::new("p", 1);
         let (start, end) = layout.pieces(Space::Records, b"b", b"b\0");
-        for (key, inside) in [(&b"b"[..], true), (b"a", false), (b"b\0", false), (b"b\0\0", false)] {
+        for (key, inside) in [(&b"b"[..], true), (b"a", false), (b"b\0", false), (b"b\0\0", false)]
+        {
             for number in [0, 9, u32::MAX] {
                 let piece = layout.piece(Space::Records, key, number);
                 assert_eq!(start <= piece && piece < end, inside, "{key:?} {number}");
@@ -243,7 +244,9 @@ mod tests {
     fn prefixes_spaces_and_sessions_are_apart() {
         let (one, longer) = (Layout::new("app", 1), Layout::new("app2", 1));
         let (start, end) = one.all();
-        for key in [longer.format_key(), longer.head(Space::Index, b""), Layout::new("ap", 1).format_key()] {
+        for key in
+            [longer.format_key(), longer.head(Space::Index, b""), Layout::new("ap", 1).format_key()]
+        {
             assert!(key < start || key >= end);
         }
         for key in [one.format_key(), one.piece(Space::RecordsLz4, &[255; 9], u32::MAX)] {
@@ -263,7 +266,13 @@ mod tests {
         assert_eq!(head_of(&new_head(&large)).expect("a head"), Head::Large(large.len()));
         assert_eq!((pieces_of(INLINE_BYTES_MAX), pieces_of(large.len())), (0, 1));
         assert_eq!(pieces_of(PIECE_BYTES + 1), 2);
-        for bad in [&[][..], &[9, 9], &[1], &[1, 0, 0, 0, 0, 255, 0, 0, 0], &[1, 0, 0, 0, 0, 0, 0, 0, 1, 1]] {
+        for bad in [
+            &[][..],
+            &[9, 9],
+            &[1],
+            &[1, 0, 0, 0, 0, 255, 0, 0, 0],
+            &[1, 0, 0, 0, 0, 0, 0, 0, 1, 1],
+        ] {
             assert!(matches!(head_of(bad), Err(Error::Corrupt(_))), "{bad:?}");
         }
     }

@@ -116,7 +116,8 @@ impl Known {
         let upper = if before { Bound::Excluded(key) } else { Bound::Included(key) };
         let range = self.by_start.range::<[u8], _>((Bound::Unbounded, upper));
         let (_, (bounds, since)) = range.last()?;
-        let inside = bounds.end.as_deref().is_none_or(|end| if before { key <= end } else { key < end });
+        let inside =
+            bounds.end.as_deref().is_none_or(|end| if before { key <= end } else { key < end });
         (inside && since.elapsed() < KEPT_FOR).then(|| bounds.clone())
     }
 
@@ -267,7 +268,10 @@ mod tests {
         known.keep(&first);
         known.keep(&last);
         let find = |key: &[u8], before| known.find(key, before);
-        assert_eq!((find(b"a", false), find(b"", false)), (Some(first.clone()), Some(first.clone())));
+        assert_eq!(
+            (find(b"a", false), find(b"", false)),
+            (Some(first.clone()), Some(first.clone()))
+        );
         assert_eq!((find(b"d", false), find(b"d", true)), (None, Some(first)));
         assert_eq!((find(b"e", true), find(b"m", true)), (None, None));
         assert_eq!((find(b"m", false), find(b"z", true)), (Some(last.clone()), Some(last)));

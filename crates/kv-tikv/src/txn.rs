@@ -100,8 +100,7 @@ impl Transaction {
     fn commit_at(&self, begun: Begun) -> Result<u64> {
         let overlay = self.overlay.lock();
         let known = self.known.borrow();
-        let changes =
-            changes(&self.core, begun.version(), (&overlay, &self.locked, &known))?;
+        let changes = changes(&self.core, begun.version(), (&overlay, &self.locked, &known))?;
         self.core.client.commit(begun, changes)
     }
 }
@@ -205,12 +204,7 @@ impl Txn for Transaction {
         Ok(())
     }
 
-    fn lock_while(
-        &mut self,
-        space: Space,
-        key: &[u8],
-        _: &mut dyn FnMut() -> bool,
-    ) -> Result<()> {
+    fn lock_while(&mut self, space: Space, key: &[u8], _: &mut dyn FnMut() -> bool) -> Result<()> {
         self.before_write(key, 0)?;
         if self.locked.insert((space, key.to_vec())) {
             self.locked_bytes += key.len();

@@ -107,7 +107,8 @@ func main() {
 	conf := config.DefaultConf
 	conf.Server.PDAddr, conf.Server.StoreAddr, conf.Server.Raft, conf.Server.LogLevel = *pdAddr, *addr, true, "warn"
 	conf.Engine.DBPath = *dir
-	conf.Engine.MaxMemTableSize = 8 << 20
+	// A batch may have 15 % of it: a document of 16 MB and more.
+	conf.Engine.MaxMemTableSize = 192 << 20
 	conf.Engine.VlogFileSize = 32 << 20
 	conf.Engine.L1Size = 64 << 20
 	conf.RaftStore.RaftBaseTickInterval = "100ms"

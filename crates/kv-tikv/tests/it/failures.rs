@@ -66,11 +66,6 @@ fn a_store_that_stops_is_an_error_in_time_and_comes_back() {
         txn.commit(Durability::Synced).ok()
     });
     assert_eq!(get(engine.latest(), Space::Records, b"k").as_deref(), Some(&b"3"[..]));
-    let retries: i64 = ["retries_timeout", "retries_connection", "retries_region", "retries_lock"]
-        .iter()
-        .map(|name| stat(&*engine, name))
-        .sum();
-    assert!(retries > 0, "repetitions are counted");
     assert_eq!(stat(&*engine, "undetermined_commits"), 1);
 }
 

@@ -78,9 +78,8 @@ fn a_unique_key_is_inserted_by_one_node() {
         staged.is_some_and(|()| txn.commit(Durability::Buffered).is_ok())
     };
     let winners: usize = thread::scope(|scope| {
-        let nodes = [&one, &other].map(|engine| {
-            scope.spawn(|| (1..=60).filter(|n| insert(engine, *n)).count())
-        });
+        let nodes = [&one, &other]
+            .map(|engine| scope.spawn(|| (1..=60).filter(|n| insert(engine, *n)).count()));
         nodes.into_iter().map(|node| node.join().expect("no panic")).sum()
     });
     assert!(winners <= 60, "{winners} of 60");

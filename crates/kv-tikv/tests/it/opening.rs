@@ -33,7 +33,10 @@ fn refusal(prefix: &str) -> String {
 fn prefixes_of_others_are_refused() {
     let taken = new_prefix();
     write_raw(&[taken.as_bytes(), b"\0\x01other"].concat(), b"data");
-    assert_eq!(refusal(&taken), format!("the prefix '{taken}' of TiKV is in use by another program"));
+    assert_eq!(
+        refusal(&taken),
+        format!("the prefix '{taken}' of TiKV is in use by another program")
+    );
     let newer = new_prefix();
     write_raw(&[newer.as_bytes(), b"\0\0"].concat(), b"nagi kv-tikv format 2");
     assert!(refusal(&newer).ends_with("have format 2; this program has 1"));
@@ -59,7 +62,8 @@ fn several_open_a_new_prefix_at_once_and_find_it_again() {
 
 #[test]
 fn a_cluster_that_does_not_answer_is_an_error() {
-    let closed = TcpListener::bind("127.0.0.1:0").expect("a port").local_addr().expect("an address");
+    let closed =
+        TcpListener::bind("127.0.0.1:0").expect("a port").local_addr().expect("an address");
     // Connections are accepted by the kernel, and nothing answers.
     let silent = TcpListener::bind("127.0.0.1:0").expect("a port");
     for host in [closed, silent.local_addr().expect("an address")] {
@@ -70,6 +74,9 @@ fn a_cluster_that_does_not_answer_is_an_error() {
         };
         let Err(error) = open(&options) else { panic!("there is no cluster") };
         let text = error.to_string();
-        assert!(text.contains(&format!("no placement driver of TiKV can be reached at {host}")), "{text}");
+        assert!(
+            text.contains(&format!("no placement driver of TiKV can be reached at {host}")),
+            "{text}"
+        );
     }
 }

@@ -57,7 +57,9 @@ fn scans_read_one_region_at_a_time() {
     assert!(scans <= 12, "six regions, and a second page in some: {scans}");
     assert_eq!(stat(&*node, "region_lookups"), known, "bounds are kept");
     node.drop_range(Space::Index, &[], &[]).expect("drops over regions");
-    assert!(numbers(&mut *node.latest().cursor(Space::Index, b"", b"").expect("one"), true).is_empty());
+    assert!(
+        numbers(&mut *node.latest().cursor(Space::Index, b"", b"").expect("one"), true).is_empty()
+    );
 }
 
 /// A region that splits while a cursor is in it, and between transactions.
