@@ -105,7 +105,7 @@ mongosh tools service oplog ycsb streams debezium seeds: build
 	@FULL=1 tests/run $(NAGI) $@
 
 tikv: deps            # the engine over TiKV against a placement driver and a store, built from Go modules
-	@tests/tikv/run.py cargo test --locked -p nagi-kv-tikv -- --include-ignored
+	@tests/tikv/run.py cargo test --locked -p nagi-kv-tikv --test cluster -- --test-threads=1
 
 crash: build
 	@CRASH_ROUNDS=$${CRASH_ROUNDS:-200} tests/run $(NAGI) crash

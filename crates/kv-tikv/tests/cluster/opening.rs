@@ -1,9 +1,9 @@
-//! Prefixes that are new, known, of another version, or of another program; clusters that do not answer.
+//! Prefixes that are new, known, of another version, or of another program.
 
-use std::{net::TcpListener, thread, time::Duration};
+use std::thread;
 
 use nagi_kv::Space;
-use nagi_kv_tikv::{Address, Options, open};
+use nagi_kv_tikv::open;
 use tikv_client::TransactionClient;
 
 use crate::cluster::{engine, get, new_prefix, options, put};
@@ -29,7 +29,6 @@ fn refusal(prefix: &str) -> String {
 }
 
 #[test]
-#[ignore = "needs a cluster: make tikv"]
 fn prefixes_of_others_are_refused() {
     let taken = new_prefix();
     write_raw(&[taken.as_bytes(), b"\0\x01other"].concat(), b"data");
@@ -47,7 +46,6 @@ fn prefixes_of_others_are_refused() {
 }
 
 #[test]
-#[ignore = "needs a cluster: make tikv"]
 fn several_open_a_new_prefix_at_once_and_find_it_again() {
     let prefix = new_prefix();
     thread::scope(|scope| {
@@ -58,25 +56,4 @@ fn several_open_a_new_prefix_at_once_and_find_it_again() {
     put(&*engine(&prefix), Space::Records, b"k", b"v");
     assert_eq!(get(&*engine(&prefix), Space::Records, b"k").as_deref(), Some(&b"v"[..]));
     assert_eq!(get(&*engine(&new_prefix()), Space::Records, b"k"), None);
-}
-
-#[test]
-fn a_cluster_that_does_not_answer_is_an_error() {
-    let closed =
-        TcpListener::bind("127.0.0.1:0").expect("a port").local_addr().expect("an address");
-    // Connections are accepted by the kernel, and nothing answers.
-    let silent = TcpListener::bind("127.0.0.1:0").expect("a port");
-    for host in [closed, silent.local_addr().expect("an address")] {
-        let address = Address::parse(&format!("tikv://{host}/p")).expect("an address");
-        let options = Options {
-            connect_timeout: Duration::from_millis(500),
-            ..Options::new(address, "/nonexistent")
-        };
-        let Err(error) = open(&options) else { panic!("there is no cluster") };
-        let text = error.to_string();
-        assert!(
-            text.contains(&format!("no placement driver of TiKV can be reached at {host}")),
-            "{text}"
-        );
-    }
 }

@@ -16,7 +16,6 @@ fn begin(engine: &Arc<dyn Engine>) -> Box<dyn Txn> {
 }
 
 #[test]
-#[ignore = "needs a cluster: make tikv"]
 fn a_commit_of_one_node_is_seen_by_the_other_at_once() {
     let (one, other) = two();
     assert_eq!(one.capabilities(), Capabilities::NONE, "what a distributed engine cannot promise");
@@ -30,7 +29,6 @@ fn a_commit_of_one_node_is_seen_by_the_other_at_once() {
 }
 
 #[test]
-#[ignore = "needs a cluster: make tikv"]
 fn of_two_updates_from_the_same_value_one_commits() {
     let (one, other) = two();
     put(&*one, Space::Records, b"k", b"0");
@@ -48,7 +46,6 @@ fn of_two_updates_from_the_same_value_one_commits() {
 
 /// Each reads the key that the other one writes. Snapshots alone would let both commit.
 #[test]
-#[ignore = "needs a cluster: make tikv"]
 fn locks_prevent_write_skew_between_nodes() {
     let (one, other) = two();
     for locks in [false, true] {
@@ -68,7 +65,6 @@ fn locks_prevent_write_skew_between_nodes() {
 }
 
 #[test]
-#[ignore = "needs a cluster: make tikv"]
 fn a_unique_key_is_inserted_by_one_node() {
     let (one, other) = two();
     let insert = |engine: &Arc<dyn Engine>, n: u8| {
@@ -89,7 +85,6 @@ fn a_unique_key_is_inserted_by_one_node() {
 
 /// A transaction that reads nothing and may wait is committed after the one that was first.
 #[test]
-#[ignore = "needs a cluster: make tikv"]
 fn writes_without_reads_are_repeated() {
     let (one, other) = two();
     let mut blind = one.begin(TxnOptions { lock_wait_ms: 5_000 }).expect("begins");
@@ -101,7 +96,6 @@ fn writes_without_reads_are_repeated() {
 }
 
 #[test]
-#[ignore = "needs a cluster: make tikv"]
 fn spills_are_of_one_node_and_end_with_it() {
     let (one, other) = two();
     put(&*one, Space::Spill, b"k", b"run");

@@ -39,7 +39,6 @@ impl Drop for Stopped {
 }
 
 #[test]
-#[ignore = "needs a cluster: make tikv"]
 fn a_store_that_stops_is_an_error_in_time_and_comes_back() {
     let prefix = new_prefix();
     let engine = impatient(&prefix);
@@ -87,7 +86,6 @@ fn later<T>(attempt: impl Fn() -> Option<T>) -> T {
 
 /// A stop that is shorter than the time of a call is only slow.
 #[test]
-#[ignore = "needs a cluster: make tikv"]
 fn a_short_stop_is_not_noticed() {
     let prefix = new_prefix();
     let engine = open(&Options { request_timeout: Duration::from_millis(300), ..options(&prefix) });

@@ -17,7 +17,6 @@ fn child() {
 }
 
 #[test]
-#[ignore = "needs a cluster: make tikv"]
 fn acknowledged_commits_survive_a_killed_process() {
     crash::rounds(Path::new(&new_prefix()), 3, &|path| node(prefix(path)));
 }

@@ -5,7 +5,6 @@ use nagi_kv::{Durability, Engine, Error, Maintenance as _, Space, TxnOptions};
 use crate::cluster::{engine, get, new_prefix, put, stat};
 
 #[test]
-#[ignore = "needs a cluster: make tikv"]
 fn the_longest_keys_and_values_are_stored() {
     let engine = engine(&new_prefix());
     let limits = engine.limits();
@@ -22,7 +21,6 @@ fn the_longest_keys_and_values_are_stored() {
 }
 
 #[test]
-#[ignore = "needs a cluster: make tikv"]
 fn what_is_too_large_is_refused_before_the_store_sees_it() {
     let engine = engine(&new_prefix());
     let limits = engine.limits();
@@ -46,7 +44,6 @@ fn what_is_too_large_is_refused_before_the_store_sees_it() {
 
 /// A value that shrinks, is deleted, or is replaced leaves no pieces behind, whether it was read before or not.
 #[test]
-#[ignore = "needs a cluster: make tikv"]
 fn pieces_end_with_their_value() {
     let large = vec![7; 3 << 20];
     let small = b"small".to_vec();

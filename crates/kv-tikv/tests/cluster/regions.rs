@@ -34,7 +34,6 @@ fn numbers(cursor: &mut dyn Cursor, forward: bool) -> Vec<u32> {
 }
 
 #[test]
-#[ignore = "needs a cluster: make tikv"]
 fn scans_read_one_region_at_a_time() {
     let prefix = new_prefix();
     fill(&*engine(&prefix));
@@ -64,7 +63,6 @@ fn scans_read_one_region_at_a_time() {
 
 /// A region that splits while a cursor is in it, and between transactions.
 #[test]
-#[ignore = "needs a cluster: make tikv"]
 fn a_split_under_a_cursor_loses_nothing() {
     let prefix = new_prefix();
     let engine = engine(&prefix);

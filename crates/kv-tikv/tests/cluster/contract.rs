@@ -1,3 +1,5 @@
+//! The contract of all engines.
+
 use std::sync::Arc;
 
 use nagi_kv::{Engine, conformance};
@@ -5,7 +7,6 @@ use nagi_kv::{Engine, conformance};
 use crate::cluster::{engine, new_prefix};
 
 #[test]
-#[ignore = "needs a cluster: make tikv"]
 fn tikv_keeps_the_contract() {
     conformance::run(&|| -> Arc<dyn Engine> { engine(&new_prefix()) });
 }

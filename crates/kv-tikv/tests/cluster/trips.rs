@@ -73,7 +73,6 @@ fn filled(entries: u32) -> std::sync::Arc<Tikv> {
 }
 
 #[test]
-#[ignore = "needs a cluster: make tikv"]
 fn reads_take_these_round_trips() {
     let engine = filled(10_000);
     let seek = |entries: usize| {
@@ -111,7 +110,6 @@ fn reads_take_these_round_trips() {
 }
 
 #[test]
-#[ignore = "needs a cluster: make tikv"]
 fn writes_take_these_round_trips() {
     let engine = filled(10);
     let put_commit = "2 timestamps, KvBatchGet 1, KvCommit 1, KvPrewrite 1";
@@ -158,7 +156,6 @@ fn writes_take_these_round_trips() {
 }
 
 #[test]
-#[ignore = "needs a cluster: make tikv"]
 fn large_values_take_these_round_trips() {
     let engine = engine(&new_prefix());
     // Each piece is a message of its own; the second phase has keys only.
