@@ -249,13 +249,10 @@ async fn scan(
 }
 
 async fn connect(options: &Options) -> Result<TransactionClient> {
-    let mut config = Config::default()
+    let config = Config::default()
         .with_timeout(options.request_timeout)
         .with_grpc_max_decoding_message_size(MESSAGE_BYTES_MAX)
         .with_grpc_max_encoding_message_size(MESSAGE_BYTES_MAX);
-    if let Some(tls) = &options.tls {
-        config = config.with_security(&tls.authorities, &tls.certificate, &tls.key);
-    }
     let hosts = options.address.placement_drivers.clone();
     let named = hosts.join(", ");
     let failed = |why: String| {

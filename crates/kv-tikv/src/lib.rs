@@ -39,4 +39,4 @@ mod view;
 
 pub use address::Address;
 pub use engine::{Tikv, open};
-pub use options::{Options, TlsFiles};
+pub use options::Options;

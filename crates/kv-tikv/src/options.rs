@@ -8,8 +8,6 @@ use crate::address::Address;
 #[derive(Clone, Debug)]
 pub struct Options {
     pub address: Address,
-    /// For encrypted connections.
-    pub tls: Option<TlsFiles>,
     /// Where runs of sorts go that exceed their memory; a folder of this process.
     pub scratch: PathBuf,
     /// Time for the first connection to a placement driver.
@@ -22,21 +20,11 @@ pub struct Options {
     pub snapshot_age_max: Duration,
 }
 
-/// Files in PEM form.
-#[derive(Clone, Debug)]
-pub struct TlsFiles {
-    /// The authorities that may sign the cluster's certificates.
-    pub authorities: PathBuf,
-    pub certificate: PathBuf,
-    pub key: PathBuf,
-}
-
 impl Options {
     /// Defaults for an address.
     pub fn new(address: Address, scratch: impl Into<PathBuf>) -> Options {
         Options {
             address,
-            tls: None,
             scratch: scratch.into(),
             connect_timeout: Duration::from_secs(10),
             request_timeout: Duration::from_secs(2),

@@ -17,7 +17,7 @@ use tonic::{
     Request, Response, Status,
     client::Grpc,
     codegen::http::uri::PathAndQuery,
-    transport::{Certificate, Channel, ClientTlsConfig, Endpoint, Identity},
+    transport::{Channel, Endpoint},
 };
 use tonic_prost::ProstCodec;
 
@@ -204,20 +204,10 @@ impl Regions {
     /// A connection that is made with the first request. `host` may begin with a scheme.
     fn channel(&self, host: &str) -> std::result::Result<Channel, String> {
         let host = host.split_once("://").map_or(host, |(_, host)| host);
-        let scheme = if self.options.tls.is_some() { "https" } else { "http" };
-        let text = |error: &dyn std::error::Error| error.to_string();
-        let mut endpoint = Endpoint::from_shared(format!("{scheme}://{host}"))
-            .map_err(|error| text(&error))?
-            .connect_timeout(self.options.request_timeout)
-            .timeout(self.options.request_timeout);
-        if let Some(tls) = &self.options.tls {
-            let read = |path| std::fs::read(path).map_err(|error| text(&error));
-            let identity = Identity::from_pem(read(&tls.certificate)?, read(&tls.key)?);
-            let authorities = Certificate::from_pem(read(&tls.authorities)?);
-            let config = ClientTlsConfig::new().ca_certificate(authorities).identity(identity);
-            endpoint = endpoint.tls_config(config).map_err(|error| text(&error))?;
-        }
-        Ok(endpoint.connect_lazy())
+        let endpoint = Endpoint::from_shared(format!("http://{host}"));
+        let endpoint = endpoint.map_err(|error| error.to_string())?;
+        let time = self.options.request_timeout;
+        Ok(endpoint.connect_timeout(time).timeout(time).connect_lazy())
     }
 }
 

@@ -246,7 +246,9 @@ impl Txn for Transaction {
     }
 
     fn commit(self: Box<Self>, _: Durability) -> Result<CommitStamp> {
-        if self.overlay.lock().is_empty() {
+        // Locks of a transaction that has read nothing protect nothing.
+        let has_locks = !self.locked.is_empty() && self.has_read.get();
+        if self.overlay.lock().is_empty() && !has_locks {
             return Ok(self.core.newest());
         }
         self.start()?;

@@ -8,6 +8,7 @@
 package main
 
 import (
+	"bytes"
 	"context"
 	"encoding/hex"
 	"flag"
@@ -53,7 +54,9 @@ type calls struct {
 	by map[string]uint64
 }
 
-func (c *calls) count(ctx context.Context, request interface{}, info *grpc.UnaryServerInfo, handler grpc.UnaryHandler) (interface{}, error) {
+func (c *calls) count(
+	ctx context.Context, request interface{}, info *grpc.UnaryServerInfo, handler grpc.UnaryHandler,
+) (interface{}, error) {
 	c.Lock()
 	c.by[path.Base(info.FullMethod)]++
 	c.Unlock()
@@ -78,7 +81,8 @@ func split(client pd.Client, srv *tikv.Server) http.HandlerFunc {
 			http.Error(w, err.Error(), http.StatusBadRequest)
 			return
 		}
-		r, err := client.GetRegion(context.Background(), codec.EncodeBytes(nil, key))
+		start := codec.EncodeBytes(nil, key)
+		r, err := client.GetRegion(context.Background(), start)
 		if err != nil || r == nil {
 			http.Error(w, fmt.Sprint("region: ", err), http.StatusInternalServerError)
 			return
@@ -88,7 +92,17 @@ func split(client pd.Client, srv *tikv.Server) http.HandlerFunc {
 			SplitKeys: [][]byte{key}})
 		if err != nil || answer.RegionError != nil {
 			http.Error(w, fmt.Sprint(err, answer), http.StatusInternalServerError)
+			return
 		}
+		// The placement driver learns of it by the next heartbeat.
+		for n := 0; n < 200; n++ {
+			r, err = client.GetRegion(context.Background(), start)
+			if err == nil && r != nil && bytes.Equal(r.Meta.StartKey, start) {
+				return
+			}
+			time.Sleep(50 * time.Millisecond)
+		}
+		http.Error(w, "the placement driver does not learn of the split", http.StatusInternalServerError)
 	}
 }
 
@@ -127,7 +141,8 @@ func main() {
 	check(err)
 	counted := &calls{by: map[string]uint64{}}
 	alive := keepalive.EnforcementPolicy{MinTime: time.Second, PermitWithoutStream: true}
-	gs := grpc.NewServer(grpc.KeepaliveEnforcementPolicy(alive), grpc.MaxRecvMsgSize(64<<20), grpc.UnaryInterceptor(counted.count))
+	gs := grpc.NewServer(
+		grpc.KeepaliveEnforcementPolicy(alive), grpc.MaxRecvMsgSize(64<<20), grpc.UnaryInterceptor(counted.count))
 	tikvpb.RegisterTikvServer(gs, store{srv})
 	deadlock.RegisterDeadlockServer(gs, srv)
 	stop := make(chan os.Signal, 1)

@@ -64,6 +64,23 @@ fn locks_prevent_write_skew_between_nodes() {
     }
 }
 
+/// What was read under a lock was true at the commit, also if nothing was written.
+#[test]
+fn a_lock_without_a_write_is_tested_by_the_commit() {
+    let (one, other) = two();
+    for is_changed in [false, true] {
+        put(&*one, Space::Records, b"k", b"0");
+        let mut txn = begin(&one);
+        txn.lock(Space::Records, b"k").expect("it is noted");
+        assert_eq!(get(&*txn, Space::Records, b"k").as_deref(), Some(&b"0"[..]));
+        if is_changed {
+            put(&*other, Space::Records, b"k", b"1");
+        }
+        let committed = txn.commit(Durability::Buffered);
+        assert_eq!(matches!(committed, Err(Error::Conflict)), is_changed, "{committed:?}");
+    }
+}
+
 #[test]
 fn a_unique_key_is_inserted_by_one_node() {
     let (one, other) = two();
