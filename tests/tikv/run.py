@@ -4,7 +4,7 @@
     tests/tikv/run.py COMMAND...
 
 The command finds NAGI_TIKV_PD (host:port of the placement driver), NAGI_TIKV_ADMIN (host:port at which the store counts
-requests and splits regions) and NAGI_TIKV_STORE_PID (the store's process). Its exit code is this program's.
+requests and splits regions), NAGI_TIKV_PD_PID and NAGI_TIKV_STORE_PID (their processes). Its exit code is this program's.
 """
 
 import os
@@ -44,9 +44,9 @@ class Cluster:
         self.folder = tempfile.mkdtemp(prefix="nagi-tikv-")
         self.processes = []
 
-    def spawn(self, name, *arguments):
+    def spawn(self, name, program, *arguments):
         log = open(os.path.join(self.folder, name + ".log"), "wb")
-        command = [os.path.join(self.programs, name), *arguments]
+        command = [os.path.join(self.programs, program), *arguments]
         process = subprocess.Popen(command, stdout=log, stderr=log, cwd=self.folder)
         self.processes.append((name, process))
 
@@ -67,16 +67,16 @@ class Cluster:
     def start(self):
         pd, peer, store, admin = (f"127.0.0.1:{port}" for port in free_ports(4))
         self.spawn(
-            "pd-server", "--name=pd1", "--data-dir=pd1", f"--client-urls=http://{pd}", f"--peer-urls=http://{peer}",
+            "PD", "pd-server", "--name=pd1", "--data-dir=pd1", f"--client-urls=http://{pd}", f"--peer-urls=http://{peer}",
             f"--initial-cluster=pd1=http://{peer}", "--log-level=warn", "--log-file=pd1.log")
         self.wait_for("placement driver", lambda: self.answers(f"http://{pd}/pd/api/v1/leader"))
-        self.spawn("tikvd", "-pd", pd, "-addr", store, "-admin", admin, "-dir", "kv1")
-        self.wait_for("store", lambda: "ready" in self.log("tikvd"))
+        self.spawn("STORE", "tikvd", "-pd", pd, "-addr", store, "-admin", admin, "-dir", "kv1")
+        self.wait_for("store", lambda: "ready" in self.log("STORE"))
         # One store: the placement driver need not look for others.
         one = urllib.request.Request(f"http://{pd}/pd/api/v1/config", data=b'{"max-replicas": 1}', method="POST")
         self.wait_for("setting of the placement driver", lambda: self.answers(one))
-        pid = self.processes[-1][1].pid
-        return {"NAGI_TIKV_PD": pd, "NAGI_TIKV_ADMIN": admin, "NAGI_TIKV_STORE_PID": str(pid)}
+        pids = {f"NAGI_TIKV_{name}_PID": str(process.pid) for name, process in self.processes}
+        return {"NAGI_TIKV_PD": pd, "NAGI_TIKV_ADMIN": admin, **pids}
 
     @staticmethod
     def answers(request):

@@ -17,7 +17,10 @@ use nagi_kv_tikv::{Address, Options, Tikv, open};
 
 const PD: &str = "NAGI_TIKV_PD";
 const ADMIN: &str = "NAGI_TIKV_ADMIN";
-const STORE: &str = "NAGI_TIKV_STORE_PID";
+/// The process of the store.
+pub(crate) const STORE: &str = "NAGI_TIKV_STORE_PID";
+/// That of the placement driver.
+pub(crate) const DRIVER: &str = "NAGI_TIKV_PD_PID";
 
 fn variable(name: &str) -> String {
     env::var(name).unwrap_or_else(|_| panic!("{name} is not set: run this test by `make tikv`"))
@@ -71,9 +74,9 @@ pub(crate) fn split(key: &[u8]) {
     admin(&format!("POST /split?key={hex}"));
 }
 
-/// Sends a signal to the store.
-pub(crate) fn signal(name: &str) {
-    let sent = process::Command::new("kill").args([name, &variable(STORE)]).status();
+/// Sends a signal to a process.
+pub(crate) fn signal(name: &str, process: &str) {
+    let sent = process::Command::new("kill").args([name, &variable(process)]).status();
     assert!(sent.expect("kill runs").success());
 }
 

@@ -1,4 +1,4 @@
-//! A store that stops: calls end with an error in their time, and continue when it is back.
+//! A store or a placement driver that stops: calls end with an error in their time, and continue when it is back.
 
 use std::{
     sync::Arc,
@@ -9,7 +9,7 @@ use std::{
 use nagi_kv::{Durability, Engine, Error, Space, TxnOptions};
 use nagi_kv_tikv::{Options, open};
 
-use crate::cluster::{get, new_prefix, options, put, signal, stat};
+use crate::cluster::{DRIVER, STORE, get, new_prefix, options, put, signal, stat};
 
 const CALL: Duration = Duration::from_secs(2);
 
@@ -22,19 +22,19 @@ fn impatient(prefix: &str) -> Arc<dyn Engine> {
     open(&options).expect("opens")
 }
 
-/// Stops the store's process until it is dropped.
-struct Stopped;
+/// Stops a process until it is dropped.
+struct Stopped(&'static str);
 
 impl Stopped {
-    fn now() -> Stopped {
-        signal("-STOP");
-        Stopped
+    fn now(process: &'static str) -> Stopped {
+        signal("-STOP", process);
+        Stopped(process)
     }
 }
 
 impl Drop for Stopped {
     fn drop(&mut self) {
-        signal("-CONT");
+        signal("-CONT", self.0);
     }
 }
 
@@ -46,7 +46,7 @@ fn a_store_that_stops_is_an_error_in_time_and_comes_back() {
     let mut txn = engine.begin(TxnOptions::default()).expect("begins");
     get(&*txn, Space::Records, b"k").expect("it is there");
     txn.put(Space::Records, b"k", b"2").expect("staged");
-    let stopped = Stopped::now();
+    let stopped = Stopped::now(STORE);
     let begun = Instant::now();
     let mut buf = Vec::new();
     assert!(matches!(engine.latest().get(Space::Records, b"k", &mut buf), Err(Error::Io(_))));
@@ -91,7 +91,7 @@ fn a_short_stop_is_not_noticed() {
     let engine = open(&Options { request_timeout: Duration::from_millis(300), ..options(&prefix) });
     let engine: Arc<dyn Engine> = engine.expect("opens");
     put(&*engine, Space::Records, b"k", b"1");
-    let stopped = Stopped::now();
+    let stopped = Stopped::now(STORE);
     thread::scope(|scope| {
         let reader = scope.spawn(|| get(engine.latest(), Space::Records, b"k"));
         let end = Instant::now() + Duration::from_secs(20);
@@ -102,4 +102,22 @@ fn a_short_stop_is_not_noticed() {
         drop(stopped);
         assert_eq!(reader.join().expect("no panic").as_deref(), Some(&b"1"[..]));
     });
+}
+
+#[test]
+fn a_silent_placement_driver_is_an_error_in_time_and_comes_back() {
+    let engine = impatient(&new_prefix());
+    put(&*engine, Space::Records, b"k", b"1");
+    let snapshot = engine.snapshot().expect("a snapshot");
+    let stopped = Stopped::now(DRIVER);
+    let begun = Instant::now();
+    assert!(matches!(engine.snapshot(), Err(Error::Io(_))), "there are no timestamps");
+    assert!(begun.elapsed() < CALL * 3, "{:?}", begun.elapsed());
+    assert!(stat(&*engine, "reconnects") > 0, "the connection is replaced");
+    // What has its timestamp needs only the store.
+    assert_eq!(get(&*snapshot, Space::Records, b"k").as_deref(), Some(&b"1"[..]));
+    drop(stopped);
+    let value = later(|| read_again(&*engine));
+    assert_eq!(value, b"1");
+    put(&*engine, Space::Records, b"k", b"2");
 }

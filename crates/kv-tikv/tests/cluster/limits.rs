@@ -1,8 +1,11 @@
 //! Sizes: of keys, values, transactions; pieces of large values.
 
-use nagi_kv::{Durability, Engine, Error, Maintenance as _, Space, TxnOptions};
+use std::time::Duration;
 
-use crate::cluster::{engine, get, new_prefix, put, stat};
+use nagi_kv::{Durability, Engine, Error, Maintenance as _, Space, TxnOptions};
+use nagi_kv_tikv::{Options, open};
+
+use crate::cluster::{engine, get, new_prefix, options, put, stat};
 
 #[test]
 fn the_longest_keys_and_values_are_stored() {
@@ -70,4 +73,16 @@ fn pieces_end_with_their_value() {
     assert!(engine.approximate_size(Space::Records, &[], &[]).expect("a size") > 3 << 20);
     engine.drop_range(Space::Records, b"k", b"l").expect("drops");
     assert_eq!(engine.approximate_size(Space::Records, &[], &[]).expect("a size"), 0);
+}
+
+#[test]
+fn a_snapshot_ends_before_the_store_removes_its_versions() {
+    let options = Options { snapshot_age_max: Duration::ZERO, ..options(&new_prefix()) };
+    let engine = open(&options).expect("opens");
+    assert_eq!(engine.limits().snapshot_age_ms_max, Some(0));
+    let mut buf = Vec::new();
+    let read = engine.latest().get(Space::Records, b"k", &mut buf).map(|_| ());
+    assert!(matches!(read, Err(Error::SnapshotTooOld)), "{read:?}");
+    let mut cursor = engine.latest().cursor(Space::Records, b"", b"").expect("a cursor");
+    assert!(matches!(cursor.seek(b""), Err(Error::SnapshotTooOld)));
 }
