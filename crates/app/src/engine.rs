@@ -4,6 +4,7 @@ use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
+use nagi_budget::Budget;
 use nagi_host::{EngineKind, EngineSettings, Growth, Repair};
 use nagi_kv::{Compressor, Engine};
 
@@ -12,10 +13,23 @@ use crate::paths;
 
 /// Opens the selected storage engine with `block_cache_bytes` of memory for blocks and memtables.
 pub(crate) fn open(options: &Options, block_cache_bytes: u64) -> nagi_kv::Result<Arc<dyn Engine>> {
+    open_with(options, &settings(options, block_cache_bytes))
+}
+
+/// Like [`open`]; the memory of flushes and compactions is charged to the budget.
+pub(crate) fn open_charged(
+    options: &Options,
+    block_cache_bytes: u64,
+    budget: &Arc<Budget>,
+) -> nagi_kv::Result<Arc<dyn Engine>> {
+    open_with(options, &settings(options, block_cache_bytes).charged_to(budget))
+}
+
+fn open_with(options: &Options, settings: &EngineSettings) -> nagi_kv::Result<Arc<dyn Engine>> {
     if options.engine == EngineKind::Mapped {
         explain_mapped(&options.mapped);
     }
-    nagi_host::open(Path::new(&options.db_path), &settings(options, block_cache_bytes))
+    nagi_host::open(Path::new(&options.db_path), settings)
 }
 
 /// Repairs a damaged data directory as far as its data is readable; `None` if the engine has no repair.

@@ -189,7 +189,7 @@ fn serve_data(
     let (blocks, records) = memory::cache_bytes(options);
     log::info!(target: "STORAGE", id = 8200045, budgetBytes = memory::budget_bytes(options),
         blockCacheBytes = blocks, recordCacheBytes = records; "Memory budget");
-    let engine = engine::open(options, blocks).map_err(|error| match &error {
+    let engine = engine::open_charged(options, blocks, &budget).map_err(|error| match &error {
         nagi_kv::Error::Corrupt(_) => not_opened(damaged(&error), exit::UNRECOVERABLE),
         nagi_kv::Error::Full => not_opened(format!("OutOfDiskSpace: {error}"), exit::DATA_FOLDER),
         _ => not_opened(paths::named(error.to_string(), options), exit::DATA_FOLDER),

@@ -60,6 +60,8 @@ type SetCaches = Box<dyn Fn(u64) + Send + Sync>;
 /// part of the budget.
 const PURGE_BYTES_MIN: u64 = 8 << 20;
 const PURGE_PART: u64 = 32;
+/// Charges up to this size do not count the engine's background work.
+const SMALL_BYTES: u64 = 1 << 20;
 
 /// The account of a process. See the crate's header.
 pub struct Budget {
@@ -121,6 +123,16 @@ impl Budget {
             let division = Division::of(bytes);
             division.caches - division.caches_min
         })
+    }
+
+    /// The limit of all pools together for a charge of this size: a small one is not refused because the engine's
+    /// background work holds more than is left, such as that of a connection or of a cursor.
+    pub(crate) fn demand_max_for(&self, bytes: u64) -> u64 {
+        let work = match bytes <= SMALL_BYTES {
+            true => self.pool(Pool::Compactions).used,
+            false => 0,
+        };
+        self.demand_max().saturating_add(work)
     }
 
     /// The limit of a pool.
@@ -215,7 +227,8 @@ impl Budget {
         charge.try_grow(bytes).then_some(charge)
     }
 
-    /// Waits for capacity, at most `wait`. Returns none if there was none in time, or if `go_on` returned false.
+    /// Waits for capacity in the order of arrival: see [`crate::line`]. Returns none if there was none for `wait`
+    /// without progress of others, or if `go_on` returned false.
     pub fn charge_within(
         self: &Arc<Budget>,
         pool: Pool,
@@ -223,7 +236,14 @@ impl Budget {
         wait: Duration,
         go_on: &mut dyn FnMut() -> bool,
     ) -> Option<Charge> {
-        self.wait_within(pool, wait, go_on, &mut || self.try_charge(pool, bytes))
+        let mut charge = Charge::empty(self, pool);
+        // A message that is larger than its pool is admitted alone, but not beside the engine's background work.
+        let mut ask = || match self.pool(Pool::Compactions).used {
+            0 => charge.try_grow(bytes),
+            _ => charge.try_grow_within_all(bytes),
+        };
+        let charged = self.wait_for_turn(pool, bytes, wait, go_on, &mut ask);
+        charged.then_some(charge)
     }
 
     /// Calls `ask` until it succeeds, at most for `wait`, and counts waits and refusals.
@@ -296,7 +316,7 @@ impl Budget {
         if state.used.try_update(SeqCst, SeqCst, |used| fits(used, limit)).is_err() {
             return false;
         }
-        let most = self.demand_max();
+        let most = self.demand_max_for(bytes);
         let within = |demand: u64| {
             let sum = demand.checked_add(bytes)?;
             (sum <= most || (own + bytes > limit && demand <= most)).then_some(sum)

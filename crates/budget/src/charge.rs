@@ -36,12 +36,18 @@ impl Charge {
     /// Like [`Charge::try_grow`], but never beyond the limit of all pools together, even for a charge that is larger
     /// than its pool and alone in it.
     pub(crate) fn try_grow_strictly(&mut self, bytes: u64) -> bool {
-        let fits = self.budget.demand().checked_add(bytes);
-        let taken = fits.is_some_and(|sum| sum <= self.budget.demand_max()) && self.try_grow(bytes);
+        let taken = self.try_grow_within_all(bytes);
         if taken && self.held_since.is_none() {
             self.held_since = Some(self.budget.holders.join());
         }
         taken
+    }
+
+    /// Like [`Charge::try_grow_strictly`], for a holder that is not a request: it does not count among those of which
+    /// the oldest may wait.
+    pub(crate) fn try_grow_within_all(&mut self, bytes: u64) -> bool {
+        let fits = self.budget.demand().checked_add(bytes);
+        fits.is_some_and(|sum| sum <= self.budget.demand_max_for(bytes)) && self.try_grow(bytes)
     }
 
     /// Like [`Charge::try_grow_strictly`], but does not overtake requests that wait.
@@ -61,6 +67,11 @@ impl Charge {
         let (own, held_since) = (self.bytes, self.held_since.filter(|_| self.bytes > 0));
         let who = Asking { pool: self.pool, bytes, own, held_since, go_on };
         budget.wait_in_line(who, &mut || self.try_grow_strictly(bytes))
+    }
+
+    /// Returns true if the engine's background work holds memory.
+    pub(crate) fn is_beside_work(&self) -> bool {
+        self.budget.pool(Pool::Compactions).used > 0
     }
 
     pub(crate) fn is_of(&self, budget: &Arc<Budget>) -> bool {

@@ -20,6 +20,8 @@
 //!   later.
 //! - The [`meter`] of a thread counts what a request allocates beyond all of its charges, and charges that by the
 //!   megabyte to [`Pool::Evaluation`]. So operators without charges of their own are limited, too.
+//! - [`Work`] is the charge of the engine's flushes and compactions for large values. It waits behind one request only,
+//!   because the others may be waiting for what it frees.
 //! - The watcher ([`Watch`]) corrects the account. It compares resident memory with [`bound`], and so sees memory
 //!   that has no charge: code, stacks, free pages that the allocator keeps. First it has the allocator purge free
 //!   pages; then it squeezes the caches by the excess. The thread is in `nagi-host`.
@@ -71,6 +73,7 @@ mod pool;
 mod raw;
 mod resident;
 mod watch;
+mod work;
 
 pub use budget::{Budget, Division, PoolState};
 pub use charge::Charge;
@@ -80,6 +83,7 @@ pub use pool::Pool;
 pub use raw::Metered;
 pub use resident::Resident;
 pub use watch::{Action, Watch};
+pub use work::Work;
 
 /// Resident memory may exceed the budget by a tenth and by this: code, stacks, allocator.
 pub const SLACK_BYTES: u64 = 64 << 20;

@@ -5,6 +5,11 @@
 //! requests that hold memory already, only the oldest may wait, at the front of the queue; the others fail at once.
 //! So no two requests wait for memory of each other, and at least one of all makes progress.
 //!
+//! Two others use the queue. A message that is still to be read ([`Budget::wait_for_turn`]) holds nothing and has no
+//! deadline of its request yet. Messages are served in the order of arrival in their pool; small ones pass. One that
+//! would take a large part of all memory also waits for the requests in the queue, because these may need more than
+//! what large messages leave. The engine's background work ([`crate::Work`]) waits behind one request.
+//!
 //! A wait fails after [`STALL_MAX`] in which no memory was released, and after [`WAIT_MAX`] in any case.
 
 use std::{
@@ -26,6 +31,10 @@ const PROGRESS_BYTES: u64 = 1 << 20;
 /// Requests up to this size may overtake, until the first of the queue has waited for `PASS_TIME`.
 const PASS_BYTES: u64 = 2 << 20;
 const PASS_TIME: Duration = Duration::from_secs(1);
+/// Longest wait of a message, in times of the longest wait without progress.
+const MESSAGE_WAITS: u32 = 4;
+/// A message that takes more than this part of all memory does not overtake the queue of requests.
+const LARGE_PART: u64 = 8;
 /// Limit of the queue; further requests fail at once. Waiting requests may hold storage tickets that others need.
 const WAITING_MAX: usize = 64;
 
@@ -34,9 +43,32 @@ const WAITING_MAX: usize = 64;
 pub(crate) struct Line {
     next: u64,
     waiting: VecDeque<(u64, Instant)>,
+    /// The waiting messages that may not pass others, with the pool of each.
+    messages: VecDeque<(u64, Pool)>,
 }
 
 impl Line {
+    fn join_messages(&mut self, pool: Pool) -> u64 {
+        self.next += 1;
+        self.messages.push_back((self.next, pool));
+        self.next
+    }
+
+    /// Returns true if it is the turn of a message: of one that waits, or, without a number, of one that arrives.
+    fn is_turn(&self, number: Option<u64>, pool: Pool, is_large: bool) -> bool {
+        let first = self.messages.iter().find(|(_, other)| *other == pool).map(|(first, _)| *first);
+        let is_first = first.is_none() || first == number;
+        is_first && (!is_large || self.waiting.is_empty())
+    }
+
+    /// Adds background work behind the first request that waits, so that requests and work take turns.
+    pub(crate) fn join_work(&mut self) -> u64 {
+        self.next += 1;
+        let at = self.waiting.len().min(1);
+        self.waiting.insert(at, (self.next, Instant::now()));
+        self.next
+    }
+
     fn join(&mut self, at_front: bool) -> u64 {
         self.next += 1;
         let place = (self.next, Instant::now());
@@ -47,11 +79,12 @@ impl Line {
         self.next
     }
 
-    fn leave(&mut self, number: u64) {
+    pub(crate) fn leave(&mut self, number: u64) {
         self.waiting.retain(|(other, _)| *other != number);
+        self.messages.retain(|(other, _)| *other != number);
     }
 
-    fn is_first(&self, number: u64) -> bool {
+    pub(crate) fn is_first(&self, number: u64) -> bool {
         self.waiting.front().is_some_and(|(first, _)| *first == number)
     }
 
@@ -129,8 +162,10 @@ impl Budget {
             if freed != self.freed_count() {
                 (moved, freed) = (now, self.freed_count());
             }
-            // Only this request holds memory of the pool, so no other one can release any.
-            let alone = eldest.is_some() && self.pool(who.pool).used <= who.own;
+            // Only this request holds memory of the pool, so no other one can release any; background work can.
+            let alone = eldest.is_some()
+                && self.pool(who.pool).used <= who.own
+                && self.pool(Pool::Compactions).used == 0;
             let told = who.go_on.as_mut().is_some_and(|go_on| !go_on());
             if alone || told || now >= until || now - moved >= STALL_MAX {
                 break false;
@@ -147,14 +182,68 @@ impl Budget {
         served
     }
 
+    /// Calls `ask`, which tries to charge `bytes` for a message, until it succeeds. Returns false after `wait` in which
+    /// no large amount was released, after several times that in any case, and if `go_on` returned false.
+    pub(crate) fn wait_for_turn(
+        &self,
+        pool: Pool,
+        bytes: u64,
+        wait: Duration,
+        go_on: &mut dyn FnMut() -> bool,
+        ask: &mut dyn FnMut() -> bool,
+    ) -> bool {
+        let passes = bytes <= PASS_BYTES;
+        if (passes || !self.has_waiting()) && ask() {
+            return true;
+        }
+        let is_large = bytes > self.demand_max() / LARGE_PART;
+        let mut line = self.queue.lock();
+        if line.is_turn(None, pool, is_large) && ask() {
+            return true;
+        }
+        self.note_waited(pool);
+        self.waiting.fetch_add(1, SeqCst);
+        let number = (!passes).then(|| line.join_messages(pool));
+        let begun = Instant::now();
+        let (mut moved, mut freed) = (begun, self.freed_count());
+        let served = loop {
+            if (passes || line.is_turn(number, pool, is_large)) && ask() {
+                break true;
+            }
+            let now = Instant::now();
+            if freed != self.freed_count() {
+                (moved, freed) = (now, self.freed_count());
+            }
+            let is_late = now - moved >= wait || now - begun >= wait * MESSAGE_WAITS;
+            if is_late || !go_on() {
+                break false;
+            }
+            self.freed.wait_for(&mut line, LOOK_AROUND.min(wait));
+        };
+        if let Some(number) = number {
+            line.leave(number);
+        }
+        self.waiting.fetch_sub(1, SeqCst);
+        if !served {
+            self.note_refused(pool);
+        }
+        // It may be the turn of another one now.
+        self.freed.notify_all();
+        served
+    }
+
     /// Counts large releases: waiting requests continue to wait as long as there are any.
     pub(crate) fn note_freed(&self, bytes: u64) {
         if bytes >= PROGRESS_BYTES {
-            self.freed_large.fetch_add(1, SeqCst);
+            self.note_progress();
         }
     }
 
-    fn freed_count(&self) -> u64 {
+    pub(crate) fn note_progress(&self) {
+        self.freed_large.fetch_add(1, SeqCst);
+    }
+
+    pub(crate) fn freed_count(&self) -> u64 {
         self.freed_large.load(SeqCst)
     }
 }
@@ -240,6 +329,51 @@ mod tests {
         drop(younger);
         elder.join().unwrap();
         assert_eq!(budget.demand(), 0);
+    }
+
+    #[test]
+    fn messages_are_served_in_order_and_small_ones_pass() {
+        let budget = Budget::new(100 * MIB);
+        let full = budget.try_charge(Pool::Requests, 20 * MIB).unwrap();
+        let wait = Duration::from_secs(60);
+        let message = |bytes: u64| {
+            let budget = Arc::clone(&budget);
+            std::thread::spawn(move || {
+                budget.charge_within(Pool::Requests, bytes, wait, &mut || true)
+            })
+        };
+        let messages = |count: usize| until(|| budget.queue.lock().messages.len() == count);
+        let first = message(25 * MIB);
+        messages(1);
+        // There is capacity for this one, but it is not its turn.
+        let second = message(3 * MIB);
+        messages(2);
+        let small = message(MIB).join().unwrap();
+        assert!(small.is_some(), "a small one passes");
+        drop((small, full));
+        let first = first.join().unwrap().unwrap();
+        assert_eq!(first.bytes(), 25 * MIB);
+        // Of another pool, so it does not wait for messages.
+        let cursor = budget.charge_within(Pool::Cursors, 3 * MIB, wait, &mut || true);
+        assert!(cursor.is_some());
+        assert!(second.join().unwrap().is_some());
+        drop((first, cursor));
+        assert_eq!((budget.demand(), budget.has_waiting()), (0, false));
+    }
+
+    #[test]
+    fn a_large_message_does_not_overtake_the_queue() {
+        let budget = Budget::new(100 * MIB);
+        let mut held = vec![budget.try_charge(Pool::Evaluation, 25 * MIB).unwrap()];
+        let request = ask(&budget, 20 * MIB);
+        until(|| waiting(&budget) == 1);
+        let wait = Duration::from_secs(60);
+        let medium = budget.charge_within(Pool::Requests, 4 * MIB, wait, &mut || true);
+        assert!(medium.is_some(), "there is enough for it");
+        let late = budget.charge_within(Pool::Requests, 20 * MIB, Duration::ZERO, &mut || true);
+        assert!(late.is_none(), "it would take what the request waits for");
+        drop((medium, held.pop()));
+        assert!(request.join().unwrap().is_some());
     }
 
     #[test]

@@ -34,6 +34,8 @@ thread_local! {
     static UNCOVERED: Cell<i64> = const { Cell::new(0) };
     /// The value of `UNCOVERED` up to which the request needs no further charge.
     static LIMIT: Cell<i64> = const { Cell::new(i64::MAX) };
+    /// Bytes that the next request may hold without a charge of its own, beyond its first megabyte.
+    static ALLOWED: Cell<i64> = const { Cell::new(0) };
     static CHARGE: RefCell<Option<Charge>> = const { RefCell::new(None) };
     static REFUSAL: Cell<Refusal> = const { Cell::new(Refusal::None) };
     static COPIES: Cell<usize> = const { Cell::new(OWN_COPIES) };
@@ -57,6 +59,12 @@ static GO_ON: OnceLock<fn() -> bool> = OnceLock::new();
 pub fn attach_interrupt(go_on: fn() -> bool) {
     // Another server in this process has the same function.
     let _ = GO_ON.set(go_on);
+}
+
+/// The requests of this thread from now on may hold `bytes` without a charge of their own: their message was charged
+/// for them, see the pool `requests`.
+pub fn allow(bytes: usize) {
+    ALLOWED.set(i64::try_from(bytes).unwrap_or(i64::MAX));
 }
 
 /// The engine is about to read `bytes` from disk for one large value, or for several at once. Returns true if the
@@ -208,7 +216,10 @@ fn charge(more: usize) -> bool {
         return false;
     }
     let Some(bytes) = missing(more) else { return true };
-    with_charge(|charge| charge.try_grow_strictly(bytes)).unwrap_or(true)
+    let granted = with_charge(|charge| charge.try_grow_strictly(bytes)).unwrap_or(true);
+    // The engine's background work releases its memory by itself, so that it is worth a wait.
+    granted
+        || with_charge(|charge| charge.is_beside_work()) == Some(true) && fits_in_time(more, None)
 }
 
 /// Returns true if `more` bytes are covered by the charge of this thread's request.
@@ -316,7 +327,8 @@ impl Metering {
                     *charge = Some(Charge::empty(budget, Pool::Evaluation));
                 }
             });
-            LIMIT.set(UNCOVERED.get().saturating_add(FREE_BYTES));
+            let free = FREE_BYTES.saturating_add(ALLOWED.get());
+            LIMIT.set(UNCOVERED.get().saturating_add(free));
         }
         Metering { outer, _of_this_thread: PhantomData }
     }
@@ -371,6 +383,23 @@ mod tests {
         drop(request);
         assert_eq!(budget.demand(), 0);
         assert!(fits(usize::MAX / 4), "no request, no limit");
+    }
+
+    #[test]
+    fn what_the_message_was_charged_for_needs_no_charge() {
+        let budget = Budget::new(1000 * MIB as u64);
+        let _message = budget.try_charge(Pool::Requests, 50 * MIB as u64).unwrap();
+        allow(40 * MIB);
+        let request = Metering::begin(&budget);
+        assert!(fits(40 * MIB));
+        assert_eq!(budget.pool(Pool::Evaluation).used, 0);
+        assert!(fits(60 * MIB));
+        assert!(budget.pool(Pool::Evaluation).used.abs_diff(19 * MIB as u64) <= MIB as u64);
+        drop(request);
+        allow(0);
+        let _next = Metering::begin(&budget);
+        assert!(fits(40 * MIB));
+        assert!(budget.pool(Pool::Evaluation).used >= 38 * MIB as u64);
     }
 
     #[test]

@@ -7,6 +7,8 @@ pub enum Pool {
     Audit,
     /// Entries of the oplog that change streams share.
     ChangeStreams,
+    /// Large values that flushes and compactions of the engine hold.
+    Compactions,
     /// Keys that the engine's conflict table remembers while older snapshots are open.
     Conflicts,
     /// Buffers and stacks of connections.
@@ -44,9 +46,10 @@ pub(crate) struct Row {
 
 impl Pool {
     /// All pools, sorted by name.
-    pub const ALL: [Pool; 13] = [
+    pub const ALL: [Pool; 14] = [
         Pool::Audit,
         Pool::ChangeStreams,
+        Pool::Compactions,
         Pool::Conflicts,
         Pool::Connections,
         Pool::Cursors,
@@ -73,6 +76,7 @@ impl Pool {
         let (name, percent, covers) = match self {
             Pool::Audit => ("audit", 10, false),
             Pool::ChangeStreams => ("changeStreams", 5, false),
+            Pool::Compactions => ("compactions", 25, false),
             Pool::Conflicts => ("conflicts", 8, false),
             Pool::Connections => ("connections", 25, false),
             Pool::Cursors => ("cursors", 20, true),

@@ -144,6 +144,8 @@ figures! {
         Status("nagi.memory.pools.audit.usedBytes"), "Memory by pool.";
     Gauge "bytes" "memory.pool.changeStreams" "memory_pool_bytes" ("pool" = "changeStreams")
         Status("nagi.memory.pools.changeStreams.usedBytes"), "Memory by pool.";
+    Gauge "bytes" "memory.pool.compactions" "memory_pool_bytes" ("pool" = "compactions")
+        Status("nagi.memory.pools.compactions.usedBytes"), "Memory by pool.";
     Gauge "bytes" "memory.pool.conflicts" "memory_pool_bytes" ("pool" = "conflicts")
         Status("nagi.memory.pools.conflicts.usedBytes"), "Memory by pool.";
     Gauge "bytes" "memory.pool.connections" "memory_pool_bytes" ("pool" = "connections")

@@ -141,12 +141,13 @@ fn serve(folder: Option<&Path>, kind: EngineKind, options: &Options) -> Result<O
         EngineKind::Embedded => nagi_store::first_partition(Division::of(budget_bytes).caches),
         EngineKind::Mapped | EngineKind::Memory => (0, 0),
     };
-    let settings = settings(kind, blocks, options);
+    let budget = Budget::new(budget_bytes);
+    let settings = settings(kind, blocks, options).charged_to(&budget);
     let engine = nagi_host::open(folder.unwrap_or(Path::new("")), &settings)
         .map_err(|error| Error::engine(&path, error))?;
     let store_options = StoreOptions {
         record_cache_bytes: usize::try_from(records).unwrap_or(usize::MAX),
-        budget: Budget::new(budget_bytes),
+        budget,
         change_log: options.replica_set.as_ref().map(|_| Arc::new(Oplog::default()) as _),
         ..StoreOptions::default()
     };

@@ -3,6 +3,7 @@
 use std::path::Path;
 use std::sync::Arc;
 
+use nagi_budget::Budget;
 use nagi_kv::Engine;
 use nagi_kv_lmdb::Options as MappedOptions;
 use nagi_kv_rocks::{Lost, Options as RocksOptions, Repair};
@@ -50,6 +51,20 @@ pub enum EngineSettings {
     Mapped(MappedOptions),
     /// The memory engine, with the maximum size of its data in bytes.
     Memory { bytes_max: u64 },
+}
+
+impl EngineSettings {
+    /// The same settings; the memory of flushes and compactions is charged to the budget.
+    #[must_use]
+    pub fn charged_to(self, budget: &Arc<Budget>) -> EngineSettings {
+        match self {
+            EngineSettings::Embedded(options) => {
+                let work_memory = Some(crate::work::work_memory(budget));
+                EngineSettings::Embedded(RocksOptions { work_memory, ..options })
+            }
+            other => other,
+        }
+    }
 }
 
 /// Opens the engine in a data directory, which the memory engine ignores. The caller holds its [`crate::Lock`].

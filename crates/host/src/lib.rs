@@ -19,6 +19,7 @@ mod engine;
 mod folder;
 mod lock;
 mod memory;
+mod work;
 
 pub use engine::{
     EngineKind, EngineSettings, found_in, has_encrypted_files, in_memory_bytes_default, open,

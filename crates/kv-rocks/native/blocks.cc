@@ -9,6 +9,9 @@
 
 #include <memory>
 
+// src/db/listen/ffi.rs
+extern "C" void nagi_value_written(size_t bytes);
+
 #include "handles.h"
 #include "table/block_based/block_builder.h"
 
@@ -16,6 +19,8 @@ namespace {
 
 // Several times the size of a block.
 constexpr size_t kOwnBlockBytes = 64 << 10;
+// Larger values count in the memory of the thread that writes them.
+constexpr size_t kCountedBytes = 1 << 20;
 
 class LargeAlone : public rocksdb::FlushBlockPolicy {
  public:
@@ -23,6 +28,7 @@ class LargeAlone : public rocksdb::FlushBlockPolicy {
       : block_(block), by_size_(rocksdb::FlushBlockBySizePolicyFactory().NewFlushBlockPolicy(table, block)) {}
 
   bool Update(const rocksdb::Slice& key, const rocksdb::Slice& value) override {
+    if (value.size() >= kCountedBytes) nagi_value_written(value.size());
     if (value.size() >= kOwnBlockBytes && !block_.empty()) return true;
     return by_size_->Update(key, value);
   }

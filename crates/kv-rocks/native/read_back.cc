@@ -19,7 +19,8 @@
 // The layer tells the engine where reads of the disk and writes of table files land.
 //
 // A large read waits for memory: RocksDB holds the buffer of the file and the block beside the cache. The buffer has
-// been allocated by then, so its pages are returned to the system before a wait.
+// been allocated by then, so its pages are returned to the system before a wait. Reads of compactions are counted in
+// their own way.
 
 #include <rocksdb/env.h>
 #include <rocksdb/file_system.h>

@@ -8,7 +8,7 @@ use std::{
         atomic::{AtomicBool, AtomicU64, Ordering},
     },
     thread::JoinHandle,
-    time::{Duration, Instant},
+    time::Duration,
 };
 
 use nagi_encryption::{FileCipher, Keys};
@@ -37,6 +37,7 @@ use crate::{
     encrypted,
     found::{check_files, check_log, check_sequence, renew_identity},
     governor::{self, Governor},
+    large_commits::LargeCommits,
     load::{Ascending, PIECE_SUFFIX, Piece, SMALL_BYTES, remove_pieces},
     range_sizes,
     reclaim::{self, Reclaim},
@@ -58,10 +59,6 @@ const STEPPED_OVER_BYTES_MAX: u64 = 1 << 20;
 pub(crate) const ENGINE: &str = "rocksdb";
 /// With more level-0 files, where commits begin to slow down, a drop does not add another file.
 const FLUSHED_FILES_MAX: u64 = 16;
-/// A commit of at least this size waits for flushes if too much data is waiting to be flushed.
-const LARGE_COMMIT_BYTES: usize = 1 << 20;
-const FLUSH_WAIT_MAX: Duration = Duration::from_secs(10);
-const FLUSH_LOOK: Duration = Duration::from_millis(1);
 const POOL_ENTRIES_MAX: usize = 64;
 const POOLED_BYTES_MAX: usize = 256 << 10;
 /// What an entry of a batch has in addition to key and value: its kind, its space, and their lengths.
@@ -98,7 +95,7 @@ pub(crate) struct Core {
     stamps_from: u64,
     piece_number: AtomicU64,
     load_piece_bytes: usize,
-    memtables_max: u64,
+    large_commits: LargeCommits,
     compressors: [Compressor; Space::ALL.len()],
     /// The keys of the data directory, if its files are encrypted.
     pub(crate) keys: Option<Arc<Keys>>,
@@ -167,7 +164,7 @@ pub fn open(dir: &Path, options: &Options) -> Result<Arc<dyn Engine>> {
         stamps_from: marked.stamps_from,
         piece_number: AtomicU64::new(0),
         load_piece_bytes: options.write_buffer() as usize,
-        memtables_max: options.memtables_max(),
+        large_commits: LargeCommits::new(options),
         compressors: Space::ALL.map(|space| options.compressor(space)),
         keys: options.keys.clone(),
         files,
@@ -176,12 +173,12 @@ pub fn open(dir: &Path, options: &Options) -> Result<Arc<dyn Engine>> {
     });
     let interval = Duration::from_millis(options.commit_interval_ms.max(1).into());
     let ring = core.ring_buffer.as_ref().map_or_else(std::sync::Weak::new, Arc::downgrade);
-    let tier = options.tier_percent().filter(|_| options.tier_adapts());
+    let settings = upkeep::Settings::of(options);
     let mut threads = vec![
         journal::start(&core.journal, Arc::downgrade(&core), interval)?,
         governor::start(&core.governor, Arc::downgrade(&core.db), options.memtables_max())?,
         reclaim::start(&core.reclaim, Arc::downgrade(&core.db))?,
-        upkeep::start(&core.upkeep, (Arc::downgrade(&core.db), ring), &core.reclaim, tier)?,
+        upkeep::start(&core.upkeep, (Arc::downgrade(&core.db), ring), &core.reclaim, settings)?,
     ];
     core.drop_range(Space::Spill, &[], &[])?;
     if options.warm_up {
@@ -282,15 +279,6 @@ impl Core {
         match self.capacity.check(bytes, Kind::Grows, pending) {
             Err(Error::Full) if !grows() => self.capacity.check(0, Kind::Shrinks, pending),
             result => result,
-        }
-    }
-
-    /// Lets flushes catch up before a large commit, because memtables waiting for a flush cannot be evicted. If
-    /// they do not catch up in time, the disk is too slow, and the commit proceeds.
-    fn wait_for_flushes(&self) {
-        let until = Instant::now() + FLUSH_WAIT_MAX;
-        while stats::flushing_bytes(&self.db) > self.memtables_max && Instant::now() < until {
-            std::thread::sleep(FLUSH_LOOK);
         }
     }
 
@@ -477,9 +465,7 @@ impl Base for Core {
             (bytes, (bytes <= POOLED_BYTES_MAX).then(|| self.staged(&overlay)))
         };
         self.governor.pause();
-        if bytes >= LARGE_COMMIT_BYTES {
-            self.wait_for_flushes();
-        }
+        self.large_commits.wait(bytes, &self.db, &self.upkeep);
         let prepared = Prepared { overlay: Arc::clone(overlay), batch: Mutex::new(batch) };
         self.commit.commit(prepared, bytes, &mut |committer, own, others| {
             self.write_group(committer, own, others)

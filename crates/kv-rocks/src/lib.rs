@@ -25,6 +25,9 @@
 //! - `closed.rs`: the record of files at an orderly shutdown; `damage.rs`: the places where RocksDB found damage
 //! - `quarantine.rs`: damage met by compactions, and the spaces whose compactions are suspended; `flushes.rs`: the
 //!   times of flushes
+//! - `large_commits.rs`: commits of many bytes wait for flushes
+//! - `work_memory.rs`: the memory of flushes and compactions of large values; `large_reads.rs`: that of reads;
+//!   `large_flushes.rs`: spaces with large values, of which few files are merged at once
 //! - `repair/`: copies the readable data of a damaged data directory to a new one
 //! - `encrypted/`: files that are encrypted at rest
 //! - `wal/`: checks that the log left by a crash has everything that was synced
@@ -48,6 +51,8 @@ mod events;
 mod flushes;
 mod found;
 mod governor;
+mod large_commits;
+mod large_flushes;
 mod large_reads;
 mod layout;
 mod load;
@@ -64,6 +69,7 @@ mod tier;
 mod upkeep;
 mod wal;
 mod warm_up;
+mod work_memory;
 
 #[doc(hidden)]
 pub use db::make_unreadable;
@@ -71,3 +77,4 @@ pub use engine::{Rocks, open};
 pub use large_reads::{Gate, attach_large_reads};
 pub use options::Options;
 pub use repair::{Lost, Repair, repair};
+pub use work_memory::{WorkCharge, WorkMemory};

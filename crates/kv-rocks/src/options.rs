@@ -6,10 +6,13 @@ use nagi_encryption::Keys;
 use nagi_kv::{Compressor, Space};
 use nagi_kv_disk::fatal::OnFatal;
 
-use crate::tier;
+use crate::{WorkMemory, tier};
 
 /// The tier's share of the cache in percent, if the compression ratio of the data is unknown.
 const UNKNOWN_TIER_PERCENT: u32 = 20;
+
+/// Two documents of the largest size.
+const SMALL_MEMTABLE_BYTES: u64 = 32 << 20;
 
 /// Options for opening the engine.
 #[derive(Clone, Debug)]
@@ -46,6 +49,8 @@ pub struct Options {
     pub on_fatal: OnFatal,
     /// The keys of the data directory, if its files are encrypted.
     pub keys: Option<Arc<Keys>>,
+    /// Accounts for the memory of flushes and compactions; none: nothing does.
+    pub work_memory: Option<Arc<dyn WorkMemory>>,
 }
 
 impl Default for Options {
@@ -66,6 +71,7 @@ impl Default for Options {
             reserve_bytes: None,
             on_fatal: OnFatal::Exit,
             keys: None,
+            work_memory: None,
         }
     }
 }
@@ -120,6 +126,11 @@ impl Options {
     /// budget; and little on a small disk, on which its content must fit.
     pub(crate) fn ring_bytes(&self) -> u64 {
         (self.cache_bytes / 32).clamp(2 << 20, 32 << 20).min(self.write_buffer() * 2)
+    }
+
+    /// True if a memtable may have no capacity for a second document of the largest size.
+    pub(crate) fn has_small_memtables(&self) -> bool {
+        self.write_buffer() < SMALL_MEMTABLE_BYTES
     }
 
     /// Log bytes after which the oldest memtables are flushed; limits the time of a recovery.

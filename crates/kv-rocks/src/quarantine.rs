@@ -5,12 +5,17 @@
 //! start, while writes continue. Meanwhile level-0 files accumulate, and reads of the space have to search more of
 //! them. `--repair` repairs the space.
 
-use std::sync::atomic::{AtomicU32, AtomicU64, Ordering::Relaxed};
+use std::sync::{
+    Arc,
+    atomic::{AtomicU32, AtomicU64, Ordering::Relaxed},
+};
 
 use nagi_kv::Space;
 use parking_lot::Mutex;
 
-use crate::{damage, db::Db, events::Events, flushes::Flushes};
+use crate::{
+    WorkMemory, damage, db::Db, events::Events, flushes::Flushes, large_flushes::LargeFlushes,
+};
 
 /// Damage that compactions of an open database met, and its work in the background: what its listener hears.
 #[derive(Default)]
@@ -18,6 +23,9 @@ pub(crate) struct Damaged {
     failures: AtomicU64,
     pub(crate) flushes: Flushes,
     pub(crate) events: Events,
+    pub(crate) large_flushes: LargeFlushes,
+    /// Accounts for the memory of that work.
+    pub(crate) work_memory: Option<Arc<dyn WorkMemory>>,
     /// One bit per space, by number.
     met: AtomicU32,
     resting: AtomicU32,

@@ -4,19 +4,23 @@
 //! find no cold blocks, and scans of any size add their blocks; otherwise part of the cache is given to compressed
 //! blocks. What was dropped does not count, although it stays in files for a while.
 //!
+//! With small memtables it lets compactions merge few files at once where large values are written.
+//!
 //! It flushes memtables with many deletions, suspends compactions of spaces in which damage was met, and notices when
 //! another program has removed the write-ahead ring buffer.
 
 use std::{
+    ffi::CStr,
     sync::{Arc, Weak},
     thread::JoinHandle,
-    time::Duration,
+    time::{Duration, Instant},
 };
 
 use nagi_kv::{Result, Space};
 use parking_lot::{Condvar, Mutex};
 
 use crate::{
+    Options,
     db::{Db, Warm},
     reclaim::Reclaim,
     ring_buffer::RingBuffer,
@@ -30,6 +34,28 @@ const LOOK_EACH: Duration = Duration::from_secs(5);
 const FLUSHED_DELETIONS_MIN: u64 = 2000;
 /// Fewer among other entries wait for these: small files with entries of all collections are expensive to merge.
 const FLUSHED_DELETIONS_PART: u64 = 4;
+
+/// Level-0 files that are merged at once: usually, and in spaces that get large values.
+const MERGED_FILES: &CStr = c"6";
+const MERGED_LARGE_FILES: &CStr = c"2";
+
+/// What the thread depends on.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Settings {
+    /// The share of compressed blocks in the cache, if it adapts to the data.
+    pub(crate) tier: Option<u32>,
+    /// See [`crate::Options::has_small_memtables`].
+    pub(crate) small_memtables: bool,
+}
+
+impl Settings {
+    pub(crate) fn of(options: &Options) -> Settings {
+        Settings {
+            tier: options.tier_percent().filter(|_| options.tier_adapts()),
+            small_memtables: options.has_small_memtables(),
+        }
+    }
+}
 
 #[derive(Default)]
 pub(crate) struct Upkeep {
@@ -48,8 +74,8 @@ impl Upkeep {
         self.wake.notify_all();
     }
 
-    fn run(&self, db: &Weak<Db>, ring: &Weak<RingBuffer>, reclaim: &Reclaim, tier: Option<u32>) {
-        let (mut warm, mut tier) = (Warm::All, tier);
+    fn run(&self, db: &Weak<Db>, ring: &Weak<RingBuffer>, reclaim: &Reclaim, settings: Settings) {
+        let (mut warm, mut tier) = (Warm::All, settings.tier);
         loop {
             let mut stopped = self.stopped.lock();
             if !*stopped {
@@ -65,6 +91,9 @@ impl Upkeep {
                 ring.touch();
             }
             db.damaged().settle(&db);
+            if settings.small_memtables {
+                settle_merges(&db);
+            }
             flush_deletions(&db);
             let sizes = cached_sizes(&db, reclaim);
             let fits = tier::all_fits(sizes, db.cache_capacity());
@@ -92,6 +121,25 @@ fn cached_sizes(db: &Db, reclaim: &Reclaim) -> Sizes {
     let packed = dropped
         .map(|(space, start, end)| db.approximate_file_size(space, &start, &end).unwrap_or(0));
     sizes.without(packed.sum())
+}
+
+/// Merges few files at once in spaces that get large values.
+fn settle_merges(db: &Db) {
+    let spaces: Vec<Space> = db.spaces().collect();
+    db.damaged().large_flushes.settle(Instant::now(), |space, few| {
+        let count = if few { MERGED_LARGE_FILES } else { MERGED_FILES };
+        if !spaces.contains(&space) {
+            return false;
+        }
+        match db.set_merged_files(space, count) {
+            Ok(()) => true,
+            Err(error) => {
+                log::warn!(target: "STORAGE", id = 8_200_390, space = space.name(), error:% = error;
+                    "The number of files that are merged at once cannot be changed");
+                false
+            }
+        }
+    });
 }
 
 /// Flushes memtables with many deletions: each scan steps over them, and a compaction removes them together with what
@@ -143,15 +191,14 @@ fn keep_warm(db: &Db, sizes: Sizes, warm: Warm) -> Warm {
     wanted
 }
 
-/// Starts the thread. `ring`: dangling if there is none. `tier`: the share of compressed blocks in the cache, if it
-/// adapts to the data.
+/// Starts the thread. `ring`: dangling if there is none.
 pub(crate) fn start(
     upkeep: &Arc<Upkeep>,
     (db, ring): (Weak<Db>, Weak<RingBuffer>),
     reclaim: &Arc<Reclaim>,
-    tier: Option<u32>,
+    settings: Settings,
 ) -> Result<JoinHandle<()>> {
     let (upkeep, reclaim) = (Arc::clone(upkeep), Arc::clone(reclaim));
     let thread = std::thread::Builder::new().name("upkeep".to_owned());
-    Ok(thread.spawn(move || upkeep.run(&db, &ring, &reclaim, tier))?)
+    Ok(thread.spawn(move || upkeep.run(&db, &ring, &reclaim, settings))?)
 }

@@ -14,7 +14,7 @@ use std::io::{self, Write};
 use std::sync::Arc;
 use std::time::Instant;
 
-use nagi_budget::Charge;
+use nagi_budget::{Charge, meter};
 use nagi_server::{
     Connection, FREE_BYTES, Outcome, Server, TlsMode, TransportSecurity, admit_message,
     message_cost,
@@ -58,6 +58,8 @@ struct Life<'n> {
     out: Vec<u8>,
     /// The memory charge of the current message, if it is large.
     charge: Option<Charge>,
+    /// The part of that charge for what its request stages.
+    staged_bytes: usize,
     /// True if reads have a timeout, so that pauses are noticed.
     watching: bool,
     acquainted: &'n mut bool,
@@ -92,6 +94,7 @@ pub(crate) fn run(
         buffer: Buffer::new(),
         out: Vec::new(),
         charge: None,
+        staged_bytes: 0,
         watching: false,
         acquainted,
         stays,
@@ -107,6 +110,7 @@ pub(crate) fn run(
         connection.reply_sent();
         recycle(&mut life.out);
         life.charge = None;
+        life.staged_bytes = 0;
     }
 }
 
@@ -209,7 +213,10 @@ impl Life<'_> {
             None => self.stream.is_open(),
         };
         match admit_message(self.server.budget(), cost, &mut go_on) {
-            Some(charge) => self.charge = Some(charge),
+            Some(charge) => {
+                self.charge = Some(charge);
+                self.staged_bytes = usize::try_from(cost.staged).unwrap_or(usize::MAX);
+            }
             None => return Err(End::TimedOut("waiting for memory for a message")),
         }
         if let Some(length) = self.buffer.front().first_chunk::<4>() {
@@ -281,7 +288,9 @@ impl Life<'_> {
     fn answer(&mut self, connection: &mut Connection, len: usize) -> Result<(), End> {
         recycle(&mut self.out);
         let frame = self.buffer.frame(len);
+        meter::allow(self.staged_bytes);
         let mut outcome = self.server.handle(connection, frame, &mut self.out);
+        meter::allow(0);
         self.buffer.consume(len);
         loop {
             if !self.out.is_empty() {

@@ -75,7 +75,7 @@ pub use logging::{
     Log, LogDestination, LogRotate, SYSLOG_FACILITIES, Severity, Stamp, check_log_path,
     set_log_context,
 };
-pub use message_memory::{FREE_BYTES, admit_message, message_cost};
+pub use message_memory::{FREE_BYTES, MessageCost, admit_message, message_cost};
 pub use metrics::latency::BOUNDS as LATENCY_BOUNDS_US;
 pub use nagi_lang::time::Zone;
 pub use nagi_store::{DiskActivity, DiskSegment, EngineEvent};

@@ -4,7 +4,7 @@
 //! - A larger message is charged before its bytes are read from the socket, including the memory to process it.
 //! - A larger reply is charged while it grows, in steps of a megabyte.
 //!
-//! If the budget has no capacity, the request waits up to [`WAIT`]. A batch that already has documents does not wait:
+//! If the budget has no capacity, the request waits, see [`WAIT`]. A batch that already has documents does not wait:
 //! it is cut short, and the remaining documents go into the next batch.
 //!
 //! This module knows neither sockets nor the size of the budget.
@@ -23,12 +23,15 @@ pub const FREE_BYTES: usize = 256 * 1024;
 pub(crate) const CONNECTION_BYTES: u64 = 48 * 1024;
 /// The memory of TLS: the state of the session, and the buffers of its records and of its handshake.
 const TLS_BYTES: u64 = 48 * 1024;
-/// How long a message or a reply waits for memory.
+/// How long a reply waits for memory, and a message while no other request releases any.
 const WAIT: Duration = Duration::from_secs(30);
 /// The step in which the charge of a reply grows.
 const STEP: u64 = 1 << 20;
 /// The maximum part of a message that is in staged writes at the same time: one chunk of an insert.
 const STAGED_BYTES_MAX: u64 = 16 << 20;
+/// How often each of its bytes is in memory until the commit ends: as a record and as an entry of the oplog, both of
+/// them staged and in the engine's batch.
+const STAGED_COPIES: u64 = 4;
 
 /// The size of the header and of the fields of a compressed message before its payload.
 const COMPRESSED_HEADER_BYTES: usize = 25;
@@ -137,9 +140,18 @@ pub(crate) fn doubled(bytes: usize) -> usize {
     bytes.saturating_mul(2)
 }
 
+/// The memory that a message needs.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct MessageCost {
+    /// To receive and to process it.
+    pub bytes: u64,
+    /// The part of these bytes for what its request stages and commits.
+    pub staged: u64,
+}
+
 /// The memory needed to receive and process a message, computed from its first bytes. `None` if the connection's own
 /// charge covers it, or if the header is incomplete.
-pub fn message_cost(front: &[u8]) -> Option<u64> {
+pub fn message_cost(front: &[u8]) -> Option<MessageCost> {
     let int = |at: usize| {
         let bytes = front.get(at..at + 4)?.first_chunk::<4>()?;
         u64::try_from(i32::from_le_bytes(*bytes)).ok()
@@ -155,16 +167,18 @@ pub fn message_cost(front: &[u8]) -> Option<u64> {
     if plain <= FREE_BYTES as u64 {
         return None;
     }
-    Some(length + inflated + 2 * plain.min(STAGED_BYTES_MAX))
+    let staged = STAGED_COPIES * plain.min(STAGED_BYTES_MAX);
+    Some(MessageCost { bytes: length + inflated + staged, staged })
 }
 
-/// Waits for the memory that a message needs; `None` if there is none within [`WAIT`] or `go_on` returns false.
+/// Waits for the memory that a message needs, in the order of arrival; `None` if no memory was released for [`WAIT`] or
+/// `go_on` returns false.
 pub fn admit_message(
     budget: &Arc<Budget>,
-    cost: u64,
+    cost: MessageCost,
     go_on: &mut dyn FnMut() -> bool,
 ) -> Option<Charge> {
-    budget.charge_within(Pool::Requests, cost, WAIT, go_on)
+    budget.charge_within(Pool::Requests, cost.bytes, WAIT, go_on)
 }
 
 #[cfg(test)]
@@ -185,10 +199,11 @@ mod tests {
         assert_eq!(message_cost(&front(1000, 2013, 0)), None);
         assert_eq!(message_cost(&front(1000, 2013, 48_000_000)), None);
         assert_eq!(message_cost(&front(1000, 2012, 2000)), None);
-        assert_eq!(message_cost(&front(1 << 20, 2013, 0)), Some(3 << 20));
-        assert_eq!(message_cost(&front(1000, 2012, 1 << 20)), Some(1000 + (3 << 20)));
+        let cost = |bytes: u64| Some(MessageCost { bytes, staged: 4 << 20 });
+        assert_eq!(message_cost(&front(1 << 20, 2013, 0)), cost(5 << 20));
+        assert_eq!(message_cost(&front(1000, 2012, 1 << 20)), cost(1000 + (5 << 20)));
         let most = message_cost(&front(48_000_000, 2013, 0)).unwrap();
-        assert_eq!(most, 48_000_000 + (32 << 20));
+        assert_eq!((most.bytes, most.staged), (48_000_000 + (64 << 20), 64 << 20));
         assert_eq!(message_cost(&front(1 << 20, 2013, 0)[..10]), None);
         assert_eq!(message_cost(&front(-5, 2013, 0)), None);
     }

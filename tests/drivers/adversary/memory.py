@@ -176,8 +176,7 @@ def idle_cursors(server, watch, count):
 
 
 def settle(server):
-    """Waits until the documents of the preparation are in files: flushes and compactions hold whole documents, which is
-    a limit of its own (docs/memory.md) and not what the kinds are about."""
+    """Waits until no flush or compaction is running or due."""
     quiet, until = 0, time.monotonic() + 60
     while quiet < 10 and time.monotonic() < until:
         storage = server.client.admin.command("serverStatus")["nagi"]["storage"]
@@ -202,6 +201,10 @@ def large_documents(given):
         for name, run in kinds:
             # Its processors are busy with copies: others are slower, but they must not wait for memory.
             run_kind(server, watch, name, run, 24, 0, watch.end())
+        if any(kind in LARGE_WRITES for kind in kinds):
+            settle(server)
+            pool = server.client.admin.command("serverStatus")["nagi"]["memory"]["pools"]["compactions"]
+            check("large: compactions were charged, and are no more", pool["peakBytes"] > 0 and pool["usedBytes"] == 0, pool)
     finally:
         watch.close()
         server.process.terminate()

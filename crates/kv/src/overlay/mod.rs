@@ -27,6 +27,11 @@ pub use txn::{Base, Ledger, SharedOverlay, Staged};
 use crate::{Space, difference};
 
 const CHUNK_ENTRIES_MAX: usize = 512;
+/// The arena grows by what a larger value needs. Otherwise its size would double, also for a few bytes behind the
+/// value.
+const LARGE_BYTES: usize = 1 << 20;
+/// What the arena gets in addition then, for small writes that follow.
+const SPARE_BYTES: usize = 64 << 10;
 
 /// The kind of a write.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -177,6 +182,7 @@ impl Overlay {
     pub fn append(&mut self, log: Space, value: &[u8], joined: bool) {
         let joined = joined && self.appended > 0;
         self.appended += u64::from(!joined);
+        self.make_room(value.len());
         let start = self.arena.len();
         self.arena.extend_from_slice(value);
         self.writes.push(Entry {
@@ -268,8 +274,15 @@ impl Overlay {
         Some(self.write(chunk[chunk.len() - 1]))
     }
 
+    fn make_room(&mut self, bytes: usize) {
+        if bytes >= LARGE_BYTES {
+            self.arena.reserve_exact(bytes + SPARE_BYTES);
+        }
+    }
+
     fn push(&mut self, space: Space, kind: Kind, key: &[u8], value: &[u8]) {
         let write = u32::try_from(self.writes.len()).expect("a transaction is bounded in bytes");
+        self.make_room(key.len() + value.len());
         let key_start = self.arena.len();
         self.arena.extend_from_slice(key);
         let value_start = self.arena.len();

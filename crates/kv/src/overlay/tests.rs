@@ -68,3 +68,13 @@ fn many_keys_stay_sorted_in_any_order_of_arrival() {
     }
     assert_eq!(seen, count);
 }
+
+#[test]
+fn a_large_value_does_not_double_the_arena() {
+    let (mut overlay, large) = (Overlay::new(), vec![7; 5 << 20]);
+    overlay.put(Space::Records, b"a", &large);
+    overlay.append(Space::Changes, &large, false);
+    overlay.put(Space::Records, b"b", b"small");
+    assert!(overlay.arena.capacity() < 11 << 20, "{}", overlay.arena.capacity());
+    assert_eq!(overlay.get(Space::Records, b"b"), Some(Op::Put(b"small")));
+}

@@ -13,6 +13,7 @@ use nagi_rocksdb_sys as ffi;
 use super::super::ffi::{Db, checked};
 use crate::events::{compaction_reason, flush_reason};
 use crate::quarantine::Damaged;
+use crate::work_memory;
 
 const FLUSH: c_int = 0;
 const COMPACTION: c_int = 1;
@@ -62,7 +63,22 @@ unsafe extern "C" fn nagi_compaction_failed(
 #[unsafe(no_mangle)]
 unsafe extern "C" fn nagi_flush_begun(damaged: *const c_void, job: c_int) {
     // SAFETY: the pointer is that of `listen`.
-    unsafe { &*damaged.cast::<Damaged>() }.flushes.begun(job, Instant::now());
+    let damaged = unsafe { &*damaged.cast::<Damaged>() };
+    damaged.flushes.begun(job, Instant::now());
+    work_memory::begin_flush(damaged.work_memory.as_ref());
+}
+
+#[unsafe(no_mangle)]
+unsafe extern "C" fn nagi_compaction_begun(damaged: *const c_void, run_count: usize) {
+    // SAFETY: the pointer is that of `listen`.
+    let damaged = unsafe { &*damaged.cast::<Damaged>() };
+    work_memory::begin_compaction(damaged.work_memory.as_ref(), run_count);
+}
+
+/// A flush or compaction, or a load of a table by another thread, adds a value to a table.
+#[unsafe(no_mangle)]
+extern "C" fn nagi_value_written(bytes: usize) {
+    work_memory::writes(bytes);
 }
 
 /// As in `native/damage.cc`.
@@ -93,9 +109,13 @@ unsafe extern "C" fn nagi_work_finished(damaged: *const c_void, work: *const Wor
         let space = slice::from_raw_parts(work.space.cast::<u8>(), work.space_length);
         (&*damaged.cast::<Damaged>(), work, space)
     };
+    let had_large = matches!(work.kind, FLUSH | COMPACTION) && work_memory::end();
     let flushed = (work.kind == FLUSH).then(|| damaged.flushes.finished(work.job, Instant::now()));
     let known = Space::ALL.into_iter().find(|known| known.name().as_bytes() == space);
     let Some(space) = known else { return };
+    if had_large && work.kind == FLUSH {
+        damaged.large_flushes.note(space, Instant::now());
+    }
     let (kind, reason) = match work.kind {
         FLUSH => ("flush", flush_reason(work.reason)),
         COMPACTION => ("compaction", compaction_reason(work.reason)),
@@ -121,6 +141,21 @@ unsafe extern "C" fn nagi_work_finished(damaged: *const c_void, work: *const Wor
 }
 
 impl Db {
+    /// Sets the number of level-0 files that are merged at once.
+    pub(crate) fn set_merged_files(&self, space: Space, count: &CStr) -> Result<()> {
+        // SAFETY: one name and one value, both copied.
+        checked(|error| unsafe {
+            ffi::rocksdb_set_options_cf(
+                self.raw,
+                self.family(space),
+                1,
+                &c"level0_file_num_compaction_trigger".as_ptr(),
+                &count.as_ptr(),
+                error,
+            );
+        })
+    }
+
     /// Suspends automatic compactions of the space; only explicit ones run.
     pub(crate) fn rest(&self, space: Space) -> Result<()> {
         let names = RESTING.map(|(name, _)| name.as_ptr());

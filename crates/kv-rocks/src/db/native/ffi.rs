@@ -11,7 +11,7 @@ use nagi_kv::{Error, Result};
 use nagi_rocksdb_sys as ffi;
 
 use super::super::ffi::c_path;
-use crate::{damage, disk_map, encrypted::Environment, large_reads};
+use crate::{damage, disk_map, encrypted::Environment, large_reads, work_memory};
 
 /// The file remover of a database.
 #[repr(C)]
@@ -193,5 +193,5 @@ unsafe extern "C" fn nagi_file_used(
 
 #[unsafe(no_mangle)]
 extern "C" fn nagi_read_large(bytes: usize, waits: c_uchar) -> c_uchar {
-    c_uchar::from(large_reads::may_read(bytes, waits != 0))
+    c_uchar::from(work_memory::reads(bytes) || large_reads::may_read(bytes, waits != 0))
 }

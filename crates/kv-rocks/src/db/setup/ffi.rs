@@ -23,6 +23,7 @@ use crate::{
     options::Options,
     quarantine::Damaged,
     ring_buffer::{Environment, RingBuffer},
+    work_memory::READ_AHEAD_BYTES,
 };
 
 const LEVELS: usize = 7;
@@ -146,7 +147,8 @@ impl Setup {
             ffi::rocksdb_options_set_ratelimiter(database, limiter);
             lower_priority_of_compaction();
             native::nagi_compaction_last_at_the_disk(database);
-            let damaged = Box::<Damaged>::default();
+            let mut damaged = Box::<Damaged>::default();
+            damaged.work_memory.clone_from(&options.work_memory);
             listen(database, &damaged);
             let spaces: Vec<_> = spaces.collect();
             if let Some(encrypted) = &encrypted {
@@ -259,6 +261,8 @@ const STEPPED_OVER_MAX: u32 = 8000;
 const FLUSHES_MAX: c_int = 2;
 /// Concurrent compactions.
 const COMPACTIONS_MAX: c_int = 3;
+/// Level-0 files that are merged at once; `upkeep` has the same number.
+const MERGED_FILES: c_int = 6;
 /// What a file is written with at once; `kDirectPiece` of native/encrypted.cc is the same.
 const WRITE_BYTES: u64 = 1 << 20;
 /// RocksDB's buffer of an encrypted file.
@@ -291,7 +295,7 @@ unsafe fn database_options(
             system.direct_io.into(),
         );
         ffi::rocksdb_options_set_use_direct_reads(db, system.direct_reads.into());
-        ffi::rocksdb_options_compaction_readahead_size(db, 2 << 20);
+        ffi::rocksdb_options_compaction_readahead_size(db, READ_AHEAD_BYTES);
         ffi::rocksdb_options_set_bytes_per_sync(db, 1 << 20);
         ffi::rocksdb_options_set_wal_bytes_per_sync(db, 1 << 20);
         // An encrypted file writes from a buffer of its own, so this one only collects small pieces: a large one would
@@ -417,7 +421,7 @@ unsafe fn space_options(
         // Also limits merges within level 0: a single file with half of the data there would be written twice, and
         // its successor would leave half of the cache cold at once.
         ffi::rocksdb_options_set_max_compaction_bytes(cf, (whole as u64 * 4).max(32 << 20));
-        ffi::rocksdb_options_set_level0_file_num_compaction_trigger(cf, 6);
+        ffi::rocksdb_options_set_level0_file_num_compaction_trigger(cf, MERGED_FILES);
         ffi::rocksdb_options_set_level0_slowdown_writes_trigger(cf, 40);
         ffi::rocksdb_options_set_level0_stop_writes_trigger(cf, 80);
         ffi::rocksdb_options_set_soft_pending_compaction_bytes_limit(cf, 256 << 30);

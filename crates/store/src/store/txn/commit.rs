@@ -12,12 +12,25 @@ use crate::{
 };
 
 impl WriteTxn<'_> {
+    /// Waits for the memory of the engine's batch, which is a copy of the staged writes. That of a client's transaction
+    /// is charged while it is staged.
+    ///
+    /// # Errors
+    /// 146 if there is none in time.
+    fn wait_for_batch(&self) -> Result<()> {
+        match self.store.private() {
+            Some(_) => Ok(()),
+            None => memory::wait(self.staged_bytes(), "the writes of a commit"),
+        }
+    }
+
     /// Commits; on success the counters in memory are updated.
     pub(crate) fn commit(mut self, durability: Durability) -> Result<CommitStamp> {
         if self.conflict {
             return Err(engine(nagi_kv::Error::Conflict));
         }
         memory::check_refused()?;
+        self.wait_for_batch()?;
         let mut txn = self.txn.take().expect("taken here only");
         for touched in &self.touched {
             if touched.count != 0 || touched.bytes != 0 {

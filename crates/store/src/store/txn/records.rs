@@ -13,7 +13,7 @@ use crate::{
     Collection, RecordId, RecordKey,
     cache::Cache,
     engine_error::engine,
-    index, record,
+    index, memory, record,
     record_key::Layout,
     store::{
         commit::change::{Change, EditKind},
@@ -103,11 +103,14 @@ impl WriteTxn<'_> {
                 before.clear();
                 record::encode_plain(old, &mut before);
                 let done = self.txn().put_over(collection.space, &key, &before, &value);
+                memory::renew(&mut before);
                 self.scratch.before = before;
                 done
             }
             Put::Over(_) => self.txn().put(collection.space, &key, &value),
         };
+        // The transaction has a copy, and the oplog and the commit make further ones.
+        memory::renew(&mut value);
         self.scratch.value = value;
         self.had(done, Contended::new(collection.space, key))
     }
