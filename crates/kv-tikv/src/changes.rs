@@ -20,22 +20,27 @@ use crate::{
 
 /// Heads that are read at once: at most 8 MiB.
 const BATCH_KEYS: usize = 128;
-/// Keys whose lengths a transaction remembers.
-const KNOWN_MAX: usize = 10_000;
+/// Bytes of keys whose values' lengths a transaction remembers.
+const KNOWN_BYTES_MAX: usize = 1 << 20;
 
 /// Keys with their spaces.
 pub(crate) type Keys = BTreeSet<(Space, Vec<u8>)>;
 
 /// The number of pieces of values that a transaction has read.
 #[derive(Default)]
-pub(crate) struct Known(HashMap<(Space, Vec<u8>), u32>);
+pub(crate) struct Known {
+    pieces: HashMap<(Space, Vec<u8>), u32>,
+    bytes: usize,
+}
 
 impl Known {
     /// The transaction has read this value, or that there is none.
     pub(crate) fn note(&mut self, space: Space, key: &[u8], value: Option<&[u8]>) {
-        if self.0.len() < KNOWN_MAX {
+        // An entry has some 60 bytes beside its key.
+        if self.bytes + key.len() + 60 <= KNOWN_BYTES_MAX {
+            self.bytes += key.len() + 60;
             let pieces = value.map_or(0, |value| pieces_of(value.len()));
-            self.0.insert((space, key.to_vec()), pieces);
+            self.pieces.insert((space, key.to_vec()), pieces);
         }
     }
 }
@@ -120,7 +125,7 @@ fn read_old(core: &Core, version: u64, (overlay, known): (&Overlay, &Known)) -> 
             Op::Put(_) | Op::Delete => false,
         };
         let head = core.layout.head(write.space, write.key);
-        match known.0.get(&(write.space, write.key.to_vec())) {
+        match known.pieces.get(&(write.space, write.key.to_vec())) {
             Some(0) if !adds => {}
             Some(pieces) if !adds => drop(old.pieces.insert(head, *pieces)),
             _ => heads.push((head, adds)),
@@ -141,4 +146,19 @@ fn read_old(core: &Core, version: u64, (overlay, known): (&Overlay, &Known)) -> 
         }
     }
     Ok(old)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_remembered_is_bounded() {
+        let mut known = Known::default();
+        for n in 0..100_000_u32 {
+            known.note(Space::Records, &n.to_be_bytes(), Some(&[0; 100]));
+        }
+        assert!((10_000..20_000).contains(&known.pieces.len()), "{}", known.pieces.len());
+        assert_eq!(known.pieces.get(&(Space::Records, vec![0, 0, 0, 7])), Some(&0));
+    }
 }

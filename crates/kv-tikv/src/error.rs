@@ -94,10 +94,25 @@ pub(crate) fn failure(what: &str, error: &tikv_client::Error) -> Error {
     }
 }
 
-/// The text of an error, which may contain whole requests.
+/// The text of an error, without the keys and values that the client's texts contain: they are the users' data.
 pub(crate) fn shortened(error: &tikv_client::Error) -> String {
+    use tikv_client::Error as E;
     const CHARS_MAX: usize = 300;
-    let text = error.to_string();
+    let text = match error {
+        E::ExtractedErrors(errors) | E::MultipleKeyErrors(errors) => {
+            return errors.first().map_or_else(|| "no cause".into(), shortened);
+        }
+        E::UndeterminedError(inner) | E::PessimisticLockError { inner, .. } => {
+            return shortened(inner);
+        }
+        E::KeyError(_) => "a key was refused".into(),
+        E::ResolveLockError(locks) => format!("{} keys are locked by other commits", locks.len()),
+        E::RegionError(_) => "a region refused the request".into(),
+        E::RegionForKeyNotFound { .. } | E::RegionForRangeNotFound { .. } => {
+            "no region has the keys".into()
+        }
+        other => other.to_string(),
+    };
     match text.char_indices().nth(CHARS_MAX) {
         Some((end, _)) => format!("{}...", &text[..end]),
         None => text,
@@ -117,6 +132,13 @@ mod tests {
         let both = E::ExtractedErrors(vec![internal(), E::Unimplemented]);
         assert_eq!(kind(&both), Kind::Other);
         assert!(Kind::Conflict > Kind::Passing(Reason::Timeout) && Kind::Conflict > Kind::Full);
+    }
+
+    #[test]
+    fn texts_have_no_keys() {
+        let inner = E::RegionForKeyNotFound { key: b"secret".to_vec() };
+        let error = E::ExtractedErrors(vec![E::UndeterminedError(Box::new(inner))]);
+        assert_eq!(shortened(&error), "no region has the keys");
     }
 
     #[test]

@@ -27,7 +27,8 @@ use crate::{
 };
 
 const KEPT_FOR: Duration = Duration::from_secs(60);
-const KEPT_MAX: usize = 10_000;
+/// Bytes of bounds that are kept: those of some ten thousand regions.
+const KEPT_BYTES_MAX: usize = 2 << 20;
 const PAUSE: Duration = Duration::from_millis(200);
 
 /// The parts of PD's messages that are used here. Other fields are skipped.
@@ -108,6 +109,8 @@ pub(crate) struct Regions {
 struct Known {
     /// By their starts.
     by_start: BTreeMap<Vec<u8>, (Bounds, Instant)>,
+    /// Of all that were kept since the map was empty.
+    bytes: usize,
 }
 
 impl Known {
@@ -122,9 +125,12 @@ impl Known {
     }
 
     fn keep(&mut self, bounds: &Bounds) {
-        if self.by_start.len() >= KEPT_MAX {
-            self.by_start.clear();
+        // An entry has some 100 bytes beside its keys; the start is there twice.
+        let bytes = 100 + 2 * bounds.start.len() + bounds.end.as_ref().map_or(0, Vec::len);
+        if self.bytes + bytes > KEPT_BYTES_MAX {
+            *self = Known::default();
         }
+        self.bytes += bytes;
         self.by_start.insert(bounds.start.clone(), (bounds.clone(), Instant::now()));
     }
 }
@@ -268,11 +274,12 @@ mod tests {
     }
 
     #[test]
-    fn the_number_of_known_bounds_is_limited() {
+    fn the_bytes_of_known_bounds_are_limited() {
         let mut known = Known::default();
-        for n in 0..KEPT_MAX as u32 + 10 {
+        for n in 0..50_000_u32 {
             known.keep(&bounds(&n.to_be_bytes(), &(n + 1).to_be_bytes()));
+            assert!(known.by_start.len() < 20_000 && known.bytes <= KEPT_BYTES_MAX);
         }
-        assert_eq!(known.by_start.len(), 10);
+        assert!(known.find(&49_999_u32.to_be_bytes(), false).is_some());
     }
 }

@@ -1,4 +1,4 @@
-//! What needs no cluster: addresses at which there is none. The tests with a cluster are in tests/cluster (`make tikv`).
+//! What needs no cluster: addresses at which there is none. The tests with one are in tests/cluster (`make tikv`).
 
 use std::{net::TcpListener, time::Duration};
 
