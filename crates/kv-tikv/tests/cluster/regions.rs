@@ -1,6 +1,8 @@
 //! Ranges over several regions.
 
-use nagi_kv::{Cursor, Engine, Space};
+use std::thread;
+
+use nagi_kv::{Cursor, Durability, Engine, Space, TxnOptions};
 
 use crate::cluster::{calls, engine, new_prefix, node, put, split, stat};
 
@@ -77,6 +79,51 @@ fn a_split_under_a_cursor_loses_nothing() {
     }
     assert_eq!(seen, (1..=ENTRIES).collect::<Vec<_>>());
     put(&*engine, Space::Index, &451_u32.to_be_bytes(), b"after the split");
+}
+
+/// Commits over several regions, while they split: each snapshot of another node has all keys of a commit or none.
+#[test]
+fn commits_over_regions_are_seen_whole() {
+    const ROUNDS: u32 = 40;
+    let prefix = new_prefix();
+    let (writer, reader) = (node(&prefix), node(&prefix));
+    let names: Vec<[u8; 4]> = (1..=6).map(|n: u32| (n * 10).to_be_bytes()).collect();
+    let keys: Vec<&[u8]> = names.iter().map(<[u8; 4]>::as_slice).collect();
+    thread::scope(|scope| {
+        let writes = scope.spawn(|| {
+            for round in 1..=ROUNDS {
+                let mut txn = writer.begin(TxnOptions::default()).expect("begins");
+                for key in &keys {
+                    txn.put(Space::Index, key, &round.to_be_bytes()).expect("staged");
+                }
+                txn.commit(Durability::Synced).expect("no other transaction writes them");
+                if round <= 5 {
+                    split(&stored(&prefix, round * 10 + 5));
+                }
+            }
+        });
+        let (mut last, mut is_over) = (Vec::new(), false);
+        while !is_over {
+            is_over = writes.is_finished();
+            let mut seen = Vec::new();
+            let snapshot = reader.snapshot().expect("a snapshot");
+            snapshot
+                .get_many(Space::Index, &keys, &mut |_, value| {
+                    seen.push(value.unwrap_or_default().to_vec());
+                })
+                .expect("reads");
+            let mut cursor = snapshot.cursor(Space::Index, b"", b"").expect("a cursor");
+            let mut found = cursor.seek(b"").expect("seeks");
+            while found {
+                seen.push(cursor.value().to_vec());
+                found = cursor.next().expect("moves");
+            }
+            assert!(seen.iter().all(|value| *value == seen[0]), "{seen:?}");
+            assert!(seen[0] >= last, "snapshots do not go back");
+            last.clone_from(&seen[0]);
+        }
+        assert_eq!(last, ROUNDS.to_be_bytes(), "the last snapshot began after the last commit");
+    });
 }
 
 trait AtStart {
