@@ -161,6 +161,7 @@ bench-lang: deps      # filters, projections, updates, expressions compared with
 lint: deps
 	@cargo fmt --all --check
 	@cargo clippy --locked --workspace --all-targets -- -D warnings
+	@cargo clippy --locked -p nagi-kv-tikv --test cluster -- -D warnings
 	@cargo test --locked -p nagi-testkit
 	@cargo check --quiet --locked --manifest-path fuzz/Cargo.toml
 

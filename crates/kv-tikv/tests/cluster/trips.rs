@@ -56,7 +56,8 @@ fn filled(entries: u32) -> std::sync::Arc<Tikv> {
     let engine = engine(&new_prefix());
     let mut left = entries;
     let loaded = nagi_kv::Maintenance::load(&*engine, Space::Index, &mut |into, value| {
-        (into.clear(), value.clear());
+        into.clear();
+        value.clear();
         into.extend_from_slice(&key(left));
         value.extend_from_slice(b"value");
         left = left.wrapping_sub(1);
