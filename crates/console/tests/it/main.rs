@@ -5,4 +5,5 @@ mod harness;
 mod hostile;
 mod logins;
 mod requests;
+mod stalls;
 mod watched;
