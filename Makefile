@@ -4,7 +4,7 @@
 #   wheel npm                      packages for tests in other projects (docs/test-servers.md)
 #   deb tarball image              packages, in PACKAGES (target/packages); packages-test installs and runs them (root)
 #   golden                         the golden set (recorded answers of a real server) by area
-#   schedules fresh old-cpu embedded crash latency power-cut adversary drivers java mongosh tools oplog streams debezium ycsb seed seeds fuzz hostile matrix coverage differential plans site manual deny sbom reproducible    slow or special targets
+#   schedules fresh old-cpu embedded tikv crash latency power-cut adversary drivers java mongosh tools oplog streams debezium ycsb seed seeds fuzz hostile matrix coverage differential plans site manual deny sbom reproducible    slow or special targets
 #
 # Build artefacts are outside the clone (NAGI_CACHE, ~/.cache/nagi), so that a second clone or a second CI run
 # compiles only what changed. `make clean` removes the artefacts of this workspace and keeps the RocksDB
@@ -27,7 +27,7 @@ ARGS ?=
 # A Debian package of the program of `make tarball`, for older releases: make deb PORTABLE=1
 PORTABLE ?=
 
-.PHONY: run build test unit schedules native wire bench bench-lang lint clean golden crash latency power-cut adversary drivers java seed seeds mongosh tools service oplog ycsb streams debezium fuzz \
+.PHONY: run build test unit schedules native wire bench bench-lang lint clean golden tikv crash latency power-cut adversary drivers java seed seeds mongosh tools service oplog ycsb streams debezium fuzz \
 	fresh old-cpu embedded wheel npm deb tarball image portable packages-test \
 	coverage differential deny sbom reproducible hostile matrix deps help site manual
 
@@ -104,6 +104,9 @@ mongosh tools service oplog ycsb streams debezium seeds: build
 	@scripts/deps test
 	@FULL=1 tests/run $(NAGI) $@
 
+tikv: deps            # the engine over TiKV against a placement driver and a store, built from Go modules
+	@tests/tikv/run.py cargo test --locked -p nagi-kv-tikv --test cluster -- --test-threads=1
+
 crash: build
 	@CRASH_ROUNDS=$${CRASH_ROUNDS:-200} tests/run $(NAGI) crash
 
@@ -158,6 +161,7 @@ bench-lang: deps      # filters, projections, updates, expressions compared with
 lint: deps
 	@cargo fmt --all --check
 	@cargo clippy --locked --workspace --all-targets -- -D warnings
+	@cargo clippy --locked -p nagi-kv-tikv --test cluster -- -D warnings
 	@cargo test --locked -p nagi-testkit
 	@cargo check --quiet --locked --manifest-path fuzz/Cargo.toml
 

@@ -8,6 +8,8 @@
 //! - `appends_by_stamp`: the change log, whose keys are commit stamps, which are known only at the commit.
 //! - `only_writer`: idents and record ids counted in memory, ceilings of ascending ids, multikey bits, the record
 //!   cache, gates of DDL, the conflict table.
+//! - `conflicts_at_once`: writes in groups and statements that go on after a lock without fear of the commit.
+//! - `drops_at_once`: collections and indexes that are dropped while a client waits.
 //! - `links_files`: `checkpoint` with hard links, so that a backup needs no second copy on the disk.
 
 /// See the module's header.
@@ -17,10 +19,16 @@ pub struct Capabilities {
     pub one_order: bool,
     /// `Txn::add` never conflicts.
     pub adds_commute: bool,
-    /// `Txn::append` builds keys from the commit's stamp.
+    /// `Txn::append` builds keys from the commit's stamp. Without it, a commit with appended entries fails.
     pub appends_by_stamp: bool,
     /// No other process writes to the store.
     pub only_writer: bool,
+    /// `Txn::put`, `delete` and `lock` find conflicts when they are called, and wait for other holders. A commit of
+    /// keys that were locked before anything was read does not conflict. Without it, conflicts are found by the
+    /// commit, also those with commits since the first operation of a transaction that has read nothing.
+    pub conflicts_at_once: bool,
+    /// `Maintenance::drop_range` takes milliseconds. Without it, its time is in proportion to the number of keys.
+    pub drops_at_once: bool,
     /// `Maintenance::checkpoint` works, and links files where it can.
     pub links_files: bool,
 }
@@ -32,7 +40,20 @@ impl Capabilities {
         adds_commute: true,
         appends_by_stamp: true,
         only_writer: true,
+        conflicts_at_once: true,
+        drops_at_once: true,
         links_files: true,
+    };
+
+    /// Those of an engine that promises only the contract.
+    pub const NONE: Capabilities = Capabilities {
+        one_order: false,
+        adds_commute: false,
+        appends_by_stamp: false,
+        only_writer: false,
+        conflicts_at_once: false,
+        drops_at_once: false,
+        links_files: false,
     };
 
     /// The first capability of `needed` that is missing here.
@@ -42,6 +63,8 @@ impl Capabilities {
             (needed.adds_commute, self.adds_commute, "counters that never conflict"),
             (needed.appends_by_stamp, self.appends_by_stamp, "logs by stamp"),
             (needed.only_writer, self.only_writer, "being the only writer"),
+            (needed.conflicts_at_once, self.conflicts_at_once, "conflicts before the commit"),
+            (needed.drops_at_once, self.drops_at_once, "drops of ranges at once"),
             (needed.links_files, self.links_files, "checkpoints"),
         ];
         all.into_iter().find(|(needed, has, _)| *needed && !*has).map(|(_, _, what)| what)

@@ -94,9 +94,20 @@ export async function stall({ page, go }, server) {
   check('overview: the stall is a band of the heat map', warn > 100, warn);
 }
 
+/** A write that waits until writes are allowed again. */
+async function heldWrite(client) {
+  const admin = client.db('admin');
+  await admin.command({ fsync: 1, lock: true });
+  const write = client.db('work').collection('stalls').insertOne({ held: true });
+  await sleep(300);
+  await admin.command({ fsyncUnlock: 1 });
+  await write;
+}
+
 /**
- * Reads that take long beside a flush or a compaction are a stall, and the page names the work. How long that takes
- * depends on the machine, so there are more and more data. The command that waits for the work is no part of the stall.
+ * A write that waits beside a flush or a compaction is a stall, and the page names the work. How long that takes depends
+ * on the machine, so there are more and more data. The command that waits for the work is no part of the stall, and
+ * neither is a script that sleeps.
  */
 export async function stallsOfWork({ page, go }, client, server) {
   await go('overview');
@@ -113,12 +124,12 @@ export async function stallsOfWork({ page, go }, client, server) {
     let found = null;
     for (const megabytes of [24, 48, 96]) {
       await writeRandom(client.db('work').collection('stalls'), megabytes);
-      const slow = client.db('work').collection('stalls').find({ $where: 'sleep(150) || true' }).limit(1);
-      await Promise.all([wait(), slow.clone().toArray(), slow.clone().toArray()]);
+      const script = client.db('work').collection('stalls').find({ $where: 'sleep(2500) || true' }).limit(1);
+      await Promise.all([wait(), heldWrite(client), script.toArray()]);
       await sleep(2500);
       if ((found = await known(cause, since))) break;
     }
-    check(`stalls: reads beside a ${cause}`, found && found.longestUs >= 90000, found);
+    check(`stalls: a write beside a ${cause}`, found && found.longestUs >= 90000 && found.longestUs < 2500000, found);
     await until(`stalls: the page names the ${cause}`, async () => (await rows.filter({ hasText: text }).count()) > 0);
   }
   await client.db('work').collection('stalls').drop();

@@ -34,6 +34,8 @@ pub(crate) struct Event {
     pub(super) at_ms: i64,
     /// Since when the figure is or was beyond its bound.
     pub(super) since_ms: i64,
+    /// The time between the two, whatever happened to the clock of dates.
+    pub(super) lasted_ms: i64,
     /// `None`: it is not known any more.
     pub(super) value: Option<f64>,
     /// No action was told, nor the log.

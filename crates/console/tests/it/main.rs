@@ -6,4 +6,5 @@ mod hostile;
 mod logins;
 mod requests;
 mod slow;
+mod stalls;
 mod watched;

@@ -3,6 +3,9 @@
 //! Each point of the contract is one function, which panics if the point is broken. `model` compares random
 //! histories with a sorted map; `crash` kills a process under load. Engines add their own tests of reopening and
 //! damage.
+//!
+//! Sentences that need a capability (`Capabilities`) are tested on engines that have it; what is left of them without
+//! it is tested on the others.
 
 pub mod crash;
 

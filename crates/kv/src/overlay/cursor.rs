@@ -35,7 +35,8 @@ struct Head {
     adds: bool,
 }
 
-pub(crate) struct Merged {
+/// A cursor over an engine's snapshot and a transaction's staged writes. See the module's header.
+pub struct Merged {
     base: Box<dyn Cursor>,
     overlay: Arc<Mutex<Overlay>>,
     space: Space,
@@ -50,7 +51,8 @@ pub(crate) struct Merged {
 }
 
 impl Merged {
-    pub(crate) fn new(
+    /// `base` has the same range.
+    pub fn new(
         base: Box<dyn Cursor>,
         overlay: Arc<Mutex<Overlay>>,
         space: Space,

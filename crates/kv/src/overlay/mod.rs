@@ -21,7 +21,7 @@ mod txn;
 use std::ops::Range;
 
 pub use counter::add_counters;
-pub(crate) use cursor::Merged;
+pub use cursor::Merged;
 pub use txn::{Base, Ledger, SharedOverlay, Staged};
 
 use crate::{Space, difference};

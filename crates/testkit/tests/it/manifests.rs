@@ -47,6 +47,7 @@ const ALLOWED: &[(&str, &[&str])] = &[
     ("kv-disk", &["encryption", "kv", "percore"]),
     ("kv-lmdb", &["encryption", "kv", "kv-disk", "proc"]),
     ("kv-rocks", &["encryption", "kv", "kv-disk", "percore", "rocksdb-sys"]),
+    ("kv-tikv", &["kv", "kv-disk"]),
     ("lang", &["bson", "budget", "error"]),
     ("ldap", &["bson", "lang", "server", "tls"]),
     ("net", &["budget", "server", "tls", "wire"]),
@@ -96,9 +97,10 @@ const BANNED: &[&str] = &[
 ];
 
 /// What one crate alone may use: `object_store`, which `nagi backup --archive` needs, runs on tokio; applications that
-/// contain the library convert their types by serde; the console's HTTP server is `hyper` (decision 083).
+/// contain the library convert their types by serde; the console's HTTP server is `hyper` (decision 083); the client of
+/// TiKV runs on tokio (decision 095).
 const EXCEPTIONS: &[(&str, &str)] =
-    &[("app", "tokio"), ("console", "tokio"), ("embedded", "serde")];
+    &[("app", "tokio"), ("console", "tokio"), ("embedded", "serde"), ("kv-tikv", "tokio")];
 
 /// The crates with cargo features. The library has one for the types of applications.
 const WITH_FEATURES: &[&str] = &["app", "embedded", "percore"];
@@ -149,7 +151,8 @@ fn dependencies_point_downwards() {
             }
         }
         for dep in manifest_keys(&text, "dev-dependencies") {
-            if ["nagi-kv-lmdb", "nagi-kv-rocks", "nagi-rocksdb-sys"].contains(&dep.as_str())
+            if ["nagi-kv-lmdb", "nagi-kv-rocks", "nagi-kv-tikv", "nagi-rocksdb-sys"]
+                .contains(&dep.as_str())
                 && name != "host"
             {
                 breaches.add(&path, None, "only `host` names an engine; test on the memory engine");

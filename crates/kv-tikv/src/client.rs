@@ -1,0 +1,390 @@
+//! Requests to the cluster, each with a deadline, repeated while that may help. The only user of the client's API.
+//!
+//! ```text
+//!   one call    attempt -- fails, may help to repeat --> pause --> attempt ... until the deadline of the call
+//!               each attempt ends after `ATTEMPT`; pauses double from 5 ms to 500 ms
+//! ```
+//!
+//! The client keeps every value that a snapshot or a transaction of it has read. So each request has a snapshot object
+//! of its own, at the same timestamp: nothing accumulates.
+
+use std::{
+    future::Future,
+    sync::Arc,
+    time::{Duration, Instant},
+};
+
+use nagi_kv::{Error, Result};
+use parking_lot::Mutex;
+use tikv_client::{
+    CheckLevel, Config, Key, Snapshot, Timestamp, TimestampExt as _, Transaction,
+    TransactionClient, TransactionOptions, transaction::HeartbeatOption,
+};
+use tokio::time::{sleep, timeout};
+
+use crate::{
+    calls::{Calls, Count},
+    error::{Kind, Reason, failure, kind, shortened},
+    options::Options,
+    regions::{Bounds, Regions},
+    runtime::Runtime,
+};
+
+/// Time for one attempt of a read. A request within it has less: `Options::request_timeout`.
+const ATTEMPT: Duration = Duration::from_secs(5);
+const PAUSE_MIN: Duration = Duration::from_millis(5);
+const PAUSE_MAX: Duration = Duration::from_millis(500);
+/// Time to find out that a failed commit has not taken effect.
+const ROLLBACK: Duration = Duration::from_secs(10);
+/// Locks of an unfinished commit are valid for 3 seconds at least.
+const HEARTBEAT: Duration = Duration::from_secs(2);
+/// A page has at most 512 entries of 70 KiB.
+const MESSAGE_BYTES_MAX: usize = 64 << 20;
+
+/// A stored key and its value.
+pub(crate) type Pair = (Vec<u8>, Vec<u8>);
+
+/// A change of a commit.
+pub(crate) enum Change {
+    Put(Vec<u8>, Vec<u8>),
+    Delete(Vec<u8>),
+    /// No other transaction may write the key between the timestamp of this one and its commit.
+    Lock(Vec<u8>),
+}
+
+impl Change {
+    fn bytes(&self) -> usize {
+        match self {
+            Change::Put(key, value) => key.len() + value.len(),
+            Change::Delete(key) | Change::Lock(key) => key.len(),
+        }
+    }
+}
+
+/// A part of a range.
+pub(crate) struct Page {
+    pub(crate) from: Vec<u8>,
+    pub(crate) to: Vec<u8>,
+    /// Entries at most.
+    pub(crate) limit: u32,
+    /// Begins at the end of the range.
+    pub(crate) reverse: bool,
+    /// Leaves the values out.
+    pub(crate) keys_only: bool,
+}
+
+/// A transaction of the store that has begun: its timestamp is taken, nothing is written.
+pub(crate) struct Begun(Transaction);
+
+impl Begun {
+    pub(crate) fn version(&self) -> u64 {
+        self.0.start_timestamp().version()
+    }
+}
+
+/// See the module's header.
+pub(crate) struct Client {
+    link: Arc<Link>,
+    runtime: Runtime,
+}
+
+/// What tasks share.
+struct Link {
+    /// Replaced when the placement drivers do not answer.
+    client: Mutex<TransactionClient>,
+    regions: Regions,
+    options: Options,
+    calls: Calls,
+}
+
+impl Client {
+    /// Connects to the placement drivers.
+    ///
+    /// # Errors
+    /// If none answers in `Options::connect_timeout`.
+    pub(crate) fn connect(options: &Options) -> Result<Client> {
+        let runtime = Runtime::start()?;
+        let options = options.clone();
+        let link = runtime.wait(async move {
+            let client = connect(&options).await?;
+            let regions = Regions::new(&options);
+            Ok(Link { client: Mutex::new(client), regions, options, calls: Calls::new() })
+        })?;
+        Ok(Client { link: Arc::new(link), runtime })
+    }
+
+    pub(crate) fn calls(&self) -> &Calls {
+        &self.link.calls
+    }
+
+    /// A timestamp that is greater than those of all commits that have returned.
+    pub(crate) fn timestamp(&self) -> Result<u64> {
+        let link = Arc::clone(&self.link);
+        self.runtime.wait(async move { Ok(link.timestamp().await?.version()) })
+    }
+
+    /// Waits until timestamps are greater than this one, which should be in the near future.
+    pub(crate) fn wait_until(&self, version: u64, most: Duration) -> Result<u64> {
+        let link = Arc::clone(&self.link);
+        self.runtime.wait(async move {
+            let end = Instant::now() + most;
+            loop {
+                let now = link.timestamp().await?.version();
+                if now > version {
+                    return Ok(now);
+                }
+                if Instant::now() >= end {
+                    return Err(Error::other("the clock of the TiKV cluster is behind this one"));
+                }
+                sleep(PAUSE_MIN).await;
+            }
+        })
+    }
+
+    pub(crate) fn get(&self, version: u64, key: Vec<u8>) -> Result<Option<Vec<u8>>> {
+        let link = Arc::clone(&self.link);
+        self.runtime.wait(async move {
+            let found = link
+                .repeat("a get", Count::Get, || {
+                    let (mut snapshot, key) = (link.snapshot(version), key.clone());
+                    async move { snapshot.get(key).await }
+                })
+                .await?;
+            // Stored values begin with a mark; some stores answer with an empty value if there is none.
+            let found = found.filter(|value| !value.is_empty());
+            let bytes = found.as_ref().map_or(0, Vec::len);
+            link.calls.add(Count::BytesRead, bytes as u64);
+            Ok(found)
+        })
+    }
+
+    /// The keys that exist, with their values, in any order. The keys are different.
+    pub(crate) fn get_many(&self, version: u64, keys: Vec<Vec<u8>>) -> Result<Vec<Pair>> {
+        if keys.is_empty() {
+            return Ok(Vec::new());
+        }
+        let link = Arc::clone(&self.link);
+        self.runtime.wait(async move {
+            let found = link
+                .repeat("a batch of gets", Count::BatchGet, || {
+                    let (mut snapshot, keys) = (link.snapshot(version), keys.clone());
+                    async move { Ok(snapshot.batch_get(keys).await?.collect::<Vec<_>>()) }
+                })
+                .await?;
+            let pairs = found.into_iter().map(|pair| (pair.0.into(), pair.1));
+            Ok(link.count_read(pairs.collect()))
+        })
+    }
+
+    /// The entries of a page. The page should be within one region: each region answers with up to `limit` entries.
+    pub(crate) fn scan(&self, version: u64, page: Page) -> Result<Vec<Pair>> {
+        let link = Arc::clone(&self.link);
+        self.runtime.wait(async move {
+            let found = link
+                .repeat("a scan", Count::Scan, || {
+                    let snapshot = link.snapshot(version);
+                    let range = Key::from(page.from.clone())..Key::from(page.to.clone());
+                    scan(snapshot, range, page.limit, (page.reverse, page.keys_only))
+                })
+                .await?;
+            Ok(link.count_read(found))
+        })
+    }
+
+    /// The bounds of the region of a key, or with `before` of the keys right before it.
+    pub(crate) fn bounds(&self, key: &[u8], before: bool) -> Result<Bounds> {
+        if let Some(bounds) = self.link.regions.known(key, before) {
+            return Ok(bounds);
+        }
+        self.link.calls.add(Count::Region, 1);
+        let (link, key) = (Arc::clone(&self.link), key.to_vec());
+        self.runtime.wait(async move { link.regions.ask(&key, before).await })
+    }
+
+    /// Takes a timestamp for reads and a later commit.
+    pub(crate) fn begin(&self) -> Result<Begun> {
+        let link = Arc::clone(&self.link);
+        self.runtime.wait(async move {
+            let begun = link
+                .repeat_timestamp(|client| async move {
+                    client.begin_with_options(link_options()).await
+                })
+                .await?;
+            Ok(Begun(begun))
+        })
+    }
+
+    /// Commits changes, in two phases. The first change is the primary one, which decides.
+    ///
+    /// # Errors
+    /// `Conflict` if another transaction has committed one of the keys since `begun`; `Undetermined` if it is not
+    /// known whether the changes were committed. With any other error they were not.
+    pub(crate) fn commit(&self, begun: Begun, changes: Vec<Change>) -> Result<u64> {
+        let link = Arc::clone(&self.link);
+        self.runtime.wait(async move { link.commit(begun.0, changes).await })
+    }
+}
+
+/// The transactions of the client find conflicts at the commit, and end silently when they are dropped.
+fn link_options() -> TransactionOptions {
+    TransactionOptions::new_optimistic()
+        .drop_check(CheckLevel::None)
+        .heartbeat_option(HeartbeatOption::FixedTime(HEARTBEAT))
+}
+
+async fn scan(
+    mut snapshot: Snapshot,
+    range: std::ops::Range<Key>,
+    limit: u32,
+    (reverse, keys_only): (bool, bool),
+) -> tikv_client::Result<Vec<Pair>> {
+    let pair = |pair: tikv_client::KvPair| (pair.0.into(), pair.1);
+    let alone = |key: Key| (key.into(), Vec::new());
+    Ok(match (reverse, keys_only) {
+        (false, false) => snapshot.scan(range, limit).await?.map(pair).collect(),
+        (true, false) => snapshot.scan_reverse(range, limit).await?.map(pair).collect(),
+        (false, true) => snapshot.scan_keys(range, limit).await?.map(alone).collect(),
+        (true, true) => snapshot.scan_keys_reverse(range, limit).await?.map(alone).collect(),
+    })
+}
+
+async fn connect(options: &Options) -> Result<TransactionClient> {
+    let config = Config::default()
+        .with_timeout(options.request_timeout)
+        .with_grpc_max_decoding_message_size(MESSAGE_BYTES_MAX)
+        .with_grpc_max_encoding_message_size(MESSAGE_BYTES_MAX);
+    let hosts = options.address.placement_drivers.clone();
+    let named = hosts.join(", ");
+    let failed = |why: String| {
+        Error::other(format!("no placement driver of TiKV can be reached at {named}: {why}"))
+    };
+    match timeout(options.connect_timeout, TransactionClient::new_with_config(hosts, config)).await
+    {
+        Ok(Ok(client)) => Ok(client),
+        Ok(Err(error)) => Err(failed(shortened(&error))),
+        Err(_) => Err(failed("no answer in time".into())),
+    }
+}
+
+impl Link {
+    fn snapshot(&self, version: u64) -> Snapshot {
+        let client = self.client.lock().clone();
+        client.snapshot(Timestamp::from_version(version), link_options())
+    }
+
+    fn count_read(&self, pairs: Vec<Pair>) -> Vec<Pair> {
+        let bytes: usize = pairs.iter().map(|(key, value)| key.len() + value.len()).sum();
+        self.calls.add(Count::BytesRead, bytes as u64);
+        pairs
+    }
+
+    async fn timestamp(&self) -> Result<Timestamp> {
+        self.repeat_timestamp(|client| async move { client.current_timestamp().await }).await
+    }
+
+    /// A request to the placement drivers. The client waits without an end if their connection is silent, so after a
+    /// time-out it is replaced.
+    async fn repeat_timestamp<T, F: Future<Output = tikv_client::Result<T>>>(
+        &self,
+        attempt: impl Fn(TransactionClient) -> F,
+    ) -> Result<T> {
+        let again = || {
+            let attempted = attempt(self.client.lock().clone());
+            async move {
+                if let Ok(result) = timeout(self.options.request_timeout, attempted).await {
+                    return result;
+                }
+                self.calls.add(Count::Reconnect, 1);
+                if let Ok(fresh) = connect(&self.options).await {
+                    *self.client.lock() = fresh;
+                }
+                let message = "the placement driver is silent".into();
+                Err(tikv_client::Error::InternalError { message })
+            }
+        };
+        self.repeat("a timestamp", Count::Timestamp, again).await
+    }
+
+    /// Repeats a request until it succeeds, its error does not pass, or `Options::call_timeout` is over.
+    async fn repeat<T, F: Future<Output = tikv_client::Result<T>>>(
+        &self,
+        what: &'static str,
+        count: Count,
+        attempt: impl Fn() -> F,
+    ) -> Result<T> {
+        let end = Instant::now() + self.options.call_timeout;
+        let mut pause = PAUSE_MIN;
+        loop {
+            self.calls.add(count, 1);
+            let left = end.saturating_duration_since(Instant::now());
+            let (reason, error) = match timeout(ATTEMPT.min(left), attempt()).await {
+                Ok(Ok(result)) => return Ok(result),
+                Ok(Err(error)) => match kind(&error) {
+                    Kind::Passing(reason) => (reason, failure(what, &error)),
+                    _ => return Err(failure(what, &error)),
+                },
+                Err(_) => {
+                    let error = Error::other(format!("{what} on TiKV failed: no answer in time"));
+                    (Reason::Timeout, error)
+                }
+            };
+            if Instant::now() + pause >= end {
+                return Err(error);
+            }
+            self.calls.add(reason.count(), 1);
+            sleep(pause).await;
+            pause = (pause * 2).min(PAUSE_MAX);
+        }
+    }
+
+    async fn commit(&self, mut transaction: Transaction, changes: Vec<Change>) -> Result<u64> {
+        let bytes: usize = changes.iter().map(Change::bytes).sum();
+        self.calls.add(Count::Commit, 1);
+        // The client takes the timestamp of the commit between its phases.
+        self.calls.add(Count::Timestamp, 1);
+        self.calls.add(Count::BytesWritten, bytes as u64);
+        let staged = stage(&mut transaction, changes).await;
+        staged.map_err(|error| failure("a write", &error))?;
+        let (error, cause) = match timeout(self.options.call_timeout, transaction.commit()).await {
+            Ok(Ok(Some(version))) => return Ok(version.version()),
+            Ok(Ok(None)) => return Err(Error::other("a commit on TiKV without a timestamp")),
+            Ok(Err(error)) => (failure("a commit", &error), Some(error)),
+            Err(_) => (Error::other("a commit on TiKV failed: no answer in time"), None),
+        };
+        self.settle(transaction, cause.as_ref().map(kind), error).await
+    }
+
+    /// After a failed commit: a transaction that can be rolled back was not committed, and its locks are released.
+    async fn settle(
+        &self,
+        mut transaction: Transaction,
+        kind: Option<Kind>,
+        error: Error,
+    ) -> Result<u64> {
+        self.calls.add(Count::Rollback, 1);
+        let rolled_back = matches!(timeout(ROLLBACK, transaction.rollback()).await, Ok(Ok(())));
+        if kind == Some(Kind::Conflict) {
+            self.calls.add(Count::Conflict, 1);
+            return Err(error);
+        }
+        if rolled_back {
+            // A key that another commit holds for longer than the client waits: that one was first.
+            let held = kind == Some(Kind::Passing(Reason::Lock));
+            return Err(if held { Error::Conflict } else { error });
+        }
+        self.calls.add(Count::Undetermined, 1);
+        log::warn!(target: "STORAGE", id = 8_200_380, error:% = error; "Outcome of a commit on TiKV is not known");
+        Err(Error::Undetermined)
+    }
+}
+
+async fn stage(transaction: &mut Transaction, changes: Vec<Change>) -> tikv_client::Result<()> {
+    for change in changes {
+        match change {
+            Change::Put(key, value) => transaction.put(key, value).await?,
+            Change::Delete(key) => transaction.delete(key).await?,
+            Change::Lock(key) => transaction.lock_keys([key]).await?,
+        }
+    }
+    Ok(())
+}

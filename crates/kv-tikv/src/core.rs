@@ -1,0 +1,49 @@
+//! What snapshots, cursors and transactions of an engine share.
+
+use std::sync::{
+    Arc,
+    atomic::{AtomicU64, Ordering::SeqCst},
+};
+
+use nagi_kv::{Clock, CommitStamp, Result};
+
+use crate::{client::Client, layout::Layout, options::Options};
+
+pub(crate) struct Core {
+    pub(crate) client: Client,
+    pub(crate) layout: Layout,
+    pub(crate) options: Options,
+    /// Follows the oracle: it assigns no stamps of commits.
+    pub(crate) clock: Clock,
+    newest: AtomicU64,
+}
+
+impl Core {
+    /// Connects to the cluster.
+    ///
+    /// # Errors
+    /// If it cannot be reached.
+    pub(crate) fn connect(options: &Options) -> Result<Arc<Core>> {
+        let client = Client::connect(options)?;
+        // The timestamp is different for each process.
+        let session = client.timestamp()?;
+        Ok(Arc::new(Core {
+            client,
+            layout: Layout::new(&options.address.prefix, session),
+            options: options.clone(),
+            clock: Clock::new(0),
+            newest: AtomicU64::new(0),
+        }))
+    }
+
+    /// The newest stamp that this process has read or written at.
+    pub(crate) fn newest(&self) -> CommitStamp {
+        CommitStamp(self.newest.load(SeqCst))
+    }
+
+    /// Takes note of a stamp that was read or written at.
+    pub(crate) fn saw(&self, stamp: CommitStamp) {
+        self.newest.fetch_max(stamp.0, SeqCst);
+        self.clock.observe(stamp.0);
+    }
+}

@@ -1,0 +1,281 @@
+//! The engine: what it promises, and operations on ranges.
+
+use std::{
+    fs, io,
+    path::Path,
+    sync::{
+        Arc,
+        atomic::{AtomicU64, Ordering::Relaxed},
+    },
+    time::Duration,
+};
+
+use nagi_kv::{
+    Capabilities, Clock, CommitStamp, Cursor, Engine, Error, Limits, Maintenance, Next, Read,
+    Result, Scratch, Snapshot, Space, Tuning, Txn, TxnOptions, overlay::Overlay,
+};
+use nagi_kv_disk::scratch::ScratchFile;
+
+use crate::{
+    changes::Keys,
+    client::{Change, Page, Pair},
+    core::Core,
+    format,
+    layout::{KEY_BYTES_MAX, PIECE_BYTES, Range, VALUE_BYTES_MAX},
+    options::Options,
+    stamps::version_of,
+    txn::{TXN_BYTES_MAX, Transaction, commit_blind},
+    view::View,
+};
+
+/// Entries and bytes of one transaction of a load or a removal.
+const BATCH_ENTRIES: u32 = 1000;
+const BATCH_BYTES: usize = 1 << 20;
+/// How long a load or a removal is repeated at conflicts.
+const BATCH_WAIT: Duration = Duration::from_secs(60);
+/// How far in the future a stamp may be that `advance` waits for.
+const ADVANCE_MAX: Duration = Duration::from_secs(10);
+/// Pages of an estimate of a range's size.
+const SIZE_PAGES: usize = 4;
+const SIZE_PAGE_ENTRIES: u32 = 256;
+/// The size of regions that are estimated by their number: the default of a cluster.
+const REGION_BYTES: u64 = 96 << 20;
+const REGIONS_COUNTED_MAX: usize = 1000;
+
+/// The distributed engine. See the crate's documentation.
+pub struct Tikv {
+    core: Arc<Core>,
+    scratch_files: AtomicU64,
+}
+
+/// Connects to a cluster and checks the format of the data.
+///
+/// # Errors
+/// If the cluster cannot be reached, or the data under the prefix are not of this program.
+pub fn open(options: &Options) -> Result<Arc<Tikv>> {
+    let core = Core::connect(options)?;
+    format::check(&core)?;
+    Ok(Arc::new(Tikv { core, scratch_files: AtomicU64::new(0) }))
+}
+
+impl Tikv {
+    fn view(&self) -> Result<View> {
+        Ok(View::new(&self.core, self.core.client.timestamp()?))
+    }
+
+    /// Removes the stored keys of a range, in transactions of bounded size.
+    fn remove(&self, (mut from, to): Range) -> Result<()> {
+        while from < to {
+            let begun = self.core.client.begin()?;
+            let bounds = self.core.client.bounds(&from, false)?;
+            let end = bounds.end.filter(|end| *end < to);
+            let (page_to, limit) = (end.clone().unwrap_or_else(|| to.clone()), BATCH_ENTRIES);
+            let page = Page { from, to: page_to, limit, reverse: false, keys_only: true };
+            let found = self.core.client.scan(begun.version(), page)?;
+            let is_full = found.len() >= limit as usize;
+            from = match found.last() {
+                Some((last, _)) if is_full => [last, &[0][..]].concat(),
+                _ => end.unwrap_or_else(|| to.clone()),
+            };
+            let changes: Vec<Change> =
+                found.into_iter().map(|(key, _)| Change::Delete(key)).collect();
+            if !changes.is_empty() {
+                self.core.client.commit(begun, changes)?;
+            }
+        }
+        Ok(())
+    }
+
+    /// The bytes of the first entries of a range, and where the rest begins, if there is one.
+    /// Values are not read if each has `each` bytes.
+    fn measure(
+        &self,
+        (mut from, to): Range,
+        each: Option<usize>,
+    ) -> Result<(u64, Option<Vec<u8>>)> {
+        let version = self.core.client.timestamp()?;
+        let mut bytes = 0;
+        for _ in 0..SIZE_PAGES {
+            if from >= to {
+                return Ok((bytes, None));
+            }
+            let bounds = self.core.client.bounds(&from, false)?;
+            let end = bounds.end.filter(|end| *end < to);
+            let (page_to, limit) = (end.clone().unwrap_or_else(|| to.clone()), SIZE_PAGE_ENTRIES);
+            let keys_only = each.is_some();
+            let page = Page { from, to: page_to, limit, reverse: false, keys_only };
+            let found = self.core.client.scan(version, page)?;
+            let size = |(key, value): &Pair| (key.len() + each.unwrap_or(value.len())) as u64;
+            bytes += found.iter().map(size).sum::<u64>();
+            from = match found.last() {
+                Some((last, _)) if found.len() >= limit as usize => [last, &[0][..]].concat(),
+                _ => end.unwrap_or_else(|| to.clone()),
+            };
+        }
+        Ok((bytes, (from < to).then_some(from)))
+    }
+
+    /// An estimate: exact for some hundred entries, a lower bound in regions for more.
+    fn estimate(&self, range: Range, each: Option<usize>) -> Result<u64> {
+        let to = range.1.clone();
+        let (mut bytes, mut rest) = self.measure(range, each)?;
+        for _ in 0..REGIONS_COUNTED_MAX {
+            let Some(from) = rest else { break };
+            rest = self.core.client.bounds(&from, false)?.end.filter(|end| *end < to);
+            bytes += if rest.is_some() { REGION_BYTES } else { 0 };
+        }
+        Ok(bytes)
+    }
+}
+
+/// Reads of the newest data: each takes a timestamp.
+impl Read for Tikv {
+    fn get<'a>(
+        &'a self,
+        space: Space,
+        key: &[u8],
+        buf: &'a mut Vec<u8>,
+    ) -> Result<Option<&'a [u8]>> {
+        let found = self.view()?.get(space, key, buf)?.is_some();
+        Ok(found.then_some(buf.as_slice()))
+    }
+
+    fn get_many(
+        &self,
+        space: Space,
+        keys: &[&[u8]],
+        visit: &mut dyn FnMut(usize, Option<&[u8]>),
+    ) -> Result<()> {
+        self.view()?.get_many(space, keys, visit)
+    }
+
+    fn cursor(&self, space: Space, start: &[u8], end: &[u8]) -> Result<Box<dyn Cursor>> {
+        self.view()?.cursor(space, start, end)
+    }
+}
+
+impl Engine for Tikv {
+    fn name(&self) -> &'static str {
+        "tikv"
+    }
+
+    fn capabilities(&self) -> Capabilities {
+        Capabilities::NONE
+    }
+
+    fn limits(&self) -> Limits {
+        let age = self.core.options.snapshot_age_max.as_millis();
+        Limits {
+            key_bytes_max: KEY_BYTES_MAX,
+            value_bytes_max: VALUE_BYTES_MAX,
+            txn_bytes_max: TXN_BYTES_MAX,
+            snapshot_age_ms_max: u64::try_from(age).ok(),
+        }
+    }
+
+    fn latest(&self) -> &(dyn Read + Sync) {
+        self
+    }
+
+    fn snapshot(&self) -> Result<Arc<dyn Snapshot>> {
+        Ok(Arc::new(self.view()?))
+    }
+
+    fn begin(&self, options: TxnOptions) -> Result<Box<dyn Txn>> {
+        Ok(Box::new(Transaction::new(&self.core, options)))
+    }
+
+    fn clock(&self) -> &Clock {
+        &self.core.clock
+    }
+
+    fn last_stamp(&self) -> CommitStamp {
+        self.core.newest()
+    }
+
+    /// Waits until the oracle has passed the stamp. It cannot be set.
+    fn advance(&self, stamp: CommitStamp) -> Result<()> {
+        if stamp <= self.core.newest() {
+            return Ok(());
+        }
+        self.core.client.wait_until(version_of(stamp), ADVANCE_MAX)?;
+        self.core.saw(stamp);
+        Ok(())
+    }
+
+    /// A commit is replicated and durable when it returns.
+    fn sync(&self, _: CommitStamp) -> Result<()> {
+        Ok(())
+    }
+}
+
+impl Maintenance for Tikv {
+    fn load(&self, space: Space, next: &mut Next<'_>) -> Result<()> {
+        let (mut key, mut value) = (Vec::new(), Vec::new());
+        let mut overlay = Overlay::new();
+        loop {
+            let more = next(&mut key, &mut value)?;
+            if more {
+                if key.len() > KEY_BYTES_MAX || value.len() > VALUE_BYTES_MAX {
+                    return Err(Error::other("an entry of a load is too large for TiKV"));
+                }
+                overlay.put(space, &key, &value);
+            }
+            let is_full = overlay.write_count() >= BATCH_ENTRIES as usize
+                || overlay.staged_bytes() >= BATCH_BYTES;
+            if !overlay.is_empty() && (!more || is_full) {
+                commit_blind(&self.core, (&overlay, &Keys::new()), None, BATCH_WAIT)?;
+                overlay.clear();
+            }
+            if !more {
+                return Ok(());
+            }
+        }
+    }
+
+    fn scratch(&self) -> Result<Arc<dyn Scratch>> {
+        let folder = &self.core.options.scratch;
+        fs::create_dir_all(folder)?;
+        let number = self.scratch_files.fetch_add(1, Relaxed);
+        ScratchFile::create(&folder.join(format!("scratch-{number}")), Box::new(|_| Ok(())), None)
+    }
+
+    /// Takes time in proportion to the number of keys: see `Capabilities::drops_at_once`.
+    fn drop_range(&self, space: Space, start: &[u8], end: &[u8]) -> Result<()> {
+        // Pieces last: a head without its pieces would be damage.
+        self.remove(self.core.layout.heads(space, start, end))?;
+        self.remove(self.core.layout.pieces(space, start, end))
+    }
+
+    fn flush(&self) -> Result<()> {
+        Ok(())
+    }
+
+    fn close(&self) -> Result<()> {
+        self.drop_range(Space::Spill, &[], &[])
+    }
+
+    fn checkpoint(&self, _: &Path) -> Result<()> {
+        Err(Error::Io(io::Error::new(
+            io::ErrorKind::Unsupported,
+            "the data are in TiKV, which has backups of its own",
+        )))
+    }
+
+    fn approximate_size(&self, space: Space, start: &[u8], end: &[u8]) -> Result<u64> {
+        let heads = self.estimate(self.core.layout.heads(space, start, end), None)?;
+        let pieces = self.core.layout.pieces(space, start, end);
+        Ok(heads + self.estimate(pieces, Some(PIECE_BYTES))?)
+    }
+
+    /// The stores compact on their own.
+    fn compact(&self, _: Space, _: &[u8], _: &[u8]) -> Result<()> {
+        Ok(())
+    }
+}
+
+impl Tuning for Tikv {
+    fn stats(&self, visit: &mut dyn FnMut(&'static str, i64)) {
+        self.core.client.calls().visit(visit);
+    }
+}

@@ -1,0 +1,150 @@
+//! What errors of the client mean here: which of them are conflicts, which go away when a request is repeated.
+
+use nagi_kv::Error;
+
+use crate::calls::Count;
+
+/// The meaning of an error.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
+pub(crate) enum Kind {
+    /// Repeating the request may help; the reason is counted.
+    Passing(Reason),
+    /// The store has no space.
+    Full,
+    /// The request is too large for the store.
+    TooLarge,
+    /// Another transaction was first: certain, so nothing of this one was committed.
+    Conflict,
+    /// Anything else.
+    Other,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
+pub(crate) enum Reason {
+    Connection,
+    Region,
+    Lock,
+    Busy,
+    Timeout,
+}
+
+impl Reason {
+    pub(crate) fn count(self) -> Count {
+        match self {
+            Reason::Connection => Count::RetryConnection,
+            Reason::Region => Count::RetryRegion,
+            Reason::Lock => Count::RetryLock,
+            Reason::Busy => Count::RetryBusy,
+            Reason::Timeout => Count::RetryTimeout,
+        }
+    }
+}
+
+/// What the client's error means.
+pub(crate) fn kind(error: &tikv_client::Error) -> Kind {
+    use tikv_client::Error as E;
+    match error {
+        // One of several keys decides: a conflict of any key is one of the transaction.
+        E::ExtractedErrors(errors) | E::MultipleKeyErrors(errors) => {
+            errors.iter().map(kind).max().unwrap_or(Kind::Other)
+        }
+        E::UndeterminedError(inner) | E::PessimisticLockError { inner, .. } => kind(inner),
+        E::KeyError(key) => {
+            let lost = key.conflict.is_some()
+                || !key.retryable.is_empty()
+                || key.commit_ts_expired.is_some()
+                || key.already_exist.is_some();
+            match () {
+                () if lost => Kind::Conflict,
+                () if key.locked.is_some() => Kind::Passing(Reason::Lock),
+                () => Kind::Other,
+            }
+        }
+        E::RegionError(region) if region.disk_full.is_some() => Kind::Full,
+        E::RegionError(region) if region.raft_entry_too_large.is_some() => Kind::TooLarge,
+        E::RegionError(region) if region.server_is_busy.is_some() => Kind::Passing(Reason::Busy),
+        E::RegionError(_)
+        | E::LeaderNotFound { .. }
+        | E::RegionForKeyNotFound { .. }
+        | E::RegionForRangeNotFound { .. }
+        | E::RegionNotFoundInResponse { .. }
+        | E::NoCurrentRegions
+        | E::EntryNotFoundInRegionCache => Kind::Passing(Reason::Region),
+        E::ResolveLockError(_) => Kind::Passing(Reason::Lock),
+        // An internal error of the client is mostly a placement driver without a leader.
+        E::Grpc(_)
+        | E::GrpcAPI(_)
+        | E::Channel(_)
+        | E::Canceled(_)
+        | E::Io(_)
+        | E::InternalError { .. } => Kind::Passing(Reason::Connection),
+        _ => Kind::Other,
+    }
+}
+
+/// The engine's error for one of the client that is not repeated any more. Says what was tried, for the log.
+pub(crate) fn failure(what: &str, error: &tikv_client::Error) -> Error {
+    match kind(error) {
+        Kind::Conflict => Error::Conflict,
+        Kind::Full => Error::Full,
+        Kind::TooLarge => Error::MemoryFull,
+        Kind::Passing(_) | Kind::Other => {
+            Error::other(format!("{what} on TiKV failed: {}", shortened(error)))
+        }
+    }
+}
+
+/// The text of an error, without the keys and values that the client's texts contain: they are the users' data.
+pub(crate) fn shortened(error: &tikv_client::Error) -> String {
+    use tikv_client::Error as E;
+    const CHARS_MAX: usize = 300;
+    let text = match error {
+        E::ExtractedErrors(errors) | E::MultipleKeyErrors(errors) => {
+            return errors.first().map_or_else(|| "no cause".into(), shortened);
+        }
+        E::UndeterminedError(inner) | E::PessimisticLockError { inner, .. } => {
+            return shortened(inner);
+        }
+        E::KeyError(_) => "a key was refused".into(),
+        E::ResolveLockError(locks) => format!("{} keys are locked by other commits", locks.len()),
+        E::RegionError(_) => "a region refused the request".into(),
+        E::RegionForKeyNotFound { .. } | E::RegionForRangeNotFound { .. } => {
+            "no region has the keys".into()
+        }
+        other => other.to_string(),
+    };
+    match text.char_indices().nth(CHARS_MAX) {
+        Some((end, _)) => format!("{}...", &text[..end]),
+        None => text,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use tikv_client::Error as E;
+
+    #[test]
+    fn the_gravest_of_several_errors_decides() {
+        let internal = || E::InternalError { message: "no leader".into() };
+        assert_eq!(kind(&internal()), Kind::Passing(Reason::Connection));
+        assert_eq!(kind(&E::ResolveLockError(vec![])), Kind::Passing(Reason::Lock));
+        let both = E::ExtractedErrors(vec![internal(), E::Unimplemented]);
+        assert_eq!(kind(&both), Kind::Other);
+        assert!(Kind::Conflict > Kind::Passing(Reason::Timeout) && Kind::Conflict > Kind::Full);
+    }
+
+    #[test]
+    fn texts_have_no_keys() {
+        let inner = E::RegionForKeyNotFound { key: b"secret".to_vec() };
+        let error = E::ExtractedErrors(vec![E::UndeterminedError(Box::new(inner))]);
+        assert_eq!(shortened(&error), "no region has the keys");
+    }
+
+    #[test]
+    fn long_texts_are_shortened() {
+        let error = E::StringError("\u{e9}".repeat(1000));
+        assert_eq!(shortened(&error).chars().count(), 303);
+        assert!(matches!(failure("a get", &error), Error::Io(_)));
+    }
+}

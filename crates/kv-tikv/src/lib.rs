@@ -1,0 +1,42 @@
+//! The distributed engine: the contract of `nagi-kv` over TiKV (`tikv://pd1:2379,pd2:2379/prefix`).
+//!
+//! TiKV replicates ordered keys and commits transactions over any of them; every process that has the same address sees
+//! the same data. The engine keeps no data and no locks of its own: a conflict is found by the stores, at the commit.
+//!
+//! ```text
+//!   engine --> txn --> changes --+--> client --> runtime (tokio, two threads) ==> placement drivers, stores
+//!          --> view --> cursor --+      |
+//!                                       +-- regions: bounds of pages      calls: counters by name
+//! ```
+//!
+//! - `address`, `options`: what it is opened with; `format`: the version of the layout, checked at the start
+//! - `layout`: keys, heads and pieces of values; `stamps`: timestamps of the oracle as stamps
+//! - `client`: the only user of the client's API: deadlines, repetitions; `error`: what its errors mean
+//! - `view`, `at`, `cursor`: snapshots; `txn`, `changes`: transactions
+//!
+//! What the contract asks and TiKV does not give is missing in `Capabilities`, and the store refuses the engine until
+//! it has other means (docs/scale-out.md). The reasons are in docs/decisions/095 and 096.
+//!
+//! The engine does not know documents or collections.
+
+mod address;
+mod at;
+mod calls;
+mod changes;
+mod client;
+mod core;
+mod cursor;
+mod engine;
+mod error;
+mod format;
+mod layout;
+mod options;
+mod regions;
+mod runtime;
+mod stamps;
+mod txn;
+mod view;
+
+pub use address::Address;
+pub use engine::{Tikv, open};
+pub use options::Options;

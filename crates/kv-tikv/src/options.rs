@@ -1,0 +1,35 @@
+//! What the engine is opened with.
+
+use std::{path::PathBuf, time::Duration};
+
+use crate::address::Address;
+
+/// See the module's header.
+#[derive(Clone, Debug)]
+pub struct Options {
+    pub address: Address,
+    /// Where runs of sorts go that exceed their memory; a folder of this process.
+    pub scratch: PathBuf,
+    /// Time for the first connection to a placement driver.
+    pub connect_timeout: Duration,
+    /// Time for one request to one store.
+    pub request_timeout: Duration,
+    /// Time for a read or a commit, with all repetitions. Failover of a store takes up to some 15 seconds.
+    pub call_timeout: Duration,
+    /// How old a snapshot may be. Less than the time for which the cluster's garbage collection keeps versions.
+    pub snapshot_age_max: Duration,
+}
+
+impl Options {
+    /// Defaults for an address.
+    pub fn new(address: Address, scratch: impl Into<PathBuf>) -> Options {
+        Options {
+            address,
+            scratch: scratch.into(),
+            connect_timeout: Duration::from_secs(10),
+            request_timeout: Duration::from_secs(2),
+            call_timeout: Duration::from_secs(20),
+            snapshot_age_max: Duration::from_secs(9 * 60),
+        }
+    }
+}

@@ -1,0 +1,94 @@
+//! A snapshot: reads at one timestamp.
+
+use std::{collections::HashMap, sync::Arc};
+
+use nagi_kv::{CommitStamp, Cursor, Read, Result, Snapshot, Space};
+
+use crate::{
+    at::At,
+    core::Core,
+    cursor::Walk,
+    layout::{Head, head_of},
+    stamps::stamp_of,
+};
+
+/// Keys of one batch: at most 16 MiB of heads.
+const BATCH_KEYS: usize = 256;
+
+/// See the module's header.
+pub(crate) struct View(At);
+
+impl View {
+    pub(crate) fn new(core: &Arc<Core>, version: u64) -> View {
+        View(At::new(core, version))
+    }
+
+    fn visit_batch(
+        &self,
+        space: Space,
+        (first, keys): (usize, &[&[u8]]),
+        visit: &mut dyn FnMut(usize, Option<&[u8]>),
+    ) -> Result<()> {
+        let heads: Vec<Vec<u8>> =
+            keys.iter().map(|key| self.0.core.layout.head(space, key)).collect();
+        let mut different = heads.clone();
+        different.sort_unstable();
+        different.dedup();
+        let found = self.0.core.client.get_many(self.0.to_read()?, different)?;
+        let found: HashMap<Vec<u8>, Vec<u8>> = found.into_iter().collect();
+        let mut large = Vec::new();
+        for (at, (head, key)) in heads.iter().zip(keys).enumerate() {
+            match found.get(head).map(|head| head_of(head)).transpose()? {
+                None => visit(first + at, None),
+                Some(Head::Inline(value)) => visit(first + at, Some(value)),
+                Some(Head::Large(bytes)) => {
+                    self.0.read_pieces((space, key), bytes, &mut large)?;
+                    visit(first + at, Some(&large));
+                }
+            }
+        }
+        Ok(())
+    }
+}
+
+impl Read for View {
+    fn get<'a>(
+        &'a self,
+        space: Space,
+        key: &[u8],
+        buf: &'a mut Vec<u8>,
+    ) -> Result<Option<&'a [u8]>> {
+        let head = self.0.core.layout.head(space, key);
+        let Some(head) = self.0.core.client.get(self.0.to_read()?, head)? else { return Ok(None) };
+        match head_of(&head)? {
+            Head::Inline(value) => {
+                buf.clear();
+                buf.extend_from_slice(value);
+            }
+            Head::Large(bytes) => self.0.read_pieces((space, key), bytes, buf)?,
+        }
+        Ok(Some(buf))
+    }
+
+    fn get_many(
+        &self,
+        space: Space,
+        keys: &[&[u8]],
+        visit: &mut dyn FnMut(usize, Option<&[u8]>),
+    ) -> Result<()> {
+        for (number, batch) in keys.chunks(BATCH_KEYS).enumerate() {
+            self.visit_batch(space, (number * BATCH_KEYS, batch), visit)?;
+        }
+        Ok(())
+    }
+
+    fn cursor(&self, space: Space, start: &[u8], end: &[u8]) -> Result<Box<dyn Cursor>> {
+        Ok(Box::new(Walk::new(self.0.clone(), space, start, end)))
+    }
+}
+
+impl Snapshot for View {
+    fn stamp(&self) -> CommitStamp {
+        stamp_of(self.0.version)
+    }
+}

@@ -1,0 +1,99 @@
+//! The cluster of tests/tikv, its counters, and engines on prefixes that no other test uses.
+
+use std::{
+    collections::BTreeMap,
+    env,
+    io::{Read as _, Write as _},
+    net::TcpStream,
+    process,
+    sync::{
+        Arc,
+        atomic::{AtomicU32, Ordering::SeqCst},
+    },
+};
+
+use nagi_kv::{Durability, Engine, Read, Space, TxnOptions};
+use nagi_kv_tikv::{Address, Options, Tikv, open};
+
+const PD: &str = "NAGI_TIKV_PD";
+const ADMIN: &str = "NAGI_TIKV_ADMIN";
+/// The process of the store.
+pub(crate) const STORE: &str = "NAGI_TIKV_STORE_PID";
+/// That of the placement driver.
+pub(crate) const DRIVER: &str = "NAGI_TIKV_PD_PID";
+
+fn variable(name: &str) -> String {
+    env::var(name).unwrap_or_else(|_| panic!("{name} is not set: run this test by `make tikv`"))
+}
+
+/// A prefix that no other test uses.
+pub(crate) fn new_prefix() -> String {
+    static NEXT: AtomicU32 = AtomicU32::new(0);
+    format!("k{}-{}", process::id(), NEXT.fetch_add(1, SeqCst))
+}
+
+pub(crate) fn options(prefix: &str) -> Options {
+    let address = Address::parse(&format!("tikv://{}/{prefix}", variable(PD)));
+    let folder = env::temp_dir().join(format!("nagi-{}-{prefix}", process::id()));
+    Options::new(address.expect("an address"), folder)
+}
+
+pub(crate) fn engine(prefix: &str) -> Arc<Tikv> {
+    open(&options(prefix)).expect("opens")
+}
+
+/// A node, in another process as far as the engine can tell.
+pub(crate) fn node(prefix: &str) -> Arc<dyn Engine> {
+    engine(prefix)
+}
+
+fn admin(request: &str) -> String {
+    let address = variable(ADMIN);
+    let mut stream = TcpStream::connect(&address).expect("the store listens");
+    write!(stream, "{request} HTTP/1.0\r\nHost: {address}\r\nContent-Length: 0\r\n\r\n")
+        .expect("sends");
+    let mut answer = String::new();
+    stream.read_to_string(&mut answer).expect("text");
+    let (head, body) = answer.split_once("\r\n\r\n").expect("an answer");
+    assert!(head.contains(" 200 "), "{request}: {answer}");
+    body.to_owned()
+}
+
+/// Requests at the store so far, by method.
+pub(crate) fn calls() -> BTreeMap<String, u64> {
+    let line = |line: &str| {
+        let (method, count) = line.split_once(' ').expect("a method and a count");
+        (method.to_owned(), count.trim().parse().expect("a number"))
+    };
+    admin("GET /calls").lines().map(line).collect()
+}
+
+/// Splits a region before a stored key.
+pub(crate) fn split(key: &[u8]) {
+    let hex: String = key.iter().map(|byte| format!("{byte:02x}")).collect();
+    admin(&format!("POST /split?key={hex}"));
+}
+
+/// Sends a signal to a process.
+pub(crate) fn signal(name: &str, process: &str) {
+    let sent = process::Command::new("kill").args([name, &variable(process)]).status();
+    assert!(sent.expect("kill runs").success());
+}
+
+/// A counter of an engine.
+pub(crate) fn stat(engine: &dyn Engine, wanted: &str) -> i64 {
+    let mut found = None;
+    engine.stats(&mut |name, value| found = found.or((name == wanted).then_some(value)));
+    found.expect("a counter of this name")
+}
+
+pub(crate) fn put(engine: &dyn Engine, space: Space, key: &[u8], value: &[u8]) {
+    let mut txn = engine.begin(TxnOptions::default()).expect("begins");
+    txn.put(space, key, value).expect("staged");
+    txn.commit(Durability::Synced).expect("commits");
+}
+
+pub(crate) fn get(read: &(impl Read + ?Sized), space: Space, key: &[u8]) -> Option<Vec<u8>> {
+    let mut buf = Vec::new();
+    read.get(space, key, &mut buf).expect("reads").map(<[u8]>::to_vec)
+}

@@ -1,0 +1,159 @@
+// tikvd is a store for tests: TiKV's protocol over loopback, with unistore's Raft store behind it, coordinated by a
+// real placement driver. It is not TiKV: no RocksDB, no limits of keys, no garbage collection.
+//
+// The address given by -admin answers
+//
+//	GET  /calls        the number of requests so far, one line for each method
+//	POST /split?key=   splits the region that has the key (hexadecimal)
+package main
+
+import (
+	"bytes"
+	"context"
+	"encoding/hex"
+	"flag"
+	"fmt"
+	"log"
+	"net"
+	"net/http"
+	"os"
+	"os/signal"
+	"path"
+	"sort"
+	"strings"
+	"sync"
+	"syscall"
+	"time"
+
+	"github.com/ngaut/unistore/config"
+	"github.com/ngaut/unistore/pd"
+	"github.com/ngaut/unistore/server"
+	"github.com/ngaut/unistore/tikv"
+	"github.com/pingcap/kvproto/pkg/deadlock"
+	"github.com/pingcap/kvproto/pkg/kvrpcpb"
+	"github.com/pingcap/kvproto/pkg/tikvpb"
+	plog "github.com/pingcap/log"
+	"github.com/pingcap/tidb/util/codec"
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/keepalive"
+)
+
+// TiKV ignores Secondaries without UseAsyncCommit; unistore would copy them into every lock.
+type store struct{ *tikv.Server }
+
+func (s store) KvPrewrite(ctx context.Context, r *kvrpcpb.PrewriteRequest) (*kvrpcpb.PrewriteResponse, error) {
+	if !r.UseAsyncCommit {
+		r.Secondaries = nil
+	}
+	return s.Server.KvPrewrite(ctx, r)
+}
+
+// Requests by method.
+type calls struct {
+	sync.Mutex
+	by map[string]uint64
+}
+
+func (c *calls) count(
+	ctx context.Context, request interface{}, info *grpc.UnaryServerInfo, handler grpc.UnaryHandler,
+) (interface{}, error) {
+	c.Lock()
+	c.by[path.Base(info.FullMethod)]++
+	c.Unlock()
+	return handler(ctx, request)
+}
+
+func (c *calls) list(w http.ResponseWriter, _ *http.Request) {
+	c.Lock()
+	defer c.Unlock()
+	var lines []string
+	for method, count := range c.by {
+		lines = append(lines, fmt.Sprintln(method, count))
+	}
+	sort.Strings(lines)
+	fmt.Fprint(w, strings.Join(lines, ""))
+}
+
+func split(client pd.Client, srv *tikv.Server) http.HandlerFunc {
+	return func(w http.ResponseWriter, q *http.Request) {
+		key, err := hex.DecodeString(q.FormValue("key"))
+		if err != nil {
+			http.Error(w, err.Error(), http.StatusBadRequest)
+			return
+		}
+		start := codec.EncodeBytes(nil, key)
+		r, err := client.GetRegion(context.Background(), start)
+		if err != nil || r == nil {
+			http.Error(w, fmt.Sprint("region: ", err), http.StatusInternalServerError)
+			return
+		}
+		answer, err := srv.SplitRegion(context.Background(), &kvrpcpb.SplitRegionRequest{
+			Context:   &kvrpcpb.Context{RegionId: r.Meta.Id, RegionEpoch: r.Meta.RegionEpoch, Peer: r.Leader},
+			SplitKeys: [][]byte{key}})
+		if err != nil || answer.RegionError != nil {
+			http.Error(w, fmt.Sprint(err, answer), http.StatusInternalServerError)
+			return
+		}
+		// The placement driver learns of it by the next heartbeat.
+		for n := 0; n < 200; n++ {
+			r, err = client.GetRegion(context.Background(), start)
+			if err == nil && r != nil && bytes.Equal(r.Meta.StartKey, start) {
+				return
+			}
+			time.Sleep(50 * time.Millisecond)
+		}
+		http.Error(w, "the placement driver does not learn of the split", http.StatusInternalServerError)
+	}
+}
+
+func check(err error) {
+	if err != nil {
+		log.Fatal(err)
+	}
+}
+
+func main() {
+	pdAddr := flag.String("pd", "127.0.0.1:2379", "placement drivers, with commas")
+	addr := flag.String("addr", "127.0.0.1:20160", "address of the store")
+	admin := flag.String("admin", "127.0.0.1:20161", "address for tests")
+	dir := flag.String("dir", "", "data directory")
+	flag.Parse()
+	conf := config.DefaultConf
+	conf.Server.PDAddr, conf.Server.StoreAddr, conf.Server.Raft, conf.Server.LogLevel = *pdAddr, *addr, true, "warn"
+	conf.Engine.DBPath = *dir
+	// A batch may have 15 % of it: a document of 16 MB and more.
+	conf.Engine.MaxMemTableSize = 192 << 20
+	conf.Engine.VlogFileSize = 32 << 20
+	conf.Engine.L1Size = 64 << 20
+	conf.RaftStore.RaftBaseTickInterval = "100ms"
+	conf.RaftStore.CustomRaftLog = true
+	conf.RaftStore.RaftStoreMaxLeaderLease = "900ms"
+	conf.RaftStore.PdHeartbeatTickInterval = "1s"
+	logger, properties, err := plog.InitLogger(&plog.Config{Level: "warn"})
+	check(err)
+	plog.ReplaceGlobals(logger, properties)
+	check(os.MkdirAll(*dir, 0o755))
+	listener, err := net.Listen("tcp", *addr)
+	check(err)
+	client, err := pd.NewClient(strings.Split(*pdAddr, ","), "")
+	check(err)
+	srv, err := server.New(&conf, client)
+	check(err)
+	counted := &calls{by: map[string]uint64{}}
+	alive := keepalive.EnforcementPolicy{MinTime: time.Second, PermitWithoutStream: true}
+	gs := grpc.NewServer(
+		grpc.KeepaliveEnforcementPolicy(alive), grpc.MaxRecvMsgSize(64<<20), grpc.UnaryInterceptor(counted.count))
+	tikvpb.RegisterTikvServer(gs, store{srv})
+	deadlock.RegisterDeadlockServer(gs, srv)
+	stop := make(chan os.Signal, 1)
+	signal.Notify(stop, syscall.SIGINT, syscall.SIGTERM)
+	go func() { <-stop; gs.Stop() }()
+	http.HandleFunc("/calls", counted.list)
+	http.HandleFunc("/split", split(client, srv))
+	go func() { log.Print(http.ListenAndServe(*admin, nil)) }()
+	log.Print("ready")
+	if err := gs.Serve(listener); err != nil {
+		log.Print(err)
+	}
+	srv.Stop()
+}
