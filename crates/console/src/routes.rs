@@ -37,6 +37,7 @@ pub(crate) static ROUTES: &[(Method, &str, Run)] = &[
     (Method::GET, "/api/figures", figures),
     (Method::GET, "/api/latencies", latencies),
     (Method::GET, "/api/stalls", stalls),
+    (Method::GET, "/api/slow", watched::slow),
     (Method::GET, "/api/events", watched::work),
     (Method::GET, "/api/disk", watched::disk),
     (Method::GET, "/api/growth", watched::growth),

@@ -1,6 +1,7 @@
 // The pages of figures under load: overview, memory, storage; a stall; a restart of the server.
 import { randomBytes } from 'node:crypto';
 import { check, send, sleep, startServer, stopServer, tile, until } from './harness.mjs';
+import * as truth from './truth.mjs';
 
 const labels = (page) =>
   page.locator('.plot').evaluateAll((plots) => plots.map((plot) => plot.getAttribute('aria-label') ?? ''));
@@ -110,9 +111,7 @@ async function heldWrite(client) {
  */
 export async function stallsOfWork({ page, go }, client, server) {
   await go('overview');
-  const rows = page
-    .locator('section', { has: page.locator('h2', { hasText: /^Stalls$/ }) })
-    .locator('tbody tr');
+  const rows = page.locator('section', { has: page.locator('h2', { hasText: /^Stalls$/ }) }).locator('tbody tr');
   const known = async (cause, since) =>
     JSON.parse((await send(server, { path: '/api/stalls' })).body).stalls.find(
       (stall) => stall.toMs > since && stall.causes.some((one) => one.cause === cause),
@@ -176,11 +175,14 @@ export async function restart(seen, server, nagi, folder, flags) {
   const { page, go } = seen;
   await go('overview');
   await until('restart: live', async () => (await page.textContent('#state')) === 'Live');
+  await truth.frozen(seen, server);
   seen.expecting = true;
   await stopServer(server);
   await until('restart: the loss is shown', async () => /lost/.test(await page.textContent('#state')));
+  await truth.stopped(seen);
   const next = await startServer(nagi, folder, server.port, flags);
   await until('restart: live again', async () => (await page.textContent('#state')) === 'Live', 20000);
+  await truth.answersAgain(seen);
   await until('restart: new samples', async () => (await tile(page, 'CPU')) !== '-');
   await sleep(500);
   seen.expecting = false;

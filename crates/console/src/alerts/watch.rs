@@ -208,7 +208,7 @@ impl Watched {
         out.put("state", self.state.name());
         out.put("condition", rule.condition().as_str());
         out.put("value", self.value.map_or(Value::Null, Value::Double));
-        out.put("unit", rule.measure.unit());
+        out.put("unit", rule.unit());
         out.put("bound", rule.bound.value());
         out.put("sinceMs", or_null(self.state.since().map(|since| since.wall_ms)));
         out.put("silentUntilMs", or_null(self.silent_until(now)));

@@ -7,4 +7,5 @@ pub(crate) mod long;
 pub(crate) mod profile_entries;
 pub(crate) mod sizes;
 pub(crate) mod slow;
+mod slow_shapes;
 pub(crate) mod spans;
