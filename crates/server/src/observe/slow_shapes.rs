@@ -13,8 +13,8 @@ const STAGES_MAX: usize = 12;
 
 impl Server {
     /// Writes `slowms`, `leftOut` (slow operations that are in no row) and `shapes`: the slow operations since the
-    /// start by namespace, operation, shape and stages, those with the greatest total time first. At most 320 rows of less than
-    /// 4 KB; the commands are not among them.
+    /// start by namespace, operation, shape and stages, those with the greatest total time first. At most 320 rows of
+    /// less than 4 KB; the commands are not among them.
     pub fn write_slow_shapes(&self, out: &mut DocWriter<'_>) {
         let (list, left_out) = self.metrics.slow_shapes.all();
         out.put("slowms", self.settings.profile.slow_ms());
@@ -24,8 +24,8 @@ impl Server {
 
     /// Writes one of the rows of [`Server::write_slow_shapes`], with its slowest command as `example`, cut if it
     /// is longer than 4 KiB: absent if all were longer than 8 KiB, and if the log leaves out the data of clients
-    /// (`redactClientLogData`). Returns false if
-    /// there is no such row. `hashes` are `planCacheShapeHash` and `stagesHash`, 0 for one that the row does not have.
+    /// (`redactClientLogData`). Returns false if there is no such row. `hashes` are `planCacheShapeHash` and
+    /// `stagesHash`, 0 for one that the row does not have.
     pub fn write_slow_shape(
         &self,
         (ns, operation): (&str, &str),
