@@ -77,9 +77,14 @@ def chunks(file):
 
 
 def chunk_sizes(path):
-    """The numbers of samples of the chunks of a file."""
+    """The numbers of samples of the chunks of a file. The last record may be in the middle of being written."""
+    sizes = []
     with open(path, "rb") as file:
-        return [count for _, count in chunks(file)]
+        try:
+            sizes.extend(count for _, count in chunks(file))
+        except bson.errors.InvalidBSON:
+            pass
+    return sizes
 
 
 def read(path):
