@@ -62,7 +62,8 @@ impl Line {
     }
 
     /// Returns true if it is the turn of a waiting message. A large one joins the requests when it is the first of its
-    /// pool and that pool has capacity: they do not wait for a pool that others of them do not need.
+    /// pool and the pool has capacity for it (`large_fits`; none for a small one): requests do not wait for a pool that
+    /// they do not use.
     fn is_turn(&mut self, number: u64, pool: Pool, large_fits: Option<bool>) -> bool {
         let first = self.messages.iter().find(|(_, other)| *other == pool);
         if first.is_none_or(|(first, _)| *first != number) {

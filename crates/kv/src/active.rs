@@ -18,7 +18,6 @@
 //!
 //! Invariant: a reader reads the engine's snapshot only *after* its ticket is in place. So if `oldest` did not see
 //! the ticket, the reader sees every commit up to the result of `oldest`.
-//! commit that `oldest` did not see a ticket for is part of what the newcomer reads.
 
 use std::collections::BTreeMap;
 
