@@ -21,7 +21,7 @@ use std::{
 
 use parking_lot::Mutex;
 
-use crate::{Budget, Pool, budget::LOOK_AROUND};
+use crate::{Budget, Pool, budget::LOOK_AROUND, meter::message_bytes};
 
 /// Longest wait of a request that can be interrupted while it waits.
 const WAIT_MAX: Duration = Duration::from_secs(60);
@@ -39,11 +39,26 @@ const LARGE_PART: u64 = 8;
 /// Limit of the queue; further requests fail at once. Waiting requests may hold storage tickets that others need.
 const WAITING_MAX: usize = 64;
 
-/// The waiting requests by number, with the time at which each joined.
+/// A place in the queue.
+#[derive(Debug)]
+struct Place {
+    number: u64,
+    since: Instant,
+    /// What the request holds of [`Pool::Requests`], which it does not release while it waits.
+    message_bytes: u64,
+}
+
+impl Place {
+    fn new(number: u64, message_bytes: u64) -> Place {
+        Place { number, since: Instant::now(), message_bytes }
+    }
+}
+
+/// The requests that wait.
 #[derive(Debug, Default)]
 pub(crate) struct Line {
     next: u64,
-    waiting: VecDeque<(u64, Instant)>,
+    waiting: VecDeque<Place>,
     /// The waiting messages that may not pass others, with the pool of each.
     messages: VecDeque<(u64, Pool)>,
 }
@@ -70,9 +85,9 @@ impl Line {
             return false;
         }
         let Some(fits) = large_fits else { return true };
-        let joined = self.waiting.iter().any(|(other, _)| *other == number);
+        let joined = self.waiting.iter().any(|place| place.number == number);
         if fits && !joined {
-            self.waiting.push_back((number, Instant::now()));
+            self.waiting.push_back(Place::new(number, 0));
         }
         fits && self.is_first(number)
     }
@@ -81,13 +96,13 @@ impl Line {
     pub(crate) fn join_work(&mut self) -> u64 {
         self.next += 1;
         let at = self.waiting.len().min(1);
-        self.waiting.insert(at, (self.next, Instant::now()));
+        self.waiting.insert(at, Place::new(self.next, 0));
         self.next
     }
 
     fn join(&mut self, at_front: bool) -> u64 {
         self.next += 1;
-        let place = (self.next, Instant::now());
+        let place = Place::new(self.next, message_bytes());
         match at_front {
             true => self.waiting.push_front(place),
             false => self.waiting.push_back(place),
@@ -96,18 +111,23 @@ impl Line {
     }
 
     pub(crate) fn leave(&mut self, number: u64) {
-        self.waiting.retain(|(other, _)| *other != number);
+        self.waiting.retain(|place| place.number != number);
         self.messages.retain(|(other, _)| *other != number);
     }
 
     pub(crate) fn is_first(&self, number: u64) -> bool {
-        self.waiting.front().is_some_and(|(first, _)| *first == number)
+        self.waiting.front().is_some_and(|first| first.number == number)
+    }
+
+    /// What waiting requests hold of [`Pool::Requests`].
+    fn message_bytes(&self) -> u64 {
+        self.waiting.iter().map(|place| place.message_bytes).sum()
     }
 
     /// Returns true if a request of this size may overtake the first of the queue.
     fn lets_pass(&self, bytes: u64) -> bool {
         match self.waiting.front() {
-            Some((_, since)) => bytes <= PASS_BYTES && since.elapsed() < PASS_TIME,
+            Some(first) => bytes <= PASS_BYTES && first.since.elapsed() < PASS_TIME,
             None => true,
         }
     }
@@ -178,12 +198,11 @@ impl Budget {
             if freed != self.freed_count() {
                 (moved, freed) = (now, self.freed_count());
             }
-            // Only this request holds memory of the pool, and no other work can release any.
+            // Only this request holds memory of the pool, and nothing that does not wait can release any.
             let alone = eldest.is_some()
                 && self.pool(who.pool).used <= who.own
-                && [Pool::Compactions, Pool::Requests]
-                    .iter()
-                    .all(|pool| self.pool(*pool).used == 0);
+                && self.pool(Pool::Requests).used <= line.message_bytes()
+                && self.pool(Pool::Compactions).used == 0;
             let told = who.go_on.as_mut().is_some_and(|go_on| !go_on());
             if alone || told || now >= until || now - moved >= STALL_MAX {
                 break false;
@@ -408,8 +427,11 @@ mod tests {
             move || budget.charge_within(Pool::Requests, 20 * MIB, wait, &mut || true)
         });
         until(|| waiting(&budget) == 2);
-        let later = [ask(&budget, 20 * MIB), ask(&budget, 20 * MIB)];
-        until(|| waiting(&budget) == 4);
+        let later = [3, 4].map(|count| {
+            let request = ask(&budget, 20 * MIB);
+            until(|| waiting(&budget) == count);
+            request
+        });
         drop(held);
         let first = first.join().unwrap().unwrap();
         // Some requests wait all the time.
@@ -451,6 +473,32 @@ mod tests {
         until(|| waiting(&budget) == 1 || request.is_finished());
         drop(message);
         assert!(request.join().unwrap());
+    }
+
+    #[test]
+    fn one_that_holds_memory_does_not_wait_for_its_own_message() {
+        let budget = Budget::new(100 * MIB);
+        let request = |budget: &Arc<Budget>, message: u64, first: u64| {
+            let message = budget.try_charge(Pool::Requests, message);
+            let mut charge = Charge::empty(budget, Pool::Evaluation);
+            let first = first == 0 || charge.grow_in_line(first, None);
+            (message.filter(|_| first).unwrap(), charge)
+        };
+        let (_message, mut charge) = request(&budget, 5 * MIB, 15 * MIB);
+        // It waits behind this one, and its message is not released before.
+        let behind = std::thread::spawn({
+            let budget = Arc::clone(&budget);
+            move || {
+                let (_message, mut charge) = request(&budget, 10 * MIB, 0);
+                charge.grow_in_line(16 * MIB, Some(&mut || true))
+            }
+        });
+        until(|| waiting(&budget) == 1);
+        let begun = Instant::now();
+        assert!(!charge.grow_in_line(35 * MIB, Some(&mut || true)));
+        assert!(begun.elapsed() < STALL_MAX / 2, "none of those that wait releases anything");
+        drop(charge);
+        assert!(behind.join().unwrap());
     }
 
     #[test]

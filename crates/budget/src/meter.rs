@@ -36,6 +36,8 @@ thread_local! {
     static LIMIT: Cell<i64> = const { Cell::new(i64::MAX) };
     /// Bytes that the next request may hold without a charge of its own, beyond its first megabyte.
     static ALLOWED: Cell<i64> = const { Cell::new(0) };
+    /// Bytes that this thread charged to [`Pool::Requests`].
+    static MESSAGES: Cell<i64> = const { Cell::new(0) };
     static CHARGE: RefCell<Option<Charge>> = const { RefCell::new(None) };
     static REFUSAL: Cell<Refusal> = const { Cell::new(Refusal::None) };
     static COPIES: Cell<usize> = const { Cell::new(OWN_COPIES) };
@@ -163,9 +165,17 @@ pub fn count(bytes: i64) {
 /// Counts that a charge covers `bytes` more, or less if negative.
 #[inline]
 pub(crate) fn cover(pool: Pool, bytes: i64) {
+    if pool == Pool::Requests {
+        MESSAGES.set(MESSAGES.get().wrapping_add(bytes));
+    }
     if pool.covers() {
         note(-bytes);
     }
+}
+
+/// Bytes that the request of this thread holds of [`Pool::Requests`]: its message and its reply.
+pub(crate) fn message_bytes() -> u64 {
+    u64::try_from(MESSAGES.get()).unwrap_or(0)
 }
 
 /// Returns true if the request of this thread may hold `more` bytes in addition to its present memory; charges them

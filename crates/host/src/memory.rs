@@ -141,7 +141,12 @@ impl Process {
     /// Compares resident memory with the bound, and squeezes the caches by the excess. Returns the resident bytes.
     fn look(&mut self, budget: &Budget) -> Option<u64> {
         let mut bytes = self.resident.bytes()?;
-        if self.watch.look(bytes) == Action::Purge {
+        let over_before = self.watch.over_count;
+        let action = self.watch.look(bytes);
+        if self.watch.over_count > over_before {
+            self.complain(bytes);
+        }
+        if action == Action::Purge {
             (self.allocator.purge)();
             bytes = self.resident.bytes().unwrap_or(bytes);
         }
@@ -200,7 +205,6 @@ impl State {
             self.conflicts.force(bytes.saturating_sub(self.conflicts.bytes()));
             self.conflicts.shrink_to(bytes);
         }
-        let over_before = self.process.as_ref().map_or(0, |process| process.watch.over_count);
         let resident = match &mut self.process {
             Some(process) => match process.look(&self.budget) {
                 Some(bytes) => Some(bytes),
@@ -220,9 +224,6 @@ impl State {
         let step = self.step;
         self.step = self.step.wrapping_add(1);
         let (Some(process), Some(bytes)) = (&self.process, resident) else { return false };
-        if process.watch.over_count > over_before {
-            process.complain(bytes);
-        }
         self.budget.note(&process.gauges(bytes, step.is_multiple_of(FIGURES_EACH)));
         process.watch.is_tight(bytes)
     }

@@ -247,7 +247,8 @@ def main():
                     run_kind(server, watch, name, run, times, given.factor, idle)
                     done += 1
         idle_cursors(server, watch, given.cursors)
-        check("no step above the bound", server.client.admin.command("serverStatus")["nagi"]["memory"]["timesOverBound"] == 0)
+        memory = server.client.admin.command("serverStatus")["nagi"]["memory"]
+        check("no step above the bound", memory["timesOverBound"] == 0, "%d steps, at most %d MiB" % (memory["timesOverBound"], memory["residentBytesMax"] >> 20))
     finally:
         watch.close()
         server.process.terminate()
