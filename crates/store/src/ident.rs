@@ -9,6 +9,8 @@
 //!   Counters   ident                                     of the collection; of changes without a log entry
 //!   Catalog    kind (1 byte) | ident
 //!
+//! Over an engine to which several processes may write, counters have parts (`node/counters.rs`).
+//!
 //! See docs/format.md.
 
 /// A key prefix; assigned once, ascending, from 1.
@@ -35,6 +37,10 @@ pub(crate) enum CatalogKey {
     LogFirst = 7,
     /// What is known of all buckets, one byte; by the ident of their collection.
     BucketFacts = 8,
+    /// The node that owns the data, over an engine to which several processes may write; one key.
+    Lease = 9,
+    /// A key that a commit of such a node locks; by its number, from 0.
+    Fence = 10,
 }
 
 impl Ident {

@@ -75,10 +75,10 @@ use nagi_bson::{Doc, Value, oid::Generator};
 use nagi_budget::Budget;
 use nagi_error::Result;
 use nagi_kv::sync::{Condvar, Mutex};
-use nagi_kv::{Compressor, Durability, Engine, Space};
+use nagi_kv::{Capabilities, Compressor, Durability, Engine, Space};
 
 use crate::{
-    Catalog, Collection, Namespace, Reader, Snapshot, Spill, SpillFigures, WriteTxn,
+    Catalog, Collection, Namespace, NodeOptions, Reader, Snapshot, Spill, SpillFigures, WriteTxn,
     annotations::Annotations,
     cache::Cache,
     clock,
@@ -111,6 +111,8 @@ pub struct StoreOptions {
     pub change_log: Option<Arc<dyn ChangeLog>>,
     /// Temporary collections of an earlier run stay: a log that is to be applied says what becomes of them.
     pub keep_temporary: bool,
+    /// This process as one of several, over an engine to which others may write.
+    pub node: NodeOptions,
 }
 
 /// The default of zstd too: a higher level costs more time than its space savings are worth.
@@ -124,6 +126,7 @@ impl Default for StoreOptions {
             budget: Budget::unlimited(),
             change_log: None,
             keep_temporary: false,
+            node: NodeOptions::default(),
         }
     }
 }
@@ -153,6 +156,8 @@ pub struct Store {
 /// State shared by all handles.
 pub struct Shared {
     pub(crate) engine: Arc<dyn Engine>,
+    /// What the engine promises; constant.
+    pub(crate) promises: Capabilities,
     pub(crate) catalog: ArcSwap<Catalog>,
     pub(crate) ddl: Mutex<DdlState>,
     pub(crate) cache: Option<Cache>,

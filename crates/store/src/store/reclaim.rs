@@ -8,10 +8,12 @@ use std::sync::Arc;
 
 use nagi_error::{Code, Result};
 use nagi_kv::sync::{
-    Mutex, Sender, channel,
+    Mutex, Sender,
+    atomic::{AtomicBool, Ordering::SeqCst},
+    channel,
     thread::{Builder, JoinHandle},
 };
-use nagi_kv::{Durability, Engine, Space, TxnOptions};
+use nagi_kv::{Durability, Engine, KeyRange, Space, TxnOptions};
 
 use crate::{
     Collection,
@@ -29,26 +31,43 @@ pub(crate) struct Job {
     pub(crate) ranges: Vec<(Space, Ident)>,
 }
 
-/// The thread and its job queue. Dropping it finishes all jobs first.
+impl Job {
+    /// What an earlier process has left.
+    pub(crate) fn left_over(ranges: Vec<(Space, Ident)>) -> Job {
+        Job { replaced: Vec::new(), builds: Vec::new(), ranges }
+    }
+}
+
+/// The thread and its job queue. Dropping it finishes all jobs first, unless the engine removes the keys one by one:
+/// then the next start continues.
 pub(crate) struct Reclaimer {
     jobs: Mutex<Option<(Sender<Job>, JoinHandle<()>)>>,
+    worker: Arc<Worker>,
+}
+
+struct Worker {
     engine: Arc<dyn Engine>,
+    stops: AtomicBool,
 }
 
 impl Reclaimer {
     pub(crate) fn new(engine: Arc<dyn Engine>) -> Reclaimer {
-        Reclaimer { jobs: Mutex::new(None), engine }
+        let worker = Worker { engine, stops: AtomicBool::new(false) };
+        Reclaimer { jobs: Mutex::new(None), worker: Arc::new(worker) }
     }
 
     /// Queues the job; runs it at once if no thread can be started.
     pub(crate) fn push(&self, job: Job) {
+        if job.ranges.is_empty() {
+            return;
+        }
         let mut jobs = self.jobs.lock();
         if jobs.is_none() {
             let (sender, receiver) = channel::<Job>();
-            let engine = Arc::clone(&self.engine);
+            let worker = Arc::clone(&self.worker);
             let thread = Builder::new().name("dropReclaimer".into());
             let spawned = thread.spawn(move || {
-                receiver.into_iter().for_each(|job| run(&*engine, job));
+                receiver.into_iter().for_each(|job| worker.run(job));
             });
             *jobs = spawned.ok().map(|thread| (sender, thread));
         }
@@ -57,7 +76,7 @@ impl Reclaimer {
             None => Some(job),
         };
         if let Some(job) = refused {
-            run(&*self.engine, job);
+            self.worker.run(job);
         }
     }
 }
@@ -65,6 +84,8 @@ impl Reclaimer {
 impl Drop for Reclaimer {
     fn drop(&mut self) {
         if let Some((sender, thread)) = self.jobs.get_mut().take() {
+            let in_steps = !self.worker.engine.capabilities().drops_at_once;
+            self.worker.stops.store(in_steps, SeqCst);
             drop(sender);
             // A panic of the thread has been reported; the next start resumes the remaining deletions.
             let _ = thread.join();
@@ -72,26 +93,41 @@ impl Drop for Reclaimer {
     }
 }
 
-fn run(engine: &dyn Engine, job: Job) {
-    for old in &job.replaced {
-        old.state.wait_for_earlier();
-    }
-    for build in &job.builds {
-        drop(build.loading.lock());
-    }
-    if let Err(error) = drop_ranges(engine, &job.ranges) {
-        log::warn!(target: "STORAGE", id = 9_000_021, error:% = error;
-            "Cannot reclaim the space of a dropped collection; the next start retries");
+impl Worker {
+    fn run(&self, job: Job) {
+        let go_on = || !self.stops.load(SeqCst);
+        if !go_on() {
+            return;
+        }
+        for old in &job.replaced {
+            old.state.wait_for_earlier();
+        }
+        for build in &job.builds {
+            drop(build.loading.lock());
+        }
+        if let Err(error) = drop_ranges(&*self.engine, &job.ranges, &go_on) {
+            log::warn!(target: "STORAGE", id = 9_000_021, error:% = error;
+                "Cannot reclaim the space of a dropped collection; the next start retries");
+        }
     }
 }
 
-/// Deletes ranges that are no longer used, then their `Dropped` entries.
-pub(crate) fn drop_ranges(on: &dyn Engine, ranges: &[(Space, Ident)]) -> Result<()> {
+/// Deletes ranges that are no longer used, then their `Dropped` entries. If `go_on` returns false, which is asked where
+/// the engine removes keys one by one, everything is left to the next start.
+pub(crate) fn drop_ranges(
+    on: &dyn Engine,
+    ranges: &[(Space, Ident)],
+    go_on: &dyn Fn() -> bool,
+) -> Result<()> {
     if ranges.is_empty() {
         return Ok(());
     }
     for (space, ident) in ranges {
-        on.drop_range(*space, &ident.bytes(), &ident.end()).map_err(engine)?;
+        let (start, end) = (ident.bytes(), ident.end());
+        let range = KeyRange { space: *space, start: &start, end: &end, live_count: None };
+        if !on.drop_range_watched(range, &mut |_, _| go_on()).map_err(engine)? {
+            return Ok(());
+        }
     }
     let mut txn = on.begin(TxnOptions::default()).map_err(engine)?;
     for (space, ident) in ranges {
