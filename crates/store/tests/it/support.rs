@@ -26,7 +26,7 @@ pub(crate) fn parse(text: &str) -> DocBuf {
 impl Fixture {
     /// An empty store with an empty collection `d.c`.
     pub(crate) fn new() -> Fixture {
-        Fixture::on(Memory::new())
+        Fixture::on_engine(crate::engine())
     }
 
     /// The same with a clustered collection.
@@ -44,7 +44,10 @@ impl Fixture {
     }
 
     pub(crate) fn on(engine: Memory) -> Fixture {
-        let engine: Arc<dyn Engine> = Arc::new(engine);
+        Fixture::on_engine(Arc::new(engine))
+    }
+
+    fn on_engine(engine: Arc<dyn Engine>) -> Fixture {
         let store = Store::open(Arc::clone(&engine), StoreOptions::default()).unwrap();
         let namespace = Namespace::parse("d.c").unwrap();
         store.create_collection(&namespace, Doc::EMPTY).unwrap();
