@@ -110,7 +110,9 @@ impl Lease {
                     thread::sleep(POLL);
                 }
                 // It is not known if this node has it: then the next attempt finds its own name.
-                Err(Error::Conflict | Error::Undetermined) if conflicts < ATTEMPTS => conflicts += 1,
+                Err(Error::Conflict | Error::Undetermined) if conflicts < ATTEMPTS => {
+                    conflicts += 1
+                }
                 Err(error) => return Err(engine(error)),
             }
         }

@@ -65,7 +65,11 @@ pub struct NodeOptions {
 
 impl Default for NodeOptions {
     fn default() -> NodeOptions {
-        NodeOptions { name: format!("process {}", std::process::id()), lease_seconds: 10, waits: true }
+        NodeOptions {
+            name: format!("process {}", std::process::id()),
+            lease_seconds: 10,
+            waits: true,
+        }
     }
 }
 

@@ -4,13 +4,11 @@
 //! thread waits until the writers that still use an old version have finished, deletes the key ranges and then the
 //! `Dropped` entries of their idents. The next start resumes a deletion that a crash interrupted.
 
-use std::sync::Arc;
+use std::{sync::Arc, time::Duration};
 
 use nagi_error::{Code, Result};
 use nagi_kv::sync::{
-    Mutex, Sender,
-    atomic::{AtomicBool, Ordering::SeqCst},
-    channel,
+    Instant, Mutex, Sender, channel,
     thread::{Builder, JoinHandle},
 };
 use nagi_kv::{Durability, Engine, KeyRange, Space, TxnOptions};
@@ -38,8 +36,8 @@ impl Job {
     }
 }
 
-/// The thread and its job queue. Dropping it finishes all jobs first, unless the engine removes the keys one by one:
-/// then the next start continues.
+/// The thread and its job queue. Dropping it finishes all jobs first. If the engine removes the keys one by one, it
+/// finishes what takes two seconds, and the next start continues.
 pub(crate) struct Reclaimer {
     jobs: Mutex<Option<(Sender<Job>, JoinHandle<()>)>>,
     worker: Arc<Worker>,
@@ -47,12 +45,16 @@ pub(crate) struct Reclaimer {
 
 struct Worker {
     engine: Arc<dyn Engine>,
-    stops: AtomicBool,
+    /// When jobs are to be left to the next start.
+    stops: Mutex<Option<Instant>>,
 }
+
+/// So long the exit of the process waits for an engine that removes the keys one by one.
+const EXIT_WAIT: Duration = Duration::from_secs(2);
 
 impl Reclaimer {
     pub(crate) fn new(engine: Arc<dyn Engine>) -> Reclaimer {
-        let worker = Worker { engine, stops: AtomicBool::new(false) };
+        let worker = Worker { engine, stops: Mutex::default() };
         Reclaimer { jobs: Mutex::new(None), worker: Arc::new(worker) }
     }
 
@@ -84,8 +86,9 @@ impl Reclaimer {
 impl Drop for Reclaimer {
     fn drop(&mut self) {
         if let Some((sender, thread)) = self.jobs.get_mut().take() {
-            let in_steps = !self.worker.engine.capabilities().drops_at_once;
-            self.worker.stops.store(in_steps, SeqCst);
+            if !self.worker.engine.capabilities().drops_at_once {
+                *self.worker.stops.lock() = Some(Instant::now() + EXIT_WAIT);
+            }
             drop(sender);
             // A panic of the thread has been reported; the next start resumes the remaining deletions.
             let _ = thread.join();
@@ -95,7 +98,7 @@ impl Drop for Reclaimer {
 
 impl Worker {
     fn run(&self, job: Job) {
-        let go_on = || !self.stops.load(SeqCst);
+        let go_on = || self.stops.lock().is_none_or(|stops| Instant::now() < stops);
         if !go_on() {
             return;
         }

@@ -9,8 +9,8 @@ use nagi_bson::{Doc, DocBuf, json, text::doc_text};
 use nagi_error::Result;
 use nagi_kv::{Engine, Memory};
 use nagi_store::{
-    BuildOptions, Collection, CreatedIndexes, Namespace, RecordId, Store, StoreOptions,
-    WriteOptions, WriteTxn,
+    BuildOptions, Collection, CommitStamp, CreatedIndexes, Namespace, RecordId, Store,
+    StoreOptions, WriteOptions, WriteTxn,
 };
 
 pub(crate) struct Fixture {
@@ -57,9 +57,21 @@ impl Fixture {
     /// Opens the same data again, after the old store was closed as at the exit of a process, including its
     /// background work.
     pub(crate) fn reopen(&mut self) {
-        let none: Arc<dyn Engine> = Arc::new(Memory::new());
-        self.store = Store::open(none, StoreOptions::default()).unwrap();
+        self.close();
         self.store = Store::open(Arc::clone(&self.engine), StoreOptions::default()).unwrap();
+    }
+
+    /// Opens the same data in a second store, as if the first one had been killed.
+    pub(crate) fn take_over(&self) -> Arc<Store> {
+        if !self.engine.capabilities().only_writer {
+            pass(&*self.engine, 20);
+        }
+        Store::open(Arc::clone(&self.engine), StoreOptions::default()).unwrap()
+    }
+
+    /// Closes the store.
+    pub(crate) fn close(&mut self) {
+        self.store = Store::open(Arc::new(Memory::new()), StoreOptions::default()).unwrap();
     }
 
     pub(crate) fn collection(&self) -> Arc<Collection> {
@@ -123,6 +135,13 @@ impl Fixture {
         assert!(report.errors.is_empty(), "{:?}", report.errors);
         assert_eq!(report.record_count, self.collection().count());
         assert_eq!(report.data_bytes, self.collection().data_bytes());
+    }
+}
+
+/// Lets time pass for the stamps of an engine that takes them from an oracle.
+pub(crate) fn pass(engine: &dyn Engine, seconds: u64) {
+    for _ in 0..seconds {
+        engine.advance(CommitStamp(engine.clock().greatest() + (1 << 32))).unwrap();
     }
 }
 
