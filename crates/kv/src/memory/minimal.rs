@@ -9,8 +9,9 @@
 //!   commit            each key that was written or locked must not have been committed since that stamp
 //! ```
 //!
-//! Conflicts are found by the commit, which claims all keys at once in the memory engine's conflict table. A transaction
-//! that has read nothing, and may wait, begins anew at a conflict. Counters conflict, and nothing can be appended.
+//! Conflicts are found by the commit, which claims all keys at once in the memory engine's conflict table. A
+//! transaction that has read nothing, and may wait, begins anew at a conflict. Counters conflict, and nothing can be
+//! appended.
 
 use std::{
     cell::{Cell, OnceCell},

@@ -16,8 +16,8 @@
 //! matters: of two transactions with the same key, the later one gets the claim when the earlier one has finished,
 //! and then finds the ceiling raised. The first call asks the engine for the last key, because no key was put since
 //! the start. The ceiling never falls, so keys that were rolled back or removed cost a look-up but no error. It is
-//! not used over an engine to which several processes write, or that finds conflicts only at the commit: there, the later
-//! transaction would not wait for the claim.
+//! not used over an engine that finds conflicts only at the commit, where the later transaction does not wait for the
+//! claim.
 
 use nagi_error::Result;
 use nagi_kv::sync::Mutex;

@@ -1,9 +1,9 @@
 //! The store as one node of several processes, over an engine to which other processes may write.
 //!
 //! An embedded engine promises that this process is the only writer (`Capabilities::only_writer`), and idents, record
-//! numbers, the catalog in memory and the gates of DDL rely on it. Over another engine, [`join`] wraps the engine so that
-//! the promise holds again: one node at a time owns the data, by a lease, and a commit of any other node is refused by
-//! the engine itself.
+//! numbers, the catalog in memory and the gates of DDL rely on it. Over another engine, [`join`] wraps the engine so
+//! that the promise holds again: one node at a time owns the data, by a lease, and a commit of any other node is
+//! refused by the engine itself.
 //!
 //! ```text
 //!   Store --> Member --> engine of the cluster
@@ -14,8 +14,8 @@
 //!
 //! # Why a node without the lease cannot commit
 //!
-//! The lease ends at a stamp of the engine's clock, which is one clock for all nodes. A node takes over in a transaction
-//! that reads at a stamp behind that end, and that writes the lease and all fences.
+//! The lease ends at a stamp of the engine's clock, which is one clock for all nodes. A node takes over in a
+//! transaction that reads at a stamp behind that end, and that writes the lease and all fences.
 //!
 //! ```text
 //!   lease of A      until 100
@@ -73,8 +73,8 @@ impl Default for NodeOptions {
     }
 }
 
-/// The engine that the store is to use: the engine itself if this process is its only writer, otherwise the engine as it
-/// is seen by the node that has the lease.
+/// The engine that the store is to use: the engine itself if this process is its only writer, otherwise the engine as
+/// it is seen by the node that has the lease.
 ///
 /// # Errors
 /// 98 if another node has the lease and keeps it. Those of the engine.

@@ -115,8 +115,8 @@ impl Worker {
     }
 }
 
-/// Deletes ranges that are no longer used, then their `Dropped` entries. If `go_on` returns false, which is asked where
-/// the engine removes keys one by one, everything is left to the next start.
+/// Deletes ranges that are no longer used, then their `Dropped` entries. If `go_on` returns false, the rest is left to
+/// the next start.
 pub(crate) fn drop_ranges(
     on: &dyn Engine,
     ranges: &[(Space, Ident)],

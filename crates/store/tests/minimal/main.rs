@@ -1,5 +1,5 @@
-//! The tests of the store on an engine that promises only the contract, as a distributed one does; and those of what the
-//! store does only there.
+//! The tests of the store on an engine that promises only the contract, as a distributed one does; and those of what
+//! the store does only there.
 #![allow(clippy::unwrap_used)] // helpers of tests may
 #![allow(dead_code)] // of helpers of tests that are not here
 

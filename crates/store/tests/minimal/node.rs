@@ -1,4 +1,4 @@
-//! A node that owns the data by a lease: who gets in, what a node may still do that another one has taken over from, and
+//! A node that owns the data by a lease: which node gets in, what the former node may still do after a takeover, and
 //! what becomes of commits whose outcome is unknown.
 
 use std::{

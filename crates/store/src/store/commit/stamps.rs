@@ -26,8 +26,8 @@
 //!   limit:    110 (on disk)  ------------------------> continues after 110
 //! ```
 //!
-//! An engine whose stamps come from an oracle (`Capabilities::one_order` is missing) needs no limit. There, commits have
-//! the order of their stamps as far as one of them sees the other, which is what causal consistency needs.
+//! An engine whose stamps come from an oracle (`Capabilities::one_order` is missing) needs no limit. There, a commit
+//! has a greater stamp than every commit that its transaction could see, which is what causal consistency needs.
 
 use nagi_error::Result;
 use nagi_kv::sync::{
