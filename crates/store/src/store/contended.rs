@@ -7,13 +7,21 @@
 //!
 //!   attempt 0:  read r, write r  --> conflict on r
 //!   attempt 1:  lock r (queue)  -->  read r, write r  -->  commit
+//!
+//! Over an engine that finds conflicts only at the commit, the record is the first one that the transaction wrote, and
+//! the queue is the store's own (`queue.rs`).
 
 use std::time::Duration;
 
 use nagi_error::{Code, Result};
 use nagi_kv::{Space, Txn, TxnOptions, sync::thread};
 
-use crate::{WriteOptions, clock, engine_error::engine, record_key::StorageKey};
+use crate::{
+    WriteOptions, clock,
+    engine_error::engine,
+    record_key::StorageKey,
+    store::{Shared, queue::Turn},
+};
 
 /// Attempts after which a transaction also waits, in addition to queueing: transactions that need several records
 /// in different orders may conflict with each other for long.
@@ -45,6 +53,19 @@ impl Contended {
     pub(crate) fn lock(&self, txn: &mut dyn Txn, options: &WriteOptions<'_>) -> Result<()> {
         let mut go_on = || options.interrupt.is_none_or(|interrupt| interrupt().is_ok());
         txn.lock_while(self.space, &self.key, &mut go_on).map_err(engine)
+    }
+}
+
+impl Shared {
+    /// Waits for the turn at a contended record, over an engine without a queue of its own; see `queue.rs`.
+    pub(crate) fn turn(
+        &self,
+        contended: Option<&Contended>,
+        options: &WriteOptions<'_>,
+    ) -> Option<Turn<'_>> {
+        let (queue, contended) = (self.queue.as_ref()?, contended?);
+        let mut go_on = || options.interrupt.is_none_or(|interrupt| interrupt().is_ok());
+        queue.turn(contended.space, &contended.key, &mut go_on)
     }
 }
 

@@ -62,6 +62,7 @@ pub(crate) mod insert;
 pub(crate) mod middle;
 pub(crate) mod near_records;
 pub(crate) mod private;
+pub(crate) mod queue;
 pub(crate) mod reader;
 pub(crate) mod reclaim;
 pub(crate) mod time_series;
@@ -91,6 +92,7 @@ use crate::{
         commit::{ChangeLog, Client, Stamp, Written, stamps::Stamps},
         contended::until_done,
         ddl::DdlState,
+        queue::Queue,
         reader::unique_record_key,
         reclaim::Reclaimer,
         transaction::{Bound, OpenTransactions},
@@ -158,6 +160,8 @@ pub struct Shared {
     pub(crate) engine: Arc<dyn Engine>,
     /// What the engine promises; constant.
     pub(crate) promises: Capabilities,
+    /// For an engine that finds conflicts only at the commit.
+    pub(crate) queue: Option<Queue>,
     pub(crate) catalog: ArcSwap<Catalog>,
     pub(crate) ddl: Mutex<DdlState>,
     pub(crate) cache: Option<Cache>,
@@ -396,6 +400,7 @@ impl Store {
             return Ok(Written { value, stamp: Stamp::Transaction(Arc::clone(bound)) });
         }
         until_done(&options, |attempt, contended| {
+            let _turn = self.turn(contended.as_ref(), &options);
             let mut txn = WriteTxn::begin(self, &options, attempt, contended.clone())?;
             let done = f(&mut txn);
             *contended = txn.contended();

@@ -542,6 +542,7 @@ impl Store {
         f: &mut dyn FnMut(&Transaction) -> Result<T>,
     ) -> Result<Written<T>> {
         until_done(&options, |_, contended| {
+            let _turn = self.turn(contended.as_ref(), &options);
             let lined_up = contended.clone().map(|contended| (contended, &options));
             let txn = Transaction::begin_with(self, Lifetime::Short, lined_up)?;
             let done = f(&txn);

@@ -24,6 +24,7 @@ mod near;
 mod node;
 #[path = "../it/overlap.rs"]
 mod overlap;
+mod queue;
 #[path = "../it/random.rs"]
 mod random;
 #[path = "../it/rename.rs"]

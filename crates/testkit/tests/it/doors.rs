@@ -28,7 +28,12 @@ const DOORS: &[Door] = &[
     Door {
         // Transactions before a store exists, after a drop, in a folder that is being salvaged, and of a node's lease.
         call: "on.begin(",
-        files: &["catalog/persist.rs", "store/reclaim.rs", "repair/salvage/mod.rs", "node/lease.rs"],
+        files: &[
+            "catalog/persist.rs",
+            "store/reclaim.rs",
+            "repair/salvage/mod.rs",
+            "node/lease.rs",
+        ],
         instead: "Store::write or Ddl::begin",
     },
     Door {
