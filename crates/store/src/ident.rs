@@ -39,8 +39,6 @@ pub(crate) enum CatalogKey {
     BucketFacts = 8,
     /// The node that owns the data, over an engine to which several processes may write; one key.
     Lease = 9,
-    /// A key that a commit of such a node locks; by its number, from 0.
-    Fence = 10,
 }
 
 impl Ident {
@@ -48,6 +46,8 @@ impl Ident {
     pub(crate) const SESSIONS: Ident = Ident(u32::MAX - 1);
     /// The ident of the counter of changes that the log of a replica set does not have, in `Space::Counters`.
     pub(crate) const UNLOGGED: Ident = Ident(u32::MAX - 2);
+    /// The ident of the fences of nodes, in `Space::Counters`: see `node/mod.rs`.
+    pub(crate) const FENCES: Ident = Ident(u32::MAX - 3);
 
     pub(crate) fn bytes(self) -> [u8; 4] {
         self.0.to_be_bytes()

@@ -15,6 +15,7 @@ use nagi_kv::{
 
 use super::{
     NodeOptions,
+    fence::Mark,
     holder::Holder,
     slots::{self, Slots},
 };
@@ -45,6 +46,8 @@ pub(super) struct Lease {
     pub(super) engine: Arc<dyn Engine>,
     pub(super) slots: Slots,
     node: [u8; 16],
+    /// The number of the newest commit.
+    commits: AtomicU64,
     name: String,
     seconds: u32,
     /// Its end, as a stamp of the engine's clock.
@@ -85,6 +88,7 @@ impl Lease {
                         engine: on,
                         slots: Slots::new(committed),
                         node: own.node,
+                        commits: AtomicU64::new(0),
                         name: own.name,
                         seconds,
                         until: AtomicU64::new(0),
@@ -160,6 +164,11 @@ impl Lease {
     pub(super) fn cover(&self, read_stamp: u64) -> nagi_kv::Result<()> {
         self.check_state()?;
         if read_stamp <= self.until.load(SeqCst) { Ok(()) } else { self.renew() }
+    }
+
+    /// The mark of a new commit.
+    pub(super) fn mark(&self) -> Mark {
+        Mark { node: self.node, commit: self.commits.fetch_add(1, SeqCst) + 1 }
     }
 
     pub(super) fn renew(&self) -> nagi_kv::Result<()> {
@@ -273,11 +282,6 @@ fn put(txn: &mut dyn Txn, holder: &Holder) -> nagi_kv::Result<()> {
     txn.put(Space::Catalog, &key, holder.to_doc().as_bytes())
 }
 
-/// The key of a fence.
-pub(super) fn fence(number: u16) -> [u8; 5] {
-    Ident(number.into()).catalog_key(CatalogKey::Fence)
-}
-
 /// Takes the lease, if it is not another's that has not ended.
 fn take(on: &dyn Engine, own: &Holder, seconds: u32) -> nagi_kv::Result<Met> {
     let mut txn = begin(on)?;
@@ -289,8 +293,9 @@ fn take(on: &dyn Engine, own: &Holder, seconds: u32) -> nagi_kv::Result<Met> {
         return Ok(Met::Other(holder));
     }
     put(&mut *txn, &Holder { until: end(read_stamp, seconds), ..own.clone() })?;
+    let mark = Mark { node: own.node, commit: 0 };
     for number in 0..slots::COUNT {
-        txn.put(Space::Catalog, &fence(number), &own.node)?;
+        mark.put(&mut *txn, number)?;
     }
     let committed = txn.commit(Durability::Synced)?;
     Ok(Met::Taken(read_stamp, committed.0))

@@ -8,7 +8,7 @@
 //! ```text
 //!   Store --> Member --> engine of the cluster
 //!             |- lease     in the catalog: node, name, until when; renewed by a thread
-//!             |- fences    512 keys, one of which each commit locks
+//!             |- fences    512 keys, one of which each commit writes
 //!             `- counters  a part for each fence, so that two commits never write the same part
 //! ```
 //!
@@ -19,7 +19,7 @@
 //!
 //! ```text
 //!   lease of A      until 100
-//!   A  transaction  reads at 97 ............................ locks fence 3, commit   -> Conflict: written at 105
+//!   A  transaction  reads at 97 ............................ puts fence 3, commit    -> Conflict: written at 105
 //!   B  takes over                reads at 104 (> 100), writes lease and fences at 105
 //!   A  transaction                                reads at 106 (> 100): renews the lease first -> TakenOver
 //! ```
@@ -31,14 +31,16 @@
 //!
 //! # Fences
 //!
-//! Two concurrent commits that lock one key are a conflict, so each takes a fence of its own, [`slots`]. The number of
-//! the fence is also that of the part of each counter to which the commit adds.
+//! Two concurrent commits that write one key are a conflict, so each takes a fence of its own, [`slots`]. The number of
+//! the fence is also that of the part of each counter to which the commit adds. Its value names the commit, so it tells
+//! afterwards if a commit without an answer took effect ([`fence`]).
 //!
 //! Nothing here is used over an embedded engine. See decision 098, and docs/scale-out.md for what is missing before
 //! several nodes may own the data at once.
 
 mod counters;
 mod engine;
+mod fence;
 mod holder;
 mod lease;
 mod slots;

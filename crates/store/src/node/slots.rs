@@ -1,6 +1,6 @@
-//! The fences of a node: keys of which each commit locks one, alone.
+//! The fences of a node: keys of which each commit writes one, alone.
 //!
-//! A lock is a conflict if the key was committed after the transaction's snapshot. So a commit takes a fence whose last
+//! A write is a conflict if the key was committed after the transaction's snapshot. So a commit takes a fence whose last
 //! commit it sees, and that no other commit is using. Of these it takes the one that was used last: then the number of
 //! fences in use is that of the transactions that overlap, and a transaction with an old snapshot finds one that was
 //! long unused.

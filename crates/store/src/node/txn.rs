@@ -1,5 +1,5 @@
 //! A transaction of a node: it reads at one snapshot from its first operation on, adds to the parts of counters, and
-//! locks a fence at its commit.
+//! writes a fence at its commit.
 //!
 //! The snapshot of the first operation is what makes locks safe over an engine that finds conflicts at the commit: what
 //! is read of a locked key, also outside the transaction, was not changed between the lock and the commit.
@@ -13,7 +13,9 @@ use nagi_kv::{
 use super::{
     counters,
     engine::Summed,
-    lease::{Lease, fence},
+    fence::{Mark, Outcome},
+    lease::Lease,
+    slots::Slot,
 };
 
 /// Bits of a savepoint for the writes of the engine's transaction; those above count the additions.
@@ -193,7 +195,8 @@ impl Txn for NodeTxn {
         self.lease.cover(read_stamp)?;
         let slots = &self.lease.slots;
         let slot = slots.take(read_stamp).ok_or(Error::Conflict)?;
-        let mut staged = self.inner.lock(Space::Catalog, &fence(slot.number));
+        let mark = self.lease.mark();
+        let mut staged = mark.put(&mut *self.inner, slot.number);
         for add in &self.adds {
             let part = counters::part(&add.key, slot.number);
             staged = staged.and_then(|()| self.inner.add(Space::Counters, &part, &add.deltas));
@@ -203,11 +206,30 @@ impl Txn for NodeTxn {
             return Err(error);
         }
         let done = self.inner.commit(durability);
-        match &done {
+        match done {
             Ok(stamp) => slots.give_back(slot, Some(stamp.0)),
             Err(Error::Conflict) => slots.give_back(slot, None),
+            Err(Error::Undetermined) => return decide(&self.lease, slot, mark),
             Err(_) => slots.give_up(slot),
         }
         done
+    }
+}
+
+/// Finds out what became of a commit. One that failed is a conflict for its caller, which repeats the transaction.
+fn decide(lease: &Lease, slot: Slot, mark: Mark) -> Result<CommitStamp> {
+    match mark.outcome(&*lease.engine, slot.number) {
+        Ok(Outcome::Committed(stamp)) => {
+            lease.slots.give_back(slot, Some(stamp.0));
+            Ok(stamp)
+        }
+        Ok(Outcome::Failed(stamp)) => {
+            lease.slots.give_back(slot, Some(stamp.0));
+            Err(Error::Conflict)
+        }
+        Ok(Outcome::Unknown) | Err(_) => {
+            lease.slots.give_up(slot);
+            Err(Error::Undetermined)
+        }
     }
 }
