@@ -104,6 +104,20 @@ fn open(engine: &Arc<dyn Engine>, faults: &Faults, name: usize) -> Result<Arc<St
     Store::open(faulty, StoreOptions { node, ..StoreOptions::default() })
 }
 
+/// Opens a node. The one before goes on, so it takes attempts until the lease has ended before it is renewed.
+fn take_over(engine: &Arc<dyn Engine>, faults: &Faults, node: usize) -> Arc<Store> {
+    loop {
+        for _ in 0..2 {
+            let ahead = engine.last_stamp().0 + (10 << 32);
+            engine.advance(CommitStamp(ahead)).unwrap();
+        }
+        match open(engine, faults, node) {
+            Ok(store) => return store,
+            Err(error) => assert!([98, 112].contains(&error.code().0), "{error}"),
+        }
+    }
+}
+
 #[test]
 fn appends_survive_faults_and_takeovers_once() {
     let engine: Arc<dyn Engine> = Arc::new(Minimal::new());
@@ -113,17 +127,7 @@ fn appends_survive_faults_and_takeovers_once() {
         let mut workers = Vec::new();
         for node in 0..NODES {
             let faults = Faults::default();
-            // The node before goes on; this one tries until the lease has ended before it is renewed.
-            let store = loop {
-                for _ in 0..2 {
-                    let ahead = engine.last_stamp().0 + (10 << 32);
-                    engine.advance(CommitStamp(ahead)).unwrap();
-                }
-                match open(&engine, &faults, node) {
-                    Ok(store) => break store,
-                    Err(error) => assert!([98, 112].contains(&error.code().0), "{error}"),
-                }
-            };
+            let store = take_over(&engine, &faults, node);
             for writer in 0..WRITERS {
                 let (store, namespace, told) = (Arc::clone(&store), &namespace, &told);
                 workers.push(scope.spawn(move || work(&store, namespace, (node, writer), told)));
@@ -140,7 +144,7 @@ fn appends_survive_faults_and_takeovers_once() {
         done.store(true, SeqCst);
         ended.into_iter().for_each(|ended| ended.unwrap());
     });
-    let last = open(&engine, &Faults::default(), NODES).unwrap();
+    let last = take_over(&engine, &Faults::default(), NODES);
     let collection = last.collection(&namespace).unwrap();
     let mut found: Vec<i64> = Vec::new();
     let mut cursor = last.latest().scan(&collection, true).unwrap();
